@@ -1,0 +1,63 @@
+//! How much may enter here?
+//!
+//! An edge mechanism has two halves, one where traffic enters a domain and one where it leaves. Both serve many
+//! aggregates (flows, or virtual links) and talk to the halves at the other borders through messages in one wire format.
+
+use tidegate_packet::{Backlog, DropReason, Headers, Packet};
+use tidegate_units::{BitRate, Time};
+
+/// One of the borders of a domain, as the world numbers them.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct PeerId(pub u32);
+
+/// What one shaper at one ingress controls: a flow, or a virtual link. Dense, reused after [`EdgeOut::close`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct AggregateId(pub u32);
+
+/// What an edge says of a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Admission {
+    /// It goes on without delay.
+    Pass,
+    /// It joins the queue of this aggregate's shaper.
+    Shape(AggregateId),
+    /// It is dropped.
+    Drop(DropReason),
+}
+
+/// One half of an edge mechanism.
+pub trait EdgeHalf {
+    /// `packet` enters (ingress) or leaves (egress) the domain. `exits` are the borders by which it leaves: one for
+    /// unicast, several for multicast; empty at an egress.
+    fn on_packet(
+        &mut self,
+        packet: &mut Packet,
+        headers: &Headers,
+        exits: &[PeerId],
+        now: Time,
+        out: &mut impl EdgeOut,
+    ) -> Admission;
+
+    /// A message from `from` arrived in a packet that had `ttl` hops left. Bad messages change nothing.
+    fn on_message(&mut self, from: PeerId, message: &[u8], ttl: u8, now: Time, out: &mut impl EdgeOut);
+
+    /// When [`on_timer`](Self::on_timer) wants to run.
+    fn timer_at(&self) -> Option<Time>;
+
+    /// The timer is due, or overdue.
+    fn on_timer(&mut self, now: Time, out: &mut impl EdgeOut);
+}
+
+/// The world's side of an edge: shapers and the way to the other borders.
+pub trait EdgeOut {
+    /// A new aggregate gets a shaper and an empty queue.
+    fn open(&mut self, aggregate: AggregateId, rate: BitRate);
+    /// The aggregate's shaper runs at `rate` from now on.
+    fn set_rate(&mut self, aggregate: AggregateId, rate: BitRate);
+    /// The aggregate is gone. Its queue is empty.
+    fn close(&mut self, aggregate: AggregateId);
+    /// What waits in the aggregate's queue.
+    fn backlog(&self, aggregate: AggregateId) -> Backlog;
+    /// Sends `message` to another border, with a full TTL (255).
+    fn send(&mut self, to: PeerId, message: &[u8]);
+}

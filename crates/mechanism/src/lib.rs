@@ -1,0 +1,45 @@
+//! Every published mechanism, written once: no clock, no input or output, no global state.
+//!
+//! A mechanism runs unchanged in three worlds (simulator, emulator, gateway) because of five rules:
+//!
+//! 1. `now` is always passed in, and never goes back between calls.
+//! 2. Deadlines are absolute; a world may be late, and a mechanism says what that means.
+//! 3. The world owns packets and clocks; a mechanism holds descriptors and says what becomes of them.
+//! 4. Memory is allocated when a mechanism is built, or is bounded by its configuration.
+//! 5. Randomness belongs to the component: one [`random::Substream`], seeded at build.
+//!
+//! The folders are the families: [`queue`] (accept, mark or drop?), [`schedule`] (who goes next?), [`meter`] (how fast
+//! is this flow?), [`shape`] (when may it go?), [`edge`] (how much may enter here?), [`hop`] (what do my neighbours tell
+//! me?), [`tcp`] (how does the end host react?).
+#![no_std]
+
+extern crate alloc;
+
+pub mod edge;
+pub mod hop;
+pub mod meter;
+pub mod queue;
+pub mod random;
+pub mod schedule;
+pub mod shape;
+pub mod tcp;
+
+use tidegate_units::BitRate;
+
+/// What a mechanism is told about its surroundings when it is built.
+#[derive(Clone, Copy, Debug)]
+pub struct Context {
+    /// Seed of the component's own random substream; see [`random::Seed::for_component`].
+    pub seed: random::Seed,
+    /// Rate of the link that the mechanism serves.
+    pub link_rate: BitRate,
+    /// Largest packet on the wire, in bytes.
+    pub mtu_bytes: u32,
+}
+
+impl Context {
+    /// A context for tests and benches: 10 Mbit/s, 1500 bytes, seed zero.
+    pub const fn for_tests() -> Self {
+        Self { seed: random::Seed(0), link_rate: BitRate::from_mbps(10), mtu_bytes: 1500 }
+    }
+}

@@ -1,0 +1,11 @@
+//! How fast is this flow?
+
+use tidegate_units::{BitRate, Time};
+
+/// An estimator of the rate of one stream of packets.
+pub trait RateMeter {
+    /// A packet of `wire_bytes` passes.
+    fn on_arrival(&mut self, wire_bytes: u32, now: Time);
+    /// The estimate.
+    fn rate(&self, now: Time) -> BitRate;
+}

@@ -1,0 +1,48 @@
+//! Drop-tail: what does not fit is dropped as it arrives.
+//!
+//! Source: the queue of every router in the five documents that says "FIFO".
+//! Deviations: none. The limit counts what waits; the packet in transmission is not part of the queue, as in ns-2 and
+//! Linux.
+
+use tidegate_packet::{Backlog, DropReason, Packet};
+use tidegate_units::{BitRate, Limit, Time};
+
+use super::{QueueLimit, QueueManager, Verdict};
+use crate::Context;
+
+/// Parameters of [`DropTail`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DropTailConfig {
+    /// How much may wait; default 100 packets (NBP, Table 1).
+    pub limit: Limit,
+}
+
+impl Default for DropTailConfig {
+    fn default() -> Self {
+        Self { limit: Limit::Packets(100) }
+    }
+}
+
+impl DropTailConfig {
+    /// The manager.
+    pub fn build(&self, context: &Context) -> DropTail {
+        DropTail { limit: QueueLimit::new(self.limit, context.link_rate) }
+    }
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct DropTail {
+    limit: QueueLimit,
+}
+
+impl QueueManager for DropTail {
+    #[inline]
+    fn on_arrival(&mut self, packet: &mut Packet, queue: Backlog, _now: Time) -> Verdict {
+        if self.limit.admits(queue, packet) { Verdict::Accept } else { Verdict::Drop(DropReason::Overflow) }
+    }
+
+    fn set_link_rate(&mut self, rate: BitRate, _now: Time) {
+        self.limit.set_link_rate(rate);
+    }
+}

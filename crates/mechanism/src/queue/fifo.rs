@@ -1,0 +1,112 @@
+//! One FIFO under a queue manager: the discipline that most links have.
+
+use alloc::collections::VecDeque;
+
+use tidegate_packet::{Backlog, Ecn, Packet, Sink};
+use tidegate_units::{BitRate, Time};
+
+use super::{QueueDiscipline, QueueManager, Verdict};
+
+/// A FIFO whose `manager` decides what joins and what leaves.
+#[derive(Clone, Debug)]
+pub struct Fifo<M> {
+    manager: M,
+    waiting: VecDeque<Packet>,
+    backlog: Backlog,
+}
+
+impl<M: QueueManager> Fifo<M> {
+    /// An empty FIFO under `manager`.
+    pub const fn new(manager: M) -> Self {
+        Self { manager, waiting: VecDeque::new(), backlog: Backlog::EMPTY }
+    }
+
+    /// The manager.
+    pub const fn manager(&self) -> &M {
+        &self.manager
+    }
+
+    fn join(&mut self, packet: Packet) {
+        self.backlog.add(&packet);
+        self.waiting.push_back(packet);
+    }
+
+    fn evict(&mut self, position: u32, now: Time) -> Packet {
+        let victim = self.waiting.remove(position as usize).expect("a manager evicts a packet that waits");
+        self.backlog.remove(&victim);
+        self.manager.on_departure(&victim, self.backlog, now);
+        victim
+    }
+
+    /// The packet that has waited longest, without asking the manager: for a scheduler that makes room.
+    pub fn drop_head(&mut self, now: Time) -> Option<Packet> {
+        if self.waiting.is_empty() { None } else { Some(self.evict(0, now)) }
+    }
+
+    /// The size of the packet at the head.
+    pub fn head_wire_bytes(&self) -> Option<u32> {
+        self.waiting.front().map(|packet| packet.wire_bytes)
+    }
+}
+
+impl<M: QueueManager> QueueDiscipline for Fifo<M> {
+    fn enqueue(&mut self, mut packet: Packet, now: Time, out: &mut impl Sink) {
+        match self.manager.on_arrival(&mut packet, self.backlog, now) {
+            Verdict::Accept => self.join(packet),
+            Verdict::Mark(why) => {
+                debug_assert!(packet.ecn.is_capable(), "a manager marks only what can carry a mark");
+                packet.ecn = Ecn::Ce;
+                out.on_mark(&packet, why);
+                self.join(packet);
+            }
+            Verdict::Drop(why) => out.on_drop(packet, why),
+            Verdict::Evict { position, why } => {
+                let victim = self.evict(position, now);
+                out.on_drop(victim, why);
+                self.join(packet);
+            }
+        }
+    }
+
+    fn dequeue(&mut self, now: Time, out: &mut impl Sink) -> Option<Packet> {
+        // Each turn takes one packet off, so the loop is bounded by what waits.
+        while let Some(&head) = self.waiting.front() {
+            let verdict = if self.manager.decides_at_head() {
+                self.manager.at_head(&head, self.backlog, now)
+            } else {
+                Verdict::Accept
+            };
+            let mut packet = self.evict(0, now);
+            match verdict {
+                Verdict::Accept => return Some(packet),
+                Verdict::Mark(why) => {
+                    packet.ecn = Ecn::Ce;
+                    out.on_mark(&packet, why);
+                    return Some(packet);
+                }
+                Verdict::Drop(why) => out.on_drop(packet, why),
+                Verdict::Evict { .. } => unreachable!("eviction at the head makes no room for anything"),
+            }
+        }
+        None
+    }
+
+    fn backlog(&self) -> Backlog {
+        self.backlog
+    }
+    fn on_idle(&mut self, now: Time) {
+        self.manager.on_idle(now);
+    }
+    fn set_link_rate(&mut self, rate: BitRate, now: Time) {
+        self.manager.set_link_rate(rate, now);
+    }
+    fn timer_at(&self) -> Option<Time> {
+        self.manager.timer_at()
+    }
+    fn on_timer(&mut self, now: Time, _out: &mut impl Sink) {
+        self.manager.on_timer(now);
+    }
+    fn variable(&self, name: &str) -> Option<f64> {
+        self.manager.variable(name)
+    }
+}

@@ -1,0 +1,75 @@
+//! How much may wait.
+
+use tidegate_packet::{Backlog, Packet};
+use tidegate_units::{BitRate, Limit};
+
+/// A queue's limit, ready for use at its link's rate.
+#[derive(Clone, Copy, Debug)]
+pub struct QueueLimit {
+    configured: Limit,
+    packets: u32,
+    bytes: u64,
+}
+
+impl QueueLimit {
+    /// The limit `configured` for a link of `rate`. A limit in time becomes the bytes that the link sends in it.
+    pub fn new(configured: Limit, rate: BitRate) -> Self {
+        let (packets, bytes) = match configured {
+            Limit::Packets(packets) => (packets, u64::MAX),
+            Limit::Bytes(bytes) => (u32::MAX, bytes.get()),
+            Limit::Time(span) => (u32::MAX, rate.bytes_in(span).get()),
+        };
+        Self { configured, packets, bytes }
+    }
+
+    /// Whether `packet` may join behind `queue`. A limit in time or bytes below one packet still holds one.
+    #[inline]
+    pub fn admits(&self, queue: Backlog, packet: &Packet) -> bool {
+        queue.packets < self.packets
+            && (queue.bytes.saturating_add(u64::from(packet.wire_bytes)) <= self.bytes
+                || (queue.is_empty() && !matches!(self.configured, Limit::Bytes(_))))
+    }
+
+    /// The limit at a new link rate.
+    pub fn set_link_rate(&mut self, rate: BitRate) {
+        *self = Self::new(self.configured, rate);
+    }
+
+    /// The most packets that may wait, if that is what the limit counts.
+    pub const fn in_packets(&self) -> Option<u32> {
+        if let Limit::Packets(packets) = self.configured { Some(packets) } else { None }
+    }
+
+    /// The most bytes that may wait; `u64::MAX` for a limit in packets.
+    pub const fn in_bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_packet::FlowId;
+    use tidegate_units::{Bytes, Span};
+
+    #[test]
+    fn each_kind_of_limit_counts_its_own_unit() {
+        let packet = Packet::new(0, FlowId(0), 1000);
+        let queue = Backlog { packets: 2, bytes: 2000 };
+        let rate = BitRate::from_mbps(8); // one byte per microsecond
+        let admits = |limit| QueueLimit::new(limit, rate).admits(queue, &packet);
+        assert!(admits(Limit::Packets(3)) && !admits(Limit::Packets(2)));
+        assert!(admits(Limit::Bytes(Bytes::new(3000))) && !admits(Limit::Bytes(Bytes::new(2999))));
+        assert!(
+            admits(Limit::Time(Span::from_micros(3000))) && !admits(Limit::Time(Span::from_micros(2999)))
+        );
+    }
+
+    #[test]
+    fn a_time_shorter_than_one_packet_still_lets_one_wait() {
+        let limit = QueueLimit::new(Limit::Time(Span::from_micros(1)), BitRate::from_mbps(8));
+        let packet = Packet::new(0, FlowId(0), 1000);
+        assert!(limit.admits(Backlog::EMPTY, &packet));
+        assert!(!limit.admits(Backlog { packets: 1, bytes: 1000 }, &packet));
+    }
+}

@@ -1,0 +1,136 @@
+//! Accept, mark or drop?
+//!
+//! Two traits divide the work. A [`QueueManager`] decides on the packets of *one* FIFO and holds none of them; a
+//! [`QueueDiscipline`] holds packets. [`Fifo`] makes a discipline of any manager; a scheduler
+//! ([`crate::schedule`]) is a discipline with a manager for each of its queues. So "DRR with RED per flow" is a
+//! composition of two files, not a third one.
+
+mod any;
+mod drop_tail;
+mod fifo;
+mod limit;
+
+pub use any::{AnyManager, ManagerConfig};
+pub use drop_tail::{DropTail, DropTailConfig};
+pub use fifo::Fifo;
+pub use limit::QueueLimit;
+
+use tidegate_packet::{Backlog, DropReason, MarkReason, Packet, Sink};
+use tidegate_units::{BitRate, Time};
+
+/// What a manager says of an arriving packet, or of the packet at the head.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// It joins (or leaves) untouched.
+    Accept,
+    /// It joins (or leaves) with a congestion mark. Only for packets whose [`Packet::ecn`] is capable.
+    Mark(MarkReason),
+    /// It is dropped.
+    Drop(DropReason),
+    /// It joins, and the waiting packet at `position` (0 is the head) is dropped instead.
+    Evict {
+        /// Which packet makes room; below the number of waiting packets.
+        position: u32,
+        /// Why.
+        why: DropReason,
+    },
+}
+
+/// Active management of one FIFO: decides, holds no packets.
+///
+/// The world calls [`on_arrival`](Self::on_arrival) for each packet, then [`on_departure`](Self::on_departure) for each
+/// that leaves for transmission, and [`on_idle`](Self::on_idle) when the link is free and nothing waits. `now` never
+/// goes back over all of these.
+pub trait QueueManager {
+    /// `packet` arrives and finds `queue` waiting (itself not counted, nor the packet in transmission). The manager may
+    /// change the packet's label.
+    fn on_arrival(&mut self, packet: &mut Packet, queue: Backlog, now: Time) -> Verdict;
+
+    /// Whether [`at_head`](Self::at_head) may say anything but [`Verdict::Accept`]. If not, the instants of departure
+    /// follow from the arrivals, and a world may compute them in advance.
+    fn decides_at_head(&self) -> bool {
+        false
+    }
+
+    /// `packet` is next to be sent; `queue` still counts it. Called before [`on_departure`](Self::on_departure), and only
+    /// if [`decides_at_head`](Self::decides_at_head). [`Verdict::Evict`] is not allowed here.
+    fn at_head(&mut self, packet: &Packet, queue: Backlog, now: Time) -> Verdict {
+        let _ = (packet, queue, now);
+        Verdict::Accept
+    }
+
+    /// `packet` left for transmission, or made room for another; `queue` is what still waits.
+    fn on_departure(&mut self, packet: &Packet, queue: Backlog, now: Time) {
+        let _ = (packet, queue, now);
+    }
+
+    /// The link finished its last packet and nothing waits. Called once, until the next arrival.
+    fn on_idle(&mut self, now: Time) {
+        let _ = now;
+    }
+
+    /// The link has a new rate.
+    fn set_link_rate(&mut self, rate: BitRate, now: Time) {
+        let _ = (rate, now);
+    }
+
+    /// When [`on_timer`](Self::on_timer) wants to run. A world may run it later, but before any other call with a later
+    /// `now`; with its deadline, not with the time of that call.
+    fn timer_at(&self) -> Option<Time> {
+        None
+    }
+
+    /// The timer is due.
+    fn on_timer(&mut self, now: Time) {
+        let _ = now;
+    }
+
+    /// An inner variable by name, for `record`: the average queue, a marking probability. `None` for names it has not.
+    fn variable(&self, name: &str) -> Option<f64> {
+        let _ = name;
+        None
+    }
+}
+
+/// What waits for one link and in which order it goes.
+pub trait QueueDiscipline {
+    /// `packet` joins or is refused; others may be evicted for it. The caller has set [`Packet::arrived`] to `now`.
+    fn enqueue(&mut self, packet: Packet, now: Time, out: &mut impl Sink);
+
+    /// The next packet to send. It may drop packets on the way. `None` if nothing waits, or nothing may go yet.
+    fn dequeue(&mut self, now: Time, out: &mut impl Sink) -> Option<Packet>;
+
+    /// When the next packet may go: `now` or later; `None` if nothing waits.
+    fn ready_at(&self, now: Time) -> Option<Time> {
+        if self.backlog().is_empty() { None } else { Some(now) }
+    }
+
+    /// What waits.
+    fn backlog(&self) -> Backlog;
+
+    /// The link finished its last packet and nothing could be dequeued because nothing waits.
+    fn on_idle(&mut self, now: Time) {
+        let _ = now;
+    }
+
+    /// The link has a new rate.
+    fn set_link_rate(&mut self, rate: BitRate, now: Time) {
+        let _ = (rate, now);
+    }
+
+    /// When [`on_timer`](Self::on_timer) wants to run.
+    fn timer_at(&self) -> Option<Time> {
+        None
+    }
+
+    /// The timer is due.
+    fn on_timer(&mut self, now: Time, out: &mut impl Sink) {
+        let _ = (now, out);
+    }
+
+    /// An inner variable by name, for `record`.
+    fn variable(&self, name: &str) -> Option<f64> {
+        let _ = name;
+        None
+    }
+}

@@ -1,0 +1,1 @@
+//! How does the end host react? TCP sender and receiver as state machines.

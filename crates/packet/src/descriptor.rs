@@ -1,0 +1,170 @@
+//! The packet descriptor and the small types in it.
+
+use tidegate_units::{BitRate, Time};
+
+/// A flow as the world numbers them: dense, from zero. All packets of one transport connection in one direction, or of
+/// one stream of control messages, share it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct FlowId(pub u32);
+
+/// The ECN field (RFC 3168, section 5).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[repr(u8)]
+pub enum Ecn {
+    /// The transport does not understand marks: 00.
+    #[default]
+    NotEct = 0b00,
+    /// ECN-capable, codepoint ECT(1): 01.
+    Ect1 = 0b01,
+    /// ECN-capable, codepoint ECT(0): 10.
+    Ect0 = 0b10,
+    /// Congestion experienced: 11.
+    Ce = 0b11,
+}
+
+impl Ecn {
+    /// Whether a queue may mark instead of dropping.
+    pub const fn is_capable(self) -> bool {
+        !matches!(self, Self::NotEct)
+    }
+
+    /// The codepoint of the two low bits of `byte`.
+    pub const fn from_bits(byte: u8) -> Self {
+        match byte & 0b11 {
+            0b00 => Self::NotEct,
+            0b01 => Self::Ect1,
+            0b10 => Self::Ect0,
+            _ => Self::Ce,
+        }
+    }
+}
+
+/// The differentiated services codepoint, six bits (RFC 2474).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Dscp(u8);
+
+impl Dscp {
+    /// Best effort.
+    pub const BEST_EFFORT: Self = Self(0);
+    /// Expedited forwarding (RFC 3246).
+    pub const EF: Self = Self(46);
+    /// Assured forwarding class 1, low drop precedence (RFC 2597).
+    pub const AF11: Self = Self(10);
+    /// Assured forwarding class 1, medium drop precedence.
+    pub const AF12: Self = Self(12);
+    /// Assured forwarding class 1, high drop precedence.
+    pub const AF13: Self = Self(14);
+    /// Network control (class selector 6): feedback between edges and between neighbours.
+    pub const CONTROL: Self = Self(48);
+
+    /// The codepoint of the six low bits.
+    pub const fn new(codepoint: u8) -> Self {
+        Self(codepoint & 0x3f)
+    }
+    /// The six bits.
+    pub const fn get(self) -> u8 {
+        self.0
+    }
+}
+
+/// The rate that an edge wrote on a packet (CSFQ's label), in bytes per second; up to 34 Gbit/s, then saturated.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct RateLabel(pub u32);
+
+impl RateLabel {
+    /// The label for `rate`.
+    pub fn from_rate(rate: BitRate) -> Self {
+        Self(u32::try_from(rate.as_bps() / 8).unwrap_or(u32::MAX))
+    }
+    /// The label for real-valued bytes per second (`as` saturates).
+    pub fn from_bytes_per_second(rate: f64) -> Self {
+        Self(rate as u32)
+    }
+    /// Real-valued bytes per second.
+    pub fn bytes_per_second(self) -> f64 {
+        f64::from(self.0)
+    }
+}
+
+/// A packet as a mechanism sees it: 32 bytes, copied, never owned. Authoritative for ECN, DSCP, label and TTL: the
+/// world writes changes back when the packet departs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(C)]
+pub struct Packet {
+    /// When it joined the queue that holds it now; set by the world before each `enqueue`.
+    pub arrived: Time,
+    /// The world's handle on everything else it knows about the packet.
+    pub slot: u32,
+    /// Bytes on the wire, headers included.
+    pub wire_bytes: u32,
+    /// Which flow it belongs to.
+    pub flow: FlowId,
+    /// CSFQ's label; zero means "none".
+    pub label: RateLabel,
+    /// The port by which it entered the present router.
+    pub in_port: u16,
+    /// Which class of the scenario it was put into; zero unless a classifier says otherwise.
+    pub class: u8,
+    /// Its ECN field.
+    pub ecn: Ecn,
+    /// Its DSCP.
+    pub dscp: Dscp,
+    /// Hops it may still make.
+    pub ttl: u8,
+    /// Unused; keeps the size explicit.
+    pub reserved: u16,
+}
+
+const _: () = assert!(core::mem::size_of::<Packet>() == 32, "two descriptors share a cache line");
+
+impl Packet {
+    /// A best-effort packet of `flow` in `slot`, with a full TTL and nothing else set.
+    pub const fn new(slot: u32, flow: FlowId, wire_bytes: u32) -> Self {
+        Self {
+            arrived: Time::ZERO,
+            slot,
+            wire_bytes,
+            flow,
+            label: RateLabel(0),
+            in_port: 0,
+            class: 0,
+            ecn: Ecn::NotEct,
+            dscp: Dscp::BEST_EFFORT,
+            ttl: 255,
+            reserved: 0,
+        }
+    }
+}
+
+/// What waits in a queue. The packet in transmission is not part of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Backlog {
+    /// Packets waiting.
+    pub packets: u32,
+    /// Their bytes on the wire.
+    pub bytes: u64,
+}
+
+impl Backlog {
+    /// Nothing waits.
+    pub const EMPTY: Self = Self { packets: 0, bytes: 0 };
+
+    /// Whether nothing waits.
+    pub const fn is_empty(self) -> bool {
+        self.packets == 0
+    }
+    /// `packet` joins.
+    pub fn add(&mut self, packet: &Packet) {
+        self.packets += 1;
+        self.bytes += u64::from(packet.wire_bytes);
+    }
+    /// `packet` leaves.
+    pub fn remove(&mut self, packet: &Packet) {
+        debug_assert!(
+            self.packets > 0 && self.bytes >= u64::from(packet.wire_bytes),
+            "left but never joined"
+        );
+        self.packets -= 1;
+        self.bytes -= u64::from(packet.wire_bytes);
+    }
+}

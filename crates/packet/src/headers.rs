@@ -1,0 +1,127 @@
+//! What classification looks at.
+
+use crate::{Dscp, Ecn};
+
+/// An IP address. IPv4 and IPv6 never compare equal.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Address {
+    /// IPv4.
+    V4([u8; 4]),
+    /// IPv6.
+    V6([u8; 16]),
+}
+
+impl Address {
+    /// The address with all but its first `prefix_bits` bits cleared: its network.
+    pub fn network(self, prefix_bits: u8) -> Self {
+        match self {
+            Self::V4(octets) => {
+                let keep = u32::from(prefix_bits.min(32));
+                let mask = u32::MAX.checked_shl(32 - keep).unwrap_or(0);
+                Self::V4((u32::from_be_bytes(octets) & mask).to_be_bytes())
+            }
+            Self::V6(octets) => {
+                let keep = u32::from(prefix_bits.min(128));
+                let mask = u128::MAX.checked_shl(128 - keep).unwrap_or(0);
+                Self::V6((u128::from_be_bytes(octets) & mask).to_be_bytes())
+            }
+        }
+    }
+}
+
+/// The transport protocol, by its IP protocol number.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Protocol(pub u8);
+
+impl Protocol {
+    /// ICMP, which carries feedback between edges (NBP, section II.B).
+    pub const ICMP: Self = Self(1);
+    /// TCP.
+    pub const TCP: Self = Self(6);
+    /// UDP.
+    pub const UDP: Self = Self(17);
+}
+
+/// The fields of a packet's IP and transport headers that classifiers use.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Headers {
+    /// Source address.
+    pub source: Address,
+    /// Destination address.
+    pub destination: Address,
+    /// IPv6 flow label, 20 bits; zero for IPv4 and for unlabelled IPv6.
+    pub flow_label: u32,
+    /// Transport protocol.
+    pub protocol: Protocol,
+    /// Source port; zero where the protocol has none.
+    pub source_port: u16,
+    /// Destination port; zero where the protocol has none.
+    pub destination_port: u16,
+    /// DSCP when the packet entered.
+    pub dscp: Dscp,
+    /// ECN when the packet entered.
+    pub ecn: Ecn,
+}
+
+impl Headers {
+    /// The flow these headers belong to, as NBP identifies it (section II.A and its footnote 3): for IPv6 the flow
+    /// label with the address pair that scopes it, for IPv4 the addresses and ports. The protocol is part of the key,
+    /// for a TCP and a UDP flow may share ports.
+    pub const fn flow_key(&self) -> FlowKey {
+        FlowKey {
+            source: self.source,
+            destination: self.destination,
+            flow_label: self.flow_label,
+            protocol: self.protocol,
+            source_port: self.source_port,
+            destination_port: self.destination_port,
+        }
+    }
+
+    /// The headers of traffic in the other direction.
+    pub const fn reversed(&self) -> Self {
+        Self {
+            source: self.destination,
+            destination: self.source,
+            source_port: self.destination_port,
+            destination_port: self.source_port,
+            ..*self
+        }
+    }
+}
+
+/// What identifies a flow.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct FlowKey {
+    /// Source address.
+    pub source: Address,
+    /// Destination address.
+    pub destination: Address,
+    /// IPv6 flow label.
+    pub flow_label: u32,
+    /// Transport protocol.
+    pub protocol: Protocol,
+    /// Source port.
+    pub source_port: u16,
+    /// Destination port.
+    pub destination_port: u16,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_network_keeps_its_prefix_only() {
+        assert_eq!(Address::V4([10, 1, 2, 3]).network(16), Address::V4([10, 1, 0, 0]));
+        assert_eq!(Address::V4([10, 1, 2, 3]).network(0), Address::V4([0; 4]));
+        assert_eq!(Address::V4([10, 1, 2, 3]).network(32), Address::V4([10, 1, 2, 3]));
+        let mut v6 = [0; 16];
+        v6[0] = 0xfd;
+        v6[15] = 1;
+        let mut net = v6;
+        net[15] = 0;
+        assert_eq!(Address::V6(v6).network(64), Address::V6(net));
+        assert_eq!(Address::V6(v6).network(0), Address::V6([0; 16]));
+    }
+}

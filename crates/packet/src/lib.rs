@@ -1,0 +1,24 @@
+//! What a packet looks like to a mechanism, and what may happen to it.
+//!
+//! A mechanism never sees a buffer. It sees [`Packet`], a 32-byte descriptor that the world copies around, and, where
+//! its definition needs them, [`Headers`] or a [`TcpHeader`]. What becomes of a packet is told to the world through a
+//! [`Sink`].
+#![no_std]
+
+mod descriptor;
+mod headers;
+mod reason;
+mod tcp;
+
+pub use descriptor::{Backlog, Dscp, Ecn, FlowId, Packet, RateLabel};
+pub use headers::{Address, FlowKey, Headers, Protocol};
+pub use reason::{DropReason, MarkReason};
+pub use tcp::{SackBlock, SackBlocks, TcpFlags, TcpHeader};
+
+/// The world's side of a queue: the simulator frees the packet, a gateway recycles its buffer. Both count.
+pub trait Sink {
+    /// `packet` will never be sent.
+    fn on_drop(&mut self, packet: Packet, why: DropReason);
+    /// `packet` now carries a congestion mark.
+    fn on_mark(&mut self, packet: &Packet, why: MarkReason);
+}

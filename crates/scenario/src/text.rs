@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserializer, Serializer, de};
-use tidegate_units::{BitRate, Bytes, Limit, Span};
+use tidegate_units::{BitRate, Bytes, Limit, Span, Time};
 
 /// Writes a quantity as the text that reads back as the same value.
 pub(crate) fn serialize<T: Display, S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
@@ -80,6 +80,12 @@ impl Quantity for Span {
     const NAME: &'static str = "Time";
     const EXAMPLE: &'static str = "10ms";
     const PATTERN: &'static str = r"^(0|\+?[0-9_]*\.?[0-9_]+ *(ns|us|ms|s|min))$";
+}
+impl Quantity for Time {
+    const WHAT: &'static str = "a time since the start";
+    const NAME: &'static str = "Time";
+    const EXAMPLE: &'static str = "10s";
+    const PATTERN: &'static str = Span::PATTERN;
 }
 impl Quantity for BitRate {
     const WHAT: &'static str = "a rate";

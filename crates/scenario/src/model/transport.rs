@@ -192,6 +192,58 @@ pub struct TcpText {
     pub timer_granularity: Option<Span>,
 }
 
+impl TcpText {
+    /// Complete: what is not given comes from the profile.
+    pub fn resolved(&self) -> Tcp {
+        let profile = self.profile.unwrap_or(TcpProfile::Modern);
+        let old = profile == TcpProfile::Ns1999;
+        let header = self.header.unwrap_or(Bytes::new(40));
+        let packet = match (self.packet, self.segment) {
+            (Some(packet), _) => packet,
+            (None, Some(segment)) => Bytes::new(segment.get().saturating_add(header.get())),
+            (None, None) => Bytes::new(if old { 1000 } else { 1500 }),
+        };
+        let segment = Bytes::new(packet.get().saturating_sub(header.get()).max(1));
+        let initial_window = match self.initial_window {
+            Some(Window::Packets(packets)) => packets,
+            Some(Window::Bytes(bytes)) => {
+                u32::try_from(bytes.get().div_ceil(segment.get())).unwrap_or(u32::MAX)
+            }
+            None => {
+                if old {
+                    1
+                } else {
+                    10
+                }
+            }
+        };
+        let millis = |given: Option<Span>, of_old: u64, of_new: u64| {
+            given.unwrap_or(Span::from_millis(if old { of_old } else { of_new }))
+        };
+        Tcp {
+            profile,
+            variant: self.variant.unwrap_or(if old { TcpVariant::Reno } else { TcpVariant::Sack }),
+            window: self.window.unwrap_or(if old {
+                Window::Packets(20)
+            } else {
+                Window::Bytes(Bytes::new(4_000_000))
+            }),
+            packet,
+            header,
+            ack: self.ack.unwrap_or(Bytes::new(40)),
+            delayed_ack: self.delayed_ack.unwrap_or(!old).then(|| millis(self.delayed_ack_timeout, 100, 40)),
+            ecn: self.ecn.unwrap_or(false),
+            handshake: self.handshake.unwrap_or(!old),
+            initial_window,
+            initial_ssthresh: self.initial_ssthresh,
+            initial_rto: millis(self.initial_rto, 6_000, 1_000),
+            min_rto: millis(self.min_rto, 200, 200),
+            max_rto: millis(self.max_rto, 64_000, 60_000),
+            timer_granularity: millis(self.timer_granularity, 100, 0),
+        }
+    }
+}
+
 /// User Datagram Protocol
 ///
 /// Sends what the application gives, when it gives it, and never hears of congestion.

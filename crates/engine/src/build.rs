@@ -474,7 +474,7 @@ fn build_borders(network: &Network, seed: u64) -> Vec<Border> {
                 domain: index as u32,
                 polices: control.is_some() && !domain.unpoliced.contains(&node),
                 control,
-                labeller: domain.labels.as_ref().map(|config| config.build()),
+                labeller: domain.labels,
                 routes: HashMap::new(),
                 alarm: Alarm::default(),
                 shaper_alarm: Alarm::default(),

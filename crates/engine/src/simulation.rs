@@ -1,7 +1,7 @@
 //! The event loop, and the way of a packet through it.
 
 use tidegate_mechanism::edge::{Admission, EdgeHalf, PeerId};
-use tidegate_mechanism::tcp::{TcpReceiver, TcpSender};
+use tidegate_mechanism::tcp::{ReceiverCounters, SenderCounters, TcpReceiver, TcpSender, Transmit};
 use tidegate_packet::{DropReason, Dscp, Ecn, FlowId, Headers, Packet};
 use tidegate_units::{Span, Time};
 
@@ -24,6 +24,21 @@ pub(crate) struct Connection {
     pub(crate) receiver: TcpReceiver,
     pub(crate) send_alarm: Alarm,
     pub(crate) receive_alarm: Alarm,
+}
+
+/// Counts of the two halves of a connection.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ConnectionCounters {
+    /// The sending half.
+    pub sender: SenderCounters,
+    /// The receiving half.
+    pub receiver: ReceiverCounters,
+}
+
+impl Connection {
+    fn counters(&self) -> ConnectionCounters {
+        ConnectionCounters { sender: self.sender.counters(), receiver: self.receiver.counters() }
+    }
 }
 
 /// How a flow carries its data: index among connections, or among sinks of datagrams.
@@ -89,6 +104,8 @@ pub struct Simulation<O: Observer = ()> {
     pub(crate) planner: Planner,
     pub(crate) statistics_since: Time,
     outbox: Vec<(PeerId, Vec<u8>)>,
+    /// Counts of connections when the statistics began; empty while that is the start.
+    connections_before: Vec<ConnectionCounters>,
     stopped: bool,
 }
 
@@ -105,6 +122,8 @@ pub struct Statistics {
     pub flows: Vec<FlowCounters>,
     /// By flow, then by receiver.
     pub sinks: Vec<Vec<SinkCounters>>,
+    /// By flow; `None` for datagrams.
+    pub connections: Vec<Option<ConnectionCounters>>,
     /// Drops in front of shapers, by border.
     pub border_drops: Vec<[u64; DropReason::ALL.len()]>,
     /// Of the whole run.
@@ -134,6 +153,7 @@ impl<O: Observer> Simulation<O> {
             planner,
             statistics_since: Time::ZERO,
             outbox: Vec::new(),
+            connections_before: Vec::new(),
             stopped: false,
         }
     }
@@ -202,10 +222,7 @@ impl<O: Observer> Simulation<O> {
         for border in &mut self.borders {
             border.drops_by_reason.fill(0);
         }
-        for connection in &mut self.connections {
-            connection.sender.restart_counters();
-            connection.receiver.restart_counters();
-        }
+        self.connections_before = self.connections.iter().map(Connection::counters).collect();
     }
 
     /// What was counted since.
@@ -221,9 +238,26 @@ impl<O: Observer> Simulation<O> {
                 .iter()
                 .map(|flow| self.sinks[flow.first_sink as usize..][..flow.sinks as usize].to_vec())
                 .collect(),
+            connections: self.connection_counts(),
             border_drops: self.borders.iter().map(|border| border.drops_by_reason).collect(),
             totals: self.world.totals,
         }
+    }
+
+    fn connection_counts(&self) -> Vec<Option<ConnectionCounters>> {
+        let count = |connection: u32| {
+            let now = self.connections[connection as usize].counters();
+            let before = self.connections_before.get(connection as usize).copied().unwrap_or_default();
+            ConnectionCounters {
+                sender: now.sender.since(&before.sender),
+                receiver: now.receiver.since(&before.receiver),
+            }
+        };
+        let counts = |flow: &Flow| match flow.carrier {
+            Carrier::Tcp(connection) => Some(count(connection)),
+            Carrier::Datagrams => None,
+        };
+        self.flows.iter().map(counts).collect()
     }
 
     /// Every packet that was ever made has arrived, was dropped, or is somewhere: panics otherwise, for then the engine
@@ -364,27 +398,33 @@ impl<O: Observer> Simulation<O> {
         let connection = &mut self.connections[index as usize];
         let received = connection.receiver.on_segment(&carried.tcp, packet.ecn, now);
         counters.goodput_bytes += received.delivered_bytes;
-        self.send_acknowledgment(index);
+        self.acknowledge(index, received.ack);
     }
 
     /// Sends the acknowledgment that the receiver owes now, if any, and arms its timer.
     #[inline]
-    fn send_acknowledgment(&mut self, index: u32) {
-        let now = self.world.now;
-        let flow_index = self.connection_flow[index as usize];
-        let connection = &mut self.connections[index as usize];
-        if let Some(ack) = connection.receiver.poll_ack(now) {
-            let carried = Carried { created: now, route: 0, message: Carried::NO_MESSAGE, tcp: ack.header };
-            let flow = &self.flows[flow_index as usize];
-            let route = flow.reverse.choose(&mut self.path_random);
-            let mut packet = self.world.create(FlowIds::acknowledgments(flow_index), ack.wire_bytes, carried);
-            packet.dscp = flow.dscp;
-            self.advance(packet, route);
-        }
+    fn acknowledge(&mut self, index: u32, ack: Option<Transmit>) {
         let connection = &mut self.connections[index as usize];
         if let Some(deadline) = connection.receiver.timer_at() {
             connection.receive_alarm.arm(deadline, Wake::TcpReceiver.token(index), &mut self.world.events);
         }
+        if let Some(ack) = ack {
+            let flow_index = self.connection_flow[index as usize];
+            let route = self.flows[flow_index as usize].reverse.choose(&mut self.path_random);
+            self.send_segment(FlowIds::acknowledgments(flow_index), &ack, route);
+        }
+    }
+
+    #[inline]
+    fn send_segment(&mut self, flow: FlowId, segment: &Transmit, route: u32) {
+        let carried =
+            Carried { created: self.world.now, route: 0, message: Carried::NO_MESSAGE, tcp: segment.header };
+        let mut packet = self.world.create(flow, segment.wire_bytes, carried);
+        packet.ecn = segment.ecn;
+        // The transport's own marking (priorities of its congestion control) goes before the flow's.
+        let configured = self.flows[flow.0 as usize / 2].dscp;
+        packet.dscp = if segment.dscp == Dscp::BEST_EFFORT { configured } else { segment.dscp };
+        self.advance(packet, route);
     }
 
     #[inline]
@@ -401,13 +441,8 @@ impl<O: Observer> Simulation<O> {
         let now = self.world.now;
         let flow_index = self.connection_flow[index as usize];
         while let Some(segment) = self.connections[index as usize].sender.poll_transmit(now) {
-            let carried = Carried { created: now, route: 0, message: Carried::NO_MESSAGE, tcp: segment.header };
-            let flow = &self.flows[flow_index as usize];
-            let route = flow.forward.choose(&mut self.path_random);
-            let mut packet = self.world.create(FlowIds::data(flow_index), segment.wire_bytes, carried);
-            packet.ecn = segment.ecn;
-            packet.dscp = flow.dscp;
-            self.advance(packet, route);
+            let route = self.flows[flow_index as usize].forward.choose(&mut self.path_random);
+            self.send_segment(FlowIds::data(flow_index), &segment, route);
         }
         let connection = &mut self.connections[index as usize];
         if let Some(deadline) = connection.sender.timer_at() {
@@ -430,10 +465,9 @@ impl<O: Observer> Simulation<O> {
         let now = self.world.now;
         let connection = &mut self.connections[index as usize];
         if connection.receive_alarm.fires(now) {
-            if connection.receiver.timer_at().is_some_and(|deadline| deadline <= now) {
-                connection.receiver.on_timer(now);
-            }
-            self.send_acknowledgment(index);
+            let due = connection.receiver.timer_at().is_some_and(|deadline| deadline <= now);
+            let ack = if due { connection.receiver.on_timer(now) } else { None };
+            self.acknowledge(index, ack);
         }
     }
 
@@ -467,9 +501,9 @@ impl<O: Observer> Simulation<O> {
                 let sender = &mut self.connections[connection as usize].sender;
                 match act {
                     Act::Open(Some(bytes)) => sender.on_app_data(bytes),
-                    Act::Open(None) => sender.set_unlimited(true),
-                    Act::Pause => sender.set_unlimited(false),
-                    Act::Close => sender.stop(),
+                    Act::Open(None) => sender.set_unlimited(),
+                    Act::Pause => sender.pause(now),
+                    Act::Close => sender.stop(now),
                     Act::Datagram(_) => unreachable!("a TCP source offers bytes, not datagrams"),
                 }
                 self.pump(connection);
@@ -539,9 +573,7 @@ impl<O: Observer> Simulation<O> {
 
     fn label(&mut self, index: u32, packet: &mut Packet) {
         let now = self.world.now;
-        if let Some(labeller) = &mut self.borders[index as usize].labeller {
-            labeller.label(packet, now);
-        }
+        let _ = (index, packet, now);
     }
 
     fn leave(&mut self, index: u32, packet: &mut Packet) {

@@ -190,6 +190,14 @@ impl CongestionControl for Reno {
     fn ssthresh_bytes(&self) -> u64 {
         self.ssthresh_bytes
     }
+
+    fn variable(&self, name: &str) -> Option<f64> {
+        match (name, self.rules) {
+            ("cwnd_segments", Rules::Ns1999) => Some(self.cwnd_segments),
+            ("cwnd_segments", Rules::Modern) => Some(self.cwnd_bytes as f64 / f64::from(self.segment_bytes)),
+            _ => None,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -27,9 +27,7 @@ pub(crate) enum Wake {
     Shaper,
     /// The next scripted change.
     Script,
-    /// The next sample of time series.
-    Sample,
-    /// The end of the warm-up, or of the run.
+    /// The instant until which to run.
     Phase,
     /// A packet held back by a reordering medium.
     Held,
@@ -38,7 +36,7 @@ pub(crate) enum Wake {
 const INDEX_BITS: u32 = 28;
 
 impl Wake {
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 9] = [
         Self::Link,
         Self::TcpSender,
         Self::TcpReceiver,
@@ -46,7 +44,6 @@ impl Wake {
         Self::Edge,
         Self::Shaper,
         Self::Script,
-        Self::Sample,
         Self::Phase,
         Self::Held,
     ];

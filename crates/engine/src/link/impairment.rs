@@ -67,7 +67,8 @@ impl Medium {
                 self.next_listed += usize::from(listed);
                 listed
             }
-            Some(&LossModel::Burst { enter, leave, good, bad }) => {
+            Some(LossModel::Burst { enter, leave, good, bad }) => {
+                let (enter, leave, good, bad) = (*enter, *leave, *good, *bad);
                 let change = self.random.chance(if self.bad { leave } else { enter });
                 self.bad ^= change;
                 self.random.chance(if self.bad { bad } else { good })

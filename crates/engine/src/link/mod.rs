@@ -14,7 +14,7 @@ pub use impairment::{LossModel, Medium, ReorderModel};
 use std::collections::VecDeque;
 
 use tidegate_mechanism::Context;
-use tidegate_mechanism::queue::QueueDiscipline;
+use tidegate_mechanism::queue::{QueueDiscipline, QueueManager};
 use tidegate_mechanism::schedule::{AnyDiscipline, DisciplineConfig};
 use tidegate_packet::{DropReason, Packet};
 use tidegate_units::{BitRate, Span, Time, TransmissionClock};

@@ -61,6 +61,21 @@ pub struct SenderCounters {
     pub ignored_acks: u64,
 }
 
+impl SenderCounters {
+    /// What was counted after `earlier`.
+    pub const fn since(&self, earlier: &Self) -> Self {
+        Self {
+            sent_segments: self.sent_segments - earlier.sent_segments,
+            sent_bytes: self.sent_bytes - earlier.sent_bytes,
+            retransmissions: self.retransmissions - earlier.retransmissions,
+            timeouts: self.timeouts - earlier.timeouts,
+            fast_retransmits: self.fast_retransmits - earlier.fast_retransmits,
+            ecn_reductions: self.ecn_reductions - earlier.ecn_reductions,
+            ignored_acks: self.ignored_acks - earlier.ignored_acks,
+        }
+    }
+}
+
 /// See the module. The order of the fields is the order in which the loss-free path meets them.
 #[derive(Clone, Debug)]
 pub(super) struct Connection {

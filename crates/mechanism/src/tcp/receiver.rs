@@ -43,6 +43,19 @@ pub struct ReceiverCounters {
     pub sent_acks: u64,
 }
 
+impl ReceiverCounters {
+    /// What was counted after `earlier`.
+    pub const fn since(&self, earlier: &Self) -> Self {
+        Self {
+            received_segments: self.received_segments - earlier.received_segments,
+            duplicate_segments: self.duplicate_segments - earlier.duplicate_segments,
+            refused_segments: self.refused_segments - earlier.refused_segments,
+            marked_segments: self.marked_segments - earlier.marked_segments,
+            sent_acks: self.sent_acks - earlier.sent_acks,
+        }
+    }
+}
+
 /// The receiving half; see the module.
 #[derive(Clone, Debug)]
 pub struct TcpReceiver {

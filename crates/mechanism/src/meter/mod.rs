@@ -1,5 +1,13 @@
 //! How fast is this flow?
 
+mod exponential;
+mod interval;
+mod tsw;
+
+pub use exponential::{ExponentialMeter, ExponentialMeterConfig};
+pub use interval::{IntervalMeter, IntervalMeterConfig};
+pub use tsw::{SilenceRule, TswConfig, TswMeter};
+
 use tidegate_units::{BitRate, Time};
 
 /// An estimator of the rate of one stream of packets.

@@ -26,6 +26,17 @@ impl<M: QueueManager> Fifo<M> {
         &self.manager
     }
 
+    /// The manager, without its FIFO. What waits is lost.
+    pub fn into_manager(self) -> M {
+        self.manager
+    }
+
+    /// Starts again under another manager, in the memory of before. Nothing may wait.
+    pub fn restart(&mut self, manager: M) {
+        assert!(self.waiting.is_empty(), "a FIFO starts again when it is empty");
+        self.manager = manager;
+    }
+
     fn join(&mut self, packet: Packet) {
         self.backlog.add(&packet);
         self.waiting.push_back(packet);
@@ -41,6 +52,11 @@ impl<M: QueueManager> Fifo<M> {
     /// The packet that has waited longest, without asking the manager: for a scheduler that makes room.
     pub fn drop_head(&mut self, now: Time) -> Option<Packet> {
         if self.waiting.is_empty() { None } else { Some(self.evict(0, now)) }
+    }
+
+    /// The packet at the head.
+    pub fn head(&self) -> Option<&Packet> {
+        self.waiting.front()
     }
 
     /// The size of the packet at the head.

@@ -30,6 +30,13 @@ impl QueueLimit {
                 || (queue.is_empty() && !matches!(self.configured, Limit::Bytes(_))))
     }
 
+    /// Whether `queue` is more than may wait: for a scheduler that makes room after a packet joined.
+    #[inline]
+    pub fn exceeded_by(&self, queue: Backlog) -> bool {
+        queue.packets > self.packets
+            || (queue.bytes > self.bytes && (queue.packets > 1 || matches!(self.configured, Limit::Bytes(_))))
+    }
+
     /// The limit at a new link rate.
     pub fn set_link_rate(&mut self, rate: BitRate) {
         *self = Self::new(self.configured, rate);

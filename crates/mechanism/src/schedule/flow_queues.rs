@@ -1,0 +1,486 @@
+//! The queues of one port, one per flow (or class, or input port), as every scheduler needs them: classification, a
+//! manager for each queue, one shared limit, and the longest queue when room must be made.
+//!
+//! A queue lives in a slot. Slots of flows with nothing waiting are kept, with the state of their managers, until newer
+//! ones need them; so memory is bounded by what waits plus [`FlowQueuesConfig::remembered`].
+
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+
+use hashbrown::HashTable;
+use tidegate_packet::{Backlog, DropReason, Packet, Sink};
+use tidegate_units::{BitRate, Limit, Time};
+
+use crate::Context;
+use crate::queue::{AnyManager, DropTailConfig, Fifo, ManagerConfig, QueueDiscipline, QueueLimit};
+use crate::random::Seed;
+use crate::schedule::IndexedHeap;
+
+/// What shares a queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Classification {
+    /// The packets of one flow.
+    #[default]
+    Flow,
+    /// The packets of one class of the scenario.
+    Class,
+    /// The packets that entered by one port.
+    InputPort,
+}
+
+impl Classification {
+    /// The number of the queue that `packet` belongs to.
+    #[inline]
+    pub const fn key(self, packet: &Packet) -> u32 {
+        match self {
+            Self::Flow => packet.flow.0,
+            Self::Class => packet.class as u32,
+            Self::InputPort => packet.in_port as u32,
+        }
+    }
+}
+
+/// Parameters of the queues of one port.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FlowQueuesConfig {
+    /// What shares a queue. Default: the packets of one flow.
+    pub classify: Classification,
+    /// The manager of each queue. Default: drop-tail without a limit of its own.
+    pub manager: ManagerConfig,
+    /// How much may wait in all queues together; beyond, the packet at the head of the longest queue is dropped (longest
+    /// in packets for a limit in packets, else in bytes; of several, the one with the lowest number). Default 100 packets
+    /// (NBP, Table 1).
+    pub limit: Limit,
+    /// Weights other than 1, by number of flow, class or port; positive.
+    pub weights: Vec<(u32, f64)>,
+    /// How many queues with nothing waiting keep the state of their managers. Default 64.
+    pub remembered: u32,
+}
+
+impl Default for FlowQueuesConfig {
+    fn default() -> Self {
+        Self::shared(Limit::Packets(100))
+    }
+}
+
+impl FlowQueuesConfig {
+    /// One limit for all queues.
+    pub fn shared(limit: Limit) -> Self {
+        Self {
+            classify: Classification::Flow,
+            manager: ManagerConfig::DropTail(DropTailConfig { limit: Limit::Packets(u32::MAX) }),
+            limit,
+            weights: Vec::new(),
+            remembered: 64,
+        }
+    }
+
+    /// A limit for each queue and none for all: what waits is bounded by the number of flows.
+    pub fn per_flow(limit: Limit) -> Self {
+        Self {
+            manager: ManagerConfig::DropTail(DropTailConfig { limit }),
+            ..Self::shared(Limit::Packets(u32::MAX))
+        }
+    }
+
+    /// The weight of queue `key`.
+    pub fn weight(&self, key: u32) -> f64 {
+        self.weights.iter().find(|(of, _)| *of == key).map_or(1.0, |(_, weight)| *weight)
+    }
+}
+
+/// A queue of [`FlowQueues`]; dense, reused.
+pub type SlotId = u32;
+
+/// No slot.
+pub(super) const NONE: SlotId = SlotId::MAX;
+
+/// How long a queue is, so that the longest comes first, and of several the one with the lowest number.
+type Longest = (Reverse<u64>, u32);
+
+#[derive(Clone, Debug)]
+struct Slot<S> {
+    queue: Fifo<AnyManager>,
+    state: S,
+    key: u32,
+    /// Whether it is in the list of idle slots, and its neighbours there.
+    idle: bool,
+    older: SlotId,
+    newer: SlotId,
+}
+
+/// The queues of one port, each with the scheduler's state `S`.
+#[derive(Clone, Debug)]
+pub struct FlowQueues<S> {
+    slots: Vec<Slot<S>>,
+    by_key: HashTable<SlotId>,
+    /// Lengths at or above the true ones; settled when room must be made.
+    longest: IndexedHeap<Longest>,
+    backlog: Backlog,
+    limit: QueueLimit,
+    /// The slot whose last packet is in transmission.
+    emptied: SlotId,
+    /// At or before the first timer of a manager.
+    timer: Option<Time>,
+    oldest_idle: SlotId,
+    newest_idle: SlotId,
+    idle_slots: u32,
+    reclaimed: u64,
+    context: Context,
+    config: FlowQueuesConfig,
+}
+
+impl<S> FlowQueues<S> {
+    /// Queues for a port in `context`.
+    pub fn new(config: &FlowQueuesConfig, context: &Context) -> Self {
+        assert!(config.weights.iter().all(|(_, weight)| *weight > 0.0), "weights are positive");
+        Self {
+            slots: Vec::new(),
+            by_key: HashTable::new(),
+            longest: IndexedHeap::default(),
+            backlog: Backlog::EMPTY,
+            limit: QueueLimit::new(config.limit, context.link_rate),
+            emptied: NONE,
+            timer: None,
+            oldest_idle: NONE,
+            newest_idle: NONE,
+            idle_slots: 0,
+            reclaimed: 0,
+            context: *context,
+            config: config.clone(),
+        }
+    }
+
+    /// The slot of `packet`'s queue; for a queue that has none, a new one in the state that `start` makes of its weight.
+    #[inline]
+    pub fn slot_of(&mut self, packet: &Packet, start: impl FnOnce(f64) -> S) -> SlotId {
+        let key = self.config.classify.key(packet);
+        if let Some(&slot) = self.by_key.find(hash(key), |&slot| self.slots[slot as usize].key == key) {
+            self.leave_idle(slot);
+            return slot;
+        }
+        self.open(key, start)
+    }
+
+    fn open(&mut self, key: u32, start: impl FnOnce(f64) -> S) -> SlotId {
+        let state = start(self.config.weight(key));
+        let seed = child_seed(self.context.seed, key, self.reclaimed);
+        let manager = self.config.manager.build(&Context { seed, ..self.context });
+        let slot = if self.idle_slots > 0 && self.idle_slots >= self.config.remembered {
+            let slot = self.oldest_idle;
+            self.reclaim(slot);
+            let reused = &mut self.slots[slot as usize];
+            reused.queue.restart(manager);
+            reused.state = state;
+            reused.key = key;
+            slot
+        } else {
+            let queue = Fifo::new(manager);
+            self.slots.push(Slot { queue, state, key, idle: false, older: NONE, newer: NONE });
+            (self.slots.len() - 1) as SlotId
+        };
+        let slots = &self.slots;
+        self.by_key.insert_unique(hash(key), slot, |&other| hash(slots[other as usize].key));
+        slot
+    }
+
+    fn reclaim(&mut self, slot: SlotId) {
+        self.leave_idle(slot);
+        self.longest.remove(slot);
+        let key = self.slots[slot as usize].key;
+        if let Ok(entry) = self.by_key.find_entry(hash(key), |&other| other == slot) {
+            entry.remove();
+        }
+        if self.emptied == slot {
+            self.emptied = NONE;
+        }
+        self.reclaimed += 1;
+    }
+
+    /// `packet` joins the queue in `slot`, if its manager lets it; the backlog of that queue before and after.
+    #[inline]
+    pub fn enqueue(
+        &mut self,
+        slot: SlotId,
+        packet: Packet,
+        now: Time,
+        out: &mut impl Sink,
+    ) -> (Backlog, Backlog) {
+        let entry = &mut self.slots[slot as usize];
+        let before = entry.queue.backlog();
+        entry.queue.enqueue(packet, now, out);
+        let after = entry.queue.backlog();
+        let key = entry.key;
+        self.account(before, after);
+        let length = (Reverse(self.length(after)), key);
+        if self.longest.key(slot).is_none_or(|known| length < known) {
+            self.longest.set(slot, length);
+        }
+        self.note_timer(slot);
+        (before, after)
+    }
+
+    /// The queue that must give up a packet, if more waits than may.
+    #[inline]
+    pub fn overfull(&mut self) -> Option<SlotId> {
+        if self.limit.exceeded_by(self.backlog) { self.longest() } else { None }
+    }
+
+    fn longest(&mut self) -> Option<SlotId> {
+        let (slots, by_packets) = (&self.slots, self.limit.in_packets().is_some());
+        let first = self.longest.settled_first(|slot| {
+            let entry = &slots[slot as usize];
+            (Reverse(length(entry.queue.backlog(), by_packets)), entry.key)
+        });
+        first.map(|(_, slot)| slot)
+    }
+
+    /// Drops the packet at the head of the queue in `slot`, which must not be empty; its size.
+    pub fn drop_head(&mut self, slot: SlotId, now: Time, out: &mut impl Sink) -> u32 {
+        let queue = &mut self.slots[slot as usize].queue;
+        let before = queue.backlog();
+        let victim = queue.drop_head(now).expect("room is made where something waits");
+        let after = queue.backlog();
+        if after.is_empty() {
+            queue.on_idle(now);
+        }
+        self.account(before, after);
+        self.note_timer(slot);
+        out.on_drop(victim, DropReason::Overflow);
+        victim.wire_bytes
+    }
+
+    /// The next packet of the queue in `slot`, if its manager leaves one; the queue's backlog before and after.
+    #[inline]
+    pub fn dequeue(
+        &mut self,
+        slot: SlotId,
+        now: Time,
+        out: &mut impl Sink,
+    ) -> (Option<Packet>, Backlog, Backlog) {
+        let queue = &mut self.slots[slot as usize].queue;
+        let before = queue.backlog();
+        let packet = queue.dequeue(now, out);
+        let after = queue.backlog();
+        if after.is_empty() {
+            if packet.is_some() {
+                self.emptied = slot;
+            } else {
+                queue.on_idle(now);
+            }
+        }
+        self.account(before, after);
+        self.note_timer(slot);
+        (packet, before, after)
+    }
+
+    /// The link finished a packet: the queue that it came from is idle, if nothing waits there. A scheduler calls this
+    /// first in `dequeue` and `on_idle`, so that a manager sees the end of its own transmission.
+    #[inline]
+    pub fn on_transmitted(&mut self, now: Time) {
+        if self.emptied != NONE {
+            let slot = core::mem::replace(&mut self.emptied, NONE);
+            let queue = &mut self.slots[slot as usize].queue;
+            if queue.backlog().is_empty() {
+                queue.on_idle(now);
+                self.note_timer(slot);
+            }
+        }
+    }
+
+    /// The scheduler needs nothing of `slot` any more until its next packet; its queue is empty.
+    pub fn release(&mut self, slot: SlotId) {
+        debug_assert!(self.queue_backlog(slot).is_empty(), "a slot with packets is in use");
+        let newest = self.newest_idle;
+        let entry = &mut self.slots[slot as usize];
+        if entry.idle {
+            return;
+        }
+        (entry.idle, entry.older, entry.newer) = (true, newest, NONE);
+        if newest == NONE {
+            self.oldest_idle = slot;
+        } else {
+            self.slots[newest as usize].newer = slot;
+        }
+        self.newest_idle = slot;
+        self.idle_slots += 1;
+    }
+
+    #[inline]
+    fn leave_idle(&mut self, slot: SlotId) {
+        let entry = &mut self.slots[slot as usize];
+        if !entry.idle {
+            return;
+        }
+        entry.idle = false;
+        let (older, newer) = (entry.older, entry.newer);
+        match older {
+            NONE => self.oldest_idle = newer,
+            _ => self.slots[older as usize].newer = newer,
+        }
+        match newer {
+            NONE => self.newest_idle = older,
+            _ => self.slots[newer as usize].older = older,
+        }
+        self.idle_slots -= 1;
+    }
+
+    /// The scheduler's state of `slot`.
+    #[inline]
+    pub fn state(&self, slot: SlotId) -> &S {
+        &self.slots[slot as usize].state
+    }
+
+    /// The scheduler's state of `slot`.
+    #[inline]
+    pub fn state_mut(&mut self, slot: SlotId) -> &mut S {
+        &mut self.slots[slot as usize].state
+    }
+
+    /// The number of the flow, class or port whose queue is in `slot`.
+    #[inline]
+    pub fn key(&self, slot: SlotId) -> u32 {
+        self.slots[slot as usize].key
+    }
+
+    /// What waits in `slot`.
+    #[inline]
+    pub fn queue_backlog(&self, slot: SlotId) -> Backlog {
+        self.slots[slot as usize].queue.backlog()
+    }
+
+    /// The packet at the head of `slot`.
+    #[inline]
+    pub fn head(&self, slot: SlotId) -> Option<&Packet> {
+        self.slots[slot as usize].queue.head()
+    }
+
+    /// What waits in all queues.
+    #[inline]
+    pub const fn backlog(&self) -> Backlog {
+        self.backlog
+    }
+
+    /// Slots in memory, used or remembered.
+    pub fn slots(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// The link has a new rate: so have all managers.
+    pub fn set_link_rate(&mut self, rate: BitRate, now: Time) {
+        self.context.link_rate = rate;
+        self.limit.set_link_rate(rate);
+        for slot in &mut self.slots {
+            slot.queue.set_link_rate(rate, now);
+        }
+    }
+
+    /// When [`on_timer`](Self::on_timer) wants to run: not after the first timer of a manager.
+    pub const fn timer_at(&self) -> Option<Time> {
+        self.timer
+    }
+
+    /// Runs the managers that are due. Costs a look at every slot, per timer and not per packet.
+    pub fn on_timer(&mut self, now: Time, out: &mut impl Sink) {
+        for slot in &mut self.slots {
+            if slot.queue.timer_at().is_some_and(|at| at <= now) {
+                slot.queue.on_timer(now, out);
+            }
+        }
+        self.timer = self.slots.iter().filter_map(|slot| slot.queue.timer_at()).min();
+    }
+
+    #[inline]
+    fn note_timer(&mut self, slot: SlotId) {
+        if let Some(at) = self.slots[slot as usize].queue.timer_at() {
+            self.timer = Some(self.timer.map_or(at, |timer| timer.min(at)));
+        }
+    }
+
+    #[inline]
+    fn account(&mut self, before: Backlog, after: Backlog) {
+        self.backlog.packets = self.backlog.packets + after.packets - before.packets;
+        self.backlog.bytes = self.backlog.bytes + after.bytes - before.bytes;
+    }
+
+    #[inline]
+    fn length(&self, queue: Backlog) -> u64 {
+        length(queue, self.limit.in_packets().is_some())
+    }
+}
+
+#[inline]
+fn length(queue: Backlog, by_packets: bool) -> u64 {
+    if by_packets { u64::from(queue.packets) } else { queue.bytes }
+}
+
+/// Fibonacci hashing: flow numbers are dense, so one multiplication spreads them.
+#[inline]
+const fn hash(key: u32) -> u64 {
+    (key as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+/// Each queue's manager draws from its own stream, and not twice from the same after its slot was reclaimed.
+const fn child_seed(seed: Seed, key: u32, reclaimed: u64) -> Seed {
+    Seed(seed.0.wrapping_add(hash(key.wrapping_add(1))) ^ (reclaimed << 32))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schedule::testing::Counted;
+    use tidegate_packet::FlowId;
+
+    fn pass(queues: &mut FlowQueues<()>, flow: u32, out: &mut Counted) -> SlotId {
+        let packet = Packet::new(0, FlowId(flow), 100);
+        let slot = queues.slot_of(&packet, |_| ());
+        queues.enqueue(slot, packet, Time::ZERO, out);
+        queues.dequeue(slot, Time::ZERO, out);
+        queues.release(slot);
+        slot
+    }
+
+    #[test]
+    fn memory_is_bounded_by_what_waits_and_what_is_remembered() {
+        let config = FlowQueuesConfig { remembered: 3, ..FlowQueuesConfig::default() };
+        let mut queues = FlowQueues::new(&config, &Context::for_tests());
+        let mut out = Counted::default();
+        for flow in 0..1000 {
+            pass(&mut queues, flow, &mut out);
+        }
+        assert_eq!(queues.slots(), 3);
+        assert_eq!(queues.by_key.len(), 3);
+        assert_eq!(queues.backlog(), Backlog::EMPTY);
+    }
+
+    #[test]
+    fn a_returning_flow_finds_its_slot_until_newer_ones_needed_it() {
+        let config = FlowQueuesConfig { remembered: 2, ..FlowQueuesConfig::default() };
+        let mut queues = FlowQueues::new(&config, &Context::for_tests());
+        let mut out = Counted::default();
+        let first = pass(&mut queues, 7, &mut out);
+        pass(&mut queues, 8, &mut out);
+        assert_eq!(pass(&mut queues, 7, &mut out), first);
+        for flow in 9..11 {
+            pass(&mut queues, flow, &mut out);
+        }
+        assert_eq!(queues.key(first), 10, "the oldest idle slot was reused");
+    }
+
+    #[test]
+    fn the_longest_queue_is_longest_in_the_unit_of_the_limit() {
+        let enqueue = |queues: &mut FlowQueues<()>, flow, bytes| {
+            let packet = Packet::new(0, FlowId(flow), bytes);
+            let slot = queues.slot_of(&packet, |_| ());
+            queues.enqueue(slot, packet, Time::ZERO, &mut Counted::default());
+        };
+        for (limit, longest) in [(Limit::Packets(2), 1), (Limit::Bytes(tidegate_units::Bytes::new(100)), 2)] {
+            let mut queues = FlowQueues::new(&FlowQueuesConfig::shared(limit), &Context::for_tests());
+            enqueue(&mut queues, 1, 40);
+            enqueue(&mut queues, 1, 40);
+            enqueue(&mut queues, 2, 1500);
+            let slot = queues.overfull().expect("three packets are too many");
+            assert_eq!(queues.key(slot), longest);
+        }
+    }
+}

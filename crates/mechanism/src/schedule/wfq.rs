@@ -1,0 +1,457 @@
+//! Weighted fair queueing: packets leave in the order in which an ideal fluid server (generalized processor sharing, GPS),
+//! which serves all flows at once in proportion to their weights, would finish them.
+//!
+//! Source: Demers, Keshav & Shenker, SIGCOMM 1989; Parekh & Gallager, `IEEE/ACM ToN` 1(3), 1993, section III ("PGPS",
+//! with the virtual time of eq. (10)-(12)); Golestani, "A self-clocked fair queueing scheme", INFOCOM 1994.
+//! Bounds: with the GPS clock a packet leaves at most `L_max / C` after GPS finishes it (Parekh & Gallager, Theorem 1);
+//! self-clocked, the normalized service of two backlogged flows differs by at most `L_i / w_i + L_j / w_j` (Golestani,
+//! Theorem 1), but a packet may wait for one packet of every other flow.
+//! Deviations:
+//! - Neither source drops packets that wait. Here a dropped packet gives its service back: those behind it, and those to
+//!   come, move forward by `L / w`; else a flow that loses packets would be charged for what it never sent.
+//! - Of equal finish tags, the flow with the lowest number goes first.
+//! - Virtual time is not reset when the link idles: tags then lie before it and have no effect.
+//!
+//! Cost: O(log n) amortised in the flows that wait, for both clocks. A flow enters the fluid server's set with a packet
+//! and leaves it once.
+
+use alloc::collections::VecDeque;
+
+use tidegate_packet::{Backlog, Packet, Sink};
+use tidegate_units::{BitRate, Time};
+
+use super::flow_queues::{FlowQueues, FlowQueuesConfig, SlotId};
+use super::indexed_heap::IndexedHeap;
+use crate::Context;
+use crate::queue::QueueDiscipline;
+
+/// How virtual time passes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Clock {
+    /// As in the fluid server: exact.
+    #[default]
+    Gps,
+    /// By the finish tag of the packet in transmission: cheaper, independent of the link's rate.
+    SelfClocked,
+}
+
+/// Parameters of [`Wfq`].
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct WfqConfig {
+    /// How virtual time passes. Default [`Clock::Gps`].
+    pub clock: Clock,
+    /// The queues and their weights. Default limit: 100 packets for all, drop from the longest queue.
+    pub queues: FlowQueuesConfig,
+}
+
+impl WfqConfig {
+    /// The scheduler.
+    pub fn build(&self, context: &Context) -> Wfq {
+        Wfq {
+            queues: FlowQueues::new(&self.queues, context),
+            clock: self.clock,
+            virtual_time: 0.0,
+            first: IndexedHeap::default(),
+            updated: Time::ZERO,
+            bytes_per_second: context.link_rate.as_bytes_per_second_f64(),
+            fluid: IndexedHeap::default(),
+            fluid_weight: 0.0,
+        }
+    }
+}
+
+/// A finish tag and the number of its flow.
+type Tag = (f64, u32);
+
+/// See the module. Virtual time and tags are in bytes per weight.
+#[derive(Clone, Debug)]
+pub struct Wfq {
+    queues: FlowQueues<Share>,
+    clock: Clock,
+    /// V.
+    virtual_time: f64,
+    /// Queues with packets, by the finish tag of the packet at the head.
+    first: IndexedHeap<Tag>,
+    /// When V was last advanced.
+    updated: Time,
+    /// C.
+    bytes_per_second: f64,
+    /// Flows that the fluid server still serves, by (at or before) their last finish tag.
+    fluid: IndexedHeap<Tag>,
+    /// Sum of their weights.
+    fluid_weight: f64,
+}
+
+/// What the scheduler knows of a flow.
+#[derive(Clone, Debug)]
+struct Share {
+    weight: f64,
+    per_weight: f64,
+    /// S of the packet at the head.
+    start: f64,
+    /// F of the last packet: sent, or waiting.
+    last_finish: f64,
+    /// V at the arrival of those waiting packets that came after the fluid server had finished all before them; with the
+    /// time of arrival, by which they are found. Nearly always empty: the fluid server is ahead by less than a packet.
+    late_starts: VecDeque<(Time, f64)>,
+}
+
+impl QueueDiscipline for Wfq {
+    fn enqueue(&mut self, packet: Packet, now: Time, out: &mut impl Sink) {
+        if self.clock == Clock::Gps {
+            self.advance(now);
+        }
+        let slot = self.queues.slot_of(&packet, Share::new);
+        let size = packet.wire_bytes;
+        let (before, after) = self.queues.enqueue(slot, packet, now, out);
+        if after.packets > before.packets {
+            self.on_joined(slot, size, before, now);
+        } else {
+            // Refused, or another made room. The manager has not told which; bytes say what the fluid server owes.
+            self.on_replaced(slot, before, after);
+        }
+        while let Some(longest) = self.queues.overfull() {
+            let dropped = self.queues.drop_head(longest, now, out);
+            self.give_back(longest, u64::from(dropped));
+            let start = self.queues.state(longest).start;
+            self.on_new_head(longest, start);
+        }
+    }
+
+    fn dequeue(&mut self, now: Time, out: &mut impl Sink) -> Option<Packet> {
+        self.queues.on_transmitted(now);
+        while let Some((_, slot)) = self.first.first() {
+            let (packet, before, after) = self.queues.dequeue(slot, now, out);
+            let sent = packet.map_or(0, |p| u64::from(p.wire_bytes));
+            let dropped = before.bytes - after.bytes - sent;
+            if dropped > 0 {
+                self.give_back(slot, dropped);
+            }
+            let share = self.queues.state(slot);
+            let finish = share.start + sent as f64 * share.per_weight;
+            if self.clock == Clock::SelfClocked && packet.is_some() {
+                self.virtual_time = self.virtual_time.max(finish); // Golestani, eq. (5)
+            }
+            self.on_new_head(slot, finish);
+            if packet.is_some() {
+                return packet;
+            }
+        }
+        None
+    }
+
+    fn backlog(&self) -> Backlog {
+        self.queues.backlog()
+    }
+    fn on_idle(&mut self, now: Time) {
+        self.queues.on_transmitted(now);
+    }
+    fn set_link_rate(&mut self, rate: BitRate, now: Time) {
+        self.advance(now);
+        self.bytes_per_second = rate.as_bytes_per_second_f64();
+        self.queues.set_link_rate(rate, now);
+    }
+    fn timer_at(&self) -> Option<Time> {
+        self.queues.timer_at()
+    }
+    fn on_timer(&mut self, now: Time, out: &mut impl Sink) {
+        self.queues.on_timer(now, out);
+    }
+    fn variable(&self, name: &str) -> Option<f64> {
+        match name {
+            "active_queues" => Some(self.first.len() as f64),
+            "virtual_time_bytes" => Some(self.virtual_time),
+            _ => None,
+        }
+    }
+}
+
+impl Wfq {
+    /// A packet of `size` is now the last of `slot`, where `before` waited.
+    fn on_joined(&mut self, slot: SlotId, size: u32, before: Backlog, now: Time) {
+        let v = self.virtual_time;
+        let share = self.queues.state_mut(slot);
+        let start = share.last_finish.max(v); // Parekh & Gallager, eq. (11)
+        let late = v > share.last_finish;
+        share.last_finish = start + f64::from(size) * share.per_weight;
+        let finish = share.last_finish;
+        if before.is_empty() {
+            share.start = start;
+            self.first.set(slot, (finish, self.queues.key(slot)));
+        } else if late {
+            // Only managers that evict, over and over, could leave more starts than packets; the oldest are then past.
+            if share.late_starts.len() > before.packets as usize {
+                share.late_starts.pop_front();
+            }
+            share.late_starts.push_back((now, v));
+        }
+        if self.clock == Clock::Gps && self.fluid.key(slot).is_none() {
+            self.fluid_weight += self.queues.state(slot).weight;
+            self.fluid.set(slot, (finish, self.queues.key(slot)));
+        }
+    }
+
+    /// The queue in `slot` went from `before` to `after` without growing.
+    fn on_replaced(&mut self, slot: SlotId, before: Backlog, after: Backlog) {
+        if after.is_empty() {
+            self.release_if_done(slot);
+        } else if after.bytes != before.bytes {
+            let share = self.queues.state_mut(slot);
+            share.last_finish += (after.bytes as f64 - before.bytes as f64) * share.per_weight;
+            self.bring_fluid_forward(slot);
+            let start = self.queues.state(slot).start;
+            self.on_new_head(slot, start);
+        }
+    }
+
+    /// Another packet, or none, is at the head of `slot`; the one before finished, virtually, at `finish`.
+    fn on_new_head(&mut self, slot: SlotId, finish: f64) {
+        let key = self.queues.key(slot);
+        if let Some(head) = self.queues.head(slot) {
+            let (size, arrived) = (head.wire_bytes, head.arrived);
+            let share = self.queues.state_mut(slot);
+            share.start = share.start_of_next(finish, arrived);
+            let tag = share.start + f64::from(size) * share.per_weight;
+            self.first.set(slot, (tag, key));
+        } else {
+            self.first.remove(slot);
+            let share = self.queues.state_mut(slot);
+            share.late_starts.clear();
+            share.last_finish = finish;
+            self.bring_fluid_forward(slot);
+            self.release_if_done(slot);
+        }
+    }
+
+    /// `bytes` of `slot` were dropped: the flow's last packet finishes earlier by their service.
+    fn give_back(&mut self, slot: SlotId, bytes: u64) {
+        let share = self.queues.state_mut(slot);
+        share.last_finish -= bytes as f64 * share.per_weight;
+        self.bring_fluid_forward(slot);
+    }
+
+    /// The last finish tag of `slot` may have become earlier.
+    fn bring_fluid_forward(&mut self, slot: SlotId) {
+        let last_finish = self.queues.state(slot).last_finish;
+        if self.fluid.key(slot).is_some_and(|(known, _)| last_finish < known) {
+            self.fluid.set(slot, (last_finish, self.queues.key(slot)));
+        }
+    }
+
+    /// Neither clock needs the tags of a flow with nothing waiting and nothing in the fluid server.
+    fn release_if_done(&mut self, slot: SlotId) {
+        if self.fluid.key(slot).is_none() {
+            self.queues.release(slot);
+        }
+    }
+
+    /// V passes as `dV/dt = C / sum of weights in the fluid server` until `now` (Parekh & Gallager, eq. (10)).
+    fn advance(&mut self, now: Time) {
+        let mut work = now.since(self.updated).as_secs_f64() * self.bytes_per_second;
+        self.updated = now;
+        loop {
+            let queues = &self.queues;
+            let tag = |slot| (queues.state(slot).last_finish, queues.key(slot));
+            let Some(((finish, _), slot)) = self.fluid.settled_first(tag) else {
+                // Sums of real numbers do not come back to zero.
+                self.fluid_weight = 0.0;
+                return;
+            };
+            let needed = (finish - self.virtual_time).max(0.0) * self.fluid_weight;
+            if needed > work {
+                self.virtual_time += work / self.fluid_weight;
+                return;
+            }
+            work -= needed;
+            self.virtual_time = self.virtual_time.max(finish);
+            self.fluid.remove(slot);
+            self.fluid_weight -= queues.state(slot).weight;
+            if queues.queue_backlog(slot).is_empty() {
+                self.queues.release(slot);
+            }
+        }
+    }
+}
+
+impl Share {
+    fn new(weight: f64) -> Self {
+        Self { weight, per_weight: 1.0 / weight, start: 0.0, last_finish: 0.0, late_starts: VecDeque::new() }
+    }
+
+    /// `S = max(F of the packet before, V at arrival)` for a packet that `arrived` behind others.
+    fn start_of_next(&mut self, finish: f64, arrived: Time) -> f64 {
+        let mut start = finish;
+        while let Some(&(at, v)) = self.late_starts.front()
+            && at <= arrived
+        {
+            start = start.max(v);
+            self.late_starts.pop_front();
+        }
+        start
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schedule::testing::{Arrival, Counted, arrivals, drive};
+    use alloc::vec;
+    use alloc::vec::Vec;
+    use proptest::prelude::*;
+    use tidegate_packet::FlowId;
+    use tidegate_units::{Bytes, Limit};
+
+    fn wfq(clock: Clock, limit: Limit, weights: &[f64]) -> Wfq {
+        let mut queues = FlowQueuesConfig::shared(limit);
+        queues.weights = (0u32..).zip(weights.iter().copied()).collect();
+        // One byte per 8 ns, as in the tests' link.
+        let context = Context { link_rate: BitRate::from_mbps(1000), ..Context::for_tests() };
+        WfqConfig { clock, queues }.build(&context)
+    }
+
+    /// When the fluid server finishes each packet, in nanoseconds: flows hold what remains of their packets, and time goes
+    /// from event to event.
+    fn fluid_finish(arrivals: &[Arrival], weights: &[f64], bytes_per_nano: f64) -> Vec<f64> {
+        let mut finish = vec![f64::NAN; arrivals.len()];
+        let mut held: Vec<VecDeque<(usize, f64)>> = vec![VecDeque::new(); weights.len()];
+        let mut now = 0.0;
+        let mut serve_until = |queues: &mut Vec<VecDeque<(usize, f64)>>, end: f64| {
+            while now < end {
+                let busy = |flow: &usize| !queues[*flow].is_empty();
+                let total: f64 = (0..weights.len()).filter(busy).map(|flow| weights[flow]).sum();
+                if total == 0.0 {
+                    now = end;
+                    return;
+                }
+                let rate = |flow: usize| bytes_per_nano * weights[flow] / total;
+                let done = |flow: usize| (now + queues[flow][0].1 / rate(flow), flow);
+                let (at, first) = (0..weights.len())
+                    .filter(busy)
+                    .map(done)
+                    .fold((f64::MAX, 0), |a, b| if b.0 < a.0 { b } else { a });
+                let step = at.min(end) - now;
+                for flow in (0..weights.len()).filter(busy).collect::<Vec<_>>() {
+                    queues[flow][0].1 -= rate(flow) * step;
+                }
+                now = at.min(end);
+                if at <= end {
+                    let (packet, _) = queues[first].pop_front().expect("the first to finish");
+                    finish[packet] = at;
+                }
+            }
+        };
+        let mut arrives = 0.0;
+        for (number, &(gap, flow, size)) in arrivals.iter().enumerate() {
+            arrives += gap as f64;
+            serve_until(&mut held, arrives);
+            held[flow as usize].push_back((number, f64::from(size)));
+        }
+        serve_until(&mut held, f64::MAX);
+        finish
+    }
+
+    proptest! {
+        #[test]
+        fn packets_leave_in_the_order_of_the_fluid_server_and_at_most_one_packet_later(
+            vector in arrivals(5, 200), weights in prop::collection::vec(prop_oneof![Just(1.0), 0.25..8.0f64], 5)
+        ) {
+            let mut wfq = wfq(Clock::Gps, Limit::Packets(u32::MAX), &weights);
+            let run = drive(&mut wfq, &vector, 8, |_| ());
+            let finish = fluid_finish(&vector, &weights, 0.125);
+            // The reference takes steps in real time; its rounding stays far below a nanosecond.
+            let epsilon = 1e-3;
+            for (position, (at, packet)) in run.sent.iter().enumerate() {
+                let own = finish[packet.slot as usize];
+                let left = at.as_nanos() as f64 + f64::from(packet.wire_bytes) * 8.0;
+                prop_assert!(left <= own + 1500.0 * 8.0 + epsilon, "{left} more than a packet after {own}");
+                for (_, later) in &run.sent[position + 1..] {
+                    if later.arrived < *at {
+                        let other = finish[later.slot as usize];
+                        prop_assert!(own <= other + epsilon, "{own} went before {other}");
+                    }
+                }
+            }
+        }
+
+        #[test]
+        fn self_clocked_service_of_backlogged_flows_differs_by_at_most_a_packet_each(
+            sizes in prop::collection::vec((40u32..=1500, 40u32..=1500), 100), weight in 0.25..8.0f64, gps: bool
+        ) {
+            let clock = if gps { Clock::Gps } else { Clock::SelfClocked };
+            let mut wfq = wfq(clock, Limit::Packets(u32::MAX), &[1.0, weight]);
+            let mut out = Counted::default();
+            for &(a, b) in &sizes {
+                for (flow, size) in [(0, a), (1, b)] {
+                    wfq.enqueue(Packet::new(0, FlowId(flow), size), Time::ZERO, &mut out);
+                }
+            }
+            let (mut left, mut now) = ([sizes.len(); 2], Time::ZERO);
+            let (mut difference, mut low, mut high) = (0.0f64, 0.0f64, 0.0f64);
+            while left[0] > 0 && left[1] > 0 {
+                let packet = wfq.dequeue(now, &mut out).expect("both wait");
+                now += tidegate_units::Span::from_nanos(u64::from(packet.wire_bytes) * 8);
+                let flow = packet.flow.0 as usize;
+                left[flow] -= 1;
+                let bytes = f64::from(packet.wire_bytes);
+                difference += if flow == 0 { bytes } else { -bytes / weight };
+                (low, high) = (low.min(difference), high.max(difference));
+            }
+            prop_assert!(high - low <= 1500.0 + 1500.0 / weight + 1e-6);
+        }
+
+        #[test]
+        fn nothing_is_lost_or_reordered_and_the_limit_holds(
+            vector in arrivals(6, 300), gps: bool, packets in 1u32..20
+        ) {
+            let clock = if gps { Clock::Gps } else { Clock::SelfClocked };
+            let run = |limit, bound: &dyn Fn(Backlog) -> bool| {
+                drive(&mut wfq(clock, limit, &[1.0, 2.5]), &vector, 8, |b| assert!(bound(b)));
+            };
+            run(Limit::Packets(packets), &|b| b.packets <= packets);
+            run(Limit::Bytes(Bytes::new(u64::from(packets) * 500)), &|b| b.bytes <= u64::from(packets) * 500);
+        }
+
+        #[test]
+        fn memory_falls_back_when_flows_end(vector in arrivals(200, 400), gps: bool) {
+            let clock = if gps { Clock::Gps } else { Clock::SelfClocked };
+            let mut queues = FlowQueuesConfig::shared(Limit::Packets(10));
+            queues.remembered = 4;
+            let mut wfq = WfqConfig { clock, queues }.build(&Context::for_tests());
+            drive(&mut wfq, &vector, 8, |_| ());
+            let mut out = Counted::default();
+            let later = Time::from_nanos(1 << 50);
+            for flow in 1000..1020 {
+                wfq.enqueue(Packet::new(0, FlowId(flow), 100), later + tidegate_units::Span::from_millis(u64::from(flow)), &mut out);
+                wfq.dequeue(later, &mut out);
+            }
+            prop_assert!(wfq.first.is_empty() && wfq.fluid.len() <= 1);
+        }
+    }
+
+    #[test]
+    fn a_flow_that_lost_packets_is_not_charged_for_them() {
+        // Flow 0 offers twice the link for a second and loses half; then flow 1 starts. Both get half from then on.
+        let mut wfq = wfq(Clock::Gps, Limit::Packets(20), &[]);
+        let mut vector: Vec<Arrival> = vec![(4000, 0, 1000); 250_000 / 10];
+        vector.extend((0..2000).map(|k| (4000, k % 2, 1000)));
+        let run = drive(&mut wfq, &vector, 8, |_| ());
+        let start = Time::from_nanos(4000 * 25_000);
+        let end = Time::from_nanos(4000 * 27_000);
+        let late: Vec<_> = run.sent.iter().filter(|(at, _)| *at >= start && *at < end).collect();
+        let second = late.iter().filter(|(_, packet)| packet.flow.0 == 1).count();
+        assert!(second.abs_diff(late.len() / 2) <= 2, "{second} of {}", late.len());
+    }
+
+    #[test]
+    fn a_flow_with_weight_four_gets_four_fifths() {
+        for clock in [Clock::Gps, Clock::SelfClocked] {
+            let mut wfq = wfq(clock, Limit::Packets(100), &[1.0, 4.0]);
+            let vector: Vec<Arrival> = (0..4000).map(|k| (4000, k % 2, 1000)).collect();
+            let run = drive(&mut wfq, &vector, 8, |_| ());
+            let during: Vec<_> = run.sent.iter().take(1900).collect();
+            let heavy = during.iter().filter(|(_, packet)| packet.flow.0 == 1).count();
+            // Flow 1 offers as much as the link sends and gets four fifths.
+            assert!(heavy.abs_diff(1900 * 4 / 5) <= 10, "{heavy}");
+        }
+    }
+}

@@ -3,7 +3,7 @@
 //! A substream depends on (seed, run, name of the component) and on nothing else: adding a node does not shift another
 //! node's draws, and variants of an experiment see common random numbers.
 
-use core::hash::Hasher;
+use core::hash::{BuildHasher, Hasher};
 
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -20,6 +20,26 @@ impl Seed {
         let mut hasher = SipHasher13::new_with_keys(run_seed, 0x7469_6465_6761_7465);
         hasher.write(name.as_bytes());
         Self(hasher.finish())
+    }
+}
+
+/// Hashes keys from outside (flows named by headers) with a secret of the component, so that nobody can choose flows that
+/// collide. Nothing ever depends on the order of such a table.
+#[derive(Clone, Copy, Debug)]
+pub struct KeyedHash(u64, u64);
+
+impl KeyedHash {
+    /// The hash of the component with `seed`.
+    pub fn new(seed: Seed) -> Self {
+        let mut stream = Substream::new(seed);
+        Self(stream.bits(), stream.bits())
+    }
+}
+
+impl BuildHasher for KeyedHash {
+    type Hasher = SipHasher13;
+    fn build_hasher(&self) -> SipHasher13 {
+        SipHasher13::new_with_keys(self.0, self.1)
     }
 }
 

@@ -3,6 +3,11 @@
 //! An edge mechanism has two halves, one where traffic enters a domain and one where it leaves. Both serve many
 //! aggregates (flows, or virtual links) and talk to the halves at the other borders through messages in one wire format.
 
+mod any;
+pub mod nbp;
+
+pub use any::{AnyEgress, AnyIngress, EdgeConfig};
+
 use tidegate_packet::{Backlog, DropReason, Headers, Packet};
 use tidegate_units::{BitRate, Time};
 

@@ -102,6 +102,11 @@ impl RateMeter for TswMeter {
 }
 
 impl TswMeter {
+    /// Forgets everything: packets count from `now` on.
+    pub fn restart(&mut self, now: Time) {
+        *self = self.config.build(now);
+    }
+
     /// The estimate in bytes per second, not rounded.
     #[inline]
     pub fn bytes_per_second(&self, now: Time) -> f64 {

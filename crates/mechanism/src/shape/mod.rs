@@ -1,8 +1,10 @@
 //! When may it go?
 
+mod bank;
 mod leaky_bucket;
 mod token_bucket;
 
+pub use bank::{ShaperBank, ShaperConfig};
 pub use leaky_bucket::{LeakyBucket, LeakyBucketConfig};
 pub use token_bucket::{TokenBucket, TokenBucketConfig};
 

@@ -1,1 +1,26 @@
-//! How does the end host react? TCP sender and receiver as state machines.
+//! How does the end host react? TCP senders and receivers as state machines.
+//!
+//! A connection is one-way: a [`TcpSender`] with as many bytes as the application gives, and a [`TcpReceiver`] that
+//! acknowledges them. Both take headers, give headers, and know no packets. Who does what:
+//!
+//! - `recovery/` decides *what* goes next and when something counts as lost (Tahoe, Reno, NewReno, SACK, ns's Sack1),
+//! - [`congestion`] decides the *window*, and when a segment may go,
+//! - `rto` decides how long to wait,
+//! - `connection` holds the sequence space and the timer that these act on.
+//!
+//! Two profiles set every parameter: [`TcpConfig::ns_1999`] behaves packet for packet as ns-2 did when the five documents
+//! were written, [`TcpConfig::modern`] follows the RFCs in force.
+
+mod config;
+pub mod congestion;
+mod connection;
+mod ranges;
+mod receiver;
+mod recovery;
+mod rto;
+mod sender;
+
+pub use config::{DelayedAck, RtoConfig, Rules, TcpConfig, Variant};
+pub use connection::SenderCounters;
+pub use receiver::{Received, ReceiverCounters, TcpReceiver};
+pub use sender::{TcpSender, Transmit};

@@ -1,0 +1,105 @@
+//! What the simulator knows of a packet beyond its descriptor, by slot.
+
+use tidegate_packet::{Packet, TcpHeader};
+use tidegate_units::Time;
+
+/// The rest of a packet.
+#[derive(Clone, Copy, Debug)]
+pub struct Carried {
+    /// When its source made it.
+    pub created: Time,
+    /// Where it stands in its flow's route; kept here while a discipline or shaper holds the packet.
+    pub route: u32,
+    /// Index of the message it carries; [`Carried::NO_MESSAGE`] for data.
+    pub message: u32,
+    /// Its TCP header, if it has one.
+    pub tcp: TcpHeader,
+}
+
+impl Carried {
+    /// Not a control packet.
+    pub const NO_MESSAGE: u32 = u32::MAX;
+}
+
+/// Slots, reused last in first out so that a fresh packet finds its line in the cache.
+#[derive(Debug, Default)]
+pub struct Arena {
+    slots: Vec<Carried>,
+    free: Vec<u32>,
+}
+
+impl Arena {
+    /// Stores `carried`.
+    #[inline]
+    pub fn insert(&mut self, carried: Carried) -> u32 {
+        if let Some(slot) = self.free.pop() {
+            self.slots[slot as usize] = carried;
+            slot
+        } else {
+            self.slots.push(carried);
+            u32::try_from(self.slots.len() - 1).expect("fewer than 2^32 packets exist at once")
+        }
+    }
+
+    /// The rest of `packet`.
+    #[inline]
+    pub fn get(&self, packet: &Packet) -> &Carried {
+        &self.slots[packet.slot as usize]
+    }
+
+    /// The rest of `packet`, to change.
+    #[inline]
+    pub fn get_mut(&mut self, packet: &Packet) -> &mut Carried {
+        &mut self.slots[packet.slot as usize]
+    }
+
+    /// `packet` is gone.
+    #[inline]
+    pub fn release(&mut self, packet: &Packet) {
+        self.free.push(packet.slot);
+    }
+
+    /// How many packets exist.
+    pub const fn live(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+}
+
+/// The bytes of control messages under way, in buffers that are reused.
+#[derive(Debug, Default)]
+pub struct Messages {
+    buffers: Vec<Vec<u8>>,
+    free: Vec<u32>,
+}
+
+impl Messages {
+    /// Stores a copy of `bytes`.
+    pub fn insert(&mut self, bytes: &[u8]) -> u32 {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.buffers.push(Vec::new());
+            u32::try_from(self.buffers.len() - 1).expect("fewer than 2^32 messages exist at once")
+        });
+        let buffer = &mut self.buffers[index as usize];
+        buffer.clear();
+        buffer.extend_from_slice(bytes);
+        index
+    }
+
+    /// What message `index` says.
+    pub fn bytes(&self, index: u32) -> &[u8] {
+        &self.buffers[index as usize]
+    }
+
+    /// Takes the buffer of message `index` out, to be given back with [`Messages::release`].
+    pub fn take(&mut self, index: u32) -> Vec<u8> {
+        core::mem::take(&mut self.buffers[index as usize])
+    }
+
+    /// The message is gone; its buffer (if it was taken) may serve again.
+    pub fn release(&mut self, index: u32, buffer: Option<Vec<u8>>) {
+        if let Some(buffer) = buffer {
+            self.buffers[index as usize] = buffer;
+        }
+        self.free.push(index);
+    }
+}

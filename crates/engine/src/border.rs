@@ -1,0 +1,103 @@
+//! The borders of domains: an edge mechanism's two halves with the shapers that it controls.
+
+use std::collections::HashMap;
+
+use tidegate_mechanism::Context;
+use tidegate_mechanism::edge::{AggregateId, AnyEgress, AnyIngress, EdgeConfig, EdgeOut, PeerId};
+use tidegate_mechanism::shape::ShaperBank;
+use tidegate_packet::{Backlog, DropReason, MarkReason, Packet, Sink};
+use tidegate_units::{BitRate, Time};
+
+use crate::observer::Observer;
+use crate::world::{Alarm, Place, World};
+
+/// One border router of one domain.
+#[derive(Debug)]
+pub(crate) struct Border {
+    pub(crate) node: u32,
+    pub(crate) domain: u32,
+    /// Whether what enters here is shaped; a border that does not police still meters what leaves.
+    pub(crate) polices: bool,
+    pub(crate) control: Option<Control>,
+    pub(crate) labeller: Option<()>,
+    /// Programs of the control messages to other borders.
+    pub(crate) routes: HashMap<PeerId, u32>,
+    pub(crate) alarm: Alarm,
+    pub(crate) shaper_alarm: Alarm,
+    /// Packets dropped in front of shapers.
+    pub(crate) drops_by_reason: [u64; DropReason::ALL.len()],
+}
+
+impl Border {
+    /// Packets waiting at the shapers.
+    pub(crate) fn held_packets(&self) -> usize {
+        self.control.as_ref().map_or(0, |control| {
+            let bank = &control.bank;
+            bank.open_aggregates().map(|aggregate| bank.backlog(aggregate).packets as usize).sum()
+        })
+    }
+}
+
+/// An edge mechanism at work.
+#[derive(Debug)]
+pub(crate) struct Control {
+    pub(crate) ingress: AnyIngress,
+    pub(crate) egress: AnyEgress,
+    pub(crate) bank: ShaperBank,
+    pub(crate) message_header_bytes: u32,
+}
+
+impl Control {
+    pub(crate) fn new(config: &EdgeConfig, context: &Context) -> Self {
+        let (ingress, egress) = config.build(context);
+        let bank = ShaperBank::new(config.shaper().clone(), *context);
+        Self { ingress, egress, bank, message_header_bytes: config.message_header_bytes() }
+    }
+}
+
+/// What an edge asks of the world: shapers are set at once, messages are collected and sent when it is done.
+pub(crate) struct EdgePort<'a> {
+    pub(crate) bank: &'a mut ShaperBank,
+    pub(crate) outbox: &'a mut Vec<(PeerId, Vec<u8>)>,
+    pub(crate) now: Time,
+}
+
+impl EdgeOut for EdgePort<'_> {
+    fn open(&mut self, aggregate: AggregateId, rate: BitRate) {
+        self.bank.open(aggregate, rate, self.now);
+    }
+    fn set_rate(&mut self, aggregate: AggregateId, rate: BitRate) {
+        self.bank.set_rate(aggregate, rate, self.now);
+    }
+    fn close(&mut self, aggregate: AggregateId) {
+        self.bank.close(aggregate);
+    }
+    fn backlog(&self, aggregate: AggregateId) -> Backlog {
+        self.bank.backlog(aggregate)
+    }
+    fn send(&mut self, to: PeerId, message: &[u8]) {
+        self.outbox.push((to, message.to_vec()));
+    }
+}
+
+/// A shaper's queue tells the world.
+pub(crate) struct ShaperSink<'a, O> {
+    pub(crate) world: &'a mut World<O>,
+    pub(crate) drops_by_reason: &'a mut [u64; DropReason::ALL.len()],
+    pub(crate) border: u32,
+}
+
+impl<O: Observer> Sink for ShaperSink<'_, O> {
+    fn on_drop(&mut self, packet: Packet, why: DropReason) {
+        // A full queue in front of a shaper is the edge at work, not congestion of a link.
+        let why = if why == DropReason::Overflow { DropReason::Shaper } else { why };
+        self.drops_by_reason[why.index()] += 1;
+        self.world.drop_packet(&packet, Place::Edge(self.border), why);
+    }
+
+    fn on_mark(&mut self, packet: &Packet, why: MarkReason) {
+        self.world.flows[packet.flow.0 as usize].marked_packets += 1;
+        let world = &mut *self.world;
+        world.observer.on_mark(world.now, Place::Edge(self.border), packet, world.arena.get(packet), why);
+    }
+}

@@ -1,0 +1,538 @@
+//! From the description of a network to a simulation: links, endpoints, borders, and the program of every flow.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use tidegate_mechanism::Context;
+use tidegate_mechanism::edge::PeerId;
+use tidegate_mechanism::random::{Seed, Substream};
+use tidegate_mechanism::tcp::{TcpReceiver, TcpSender};
+use tidegate_units::Time;
+
+use crate::border::{Border, Control};
+use crate::counters::{FlowCounters, SinkCounters, Totals};
+use crate::ids::{LinkId, NodeId};
+use crate::link::{Link, Medium};
+use crate::network::{DirectionSpec, Multipath, Network, TransportSpec};
+use crate::observer::Observer;
+use crate::program::{Passage, Programs, Step};
+use crate::routing::{Path, Routing};
+use crate::simulation::{Carrier, Connection, Flow, Routes, Simulation};
+use crate::source::Source;
+use crate::world::{Alarm, Wake, World};
+
+/// Largest packet that mechanisms are told of, in bytes.
+const MTU_BYTES: u32 = 1500;
+
+/// Why a network cannot be simulated.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum BuildError {
+    /// No path leads from a flow's source to a receiver, or back.
+    Unreachable {
+        /// The flow.
+        flow: String,
+        /// From this node.
+        from: String,
+        /// To this node.
+        to: String,
+    },
+    /// A flow crosses the border of a domain at a router that is not one of its edges.
+    CrossesAtCore {
+        /// The flow.
+        flow: String,
+        /// The domain.
+        domain: String,
+        /// The router.
+        node: String,
+    },
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreachable { flow, from, to } => {
+                write!(f, "flow `{flow}`: no path leads from `{from}` to `{to}`; add links, or move an end")
+            }
+            Self::CrossesAtCore { flow, domain, node } => write!(
+                f,
+                "flow `{flow}` crosses the border of domain `{domain}` at `{node}`, which is not among its edges; \
+                 list `{node}` under `edges`"
+            ),
+        }
+    }
+}
+impl std::error::Error for BuildError {}
+
+/// Builds the programs of flows.
+pub(crate) struct Planner {
+    pub(crate) routing: Routing,
+    /// By node: the domains that it belongs to, with its border there if it is an edge.
+    membership: Vec<Vec<(u32, Option<u32>)>>,
+    passages: HashMap<(u32, Vec<PeerId>), u32>,
+}
+
+impl fmt::Debug for Planner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Planner").finish_non_exhaustive()
+    }
+}
+
+/// One receiver of what is being planned: the nodes and links on its path, and what to do at the end.
+struct Branchlet {
+    nodes: Vec<NodeId>,
+    links: Path,
+    end: Step,
+}
+
+/// What is needed to name things in errors, and to know which borders police.
+struct Naming<'a> {
+    network: &'a Network,
+    flow: &'a str,
+    borders: &'a [Border],
+}
+
+impl Planner {
+    fn new(network: &Network, borders: &[Border]) -> Self {
+        let mut membership = vec![Vec::new(); network.nodes.len()];
+        for (index, border) in borders.iter().enumerate() {
+            membership[border.node as usize].push((border.domain, Some(index as u32)));
+        }
+        for (index, domain) in network.domains.iter().enumerate() {
+            for node in &domain.core {
+                membership[node.0 as usize].push((index as u32, None));
+            }
+        }
+        Self { routing: Routing::new(network, |_| true), membership, passages: HashMap::new() }
+    }
+
+    /// The border at `node` of `domain`; `None` if the node is not in it.
+    fn place_in(&self, node: NodeId, domain: u32) -> Option<Option<u32>> {
+        self.membership[node.0 as usize].iter().find(|(d, _)| *d == domain).map(|(_, border)| *border)
+    }
+
+    /// Whether the path is inside `domain` on the hop after node `at`.
+    fn stays(&self, branchlet: &Branchlet, at: usize, domain: u32) -> bool {
+        at + 1 < branchlet.nodes.len() && self.place_in(branchlet.nodes[at + 1], domain).is_some()
+    }
+
+    fn was_inside(&self, branchlet: &Branchlet, at: usize, domain: u32) -> bool {
+        at > 0 && self.place_in(branchlet.nodes[at - 1], domain).is_some()
+    }
+
+    /// The border by which the path leaves `domain` after node `at`.
+    fn exit_of(&self, branchlet: &Branchlet, mut at: usize, domain: u32, naming: &Naming<'_>) -> Result<u32, BuildError> {
+        while self.stays(branchlet, at, domain) {
+            at += 1;
+        }
+        self.border_at(branchlet.nodes[at], domain, naming)
+    }
+
+    fn border_at(&self, node: NodeId, domain: u32, naming: &Naming<'_>) -> Result<u32, BuildError> {
+        self.place_in(node, domain).flatten().ok_or_else(|| BuildError::CrossesAtCore {
+            flow: naming.flow.to_owned(),
+            domain: naming.network.domains[domain as usize].name.clone(),
+            node: naming.network.nodes[node.0 as usize].name.clone(),
+        })
+    }
+
+    /// Writes the program of packets that are at node `at` of all of `receivers`, which share the path so far; where it
+    /// starts.
+    fn plan(
+        &mut self,
+        receivers: &[Branchlet],
+        programs: &mut Programs,
+        naming: &Naming<'_>,
+    ) -> Result<u32, BuildError> {
+        let all: Vec<usize> = (0..receivers.len()).collect();
+        // Where a copy's program starts is known only when it is written; the trunk comes last of its branches.
+        self.plan_at(receivers, &all, 0, Stage::Leave, programs, naming)
+    }
+
+    fn plan_at(
+        &mut self,
+        receivers: &[Branchlet],
+        group: &[usize],
+        at: usize,
+        stage: Stage,
+        programs: &mut Programs,
+        naming: &Naming<'_>,
+    ) -> Result<u32, BuildError> {
+        let mut steps = Vec::new();
+        let mut at = at;
+        let mut stage = stage;
+        // Straight ahead until the group divides; each turn moves one node on.
+        let divided: Option<(Vec<Vec<usize>>, usize, Stage)> = loop {
+            let node = receivers[group[0]].nodes[at];
+            let domains: Vec<u32> = self.membership[node.0 as usize].iter().map(|(domain, _)| *domain).collect();
+            if stage == Stage::Leave {
+                if let Some(parts) = self.cross(receivers, group, at, &domains, stage, &mut steps, programs, naming)? {
+                    break Some((parts, at, Stage::Enter));
+                }
+                stage = Stage::Enter;
+            }
+            if stage == Stage::Enter {
+                if let Some(parts) = self.cross(receivers, group, at, &domains, stage, &mut steps, programs, naming)? {
+                    break Some((parts, at, Stage::Forward));
+                }
+            }
+            let mut by_link: Vec<(Option<LinkId>, Vec<usize>)> = Vec::new();
+            for &receiver in group {
+                let next = receivers[receiver].links.get(at).copied();
+                match by_link.iter_mut().find(|(link, _)| *link == next) {
+                    // Receivers at the same node are separate ends.
+                    Some((Some(_), members)) => members.push(receiver),
+                    _ => by_link.push((next, vec![receiver])),
+                }
+            }
+            if let [(next, _)] = by_link[..] {
+                match next {
+                    Some(link) => steps.push(Step::Link(link)),
+                    None => {
+                        steps.push(receivers[group[0]].end);
+                        break None;
+                    }
+                }
+                at += 1;
+                stage = Stage::Leave;
+            } else {
+                break Some((by_link.into_iter().map(|(_, members)| members).collect(), at, Stage::Forward));
+            }
+        };
+        if let Some((parts, at, stage)) = divided {
+            let starts = parts
+                .iter()
+                .map(|part| self.plan_at(receivers, part, at, stage, programs, naming))
+                .collect::<Result<Vec<u32>, BuildError>>()?;
+            programs.branches.push(starts);
+            steps.push(Step::Branch(programs.branches.len() as u32 - 1));
+        }
+        let start = programs.position();
+        steps.into_iter().for_each(|step| programs.push(step));
+        Ok(start)
+    }
+
+    /// Adds the steps for leaving or entering domains at node `at`. If only part of the group crosses, nothing is added
+    /// for that domain and the parts are returned.
+    #[allow(clippy::too_many_arguments, reason = "one step of the planning above, apart for length only")]
+    fn cross(
+        &mut self,
+        receivers: &[Branchlet],
+        group: &[usize],
+        at: usize,
+        domains: &[u32],
+        stage: Stage,
+        steps: &mut Vec<Step>,
+        programs: &mut Programs,
+        naming: &Naming<'_>,
+    ) -> Result<Option<Vec<Vec<usize>>>, BuildError> {
+        for &domain in domains {
+            let before = self.was_inside(&receivers[group[0]], at, domain);
+            if before != (stage == Stage::Leave) {
+                continue;
+            }
+            let crosses = |&receiver: &usize| {
+                let stays = self.stays(&receivers[receiver], at, domain);
+                if stage == Stage::Leave { !stays } else { stays }
+            };
+            let (crossing, others): (Vec<usize>, Vec<usize>) = group.iter().copied().partition(crosses);
+            if crossing.is_empty() {
+                continue;
+            }
+            if !others.is_empty() {
+                return Ok(Some(vec![crossing, others]));
+            }
+            let border = self.border_at(receivers[group[0]].nodes[at], domain, naming)?;
+            if stage == Stage::Leave {
+                steps.push(Step::Egress(border));
+                continue;
+            }
+            let mut exits = crossing
+                .iter()
+                .map(|&receiver| self.exit_of(&receivers[receiver], at, domain, naming).map(PeerId))
+                .collect::<Result<Vec<_>, _>>()?;
+            exits.sort_unstable();
+            exits.dedup();
+            if naming.borders[border as usize].polices {
+                let passages = &mut programs.passages;
+                let passage = *self.passages.entry((border, exits)).or_insert_with_key(|(border, exits)| {
+                    passages.push(Passage { border: *border, exits: exits.clone() });
+                    passages.len() as u32 - 1
+                });
+                steps.push(Step::Ingress(passage));
+            }
+            if naming.borders[border as usize].labeller.is_some() {
+                steps.push(Step::Label(border));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The programs for packets from `from` to all of `to`.
+    fn routes(
+        &mut self,
+        from: NodeId,
+        to: &[(NodeId, Step)],
+        multipath: Multipath,
+        random: &mut Substream,
+        programs: &mut Programs,
+        naming: &Naming<'_>,
+    ) -> Result<Routes, BuildError> {
+        let network = naming.network;
+        let multipath = if to.len() > 1 { Multipath::None } else { multipath };
+        let mut alternatives: Vec<Vec<Branchlet>> = Vec::new();
+        for &(target, end) in to {
+            let paths = self.routing.paths(from, target, multipath, random);
+            if paths.is_empty() {
+                return Err(BuildError::Unreachable {
+                    flow: naming.flow.to_owned(),
+                    from: network.nodes[from.0 as usize].name.clone(),
+                    to: network.nodes[target.0 as usize].name.clone(),
+                });
+            }
+            for (index, links) in paths.into_iter().enumerate() {
+                let mut nodes = vec![from];
+                nodes.extend(links.iter().map(|&link| far_end(network, link)));
+                if alternatives.len() <= index {
+                    alternatives.push(Vec::new());
+                }
+                alternatives[index].push(Branchlet { nodes, links, end });
+            }
+        }
+        let mut starts = alternatives
+            .iter()
+            .map(|receivers| self.plan(receivers, programs, naming))
+            .collect::<Result<Vec<u32>, BuildError>>()?;
+        Ok(if starts.len() == 1 { Routes::One(starts.remove(0)) } else { Routes::Many(starts) })
+    }
+}
+
+/// What is decided next at a node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Stage {
+    Leave,
+    Enter,
+    Forward,
+}
+
+/// The node at the far end of `link`.
+pub(crate) fn far_end(network: &Network, link: LinkId) -> NodeId {
+    network.links[link.index() as usize].ends[usize::from(link.0.is_multiple_of(2))]
+}
+
+impl Network {
+    /// A simulation of this network in the run with `seed`, watched by `observer`.
+    pub fn build<O: Observer>(self, seed: u64, observer: O) -> Result<Simulation<O>, BuildError> {
+        let mut world = World {
+            now: Time::ZERO,
+            events: crate::event::EventQueue::default(),
+            arena: crate::arena::Arena::default(),
+            messages: crate::arena::Messages::default(),
+            flows: Vec::new(),
+            totals: Totals::default(),
+            observer,
+        };
+        let links = build_links(&self, seed);
+        let borders = build_borders(&self, seed);
+        world.flows = vec![FlowCounters::default(); self.flows.len() * 2 + borders.len()];
+        let mut planner = Planner::new(&self, &borders);
+        let mut programs = Programs::default();
+        let (mut flows, mut connections, mut connection_flow) = (Vec::with_capacity(self.flows.len()), Vec::new(), Vec::new());
+        let mut sinks = Vec::new();
+        let mut path_random = Substream::new(Seed::for_component(seed, "routing.flows"));
+        for (index, spec) in self.flows.iter().enumerate() {
+            let first_sink = sinks.len() as u32;
+            let carrier = match &spec.transport {
+                TransportSpec::Tcp(config) => {
+                    connections.push(Connection {
+                        sender: TcpSender::new(config),
+                        receiver: TcpReceiver::new(config),
+                        send_alarm: Alarm::default(),
+                        receive_alarm: Alarm::default(),
+                    });
+                    connection_flow.push(index as u32);
+                    Carrier::Tcp(connections.len() as u32 - 1)
+                }
+                TransportSpec::Udp => Carrier::Datagrams,
+            };
+            let (forward, reverse) = plan_flow(
+                &self, index, carrier, first_sink, &borders, &mut planner, &mut path_random, &mut programs,
+            )?;
+            let source_seed = Seed::for_component(seed, &format!("flows.{}.source", spec.name));
+            let datagrams = matches!(carrier, Carrier::Datagrams);
+            let source = Source::new(spec.application.clone(), datagrams, spec.start, spec.stop, source_seed);
+            let mut source_alarm = Alarm::default();
+            if let Some(start) = source.next() {
+                source_alarm.arm(start, Wake::Source.token(index as u32), &mut world.events);
+            }
+            sinks.resize(sinks.len() + spec.to.len(), SinkCounters::default());
+            flows.push(Flow {
+                headers: spec.headers,
+                dscp: spec.dscp,
+                carrier,
+                source,
+                source_alarm,
+                forward,
+                reverse,
+                first_sink,
+                sinks: spec.to.len() as u32,
+            });
+        }
+        let parts = Parts { links, flows, connections, connection_flow, sinks, borders, programs, planner };
+        let mut simulation = Simulation::assemble(self, world, parts, seed);
+        simulation.arm_script();
+        Ok(simulation)
+    }
+}
+
+/// What the builder hands over.
+pub(crate) struct Parts {
+    pub(crate) links: Vec<Link>,
+    pub(crate) flows: Vec<Flow>,
+    pub(crate) connections: Vec<Connection>,
+    pub(crate) connection_flow: Vec<u32>,
+    pub(crate) sinks: Vec<SinkCounters>,
+    pub(crate) borders: Vec<Border>,
+    pub(crate) programs: Programs,
+    pub(crate) planner: Planner,
+}
+
+/// The programs of flow `index`, there and back.
+#[allow(clippy::too_many_arguments, reason = "the parts of a simulation, before they are one")]
+fn plan_flow(
+    network: &Network,
+    index: usize,
+    carrier: Carrier,
+    first_sink: u32,
+    borders: &[Border],
+    planner: &mut Planner,
+    random: &mut Substream,
+    programs: &mut Programs,
+) -> Result<(Routes, Routes), BuildError> {
+    let spec = &network.flows[index];
+    let naming = Naming { network, flow: &spec.name, borders };
+    let ends: Vec<(NodeId, Step)> = match carrier {
+        Carrier::Tcp(connection) => vec![(spec.to[0], Step::TcpData(connection))],
+        Carrier::Datagrams => {
+            spec.to.iter().zip(first_sink..).map(|(&node, sink)| (node, Step::Datagram(sink))).collect()
+        }
+    };
+    let forward = planner.routes(spec.from, &ends, network.multipath, random, programs, &naming)?;
+    let reverse = match carrier {
+        Carrier::Tcp(connection) => {
+            let back = [(spec.from, Step::TcpAck(connection))];
+            planner.routes(spec.to[0], &back, network.multipath, random, programs, &naming)?
+        }
+        Carrier::Datagrams => Routes::One(0),
+    };
+    Ok((forward, reverse))
+}
+
+fn build_links(network: &Network, seed: u64) -> Vec<Link> {
+    let mut ports = vec![0u16; network.nodes.len()];
+    let mut links = Vec::with_capacity(network.links.len() * 2);
+    for (index, spec) in network.links.iter().enumerate() {
+        let far_ports = spec.ends.map(|end| {
+            let port = ports[end.0 as usize];
+            ports[end.0 as usize] = port.wrapping_add(1);
+            port
+        });
+        for (reverse, direction) in [(false, &spec.forward), (true, &spec.reverse)] {
+            let way = if reverse { "reverse" } else { "forward" };
+            let end = usize::from(!reverse);
+            let component = format!("links.{}.{way}", spec.name);
+            links.push(build_direction(
+                LinkId::of(index as u32, reverse),
+                (spec.ends[end].0, far_ports[end]),
+                direction,
+                Seed::for_component(seed, &component),
+                Seed::for_component(seed, &format!("{component}.medium")),
+            ));
+        }
+    }
+    links
+}
+
+fn build_direction(id: LinkId, far: (u32, u16), spec: &DirectionSpec, queue_seed: Seed, medium_seed: Seed) -> Link {
+    let context = Context { seed: queue_seed, link_rate: spec.rate, mtu_bytes: MTU_BYTES };
+    let medium = Medium::new(spec.loss.clone(), spec.reorder, medium_seed);
+    Link::new(id, far, spec.delay, &spec.queue, &context, medium)
+}
+
+fn build_borders(network: &Network, seed: u64) -> Vec<Border> {
+    let mut borders = Vec::new();
+    for (index, domain) in network.domains.iter().enumerate() {
+        for &node in &domain.edges {
+            let name = format!("domains.{}.{}", domain.name, network.nodes[node.0 as usize].name);
+            let context = Context {
+                seed: Seed::for_component(seed, &name),
+                link_rate: tidegate_units::BitRate::MAX,
+                mtu_bytes: MTU_BYTES,
+            };
+            let control = domain.mechanism.as_ref().map(|config| Control::new(config, &context));
+            borders.push(Border {
+                node: node.0,
+                domain: index as u32,
+                polices: control.is_some() && !domain.unpoliced.contains(&node),
+                control,
+                labeller: domain.labels,
+                routes: HashMap::new(),
+                alarm: Alarm::default(),
+                shaper_alarm: Alarm::default(),
+                drops_by_reason: [0; tidegate_packet::DropReason::ALL.len()],
+            });
+        }
+    }
+    borders
+}
+
+impl<O: Observer> Simulation<O> {
+    /// The program of control messages from border `from` to border `to`.
+    pub(crate) fn control_route(&mut self, from: u32, to: PeerId) -> u32 {
+        if let Some(&route) = self.borders[from as usize].routes.get(&to) {
+            return route;
+        }
+        let (source, target) = (self.borders[from as usize].node, self.borders[to.0 as usize].node);
+        let mut random = Substream::new(Seed(0));
+        let paths =
+            self.planner.routing.paths(NodeId(source), NodeId(target), Multipath::None, &mut random);
+        let route = self.programs.position();
+        match paths.first() {
+            Some(path) => {
+                path.iter().for_each(|&link| self.programs.push(Step::Link(link)));
+                self.programs.push(Step::Control(to.0));
+            }
+            None => self.programs.push(Step::Nowhere),
+        }
+        self.borders[from as usize].routes.insert(to, route);
+        route
+    }
+
+    /// Links went down or up: every flow takes the shortest path that there is now. Packets under way go on as they were.
+    pub(crate) fn reroute(&mut self) {
+        let links = &self.links;
+        self.planner.routing = Routing::new(&self.network, |link| links[link.0 as usize].is_up());
+        for border in &mut self.borders {
+            border.routes.clear();
+        }
+        for index in 0..self.flows.len() {
+            let (carrier, first_sink) = (self.flows[index].carrier, self.flows[index].first_sink);
+            let planned = plan_flow(
+                &self.network,
+                index,
+                carrier,
+                first_sink,
+                &self.borders,
+                &mut self.planner,
+                &mut self.path_random,
+                &mut self.programs,
+            );
+            let (forward, reverse) = planned.unwrap_or_else(|_| {
+                let nowhere = Routes::One(self.programs.position());
+                self.programs.push(Step::Nowhere);
+                (nowhere.clone(), nowhere)
+            });
+            self.flows[index].forward = forward;
+            self.flows[index].reverse = reverse;
+        }
+    }
+}

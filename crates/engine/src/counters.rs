@@ -1,0 +1,167 @@
+//! What is always counted. Everything else is measured only where a scenario asks for it.
+
+use tidegate_packet::{DropReason, MarkReason};
+use tidegate_units::{Span, Time};
+
+/// Counts of one direction of a link since the statistics began.
+///
+/// A packet is in the queue from its arrival until its last bit is sent, so that lengths count the packet in
+/// transmission.
+#[derive(Clone, Debug)]
+pub struct LinkCounters {
+    /// Packets offered.
+    pub arrived_packets: u64,
+    /// Their bytes.
+    pub arrived_bytes: u64,
+    /// Packets whose last bit reached the next node.
+    pub delivered_packets: u64,
+    /// Their bytes.
+    pub delivered_bytes: u64,
+    /// Bytes of control messages among the delivered.
+    pub control_bytes: u64,
+    /// Packets marked by the queue.
+    pub marks_by_reason: [u64; MarkReason::ALL.len()],
+    /// Packets dropped by the queue, the link or its medium.
+    pub drops_by_reason: [u64; DropReason::ALL.len()],
+    /// Nanoseconds spent transmitting.
+    pub busy_nanos: u64,
+    /// Packets in the queue, integrated over time: packet nanoseconds.
+    pub packet_nanos: u128,
+    /// Bytes in the queue, integrated over time: byte nanoseconds.
+    pub byte_nanos: u128,
+    /// The sum over transmitted packets of the time from arrival to last bit sent, in nanoseconds.
+    pub delay_nanos: u128,
+    /// How many packets that sum covers.
+    pub delayed_packets: u64,
+    /// The longest such time, in nanoseconds.
+    pub delay_nanos_max: u64,
+    /// The most packets in the queue at once.
+    pub queue_packets_max: u32,
+    /// The most bytes in the queue at once.
+    pub queue_bytes_max: u64,
+}
+
+impl Default for LinkCounters {
+    fn default() -> Self {
+        Self {
+            arrived_packets: 0,
+            arrived_bytes: 0,
+            delivered_packets: 0,
+            delivered_bytes: 0,
+            control_bytes: 0,
+            marks_by_reason: [0; MarkReason::ALL.len()],
+            drops_by_reason: [0; DropReason::ALL.len()],
+            busy_nanos: 0,
+            packet_nanos: 0,
+            byte_nanos: 0,
+            delay_nanos: 0,
+            delayed_packets: 0,
+            delay_nanos_max: 0,
+            queue_packets_max: 0,
+            queue_bytes_max: 0,
+        }
+    }
+}
+
+impl LinkCounters {
+    /// All drops together.
+    pub fn dropped_packets(&self) -> u64 {
+        self.drops_by_reason.iter().sum()
+    }
+
+    /// All marks together.
+    pub fn marked_packets(&self) -> u64 {
+        self.marks_by_reason.iter().sum()
+    }
+
+    /// A packet of `wire_bytes` spends `delay` in the queue.
+    #[inline]
+    pub(crate) fn on_transmitted(&mut self, delay: Span) {
+        self.delay_nanos += u128::from(delay.as_nanos());
+        self.delayed_packets += 1;
+        self.delay_nanos_max = self.delay_nanos_max.max(delay.as_nanos());
+    }
+
+    /// The queue now holds so much, the packet in transmission included.
+    #[inline]
+    pub(crate) fn on_length(&mut self, packets: u32, bytes: u64) {
+        self.queue_packets_max = self.queue_packets_max.max(packets);
+        self.queue_bytes_max = self.queue_bytes_max.max(bytes);
+    }
+}
+
+/// Counts of one flow identity (one direction of a transport connection, or an edge's control messages).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FlowCounters {
+    /// Packets sent by the source; a multicast packet counts once.
+    pub sent_packets: u64,
+    /// Their bytes.
+    pub sent_bytes: u64,
+    /// Packets dropped anywhere.
+    pub lost_packets: u64,
+    /// Congestion marks set anywhere.
+    pub marked_packets: u64,
+}
+
+/// What one receiver got of one flow.
+#[derive(Clone, Copy, Debug)]
+pub struct SinkCounters {
+    /// Packets that arrived.
+    pub received_packets: u64,
+    /// Their bytes at the network layer.
+    pub received_bytes: u64,
+    /// Payload bytes delivered in order, once.
+    pub goodput_bytes: u64,
+    /// Packets that arrived with a DSCP other than best effort: their bytes.
+    pub priority_bytes: u64,
+    /// Packets that arrived with a congestion mark.
+    pub marked_packets: u64,
+    /// Sum of one-way delays, in nanoseconds.
+    pub delay_nanos: u128,
+    /// Shortest one-way delay, in nanoseconds.
+    pub delay_nanos_min: u64,
+    /// Longest one-way delay, in nanoseconds.
+    pub delay_nanos_max: u64,
+    /// When the first packet arrived.
+    pub first: Time,
+    /// When the last packet arrived.
+    pub last: Time,
+}
+
+impl Default for SinkCounters {
+    fn default() -> Self {
+        Self {
+            received_packets: 0,
+            received_bytes: 0,
+            goodput_bytes: 0,
+            priority_bytes: 0,
+            marked_packets: 0,
+            delay_nanos: 0,
+            delay_nanos_min: u64::MAX,
+            delay_nanos_max: 0,
+            first: Time::MAX,
+            last: Time::ZERO,
+        }
+    }
+}
+
+/// Packets made and gone in the whole run: what conservation is checked against.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Totals {
+    /// Packets made: sent by sources, by edges, by branching of multicast trees.
+    pub created: u64,
+    /// Packets that reached their destination.
+    pub delivered: u64,
+    /// Packets dropped.
+    pub dropped: u64,
+    /// Packets whose last bit reached a next node.
+    pub packet_hops: u64,
+    /// Events handled.
+    pub events: u64,
+    /// Control messages sent by edges and routers.
+    pub control_packets: u64,
+    /// Their bytes on the wire, counted once at the sender.
+    pub control_bytes: u64,
+    /// Control messages lost.
+    pub control_lost_packets: u64,
+}

@@ -1,0 +1,37 @@
+//! The discrete-event simulator: event queue, links, routers, hosts, routing.
+//!
+//! A [`Network`] describes; [`Network::build`] makes a [`Simulation`] of it for one seed. The way of a packet:
+//! its source ([`source`](self)) or TCP sender makes it, its flow's program ([`program`](self)) names the steps, each
+//! link ([`link`](self)) queues, sends and delays it, borders ([`border`](self)) shape and meter it, and a sink counts it.
+
+mod arena;
+mod border;
+mod build;
+mod counters;
+mod event;
+mod ids;
+mod link;
+mod network;
+mod observer;
+mod program;
+mod routing;
+mod simulation;
+mod source;
+mod world;
+
+pub use arena::Carried;
+pub use build::BuildError;
+pub use counters::{FlowCounters, LinkCounters, SinkCounters, Totals};
+pub use event::{EventQueue, Token};
+pub use ids::{FlowIds, LinkId, NodeId};
+pub use link::{LossModel, Medium, ReorderModel};
+pub use network::{
+    ApplicationSpec, Change, DirectionSpec, DomainSpec, FlowSpec, LinkSpec, Multipath, Network, NodeKind, NodeSpec,
+    OnOffDistribution, ScriptedChange, StartSpec, TransportSpec,
+};
+pub use observer::Observer;
+pub use simulation::{Simulation, Statistics};
+pub use world::Place;
+
+/// IPv4 and UDP headers.
+pub const UDP_HEADER_BYTES: u32 = 28;

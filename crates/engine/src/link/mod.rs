@@ -1,0 +1,299 @@
+//! One direction of a link: a queue, a transmitter, and the packets under way.
+//!
+//! Two kinds of port do the same thing at different cost. Where the queue decides only about arrivals ([`planned`]), the
+//! instant at which a packet leaves follows from the instant at which it joined, and one event per packet, its arrival at
+//! the far end, is enough. Where the queue decides at departure ([`scheduled`]), the end of each transmission is an event
+//! of its own. Either way a link has one pending event, not one per packet.
+
+mod impairment;
+mod planned;
+mod scheduled;
+
+pub use impairment::{LossModel, Medium, ReorderModel};
+
+use std::collections::VecDeque;
+
+use tidegate_mechanism::Context;
+use tidegate_mechanism::queue::{QueueDiscipline, QueueManager};
+use tidegate_mechanism::schedule::{AnyDiscipline, DisciplineConfig};
+use tidegate_packet::{DropReason, Packet};
+use tidegate_units::{BitRate, Span, Time, TransmissionClock};
+
+use crate::counters::LinkCounters;
+use crate::ids::LinkId;
+use crate::observer::Observer;
+use crate::world::{Alarm, LinkSink, Place, Wake, World};
+use planned::Planned;
+use scheduled::Scheduled;
+
+/// A packet that waits, is in transmission, or travels.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Transit {
+    pub(crate) packet: Packet,
+    /// When its last bit is sent.
+    pub(crate) ends: Time,
+    /// Where it stands in its flow's route.
+    pub(crate) route: u32,
+}
+
+#[derive(Debug)]
+enum Port {
+    Planned(Planned),
+    Scheduled(Box<Scheduled>),
+}
+
+/// What happens on the wire itself.
+#[derive(Debug)]
+struct Wire {
+    clock: TransmissionClock,
+    delay: Span,
+    /// End of the last transmission that has been decided.
+    busy_until: Time,
+    /// Packets that are decided: waiting for their planned transmission, in transmission, or travelling.
+    transits: VecDeque<Transit>,
+}
+
+impl Wire {
+    /// When the packet at the front arrives at the far end.
+    #[inline]
+    fn next_arrival(&self) -> Option<Time> {
+        self.transits.front().map(|transit| transit.ends + self.delay)
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Link {
+    wire: Wire,
+    port: Port,
+    alarm: Alarm,
+    id: LinkId,
+    /// Number of this link among the ports of the node at its far end.
+    pub(crate) far_port: u16,
+    pub(crate) to_node: u32,
+    up: bool,
+    pub(crate) counters: LinkCounters,
+    medium: Option<Box<Medium>>,
+}
+
+/// What [`Link::on_wake`] hands on to the next node.
+pub(crate) enum Arrival {
+    /// This packet, to go on at this place of its route.
+    Now(Packet, u32),
+    /// This packet, after this long (a reordering medium held it back).
+    Later(Packet, u32, Span),
+    /// Nothing.
+    None,
+}
+
+impl Link {
+    pub(crate) fn new(
+        id: LinkId,
+        (to_node, far_port): (u32, u16),
+        delay: Span,
+        queue: &DisciplineConfig,
+        context: &Context,
+        medium: Option<Medium>,
+    ) -> Self {
+        let port = match queue.build(context) {
+            AnyDiscipline::Fifo(fifo) if !fifo.manager().decides_at_head() => {
+                Port::Planned(Planned::new(fifo.into_manager()))
+            }
+            discipline => Port::Scheduled(Box::new(Scheduled::new(discipline))),
+        };
+        Self {
+            wire: Wire {
+                clock: TransmissionClock::new(context.link_rate),
+                delay,
+                busy_until: Time::ZERO,
+                transits: VecDeque::new(),
+            },
+            port,
+            alarm: Alarm::default(),
+            id,
+            far_port,
+            to_node,
+            up: true,
+            counters: LinkCounters::default(),
+            medium: medium.map(Box::new),
+        }
+    }
+
+    /// A packet is offered to the link.
+    #[inline]
+    pub(crate) fn offer<O: Observer>(&mut self, mut packet: Packet, route: u32, world: &mut World<O>) {
+        self.counters.arrived_packets += 1;
+        self.counters.arrived_bytes += u64::from(packet.wire_bytes);
+        if !self.up {
+            self.lose(&packet, world, DropReason::LinkDown);
+            return;
+        }
+        packet.arrived = world.now;
+        let mut sink = LinkSink { world, counters: &mut self.counters, link: self.id };
+        match &mut self.port {
+            Port::Planned(port) => port.offer(packet, route, &mut self.wire, &mut sink),
+            Port::Scheduled(port) => port.offer(packet, route, &mut self.wire, &mut sink),
+        }
+        self.arm(world);
+    }
+
+    fn lose<O: Observer>(&mut self, packet: &Packet, world: &mut World<O>, why: DropReason) {
+        self.counters.drops_by_reason[why.index()] += 1;
+        world.drop_packet(packet, Place::Link(self.id), why);
+    }
+
+    #[inline]
+    fn arm<O>(&mut self, world: &mut World<O>) {
+        let arrival = self.wire.next_arrival().unwrap_or(Time::MAX);
+        let next = match &self.port {
+            Port::Planned(_) => arrival,
+            Port::Scheduled(port) => arrival.min(port.next_decision(world.now)),
+        };
+        // A shortened delay can make an arrival overdue.
+        self.alarm.arm(next.max(world.now), Wake::Link.token(self.id.0), &mut world.events);
+    }
+
+    /// The link's event fired.
+    #[inline]
+    pub(crate) fn on_wake<O: Observer>(&mut self, world: &mut World<O>) -> Arrival {
+        let now = world.now;
+        if !self.alarm.fires(now) {
+            return Arrival::None;
+        }
+        let mut sink = LinkSink { world, counters: &mut self.counters, link: self.id };
+        match &mut self.port {
+            Port::Planned(port) => port.settle(now, &self.wire),
+            Port::Scheduled(port) => port.on_wake(now, &mut self.wire, &mut sink),
+        }
+        let arrived = self.wire.next_arrival().is_some_and(|at| at <= now);
+        let transit = if arrived { self.wire.transits.pop_front() } else { None };
+        self.arm(world);
+        match transit {
+            Some(transit) => self.arrive(transit, world),
+            None => Arrival::None,
+        }
+    }
+
+    #[inline]
+    fn arrive<O: Observer>(&mut self, transit: Transit, world: &mut World<O>) -> Arrival {
+        let Transit { mut packet, route, .. } = transit;
+        let mut held = Span::ZERO;
+        if let Some(medium) = &mut self.medium {
+            if medium.loses() {
+                self.lose(&packet, world, DropReason::Medium);
+                return Arrival::None;
+            }
+            held = medium.holds_back();
+        }
+        self.counters.delivered_packets += 1;
+        self.counters.delivered_bytes += u64::from(packet.wire_bytes);
+        world.totals.packet_hops += 1;
+        packet.in_port = self.far_port;
+        if held.is_zero() { Arrival::Now(packet, route) } else { Arrival::Later(packet, route, held) }
+    }
+
+    /// A packet that this link delivered was a control message.
+    pub(crate) fn count_control(&mut self, packet: &Packet) {
+        self.counters.control_bytes += u64::from(packet.wire_bytes);
+    }
+
+    /// From now on the link sends at `rate`; what is in transmission finishes at the new rate.
+    pub(crate) fn set_rate<O: Observer>(&mut self, rate: BitRate, world: &mut World<O>) {
+        let now = world.now;
+        let old = self.wire.clock.rate();
+        self.wire.clock = TransmissionClock::new(rate);
+        let mut sink = LinkSink { world, counters: &mut self.counters, link: self.id };
+        match &mut self.port {
+            Port::Planned(port) => port.set_rate(now, old, &mut self.wire, &mut sink),
+            Port::Scheduled(port) => port.set_rate(now, old, &mut self.wire, &mut sink),
+        }
+        self.arm(world);
+    }
+
+    /// From now on bits travel for `delay`. Packets do not overtake each other on the way.
+    pub(crate) fn set_delay<O>(&mut self, delay: Span, world: &mut World<O>) {
+        self.wire.delay = delay;
+        self.arm(world);
+    }
+
+    /// Takes the link down (everything on it and in its queue is lost) or up.
+    pub(crate) fn set_up<O: Observer>(&mut self, up: bool, world: &mut World<O>) {
+        if self.up == up {
+            return;
+        }
+        self.up = up;
+        if up {
+            return;
+        }
+        let now = world.now;
+        let mut sink = LinkSink { world, counters: &mut self.counters, link: self.id };
+        match &mut self.port {
+            Port::Planned(port) => port.flush(now, &mut self.wire, &mut sink),
+            Port::Scheduled(port) => port.flush(now, &mut self.wire, &mut sink),
+        }
+    }
+
+    /// Whether the link carries packets.
+    pub(crate) const fn is_up(&self) -> bool {
+        self.up
+    }
+
+    /// The link's rate.
+    pub(crate) const fn rate(&self) -> BitRate {
+        self.wire.clock.rate()
+    }
+
+    /// Packets and bytes in the queue at `now`, the packet in transmission included.
+    pub(crate) fn length(&mut self, now: Time) -> (u32, u64) {
+        match &mut self.port {
+            Port::Planned(port) => {
+                port.settle(now, &self.wire);
+                port.length(now, &self.wire)
+            }
+            Port::Scheduled(port) => port.length(),
+        }
+    }
+
+    /// An inner variable of the queue.
+    pub(crate) fn variable(&mut self, name: &str, now: Time) -> Option<f64> {
+        match &mut self.port {
+            Port::Planned(port) => {
+                port.settle(now, &self.wire);
+                port.variable(name)
+            }
+            Port::Scheduled(port) => port.discipline().variable(name),
+        }
+    }
+
+    /// The counters as of `now`, without what planned transmissions will only do later.
+    pub(crate) fn counters_at(&mut self, now: Time) -> LinkCounters {
+        let mut counters = self.counters.clone();
+        match &mut self.port {
+            Port::Planned(port) => port.subtract_future(now, &self.wire, &mut counters),
+            Port::Scheduled(port) => port.bring_up_to(now, &mut counters),
+        }
+        counters
+    }
+
+    /// Statistics begin at `now`: what remains counted is what planned transmissions will do later.
+    pub(crate) fn restart_counters(&mut self, now: Time) {
+        let mut future = LinkCounters::default();
+        match &mut self.port {
+            Port::Planned(port) => {
+                port.settle(now, &self.wire);
+                port.add_future(now, &self.wire, &mut future);
+            }
+            Port::Scheduled(port) => port.restart(now, &self.wire, &mut future),
+        }
+        self.counters = future;
+    }
+
+    /// Packets that the link holds: waiting, in transmission, travelling.
+    pub(crate) fn held_packets(&self) -> usize {
+        let waiting = match &self.port {
+            Port::Planned(_) => 0,
+            Port::Scheduled(port) => port.held_packets(),
+        };
+        waiting + self.wire.transits.len()
+    }
+}

@@ -1,0 +1,255 @@
+//! A port whose queue decides only about arrivals.
+//!
+//! When a packet joins, its transmission is planned: it starts when the one before it ends. The queue of the manager is
+//! then a matter of bookkeeping: before the manager is asked anything at `now`, the departures, the idle moment and the
+//! timers that have passed by then are told to it in order, each with its own instant. So the manager sees exactly the
+//! calls it would see from a port that acts at every departure.
+
+use tidegate_mechanism::queue::{AnyManager, QueueManager, Verdict};
+use tidegate_packet::{Backlog, Ecn, Packet, Sink};
+use tidegate_units::{BitRate, Time, TransmissionClock};
+
+use super::{Transit, Wire};
+use crate::counters::LinkCounters;
+use crate::observer::Observer;
+use crate::world::LinkSink;
+
+#[derive(Debug)]
+pub(super) struct Planned {
+    manager: AnyManager,
+    /// What waits: the last `backlog.packets` of the wire's transits.
+    backlog: Backlog,
+    /// When the first waiting packet leaves the queue for transmission; meaningless if none waits.
+    next_departure: Time,
+    /// The manager knows that the link is idle.
+    idle: bool,
+}
+
+impl Planned {
+    pub(super) const fn new(manager: AnyManager) -> Self {
+        Self { manager, backlog: Backlog::EMPTY, next_departure: Time::ZERO, idle: false }
+    }
+
+    pub(super) fn variable(&self, name: &str) -> Option<f64> {
+        self.manager.variable(name)
+    }
+
+    /// Tells the manager what has happened by `now`.
+    #[inline]
+    pub(super) fn settle(&mut self, now: Time, wire: &Wire) {
+        loop {
+            let timer = self.manager.timer_at().unwrap_or(Time::MAX);
+            if self.backlog.packets > 0 {
+                if self.next_departure <= now && self.next_departure <= timer {
+                    self.depart(wire);
+                    continue;
+                }
+            } else if !self.idle && wire.busy_until <= now && wire.busy_until <= timer {
+                self.idle = true;
+                self.manager.on_idle(wire.busy_until);
+                continue;
+            }
+            if timer > now {
+                return;
+            }
+            self.manager.on_timer(timer);
+            assert!(
+                self.manager.timer_at().is_none_or(|next| next > timer),
+                "a timer must move on when it fires, or the loop would not end"
+            );
+        }
+    }
+
+    fn depart(&mut self, wire: &Wire) {
+        let leaving = &wire.transits[wire.transits.len() - self.backlog.packets as usize];
+        self.backlog.remove(&leaving.packet);
+        self.manager.on_departure(&leaving.packet, self.backlog, self.next_departure);
+        self.next_departure = leaving.ends;
+    }
+
+    #[inline]
+    pub(super) fn offer<O: Observer>(
+        &mut self,
+        mut packet: Packet,
+        route: u32,
+        wire: &mut Wire,
+        sink: &mut LinkSink<'_, O>,
+    ) {
+        let now = packet.arrived;
+        self.settle(now, wire);
+        match self.manager.on_arrival(&mut packet, self.backlog, now) {
+            Verdict::Accept => {}
+            Verdict::Mark(why) => {
+                packet.ecn = Ecn::Ce;
+                sink.on_mark(&packet, why);
+            }
+            Verdict::Drop(why) => {
+                sink.on_drop(packet, why);
+                return;
+            }
+            Verdict::Evict { position, why } => {
+                let victim = self.evict(position, now, wire, sink.counters);
+                sink.on_drop(victim, why);
+            }
+        }
+        self.join(packet, route, now, wire, sink.counters);
+    }
+
+    #[inline]
+    fn join(&mut self, packet: Packet, route: u32, now: Time, wire: &mut Wire, counters: &mut LinkCounters) {
+        let idle = wire.busy_until <= now;
+        if idle {
+            wire.clock.restart();
+            wire.busy_until = now;
+            self.idle = false;
+            self.manager.on_departure(&packet, Backlog::EMPTY, now);
+        } else {
+            if self.backlog.packets == 0 {
+                self.next_departure = wire.busy_until;
+            }
+            self.backlog.add(&packet);
+        }
+        let transmission = wire.clock.transmit(packet.wire_bytes);
+        wire.busy_until += transmission;
+        let delay = wire.busy_until - now;
+        counters.busy_nanos += transmission.as_nanos();
+        // Little's law: the queue integrated over time is the sum of what each packet spends in it.
+        counters.packet_nanos += u128::from(delay.as_nanos());
+        counters.byte_nanos += u128::from(delay.as_nanos()) * u128::from(packet.wire_bytes);
+        counters.on_transmitted(delay);
+        wire.transits.push_back(Transit { packet, ends: wire.busy_until, route });
+        let (packets, bytes) = self.length(now, wire);
+        counters.on_length(packets, bytes);
+    }
+
+    /// Takes the waiting packet at `position` out and moves those behind it forward.
+    fn evict(&mut self, position: u32, now: Time, wire: &mut Wire, counters: &mut LinkCounters) -> Packet {
+        debug_assert!(position < self.backlog.packets);
+        let first = wire.transits.len() - self.backlog.packets as usize;
+        let index = first + position as usize;
+        let victim = wire.transits.remove(index).expect("a manager evicts a packet that waits");
+        retract(counters, &victim, now);
+        counters.busy_nanos -= wire.clock.rate().span_of(u64::from(victim.packet.wire_bytes)).as_nanos();
+        self.backlog.remove(&victim.packet);
+        self.manager.on_departure(&victim.packet, self.backlog, now);
+        let start = if position == 0 { self.next_departure } else { wire.transits[index - 1].ends };
+        replan(wire, index, start, counters);
+        victim.packet
+    }
+
+    pub(super) fn set_rate<O: Observer>(
+        &mut self,
+        now: Time,
+        old: BitRate,
+        wire: &mut Wire,
+        sink: &mut LinkSink<'_, O>,
+    ) {
+        self.settle(now, wire);
+        self.manager.set_link_rate(wire.clock.rate(), now);
+        if wire.busy_until <= now {
+            return;
+        }
+        // The packet in transmission is the one before the first waiting one, if it is still here; with a link delay of
+        // zero it always is, for it leaves only when its last bit is sent.
+        let first_waiting = wire.transits.len() - self.backlog.packets as usize;
+        let serving = &mut wire.transits[first_waiting - 1];
+        let before = serving.ends;
+        serving.ends = rescale(now, before, old, wire.clock.rate());
+        let (after, counters) = (serving.ends, &mut *sink.counters);
+        shift(counters, &serving.packet, before, after);
+        counters.busy_nanos = counters.busy_nanos + after.as_nanos() - before.as_nanos();
+        self.next_departure = after;
+        replan(wire, first_waiting, after, counters);
+    }
+
+    pub(super) fn flush<O: Observer>(&mut self, now: Time, wire: &mut Wire, sink: &mut LinkSink<'_, O>) {
+        self.settle(now, wire);
+        let first_waiting = wire.transits.len() - self.backlog.packets as usize;
+        let lost = core::mem::take(&mut wire.transits);
+        for (index, transit) in lost.into_iter().enumerate() {
+            if transit.ends > now {
+                retract(sink.counters, &transit, now);
+            }
+            if index >= first_waiting {
+                self.backlog.remove(&transit.packet);
+                self.manager.on_departure(&transit.packet, self.backlog, now);
+            }
+            sink.on_drop(transit.packet, tidegate_packet::DropReason::LinkDown);
+        }
+        sink.counters.busy_nanos -= wire.busy_until.since(now).as_nanos();
+        wire.busy_until = wire.busy_until.min(now);
+    }
+
+    pub(super) fn length(&self, now: Time, wire: &Wire) -> (u32, u64) {
+        if wire.busy_until <= now {
+            return (0, 0);
+        }
+        let first_waiting = wire.transits.len() - self.backlog.packets as usize;
+        let serving = u64::from(wire.transits[first_waiting - 1].packet.wire_bytes);
+        (self.backlog.packets + 1, self.backlog.bytes + serving)
+    }
+
+    /// Takes what happens after `now` out of the counters.
+    pub(super) fn subtract_future(&mut self, now: Time, wire: &Wire, counters: &mut LinkCounters) {
+        let mut future = LinkCounters::default();
+        self.add_future(now, wire, &mut future);
+        counters.busy_nanos -= future.busy_nanos;
+        counters.packet_nanos -= future.packet_nanos;
+        counters.byte_nanos -= future.byte_nanos;
+    }
+
+    /// Adds what is planned after `now`.
+    pub(super) fn add_future(&mut self, now: Time, wire: &Wire, counters: &mut LinkCounters) {
+        self.settle(now, wire);
+        counters.busy_nanos += wire.busy_until.since(now).as_nanos();
+        // Travelling packets come first and end before `now`; the rest is the queue.
+        for transit in wire.transits.iter().rev().take_while(|transit| transit.ends > now) {
+            let remaining = u128::from(transit.ends.since(now).as_nanos());
+            counters.packet_nanos += remaining;
+            counters.byte_nanos += remaining * u128::from(transit.packet.wire_bytes);
+        }
+        let (packets, bytes) = self.length(now, wire);
+        counters.on_length(packets, bytes);
+    }
+}
+
+/// When a transmission that would have ended at `before` ends, if the rate changes from `old` to `new` at `now`.
+pub(super) fn rescale(now: Time, before: Time, old: BitRate, new: BitRate) -> Time {
+    let remaining = u128::from(before.since(now).as_nanos()) * u128::from(old.as_bps());
+    let nanos = remaining.div_ceil(u128::from(new.as_bps()));
+    now.saturating_add(tidegate_units::Span::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)))
+}
+
+/// Plans the transmissions from `index` on anew, beginning at `start`.
+fn replan(wire: &mut Wire, index: usize, start: Time, counters: &mut LinkCounters) {
+    // Remainders of nanoseconds start afresh: this is rare and the error is below a nanosecond each time.
+    let mut clock = TransmissionClock::new(wire.clock.rate());
+    let mut at = start;
+    for transit in wire.transits.range_mut(index..) {
+        let before = transit.ends;
+        at += clock.transmit(transit.packet.wire_bytes);
+        transit.ends = at;
+        shift(counters, &transit.packet, before, at);
+    }
+    counters.busy_nanos = counters.busy_nanos + at.as_nanos() - wire.busy_until.as_nanos();
+    wire.busy_until = at;
+    wire.clock = clock;
+}
+
+/// A planned end moved: the integrals follow.
+fn shift(counters: &mut LinkCounters, packet: &Packet, before: Time, after: Time) {
+    let bytes = u128::from(packet.wire_bytes);
+    let (before, after) = (u128::from(before.as_nanos()), u128::from(after.as_nanos()));
+    counters.packet_nanos = counters.packet_nanos + after - before;
+    counters.byte_nanos = counters.byte_nanos + after * bytes - before * bytes;
+    counters.delay_nanos = counters.delay_nanos + after - before;
+}
+
+/// A planned transmission will not happen; the packet leaves the queue at `now`.
+fn retract(counters: &mut LinkCounters, transit: &Transit, now: Time) {
+    let remaining = u128::from(transit.ends.since(now).as_nanos());
+    counters.packet_nanos -= remaining;
+    counters.byte_nanos -= remaining * u128::from(transit.packet.wire_bytes);
+    counters.delay_nanos -= u128::from(transit.ends.since(transit.packet.arrived).as_nanos());
+    counters.delayed_packets -= 1;
+}

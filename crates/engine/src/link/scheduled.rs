@@ -1,0 +1,169 @@
+//! A port whose queue decides at departure: schedulers, and managers that act on the head.
+
+use tidegate_mechanism::queue::QueueDiscipline;
+use tidegate_mechanism::schedule::AnyDiscipline;
+use tidegate_packet::{DropReason, Packet, Sink};
+use tidegate_units::{BitRate, Time};
+
+use super::{Transit, Wire, planned};
+use crate::counters::LinkCounters;
+use crate::observer::Observer;
+use crate::world::LinkSink;
+
+#[derive(Debug)]
+pub(super) struct Scheduled {
+    discipline: AnyDiscipline,
+    /// The packet in transmission.
+    serving: Option<Transit>,
+    /// The discipline knows that the link is idle.
+    idle: bool,
+    /// Until when the integrals of queue length over time are complete.
+    integrated_until: Time,
+}
+
+impl Scheduled {
+    pub(super) const fn new(discipline: AnyDiscipline) -> Self {
+        Self { discipline, serving: None, idle: false, integrated_until: Time::ZERO }
+    }
+
+    pub(super) const fn discipline(&self) -> &AnyDiscipline {
+        &self.discipline
+    }
+
+    pub(super) fn held_packets(&self) -> usize {
+        self.discipline.backlog().packets as usize + usize::from(self.serving.is_some())
+    }
+
+    pub(super) fn length(&self) -> (u32, u64) {
+        let backlog = self.discipline.backlog();
+        let serving = self.serving.map_or(0, |transit| u64::from(transit.packet.wire_bytes));
+        (backlog.packets + u32::from(self.serving.is_some()), backlog.bytes + serving)
+    }
+
+    /// When the port next has something to do apart from an arrival at the far end.
+    #[inline]
+    pub(super) fn next_decision(&self, now: Time) -> Time {
+        match self.serving {
+            Some(transit) => transit.ends,
+            // The link is free although something waits: the discipline said when it may go.
+            None => self.discipline.ready_at(now).unwrap_or(Time::MAX),
+        }
+    }
+
+    pub(super) fn offer<O: Observer>(
+        &mut self,
+        packet: Packet,
+        route: u32,
+        wire: &mut Wire,
+        sink: &mut LinkSink<'_, O>,
+    ) {
+        let now = packet.arrived;
+        self.bring_up_to(now, sink.counters);
+        sink.world.arena.get_mut(&packet).route = route;
+        self.finish_transmission(now, wire, sink);
+        self.run_timers(now, sink);
+        self.tell_idle(now, wire);
+        self.discipline.enqueue(packet, now, sink);
+        if self.serving.is_none() {
+            self.start_transmission(now, wire, sink);
+        }
+        let (packets, bytes) = self.length();
+        sink.counters.on_length(packets, bytes);
+    }
+
+    pub(super) fn on_wake<O: Observer>(&mut self, now: Time, wire: &mut Wire, sink: &mut LinkSink<'_, O>) {
+        self.bring_up_to(now, sink.counters);
+        self.run_timers(now, sink);
+        self.finish_transmission(now, wire, sink);
+        if self.serving.is_none() {
+            self.start_transmission(now, wire, sink);
+        }
+    }
+
+    fn run_timers<O: Observer>(&mut self, now: Time, sink: &mut LinkSink<'_, O>) {
+        while let Some(timer) = self.discipline.timer_at().filter(|&timer| timer <= now) {
+            self.discipline.on_timer(timer, sink);
+            assert!(self.discipline.timer_at().is_none_or(|next| next > timer), "a timer must move on when it fires");
+        }
+    }
+
+    /// The packet in transmission starts to travel if its last bit is sent, and the next one follows at once.
+    fn finish_transmission<O: Observer>(&mut self, now: Time, wire: &mut Wire, sink: &mut LinkSink<'_, O>) {
+        if let Some(transit) = self.serving.filter(|transit| transit.ends <= now) {
+            wire.transits.push_back(transit);
+            self.serving = None;
+            self.start_transmission(now, wire, sink);
+        }
+    }
+
+    fn start_transmission<O: Observer>(&mut self, now: Time, wire: &mut Wire, sink: &mut LinkSink<'_, O>) {
+        let Some(packet) = self.discipline.dequeue(now, sink) else {
+            self.tell_idle(now, wire);
+            return;
+        };
+        if wire.busy_until < now {
+            wire.clock.restart();
+        }
+        let transmission = wire.clock.transmit(packet.wire_bytes);
+        wire.busy_until = now + transmission;
+        self.idle = false;
+        sink.counters.busy_nanos += transmission.as_nanos();
+        sink.counters.on_transmitted(wire.busy_until - packet.arrived);
+        let route = sink.world.arena.get(&packet).route;
+        self.serving = Some(Transit { packet, ends: wire.busy_until, route });
+    }
+
+    fn tell_idle(&mut self, now: Time, wire: &Wire) {
+        if !self.idle && self.serving.is_none() && self.discipline.backlog().is_empty() {
+            self.idle = true;
+            self.discipline.on_idle(wire.busy_until.min(now));
+        }
+    }
+
+    pub(super) fn set_rate<O: Observer>(
+        &mut self,
+        now: Time,
+        old: BitRate,
+        wire: &mut Wire,
+        sink: &mut LinkSink<'_, O>,
+    ) {
+        self.bring_up_to(now, sink.counters);
+        self.discipline.set_link_rate(wire.clock.rate(), now);
+        if let Some(transit) = &mut self.serving {
+            let before = transit.ends;
+            transit.ends = planned::rescale(now, before, old, wire.clock.rate());
+            wire.busy_until = transit.ends;
+            sink.counters.busy_nanos = sink.counters.busy_nanos + transit.ends.as_nanos() - before.as_nanos();
+        }
+    }
+
+    pub(super) fn flush<O: Observer>(&mut self, now: Time, wire: &mut Wire, sink: &mut LinkSink<'_, O>) {
+        self.bring_up_to(now, sink.counters);
+        sink.counters.busy_nanos -= wire.busy_until.since(now).as_nanos();
+        for transit in wire.transits.drain(..).chain(self.serving.take()) {
+            sink.on_drop(transit.packet, DropReason::LinkDown);
+        }
+        // A discipline that regulates may hold packets back; those wait until the link is up again.
+        while let Some(packet) = self.discipline.dequeue(now, sink) {
+            sink.on_drop(packet, DropReason::LinkDown);
+        }
+        wire.busy_until = wire.busy_until.min(now);
+    }
+
+    /// Completes the integrals up to `now`.
+    pub(super) fn bring_up_to(&mut self, now: Time, counters: &mut LinkCounters) {
+        let elapsed = u128::from(now.since(self.integrated_until).as_nanos());
+        let (packets, bytes) = self.length();
+        counters.packet_nanos += elapsed * u128::from(packets);
+        counters.byte_nanos += elapsed * u128::from(bytes);
+        self.integrated_until = now;
+    }
+
+    /// Statistics begin at `now`.
+    pub(super) fn restart(&mut self, now: Time, wire: &Wire, future: &mut LinkCounters) {
+        self.integrated_until = now;
+        future.busy_nanos = wire.busy_until.since(now).as_nanos();
+        let (packets, bytes) = self.length();
+        future.on_length(packets, bytes);
+    }
+}

@@ -1,0 +1,222 @@
+//! The description of a network from which a simulation is built: plain data, validated by its maker.
+
+use tidegate_mechanism::edge::EdgeConfig;
+use tidegate_mechanism::schedule::DisciplineConfig;
+use tidegate_mechanism::tcp::TcpConfig;
+use tidegate_packet::{Dscp, Headers};
+use tidegate_units::{BitRate, Span, Time};
+
+use crate::ids::{LinkId, NodeId};
+use crate::link::{LossModel, ReorderModel};
+
+/// What kind of node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NodeKind {
+    /// Sends and receives; does not forward.
+    Host,
+    /// Forwards.
+    Router,
+}
+
+/// A node.
+#[derive(Clone, Debug)]
+pub struct NodeSpec {
+    /// Unique name.
+    pub name: String,
+    /// Its kind.
+    pub kind: NodeKind,
+}
+
+/// One direction of a link.
+#[derive(Clone, Debug)]
+pub struct DirectionSpec {
+    /// Rate, above zero.
+    pub rate: BitRate,
+    /// Propagation delay.
+    pub delay: Span,
+    /// The queue in front of it.
+    pub queue: DisciplineConfig,
+    /// Loss on the medium.
+    pub loss: Option<LossModel>,
+    /// Reordering on the medium.
+    pub reorder: Option<ReorderModel>,
+}
+
+/// A full-duplex link.
+#[derive(Clone, Debug)]
+pub struct LinkSpec {
+    /// Unique name.
+    pub name: String,
+    /// Its ends.
+    pub ends: [NodeId; 2],
+    /// From the first end to the second.
+    pub forward: DirectionSpec,
+    /// From the second end to the first.
+    pub reverse: DirectionSpec,
+    /// Cost for routing, above zero.
+    pub cost: u32,
+}
+
+/// How data is carried.
+#[derive(Clone, Debug)]
+pub enum TransportSpec {
+    /// A TCP connection.
+    Tcp(Box<TcpConfig>),
+    /// Datagrams.
+    Udp,
+}
+
+/// What there is to send.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ApplicationSpec {
+    /// As much as the transport takes (TCP).
+    Bulk,
+    /// So many payload bytes (TCP).
+    Transfer {
+        /// Payload bytes.
+        bytes: u64,
+    },
+    /// Packets at even distances (UDP).
+    ConstantRate {
+        /// Rate on the wire.
+        rate: BitRate,
+        /// Bytes on the wire.
+        packet_bytes: u32,
+        /// Each gap is longer or shorter by up to this part of itself, uniformly; 0 to 1.
+        jitter: f64,
+    },
+    /// Packets at exponentially distributed distances (UDP).
+    Poisson {
+        /// Mean rate on the wire.
+        rate: BitRate,
+        /// Bytes on the wire.
+        packet_bytes: u32,
+    },
+    /// Alternates between sending and silence. TCP sends all it may while on; UDP sends at a constant rate.
+    OnOff {
+        /// How the lengths are distributed.
+        distribution: OnOffDistribution,
+        /// Mean time on.
+        on: Span,
+        /// Mean time off.
+        off: Span,
+        /// Rate while on (UDP).
+        rate: BitRate,
+        /// Bytes on the wire (UDP).
+        packet_bytes: u32,
+    },
+}
+
+/// Distribution of on and off times.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum OnOffDistribution {
+    /// Always the mean.
+    Constant,
+    /// Exponential.
+    Exponential,
+    /// Pareto with this shape, above one.
+    Pareto {
+        /// The shape parameter.
+        shape: f64,
+    },
+}
+
+/// When a flow starts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum StartSpec {
+    /// At this time.
+    At(Time),
+    /// Uniformly distributed over this interval.
+    Uniform(Time, Time),
+}
+
+/// A flow.
+#[derive(Clone, Debug)]
+pub struct FlowSpec {
+    /// Unique name.
+    pub name: String,
+    /// The sending host.
+    pub from: NodeId,
+    /// The receiving hosts: one, or several for multicast (UDP only).
+    pub to: Vec<NodeId>,
+    /// How.
+    pub transport: TransportSpec,
+    /// What.
+    pub application: ApplicationSpec,
+    /// When it starts.
+    pub start: StartSpec,
+    /// When it stops, if ever.
+    pub stop: Option<Time>,
+    /// DSCP of its packets.
+    pub dscp: Dscp,
+    /// What classifiers see.
+    pub headers: Headers,
+}
+
+/// A controlled network. Trust between domains is resolved by the maker: mutually trusting domains are one here.
+#[derive(Clone, Debug)]
+pub struct DomainSpec {
+    /// Unique name.
+    pub name: String,
+    /// Border routers.
+    pub edges: Vec<NodeId>,
+    /// Inner routers.
+    pub core: Vec<NodeId>,
+    /// What the borders do.
+    pub mechanism: Option<EdgeConfig>,
+    /// Borders that let traffic in unpoliced.
+    pub unpoliced: Vec<NodeId>,
+    /// Borders write CSFQ labels.
+    pub labels: Option<()>,
+}
+
+/// How packets choose among paths of equal cost.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Multipath {
+    /// All take the first one.
+    #[default]
+    None,
+    /// Each flow takes one at random.
+    Flow,
+    /// Each packet takes one at random.
+    Packet,
+}
+
+/// A change of a link at a given time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ScriptedChange {
+    /// When.
+    pub at: Time,
+    /// Which direction.
+    pub link: LinkId,
+    /// What.
+    pub change: Change,
+}
+
+/// What changes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Change {
+    /// The rate.
+    Rate(BitRate),
+    /// The delay.
+    Delay(Span),
+    /// Up or down. Routes follow.
+    Up(bool),
+}
+
+/// A whole network with its traffic.
+#[derive(Clone, Debug, Default)]
+pub struct Network {
+    /// Nodes; a [`NodeId`] is a position here.
+    pub nodes: Vec<NodeSpec>,
+    /// Links; a [`LinkId`] is twice a position here, plus one for the reverse direction.
+    pub links: Vec<LinkSpec>,
+    /// Flows.
+    pub flows: Vec<FlowSpec>,
+    /// Domains; no node is inside two.
+    pub domains: Vec<DomainSpec>,
+    /// How paths are chosen.
+    pub multipath: Multipath,
+    /// Changes, in order of time.
+    pub script: Vec<ScriptedChange>,
+}

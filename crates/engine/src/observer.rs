@@ -1,0 +1,26 @@
+//! Who watches single packets. The engine is generic over its observer: with `()` nothing of this costs anything.
+
+use tidegate_packet::{DropReason, MarkReason, Packet};
+use tidegate_units::Time;
+
+use crate::arena::Carried;
+use crate::ids::LinkId;
+use crate::world::Place;
+
+/// Told of every packet; for traces.
+pub trait Observer {
+    /// The last bit of `packet` reached the far end of `link`. `message` is what a control packet carries.
+    fn on_delivered(&mut self, now: Time, link: LinkId, packet: &Packet, carried: &Carried, message: Option<&[u8]>) {
+        let _ = (now, link, packet, carried, message);
+    }
+    /// `packet` was dropped.
+    fn on_drop(&mut self, now: Time, place: Place, packet: &Packet, carried: &Carried, why: DropReason) {
+        let _ = (now, place, packet, carried, why);
+    }
+    /// `packet` was marked.
+    fn on_mark(&mut self, now: Time, place: Place, packet: &Packet, carried: &Carried, why: MarkReason) {
+        let _ = (now, place, packet, carried, why);
+    }
+}
+
+impl Observer for () {}

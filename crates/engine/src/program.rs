@@ -1,0 +1,93 @@
+//! The way of a packet, prepared: each flow has a short program of steps, and a packet carries its position in it. So
+//! forwarding is one array access, however large the network is.
+
+use crate::ids::LinkId;
+
+/// One step. Four bits of operation and 28 bits of operand in a pool.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Step {
+    /// Join the queue of this link.
+    Link(LinkId),
+    /// Enter a domain: index of a [`Passage`].
+    Ingress(u32),
+    /// Get a CSFQ label at this border.
+    Label(u32),
+    /// Leave a domain at this border.
+    Egress(u32),
+    /// Go on along each branch: index into the branches.
+    Branch(u32),
+    /// A TCP segment for the receiver of this flow.
+    TcpData(u32),
+    /// An acknowledgment for the sender of this flow.
+    TcpAck(u32),
+    /// A datagram for this sink.
+    Datagram(u32),
+    /// A control message for the half of this border where traffic enters, from a border number that the message's
+    /// packet names by its flow.
+    Control(u32),
+    /// The flow has no route at the moment.
+    Nowhere,
+}
+
+const OPERAND_BITS: u32 = 28;
+const OPERAND: u32 = (1 << OPERAND_BITS) - 1;
+
+/// Where traffic enters a domain, and by which borders it leaves.
+#[derive(Clone, Debug)]
+pub(crate) struct Passage {
+    pub(crate) border: u32,
+    pub(crate) exits: Vec<tidegate_mechanism::edge::PeerId>,
+}
+
+/// All programs of a network.
+#[derive(Debug, Default)]
+pub(crate) struct Programs {
+    pool: Vec<u32>,
+    pub(crate) passages: Vec<Passage>,
+    /// Starts of the programs of each branching.
+    pub(crate) branches: Vec<Vec<u32>>,
+}
+
+impl Programs {
+    /// The position at which the next step will stand.
+    pub(crate) fn position(&self) -> u32 {
+        u32::try_from(self.pool.len()).expect("programs have fewer than 2^32 steps")
+    }
+
+    /// Appends a step.
+    pub(crate) fn push(&mut self, step: Step) {
+        let (operation, operand) = match step {
+            Step::Link(link) => (0, link.0),
+            Step::Ingress(index) => (1, index),
+            Step::Label(index) => (2, index),
+            Step::Egress(index) => (3, index),
+            Step::Branch(index) => (4, index),
+            Step::TcpData(index) => (5, index),
+            Step::TcpAck(index) => (6, index),
+            Step::Datagram(index) => (7, index),
+            Step::Control(index) => (8, index),
+            Step::Nowhere => (9, 0),
+        };
+        assert!(operand <= OPERAND, "a network has fewer than 2^28 of each part");
+        self.pool.push(operation << OPERAND_BITS | operand);
+    }
+
+    /// The step at `position`.
+    #[inline]
+    pub(crate) fn step(&self, position: u32) -> Step {
+        let word = self.pool[position as usize];
+        let operand = word & OPERAND;
+        match word >> OPERAND_BITS {
+            0 => Step::Link(LinkId(operand)),
+            1 => Step::Ingress(operand),
+            2 => Step::Label(operand),
+            3 => Step::Egress(operand),
+            4 => Step::Branch(operand),
+            5 => Step::TcpData(operand),
+            6 => Step::TcpAck(operand),
+            7 => Step::Datagram(operand),
+            8 => Step::Control(operand),
+            _ => Step::Nowhere,
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! Shortest paths.
+//!
+//! Hosts that hang on a single link do not take part: the distance of their router serves for all of them. So building
+//! costs one search per router that has destinations behind it, and a walk per flow, however many hosts there are.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+
+use tidegate_mechanism::random::Substream;
+
+use crate::ids::{LinkId, NodeId};
+use crate::network::{Multipath, Network};
+
+/// The most paths that a flow spreads its packets over.
+pub const PATHS_MAX: usize = 64;
+
+/// A path: the directions of the links that it crosses.
+pub type Path = Vec<LinkId>;
+
+#[derive(Clone, Copy, Debug)]
+struct Hop {
+    link: LinkId,
+    to: NodeId,
+    cost: u32,
+}
+
+/// Routes over the links that are up.
+#[derive(Debug)]
+pub struct Routing {
+    /// Links out of each node.
+    out: Vec<Vec<Hop>>,
+    forwards: Vec<bool>,
+    /// By direction of a link.
+    up: Vec<bool>,
+    /// By destination: distance from every node.
+    distances: HashMap<NodeId, Vec<u64>>,
+}
+
+const UNREACHABLE: u64 = u64::MAX;
+
+impl Routing {
+    /// Over the links of `network` for which `is_up`.
+    pub fn new(network: &Network, is_up: impl Fn(LinkId) -> bool) -> Self {
+        let mut out = vec![Vec::new(); network.nodes.len()];
+        let mut up = Vec::with_capacity(network.links.len() * 2);
+        for (index, spec) in network.links.iter().enumerate() {
+            for (reverse, [from, to]) in [(false, spec.ends), (true, [spec.ends[1], spec.ends[0]])] {
+                let link = LinkId::of(u32::try_from(index).expect("fewer than 2^31 links"), reverse);
+                up.push(is_up(link));
+                if is_up(link) {
+                    out[from.0 as usize].push(Hop { link, to, cost: spec.cost });
+                }
+            }
+        }
+        let forwards = network.nodes.iter().map(|node| node.kind == crate::network::NodeKind::Router).collect();
+        Self { out, forwards, up, distances: HashMap::new() }
+    }
+
+    fn hops(&self, node: NodeId) -> &[Hop] {
+        &self.out[node.0 as usize]
+    }
+
+    /// The only neighbour of a host that hangs on one link, with the links to and from it.
+    fn stub(&self, node: NodeId) -> Option<(NodeId, LinkId)> {
+        match self.hops(node) {
+            [only] if !self.forwards[node.0 as usize] => Some((only.to, only.link)),
+            _ => None,
+        }
+    }
+
+    /// Distances from every node to `target`, over links in the direction of travel. Hosts do not forward.
+    fn distances_to(&mut self, target: NodeId) -> &[u64] {
+        if !self.distances.contains_key(&target) {
+            let mut distance = vec![UNREACHABLE; self.out.len()];
+            distance[target.0 as usize] = 0;
+            let mut queue = BinaryHeap::from([Reverse((0u64, target))]);
+            while let Some(Reverse((so_far, node))) = queue.pop() {
+                if so_far > distance[node.0 as usize] {
+                    continue;
+                }
+                if node != target && !self.forwards[node.0 as usize] {
+                    continue;
+                }
+                for hop in &self.out[node.0 as usize] {
+                    // The neighbour reaches `node` by the other direction of this link, if that is up.
+                    let usable = self.up[hop.link.reversed().0 as usize];
+                    let candidate = so_far + u64::from(hop.cost);
+                    if usable && candidate < distance[hop.to.0 as usize] {
+                        distance[hop.to.0 as usize] = candidate;
+                        if self.forwards[hop.to.0 as usize] {
+                            queue.push(Reverse((candidate, hop.to)));
+                        }
+                    }
+                }
+            }
+            self.distances.insert(target, distance);
+        }
+        &self.distances[&target]
+    }
+
+    /// The paths of equal, least cost from `from` to `to`, in a stable order; empty if there is none. With
+    /// [`Multipath::None`] or [`Multipath::Flow`] at most one, the latter chosen by `random` at each branching.
+    pub fn paths(&mut self, from: NodeId, to: NodeId, multipath: Multipath, random: &mut Substream) -> Vec<Path> {
+        if from == to {
+            return vec![Vec::new()];
+        }
+        let (target, last) = match self.stub(to) {
+            Some((router, link)) => (router, Some(link.reversed())),
+            None => (to, None),
+        };
+        let mut first = Vec::new();
+        let mut start = from;
+        if let Some((router, link)) = self.stub(from) {
+            if router == to {
+                return vec![vec![link]];
+            }
+            first.push(link);
+            start = router;
+        }
+        if let Some(last) = last {
+            if !self.up[last.0 as usize] || (!self.forwards[target.0 as usize] && target != start) {
+                return Vec::new();
+            }
+        }
+        self.distances_to(target);
+        let distance = &self.distances[&target];
+        let mut done = Vec::new();
+        let mut open = vec![(start, first)];
+        while let Some((node, path)) = open.pop() {
+            if node == target {
+                let mut path = path;
+                path.extend(last);
+                done.push(path);
+                if done.len() == PATHS_MAX {
+                    break;
+                }
+                continue;
+            }
+            let here = distance[node.0 as usize];
+            if here == UNREACHABLE {
+                return Vec::new();
+            }
+            let onward: Vec<Hop> = self
+                .hops(node)
+                .iter()
+                .copied()
+                .filter(|hop| {
+                    let there = distance[hop.to.0 as usize];
+                    there != UNREACHABLE
+                        && there + u64::from(hop.cost) == here
+                        && (hop.to == target || self.forwards[hop.to.0 as usize])
+                })
+                .collect();
+            let chosen: &[Hop] = match multipath {
+                _ if onward.len() <= 1 => &onward,
+                Multipath::None => &onward[..1],
+                Multipath::Flow => {
+                    let pick = random.below(onward.len() as u32) as usize;
+                    &onward[pick..=pick]
+                }
+                Multipath::Packet => &onward,
+            };
+            // Last in, first out: pushing backwards keeps the order of links.
+            for hop in chosen.iter().rev() {
+                let mut longer = path.clone();
+                longer.push(hop.link);
+                open.push((hop.to, longer));
+            }
+        }
+        done
+    }
+}

@@ -1,0 +1,179 @@
+//! What the parts of a simulation share: the event queue, the packets, the counters, the observer.
+
+use tidegate_packet::{DropReason, FlowId, MarkReason, Packet, Sink};
+use tidegate_units::{Span, Time};
+
+use crate::arena::{Arena, Carried, Messages};
+use crate::counters::{FlowCounters, LinkCounters, Totals};
+use crate::event::{EventQueue, Token};
+use crate::ids::LinkId;
+use crate::observer::Observer;
+
+/// Who is woken by an event.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(crate) enum Wake {
+    /// A link: its next arrival at the far end, or its discipline's next decision.
+    Link,
+    /// A TCP sender's timer.
+    TcpSender,
+    /// A TCP receiver's delayed acknowledgment.
+    TcpReceiver,
+    /// A traffic source: start, next packet, change of state, stop.
+    Source,
+    /// An edge's feedback timers.
+    Edge,
+    /// An edge's shapers.
+    Shaper,
+    /// The next scripted change.
+    Script,
+    /// The instant until which to run.
+    Phase,
+    /// A packet held back by a reordering medium.
+    Held,
+}
+
+const INDEX_BITS: u32 = 28;
+
+impl Wake {
+    const ALL: [Self; 9] = [
+        Self::Link,
+        Self::TcpSender,
+        Self::TcpReceiver,
+        Self::Source,
+        Self::Edge,
+        Self::Shaper,
+        Self::Script,
+        Self::Phase,
+        Self::Held,
+    ];
+
+    /// The token that wakes number `index` of this kind.
+    #[inline]
+    pub(crate) const fn token(self, index: u32) -> Token {
+        debug_assert!(index < 1 << INDEX_BITS);
+        Token((self as u32) << INDEX_BITS | index)
+    }
+
+    /// The kind and number of `token`.
+    #[inline]
+    pub(crate) const fn of(token: Token) -> (Self, u32) {
+        (Self::ALL[(token.0 >> INDEX_BITS) as usize], token.0 & ((1 << INDEX_BITS) - 1))
+    }
+}
+
+/// A pending event of one owner, which has at most one that counts. Moving a deadline later costs nothing: the event
+/// fires early and the owner arms again. Moving it earlier schedules a second event and makes the first one stale.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Alarm {
+    armed: Time,
+}
+
+impl Default for Alarm {
+    fn default() -> Self {
+        Self { armed: Time::MAX }
+    }
+}
+
+impl Alarm {
+    /// Makes sure that an event wakes `token` no later than `deadline`.
+    #[inline]
+    pub(crate) fn arm(&mut self, deadline: Time, token: Token, events: &mut EventQueue) {
+        if deadline < self.armed {
+            self.armed = deadline;
+            events.schedule(deadline, token);
+        }
+    }
+
+    /// An event of this owner fired at `now`: whether it is the one that counts. It no longer pends then.
+    #[inline]
+    pub(crate) fn fires(&mut self, now: Time) -> bool {
+        let counts = self.armed == now;
+        if counts {
+            self.armed = Time::MAX;
+        }
+        counts
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct World<O> {
+    pub(crate) now: Time,
+    pub(crate) events: EventQueue,
+    pub(crate) arena: Arena,
+    pub(crate) messages: Messages,
+    /// By flow identity; see [`crate::ids::FlowIds`].
+    pub(crate) flows: Vec<FlowCounters>,
+    pub(crate) totals: Totals,
+    pub(crate) observer: O,
+}
+
+impl<O: Observer> World<O> {
+    /// Makes a packet of `flow`.
+    #[inline]
+    pub(crate) fn create(&mut self, flow: FlowId, wire_bytes: u32, carried: Carried) -> Packet {
+        let counters = &mut self.flows[flow.0 as usize];
+        counters.sent_packets += 1;
+        counters.sent_bytes += u64::from(wire_bytes);
+        self.totals.created += 1;
+        Packet::new(self.arena.insert(carried), flow, wire_bytes)
+    }
+
+    /// `packet` reached its destination; its slot may be used again.
+    #[inline]
+    pub(crate) fn retire(&mut self, packet: &Packet) {
+        self.totals.delivered += 1;
+        self.arena.release(packet);
+    }
+
+    /// `packet` is lost at `place`.
+    pub(crate) fn drop_packet(&mut self, packet: &Packet, place: Place, why: DropReason) {
+        self.observer.on_drop(self.now, place, packet, self.arena.get(packet), why);
+        self.totals.dropped += 1;
+        self.flows[packet.flow.0 as usize].lost_packets += 1;
+        let message = self.arena.get(packet).message;
+        if message != Carried::NO_MESSAGE {
+            self.messages.release(message, None);
+            self.totals.control_lost_packets += 1;
+        }
+        self.arena.release(packet);
+    }
+}
+
+/// Where something happened to a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Place {
+    /// One direction of a link.
+    Link(LinkId),
+    /// The shapers of an edge, by its number.
+    Edge(u32),
+    /// A node, by its number: no route, TTL.
+    Node(u32),
+}
+
+/// A link's queue tells the world.
+pub(crate) struct LinkSink<'a, O> {
+    pub(crate) world: &'a mut World<O>,
+    pub(crate) counters: &'a mut LinkCounters,
+    pub(crate) link: LinkId,
+}
+
+impl<O: Observer> Sink for LinkSink<'_, O> {
+    fn on_drop(&mut self, packet: Packet, why: DropReason) {
+        self.counters.drops_by_reason[why.index()] += 1;
+        self.world.drop_packet(&packet, Place::Link(self.link), why);
+    }
+
+    fn on_mark(&mut self, packet: &Packet, why: MarkReason) {
+        self.counters.marks_by_reason[why.index()] += 1;
+        self.world.flows[packet.flow.0 as usize].marked_packets += 1;
+        let world = &mut *self.world;
+        world.observer.on_mark(world.now, Place::Link(self.link), packet, world.arena.get(packet), why);
+    }
+}
+
+/// The mean length of a queue from its integral over `window`.
+pub(crate) fn time_average(integral_nanos: u128, window: Span) -> f64 {
+    if window.is_zero() { 0.0 } else { integral_nanos as f64 / window.as_nanos() as f64 }
+}

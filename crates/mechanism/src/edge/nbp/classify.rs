@@ -1,0 +1,112 @@
+//! What counts as one flow.
+//!
+//! Source: NBP, section II.A and footnote 3 (IPv4 four-tuple, IPv6 flow label) and section IV.1 (coarser classes: the
+//! address pair; the destination network).
+//! Deviations: the protocol is part of the finest class, for a TCP and a UDP flow may share addresses and ports; an IPv6
+//! flow label counts together with the addresses that scope it (RFC 6437), and with the ports where it is zero.
+
+use tidegate_packet::{Address, FlowKey, Headers};
+
+/// How finely flows are told apart.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Granularity {
+    /// Addresses, protocol and ports (IPv4), or addresses and flow label (IPv6).
+    #[default]
+    Flow,
+    /// Source and destination address.
+    AddressPair,
+    /// Destination network.
+    DestinationNetwork {
+        /// Length of the network prefix in bits.
+        prefix_bits: u8,
+    },
+}
+
+/// The class of a packet: what one shaper serves and one meter counts.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum ClassKey {
+    /// One flow.
+    Flow(FlowKey),
+    /// All between two hosts.
+    AddressPair {
+        /// From.
+        source: Address,
+        /// To.
+        destination: Address,
+    },
+    /// All to one network.
+    DestinationNetwork {
+        /// Its address; the bits behind the prefix are zero.
+        network: Address,
+        /// Length of its prefix.
+        prefix_bits: u8,
+    },
+}
+
+impl Granularity {
+    /// The class of packets with these headers.
+    pub fn class_of(self, headers: &Headers) -> ClassKey {
+        match self {
+            Self::Flow => {
+                let mut key = headers.flow_key();
+                if key.flow_label != 0 {
+                    // The label stands for the ports, which may be out of sight behind extension headers.
+                    key.source_port = 0;
+                    key.destination_port = 0;
+                }
+                ClassKey::Flow(key)
+            }
+            Self::AddressPair => {
+                ClassKey::AddressPair { source: headers.source, destination: headers.destination }
+            }
+            Self::DestinationNetwork { prefix_bits } => ClassKey::DestinationNetwork {
+                network: headers.destination.network(prefix_bits),
+                prefix_bits,
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_packet::{Dscp, Ecn, Protocol};
+
+    fn headers(last: u8, port: u16) -> Headers {
+        Headers {
+            source: Address::V4([10, 0, 0, 1]),
+            destination: Address::V4([10, 0, 1, last]),
+            flow_label: 0,
+            protocol: Protocol::UDP,
+            source_port: port,
+            destination_port: 9,
+            dscp: Dscp::BEST_EFFORT,
+            ecn: Ecn::NotEct,
+        }
+    }
+
+    #[test]
+    fn coarser_classes_hold_more() {
+        let (a, b, c) = (headers(1, 1), headers(1, 2), headers(2, 1));
+        let same = |granularity: Granularity, x: &Headers, y: &Headers| granularity.class_of(x) == granularity.class_of(y);
+        assert!(!same(Granularity::Flow, &a, &b));
+        assert!(same(Granularity::AddressPair, &a, &b) && !same(Granularity::AddressPair, &a, &c));
+        let network = Granularity::DestinationNetwork { prefix_bits: 24 };
+        assert!(same(network, &a, &c));
+        assert!(!same(Granularity::DestinationNetwork { prefix_bits: 32 }, &a, &c));
+    }
+
+    #[test]
+    fn an_ipv6_flow_label_stands_for_the_ports() {
+        let v6 = |label, port| Headers {
+            source: Address::V6([1; 16]),
+            destination: Address::V6([2; 16]),
+            flow_label: label,
+            ..headers(1, port)
+        };
+        let class = |h: &Headers| Granularity::Flow.class_of(h);
+        assert_eq!(class(&v6(7, 1)), class(&v6(7, 2)));
+        assert_ne!(class(&v6(7, 1)), class(&v6(8, 1)));
+        assert_ne!(class(&v6(0, 1)), class(&v6(0, 2)));
+    }
+}

@@ -1,0 +1,318 @@
+//! The half where flows enter: names their class, announces them to their egress, and sets the rate of their shapers from
+//! what comes back.
+//!
+//! Source: NBP, sections II.A (Fig. 4), II.B, II.C; IV.5 (multicast) and IV.6 (multi-path).
+//! Deviations:
+//! - The first packet of the first flow to an egress sends a forward packet at once, so that the base round-trip time is
+//!   measured before the flow can fill a queue (NBP-7). The base round-trip time never ages, as published.
+//! - Several egresses: the paper says whose rates to use, not how often to raise the rate. A flow with several paths
+//!   adds up their egress rates, is cut by congestion on any of them, and is raised by the feedback of one of them only
+//!   (the lowest-numbered), so that it grows once per round trip. A multicast flow listens to the path with the lowest
+//!   egress rate alone.
+//! - An egress that has carried nothing of a flow for the idle time-out no longer counts for it.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use hashbrown::HashMap;
+use tidegate_packet::{DropReason, Dscp, Headers, Packet};
+use tidegate_units::{BitRate, Span, Time};
+
+use super::wire::{self, Encoder, Feedback};
+use super::{ClassKey, FEEDBACK_HEADER_BYTES, FlowRate, Limits, NbpConfig, PathDelay};
+use crate::edge::{Admission, AggregateId, EdgeHalf, EdgeOut, PeerId};
+use crate::meter::{RateMeter, TswMeter};
+use crate::random::KeyedHash;
+
+/// One border by which a flow leaves.
+#[derive(Clone, Copy, Debug)]
+struct Exit {
+    peer: PeerId,
+    /// Bytes per second, as last reported.
+    egress_rate: f64,
+    /// When a packet last went that way.
+    last_used: Time,
+}
+
+/// A flow that enters here.
+#[derive(Debug)]
+struct Flow {
+    key: ClassKey,
+    rate: FlowRate,
+    exits: Vec<Exit>,
+    is_multicast: bool,
+    last_packet: Time,
+    /// How fast its packets arrive; only with `arrival_headroom`.
+    arrival: Option<TswMeter>,
+}
+
+/// An egress to which flows go.
+#[derive(Debug)]
+struct Egress {
+    /// The flows that leave there, in order of appearance.
+    flows: Vec<AggregateId>,
+    /// `e.baseRTT`, once measured.
+    base_rtt: Option<Span>,
+    current_rtt: Span,
+    hop_count: u8,
+    next_forward: Time,
+}
+
+/// What an ingress knows of a flow, for records.
+#[derive(Clone, Copy, Debug)]
+pub struct AggregateState {
+    /// Its class.
+    pub key: ClassKey,
+    /// Its control state.
+    pub rate: FlowRate,
+    /// Its egress rate as last reported, bytes per second; the sum over its exits.
+    pub egress_rate: f64,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct NbpIngress {
+    config: NbpConfig,
+    limits: Limits,
+    by_key: HashMap<ClassKey, AggregateId, KeyedHash>,
+    flows: Vec<Option<Flow>>,
+    free: Vec<AggregateId>,
+    egresses: BTreeMap<PeerId, Egress>,
+    /// The earliest `next_forward`.
+    timer: Option<Time>,
+    encoder: Encoder,
+}
+
+impl NbpIngress {
+    pub(super) fn new(config: NbpConfig, hash: KeyedHash) -> Self {
+        let limits = Limits { mss: f64::from(config.mss_bytes), mrc_factor: config.mrc_factor };
+        Self {
+            config,
+            limits,
+            by_key: HashMap::with_hasher(hash),
+            flows: Vec::new(),
+            free: Vec::new(),
+            egresses: BTreeMap::new(),
+            timer: None,
+            encoder: Encoder::default(),
+        }
+    }
+
+    /// What is known of an aggregate.
+    pub fn aggregate(&self, id: AggregateId) -> Option<AggregateState> {
+        let flow = self.flows.get(id.0 as usize)?.as_ref()?;
+        Some(AggregateState { key: flow.key, rate: flow.rate, egress_rate: combined_egress_rate(flow) })
+    }
+
+    /// How many flows are under control.
+    pub fn flow_count(&self) -> usize {
+        self.by_key.len()
+    }
+
+    fn initial_rate(&self) -> f64 {
+        self.config.initial_rate.map_or_else(
+            || f64::from(self.config.mss_bytes) / self.config.initial_interval.as_secs_f64(),
+            BitRate::as_bytes_per_second_f64,
+        )
+    }
+
+    fn admit_flow(&mut self, key: ClassKey, is_multicast: bool, now: Time, out: &mut impl EdgeOut) -> AggregateId {
+        let rate = FlowRate::new(self.initial_rate());
+        let id = self.free.pop().unwrap_or_else(|| {
+            self.flows.push(None);
+            AggregateId(self.flows.len() as u32 - 1)
+        });
+        out.open(id, BitRate::from_bytes_per_second_f64(rate.ingress_rate));
+        let arrival = self.config.arrival_headroom.map(|_| self.config.meter.build(now));
+        self.flows[id.0 as usize] = Some(Flow { key, rate, exits: Vec::new(), is_multicast, last_packet: now, arrival });
+        self.by_key.insert(key, id);
+        id
+    }
+
+    /// The flow goes to `peer` from now on (also).
+    fn add_exit(&mut self, id: AggregateId, peer: PeerId, now: Time) {
+        let flow = self.flows[id.0 as usize].as_mut().expect("an admitted flow is known");
+        let position = flow.exits.partition_point(|exit| exit.peer < peer);
+        flow.exits.insert(position, Exit { peer, egress_rate: 0.0, last_used: now });
+        let egress = self.egresses.entry(peer).or_insert_with(|| Egress {
+            flows: Vec::new(),
+            base_rtt: None,
+            current_rtt: Span::ZERO,
+            hop_count: 1,
+            next_forward: now,
+        });
+        egress.flows.push(id);
+        self.timer = Some(self.timer.map_or(egress.next_forward, |at| at.min(egress.next_forward)));
+    }
+
+    /// Forgets flows of `peer` that have been idle, and exits that flows no longer use.
+    fn expire(&mut self, peer: PeerId, now: Time, out: &mut impl EdgeOut) {
+        let timeout = self.config.idle_timeout;
+        let egress = self.egresses.get_mut(&peer).expect("the timer named a known egress");
+        let (flows, by_key, free) = (&mut self.flows, &mut self.by_key, &mut self.free);
+        egress.flows.retain(|&id| {
+            let place = &mut flows[id.0 as usize];
+            let flow = place.as_mut().expect("an egress lists flows that exist");
+            let used = flow.exits.iter().find(|exit| exit.peer == peer).map_or(Time::ZERO, |exit| exit.last_used);
+            if now.since(used) <= timeout || !out.backlog(id).is_empty() {
+                return true;
+            }
+            flow.exits.retain(|exit| exit.peer != peer);
+            if flow.exits.is_empty() {
+                by_key.remove(&flow.key);
+                *place = None;
+                free.push(id);
+                out.close(id);
+            }
+            false
+        });
+        if egress.flows.is_empty() {
+            self.egresses.remove(&peer);
+        }
+    }
+
+    fn send_forward(&mut self, peer: PeerId, now: Time, out: &mut impl EdgeOut) {
+        let bytes_max = (self.config.feedback_mtu_bytes - FEEDBACK_HEADER_BYTES) as usize;
+        let Some(egress) = self.egresses.get_mut(&peer) else { return };
+        let interval = egress.base_rtt.unwrap_or(self.config.initial_interval).max(self.config.interval_min);
+        egress.next_forward = now + interval;
+        self.encoder.forward(now);
+        for &id in &egress.flows {
+            let key = &self.flows[id.0 as usize].as_ref().expect("an egress lists flows that exist").key;
+            if !self.encoder.has_room(key, false, bytes_max) {
+                out.send(peer, self.encoder.finish());
+                self.encoder.forward(now);
+            }
+            self.encoder.push(key);
+        }
+        out.send(peer, self.encoder.finish());
+    }
+
+    fn find_timer(&mut self) {
+        self.timer = self.egresses.values().map(|egress| egress.next_forward).min();
+    }
+
+    /// Fig. 6: on arrival of a backward feedback packet from egress router `from`.
+    fn on_backward(
+        &mut self,
+        from: PeerId,
+        answers: Option<Time>,
+        hop_count: u8,
+        flows: &[(ClassKey, u32)],
+        now: Time,
+        out: &mut impl EdgeOut,
+    ) {
+        let Some(egress) = self.egresses.get_mut(&from) else { return };
+        if let Some(timestamp) = answers {
+            if timestamp > now {
+                return; // not ours: the time stamp is our own clock
+            }
+            egress.current_rtt = now.since(timestamp).max(Span::from_nanos(1));
+            egress.base_rtt = Some(egress.base_rtt.map_or(egress.current_rtt, |base| base.min(egress.current_rtt)));
+            // At least one router's worth of packets may be buffered, or a path without core routers could never grow.
+            egress.hop_count = hop_count.max(1);
+        }
+        // Without a base round-trip time there is nothing to compare with; normal feedback will come.
+        let Some(base_rtt) = egress.base_rtt else { return };
+        let path = PathDelay {
+            current_rtt: egress.current_rtt.as_secs_f64(),
+            base_rtt: base_rtt.as_secs_f64(),
+            hop_count: f64::from(egress.hop_count),
+        };
+        for &(key, egress_rate) in flows {
+            let Some(&id) = self.by_key.get(&key) else { continue };
+            let flow = self.flows[id.0 as usize].as_mut().expect("a key leads to a flow");
+            let Some(exit) = flow.exits.iter_mut().find(|exit| exit.peer == from) else { continue };
+            exit.egress_rate = f64::from(egress_rate);
+            if !speaks_for_flow(flow, from) {
+                continue;
+            }
+            let egress_rate = combined_egress_rate(flow);
+            if answers.is_some() {
+                let may_increase = flow.is_multicast || flow.exits[0].peer == from;
+                flow.rate.on_normal(egress_rate, &path, &self.limits, may_increase);
+            } else {
+                flow.rate.on_asynchronous(egress_rate, &path, &self.limits);
+            }
+            if let (Some(headroom), Some(meter)) = (self.config.arrival_headroom, &flow.arrival) {
+                // NBP-4: the rate of a flow that does not use it does not run away.
+                let arriving = meter.bytes_per_second(now).max(self.limits.mss / path.base_rtt);
+                flow.rate.ingress_rate = flow.rate.ingress_rate.min(headroom * arriving);
+            }
+            out.set_rate(id, BitRate::from_bytes_per_second_f64(flow.rate.ingress_rate));
+        }
+    }
+}
+
+/// The sum over paths (section IV.6); for multicast the slowest branch (section IV.5).
+fn combined_egress_rate(flow: &Flow) -> f64 {
+    let rates = flow.exits.iter().map(|exit| exit.egress_rate);
+    if flow.is_multicast { rates.fold(f64::INFINITY, f64::min) } else { rates.sum() }
+}
+
+/// Whether feedback from `peer` runs the law: for multicast only the most congested path's does.
+fn speaks_for_flow(flow: &Flow, peer: PeerId) -> bool {
+    if !flow.is_multicast {
+        return true;
+    }
+    let slowest = flow.exits.iter().min_by(|a, b| a.egress_rate.total_cmp(&b.egress_rate));
+    slowest.is_some_and(|exit| exit.peer == peer)
+}
+
+impl EdgeHalf for NbpIngress {
+    fn on_packet(
+        &mut self,
+        packet: &mut Packet,
+        headers: &Headers,
+        exits: &[PeerId],
+        now: Time,
+        out: &mut impl EdgeOut,
+    ) -> Admission {
+        // Section IV.7: other services are policed by mechanisms of their own.
+        if packet.dscp != Dscp::BEST_EFFORT {
+            return Admission::Pass;
+        }
+        let key = self.config.granularity.class_of(headers);
+        let id = match self.by_key.get(&key) {
+            Some(&id) => id,
+            None if self.by_key.len() >= self.config.flows_max as usize => {
+                return Admission::Drop(DropReason::Policed);
+            }
+            None => self.admit_flow(key, exits.len() > 1, now, out),
+        };
+        let flow = self.flows[id.0 as usize].as_mut().expect("an admitted flow is known");
+        flow.last_packet = now;
+        if let Some(meter) = &mut flow.arrival {
+            meter.on_arrival(packet.wire_bytes, now);
+        }
+        for &peer in exits {
+            let flow = self.flows[id.0 as usize].as_mut().expect("an admitted flow is known");
+            match flow.exits.iter_mut().find(|exit| exit.peer == peer) {
+                Some(exit) => exit.last_used = now,
+                None => self.add_exit(id, peer, now),
+            }
+        }
+        Admission::Shape(id)
+    }
+
+    fn on_message(&mut self, from: PeerId, message: &[u8], _ttl: u8, now: Time, out: &mut impl EdgeOut) {
+        if let Ok(Feedback::Backward { timestamp, asynchronous, hop_count, flows }) = wire::decode(message) {
+            let answers = if asynchronous { None } else { Some(timestamp) };
+            self.on_backward(from, answers, hop_count, &flows, now, out);
+        }
+    }
+
+    fn timer_at(&self) -> Option<Time> {
+        self.timer
+    }
+
+    fn on_timer(&mut self, now: Time, out: &mut impl EdgeOut) {
+        let due: Vec<PeerId> =
+            self.egresses.iter().filter(|(_, egress)| egress.next_forward <= now).map(|(peer, _)| *peer).collect();
+        for peer in due {
+            self.expire(peer, now, out);
+            self.send_forward(peer, now, out);
+        }
+        self.find_timer();
+    }
+}

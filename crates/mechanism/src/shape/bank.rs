@@ -1,0 +1,253 @@
+//! The shapers of one edge: for each aggregate a queue of any discipline behind a leaky bucket. An edge controller sets
+//! the rates; the world takes out the packets that are due.
+//!
+//! Source: NBP, Fig. 4 (per-flow traffic shapers at the output port of an ingress router); IEC, section II.B.
+//! Deviations: the packet that goes next has left its queue and waits at the bucket, as in Linux's `tbf`; the queue's
+//! limit does not count it.
+
+use alloc::collections::BinaryHeap;
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+
+use tidegate_packet::{Backlog, Packet, Sink};
+use tidegate_units::{BitRate, Bytes, Time};
+
+use super::{LeakyBucket, LeakyBucketConfig, Shaper};
+use crate::Context;
+use crate::edge::AggregateId;
+use crate::queue::QueueDiscipline;
+use crate::schedule::{AnyDiscipline, DisciplineConfig};
+
+/// Parameters of every shaper of an edge.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ShaperConfig {
+    /// Bucket of the leaky bucket; zero (default) is one packet.
+    pub bucket: Bytes,
+    /// The queue in front of it; default drop-tail of 100 packets (assumed: NBP's router queue size).
+    pub queue: DisciplineConfig,
+}
+
+impl Default for ShaperConfig {
+    fn default() -> Self {
+        Self { bucket: Bytes::ZERO, queue: DisciplineConfig::default() }
+    }
+}
+
+#[derive(Debug)]
+struct Shaped {
+    bucket: LeakyBucket,
+    queue: AnyDiscipline,
+    /// The packet that goes next.
+    head: Option<Packet>,
+    /// Its entry in the agenda; entries with other times are stale.
+    due: Time,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct ShaperBank {
+    config: ShaperConfig,
+    context: Context,
+    aggregates: Vec<Option<Shaped>>,
+    /// When which head is due; may hold stale entries.
+    agenda: BinaryHeap<Reverse<(Time, AggregateId)>>,
+}
+
+impl ShaperBank {
+    /// An empty bank.
+    pub const fn new(config: ShaperConfig, context: Context) -> Self {
+        Self { config, context, aggregates: Vec::new(), agenda: BinaryHeap::new() }
+    }
+
+    /// A new aggregate, shaped to `rate`.
+    pub fn open(&mut self, aggregate: AggregateId, rate: BitRate, now: Time) {
+        let index = aggregate.0 as usize;
+        if index >= self.aggregates.len() {
+            self.aggregates.resize_with(index + 1, || None);
+        }
+        let bucket = LeakyBucketConfig { rate, bucket: self.config.bucket }.build(now);
+        let context = Context { link_rate: rate, ..self.context };
+        debug_assert!(self.aggregates[index].is_none(), "an aggregate is opened once");
+        self.aggregates[index] =
+            Some(Shaped { bucket, queue: self.config.queue.build(&context), head: None, due: Time::MAX });
+    }
+
+    /// From now on the aggregate leaves at `rate`. Unknown aggregates are ignored.
+    pub fn set_rate(&mut self, aggregate: AggregateId, rate: BitRate, now: Time) {
+        let Some(shaped) = self.aggregates.get_mut(aggregate.0 as usize).and_then(Option::as_mut) else { return };
+        shaped.bucket.set_rate(rate, now);
+        shaped.queue.set_link_rate(rate, now);
+        self.plan(aggregate, now);
+    }
+
+    /// The rate of the aggregate's shaper.
+    pub fn rate(&self, aggregate: AggregateId) -> Option<BitRate> {
+        self.get(aggregate).map(|shaped| shaped.bucket.rate())
+    }
+
+    /// The aggregate is gone; nothing waits for it.
+    pub fn close(&mut self, aggregate: AggregateId) {
+        debug_assert!(self.backlog(aggregate).is_empty(), "an aggregate is closed when its queue is empty");
+        if let Some(place) = self.aggregates.get_mut(aggregate.0 as usize) {
+            *place = None;
+        }
+    }
+
+    /// What waits for the aggregate, the head included.
+    pub fn backlog(&self, aggregate: AggregateId) -> Backlog {
+        self.get(aggregate).map_or(Backlog::EMPTY, |shaped| {
+            let mut backlog = shaped.queue.backlog();
+            if let Some(head) = &shaped.head {
+                backlog.add(head);
+            }
+            backlog
+        })
+    }
+
+    /// The aggregates that are open.
+    pub fn open_aggregates(&self) -> impl Iterator<Item = AggregateId> + '_ {
+        let open = self.aggregates.iter().enumerate().filter(|(_, shaped)| shaped.is_some());
+        open.map(|(index, _)| AggregateId(index as u32))
+    }
+
+    fn get(&self, aggregate: AggregateId) -> Option<&Shaped> {
+        self.aggregates.get(aggregate.0 as usize).and_then(Option::as_ref)
+    }
+
+    /// `packet` joins the queue of `aggregate`, which must be open.
+    pub fn enqueue(&mut self, aggregate: AggregateId, mut packet: Packet, now: Time, out: &mut impl Sink) {
+        let shaped = self.aggregates[aggregate.0 as usize].as_mut().expect("packets join open aggregates");
+        packet.arrived = now;
+        shaped.queue.enqueue(packet, now, out);
+        if shaped.head.is_none() {
+            shaped.head = shaped.queue.dequeue(now, out);
+            self.plan(aggregate, now);
+        }
+    }
+
+    /// Enters the head of `aggregate` into the agenda.
+    fn plan(&mut self, aggregate: AggregateId, now: Time) {
+        let shaped = self.aggregates[aggregate.0 as usize].as_mut().expect("only open aggregates are planned");
+        let Some(head) = &shaped.head else { return };
+        let due = shaped.bucket.release_at(head.wire_bytes, now);
+        if due == shaped.due {
+            return;
+        }
+        shaped.due = due;
+        if due == Time::MAX {
+            return;
+        }
+        self.agenda.push(Reverse((due, aggregate)));
+        // Changes of rate leave stale entries behind; a rebuild costs no more than the changes that made it necessary.
+        if self.agenda.len() > 64 + 4 * self.aggregates.len() {
+            let fresh = |&Reverse((at, id)): &Reverse<(Time, AggregateId)>| {
+                self.aggregates[id.0 as usize].as_ref().is_some_and(|shaped| shaped.due == at)
+            };
+            self.agenda.retain(fresh);
+        }
+    }
+
+    /// When [`Self::release`] next has something to give.
+    pub fn release_at(&self) -> Option<Time> {
+        self.agenda.peek().map(|Reverse((at, _))| *at)
+    }
+
+    /// The next packet that is due by `now`; call it until it gives `None`.
+    pub fn release(&mut self, now: Time, out: &mut impl Sink) -> Option<(AggregateId, Packet)> {
+        while let Some(&Reverse((at, aggregate))) = self.agenda.peek() {
+            if at > now {
+                return None;
+            }
+            self.agenda.pop();
+            let Some(shaped) = self.aggregates[aggregate.0 as usize].as_mut().filter(|shaped| shaped.due == at) else {
+                continue; // stale
+            };
+            shaped.due = Time::MAX;
+            let Some(packet) = shaped.head.take() else { continue };
+            shaped.bucket.on_departure(packet.wire_bytes, now);
+            shaped.head = shaped.queue.dequeue(now, out);
+            self.plan(aggregate, now);
+            return Some((aggregate, packet));
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_packet::{DropReason, FlowId, MarkReason};
+    use tidegate_units::Span;
+
+    #[derive(Default)]
+    struct Drops(Vec<DropReason>);
+    impl Sink for Drops {
+        fn on_drop(&mut self, _packet: Packet, why: DropReason) {
+            self.0.push(why);
+        }
+        fn on_mark(&mut self, _packet: &Packet, _why: MarkReason) {}
+    }
+
+    fn bank() -> ShaperBank {
+        ShaperBank::new(ShaperConfig::default(), Context::for_tests())
+    }
+
+    #[test]
+    fn each_aggregate_leaves_at_its_own_rate() {
+        let (mut bank, mut drops) = (bank(), Drops::default());
+        // One and two bytes per microsecond.
+        bank.open(AggregateId(0), BitRate::from_mbps(8), Time::ZERO);
+        bank.open(AggregateId(1), BitRate::from_mbps(16), Time::ZERO);
+        for slot in 0..6 {
+            bank.enqueue(AggregateId(slot % 2), Packet::new(slot, FlowId(0), 1000), Time::ZERO, &mut drops);
+        }
+        let mut order = Vec::new();
+        while let Some(at) = bank.release_at() {
+            while let Some((aggregate, _)) = bank.release(at, &mut drops) {
+                order.push((at.as_nanos() / 1_000_000, at.as_nanos() / 1000 % 1000, aggregate.0));
+            }
+        }
+        assert_eq!(order, [(0, 0, 0), (0, 0, 1), (0, 500, 1), (1, 0, 0), (1, 0, 1), (2, 0, 0)]);
+        assert!(drops.0.is_empty());
+    }
+
+    #[test]
+    fn a_higher_rate_brings_the_head_forward_and_a_rate_of_zero_stops_it() {
+        let (mut bank, mut drops) = (bank(), Drops::default());
+        let id = AggregateId(3);
+        bank.open(id, BitRate::from_bps(8), Time::ZERO);
+        bank.enqueue(id, Packet::new(0, FlowId(0), 1000), Time::ZERO, &mut drops);
+        bank.enqueue(id, Packet::new(1, FlowId(0), 1000), Time::ZERO, &mut drops);
+        assert!(bank.release(Time::ZERO, &mut drops).is_some());
+        bank.set_rate(id, BitRate::from_mbps(8), Time::ZERO);
+        let soon = Time::ZERO + Span::from_millis(1);
+        assert_eq!(bank.release_at(), Some(soon));
+        bank.set_rate(id, BitRate::ZERO, Time::ZERO);
+        assert_eq!(bank.release(soon, &mut drops), None);
+        assert_eq!(bank.backlog(id).packets, 1);
+    }
+
+    #[test]
+    fn the_queue_in_front_of_a_shaper_is_bounded() {
+        let (mut bank, mut drops) = (bank(), Drops::default());
+        bank.open(AggregateId(0), BitRate::from_bps(1), Time::ZERO);
+        for slot in 0..500 {
+            bank.enqueue(AggregateId(0), Packet::new(slot, FlowId(0), 1000), Time::ZERO, &mut drops);
+        }
+        assert_eq!(bank.backlog(AggregateId(0)).packets, 101);
+        assert_eq!(drops.0.len(), 399);
+    }
+
+    #[test]
+    fn ten_thousand_changes_of_rate_leave_a_short_agenda() {
+        let (mut bank, mut drops) = (bank(), Drops::default());
+        bank.open(AggregateId(0), BitRate::from_bps(1), Time::ZERO);
+        bank.enqueue(AggregateId(0), Packet::new(0, FlowId(0), 1000), Time::ZERO, &mut drops);
+        bank.release(Time::ZERO, &mut drops);
+        bank.enqueue(AggregateId(0), Packet::new(1, FlowId(0), 1000), Time::ZERO, &mut drops);
+        for change in 0..10_000 {
+            bank.set_rate(AggregateId(0), BitRate::from_bps(1000 + change), Time::ZERO);
+        }
+        assert!(bank.agenda.len() <= 69);
+    }
+}

@@ -1,0 +1,200 @@
+//! The parameters of a TCP connection, and the two profiles that set them all.
+//!
+//! Source: `ns-1999` follows ns-2 as of 1997 to 1999 (catalogue, algorithms section 1 and experiments section 0);
+//! `modern` follows RFC 5681, 6298, 6582, 6675, 3042, 3168 and 6928.
+//! Deviations: `ns-1999` fixes one thing that ns draws at random: the phase of the host's clock
+//! ([`RtoConfig::clock_phase`]), which the world may draw from its own substream. Neither profile opens with a
+//! handshake unless [`TcpConfig::handshake`] asks for it, because the documents' simulations had none. The lowest
+//! time-out of `modern` is Linux's 200 ms, not the 1 s of RFC 6298, section 2.4; set [`RtoConfig::min`] for that.
+
+use tidegate_units::Span;
+
+use super::congestion::CongestionControlConfig;
+
+/// How a sender recovers from loss.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Variant {
+    /// Fast retransmit, then slow start from one segment.
+    Tahoe,
+    /// Fast retransmit and fast recovery until the first acknowledgment of new data.
+    Reno,
+    /// Fast recovery until everything outstanding at its start is acknowledged.
+    NewReno,
+    /// Selective acknowledgments: RFC 6675 in `modern`, ns's Sack1 in `ns-1999`.
+    Sack,
+}
+
+/// Whose rules decide where the RFCs and ns differ.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Rules {
+    /// ns-2 as the five documents used it.
+    Ns1999,
+    /// The RFCs.
+    Modern,
+}
+
+/// Parameters of the retransmission time-out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RtoConfig {
+    /// Before the first round-trip sample.
+    pub initial: Span,
+    /// Lower bound.
+    pub min: Span,
+    /// Upper bound, after backing off too.
+    pub max: Span,
+    /// Granularity of the clock: ns's tick, G of RFC 6298. Never zero.
+    pub granularity: Span,
+    /// How far the host's clock was into a tick at time zero; below `granularity`. Only ns's arithmetic looks at it.
+    pub clock_phase: Span,
+}
+
+/// When a receiver may hold an acknowledgment back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DelayedAck {
+    /// The acknowledgment goes with this many segments at the latest; ns's sink always takes two.
+    pub segments: u32,
+    /// ... or after this time.
+    pub timeout: Span,
+}
+
+/// Parameters of a connection: its sender and its receiver.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct TcpConfig {
+    /// ns or the RFCs.
+    pub rules: Rules,
+    /// Loss recovery.
+    pub variant: Variant,
+    /// Who decides the window.
+    pub control: CongestionControlConfig,
+    /// Payload of a full segment, in bytes: 1000 (`ns-1999`), 1460 (`modern`).
+    pub segment_bytes: u32,
+    /// What a data segment adds on the wire: 0 (ns counts whole packets), 40.
+    pub header_bytes: u32,
+    /// An acknowledgment on the wire, without SACK blocks: 40, 40.
+    pub ack_bytes: u32,
+    /// What the SACK option adds to an acknowledgment besides its blocks of 8 bytes: 0 (ns), 4 (RFC 2018, padded).
+    pub sack_option_bytes: u32,
+    /// Initial window in segments: 1, 10 (RFC 6928).
+    pub initial_window_segments: u32,
+    /// The window never falls below this many segments: 1, 1. The thesis (section 3.3.1) also studies 2.
+    pub minimum_window_segments: u32,
+    /// Initial slow start threshold in bytes; `None`: the receive window, as in ns, or no threshold at all in `modern`
+    /// ("arbitrarily high": RFC 5681, section 3.1).
+    pub initial_ssthresh_bytes: Option<u64>,
+    /// Receive window in bytes: 20 packets (ns's `window_`), 4 MiB. Also bounds what a receiver keeps out of order.
+    pub receive_window_bytes: u32,
+    /// Retransmission time-out.
+    pub rto: RtoConfig,
+    /// Delayed acknowledgments; `None`: every segment is acknowledged. Off in `ns-1999` (100 ms where a document turns
+    /// them on: [`TcpConfig::with_ns_delayed_ack`]), every second segment or 40 ms in `modern` (Linux).
+    pub delayed_ack: Option<DelayedAck>,
+    /// Whether both ends speak ECN: no, no.
+    pub ecn: bool,
+    /// Duplicates that signal a loss: 3, 3.
+    pub dupack_threshold: u32,
+    /// Whether the first duplicates release new data (RFC 3042): no, yes.
+    pub limited_transmit: bool,
+    /// ns's `bugFix_`, and RFC 6582's test of `recover`: no second fast retransmit for the same window of data: yes, yes.
+    pub one_fast_retransmit_per_window: bool,
+    /// Whether the connection opens with SYN and SYN+ACK: no, no.
+    pub handshake: bool,
+}
+
+impl TcpConfig {
+    /// ns-2 of 1997 to 1999: one-way TCP that counts packets of 1000 bytes.
+    pub const fn ns_1999(variant: Variant) -> Self {
+        Self {
+            rules: Rules::Ns1999,
+            variant,
+            control: CongestionControlConfig::RENO,
+            segment_bytes: 1000,
+            header_bytes: 0,
+            ack_bytes: 40,
+            sack_option_bytes: 0,
+            initial_window_segments: 1,
+            minimum_window_segments: 1,
+            initial_ssthresh_bytes: None,
+            receive_window_bytes: 20_000,
+            rto: RtoConfig {
+                initial: Span::from_secs(6),
+                min: Span::from_millis(200),
+                max: Span::from_secs(64),
+                granularity: Span::from_millis(100),
+                clock_phase: Span::ZERO,
+            },
+            delayed_ack: None,
+            ecn: false,
+            dupack_threshold: 3,
+            limited_transmit: false,
+            one_fast_retransmit_per_window: true,
+            handshake: false,
+        }
+    }
+
+    /// What the RFCs in force say, with the choices that Linux makes where they leave one.
+    pub const fn modern(variant: Variant) -> Self {
+        Self {
+            rules: Rules::Modern,
+            variant,
+            control: CongestionControlConfig::RENO,
+            segment_bytes: 1460,
+            header_bytes: 40,
+            ack_bytes: 40,
+            sack_option_bytes: 4,
+            initial_window_segments: 10,
+            minimum_window_segments: 1,
+            initial_ssthresh_bytes: None,
+            receive_window_bytes: 4 << 20,
+            rto: RtoConfig {
+                initial: Span::from_secs(1),
+                min: Span::from_millis(200),
+                max: Span::from_secs(60),
+                granularity: Span::from_millis(1),
+                clock_phase: Span::ZERO,
+            },
+            delayed_ack: Some(DelayedAck { segments: 2, timeout: Span::from_millis(40) }),
+            ecn: false,
+            dupack_threshold: 3,
+            limited_transmit: true,
+            one_fast_retransmit_per_window: true,
+            handshake: false,
+        }
+    }
+
+    /// The same with packets of `packet_bytes` on the wire; the receive window keeps its number of packets.
+    pub const fn with_packet_bytes(mut self, packet_bytes: u32) -> Self {
+        let packets = self.receive_window_bytes / self.segment_bytes;
+        self.segment_bytes = packet_bytes - self.header_bytes;
+        self.receive_window_bytes = packets.saturating_mul(self.segment_bytes);
+        self
+    }
+
+    /// The same with a receive window of `packets` full segments (ns's `window_`).
+    pub const fn with_window_packets(mut self, packets: u32) -> Self {
+        self.receive_window_bytes = packets.saturating_mul(self.segment_bytes);
+        self
+    }
+
+    /// The same with the delayed acknowledgments of ns's `DelAck` sink: every second packet, or 100 ms.
+    pub const fn with_ns_delayed_ack(mut self) -> Self {
+        self.delayed_ack = Some(DelayedAck { segments: 2, timeout: Span::from_millis(100) });
+        self
+    }
+
+    /// Separate ranges that may be out of order at once: every second segment of a receive window, and one.
+    pub(crate) const fn ranges_max(&self) -> u32 {
+        self.receive_window_bytes / self.segment_bytes / 2 + 1
+    }
+
+    /// Checks what the state machines rely on.
+    pub(crate) fn assert_valid(&self) {
+        assert!(self.segment_bytes > 0, "a segment carries something");
+        assert!(
+            self.initial_window_segments > 0 && self.minimum_window_segments > 0,
+            "a window lets something go"
+        );
+        assert!(self.dupack_threshold > 0, "loss needs at least one duplicate");
+        assert!(!self.rto.granularity.is_zero(), "the clock ticks");
+        assert!(self.rto.min <= self.rto.max, "the bounds of the time-out are in order");
+    }
+}

@@ -1,0 +1,193 @@
+//! Who decides the window.
+//!
+//! Loss recovery ([`super::recovery`]) says *what* to send and when something is lost; a [`CongestionControl`] says how
+//! much may be under way, and may say when: a window below one segment, a reservation and pacing all answer
+//! [`Permission::At`]. It also names the DSCP of each segment, because sources that mark their own packets choose the
+//! mark with the window.
+//!
+//! A control that must know which of its marks were lost or acknowledged keeps them itself: it sees the sequence number
+//! of every segment, of every acknowledgment and of every loss.
+
+mod reno;
+
+pub use reno::{Reno, RenoConfig};
+
+use tidegate_packet::Dscp;
+use tidegate_units::{Span, Time};
+
+use super::config::TcpConfig;
+
+/// New data was acknowledged, outside fast recovery and without an ECN echo.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ack {
+    /// The next byte that the receiver expects.
+    pub acknowledgment: u64,
+    /// Bytes that this acknowledgment newly covers.
+    pub acked_bytes: u64,
+    /// Bytes that were under way before it.
+    pub flight_bytes: u64,
+    /// The smoothed round-trip time, this acknowledgment's sample included; zero before the first one.
+    pub srtt: Span,
+}
+
+/// What tells of congestion.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Signal {
+    /// Duplicates or SACK blocks show a loss; fast recovery begins.
+    Loss,
+    /// Duplicates show a loss; the sender begins again from one segment (Tahoe).
+    LossRestart,
+    /// The retransmission timer expired.
+    Timeout,
+    /// The timer expired with nothing under way (ns), or nothing was sent for as long as that (RFC 5681, section 4.1).
+    Idle,
+    /// The receiver echoes a congestion mark. At most one for each window of data.
+    EcnEcho,
+}
+
+/// A signal of congestion and the state in which it found the sender.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Congestion {
+    /// What happened.
+    pub signal: Signal,
+    /// First byte not acknowledged: the start of what was lost, if it was a loss.
+    pub sequence: u64,
+    /// The window in force, bounded by the receiver's, in bytes.
+    pub window_bytes: u64,
+    /// Bytes sent and not acknowledged (FlightSize of RFC 5681).
+    pub flight_bytes: u64,
+    /// The smoothed round-trip time; zero before the first sample.
+    pub srtt: Span,
+    /// The retransmission time-out now in force.
+    pub rto: Span,
+}
+
+/// A segment that goes out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Segment {
+    /// First payload byte.
+    pub sequence: u64,
+    /// Payload bytes.
+    pub payload_bytes: u32,
+    /// Bytes on the wire.
+    pub wire_bytes: u32,
+    /// Whether some of it was sent before.
+    pub retransmission: bool,
+}
+
+/// Whether a segment may go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Permission {
+    /// It may.
+    Now,
+    /// Not before this time, and perhaps earlier if an acknowledgment comes; later than the `now` of the question.
+    At(Time),
+    /// Not before the next event.
+    No,
+}
+
+/// A congestion control. It sees events in this order: what an acknowledgment signals, then what it acknowledges, then
+/// the segments that it releases.
+pub trait CongestionControl {
+    /// New data was acknowledged.
+    fn on_ack(&mut self, ack: &Ack, now: Time);
+
+    /// The network is congested.
+    fn on_congestion(&mut self, event: &Congestion, now: Time);
+
+    /// Fast recovery ends with `flight_bytes` still under way.
+    fn on_recovered(&mut self, flight_bytes: u64, now: Time) {
+        let _ = (flight_bytes, now);
+    }
+
+    /// Whether `payload_bytes` may join the `in_flight_bytes` that recovery believes to be in the network.
+    fn may_send(&self, in_flight_bytes: u64, payload_bytes: u32, now: Time) -> Permission;
+
+    /// `segment` goes out; the answer is the codepoint that it carries.
+    fn on_send(&mut self, segment: &Segment, now: Time) -> Dscp {
+        let _ = (segment, now);
+        Dscp::BEST_EFFORT
+    }
+
+    /// The congestion window in bytes: what may be in flight.
+    fn cwnd_bytes(&self) -> u64;
+
+    /// The slow start threshold in bytes.
+    fn ssthresh_bytes(&self) -> u64;
+
+    /// Whether the retransmission timer doubles when it expires. Not where the control slows down below one segment per
+    /// round trip by itself (SUBTCP; catalogue, section 5, SUB-3).
+    fn backs_off_timer(&self) -> bool {
+        true
+    }
+
+    /// An inner variable by name, for `record`. `None` for names it has not.
+    fn variable(&self, name: &str) -> Option<f64> {
+        let _ = name;
+        None
+    }
+}
+
+/// Declares [`AnyCongestionControl`] and [`CongestionControlConfig`] over the controls that there are.
+macro_rules! controls {
+    ($($(#[$doc:meta])* $variant:ident($config:ident, $control:ident),)*) => {
+        /// The parameters of any congestion control.
+        #[derive(Clone, Copy, Debug, PartialEq)]
+        pub enum CongestionControlConfig { $($(#[$doc])* $variant($config),)* }
+
+        impl CongestionControlConfig {
+            /// The control for a connection with the parameters `tcp`.
+            pub fn build(&self, tcp: &TcpConfig) -> AnyCongestionControl {
+                match self { $(Self::$variant(config) => AnyCongestionControl::$variant(config.build(tcp)),)* }
+            }
+        }
+
+        /// Any congestion control, dispatched by an enumeration.
+        #[derive(Clone, Debug)]
+        pub enum AnyCongestionControl { $($(#[$doc])* $variant($control),)* }
+
+        impl CongestionControl for AnyCongestionControl {
+            #[inline]
+            fn on_ack(&mut self, ack: &Ack, now: Time) {
+                match self { $(Self::$variant(c) => c.on_ack(ack, now),)* }
+            }
+            fn on_congestion(&mut self, event: &Congestion, now: Time) {
+                match self { $(Self::$variant(c) => c.on_congestion(event, now),)* }
+            }
+            fn on_recovered(&mut self, flight_bytes: u64, now: Time) {
+                match self { $(Self::$variant(c) => c.on_recovered(flight_bytes, now),)* }
+            }
+            #[inline]
+            fn may_send(&self, in_flight_bytes: u64, payload_bytes: u32, now: Time) -> Permission {
+                match self { $(Self::$variant(c) => c.may_send(in_flight_bytes, payload_bytes, now),)* }
+            }
+            #[inline]
+            fn on_send(&mut self, segment: &Segment, now: Time) -> Dscp {
+                match self { $(Self::$variant(c) => c.on_send(segment, now),)* }
+            }
+            #[inline]
+            fn cwnd_bytes(&self) -> u64 {
+                match self { $(Self::$variant(c) => c.cwnd_bytes(),)* }
+            }
+            fn ssthresh_bytes(&self) -> u64 {
+                match self { $(Self::$variant(c) => c.ssthresh_bytes(),)* }
+            }
+            fn backs_off_timer(&self) -> bool {
+                match self { $(Self::$variant(c) => c.backs_off_timer(),)* }
+            }
+            fn variable(&self, name: &str) -> Option<f64> {
+                match self { $(Self::$variant(c) => c.variable(name),)* }
+            }
+        }
+    };
+}
+
+controls! {
+    /// Additive increase, multiplicative decrease.
+    Reno(RenoConfig, Reno),
+}
+
+impl CongestionControlConfig {
+    /// Reno with its defaults.
+    pub const RENO: Self = Self::Reno(RenoConfig { byte_limit_segments: 2 });
+}

@@ -1,0 +1,299 @@
+//! Reno's window: slow start, congestion avoidance, halving. Tahoe, NewReno and SACK differ from Reno in recovery, not
+//! here.
+//!
+//! Source: `modern`: RFC 5681, sections 3.1 and 3.2, with the byte counting of RFC 3465 and the cautious exit from
+//! recovery of RFC 6582, section 3.2, step 3 (1). `ns-1999`: `opencwnd` and `slowdown` of ns-2's agents (tests/oracle/ns2,
+//! section 1.4; catalogue, section 1).
+//! Deviations: `modern` opens the window only while it is used (RFC 7661 explains why; Linux does the same), and an
+//! ECN echo leaves at least two segments, where RFC 3168, section 6.1.2, goes down to one and then asks for timed sends;
+//! that belongs to a control with ECN time-outs. `ns-1999` keeps at least the minimum window after a halving, where ns
+//! could reach a window of zero from a receive window of one packet.
+
+use tidegate_units::Time;
+
+use super::{Ack, Congestion, CongestionControl, Permission, Signal};
+use crate::tcp::config::{Rules, TcpConfig};
+
+/// Parameters of [`Reno`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RenoConfig {
+    /// L of RFC 3465, section 2.2: slow start opens the window by at most this many segments for each acknowledgment. 1 is
+    /// RFC 5681 without delayed acknowledgments, 2 (the default) makes up for them. `ns-1999` ignores it.
+    pub byte_limit_segments: u32,
+}
+
+impl Default for RenoConfig {
+    fn default() -> Self {
+        Self { byte_limit_segments: 2 }
+    }
+}
+
+impl RenoConfig {
+    /// The control for a connection with the parameters `tcp`.
+    pub fn build(&self, tcp: &TcpConfig) -> Reno {
+        let segment = u64::from(tcp.segment_bytes);
+        let threshold = match tcp.rules {
+            Rules::Ns1999 => u64::from(tcp.receive_window_bytes),
+            Rules::Modern => u64::MAX,
+        };
+        let initial_segments = tcp.initial_window_segments.max(tcp.minimum_window_segments);
+        let initial_bytes = u64::from(initial_segments) * segment;
+        Reno {
+            cwnd_bytes: initial_bytes,
+            ssthresh_bytes: tcp.initial_ssthresh_bytes.unwrap_or(threshold),
+            bytes_acked: 0,
+            cwnd_segments: f64::from(initial_segments),
+            initial_bytes,
+            minimum_bytes: u64::from(tcp.minimum_window_segments) * segment,
+            segment_bytes: tcp.segment_bytes,
+            byte_limit: self.byte_limit_segments.max(1).saturating_mul(tcp.segment_bytes),
+            after_timeout: false,
+            rules: tcp.rules,
+        }
+    }
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct Reno {
+    /// `ns-1999`: the whole segments of `cwnd_segments`, in bytes.
+    cwnd_bytes: u64,
+    ssthresh_bytes: u64,
+    /// `modern`: acknowledged bytes not yet turned into window.
+    bytes_acked: u64,
+    /// `ns-1999`: the window in segments, with its fraction.
+    cwnd_segments: f64,
+    segment_bytes: u32,
+    byte_limit: u32,
+    after_timeout: bool,
+    rules: Rules,
+    initial_bytes: u64,
+    minimum_bytes: u64,
+}
+
+impl Reno {
+    /// ns's `opencwnd`: once for each acknowledgment of new data, whatever it covers.
+    #[inline]
+    fn open_ns(&mut self) {
+        // With whole thresholds, cwnd < ssthresh if and only if int(cwnd) < ssthresh.
+        if self.cwnd_bytes < self.ssthresh_bytes {
+            self.cwnd_segments += 1.0;
+            self.cwnd_bytes += u64::from(self.segment_bytes);
+        } else {
+            self.cwnd_segments += 1.0 / self.cwnd_segments;
+            self.cwnd_bytes = self.cwnd_segments as u64 * u64::from(self.segment_bytes);
+        }
+    }
+
+    /// RFC 5681, section 3.1, counting bytes.
+    #[inline]
+    fn open_modern(&mut self, ack: &Ack) {
+        let segment = u64::from(self.segment_bytes);
+        if self.cwnd_bytes < self.ssthresh_bytes {
+            // Used: slow start doubles the window, so half of it in flight is enough to ask for more.
+            if 2 * ack.flight_bytes >= self.cwnd_bytes {
+                // RFC 3465, section 2.3: after a time-out an acknowledgment may cover what other packets delivered.
+                let limit = if self.after_timeout { segment } else { u64::from(self.byte_limit) };
+                self.cwnd_bytes = self.cwnd_bytes.saturating_add(ack.acked_bytes.min(limit));
+            }
+        } else if ack.flight_bytes + segment > self.cwnd_bytes {
+            self.bytes_acked += ack.acked_bytes;
+            if self.bytes_acked >= self.cwnd_bytes {
+                self.bytes_acked -= self.cwnd_bytes;
+                self.cwnd_bytes += segment;
+            }
+            // A huge acknowledgment is worth one segment, not several.
+            self.bytes_acked = self.bytes_acked.min(self.cwnd_bytes);
+        }
+    }
+
+    fn set_ns(&mut self, segments: u64) {
+        let minimum = self.minimum_bytes / u64::from(self.segment_bytes);
+        let whole = segments.max(minimum);
+        self.cwnd_segments = whole as f64;
+        self.cwnd_bytes = whole * u64::from(self.segment_bytes);
+    }
+
+    /// ns's `slowdown`.
+    fn close_ns(&mut self, event: &Congestion) {
+        let segment = u64::from(self.segment_bytes);
+        let half = event.window_bytes / segment / 2;
+        if event.signal != Signal::Idle {
+            self.ssthresh_bytes = half.max(2) * segment;
+        }
+        match event.signal {
+            Signal::Loss | Signal::EcnEcho => self.set_ns(half),
+            Signal::LossRestart | Signal::Timeout | Signal::Idle => self.set_ns(1),
+        }
+    }
+
+    /// RFC 5681, equation (4) and section 3.1; RFC 3168, section 6.1.2.
+    fn close_modern(&mut self, event: &Congestion) {
+        let segment = u64::from(self.segment_bytes);
+        self.bytes_acked = 0;
+        if event.signal == Signal::Idle {
+            // RFC 5681, section 4.1: the restart window.
+            self.cwnd_bytes = self.cwnd_bytes.min(self.initial_bytes);
+            return;
+        }
+        // What limited transmit sent is not counted (RFC 5681, section 3.2, step 2): it exceeds the window.
+        let flight_size = event.flight_bytes.min(self.cwnd_bytes);
+        self.ssthresh_bytes = (flight_size / 2).max(2 * segment);
+        self.after_timeout = event.signal == Signal::Timeout;
+        let cwnd = match event.signal {
+            Signal::Loss | Signal::EcnEcho => self.ssthresh_bytes,
+            Signal::LossRestart | Signal::Timeout | Signal::Idle => segment,
+        };
+        self.cwnd_bytes = cwnd.max(self.minimum_bytes);
+    }
+}
+
+impl CongestionControl for Reno {
+    #[inline]
+    fn on_ack(&mut self, ack: &Ack, _now: Time) {
+        match self.rules {
+            Rules::Ns1999 => self.open_ns(),
+            Rules::Modern => self.open_modern(ack),
+        }
+    }
+
+    fn on_congestion(&mut self, event: &Congestion, _now: Time) {
+        match self.rules {
+            Rules::Ns1999 => self.close_ns(event),
+            Rules::Modern => self.close_modern(event),
+        }
+    }
+
+    fn on_recovered(&mut self, flight_bytes: u64, _now: Time) {
+        if self.rules == Rules::Modern {
+            // RFC 6582, section 3.2, step 3: no burst when little is left in flight.
+            let segment = u64::from(self.segment_bytes);
+            let cwnd = self.ssthresh_bytes.min(flight_bytes.max(segment) + segment);
+            self.cwnd_bytes = cwnd.max(self.minimum_bytes);
+        }
+    }
+
+    #[inline]
+    fn may_send(&self, in_flight_bytes: u64, payload_bytes: u32, _now: Time) -> Permission {
+        if in_flight_bytes + u64::from(payload_bytes) <= self.cwnd_bytes {
+            Permission::Now
+        } else {
+            Permission::No
+        }
+    }
+
+    #[inline]
+    fn cwnd_bytes(&self) -> u64 {
+        self.cwnd_bytes
+    }
+
+    fn ssthresh_bytes(&self) -> u64 {
+        self.ssthresh_bytes
+    }
+
+    fn variable(&self, name: &str) -> Option<f64> {
+        match (name, self.rules) {
+            ("cwnd_segments", Rules::Ns1999) => Some(self.cwnd_segments),
+            ("cwnd_segments", Rules::Modern) => Some(self.cwnd_bytes as f64 / f64::from(self.segment_bytes)),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tcp::config::Variant;
+    use tidegate_units::Span;
+
+    const NOW: Time = Time::ZERO;
+
+    fn ack(acked_bytes: u64, flight_bytes: u64) -> Ack {
+        Ack { acknowledgment: 0, acked_bytes, flight_bytes, srtt: Span::ZERO }
+    }
+    fn congestion(signal: Signal, bytes: u64) -> Congestion {
+        Congestion {
+            signal,
+            sequence: 0,
+            window_bytes: bytes,
+            flight_bytes: bytes,
+            srtt: Span::ZERO,
+            rto: Span::ZERO,
+        }
+    }
+    fn ns() -> Reno {
+        RenoConfig::default().build(&TcpConfig::ns_1999(Variant::Reno))
+    }
+    fn modern() -> Reno {
+        RenoConfig::default().build(&TcpConfig::modern(Variant::Reno))
+    }
+
+    #[test]
+    fn ns_opens_by_one_per_ack_below_the_threshold_and_by_its_inverse_above() {
+        let mut reno = ns();
+        (0..19).for_each(|_| reno.on_ack(&ack(1000, 0), NOW));
+        assert_eq!(reno.cwnd_bytes(), 20_000);
+        (0..20).for_each(|_| reno.on_ack(&ack(1000, 0), NOW));
+        assert_eq!(reno.cwnd_bytes(), 20_000, "20 acks of 1/cwnd make a little less than one");
+        reno.on_ack(&ack(1000, 0), NOW);
+        assert_eq!(reno.cwnd_bytes(), 21_000);
+    }
+
+    #[test]
+    fn ns_halves_the_whole_window_with_integer_division() {
+        let mut reno = ns();
+        reno.on_congestion(&congestion(Signal::Loss, 15_000), NOW);
+        assert_eq!((reno.cwnd_bytes(), reno.ssthresh_bytes()), (7_000, 7_000));
+        reno.on_congestion(&congestion(Signal::Timeout, 7_000), NOW);
+        assert_eq!((reno.cwnd_bytes(), reno.ssthresh_bytes()), (1_000, 3_000));
+        reno.on_congestion(&congestion(Signal::Loss, 3_000), NOW);
+        assert_eq!((reno.cwnd_bytes(), reno.ssthresh_bytes()), (1_000, 2_000), "ssthresh has a floor of two");
+    }
+
+    #[test]
+    fn slow_start_counts_bytes_up_to_two_segments() {
+        let mut reno = modern();
+        let initial = reno.cwnd_bytes();
+        reno.on_ack(&ack(2 * 1460, initial), NOW);
+        assert_eq!(reno.cwnd_bytes(), initial + 2 * 1460);
+        reno.on_ack(&ack(9 * 1460, initial), NOW);
+        assert_eq!(reno.cwnd_bytes(), initial + 4 * 1460);
+        reno.on_ack(&ack(100, initial), NOW);
+        assert_eq!(reno.cwnd_bytes(), initial + 4 * 1460 + 100);
+    }
+
+    #[test]
+    fn congestion_avoidance_adds_one_segment_per_window() {
+        let mut reno = modern();
+        reno.on_congestion(&congestion(Signal::Loss, 20 * 1460), NOW);
+        let cwnd = reno.cwnd_bytes();
+        assert_eq!(cwnd, 5 * 1460, "half of what the window of ten allowed to fly");
+        for _ in 0..4 {
+            reno.on_ack(&ack(1460, cwnd), NOW);
+            assert_eq!(reno.cwnd_bytes(), cwnd);
+        }
+        reno.on_ack(&ack(1460, cwnd), NOW);
+        assert_eq!(reno.cwnd_bytes(), cwnd + 1460);
+    }
+
+    #[test]
+    fn a_window_that_is_not_used_does_not_grow() {
+        let mut reno = modern();
+        let initial = reno.cwnd_bytes();
+        reno.on_ack(&ack(1460, 1460), NOW);
+        assert_eq!(reno.cwnd_bytes(), initial);
+    }
+
+    #[test]
+    fn the_minimum_window_holds_against_every_signal() {
+        for base in [TcpConfig::ns_1999(Variant::Reno), TcpConfig::modern(Variant::Reno)] {
+            let config = TcpConfig { minimum_window_segments: 2, ..base };
+            for signal in [Signal::Loss, Signal::LossRestart, Signal::Timeout, Signal::Idle, Signal::EcnEcho]
+            {
+                let mut reno = RenoConfig::default().build(&config);
+                (0..5).for_each(|_| reno.on_congestion(&congestion(signal, 1000), NOW));
+                assert!(reno.cwnd_bytes() >= 2 * u64::from(config.segment_bytes), "{signal:?}");
+            }
+        }
+    }
+}

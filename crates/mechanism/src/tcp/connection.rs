@@ -1,0 +1,412 @@
+//! What a sender knows of its connection: sequence space, timer, window. The recoveries act on it.
+//!
+//! Source: RFC 9293, section 3.3.1 (SND.UNA and its kin); RFC 6298, section 5 (the timer); ns-2's agents
+//! (tests/oracle/ns2, sections 1.2 to 1.4).
+//! Deviations: sequence numbers count bytes from zero in 64 bits. Where ns counts packets, one packet is
+//! `segment_bytes`, and its `highest_ack`, `t_seqno` and `maxseq` are `una / segment - 1`, `nxt / segment` and
+//! `max / segment - 1` here. ns keeps re-arming the timer of an idle sender; here it runs once and then rests until the
+//! next segment, which changes nothing that can be seen.
+
+use tidegate_packet::SackBlocks;
+use tidegate_units::Time;
+
+use super::config::{Rules, TcpConfig};
+use super::congestion::{Ack, AnyCongestionControl, Congestion, CongestionControl, Signal};
+use super::rto::RtoEstimator;
+
+/// No segment is being timed.
+const NOT_TIMED: u64 = u64::MAX;
+/// Nothing limits how many segments one event releases, except the windows.
+pub(super) const NO_BURST_LIMIT: u32 = u32::MAX;
+
+/// What last reduced the window (ns's `last_cwnd_action_`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Action {
+    None,
+    /// Fast recovery: it lasts until another action follows.
+    FastRecovery,
+    Timeout,
+    Ecn,
+    Exited,
+}
+
+/// An acknowledgment as the recoveries see it: checked against what was sent.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AckEvent<'a> {
+    /// The next byte that the receiver expects; never beyond `max`.
+    pub number: u64,
+    pub sack: &'a SackBlocks,
+    /// It repeats `una`, and counts as a duplicate.
+    pub is_duplicate: bool,
+    /// It echoes a congestion mark: it opens no window.
+    pub ece: bool,
+}
+
+/// Counts of a sender since its start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct SenderCounters {
+    /// Segments sent, retransmissions included.
+    pub sent_segments: u64,
+    /// Payload bytes sent, retransmissions included.
+    pub sent_bytes: u64,
+    /// Segments of which some was sent before.
+    pub retransmissions: u64,
+    /// Expiries of the retransmission timer with data under way.
+    pub timeouts: u64,
+    /// Recoveries that duplicates or SACK blocks began.
+    pub fast_retransmits: u64,
+    /// Reductions by an ECN echo.
+    pub ecn_reductions: u64,
+    /// Segments that made no sense and were ignored.
+    pub ignored_acks: u64,
+}
+
+impl SenderCounters {
+    /// What was counted after `earlier`.
+    pub const fn since(&self, earlier: &Self) -> Self {
+        Self {
+            sent_segments: self.sent_segments - earlier.sent_segments,
+            sent_bytes: self.sent_bytes - earlier.sent_bytes,
+            retransmissions: self.retransmissions - earlier.retransmissions,
+            timeouts: self.timeouts - earlier.timeouts,
+            fast_retransmits: self.fast_retransmits - earlier.fast_retransmits,
+            ecn_reductions: self.ecn_reductions - earlier.ecn_reductions,
+            ignored_acks: self.ignored_acks - earlier.ignored_acks,
+        }
+    }
+}
+
+/// See the module. The order of the fields is the order in which the loss-free path meets them.
+#[derive(Clone, Debug)]
+pub(super) struct Connection {
+    /// First byte not acknowledged.
+    pub una: u64,
+    /// Next byte to send; a time-out moves it back.
+    pub nxt: u64,
+    /// One past the highest byte ever sent.
+    pub max: u64,
+    /// One past the last byte that the application gave.
+    pub limit: u64,
+    /// The receiver's window in bytes from `una`.
+    pub rwnd_bytes: u64,
+    /// When the retransmission timer expires; [`Time::MAX`]: it rests.
+    pub rtx_at: Time,
+    /// First byte of the segment being timed.
+    timed: u64,
+    timed_at: Time,
+    /// Window inflation by duplicates, in bytes (ns's `dupwnd`). RFC 6582's deflation can take it below zero.
+    pub inflation: i64,
+    /// One past the highest byte sent when the window was last reduced.
+    pub recover: u64,
+    pub dupacks: u32,
+    /// Segments that the present event may still release.
+    pub burst: u32,
+    pub segment_bytes: u32,
+    pub dupack_threshold: u32,
+    /// The segment at `una` goes next, whatever the window says.
+    pub retransmit_head: bool,
+    pub action: Action,
+    pub rules: Rules,
+    pub limited_transmit: bool,
+    one_fast_retransmit_per_window: bool,
+    /// The window was reduced: the next new segment says so (RFC 3168, section 6.1.2).
+    pub cwr_due: bool,
+    pub cc: AnyCongestionControl,
+    pub rto: RtoEstimator,
+    pub last_sent: Time,
+    pub counters: SenderCounters,
+}
+
+impl Connection {
+    pub fn new(config: &TcpConfig) -> Self {
+        config.assert_valid();
+        let rto = RtoEstimator::new(config.rto, config.rules);
+        Self {
+            una: 0,
+            nxt: 0,
+            max: 0,
+            limit: 0,
+            rwnd_bytes: u64::from(config.receive_window_bytes),
+            rtx_at: Time::MAX,
+            timed: NOT_TIMED,
+            timed_at: Time::ZERO,
+            inflation: 0,
+            recover: Self::nothing_to_recover(config.rules, config.segment_bytes),
+            dupacks: 0,
+            burst: NO_BURST_LIMIT,
+            segment_bytes: config.segment_bytes,
+            dupack_threshold: config.dupack_threshold,
+            retransmit_head: false,
+            action: Action::None,
+            rules: config.rules,
+            limited_transmit: config.limited_transmit,
+            one_fast_retransmit_per_window: config.one_fast_retransmit_per_window,
+            cwr_due: false,
+            cc: config.control.build(config),
+            rto,
+            last_sent: Time::ZERO,
+            counters: SenderCounters::default(),
+        }
+    }
+
+    /// `recover` before any loss. ns starts at packet 0, not at "none", so that a loss of packet 0 or 1 waits for the
+    /// timer (tests/oracle/ns2, section 1.7).
+    const fn nothing_to_recover(rules: Rules, segment_bytes: u32) -> u64 {
+        match rules {
+            Rules::Ns1999 => segment_bytes as u64,
+            Rules::Modern => 0,
+        }
+    }
+
+    /// ns's Sack1 forgets `recover` when recovery ends.
+    pub fn forget_recover(&mut self) {
+        self.recover = Self::nothing_to_recover(self.rules, self.segment_bytes);
+    }
+
+    /// Whether anything was noted in `recover`.
+    pub fn has_recover(&self) -> bool {
+        self.recover > Self::nothing_to_recover(self.rules, self.segment_bytes)
+    }
+
+    pub const fn is_ns(&self) -> bool {
+        matches!(self.rules, Rules::Ns1999)
+    }
+
+    pub const fn segment(&self) -> u64 {
+        self.segment_bytes as u64
+    }
+
+    /// Bytes sent since the last restart and not acknowledged.
+    #[inline]
+    pub const fn flight_bytes(&self) -> u64 {
+        self.nxt - self.una
+    }
+
+    /// The window in force: inflated, and bounded by the receiver's.
+    pub fn window_bytes(&self) -> u64 {
+        self.cc.cwnd_bytes().saturating_add_signed(self.inflation).min(self.rwnd_bytes)
+    }
+
+    /// Bytes in the network, if each duplicate says that one segment has left it.
+    #[inline]
+    pub fn deflated_flight_bytes(&self) -> u64 {
+        // A negative inflation adds; more inflation than flight means that nothing is left.
+        (self.flight_bytes() as i64).saturating_sub(self.inflation).max(0) as u64
+    }
+
+    /// Whether duplicates may start a fast retransmit: no second one for the same window (ns's `bugFix_`; RFC 6582,
+    /// section 3.2, step 2; RFC 6675, section 5).
+    pub fn may_enter_recovery(&self) -> bool {
+        !self.one_fast_retransmit_per_window
+            || self.una > self.recover
+            || (self.rules == Rules::Modern && self.recover == 0)
+    }
+
+    /// The segment at `nxt`, if the application and the receiver allow it.
+    #[inline]
+    pub fn next_in_order(&self) -> Option<(u64, u32)> {
+        let left = self.limit - self.nxt;
+        if left == 0 {
+            return None;
+        }
+        let payload_bytes = if left < self.segment() { left as u32 } else { self.segment_bytes };
+        if self.nxt - self.una + u64::from(payload_bytes) > self.rwnd_bytes {
+            return None;
+        }
+        Some((self.nxt, payload_bytes))
+    }
+
+    /// Notes that the segment goes out, and returns whether it is a retransmission.
+    #[inline]
+    pub fn on_output(&mut self, sequence: u64, payload_bytes: u32, now: Time) -> bool {
+        let end = sequence + u64::from(payload_bytes);
+        let retransmission = sequence < self.max;
+        let nothing_outstanding = self.una == self.max;
+        self.nxt = self.nxt.max(end);
+        if end > self.max {
+            self.max = end;
+            if self.timed == NOT_TIMED && !retransmission {
+                self.timed = sequence;
+                self.timed_at = now;
+            }
+        }
+        if nothing_outstanding || self.rtx_at == Time::MAX {
+            self.arm_timer(now);
+        }
+        self.last_sent = now;
+        self.counters.sent_segments += 1;
+        self.counters.sent_bytes += u64::from(payload_bytes);
+        self.counters.retransmissions += u64::from(retransmission);
+        retransmission
+    }
+
+    #[inline]
+    pub fn arm_timer(&mut self, now: Time) {
+        self.rtx_at = now.saturating_add(self.rto.rto());
+    }
+
+    /// Re-arms the timer for an acknowledgment up to `number`, taken in or about to be.
+    #[inline]
+    pub fn arm_timer_for_ack(&mut self, number: u64, now: Time) {
+        // ns (`newtimer`) cancels only when an acknowledgment covers everything while `nxt` is still behind it, which
+        // happens after a time-out. RFC 6298 (5.2) cancels whenever nothing is outstanding.
+        let cancel = number >= self.max && (self.nxt < number || !self.is_ns());
+        if cancel {
+            self.rtx_at = Time::MAX;
+        } else {
+            self.arm_timer(now);
+        }
+    }
+
+    /// Moves `una` forward to `number`, which lies beyond it.
+    #[inline]
+    pub fn advance(&mut self, number: u64) {
+        self.una = number;
+        self.nxt = self.nxt.max(number);
+    }
+
+    /// Takes the round-trip sample, if `number` covers the timed segment.
+    #[inline]
+    fn sample(&mut self, number: u64, now: Time) {
+        // NOT_TIMED is above every acknowledgment.
+        if number > self.timed {
+            self.timed = NOT_TIMED;
+            self.rto.on_sample(self.timed_at, now);
+        }
+    }
+
+    /// Drops the running sample if `number` covers it, and says whether it did (ns's NewReno).
+    pub fn discard_sample(&mut self, number: u64) -> bool {
+        let covered = number > self.timed;
+        if covered {
+            self.timed = NOT_TIMED;
+        }
+        covered
+    }
+
+    /// Drops the running sample: Karn's rule.
+    pub fn stop_timing(&mut self) {
+        self.timed = NOT_TIMED;
+    }
+
+    /// An acknowledgment of new data: timer, duplicates, sequence space, sample.
+    #[inline]
+    pub fn take_new_ack(&mut self, number: u64, now: Time) {
+        self.dupacks = 0;
+        if self.is_ns() {
+            // ns sets the timer first, with the time-out as it was.
+            self.arm_timer_for_ack(number, now);
+            self.advance(number);
+            self.sample(number, now);
+        } else {
+            self.sample(number, now);
+            self.advance(number);
+            self.arm_timer_for_ack(number, now);
+        }
+    }
+
+    /// The same, and the window opens.
+    #[inline]
+    pub fn take_new_ack_and_open(&mut self, ack: &AckEvent<'_>, now: Time) {
+        let acked_bytes = ack.number - self.una;
+        let flight_bytes = self.flight_bytes();
+        self.take_new_ack(ack.number, now);
+        if !ack.ece {
+            let srtt = self.rto.srtt();
+            self.cc.on_ack(&Ack { acknowledgment: ack.number, acked_bytes, flight_bytes, srtt }, now);
+        }
+    }
+
+    /// Tells the control of congestion.
+    pub fn signal(&mut self, signal: Signal, now: Time) {
+        let event = Congestion {
+            signal,
+            sequence: self.una,
+            window_bytes: self.window_bytes(),
+            flight_bytes: self.flight_bytes(),
+            srtt: self.rto.srtt(),
+            rto: self.rto.rto(),
+        };
+        self.cc.on_congestion(&event, now);
+        self.cwr_due = true;
+    }
+
+    /// Duplicates show a loss: the window closes by `signal`, the timer starts anew.
+    pub fn enter_recovery(&mut self, signal: Signal, now: Time) {
+        self.recover = self.max;
+        self.action = Action::FastRecovery;
+        self.signal(signal, now);
+        self.arm_timer(now);
+        self.stop_timing();
+        self.counters.fast_retransmits += 1;
+    }
+
+    /// One more duplicate before the threshold: it releases new data (RFC 3042).
+    pub fn limited_transmit(&mut self) {
+        if self.limited_transmit && self.nxt == self.max && self.dupacks <= 2 {
+            self.inflation = i64::from(self.dupacks) * i64::from(self.segment_bytes);
+        }
+    }
+
+    /// The control leaves fast recovery.
+    pub fn recovered(&mut self, now: Time) {
+        self.action = Action::Exited;
+        self.inflation = 0;
+        if !self.is_ns() {
+            self.cc.on_recovered(self.flight_bytes(), now);
+        }
+    }
+
+    /// The retransmission timer expired. What the recovery keeps is its own to reset.
+    pub fn on_timeout(&mut self, now: Time) {
+        self.inflation = 0;
+        self.burst = NO_BURST_LIMIT;
+        let nothing_outstanding = self.una == self.max;
+        if nothing_outstanding {
+            self.rtx_at = Time::MAX;
+            if self.is_ns() {
+                self.recover = self.max;
+                self.signal(Signal::Idle, now);
+            } else if self.limit > self.max {
+                // Data waits and the receiver's window holds it back: probe (RFC 9293, section 3.8.6.1).
+                self.rto.back_off();
+            }
+        } else {
+            self.recover = self.max;
+            // RFC 5681, section 3.1: a repeated time-out of the same segment leaves ssthresh alone; the flight is one
+            // segment then, so halving it again would only reach the floor.
+            if self.is_ns() || self.rto.backoff() == 1 || self.action != Action::Timeout {
+                self.signal(Signal::Timeout, now);
+            }
+            if self.cc.backs_off_timer() {
+                self.rto.back_off();
+            }
+            self.arm_timer(now);
+            self.counters.timeouts += 1;
+        }
+        // Go back: everything follows again as the window opens.
+        self.nxt = self.una;
+        self.stop_timing();
+        self.action = Action::Timeout;
+        if self.next_in_order().is_none() && self.limit > self.una {
+            self.retransmit_head = true;
+        }
+    }
+
+    /// An ECN echo reduces the window once for each window of data (RFC 3168, section 6.1.2; catalogue, section 1).
+    /// `number` is not taken in yet.
+    pub fn on_ecn_echo(&mut self, number: u64, now: Time) {
+        let new_window = match self.rules {
+            Rules::Ns1999 => number > self.recover || self.action == Action::Timeout,
+            Rules::Modern => {
+                self.action != Action::FastRecovery && (number > self.recover || self.recover == 0)
+            }
+        };
+        if new_window {
+            self.recover = self.max;
+            self.action = Action::Ecn;
+            self.signal(Signal::EcnEcho, now);
+            self.counters.ecn_reductions += 1;
+        }
+    }
+}

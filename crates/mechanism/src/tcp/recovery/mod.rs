@@ -1,0 +1,110 @@
+//! What to send, and when something counts as lost. One file for each recovery; who decides the window is
+//! [`super::congestion`].
+
+mod newreno;
+mod reno;
+mod sack;
+mod sack1;
+mod tahoe;
+
+use tidegate_units::Time;
+
+use super::config::{Rules, TcpConfig, Variant};
+use super::connection::{AckEvent, Connection};
+use super::ranges::RangeSet;
+
+/// What goes next, before the congestion control is asked.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Candidate {
+    pub sequence: u64,
+    pub payload_bytes: u32,
+    /// Bytes believed to be in the network.
+    pub in_flight_bytes: u64,
+    /// It comes from a scoreboard, not from the order of the data.
+    pub fills_hole: bool,
+}
+
+/// The recovery of one sender, with what it must remember beyond the [`Connection`].
+#[derive(Clone, Debug)]
+pub(super) enum Recovery {
+    Tahoe,
+    Reno,
+    NewReno(newreno::NewReno),
+    Sack1(sack1::Sack1),
+    Sack(sack::Sack),
+}
+
+impl Recovery {
+    pub fn new(config: &TcpConfig) -> Self {
+        match (config.variant, config.rules) {
+            (Variant::Tahoe, _) => Self::Tahoe,
+            (Variant::Reno, _) => Self::Reno,
+            (Variant::NewReno, _) => Self::NewReno(newreno::NewReno::default()),
+            (Variant::Sack, Rules::Ns1999) => {
+                Self::Sack1(sack1::Sack1::new(RangeSet::new(config.ranges_max())))
+            }
+            (Variant::Sack, Rules::Modern) => Self::Sack(sack::Sack::new(RangeSet::new(config.ranges_max()))),
+        }
+    }
+
+    /// An acknowledgment that is within what was sent.
+    #[inline]
+    pub fn on_ack(&mut self, c: &mut Connection, ack: &AckEvent<'_>, now: Time) {
+        match self {
+            Self::Tahoe => tahoe::on_ack(c, ack, now),
+            Self::Reno => reno::on_ack(c, ack, now),
+            Self::NewReno(newreno) => newreno.on_ack(c, ack, now),
+            Self::Sack1(sack1) => sack1.on_ack(c, ack, now),
+            Self::Sack(sack) => sack.on_ack(c, ack, now),
+        }
+    }
+
+    /// The retransmission timer expired.
+    pub fn on_timeout(&mut self, c: &mut Connection, now: Time) {
+        match self {
+            // ns's Tahoe alone goes on counting duplicates over a time-out.
+            Self::Tahoe if c.is_ns() => {}
+            Self::Tahoe | Self::Reno | Self::NewReno(_) => c.dupacks = 0,
+            Self::Sack1(sack1) => sack1.on_timeout(c),
+            Self::Sack(sack) => sack.on_timeout(c),
+        }
+        c.on_timeout(now);
+    }
+
+    /// The next segment, if there is one that the application and the receiver's window allow.
+    #[inline]
+    pub fn candidate(&mut self, c: &mut Connection) -> Option<Candidate> {
+        match self {
+            Self::Tahoe | Self::Reno | Self::NewReno(_) => {
+                let (sequence, payload_bytes) = c.next_in_order()?;
+                Some(Candidate {
+                    sequence,
+                    payload_bytes,
+                    in_flight_bytes: c.deflated_flight_bytes(),
+                    fills_hole: false,
+                })
+            }
+            Self::Sack1(sack1) => sack1.candidate(c),
+            Self::Sack(sack) => sack.candidate(c),
+        }
+    }
+
+    /// A candidate went out.
+    #[inline]
+    pub fn on_sent(&mut self, sent: &Candidate, retransmission: bool) {
+        match self {
+            Self::Tahoe | Self::Reno | Self::NewReno(_) => {}
+            Self::Sack1(sack1) => sack1.on_sent(sent),
+            Self::Sack(sack) => sack.on_sent(sent, retransmission),
+        }
+    }
+
+    /// Bytes believed to be in the network.
+    pub fn in_flight_bytes(&self, c: &Connection) -> u64 {
+        match self {
+            Self::Tahoe | Self::Reno | Self::NewReno(_) => c.deflated_flight_bytes(),
+            Self::Sack1(sack1) => sack1.in_flight_bytes(c),
+            Self::Sack(sack) => sack.in_flight_bytes(c),
+        }
+    }
+}

@@ -1,0 +1,350 @@
+//! The sending half of a connection.
+//!
+//! Source: RFC 9293, 5681, 6298, 3042, 3168 (`modern`); ns-2's one-way agents (`ns-1999`; tests/oracle/ns2, section 1).
+//! Deviations: the application's bytes have no content, so a segment is a header and a length. A handshake, where the
+//! configuration asks for one, takes no sequence number. There is no Nagle delay: what the application gave goes out as
+//! the windows allow, the last segment perhaps short; ns's would be padded to a full packet.
+//!
+//! A world calls one of the `on_` functions, then [`TcpSender::poll_transmit`] until it returns `None`, then re-arms its
+//! timer for [`TcpSender::timer_at`].
+
+use tidegate_packet::{Dscp, Ecn, TcpFlags, TcpHeader};
+use tidegate_units::{Span, Time};
+
+use super::config::{Rules, TcpConfig};
+use super::congestion::{AnyCongestionControl, CongestionControl, Permission, Segment, Signal};
+use super::connection::{AckEvent, Connection, NO_BURST_LIMIT, SenderCounters};
+use super::recovery::{Candidate, Recovery};
+
+/// A segment to send.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Transmit {
+    /// Its header.
+    pub header: TcpHeader,
+    /// Its size on the wire, in bytes.
+    pub wire_bytes: u32,
+    /// Its ECN codepoint.
+    pub ecn: Ecn,
+    /// Its DSCP.
+    pub dscp: Dscp,
+    /// Whether some of its payload was sent before.
+    pub retransmission: bool,
+}
+
+/// How far the opening has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Opening {
+    /// A SYN is to be sent.
+    SynDue,
+    /// A SYN is under way.
+    SynSent,
+    /// Data may flow.
+    Open,
+}
+
+/// The sending half; see the module.
+#[derive(Clone, Debug)]
+pub struct TcpSender {
+    c: Connection,
+    /// The control wants to be asked again then; [`Time::MAX`]: it waits for an event.
+    paced_at: Time,
+    finished_at: Time,
+    header_bytes: u32,
+    ack_bytes: u32,
+    window_bytes_max: u32,
+    opening: Opening,
+    ecn: bool,
+    stopped: bool,
+    recovery: Recovery,
+}
+
+impl TcpSender {
+    /// A sender with nothing to send.
+    ///
+    /// # Panics
+    /// If `config` lacks a segment size, a window, a duplicate threshold or a granularity.
+    pub fn new(config: &TcpConfig) -> Self {
+        Self {
+            c: Connection::new(config),
+            paced_at: Time::MAX,
+            finished_at: Time::MAX,
+            header_bytes: config.header_bytes,
+            ack_bytes: config.ack_bytes,
+            window_bytes_max: config.receive_window_bytes,
+            opening: if config.handshake { Opening::SynDue } else { Opening::Open },
+            ecn: config.ecn,
+            stopped: false,
+            recovery: Recovery::new(config),
+        }
+    }
+
+    /// The application gives `bytes` more. Ignored after [`stop`](Self::stop).
+    pub fn on_app_data(&mut self, bytes: u64) {
+        if self.stopped || bytes == 0 {
+            return;
+        }
+        self.c.limit = self.c.limit.saturating_add(bytes);
+        self.finished_at = Time::MAX;
+        self.c.burst = NO_BURST_LIMIT;
+    }
+
+    /// The application always has more. Ignored after [`stop`](Self::stop).
+    pub fn set_unlimited(&mut self) {
+        self.on_app_data(u64::MAX);
+    }
+
+    /// The application has no more than what was sent, for now: what it gave and was not sent is taken back.
+    pub fn pause(&mut self, now: Time) {
+        self.c.limit = self.c.max;
+        self.note_progress(now);
+    }
+
+    /// The application ends: nothing new is sent, what was sent is delivered.
+    pub fn stop(&mut self, now: Time) {
+        self.stopped = true;
+        self.pause(now);
+    }
+
+    /// A segment of the other half arrived. What makes no sense is ignored and counted.
+    #[inline]
+    pub fn on_ack(&mut self, header: &TcpHeader, now: Time) {
+        let number = header.acknowledgment;
+        if !header.flags.contains(TcpFlags::ACK) || number > self.c.max {
+            self.c.counters.ignored_acks += 1;
+            return;
+        }
+        if self.opening != Opening::Open && !self.on_syn_ack(header, now) {
+            return;
+        }
+        let window_bytes = u64::from(header.window_bytes.min(self.window_bytes_max));
+        let same_window = window_bytes == self.c.rwnd_bytes;
+        if number >= self.c.una && !same_window {
+            self.c.rwnd_bytes = window_bytes;
+        }
+        let ece = self.ecn && header.flags.contains(TcpFlags::ECE);
+        if ece && number >= self.c.una {
+            self.c.on_ecn_echo(number, now);
+        }
+        // RFC 5681, section 2, definition of a duplicate; ns looks at the number only.
+        let is_duplicate = number == self.c.una
+            && (self.c.rules == Rules::Ns1999
+                || (same_window && header.payload_bytes == 0 && self.c.una < self.c.max));
+        let ack = AckEvent { number, sack: &header.sack, is_duplicate, ece };
+        self.recovery.on_ack(&mut self.c, &ack, now);
+        self.note_progress(now);
+    }
+
+    /// Whether the handshake is over with `header`.
+    fn on_syn_ack(&mut self, header: &TcpHeader, now: Time) -> bool {
+        if self.opening != Opening::SynSent || !header.flags.contains(TcpFlags::SYN) {
+            self.c.counters.ignored_acks += 1;
+            return false;
+        }
+        self.opening = Opening::Open;
+        self.c.rtx_at = Time::MAX;
+        // Karn: a SYN sent twice gives no sample. RFC 6298, section 2.1 takes the handshake's otherwise.
+        if self.c.rto.backoff() == 1 {
+            self.c.rto.on_sample(self.c.last_sent, now);
+        } else {
+            self.c.rto.reset_backoff();
+        }
+        self.c.rwnd_bytes = u64::from(header.window_bytes.min(self.window_bytes_max));
+        self.c.burst = NO_BURST_LIMIT;
+        false
+    }
+
+    #[inline]
+    fn note_progress(&mut self, now: Time) {
+        if self.c.una == self.c.limit && self.finished_at == Time::MAX {
+            self.finished_at = now;
+        }
+    }
+
+    /// The next segment to send now. To be called until it returns `None`.
+    #[inline]
+    pub fn poll_transmit(&mut self, now: Time) -> Option<Transmit> {
+        if self.opening != Opening::Open {
+            return self.poll_syn(now);
+        }
+        if self.c.retransmit_head {
+            return self.poll_retransmit(now);
+        }
+        if self.c.burst == 0 {
+            return None;
+        }
+        let Some(candidate) = self.recovery.candidate(&mut self.c) else {
+            self.c.burst = 0;
+            if self.c.rtx_at == Time::MAX && self.c.una < self.c.limit {
+                // The receiver's window is shut and nothing is under way: probe when the timer says so.
+                self.c.arm_timer(now);
+            }
+            return None;
+        };
+        if self.c.una == self.c.max {
+            self.restart_after_idle(now);
+        }
+        if !self.permitted(&candidate, now) {
+            return None;
+        }
+        self.c.burst = if self.c.burst == NO_BURST_LIMIT { NO_BURST_LIMIT } else { self.c.burst - 1 };
+        let transmit = self.emit(candidate.sequence, candidate.payload_bytes, now);
+        self.recovery.on_sent(&candidate, transmit.retransmission);
+        Some(transmit)
+    }
+
+    /// RFC 5681, section 4.1: after an idle time as long as a time-out, the window is worth no more than the initial one.
+    #[inline]
+    fn restart_after_idle(&mut self, now: Time) {
+        if self.c.rules == Rules::Modern && self.c.max > 0 && now.since(self.c.last_sent) > self.c.rto.rto() {
+            self.c.signal(Signal::Idle, now);
+            self.c.cwr_due = false;
+            self.c.last_sent = now;
+        }
+    }
+
+    /// Asks the control, and remembers when to ask again.
+    #[inline]
+    fn permitted(&mut self, candidate: &Candidate, now: Time) -> bool {
+        match self.c.cc.may_send(candidate.in_flight_bytes, candidate.payload_bytes, now) {
+            Permission::Now => {
+                self.paced_at = Time::MAX;
+                true
+            }
+            Permission::At(time) => {
+                self.paced_at = time;
+                false
+            }
+            Permission::No => {
+                self.paced_at = Time::MAX;
+                self.c.burst = 0;
+                false
+            }
+        }
+    }
+
+    /// The retransmission that recovery demands, or a probe: not subject to the window, but to timed sends.
+    fn poll_retransmit(&mut self, now: Time) -> Option<Transmit> {
+        let left = self.c.limit - self.c.una;
+        if left == 0 {
+            self.c.retransmit_head = false;
+            return self.poll_transmit(now);
+        }
+        let payload_bytes = left.min(self.c.segment()) as u32;
+        let head = Candidate { sequence: self.c.una, payload_bytes, in_flight_bytes: 0, fills_hole: true };
+        if let Permission::At(time) = self.c.cc.may_send(0, payload_bytes, now) {
+            self.paced_at = time;
+            return None;
+        }
+        self.c.retransmit_head = false;
+        Some(self.emit(head.sequence, payload_bytes, now))
+    }
+
+    /// Sends data, whoever decided it.
+    #[inline]
+    fn emit(&mut self, sequence: u64, payload_bytes: u32, now: Time) -> Transmit {
+        let retransmission = self.c.on_output(sequence, payload_bytes, now);
+        let wire_bytes = self.header_bytes + payload_bytes;
+        let segment = Segment { sequence, payload_bytes, wire_bytes, retransmission };
+        let dscp = self.c.cc.on_send(&segment, now);
+        let mut flags = TcpFlags::ACK;
+        let mut ecn = Ecn::NotEct;
+        if self.ecn {
+            // RFC 3168, section 6.1.5: retransmissions are not ECN-capable; ns's are.
+            if !retransmission || self.c.rules == Rules::Ns1999 {
+                ecn = Ecn::Ect0;
+                flags = flags.with_if(self.c.cwr_due, TcpFlags::CWR);
+                self.c.cwr_due = false;
+            }
+        }
+        let header = TcpHeader { sequence, payload_bytes, flags, ..TcpHeader::default() };
+        Transmit { header, wire_bytes, ecn, dscp, retransmission }
+    }
+
+    fn poll_syn(&mut self, now: Time) -> Option<Transmit> {
+        if self.opening != Opening::SynDue || self.c.limit == 0 {
+            return None;
+        }
+        self.opening = Opening::SynSent;
+        self.c.last_sent = now;
+        self.c.arm_timer(now);
+        let header = TcpHeader { flags: TcpFlags::SYN, ..TcpHeader::default() };
+        Some(Transmit {
+            header,
+            wire_bytes: self.ack_bytes,
+            ecn: Ecn::NotEct,
+            dscp: Dscp::BEST_EFFORT,
+            retransmission: false,
+        })
+    }
+
+    /// When [`on_timer`](Self::on_timer) wants to run.
+    #[inline]
+    pub fn timer_at(&self) -> Option<Time> {
+        let at = self.c.rtx_at.min(self.paced_at);
+        if at == Time::MAX { None } else { Some(at) }
+    }
+
+    /// The timer is due. Too early a call does nothing; a late one counts from `now`.
+    pub fn on_timer(&mut self, now: Time) {
+        if self.paced_at <= now {
+            self.paced_at = Time::MAX;
+        }
+        if self.c.rtx_at > now {
+            return;
+        }
+        if self.opening == Opening::SynSent {
+            self.opening = Opening::SynDue;
+            self.c.rtx_at = Time::MAX;
+            self.c.rto.back_off();
+            self.c.counters.timeouts += 1;
+            return;
+        }
+        self.recovery.on_timeout(&mut self.c, now);
+    }
+
+    /// When everything that the application gave had been acknowledged; `None` while something has not.
+    pub fn finished_at(&self) -> Option<Time> {
+        if self.finished_at == Time::MAX { None } else { Some(self.finished_at) }
+    }
+    /// Bytes acknowledged in order.
+    pub const fn acked_bytes(&self) -> u64 {
+        self.c.una
+    }
+    /// Bytes that recovery believes to be in the network.
+    pub fn in_flight_bytes(&self) -> u64 {
+        self.recovery.in_flight_bytes(&self.c)
+    }
+    /// The congestion window in bytes, without inflation.
+    pub fn cwnd_bytes(&self) -> u64 {
+        self.c.cc.cwnd_bytes()
+    }
+    /// The slow start threshold in bytes.
+    pub fn ssthresh_bytes(&self) -> u64 {
+        self.c.cc.ssthresh_bytes()
+    }
+    /// The receiver's window in bytes.
+    pub const fn receive_window_bytes(&self) -> u64 {
+        self.c.rwnd_bytes
+    }
+    /// The smoothed round-trip time; `None` before the first sample.
+    pub fn srtt(&self) -> Option<Span> {
+        let srtt = self.c.rto.srtt();
+        if srtt.is_zero() { None } else { Some(srtt) }
+    }
+    /// The smoothed deviation of the round-trip time.
+    pub const fn rttvar(&self) -> Span {
+        self.c.rto.rttvar()
+    }
+    /// The retransmission time-out now in force.
+    pub const fn rto(&self) -> Span {
+        self.c.rto.rto()
+    }
+    /// What happened so far.
+    pub const fn counters(&self) -> SenderCounters {
+        self.c.counters
+    }
+    /// The congestion control, for its variables.
+    pub const fn congestion_control(&self) -> &AnyCongestionControl {
+        &self.c.cc
+    }
+}

@@ -7,6 +7,7 @@
 
 mod any;
 mod average;
+mod csfq;
 mod drop_tail;
 mod fifo;
 mod limit;
@@ -14,6 +15,7 @@ mod red;
 
 pub use any::{AnyManager, ManagerConfig};
 pub use average::{AverageQueue, IdleLaw};
+pub use csfq::{Csfq, CsfqConfig};
 pub use drop_tail::{DropTail, DropTailConfig};
 pub use fifo::Fifo;
 pub use limit::QueueLimit;

@@ -18,7 +18,7 @@ pub mod wire;
 
 pub use classify::{ClassKey, Granularity};
 pub use egress::NbpEgress;
-pub use ingress::{AggregateState, NbpIngress};
+pub use ingress::NbpIngress;
 pub use rate::{FlowRate, Limits, PathDelay, Phase};
 
 use tidegate_units::{BitRate, Span};

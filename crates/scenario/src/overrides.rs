@@ -124,7 +124,18 @@ pub(crate) fn apply<'a>(root: &mut Tree, overrides: &[&'a Override], problems: &
                 .is_some_and(|elements| elements.contains(name))
         {
             late.by_name.entry(section).or_default().entry(name).or_default().overrides.push(one);
-        } else if let Err(problem) = set(root, &one.path, one) {
+            continue;
+        }
+        let mut path = one.path.clone();
+        // A parameter that says where its value comes from keeps saying it.
+        if let ["parameters", name] = path.iter().map(String::as_str).collect::<Vec<_>>()[..]
+            && one.value.as_table().is_none()
+            && let Some(parameters) = root.as_table().and_then(|table| table.get("parameters")?.as_table())
+            && parameters.get(name).is_some_and(|parameter| parameter.as_table().is_some())
+        {
+            path.push("value".to_owned());
+        }
+        if let Err(problem) = set(root, &path, one) {
             problems.push(problem);
         }
     }

@@ -1,8 +1,8 @@
 //! What a scenario file means.
 
 use tidegate_scenario::model::{
-    Application, Bulk, DelayOf, FlowIndex, FlowQuantity, LinkIndex, LinkQuantity, Manager, Mechanism,
-    NodeKind, Queue, Series, Start, TcpVariant, Transport, Way, Window,
+    Application, Bulk, DelayOf, FlowIndex, FlowQuantity, LinkIndex, LinkQuantity, Mechanism, NodeKind, Queue,
+    Series, Start, TcpVariant, Transport, Way, Window,
 };
 use tidegate_scenario::{Document, Scenario};
 use tidegate_units::{BitRate, Bytes, Limit, Span, Time};
@@ -62,7 +62,7 @@ fn a_scenario_is_read_whole() {
     assert_eq!(scenario.domains[0].edges.len(), 2);
     let Mechanism::Nbp(nbp) = &scenario.domains[0].mechanism else { panic!("not NBP") };
     assert_eq!((nbp.mss, nbp.mrc_factor), (Bytes::new(1500), 10.0));
-    assert!(matches!(&nbp.shaper.queue, Manager::Droptail(config) if config.limit == Limit::Packets(100)));
+    assert!(matches!(&nbp.shaper.queue, Queue::Droptail(config) if config.limit == Limit::Packets(100)));
     assert_eq!(scenario.events.len(), 2);
     assert_eq!(scenario.events[0].at, Time::from_nanos(2_000_000_000));
     assert_eq!(

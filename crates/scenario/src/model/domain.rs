@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tidegate_units::{BitRate, Bytes, Span};
 
-use super::queue::Manager;
+use super::queue::Queue;
 use crate::text::{self, Text};
 
 /// What the edges of a domain do.
@@ -32,21 +32,15 @@ pub enum Classify {
 }
 
 /// The shaper of a flow at its ingress.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Shaper {
-    /// How much may leave at once after silence. Source: assumed, one packet of 1500 bytes: a leaky bucket.
-    #[serde(with = "text")]
-    #[schemars(with = "Text<Bytes>")]
-    pub bucket: Bytes,
-    /// What waits in front of the shaper, per flow. Source: assumed, as the router queues of NBP, Table 1 (100 packets).
-    pub queue: Manager,
-}
-
-impl Default for Shaper {
-    fn default() -> Self {
-        Self { bucket: Bytes::new(1500), queue: Manager::default() }
-    }
+    /// How much may leave at once after silence. Default: one packet. Source: assumed, a leaky bucket.
+    #[serde(with = "text::optional")]
+    #[schemars(with = "Option<Text<Bytes>>")]
+    pub bucket: Option<Bytes>,
+    /// What waits in front of the shaper. Source: assumed, as the router queues of NBP, Table 1 (100 packets).
+    pub queue: Queue,
 }
 
 /// Network Border Patrol
@@ -77,16 +71,18 @@ pub struct Nbp {
     #[serde(with = "text")]
     #[schemars(with = "Text<Span>")]
     pub initial_interval: Span,
-    /// The rate of a new flow. Default: one `mss` per base round trip, or per `initial_interval` while that is unknown.
-    /// Source: assumed; the document does not say.
+    /// The least interval of forward feedback, whatever the round-trip time. Source: assumed; it bounds the work.
+    #[serde(with = "text")]
+    #[schemars(with = "Text<Span>")]
+    pub interval_min: Span,
+    /// The rate of a new flow until feedback speaks. Default: one `mss` per `initial_interval`. Source: assumed; the
+    /// document does not say.
     #[serde(with = "text::optional")]
     #[schemars(with = "Option<Text<BitRate>>")]
     pub initial_rate: Option<BitRate>,
-    /// The least rate of a flow. Default: one `mss` per base round trip. Source: assumed; else a flow whose egress rate is
-    /// zero would never send again.
-    #[serde(with = "text::optional")]
-    #[schemars(with = "Option<Text<BitRate>>")]
-    pub min_rate: Option<BitRate>,
+    /// A rate never exceeds so many times the rate at which the flow arrives. Default: no such bound. Source: the document
+    /// is silent.
+    pub arrival_headroom: Option<f64>,
     /// How long a flow may be silent before its state is dropped. Source: assumed.
     #[serde(with = "text")]
     #[schemars(with = "Text<Span>")]
@@ -101,6 +97,8 @@ pub struct Nbp {
     pub feedback_mtu: Bytes,
     /// The shaper of each flow.
     pub shaper: Shaper,
+    /// The most flows that an edge keeps; packets of further flows are dropped. Source: assumed; it bounds the memory.
+    pub flows_max: u32,
     /// Edges at which what enters is not shaped. Default: none.
     pub unpoliced: Vec<String>,
 }
@@ -113,13 +111,15 @@ impl Default for Nbp {
             asynch_interval: Span::from_millis(10),
             meter_window: Span::from_millis(10),
             initial_interval: Span::from_millis(50),
+            interval_min: Span::from_micros(100),
             initial_rate: None,
-            min_rate: None,
+            arrival_headroom: None,
             idle_timeout: Span::from_secs(1),
             classify: Classify::Flow,
             prefix: 24,
             feedback_mtu: Bytes::new(1500),
             shaper: Shaper::default(),
+            flows_max: 1_000_000,
             unpoliced: Vec::new(),
         }
     }
@@ -140,14 +140,16 @@ super::kinds! {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct CsfqLabels {
-    /// The time constant K of the average of a flow's rate. Source: Stoica's software page.
+    /// The time constant K of the average of a flow's rate. Source: the authors' simulations.
     #[serde(with = "text")]
     #[schemars(with = "Text<Span>")]
     pub averaging: Span,
+    /// The most flows that an edge knows at once. Source: assumed; it bounds the memory.
+    pub flows_max: u32,
 }
 
 impl Default for CsfqLabels {
     fn default() -> Self {
-        Self { averaging: Span::from_millis(100) }
+        Self { averaging: Span::from_millis(100), flows_max: 4096 }
     }
 }

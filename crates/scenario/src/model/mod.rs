@@ -11,7 +11,8 @@ pub use application::{Application, Bulk, Cbr, OnOff, OnOffDistribution, Poisson,
 pub use domain::{Classify, CsfqLabels, Labels, Mechanism, Nbp, Shaper};
 pub use impairment::{BurstLoss, ListLoss, Loss, RandomLoss, Reorder};
 pub use queue::{
-    Csfq, DropTail, Drr, Manager, Queue, QueueClassify, Red, RedGap, RedMode, RedVictim, Wfq, WfqClock,
+    Csfq, DropTail, Drr, Manager, Queue, QueueClassify, Red, RedFlavor, RedGap, RedMode, RedVictim, Wfq,
+    WfqClock,
 };
 pub use record::{DelayOf, DomainQuantity, FlowQuantity, LinkQuantity, Record, Series, Way};
 pub use transport::{Tcp, TcpProfile, TcpText, TcpVariant, Transport, TransportText, Udp, Window};
@@ -217,6 +218,8 @@ pub struct Flow {
     pub dscp: Dscp,
     /// Its weight in schedulers that know weights; above zero.
     pub weight: f64,
+    /// Its class, for schedulers with a queue per class.
+    pub class: u8,
 }
 
 /// When a flow starts.

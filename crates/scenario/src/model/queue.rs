@@ -79,6 +79,16 @@ pub enum RedGap {
     Ns,
 }
 
+/// Whose small differences.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum RedFlavor {
+    /// Of Floyd and Jacobson's paper.
+    Paper,
+    /// Of ns: no notification with fewer than two packets waiting, none for the first packet above `min`.
+    Ns,
+}
+
 /// Who leaves when the queue overflows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -101,32 +111,40 @@ pub struct Red {
     #[serde(with = "text")]
     #[schemars(with = "Text<Limit>")]
     pub limit: Limit,
-    /// Average queue at which random notification begins, in packets or bytes as `mode` says. Source: ns (`thresh_`).
+    /// Average queue at which random notification begins, in packets or bytes as `mode` says. Source: Floyd and Jacobson
+    /// 1993, section VII; ns (`thresh_`).
     #[serde(with = "text")]
     #[schemars(with = "Text<Limit>")]
     pub min: Limit,
-    /// Average queue from which on every packet is notified. Source: ns (`maxthresh_`).
+    /// Average queue from which on every packet is notified; at least twice `min` is advised. Source: Floyd and Jacobson
+    /// 1993, section VI; ns (`maxthresh_`).
     #[serde(with = "text")]
     #[schemars(with = "Text<Limit>")]
     pub max: Limit,
-    /// Probability of a notification as the average reaches `max`. Source: ns (`linterm_` 10).
+    /// Probability of a notification as the average reaches `max`. Source: Floyd and Jacobson 1993, section VII; ns has
+    /// 0.1 (`linterm_`).
     pub max_p: f64,
-    /// Weight of the present queue in its average, above 0 and at most 1. Source: Floyd and Jacobson 1993.
+    /// Weight of the present queue in its average, above 0 and at most 1. Source: Floyd and Jacobson 1993, section VII.
     pub weight: f64,
     /// What the average counts. Source: ns until October 2004.
     pub mode: RedMode,
-    /// Size of a typical packet, by which idle time is counted in packets. Source: ns (500 bytes).
+    /// Size of a typical packet, by which idle time is counted in packets. Source: Floyd and Jacobson 1993; ns has 500B.
     #[serde(with = "text")]
     #[schemars(with = "Text<Bytes>")]
     pub mean_packet: Bytes,
     /// The distribution of the gaps between notifications. Source: Floyd and Jacobson 1993.
     pub gap: RedGap,
+    /// Whose small differences: how idle time counts, and what happens as the average crosses `min`. Source: Floyd and
+    /// Jacobson 1993, Fig. 2.
+    pub flavor: RedFlavor,
     /// Whether the probability rises from `max_p` to one between `max` and twice `max` instead of jumping. Source: ns
     /// before June 1999 (off).
     pub gentle: bool,
-    /// Whether packets of transports with ECN are marked instead of dropped. Source: ns (`setbit_` off).
+    /// Whether packets of transports with ECN are marked instead of dropped. Source: Floyd and Jacobson
+    /// 1993; in ns off (`setbit_`).
     pub ecn: bool,
-    /// Whether packets with ECN are marked also above `max`. Source: thesis of Feng, chapter 3; off as in ns.
+    /// Whether packets with ECN are marked also above `max`. Source: Floyd and Jacobson 1993; thesis of Feng, chapter 3;
+    /// in ns off.
     pub mark_forced: bool,
     /// Who leaves when the queue overflows. Source: ns since October 1997.
     pub victim: RedVictim,
@@ -138,14 +156,15 @@ impl Default for Red {
             limit: Limit::Packets(100),
             min: Limit::Packets(5),
             max: Limit::Packets(15),
-            max_p: 0.1,
+            max_p: 0.02,
             weight: 0.002,
             mode: RedMode::Packets,
-            mean_packet: Bytes::new(500),
+            mean_packet: Bytes::new(1000),
             gap: RedGap::Paper,
+            flavor: RedFlavor::Paper,
             gentle: false,
-            ecn: false,
-            mark_forced: false,
+            ecn: true,
+            mark_forced: true,
             victim: RedVictim::Tail,
         }
     }
@@ -164,17 +183,17 @@ pub struct Csfq {
     #[serde(with = "text")]
     #[schemars(with = "Text<Limit>")]
     pub limit: Limit,
-    /// Queue below which an uncongested link forgets its fair share and drops nothing. Source: assumed, a quarter of the
-    /// limit as in Stoica's scripts.
+    /// Packets waiting below which the link is not restricted. Source: assumed, a quarter of the limit as in the authors'
+    /// simulations (16 of 64).
     #[serde(with = "text")]
     #[schemars(with = "Text<Limit>")]
     pub threshold: Limit,
-    /// Time constant of the averages of the arriving and of the accepted rate. Source: Stoica's software page.
+    /// Time constant of the averages of the arriving and of the accepted rate. Source: the authors' simulations.
     #[serde(with = "text")]
     #[schemars(with = "Text<Span>")]
     pub averaging: Span,
-    /// How long the link must stay congested, or uncongested, before the fair share follows. Source: Stoica's software
-    /// page.
+    /// How long the link must stay congested, or uncongested, before the fair share follows. Source: the authors'
+    /// simulations.
     #[serde(with = "text")]
     #[schemars(with = "Text<Span>")]
     pub window: Span,
@@ -195,21 +214,17 @@ impl Default for Csfq {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum QueueClassify {
-    /// Each flow has its own.
+    /// The packets of one flow.
     Flow,
-    /// All flows between the same two addresses.
-    AddressPair,
-    /// All flows from one source address (DRR in ns).
-    Source,
-    /// All flows to one destination address.
-    Destination,
-    /// All flows with the same DSCP.
-    Dscp,
+    /// The packets of all flows with the same `class`.
+    Class,
+    /// The packets that entered the router by the same port.
+    InputPort,
 }
 
 /// Deficit Round Robin
 ///
-/// The queues take turns; in its turn each may send `quantum` more bytes than before. When the total overflows, the
+/// The queues take turns; in its turn each may send `quantum` more bytes, times its weight. When the total overflows, the
 /// longest queue loses its head.
 ///
 /// Source: Shreedhar and Varghese 1995; ns.
@@ -245,10 +260,10 @@ impl Default for Drr {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum WfqClock {
-    /// The stamp of the packet in service (self-clocked fair queueing).
+    /// The virtual time of the fluid system: exact.
+    Gps,
+    /// The stamp of the packet in service: cheaper, and independent of the rate of the link.
     SelfClocked,
-    /// The virtual time of the fluid system (exact weighted fair queueing).
-    Virtual,
 }
 
 /// Weighted Fair Queueing
@@ -265,11 +280,11 @@ pub struct Wfq {
     #[serde(with = "text::optional")]
     #[schemars(with = "Option<Text<Limit>>")]
     pub limit: Option<Limit>,
-    /// How much may wait in each queue. Default: no limit of its own.
+    /// How much may wait in each queue, where `queue` is not given. Default: no limit of its own.
     #[serde(with = "text::optional")]
     #[schemars(with = "Option<Text<Limit>>")]
     pub per_flow_limit: Option<Limit>,
-    /// Which clock stamps the packets. Source: assumed; NBP names only "WFQ".
+    /// Which clock stamps the packets. Source: Parekh and Gallager 1993; NBP names only "WFQ".
     pub clock: WfqClock,
     /// What shares one queue. Source: NBP, section III.
     pub classify: QueueClassify,
@@ -282,7 +297,7 @@ impl Default for Wfq {
         Self {
             limit: None,
             per_flow_limit: None,
-            clock: WfqClock::SelfClocked,
+            clock: WfqClock::Gps,
             classify: QueueClassify::Flow,
             queue: None,
         }

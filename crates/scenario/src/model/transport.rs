@@ -31,10 +31,10 @@ kinds! {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum TcpProfile {
-    /// As in ns of 1997 to 1999: 0.1 s clock, no handshake, initial window of one packet.
+    /// As in ns of 1997 to 1999: 0.1 s clock, initial window of one packet, whole packets counted.
     #[serde(rename = "ns-1999")]
     Ns1999,
-    /// As hosts do it today: RFC 9293, RFC 6298, RFC 6928, RFC 3168.
+    /// As hosts do it today: RFC 5681, 6298, 6582, 6675, 3042, 3168, 6928.
     Modern,
 }
 
@@ -89,8 +89,14 @@ pub struct Tcp {
     pub handshake: bool,
     /// The first window, in packets.
     pub initial_window: u32,
-    /// The first slow start threshold; none: the largest window.
+    /// The window never falls below this, in packets.
+    pub minimum_window: u32,
+    /// The first slow start threshold; none: the largest window (ns-1999), or no threshold (modern).
     pub initial_ssthresh: Option<Window>,
+    /// Duplicate acknowledgments that signal a loss.
+    pub dupack_threshold: u32,
+    /// Whether the first duplicates release new data (RFC 3042).
+    pub limited_transmit: bool,
     /// The retransmission time-out before the first measurement.
     #[serde(with = "text")]
     pub initial_rto: Span,
@@ -100,7 +106,7 @@ pub struct Tcp {
     /// The largest retransmission time-out.
     #[serde(with = "text")]
     pub max_rto: Span,
-    /// The tick in which round-trip times and time-outs are counted; zero: none.
+    /// The tick in which round-trip times and time-outs are counted.
     #[serde(with = "text")]
     pub timer_granularity: Span,
 }
@@ -130,7 +136,7 @@ impl Window {
 ///
 /// What is not given comes from the profile.
 ///
-/// Source: ns of 1997 to 1999 (profile ns-1999); RFC 9293, 5681, 6298, 6582, 6675, 6928 (profile modern).
+/// Source: ns of 1997 to 1999 (profile ns-1999); RFC 5681, 6298, 6582, 6675, 3042, 6928 (profile modern).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TcpText {
@@ -138,8 +144,8 @@ pub struct TcpText {
     pub profile: Option<TcpProfile>,
     /// How TCP repairs and reduces. Default: reno (ns-1999), sack (modern).
     pub variant: Option<TcpVariant>,
-    /// The largest window, in bytes of payload (`100kB`) or packets (`20p`). Default: 20p (ns-1999), 4MB (modern).
-    /// Source: ns (`window_` 20).
+    /// The largest window, in bytes of payload (`100kB`) or packets (`20p`). Default: 20p (ns-1999), 4MiB (modern).
+    /// Source: ns (`window_` 20); Linux.
     pub window: Option<Window>,
     /// A full data packet on the wire, headers included. Default: 1000B (ns-1999), 1500B (modern). Not together with
     /// `segment`. Source: ns (`packetSize_` 1000); Ethernet.
@@ -150,7 +156,8 @@ pub struct TcpText {
     #[serde(with = "text::optional")]
     #[schemars(with = "Option<Text<Bytes>>")]
     pub segment: Option<Bytes>,
-    /// The part of each packet that is headers. Default: 40B. Source: IPv4 and TCP without options.
+    /// The part of each packet that is headers. Default: 0B (ns-1999, which counts whole packets), 40B (modern). Source: ns;
+    /// IPv4 and TCP without options.
     #[serde(with = "text::optional")]
     #[schemars(with = "Option<Text<Bytes>>")]
     pub header: Option<Bytes>,
@@ -166,12 +173,18 @@ pub struct TcpText {
     pub delayed_ack_timeout: Option<Span>,
     /// Whether marks are understood. Default: false. Source: RFC 3168.
     pub ecn: Option<bool>,
-    /// Whether a connection opens with SYN packets. Default: false (ns-1999), true (modern).
+    /// Whether a connection opens with SYN packets. Default: false. Source: the simulations of all five documents.
     pub handshake: Option<bool>,
     /// The first window in packets. Default: 1p (ns-1999), 10p (modern). Source: ns; RFC 6928.
     pub initial_window: Option<Window>,
-    /// The first slow start threshold. Default: the largest window.
+    /// The window never falls below this. Default: 1p. Source: RFC 5681; thesis of Feng, section 3.3.1, also studies 2p.
+    pub minimum_window: Option<Window>,
+    /// The first slow start threshold. Default: the largest window (ns-1999), none (modern). Source: ns; RFC 5681.
     pub initial_ssthresh: Option<Window>,
+    /// Duplicate acknowledgments that signal a loss. Default: 3. Source: RFC 5681.
+    pub dupack_threshold: Option<u32>,
+    /// Whether the first duplicates release new data. Default: false (ns-1999), true (modern). Source: RFC 3042.
+    pub limited_transmit: Option<bool>,
     /// The retransmission time-out before the first measurement. Default: 6s (ns-1999), 1s (modern). Source: ns before
     /// 2006; RFC 6298.
     #[serde(with = "text::optional")]
@@ -185,8 +198,8 @@ pub struct TcpText {
     #[serde(with = "text::optional")]
     #[schemars(with = "Option<Text<Span>>")]
     pub max_rto: Option<Span>,
-    /// The tick in which round-trip times and time-outs are counted. Default: 100ms (ns-1999), 0s (modern: none).
-    /// Source: ns before March 2002 (`tcpTick_`).
+    /// The tick in which round-trip times and time-outs are counted. Default: 100ms (ns-1999), 1ms (modern).
+    /// Source: ns before March 2002 (`tcpTick_`); Linux.
     #[serde(with = "text::optional")]
     #[schemars(with = "Option<Text<Span>>")]
     pub timer_granularity: Option<Span>,
@@ -197,25 +210,16 @@ impl TcpText {
     pub fn resolved(&self) -> Tcp {
         let profile = self.profile.unwrap_or(TcpProfile::Modern);
         let old = profile == TcpProfile::Ns1999;
-        let header = self.header.unwrap_or(Bytes::new(40));
+        let header = self.header.unwrap_or(Bytes::new(if old { 0 } else { 40 }));
         let packet = match (self.packet, self.segment) {
             (Some(packet), _) => packet,
             (None, Some(segment)) => Bytes::new(segment.get().saturating_add(header.get())),
             (None, None) => Bytes::new(if old { 1000 } else { 1500 }),
         };
         let segment = Bytes::new(packet.get().saturating_sub(header.get()).max(1));
-        let initial_window = match self.initial_window {
-            Some(Window::Packets(packets)) => packets,
-            Some(Window::Bytes(bytes)) => {
-                u32::try_from(bytes.get().div_ceil(segment.get())).unwrap_or(u32::MAX)
-            }
-            None => {
-                if old {
-                    1
-                } else {
-                    10
-                }
-            }
+        let packets = |window: Window| match window {
+            Window::Packets(packets) => packets,
+            Window::Bytes(bytes) => u32::try_from(bytes.get().div_ceil(segment.get())).unwrap_or(u32::MAX),
         };
         let millis = |given: Option<Span>, of_old: u64, of_new: u64| {
             given.unwrap_or(Span::from_millis(if old { of_old } else { of_new }))
@@ -226,20 +230,23 @@ impl TcpText {
             window: self.window.unwrap_or(if old {
                 Window::Packets(20)
             } else {
-                Window::Bytes(Bytes::new(4_000_000))
+                Window::Bytes(Bytes::new(4 << 20))
             }),
             packet,
             header,
             ack: self.ack.unwrap_or(Bytes::new(40)),
             delayed_ack: self.delayed_ack.unwrap_or(!old).then(|| millis(self.delayed_ack_timeout, 100, 40)),
             ecn: self.ecn.unwrap_or(false),
-            handshake: self.handshake.unwrap_or(!old),
-            initial_window,
+            handshake: self.handshake.unwrap_or(false),
+            initial_window: self.initial_window.map_or(if old { 1 } else { 10 }, packets),
+            minimum_window: self.minimum_window.map_or(1, packets),
             initial_ssthresh: self.initial_ssthresh,
+            dupack_threshold: self.dupack_threshold.unwrap_or(3),
+            limited_transmit: self.limited_transmit.unwrap_or(!old),
             initial_rto: millis(self.initial_rto, 6_000, 1_000),
             min_rto: millis(self.min_rto, 200, 200),
             max_rto: millis(self.max_rto, 64_000, 60_000),
-            timer_granularity: millis(self.timer_granularity, 100, 0),
+            timer_granularity: millis(self.timer_granularity, 100, 1),
         }
     }
 }

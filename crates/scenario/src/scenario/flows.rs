@@ -139,6 +139,7 @@ fn read_flow(site: Site<'_>, world: &World<'_>, scope: &Scope<'_>, problems: &mu
         stop: text.stop,
         dscp: Dscp::new(dscp),
         weight,
+        class: text.class.unwrap_or(0),
     })
 }
 

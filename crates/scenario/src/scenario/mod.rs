@@ -197,13 +197,19 @@ fn read_parameters(table: &Table, problems: &mut Problems) -> IndexMap<String, P
         return raw;
     };
     for (name, entry) in parameters.iter() {
-        let value = match &entry.tree.value {
+        let tree = match entry.tree.as_table() {
+            Some(documented) => match parameter_value(site, name, documented, problems) {
+                Some(tree) => tree,
+                None => continue,
+            },
+            None => &entry.tree,
+        };
+        let value = match &tree.value {
             Value::Integer(number) => Parameter::Integer(*number),
             Value::Float(number) => Parameter::Float(*number),
             Value::Text(text) => Parameter::Text(text.to_string()),
             _ => {
-                let message =
-                    format!("a parameter is a number or a string, and this is {}", entry.tree.what());
+                let message = format!("a parameter is a number or a string, and this is {}", tree.what());
                 problems.push(site.problem(&[name], message, ""));
                 continue;
             }
@@ -217,6 +223,43 @@ fn read_parameters(table: &Table, problems: &mut Problems) -> IndexMap<String, P
             raw
         }
     }
+}
+
+/// The value of a parameter that says where it comes from.
+fn parameter_value<'t>(
+    site: Site<'_>,
+    name: &str,
+    table: &'t Table,
+    problems: &mut Problems,
+) -> Option<&'t Tree> {
+    const KEYS: [&str; 5] = ["value", "label", "unit", "provenance", "why"];
+    if let Some((key, entry)) = table.iter().find(|(key, _)| !KEYS.contains(&&***key)) {
+        let message = format!("unknown key `{}`", reader::shortened(key));
+        let mut problem = site.problem(&[name, key], message, suggest::help(key, &KEYS));
+        problem.place = entry.key_place;
+        problems.push(problem);
+        return None;
+    }
+    for key in &KEYS[1..] {
+        let Some(tree) = table.get(key) else { continue };
+        let right = match tree.as_text() {
+            Some(text) if *key == "provenance" => {
+                ["text", "derived", "literature", "assumed"].contains(&text)
+            }
+            Some(_) => true,
+            None => false,
+        };
+        if !right {
+            let help =
+                if *key == "provenance" { "allowed: text, derived, literature, assumed" } else { "a string" };
+            problems.push(site.problem(&[name, key], format!("this is no {key}"), help));
+        }
+    }
+    let value = table.get("value");
+    if value.is_none() {
+        problems.push(site.problem(&[name], "missing key `value`", ""));
+    }
+    value
 }
 
 /// `duration` and `warmup`. A duration that is missing or wrong becomes the longest, so that it causes no other errors.

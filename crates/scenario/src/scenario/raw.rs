@@ -3,7 +3,6 @@
 //! A key that a file must have is still optional here where defaults or an include may supply it; the reader says so when
 //! it is missing in the end.
 
-use std::collections::BTreeMap;
 use std::fmt;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -11,8 +10,8 @@ use serde::{Deserialize, Deserializer, de};
 use tidegate_units::{BitRate, Span, Time};
 
 use crate::model::{
-    Application, Labels, LinkState, Loss, Mechanism, Multipath, Parameter, Queue, Reorder, TcpText,
-    TransportText, Udp, Ways,
+    Application, Labels, LinkState, Loss, Mechanism, Multipath, Queue, Reorder, TcpText, TransportText, Udp,
+    Ways,
 };
 use crate::text::{self, Text};
 
@@ -128,6 +127,8 @@ pub(crate) struct FlowText {
     pub(crate) dscp: Option<u8>,
     /// Its weight in schedulers that know weights, above 0. Default: 1.
     pub(crate) weight: Option<f64>,
+    /// Its class, for schedulers with a queue per class, 0 to 255. Default: 0.
+    pub(crate) class: Option<u8>,
 }
 
 /// One name, or several.
@@ -290,17 +291,47 @@ pub(crate) struct RecordText {
     pub(crate) delays: Vec<String>,
 }
 
-/// Named values for use in braces.
-pub(crate) type ParametersText = BTreeMap<String, Parameter>;
+/// A named value for use in braces: a number, a string, or a table that also says where the value comes from.
+#[derive(Debug, JsonSchema)]
+#[schemars(untagged)]
+#[allow(dead_code, reason = "read by hand; this is for the schema")]
+pub(crate) enum ParameterText {
+    /// A whole number or a real one.
+    Number(f64),
+    /// Any text.
+    Text(String),
+    /// The value with its provenance, for reports.
+    Documented(DocumentedParameter),
+}
 
-impl JsonSchema for Parameter {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Parameter".into()
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "description": "A whole number, a number or a string, for use in braces.",
-            "anyOf": [{ "type": "number" }, { "type": "string" }],
-        })
-    }
+/// A value with its provenance.
+#[derive(Debug, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+#[allow(dead_code, reason = "read by hand; this is for the schema")]
+pub(crate) struct DocumentedParameter {
+    /// The value: a number or a string.
+    #[schemars(extend("type" = ["number", "string"]))]
+    pub(crate) value: serde_json::Value,
+    /// What it is called in reports.
+    pub(crate) label: Option<String>,
+    /// Its unit in reports, where the value itself has none.
+    pub(crate) unit: Option<String>,
+    /// Where it comes from: stated in the document, derived from it, found elsewhere, or assumed.
+    pub(crate) provenance: Option<Provenance>,
+    /// The reason for the value, or the place that states it.
+    pub(crate) why: Option<String>,
+}
+
+/// Where a value comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Provenance {
+    /// Stated in the document.
+    Text,
+    /// Computed from what the document states.
+    Derived,
+    /// Found elsewhere.
+    Literature,
+    /// A guess, with its reason.
+    Assumed,
 }

@@ -100,6 +100,12 @@ impl Report<'_> {
         }
     }
 
+    fn count(&mut self, key: &str, value: u32) {
+        if value == 0 {
+            self.say(&[key], "zero leaves nothing", "");
+        }
+    }
+
     fn limit(&mut self, key: &str, limit: Limit) {
         let (zero, too_large) = match limit {
             Limit::Packets(packets) => (packets == 0, packets > QUEUE_PACKETS_MAX),
@@ -167,13 +173,12 @@ fn csfq(config: &Csfq, report: &mut Report<'_>) {
     report.limit("limit", config.limit);
     report.positive_span("averaging", config.averaging);
     report.positive_span("window", config.window);
-    let above = match (config.threshold, config.limit) {
-        (Limit::Packets(threshold), Limit::Packets(limit)) => threshold > limit,
-        (Limit::Bytes(threshold), Limit::Bytes(limit)) => threshold > limit,
-        (Limit::Time(threshold), Limit::Time(limit)) => threshold > limit,
-        _ => false,
+    let Limit::Packets(threshold) = config.threshold else {
+        let message = format!("{} is not in packets", config.threshold);
+        report.say(&["threshold"], message, "write one like `25p`");
+        return;
     };
-    if above {
+    if matches!(config.limit, Limit::Packets(limit) if threshold > limit) {
         let message = format!("the threshold ({}) is above the limit ({})", config.threshold, config.limit);
         report.say(&["threshold"], message, "");
     }
@@ -198,6 +203,10 @@ fn wfq(config: &Wfq, report: &mut Report<'_>) {
     }
     if let Some(child) = &config.queue {
         report.below("queue", |report| manager(child, report));
+        if config.per_flow_limit.is_some() {
+            let help = "the queue has a limit of its own";
+            report.say(&["per_flow_limit"], "not together with `queue`", help);
+        }
     }
 }
 
@@ -245,9 +254,14 @@ pub(crate) fn tcp(config: &Tcp, report: &mut Report<'_>) {
     } else if config.window_bytes().get() > u64::from(u32::MAX) {
         report.say(&["window"], format!("a window of {} is above 4GB", config.window), "");
     }
-    if config.initial_window == 0 {
-        report.say(&["initial_window"], "a window of no packet sends nothing", "");
+    for (key, packets) in
+        [("initial_window", config.initial_window), ("minimum_window", config.minimum_window)]
+    {
+        if packets == 0 {
+            report.say(&[key], "a window of no packet sends nothing", "");
+        }
     }
+    report.count("dupack_threshold", config.dupack_threshold);
     if let Some(window) = config.initial_ssthresh
         && window == Window::Packets(0)
     {
@@ -262,7 +276,7 @@ pub(crate) fn tcp(config: &Tcp, report: &mut Report<'_>) {
         let message = format!("min_rto ({}) is above max_rto ({})", config.min_rto, config.max_rto);
         report.say(&["min_rto"], message, "");
     }
-    report.delay("timer_granularity", config.timer_granularity);
+    report.positive_span("timer_granularity", config.timer_granularity);
     if let Some(span) = config.delayed_ack {
         report.positive_span("delayed_ack_timeout", span);
     }
@@ -321,15 +335,18 @@ fn nbp(config: &Nbp, report: &mut Report<'_>) {
         ("asynch_interval", config.asynch_interval),
         ("meter_window", config.meter_window),
         ("initial_interval", config.initial_interval),
+        ("interval_min", config.interval_min),
         ("idle_timeout", config.idle_timeout),
     ] {
         report.positive_span(key, span);
     }
-    for (key, rate) in [("initial_rate", config.initial_rate), ("min_rate", config.min_rate)] {
-        if let Some(rate) = rate {
-            report.rate(key, rate);
-        }
+    if let Some(rate) = config.initial_rate {
+        report.rate("initial_rate", rate);
     }
+    if let Some(headroom) = config.arrival_headroom {
+        report.above_zero("arrival_headroom", headroom);
+    }
+    report.count("flows_max", config.flows_max);
     if config.prefix > 128 {
         report.say(&["prefix"], format!("a network of {} bits", config.prefix), "at most 128, for IPv4 32");
     }
@@ -338,16 +355,19 @@ fn nbp(config: &Nbp, report: &mut Report<'_>) {
         report.say(&["feedback_mtu"], "too small for a report of one flow", "at least 100B");
     }
     report.below("shaper", |report| {
-        if config.shaper.bucket.get() == 0 {
+        if config.shaper.bucket.is_some_and(|bucket| bucket.get() == 0) {
             report.say(&["bucket"], "an empty bucket lets nothing pass", "");
         }
-        report.below("queue", |report| manager(&config.shaper.queue, report));
+        report.below("queue", |report| queue(&config.shaper.queue, report));
     });
 }
 
 pub(crate) fn labels(labels: &Labels, report: &mut Report<'_>) {
     match labels {
-        Labels::Csfq(config) => report.positive_span("averaging", config.averaging),
+        Labels::Csfq(config) => {
+            report.positive_span("averaging", config.averaging);
+            report.count("flows_max", config.flows_max);
+        }
     }
 }
 

@@ -93,9 +93,14 @@ impl ExponentialMeter {
 
 /// `(1 - e^(-T/K)) l/T + e^(-T/K) r` (Stoica et al., eq. 3), with T = `gap` > 0 seconds and 1/K = `per_k`.
 fn exponential_average(rate: f64, bytes: u64, gap: f64, per_k: f64) -> f64 {
+    rate + sample_weight(gap, per_k) * (bytes as f64 / gap - rate)
+}
+
+/// `1 - e^(-T/K)`.
+#[inline]
+pub(crate) fn sample_weight(gap: f64, per_k: f64) -> f64 {
     // expm1 keeps all digits where T is much smaller than K, the common case.
-    let weight = -libm::expm1(-gap * per_k);
-    rate + weight * (bytes as f64 / gap - rate)
+    -libm::expm1(-gap * per_k)
 }
 
 #[cfg(test)]

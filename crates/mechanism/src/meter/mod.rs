@@ -1,10 +1,15 @@
 //! How fast is this flow?
 
+mod csfq_labeller;
 mod exponential;
+mod flow_table;
 mod interval;
 mod tsw;
 
+pub use csfq_labeller::{CsfqLabeller, CsfqLabellerConfig};
+pub(crate) use exponential::sample_weight;
 pub use exponential::{ExponentialMeter, ExponentialMeterConfig};
+pub use flow_table::FlowTable;
 pub use interval::{IntervalMeter, IntervalMeterConfig};
 pub use tsw::{SilenceRule, TswConfig, TswMeter};
 

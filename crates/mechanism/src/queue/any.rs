@@ -3,7 +3,7 @@
 use tidegate_packet::{Backlog, Packet};
 use tidegate_units::{BitRate, Time};
 
-use super::{DropTail, DropTailConfig, QueueManager, Verdict};
+use super::{Csfq, CsfqConfig, DropTail, DropTailConfig, QueueManager, Red, RedConfig, Verdict};
 use crate::Context;
 
 /// Declares [`AnyManager`] and [`ManagerConfig`] over the managers that there are.
@@ -65,4 +65,8 @@ macro_rules! managers {
 managers! {
     /// Drop-tail.
     DropTail(DropTailConfig, DropTail),
+    /// Core-stateless fair queueing (the core router).
+    Csfq(CsfqConfig, Csfq),
+    /// Random early detection.
+    Red(RedConfig, Red),
 }

@@ -6,14 +6,20 @@
 //! composition of two files, not a third one.
 
 mod any;
+mod average;
+mod csfq;
 mod drop_tail;
 mod fifo;
 mod limit;
+mod red;
 
 pub use any::{AnyManager, ManagerConfig};
+pub use average::{AverageQueue, IdleLaw};
+pub use csfq::{Csfq, CsfqConfig};
 pub use drop_tail::{DropTail, DropTailConfig};
 pub use fifo::Fifo;
 pub use limit::QueueLimit;
+pub use red::{Flavor, GapLaw, QueueUnit, Red, RedConfig, Victim};
 
 use tidegate_packet::{Backlog, DropReason, MarkReason, Packet, Sink};
 use tidegate_units::{BitRate, Time};

@@ -59,6 +59,10 @@ pub struct DelayedAck {
 
 /// Parameters of a connection: its sender and its receiver.
 #[derive(Clone, Copy, PartialEq, Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "independent switches of the field, each named where it is set"
+)]
 pub struct TcpConfig {
     /// ns or the RFCs.
     pub rules: Rules,

@@ -197,7 +197,6 @@ impl TcpSender {
     fn restart_after_idle(&mut self, now: Time) {
         if self.c.rules == Rules::Modern && self.c.max > 0 && now.since(self.c.last_sent) > self.c.rto.rto() {
             self.c.signal(Signal::Idle, now);
-            self.c.cwr_due = false;
             self.c.last_sent = now;
         }
     }

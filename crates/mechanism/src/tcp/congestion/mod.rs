@@ -54,8 +54,10 @@ pub struct Congestion {
     pub sequence: u64,
     /// The window in force, bounded by the receiver's, in bytes.
     pub window_bytes: u64,
-    /// Bytes sent and not acknowledged (FlightSize of RFC 5681).
+    /// Bytes sent and not acknowledged (`FlightSize` of RFC 5681).
     pub flight_bytes: u64,
+    /// The timer expired for this very segment before.
+    pub repeated: bool,
     /// The smoothed round-trip time; zero before the first sample.
     pub srtt: Span,
     /// The retransmission time-out now in force.

@@ -136,9 +136,11 @@ impl Reno {
             self.cwnd_bytes = self.cwnd_bytes.min(self.initial_bytes);
             return;
         }
-        // What limited transmit sent is not counted (RFC 5681, section 3.2, step 2): it exceeds the window.
-        let flight_size = event.flight_bytes.min(self.cwnd_bytes);
-        self.ssthresh_bytes = (flight_size / 2).max(2 * segment);
+        if !event.repeated {
+            // What limited transmit sent is not counted (RFC 5681, section 3.2, step 2): it exceeds the window.
+            let flight_size = event.flight_bytes.min(self.cwnd_bytes);
+            self.ssthresh_bytes = (flight_size / 2).max(2 * segment);
+        }
         self.after_timeout = event.signal == Signal::Timeout;
         let cwnd = match event.signal {
             Signal::Loss | Signal::EcnEcho => self.ssthresh_bytes,
@@ -217,6 +219,7 @@ mod tests {
             sequence: 0,
             window_bytes: bytes,
             flight_bytes: bytes,
+            repeated: false,
             srtt: Span::ZERO,
             rto: Span::ZERO,
         }
@@ -274,6 +277,15 @@ mod tests {
         }
         reno.on_ack(&ack(1460, cwnd), NOW);
         assert_eq!(reno.cwnd_bytes(), cwnd + 1460);
+    }
+
+    #[test]
+    fn a_repeated_timeout_leaves_ssthresh_alone() {
+        let mut reno = modern();
+        reno.on_congestion(&congestion(Signal::Timeout, 10 * 1460), NOW);
+        assert_eq!((reno.cwnd_bytes(), reno.ssthresh_bytes()), (1460, 5 * 1460));
+        reno.on_congestion(&Congestion { repeated: true, ..congestion(Signal::Timeout, 1460) }, NOW);
+        assert_eq!((reno.cwnd_bytes(), reno.ssthresh_bytes()), (1460, 5 * 1460));
     }
 
     #[test]

@@ -63,7 +63,7 @@ impl NewReno {
                 c.rto.reset_backoff();
             }
         } else {
-            let acked_bytes = (number - c.una) as i64;
+            let acked_bytes = (number - c.una).cast_signed();
             c.advance(number);
             c.stop_timing();
             // Deflate by what left the network, and let the retransmission's place be taken (step 3, partial).

@@ -1,0 +1,576 @@
+//! Random early detection: tells a few flows early, at random, that a queue is building up, instead of all of them at once
+//! when it overflows. Short bursts pass, because the decision looks at an average.
+//!
+//! Source: Floyd & Jacobson, "Random early detection gateways for congestion avoidance", `IEEE/ACM ToN` 1(4), 1993,
+//! Fig. 2 and sections VII, VIII; ns-2 `red.cc` up to 2.1b5; Floyd, "Recommendations on using the gentle variant of
+//! RED", 2000.
+//! Deviations (each a field of [`RedConfig`], since results depend on them):
+//! - The gap between marks. The paper's law spreads it over `[1, 1/p_b]`, ns-2 ("wait") over `[1/p_b, 2/p_b]`, so that for the
+//!   same `max_p` ns-2 marks a third as often. [`GapLaw`].
+//! - As printed, the paper counts the first packet after a mark as 1 and the first one above `min_th` as 0; so gaps after
+//!   a mark are uniform on `[1, 1/p_b - 1]`. Kept. In byte mode the scaled `p_b` is spread, which favours small packets more than in
+//!   proportion as the count grows; the proportion is exact only with ns-2's law.
+//! - [`Flavor::Ns`]: the first packet after the average crosses `min_th` is never marked; no early decision with fewer
+//!   than two packets waiting; the idle law of ns-2; an overflow restarts the count.
+//! - Overflow is not in the paper. It drops, whatever the packet's ECN field, and overrides an early decision (ns-2).
+//! - One typical packet size serves for the idle time, for thresholds in byte mode and for scaling the probability
+//!   (there the paper has the maximum, ns-2 the mean size).
+//! - A random victim makes room only for packets that it surely fits: with a limit in bytes or time, overflow drops the
+//!   arriving packet.
+
+use tidegate_packet::{Backlog, DropReason, MarkReason, Packet};
+use tidegate_units::{BitRate, Limit, Time};
+
+use super::average::{AverageQueue, IdleLaw};
+use super::{QueueLimit, QueueManager, Verdict};
+use crate::Context;
+use crate::random::Substream;
+
+/// How marks are spread over the packets (catalogue, ambiguity RED-1).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum GapLaw {
+    /// `p_b / (1 - count p_b)`.
+    #[default]
+    Paper,
+    /// 0 while `count p_b < 1`, then `p_b / (2 - count p_b)`: ns-2's `wait`.
+    Wait,
+}
+
+/// Whose details.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Flavor {
+    /// Of the paper's Fig. 2.
+    #[default]
+    Floyd1993,
+    /// Of ns-2.
+    Ns,
+}
+
+/// What the queue and the probability are measured in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum QueueUnit {
+    /// Packets; every packet is marked with the same probability.
+    #[default]
+    Packets,
+    /// Bytes, over the typical packet size; a packet is marked with a probability in proportion to its size.
+    Bytes,
+}
+
+/// Which packet a forced drop takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Victim {
+    /// The arriving one (ns-2 since 1 October 1997).
+    #[default]
+    Arriving,
+    /// Any one that waits, or the arriving one, with equal probability (ns-1).
+    Random,
+}
+
+/// Parameters of [`Red`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RedConfig {
+    /// Average queue below which nothing is marked, packets. Default 5 (section VII; ns-2).
+    pub min_th: f64,
+    /// Average queue from which everything is marked, packets. Default 15 (ns-2; at least `2 min_th`, section VI).
+    pub max_th: f64,
+    /// `w_q`, the weight of a sample. Default 0.002 (section VII).
+    pub w: f64,
+    /// `max_p`, the probability at `max_th`. Default 1/50 (section VII); ns-2 1/10.
+    pub max_p: f64,
+    /// How much may wait. Default 100 packets; ns-2 50.
+    pub limit: Limit,
+    /// A typical packet, bytes. Default 1000 (the paper's simulations); ns-2 500.
+    pub packet_bytes: u32,
+    /// What the queue is measured in. Default packets.
+    pub unit: QueueUnit,
+    /// Spread of the marks. Default the paper's; ns-2 `wait`.
+    pub gap_law: GapLaw,
+    /// The small differences. Default the paper's.
+    pub flavor: Flavor,
+    /// Whether the probability rises from `max_p` to 1 between `max_th` and `2 max_th`. Default no (ns-2 added it on
+    /// 11 June 1999).
+    pub gentle: bool,
+    /// Which packet a forced drop takes. Default the arriving one.
+    pub victim: Victim,
+    /// Whether a packet that can carry a mark is marked instead of dropped early. Default yes (the paper "marks"); ns-2 no.
+    pub ecn: bool,
+    /// With `ecn`, whether it is also marked when the average is above `max_th`. Default yes (the paper, Feng); ns-2 no.
+    pub ecn_when_forced: bool,
+}
+
+impl RedConfig {
+    /// The paper's.
+    pub const fn floyd_1993() -> Self {
+        Self {
+            min_th: 5.0,
+            max_th: 15.0,
+            w: 0.002,
+            max_p: 0.02,
+            limit: Limit::Packets(100),
+            packet_bytes: 1000,
+            unit: QueueUnit::Packets,
+            gap_law: GapLaw::Paper,
+            flavor: Flavor::Floyd1993,
+            gentle: false,
+            victim: Victim::Arriving,
+            ecn: true,
+            ecn_when_forced: true,
+        }
+    }
+
+    /// As in ns-2 of 1998 and 1999.
+    pub const fn ns() -> Self {
+        Self {
+            max_p: 0.1,
+            limit: Limit::Packets(50),
+            packet_bytes: 500,
+            gap_law: GapLaw::Wait,
+            flavor: Flavor::Ns,
+            ecn: false,
+            ecn_when_forced: false,
+            ..Self::floyd_1993()
+        }
+    }
+
+    /// The manager.
+    pub fn build(&self, context: &Context) -> Red {
+        assert!(self.min_th >= 0.0 && self.min_th < self.max_th, "0 <= min_th < max_th");
+        assert!((0.0..=1.0).contains(&self.max_p), "max_p is a probability");
+        assert!(self.packet_bytes > 0, "a packet has bytes");
+        let idle_law = if self.flavor == Flavor::Ns { IdleLaw::Ns } else { IdleLaw::Paper };
+        Red {
+            average: AverageQueue::new(self.w, idle_law, self.packet_bytes, context.link_rate),
+            count: Count::BELOW,
+            p_b: 0.0,
+            max_p: self.max_p,
+            per_packet_byte: 1.0 / f64::from(self.packet_bytes),
+            limit: QueueLimit::new(self.limit, context.link_rate),
+            random: Substream::new(context.seed),
+            config: *self,
+        }
+    }
+}
+
+impl Default for RedConfig {
+    fn default() -> Self {
+        Self::floyd_1993()
+    }
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct Red {
+    average: AverageQueue,
+    count: Count,
+    /// `p_b` at the last arrival.
+    p_b: f64,
+    max_p: f64,
+    per_packet_byte: f64,
+    limit: QueueLimit,
+    random: Substream,
+    config: RedConfig,
+}
+
+/// Packets since the last mark, while the average is above `min_th`.
+#[derive(Clone, Copy, Debug)]
+struct Count {
+    /// -1 below `min_th`.
+    packets: i64,
+    bytes: u64,
+}
+
+impl Count {
+    const BELOW: Self = Self { packets: -1, bytes: 0 };
+    const MARKED: Self = Self { packets: 0, bytes: 0 };
+}
+
+/// What the average says of an arriving packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Signal {
+    None,
+    Early,
+    Forced,
+}
+
+impl QueueManager for Red {
+    #[inline]
+    fn on_arrival(&mut self, packet: &mut Packet, queue: Backlog, now: Time) -> Verdict {
+        self.average.on_arrival(self.measure(queue), now);
+        let signal = self.signal(packet.wire_bytes, queue);
+        let verdict = if self.limit.admits(queue, packet) {
+            self.verdict(signal, packet, queue)
+        } else {
+            self.overflow(queue)
+        };
+        if !matches!(verdict, Verdict::Drop(_)) {
+            self.average.on_joined();
+        }
+        verdict
+    }
+
+    fn on_idle(&mut self, now: Time) {
+        self.average.on_idle(now);
+    }
+
+    fn set_link_rate(&mut self, rate: BitRate, _now: Time) {
+        self.average.set_link_rate(rate, self.config.packet_bytes);
+        self.limit.set_link_rate(rate);
+    }
+
+    fn variable(&self, name: &str) -> Option<f64> {
+        match name {
+            "average_queue_packets" => Some(self.average.value()),
+            "marking_probability" => Some(self.p_b),
+            "max_p" => Some(self.max_p),
+            _ => None,
+        }
+    }
+}
+
+impl Red {
+    /// The queue in packets, or in typical packets' worth of bytes.
+    #[inline]
+    fn measure(&self, queue: Backlog) -> f64 {
+        match self.config.unit {
+            QueueUnit::Packets => f64::from(queue.packets),
+            QueueUnit::Bytes => queue.bytes as f64 * self.per_packet_byte,
+        }
+    }
+
+    /// Floyd & Jacobson, Fig. 2, from `if min_th <= avg` on.
+    #[inline]
+    fn signal(&mut self, wire_bytes: u32, queue: Backlog) -> Signal {
+        let avg = self.average.value();
+        let ns = self.config.flavor == Flavor::Ns;
+        if avg < self.config.min_th || (ns && queue.packets < 2) {
+            self.count = Count::BELOW;
+            self.p_b = 0.0;
+            return Signal::None;
+        }
+        if avg >= self.forced_from() {
+            self.count = Count::MARKED;
+            self.p_b = 1.0;
+            return Signal::Forced;
+        }
+        self.p_b = marking_probability(avg, self.config.min_th, self.config.max_th, self.max_p);
+        if ns && self.count.packets < 0 {
+            self.count = Count { packets: 1, bytes: u64::from(wire_bytes) };
+            return Signal::None;
+        }
+        self.count.packets += 1;
+        self.count.bytes += u64::from(wire_bytes);
+        let p_a = self.spread_probability(wire_bytes);
+        if self.random.chance(p_a) {
+            self.count = Count::MARKED;
+            return Signal::Early;
+        }
+        Signal::None
+    }
+
+    fn forced_from(&self) -> f64 {
+        if self.config.gentle { 2.0 * self.config.max_th } else { self.config.max_th }
+    }
+
+    /// `p_a`.
+    #[inline]
+    fn spread_probability(&self, wire_bytes: u32) -> f64 {
+        let count = self.count.packets as f64;
+        let size = f64::from(wire_bytes) * self.per_packet_byte;
+        match (self.config.gap_law, self.config.unit) {
+            (GapLaw::Paper, QueueUnit::Packets) => spread_from_one(self.p_b, count),
+            (GapLaw::Wait, QueueUnit::Packets) => spread_after_wait(self.p_b, count),
+            // Section III: p_b <- p_b PacketSize / MaximumPacketSize, before the spread.
+            (GapLaw::Paper, QueueUnit::Bytes) => spread_from_one((self.p_b * size).min(1.0), count),
+            // ns-2 counts bytes between marks and scales after the spread.
+            (GapLaw::Wait, QueueUnit::Bytes) => {
+                let p = spread_after_wait(self.p_b, self.count.bytes as f64 * self.per_packet_byte);
+                if p < 1.0 { (p * size).min(1.0) } else { 1.0 }
+            }
+        }
+    }
+
+    #[inline]
+    fn verdict(&mut self, signal: Signal, packet: &Packet, queue: Backlog) -> Verdict {
+        let ecn = self.config.ecn && packet.ecn.is_capable();
+        match signal {
+            Signal::None => Verdict::Accept,
+            Signal::Early if ecn => Verdict::Mark(MarkReason::Early),
+            Signal::Early => Verdict::Drop(DropReason::Early),
+            Signal::Forced if ecn && self.config.ecn_when_forced => Verdict::Mark(MarkReason::Forced),
+            Signal::Forced => self.forced_drop(queue, DropReason::Forced),
+        }
+    }
+
+    fn overflow(&mut self, queue: Backlog) -> Verdict {
+        if self.config.flavor == Flavor::Ns {
+            self.count = Count::MARKED;
+        }
+        if self.limit.in_packets().is_some() {
+            self.forced_drop(queue, DropReason::Overflow)
+        } else {
+            Verdict::Drop(DropReason::Overflow)
+        }
+    }
+
+    fn forced_drop(&mut self, queue: Backlog, why: DropReason) -> Verdict {
+        if self.config.victim == Victim::Random {
+            let position = self.random.below(queue.packets + 1);
+            if position < queue.packets {
+                return Verdict::Evict { position, why };
+            }
+        }
+        Verdict::Drop(why)
+    }
+}
+
+/// `p_b = max_p (avg - min_th) / (max_th - min_th)` (Floyd & Jacobson, eq. (2)); from `max_th` on the gentle line, which
+/// reaches 1 at `2 max_th`.
+pub(super) fn marking_probability(avg: f64, min_th: f64, max_th: f64, max_p: f64) -> f64 {
+    let p_b = if avg < max_th {
+        max_p * (avg - min_th) / (max_th - min_th)
+    } else {
+        max_p + (1.0 - max_p) * (avg - max_th) / max_th
+    };
+    p_b.clamp(0.0, 1.0)
+}
+
+/// `p_a = p_b / (1 - count p_b)` (Floyd & Jacobson, eq. (3)).
+pub(super) fn spread_from_one(p_b: f64, count: f64) -> f64 {
+    let rest = 1.0 - count * p_b;
+    if rest <= 0.0 { 1.0 } else { (p_b / rest).min(1.0) }
+}
+
+/// ns-2 `modify_p` with `wait`.
+pub(super) fn spread_after_wait(p_b: f64, count: f64) -> f64 {
+    let passed = count * p_b;
+    if passed < 1.0 {
+        0.0
+    } else if passed < 2.0 {
+        (p_b / (2.0 - passed)).min(1.0)
+    } else {
+        1.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::queue::{Fifo, QueueDiscipline};
+    use crate::random::Seed;
+    use crate::schedule::testing::{arrivals, drive};
+    use alloc::vec;
+    use alloc::vec::Vec;
+    use proptest::prelude::*;
+    use tidegate_packet::{Ecn, FlowId};
+    use tidegate_units::Bytes;
+
+    const Q: Backlog = Backlog { packets: 10, bytes: 10_000 };
+
+    /// A manager whose average stays where it is put: the weight is tiny.
+    fn held_at(avg: f64, config: RedConfig) -> Red {
+        let mut red = RedConfig { w: 1e-300, ..config }.build(&Context::for_tests());
+        red.average.force(avg);
+        red
+    }
+
+    fn packet(ecn: Ecn) -> Packet {
+        Packet { ecn, ..Packet::new(0, FlowId(0), 1000) }
+    }
+
+    fn ask(red: &mut Red) -> Verdict {
+        red.on_arrival(&mut packet(Ecn::NotEct), Q, Time::ZERO)
+    }
+
+    /// The lengths of the gaps between marks: 1 means the next packet.
+    fn gaps(red: &mut Red, packets: u32) -> Vec<usize> {
+        let mut gaps = Vec::new();
+        let mut gap = 0;
+        for _ in 0..packets {
+            gap += 1;
+            if ask(red) != Verdict::Accept {
+                gaps.push(gap);
+                gap = 0;
+            }
+        }
+        gaps
+    }
+
+    /// Whether `gaps` look uniform on `from..=to`: every count within five standard deviations.
+    fn assert_uniform(gaps: &[usize], from: usize, to: usize) {
+        let mut counts = vec![0u32; to + 1];
+        for &gap in gaps {
+            assert!((from..=to).contains(&gap), "a gap of {gap} outside of {from}..={to}");
+            counts[gap] += 1;
+        }
+        let p = 1.0 / (to - from + 1) as f64;
+        let (mean, deviation) = (gaps.len() as f64 * p, libm::sqrt(gaps.len() as f64 * p * (1.0 - p)));
+        for &count in &counts[from..] {
+            assert!((f64::from(count) - mean).abs() < 5.0 * deviation, "{count} against {mean}");
+        }
+    }
+
+    #[test]
+    fn probability_rises_linearly_from_min_th_to_max_th_and_gently_to_one() {
+        let p = |avg| marking_probability(avg, 5.0, 15.0, 0.02);
+        assert_eq!((p(5.0), p(10.0)), (0.0, 0.01));
+        assert!((p(14.999_999) - 0.02).abs() < 1e-8 && (p(15.0) - 0.02).abs() < 1e-15);
+        assert!((p(22.5) - 0.51).abs() < 1e-12 && p(30.0) == 1.0);
+    }
+
+    #[test]
+    fn gaps_of_the_paper_are_uniform_from_one_to_one_less_than_one_over_p_b() {
+        // avg 10 between 5 and 15 gives p_b = max_p / 2 = 1/40.
+        let config = RedConfig { max_p: 0.05, ..RedConfig::floyd_1993() };
+        assert_uniform(&gaps(&mut held_at(10.0, config), 400_000), 1, 39);
+    }
+
+    #[test]
+    fn gaps_of_ns_wait_are_uniform_from_one_over_p_b_to_twice_that() {
+        let config = RedConfig { max_p: 0.0625, ..RedConfig::ns() };
+        let mut red = held_at(10.0, config);
+        let gaps = gaps(&mut red, 800_000);
+        // The first gap also holds the packet that is never marked after the average crossed min_th.
+        assert_uniform(&gaps[1..], 32, 63);
+    }
+
+    #[test]
+    fn ns_marks_about_a_third_as_often_for_the_same_max_p() {
+        let marks = |config| gaps(&mut held_at(10.0, config), 300_000).len() as f64;
+        let paper = marks(RedConfig { max_p: 0.05, ..RedConfig::floyd_1993() });
+        let ns = marks(RedConfig { max_p: 0.05, ..RedConfig::ns() });
+        // Mean gaps 20 and 59.5.
+        assert!((paper / ns - 59.5 / 20.0).abs() < 0.1, "{}", paper / ns);
+    }
+
+    #[test]
+    fn the_first_packet_above_min_th_may_be_marked_by_the_paper_but_never_by_ns() {
+        let first = |config: RedConfig, seed| {
+            let context = Context { seed: Seed(seed), ..Context::for_tests() };
+            let mut red = RedConfig { max_p: 1.0, w: 1e-300, ..config }.build(&context);
+            red.average.force(14.99);
+            ask(&mut red)
+        };
+        assert!((0..50).any(|seed| first(RedConfig::floyd_1993(), seed) != Verdict::Accept));
+        let no_wait = RedConfig { gap_law: GapLaw::Paper, ..RedConfig::ns() };
+        assert!((0..50).all(|seed| first(no_wait, seed) == Verdict::Accept));
+    }
+
+    #[test]
+    fn ns_makes_no_early_decision_with_fewer_than_two_packets_waiting() {
+        let mut red = held_at(100.0, RedConfig::ns());
+        let short = Backlog { packets: 1, bytes: 1000 };
+        assert_eq!(red.on_arrival(&mut packet(Ecn::NotEct), short, Time::ZERO), Verdict::Accept);
+        assert_eq!(ask(&mut red), Verdict::Drop(DropReason::Forced));
+    }
+
+    #[test]
+    fn above_max_th_everything_is_forced_unless_gentle() {
+        let mut red = held_at(15.0, RedConfig::floyd_1993());
+        assert!((0..100).all(|_| ask(&mut red) == Verdict::Drop(DropReason::Forced)));
+        let gentle = RedConfig { gentle: true, ..RedConfig::floyd_1993() };
+        let mut red_gentle = held_at(15.0, gentle);
+        assert!((0..100).any(|_| ask(&mut red_gentle) == Verdict::Accept));
+        red_gentle.average.force(30.0);
+        assert_eq!(ask(&mut red_gentle), Verdict::Drop(DropReason::Forced));
+    }
+
+    #[test]
+    fn capable_packets_are_marked_and_overflow_drops_them_all_the_same() {
+        let mut red = held_at(15.0, RedConfig::floyd_1993());
+        let mut ask_with = |ecn, queue| red.on_arrival(&mut packet(ecn), queue, Time::ZERO);
+        assert_eq!(ask_with(Ecn::Ect0, Q), Verdict::Mark(MarkReason::Forced));
+        assert_eq!(ask_with(Ecn::NotEct, Q), Verdict::Drop(DropReason::Forced));
+        let full = Backlog { packets: 100, bytes: 100_000 };
+        assert_eq!(ask_with(Ecn::Ect0, full), Verdict::Drop(DropReason::Overflow));
+        let mut dropping = held_at(15.0, RedConfig { ecn_when_forced: false, ..RedConfig::floyd_1993() });
+        let verdict = dropping.on_arrival(&mut packet(Ecn::Ect0), Q, Time::ZERO);
+        assert_eq!(verdict, Verdict::Drop(DropReason::Forced));
+    }
+
+    #[test]
+    fn a_random_victim_is_any_packet_with_equal_probability() {
+        let mut red = held_at(15.0, RedConfig { victim: Victim::Random, ..RedConfig::floyd_1993() });
+        let mut positions = Vec::new();
+        for _ in 0..110_000 {
+            positions.push(match ask(&mut red) {
+                Verdict::Evict { position, why: DropReason::Forced } => position as usize,
+                Verdict::Drop(DropReason::Forced) => Q.packets as usize,
+                other => panic!("{other:?}"),
+            });
+        }
+        assert_uniform(&positions, 0, 10);
+    }
+
+    #[test]
+    fn in_byte_mode_a_packet_is_marked_in_proportion_to_its_size() {
+        let config = RedConfig { unit: QueueUnit::Bytes, max_p: 0.02, ..RedConfig::floyd_1993() };
+        let mut waiting = held_at(10.0, RedConfig { gap_law: GapLaw::Wait, ..config });
+        let mut sizes = Substream::new(Seed(3));
+        let mut marks = [0u32; 2];
+        for _ in 0..600_000 {
+            let large = sizes.below(2) as usize;
+            let mut packet = Packet::new(0, FlowId(0), [250, 1000][large]);
+            if waiting.on_arrival(&mut packet, Q, Time::ZERO) != Verdict::Accept {
+                marks[large] += 1;
+            }
+        }
+        let ratio = f64::from(marks[1]) / f64::from(marks[0]);
+        assert!((3.6..4.4).contains(&ratio), "{ratio}");
+        // The paper's law: exactly for the first packet.
+        let mut first = held_at(10.0, config);
+        first.p_b = 0.01;
+        first.count = Count::MARKED;
+        assert_eq!((first.spread_probability(250), first.spread_probability(1000)), (0.0025, 0.01));
+    }
+
+    #[test]
+    fn byte_mode_measures_the_queue_in_typical_packets() {
+        let config = RedConfig { unit: QueueUnit::Bytes, w: 1.0, ..RedConfig::floyd_1993() };
+        let mut red = config.build(&Context::for_tests());
+        red.average.force(0.0);
+        red.on_arrival(&mut packet(Ecn::NotEct), Backlog { packets: 100, bytes: 4000 }, Time::ZERO);
+        assert_eq!(red.variable("average_queue_packets"), Some(4.0));
+    }
+
+    fn configs() -> impl Strategy<Value = RedConfig> {
+        let switches = (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>());
+        (switches, 0.0..5.0f64, 0.1..10.0f64, 0.001..1.0f64, 0.0..=1.0f64, 1u32..30).prop_map(
+            |((ns, bytes, gentle, random, limit_bytes), min_th, width, w, max_p, limit)| RedConfig {
+                min_th,
+                max_th: min_th + width,
+                w,
+                max_p,
+                limit: if limit_bytes {
+                    Limit::Bytes(Bytes::new(u64::from(limit) * 1000))
+                } else {
+                    Limit::Packets(limit)
+                },
+                unit: if bytes { QueueUnit::Bytes } else { QueueUnit::Packets },
+                gentle,
+                victim: if random { Victim::Random } else { Victim::Arriving },
+                ..if ns { RedConfig::ns() } else { RedConfig::floyd_1993() }
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn any_configuration_keeps_the_invariants(config in configs(), vector in arrivals(3, 300)) {
+            let mut fifo = Fifo::new(config.build(&Context::for_tests()));
+            let limit = QueueLimit::new(config.limit, BitRate::from_mbps(10));
+            drive(&mut fifo, &vector, 8, |backlog| assert!(!limit.exceeded_by(backlog)));
+            for name in ["marking_probability", "max_p"] {
+                let p = fifo.variable(name).expect("RED has it");
+                prop_assert!((0.0..=1.0).contains(&p));
+            }
+            prop_assert!(fifo.variable("average_queue_packets").is_some_and(|avg| avg >= 0.0));
+        }
+
+        #[test]
+        fn spread_probabilities_are_probabilities(p_b in 0.0..=1.0f64, count in 0.0..1e6f64) {
+            for p in [spread_from_one(p_b, count), spread_after_wait(p_b, count)] {
+                prop_assert!((0.0..=1.0).contains(&p));
+            }
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! RED, DRR and CSFQ against independent implementations in Python: the same arrivals and random numbers, and for every
+//! packet the same mark, the same fate and the same instant.
+//!
+//! Source: tests/oracle/python/README.md, which also states the conventions; tests/oracle/verdicts/*.json, which those
+//! scripts made.
+
+use std::path::Path;
+
+use serde_json::Value;
+use tidegate_mechanism::Context;
+use tidegate_mechanism::meter::{CsfqLabellerConfig, ExponentialMeterConfig};
+use tidegate_mechanism::queue::{
+    CsfqConfig, Fifo, Flavor, GapLaw, QueueDiscipline, QueueUnit, RedConfig, Victim,
+};
+use tidegate_mechanism::random::{Seed, Substream};
+use tidegate_mechanism::schedule::{DrrConfig, FlowQueuesConfig};
+use tidegate_packet::{DropReason, Ecn, FlowId, MarkReason, Packet, RateLabel, Sink};
+use tidegate_units::{BitRate, Bytes, Limit, Span, Time};
+
+const NANOS_PER_BYTE: u64 = 800;
+const WATCHED_EVERY: usize = 25;
+
+fn context() -> Context {
+    Context { seed: Seed(7), link_rate: BitRate::from_mbps(10), mtu_bytes: 1500 }
+}
+
+fn frozen(name: &str) -> Value {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../tests/oracle/verdicts/{name}.json"));
+    let text = std::fs::read_to_string(file).expect("the frozen verdicts are part of the repository");
+    serde_json::from_str(&text).expect("the frozen verdicts are JSON")
+}
+
+fn real(value: &Value, key: &str) -> f64 {
+    value[key].as_f64().unwrap_or_else(|| panic!("{key} is a number"))
+}
+
+fn whole(value: &Value, key: &str) -> u64 {
+    value[key].as_u64().unwrap_or_else(|| panic!("{key} is a whole number"))
+}
+
+fn limit(config: &Value) -> Limit {
+    let most = config["limit"][1].as_u64().expect("a limit is a number");
+    match config["limit"][0].as_str() {
+        Some("packets") => Limit::Packets(u32::try_from(most).expect("few packets")),
+        _ => Limit::Bytes(Bytes::new(most)),
+    }
+}
+
+fn items<'a>(value: &'a Value, key: &str) -> &'a [Value] {
+    value[key].as_array().unwrap_or_else(|| panic!("{key} is a list"))
+}
+
+/// The arrivals of a case: time and packet, its number in `slot`.
+fn arrivals(case: &Value, vectors: &Value) -> Vec<(Time, Packet)> {
+    let vector = items(&vectors["vectors"], case["vector"].as_str().expect("a vector has a name"));
+    let mut now = Time::ZERO;
+    let number = |arrival: &Value, at: usize| arrival[at].as_u64().expect("arrivals are whole numbers");
+    vector
+        .iter()
+        .enumerate()
+        .map(|(slot, arrival)| {
+            now += Span::from_nanos(number(arrival, 0));
+            let flow = FlowId(number(arrival, 1) as u32);
+            let mut packet = Packet::new(slot as u32, flow, number(arrival, 2) as u32);
+            packet.ecn = if number(arrival, 3) == 1 { Ecn::Ect0 } else { Ecn::NotEct };
+            packet.arrived = now;
+            (now, packet)
+        })
+        .collect()
+}
+
+/// What became of each packet, as the references write it.
+struct Outcomes {
+    now: Time,
+    marks: Vec<Option<MarkReason>>,
+    fates: Vec<String>,
+    labels: Vec<u32>,
+}
+
+impl Sink for Outcomes {
+    fn on_drop(&mut self, packet: Packet, why: DropReason) {
+        self.fates[packet.slot as usize] = format!("d-{} {}", why.name(), self.now.as_nanos());
+    }
+    fn on_mark(&mut self, packet: &Packet, why: MarkReason) {
+        self.marks[packet.slot as usize] = Some(why);
+    }
+}
+
+/// One link that is served before an arrival at the same instant; what `variable` was after every 25th arrival.
+fn run(
+    discipline: &mut impl QueueDiscipline,
+    arrivals: &[(Time, Packet)],
+    variable: &str,
+) -> (Outcomes, Vec<f64>) {
+    let packets = arrivals.len();
+    let mut out = Outcomes {
+        now: Time::ZERO,
+        marks: vec![None; packets],
+        fates: vec![String::new(); packets],
+        labels: vec![0; packets],
+    };
+    let mut watched = Vec::new();
+    let mut free_at: Option<Time> = None;
+    let start = |discipline: &mut _, now, out: &mut Outcomes| {
+        out.now = now;
+        let packet: Packet = QueueDiscipline::dequeue(discipline, now, out)?;
+        out.fates[packet.slot as usize] = format!("s {}", now.as_nanos());
+        out.labels[packet.slot as usize] = packet.label.0;
+        Some(now + Span::from_nanos(u64::from(packet.wire_bytes) * NANOS_PER_BYTE))
+    };
+    for (number, &(now, packet)) in arrivals.iter().enumerate() {
+        while let Some(at) = free_at.filter(|&at| at <= now) {
+            free_at = start(discipline, at, &mut out);
+            if free_at.is_none() {
+                discipline.on_idle(at);
+            }
+        }
+        out.now = now;
+        discipline.enqueue(packet, now, &mut out);
+        if free_at.is_none() {
+            free_at = start(discipline, now, &mut out);
+        }
+        if number % WATCHED_EVERY == WATCHED_EVERY - 1 {
+            watched.extend(discipline.variable(variable));
+        }
+    }
+    while let Some(at) = free_at {
+        free_at = start(discipline, at, &mut out);
+    }
+    (out, watched)
+}
+
+/// Panics at the first packet whose outcome differs.
+fn compare(case: &Value, discipline: &mut impl QueueDiscipline, arrivals: &[(Time, Packet)], variable: &str) {
+    let what = format!("{} on {}", case["name"], case["vector"]);
+    let (out, watched) = run(discipline, arrivals, variable);
+    let expected = items(case, "outcomes");
+    assert_eq!(expected.len(), arrivals.len(), "{what}");
+    for (number, outcome) in expected.iter().enumerate() {
+        let mark = out.marks[number].map(|why| format!("m-{} ", why.name())).unwrap_or_default();
+        let found = format!("{mark}{}", out.fates[number]);
+        assert_eq!(Some(found.as_str()), outcome.as_str(), "{what}, packet {number}");
+    }
+    if let Some(values) = case["watched"].as_array() {
+        assert_eq!(values.len(), watched.len(), "{what}");
+        for (value, found) in values.iter().zip(watched) {
+            let reference = value.as_f64().expect("watched values are numbers");
+            assert!((reference - found).abs() <= 1e-9 * reference.abs().max(1.0), "{what}: {found}, {value}");
+        }
+    }
+    if let Some(labels) = case["labels_after"].as_array() {
+        for (number, label) in labels.iter().enumerate().filter(|(n, _)| out.fates[*n].starts_with('s')) {
+            // Both round down; the last bits of the exponential may differ.
+            let reference = label.as_u64().expect("labels are whole numbers");
+            let found = u64::from(out.labels[number]);
+            assert!(reference.abs_diff(found) <= 1, "{what}, label of packet {number}");
+        }
+    }
+}
+
+fn red_config(config: &Value) -> RedConfig {
+    let is = |key: &str, text: &str| config[key].as_str() == Some(text);
+    let yes = |key: &str| config[key].as_bool().expect("a switch");
+    RedConfig {
+        min_th: real(config, "min_th"),
+        max_th: real(config, "max_th"),
+        w: real(config, "w"),
+        max_p: real(config, "max_p"),
+        limit: limit(config),
+        packet_bytes: whole(config, "packet_bytes") as u32,
+        unit: if is("unit", "bytes") { QueueUnit::Bytes } else { QueueUnit::Packets },
+        gap_law: if is("gap_law", "wait") { GapLaw::Wait } else { GapLaw::Paper },
+        flavor: if is("flavor", "ns") { Flavor::Ns } else { Flavor::Floyd1993 },
+        gentle: yes("gentle"),
+        victim: if is("victim", "random") { Victim::Random } else { Victim::Arriving },
+        ecn: yes("ecn"),
+        ecn_when_forced: yes("ecn_when_forced"),
+    }
+}
+
+#[test]
+fn the_given_random_numbers_are_the_first_of_the_component_stream() {
+    let draws = frozen("draws");
+    let mut stream = Substream::new(Seed(whole(&draws, "seed")));
+    for word in items(&draws, "bits") {
+        let bits = u64::from_str_radix(word.as_str().expect("hexadecimal text"), 16);
+        assert_eq!(bits, Ok(stream.bits()));
+    }
+}
+
+#[test]
+fn red_decides_every_packet_as_the_reference_does() {
+    let (vectors, cases) = (frozen("vectors"), frozen("red"));
+    assert_eq!(items(&cases, "red").len(), 33);
+    for case in items(&cases, "red") {
+        let mut fifo = Fifo::new(red_config(&case["config"]).build(&context()));
+        compare(case, &mut fifo, &arrivals(case, &vectors), "average_queue_packets");
+    }
+}
+
+#[test]
+fn drr_sends_and_drops_every_packet_as_the_reference_does() {
+    let (vectors, cases) = (frozen("vectors"), frozen("drr"));
+    assert_eq!(items(&cases, "drr").len(), 12);
+    for case in items(&cases, "drr") {
+        let config = &case["config"];
+        let quantum = Bytes::new(whole(config, "quantum"));
+        let queues = FlowQueuesConfig::shared(limit(config));
+        let mut drr = DrrConfig { quantum, queues }.build(&context());
+        compare(case, &mut drr, &arrivals(case, &vectors), "");
+    }
+}
+
+#[test]
+fn csfq_decides_every_packet_as_the_reference_does() {
+    let (vectors, cases) = (frozen("vectors"), frozen("csfq"));
+    assert_eq!(items(&cases, "csfq").len(), 9);
+    for case in items(&cases, "csfq") {
+        let config = &case["config"];
+        let span = |key| Span::from_nanos((real(config, key) * 1e9).round() as u64);
+        let meter = ExponentialMeterConfig { k: span("k") };
+        let mut edge = CsfqLabellerConfig { meter, ..CsfqLabellerConfig::default() }.build();
+        let mut packets = arrivals(case, &vectors);
+        for ((now, packet), label) in packets.iter_mut().zip(items(case, "labels")) {
+            edge.on_arrival(packet, *now);
+            let reference = label.as_u64().expect("labels are whole numbers") as u32;
+            assert!(reference.abs_diff(packet.label.0) <= 1, "{} label {label}", case["name"]);
+            packet.label = RateLabel(reference);
+        }
+        let router = CsfqConfig {
+            k_alpha: span("k_alpha"),
+            k_c: span("k_c"),
+            threshold_packets: whole(config, "threshold_packets") as u32,
+            limit: limit(config),
+        };
+        compare(case, &mut Fifo::new(router.build(&context())), &packets, "fair_share_bps");
+    }
+}

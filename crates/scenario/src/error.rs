@@ -51,30 +51,26 @@ impl ConfigError {
 
     /// Several lines: the message, the place, the offending line with a mark below it, the help.
     pub fn render(&self) -> String {
-        let mut out = String::from("error: ");
-        if !self.path.is_empty() {
-            out.push_str(&self.path);
-            out.push_str(": ");
-        }
-        out.push_str(&self.message);
-        out.push('\n');
+        let mut lines = Vec::new();
+        let path = if self.path.is_empty() { String::new() } else { format!("{}: ", self.path) };
+        lines.push(format!("error: {path}{}", self.message));
         if let Some(snippet) = &self.snippet {
             let number = if self.is_override { String::new() } else { self.line.to_string() };
             let margin = " ".repeat(number.len());
-            out.push_str(&format!("{margin}--> {}\n", self.location()));
-            out.push_str(&format!("{margin} |\n{number} | {}\n", snippet.excerpt.trim_end()));
-            let mark = "^".repeat(snippet.width);
-            out.push_str(&format!("{margin} | {}{mark}\n", " ".repeat(snippet.before)));
+            lines.push(format!("{margin}--> {}", self.location()));
+            lines.push(format!("{margin} |"));
+            lines.push(format!("{number} | {}", snippet.excerpt.trim_end()));
+            lines.push(format!("{margin} | {}{}", " ".repeat(snippet.before), "^".repeat(snippet.width)));
         } else if !self.file.is_empty() {
-            out.push_str(&format!("--> {}\n", self.location()));
+            lines.push(format!("--> {}", self.location()));
         }
         if !self.help.is_empty() {
-            out.push_str(&format!("  = help: {}\n", self.help));
+            lines.push(format!("  = help: {}", self.help));
         }
         if !self.context.is_empty() {
-            out.push_str(&format!("  = in: {}\n", self.context));
+            lines.push(format!("  = in: {}", self.context));
         }
-        out
+        lines.join("\n") + "\n"
     }
 
     fn location(&self) -> String {

@@ -185,9 +185,9 @@ fn named_units(value: Value) -> Value {
         Value::Object(table) => Value::Object(
             table
                 .into_iter()
-                .map(|(key, value)| match quantity(&value) {
+                .map(|(key, inner)| match quantity(&inner) {
                     Some((unit, number)) => (format!("{key}_{unit}"), number),
-                    None => (key, named_units(value)),
+                    None => (key, named_units(inner)),
                 })
                 .collect(),
         ),

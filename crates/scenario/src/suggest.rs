@@ -29,7 +29,7 @@ pub(crate) fn nearest<'a>(given: &str, allowed: impl IntoIterator<Item = &'a str
 }
 
 /// Help for an unknown name: the nearest one, or all if they are few.
-pub(crate) fn help<'a>(given: &str, allowed: &[&'a str]) -> String {
+pub(crate) fn help(given: &str, allowed: &[&str]) -> String {
     if let Some(name) = nearest(given, allowed.iter().copied()) {
         return format!("did you mean `{name}`?");
     }

@@ -22,7 +22,7 @@ pub enum Transport {
 kinds! {
     /// A transport as configurations write it.
     TransportText {
-        Tcp(TcpText) = "tcp",
+        Tcp(Box<TcpText>) = "tcp",
         Udp(Udp) = "udp",
     }
 }

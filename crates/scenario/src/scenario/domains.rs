@@ -146,7 +146,7 @@ fn check_roles(
                 continue;
             }
         };
-        let other = others.get(other as usize).map_or("", |domain| &domain.name);
+        let other = others.get(other as usize).map_or("", |there| &there.name);
         let message = format!("`{name}` is already in the domain `{other}`");
         problems.push(site.problem(&[key], message, "two domains may share an edge, nothing else"));
     }

@@ -114,12 +114,11 @@ fn read_direction(
             return None;
         }
     };
-    let whole = match over {
-        None => Cow::Borrowed(shared),
-        Some(_) => {
-            let table = merged_tables(shared.as_table().unwrap_or(&empty), over_table);
-            Cow::Owned(Tree::table(table, shared.place))
-        }
+    let whole = if over.is_none() {
+        Cow::Borrowed(shared)
+    } else {
+        let table = merged_tables(shared.as_table().unwrap_or(&empty), over_table);
+        Cow::Owned(Tree::table(table, shared.place))
     };
     let own = Site { tree: &whole, ..site };
     // A key is named where it was written: in the table of this direction, or in the link.

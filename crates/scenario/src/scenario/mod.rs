@@ -178,19 +178,19 @@ fn read_parameters(table: &Table, problems: &mut Problems) -> IndexMap<String, P
         return raw;
     };
     for (name, entry) in parameters.iter() {
-        let tree = match entry.tree.as_table() {
+        let given = match entry.tree.as_table() {
             Some(documented) => match parameter_value(site, name, documented, problems) {
-                Some(tree) => tree,
+                Some(inner) => inner,
                 None => continue,
             },
             None => &entry.tree,
         };
-        let value = match &tree.value {
+        let value = match &given.value {
             Value::Integer(number) => Parameter::Integer(*number),
             Value::Float(number) => Parameter::Float(*number),
             Value::Text(text) => Parameter::Text(text.to_string()),
             _ => {
-                let message = format!("a parameter is a number or a string, and this is {}", tree.what());
+                let message = format!("a parameter is a number or a string, and this is {}", given.what());
                 problems.push(site.problem(&[name], message, ""));
                 continue;
             }
@@ -245,8 +245,8 @@ fn parameter_value<'t>(
 /// `duration` and `warmup`. A duration that is missing or wrong becomes the longest, so that it causes no other errors.
 fn read_duration(root: &Tree, table: &Table, scope: &Scope<'_>, problems: &mut Problems) -> (Span, Span) {
     let site = Site { tree: root, section: "", name: "" };
-    let span = |key: &str, problems: &mut Problems| -> Option<Span> {
-        read_key::<values::SpanText>(table, key, scope, problems).map(|text| text.0)
+    let span = |key: &str, found: &mut Problems| -> Option<Span> {
+        read_key::<values::SpanText>(table, key, scope, found).map(|text| text.0)
     };
     let duration = span("duration", problems);
     let warmup = span("warmup", problems).unwrap_or(Span::ZERO);

@@ -193,7 +193,9 @@ pub(crate) struct Problems {
 
 impl Problems {
     pub(crate) fn push(&mut self, problem: Problem) {
-        if !self.is_full() {
+        // What is wrong in a template, or in what both directions of a link share, is said once.
+        let is_known = |known: &Problem| known.place == problem.place && known.message == problem.message;
+        if !self.is_full() && !self.list.iter().any(is_known) {
             self.list.push(problem);
         }
     }
@@ -215,13 +217,8 @@ impl Problems {
         match value {
             Some(value) if self.list.is_empty() => Ok(value),
             _ => {
-                let mut errors: Vec<ConfigError> = Vec::new();
-                for error in self.list.into_iter().map(|problem| problem.resolve(sources)) {
-                    // Both directions of a link read the same keys: what is wrong there is said once.
-                    if !errors.contains(&error) {
-                        errors.push(error);
-                    }
-                }
+                let mut errors: Vec<ConfigError> =
+                    self.list.into_iter().map(|problem| problem.resolve(sources)).collect();
                 if errors.is_empty() {
                     errors.push(ConfigError::without_place(
                         String::new(),

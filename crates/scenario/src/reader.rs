@@ -85,10 +85,15 @@ impl de::Error for Fault {
             de::Unexpected::Map => "a table".to_owned(),
             other => other.to_string(),
         };
-        Self::new(format!("expected {expected}, found {found}"), "")
+        Self::new(format!("expected {}, found {found}", plain(expected)), "")
     }
     fn invalid_value(found: de::Unexpected<'_>, expected: &dyn de::Expected) -> Self {
-        Self::new(format!("{found} is out of range: expected {expected}"), "")
+        let found = match found {
+            de::Unexpected::Signed(number) => number.to_string(),
+            de::Unexpected::Unsigned(number) => number.to_string(),
+            other => other.to_string(),
+        };
+        Self::new(format!("{found} is out of range: expected {}", plain(expected)), "")
     }
     fn unknown_variant(variant: &str, expected: &'static [&'static str]) -> Self {
         Self::new(format!("`{}` is not known here", shortened(variant)), one_of(variant, expected))
@@ -103,6 +108,22 @@ impl de::Error for Fault {
     fn missing_field(field: &'static str) -> Self {
         Self::new(format!("missing key `{field}`"), "")
     }
+}
+
+/// What is expected, without the names of Rust's types.
+fn plain(expected: &dyn de::Expected) -> String {
+    let text = expected.to_string();
+    match text.as_str() {
+        "u8" => "a whole number from 0 to 255",
+        "u32" => "a whole number from 0 to 4294967295",
+        "u64" => "a whole number, zero or more",
+        "i64" => "a whole number",
+        "f64" => "a number",
+        "a boolean" => "true or false",
+        other if other.starts_with("struct ") => "a table",
+        other => other,
+    }
+    .to_owned()
 }
 
 /// "did you mean", or all that is allowed.
@@ -132,8 +153,18 @@ pub(crate) struct Reader<'a> {
 
 /// Reads a `T` from `tree`.
 pub(crate) fn read<T: de::DeserializeOwned>(tree: &Tree, scope: &Scope<'_>) -> Result<T, Fault> {
-    // The scope only gets shorter-lived: the reader borrows both for the call.
     T::deserialize(Reader { tree, scope }).map_err(|fault| fault.at(tree.place))
+}
+
+/// Reads a `T` from the entries of a table but those named in `skip`.
+pub(crate) fn read_without<T: de::DeserializeOwned>(
+    tree: &Tree,
+    skip: &'static [&'static str],
+    scope: &Scope<'_>,
+) -> Result<T, Fault> {
+    let empty = Table::default();
+    let entries = Entries::new(tree.as_table().unwrap_or(&empty), scope, skip);
+    T::deserialize(de::value::MapAccessDeserializer::new(entries)).map_err(|fault| fault.at(tree.place))
 }
 
 impl Reader<'_> {
@@ -178,8 +209,8 @@ impl<'de> de::Deserializer<'de> for Reader<'_> {
             Value::Integer(number) => visitor.visit_i64(*number),
             Value::Float(number) => visitor.visit_f64(*number),
             Value::Boolean(boolean) => visitor.visit_bool(*boolean),
-            Value::List(list) => visitor.visit_seq(Items::new(list, self.scope)?),
-            Value::Table(table) => visitor.visit_map(Entries::new(table, self.scope, None)),
+            Value::List(list) => visitor.visit_seq(Items::new(list, self.scope)),
+            Value::Table(table) => visitor.visit_map(Entries::new(table, self.scope, &[])),
         }
     }
 
@@ -217,7 +248,9 @@ impl<'de> de::Deserializer<'de> for Reader<'_> {
             },
             _ => {
                 let help = suggest::list("allowed", variants);
-                Err(Fault::new(format!("expected a name, found {}", self.tree.what()), help))
+                let message =
+                    format!("expected a word, or a table with a `kind`, found {}", self.tree.what());
+                Err(Fault::new(message, help))
             }
         }
     }
@@ -237,9 +270,8 @@ struct Items<'a> {
 }
 
 impl<'a> Items<'a> {
-    #[allow(clippy::unnecessary_wraps, reason = "reads like its siblings")]
-    fn new(list: &'a [Tree], scope: &'a Scope<'a>) -> Result<Self, Fault> {
-        Ok(Self { scope, list, position: 0, texts: Vec::new().into_iter() })
+    fn new(list: &'a [Tree], scope: &'a Scope<'a>) -> Self {
+        Self { scope, list, position: 0, texts: Vec::new().into_iter() }
     }
 }
 
@@ -282,13 +314,13 @@ impl<'de> de::SeqAccess<'de> for Items<'_> {
 struct Entries<'a> {
     table: &'a Table,
     scope: &'a Scope<'a>,
-    skip: Option<&'static str>,
+    skip: &'static [&'static str],
     position: usize,
     current: Option<(&'a str, &'a Entry)>,
 }
 
 impl<'a> Entries<'a> {
-    fn new(table: &'a Table, scope: &'a Scope<'a>, skip: Option<&'static str>) -> Self {
+    fn new(table: &'a Table, scope: &'a Scope<'a>, skip: &'static [&'static str]) -> Self {
         Self { table, scope, skip, position: 0, current: None }
     }
 }
@@ -299,7 +331,7 @@ impl<'de> de::MapAccess<'de> for Entries<'_> {
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Fault> {
         while let Some((key, entry)) = self.table.at(self.position) {
             self.position += 1;
-            if self.skip == Some(&**key) {
+            if self.skip.contains(&&**key) {
                 continue;
             }
             self.current = Some((key, entry));
@@ -407,7 +439,7 @@ impl<'de> de::VariantAccess<'de> for Content<'_> {
     fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, Fault> {
         let empty = Table::default();
         let table = self.table.unwrap_or(&empty);
-        let entries = Entries::new(table, self.scope, Some("kind"));
+        let entries = Entries::new(table, self.scope, &["kind"]);
         seed.deserialize(de::value::MapAccessDeserializer::new(entries))
             .map_err(|fault| self.explain(fault).at(self.place))
     }
@@ -423,6 +455,6 @@ impl<'de> de::VariantAccess<'de> for Content<'_> {
     ) -> Result<V::Value, Fault> {
         let empty = Table::default();
         let table = self.table.unwrap_or(&empty);
-        visitor.visit_map(Entries::new(table, self.scope, Some("kind")))
+        visitor.visit_map(Entries::new(table, self.scope, &["kind"]))
     }
 }

@@ -1,4 +1,4 @@
-//! The exact messages for bad inputs: `data/bad/*.toml` against `data/bad.txt`. After a wanted change, run with
+//! The exact messages for bad inputs: `data/bad.toml` against `data/bad.txt`. After a wanted change, run with
 //! `TIDEGATE_BLESS=1` and review the difference.
 
 use std::fmt::Write;
@@ -6,10 +6,10 @@ use std::path::Path;
 
 use tidegate_scenario::Document;
 
-/// A scenario in which `LINE` stands for what is wrong.
+/// A valid scenario with markers at which lines can be added.
 const FRAME: &str = include_str!("data/frame.toml");
 
-/// Each case: a name, overrides, and what replaces the marker of its section.
+/// Each case: a name, overrides, and what changes.
 fn cases() -> Vec<(String, Vec<String>, String)> {
     let text = include_str!("data/bad.toml");
     let mut cases = Vec::new();
@@ -23,7 +23,8 @@ fn cases() -> Vec<(String, Vec<String>, String)> {
     cases
 }
 
-/// The frame with the lines of `body` that begin with `KEY:` in place of the marker `#KEY`, or `body` alone.
+/// The frame with each change of `body` made: `marker| line` adds a line before `#marker`, `old => new` replaces. A body
+/// that begins with `#whole` is the whole file.
 fn assemble(body: &str) -> String {
     if body.starts_with("#whole\n") {
         return body.to_owned();
@@ -34,9 +35,9 @@ fn assemble(body: &str) -> String {
             let marker = format!("#{marker}\n");
             assert!(text.contains(&marker), "no marker {marker}");
             text = text.replacen(&marker, &format!("{content}\n{marker}"), 1);
-        } else if let Some((from, to)) = line.split_once(" => ") {
+        } else if let Some((from, to)) = line.split_once(" =>") {
             assert!(text.contains(from), "`{from}` is not in the frame");
-            text = text.replacen(from, to, 1);
+            text = text.replacen(from, to.trim_start(), 1);
         }
     }
     text

@@ -25,6 +25,8 @@ pub(crate) const LINK: [&str; 10] =
     ["repeat", "between", "rate", "delay", "queue", "loss", "reorder", "cost", "forward", "reverse"];
 /// Those that are not about a direction.
 pub(crate) const LINK_HEAD: [&str; 5] = ["repeat", "between", "cost", "forward", "reverse"];
+/// Those that are.
+pub(crate) const LINK_DIRECTION: [&str; 5] = ["rate", "delay", "queue", "loss", "reorder"];
 /// Tables of defaults.
 pub(crate) const DEFAULTS: [&str; 4] = ["link", "flow", "tcp", "udp"];
 /// Keys of a parameter that says where its value comes from.

@@ -105,10 +105,16 @@ pub(crate) fn build(
     let seed = read_key(table, "seed", &scope, &mut problems).unwrap_or(1);
     let routing = read_key::<raw::RoutingText>(table, "routing", &scope, &mut problems).unwrap_or_default();
 
+    let before = problems.len();
     let nodes = nodes::read(&root, table, &scope, &mut problems);
+    if problems.len() > before {
+        // Whatever names a node would be wrong as well.
+        return problems.finish(None, sources);
+    }
     let defaults = elements::Defaults::read(table, &mut problems);
+    let before_links = problems.len();
     let links = links::read(table, &defaults, &nodes, &mut scope, &mut late, &mut problems);
-    let reach = (links.list.len() == links.names.len()).then(|| reach::Reach::new(&nodes, &links.list));
+    let reach = (problems.len() == before_links).then(|| reach::Reach::new(&nodes, &links.list));
     let flows = flows::read(
         table,
         &flows::World { defaults: &defaults, nodes: &nodes, reach: reach.as_ref(), duration },

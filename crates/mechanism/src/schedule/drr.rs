@@ -268,7 +268,7 @@ mod tests {
             drive(&mut drr(quantum, limit), &vector, 8, |b| assert!(b.bytes <= u64::from(packets) * 500));
         }
 
-        /// Theorem 2 (Shreedhar & Varghese, section 4): over any interval in which two flows of equal quantum are
+        /// Shreedhar & Varghese, section 4: over any interval in which two flows of equal quantum are
         /// backlogged, what they send differs by at most Q + 2 (Max - 1) for Q >= Max; with a smaller quantum by the
         /// same derivation (each flow sends m Q less than Max either way, and rounds differ by one).
         #[test]

@@ -228,8 +228,8 @@ mod tests {
         assert_eq!(order(&mut drr, 2).len(), 1);
         // With the 1400 bytes left over, both would go in one turn.
         for _ in 0..2 {
-            enqueue(&mut drr, 0, 1500, &mut out);
-            enqueue(&mut drr, 1, 1500, &mut out);
+            enqueue(&mut drr, 0, 1450, &mut out);
+            enqueue(&mut drr, 1, 1450, &mut out);
         }
         assert_eq!(order(&mut drr, 4).iter().map(|s| s.0).collect::<Vec<_>>(), [0, 1, 0, 1]);
     }

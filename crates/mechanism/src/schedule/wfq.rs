@@ -428,6 +428,34 @@ mod tests {
         }
     }
 
+    /// Whether the last finish tag of each flow is what its waiting packets add up to from the head on.
+    fn tags_add_up(wfq: &Wfq) -> bool {
+        (0..wfq.queues.slots() as SlotId).all(|slot| {
+            let (share, waiting) = (wfq.queues.state(slot), wfq.queues.queue_backlog(slot));
+            let chain = share.start + waiting.bytes as f64 * share.per_weight;
+            waiting.is_empty() || !share.late_starts.is_empty() || (share.last_finish - chain).abs() < 1e-6
+        })
+    }
+
+    #[test]
+    fn tags_of_waiting_packets_close_the_gaps_that_dropped_ones_leave() {
+        let mut wfq = wfq(Clock::Gps, Limit::Packets(10), &[1.0, 2.0, 0.5]);
+        let mut out = Counted::default();
+        let mut now = Time::ZERO;
+        // Departures somewhat faster than the link, so that the fluid server is rarely ahead.
+        for k in 0..3000u32 {
+            now += tidegate_units::Span::from_nanos(3000);
+            wfq.enqueue(Packet::new(k, FlowId(k * k % 7 % 3), 500 + k % 700), now, &mut out);
+            assert!(tags_add_up(&wfq), "after arrival {k}");
+            if k % 2 == 0 {
+                wfq.dequeue(now, &mut out);
+                assert!(tags_add_up(&wfq), "after departure {k}");
+            }
+        }
+        assert_eq!(wfq.queues.slots(), 3);
+        assert!(out.drops.len() > 1000);
+    }
+
     #[test]
     fn a_flow_that_lost_packets_is_not_charged_for_them() {
         // Flow 0 offers twice the link for a second and loses half; then flow 1 starts. Both get half from then on.

@@ -4,6 +4,7 @@
 
 mod document;
 mod error;
+mod experiment;
 mod expression;
 mod merge;
 mod overrides;
@@ -19,4 +20,7 @@ pub mod model;
 
 pub use document::Document;
 pub use error::{ConfigError, ConfigErrors};
+pub use experiment::{
+    Axis, DocumentedParameter, Experiment, Figure, FigureKind, Names, Point, Scale, Variant,
+};
 pub use model::Scenario;

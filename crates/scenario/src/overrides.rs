@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::error::{Problem, Problems};
 use crate::merge::{KIND_KEYS, kind_table};
 use crate::source::Place;
+use crate::suggest;
 use crate::tree::{Table, Tree, Value, parse_value};
 
 /// Keys in one path.
@@ -127,13 +128,26 @@ pub(crate) fn apply<'a>(root: &mut Tree, overrides: &[&'a Override], problems: &
             continue;
         }
         let mut path = one.path.clone();
-        // A parameter that says where its value comes from keeps saying it.
-        if let ["parameters", name] = path.iter().map(String::as_str).collect::<Vec<_>>()[..]
-            && one.value.as_table().is_none()
-            && let Some(parameters) = root.as_table().and_then(|table| table.get("parameters")?.as_table())
-            && parameters.get(name).is_some_and(|parameter| parameter.as_table().is_some())
+        if let [section, name] = one.path.as_slice()
+            && section == "parameters"
         {
-            path.push("value".to_owned());
+            let known = root.as_table().and_then(|table| table.get("parameters")?.as_table());
+            match known.and_then(|known| known.get(name)) {
+                // A name that no string uses would change nothing, and nobody would notice.
+                None => {
+                    let names: Vec<&str> = known
+                        .map(|known| known.iter().map(|(name, _)| &**name).collect())
+                        .unwrap_or_default();
+                    let message = format!("there is no parameter `{name}` to set");
+                    problems.push(one.problem(message, suggest::help(name, &names)));
+                    continue;
+                }
+                // A parameter that says where its value comes from keeps saying it.
+                Some(parameter) if parameter.as_table().is_some() && one.value.as_table().is_none() => {
+                    path.push("value".to_owned());
+                }
+                Some(_) => {}
+            }
         }
         if let Err(problem) = set(root, &path, one) {
             problems.push(problem);

@@ -12,7 +12,7 @@ use serde::forward_to_deserialize_any;
 use crate::error::Problem;
 use crate::source::Place;
 use crate::suggest;
-use crate::template::{Scope, is_template};
+use crate::template::Scope;
 use crate::tree::{Entry, Table, Tree, Value};
 
 /// What went wrong while reading, before its place is certain.
@@ -150,7 +150,7 @@ macro_rules! scalars {
     ($($method:ident)*) => {$(
         fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
             match &self.tree.value {
-                Value::Text(text) if is_template(text) => {
+                Value::Text(text) if self.scope.is_template(text) => {
                     let text = self.expanded(text)?;
                     if let Ok(number) = text.parse::<i64>() {
                         visitor.visit_i64(number)
@@ -173,7 +173,7 @@ impl<'de> de::Deserializer<'de> for Reader<'_> {
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
         match &self.tree.value {
-            Value::Text(text) if is_template(text) => visitor.visit_str(&self.expanded(text)?),
+            Value::Text(text) if self.scope.is_template(text) => visitor.visit_str(&self.expanded(text)?),
             Value::Text(text) => visitor.visit_str(text),
             Value::Integer(number) => visitor.visit_i64(*number),
             Value::Float(number) => visitor.visit_f64(*number),
@@ -260,7 +260,7 @@ impl<'de> de::SeqAccess<'de> for Items<'_> {
             let key = self.position.to_string();
             self.position += 1;
             if let Value::Text(text) = &tree.value
-                && is_template(text)
+                && self.scope.is_template(text)
                 && text.contains("..")
             {
                 self.texts = self

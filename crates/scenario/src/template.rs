@@ -22,11 +22,22 @@ pub(crate) struct Scope<'a> {
     parameters: &'a IndexMap<String, Parameter>,
     loops: Vec<(String, i64)>,
     elements_left: &'a Cell<u64>,
+    is_literal: bool,
 }
 
 impl<'a> Scope<'a> {
     pub(crate) fn new(parameters: &'a IndexMap<String, Parameter>, elements_left: &'a Cell<u64>) -> Self {
-        Self { parameters, loops: Vec::new(), elements_left }
+        Self { parameters, loops: Vec::new(), elements_left, is_literal: false }
+    }
+
+    /// A scope in which braces are braces.
+    pub(crate) fn literal(parameters: &'a IndexMap<String, Parameter>, elements_left: &'a Cell<u64>) -> Self {
+        Self { is_literal: true, ..Self::new(parameters, elements_left) }
+    }
+
+    /// Whether `text` has braces to replace.
+    pub(crate) fn is_template(&self, text: &str) -> bool {
+        !self.is_literal && is_template(text)
     }
 
     /// A loop variable becomes visible.
@@ -103,7 +114,7 @@ impl<'a> Scope<'a> {
 
     /// `text` with its braces replaced: one text.
     pub(crate) fn expand<'t>(&self, text: &'t str) -> Result<Cow<'t, str>, String> {
-        if !is_template(text) {
+        if !self.is_template(text) {
             return Ok(Cow::Borrowed(text));
         }
         let mut out = String::with_capacity(text.len());
@@ -127,7 +138,7 @@ impl<'a> Scope<'a> {
     /// `text` with its braces replaced: as many texts as its ranges give, the last range running fastest.
     pub(crate) fn expand_all(&self, text: &str) -> Result<Vec<String>, String> {
         let mut results = vec![String::new()];
-        if !text.contains("..") || !is_template(text) {
+        if !text.contains("..") || !self.is_template(text) {
             self.take_elements(1)?;
             return self.expand(text).map(|text| vec![text.into_owned()]);
         }
@@ -157,7 +168,7 @@ impl<'a> Scope<'a> {
 }
 
 /// Whether `text` has braces in it.
-pub(crate) fn is_template(text: &str) -> bool {
+fn is_template(text: &str) -> bool {
     text.contains(['{', '}'])
 }
 

@@ -74,9 +74,6 @@ impl Table {
     pub(crate) fn at(&self, position: usize) -> Option<(&Arc<str>, &Entry)> {
         self.entries.get_index(position)
     }
-    pub(crate) fn keys(&self) -> Vec<&str> {
-        self.entries.keys().map(|key| &**key).collect()
-    }
 }
 
 impl Tree {
@@ -133,6 +130,25 @@ impl Tree {
             Value::Float(number) => Some(number.to_string()),
             Value::Boolean(boolean) => Some(boolean.to_string()),
             Value::List(_) | Value::Table(_) => None,
+        }
+    }
+
+    /// The value on one line, as TOML would write it inline.
+    pub(crate) fn inline(&self) -> String {
+        match &self.value {
+            Value::List(list) => {
+                let items: Vec<String> = list.iter().map(Self::inline).collect();
+                format!("[{}]", items.join(", "))
+            }
+            Value::Table(table) => {
+                let entries: Vec<String> =
+                    table.iter().map(|(key, entry)| format!("{key} = {}", entry.tree.inline())).collect();
+                if entries.is_empty() { "{}".to_owned() } else { format!("{{ {} }}", entries.join(", ")) }
+            }
+            Value::Text(text) => format!("{text:?}"),
+            Value::Integer(number) => number.to_string(),
+            Value::Float(number) => number.to_string(),
+            Value::Boolean(boolean) => boolean.to_string(),
         }
     }
 

@@ -1,9 +1,9 @@
 """The Python interface: load or build a scenario, run it, look at what it gave.
 
-    import tidegate
-    result = tidegate.load("dumbbell.toml", links__bottleneck__rate="2Mbit").run(seed=1)
-    result.flows["tcp"]["throughput_bps"]
-    time_s, queue = result.series("links.bottleneck.queue_packets")
+import tidegate
+result = tidegate.load("dumbbell.toml", links__bottleneck__rate="2Mbit").run(seed=1)
+result.flows["tcp"]["throughput_bps"]
+time_s, queue = result.series("links.bottleneck.queue_packets")
 """
 
 import html

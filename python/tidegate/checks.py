@@ -153,7 +153,9 @@ def _expectations(name: str, table: Any) -> Expectations:
     for number, reference in enumerate(references, 1):
         where = f"{name}, reference {number}"
         _refuse_unknown(reference, _REFERENCE_KEYS, where)
-        if not isinstance(reference.get("figure"), str) or not isinstance(reference.get("y"), list | int | float):
+        if not isinstance(reference.get("figure"), str) or not isinstance(
+            reference.get("y"), list | int | float
+        ):
             raise InvalidFileError(f"{where}: needs `figure` and `y`")
         if isinstance(reference["y"], list) and len(reference.get("x", ())) != len(reference["y"]):
             raise InvalidFileError(f"{where}: x and y must be equally long")
@@ -206,7 +208,12 @@ def _bounds(entry: dict[str, Any], where: str) -> Bounds:
     if "tolerance" in entry and key != "value":
         raise InvalidFileError(f"{where}: `tolerance` goes with `value`")
     if key == "between":
-        if not (isinstance(value, list) and len(value) == 2 and all(map(_is_number, value)) and value[0] <= value[1]):
+        if not (
+            isinstance(value, list)
+            and len(value) == 2
+            and all(map(_is_number, value))
+            and value[0] <= value[1]
+        ):
             raise InvalidFileError(f"{where}: `between` is [low, high]")
         return Bounds(float(value[0]), float(value[1]), [float(value[0]), float(value[1])], "between")
     if not _is_number(value):
@@ -219,7 +226,7 @@ def _bounds(entry: dict[str, Any], where: str) -> Bounds:
     text = str(entry.get("tolerance", "")).strip()
     allowed = quantities.parse(text)
     if allowed is None or allowed[1] or allowed[0] < 0:
-        raise InvalidFileError(f"{where}: `value` needs a `tolerance` such as \"3%\" or \"0.02\"")
+        raise InvalidFileError(f'{where}: `value` needs a `tolerance` such as "3%" or "0.02"')
     width = abs(value) * allowed[0] if text.endswith("%") else allowed[0]
     return Bounds(value - width, value + width, value, text)
 
@@ -233,7 +240,9 @@ def _check_names(expected: dict[str, Expectations], known_ids: Sequence[str] | N
         for check in expectations.checks:
             # A variant of the same experiment may show it too: `require_sensitivities`, once that file is read.
             if "/" in check.sensitivity and check.sensitivity not in known_ids:
-                raise InvalidFileError(f"{name}, {check.name!r}: no experiment {check.sensitivity!r} (sensitivity)")
+                raise InvalidFileError(
+                    f"{name}, {check.name!r}: no experiment {check.sensitivity!r} (sensitivity)"
+                )
 
 
 def require_sensitivities(expectations: Expectations, variants: Sequence[str]) -> None:
@@ -275,7 +284,9 @@ def _measure(check: Check, points: Sequence[PointResult]) -> tuple[stats.Estimat
         return estimates[worst], worst, check.bounds.margin(estimates[worst].mean)
     reduction = {"mean": stats.mean, "min": min, "max": max}[check.reduce]
     seeds = sorted(set.union(*(set(by_seed) for by_seed in groups.values())))
-    per_seed = [reduction([by_seed[seed] for by_seed in groups.values() if seed in by_seed]) for seed in seeds]
+    per_seed = [
+        reduction([by_seed[seed] for by_seed in groups.values() if seed in by_seed]) for seed in seeds
+    ]
     estimate = stats.estimate(per_seed)
     where = next(iter(groups)) if len(groups) == 1 else f"{check.reduce} over {len(groups)} points"
     return estimate, where, check.bounds.margin(estimate.mean)
@@ -287,7 +298,9 @@ def _value(check: Check, point: PointResult, points: Sequence[PointResult]) -> f
         return value
     wanted = {"variant": point.variant, **point.axes, **check.relative_to}
     for other in points:
-        if other.seed == point.seed and matches(other, {key: text for key, text in wanted.items() if text is not None}):
+        if other.seed == point.seed and matches(
+            other, {key: text for key, text in wanted.items() if text is not None}
+        ):
             base = measure.evaluate(check.measure, other)
             if base == 0:
                 raise MeasureError(f"relative to zero: {check.measure} at {other.label}")

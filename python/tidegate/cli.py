@@ -29,7 +29,9 @@ Overrides = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON with stable keys instead of text.")]
 Workers = Annotated[int | None, typer.Option(min=1, help="Runs at the same time. Default: one per core.")]
-Seeds = Annotated[int | None, typer.Option(min=1, metavar="N", help="Run seeds 1 to N instead of the file's.")]
+Seeds = Annotated[
+    int | None, typer.Option(min=1, metavar="N", help="Run seeds 1 to N instead of the file's.")
+]
 Quick = Annotated[bool, typer.Option("--quick", help="Few seeds and points: the form the tests use.")]
 
 
@@ -58,7 +60,9 @@ def run(
     as_json: Json = False,
     timing: Annotated[bool, typer.Option("--timing", help="What the run cost, on stderr.")] = False,
     trace: Annotated[Path | None, typer.Option(metavar="FILE", help="Write every packet as pcapng.")] = None,
-    out: Annotated[Path | None, typer.Option("-o", "--out", metavar="DIR", help="Keep a result folder.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", metavar="DIR", help="Keep a result folder.")
+    ] = None,
 ) -> int:
     """Run one scenario once; print a summary per flow and link."""
     from tidegate.commands import run as command
@@ -88,11 +92,15 @@ def schema() -> int:
 
 @app.command()
 def reproduce(
-    ids: Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Experiments or groups: nbp, nbp/fig8a.")] = None,
+    ids: Annotated[
+        list[str] | None, typer.Argument(metavar="[ID]...", help="Experiments or groups: nbp, nbp/fig8a.")
+    ] = None,
     list_only: Annotated[bool, typer.Option("--list", help="List the experiments and stop.")] = False,
     seeds: Seeds = None,
     quick: Quick = False,
-    out: Annotated[Path, typer.Option("-o", "--out", metavar="DIR", help="Where results and report go.")] = Path("results"),
+    out: Annotated[
+        Path, typer.Option("-o", "--out", metavar="DIR", help="Where results and report go.")
+    ] = Path("results"),
     workers: Workers = None,
     overrides: Overrides = None,
     as_json: Json = False,
@@ -111,8 +119,12 @@ def sweep(
     workers: Workers = None,
     seeds: Seeds = None,
     quick: Quick = False,
-    out: Annotated[Path | None, typer.Option("-o", "--out", metavar="DIR", help="Default: results/NAME.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Keep the points that an earlier sweep finished.")] = False,
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", metavar="DIR", help="Default: results/NAME.")
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Keep the points that an earlier sweep finished.")
+    ] = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="Throw away what an earlier sweep left.")] = False,
     overrides: Overrides = None,
     as_json: Json = False,
@@ -128,9 +140,14 @@ def sweep(
 @app.command()
 def plot(
     result: Annotated[Path, typer.Argument(help="A result folder.")],
-    figure: Annotated[str | None, typer.Option("-p", "--plot", metavar="ID", help="Which figure. Default: all.")] = None,
+    figure: Annotated[
+        str | None, typer.Option("-p", "--plot", metavar="ID", help="Which figure. Default: all.")
+    ] = None,
     out: Annotated[
-        Path | None, typer.Option("-o", "--out", metavar="FILE", help=".svg, .png or .pdf. Default: ID.svg in the folder.")
+        Path | None,
+        typer.Option(
+            "-o", "--out", metavar="FILE", help=".svg, .png or .pdf. Default: ID.svg in the folder."
+        ),
     ] = None,
     as_json: Json = False,
 ) -> int:
@@ -142,8 +159,12 @@ def plot(
 
 @app.command()
 def report(
-    results: Annotated[list[Path], typer.Argument(metavar="RESULT...", help="Result folders, or folders of them.")],
-    out: Annotated[Path | None, typer.Option("-o", "--out", metavar="FILE", help="Default: report.html there.")] = None,
+    results: Annotated[
+        list[Path], typer.Argument(metavar="RESULT...", help="Result folders, or folders of them.")
+    ],
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", metavar="FILE", help="Default: report.html there.")
+    ] = None,
     as_json: Json = False,
 ) -> int:
     """Write one self-contained HTML page about results."""

@@ -10,7 +10,15 @@ from typing import Any
 
 from tidegate import quantities
 
-_COLOURS = {"pass": "32", "differs": "33", "fail": "31", "skipped": "2", "unchecked": "2", "title": "1", "dim": "2"}
+_COLOURS = {
+    "pass": "32",
+    "differs": "33",
+    "fail": "31",
+    "skipped": "2",
+    "unchecked": "2",
+    "title": "1",
+    "dim": "2",
+}
 
 
 def coloured(text: str, colour: str) -> str:
@@ -98,7 +106,9 @@ def _both_directions(links: dict[str, Any]) -> dict[str, Any]:
 
 def run_summary(title: str, summary: dict[str, Any], duration_s: float, warmup_s: float, seed: int) -> str:
     """The readable summary of one run."""
-    window = f"{quantities.duration(duration_s)}, statistics from {quantities.duration(warmup_s)}, seed {seed}"
+    window = (
+        f"{quantities.duration(duration_s)}, statistics from {quantities.duration(warmup_s)}, seed {seed}"
+    )
     parts = [coloured(title, "title") + f"  ({window})"]
     if summary.get("flows"):
         parts.append(_entries_table("flow", summary["flows"], _FLOW_COLUMNS))
@@ -149,16 +159,27 @@ def expected_table(results: Sequence[Any]) -> str:
         for number, check in enumerate(result.checks):
             name = result.info.id if number == 0 else ""
             rows.append(
-                [name, _clip(check["name"], 58), expected_text(check), measured_text(check), check["provenance"]]
+                [
+                    name,
+                    _clip(check["name"], 58),
+                    expected_text(check),
+                    measured_text(check),
+                    check["provenance"],
+                ]
                 + [check["status"]]
             )
         if not result.checks:
             rows.append([result.info.id, "(nothing to check)", "-", "-", "-", result.status])
     text = table(
-        ["experiment", "check", "expected", "measured", "from", "status"], rows, [False, False, True, True, False, False]
+        ["experiment", "check", "expected", "measured", "from", "status"],
+        rows,
+        [False, False, True, True, False, False],
     )
     lines = text.splitlines()
-    coloured_lines = [line[: line.rindex(row[-1])] + coloured(row[-1], row[-1]) for line, row in zip(lines[2:], rows, strict=True)]
+    coloured_lines = [
+        line[: line.rindex(row[-1])] + coloured(row[-1], row[-1])
+        for line, row in zip(lines[2:], rows, strict=True)
+    ]
     return "\n".join(lines[:2] + coloured_lines)
 
 

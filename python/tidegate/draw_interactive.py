@@ -36,9 +36,15 @@ def draw(figure: Figure) -> dict[str, Any]:
     x_axis: dict[str, Any] = {"title": {"text": figure.x_label}, "type": "log" if figure.x_log else "linear"}
     y_axis: dict[str, Any] = {"title": {"text": figure.y_label}, "type": "log" if figure.y_log else "linear"}
     if figure.ticks is not None:
-        x_axis |= {"tickvals": [place for place, _ in figure.ticks], "ticktext": [name for _, name in figure.ticks]}
+        x_axis |= {
+            "tickvals": [place for place, _ in figure.ticks],
+            "ticktext": [name for _, name in figure.ticks],
+        }
     if figure.y_ticks is not None:
-        y_axis |= {"tickvals": [place for place, _ in figure.y_ticks], "ticktext": [name for _, name in figure.y_ticks]}
+        y_axis |= {
+            "tickvals": [place for place, _ in figure.y_ticks],
+            "ticktext": [name for _, name in figure.y_ticks],
+        }
     elif not figure.y_log:
         y_axis["rangemode"] = "tozero"
     if figure.kind == "bars":
@@ -66,7 +72,12 @@ def _trace(figure: Figure, trace: Trace, order: int) -> list[dict[str, Any]]:
             bars["error_y"] = {"type": "data", "array": half, "thickness": 1, "width": 3}
         return [bars]
     if trace.is_reference and not trace.is_line:
-        marker = {"symbol": "diamond", "size": 9, "color": "#ffffff", "line": {"color": "#222222", "width": 1.5}}
+        marker = {
+            "symbol": "diamond",
+            "size": 9,
+            "color": "#ffffff",
+            "line": {"color": "#222222", "width": 1.5},
+        }
         return [base | {"type": "scatter", "mode": "markers", "marker": marker}]
     few = len(trace.x) <= _MARKED_POINTS_MAX and not trace.is_reference and figure.kind == "lines"
     line: dict[str, Any] = {

@@ -70,7 +70,10 @@ def _draw_trace(axes: Any, figure: Figure, trace: Trace, order: int) -> None:
         axes.grid(visible=False, axis="x")
         error = None
         if trace.low is not None and trace.high is not None:
-            half = [0.0 if high is None or value is None else high - value for value, high in zip(trace.y, trace.high, strict=True)]
+            half = [
+                0.0 if high is None or value is None else high - value
+                for value, high in zip(trace.y, trace.high, strict=True)
+            ]
             error = half
         axes.bar(
             trace.x, y, trace.width, yerr=error, color=trace.colour, label=trace.label, capsize=2,
@@ -82,7 +85,9 @@ def _draw_trace(axes: Any, figure: Figure, trace: Trace, order: int) -> None:
             label=trace.label, zorder=5,
         )  # fmt: skip
     elif figure.kind == "cdf" and not trace.is_reference:
-        axes.step(trace.x, y, where="post", color=trace.colour, linestyle=_DASHES[trace.dash % 4], label=trace.label)
+        axes.step(
+            trace.x, y, where="post", color=trace.colour, linestyle=_DASHES[trace.dash % 4], label=trace.label
+        )
     else:
         few = len(trace.x) <= _MARKED_POINTS_MAX and not trace.is_reference and figure.kind == "lines"
         axes.plot(

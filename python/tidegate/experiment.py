@@ -60,7 +60,9 @@ class Info:
             )
             for name, axis in named(raw.get("axes")).items()
         }
-        variants = {name: variant.get("label") or name for name, variant in named(raw.get("variants")).items()}
+        variants = {
+            name: variant.get("label") or name for name, variant in named(raw.get("variants")).items()
+        }
         return cls(
             experiment_id,
             raw,
@@ -119,7 +121,9 @@ class Task:
 
         result = _core.run(self.scenario, seed=self.seed)
         kept = result if result.series_names else None
-        return PointResult(self.variant, self.axes, self.seed, json.loads(result.summary_json), self.key, kept)
+        return PointResult(
+            self.variant, self.axes, self.seed, json.loads(result.summary_json), self.key, kept
+        )
 
 
 class Experiment:
@@ -148,7 +152,9 @@ class Experiment:
             text = scenario.to_json()
             if not self.scenario:
                 self.scenario = json.loads(text)
-            axes = {name: point.axes[name] for name in self.info.axes if name in point.axes} or dict(point.axes)
+            axes = {name: point.axes[name] for name in self.info.axes if name in point.axes} or dict(
+                point.axes
+            )
             for seed in range(1, seeds + 1) if seeds else own_seeds:
                 key = content_key(text, seed, _core.__version__)
                 tasks.append(Task(point.variant, axes, seed, scenario, key))

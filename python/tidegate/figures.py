@@ -64,7 +64,9 @@ class Figure:
     problem: str = ""
 
 
-def build(spec: dict[str, Any], info: Info, points: Sequence[PointResult], references: Sequence[dict] = ()) -> Figure:
+def build(
+    spec: dict[str, Any], info: Info, points: Sequence[PointResult], references: Sequence[dict] = ()
+) -> Figure:
     """The figure that `spec` describes; where it cannot be made, `problem` says why."""
     kind = spec.get("kind") or "lines"
     scale = str(spec.get("scale") or "")
@@ -146,7 +148,9 @@ def _short(term: str) -> str:
     return term if len(term) <= 40 else term[:39] + "…"
 
 
-def _grouped(points: Sequence[PointResult], key: Callable[[PointResult], Any]) -> dict[Any, list[PointResult]]:
+def _grouped(
+    points: Sequence[PointResult], key: Callable[[PointResult], Any]
+) -> dict[Any, list[PointResult]]:
     groups: dict[Any, list[PointResult]] = {}
     for point in points:
         groups.setdefault(key(point), []).append(point)
@@ -216,14 +220,19 @@ def _bars(figure: Figure, spec: _Spec, points: Sequence[PointResult]) -> None:
     else:
         for index, term in enumerate(spec.measures):
             for point in points:
-                series = ", ".join(filter(None, (spec.variant_label(point.variant), _rest(point)))) or "measured"
+                series = (
+                    ", ".join(filter(None, (spec.variant_label(point.variant), _rest(point)))) or "measured"
+                )
                 cells.setdefault(series, {}).setdefault(spec.labels[index], [(term, [])])[0][1].append(point)
         categories = list(spec.labels)
     figure.ticks = [(float(index), category) for index, category in enumerate(categories)]
     width = BAR_GROUP_WIDTH / len(cells)
     for number, (series, by_category) in enumerate(cells.items()):
         offset = (number - (len(cells) - 1) / 2) * width
-        estimates = [_estimate(*by_category[category][0]) if category in by_category else None for category in categories]
+        estimates = [
+            _estimate(*by_category[category][0]) if category in by_category else None
+            for category in categories
+        ]
         has_band = any(estimate is not None and estimate.low is not None for estimate in estimates)
         figure.traces.append(
             Trace(
@@ -270,7 +279,10 @@ def _series(figure: Figure, spec: _Spec, points: Sequence[PointResult]) -> None:
                         dash=group_index if several else number // len(PALETTE),
                     )
                 )
-                figure.y_label = figure.y_label or f"{name.rsplit('.', 1)[-1].rsplit('_', 1)[0]} ({unit})".replace("_", " ")
+                figure.y_label = (
+                    figure.y_label
+                    or f"{name.rsplit('.', 1)[-1].rsplit('_', 1)[0]} ({unit})".replace("_", " ")
+                )
         colour_index += len(names)
     figure.x_label = figure.x_label or "time (s)"
 
@@ -320,7 +332,10 @@ def _heatmap(figure: Figure, spec: _Spec, points: Sequence[PointResult]) -> None
     rows = list(_grouped(points, lambda point: point.axes[other.name]))
     cells = _grouped(points, lambda point: (point.axes[other.name], point.axes[axis.name]))
     figure.heat = [
-        [_estimate(spec.measures[0], cells[row, column]).mean if (row, column) in cells else None for column in columns]
+        [
+            _estimate(spec.measures[0], cells[row, column]).mean if (row, column) in cells else None
+            for column in columns
+        ]
         for row in rows
     ]
     figure.ticks = [(float(index), value) for index, value in enumerate(columns)]
@@ -369,7 +384,9 @@ def _add_references(figure: Figure, references: Sequence[dict[str, Any]], spec: 
             places.append(place + offset)
         values: list[float | None] = [float(value) for value in y]
         line = bool(reference.get("line"))
-        figure.traces.append(Trace(label, places, values, colour=colour, is_reference=True, is_line=line, dash=2))
+        figure.traces.append(
+            Trace(label, places, values, colour=colour, is_reference=True, is_line=line, dash=2)
+        )
 
 
 def _suggested(points: Sequence[PointResult]) -> list[dict[str, Any]]:
@@ -401,5 +418,3 @@ def _suggested(points: Sequence[PointResult]) -> list[dict[str, Any]]:
             }
         )
     return specs
-
-

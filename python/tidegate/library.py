@@ -1,15 +1,18 @@
 """Finds the experiments that come with the package, and resolves the names people give them.
 
 They lie in `experiments/` of the package: in a checkout a link to the folder at its root, in a wheel a copy. An
-experiment's id is its path there without `.toml`: `nbp/fig8a`. `expected.toml` beside them is no experiment.
+experiment's id is its path there without `.toml`: `nbp/fig8a`. Files that only others include are no experiments.
 """
 
 import re
+import tomllib
 from pathlib import Path
 
 from tidegate.errors import UsageError
 
 EXPECTED = "expected.toml"
+# What makes a file an experiment; a plain scenario, as experiments include it, has none of them.
+_EXPERIMENT_KEYS = {"seeds", "quick_seeds", "axes", "variants", "figures"}
 
 
 def experiments_dir() -> Path:
@@ -19,7 +22,9 @@ def experiments_dir() -> Path:
 
 def natural_key(name: str) -> list[tuple[int, int, str]]:
     """Sort key that puts fig8 before fig10."""
-    return [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in re.split(r"(\d+)", name) if part]
+    return [
+        (0, int(part), "") if part.isdigit() else (1, 0, part) for part in re.split(r"(\d+)", name) if part
+    ]
 
 
 def all_experiments(directory: Path | None = None) -> dict[str, Path]:
@@ -28,9 +33,16 @@ def all_experiments(directory: Path | None = None) -> dict[str, Path]:
     found = {
         path.relative_to(root).with_suffix("").as_posix(): path
         for path in root.rglob("*.toml")
-        if path.name != EXPECTED and not path.name.startswith(".")
+        if path.name != EXPECTED and not path.name.startswith(".") and _is_experiment(path)
     }
     return dict(sorted(found.items(), key=lambda item: natural_key(item[0])))
+
+
+def _is_experiment(path: Path) -> bool:
+    try:
+        return not _EXPERIMENT_KEYS.isdisjoint(tomllib.loads(path.read_text(encoding="utf-8")))
+    except ValueError:
+        return True  # a broken file is reported when it is read, not left out
 
 
 def select(ids: list[str], directory: Path | None = None) -> dict[str, Path]:

@@ -156,7 +156,16 @@ def _check(node: ast.AST, source: str, depth: int) -> None:
     """Refuse every kind of node that is not evaluated below, before anything is evaluated."""
     if depth > _DEPTH_MAX:
         raise MeasureError(f"measure {_shown(source)} is nested too deeply")
-    allowed = (ast.BinOp, ast.UnaryOp, ast.Compare, ast.BoolOp, ast.Call, ast.Attribute, ast.Name, ast.Constant)
+    allowed = (
+        ast.BinOp,
+        ast.UnaryOp,
+        ast.Compare,
+        ast.BoolOp,
+        ast.Call,
+        ast.Attribute,
+        ast.Name,
+        ast.Constant,
+    )
     if not isinstance(node, allowed):
         raise MeasureError(f"measure {_shown(source)}: {type(node).__name__} is not allowed")
     if isinstance(node, ast.Constant):

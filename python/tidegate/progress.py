@@ -15,7 +15,12 @@ class Progress:
             from rich.progress import Progress as Bar
 
             console = Console(stderr=True)
-            columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+            columns = (
+                TextColumn("{task.description}"),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TimeRemainingColumn(),
+            )
             self._bar = Bar(*columns, console=console, transient=True)
             self._task = self._bar.add_task(title, total=total)
 

@@ -86,7 +86,9 @@ def number(value: float, digits: int = 4) -> str:
     return f"{value:.{digits}g}" if 1e-4 <= abs(value) < 1e6 else f"{value:.{digits - 1}e}"
 
 
-def _scaled(value: float, units: tuple[tuple[str, float], ...], plain: str, small: tuple[str, float] | None = None) -> str:
+def _scaled(
+    value: float, units: tuple[tuple[str, float], ...], plain: str, small: tuple[str, float] | None = None
+) -> str:
     for unit, factor in units:
         if abs(value) >= factor * 0.9999995:
             return f"{value / factor:.4g} {unit}"

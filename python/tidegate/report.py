@@ -19,7 +19,11 @@ def render(results: Sequence[StoredResult], title: str) -> str:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
-        loader=PackageLoader("tidegate"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=PackageLoader("tidegate"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
     drawn: dict[str, Any] = {}
     sections = [_section(result, drawn) for result in results]
@@ -92,7 +96,9 @@ def _total(results: Sequence[StoredResult]) -> str:
 def _footer(result: StoredResult) -> str:
     seeds = sorted({point.seed for point in result.points})
     runs = f"{len(result.points)} run{'s' if len(result.points) != 1 else ''}"
-    span = f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {seeds[0]} to {seeds[-1]}" if seeds else "no seeds"
+    span = (
+        f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {seeds[0]} to {seeds[-1]}" if seeds else "no seeds"
+    )
     form = ", quick form" if result.quick else ""
     return f"{runs}, {span}{form}. Bands and ± are 95 % confidence intervals over seeds. Tidegate {result.version}."
 
@@ -104,7 +110,14 @@ def _tables(result: StoredResult) -> list[dict[str, Any]]:
     named = _parameters(result.info.raw)
     if named:
         columns = [_column("Parameter"), _column("Value"), _column("From"), _column("Why")]
-        tables.append({"title": "Parameters and where they come from", "columns": columns, "rows": named, "folded": False})
+        tables.append(
+            {
+                "title": "Parameters and where they come from",
+                "columns": columns,
+                "rows": named,
+                "folded": False,
+            }
+        )
     axes = [
         [axis.label, ", ".join(axis.values), axis.unit, result.info.raw["axes"][name].get("path", "")]
         for name, axis in result.info.axes.items()
@@ -116,7 +129,9 @@ def _tables(result: StoredResult) -> list[dict[str, Any]]:
     exact = [[path, text] for path, text in _flat(result.scenario)]
     if exact:
         columns = [_column("Key", path=True), _column("Value")]
-        tables.append({"title": "Every value of the scenario", "columns": columns, "rows": exact, "folded": True})
+        tables.append(
+            {"title": "Every value of the scenario", "columns": columns, "rows": exact, "folded": True}
+        )
     return tables
 
 
@@ -134,7 +149,9 @@ def _parameters(raw: dict[str, Any]) -> list[list[str]]:
         value = entry.get("value", "") if entry else parameters[name] if isinstance(parameters, dict) else ""
         unit = entry.get("unit") or ""
         reason = entry.get("why") or entry.get("reason") or entry.get("source") or ""
-        rows.append([entry.get("label") or name, f"{value} {unit}".strip(), entry.get("provenance") or "", reason])
+        rows.append(
+            [entry.get("label") or name, f"{value} {unit}".strip(), entry.get("provenance") or "", reason]
+        )
     return rows
 
 
@@ -150,19 +167,34 @@ def _summary_tables(summary: dict[str, Any]) -> list[dict[str, Any]]:
         if flat and used:
             columns = [_column(group[:-1]), *[_column(key.replace("_", " "), number=True) for key in used]]
             rows = [[name, *[entry.get(key, "") for key in used]] for name, entry in flat.items()]
-            tables.append({"title": f"What was measured per {group[:-1]}", "columns": columns, "rows": rows, "folded": False})
+            tables.append(
+                {
+                    "title": f"What was measured per {group[:-1]}",
+                    "columns": columns,
+                    "rows": rows,
+                    "folded": False,
+                }
+            )
     return tables
 
 
 def _flat(node: Any, prefix: str = "") -> list[tuple[str, str]]:
     """Every value of nested tables with its path; named entries of lists go by their names."""
     if isinstance(node, dict):
-        return [pair for key, value in node.items() for pair in _flat(value, f"{prefix}.{key}" if prefix else str(key))]
+        return [
+            pair
+            for key, value in node.items()
+            for pair in _flat(value, f"{prefix}.{key}" if prefix else str(key))
+        ]
     if isinstance(node, list) and any(isinstance(entry, dict) for entry in node):
         pairs = []
         for index, entry in enumerate(node):
             name = entry.get("name", str(index)) if isinstance(entry, dict) else str(index)
-            inner = {key: value for key, value in entry.items() if key != "name"} if isinstance(entry, dict) else entry
+            inner = (
+                {key: value for key, value in entry.items() if key != "name"}
+                if isinstance(entry, dict)
+                else entry
+            )
             pairs += _flat(inner, f"{prefix}.{name}")
         return pairs
     if isinstance(node, list):

@@ -186,7 +186,9 @@ def find_results(path: Path) -> list[Path]:
     found = [
         manifest.parent
         for manifest in path.rglob(_MANIFEST)
-        if not any(part.startswith(".") or part.endswith(".partial") for part in manifest.relative_to(path).parts)
+        if not any(
+            part.startswith(".") or part.endswith(".partial") for part in manifest.relative_to(path).parts
+        )
     ]
     if not found:
         raise InvalidFileError(f"no results in {path}")
@@ -198,7 +200,9 @@ def read_result(folder: Path) -> StoredResult:
     try:
         manifest = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))
         if manifest["schema_version"] != SCHEMA_VERSION:
-            raise InvalidFileError(f"{folder}: results of schema {manifest['schema_version']}, not {SCHEMA_VERSION}")
+            raise InvalidFileError(
+                f"{folder}: results of schema {manifest['schema_version']}, not {SCHEMA_VERSION}"
+            )
         with (folder / _POINTS).open(encoding="utf-8") as lines:
             points = [_read_point(folder, line) for line in lines]
         return StoredResult(

@@ -86,7 +86,9 @@ def _layout(network: Network) -> _Drawing:
         drawing.places[name] = _Place(x_of[name], y_of[name], network.kinds[name], name, 1)
         for side, group in sides.get(name, {}).items():
             _place_branches(drawing, name, side, group)
-        if "below" in sides.get(name, {}) or any(x_of[o] == x_of[name] and y_of[o] > y_of[name] for o in backbone):
+        if "below" in sides.get(name, {}) or any(
+            x_of[o] == x_of[name] and y_of[o] > y_of[name] for o in backbone
+        ):
             drawing.places[name].label_side = "inside"
     inner = set(backbone)
     for link in network.links:
@@ -189,7 +191,12 @@ def _layers(
             before[right].add(left)
     # Links no flow crosses still keep their ends apart.
     for link in network.links:
-        if link.a in inner and link.b in inner and not reaches(link.a, link.b) and not reaches(link.b, link.a):
+        if (
+            link.a in inner
+            and link.b in inner
+            and not reaches(link.a, link.b)
+            and not reaches(link.b, link.a)
+        ):
             before[link.b].add(link.a)
     layers: dict[str, int] = {}
 
@@ -289,7 +296,9 @@ def _coordinates(
             need = max(max(reach(name, "below"), fan(name)) for name in above) + max(
                 max(reach(name, "above"), fan(name)) for name in here
             )
-            y += max(80.0 * min(1.0, row - distinct[index - 1]), (need + 50) * min(1.0, row - distinct[index - 1]))
+            y += max(
+                80.0 * min(1.0, row - distinct[index - 1]), (need + 50) * min(1.0, row - distinct[index - 1])
+            )
         y_of_row[row] = y
     return x_of, {name: y_of_row[row] for name, row in rows.items()}
 
@@ -300,7 +309,9 @@ def _place_branches(drawing: _Drawing, root: str, side: str, group: list[_Branch
     for index, branch in enumerate(ordered):
         across = index - (len(ordered) - 1) / 2
         previous = root
-        for position, (names, kind, label) in enumerate(zip(branch.names, branch.kinds, branch.labels, strict=True), 1):
+        for position, (names, kind, label) in enumerate(
+            zip(branch.names, branch.kinds, branch.labels, strict=True), 1
+        ):
             along = _STEP * (1.25 if side in ("left", "right") else 0.8) * position
             dx, dy = {
                 "left": (-along, across * _FAN),
@@ -343,7 +354,9 @@ def _render(drawing: _Drawing) -> str:
         f'style="min-width:{min(width, width * 0.75):.0f}px;max-width:{width:.0f}px" role="img" aria-label="Topology">'
     ]
     for a, b, label in drawing.lines:
-        parts.append(_line(places[a], places[b], "" if label == common else label, is_wide=_is_core(places, a, b)))
+        parts.append(
+            _line(places[a], places[b], "" if label == common else label, is_wide=_is_core(places, a, b))
+        )
     for place in places.values():
         parts.append(_node(place))
     parts.append(_key(kinds, common, left + 14, bottom + 10))
@@ -372,7 +385,9 @@ def _line(a: _Place, b: _Place, label: str, is_wide: bool) -> str:
         anchor = "middle"
         slope = (b.y - a.y) / (b.x - a.x)
         if abs(slope) > 0.15:
-            words = [(0.0, -4.0 - abs(slope) * 14, parts[0])] + [(0.0, 14.0 + abs(slope) * 14, part) for part in parts[1:]]
+            words = [(0.0, -4.0 - abs(slope) * 14, parts[0])] + [
+                (0.0, 14.0 + abs(slope) * 14, part) for part in parts[1:]
+            ]
     for dx, dy, word in words:
         text += (
             f'<text class="link" x="{middle_x + dx:.1f}" y="{middle_y + dy:.1f}" text-anchor="{anchor}">'
@@ -414,8 +429,12 @@ def _key(kinds: set[str], common: str, x: float, y: float) -> str:
             f'transform="rotate(45 {x:.1f} {y - 4:.1f})"/>',
             "router": f'<circle cx="{x:.1f}" cy="{y - 4:.1f}" r="6"/>',
         }[kind]
-        parts.append(f'<g class="node {kind}">{shape}</g><text class="key" x="{x + 13:.1f}" y="{y:.1f}">{word}</text>')
+        parts.append(
+            f'<g class="node {kind}">{shape}</g><text class="key" x="{x + 13:.1f}" y="{y:.1f}">{word}</text>'
+        )
         x += 30 + 6.4 * len(word) + 14
     if common:
-        parts.append(f'<text class="key" x="{x:.1f}" y="{y:.1f}">links without label: {html.escape(common)}</text>')
+        parts.append(
+            f'<text class="key" x="{x:.1f}" y="{y:.1f}">links without label: {html.escape(common)}</text>'
+        )
     return "".join(parts)

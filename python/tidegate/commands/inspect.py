@@ -54,7 +54,11 @@ def list_things(what: str, as_json: bool) -> int:
     if as_json:
         print(json.dumps({"schema_version": 1, what: entries}, indent=1, ensure_ascii=False))
         return 0
-    columns = [key for key in ("family", "name", "kind", "title", "about", "source") if any(key in e for e in entries)]
+    columns = [
+        key
+        for key in ("family", "name", "kind", "title", "about", "source")
+        if any(key in e for e in entries)
+    ]
     rows = [[str(entry.get(key, "")) for key in columns] for entry in entries]
     print(display.table(columns, rows, [False] * len(columns)))
     return 0
@@ -85,7 +89,11 @@ def explain(mechanism: str, as_json: bool) -> int:
     print(display.coloured(str(about.get("title") or about.get("name") or mechanism), "title"))
     for key, value in about.items():
         if isinstance(value, str) and key not in ("title", "name") and value:
-            print(f"\n{value}" if key in ("about", "description", "summary") else f"\n{key.replace('_', ' ')}: {value}")
+            print(
+                f"\n{value}"
+                if key in ("about", "description", "summary")
+                else f"\n{key.replace('_', ' ')}: {value}"
+            )
     for key, value in about.items():
         if isinstance(value, list) and value and isinstance(value[0], dict):
             columns = list(dict.fromkeys(column for entry in value for column in entry))

@@ -18,7 +18,9 @@ def plot(folder: Path, wanted: str | None, out: Path | None, as_json: bool) -> i
         names = ", ".join(figure.id for figure in built) or "none"
         raise UsageError(f"no figure {wanted!r} in {folder}; figures: {names}")
     if out is not None and out.suffix not in draw_static.FORMATS:
-        raise UsageError(f"cannot write {out.suffix or 'a file without suffix'}; formats: {', '.join(draw_static.FORMATS)}")
+        raise UsageError(
+            f"cannot write {out.suffix or 'a file without suffix'}; formats: {', '.join(draw_static.FORMATS)}"
+        )
     written = []
     for figure in chosen:
         if figure.problem:

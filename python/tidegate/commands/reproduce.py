@@ -134,7 +134,9 @@ def to_json(results: list[store.StoredResult]) -> dict[str, Any]:
                 "source": result.info.source,
                 "status": result.status,
                 "checks": [
-                    {key: check[key] for key in _JSON_KEYS} for check in result.checks if check["status"] != "skipped"
+                    {key: check[key] for key in _JSON_KEYS}
+                    for check in result.checks
+                    if check["status"] != "skipped"
                 ],
             }
             for result in results

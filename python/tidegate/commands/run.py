@@ -10,7 +10,13 @@ from tidegate.display import progress_line, run_summary
 
 
 def run(
-    path: Path, overrides: list[str], seed: int | None, as_json: bool, timing: bool, trace: Path | None, out: Path | None
+    path: Path,
+    overrides: list[str],
+    seed: int | None,
+    as_json: bool,
+    timing: bool,
+    trace: Path | None,
+    out: Path | None,
 ) -> int:
     """Run `path`; the summary goes to stdout, the cost to stderr."""
     scenario = _core.Scenario.from_file(str(path), parse_overrides(overrides))

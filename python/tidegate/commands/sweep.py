@@ -26,7 +26,9 @@ def sweep(
     target = out or Path("results") / experiment_id
     partial = store.PartialSweep(target)
     if partial.exists() and not (resume or fresh):
-        raise UsageError(f"{partial.folder} holds points of an earlier sweep: add --resume to keep them or --fresh")
+        raise UsageError(
+            f"{partial.folder} holds points of an earlier sweep: add --resume to keep them or --fresh"
+        )
     if fresh:
         partial.remove()
     tasks = each.tasks(quick, seeds)
@@ -63,7 +65,9 @@ def sweep(
     if as_json:
         print(json.dumps(summary, indent=1, ensure_ascii=False))
     else:
-        print(f"{experiment_id}: {len(tasks)} points, {len(missing)} run now, {len(failures)} failed; {where}")
+        print(
+            f"{experiment_id}: {len(tasks)} points, {len(missing)} run now, {len(failures)} failed; {where}"
+        )
     if failures and len(failures) == len(tasks):
         return EXIT_FAILED
     return EXIT_PARTIAL if failures else EXIT_DONE

@@ -147,7 +147,7 @@ def _write(table: Mapping[str, Any], path: tuple[str, ...], lines: list[str]) ->
             lines.append(f"{_key(key)} = {_value(value)}")
     for key, value in tables.items():
         inner = (*path, key)
-        if path or not all(isinstance(entry, Mapping) for entry in value.values()):
+        if path or not value or not all(isinstance(entry, Mapping) for entry in value.values()):
             lines += ["", f"[{'.'.join(map(_key, inner))}]"]
         _write(value, inner, lines)
     for key, value in lists.items():

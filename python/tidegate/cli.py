@@ -217,6 +217,8 @@ def invoke(arguments: list[str] | None = None) -> int:
     try:
         code = app(args=arguments, standalone_mode=False)
         sys.stdout.flush()
+        if code == errors.EXIT_INTERRUPTED:  # typer turns Ctrl-C into this code
+            raise KeyboardInterrupt
     except BrokenPipeError:
         # The reader has gone. Python would complain once more when it closes stdout at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

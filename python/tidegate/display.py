@@ -64,6 +64,7 @@ def _percent(value: float | None, digits: int = 1) -> str:
     return "-" if value is None else f"{100 * value:.{digits}f}"
 
 
+_PROBLEMS_MAX = 5
 _FLOW_COLUMNS = (
     ("throughput Mb/s", lambda flow: _text(_get(flow, "throughput_bps"), 1e-6)),
     ("goodput Mb/s", lambda flow: _text(_get(flow, "goodput_bps"), 1e-6)),
@@ -187,7 +188,9 @@ def explanations(results: Sequence[Any]) -> str:
     """Why checks failed or differ, one line each; empty where all passed."""
     lines = []
     for result in results:
-        lines += [f"{result.info.id}: {problem}" for problem in result.problems]
+        lines += [f"{result.info.id}: {problem}" for problem in result.problems[:_PROBLEMS_MAX]]
+        if len(result.problems) > _PROBLEMS_MAX:
+            lines.append(f"{result.info.id}: and {len(result.problems) - _PROBLEMS_MAX} more problems")
         for check in result.checks:
             if check["status"] in ("fail", "differs"):
                 place = f" at {check['where']}" if check.get("where") else ""

@@ -69,7 +69,13 @@ def _trace(figure: Figure, trace: Trace, order: int) -> list[dict[str, Any]]:
                 0.0 if high is None or value is None else high - value
                 for value, high in zip(trace.y, trace.high, strict=True)
             ]
-            bars["error_y"] = {"type": "data", "array": half, "thickness": 1, "width": 3}
+            bars["error_y"] = {
+                "type": "data",
+                "array": half,
+                "thickness": 1.2,
+                "width": 3,
+                "color": "#888888",
+            }
         return [bars]
     if trace.is_reference and not trace.is_line:
         marker = {

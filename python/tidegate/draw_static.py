@@ -57,8 +57,10 @@ def draw(figure: Figure, path: Path) -> None:
         if figure.ticks is not None:
             axes.set_xticks([place for place, _ in figure.ticks], [name for _, name in figure.ticks])
         if figure.heat is None and not figure.y_log:
-            axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
-            axes.margins(y=0.08)
+            lowest = min(
+                (value for trace in figure.traces for value in trace.y if value is not None), default=0.0
+            )
+            axes.set_ylim(bottom=min(0.0, 1.05 * lowest))
         _legend(canvas, figure)
         metadata = {"Date": None} if path.suffix == ".svg" else None
         canvas.savefig(path, dpi=160, metadata=metadata)

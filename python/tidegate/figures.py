@@ -254,6 +254,7 @@ def _series(figure: Figure, spec: _Spec, points: Sequence[PointResult]) -> None:
         [point for point in points if point.seed == first_seed], lambda point: (point.variant, _rest(point))
     )
     several = len(groups) > 1
+    several_variants = len({variant for variant, _ in groups}) > 1
     colour_index = 0
     for index, pattern in enumerate(spec.measures):
         for group_index, ((variant, rest), members) in enumerate(groups.items()):
@@ -268,7 +269,7 @@ def _series(figure: Figure, spec: _Spec, points: Sequence[PointResult]) -> None:
                 x, y = _thinned(time_s.tolist(), (values * factor).tolist())
                 own = name if len(names) > 1 or not spec.has_labels else ""
                 label = [own.split(".", 1)[-1].rsplit(".", 1)[0]] if own else [spec.labels[index]]
-                label += [spec.variant_label(variant), rest] if several else []
+                label += [spec.variant_label(variant) if several_variants else "", rest] if several else []
                 number = colour_index + name_index
                 figure.traces.append(
                     Trace(

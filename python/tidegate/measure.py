@@ -1,7 +1,8 @@
 """Measures: the small expressions by which figures and expected values pick numbers out of a run.
 
 `flows.tcp.throughput_bps / 1e6`, `sum("flows.*.throughput_bps")`, `value("links.R1-R2.utilization")`,
-`series_mean("flows.a.throughput_bps", "4.5s", "5s")`, `axis("load") / 1e6`.
+`series_mean("flows.a.throughput_bps", "4.5s", "5s")`, `axis("load") / 1e6`. A quoted pattern gives all that match it;
+`values("flows.*.throughput_bps") / 1e6` works on each of them.
 
 Expressions come from experiment files and are untrusted: they are parsed by `ast`, only the nodes named here are
 evaluated, and whatever goes wrong is a `MeasureError`. Numbers come from the summary of a run (a nested dict as
@@ -207,9 +208,9 @@ class _Evaluation:
                 values = select(_dotted(node), self.run.summary)
                 return values[0]
             case ast.BinOp(left=left, op=op, right=right):
-                return _real(_BINARY[type(op)](self.scalar(left), self.scalar(right)))
+                return _each(_BINARY[type(op)], self.visit(left), self.visit(right))
             case ast.UnaryOp(op=ast.USub(), operand=operand):
-                return -self.scalar(operand)
+                return _each(operator.sub, 0.0, self.visit(operand))
             case ast.UnaryOp(op=ast.Not(), operand=operand):
                 return float(not self.scalar(operand))
             case ast.UnaryOp(operand=operand):
@@ -278,6 +279,18 @@ def _dotted(node: ast.AST) -> str:
     raise MeasureError('write a name with special letters as value("...")')
 
 
+def _each(law: Callable[[float, float], Any], left: Value, right: Value) -> Value:
+    """Arithmetic; with several values on a side, on each of them."""
+    if not isinstance(left, list) and not isinstance(right, list):
+        return _real(law(left, right))
+    length = len(left) if isinstance(left, list) else len(right) if isinstance(right, list) else 1
+    lefts = left if isinstance(left, list) else [left] * length
+    rights = right if isinstance(right, list) else [right] * length
+    if len(lefts) != len(rights):
+        raise MeasureError(f"{len(lefts)} values against {len(rights)}")
+    return [_real(law(a, b)) for a, b in zip(lefts, rights, strict=True)]
+
+
 def _real(value: Any) -> float:
     if isinstance(value, complex):
         raise MeasureError("the root of a negative number")
@@ -300,7 +313,8 @@ def _unary(name: str, law: Callable[[float], float]) -> Callable[[_Evaluation, l
     def call(evaluation: _Evaluation, arguments: list[ast.expr]) -> Value:
         if len(arguments) != 1:
             raise MeasureError(f"{name}() takes one argument")
-        return _real(law(evaluation.scalar(arguments[0])))
+        value = evaluation.visit(arguments[0])
+        return [_real(law(each)) for each in value] if isinstance(value, list) else _real(law(value))
 
     return call
 

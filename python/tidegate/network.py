@@ -23,13 +23,23 @@ class Link:
     label: str
 
 
+@dataclass(frozen=True)
+class Flow:
+    """Who sends to whom, and by which transport."""
+
+    name: str
+    source: str
+    sinks: list[str]
+    transport: str
+
+
 @dataclass
 class Network:
     """Nodes by name with their kind (host, router, edge), links, and who sends to whom."""
 
     kinds: dict[str, str] = field(default_factory=dict)
     links: list[Link] = field(default_factory=list)
-    flows: list[tuple[str, str, list[str]]] = field(default_factory=list)
+    flows: list[Flow] = field(default_factory=list)
 
     @classmethod
     def from_scenario(cls, scenario: dict[str, Any]) -> "Network":
@@ -45,7 +55,10 @@ class Network:
             network.links.append(Link(name, str(link.get("a")), str(link.get("b")), _link_label(link)))
         for name, flow in named(scenario.get("flows")).items():
             to = flow.get("to", [])
-            network.flows.append((name, str(flow.get("from")), list(to) if isinstance(to, list) else [to]))
+            sinks = list(to) if isinstance(to, list) else [to]
+            transport = flow.get("transport") or ""
+            kind = transport.get("kind", "") if isinstance(transport, dict) else str(transport)
+            network.flows.append(Flow(name, str(flow.get("from")), sinks, kind))
         return network
 
     def neighbours(self) -> dict[str, list[tuple[str, Link]]]:
@@ -99,6 +112,14 @@ def stem(name: str) -> str:
 
 
 def range_label(names: Iterable[str]) -> str:
-    """One label for several nodes: `G1 … G7`."""
+    """One label for several nodes: `G1…G7`, and `G1…G7-sink` where they also end alike."""
     ordered = list(names)
-    return ordered[0] if len(ordered) == 1 else f"{ordered[0]} … {ordered[-1]}"
+    first, last = ordered[0], ordered[-1]
+    if len(ordered) == 1:
+        return first
+    shared = 0
+    while shared < min(len(first), len(last)) - 1 and first[-1 - shared] == last[-1 - shared]:
+        shared += 1
+    if shared and first[-shared].isdigit():
+        shared = 0
+    return f"{first[: len(first) - shared]}…{last}"

@@ -7,18 +7,22 @@ number.
 """
 
 import html
+import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tidegate.library import natural_key
 from tidegate.network import Link, Network, range_label, shortest_path, stem
 
-_STEP = 96  # from a node to the next along a branch
-_FAN = 62  # between branches at an end
-_COLUMN = 76  # between branches above or below a node
-_LANE_MIN = 150  # between backbone nodes: room for a link label
+_STEP = 90  # from a node to the next along a branch
+_FAN = 76  # between branches at an end
+_COLUMN_MIN = 64  # between branches above or below a node
+_COLUMN_MAX = 116
+_LANE_MIN = 120  # between backbone nodes: room for a link label
 _RADIUS = 17
+_LETTER = 7.0  # width of a letter of a name
+_CROWDED = 24  # nodes from which on even two equal branches are drawn as one
 _MARGIN = 34
 
 
@@ -30,10 +34,13 @@ class _Branch:
     kinds: list[str]
     labels: list[str]
     is_source: bool
+    traffic: str
 
     def signature(self) -> tuple:
+        """What branches that are drawn as one share."""
         return (
             self.is_source,
+            self.traffic,
             tuple(self.kinds),
             tuple(self.labels),
             tuple(stem(names[0]) for names in self.names),
@@ -47,7 +54,6 @@ class _Place:
     kind: str
     label: str
     count: int
-    label_side: str = "below"
 
 
 @dataclass
@@ -85,11 +91,7 @@ def _layout(network: Network) -> _Drawing:
     for name in backbone:
         drawing.places[name] = _Place(x_of[name], y_of[name], network.kinds[name], name, 1)
         for side, group in sides.get(name, {}).items():
-            _place_branches(drawing, name, side, group)
-        if "below" in sides.get(name, {}) or any(
-            x_of[o] == x_of[name] and y_of[o] > y_of[name] for o in backbone
-        ):
-            drawing.places[name].label_side = "inside"
+            _place_branches(drawing, name, side, group, _column(sides[name]))
     inner = set(backbone)
     for link in network.links:
         if link.a in inner and link.b in inner:
@@ -101,9 +103,12 @@ def _branches(
     network: Network, neighbours: dict[str, list[tuple[str, Link]]], backbone: set[str]
 ) -> tuple[dict[str, list[_Branch]], list[str]]:
     """Branches by backbone node, equal ones merged; and nodes that are part of no branch (they join the backbone)."""
-    senders = {source for _, source, _ in network.flows}
+    senders = {flow.source for flow in network.flows}
+    traffic = {flow.source: flow.transport for flow in network.flows}
+    traffic |= {sink: flow.transport for flow in network.flows for sink in flow.sinks}
+    collapse_from = 2 if len(network.kinds) > _CROWDED else 3
     seen: set[str] = set(backbone)
-    found: dict[str, dict[tuple, _Branch]] = {}
+    found: dict[str, dict[tuple, list[_Branch]]] = {}
     loose: list[str] = []
     for root in sorted(backbone, key=natural_key):
         for first, first_link in neighbours[root]:
@@ -119,13 +124,28 @@ def _branches(
                 names, labels = [name for name, _ in chain], [link.label for _, link in chain]
                 is_source = any(name in senders for name in names)
                 kinds = [network.kinds[name] for name in names]
-                branch = _Branch([[name] for name in names], kinds, labels, is_source)
-                same = found.setdefault(root, {}).setdefault(branch.signature(), branch)
-                if same is not branch:
-                    for place, name in zip(same.names, names, strict=True):
-                        if name not in place:
-                            place.append(name)
-    return {root: list(by_signature.values()) for root, by_signature in found.items()}, loose
+                kind_of_traffic = next((traffic[name] for name in names if name in traffic), "")
+                branch = _Branch([[name] for name in names], kinds, labels, is_source, kind_of_traffic)
+                found.setdefault(root, {}).setdefault(branch.signature(), []).append(branch)
+    drawn = {
+        root: [
+            branch
+            for group in by_signature.values()
+            for branch in ([_merged(group)] if len(group) >= collapse_from else group)
+        ]
+        for root, by_signature in found.items()
+    }
+    return drawn, loose
+
+
+def _merged(group: list[_Branch]) -> _Branch:
+    """One branch that stands for several; a node they share stays one."""
+    first = group[0]
+    names = [
+        list(dict.fromkeys(branch.names[position][0] for branch in group))
+        for position in range(len(first.names))
+    ]
+    return replace(first, names=names)
 
 
 def _component(
@@ -181,9 +201,9 @@ def _layers(
         return start == end
 
     steps: dict[tuple[str, str], int] = {}
-    for _, source, sinks in network.flows:
-        for sink in sinks:
-            path = [node for node in shortest_path(neighbours, source, sink) if node in inner]
+    for flow in network.flows:
+        for sink in flow.sinks:
+            path = [node for node in shortest_path(neighbours, flow.source, sink) if node in inner]
             for step in zip(path, path[1:], strict=False):
                 steps[step] = steps.get(step, 0) + 1
     for (left, right), _ in sorted(steps.items(), key=lambda item: -item[1]):
@@ -267,7 +287,7 @@ def _coordinates(
 
     def half_width(name: str) -> float:
         upright = [len(sides.get(name, {}).get(side, ())) for side in ("above", "below")]
-        return max([*upright, 1]) * _COLUMN / 2
+        return max([*upright, 1]) * _column(sides.get(name, {})) / 2
 
     def reach(name: str, side: str) -> float:
         group = sides.get(name, {}).get(side, [])
@@ -282,7 +302,7 @@ def _coordinates(
         members = [name for name in layers if layers[name] == column]
         half = max(half_width(name) for name in members)
         if previous_half is not None:
-            x += max(_LANE_MIN, previous_half + half + 24)
+            x += max(_LANE_MIN, previous_half + half + 12)
         previous_half = half
         for name in members:
             x_of[name] = x
@@ -303,7 +323,14 @@ def _coordinates(
     return x_of, {name: y_of_row[row] for name, row in rows.items()}
 
 
-def _place_branches(drawing: _Drawing, root: str, side: str, group: list[_Branch]) -> None:
+def _column(branches: dict[str, list[_Branch]]) -> float:
+    """Width of a column above or below a node: what its longest label needs."""
+    upright = [branch for side in ("above", "below") for branch in branches.get(side, ())]
+    longest = max((len(range_label(names)) for branch in upright for names in branch.names), default=0)
+    return min(max(_COLUMN_MIN, longest * _LETTER + 10), _COLUMN_MAX)
+
+
+def _place_branches(drawing: _Drawing, root: str, side: str, group: list[_Branch], column: float) -> None:
     origin = drawing.places[root]
     ordered = sorted(group, key=lambda branch: natural_key(branch.names[-1][0]))
     for index, branch in enumerate(ordered):
@@ -316,14 +343,13 @@ def _place_branches(drawing: _Drawing, root: str, side: str, group: list[_Branch
             dx, dy = {
                 "left": (-along, across * _FAN),
                 "right": (along, across * _FAN),
-                "above": (across * _COLUMN, -along),
-                "below": (across * _COLUMN, along),
+                "above": (across * column, -along),
+                "below": (across * column, along),
             }[side]
             key = names[0]
             if key not in drawing.places:
-                label_side = {"left": "below", "right": "below", "above": "right", "below": "right"}[side]
                 drawing.places[key] = _Place(
-                    origin.x + dx, origin.y + dy, kind, range_label(names), len(names), label_side
+                    origin.x + dx, origin.y + dy, kind, range_label(names), len(names)
                 )
                 drawing.lines.append((previous, key, label))
             previous = key
@@ -351,7 +377,7 @@ def _render(drawing: _Drawing) -> str:
     left -= (width - (right - left)) / 2
     parts = [
         f'<svg class="topology" viewBox="{left:.0f} {top:.0f} {width:.0f} {height:.0f}" '
-        f'style="min-width:{min(width, width * 0.75):.0f}px;max-width:{width:.0f}px" role="img" aria-label="Topology">'
+        f'style="min-width:{min(width, width * 0.62):.0f}px;max-width:{width:.0f}px" role="img" aria-label="Topology">'
     ]
     for a, b, label in drawing.lines:
         parts.append(
@@ -373,27 +399,23 @@ def _line(a: _Place, b: _Place, label: str, is_wide: bool) -> str:
     text = f'<line class="{kind}" x1="{a.x:.1f}" y1="{a.y:.1f}" x2="{b.x:.1f}" y2="{b.y:.1f}"/>'
     if not label:
         return text
-    middle_x, middle_y = (a.x + b.x) / 2, (a.y + b.y) / 2
-    if abs(a.x - b.x) < abs(a.y - b.y):
-        words = [(8.0, -2.0, part) for part in [label]]
-        parts = label.split(" · ")
-        words = [(7.0, -3.0 + 12 * index, part) for index, part in enumerate(parts)]
-        anchor = "start"
-    else:
-        parts = label.split(" · ")
-        words = [(0.0, -6.0, parts[0])] + [(0.0, 14.0, part) for part in parts[1:]]
-        anchor = "middle"
-        slope = (b.y - a.y) / (b.x - a.x)
-        if abs(slope) > 0.15:
-            words = [(0.0, -4.0 - abs(slope) * 14, parts[0])] + [
-                (0.0, 14.0 + abs(slope) * 14, part) for part in parts[1:]
-            ]
-    for dx, dy, word in words:
-        text += (
-            f'<text class="link" x="{middle_x + dx:.1f}" y="{middle_y + dy:.1f}" text-anchor="{anchor}">'
-            f"{html.escape(word)}</text>"
-        )
-    return text
+    parts = label.split(" · ")
+    is_upright = abs(a.x - b.x) < abs(a.y - b.y)
+    # Where branches fan out, the label stands nearer to the outer end, where they are further apart.
+    along = 0.5 if is_upright or a.y == b.y else 0.58
+    x, y = a.x + along * (b.x - a.x), a.y + along * (b.y - a.y)
+    if is_upright:
+        words = [(x + 7, y - 3 + 12 * index, part) for index, part in enumerate(parts)]
+        return text + "".join(_label(word_x, word_y, "start", word) for word_x, word_y, word in words)
+    left, right = (a, b) if a.x < b.x else (b, a)
+    angle = math.degrees(math.atan2(right.y - left.y, right.x - left.x))
+    words = [(x, y - 6 + 20 * index, part) for index, part in enumerate(parts)]
+    turned = "".join(_label(word_x, word_y, "middle", word) for word_x, word_y, word in words)
+    return text + f'<g transform="rotate({angle:.1f} {x:.1f} {y:.1f})">{turned}</g>'
+
+
+def _label(x: float, y: float, anchor: str, word: str) -> str:
+    return f'<text class="link" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{html.escape(word)}</text>'
 
 
 def _node(place: _Place) -> str:
@@ -404,18 +426,25 @@ def _node(place: _Place) -> str:
         f'transform="rotate(45 {x:.1f} {y:.1f})"/>',
         "host": f'<rect x="{x - 15:.1f}" y="{y - 11:.1f}" width="30" height="22" rx="3"/>',
     }.get(place.kind, f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{r}"/>')
-    behind = ""
+    label, inside, below = place.label, "", ""
     if place.count > 1:
-        behind = f'<g transform="translate(4 -4)" class="behind">{shape}</g>'
-    label = html.escape(place.label)
-    is_short = len(place.label) <= 4
-    if is_short:
-        text = f'<text class="name" x="{x:.1f}" y="{y + 4:.1f}" text-anchor="middle">{label}</text>'
-    elif place.label_side == "right":
-        text = f'<text class="name" x="{x:.1f}" y="{y + r + 15:.1f}" text-anchor="middle">{label}</text>'
+        shape = f'<g transform="translate(4 -4)">{shape}</g>{shape}'
+        inside, below = f"×{place.count}", label
+    elif len(label) <= 4:
+        inside = label
     else:
-        text = f'<text class="name" x="{x:.1f}" y="{y + r + 13:.1f}" text-anchor="middle">{label}</text>'
-    return f'<g class="node {html.escape(place.kind)}">{behind}{shape}{text}</g>'
+        below = label
+    text = ""
+    if inside:
+        kind = "name tight" if len(inside) > 3 else "name"
+        text += f'<text class="{kind}" x="{x:.1f}" y="{y + 4:.1f}" text-anchor="middle">{html.escape(inside)}</text>'
+    if below:
+        clipped = below if len(below) * _LETTER <= _COLUMN_MAX else below[: int(_COLUMN_MAX / _LETTER)] + "…"
+        text += (
+            f'<text class="name outside" x="{x:.1f}" y="{y + r + 12:.1f}" text-anchor="middle">'
+            f"{html.escape(clipped)}</text>"
+        )
+    return f'<g class="node {html.escape(place.kind)}"><title>{html.escape(label)}</title>{shape}{text}</g>'
 
 
 def _key(kinds: set[str], common: str, x: float, y: float) -> str:

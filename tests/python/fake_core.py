@@ -35,6 +35,10 @@ def _read(path):
 
 
 def _override(table, path, value):
+    try:
+        value = tomllib.loads(f"x = {value}")["x"]
+    except tomllib.TOMLDecodeError:
+        pass
     parts = path.split(".")
     for part in parts[:-1]:
         table = table.setdefault(part, {})
@@ -208,7 +212,7 @@ def run(scenario, seed=None, trace=None):
     flows, series = {}, {}
     for name in names:
         formula = shares.get(name) or shares.get(re.sub(r"\d+$", "", name)) or str(1.5 / len(names))
-        share = float(eval(formula, {"load": load, "min": min, "max": max, "exp": math.exp}))
+        share = float(eval(str(formula), {"load": load, "min": min, "max": max, "exp": math.exp}))
         share *= 1 + model.get("noise", 0.01) * _noise(scenario.name, name, seed, load)
         flows[name] = {
             "throughput_bps": share * 1e6,

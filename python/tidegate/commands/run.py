@@ -2,7 +2,9 @@
 
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from tidegate import _core
 from tidegate.commands import parse_overrides
@@ -52,7 +54,7 @@ def _store(out: Path, path: Path, scenario: _core.Scenario, result: _core.RunRes
     store.write_result(out, stored, path)
 
 
-def _say_timing(timing: _core.Timing, as_json: bool) -> None:
+def _say_timing(timing: Mapping[str, Any], as_json: bool) -> None:
     if as_json:
         progress_line(json.dumps(timing))
         return

@@ -11,7 +11,7 @@ __version__: str
 Overrides = Sequence[tuple[str, str]]
 
 class ConfigError(ValueError):
-    """A scenario or experiment is not valid. `str(error)` is one line, `rendered` shows the place in the file."""
+    """A file is not valid. `str(error)` is one line, `rendered` shows the place in the file."""
 
     file: str | None
     line: int | None

@@ -66,8 +66,8 @@ class LoadedScenario:
 
         style = (
             "<style>.topology{max-width:100%;font:12px system-ui}.topology line{stroke:#888}"
-            ".topology .node>*:not(text){stroke:#888;fill:#dfeaf6}.topology .edge rect{fill:#fdecd8!important}"
-            ".topology text{fill:currentColor}</style>"
+            ".topology circle,.topology rect{stroke:#888;fill:#dfeaf6}.topology .edge rect{fill:#fdecd8}"
+            ".topology text{fill:currentColor}.topology .name{fill:#222;font-weight:600}</style>"
         )
         return f"{style}<b>{html.escape(self.title or self.name)}</b>{topology.svg(self.description)}"
 
@@ -126,7 +126,7 @@ class Result:
         return self.core.__arrow_c_stream__(requested_schema)
 
     def to_arrow(self) -> "Result":
-        """This result itself: whatever speaks the Arrow C stream (polars, pandas, pyarrow, DuckDB) reads it."""
+        """This result: whatever speaks the Arrow C stream (polars, pandas, pyarrow, DuckDB) reads it."""
         return self
 
     def __str__(self) -> str:
@@ -139,7 +139,8 @@ class Result:
     def __repr__(self) -> str:
         rates = [flow.get("throughput_bps") or 0.0 for flow in self.flows.values()]
         name = self.scenario.title or self.scenario.name
-        return f"<Result of {name!r}, seed {self.seed}: {len(rates)} flows, {sum(rates) / 1e6:.4g} Mb/s delivered>"
+        delivered = f"{len(rates)} flows, {sum(rates) / 1e6:.4g} Mb/s delivered"
+        return f"<Result of {name!r}, seed {self.seed}: {delivered}>"
 
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(str(self))}</pre>"
@@ -148,7 +149,7 @@ class Result:
 def load(path: str | PathLike[str], **overrides: Any) -> LoadedScenario:
     """Read and validate a scenario file.
 
-    Keywords override single values by path, with two underscores for each dot: `links__bottleneck__rate="2Mbit"`.
+    Keywords override single values by path, two underscores for each dot: `links__core__rate="2Mbit"`.
     """
     pairs = [(name.replace("__", "."), _override_text(value)) for name, value in overrides.items()]
     return LoadedScenario(_core.Scenario.from_file(fspath(path), pairs))

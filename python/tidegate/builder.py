@@ -24,7 +24,7 @@ Table = dict[str, Any]
 
 
 class Scenario:
-    """A network and its traffic, put together piece by piece; every method but the last few gives the scenario back."""
+    """A network and its traffic, put together piece by piece; methods that add give the scenario back."""
 
     def __init__(
         self, duration: str, title: str = "", warmup: str | None = None, seed: int | None = None, **more: Any
@@ -53,7 +53,7 @@ class Scenario:
         name: str | None = None,
         **more: Any,
     ) -> Self:
-        """A link in both directions; `forward={...}` or `reverse={...}` say what differs. Named `a-b` by default."""
+        """A link in both directions; `forward={...}`, `reverse={...}` say what differs. Name: `a-b`."""
         table = {"between": [a, b], "rate": rate, "delay": delay, "queue": queue, **more}
         return self._add("links", name or f"{a}-{b}", table)
 
@@ -85,7 +85,7 @@ class Scenario:
         return self
 
     def record(self, *series: str, every: str | None = None, delays: Sequence[str] = ()) -> Self:
-        """Time series to record, as patterns: `flows.*.throughput_bps`; and where to record delays: `flows.f`."""
+        """Time series to record, as patterns: `flows.*.throughput_bps`; where to record delays: `flows.f`."""
         record = self.table.setdefault("record", {})
         record.setdefault("series", []).extend(series)
         if every is not None:

@@ -6,10 +6,10 @@ The file has, per experiment id, a list of checks:
     name = "TCP starves under FIFO"                # what is claimed
     measure = "flows.tcp.throughput_bps / 1e6"     # see measure.py
     unit = "Mb/s"                                  # of the measure, for people
-    where = { variant = "fifo", load = "1.5Mbit" } # a text, a list of texts, or { at_least = "..", at_most = ".." }
-    reduce = "each"                                # each (default) | mean | min | max over the remaining points
-    at_most = 0.1                                  # or: value + tolerance ("3%" or "0.02"), at_least, between = [a, b]
-    relative_to = { variant = "fifo" }             # optional: divide by the measure at that variant, same axes and seed
+    where = { variant = "fifo", load = "1.5Mbit" } # or a list, or { at_least = "..", at_most = ".." }
+    reduce = "each"                                # (default) | mean | min | max over the remaining points
+    at_most = 0.1                                  # or: value + tolerance ("3%", "0.02"), at_least, between
+    relative_to = { variant = "fifo" }             # optional: divide by it there, same axes and seed
     kind = "quantitative"                          # | qualitative
     provenance = "text"                            # | derived | literature | assumed
     source = "section III.A"                       # where the document says so
@@ -24,7 +24,8 @@ and, for figures, what the document itself shows:
     x = ["A", "B"]
     y = [10.0, 5.04]
 
-A value is measured per seed and averaged; the mean is what is compared, the 95 % interval is reported with it.
+A value is measured per seed and averaged; the mean is what is compared, the 95 % interval is reported with
+it.
 """
 
 import tomllib
@@ -129,7 +130,7 @@ class Expectations:
 
 
 def load(path: Path, known_ids: Sequence[str] | None = None) -> dict[str, Expectations]:
-    """Read and validate `expected.toml`; empty where there is none. With `known_ids`, names must be among them."""
+    """Read and validate `expected.toml`; names must be among `known_ids`. Empty where there is no file."""
     if not path.exists():
         return {}
     try:
@@ -238,7 +239,8 @@ def _check_names(expected: dict[str, Expectations], known_ids: Sequence[str] | N
         if name not in known_ids:
             raise InvalidFileError(f"no experiment {name!r}")
         for check in expectations.checks:
-            # A variant of the same experiment may show it too: `require_sensitivities`, once that file is read.
+            # A variant of the same experiment may show it too: `require_sensitivities`, once that file is
+            # read.
             if "/" in check.sensitivity and check.sensitivity not in known_ids:
                 raise InvalidFileError(
                     f"{name}, {check.name!r}: no experiment {check.sensitivity!r} (sensitivity)"
@@ -250,8 +252,8 @@ def require_sensitivities(expectations: Expectations, variants: Sequence[str]) -
     for check in expectations.checks:
         if check.sensitivity and "/" not in check.sensitivity and check.sensitivity not in variants:
             raise InvalidFileError(
-                f"{check.experiment}, {check.name!r}: sensitivity {check.sensitivity!r} is neither an experiment "
-                f"nor one of the variants {', '.join(variants)}"
+                f"{check.experiment}, {check.name!r}: sensitivity {check.sensitivity!r} is neither "
+                f"an experiment nor one of the variants {', '.join(variants)}"
             )
 
 

@@ -1,7 +1,7 @@
 """Draws a `figures.Figure` as plotly.js traces, for the HTML report.
 
-Gives plain dicts; the plotly package is needed only for the copy of plotly.js in it. Colours of paper, grid and text
-are left to the page, which knows whether it is light or dark.
+Gives plain dicts; the plotly package is needed only for the copy of plotly.js in it. Colours of paper, grid
+and text are left to the page, which knows whether it is light or dark.
 """
 
 import importlib.util

@@ -96,7 +96,7 @@ def build(
 
 
 def build_all(info: Info, points: Sequence[PointResult], references: Sequence[dict] = ()) -> list[Figure]:
-    """Every figure of an experiment; for a single run, which describes none, those that its results suggest."""
+    """Every figure of an experiment; for a single run, which describes none, what its results suggest."""
     specs = info.figures or _suggested(points)
     return [build(spec, info, points, references) for spec in specs]
 
@@ -391,7 +391,7 @@ def _add_references(figure: Figure, references: Sequence[dict[str, Any]], spec: 
 
 
 def _suggested(points: Sequence[PointResult]) -> list[dict[str, Any]]:
-    """Figures for a run whose file describes none: throughput per flow, then each quantity that was recorded."""
+    """Figures for a run whose file describes none: throughput per flow, then each recorded quantity."""
     specs: list[dict[str, Any]] = []
     if points and points[0].summary.get("flows"):
         flows = list(points[0].summary["flows"])

@@ -1,7 +1,8 @@
 """Finds the experiments that come with the package, and resolves the names people give them.
 
-They lie in `experiments/` of the package: in a checkout a link to the folder at its root, in a wheel a copy. An
-experiment's id is its path there without `.toml`: `nbp/fig8a`. Files that only others include are no experiments.
+They lie in `experiments/` of the package: in a checkout a link to the folder at its root, in a wheel a copy.
+An experiment's id is its path there without `.toml`: `nbp/fig8a`. Files that only others include are no
+experiments.
 """
 
 import re

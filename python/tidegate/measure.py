@@ -1,12 +1,12 @@
 """Measures: the small expressions by which figures and expected values pick numbers out of a run.
 
 `flows.tcp.throughput_bps / 1e6`, `sum("flows.*.throughput_bps")`, `value("links.R1-R2.utilization")`,
-`series_mean("flows.a.throughput_bps", "4.5s", "5s")`, `axis("load") / 1e6`. A quoted pattern gives all that match it;
-`values("flows.*.throughput_bps") / 1e6` works on each of them.
+`series_mean("flows.a.throughput_bps", "4.5s", "5s")`, `axis("load") / 1e6`. A quoted pattern gives all that
+match it; `values("flows.*.throughput_bps") / 1e6` works on each of them.
 
-Expressions come from experiment files and are untrusted: they are parsed by `ast`, only the nodes named here are
-evaluated, and whatever goes wrong is a `MeasureError`. Numbers come from the summary of a run (a nested dict as
-DESIGN.md lays down) and from its time series. A comparison gives 1 or 0.
+Expressions come from experiment files and are untrusted: they are parsed by `ast`, only the nodes named here
+are evaluated, and whatever goes wrong is a `MeasureError`. Numbers come from the summary of a run (a nested
+dict as DESIGN.md lays down) and from its time series. A comparison gives 1 or 0.
 """
 
 import ast

@@ -1,7 +1,7 @@
 """Runs independent jobs on threads and hands their results back in the order of the jobs.
 
-The engine releases the interpreter's lock while it runs, so threads are enough. The order of results, and so every
-file written from them, does not depend on the number of workers.
+The engine releases the interpreter's lock while it runs, so threads are enough. The order of results, and so
+every file written from them, does not depend on the number of workers.
 """
 
 import os
@@ -24,8 +24,8 @@ def run_ordered(
 ) -> Iterator[Result | Exception]:
     """Yield each job's result, or the exception it raised, in order; `on_done` is told as each finishes.
 
-    The threads are daemons: when the caller leaves early (Ctrl-C), jobs not yet begun never begin, and those under
-    way do not keep the process.
+    The threads are daemons: when the caller leaves early (Ctrl-C), jobs not yet begun never begin, and those
+    under way do not keep the process.
     """
     finished = threading.Condition()
     results: dict[int, Result | Exception] = {}

@@ -1,4 +1,4 @@
-"""Quantities as scenario files write them (`1.5Mbit`, `10ms`, `100kB`, `100p`), turned into numbers for axes and tables.
+"""Quantities as files write them (`1.5Mbit`, `10ms`, `100kB`, `100p`), as numbers for axes and tables.
 
 Only for display and for reading axis values: the scenario format itself is parsed and validated by the core.
 """
@@ -52,7 +52,7 @@ def base_value(text: str) -> float | None:
 
 
 def in_unit(text: str, unit: str) -> float | None:
-    """The value of `text` counted in `unit` (`in_unit("500kbit", "Mb/s")` is 0.5), or None where that is impossible."""
+    """The value of `text` counted in `unit`: `in_unit("500kbit", "Mb/s")` is 0.5. None if impossible."""
     parsed = parse(text)
     if parsed is None:
         return None

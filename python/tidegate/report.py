@@ -1,7 +1,7 @@
 """Writes results as one HTML page that needs nothing else: no network, no other file.
 
-In: `store.StoredResult`s. Out: the text of the page: per experiment what it is, expected against measured, interactive
-figures, the topology, the exact parameters with where each comes from.
+In: `store.StoredResult`s. Out: the text of the page: per experiment what it is, expected against measured,
+interactive figures, the topology, the exact parameters with where each comes from.
 """
 
 import json
@@ -100,7 +100,8 @@ def _footer(result: StoredResult) -> str:
         f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {seeds[0]} to {seeds[-1]}" if seeds else "no seeds"
     )
     form = ", quick form" if result.quick else ""
-    return f"{runs}, {span}{form}. Bands and ± are 95 % confidence intervals over seeds. Tidegate {result.version}."
+    bands = "Bands and ± are 95 % confidence intervals over seeds."
+    return f"{runs}, {span}{form}. {bands} Tidegate {result.version}."
 
 
 def _tables(result: StoredResult) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""The little statistics the comparisons need: means with 95 % confidence intervals over seeds, quantiles, fairness.
+"""The statistics that comparisons need: means with 95 % confidence intervals, quantiles, fairness.
 
 Takes plain lists of numbers, gives plain numbers.
 """
@@ -7,7 +7,8 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-# Student t, two-sided 95 % (quantile 0.975), for 1 to 30 degrees of freedom. Source: any table of the distribution.
+# Student t, two-sided 95 % (quantile 0.975), for 1 to 30 degrees of freedom. Source: any table of the
+# distribution.
 _T_975 = (
     12.7062, 4.3027, 3.1824, 2.7764, 2.5706, 2.4469, 2.3646, 2.3060, 2.2622, 2.2281,
     2.2010, 2.1788, 2.1604, 2.1448, 2.1314, 2.1199, 2.1098, 2.1009, 2.0930, 2.0860,

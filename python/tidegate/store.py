@@ -1,13 +1,14 @@
 """Result folders: writes them whole or not at all, and reads them back.
 
-    result.json      what this is: schema_version, kind ("run" or "experiment"), versions, the experiment, the scenario,
+    result.json      what this is: schema_version, kind ("run" or "experiment"), versions, the experiment, the
+    scenario,
                      the outcomes of its checks
-    points.jsonl     one line per run: variant, axes, seed, key (hash of what the results depend on), summary, series
-    series/*.parquet time series of the runs that recorded any
-    *.toml           a copy of the file that was run
+    points.jsonl     one line per run: variant, axes, seed, key (hash of what the results depend on), summary,
+    series series/*.parquet time series of the runs that recorded any *.toml           a copy of the file that
+    was run
 
-A folder is written under a temporary name beside its place and renamed when complete, so whatever carries the final
-name is whole. A sweep collects finished points in `NAME.partial/` until all are there.
+A folder is written under a temporary name beside its place and renamed when complete, so whatever carries the
+final name is whole. A sweep collects finished points in `NAME.partial/` until all are there.
 """
 
 import contextlib

@@ -1,9 +1,9 @@
 """Draws the network of a scenario as an inline SVG that follows the page's colours.
 
-Routers that are no edge form the backbone, laid out from left to right in the order in which flows cross them. What
-hangs on one backbone node (a host, or an edge router with its hosts) is a branch: branches at the left end go left, at
-the right end right, sources in between above, sinks below. Equal branches at one node are drawn once, with their
-number.
+Routers that are no edge form the backbone, laid out from left to right in the order in which flows cross
+them. What hangs on one backbone node (a host, or an edge router with its hosts) is a branch: branches at the
+left end go left, at the right end right, sources in between above, sinks below. Equal branches at one node
+are drawn once, with their number.
 """
 
 import html
@@ -28,7 +28,7 @@ _MARGIN = 34
 
 @dataclass
 class _Branch:
-    """A chain of nodes hanging on a backbone node, from there outwards; `names` per position, all that look the same."""
+    """A chain of nodes on a backbone node, outwards; `names` holds, per position, all that look the same."""
 
     names: list[list[str]]
     kinds: list[str]
@@ -102,7 +102,7 @@ def _layout(network: Network) -> _Drawing:
 def _branches(
     network: Network, neighbours: dict[str, list[tuple[str, Link]]], backbone: set[str]
 ) -> tuple[dict[str, list[_Branch]], list[str]]:
-    """Branches by backbone node, equal ones merged; and nodes that are part of no branch (they join the backbone)."""
+    """Branches by backbone node, equal ones merged; and nodes in no branch, which join the backbone."""
     senders = {flow.source for flow in network.flows}
     traffic = {flow.source: flow.transport for flow in network.flows}
     traffic |= {sink: flow.transport for flow in network.flows for sink in flow.sinks}
@@ -377,7 +377,7 @@ def _render(drawing: _Drawing) -> str:
     left -= (width - (right - left)) / 2
     parts = [
         f'<svg class="topology" viewBox="{left:.0f} {top:.0f} {width:.0f} {height:.0f}" '
-        f'style="min-width:{min(width, width * 0.62):.0f}px;max-width:{width:.0f}px" role="img" aria-label="Topology">'
+        f'style="min-width:{width * 0.62:.0f}px;max-width:{width:.0f}px" role="img" aria-label="Topology">'
     ]
     for a, b, label in drawing.lines:
         parts.append(
@@ -437,7 +437,8 @@ def _node(place: _Place) -> str:
     text = ""
     if inside:
         kind = "name tight" if len(inside) > 3 else "name"
-        text += f'<text class="{kind}" x="{x:.1f}" y="{y + 4:.1f}" text-anchor="middle">{html.escape(inside)}</text>'
+        text += f'<text class="{kind}" x="{x:.1f}" y="{y + 4:.1f}" text-anchor="middle">'
+        text += f"{html.escape(inside)}</text>"
     if below:
         clipped = below if len(below) * _LETTER <= _COLUMN_MAX else below[: int(_COLUMN_MAX / _LETTER)] + "…"
         text += (
@@ -458,9 +459,8 @@ def _key(kinds: set[str], common: str, x: float, y: float) -> str:
             f'transform="rotate(45 {x:.1f} {y - 4:.1f})"/>',
             "router": f'<circle cx="{x:.1f}" cy="{y - 4:.1f}" r="6"/>',
         }[kind]
-        parts.append(
-            f'<g class="node {kind}">{shape}</g><text class="key" x="{x + 13:.1f}" y="{y:.1f}">{word}</text>'
-        )
+        parts.append(f'<g class="node {kind}">{shape}</g>')
+        parts.append(f'<text class="key" x="{x + 13:.1f}" y="{y:.1f}">{word}</text>')
         x += 30 + 6.4 * len(word) + 14
     if common:
         parts.append(

@@ -103,7 +103,7 @@ def check_text(compare, name="TCP keeps half", provenance="text", more=""):
 
 @pytest.fixture(autouse=True)
 def core(request, monkeypatch):
-    """The stand-in, whether or not the real core has been built; the real one for tests marked `real_core`."""
+    """The stand-in, even where the real core has been built; the real one for tests marked `real_core`."""
     wanted = fake_core
     if request.node.get_closest_marker("real_core"):
         if built_core is None:

@@ -1,9 +1,10 @@
-"""Stands in for the compiled module: the interface of `_core.pyi` over tomllib and a formula instead of an engine.
+"""Stands in for the compiled module: the interface of `_core.pyi`, with a formula instead of an engine.
 
-Tests of everything above the core use it, so that they are fast and know what a run will give. Throughputs follow
-max-min-like rules of thumb with a little noise that depends on the seed; nothing here is a simulation.
+Tests of everything above the core use it, so that they are fast and know what a run will give. Throughputs
+follow max-min-like rules of thumb with a little noise that depends on the seed; nothing here is a simulation.
 """
 
+import contextlib
 import hashlib
 import itertools
 import json
@@ -35,10 +36,8 @@ def _read(path):
 
 
 def _override(table, path, value):
-    try:
+    with contextlib.suppress(tomllib.TOMLDecodeError):
         value = tomllib.loads(f"x = {value}")["x"]
-    except tomllib.TOMLDecodeError:
-        pass
     parts = path.split(".")
     for part in parts[:-1]:
         table = table.setdefault(part, {})
@@ -56,8 +55,8 @@ def _expand(names):
 
 class Scenario:
     ALLOWED = {
-        "title", "description", "source", "duration", "warmup", "seed", "nodes", "links", "flows", "domains", "record",
-        "routing", "events", "model", "parameters",
+        "title", "description", "source", "duration", "warmup", "seed", "nodes", "links", "flows", "domains",
+        "record", "routing", "events", "model", "parameters",
     }  # fmt: skip
 
     def __init__(self, table, name):
@@ -200,7 +199,7 @@ def _noise(*parts):
 
 
 def run(scenario, seed=None, trace=None):
-    """Throughputs as `model.shares` (Mb/s per flow, as expressions of `load`) says, or equal shares of 1.5 Mb/s."""
+    """Throughputs as `model.shares` says (Mb/s per flow, expressions of `load`), or equal shares."""
     seed = scenario.seed if seed is None else seed
     model = scenario.table.get("model", {})
     if model.get("fail") in (True, seed):

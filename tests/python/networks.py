@@ -1,4 +1,4 @@
-"""Networks of the documents, built with the package's own builder: what drawings and reports must get right."""
+"""Networks of the documents, built in code: what drawings and reports must get right."""
 
 import tidegate
 

@@ -131,9 +131,13 @@ _NAMES = st.sampled_from([*measure.FUNCTIONS, "eval", "open"])
 _EXPRESSIONS = st.recursive(
     _LEAVES,
     lambda inner: st.one_of(
-        st.tuples(inner, st.sampled_from("+ - * / ** % // < <= == and or @ << is".split()), inner).map(
-            lambda parts: f"({parts[0]} {parts[1]} {parts[2]})"
-        ),
+        st.tuples(
+            inner,
+            st.sampled_from(
+                ["+", "-", "*", "/", "**", "%", "//", "<", "<=", "==", "and", "or", "@", "<<", "is"]
+            ),
+            inner,
+        ).map(lambda parts: f"({parts[0]} {parts[1]} {parts[2]})"),
         st.tuples(_NAMES, st.lists(inner, max_size=3)).map(lambda call: f"{call[0]}({', '.join(call[1])})"),
         inner.map(lambda term: f"(not -{term})"),
     ),

@@ -1,4 +1,4 @@
-"""The report: self-contained, complete, and safe against what files may say; topologies as they should look."""
+"""The report: self-contained, complete, safe against what files say; topologies as they should look."""
 
 import json
 import re

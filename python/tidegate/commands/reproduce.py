@@ -1,7 +1,7 @@
 """`tidegate reproduce`: runs published experiments and sets what is measured against what is reported.
 
-All runs of all chosen experiments share one pool of workers; each experiment is judged and its folder written as soon
-as its last run is in.
+All runs of all chosen experiments share one pool of workers; each experiment is judged and its folder written
+as soon as its last run is in.
 """
 
 import json
@@ -44,7 +44,8 @@ def reproduce(
     overrides = parse_overrides(override_texts)
     chosen = library.select(ids)
     expected = checks.load(library.experiments_dir() / library.EXPECTED, list(library.all_experiments()))
-    # Every file is read before anything runs: a mistake in the last one should not cost the time of the first.
+    # Every file is read before anything runs: a mistake in the last one should not cost the time of the
+    # first.
     experiments = [experiment.Experiment(name, path, overrides) for name, path in chosen.items()]
     for each in experiments:
         checks.require_sensitivities(expected.get(each.id, checks.Expectations()), list(each.info.variants))
@@ -152,4 +153,7 @@ def _count(results: list[store.StoredResult]) -> str:
     parts.append(f"{statuses.count('fail')} fail")
     if statuses.count("skipped"):
         parts.append(f"{statuses.count('skipped')} skipped in the quick form")
+    troubled = sum(bool(result.problems) for result in results)
+    if troubled:
+        parts.append(f"{troubled} experiment{'s' if troubled > 1 else ''} with other problems")
     return ", ".join(parts)

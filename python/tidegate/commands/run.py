@@ -61,6 +61,6 @@ def _say_timing(timing: Mapping[str, Any], as_json: bool) -> None:
     run_s, hops = timing["run_s"], timing["packet_hops"]
     speed = f"{hops / run_s / 1e6:.2f} million packet-hops/s" if run_s > 0 else "-"
     progress_line(
-        f"build {timing['build_s']:.3f} s, run {run_s:.3f} s, {timing['events']:,} events, {hops:,} packet-hops, "
-        f"{speed}, peak memory {timing['peak_rss_bytes'] / 2**20:.1f} MiB"
+        f"build {timing['build_s']:.3f} s, run {run_s:.3f} s, {timing['events']:,} events, "
+        f"{hops:,} packet-hops, {speed}, peak memory {timing['peak_rss_bytes'] / 2**20:.1f} MiB"
     )

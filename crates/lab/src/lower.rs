@@ -167,12 +167,12 @@ fn red(config: &model::Red) -> RedConfig {
             model::RedGap::Ns => GapLaw::Wait,
         },
         flavor: match config.flavor {
-            model::RedFlavor::Paper => Flavor::Paper,
+            model::RedFlavor::Paper => Flavor::Floyd1993,
             model::RedFlavor::Ns => Flavor::Ns,
         },
         gentle: config.gentle,
         victim: match config.victim {
-            model::RedVictim::Tail => Victim::Tail,
+            model::RedVictim::Tail => Victim::Arriving,
             model::RedVictim::Random => Victim::Random,
         },
         ecn: config.ecn,
@@ -353,8 +353,8 @@ fn nbp(config: &model::Nbp) -> NbpConfig {
         feedback_mtu_bytes: config.feedback_mtu.get() as u32,
         arrival_headroom: config.arrival_headroom,
         shaper: ShaperConfig {
-            bucket: config.shaper.bucket,
-            queue: DisciplineConfig::Fifo(manager(&config.shaper.queue)),
+            bucket: config.shaper.bucket.unwrap_or_default(),
+            queue: discipline(&config.shaper.queue, &[]),
         },
         flows_max: config.flows_max,
     }

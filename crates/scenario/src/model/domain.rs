@@ -63,6 +63,9 @@ pub struct Nbp {
     #[serde(with = "text")]
     #[schemars(with = "Text<Span>")]
     pub asynch_interval: Span,
+    /// Whether asynchronous feedback comes again after each further interval; else once until the next forward packet.
+    /// Source: NBP, section II.B ("a backward feedback packet"); repeated, dips of the meter count as congestion.
+    pub asynch_repeats: bool,
     /// The window of the time sliding window that measures a flow. Source: NBP, Table 1.
     #[serde(with = "text")]
     #[schemars(with = "Text<Span>")]
@@ -109,6 +112,7 @@ impl Default for Nbp {
             mss: Bytes::new(1500),
             mrc_factor: 10.0,
             asynch_interval: Span::from_millis(10),
+            asynch_repeats: false,
             meter_window: Span::from_millis(10),
             initial_interval: Span::from_millis(50),
             interval_min: Span::from_micros(100),

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use tidegate_mechanism::Context;
 use tidegate_mechanism::edge::{AggregateId, AnyEgress, AnyIngress, EdgeConfig, EdgeOut, PeerId};
+use tidegate_mechanism::meter::CsfqLabeller;
 use tidegate_mechanism::shape::ShaperBank;
 use tidegate_packet::{Backlog, DropReason, MarkReason, Packet, Sink};
 use tidegate_units::{BitRate, Time};
@@ -19,7 +20,7 @@ pub(crate) struct Border {
     /// Whether what enters here is shaped; a border that does not police still meters what leaves.
     pub(crate) polices: bool,
     pub(crate) control: Option<Control>,
-    pub(crate) labeller: Option<()>,
+    pub(crate) labeller: Option<CsfqLabeller>,
     /// Programs of the control messages to other borders.
     pub(crate) routes: HashMap<PeerId, u32>,
     pub(crate) alarm: Alarm,

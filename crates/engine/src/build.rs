@@ -5,6 +5,7 @@ use std::fmt;
 
 use tidegate_mechanism::Context;
 use tidegate_mechanism::edge::PeerId;
+use tidegate_mechanism::meter::CsfqLabellerConfig;
 use tidegate_mechanism::random::{Seed, Substream};
 use tidegate_mechanism::tcp::{TcpReceiver, TcpSender};
 use tidegate_units::Time;
@@ -474,7 +475,7 @@ fn build_borders(network: &Network, seed: u64) -> Vec<Border> {
                 domain: index as u32,
                 polices: control.is_some() && !domain.unpoliced.contains(&node),
                 control,
-                labeller: domain.labels,
+                labeller: domain.labels.as_ref().map(CsfqLabellerConfig::build),
                 routes: HashMap::new(),
                 alarm: Alarm::default(),
                 shaper_alarm: Alarm::default(),

@@ -13,6 +13,7 @@ mod ids;
 mod link;
 mod network;
 mod observer;
+mod probe;
 mod program;
 mod routing;
 mod simulation;
@@ -30,7 +31,8 @@ pub use network::{
     OnOffDistribution, ScriptedChange, StartSpec, TransportSpec,
 };
 pub use observer::Observer;
-pub use simulation::{Simulation, Statistics};
+pub use probe::BorderReport;
+pub use simulation::{ConnectionCounters, Simulation, Statistics};
 pub use world::Place;
 
 /// IPv4 and UDP headers.

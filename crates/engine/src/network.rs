@@ -1,6 +1,7 @@
 //! The description of a network from which a simulation is built: plain data, validated by its maker.
 
 use tidegate_mechanism::edge::EdgeConfig;
+use tidegate_mechanism::meter::CsfqLabellerConfig;
 use tidegate_mechanism::schedule::DisciplineConfig;
 use tidegate_mechanism::tcp::TcpConfig;
 use tidegate_packet::{Dscp, Headers};
@@ -167,7 +168,7 @@ pub struct DomainSpec {
     /// Borders that let traffic in unpoliced.
     pub unpoliced: Vec<NodeId>,
     /// Borders write CSFQ labels.
-    pub labels: Option<()>,
+    pub labels: Option<CsfqLabellerConfig>,
 }
 
 /// How packets choose among paths of equal cost.

@@ -573,7 +573,9 @@ impl<O: Observer> Simulation<O> {
 
     fn label(&mut self, index: u32, packet: &mut Packet) {
         let now = self.world.now;
-        let _ = (index, packet, now);
+        if let Some(labeller) = &mut self.borders[index as usize].labeller {
+            labeller.on_arrival(packet, now);
+        }
     }
 
     fn leave(&mut self, index: u32, packet: &mut Packet) {

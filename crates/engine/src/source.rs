@@ -1,7 +1,7 @@
 //! Traffic sources: when a flow has something to send.
 
 use tidegate_mechanism::random::{Seed, Substream};
-use tidegate_units::{BitRate, Span, Time, TransmissionClock};
+use tidegate_units::{Span, Time, TransmissionClock};
 
 use crate::network::{ApplicationSpec, OnOffDistribution, StartSpec};
 
@@ -168,17 +168,10 @@ fn jittered(gap: Span, jitter: f64, random: &mut Substream) -> Span {
     Span::from_secs_f64(gap.as_secs_f64() * (1.0 + jitter * (2.0 * random.uniform() - 1.0)))
 }
 
-/// The mean rate of an application on the wire, if it has one.
-pub(crate) fn offered_rate(application: &ApplicationSpec) -> Option<BitRate> {
-    match *application {
-        ApplicationSpec::ConstantRate { rate, .. } | ApplicationSpec::Poisson { rate, .. } => Some(rate),
-        _ => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tidegate_units::BitRate;
 
     fn acts(mut source: Source, until: Time) -> Vec<(u64, Act)> {
         let mut acts = Vec::new();

@@ -1,7 +1,7 @@
 //! What the parts of a simulation share: the event queue, the packets, the counters, the observer.
 
 use tidegate_packet::{DropReason, FlowId, MarkReason, Packet, Sink};
-use tidegate_units::{Span, Time};
+use tidegate_units::Time;
 
 use crate::arena::{Arena, Carried, Messages};
 use crate::counters::{FlowCounters, LinkCounters, Totals};
@@ -171,9 +171,4 @@ impl<O: Observer> Sink for LinkSink<'_, O> {
         let world = &mut *self.world;
         world.observer.on_mark(world.now, Place::Link(self.link), packet, world.arena.get(packet), why);
     }
-}
-
-/// The mean length of a queue from its integral over `window`.
-pub(crate) fn time_average(integral_nanos: u128, window: Span) -> f64 {
-    if window.is_zero() { 0.0 } else { integral_nanos as f64 / window.as_nanos() as f64 }
 }

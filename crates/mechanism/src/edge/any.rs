@@ -6,7 +6,7 @@ use tidegate_packet::{Headers, Packet};
 use tidegate_units::Time;
 
 use super::nbp::{FEEDBACK_HEADER_BYTES, NbpConfig, NbpEgress, NbpIngress};
-use super::{Admission, EdgeHalf, EdgeOut, PeerId};
+use super::{Admission, EdgeHalf, EdgeOut, EdgeReport, PeerId};
 use crate::Context;
 use crate::shape::ShaperConfig;
 
@@ -72,6 +72,15 @@ macro_rules! half {
             }
         }
     };
+}
+
+impl AnyIngress {
+    /// What is known of the flow with these headers.
+    pub fn report(&self, headers: &Headers) -> Option<EdgeReport> {
+        match self {
+            Self::Nbp(ingress) => ingress.report(headers),
+        }
+    }
 }
 
 half! {

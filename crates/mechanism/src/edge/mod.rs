@@ -9,7 +9,7 @@ pub mod nbp;
 pub use any::{AnyEgress, AnyIngress, EdgeConfig};
 
 use tidegate_packet::{Backlog, DropReason, Headers, Packet};
-use tidegate_units::{BitRate, Time};
+use tidegate_units::{BitRate, Span, Time};
 
 /// One of the borders of a domain, as the world numbers them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -28,6 +28,19 @@ pub enum Admission {
     Shape(AggregateId),
     /// It is dropped.
     Drop(DropReason),
+}
+
+/// What an ingress knows of one flow, for records.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct EdgeReport {
+    /// Its aggregate.
+    pub aggregate: AggregateId,
+    /// The rate that it may enter at, bytes per second.
+    pub ingress_rate: f64,
+    /// The rate at which it leaves, bytes per second, as last reported.
+    pub egress_rate: f64,
+    /// The round-trip time between the borders, as last measured.
+    pub rtt: Option<Span>,
 }
 
 /// One half of an edge mechanism.

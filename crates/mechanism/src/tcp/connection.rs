@@ -10,7 +10,7 @@
 use tidegate_packet::SackBlocks;
 use tidegate_units::Time;
 
-use super::config::{Rules, TcpConfig};
+use super::config::{FastRetransmitGuard, Rules, TcpConfig};
 use super::congestion::{Ack, AnyCongestionControl, Congestion, CongestionControl, Signal};
 use super::rto::RtoEstimator;
 
@@ -98,6 +98,10 @@ pub(super) struct Connection {
     pub inflation: i64,
     /// One past the highest byte sent when the window was last reduced.
     pub recover: u64,
+    /// `modern`: the same, for reductions of any kind. Until it is passed, an ECN echo is old news.
+    reduced_at: u64,
+    /// `una` when the retransmission timer last expired.
+    timed_out_at: u64,
     pub dupacks: u32,
     /// Segments that the present event may still release.
     pub burst: u32,
@@ -108,7 +112,7 @@ pub(super) struct Connection {
     pub action: Action,
     pub rules: Rules,
     pub limited_transmit: bool,
-    one_fast_retransmit_per_window: bool,
+    guard: FastRetransmitGuard,
     /// The window was reduced: the next new segment says so (RFC 3168, section 6.1.2).
     pub cwr_due: bool,
     pub cc: AnyCongestionControl,
@@ -132,6 +136,8 @@ impl Connection {
             timed_at: Time::ZERO,
             inflation: 0,
             recover: Self::nothing_to_recover(config.rules, config.segment_bytes),
+            reduced_at: 0,
+            timed_out_at: u64::MAX,
             dupacks: 0,
             burst: NO_BURST_LIMIT,
             segment_bytes: config.segment_bytes,
@@ -140,7 +146,7 @@ impl Connection {
             action: Action::None,
             rules: config.rules,
             limited_transmit: config.limited_transmit,
-            one_fast_retransmit_per_window: config.one_fast_retransmit_per_window,
+            guard: config.fast_retransmit_guard,
             cwr_due: false,
             cc: config.control.build(config),
             rto,
@@ -191,15 +197,17 @@ impl Connection {
     #[inline]
     pub fn deflated_flight_bytes(&self) -> u64 {
         // A negative inflation adds; more inflation than flight means that nothing is left.
-        (self.flight_bytes() as i64).saturating_sub(self.inflation).max(0) as u64
+        self.flight_bytes().cast_signed().saturating_sub(self.inflation).max(0) as u64
     }
 
-    /// Whether duplicates may start a fast retransmit: no second one for the same window (ns's `bugFix_`; RFC 6582,
-    /// section 3.2, step 2; RFC 6675, section 5).
+    /// Whether duplicates may start a fast retransmit.
     pub fn may_enter_recovery(&self) -> bool {
-        !self.one_fast_retransmit_per_window
-            || self.una > self.recover
-            || (self.rules == Rules::Modern && self.recover == 0)
+        let beyond_recover = self.una > self.recover || (self.rules == Rules::Modern && self.recover == 0);
+        match self.guard {
+            FastRetransmitGuard::Off => true,
+            FastRetransmitGuard::AfterTimeout => beyond_recover || self.action != Action::Timeout,
+            FastRetransmitGuard::PerWindow => beyond_recover,
+        }
     }
 
     /// The segment at `nxt`, if the application and the receiver allow it.
@@ -221,6 +229,10 @@ impl Connection {
     pub fn on_output(&mut self, sequence: u64, payload_bytes: u32, now: Time) -> bool {
         let end = sequence + u64::from(payload_bytes);
         let retransmission = sequence < self.max;
+        if retransmission && !self.is_ns() && self.timed >= sequence && self.timed < end {
+            // Karn's rule, where one recovery retransmits what another event had sent.
+            self.timed = NOT_TIMED;
+        }
         let nothing_outstanding = self.una == self.max;
         self.nxt = self.nxt.max(end);
         if end > self.max {
@@ -322,20 +334,29 @@ impl Connection {
         let event = Congestion {
             signal,
             sequence: self.una,
+            repeated: signal == Signal::Timeout && self.timed_out_at == self.una,
             window_bytes: self.window_bytes(),
             flight_bytes: self.flight_bytes(),
             srtt: self.rto.srtt(),
             rto: self.rto.rto(),
         };
         self.cc.on_congestion(&event, now);
-        self.cwr_due = true;
+        if signal != Signal::Idle {
+            self.cwr_due = true;
+            self.reduced_at = self.max;
+        }
     }
 
     /// Duplicates show a loss: the window closes by `signal`, the timer starts anew.
     pub fn enter_recovery(&mut self, signal: Signal, now: Time) {
+        // RFC 3168, section 6.1.2: one reduction for each window of data. If an echo has already reduced this one, only
+        // the retransmission remains to be done. (A loss that did so would have forbidden this recovery.)
+        let already_reduced = !self.is_ns() && signal == Signal::Loss && self.una < self.reduced_at;
         self.recover = self.max;
         self.action = Action::FastRecovery;
-        self.signal(signal, now);
+        if !already_reduced {
+            self.signal(signal, now);
+        }
         self.arm_timer(now);
         self.stop_timing();
         self.counters.fast_retransmits += 1;
@@ -373,11 +394,8 @@ impl Connection {
             }
         } else {
             self.recover = self.max;
-            // RFC 5681, section 3.1: a repeated time-out of the same segment leaves ssthresh alone; the flight is one
-            // segment then, so halving it again would only reach the floor.
-            if self.is_ns() || self.rto.backoff() == 1 || self.action != Action::Timeout {
-                self.signal(Signal::Timeout, now);
-            }
+            self.signal(Signal::Timeout, now);
+            self.timed_out_at = self.una;
             if self.cc.backs_off_timer() {
                 self.rto.back_off();
             }
@@ -398,13 +416,14 @@ impl Connection {
     pub fn on_ecn_echo(&mut self, number: u64, now: Time) {
         let new_window = match self.rules {
             Rules::Ns1999 => number > self.recover || self.action == Action::Timeout,
-            Rules::Modern => {
-                self.action != Action::FastRecovery && (number > self.recover || self.recover == 0)
-            }
+            Rules::Modern => number > self.reduced_at,
         };
         if new_window {
-            self.recover = self.max;
-            self.action = Action::Ecn;
+            if self.is_ns() {
+                // ns has one `recover` for all reductions, so an echo also forbids a fast retransmit in its window.
+                self.recover = self.max;
+                self.action = Action::Ecn;
+            }
             self.signal(Signal::EcnEcho, now);
             self.counters.ecn_reductions += 1;
         }

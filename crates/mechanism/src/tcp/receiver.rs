@@ -61,8 +61,6 @@ impl ReceiverCounters {
 pub struct TcpReceiver {
     /// The next byte expected; all before it went to the application.
     next: u64,
-    /// One past the highest byte received.
-    highest: u64,
     /// When a delayed acknowledgment goes; [`Time::MAX`]: none waits.
     ack_at: Time,
     delay_timeout: Span,
@@ -93,7 +91,6 @@ impl TcpReceiver {
         config.assert_valid();
         Self {
             next: 0,
-            highest: 0,
             ack_at: Time::MAX,
             delay_timeout: config.delayed_ack.map_or(Span::ZERO, |delayed| delayed.timeout),
             delay_segments: config.delayed_ack.map_or(1, |delayed| delayed.segments),
@@ -165,13 +162,9 @@ impl TcpReceiver {
             let held = self.held.containing(start).is_some_and(|range| end <= range.end);
             let stored = !held && self.held.insert(start, end) > 0;
             self.counters.refused_segments += u64::from(!held && !stored);
-            if stored {
-                self.highest = self.highest.max(end);
-            }
             return stored;
         }
         self.next = end;
-        self.highest = self.highest.max(end);
         if !self.held.is_empty() {
             if let Some(range) = self.held.containing(end) {
                 self.next = range.end;
@@ -217,23 +210,25 @@ impl TcpReceiver {
         Transmit { header, wire_bytes, ecn: Ecn::NotEct, dscp: Dscp::BEST_EFFORT, retransmission: false }
     }
 
-    /// The block with the segment that ended at `end`, then what was told before, most recent first (RFC 2018, section 4;
-    /// ns's sink keeps as many as it sends).
+    /// The block with the segment that ended at `end`, then what was told before, most recent first (RFC 2018, section
+    /// 4; ns's sink keeps as many as it sends).
     fn sack_blocks(&mut self, end: u64) -> SackBlocks {
         let first = if end > self.next { self.held.containing(end - 1) } else { None };
-        // Without a first block, whatever is now in order leaves the history.
-        let covered = first.unwrap_or(Range { start: 0, end: self.next });
+        // What is now in order, or part of the first block, leaves the history.
+        let in_order_to = self.next;
+        let still_news =
+            |range: &Range| range.start > in_order_to && !first.is_some_and(|newest| range.is_inside(newest));
         let mut blocks = SackBlocks::default();
         let mut history = [Range::default(); SackBlocks::MAX];
         let mut length = 0;
         let told = self.history.into_iter().take(usize::from(self.history_length));
-        for range in first.into_iter().chain(told.filter(|range| !range.is_inside(covered))) {
+        for range in first.into_iter().chain(told.filter(still_news)) {
             if length == history.len() {
                 break;
             }
             history[length] = range;
             length += 1;
-            let offset = range.start.saturating_sub(self.next);
+            let offset = range.start - self.next;
             blocks.push(SackBlock { offset: offset as u32, length: range.len() as u32 });
         }
         self.history = history;

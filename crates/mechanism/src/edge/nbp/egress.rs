@@ -109,7 +109,7 @@ impl NbpEgress {
     }
 
     fn find_timer(&mut self) {
-        let asynchronous = self.ingresses.values().map(|ingress| ingress.asynchronous_at).min();
+        let asynchronous = self.ingresses.values().map(|i| i.asynchronous_at).min().filter(|&at| at != Time::MAX);
         let expiry = if self.flows.is_empty() { None } else { Some(self.expire_at) };
         self.timer = [asynchronous, expiry].into_iter().flatten().min();
     }
@@ -204,7 +204,8 @@ impl EdgeHalf for NbpEgress {
             .iter_mut()
             .filter(|(_, ingress)| ingress.asynchronous_at <= now)
             .map(|(peer, ingress)| {
-                ingress.asynchronous_at = now + self.config.asynch_interval;
+                let again = now + self.config.asynch_interval;
+                ingress.asynchronous_at = if self.config.asynch_repeats { again } else { Time::MAX };
                 *peer
             })
             .collect();

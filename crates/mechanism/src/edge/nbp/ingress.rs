@@ -20,7 +20,7 @@ use tidegate_units::{BitRate, Span, Time};
 
 use super::wire::{self, Encoder, Feedback};
 use super::{ClassKey, FEEDBACK_HEADER_BYTES, FlowRate, Limits, NbpConfig, PathDelay};
-use crate::edge::{Admission, AggregateId, EdgeHalf, EdgeOut, PeerId};
+use crate::edge::{Admission, AggregateId, EdgeHalf, EdgeOut, EdgeReport, PeerId};
 use crate::meter::{RateMeter, TswMeter};
 use crate::random::KeyedHash;
 
@@ -41,7 +41,6 @@ struct Flow {
     rate: FlowRate,
     exits: Vec<Exit>,
     is_multicast: bool,
-    last_packet: Time,
     /// How fast its packets arrive; only with `arrival_headroom`.
     arrival: Option<TswMeter>,
 }
@@ -56,17 +55,6 @@ struct Egress {
     current_rtt: Span,
     hop_count: u8,
     next_forward: Time,
-}
-
-/// What an ingress knows of a flow, for records.
-#[derive(Clone, Copy, Debug)]
-pub struct AggregateState {
-    /// Its class.
-    pub key: ClassKey,
-    /// Its control state.
-    pub rate: FlowRate,
-    /// Its egress rate as last reported, bytes per second; the sum over its exits.
-    pub egress_rate: f64,
 }
 
 /// See the module.
@@ -98,10 +86,17 @@ impl NbpIngress {
         }
     }
 
-    /// What is known of an aggregate.
-    pub fn aggregate(&self, id: AggregateId) -> Option<AggregateState> {
-        let flow = self.flows.get(id.0 as usize)?.as_ref()?;
-        Some(AggregateState { key: flow.key, rate: flow.rate, egress_rate: combined_egress_rate(flow) })
+    /// What is known of the flow with these headers.
+    pub fn report(&self, headers: &Headers) -> Option<EdgeReport> {
+        let aggregate = *self.by_key.get(&self.config.granularity.class_of(headers))?;
+        let flow = self.flows[aggregate.0 as usize].as_ref()?;
+        let egress = flow.exits.first().and_then(|exit| self.egresses.get(&exit.peer));
+        Some(EdgeReport {
+            aggregate,
+            ingress_rate: flow.rate.ingress_rate,
+            egress_rate: combined_egress_rate(flow),
+            rtt: egress.filter(|egress| egress.base_rtt.is_some()).map(|egress| egress.current_rtt),
+        })
     }
 
     /// How many flows are under control.
@@ -124,7 +119,7 @@ impl NbpIngress {
         });
         out.open(id, BitRate::from_bytes_per_second_f64(rate.ingress_rate));
         let arrival = self.config.arrival_headroom.map(|_| self.config.meter.build(now));
-        self.flows[id.0 as usize] = Some(Flow { key, rate, exits: Vec::new(), is_multicast, last_packet: now, arrival });
+        self.flows[id.0 as usize] = Some(Flow { key, rate, exits: Vec::new(), is_multicast, arrival });
         self.by_key.insert(key, id);
         id
     }
@@ -281,7 +276,6 @@ impl EdgeHalf for NbpIngress {
             None => self.admit_flow(key, exits.len() > 1, now, out),
         };
         let flow = self.flows[id.0 as usize].as_mut().expect("an admitted flow is known");
-        flow.last_packet = now;
         if let Some(meter) = &mut flow.arrival {
             meter.on_arrival(packet.wire_bytes, now);
         }

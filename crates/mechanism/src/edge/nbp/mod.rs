@@ -18,7 +18,7 @@ pub mod wire;
 
 pub use classify::{ClassKey, Granularity};
 pub use egress::NbpEgress;
-pub use ingress::{AggregateState, NbpIngress};
+pub use ingress::NbpIngress;
 pub use rate::{FlowRate, Limits, PathDelay, Phase};
 
 use tidegate_units::{BitRate, Span};
@@ -37,6 +37,9 @@ pub struct NbpConfig {
     pub mrc_factor: f64,
     /// `AsynchInterval`: after so long without a forward packet, feedback comes unasked; default 10 ms (Table 1).
     pub asynch_interval: Span,
+    /// Whether asynchronous feedback comes again after each further interval. Default no: section II.B lets an egress that
+    /// misses a forward packet send "a" backward packet. Repeated, every dip of a 10 ms meter is taken for congestion.
+    pub asynch_repeats: bool,
     /// The egress meter; default a time sliding window of 10 ms (Table 1).
     pub meter: TswConfig,
     /// Rate of a new flow until feedback speaks; default (`None`) one MSS per `initial_interval` (assumed).
@@ -66,6 +69,7 @@ impl Default for NbpConfig {
             mss_bytes: 1500,
             mrc_factor: 10.0,
             asynch_interval: Span::from_millis(10),
+            asynch_repeats: false,
             meter: TswConfig::nbp(),
             initial_rate: None,
             initial_interval: Span::from_millis(50),

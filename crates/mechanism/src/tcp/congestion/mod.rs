@@ -1,6 +1,6 @@
 //! Who decides the window.
 //!
-//! Loss recovery ([`super::recovery`]) says *what* to send and when something is lost; a [`CongestionControl`] says how
+//! Loss recovery (`tcp/recovery`) says *what* to send and when something is lost; a [`CongestionControl`] says how
 //! much may be under way, and may say when: a window below one segment, a reservation and pacing all answer
 //! [`Permission::At`]. It also names the DSCP of each segment, because sources that mark their own packets choose the
 //! mark with the window.
@@ -54,8 +54,10 @@ pub struct Congestion {
     pub sequence: u64,
     /// The window in force, bounded by the receiver's, in bytes.
     pub window_bytes: u64,
-    /// Bytes sent and not acknowledged (FlightSize of RFC 5681).
+    /// Bytes sent and not acknowledged (`FlightSize` of RFC 5681).
     pub flight_bytes: u64,
+    /// The timer expired for this very segment before.
+    pub repeated: bool,
     /// The smoothed round-trip time; zero before the first sample.
     pub srtt: Span,
     /// The retransmission time-out now in force.

@@ -2,10 +2,10 @@
 //! here.
 //!
 //! Source: `modern`: RFC 5681, sections 3.1 and 3.2, with the byte counting of RFC 3465 and the cautious exit from
-//! recovery of RFC 6582, section 3.2, step 3 (1). `ns-1999`: `opencwnd` and `slowdown` of ns-2's agents (tests/oracle/ns2,
-//! section 1.4; catalogue, section 1).
-//! Deviations: `modern` opens the window only while it is used (RFC 7661 explains why; Linux does the same), and an
-//! ECN echo leaves at least two segments, where RFC 3168, section 6.1.2, goes down to one and then asks for timed sends;
+//! recovery of RFC 6582, section 3.2, step 3 (1). `ns-1999`: `opencwnd` and `slowdown` of ns-2's agents
+//! (tests/oracle/ns2, section 1.4; catalogue, section 1).
+//! Deviations: `modern` opens the window only while it is used (RFC 7661 explains why; Linux does the same), and an ECN
+//! echo leaves at least two segments, where RFC 3168, section 6.1.2, goes down to one and then asks for timed sends;
 //! that belongs to a control with ECN time-outs. `ns-1999` keeps at least the minimum window after a halving, where ns
 //! could reach a window of zero from a receive window of one packet.
 
@@ -17,8 +17,8 @@ use crate::tcp::config::{Rules, TcpConfig};
 /// Parameters of [`Reno`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RenoConfig {
-    /// L of RFC 3465, section 2.2: slow start opens the window by at most this many segments for each acknowledgment. 1 is
-    /// RFC 5681 without delayed acknowledgments, 2 (the default) makes up for them. `ns-1999` ignores it.
+    /// L of RFC 3465, section 2.2: slow start opens the window by at most this many segments for each acknowledgment. 1
+    /// is RFC 5681 without delayed acknowledgments, 2 (the default) makes up for them. `ns-1999` ignores it.
     pub byte_limit_segments: u32,
 }
 
@@ -136,9 +136,11 @@ impl Reno {
             self.cwnd_bytes = self.cwnd_bytes.min(self.initial_bytes);
             return;
         }
-        // What limited transmit sent is not counted (RFC 5681, section 3.2, step 2): it exceeds the window.
-        let flight_size = event.flight_bytes.min(self.cwnd_bytes);
-        self.ssthresh_bytes = (flight_size / 2).max(2 * segment);
+        if !event.repeated {
+            // What limited transmit sent is not counted (RFC 5681, section 3.2, step 2): it exceeds the window.
+            let flight_size = event.flight_bytes.min(self.cwnd_bytes);
+            self.ssthresh_bytes = (flight_size / 2).max(2 * segment);
+        }
         self.after_timeout = event.signal == Signal::Timeout;
         let cwnd = match event.signal {
             Signal::Loss | Signal::EcnEcho => self.ssthresh_bytes,
@@ -217,6 +219,7 @@ mod tests {
             sequence: 0,
             window_bytes: bytes,
             flight_bytes: bytes,
+            repeated: false,
             srtt: Span::ZERO,
             rto: Span::ZERO,
         }
@@ -274,6 +277,15 @@ mod tests {
         }
         reno.on_ack(&ack(1460, cwnd), NOW);
         assert_eq!(reno.cwnd_bytes(), cwnd + 1460);
+    }
+
+    #[test]
+    fn a_repeated_timeout_leaves_ssthresh_alone() {
+        let mut reno = modern();
+        reno.on_congestion(&congestion(Signal::Timeout, 10 * 1460), NOW);
+        assert_eq!((reno.cwnd_bytes(), reno.ssthresh_bytes()), (1460, 5 * 1460));
+        reno.on_congestion(&Congestion { repeated: true, ..congestion(Signal::Timeout, 1460) }, NOW);
+        assert_eq!((reno.cwnd_bytes(), reno.ssthresh_bytes()), (1460, 5 * 1460));
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! SACK: the receiver says what it holds; the sender infers what is lost and how much is still in the network.
 //!
 //! Source: RFC 6675 (`Update`, `IsLost`, `SetPipe`, `NextSeg`, section 5), RFC 2018, section 8 (a time-out forgets what
-//! was SACKed, for the receiver may have reneged).
+//! was reported, for the receiver may have reneged).
 //! Deviations: segments are not remembered one by one. A hole is lost as a whole: from the top of the scoreboard down,
-//! the holes below the place where `DupThresh` ranges, or more than (DupThresh - 1) segments of bytes, have been SACKed.
-//! So `IsLost` is one comparison and `SetPipe` one walk over the ranges, only while there are holes. After a time-out the
+//! the holes below the place where `DupThresh` ranges, or more than (`DupThresh` - 1) segments of bytes, are held. So
+//! `IsLost` is one comparison and `SetPipe` one walk over the ranges, only while there are holes. After a time-out the
 //! sender goes back to the first hole and skips what later acknowledgments SACK, as section 5.1 suggests.
 
 use tidegate_units::Time;
@@ -44,31 +44,34 @@ impl Sack {
             self.scoreboard.remove_below(ack.number);
         }
         let newly_sacked = if ack.sack.is_empty() { 0 } else { self.update(c, ack) };
-        if self.in_recovery {
-            if ack.number >= c.recover {
-                self.in_recovery = false;
-                c.take_new_ack(ack.number, now);
-                c.recovered(now);
-            } else {
-                if advances {
-                    // Section 5 (B): duplicates go on counting for nothing; the timer restarts (RFC 6298, 5.3).
-                    c.take_new_ack(ack.number, now);
-                }
-                self.set_pipe(c);
+        if !self.in_recovery {
+            if advances {
+                c.take_new_ack_and_open(ack, now);
+            } else if newly_sacked > 0 {
+                // Section 2: a duplicate is one that SACKs something new, whatever else it carries.
+                c.dupacks = c.dupacks.saturating_add(1);
             }
+        } else if ack.number >= c.recover {
+            self.in_recovery = false;
+            c.take_new_ack(ack.number, now);
+            c.recovered(now);
+        } else {
+            if advances {
+                // The timer restarts (RFC 6298, 5.3); the window stays.
+                c.take_new_ack(ack.number, now);
+            }
+            self.set_pipe(c);
             return;
         }
-        if advances {
-            c.take_new_ack_and_open(ack, now);
+        if !self.scoreboard.is_empty() && self.shows_new_loss(c) {
+            self.enter(c, now);
         }
-        if newly_sacked > 0 {
-            // RFC 6675, section 2: a duplicate is one that SACKs something new, whatever else it carries.
-            c.dupacks = if advances { 0 } else { c.dupacks.saturating_add(1) };
-            let lost = c.dupacks >= c.dupack_threshold || self.lost_below > c.una;
-            if lost && c.una < c.max && c.may_enter_recovery() {
-                self.enter(c, now);
-            }
-        }
+    }
+
+    /// Whether loss recovery is to begin: section 5, steps 1 and 2, and section 5.1 after a time-out. Unlike RFC 6582,
+    /// no acknowledgment beyond `recover` is needed: what is held above it was sent after it.
+    fn shows_new_loss(&self, c: &Connection) -> bool {
+        c.una < c.max && c.una >= c.recover && (c.dupacks >= c.dupack_threshold || self.lost_below > c.una)
     }
 
     fn enter(&mut self, c: &mut Connection, now: Time) {
@@ -111,7 +114,7 @@ impl Sack {
         }
     }
 
-    /// `SetPipe`: what is not SACKed and not lost, and what was retransmitted.
+    /// `SetPipe`: what is neither held nor lost, and what was retransmitted.
     fn set_pipe(&mut self, c: &Connection) {
         let unsacked_in = |from: u64, to: u64| {
             let sacked = self.scoreboard.covered_below(to) - self.scoreboard.covered_below(from);
@@ -161,17 +164,17 @@ impl Sack {
     fn next_seg(&self, c: &Connection) -> Option<Candidate> {
         let in_flight_bytes = self.pipe_bytes;
         let segment = c.segment();
-        let hole = self.scoreboard.next_hole(self.high_rxt.max(c.una));
-        let from_hole = |hole: Range| Candidate {
+        let retransmission_of = |hole: Range| Candidate {
             sequence: hole.start,
             payload_bytes: hole.len().min(segment) as u32,
             in_flight_bytes,
             fills_hole: true,
         };
+        let hole = self.scoreboard.next_hole(self.high_rxt.max(c.una));
         if let Some(hole) = hole
             && hole.start < self.lost_below
         {
-            return Some(from_hole(hole)); // (1)
+            return Some(retransmission_of(hole)); // (1)
         }
         if c.nxt == c.max
             && let Some((sequence, payload_bytes)) = c.next_in_order()
@@ -179,7 +182,7 @@ impl Sack {
             return Some(Candidate { sequence, payload_bytes, in_flight_bytes, fills_hole: false }); // (2)
         }
         if let Some(hole) = hole {
-            return Some(from_hole(hole)); // (3)
+            return Some(retransmission_of(hole)); // (3)
         }
         // (4): one segment at the end of what is outstanding, once, so that a lost tail does not need the timer.
         let sacked_end = self.scoreboard.end().max(c.una);

@@ -1,0 +1,110 @@
+//! A short way to write networks in tests.
+
+#![allow(dead_code, missing_docs, reason = "each test uses its part of it")]
+
+use std::net::Ipv4Addr;
+
+use tidegate_engine::{
+    ApplicationSpec, DirectionSpec, DomainSpec, FlowSpec, LinkId, LinkSpec, Network, NodeId, NodeKind, NodeSpec,
+    Simulation, StartSpec, Statistics, TransportSpec,
+};
+use tidegate_mechanism::queue::{DropTailConfig, ManagerConfig};
+use tidegate_mechanism::schedule::DisciplineConfig;
+use tidegate_packet::{Address, Dscp, Ecn, Headers, Protocol};
+use tidegate_units::{BitRate, Limit, Span, Time};
+
+pub fn seconds(secs: f64) -> Time {
+    Time::ZERO + Span::from_secs_f64(secs)
+}
+
+pub fn drop_tail(packets: u32) -> DisciplineConfig {
+    DisciplineConfig::Fifo(ManagerConfig::DropTail(DropTailConfig { limit: Limit::Packets(packets) }))
+}
+
+pub fn direction(rate: &str, delay: &str, queue: DisciplineConfig) -> DirectionSpec {
+    DirectionSpec { rate: rate.parse().unwrap(), delay: delay.parse().unwrap(), queue, loss: None, reorder: None }
+}
+
+pub fn constant(rate: BitRate) -> ApplicationSpec {
+    ApplicationSpec::ConstantRate { rate, packet_bytes: 1000, jitter: 0.0 }
+}
+
+#[derive(Default)]
+pub struct Net {
+    pub network: Network,
+}
+
+impl Net {
+    pub fn node(&mut self, name: &str) -> NodeId {
+        if let Some(index) = self.network.nodes.iter().position(|node| node.name == name) {
+            return NodeId(index as u32);
+        }
+        // By convention of the tests: names of hosts begin with h.
+        let kind = if name.starts_with('h') { NodeKind::Host } else { NodeKind::Router };
+        self.network.nodes.push(NodeSpec { name: name.into(), kind });
+        NodeId(self.network.nodes.len() as u32 - 1)
+    }
+
+    pub fn link(&mut self, a: &str, b: &str, spec: DirectionSpec) -> LinkId {
+        let ends = [self.node(a), self.node(b)];
+        let name = format!("{a}-{b}");
+        self.network.links.push(LinkSpec { name, ends, forward: spec.clone(), reverse: spec, cost: 1 });
+        LinkId::of(self.network.links.len() as u32 - 1, false)
+    }
+
+    pub fn flow(&mut self, from: &str, to: &[&str], transport: TransportSpec, application: ApplicationSpec) -> usize {
+        let (source, sinks) = (self.node(from), to.iter().map(|name| self.node(name)).collect::<Vec<_>>());
+        let address = |node: NodeId| Address::V4(Ipv4Addr::from(0x0a00_0001 + node.0).octets());
+        let index = self.network.flows.len();
+        let protocol = if matches!(transport, TransportSpec::Udp) { Protocol::UDP } else { Protocol::TCP };
+        self.network.flows.push(FlowSpec {
+            name: format!("flow{index}"),
+            from: source,
+            to: sinks.clone(),
+            transport,
+            application,
+            start: StartSpec::At(Time::ZERO),
+            stop: None,
+            dscp: Dscp::BEST_EFFORT,
+            headers: Headers {
+                source: address(source),
+                destination: address(sinks[0]),
+                flow_label: 0,
+                protocol,
+                source_port: 1000 + index as u16,
+                destination_port: 7,
+                dscp: Dscp::BEST_EFFORT,
+                ecn: Ecn::NotEct,
+            },
+        });
+        index
+    }
+
+    pub fn domain(&mut self, edges: &[&str], core: &[&str]) -> &mut DomainSpec {
+        let edges = edges.iter().map(|name| self.node(name)).collect();
+        let core = core.iter().map(|name| self.node(name)).collect();
+        let name = format!("domain{}", self.network.domains.len());
+        self.network.domains.push(DomainSpec { name, edges, core, mechanism: None, unpoliced: Vec::new(), labels: None });
+        self.network.domains.last_mut().unwrap()
+    }
+
+    pub fn build(self, seed: u64) -> Simulation {
+        self.network.build(seed, ()).unwrap()
+    }
+
+    /// Runs to `until`, with statistics from `warmup` on.
+    pub fn run(self, seed: u64, warmup: f64, until: f64) -> Statistics {
+        let mut simulation = self.build(seed);
+        simulation.run_until(seconds(warmup), u64::MAX);
+        simulation.restart_statistics();
+        simulation.run_until(seconds(until), u64::MAX);
+        simulation.assert_conservation();
+        simulation.statistics()
+    }
+}
+
+/// Bits per second that the first receiver of `flow` got.
+pub fn throughput_bps(statistics: &Statistics, flow: usize) -> f64 {
+    let window = (statistics.until - statistics.since).as_secs_f64();
+    statistics.sinks[flow][0].received_bytes as f64 * 8.0 / window
+}

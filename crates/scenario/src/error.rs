@@ -1,0 +1,240 @@
+//! What is wrong with a configuration, where, and what to do about it.
+
+use std::fmt;
+
+use crate::source::{Place, Sources};
+
+/// One thing that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigError {
+    /// The file, or `--set PATH=VALUE` for an override on the command line. Empty if no text is to blame.
+    pub file: String,
+    /// The line, from 1; 0 if no line is to blame.
+    pub line: usize,
+    /// The column in characters, from 1; 0 if no line is to blame.
+    pub column: usize,
+    /// The path of the key, like `links.bottleneck.rate`; may be empty.
+    pub path: String,
+    /// What is wrong.
+    pub message: String,
+    /// What is allowed, or what was probably meant; may be empty.
+    pub help: String,
+    /// Under which circumstances, like `variant nbp, load = 2Mbit`; may be empty.
+    pub context: String,
+    snippet: Option<Snippet>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Snippet {
+    excerpt: String,
+    before: usize,
+    width: usize,
+}
+
+impl ConfigError {
+    /// An error that no line is to blame for.
+    pub(crate) fn without_place(file: String, message: String, help: String) -> Self {
+        Self {
+            file,
+            line: 0,
+            column: 0,
+            path: String::new(),
+            message,
+            help,
+            context: String::new(),
+            snippet: None,
+        }
+    }
+
+    /// Several lines: the message, the place, the offending line with a mark below it, the help.
+    pub fn render(&self) -> String {
+        let mut out = String::from("error: ");
+        if !self.path.is_empty() {
+            out.push_str(&self.path);
+            out.push_str(": ");
+        }
+        out.push_str(&self.message);
+        out.push('\n');
+        if let Some(snippet) = &self.snippet {
+            let number = if self.is_override() { String::new() } else { self.line.to_string() };
+            let margin = " ".repeat(number.len());
+            out.push_str(&format!("{margin}--> {}\n", self.location()));
+            out.push_str(&format!("{margin} |\n{number} | {}\n", snippet.excerpt.trim_end()));
+            let mark = "^".repeat(snippet.width);
+            out.push_str(&format!("{margin} | {}{mark}\n", " ".repeat(snippet.before)));
+        } else if !self.file.is_empty() {
+            out.push_str(&format!("--> {}\n", self.location()));
+        }
+        if !self.help.is_empty() {
+            out.push_str(&format!("  = help: {}\n", self.help));
+        }
+        if !self.context.is_empty() {
+            out.push_str(&format!("  = in: {}\n", self.context));
+        }
+        out
+    }
+
+    fn is_override(&self) -> bool {
+        self.file.starts_with("--set ")
+    }
+
+    fn location(&self) -> String {
+        if self.line == 0 || self.is_override() {
+            self.file.clone()
+        } else {
+            format!("{}:{}:{}", self.file, self.line, self.column)
+        }
+    }
+}
+
+impl fmt::Display for ConfigError {
+    /// One line: `file:line:column: path: message (help)`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for part in [&self.location(), &self.path] {
+            if !part.is_empty() {
+                write!(f, "{part}: ")?;
+            }
+        }
+        f.write_str(&self.message)?;
+        if !self.help.is_empty() {
+            write!(f, " ({})", self.help)?;
+        }
+        if !self.context.is_empty() {
+            write!(f, " [{}]", self.context)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+/// Everything found wrong, in the order in which it was found: at least one error.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigErrors {
+    errors: Vec<ConfigError>,
+}
+
+impl ConfigErrors {
+    pub(crate) fn new(errors: Vec<ConfigError>) -> Self {
+        debug_assert!(!errors.is_empty(), "errors without an error");
+        Self { errors }
+    }
+
+    /// The errors.
+    pub fn errors(&self) -> &[ConfigError] {
+        &self.errors
+    }
+
+    /// All errors with their lines, ready to print.
+    pub fn render(&self) -> String {
+        self.errors.iter().map(ConfigError::render).collect::<Vec<_>>().join("\n")
+    }
+
+    pub(crate) fn in_context(mut self, context: &str) -> Self {
+        for error in &mut self.errors {
+            context.clone_into(&mut error.context);
+        }
+        self
+    }
+
+    pub(crate) fn into_vec(self) -> Vec<ConfigError> {
+        self.errors
+    }
+}
+
+impl From<ConfigError> for ConfigErrors {
+    fn from(error: ConfigError) -> Self {
+        Self::new(vec![error])
+    }
+}
+
+impl fmt::Display for ConfigErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (position, error) in self.errors.iter().enumerate() {
+            if position > 0 {
+                f.write_str("\n")?;
+            }
+            write!(f, "{error}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for ConfigErrors {}
+
+/// An error before its place became a line.
+#[derive(Clone, Debug)]
+pub(crate) struct Problem {
+    pub(crate) place: Place,
+    pub(crate) path: String,
+    pub(crate) message: String,
+    pub(crate) help: String,
+}
+
+impl Problem {
+    pub(crate) fn resolve(self, sources: &Sources) -> ConfigError {
+        let mut error = ConfigError::without_place(String::new(), self.message, self.help);
+        error.path = self.path;
+        if let Some(location) = sources.locate(self.place) {
+            error.file = location.file;
+            error.line = location.line;
+            error.column = location.column;
+            error.snippet =
+                Some(Snippet { excerpt: location.excerpt, before: location.before, width: location.width });
+        }
+        error
+    }
+}
+
+/// How many errors are reported at once.
+pub(crate) const ERRORS_MAX: usize = 20;
+
+/// Collects problems, up to [`ERRORS_MAX`].
+#[derive(Debug, Default)]
+pub(crate) struct Problems {
+    list: Vec<Problem>,
+}
+
+impl Problems {
+    pub(crate) fn push(&mut self, problem: Problem) {
+        if !self.is_full() {
+            self.list.push(problem);
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.list.len()
+    }
+    pub(crate) fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// Whether looking for more is of no use.
+    pub(crate) fn is_full(&self) -> bool {
+        self.list.len() >= ERRORS_MAX
+    }
+
+    /// `value`, unless there were problems.
+    pub(crate) fn finish<T>(self, value: Option<T>, sources: &Sources) -> Result<T, ConfigErrors> {
+        match value {
+            Some(value) if self.list.is_empty() => Ok(value),
+            _ => {
+                let mut errors: Vec<ConfigError> = Vec::new();
+                for error in self.list.into_iter().map(|problem| problem.resolve(sources)) {
+                    // Both directions of a link read the same keys: what is wrong there is said once.
+                    if !errors.contains(&error) {
+                        errors.push(error);
+                    }
+                }
+                if errors.is_empty() {
+                    errors.push(ConfigError::without_place(
+                        String::new(),
+                        "the configuration is incomplete".into(),
+                        String::new(),
+                    ));
+                }
+                Err(ConfigErrors::new(errors))
+            }
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! The tables of an experiment as they are written.
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, de};
+
+/// A swept value.
+#[derive(Debug, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+#[allow(dead_code, reason = "read key by key; this is for the schema")]
+pub(crate) struct AxisText {
+    /// The path of the key that it sets, like `parameters.load`. This or `paths`.
+    pub(crate) path: Option<String>,
+    /// The paths of several keys that get the same value.
+    pub(crate) paths: Option<Vec<String>>,
+    /// The values, in order: strings, numbers or booleans.
+    #[schemars(schema_with = "scalars")]
+    pub(crate) values: Vec<serde_json::Value>,
+    /// Those of the values that the quick form takes. Default: all.
+    #[schemars(schema_with = "scalars")]
+    pub(crate) quick: Option<Vec<serde_json::Value>>,
+    /// How a figure names it. Default: its name.
+    pub(crate) label: Option<String>,
+    /// The unit in which a figure counts it, like `Mb/s`.
+    pub(crate) unit: Option<String>,
+}
+
+fn scalars(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "array", "items": { "type": ["string", "number", "boolean"] }, "minItems": 1 })
+}
+
+/// Named overrides: one version of the scenario.
+#[derive(Debug, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+#[allow(dead_code, reason = "read key by key; this is for the schema")]
+pub(crate) struct VariantText {
+    /// How a figure names it. Default: its name.
+    pub(crate) label: Option<String>,
+    /// Values by path: `{ "defaults.link.queue" = { kind = "wfq" } }`. A table replaces the whole table at its path.
+    pub(crate) set: Option<serde_json::Map<String, serde_json::Value>>,
+}
+
+/// What kind of drawing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum FigureKind {
+    /// A measure over an axis, a line per variant.
+    #[default]
+    Lines,
+    /// Measures side by side, grouped by variant or by the values of an axis.
+    Bars,
+    /// Recorded time series of one run.
+    Series,
+    /// The distribution of a measure that gives several values.
+    Cdf,
+    /// A measure over two axes.
+    Heatmap,
+}
+
+/// Which axes of a figure are logarithmic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Scale {
+    /// None.
+    Linear,
+    /// The vertical one.
+    Log,
+    /// The horizontal one.
+    LogX,
+    /// The vertical one.
+    LogY,
+    /// Both.
+    LogLog,
+}
+
+/// What to draw.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Figure {
+    /// Its name, unique in the experiment.
+    pub id: String,
+    /// Its title. Default: that of the experiment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// What kind of drawing.
+    #[serde(default)]
+    pub kind: FigureKind,
+    /// The axis along which it is drawn, for lines, heat maps and bars.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub x: Option<String>,
+    /// What is drawn: measures like `flows.tcp.throughput_bps / 1e6`, or names of time series; one or several.
+    pub y: Names,
+    /// What the measures are called: as many as there are measures.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub labels: Option<Vec<String>>,
+    /// The label of the horizontal axis.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub x_label: Option<String>,
+    /// The label of the vertical axis.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub y_label: Option<String>,
+    /// Which axes are logarithmic. Default: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scale: Option<Scale>,
+    /// The only variant that is drawn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub variant: Option<String>,
+    /// The variants that are drawn. Default: all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub variants: Option<Vec<String>>,
+}
+
+/// One text, or several.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(transparent)]
+pub struct Names(pub Vec<String>);
+
+impl<'de> Deserialize<'de> for Names {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor;
+        impl<'de> de::Visitor<'de> for Visitor {
+            type Value = Names;
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("a string or a list of strings")
+            }
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Names, E> {
+                Ok(Names(vec![text.to_owned()]))
+            }
+            fn visit_seq<A: de::SeqAccess<'de>>(self, mut texts: A) -> Result<Names, A::Error> {
+                let mut list = Vec::new();
+                while let Some(text) = texts.next_element()? {
+                    list.push(text);
+                }
+                Ok(Names(list))
+            }
+        }
+        deserializer.deserialize_any(Visitor)
+    }
+}
+
+impl JsonSchema for Names {
+    fn inline_schema() -> bool {
+        true
+    }
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Names".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "anyOf": [
+            { "type": "string" },
+            { "type": "array", "items": { "type": "string" }, "minItems": 1 },
+        ]})
+    }
+}

@@ -1,0 +1,355 @@
+//! Reading an experiment from its file.
+
+use std::cell::Cell;
+use std::collections::HashSet;
+
+use indexmap::IndexMap;
+
+use super::{Axis, DocumentedParameter, Experiment, Figure, FigureKind, Variant};
+use crate::document::Document;
+use crate::error::{ConfigErrors, Problem, Problems};
+use crate::overrides::{self, Override};
+use crate::reader::shortened;
+use crate::scenario::Site;
+use crate::suggest;
+use crate::template::Scope;
+use crate::tree::{Table, Tree, Value};
+
+/// Runs of one experiment.
+const POINTS_MAX: u64 = 1_000_000;
+/// Values of one axis, axes, variants, figures.
+const LIST_MAX: usize = 1_000;
+
+/// Reads the keys of an experiment. The scenarios are not built.
+pub(super) fn read(document: &Document) -> Result<Experiment, ConfigErrors> {
+    let mut problems = Problems::default();
+    let mut root = document.root.clone();
+    let own: Vec<&Override> = document.overrides.iter().collect();
+    // What only a repeat makes is left to the scenarios.
+    let _ = overrides::apply(&mut root, &own, &mut problems);
+    let empty = Table::default();
+    let table = root.as_table().unwrap_or(&empty);
+    let mut reader = Reader { table, root: &root, problems };
+    let experiment = Experiment {
+        title: reader.text("title"),
+        description: reader.text("description"),
+        source: reader.text("source"),
+        seeds: reader.count("seeds"),
+        quick_seeds: reader.count("quick_seeds"),
+        quick_set: reader.quick_set(),
+        parameters: reader.parameters(),
+        axes: reader.axes(),
+        variants: reader.variants(),
+        figures: reader.figures(),
+        document: document.clone(),
+    };
+    reader.check(&experiment);
+    reader.problems.finish(Some(experiment), &document.sources)
+}
+
+struct Reader<'t> {
+    table: &'t Table,
+    root: &'t Tree,
+    problems: Problems,
+}
+
+impl<'t> Reader<'t> {
+    fn site(&self, key: &'t str) -> Option<Site<'t>> {
+        Some(Site { tree: self.table.get(key)?, section: "", name: key })
+    }
+
+    fn text(&self, key: &str) -> String {
+        // Whether it is a string is for the scenario to say.
+        self.table.get(key).and_then(Tree::as_text).unwrap_or_default().to_owned()
+    }
+
+    fn count(&mut self, key: &'static str) -> u32 {
+        let Some(site) = self.site(key) else { return 1 };
+        match &site.tree.value {
+            Value::Integer(number @ 1..=1_000_000) => *number as u32,
+            _ => {
+                let help = "from 1 to 1000000: seeds are 1 to this";
+                self.problems.push(site.problem(&[], "this is no number of seeds", help));
+                1
+            }
+        }
+    }
+
+    fn quick_set(&mut self) -> Vec<Override> {
+        match self.site("quick_set") {
+            Some(site) => set(site, site.tree, &[], &mut self.problems),
+            None => Vec::new(),
+        }
+    }
+
+    /// The tables of `key` with their names.
+    fn tables(&mut self, key: &'static str) -> Vec<(Site<'t>, &'t Table)> {
+        let Some(site) = self.site(key) else { return Vec::new() };
+        let Some(entries) = site.tree.as_table() else {
+            let message = format!("expected tables, found {}", site.tree.what());
+            self.problems.push(site.problem(&[], message, format!("write [{key}.NAME]")));
+            return Vec::new();
+        };
+        if entries.len() > LIST_MAX {
+            self.problems.push(site.problem(&[], format!("more than {LIST_MAX}"), ""));
+            return Vec::new();
+        }
+        let mut tables = Vec::new();
+        for (name, entry) in entries.iter() {
+            let site = Site { tree: &entry.tree, section: key, name };
+            match entry.tree.as_table() {
+                Some(table) => tables.push((site, table)),
+                None => {
+                    let message = format!("expected a table, found {}", entry.tree.what());
+                    self.problems.push(site.problem(&[], message, ""));
+                }
+            }
+        }
+        tables
+    }
+
+    fn parameters(&self) -> Vec<DocumentedParameter> {
+        let Some(parameters) = self.table.get("parameters").and_then(Tree::as_table) else {
+            return Vec::new();
+        };
+        parameters
+            .iter()
+            .map(|(name, entry)| {
+                let table = entry.tree.as_table();
+                let text = |key: &str| table?.get(key)?.as_text().map(str::to_owned);
+                let value = table.and_then(|table| table.get("value")).unwrap_or(&entry.tree);
+                DocumentedParameter {
+                    name: name.to_string(),
+                    value: value.scalar_text().unwrap_or_default(),
+                    label: text("label"),
+                    unit: text("unit"),
+                    provenance: text("provenance"),
+                    why: text("why"),
+                }
+            })
+            .collect()
+    }
+
+    fn axes(&mut self) -> Vec<Axis> {
+        let mut axes = Vec::new();
+        for (site, table) in self.tables("axes") {
+            axes.extend(read_axis(site, table, &mut self.problems));
+        }
+        axes
+    }
+
+    fn variants(&mut self) -> Vec<Variant> {
+        let mut variants = Vec::new();
+        for (site, table) in self.tables("variants") {
+            report_unknown(site, table, &["label", "set"], &mut self.problems);
+            let label = optional_text(site, table, "label", &mut self.problems);
+            let set = match table.get("set") {
+                Some(tree) => set(site, tree, &["set"], &mut self.problems),
+                None => Vec::new(),
+            };
+            variants.push(Variant { name: site.name.to_owned(), label, set });
+        }
+        variants
+    }
+
+    fn figures(&mut self) -> Vec<Figure> {
+        let Some(site) = self.site("figures") else { return Vec::new() };
+        let Value::List(list) = &site.tree.value else {
+            let message = format!("expected a list of tables, found {}", site.tree.what());
+            self.problems.push(site.problem(&[], message, "write [[figures]]"));
+            return Vec::new();
+        };
+        if list.len() > LIST_MAX {
+            self.problems.push(site.problem(&[], format!("more than {LIST_MAX}"), ""));
+            return Vec::new();
+        }
+        // Labels may have braces of their own: nothing is expanded here.
+        let (parameters, elements) = (IndexMap::new(), Cell::new(0));
+        let scope = Scope::literal(&parameters, &elements);
+        let mut figures = Vec::new();
+        for (position, tree) in list.iter().enumerate() {
+            let name = position.to_string();
+            let site = Site { tree, section: "figures", name: &name };
+            figures.extend(site.read::<Figure>(&scope, &mut self.problems));
+        }
+        figures
+    }
+
+    /// What no part shows alone.
+    fn check(&mut self, experiment: &Experiment) {
+        let count = |number: usize| number.max(1) as u64;
+        let points = experiment
+            .axes
+            .iter()
+            .map(|axis| count(axis.values.len()))
+            .chain([count(experiment.variants.len()), u64::from(experiment.seeds)])
+            .fold(1, u64::saturating_mul);
+        let root = Site { tree: self.root, section: "", name: "" };
+        if points > POINTS_MAX {
+            let key = if experiment.axes.is_empty() { "seeds" } else { "axes" };
+            let message = format!("{points} runs");
+            self.problems.push(root.problem(&[key], message, format!("at most {POINTS_MAX}")));
+        }
+        let axes: Vec<&str> = experiment.axes.iter().map(|axis| axis.name.as_str()).collect();
+        let variants: Vec<&str> = experiment.variants.iter().map(|variant| variant.name.as_str()).collect();
+        let mut ids = HashSet::new();
+        for (position, figure) in experiment.figures.iter().enumerate() {
+            let position = position.to_string();
+            let at = |key: &'static str| ["figures", position.as_str(), key].map(str::to_owned);
+            let mut say = |key: &'static str, message: String, help: String| {
+                let keys = at(key);
+                let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+                self.problems.push(root.problem(&keys, message, help));
+            };
+            if figure.id.is_empty() || !ids.insert(&figure.id) {
+                say(
+                    "id",
+                    format!("`{}` is no name, or not the only one", shortened(&figure.id)),
+                    String::new(),
+                );
+            }
+            if figure.y.0.is_empty() {
+                say("y", "a figure of nothing".to_owned(), String::new());
+            }
+            if figure.labels.as_ref().is_some_and(|labels| labels.len() != figure.y.0.len()) {
+                say("labels", "as many labels as measures in `y`".to_owned(), String::new());
+            }
+            for variant in figure.variant.iter().chain(figure.variants.iter().flatten()) {
+                if !variants.contains(&variant.as_str()) {
+                    let key = if figure.variant.is_some() { "variant" } else { "variants" };
+                    let message = format!("there is no variant `{}`", shortened(variant));
+                    say(key, message, suggest::help(variant, &variants));
+                }
+            }
+            let needs_axis = matches!(figure.kind, FigureKind::Lines | FigureKind::Heatmap);
+            match &figure.x {
+                Some(x) if !axes.contains(&x.as_str()) => {
+                    let message = format!("there is no axis `{}`", shortened(x));
+                    say("x", message, suggest::help(x, &axes));
+                }
+                None if needs_axis => {
+                    say("x", "missing key `x`".to_owned(), suggest::list("axes", &axes));
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+fn report_unknown(site: Site<'_>, table: &Table, known: &[&str], problems: &mut Problems) {
+    for (key, entry) in table.iter() {
+        if !known.contains(&&**key) {
+            let message = format!("unknown key `{}`", shortened(key));
+            let mut problem = site.problem(&[key], message, suggest::help(key, known));
+            problem.place = entry.key_place;
+            problems.push(problem);
+        }
+    }
+}
+
+fn optional_text(site: Site<'_>, table: &Table, key: &str, problems: &mut Problems) -> String {
+    match table.get(key).map(|tree| (tree, tree.as_text())) {
+        None => String::new(),
+        Some((_, Some(text))) => text.to_owned(),
+        Some((tree, None)) => {
+            problems.push(site.problem(&[key], format!("expected a string, found {}", tree.what()), ""));
+            String::new()
+        }
+    }
+}
+
+/// The overrides of a table of values by path. Bare dotted keys nest, so a path ends where a value is no table, or at a
+/// key that has dots in it.
+fn set(site: Site<'_>, tree: &Tree, keys: &[&str], problems: &mut Problems) -> Vec<Override> {
+    let Some(table) = tree.as_table() else {
+        let message = format!("expected a table of values by path, found {}", tree.what());
+        problems.push(site.problem(keys, message, "like { \"links.x.rate\" = \"1Mbit\" }"));
+        return Vec::new();
+    };
+    let mut overrides = Vec::new();
+    for (key, entry) in table.iter() {
+        match Override::in_file(key, entry.key_place, entry.tree.clone()) {
+            Ok(one) => overrides.push(one),
+            Err(problem) => {
+                problems.push(Problem { path: site.path(), ..problem });
+            }
+        }
+    }
+    overrides
+}
+
+fn read_axis(site: Site<'_>, table: &Table, problems: &mut Problems) -> Option<Axis> {
+    let before = problems.len();
+    report_unknown(site, table, &["path", "paths", "values", "quick", "label", "unit"], problems);
+    let label = optional_text(site, table, "label", problems);
+    let unit = optional_text(site, table, "unit", problems);
+    let paths: Vec<&Tree> = match (table.get("path"), table.get("paths").map(|tree| &tree.value)) {
+        (Some(path), None) => vec![path],
+        (None, Some(Value::List(paths))) => paths.iter().collect(),
+        _ => {
+            let help = "the path of a key, like path = \"parameters.load\"; or a list, paths = [...]";
+            problems.push(site.problem(&[], "an axis needs one of `path` and `paths`", help));
+            return None;
+        }
+    };
+    let scalars = |key: &str, problems: &mut Problems| -> Vec<Tree> {
+        let Some(tree) = table.get(key) else { return Vec::new() };
+        let list = match &tree.value {
+            Value::List(list) if list.iter().all(|tree| tree.scalar_text().is_some()) => list,
+            _ => {
+                let message = "expected a list of strings, numbers or booleans";
+                problems.push(site.problem(&[key], message, ""));
+                return Vec::new();
+            }
+        };
+        if list.len() > LIST_MAX {
+            problems.push(site.problem(&[key], format!("more than {LIST_MAX} values"), ""));
+            return Vec::new();
+        }
+        list.clone()
+    };
+    let trees = scalars("values", problems);
+    let values: Vec<String> = trees.iter().filter_map(Tree::scalar_text).collect();
+    if values.is_empty() && problems.len() == before {
+        problems.push(site.problem(&["values"], "an axis needs values", ""));
+    }
+    if let Some((position, value)) = crate::document::first_duplicate(values.iter().map(String::as_str)) {
+        let keys = ["values", &position.to_string()];
+        problems.push(site.problem(&keys, format!("`{}` is there twice", shortened(value)), ""));
+    }
+    let mut quick = Vec::new();
+    for (position, tree) in scalars("quick", problems).iter().enumerate() {
+        match values.iter().position(|value| Some(value) == tree.scalar_text().as_ref()) {
+            Some(value) => quick.push(value),
+            None => {
+                let message = "this is none of the values";
+                problems.push(site.problem(&["quick", &position.to_string()], message, ""));
+            }
+        }
+    }
+    if quick.is_empty() {
+        quick = (0..values.len()).collect();
+    }
+    let mut sets = vec![Vec::with_capacity(paths.len()); trees.len()];
+    let mut names = Vec::with_capacity(paths.len());
+    for path in &paths {
+        let Some(text) = path.as_text() else {
+            problems.push(site.problem(&["paths"], "a path is a string", ""));
+            continue;
+        };
+        names.push(text.to_owned());
+        for (set, tree) in sets.iter_mut().zip(&trees) {
+            match Override::in_file(text, path.place, tree.clone()) {
+                Ok(one) => set.push(one),
+                Err(problem) => {
+                    problems.push(Problem { path: site.path(), ..problem });
+                    break;
+                }
+            }
+        }
+    }
+    if problems.len() > before {
+        return None;
+    }
+    Some(Axis { name: site.name.to_owned(), paths: names, values, quick, label, unit, sets })
+}

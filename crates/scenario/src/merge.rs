@@ -1,0 +1,89 @@
+//! Laying one table over another: includes, defaults, directions of links.
+
+use std::sync::Arc;
+
+use crate::tree::{Table, Tree, Value};
+
+/// Keys whose table names a `kind` and may be written as that kind alone.
+pub(crate) const KIND_KEYS: [&str; 6] = ["queue", "transport", "application", "mechanism", "labels", "loss"];
+
+/// `over` laid over `base`: tables merge, everything else of `over` wins.
+///
+/// Two tables of different `kind` do not merge: `over` replaces `base`. `key` is the key of both.
+pub(crate) fn merged(base: &Tree, over: &Tree, key: &str) -> Tree {
+    let by_kind = KIND_KEYS.contains(&key);
+    match (&base.value, &over.value) {
+        (Value::Table(base_table), Value::Table(over_table)) => {
+            if differ_in_kind(base_table, over_table) {
+                return over.clone();
+            }
+            Tree::table(merged_tables(base_table, over_table), over.place)
+        }
+        (Value::Text(_), Value::Table(over_table)) if by_kind && !over_table.contains("kind") => {
+            merged(&kind_table(base), over, key)
+        }
+        (Value::Table(_), Value::Text(_)) if by_kind => merged(base, &kind_table(over), key),
+        _ => over.clone(),
+    }
+}
+
+/// The tables merged, the keys of `base` first.
+pub(crate) fn merged_tables(base: &Table, over: &Table) -> Table {
+    let mut result = base.clone();
+    for (key, entry) in over.iter() {
+        let tree = match base.get(key) {
+            Some(below) => merged(below, &entry.tree, key),
+            None => entry.tree.clone(),
+        };
+        result.insert(Arc::clone(key), entry.key_place, tree);
+    }
+    result
+}
+
+/// `kind = "..."` as a table, for a kind written alone.
+pub(crate) fn kind_table(text: &Tree) -> Tree {
+    let mut table = Table::default();
+    table.insert(Arc::from("kind"), text.place, text.clone());
+    Tree::table(table, text.place)
+}
+
+fn differ_in_kind(base: &Table, over: &Table) -> bool {
+    let kind = |table: &Table| table.get("kind").map(|tree| tree.as_text().map(str::to_owned));
+    match (kind(base), kind(over)) {
+        (Some(base), Some(over)) => base != over,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tree::parse_document;
+
+    fn merge(base: &str, over: &str) -> String {
+        let parse = |text| parse_document(text, 0).unwrap();
+        let (base, over) = (parse(base), parse(over));
+        let table = merged_tables(base.as_table().unwrap(), over.as_table().unwrap());
+        table.get("queue").map(show).unwrap()
+    }
+
+    fn show(tree: &Tree) -> String {
+        match &tree.value {
+            Value::Table(table) => {
+                table.iter().map(|(key, entry)| format!("{key}={} ", show(&entry.tree))).collect()
+            }
+            _ => tree.scalar_text().unwrap(),
+        }
+    }
+
+    #[test]
+    fn tables_of_one_kind_merge_and_of_another_replace() {
+        let base = "queue = { kind = 'red', limit = '50p', min = '5p' }";
+        assert_eq!(merge(base, "queue = { limit = '9p' }"), "kind=red limit=9p min=5p ");
+        assert_eq!(merge(base, "queue = { kind = 'red', min = '9p' }"), "kind=red limit=50p min=9p ");
+        assert_eq!(merge(base, "queue = { kind = 'drr' }"), "kind=drr ");
+        assert_eq!(merge(base, "queue = 'red'"), "kind=red limit=50p min=5p ");
+        assert_eq!(merge(base, "queue = 'drr'"), "kind=drr ");
+        assert_eq!(merge("queue = 'red'", "queue = { limit = '9p' }"), "kind=red limit=9p ");
+    }
+}

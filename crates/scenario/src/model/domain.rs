@@ -1,0 +1,159 @@
+//! Domains: which routers form a controlled network, and what its edges do.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tidegate_units::{BitRate, Bytes, Span};
+
+use super::queue::Queue;
+use crate::text::{self, Text};
+
+/// What the edges of a domain do.
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(tag = "kind")]
+pub enum Mechanism {
+    /// Nothing.
+    #[default]
+    None,
+    /// Network Border Patrol.
+    Nbp(Box<Nbp>),
+}
+
+/// What one shaper at an edge controls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Classify {
+    /// Each flow by itself.
+    Flow,
+    /// All flows between the same two addresses.
+    AddressPair,
+    /// All flows to one destination network of `prefix` bits.
+    DestinationNetwork,
+}
+
+/// The shaper of a flow at its ingress.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Shaper {
+    /// How much may leave at once after silence. Default: one packet. Source: assumed, a leaky bucket.
+    #[serde(with = "text::optional")]
+    #[schemars(with = "Option<Text<Bytes>>")]
+    pub bucket: Option<Bytes>,
+    /// What waits in front of the shaper. Source: assumed, as the router queues of NBP, Table 1 (100 packets).
+    pub queue: Queue,
+}
+
+/// Network Border Patrol
+///
+/// The egress measures each flow's rate and reports it to the ingress, which shapes the flow to what gets through. So a
+/// network carries no packet that it would drop later.
+///
+/// Source: Albuquerque, Vickers and Suda 1999 (UCI TR 99-44), section II.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Nbp {
+    /// The segment size in the law of the rate. Source: NBP, Table 1.
+    #[serde(with = "text")]
+    #[schemars(with = "Text<Bytes>")]
+    pub mss: Bytes,
+    /// MF: the rate changes per round trip by at most this fraction (one over it) of the egress rate. Source: NBP,
+    /// Table 1.
+    pub mrc_factor: f64,
+    /// How long an egress waits for forward feedback before it reports unasked. Source: NBP, Table 1 (`AsynchInterval`).
+    #[serde(with = "text")]
+    #[schemars(with = "Text<Span>")]
+    pub asynch_interval: Span,
+    /// Whether asynchronous feedback comes again after each further interval; else once until the next forward packet.
+    /// Source: NBP, section II.B ("a backward feedback packet"); repeated, dips of the meter count as congestion.
+    pub asynch_repeats: bool,
+    /// The window of the time sliding window that measures a flow. Source: NBP, Table 1.
+    #[serde(with = "text")]
+    #[schemars(with = "Text<Span>")]
+    pub meter_window: Span,
+    /// The interval of forward feedback until the first round trip is known. Source: assumed.
+    #[serde(with = "text")]
+    #[schemars(with = "Text<Span>")]
+    pub initial_interval: Span,
+    /// The least interval of forward feedback, whatever the round-trip time. Source: assumed; it bounds the work.
+    #[serde(with = "text")]
+    #[schemars(with = "Text<Span>")]
+    pub interval_min: Span,
+    /// The rate of a new flow until feedback speaks. Default: one `mss` per `initial_interval`. Source: assumed; the
+    /// document does not say.
+    #[serde(with = "text::optional")]
+    #[schemars(with = "Option<Text<BitRate>>")]
+    pub initial_rate: Option<BitRate>,
+    /// A rate never exceeds so many times the rate at which the flow arrives. Default: no such bound. Source: the document
+    /// is silent.
+    pub arrival_headroom: Option<f64>,
+    /// How long a flow may be silent before its state is dropped. Source: assumed.
+    #[serde(with = "text")]
+    #[schemars(with = "Text<Span>")]
+    pub idle_timeout: Span,
+    /// What one shaper controls. Source: NBP, section II.A.
+    pub classify: Classify,
+    /// The bits of a destination network, for that kind of classification. Source: assumed, 24 as most routed networks.
+    pub prefix: u8,
+    /// The largest feedback packet; longer reports are split. Source: Ethernet.
+    #[serde(with = "text")]
+    #[schemars(with = "Text<Bytes>")]
+    pub feedback_mtu: Bytes,
+    /// The shaper of each flow.
+    pub shaper: Shaper,
+    /// The most flows that an edge keeps; packets of further flows are dropped. Source: assumed; it bounds the memory.
+    pub flows_max: u32,
+    /// Edges at which what enters is not shaped. Default: none.
+    pub unpoliced: Vec<String>,
+}
+
+impl Default for Nbp {
+    fn default() -> Self {
+        Self {
+            mss: Bytes::new(1500),
+            mrc_factor: 10.0,
+            asynch_interval: Span::from_millis(10),
+            asynch_repeats: false,
+            meter_window: Span::from_millis(10),
+            initial_interval: Span::from_millis(50),
+            interval_min: Span::from_micros(100),
+            initial_rate: None,
+            arrival_headroom: None,
+            idle_timeout: Span::from_secs(1),
+            classify: Classify::Flow,
+            prefix: 24,
+            feedback_mtu: Bytes::new(1500),
+            shaper: Shaper::default(),
+            flows_max: 1_000_000,
+            unpoliced: Vec::new(),
+        }
+    }
+}
+
+super::kinds! {
+    /// What the edges of a domain write on packets.
+    Labels {
+        Csfq(CsfqLabels) = "csfq",
+    }
+}
+
+/// Labels for Core-Stateless Fair Queueing
+///
+/// The edge where a flow enters measures its rate and writes it on each packet.
+///
+/// Source: Stoica, Shenker and Zhang 1998, equation 3.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct CsfqLabels {
+    /// The time constant K of the average of a flow's rate. Source: the authors' simulations.
+    #[serde(with = "text")]
+    #[schemars(with = "Text<Span>")]
+    pub averaging: Span,
+    /// The most flows that an edge knows at once. Source: assumed; it bounds the memory.
+    pub flows_max: u32,
+}
+
+impl Default for CsfqLabels {
+    fn default() -> Self {
+        Self { averaging: Span::from_millis(100), flows_max: 4096 }
+    }
+}

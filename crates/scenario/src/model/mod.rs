@@ -1,0 +1,311 @@
+//! A scenario, validated: names are indices, texts are quantities, defaults are filled in.
+
+mod application;
+mod domain;
+mod impairment;
+mod queue;
+mod record;
+mod transport;
+
+pub use application::{Application, Bulk, Cbr, OnOff, OnOffDistribution, Poisson, Transfer};
+pub use domain::{Classify, CsfqLabels, Labels, Mechanism, Nbp, Shaper};
+pub use impairment::{BurstLoss, ListLoss, Loss, RandomLoss, Reorder};
+pub use queue::{
+    Csfq, DropTail, Drr, Manager, Queue, QueueClassify, Red, RedFlavor, RedGap, RedMode, RedVictim, Wfq,
+    WfqClock,
+};
+pub use record::{DelayOf, DomainQuantity, FlowQuantity, LinkQuantity, Record, Series, Way};
+pub use transport::{Tcp, TcpProfile, TcpText, TcpVariant, Transport, TransportText, Udp, Window};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tidegate_packet::Dscp;
+use tidegate_units::{BitRate, Span, Time};
+
+/// Declares an enumeration of configurations that a table chooses by its `kind`.
+///
+/// Reading relies on this crate's own deserializer, which takes the variant from `kind`; so the derived code is that of
+/// an externally tagged enumeration, and positions in the file are kept.
+macro_rules! kinds {
+    ($(#[$outer:meta])* $type:ident { $($variant:ident($inner:ty) = $kind:literal,)* }) => {
+        $(#[$outer])*
+        #[derive(Clone, Debug, PartialEq, serde::Deserialize, schemars::JsonSchema)]
+        #[schemars(tag = "kind")]
+        pub enum $type {
+            $(
+                #[doc = concat!("`kind = \"", $kind, "\"`")]
+                #[serde(rename = $kind)]
+                $variant($inner),
+            )*
+        }
+
+        impl $type {
+            /// All kinds.
+            pub const KINDS: &'static [&'static str] = &[$($kind,)*];
+
+            /// Its kind, as configurations name it.
+            pub const fn kind(&self) -> &'static str {
+                match self { $(Self::$variant(_) => $kind,)* }
+            }
+        }
+
+        impl serde::Serialize for $type {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                #[derive(serde::Serialize)]
+                #[serde(tag = "kind")]
+                enum Tagged<'a> {
+                    $(#[serde(rename = $kind)] $variant(&'a $inner),)*
+                }
+                match self { $(Self::$variant(inner) => Tagged::$variant(inner).serialize(serializer),)* }
+            }
+        }
+    };
+}
+use kinds;
+
+/// Declares an index into one of the lists of a [`Scenario`].
+macro_rules! indices {
+    ($($(#[$doc:meta])* $type:ident,)*) => {
+        $(
+            $(#[$doc])*
+            #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+            pub struct $type(pub u32);
+
+            impl $type {
+                /// The position in the list.
+                pub const fn index(self) -> usize {
+                    self.0 as usize
+                }
+            }
+        )*
+    };
+}
+indices! {
+    /// A node: a position in [`Scenario::nodes`].
+    NodeIndex,
+    /// A link: a position in [`Scenario::links`].
+    LinkIndex,
+    /// A flow: a position in [`Scenario::flows`].
+    FlowIndex,
+    /// A domain: a position in [`Scenario::domains`].
+    DomainIndex,
+}
+
+/// A network and its traffic.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scenario {
+    /// A line that names it; may be empty.
+    pub title: String,
+    /// What it shows; may be empty.
+    pub description: String,
+    /// Which document it follows; may be empty.
+    pub source: String,
+    /// How long the run is.
+    pub duration: Span,
+    /// How long before statistics start; less than the duration.
+    pub warmup: Span,
+    /// What random numbers derive from.
+    pub seed: u64,
+    /// The named values that the file used.
+    pub parameters: Vec<(String, Parameter)>,
+    /// Hosts first, then routers, each in the order of the file.
+    pub nodes: Vec<Node>,
+    /// The links in the order of the file.
+    pub links: Vec<Link>,
+    /// The flows in the order of the file.
+    pub flows: Vec<Flow>,
+    /// How packets find their way.
+    pub routing: Routing,
+    /// The controlled networks in the order of the file.
+    pub domains: Vec<Domain>,
+    /// What changes during the run, by time, then in the order of the file.
+    pub events: Vec<Event>,
+    /// What is recorded beyond counters.
+    pub record: Record,
+}
+
+/// A named value of a scenario.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum Parameter {
+    /// A whole number.
+    Integer(i64),
+    /// A real number.
+    Float(f64),
+    /// Any text.
+    Text(String),
+}
+
+/// A host or a router.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// Its name.
+    pub name: String,
+    /// What it does.
+    pub kind: NodeKind,
+}
+
+/// What a node does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum NodeKind {
+    /// Sends and receives; never forwards.
+    Host,
+    /// Forwards; neither sends nor receives flows.
+    Router,
+}
+
+/// A link between two nodes: two directions that share nothing.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Link {
+    /// Its name.
+    pub name: String,
+    /// Its first node.
+    pub a: NodeIndex,
+    /// Its second node.
+    pub b: NodeIndex,
+    /// From `a` to `b`.
+    pub forward: Direction,
+    /// From `b` to `a`.
+    pub reverse: Direction,
+    /// What routing adds up, at least 1.
+    pub cost: u32,
+}
+
+impl Link {
+    /// One of its directions.
+    pub const fn direction(&self, way: Way) -> &Direction {
+        match way {
+            Way::Forward => &self.forward,
+            Way::Reverse => &self.reverse,
+        }
+    }
+}
+
+/// One direction of a link.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Direction {
+    /// How fast packets leave; above zero.
+    pub rate: BitRate,
+    /// How long a bit travels.
+    pub delay: Span,
+    /// What waits for it.
+    pub queue: Queue,
+    /// Which packets the medium loses.
+    pub loss: Option<Loss>,
+    /// Which packets the medium delays.
+    pub reorder: Option<Reorder>,
+}
+
+/// Traffic from one host to another, or to several.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Flow {
+    /// Its name.
+    pub name: String,
+    /// The sending host.
+    pub from: NodeIndex,
+    /// The receiving hosts: one, or several for multicast (only over UDP).
+    pub to: Vec<NodeIndex>,
+    /// How it reacts to congestion.
+    pub transport: Transport,
+    /// When it has something to send. Sizes of packets are filled in for UDP.
+    pub application: Application,
+    /// When it starts.
+    pub start: Start,
+    /// When it stops; none: with the run.
+    pub stop: Option<Time>,
+    /// The DSCP of its packets.
+    pub dscp: Dscp,
+    /// Its weight in schedulers that know weights; above zero.
+    pub weight: f64,
+    /// Its class, for schedulers with a queue per class.
+    pub class: u8,
+}
+
+/// When a flow starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Start {
+    /// At this instant.
+    At(Time),
+    /// At a random instant, uniform between the two.
+    Uniform(Time, Time),
+}
+
+/// How packets find their way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Routing {
+    /// What happens where several ways are equally short.
+    pub multipath: Multipath,
+}
+
+/// What happens where several ways are equally short.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Multipath {
+    /// One of them is used for all.
+    #[default]
+    None,
+    /// Each flow keeps to one of them.
+    Flow,
+    /// Packets take turns.
+    Packet,
+}
+
+/// A controlled network.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Domain {
+    /// Its name.
+    pub name: String,
+    /// Its border routers.
+    pub edges: Vec<NodeIndex>,
+    /// Its inner routers, as far as they were named.
+    pub core: Vec<NodeIndex>,
+    /// What its edges do.
+    pub mechanism: Mechanism,
+    /// What its edges write on packets.
+    pub labels: Option<Labels>,
+    /// Domains whose feedback it accepts.
+    pub trusts: Vec<DomainIndex>,
+    /// Edges at which what enters is not shaped: a subset of `edges`.
+    pub unpoliced: Vec<NodeIndex>,
+}
+
+/// A change during the run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Event {
+    /// When.
+    pub at: Time,
+    /// Which link.
+    pub link: LinkIndex,
+    /// Which of its directions.
+    pub direction: Ways,
+    /// The new rate; above zero.
+    pub rate: Option<BitRate>,
+    /// The new delay.
+    pub delay: Option<Span>,
+    /// Whether the link works from now on.
+    pub state: Option<LinkState>,
+}
+
+/// Which directions of a link.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ways {
+    /// Both.
+    #[default]
+    Both,
+    /// From its first node to its second.
+    Forward,
+    /// From its second node to its first.
+    Reverse,
+}
+
+/// Whether a link works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum LinkState {
+    /// It carries packets.
+    Up,
+    /// It carries none; routing goes around it where it can.
+    Down,
+}

@@ -1,0 +1,140 @@
+//! What a run records beyond its counters.
+
+use serde::Serialize;
+use tidegate_units::Span;
+
+use super::{DomainIndex, FlowIndex, LinkIndex};
+
+/// What to record.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Record {
+    /// The interval of the time series; none when there are no series.
+    pub every: Option<Span>,
+    /// The time series, each once, in the order of the patterns that chose them.
+    pub series: Vec<Series>,
+    /// Where the distribution of delays is wanted.
+    pub delays: Vec<DelayOf>,
+}
+
+/// One time series.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Series {
+    /// A quantity of a flow: `flows.<name>.<quantity>`.
+    Flow(FlowIndex, FlowQuantity),
+    /// A quantity of one direction of a link: `links.<name>.<quantity>`, `links.<name>.reverse.<quantity>`.
+    Link(LinkIndex, Way, LinkQuantity),
+    /// A quantity of a flow in a domain: `domains.<domain>.<flow>.<quantity>`.
+    Domain(DomainIndex, FlowIndex, DomainQuantity),
+}
+
+/// One direction of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Way {
+    /// From its first node to its second.
+    Forward,
+    /// From its second node to its first.
+    Reverse,
+}
+
+/// Where the distribution of delays is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DelayOf {
+    /// From sender to receiver of a flow.
+    Flow(FlowIndex),
+    /// From arrival at the queue of one direction of a link to arrival at its far end.
+    Link(LinkIndex, Way),
+}
+
+/// Declares a field-less enumeration of quantities with stable names.
+macro_rules! quantities {
+    ($(#[$outer:meta])* $type:ident { $($(#[$doc:meta])* $variant:ident = $name:literal,)* }) => {
+        $(#[$outer])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum $type { $($(#[$doc])* $variant,)* }
+
+        impl $type {
+            /// All of them.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
+
+            /// The name in patterns and in results: stable.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name,)* }
+            }
+        }
+    };
+}
+
+quantities! {
+    /// What can be recorded of a flow.
+    FlowQuantity {
+        /// Network-layer bits delivered to the receiver in the interval, per second.
+        Throughput = "throughput_bps",
+        /// Payload bits delivered in order once in the interval, per second.
+        Goodput = "goodput_bps",
+        /// Bits sent in the interval, per second.
+        Sent = "sent_bps",
+        /// Packets sent since the start.
+        SentPackets = "sent_packets",
+        /// Packets lost since the start.
+        LostPackets = "lost_packets",
+        /// Packets marked since the start.
+        MarkedPackets = "marked_packets",
+        /// Retransmissions since the start.
+        Retransmissions = "retransmissions",
+        /// Time-outs since the start.
+        Timeouts = "timeouts",
+        /// The congestion window.
+        Cwnd = "cwnd_bytes",
+        /// The slow start threshold.
+        Ssthresh = "ssthresh_bytes",
+        /// Sent and neither acknowledged nor known lost.
+        InFlight = "in_flight_bytes",
+        /// The smoothed round-trip time.
+        SmoothedRtt = "srtt_ms",
+        /// The retransmission time-out.
+        Rto = "rto_ms",
+    }
+}
+
+quantities! {
+    /// What can be recorded of one direction of a link.
+    LinkQuantity {
+        /// Packets waiting and in transmission.
+        QueuePackets = "queue_packets",
+        /// Their bytes.
+        QueueBytes = "queue_bytes",
+        /// Bits sent in the interval, per second.
+        Throughput = "throughput_bps",
+        /// The part of the interval in which the link was sending.
+        Utilization = "utilization",
+        /// Packets that arrived at the queue since the start.
+        ArrivedPackets = "arrived_packets",
+        /// Packets dropped since the start.
+        DroppedPackets = "dropped_packets",
+        /// Packets marked since the start.
+        MarkedPackets = "marked_packets",
+        /// The average queue of the manager, in packets (RED).
+        AverageQueue = "average_queue_packets",
+        /// The marking or dropping probability of the manager (RED, BLUE).
+        Probability = "probability",
+        /// The fair share that the manager estimates (CSFQ).
+        FairShare = "fair_share_bps",
+    }
+}
+
+quantities! {
+    /// What can be recorded of a flow in a domain.
+    DomainQuantity {
+        /// The rate that the ingress allows.
+        IngressRate = "ingress_rate_bps",
+        /// The rate that the egress measures.
+        EgressRate = "egress_rate_bps",
+        /// The round-trip time between the edges.
+        Rtt = "rtt_ms",
+        /// What waits in front of the shaper, in packets.
+        ShaperPackets = "shaper_packets",
+        /// What waits in front of the shaper, in bytes.
+        ShaperBytes = "shaper_bytes",
+    }
+}

@@ -1,0 +1,282 @@
+//! Single values set from outside the file: `links.bottleneck.rate=2Mbit`.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::error::{Problem, Problems};
+use crate::merge::{KIND_KEYS, kind_table};
+use crate::source::Place;
+use crate::suggest;
+use crate::tree::{Table, Tree, Value, parse_value};
+
+/// Keys in one path.
+const PATH_KEYS_MAX: usize = 16;
+
+/// Sections whose elements may come from a repeat, so that a name may not be in the file.
+pub(crate) const REPEATED: [&str; 3] = ["links", "flows", "domains"];
+
+/// A path and the value that it gets.
+#[derive(Clone, Debug)]
+pub(crate) struct Override {
+    pub(crate) path: Vec<String>,
+    pub(crate) value: Tree,
+    /// Where the path was written.
+    pub(crate) place: Place,
+}
+
+/// Overrides of elements that no key of the file names: they wait for the repeats.
+#[derive(Debug, Default)]
+pub(crate) struct Late<'a> {
+    /// By section and name; whether they were used.
+    by_name: HashMap<&'static str, HashMap<&'a str, Waiting<'a>>>,
+}
+
+#[derive(Debug, Default)]
+struct Waiting<'a> {
+    overrides: Vec<&'a Override>,
+    used: bool,
+}
+
+impl Override {
+    /// Reads `PATH=VALUE`, text number `source`.
+    pub(crate) fn parse(assignment: &str, source: u32) -> Result<Self, Problem> {
+        let fail = |message: String| Problem {
+            place: Place::new(source, 0, assignment.len()),
+            path: String::new(),
+            message,
+            help: "write PATH=VALUE, like links.bottleneck.rate=2Mbit".to_owned(),
+        };
+        let (path, at) = split_path(assignment).map_err(&fail)?;
+        if !assignment[at..].starts_with('=') {
+            return Err(fail("no `=` after the path".to_owned()));
+        }
+        let value_at = at + 1;
+        let text = &assignment[value_at..];
+        if text.trim().is_empty() {
+            return Err(fail("no value after the `=`".to_owned()));
+        }
+        let value = match parse_value(text, source) {
+            Some(tree) => tree.shifted(value_at),
+            None => Tree::text(text.trim(), Place::new(source, value_at, assignment.len())),
+        };
+        Ok(Self { path, value, place: Place::new(source, 0, at) })
+    }
+
+    /// The override of `path`, which stands at `place` of a file, with a value of that file.
+    pub(crate) fn in_file(path: &str, place: Place, value: Tree) -> Result<Self, Problem> {
+        match split_path(path) {
+            Ok((keys, at)) if at == path.len() => Ok(Self { path: keys, value, place }),
+            other => {
+                let why = other.err().unwrap_or_else(|| "no `=` here".to_owned());
+                let message = format!("`{path}` is no path of a key: {why}");
+                Err(Problem { place, path: String::new(), message, help: String::new() })
+            }
+        }
+    }
+
+    fn problem(&self, message: String, help: String) -> Problem {
+        Problem { place: self.place, path: self.path.join("."), message, help }
+    }
+}
+
+/// The keys of a dotted path, and where it ends: at a `=` or with the text. Keys may be in quotes.
+fn split_path(text: &str) -> Result<(Vec<String>, usize), String> {
+    let mut keys = Vec::new();
+    let mut at = 0;
+    loop {
+        let rest = &text[at..];
+        let quote = rest.chars().next().filter(|c| matches!(c, '"' | '\''));
+        let key = match quote {
+            Some(quote) => {
+                let close = rest[1..].find(quote).ok_or("a quote without its partner")?;
+                at += close + 2;
+                &rest[1..=close]
+            }
+            None => {
+                let end = rest.find(['.', '=']).unwrap_or(rest.len());
+                at += end;
+                rest[..end].trim()
+            }
+        };
+        if key.is_empty() {
+            return Err("an empty key in the path".to_owned());
+        }
+        keys.push(key.to_owned());
+        if keys.len() > PATH_KEYS_MAX {
+            return Err(format!("more than {PATH_KEYS_MAX} keys in the path"));
+        }
+        match text[at..].chars().next() {
+            Some('.') => at += 1,
+            None | Some('=') => return Ok((keys, at)),
+            Some(_) => return Err("a key in quotes goes on after its quotes".to_owned()),
+        }
+    }
+}
+
+/// Applies the overrides to the tree; those of elements that only a repeat makes are returned.
+pub(crate) fn apply<'a>(root: &mut Tree, overrides: &[&'a Override], problems: &mut Problems) -> Late<'a> {
+    let mut late = Late::default();
+    for one in overrides {
+        if let [section, name, ..] = one.path.as_slice()
+            && let Some(section) = REPEATED.iter().find(|known| *known == section)
+            && !root
+                .as_table()
+                .and_then(|table| table.get(section)?.as_table())
+                .is_some_and(|elements| elements.contains(name))
+        {
+            late.by_name.entry(section).or_default().entry(name).or_default().overrides.push(one);
+            continue;
+        }
+        let mut path = one.path.clone();
+        if let [section, name] = one.path.as_slice()
+            && section == "parameters"
+        {
+            let known = root.as_table().and_then(|table| table.get("parameters")?.as_table());
+            match known.and_then(|known| known.get(name)) {
+                // A name that no string uses would change nothing, and nobody would notice.
+                None => {
+                    let names: Vec<&str> = known
+                        .map(|known| known.iter().map(|(name, _)| &**name).collect())
+                        .unwrap_or_default();
+                    let message = format!("there is no parameter `{name}` to set");
+                    problems.push(one.problem(message, suggest::help(name, &names)));
+                    continue;
+                }
+                // A parameter that says where its value comes from keeps saying it.
+                Some(parameter) if parameter.as_table().is_some() && one.value.as_table().is_none() => {
+                    path.push("value".to_owned());
+                }
+                Some(_) => {}
+            }
+        }
+        if let Err(problem) = set(root, &path, one) {
+            problems.push(problem);
+        }
+    }
+    late
+}
+
+/// Sets the value of `one` at `path` inside `tree`.
+fn set(tree: &mut Tree, path: &[String], one: &Override) -> Result<(), Problem> {
+    let Some((key, rest)) = path.split_first() else {
+        *tree = one.value.clone();
+        return Ok(());
+    };
+    match &mut tree.value {
+        Value::Table(table) => {
+            if rest.is_empty() {
+                table.insert(Arc::from(key.as_str()), one.place, one.value.clone());
+                return Ok(());
+            }
+            if !table.contains(key) {
+                let empty = Tree::table(Table::default(), one.place);
+                table.insert(Arc::from(key.as_str()), one.place, empty);
+            }
+            let Some(next) = table.get_mut(key) else { return Ok(()) };
+            if matches!(next.value, Value::Text(_)) && KIND_KEYS.contains(&key.as_str()) {
+                *next = kind_table(next);
+            }
+            set(next, rest, one)
+        }
+        Value::List(list) => {
+            let count = list.len();
+            match key.parse::<usize>().ok().and_then(|position| list.get_mut(position)) {
+                Some(item) => set(item, rest, one),
+                None => Err(one.problem(
+                    format!("`{key}` is no element of this list"),
+                    format!("it has {count} elements, counted from 0"),
+                )),
+            }
+        }
+        _ => {
+            let what = tree.what();
+            Err(one.problem(format!("`{key}` would be a key inside {what}"), String::new()))
+        }
+    }
+}
+
+impl<'a> Late<'a> {
+    /// `tree` with the overrides of this element, if there are any.
+    pub(crate) fn applied(
+        &mut self,
+        section: &'static str,
+        name: &str,
+        tree: &Tree,
+        problems: &mut Problems,
+    ) -> Option<Tree> {
+        let waiting = self.by_name.get_mut(section)?.get_mut(name)?;
+        waiting.used = true;
+        let mut tree = tree.clone();
+        for one in &waiting.overrides {
+            if let Err(problem) = set(&mut tree, &one.path[2..], one) {
+                problems.push(problem);
+            }
+        }
+        Some(tree)
+    }
+
+    /// The new elements of a section that overrides make: whole tables under names that nothing else has.
+    pub(crate) fn new_elements(
+        &mut self,
+        section: &'static str,
+        problems: &mut Problems,
+    ) -> Vec<(&'a str, Tree)> {
+        let Some(elements) = self.by_name.get_mut(section) else { return Vec::new() };
+        let mut made = Vec::new();
+        for (name, waiting) in elements.iter_mut().filter(|(_, waiting)| !waiting.used) {
+            let Some((first, others)) = waiting.overrides.split_first() else { continue };
+            if first.path.len() != 2 || first.value.as_table().is_none() {
+                continue;
+            }
+            waiting.used = true;
+            let mut tree = first.value.clone();
+            for one in others {
+                if let Err(problem) = set(&mut tree, &one.path[2..], one) {
+                    problems.push(problem);
+                }
+            }
+            made.push((*name, tree));
+        }
+        made.sort_by_key(|(_, tree)| (tree.place.source(), tree.place.start()));
+        made
+    }
+
+    /// Reports the overrides of elements that do not exist.
+    pub(crate) fn report_unused(
+        &self,
+        section: &'static str,
+        suggest: impl Fn(&str) -> String,
+        problems: &mut Problems,
+    ) {
+        let Some(elements) = self.by_name.get(section) else { return };
+        let mut unused: Vec<&Override> = elements
+            .values()
+            .filter(|waiting| !waiting.used)
+            .flat_map(|waiting| waiting.overrides.iter().copied())
+            .collect();
+        unused.sort_by_key(|one| (one.place.source(), one.place.start()));
+        for one in unused {
+            let what = section.trim_end_matches('s');
+            let name = &one.path[1];
+            problems.push(one.problem(format!("there is no {what} `{name}` to override"), suggest(name)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_and_values_are_read_as_toml_or_as_text() {
+        let parse = |text: &str| Override::parse(text, 0);
+        let one = parse("links.\"core{i}\".rate=2Mbit").unwrap();
+        assert_eq!(one.path, ["links", "core{i}", "rate"]);
+        assert_eq!(one.value.as_text(), Some("2Mbit"));
+        assert!(matches!(parse("seed=7").unwrap().value.value, Value::Integer(7)));
+        assert!(matches!(parse("a.b={ kind = 'red' }").unwrap().value.value, Value::Table(_)));
+        for bad in ["", "=", "a", "a..b=1", "a.=1", "a=", ".a=1", "\"a=1", "\"a\"b=1", "\"\"=1"] {
+            assert!(parse(bad).is_err(), "{bad}");
+        }
+    }
+}

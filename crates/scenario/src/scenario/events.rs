@@ -1,0 +1,83 @@
+//! What changes during the run.
+
+use tidegate_units::{Span, Time};
+
+use super::Site;
+use super::links::Links;
+use super::raw::EventText;
+use super::values::Report;
+use crate::error::Problems;
+use crate::model::{Event, LinkIndex};
+use crate::reader::shortened;
+use crate::template::Scope;
+use crate::tree::{Table, Value};
+
+/// Reads `[[events]]`, and sorts them by time.
+pub(crate) fn read(
+    table: &Table,
+    links: &Links,
+    duration: Span,
+    scope: &mut Scope<'_>,
+    problems: &mut Problems,
+) -> Vec<Event> {
+    let mut events = Vec::new();
+    let Some(tree) = table.get("events") else { return events };
+    let Value::List(list) = &tree.value else {
+        let site = Site { tree, section: "", name: "events" };
+        let message = format!("expected a list of tables, found {}", tree.what());
+        problems.push(site.problem(&[], message, "write [[events]]"));
+        return events;
+    };
+    for (position, tree) in list.iter().enumerate() {
+        if problems.is_full() {
+            break;
+        }
+        let name = position.to_string();
+        let site = Site { tree, section: "events", name: &name };
+        let Some(text) = site.read::<EventText>(scope, problems) else { continue };
+        events.extend(check(site, &text, links, duration, problems));
+    }
+    // Stable: events at one instant stay in the order of the file.
+    events.sort_by_key(|event| event.at);
+    events
+}
+
+fn check(
+    site: Site<'_>,
+    text: &EventText,
+    links: &Links,
+    duration: Span,
+    problems: &mut Problems,
+) -> Option<Event> {
+    if text.at > Time::ZERO.saturating_add(duration) {
+        let message = format!("the event at {} comes after the end of the run at {duration}", text.at);
+        problems.push(site.problem(&["at"], message, ""));
+    }
+    if text.rate.is_none() && text.delay.is_none() && text.state.is_none() {
+        let help = "give a new `rate`, `delay` or `state`";
+        problems.push(site.problem(&[], "an event that changes nothing", help));
+    }
+    let mut sink = |keys: &[&str], message: String, help: &str| {
+        problems.push(site.problem(keys, message, help));
+    };
+    let mut report = Report { sink: &mut sink };
+    if let Some(rate) = text.rate {
+        report.rate("rate", rate);
+    }
+    if let Some(delay) = text.delay {
+        report.delay("delay", delay);
+    }
+    let Some(link) = links.names.get(&text.link) else {
+        let message = format!("there is no link `{}`", shortened(&text.link));
+        problems.push(site.problem(&["link"], message, links.names.suggest(&text.link)));
+        return None;
+    };
+    Some(Event {
+        at: text.at,
+        link: LinkIndex(link),
+        direction: text.direction,
+        rate: text.rate,
+        delay: text.delay,
+        state: text.state,
+    })
+}

@@ -1,0 +1,298 @@
+//! Flows: their ends, transports and applications.
+
+use tidegate_packet::Dscp;
+use tidegate_units::{Bytes, Span, Time};
+
+use super::Site;
+use super::elements::{Defaults, Names, Section, for_each};
+use super::nodes::Nodes;
+use super::raw::{FlowText, StartText};
+use super::reach::Reach;
+use super::values::{self, Report};
+use crate::document::first_duplicate;
+use crate::error::Problems;
+use crate::merge::{kind_table, merged};
+use crate::model::{Application, Bulk, Flow, NodeIndex, NodeKind, Start, Transport, TransportText, Udp};
+use crate::overrides::Late;
+use crate::template::Scope;
+use crate::tree::{Table, Tree};
+
+/// The flows and their names.
+#[derive(Debug, Default)]
+pub(crate) struct Flows {
+    pub(crate) names: Names,
+    pub(crate) list: Vec<Flow>,
+}
+
+/// What flows are read against.
+#[derive(Clone, Copy)]
+pub(crate) struct World<'w> {
+    pub(crate) defaults: &'w Defaults,
+    pub(crate) nodes: &'w Nodes,
+    /// None where a link was not understood: its absence would be reported as well.
+    pub(crate) reach: Option<&'w Reach>,
+    pub(crate) duration: Span,
+}
+
+/// Reads `[flows]`.
+pub(crate) fn read(
+    table: &Table,
+    world: &World<'_>,
+    scope: &mut Scope<'_>,
+    late: &mut Late<'_>,
+    problems: &mut Problems,
+) -> Flows {
+    let mut list = Vec::new();
+    let complete = |tree: &Tree, scope: &Scope<'_>| complete(tree, world.defaults, scope);
+    let section = Section { name: "flows", complete: &complete };
+    let names = for_each(table, &section, scope, late, problems, |site, scope, problems| {
+        list.extend(read_flow(site, world, scope, problems));
+    });
+    Flows { names, list }
+}
+
+/// The flow laid over the defaults for flows, and its transport over the defaults for that transport.
+///
+/// This happens once for all flows of a repeat: the kind of a transport may be a parameter, not a loop variable.
+fn complete(tree: &Tree, defaults: &Defaults, scope: &Scope<'_>) -> Tree {
+    let mut flow = match &defaults.flow {
+        Some(below) => merged(below, tree, "flow"),
+        None => tree.clone(),
+    };
+    let Some(transport) = flow.as_table_mut().and_then(|table| table.get_mut("transport")) else {
+        return flow;
+    };
+    let kind = match transport.as_table() {
+        Some(table) => table.get("kind").and_then(Tree::as_text),
+        None => transport.as_text(),
+    };
+    let below = match kind.and_then(|kind| scope.expand(kind).ok()).as_deref() {
+        Some("tcp") => &defaults.tcp,
+        Some("udp") => &defaults.udp,
+        _ => &None,
+    };
+    if let Some(below) = below {
+        let own = if transport.as_text().is_some() { kind_table(transport) } else { transport.clone() };
+        *transport = merged(below, &own, "transport");
+    }
+    flow
+}
+
+fn read_flow(site: Site<'_>, world: &World<'_>, scope: &Scope<'_>, problems: &mut Problems) -> Option<Flow> {
+    let text: FlowText = site.read(scope, problems)?;
+    let ends = read_ends(site, &text, world, problems);
+    let transport = match text.transport {
+        None => {
+            problems.push(site.problem(
+                &[],
+                "missing key `transport`",
+                "write \"tcp\" or \"udp\", or a table",
+            ));
+            None
+        }
+        Some(TransportText::Udp(udp)) => Some(Transport::Udp(udp)),
+        Some(TransportText::Tcp(tcp)) => {
+            if tcp.packet.is_some() && tcp.segment.is_some() {
+                let message = "`packet` and `segment` say the same in two ways";
+                problems.push(site.problem(&["transport", "segment"], message, "give one of them"));
+            }
+            Some(Transport::Tcp(tcp.resolved()))
+        }
+    };
+    let mut sink = |keys: &[&str], message: String, help: &str| {
+        problems.push(site.problem(keys, message, help));
+    };
+    let mut report = Report { sink: &mut sink };
+    match &transport {
+        None => {}
+        Some(Transport::Tcp(tcp)) => report.below("transport", |report| values::tcp(tcp, report)),
+        Some(Transport::Udp(udp)) => report.below("transport", |report| values::udp(udp, report)),
+    }
+    if let Some(application) = &text.application {
+        report.below("application", |report| values::application(application, report));
+    }
+    let weight = text.weight.unwrap_or(1.0);
+    values::weight(weight, &mut report);
+    let dscp = text.dscp.unwrap_or(0);
+    if dscp > 63 {
+        (report.sink)(&["dscp"], format!("{dscp} is no codepoint"), "from 0 to 63");
+    }
+    let transport = transport?;
+    let application = fit(text.application, &transport, site, problems)?;
+    let start = match text.start.unwrap_or(StartText::At(Time::ZERO)) {
+        StartText::At(time) => Start::At(time),
+        StartText::Uniform(from, to) => Start::Uniform(from, to),
+    };
+    check_times(site, start, text.stop, world.duration, problems);
+    let (from, to) = ends?;
+    if to.len() > 1 && matches!(transport, Transport::Tcp(_)) {
+        problems.push(site.problem(&["to"], "TCP has one receiver", "multicast needs UDP"));
+        return None;
+    }
+    Some(Flow {
+        name: site.name.to_owned(),
+        from,
+        to,
+        transport,
+        application,
+        start,
+        stop: text.stop,
+        dscp: Dscp::new(dscp),
+        weight,
+        class: text.class.unwrap_or(0),
+    })
+}
+
+/// The hosts at the ends of a flow.
+fn read_ends(
+    site: Site<'_>,
+    text: &FlowText,
+    world: &World<'_>,
+    problems: &mut Problems,
+) -> Option<(NodeIndex, Vec<NodeIndex>)> {
+    let before = problems.len();
+    let host = |name: &str, key: &str, problems: &mut Problems| -> Option<NodeIndex> {
+        match world.nodes.find(name, &site, &[key]) {
+            Err(problem) => {
+                problems.push(problem);
+                None
+            }
+            Ok(index) if world.nodes.node(index).kind == NodeKind::Host => Some(index),
+            Ok(_) => {
+                let message = format!("`{name}` is a router, and flows are between hosts");
+                problems.push(site.problem(&[key], message, "list it under `hosts`, or attach a host to it"));
+                None
+            }
+        }
+    };
+    let (Some(from_name), Some(receivers)) = (&text.from, &text.to) else {
+        let missing = if text.from.is_none() { "from" } else { "to" };
+        problems.push(site.problem(&[], format!("missing key `{missing}`"), "the name of a host"));
+        return None;
+    };
+    let from = host(from_name, "from", problems);
+    if receivers.0.is_empty() {
+        problems.push(site.problem(&["to"], "a flow needs a receiver", ""));
+    }
+    if let Some((_, name)) = first_duplicate(receivers.0.iter().map(String::as_str)) {
+        problems.push(site.problem(&["to"], format!("`{name}` is there twice"), ""));
+    }
+    let mut to = Vec::with_capacity(receivers.0.len());
+    for name in &receivers.0 {
+        let Some(index) = host(name, "to", problems) else { continue };
+        if let Some(from) = from {
+            if from == index {
+                problems.push(site.problem(&["to"], format!("a flow from `{name}` to itself"), ""));
+            } else if world.reach.is_some_and(|reach| !reach.connects(from, index)) {
+                let message = format!("no way from `{from_name}` to `{name}`");
+                problems.push(site.problem(&["to"], message, "only routers forward; see `links`"));
+            }
+        }
+        to.push(index);
+    }
+    if problems.len() > before {
+        return None;
+    }
+    Some((from?, to))
+}
+
+/// The application, if it suits the transport; packet sizes that it leaves to UDP are filled in.
+fn fit(
+    application: Option<Application>,
+    transport: &Transport,
+    site: Site<'_>,
+    problems: &mut Problems,
+) -> Option<Application> {
+    match transport {
+        Transport::Tcp(_) => {
+            let application = application.unwrap_or(Application::Bulk(Bulk {}));
+            let wrong = match &application {
+                Application::Cbr(_) | Application::Poisson(_) => Some((
+                    "kind",
+                    format!("`{}` sends at its own rate, and TCP does not", application.kind()),
+                )),
+                Application::OnOff(config) if config.rate.is_some() => {
+                    Some(("rate", "over TCP an on time sends as much as TCP lets it".to_owned()))
+                }
+                Application::OnOff(config) if config.packet.is_some() => {
+                    Some(("packet", "the size of packets is TCP's: see `transport`".to_owned()))
+                }
+                _ => None,
+            };
+            if let Some((key, message)) = wrong {
+                problems.push(site.problem(
+                    &["application", key],
+                    message,
+                    "over TCP: bulk, transfer, on-off",
+                ));
+                return None;
+            }
+            Some(application)
+        }
+        Transport::Udp(udp) => {
+            let Some(mut application) = application else {
+                let help = "over UDP: cbr, poisson, on-off";
+                problems.push(site.problem(&[], "missing key `application`", help));
+                return None;
+            };
+            let packet = match &mut application {
+                Application::Bulk(_) | Application::Transfer(_) => {
+                    let message = format!("`{}` needs a transport that finds its rate", application.kind());
+                    let help = "over UDP: cbr, poisson, on-off";
+                    problems.push(site.problem(&["application", "kind"], message, help));
+                    return None;
+                }
+                Application::Cbr(config) => &mut config.packet,
+                Application::Poisson(config) => &mut config.packet,
+                Application::OnOff(config) => {
+                    if config.rate.is_none() {
+                        let help = "the rate while on, which UDP needs";
+                        problems.push(site.problem(&["application"], "missing key `rate`", help));
+                        return None;
+                    }
+                    &mut config.packet
+                }
+            };
+            let size = *packet.get_or_insert(udp.packet);
+            check_packet(size, udp, site, problems);
+            Some(application)
+        }
+    }
+}
+
+fn check_packet(size: Bytes, udp: &Udp, site: Site<'_>, problems: &mut Problems) {
+    let mut sink = |keys: &[&str], message: String, help: &str| {
+        let keys: Vec<&str> = std::iter::once("application").chain(keys.iter().copied()).collect();
+        problems.push(site.problem(&keys, message, help));
+    };
+    let mut report = Report { sink: &mut sink };
+    report.packet("packet", size);
+    if size < udp.header && size.get() > 0 {
+        let message = format!("a packet of {size} has no room for a header of {}", udp.header);
+        (report.sink)(&["packet"], message, "");
+    }
+}
+
+fn check_times(site: Site<'_>, start: Start, stop: Option<Time>, duration: Span, problems: &mut Problems) {
+    let end = Time::ZERO.saturating_add(duration);
+    let latest = match start {
+        Start::At(time) => time,
+        Start::Uniform(from, to) => {
+            if from > to {
+                let message = format!("the earliest start ({from}) is after the latest ({to})");
+                problems.push(site.problem(&["start"], message, ""));
+            }
+            to
+        }
+    };
+    if latest >= end {
+        let message = format!("starts at {latest}, when the run of {duration} is over");
+        problems.push(site.problem(&["start"], message, ""));
+    }
+    if let Some(stop) = stop
+        && stop <= latest
+    {
+        let message = format!("stops at {stop}, not after its start at {latest}");
+        problems.push(site.problem(&["stop"], message, ""));
+    }
+}

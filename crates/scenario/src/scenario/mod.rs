@@ -1,0 +1,290 @@
+//! From a tree of values to a [`Scenario`]: defaults merged, repeats expanded, names resolved, everything checked.
+
+mod domains;
+mod elements;
+mod events;
+mod flows;
+mod links;
+mod nodes;
+pub(crate) mod raw;
+mod reach;
+mod record;
+mod values;
+
+use std::cell::Cell;
+
+use indexmap::IndexMap;
+use serde::de::DeserializeOwned;
+use tidegate_units::Span;
+
+use crate::document::EXPERIMENT_KEYS;
+use crate::error::{ConfigErrors, Problem, Problems};
+use crate::model::{Parameter, Routing, Scenario};
+use crate::overrides::{self, Override};
+use crate::reader::{self, Fault};
+use crate::source::Sources;
+use crate::suggest;
+use crate::template::{ELEMENTS_MAX, Scope, resolve_parameters};
+use crate::tree::{Table, Tree, Value};
+
+/// Keys of a scenario, besides `include`.
+const SCENARIO_KEYS: [&str; 15] = [
+    "title",
+    "description",
+    "source",
+    "duration",
+    "warmup",
+    "seed",
+    "parameters",
+    "nodes",
+    "defaults",
+    "links",
+    "flows",
+    "routing",
+    "domains",
+    "events",
+    "record",
+];
+
+/// No run is longer.
+const DURATION_MAX: Span = Span::from_secs(100 * 365 * 86_400);
+
+/// A part of the tree with its path: what checks report against.
+#[derive(Clone, Copy)]
+pub(crate) struct Site<'a> {
+    pub(crate) tree: &'a Tree,
+    pub(crate) section: &'a str,
+    pub(crate) name: &'a str,
+}
+
+impl Site<'_> {
+    /// A problem at the key `keys` below this site.
+    pub(crate) fn problem(
+        &self,
+        keys: &[&str],
+        message: impl Into<String>,
+        help: impl Into<String>,
+    ) -> Problem {
+        let mut path = self.path();
+        for key in keys {
+            if !path.is_empty() {
+                path.push('.');
+            }
+            path.push_str(key);
+        }
+        Problem { place: self.tree.place_of(keys), path, message: message.into(), help: help.into() }
+    }
+
+    /// The path of the site.
+    pub(crate) fn path(&self) -> String {
+        match (self.section.is_empty(), self.name.is_empty()) {
+            (true, _) => self.name.to_owned(),
+            (false, true) => self.section.to_owned(),
+            (false, false) => format!("{}.{}", self.section, self.name),
+        }
+    }
+
+    /// Reads the whole site.
+    pub(crate) fn read<T: DeserializeOwned>(&self, scope: &Scope<'_>, problems: &mut Problems) -> Option<T> {
+        match reader::read(self.tree, scope) {
+            Ok(value) => Some(value),
+            Err(fault) => {
+                problems.push(self.fault(fault));
+                None
+            }
+        }
+    }
+
+    fn fault(&self, fault: Fault) -> Problem {
+        fault.into_problem(&self.path(), self.tree.place)
+    }
+}
+
+/// Builds the scenario of `root` with `overrides`.
+pub(crate) fn build(
+    root: &Tree,
+    overrides: &[&Override],
+    sources: &Sources,
+) -> Result<Scenario, ConfigErrors> {
+    let mut problems = Problems::default();
+    let mut root = root.clone();
+    let mut late = overrides::apply(&mut root, overrides, &mut problems);
+    let empty = Table::default();
+    let table = root.as_table().unwrap_or(&empty);
+    report_unknown_keys(table, &mut problems);
+
+    let parameters = read_parameters(table, &mut problems);
+    let elements = Cell::new(ELEMENTS_MAX);
+    let mut scope = Scope::new(&parameters, &elements);
+
+    let texts = ["title", "description", "source"]
+        .map(|key| read_key::<String>(table, key, &scope, &mut problems).unwrap_or_default());
+    let [title, description, source] = texts;
+    let (duration, warmup) = read_duration(&root, table, &scope, &mut problems);
+    let seed = read_key(table, "seed", &scope, &mut problems).unwrap_or(1);
+    let routing = read_key::<raw::RoutingText>(table, "routing", &scope, &mut problems).unwrap_or_default();
+
+    let nodes = nodes::read(&root, table, &scope, &mut problems);
+    let defaults = elements::Defaults::read(table, &mut problems);
+    let links = links::read(table, &defaults, &nodes, &mut scope, &mut late, &mut problems);
+    let reach = (links.list.len() == links.names.len()).then(|| reach::Reach::new(&nodes, &links.list));
+    let flows = flows::read(
+        table,
+        &flows::World { defaults: &defaults, nodes: &nodes, reach: reach.as_ref(), duration },
+        &mut scope,
+        &mut late,
+        &mut problems,
+    );
+    let domains = domains::read(table, &nodes, &links, &mut scope, &mut late, &mut problems);
+    let events = events::read(table, &links, duration, &mut scope, &mut problems);
+    let known = record::Known { links: &links, flows: &flows, domains: &domains, duration };
+    // Patterns would seem to match nothing where what they name was not understood.
+    let record = if problems.is_empty() {
+        record::read(table, &known, &scope, &mut problems)
+    } else {
+        crate::model::Record::default()
+    };
+    let scenario = Scenario {
+        title,
+        description,
+        source,
+        duration,
+        warmup,
+        seed,
+        parameters: parameters.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
+        nodes: nodes.list,
+        links: links.list,
+        flows: flows.list,
+        routing: Routing { multipath: routing.multipath },
+        domains: domains.list,
+        events,
+        record,
+    };
+    problems.finish(Some(scenario), sources)
+}
+
+fn report_unknown_keys(table: &Table, problems: &mut Problems) {
+    let known = || SCENARIO_KEYS.iter().chain(&EXPERIMENT_KEYS).chain(&["include"]).copied();
+    for (key, entry) in table.iter() {
+        if !known().any(|known| known == &**key) {
+            problems.push(Problem {
+                place: entry.key_place,
+                path: key.to_string(),
+                message: format!("unknown key `{}`", reader::shortened(key)),
+                help: suggest::help(key, &known().collect::<Vec<_>>()),
+            });
+        }
+    }
+}
+
+/// Reads one key of the top level, if it is there.
+fn read_key<T: DeserializeOwned>(
+    table: &Table,
+    key: &str,
+    scope: &Scope<'_>,
+    problems: &mut Problems,
+) -> Option<T> {
+    let tree = table.get(key)?;
+    Site { tree, section: "", name: key }.read(scope, problems)
+}
+
+fn read_parameters(table: &Table, problems: &mut Problems) -> IndexMap<String, Parameter> {
+    let mut raw = IndexMap::new();
+    let Some(tree) = table.get("parameters") else { return raw };
+    let site = Site { tree, section: "", name: "parameters" };
+    let Some(parameters) = tree.as_table() else {
+        problems.push(site.problem(&[], format!("expected a table, found {}", tree.what()), ""));
+        return raw;
+    };
+    for (name, entry) in parameters.iter() {
+        let tree = match entry.tree.as_table() {
+            Some(documented) => match parameter_value(site, name, documented, problems) {
+                Some(tree) => tree,
+                None => continue,
+            },
+            None => &entry.tree,
+        };
+        let value = match &tree.value {
+            Value::Integer(number) => Parameter::Integer(*number),
+            Value::Float(number) => Parameter::Float(*number),
+            Value::Text(text) => Parameter::Text(text.to_string()),
+            _ => {
+                let message = format!("a parameter is a number or a string, and this is {}", tree.what());
+                problems.push(site.problem(&[name], message, ""));
+                continue;
+            }
+        };
+        raw.insert(name.to_string(), value);
+    }
+    match resolve_parameters(&raw) {
+        Ok(resolved) => resolved,
+        Err((name, why)) => {
+            problems.push(site.problem(&[&name], why, ""));
+            raw
+        }
+    }
+}
+
+/// The value of a parameter that says where it comes from.
+fn parameter_value<'t>(
+    site: Site<'_>,
+    name: &str,
+    table: &'t Table,
+    problems: &mut Problems,
+) -> Option<&'t Tree> {
+    const KEYS: [&str; 5] = ["value", "label", "unit", "provenance", "why"];
+    if let Some((key, entry)) = table.iter().find(|(key, _)| !KEYS.contains(&&***key)) {
+        let message = format!("unknown key `{}`", reader::shortened(key));
+        let mut problem = site.problem(&[name, key], message, suggest::help(key, &KEYS));
+        problem.place = entry.key_place;
+        problems.push(problem);
+        return None;
+    }
+    for key in &KEYS[1..] {
+        let Some(tree) = table.get(key) else { continue };
+        let right = match tree.as_text() {
+            Some(text) if *key == "provenance" => {
+                ["text", "derived", "literature", "assumed"].contains(&text)
+            }
+            Some(_) => true,
+            None => false,
+        };
+        if !right {
+            let help =
+                if *key == "provenance" { "allowed: text, derived, literature, assumed" } else { "a string" };
+            problems.push(site.problem(&[name, key], format!("this is no {key}"), help));
+        }
+    }
+    let value = table.get("value");
+    if value.is_none() {
+        problems.push(site.problem(&[name], "missing key `value`", ""));
+    }
+    value
+}
+
+/// `duration` and `warmup`. A duration that is missing or wrong becomes the longest, so that it causes no other errors.
+fn read_duration(root: &Tree, table: &Table, scope: &Scope<'_>, problems: &mut Problems) -> (Span, Span) {
+    let site = Site { tree: root, section: "", name: "" };
+    let span = |key: &str, problems: &mut Problems| -> Option<Span> {
+        read_key::<values::SpanText>(table, key, scope, problems).map(|text| text.0)
+    };
+    let duration = span("duration", problems);
+    let warmup = span("warmup", problems).unwrap_or(Span::ZERO);
+    let Some(duration) = duration else {
+        if !table.contains("duration") {
+            problems.push(site.problem(&[], "missing key `duration`", "how long the run is, like `100s`"));
+        }
+        return (DURATION_MAX, warmup);
+    };
+    if duration.is_zero() {
+        problems.push(site.problem(&["duration"], "a run of no length shows nothing", ""));
+        return (DURATION_MAX, warmup);
+    }
+    if duration > DURATION_MAX {
+        problems.push(site.problem(&["duration"], "longer than a hundred years", ""));
+    } else if warmup >= duration {
+        let message = format!("the warm-up of {warmup} leaves nothing of the run of {duration}");
+        problems.push(site.problem(&["warmup"], message, "it must be shorter than `duration`"));
+    }
+    (duration, warmup)
+}

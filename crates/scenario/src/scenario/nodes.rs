@@ -1,0 +1,78 @@
+//! Hosts and routers.
+
+use super::Site;
+use super::elements::{Names, check_element_name};
+use super::raw::NodesText;
+use crate::error::{Problem, Problems};
+use crate::model::{Node, NodeIndex, NodeKind};
+use crate::reader::shortened;
+use crate::template::Scope;
+use crate::tree::{Table, Tree, Value};
+
+/// The nodes and their names.
+#[derive(Debug, Default)]
+pub(crate) struct Nodes {
+    pub(crate) names: Names,
+    pub(crate) list: Vec<Node>,
+}
+
+impl Nodes {
+    /// The node called `name`, or a problem at `keys` of `site`.
+    pub(crate) fn find(&self, name: &str, site: &Site<'_>, keys: &[&str]) -> Result<NodeIndex, Problem> {
+        self.names.get(name).map(NodeIndex).ok_or_else(|| {
+            site.problem(keys, format!("there is no node `{}`", shortened(name)), self.names.suggest(name))
+        })
+    }
+
+    pub(crate) fn node(&self, index: NodeIndex) -> &Node {
+        &self.list[index.index()]
+    }
+}
+
+/// Reads `[nodes]`.
+pub(crate) fn read(root: &Tree, table: &Table, scope: &Scope<'_>, problems: &mut Problems) -> Nodes {
+    let mut nodes = Nodes::default();
+    let Some(tree) = table.get("nodes") else {
+        let site = Site { tree: root, section: "", name: "" };
+        let help = "write [nodes] with `hosts` and `routers`";
+        problems.push(site.problem(&[], "missing table `nodes`", help));
+        return nodes;
+    };
+    let site = Site { tree, section: "", name: "nodes" };
+    let Some(text) = site.read::<NodesText>(scope, problems) else { return nodes };
+    for (key, kind, names) in
+        [("hosts", NodeKind::Host, text.hosts), ("routers", NodeKind::Router, text.routers)]
+    {
+        for name in names {
+            if problems.is_full() {
+                return nodes;
+            }
+            if let Err(why) = check_element_name(&name) {
+                let message = format!("`{}`: {why}", shortened(&name));
+                problems.push(at(&site, key, &name, scope, message));
+            } else if nodes.names.insert(&name) {
+                nodes.list.push(Node { name, kind });
+            } else {
+                let message = format!("the node `{name}` is there twice");
+                problems.push(at(&site, key, &name, scope, message));
+            }
+        }
+    }
+    nodes
+}
+
+/// A problem at the last entry of the list `key` that gives `name`.
+fn at(site: &Site<'_>, key: &str, name: &str, scope: &Scope<'_>, message: String) -> Problem {
+    let list = match site.tree.as_table().and_then(|table| table.get(key)).map(|tree| &tree.value) {
+        Some(Value::List(list)) => list.as_slice(),
+        _ => &[],
+    };
+    let gives = |tree: &Tree| {
+        tree.as_text()
+            .is_some_and(|text| scope.expand_all(text).is_ok_and(|names| names.iter().any(|n| n == name)))
+    };
+    match list.iter().rposition(gives) {
+        Some(position) => site.problem(&[key, &position.to_string()], message, ""),
+        None => site.problem(&[key], message, ""),
+    }
+}

@@ -1,0 +1,337 @@
+//! The tables of a scenario as they are written: what serde reads and the schema describes.
+//!
+//! A key that a file must have is still optional here where defaults or an include may supply it; the reader says so when
+//! it is missing in the end.
+
+use std::fmt;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, de};
+use tidegate_units::{BitRate, Span, Time};
+
+use crate::model::{
+    Application, Labels, LinkState, Loss, Mechanism, Multipath, Queue, Reorder, TcpText, TransportText, Udp,
+    Ways,
+};
+use crate::text::{self, Text};
+
+/// The nodes of the network. A range in braces gives several: `R{1..3}` is R1, R2, R3.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct NodesText {
+    /// Nodes that send and receive, and never forward. Default: none.
+    pub(crate) hosts: Vec<String>,
+    /// Nodes that forward. Default: none.
+    pub(crate) routers: Vec<String>,
+}
+
+/// What links and flows do not say themselves.
+#[derive(Debug, Default, JsonSchema)]
+#[schemars(deny_unknown_fields, default)]
+#[allow(dead_code, reason = "read key by key; this is for the schema")]
+pub(crate) struct DefaultsText {
+    /// For every link.
+    pub(crate) link: Option<LinkText>,
+    /// For every flow.
+    pub(crate) flow: Option<FlowText>,
+    /// For the transport of every flow over TCP.
+    pub(crate) tcp: Option<TcpText>,
+    /// For the transport of every flow over UDP.
+    pub(crate) udp: Option<Udp>,
+}
+
+/// A link between two nodes: two directions that share nothing.
+#[derive(Debug, Default, JsonSchema)]
+#[schemars(deny_unknown_fields, default)]
+#[allow(dead_code, reason = "read in parts; this is for the schema")]
+pub(crate) struct LinkText {
+    /// Makes one link per value: `i = 1..3`, or several variables, `i = 1..3, j = 1..2`. Both ends are included. The name
+    /// of the link needs the variables in braces.
+    pub(crate) repeat: Option<String>,
+    /// The two nodes. `forward` is from the first to the second.
+    pub(crate) between: Option<Vec<String>>,
+    /// How fast packets leave, in both directions.
+    #[schemars(with = "Option<Text<BitRate>>")]
+    pub(crate) rate: Option<BitRate>,
+    /// How long a bit travels, in both directions.
+    #[schemars(with = "Option<Text<Span>>")]
+    pub(crate) delay: Option<Span>,
+    /// What waits for the link, in each direction. Default: droptail with 100p.
+    pub(crate) queue: Option<Queue>,
+    /// Which packets the medium loses. Default: none.
+    pub(crate) loss: Option<Loss>,
+    /// Which packets the medium delays. Default: none.
+    pub(crate) reorder: Option<Reorder>,
+    /// What routing adds up, at least 1. Default: 1.
+    pub(crate) cost: Option<u32>,
+    /// What differs from the first node to the second.
+    pub(crate) forward: Option<DirectionText>,
+    /// What differs from the second node to the first.
+    pub(crate) reverse: Option<DirectionText>,
+}
+
+/// The ends and the cost of a link.
+#[derive(Debug, Deserialize)]
+pub(crate) struct LinkHead {
+    pub(crate) between: Vec<String>,
+    #[serde(default = "one")]
+    pub(crate) cost: u32,
+}
+
+fn one() -> u32 {
+    1
+}
+
+/// One direction of a link.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct DirectionText {
+    /// How fast packets leave.
+    #[serde(with = "text::optional")]
+    #[schemars(with = "Option<Text<BitRate>>")]
+    pub(crate) rate: Option<BitRate>,
+    /// How long a bit travels.
+    #[serde(with = "text::optional")]
+    #[schemars(with = "Option<Text<Span>>")]
+    pub(crate) delay: Option<Span>,
+    /// What waits for it.
+    pub(crate) queue: Option<Queue>,
+    /// Which packets the medium loses.
+    pub(crate) loss: Option<Loss>,
+    /// Which packets the medium delays.
+    pub(crate) reorder: Option<Reorder>,
+}
+
+/// Traffic from one host to another, or to several.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct FlowText {
+    /// Makes one flow per value: `i = 1..3`, or several variables, `i = 1..3, j = 1..2`. Both ends are included. The name
+    /// of the flow needs the variables in braces.
+    pub(crate) repeat: Option<String>,
+    /// The sending host.
+    pub(crate) from: Option<String>,
+    /// The receiving host, or a list of hosts: multicast.
+    pub(crate) to: Option<Receivers>,
+    /// How it reacts to congestion.
+    pub(crate) transport: Option<TransportText>,
+    /// When it has something to send. Default: bulk for TCP.
+    pub(crate) application: Option<Application>,
+    /// When it starts: a time, or a random one, `{ uniform = ["0s", "1s"] }`. Default: 0s.
+    pub(crate) start: Option<StartText>,
+    /// When it stops. Default: with the run.
+    #[serde(with = "text::optional")]
+    #[schemars(with = "Option<Text<Time>>")]
+    pub(crate) stop: Option<Time>,
+    /// The differentiated services codepoint of its packets, 0 to 63. Default: 0.
+    pub(crate) dscp: Option<u8>,
+    /// Its weight in schedulers that know weights, above 0. Default: 1.
+    pub(crate) weight: Option<f64>,
+    /// Its class, for schedulers with a queue per class, 0 to 255. Default: 0.
+    pub(crate) class: Option<u8>,
+}
+
+/// One name, or several.
+#[derive(Debug)]
+pub(crate) struct Receivers(pub(crate) Vec<String>);
+
+impl<'de> Deserialize<'de> for Receivers {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor;
+        impl<'de> de::Visitor<'de> for Visitor {
+            type Value = Receivers;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("the name of a host, or a list of names")
+            }
+            fn visit_str<E: de::Error>(self, name: &str) -> Result<Receivers, E> {
+                Ok(Receivers(vec![name.to_owned()]))
+            }
+            fn visit_seq<A: de::SeqAccess<'de>>(self, mut names: A) -> Result<Receivers, A::Error> {
+                let mut list = Vec::new();
+                while let Some(name) = names.next_element()? {
+                    list.push(name);
+                }
+                Ok(Receivers(list))
+            }
+        }
+        deserializer.deserialize_any(Visitor)
+    }
+}
+
+impl JsonSchema for Receivers {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Receivers".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "anyOf": [
+            { "type": "string" },
+            { "type": "array", "items": { "type": "string" }, "minItems": 1 },
+        ]})
+    }
+}
+
+/// A time, or a random one between two.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum StartText {
+    At(Time),
+    Uniform(Time, Time),
+}
+
+impl<'de> Deserialize<'de> for StartText {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Random {
+            uniform: Vec<String>,
+        }
+        struct Visitor;
+        impl<'de> de::Visitor<'de> for Visitor {
+            type Value = StartText;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a time like \"1s\", or { uniform = [\"0s\", \"1s\"] }")
+            }
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<StartText, E> {
+                text.parse().map(StartText::At).map_err(E::custom)
+            }
+            fn visit_map<A: de::MapAccess<'de>>(self, map: A) -> Result<StartText, A::Error> {
+                let random = Random::deserialize(de::value::MapAccessDeserializer::new(map))?;
+                let [from, to] = random.uniform.as_slice() else {
+                    return Err(de::Error::custom("`uniform` needs two times, the earliest and the latest"));
+                };
+                let time = |text: &str| text.parse::<Time>().map_err(de::Error::custom);
+                Ok(StartText::Uniform(time(from)?, time(to)?))
+            }
+        }
+        deserializer.deserialize_any(Visitor)
+    }
+}
+
+impl JsonSchema for StartText {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Start".into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let time = generator.subschema_for::<Text<Time>>();
+        json_schema!({ "anyOf": [
+            time,
+            {
+                "type": "object",
+                "properties": { "uniform": { "type": "array", "items": time, "minItems": 2, "maxItems": 2 } },
+                "required": ["uniform"],
+                "additionalProperties": false,
+            },
+        ]})
+    }
+}
+
+/// How packets find their way.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct RoutingText {
+    /// What happens where several ways are equally short.
+    pub(crate) multipath: Multipath,
+}
+
+/// A controlled network: its border routers and what they do.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct DomainText {
+    /// Makes one domain per value, as for links. The name of the domain needs the variables in braces.
+    pub(crate) repeat: Option<String>,
+    /// Its border routers.
+    pub(crate) edges: Vec<String>,
+    /// Its inner routers. Where they are given, no traffic may go in or out past the edges.
+    pub(crate) core: Vec<String>,
+    /// What its edges do. Default: none.
+    pub(crate) mechanism: Mechanism,
+    /// What its edges write on packets. Default: nothing.
+    pub(crate) labels: Option<Labels>,
+    /// Domains whose feedback it accepts. Default: none.
+    pub(crate) trusts: Vec<String>,
+}
+
+/// A change of a link during the run.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct EventText {
+    /// When.
+    #[serde(with = "text")]
+    #[schemars(with = "Text<Time>")]
+    pub(crate) at: Time,
+    /// Which link.
+    pub(crate) link: String,
+    /// Which of its directions.
+    #[serde(default)]
+    pub(crate) direction: Ways,
+    /// The new rate.
+    #[serde(with = "text::optional", default)]
+    #[schemars(with = "Option<Text<BitRate>>")]
+    pub(crate) rate: Option<BitRate>,
+    /// The new delay.
+    #[serde(with = "text::optional", default)]
+    #[schemars(with = "Option<Text<Span>>")]
+    pub(crate) delay: Option<Span>,
+    /// Whether the link works from now on.
+    #[serde(default)]
+    pub(crate) state: Option<LinkState>,
+}
+
+/// What is recorded beyond counters.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct RecordText {
+    /// The interval of the time series. Default: 100ms.
+    #[serde(with = "text::optional")]
+    #[schemars(with = "Option<Text<Span>>")]
+    pub(crate) every: Option<Span>,
+    /// The time series, as patterns with `*` and `?`: `flows.NAME.QUANTITY`, `links.NAME.QUANTITY`,
+    /// `links.NAME.reverse.QUANTITY`, `domains.DOMAIN.FLOW.QUANTITY`. Default: none.
+    pub(crate) series: Vec<String>,
+    /// Where the distribution of delays is wanted: `flows.NAME`, `links.NAME`, `links.NAME.reverse`. Default: nowhere.
+    pub(crate) delays: Vec<String>,
+}
+
+/// A named value for use in braces: a number, a string, or a table that also says where the value comes from.
+#[derive(Debug, JsonSchema)]
+#[schemars(untagged)]
+#[allow(dead_code, reason = "read by hand; this is for the schema")]
+pub(crate) enum ParameterText {
+    /// A whole number or a real one.
+    Number(f64),
+    /// Any text.
+    Text(String),
+    /// The value with its provenance, for reports.
+    Documented(DocumentedParameter),
+}
+
+/// A value with its provenance.
+#[derive(Debug, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+#[allow(dead_code, reason = "read by hand; this is for the schema")]
+pub(crate) struct DocumentedParameter {
+    /// The value: a number or a string.
+    #[schemars(extend("type" = ["number", "string"]))]
+    pub(crate) value: serde_json::Value,
+    /// What it is called in reports.
+    pub(crate) label: Option<String>,
+    /// Its unit in reports, where the value itself has none.
+    pub(crate) unit: Option<String>,
+    /// Where it comes from: stated in the document, derived from it, found elsewhere, or assumed.
+    pub(crate) provenance: Option<Provenance>,
+    /// The reason for the value, or the place that states it.
+    pub(crate) why: Option<String>,
+}
+
+/// Where a value comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Provenance {
+    /// Stated in the document.
+    Text,
+    /// Computed from what the document states.
+    Derived,
+    /// Found elsewhere.
+    Literature,
+    /// A guess, with its reason.
+    Assumed,
+}

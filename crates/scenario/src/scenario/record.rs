@@ -1,0 +1,302 @@
+//! What is recorded: patterns become a list of quantities.
+
+use std::collections::HashSet;
+
+use tidegate_units::Span;
+
+use super::Site;
+use super::domains::Domains;
+use super::elements::Names;
+use super::flows::Flows;
+use super::links::Links;
+use super::raw::RecordText;
+use crate::error::Problems;
+use crate::model::{
+    DelayOf, Direction, DomainIndex, DomainQuantity, FlowIndex, FlowQuantity, LinkIndex, LinkQuantity,
+    Mechanism, Queue, Record, Series, Transport, Way,
+};
+use crate::reader::shortened;
+use crate::suggest;
+use crate::template::Scope;
+use crate::tree::Table;
+
+/// The interval of time series that do not say.
+const EVERY: Span = Span::from_millis(100);
+/// Values that all series of a run may have together.
+const VALUES_MAX: u64 = 1_000_000_000;
+/// Patterns of one list.
+const PATTERNS_MAX: usize = 1_000;
+/// Names that all patterns may be compared with.
+const COMPARISONS_MAX: u64 = 50_000_000;
+/// Series, and delays, of a run.
+const CHOSEN_MAX: usize = 4_000_000;
+
+/// What patterns can name.
+#[derive(Clone, Copy)]
+pub(crate) struct Known<'k> {
+    pub(crate) links: &'k Links,
+    pub(crate) flows: &'k Flows,
+    pub(crate) domains: &'k Domains,
+    pub(crate) duration: Span,
+}
+
+/// What is wrong with a pattern, and help.
+type Wrong = (String, String);
+
+/// Reads `[record]`. Everything else was understood.
+pub(crate) fn read(table: &Table, known: &Known<'_>, scope: &Scope<'_>, problems: &mut Problems) -> Record {
+    let mut record = Record::default();
+    let Some(tree) = table.get("record") else { return record };
+    let site = Site { tree, section: "", name: "record" };
+    let Some(text) = site.read::<RecordText>(scope, problems) else { return record };
+    let mut left = COMPARISONS_MAX;
+    for (key, patterns) in [("series", &text.series), ("delays", &text.delays)] {
+        if patterns.len() > PATTERNS_MAX {
+            problems.push(site.problem(&[key], format!("more than {PATTERNS_MAX} patterns"), ""));
+            return record;
+        }
+    }
+    let mut chosen = HashSet::new();
+    for (position, pattern) in text.series.iter().enumerate() {
+        match series(pattern, known, &mut left) {
+            Ok(found) => record.series.extend(found.into_iter().filter(|one| chosen.insert(*one))),
+            Err((message, help)) => {
+                problems.push(site.problem(&["series", &position.to_string()], message, help));
+            }
+        }
+        if record.series.len() > CHOSEN_MAX {
+            let message = format!("more than {CHOSEN_MAX} time series");
+            problems.push(site.problem(&["series"], message, "name fewer"));
+            return Record::default();
+        }
+    }
+    let mut chosen = HashSet::new();
+    for (position, pattern) in text.delays.iter().enumerate() {
+        match delays(pattern, known, &mut left) {
+            Ok(found) => record.delays.extend(found.into_iter().filter(|one| chosen.insert(*one))),
+            Err((message, help)) => {
+                problems.push(site.problem(&["delays", &position.to_string()], message, help));
+            }
+        }
+    }
+    check_every(site, &text, known.duration, &mut record, problems);
+    record
+}
+
+fn check_every(
+    site: Site<'_>,
+    text: &RecordText,
+    duration: Span,
+    record: &mut Record,
+    problems: &mut Problems,
+) {
+    let every = text.every.unwrap_or(EVERY);
+    if every.is_zero() {
+        problems.push(site.problem(&["every"], "an interval of no length never ends", ""));
+        return;
+    }
+    if record.series.is_empty() {
+        return;
+    }
+    let values = (duration.as_nanos() / every.as_nanos()).saturating_mul(record.series.len() as u64);
+    if values > VALUES_MAX {
+        let message =
+            format!("{} series every {every} for {duration} are {values} values", record.series.len());
+        let help = format!("at most {VALUES_MAX}: a longer interval or fewer series");
+        problems.push(site.problem(&["every"], message, help));
+    }
+    record.every = Some(every);
+}
+
+/// The series that a pattern names: at least one.
+fn series(pattern: &str, known: &Known<'_>, left: &mut u64) -> Result<Vec<Series>, Wrong> {
+    let parts: Vec<&str> = pattern.split('.').collect();
+    let found: Vec<Series> = match parts.as_slice() {
+        ["flows", name, quantity] => {
+            let quantities = choose(quantity, FlowQuantity::ALL, FlowQuantity::name)?;
+            let flows = matching(&known.flows.names, name, "flow", left)?;
+            cross(&flows, &quantities)
+                .filter(|(flow, quantity)| has(&known.flows.list[*flow as usize].transport, *quantity))
+                .map(|(flow, quantity)| Series::Flow(FlowIndex(flow), quantity))
+                .collect()
+        }
+        ["links", name, quantity] => link_series(name, Way::Forward, quantity, known, left)?,
+        ["links", name, "forward", quantity] => link_series(name, Way::Forward, quantity, known, left)?,
+        ["links", name, "reverse", quantity] => link_series(name, Way::Reverse, quantity, known, left)?,
+        ["domains", domain, flow, quantity] => {
+            let quantities = choose(quantity, DomainQuantity::ALL, DomainQuantity::name)?;
+            let domains = matching(&known.domains.names, domain, "domain", left)?;
+            let flows = matching(&known.flows.names, flow, "flow", left)?;
+            let active = domains
+                .into_iter()
+                .filter(|domain| known.domains.list[*domain as usize].mechanism != Mechanism::None);
+            active
+                .flat_map(|domain| {
+                    cross(&flows, &quantities).map(move |(flow, quantity)| (domain, flow, quantity))
+                })
+                .map(|(domain, flow, quantity)| {
+                    Series::Domain(DomainIndex(domain), FlowIndex(flow), quantity)
+                })
+                .take(CHOSEN_MAX + 1)
+                .collect()
+        }
+        _ => {
+            let message = format!("`{}` is no pattern of a time series", shortened(pattern));
+            let help = "flows.NAME.QUANTITY, links.NAME.QUANTITY, links.NAME.reverse.QUANTITY, \
+                        domains.DOMAIN.FLOW.QUANTITY";
+            return Err((message, help.to_owned()));
+        }
+    };
+    if found.is_empty() {
+        let message = format!("`{}` matches nothing", shortened(pattern));
+        let help = "what it names has no such quantity: TCP has windows, RED an average queue and a probability, CSFQ a \
+                    fair share, a domain rates if it has a mechanism";
+        return Err((message, help.to_owned()));
+    }
+    Ok(found)
+}
+
+fn link_series(
+    name: &str,
+    way: Way,
+    quantity: &str,
+    known: &Known<'_>,
+    left: &mut u64,
+) -> Result<Vec<Series>, Wrong> {
+    let quantities = choose(quantity, LinkQuantity::ALL, LinkQuantity::name)?;
+    let links = matching(&known.links.names, name, "link", left)?;
+    Ok(cross(&links, &quantities)
+        .filter(|(link, quantity)| knows(known.links.list[*link as usize].direction(way), *quantity))
+        .map(|(link, quantity)| Series::Link(LinkIndex(link), way, quantity))
+        .collect())
+}
+
+/// Where delays are wanted: at least one place.
+fn delays(pattern: &str, known: &Known<'_>, left: &mut u64) -> Result<Vec<DelayOf>, Wrong> {
+    let parts: Vec<&str> = pattern.split('.').collect();
+    let (name, way) = match parts.as_slice() {
+        ["flows", name] => {
+            let flows = matching(&known.flows.names, name, "flow", left)?;
+            return Ok(flows.into_iter().map(|flow| DelayOf::Flow(FlowIndex(flow))).collect());
+        }
+        ["links", name] | ["links", name, "forward"] => (name, Way::Forward),
+        ["links", name, "reverse"] => (name, Way::Reverse),
+        _ => {
+            let message = format!("`{}` is no pattern for delays", shortened(pattern));
+            return Err((message, "flows.NAME, links.NAME, links.NAME.reverse".to_owned()));
+        }
+    };
+    let links = matching(&known.links.names, name, "link", left)?;
+    Ok(links.into_iter().map(|link| DelayOf::Link(LinkIndex(link), way)).collect())
+}
+
+fn cross<'c, Q: Copy>(elements: &'c [u32], quantities: &'c [Q]) -> impl Iterator<Item = (u32, Q)> + 'c {
+    elements.iter().flat_map(|element| quantities.iter().map(move |quantity| (*element, *quantity)))
+}
+
+/// Whether a flow with this transport has the quantity.
+fn has(transport: &Transport, quantity: FlowQuantity) -> bool {
+    let of_tcp = matches!(
+        quantity,
+        FlowQuantity::Cwnd
+            | FlowQuantity::Ssthresh
+            | FlowQuantity::InFlight
+            | FlowQuantity::SmoothedRtt
+            | FlowQuantity::Rto
+            | FlowQuantity::Retransmissions
+            | FlowQuantity::Timeouts
+    );
+    !of_tcp || matches!(transport, Transport::Tcp(_))
+}
+
+/// Whether the queue of a direction has the quantity.
+fn knows(direction: &Direction, quantity: LinkQuantity) -> bool {
+    match quantity {
+        LinkQuantity::AverageQueue | LinkQuantity::Probability => matches!(direction.queue, Queue::Red(_)),
+        LinkQuantity::FairShare => matches!(direction.queue, Queue::Csfq(_)),
+        _ => true,
+    }
+}
+
+/// The quantities whose names match a pattern: at least one.
+fn choose<Q: Copy>(pattern: &str, all: &[Q], name: impl Fn(Q) -> &'static str) -> Result<Vec<Q>, Wrong> {
+    let found: Vec<Q> = all.iter().copied().filter(|one| glob(pattern, name(*one))).collect();
+    if found.is_empty() {
+        let names: Vec<&str> = all.iter().map(|one| name(*one)).collect();
+        let message = format!("there is no quantity `{}`", shortened(pattern));
+        return Err((message, suggest::help(pattern, &names)));
+    }
+    Ok(found)
+}
+
+/// The elements whose names match a pattern: at least one.
+fn matching(names: &Names, pattern: &str, what: &str, left: &mut u64) -> Result<Vec<u32>, Wrong> {
+    if !pattern.contains(['*', '?']) {
+        return match names.get(pattern) {
+            Some(index) => Ok(vec![index]),
+            None => Err((format!("there is no {what} `{}`", shortened(pattern)), names.suggest(pattern))),
+        };
+    }
+    // A comparison costs the product of the lengths at worst.
+    let cost = (names.len() as u64).saturating_mul(1 + pattern.len() as u64 / 16);
+    *left = left.checked_sub(cost).ok_or_else(|| {
+        ("the patterns before this one already matched too many names".to_owned(), "use fewer".to_owned())
+    })?;
+    let found: Vec<u32> =
+        names.iter().zip(0..).filter(|(name, _)| glob(pattern, name)).map(|(_, index)| index).collect();
+    if found.is_empty() {
+        return Err((format!("no {what} matches `{}`", shortened(pattern)), String::new()));
+    }
+    Ok(found)
+}
+
+/// Whether `name` matches `pattern`, where `*` is any run of characters and `?` any one character.
+fn glob(pattern: &str, name: &str) -> bool {
+    let (pattern, name): (&[u8], &[u8]) = (pattern.as_bytes(), name.as_bytes());
+    let (mut p, mut n) = (0, 0);
+    let mut star: Option<(usize, usize)> = None;
+    while n < name.len() {
+        match pattern.get(p) {
+            Some(b'*') => {
+                star = Some((p, n));
+                p += 1;
+            }
+            Some(&c) if c == b'?' || c == name[n] => {
+                p += 1;
+                n += 1;
+            }
+            _ => match star {
+                // The star takes one byte more, and the rest is tried again.
+                Some((at, taken)) => {
+                    star = Some((at, taken + 1));
+                    p = at + 1;
+                    n = taken + 1;
+                }
+                None => return false,
+            },
+        }
+    }
+    pattern[p..].iter().all(|c| *c == b'*')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn globs_match_runs_and_single_characters() {
+        for (pattern, name, expected) in [
+            ("*", "anything", true),
+            ("*", "", true),
+            ("u?", "u1", true),
+            ("u?", "u12", false),
+            ("core*_a", "core12_b_a", true),
+            ("core*_a", "core12_ab", false),
+            ("**a", "bca", true),
+            ("", "", true),
+            ("", "a", false),
+        ] {
+            assert_eq!(glob(pattern, name), expected, "{pattern} against {name}");
+        }
+    }
+}

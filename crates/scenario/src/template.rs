@@ -1,0 +1,355 @@
+//! Names in braces: parameters, loop variables, whole-number arithmetic and ranges in any string.
+
+use std::borrow::Cow;
+use std::cell::Cell;
+
+use indexmap::IndexMap;
+
+use crate::expression;
+use crate::model::Parameter;
+use crate::suggest;
+
+/// Characters that one string may have after expansion.
+const TEXT_BYTES_MAX: usize = 1 << 16;
+/// Names of parameters and loop variables.
+const NAME_BYTES_MAX: usize = 64;
+/// Elements that all ranges and repeats of a configuration may give together.
+pub(crate) const ELEMENTS_MAX: u64 = 4_000_000;
+
+/// What names in braces stand for.
+#[derive(Debug)]
+pub(crate) struct Scope<'a> {
+    parameters: &'a IndexMap<String, Parameter>,
+    loops: Vec<(String, i64)>,
+    elements_left: &'a Cell<u64>,
+    is_literal: bool,
+}
+
+impl<'a> Scope<'a> {
+    pub(crate) fn new(parameters: &'a IndexMap<String, Parameter>, elements_left: &'a Cell<u64>) -> Self {
+        Self { parameters, loops: Vec::new(), elements_left, is_literal: false }
+    }
+
+    /// A scope in which braces are braces.
+    pub(crate) fn literal(parameters: &'a IndexMap<String, Parameter>, elements_left: &'a Cell<u64>) -> Self {
+        Self { is_literal: true, ..Self::new(parameters, elements_left) }
+    }
+
+    /// Whether `text` has braces to replace.
+    pub(crate) fn is_template(&self, text: &str) -> bool {
+        !self.is_literal && is_template(text)
+    }
+
+    /// A loop variable becomes visible.
+    pub(crate) fn enter(&mut self, name: &str, value: i64) {
+        self.loops.push((name.to_owned(), value));
+    }
+    /// The loop variable entered last has another value.
+    pub(crate) fn set_last(&mut self, value: i64) {
+        if let Some((_, last)) = self.loops.last_mut() {
+            *last = value;
+        }
+    }
+    /// The loop variable entered last disappears.
+    pub(crate) fn leave(&mut self) {
+        self.loops.pop();
+    }
+
+    /// Takes `count` elements from what the configuration may have.
+    pub(crate) fn take_elements(&self, count: u64) -> Result<(), String> {
+        match self.elements_left.get().checked_sub(count) {
+            Some(left) => {
+                self.elements_left.set(left);
+                Ok(())
+            }
+            None => Err(format!("ranges and repeats give more than {ELEMENTS_MAX} elements in all")),
+        }
+    }
+
+    /// The whole number that `name` stands for.
+    pub(crate) fn integer(&self, name: &str) -> Result<i64, String> {
+        if let Some((_, value)) = self.loops.iter().rev().find(|(known, _)| known == name) {
+            return Ok(*value);
+        }
+        match self.parameters.get(name) {
+            Some(Parameter::Integer(value)) => Ok(*value),
+            Some(Parameter::Text(text)) => text
+                .parse()
+                .map_err(|_| format!("`{name}` is \"{text}\", and arithmetic is on whole numbers")),
+            Some(Parameter::Float(value)) => {
+                Err(format!("`{name}` is {value}, and arithmetic is on whole numbers"))
+            }
+            None => Err(self.unknown(name)),
+        }
+    }
+
+    fn unknown(&self, name: &str) -> String {
+        let known: Vec<&str> = self
+            .loops
+            .iter()
+            .map(|(name, _)| name.as_str())
+            .chain(self.parameters.keys().map(String::as_str))
+            .collect();
+        let help = suggest::help(name, &known);
+        let help = if help.is_empty() { "write {{ for a brace".to_owned() } else { help };
+        format!("`{name}` in braces is no parameter: {help}")
+    }
+
+    /// The text of what stands in one pair of braces.
+    fn write_value(&self, inside: &str, out: &mut String) -> Result<(), String> {
+        let name = inside.trim();
+        if expression::is_name(name) && !self.loops.iter().any(|(known, _)| known == name) {
+            match self.parameters.get(name) {
+                Some(Parameter::Integer(value)) => out.push_str(&value.to_string()),
+                Some(Parameter::Float(value)) => out.push_str(&value.to_string()),
+                Some(Parameter::Text(text)) => out.push_str(text),
+                None => return Err(self.unknown(name)),
+            }
+            return Ok(());
+        }
+        let value = expression::evaluate(inside, self)?;
+        out.push_str(&value.to_string());
+        Ok(())
+    }
+
+    /// `text` with its braces replaced: one text.
+    pub(crate) fn expand<'t>(&self, text: &'t str) -> Result<Cow<'t, str>, String> {
+        if !self.is_template(text) {
+            return Ok(Cow::Borrowed(text));
+        }
+        let mut out = String::with_capacity(text.len());
+        for part in Parts(text) {
+            match part? {
+                Part::Plain(plain) => out.push_str(plain),
+                Part::Brace(inside) => {
+                    if inside.contains("..") {
+                        return Err(format!(
+                            "the range {{{inside}}} gives several names: it belongs in a list"
+                        ));
+                    }
+                    self.write_value(inside, &mut out)?;
+                }
+            }
+            check_length(&out)?;
+        }
+        Ok(Cow::Owned(out))
+    }
+
+    /// `text` with its braces replaced: as many texts as its ranges give, the last range running fastest.
+    pub(crate) fn expand_all(&self, text: &str) -> Result<Vec<String>, String> {
+        let mut results = vec![String::new()];
+        if !text.contains("..") || !self.is_template(text) {
+            self.take_elements(1)?;
+            return self.expand(text).map(|text| vec![text.into_owned()]);
+        }
+        for part in Parts(text) {
+            match part? {
+                Part::Plain(plain) => results.iter_mut().for_each(|result| result.push_str(plain)),
+                Part::Brace(inside) if inside.contains("..") => {
+                    let (first, last) = expression::range(inside, self)?;
+                    let count = range_length(first, last)?;
+                    let total = (results.len() as u64).saturating_mul(count);
+                    self.take_elements(total)?;
+                    results = results
+                        .iter()
+                        .flat_map(|start| (first..=last).map(move |value| format!("{start}{value}")))
+                        .collect();
+                }
+                Part::Brace(inside) => {
+                    let mut value = String::new();
+                    self.write_value(inside, &mut value)?;
+                    results.iter_mut().for_each(|result| result.push_str(&value));
+                }
+            }
+            results.iter().try_for_each(|result| check_length(result))?;
+        }
+        Ok(results)
+    }
+}
+
+/// Whether `text` has braces in it.
+fn is_template(text: &str) -> bool {
+    text.contains(['{', '}'])
+}
+
+/// How many values `first..last` has, both included. One below the first is the empty range.
+pub(crate) fn range_length(first: i64, last: i64) -> Result<u64, String> {
+    match last.checked_sub(first).and_then(|gap| gap.checked_add(1)) {
+        Some(length) if length >= 0 => Ok(length as u64),
+        Some(_) => Err(format!("the range {first}..{last} counts down")),
+        None => Err(format!("the range {first}..{last} is too long")),
+    }
+}
+
+/// All parameters, with the parameters that they name replaced. `Err` names the one that is wrong, and says why.
+pub(crate) fn resolve_parameters(
+    raw: &IndexMap<String, Parameter>,
+) -> Result<IndexMap<String, Parameter>, (String, String)> {
+    let mut resolved: IndexMap<String, Parameter> = IndexMap::new();
+    let mut waiting: Vec<&str> = Vec::new();
+    for (name, value) in raw {
+        check_name(name).map_err(|why| (name.clone(), why))?;
+        match value {
+            Parameter::Text(text) if is_template(text) => waiting.push(name),
+            value => {
+                resolved.insert(name.clone(), value.clone());
+            }
+        }
+    }
+    // Each round resolves at least one name, or nothing can be resolved any more.
+    while !waiting.is_empty() {
+        let before = waiting.len();
+        let mut first_error = None;
+        let mut still = Vec::new();
+        for name in waiting {
+            let Some(Parameter::Text(text)) = raw.get(name) else { continue };
+            let budget = Cell::new(0);
+            match Scope::new(&resolved, &budget).expand(text) {
+                Ok(text) => {
+                    resolved.insert(name.to_owned(), Parameter::Text(text.into_owned()));
+                }
+                Err(why) => {
+                    first_error.get_or_insert((name.to_owned(), why));
+                    still.push(name);
+                }
+            }
+        }
+        if still.len() == before {
+            let (name, why) = first_error.unwrap_or_default();
+            let circular = raw.keys().any(|other| {
+                !resolved.contains_key(other) && why.starts_with(&format!("`{other}` in braces"))
+            });
+            let why = if circular { "parameters refer to one another in a circle".to_owned() } else { why };
+            return Err((name, why));
+        }
+        waiting = still;
+    }
+    // In the order of the file, however they were resolved.
+    Ok(raw.keys().filter_map(|name| Some((name.clone(), resolved.get(name)?.clone()))).collect())
+}
+
+/// Whether `name` may be a parameter or a loop variable.
+pub(crate) fn check_name(name: &str) -> Result<(), String> {
+    if expression::is_name(name) && name.len() <= NAME_BYTES_MAX {
+        return Ok(());
+    }
+    Err(format!(
+        "`{name}` is no name for a parameter: letters, digits and _, a letter first, at most {NAME_BYTES_MAX}"
+    ))
+}
+
+fn check_length(text: &str) -> Result<(), String> {
+    if text.len() > TEXT_BYTES_MAX {
+        return Err(format!("the text becomes longer than {TEXT_BYTES_MAX} bytes"));
+    }
+    Ok(())
+}
+
+enum Part<'t> {
+    Plain(&'t str),
+    Brace(&'t str),
+}
+
+/// Splits a text at its braces; `{{` and `}}` are plain braces.
+struct Parts<'t>(&'t str);
+
+impl<'t> Iterator for Parts<'t> {
+    type Item = Result<Part<'t>, String>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let text = self.0;
+        if text.is_empty() {
+            return None;
+        }
+        let at = text.find(['{', '}']).unwrap_or(text.len());
+        if at > 0 {
+            self.0 = &text[at..];
+            return Some(Ok(Part::Plain(&text[..at])));
+        }
+        if text.starts_with("{{") || text.starts_with("}}") {
+            self.0 = &text[2..];
+            return Some(Ok(Part::Plain(&text[..1])));
+        }
+        let close = text.find('}');
+        match close {
+            Some(close) if text.starts_with('{') => {
+                self.0 = &text[close + 1..];
+                Some(Ok(Part::Brace(&text[1..close])))
+            }
+            _ => {
+                self.0 = "";
+                Some(Err("a brace without its partner; write {{ or }} for a brace itself".to_owned()))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parameters() -> IndexMap<String, Parameter> {
+        IndexMap::from([
+            ("hops".to_owned(), Parameter::Integer(3)),
+            ("load".to_owned(), Parameter::Text("64kbit".to_owned())),
+            ("p".to_owned(), Parameter::Float(0.25)),
+        ])
+    }
+
+    fn expand(text: &str) -> Result<Vec<String>, String> {
+        let budget = Cell::new(ELEMENTS_MAX);
+        let parameters = parameters();
+        let mut scope = Scope::new(&parameters, &budget);
+        scope.enter("i", 2);
+        scope.expand_all(text)
+    }
+
+    #[test]
+    fn braces_become_values_arithmetic_and_ranges() {
+        assert_eq!(expand("R{i+1}").unwrap(), ["R3"]);
+        assert_eq!(expand("{load}").unwrap(), ["64kbit"]);
+        assert_eq!(expand("{p}").unwrap(), ["0.25"]);
+        assert_eq!(expand("{hops*2-(i-1)}x").unwrap(), ["5x"]);
+        assert_eq!(expand("R{1..hops+1}").unwrap(), ["R1", "R2", "R3", "R4"]);
+        assert_eq!(expand("{1..2}-{i..hops}").unwrap(), ["1-2", "1-3", "2-2", "2-3"]);
+        assert_eq!(expand("R{1..0}").unwrap(), Vec::<String>::new());
+        assert_eq!(expand("{{x}}").unwrap(), ["{x}"]);
+    }
+
+    #[test]
+    fn nonsense_in_braces_is_an_error_and_never_a_panic() {
+        for text in [
+            "{",
+            "}",
+            "{}",
+            "{nope}",
+            "{1..}",
+            "{..}",
+            "{5..1}",
+            "{i/0}",
+            "{9223372036854775807+1}",
+            "{p+1}",
+            "{1..4000001}",
+            "{-9223372036854775808..9223372036854775807}",
+            "{i i}",
+            "{(i}",
+            "{1..2..3}",
+        ] {
+            assert!(expand(text).is_err(), "{text}: {:?}", expand(text));
+        }
+    }
+
+    #[test]
+    fn parameters_may_name_others_but_not_in_a_circle() {
+        let text = |text: &str| Parameter::Text(text.to_owned());
+        let raw = IndexMap::from([
+            ("a".to_owned(), text("{b}{b}")),
+            ("b".to_owned(), text("{n+1}")),
+            ("n".to_owned(), Parameter::Integer(1)),
+        ]);
+        let resolved = resolve_parameters(&raw).unwrap();
+        assert_eq!(resolved["a"], text("22"));
+        let circle = IndexMap::from([("a".to_owned(), text("{b}")), ("b".to_owned(), text("{a}"))]);
+        assert!(resolve_parameters(&circle).unwrap_err().1.contains("circle"));
+    }
+}

@@ -1,0 +1,272 @@
+//! A configuration as a tree of values that know where they were written.
+
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+use toml::de::{DeTable, DeValue};
+
+use crate::error::{ERRORS_MAX, Problem};
+use crate::source::Place;
+
+/// A value and where it was written.
+#[derive(Clone, Debug)]
+pub(crate) struct Tree {
+    pub(crate) value: Value,
+    pub(crate) place: Place,
+}
+
+/// A value.
+#[derive(Clone, Debug)]
+pub(crate) enum Value {
+    Text(Arc<str>),
+    Integer(i64),
+    Float(f64),
+    Boolean(bool),
+    List(Vec<Tree>),
+    Table(Table),
+}
+
+/// Named values, in the order in which they were written.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Table {
+    entries: IndexMap<Arc<str>, Entry>,
+}
+
+/// A value in a table.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    /// Where its key was written.
+    pub(crate) key_place: Place,
+    pub(crate) tree: Tree,
+}
+
+/// Tables and lists in one another; enough for every key of the format, and safe for recursion.
+const DEPTH_MAX: usize = 40;
+/// Values of one file.
+const VALUES_MAX: usize = 4_000_000;
+
+impl Table {
+    pub(crate) fn get(&self, key: &str) -> Option<&Tree> {
+        self.entries.get(key).map(|entry| &entry.tree)
+    }
+    pub(crate) fn entry(&self, key: &str) -> Option<&Entry> {
+        self.entries.get(key)
+    }
+    pub(crate) fn get_mut(&mut self, key: &str) -> Option<&mut Tree> {
+        self.entries.get_mut(key).map(|entry| &mut entry.tree)
+    }
+    pub(crate) fn contains(&self, key: &str) -> bool {
+        self.entries.contains_key(key)
+    }
+    pub(crate) fn insert(&mut self, key: Arc<str>, key_place: Place, tree: Tree) {
+        self.entries.insert(key, Entry { key_place, tree });
+    }
+    /// Removes a key of a small table; the order of the others stays.
+    pub(crate) fn remove(&mut self, key: &str) -> Option<Entry> {
+        self.entries.shift_remove(key)
+    }
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Arc<str>, &Entry)> {
+        self.entries.iter()
+    }
+    pub(crate) fn at(&self, position: usize) -> Option<(&Arc<str>, &Entry)> {
+        self.entries.get_index(position)
+    }
+}
+
+impl Tree {
+    pub(crate) fn text(text: &str, place: Place) -> Self {
+        Self { value: Value::Text(text.into()), place }
+    }
+    pub(crate) fn table(table: Table, place: Place) -> Self {
+        Self { value: Value::Table(table), place }
+    }
+    pub(crate) fn as_table(&self) -> Option<&Table> {
+        if let Value::Table(table) = &self.value { Some(table) } else { None }
+    }
+    pub(crate) fn as_table_mut(&mut self) -> Option<&mut Table> {
+        if let Value::Table(table) = &mut self.value { Some(table) } else { None }
+    }
+    pub(crate) fn as_text(&self) -> Option<&str> {
+        if let Value::Text(text) = &self.value { Some(text) } else { None }
+    }
+
+    /// What kind of value it is, for messages.
+    pub(crate) const fn what(&self) -> &'static str {
+        match self.value {
+            Value::Text(_) => "a string",
+            Value::Integer(_) => "an integer",
+            Value::Float(_) => "a number",
+            Value::Boolean(_) => "a boolean",
+            Value::List(_) => "a list",
+            Value::Table(_) => "a table",
+        }
+    }
+
+    /// The value at `path` inside this one, or the innermost on the way to it; the key where there is one.
+    pub(crate) fn place_of(&self, path: &[&str]) -> Place {
+        let mut here = self;
+        for step in path {
+            let next = match &here.value {
+                Value::Table(table) => table.get(step),
+                Value::List(list) => step.parse::<usize>().ok().and_then(|position| list.get(position)),
+                _ => None,
+            };
+            match next {
+                Some(tree) => here = tree,
+                None => break,
+            }
+        }
+        here.place
+    }
+
+    /// The scalar as a configuration would write it; `None` for lists and tables.
+    pub(crate) fn scalar_text(&self) -> Option<String> {
+        match &self.value {
+            Value::Text(text) => Some(text.to_string()),
+            Value::Integer(number) => Some(number.to_string()),
+            Value::Float(number) => Some(number.to_string()),
+            Value::Boolean(boolean) => Some(boolean.to_string()),
+            Value::List(_) | Value::Table(_) => None,
+        }
+    }
+
+    /// The value on one line, as TOML would write it inline.
+    pub(crate) fn inline(&self) -> String {
+        match &self.value {
+            Value::List(list) => {
+                let items: Vec<String> = list.iter().map(Self::inline).collect();
+                format!("[{}]", items.join(", "))
+            }
+            Value::Table(table) => {
+                let entries: Vec<String> =
+                    table.iter().map(|(key, entry)| format!("{key} = {}", entry.tree.inline())).collect();
+                if entries.is_empty() { "{}".to_owned() } else { format!("{{ {} }}", entries.join(", ")) }
+            }
+            Value::Text(text) => format!("{text:?}"),
+            Value::Integer(number) => number.to_string(),
+            Value::Float(number) => number.to_string(),
+            Value::Boolean(boolean) => boolean.to_string(),
+        }
+    }
+
+    /// The same with all places `bytes` further on.
+    pub(crate) fn shifted(mut self, bytes: usize) -> Self {
+        self.place = self.place.shifted(bytes);
+        self.value = match self.value {
+            Value::List(list) => Value::List(list.into_iter().map(|tree| tree.shifted(bytes)).collect()),
+            Value::Table(table) => Value::Table(Table {
+                entries: table
+                    .entries
+                    .into_iter()
+                    .map(|(key, entry)| {
+                        let key_place = entry.key_place.shifted(bytes);
+                        (key, Entry { key_place, tree: entry.tree.shifted(bytes) })
+                    })
+                    .collect(),
+            }),
+            scalar => scalar,
+        };
+        self
+    }
+}
+
+/// Reads a TOML document, text number `source`.
+pub(crate) fn parse_document(text: &str, source: u32) -> Result<Tree, Vec<Problem>> {
+    let (root, errors) = DeTable::parse_recoverable(text);
+    if !errors.is_empty() {
+        return Err(errors
+            .into_iter()
+            .take(ERRORS_MAX)
+            .map(|error| {
+                let span = error.span().unwrap_or(0..0);
+                syntax_problem(error.message(), Place::new(source, span.start, span.end))
+            })
+            .collect());
+    }
+    let span = root.span();
+    let mut count = 0;
+    let table = convert_table(root.into_inner(), source, 0, &mut count).map_err(|problem| vec![problem])?;
+    Ok(Tree::table(table, Place::new(source, span.start, span.start)))
+}
+
+/// Reads one TOML value; `None` if `text` is none.
+pub(crate) fn parse_value(text: &str, source: u32) -> Option<Tree> {
+    let value = DeValue::parse(text).ok()?;
+    let span = value.span();
+    let place = Place::new(source, span.start, span.end);
+    let mut count = 0;
+    let value = convert(value.into_inner(), place, source, 0, &mut count).ok()?;
+    Some(Tree { value, place })
+}
+
+fn syntax_problem(message: &str, place: Place) -> Problem {
+    Problem { place, path: String::new(), message: format!("not TOML: {message}"), help: String::new() }
+}
+
+fn convert_table(table: DeTable<'_>, source: u32, depth: usize, count: &mut usize) -> Result<Table, Problem> {
+    let mut pairs: Vec<_> = table.into_iter().collect();
+    // The parser sorts by name; people think in the order in which they wrote.
+    pairs.sort_by_key(|(key, _)| key.span().start);
+    let mut entries = IndexMap::with_capacity(pairs.len());
+    for (key, value) in pairs {
+        let key_place = Place::new(source, key.span().start, key.span().end);
+        let place = Place::new(source, value.span().start, value.span().end);
+        let value = convert(value.into_inner(), place, source, depth + 1, count)?;
+        let place = if matches!(value, Value::Table(_)) && place.start() <= key_place.start() {
+            key_place
+        } else {
+            place
+        };
+        entries.insert(Arc::from(&**key.get_ref()), Entry { key_place, tree: Tree { value, place } });
+    }
+    Ok(Table { entries })
+}
+
+fn convert(
+    value: DeValue<'_>,
+    place: Place,
+    source: u32,
+    depth: usize,
+    count: &mut usize,
+) -> Result<Value, Problem> {
+    *count += 1;
+    if *count > VALUES_MAX {
+        return Err(syntax_problem(&format!("more than {VALUES_MAX} values"), place));
+    }
+    if depth > DEPTH_MAX {
+        return Err(syntax_problem(&format!("nested deeper than {DEPTH_MAX} levels"), place));
+    }
+    Ok(match value {
+        DeValue::String(text) => Value::Text(Arc::from(&*text)),
+        DeValue::Integer(number) => match i64::from_str_radix(number.as_str(), number.radix()) {
+            Ok(number) => Value::Integer(number),
+            Err(_) => return Err(syntax_problem(&format!("{number} does not fit in 64 bits"), place)),
+        },
+        DeValue::Float(number) => match number.as_str().parse::<f64>() {
+            Ok(number) if number.is_finite() => Value::Float(number),
+            _ => {
+                return Err(syntax_problem(
+                    &format!("{number} is no finite number that a float can hold"),
+                    place,
+                ));
+            }
+        },
+        DeValue::Boolean(boolean) => Value::Boolean(boolean),
+        DeValue::Datetime(_) => {
+            return Err(syntax_problem("dates and times of day have no place here", place));
+        }
+        DeValue::Array(list) => Value::List(
+            list.into_iter()
+                .map(|item| {
+                    let place = Place::new(source, item.span().start, item.span().end);
+                    let value = convert(item.into_inner(), place, source, depth + 1, count)?;
+                    Ok(Tree { value, place })
+                })
+                .collect::<Result<_, Problem>>()?,
+        ),
+        DeValue::Table(table) => Value::Table(convert_table(table, source, depth, count)?),
+    })
+}

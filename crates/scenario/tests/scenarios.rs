@@ -1,0 +1,170 @@
+//! What a scenario file means.
+
+use tidegate_scenario::model::{
+    Application, Bulk, DelayOf, FlowIndex, FlowQuantity, LinkIndex, LinkQuantity, Mechanism, NodeKind, Queue,
+    Series, Start, TcpVariant, Transport, Way, Window,
+};
+use tidegate_scenario::{Document, Scenario};
+use tidegate_units::{BitRate, Bytes, Limit, Span, Time};
+
+const NBP: &str = include_str!("data/nbp.toml");
+
+fn load(text: &str, overrides: &[&str]) -> Scenario {
+    let mut document =
+        Document::from_text("test.toml", text).unwrap_or_else(|errors| panic!("{}", errors.render()));
+    for one in overrides {
+        document.set(one).unwrap_or_else(|errors| panic!("{}", errors.render()));
+    }
+    document.scenario().unwrap_or_else(|errors| panic!("{}", errors.render()))
+}
+
+fn fail(text: &str, overrides: &[&str]) -> String {
+    let mut document = Document::from_text("test.toml", text).unwrap();
+    for one in overrides {
+        document.set(one).unwrap();
+    }
+    document.scenario().expect_err("should not be valid").to_string()
+}
+
+fn link<'s>(scenario: &'s Scenario, name: &str) -> &'s tidegate_scenario::model::Link {
+    scenario.links.iter().find(|link| link.name == name).unwrap()
+}
+
+#[test]
+fn a_scenario_is_read_whole() {
+    let scenario = load(NBP, &[]);
+    assert_eq!(scenario.title, "Network Border Patrol through 3 hops");
+    assert_eq!(
+        (scenario.duration, scenario.warmup, scenario.seed),
+        (Span::from_secs(100), Span::from_secs(10), 1)
+    );
+    let names: Vec<&str> = scenario.nodes.iter().map(|node| node.name.as_str()).collect();
+    assert_eq!(names, ["S", "D", "U1", "U2", "U3", "V1", "V2", "V3", "I", "E", "R1", "R2", "R3", "R4"]);
+    assert_eq!(scenario.nodes[8].kind, NodeKind::Router);
+    let core = link(&scenario, "core2");
+    assert_eq!(scenario.nodes[core.a.index()].name, "R2");
+    assert_eq!(scenario.nodes[core.b.index()].name, "R3");
+    assert_eq!(core.forward.rate, BitRate::from_bps(1_500_000));
+    assert_eq!(core.forward.delay, Span::from_millis(10));
+    assert_eq!(core.reverse.rate, BitRate::from_mbps(3));
+    assert!(matches!(&core.forward.queue, Queue::Droptail(config) if config.limit == Limit::Packets(50)));
+    assert!(matches!(&core.reverse.queue, Queue::Red(config) if config.limit == Limit::Packets(100)));
+    let tcp = &scenario.flows[0];
+    assert_eq!(tcp.application, Application::Bulk(Bulk {}));
+    let Transport::Tcp(config) = &tcp.transport else { panic!("not TCP") };
+    assert_eq!((config.variant, config.window), (TcpVariant::Reno, Window::Bytes(Bytes::new(100_000))));
+    assert_eq!((config.initial_window, config.initial_rto), (1, Span::from_secs(6)));
+    let udp = &scenario.flows[2];
+    assert_eq!(udp.name, "udp2");
+    assert!(matches!(&udp.application, Application::Cbr(cbr)
+        if cbr.rate == BitRate::from_mbps(1) && cbr.packet == Some(Bytes::new(1000))));
+    assert_eq!(udp.start, Start::Uniform(Time::ZERO, Time::from_nanos(1_000_000_000)));
+    assert_eq!(scenario.domains[0].edges.len(), 2);
+    let Mechanism::Nbp(nbp) = &scenario.domains[0].mechanism else { panic!("not NBP") };
+    assert_eq!((nbp.mss, nbp.mrc_factor), (Bytes::new(1500), 10.0));
+    assert!(matches!(&nbp.shaper.queue, Queue::Droptail(config) if config.limit == Limit::Packets(100)));
+    assert_eq!(scenario.events.len(), 2);
+    assert_eq!(scenario.events[0].at, Time::from_nanos(2_000_000_000));
+    assert_eq!(
+        scenario.record.series,
+        [
+            Series::Flow(FlowIndex(0), FlowQuantity::Cwnd),
+            Series::Link(LinkIndex(1), Way::Forward, LinkQuantity::QueuePackets),
+            Series::Link(LinkIndex(2), Way::Forward, LinkQuantity::QueuePackets),
+            Series::Link(LinkIndex(3), Way::Forward, LinkQuantity::QueuePackets),
+            Series::Link(LinkIndex(1), Way::Reverse, LinkQuantity::AverageQueue),
+            Series::Link(LinkIndex(2), Way::Reverse, LinkQuantity::AverageQueue),
+            Series::Link(LinkIndex(3), Way::Reverse, LinkQuantity::AverageQueue),
+        ]
+    );
+    assert_eq!(scenario.record.delays.len(), 5);
+    assert_eq!(scenario.record.delays[4], DelayOf::Link(LinkIndex(0), Way::Forward));
+}
+
+#[test]
+fn any_value_can_be_overridden_also_one_that_a_repeat_makes() {
+    let scenario = load(
+        NBP,
+        &["links.core2.rate=2Mbit", "parameters.hops=4", "seed=7", "flows.udp4.application.rate=9Mbit"],
+    );
+    assert_eq!(scenario.seed, 7);
+    assert_eq!(link(&scenario, "core1").forward.rate, BitRate::from_bps(1_500_000));
+    assert_eq!(link(&scenario, "core2").forward.rate, BitRate::from_mbps(2));
+    assert_eq!(link(&scenario, "core4").forward.rate, BitRate::from_bps(1_500_000));
+    assert!(
+        matches!(&scenario.flows[4].application, Application::Cbr(cbr) if cbr.rate == BitRate::from_mbps(9))
+    );
+    let scenario = load(NBP, &["links.\"core{i}\".rate=7Mbit", "links.core3.queue.limit=9p"]);
+    assert_eq!(link(&scenario, "core2").forward.rate, BitRate::from_mbps(7));
+    assert!(
+        matches!(&link(&scenario, "core3").forward.queue, Queue::Droptail(c) if c.limit == Limit::Packets(9))
+    );
+    assert!(matches!(&link(&scenario, "core3").reverse.queue, Queue::Red(_)));
+}
+
+#[test]
+fn an_override_may_add_a_whole_element() {
+    let flow = "flows.extra={ from = 'S', to = 'D', transport = 'tcp' }";
+    let scenario = load(NBP, &[flow, "flows.extra.weight=2.5"]);
+    let extra = scenario.flows.last().unwrap();
+    assert_eq!((extra.name.as_str(), extra.weight), ("extra", 2.5));
+}
+
+#[test]
+fn a_whole_table_of_another_kind_replaces_the_old_one() {
+    let scenario = load(NBP, &["defaults.link.queue={ kind = 'drr', quantum = '500B' }"]);
+    let config = &link(&scenario, "core1").forward.queue;
+    assert!(matches!(config, Queue::Drr(config) if config.limit == Limit::Packets(100)), "{config:?}");
+    let message = fail(NBP, &["links.S-I.queue.gentle=true"]);
+    assert!(message.contains("unknown key `gentle` for kind `droptail`"), "{message}");
+}
+
+#[test]
+fn changing_only_the_kind_says_what_to_do_with_the_rest() {
+    let text =
+        NBP.replace("limit = \"50p\" }", "limit = \"50p\", min = \"5p\" }").replace("'droptail'", "'red'");
+    let message = fail(
+        &text.replace("kind = \"droptail\", limit = \"50p\"", "kind = \"red\", limit = \"50p\""),
+        &["defaults.link.queue.kind=droptail"],
+    );
+    assert!(message.contains("set the whole table"), "{message}");
+}
+
+#[test]
+fn a_hundred_thousand_flows_load_quickly() {
+    let text = r#"
+        duration = "10s"
+        [parameters]
+        n = 100000
+        [nodes]
+        hosts = ["S{1..n}", "D{1..n}"]
+        routers = ["A", "B"]
+        [defaults]
+        link = { rate = "1Gbit", delay = "1ms", queue = { kind = "droptail", limit = "100p" } }
+        tcp = { profile = "ns-1999", variant = "reno", window = "100kB" }
+        [links.middle]
+        between = ["A", "B"]
+        [links."s{i}"]
+        repeat = "i = 1..n"
+        between = ["S{i}", "A"]
+        [links."d{i}"]
+        repeat = "i = 1..n"
+        between = ["B", "D{i}"]
+        [flows."f{i}"]
+        repeat = "i = 1..n"
+        from = "S{i}"
+        to = "D{i}"
+        transport = "tcp"
+        application = { kind = "on-off", on = "1s", off = "1s" }
+        start = { uniform = ["0s", "1s"] }
+        [record]
+        series = ["flows.*.throughput_bps"]
+        every = "1s"
+    "#;
+    let started = std::time::SystemTime::UNIX_EPOCH;
+    let _ = started;
+    let scenario = load(text, &[]);
+    assert_eq!(scenario.flows.len(), 100_000);
+    assert_eq!(scenario.links.len(), 200_001);
+    assert_eq!(scenario.record.series.len(), 100_000);
+}

@@ -7,6 +7,7 @@
 //! - The quantum may be below the largest packet (NBQ: 1000 against 1040 bytes); such a packet waits several rounds, and
 //!   the work per packet grows by their number.
 //! - A queue's weight multiplies its quantum.
+//! - Of several longest queues the one with the lowest number gives up a packet; ns-2 takes the first in the round.
 //! - A manager that drops at the head may leave a larger packet than the one that the deficit was checked for; it goes,
 //!   and the deficit falls below zero, to be made up in later rounds.
 

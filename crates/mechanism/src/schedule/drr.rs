@@ -60,7 +60,7 @@ pub struct Drr {
 }
 
 /// What the ring knows of a queue.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct Turn {
     /// `DC_i`, bytes.
     deficit: i64,
@@ -75,7 +75,7 @@ struct Turn {
 impl QueueDiscipline for Drr {
     fn enqueue(&mut self, packet: Packet, now: Time, out: &mut impl Sink) {
         let quantum = self.quantum;
-        let slot = self.queues.slot_of(&packet, |weight| Turn::new(quantum * weight));
+        let slot = self.queues.slot_of(&packet, |weight, turn| *turn = Turn::new(quantum * weight));
         let (before, after) = self.queues.enqueue(slot, packet, now, out);
         if before.is_empty() {
             if after.is_empty() {
@@ -300,7 +300,7 @@ mod tests {
 
     impl Drr {
         fn queues_hold(&mut self, flow: u32) -> bool {
-            let slot = self.queues.slot_of(&Packet::new(0, FlowId(flow), 0), |_| Turn::new(1.0));
+            let slot = self.queues.slot_of(&Packet::new(0, FlowId(flow), 0), |_, _| ());
             !self.queues.queue_backlog(slot).is_empty()
         }
     }

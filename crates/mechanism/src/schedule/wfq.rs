@@ -83,7 +83,7 @@ pub struct Wfq {
 }
 
 /// What the scheduler knows of a flow.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct Share {
     weight: f64,
     per_weight: f64,
@@ -101,7 +101,7 @@ impl QueueDiscipline for Wfq {
         if self.clock == Clock::Gps {
             self.advance(now);
         }
-        let slot = self.queues.slot_of(&packet, Share::new);
+        let slot = self.queues.slot_of(&packet, Share::restart);
         let size = packet.wire_bytes;
         let (before, after) = self.queues.enqueue(slot, packet, now, out);
         if after.packets > before.packets {
@@ -274,8 +274,11 @@ impl Wfq {
 }
 
 impl Share {
-    fn new(weight: f64) -> Self {
-        Self { weight, per_weight: 1.0 / weight, start: 0.0, last_finish: 0.0, late_starts: VecDeque::new() }
+    /// A flow of `weight` that has sent nothing; keeps the memory.
+    fn restart(weight: f64, share: &mut Self) {
+        share.late_starts.clear();
+        (share.weight, share.per_weight) = (weight, 1.0 / weight);
+        (share.start, share.last_finish) = (0.0, 0.0);
     }
 
     /// `S = max(F of the packet before, V at arrival)` for a packet that `arrived` behind others.

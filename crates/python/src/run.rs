@@ -1,6 +1,6 @@
 //! Running a scenario: without the interpreter's lock, stoppable by Ctrl-C.
 
-use numpy::{PyArray1, PyArrayMethods};
+use numpy::PyArray1;
 use pyo3::exceptions::{PyKeyError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;

@@ -9,7 +9,7 @@ use crate::error::{ConfigError, ConfigErrors, Problem, Problems};
 use crate::merge::merged_tables;
 use crate::model::Scenario;
 use crate::overrides::Override;
-use crate::scenario;
+use crate::scenario::{self, keys};
 use crate::source::{Origin, Sources};
 use crate::tree::{Table, Tree, Value, parse_document};
 
@@ -28,10 +28,6 @@ pub struct Document {
     pub(crate) root: Tree,
     pub(crate) overrides: Vec<Override>,
 }
-
-/// Keys that make a file an experiment.
-pub(crate) const EXPERIMENT_KEYS: [&str; 6] =
-    ["seeds", "quick_seeds", "quick_set", "axes", "variants", "figures"];
 
 impl Document {
     /// Reads the file at `path` and what it includes.
@@ -93,7 +89,7 @@ impl Document {
 
     /// Whether the file has keys of an experiment: seeds, axes, variants or figures.
     pub fn is_experiment(&self) -> bool {
-        self.root.as_table().is_some_and(|table| EXPERIMENT_KEYS.iter().any(|key| table.contains(key)))
+        self.root.as_table().is_some_and(|table| keys::EXPERIMENT.iter().any(|key| table.contains(key)))
     }
 
     /// The scenario, ignoring what would make it an experiment.

@@ -21,6 +21,8 @@ pub struct ConfigError {
     pub help: String,
     /// Under which circumstances, like `variant nbp, load = 2Mbit`; may be empty.
     pub context: String,
+    /// Whether an override on the command line is to blame.
+    is_override: bool,
     snippet: Option<Snippet>,
 }
 
@@ -42,6 +44,7 @@ impl ConfigError {
             message,
             help,
             context: String::new(),
+            is_override: false,
             snippet: None,
         }
     }
@@ -56,7 +59,7 @@ impl ConfigError {
         out.push_str(&self.message);
         out.push('\n');
         if let Some(snippet) = &self.snippet {
-            let number = if self.is_override() { String::new() } else { self.line.to_string() };
+            let number = if self.is_override { String::new() } else { self.line.to_string() };
             let margin = " ".repeat(number.len());
             out.push_str(&format!("{margin}--> {}\n", self.location()));
             out.push_str(&format!("{margin} |\n{number} | {}\n", snippet.excerpt.trim_end()));
@@ -74,12 +77,8 @@ impl ConfigError {
         out
     }
 
-    fn is_override(&self) -> bool {
-        self.file.starts_with("--set ")
-    }
-
     fn location(&self) -> String {
-        if self.line == 0 || self.is_override() {
+        if self.line == 0 || self.is_override {
             self.file.clone()
         } else {
             format!("{}:{}:{}", self.file, self.line, self.column)
@@ -175,6 +174,7 @@ impl Problem {
     pub(crate) fn resolve(self, sources: &Sources) -> ConfigError {
         let mut error = ConfigError::without_place(String::new(), self.message, self.help);
         error.path = self.path;
+        error.is_override = sources.is_override(self.place);
         if let Some(location) = sources.locate(self.place) {
             error.file = location.file;
             error.line = location.line;

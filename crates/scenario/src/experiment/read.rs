@@ -10,7 +10,7 @@ use crate::document::Document;
 use crate::error::{ConfigErrors, Problem, Problems};
 use crate::overrides::{self, Override};
 use crate::reader::shortened;
-use crate::scenario::Site;
+use crate::scenario::{Site, keys};
 use crate::suggest;
 use crate::template::Scope;
 use crate::tree::{Table, Tree, Value};
@@ -141,7 +141,7 @@ impl<'t> Reader<'t> {
     fn variants(&mut self) -> Vec<Variant> {
         let mut variants = Vec::new();
         for (site, table) in self.tables("variants") {
-            report_unknown(site, table, &["label", "set"], &mut self.problems);
+            report_unknown(site, table, &keys::VARIANT, &mut self.problems);
             let label = optional_text(site, table, "label", &mut self.problems);
             let set = match table.get("set") {
                 Some(tree) => set(site, tree, &["set"], &mut self.problems),
@@ -258,8 +258,10 @@ fn optional_text(site: Site<'_>, table: &Table, key: &str, problems: &mut Proble
     }
 }
 
-/// The overrides of a table of values by path. Bare dotted keys nest, so a path ends where a value is no table, or at a
-/// key that has dots in it.
+/// The overrides of a table of values by path.
+///
+/// A bare dotted key, `links.x.rate = "1Mbit"`, is a table in a table for TOML. So a section alone never replaces the
+/// section: what it holds is set, value by value.
 fn set(site: Site<'_>, tree: &Tree, keys: &[&str], problems: &mut Problems) -> Vec<Override> {
     let Some(table) = tree.as_table() else {
         let message = format!("expected a table of values by path, found {}", tree.what());
@@ -268,19 +270,36 @@ fn set(site: Site<'_>, tree: &Tree, keys: &[&str], problems: &mut Problems) -> V
     };
     let mut overrides = Vec::new();
     for (key, entry) in table.iter() {
+        let depth = match &**key {
+            "links" | "flows" | "domains" | "defaults" => 2,
+            "parameters" | "nodes" | "routing" | "record" => 1,
+            _ => 0,
+        };
         match Override::in_file(key, entry.key_place, entry.tree.clone()) {
-            Ok(one) => overrides.push(one),
-            Err(problem) => {
-                problems.push(Problem { path: site.path(), ..problem });
-            }
+            Ok(one) => flatten(one, depth, &mut overrides),
+            Err(problem) => problems.push(Problem { path: site.path(), ..problem }),
         }
     }
     overrides
 }
 
+/// The override, or those of the values in its table `depth` tables further in.
+fn flatten(one: Override, depth: usize, overrides: &mut Vec<Override>) {
+    let Some(table) = one.value.as_table().filter(|_| depth > 0) else {
+        overrides.push(one);
+        return;
+    };
+    for (key, entry) in table.iter() {
+        let mut path = one.path.clone();
+        path.push(key.to_string());
+        let inner = Override { path, value: entry.tree.clone(), place: entry.key_place };
+        flatten(inner, depth - 1, overrides);
+    }
+}
+
 fn read_axis(site: Site<'_>, table: &Table, problems: &mut Problems) -> Option<Axis> {
     let before = problems.len();
-    report_unknown(site, table, &["path", "paths", "values", "quick", "label", "unit"], problems);
+    report_unknown(site, table, &keys::AXIS, problems);
     let label = optional_text(site, table, "label", problems);
     let unit = optional_text(site, table, "unit", problems);
     let paths: Vec<&Tree> = match (table.get("path"), table.get("paths").map(|tree| &tree.value)) {

@@ -132,7 +132,7 @@ impl Window {
     }
 }
 
-/// Transmission Control Protocol
+/// # Transmission Control Protocol
 ///
 /// What is not given comes from the profile.
 ///
@@ -251,7 +251,7 @@ impl TcpText {
     }
 }
 
-/// User Datagram Protocol
+/// # User Datagram Protocol
 ///
 /// Sends what the application gives, when it gives it, and never hears of congestion.
 ///

@@ -3,7 +3,7 @@
 use indexmap::IndexMap;
 use indexmap::map::Entry as Slot;
 
-use super::Site;
+use super::{Site, keys};
 use crate::error::Problems;
 use crate::expression;
 use crate::overrides::Late;
@@ -45,7 +45,7 @@ impl Defaults {
                     let mut problem = site.problem(
                         &[other],
                         format!("unknown key `{}`", shortened(other)),
-                        suggest::help(other, &["link", "flow", "tcp", "udp"]),
+                        suggest::help(other, &keys::DEFAULTS),
                     );
                     problem.place = entry.key_place;
                     problems.push(problem);

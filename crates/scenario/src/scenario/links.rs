@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use super::Site;
 use super::elements::{Defaults, Names, Section, for_each};
+use super::keys;
 use super::nodes::Nodes;
 use super::raw::{DirectionText, LinkHead};
 use super::values::{self, Report};
@@ -15,12 +16,6 @@ use crate::reader::{read as read_tree, shortened};
 use crate::suggest;
 use crate::template::Scope;
 use crate::tree::{Table, Tree};
-
-/// Keys of a link.
-pub(crate) const LINK_KEYS: [&str; 10] =
-    ["repeat", "between", "rate", "delay", "queue", "loss", "reorder", "cost", "forward", "reverse"];
-/// Those that are not about a direction.
-const HEAD_KEYS: [&str; 5] = ["repeat", "between", "cost", "forward", "reverse"];
 
 /// The links and their names.
 #[derive(Debug, Default)]
@@ -53,8 +48,8 @@ pub(crate) fn read(
 fn read_link(site: Site<'_>, nodes: &Nodes, scope: &Scope<'_>, problems: &mut Problems) -> Option<Link> {
     let table = site.tree.as_table()?;
     for (key, entry) in table.iter() {
-        if !LINK_KEYS.contains(&&**key) {
-            let help = suggest::help(key, &LINK_KEYS);
+        if !keys::LINK.contains(&&**key) {
+            let help = suggest::help(key, &keys::LINK);
             let mut problem = site.problem(&[key], format!("unknown key `{}`", shortened(key)), help);
             problem.place = entry.key_place;
             problems.push(problem);
@@ -64,7 +59,7 @@ fn read_link(site: Site<'_>, nodes: &Nodes, scope: &Scope<'_>, problems: &mut Pr
     let mut head = Table::default();
     let mut shared = Table::default();
     for (key, entry) in table.iter() {
-        let part = if HEAD_KEYS.contains(&&**key) { &mut head } else { &mut shared };
+        let part = if keys::LINK_HEAD.contains(&&**key) { &mut head } else { &mut shared };
         part.insert(key.clone(), entry.key_place, entry.tree.clone());
     }
     let forward_over = head.remove("forward").map(|entry| entry.tree);

@@ -4,6 +4,7 @@ mod domains;
 mod elements;
 mod events;
 mod flows;
+pub(crate) mod keys;
 mod links;
 mod nodes;
 pub(crate) mod raw;
@@ -17,7 +18,6 @@ use indexmap::IndexMap;
 use serde::de::DeserializeOwned;
 use tidegate_units::Span;
 
-use crate::document::EXPERIMENT_KEYS;
 use crate::error::{ConfigErrors, Problem, Problems};
 use crate::model::{Parameter, Routing, Scenario};
 use crate::overrides::{self, Override};
@@ -26,25 +26,6 @@ use crate::source::Sources;
 use crate::suggest;
 use crate::template::{ELEMENTS_MAX, Scope, resolve_parameters};
 use crate::tree::{Table, Tree, Value};
-
-/// Keys of a scenario, besides `include`.
-const SCENARIO_KEYS: [&str; 15] = [
-    "title",
-    "description",
-    "source",
-    "duration",
-    "warmup",
-    "seed",
-    "parameters",
-    "nodes",
-    "defaults",
-    "links",
-    "flows",
-    "routing",
-    "domains",
-    "events",
-    "record",
-];
 
 /// No run is longer.
 const DURATION_MAX: Span = Span::from_secs(100 * 365 * 86_400);
@@ -164,14 +145,14 @@ pub(crate) fn build(
 }
 
 fn report_unknown_keys(table: &Table, problems: &mut Problems) {
-    let known = || SCENARIO_KEYS.iter().chain(&EXPERIMENT_KEYS).chain(&["include"]).copied();
+    let known = keys::file();
     for (key, entry) in table.iter() {
-        if !known().any(|known| known == &**key) {
+        if !known.contains(&&**key) {
             problems.push(Problem {
                 place: entry.key_place,
                 path: key.to_string(),
                 message: format!("unknown key `{}`", reader::shortened(key)),
-                help: suggest::help(key, &known().collect::<Vec<_>>()),
+                help: suggest::help(key, &known),
             });
         }
     }
@@ -232,15 +213,14 @@ fn parameter_value<'t>(
     table: &'t Table,
     problems: &mut Problems,
 ) -> Option<&'t Tree> {
-    const KEYS: [&str; 5] = ["value", "label", "unit", "provenance", "why"];
-    if let Some((key, entry)) = table.iter().find(|(key, _)| !KEYS.contains(&&***key)) {
+    if let Some((key, entry)) = table.iter().find(|(key, _)| !keys::PARAMETER.contains(&&***key)) {
         let message = format!("unknown key `{}`", reader::shortened(key));
-        let mut problem = site.problem(&[name, key], message, suggest::help(key, &KEYS));
+        let mut problem = site.problem(&[name, key], message, suggest::help(key, &keys::PARAMETER));
         problem.place = entry.key_place;
         problems.push(problem);
         return None;
     }
-    for key in &KEYS[1..] {
+    for key in &keys::PARAMETER[1..] {
         let Some(tree) = table.get(key) else { continue };
         let right = match tree.as_text() {
             Some(text) if *key == "provenance" => {

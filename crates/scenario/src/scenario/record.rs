@@ -212,7 +212,10 @@ fn has(transport: &Transport, quantity: FlowQuantity) -> bool {
 /// Whether the queue of a direction has the quantity.
 fn knows(direction: &Direction, quantity: LinkQuantity) -> bool {
     match quantity {
-        LinkQuantity::AverageQueue | LinkQuantity::Probability => matches!(direction.queue, Queue::Red(_)),
+        LinkQuantity::AverageQueue | LinkQuantity::Probability | LinkQuantity::MaxP => {
+            matches!(direction.queue, Queue::Red(_))
+        }
+        LinkQuantity::ActiveQueues => matches!(direction.queue, Queue::Drr(_) | Queue::Wfq(_)),
         LinkQuantity::FairShare => matches!(direction.queue, Queue::Csfq(_)),
         _ => true,
     }

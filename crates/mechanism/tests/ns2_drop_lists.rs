@@ -11,7 +11,7 @@ use std::path::Path;
 
 use serde_json::Value;
 use tidegate_mechanism::tcp::congestion::CongestionControl;
-use tidegate_mechanism::tcp::{TcpConfig, TcpReceiver, TcpSender, Transmit, Variant};
+use tidegate_mechanism::tcp::{FastRetransmitGuard, TcpConfig, TcpReceiver, TcpSender, Transmit, Variant};
 use tidegate_units::{Span, Time};
 
 /// Model time per nanosecond.
@@ -223,7 +223,9 @@ fn config_of(case: &Value) -> TcpConfig {
     };
     let window = u32::try_from(case["window"].as_u64().unwrap()).unwrap();
     let mut config = TcpConfig::ns_1999(variant).with_window_packets(window);
-    config.one_fast_retransmit_per_window = case["variant"] != "reno-nobugfix";
+    if case["variant"] == "reno-nobugfix" {
+        config.fast_retransmit_guard = FastRetransmitGuard::Off;
+    }
     config.rto.clock_phase = Span::from_secs_f64(case["phase"].as_f64().unwrap());
     if case["sink"] == "delack" { config.with_ns_delayed_ack() } else { config }
 }

@@ -191,7 +191,7 @@ fn the_given_random_numbers_are_the_first_of_the_component_stream() {
 #[test]
 fn red_decides_every_packet_as_the_reference_does() {
     let (vectors, cases) = (frozen("vectors"), frozen("red"));
-    assert_eq!(items(&cases, "red").len(), 33);
+    assert_eq!(items(&cases, "red").len(), 42);
     for case in items(&cases, "red") {
         let mut fifo = Fifo::new(red_config(&case["config"]).build(&context()));
         compare(case, &mut fifo, &arrivals(case, &vectors), "average_queue_packets");

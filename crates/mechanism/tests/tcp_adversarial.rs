@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use tidegate_mechanism::tcp::{
-    DelayedAck, Received, Rules, TcpConfig, TcpReceiver, TcpSender, Transmit, Variant,
+    DelayedAck, FastRetransmitGuard, Received, Rules, TcpConfig, TcpReceiver, TcpSender, Transmit, Variant,
 };
 use tidegate_packet::{Ecn, SackBlock, SackBlocks, TcpFlags, TcpHeader};
 use tidegate_units::{Span, Time};
@@ -33,13 +33,21 @@ fn variant() -> impl Strategy<Value = Variant> {
 }
 
 fn config() -> impl Strategy<Value = TcpConfig> {
-    (variant(), any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>(), 4u32..64, 1u32..4).prop_map(
-        |(variant, ns, delayed, ecn, handshake, window, minimum)| {
+    let switches = prop::array::uniform5(any::<bool>());
+    let guard = prop_oneof![
+        1 => Just(FastRetransmitGuard::Off),
+        1 => Just(FastRetransmitGuard::AfterTimeout),
+        3 => Just(FastRetransmitGuard::PerWindow),
+    ];
+    (variant(), switches, guard, 4u32..64, 1u32..4).prop_map(
+        |(variant, [ns, delayed, ecn, handshake, limited_transmit], guard, window, minimum)| {
             let base = if ns { TcpConfig::ns_1999(variant) } else { TcpConfig::modern(variant) };
             TcpConfig {
                 delayed_ack: delayed.then_some(DelayedAck { segments: 2, timeout: Span::from_millis(40) }),
                 ecn,
                 handshake,
+                limited_transmit,
+                fast_retransmit_guard: guard,
                 minimum_window_segments: minimum,
                 ..base
             }

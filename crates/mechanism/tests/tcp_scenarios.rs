@@ -1,6 +1,6 @@
 //! TCP in the situations that the RFCs describe, one exchange of segments at a time.
 
-use tidegate_mechanism::tcp::{TcpConfig, TcpReceiver, TcpSender, Transmit, Variant};
+use tidegate_mechanism::tcp::{FastRetransmitGuard, TcpConfig, TcpReceiver, TcpSender, Transmit, Variant};
 use tidegate_packet::{Ecn, SackBlock, TcpFlags, TcpHeader};
 use tidegate_units::{Span, Time};
 
@@ -363,7 +363,7 @@ fn ns_an_echo_halves_once_for_each_window_and_opens_nothing() {
     let mut sender = TcpSender::new(&config);
     sender.set_unlimited();
     let mut now = Time::ZERO;
-    let mut ack = |sender: &mut TcpSender, packets: u64, flags: TcpFlags| {
+    let mut ack = |to: &mut TcpSender, packets: u64, flags: TcpFlags| {
         now += Span::from_millis(10);
         let header = TcpHeader {
             acknowledgment: packets * 1000,
@@ -371,9 +371,9 @@ fn ns_an_echo_halves_once_for_each_window_and_opens_nothing() {
             flags: TcpFlags::ACK.union(flags),
             ..TcpHeader::default()
         };
-        sender.on_ack(&header, now);
-        while sender.poll_transmit(now).is_some() {}
-        sender.cwnd_bytes() / 1000
+        to.on_ack(&header, now);
+        while to.poll_transmit(now).is_some() {}
+        to.cwnd_bytes() / 1000
     };
     while sender.poll_transmit(Time::ZERO).is_some() {}
     let windows: Vec<u64> = (1..=8).map(|packets| ack(&mut sender, packets, TcpFlags::NONE)).collect();
@@ -384,6 +384,29 @@ fn ns_an_echo_halves_once_for_each_window_and_opens_nothing() {
     }
     assert_eq!(ack(&mut sender, 18, TcpFlags::ECE), 2);
     assert_eq!(sender.ssthresh_bytes(), 2000);
+}
+
+#[test]
+fn the_guard_of_1998_lets_reno_halve_again_in_the_window_of_the_last_loss() {
+    for (guard, recoveries) in [(FastRetransmitGuard::AfterTimeout, 2), (FastRetransmitGuard::PerWindow, 1)] {
+        let config = TcpConfig { fast_retransmit_guard: guard, ..TcpConfig::ns_1999(Variant::Reno) };
+        let mut sender = TcpSender::new(&config);
+        sender.set_unlimited();
+        let mut now = Time::ZERO;
+        // Eight packets arrive; 8 and 10 are lost.
+        for packets in (1..=8).chain([8; 6]).chain([10; 4]) {
+            while sender.poll_transmit(now).is_some() {}
+            now += Span::from_millis(10);
+            let header = TcpHeader {
+                acknowledgment: packets * 1000,
+                window_bytes: 20_000,
+                flags: TcpFlags::ACK,
+                ..TcpHeader::default()
+            };
+            sender.on_ack(&header, now);
+        }
+        assert_eq!(sender.counters().fast_retransmits, recoveries, "{guard:?}");
+    }
 }
 
 #[test]

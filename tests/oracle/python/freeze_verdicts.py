@@ -68,6 +68,9 @@ RED_CASES = {
     "ns_no_wait": RED_NS | {"gap_law": "paper", "max_p": 0.5},
     "ns_random_victim": RED_NS | {"victim": "random", "limit": ["packets", 9]},
     "ns_bytes": RED_NS | {"unit": "bytes", "min_th": 4.0, "max_th": 16.0, "limit": ["bytes", 12_000]},
+    "ns_bytes_no_wait": RED_NS | {"unit": "bytes", "gap_law": "paper", "limit": ["bytes", 30_000], "max_p": 0.3},
+    "paper_bytes_wait": RED | {"unit": "bytes", "gap_law": "wait", "max_p": 0.5},
+    "ns_quick": RED_NS | {"w": 0.9, "limit": ["packets", 7], "max_p": 0.9},
     "ns_gentle_ecn": RED_NS | {"gentle": True, "ecn": True, "max_th": 5.0},
 }
 DRR_CASES = {

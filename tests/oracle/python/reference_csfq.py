@@ -1,8 +1,8 @@
 """CSFQ as published: Stoica, Shenker & Zhang, SIGCOMM 1998, Fig. 3 (names as there).
 
-Settled: alpha = 0 is "no restriction"; restriction begins when congested with a queue at the threshold, from the largest
-label (at most C), or C/2 without labels; an uncongested window that ends with a shorter queue lifts it; packets at one
-instant count as one; overflow lowers alpha by 1 % but not below 75 % of its value at the start of the window.
+Settled: alpha = 0 is "no restriction"; it ends when an arrival finds the queue at the threshold, with the largest label
+seen since it began, or C/2 without labels, and until then congestion is not looked at; an uncongested window that ends
+with a shorter queue brings it back; packets at one instant count as one; overflow lowers alpha by 1 % but not below 75 % of its value at the start of the window.
 """
 
 import math
@@ -11,7 +11,7 @@ from reference_world import drop
 
 
 class Estimate:
-    """Eq. (3)."""
+    """Section 3.1."""
 
     def __init__(self, k, first_counts):
         self.k, self.rate, self.last, self.sum = k, 0.0, None, 0
@@ -64,23 +64,28 @@ class Csfq:
     def estimate_alpha(self, packet, dropped, now):
         changed = self.A.add(packet.size, now)
         self.F.add(0 if dropped else packet.size, now)
-        self.tmp_alpha = max(self.tmp_alpha, packet.label)
         if not changed:
             return
-        over = now > self.start_time + self.c["k_c"] * 1e9
         long = len(self.queue) >= self.c["threshold_packets"]
+        if self.alpha == 0 and not long:
+            self.tmp_alpha = max(self.tmp_alpha, packet.label)
+            return
+        if self.alpha == 0:
+            self.set_alpha(float(self.tmp_alpha) or self.C / 2, now)
+            self.tmp_alpha = 0
+        over = now >= self.start_time + self.c["k_c"] * 1e9
         if self.A.rate >= self.C:
             if not self.congested:
                 self.congested, self.start_time = True, now
-            elif over and self.alpha > 0:
+            elif over:
                 self.set_alpha(min(self.C, self.alpha * self.C / self.F.rate if self.F.rate else self.C), now)
-            if self.alpha == 0 and long:
-                self.set_alpha(min(self.C, self.tmp_alpha) if self.tmp_alpha else self.C / 2, now)
         elif self.congested:
-            self.congested, self.start_time, self.tmp_alpha = False, now, 0.0
-        elif over:
+            self.congested, self.start_time, self.tmp_alpha = False, now, 0
+        elif not over:
+            self.tmp_alpha = max(self.tmp_alpha, packet.label)
+        else:
             self.set_alpha(float(self.tmp_alpha) if long else 0.0, now)
-            self.tmp_alpha = 0.0
+            self.tmp_alpha = 0
 
     def arrive(self, packet, now):
         prob = 0.0

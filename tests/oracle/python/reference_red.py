@@ -13,7 +13,7 @@ class Red:
     def __init__(self, c, rate_bps, draws):
         self.c, self.draws = c, draws
         self.s = c["packet_bytes"] * 8 / rate_bps  # transmission time of a typical packet
-        self.avg, self.count, self.count_bytes = 0.0, -1, 0
+        self.avg, self.count, self.count_bytes, self.old = 0.0, -1, 0, False
         self.q_time = 0  # start of the idle time, None while busy
         self.queue = []
         self.ns = c["flavor"] == "ns"
@@ -43,32 +43,35 @@ class Red:
         return max_p + (1 - max_p) * (self.avg - hi) / hi
 
     def p_a(self, size):
-        p, scale = self.p_b(), size / self.c["packet_bytes"]
+        p, count, scale = self.p_b(), self.count, size / self.c["packet_bytes"]
         in_bytes = self.c["unit"] == "bytes"
+        if in_bytes and self.ns:
+            count = self.count_bytes // self.c["packet_bytes"]
+        elif in_bytes:
+            p = min(1.0, p * scale)
         if self.c["gap_law"] == "paper":
-            if in_bytes:
-                p = min(1.0, p * scale)
-            return 1.0 if self.count * p >= 1 else min(1.0, p / (1 - self.count * p))
-        count = self.count_bytes / self.c["packet_bytes"] if in_bytes else self.count
-        if count * p < 1:
+            p = 1.0 if count * p >= 1 else min(1.0, p / (1 - count * p))
+        elif count * p < 1:
             p = 0.0
         elif count * p < 2:
             p = min(1.0, p / (2 - count * p))
         else:
             p = 1.0
-        return min(1.0, p * scale) if in_bytes and p < 1 else p
+        return min(1.0, p * scale) if in_bytes and self.ns and p < 1 else p
 
     def decide(self, packet):
         """None, "early" or "forced"."""
         forced_from = 2 * self.c["max_th"] if self.c["gentle"] else self.c["max_th"]
-        if self.avg < self.c["min_th"] or (self.ns and len(self.queue) <= 1):
-            self.count, self.count_bytes = -1, 0
+        in_bytes = self.c["unit"] == "bytes"
+        waiting = sum(p.size for p in self.queue) if in_bytes else len(self.queue)
+        if self.avg < self.c["min_th"] or (self.ns and waiting <= 1):
+            self.count, self.count_bytes, self.old = -1, 0, False
             return None
         if self.avg >= forced_from:
             self.count, self.count_bytes = 0, 0
             return "forced"
-        if self.ns and self.count == -1:
-            self.count, self.count_bytes = 1, packet.size  # first above min_th: never marked
+        if self.ns and not self.old:
+            self.count, self.count_bytes, self.old = 1, packet.size, True  # first above min_th: never marked
             return None
         self.count += 1
         self.count_bytes += packet.size

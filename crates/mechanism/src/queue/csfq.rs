@@ -5,9 +5,9 @@
 //! and the buffer threshold from section 3.3 and the authors' ns-2 code.
 //! Deviations:
 //! - alpha = 0 means "no restriction" (the formula would drop everything). So it starts; and so it is again after an
-//!   uncongested window that ends with the queue below the threshold.
-//! - From there, restriction begins when the link is congested *and* the queue has reached the threshold: with the
-//!   largest label seen in the window, at most C; with C/2 if no packet carried one.
+//!   uncongested window that ends with the queue below the threshold (authors' code).
+//! - From there, restriction begins when the queue reaches the threshold, with the largest label seen since; with C/2 if
+//!   no packet carried one. Until then the link does not count as congested (authors' code).
 //! - Arrivals at one instant are one arrival of the sum to the estimators (T = 0 has no formula).
 //! - The overflow rule lowers alpha by 1 % per lost packet, not below 75 % of what it was when the window began; that is
 //!   28 times (the authors' limit of 29 goes to 74.7 %).
@@ -137,29 +137,35 @@ impl QueueManager for Csfq {
 impl Csfq {
     /// `estimate_alpha` (Fig. 3).
     fn estimate(&mut self, wire_bytes: u32, label: f64, dropped: bool, queue: Backlog, now: Time) {
-        self.largest_label = self.largest_label.max(label);
         if !self.rates.on_arrival(wire_bytes, !dropped, now) {
             return;
         }
-        let window_over = now.since(self.window_start) > self.config.k_c;
         let long_queue = queue.packets >= self.config.threshold_packets;
+        if self.alpha == 0.0 {
+            if !long_queue {
+                self.largest_label = self.largest_label.max(label);
+                return;
+            }
+            let alpha = first_fair_share(self.largest_label, self.capacity);
+            self.restrict(alpha, now);
+            self.largest_label = 0.0;
+        }
+        let window_over = now.since(self.window_start) >= self.config.k_c;
         if self.rates.arriving >= self.capacity {
             if !self.congested {
                 self.congested = true;
                 self.window_start = now;
-            } else if window_over && self.alpha > 0.0 {
+            } else if window_over {
                 let alpha = next_fair_share(self.alpha, self.capacity, self.rates.accepted);
                 self.restrict(alpha, now);
-            }
-            if self.alpha == 0.0 && long_queue {
-                let first = first_fair_share(self.largest_label, self.capacity);
-                self.restrict(first, now);
             }
         } else if self.congested {
             self.congested = false;
             self.window_start = now;
             self.largest_label = 0.0;
-        } else if window_over {
+        } else if !window_over {
+            self.largest_label = self.largest_label.max(label);
+        } else {
             let alpha = if long_queue { self.largest_label } else { 0.0 };
             self.restrict(alpha, now);
             self.largest_label = 0.0;
@@ -222,12 +228,12 @@ impl Rates {
     }
 }
 
-/// `p = max(0, 1 - alpha / label)` (Stoica et al., eq. (2)); no restriction at alpha 0, none without a label.
+/// `p = max(0, 1 - alpha / label)` (Stoica et al., Fig. 3); no restriction at alpha 0, none without a label.
 fn drop_probability(alpha: f64, label: f64) -> f64 {
     if alpha > 0.0 && label > alpha { 1.0 - alpha / label } else { 0.0 }
 }
 
-/// `alpha C / F`, at most C (Stoica et al., eq. (6)).
+/// `alpha C / F`, at most C (Stoica et al., Fig. 3).
 fn next_fair_share(alpha: f64, capacity: f64, accepted: f64) -> f64 {
     // F = 0 gives infinity, hence C.
     (alpha * capacity / accepted).min(capacity)
@@ -235,7 +241,7 @@ fn next_fair_share(alpha: f64, capacity: f64, accepted: f64) -> f64 {
 
 /// What a link that was not restricted begins with.
 fn first_fair_share(largest_label: f64, capacity: f64) -> f64 {
-    if largest_label > 0.0 { largest_label.min(capacity) } else { capacity / 2.0 }
+    if largest_label > 0.0 { largest_label } else { capacity / 2.0 }
 }
 
 #[cfg(test)]
@@ -325,11 +331,23 @@ mod tests {
             (verdict, csfq.alpha, csfq.congested)
         };
         for k in 0..2000 {
-            let (verdict, alpha, _) = ask(k, 15);
-            assert!(verdict == Verdict::Accept && alpha == 0.0);
+            assert_eq!(ask(k, 15), (Verdict::Accept, 0.0, false));
         }
-        let (_, alpha, congested) = ask(2001, 16);
-        assert!(congested && alpha == 1.25e6, "the largest label, at most C: {alpha}");
+        assert_eq!(ask(2001, 16), (Verdict::Accept, 5e6, true));
+        // 10 MB/s arrive at 1.25 MB/s: after a window alpha is at most C, and three of four packets are too many.
+        let dropped = (2002..6000).filter(|&k| ask(k, 16).0 != Verdict::Accept).count();
+        assert!(dropped > 2000);
+        assert!(csfq.alpha <= 1.25e6);
+    }
+
+    #[test]
+    fn without_labels_restriction_begins_at_half_the_link() {
+        let mut csfq = csfq();
+        let queue = Backlog { packets: 16, bytes: 16_000 };
+        for k in 0..2 {
+            csfq.on_arrival(&mut labelled(0.0), queue, Time::ZERO + Span::from_micros(k));
+        }
+        assert_eq!(csfq.alpha, 0.625e6);
     }
 
     #[test]

@@ -9,12 +9,14 @@
 //!   same `max_p` ns-2 marks a third as often. [`GapLaw`].
 //! - As printed, the paper counts the first packet after a mark as 1 and the first one above `min_th` as 0; so gaps after
 //!   a mark are uniform on `[1, 1/p_b - 1]`. Kept. In byte mode the scaled `p_b` is spread, which favours small packets more than in
-//!   proportion as the count grows; the proportion is exact only with ns-2's law.
-//! - [`Flavor::Ns`]: the first packet after the average crosses `min_th` is never marked; no early decision with fewer
-//!   than two packets waiting; the idle law of ns-2; an overflow restarts the count.
+//!   proportion as the count grows; the proportion is exact only as ns-2 does it.
+//! - [`Flavor::Ns`]: the first packet after the average crosses `min_th` is never marked; no early or forced decision with
+//!   fewer than two packets waiting; the idle law of ns-2; an overflow restarts the count; in byte mode the gap is counted
+//!   in bytes.
 //! - Overflow is not in the paper. It drops, whatever the packet's ECN field, and overrides an early decision (ns-2).
 //! - One typical packet size serves for the idle time, for thresholds in byte mode and for scaling the probability
 //!   (there the paper has the maximum, ns-2 the mean size).
+//! - A limit in bytes is never exceeded; ns-2 lets the last packet exceed it.
 //! - A random victim makes room only for packets that it surely fits: with a limit in bytes or time, overflow drops the
 //!   arriving packet.
 
@@ -141,6 +143,7 @@ impl RedConfig {
         Red {
             average: AverageQueue::new(self.w, idle_law, self.packet_bytes, context.link_rate),
             count: Count::BELOW,
+            between: false,
             p_b: 0.0,
             max_p: self.max_p,
             per_packet_byte: 1.0 / f64::from(self.packet_bytes),
@@ -162,6 +165,8 @@ impl Default for RedConfig {
 pub struct Red {
     average: AverageQueue,
     count: Count,
+    /// Whether a packet came between the thresholds since the average was last below them (ns-2 `old`).
+    between: bool,
     /// `p_b` at the last arrival.
     p_b: f64,
     max_p: f64,
@@ -171,7 +176,7 @@ pub struct Red {
     config: RedConfig,
 }
 
-/// Packets since the last mark, while the average is above `min_th`.
+/// Since the last mark, while the average is above `min_th`.
 #[derive(Clone, Copy, Debug)]
 struct Count {
     /// -1 below `min_th`.
@@ -242,8 +247,9 @@ impl Red {
     fn signal(&mut self, wire_bytes: u32, queue: Backlog) -> Signal {
         let avg = self.average.value();
         let ns = self.config.flavor == Flavor::Ns;
-        if avg < self.config.min_th || (ns && queue.packets < 2) {
+        if avg < self.config.min_th || (ns && self.is_short(queue)) {
             self.count = Count::BELOW;
+            self.between = false;
             self.p_b = 0.0;
             return Signal::None;
         }
@@ -253,7 +259,8 @@ impl Red {
             return Signal::Forced;
         }
         self.p_b = marking_probability(avg, self.config.min_th, self.config.max_th, self.max_p);
-        if ns && self.count.packets < 0 {
+        if ns && !self.between {
+            self.between = true;
             self.count = Count { packets: 1, bytes: u64::from(wire_bytes) };
             return Signal::None;
         }
@@ -267,6 +274,14 @@ impl Red {
         Signal::None
     }
 
+    /// ns-2: at most one packet, or one byte, waits.
+    fn is_short(&self, queue: Backlog) -> bool {
+        match self.config.unit {
+            QueueUnit::Packets => queue.packets <= 1,
+            QueueUnit::Bytes => queue.bytes <= 1,
+        }
+    }
+
     fn forced_from(&self) -> f64 {
         if self.config.gentle { 2.0 * self.config.max_th } else { self.config.max_th }
     }
@@ -274,16 +289,19 @@ impl Red {
     /// `p_a`.
     #[inline]
     fn spread_probability(&self, wire_bytes: u32) -> f64 {
+        let spread = match self.config.gap_law {
+            GapLaw::Paper => spread_from_one,
+            GapLaw::Wait => spread_after_wait,
+        };
         let count = self.count.packets as f64;
         let size = f64::from(wire_bytes) * self.per_packet_byte;
-        match (self.config.gap_law, self.config.unit) {
-            (GapLaw::Paper, QueueUnit::Packets) => spread_from_one(self.p_b, count),
-            (GapLaw::Wait, QueueUnit::Packets) => spread_after_wait(self.p_b, count),
+        match (self.config.unit, self.config.flavor) {
+            (QueueUnit::Packets, _) => spread(self.p_b, count),
             // Section III: p_b <- p_b PacketSize / MaximumPacketSize, before the spread.
-            (GapLaw::Paper, QueueUnit::Bytes) => spread_from_one((self.p_b * size).min(1.0), count),
-            // ns-2 counts bytes between marks and scales after the spread.
-            (GapLaw::Wait, QueueUnit::Bytes) => {
-                let p = spread_after_wait(self.p_b, self.count.bytes as f64 * self.per_packet_byte);
+            (QueueUnit::Bytes, Flavor::Floyd1993) => spread((self.p_b * size).min(1.0), count),
+            // ns-2 counts whole typical packets of bytes between marks, and scales after the spread.
+            (QueueUnit::Bytes, Flavor::Ns) => {
+                let p = spread(self.p_b, (self.count.bytes / u64::from(self.config.packet_bytes)) as f64);
                 if p < 1.0 { (p * size).min(1.0) } else { 1.0 }
             }
         }
@@ -323,7 +341,7 @@ impl Red {
     }
 }
 
-/// `p_b = max_p (avg - min_th) / (max_th - min_th)` (Floyd & Jacobson, eq. (2)); from `max_th` on the gentle line, which
+/// `p_b = max_p (avg - min_th) / (max_th - min_th)` (Floyd & Jacobson, Fig. 2); from `max_th` on the gentle line, which
 /// reaches 1 at `2 max_th`.
 pub(super) fn marking_probability(avg: f64, min_th: f64, max_th: f64, max_p: f64) -> f64 {
     let p_b = if avg < max_th {
@@ -334,7 +352,7 @@ pub(super) fn marking_probability(avg: f64, min_th: f64, max_th: f64, max_p: f64
     p_b.clamp(0.0, 1.0)
 }
 
-/// `p_a = p_b / (1 - count p_b)` (Floyd & Jacobson, eq. (3)).
+/// `p_a = p_b / (1 - count p_b)` (Floyd & Jacobson, Fig. 2).
 pub(super) fn spread_from_one(p_b: f64, count: f64) -> f64 {
     let rest = 1.0 - count * p_b;
     if rest <= 0.0 { 1.0 } else { (p_b / rest).min(1.0) }
@@ -464,6 +482,17 @@ mod tests {
     }
 
     #[test]
+    fn an_overflow_below_min_th_does_not_undo_the_protection_of_the_first_packet() {
+        let mut red = held_at(0.0, RedConfig { gap_law: GapLaw::Paper, max_p: 1.0, ..RedConfig::ns() });
+        let full = Backlog { packets: 50, bytes: 50_000 };
+        let verdict = red.on_arrival(&mut packet(Ecn::NotEct), full, Time::ZERO);
+        assert_eq!(verdict, Verdict::Drop(DropReason::Overflow));
+        red.average.force(14.999_999_999);
+        assert_eq!(ask(&mut red), Verdict::Accept);
+        assert_eq!(ask(&mut red), Verdict::Drop(DropReason::Early));
+    }
+
+    #[test]
     fn above_max_th_everything_is_forced_unless_gentle() {
         let mut red = held_at(15.0, RedConfig::floyd_1993());
         assert!((0..100).all(|_| ask(&mut red) == Verdict::Drop(DropReason::Forced)));
@@ -504,7 +533,8 @@ mod tests {
     #[test]
     fn in_byte_mode_a_packet_is_marked_in_proportion_to_its_size() {
         let config = RedConfig { unit: QueueUnit::Bytes, max_p: 0.02, ..RedConfig::floyd_1993() };
-        let mut waiting = held_at(10.0, RedConfig { gap_law: GapLaw::Wait, ..config });
+        let ns = RedConfig { unit: QueueUnit::Bytes, max_p: 0.02, packet_bytes: 1000, ..RedConfig::ns() };
+        let mut waiting = held_at(10.0, ns);
         let mut sizes = Substream::new(Seed(3));
         let mut marks = [0u32; 2];
         for _ in 0..600_000 {

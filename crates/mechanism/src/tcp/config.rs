@@ -57,12 +57,21 @@ pub struct DelayedAck {
     pub timeout: Span,
 }
 
+/// Which third duplicates are ignored because they may come from old losses (ns's `bugFix_`; RFC 6582, section 3.2).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FastRetransmitGuard {
+    /// None: every third duplicate starts a fast retransmit (`bugFix_ false`).
+    Off,
+    /// Those for data sent before the last time-out. So Reno may halve several times for one window of data, as in ns
+    /// from 1998 to 2003, and a loss of the first or second packet need not wait for the timer.
+    AfterTimeout,
+    /// Those for data sent before the last reduction of any kind: ns-2.35, and the RFCs. RFC 6675 lets a new recovery
+    /// begin as soon as the last one is complete; this is what SACK in `modern` does under every guard.
+    PerWindow,
+}
+
 /// Parameters of a connection: its sender and its receiver.
 #[derive(Clone, Copy, PartialEq, Debug)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "independent switches of the field, each named where it is set"
-)]
 pub struct TcpConfig {
     /// ns or the RFCs.
     pub rules: Rules,
@@ -96,10 +105,10 @@ pub struct TcpConfig {
     pub ecn: bool,
     /// Duplicates that signal a loss: 3, 3.
     pub dupack_threshold: u32,
-    /// Whether the first duplicates release new data (RFC 3042): no, yes.
+    /// Whether the first duplicates release new data (RFC 3042): no, yes. ns's Sack1 never does it.
     pub limited_transmit: bool,
-    /// ns's `bugFix_`, and RFC 6582's test of `recover`: no second fast retransmit for the same window of data: yes, yes.
-    pub one_fast_retransmit_per_window: bool,
+    /// When duplicates may start no fast retransmit: [`PerWindow`](FastRetransmitGuard::PerWindow) in both profiles.
+    pub fast_retransmit_guard: FastRetransmitGuard,
     /// Whether the connection opens with SYN and SYN+ACK: no, no.
     pub handshake: bool,
 }
@@ -130,7 +139,7 @@ impl TcpConfig {
             ecn: false,
             dupack_threshold: 3,
             limited_transmit: false,
-            one_fast_retransmit_per_window: true,
+            fast_retransmit_guard: FastRetransmitGuard::PerWindow,
             handshake: false,
         }
     }
@@ -160,7 +169,7 @@ impl TcpConfig {
             ecn: false,
             dupack_threshold: 3,
             limited_transmit: true,
-            one_fast_retransmit_per_window: true,
+            fast_retransmit_guard: FastRetransmitGuard::PerWindow,
             handshake: false,
         }
     }

@@ -10,7 +10,7 @@
 use tidegate_packet::SackBlocks;
 use tidegate_units::Time;
 
-use super::config::{Rules, TcpConfig};
+use super::config::{FastRetransmitGuard, Rules, TcpConfig};
 use super::congestion::{Ack, AnyCongestionControl, Congestion, CongestionControl, Signal};
 use super::rto::RtoEstimator;
 
@@ -78,7 +78,6 @@ impl SenderCounters {
 
 /// See the module. The order of the fields is the order in which the loss-free path meets them.
 #[derive(Clone, Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "two parameters and two notes for the next segment")]
 pub(super) struct Connection {
     /// First byte not acknowledged.
     pub una: u64,
@@ -113,7 +112,7 @@ pub(super) struct Connection {
     pub action: Action,
     pub rules: Rules,
     pub limited_transmit: bool,
-    one_fast_retransmit_per_window: bool,
+    guard: FastRetransmitGuard,
     /// The window was reduced: the next new segment says so (RFC 3168, section 6.1.2).
     pub cwr_due: bool,
     pub cc: AnyCongestionControl,
@@ -147,7 +146,7 @@ impl Connection {
             action: Action::None,
             rules: config.rules,
             limited_transmit: config.limited_transmit,
-            one_fast_retransmit_per_window: config.one_fast_retransmit_per_window,
+            guard: config.fast_retransmit_guard,
             cwr_due: false,
             cc: config.control.build(config),
             rto,
@@ -201,12 +200,14 @@ impl Connection {
         self.flight_bytes().cast_signed().saturating_sub(self.inflation).max(0) as u64
     }
 
-    /// Whether duplicates may start a fast retransmit: no second one for the same window (ns's `bugFix_`; RFC 6582,
-    /// section 3.2, step 2; RFC 6675, section 5).
+    /// Whether duplicates may start a fast retransmit.
     pub fn may_enter_recovery(&self) -> bool {
-        !self.one_fast_retransmit_per_window
-            || self.una > self.recover
-            || (self.rules == Rules::Modern && self.recover == 0)
+        let beyond_recover = self.una > self.recover || (self.rules == Rules::Modern && self.recover == 0);
+        match self.guard {
+            FastRetransmitGuard::Off => true,
+            FastRetransmitGuard::AfterTimeout => beyond_recover || self.action != Action::Timeout,
+            FastRetransmitGuard::PerWindow => beyond_recover,
+        }
     }
 
     /// The segment at `nxt`, if the application and the receiver allow it.

@@ -8,8 +8,8 @@
 //! - `rto` decides how long to wait,
 //! - `connection` holds the sequence space and the timer that these act on.
 //!
-//! Two profiles set every parameter: [`TcpConfig::ns_1999`] behaves packet for packet as ns-2 did when the five documents
-//! were written, [`TcpConfig::modern`] follows the RFCs in force.
+//! Two profiles set every parameter: [`TcpConfig::ns_1999`] behaves packet for packet as ns-2 did when the five
+//! documents were written, [`TcpConfig::modern`] follows the RFCs in force.
 
 mod config;
 pub mod congestion;
@@ -20,7 +20,7 @@ mod recovery;
 mod rto;
 mod sender;
 
-pub use config::{DelayedAck, RtoConfig, Rules, TcpConfig, Variant};
+pub use config::{DelayedAck, FastRetransmitGuard, RtoConfig, Rules, TcpConfig, Variant};
 pub use connection::SenderCounters;
 pub use receiver::{Received, ReceiverCounters, TcpReceiver};
 pub use sender::{TcpSender, Transmit};

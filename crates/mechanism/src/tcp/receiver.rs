@@ -210,8 +210,8 @@ impl TcpReceiver {
         Transmit { header, wire_bytes, ecn: Ecn::NotEct, dscp: Dscp::BEST_EFFORT, retransmission: false }
     }
 
-    /// The block with the segment that ended at `end`, then what was told before, most recent first (RFC 2018, section 4;
-    /// ns's sink keeps as many as it sends).
+    /// The block with the segment that ended at `end`, then what was told before, most recent first (RFC 2018, section
+    /// 4; ns's sink keeps as many as it sends).
     fn sack_blocks(&mut self, end: u64) -> SackBlocks {
         let first = if end > self.next { self.held.containing(end - 1) } else { None };
         // What is now in order, or part of the first block, leaves the history.

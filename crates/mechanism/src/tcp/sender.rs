@@ -2,11 +2,12 @@
 //!
 //! Source: RFC 9293, 5681, 6298, 3042, 3168 (`modern`); ns-2's one-way agents (`ns-1999`; tests/oracle/ns2, section 1).
 //! Deviations: the application's bytes have no content, so a segment is a header and a length. A handshake, where the
-//! configuration asks for one, takes no sequence number. There is no Nagle delay: what the application gave goes out as
-//! the windows allow, the last segment perhaps short; ns's would be padded to a full packet.
+//! configuration asks for one, takes no sequence number, and a lost SYN does not set the first time-out to 3 s (RFC
+//! 6298, section 5.7). There is no Nagle delay: what the application gave goes out as the windows allow, the last
+//! segment perhaps short; ns's would be padded to a full packet.
 //!
-//! A world calls one of the `on_` functions, then [`TcpSender::poll_transmit`] until it returns `None`, then re-arms its
-//! timer for [`TcpSender::timer_at`].
+//! A world calls one of the `on_` functions, then [`TcpSender::poll_transmit`] until it returns `None`, then re-arms
+//! its timer for [`TcpSender::timer_at`].
 
 use tidegate_packet::{Dscp, Ecn, TcpFlags, TcpHeader};
 use tidegate_units::{Span, Time};
@@ -122,7 +123,7 @@ impl TcpSender {
             self.c.rwnd_bytes = window_bytes;
         }
         let ece = self.ecn && header.flags.contains(TcpFlags::ECE);
-        if ece && number >= self.c.una {
+        if ece {
             self.c.on_ecn_echo(number, now);
         }
         // RFC 5681, section 2, definition of a duplicate; ns looks at the number only.
@@ -192,7 +193,8 @@ impl TcpSender {
         Some(transmit)
     }
 
-    /// RFC 5681, section 4.1: after an idle time as long as a time-out, the window is worth no more than the initial one.
+    /// RFC 5681, section 4.1: after an idle time as long as a time-out, the window is worth no more than the initial
+    /// one.
     #[inline]
     fn restart_after_idle(&mut self, now: Time) {
         if self.c.rules == Rules::Modern && self.c.max > 0 && now.since(self.c.last_sent) > self.c.rto.rto() {

@@ -1,6 +1,6 @@
 //! Who decides the window.
 //!
-//! Loss recovery ([`super::recovery`]) says *what* to send and when something is lost; a [`CongestionControl`] says how
+//! Loss recovery (`tcp/recovery`) says *what* to send and when something is lost; a [`CongestionControl`] says how
 //! much may be under way, and may say when: a window below one segment, a reservation and pacing all answer
 //! [`Permission::At`]. It also names the DSCP of each segment, because sources that mark their own packets choose the
 //! mark with the window.

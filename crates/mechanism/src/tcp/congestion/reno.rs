@@ -2,10 +2,10 @@
 //! here.
 //!
 //! Source: `modern`: RFC 5681, sections 3.1 and 3.2, with the byte counting of RFC 3465 and the cautious exit from
-//! recovery of RFC 6582, section 3.2, step 3 (1). `ns-1999`: `opencwnd` and `slowdown` of ns-2's agents (tests/oracle/ns2,
-//! section 1.4; catalogue, section 1).
-//! Deviations: `modern` opens the window only while it is used (RFC 7661 explains why; Linux does the same), and an
-//! ECN echo leaves at least two segments, where RFC 3168, section 6.1.2, goes down to one and then asks for timed sends;
+//! recovery of RFC 6582, section 3.2, step 3 (1). `ns-1999`: `opencwnd` and `slowdown` of ns-2's agents
+//! (tests/oracle/ns2, section 1.4; catalogue, section 1).
+//! Deviations: `modern` opens the window only while it is used (RFC 7661 explains why; Linux does the same), and an ECN
+//! echo leaves at least two segments, where RFC 3168, section 6.1.2, goes down to one and then asks for timed sends;
 //! that belongs to a control with ECN time-outs. `ns-1999` keeps at least the minimum window after a halving, where ns
 //! could reach a window of zero from a receive window of one packet.
 
@@ -17,8 +17,8 @@ use crate::tcp::config::{Rules, TcpConfig};
 /// Parameters of [`Reno`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RenoConfig {
-    /// L of RFC 3465, section 2.2: slow start opens the window by at most this many segments for each acknowledgment. 1 is
-    /// RFC 5681 without delayed acknowledgments, 2 (the default) makes up for them. `ns-1999` ignores it.
+    /// L of RFC 3465, section 2.2: slow start opens the window by at most this many segments for each acknowledgment. 1
+    /// is RFC 5681 without delayed acknowledgments, 2 (the default) makes up for them. `ns-1999` ignores it.
     pub byte_limit_segments: u32,
 }
 

@@ -1,5 +1,5 @@
 //! What to send, and when something counts as lost. One file for each recovery; who decides the window is
-//! [`super::congestion`].
+//! `super::congestion`.
 
 mod newreno;
 mod reno;

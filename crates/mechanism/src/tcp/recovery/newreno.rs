@@ -1,7 +1,8 @@
 //! NewReno: recovery lasts until everything outstanding at its start is acknowledged, and each partial acknowledgment
 //! retransmits the next hole.
 //!
-//! Source: RFC 6582, section 3.2; ns-2's `Agent/TCP/Newreno` (tests/oracle/ns2, section 1.5), with its switches as in 1999.
+//! Source: RFC 6582, section 3.2; ns-2's `Agent/TCP/Newreno` (tests/oracle/ns2, section 1.5), with its switches as in
+//! 1999.
 //! Deviations: none known against ns. Where ns differs from the RFC, `ns-1999` follows ns: a partial acknowledgment
 //! takes away the whole inflation and not the acknowledged part, restarts the timer every time ("slow but steady") and
 //! not only the first time, throws the running round-trip sample away, and at most two segments go out for each

@@ -1,9 +1,9 @@
 //! Reno: fast retransmit, then each further duplicate lets a new segment go, until new data is acknowledged.
 //!
 //! Source: RFC 5681, section 3.2; ns-2's `Agent/TCP/Reno` (tests/oracle/ns2, section 1.5).
-//! Deviations: none known against ns, whose quirks are kept in `ns-1999`: duplicates inflate the window even if `recover`
-//! forbids the fast retransmit, the first and second duplicate release nothing although the application may have new
-//! data, and the acknowledgment that ends recovery opens the window too.
+//! Deviations: none known against ns, whose quirks are kept in `ns-1999`: duplicates inflate the window even if
+//! `recover` forbids the fast retransmit, the first and second duplicate release nothing although the application may
+//! have new data, and the acknowledgment that ends recovery opens the window too.
 
 use tidegate_units::Time;
 
@@ -50,12 +50,15 @@ pub(super) fn on_duplicate(c: &mut Connection, now: Time) {
     }
 }
 
-/// ns sends nothing on the first duplicates, and at most `in_recovery` segments after the threshold.
+/// ns sends nothing on the first duplicates (unless limited transmit is on), and at most `in_recovery` segments after
+/// the threshold.
 pub(super) fn release(c: &mut Connection, in_recovery: u32) {
     c.burst = if !c.is_ns() || c.dupacks == 0 {
         NO_BURST_LIMIT
     } else if c.dupacks >= c.dupack_threshold {
         in_recovery
+    } else if c.limited_transmit {
+        NO_BURST_LIMIT
     } else {
         0
     };

@@ -3,8 +3,8 @@
 //! Source: RFC 6675 (`Update`, `IsLost`, `SetPipe`, `NextSeg`, section 5), RFC 2018, section 8 (a time-out forgets what
 //! was reported, for the receiver may have reneged).
 //! Deviations: segments are not remembered one by one. A hole is lost as a whole: from the top of the scoreboard down,
-//! the holes below the place where `DupThresh` ranges, or more than (`DupThresh` - 1) segments of bytes, are held.
-//! So `IsLost` is one comparison and `SetPipe` one walk over the ranges, only while there are holes. After a time-out the
+//! the holes below the place where `DupThresh` ranges, or more than (`DupThresh` - 1) segments of bytes, are held. So
+//! `IsLost` is one comparison and `SetPipe` one walk over the ranges, only while there are holes. After a time-out the
 //! sender goes back to the first hole and skips what later acknowledgments SACK, as section 5.1 suggests.
 
 use tidegate_units::Time;

@@ -3,10 +3,11 @@
 //! Source: Fall and Floyd 1996; ns-2's `Agent/TCP/Sack1` (tests/oracle/ns2, section 1.6), with the pipe of 1999
 //! (`oldCode_`).
 //! Deviations: none known against ns. Against RFC 6675, which `modern` follows: the pipe starts at the window less the
-//! duplicate threshold and falls by one for each acknowledgment and by two for a partial one, whatever they say; every hole below the
-//! highest packet held is lost, so reordering is not forgiven in recovery; a hole is retransmitted once, and only the
-//! timer helps if that copy is lost too; there is no rescue retransmission; hole zero is never returned; the recovery
-//! ends without opening the window; duplicates are ignored from a time-out to the next acknowledgment of new data.
+//! duplicate threshold and falls by one for each acknowledgment and by two for a partial one, whatever they say; every
+//! hole below the highest packet held is lost, so reordering is not forgiven in recovery; a hole is retransmitted once,
+//! and only the timer helps if that copy is lost too; there is no rescue retransmission; hole zero is never returned;
+//! the recovery ends without opening the window; duplicates are ignored from a time-out to the next acknowledgment of
+//! new data.
 
 use tidegate_units::Time;
 

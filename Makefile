@@ -1,0 +1,69 @@
+# Tidegate: one command each, on any machine that has Rust and Python 3.11 or newer.
+# Everything is installed into .venv and target/ of this checkout; `make clean` removes both.
+
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+VENV := .venv
+BIN := $(VENV)/bin
+# The first interpreter that is new enough and can make virtual environments. Override: make PYTHON=/path/to/python
+PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3; do \
+	$$p -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && { echo $$p; break; }; done)
+export PATH := $(PATH):$(HOME)/.cargo/bin
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export CARGO_TERM_PROGRESS_WHEN ?= auto
+
+RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml 2>/dev/null) Cargo.toml Cargo.lock
+RESULTS := results
+
+.PHONY: help run test reproduce bench check-peers clean build tools
+
+help: ## what can be made
+	@echo "Tidegate. Targets:"
+	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 22
+
+tools:
+	@command -v cargo >/dev/null || { echo >&2 "cargo is missing. Install Rust: https://rustup.rs (Debian: apt install rustup && rustup default stable)"; exit 1; }
+	@command -v cc >/dev/null || { echo >&2 "A C linker is missing. Install one (Debian: apt install gcc)"; exit 1; }
+	@test -x $(BIN)/python || test -n "$(PYTHON)" || { echo >&2 "Python 3.11 or newer with venv is missing. Install it (Debian: apt install python3 python3-venv)"; exit 1; }
+
+$(VENV)/.made:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -q 'maturin>=1.9,<2'
+	touch $@
+
+# cargo decides what to compile again; this stamp only spares asking it when no source is newer.
+$(VENV)/.built: $(VENV)/.made pyproject.toml $(RUST_SOURCES)
+	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --release --extras plot,data,dev
+	touch $@
+
+build: tools ## compile and install into .venv
+	@$(MAKE) --no-print-directory $(VENV)/.built
+
+run: build ## the published experiments of Network Border Patrol, expected against measured, and the HTML report
+	$(BIN)/tidegate reproduce nbp --quick --out $(RESULTS)/quick
+
+test: build ## everything that must hold: format, lints, Rust and Python tests, layers, experiments in quick form
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- -D warnings
+	cargo test --workspace
+	$(BIN)/python tests/check_layers.py
+	$(BIN)/ruff check python tests
+	$(BIN)/python -m pytest
+	$(BIN)/tidegate reproduce --quick --out $(RESULTS)/quick
+
+reproduce: build ## every experiment in full
+	$(BIN)/tidegate reproduce --out $(RESULTS)/full
+
+bench: build ## speed, next to peers measured in the same run
+	$(BIN)/python benches/bench.py
+
+check-peers: build ## results against ns-2, in the same run; installs what it needs
+	bash tests/oracle/check-peers.sh
+
+clean: ## remove all that was built or produced
+	rm -rf $(VENV) target $(RESULTS) .pytest_cache .ruff_cache .hypothesis
+	find python tests -name __pycache__ -prune -exec rm -rf {} +
+	rm -f python/tidegate/_core*.so

@@ -1,0 +1,14 @@
+//! Runs a scenario in the simulator and leaves its results behind.
+//!
+//! [`Run::start`] turns a validated scenario into a simulation ([`lower`]), [`Run::advance`] moves it on and samples what
+//! the scenario records ([`sample`]), [`Run::finish`] gives the summary ([`summary`]) and the time series. Results depend
+//! on the scenario and the seed alone.
+
+pub mod lower;
+mod run;
+mod sample;
+mod summary;
+
+pub use run::{Outcome, Progress, Run, Timing, run};
+pub use sample::Series;
+pub use summary::SCHEMA_VERSION;

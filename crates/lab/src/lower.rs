@@ -1,0 +1,213 @@
+//! From the validated scenario to the engine's description of a network. The configurations of mechanisms are lowered by
+//! [`tidegate_scenario::lower`]; here are the parts of the network around them.
+
+use std::net::Ipv4Addr;
+
+use tidegate_engine::{
+    ApplicationSpec, Change, DirectionSpec, DomainSpec, FlowIds, FlowSpec, LinkId, LinkSpec, LossModel, Multipath,
+    Network, NodeId, NodeKind, NodeSpec, OnOffDistribution, ReorderModel, ScriptedChange, StartSpec, TransportSpec,
+};
+use tidegate_packet::{Address, Ecn, Headers, Protocol};
+use tidegate_scenario::lower as configs;
+use tidegate_scenario::model::{self, Scenario};
+use tidegate_units::Bytes;
+
+/// The network of `scenario`.
+pub fn network(scenario: &Scenario) -> Network {
+    let weights = weights(scenario);
+    Network {
+        nodes: scenario.nodes.iter().map(node).collect(),
+        links: scenario.links.iter().map(|link| link_spec(link, &weights)).collect(),
+        flows: scenario.flows.iter().enumerate().map(|(index, flow)| flow_spec(index, flow)).collect(),
+        domains: domains(scenario),
+        multipath: match scenario.routing.multipath {
+            model::Multipath::None => Multipath::None,
+            model::Multipath::Flow => Multipath::Flow,
+            model::Multipath::Packet => Multipath::Packet,
+        },
+        script: script(scenario),
+    }
+}
+
+fn node(node: &model::Node) -> NodeSpec {
+    let kind = match node.kind {
+        model::NodeKind::Host => NodeKind::Host,
+        model::NodeKind::Router => NodeKind::Router,
+    };
+    NodeSpec { name: node.name.clone(), kind }
+}
+
+const fn node_id(index: model::NodeIndex) -> NodeId {
+    NodeId(index.0)
+}
+
+/// The weights of flows other than one, by flow identity: a flow's acknowledgments weigh as much as its data.
+fn weights(scenario: &Scenario) -> Vec<(u32, f64)> {
+    let weighted = scenario.flows.iter().enumerate().filter(|(_, flow)| flow.weight != 1.0);
+    weighted
+        .flat_map(|(index, flow)| {
+            let index = index as u32;
+            [(FlowIds::data(index).0, flow.weight), (FlowIds::acknowledgments(index).0, flow.weight)]
+        })
+        .collect()
+}
+
+fn link_spec(link: &model::Link, weights: &[(u32, f64)]) -> LinkSpec {
+    LinkSpec {
+        name: link.name.clone(),
+        ends: [node_id(link.a), node_id(link.b)],
+        forward: direction(&link.forward, weights),
+        reverse: direction(&link.reverse, weights),
+        cost: link.cost,
+    }
+}
+
+fn direction(direction: &model::Direction, weights: &[(u32, f64)]) -> DirectionSpec {
+    DirectionSpec {
+        rate: direction.rate,
+        delay: direction.delay,
+        queue: configs::discipline(&direction.queue, weights),
+        loss: direction.loss.as_ref().map(|loss| match loss {
+            model::Loss::Random(random) => LossModel::Random { probability: random.probability },
+            // Users count packets from one.
+            model::Loss::List(list) => LossModel::List(list.packets.iter().map(|ordinal| ordinal - 1).collect()),
+            model::Loss::Burst(burst) => LossModel::Burst {
+                enter: burst.good_to_bad,
+                leave: burst.bad_to_good,
+                good: burst.loss_good,
+                bad: burst.loss_bad,
+            },
+        }),
+        reorder: direction
+            .reorder
+            .as_ref()
+            .map(|reorder| ReorderModel { probability: reorder.probability, delay: reorder.delay }),
+    }
+}
+
+fn flow_spec(index: usize, flow: &model::Flow) -> FlowSpec {
+    let transport = match &flow.transport {
+        model::Transport::Tcp(config) => TransportSpec::Tcp(Box::new(configs::tcp(config))),
+        model::Transport::Udp(_) => TransportSpec::Udp,
+    };
+    let protocol = if matches!(transport, TransportSpec::Udp) { Protocol::UDP } else { Protocol::TCP };
+    // A node's address is its number in 10/8, so that traces read well; ports tell the flows of a host apart.
+    let address = |node: model::NodeIndex| Address::V4(Ipv4Addr::from(0x0a00_0001_u32.wrapping_add(node.0)).octets());
+    FlowSpec {
+        name: flow.name.clone(),
+        from: node_id(flow.from),
+        to: flow.to.iter().copied().map(node_id).collect(),
+        transport,
+        application: application(&flow.application),
+        start: match flow.start {
+            model::Start::At(time) => StartSpec::At(time),
+            model::Start::Uniform(from, to) => StartSpec::Uniform(from, to),
+        },
+        stop: flow.stop,
+        dscp: flow.dscp,
+        headers: Headers {
+            source: address(flow.from),
+            destination: address(flow.to[0]),
+            flow_label: 0,
+            protocol,
+            source_port: 1024 + (index % 64_000) as u16,
+            destination_port: 5001,
+            dscp: flow.dscp,
+            ecn: Ecn::NotEct,
+        },
+    }
+}
+
+fn application(application: &model::Application) -> ApplicationSpec {
+    let bytes = |packet: Option<Bytes>| packet.map_or(0, |bytes| bytes.get() as u32);
+    match application {
+        model::Application::Bulk(_) => ApplicationSpec::Bulk,
+        model::Application::Transfer(transfer) => ApplicationSpec::Transfer { bytes: transfer.size.get() },
+        model::Application::Cbr(cbr) => ApplicationSpec::ConstantRate {
+            rate: cbr.rate,
+            packet_bytes: bytes(cbr.packet),
+            jitter: cbr.jitter,
+        },
+        model::Application::Poisson(poisson) => {
+            ApplicationSpec::Poisson { rate: poisson.rate, packet_bytes: bytes(poisson.packet) }
+        }
+        model::Application::OnOff(on_off) => ApplicationSpec::OnOff {
+            distribution: match on_off.distribution {
+                model::OnOffDistribution::Constant => OnOffDistribution::Constant,
+                model::OnOffDistribution::Exponential => OnOffDistribution::Exponential,
+                model::OnOffDistribution::Pareto => OnOffDistribution::Pareto { shape: on_off.shape },
+            },
+            on: on_off.on,
+            off: on_off.off,
+            rate: on_off.rate.unwrap_or_default(),
+            packet_bytes: bytes(on_off.packet),
+        },
+    }
+}
+
+/// Domains that trust each other become one: the routers between them are inside, and need not police.
+fn domains(scenario: &Scenario) -> Vec<DomainSpec> {
+    let mut group: Vec<usize> = (0..scenario.domains.len()).collect();
+    for (index, domain) in scenario.domains.iter().enumerate() {
+        for other in domain.trusts.iter().map(|other| other.index()) {
+            // Trust counts when it is mutual.
+            if scenario.domains[other].trusts.iter().any(|back| back.index() == index) {
+                let (keep, drop) = (group[index].min(group[other]), group[index].max(group[other]));
+                group.iter_mut().filter(|g| **g == drop).for_each(|g| *g = keep);
+            }
+        }
+    }
+    let mut specs = Vec::new();
+    for (first, domain) in scenario.domains.iter().enumerate().filter(|(index, _)| group[*index] == *index) {
+        let members: Vec<&model::Domain> =
+            scenario.domains.iter().enumerate().filter(|(i, _)| group[*i] == first).map(|(_, d)| d).collect();
+        let is_shared = |node: &model::NodeIndex| members.iter().filter(|d| d.edges.contains(node)).count() > 1;
+        let mut edges: Vec<model::NodeIndex> = Vec::new();
+        let mut core: Vec<model::NodeIndex> = Vec::new();
+        for member in &members {
+            for &node in &member.edges {
+                let list = if is_shared(&node) { &mut core } else { &mut edges };
+                if !list.contains(&node) {
+                    list.push(node);
+                }
+            }
+            core.extend(member.core.iter().filter(|node| !is_shared(node)));
+        }
+        specs.push(DomainSpec {
+            name: domain.name.clone(),
+            edges: edges.into_iter().map(node_id).collect(),
+            core: core.into_iter().map(node_id).collect(),
+            mechanism: configs::edge(&domain.mechanism),
+            unpoliced: members.iter().flat_map(|d| d.unpoliced.iter().copied().map(node_id)).collect(),
+            labels: domain.labels.as_ref().map(configs::labeller),
+        });
+    }
+    specs
+}
+
+/// Which of the specs of [`network`] serves domain `index` of the scenario.
+pub fn domain_position(scenario: &Scenario, specs: &[DomainSpec], index: usize) -> Option<usize> {
+    let edges: Vec<NodeId> = scenario.domains[index].edges.iter().copied().map(node_id).collect();
+    specs.iter().position(|spec| edges.iter().all(|node| spec.edges.contains(node) || spec.core.contains(node)))
+}
+
+fn script(scenario: &Scenario) -> Vec<ScriptedChange> {
+    let mut script = Vec::new();
+    for event in &scenario.events {
+        let ways: &[bool] = match event.direction {
+            model::Ways::Both => &[false, true],
+            model::Ways::Forward => &[false],
+            model::Ways::Reverse => &[true],
+        };
+        let changes = [
+            event.rate.map(Change::Rate),
+            event.delay.map(Change::Delay),
+            event.state.map(|state| Change::Up(state == model::LinkState::Up)),
+        ];
+        for &reverse in ways {
+            let link = LinkId::of(event.link.0, reverse);
+            script.extend(changes.iter().flatten().map(|&change| ScriptedChange { at: event.at, link, change }));
+        }
+    }
+    script
+}

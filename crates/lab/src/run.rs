@@ -1,0 +1,147 @@
+//! One run of a scenario, in steps that a caller can interrupt.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use tidegate_engine::{BuildError, LinkId, Observer, Simulation};
+use tidegate_scenario::Scenario;
+use tidegate_units::{Span, Time};
+
+use crate::lower;
+use crate::sample::{Sampler, Series};
+use crate::summary::summary;
+
+/// How far a run is.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Progress {
+    /// Not there yet: this part of its simulated time has passed.
+    Running(f64),
+    /// At its end.
+    Done,
+}
+
+/// What a run leaves behind.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The summary: see `docs/results.md`.
+    pub summary: Value,
+    /// The time series that the scenario records.
+    pub series: Vec<Series>,
+    /// How long it took; no part of the results.
+    pub timing: Timing,
+}
+
+/// How long a run took and how much it did.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Timing {
+    /// Building the network.
+    pub build: Duration,
+    /// Running.
+    pub run: Duration,
+    /// Events handled.
+    pub events: u64,
+    /// Packets whose last bit reached the next node.
+    pub packet_hops: u64,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Run<'a, O: Observer = ()> {
+    scenario: &'a Scenario,
+    seed: u64,
+    simulation: Simulation<O>,
+    sampler: Sampler,
+    next_sample: Time,
+    warm: bool,
+    timing: Timing,
+}
+
+/// Reads the clock: for [`Timing`] only, which is no result.
+#[allow(clippy::disallowed_methods, reason = "how long a run takes is told beside its results, never in them")]
+fn clock() -> std::time::Instant {
+    std::time::Instant::now()
+}
+
+impl<'a, O: Observer> Run<'a, O> {
+    /// Builds the network of `scenario` for the run with `seed`.
+    ///
+    /// # Errors
+    /// If some flow has no route, or crosses a domain's border where there is no edge.
+    pub fn start(scenario: &'a Scenario, seed: u64, observer: O) -> Result<Self, BuildError> {
+        let started = clock();
+        let network = lower::network(scenario);
+        let domains = (0..scenario.domains.len())
+            .map(|index| lower::domain_position(scenario, &network.domains, index))
+            .collect();
+        let sampler = Sampler::new(scenario, domains);
+        let simulation = network.build(seed, observer)?;
+        let timing = Timing { build: started.elapsed(), ..Timing::default() };
+        let next_sample = match scenario.record.every {
+            Some(every) if !sampler.is_empty() => Time::ZERO + every,
+            _ => Time::MAX,
+        };
+        let warm = scenario.warmup.is_zero();
+        Ok(Self { scenario, seed, simulation, sampler, next_sample, warm, timing })
+    }
+
+    /// Handles about `events_max` more events.
+    pub fn advance(&mut self, events_max: u64) -> Progress {
+        let started = clock();
+        let end = Time::ZERO + self.scenario.duration;
+        let warm_at = Time::ZERO + self.scenario.warmup;
+        let stop_at = self.simulation.totals().events.saturating_add(events_max);
+        let progress = loop {
+            let left = stop_at.saturating_sub(self.simulation.totals().events);
+            if left == 0 {
+                break Progress::Running(self.simulation.now().as_secs_f64() / end.as_secs_f64());
+            }
+            let until = if self.warm { end } else { warm_at.min(end) }.min(self.next_sample);
+            if !self.simulation.run_until(until, left) {
+                continue;
+            }
+            if self.simulation.now() == self.next_sample {
+                self.sampler.take(&mut self.simulation);
+                let every = self.scenario.record.every.unwrap_or(Span::MAX);
+                self.next_sample = self.next_sample.saturating_add(every);
+            }
+            if !self.warm && self.simulation.now() == warm_at {
+                self.warm = true;
+                self.simulation.restart_statistics();
+                self.sampler.resume(&mut self.simulation);
+            }
+            if self.simulation.now() == end {
+                break Progress::Done;
+            }
+        };
+        self.timing.run += started.elapsed();
+        progress
+    }
+
+    /// The results, and the observer.
+    pub fn finish(mut self) -> (Outcome, O) {
+        self.simulation.assert_conservation();
+        let statistics = self.simulation.statistics();
+        let rates: Vec<_> =
+            (0..statistics.links.len()).map(|link| self.simulation.link_rate(LinkId(link as u32))).collect();
+        let outcome = Outcome {
+            summary: summary(self.scenario, self.seed, &statistics, &rates),
+            series: self.sampler.finish(),
+            timing: Timing {
+                events: statistics.totals.events,
+                packet_hops: statistics.totals.packet_hops,
+                ..self.timing
+            },
+        };
+        (outcome, self.simulation.into_observer())
+    }
+}
+
+/// Runs `scenario` to its end, without a pause.
+///
+/// # Errors
+/// As [`Run::start`].
+pub fn run(scenario: &Scenario, seed: u64) -> Result<Outcome, BuildError> {
+    let mut run = Run::start(scenario, seed, ())?;
+    while run.advance(u64::MAX) != Progress::Done {}
+    Ok(run.finish().0)
+}

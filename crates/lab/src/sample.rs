@@ -1,0 +1,180 @@
+//! Time series: what the scenario records, looked at in even steps.
+//!
+//! Looking changes nothing: the simulation runs up to each instant and on, and its events do not know.
+
+use tidegate_engine::{LinkId, Observer, Simulation};
+use tidegate_scenario::Scenario;
+use tidegate_scenario::model::{self, DomainQuantity, FlowQuantity, LinkQuantity, Way};
+use tidegate_units::Time;
+
+/// One recorded quantity over time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Series {
+    /// Its path, as in `record`: `flows.tcp.throughput_bps`.
+    pub name: String,
+    /// When, in seconds. A rate stands for the interval that ends then.
+    pub times_s: Vec<f64>,
+    /// What, in the unit of the name; NaN where the quantity did not exist.
+    pub values: Vec<f64>,
+}
+
+/// Samples all series of a scenario.
+#[derive(Debug)]
+pub(crate) struct Sampler {
+    series: Vec<model::Series>,
+    out: Vec<Series>,
+    /// The value of the counter behind each rate at the last sample.
+    before: Vec<f64>,
+    last: Time,
+    /// By domain of the scenario: the domain of the engine.
+    domains: Vec<Option<usize>>,
+}
+
+impl Sampler {
+    pub(crate) fn new(scenario: &Scenario, domains: Vec<Option<usize>>) -> Self {
+        let series = scenario.record.series.clone();
+        let out = series
+            .iter()
+            .map(|series| Series { name: name_of(scenario, series), times_s: Vec::new(), values: Vec::new() })
+            .collect();
+        Self { before: vec![0.0; series.len()], series, out, last: Time::ZERO, domains }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.series.is_empty()
+    }
+
+    /// Takes a sample of everything.
+    pub(crate) fn take<O: Observer>(&mut self, simulation: &mut Simulation<O>) {
+        let now = simulation.now();
+        let elapsed = now.since(self.last).as_secs_f64();
+        for index in 0..self.series.len() {
+            let reading = self.read(index, simulation);
+            let value = match reading {
+                Reading::Value(value) => value,
+                Reading::Counter { count, per_unit } => {
+                    let before = core::mem::replace(&mut self.before[index], count);
+                    if elapsed > 0.0 { (count - before) * per_unit / elapsed } else { f64::NAN }
+                }
+            };
+            self.out[index].times_s.push(now.as_secs_f64());
+            self.out[index].values.push(value);
+        }
+        self.last = now;
+    }
+
+    /// The counters were set back: rates go on from what they are now.
+    pub(crate) fn resume<O: Observer>(&mut self, simulation: &mut Simulation<O>) {
+        for index in 0..self.series.len() {
+            if let Reading::Counter { count, .. } = self.read(index, simulation) {
+                self.before[index] = count;
+            }
+        }
+    }
+
+    pub(crate) fn finish(self) -> Vec<Series> {
+        self.out
+    }
+
+    fn read<O: Observer>(&self, index: usize, simulation: &mut Simulation<O>) -> Reading {
+        match self.series[index] {
+            model::Series::Flow(flow, quantity) => read_flow(simulation, flow.index(), quantity),
+            model::Series::Link(link, way, quantity) => {
+                read_link(simulation, LinkId::of(link.0, way == Way::Reverse), quantity)
+            }
+            model::Series::Domain(domain, flow, quantity) => {
+                let domain = self.domains[domain.index()];
+                Reading::Value(domain.map_or(f64::NAN, |d| read_domain(simulation, d, flow.index(), quantity)))
+            }
+        }
+    }
+}
+
+/// What an instrument shows.
+enum Reading {
+    /// A value now.
+    Value(f64),
+    /// A counter; the series shows how fast it rises.
+    Counter { count: f64, per_unit: f64 },
+}
+
+fn read_flow<O: Observer>(simulation: &Simulation<O>, flow: usize, quantity: FlowQuantity) -> Reading {
+    let sinks = simulation.sink_counters(flow);
+    let receivers = sinks.len() as f64;
+    // A multicast flow counts as its receivers do on average.
+    let bits = |count: u64| Reading::Counter { count: count as f64 / receivers, per_unit: 8.0 };
+    let counters = simulation.flow_counters(flow);
+    let sender = simulation.tcp_sender(flow);
+    let of_sender = |read: &dyn Fn(&tidegate_mechanism::tcp::TcpSender) -> f64| {
+        Reading::Value(sender.map_or(f64::NAN, read))
+    };
+    match quantity {
+        FlowQuantity::Throughput => bits(sinks.iter().map(|sink| sink.received_bytes).sum()),
+        FlowQuantity::Goodput => bits(sinks.iter().map(|sink| sink.goodput_bytes).sum()),
+        FlowQuantity::Sent => Reading::Counter { count: counters.sent_bytes as f64, per_unit: 8.0 },
+        FlowQuantity::SentPackets => Reading::Value(counters.sent_packets as f64),
+        FlowQuantity::LostPackets => Reading::Value(counters.lost_packets as f64),
+        FlowQuantity::MarkedPackets => Reading::Value(counters.marked_packets as f64),
+        FlowQuantity::Retransmissions => of_sender(&|tcp| tcp.counters().retransmissions as f64),
+        FlowQuantity::Timeouts => of_sender(&|tcp| tcp.counters().timeouts as f64),
+        FlowQuantity::Cwnd => of_sender(&|tcp| tcp.cwnd_bytes() as f64),
+        FlowQuantity::Ssthresh => of_sender(&|tcp| tcp.ssthresh_bytes() as f64),
+        FlowQuantity::InFlight => of_sender(&|tcp| tcp.in_flight_bytes() as f64),
+        FlowQuantity::SmoothedRtt => of_sender(&|tcp| tcp.srtt().map_or(f64::NAN, |srtt| srtt.as_millis_f64())),
+        FlowQuantity::Rto => of_sender(&|tcp| tcp.rto().as_millis_f64()),
+    }
+}
+
+fn read_link<O: Observer>(simulation: &mut Simulation<O>, link: LinkId, quantity: LinkQuantity) -> Reading {
+    let mut variable = |name: &str| Reading::Value(simulation.queue_variable(link, name).unwrap_or(f64::NAN));
+    match quantity {
+        LinkQuantity::AverageQueue => return variable("average_queue_packets"),
+        LinkQuantity::Probability => return variable("marking_probability"),
+        LinkQuantity::FairShare => return variable("fair_share_bps"),
+        LinkQuantity::QueuePackets => return Reading::Value(f64::from(simulation.queue_length(link).0)),
+        LinkQuantity::QueueBytes => return Reading::Value(simulation.queue_length(link).1 as f64),
+        _ => {}
+    }
+    let counters = simulation.link_counters(link);
+    match quantity {
+        LinkQuantity::Throughput => Reading::Counter { count: counters.delivered_bytes as f64, per_unit: 8.0 },
+        LinkQuantity::Utilization => Reading::Counter { count: counters.busy_nanos as f64, per_unit: 1e-9 },
+        LinkQuantity::ArrivedPackets => Reading::Value(counters.arrived_packets as f64),
+        LinkQuantity::DroppedPackets => Reading::Value(counters.dropped_packets() as f64),
+        _ => Reading::Value(counters.marked_packets() as f64),
+    }
+}
+
+fn read_domain<O: Observer>(
+    simulation: &Simulation<O>,
+    domain: usize,
+    flow: usize,
+    quantity: DomainQuantity,
+) -> f64 {
+    let Some(report) = simulation.border_report(domain, flow) else { return f64::NAN };
+    match quantity {
+        DomainQuantity::IngressRate => report.edge.ingress_rate * 8.0,
+        DomainQuantity::EgressRate => report.edge.egress_rate * 8.0,
+        DomainQuantity::Rtt => report.edge.rtt.map_or(f64::NAN, |rtt| rtt.as_millis_f64()),
+        DomainQuantity::ShaperPackets => f64::from(report.shaper.packets),
+        DomainQuantity::ShaperBytes => report.shaper.bytes as f64,
+    }
+}
+
+fn name_of(scenario: &Scenario, series: &model::Series) -> String {
+    match series {
+        model::Series::Flow(flow, quantity) => {
+            format!("flows.{}.{}", scenario.flows[flow.index()].name, quantity.name())
+        }
+        model::Series::Link(link, way, quantity) => {
+            let reverse = if *way == Way::Reverse { "reverse." } else { "" };
+            format!("links.{}.{reverse}{}", scenario.links[link.index()].name, quantity.name())
+        }
+        model::Series::Domain(domain, flow, quantity) => format!(
+            "domains.{}.{}.{}",
+            scenario.domains[domain.index()].name,
+            scenario.flows[flow.index()].name,
+            quantity.name()
+        ),
+    }
+}

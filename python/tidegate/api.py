@@ -1,0 +1,170 @@
+"""The Python interface: load or build a scenario, run it, look at what it gave.
+
+import tidegate
+result = tidegate.load("dumbbell.toml", links__bottleneck__rate="2Mbit").run(seed=1)
+result.flows["tcp"]["throughput_bps"]
+time_s, queue = result.series("links.bottleneck.queue_packets")
+"""
+
+import html
+import json
+from collections.abc import Mapping
+from functools import cached_property
+from os import PathLike, fspath
+from typing import TYPE_CHECKING, Any
+
+from tidegate import _core
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from tidegate.builder import Scenario as BuiltScenario
+
+
+class LoadedScenario:
+    """A validated scenario, ready to run."""
+
+    def __init__(self, core: _core.Scenario):
+        self.core = core
+
+    @property
+    def name(self) -> str:
+        """Its name: that of its file."""
+        return self.core.name
+
+    @property
+    def title(self) -> str:
+        """The line that names it."""
+        return self.core.title
+
+    @property
+    def duration_s(self) -> float:
+        """Simulated time of a run, in seconds."""
+        return self.core.duration_s
+
+    @property
+    def warmup_s(self) -> float:
+        """When statistics start, in seconds."""
+        return self.core.warmup_s
+
+    @cached_property
+    def description(self) -> dict[str, Any]:
+        """Everything about it, defaults filled in; units are in the names."""
+        return json.loads(self.core.to_json())
+
+    def run(self, seed: int | None = None, trace: str | PathLike[str] | None = None) -> "Result":
+        """Run it. Without `seed`, the scenario's own; `trace` writes every packet as pcapng."""
+        return Result(self, _core.run(self.core, seed=seed, trace=fspath(trace) if trace else None), seed)
+
+    def __repr__(self) -> str:
+        nodes, flows = len(self.description.get("nodes", ())), len(self.description.get("flows", ()))
+        return f"<Scenario {self.title or self.name!r}: {nodes} nodes, {flows} flows, {self.duration_s:g} s>"
+
+    def _repr_html_(self) -> str:
+        from tidegate import topology
+
+        style = (
+            "<style>.topology{max-width:100%;font:12px system-ui}.topology line{stroke:#888}"
+            ".topology circle,.topology rect{stroke:#888;fill:#dfeaf6}.topology .edge rect{fill:#fdecd8}"
+            ".topology text{fill:currentColor}.topology .name{fill:#222;font-weight:600}</style>"
+        )
+        return f"{style}<b>{html.escape(self.title or self.name)}</b>{topology.svg(self.description)}"
+
+
+class Result:
+    """What one run gave: `summary` as a dict, time series as NumPy arrays or an Arrow stream."""
+
+    def __init__(self, scenario: LoadedScenario, core: _core.RunResult, seed: int | None = None):
+        self.scenario = scenario
+        self.core = core
+        self.seed = scenario.core.seed if seed is None else seed
+
+    @cached_property
+    def summary(self) -> dict[str, Any]:
+        """All counters and statistics; units are in the keys."""
+        return json.loads(self.core.summary_json)
+
+    @property
+    def flows(self) -> dict[str, dict[str, Any]]:
+        """Statistics per flow: `throughput_bps`, `goodput_bps`, `loss_ratio`, `delay_ms`, ..."""
+        return self.summary.get("flows", {})
+
+    @property
+    def links(self) -> dict[str, dict[str, Any]]:
+        """Statistics per link: `utilization`, `dropped_packets`, `queue_packets`, ..."""
+        return self.summary.get("links", {})
+
+    @property
+    def timing(self) -> Mapping[str, Any]:
+        """What the run cost: `build_s`, `run_s`, `events`, `packet_hops`, `peak_rss_bytes`."""
+        return self.core.timing
+
+    @property
+    def series_names(self) -> list[str]:
+        """The time series that the scenario's `record` asked for."""
+        return list(self.core.series_names)
+
+    def series(self, name: str) -> "tuple[NDArray[np.float64], NDArray[np.float64]]":
+        """Times in seconds and values of one series, in the unit its name ends in."""
+        if name not in self.core.series_names:
+            raise KeyError(f"no series {name!r}; recorded: {', '.join(self.core.series_names) or 'none'}")
+        return self.core.series(name)
+
+    def measure(self, expression: str) -> float:
+        """Evaluate a measure, e.g. `sum("flows.*.throughput_bps") / 1e6`."""
+        from tidegate import measure
+        from tidegate.experiment import PointResult
+
+        return measure.evaluate(expression, PointResult(None, {}, self.seed, self.summary, result=self.core))
+
+    def write_parquet(self, path: str | PathLike[str]) -> None:
+        """Write all series as one table with columns time_s, name, value."""
+        self.core.write_parquet(fspath(path))
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        return self.core.__arrow_c_stream__(requested_schema)
+
+    def to_arrow(self) -> "Result":
+        """This result: whatever speaks the Arrow C stream (polars, pandas, pyarrow, DuckDB) reads it."""
+        return self
+
+    def __str__(self) -> str:
+        from tidegate.display import run_summary
+
+        scenario = self.scenario
+        title = scenario.title or scenario.name
+        return run_summary(title, self.summary, scenario.duration_s, scenario.warmup_s, self.seed)
+
+    def __repr__(self) -> str:
+        rates = [flow.get("throughput_bps") or 0.0 for flow in self.flows.values()]
+        name = self.scenario.title or self.scenario.name
+        delivered = f"{len(rates)} flows, {sum(rates) / 1e6:.4g} Mb/s delivered"
+        return f"<Result of {name!r}, seed {self.seed}: {delivered}>"
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(str(self))}</pre>"
+
+
+def load(path: str | PathLike[str], **overrides: Any) -> LoadedScenario:
+    """Read and validate a scenario file.
+
+    Keywords override single values by path, two underscores for each dot: `links__core__rate="2Mbit"`.
+    """
+    pairs = [(name.replace("__", "."), _override_text(value)) for name, value in overrides.items()]
+    return LoadedScenario(_core.Scenario.from_file(fspath(path), pairs))
+
+
+def run(
+    scenario: "LoadedScenario | BuiltScenario | str | PathLike[str]",
+    seed: int | None = None,
+    trace: str | PathLike[str] | None = None,
+) -> Result:
+    """Run a scenario: loaded, built in code, or a file."""
+    if isinstance(scenario, str | PathLike):
+        scenario = load(scenario)
+    return scenario.run(seed=seed, trace=trace)
+
+
+def _override_text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

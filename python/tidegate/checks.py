@@ -1,0 +1,363 @@
+"""Expected against measured: reads `experiments/expected.toml` and judges the results of an experiment by it.
+
+The file has, per experiment id, a list of checks:
+
+    [["nbp/fig8a".checks]]
+    name = "TCP starves under FIFO"                # what is claimed
+    measure = "flows.tcp.throughput_bps / 1e6"     # see measure.py
+    unit = "Mb/s"                                  # of the measure, for people
+    where = { variant = "fifo", load = "1.5Mbit" } # or a list, or { at_least = "..", at_most = ".." }
+    reduce = "each"                                # (default) | mean | min | max over the remaining points
+    at_most = 0.1                                  # or: value + tolerance ("3%", "0.02"), at_least, between
+    relative_to = { variant = "fifo" }             # optional: divide by it there, same axes and seed
+    kind = "quantitative"                          # | qualitative
+    provenance = "text"                            # | derived | literature | assumed
+    source = "section III.A"                       # where the document says so
+    quick = false                                  # optional: not in the quick form
+    differs = { cause = "...", sensitivity = "nbp/fig8a-delay" }   # optional: a miss is explained
+
+and, for figures, what the document itself shows:
+
+    [["nbp/table2".references]]
+    figure = "table2"
+    label = "paper"
+    x = ["A", "B"]
+    y = [10.0, 5.04]
+
+A value is measured per seed and averaged; the mean is what is compared, the 95 % interval is reported with
+it.
+"""
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tidegate import measure, quantities, stats
+from tidegate.errors import InvalidFileError, MeasureError
+from tidegate.experiment import PointResult
+
+KINDS = ("quantitative", "qualitative")
+PROVENANCES = ("text", "derived", "literature", "assumed")
+REDUCTIONS = ("each", "mean", "min", "max")
+_COMPARISONS = ("value", "at_least", "at_most", "between")
+_KEYS = {
+    "name", "measure", "unit", "where", "reduce", "tolerance", "relative_to", "kind", "provenance", "source",
+    "quick", "differs", *_COMPARISONS,
+}  # fmt: skip
+_REFERENCE_KEYS = {"figure", "label", "x", "y", "source", "provenance", "line", "variant"}
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What a measured value must lie in, and how a table writes that."""
+
+    low: float
+    high: float
+    expected: float | list[float]
+    tolerance: str
+
+    def margin(self, measured: float) -> float:
+        """How far inside the bounds; negative outside."""
+        return min(measured - self.low, self.high - measured)
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing a document reports, and how close to it a measurement must come."""
+
+    experiment: str
+    name: str
+    measure: str
+    bounds: Bounds
+    kind: str
+    provenance: str
+    source: str
+    unit: str = ""
+    where: Mapping[str, Any] = field(default_factory=dict)
+    reduce: str = "each"
+    relative_to: Mapping[str, str] = field(default_factory=dict)
+    quick: bool = True
+    cause: str = ""
+    sensitivity: str = ""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a check came out. `status` is pass, differs, fail or skipped."""
+
+    check: Check
+    status: str
+    measured: float | None = None
+    ci95: tuple[float, float] | None = None
+    where: str = ""
+    note: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """The entry of `tidegate reproduce --json`."""
+        return {
+            "name": self.check.name,
+            "expected": self.check.bounds.expected,
+            "measured": self.measured,
+            "ci95": list(self.ci95) if self.ci95 else None,
+            "tolerance": self.check.bounds.tolerance,
+            "kind": self.check.kind,
+            "provenance": self.check.provenance,
+            "status": self.status,
+        }
+
+    def to_record(self) -> dict[str, Any]:
+        """All of it, for the result folder and the report."""
+        details = {
+            "unit": self.check.unit,
+            "measure": self.check.measure,
+            "source": self.check.source,
+            "where": self.where,
+            "note": self.note,
+            "cause": self.check.cause,
+            "sensitivity": self.check.sensitivity,
+        }
+        return self.to_json() | details
+
+
+@dataclass(frozen=True)
+class Expectations:
+    """Everything `expected.toml` says about one experiment."""
+
+    checks: tuple[Check, ...] = ()
+    references: tuple[dict[str, Any], ...] = ()
+
+
+def load(path: Path, known_ids: Sequence[str] | None = None) -> dict[str, Expectations]:
+    """Read and validate `expected.toml`; names must be among `known_ids`. Empty where there is no file."""
+    if not path.exists():
+        return {}
+    try:
+        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InvalidFileError(f"{path}: {error}") from None
+    try:
+        expected = {name: _expectations(name, table) for name, table in tables.items()}
+        _check_names(expected, known_ids)
+    except (InvalidFileError, MeasureError) as error:
+        raise InvalidFileError(f"{path}: {error}") from None
+    return expected
+
+
+def _expectations(name: str, table: Any) -> Expectations:
+    if not isinstance(table, dict):
+        raise InvalidFileError(f'{name!r} is no table; write [["{name}".checks]]')
+    _refuse_unknown(table, {"checks", "references"}, name)
+    checks = tuple(_check(name, number, entry) for number, entry in enumerate(table.get("checks", ()), 1))
+    references = tuple(table.get("references", ()))
+    for number, reference in enumerate(references, 1):
+        where = f"{name}, reference {number}"
+        _refuse_unknown(reference, _REFERENCE_KEYS, where)
+        if not isinstance(reference.get("figure"), str) or not isinstance(
+            reference.get("y"), list | int | float
+        ):
+            raise InvalidFileError(f"{where}: needs `figure` and `y`")
+        if isinstance(reference["y"], list) and len(reference.get("x", ())) != len(reference["y"]):
+            raise InvalidFileError(f"{where}: x and y must be equally long")
+    return Expectations(checks, references)
+
+
+def _check(experiment: str, number: int, entry: dict[str, Any]) -> Check:
+    where = f"{experiment}, check {number} ({entry.get('name', 'no name')})"
+    _refuse_unknown(entry, _KEYS, where)
+    for key in ("name", "measure", "kind", "provenance", "source"):
+        if not isinstance(entry.get(key), str) or not entry[key].strip():
+            raise InvalidFileError(f"{where}: `{key}` is missing")
+    _one_of(entry["kind"], KINDS, f"{where}: kind")
+    _one_of(entry["provenance"], PROVENANCES, f"{where}: provenance")
+    _one_of(entry.get("reduce", "each"), REDUCTIONS, f"{where}: reduce")
+    measure.parse(entry["measure"])
+    for axis, wanted in entry.get("where", {}).items():
+        if isinstance(wanted, Mapping):
+            _refuse_unknown(wanted, {"at_least", "at_most"}, f"{where}: where.{axis}")
+    differs = entry.get("differs", {})
+    if differs:
+        _refuse_unknown(differs, {"cause", "sensitivity"}, f"{where}: differs")
+        if not differs.get("cause") or not differs.get("sensitivity"):
+            raise InvalidFileError(f"{where}: `differs` needs a `cause` and a `sensitivity` that shows it")
+        if entry["provenance"] == "derived":
+            raise InvalidFileError(f"{where}: what follows from arithmetic cannot differ")
+    return Check(
+        experiment=experiment,
+        name=entry["name"],
+        measure=entry["measure"],
+        bounds=_bounds(entry, where),
+        kind=entry["kind"],
+        provenance=entry["provenance"],
+        source=entry["source"],
+        unit=entry.get("unit", ""),
+        where=entry.get("where", {}),
+        reduce=entry.get("reduce", "each"),
+        relative_to=entry.get("relative_to", {}),
+        quick=entry.get("quick", True),
+        cause=differs.get("cause", ""),
+        sensitivity=differs.get("sensitivity", ""),
+    )
+
+
+def _bounds(entry: dict[str, Any], where: str) -> Bounds:
+    given = [key for key in _COMPARISONS if key in entry]
+    if len(given) != 1:
+        raise InvalidFileError(f"{where}: needs exactly one of {', '.join(_COMPARISONS)}")
+    key, value = given[0], entry[given[0]]
+    if "tolerance" in entry and key != "value":
+        raise InvalidFileError(f"{where}: `tolerance` goes with `value`")
+    if key == "between":
+        if not (
+            isinstance(value, list)
+            and len(value) == 2
+            and all(map(_is_number, value))
+            and value[0] <= value[1]
+        ):
+            raise InvalidFileError(f"{where}: `between` is [low, high]")
+        return Bounds(float(value[0]), float(value[1]), [float(value[0]), float(value[1])], "between")
+    if not _is_number(value):
+        raise InvalidFileError(f"{where}: `{key}` must be a number")
+    value = float(value)
+    if key == "at_least":
+        return Bounds(value, float("inf"), value, "at least")
+    if key == "at_most":
+        return Bounds(float("-inf"), value, value, "at most")
+    text = str(entry.get("tolerance", "")).strip()
+    allowed = quantities.parse(text)
+    if allowed is None or allowed[1] or allowed[0] < 0:
+        raise InvalidFileError(f'{where}: `value` needs a `tolerance` such as "3%" or "0.02"')
+    width = abs(value) * allowed[0] if text.endswith("%") else allowed[0]
+    return Bounds(value - width, value + width, value, text)
+
+
+def _check_names(expected: dict[str, Expectations], known_ids: Sequence[str] | None) -> None:
+    if known_ids is None:
+        return
+    for name, expectations in expected.items():
+        if name not in known_ids:
+            raise InvalidFileError(f"no experiment {name!r}")
+        for check in expectations.checks:
+            # A variant of the same experiment may show it too: `require_sensitivities`, once that file is
+            # read.
+            if "/" in check.sensitivity and check.sensitivity not in known_ids:
+                raise InvalidFileError(
+                    f"{name}, {check.name!r}: no experiment {check.sensitivity!r} (sensitivity)"
+                )
+
+
+def require_sensitivities(expectations: Expectations, variants: Sequence[str]) -> None:
+    """Refuse an explained difference whose sensitivity is neither an experiment nor one of `variants`."""
+    for check in expectations.checks:
+        if check.sensitivity and "/" not in check.sensitivity and check.sensitivity not in variants:
+            raise InvalidFileError(
+                f"{check.experiment}, {check.name!r}: sensitivity {check.sensitivity!r} is neither "
+                f"an experiment nor one of the variants {', '.join(variants)}"
+            )
+
+
+def evaluate(check: Check, points: Sequence[PointResult], quick: bool = False) -> Outcome:
+    """Judge one check by the results of its experiment. Never raises for what results contain."""
+    if quick and not check.quick:
+        return Outcome(check, "skipped", note="not part of the quick form")
+    try:
+        measured, where, margin = _measure(check, points)
+    except MeasureError as error:
+        return Outcome(check, "fail", note=str(error))
+    interval = None if measured.low is None or measured.high is None else (measured.low, measured.high)
+    if margin >= 0:
+        return Outcome(check, "pass", measured.mean, interval, where)
+    status = "differs" if check.cause and check.provenance != "derived" else "fail"
+    return Outcome(check, status, measured.mean, interval, where, check.cause)
+
+
+def _measure(check: Check, points: Sequence[PointResult]) -> tuple[stats.Estimate, str, float]:
+    """The value that decides, where it was measured, and its margin to the bounds."""
+    groups: dict[str, dict[int, float]] = {}
+    for point in points:
+        if matches(point, check.where):
+            groups.setdefault(point.label, {})[point.seed] = _value(check, point, points)
+    if not groups:
+        raise MeasureError(f"no point of the experiment matches where = {dict(check.where)}")
+    if check.reduce == "each":
+        estimates = {label: stats.estimate(list(by_seed.values())) for label, by_seed in groups.items()}
+        worst = min(estimates, key=lambda label: check.bounds.margin(estimates[label].mean))
+        return estimates[worst], worst, check.bounds.margin(estimates[worst].mean)
+    reduction = {"mean": stats.mean, "min": min, "max": max}[check.reduce]
+    seeds = sorted(set.union(*(set(by_seed) for by_seed in groups.values())))
+    per_seed = [
+        reduction([by_seed[seed] for by_seed in groups.values() if seed in by_seed]) for seed in seeds
+    ]
+    estimate = stats.estimate(per_seed)
+    where = next(iter(groups)) if len(groups) == 1 else f"{check.reduce} over {len(groups)} points"
+    return estimate, where, check.bounds.margin(estimate.mean)
+
+
+def _value(check: Check, point: PointResult, points: Sequence[PointResult]) -> float:
+    value = measure.evaluate(check.measure, point)
+    if not check.relative_to:
+        return value
+    wanted = {"variant": point.variant, **point.axes, **check.relative_to}
+    for other in points:
+        if other.seed == point.seed and matches(
+            other, {key: text for key, text in wanted.items() if text is not None}
+        ):
+            base = measure.evaluate(check.measure, other)
+            if base == 0:
+                raise MeasureError(f"relative to zero: {check.measure} at {other.label}")
+            return value / base
+    raise MeasureError(f"no point to compare with at {dict(check.relative_to)}, seed {point.seed}")
+
+
+def matches(point: PointResult, where: Mapping[str, Any]) -> bool:
+    """Whether a point is one of those that `where` describes."""
+    for key, wanted in where.items():
+        if key != "variant" and key not in point.axes:
+            raise MeasureError(f"where: no axis {key!r}; there are variant, {', '.join(point.axes)}")
+        have = point.variant if key == "variant" else point.axes[key]
+        if isinstance(wanted, Mapping):
+            if not _in_range(have or "", wanted):
+                return False
+        elif not any(_same(have, text) for text in (wanted if isinstance(wanted, list) else [wanted])):
+            return False
+    return True
+
+
+def _same(have: str | None, wanted: Any) -> bool:
+    if have == str(wanted):
+        return True
+    left, right = quantities.parse(have or ""), quantities.parse(str(wanted))
+    return left is not None and left == right
+
+
+def _in_range(have: str, wanted: Mapping[str, Any]) -> bool:
+    value = quantities.base_value(have)
+    low = quantities.base_value(str(wanted.get("at_least", "-1e300")))
+    high = quantities.base_value(str(wanted.get("at_most", "1e300")))
+    if value is None or low is None or high is None:
+        raise MeasureError(f"where: cannot compare {have!r} with {dict(wanted)}")
+    return low <= value <= high
+
+
+def status_of(outcomes: Sequence[Outcome]) -> str:
+    """The status of an experiment from those of its checks."""
+    statuses = {outcome.status for outcome in outcomes}
+    return "fail" if "fail" in statuses else "differs" if "differs" in statuses else "pass"
+
+
+def _refuse_unknown(table: Any, allowed: set[str], where: str) -> None:
+    if not isinstance(table, Mapping):
+        raise InvalidFileError(f"{where}: must be a table")
+    unknown = sorted(set(table) - allowed)
+    if unknown:
+        raise InvalidFileError(f"{where}: unknown key `{unknown[0]}`; allowed: {', '.join(sorted(allowed))}")
+
+
+def _one_of(value: Any, allowed: Sequence[str], where: str) -> None:
+    if value not in allowed:
+        raise InvalidFileError(f"{where}: {value!r} is none of {', '.join(allowed)}")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

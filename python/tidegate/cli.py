@@ -1,0 +1,246 @@
+"""The `tidegate` command: declares what can be asked, hands over to `tidegate.commands`, sets the exit code.
+
+Everything heavy is imported inside the command that needs it, so that `tidegate --help` answers at once.
+Results go to stdout, progress and complaints to stderr.
+"""
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tidegate import errors
+
+app = typer.Typer(
+    name="tidegate",
+    help="Simulate how networks handle congestion, and reproduce what has been published about it.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="PATH=VALUE", help="Override one value, e.g. links.bottleneck.rate=2Mbit."),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON with stable keys instead of text.")]
+Workers = Annotated[int | None, typer.Option(min=1, help="Runs at the same time. Default: one per core.")]
+Seeds = Annotated[
+    int | None, typer.Option(min=1, metavar="N", help="Run seeds 1 to N instead of the file's.")
+]
+Quick = Annotated[bool, typer.Option("--quick", help="Few seeds and points: the form the tests use.")]
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from tidegate import _core
+
+        print(f"tidegate {_core.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def run(
+    scenario: Annotated[Path, typer.Argument(help="A scenario file (TOML).")],
+    overrides: Overrides = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed of the random numbers.")] = None,
+    as_json: Json = False,
+    timing: Annotated[bool, typer.Option("--timing", help="What the run cost, on stderr.")] = False,
+    trace: Annotated[Path | None, typer.Option(metavar="FILE", help="Write every packet as pcapng.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", metavar="DIR", help="Keep a result folder.")
+    ] = None,
+) -> int:
+    """Run one scenario once; print a summary per flow and link."""
+    from tidegate.commands import run as command
+
+    return command.run(scenario, overrides or [], seed, as_json, timing, trace, out)
+
+
+@app.command()
+def validate(
+    files: Annotated[list[Path], typer.Argument(help="Scenario or experiment files.")],
+    overrides: Overrides = None,
+    as_json: Json = False,
+) -> int:
+    """Check files as `run` does, without running them."""
+    from tidegate.commands import inspect as command
+
+    return command.validate(files, overrides or [], as_json)
+
+
+@app.command()
+def schema() -> int:
+    """Print the JSON Schema of scenario and experiment files, for editors."""
+    from tidegate.commands import inspect as command
+
+    return command.schema()
+
+
+@app.command()
+def reproduce(
+    ids: Annotated[
+        list[str] | None, typer.Argument(metavar="[ID]...", help="Experiments or groups: nbp, nbp/fig8a.")
+    ] = None,
+    list_only: Annotated[bool, typer.Option("--list", help="List the experiments and stop.")] = False,
+    seeds: Seeds = None,
+    quick: Quick = False,
+    out: Annotated[
+        Path, typer.Option("-o", "--out", metavar="DIR", help="Where results and report go.")
+    ] = Path("results"),
+    workers: Workers = None,
+    overrides: Overrides = None,
+    as_json: Json = False,
+) -> int:
+    """Run published experiments; compare what they report with what is measured."""
+    from tidegate.commands import reproduce as command
+
+    if list_only:
+        return command.list_experiments(ids or [], as_json)
+    return command.reproduce(ids or [], quick, seeds, out, workers, overrides or [], as_json)
+
+
+@app.command()
+def sweep(
+    experiment: Annotated[str, typer.Argument(help="An experiment file, or the id of a shipped one.")],
+    workers: Workers = None,
+    seeds: Seeds = None,
+    quick: Quick = False,
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", metavar="DIR", help="Default: results/NAME.")
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Keep the points that an earlier sweep finished.")
+    ] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Throw away what an earlier sweep left.")] = False,
+    overrides: Overrides = None,
+    as_json: Json = False,
+) -> int:
+    """Run every point of an experiment, in parallel; resumable."""
+    from tidegate.commands import sweep as command
+
+    if resume and fresh:
+        raise errors.UsageError("--resume and --fresh exclude each other")
+    return command.sweep(experiment, quick, seeds, out, workers, resume, fresh, overrides or [], as_json)
+
+
+@app.command()
+def plot(
+    result: Annotated[Path, typer.Argument(help="A result folder.")],
+    figure: Annotated[
+        str | None, typer.Option("-p", "--plot", metavar="ID", help="Which figure. Default: all.")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "-o", "--out", metavar="FILE", help=".svg, .png or .pdf. Default: ID.svg in the folder."
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> int:
+    """Draw the figures of a result folder."""
+    from tidegate.commands import picture as command
+
+    return command.plot(result, figure, out, as_json)
+
+
+@app.command()
+def report(
+    results: Annotated[
+        list[Path], typer.Argument(metavar="RESULT...", help="Result folders, or folders of them.")
+    ],
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", metavar="FILE", help="Default: report.html there.")
+    ] = None,
+    as_json: Json = False,
+) -> int:
+    """Write one self-contained HTML page about results."""
+    from tidegate.commands import picture as command
+
+    return command.report(results, out, as_json)
+
+
+@app.command(name="list")
+def list_(
+    what: Annotated[str, typer.Argument(help="mechanisms, plots or experiments.")],
+    as_json: Json = False,
+) -> int:
+    """List what there is."""
+    from tidegate.commands import inspect as command
+
+    return command.list_things(what, as_json)
+
+
+@app.command()
+def explain(
+    mechanism: Annotated[str, typer.Argument(help="A name that `tidegate list mechanisms` prints.")],
+    as_json: Json = False,
+) -> int:
+    """Explain a mechanism: what it does, its parameters with units and defaults, its source."""
+    from tidegate.commands import inspect as command
+
+    return command.explain(mechanism, as_json)
+
+
+def _complain(error: BaseException) -> int:
+    """Say on stderr what went wrong; the exit code for it."""
+    if hasattr(error, "show") and hasattr(error, "exit_code"):  # the command line itself was wrong
+        error.show()
+        return int(error.exit_code)
+    if isinstance(error, errors.TidegateError):
+        print(f"tidegate: {error}", file=sys.stderr)
+        return error.exit_code
+    if hasattr(error, "rendered"):  # _core.ConfigError, without importing the core for the name
+        print(error.rendered or f"tidegate: {error}", file=sys.stderr)
+        return errors.EXIT_INVALID
+    if isinstance(error, OSError):
+        print(f"tidegate: {error}", file=sys.stderr)
+        return errors.EXIT_FAILED
+    raise error
+
+
+def invoke(arguments: list[str] | None = None) -> int:
+    """Run the command line given (default: the process's own) and return the exit code."""
+    try:
+        code = app(args=arguments, standalone_mode=False)
+        sys.stdout.flush()
+        if code == errors.EXIT_INTERRUPTED:  # typer turns Ctrl-C into this code
+            raise KeyboardInterrupt
+    except BrokenPipeError:
+        # The reader has gone. Python would complain once more when it closes stdout at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return errors.EXIT_FAILED
+    except (KeyboardInterrupt, typer.Abort):
+        print("tidegate: interrupted", file=sys.stderr)
+        return errors.EXIT_INTERRUPTED
+    except Exception as error:
+        return _complain(error)
+    return int(code or 0)
+
+
+def main() -> None:
+    """Entry point of the `tidegate` script."""
+    code = invoke()
+    if code == errors.EXIT_INTERRUPTED:
+        # Worker threads may still be inside the engine, which looks for Ctrl-C on the main thread only.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()

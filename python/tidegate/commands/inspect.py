@@ -1,0 +1,108 @@
+"""`tidegate validate`, `schema`, `list` and `explain`: what there is, and whether files are right."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from tidegate import _core, display
+from tidegate.commands import parse_overrides
+from tidegate.errors import EXIT_INVALID, UsageError
+
+
+def validate(files: list[Path], overrides: list[str], as_json: bool) -> int:
+    """Say of each file whether it is valid; exit code 3 if one is not."""
+    pairs = parse_overrides(overrides)
+    reports: list[dict[str, Any]] = []
+    for path in files:
+        try:
+            reports.append({"file": str(path), "valid": True, **json.loads(_core.validate(str(path), pairs))})
+        except _core.ConfigError as error:
+            place = {key: getattr(error, key, None) for key in ("line", "column", "path")}
+            reports.append({"file": str(path), "valid": False, "error": {"message": str(error), **place}})
+            if not as_json:
+                print(error.rendered or str(error), file=sys.stderr)
+    if as_json:
+        print(json.dumps({"schema_version": 1, "files": reports}, indent=1))
+    else:
+        for report in reports:
+            if report["valid"]:
+                print(f"{report['file']}: a valid {report.get('kind', 'file')}")
+    return 0 if all(report["valid"] for report in reports) else EXIT_INVALID
+
+
+def schema() -> int:
+    """Print the JSON Schema."""
+    print(_core.schema().rstrip("\n"))
+    return 0
+
+
+def list_things(what: str, as_json: bool) -> int:
+    """List mechanisms, plots or experiments."""
+    if what in ("experiments", "experiment"):
+        from tidegate.commands.reproduce import list_experiments
+
+        return list_experiments([], as_json)
+    if what in ("plots", "plot"):
+        from tidegate.figures import KINDS
+
+        entries: list[dict[str, Any]] = [{"name": name, "about": about} for name, about in KINDS.items()]
+    elif what in ("mechanisms", "mechanism"):
+        entries = _mechanisms(json.loads(_core.list_mechanisms()))
+    else:
+        raise UsageError(f"cannot list {what!r}; there are mechanisms, plots and experiments")
+    if as_json:
+        print(json.dumps({"schema_version": 1, what: entries}, indent=1, ensure_ascii=False))
+        return 0
+    columns = [
+        key
+        for key in ("family", "name", "kind", "title", "about", "source")
+        if any(key in e for e in entries)
+    ]
+    rows = [[str(entry.get(key, "")) for key in columns] for entry in entries]
+    print(display.table(columns, rows, [False] * len(columns)))
+    return 0
+
+
+def _mechanisms(listed: Any) -> list[dict[str, Any]]:
+    """Entries as dicts, whether the core lists them flat or by family."""
+    if isinstance(listed, dict):
+        flat = []
+        for family, members in listed.items():
+            if isinstance(members, list):
+                flat += [{"family": family, **_entry(member)} for member in members]
+        return flat
+    return [_entry(member) for member in listed]
+
+
+def _entry(member: Any) -> dict[str, Any]:
+    return member if isinstance(member, dict) else {"name": str(member)}
+
+
+def explain(mechanism: str, as_json: bool) -> int:
+    """Explain a mechanism from its own documentation."""
+    text = _core.explain(mechanism)
+    if as_json:
+        print(text)
+        return 0
+    about = json.loads(text)
+    print(display.coloured(str(about.get("title") or about.get("name") or mechanism), "title"))
+    for key, value in about.items():
+        if isinstance(value, str) and key not in ("title", "name") and value:
+            print(
+                f"\n{value}"
+                if key in ("about", "description", "summary")
+                else f"\n{key.replace('_', ' ')}: {value}"
+            )
+    for key, value in about.items():
+        if isinstance(value, list) and value and isinstance(value[0], dict):
+            columns = list(dict.fromkeys(column for entry in value for column in entry))
+            rows = [[_plain(entry.get(column)) for column in columns] for entry in value]
+            print(f"\n{display.table(columns, rows, [False] * len(columns))}")
+        elif isinstance(value, list) and value:
+            print(f"\n{key.replace('_', ' ')}: {', '.join(map(str, value))}")
+    return 0
+
+
+def _plain(value: Any) -> str:
+    return "" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,48 @@
+"""`tidegate plot` and `tidegate report`: pictures and pages from result folders."""
+
+import json
+from pathlib import Path
+
+from tidegate import draw_static, figures, store
+from tidegate.errors import InvalidFileError, UsageError
+
+
+def plot(folder: Path, wanted: str | None, out: Path | None, as_json: bool) -> int:
+    """Draw the figures of one folder, or the one that is named (by id, or all of a kind)."""
+    if not store.is_result(folder):
+        raise InvalidFileError(f"{folder} is no result folder")
+    result = store.read_result(folder)
+    built = figures.build_all(result.info, result.points, result.references)
+    chosen = [figure for figure in built if wanted in (None, figure.id, figure.kind)]
+    if not chosen:
+        names = ", ".join(figure.id for figure in built) or "none"
+        raise UsageError(f"no figure {wanted!r} in {folder}; figures: {names}")
+    if out is not None and out.suffix not in draw_static.FORMATS:
+        raise UsageError(
+            f"cannot write {out.suffix or 'a file without suffix'}; formats: {', '.join(draw_static.FORMATS)}"
+        )
+    written = []
+    for figure in chosen:
+        if figure.problem:
+            raise InvalidFileError(f"figure {figure.id}: {figure.problem}")
+        if out is None:
+            path = folder / f"{figure.id}.svg"
+        else:
+            path = out if len(chosen) == 1 else out.with_name(f"{out.stem}-{figure.id}{out.suffix}")
+        draw_static.draw(figure, path)
+        written.append(str(path))
+    print(json.dumps({"schema_version": 1, "files": written}) if as_json else "\n".join(written))
+    return 0
+
+
+def report(folders: list[Path], out: Path | None, as_json: bool) -> int:
+    """Write one page about all results in `folders`."""
+    from tidegate import report as page
+
+    found = [path for folder in folders for path in store.find_results(folder)]
+    results = [store.read_result(path) for path in found]
+    target = out or folders[0] / "report.html"
+    title = results[0].info.title if len(results) == 1 else "Published and measured"
+    store.write_atomic(target, page.render(results, title))
+    print(json.dumps({"schema_version": 1, "files": [str(target)]}) if as_json else target)
+    return 0

@@ -1,0 +1,159 @@
+"""`tidegate reproduce`: runs published experiments and sets what is measured against what is reported.
+
+All runs of all chosen experiments share one pool of workers; each experiment is judged and its folder written
+as soon as its last run is in.
+"""
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tidegate import _core, checks, display, experiment, figures, library, progress, store
+from tidegate.commands import parse_overrides
+from tidegate.errors import EXIT_DONE, EXIT_FAILED
+
+REPORT = "report.html"
+
+
+def list_experiments(ids: list[str], as_json: bool) -> int:
+    """Print what could be reproduced."""
+    entries = []
+    for name, path in library.select(ids).items():
+        info = experiment.Experiment(name, path).info
+        entries.append({"id": name, "title": info.title, "source": info.source})
+    if as_json:
+        print(json.dumps({"schema_version": 1, "experiments": entries}, indent=1, ensure_ascii=False))
+    else:
+        rows = [[entry["id"], entry["title"], entry["source"]] for entry in entries]
+        print(display.table(["id", "title", "source"], rows, [False] * 3))
+    return EXIT_DONE
+
+
+def reproduce(
+    ids: list[str],
+    quick: bool,
+    seeds: int | None,
+    out: Path,
+    workers: int | None,
+    override_texts: list[str],
+    as_json: bool,
+) -> int:
+    """Run, judge, write folders and the report; exit code 1 if a check fails."""
+    overrides = parse_overrides(override_texts)
+    chosen = library.select(ids)
+    expected = checks.load(library.experiments_dir() / library.EXPECTED, list(library.all_experiments()))
+    # Every file is read before anything runs: a mistake in the last one should not cost the time of the
+    # first.
+    experiments = [experiment.Experiment(name, path, overrides) for name, path in chosen.items()]
+    for each in experiments:
+        checks.require_sensitivities(expected.get(each.id, checks.Expectations()), list(each.info.variants))
+    results = list(_run_all(experiments, expected, quick, seeds, out, workers))
+    report_path = out / REPORT
+    from tidegate import report
+
+    store.write_atomic(report_path, report.render(results, "Published and measured"))
+    if as_json:
+        print(json.dumps(to_json(results), indent=1, ensure_ascii=False))
+    else:
+        print(display.expected_table(results))
+        print()
+        print(_count(results))
+        if told := display.explanations(results):
+            print(told)
+        print(f"report: {report_path}")
+    if as_json:
+        display.progress_line(f"report: {report_path}")
+    return EXIT_FAILED if any(result.status == "fail" for result in results) else EXIT_DONE
+
+
+def _run_all(
+    experiments: list[experiment.Experiment],
+    expected: dict[str, checks.Expectations],
+    quick: bool,
+    seeds: int | None,
+    out: Path,
+    workers: int | None,
+) -> Iterator[store.StoredResult]:
+    tasks = [each.tasks(quick, seeds) for each in experiments]
+    everything = [task for own in tasks for task in own]
+    begin = time.perf_counter()
+    with progress.Progress(len(everything), "reproducing") as bar:
+        outcomes = experiment.run_tasks(everything, workers, bar.advance)
+        for each, own in zip(experiments, tasks, strict=True):
+            points, problems = [], []
+            for task in own:
+                outcome = next(outcomes)
+                if isinstance(outcome, Exception):
+                    problems.append(f"{task.variant or 'run'} {task.axes}, seed {task.seed}: {outcome}")
+                else:
+                    points.append(outcome)
+            result = judge(each, points, problems, expected.get(each.id, checks.Expectations()), quick)
+            store.write_result(out / each.id, result, each.path)
+            took = time.perf_counter() - begin
+            bar.say(f"{each.id}: {result.status}, {len(points)} runs, {took:.1f} s since the start")
+            yield result
+
+
+def judge(
+    each: experiment.Experiment,
+    points: list[experiment.PointResult],
+    problems: list[str],
+    expectations: checks.Expectations,
+    quick: bool,
+) -> store.StoredResult:
+    """The result of an experiment: its points, its checks' outcomes, and whatever went wrong."""
+    outcomes = [checks.evaluate(check, points, quick) for check in expectations.checks]
+    built = figures.build_all(each.info, points, expectations.references) if points else []
+    problems = problems + [f"figure {figure.id}: {figure.problem}" for figure in built if figure.problem]
+    return store.StoredResult(
+        kind="experiment",
+        info=each.info,
+        scenario=each.scenario,
+        points=points,
+        checks=[outcome.to_record() for outcome in outcomes],
+        references=list(expectations.references),
+        status="fail" if problems else checks.status_of(outcomes),
+        problems=problems,
+        quick=quick,
+        version=_core.__version__,
+    )
+
+
+_JSON_KEYS = ("name", "expected", "measured", "ci95", "tolerance", "kind", "provenance", "status")
+
+
+def to_json(results: list[store.StoredResult]) -> dict[str, Any]:
+    """What `--json` prints. Skipped checks are not in it: they were not made."""
+    return {
+        "schema_version": 1,
+        "experiments": [
+            {
+                "id": result.info.id,
+                "title": result.info.title,
+                "source": result.info.source,
+                "status": result.status,
+                "checks": [
+                    {key: check[key] for key in _JSON_KEYS}
+                    for check in result.checks
+                    if check["status"] != "skipped"
+                ],
+            }
+            for result in results
+        ],
+    }
+
+
+def _count(results: list[store.StoredResult]) -> str:
+    statuses = [check["status"] for result in results for check in result.checks]
+    parts = [f"{statuses.count('pass')} of {len(statuses) - statuses.count('skipped')} checks pass"]
+    if statuses.count("differs"):
+        parts.append(f"{statuses.count('differs')} differ for a named cause")
+    parts.append(f"{statuses.count('fail')} fail")
+    if statuses.count("skipped"):
+        parts.append(f"{statuses.count('skipped')} skipped in the quick form")
+    troubled = sum(bool(result.problems) for result in results)
+    if troubled:
+        parts.append(f"{troubled} experiment{'s' if troubled > 1 else ''} with other problems")
+    return ", ".join(parts)

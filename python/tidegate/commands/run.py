@@ -1,0 +1,66 @@
+"""`tidegate run`: one scenario, once."""
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tidegate import _core
+from tidegate.commands import parse_overrides
+from tidegate.display import progress_line, run_summary
+
+
+def run(
+    path: Path,
+    overrides: list[str],
+    seed: int | None,
+    as_json: bool,
+    timing: bool,
+    trace: Path | None,
+    out: Path | None,
+) -> int:
+    """Run `path`; the summary goes to stdout, the cost to stderr."""
+    scenario = _core.Scenario.from_file(str(path), parse_overrides(overrides))
+    result = _core.run(scenario, seed=seed, trace=str(trace) if trace else None)
+    used_seed = scenario.seed if seed is None else seed
+    if as_json:
+        sys.stdout.write(result.summary_json.rstrip("\n") + "\n")
+    else:
+        title = scenario.title or scenario.name
+        summary = json.loads(result.summary_json)
+        print(run_summary(title, summary, scenario.duration_s, scenario.warmup_s, used_seed))
+    if out is not None:
+        _store(out, path, scenario, result, used_seed)
+        progress_line(f"results: {out}")
+    if trace is not None:
+        progress_line(f"trace: {trace}")
+    if timing:
+        _say_timing(result.timing, as_json)
+    return 0
+
+
+def _store(out: Path, path: Path, scenario: _core.Scenario, result: _core.RunResult, seed: int) -> None:
+    from tidegate import experiment, store
+
+    description = json.loads(scenario.to_json())
+    raw = {"title": scenario.title or scenario.name} | {
+        key: description[key] for key in ("description", "source", "parameters") if description.get(key)
+    }
+    key = experiment.content_key(scenario.to_json(), seed, _core.__version__)
+    point = experiment.PointResult(None, {}, seed, json.loads(result.summary_json), key, result)
+    info = experiment.Info.from_raw(scenario.name or path.stem, raw)
+    stored = store.StoredResult("run", info, description, [point], version=_core.__version__)
+    store.write_result(out, stored, path)
+
+
+def _say_timing(timing: Mapping[str, Any], as_json: bool) -> None:
+    if as_json:
+        progress_line(json.dumps(timing))
+        return
+    run_s, hops = timing["run_s"], timing["packet_hops"]
+    speed = f"{hops / run_s / 1e6:.2f} million packet-hops/s" if run_s > 0 else "-"
+    progress_line(
+        f"build {timing['build_s']:.3f} s, run {run_s:.3f} s, {timing['events']:,} events, "
+        f"{hops:,} packet-hops, {speed}, peak memory {timing['peak_rss_bytes'] / 2**20:.1f} MiB"
+    )

@@ -1,0 +1,204 @@
+"""Text for the terminal: tables, the summary of a run, expected against measured.
+
+Plain text on stdout; colours only where stdout is a terminal. Takes the dicts that summaries and checks are.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from tidegate import quantities
+
+_COLOURS = {
+    "pass": "32",
+    "differs": "33",
+    "fail": "31",
+    "skipped": "2",
+    "unchecked": "2",
+    "title": "1",
+    "dim": "2",
+}
+
+
+def coloured(text: str, colour: str) -> str:
+    """`text` in the colour of a status, where stdout is a terminal that wants it."""
+    if colour in _COLOURS and sys.stdout.isatty() and "NO_COLOR" not in os.environ:
+        return f"\033[{_COLOURS[colour]}m{text}\033[0m"
+    return text
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[bool]) -> str:
+    """Aligned columns under a header. `right` says which columns are aligned right."""
+    cells = [list(header), *[list(row) for row in rows]]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(header))]
+
+    def line(row: Sequence[str]) -> str:
+        parts = [
+            text.rjust(width) if is_right else text.ljust(width)
+            for text, width, is_right in zip(row, widths, right, strict=True)
+        ]
+        return "  ".join(parts).rstrip()
+
+    lines = [coloured(line(cells[0]), "title"), coloured("  ".join("-" * width for width in widths), "dim")]
+    return "\n".join(lines + [line(row) for row in cells[1:]])
+
+
+def progress_line(text: str) -> None:
+    """A line about progress, on stderr."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def _get(entry: dict[str, Any], *path: str) -> float | None:
+    node: Any = entry
+    for part in path:
+        node = node.get(part) if isinstance(node, dict) else None
+    return node if isinstance(node, int | float) else None
+
+
+def _text(value: float | None, scale: float = 1.0, digits: int = 4) -> str:
+    return "-" if value is None else quantities.number(value * scale, digits)
+
+
+def _percent(value: float | None, digits: int = 1) -> str:
+    return "-" if value is None else f"{100 * value:.{digits}f}"
+
+
+_PROBLEMS_MAX = 5
+_FLOW_COLUMNS = (
+    ("throughput Mb/s", lambda flow: _text(_get(flow, "throughput_bps"), 1e-6)),
+    ("goodput Mb/s", lambda flow: _text(_get(flow, "goodput_bps"), 1e-6)),
+    ("sent pkts", lambda flow: _text(_get(flow, "sent_packets"))),
+    ("lost %", lambda flow: _percent(_get(flow, "loss_ratio"), 2)),
+    ("retx", lambda flow: _text(_get(flow, "retransmissions"))),
+    ("timeouts", lambda flow: _text(_get(flow, "timeouts"))),
+    ("delay ms mean", lambda flow: _text(_get(flow, "delay_ms", "mean"))),
+    ("p99", lambda flow: _text(_get(flow, "delay_ms", "p99"))),
+)
+_LINK_COLUMNS = (
+    ("used %", lambda link: _percent(_get(link, "utilization"))),
+    ("arrived pkts", lambda link: _text(_get(link, "arrived_packets"))),
+    ("dropped", lambda link: _text(_get(link, "dropped_packets"))),
+    ("marked", lambda link: _text(_get(link, "marked_packets"))),
+    ("queue pkts mean", lambda link: _text(_get(link, "queue_packets", "mean"))),
+    ("max", lambda link: _text(_get(link, "queue_packets", "max"))),
+    ("delay ms mean", lambda link: _text(_get(link, "delay_ms", "mean"))),
+)
+
+
+def _entries_table(name: str, entries: dict[str, Any], columns: Sequence[tuple[str, Any]]) -> str:
+    """One line per entry; a column appears only where some entry has a value for it."""
+    texts = {title: [make(entry) for entry in entries.values()] for title, make in columns}
+    shown = [title for title, values in texts.items() if any(value != "-" for value in values)]
+    rows = [[label, *(texts[title][row] for title in shown)] for row, label in enumerate(entries)]
+    return table([name, *shown], rows, [False, *[True] * len(shown)])
+
+
+def _both_directions(links: dict[str, Any]) -> dict[str, Any]:
+    """Links with their reverse direction as a line of its own, if anything went that way."""
+    lines: dict[str, Any] = {}
+    for name, link in links.items():
+        lines[name] = link
+        reverse = link.get("reverse")
+        if isinstance(reverse, dict) and reverse.get("arrived_packets"):
+            lines[f"{name} (reverse)"] = reverse
+    return lines
+
+
+def run_summary(title: str, summary: dict[str, Any], duration_s: float, warmup_s: float, seed: int) -> str:
+    """The readable summary of one run."""
+    window = (
+        f"{quantities.duration(duration_s)}, statistics from {quantities.duration(warmup_s)}, seed {seed}"
+    )
+    parts = [coloured(title, "title") + f"  ({window})"]
+    if summary.get("flows"):
+        parts.append(_entries_table("flow", summary["flows"], _FLOW_COLUMNS))
+    if summary.get("links"):
+        parts.append(_entries_table("link", _both_directions(summary["links"]), _LINK_COLUMNS))
+    notes = []
+    fairness = summary.get("fairness") or {}
+    if isinstance(fairness.get("jain"), int | float):
+        cov = fairness.get("cov")
+        spread = f", coefficient of variation {cov:.3f}" if isinstance(cov, int | float) else ""
+        notes.append(f"fairness: Jain {fairness['jain']:.4f}{spread}")
+    control = summary.get("control") or {}
+    if control.get("packets"):
+        share = control.get("overhead_ratio")
+        ratio = f", {100 * share:.3f} % of all bytes" if isinstance(share, int | float) else ""
+        notes.append(f"control: {quantities.number(control['packets'])} packets{ratio}")
+    if notes:
+        parts.append("\n".join(notes))
+    return "\n\n".join(parts)
+
+
+def expected_text(check: dict[str, Any]) -> str:
+    """What a check demands: `0.75 ±3%`, `at least 1.3`, `7 to 9`."""
+    expected, tolerance, unit = check["expected"], check["tolerance"], check.get("unit") or ""
+    if isinstance(expected, list):
+        text = f"{quantities.number(expected[0])} to {quantities.number(expected[1])}"
+    elif tolerance in ("at least", "at most"):
+        text = f"{tolerance} {quantities.number(expected)}"
+    else:
+        text = quantities.number(expected) + ("" if tolerance in ("0", "0%") else f" ±{tolerance}")
+    return f"{text} {unit}".strip()
+
+
+def measured_text(check: dict[str, Any]) -> str:
+    """What was measured, with the half width of its confidence interval."""
+    if check["measured"] is None:
+        return "-"
+    text = quantities.number(check["measured"])
+    if check.get("ci95"):
+        text += f" ±{quantities.number((check['ci95'][1] - check['ci95'][0]) / 2, 2)}"
+    return text
+
+
+def expected_table(results: Sequence[Any]) -> str:
+    """Expected against measured, of `store.StoredResult`s."""
+    rows = []
+    for result in results:
+        for number, check in enumerate(result.checks):
+            name = result.info.id if number == 0 else ""
+            rows.append(
+                [
+                    name,
+                    _clip(check["name"], 58),
+                    expected_text(check),
+                    measured_text(check),
+                    check["provenance"],
+                ]
+                + [check["status"]]
+            )
+        if not result.checks:
+            rows.append([result.info.id, "(nothing to check)", "-", "-", "-", result.status])
+    text = table(
+        ["experiment", "check", "expected", "measured", "from", "status"],
+        rows,
+        [False, False, True, True, False, False],
+    )
+    lines = text.splitlines()
+    coloured_lines = [
+        line[: line.rindex(row[-1])] + coloured(row[-1], row[-1])
+        for line, row in zip(lines[2:], rows, strict=True)
+    ]
+    return "\n".join(lines[:2] + coloured_lines)
+
+
+def explanations(results: Sequence[Any]) -> str:
+    """Why checks failed or differ, one line each; empty where all passed."""
+    lines = []
+    for result in results:
+        lines += [f"{result.info.id}: {problem}" for problem in result.problems[:_PROBLEMS_MAX]]
+        if len(result.problems) > _PROBLEMS_MAX:
+            lines.append(f"{result.info.id}: and {len(result.problems) - _PROBLEMS_MAX} more problems")
+        for check in result.checks:
+            if check["status"] in ("fail", "differs"):
+                place = f" at {check['where']}" if check.get("where") else ""
+                reason = f": {check['note']}" if check.get("note") else ""
+                status = coloured(check["status"], check["status"])
+                lines.append(f"{status}  {result.info.id}, {check['name']}{place}{reason}")
+    return "\n".join(lines)
+
+
+def _clip(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: width - 1] + "…"

@@ -1,0 +1,120 @@
+"""Draws a `figures.Figure` with matplotlib: SVG, PNG or PDF, for papers and slides."""
+
+from pathlib import Path
+from typing import Any
+
+from tidegate.errors import MissingExtraError
+from tidegate.figures import Figure, Trace
+
+_DASHES = ("-", "--", ":", "-.")
+_MARKERS = ("o", "s", "^", "D")
+_MARKED_POINTS_MAX = 30
+FORMATS = (".svg", ".png", ".pdf")
+
+_STYLE = {
+    "font.family": "sans-serif",
+    "font.size": 10,
+    "axes.titlesize": 11,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": "#555555",
+    "axes.labelcolor": "#333333",
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#e4e4e4",
+    "grid.linewidth": 0.8,
+    "xtick.color": "#555555",
+    "ytick.color": "#555555",
+    "legend.frameon": False,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "tidegate",
+}
+
+
+def draw(figure: Figure, path: Path) -> None:
+    """Write the figure to `path`; its suffix chooses the format."""
+    try:
+        from matplotlib import rc_context
+        from matplotlib.figure import Figure as Canvas
+    except ImportError:
+        raise MissingExtraError("drawing needs matplotlib: pip install 'tidegate[plot]'") from None
+    with rc_context(_STYLE):
+        canvas = Canvas(figsize=(7.2, 4.2), layout="constrained")
+        axes = canvas.add_subplot()
+        axes.set_title(figure.title)
+        axes.set_xlabel(figure.x_label)
+        axes.set_ylabel(figure.y_label)
+        if figure.x_log:
+            axes.set_xscale("log")
+        if figure.y_log:
+            axes.set_yscale("log")
+        if figure.heat is not None:
+            _heat(canvas, axes, figure)
+        for order, trace in enumerate(figure.traces):
+            _draw_trace(axes, figure, trace, order)
+        if figure.ticks is not None:
+            axes.set_xticks([place for place, _ in figure.ticks], [name for _, name in figure.ticks])
+        if figure.heat is None and not figure.y_log:
+            lowest = min(
+                (value for trace in figure.traces for value in trace.y if value is not None), default=0.0
+            )
+            axes.set_ylim(bottom=min(0.0, 1.05 * lowest))
+        _legend(canvas, figure)
+        metadata = {"Date": None} if path.suffix == ".svg" else None
+        canvas.savefig(path, dpi=160, metadata=metadata)
+
+
+def _draw_trace(axes: Any, figure: Figure, trace: Trace, order: int) -> None:
+    y = [float("nan") if value is None else value for value in trace.y]
+    if figure.kind == "bars" and not trace.is_reference:
+        axes.grid(visible=False, axis="x")
+        error = None
+        if trace.low is not None and trace.high is not None:
+            half = [
+                0.0 if high is None or value is None else high - value
+                for value, high in zip(trace.y, trace.high, strict=True)
+            ]
+            error = half
+        axes.bar(
+            trace.x, y, trace.width, yerr=error, color=trace.colour, label=trace.label, capsize=2,
+            error_kw={"elinewidth": 1, "ecolor": "#333333"},
+        )  # fmt: skip
+    elif trace.is_reference and not trace.is_line:
+        axes.plot(
+            trace.x, y, "D", color="white", markeredgecolor="#222222", markeredgewidth=1.3, markersize=5.5,
+            label=trace.label, zorder=5,
+        )  # fmt: skip
+    elif figure.kind == "cdf" and not trace.is_reference:
+        axes.step(
+            trace.x, y, where="post", color=trace.colour, linestyle=_DASHES[trace.dash % 4], label=trace.label
+        )
+    else:
+        few = len(trace.x) <= _MARKED_POINTS_MAX and not trace.is_reference and figure.kind == "lines"
+        axes.plot(
+            trace.x, y, linestyle=_DASHES[trace.dash % 4], color=trace.colour, label=trace.label,
+            linewidth=1.3 if trace.is_reference or figure.kind == "series" else 1.8,
+            marker=_MARKERS[order % len(_MARKERS)] if few else None, markersize=4,
+        )  # fmt: skip
+        if trace.low is not None and trace.high is not None:
+            low = [float("nan") if value is None else value for value in trace.low]
+            high = [float("nan") if value is None else value for value in trace.high]
+            axes.fill_between(trace.x, low, high, color=trace.colour, alpha=0.18, linewidth=0)
+
+
+def _heat(canvas: Any, axes: Any, figure: Figure) -> None:
+    rows = [[float("nan") if value is None else value for value in row] for row in figure.heat or ()]
+    image = axes.imshow(rows, aspect="auto", origin="lower", cmap="viridis")
+    axes.grid(visible=False)
+    axes.set_yticks([place for place, _ in figure.y_ticks or ()], [name for _, name in figure.y_ticks or ()])
+    canvas.colorbar(image, ax=axes, label=figure.note)
+
+
+def _legend(canvas: Any, figure: Figure) -> None:
+    """Below the axes, where it covers no data."""
+    if len(figure.traces) < 2 and not any(trace.is_reference for trace in figure.traces):
+        return
+    longest = max(len(trace.label) for trace in figure.traces)
+    columns = max(1, min(len(figure.traces), 90 // (longest + 6)))
+    canvas.legend(loc="outside lower center", ncols=columns, fontsize=9)

@@ -1,0 +1,40 @@
+"""The errors Tidegate's Python side raises on purpose, each with the exit code the command line gives it.
+
+Raised anywhere in the package; `cli.main` turns them into one line on stderr. Errors in scenario files come
+from the compiled core as `ConfigError` (exit code 3) and are not defined here.
+"""
+
+EXIT_DONE = 0
+EXIT_FAILED = 1
+EXIT_USAGE = 2
+EXIT_INVALID = 3
+EXIT_PARTIAL = 4
+EXIT_INTERRUPTED = 130
+
+
+class TidegateError(Exception):
+    """Something went wrong that the message explains."""
+
+    exit_code = EXIT_FAILED
+
+
+class UsageError(TidegateError):
+    """The request itself makes no sense: an unknown name, options that exclude each other."""
+
+    exit_code = EXIT_USAGE
+
+
+class InvalidFileError(TidegateError, ValueError):
+    """A file of expectations or results is not what it should be."""
+
+    exit_code = EXIT_INVALID
+
+
+class MeasureError(TidegateError, ValueError):
+    """A measure cannot be evaluated: bad syntax, an unknown name, or a value that is not there."""
+
+    exit_code = EXIT_INVALID
+
+
+class MissingExtraError(TidegateError, ImportError):
+    """An optional dependency is not installed; the message says which extra brings it."""

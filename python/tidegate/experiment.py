@@ -1,0 +1,181 @@
+"""An experiment: which runs it consists of, running them, and what each run gave.
+
+The file is read and validated by the core; here its points become jobs for `parallel`, and their results
+`PointResult`s, which measures, figures, checks and the store look at.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tidegate import parallel, quantities
+
+Overrides = Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One swept value: the texts it takes, and how a figure names it."""
+
+    name: str
+    values: tuple[str, ...]
+    label: str
+    unit: str
+
+    def position(self, value: str) -> float | None:
+        """Where `value` stands on this axis, in its unit; None where values are names."""
+        return quantities.in_unit(value, self.unit) if self.unit else quantities.base_value(value)
+
+    @property
+    def title(self) -> str:
+        """Label with unit, for a figure."""
+        return f"{self.label} ({self.unit})" if self.unit else self.label
+
+
+@dataclass
+class Info:
+    """What an experiment file says besides its scenario; `raw` is all of it."""
+
+    id: str
+    raw: dict[str, Any]
+    title: str = ""
+    description: str = ""
+    source: str = ""
+    axes: dict[str, Axis] = field(default_factory=dict)
+    variants: dict[str, str] = field(default_factory=dict)
+    figures: list[dict[str, Any]] = field(default_factory=list)
+
+    @classmethod
+    def from_raw(cls, experiment_id: str, raw: dict[str, Any]) -> "Info":
+        """From the JSON of the core."""
+        axes = {
+            name: Axis(
+                name,
+                tuple(str(value) for value in axis.get("values", ())),
+                axis.get("label") or name.replace("_", " "),
+                axis.get("unit") or "",
+            )
+            for name, axis in named(raw.get("axes")).items()
+        }
+        variants = {
+            name: variant.get("label") or name for name, variant in named(raw.get("variants")).items()
+        }
+        return cls(
+            experiment_id,
+            raw,
+            raw.get("title") or experiment_id,
+            raw.get("description") or "",
+            raw.get("source") or "",
+            axes,
+            variants,
+            list(raw.get("figures") or ()),
+        )
+
+
+@dataclass
+class PointResult:
+    """What one run of one point gave; a `measure.Run`."""
+
+    variant: str | None
+    axes: dict[str, str]
+    seed: int
+    summary: dict[str, Any]
+    key: str = ""
+    result: Any = None  # what gives the series: a `_core.RunResult`, or a file behind `store.StoredSeries`
+
+    @property
+    def series_names(self) -> list[str]:
+        """Names of the recorded series."""
+        return list(self.result.series_names) if self.result is not None else []
+
+    def series(self, name: str) -> tuple[Any, Any]:
+        """Times in seconds and values of one series."""
+        if name not in self.series_names:
+            raise KeyError(name)
+        return self.result.series(name)
+
+    @property
+    def label(self) -> str:
+        """Variant and axis values, for messages."""
+        parts = [self.variant] if self.variant else []
+        parts += [f"{name}={value}" for name, value in self.axes.items()]
+        return ", ".join(parts) or "the scenario"
+
+
+@dataclass
+class Task:
+    """One run to be made."""
+
+    variant: str | None
+    axes: dict[str, str]
+    seed: int
+    scenario: Any
+    key: str
+
+    def run(self) -> PointResult:
+        """Run it, on whatever thread calls."""
+        from tidegate import _core
+
+        result = _core.run(self.scenario, seed=self.seed)
+        kept = result if result.series_names else None
+        return PointResult(
+            self.variant, self.axes, self.seed, json.loads(result.summary_json), self.key, kept
+        )
+
+
+class Experiment:
+    """An experiment file, read and validated."""
+
+    def __init__(self, experiment_id: str, path: Path, overrides: Overrides = ()):
+        from tidegate import _core
+
+        self.id = experiment_id
+        self.path = path
+        self.core = _core.Experiment.from_file(str(path), list(overrides))
+        self.info = Info.from_raw(experiment_id, json.loads(self.core.to_json()))
+        self.scenario: dict[str, Any] = {}  # the scenario of the first point, as a dict; set by `tasks`
+
+    def tasks(self, quick: bool = False, seeds: int | None = None) -> list[Task]:
+        """Every run, seeds innermost; with `seeds`, seeds 1 to that number instead of the file's."""
+        from tidegate import _core
+
+        groups: dict[tuple, tuple[Any, list[int]]] = {}
+        for point in self.core.points(quick):
+            key = (point.variant, tuple(sorted(point.axes.items())))
+            groups.setdefault(key, (point, []))[1].append(point.seed)
+        tasks = []
+        for point, own_seeds in groups.values():
+            scenario = self.core.scenario(point)
+            text = scenario.to_json()
+            if not self.scenario:
+                self.scenario = json.loads(text)
+            axes = {name: point.axes[name] for name in self.info.axes if name in point.axes} or dict(
+                point.axes
+            )
+            for seed in range(1, seeds + 1) if seeds else own_seeds:
+                key = content_key(text, seed, _core.__version__)
+                tasks.append(Task(point.variant, axes, seed, scenario, key))
+        return tasks
+
+
+def content_key(scenario_json: str, seed: int, version: str) -> str:
+    """What a run's results depend on, as a short hash: two runs with one key have the same results."""
+    text = "\0".join((version, str(seed), scenario_json))
+    return hashlib.sha256(text.encode()).hexdigest()[:24]
+
+
+def run_tasks(
+    tasks: Sequence[Task], workers: int | None, on_done: Callable[[int], None] = lambda index: None
+) -> Iterator[PointResult | Exception]:
+    """Run tasks in parallel; results in the order of the tasks."""
+    return parallel.run_ordered([task.run for task in tasks], workers, on_done)
+
+
+def named(things: Any) -> dict[str, dict[str, Any]]:
+    """A table of tables by name, whether it was written as a dict or as a list of dicts with `name`."""
+    if isinstance(things, dict):
+        return {name: thing if isinstance(thing, dict) else {} for name, thing in things.items()}
+    return {thing["name"]: thing for thing in things or ()}

@@ -1,0 +1,82 @@
+"""Finds the experiments that come with the package, and resolves the names people give them.
+
+They lie in `experiments/` of the package: in a checkout a link to the folder at its root, in a wheel a copy.
+An experiment's id is its path there without `.toml`: `nbp/fig8a`. Files that only others include are no
+experiments.
+"""
+
+import re
+import tomllib
+from pathlib import Path
+
+from tidegate.errors import UsageError
+
+EXPECTED = "expected.toml"
+# What makes a file an experiment; a plain scenario, as experiments include it, has none of them.
+_EXPERIMENT_KEYS = {"seeds", "quick_seeds", "axes", "variants", "figures"}
+
+
+def experiments_dir() -> Path:
+    """The folder of the shipped experiments."""
+    return Path(__file__).parent / "experiments"
+
+
+def natural_key(name: str) -> list[tuple[int, int, str]]:
+    """Sort key that puts fig8 before fig10."""
+    return [
+        (0, int(part), "") if part.isdigit() else (1, 0, part) for part in re.split(r"(\d+)", name) if part
+    ]
+
+
+def all_experiments(directory: Path | None = None) -> dict[str, Path]:
+    """Every shipped experiment by id, in natural order."""
+    root = directory or experiments_dir()
+    found = {
+        path.relative_to(root).with_suffix("").as_posix(): path
+        for path in root.rglob("*.toml")
+        if path.name != EXPECTED and not path.name.startswith(".") and _is_experiment(path)
+    }
+    return dict(sorted(found.items(), key=lambda item: natural_key(item[0])))
+
+
+def _is_experiment(path: Path) -> bool:
+    try:
+        return not _EXPERIMENT_KEYS.isdisjoint(tomllib.loads(path.read_text(encoding="utf-8")))
+    except ValueError:
+        return True  # a broken file is reported when it is read, not left out
+
+
+def select(ids: list[str], directory: Path | None = None) -> dict[str, Path]:
+    """The experiments that `ids` name: an id itself or a group before a slash. All where `ids` is empty."""
+    known = all_experiments(directory)
+    if not known:
+        raise UsageError(f"no experiments in {directory or experiments_dir()}")
+    chosen: dict[str, Path] = {}
+    for wanted in ids:
+        name = wanted.strip().rstrip("/").removesuffix(".toml")
+        matching = {key: path for key, path in known.items() if key == name or key.startswith(name + "/")}
+        if not matching:
+            import difflib
+
+            close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+            hint = f"; did you mean {', '.join(close)}?" if close else "; see `tidegate reproduce --list`"
+            raise UsageError(f"no experiment {wanted!r}{hint}")
+        chosen |= matching
+    return chosen if ids else known
+
+
+def resolve(name: str) -> tuple[str, Path]:
+    """Id and file of an experiment given as a file or by its id."""
+    path = Path(name)
+    if path.is_file():
+        resolved = path.resolve()
+        root = experiments_dir().resolve()
+        if resolved.is_relative_to(root):
+            return resolved.relative_to(root).with_suffix("").as_posix(), path
+        return path.stem, path
+    if path.suffix == ".toml":
+        raise UsageError(f"no file {name}")
+    chosen = select([name])
+    if len(chosen) != 1:
+        raise UsageError(f"{name!r} names {len(chosen)} experiments: {', '.join(chosen)}")
+    return next(iter(chosen.items()))

@@ -1,0 +1,397 @@
+"""Measures: the small expressions by which figures and expected values pick numbers out of a run.
+
+`flows.tcp.throughput_bps / 1e6`, `sum("flows.*.throughput_bps")`, `value("links.R1-R2.utilization")`,
+`series_mean("flows.a.throughput_bps", "4.5s", "5s")`, `axis("load") / 1e6`. A quoted pattern gives all that
+match it; `values("flows.*.throughput_bps") / 1e6` works on each of them.
+
+Expressions come from experiment files and are untrusted: they are parsed by `ast`, only the nodes named here
+are evaluated, and whatever goes wrong is a `MeasureError`. Numbers come from the summary of a run (a nested
+dict as DESIGN.md lays down) and from its time series. A comparison gives 1 or 0.
+"""
+
+import ast
+import math
+import operator
+import warnings
+from collections.abc import Callable, Mapping
+from fnmatch import fnmatchcase
+from typing import Any, Protocol
+
+from tidegate import quantities, stats
+from tidegate.errors import MeasureError
+
+LENGTH_MAX = 2000
+_DEPTH_MAX = 50
+
+Vector = list[float]
+Value = float | Vector
+
+
+class Run(Protocol):
+    """What a measure can look at: a summary, the axis values of the point, and time series by name."""
+
+    summary: Mapping[str, Any]
+    axes: Mapping[str, str]
+
+    def series(self, name: str) -> tuple[Any, Any]:
+        """Times in seconds and values; KeyError where the run recorded no such series."""
+
+    @property
+    def series_names(self) -> list[str]:
+        """The series that were recorded."""
+
+
+def parse(source: str) -> ast.expr:
+    """The checked syntax tree of a measure."""
+    if not isinstance(source, str):
+        raise MeasureError(f"a measure is a text, not {type(source).__name__}")
+    if len(source) > LENGTH_MAX:
+        raise MeasureError(f"measure longer than {LENGTH_MAX} characters")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            tree = ast.parse(source.strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError, Warning) as error:
+        raise MeasureError(f"cannot read measure {_shown(source)}: {error}") from None
+    _check(tree, source, 0)
+    return tree
+
+
+def evaluate(source: str, run: Run) -> float:
+    """The number that measure `source` gives for `run`; always finite."""
+    result = _evaluate(source, run)
+    if isinstance(result, list):
+        raise MeasureError(f"measure {_shown(source)} gives {len(result)} values where one is needed")
+    return result
+
+
+def evaluate_values(source: str, run: Run) -> Vector:
+    """Like `evaluate`, for measures that may give several values (distributions)."""
+    result = _evaluate(source, run)
+    return result if isinstance(result, list) else [result]
+
+
+def select(path: str, summary: Mapping[str, Any]) -> Vector:
+    """All numbers whose path matches `path`; `*` and `?` match within one part of it."""
+    found: list[tuple[str, Any]] = []
+    _walk(path.split("."), "", summary, found)
+    if not found:
+        raise MeasureError(f"nothing matches {_shown(path)}{_suggestion(path, summary)}")
+    return [_number(value, where) for where, value in found]
+
+
+def _evaluate(source: str, run: Run) -> Value:
+    tree = parse(source)
+    try:
+        result = _Evaluation(run).visit(tree)
+        for value in result if isinstance(result, list) else [result]:
+            if not math.isfinite(value):
+                raise MeasureError("the result is not a finite number")
+    except MeasureError as error:
+        raise MeasureError(f"in measure {_shown(source)}: {error}") from None
+    except (ArithmeticError, ValueError, TypeError, RecursionError) as error:
+        raise MeasureError(f"in measure {_shown(source)}: {error}") from None
+    return result
+
+
+def _walk(parts: list[str], prefix: str, node: Any, found: list[tuple[str, Any]]) -> None:
+    if not parts:
+        found.append((prefix, node))
+    elif isinstance(node, Mapping):
+        first = parts[0]
+        keys = [first] if first in node else [key for key in node if fnmatchcase(str(key), first)]
+        for key in keys:
+            _walk(parts[1:], f"{prefix}.{key}" if prefix else str(key), node[key], found)
+
+
+def _number(value: Any, where: str) -> float:
+    if value is None:
+        raise MeasureError(f"{where} has no value in this run")
+    if isinstance(value, bool | int | float):
+        return float(value)
+    kind = "a table" if isinstance(value, Mapping) else type(value).__name__
+    raise MeasureError(f"{where} is {kind}, not a number")
+
+
+def _suggestion(path: str, summary: Mapping[str, Any]) -> str:
+    node: Any = summary
+    for part in path.split("."):
+        if isinstance(node, Mapping) and part in node:
+            node = node[part]
+        elif isinstance(node, Mapping) and any(letter in part for letter in "*?["):
+            matching = [key for key in node if fnmatchcase(str(key), part)]
+            if not matching:
+                break
+            node = node[matching[0]]
+        else:
+            break
+    if isinstance(node, Mapping) and node:
+        names = ", ".join(str(key) for key in list(node)[:12])
+        return f"; here are: {names}{', ...' if len(node) > 12 else ''}"
+    return ""
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= 80 else text[:77] + "...")
+
+
+_BINARY: dict[type[ast.AST], Callable[[float, float], float]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.Pow: operator.pow,
+    ast.Mod: operator.mod,
+}
+_COMPARE: dict[type[ast.AST], Callable[[float, float], bool]] = {
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+}
+
+
+def _check(node: ast.AST, source: str, depth: int) -> None:
+    """Refuse every kind of node that is not evaluated below, before anything is evaluated."""
+    if depth > _DEPTH_MAX:
+        raise MeasureError(f"measure {_shown(source)} is nested too deeply")
+    allowed = (
+        ast.BinOp,
+        ast.UnaryOp,
+        ast.Compare,
+        ast.BoolOp,
+        ast.Call,
+        ast.Attribute,
+        ast.Name,
+        ast.Constant,
+    )
+    if not isinstance(node, allowed):
+        raise MeasureError(f"measure {_shown(source)}: {type(node).__name__} is not allowed")
+    if isinstance(node, ast.Constant):
+        if isinstance(node.value, bool) or not isinstance(node.value, int | float | str):
+            raise MeasureError(f"measure {_shown(source)}: only numbers and texts, not {node.value!r}")
+        return
+    if isinstance(node, ast.BinOp) and type(node.op) not in _BINARY:
+        raise MeasureError(f"measure {_shown(source)}: operator {type(node.op).__name__} is not allowed")
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Invert):
+        raise MeasureError(f"measure {_shown(source)}: operator ~ is not allowed")
+    if isinstance(node, ast.Compare) and any(type(op) not in _COMPARE for op in node.ops):
+        raise MeasureError(f"measure {_shown(source)}: only < <= > >= == != compare")
+    if isinstance(node, ast.Call):
+        if not isinstance(node.func, ast.Name) or node.func.id not in FUNCTIONS:
+            raise MeasureError(f"measure {_shown(source)}: functions are {', '.join(FUNCTIONS)}")
+        if node.keywords:
+            raise MeasureError(f"measure {_shown(source)}: functions take no named arguments")
+        for argument in node.args:
+            _check(argument, source, depth + 1)
+        return
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.expr):
+            _check(child, source, depth + 1)
+
+
+class _Evaluation:
+    """Evaluates a checked tree on one run."""
+
+    def __init__(self, run: Run):
+        self.run = run
+
+    def visit(self, node: ast.AST) -> Value:
+        match node:
+            case ast.Constant(value=int() | float() as value):
+                return float(value)
+            case ast.Constant(value=str()):
+                raise MeasureError("a quoted text can only be the argument of a function")
+            case ast.Name() | ast.Attribute():
+                values = select(_dotted(node), self.run.summary)
+                return values[0]
+            case ast.BinOp(left=left, op=op, right=right):
+                return _each(_BINARY[type(op)], self.visit(left), self.visit(right))
+            case ast.UnaryOp(op=ast.USub(), operand=operand):
+                return _each(operator.sub, 0.0, self.visit(operand))
+            case ast.UnaryOp(op=ast.Not(), operand=operand):
+                return float(not self.scalar(operand))
+            case ast.UnaryOp(operand=operand):
+                return self.scalar(operand)
+            case ast.BoolOp(op=op, values=values):
+                decide = all if isinstance(op, ast.And) else any
+                return float(decide(self.scalar(value) for value in values))
+            case ast.Compare(left=left, ops=ops, comparators=comparators):
+                terms = [self.scalar(term) for term in (left, *comparators)]
+                pairs = zip(ops, terms, terms[1:], strict=False)
+                return float(all(_COMPARE[type(op)](a, b) for op, a, b in pairs))
+            case ast.Call(func=ast.Name(id=name), args=arguments):
+                return FUNCTIONS[name](self, arguments)
+        raise MeasureError(f"{type(node).__name__} is not allowed")
+
+    def scalar(self, node: ast.AST) -> float:
+        value = self.visit(node)
+        if isinstance(value, list):
+            raise MeasureError(f"{len(value)} values where one is needed; wrap them in sum, mean, min or max")
+        return value
+
+    def vector(self, arguments: list[ast.expr], name: str) -> Vector:
+        """Arguments of an aggregate: path patterns in quotes, numbers, or both."""
+        if not arguments:
+            raise MeasureError(f"{name}() needs an argument")
+        values: Vector = []
+        for argument in arguments:
+            if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
+                values += select(argument.value, self.run.summary)
+            else:
+                value = self.visit(argument)
+                values += value if isinstance(value, list) else [value]
+        return values
+
+    def window(self, arguments: list[ast.expr], name: str) -> tuple[Any, Any]:
+        """The part of the series named by the first argument between the times of the next two, if given."""
+        import numpy as np
+
+        series_name = _text(arguments, 0, name)
+        start = self.time(arguments[1]) if len(arguments) > 1 else -math.inf
+        stop = self.time(arguments[2]) if len(arguments) > 2 else math.inf
+        try:
+            time_s, values = self.run.series(series_name)
+        except KeyError:
+            recorded = ", ".join(self.run.series_names[:12]) or "none"
+            raise MeasureError(f"no series {series_name!r} was recorded; recorded: {recorded}") from None
+        chosen = (time_s >= start) & (time_s <= stop) & np.isfinite(values)
+        if not chosen.any():
+            raise MeasureError(f"series {series_name!r} has no value between {start:g} s and {stop:g} s")
+        return time_s[chosen], values[chosen]
+
+    def time(self, node: ast.expr) -> float:
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            parsed = quantities.parse(node.value)
+            if parsed is None or parsed[1] not in ("s", ""):
+                raise MeasureError(f"{node.value!r} is not a time; write it like '4.5s'")
+            return parsed[0]
+        return self.scalar(node)
+
+
+def _dotted(node: ast.AST) -> str:
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute):
+        return f"{_dotted(node.value)}.{node.attr}"
+    raise MeasureError('write a name with special letters as value("...")')
+
+
+def _each(law: Callable[[float, float], Any], left: Value, right: Value) -> Value:
+    """Arithmetic; with several values on a side, on each of them."""
+    if not isinstance(left, list) and not isinstance(right, list):
+        return _real(law(left, right))
+    length = len(left) if isinstance(left, list) else len(right) if isinstance(right, list) else 1
+    lefts = left if isinstance(left, list) else [left] * length
+    rights = right if isinstance(right, list) else [right] * length
+    if len(lefts) != len(rights):
+        raise MeasureError(f"{len(lefts)} values against {len(rights)}")
+    return [_real(law(a, b)) for a, b in zip(lefts, rights, strict=True)]
+
+
+def _real(value: Any) -> float:
+    if isinstance(value, complex):
+        raise MeasureError("the root of a negative number")
+    return float(value)
+
+
+def _text(arguments: list[ast.expr], index: int, name: str) -> str:
+    if index < len(arguments):
+        node = arguments[index]
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            return node.value
+    raise MeasureError(f"{name}() needs a quoted text as argument {index + 1}")
+
+
+def _aggregate(name: str, law: Callable[[Vector], float]) -> Callable[[_Evaluation, list[ast.expr]], Value]:
+    return lambda evaluation, arguments: _real(law(evaluation.vector(arguments, name)))
+
+
+def _unary(name: str, law: Callable[[float], float]) -> Callable[[_Evaluation, list[ast.expr]], Value]:
+    def call(evaluation: _Evaluation, arguments: list[ast.expr]) -> Value:
+        if len(arguments) != 1:
+            raise MeasureError(f"{name}() takes one argument")
+        value = evaluation.visit(arguments[0])
+        return [_real(law(each)) for each in value] if isinstance(value, list) else _real(law(value))
+
+    return call
+
+
+def _series(name: str, law: Callable[[Any], float]) -> Callable[[_Evaluation, list[ast.expr]], Value]:
+    def call(evaluation: _Evaluation, arguments: list[ast.expr]) -> Value:
+        if not 1 <= len(arguments) <= 3:
+            raise MeasureError(f'{name}("SERIES", "FROM", "TO") takes one to three arguments')
+        return float(law(evaluation.window(arguments, name)[1]))
+
+    return call
+
+
+def _quantile(evaluation: _Evaluation, arguments: list[ast.expr]) -> Value:
+    if len(arguments) < 2:
+        raise MeasureError('quantile("PATH", Q) takes a path and a number between 0 and 1')
+    q = evaluation.scalar(arguments[-1])
+    if not 0 <= q <= 1:
+        raise MeasureError(f"the quantile must lie between 0 and 1, not be {q:g}")
+    return stats.quantile(evaluation.vector(arguments[:-1], "quantile"), q)
+
+
+def _value(evaluation: _Evaluation, arguments: list[ast.expr]) -> Value:
+    values = select(_text(arguments, 0, "value"), evaluation.run.summary)
+    if len(arguments) != 1 or len(values) != 1:
+        raise MeasureError(f'value("PATH") takes one path to one number; this one matches {len(values)}')
+    return values[0]
+
+
+def _values(evaluation: _Evaluation, arguments: list[ast.expr]) -> Value:
+    return evaluation.vector(arguments, "values")
+
+
+def _axis(evaluation: _Evaluation, arguments: list[ast.expr]) -> Value:
+    name = _text(arguments, 0, "axis")
+    if name not in evaluation.run.axes:
+        raise MeasureError(f"no axis {name!r}; axes: {', '.join(evaluation.run.axes) or 'none'}")
+    number = quantities.base_value(evaluation.run.axes[name])
+    if number is None:
+        raise MeasureError(f"axis {name!r} is {evaluation.run.axes[name]!r}, not a quantity")
+    return number
+
+
+def _series_settling(evaluation: _Evaluation, arguments: list[ast.expr]) -> Value:
+    """From when on the series stays within a fraction of a target; its last time where it never does."""
+    if len(arguments) != 3:
+        raise MeasureError('series_settling_s("SERIES", TARGET, FRACTION) takes three arguments')
+    time_s, values = evaluation.window(arguments[:1], "series_settling_s")
+    target, fraction = evaluation.scalar(arguments[1]), evaluation.scalar(arguments[2])
+    outside = abs(values - target) > abs(target) * fraction
+    if not outside.any():
+        return float(time_s[0])
+    last_outside = int(outside.nonzero()[0][-1])
+    return float(time_s[min(last_outside + 1, len(time_s) - 1)])
+
+
+FUNCTIONS: dict[str, Callable[[_Evaluation, list[ast.expr]], Value]] = {
+    "value": _value,
+    "values": _values,
+    "axis": _axis,
+    "sum": _aggregate("sum", math.fsum),
+    "mean": _aggregate("mean", stats.mean),
+    "min": _aggregate("min", min),
+    "max": _aggregate("max", max),
+    "count": _aggregate("count", len),
+    "std": _aggregate("std", stats.deviation),
+    "cov": _aggregate("cov", lambda values: stats.deviation(values) / stats.mean(values)),
+    "jain": _aggregate("jain", stats.jain),
+    "quantile": _quantile,
+    "abs": _unary("abs", abs),
+    "sqrt": _unary("sqrt", math.sqrt),
+    "log": _unary("log", math.log),
+    "exp": _unary("exp", math.exp),
+    "series_mean": _series("series_mean", lambda values: values.mean()),
+    "series_min": _series("series_min", lambda values: values.min()),
+    "series_max": _series("series_max", lambda values: values.max()),
+    "series_std": _series("series_std", lambda values: values.std()),
+    "series_last": _series("series_last", lambda values: values[-1]),
+    "series_settling_s": _series_settling,
+}

@@ -1,0 +1,48 @@
+"""A progress bar on stderr, where that is a terminal; elsewhere nothing but the lines printed beside it."""
+
+import sys
+from types import TracebackType
+
+
+class Progress:
+    """Counts `total` pieces of work; use as a context manager."""
+
+    def __init__(self, total: int, title: str):
+        self._bar = None
+        if total and sys.stderr.isatty():
+            from rich.console import Console
+            from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+            from rich.progress import Progress as Bar
+
+            console = Console(stderr=True)
+            columns = (
+                TextColumn("{task.description}"),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TimeRemainingColumn(),
+            )
+            self._bar = Bar(*columns, console=console, transient=True)
+            self._task = self._bar.add_task(title, total=total)
+
+    def __enter__(self) -> "Progress":
+        if self._bar is not None:
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def advance(self, *_: object) -> None:
+        """One piece more is done."""
+        if self._bar is not None:
+            self._bar.advance(self._task)
+
+    def say(self, text: str) -> None:
+        """Print a line above the bar."""
+        if self._bar is not None:
+            self._bar.console.print(text, markup=False, highlight=False)
+        else:
+            print(text, file=sys.stderr, flush=True)

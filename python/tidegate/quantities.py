@@ -1,0 +1,97 @@
+"""Quantities as files write them (`1.5Mbit`, `10ms`, `100kB`, `100p`), as numbers for axes and tables.
+
+Only for display and for reading axis values: the scenario format itself is parsed and validated by the core.
+"""
+
+import math
+import re
+
+_PREFIX = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+_UNITS: dict[str, tuple[str, float]] = {
+    "s": ("s", 1.0),
+    "ms": ("s", 1e-3),
+    "us": ("s", 1e-6),
+    "µs": ("s", 1e-6),
+    "ns": ("s", 1e-9),
+    "min": ("s", 60.0),
+    "p": ("packets", 1.0),
+    "packets": ("packets", 1.0),
+    "%": ("", 0.01),
+    "": ("", 1.0),
+}
+for _prefix, _factor in _PREFIX.items():
+    for _suffix in ("bit", "bit/s", "bps", "b/s"):
+        _UNITS[_prefix + _suffix] = ("bit/s", _factor)
+    _UNITS[_prefix + "B"] = ("bytes", _factor)
+    if _prefix:
+        _UNITS[{"k": "Ki", "K": "Ki", "M": "Mi", "G": "Gi", "T": "Ti"}[_prefix] + "B"] = (
+            "bytes",
+            1024.0 ** ("kMGT".index(_prefix.replace("K", "k")) + 1),
+        )
+_UNITS["bytes"] = ("bytes", 1.0)
+
+_QUANTITY = re.compile(r"\s*([+-]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([^\d\s][^\s]*)?\s*")
+
+
+def parse(text: str) -> tuple[float, str] | None:
+    """Value in base units (bit/s, s, bytes, packets) and that base unit; None where `text` is no quantity."""
+    match = _QUANTITY.fullmatch(text)
+    if match is None:
+        return None
+    known = _UNITS.get(match[2] or "")
+    if known is None:
+        return None
+    value = float(match[1].replace("_", "")) * known[1]
+    return (value, known[0]) if math.isfinite(value) else None
+
+
+def base_value(text: str) -> float | None:
+    """The number in base units, or None."""
+    parsed = parse(text)
+    return None if parsed is None else parsed[0]
+
+
+def in_unit(text: str, unit: str) -> float | None:
+    """The value of `text` counted in `unit`: `in_unit("500kbit", "Mb/s")` is 0.5. None if impossible."""
+    parsed = parse(text)
+    if parsed is None:
+        return None
+    known = _UNITS.get(unit.strip())
+    if known is None or (parsed[1] and known[0] and parsed[1] != known[0]):
+        return parsed[0]
+    return parsed[0] / known[1] if parsed[1] else parsed[0]
+
+
+def rate(value_bps: float) -> str:
+    """A bit rate for people: `1.5 Mb/s`."""
+    return _scaled(value_bps, (("Gb/s", 1e9), ("Mb/s", 1e6), ("kb/s", 1e3)), "b/s")
+
+
+def duration(value_s: float) -> str:
+    """A time for people: `10 ms`."""
+    return _scaled(value_s, (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)), "s", small=("ns", 1e-9))
+
+
+def size(value_bytes: float) -> str:
+    """An amount of data for people, decimal: `100 kB`."""
+    return _scaled(value_bytes, (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)), "B")
+
+
+def number(value: float, digits: int = 4) -> str:
+    """A number for people: `digits` significant digits, thousands apart where it is a large whole."""
+    if not math.isfinite(value):
+        return str(value)
+    if value == int(value) and abs(value) < 1e15:
+        return f"{int(value):,}".replace(",", " ")
+    return f"{value:.{digits}g}" if 1e-4 <= abs(value) < 1e6 else f"{value:.{digits - 1}e}"
+
+
+def _scaled(
+    value: float, units: tuple[tuple[str, float], ...], plain: str, small: tuple[str, float] | None = None
+) -> str:
+    for unit, factor in units:
+        if abs(value) >= factor * 0.9999995:
+            return f"{value / factor:.4g} {unit}"
+    if small is not None and value:
+        return f"{value / small[1]:.4g} {small[0]}"
+    return f"{value:.4g} {plain}"

@@ -1,0 +1,207 @@
+"""Writes results as one HTML page that needs nothing else: no network, no other file.
+
+In: `store.StoredResult`s. Out: the text of the page: per experiment what it is, expected against measured,
+interactive figures, the topology, the exact parameters with where each comes from.
+"""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from tidegate import display, draw_interactive, figures, quantities, topology
+from tidegate.store import StoredResult
+
+_SUMMARY_ROWS_MAX = 60
+
+
+def render(results: Sequence[StoredResult], title: str) -> str:
+    """The page about `results`."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("tidegate"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    drawn: dict[str, Any] = {}
+    sections = [_section(result, drawn) for result in results]
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for section in sections:
+        groups.setdefault(section["group"], []).append(section)
+    return environment.get_template("report.html.j2").render(
+        title=title,
+        version=results[0].version if results else "",
+        quick=any(result.quick for result in results),
+        sections=sections,
+        groups=list(groups.items()),
+        total=_total(results),
+        plotly=draw_interactive.javascript() if drawn else "",
+        # `<` would let a text end the script element.
+        figures_json=json.dumps(drawn, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c"),
+    )
+
+
+def _section(result: StoredResult, drawn: dict[str, Any]) -> dict[str, Any]:
+    info = result.info
+    anchor = "".join(letter if letter.isalnum() else "-" for letter in info.id)
+    built = figures.build_all(info, result.points, result.references)
+    shown = []
+    for figure in built:
+        key = f"{anchor}/{figure.id}"
+        if not figure.problem:
+            drawn[key] = draw_interactive.draw(figure)
+        shown.append({"key": key, "title": figure.title, "problem": figure.problem})
+    checks = [
+        check | {"expected_text": display.expected_text(check), "measured_text": display.measured_text(check)}
+        for check in result.checks
+    ]
+    judged = [check for check in checks if check["status"] != "skipped"]
+    passed = sum(check["status"] == "pass" for check in judged)
+    return {
+        "id": info.id,
+        "anchor": anchor,
+        "group": info.id.split("/")[0] if "/" in info.id else "results",
+        "short": info.id.split("/")[-1],
+        "title": info.title,
+        "source": info.source,
+        "description": info.description,
+        "status": result.status,
+        "problems": result.problems,
+        "checks": checks,
+        "passed": f"{passed} of {len(judged)}" if judged else "–",
+        "figures": shown,
+        "topology": topology.svg(result.scenario),
+        "tables": _tables(result),
+        "footer": _footer(result),
+    }
+
+
+def _total(results: Sequence[StoredResult]) -> str:
+    statuses = [check["status"] for result in results for check in result.checks]
+    if not statuses:
+        return ""
+    counts = {status: statuses.count(status) for status in ("pass", "differs", "fail", "skipped")}
+    words = {
+        "pass": "pass",
+        "differs": "differ from the document for a named cause",
+        "fail": "fail",
+        "skipped": "are not part of this form",
+    }
+    parts = [f"{count} {words[status]}" for status, count in counts.items() if count]
+    return f"{len(results)} experiments, {len(statuses)} checks: {', '.join(parts)}."
+
+
+def _footer(result: StoredResult) -> str:
+    seeds = sorted({point.seed for point in result.points})
+    runs = f"{len(result.points)} run{'s' if len(result.points) != 1 else ''}"
+    span = (
+        f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {seeds[0]} to {seeds[-1]}" if seeds else "no seeds"
+    )
+    form = ", quick form" if result.quick else ""
+    bands = "Bands and ± are 95 % confidence intervals over seeds."
+    return f"{runs}, {span}{form}. {bands} Tidegate {result.version}."
+
+
+def _tables(result: StoredResult) -> list[dict[str, Any]]:
+    tables = []
+    if result.kind == "run" and result.points:
+        tables += _summary_tables(result.points[0].summary)
+    named = _parameters(result.info.raw)
+    if named:
+        columns = [_column("Parameter"), _column("Value"), _column("From"), _column("Why")]
+        tables.append(
+            {
+                "title": "Parameters and where they come from",
+                "columns": columns,
+                "rows": named,
+                "folded": False,
+            }
+        )
+    axes = [
+        [axis.label, ", ".join(axis.values), axis.unit, result.info.raw["axes"][name].get("path", "")]
+        for name, axis in result.info.axes.items()
+        if isinstance(result.info.raw.get("axes"), dict)
+    ]
+    if axes:
+        columns = [_column("Axis"), _column("Values"), _column("Unit"), _column("Sets", path=True)]
+        tables.append({"title": "Swept values", "columns": columns, "rows": axes, "folded": True})
+    exact = [[path, text] for path, text in _flat(result.scenario)]
+    if exact:
+        columns = [_column("Key", path=True), _column("Value")]
+        tables.append(
+            {"title": "Every value of the scenario", "columns": columns, "rows": exact, "folded": True}
+        )
+    return tables
+
+
+def _column(title: str, number: bool = False, path: bool = False) -> dict[str, Any]:
+    return {"title": title, "number": number, "path": path}
+
+
+def _parameters(raw: dict[str, Any]) -> list[list[str]]:
+    """Name, value, provenance and reason of each parameter that the experiment names."""
+    from tidegate.experiment import named
+
+    rows = []
+    parameters = raw.get("parameters")
+    for name, entry in named(parameters).items():
+        value = entry.get("value", "") if entry else parameters[name] if isinstance(parameters, dict) else ""
+        unit = entry.get("unit") or ""
+        reason = entry.get("why") or entry.get("reason") or entry.get("source") or ""
+        rows.append(
+            [entry.get("label") or name, f"{value} {unit}".strip(), entry.get("provenance") or "", reason]
+        )
+    return rows
+
+
+def _summary_tables(summary: dict[str, Any]) -> list[dict[str, Any]]:
+    tables = []
+    for group in ("flows", "links"):
+        entries = summary.get(group) or {}
+        keys: list[str] = []
+        flat = {name: dict(_flat(entry)) for name, entry in list(entries.items())[:_SUMMARY_ROWS_MAX]}
+        for entry in flat.values():
+            keys += [key for key in entry if key not in keys and not key.startswith("reverse.")]
+        used = [key for key in keys if any(entry.get(key) not in (None, "0", "") for entry in flat.values())]
+        if flat and used:
+            columns = [_column(group[:-1]), *[_column(key.replace("_", " "), number=True) for key in used]]
+            rows = [[name, *[entry.get(key, "") for key in used]] for name, entry in flat.items()]
+            tables.append(
+                {
+                    "title": f"What was measured per {group[:-1]}",
+                    "columns": columns,
+                    "rows": rows,
+                    "folded": False,
+                }
+            )
+    return tables
+
+
+def _flat(node: Any, prefix: str = "") -> list[tuple[str, str]]:
+    """Every value of nested tables with its path; named entries of lists go by their names."""
+    if isinstance(node, dict):
+        return [
+            pair
+            for key, value in node.items()
+            for pair in _flat(value, f"{prefix}.{key}" if prefix else str(key))
+        ]
+    if isinstance(node, list) and any(isinstance(entry, dict) for entry in node):
+        pairs = []
+        for index, entry in enumerate(node):
+            name = entry.get("name", str(index)) if isinstance(entry, dict) else str(index)
+            inner = (
+                {key: value for key, value in entry.items() if key != "name"}
+                if isinstance(entry, dict)
+                else entry
+            )
+            pairs += _flat(inner, f"{prefix}.{name}")
+        return pairs
+    if isinstance(node, list):
+        return [(prefix, ", ".join(str(entry) for entry in node))] if node else []
+    if node is None or node == "":
+        return []
+    if isinstance(node, float) and not isinstance(node, bool):
+        return [(prefix, quantities.number(node, 6))]
+    return [(prefix, str(node))]

@@ -1,0 +1,112 @@
+"""The Python interface: loading, building, running, looking."""
+
+import tomllib
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import tidegate
+from tidegate import builder, library, parallel, quantities
+
+
+def test_load_run_and_look(scenario_file):
+    scenario = tidegate.load(scenario_file, duration="6s", model__noise=0)
+    assert (scenario.duration_s, scenario.warmup_s) == (6.0, 1.0)
+    result = tidegate.run(scenario, seed=3)
+    assert result.seed == 3
+    assert result.flows["tcp"]["throughput_bps"] == pytest.approx(0.5e6)
+    time_s, values = result.series("flows.tcp.throughput_bps")
+    assert isinstance(values, np.ndarray)
+    assert len(time_s) == len(values)
+    assert result.measure('sum("flows.*.throughput_bps") / 1e6') == pytest.approx(1.5)
+    with pytest.raises(KeyError, match="recorded: flows.tcp"):
+        result.series("flows.tcp.cwnd_bytes")
+    assert "2 flows" in repr(result)
+    assert "throughput" in result._repr_html_()
+    assert "<svg" in scenario._repr_html_()
+
+
+def test_series_are_an_arrow_stream(scenario_file):
+    polars = pytest.importorskip("polars")
+    table = polars.DataFrame(tidegate.run(scenario_file).to_arrow())
+    assert table.columns == ["time_s", "name", "value"]
+
+
+def test_a_scenario_built_in_code():
+    s = tidegate.Scenario(duration="10s", title='with "quotes" and ü').hosts("a", "b")
+    s.link("a", "b", rate="10Mbit", delay="5ms", queue={"kind": "red", "max_p": 0.1, "ecn": True})
+    s.flow("f", "a", "b", transport="tcp").record("flows.*.throughput_bps", every="100ms")
+    s.event("5s", "a-b", rate="5Mbit").domain(
+        "net", ["r"], mechanism={"kind": "nbp", "shaper": {"bucket": "1500B"}}
+    )
+    table = tomllib.loads(s.to_toml())
+    assert table["links"]["a-b"]["queue"] == {"kind": "red", "max_p": 0.1, "ecn": True}
+    assert table["flows"]["f"] == {"from": "a", "to": "b", "transport": "tcp"}
+    assert table["events"] == [{"at": "5s", "link": "a-b", "rate": "5Mbit"}]
+    assert table["domains"]["net"]["mechanism"]["shaper"]["bucket"] == "1500B"
+    assert s.run(seed=1).flows["f"]["throughput_bps"] > 0
+    with pytest.raises(ValueError, match="already link 'a-b'"):
+        s.link("a", "b", rate="1Mbit", delay="1ms")
+
+
+_VALUES = st.recursive(
+    st.one_of(st.text(), st.booleans(), st.integers(-(2**63), 2**63 - 1), st.floats(allow_nan=False)),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.text(), inner, max_size=3)),
+    max_leaves=10,
+)
+
+
+@given(st.dictionaries(st.text(), _VALUES, max_size=5))
+def test_written_toml_reads_back_the_same(table):
+    assert tomllib.loads(builder.to_toml(table)) == table
+
+
+def test_importing_the_package_offers_its_names():
+    assert set(tidegate.__all__) <= set(dir(tidegate))
+    with pytest.raises(AttributeError):
+        _ = tidegate.nothing
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "unit"),
+    [("1.5Mbit", 1.5e6, "bit/s"), ("10ms", 0.01, "s"), ("100kB", 1e5, "bytes"), ("64KiB", 65536, "bytes"),
+     ("100p", 100, "packets"), ("3%", 0.03, ""), ("7", 7, ""), ("100us", 1e-4, "s")],
+)  # fmt: skip
+def test_quantities(text, value, unit):
+    assert quantities.parse(text) == (pytest.approx(value), unit)
+
+
+def test_what_is_no_quantity():
+    assert quantities.parse("red") is None
+    assert quantities.parse("10 parsec") is None
+    assert quantities.in_unit("500kbit", "Mb/s") == 0.5
+    assert quantities.rate(1.5e6) == "1.5 Mb/s"
+    assert quantities.duration(1e-4) == "100 µs"
+
+
+def test_jobs_come_back_in_order_with_their_errors():
+    def job(number):
+        if number == 3:
+            raise ValueError("three")
+        return number
+
+    seen = []
+    outcomes = list(parallel.run_ordered([lambda n=n: job(n) for n in range(20)], 4, seen.append))
+    assert [outcome for outcome in outcomes if not isinstance(outcome, Exception)] == [
+        n for n in range(20) if n != 3
+    ]
+    assert str(outcomes[3]) == "three"
+    assert sorted(seen) == list(range(20))
+
+
+def test_experiments_are_found_by_prefix(shelf):
+    assert list(library.select(["two"])) == list(library.select([])) == ["two/share"]
+    assert library.natural_key("fig8") < library.natural_key("fig10")
+    with pytest.raises(tidegate.TidegateError, match="did you mean two/share"):
+        library.select(["two/shore"])
+
+
+def test_shipped_experiments_are_a_folder_of_the_package():
+    assert library.experiments_dir.__module__ == "tidegate.library"

@@ -1,0 +1,196 @@
+"""Expected against measured: checks hold, fail and differ when they should."""
+
+import json
+import statistics
+
+import pytest
+from conftest import check_text
+
+from tidegate import checks, stats
+from tidegate.errors import InvalidFileError
+from tidegate.experiment import PointResult
+
+
+def point(value, seed=1, variant="nbp", **axes):
+    return PointResult(variant, axes or {"load": "1Mbit"}, seed, {"x": value})
+
+
+def make(tmp_path, body):
+    path = tmp_path / "expected.toml"
+    path.write_text(f'[["e/one".checks]]\nname = "n"\nmeasure = "x"\nsource = "s"\n{body}')
+    return checks.load(path)["e/one"].checks[0]
+
+
+TEXT = 'kind = "quantitative"\nprovenance = "text"\n'
+
+
+@pytest.mark.parametrize(
+    ("compare", "value", "status"),
+    [
+        ('value = 10\ntolerance = "3%"', 10.29, "pass"),
+        ('value = 10\ntolerance = "3%"', 10.31, "fail"),
+        ('value = -10\ntolerance = "3%"', -10.29, "pass"),
+        ('value = 10\ntolerance = "0.02"', 10.03, "fail"),
+        ('value = 1\ntolerance = "0"', 1, "pass"),
+        ("at_least = 5", 5, "pass"),
+        ("at_least = 5", 4.99, "fail"),
+        ("at_most = 5", 5.01, "fail"),
+        ("between = [1, 2]", 1.5, "pass"),
+        ("between = [1, 2]", 2.1, "fail"),
+    ],
+)
+def test_a_check_passes_within_its_bounds_and_fails_outside(tmp_path, compare, value, status):
+    outcome = checks.evaluate(make(tmp_path, TEXT + compare), [point(value)])
+    assert outcome.status == status
+    assert outcome.measured == value
+    assert outcome.ci95 is None
+
+
+def test_the_mean_over_seeds_is_compared_and_its_interval_reported(tmp_path):
+    values = [9.0, 10.0, 11.0, 10.5]
+    points = [point(value, seed) for seed, value in enumerate(values, 1)]
+    outcome = checks.evaluate(make(tmp_path, TEXT + 'value = 10\ntolerance = "5%"'), points)
+    assert outcome.status == "pass"
+    half = 3.1824 * statistics.stdev(values) / 2
+    assert outcome.ci95 == pytest.approx((10.125 - half, 10.125 + half))
+
+
+def test_each_reports_the_worst_point(tmp_path):
+    points = [point(10, load="1Mbit"), point(7, load="2Mbit"), point(9, load="500kbit")]
+    outcome = checks.evaluate(make(tmp_path, TEXT + "at_least = 8"), points)
+    assert (outcome.status, outcome.measured, outcome.where) == ("fail", 7, "nbp, load=2Mbit")
+
+
+@pytest.mark.parametrize(("reduce", "measured"), [("mean", 8.5), ("min", 7), ("max", 10)])
+def test_points_are_reduced_per_seed(tmp_path, reduce, measured):
+    points = [point(value, load=load) for value, load in ((10, "1Mbit"), (7, "2Mbit"))]
+    outcome = checks.evaluate(make(tmp_path, TEXT + f'at_least = 0\nreduce = "{reduce}"'), points)
+    assert outcome.measured == measured
+
+
+@pytest.mark.parametrize(
+    ("where", "measured"),
+    [
+        ('{ load = "1000kbit" }', 10),
+        ('{ load = ["2Mbit", "3Mbit"] }', 7),
+        ('{ load = { at_least = "1.5Mbit" } }', 7),
+        ('{ load = { at_most = "700kbit" } }', 9),
+        ('{ variant = "fifo" }', 1),
+    ],
+)
+def test_where_selects_points(tmp_path, where, measured):
+    points = [point(10, load="1Mbit"), point(7, load="2Mbit"), point(9, load="500kbit")]
+    points.append(point(1, variant="fifo", load="8Mbit"))
+    if "variant" not in where:
+        where = where.replace("{ load", '{ variant = "nbp", load')
+    outcome = checks.evaluate(make(tmp_path, TEXT + f"at_least = 0\nwhere = {where}"), points)
+    assert outcome.measured == measured
+
+
+def test_relative_to_another_variant_pairs_seeds(tmp_path):
+    points = [point(3, 1), point(8, 2), point(6, 1, "fifo"), point(4, 2, "fifo")]
+    body = (
+        TEXT
+        + 'value = 1.25\ntolerance = "0"\nwhere = { variant = "nbp" }\nrelative_to = { variant = "fifo" }'
+    )
+    assert checks.evaluate(make(tmp_path, body), points).status == "pass"
+
+
+@pytest.mark.parametrize("where", ['{ load = "9Mbit" }', '{ nothing = "1" }', '{ variant = "none" }'])
+def test_a_check_that_matches_no_point_fails(tmp_path, where):
+    outcome = checks.evaluate(make(tmp_path, TEXT + f"at_least = 0\nwhere = {where}"), [point(1)])
+    assert outcome.status == "fail"
+    assert outcome.measured is None
+    assert outcome.note
+
+
+def test_a_measure_that_is_not_there_fails(tmp_path):
+    check = make(tmp_path, TEXT + "at_least = 0")
+    assert checks.evaluate(check, [PointResult("nbp", {}, 1, {"y": 1})]).status == "fail"
+
+
+DIFFERS = 'differs = { cause = "the paper averages elsewhere", sensitivity = "fifo" }\n'
+
+
+def test_a_miss_differs_only_for_a_named_cause(tmp_path):
+    check = make(tmp_path, TEXT + "at_least = 5\n" + DIFFERS)
+    missed = checks.evaluate(check, [point(4)])
+    assert (missed.status, missed.note) == ("differs", "the paper averages elsewhere")
+    assert checks.evaluate(check, [point(6)]).status == "pass"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        TEXT.replace("text", "derived") + "at_least = 5\n" + DIFFERS,
+        TEXT + 'at_least = 5\ndiffers = { cause = "because" }',
+        TEXT + 'at_least = 5\ndiffers = { sensitivity = "fifo" }',
+        TEXT + "",
+        TEXT + "at_least = 5\nat_most = 6",
+        TEXT + "value = 5",
+        TEXT + 'value = 5\ntolerance = "3 apples"',
+        TEXT + 'value = 5\ntolerance = "-1"',
+        TEXT + 'at_least = 5\ntolerance = "3%"',
+        TEXT + 'at_least = "five"',
+        TEXT + "between = [2, 1]",
+        TEXT + "at_least = 5\ntypo = 1",
+        TEXT + 'at_least = 5\nreduce = "some"',
+        TEXT + "at_least = 5\nwhere = { load = { more = 1 } }",
+        'kind = "vague"\nprovenance = "text"\nat_least = 5',
+        'kind = "quantitative"\nprovenance = "hearsay"\nat_least = 5',
+        'kind = "quantitative"\nat_least = 5',
+        "not toml",
+    ],
+)
+def test_a_wrong_file_is_refused(tmp_path, body):
+    with pytest.raises(InvalidFileError):
+        make(tmp_path, body)
+
+
+def test_a_sensitivity_must_exist(tmp_path):
+    path = tmp_path / "expected.toml"
+    path.write_text(check_text("at_least = 1", more='differs = { cause = "c", sensitivity = "no/where" }'))
+    with pytest.raises(InvalidFileError, match="no/where"):
+        checks.load(path, ["two/share"])
+    path.write_text(check_text("at_least = 1", more='differs = { cause = "c", sensitivity = "nobody" }'))
+    expected = checks.load(path, ["two/share"])
+    with pytest.raises(InvalidFileError, match="nobody"):
+        checks.require_sensitivities(expected["two/share"], ["fifo"])
+
+
+def test_expectations_of_an_unknown_experiment_are_refused(tmp_path):
+    path = tmp_path / "expected.toml"
+    path.write_text(check_text("at_least = 1"))
+    with pytest.raises(InvalidFileError, match="no experiment"):
+        checks.load(path, ["other"])
+
+
+def test_quick_false_is_skipped_in_the_quick_form_only(tmp_path):
+    check = make(tmp_path, TEXT + "at_least = 5\nquick = false")
+    assert checks.evaluate(check, [point(1)], quick=True).status == "skipped"
+    assert checks.evaluate(check, [point(1)], quick=False).status == "fail"
+
+
+def test_an_experiment_is_as_bad_as_its_worst_check(tmp_path):
+    check = make(tmp_path, TEXT + "at_least = 5")
+    outcomes = {status: checks.Outcome(check, status) for status in ("pass", "differs", "fail", "skipped")}
+    assert checks.status_of([outcomes["pass"], outcomes["skipped"]]) == "pass"
+    assert checks.status_of([outcomes["pass"], outcomes["differs"]]) == "differs"
+    assert checks.status_of([outcomes["differs"], outcomes["fail"]]) == "fail"
+
+
+def test_outcomes_are_plain_json(tmp_path):
+    outcome = checks.evaluate(make(tmp_path, TEXT + "at_least = 5"), [point(6)])
+    assert json.loads(json.dumps(outcome.to_record(), allow_nan=False))["status"] == "pass"
+
+
+def test_student_t_matches_tables():
+    for degrees, expected in (
+        (1, 12.706),
+        (9, 2.262),
+        (30, 2.042),
+        (31, 2.0395),
+        (40, 2.0211),
+        (120, 1.9799),
+    ):
+        assert stats.t_975(degrees) == pytest.approx(expected, abs=5e-4)

@@ -1,0 +1,281 @@
+"""The command line: exit codes, what goes where, whole results or none."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import SCENARIO, check_text
+
+from tidegate import experiment, store
+
+
+def test_run_prints_a_summary_per_flow_and_link(tidegate_command, scenario_file):
+    code, out, err = tidegate_command("run", scenario_file)
+    assert code == 0
+    assert "throughput Mb/s" in out
+    assert "bottleneck" in out
+    assert err == ""
+
+
+def test_run_json_is_the_summary(tidegate_command, scenario_file):
+    code, out, _ = tidegate_command("run", scenario_file, "--json", "--seed", "7")
+    summary = json.loads(out)
+    assert code == 0
+    assert next(iter(summary)) == "schema_version"
+    assert summary["seed"] == 7
+
+
+def test_timing_goes_to_stderr(tidegate_command, scenario_file):
+    _, out, err = tidegate_command("run", scenario_file, "--timing")
+    assert "packet-hops" in err
+    assert "packet-hops" not in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["run", "missing.toml"], 3),
+        (["run"], 2),
+        (["fly"], 2),
+        (["run", "{scenario}", "--seed", "many"], 2),
+        (["run", "{scenario}", "--set", "nonsense"], 2),
+        (["run", "{scenario}", "--set", "duration=10"], 3),
+        (["run", "{scenario}", "--set", "colour=red"], 3),
+        (["validate", "{scenario}"], 0),
+        (["validate", "{scenario}", "missing.toml"], 3),
+        (["reproduce", "nothing"], 2),
+        (["reproduce", "two", "--seeds", "0"], 2),
+        (["sweep", "missing.toml"], 2),
+        (["sweep", "two/share", "--resume", "--fresh"], 2),
+        (["plot", "nowhere"], 3),
+        (["report", "nowhere"], 3),
+        (["list", "mechanisms"], 0),
+        (["list", "plots"], 0),
+        (["list", "experiments"], 0),
+        (["list", "wishes"], 2),
+        (["explain", "red"], 0),
+        (["explain", "rde"], 3),
+        (["schema"], 0),
+        (["--version"], 0),
+        (["--help"], 0),
+    ],
+)
+def test_exit_codes(tidegate_command, shelf, scenario_file, arguments, code):
+    result, out, err = tidegate_command(*[part.format(scenario=scenario_file) for part in arguments])
+    assert result == code, err
+    assert (out if code == 0 else err).strip()
+
+
+@pytest.mark.parametrize("arguments", [["list", "mechanisms"], ["list", "plots"], ["list", "experiments"]])
+def test_lists_are_json_on_request(tidegate_command, shelf, arguments):
+    _, out, _ = tidegate_command(*arguments, "--json")
+    assert json.loads(out)["schema_version"] == 1
+
+
+def test_validate_json_says_what_is_wrong(tidegate_command, scenario_file, tmp_path):
+    broken = tmp_path / "broken.toml"
+    broken.write_bytes(b"\xff\x00 = ")
+    code, out, _ = tidegate_command("validate", scenario_file, broken, "--json")
+    report = json.loads(out)["files"]
+    assert code == 3
+    assert [entry["valid"] for entry in report] == [True, False]
+    assert report[1]["error"]["message"]
+
+
+def test_reproduce_passes_and_writes_everything(tidegate_command, shelf):
+    code, out, err = tidegate_command("reproduce", "--out", "res")
+    assert code == 0, out + err
+    assert "1 of 1 checks pass" in out
+    assert Path("res/report.html").is_file()
+    result = store.read_result(Path("res/two/share"))
+    assert len(result.points) == 2 * 3 * 4
+    assert result.status == "pass"
+    assert (Path("res/two/share") / "share.toml").is_file()
+
+
+def test_reproduce_json_has_exactly_the_published_structure(tidegate_command, shelf):
+    _, out, _ = tidegate_command("reproduce", "--quick", "--json")
+    report = json.loads(out)
+    assert list(report) == ["schema_version", "experiments"]
+    (entry,) = report["experiments"]
+    assert list(entry) == ["id", "title", "source", "status", "checks"]
+    (check,) = entry["checks"]
+    assert list(check) == [
+        "name", "expected", "measured", "ci95", "tolerance", "kind", "provenance", "status",
+    ]  # fmt: skip
+    assert (entry["status"], check["status"], check["expected"]) == ("pass", "pass", 0.75)
+
+
+def test_reproduce_fails_when_a_check_fails(tidegate_command, shelf):
+    (shelf / "expected.toml").write_text(check_text("at_least = 1.3"))
+    code, out, _ = tidegate_command("reproduce", "two/share", "--quick")
+    assert code == 1
+    assert "fail" in out
+    assert "variant" not in out.splitlines()[0]
+
+
+def test_reproduce_reports_an_explained_difference(tidegate_command, shelf):
+    text = check_text("at_least = 1.3", more='differs = { cause = "another queue", sensitivity = "fifo" }')
+    (shelf / "expected.toml").write_text(text)
+    code, out, _ = tidegate_command("reproduce", "--quick")
+    assert code == 0
+    assert "another queue" in out
+    assert "1 differ for a named cause" in out
+
+
+def test_reproduce_fails_when_a_run_fails(tidegate_command, shelf):
+    code, out, _ = tidegate_command("reproduce", "--quick", "--set", "model.fail=2")
+    assert code == 1
+    assert "seed 2" in out
+
+
+def test_results_do_not_depend_on_workers(tidegate_command, shelf):
+    for workers in (1, 4):
+        tidegate_command("reproduce", "--workers", workers, "--out", f"w{workers}")
+    one, four = (Path(f"w{workers}/two/share/points.jsonl").read_bytes() for workers in (1, 4))
+    assert one == four
+    assert Path("w1/report.html").read_bytes() == Path("w4/report.html").read_bytes()
+
+
+def test_seeds_option_counts_from_one(tidegate_command, shelf):
+    tidegate_command("reproduce", "--quick", "--seeds", "6", "--out", "res")
+    seeds = {point.seed for point in store.read_result(Path("res/two/share")).points}
+    assert seeds == {1, 2, 3, 4, 5, 6}
+
+
+def test_sweep_resumes_with_what_is_missing(tidegate_command, shelf, core):
+    path = shelf / "two" / "share.toml"
+    text = path.read_text()
+    path.write_text(text.replace("[model]", "[model]\nfail = 2"))
+    code, out, err = tidegate_command("sweep", "two/share", "--quick", "--json")
+    assert code == 4
+    assert len(json.loads(out)["failed"]) == 4
+    assert not Path("results/two/share").exists()
+    assert Path("results/two/share.partial").is_dir()
+    assert tidegate_command("sweep", "two/share", "--quick")[0] == 2, (
+        "it must ask before throwing points away"
+    )
+    code, out, _ = tidegate_command("sweep", "two/share", "--quick", "--resume", "--json", "--workers", "2")
+    assert code == 4, "the same runs fail again"
+    assert json.loads(out)["run"] == 4
+    path.write_text(text)
+    code, out, _ = tidegate_command("sweep", "two/share", "--quick", "--fresh", "--json")
+    assert (code, json.loads(out)["run"]) == (0, 8)
+    code, out, _ = tidegate_command("sweep", "two/share", "--resume", "--json")
+    assert (code, json.loads(out)["points"], json.loads(out)["run"]) == (0, 24, 16)
+    assert not Path("results/two/share.partial").exists()
+    labels = [
+        (point.variant, point.axes["load"], point.seed)
+        for point in store.read_result(Path("results/two/share")).points
+    ]
+    assert len(set(labels)) == 24
+
+
+def test_plot_and_report_from_a_folder(tidegate_command, shelf):
+    tidegate_command("reproduce", "--quick", "--out", "res")
+    code, out, _ = tidegate_command("plot", "res/two/share", "-p", "throughput", "-o", "x.svg")
+    assert (code, out.strip()) == (0, "x.svg")
+    assert Path("x.svg").read_text().startswith("<?xml")
+    assert tidegate_command("plot", "res/two/share")[0] == 0
+    assert tidegate_command("plot", "res/two/share", "-p", "nothing")[0] == 2
+    assert tidegate_command("plot", "res/two/share", "-o", "x.xyz")[0] == 2
+    code, out, _ = tidegate_command("report", "res", "-o", "page.html")
+    assert code == 0
+    assert Path("page.html").is_file()
+
+
+def test_a_run_folder_can_be_plotted_and_reported(tidegate_command, scenario_file, tmp_path):
+    folder = tmp_path / "one"
+    assert tidegate_command("run", scenario_file, "--out", folder)[0] == 0
+    assert tidegate_command("plot", folder)[0] == 0
+    assert sorted(path.name for path in folder.glob("*.svg")) == [
+        "flows-throughput_bps.svg",
+        "throughput.svg",
+    ]
+    assert tidegate_command("report", folder)[0] == 0
+    assert "What was measured per flow" in (folder / "report.html").read_text()
+
+
+def test_an_interrupted_reproduction_leaves_nothing_that_looks_whole(tidegate_command, shelf, monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(store, "_write_point", interrupt)
+    code, _, err = tidegate_command("reproduce", "--quick", "--out", "res")
+    assert code == 130
+    assert "interrupted" in err
+    assert list(Path("res/two").iterdir()) == []
+
+
+def test_a_full_disk_leaves_the_old_result(tidegate_command, shelf, monkeypatch):
+    tidegate_command("reproduce", "--quick", "--out", "res")
+    before = Path("res/two/share/points.jsonl").read_bytes()
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(store, "_write_point", full)
+    code, _, err = tidegate_command("reproduce", "--out", "res")
+    assert code == 1
+    assert "No space left" in err
+    assert Path("res/two/share/points.jsonl").read_bytes() == before
+    assert [path.name for path in Path("res/two").iterdir()] == ["share"]
+
+
+def test_a_foreign_folder_is_never_replaced(tidegate_command, shelf, scenario_file):
+    Path("mine").mkdir()
+    Path("mine/thesis.tex").write_text("years of work")
+    code, _, err = tidegate_command("run", scenario_file, "--out", "mine")
+    assert code == 3
+    assert "not replaced" in err
+    assert Path("mine/thesis.tex").exists()
+
+
+PROGRAM = (
+    "import sys, fake_core; sys.modules['tidegate._core'] = fake_core; from tidegate import cli; cli.main()"
+)
+PATHS = [str(Path(__file__).parent), str(Path(experiment.__file__).parent.parent)]
+
+
+def process(*arguments, **options):
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(PATHS)}
+    return subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment,
+        **options,
+    )
+
+
+def test_a_reader_that_leaves_is_no_drama(tmp_path):
+    path = tmp_path / "big.toml"
+    flows = "".join(f'f{i} = {{ from = "a", to = "c", transport = "tcp" }}\n' for i in range(3000))
+    path.write_text(SCENARIO.replace("[flows]\n", "[flows]\n" + flows))
+    with process("run", str(path), "--json") as running:
+        running.stdout.read(10)
+        running.stdout.close()
+        err = running.stderr.read()
+    assert b"Traceback" not in err
+    assert b"BrokenPipe" not in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "heavy"),
+    [
+        (["--help"], ["numpy", "rich", "jinja2", "matplotlib", "plotly", "polars", "tidegate._core"]),
+        (["run", "{scenario}"], ["rich", "jinja2", "matplotlib", "plotly", "polars", "tidegate.figures"]),
+    ],
+)
+def test_what_a_command_does_not_need_is_not_imported(scenario_file, arguments, heavy):
+    program = "import sys, atexit; atexit.register(lambda: print(*sys.modules, file=sys.stderr)); "
+    if arguments[0] == "run":
+        program += "import fake_core; sys.modules['tidegate._core'] = fake_core; "
+    program += "from tidegate import cli; cli.main()"
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(PATHS)}
+    command = [sys.executable, "-c", program, *[part.format(scenario=scenario_file) for part in arguments]]
+    finished = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
+    assert not set(heavy) & set(finished.stderr.split())

@@ -1,0 +1,150 @@
+"""The measure language: what it computes, and that nothing but a MeasureError ever comes out of it."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidegate import measure
+from tidegate.errors import MeasureError
+from tidegate.experiment import PointResult
+
+
+class Series:
+    series_names = ["flows.a.rate_bps"]
+
+    def series(self, name):
+        return np.arange(6.0), np.array([0.0, 4.0, 9.0, 10.0, 10.5, 10.0])
+
+
+RUN = PointResult(
+    "nbp",
+    {"load": "1.5Mbit", "scheme": "red"},
+    1,
+    {
+        "flows": {
+            "tcp": {"throughput_bps": 1.2e6, "delay_ms": {"mean": 4.0}, "empty": None},
+            "udp1": {"throughput_bps": 3e5, "delay_ms": {"mean": 8.0}},
+            "udp2": {"throughput_bps": 5e5, "delay_ms": {"mean": 6.0}},
+        },
+        "links": {"R1-R2": {"utilization": 0.9}},
+        "text": "words",
+    },
+    result=Series(),
+)
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("flows.tcp.throughput_bps / 1e6", 1.2),
+        ("flows.tcp.delay_ms.mean", 4.0),
+        ('value("links.R1-R2.utilization") * 100', 90.0),
+        ('sum("flows.*.throughput_bps")', 2e6),
+        ('mean("flows.udp*.throughput_bps")', 4e5),
+        ('max("flows.*.delay_ms.mean") - min("flows.*.delay_ms.mean")', 4.0),
+        ('count("flows.*.throughput_bps")', 3.0),
+        ('quantile("flows.*.delay_ms.mean", 0.5)', 6.0),
+        ('max(abs(values("flows.udp*.throughput_bps") / 4e5 - 1))', 0.25),
+        ("min(3, 2, flows.tcp.delay_ms.mean)", 2.0),
+        ("abs(-2) ** 2 + sqrt(9)", 7.0),
+        ('axis("load") / 1e6', 1.5),
+        ("1 < flows.tcp.delay_ms.mean <= 4 and not 0", 1.0),
+        ("flows.tcp.delay_ms.mean == 5 or 0", 0.0),
+        ('series_mean("flows.a.rate_bps", "3s", "5s")', 30.5 / 3),
+        ('series_last("flows.a.rate_bps")', 10.0),
+        ('series_max("flows.a.rate_bps", "0s", "1000ms")', 4.0),
+        ('series_settling_s("flows.a.rate_bps", 10, 0.2)', 2.0),
+        ('jain("flows.udp*.throughput_bps")', 0.64 / (2 * 0.34)),
+    ],
+)
+def test_measures_compute(source, expected):
+    assert measure.evaluate(source, RUN) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("source", "complaint"),
+    [
+        ("flows.tpc.throughput_bps", "nothing matches.*here are: tcp, udp1, udp2"),
+        ("flows.tcp", "a table"),
+        ("flows.tcp.empty", "no value"),
+        ("text", "not a number"),
+        ("1 / 0", "division by zero"),
+        ("1e308 * 10", "finite"),
+        ("9 ** 9 ** 9 ** 9", ""),
+        ("(-8) ** 0.5", "root"),
+        ("sqrt(-1)", ""),
+        ('values("flows.*.throughput_bps")', "gives 3 values"),
+        ("__import__('os')", "functions are"),
+        ("().__class__", "not allowed"),
+        ("flows['tcp']", "not allowed"),
+        ("lambda: 1", "not allowed"),
+        ("[x for x in flows]", "not allowed"),
+        ("'text'", "argument of a function"),
+        ('axis("lode")', "axes: load, scheme"),
+        ('axis("scheme")', "not a quantity"),
+        ('series_mean("flows.b.rate_bps")', "recorded: flows.a.rate_bps"),
+        ('series_mean("flows.a.rate_bps", "7s")', "no value between"),
+        ('series_mean("flows.a.rate_bps", "7kg")', "not a time"),
+        ('quantile("flows.*.delay_ms.mean", 2)', "between 0 and 1"),
+        ("1 +", "cannot read"),
+        ("(" * 500, ""),
+        ("-" * 1500 + "1", ""),
+        ("x" * 3000, "longer"),
+        ("\0", ""),
+        ("", ""),
+    ],
+)
+def test_mistakes_are_explained(source, complaint):
+    with pytest.raises(MeasureError, match=complaint or None):
+        measure.evaluate(source, RUN)
+
+
+def finite_or_refused(source):
+    try:
+        assert math.isfinite(measure.evaluate(source, RUN))
+    except MeasureError as error:
+        assert str(error)
+
+
+@given(st.text(max_size=200))
+def test_any_text_gives_a_number_or_a_measure_error(source):
+    finite_or_refused(source)
+
+
+_LEAVES = st.sampled_from(
+    [
+        "1",
+        "0",
+        "1e300",
+        "-3.5",
+        "flows.tcp.throughput_bps",
+        "flows.nobody.x",
+        '"flows.*.throughput_bps"',
+        '"4s"',
+        '""',
+    ]
+)
+_NAMES = st.sampled_from([*measure.FUNCTIONS, "eval", "open"])
+_EXPRESSIONS = st.recursive(
+    _LEAVES,
+    lambda inner: st.one_of(
+        st.tuples(
+            inner,
+            st.sampled_from(
+                ["+", "-", "*", "/", "**", "%", "//", "<", "<=", "==", "and", "or", "@", "<<", "is"]
+            ),
+            inner,
+        ).map(lambda parts: f"({parts[0]} {parts[1]} {parts[2]})"),
+        st.tuples(_NAMES, st.lists(inner, max_size=3)).map(lambda call: f"{call[0]}({', '.join(call[1])})"),
+        inner.map(lambda term: f"(not -{term})"),
+    ),
+    max_leaves=12,
+)
+
+
+@given(_EXPRESSIONS)
+def test_any_expression_gives_a_number_or_a_measure_error(source):
+    finite_or_refused(source)

@@ -13,7 +13,7 @@ use tidegate_units::Time;
 use crate::border::{Border, Control};
 use crate::counters::{FlowCounters, SinkCounters, Totals};
 use crate::ids::{LinkId, NodeId};
-use crate::link::{Link, Medium};
+use crate::link::{Link, Medium, PortChoice};
 use crate::network::{DirectionSpec, Multipath, Network, TransportSpec};
 use crate::observer::Observer;
 use crate::program::{Passage, Programs, Step};
@@ -323,6 +323,16 @@ pub(crate) fn far_end(network: &Network, link: LinkId) -> NodeId {
 impl Network {
     /// A simulation of this network in the run with `seed`, watched by `observer`.
     pub fn build<O: Observer>(self, seed: u64, observer: O) -> Result<Simulation<O>, BuildError> {
+        self.build_with(seed, observer, PortChoice::Cheapest)
+    }
+
+    /// The same with a scheduled port on every link, also where a planned one would do: for checking one by the other.
+    #[doc(hidden)]
+    pub fn build_scheduled<O: Observer>(self, seed: u64, observer: O) -> Result<Simulation<O>, BuildError> {
+        self.build_with(seed, observer, PortChoice::Scheduled)
+    }
+
+    fn build_with<O: Observer>(self, seed: u64, observer: O, ports: PortChoice) -> Result<Simulation<O>, BuildError> {
         let mut world = World {
             now: Time::ZERO,
             events: crate::event::EventQueue::default(),
@@ -332,7 +342,7 @@ impl Network {
             totals: Totals::default(),
             observer,
         };
-        let links = build_links(&self, seed);
+        let links = build_links(&self, seed, ports);
         let borders = build_borders(&self, seed);
         world.flows = vec![FlowCounters::default(); self.flows.len() * 2 + borders.len()];
         let mut planner = Planner::new(&self, &borders);
@@ -428,7 +438,7 @@ fn plan_flow(
     Ok((forward, reverse))
 }
 
-fn build_links(network: &Network, seed: u64) -> Vec<Link> {
+fn build_links(network: &Network, seed: u64, choice: PortChoice) -> Vec<Link> {
     let mut ports = vec![0u16; network.nodes.len()];
     let mut links = Vec::with_capacity(network.links.len() * 2);
     for (index, spec) in network.links.iter().enumerate() {
@@ -447,16 +457,24 @@ fn build_links(network: &Network, seed: u64) -> Vec<Link> {
                 direction,
                 Seed::for_component(seed, &component),
                 Seed::for_component(seed, &format!("{component}.medium")),
+                choice,
             ));
         }
     }
     links
 }
 
-fn build_direction(id: LinkId, far: (u32, u16), spec: &DirectionSpec, queue_seed: Seed, medium_seed: Seed) -> Link {
+fn build_direction(
+    id: LinkId,
+    far: (u32, u16),
+    spec: &DirectionSpec,
+    queue_seed: Seed,
+    medium_seed: Seed,
+    choice: PortChoice,
+) -> Link {
     let context = Context { seed: queue_seed, link_rate: spec.rate, mtu_bytes: MTU_BYTES };
     let medium = Medium::new(spec.loss.clone(), spec.reorder, medium_seed);
-    Link::new(id, far, spec.delay, &spec.queue, &context, medium)
+    Link::new(id, far, spec.delay, &spec.queue, &context, medium, choice)
 }
 
 fn build_borders(network: &Network, seed: u64) -> Vec<Border> {

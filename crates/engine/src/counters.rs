@@ -7,7 +7,7 @@ use tidegate_units::{Span, Time};
 ///
 /// A packet is in the queue from its arrival until its last bit is sent, so that lengths count the packet in
 /// transmission.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LinkCounters {
     /// Packets offered.
     pub arrived_packets: u64,
@@ -29,7 +29,8 @@ pub struct LinkCounters {
     pub packet_nanos: u128,
     /// Bytes in the queue, integrated over time: byte nanoseconds.
     pub byte_nanos: u128,
-    /// The sum over transmitted packets of the time from arrival to last bit sent, in nanoseconds.
+    /// The sum over packets of the time from arrival to last bit sent, in nanoseconds. A packet counts when it reaches the
+    /// far end, or would if the medium did not lose it.
     pub delay_nanos: u128,
     /// How many packets that sum covers.
     pub delayed_packets: u64,
@@ -74,7 +75,7 @@ impl LinkCounters {
         self.marks_by_reason.iter().sum()
     }
 
-    /// A packet of `wire_bytes` spends `delay` in the queue.
+    /// A packet has spent `delay` in the queue.
     #[inline]
     pub(crate) fn on_transmitted(&mut self, delay: Span) {
         self.delay_nanos += u128::from(delay.as_nanos());
@@ -91,7 +92,7 @@ impl LinkCounters {
 }
 
 /// Counts of one flow identity (one direction of a transport connection, or an edge's control messages).
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FlowCounters {
     /// Packets sent by the source; a multicast packet counts once.
     pub sent_packets: u64,
@@ -104,7 +105,7 @@ pub struct FlowCounters {
 }
 
 /// What one receiver got of one flow.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SinkCounters {
     /// Packets that arrived.
     pub received_packets: u64,

@@ -36,6 +36,15 @@ pub(crate) struct Transit {
     pub(crate) route: u32,
 }
 
+/// Which kind of port a link gets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum PortChoice {
+    /// A planned one where the queue allows it.
+    Cheapest,
+    /// A scheduled one always.
+    Scheduled,
+}
+
 #[derive(Debug)]
 enum Port {
     Planned(Planned),
@@ -94,9 +103,10 @@ impl Link {
         queue: &DisciplineConfig,
         context: &Context,
         medium: Option<Medium>,
+        choice: PortChoice,
     ) -> Self {
         let port = match queue.build(context) {
-            AnyDiscipline::Fifo(fifo) if !fifo.manager().decides_at_head() => {
+            AnyDiscipline::Fifo(fifo) if choice == PortChoice::Cheapest && !fifo.manager().decides_at_head() => {
                 Port::Planned(Planned::new(fifo.into_manager()))
             }
             discipline => Port::Scheduled(Box::new(Scheduled::new(discipline))),
@@ -176,7 +186,8 @@ impl Link {
 
     #[inline]
     fn arrive<O: Observer>(&mut self, transit: Transit, world: &mut World<O>) -> Arrival {
-        let Transit { mut packet, route, .. } = transit;
+        let Transit { mut packet, route, ends } = transit;
+        self.counters.on_transmitted(ends - packet.arrived);
         let mut held = Span::ZERO;
         if let Some(medium) = &mut self.medium {
             if medium.loses() {
@@ -250,7 +261,7 @@ impl Link {
                 port.settle(now, &self.wire);
                 port.length(now, &self.wire)
             }
-            Port::Scheduled(port) => port.length(),
+            Port::Scheduled(port) => port.length(now),
         }
     }
 
@@ -267,12 +278,19 @@ impl Link {
 
     /// The counters as of `now`, without what planned transmissions will only do later.
     pub(crate) fn counters_at(&mut self, now: Time) -> LinkCounters {
-        let mut counters = self.counters.clone();
         match &mut self.port {
-            Port::Planned(port) => port.subtract_future(now, &self.wire, &mut counters),
-            Port::Scheduled(port) => port.bring_up_to(now, &mut counters),
+            Port::Planned(port) => {
+                let mut counters = self.counters.clone();
+                port.subtract_future(now, &self.wire, &mut counters);
+                counters
+            }
+            Port::Scheduled(port) => {
+                port.bring_up_to(now, &mut self.counters);
+                let mut counters = self.counters.clone();
+                counters.busy_nanos -= self.wire.busy_until.since(now).as_nanos();
+                counters
+            }
         }
-        counters
     }
 
     /// Statistics begin at `now`: what remains counted is what planned transmissions will do later.

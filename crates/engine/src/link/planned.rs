@@ -99,7 +99,9 @@ impl Planned {
     fn join(&mut self, packet: Packet, route: u32, now: Time, wire: &mut Wire, counters: &mut LinkCounters) {
         let idle = wire.busy_until <= now;
         if idle {
-            wire.clock.restart();
+            if wire.busy_until < now {
+                wire.clock.restart();
+            }
             wire.busy_until = now;
             self.idle = false;
             self.manager.on_departure(&packet, Backlog::EMPTY, now);
@@ -116,7 +118,6 @@ impl Planned {
         // Little's law: the queue integrated over time is the sum of what each packet spends in it.
         counters.packet_nanos += u128::from(delay.as_nanos());
         counters.byte_nanos += u128::from(delay.as_nanos()) * u128::from(packet.wire_bytes);
-        counters.on_transmitted(delay);
         wire.transits.push_back(Transit { packet, ends: wire.busy_until, route });
         let (packets, bytes) = self.length(now, wire);
         counters.on_length(packets, bytes);
@@ -129,7 +130,6 @@ impl Planned {
         let index = first + position as usize;
         let victim = wire.transits.remove(index).expect("a manager evicts a packet that waits");
         retract(counters, &victim, now);
-        counters.busy_nanos -= wire.clock.rate().span_of(u64::from(victim.packet.wire_bytes)).as_nanos();
         self.backlog.remove(&victim.packet);
         self.manager.on_departure(&victim.packet, self.backlog, now);
         let start = if position == 0 { self.next_departure } else { wire.transits[index - 1].ends };
@@ -155,11 +155,10 @@ impl Planned {
         let serving = &mut wire.transits[first_waiting - 1];
         let before = serving.ends;
         serving.ends = rescale(now, before, old, wire.clock.rate());
-        let (after, counters) = (serving.ends, &mut *sink.counters);
-        shift(counters, &serving.packet, before, after);
-        counters.busy_nanos = counters.busy_nanos + after.as_nanos() - before.as_nanos();
+        let after = serving.ends;
+        shift(sink.counters, &serving.packet, before, after);
         self.next_departure = after;
-        replan(wire, first_waiting, after, counters);
+        replan(wire, first_waiting, after, sink.counters);
     }
 
     pub(super) fn flush<O: Observer>(&mut self, now: Time, wire: &mut Wire, sink: &mut LinkSink<'_, O>) {
@@ -220,7 +219,8 @@ pub(super) fn rescale(now: Time, before: Time, old: BitRate, new: BitRate) -> Ti
     now.saturating_add(tidegate_units::Span::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)))
 }
 
-/// Plans the transmissions from `index` on anew, beginning at `start`.
+/// Plans the transmissions from `index` on anew, beginning at `start`. The busy time follows the end of the last one, so
+/// that it also covers what moved `start`.
 fn replan(wire: &mut Wire, index: usize, start: Time, counters: &mut LinkCounters) {
     // Remainders of nanoseconds start afresh: this is rare and the error is below a nanosecond each time.
     let mut clock = TransmissionClock::new(wire.clock.rate());
@@ -242,7 +242,6 @@ fn shift(counters: &mut LinkCounters, packet: &Packet, before: Time, after: Time
     let (before, after) = (u128::from(before.as_nanos()), u128::from(after.as_nanos()));
     counters.packet_nanos = counters.packet_nanos + after - before;
     counters.byte_nanos = counters.byte_nanos + after * bytes - before * bytes;
-    counters.delay_nanos = counters.delay_nanos + after - before;
 }
 
 /// A planned transmission will not happen; the packet leaves the queue at `now`.
@@ -250,6 +249,4 @@ fn retract(counters: &mut LinkCounters, transit: &Transit, now: Time) {
     let remaining = u128::from(transit.ends.since(now).as_nanos());
     counters.packet_nanos -= remaining;
     counters.byte_nanos -= remaining * u128::from(transit.packet.wire_bytes);
-    counters.delay_nanos -= u128::from(transit.ends.since(transit.packet.arrived).as_nanos());
-    counters.delayed_packets -= 1;
 }

@@ -34,10 +34,13 @@ impl Scheduled {
         self.discipline.backlog().packets as usize + usize::from(self.serving.is_some())
     }
 
-    pub(super) fn length(&self) -> (u32, u64) {
+    /// A packet whose last bit is sent at `now` is gone, whether or not the event for it has been handled.
+    pub(super) fn length(&self, now: Time) -> (u32, u64) {
         let backlog = self.discipline.backlog();
-        let serving = self.serving.map_or(0, |transit| u64::from(transit.packet.wire_bytes));
-        (backlog.packets + u32::from(self.serving.is_some()), backlog.bytes + serving)
+        match self.serving.filter(|transit| transit.ends > now) {
+            Some(transit) => (backlog.packets + 1, backlog.bytes + u64::from(transit.packet.wire_bytes)),
+            None => (backlog.packets, backlog.bytes),
+        }
     }
 
     /// When the port next has something to do apart from an arrival at the far end.
@@ -67,7 +70,7 @@ impl Scheduled {
         if self.serving.is_none() {
             self.start_transmission(now, wire, sink);
         }
-        let (packets, bytes) = self.length();
+        let (packets, bytes) = self.length(now);
         sink.counters.on_length(packets, bytes);
     }
 
@@ -108,7 +111,6 @@ impl Scheduled {
         wire.busy_until = now + transmission;
         self.idle = false;
         sink.counters.busy_nanos += transmission.as_nanos();
-        sink.counters.on_transmitted(wire.busy_until - packet.arrived);
         let route = sink.world.arena.get(&packet).route;
         self.serving = Some(Transit { packet, ends: wire.busy_until, route });
     }
@@ -153,7 +155,7 @@ impl Scheduled {
     /// Completes the integrals up to `now`.
     pub(super) fn bring_up_to(&mut self, now: Time, counters: &mut LinkCounters) {
         let elapsed = u128::from(now.since(self.integrated_until).as_nanos());
-        let (packets, bytes) = self.length();
+        let (packets, bytes) = self.length(self.integrated_until);
         counters.packet_nanos += elapsed * u128::from(packets);
         counters.byte_nanos += elapsed * u128::from(bytes);
         self.integrated_until = now;
@@ -163,7 +165,7 @@ impl Scheduled {
     pub(super) fn restart(&mut self, now: Time, wire: &Wire, future: &mut LinkCounters) {
         self.integrated_until = now;
         future.busy_nanos = wire.busy_until.since(now).as_nanos();
-        let (packets, bytes) = self.length();
+        let (packets, bytes) = self.length(now);
         future.on_length(packets, bytes);
     }
 }

@@ -5,12 +5,13 @@
 use std::net::Ipv4Addr;
 
 use tidegate_engine::{
-    ApplicationSpec, DirectionSpec, DomainSpec, FlowSpec, LinkId, LinkSpec, Network, NodeId, NodeKind, NodeSpec,
+    ApplicationSpec, Carried, DirectionSpec, DomainSpec, FlowSpec, LinkId, LinkSpec, Network, NodeId, NodeKind, NodeSpec,
+    Observer, Place,
     Simulation, StartSpec, Statistics, TransportSpec,
 };
 use tidegate_mechanism::queue::{DropTailConfig, ManagerConfig};
 use tidegate_mechanism::schedule::DisciplineConfig;
-use tidegate_packet::{Address, Dscp, Ecn, Headers, Protocol};
+use tidegate_packet::{Address, DropReason, Dscp, Ecn, FlowId, Headers, MarkReason, Packet, Protocol};
 use tidegate_units::{BitRate, Limit, Span, Time};
 
 pub fn seconds(secs: f64) -> Time {
@@ -107,4 +108,36 @@ impl Net {
 pub fn throughput_bps(statistics: &Statistics, flow: usize) -> f64 {
     let window = (statistics.until - statistics.since).as_secs_f64();
     statistics.sinks[flow][0].received_bytes as f64 * 8.0 / window
+}
+
+/// What happened to one packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fate {
+    /// Its last bit came out of this link.
+    Delivered(LinkId),
+    /// It was dropped.
+    Dropped(Place, DropReason),
+    /// It was marked.
+    Marked(Place, MarkReason),
+}
+
+/// When, to which flow identity, how many bytes, what.
+pub type Log = Vec<(Time, FlowId, u32, Fate)>;
+
+/// What happened to all packets, in order.
+#[derive(Debug, Default)]
+pub struct Recorder {
+    pub log: Log,
+}
+
+impl Observer for Recorder {
+    fn on_delivered(&mut self, now: Time, link: LinkId, packet: &Packet, _: &Carried, _: Option<&[u8]>) {
+        self.log.push((now, packet.flow, packet.wire_bytes, Fate::Delivered(link)));
+    }
+    fn on_drop(&mut self, now: Time, place: Place, packet: &Packet, _: &Carried, why: DropReason) {
+        self.log.push((now, packet.flow, packet.wire_bytes, Fate::Dropped(place, why)));
+    }
+    fn on_mark(&mut self, now: Time, place: Place, packet: &Packet, _: &Carried, why: MarkReason) {
+        self.log.push((now, packet.flow, packet.wire_bytes, Fate::Marked(place, why)));
+    }
 }

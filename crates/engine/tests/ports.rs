@@ -1,0 +1,278 @@
+//! The planned port against the scheduled one.
+//!
+//! A FIFO whose manager decides only about arrivals may be served by a port that plans each transmission when its packet
+//! joins. It must do exactly what the port does that acts at every departure: the same packets at the same instants, the
+//! same drops and marks, the same counters at any time.
+//!
+//! Instants of changes and of looking lie off the grid on which packets come and go, for what happens to a packet at the
+//! very instant at which its link goes down is a matter of the order of events.
+
+mod common;
+
+use common::{Fate, Log, Net, Recorder, direction};
+use proptest::prelude::*;
+use tidegate_engine::{
+    ApplicationSpec, Change, FlowCounters, LinkCounters, LinkId, LossModel, ReorderModel, ScriptedChange, Simulation,
+    StartSpec, TransportSpec,
+};
+use tidegate_mechanism::queue::{
+    DropTailConfig, Flavor, GapLaw, ManagerConfig, QueueUnit, RedConfig, Victim,
+};
+use tidegate_mechanism::schedule::DisciplineConfig;
+use tidegate_mechanism::tcp::{TcpConfig, Variant};
+use tidegate_packet::DropReason;
+use tidegate_units::{BitRate, Bytes, Limit, Span, Time};
+
+/// A train of packets.
+#[derive(Clone, Debug)]
+struct Train {
+    start: Time,
+    packet_bytes: u32,
+    packets: u32,
+    gap: Span,
+}
+
+#[derive(Clone, Debug)]
+struct Case {
+    rate: BitRate,
+    delay: Span,
+    queue: ManagerConfig,
+    trains: Vec<Train>,
+    changes: Vec<(Time, Change)>,
+    /// When counters are compared.
+    looks: Vec<Time>,
+    /// When the statistics begin anew.
+    restart: Time,
+    loss: f64,
+    reorder: f64,
+}
+
+/// On this line packets arrive and transmissions end, at rates that divide it.
+const GRID: Span = Span::from_nanos(8_000);
+/// When all is over.
+const HORIZON_MILLIS: u64 = 60;
+
+fn on_grid() -> impl Strategy<Value = Time> {
+    (0..HORIZON_MILLIS * 1_000_000 / GRID.as_nanos()).prop_map(|steps| Time::ZERO + GRID * steps)
+}
+
+fn off_grid() -> impl Strategy<Value = Time> {
+    (on_grid(), 1..GRID.as_nanos()).prop_map(|(time, nanos)| time + Span::from_nanos(nanos))
+}
+
+/// Rates at which a byte takes whole nanoseconds, in Mb/s.
+fn even_rate() -> BoxedStrategy<BitRate> {
+    prop::sample::select(vec![1, 2, 4, 8, 10, 16, 20, 40]).prop_map(BitRate::from_mbps).boxed()
+}
+
+/// Rates at which it does not.
+fn odd_rate() -> BoxedStrategy<BitRate> {
+    (1_000_001u64..40_000_000).prop_map(BitRate::from_bps).boxed()
+}
+
+fn limit() -> impl Strategy<Value = Limit> {
+    prop_oneof![
+        (1u32..12).prop_map(Limit::Packets),
+        (40u64..12_000).prop_map(|bytes| Limit::Bytes(Bytes::new(bytes))),
+        (10u64..5_000).prop_map(|micros| Limit::Time(Span::from_micros(micros))),
+    ]
+}
+
+fn drop_tail() -> impl Strategy<Value = ManagerConfig> {
+    limit().prop_map(|limit| ManagerConfig::DropTail(DropTailConfig { limit }))
+}
+
+/// Random early detection that has much to do: a quick average, low thresholds, a small limit.
+fn red(victims: &'static [Victim]) -> impl Strategy<Value = ManagerConfig> {
+    (limit(), 0.0..4.0, 0.5..6.0, 0.02..1.0, 0.05..1.0, any::<[bool; 4]>(), prop::sample::select(victims)).prop_map(
+        |(limit, min_th, between, w, max_p, [ns, bytes, gentle, wait], victim)| {
+            ManagerConfig::Red(RedConfig {
+                min_th,
+                max_th: min_th + between,
+                w,
+                max_p,
+                limit,
+                packet_bytes: 600,
+                unit: if bytes { QueueUnit::Bytes } else { QueueUnit::Packets },
+                gap_law: if wait { GapLaw::Wait } else { GapLaw::Paper },
+                flavor: if ns { Flavor::Ns } else { Flavor::Floyd1993 },
+                gentle,
+                victim,
+                ..RedConfig::floyd_1993()
+            })
+        },
+    )
+}
+
+fn case(rate: BoxedStrategy<BitRate>, queue: impl Strategy<Value = ManagerConfig>) -> impl Strategy<Value = Case> {
+    let train = (on_grid(), 40u32..1500, 1u32..12, 0u64..300).prop_map(|(start, packet_bytes, packets, gap)| {
+        // Packets of one flow are at least a step apart; those of several come together.
+        Train { start, packet_bytes, packets, gap: GRID * (gap + 1) }
+    });
+    let change = prop_oneof![
+        rate.clone().prop_map(Change::Rate),
+        (0u64..4_000).prop_map(|micros| Change::Delay(Span::from_micros(micros))),
+        any::<bool>().prop_map(Change::Up),
+    ];
+    let delay = prop_oneof![Just(Span::ZERO), (0u64..4_000).prop_map(Span::from_micros)];
+    let impairment = || prop_oneof![Just(0.0), 0.0..0.5];
+    (
+        (rate, delay, queue),
+        prop::collection::vec(train, 1..30),
+        prop::collection::vec((off_grid(), change), 0..6),
+        prop::collection::vec(off_grid(), 0..8),
+        off_grid(),
+        impairment(),
+        impairment(),
+    )
+        .prop_map(|((rate, delay, queue), trains, mut changes, mut looks, restart, loss, reorder)| {
+            changes.sort_by_key(|(at, _)| *at);
+            looks.sort_unstable();
+            Case { rate, delay, queue, trains, changes, looks, restart, loss, reorder }
+        })
+}
+
+/// How long a reordering medium holds a packet: off every grid.
+const HELD: Span = Span::from_nanos(1_234_567);
+
+const LINK: LinkId = LinkId::of(0, false);
+
+/// One link, on which all trains enter.
+fn network_of(case: &Case) -> Net {
+    let mut net = Net::default();
+    let mut spec = direction("1Mbit", "0s", DisciplineConfig::Fifo(case.queue.clone()));
+    spec.rate = case.rate;
+    spec.delay = case.delay;
+    spec.loss = Some(LossModel::Random { probability: case.loss });
+    spec.reorder = Some(ReorderModel { probability: case.reorder, delay: HELD });
+    net.link("h0", "h1", spec);
+    for train in &case.trains {
+        let rate = BitRate::of(u64::from(train.packet_bytes), train.gap);
+        let application = ApplicationSpec::ConstantRate { rate, packet_bytes: train.packet_bytes, jitter: 0.0 };
+        net.flow("h0", &["h1"], TransportSpec::Udp, application);
+        let flow = net.network.flows.last_mut().unwrap();
+        flow.start = StartSpec::At(train.start);
+        // Half a gap after the last packet.
+        let half = Span::from_nanos(train.gap.as_nanos() / 2);
+        flow.stop = Some(train.start + train.gap * u64::from(train.packets - 1) + half);
+    }
+    net.network.script = case.changes.iter().map(|&(at, change)| ScriptedChange { at, link: LINK, change }).collect();
+    net
+}
+
+/// All that can be seen of a link at one instant.
+#[derive(PartialEq, Debug)]
+struct Look {
+    length: (u32, u64),
+    average: Option<f64>,
+    counters: LinkCounters,
+}
+
+fn look(simulation: &mut Simulation<Recorder>, link: LinkId) -> Look {
+    Look {
+        length: simulation.queue_length(link),
+        average: simulation.queue_variable(link, "average_queue_packets"),
+        counters: simulation.link_counters(link),
+    }
+}
+
+#[derive(Debug)]
+struct Seen {
+    looks: Vec<Look>,
+    flows: Vec<FlowCounters>,
+    log: Log,
+}
+
+fn watch(mut simulation: Simulation<Recorder>, case: &Case) -> Seen {
+    let mut looks = Vec::new();
+    let mut instants: Vec<(Time, bool)> = case.looks.iter().map(|&at| (at, false)).collect();
+    instants.push((case.restart, true));
+    instants.sort_by_key(|(at, _)| *at);
+    // Long after the last packet: the slowest rate empties the fullest queue in less.
+    instants.push((Time::ZERO + Span::from_secs(10), false));
+    for (at, restarts) in instants {
+        simulation.run_until(at, u64::MAX);
+        if restarts {
+            simulation.restart_statistics();
+        }
+        looks.push(look(&mut simulation, LINK));
+    }
+    simulation.assert_conservation();
+    assert_eq!(simulation.queue_length(LINK), (0, 0), "all is over");
+    let flows = simulation.statistics().flows;
+    let mut log = simulation.into_observer().log;
+    // What the queue does and what comes out at the far end have no order at one instant.
+    log.sort_by_key(|(at, _, _, fate)| {
+        let at_far_end = matches!(fate, Fate::Delivered(_) | Fate::Dropped(_, DropReason::Medium));
+        (*at, at_far_end)
+    });
+    Seen { looks, flows, log }
+}
+
+fn same_on_both_ports(case: &Case) -> Result<(), TestCaseError> {
+    let planned = watch(network_of(case).network.build(1, Recorder::default()).unwrap(), case);
+    let scheduled = watch(network_of(case).network.build_scheduled(1, Recorder::default()).unwrap(), case);
+    prop_assert_eq!(planned.log, scheduled.log);
+    for (planned, scheduled) in planned.looks.iter().zip(&scheduled.looks) {
+        prop_assert_eq!(planned, scheduled);
+    }
+    prop_assert_eq!(planned.flows, scheduled.flows);
+    Ok(())
+}
+
+proptest! {
+    #[test]
+    fn a_planned_drop_tail_queue_does_what_a_scheduled_one_does(
+        case in prop_oneof![case(even_rate(), drop_tail()).boxed(), case(odd_rate(), drop_tail()).boxed()]
+    ) {
+        same_on_both_ports(&case)?;
+    }
+
+    #[test]
+    fn a_planned_red_queue_does_what_a_scheduled_one_does(case in case(odd_rate(), red(&[Victim::Arriving]))) {
+        same_on_both_ports(&case)?;
+    }
+
+    /// At rates at which a byte takes whole nanoseconds: elsewhere an eviction costs the plan its remainder.
+    #[test]
+    fn a_planned_queue_that_evicts_does_what_a_scheduled_one_does(case in case(even_rate(), red(&[Victim::Random]))) {
+        same_on_both_ports(&case)?;
+    }
+}
+
+/// A loop that marks: what one port does a nanosecond later than the other would soon show everywhere.
+#[test]
+fn tcp_with_ecn_sees_no_difference_between_the_ports() {
+    for (seed, variant) in [(1, Variant::NewReno), (2, Variant::Sack), (3, Variant::Reno)] {
+        let network = || {
+            let red = RedConfig { ecn_when_forced: false, limit: Limit::Packets(20), w: 0.02, ..RedConfig::floyd_1993() };
+            let mut net = Net::default();
+            let fifo = DisciplineConfig::Fifo(ManagerConfig::Red(red));
+            net.link("r0", "r1", direction("7Mbit", "5ms", fifo));
+            for index in 0..6u32 {
+                let (source, sink) = (format!("h{index}"), format!("h{index}'"));
+                // Delays that no two flows share keep the instants of their packets apart.
+                let delay = format!("{}ns", 1_000_003 * (u64::from(index) + 1));
+                net.link(&source, "r0", direction("50Mbit", &delay, common::drop_tail(1000)));
+                net.link("r1", &sink, direction("50Mbit", &delay, common::drop_tail(1000)));
+                let config = TcpConfig { ecn: index % 2 == 0, ..TcpConfig::modern(variant) };
+                net.flow(&source, &[&sink], TransportSpec::Tcp(Box::new(config)), ApplicationSpec::Bulk);
+            }
+            net.network
+        };
+        let run = |mut simulation: Simulation<Recorder>| {
+            simulation.run_until(common::seconds(20.0), u64::MAX);
+            simulation.assert_conservation();
+            let statistics = simulation.statistics();
+            let connections = format!("{:?}", statistics.connections);
+            (statistics.links, connections, simulation.into_observer().log)
+        };
+        let planned = run(network().build(seed, Recorder::default()).unwrap());
+        let scheduled = run(network().build_scheduled(seed, Recorder::default()).unwrap());
+        assert!(planned.0[0].marked_packets() > 50, "the queue marks: {:?}", planned.0[0]);
+        let difference = planned.2.iter().zip(&scheduled.2).position(|(planned, scheduled)| planned != scheduled);
+        assert_eq!(difference.map(|at| (planned.2[at], scheduled.2[at])), None);
+        assert_eq!(planned.0, scheduled.0);
+        assert_eq!(planned.1, scheduled.1);
+    }
+}

@@ -149,6 +149,7 @@ fn nbp(config: &Nbp) -> NbpConfig {
         asynch_repeats: config.asynch_repeats,
         meter: TswConfig { window: config.meter_window, ..TswConfig::nbp() },
         initial_rate: config.initial_rate,
+        rate_min: config.rate_min,
         initial_interval: config.initial_interval,
         interval_min: config.interval_min,
         idle_timeout: config.idle_timeout,

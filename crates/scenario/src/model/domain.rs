@@ -83,6 +83,11 @@ pub struct Nbp {
     #[serde(with = "text::optional")]
     #[schemars(with = "Option<Text<BitRate>>")]
     pub initial_rate: Option<BitRate>,
+    /// The least rate of a flow. Source: assumed, one `mss` per second; else a flow of which nothing gets through would
+    /// never send again.
+    #[serde(with = "text")]
+    #[schemars(with = "Text<BitRate>")]
+    pub rate_min: BitRate,
     /// A rate never exceeds so many times the rate at which the flow arrives. Default: no such bound. Source: the document
     /// is silent.
     pub arrival_headroom: Option<f64>,
@@ -117,6 +122,7 @@ impl Default for Nbp {
             initial_interval: Span::from_millis(50),
             interval_min: Span::from_micros(100),
             initial_rate: None,
+            rate_min: BitRate::from_bps(12_000),
             arrival_headroom: None,
             idle_timeout: Span::from_secs(1),
             classify: Classify::Flow,

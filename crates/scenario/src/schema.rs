@@ -230,6 +230,11 @@ mod tests {
     }
 
     #[test]
+    fn an_axis_needs_only_its_values() {
+        assert_eq!(schema()["$defs"]["AxisText"]["required"], json!(["values"]));
+    }
+
+    #[test]
     fn the_schema_and_the_reader_know_the_same_keys() {
         let schema = schema();
         let properties = |pointer: &str| -> Vec<String> {

@@ -8,9 +8,9 @@ use super::raw::DomainText;
 use super::values::{self, Report};
 use crate::document::first_duplicate;
 use crate::error::Problems;
+use crate::fault::shortened;
 use crate::model::{Domain, DomainIndex, Mechanism, NodeIndex, NodeKind};
 use crate::overrides::Late;
-use crate::reader::shortened;
 use crate::template::Scope;
 use crate::tree::{Table, Tree};
 

@@ -7,8 +7,8 @@ use super::links::Links;
 use super::raw::EventText;
 use super::values::Report;
 use crate::error::Problems;
+use crate::fault::shortened;
 use crate::model::{Event, LinkIndex};
-use crate::reader::shortened;
 use crate::template::Scope;
 use crate::tree::{Table, Value};
 

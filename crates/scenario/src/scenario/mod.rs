@@ -19,9 +19,10 @@ use serde::de::DeserializeOwned;
 use tidegate_units::Span;
 
 use crate::error::{ConfigErrors, Problem, Problems};
+use crate::fault::{self, Fault};
 use crate::model::{Parameter, Routing, Scenario};
 use crate::overrides::{self, Override};
-use crate::reader::{self, Fault};
+use crate::reader;
 use crate::source::Sources;
 use crate::suggest;
 use crate::template::{ELEMENTS_MAX, Scope, resolve_parameters};
@@ -157,7 +158,7 @@ fn report_unknown_keys(table: &Table, problems: &mut Problems) {
             problems.push(Problem {
                 place: entry.key_place,
                 path: key.to_string(),
-                message: format!("unknown key `{}`", reader::shortened(key)),
+                message: format!("unknown key `{}`", fault::shortened(key)),
                 help: suggest::help(key, &known),
             });
         }
@@ -220,7 +221,7 @@ fn parameter_value<'t>(
     problems: &mut Problems,
 ) -> Option<&'t Tree> {
     if let Some((key, entry)) = table.iter().find(|(key, _)| !keys::PARAMETER.contains(&&***key)) {
-        let message = format!("unknown key `{}`", reader::shortened(key));
+        let message = format!("unknown key `{}`", fault::shortened(key));
         let mut problem = site.problem(&[name, key], message, suggest::help(key, &keys::PARAMETER));
         problem.place = entry.key_place;
         problems.push(problem);

@@ -11,11 +11,11 @@ use super::flows::Flows;
 use super::links::Links;
 use super::raw::RecordText;
 use crate::error::Problems;
+use crate::fault::shortened;
 use crate::model::{
     DelayOf, Direction, DomainIndex, DomainQuantity, FlowIndex, FlowQuantity, LinkIndex, LinkQuantity,
     Mechanism, Queue, Record, Series, Transport, Way,
 };
-use crate::reader::shortened;
 use crate::suggest;
 use crate::template::Scope;
 use crate::tree::Table;

@@ -1,22 +1,12 @@
 //! Time series: what the scenario records, looked at in even steps.
 //!
-//! Looking changes nothing: the simulation runs up to each instant and on, and its events do not know.
+//! A rate stands for the interval that ends at its time; NaN is what did not exist then. Looking changes nothing: the simulation runs up to each instant and on, and its events do not know.
 
 use tidegate_engine::{LinkId, Observer, Simulation};
+use tidegate_record::Series;
 use tidegate_scenario::Scenario;
 use tidegate_scenario::model::{self, DomainQuantity, FlowQuantity, LinkQuantity, Way};
 use tidegate_units::Time;
-
-/// One recorded quantity over time.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Series {
-    /// Its path, as in `record`: `flows.tcp.throughput_bps`.
-    pub name: String,
-    /// When, in seconds. A rate stands for the interval that ends then.
-    pub times_s: Vec<f64>,
-    /// What, in the unit of the name; NaN where the quantity did not exist.
-    pub values: Vec<f64>,
-}
 
 /// Samples all series of a scenario.
 #[derive(Debug)]

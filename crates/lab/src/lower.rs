@@ -1,5 +1,5 @@
-//! From the validated scenario to the engine's description of a network: names have become numbers already, here the
-//! configurations become those of the mechanisms.
+//! From the validated scenario to the engine's description of a network. The configurations of mechanisms are lowered by
+//! [`tidegate_scenario::lower`]; here are the parts of the network around them.
 
 use std::net::Ipv4Addr;
 
@@ -7,18 +7,10 @@ use tidegate_engine::{
     ApplicationSpec, Change, DirectionSpec, DomainSpec, FlowIds, FlowSpec, LinkId, LinkSpec, LossModel, Multipath,
     Network, NodeId, NodeKind, NodeSpec, OnOffDistribution, ReorderModel, ScriptedChange, StartSpec, TransportSpec,
 };
-use tidegate_mechanism::edge::EdgeConfig;
-use tidegate_mechanism::edge::nbp::{Granularity, NbpConfig};
-use tidegate_mechanism::meter::{CsfqLabellerConfig, ExponentialMeterConfig, TswConfig};
-use tidegate_mechanism::queue::{
-    CsfqConfig, DropTailConfig, Flavor, GapLaw, ManagerConfig, QueueUnit, RedConfig, Victim,
-};
-use tidegate_mechanism::schedule::{Classification, Clock, DisciplineConfig, DrrConfig, FlowQueuesConfig, WfqConfig};
-use tidegate_mechanism::shape::ShaperConfig;
-use tidegate_mechanism::tcp::{DelayedAck, TcpConfig, Variant};
 use tidegate_packet::{Address, Ecn, Headers, Protocol};
+use tidegate_scenario::lower as configs;
 use tidegate_scenario::model::{self, Scenario};
-use tidegate_units::{Bytes, Limit};
+use tidegate_units::Bytes;
 
 /// The network of `scenario`.
 pub fn network(scenario: &Scenario) -> Network {
@@ -74,7 +66,7 @@ fn direction(direction: &model::Direction, weights: &[(u32, f64)]) -> DirectionS
     DirectionSpec {
         rate: direction.rate,
         delay: direction.delay,
-        queue: discipline(&direction.queue, weights),
+        queue: configs::discipline(&direction.queue, weights),
         loss: direction.loss.as_ref().map(|loss| match loss {
             model::Loss::Random(random) => LossModel::Random { probability: random.probability },
             // Users count packets from one.
@@ -93,104 +85,9 @@ fn direction(direction: &model::Direction, weights: &[(u32, f64)]) -> DirectionS
     }
 }
 
-/// The discipline of a queue.
-pub fn discipline(queue: &model::Queue, weights: &[(u32, f64)]) -> DisciplineConfig {
-    let queues = |classify, manager: Option<ManagerConfig>, limit| FlowQueuesConfig {
-        classify: match classify {
-            model::QueueClassify::Flow => Classification::Flow,
-            model::QueueClassify::Class => Classification::Class,
-            model::QueueClassify::InputPort => Classification::InputPort,
-        },
-        manager: manager.unwrap_or_else(|| drop_tail(Limit::Packets(u32::MAX))),
-        weights: if classify == model::QueueClassify::Flow { weights.to_vec() } else { Vec::new() },
-        ..FlowQueuesConfig::shared(limit)
-    };
-    match queue {
-        model::Queue::Droptail(config) => DisciplineConfig::Fifo(drop_tail(config.limit)),
-        model::Queue::Red(config) => DisciplineConfig::Fifo(ManagerConfig::Red(red(config))),
-        model::Queue::Csfq(config) => DisciplineConfig::Fifo(ManagerConfig::Csfq(csfq(config))),
-        model::Queue::Drr(config) => DisciplineConfig::Drr(DrrConfig {
-            quantum: config.quantum,
-            queues: queues(config.classify, config.queue.as_ref().map(manager), config.limit),
-        }),
-        model::Queue::Wfq(config) => {
-            let own = config.per_flow_limit.map(drop_tail);
-            let shared = match (config.limit, config.per_flow_limit) {
-                (Some(limit), _) => limit,
-                (None, None) => Limit::Packets(100),
-                (None, Some(_)) => Limit::Packets(u32::MAX),
-            };
-            DisciplineConfig::Wfq(WfqConfig {
-                clock: match config.clock {
-                    model::WfqClock::Gps => Clock::Gps,
-                    model::WfqClock::SelfClocked => Clock::SelfClocked,
-                },
-                queues: queues(config.classify, config.queue.as_ref().map(manager).or(own), shared),
-            })
-        }
-    }
-}
-
-/// The manager of one FIFO.
-pub fn manager(manager: &model::Manager) -> ManagerConfig {
-    match manager {
-        model::Manager::Droptail(config) => drop_tail(config.limit),
-        model::Manager::Red(config) => ManagerConfig::Red(red(config)),
-        model::Manager::Csfq(config) => ManagerConfig::Csfq(csfq(config)),
-    }
-}
-
-const fn drop_tail(limit: Limit) -> ManagerConfig {
-    ManagerConfig::DropTail(DropTailConfig { limit })
-}
-
-fn red(config: &model::Red) -> RedConfig {
-    let packets = |limit: Limit| match limit {
-        Limit::Packets(packets) => f64::from(packets),
-        // RED counts thresholds in typical packets; in byte mode the average is in the same unit.
-        Limit::Bytes(bytes) => bytes.as_f64() / config.mean_packet.as_f64(),
-        Limit::Time(_) => unreachable!("the scenario refuses thresholds in time"),
-    };
-    RedConfig {
-        min_th: packets(config.min),
-        max_th: packets(config.max),
-        w: config.weight,
-        max_p: config.max_p,
-        limit: config.limit,
-        packet_bytes: config.mean_packet.get() as u32,
-        unit: match config.mode {
-            model::RedMode::Packets => QueueUnit::Packets,
-            model::RedMode::Bytes => QueueUnit::Bytes,
-        },
-        gap_law: match config.gap {
-            model::RedGap::Paper => GapLaw::Paper,
-            model::RedGap::Ns => GapLaw::Wait,
-        },
-        flavor: match config.flavor {
-            model::RedFlavor::Paper => Flavor::Floyd1993,
-            model::RedFlavor::Ns => Flavor::Ns,
-        },
-        gentle: config.gentle,
-        victim: match config.victim {
-            model::RedVictim::Tail => Victim::Arriving,
-            model::RedVictim::Random => Victim::Random,
-        },
-        ecn: config.ecn,
-        ecn_when_forced: config.mark_forced,
-    }
-}
-
-fn csfq(config: &model::Csfq) -> CsfqConfig {
-    let threshold_packets = match config.threshold {
-        Limit::Packets(packets) => packets,
-        _ => unreachable!("the scenario refuses thresholds of CSFQ other than in packets"),
-    };
-    CsfqConfig { k_alpha: config.averaging, k_c: config.window, threshold_packets, limit: config.limit }
-}
-
 fn flow_spec(index: usize, flow: &model::Flow) -> FlowSpec {
     let transport = match &flow.transport {
-        model::Transport::Tcp(config) => TransportSpec::Tcp(Box::new(tcp(config))),
+        model::Transport::Tcp(config) => TransportSpec::Tcp(Box::new(configs::tcp(config))),
         model::Transport::Udp(_) => TransportSpec::Udp,
     };
     let protocol = if matches!(transport, TransportSpec::Udp) { Protocol::UDP } else { Protocol::TCP };
@@ -248,39 +145,6 @@ fn application(application: &model::Application) -> ApplicationSpec {
     }
 }
 
-/// The configuration of a connection.
-pub fn tcp(config: &model::Tcp) -> TcpConfig {
-    let variant = match config.variant {
-        model::TcpVariant::Tahoe => Variant::Tahoe,
-        model::TcpVariant::Reno => Variant::Reno,
-        model::TcpVariant::NewReno => Variant::NewReno,
-        model::TcpVariant::Sack => Variant::Sack,
-    };
-    let mut tcp = match config.profile {
-        model::TcpProfile::Ns1999 => TcpConfig::ns_1999(variant),
-        model::TcpProfile::Modern => TcpConfig::modern(variant),
-    };
-    let segment = config.segment();
-    let bytes = |window: model::Window| window.bytes(segment).get();
-    tcp.segment_bytes = segment.get() as u32;
-    tcp.header_bytes = config.header.get() as u32;
-    tcp.ack_bytes = config.ack.get() as u32;
-    tcp.receive_window_bytes = u32::try_from(config.window_bytes().get()).unwrap_or(u32::MAX);
-    tcp.initial_window_segments = config.initial_window;
-    tcp.minimum_window_segments = config.minimum_window;
-    tcp.initial_ssthresh_bytes = config.initial_ssthresh.map(bytes);
-    tcp.rto.initial = config.initial_rto;
-    tcp.rto.min = config.min_rto;
-    tcp.rto.max = config.max_rto;
-    tcp.rto.granularity = config.timer_granularity;
-    tcp.delayed_ack = config.delayed_ack.map(|timeout| DelayedAck { segments: 2, timeout });
-    tcp.ecn = config.ecn;
-    tcp.handshake = config.handshake;
-    tcp.dupack_threshold = config.dupack_threshold;
-    tcp.limited_transmit = config.limited_transmit;
-    tcp
-}
-
 /// Domains that trust each other become one: the routers between them are inside, and need not police.
 fn domains(scenario: &Scenario) -> Vec<DomainSpec> {
     let mut group: Vec<usize> = (0..scenario.domains.len()).collect();
@@ -313,9 +177,9 @@ fn domains(scenario: &Scenario) -> Vec<DomainSpec> {
             name: domain.name.clone(),
             edges: edges.into_iter().map(node_id).collect(),
             core: core.into_iter().map(node_id).collect(),
-            mechanism: edge(&domain.mechanism),
+            mechanism: configs::edge(&domain.mechanism),
             unpoliced: members.iter().flat_map(|d| d.unpoliced.iter().copied().map(node_id)).collect(),
-            labels: domain.labels.as_ref().map(labels),
+            labels: domain.labels.as_ref().map(configs::labeller),
         });
     }
     specs
@@ -325,44 +189,6 @@ fn domains(scenario: &Scenario) -> Vec<DomainSpec> {
 pub fn domain_position(scenario: &Scenario, specs: &[DomainSpec], index: usize) -> Option<usize> {
     let edges: Vec<NodeId> = scenario.domains[index].edges.iter().copied().map(node_id).collect();
     specs.iter().position(|spec| edges.iter().all(|node| spec.edges.contains(node) || spec.core.contains(node)))
-}
-
-fn edge(mechanism: &model::Mechanism) -> Option<EdgeConfig> {
-    match mechanism {
-        model::Mechanism::None => None,
-        model::Mechanism::Nbp(config) => Some(EdgeConfig::Nbp(Box::new(nbp(config)))),
-    }
-}
-
-fn nbp(config: &model::Nbp) -> NbpConfig {
-    NbpConfig {
-        mss_bytes: config.mss.get() as u32,
-        mrc_factor: config.mrc_factor,
-        asynch_interval: config.asynch_interval,
-        asynch_repeats: config.asynch_repeats,
-        meter: TswConfig { window: config.meter_window, ..TswConfig::nbp() },
-        initial_rate: config.initial_rate,
-        initial_interval: config.initial_interval,
-        interval_min: config.interval_min,
-        idle_timeout: config.idle_timeout,
-        granularity: match config.classify {
-            model::Classify::Flow => Granularity::Flow,
-            model::Classify::AddressPair => Granularity::AddressPair,
-            model::Classify::DestinationNetwork => Granularity::DestinationNetwork { prefix_bits: config.prefix },
-        },
-        feedback_mtu_bytes: config.feedback_mtu.get() as u32,
-        arrival_headroom: config.arrival_headroom,
-        shaper: ShaperConfig {
-            bucket: config.shaper.bucket.unwrap_or_default(),
-            queue: discipline(&config.shaper.queue, &[]),
-        },
-        flows_max: config.flows_max,
-    }
-}
-
-fn labels(labels: &model::Labels) -> CsfqLabellerConfig {
-    let model::Labels::Csfq(config) = labels;
-    CsfqLabellerConfig { meter: ExponentialMeterConfig { k: config.averaging }, flows_max: config.flows_max }
 }
 
 fn script(scenario: &Scenario) -> Vec<ScriptedChange> {

@@ -9,7 +9,7 @@ use crate::error::{ConfigError, ConfigErrors, Problem, Problems};
 use crate::merge::merged_tables;
 use crate::model::Scenario;
 use crate::overrides::Override;
-use crate::scenario;
+use crate::scenario::{self, keys};
 use crate::source::{Origin, Sources};
 use crate::tree::{Table, Tree, Value, parse_document};
 
@@ -28,10 +28,6 @@ pub struct Document {
     pub(crate) root: Tree,
     pub(crate) overrides: Vec<Override>,
 }
-
-/// Keys that make a file an experiment.
-pub(crate) const EXPERIMENT_KEYS: [&str; 6] =
-    ["seeds", "quick_seeds", "quick_set", "axes", "variants", "figures"];
 
 impl Document {
     /// Reads the file at `path` and what it includes.
@@ -60,7 +56,9 @@ impl Document {
         let mut loader = Loader { sources: Sources::default(), chain: Vec::new(), loaded: 0 };
         let mut problems = Problems::default();
         let root = loader.load(name.clone(), text, path).map_err(|list| {
-            list.into_iter().for_each(|problem| problems.push(problem));
+            for problem in list {
+                problems.push(problem);
+            }
         });
         let root = problems.finish(root.ok(), &loader.sources)?;
         Ok(Self { name, sources: loader.sources, root, overrides: Vec::new() })
@@ -93,7 +91,7 @@ impl Document {
 
     /// Whether the file has keys of an experiment: seeds, axes, variants or figures.
     pub fn is_experiment(&self) -> bool {
-        self.root.as_table().is_some_and(|table| EXPERIMENT_KEYS.iter().any(|key| table.contains(key)))
+        self.root.as_table().is_some_and(|table| keys::EXPERIMENT.iter().any(|key| table.contains(key)))
     }
 
     /// The scenario, ignoring what would make it an experiment.
@@ -122,9 +120,9 @@ fn read_file(path: &Path) -> Result<String, String> {
         return Err(too_large());
     }
     String::from_utf8(bytes).map_err(|error| {
-        let line =
-            error.as_bytes()[..error.utf8_error().valid_up_to()].iter().filter(|b| **b == b'\n').count();
-        format!("line {} is not UTF-8 text", line + 1)
+        let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = valid.split(|b| *b == b'\n').count();
+        format!("line {line} is not UTF-8 text")
     })
 }
 
@@ -146,8 +144,8 @@ impl Loader {
         };
         self.chain.push(path.canonicalize().unwrap_or_else(|_| path.to_owned()));
         let names: Vec<(&str, &Tree)> = match &include.tree.value {
-            Value::Text(text) => vec![(text, &include.tree)],
-            Value::List(list) => list.iter().map(|tree| (tree.as_text().unwrap_or(""), tree)).collect(),
+            Value::Text(one) => vec![(one, &include.tree)],
+            Value::List(list) => list.iter().map(|one| (one.as_text().unwrap_or(""), one)).collect(),
             _ => vec![("", &include.tree)],
         };
         let mut base = Table::default();

@@ -21,6 +21,8 @@ pub struct ConfigError {
     pub help: String,
     /// Under which circumstances, like `variant nbp, load = 2Mbit`; may be empty.
     pub context: String,
+    /// Whether an override on the command line is to blame.
+    is_override: bool,
     snippet: Option<Snippet>,
 }
 
@@ -42,44 +44,37 @@ impl ConfigError {
             message,
             help,
             context: String::new(),
+            is_override: false,
             snippet: None,
         }
     }
 
     /// Several lines: the message, the place, the offending line with a mark below it, the help.
     pub fn render(&self) -> String {
-        let mut out = String::from("error: ");
-        if !self.path.is_empty() {
-            out.push_str(&self.path);
-            out.push_str(": ");
-        }
-        out.push_str(&self.message);
-        out.push('\n');
+        let mut lines = Vec::new();
+        let path = if self.path.is_empty() { String::new() } else { format!("{}: ", self.path) };
+        lines.push(format!("error: {path}{}", self.message));
         if let Some(snippet) = &self.snippet {
-            let number = if self.is_override() { String::new() } else { self.line.to_string() };
+            let number = if self.is_override { String::new() } else { self.line.to_string() };
             let margin = " ".repeat(number.len());
-            out.push_str(&format!("{margin}--> {}\n", self.location()));
-            out.push_str(&format!("{margin} |\n{number} | {}\n", snippet.excerpt.trim_end()));
-            let mark = "^".repeat(snippet.width);
-            out.push_str(&format!("{margin} | {}{mark}\n", " ".repeat(snippet.before)));
+            lines.push(format!("{margin}--> {}", self.location()));
+            lines.push(format!("{margin} |"));
+            lines.push(format!("{number} | {}", snippet.excerpt.trim_end()));
+            lines.push(format!("{margin} | {}{}", " ".repeat(snippet.before), "^".repeat(snippet.width)));
         } else if !self.file.is_empty() {
-            out.push_str(&format!("--> {}\n", self.location()));
+            lines.push(format!("--> {}", self.location()));
         }
         if !self.help.is_empty() {
-            out.push_str(&format!("  = help: {}\n", self.help));
+            lines.push(format!("  = help: {}", self.help));
         }
         if !self.context.is_empty() {
-            out.push_str(&format!("  = in: {}\n", self.context));
+            lines.push(format!("  = in: {}", self.context));
         }
-        out
-    }
-
-    fn is_override(&self) -> bool {
-        self.file.starts_with("--set ")
+        lines.join("\n") + "\n"
     }
 
     fn location(&self) -> String {
-        if self.line == 0 || self.is_override() {
+        if self.line == 0 || self.is_override {
             self.file.clone()
         } else {
             format!("{}:{}:{}", self.file, self.line, self.column)
@@ -175,6 +170,7 @@ impl Problem {
     pub(crate) fn resolve(self, sources: &Sources) -> ConfigError {
         let mut error = ConfigError::without_place(String::new(), self.message, self.help);
         error.path = self.path;
+        error.is_override = sources.is_override(self.place);
         if let Some(location) = sources.locate(self.place) {
             error.file = location.file;
             error.line = location.line;
@@ -197,7 +193,9 @@ pub(crate) struct Problems {
 
 impl Problems {
     pub(crate) fn push(&mut self, problem: Problem) {
-        if !self.is_full() {
+        // What is wrong in a template, or in what both directions of a link share, is said once.
+        let is_known = |known: &Problem| known.place == problem.place && known.message == problem.message;
+        if !self.is_full() && !self.list.iter().any(is_known) {
             self.list.push(problem);
         }
     }
@@ -219,13 +217,8 @@ impl Problems {
         match value {
             Some(value) if self.list.is_empty() => Ok(value),
             _ => {
-                let mut errors: Vec<ConfigError> = Vec::new();
-                for error in self.list.into_iter().map(|problem| problem.resolve(sources)) {
-                    // Both directions of a link read the same keys: what is wrong there is said once.
-                    if !errors.contains(&error) {
-                        errors.push(error);
-                    }
-                }
+                let mut errors: Vec<ConfigError> =
+                    self.list.into_iter().map(|problem| problem.resolve(sources)).collect();
                 if errors.is_empty() {
                     errors.push(ConfigError::without_place(
                         String::new(),

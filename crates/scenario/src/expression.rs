@@ -100,10 +100,8 @@ impl<'t> Parser<'t, '_, '_> {
                 self.rest = &self.rest[1..];
                 Ok(value)
             }
-            Some(c) if c.is_ascii_digit() => {
-                self.take_while(|c| c.is_ascii_digit()).parse().map_err(|_| self.too_large())
-            }
-            Some(c) if c.is_ascii_alphabetic() || c == '_' => {
+            Some('0'..='9') => self.take_while(|c| c.is_ascii_digit()).parse().map_err(|_| self.too_large()),
+            Some('a'..='z' | 'A'..='Z' | '_') => {
                 let name = self.take_while(|c| c.is_ascii_alphanumeric() || c == '_');
                 self.scope.integer(name)
             }

@@ -1,21 +1,57 @@
-//! From TOML to a validated [`Scenario`] or an experiment, with errors that name file, line, column and key.
+//! From TOML to a validated [`Scenario`] or an [`Experiment`], with errors that name file, line, column and key.
+//!
+//! The way of a file: [`Document`] reads it with its includes into a tree whose values know where they were written, and
+//! takes overrides (`links.bottleneck.rate=2Mbit`). [`Document::scenario`] lays defaults under links and flows, expands
+//! repeats and names in braces, resolves names to indices and checks everything. [`Document::experiment`] adds variants,
+//! axes, seeds and figures; each of its [`Point`]s is one scenario. [`lower`] turns configurations into those of the
+//! mechanisms. [`schema()`] and [`explain()`] come from the documentation of the model itself.
 //!
 //! Nothing here runs a scenario.
+//!
+//! ```
+//! let text = r#"
+//!     duration = "10s"
+//!     nodes = { hosts = ["S", "D"], routers = ["R"] }
+//!     [links.access]
+//!     between = ["S", "R"]
+//!     rate = "10Mbit"
+//!     delay = "1ms"
+//!     [links.bottleneck]
+//!     between = ["R", "D"]
+//!     rate = "1.5Mbit"
+//!     delay = "10ms"
+//!     queue = { kind = "red", min = "5p", max = "15p" }
+//!     [flows.tcp]
+//!     from = "S"
+//!     to = "D"
+//!     transport = "tcp"
+//! "#;
+//! let mut document = tidegate_scenario::Document::from_text("example.toml", text)?;
+//! document.set("links.bottleneck.rate=2Mbit")?;
+//! let scenario = document.scenario()?;
+//! assert_eq!(scenario.links[1].forward.rate.to_string(), "2Mbit");
+//! # Ok::<(), tidegate_scenario::ConfigErrors>(())
+//! ```
 
 mod document;
 mod error;
 mod experiment;
+mod explain;
 mod expression;
+mod fault;
+mod json;
 mod merge;
 mod overrides;
 mod reader;
 mod scenario;
+mod schema;
 mod source;
 mod suggest;
 mod template;
 mod text;
 mod tree;
 
+pub mod lower;
 pub mod model;
 
 pub use document::Document;
@@ -23,4 +59,6 @@ pub use error::{ConfigError, ConfigErrors};
 pub use experiment::{
     Axis, DocumentedParameter, Experiment, Figure, FigureKind, Names, Point, Scale, Variant,
 };
+pub use explain::{MechanismDoc, ParameterDoc, explain, list_mechanisms};
 pub use model::Scenario;
+pub use schema::schema;

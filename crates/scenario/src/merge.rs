@@ -69,9 +69,9 @@ mod tests {
 
     fn show(tree: &Tree) -> String {
         match &tree.value {
-            Value::Table(table) => {
-                table.iter().map(|(key, entry)| format!("{key}={} ", show(&entry.tree))).collect()
-            }
+            Value::Table(table) => table
+                .iter()
+                .fold(String::new(), |text, (key, entry)| text + key + "=" + &show(&entry.tree) + " "),
             _ => tree.scalar_text().unwrap(),
         }
     }

@@ -86,17 +86,14 @@ fn split_path(text: &str) -> Result<(Vec<String>, usize), String> {
     loop {
         let rest = &text[at..];
         let quote = rest.chars().next().filter(|c| matches!(c, '"' | '\''));
-        let key = match quote {
-            Some(quote) => {
-                let close = rest[1..].find(quote).ok_or("a quote without its partner")?;
-                at += close + 2;
-                &rest[1..=close]
-            }
-            None => {
-                let end = rest.find(['.', '=']).unwrap_or(rest.len());
-                at += end;
-                rest[..end].trim()
-            }
+        let key = if let Some(quote) = quote {
+            let close = rest[1..].find(quote).ok_or("a quote without its partner")?;
+            at += close + 2;
+            &rest[1..=close]
+        } else {
+            let end = rest.find(['.', '=']).unwrap_or(rest.len());
+            at += end;
+            rest[..end].trim()
         };
         if key.is_empty() {
             return Err("an empty key in the path".to_owned());
@@ -136,7 +133,7 @@ pub(crate) fn apply<'a>(root: &mut Tree, overrides: &[&'a Override], problems: &
                 // A name that no string uses would change nothing, and nobody would notice.
                 None => {
                     let names: Vec<&str> = known
-                        .map(|known| known.iter().map(|(name, _)| &**name).collect())
+                        .map(|known| known.iter().map(|(other, _)| &**other).collect())
                         .unwrap_or_default();
                     let message = format!("there is no parameter `{name}` to set");
                     problems.push(one.problem(message, suggest::help(name, &names)));

@@ -4,124 +4,14 @@
 //! A derived `Deserialize` of an externally tagged enumeration reads a table whose `kind` names the variant, or a string
 //! that is the variant with nothing else.
 
-use std::fmt::Display;
-
 use serde::de::{self, DeserializeSeed, Visitor};
 use serde::forward_to_deserialize_any;
 
-use crate::error::Problem;
+use crate::fault::{Fault, shortened};
 use crate::source::Place;
 use crate::suggest;
 use crate::template::Scope;
 use crate::tree::{Entry, Table, Tree, Value};
-
-/// What went wrong while reading, before its place is certain.
-#[derive(Debug)]
-pub(crate) struct Fault(Box<Inner>);
-
-#[derive(Debug, Default)]
-struct Inner {
-    message: String,
-    help: String,
-    place: Option<Place>,
-    /// From the innermost key outwards.
-    path: Vec<String>,
-    /// The unknown key, where that is the fault.
-    unknown_key: Option<String>,
-}
-
-impl Fault {
-    pub(crate) fn new(message: impl Into<String>, help: impl Into<String>) -> Self {
-        Self(Box::new(Inner { message: message.into(), help: help.into(), ..Inner::default() }))
-    }
-
-    fn at(mut self, place: Place) -> Self {
-        self.0.place.get_or_insert(place);
-        self
-    }
-    fn inside(mut self, key: &str) -> Self {
-        self.0.path.push(key.to_owned());
-        self
-    }
-
-    /// The outermost key of its path.
-    pub(crate) fn first_key(&self) -> Option<&str> {
-        self.0.path.last().map(String::as_str)
-    }
-
-    /// The fault as a problem below the key `prefix`, at `fallback` if its place is not known.
-    pub(crate) fn into_problem(self, prefix: &str, fallback: Place) -> Problem {
-        let Inner { message, help, place, path, .. } = *self.0;
-        let mut whole = prefix.to_owned();
-        for key in path.iter().rev() {
-            if !whole.is_empty() {
-                whole.push('.');
-            }
-            whole.push_str(key);
-        }
-        Problem { place: place.unwrap_or(fallback), path: whole, message, help }
-    }
-}
-
-impl Display for Fault {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0.message)
-    }
-}
-impl std::error::Error for Fault {}
-
-impl de::Error for Fault {
-    fn custom<T: Display>(message: T) -> Self {
-        Self::new(message.to_string(), "")
-    }
-    fn invalid_type(found: de::Unexpected<'_>, expected: &dyn de::Expected) -> Self {
-        let found = match found {
-            de::Unexpected::Str(text) => format!("the string \"{}\"", shortened(text)),
-            de::Unexpected::Signed(number) => format!("the bare number {number}"),
-            de::Unexpected::Unsigned(number) => format!("the bare number {number}"),
-            de::Unexpected::Float(number) => format!("the bare number {number}"),
-            de::Unexpected::Bool(boolean) => format!("{boolean}"),
-            de::Unexpected::Seq => "a list".to_owned(),
-            de::Unexpected::Map => "a table".to_owned(),
-            other => other.to_string(),
-        };
-        Self::new(format!("expected {expected}, found {found}"), "")
-    }
-    fn invalid_value(found: de::Unexpected<'_>, expected: &dyn de::Expected) -> Self {
-        Self::new(format!("{found} is out of range: expected {expected}"), "")
-    }
-    fn unknown_variant(variant: &str, expected: &'static [&'static str]) -> Self {
-        Self::new(format!("`{}` is not known here", shortened(variant)), one_of(variant, expected))
-    }
-    fn unknown_field(field: &str, expected: &'static [&'static str]) -> Self {
-        let help =
-            if expected.is_empty() { "no keys here".to_owned() } else { suggest::help(field, expected) };
-        let mut fault = Self::new(format!("unknown key `{}`", shortened(field)), help);
-        fault.0.unknown_key = Some(field.to_owned());
-        fault
-    }
-    fn missing_field(field: &'static str) -> Self {
-        Self::new(format!("missing key `{field}`"), "")
-    }
-}
-
-/// "did you mean", or all that is allowed.
-fn one_of(given: &str, allowed: &[&str]) -> String {
-    let all = suggest::list("allowed", allowed);
-    match suggest::nearest(given, allowed.iter().copied()) {
-        Some(name) => format!("did you mean `{name}`? {all}"),
-        None => all,
-    }
-}
-
-/// `text`, cut where it is long.
-pub(crate) fn shortened(text: &str) -> String {
-    const SHOWN: usize = 60;
-    if text.chars().count() <= SHOWN {
-        return text.to_owned();
-    }
-    text.chars().take(SHOWN).chain("...".chars()).collect()
-}
 
 /// Reads one value.
 #[derive(Clone, Copy)]
@@ -132,8 +22,18 @@ pub(crate) struct Reader<'a> {
 
 /// Reads a `T` from `tree`.
 pub(crate) fn read<T: de::DeserializeOwned>(tree: &Tree, scope: &Scope<'_>) -> Result<T, Fault> {
-    // The scope only gets shorter-lived: the reader borrows both for the call.
     T::deserialize(Reader { tree, scope }).map_err(|fault| fault.at(tree.place))
+}
+
+/// Reads a `T` from the entries of a table but those named in `skip`.
+pub(crate) fn read_without<T: de::DeserializeOwned>(
+    tree: &Tree,
+    skip: &'static [&'static str],
+    scope: &Scope<'_>,
+) -> Result<T, Fault> {
+    let empty = Table::default();
+    let entries = Entries::new(tree.as_table().unwrap_or(&empty), scope, skip);
+    T::deserialize(de::value::MapAccessDeserializer::new(entries)).map_err(|fault| fault.at(tree.place))
 }
 
 impl Reader<'_> {
@@ -178,8 +78,8 @@ impl<'de> de::Deserializer<'de> for Reader<'_> {
             Value::Integer(number) => visitor.visit_i64(*number),
             Value::Float(number) => visitor.visit_f64(*number),
             Value::Boolean(boolean) => visitor.visit_bool(*boolean),
-            Value::List(list) => visitor.visit_seq(Items::new(list, self.scope)?),
-            Value::Table(table) => visitor.visit_map(Entries::new(table, self.scope, None)),
+            Value::List(list) => visitor.visit_seq(Items::new(list, self.scope)),
+            Value::Table(table) => visitor.visit_map(Entries::new(table, self.scope, &[])),
         }
     }
 
@@ -217,7 +117,9 @@ impl<'de> de::Deserializer<'de> for Reader<'_> {
             },
             _ => {
                 let help = suggest::list("allowed", variants);
-                Err(Fault::new(format!("expected a name, found {}", self.tree.what()), help))
+                let message =
+                    format!("expected a word, or a table with a `kind`, found {}", self.tree.what());
+                Err(Fault::new(message, help))
             }
         }
     }
@@ -237,9 +139,8 @@ struct Items<'a> {
 }
 
 impl<'a> Items<'a> {
-    #[allow(clippy::unnecessary_wraps, reason = "reads like its siblings")]
-    fn new(list: &'a [Tree], scope: &'a Scope<'a>) -> Result<Self, Fault> {
-        Ok(Self { scope, list, position: 0, texts: Vec::new().into_iter() })
+    fn new(list: &'a [Tree], scope: &'a Scope<'a>) -> Self {
+        Self { scope, list, position: 0, texts: Vec::new().into_iter() }
     }
 }
 
@@ -282,13 +183,13 @@ impl<'de> de::SeqAccess<'de> for Items<'_> {
 struct Entries<'a> {
     table: &'a Table,
     scope: &'a Scope<'a>,
-    skip: Option<&'static str>,
+    skip: &'static [&'static str],
     position: usize,
     current: Option<(&'a str, &'a Entry)>,
 }
 
 impl<'a> Entries<'a> {
-    fn new(table: &'a Table, scope: &'a Scope<'a>, skip: Option<&'static str>) -> Self {
+    fn new(table: &'a Table, scope: &'a Scope<'a>, skip: &'static [&'static str]) -> Self {
         Self { table, scope, skip, position: 0, current: None }
     }
 }
@@ -299,7 +200,7 @@ impl<'de> de::MapAccess<'de> for Entries<'_> {
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Fault> {
         while let Some((key, entry)) = self.table.at(self.position) {
             self.position += 1;
-            if self.skip == Some(&**key) {
+            if self.skip.contains(&&**key) {
                 continue;
             }
             self.current = Some((key, entry));
@@ -370,23 +271,19 @@ struct Content<'a> {
 impl Content<'_> {
     /// Says of an unknown key to which kind it is unknown, and whether `kind` came from elsewhere.
     fn explain(&self, mut fault: Fault) -> Fault {
-        // A deeper key is unknown to something inside, not to this kind.
-        if fault.0.path.len() != 1 {
-            return fault;
-        }
-        let Some(key) = fault.0.unknown_key.take() else { return fault };
-        fault.0.message = format!("unknown key `{}` for kind `{}`", shortened(&key), shortened(self.kind));
-        let elsewhere = self
+        let Some(key) = fault.take_unknown_key() else { return fault };
+        let message = format!("unknown key `{}` for kind `{}`", shortened(&key), shortened(self.kind));
+        let is_elsewhere = self
             .table
             .and_then(|table| table.entry(&key))
             .is_some_and(|entry| entry.key_place.source() != self.place.source());
-        if elsewhere {
-            fault.0.help = format!(
+        let help = is_elsewhere.then(|| {
+            format!(
                 "`kind` is set elsewhere than `{}`: to change the kind, set the whole table",
                 shortened(&key)
-            );
-        }
-        fault
+            )
+        });
+        fault.reworded(message, help)
     }
 }
 
@@ -407,7 +304,7 @@ impl<'de> de::VariantAccess<'de> for Content<'_> {
     fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, Fault> {
         let empty = Table::default();
         let table = self.table.unwrap_or(&empty);
-        let entries = Entries::new(table, self.scope, Some("kind"));
+        let entries = Entries::new(table, self.scope, &["kind"]);
         seed.deserialize(de::value::MapAccessDeserializer::new(entries))
             .map_err(|fault| self.explain(fault).at(self.place))
     }
@@ -423,6 +320,6 @@ impl<'de> de::VariantAccess<'de> for Content<'_> {
     ) -> Result<V::Value, Fault> {
         let empty = Table::default();
         let table = self.table.unwrap_or(&empty);
-        visitor.visit_map(Entries::new(table, self.scope, Some("kind")))
+        visitor.visit_map(Entries::new(table, self.scope, &["kind"]))
     }
 }

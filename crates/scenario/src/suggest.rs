@@ -13,7 +13,8 @@ pub(crate) fn nearest<'a>(given: &str, allowed: impl IntoIterator<Item = &'a str
         return None;
     }
     let wanted = given.to_lowercase();
-    let limit = 1 + given.chars().count() / 4;
+    // One slip in three letters; a single letter resembles everything.
+    let limit = (given.chars().count() + 1) / 3;
     let mut best: Option<(usize, &str)> = None;
     for name in allowed.into_iter().take(NAMES_MAX) {
         if name.len() > NAME_BYTES_MAX || name.len().abs_diff(wanted.len()) > limit + 3 {
@@ -29,7 +30,7 @@ pub(crate) fn nearest<'a>(given: &str, allowed: impl IntoIterator<Item = &'a str
 }
 
 /// Help for an unknown name: the nearest one, or all if they are few.
-pub(crate) fn help<'a>(given: &str, allowed: &[&'a str]) -> String {
+pub(crate) fn help(given: &str, allowed: &[&str]) -> String {
     if let Some(name) = nearest(given, allowed.iter().copied()) {
         return format!("did you mean `{name}`?");
     }

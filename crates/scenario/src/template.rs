@@ -87,7 +87,7 @@ impl<'a> Scope<'a> {
         let known: Vec<&str> = self
             .loops
             .iter()
-            .map(|(name, _)| name.as_str())
+            .map(|(variable, _)| variable.as_str())
             .chain(self.parameters.keys().map(String::as_str))
             .collect();
         let help = suggest::help(name, &known);
@@ -158,7 +158,9 @@ impl<'a> Scope<'a> {
                 Part::Brace(inside) => {
                     let mut value = String::new();
                     self.write_value(inside, &mut value)?;
-                    results.iter_mut().for_each(|result| result.push_str(&value));
+                    for result in &mut results {
+                        result.push_str(&value);
+                    }
                 }
             }
             results.iter().try_for_each(|result| check_length(result))?;

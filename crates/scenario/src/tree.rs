@@ -261,9 +261,9 @@ fn convert(
         DeValue::Array(list) => Value::List(
             list.into_iter()
                 .map(|item| {
-                    let place = Place::new(source, item.span().start, item.span().end);
-                    let value = convert(item.into_inner(), place, source, depth + 1, count)?;
-                    Ok(Tree { value, place })
+                    let at = Place::new(source, item.span().start, item.span().end);
+                    let inner = convert(item.into_inner(), at, source, depth + 1, count)?;
+                    Ok(Tree { value: inner, place: at })
                 })
                 .collect::<Result<_, Problem>>()?,
         ),

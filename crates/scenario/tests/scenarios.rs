@@ -62,7 +62,7 @@ fn a_scenario_is_read_whole() {
     assert_eq!(scenario.domains[0].edges.len(), 2);
     let Mechanism::Nbp(nbp) = &scenario.domains[0].mechanism else { panic!("not NBP") };
     assert_eq!((nbp.mss, nbp.mrc_factor), (Bytes::new(1500), 10.0));
-    assert!(matches!(&nbp.shaper.queue, Queue::Droptail(config) if config.limit == Limit::Packets(100)));
+    assert!(matches!(&nbp.shaper.queue, Queue::Droptail(queue) if queue.limit == Limit::Packets(100)));
     assert_eq!(scenario.events.len(), 2);
     assert_eq!(scenario.events[0].at, Time::from_nanos(2_000_000_000));
     assert_eq!(
@@ -94,6 +94,10 @@ fn any_value_can_be_overridden_also_one_that_a_repeat_makes() {
     assert!(
         matches!(&scenario.flows[4].application, Application::Cbr(cbr) if cbr.rate == BitRate::from_mbps(9))
     );
+}
+
+#[test]
+fn an_override_may_name_the_template_and_one_of_its_links() {
     let scenario = load(NBP, &["links.\"core{i}\".rate=7Mbit", "links.core3.queue.limit=9p"]);
     assert_eq!(link(&scenario, "core2").forward.rate, BitRate::from_mbps(7));
     assert!(
@@ -121,17 +125,75 @@ fn a_whole_table_of_another_kind_replaces_the_old_one() {
 
 #[test]
 fn changing_only_the_kind_says_what_to_do_with_the_rest() {
-    let text =
-        NBP.replace("limit = \"50p\" }", "limit = \"50p\", min = \"5p\" }").replace("'droptail'", "'red'");
-    let message = fail(
-        &text.replace("kind = \"droptail\", limit = \"50p\"", "kind = \"red\", limit = \"50p\""),
-        &["defaults.link.queue.kind=droptail"],
+    let text = NBP.replace(
+        r#"queue = { kind = "droptail", limit = "50p" }"#,
+        r#"queue = { kind = "red", min = "5p" }"#,
     );
+    let message = fail(&text, &["defaults.link.queue.kind=droptail"]);
+    assert!(message.contains("unknown key `min` for kind `droptail`"), "{message}");
     assert!(message.contains("set the whole table"), "{message}");
 }
 
 #[test]
-fn a_hundred_thousand_flows_load_quickly() {
+fn files_lie_over_what_they_include() {
+    let folder = std::env::temp_dir().join(format!("tidegate-include-{}", std::process::id()));
+    std::fs::create_dir_all(folder.join("base")).unwrap();
+    let write = |name: &str, text: &str| std::fs::write(folder.join(name), text).unwrap();
+    write("base/all.toml", NBP);
+    write(
+        "top.toml",
+        "include = 'base/all.toml'\nduration = '50s'\n[links.core1]\nbetween = ['S', 'D']\n[links.last]\nrate = '9Mbit'",
+    );
+    write("loop.toml", "include = ['base/all.toml', 'loop.toml']");
+    write("missing.toml", "include = 'nowhere.toml'");
+    let errors = Document::open(&folder.join("top.toml")).unwrap().scenario().unwrap_err();
+    let text = errors.to_string();
+    assert!(text.contains("top.toml:3:8: links.core1: `core1` is there twice"), "{text}");
+    write("top.toml", "include = 'base/all.toml'\nduration = '50s'\n[links.last]\nrate = '9Mbit'");
+    let scenario = Document::open(&folder.join("top.toml")).unwrap().scenario().unwrap();
+    assert_eq!(scenario.duration, Span::from_secs(50));
+    assert_eq!(link(&scenario, "last").forward.rate, BitRate::from_mbps(9));
+    let message = |name: &str| Document::open(&folder.join(name)).unwrap_err().to_string();
+    assert!(message("loop.toml").contains("includes itself"), "{}", message("loop.toml"));
+    assert!(message("missing.toml").contains("cannot be read"));
+    assert!(message("base").contains("not a file"));
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn equal_scenarios_have_equal_json_with_names_and_units() {
+    let json = load(NBP, &[]).to_json();
+    assert_eq!(json, load(NBP, &[]).to_json());
+    assert_ne!(json, load(NBP, &["links.last.delay=1ns"]).to_json());
+    assert_eq!(json["duration_s"], 100.0);
+    assert_eq!(json["links"][1]["a"], "R1");
+    assert_eq!(json["links"][1]["forward"]["rate_bps"], 1_500_000);
+    assert_eq!(json["links"][1]["forward"]["queue"]["limit_packets"], 50);
+    assert_eq!(json["links"][1]["reverse"]["queue"]["kind"], "red");
+    assert_eq!(json["flows"][0]["transport"]["window_bytes"], 100_000);
+    assert_eq!(json["flows"][1]["application"]["rate_bps"], 1_000_000);
+    assert_eq!(json["domains"][0]["mechanism"]["kind"], "nbp");
+    assert_eq!(json["domains"][0]["mechanism"]["asynch_interval_s"], 0.01);
+    assert_eq!(json["domains"][0]["mechanism"]["shaper"]["queue"]["limit_packets"], 100);
+    assert_eq!(json["record"]["series"][0], "flows.tcp.cwnd_bytes");
+}
+
+#[test]
+fn a_parameter_may_say_where_it_comes_from() {
+    let text = NBP.replace(
+        "load = \"1Mbit\"",
+        "load = { value = \"1Mbit\", provenance = \"text\", why = \"Table 1\" }",
+    );
+    assert_eq!(load(&text, &[]).to_json(), load(NBP, &[]).to_json());
+    let changed = load(&text, &["parameters.load=2Mbit"]);
+    assert!(
+        matches!(&changed.flows[1].application, Application::Cbr(cbr) if cbr.rate == BitRate::from_mbps(2))
+    );
+    assert!(fail(NBP, &["parameters.laod=2Mbit"]).contains("did you mean `load`?"));
+}
+
+#[test]
+fn a_hundred_thousand_flows_load() {
     let text = r#"
         duration = "10s"
         [parameters]
@@ -161,8 +223,6 @@ fn a_hundred_thousand_flows_load_quickly() {
         series = ["flows.*.throughput_bps"]
         every = "1s"
     "#;
-    let started = std::time::SystemTime::UNIX_EPOCH;
-    let _ = started;
     let scenario = load(text, &[]);
     assert_eq!(scenario.flows.len(), 100_000);
     assert_eq!(scenario.links.len(), 200_001);

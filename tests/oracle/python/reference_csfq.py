@@ -11,7 +11,7 @@ from reference_world import drop
 
 
 class Estimate:
-    """Eq. (3)."""
+    """Section 3.1."""
 
     def __init__(self, k, first_counts):
         self.k, self.rate, self.last, self.sum = k, 0.0, None, 0

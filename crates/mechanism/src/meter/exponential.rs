@@ -1,7 +1,7 @@
 //! Exponential average of a rate whose weight depends on the time between packets, e^(-T/K): the estimate converges to
 //! the true rate within a bounded time whatever the packet lengths and gaps. CSFQ labels packets with it.
 //!
-//! Source: Stoica, Shenker & Zhang, "Core-stateless fair queueing", SIGCOMM 1998, section 3.1, eq. (3).
+//! Source: Stoica, Shenker & Zhang, "Core-stateless fair queueing", SIGCOMM 1998, section 3.1.
 //! Deviations:
 //! - Packets at the same instant (T = 0, where the formula divides by zero) are added to the next one that comes later.
 //! - The first packet of a flow has no T; it enters with the limit of the formula for T to 0, which adds l/K. A flow
@@ -91,7 +91,7 @@ impl ExponentialMeter {
     }
 }
 
-/// `(1 - e^(-T/K)) l/T + e^(-T/K) r` (Stoica et al., eq. 3), with T = `gap` > 0 seconds and 1/K = `per_k`.
+/// `(1 - e^(-T/K)) l/T + e^(-T/K) r` (Stoica et al., section 3.1), with T = `gap` > 0 seconds and 1/K = `per_k`.
 fn exponential_average(rate: f64, bytes: u64, gap: f64, per_k: f64) -> f64 {
     rate + sample_weight(gap, per_k) * (bytes as f64 / gap - rate)
 }

@@ -5,24 +5,14 @@ use alloc::vec::Vec;
 use hashbrown::HashTable;
 use tidegate_packet::FlowId;
 
-const NONE: u32 = u32::MAX;
-
-#[derive(Clone, Debug)]
-struct Entry<T> {
-    state: T,
-    flow: FlowId,
-    /// Neighbours in the order of last use.
-    older: u32,
-    newer: u32,
-}
+use crate::schedule::RecencyList;
 
 /// See the module. Every operation is O(1).
 #[derive(Clone, Debug)]
 pub struct FlowTable<T> {
-    entries: Vec<Entry<T>>,
+    entries: Vec<(FlowId, T)>,
     by_flow: HashTable<u32>,
-    oldest: u32,
-    newest: u32,
+    recent: RecencyList,
     most: usize,
 }
 
@@ -30,29 +20,17 @@ impl<T> FlowTable<T> {
     /// An empty table for up to `flows_max` flows, at least one.
     pub fn new(flows_max: u32) -> Self {
         assert!(flows_max > 0, "a table of flows holds one");
-        Self {
-            entries: Vec::new(),
-            by_flow: HashTable::new(),
-            oldest: NONE,
-            newest: NONE,
-            most: flows_max as usize,
-        }
+        let recent = RecencyList::new();
+        Self { entries: Vec::new(), by_flow: HashTable::new(), recent, most: flows_max as usize }
     }
 
     /// The state of `flow`, which is now the one seen last; from `start` if it has none.
     #[inline]
     pub fn entry(&mut self, flow: FlowId, start: impl FnOnce() -> T) -> &mut T {
-        let found = self.by_flow.find(hash(flow), |&at| self.entries[at as usize].flow == flow).copied();
-        let at = match found {
-            Some(at) if at == self.newest => at,
-            Some(at) => {
-                self.unlink(at);
-                self.link_newest(at);
-                at
-            }
-            None => self.insert(flow, start()),
-        };
-        &mut self.entries[at as usize].state
+        let found = self.by_flow.find(hash(flow), |&at| self.entries[at as usize].0 == flow).copied();
+        let at = found.unwrap_or_else(|| self.insert(flow, start()));
+        self.recent.touch(at);
+        &mut self.entries[at as usize].1
     }
 
     /// The number of flows in it.
@@ -66,46 +44,21 @@ impl<T> FlowTable<T> {
     }
 
     fn insert(&mut self, flow: FlowId, state: T) -> u32 {
-        let at = if self.entries.len() < self.most {
-            self.entries.push(Entry { state, flow, older: NONE, newer: NONE });
-            (self.entries.len() - 1) as u32
-        } else {
-            let at = self.oldest;
-            self.unlink(at);
-            let forgotten = hash(self.entries[at as usize].flow);
-            if let Ok(entry) = self.by_flow.find_entry(forgotten, |&other| other == at) {
+        let oldest = self.recent.oldest().filter(|_| self.entries.len() >= self.most);
+        let at = if let Some(oldest) = oldest {
+            let forgotten = hash(self.entries[oldest as usize].0);
+            if let Ok(entry) = self.by_flow.find_entry(forgotten, |&other| other == oldest) {
                 entry.remove();
             }
-            let reused = &mut self.entries[at as usize];
-            (reused.state, reused.flow) = (state, flow);
-            at
+            self.entries[oldest as usize] = (flow, state);
+            oldest
+        } else {
+            self.entries.push((flow, state));
+            (self.entries.len() - 1) as u32
         };
-        self.link_newest(at);
         let entries = &self.entries;
-        self.by_flow.insert_unique(hash(flow), at, |&other| hash(entries[other as usize].flow));
+        self.by_flow.insert_unique(hash(flow), at, |&other| hash(entries[other as usize].0));
         at
-    }
-
-    fn unlink(&mut self, at: u32) {
-        let Entry { older, newer, .. } = self.entries[at as usize];
-        match older {
-            NONE => self.oldest = newer,
-            _ => self.entries[older as usize].newer = newer,
-        }
-        match newer {
-            NONE => self.newest = older,
-            _ => self.entries[newer as usize].older = older,
-        }
-    }
-
-    fn link_newest(&mut self, at: u32) {
-        let older = core::mem::replace(&mut self.newest, at);
-        let entry = &mut self.entries[at as usize];
-        (entry.older, entry.newer) = (older, NONE);
-        match older {
-            NONE => self.oldest = at,
-            _ => self.entries[older as usize].newer = at,
-        }
     }
 }
 

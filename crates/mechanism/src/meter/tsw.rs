@@ -2,7 +2,7 @@
 //! flows are smoothed alike. It needs two numbers per flow and no timer.
 //!
 //! Source: Clark & Fang, "Explicit allocation of best-effort packet delivery service", `IEEE/ACM ToN` 6(4), 1998,
-//! section III.D; NBP, section 3.2 uses it at the egress with a window of 10 ms.
+//! section III.D; NBP, section II.A uses it at the egress with a window of 10 ms.
 //! Deviations:
 //! - The estimate starts at zero (NBP knows no target rate); Clark & Fang start at the target rate: `initial`.
 //! - The first packet counts from the instant the meter was built, where the published code counts from time zero.
@@ -114,7 +114,7 @@ impl TswMeter {
     }
 }
 
-/// The rate after a packet that came `gap` seconds after the one before (Clark & Fang, Fig. 2).
+/// The rate after a packet that came `gap` seconds after the one before (Clark & Fang, section III.D).
 fn window_average(rate: f64, wire_bytes: u32, gap: f64, window: f64) -> f64 {
     (rate * window + f64::from(wire_bytes)) / (gap + window)
 }

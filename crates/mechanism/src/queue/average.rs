@@ -57,7 +57,7 @@ impl AverageQueue {
     /// `q` is one more sample; the new average.
     #[inline]
     pub fn sample(&mut self, q: f64) -> f64 {
-        self.avg += self.w * (q - self.avg); // Floyd & Jacobson, eq. (1)
+        self.avg += self.w * (q - self.avg); // Floyd & Jacobson, Fig. 2
         self.avg
     }
 

@@ -228,12 +228,12 @@ impl Rates {
     }
 }
 
-/// `p = max(0, 1 - alpha / label)` (Stoica et al., eq. (2)); no restriction at alpha 0, none without a label.
+/// `p = max(0, 1 - alpha / label)` (Stoica et al., Fig. 3); no restriction at alpha 0, none without a label.
 fn drop_probability(alpha: f64, label: f64) -> f64 {
     if alpha > 0.0 && label > alpha { 1.0 - alpha / label } else { 0.0 }
 }
 
-/// `alpha C / F`, at most C (Stoica et al., eq. (6)).
+/// `alpha C / F`, at most C (Stoica et al., Fig. 3).
 fn next_fair_share(alpha: f64, capacity: f64, accepted: f64) -> f64 {
     // F = 0 gives infinity, hence C.
     (alpha * capacity / accepted).min(capacity)

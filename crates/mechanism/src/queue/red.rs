@@ -341,7 +341,7 @@ impl Red {
     }
 }
 
-/// `p_b = max_p (avg - min_th) / (max_th - min_th)` (Floyd & Jacobson, eq. (2)); from `max_th` on the gentle line, which
+/// `p_b = max_p (avg - min_th) / (max_th - min_th)` (Floyd & Jacobson, Fig. 2); from `max_th` on the gentle line, which
 /// reaches 1 at `2 max_th`.
 pub(super) fn marking_probability(avg: f64, min_th: f64, max_th: f64, max_p: f64) -> f64 {
     let p_b = if avg < max_th {
@@ -352,7 +352,7 @@ pub(super) fn marking_probability(avg: f64, min_th: f64, max_th: f64, max_p: f64
     p_b.clamp(0.0, 1.0)
 }
 
-/// `p_a = p_b / (1 - count p_b)` (Floyd & Jacobson, eq. (3)).
+/// `p_a = p_b / (1 - count p_b)` (Floyd & Jacobson, Fig. 2).
 pub(super) fn spread_from_one(p_b: f64, count: f64) -> f64 {
     let rest = 1.0 - count * p_b;
     if rest <= 0.0 { 1.0 } else { (p_b / rest).min(1.0) }

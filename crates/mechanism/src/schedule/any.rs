@@ -101,3 +101,47 @@ impl AnyDiscipline {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schedule::testing::Counted;
+    use crate::schedule::{Classification, FlowQueuesConfig};
+    use tidegate_packet::FlowId;
+    use tidegate_units::Limit;
+
+    #[test]
+    fn a_plain_fifo_gives_its_manager_and_a_scheduler_comes_back() {
+        let context = Context::for_tests();
+        let fifo = DisciplineConfig::default().build(&context);
+        assert!(matches!(fifo.into_fifo_manager(), Ok(AnyManager::DropTail(_))));
+        let drr = DisciplineConfig::Drr(DrrConfig::default()).build(&context);
+        assert!(drr.into_fifo_manager().is_err_and(|back| matches!(*back, AnyDiscipline::Drr(_))));
+    }
+
+    /// How many of three packets of flows 0, 1 and 2 each, in classes and from ports as `number` says, find room.
+    fn accepted(queues: FlowQueuesConfig, number: impl Fn(u32) -> (u8, u16)) -> u32 {
+        let drr = DrrConfig { queues: queues.clone(), ..DrrConfig::default() };
+        let wfq = WfqConfig { queues, ..WfqConfig::default() };
+        let counts = [DisciplineConfig::Drr(drr), DisciplineConfig::Wfq(wfq)].map(|config| {
+            let mut discipline = config.build(&Context::for_tests());
+            for flow in [0, 1, 2].repeat(3) {
+                let (class, in_port) = number(flow);
+                let packet = Packet { class, in_port, ..Packet::new(0, FlowId(flow), 1000) };
+                discipline.enqueue(packet, Time::ZERO, &mut Counted::default());
+            }
+            discipline.backlog().packets
+        });
+        assert_eq!(counts[0], counts[1]);
+        counts[0]
+    }
+
+    #[test]
+    fn packets_of_a_flow_a_class_or_a_port_share_a_queue_and_its_limit() {
+        let by = |classify| FlowQueuesConfig { classify, ..FlowQueuesConfig::per_flow(Limit::Packets(2)) };
+        let number = |flow: u32| (u8::from(flow == 0), 7);
+        assert_eq!(accepted(by(Classification::Flow), number), 6);
+        assert_eq!(accepted(by(Classification::Class), number), 4);
+        assert_eq!(accepted(by(Classification::InputPort), number), 2);
+    }
+}

@@ -7,6 +7,7 @@
 //! - The quantum may be below the largest packet (NBQ: 1000 against 1040 bytes); such a packet waits several rounds, and
 //!   the work per packet grows by their number.
 //! - A queue's weight multiplies its quantum.
+//! - Of several longest queues the one with the lowest number gives up a packet; ns-2 takes the first in the round.
 //! - A manager that drops at the head may leave a larger packet than the one that the deficit was checked for; it goes,
 //!   and the deficit falls below zero, to be made up in later rounds.
 
@@ -59,7 +60,7 @@ pub struct Drr {
 }
 
 /// What the ring knows of a queue.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct Turn {
     /// `DC_i`, bytes.
     deficit: i64,
@@ -74,7 +75,7 @@ struct Turn {
 impl QueueDiscipline for Drr {
     fn enqueue(&mut self, packet: Packet, now: Time, out: &mut impl Sink) {
         let quantum = self.quantum;
-        let slot = self.queues.slot_of(&packet, |weight| Turn::new(quantum * weight));
+        let slot = self.queues.slot_of(&packet, |weight, turn| *turn = Turn::new(quantum * weight));
         let (before, after) = self.queues.enqueue(slot, packet, now, out);
         if before.is_empty() {
             if after.is_empty() {
@@ -268,7 +269,7 @@ mod tests {
             drive(&mut drr(quantum, limit), &vector, 8, |b| assert!(b.bytes <= u64::from(packets) * 500));
         }
 
-        /// Theorem 2 (Shreedhar & Varghese, section 4): over any interval in which two flows of equal quantum are
+        /// Shreedhar & Varghese, section 4: over any interval in which two flows of equal quantum are
         /// backlogged, what they send differs by at most Q + 2 (Max - 1) for Q >= Max; with a smaller quantum by the
         /// same derivation (each flow sends m Q less than Max either way, and rounds differ by one).
         #[test]
@@ -299,7 +300,7 @@ mod tests {
 
     impl Drr {
         fn queues_hold(&mut self, flow: u32) -> bool {
-            let slot = self.queues.slot_of(&Packet::new(0, FlowId(flow), 0), |_| Turn::new(1.0));
+            let slot = self.queues.slot_of(&Packet::new(0, FlowId(flow), 0), |_, _| ());
             !self.queues.queue_backlog(slot).is_empty()
         }
     }

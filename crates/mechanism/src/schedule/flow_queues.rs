@@ -14,7 +14,7 @@ use tidegate_units::{BitRate, Limit, Time};
 use crate::Context;
 use crate::queue::{AnyManager, DropTailConfig, Fifo, ManagerConfig, QueueDiscipline, QueueLimit};
 use crate::random::Seed;
-use crate::schedule::IndexedHeap;
+use crate::schedule::{IndexedHeap, RecencyList};
 
 /// What shares a queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -103,10 +103,6 @@ struct Slot<S> {
     queue: Fifo<AnyManager>,
     state: S,
     key: u32,
-    /// Whether it is in the list of idle slots, and its neighbours there.
-    idle: bool,
-    older: SlotId,
-    newer: SlotId,
 }
 
 /// The queues of one port, each with the scheduler's state `S`.
@@ -122,15 +118,14 @@ pub struct FlowQueues<S> {
     emptied: SlotId,
     /// At or before the first timer of a manager.
     timer: Option<Time>,
-    oldest_idle: SlotId,
-    newest_idle: SlotId,
-    idle_slots: u32,
+    /// Slots of queues with nothing waiting.
+    idle: RecencyList,
     reclaimed: u64,
     context: Context,
     config: FlowQueuesConfig,
 }
 
-impl<S> FlowQueues<S> {
+impl<S: Default> FlowQueues<S> {
     /// Queues for a port in `context`.
     pub fn new(config: &FlowQueuesConfig, context: &Context) -> Self {
         assert!(config.weights.iter().all(|(_, weight)| *weight > 0.0), "weights are positive");
@@ -142,50 +137,49 @@ impl<S> FlowQueues<S> {
             limit: QueueLimit::new(config.limit, context.link_rate),
             emptied: NONE,
             timer: None,
-            oldest_idle: NONE,
-            newest_idle: NONE,
-            idle_slots: 0,
+            idle: RecencyList::new(),
             reclaimed: 0,
             context: *context,
             config: config.clone(),
         }
     }
 
-    /// The slot of `packet`'s queue; for a queue that has none, a new one in the state that `start` makes of its weight.
+    /// The slot of `packet`'s queue. A queue that has none gets one, whose state `start` prepares for its weight: a new
+    /// state, or one that another queue left.
     #[inline]
-    pub fn slot_of(&mut self, packet: &Packet, start: impl FnOnce(f64) -> S) -> SlotId {
+    pub fn slot_of(&mut self, packet: &Packet, start: impl FnOnce(f64, &mut S)) -> SlotId {
         let key = self.config.classify.key(packet);
         if let Some(&slot) = self.by_key.find(hash(key), |&slot| self.slots[slot as usize].key == key) {
-            self.leave_idle(slot);
+            self.idle.remove(slot);
             return slot;
         }
         self.open(key, start)
     }
 
-    fn open(&mut self, key: u32, start: impl FnOnce(f64) -> S) -> SlotId {
-        let state = start(self.config.weight(key));
+    fn open(&mut self, key: u32, start: impl FnOnce(f64, &mut S)) -> SlotId {
         let seed = child_seed(self.context.seed, key, self.reclaimed);
         let manager = self.config.manager.build(&Context { seed, ..self.context });
-        let slot = if self.idle_slots > 0 && self.idle_slots >= self.config.remembered {
-            let slot = self.oldest_idle;
-            self.reclaim(slot);
-            let reused = &mut self.slots[slot as usize];
-            reused.queue.restart(manager);
-            reused.state = state;
-            reused.key = key;
-            slot
-        } else {
-            let queue = Fifo::new(manager);
-            self.slots.push(Slot { queue, state, key, idle: false, older: NONE, newer: NONE });
-            (self.slots.len() - 1) as SlotId
+        let slot = match self.idle.oldest() {
+            Some(oldest) if self.idle.len() >= self.config.remembered => {
+                self.reclaim(oldest);
+                let reused = &mut self.slots[oldest as usize];
+                reused.queue.restart(manager);
+                reused.key = key;
+                oldest
+            }
+            _ => {
+                self.slots.push(Slot { queue: Fifo::new(manager), state: S::default(), key });
+                (self.slots.len() - 1) as SlotId
+            }
         };
+        start(self.config.weight(key), &mut self.slots[slot as usize].state);
         let slots = &self.slots;
         self.by_key.insert_unique(hash(key), slot, |&other| hash(slots[other as usize].key));
         slot
     }
 
     fn reclaim(&mut self, slot: SlotId) {
-        self.leave_idle(slot);
+        self.idle.remove(slot);
         self.longest.remove(slot);
         let key = self.slots[slot as usize].key;
         if let Ok(entry) = self.by_key.find_entry(hash(key), |&other| other == slot) {
@@ -291,38 +285,7 @@ impl<S> FlowQueues<S> {
     /// The scheduler needs nothing of `slot` any more until its next packet; its queue is empty.
     pub fn release(&mut self, slot: SlotId) {
         debug_assert!(self.queue_backlog(slot).is_empty(), "a slot with packets is in use");
-        let newest = self.newest_idle;
-        let entry = &mut self.slots[slot as usize];
-        if entry.idle {
-            return;
-        }
-        (entry.idle, entry.older, entry.newer) = (true, newest, NONE);
-        if newest == NONE {
-            self.oldest_idle = slot;
-        } else {
-            self.slots[newest as usize].newer = slot;
-        }
-        self.newest_idle = slot;
-        self.idle_slots += 1;
-    }
-
-    #[inline]
-    fn leave_idle(&mut self, slot: SlotId) {
-        let entry = &mut self.slots[slot as usize];
-        if !entry.idle {
-            return;
-        }
-        entry.idle = false;
-        let (older, newer) = (entry.older, entry.newer);
-        match older {
-            NONE => self.oldest_idle = newer,
-            _ => self.slots[older as usize].newer = newer,
-        }
-        match newer {
-            NONE => self.newest_idle = older,
-            _ => self.slots[newer as usize].older = older,
-        }
-        self.idle_slots -= 1;
+        self.idle.touch(slot);
     }
 
     /// The scheduler's state of `slot`.
@@ -433,7 +396,7 @@ mod tests {
 
     fn pass(queues: &mut FlowQueues<()>, flow: u32, out: &mut Counted) -> SlotId {
         let packet = Packet::new(0, FlowId(flow), 100);
-        let slot = queues.slot_of(&packet, |_| ());
+        let slot = queues.slot_of(&packet, |_, ()| ());
         queues.enqueue(slot, packet, Time::ZERO, out);
         queues.dequeue(slot, Time::ZERO, out);
         queues.release(slot);
@@ -471,7 +434,7 @@ mod tests {
     fn the_longest_queue_is_longest_in_the_unit_of_the_limit() {
         let enqueue = |queues: &mut FlowQueues<()>, flow, bytes| {
             let packet = Packet::new(0, FlowId(flow), bytes);
-            let slot = queues.slot_of(&packet, |_| ());
+            let slot = queues.slot_of(&packet, |_, ()| ());
             queues.enqueue(slot, packet, Time::ZERO, &mut Counted::default());
         };
         for (limit, longest) in [(Limit::Packets(2), 1), (Limit::Bytes(tidegate_units::Bytes::new(100)), 2)] {

@@ -2,10 +2,10 @@
 //! which serves all flows at once in proportion to their weights, would finish them.
 //!
 //! Source: Demers, Keshav & Shenker, SIGCOMM 1989; Parekh & Gallager, `IEEE/ACM ToN` 1(3), 1993, section III ("PGPS",
-//! with the virtual time of eq. (10)-(12)); Golestani, "A self-clocked fair queueing scheme", INFOCOM 1994.
+//! with its virtual time); Golestani, "A self-clocked fair queueing scheme", INFOCOM 1994.
 //! Bounds: with the GPS clock a packet leaves at most `L_max / C` after GPS finishes it (Parekh & Gallager, Theorem 1);
-//! self-clocked, the normalized service of two backlogged flows differs by at most `L_i / w_i + L_j / w_j` (Golestani,
-//! Theorem 1), but a packet may wait for one packet of every other flow.
+//! self-clocked, the normalized service of two backlogged flows differs by at most `L_i / w_i + L_j / w_j` (Golestani),
+//! but a packet may wait for one packet of every other flow.
 //! Deviations:
 //! - Neither source drops packets that wait. Here a dropped packet gives its service back: those behind it, and those to
 //!   come, move forward by `L / w`; else a flow that loses packets would be charged for what it never sent.
@@ -83,7 +83,7 @@ pub struct Wfq {
 }
 
 /// What the scheduler knows of a flow.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct Share {
     weight: f64,
     per_weight: f64,
@@ -101,7 +101,7 @@ impl QueueDiscipline for Wfq {
         if self.clock == Clock::Gps {
             self.advance(now);
         }
-        let slot = self.queues.slot_of(&packet, Share::new);
+        let slot = self.queues.slot_of(&packet, Share::restart);
         let size = packet.wire_bytes;
         let (before, after) = self.queues.enqueue(slot, packet, now, out);
         if after.packets > before.packets {
@@ -130,7 +130,7 @@ impl QueueDiscipline for Wfq {
             let share = self.queues.state(slot);
             let finish = share.start + sent as f64 * share.per_weight;
             if self.clock == Clock::SelfClocked && packet.is_some() {
-                self.virtual_time = self.virtual_time.max(finish); // Golestani, eq. (5)
+                self.virtual_time = self.virtual_time.max(finish); // Golestani: the tag in service
             }
             self.on_new_head(slot, finish);
             if packet.is_some() {
@@ -171,7 +171,7 @@ impl Wfq {
     fn on_joined(&mut self, slot: SlotId, size: u32, before: Backlog, now: Time) {
         let v = self.virtual_time;
         let share = self.queues.state_mut(slot);
-        let start = share.last_finish.max(v); // Parekh & Gallager, eq. (11)
+        let start = share.last_finish.max(v); // Parekh & Gallager, section III
         let late = v > share.last_finish;
         share.last_finish = start + f64::from(size) * share.per_weight;
         let finish = share.last_finish;
@@ -245,7 +245,7 @@ impl Wfq {
         }
     }
 
-    /// V passes as `dV/dt = C / sum of weights in the fluid server` until `now` (Parekh & Gallager, eq. (10)).
+    /// V passes as `dV/dt = C / sum of weights in the fluid server` until `now` (Parekh & Gallager, section III).
     fn advance(&mut self, now: Time) {
         let mut work = now.since(self.updated).as_secs_f64() * self.bytes_per_second;
         self.updated = now;
@@ -274,8 +274,11 @@ impl Wfq {
 }
 
 impl Share {
-    fn new(weight: f64) -> Self {
-        Self { weight, per_weight: 1.0 / weight, start: 0.0, last_finish: 0.0, late_starts: VecDeque::new() }
+    /// A flow of `weight` that has sent nothing; keeps the memory.
+    fn restart(weight: f64, share: &mut Self) {
+        share.late_starts.clear();
+        (share.weight, share.per_weight) = (weight, 1.0 / weight);
+        (share.start, share.last_finish) = (0.0, 0.0);
     }
 
     /// `S = max(F of the packet before, V at arrival)` for a packet that `arrived` behind others.

@@ -1,7 +1,7 @@
 //! Leaky bucket: packets leave evenly spaced at a rate, whatever bursts they come in. NBP, EEC and IEC hold every flow or
 //! virtual link at the ingress to the rate that its feedback allows.
 //!
-//! Source: Turner, "New directions in communications", IEEE Communications Magazine 24(10), 1986; NBP, section 3.1.
+//! Source: Turner, "New directions in communications", IEEE Communications Magazine 24(10), 1986; NBP, section II.A.
 //! Deviations:
 //! - A packet may always fill the bucket alone: a bucket smaller than the packet counts as one of exactly its size. So
 //!   the smallest bucket (zero, the default) spaces each packet by the size of the one before, small ones included.

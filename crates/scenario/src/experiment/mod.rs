@@ -232,9 +232,9 @@ impl Experiment {
         let mut values = vec![first.clone()];
         for (position, axis) in self.axes.iter().enumerate() {
             values.extend((1..axis.values.len()).map(|value| {
-                let mut values = first.clone();
-                values[position] = value;
-                values
+                let mut others = first.clone();
+                others[position] = value;
+                others
             }));
         }
         let mut errors: Vec<ConfigError> = Vec::new();

@@ -16,7 +16,7 @@ pub(crate) struct AxisText {
     #[schemars(schema_with = "scalars")]
     pub(crate) values: Vec<serde_json::Value>,
     /// Those of the values that the quick form takes. Default: all.
-    #[schemars(schema_with = "scalars")]
+    #[schemars(default, schema_with = "scalars")]
     pub(crate) quick: Option<Vec<serde_json::Value>>,
     /// How a figure names it. Default: its name.
     pub(crate) label: Option<String>,

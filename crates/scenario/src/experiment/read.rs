@@ -8,9 +8,9 @@ use indexmap::IndexMap;
 use super::{Axis, DocumentedParameter, Experiment, Figure, FigureKind, Variant};
 use crate::document::Document;
 use crate::error::{ConfigErrors, Problem, Problems};
+use crate::fault::shortened;
 use crate::overrides::{self, Override};
-use crate::reader::shortened;
-use crate::scenario::Site;
+use crate::scenario::{Site, keys};
 use crate::suggest;
 use crate::template::Scope;
 use crate::tree::{Table, Tree, Value};
@@ -65,14 +65,12 @@ impl<'t> Reader<'t> {
 
     fn count(&mut self, key: &'static str) -> u32 {
         let Some(site) = self.site(key) else { return 1 };
-        match &site.tree.value {
-            Value::Integer(number @ 1..=1_000_000) => *number as u32,
-            _ => {
-                let help = "from 1 to 1000000: seeds are 1 to this";
-                self.problems.push(site.problem(&[], "this is no number of seeds", help));
-                1
-            }
+        if let Value::Integer(number @ 1..=1_000_000) = &site.tree.value {
+            return *number as u32;
         }
+        let help = "from 1 to 1000000: seeds are 1 to this";
+        self.problems.push(site.problem(&[], "this is no number of seeds", help));
+        1
     }
 
     fn quick_set(&mut self) -> Vec<Override> {
@@ -96,13 +94,12 @@ impl<'t> Reader<'t> {
         }
         let mut tables = Vec::new();
         for (name, entry) in entries.iter() {
-            let site = Site { tree: &entry.tree, section: key, name };
-            match entry.tree.as_table() {
-                Some(table) => tables.push((site, table)),
-                None => {
-                    let message = format!("expected a table, found {}", entry.tree.what());
-                    self.problems.push(site.problem(&[], message, ""));
-                }
+            let one = Site { tree: &entry.tree, section: key, name };
+            if let Some(table) = entry.tree.as_table() {
+                tables.push((one, table));
+            } else {
+                let message = format!("expected a table, found {}", entry.tree.what());
+                self.problems.push(one.problem(&[], message, ""));
             }
         }
         tables
@@ -141,7 +138,7 @@ impl<'t> Reader<'t> {
     fn variants(&mut self) -> Vec<Variant> {
         let mut variants = Vec::new();
         for (site, table) in self.tables("variants") {
-            report_unknown(site, table, &["label", "set"], &mut self.problems);
+            report_unknown(site, table, &keys::VARIANT, &mut self.problems);
             let label = optional_text(site, table, "label", &mut self.problems);
             let set = match table.get("set") {
                 Some(tree) => set(site, tree, &["set"], &mut self.problems),
@@ -169,8 +166,8 @@ impl<'t> Reader<'t> {
         let mut figures = Vec::new();
         for (position, tree) in list.iter().enumerate() {
             let name = position.to_string();
-            let site = Site { tree, section: "figures", name: &name };
-            figures.extend(site.read::<Figure>(&scope, &mut self.problems));
+            let one = Site { tree, section: "figures", name: &name };
+            figures.extend(one.read::<Figure>(&scope, &mut self.problems));
         }
         figures
     }
@@ -258,8 +255,10 @@ fn optional_text(site: Site<'_>, table: &Table, key: &str, problems: &mut Proble
     }
 }
 
-/// The overrides of a table of values by path. Bare dotted keys nest, so a path ends where a value is no table, or at a
-/// key that has dots in it.
+/// The overrides of a table of values by path.
+///
+/// A bare dotted key, `links.x.rate = "1Mbit"`, is a table in a table for TOML. So a section alone never replaces the
+/// section: what it holds is set, value by value.
 fn set(site: Site<'_>, tree: &Tree, keys: &[&str], problems: &mut Problems) -> Vec<Override> {
     let Some(table) = tree.as_table() else {
         let message = format!("expected a table of values by path, found {}", tree.what());
@@ -268,19 +267,36 @@ fn set(site: Site<'_>, tree: &Tree, keys: &[&str], problems: &mut Problems) -> V
     };
     let mut overrides = Vec::new();
     for (key, entry) in table.iter() {
+        let depth = match &**key {
+            "links" | "flows" | "domains" | "defaults" => 2,
+            "parameters" | "nodes" | "routing" | "record" => 1,
+            _ => 0,
+        };
         match Override::in_file(key, entry.key_place, entry.tree.clone()) {
-            Ok(one) => overrides.push(one),
-            Err(problem) => {
-                problems.push(Problem { path: site.path(), ..problem });
-            }
+            Ok(one) => flatten(one, depth, &mut overrides),
+            Err(problem) => problems.push(Problem { path: site.path(), ..problem }),
         }
     }
     overrides
 }
 
+/// The override, or those of the values in its table `depth` tables further in.
+fn flatten(one: Override, depth: usize, overrides: &mut Vec<Override>) {
+    let Some(table) = one.value.as_table().filter(|_| depth > 0) else {
+        overrides.push(one);
+        return;
+    };
+    for (key, entry) in table.iter() {
+        let mut path = one.path.clone();
+        path.push(key.to_string());
+        let inner = Override { path, value: entry.tree.clone(), place: entry.key_place };
+        flatten(inner, depth - 1, overrides);
+    }
+}
+
 fn read_axis(site: Site<'_>, table: &Table, problems: &mut Problems) -> Option<Axis> {
     let before = problems.len();
-    report_unknown(site, table, &["path", "paths", "values", "quick", "label", "unit"], problems);
+    report_unknown(site, table, &keys::AXIS, problems);
     let label = optional_text(site, table, "label", problems);
     let unit = optional_text(site, table, "unit", problems);
     let paths: Vec<&Tree> = match (table.get("path"), table.get("paths").map(|tree| &tree.value)) {
@@ -292,23 +308,7 @@ fn read_axis(site: Site<'_>, table: &Table, problems: &mut Problems) -> Option<A
             return None;
         }
     };
-    let scalars = |key: &str, problems: &mut Problems| -> Vec<Tree> {
-        let Some(tree) = table.get(key) else { return Vec::new() };
-        let list = match &tree.value {
-            Value::List(list) if list.iter().all(|tree| tree.scalar_text().is_some()) => list,
-            _ => {
-                let message = "expected a list of strings, numbers or booleans";
-                problems.push(site.problem(&[key], message, ""));
-                return Vec::new();
-            }
-        };
-        if list.len() > LIST_MAX {
-            problems.push(site.problem(&[key], format!("more than {LIST_MAX} values"), ""));
-            return Vec::new();
-        }
-        list.clone()
-    };
-    let trees = scalars("values", problems);
+    let trees = scalars(site, table, "values", problems);
     let values: Vec<String> = trees.iter().filter_map(Tree::scalar_text).collect();
     if values.is_empty() && problems.len() == before {
         problems.push(site.problem(&["values"], "an axis needs values", ""));
@@ -318,13 +318,12 @@ fn read_axis(site: Site<'_>, table: &Table, problems: &mut Problems) -> Option<A
         problems.push(site.problem(&keys, format!("`{}` is there twice", shortened(value)), ""));
     }
     let mut quick = Vec::new();
-    for (position, tree) in scalars("quick", problems).iter().enumerate() {
-        match values.iter().position(|value| Some(value) == tree.scalar_text().as_ref()) {
-            Some(value) => quick.push(value),
-            None => {
-                let message = "this is none of the values";
-                problems.push(site.problem(&["quick", &position.to_string()], message, ""));
-            }
+    for (position, tree) in scalars(site, table, "quick", problems).iter().enumerate() {
+        if let Some(value) = values.iter().position(|value| Some(value) == tree.scalar_text().as_ref()) {
+            quick.push(value);
+        } else {
+            let message = "this is none of the values";
+            problems.push(site.problem(&["quick", &position.to_string()], message, ""));
         }
     }
     if quick.is_empty() {
@@ -352,4 +351,21 @@ fn read_axis(site: Site<'_>, table: &Table, problems: &mut Problems) -> Option<A
         return None;
     }
     Some(Axis { name: site.name.to_owned(), paths: names, values, quick, label, unit, sets })
+}
+
+/// The list of scalars under `key`.
+fn scalars(site: Site<'_>, table: &Table, key: &str, problems: &mut Problems) -> Vec<Tree> {
+    let Some(tree) = table.get(key) else { return Vec::new() };
+    let list = match &tree.value {
+        Value::List(list) if list.iter().all(|one| one.scalar_text().is_some()) => list,
+        _ => {
+            problems.push(site.problem(&[key], "expected a list of strings, numbers or booleans", ""));
+            return Vec::new();
+        }
+    };
+    if list.len() > LIST_MAX {
+        problems.push(site.problem(&[key], format!("more than {LIST_MAX} values"), ""));
+        return Vec::new();
+    }
+    list.clone()
 }

@@ -18,7 +18,7 @@ kinds! {
     }
 }
 
-/// Bulk transfer
+/// # Bulk transfer
 ///
 /// Always has something to send, until the flow stops. For TCP.
 ///
@@ -27,7 +27,7 @@ kinds! {
 #[serde(deny_unknown_fields)]
 pub struct Bulk {}
 
-/// One transfer
+/// # One transfer
 ///
 /// Sends so much, then nothing. For TCP.
 ///
@@ -41,7 +41,7 @@ pub struct Transfer {
     pub size: Bytes,
 }
 
-/// Constant bit rate
+/// # Constant bit rate
 ///
 /// One packet after another at a constant rate. For UDP.
 ///
@@ -62,7 +62,7 @@ pub struct Cbr {
     pub jitter: f64,
 }
 
-/// Poisson process
+/// # Poisson process
 ///
 /// Packets at random with exponential gaps. For UDP.
 ///
@@ -92,7 +92,7 @@ pub enum OnOffDistribution {
     Pareto,
 }
 
-/// On and off
+/// # On and off
 ///
 /// Sends during on times and is silent during off times. Over UDP with `rate` while on; over TCP as much as TCP lets it.
 ///

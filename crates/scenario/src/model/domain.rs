@@ -43,7 +43,7 @@ pub struct Shaper {
     pub queue: Queue,
 }
 
-/// Network Border Patrol
+/// # Network Border Patrol
 ///
 /// The egress measures each flow's rate and reports it to the ingress, which shapes the flow to what gets through. So a
 /// network carries no packet that it would drop later.
@@ -63,8 +63,8 @@ pub struct Nbp {
     #[serde(with = "text")]
     #[schemars(with = "Text<Span>")]
     pub asynch_interval: Span,
-    /// Whether asynchronous feedback comes again after each further interval; else once until the next forward packet.
-    /// Source: NBP, section II.B ("a backward feedback packet"); repeated, dips of the meter count as congestion.
+    /// Whether unasked reports repeat at that interval for as long as no forward feedback comes; else one per lapse.
+    /// Source: assumed; the document's text and its Fig. 5 can be read both ways.
     pub asynch_repeats: bool,
     /// The window of the time sliding window that measures a flow. Source: NBP, Table 1.
     #[serde(with = "text")]
@@ -83,6 +83,11 @@ pub struct Nbp {
     #[serde(with = "text::optional")]
     #[schemars(with = "Option<Text<BitRate>>")]
     pub initial_rate: Option<BitRate>,
+    /// The least rate of a flow. Source: assumed, one `mss` per second; else a flow of which nothing gets through would
+    /// never send again.
+    #[serde(with = "text")]
+    #[schemars(with = "Text<BitRate>")]
+    pub rate_min: BitRate,
     /// A rate never exceeds so many times the rate at which the flow arrives. Default: no such bound. Source: the document
     /// is silent.
     pub arrival_headroom: Option<f64>,
@@ -117,6 +122,7 @@ impl Default for Nbp {
             initial_interval: Span::from_millis(50),
             interval_min: Span::from_micros(100),
             initial_rate: None,
+            rate_min: BitRate::from_bps(12_000),
             arrival_headroom: None,
             idle_timeout: Span::from_secs(1),
             classify: Classify::Flow,
@@ -136,7 +142,7 @@ super::kinds! {
     }
 }
 
-/// Labels for Core-Stateless Fair Queueing
+/// # Labels for Core-Stateless Fair Queueing
 ///
 /// The edge where a flow enters measures its rate and writes it on each packet.
 ///

@@ -16,7 +16,7 @@ kinds! {
     }
 }
 
-/// Random loss
+/// # Random loss
 ///
 /// Each packet is lost with the same probability, independently.
 ///
@@ -28,7 +28,7 @@ pub struct RandomLoss {
     pub probability: f64,
 }
 
-/// Loss of named packets
+/// # Loss of named packets
 ///
 /// Loses the packets with these ordinals, counted from 1 in the order in which they are offered to this direction.
 ///
@@ -40,7 +40,7 @@ pub struct ListLoss {
     pub packets: Vec<u64>,
 }
 
-/// Loss in bursts
+/// # Loss in bursts
 ///
 /// Two states, good and bad, between which the medium changes per packet, each with its own probability of loss.
 ///
@@ -64,7 +64,7 @@ fn one() -> f64 {
     1.0
 }
 
-/// Reordering
+/// # Reordering
 ///
 /// Some packets take longer than others and are overtaken.
 ///

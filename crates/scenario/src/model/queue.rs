@@ -39,7 +39,7 @@ impl Default for Manager {
     }
 }
 
-/// Drop tail
+/// # Drop tail
 ///
 /// One first-in-first-out queue. What arrives when it is full is dropped.
 ///
@@ -99,7 +99,7 @@ pub enum RedVictim {
     Random,
 }
 
-/// Random Early Detection
+/// # Random Early Detection
 ///
 /// Keeps an average of the queue and notifies arriving packets at random, the more the higher the average.
 ///
@@ -170,7 +170,7 @@ impl Default for Red {
     }
 }
 
-/// Core-Stateless Fair Queueing
+/// # Core-Stateless Fair Queueing
 ///
 /// Drops packets with a probability that follows from the rate that the edge wrote on them and from an estimate of the
 /// fair share of the link. It needs edges that label: `labels` in a domain.
@@ -222,7 +222,7 @@ pub enum QueueClassify {
     InputPort,
 }
 
-/// Deficit Round Robin
+/// # Deficit Round Robin
 ///
 /// The queues take turns; in its turn each may send `quantum` more bytes, times its weight. When the total overflows, the
 /// longest queue loses its head.
@@ -266,7 +266,7 @@ pub enum WfqClock {
     SelfClocked,
 }
 
-/// Weighted Fair Queueing
+/// # Weighted Fair Queueing
 ///
 /// Sends packets in the order in which a fluid system would finish them, so each flow gets its weight's share of the
 /// link. The weight is the flow's `weight`.

@@ -116,8 +116,12 @@ quantities! {
         MarkedPackets = "marked_packets",
         /// The average queue of the manager, in packets (RED).
         AverageQueue = "average_queue_packets",
-        /// The marking or dropping probability of the manager (RED, BLUE).
-        Probability = "probability",
+        /// The marking or dropping probability at the last arrival (RED).
+        Probability = "marking_probability",
+        /// The largest early probability (RED; Adaptive RED moves it).
+        MaxP = "max_p",
+        /// Queues with something waiting (DRR, WFQ).
+        ActiveQueues = "active_queues",
         /// The fair share that the manager estimates (CSFQ).
         FairShare = "fair_share_bps",
     }

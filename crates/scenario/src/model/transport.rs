@@ -22,7 +22,7 @@ pub enum Transport {
 kinds! {
     /// A transport as configurations write it.
     TransportText {
-        Tcp(TcpText) = "tcp",
+        Tcp(Box<TcpText>) = "tcp",
         Udp(Udp) = "udp",
     }
 }
@@ -132,7 +132,7 @@ impl Window {
     }
 }
 
-/// Transmission Control Protocol
+/// # Transmission Control Protocol
 ///
 /// What is not given comes from the profile.
 ///
@@ -251,7 +251,7 @@ impl TcpText {
     }
 }
 
-/// User Datagram Protocol
+/// # User Datagram Protocol
 ///
 /// Sends what the application gives, when it gives it, and never hears of congestion.
 ///

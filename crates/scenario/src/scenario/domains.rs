@@ -8,9 +8,9 @@ use super::raw::DomainText;
 use super::values::{self, Report};
 use crate::document::first_duplicate;
 use crate::error::Problems;
+use crate::fault::shortened;
 use crate::model::{Domain, DomainIndex, Mechanism, NodeIndex, NodeKind};
 use crate::overrides::Late;
-use crate::reader::shortened;
 use crate::template::Scope;
 use crate::tree::{Table, Tree};
 
@@ -146,7 +146,7 @@ fn check_roles(
                 continue;
             }
         };
-        let other = others.get(other as usize).map_or("", |domain| &domain.name);
+        let other = others.get(other as usize).map_or("", |there| &there.name);
         let message = format!("`{name}` is already in the domain `{other}`");
         problems.push(site.problem(&[key], message, "two domains may share an edge, nothing else"));
     }

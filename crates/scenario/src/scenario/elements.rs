@@ -3,11 +3,11 @@
 use indexmap::IndexMap;
 use indexmap::map::Entry as Slot;
 
-use super::Site;
+use super::{Site, keys};
 use crate::error::Problems;
 use crate::expression;
+use crate::fault::shortened;
 use crate::overrides::Late;
-use crate::reader::shortened;
 use crate::suggest;
 use crate::template::{Scope, check_name, range_length};
 use crate::tree::{Table, Tree};
@@ -45,7 +45,7 @@ impl Defaults {
                     let mut problem = site.problem(
                         &[other],
                         format!("unknown key `{}`", shortened(other)),
-                        suggest::help(other, &["link", "flow", "tcp", "udp"]),
+                        suggest::help(other, &keys::DEFAULTS),
                     );
                     problem.place = entry.key_place;
                     problems.push(problem);
@@ -138,10 +138,10 @@ pub(crate) fn for_each(
                     if problems.is_full() {
                         break;
                     }
-                    let mut tree = entry.tree.clone();
+                    let mut element = entry.tree.clone();
                     // An element is where its name is; its last key may be far below.
-                    tree.place = entry.key_place;
-                    one(section, key, &tree, scope, late, problems, &mut names, &mut each);
+                    element.place = entry.key_place;
+                    one(section, key, &element, scope, late, problems, &mut names, &mut each);
                 }
             }
         }
@@ -175,8 +175,8 @@ fn one(
         None => Vec::new(),
         Some((_, Some(text))) => match parse_repeat(text) {
             Ok(variables) => {
-                if let Some(table) = own.as_table_mut() {
-                    table.remove("repeat");
+                if let Some(without) = own.as_table_mut() {
+                    without.remove("repeat");
                 }
                 variables
             }
@@ -192,16 +192,16 @@ fn one(
         }
     };
     let complete = (section.complete)(&own, scope);
-    let mut visit = |scope: &Scope<'_>, problems: &mut Problems| -> bool {
-        let name = match scope.expand(key) {
+    let mut visit = |inner: &Scope<'_>, found: &mut Problems| -> bool {
+        let name = match inner.expand(key) {
             Ok(name) => name,
             Err(why) => {
-                problems.push(site.problem(&[], why, ""));
+                found.push(site.problem(&[], why, ""));
                 return false;
             }
         };
         if let Err(why) = check_element_name(&name) {
-            problems.push(site.problem(&[], format!("`{}`: {why}", shortened(&name)), ""));
+            found.push(site.problem(&[], format!("`{}`: {why}", shortened(&name)), ""));
             return false;
         }
         if !names.insert(&name) {
@@ -210,14 +210,14 @@ fn one(
             } else {
                 "a repeated element needs its variable in its name, like `core{i}`"
             };
-            problems.push(site.problem(&[], format!("`{name}` is there twice"), help));
+            found.push(site.problem(&[], format!("`{name}` is there twice"), help));
             return false;
         }
         let special =
-            late.applied(section.name, &name, &own, problems).map(|tree| (section.complete)(&tree, scope));
-        let tree = special.as_ref().unwrap_or(&complete);
-        each(Site { tree, section: section.name, name: &name }, scope, problems);
-        !problems.is_full()
+            late.applied(section.name, &name, &own, found).map(|one| (section.complete)(&one, inner));
+        let whole = special.as_ref().unwrap_or(&complete);
+        each(Site { tree: whole, section: section.name, name: &name }, inner, found);
+        !found.is_full()
     };
     if let Err(why) = repeat(&variables, scope, problems, &mut visit) {
         problems.push(site.problem(&["repeat"], why, ""));

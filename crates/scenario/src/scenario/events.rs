@@ -7,8 +7,8 @@ use super::links::Links;
 use super::raw::EventText;
 use super::values::Report;
 use crate::error::Problems;
+use crate::fault::shortened;
 use crate::model::{Event, LinkIndex};
-use crate::reader::shortened;
 use crate::template::Scope;
 use crate::tree::{Table, Value};
 
@@ -28,12 +28,12 @@ pub(crate) fn read(
         problems.push(site.problem(&[], message, "write [[events]]"));
         return events;
     };
-    for (position, tree) in list.iter().enumerate() {
+    for (position, event) in list.iter().enumerate() {
         if problems.is_full() {
             break;
         }
         let name = position.to_string();
-        let site = Site { tree, section: "events", name: &name };
+        let site = Site { tree: event, section: "events", name: &name };
         let Some(text) = site.read::<EventText>(scope, problems) else { continue };
         events.extend(check(site, &text, links, duration, problems));
     }

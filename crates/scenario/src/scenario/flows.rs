@@ -43,7 +43,7 @@ pub(crate) fn read(
     problems: &mut Problems,
 ) -> Flows {
     let mut list = Vec::new();
-    let complete = |tree: &Tree, scope: &Scope<'_>| complete(tree, world.defaults, scope);
+    let complete = |tree: &Tree, at: &Scope<'_>| complete(tree, world.defaults, at);
     let section = Section { name: "flows", complete: &complete };
     let names = for_each(table, &section, scope, late, problems, |site, scope, problems| {
         list.extend(read_flow(site, world, scope, problems));
@@ -151,16 +151,16 @@ fn read_ends(
     problems: &mut Problems,
 ) -> Option<(NodeIndex, Vec<NodeIndex>)> {
     let before = problems.len();
-    let host = |name: &str, key: &str, problems: &mut Problems| -> Option<NodeIndex> {
+    let host = |name: &str, key: &str, found: &mut Problems| -> Option<NodeIndex> {
         match world.nodes.find(name, &site, &[key]) {
             Err(problem) => {
-                problems.push(problem);
+                found.push(problem);
                 None
             }
             Ok(index) if world.nodes.node(index).kind == NodeKind::Host => Some(index),
             Ok(_) => {
                 let message = format!("`{name}` is a router, and flows are between hosts");
-                problems.push(site.problem(&[key], message, "list it under `hosts`, or attach a host to it"));
+                found.push(site.problem(&[key], message, "list it under `hosts`, or attach a host to it"));
                 None
             }
         }

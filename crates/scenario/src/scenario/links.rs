@@ -4,23 +4,22 @@ use std::borrow::Cow;
 
 use super::Site;
 use super::elements::{Defaults, Names, Section, for_each};
+use super::keys;
 use super::nodes::Nodes;
 use super::raw::{DirectionText, LinkHead};
 use super::values::{self, Report};
 use crate::error::Problems;
+use crate::fault::shortened;
 use crate::merge::{merged, merged_tables};
 use crate::model::{Direction, Link};
 use crate::overrides::Late;
-use crate::reader::{read as read_tree, shortened};
+use crate::reader::read_without;
 use crate::suggest;
 use crate::template::Scope;
 use crate::tree::{Table, Tree};
 
-/// Keys of a link.
-pub(crate) const LINK_KEYS: [&str; 10] =
-    ["repeat", "between", "rate", "delay", "queue", "loss", "reorder", "cost", "forward", "reverse"];
-/// Those that are not about a direction.
-const HEAD_KEYS: [&str; 5] = ["repeat", "between", "cost", "forward", "reverse"];
+/// What is not about the ends of a link.
+const NOT_HEAD: [&str; 7] = ["rate", "delay", "queue", "loss", "reorder", "forward", "reverse"];
 
 /// The links and their names.
 #[derive(Debug, Default)]
@@ -53,30 +52,27 @@ pub(crate) fn read(
 fn read_link(site: Site<'_>, nodes: &Nodes, scope: &Scope<'_>, problems: &mut Problems) -> Option<Link> {
     let table = site.tree.as_table()?;
     for (key, entry) in table.iter() {
-        if !LINK_KEYS.contains(&&**key) {
-            let help = suggest::help(key, &LINK_KEYS);
+        if !keys::LINK.contains(&&**key) {
+            let help = suggest::help(key, &keys::LINK);
             let mut problem = site.problem(&[key], format!("unknown key `{}`", shortened(key)), help);
             problem.place = entry.key_place;
             problems.push(problem);
             return None;
         }
     }
-    let mut head = Table::default();
-    let mut shared = Table::default();
-    for (key, entry) in table.iter() {
-        let part = if HEAD_KEYS.contains(&&**key) { &mut head } else { &mut shared };
-        part.insert(key.clone(), entry.key_place, entry.tree.clone());
-    }
-    let forward_over = head.remove("forward").map(|entry| entry.tree);
-    let reverse_over = head.remove("reverse").map(|entry| entry.tree);
-    let shared = Tree::table(shared, site.tree.place);
-    let head = Tree::table(head, site.tree.place);
-
-    let text = Site { tree: &head, ..site }.read::<LinkHead>(scope, problems);
-    let forward = read_direction(site, &shared, forward_over.as_ref(), "forward", scope, problems);
-    let reverse = match &reverse_over {
-        None if forward_over.is_none() => forward.clone(),
-        over => read_direction(site, &shared, over.as_ref(), "reverse", scope, problems),
+    let text: Option<LinkHead> = match read_without(site.tree, &NOT_HEAD, scope) {
+        Ok(text) => Some(text),
+        Err(fault) => {
+            problems.push(site.fault(fault));
+            None
+        }
+    };
+    let (forward_over, reverse_over) = (table.get("forward"), table.get("reverse"));
+    let forward = read_direction(site, forward_over, "forward", scope, problems);
+    let reverse = if forward_over.is_none() && reverse_over.is_none() {
+        forward.clone()
+    } else {
+        read_direction(site, reverse_over, "reverse", scope, problems)
     };
     let text = text?;
     let [first, second] = text.between.as_slice() else {
@@ -103,7 +99,6 @@ fn read_link(site: Site<'_>, nodes: &Nodes, scope: &Scope<'_>, problems: &mut Pr
 /// Reads what is shared by both directions with what this one overrides.
 fn read_direction(
     site: Site<'_>,
-    shared: &Tree,
     over: Option<&Tree>,
     key: &str,
     scope: &Scope<'_>,
@@ -119,12 +114,21 @@ fn read_direction(
             return None;
         }
     };
-    let whole = match over {
-        None => Cow::Borrowed(shared),
-        Some(_) => {
-            let table = merged_tables(shared.as_table().unwrap_or(&empty), over_table);
-            Cow::Owned(Tree::table(table, shared.place))
+    let whole = if over.is_none() {
+        Cow::Borrowed(site.tree)
+    } else {
+        if let Some((unknown, entry)) =
+            over_table.iter().find(|(known, _)| !keys::LINK_DIRECTION.contains(&&***known))
+        {
+            let help = suggest::help(unknown, &keys::LINK_DIRECTION);
+            let message = format!("unknown key `{}`", shortened(unknown));
+            let mut problem = site.problem(&[key, unknown], message, help);
+            problem.place = entry.key_place;
+            problems.push(problem);
+            return None;
         }
+        let table = merged_tables(site.tree.as_table().unwrap_or(&empty), over_table);
+        Cow::Owned(Tree::table(table, site.tree.place))
     };
     let own = Site { tree: &whole, ..site };
     // A key is named where it was written: in the table of this direction, or in the link.
@@ -133,7 +137,7 @@ fn read_direction(
         Some(first) if over_table.contains(first) => Site { name: &name, ..own },
         _ => own,
     };
-    let text: DirectionText = match read_tree(&whole, scope) {
+    let text: DirectionText = match read_without(&whole, &keys::LINK_HEAD, scope) {
         Ok(text) => text,
         Err(fault) => {
             let at = site_of(fault.first_key());

@@ -4,6 +4,7 @@ mod domains;
 mod elements;
 mod events;
 mod flows;
+pub(crate) mod keys;
 mod links;
 mod nodes;
 pub(crate) mod raw;
@@ -17,34 +18,15 @@ use indexmap::IndexMap;
 use serde::de::DeserializeOwned;
 use tidegate_units::Span;
 
-use crate::document::EXPERIMENT_KEYS;
 use crate::error::{ConfigErrors, Problem, Problems};
+use crate::fault::{self, Fault};
 use crate::model::{Parameter, Routing, Scenario};
 use crate::overrides::{self, Override};
-use crate::reader::{self, Fault};
+use crate::reader;
 use crate::source::Sources;
 use crate::suggest;
 use crate::template::{ELEMENTS_MAX, Scope, resolve_parameters};
 use crate::tree::{Table, Tree, Value};
-
-/// Keys of a scenario, besides `include`.
-const SCENARIO_KEYS: [&str; 15] = [
-    "title",
-    "description",
-    "source",
-    "duration",
-    "warmup",
-    "seed",
-    "parameters",
-    "nodes",
-    "defaults",
-    "links",
-    "flows",
-    "routing",
-    "domains",
-    "events",
-    "record",
-];
 
 /// No run is longer.
 const DURATION_MAX: Span = Span::from_secs(100 * 365 * 86_400);
@@ -124,10 +106,16 @@ pub(crate) fn build(
     let seed = read_key(table, "seed", &scope, &mut problems).unwrap_or(1);
     let routing = read_key::<raw::RoutingText>(table, "routing", &scope, &mut problems).unwrap_or_default();
 
+    let before = problems.len();
     let nodes = nodes::read(&root, table, &scope, &mut problems);
+    if problems.len() > before {
+        // Whatever names a node would be wrong as well.
+        return problems.finish(None, sources);
+    }
     let defaults = elements::Defaults::read(table, &mut problems);
+    let before_links = problems.len();
     let links = links::read(table, &defaults, &nodes, &mut scope, &mut late, &mut problems);
-    let reach = (links.list.len() == links.names.len()).then(|| reach::Reach::new(&nodes, &links.list));
+    let reach = (problems.len() == before_links).then(|| reach::Reach::new(&nodes, &links.list));
     let flows = flows::read(
         table,
         &flows::World { defaults: &defaults, nodes: &nodes, reach: reach.as_ref(), duration },
@@ -164,14 +152,14 @@ pub(crate) fn build(
 }
 
 fn report_unknown_keys(table: &Table, problems: &mut Problems) {
-    let known = || SCENARIO_KEYS.iter().chain(&EXPERIMENT_KEYS).chain(&["include"]).copied();
+    let known = keys::file();
     for (key, entry) in table.iter() {
-        if !known().any(|known| known == &**key) {
+        if !known.contains(&&**key) {
             problems.push(Problem {
                 place: entry.key_place,
                 path: key.to_string(),
-                message: format!("unknown key `{}`", reader::shortened(key)),
-                help: suggest::help(key, &known().collect::<Vec<_>>()),
+                message: format!("unknown key `{}`", fault::shortened(key)),
+                help: suggest::help(key, &known),
             });
         }
     }
@@ -197,19 +185,19 @@ fn read_parameters(table: &Table, problems: &mut Problems) -> IndexMap<String, P
         return raw;
     };
     for (name, entry) in parameters.iter() {
-        let tree = match entry.tree.as_table() {
+        let given = match entry.tree.as_table() {
             Some(documented) => match parameter_value(site, name, documented, problems) {
-                Some(tree) => tree,
+                Some(inner) => inner,
                 None => continue,
             },
             None => &entry.tree,
         };
-        let value = match &tree.value {
+        let value = match &given.value {
             Value::Integer(number) => Parameter::Integer(*number),
             Value::Float(number) => Parameter::Float(*number),
             Value::Text(text) => Parameter::Text(text.to_string()),
             _ => {
-                let message = format!("a parameter is a number or a string, and this is {}", tree.what());
+                let message = format!("a parameter is a number or a string, and this is {}", given.what());
                 problems.push(site.problem(&[name], message, ""));
                 continue;
             }
@@ -232,15 +220,14 @@ fn parameter_value<'t>(
     table: &'t Table,
     problems: &mut Problems,
 ) -> Option<&'t Tree> {
-    const KEYS: [&str; 5] = ["value", "label", "unit", "provenance", "why"];
-    if let Some((key, entry)) = table.iter().find(|(key, _)| !KEYS.contains(&&***key)) {
-        let message = format!("unknown key `{}`", reader::shortened(key));
-        let mut problem = site.problem(&[name, key], message, suggest::help(key, &KEYS));
+    if let Some((key, entry)) = table.iter().find(|(key, _)| !keys::PARAMETER.contains(&&***key)) {
+        let message = format!("unknown key `{}`", fault::shortened(key));
+        let mut problem = site.problem(&[name, key], message, suggest::help(key, &keys::PARAMETER));
         problem.place = entry.key_place;
         problems.push(problem);
         return None;
     }
-    for key in &KEYS[1..] {
+    for key in &keys::PARAMETER[1..] {
         let Some(tree) = table.get(key) else { continue };
         let right = match tree.as_text() {
             Some(text) if *key == "provenance" => {
@@ -265,8 +252,8 @@ fn parameter_value<'t>(
 /// `duration` and `warmup`. A duration that is missing or wrong becomes the longest, so that it causes no other errors.
 fn read_duration(root: &Tree, table: &Table, scope: &Scope<'_>, problems: &mut Problems) -> (Span, Span) {
     let site = Site { tree: root, section: "", name: "" };
-    let span = |key: &str, problems: &mut Problems| -> Option<Span> {
-        read_key::<values::SpanText>(table, key, scope, problems).map(|text| text.0)
+    let span = |key: &str, found: &mut Problems| -> Option<Span> {
+        read_key::<values::SpanText>(table, key, scope, found).map(|text| text.0)
     };
     let duration = span("duration", problems);
     let warmup = span("warmup", problems).unwrap_or(Span::ZERO);

@@ -4,8 +4,8 @@ use super::Site;
 use super::elements::{Names, check_element_name};
 use super::raw::NodesText;
 use crate::error::{Problem, Problems};
+use crate::fault::shortened;
 use crate::model::{Node, NodeIndex, NodeKind};
-use crate::reader::shortened;
 use crate::template::Scope;
 use crate::tree::{Table, Tree, Value};
 

@@ -11,11 +11,11 @@ use super::flows::Flows;
 use super::links::Links;
 use super::raw::RecordText;
 use crate::error::Problems;
+use crate::fault::shortened;
 use crate::model::{
     DelayOf, Direction, DomainIndex, DomainQuantity, FlowIndex, FlowQuantity, LinkIndex, LinkQuantity,
     Mechanism, Queue, Record, Series, Transport, Way,
 };
-use crate::reader::shortened;
 use crate::suggest;
 use crate::template::Scope;
 use crate::tree::Table;
@@ -70,10 +70,10 @@ pub(crate) fn read(table: &Table, known: &Known<'_>, scope: &Scope<'_>, problems
             return Record::default();
         }
     }
-    let mut chosen = HashSet::new();
+    let mut chosen_delays = HashSet::new();
     for (position, pattern) in text.delays.iter().enumerate() {
         match delays(pattern, known, &mut left) {
-            Ok(found) => record.delays.extend(found.into_iter().filter(|one| chosen.insert(*one))),
+            Ok(found) => record.delays.extend(found.into_iter().filter(|one| chosen_delays.insert(*one))),
             Err((message, help)) => {
                 problems.push(site.problem(&["delays", &position.to_string()], message, help));
             }
@@ -116,12 +116,14 @@ fn series(pattern: &str, known: &Known<'_>, left: &mut u64) -> Result<Vec<Series
             let quantities = choose(quantity, FlowQuantity::ALL, FlowQuantity::name)?;
             let flows = matching(&known.flows.names, name, "flow", left)?;
             cross(&flows, &quantities)
-                .filter(|(flow, quantity)| has(&known.flows.list[*flow as usize].transport, *quantity))
-                .map(|(flow, quantity)| Series::Flow(FlowIndex(flow), quantity))
+                .filter(|(index, what)| has(&known.flows.list[*index as usize].transport, *what))
+                .map(|(index, what)| Series::Flow(FlowIndex(index), what))
+                .take(CHOSEN_MAX + 1)
                 .collect()
         }
-        ["links", name, quantity] => link_series(name, Way::Forward, quantity, known, left)?,
-        ["links", name, "forward", quantity] => link_series(name, Way::Forward, quantity, known, left)?,
+        ["links", name, quantity] | ["links", name, "forward", quantity] => {
+            link_series(name, Way::Forward, quantity, known, left)?
+        }
         ["links", name, "reverse", quantity] => link_series(name, Way::Reverse, quantity, known, left)?,
         ["domains", domain, flow, quantity] => {
             let quantities = choose(quantity, DomainQuantity::ALL, DomainQuantity::name)?;
@@ -129,14 +131,10 @@ fn series(pattern: &str, known: &Known<'_>, left: &mut u64) -> Result<Vec<Series
             let flows = matching(&known.flows.names, flow, "flow", left)?;
             let active = domains
                 .into_iter()
-                .filter(|domain| known.domains.list[*domain as usize].mechanism != Mechanism::None);
+                .filter(|at| known.domains.list[*at as usize].mechanism != Mechanism::None);
             active
-                .flat_map(|domain| {
-                    cross(&flows, &quantities).map(move |(flow, quantity)| (domain, flow, quantity))
-                })
-                .map(|(domain, flow, quantity)| {
-                    Series::Domain(DomainIndex(domain), FlowIndex(flow), quantity)
-                })
+                .flat_map(|at| cross(&flows, &quantities).map(move |(index, what)| (at, index, what)))
+                .map(|(at, index, what)| Series::Domain(DomainIndex(at), FlowIndex(index), what))
                 .take(CHOSEN_MAX + 1)
                 .collect()
         }
@@ -166,8 +164,9 @@ fn link_series(
     let quantities = choose(quantity, LinkQuantity::ALL, LinkQuantity::name)?;
     let links = matching(&known.links.names, name, "link", left)?;
     Ok(cross(&links, &quantities)
-        .filter(|(link, quantity)| knows(known.links.list[*link as usize].direction(way), *quantity))
-        .map(|(link, quantity)| Series::Link(LinkIndex(link), way, quantity))
+        .filter(|(link, what)| knows(known.links.list[*link as usize].direction(way), *what))
+        .map(|(link, what)| Series::Link(LinkIndex(link), way, what))
+        .take(CHOSEN_MAX + 1)
         .collect())
 }
 
@@ -212,7 +211,10 @@ fn has(transport: &Transport, quantity: FlowQuantity) -> bool {
 /// Whether the queue of a direction has the quantity.
 fn knows(direction: &Direction, quantity: LinkQuantity) -> bool {
     match quantity {
-        LinkQuantity::AverageQueue | LinkQuantity::Probability => matches!(direction.queue, Queue::Red(_)),
+        LinkQuantity::AverageQueue | LinkQuantity::Probability | LinkQuantity::MaxP => {
+            matches!(direction.queue, Queue::Red(_))
+        }
+        LinkQuantity::ActiveQueues => matches!(direction.queue, Queue::Drr(_) | Queue::Wfq(_)),
         LinkQuantity::FairShare => matches!(direction.queue, Queue::Csfq(_)),
         _ => true,
     }

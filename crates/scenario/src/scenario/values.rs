@@ -328,7 +328,7 @@ pub(crate) fn mechanism(mechanism: &Mechanism, report: &mut Report<'_>) {
 
 fn nbp(config: &Nbp, report: &mut Report<'_>) {
     report.packet("mss", config.mss);
-    if !(config.mrc_factor >= 1.0) {
+    if config.mrc_factor.is_nan() || config.mrc_factor < 1.0 {
         report.say(&["mrc_factor"], format!("{} is below 1", config.mrc_factor), "");
     }
     for (key, span) in [

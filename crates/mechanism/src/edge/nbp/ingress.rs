@@ -73,7 +73,7 @@ pub struct NbpIngress {
 
 impl NbpIngress {
     pub(super) fn new(config: NbpConfig, hash: KeyedHash) -> Self {
-        let limits = Limits { mss: f64::from(config.mss_bytes), mrc_factor: config.mrc_factor };
+        let limits = Limits { mss: f64::from(config.mss_bytes), mrc_factor: config.mrc_factor, rate_min: config.rate_min.as_bytes_per_second_f64() };
         Self {
             config,
             limits,

@@ -44,6 +44,8 @@ pub struct NbpConfig {
     pub meter: TswConfig,
     /// Rate of a new flow until feedback speaks; default (`None`) one MSS per `initial_interval` (assumed).
     pub initial_rate: Option<BitRate>,
+    /// The least rate of a flow; default 12 kbit/s, one MSS per second (assumed: below, a flow would freeze).
+    pub rate_min: BitRate,
     /// Distance of forward packets until the first answer; default 50 ms (assumed).
     pub initial_interval: Span,
     /// The least distance of forward packets, whatever the round-trip time; default 100 us (assumed: bounds the work).
@@ -72,6 +74,7 @@ impl Default for NbpConfig {
             asynch_repeats: false,
             meter: TswConfig::nbp(),
             initial_rate: None,
+            rate_min: BitRate::from_bps(12_000),
             initial_interval: Span::from_millis(50),
             interval_min: Span::from_micros(100),
             idle_timeout: Span::from_secs(1),

@@ -7,8 +7,10 @@
 //! - NBP-1: the text lets a congested slow start only enter congestion avoidance; the printed code also cuts the rate in
 //!   the same pass. The code is followed.
 //! - NBP-2: asynchronous feedback uses the `mrc` of the last normal feedback.
-//! - NBP-3: `egress - mrc` is at least nine tenths of the egress rate, but zero when nothing left yet; a flow without an
-//!   egress rate keeps one MSS per base round-trip time, or it would never move again.
+//! - NBP-3: `egress - mrc` is zero for a flow of which nothing left, and `mrc` with it: such a flow would never move
+//!   again. It falls to one MSS per base round-trip time at most at once, and no rate falls below `rate_min`.
+//! - An `mrc` kept from feedback before the egress rate fell may exceed it: a cut goes down to half the egress rate at
+//!   most.
 //!
 //! All rates are bytes per second, so that `rate * delay` is in the unit of `MSS` (NBP-6).
 
@@ -51,6 +53,8 @@ pub struct Limits {
     pub mss: f64,
     /// `MF`.
     pub mrc_factor: f64,
+    /// No rate falls below this, bytes per second: a flow that never sends has no egress rate to grow from.
+    pub rate_min: f64,
 }
 
 /// More than this many times the egress rate is congestion in slow start: the rate doubles at most three times before a
@@ -85,6 +89,7 @@ impl FlowRate {
         } else if may_increase {
             self.ingress_rate += self.mrc;
         }
+        self.ingress_rate = self.ingress_rate.max(limits.rate_min);
     }
 
     /// Asynchronous feedback (Fig. 6, second branch), which carries no time stamp.
@@ -106,7 +111,8 @@ impl FlowRate {
         } else {
             // NBP-3; never above what it was: feedback of congestion does not raise a rate.
             (limits.mss / path.base_rtt).min(self.ingress_rate)
-        };
+        }
+        .max(limits.rate_min);
     }
 }
 
@@ -125,7 +131,7 @@ fn is_congested(ingress_rate: f64, path: &PathDelay, limits: &Limits) -> bool {
 mod tests {
     use super::*;
 
-    const LIMITS: Limits = Limits { mss: 1500.0, mrc_factor: 10.0 };
+    const LIMITS: Limits = Limits { mss: 1500.0, mrc_factor: 10.0, rate_min: 1500.0 };
     const QUIET: PathDelay = PathDelay { current_rtt: 0.05, base_rtt: 0.05, hop_count: 2.0 };
     const QUEUED: PathDelay = PathDelay { current_rtt: 0.15, base_rtt: 0.05, hop_count: 2.0 };
 
@@ -179,7 +185,10 @@ mod tests {
         let mut flow = FlowRate::new(100_000.0);
         flow.on_normal(0.0, &QUEUED, &LIMITS, true);
         assert_eq!(flow.ingress_rate, 30_000.0);
-        flow.on_asynchronous(0.0, &QUEUED, &LIMITS);
-        assert!(flow.ingress_rate > 0.0);
+        for _ in 0..100 {
+            flow.on_asynchronous(0.0, &QUEUED, &LIMITS);
+            flow.on_normal(0.0, &QUEUED, &LIMITS, true);
+        }
+        assert!(flow.ingress_rate >= LIMITS.rate_min);
     }
 }

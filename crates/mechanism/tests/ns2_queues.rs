@@ -1,0 +1,119 @@
+//! DRR and RED against ns-2.35: for the same arrivals, the same departures and drops in the same order.
+//!
+//! Source: tests/oracle/ns2/queues.tcl; tests/oracle/ns2/frozen/queues.json, which ns-2 made. RED has no early drops there
+//! (they depend on ns-2's random numbers): what is compared is the average, the idle time, forced drops and overflow.
+
+use std::path::Path;
+
+use serde_json::Value;
+use tidegate_mechanism::Context;
+use tidegate_mechanism::queue::{Fifo, QueueDiscipline, RedConfig};
+use tidegate_mechanism::random::Seed;
+use tidegate_mechanism::schedule::{DrrConfig, FlowQueuesConfig};
+use tidegate_packet::{DropReason, FlowId, MarkReason, Packet, Sink};
+use tidegate_units::{BitRate, Bytes, Limit, Span, Time};
+
+const NANOS_PER_BYTE: u64 = 800;
+
+/// Writes what happens as the frozen file does.
+#[derive(Default)]
+struct Events(Vec<String>);
+
+impl Sink for Events {
+    fn on_drop(&mut self, packet: Packet, _why: DropReason) {
+        self.0.push(format!("d{}", packet.slot));
+    }
+    fn on_mark(&mut self, _packet: &Packet, _why: MarkReason) {
+        unreachable!("no packet here can carry a mark");
+    }
+}
+
+fn start(discipline: &mut impl QueueDiscipline, now: Time, events: &mut Events) -> Option<Time> {
+    let packet = discipline.dequeue(now, events)?;
+    events.0.push(format!("-{}", packet.slot));
+    Some(now + Span::from_nanos(u64::from(packet.wire_bytes) * NANOS_PER_BYTE))
+}
+
+fn run(discipline: &mut impl QueueDiscipline, arrivals: &[Value]) -> Vec<String> {
+    let mut events = Events::default();
+    let mut free_at: Option<Time> = None;
+    for (number, arrival) in arrivals.iter().enumerate() {
+        let field = |at: usize| arrival[at].as_u64().expect("arrivals are whole numbers");
+        let now = Time::from_nanos(field(0));
+        while let Some(at) = free_at.filter(|&at| at <= now) {
+            free_at = start(discipline, at, &mut events);
+            if free_at.is_none() {
+                discipline.on_idle(at);
+            }
+        }
+        let mut packet = Packet::new(number as u32, FlowId(field(1) as u32), field(2) as u32);
+        packet.arrived = now;
+        events.0.push(number.to_string());
+        discipline.enqueue(packet, now, &mut events);
+        if free_at.is_none() {
+            free_at = start(discipline, now, &mut events);
+        }
+    }
+    while let Some(at) = free_at {
+        free_at = start(discipline, at, &mut events);
+    }
+    events.0
+}
+
+/// The cases of one kind: how many there are and how many packets, after comparing all events.
+fn compare(kind: &str, discipline: impl Fn(&Context) -> Box<dyn Fn(&[Value]) -> Vec<String>>) {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/oracle/ns2/frozen/queues.json");
+    let text = std::fs::read_to_string(file).expect("the frozen outputs of ns-2 are part of the repository");
+    let frozen: Value = serde_json::from_str(&text).expect("they are JSON");
+    let context = Context { seed: Seed(1), link_rate: BitRate::from_mbps(10), mtu_bytes: 1500 };
+    let cases = frozen["cases"].as_array().expect("there are cases");
+    let mut compared = 0;
+    for case in cases.iter().filter(|case| case["name"] == kind) {
+        let arrivals = case["arrivals"].as_array().expect("a case has arrivals");
+        let expected = case["events"].as_array().expect("a case has events");
+        let found = discipline(&context)(arrivals);
+        assert_eq!(found.len(), expected.len());
+        for (at, (event, ours)) in expected.iter().zip(&found).enumerate() {
+            let theirs = event.as_str().map_or_else(|| event.to_string(), str::to_owned);
+            assert_eq!(&theirs, ours, "{kind}, seed {}, event {at}: ns-2 left, ours right", case["seed"]);
+        }
+        compared += 1;
+    }
+    assert_eq!(compared, 2);
+}
+
+fn compare_drr(kind: &str, quantum: u64, limit: u64) {
+    compare(kind, |context| {
+        let queues = FlowQueuesConfig::shared(Limit::Bytes(Bytes::new(limit)));
+        let drr = DrrConfig { quantum: Bytes::new(quantum), queues }.build(context);
+        Box::new(move |arrivals| run(&mut drr.clone(), arrivals))
+    });
+}
+
+fn compare_red(kind: &str, w: f64, limit: u32) {
+    compare(kind, |context| {
+        let config = RedConfig { w, max_p: 1e-12, limit: Limit::Packets(limit), ..RedConfig::ns() };
+        let red = Fifo::new(config.build(context));
+        Box::new(move |arrivals| run(&mut red.clone(), arrivals))
+    });
+}
+
+#[test]
+fn drr_serves_and_drops_in_the_order_of_ns_2() {
+    compare_drr("drr", 1000, 32_000);
+}
+
+#[test]
+fn drr_with_a_small_quantum_serves_and_drops_in_the_order_of_ns_2() {
+    compare_drr("drr_small", 250, 10_000);
+}
+
+#[test]
+fn red_forces_drops_for_the_packets_of_ns_2() {
+    compare_red("red", 0.02, 40);
+}
+
+#[test]
+fn red_overflows_for_the_packets_of_ns_2() {
+    compare_red("red_overflow", 0.002, 12);
+}

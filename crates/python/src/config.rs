@@ -1,0 +1,191 @@
+//! Scenarios and experiments: reading, checking, describing.
+
+use std::path::Path;
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use tidegate_scenario::{ConfigErrors, Document, Experiment, Point, Scenario};
+
+pyo3::create_exception!(tidegate, ConfigError, PyValueError, "A file is not valid.");
+
+/// The exception for `errors`: one line as its text, the place in attributes.
+fn raise(errors: &ConfigErrors) -> PyErr {
+    let first = errors.errors().first();
+    let more = errors.errors().len().saturating_sub(1);
+    let line = first.map_or_else(|| "not valid".to_owned(), ToString::to_string);
+    let text = if more > 0 { format!("{line} (and {more} more)") } else { line };
+    let error = ConfigError::new_err(text);
+    Python::attach(|py| {
+        let value = error.value(py);
+        let file = first.map(|e| e.file.clone());
+        let number = |n: usize| if n == 0 { None } else { Some(n) };
+        value.setattr("file", file)?;
+        value.setattr("line", first.and_then(|e| number(e.line)))?;
+        value.setattr("column", first.and_then(|e| number(e.column)))?;
+        value.setattr("path", first.map(|e| e.path.clone()))?;
+        value.setattr("rendered", errors.render())
+    })
+    .map_or_else(|failure: PyErr| failure, |()| error)
+}
+
+/// The document at `path` under `overrides`.
+fn open(path: &str, overrides: &[(String, String)]) -> PyResult<Document> {
+    let mut document = Document::open(Path::new(path)).map_err(|errors| raise(&errors))?;
+    apply(&mut document, overrides)?;
+    Ok(document)
+}
+
+fn apply(document: &mut Document, overrides: &[(String, String)]) -> PyResult<()> {
+    for (key, value) in overrides {
+        document.set(&format!("{key}={value}")).map_err(|errors| raise(&errors))?;
+    }
+    Ok(())
+}
+
+/// A validated network with its traffic.
+#[pyclass(name = "Scenario", module = "tidegate._core", frozen)]
+pub struct PyScenario {
+    name: String,
+    pub(crate) scenario: Scenario,
+}
+
+#[pymethods]
+impl PyScenario {
+    /// Reads a file.
+    #[staticmethod]
+    #[pyo3(signature = (path, overrides = Vec::new()))]
+    #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands over owned values")]
+    fn from_file(path: &str, overrides: Vec<(String, String)>) -> PyResult<Self> {
+        let scenario = open(path, &overrides)?.scenario().map_err(|errors| raise(&errors))?;
+        Ok(Self { name: path.to_owned(), scenario })
+    }
+
+    /// Reads a text.
+    #[staticmethod]
+    #[pyo3(signature = (text, name = "<text>", overrides = Vec::new()))]
+    #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands over owned values")]
+    fn from_text(text: &str, name: &str, overrides: Vec<(String, String)>) -> PyResult<Self> {
+        let mut document = Document::from_text(name, text).map_err(|errors| raise(&errors))?;
+        apply(&mut document, &overrides)?;
+        let scenario = document.scenario().map_err(|errors| raise(&errors))?;
+        Ok(Self { name: name.to_owned(), scenario })
+    }
+
+    #[getter]
+    fn name(&self) -> &str {
+        &self.name
+    }
+    #[getter]
+    fn title(&self) -> &str {
+        &self.scenario.title
+    }
+    #[getter]
+    fn duration_s(&self) -> f64 {
+        self.scenario.duration.as_secs_f64()
+    }
+    #[getter]
+    fn warmup_s(&self) -> f64 {
+        self.scenario.warmup.as_secs_f64()
+    }
+    #[getter]
+    const fn seed(&self) -> u64 {
+        self.scenario.seed
+    }
+
+    /// Everything, with units in the names.
+    fn to_json(&self) -> String {
+        self.scenario.to_json().to_string()
+    }
+}
+
+/// One run of an experiment.
+#[pyclass(name = "Point", module = "tidegate._core", frozen)]
+pub struct PyPoint {
+    point: Point,
+}
+
+#[pymethods]
+impl PyPoint {
+    #[getter]
+    fn variant(&self) -> Option<&str> {
+        self.point.variant.as_deref()
+    }
+    #[getter]
+    fn axes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let axes = PyDict::new(py);
+        self.point.axes.iter().try_for_each(|(name, value)| axes.set_item(name, value))?;
+        Ok(axes)
+    }
+    #[getter]
+    const fn seed(&self) -> u64 {
+        self.point.seed
+    }
+}
+
+/// A scenario with variants, swept axes, seeds and figures.
+#[pyclass(name = "Experiment", module = "tidegate._core", frozen)]
+pub struct PyExperiment {
+    name: String,
+    experiment: Experiment,
+}
+
+#[pymethods]
+impl PyExperiment {
+    /// Reads a file.
+    #[staticmethod]
+    #[pyo3(signature = (path, overrides = Vec::new()))]
+    #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands over owned values")]
+    fn from_file(path: &str, overrides: Vec<(String, String)>) -> PyResult<Self> {
+        let experiment = open(path, &overrides)?.experiment().map_err(|errors| raise(&errors))?;
+        Ok(Self { name: path.to_owned(), experiment })
+    }
+
+    /// Everything but the points.
+    fn to_json(&self) -> String {
+        self.experiment.to_json().to_string()
+    }
+
+    /// The runs, in a stable order; in quick form fewer of them.
+    fn points(&self, quick: bool) -> Vec<PyPoint> {
+        self.experiment.points(quick).into_iter().map(|point| PyPoint { point }).collect()
+    }
+
+    /// The scenario of one run.
+    fn scenario(&self, point: &PyPoint) -> PyResult<PyScenario> {
+        let scenario = self.experiment.scenario(&point.point).map_err(|errors| raise(&errors))?;
+        Ok(PyScenario { name: self.name.clone(), scenario })
+    }
+}
+
+/// Checks a file as `run` and `reproduce` would; what it is.
+#[pyfunction]
+#[pyo3(signature = (path, overrides = Vec::new()))]
+#[expect(clippy::needless_pass_by_value, reason = "PyO3 hands over owned values")]
+pub fn validate(path: &str, overrides: Vec<(String, String)>) -> PyResult<String> {
+    let document = open(path, &overrides)?;
+    let kind = if document.is_experiment() { "experiment" } else { "scenario" };
+    document.check().map_err(|errors| raise(&errors))?;
+    Ok(serde_json::json!({ "kind": kind, "file": path }).to_string())
+}
+
+/// The JSON Schema of scenarios and experiments.
+#[pyfunction]
+pub fn schema() -> String {
+    tidegate_scenario::schema().to_string()
+}
+
+/// What a mechanism is and which parameters it has.
+#[pyfunction]
+pub fn explain(kind: &str) -> PyResult<String> {
+    let known = || tidegate_scenario::list_mechanisms().iter().map(|m| m.kind.clone()).collect::<Vec<_>>().join(", ");
+    tidegate_scenario::explain(kind)
+        .map(|doc| serde_json::to_string(&doc).expect("descriptions are plain data"))
+        .ok_or_else(|| PyValueError::new_err(format!("there is no mechanism `{kind}`; there are: {}", known())))
+}
+
+/// All mechanisms.
+#[pyfunction]
+pub fn list_mechanisms() -> String {
+    serde_json::to_string(&tidegate_scenario::list_mechanisms()).expect("descriptions are plain data")
+}

@@ -1,0 +1,377 @@
+//! What packets look like: IP, TCP, UDP and ICMP headers for packets that never had any.
+//!
+//! - Addresses, ports and flow label are those of the flow's classifier fields, exchanged for acknowledgments. DSCP, ECN
+//!   and TTL are the packet's own.
+//! - The original length of a packet is its bytes on the wire. Where a model counts fewer bytes than these headers and
+//!   the payload need (ns counts no headers of data packets, and IPv4 headers stand for IPv6), it is what they need, for
+//!   otherwise lengths and sequence numbers would contradict each other.
+//! - TCP: sequence numbers are shown as if both sides began at zero and had exchanged SYNs, modulo 2^32: the first byte
+//!   is number 1. The window is scaled by the least shift with which the configured receive window fits into 16 bits
+//!   (as a SYN, where there is one, announces; zero for ns's 20,000 bytes, 7 for 4 MiB). The sending side receives no
+//!   data and has no window in the models: 65535 stands there.
+//! - Payload is not stored and taken as zeros, so that checksums hold.
+//! - Control messages are ICMP (NBP, section II.B) of an experimental type with the message behind eight bytes of
+//!   header. A dropped one has no message any more. Edges have addresses from the range for benchmarks (RFC 2544, RFC
+//!   5180), by the number of their node. An observer is not told for which edge a message is: in a domain of two it is
+//!   the other one, else the destination is a multicast address that stands for the domain's edges.
+
+use etherparse::checksum::Sum16BitWords;
+use etherparse::{
+    IpDscp, IpEcn, IpNumber, Ipv4Header, Ipv6FlowLabel, Ipv6Header, TcpOptionElement, UdpHeader,
+};
+use tidegate_engine::{Network, TransportSpec};
+use tidegate_mechanism::tcp::{TcpConfig, Variant};
+use tidegate_packet::{Address, FlowId, Headers, Packet, Protocol, SackBlock, TcpFlags, TcpHeader};
+
+/// ICMP type for experiments (RFC 4727, section 4).
+const ICMP_EXPERIMENT: u8 = 253;
+/// `ICMPv6` type for private experiments, an informational one (RFC 4443, section 2.1).
+const ICMPV6_EXPERIMENT: u8 = 200;
+/// The protocol number of `ICMPv6`.
+const ICMPV6: Protocol = Protocol(58);
+/// The largest shift (RFC 7323, section 2.3).
+const WINDOW_SHIFT_MAX: u8 = 14;
+
+/// Both addresses of a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Addresses {
+    V4 { source: [u8; 4], destination: [u8; 4] },
+    V6 { source: [u8; 16], destination: [u8; 16] },
+}
+
+impl Addresses {
+    /// IPv6 if one of them is: the other is mapped (RFC 4291, section 2.5.5.2).
+    fn new(source: Address, destination: Address) -> Self {
+        let mapped = |address| match address {
+            Address::V6(octets) => octets,
+            Address::V4([a, b, c, d]) => [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, a, b, c, d],
+        };
+        match (source, destination) {
+            (Address::V4(source), Address::V4(destination)) => Self::V4 { source, destination },
+            _ => Self::V6 { source: mapped(source), destination: mapped(destination) },
+        }
+    }
+
+    const fn ip_header_bytes(&self) -> u32 {
+        match self {
+            Self::V4 { .. } => Ipv4Header::MIN_LEN as u32,
+            Self::V6 { .. } => Ipv6Header::LEN as u32,
+        }
+    }
+
+    /// The sum over the pseudo header (RFC 9293, section 3.1; RFC 8200, section 8.1).
+    fn pseudo_header(&self, protocol: Protocol, bytes: u16) -> Sum16BitWords {
+        let sum = Sum16BitWords::new().add_2bytes([0, protocol.0]).add_2bytes(bytes.to_be_bytes());
+        match self {
+            Self::V4 { source, destination } => sum.add_slice(source).add_slice(destination),
+            Self::V6 { source, destination } => sum.add_slice(source).add_slice(destination),
+        }
+    }
+}
+
+/// What follows the IP header.
+#[derive(Clone, Copy, Debug)]
+enum Above {
+    Tcp(TcpLook),
+    Udp,
+    /// Some other protocol: nothing of it is known.
+    Opaque,
+    /// A control message that counts so many bytes of headers.
+    Control {
+        header_bytes: u32,
+    },
+}
+
+/// What of a TCP connection is not in its segments.
+#[derive(Clone, Copy, Debug)]
+struct TcpLook {
+    /// Maximum segment size, in bytes.
+    mss_bytes: u16,
+    window_shift: u8,
+    sack_permitted: bool,
+    /// Whether these are segments of the side that sends no data.
+    acknowledges: bool,
+}
+
+impl TcpLook {
+    fn new(config: &TcpConfig, acknowledges: bool) -> Self {
+        let fits = |shift: &u8| config.receive_window_bytes >> shift <= u32::from(u16::MAX);
+        Self {
+            mss_bytes: saturated(config.segment_bytes),
+            window_shift: (0..WINDOW_SHIFT_MAX).find(fits).unwrap_or(WINDOW_SHIFT_MAX),
+            sack_permitted: config.variant == Variant::Sack,
+            acknowledges,
+        }
+    }
+}
+
+/// What all packets of one flow identity have in common.
+#[derive(Clone, Debug)]
+pub(super) struct Look {
+    addresses: Addresses,
+    flow_label: u32,
+    protocol: Protocol,
+    source_port: u16,
+    destination_port: u16,
+    above: Above,
+}
+
+impl Look {
+    fn new(headers: &Headers, above: Above) -> Self {
+        Self {
+            addresses: Addresses::new(headers.source, headers.destination),
+            flow_label: headers.flow_label,
+            protocol: headers.protocol,
+            source_port: headers.source_port,
+            destination_port: headers.destination_port,
+            above,
+        }
+    }
+}
+
+/// The looks of all flow identities of `network`; see [`look_of`].
+pub(super) fn looks(network: &Network) -> Vec<Look> {
+    let mut looks = Vec::new();
+    for flow in &network.flows {
+        let above = |acknowledges| match (&flow.transport, flow.headers.protocol) {
+            (TransportSpec::Tcp(config), Protocol::TCP) => Above::Tcp(TcpLook::new(config, acknowledges)),
+            (TransportSpec::Udp, Protocol::UDP) => Above::Udp,
+            // The scenario calls it something that it is not; no header is better than a wrong one.
+            _ => Above::Opaque,
+        };
+        looks.push(Look::new(&flow.headers, above(false)));
+        looks.push(Look::new(&flow.headers.reversed(), above(true)));
+    }
+    looks.extend(control_looks(network));
+    looks
+}
+
+/// The position of `flow` among [`looks`]: these are in the order of [`tidegate_engine::FlowIds`].
+pub(super) const fn look_of(flow: FlowId) -> usize {
+    flow.0 as usize
+}
+
+/// The looks of control messages, edge by edge.
+fn control_looks(network: &Network) -> impl Iterator<Item = Look> {
+    let is_v6 = |headers: &Headers| matches!(headers.source, Address::V6(_));
+    let v6 = !network.flows.is_empty() && network.flows.iter().all(|flow| is_v6(&flow.headers));
+    network.domains.iter().enumerate().flat_map(move |(index, domain)| {
+        domain.edges.iter().map(move |&node| {
+            let addresses = match domain.edges[..] {
+                [first, second] => {
+                    let other = if node == first { second } else { first };
+                    Addresses::new(node_address(node.0, v6), node_address(other.0, v6))
+                }
+                _ => Addresses::new(node_address(node.0, v6), domain_address(index as u32, v6)),
+            };
+            let header_bytes =
+                domain.mechanism.as_ref().map_or(0, |mechanism| mechanism.message_header_bytes());
+            Look {
+                addresses,
+                flow_label: 0,
+                protocol: if v6 { ICMPV6 } else { Protocol::ICMP },
+                source_port: 0,
+                destination_port: 0,
+                above: Above::Control { header_bytes },
+            }
+        })
+    })
+}
+
+/// 198.18.0.0/15 or `2001:2::/48`, where node zero is number one.
+fn node_address(node: u32, v6: bool) -> Address {
+    let number = (node & 0x1_ffff) + 1;
+    if v6 {
+        Address::V6((0x2001_0002_u128 << 96 | u128::from(number)).to_be_bytes())
+    } else {
+        Address::V4((0xc612_0000 + number).to_be_bytes())
+    }
+}
+
+/// An address for all edges of a domain: 239.255.0.0/16 or `ff05::/16`, of the scope of a site
+/// (RFC 2365, RFC 4291).
+fn domain_address(domain: u32, v6: bool) -> Address {
+    let number = (domain & 0xffff) + 1;
+    if v6 {
+        Address::V6((0xff05_u128 << 112 | u128::from(number)).to_be_bytes())
+    } else {
+        Address::V4((0xefff_0000 + number).to_be_bytes())
+    }
+}
+
+/// Makes packets, in buffers that are reused.
+#[derive(Debug, Default)]
+pub(super) struct Synthesis {
+    /// All from the IP header on.
+    bytes: Vec<u8>,
+    /// All behind the IP header, as far as it is stored.
+    segment: Vec<u8>,
+}
+
+impl Synthesis {
+    /// What is stored of `packet`, and how long it was.
+    pub(super) fn packet(
+        &mut self,
+        look: &Look,
+        packet: &Packet,
+        tcp: &TcpHeader,
+        message: Option<&[u8]>,
+    ) -> (&[u8], u32) {
+        let ip_header_bytes = look.addresses.ip_header_bytes();
+        let behind_ip_bytes = packet.wire_bytes.saturating_sub(ip_header_bytes);
+        self.segment.clear();
+        let segment_bytes = match look.above {
+            Above::Tcp(connection) => {
+                put_tcp(&mut self.segment, look, connection, tcp);
+                self.segment.len() as u32 + tcp.payload_bytes
+            }
+            Above::Udp => {
+                let udp_bytes = behind_ip_bytes.max(UdpHeader::LEN as u32);
+                put_udp(&mut self.segment, look, udp_bytes);
+                udp_bytes
+            }
+            Above::Opaque => behind_ip_bytes,
+            Above::Control { header_bytes } => {
+                put_icmp(&mut self.segment, look, message.unwrap_or_default());
+                let missing =
+                    if message.is_none() { packet.wire_bytes.saturating_sub(header_bytes) } else { 0 };
+                self.segment.len() as u32 + missing
+            }
+        };
+        self.fill_checksum(look, segment_bytes);
+        self.bytes.clear();
+        put_ip(&mut self.bytes, look, packet, segment_bytes);
+        self.bytes.extend_from_slice(&self.segment);
+        (&self.bytes, packet.wire_bytes.max(ip_header_bytes + segment_bytes))
+    }
+
+    /// Puts the checksum into a segment of `segment_bytes`. What is not stored is zeros, which add nothing.
+    fn fill_checksum(&mut self, look: &Look, segment_bytes: u32) {
+        let pseudo_header = look.addresses.pseudo_header(look.protocol, saturated(segment_bytes));
+        let (at, checksum) = match look.above {
+            Above::Tcp(_) => (16, pseudo_header.add_slice(&self.segment).ones_complement()),
+            // Zero would mean that there is none (RFC 768).
+            Above::Udp => (6, pseudo_header.add_slice(&self.segment).to_ones_complement_with_no_zero()),
+            Above::Control { .. } if look.protocol == ICMPV6 => {
+                (2, pseudo_header.add_slice(&self.segment).ones_complement())
+            }
+            Above::Control { .. } => (2, Sum16BitWords::new().add_slice(&self.segment).ones_complement()),
+            Above::Opaque => return,
+        };
+        // The sum is in the order of the memory it was read from.
+        self.segment[at..at + 2].copy_from_slice(&checksum.to_ne_bytes());
+    }
+}
+
+fn put_ip(out: &mut Vec<u8>, look: &Look, packet: &Packet, segment_bytes: u32) {
+    let dscp = IpDscp::try_new(packet.dscp.get()).expect("six bits");
+    let ecn = IpEcn::try_new(packet.ecn as u8).expect("two bits");
+    match look.addresses {
+        Addresses::V4 { source, destination } => {
+            let mut header = Ipv4Header {
+                dscp,
+                ecn,
+                total_len: saturated(segment_bytes.saturating_add(Ipv4Header::MIN_LEN as u32)),
+                // An identification means nothing where nothing is fragmented (RFC 6864).
+                dont_fragment: true,
+                time_to_live: packet.ttl,
+                protocol: IpNumber(look.protocol.0),
+                source,
+                destination,
+                ..Ipv4Header::default()
+            };
+            header.header_checksum = header.calc_header_checksum();
+            out.extend_from_slice(&header.to_bytes());
+        }
+        Addresses::V6 { source, destination } => {
+            let mut header = Ipv6Header {
+                flow_label: Ipv6FlowLabel::try_new(look.flow_label & 0xf_ffff).expect("twenty bits"),
+                payload_length: saturated(segment_bytes),
+                next_header: IpNumber(look.protocol.0),
+                hop_limit: packet.ttl,
+                source,
+                destination,
+                ..Ipv6Header::default()
+            };
+            header.set_dscp(dscp);
+            header.set_ecn(ecn);
+            out.extend_from_slice(&header.to_bytes());
+        }
+    }
+}
+
+fn put_udp(out: &mut Vec<u8>, look: &Look, udp_bytes: u32) {
+    let header = UdpHeader {
+        source_port: look.source_port,
+        destination_port: look.destination_port,
+        length: saturated(udp_bytes),
+        checksum: 0,
+    };
+    out.extend_from_slice(&header.to_bytes());
+}
+
+fn put_icmp(out: &mut Vec<u8>, look: &Look, message: &[u8]) {
+    let kind = if look.protocol == ICMPV6 { ICMPV6_EXPERIMENT } else { ICMP_EXPERIMENT };
+    out.extend_from_slice(&[kind, 0, 0, 0, 0, 0, 0, 0]);
+    out.extend_from_slice(message);
+}
+
+fn put_tcp(out: &mut Vec<u8>, look: &Look, connection: TcpLook, tcp: &TcpHeader) {
+    let has = |flag| tcp.flags.contains(flag);
+    let syn = has(TcpFlags::SYN);
+    let sequence = if syn { 0 } else { wire_number(tcp.sequence) };
+    let window = if !connection.acknowledges {
+        u16::MAX
+    } else if syn {
+        // Never scaled (RFC 7323, section 2.2).
+        saturated(tcp.window_bytes)
+    } else {
+        saturated(tcp.window_bytes >> connection.window_shift)
+    };
+    let mut header = etherparse::TcpHeader::new(look.source_port, look.destination_port, sequence, window);
+    header.syn = syn;
+    header.fin = has(TcpFlags::FIN);
+    header.ece = has(TcpFlags::ECE);
+    header.cwr = has(TcpFlags::CWR);
+    header.ack = has(TcpFlags::ACK);
+    if header.ack {
+        header.acknowledgment_number = wire_number(tcp.acknowledgment);
+    }
+    let mut options = Vec::new();
+    if syn {
+        options.push(TcpOptionElement::MaximumSegmentSize(connection.mss_bytes));
+        options.extend([TcpOptionElement::Noop, TcpOptionElement::WindowScale(connection.window_shift)]);
+        if connection.sack_permitted {
+            options.extend([
+                TcpOptionElement::Noop,
+                TcpOptionElement::Noop,
+                TcpOptionElement::SelectiveAcknowledgementPermitted,
+            ]);
+        }
+    } else if let [first, more @ ..] = tcp.sack.as_slice() {
+        let edges = |block: &SackBlock| {
+            let left = wire_number(tcp.acknowledgment + u64::from(block.offset));
+            (left, left.wrapping_add(block.length))
+        };
+        let mut rest = [None; 3];
+        rest.iter_mut().zip(more).for_each(|(slot, block)| *slot = Some(edges(block)));
+        // Aligned as RFC 2018 recommends and as the model counts them.
+        options.extend([
+            TcpOptionElement::Noop,
+            TcpOptionElement::Noop,
+            TcpOptionElement::SelectiveAcknowledgement(edges(first), rest),
+        ]);
+    }
+    header.set_options(&options).expect("a SYN's options or three SACK blocks fit into 40 bytes");
+    out.extend_from_slice(&header.to_bytes());
+}
+
+/// Byte `position` of the stream on the wire: behind a SYN of number zero, modulo 2^32.
+const fn wire_number(position: u64) -> u32 {
+    (position as u32).wrapping_add(1)
+}
+
+/// `value`, or the most that a field of 16 bits holds.
+fn saturated(value: u32) -> u16 {
+    u16::try_from(value).unwrap_or(u16::MAX)
+}

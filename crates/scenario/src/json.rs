@@ -1,0 +1,225 @@
+//! A scenario as JSON: for reports, drawings and comparisons. Names instead of indices, units in the names of keys.
+
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use tidegate_units::{BitRate, Limit, Span, Time};
+
+use crate::model::{
+    DelayOf, Direction, Event, Flow, LinkIndex, NodeIndex, Record, Scenario, Series, Start, Way,
+};
+
+/// Counts up when a key changes its meaning.
+const SCHEMA_VERSION: u32 = 1;
+
+impl Scenario {
+    /// Everything that a run depends on, as JSON. Equal scenarios give equal JSON, and the other way round.
+    pub fn to_json(&self) -> Value {
+        let parameters: Map<String, Value> =
+            self.parameters.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
+        let nodes: Vec<Value> =
+            self.nodes.iter().map(|node| json!({ "name": node.name, "kind": node.kind })).collect();
+        let links: Vec<Value> = self
+            .links
+            .iter()
+            .map(|link| {
+                json!({
+                    "name": link.name,
+                    "a": self.node_name(link.a),
+                    "b": self.node_name(link.b),
+                    "cost": link.cost,
+                    "forward": direction(&link.forward),
+                    "reverse": direction(&link.reverse),
+                })
+            })
+            .collect();
+        let domains: Vec<Value> = self
+            .domains
+            .iter()
+            .map(|domain| {
+                let trusts: Vec<&str> =
+                    domain.trusts.iter().map(|other| self.domains[other.index()].name.as_str()).collect();
+                json!({
+                    "name": domain.name,
+                    "edges": self.node_names(&domain.edges),
+                    "core": self.node_names(&domain.core),
+                    "mechanism": mechanism(&domain.mechanism),
+                    "labels": domain.labels.as_ref().map(config),
+                    "trusts": trusts,
+                    "unpoliced": self.node_names(&domain.unpoliced),
+                })
+            })
+            .collect();
+        json!({
+            "schema_version": SCHEMA_VERSION,
+            "title": self.title,
+            "description": self.description,
+            "source": self.source,
+            "duration_s": self.duration.as_secs_f64(),
+            "warmup_s": self.warmup.as_secs_f64(),
+            "seed": self.seed,
+            "parameters": parameters,
+            "nodes": nodes,
+            "links": links,
+            "flows": self.flows.iter().map(|flow| self.flow(flow)).collect::<Vec<_>>(),
+            "routing": self.routing,
+            "domains": domains,
+            "events": self.events.iter().map(|event| self.event(event)).collect::<Vec<_>>(),
+            "record": self.record_json(&self.record),
+        })
+    }
+
+    fn node_name(&self, index: NodeIndex) -> &str {
+        &self.nodes[index.index()].name
+    }
+
+    fn node_names(&self, list: &[NodeIndex]) -> Vec<&str> {
+        list.iter().map(|index| self.node_name(*index)).collect()
+    }
+
+    fn flow(&self, flow: &Flow) -> Value {
+        let start = match flow.start {
+            Start::At(time) => json!(seconds(time)),
+            Start::Uniform(from, to) => json!({ "uniform": [seconds(from), seconds(to)] }),
+        };
+        json!({
+            "name": flow.name,
+            "from": self.node_name(flow.from),
+            "to": self.node_names(&flow.to),
+            "transport": config(&flow.transport),
+            "application": config(&flow.application),
+            "start_s": start,
+            "stop_s": flow.stop.map(seconds),
+            "dscp": flow.dscp.get(),
+            "weight": flow.weight,
+            "class": flow.class,
+        })
+    }
+
+    fn event(&self, event: &Event) -> Value {
+        json!({
+            "at_s": seconds(event.at),
+            "link": self.links[event.link.index()].name,
+            "direction": event.direction,
+            "rate_bps": event.rate.map(BitRate::as_bps),
+            "delay_s": event.delay.map(Span::as_secs_f64),
+            "state": event.state,
+        })
+    }
+
+    fn record_json(&self, record: &Record) -> Value {
+        let delays: Vec<String> = record
+            .delays
+            .iter()
+            .map(|delay| match delay {
+                DelayOf::Flow(flow) => format!("flows.{}", self.flows[flow.index()].name),
+                DelayOf::Link(link, way) => self.link_path(*link, *way),
+            })
+            .collect();
+        let series: Vec<String> = record.series.iter().map(|series| self.series_name(*series)).collect();
+        json!({ "every_s": record.every.map(Span::as_secs_f64), "series": series, "delays": delays })
+    }
+
+    fn link_path(&self, link: LinkIndex, way: Way) -> String {
+        let name = &self.links[link.index()].name;
+        match way {
+            Way::Forward => format!("links.{name}"),
+            Way::Reverse => format!("links.{name}.reverse"),
+        }
+    }
+
+    /// The name of a time series in results: `flows.tcp.cwnd_bytes`, `links.core.reverse.queue_packets`.
+    pub fn series_name(&self, series: Series) -> String {
+        match series {
+            Series::Flow(flow, quantity) => {
+                format!("flows.{}.{}", self.flows[flow.index()].name, quantity.name())
+            }
+            Series::Link(link, way, quantity) => {
+                format!("{}.{}", self.link_path(link, way), quantity.name())
+            }
+            Series::Domain(domain, flow, quantity) => format!(
+                "domains.{}.{}.{}",
+                self.domains[domain.index()].name,
+                self.flows[flow.index()].name,
+                quantity.name()
+            ),
+        }
+    }
+}
+
+fn seconds(time: Time) -> f64 {
+    time.as_secs_f64()
+}
+
+fn direction(direction: &Direction) -> Value {
+    json!({
+        "rate_bps": direction.rate.as_bps(),
+        "delay_s": direction.delay.as_secs_f64(),
+        "queue": config(&direction.queue),
+        "loss": direction.loss.as_ref().map(config),
+        "reorder": direction.reorder.as_ref().map(config),
+    })
+}
+
+/// A mechanism, with its kind even where it has no parameters.
+fn mechanism(mechanism: &crate::model::Mechanism) -> Value {
+    match mechanism {
+        crate::model::Mechanism::None => json!({ "kind": "none" }),
+        crate::model::Mechanism::Nbp(nbp) => {
+            let mut table = json!({ "kind": "nbp" });
+            if let (Some(table), Value::Object(inner)) = (table.as_object_mut(), config(nbp)) {
+                table.extend(inner);
+            }
+            table
+        }
+    }
+}
+
+/// A configuration: texts with units become numbers, and their units part of the keys.
+fn config<T: Serialize>(config: &T) -> Value {
+    // Configurations hold nothing that JSON cannot: strings, finite numbers, lists, tables with string keys.
+    named_units(serde_json::to_value(config).unwrap_or_default())
+}
+
+fn named_units(value: Value) -> Value {
+    match value {
+        Value::Object(table) => Value::Object(
+            table
+                .into_iter()
+                .map(|(key, inner)| match quantity(&inner) {
+                    Some((unit, number)) => (format!("{key}_{unit}"), number),
+                    None => (key, named_units(inner)),
+                })
+                .collect(),
+        ),
+        other => other,
+    }
+}
+
+/// The unit and number of a text that is a quantity. In configurations only quantities begin with a digit.
+fn quantity(value: &Value) -> Option<(&'static str, Value)> {
+    let text = value.as_str().filter(|text| text.starts_with(|c: char| c.is_ascii_digit()))?;
+    if let Ok(rate) = text.parse::<BitRate>() {
+        return Some(("bps", json!(rate.as_bps())));
+    }
+    match text.parse::<Limit>().ok()? {
+        Limit::Packets(packets) => Some(("packets", json!(packets))),
+        Limit::Bytes(bytes) => Some(("bytes", json!(bytes.get()))),
+        Limit::Time(span) => Some(("s", json!(span.as_secs_f64()))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Queue, Red};
+
+    #[test]
+    fn units_move_from_the_values_into_the_keys() {
+        let value = config(&Queue::Red(Red::default()));
+        assert_eq!(value["kind"], "red");
+        assert_eq!(value["limit_packets"], 100);
+        assert_eq!(value["mean_packet_bytes"], 1000);
+        assert_eq!(value["gap"], "paper");
+        assert!(value.get("limit").is_none());
+    }
+}

@@ -1,0 +1,42 @@
+//! The keys of tables that are read key by key. A test holds them against the schema.
+
+/// Keys of a scenario, besides `include`.
+pub(crate) const SCENARIO: [&str; 15] = [
+    "title",
+    "description",
+    "source",
+    "duration",
+    "warmup",
+    "seed",
+    "parameters",
+    "nodes",
+    "defaults",
+    "links",
+    "flows",
+    "routing",
+    "domains",
+    "events",
+    "record",
+];
+/// Keys that make a file an experiment.
+pub(crate) const EXPERIMENT: [&str; 6] = ["seeds", "quick_seeds", "quick_set", "axes", "variants", "figures"];
+/// Keys of a link.
+pub(crate) const LINK: [&str; 10] =
+    ["repeat", "between", "rate", "delay", "queue", "loss", "reorder", "cost", "forward", "reverse"];
+/// Those that are not about a direction.
+pub(crate) const LINK_HEAD: [&str; 5] = ["repeat", "between", "cost", "forward", "reverse"];
+/// Those that are.
+pub(crate) const LINK_DIRECTION: [&str; 5] = ["rate", "delay", "queue", "loss", "reorder"];
+/// Tables of defaults.
+pub(crate) const DEFAULTS: [&str; 4] = ["link", "flow", "tcp", "udp"];
+/// Keys of a parameter that says where its value comes from.
+pub(crate) const PARAMETER: [&str; 5] = ["value", "label", "unit", "provenance", "why"];
+/// Keys of an axis.
+pub(crate) const AXIS: [&str; 6] = ["path", "paths", "values", "quick", "label", "unit"];
+/// Keys of a variant.
+pub(crate) const VARIANT: [&str; 2] = ["label", "set"];
+
+/// All keys of a file.
+pub(crate) fn file() -> Vec<&'static str> {
+    SCENARIO.iter().chain(&EXPERIMENT).chain(&["include"]).copied().collect()
+}

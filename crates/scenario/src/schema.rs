@@ -1,0 +1,259 @@
+//! The JSON Schema of scenarios and experiments, for editors.
+
+use std::collections::BTreeMap;
+
+use schemars::generate::SchemaSettings;
+use schemars::transform::{RecursiveTransform, Transform, transform_subschemas};
+use schemars::{JsonSchema, Schema};
+use serde_json::{Value, json};
+use tidegate_units::{Span, Time};
+
+use crate::experiment::Figure;
+use crate::experiment::raw::{AxisText, VariantText};
+use crate::explain::list_mechanisms;
+use crate::scenario::raw::{
+    DefaultsText, DomainText, EventText, FlowText, LinkText, NodesText, ParameterText, RecordText,
+    RoutingText,
+};
+use crate::text::Text;
+
+/// A scenario of Tidegate: a network and its traffic; with variants, axes, seeds or figures an experiment.
+///
+/// Quantities are strings with units: 1.5Mbit, 10ms, 100kB, 100p. Names in braces stand for parameters.
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields, title = "Tidegate scenario or experiment")]
+#[allow(dead_code, reason = "read key by key; this is for the schema")]
+struct FileText {
+    /// Files laid under this one, relative to it: one or several. Tables merge, this file wins.
+    include: Option<crate::experiment::Names>,
+    /// A line that names it.
+    title: Option<String>,
+    /// What it shows.
+    description: Option<String>,
+    /// Which document it follows.
+    source: Option<String>,
+    /// How long the run is. Required, here or in an include.
+    duration: Option<Text<Span>>,
+    /// How long before statistics start; shorter than the duration. Default: 0s.
+    warmup: Option<Text<Time>>,
+    /// What random numbers derive from. Default: 1.
+    seed: Option<u64>,
+    /// Named values for use in braces in any string.
+    parameters: Option<BTreeMap<String, ParameterText>>,
+    /// The nodes of the network. Required, here or in an include.
+    nodes: Option<NodesText>,
+    /// What links and flows do not say themselves.
+    defaults: Option<DefaultsText>,
+    /// The links by name.
+    links: Option<BTreeMap<String, LinkText>>,
+    /// The flows by name.
+    flows: Option<BTreeMap<String, FlowText>>,
+    /// How packets find their way.
+    routing: Option<RoutingText>,
+    /// The controlled networks by name.
+    domains: Option<BTreeMap<String, DomainText>>,
+    /// What changes during the run.
+    events: Option<Vec<EventText>>,
+    /// What is recorded beyond counters.
+    record: Option<RecordText>,
+    /// Experiment: the seeds are 1 to this. Default: 1.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    seeds: Option<u32>,
+    /// Experiment: the seeds of the quick form. Default: 1.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    quick_seeds: Option<u32>,
+    /// Experiment: values by path that the quick form sets, like `{ duration = "20s" }`.
+    quick_set: Option<serde_json::Map<String, Value>>,
+    /// Experiment: the swept values by name, the outermost first.
+    axes: Option<BTreeMap<String, AxisText>>,
+    /// Experiment: the versions of the scenario by name.
+    variants: Option<BTreeMap<String, VariantText>>,
+    /// Experiment: what to draw.
+    figures: Option<Vec<Figure>>,
+}
+
+/// The JSON Schema (draft 2020-12) of scenario and experiment files.
+pub fn schema() -> Value {
+    let mut schema = SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<FileText>();
+    schema.insert("$id".to_owned(), json!("https://example.org/tidegate/scenario.schema.json"));
+    AbsentNotNull.transform(&mut schema);
+    RecursiveTransform(allow_templates).transform(&mut schema);
+    RecursiveTransform(join_lines).transform(&mut schema);
+    let mechanisms = list_mechanisms();
+    if let Some(definitions) = schema.get_mut("$defs").and_then(Value::as_object_mut) {
+        for (name, definition) in definitions {
+            let family = match name.as_str() {
+                "Queue" | "Manager" => "queue",
+                "TransportText" => "transport",
+                other => &other.to_lowercase(),
+            };
+            allow_short_kinds(definition, |kind| {
+                let found = mechanisms.iter().find(|doc| doc.family == family && doc.kind == kind)?;
+                Some(format!("{}. {} Source: {}.", found.title, found.text, found.source))
+            });
+        }
+    }
+    schema.to_value()
+}
+
+/// The schema of one type, as the root has it.
+pub(crate) fn schema_of<T: JsonSchema>() -> Value {
+    let mut schema = SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<T>();
+    AbsentNotNull.transform(&mut schema);
+    RecursiveTransform(join_lines).transform(&mut schema);
+    schema.to_value()
+}
+
+/// TOML has no null: what may be absent is simply not required.
+struct AbsentNotNull;
+
+impl Transform for AbsentNotNull {
+    fn transform(&mut self, schema: &mut Schema) {
+        transform_subschemas(self, schema);
+        let Some(table) = schema.as_object_mut() else { return };
+        if table.get("default").is_some_and(Value::is_null) {
+            table.remove("default");
+        }
+        if let Some(Value::Array(types)) = table.get_mut("type") {
+            types.retain(|one| one != "null");
+            if let [only] = types.as_slice() {
+                let only = only.clone();
+                table.insert("type".to_owned(), only);
+            }
+        }
+        let Some(Value::Array(choices)) = table.get_mut("anyOf") else { return };
+        choices.retain(|choice| choice.get("type").is_none_or(|of| of != "null"));
+        if let [only] = choices.as_slice() {
+            let only = only.clone();
+            table.remove("anyOf");
+            if let Value::Object(only) = only {
+                for (key, value) in only {
+                    table.entry(key).or_insert(value);
+                }
+            }
+        }
+    }
+}
+
+/// Comments are wrapped; descriptions are not.
+fn join_lines(schema: &mut Schema) {
+    if let Some(Value::String(text)) = schema.get_mut("description") {
+        let paragraphs: Vec<String> = text.split("\n\n").map(|part| part.replace('\n', " ")).collect();
+        *text = paragraphs.join("\n\n");
+    }
+}
+
+/// Where a number, a boolean or one of several words stands, a string with braces may stand too.
+fn allow_templates(schema: &mut Schema) {
+    let Some(table) = schema.as_object_mut() else { return };
+    let scalar = match table.get("type") {
+        Some(Value::String(of)) if ["integer", "number", "boolean"].contains(&of.as_str()) => of.clone(),
+        _ => {
+            let words = |choices: &Vec<Value>| {
+                choices.iter().all(|choice| choice.get("const").is_some_and(Value::is_string))
+            };
+            if let Some(Value::Array(choices)) = table.get_mut("oneOf")
+                && words(choices)
+            {
+                choices.push(json!({ "type": "string", "pattern": r"\{" }));
+            }
+            return;
+        }
+    };
+    table.insert("type".to_owned(), json!([scalar, "string"]));
+    // A pattern says nothing about numbers.
+    table.insert("pattern".to_owned(), json!(r"\{"));
+}
+
+/// What a `kind` chooses may be written as the kind alone, or without it where defaults give the rest.
+fn allow_short_kinds(definition: &mut Value, describe: impl Fn(&str) -> Option<String>) {
+    let Some(choices) = definition.get_mut("oneOf").and_then(Value::as_array_mut) else { return };
+    let kinds: Option<Vec<Value>> =
+        choices.iter().map(|choice| choice.pointer("/properties/kind/const").cloned()).collect();
+    let Some(kinds) = kinds else { return };
+    for (choice, kind) in choices.iter_mut().zip(&kinds) {
+        if let (Some(choice), Some(text)) = (choice.as_object_mut(), kind.as_str().and_then(&describe)) {
+            choice.insert("description".to_owned(), Value::String(text));
+        }
+    }
+    let choices = choices.clone();
+    let Some(table) = definition.as_object_mut() else { return };
+    table.remove("oneOf");
+    table.insert(
+        "anyOf".to_owned(),
+        json!([
+            { "description": "The kind alone, with its defaults.", "enum": kinds },
+            { "description": "A kind from a parameter.", "type": "string", "pattern": r"\{" },
+            { "oneOf": choices },
+            {
+                "description": "Without a kind: laid over the defaults.",
+                "type": "object",
+                "not": { "required": ["kind"] },
+            },
+        ]),
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::keys;
+
+    /// Calls `visit` with every schema inside `value`.
+    fn walk(value: &Value, visit: &mut impl FnMut(&serde_json::Map<String, Value>)) {
+        match value {
+            Value::Object(table) => {
+                visit(table);
+                table.values().for_each(|inner| walk(inner, visit));
+            }
+            Value::Array(list) => list.iter().for_each(|inner| walk(inner, visit)),
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn every_reference_leads_somewhere_and_nothing_is_null() {
+        let schema = schema();
+        walk(&schema, &mut |table| {
+            if let Some(Value::String(path)) = table.get("$ref") {
+                assert!(schema.pointer(path.trim_start_matches('#')).is_some(), "{path}");
+            }
+            assert_ne!(table.get("type"), Some(&json!("null")));
+            assert!(
+                table
+                    .get("type")
+                    .and_then(Value::as_array)
+                    .is_none_or(|types| !types.contains(&json!("null")))
+            );
+        });
+        assert_eq!(schema["$schema"], "https://json-schema.org/draft/2020-12/schema");
+    }
+
+    #[test]
+    fn an_axis_needs_only_its_values() {
+        assert_eq!(schema()["$defs"]["AxisText"]["required"], json!(["values"]));
+    }
+
+    #[test]
+    fn the_schema_and_the_reader_know_the_same_keys() {
+        let schema = schema();
+        let properties = |pointer: &str| -> Vec<String> {
+            let table = schema.pointer(pointer).and_then(Value::as_object).unwrap();
+            let mut names: Vec<String> = table.keys().cloned().collect();
+            names.sort();
+            names
+        };
+        for (pointer, known) in [
+            ("/properties", keys::file()),
+            ("/$defs/LinkText/properties", keys::LINK.to_vec()),
+            ("/$defs/DefaultsText/properties", keys::DEFAULTS.to_vec()),
+            ("/$defs/DocumentedParameter/properties", keys::PARAMETER.to_vec()),
+            ("/$defs/AxisText/properties", keys::AXIS.to_vec()),
+            ("/$defs/VariantText/properties", keys::VARIANT.to_vec()),
+        ] {
+            let mut known: Vec<&str> = known;
+            known.sort_unstable();
+            assert_eq!(properties(pointer), known, "{pointer}");
+        }
+    }
+}

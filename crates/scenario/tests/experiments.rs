@@ -1,0 +1,151 @@
+//! What an experiment file means.
+
+use tidegate_scenario::model::{Application, Queue};
+use tidegate_scenario::{Document, Experiment, explain, list_mechanisms};
+use tidegate_units::{BitRate, Span};
+
+const SWEEP: &str = include_str!("data/sweep.toml");
+
+fn experiment(text: &str) -> Experiment {
+    let document = Document::from_text("sweep.toml", text).unwrap();
+    document.experiment().unwrap_or_else(|errors| panic!("{}", errors.render()))
+}
+
+fn message(text: &str) -> String {
+    let document = Document::from_text("sweep.toml", text).unwrap();
+    document.check().expect_err("should not be valid").to_string()
+}
+
+#[test]
+fn points_run_through_variants_then_axes_then_seeds() {
+    let experiment = experiment(SWEEP);
+    let points = experiment.points(false);
+    assert_eq!(points.len(), 2 * 3 * 2 * 2);
+    let shown: Vec<String> = points
+        .iter()
+        .take(5)
+        .map(|point| {
+            let axes: Vec<String> =
+                point.axes.iter().map(|(name, value)| format!("{name}={value}")).collect();
+            format!("{} {} {}", point.variant.as_deref().unwrap_or("-"), axes.join(" "), point.seed)
+        })
+        .collect();
+    assert_eq!(
+        shown,
+        [
+            "fifo load=64kbit hops=1 1",
+            "fifo load=64kbit hops=1 2",
+            "fifo load=64kbit hops=2 1",
+            "fifo load=64kbit hops=2 2",
+            "fifo load=1Mbit hops=1 1",
+        ]
+    );
+    let quick = experiment.points(true);
+    assert_eq!(quick.len(), 2 * 2);
+    assert_eq!(quick[0].axes, [("load".to_owned(), "1Mbit".to_owned()), ("hops".to_owned(), "1".to_owned())]);
+    assert_eq!(quick[0].overrides[0], ("duration".to_owned(), "20s".to_owned()));
+}
+
+#[test]
+fn a_point_gives_its_scenario() {
+    let experiment = experiment(SWEEP);
+    experiment.check().unwrap_or_else(|errors| panic!("{}", errors.render()));
+    let points = experiment.points(false);
+    let scenario = experiment.scenario(points.last().unwrap()).unwrap();
+    assert_eq!(scenario.seed, 2);
+    assert_eq!(scenario.flows.len(), 3);
+    assert!(matches!(&scenario.links[0].forward.queue, Queue::Wfq(_)));
+    assert!(
+        matches!(&scenario.flows[1].application, Application::Cbr(cbr) if cbr.rate == BitRate::from_mbps(2))
+    );
+    let quick = experiment.scenario(&experiment.points(true)[0]).unwrap();
+    assert_eq!(quick.duration, Span::from_secs(20));
+}
+
+#[test]
+fn the_command_line_wins_over_variants_and_axes() {
+    let mut document = Document::from_text("sweep.toml", SWEEP).unwrap();
+    document.set("parameters.load=3Mbit").unwrap();
+    document.set("seeds=1").unwrap();
+    let experiment = document.experiment().unwrap();
+    let points = experiment.points(false);
+    assert_eq!(points.len(), 2 * 3 * 2);
+    let scenario = experiment.scenario(&points[0]).unwrap();
+    assert!(
+        matches!(&scenario.flows[1].application, Application::Cbr(cbr) if cbr.rate == BitRate::from_mbps(3))
+    );
+}
+
+#[test]
+fn bare_dotted_keys_set_values_and_replace_no_section() {
+    let text = SWEEP.replace(r#""defaults.link.queue" = "wfq""#, "links.middle.rate = \"7Mbit\"");
+    let experiment = experiment(&text);
+    let scenario = experiment.scenario(experiment.points(false).last().unwrap()).unwrap();
+    let middle = scenario.links.iter().find(|link| link.name == "middle").unwrap();
+    assert_eq!(middle.forward.rate, BitRate::from_mbps(7));
+}
+
+#[test]
+fn errors_of_one_variant_say_which() {
+    let text = message(&SWEEP.replace("\"wfq\"", "\"wqf\""));
+    assert!(text.contains("variant wfq, load = 64kbit, hops = 1"), "{text}");
+    assert!(text.contains("did you mean `wfq`?"), "{text}");
+    assert!(message(&SWEEP.replace("\"2Mbit\"", "\"2Mbps\"")).contains("load = 2Mbps"));
+}
+
+#[test]
+fn mistakes_in_an_experiment_are_named() {
+    for (from, to, expected) in [
+        ("path = \"parameters.load\"", "path = \"parameters.laod\"", "did you mean `load`?"),
+        ("path = \"parameters.load\"", "path = \"a..b\"", "is no path of a key"),
+        ("path = \"parameters.load\"", "", "one of `path` and `paths`"),
+        ("quick = [\"1Mbit\"]", "quick = [\"5Mbit\"]", "none of the values"),
+        ("x = \"load\"", "x = \"laod\"", "did you mean `load`?"),
+        ("variants = [\"fifo\"]", "variants = [\"fifi\"]", "did you mean `fifo`?"),
+        ("labels = [\"TCP\"]", "labels = [\"TCP\", \"UDP\"]", "as many labels"),
+        ("kind = \"lines\"", "kind = \"pie\"", "allowed: lines, bars, series, cdf, heatmap"),
+        ("id = \"fig1\"", "id = \"fig1\"\ncolour = 3", "unknown key `colour`"),
+        ("seeds = 2", "seeds = 0", "no number of seeds"),
+        ("seeds = 2", "seeds = 100000", "at most 1000000"),
+        ("label = \"UDP\"", "label = 3", "expected a string"),
+        ("[variants.fifo]", "[variants.fifo]\nsets = {}", "did you mean `set`?"),
+        ("[axes.load]", "[axes.\"lo{ad\"]", "there is no axis `load`"),
+    ] {
+        let text = SWEEP.replace(from, to);
+        assert_ne!(text, SWEEP, "{from} is not in the file");
+        let found = message(&text);
+        assert!(found.contains(expected), "{to}: {found}");
+    }
+}
+
+#[test]
+fn an_experiment_is_described_as_json() {
+    let json = experiment(SWEEP).to_json();
+    assert_eq!(json["axes"]["load"]["values"][2], "2Mbit");
+    assert_eq!(json["axes"]["load"]["unit"], "Mbit/s");
+    assert_eq!(json["variants"]["wfq"]["label"], "WFQ");
+    assert_eq!(json["figures"][0]["kind"], "lines");
+    assert_eq!(json["parameters"]["load"]["value"], "64kbit");
+    assert_eq!(json["parameters"]["load"]["provenance"], "text");
+}
+
+#[test]
+fn every_mechanism_is_documented() {
+    let all = list_mechanisms();
+    assert!(all.len() > 15);
+    for doc in &all {
+        let name = format!("{}/{}", doc.family, doc.kind);
+        assert!(!doc.title.is_empty() && !doc.text.is_empty() && !doc.source.is_empty(), "{doc:?}");
+        assert!(doc.text.ends_with('.'), "{name}: {}", doc.text);
+        assert_eq!(explain(&name).as_ref(), Some(doc));
+        for parameter in &doc.parameters {
+            assert!(!parameter.description.is_empty(), "{name}: {parameter:?}");
+            assert!(parameter.kind != "value" && !parameter.default.is_empty(), "{name}: {parameter:?}");
+        }
+    }
+    let red = explain("red").unwrap();
+    assert_eq!(red.title, "Random Early Detection");
+    let weight = red.parameters.iter().find(|parameter| parameter.name == "weight").unwrap();
+    assert_eq!((weight.default.as_str(), weight.kind.as_str()), ("0.002", "number"));
+    assert!(explain("nonsense").is_none());
+}

@@ -1,0 +1,33 @@
+//! Every published experiment is valid.
+
+use std::path::{Path, PathBuf};
+
+use tidegate_scenario::Document;
+
+/// The TOML files below `folder`, in order; those that begin with `_` are only included.
+fn files(folder: &Path, found: &mut Vec<PathBuf>) {
+    let Ok(entries) = std::fs::read_dir(folder) else { return };
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    for path in paths {
+        if path.is_dir() {
+            files(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "toml") {
+            found.push(path);
+        }
+    }
+}
+
+#[test]
+fn every_experiment_is_valid() {
+    let mut found = Vec::new();
+    files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments"), &mut found);
+    for path in found {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if name.starts_with('_') || name == "expected.toml" {
+            continue;
+        }
+        let checked = Document::open(&path).and_then(|document| document.check());
+        checked.unwrap_or_else(|errors| panic!("{}", errors.render()));
+    }
+}

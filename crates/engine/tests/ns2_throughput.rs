@@ -9,10 +9,10 @@ mod common;
 
 use std::path::Path;
 
-use common::{Net, Recorder, direction, drop_tail, seconds};
+use common::{Net, direction, drop_tail, seconds};
 use serde_json::Value;
 use tidegate_engine::{
-    ApplicationSpec, Carried, LinkId, LossModel, Observer, Place, Simulation, StartSpec, TransportSpec,
+    ApplicationSpec, Carried, LinkId, LossModel, Observer, Place, StartSpec, TransportSpec,
 };
 use tidegate_mechanism::schedule::{Clock, DisciplineConfig, DrrConfig, FlowQueuesConfig, WfqConfig};
 use tidegate_mechanism::tcp::{FastRetransmitGuard, TcpConfig, Variant};
@@ -124,7 +124,6 @@ fn every_frozen_drop_list_gives_the_sends_of_ns_2_through_the_engine() {
 /// What ns-2 and we received, packets by flow.
 struct Shared {
     name: String,
-    discipline: String,
     theirs: Vec<f64>,
     ours: Vec<f64>,
 }
@@ -164,19 +163,38 @@ fn share(case: &Value) -> Shared {
     let statistics = net.run(1, 10.0, 100.0);
     Shared {
         name: format!("{discipline} {} {} {}", case["variant"], case["window"], case["cbr_mbps"]),
-        discipline: discipline.to_owned(),
         theirs: flows.iter().map(|flow| flow["received"].as_f64().unwrap()).collect(),
         ours: statistics.sinks.iter().map(|sinks| sinks[0].received_packets as f64).collect(),
+    }
+}
+
+/// How far a flow's packets may be from ns-2's, as a part of them.
+///
+/// - FIFO: single flows are chaotic (README, section 4.2); that some of ours agree to the packet is no promise.
+/// - DRR with Reno: which flow loses when several queues are longest is a matter of taste (we: the lowest number; ns-2: the
+///   first in the round), and one loss more or less is a time-out of Reno.
+/// - DRR with the constant-rate flow, which has the highest number here and never waits: it wins every tie.
+fn tolerance(case: &Value) -> f64 {
+    match (case["discipline"].as_str(), case["variant"].as_str(), case["cbr_mbps"].as_f64()) {
+        (Some("DropTail"), ..) => f64::INFINITY,
+        (Some("DRR"), _, Some(cbr)) if cbr > 0.0 => 0.1,
+        (Some("DRR"), Some("reno"), _) => 0.05,
+        _ => 0.03,
     }
 }
 
 #[test]
 fn flows_that_share_a_bottleneck_get_what_ns_2_gives_them() {
     let frozen = frozen("throughput.json");
-    for case in frozen["cases"].as_array().unwrap() {
-        let shared = share(case);
-        let sum = |packets: &[f64]| packets.iter().sum::<f64>();
-        let total = sum(&shared.ours) / sum(&shared.theirs) - 1.0;
-        println!("{}: sum {:+.2} %; ns-2 {:?}, ours {:?}", shared.name, 100.0 * total, shared.theirs, shared.ours);
+    let cases = frozen["cases"].as_array().unwrap();
+    assert_eq!(cases.len(), 30, "three disciplines, two windows, five mixes of flows");
+    for case in cases {
+        let Shared { name, theirs, ours } = share(case);
+        let total = |packets: &[f64]| packets.iter().sum::<f64>();
+        let sum = total(&ours) / total(&theirs) - 1.0;
+        let worst = ours.iter().zip(&theirs).map(|(ours, theirs)| (ours / theirs - 1.0).abs()).fold(0.0, f64::max);
+        println!("{name}: sum {:+.2} %, one flow {:.2} %; ours {ours:?}, ns-2's {theirs:?}", 100.0 * sum, 100.0 * worst);
+        assert!(sum.abs() < 0.03, "{name}: {ours:?}, ns-2 has {theirs:?}");
+        assert!(worst < tolerance(case), "{name}: {ours:?}, ns-2 has {theirs:?}");
     }
 }

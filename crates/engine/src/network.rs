@@ -93,6 +93,14 @@ pub enum ApplicationSpec {
         /// Bytes on the wire.
         packet_bytes: u32,
     },
+    /// Packets of exponentially distributed sizes at exponentially distributed distances (UDP): what closed forms of
+    /// queueing theory are about. Sizes are whole bytes, at least one.
+    Markov {
+        /// Mean rate on the wire.
+        rate: BitRate,
+        /// Mean bytes on the wire.
+        mean_packet_bytes: u32,
+    },
     /// Alternates between sending and silence. TCP sends all it may while on; UDP sends at a constant rate.
     OnOff {
         /// How the lengths are distributed.

@@ -107,7 +107,7 @@ impl Source {
                 clock.restart();
             }
             self.next = now;
-            if matches!(self.application, ApplicationSpec::Poisson { .. }) {
+            if matches!(self.application, ApplicationSpec::Poisson { .. } | ApplicationSpec::Markov { .. }) {
                 // The first packet is as random as the others.
                 self.schedule_packet(now);
             }
@@ -153,11 +153,22 @@ impl Source {
                 let mean = f64::from(packet_bytes) / rate.as_bytes_per_second_f64();
                 (packet_bytes, Span::from_secs_f64(self.random.exponential(mean)))
             }
+            (&ApplicationSpec::Markov { rate, mean_packet_bytes }, _) => {
+                let mean_bytes = f64::from(mean_packet_bytes);
+                let mean_gap = mean_bytes / rate.as_bytes_per_second_f64();
+                let gap = Span::from_secs_f64(self.random.exponential(mean_gap));
+                (whole_bytes(self.random.exponential(mean_bytes)), gap)
+            }
             _ => unreachable!("only datagram applications schedule packets"),
         };
         self.next = now.saturating_add(gap);
         bytes
     }
+}
+
+/// `bytes`, rounded; at least one.
+fn whole_bytes(bytes: f64) -> u32 {
+    ((bytes + 0.5) as u32).max(1)
 }
 
 /// `gap`, longer or shorter by up to `jitter` of itself.

@@ -59,7 +59,10 @@ pub struct Run<'a, O: Observer = ()> {
 }
 
 /// Reads the clock: for [`Timing`] only, which is no result.
-#[allow(clippy::disallowed_methods, reason = "how long a run takes is told beside its results, never in them")]
+#[allow(
+    clippy::disallowed_methods,
+    reason = "how long a run takes is told beside its results, never in them"
+)]
 fn clock() -> std::time::Instant {
     std::time::Instant::now()
 }

@@ -42,7 +42,8 @@ impl PyRunResult {
     /// Times in seconds and values of one series.
     fn series<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Arrays<'py>> {
         let series = self.outcome.series.iter().find(|series| series.name == name);
-        let series = series.ok_or_else(|| PyKeyError::new_err(format!("the run recorded no series `{name}`")))?;
+        let series =
+            series.ok_or_else(|| PyKeyError::new_err(format!("the run recorded no series `{name}`")))?;
         Ok((PyArray1::from_slice(py, &series.times_s), PyArray1::from_slice(py, &series.values)))
     }
 
@@ -52,14 +53,17 @@ impl PyRunResult {
         &self,
         py: Python<'py>,
         requested_schema: Option<Bound<'py, PyCapsule>>,
-    ) -> PyResult<Bound<'py, PyCapsule>> {
-        let (schema, batches) = to_record_batches(&self.outcome.series).map_err(|e| PyValueError::new_err(e.to_string()))?;
-        Ok(PyTable::try_new(batches, schema)?.__arrow_c_stream__(py, requested_schema)?)
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let (schema, batches) =
+            to_record_batches(&self.outcome.series).map_err(|e| PyValueError::new_err(e.to_string()))?;
+        let table = Bound::new(py, PyTable::try_new(batches, schema)?)?;
+        table.call_method1("__arrow_c_stream__", (requested_schema,))
     }
 
     /// Writes all series as one long table to a Parquet file.
     fn write_parquet(&self, py: Python<'_>, path: &str) -> PyResult<()> {
-        py.detach(|| write_parquet(Path::new(path), &self.outcome.series)).map_err(|error| os_error(&error, path))
+        py.detach(|| write_parquet(Path::new(path), &self.outcome.series))
+            .map_err(|error| os_error(&error, path))
     }
 
     #[getter]
@@ -94,7 +98,12 @@ fn peak_rss_bytes() -> u64 {
 /// Runs `scenario` with `seed`, or its own.
 #[pyfunction]
 #[pyo3(signature = (scenario, seed = None, trace = None))]
-pub fn run(py: Python<'_>, scenario: &PyScenario, seed: Option<u64>, trace: Option<&str>) -> PyResult<PyRunResult> {
+pub fn run(
+    py: Python<'_>,
+    scenario: &PyScenario,
+    seed: Option<u64>,
+    trace: Option<&str>,
+) -> PyResult<PyRunResult> {
     let scenario = &scenario.scenario;
     let seed = seed.unwrap_or(scenario.seed);
     let outcome = match trace {

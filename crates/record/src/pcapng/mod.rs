@@ -217,7 +217,7 @@ impl<W: Write> PcapTrace<W> {
 }
 
 /// The observer is the trace borrowed, for a simulation keeps its observer and the trace is to be finished after it.
-impl<W: Write> Observer for &mut PcapTrace<W> {
+impl<W: Write> Observer for PcapTrace<W> {
     fn on_delivered(
         &mut self,
         now: Time,

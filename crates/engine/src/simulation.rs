@@ -85,6 +85,7 @@ impl Routes {
 /// A network with its traffic, at some instant.
 #[derive(Debug)]
 pub struct Simulation<O: Observer = ()> {
+    /// As described, but for the links: `links` and the routing have what is needed of them.
     pub(crate) network: Network,
     pub(crate) world: World<O>,
     pub(crate) links: Vec<Link>,
@@ -162,11 +163,6 @@ impl<O: Observer> Simulation<O> {
     /// The present instant.
     pub const fn now(&self) -> Time {
         self.world.now
-    }
-
-    /// The network as described.
-    pub const fn network(&self) -> &Network {
-        &self.network
     }
 
     /// Counts of the whole run so far.

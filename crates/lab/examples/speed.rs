@@ -2,6 +2,7 @@
 //! for `benches/bench.py` and for profilers.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use tidegate_lab::run;
 use tidegate_scenario::Document;
@@ -9,7 +10,7 @@ use tidegate_scenario::Document;
 fn main() {
     for file in std::env::args().skip(1) {
         let scenario = match Document::open(Path::new(&file)).and_then(|document| document.scenario()) {
-            Ok(scenario) => scenario,
+            Ok(scenario) => Arc::new(scenario),
             Err(errors) => {
                 eprint!("{}", errors.render());
                 std::process::exit(3);

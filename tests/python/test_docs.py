@@ -1,9 +1,9 @@
 """The documentation is true: every key of the format is in it, its examples are valid, its commands run.
 
-Code blocks say what is to be done with them after their language: `toml file=NAME` (write the file and
-validate it), `toml append=NAME`, `sh run` (with `exit=CODE` where it fails), `python run`, `text output` (every
-line, `...` aside, is in the output of the block before, numbers within 5 %). The blocks of a page run in order
-in a folder of their own. `needs=METHOD` skips a block where the core's `RunResult` has no such method.
+Code blocks say after their language what is to be done with them: `toml file=NAME` (write the file and validate
+it), `toml append=NAME`, `sh run` (with `exit=CODE` where it fails), `python run`, `text output` (every line, `...`
+aside, is in the output of the block before, numbers within 5 %). The blocks of a page run in order in a folder of
+their own.
 """
 
 import json
@@ -188,13 +188,11 @@ class Shell:
 
 @pytest.mark.real_core
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_the_examples_of_a_page_run(page, tmp_path, core):
+def test_the_examples_of_a_page_run(page, tmp_path):
     if not any(is_checked(block) for block in blocks(page)):
         pytest.skip("no examples")
     shell = Shell(tmp_path)
     for language, wanted, body in blocks(page):
-        if "needs" in wanted and not hasattr(core.RunResult, wanted["needs"]):
-            continue
         code = int(wanted.get("exit", 0))
         match language:
             case "toml" if "file" in wanted:

@@ -1,9 +1,9 @@
 """The documentation is true: every key of the format is in it, its examples are valid, its commands run.
 
-Code blocks say after their language what is to be done with them: `toml file=NAME` (write the file and validate
-it), `toml append=NAME`, `sh run` (with `exit=CODE` where it fails), `python run`, `text output` (every line, `...`
-aside, is in the output of the block before, numbers within 5 %). The blocks of a page run in order in a folder of
-their own.
+Code blocks say after their language what is to be done with them: `toml file=NAME` (write the file and
+validate it), `toml append=NAME`, `sh run` (`exit=CODE` where it fails), `python run`, `text output` (every
+line, `...` aside, is in the output of the block before, numbers within 5 %). The blocks of a page run in
+order in a folder of their own.
 """
 
 import json

@@ -309,11 +309,13 @@ impl<O: Observer> Simulation<O> {
     /// `packet` came over `link`.
     #[inline]
     fn arrive(&mut self, mut packet: Packet, route: u32, link: LinkId) {
-        let carried = self.world.arena.get(&packet);
-        let message =
-            (carried.message != Carried::NO_MESSAGE).then(|| self.world.messages.bytes(carried.message));
-        self.world.observer.on_delivered(self.world.now, link, &packet, carried, message);
-        if message.is_some() {
+        if O::WATCHES {
+            let carried = self.world.arena.get(&packet);
+            let message =
+                (carried.message != Carried::NO_MESSAGE).then(|| self.world.messages.bytes(carried.message));
+            self.world.observer.on_delivered(self.world.now, link, &packet, carried, message);
+        }
+        if packet.flow.0 as usize >= 2 * self.flows.len() {
             self.links[link.0 as usize].count_control(&packet);
         }
         let node = self.links[link.0 as usize].to_node;

@@ -3,8 +3,8 @@
 use std::net::Ipv4Addr;
 
 use tidegate_engine::{
-    ApplicationSpec, DirectionSpec, FlowSpec, LinkSpec, Multipath, Network, NodeId, NodeKind, NodeSpec, StartSpec,
-    TransportSpec,
+    ApplicationSpec, DirectionSpec, FlowSpec, LinkSpec, Multipath, Network, NodeId, NodeKind, NodeSpec,
+    StartSpec, TransportSpec,
 };
 use tidegate_mechanism::queue::{DropTailConfig, ManagerConfig};
 use tidegate_mechanism::schedule::DisciplineConfig;
@@ -24,7 +24,9 @@ fn main() {
     let direction = |rate: BitRate, delay: Span, packets: u32| DirectionSpec {
         rate,
         delay,
-        queue: DisciplineConfig::Fifo(ManagerConfig::DropTail(DropTailConfig { limit: Limit::Packets(packets) })),
+        queue: DisciplineConfig::Fifo(ManagerConfig::DropTail(DropTailConfig {
+            limit: Limit::Packets(packets),
+        })),
         loss: None,
         reorder: None,
     };

@@ -21,7 +21,9 @@ const SHARE_WITHIN: f64 = 0.9;
 
 fn row(seed: u64, outcome: &Outcome) -> String {
     let deviations = outcome.deviations();
-    let worst = (0..deviations.len()).max_by(|&a, &b| deviations[a].total_cmp(&deviations[b])).expect("there are flows");
+    let worst = (0..deviations.len())
+        .max_by(|&a, &b| deviations[a].total_cmp(&deviations[b]))
+        .expect("there are flows");
     format!(
         "{seed:4}  {:7}  {:5}  {:8.2} %  {:8.2} %   flow {worst}: {:.2} of {:.2} Mb/s, {} core links, {:.0} ms round trip",
         outcome.topology.routers,
@@ -69,6 +71,11 @@ fn main() -> ExitCode {
     means.sort_by(f64::total_cmp);
     let within = means.iter().filter(|mean| **mean < TOLERANCE).count();
     let percentile = means[(means.len() * 95).div_ceil(100) - 1];
-    println!("{within} of {} below {:.0} %; 95th percentile {:.2} %", means.len(), 100.0 * TOLERANCE, 100.0 * percentile);
+    println!(
+        "{within} of {} below {:.0} %; 95th percentile {:.2} %",
+        means.len(),
+        100.0 * TOLERANCE,
+        100.0 * percentile
+    );
     if within as f64 >= SHARE_WITHIN * means.len() as f64 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -121,7 +121,13 @@ impl Planner {
     }
 
     /// The border by which the path leaves `domain` after node `at`.
-    fn exit_of(&self, branchlet: &Branchlet, mut at: usize, domain: u32, naming: &Naming<'_>) -> Result<u32, BuildError> {
+    fn exit_of(
+        &self,
+        branchlet: &Branchlet,
+        mut at: usize,
+        domain: u32,
+        naming: &Naming<'_>,
+    ) -> Result<u32, BuildError> {
         while self.stays(branchlet, at, domain) {
             at += 1;
         }
@@ -164,15 +170,20 @@ impl Planner {
         // Straight ahead until the group divides; each turn moves one node on.
         let divided: Option<(Vec<Vec<usize>>, usize, Stage)> = loop {
             let node = receivers[group[0]].nodes[at];
-            let domains: Vec<u32> = self.membership[node.0 as usize].iter().map(|(domain, _)| *domain).collect();
+            let domains: Vec<u32> =
+                self.membership[node.0 as usize].iter().map(|(domain, _)| *domain).collect();
             if stage == Stage::Leave {
-                if let Some(parts) = self.cross(receivers, group, at, &domains, stage, &mut steps, programs, naming)? {
+                if let Some(parts) =
+                    self.cross(receivers, group, at, &domains, stage, &mut steps, programs, naming)?
+                {
                     break Some((parts, at, Stage::Enter));
                 }
                 stage = Stage::Enter;
             }
             if stage == Stage::Enter {
-                if let Some(parts) = self.cross(receivers, group, at, &domains, stage, &mut steps, programs, naming)? {
+                if let Some(parts) =
+                    self.cross(receivers, group, at, &domains, stage, &mut steps, programs, naming)?
+                {
                     break Some((parts, at, Stage::Forward));
                 }
             }
@@ -332,7 +343,12 @@ impl Network {
         self.build_with(seed, observer, PortChoice::Scheduled)
     }
 
-    fn build_with<O: Observer>(self, seed: u64, observer: O, ports: PortChoice) -> Result<Simulation<O>, BuildError> {
+    fn build_with<O: Observer>(
+        self,
+        seed: u64,
+        observer: O,
+        ports: PortChoice,
+    ) -> Result<Simulation<O>, BuildError> {
         let mut world = World {
             now: Time::ZERO,
             events: crate::event::EventQueue::default(),
@@ -347,7 +363,8 @@ impl Network {
         world.flows = vec![FlowCounters::default(); self.flows.len() * 2 + borders.len()];
         let mut planner = Planner::new(&self, &borders);
         let mut programs = Programs::default();
-        let (mut flows, mut connections, mut connection_flow) = (Vec::with_capacity(self.flows.len()), Vec::new(), Vec::new());
+        let (mut flows, mut connections, mut connection_flow) =
+            (Vec::with_capacity(self.flows.len()), Vec::new(), Vec::new());
         let mut sinks = Vec::new();
         let mut path_random = Substream::new(Seed::for_component(seed, "routing.flows"));
         for (index, spec) in self.flows.iter().enumerate() {
@@ -366,7 +383,14 @@ impl Network {
                 TransportSpec::Udp => Carrier::Datagrams,
             };
             let (forward, reverse) = plan_flow(
-                &self, index, carrier, first_sink, &borders, &mut planner, &mut path_random, &mut programs,
+                &self,
+                index,
+                carrier,
+                first_sink,
+                &borders,
+                &mut planner,
+                &mut path_random,
+                &mut programs,
             )?;
             let source_seed = Seed::for_component(seed, &format!("flows.{}.source", spec.name));
             let datagrams = matches!(carrier, Carrier::Datagrams);
@@ -512,8 +536,7 @@ impl<O: Observer> Simulation<O> {
         }
         let (source, target) = (self.borders[from as usize].node, self.borders[to.0 as usize].node);
         let mut random = Substream::new(Seed(0));
-        let paths =
-            self.planner.routing.paths(NodeId(source), NodeId(target), Multipath::None, &mut random);
+        let paths = self.planner.routing.paths(NodeId(source), NodeId(target), Multipath::None, &mut random);
         let route = self.programs.position();
         match paths.first() {
             Some(path) => {

@@ -98,7 +98,8 @@ impl EventQueue {
     /// Moves the entries of `bucket` to where they belong relative to the earliest of them.
     fn spread(&mut self, bucket: usize) {
         core::mem::swap(&mut self.scratch, &mut self.buckets[bucket]);
-        self.last = self.scratch.iter().map(|entry| entry.time).min().expect("an occupied bucket holds an entry");
+        self.last =
+            self.scratch.iter().map(|entry| entry.time).min().expect("an occupied bucket holds an entry");
         for i in 0..self.scratch.len() {
             let entry = self.scratch[i];
             self.place(entry);

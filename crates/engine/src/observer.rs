@@ -10,7 +10,14 @@ use crate::world::Place;
 /// Told of every packet; for traces.
 pub trait Observer {
     /// The last bit of `packet` reached the far end of `link`. `message` is what a control packet carries.
-    fn on_delivered(&mut self, now: Time, link: LinkId, packet: &Packet, carried: &Carried, message: Option<&[u8]>) {
+    fn on_delivered(
+        &mut self,
+        now: Time,
+        link: LinkId,
+        packet: &Packet,
+        carried: &Carried,
+        message: Option<&[u8]>,
+    ) {
         let _ = (now, link, packet, carried, message);
     }
     /// `packet` was dropped.
@@ -24,3 +31,23 @@ pub trait Observer {
 }
 
 impl Observer for () {}
+
+/// A borrowed observer, for a caller that keeps it.
+impl<O: Observer> Observer for &mut O {
+    fn on_delivered(
+        &mut self,
+        now: Time,
+        link: LinkId,
+        packet: &Packet,
+        carried: &Carried,
+        message: Option<&[u8]>,
+    ) {
+        (**self).on_delivered(now, link, packet, carried, message);
+    }
+    fn on_drop(&mut self, now: Time, place: Place, packet: &Packet, carried: &Carried, why: DropReason) {
+        (**self).on_drop(now, place, packet, carried, why);
+    }
+    fn on_mark(&mut self, now: Time, place: Place, packet: &Packet, carried: &Carried, why: MarkReason) {
+        (**self).on_mark(now, place, packet, carried, why);
+    }
+}

@@ -52,7 +52,8 @@ impl Routing {
                 }
             }
         }
-        let forwards = network.nodes.iter().map(|node| node.kind == crate::network::NodeKind::Router).collect();
+        let forwards =
+            network.nodes.iter().map(|node| node.kind == crate::network::NodeKind::Router).collect();
         Self { out, forwards, up, distances: HashMap::new() }
     }
 
@@ -100,7 +101,13 @@ impl Routing {
 
     /// The paths of equal, least cost from `from` to `to`, in a stable order; empty if there is none. With
     /// [`Multipath::None`] or [`Multipath::Flow`] at most one, the latter chosen by `random` at each branching.
-    pub fn paths(&mut self, from: NodeId, to: NodeId, multipath: Multipath, random: &mut Substream) -> Vec<Path> {
+    pub fn paths(
+        &mut self,
+        from: NodeId,
+        to: NodeId,
+        multipath: Multipath,
+        random: &mut Substream,
+    ) -> Vec<Path> {
         if from == to {
             return vec![Vec::new()];
         }

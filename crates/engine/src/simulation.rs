@@ -6,8 +6,8 @@ use tidegate_packet::{DropReason, Dscp, Ecn, FlowId, Headers, Packet};
 use tidegate_units::{Span, Time};
 
 use crate::arena::Carried;
-use crate::build::{Parts, Planner};
 use crate::border::{Border, EdgePort, ShaperSink};
+use crate::build::{Parts, Planner};
 use crate::counters::{FlowCounters, LinkCounters, SinkCounters, Totals};
 use crate::ids::{FlowIds, LinkId};
 use crate::link::{Arrival, Link};
@@ -133,7 +133,8 @@ pub struct Statistics {
 impl<O: Observer> Simulation<O> {
     pub(crate) fn assemble(network: Network, world: World<O>, parts: Parts, run_seed: u64) -> Self {
         let Parts { links, flows, connections, connection_flow, sinks, borders, programs, planner } = parts;
-        let forwards = network.nodes.iter().map(|node| node.kind == crate::network::NodeKind::Router).collect();
+        let forwards =
+            network.nodes.iter().map(|node| node.kind == crate::network::NodeKind::Router).collect();
         let path_seed = tidegate_mechanism::random::Seed::for_component(run_seed, "routing.paths");
         Self {
             network,
@@ -268,7 +269,11 @@ impl<O: Observer> Simulation<O> {
         let held = self.held.iter().flatten().count();
         let totals = &self.world.totals;
         let live = self.world.arena.live();
-        assert_eq!(totals.created, totals.delivered + totals.dropped + live as u64, "packets are conserved: {totals:?}");
+        assert_eq!(
+            totals.created,
+            totals.delivered + totals.dropped + live as u64,
+            "packets are conserved: {totals:?}"
+        );
         assert_eq!(live, on_links + in_shapers + held, "each live packet is in exactly one place");
     }
 
@@ -305,7 +310,8 @@ impl<O: Observer> Simulation<O> {
     #[inline]
     fn arrive(&mut self, mut packet: Packet, route: u32, link: LinkId) {
         let carried = self.world.arena.get(&packet);
-        let message = (carried.message != Carried::NO_MESSAGE).then(|| self.world.messages.bytes(carried.message));
+        let message =
+            (carried.message != Carried::NO_MESSAGE).then(|| self.world.messages.bytes(carried.message));
         self.world.observer.on_delivered(self.world.now, link, &packet, carried, message);
         if message.is_some() {
             self.links[link.0 as usize].count_control(&packet);

@@ -64,7 +64,16 @@ impl Source {
             _ => None,
         };
         let stop = stop.unwrap_or(Time::MAX);
-        Self { application, datagrams, random, clock, state: State::Waiting, next, phase_ends: Time::MAX, stop }
+        Self {
+            application,
+            datagrams,
+            random,
+            clock,
+            state: State::Waiting,
+            next,
+            phase_ends: Time::MAX,
+            stop,
+        }
     }
 
     /// When the source wants to be woken.
@@ -148,7 +157,9 @@ impl Source {
                 let gap = clock.transmit(packet_bytes);
                 (packet_bytes, jittered(gap, jitter, &mut self.random))
             }
-            (&ApplicationSpec::OnOff { packet_bytes, .. }, Some(clock)) => (packet_bytes, clock.transmit(packet_bytes)),
+            (&ApplicationSpec::OnOff { packet_bytes, .. }, Some(clock)) => {
+                (packet_bytes, clock.transmit(packet_bytes))
+            }
             (&ApplicationSpec::Poisson { rate, packet_bytes }, _) => {
                 let mean = f64::from(packet_bytes) / rate.as_bytes_per_second_f64();
                 (packet_bytes, Span::from_secs_f64(self.random.exponential(mean)))

@@ -48,6 +48,9 @@ fn nbp_prevents_the_congestion_collapse_of_figure_8() {
         let [tcp, _] = mbps(figure_7(load));
         assert!(tcp < 1.55 - kbps as f64 / 1000.0, "without NBP, TCP gets what UDP leaves: {tcp}");
         let [tcp, udp] = mbps(with_nbp(figure_7(load)));
-        assert!(tcp > 1.30 && udp > 0.9 * 0.128, "with NBP, UDP takes only what it can deliver: {tcp}, {udp}");
+        assert!(
+            tcp > 1.30 && udp > 0.9 * 0.128,
+            "with NBP, UDP takes only what it can deliver: {tcp}, {udp}"
+        );
     }
 }

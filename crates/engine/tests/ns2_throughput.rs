@@ -83,7 +83,8 @@ fn difference(case: &Value) -> Option<String> {
     let expected_done = case["done"].as_f64().map(Span::from_secs_f64);
     // The frozen times are rounded to a microsecond.
     let close = |ours: u64, theirs: u64| ours.abs_diff(theirs) <= 1_000;
-    if !matches!((finished, expected_done), (Some(ours), Some(theirs)) if close(ours.as_nanos(), theirs.as_nanos())) {
+    if !matches!((finished, expected_done), (Some(ours), Some(theirs)) if close(ours.as_nanos(), theirs.as_nanos()))
+    {
         return Some(format!("finished at {finished:?}, ns-2 at {expected_done:?}"));
     }
     let ours = simulation.into_observer().0;
@@ -98,7 +99,10 @@ fn difference(case: &Value) -> Option<String> {
         busy_until = busy_until.max(given) + 800_000;
         let expected = busy_until + 1_000_000;
         if packet != send[1].as_u64().unwrap() || !close(at.as_nanos(), expected) {
-            return Some(format!("send {ordinal}: packet {packet} at {at:?}, ns-2's {} at {expected} ns", send[1]));
+            return Some(format!(
+                "send {ordinal}: packet {packet} at {at:?}, ns-2's {} at {expected} ns",
+                send[1]
+            ));
         }
     }
     None
@@ -110,8 +114,10 @@ fn every_frozen_drop_list_gives_the_sends_of_ns_2_through_the_engine() {
     let cases = frozen["cases"].as_array().unwrap();
     assert!(cases.len() >= 270, "five variants, two sinks, 27 lists");
     let name = |case: &Value| format!("{} {} {}", case["variant"], case["sink"], case["name"]);
-    let differences: Vec<String> =
-        cases.iter().filter_map(|case| difference(case).map(|what| format!("{}: {what}", name(case)))).collect();
+    let differences: Vec<String> = cases
+        .iter()
+        .filter_map(|case| difference(case).map(|what| format!("{}: {what}", name(case))))
+        .collect();
     assert!(
         differences.is_empty(),
         "{} of {} cases differ:\n{}",
@@ -192,8 +198,13 @@ fn flows_that_share_a_bottleneck_get_what_ns_2_gives_them() {
         let Shared { name, theirs, ours } = share(case);
         let total = |packets: &[f64]| packets.iter().sum::<f64>();
         let sum = total(&ours) / total(&theirs) - 1.0;
-        let worst = ours.iter().zip(&theirs).map(|(ours, theirs)| (ours / theirs - 1.0).abs()).fold(0.0, f64::max);
-        println!("{name}: sum {:+.2} %, one flow {:.2} %; ours {ours:?}, ns-2's {theirs:?}", 100.0 * sum, 100.0 * worst);
+        let worst =
+            ours.iter().zip(&theirs).map(|(ours, theirs)| (ours / theirs - 1.0).abs()).fold(0.0, f64::max);
+        println!(
+            "{name}: sum {:+.2} %, one flow {:.2} %; ours {ours:?}, ns-2's {theirs:?}",
+            100.0 * sum,
+            100.0 * worst
+        );
         assert!(sum.abs() < 0.03, "{name}: {ours:?}, ns-2 has {theirs:?}");
         assert!(worst < tolerance(case), "{name}: {ours:?}, ns-2 has {theirs:?}");
     }

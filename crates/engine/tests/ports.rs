@@ -12,8 +12,8 @@ mod common;
 use common::{Fate, Log, Net, Recorder, direction};
 use proptest::prelude::*;
 use tidegate_engine::{
-    ApplicationSpec, Change, FlowCounters, LinkCounters, LinkId, LossModel, ReorderModel, ScriptedChange, Simulation,
-    StartSpec, TransportSpec,
+    ApplicationSpec, Change, FlowCounters, LinkCounters, LinkId, LossModel, ReorderModel, ScriptedChange,
+    Simulation, StartSpec, TransportSpec,
 };
 use tidegate_mechanism::queue::{
     DropTailConfig, Flavor, GapLaw, ManagerConfig, QueueUnit, RedConfig, Victim,
@@ -84,8 +84,8 @@ fn drop_tail() -> impl Strategy<Value = ManagerConfig> {
 
 /// Random early detection that has much to do: a quick average, low thresholds, a small limit.
 fn red(victims: &'static [Victim]) -> impl Strategy<Value = ManagerConfig> {
-    (limit(), 0.0..4.0, 0.5..6.0, 0.02..1.0, 0.05..1.0, any::<[bool; 4]>(), prop::sample::select(victims)).prop_map(
-        |(limit, min_th, between, w, max_p, [ns, bytes, gentle, wait], victim)| {
+    (limit(), 0.0..4.0, 0.5..6.0, 0.02..1.0, 0.05..1.0, any::<[bool; 4]>(), prop::sample::select(victims))
+        .prop_map(|(limit, min_th, between, w, max_p, [ns, bytes, gentle, wait], victim)| {
             ManagerConfig::Red(RedConfig {
                 min_th,
                 max_th: min_th + between,
@@ -100,15 +100,18 @@ fn red(victims: &'static [Victim]) -> impl Strategy<Value = ManagerConfig> {
                 victim,
                 ..RedConfig::floyd_1993()
             })
-        },
-    )
+        })
 }
 
-fn case(rate: BoxedStrategy<BitRate>, queue: impl Strategy<Value = ManagerConfig>) -> impl Strategy<Value = Case> {
-    let train = (on_grid(), 40u32..1500, 1u32..12, 0u64..300).prop_map(|(start, packet_bytes, packets, gap)| {
-        // Packets of one flow are at least a step apart; those of several come together.
-        Train { start, packet_bytes, packets, gap: GRID * (gap + 1) }
-    });
+fn case(
+    rate: BoxedStrategy<BitRate>,
+    queue: impl Strategy<Value = ManagerConfig>,
+) -> impl Strategy<Value = Case> {
+    let train =
+        (on_grid(), 40u32..1500, 1u32..12, 0u64..300).prop_map(|(start, packet_bytes, packets, gap)| {
+            // Packets of one flow are at least a step apart; those of several come together.
+            Train { start, packet_bytes, packets, gap: GRID * (gap + 1) }
+        });
     let change = prop_oneof![
         rate.clone().prop_map(Change::Rate),
         (0u64..4_000).prop_map(|micros| Change::Delay(Span::from_micros(micros))),
@@ -148,7 +151,8 @@ fn network_of(case: &Case) -> Net {
     net.link("h0", "h1", spec);
     for train in &case.trains {
         let rate = BitRate::of(u64::from(train.packet_bytes), train.gap);
-        let application = ApplicationSpec::ConstantRate { rate, packet_bytes: train.packet_bytes, jitter: 0.0 };
+        let application =
+            ApplicationSpec::ConstantRate { rate, packet_bytes: train.packet_bytes, jitter: 0.0 };
         net.flow("h0", &["h1"], TransportSpec::Udp, application);
         let flow = net.network.flows.last_mut().unwrap();
         flow.start = StartSpec::At(train.start);
@@ -156,7 +160,8 @@ fn network_of(case: &Case) -> Net {
         let half = Span::from_nanos(train.gap.as_nanos() / 2);
         flow.stop = Some(train.start + train.gap * u64::from(train.packets - 1) + half);
     }
-    net.network.script = case.changes.iter().map(|&(at, change)| ScriptedChange { at, link: LINK, change }).collect();
+    net.network.script =
+        case.changes.iter().map(|&(at, change)| ScriptedChange { at, link: LINK, change }).collect();
     net
 }
 
@@ -245,7 +250,12 @@ proptest! {
 fn tcp_with_ecn_sees_no_difference_between_the_ports() {
     for (seed, variant) in [(1, Variant::NewReno), (2, Variant::Sack), (3, Variant::Reno)] {
         let network = || {
-            let red = RedConfig { ecn_when_forced: false, limit: Limit::Packets(20), w: 0.02, ..RedConfig::floyd_1993() };
+            let red = RedConfig {
+                ecn_when_forced: false,
+                limit: Limit::Packets(20),
+                w: 0.02,
+                ..RedConfig::floyd_1993()
+            };
             let mut net = Net::default();
             let fifo = DisciplineConfig::Fifo(ManagerConfig::Red(red));
             net.link("r0", "r1", direction("7Mbit", "5ms", fifo));
@@ -270,7 +280,8 @@ fn tcp_with_ecn_sees_no_difference_between_the_ports() {
         let planned = run(network().build(seed, Recorder::default()).unwrap());
         let scheduled = run(network().build_scheduled(seed, Recorder::default()).unwrap());
         assert!(planned.0[0].marked_packets() > 50, "the queue marks: {:?}", planned.0[0]);
-        let difference = planned.2.iter().zip(&scheduled.2).position(|(planned, scheduled)| planned != scheduled);
+        let difference =
+            planned.2.iter().zip(&scheduled.2).position(|(planned, scheduled)| planned != scheduled);
         assert_eq!(difference.map(|at| (planned.2[at], scheduled.2[at])), None);
         assert_eq!(planned.0, scheduled.0);
         assert_eq!(planned.1, scheduled.1);

@@ -62,7 +62,10 @@ fn check(service: Service, rho: f64, queue: DisciplineConfig, packets: f64) {
     // The link is busy for exactly the bits that it sends, apart from the packets at both ends of the window.
     let nanos_per_byte = 8e9 / RATE.as_bps_f64();
     let busy_bytes = counters.busy_nanos as f64 / nanos_per_byte;
-    assert!((busy_bytes - counters.delivered_bytes as f64).abs() < 20.0 * f64::from(BYTES), "{what}: {counters:?}");
+    assert!(
+        (busy_bytes - counters.delivered_bytes as f64).abs() < 20.0 * f64::from(BYTES),
+        "{what}: {counters:?}"
+    );
     // Little: what packets spend in the queue is what the queue holds over time, but for those at both ends.
     let difference = counters.packet_nanos as f64 - counters.delay_nanos as f64;
     assert!(difference.abs() < 1e-3 * counters.packet_nanos as f64, "{what}: {counters:?}");

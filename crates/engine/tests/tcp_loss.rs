@@ -98,5 +98,10 @@ fn the_ns_1999_profile_with_delayed_acknowledgments_follows_mathis_and_pftk() {
 #[test]
 fn the_modern_profile_follows_mathis_and_pftk() {
     check("modern", TcpConfig::modern, 1.0, 0.2);
-    check("modern undelayed", |variant| TcpConfig { delayed_ack: None, ..TcpConfig::modern(variant) }, 1.0, 0.2);
+    check(
+        "modern undelayed",
+        |variant| TcpConfig { delayed_ack: None, ..TcpConfig::modern(variant) },
+        1.0,
+        0.2,
+    );
 }

@@ -9,6 +9,7 @@ mod run;
 mod sample;
 mod summary;
 
-pub use run::{Outcome, Progress, Run, Timing, run};
-pub use sample::Series;
+pub use run::{Outcome, Progress, Run, Timing, run, trace};
 pub use summary::SCHEMA_VERSION;
+pub use tidegate_engine::Observer;
+pub use tidegate_record::Series;

@@ -4,8 +4,9 @@
 use std::net::Ipv4Addr;
 
 use tidegate_engine::{
-    ApplicationSpec, Change, DirectionSpec, DomainSpec, FlowIds, FlowSpec, LinkId, LinkSpec, LossModel, Multipath,
-    Network, NodeId, NodeKind, NodeSpec, OnOffDistribution, ReorderModel, ScriptedChange, StartSpec, TransportSpec,
+    ApplicationSpec, Change, DirectionSpec, DomainSpec, FlowIds, FlowSpec, LinkId, LinkSpec, LossModel,
+    Multipath, Network, NodeId, NodeKind, NodeSpec, OnOffDistribution, ReorderModel, ScriptedChange,
+    StartSpec, TransportSpec,
 };
 use tidegate_packet::{Address, Ecn, Headers, Protocol};
 use tidegate_scenario::lower as configs;
@@ -70,7 +71,9 @@ fn direction(direction: &model::Direction, weights: &[(u32, f64)]) -> DirectionS
         loss: direction.loss.as_ref().map(|loss| match loss {
             model::Loss::Random(random) => LossModel::Random { probability: random.probability },
             // Users count packets from one.
-            model::Loss::List(list) => LossModel::List(list.packets.iter().map(|ordinal| ordinal - 1).collect()),
+            model::Loss::List(list) => {
+                LossModel::List(list.packets.iter().map(|ordinal| ordinal - 1).collect())
+            }
             model::Loss::Burst(burst) => LossModel::Burst {
                 enter: burst.good_to_bad,
                 leave: burst.bad_to_good,
@@ -92,7 +95,8 @@ fn flow_spec(index: usize, flow: &model::Flow) -> FlowSpec {
     };
     let protocol = if matches!(transport, TransportSpec::Udp) { Protocol::UDP } else { Protocol::TCP };
     // A node's address is its number in 10/8, so that traces read well; ports tell the flows of a host apart.
-    let address = |node: model::NodeIndex| Address::V4(Ipv4Addr::from(0x0a00_0001_u32.wrapping_add(node.0)).octets());
+    let address =
+        |node: model::NodeIndex| Address::V4(Ipv4Addr::from(0x0a00_0001_u32.wrapping_add(node.0)).octets());
     FlowSpec {
         name: flow.name.clone(),
         from: node_id(flow.from),
@@ -161,7 +165,8 @@ fn domains(scenario: &Scenario) -> Vec<DomainSpec> {
     for (first, domain) in scenario.domains.iter().enumerate().filter(|(index, _)| group[*index] == *index) {
         let members: Vec<&model::Domain> =
             scenario.domains.iter().enumerate().filter(|(i, _)| group[*i] == first).map(|(_, d)| d).collect();
-        let is_shared = |node: &model::NodeIndex| members.iter().filter(|d| d.edges.contains(node)).count() > 1;
+        let is_shared =
+            |node: &model::NodeIndex| members.iter().filter(|d| d.edges.contains(node)).count() > 1;
         let mut edges: Vec<model::NodeIndex> = Vec::new();
         let mut core: Vec<model::NodeIndex> = Vec::new();
         for member in &members {
@@ -188,7 +193,9 @@ fn domains(scenario: &Scenario) -> Vec<DomainSpec> {
 /// Which of the specs of [`network`] serves domain `index` of the scenario.
 pub fn domain_position(scenario: &Scenario, specs: &[DomainSpec], index: usize) -> Option<usize> {
     let edges: Vec<NodeId> = scenario.domains[index].edges.iter().copied().map(node_id).collect();
-    specs.iter().position(|spec| edges.iter().all(|node| spec.edges.contains(node) || spec.core.contains(node)))
+    specs
+        .iter()
+        .position(|spec| edges.iter().all(|node| spec.edges.contains(node) || spec.core.contains(node)))
 }
 
 fn script(scenario: &Scenario) -> Vec<ScriptedChange> {
@@ -206,7 +213,11 @@ fn script(scenario: &Scenario) -> Vec<ScriptedChange> {
         ];
         for &reverse in ways {
             let link = LinkId::of(event.link.0, reverse);
-            script.extend(changes.iter().flatten().map(|&change| ScriptedChange { at: event.at, link, change }));
+            script.extend(changes.iter().flatten().map(|&change| ScriptedChange {
+                at: event.at,
+                link,
+                change,
+            }));
         }
     }
     script

@@ -1,14 +1,16 @@
 //! One run of a scenario, in steps that a caller can interrupt.
 
+use std::io::{self, Write};
 use std::time::Duration;
 
 use serde_json::Value;
 use tidegate_engine::{BuildError, LinkId, Observer, Simulation};
+use tidegate_record::{PcapTrace, Series};
 use tidegate_scenario::Scenario;
 use tidegate_units::{Span, Time};
 
 use crate::lower;
-use crate::sample::{Sampler, Series};
+use crate::sample::Sampler;
 use crate::summary::summary;
 
 /// How far a run is.
@@ -57,7 +59,10 @@ pub struct Run<'a, O: Observer = ()> {
 }
 
 /// Reads the clock: for [`Timing`] only, which is no result.
-#[allow(clippy::disallowed_methods, reason = "how long a run takes is told beside its results, never in them")]
+#[allow(
+    clippy::disallowed_methods,
+    reason = "how long a run takes is told beside its results, never in them"
+)]
 fn clock() -> std::time::Instant {
     std::time::Instant::now()
 }
@@ -134,6 +139,14 @@ impl<'a, O: Observer> Run<'a, O> {
         };
         (outcome, self.simulation.into_observer())
     }
+}
+
+/// A packet trace of a run of `scenario`, for [`Run::start`] and then [`PcapTrace::finish`].
+///
+/// # Errors
+/// The first bytes cannot be written.
+pub fn trace<W: Write>(scenario: &Scenario, writer: W) -> io::Result<PcapTrace<W>> {
+    PcapTrace::new(writer, &lower::network(scenario))
 }
 
 /// Runs `scenario` to its end, without a pause.

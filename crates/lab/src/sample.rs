@@ -1,22 +1,12 @@
 //! Time series: what the scenario records, looked at in even steps.
 //!
-//! Looking changes nothing: the simulation runs up to each instant and on, and its events do not know.
+//! A rate stands for the interval that ends at its time; NaN is what did not exist then. Looking changes nothing: the simulation runs up to each instant and on, and its events do not know.
 
 use tidegate_engine::{LinkId, Observer, Simulation};
+use tidegate_record::Series;
 use tidegate_scenario::Scenario;
 use tidegate_scenario::model::{self, DomainQuantity, FlowQuantity, LinkQuantity, Way};
 use tidegate_units::Time;
-
-/// One recorded quantity over time.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Series {
-    /// Its path, as in `record`: `flows.tcp.throughput_bps`.
-    pub name: String,
-    /// When, in seconds. A rate stands for the interval that ends then.
-    pub times_s: Vec<f64>,
-    /// What, in the unit of the name; NaN where the quantity did not exist.
-    pub values: Vec<f64>,
-}
 
 /// Samples all series of a scenario.
 #[derive(Debug)]
@@ -84,7 +74,9 @@ impl Sampler {
             }
             model::Series::Domain(domain, flow, quantity) => {
                 let domain = self.domains[domain.index()];
-                Reading::Value(domain.map_or(f64::NAN, |d| read_domain(simulation, d, flow.index(), quantity)))
+                Reading::Value(
+                    domain.map_or(f64::NAN, |d| read_domain(simulation, d, flow.index(), quantity)),
+                )
             }
         }
     }
@@ -120,7 +112,9 @@ fn read_flow<O: Observer>(simulation: &Simulation<O>, flow: usize, quantity: Flo
         FlowQuantity::Cwnd => of_sender(&|tcp| tcp.cwnd_bytes() as f64),
         FlowQuantity::Ssthresh => of_sender(&|tcp| tcp.ssthresh_bytes() as f64),
         FlowQuantity::InFlight => of_sender(&|tcp| tcp.in_flight_bytes() as f64),
-        FlowQuantity::SmoothedRtt => of_sender(&|tcp| tcp.srtt().map_or(f64::NAN, |srtt| srtt.as_millis_f64())),
+        FlowQuantity::SmoothedRtt => {
+            of_sender(&|tcp| tcp.srtt().map_or(f64::NAN, |srtt| srtt.as_millis_f64()))
+        }
         FlowQuantity::Rto => of_sender(&|tcp| tcp.rto().as_millis_f64()),
     }
 }
@@ -137,7 +131,9 @@ fn read_link<O: Observer>(simulation: &mut Simulation<O>, link: LinkId, quantity
     }
     let counters = simulation.link_counters(link);
     match quantity {
-        LinkQuantity::Throughput => Reading::Counter { count: counters.delivered_bytes as f64, per_unit: 8.0 },
+        LinkQuantity::Throughput => {
+            Reading::Counter { count: counters.delivered_bytes as f64, per_unit: 8.0 }
+        }
         LinkQuantity::Utilization => Reading::Counter { count: counters.busy_nanos as f64, per_unit: 1e-9 },
         LinkQuantity::ArrivedPackets => Reading::Value(counters.arrived_packets as f64),
         LinkQuantity::DroppedPackets => Reading::Value(counters.dropped_packets() as f64),

@@ -123,7 +123,10 @@ fn link_summary(counters: &LinkCounters, rate: BitRate, window: Span) -> Map<Str
     put("dropped_packets", json!(counters.dropped_packets()));
     put("marked_packets", json!(counters.marked_packets()));
     put("loss_ratio", json!(ratio(counters.dropped_packets(), counters.arrived_packets)));
-    put("queue_packets", json!({ "mean": average(counters.packet_nanos), "max": counters.queue_packets_max }));
+    put(
+        "queue_packets",
+        json!({ "mean": average(counters.packet_nanos), "max": counters.queue_packets_max }),
+    );
     put("queue_bytes", json!({ "mean": average(counters.byte_nanos), "max": counters.queue_bytes_max }));
     let delay = if counters.delayed_packets == 0 {
         Value::Null

@@ -178,10 +178,13 @@ pub fn schema() -> String {
 /// What a mechanism is and which parameters it has.
 #[pyfunction]
 pub fn explain(kind: &str) -> PyResult<String> {
-    let known = || tidegate_scenario::list_mechanisms().iter().map(|m| m.kind.clone()).collect::<Vec<_>>().join(", ");
+    let known =
+        || tidegate_scenario::list_mechanisms().iter().map(|m| m.kind.clone()).collect::<Vec<_>>().join(", ");
     tidegate_scenario::explain(kind)
         .map(|doc| serde_json::to_string(&doc).expect("descriptions are plain data"))
-        .ok_or_else(|| PyValueError::new_err(format!("there is no mechanism `{kind}`; there are: {}", known())))
+        .ok_or_else(|| {
+            PyValueError::new_err(format!("there is no mechanism `{kind}`; there are: {}", known()))
+        })
 }
 
 /// All mechanisms.

@@ -9,7 +9,9 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _core {
     #[pymodule_export]
-    use crate::config::{ConfigError, PyExperiment, PyPoint, PyScenario, explain, list_mechanisms, schema, validate};
+    use crate::config::{
+        ConfigError, PyExperiment, PyPoint, PyScenario, explain, list_mechanisms, schema, validate,
+    };
     #[pymodule_export]
     use crate::run::{PyRunResult, run};
 

@@ -1,10 +1,17 @@
 //! Running a scenario: without the interpreter's lock, stoppable by Ctrl-C.
 
+use std::fs::{self, File};
+use std::io;
+use std::path::Path;
+
 use numpy::PyArray1;
-use pyo3::exceptions::{PyKeyError, PyValueError};
+use pyo3::exceptions::{PyKeyError, PyOSError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
-use tidegate_lab::{Outcome, Progress, Run};
+use pyo3::types::{PyCapsule, PyDict};
+use pyo3_arrow::PyTable;
+use tidegate_lab::{Observer, Outcome, Progress, Run};
+use tidegate_record::{to_record_batches, write_parquet};
+use tidegate_scenario::Scenario;
 
 use crate::config::PyScenario;
 
@@ -35,8 +42,28 @@ impl PyRunResult {
     /// Times in seconds and values of one series.
     fn series<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Arrays<'py>> {
         let series = self.outcome.series.iter().find(|series| series.name == name);
-        let series = series.ok_or_else(|| PyKeyError::new_err(format!("the run recorded no series `{name}`")))?;
+        let series =
+            series.ok_or_else(|| PyKeyError::new_err(format!("the run recorded no series `{name}`")))?;
         Ok((PyArray1::from_slice(py, &series.times_s), PyArray1::from_slice(py, &series.values)))
+    }
+
+    /// All series as one long Arrow table: `time_s`, `name`, `value`.
+    #[pyo3(signature = (requested_schema = None))]
+    fn __arrow_c_stream__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<Bound<'py, PyCapsule>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let (schema, batches) =
+            to_record_batches(&self.outcome.series).map_err(|e| PyValueError::new_err(e.to_string()))?;
+        let table = Bound::new(py, PyTable::try_new(batches, schema)?)?;
+        table.call_method1("__arrow_c_stream__", (requested_schema,))
+    }
+
+    /// Writes all series as one long table to a Parquet file.
+    fn write_parquet(&self, py: Python<'_>, path: &str) -> PyResult<()> {
+        py.detach(|| write_parquet(Path::new(path), &self.outcome.series))
+            .map_err(|error| os_error(&error, path))
     }
 
     #[getter]
@@ -52,6 +79,15 @@ impl PyRunResult {
     }
 }
 
+/// The exception for `error`, with its number where the system gave one (so that a full disk is an `OSError` with its
+/// `errno`).
+fn os_error(error: &io::Error, path: &str) -> PyErr {
+    match error.raw_os_error() {
+        Some(number) => PyOSError::new_err((number, error.to_string(), path.to_owned())),
+        None => PyOSError::new_err(format!("{path}: {error}")),
+    }
+}
+
 /// The most memory that the process has had, in bytes; zero where the system does not say.
 fn peak_rss_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -62,18 +98,45 @@ fn peak_rss_bytes() -> u64 {
 /// Runs `scenario` with `seed`, or its own.
 #[pyfunction]
 #[pyo3(signature = (scenario, seed = None, trace = None))]
-pub fn run(py: Python<'_>, scenario: &PyScenario, seed: Option<u64>, trace: Option<&str>) -> PyResult<PyRunResult> {
-    if trace.is_some() {
-        return Err(PyValueError::new_err("traces are not built in"));
-    }
+pub fn run(
+    py: Python<'_>,
+    scenario: &PyScenario,
+    seed: Option<u64>,
+    trace: Option<&str>,
+) -> PyResult<PyRunResult> {
     let scenario = &scenario.scenario;
     let seed = seed.unwrap_or(scenario.seed);
+    let outcome = match trace {
+        None => run_observed(py, scenario, seed, ())?.0,
+        Some(path) => {
+            // Complete or not there: written beside its name and renamed.
+            let partial = format!("{path}.partial");
+            let outcome = trace_to(py, scenario, seed, &partial);
+            let outcome = outcome.inspect_err(|_| drop(fs::remove_file(&partial)))?;
+            fs::rename(&partial, path).map_err(|error| os_error(&error, path))?;
+            outcome
+        }
+    };
+    Ok(PyRunResult { outcome })
+}
+
+fn trace_to(py: Python<'_>, scenario: &Scenario, seed: u64, path: &str) -> PyResult<Outcome> {
+    let file = File::create(path).map_err(|error| os_error(&error, path))?;
+    let trace = tidegate_lab::trace(scenario, file).map_err(|error| os_error(&error, path))?;
+    let (outcome, trace) = run_observed(py, scenario, seed, trace)?;
+    trace.finish().map_err(|error| os_error(&error, path))?;
+    Ok(outcome)
+}
+
+fn run_observed<O>(py: Python<'_>, scenario: &Scenario, seed: u64, observer: O) -> PyResult<(Outcome, O)>
+where
+    O: Observer + Send + Sync,
+{
     let mut run = py
-        .detach(|| Run::start(scenario, seed, ()))
+        .detach(|| Run::start(scenario, seed, observer))
         .map_err(|error| PyValueError::new_err(error.to_string()))?;
     while py.detach(|| run.advance(EVENTS_PER_STEP)) != Progress::Done {
         py.check_signals()?;
     }
-    let (outcome, ()) = py.detach(|| run.finish());
-    Ok(PyRunResult { outcome })
+    Ok(py.detach(|| run.finish()))
 }

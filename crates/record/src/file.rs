@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 /// What `write` or the file system says, with the path.
 pub fn write_file(path: &Path, write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>) -> io::Result<()> {
     let (partial, file) =
-        create_sibling(path, |name| OpenOptions::new().write(true).create_new(true).open(name))
+        create_sibling(path, "partial", |name| OpenOptions::new().write(true).create_new(true).open(name))
             .map_err(|error| at(path, &error))?;
     let guard = RemoveOnDrop(Some(partial));
     write_through(file, write).and_then(|()| guard.rename_to(path)).map_err(|error| at(path, &error))?;
@@ -33,9 +33,10 @@ pub(crate) fn write_through(
     writer.get_ref().sync_all()
 }
 
-/// Creates by `create` something in the folder of `path`, under a hidden name that is not taken.
+/// Creates by `create` something in the folder of `path`, under a hidden name that is not taken and tells its `state`.
 pub(crate) fn create_sibling<T>(
     path: &Path,
+    state: &str,
     create: impl Fn(&Path) -> io::Result<T>,
 ) -> io::Result<(PathBuf, T)> {
     let Some(name) = path.file_name() else {
@@ -45,7 +46,7 @@ pub(crate) fn create_sibling<T>(
     for attempt in 0..1000 {
         let mut hidden = OsString::from(".");
         hidden.push(name);
-        hidden.push(format!(".partial-{}-{attempt}", std::process::id()));
+        hidden.push(format!(".{state}-{}-{attempt}", std::process::id()));
         let sibling = parent(path).join(hidden);
         match create(&sibling) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -53,7 +54,10 @@ pub(crate) fn create_sibling<T>(
             Ok(created) => return Ok((sibling, created)),
         }
     }
-    Err(io::Error::new(io::ErrorKind::AlreadyExists, "a thousand partial results are beside it; remove them"))
+    Err(io::Error::new(
+        io::ErrorKind::AlreadyExists,
+        "a thousand unfinished results are beside it; remove them",
+    ))
 }
 
 /// The folder that `path` is in.

@@ -41,8 +41,8 @@ impl ResultsFolder {
         let target = target.into();
         check_target(&target, existing)?;
         fs::create_dir_all(parent(&target)).map_err(|error| at(parent(&target), &error))?;
-        let (partial, ()) =
-            create_sibling(&target, |name| fs::create_dir(name)).map_err(|error| at(&target, &error))?;
+        let (partial, ()) = create_sibling(&target, "partial", |name| fs::create_dir(name))
+            .map_err(|error| at(&target, &error))?;
         let folder =
             Self { target, existing, partial: RemoveOnDrop(Some(partial)), failed: AtomicBool::new(false) };
         folder.file(MARKER, |_| Ok(()))?;
@@ -115,9 +115,9 @@ impl ResultsFolder {
             sync_folder(parent(&target));
             return Ok(());
         }
-        // An empty folder of its own is what the old one is renamed onto.
-        let (aside, ()) =
-            create_sibling(&target, |name| fs::create_dir(name)).map_err(|error| at(&target, &error))?;
+        // The old results are moved into a fresh folder, where nothing can be in the way.
+        let (aside, ()) = create_sibling(&target, "replaced", |name| fs::create_dir(name))
+            .map_err(|error| at(&target, &error))?;
         let old = aside.join("old");
         let swapped = fs::rename(&target, &old).and_then(|()| {
             partial.rename_to(&target).inspect_err(|_| {
@@ -309,8 +309,7 @@ pub(crate) mod tests {
         // Empty is harmless.
         ResultsFolder::create(&target, Existing::Replace).unwrap();
         fs::write(target.join("letter.txt"), "dear").unwrap();
-        let create =
-            |target: &Path| ResultsFolder::create(target, Existing::Replace).unwrap_err().to_string();
+        let create = |path: &Path| ResultsFolder::create(path, Existing::Replace).unwrap_err().to_string();
         assert!(create(&target).contains("holds no results"));
         assert!(create(&target.join("letter.txt")).contains("not a folder"));
         assert_eq!(fs::read_to_string(target.join("letter.txt")).unwrap(), "dear");

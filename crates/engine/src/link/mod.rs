@@ -106,7 +106,9 @@ impl Link {
         choice: PortChoice,
     ) -> Self {
         let port = match queue.build(context) {
-            AnyDiscipline::Fifo(fifo) if choice == PortChoice::Cheapest && !fifo.manager().decides_at_head() => {
+            AnyDiscipline::Fifo(fifo)
+                if choice == PortChoice::Cheapest && !fifo.manager().decides_at_head() =>
+            {
                 Port::Planned(Planned::new(fifo.into_manager()))
             }
             discipline => Port::Scheduled(Box::new(Scheduled::new(discipline))),

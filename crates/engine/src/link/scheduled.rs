@@ -86,7 +86,10 @@ impl Scheduled {
     fn run_timers<O: Observer>(&mut self, now: Time, sink: &mut LinkSink<'_, O>) {
         while let Some(timer) = self.discipline.timer_at().filter(|&timer| timer <= now) {
             self.discipline.on_timer(timer, sink);
-            assert!(self.discipline.timer_at().is_none_or(|next| next > timer), "a timer must move on when it fires");
+            assert!(
+                self.discipline.timer_at().is_none_or(|next| next > timer),
+                "a timer must move on when it fires"
+            );
         }
     }
 

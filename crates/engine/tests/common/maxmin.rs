@@ -54,7 +54,11 @@ pub struct Outcome {
 impl Outcome {
     /// |measured - ideal| / ideal of each flow.
     pub fn deviations(&self) -> Vec<f64> {
-        self.measured.iter().zip(&self.ideal).map(|(measured, ideal)| (measured - ideal).abs() / ideal).collect()
+        self.measured
+            .iter()
+            .zip(&self.ideal)
+            .map(|(measured, ideal)| (measured - ideal).abs() / ideal)
+            .collect()
     }
 
     pub fn mean_deviation(&self) -> f64 {
@@ -74,7 +78,8 @@ impl Topology {
         let mut between = |low: u32, high: u32| low + random.below(high - low + 1);
         let routers = between(5, 15) as usize;
         // A random tree, and half as many links again.
-        let mut pairs: Vec<[usize; 2]> = (1..routers).map(|node| [between(0, node as u32 - 1) as usize, node]).collect();
+        let mut pairs: Vec<[usize; 2]> =
+            (1..routers).map(|node| [between(0, node as u32 - 1) as usize, node]).collect();
         for _ in 0..routers / 2 {
             let pair = [between(0, routers as u32 - 1) as usize, between(0, routers as u32 - 1) as usize];
             let known = pairs.iter().any(|other| *other == pair || *other == [pair[1], pair[0]]);
@@ -152,7 +157,8 @@ impl Topology {
                 paths[flow].iter().for_each(|hop| users[slot(hop)] += 1);
             }
             let share = |link: usize| room[link] / users[link] as f64;
-            let step = (0..room.len()).filter(|&link| users[link] > 0).map(share).fold(f64::INFINITY, f64::min);
+            let step =
+                (0..room.len()).filter(|&link| users[link] > 0).map(share).fold(f64::INFINITY, f64::min);
             let full: Vec<bool> =
                 (0..room.len()).map(|link| users[link] > 0 && share(link) <= step * (1.0 + 1e-12)).collect();
             for (link, left) in room.iter_mut().enumerate() {

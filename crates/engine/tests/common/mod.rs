@@ -5,9 +5,8 @@
 use std::net::Ipv4Addr;
 
 use tidegate_engine::{
-    ApplicationSpec, Carried, DirectionSpec, DomainSpec, FlowSpec, LinkId, LinkSpec, Network, NodeId, NodeKind, NodeSpec,
-    Observer, Place,
-    Simulation, StartSpec, Statistics, TransportSpec,
+    ApplicationSpec, Carried, DirectionSpec, DomainSpec, FlowSpec, LinkId, LinkSpec, Network, NodeId,
+    NodeKind, NodeSpec, Observer, Place, Simulation, StartSpec, Statistics, TransportSpec,
 };
 use tidegate_mechanism::queue::{DropTailConfig, ManagerConfig};
 use tidegate_mechanism::schedule::DisciplineConfig;
@@ -23,7 +22,13 @@ pub fn drop_tail(packets: u32) -> DisciplineConfig {
 }
 
 pub fn direction(rate: &str, delay: &str, queue: DisciplineConfig) -> DirectionSpec {
-    DirectionSpec { rate: rate.parse().unwrap(), delay: delay.parse().unwrap(), queue, loss: None, reorder: None }
+    DirectionSpec {
+        rate: rate.parse().unwrap(),
+        delay: delay.parse().unwrap(),
+        queue,
+        loss: None,
+        reorder: None,
+    }
 }
 
 pub fn constant(rate: BitRate) -> ApplicationSpec {
@@ -53,7 +58,13 @@ impl Net {
         LinkId::of(self.network.links.len() as u32 - 1, false)
     }
 
-    pub fn flow(&mut self, from: &str, to: &[&str], transport: TransportSpec, application: ApplicationSpec) -> usize {
+    pub fn flow(
+        &mut self,
+        from: &str,
+        to: &[&str],
+        transport: TransportSpec,
+        application: ApplicationSpec,
+    ) -> usize {
         let (source, sinks) = (self.node(from), to.iter().map(|name| self.node(name)).collect::<Vec<_>>());
         let address = |node: NodeId| Address::V4(Ipv4Addr::from(0x0a00_0001 + node.0).octets());
         let index = self.network.flows.len();
@@ -85,7 +96,14 @@ impl Net {
         let edges = edges.iter().map(|name| self.node(name)).collect();
         let core = core.iter().map(|name| self.node(name)).collect();
         let name = format!("domain{}", self.network.domains.len());
-        self.network.domains.push(DomainSpec { name, edges, core, mechanism: None, unpoliced: Vec::new(), labels: None });
+        self.network.domains.push(DomainSpec {
+            name,
+            edges,
+            core,
+            mechanism: None,
+            unpoliced: Vec::new(),
+            labels: None,
+        });
         self.network.domains.last_mut().unwrap()
     }
 

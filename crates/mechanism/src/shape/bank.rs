@@ -74,7 +74,9 @@ impl ShaperBank {
 
     /// From now on the aggregate leaves at `rate`. Unknown aggregates are ignored.
     pub fn set_rate(&mut self, aggregate: AggregateId, rate: BitRate, now: Time) {
-        let Some(shaped) = self.aggregates.get_mut(aggregate.0 as usize).and_then(Option::as_mut) else { return };
+        let Some(shaped) = self.aggregates.get_mut(aggregate.0 as usize).and_then(Option::as_mut) else {
+            return;
+        };
         shaped.bucket.set_rate(rate, now);
         shaped.queue.set_link_rate(rate, now);
         self.plan(aggregate, now);
@@ -127,7 +129,8 @@ impl ShaperBank {
 
     /// Enters the head of `aggregate` into the agenda.
     fn plan(&mut self, aggregate: AggregateId, now: Time) {
-        let shaped = self.aggregates[aggregate.0 as usize].as_mut().expect("only open aggregates are planned");
+        let shaped =
+            self.aggregates[aggregate.0 as usize].as_mut().expect("only open aggregates are planned");
         let Some(head) = &shaped.head else { return };
         let due = shaped.bucket.release_at(head.wire_bytes, now);
         if due == shaped.due {
@@ -159,7 +162,9 @@ impl ShaperBank {
                 return None;
             }
             self.agenda.pop();
-            let Some(shaped) = self.aggregates[aggregate.0 as usize].as_mut().filter(|shaped| shaped.due == at) else {
+            let Some(shaped) =
+                self.aggregates[aggregate.0 as usize].as_mut().filter(|shaped| shaped.due == at)
+            else {
                 continue; // stale
             };
             shaped.due = Time::MAX;

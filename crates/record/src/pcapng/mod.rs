@@ -217,7 +217,7 @@ impl<W: Write> PcapTrace<W> {
 }
 
 /// The observer is the trace borrowed, for a simulation keeps its observer and the trace is to be finished after it.
-impl<W: Write> Observer for &mut PcapTrace<W> {
+impl<W: Write> Observer for PcapTrace<W> {
     fn on_delivered(
         &mut self,
         now: Time,
@@ -243,5 +243,111 @@ fn into_io(error: PcapError) -> io::Error {
     match error {
         PcapError::IoError(error) => error,
         error => io::Error::other(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use tidegate_engine::{NodeKind, NodeSpec};
+    use tidegate_packet::{FlowId, TcpHeader};
+
+    /// Takes so many bytes, then the disk is full.
+    #[derive(Debug)]
+    struct Disk {
+        room_bytes: usize,
+        refusals: u32,
+    }
+
+    impl Write for &mut Disk {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            if self.room_bytes == 0 {
+                self.refusals += 1;
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            let taken = bytes.len().min(self.room_bytes);
+            self.room_bytes -= taken;
+            Ok(taken)
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// Two nodes, a domain whose edges they are, no links, no flows: the only packets are control messages.
+    fn network() -> Network {
+        let node = |name: &str| NodeSpec { name: name.into(), kind: NodeKind::Router };
+        let domain = tidegate_engine::DomainSpec {
+            name: "isp".into(),
+            edges: vec![tidegate_engine::NodeId(0), tidegate_engine::NodeId(1)],
+            core: Vec::new(),
+            mechanism: None,
+            unpoliced: Vec::new(),
+            labels: None,
+        };
+        Network { nodes: vec![node("west"), node("east")], domains: vec![domain], ..Network::default() }
+    }
+
+    fn drop_at<W: Write>(mut trace: &mut PcapTrace<W>, place: Place) {
+        let packet = Packet::new(0, FlowId(0), 100);
+        let carried = Carried { created: Time::ZERO, route: 0, message: 0, tcp: TcpHeader::default() };
+        trace.on_drop(Time::from_nanos(1_000_000_001), place, &packet, &carried, DropReason::NoRoute);
+    }
+
+    #[test]
+    fn the_first_error_of_a_full_disk_comes_with_finish_and_nothing_is_written_after_it() {
+        let mut disk = Disk { room_bytes: 20_000, refusals: 0 };
+        let mut trace = PcapTrace::new(&mut disk, &network()).unwrap();
+        for _ in 0..10_000 {
+            drop_at(&mut trace, Place::Edge(0));
+        }
+        assert_eq!(trace.finish().unwrap_err().kind(), io::ErrorKind::StorageFull);
+        assert_eq!(disk.refusals, 1);
+    }
+
+    #[test]
+    fn a_disk_that_is_full_only_when_the_buffer_is_written_out_is_noticed() {
+        let mut disk = Disk { room_bytes: 0, refusals: 0 };
+        let mut trace = PcapTrace::new(&mut disk, &network()).unwrap();
+        drop_at(&mut trace, Place::Edge(0));
+        assert_eq!(trace.finish().unwrap_err().kind(), io::ErrorKind::StorageFull);
+    }
+
+    #[test]
+    fn drops_inside_nodes_get_interfaces_when_the_first_one_happens() {
+        let mut trace = PcapTrace::new(Vec::new(), &network()).unwrap();
+        for place in [Place::Node(1), Place::Edge(1), Place::Node(u32::MAX), Place::Node(1)] {
+            drop_at(&mut trace, place);
+        }
+        let bytes = trace.finish().unwrap();
+        let mut reader = pcap_file::pcapng::PcapNgReader::new(&bytes[..]).unwrap();
+        let mut seen = Vec::new();
+        while let Some(block) = reader.next_block() {
+            if let Some(packet) = block.unwrap().into_enhanced_packet() {
+                assert_eq!(packet.timestamp, Duration::from_nanos(1_000_000_001));
+                assert_eq!(packet.options, [EnhancedPacketOption::Comment("drop: no_route".into())]);
+                seen.push(packet.interface_id);
+            }
+        }
+        let names: Vec<&str> = reader
+            .interfaces()
+            .iter()
+            .flat_map(|interface| &interface.options)
+            .filter_map(|option| match option {
+                InterfaceDescriptionOption::IfName(name) => Some(&**name),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(names, ["domains.isp.west", "domains.isp.east", "nodes.east", "nodes.nowhere"]);
+        assert_eq!(seen, [2, 1, 3, 2]);
+    }
+
+    #[test]
+    fn a_limited_trace_leaves_out_the_rest() {
+        let mut trace = PcapTrace::new(Vec::new(), &network()).unwrap().limited_to(&[LinkId(0)]);
+        let empty = PcapTrace::new(Vec::new(), &network()).unwrap().finish().unwrap();
+        drop_at(&mut trace, Place::Edge(1));
+        assert_eq!(trace.finish().unwrap(), empty);
     }
 }

@@ -20,6 +20,7 @@ use etherparse::{
     IpDscp, IpEcn, IpNumber, Ipv4Header, Ipv6FlowLabel, Ipv6Header, TcpOptionElement, UdpHeader,
 };
 use tidegate_engine::{Network, TransportSpec};
+use tidegate_mechanism::edge::EdgeConfig;
 use tidegate_mechanism::tcp::{TcpConfig, Variant};
 use tidegate_packet::{Address, FlowId, Headers, Packet, Protocol, SackBlock, TcpFlags, TcpHeader};
 
@@ -95,7 +96,7 @@ struct TcpLook {
 
 impl TcpLook {
     fn new(config: &TcpConfig, acknowledges: bool) -> Self {
-        let fits = |shift: &u8| config.receive_window_bytes >> shift <= u32::from(u16::MAX);
+        let fits = |shift: &u8| u16::try_from(config.receive_window_bytes >> shift).is_ok();
         Self {
             mss_bytes: saturated(config.segment_bytes),
             window_shift: (0..WINDOW_SHIFT_MAX).find(fits).unwrap_or(WINDOW_SHIFT_MAX),
@@ -164,8 +165,7 @@ fn control_looks(network: &Network) -> impl Iterator<Item = Look> {
                 }
                 _ => Addresses::new(node_address(node.0, v6), domain_address(index as u32, v6)),
             };
-            let header_bytes =
-                domain.mechanism.as_ref().map_or(0, |mechanism| mechanism.message_header_bytes());
+            let header_bytes = domain.mechanism.as_ref().map_or(0, EdgeConfig::message_header_bytes);
             Look {
                 addresses,
                 flow_label: 0,
@@ -180,7 +180,7 @@ fn control_looks(network: &Network) -> impl Iterator<Item = Look> {
 
 /// 198.18.0.0/15 or `2001:2::/48`, where node zero is number one.
 fn node_address(node: u32, v6: bool) -> Address {
-    let number = (node & 0x1_ffff) + 1;
+    let number = node.wrapping_add(1) & 0x1_ffff;
     if v6 {
         Address::V6((0x2001_0002_u128 << 96 | u128::from(number)).to_be_bytes())
     } else {
@@ -191,7 +191,7 @@ fn node_address(node: u32, v6: bool) -> Address {
 /// An address for all edges of a domain: 239.255.0.0/16 or `ff05::/16`, of the scope of a site
 /// (RFC 2365, RFC 4291).
 fn domain_address(domain: u32, v6: bool) -> Address {
-    let number = (domain & 0xffff) + 1;
+    let number = domain.wrapping_add(1) & 0xffff;
     if v6 {
         Address::V6((0xff05_u128 << 112 | u128::from(number)).to_be_bytes())
     } else {
@@ -374,4 +374,230 @@ const fn wire_number(position: u64) -> u32 {
 /// `value`, or the most that a field of 16 bits holds.
 fn saturated(value: u32) -> u16 {
     u16::try_from(value).unwrap_or(u16::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use etherparse::{NetSlice, SlicedPacket, TransportSlice};
+    use tidegate_packet::{Dscp, Ecn, SackBlocks};
+
+    fn headers(protocol: Protocol, v6: bool) -> Headers {
+        let address = |last: u8| {
+            let mut octets = [0; 16];
+            (octets[0], octets[15]) = (0xfd, last);
+            if v6 { Address::V6(octets) } else { Address::V4([10, 0, 0, last]) }
+        };
+        Headers {
+            source: address(1),
+            destination: address(2),
+            flow_label: 0xabcde,
+            protocol,
+            source_port: 1000,
+            destination_port: 80,
+            dscp: Dscp::BEST_EFFORT,
+            ecn: Ecn::NotEct,
+        }
+    }
+
+    fn tcp_look(config: &TcpConfig, acknowledges: bool, v6: bool) -> Look {
+        let forward = headers(Protocol::TCP, v6);
+        let headers = if acknowledges { forward.reversed() } else { forward };
+        Look::new(&headers, Above::Tcp(TcpLook::new(config, acknowledges)))
+    }
+
+    fn tcp_of(look: &Look, wire_bytes: u32, segment: &TcpHeader) -> (etherparse::TcpHeader, u32) {
+        let mut synthesis = Synthesis::default();
+        let (bytes, original_bytes) =
+            synthesis.packet(look, &Packet::new(0, FlowId(0), wire_bytes), segment, None);
+        // The slice ends before the payload, which a strict reader would call too short.
+        let ip_header_bytes = look.addresses.ip_header_bytes() as usize;
+        let (header, rest) = etherparse::TcpHeader::from_slice(&bytes[ip_header_bytes..]).unwrap();
+        assert!(rest.is_empty(), "payload is not stored");
+        (header, original_bytes)
+    }
+
+    #[test]
+    fn a_pure_acknowledgment_is_a_correct_packet() {
+        let config = TcpConfig::modern(Variant::Sack);
+        let mut packet = Packet::new(0, FlowId(1), 40);
+        (packet.dscp, packet.ecn, packet.ttl) = (Dscp::EF, Ecn::Ect0, 61);
+        let segment = TcpHeader {
+            acknowledgment: 5000,
+            window_bytes: 4 << 20,
+            flags: TcpFlags::ACK.union(TcpFlags::ECE),
+            ..TcpHeader::default()
+        };
+        let mut synthesis = Synthesis::default();
+        let (bytes, original_bytes) =
+            synthesis.packet(&tcp_look(&config, true, false), &packet, &segment, None);
+        assert_eq!((bytes.len(), original_bytes), (40, 40));
+        let parsed = SlicedPacket::from_ip(bytes).unwrap();
+        let Some(NetSlice::Ipv4(ip)) = parsed.net else { panic!("IPv4") };
+        let ip = ip.header();
+        assert_eq!((ip.dcp().value(), ip.ecn().value(), ip.ttl()), (46, 2, 61));
+        assert_eq!((ip.source(), ip.destination()), ([10, 0, 0, 2], [10, 0, 0, 1]));
+        assert_eq!(ip.header_checksum(), ip.to_header().calc_header_checksum());
+        let Some(TransportSlice::Tcp(tcp)) = parsed.transport else { panic!("TCP") };
+        assert_eq!((tcp.source_port(), tcp.destination_port()), (80, 1000));
+        assert_eq!((tcp.sequence_number(), tcp.acknowledgment_number()), (1, 5001));
+        assert_eq!((tcp.ack(), tcp.ece(), tcp.cwr(), tcp.syn()), (true, true, false, false));
+        assert_eq!(u32::from(tcp.window_size()) << 7, 4 << 20, "4 MiB are scaled by 7");
+        let source = (ip.source(), ip.destination());
+        assert_eq!(tcp.checksum(), tcp.to_header().calc_checksum_ipv4_raw(source.0, source.1, &[]).unwrap());
+    }
+
+    #[test]
+    fn checksums_take_the_missing_payload_as_zeros() {
+        let config = TcpConfig::modern(Variant::Reno);
+        for (payload_bytes, v6) in [(1, false), (1459, false), (1460, false), (1, true), (1460, true)] {
+            let segment = TcpHeader { payload_bytes, flags: TcpFlags::ACK, ..TcpHeader::default() };
+            let look = tcp_look(&config, false, v6);
+            let (header, _) = tcp_of(&look, 60 + payload_bytes, &segment);
+            let payload = vec![0; payload_bytes as usize];
+            let expected = match look.addresses {
+                Addresses::V4 { source, destination } => {
+                    header.calc_checksum_ipv4_raw(source, destination, &payload)
+                }
+                Addresses::V6 { source, destination } => {
+                    header.calc_checksum_ipv6_raw(source, destination, &payload)
+                }
+            };
+            assert_eq!(header.checksum, expected.unwrap(), "{payload_bytes} bytes, v6 {v6}");
+        }
+    }
+
+    #[test]
+    fn sequence_numbers_and_sack_blocks_wrap_at_two_to_the_32() {
+        let config = TcpConfig::modern(Variant::Sack);
+        let mut sack = SackBlocks::default();
+        sack.push(SackBlock { offset: 10, length: 20 });
+        sack.push(SackBlock { offset: 100, length: 5 });
+        let acknowledgment = (3 << 32) - 12;
+        let segment = TcpHeader { acknowledgment, sack, flags: TcpFlags::ACK, ..TcpHeader::default() };
+        let (header, original_bytes) = tcp_of(&tcp_look(&config, true, false), 40 + 4 + 2 * 8, &segment);
+        assert_eq!(original_bytes, 60, "the model counts the option as it is");
+        assert_eq!(header.acknowledgment_number, u32::MAX - 10);
+        let options: Vec<_> = header.options_iterator().map(Result::unwrap).collect();
+        let blocks = TcpOptionElement::SelectiveAcknowledgement((u32::MAX, 19), [Some((89, 94)), None, None]);
+        assert_eq!(options, [TcpOptionElement::Noop, TcpOptionElement::Noop, blocks]);
+        let data = TcpHeader { sequence: u64::from(u32::MAX) + 7, payload_bytes: 1, ..TcpHeader::default() };
+        assert_eq!(tcp_of(&tcp_look(&config, false, false), 41, &data).0.sequence_number, 7);
+    }
+
+    #[test]
+    fn a_syn_announces_what_later_segments_do() {
+        let config = TcpConfig::modern(Variant::Sack);
+        let segment = TcpHeader { flags: TcpFlags::SYN, ..TcpHeader::default() };
+        let (header, original_bytes) = tcp_of(&tcp_look(&config, false, false), 40, &segment);
+        assert_eq!(
+            (header.syn, header.ack, header.sequence_number, header.acknowledgment_number),
+            (true, false, 0, 0)
+        );
+        let options: Vec<_> = header.options_iterator().map(Result::unwrap).collect();
+        assert!(options.contains(&TcpOptionElement::MaximumSegmentSize(1460)));
+        assert!(options.contains(&TcpOptionElement::WindowScale(7)));
+        assert!(options.contains(&TcpOptionElement::SelectiveAcknowledgementPermitted));
+        assert_eq!(original_bytes, 20 + header.header_len() as u32, "more than the 40 bytes of the model");
+    }
+
+    #[test]
+    fn a_window_is_shifted_no_more_than_it_must_be() {
+        let mut config = TcpConfig::ns_1999(Variant::Reno);
+        for (window, shift) in
+            [(20_000, 0), (65_535, 0), (65_536, 1), (4 << 20, 7), (1 << 30, 14), (u32::MAX, 14)]
+        {
+            config.receive_window_bytes = window;
+            assert_eq!(TcpLook::new(&config, true).window_shift, shift, "{window}");
+        }
+        let segment = TcpHeader { window_bytes: u32::MAX, flags: TcpFlags::ACK, ..TcpHeader::default() };
+        assert_eq!(tcp_of(&tcp_look(&config, true, false), 40, &segment).0.window_size, u16::MAX);
+    }
+
+    #[test]
+    fn packets_whose_model_counts_no_headers_are_longer_by_them() {
+        let config = TcpConfig::ns_1999(Variant::Reno);
+        let segment = TcpHeader { payload_bytes: 1000, flags: TcpFlags::ACK, ..TcpHeader::default() };
+        assert_eq!(tcp_of(&tcp_look(&config, false, false), 1000, &segment).1, 1040);
+        assert_eq!(tcp_of(&tcp_look(&config, false, true), 1000, &segment).1, 1060);
+        assert_eq!(tcp_of(&tcp_look(&config, false, false), 1100, &segment).1, 1100);
+    }
+
+    #[test]
+    fn a_datagram_carries_its_length_ports_and_label() {
+        let look = Look::new(&headers(Protocol::UDP, true), Above::Udp);
+        let mut synthesis = Synthesis::default();
+        for (wire_bytes, udp_bytes) in [(1000, 960), (49, 9), (48, 8), (10, 8), (1_000_000, 65_535)] {
+            let packet = Packet::new(0, FlowId(0), wire_bytes);
+            let (bytes, original_bytes) = synthesis.packet(&look, &packet, &TcpHeader::default(), None);
+            assert_eq!((bytes.len(), original_bytes), (48, wire_bytes.max(48)));
+            let (ip, rest) = Ipv6Header::from_slice(bytes).unwrap();
+            assert_eq!((ip.flow_label.value(), ip.payload_length), (0xabcde, udp_bytes));
+            let (udp, _) = UdpHeader::from_slice(rest).unwrap();
+            assert_eq!((udp.source_port, udp.destination_port, udp.length), (1000, 80, udp_bytes));
+            if wire_bytes < 65_535 {
+                let payload = vec![0; usize::from(udp_bytes) - 8];
+                assert_eq!(
+                    udp.checksum,
+                    udp.calc_checksum_ipv6_raw(ip.source, ip.destination, &payload).unwrap()
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_control_message_carries_its_bytes_unless_it_was_dropped() {
+        let mut synthesis = Synthesis::default();
+        let packet = Packet::new(0, FlowId(0), 28 + 11);
+        for v6 in [false, true] {
+            let mut look = Look::new(&headers(if v6 { ICMPV6 } else { Protocol::ICMP }, v6), Above::Opaque);
+            look.above = Above::Control { header_bytes: 28 };
+            let ip_header_bytes = look.addresses.ip_header_bytes();
+            let message = Some(&b"eleven byte"[..]);
+            let (bytes, original_bytes) = synthesis.packet(&look, &packet, &TcpHeader::default(), message);
+            assert_eq!((bytes.len() as u32, original_bytes), (ip_header_bytes + 19, ip_header_bytes + 19));
+            assert!(bytes.ends_with(b"eleven byte"));
+            match SlicedPacket::from_ip(bytes).unwrap() {
+                SlicedPacket {
+                    net: Some(NetSlice::Ipv6(ip)),
+                    transport: Some(TransportSlice::Icmpv6(icmp)),
+                    ..
+                } => {
+                    assert!(icmp.is_checksum_valid(ip.header().source(), ip.header().destination()));
+                }
+                SlicedPacket { transport: Some(TransportSlice::Icmpv4(icmp)), .. } => {
+                    assert_eq!(icmp.checksum(), icmp.icmp_type().calc_checksum(b"eleven byte"));
+                }
+                other => panic!("{other:?}"),
+            }
+            let (dropped, whole_bytes) = synthesis.packet(&look, &packet, &TcpHeader::default(), None);
+            assert_eq!((dropped.len() as u32, whole_bytes), (ip_header_bytes + 8, original_bytes));
+        }
+    }
+
+    #[test]
+    fn addresses_of_two_families_become_ipv6() {
+        let mixed = Addresses::new(Address::V4([192, 0, 2, 1]), Address::V6([1; 16]));
+        let mut mapped = [0; 16];
+        mapped[10..].copy_from_slice(&[0xff, 0xff, 192, 0, 2, 1]);
+        assert_eq!(mixed, Addresses::V6 { source: mapped, destination: [1; 16] });
+    }
+
+    #[test]
+    fn synthetic_addresses_stay_in_their_ranges() {
+        let is_in = |address, first: &[u8]| match address {
+            Address::V4(octets) => octets.starts_with(first),
+            Address::V6(octets) => octets.starts_with(first),
+        };
+        for number in [0, 1, 0xffff, 0x1_fffe, 0x1_ffff, u32::MAX] {
+            let node = node_address(number, false);
+            assert!(is_in(node, &[198, 18]) || is_in(node, &[198, 19]), "{number}");
+            assert!(is_in(node_address(number, true), &[0x20, 0x01, 0, 2, 0, 0]), "{number}");
+            assert!(is_in(domain_address(number, false), &[239, 255]), "{number}");
+            assert!(is_in(domain_address(number, true), &[0xff, 0x05, 0, 0]), "{number}");
+        }
+        assert_eq!(node_address(0, false), Address::V4([198, 18, 0, 1]));
+        assert_eq!(domain_address(1, false), Address::V4([239, 255, 0, 2]));
+    }
 }

@@ -88,7 +88,9 @@ mod tests {
     #[test]
     fn coarser_classes_hold_more() {
         let (a, b, c) = (headers(1, 1), headers(1, 2), headers(2, 1));
-        let same = |granularity: Granularity, x: &Headers, y: &Headers| granularity.class_of(x) == granularity.class_of(y);
+        let same = |granularity: Granularity, x: &Headers, y: &Headers| {
+            granularity.class_of(x) == granularity.class_of(y)
+        };
         assert!(!same(Granularity::Flow, &a, &b));
         assert!(same(Granularity::AddressPair, &a, &b) && !same(Granularity::AddressPair, &a, &c));
         let network = Granularity::DestinationNetwork { prefix_bits: 24 };

@@ -73,9 +73,18 @@ impl NbpEgress {
         self.flows.len()
     }
 
-    fn on_forward(&mut self, from: PeerId, timestamp: Time, keys: &[ClassKey], ttl: u8, now: Time, out: &mut impl EdgeOut) {
+    fn on_forward(
+        &mut self,
+        from: PeerId,
+        timestamp: Time,
+        keys: &[ClassKey],
+        ttl: u8,
+        now: Time,
+        out: &mut impl EdgeOut,
+    ) {
         let hop_count = u8::MAX - ttl;
-        let known: Vec<ClassKey> = keys.iter().copied().filter(|key| self.flow(*key, now).is_some()).collect();
+        let known: Vec<ClassKey> =
+            keys.iter().copied().filter(|key| self.flow(*key, now).is_some()).collect();
         let ingress = self.ingresses.entry(from).or_default();
         ingress.hop_count = hop_count;
         ingress.asynchronous_at = now + self.config.asynch_interval;
@@ -102,14 +111,17 @@ impl NbpEgress {
         let flows = &mut self.flows;
         flows.retain(|_, flow| now.since(flow.last_heard) <= timeout);
         self.ingresses.retain(|_, ingress| {
-            ingress.flows.retain(|key, announced| now.since(*announced) <= timeout && flows.contains_key(key));
+            ingress
+                .flows
+                .retain(|key, announced| now.since(*announced) <= timeout && flows.contains_key(key));
             !ingress.flows.is_empty()
         });
         self.expire_at = now + timeout;
     }
 
     fn find_timer(&mut self) {
-        let asynchronous = self.ingresses.values().map(|i| i.asynchronous_at).min().filter(|&at| at != Time::MAX);
+        let asynchronous =
+            self.ingresses.values().map(|i| i.asynchronous_at).min().filter(|&at| at != Time::MAX);
         let expiry = if self.flows.is_empty() { None } else { Some(self.expire_at) };
         self.timer = [asynchronous, expiry].into_iter().flatten().min();
     }

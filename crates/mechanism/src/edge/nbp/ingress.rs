@@ -73,7 +73,11 @@ pub struct NbpIngress {
 
 impl NbpIngress {
     pub(super) fn new(config: NbpConfig, hash: KeyedHash) -> Self {
-        let limits = Limits { mss: f64::from(config.mss_bytes), mrc_factor: config.mrc_factor, rate_min: config.rate_min.as_bytes_per_second_f64() };
+        let limits = Limits {
+            mss: f64::from(config.mss_bytes),
+            mrc_factor: config.mrc_factor,
+            rate_min: config.rate_min.as_bytes_per_second_f64(),
+        };
         Self {
             config,
             limits,
@@ -111,7 +115,13 @@ impl NbpIngress {
         )
     }
 
-    fn admit_flow(&mut self, key: ClassKey, is_multicast: bool, now: Time, out: &mut impl EdgeOut) -> AggregateId {
+    fn admit_flow(
+        &mut self,
+        key: ClassKey,
+        is_multicast: bool,
+        now: Time,
+        out: &mut impl EdgeOut,
+    ) -> AggregateId {
         let rate = FlowRate::new(self.initial_rate());
         let id = self.free.pop().unwrap_or_else(|| {
             self.flows.push(None);
@@ -148,7 +158,8 @@ impl NbpIngress {
         egress.flows.retain(|&id| {
             let place = &mut flows[id.0 as usize];
             let flow = place.as_mut().expect("an egress lists flows that exist");
-            let used = flow.exits.iter().find(|exit| exit.peer == peer).map_or(Time::ZERO, |exit| exit.last_used);
+            let used =
+                flow.exits.iter().find(|exit| exit.peer == peer).map_or(Time::ZERO, |exit| exit.last_used);
             if now.since(used) <= timeout || !out.backlog(id).is_empty() {
                 return true;
             }
@@ -203,7 +214,8 @@ impl NbpIngress {
                 return; // not ours: the time stamp is our own clock
             }
             egress.current_rtt = now.since(timestamp).max(Span::from_nanos(1));
-            egress.base_rtt = Some(egress.base_rtt.map_or(egress.current_rtt, |base| base.min(egress.current_rtt)));
+            egress.base_rtt =
+                Some(egress.base_rtt.map_or(egress.current_rtt, |base| base.min(egress.current_rtt)));
             // At least one router's worth of packets may be buffered, or a path without core routers could never grow.
             egress.hop_count = hop_count.max(1);
         }
@@ -301,8 +313,12 @@ impl EdgeHalf for NbpIngress {
     }
 
     fn on_timer(&mut self, now: Time, out: &mut impl EdgeOut) {
-        let due: Vec<PeerId> =
-            self.egresses.iter().filter(|(_, egress)| egress.next_forward <= now).map(|(peer, _)| *peer).collect();
+        let due: Vec<PeerId> = self
+            .egresses
+            .iter()
+            .filter(|(_, egress)| egress.next_forward <= now)
+            .map(|(peer, _)| *peer)
+            .collect();
         for peer in due {
             self.expire(peer, now, out);
             self.send_forward(peer, now, out);

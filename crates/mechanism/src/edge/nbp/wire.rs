@@ -285,9 +285,10 @@ mod tests {
             );
             let pair = (address(v6), address(v6))
                 .prop_map(|(source, destination)| ClassKey::AddressPair { source, destination });
-            let network = (address(v6), 0..=if v6 { 128u8 } else { 32 }).prop_map(|(network, prefix_bits)| {
-                ClassKey::DestinationNetwork { network: network.network(prefix_bits), prefix_bits }
-            });
+            let network =
+                (address(v6), 0..=if v6 { 128u8 } else { 32 }).prop_map(|(network, prefix_bits)| {
+                    ClassKey::DestinationNetwork { network: network.network(prefix_bits), prefix_bits }
+                });
             prop_oneof![flow, pair, network]
         })
     }

@@ -18,7 +18,7 @@ use crate::network::{DirectionSpec, Multipath, Network, TransportSpec};
 use crate::observer::Observer;
 use crate::program::{Passage, Programs, Step};
 use crate::routing::{Path, Routing};
-use crate::simulation::{Carrier, Connection, Flow, Routes, Simulation};
+use crate::simulation::{Carrier, Connection, Flow, Routes, Simulation, Spread};
 use crate::source::Source;
 use crate::world::{Alarm, Wake, World};
 
@@ -314,7 +314,12 @@ impl Planner {
             .iter()
             .map(|receivers| self.plan(receivers, programs, naming))
             .collect::<Result<Vec<u32>, BuildError>>()?;
-        Ok(if starts.len() == 1 { Routes::One(starts.remove(0)) } else { Routes::Many(starts) })
+        Ok(if starts.len() == 1 {
+            Routes::One(starts.remove(0))
+        } else {
+            // The choice of a path for each packet goes on with the stream that chose the paths of the flow.
+            Routes::Many(Box::new(Spread { programs: starts, random: random.clone() }))
+        })
     }
 }
 
@@ -361,7 +366,6 @@ impl Network {
         let (mut flows, mut connections, mut connection_flow) =
             (Vec::with_capacity(self.flows.len()), Vec::new(), Vec::new());
         let mut sinks = Vec::new();
-        let mut path_random = Substream::new(Seed::for_component(seed, "routing.flows"));
         for (index, spec) in self.flows.iter().enumerate() {
             let first_sink = sinks.len() as u32;
             let carrier = match &spec.transport {
@@ -384,7 +388,7 @@ impl Network {
                 first_sink,
                 &borders,
                 &mut planner,
-                &mut path_random,
+                seed,
                 &mut programs,
             )?;
             let source_seed = Seed::for_component(seed, &format!("flows.{}.source", spec.name));
@@ -436,10 +440,14 @@ fn plan_flow(
     first_sink: u32,
     borders: &[Border],
     planner: &mut Planner,
-    random: &mut Substream,
+    run_seed: u64,
     programs: &mut Programs,
 ) -> Result<(Routes, Routes), BuildError> {
     let spec = &network.flows[index];
+    let stream = |way: &str| match network.multipath {
+        Multipath::None => Substream::new(Seed(0)),
+        _ => Substream::new(Seed::for_component(run_seed, &format!("flows.{}.{way}", spec.name))),
+    };
     let naming = Naming { network, flow: &spec.name, borders };
     let ends: Vec<(NodeId, Step)> = match carrier {
         Carrier::Tcp(connection) => vec![(spec.to[0], Step::TcpData(connection))],
@@ -447,11 +455,12 @@ fn plan_flow(
             spec.to.iter().zip(first_sink..).map(|(&node, sink)| (node, Step::Datagram(sink))).collect()
         }
     };
-    let forward = planner.routes(spec.from, &ends, network.multipath, random, programs, &naming)?;
+    let forward =
+        planner.routes(spec.from, &ends, network.multipath, &mut stream("path"), programs, &naming)?;
     let reverse = match carrier {
         Carrier::Tcp(connection) => {
             let back = [(spec.from, Step::TcpAck(connection))];
-            planner.routes(spec.to[0], &back, network.multipath, random, programs, &naming)?
+            planner.routes(spec.to[0], &back, network.multipath, &mut stream("path_back"), programs, &naming)?
         }
         Carrier::Datagrams => Routes::One(0),
     };
@@ -561,7 +570,7 @@ impl<O: Observer> Simulation<O> {
                 first_sink,
                 &self.borders,
                 &mut self.planner,
-                &mut self.path_random,
+                self.run_seed,
                 &mut self.programs,
             );
             let (forward, reverse) = planned.unwrap_or_else(|_| {

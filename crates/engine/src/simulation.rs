@@ -1,6 +1,7 @@
 //! The event loop, and the way of a packet through it.
 
 use tidegate_mechanism::edge::{Admission, EdgeHalf, PeerId};
+use tidegate_mechanism::random::Substream;
 use tidegate_mechanism::tcp::{ReceiverCounters, SenderCounters, TcpReceiver, TcpSender, Transmit};
 use tidegate_packet::{DropReason, Dscp, Ecn, FlowId, Headers, Packet};
 use tidegate_units::{Span, Time};
@@ -69,15 +70,23 @@ pub(crate) struct Flow {
 #[derive(Clone, Debug)]
 pub(crate) enum Routes {
     One(u32),
-    Many(Vec<u32>),
+    /// Each packet draws one.
+    Many(Box<Spread>),
+}
+
+/// Several programs, and the flow's own stream to draw from.
+#[derive(Clone, Debug)]
+pub(crate) struct Spread {
+    pub(crate) programs: Vec<u32>,
+    pub(crate) random: Substream,
 }
 
 impl Routes {
     #[inline]
-    fn choose(&self, random: &mut tidegate_mechanism::random::Substream) -> u32 {
+    fn choose(&mut self) -> u32 {
         match self {
             Self::One(program) => *program,
-            Self::Many(programs) => programs[random.below(programs.len() as u32) as usize],
+            Self::Many(spread) => spread.programs[spread.random.below(spread.programs.len() as u32) as usize],
         }
     }
 }
@@ -101,7 +110,7 @@ pub struct Simulation<O: Observer = ()> {
     /// Packets that a reordering medium holds back.
     pub(crate) held: Vec<Option<(Packet, u32, LinkId)>>,
     pub(crate) held_free: Vec<u32>,
-    pub(crate) path_random: tidegate_mechanism::random::Substream,
+    pub(crate) run_seed: u64,
     pub(crate) planner: Planner,
     pub(crate) statistics_since: Time,
     outbox: Vec<(PeerId, Vec<u8>)>,
@@ -136,7 +145,6 @@ impl<O: Observer> Simulation<O> {
         let Parts { links, flows, connections, connection_flow, sinks, borders, programs, planner } = parts;
         let forwards =
             network.nodes.iter().map(|node| node.kind == crate::network::NodeKind::Router).collect();
-        let path_seed = tidegate_mechanism::random::Seed::for_component(run_seed, "routing.paths");
         Self {
             network,
             world,
@@ -151,7 +159,7 @@ impl<O: Observer> Simulation<O> {
             script_next: 0,
             held: Vec::new(),
             held_free: Vec::new(),
-            path_random: tidegate_mechanism::random::Substream::new(path_seed),
+            run_seed,
             planner,
             statistics_since: Time::ZERO,
             outbox: Vec::new(),
@@ -414,7 +422,7 @@ impl<O: Observer> Simulation<O> {
         }
         if let Some(ack) = ack {
             let flow_index = self.connection_flow[index as usize];
-            let route = self.flows[flow_index as usize].reverse.choose(&mut self.path_random);
+            let route = self.flows[flow_index as usize].reverse.choose();
             self.send_segment(FlowIds::acknowledgments(flow_index), &ack, route);
         }
     }
@@ -445,7 +453,7 @@ impl<O: Observer> Simulation<O> {
         let now = self.world.now;
         let flow_index = self.connection_flow[index as usize];
         while let Some(segment) = self.connections[index as usize].sender.poll_transmit(now) {
-            let route = self.flows[flow_index as usize].forward.choose(&mut self.path_random);
+            let route = self.flows[flow_index as usize].forward.choose();
             self.send_segment(FlowIds::data(flow_index), &segment, route);
         }
         let connection = &mut self.connections[index as usize];
@@ -491,10 +499,10 @@ impl<O: Observer> Simulation<O> {
 
     fn act(&mut self, index: u32, act: Act) {
         let now = self.world.now;
-        let flow = &self.flows[index as usize];
+        let flow = &mut self.flows[index as usize];
         match (flow.carrier, act) {
             (Carrier::Datagrams, Act::Datagram(wire_bytes)) => {
-                let route = flow.forward.choose(&mut self.path_random);
+                let route = flow.forward.choose();
                 let carried =
                     Carried { created: now, route: 0, message: Carried::NO_MESSAGE, tcp: Default::default() };
                 let mut packet = self.world.create(FlowIds::data(index), wire_bytes, carried);

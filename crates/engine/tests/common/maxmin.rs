@@ -4,6 +4,8 @@
 //! 40 unresponsive flows, each with hosts and border routers of its own, 20 s, averages of the last 5 s. The ideal comes
 //! from progressive filling over paths that are found here (Floyd and Warshall), not by the engine.
 
+#![allow(dead_code, missing_docs, reason = "the test and the example use different parts of it")]
+
 use tidegate_engine::{ApplicationSpec, TransportSpec};
 use tidegate_mechanism::edge::EdgeConfig;
 use tidegate_mechanism::random::{Seed, Substream};

@@ -18,14 +18,24 @@ fn rates_under_nbp_with_wfq_are_max_min_fair() {
     for seed in SEEDS {
         let outcome = Topology::random(seed).run(seed, nbp());
         let mean = outcome.mean_deviation();
-        assert!(mean < 0.07, "seed {seed}: {:.2} %\n{:?}\n{:?}", 100.0 * mean, outcome.measured, outcome.ideal);
+        assert!(
+            mean < 0.07,
+            "seed {seed}: {:.2} %\n{:?}\n{:?}",
+            100.0 * mean,
+            outcome.measured,
+            outcome.ideal
+        );
     }
 }
 
 /// R0 - R1 - R2 with 10 and 30 Mb/s.
 fn line() -> Topology {
     let link = |ends, mbps| CoreLink { ends, mbps, delay: Span::from_millis(5), cost: 1 };
-    Topology { routers: 3, links: vec![link([0, 1], 10), link([1, 2], 30)], flows: vec![[0, 2], [0, 1], [1, 2], [2, 0]] }
+    Topology {
+        routers: 3,
+        links: vec![link([0, 1], 10), link([1, 2], 30)],
+        flows: vec![[0, 2], [0, 1], [1, 2], [2, 0]],
+    }
 }
 
 #[test]
@@ -46,8 +56,8 @@ fn without_nbp_a_long_flow_wastes_what_it_cannot_deliver() {
     net.link("r0", "r1", direction("10Mbit", "5ms", fair()));
     net.link("r1", "h2", direction("100Mbit", "1ms", fair()));
     net.link("r1", "h3", direction("1Mbit", "5ms", fair()));
-    net.flow("h0", &["h2"], TransportSpec::Udp, constant(BitRate::from_mbps(12)));
-    net.flow("h1", &["h3"], TransportSpec::Udp, constant(BitRate::from_mbps(12)));
+    net.flow("h0", &["h2"], TransportSpec::Udp { header_bytes: 28 }, constant(BitRate::from_mbps(12)));
+    net.flow("h1", &["h3"], TransportSpec::Udp { header_bytes: 28 }, constant(BitRate::from_mbps(12)));
     let statistics = net.run(1, 1.0, 5.0);
     // Max-min would be 9 and 1.
     assert!((throughput_bps(&statistics, 0) / 5e6 - 1.0).abs() < 0.01, "{}", throughput_bps(&statistics, 0));

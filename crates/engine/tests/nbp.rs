@@ -25,7 +25,7 @@ fn figure_7(load: BitRate) -> Net {
     let mut tcp = TcpConfig::ns_1999(Variant::Reno);
     tcp.receive_window_bytes = 100_000;
     net.flow("h1", &["h3"], TransportSpec::Tcp(Box::new(tcp)), ApplicationSpec::Bulk);
-    net.flow("h2", &["h4"], TransportSpec::Udp, constant(load));
+    net.flow("h2", &["h4"], TransportSpec::Udp { header_bytes: 28 }, constant(load));
     net
 }
 

@@ -153,7 +153,7 @@ fn network_of(case: &Case) -> Net {
         let rate = BitRate::of(u64::from(train.packet_bytes), train.gap);
         let application =
             ApplicationSpec::ConstantRate { rate, packet_bytes: train.packet_bytes, jitter: 0.0 };
-        net.flow("h0", &["h1"], TransportSpec::Udp, application);
+        net.flow("h0", &["h1"], TransportSpec::Udp { header_bytes: 28 }, application);
         let flow = net.network.flows.last_mut().unwrap();
         flow.start = StartSpec::At(train.start);
         // Half a gap after the last packet.
@@ -218,8 +218,8 @@ fn same_on_both_ports(case: &Case) -> Result<(), TestCaseError> {
     let planned = watch(network_of(case).network.build(1, Recorder::default()).unwrap(), case);
     let scheduled = watch(network_of(case).network.build_scheduled(1, Recorder::default()).unwrap(), case);
     prop_assert_eq!(planned.log, scheduled.log);
-    for (planned, scheduled) in planned.looks.iter().zip(&scheduled.looks) {
-        prop_assert_eq!(planned, scheduled);
+    for (one, other) in planned.looks.iter().zip(&scheduled.looks) {
+        prop_assert_eq!(one, other);
     }
     prop_assert_eq!(planned.flows, scheduled.flows);
     Ok(())

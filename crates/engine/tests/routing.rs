@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use common::{Fate, Net, Recorder, constant, direction, drop_tail, seconds};
 use proptest::prelude::*;
 use tidegate_engine::{
-    ApplicationSpec, BuildError, Change, FlowIds, LinkId, Multipath, Network, NodeId, NodeKind, ScriptedChange,
-    StartSpec, TransportSpec,
+    ApplicationSpec, BuildError, Change, FlowIds, LinkId, Multipath, Network, NodeId, NodeKind,
+    ScriptedChange, StartSpec, TransportSpec,
 };
 use tidegate_packet::DropReason;
 use tidegate_units::{BitRate, Span, Time};
@@ -143,7 +143,12 @@ fn all_shortest(network: &Network, from: NodeId, to: NodeId) -> BTreeSet<Vec<Lin
 fn train(net: &mut Net, from: usize, to: &[usize], packets: u64) {
     let to: Vec<String> = to.iter().map(|host| format!("h{host}")).collect();
     let to: Vec<&str> = to.iter().map(String::as_str).collect();
-    let index = net.flow(&format!("h{from}"), &to, TransportSpec::Udp, constant(BitRate::from_mbps(8)));
+    let index = net.flow(
+        &format!("h{from}"),
+        &to,
+        TransportSpec::Udp { header_bytes: 28 },
+        constant(BitRate::from_mbps(8)),
+    );
     let flow = &mut net.network.flows[index];
     // A packet takes a millisecond; no two flows are under way at once.
     let start = Time::ZERO + Span::from_secs(index as u64);
@@ -285,13 +290,15 @@ fn flows_spread_over_paths_of_equal_cost_and_each_keeps_its_own() {
     let mut net = diamond();
     net.network.multipath = Multipath::Flow;
     for _ in 0..40 {
-        net.flow("h0", &["h1"], TransportSpec::Udp, constant(BitRate::from_bps(80_000)));
+        net.flow("h0", &["h1"], TransportSpec::Udp { header_bytes: 28 }, constant(BitRate::from_bps(80_000)));
     }
     let recorder = watch(net.network, 1);
     let mut ways = [0; 2];
     for flow in 0..40 {
         let of_flow = recorder.log.iter().filter(|entry| entry.1 == FlowIds::data(flow));
-        let links: BTreeSet<LinkId> = of_flow.filter_map(|entry| if let Fate::Delivered(link) = entry.3 { Some(link) } else { None }).collect();
+        let links: BTreeSet<LinkId> = of_flow
+            .filter_map(|entry| if let Fate::Delivered(link) = entry.3 { Some(link) } else { None })
+            .collect();
         assert_eq!(links.len(), 4, "flow {flow} keeps to one path: {links:?}");
         ways[usize::from(links.contains(&S_B))] += 1;
     }
@@ -301,7 +308,7 @@ fn flows_spread_over_paths_of_equal_cost_and_each_keeps_its_own() {
 #[test]
 fn without_multipath_all_take_the_first_path() {
     let mut net = diamond();
-    net.flow("h0", &["h1"], TransportSpec::Udp, constant(BitRate::from_mbps(1)));
+    net.flow("h0", &["h1"], TransportSpec::Udp { header_bytes: 28 }, constant(BitRate::from_mbps(1)));
     let statistics = net.run(1, 0.0, 1.0);
     assert!(statistics.links[S_A.0 as usize].delivered_packets > 100);
     assert_eq!(statistics.links[S_B.0 as usize].arrived_packets, 0);
@@ -311,7 +318,8 @@ fn without_multipath_all_take_the_first_path() {
 fn a_failed_link_is_avoided_until_it_is_back_and_what_was_on_it_is_lost() {
     let mut net = diamond();
     // A packet each millisecond; the link holds one in transmission and ten on the way.
-    let flow = net.flow("h0", &["h1"], TransportSpec::Udp, constant(BitRate::from_mbps(8)));
+    let flow =
+        net.flow("h0", &["h1"], TransportSpec::Udp { header_bytes: 28 }, constant(BitRate::from_mbps(8)));
     let change = |at: f64, up: bool| ScriptedChange { at: seconds(at), link: S_A, change: Change::Up(up) };
     net.network.script = vec![change(1.0001, false), change(2.0001, true)];
     let mut simulation = net.build(1);
@@ -336,7 +344,10 @@ fn a_failed_link_is_avoided_until_it_is_back_and_what_was_on_it_is_lost() {
     assert!(after.0.delivered_packets - while_down.0.delivered_packets > 900, "the first path serves again");
     assert_eq!(after.0.dropped_packets(), lost);
     let total = run_until(4.0).2;
-    assert!((4000 - 41 - lost - 2..=4000 - lost).contains(&total), "nothing else is lost: {total} and {lost}");
+    assert!(
+        (4000 - 41 - lost - 2..=4000 - lost).contains(&total),
+        "nothing else is lost: {total} and {lost}"
+    );
 }
 
 #[test]
@@ -344,7 +355,8 @@ fn without_any_path_packets_have_no_route_until_the_link_is_back() {
     let mut net = Net::default();
     net.link("h0", "r0", direction("10Mbit", "1ms", drop_tail(100)));
     let link = net.link("r0", "h1", direction("10Mbit", "1ms", drop_tail(100)));
-    let udp = net.flow("h0", &["h1"], TransportSpec::Udp, constant(BitRate::from_mbps(1)));
+    let udp =
+        net.flow("h0", &["h1"], TransportSpec::Udp { header_bytes: 28 }, constant(BitRate::from_mbps(1)));
     let change = |at: f64, up: bool| ScriptedChange { at: seconds(at), link, change: Change::Up(up) };
     net.network.script = vec![change(1.0001, false), change(2.0001, true)];
     let mut simulation = net.network.build(1, Recorder::default()).unwrap();
@@ -353,7 +365,8 @@ fn without_any_path_packets_have_no_route_until_the_link_is_back() {
     let received = simulation.sink_counters(udp)[0].received_packets;
     assert!((248..=250).contains(&received), "two seconds of 125 packets: {received}");
     let log = simulation.into_observer().log;
-    let no_route = log.iter().filter(|entry| matches!(entry.3, Fate::Dropped(_, DropReason::NoRoute))).count();
+    let no_route =
+        log.iter().filter(|entry| matches!(entry.3, Fate::Dropped(_, DropReason::NoRoute))).count();
     assert!((124..=125).contains(&no_route), "one second without a route: {no_route}");
 }
 
@@ -364,10 +377,15 @@ fn a_packet_crosses_as_many_routers_as_its_ttl_allows() {
         let mut net = Net::default();
         net.link("h0", "r0", direction("10Mbit", "100us", drop_tail(100)));
         for router in 1..routers {
-            net.link(&format!("r{}", router - 1), &format!("r{router}"), direction("10Mbit", "100us", drop_tail(100)));
+            net.link(
+                &format!("r{}", router - 1),
+                &format!("r{router}"),
+                direction("10Mbit", "100us", drop_tail(100)),
+            );
         }
         net.link(&format!("r{}", routers - 1), "h1", direction("10Mbit", "100us", drop_tail(100)));
-        let flow = net.flow("h0", &["h1"], TransportSpec::Udp, constant(BitRate::from_mbps(1)));
+        let flow =
+            net.flow("h0", &["h1"], TransportSpec::Udp { header_bytes: 28 }, constant(BitRate::from_mbps(1)));
         let mut simulation = net.network.build(1, Recorder::default()).unwrap();
         simulation.run_until(seconds(1.0), u64::MAX);
         simulation.assert_conservation();
@@ -385,7 +403,8 @@ fn tcp_returns_over_its_own_path() {
     net.network.multipath = Multipath::Packet;
     let config = tidegate_mechanism::tcp::TcpConfig::modern(tidegate_mechanism::tcp::Variant::Sack);
     let bytes = 1_000_000;
-    let flow = net.flow("h0", &["h1"], TransportSpec::Tcp(Box::new(config)), ApplicationSpec::Transfer { bytes });
+    let flow =
+        net.flow("h0", &["h1"], TransportSpec::Tcp(Box::new(config)), ApplicationSpec::Transfer { bytes });
     let statistics = net.run(1, 0.0, 60.0);
     assert_eq!(statistics.sinks[flow][0].goodput_bytes, bytes);
     for link in [S_A, S_B] {

@@ -103,7 +103,7 @@ impl Planner {
                 membership[node.0 as usize].push((index as u32, None));
             }
         }
-        Self { routing: Routing::new(network, |_| true), membership, passages: HashMap::new() }
+        Self { routing: Routing::new(network), membership, passages: HashMap::new() }
     }
 
     /// The border at `node` of `domain`; `None` if the node is not in it.
@@ -303,7 +303,7 @@ impl Planner {
             }
             for (index, links) in paths.into_iter().enumerate() {
                 let mut nodes = vec![from];
-                nodes.extend(links.iter().map(|&link| far_end(network, link)));
+                nodes.extend(links.iter().map(|&link| self.routing.far_end(link)));
                 if alternatives.len() <= index {
                     alternatives.push(Vec::new());
                 }
@@ -329,11 +329,6 @@ enum Stage {
     Leave,
     Enter,
     Forward,
-}
-
-/// The node at the far end of `link`.
-pub(crate) fn far_end(network: &Network, link: LinkId) -> NodeId {
-    network.links[link.index() as usize].ends[usize::from(link.0.is_multiple_of(2))]
 }
 
 impl Network {
@@ -417,7 +412,8 @@ impl Network {
             });
         }
         let parts = Parts { links, flows, connections, connection_flow, sinks, borders, programs, planner };
-        let mut simulation = Simulation::assemble(self, world, parts, seed);
+        let network = Self { links: Vec::new(), ..self };
+        let mut simulation = Simulation::assemble(network, world, parts, seed);
         simulation.arm_script();
         Ok(simulation)
     }
@@ -561,7 +557,7 @@ impl<O: Observer> Simulation<O> {
     /// Links went down or up: every flow takes the shortest path that there is now. Packets under way go on as they were.
     pub(crate) fn reroute(&mut self) {
         let links = &self.links;
-        self.planner.routing = Routing::new(&self.network, |link| links[link.0 as usize].is_up());
+        self.planner.routing.update(|link| links[link.0 as usize].is_up());
         for border in &mut self.borders {
             border.routes.clear();
         }

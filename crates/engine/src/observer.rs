@@ -9,6 +9,9 @@ use crate::world::Place;
 
 /// Told of every packet; for traces.
 pub trait Observer {
+    /// Whether it wants to be told at all. If not, the engine does not even look up what it would tell.
+    const WATCHES: bool = true;
+
     /// The last bit of `packet` reached the far end of `link`. `message` is what a control packet carries.
     fn on_delivered(
         &mut self,
@@ -30,10 +33,14 @@ pub trait Observer {
     }
 }
 
-impl Observer for () {}
+impl Observer for () {
+    const WATCHES: bool = false;
+}
 
 /// A borrowed observer, for a caller that keeps it.
 impl<O: Observer> Observer for &mut O {
+    const WATCHES: bool = O::WATCHES;
+
     fn on_delivered(
         &mut self,
         now: Time,

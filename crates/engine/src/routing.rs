@@ -9,7 +9,7 @@ use std::collections::{BinaryHeap, HashMap};
 use tidegate_mechanism::random::Substream;
 
 use crate::ids::{LinkId, NodeId};
-use crate::network::{Multipath, Network};
+use crate::network::{Multipath, Network, NodeKind};
 
 /// The most paths that a flow spreads its packets over.
 pub const PATHS_MAX: usize = 64;
@@ -27,11 +27,16 @@ struct Hop {
 /// Routes over the links that are up.
 #[derive(Debug)]
 pub struct Routing {
-    /// Links out of each node.
-    out: Vec<Vec<Hop>>,
+    /// By link: its ends and its cost.
+    links: Vec<([NodeId; 2], u32)>,
     forwards: Vec<bool>,
     /// By direction of a link.
     up: Vec<bool>,
+    /// Links out of each node.
+    out: Vec<Vec<Hop>>,
+    /// Those of them that do not lead to a host that hangs on a single link: a router may have very many of those, and a
+    /// search need not look at any.
+    transit: Vec<Vec<Hop>>,
     /// By destination: distance from every node.
     distances: HashMap<NodeId, Vec<u64>>,
 }
@@ -39,31 +44,47 @@ pub struct Routing {
 const UNREACHABLE: u64 = u64::MAX;
 
 impl Routing {
-    /// Over the links of `network` for which `is_up`.
-    pub fn new(network: &Network, is_up: impl Fn(LinkId) -> bool) -> Self {
-        let mut out = vec![Vec::new(); network.nodes.len()];
-        let mut up = Vec::with_capacity(network.links.len() * 2);
-        for (index, spec) in network.links.iter().enumerate() {
-            for (reverse, [from, to]) in [(false, spec.ends), (true, [spec.ends[1], spec.ends[0]])] {
-                let link = LinkId::of(u32::try_from(index).expect("fewer than 2^31 links"), reverse);
-                up.push(is_up(link));
-                if is_up(link) {
-                    out[from.0 as usize].push(Hop { link, to, cost: spec.cost });
+    /// Over all links of `network`.
+    pub fn new(network: &Network) -> Self {
+        let mut routing = Self {
+            links: network.links.iter().map(|link| (link.ends, link.cost)).collect(),
+            forwards: network.nodes.iter().map(|node| node.kind == NodeKind::Router).collect(),
+            up: Vec::new(),
+            out: Vec::new(),
+            transit: Vec::new(),
+            distances: HashMap::new(),
+        };
+        routing.update(|_| true);
+        routing
+    }
+
+    /// From now on only the links for which `is_up` carry packets.
+    pub fn update(&mut self, is_up: impl Fn(LinkId) -> bool) {
+        let nodes = self.forwards.len();
+        self.distances.clear();
+        self.up = (0..self.links.len() as u32 * 2).map(|link| is_up(LinkId(link))).collect();
+        self.out = vec![Vec::new(); nodes];
+        for (index, &(ends, cost)) in self.links.iter().enumerate() {
+            for reverse in [false, true] {
+                let link = LinkId::of(index as u32, reverse);
+                let [from, to] = if reverse { [ends[1], ends[0]] } else { ends };
+                if self.up[link.0 as usize] {
+                    self.out[from.0 as usize].push(Hop { link, to, cost });
                 }
             }
         }
-        let forwards =
-            network.nodes.iter().map(|node| node.kind == crate::network::NodeKind::Router).collect();
-        Self { out, forwards, up, distances: HashMap::new() }
+        let leads_on = |hop: &&Hop| self.stub(hop.to).is_none();
+        self.transit = self.out.iter().map(|hops| hops.iter().filter(leads_on).copied().collect()).collect();
     }
 
-    fn hops(&self, node: NodeId) -> &[Hop] {
-        &self.out[node.0 as usize]
+    /// The node at the far end of `link`.
+    pub fn far_end(&self, link: LinkId) -> NodeId {
+        self.links[link.index() as usize].0[usize::from(link.0.is_multiple_of(2))]
     }
 
     /// The only neighbour of a host that hangs on one link, with the links to and from it.
     fn stub(&self, node: NodeId) -> Option<(NodeId, LinkId)> {
-        match self.hops(node) {
+        match self.out[node.0 as usize][..] {
             [only] if !self.forwards[node.0 as usize] => Some((only.to, only.link)),
             _ => None,
         }
@@ -82,7 +103,7 @@ impl Routing {
                 if node != target && !self.forwards[node.0 as usize] {
                     continue;
                 }
-                for hop in &self.out[node.0 as usize] {
+                for hop in &self.transit[node.0 as usize] {
                     // The neighbour reaches `node` by the other direction of this link, if that is up.
                     let usable = self.up[hop.link.reversed().0 as usize];
                     let candidate = so_far + u64::from(hop.cost);
@@ -147,8 +168,7 @@ impl Routing {
             if here == UNREACHABLE {
                 return Vec::new();
             }
-            let onward: Vec<Hop> = self
-                .hops(node)
+            let onward: Vec<Hop> = self.transit[node.0 as usize]
                 .iter()
                 .copied()
                 .filter(|hop| {

@@ -94,6 +94,7 @@ impl Routes {
 /// A network with its traffic, at some instant.
 #[derive(Debug)]
 pub struct Simulation<O: Observer = ()> {
+    /// As described, but for the links: `links` and the routing have what is needed of them.
     pub(crate) network: Network,
     pub(crate) world: World<O>,
     pub(crate) links: Vec<Link>,
@@ -170,11 +171,6 @@ impl<O: Observer> Simulation<O> {
     /// The present instant.
     pub const fn now(&self) -> Time {
         self.world.now
-    }
-
-    /// The network as described.
-    pub const fn network(&self) -> &Network {
-        &self.network
     }
 
     /// Counts of the whole run so far.
@@ -317,11 +313,13 @@ impl<O: Observer> Simulation<O> {
     /// `packet` came over `link`.
     #[inline]
     fn arrive(&mut self, mut packet: Packet, route: u32, link: LinkId) {
-        let carried = self.world.arena.get(&packet);
-        let message =
-            (carried.message != Carried::NO_MESSAGE).then(|| self.world.messages.bytes(carried.message));
-        self.world.observer.on_delivered(self.world.now, link, &packet, carried, message);
-        if message.is_some() {
+        if O::WATCHES {
+            let carried = self.world.arena.get(&packet);
+            let message =
+                (carried.message != Carried::NO_MESSAGE).then(|| self.world.messages.bytes(carried.message));
+            self.world.observer.on_delivered(self.world.now, link, &packet, carried, message);
+        }
+        if packet.flow.0 as usize >= 2 * self.flows.len() {
             self.links[link.0 as usize].count_control(&packet);
         }
         let node = self.links[link.0 as usize].to_node;

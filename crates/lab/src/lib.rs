@@ -10,6 +10,6 @@ mod sample;
 mod summary;
 
 pub use run::{Outcome, Progress, Run, Timing, run, trace};
-pub use summary::SCHEMA_VERSION;
+pub use summary::{SCHEMA_VERSION, Summary};
 pub use tidegate_engine::Observer;
 pub use tidegate_record::Series;

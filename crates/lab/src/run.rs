@@ -1,9 +1,9 @@
 //! One run of a scenario, in steps that a caller can interrupt.
 
 use std::io::{self, Write};
+use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::Value;
 use tidegate_engine::{BuildError, LinkId, Observer, Simulation};
 use tidegate_record::{PcapTrace, Series};
 use tidegate_scenario::Scenario;
@@ -11,7 +11,7 @@ use tidegate_units::{Span, Time};
 
 use crate::lower;
 use crate::sample::Sampler;
-use crate::summary::summary;
+use crate::summary::Summary;
 
 /// How far a run is.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -26,7 +26,7 @@ pub enum Progress {
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// The summary: see `docs/results.md`.
-    pub summary: Value,
+    pub summary: Summary,
     /// The time series that the scenario records.
     pub series: Vec<Series>,
     /// How long it took; no part of the results.
@@ -48,8 +48,8 @@ pub struct Timing {
 
 /// See the module.
 #[derive(Debug)]
-pub struct Run<'a, O: Observer = ()> {
-    scenario: &'a Scenario,
+pub struct Run<O: Observer = ()> {
+    scenario: Arc<Scenario>,
     seed: u64,
     simulation: Simulation<O>,
     sampler: Sampler,
@@ -67,12 +67,12 @@ fn clock() -> std::time::Instant {
     std::time::Instant::now()
 }
 
-impl<'a, O: Observer> Run<'a, O> {
+impl<O: Observer> Run<O> {
     /// Builds the network of `scenario` for the run with `seed`.
     ///
     /// # Errors
     /// If some flow has no route, or crosses a domain's border where there is no edge.
-    pub fn start(scenario: &'a Scenario, seed: u64, observer: O) -> Result<Self, BuildError> {
+    pub fn start(scenario: &Arc<Scenario>, seed: u64, observer: O) -> Result<Self, BuildError> {
         let started = clock();
         let network = lower::network(scenario);
         let domains = (0..scenario.domains.len())
@@ -86,7 +86,7 @@ impl<'a, O: Observer> Run<'a, O> {
             _ => Time::MAX,
         };
         let warm = scenario.warmup.is_zero();
-        Ok(Self { scenario, seed, simulation, sampler, next_sample, warm, timing })
+        Ok(Self { scenario: Arc::clone(scenario), seed, simulation, sampler, next_sample, warm, timing })
     }
 
     /// Handles about `events_max` more events.
@@ -128,14 +128,16 @@ impl<'a, O: Observer> Run<'a, O> {
         let statistics = self.simulation.statistics();
         let rates: Vec<_> =
             (0..statistics.links.len()).map(|link| self.simulation.link_rate(LinkId(link as u32))).collect();
+        let totals = statistics.totals;
         let outcome = Outcome {
-            summary: summary(self.scenario, self.seed, &statistics, &rates),
-            series: self.sampler.finish(),
-            timing: Timing {
-                events: statistics.totals.events,
-                packet_hops: statistics.totals.packet_hops,
-                ..self.timing
+            summary: Summary {
+                scenario: self.scenario,
+                seed: self.seed,
+                statistics: Arc::new(statistics),
+                rates: rates.into(),
             },
+            series: self.sampler.finish(),
+            timing: Timing { events: totals.events, packet_hops: totals.packet_hops, ..self.timing },
         };
         (outcome, self.simulation.into_observer())
     }
@@ -153,7 +155,7 @@ pub fn trace<W: Write>(scenario: &Scenario, writer: W) -> io::Result<PcapTrace<W
 ///
 /// # Errors
 /// As [`Run::start`].
-pub fn run(scenario: &Scenario, seed: u64) -> Result<Outcome, BuildError> {
+pub fn run(scenario: &Arc<Scenario>, seed: u64) -> Result<Outcome, BuildError> {
     let mut run = Run::start(scenario, seed, ())?;
     while run.advance(u64::MAX) != Progress::Done {}
     Ok(run.finish().0)

@@ -1,7 +1,12 @@
 //! The summary of a run: one JSON object with stable keys and units in their names (`docs/results.md`).
+//!
+//! It is written straight from the counters when it is asked for: of a large network it is much larger than they are.
 
-use serde_json::{Map, Value, json};
-use tidegate_engine::{LinkCounters, LinkId, SinkCounters, Statistics};
+use std::sync::Arc;
+
+use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde_json::json;
+use tidegate_engine::{ConnectionCounters, FlowCounters, LinkCounters, LinkId, SinkCounters, Statistics};
 use tidegate_packet::{DropReason, MarkReason};
 use tidegate_scenario::Scenario;
 use tidegate_units::{BitRate, Span};
@@ -9,41 +14,77 @@ use tidegate_units::{BitRate, Span};
 /// Version of the summary's keys; it changes when one changes its meaning or goes.
 pub const SCHEMA_VERSION: u32 = 1;
 
-/// The summary of `statistics`, which were counted in a run with `seed`.
-pub(crate) fn summary(scenario: &Scenario, seed: u64, statistics: &Statistics, rates: &[BitRate]) -> Value {
-    let window = statistics.until.since(statistics.since);
-    let mut flows = Map::new();
-    for (index, flow) in scenario.flows.iter().enumerate() {
-        flows.insert(flow.name.clone(), flow_summary(scenario, index, statistics, window));
+/// What was counted in a run, and how to tell it.
+#[derive(Clone, Debug)]
+pub struct Summary {
+    pub(crate) scenario: Arc<Scenario>,
+    pub(crate) seed: u64,
+    pub(crate) statistics: Arc<Statistics>,
+    /// By direction of a link: its rate at the end.
+    pub(crate) rates: Arc<[BitRate]>,
+}
+
+impl Summary {
+    /// The summary as JSON text.
+    ///
+    /// # Panics
+    /// Never: it is plain data with strings as keys.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string(self).expect("plain data has a JSON form")
     }
-    let mut links = Map::new();
-    for (index, link) in scenario.links.iter().enumerate() {
-        let [forward, reverse] = [false, true].map(|reverse| {
+
+    fn window(&self) -> Span {
+        self.statistics.until.since(self.statistics.since)
+    }
+}
+
+/// A JSON object whose entries are made one by one.
+struct Entries<I>(I);
+
+impl<K: Serialize, V: Serialize, I: Iterator<Item = (K, V)> + Clone> Serialize for Entries<I> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.clone())
+    }
+}
+
+impl Serialize for Summary {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let (scenario, statistics) = (&*self.scenario, &*self.statistics);
+        let window = self.window();
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("schema_version", &SCHEMA_VERSION)?;
+        map.serialize_entry("tidegate_version", env!("CARGO_PKG_VERSION"))?;
+        map.serialize_entry("title", &scenario.title)?;
+        map.serialize_entry("seed", &self.seed)?;
+        map.serialize_entry("duration_s", &statistics.until.as_secs_f64())?;
+        map.serialize_entry("warmup_s", &statistics.since.as_secs_f64())?;
+        let flows = scenario.flows.iter().enumerate();
+        let flow = |index| FlowSummary { scenario, statistics, index, window };
+        map.serialize_entry("flows", &Entries(flows.map(|(index, spec)| (&spec.name, flow(index)))))?;
+        let links = scenario.links.iter().enumerate();
+        let link = |index: usize, reverse| {
             let id = LinkId::of(index as u32, reverse).0 as usize;
-            link_summary(&statistics.links[id], rates[id], window)
-        });
-        let mut value = forward;
-        value.insert("reverse".to_owned(), Value::Object(reverse));
-        links.insert(link.name.clone(), Value::Object(value));
+            LinkSummary { counters: &statistics.links[id], rate: self.rates[id], window, reverse: None }
+        };
+        let both = |index| {
+            let reverse = Some(Box::new(link(index, true)));
+            LinkSummary { reverse, ..link(index, false) }
+        };
+        map.serialize_entry("links", &Entries(links.map(|(index, spec)| (&spec.name, both(index)))))?;
+        map.serialize_entry("fairness", &fairness(statistics, window))?;
+        map.serialize_entry("control", &control(statistics))?;
+        let totals = &statistics.totals;
+        map.serialize_entry(
+            "totals",
+            &json!({
+                "packet_hops": totals.packet_hops,
+                "created_packets": totals.created,
+                "delivered_packets": totals.delivered,
+                "dropped_packets": totals.dropped,
+            }),
+        )?;
+        map.end()
     }
-    json!({
-        "schema_version": SCHEMA_VERSION,
-        "tidegate_version": env!("CARGO_PKG_VERSION"),
-        "title": scenario.title,
-        "seed": seed,
-        "duration_s": statistics.until.as_secs_f64(),
-        "warmup_s": statistics.since.as_secs_f64(),
-        "flows": flows,
-        "links": links,
-        "fairness": fairness(statistics, window),
-        "control": control(statistics),
-        "totals": {
-            "packet_hops": statistics.totals.packet_hops,
-            "created_packets": statistics.totals.created,
-            "delivered_packets": statistics.totals.delivered,
-            "dropped_packets": statistics.totals.dropped,
-        },
-    })
 }
 
 fn per_second(count: f64, window: Span) -> f64 {
@@ -58,48 +99,67 @@ fn millis(nanos: f64) -> f64 {
     nanos / 1e6
 }
 
-fn flow_summary(scenario: &Scenario, index: usize, statistics: &Statistics, window: Span) -> Value {
-    let sinks = &statistics.sinks[index];
-    let counters = &statistics.flows[2 * index];
-    let receivers = sinks.len() as f64;
-    let bits = |bytes: u64| per_second(bytes as f64 * 8.0, window) / receivers;
-    let sum = |count: fn(&SinkCounters) -> u64| sinks.iter().map(count).sum::<u64>();
-    let mut value = Map::new();
-    let mut put = |key: &str, what: Value| value.insert(key.to_owned(), what);
-    put("throughput_bps", json!(bits(sum(|sink| sink.received_bytes))));
-    put("goodput_bps", json!(bits(sum(|sink| sink.goodput_bytes))));
-    put("sent_bps", json!(per_second(counters.sent_bytes as f64 * 8.0, window)));
-    put("marked_bps", json!(bits(sum(|sink| sink.priority_bytes))));
-    put("sent_packets", json!(counters.sent_packets));
-    put("received_packets", json!(sum(|sink| sink.received_packets)));
-    put("lost_packets", json!(counters.lost_packets));
-    put("loss_ratio", json!(ratio(counters.lost_packets, counters.sent_packets)));
-    put("marked_packets", json!(counters.marked_packets));
-    put("delay_ms", delay(sinks));
-    if let Some(connection) = &statistics.connections[index] {
-        let sender = &connection.sender;
-        put("retransmissions", json!(sender.retransmissions));
-        put("timeouts", json!(sender.timeouts));
-        put("fast_retransmits", json!(sender.fast_retransmits));
-        put("ecn_reductions", json!(sender.ecn_reductions));
-        put("duplicate_segments", json!(connection.receiver.duplicate_segments));
-        let acks = &statistics.flows[2 * index + 1];
-        put("acks_sent_packets", json!(acks.sent_packets));
-        put("acks_lost_packets", json!(acks.lost_packets));
-    }
-    if sinks.len() > 1 {
-        let nodes = scenario.flows[index].to.iter().map(|node| scenario.nodes[node.index()].name.clone());
-        let rate = |sink: &SinkCounters| json!(per_second(sink.received_bytes as f64 * 8.0, window));
-        let each = nodes.zip(sinks).map(|(name, sink)| (name, json!({ "throughput_bps": rate(sink) })));
-        put("receivers", Value::Object(each.collect()));
-    }
-    Value::Object(value)
+struct FlowSummary<'a> {
+    scenario: &'a Scenario,
+    statistics: &'a Statistics,
+    index: usize,
+    window: Span,
 }
 
-fn delay(sinks: &[SinkCounters]) -> Value {
+impl FlowSummary<'_> {
+    fn sinks(&self) -> &[SinkCounters] {
+        &self.statistics.sinks[self.index]
+    }
+
+    /// The mean over receivers of a count of bytes, in bits per second.
+    fn bits(&self, bytes: impl Fn(&SinkCounters) -> u64) -> f64 {
+        let total: u64 = self.sinks().iter().map(bytes).sum();
+        per_second(total as f64 * 8.0, self.window) / self.sinks().len() as f64
+    }
+}
+
+impl Serialize for FlowSummary<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let counters: &FlowCounters = &self.statistics.flows[2 * self.index];
+        let received: u64 = self.sinks().iter().map(|sink| sink.received_packets).sum();
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("throughput_bps", &self.bits(|sink| sink.received_bytes))?;
+        map.serialize_entry("goodput_bps", &self.bits(|sink| sink.goodput_bytes))?;
+        map.serialize_entry("sent_bps", &per_second(counters.sent_bytes as f64 * 8.0, self.window))?;
+        map.serialize_entry("marked_bps", &self.bits(|sink| sink.priority_bytes))?;
+        map.serialize_entry("sent_packets", &counters.sent_packets)?;
+        map.serialize_entry("received_packets", &received)?;
+        map.serialize_entry("lost_packets", &counters.lost_packets)?;
+        map.serialize_entry("loss_ratio", &ratio(counters.lost_packets, counters.sent_packets))?;
+        map.serialize_entry("marked_packets", &counters.marked_packets)?;
+        map.serialize_entry("delay_ms", &flow_delay(self.sinks()))?;
+        if let Some(ConnectionCounters { sender, receiver }) = &self.statistics.connections[self.index] {
+            let acks = &self.statistics.flows[2 * self.index + 1];
+            map.serialize_entry("retransmissions", &sender.retransmissions)?;
+            map.serialize_entry("timeouts", &sender.timeouts)?;
+            map.serialize_entry("fast_retransmits", &sender.fast_retransmits)?;
+            map.serialize_entry("ecn_reductions", &sender.ecn_reductions)?;
+            map.serialize_entry("duplicate_segments", &receiver.duplicate_segments)?;
+            map.serialize_entry("acks_sent_packets", &acks.sent_packets)?;
+            map.serialize_entry("acks_lost_packets", &acks.lost_packets)?;
+        }
+        if self.sinks().len() > 1 {
+            let nodes =
+                self.scenario.flows[self.index].to.iter().map(|node| &self.scenario.nodes[node.index()].name);
+            let rate = |sink: &SinkCounters| per_second(sink.received_bytes as f64 * 8.0, self.window);
+            let each =
+                nodes.zip(self.sinks()).map(|(name, sink)| (name, json!({ "throughput_bps": rate(sink) })));
+            map.serialize_entry("receivers", &Entries(each))?;
+        }
+        map.end()
+    }
+}
+
+/// One-way delays; null if nothing arrived.
+fn flow_delay(sinks: &[SinkCounters]) -> serde_json::Value {
     let packets: u64 = sinks.iter().map(|sink| sink.received_packets).sum();
     if packets == 0 {
-        return Value::Null;
+        return serde_json::Value::Null;
     }
     let total: u128 = sinks.iter().map(|sink| sink.delay_nanos).sum();
     let min = sinks.iter().map(|sink| sink.delay_nanos_min).min().unwrap_or(0);
@@ -111,46 +171,58 @@ fn delay(sinks: &[SinkCounters]) -> Value {
     })
 }
 
-fn link_summary(counters: &LinkCounters, rate: BitRate, window: Span) -> Map<String, Value> {
-    let mut value = Map::new();
-    let mut put = |key: &str, what: Value| value.insert(key.to_owned(), what);
-    let average = |integral: u128| per_second(integral as f64 / 1e9, window);
-    put("rate_bps", json!(rate.as_bps()));
-    put("throughput_bps", json!(per_second(counters.delivered_bytes as f64 * 8.0, window)));
-    put("utilization", json!(per_second(counters.busy_nanos as f64 / 1e9, window)));
-    put("arrived_packets", json!(counters.arrived_packets));
-    put("delivered_packets", json!(counters.delivered_packets));
-    put("dropped_packets", json!(counters.dropped_packets()));
-    put("marked_packets", json!(counters.marked_packets()));
-    put("loss_ratio", json!(ratio(counters.dropped_packets(), counters.arrived_packets)));
-    put(
-        "queue_packets",
-        json!({ "mean": average(counters.packet_nanos), "max": counters.queue_packets_max }),
-    );
-    put("queue_bytes", json!({ "mean": average(counters.byte_nanos), "max": counters.queue_bytes_max }));
-    let delay = if counters.delayed_packets == 0 {
-        Value::Null
-    } else {
-        json!({
-            "mean": millis(counters.delay_nanos as f64 / counters.delayed_packets as f64),
-            "max": millis(counters.delay_nanos_max as f64),
-        })
-    };
-    put("delay_ms", delay);
-    put("control_bps", json!(per_second(counters.control_bytes as f64 * 8.0, window)));
-    put("drops_by_reason", by_reason(&counters.drops_by_reason, |i| DropReason::ALL[i].name()));
-    put("marks_by_reason", by_reason(&counters.marks_by_reason, |i| MarkReason::ALL[i].name()));
-    value
+struct LinkSummary<'a> {
+    counters: &'a LinkCounters,
+    rate: BitRate,
+    window: Span,
+    reverse: Option<Box<LinkSummary<'a>>>,
 }
 
-/// The reasons that occurred.
-fn by_reason(counts: &[u64], name: impl Fn(usize) -> &'static str) -> Value {
-    let occurred = counts.iter().enumerate().filter(|(_, count)| **count > 0);
-    Value::Object(occurred.map(|(index, count)| (name(index).to_owned(), json!(count))).collect())
+impl Serialize for LinkSummary<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let (counters, window) = (self.counters, self.window);
+        let average = |integral: u128| per_second(integral as f64 / 1e9, window);
+        let length = |mean: u128, max: u64| json!({ "mean": average(mean), "max": max });
+        let drops = counters.drops_by_reason.iter().zip(DropReason::ALL.iter().map(|why| why.name()));
+        let marks = counters.marks_by_reason.iter().zip(MarkReason::ALL.iter().map(|why| why.name()));
+        let delay = (counters.delayed_packets > 0).then(|| {
+            json!({
+                "mean": millis(counters.delay_nanos as f64 / counters.delayed_packets as f64),
+                "max": millis(counters.delay_nanos_max as f64),
+            })
+        });
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("rate_bps", &self.rate.as_bps())?;
+        map.serialize_entry("throughput_bps", &per_second(counters.delivered_bytes as f64 * 8.0, window))?;
+        map.serialize_entry("utilization", &average(u128::from(counters.busy_nanos)))?;
+        map.serialize_entry("arrived_packets", &counters.arrived_packets)?;
+        map.serialize_entry("delivered_packets", &counters.delivered_packets)?;
+        map.serialize_entry("dropped_packets", &counters.dropped_packets())?;
+        map.serialize_entry("marked_packets", &counters.marked_packets())?;
+        map.serialize_entry("loss_ratio", &ratio(counters.dropped_packets(), counters.arrived_packets))?;
+        let max = u64::from(counters.queue_packets_max);
+        map.serialize_entry("queue_packets", &length(counters.packet_nanos, max))?;
+        map.serialize_entry("queue_bytes", &length(counters.byte_nanos, counters.queue_bytes_max))?;
+        map.serialize_entry("delay_ms", &delay)?;
+        map.serialize_entry("control_bps", &per_second(counters.control_bytes as f64 * 8.0, window))?;
+        // Only the reasons that occurred.
+        map.serialize_entry(
+            "drops_by_reason",
+            &Entries(drops.filter(|(count, _)| **count > 0).map(|(n, why)| (why, n))),
+        )?;
+        map.serialize_entry(
+            "marks_by_reason",
+            &Entries(marks.filter(|(count, _)| **count > 0).map(|(n, why)| (why, n))),
+        )?;
+        if let Some(reverse) = &self.reverse {
+            map.serialize_entry("reverse", reverse)?;
+        }
+        map.end()
+    }
 }
 
 /// Jain's index and the coefficient of variation over the throughputs of all flows.
-fn fairness(statistics: &Statistics, window: Span) -> Value {
+fn fairness(statistics: &Statistics, window: Span) -> serde_json::Value {
     let rates: Vec<f64> = statistics
         .sinks
         .iter()
@@ -172,7 +244,7 @@ fn fairness(statistics: &Statistics, window: Span) -> Value {
 }
 
 /// What control messages cost: over the whole run, and as a share of all bytes that crossed links since the warm-up.
-fn control(statistics: &Statistics) -> Value {
+fn control(statistics: &Statistics) -> serde_json::Value {
     let control: u64 = statistics.links.iter().map(|link| link.control_bytes).sum();
     let all: u64 = statistics.links.iter().map(|link| link.delivered_bytes).sum();
     json!({

@@ -1,6 +1,7 @@
 //! Scenarios and experiments: reading, checking, describing.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -47,7 +48,7 @@ fn apply(document: &mut Document, overrides: &[(String, String)]) -> PyResult<()
 #[pyclass(name = "Scenario", module = "tidegate._core", frozen)]
 pub struct PyScenario {
     name: String,
-    pub(crate) scenario: Scenario,
+    pub(crate) scenario: Arc<Scenario>,
 }
 
 #[pymethods]
@@ -58,7 +59,7 @@ impl PyScenario {
     #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands over owned values")]
     fn from_file(path: &str, overrides: Vec<(String, String)>) -> PyResult<Self> {
         let scenario = open(path, &overrides)?.scenario().map_err(|errors| raise(&errors))?;
-        Ok(Self { name: path.to_owned(), scenario })
+        Ok(Self { name: path.to_owned(), scenario: Arc::new(scenario) })
     }
 
     /// Reads a text.
@@ -69,7 +70,7 @@ impl PyScenario {
         let mut document = Document::from_text(name, text).map_err(|errors| raise(&errors))?;
         apply(&mut document, &overrides)?;
         let scenario = document.scenario().map_err(|errors| raise(&errors))?;
-        Ok(Self { name: name.to_owned(), scenario })
+        Ok(Self { name: name.to_owned(), scenario: Arc::new(scenario) })
     }
 
     #[getter]
@@ -89,7 +90,7 @@ impl PyScenario {
         self.scenario.warmup.as_secs_f64()
     }
     #[getter]
-    const fn seed(&self) -> u64 {
+    fn seed(&self) -> u64 {
         self.scenario.seed
     }
 
@@ -118,7 +119,7 @@ impl PyPoint {
         Ok(axes)
     }
     #[getter]
-    const fn seed(&self) -> u64 {
+    fn seed(&self) -> u64 {
         self.point.seed
     }
 }
@@ -154,7 +155,7 @@ impl PyExperiment {
     /// The scenario of one run.
     fn scenario(&self, point: &PyPoint) -> PyResult<PyScenario> {
         let scenario = self.experiment.scenario(&point.point).map_err(|errors| raise(&errors))?;
-        Ok(PyScenario { name: self.name.clone(), scenario })
+        Ok(PyScenario { name: self.name.clone(), scenario: Arc::new(scenario) })
     }
 }
 

@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
 use numpy::PyArray1;
 use pyo3::exceptions::{PyKeyError, PyOSError, PyValueError};
@@ -31,7 +32,7 @@ type Arrays<'py> = (Bound<'py, PyArray1<f64>>, Bound<'py, PyArray1<f64>>);
 impl PyRunResult {
     #[getter]
     fn summary_json(&self) -> String {
-        self.outcome.summary.to_string()
+        self.outcome.summary.to_json()
     }
 
     #[getter]
@@ -120,7 +121,7 @@ pub fn run(
     Ok(PyRunResult { outcome })
 }
 
-fn trace_to(py: Python<'_>, scenario: &Scenario, seed: u64, path: &str) -> PyResult<Outcome> {
+fn trace_to(py: Python<'_>, scenario: &Arc<Scenario>, seed: u64, path: &str) -> PyResult<Outcome> {
     let file = File::create(path).map_err(|error| os_error(&error, path))?;
     let trace = tidegate_lab::trace(scenario, file).map_err(|error| os_error(&error, path))?;
     let (outcome, trace) = run_observed(py, scenario, seed, trace)?;
@@ -128,7 +129,7 @@ fn trace_to(py: Python<'_>, scenario: &Scenario, seed: u64, path: &str) -> PyRes
     Ok(outcome)
 }
 
-fn run_observed<O>(py: Python<'_>, scenario: &Scenario, seed: u64, observer: O) -> PyResult<(Outcome, O)>
+fn run_observed<O>(py: Python<'_>, scenario: &Arc<Scenario>, seed: u64, observer: O) -> PyResult<(Outcome, O)>
 where
     O: Observer + Send + Sync,
 {

@@ -143,10 +143,18 @@ impl Link {
         packet.arrived = world.now;
         let mut sink = LinkSink { world, counters: &mut self.counters, link: self.id };
         match &mut self.port {
-            Port::Planned(port) => port.offer(packet, route, &mut self.wire, &mut sink),
-            Port::Scheduled(port) => port.offer(packet, route, &mut self.wire, &mut sink),
+            Port::Planned(port) => {
+                port.offer(packet, route, &mut self.wire, &mut sink);
+                // Only a first packet brings the next arrival forward. (Making room for a packet behind others does not.)
+                if self.wire.transits.len() == 1 {
+                    self.arm(world);
+                }
+            }
+            Port::Scheduled(port) => {
+                port.offer(packet, route, &mut self.wire, &mut sink);
+                self.arm(world);
+            }
         }
-        self.arm(world);
     }
 
     fn lose<O: Observer>(&mut self, packet: &Packet, world: &mut World<O>, why: DropReason) {
@@ -154,7 +162,7 @@ impl Link {
         world.drop_packet(packet, Place::Link(self.id), why);
     }
 
-    #[inline]
+    #[inline(always)]
     fn arm<O>(&mut self, world: &mut World<O>) {
         let arrival = self.wire.next_arrival().unwrap_or(Time::MAX);
         let next = match &self.port {
@@ -174,7 +182,7 @@ impl Link {
         }
         let mut sink = LinkSink { world, counters: &mut self.counters, link: self.id };
         match &mut self.port {
-            Port::Planned(port) => port.settle(now, &self.wire),
+            Port::Planned(port) => port.free_front(now, &self.wire),
             Port::Scheduled(port) => port.on_wake(now, &mut self.wire, &mut sink),
         }
         let arrived = self.wire.next_arrival().is_some_and(|at| at <= now);

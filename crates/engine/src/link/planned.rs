@@ -21,13 +21,15 @@ pub(super) struct Planned {
     backlog: Backlog,
     /// When the first waiting packet leaves the queue for transmission; meaningless if none waits.
     next_departure: Time,
+    /// Bytes of the packet in transmission; meaningless while the link is free.
+    serving_bytes: u32,
     /// The manager knows that the link is idle.
     idle: bool,
 }
 
 impl Planned {
     pub(super) const fn new(manager: AnyManager) -> Self {
-        Self { manager, backlog: Backlog::EMPTY, next_departure: Time::ZERO, idle: false }
+        Self { manager, backlog: Backlog::EMPTY, next_departure: Time::ZERO, serving_bytes: 0, idle: false }
     }
 
     pub(super) fn variable(&self, name: &str) -> Option<f64> {
@@ -60,8 +62,17 @@ impl Planned {
         }
     }
 
+    /// Makes sure that the packet at the front of the wire, which is about to arrive, does not count as waiting.
+    #[inline]
+    pub(super) fn free_front(&mut self, now: Time, wire: &Wire) {
+        if self.backlog.packets as usize >= wire.transits.len() {
+            self.settle(now, wire);
+        }
+    }
+
     fn depart(&mut self, wire: &Wire) {
         let leaving = &wire.transits[wire.transits.len() - self.backlog.packets as usize];
+        self.serving_bytes = leaving.packet.wire_bytes;
         self.backlog.remove(&leaving.packet);
         self.manager.on_departure(&leaving.packet, self.backlog, self.next_departure);
         self.next_departure = leaving.ends;
@@ -104,6 +115,7 @@ impl Planned {
             }
             wire.busy_until = now;
             self.idle = false;
+            self.serving_bytes = packet.wire_bytes;
             self.manager.on_departure(&packet, Backlog::EMPTY, now);
         } else {
             if self.backlog.packets == 0 {
@@ -119,8 +131,8 @@ impl Planned {
         counters.packet_nanos += u128::from(delay.as_nanos());
         counters.byte_nanos += u128::from(delay.as_nanos()) * u128::from(packet.wire_bytes);
         wire.transits.push_back(Transit { packet, ends: wire.busy_until, route });
-        let (packets, bytes) = self.length(now, wire);
-        counters.on_length(packets, bytes);
+        // The link is busy now, whoever is in transmission.
+        counters.on_length(self.backlog.packets + 1, self.backlog.bytes + u64::from(self.serving_bytes));
     }
 
     /// Takes the waiting packet at `position` out and moves those behind it forward.
@@ -183,9 +195,7 @@ impl Planned {
         if wire.busy_until <= now {
             return (0, 0);
         }
-        let first_waiting = wire.transits.len() - self.backlog.packets as usize;
-        let serving = u64::from(wire.transits[first_waiting - 1].packet.wire_bytes);
-        (self.backlog.packets + 1, self.backlog.bytes + serving)
+        (self.backlog.packets + 1, self.backlog.bytes + u64::from(self.serving_bytes))
     }
 
     /// Takes what happens after `now` out of the counters.

@@ -1,0 +1,216 @@
+"""The documentation is true: every key of the format is in it, its examples are valid, its commands run.
+
+Code blocks say after their language what is to be done with them: `toml file=NAME` (write the file and
+validate it), `toml append=NAME`, `sh run` (`exit=CODE` where it fails), `python run`, `text output` (every
+line, `...` aside, is in the output of the block before, numbers within 5 %). The blocks of a page run in
+order in a folder of their own.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tidegate import measure
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+PAGES = sorted(DOCS.rglob("*.md")) + [path for path in [ROOT / "README.md"] if path.exists()]
+BLOCK = re.compile(r"^```(\w+) ?([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+NUMBER = re.compile(r"-?\d+(?: \d{3})*(?:\.\d+)?(?:e-?\d+)?")
+SECONDS_MAX = 300
+
+
+def text_of(name):
+    return (DOCS / name).read_text(encoding="utf-8")
+
+
+def mentions(text, key):
+    return re.search(rf"`[^`\n]*(?<![\w-]){re.escape(key)}(?![\w-])[^`\n]*`", text) is not None
+
+
+def tables_of_schema(schema):
+    """Keys and defaults by the name of their table: `LinkText`, `Queue/red`; the file itself is `file`."""
+    tables = {"file": schema["properties"]}
+    for name, definition in schema["$defs"].items():
+        if "properties" in definition:
+            tables[name] = definition["properties"]
+        for alternative in definition.get("anyOf", []):
+            for kind in alternative.get("oneOf", []):
+                properties = dict(kind["properties"])
+                tables[f"{name}/{properties.pop('kind')['const']}"] = properties
+    return tables
+
+
+def tables_of_page(text):
+    """Rows by the name that the comment before a table gives; several names for tables that are the same."""
+    tables = {}
+    for names, table in re.findall(r"<!-- schema: ([^>]*?) -->\n((?:\|[^\n]*\n)*)", text):
+        rows = re.findall(r"^\| `([\w-]+)` \|(.*)$", table, re.MULTILINE)
+        for name in names.split():
+            tables[name] = dict(rows)
+    return tables
+
+
+@pytest.mark.real_core
+class TestReference:
+    """`docs/scenarios.md` and `docs/experiments.md` against `tidegate schema` and the sources."""
+
+    def test_every_table_of_the_schema_is_described_with_exactly_its_keys(self, core):
+        text = text_of("scenarios.md") + text_of("experiments.md")
+        described = tables_of_page(text)
+        for name, properties in tables_of_schema(json.loads(core.schema())).items():
+            assert name in described, f"no table for {name}"
+            assert set(described[name]) == set(properties), name
+
+    def test_defaults_are_those_of_the_schema(self, core):
+        text = text_of("scenarios.md") + text_of("experiments.md")
+        described = tables_of_page(text)
+        for name, properties in tables_of_schema(json.loads(core.schema())).items():
+            for key, about in properties.items():
+                default = about.get("default")
+                if isinstance(default, bool):
+                    assert f"`{str(default).lower()}`" in described[name][key], f"{name}: {key}"
+                elif isinstance(default, str | int | float):
+                    shown = f"{default:g}" if isinstance(default, float) else str(default)
+                    assert f"`{shown}`" in described[name][key], f"{name}: {key}"
+
+    def test_every_word_that_a_key_takes_is_mentioned(self, core):
+        text = text_of("scenarios.md") + text_of("experiments.md")
+        for name, definition in json.loads(core.schema())["$defs"].items():
+            words = list(definition.get("enum", []))
+            words += [one["const"] for one in definition.get("oneOf", []) if "const" in one]
+            for word in words:
+                assert mentions(text, word), f"{name}: {word}"
+
+    def test_every_quantity_and_reason_is_mentioned(self):
+        quantities = (ROOT / "crates/scenario/src/model/record.rs").read_text(encoding="utf-8")
+        reasons = (ROOT / "crates/packet/src/reason.rs").read_text(encoding="utf-8")
+        for source, page in ((quantities, "scenarios.md"), (reasons, "results.md")):
+            names = re.findall(r'^ +\w+ = "(\w+)",$', source, re.MULTILINE)
+            assert names
+            for name in names:
+                assert mentions(text_of(page), name), f"{page}: {name}"
+
+    def test_every_function_of_measures_is_described(self):
+        for name in measure.FUNCTIONS:
+            assert f"| `{name}(" in text_of("experiments.md"), name
+
+    def test_every_key_of_a_summary_is_described(self, core):
+        scenario = """
+            duration = "2s"
+            nodes = { hosts = ["a", "b", "c"], routers = ["i", "r", "e"] }
+            defaults.link = { rate = "1Mbit", delay = "1ms" }
+            links.a = { between = ["a", "i"] }
+            links.i = { between = ["i", "r"], queue = "red" }
+            links.r = { between = ["r", "e"] }
+            links.b = { between = ["e", "b"] }
+            links.c = { between = ["e", "c"] }
+            flows.tcp = { from = "a", to = "b", transport = { kind = "tcp", ecn = true } }
+            [flows.udp]
+            from = "a"
+            to = ["b", "c"]
+            transport = "udp"
+            application = { kind = "cbr", rate = "1Mbit" }
+            [domains.net]
+            edges = ["i", "e"]
+            core = ["r"]
+            mechanism = "nbp"
+            """
+        text = "\n".join(line.strip() for line in scenario.splitlines())
+        summary = json.loads(core.run(core.Scenario.from_text(text)).summary_json)
+
+        def walk(node):
+            for key, value in node.items():
+                # Names of flows, links and nodes are the scenario's, not ours.
+                if key not in ("tcp", "udp", "a", "i", "r", "b", "c"):
+                    assert mentions(text_of("results.md"), key), key
+                if isinstance(value, dict):
+                    walk(value)
+
+        walk(summary)
+
+
+def options(info):
+    return dict(word.partition("=")[::2] for word in info.split())
+
+
+def blocks(page):
+    found = BLOCK.findall(page.read_text(encoding="utf-8"))
+    return [(language, options(info), body) for language, info, body in found]
+
+
+def is_checked(block):
+    language, wanted, _ = block
+    return "run" in wanted or (language == "toml" and wanted.keys() & {"file", "append"})
+
+
+def same(expected, line):
+    """Whether a printed line is the expected one but for spaces and numbers that are 5 % off."""
+    if NUMBER.sub("#", expected).split() != NUMBER.sub("#", line).split():
+        return False
+    values = [[float(text.replace(" ", "")) for text in NUMBER.findall(one)] for one in (expected, line)]
+    return all(abs(a - b) <= 0.05 * abs(a) for a, b in zip(*values, strict=True))
+
+
+class Shell:
+    """A folder in which the blocks of one page are run."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        package = f"{ROOT / 'python'}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
+        self.environment = os.environ | {"PATH": path, "PYTHONPATH": package, "NO_COLOR": "1"}
+        self.output = ""
+
+    def run(self, command, code):
+        done = subprocess.run(
+            command,
+            cwd=self.folder,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=SECONDS_MAX,
+        )
+        self.output = done.stdout
+        assert done.returncode == code, f"{command[-1]}\n{done.stdout}"
+
+    def write(self, name, body, mode):
+        with (self.folder / name).open(mode, encoding="utf-8") as file:
+            file.write(body)
+        self.run(["tidegate", "validate", name], 0)
+
+
+@pytest.mark.real_core
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_the_examples_of_a_page_run(page, tmp_path):
+    if not any(is_checked(block) for block in blocks(page)):
+        pytest.skip("no examples")
+    shell = Shell(tmp_path)
+    for language, wanted, body in blocks(page):
+        code = int(wanted.get("exit", 0))
+        match language:
+            case "toml" if "file" in wanted:
+                shell.write(wanted["file"], body, "w")
+            case "toml" if "append" in wanted:
+                shell.write(wanted["append"], "\n" + body, "a")
+            case "sh" if "run" in wanted:
+                shell.run(["bash", "-euc", body], code)
+            case "python" if "run" in wanted:
+                shell.run([sys.executable, "-W", "error", "-c", body], code)
+            case "text" if "output" in wanted:
+                printed = shell.output.splitlines()
+                for line in body.splitlines():
+                    is_there = line.strip() in ("", "...") or any(same(line, one) for one in printed)
+                    assert is_there, f"{line!r} is not in:\n{shell.output}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_links_between_pages_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+        assert (page.parent / target).exists(), f"{page.name}: {target}"

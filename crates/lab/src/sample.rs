@@ -6,7 +6,7 @@ use tidegate_engine::{LinkId, Observer, Simulation};
 use tidegate_record::Series;
 use tidegate_scenario::Scenario;
 use tidegate_scenario::model::{self, DomainQuantity, FlowQuantity, LinkQuantity, Way};
-use tidegate_units::Time;
+use tidegate_units::{Span, Time};
 
 /// Samples all series of a scenario.
 #[derive(Debug)]
@@ -112,9 +112,7 @@ fn read_flow<O: Observer>(simulation: &Simulation<O>, flow: usize, quantity: Flo
         FlowQuantity::Cwnd => of_sender(&|tcp| tcp.cwnd_bytes() as f64),
         FlowQuantity::Ssthresh => of_sender(&|tcp| tcp.ssthresh_bytes() as f64),
         FlowQuantity::InFlight => of_sender(&|tcp| tcp.in_flight_bytes() as f64),
-        FlowQuantity::SmoothedRtt => {
-            of_sender(&|tcp| tcp.srtt().map_or(f64::NAN, |srtt| srtt.as_millis_f64()))
-        }
+        FlowQuantity::SmoothedRtt => of_sender(&|tcp| tcp.srtt().map_or(f64::NAN, Span::as_millis_f64)),
         FlowQuantity::Rto => of_sender(&|tcp| tcp.rto().as_millis_f64()),
     }
 }
@@ -160,7 +158,7 @@ fn read_domain<O: Observer>(
     match quantity {
         DomainQuantity::IngressRate => report.edge.ingress_rate * 8.0,
         DomainQuantity::EgressRate => report.edge.egress_rate * 8.0,
-        DomainQuantity::Rtt => report.edge.rtt.map_or(f64::NAN, |rtt| rtt.as_millis_f64()),
+        DomainQuantity::Rtt => report.edge.rtt.map_or(f64::NAN, Span::as_millis_f64),
         DomainQuantity::ShaperPackets => f64::from(report.shaper.packets),
         DomainQuantity::ShaperBytes => report.shaper.bytes as f64,
     }

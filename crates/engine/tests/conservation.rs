@@ -99,8 +99,10 @@ fn discipline() -> impl Strategy<Value = DisciplineConfig> {
     };
     prop_oneof![
         manager().prop_map(DisciplineConfig::Fifo),
-        (queues(), 300u64..3_000)
-            .prop_map(|(queues, quantum)| DisciplineConfig::Drr(DrrConfig { quantum: Bytes::new(quantum), queues })),
+        (queues(), 300u64..3_000).prop_map(|(queues, quantum)| DisciplineConfig::Drr(DrrConfig {
+            quantum: Bytes::new(quantum),
+            queues
+        })),
         (queues(), any::<bool>()).prop_map(|(queues, exact)| DisciplineConfig::Wfq(WfqConfig {
             clock: if exact { Clock::Gps } else { Clock::SelfClocked },
             queues,
@@ -140,11 +142,13 @@ fn tcp() -> impl Strategy<Value = (Option<TcpConfig>, ApplicationSpec)> {
         (1u64..100_000).prop_map(|bytes| ApplicationSpec::Transfer { bytes }),
         on_off(0),
     ];
-    (variant, any::<[bool; 4]>(), application).prop_map(|(variant, [modern, ecn, delayed, handshake], application)| {
-        let base = if modern { TcpConfig::modern(variant) } else { TcpConfig::ns_1999(variant) };
-        let base = if delayed { base.with_ns_delayed_ack() } else { base };
-        (Some(TcpConfig { ecn, handshake, ..base }), application)
-    })
+    (variant, any::<[bool; 4]>(), application).prop_map(
+        |(variant, [modern, ecn, delayed, handshake], application)| {
+            let base = if modern { TcpConfig::modern(variant) } else { TcpConfig::ns_1999(variant) };
+            let base = if delayed { base.with_ns_delayed_ack() } else { base };
+            (Some(TcpConfig { ecn, handshake, ..base }), application)
+        },
+    )
 }
 
 fn on_off(packet_bytes: u32) -> impl Strategy<Value = ApplicationSpec> {
@@ -165,13 +169,13 @@ fn on_off(packet_bytes: u32) -> impl Strategy<Value = ApplicationSpec> {
 fn udp() -> impl Strategy<Value = (Option<TcpConfig>, ApplicationSpec)> {
     let rate = || (50_000u64..8_000_000).prop_map(BitRate::from_bps);
     prop_oneof![
-        (rate(), 40u32..1500, 0.0..1.0).prop_map(|(rate, packet_bytes, jitter)| ApplicationSpec::ConstantRate {
-            rate,
-            packet_bytes,
-            jitter
+        (rate(), 40u32..1500, 0.0..1.0).prop_map(|(rate, packet_bytes, jitter)| {
+            ApplicationSpec::ConstantRate { rate, packet_bytes, jitter }
         }),
-        (rate(), 40u32..1500).prop_map(|(rate, packet_bytes)| ApplicationSpec::Poisson { rate, packet_bytes }),
-        (rate(), 40u32..500).prop_map(|(rate, mean_packet_bytes)| ApplicationSpec::Markov { rate, mean_packet_bytes }),
+        (rate(), 40u32..1500)
+            .prop_map(|(rate, packet_bytes)| ApplicationSpec::Poisson { rate, packet_bytes }),
+        (rate(), 40u32..500)
+            .prop_map(|(rate, mean_packet_bytes)| ApplicationSpec::Markov { rate, mean_packet_bytes }),
         on_off(500),
     ]
     .prop_map(|application| (None, application))
@@ -181,13 +185,13 @@ fn flow() -> impl Strategy<Value = RandomFlow> {
     let ends = (0..HOSTS, 1..HOSTS).prop_map(|(from, step)| (from, (from + step) % HOSTS));
     let dscp = prop_oneof![4 => Just(Dscp::BEST_EFFORT), 1 => Just(Dscp::EF)];
     let further = prop_oneof![2 => Just(Vec::new()), 1 => prop::collection::vec(0..HOSTS, 1..3)];
-    (ends, prop_oneof![tcp().boxed(), udp().boxed()], further, moment(), prop::option::of(moment()), dscp).prop_map(
-        |(ends, (tcp, application), further_receivers, start, stop, dscp)| {
+    (ends, prop_oneof![tcp().boxed(), udp().boxed()], further, moment(), prop::option::of(moment()), dscp)
+        .prop_map(|(ends, (tcp, application), further_receivers, start, stop, dscp)| {
             // Datagrams stop, so that the end can be watched; connections may go on.
-            let stop = if tcp.is_some() { stop } else { Some(stop.unwrap_or(Time::ZERO + Span::from_secs(2))) };
+            let stop =
+                if tcp.is_some() { stop } else { Some(stop.unwrap_or(Time::ZERO + Span::from_secs(2))) };
             RandomFlow { ends, further_receivers, tcp, application, start, stop, dscp }
-        },
-    )
+        })
 }
 
 fn case() -> impl Strategy<Value = Case> {
@@ -209,11 +213,33 @@ fn case() -> impl Strategy<Value = Case> {
             1u64..1_000,
         )
             .prop_map(
-                move |((tree, further, links), (hosts, flows), multipath, [nbp, labels], changes, moments, restart, seed)| {
+                move |(
+                    (tree, further, links),
+                    (hosts, flows),
+                    multipath,
+                    [nbp, labels],
+                    changes,
+                    moments,
+                    restart,
+                    seed,
+                )| {
                     let further = further.into_iter().map(|(a, step)| (a, (a + step) % routers)).collect();
-                    let mut case =
-                        Case { routers, tree, further, links, hosts, flows, multipath, nbp, labels, changes, moments, restart, seed };
-                    case.changes.sort_by_key(|change| change.0);
+                    let mut case = Case {
+                        routers,
+                        tree,
+                        further,
+                        links,
+                        hosts,
+                        flows,
+                        multipath,
+                        nbp,
+                        labels,
+                        changes,
+                        moments,
+                        restart,
+                        seed,
+                    };
+                    case.changes.sort_by_key(|entry| entry.0);
                     case.moments.sort_unstable();
                     case
                 },
@@ -240,14 +266,13 @@ fn network_of(case: &Case) -> Network {
     }
     for flow in &case.flows {
         let mut to = vec![flow.ends.1];
-        let transport = match &flow.tcp {
-            Some(config) => TransportSpec::Tcp(Box::new(*config)),
-            None => {
-                to.extend(flow.further_receivers.iter().filter(|&&host| host != flow.ends.0));
-                to.sort_unstable();
-                to.dedup();
-                TransportSpec::Udp
-            }
+        let transport = if let Some(config) = &flow.tcp {
+            TransportSpec::Tcp(Box::new(*config))
+        } else {
+            to.extend(flow.further_receivers.iter().filter(|&&host| host != flow.ends.0));
+            to.sort_unstable();
+            to.dedup();
+            TransportSpec::Udp
         };
         let to: Vec<String> = to.iter().map(|host| format!("h{host}")).collect();
         let to: Vec<&str> = to.iter().map(String::as_str).collect();
@@ -258,7 +283,8 @@ fn network_of(case: &Case) -> Network {
         (spec.dscp, spec.headers.dscp) = (flow.dscp, flow.dscp);
     }
     if case.nbp || case.labels {
-        let (edges, core): (Vec<usize>, Vec<usize>) = (0..case.routers).partition(|index| case.hosts.contains(index));
+        let (edges, core): (Vec<usize>, Vec<usize>) =
+            (0..case.routers).partition(|index| case.hosts.contains(index));
         let names = |routers: Vec<usize>| routers.into_iter().map(router).collect::<Vec<_>>();
         let (edges, core) = (names(edges), names(core));
         let edges: Vec<&str> = edges.iter().map(String::as_str).collect();
@@ -272,7 +298,11 @@ fn network_of(case: &Case) -> Network {
     net.network.script = case
         .changes
         .iter()
-        .map(|&(at, link, reverse, change)| ScriptedChange { at, link: LinkId::of(link as u32 % links, reverse), change })
+        .map(|&(at, link, reverse, change)| ScriptedChange {
+            at,
+            link: LinkId::of(link as u32 % links, reverse),
+            change,
+        })
         .collect();
     net.network
 }
@@ -287,7 +317,11 @@ fn check(simulation: &mut Simulation, whole: bool) -> Result<(), TestCaseError> 
         let what = format!("link {index}: {link:?}");
         let (waiting, bytes) = simulation.queue_length(LinkId(index as u32));
         prop_assert!(link.busy_nanos <= elapsed, "{}", what);
-        prop_assert!(link.packet_nanos <= u128::from(elapsed) * u128::from(link.queue_packets_max), "{}", what);
+        prop_assert!(
+            link.packet_nanos <= u128::from(elapsed) * u128::from(link.queue_packets_max),
+            "{}",
+            what
+        );
         prop_assert!(link.byte_nanos <= u128::from(elapsed) * u128::from(link.queue_bytes_max), "{}", what);
         prop_assert!(waiting <= link.queue_packets_max && bytes <= link.queue_bytes_max, "{}", what);
         prop_assert_eq!(waiting == 0, bytes == 0, "{}", what);
@@ -309,7 +343,9 @@ fn check(simulation: &mut Simulation, whole: bool) -> Result<(), TestCaseError> 
         for (index, sinks) in statistics.sinks.iter().enumerate() {
             let data = &statistics.flows[FlowIds::data(index as u32).0 as usize];
             for sink in sinks {
-                prop_assert!(sink.received_packets <= data.sent_packets && sink.goodput_bytes <= data.sent_bytes);
+                prop_assert!(
+                    sink.received_packets <= data.sent_packets && sink.goodput_bytes <= data.sent_bytes
+                );
             }
         }
     }

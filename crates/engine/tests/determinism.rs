@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 
 use common::{Fate, Log, Net, Recorder, constant, direction, drop_tail, seconds};
 use tidegate_engine::{
-    ApplicationSpec, FlowIds, LinkId, LossModel, Multipath, Network, Observer, OnOffDistribution, Simulation, StartSpec,
-    Statistics, TransportSpec,
+    ApplicationSpec, FlowIds, LinkCounters, LinkId, LossModel, Multipath, Network, Observer,
+    OnOffDistribution, Simulation, StartSpec, Statistics, TransportSpec,
 };
 use tidegate_mechanism::edge::EdgeConfig;
 use tidegate_mechanism::queue::{ManagerConfig, RedConfig};
@@ -22,7 +22,9 @@ const END: f64 = 8.0;
 /// Something of everything that draws random numbers, under NBP.
 fn network() -> Network {
     let mut net = Net::default();
-    let red = || DisciplineConfig::Fifo(ManagerConfig::Red(RedConfig { limit: Limit::Packets(40), ..RedConfig::ns() }));
+    let red = || {
+        DisciplineConfig::Fifo(ManagerConfig::Red(RedConfig { limit: Limit::Packets(40), ..RedConfig::ns() }))
+    };
     for index in 0..4 {
         net.link(&format!("h{index}"), "r0", direction("10Mbit", "1ms", drop_tail(100)));
         net.link("r3", &format!("h{}", index + 4), direction("10Mbit", "1ms", drop_tail(100)));
@@ -33,7 +35,12 @@ fn network() -> Network {
     net.link("r2", "r3", direction("3.5Mbit", "5ms", DisciplineConfig::Drr(DrrConfig::default())));
     let modern = TcpConfig { ecn: true, ..TcpConfig::modern(Variant::Sack) };
     net.flow("h0", &["h4"], TransportSpec::Tcp(Box::new(modern)), ApplicationSpec::Bulk);
-    net.flow("h1", &["h5"], TransportSpec::Tcp(Box::new(TcpConfig::ns_1999(Variant::Reno))), ApplicationSpec::Bulk);
+    net.flow(
+        "h1",
+        &["h5"],
+        TransportSpec::Tcp(Box::new(TcpConfig::ns_1999(Variant::Reno))),
+        ApplicationSpec::Bulk,
+    );
     let poisson = ApplicationSpec::Poisson { rate: BitRate::from_mbps(1), packet_bytes: 500 };
     net.flow("h2", &["h6"], TransportSpec::Udp, poisson);
     let on_off = ApplicationSpec::OnOff {
@@ -62,7 +69,9 @@ fn results(statistics: &Statistics) -> String {
     let Statistics { since, until, links, flows, sinks, connections, border_drops, totals } = statistics;
     let mut totals = *totals;
     totals.events = 0;
-    format!("{since:?} {until:?} {links:#?} {flows:#?} {sinks:#?} {connections:#?} {border_drops:?} {totals:?}")
+    format!(
+        "{since:?} {until:?} {links:#?} {flows:#?} {sinks:#?} {connections:#?} {border_drops:?} {totals:?}"
+    )
 }
 
 fn once(seed: u64) -> Statistics {
@@ -75,20 +84,28 @@ fn the_same_seed_gives_the_same_results_and_another_seed_gives_others() {
     assert_eq!(results(&first), results(&once(1)));
     assert_eq!(first.totals.events, once(1).totals.events);
     assert_ne!(results(&first), results(&once(2)));
-    assert!(first.links.iter().map(|link| link.dropped_packets()).sum::<u64>() > 10, "randomness had its chance");
+    assert!(
+        first.links.iter().map(LinkCounters::dropped_packets).sum::<u64>() > 10,
+        "randomness had its chance"
+    );
 }
 
 #[test]
 fn nobody_who_looks_on_changes_anything() {
     let undisturbed = results(&once(1));
-    assert_eq!(undisturbed, results(&finish(network().build(1, Recorder::default()).unwrap())), "an observer");
+    assert_eq!(
+        undisturbed,
+        results(&finish(network().build(1, Recorder::default()).unwrap())),
+        "an observer"
+    );
 
     // In many steps, looking at everything that there is to look at after each.
+    let links = network().links.len() as u32;
     let mut simulation = network().build(1, ()).unwrap();
     for step in 1..=(END * 700.0) as u64 {
         simulation.run_until(Time::ZERO + Span::from_nanos(step * 1_428_571), u64::MAX);
         simulation.statistics();
-        for link in 0..simulation.network().links.len() as u32 {
+        for link in 0..links {
             simulation.queue_length(LinkId::of(link, false));
             simulation.queue_variable(LinkId::of(link, false), "average_queue_packets");
             simulation.link_counters(LinkId::of(link, false));
@@ -98,13 +115,13 @@ fn nobody_who_looks_on_changes_anything() {
     assert_eq!(undisturbed, results(&finish(simulation)), "pauses");
 
     // With a limited number of events at a time.
-    let mut simulation = network().build(1, ()).unwrap();
+    let mut interrupted = network().build(1, ()).unwrap();
     let mut interruptions = 0;
-    while !simulation.run_until(seconds(END), 1_000) {
+    while !interrupted.run_until(seconds(END), 1_000) {
         interruptions += 1;
     }
     assert!(interruptions > 20, "{interruptions}");
-    assert_eq!(undisturbed, results(&simulation.statistics()), "interruptions");
+    assert_eq!(undisturbed, results(&interrupted.statistics()), "interruptions");
 }
 
 #[test]
@@ -123,8 +140,16 @@ fn statistics_of_two_parts_add_up_to_those_of_the_whole() {
         assert_eq!(first.packet_nanos + second.packet_nanos, link.packet_nanos, "link {index}");
         assert_eq!(first.byte_nanos + second.byte_nanos, link.byte_nanos, "link {index}");
         assert_eq!(first.delay_nanos + second.delay_nanos, link.delay_nanos, "link {index}");
-        assert_eq!(first.queue_packets_max.max(second.queue_packets_max), link.queue_packets_max, "link {index}");
-        assert_eq!(first.dropped_packets() + second.dropped_packets(), link.dropped_packets(), "link {index}");
+        assert_eq!(
+            first.queue_packets_max.max(second.queue_packets_max),
+            link.queue_packets_max,
+            "link {index}"
+        );
+        assert_eq!(
+            first.dropped_packets() + second.dropped_packets(),
+            link.dropped_packets(),
+            "link {index}"
+        );
     }
     for (index, flow) in whole.flows.iter().enumerate() {
         assert_eq!(first.flows[index].sent_bytes + second.flows[index].sent_bytes, flow.sent_bytes);
@@ -147,13 +172,20 @@ fn log_of(net: Net, flows: u32) -> Log {
 /// Two flows with randomness in source, queue and medium, on links of their own.
 fn pair() -> Net {
     let mut net = Net::default();
-    let red = || DisciplineConfig::Fifo(ManagerConfig::Red(RedConfig { limit: Limit::Packets(20), ..RedConfig::ns() }));
+    let red = || {
+        DisciplineConfig::Fifo(ManagerConfig::Red(RedConfig { limit: Limit::Packets(20), ..RedConfig::ns() }))
+    };
     net.link("h0", "r0", direction("1.1Mbit", "1ms", red()));
     net.link("r0", "h1", direction("10Mbit", "1ms", red()));
     net.network.links[1].forward.loss = Some(LossModel::Random { probability: 0.1 });
     let poisson = ApplicationSpec::Poisson { rate: BitRate::from_mbps(1), packet_bytes: 500 };
     net.flow("h0", &["h1"], TransportSpec::Udp, poisson);
-    net.flow("h0", &["h1"], TransportSpec::Tcp(Box::new(TcpConfig::modern(Variant::NewReno))), ApplicationSpec::Bulk);
+    net.flow(
+        "h0",
+        &["h1"],
+        TransportSpec::Tcp(Box::new(TcpConfig::modern(Variant::NewReno))),
+        ApplicationSpec::Bulk,
+    );
     for flow in &mut net.network.flows {
         flow.start = StartSpec::Uniform(Time::ZERO, seconds(1.0));
     }
@@ -168,7 +200,12 @@ fn another_node_link_or_flow_does_not_shift_the_draws_of_those_that_were_there()
     net.link("h2", "r1", direction("1Mbit", "1ms", drop_tail(10)));
     net.link("r1", "h3", direction("1Mbit", "1ms", drop_tail(10)));
     net.network.links[2].forward.loss = Some(LossModel::Random { probability: 0.5 });
-    net.flow("h2", &["h3"], TransportSpec::Udp, ApplicationSpec::Poisson { rate: BitRate::from_mbps(2), packet_bytes: 90 });
+    net.flow(
+        "h2",
+        &["h3"],
+        TransportSpec::Udp,
+        ApplicationSpec::Poisson { rate: BitRate::from_mbps(2), packet_bytes: 90 },
+    );
     net.domain(&["r1"], &[]);
     assert!(alone == log_of(net, 2), "the newcomers are elsewhere");
 }
@@ -197,7 +234,8 @@ fn another_flow_does_not_shift_the_choice_of_paths_of_those_that_were_there() {
                 }
                 _ => None,
             };
-            let mut log: Vec<(u32, LinkId)> = simulation.into_observer().log.iter().filter_map(chosen).collect();
+            let mut log: Vec<(u32, LinkId)> =
+                simulation.into_observer().log.iter().filter_map(chosen).collect();
             // By flow; stable, so that each flow's packets stay in order.
             log.sort_by_key(|entry| entry.0);
             log
@@ -217,10 +255,12 @@ fn a_source_sends_the_same_whatever_meets_its_packets() {
         net.link("h0", "r0", direction("100Mbit", "1ms", drop_tail(1000)));
         net.link("h1", "r0", direction("100Mbit", "1ms", drop_tail(1000)));
         net.link("r0", "h2", direction("1Mbit", "1ms", queue));
-        net.flow("h0", &["h2"], TransportSpec::Udp, ApplicationSpec::Markov {
-            rate: BitRate::from_mbps(2),
-            mean_packet_bytes: 400,
-        });
+        net.flow(
+            "h0",
+            &["h2"],
+            TransportSpec::Udp,
+            ApplicationSpec::Markov { rate: BitRate::from_mbps(2), mean_packet_bytes: 400 },
+        );
         if competitor {
             net.flow("h1", &["h2"], TransportSpec::Udp, constant(BitRate::from_mbps(3)));
         }

@@ -18,14 +18,24 @@ fn rates_under_nbp_with_wfq_are_max_min_fair() {
     for seed in SEEDS {
         let outcome = Topology::random(seed).run(seed, nbp());
         let mean = outcome.mean_deviation();
-        assert!(mean < 0.07, "seed {seed}: {:.2} %\n{:?}\n{:?}", 100.0 * mean, outcome.measured, outcome.ideal);
+        assert!(
+            mean < 0.07,
+            "seed {seed}: {:.2} %\n{:?}\n{:?}",
+            100.0 * mean,
+            outcome.measured,
+            outcome.ideal
+        );
     }
 }
 
 /// R0 - R1 - R2 with 10 and 30 Mb/s.
 fn line() -> Topology {
     let link = |ends, mbps| CoreLink { ends, mbps, delay: Span::from_millis(5), cost: 1 };
-    Topology { routers: 3, links: vec![link([0, 1], 10), link([1, 2], 30)], flows: vec![[0, 2], [0, 1], [1, 2], [2, 0]] }
+    Topology {
+        routers: 3,
+        links: vec![link([0, 1], 10), link([1, 2], 30)],
+        flows: vec![[0, 2], [0, 1], [1, 2], [2, 0]],
+    }
 }
 
 #[test]

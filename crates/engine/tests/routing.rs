@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use common::{Fate, Net, Recorder, constant, direction, drop_tail, seconds};
 use proptest::prelude::*;
 use tidegate_engine::{
-    ApplicationSpec, BuildError, Change, FlowIds, LinkId, Multipath, Network, NodeId, NodeKind, ScriptedChange,
-    StartSpec, TransportSpec,
+    ApplicationSpec, BuildError, Change, FlowIds, LinkId, Multipath, Network, NodeId, NodeKind,
+    ScriptedChange, StartSpec, TransportSpec,
 };
 use tidegate_packet::DropReason;
 use tidegate_units::{BitRate, Span, Time};
@@ -182,13 +182,11 @@ proptest! {
     fn every_flow_takes_a_path_of_least_cost_that_no_host_forwards(graph in graph()) {
         let mut net = graph.net();
         let distance = distances(&net.network);
-        let reachable = |net: &mut Net, from: usize, to: usize| {
-            let [from, to] = [from, to].map(|host| net.node(&format!("h{host}")).0 as usize);
-            distance[from][to] < FAR
-        };
+        let host: Vec<usize> =
+            (0..graph.hosts()).map(|host| net.node(&format!("h{host}")).0 as usize).collect();
         for from in 0..graph.hosts() {
             for to in 0..graph.hosts() {
-                if from != to && reachable(&mut net, from, to) {
+                if from != to && distance[host[from]][host[to]] < FAR {
                     train(&mut net, from, &[to], 1);
                 }
             }
@@ -291,7 +289,9 @@ fn flows_spread_over_paths_of_equal_cost_and_each_keeps_its_own() {
     let mut ways = [0; 2];
     for flow in 0..40 {
         let of_flow = recorder.log.iter().filter(|entry| entry.1 == FlowIds::data(flow));
-        let links: BTreeSet<LinkId> = of_flow.filter_map(|entry| if let Fate::Delivered(link) = entry.3 { Some(link) } else { None }).collect();
+        let links: BTreeSet<LinkId> = of_flow
+            .filter_map(|entry| if let Fate::Delivered(link) = entry.3 { Some(link) } else { None })
+            .collect();
         assert_eq!(links.len(), 4, "flow {flow} keeps to one path: {links:?}");
         ways[usize::from(links.contains(&S_B))] += 1;
     }
@@ -336,7 +336,10 @@ fn a_failed_link_is_avoided_until_it_is_back_and_what_was_on_it_is_lost() {
     assert!(after.0.delivered_packets - while_down.0.delivered_packets > 900, "the first path serves again");
     assert_eq!(after.0.dropped_packets(), lost);
     let total = run_until(4.0).2;
-    assert!((4000 - 41 - lost - 2..=4000 - lost).contains(&total), "nothing else is lost: {total} and {lost}");
+    assert!(
+        (4000 - 41 - lost - 2..=4000 - lost).contains(&total),
+        "nothing else is lost: {total} and {lost}"
+    );
 }
 
 #[test]
@@ -353,7 +356,8 @@ fn without_any_path_packets_have_no_route_until_the_link_is_back() {
     let received = simulation.sink_counters(udp)[0].received_packets;
     assert!((248..=250).contains(&received), "two seconds of 125 packets: {received}");
     let log = simulation.into_observer().log;
-    let no_route = log.iter().filter(|entry| matches!(entry.3, Fate::Dropped(_, DropReason::NoRoute))).count();
+    let no_route =
+        log.iter().filter(|entry| matches!(entry.3, Fate::Dropped(_, DropReason::NoRoute))).count();
     assert!((124..=125).contains(&no_route), "one second without a route: {no_route}");
 }
 
@@ -364,7 +368,11 @@ fn a_packet_crosses_as_many_routers_as_its_ttl_allows() {
         let mut net = Net::default();
         net.link("h0", "r0", direction("10Mbit", "100us", drop_tail(100)));
         for router in 1..routers {
-            net.link(&format!("r{}", router - 1), &format!("r{router}"), direction("10Mbit", "100us", drop_tail(100)));
+            net.link(
+                &format!("r{}", router - 1),
+                &format!("r{router}"),
+                direction("10Mbit", "100us", drop_tail(100)),
+            );
         }
         net.link(&format!("r{}", routers - 1), "h1", direction("10Mbit", "100us", drop_tail(100)));
         let flow = net.flow("h0", &["h1"], TransportSpec::Udp, constant(BitRate::from_mbps(1)));
@@ -385,7 +393,8 @@ fn tcp_returns_over_its_own_path() {
     net.network.multipath = Multipath::Packet;
     let config = tidegate_mechanism::tcp::TcpConfig::modern(tidegate_mechanism::tcp::Variant::Sack);
     let bytes = 1_000_000;
-    let flow = net.flow("h0", &["h1"], TransportSpec::Tcp(Box::new(config)), ApplicationSpec::Transfer { bytes });
+    let flow =
+        net.flow("h0", &["h1"], TransportSpec::Tcp(Box::new(config)), ApplicationSpec::Transfer { bytes });
     let statistics = net.run(1, 0.0, 60.0);
     assert_eq!(statistics.sinks[flow][0].goodput_bytes, bytes);
     for link in [S_A, S_B] {

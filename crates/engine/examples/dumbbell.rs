@@ -60,6 +60,7 @@ fn main() {
             start: StartSpec::At(Time::from_nanos(i * 100_000_000 / flows.max(1))),
             stop: None,
             dscp: Dscp::BEST_EFFORT,
+            class: 0,
             headers: Headers {
                 source: address(source.0),
                 destination: address(sink.0),

@@ -46,6 +46,11 @@ pub enum BuildError {
         /// The router.
         node: String,
     },
+    /// No flow crosses a domain whose edges control what enters.
+    DomainUncrossed {
+        /// The domain.
+        domain: String,
+    },
 }
 
 impl fmt::Display for BuildError {
@@ -58,6 +63,11 @@ impl fmt::Display for BuildError {
                 f,
                 "flow `{flow}` crosses the border of domain `{domain}` at `{node}`, which is not among its edges; \
                  list `{node}` under `edges`"
+            ),
+            Self::DomainUncrossed { domain } => write!(
+                f,
+                "no flow crosses domain `{domain}` from one of its edges to another, so its mechanism would do nothing; \
+                 list the routers between the edges under `core`"
             ),
         }
     }
@@ -106,18 +116,18 @@ impl Planner {
         Self { routing: Routing::new(network), membership, passages: HashMap::new() }
     }
 
-    /// The border at `node` of `domain`; `None` if the node is not in it.
-    fn place_in(&self, node: NodeId, domain: u32) -> Option<Option<u32>> {
-        self.membership[node.0 as usize].iter().find(|(d, _)| *d == domain).map(|(_, border)| *border)
+    /// Whether `node` is in `domain`.
+    fn is_inside(&self, node: NodeId, domain: u32) -> bool {
+        self.membership[node.0 as usize].iter().any(|(d, _)| *d == domain)
     }
 
     /// Whether the path is inside `domain` on the hop after node `at`.
     fn stays(&self, branchlet: &Branchlet, at: usize, domain: u32) -> bool {
-        at + 1 < branchlet.nodes.len() && self.place_in(branchlet.nodes[at + 1], domain).is_some()
+        at + 1 < branchlet.nodes.len() && self.is_inside(branchlet.nodes[at + 1], domain)
     }
 
     fn was_inside(&self, branchlet: &Branchlet, at: usize, domain: u32) -> bool {
-        at > 0 && self.place_in(branchlet.nodes[at - 1], domain).is_some()
+        at > 0 && self.is_inside(branchlet.nodes[at - 1], domain)
     }
 
     /// The border by which the path leaves `domain` after node `at`.
@@ -135,11 +145,15 @@ impl Planner {
     }
 
     fn border_at(&self, node: NodeId, domain: u32, naming: &Naming<'_>) -> Result<u32, BuildError> {
-        self.place_in(node, domain).flatten().ok_or_else(|| BuildError::CrossesAtCore {
-            flow: naming.flow.to_owned(),
-            domain: naming.network.domains[domain as usize].name.clone(),
-            node: naming.network.nodes[node.0 as usize].name.clone(),
-        })
+        self.membership[node.0 as usize]
+            .iter()
+            .find(|(d, _)| *d == domain)
+            .and_then(|(_, border)| *border)
+            .ok_or_else(|| BuildError::CrossesAtCore {
+                flow: naming.flow.to_owned(),
+                domain: naming.network.domains[domain as usize].name.clone(),
+                node: naming.network.nodes[node.0 as usize].name.clone(),
+            })
     }
 
     /// Writes the program of packets that are at node `at` of all of `receivers`, which share the path so far; where it
@@ -165,26 +179,26 @@ impl Planner {
         naming: &Naming<'_>,
     ) -> Result<u32, BuildError> {
         let mut steps = Vec::new();
-        let mut at = at;
-        let mut stage = stage;
+        let (mut at, mut stage) = (at, stage);
         // Straight ahead until the group divides; each turn moves one node on.
-        let divided: Option<(Vec<Vec<usize>>, usize, Stage)> = loop {
+        let divided: Option<(Vec<Vec<usize>>, Stage)> = loop {
             let node = receivers[group[0]].nodes[at];
             let domains: Vec<u32> =
                 self.membership[node.0 as usize].iter().map(|(domain, _)| *domain).collect();
+            // If only some cross a border here, the parts decide it again, each for itself.
             if stage == Stage::Leave {
-                if let Some(parts) =
-                    self.cross(receivers, group, at, &domains, stage, &mut steps, programs, naming)?
-                {
-                    break Some((parts, at, Stage::Enter));
+                let parts =
+                    self.cross(receivers, group, at, &domains, stage, &mut steps, programs, naming)?;
+                if let Some(parts) = parts {
+                    break Some((parts, Stage::Leave));
                 }
                 stage = Stage::Enter;
             }
             if stage == Stage::Enter {
-                if let Some(parts) =
-                    self.cross(receivers, group, at, &domains, stage, &mut steps, programs, naming)?
-                {
-                    break Some((parts, at, Stage::Forward));
+                let parts =
+                    self.cross(receivers, group, at, &domains, stage, &mut steps, programs, naming)?;
+                if let Some(parts) = parts {
+                    break Some((parts, Stage::Enter));
                 }
             }
             let mut by_link: Vec<(Option<LinkId>, Vec<usize>)> = Vec::new();
@@ -197,29 +211,29 @@ impl Planner {
                 }
             }
             if let [(next, _)] = by_link[..] {
-                match next {
-                    Some(link) => steps.push(Step::Link(link)),
-                    None => {
-                        steps.push(receivers[group[0]].end);
-                        break None;
-                    }
-                }
+                let Some(link) = next else {
+                    steps.push(receivers[group[0]].end);
+                    break None;
+                };
+                steps.push(Step::Link(link));
                 at += 1;
                 stage = Stage::Leave;
             } else {
-                break Some((by_link.into_iter().map(|(_, members)| members).collect(), at, Stage::Forward));
+                break Some((by_link.into_iter().map(|(_, members)| members).collect(), Stage::Forward));
             }
         };
-        if let Some((parts, at, stage)) = divided {
+        if let Some((parts, resume)) = divided {
             let starts = parts
                 .iter()
-                .map(|part| self.plan_at(receivers, part, at, stage, programs, naming))
+                .map(|part| self.plan_at(receivers, part, at, resume, programs, naming))
                 .collect::<Result<Vec<u32>, BuildError>>()?;
             programs.branches.push(starts);
             steps.push(Step::Branch(programs.branches.len() as u32 - 1));
         }
         let start = programs.position();
-        steps.into_iter().for_each(|step| programs.push(step));
+        for step in steps {
+            programs.push(step);
+        }
         Ok(start)
     }
 
@@ -237,6 +251,7 @@ impl Planner {
         programs: &mut Programs,
         naming: &Naming<'_>,
     ) -> Result<Option<Vec<Vec<usize>>>, BuildError> {
+        let steps_before = steps.len();
         for &domain in domains {
             let before = self.was_inside(&receivers[group[0]], at, domain);
             if before != (stage == Stage::Leave) {
@@ -251,6 +266,7 @@ impl Planner {
                 continue;
             }
             if !others.is_empty() {
+                steps.truncate(steps_before);
                 return Ok(Some(vec![crossing, others]));
             }
             let border = self.border_at(receivers[group[0]].nodes[at], domain, naming)?;
@@ -333,6 +349,9 @@ enum Stage {
 
 impl Network {
     /// A simulation of this network in the run with `seed`, watched by `observer`.
+    ///
+    /// # Errors
+    /// See [`BuildError`].
     pub fn build<O: Observer>(self, seed: u64, observer: O) -> Result<Simulation<O>, BuildError> {
         self.build_with(seed, observer, PortChoice::Cheapest)
     }
@@ -379,20 +398,12 @@ impl Network {
                     connection_flow.push(index as u32);
                     Carrier::Tcp(connections.len() as u32 - 1)
                 }
-                TransportSpec::Udp => Carrier::Datagrams,
+                TransportSpec::Udp { header_bytes } => Carrier::Datagrams { header_bytes: *header_bytes },
             };
-            let (forward, reverse) = plan_flow(
-                &self,
-                index,
-                carrier,
-                first_sink,
-                &borders,
-                &mut planner,
-                seed,
-                &mut programs,
-            )?;
+            let (forward, reverse) =
+                plan_flow(&self, index, carrier, first_sink, &borders, &mut planner, seed, &mut programs)?;
             let source_seed = Seed::for_component(seed, &format!("flows.{}.source", spec.name));
-            let datagrams = matches!(carrier, Carrier::Datagrams);
+            let datagrams = matches!(carrier, Carrier::Datagrams { .. });
             let source = Source::new(spec.application.clone(), datagrams, spec.start, spec.stop, source_seed);
             let mut source_alarm = Alarm::default();
             if let Some(start) = source.next() {
@@ -402,6 +413,7 @@ impl Network {
             flows.push(Flow {
                 headers: spec.headers,
                 dscp: spec.dscp,
+                class: spec.class,
                 carrier,
                 source,
                 source_alarm,
@@ -410,6 +422,16 @@ impl Network {
                 first_sink,
                 sinks: spec.to.len() as u32,
             });
+        }
+        for (index, domain) in self.domains.iter().enumerate() {
+            let is_entered = |passage: &Passage| borders[passage.border as usize].domain as usize == index;
+            if domain.mechanism.is_some()
+                && !self.flows.is_empty()
+                && domain.unpoliced.len() < domain.edges.len()
+                && !programs.passages.iter().any(is_entered)
+            {
+                return Err(BuildError::DomainUncrossed { domain: domain.name.clone() });
+            }
         }
         let parts = Parts { links, flows, connections, connection_flow, sinks, borders, programs, planner };
         let network = Self { links: Vec::new(), ..self };
@@ -451,7 +473,7 @@ fn plan_flow(
     let naming = Naming { network, flow: &spec.name, borders };
     let ends: Vec<(NodeId, Step)> = match carrier {
         Carrier::Tcp(connection) => vec![(spec.to[0], Step::TcpData(connection))],
-        Carrier::Datagrams => {
+        Carrier::Datagrams { .. } => {
             spec.to.iter().zip(first_sink..).map(|(&node, sink)| (node, Step::Datagram(sink))).collect()
         }
     };
@@ -460,9 +482,16 @@ fn plan_flow(
     let reverse = match carrier {
         Carrier::Tcp(connection) => {
             let back = [(spec.from, Step::TcpAck(connection))];
-            planner.routes(spec.to[0], &back, network.multipath, &mut stream("path_back"), programs, &naming)?
+            planner.routes(
+                spec.to[0],
+                &back,
+                network.multipath,
+                &mut stream("path_back"),
+                programs,
+                &naming,
+            )?
         }
-        Carrier::Datagrams => Routes::One(0),
+        Carrier::Datagrams { .. } => Routes::One(0),
     };
     Ok((forward, reverse))
 }
@@ -545,7 +574,9 @@ impl<O: Observer> Simulation<O> {
         let route = self.programs.position();
         match paths.first() {
             Some(path) => {
-                path.iter().for_each(|&link| self.programs.push(Step::Link(link)));
+                for &link in path {
+                    self.programs.push(Step::Link(link));
+                }
                 self.programs.push(Step::Control(to.0));
             }
             None => self.programs.push(Step::Nowhere),

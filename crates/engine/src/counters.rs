@@ -3,6 +3,14 @@
 use tidegate_packet::{DropReason, MarkReason};
 use tidegate_units::{Span, Time};
 
+/// A distribution of delays in nanoseconds, exact to three digits.
+pub type Delays = hdrhistogram::Histogram<u64>;
+
+/// An empty distribution.
+pub(crate) fn no_delays() -> Delays {
+    Delays::new(3).expect("three digits are allowed")
+}
+
 /// Counts of one direction of a link since the statistics began.
 ///
 /// A packet is in the queue from its arrival until its last bit is sent, so that lengths count the packet in

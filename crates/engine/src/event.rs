@@ -63,7 +63,7 @@ impl EventQueue {
         if differing == 0 {
             self.due.push(entry);
         } else {
-            let bucket = 63 - differing.leading_zeros();
+            let bucket = differing.ilog2();
             self.occupied |= 1 << bucket;
             self.buckets[bucket as usize].push(entry);
         }

@@ -22,7 +22,7 @@ mod world;
 
 pub use arena::Carried;
 pub use build::BuildError;
-pub use counters::{FlowCounters, LinkCounters, SinkCounters, Totals};
+pub use counters::{Delays, FlowCounters, LinkCounters, SinkCounters, Totals};
 pub use event::{EventQueue, Token};
 pub use ids::{FlowIds, LinkId, NodeId};
 pub use link::{LossModel, Medium, ReorderModel};
@@ -34,6 +34,3 @@ pub use observer::Observer;
 pub use probe::BorderReport;
 pub use simulation::{ConnectionCounters, Simulation, Statistics};
 pub use world::Place;
-
-/// IPv4 and UDP headers.
-pub const UDP_HEADER_BYTES: u32 = 28;

@@ -63,8 +63,11 @@ pub struct LinkSpec {
 pub enum TransportSpec {
     /// A TCP connection.
     Tcp(Box<TcpConfig>),
-    /// Datagrams.
-    Udp,
+    /// Datagrams, of which so many bytes on the wire are headers.
+    Udp {
+        /// Headers of a packet.
+        header_bytes: u32,
+    },
 }
 
 /// What there is to send.
@@ -158,6 +161,8 @@ pub struct FlowSpec {
     pub stop: Option<Time>,
     /// DSCP of its packets.
     pub dscp: Dscp,
+    /// Class of its packets, for schedulers with a queue per class.
+    pub class: u8,
     /// What classifiers see.
     pub headers: Headers,
 }

@@ -4,7 +4,7 @@ use tidegate_mechanism::edge::EdgeReport;
 use tidegate_mechanism::tcp::TcpSender;
 use tidegate_units::BitRate;
 
-use crate::counters::{FlowCounters, LinkCounters, SinkCounters};
+use crate::counters::{Delays, FlowCounters, LinkCounters, SinkCounters, no_delays};
 use crate::ids::{FlowIds, LinkId};
 use crate::observer::Observer;
 use crate::simulation::{Carrier, Simulation};
@@ -19,6 +19,11 @@ pub struct BorderReport {
 }
 
 impl<O: Observer> Simulation<O> {
+    /// How many directions of links there are.
+    pub const fn direction_count(&self) -> usize {
+        self.links.len()
+    }
+
     /// Packets and bytes in the queue of `link`, the packet in transmission included.
     pub fn queue_length(&mut self, link: LinkId) -> (u32, u64) {
         self.links[link.0 as usize].length(self.world.now)
@@ -54,7 +59,7 @@ impl<O: Observer> Simulation<O> {
     pub fn tcp_sender(&self, flow: usize) -> Option<&TcpSender> {
         match self.flows[flow].carrier {
             Carrier::Tcp(connection) => Some(&self.connections[connection as usize].sender),
-            Carrier::Datagrams => None,
+            Carrier::Datagrams { .. } => None,
         }
     }
 
@@ -66,6 +71,37 @@ impl<O: Observer> Simulation<O> {
             let edge = control.ingress.report(headers)?;
             Some(BorderReport { edge, shaper: control.bank.backlog(edge.aggregate) })
         })
+    }
+
+    /// Keeps the distribution of one-way delays of flow `flow` from now on.
+    pub fn watch_flow_delays(&mut self, flow: usize) {
+        let flow = &self.flows[flow];
+        self.sink_delays.resize_with(self.sinks.len(), || None);
+        for sink in flow.first_sink..flow.first_sink + flow.sinks {
+            self.sink_delays[sink as usize].get_or_insert_with(|| Box::new(no_delays()));
+        }
+    }
+
+    /// Keeps the distribution of the times that packets spend in the queue of `link` from now on.
+    pub fn watch_link_delays(&mut self, link: LinkId) {
+        self.links[link.0 as usize].delays.get_or_insert_with(|| Box::new(no_delays()));
+    }
+
+    /// The distribution of one-way delays of flow `flow` over all its receivers, if it is kept.
+    pub fn flow_delays(&self, flow: usize) -> Option<Delays> {
+        let flow = &self.flows[flow];
+        let sinks = flow.first_sink as usize..(flow.first_sink + flow.sinks) as usize;
+        let mut each = self.sink_delays.get(sinks)?.iter().flatten();
+        let mut all: Delays = (**each.next()?).clone();
+        for more in each {
+            all.add(&**more).expect("a distribution that grows takes any value");
+        }
+        Some(all)
+    }
+
+    /// The distribution of times in the queue of `link`, if it is kept.
+    pub fn link_delays(&self, link: LinkId) -> Option<&Delays> {
+        self.links[link.0 as usize].delays.as_deref()
     }
 
     /// The observer.

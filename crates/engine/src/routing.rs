@@ -145,10 +145,10 @@ impl Routing {
             first.push(link);
             start = router;
         }
-        if let Some(last) = last {
-            if !self.up[last.0 as usize] || (!self.forwards[target.0 as usize] && target != start) {
-                return Vec::new();
-            }
+        let reaches =
+            |link: LinkId| self.up[link.0 as usize] && (self.forwards[target.0 as usize] || target == start);
+        if last.is_some_and(|link| !reaches(link)) {
+            return Vec::new();
         }
         self.distances_to(target);
         let distance = &self.distances[&target];

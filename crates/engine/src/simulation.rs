@@ -1,15 +1,15 @@
 //! The event loop, and the way of a packet through it.
 
-use tidegate_mechanism::edge::{Admission, EdgeHalf, PeerId};
+use tidegate_mechanism::edge::{Admission, AggregateId, EdgeHalf, PeerId};
 use tidegate_mechanism::random::Substream;
 use tidegate_mechanism::tcp::{ReceiverCounters, SenderCounters, TcpReceiver, TcpSender, Transmit};
-use tidegate_packet::{DropReason, Dscp, Ecn, FlowId, Headers, Packet};
+use tidegate_packet::{DropReason, Dscp, Ecn, FlowId, Headers, Packet, TcpHeader};
 use tidegate_units::{Span, Time};
 
 use crate::arena::Carried;
 use crate::border::{Border, EdgePort, ShaperSink};
 use crate::build::{Parts, Planner};
-use crate::counters::{FlowCounters, LinkCounters, SinkCounters, Totals};
+use crate::counters::{Delays, FlowCounters, LinkCounters, SinkCounters, Totals};
 use crate::ids::{FlowIds, LinkId};
 use crate::link::{Arrival, Link};
 use crate::network::{Change, Network, ScriptedChange};
@@ -46,7 +46,7 @@ impl Connection {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Carrier {
     Tcp(u32),
-    Datagrams,
+    Datagrams { header_bytes: u32 },
 }
 
 /// What the engine keeps of a flow.
@@ -54,6 +54,7 @@ pub(crate) enum Carrier {
 pub(crate) struct Flow {
     pub(crate) headers: Headers,
     pub(crate) dscp: Dscp,
+    pub(crate) class: u8,
     pub(crate) carrier: Carrier,
     pub(crate) source: Source,
     pub(crate) source_alarm: Alarm,
@@ -103,6 +104,8 @@ pub struct Simulation<O: Observer = ()> {
     /// Which flow a connection belongs to.
     pub(crate) connection_flow: Vec<u32>,
     pub(crate) sinks: Vec<SinkCounters>,
+    /// Distributions of one-way delays by sink; empty if none is wanted.
+    pub(crate) sink_delays: Vec<Option<Box<Delays>>>,
     pub(crate) borders: Vec<Border>,
     pub(crate) programs: Programs,
     pub(crate) forwards: Vec<bool>,
@@ -153,6 +156,7 @@ impl<O: Observer> Simulation<O> {
             connections,
             connection_flow,
             sinks,
+            sink_delays: Vec::new(),
             borders,
             programs,
             forwards,
@@ -224,6 +228,7 @@ impl<O: Observer> Simulation<O> {
         }
         self.world.flows.fill(FlowCounters::default());
         self.sinks.fill(SinkCounters::default());
+        self.sink_delays.iter_mut().flatten().for_each(|delays| delays.reset());
         for border in &mut self.borders {
             border.drops_by_reason.fill(0);
         }
@@ -260,7 +265,7 @@ impl<O: Observer> Simulation<O> {
         };
         let counts = |flow: &Flow| match flow.carrier {
             Carrier::Tcp(connection) => Some(count(connection)),
-            Carrier::Datagrams => None,
+            Carrier::Datagrams { .. } => None,
         };
         self.flows.iter().map(counts).collect()
     }
@@ -391,11 +396,23 @@ impl<O: Observer> Simulation<O> {
         }
     }
 
+    /// Adds a one-way delay to the distribution of `sink`, if that is wanted.
+    #[inline]
+    fn watch_delay(&mut self, sink: u32, created: Time) {
+        if let Some(Some(delays)) = self.sink_delays.get_mut(sink as usize) {
+            delays.saturating_record((self.world.now - created).as_nanos());
+        }
+    }
+
     fn on_datagram(&mut self, sink: u32, packet: &Packet) {
         let created = self.world.arena.get(packet).created;
         let counters = &mut self.sinks[sink as usize];
         Self::count_received(counters, self.world.now, packet, created);
-        counters.goodput_bytes += u64::from(packet.wire_bytes.saturating_sub(crate::UDP_HEADER_BYTES));
+        let Carrier::Datagrams { header_bytes } = self.flows[packet.flow.0 as usize / 2].carrier else {
+            unreachable!("datagrams belong to flows of datagrams")
+        };
+        counters.goodput_bytes += u64::from(packet.wire_bytes.saturating_sub(header_bytes));
+        self.watch_delay(sink, created);
         self.world.retire(packet);
     }
 
@@ -410,6 +427,8 @@ impl<O: Observer> Simulation<O> {
         let connection = &mut self.connections[index as usize];
         let received = connection.receiver.on_segment(&carried.tcp, packet.ecn, now);
         counters.goodput_bytes += received.delivered_bytes;
+        let sink = flow.first_sink;
+        self.watch_delay(sink, carried.created);
         self.acknowledge(index, received.ack);
     }
 
@@ -436,6 +455,7 @@ impl<O: Observer> Simulation<O> {
         // The transport's own marking (priorities of its congestion control) goes before the flow's.
         let configured = self.flows[flow.0 as usize / 2].dscp;
         packet.dscp = if segment.dscp == Dscp::BEST_EFFORT { configured } else { segment.dscp };
+        packet.class = self.flows[flow.0 as usize / 2].class;
         self.advance(packet, route);
     }
 
@@ -501,12 +521,17 @@ impl<O: Observer> Simulation<O> {
         let now = self.world.now;
         let flow = &mut self.flows[index as usize];
         match (flow.carrier, act) {
-            (Carrier::Datagrams, Act::Datagram(wire_bytes)) => {
+            (Carrier::Datagrams { .. }, Act::Datagram(wire_bytes)) => {
                 let route = flow.forward.choose();
-                let carried =
-                    Carried { created: now, route: 0, message: Carried::NO_MESSAGE, tcp: Default::default() };
+                let carried = Carried {
+                    created: now,
+                    route: 0,
+                    message: Carried::NO_MESSAGE,
+                    tcp: TcpHeader::default(),
+                };
                 let mut packet = self.world.create(FlowIds::data(index), wire_bytes, carried);
                 packet.dscp = flow.dscp;
+                packet.class = flow.class;
                 self.advance(packet, route);
             }
             (Carrier::Tcp(connection), act) => {
@@ -520,7 +545,7 @@ impl<O: Observer> Simulation<O> {
                 }
                 self.pump(connection);
             }
-            (Carrier::Datagrams, _) => {}
+            (Carrier::Datagrams { .. }, _) => {}
         }
     }
 
@@ -547,15 +572,21 @@ impl<O: Observer> Simulation<O> {
             }
             Admission::Shape(aggregate) => {
                 self.world.arena.get_mut(packet).route = route;
-                let border = &mut self.borders[index as usize];
-                let control = border.control.as_mut().expect("this border shapes");
-                let drops_by_reason = &mut border.drops_by_reason;
-                let mut sink = ShaperSink { world: &mut self.world, drops_by_reason, border: index };
-                control.bank.enqueue(aggregate, *packet, now, &mut sink);
-                self.release_shaped(index);
+                self.shape(index, aggregate, packet);
                 None
             }
         }
+    }
+
+    /// `packet` joins the queue of a shaper.
+    fn shape(&mut self, index: u32, aggregate: AggregateId, packet: &Packet) {
+        let now = self.world.now;
+        let border = &mut self.borders[index as usize];
+        let control = border.control.as_mut().expect("this border shapes");
+        let drops_by_reason = &mut border.drops_by_reason;
+        let mut sink = ShaperSink { world: &mut self.world, drops_by_reason, border: index };
+        control.bank.enqueue(aggregate, *packet, now, &mut sink);
+        self.release_shaped(index);
     }
 
     /// Lets go what the shapers of a border have due, and arms their timer.
@@ -663,7 +694,8 @@ impl<O: Observer> Simulation<O> {
         let header_bytes = self.borders[from as usize].control.as_ref().map_or(0, |c| c.message_header_bytes);
         let wire_bytes = header_bytes + u32::try_from(message.len()).expect("messages are small");
         let index = self.world.messages.insert(message);
-        let carried = Carried { created: self.world.now, route: 0, message: index, tcp: Default::default() };
+        let carried =
+            Carried { created: self.world.now, route: 0, message: index, tcp: TcpHeader::default() };
         let flow = FlowIds { flows: self.flows.len() as u32 }.control(from);
         let mut packet = self.world.create(flow, wire_bytes, carried);
         packet.dscp = Dscp::CONTROL;

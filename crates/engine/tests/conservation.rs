@@ -272,7 +272,7 @@ fn network_of(case: &Case) -> Network {
             to.extend(flow.further_receivers.iter().filter(|&&host| host != flow.ends.0));
             to.sort_unstable();
             to.dedup();
-            TransportSpec::Udp
+            TransportSpec::Udp { header_bytes: 28 }
         };
         let to: Vec<String> = to.iter().map(|host| format!("h{host}")).collect();
         let to: Vec<&str> = to.iter().map(String::as_str).collect();

@@ -42,7 +42,7 @@ fn network() -> Network {
         ApplicationSpec::Bulk,
     );
     let poisson = ApplicationSpec::Poisson { rate: BitRate::from_mbps(1), packet_bytes: 500 };
-    net.flow("h2", &["h6"], TransportSpec::Udp, poisson);
+    net.flow("h2", &["h6"], TransportSpec::Udp { header_bytes: 28 }, poisson);
     let on_off = ApplicationSpec::OnOff {
         distribution: OnOffDistribution::Pareto { shape: 1.5 },
         on: Span::from_millis(100),
@@ -50,7 +50,7 @@ fn network() -> Network {
         rate: BitRate::from_mbps(3),
         packet_bytes: 700,
     };
-    net.flow("h3", &["h7"], TransportSpec::Udp, on_off);
+    net.flow("h3", &["h7"], TransportSpec::Udp { header_bytes: 28 }, on_off);
     for flow in &mut net.network.flows {
         flow.start = StartSpec::Uniform(Time::ZERO, seconds(0.5));
     }
@@ -179,7 +179,7 @@ fn pair() -> Net {
     net.link("r0", "h1", direction("10Mbit", "1ms", red()));
     net.network.links[1].forward.loss = Some(LossModel::Random { probability: 0.1 });
     let poisson = ApplicationSpec::Poisson { rate: BitRate::from_mbps(1), packet_bytes: 500 };
-    net.flow("h0", &["h1"], TransportSpec::Udp, poisson);
+    net.flow("h0", &["h1"], TransportSpec::Udp { header_bytes: 28 }, poisson);
     net.flow(
         "h0",
         &["h1"],
@@ -203,7 +203,7 @@ fn another_node_link_or_flow_does_not_shift_the_draws_of_those_that_were_there()
     net.flow(
         "h2",
         &["h3"],
-        TransportSpec::Udp,
+        TransportSpec::Udp { header_bytes: 28 },
         ApplicationSpec::Poisson { rate: BitRate::from_mbps(2), packet_bytes: 90 },
     );
     net.domain(&["r1"], &[]);
@@ -221,7 +221,12 @@ fn another_flow_does_not_shift_the_choice_of_paths_of_those_that_were_there() {
             net.network.multipath = multipath;
             let count = if newcomers { 30 } else { 20 };
             for _ in 0..count {
-                net.flow("h0", &["h1"], TransportSpec::Udp, constant(BitRate::from_mbps(1)));
+                net.flow(
+                    "h0",
+                    &["h1"],
+                    TransportSpec::Udp { header_bytes: 28 },
+                    constant(BitRate::from_mbps(1)),
+                );
             }
             // The newcomers come first.
             net.network.flows.rotate_right(count - 20);
@@ -258,11 +263,11 @@ fn a_source_sends_the_same_whatever_meets_its_packets() {
         net.flow(
             "h0",
             &["h2"],
-            TransportSpec::Udp,
+            TransportSpec::Udp { header_bytes: 28 },
             ApplicationSpec::Markov { rate: BitRate::from_mbps(2), mean_packet_bytes: 400 },
         );
         if competitor {
-            net.flow("h1", &["h2"], TransportSpec::Udp, constant(BitRate::from_mbps(3)));
+            net.flow("h1", &["h2"], TransportSpec::Udp { header_bytes: 28 }, constant(BitRate::from_mbps(3)));
         }
         let mut log = log_of(net, 1);
         log.retain(|entry| entry.3 == Fate::Delivered(LinkId::of(0, false)));

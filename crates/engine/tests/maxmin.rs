@@ -56,8 +56,8 @@ fn without_nbp_a_long_flow_wastes_what_it_cannot_deliver() {
     net.link("r0", "r1", direction("10Mbit", "5ms", fair()));
     net.link("r1", "h2", direction("100Mbit", "1ms", fair()));
     net.link("r1", "h3", direction("1Mbit", "5ms", fair()));
-    net.flow("h0", &["h2"], TransportSpec::Udp, constant(BitRate::from_mbps(12)));
-    net.flow("h1", &["h3"], TransportSpec::Udp, constant(BitRate::from_mbps(12)));
+    net.flow("h0", &["h2"], TransportSpec::Udp { header_bytes: 28 }, constant(BitRate::from_mbps(12)));
+    net.flow("h1", &["h3"], TransportSpec::Udp { header_bytes: 28 }, constant(BitRate::from_mbps(12)));
     let statistics = net.run(1, 1.0, 5.0);
     // Max-min would be 9 and 1.
     assert!((throughput_bps(&statistics, 0) / 5e6 - 1.0).abs() < 0.01, "{}", throughput_bps(&statistics, 0));

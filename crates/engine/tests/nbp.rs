@@ -33,7 +33,7 @@ fn figure_7(load: BitRate) -> Net {
     let mut tcp = TcpConfig::ns_1999(Variant::Reno);
     tcp.receive_window_bytes = 100_000;
     net.flow("h1", &["h3"], TransportSpec::Tcp(Box::new(tcp)), ApplicationSpec::Bulk);
-    net.flow("h2", &["h4"], TransportSpec::Udp, constant(load));
+    net.flow("h2", &["h4"], TransportSpec::Udp { header_bytes: 28 }, constant(load));
     net
 }
 
@@ -137,7 +137,12 @@ fn line(inner: &str) -> Net {
 }
 
 fn udp(net: &mut Net, mbps: f64) -> usize {
-    net.flow("h0", &["h1"], TransportSpec::Udp, constant(BitRate::from_bps_f64(mbps * 1e6)))
+    net.flow(
+        "h0",
+        &["h1"],
+        TransportSpec::Udp { header_bytes: 28 },
+        constant(BitRate::from_bps_f64(mbps * 1e6)),
+    )
 }
 
 #[test]
@@ -171,7 +176,12 @@ fn a_multicast_flow_enters_as_fast_as_its_slowest_branch_delivers() {
     net.link("E1", "h1", direction("100Mbit", "1ms", drop_tail(100)));
     net.link("E2", "h2", direction("100Mbit", "1ms", drop_tail(100)));
     net.domain(&["I", "E1", "E2"], &["R"]).mechanism = Some(EdgeConfig::Nbp(Box::default()));
-    let flow = net.flow("h0", &["h1", "h2"], TransportSpec::Udp, constant(BitRate::from_mbps(8)));
+    let flow = net.flow(
+        "h0",
+        &["h1", "h2"],
+        TransportSpec::Udp { header_bytes: 28 },
+        constant(BitRate::from_mbps(8)),
+    );
     let mut simulation = net.build(1);
     simulation.run_until(seconds(10.0), u64::MAX);
     let mut rates = Vec::new();
@@ -350,7 +360,7 @@ fn coarser_classes_share_a_shaper() {
         net.link("E", "h2", direction("100Mbit", "1ms", drop_tail(100)));
         udp(&mut net, 1.0);
         udp(&mut net, 1.0);
-        net.flow("h0", &["h2"], TransportSpec::Udp, constant(BitRate::from_mbps(1)));
+        net.flow("h0", &["h2"], TransportSpec::Udp { header_bytes: 28 }, constant(BitRate::from_mbps(1)));
         let mut simulation = net.build(1);
         simulation.run_until(seconds(2.0), u64::MAX);
         let all = (0..3).map(|flow| simulation.border_report(0, flow).unwrap().edge.aggregate);

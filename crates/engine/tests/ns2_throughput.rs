@@ -161,7 +161,12 @@ fn share(case: &Value) -> Shared {
             let config = config_of(case, flow["phase"].as_f64().unwrap());
             net.flow(&source, &[&sink], TransportSpec::Tcp(Box::new(config)), ApplicationSpec::Bulk);
         } else {
-            net.flow(&source, &[&sink], TransportSpec::Udp, common::constant(BitRate::from_mbps(1)));
+            net.flow(
+                &source,
+                &[&sink],
+                TransportSpec::Udp { header_bytes: 28 },
+                common::constant(BitRate::from_mbps(1)),
+            );
         }
         let start = seconds([0.0, 0.11, 0.23, 0.37, 0.5][index]);
         net.network.flows.last_mut().unwrap().start = StartSpec::At(start);

@@ -153,7 +153,7 @@ fn network_of(case: &Case) -> Net {
         let rate = BitRate::of(u64::from(train.packet_bytes), train.gap);
         let application =
             ApplicationSpec::ConstantRate { rate, packet_bytes: train.packet_bytes, jitter: 0.0 };
-        net.flow("h0", &["h1"], TransportSpec::Udp, application);
+        net.flow("h0", &["h1"], TransportSpec::Udp { header_bytes: 28 }, application);
         let flow = net.network.flows.last_mut().unwrap();
         flow.start = StartSpec::At(train.start);
         // Half a gap after the last packet.

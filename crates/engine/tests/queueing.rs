@@ -43,7 +43,7 @@ fn run(service: Service, rho: f64, queue: DisciplineConfig, packets: f64, seed: 
         Service::Constant => ApplicationSpec::Poisson { rate, packet_bytes: BYTES },
         Service::Exponential => ApplicationSpec::Markov { rate, mean_packet_bytes: BYTES },
     };
-    net.flow("h0", &["h1"], TransportSpec::Udp, application);
+    net.flow("h0", &["h1"], TransportSpec::Udp { header_bytes: 28 }, application);
     let duration = packets * f64::from(BYTES) / rate.as_bytes_per_second_f64();
     let statistics = net.run(seed, 1.0, 1.0 + duration);
     let window = (statistics.until - statistics.since).as_secs_f64();

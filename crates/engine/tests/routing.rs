@@ -143,7 +143,12 @@ fn all_shortest(network: &Network, from: NodeId, to: NodeId) -> BTreeSet<Vec<Lin
 fn train(net: &mut Net, from: usize, to: &[usize], packets: u64) {
     let to: Vec<String> = to.iter().map(|host| format!("h{host}")).collect();
     let to: Vec<&str> = to.iter().map(String::as_str).collect();
-    let index = net.flow(&format!("h{from}"), &to, TransportSpec::Udp, constant(BitRate::from_mbps(8)));
+    let index = net.flow(
+        &format!("h{from}"),
+        &to,
+        TransportSpec::Udp { header_bytes: 28 },
+        constant(BitRate::from_mbps(8)),
+    );
     let flow = &mut net.network.flows[index];
     // A packet takes a millisecond; no two flows are under way at once.
     let start = Time::ZERO + Span::from_secs(index as u64);
@@ -283,7 +288,7 @@ fn flows_spread_over_paths_of_equal_cost_and_each_keeps_its_own() {
     let mut net = diamond();
     net.network.multipath = Multipath::Flow;
     for _ in 0..40 {
-        net.flow("h0", &["h1"], TransportSpec::Udp, constant(BitRate::from_bps(80_000)));
+        net.flow("h0", &["h1"], TransportSpec::Udp { header_bytes: 28 }, constant(BitRate::from_bps(80_000)));
     }
     let recorder = watch(net.network, 1);
     let mut ways = [0; 2];
@@ -301,7 +306,7 @@ fn flows_spread_over_paths_of_equal_cost_and_each_keeps_its_own() {
 #[test]
 fn without_multipath_all_take_the_first_path() {
     let mut net = diamond();
-    net.flow("h0", &["h1"], TransportSpec::Udp, constant(BitRate::from_mbps(1)));
+    net.flow("h0", &["h1"], TransportSpec::Udp { header_bytes: 28 }, constant(BitRate::from_mbps(1)));
     let statistics = net.run(1, 0.0, 1.0);
     assert!(statistics.links[S_A.0 as usize].delivered_packets > 100);
     assert_eq!(statistics.links[S_B.0 as usize].arrived_packets, 0);
@@ -311,7 +316,8 @@ fn without_multipath_all_take_the_first_path() {
 fn a_failed_link_is_avoided_until_it_is_back_and_what_was_on_it_is_lost() {
     let mut net = diamond();
     // A packet each millisecond; the link holds one in transmission and ten on the way.
-    let flow = net.flow("h0", &["h1"], TransportSpec::Udp, constant(BitRate::from_mbps(8)));
+    let flow =
+        net.flow("h0", &["h1"], TransportSpec::Udp { header_bytes: 28 }, constant(BitRate::from_mbps(8)));
     let change = |at: f64, up: bool| ScriptedChange { at: seconds(at), link: S_A, change: Change::Up(up) };
     net.network.script = vec![change(1.0001, false), change(2.0001, true)];
     let mut simulation = net.build(1);
@@ -347,7 +353,8 @@ fn without_any_path_packets_have_no_route_until_the_link_is_back() {
     let mut net = Net::default();
     net.link("h0", "r0", direction("10Mbit", "1ms", drop_tail(100)));
     let link = net.link("r0", "h1", direction("10Mbit", "1ms", drop_tail(100)));
-    let udp = net.flow("h0", &["h1"], TransportSpec::Udp, constant(BitRate::from_mbps(1)));
+    let udp =
+        net.flow("h0", &["h1"], TransportSpec::Udp { header_bytes: 28 }, constant(BitRate::from_mbps(1)));
     let change = |at: f64, up: bool| ScriptedChange { at: seconds(at), link, change: Change::Up(up) };
     net.network.script = vec![change(1.0001, false), change(2.0001, true)];
     let mut simulation = net.network.build(1, Recorder::default()).unwrap();
@@ -375,7 +382,8 @@ fn a_packet_crosses_as_many_routers_as_its_ttl_allows() {
             );
         }
         net.link(&format!("r{}", routers - 1), "h1", direction("10Mbit", "100us", drop_tail(100)));
-        let flow = net.flow("h0", &["h1"], TransportSpec::Udp, constant(BitRate::from_mbps(1)));
+        let flow =
+            net.flow("h0", &["h1"], TransportSpec::Udp { header_bytes: 28 }, constant(BitRate::from_mbps(1)));
         let mut simulation = net.network.build(1, Recorder::default()).unwrap();
         simulation.run_until(seconds(1.0), u64::MAX);
         simulation.assert_conservation();

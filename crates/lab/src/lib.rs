@@ -11,5 +11,5 @@ mod summary;
 
 pub use run::{Outcome, Progress, Run, Timing, run, trace};
 pub use summary::{SCHEMA_VERSION, Summary};
-pub use tidegate_engine::Observer;
+pub use tidegate_engine::{BuildError, Observer};
 pub use tidegate_record::Series;

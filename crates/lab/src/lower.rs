@@ -91,9 +91,9 @@ fn direction(direction: &model::Direction, weights: &[(u32, f64)]) -> DirectionS
 fn flow_spec(index: usize, flow: &model::Flow) -> FlowSpec {
     let transport = match &flow.transport {
         model::Transport::Tcp(config) => TransportSpec::Tcp(Box::new(configs::tcp(config))),
-        model::Transport::Udp(_) => TransportSpec::Udp,
+        model::Transport::Udp(udp) => TransportSpec::Udp { header_bytes: udp.header.get() as u32 },
     };
-    let protocol = if matches!(transport, TransportSpec::Udp) { Protocol::UDP } else { Protocol::TCP };
+    let protocol = if matches!(transport, TransportSpec::Udp { .. }) { Protocol::UDP } else { Protocol::TCP };
     // A node's address is its number in 10/8, so that traces read well; ports tell the flows of a host apart.
     let address =
         |node: model::NodeIndex| Address::V4(Ipv4Addr::from(0x0a00_0001_u32.wrapping_add(node.0)).octets());
@@ -109,6 +109,7 @@ fn flow_spec(index: usize, flow: &model::Flow) -> FlowSpec {
         },
         stop: flow.stop,
         dscp: flow.dscp,
+        class: flow.class,
         headers: Headers {
             source: address(flow.from),
             destination: address(flow.to[0]),

@@ -7,11 +7,12 @@ use std::time::Duration;
 use tidegate_engine::{BuildError, LinkId, Observer, Simulation};
 use tidegate_record::{PcapTrace, Series};
 use tidegate_scenario::Scenario;
+use tidegate_scenario::model::{DelayOf, Way};
 use tidegate_units::{Span, Time};
 
 use crate::lower;
 use crate::sample::Sampler;
-use crate::summary::Summary;
+use crate::summary::{Percentiles, Summary};
 
 /// How far a run is.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -79,7 +80,15 @@ impl<O: Observer> Run<O> {
             .map(|index| lower::domain_position(scenario, &network.domains, index))
             .collect();
         let sampler = Sampler::new(scenario, domains);
-        let simulation = network.build(seed, observer)?;
+        let mut simulation = network.build(seed, observer)?;
+        for wanted in &scenario.record.delays {
+            match *wanted {
+                DelayOf::Flow(flow) => simulation.watch_flow_delays(flow.index()),
+                DelayOf::Link(link, way) => {
+                    simulation.watch_link_delays(LinkId::of(link.0, way == Way::Reverse))
+                }
+            }
+        }
         let timing = Timing { build: started.elapsed(), ..Timing::default() };
         let next_sample = match scenario.record.every {
             Some(every) if !sampler.is_empty() => Time::ZERO + every,
@@ -128,6 +137,13 @@ impl<O: Observer> Run<O> {
         let statistics = self.simulation.statistics();
         let rates: Vec<_> =
             (0..statistics.links.len()).map(|link| self.simulation.link_rate(LinkId(link as u32))).collect();
+        let simulation = &self.simulation;
+        let flow_percentiles = (0..self.scenario.flows.len())
+            .filter_map(|flow| Some((flow, Percentiles::of(&simulation.flow_delays(flow)?))))
+            .collect();
+        let link_percentiles = (0..statistics.links.len())
+            .filter_map(|link| Some((link, Percentiles::of(simulation.link_delays(LinkId(link as u32))?))))
+            .collect();
         let totals = statistics.totals;
         let outcome = Outcome {
             summary: Summary {
@@ -135,6 +151,8 @@ impl<O: Observer> Run<O> {
                 seed: self.seed,
                 statistics: Arc::new(statistics),
                 rates: rates.into(),
+                flow_percentiles,
+                link_percentiles,
             },
             series: self.sampler.finish(),
             timing: Timing { events: totals.events, packet_hops: totals.packet_hops, ..self.timing },

@@ -124,6 +124,8 @@ fn read_link<O: Observer>(simulation: &mut Simulation<O>, link: LinkId, quantity
     match quantity {
         LinkQuantity::AverageQueue => return variable("average_queue_packets"),
         LinkQuantity::Probability => return variable("marking_probability"),
+        LinkQuantity::MaxP => return variable("max_p"),
+        LinkQuantity::ActiveQueues => return variable("active_queues"),
         LinkQuantity::FairShare => return variable("fair_share_bps"),
         LinkQuantity::QueuePackets => return Reading::Value(f64::from(simulation.queue_length(link).0)),
         LinkQuantity::QueueBytes => return Reading::Value(simulation.queue_length(link).1 as f64),
@@ -137,7 +139,14 @@ fn read_link<O: Observer>(simulation: &mut Simulation<O>, link: LinkId, quantity
         LinkQuantity::Utilization => Reading::Counter { count: counters.busy_nanos as f64, per_unit: 1e-9 },
         LinkQuantity::ArrivedPackets => Reading::Value(counters.arrived_packets as f64),
         LinkQuantity::DroppedPackets => Reading::Value(counters.dropped_packets() as f64),
-        _ => Reading::Value(counters.marked_packets() as f64),
+        LinkQuantity::MarkedPackets => Reading::Value(counters.marked_packets() as f64),
+        LinkQuantity::QueuePackets
+        | LinkQuantity::QueueBytes
+        | LinkQuantity::AverageQueue
+        | LinkQuantity::Probability
+        | LinkQuantity::MaxP
+        | LinkQuantity::ActiveQueues
+        | LinkQuantity::FairShare => unreachable!("read above"),
     }
 }
 

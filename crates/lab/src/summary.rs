@@ -2,11 +2,14 @@
 //!
 //! It is written straight from the counters when it is asked for: of a large network it is much larger than they are.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::json;
-use tidegate_engine::{ConnectionCounters, FlowCounters, LinkCounters, LinkId, SinkCounters, Statistics};
+use tidegate_engine::{
+    ConnectionCounters, Delays, FlowCounters, LinkCounters, LinkId, SinkCounters, Statistics,
+};
 use tidegate_packet::{DropReason, MarkReason};
 use tidegate_scenario::Scenario;
 use tidegate_units::{BitRate, Span};
@@ -22,6 +25,36 @@ pub struct Summary {
     pub(crate) statistics: Arc<Statistics>,
     /// By direction of a link: its rate at the end.
     pub(crate) rates: Arc<[BitRate]>,
+    /// Percentiles of delays by flow, where the scenario asks for them.
+    pub(crate) flow_percentiles: BTreeMap<usize, Percentiles>,
+    /// The same by direction of a link.
+    pub(crate) link_percentiles: BTreeMap<usize, Percentiles>,
+}
+
+/// Percentiles of delays, in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Percentiles {
+    p50: u64,
+    p95: u64,
+    p99: u64,
+}
+
+impl Percentiles {
+    /// Those of `delays`.
+    pub(crate) fn of(delays: &Delays) -> Self {
+        let at = |quantile| delays.value_at_quantile(quantile);
+        Self { p50: at(0.50), p95: at(0.95), p99: at(0.99) }
+    }
+
+    /// `delay` with these in it.
+    fn add_to(percentiles: Option<&Self>, mut delay: serde_json::Value) -> serde_json::Value {
+        if let (Some(object), Some(p)) = (delay.as_object_mut(), percentiles) {
+            for (key, nanos) in [("p50", p.p50), ("p95", p.p95), ("p99", p.p99)] {
+                object.insert(key.to_owned(), json!(millis(nanos as f64)));
+            }
+        }
+        delay
+    }
 }
 
 impl Summary {
@@ -59,12 +92,21 @@ impl Serialize for Summary {
         map.serialize_entry("duration_s", &statistics.until.as_secs_f64())?;
         map.serialize_entry("warmup_s", &statistics.since.as_secs_f64())?;
         let flows = scenario.flows.iter().enumerate();
-        let flow = |index| FlowSummary { scenario, statistics, index, window };
+        let flow = |index| {
+            let percentiles = self.flow_percentiles.get(&index);
+            FlowSummary { scenario, statistics, index, window, percentiles }
+        };
         map.serialize_entry("flows", &Entries(flows.map(|(index, spec)| (&spec.name, flow(index)))))?;
         let links = scenario.links.iter().enumerate();
         let link = |index: usize, reverse| {
             let id = LinkId::of(index as u32, reverse).0 as usize;
-            LinkSummary { counters: &statistics.links[id], rate: self.rates[id], window, reverse: None }
+            LinkSummary {
+                counters: &statistics.links[id],
+                rate: self.rates[id],
+                window,
+                percentiles: self.link_percentiles.get(&id),
+                reverse: None,
+            }
         };
         let both = |index| {
             let reverse = Some(Box::new(link(index, true)));
@@ -104,6 +146,7 @@ struct FlowSummary<'a> {
     statistics: &'a Statistics,
     index: usize,
     window: Span,
+    percentiles: Option<&'a Percentiles>,
 }
 
 impl FlowSummary<'_> {
@@ -132,7 +175,7 @@ impl Serialize for FlowSummary<'_> {
         map.serialize_entry("lost_packets", &counters.lost_packets)?;
         map.serialize_entry("loss_ratio", &ratio(counters.lost_packets, counters.sent_packets))?;
         map.serialize_entry("marked_packets", &counters.marked_packets)?;
-        map.serialize_entry("delay_ms", &flow_delay(self.sinks()))?;
+        map.serialize_entry("delay_ms", &Percentiles::add_to(self.percentiles, flow_delay(self.sinks())))?;
         if let Some(ConnectionCounters { sender, receiver }) = &self.statistics.connections[self.index] {
             let acks = &self.statistics.flows[2 * self.index + 1];
             map.serialize_entry("retransmissions", &sender.retransmissions)?;
@@ -175,6 +218,7 @@ struct LinkSummary<'a> {
     counters: &'a LinkCounters,
     rate: BitRate,
     window: Span,
+    percentiles: Option<&'a Percentiles>,
     reverse: Option<Box<LinkSummary<'a>>>,
 }
 
@@ -203,7 +247,8 @@ impl Serialize for LinkSummary<'_> {
         let max = u64::from(counters.queue_packets_max);
         map.serialize_entry("queue_packets", &length(counters.packet_nanos, max))?;
         map.serialize_entry("queue_bytes", &length(counters.byte_nanos, counters.queue_bytes_max))?;
-        map.serialize_entry("delay_ms", &delay)?;
+        let delay = delay.unwrap_or(serde_json::Value::Null);
+        map.serialize_entry("delay_ms", &Percentiles::add_to(self.percentiles, delay))?;
         map.serialize_entry("control_bps", &per_second(counters.control_bytes as f64 * 8.0, window))?;
         // Only the reasons that occurred.
         map.serialize_entry(

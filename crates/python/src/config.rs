@@ -6,6 +6,7 @@ use std::sync::Arc;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use tidegate_lab::BuildError;
 use tidegate_scenario::{ConfigErrors, Document, Experiment, Point, Scenario};
 
 pyo3::create_exception!(tidegate, ConfigError, PyValueError, "A file is not valid.");
@@ -28,6 +29,20 @@ fn raise(errors: &ConfigErrors) -> PyErr {
         value.setattr("rendered", errors.render())
     })
     .map_or_else(|failure: PyErr| failure, |()| error)
+}
+
+/// The exception for a scenario that reads well and makes no network.
+pub(crate) fn unbuildable(error: &BuildError) -> PyErr {
+    let text = error.to_string();
+    let raised = ConfigError::new_err(text.clone());
+    Python::attach(|py| {
+        let value = raised.value(py);
+        for key in ["file", "line", "column", "path"] {
+            value.setattr(key, py.None())?;
+        }
+        value.setattr("rendered", format!("error: {text}\n"))
+    })
+    .map_or_else(|failure: PyErr| failure, |()| raised)
 }
 
 /// The document at `path` under `overrides`.

@@ -14,7 +14,7 @@ use tidegate_lab::{Observer, Outcome, Progress, Run};
 use tidegate_record::{to_record_batches, write_parquet};
 use tidegate_scenario::Scenario;
 
-use crate::config::PyScenario;
+use crate::config::{PyScenario, unbuildable};
 
 /// Events between two looks at pending signals: some tens of milliseconds.
 const EVENTS_PER_STEP: u64 = 500_000;
@@ -133,9 +133,7 @@ fn run_observed<O>(py: Python<'_>, scenario: &Arc<Scenario>, seed: u64, observer
 where
     O: Observer + Send + Sync,
 {
-    let mut run = py
-        .detach(|| Run::start(scenario, seed, observer))
-        .map_err(|error| PyValueError::new_err(error.to_string()))?;
+    let mut run = py.detach(|| Run::start(scenario, seed, observer)).map_err(|error| unbuildable(&error))?;
     while py.detach(|| run.advance(EVENTS_PER_STEP)) != Progress::Done {
         py.check_signals()?;
     }

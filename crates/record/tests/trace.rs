@@ -38,7 +38,7 @@ fn flow(name: &str, from: u32, to: u32, v6: bool, transport: TransportSpec, port
     };
     let (protocol, application) = match transport {
         TransportSpec::Tcp(_) => (Protocol::TCP, ApplicationSpec::Bulk),
-        TransportSpec::Udp => {
+        TransportSpec::Udp { .. } => {
             let rate = "300kbit".parse().unwrap();
             (Protocol::UDP, ApplicationSpec::ConstantRate { rate, packet_bytes: 501, jitter: 0.0 })
         }
@@ -52,6 +52,7 @@ fn flow(name: &str, from: u32, to: u32, v6: bool, transport: TransportSpec, port
         start: StartSpec::At(Time::ZERO),
         stop: None,
         dscp: Dscp::BEST_EFFORT,
+        class: 0,
         headers: Headers {
             source: address(from),
             destination: address(to),
@@ -91,7 +92,7 @@ fn network(v6: bool, edges: &[u32]) -> Network {
         flow("opening", 3, 5, v6, tcp(opening), 1001),
         flow("capable", 4, 6, v6, tcp(capable), 1002),
         flow("ns", 3, 6, v6, tcp(TcpConfig::ns_1999(Variant::Reno)), 1003),
-        flow("datagrams", 4, 5, v6, TransportSpec::Udp, 1004),
+        flow("datagrams", 4, 5, v6, TransportSpec::Udp { header_bytes: 28 }, 1004),
     ];
     if !edges.is_empty() {
         network.domains.push(DomainSpec {

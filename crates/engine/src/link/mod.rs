@@ -19,7 +19,7 @@ use tidegate_mechanism::schedule::{AnyDiscipline, DisciplineConfig};
 use tidegate_packet::{DropReason, Packet};
 use tidegate_units::{BitRate, Span, Time, TransmissionClock};
 
-use crate::counters::LinkCounters;
+use crate::counters::{Delays, LinkCounters};
 use crate::ids::LinkId;
 use crate::observer::Observer;
 use crate::world::{Alarm, LinkSink, Place, Wake, World};
@@ -83,6 +83,8 @@ pub(crate) struct Link {
     up: bool,
     pub(crate) counters: LinkCounters,
     medium: Option<Box<Medium>>,
+    /// The distribution of times in the queue, if wanted.
+    pub(crate) delays: Option<Box<Delays>>,
 }
 
 /// What [`Link::on_wake`] hands on to the next node.
@@ -128,6 +130,7 @@ impl Link {
             up: true,
             counters: LinkCounters::default(),
             medium: medium.map(Box::new),
+            delays: None,
         }
     }
 
@@ -162,7 +165,7 @@ impl Link {
         world.drop_packet(packet, Place::Link(self.id), why);
     }
 
-    #[inline(always)]
+    #[inline]
     fn arm<O>(&mut self, world: &mut World<O>) {
         let arrival = self.wire.next_arrival().unwrap_or(Time::MAX);
         let next = match &self.port {
@@ -198,6 +201,9 @@ impl Link {
     fn arrive<O: Observer>(&mut self, transit: Transit, world: &mut World<O>) -> Arrival {
         let Transit { mut packet, route, ends } = transit;
         self.counters.on_transmitted(ends - packet.arrived);
+        if let Some(delays) = &mut self.delays {
+            delays.saturating_record((ends - packet.arrived).as_nanos());
+        }
         let mut held = Span::ZERO;
         if let Some(medium) = &mut self.medium {
             if medium.loses() {
@@ -314,6 +320,9 @@ impl Link {
             Port::Scheduled(port) => port.restart(now, &self.wire, &mut future),
         }
         self.counters = future;
+        if let Some(delays) = &mut self.delays {
+            delays.reset();
+        }
     }
 
     /// Packets that the link holds: waiting, in transmission, travelling.

@@ -197,7 +197,7 @@ impl Topology {
             let smallest = path.iter().map(|&(link, _)| self.links[link].mbps).min().expect("ends differ");
             let rate = BitRate::from_bps_f64(smallest as f64 * 1e6 * OFFERED);
             let application = ApplicationSpec::ConstantRate { rate, packet_bytes: PACKET_BYTES, jitter: 0.0 };
-            net.flow(&source, &[&sink], TransportSpec::Udp, application);
+            net.flow(&source, &[&sink], TransportSpec::Udp { header_bytes: 28 }, application);
             edges.extend([ingress, egress]);
         }
         let edges: Vec<&str> = edges.iter().map(String::as_str).collect();

@@ -68,7 +68,8 @@ impl Net {
         let (source, sinks) = (self.node(from), to.iter().map(|name| self.node(name)).collect::<Vec<_>>());
         let address = |node: NodeId| Address::V4(Ipv4Addr::from(0x0a00_0001 + node.0).octets());
         let index = self.network.flows.len();
-        let protocol = if matches!(transport, TransportSpec::Udp) { Protocol::UDP } else { Protocol::TCP };
+        let protocol =
+            if matches!(transport, TransportSpec::Udp { .. }) { Protocol::UDP } else { Protocol::TCP };
         self.network.flows.push(FlowSpec {
             name: format!("flow{index}"),
             from: source,
@@ -78,6 +79,7 @@ impl Net {
             start: StartSpec::At(Time::ZERO),
             stop: None,
             dscp: Dscp::BEST_EFFORT,
+            class: 0,
             headers: Headers {
                 source: address(source),
                 destination: address(sinks[0]),

@@ -1,4 +1,7 @@
-//! Any queue manager, dispatched by an enumeration: one predictable branch on the packet path, no virtual call.
+//! Any queue manager, dispatched by an enumeration: one predictable branch on the packet path, no virtual call. Large
+//! managers are boxed, for most links have a small one.
+
+use alloc::boxed::Box;
 
 use tidegate_packet::{Backlog, Packet};
 use tidegate_units::{BitRate, Time};
@@ -8,7 +11,7 @@ use crate::Context;
 
 /// Declares [`AnyManager`] and [`ManagerConfig`] over the managers that there are.
 macro_rules! managers {
-    ($($(#[$doc:meta])* $variant:ident($config:ident, $manager:ident),)*) => {
+    ($($(#[$doc:meta])* $variant:ident($config:ident, $manager:ty),)*) => {
         /// The parameters of any queue manager.
         #[derive(Clone, Debug, PartialEq)]
         pub enum ManagerConfig { $($(#[$doc])* $variant($config),)* }
@@ -16,7 +19,7 @@ macro_rules! managers {
         impl ManagerConfig {
             /// The manager.
             pub fn build(&self, context: &Context) -> AnyManager {
-                match self { $(Self::$variant(config) => AnyManager::$variant(config.build(context)),)* }
+                match self { $(Self::$variant(config) => AnyManager::$variant(config.build(context).into()),)* }
             }
         }
 
@@ -66,7 +69,7 @@ managers! {
     /// Drop-tail.
     DropTail(DropTailConfig, DropTail),
     /// Core-stateless fair queueing (the core router).
-    Csfq(CsfqConfig, Csfq),
+    Csfq(CsfqConfig, Box<Csfq>),
     /// Random early detection.
-    Red(RedConfig, Red),
+    Red(RedConfig, Box<Red>),
 }

@@ -144,7 +144,7 @@ impl ShaperBank {
         // Changes of rate leave stale entries behind; a rebuild costs no more than the changes that made it necessary.
         if self.agenda.len() > 64 + 4 * self.aggregates.len() {
             let fresh = |&Reverse((at, id)): &Reverse<(Time, AggregateId)>| {
-                self.aggregates[id.0 as usize].as_ref().is_some_and(|shaped| shaped.due == at)
+                self.aggregates[id.0 as usize].as_ref().is_some_and(|other| other.due == at)
             };
             self.agenda.retain(fresh);
         }

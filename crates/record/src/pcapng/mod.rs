@@ -289,7 +289,7 @@ mod tests {
         Network { nodes: vec![node("west"), node("east")], domains: vec![domain], ..Network::default() }
     }
 
-    fn drop_at<W: Write>(mut trace: &mut PcapTrace<W>, place: Place) {
+    fn drop_at<W: Write>(trace: &mut PcapTrace<W>, place: Place) {
         let packet = Packet::new(0, FlowId(0), 100);
         let carried = Carried { created: Time::ZERO, route: 0, message: 0, tcp: TcpHeader::default() };
         trace.on_drop(Time::from_nanos(1_000_000_001), place, &packet, &carried, DropReason::NoRoute);

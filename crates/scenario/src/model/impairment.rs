@@ -30,7 +30,7 @@ pub struct RandomLoss {
 
 /// # Loss of named packets
 ///
-/// Loses the packets with these ordinals, counted from 1 in the order in which they are offered to this direction.
+/// Loses the packets with these ordinals, counted from 1 in the order in which they cross this direction; what its queue drops does not count.
 ///
 /// Source: ns (`ErrorModel/List`).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -247,7 +247,7 @@ pub enum Multipath {
     None,
     /// Each flow keeps to one of them.
     Flow,
-    /// Packets take turns.
+    /// Each packet takes one of them at random.
     Packet,
 }
 

@@ -42,7 +42,7 @@ pub enum Way {
 pub enum DelayOf {
     /// From sender to receiver of a flow.
     Flow(FlowIndex),
-    /// From arrival at the queue of one direction of a link to arrival at its far end.
+    /// From arrival at the queue of one direction of a link until the last bit is sent.
     Link(LinkIndex, Way),
 }
 

@@ -226,11 +226,11 @@ impl NbpIngress {
             base_rtt: base_rtt.as_secs_f64(),
             hop_count: f64::from(egress.hop_count),
         };
-        for &(key, egress_rate) in flows {
+        for &(key, reported) in flows {
             let Some(&id) = self.by_key.get(&key) else { continue };
             let flow = self.flows[id.0 as usize].as_mut().expect("a key leads to a flow");
             let Some(exit) = flow.exits.iter_mut().find(|exit| exit.peer == from) else { continue };
-            exit.egress_rate = f64::from(egress_rate);
+            exit.egress_rate = f64::from(reported);
             if !speaks_for_flow(flow, from) {
                 continue;
             }
@@ -292,8 +292,8 @@ impl EdgeHalf for NbpIngress {
             meter.on_arrival(packet.wire_bytes, now);
         }
         for &peer in exits {
-            let flow = self.flows[id.0 as usize].as_mut().expect("an admitted flow is known");
-            match flow.exits.iter_mut().find(|exit| exit.peer == peer) {
+            let entered = self.flows[id.0 as usize].as_mut().expect("an admitted flow is known");
+            match entered.exits.iter_mut().find(|exit| exit.peer == peer) {
                 Some(exit) => exit.last_used = now,
                 None => self.add_exit(id, peer, now),
             }

@@ -231,6 +231,9 @@ impl Reader<'_> {
 }
 
 /// The message in `bytes`.
+///
+/// # Errors
+/// When they are no message, or more than one.
 pub fn decode(bytes: &[u8]) -> Result<Feedback, Malformed> {
     let mut reader = Reader(bytes);
     let message = match reader.u8()? {
@@ -328,7 +331,9 @@ mod tests {
         ) {
             let mut encoder = Encoder::default();
             encoder.forward(Time::ZERO);
-            flows.iter().for_each(|key| encoder.push(key));
+            for key in &flows {
+                encoder.push(key);
+            }
             let mut bytes = encoder.finish().to_vec();
             let at = cut.index(bytes.len());
             prop_assert_eq!(decode(&bytes[..at]), Err(Malformed));

@@ -8,8 +8,8 @@ mod common;
 use common::{Net, direction, drop_tail};
 use proptest::prelude::*;
 use tidegate_engine::{
-    ApplicationSpec, Change, FlowIds, LinkId, LossModel, Multipath, Network, OnOffDistribution, ReorderModel,
-    ScriptedChange, Simulation, StartSpec, TransportSpec,
+    ApplicationSpec, BuildError, Change, FlowIds, LinkId, LossModel, Multipath, Network, OnOffDistribution,
+    ReorderModel, ScriptedChange, Simulation, StartSpec, TransportSpec,
 };
 use tidegate_mechanism::edge::EdgeConfig;
 use tidegate_mechanism::meter::CsfqLabellerConfig;
@@ -357,7 +357,13 @@ proptest! {
 
     #[test]
     fn packets_are_conserved_in_any_network(case in case()) {
-        let mut simulation = network_of(&case).build(case.seed, ()).unwrap();
+        let network = network_of(&case);
+        let without_domain = Network { domains: Vec::new(), ..network.clone() };
+        let mut simulation = match network.build(case.seed, ()) {
+            // All hosts may be at one router.
+            Err(BuildError::DomainUncrossed { .. }) => without_domain.build(case.seed, ()).unwrap(),
+            built => built.unwrap(),
+        };
         let mut instants: Vec<(Time, bool)> = case.moments.iter().map(|&at| (at, false)).collect();
         instants.extend(case.restart.map(|at| (at, true)));
         instants.sort_by_key(|instant| instant.0);

@@ -218,9 +218,7 @@ fn same_on_both_ports(case: &Case) -> Result<(), TestCaseError> {
     let planned = watch(network_of(case).network.build(1, Recorder::default()).unwrap(), case);
     let scheduled = watch(network_of(case).network.build_scheduled(1, Recorder::default()).unwrap(), case);
     prop_assert_eq!(planned.log, scheduled.log);
-    for (one, other) in planned.looks.iter().zip(&scheduled.looks) {
-        prop_assert_eq!(one, other);
-    }
+    prop_assert_eq!(planned.looks, scheduled.looks);
     prop_assert_eq!(planned.flows, scheduled.flows);
     Ok(())
 }

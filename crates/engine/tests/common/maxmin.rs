@@ -164,7 +164,9 @@ impl Topology {
             for (link, left) in room.iter_mut().enumerate() {
                 *left -= step * users[link] as f64;
             }
-            rising.iter().for_each(|&flow| rates[flow] += step);
+            for &flow in &rising {
+                rates[flow] += step;
+            }
             rising.retain(|&flow| !paths[flow].iter().any(|hop| full[slot(hop)]));
         }
         rates

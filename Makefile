@@ -50,7 +50,7 @@ test: build ## everything that must hold: format, lints, Rust and Python tests, 
 	cargo clippy --workspace --all-targets -- -D warnings
 	cargo test --workspace
 	$(BIN)/python tests/check_layers.py
-	$(BIN)/ruff check python tests
+	$(BIN)/ruff check python tests benches
 	$(BIN)/python -m pytest
 	$(BIN)/tidegate reproduce --quick --out $(RESULTS)/quick
 

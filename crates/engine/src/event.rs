@@ -136,9 +136,9 @@ mod tests {
             let mut now = 0;
             for (serial, &(ahead, pops)) in steps.iter().enumerate() {
                 // Coarse steps make ties frequent.
-                let time = now + (ahead >> (ahead % 19));
-                queue.schedule(Time::from_nanos(time), Token(serial as u32));
-                reference.push((time, serial as u32));
+                let due = now + (ahead >> (ahead % 19));
+                queue.schedule(Time::from_nanos(due), Token(serial as u32));
+                reference.push((due, serial as u32));
                 for _ in 0..pops {
                     reference.sort_by_key(|&(time, _)| time);
                     let expected = if reference.is_empty() { None } else { Some(reference.remove(0)) };

@@ -1,0 +1,101 @@
+"""Speed: Tidegate on S1 to S5 next to ns-2 and ns-3, all measured in this run.
+
+Prints a table of packet-hops per second of the run phase (one thread) and the ratios, and writes
+`results/bench.json`. Peers that are not installed are named and left out. The floors are those that the project set
+itself: 2.5 times ns-2 and 40 times ns-3 on every scenario; with building included ten times ns-2 on S2 and S3.
+Numbers of a busy machine mean little: look at the spread that is printed.
+
+    python benches/bench.py [--peers ns2,ns3] [--repeat 5]
+"""
+
+import argparse
+import json
+import pathlib
+import shutil
+import statistics
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+SCENARIOS = {
+    "s1": "s1",
+    "s2": "s2",
+    "s3": "s3",
+    "s4": "s4",
+    "s5-fifo": "s5",
+    "s5-drr": "s5-drr",
+}
+
+
+def ours(repeat: int) -> dict[str, dict]:
+    """Runs of our own, by scenario: medians over `repeat`."""
+    build = ["cargo", "build", "--release", "-q", "-p", "tidegate-lab", "--example", "speed"]
+    subprocess.run(build, cwd=ROOT, check=True)
+    speed = ROOT / "target/release/examples/speed"
+    results = {}
+    for name, file in SCENARIOS.items():
+        runs = []
+        for _ in range(repeat):
+            command = [speed, ROOT / f"benches/scenarios/{file}.toml"]
+            line = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+            runs.append(json.loads(line))
+        rates = [run["packet_hops_per_s"] for run in runs]
+        results[name] = {
+            "hops_per_s": statistics.median(rates),
+            "hops_per_s_all": rates,
+            "packet_hops": runs[0]["packet_hops"],
+            "build_s": statistics.median(run["build_s"] for run in runs),
+            "run_s": statistics.median(run["run_s"] for run in runs),
+            "peak_rss_kb": max(run["peak_rss_kb"] for run in runs),
+        }
+        print(f"{name}: {statistics.median(rates) / 1e6:.1f} M hops/s", file=sys.stderr)
+    return results
+
+
+def theirs(peers: list[str], repeat: int) -> list[dict]:
+    """Runs of the peers that are installed."""
+    if not peers:
+        return []
+    script = ROOT / "benches/peers/run_peers.py"
+    command = [sys.executable, script, "--build-dir", ROOT / "target/peers", "--peers", ",".join(peers)]
+    output = subprocess.run([*command, "--repeat", str(repeat)], check=True, stdout=subprocess.PIPE, text=True).stdout
+    return json.loads(output)
+
+
+def main() -> int:
+    """Measures, prints, writes."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--peers", default="ns2,ns3", help="which peers, or an empty text for none")
+    parser.add_argument("--repeat", type=int, default=5)
+    options = parser.parse_args()
+    wanted = [peer for peer in options.peers.split(",") if peer]
+    if "ns2" in wanted and not shutil.which("ns"):
+        print("ns-2 is not installed (Debian: apt install ns2); left out", file=sys.stderr)
+        wanted.remove("ns2")
+    if "ns3" in wanted and not any(pathlib.Path("/usr/include").glob("ns3*")):
+        print("ns-3 is not installed (Debian: apt install libns3-dev); left out", file=sys.stderr)
+        wanted.remove("ns3")
+    own = ours(options.repeat)
+    peers = theirs(wanted, options.repeat)
+    print(f"{'scenario':10}{'Tidegate':>10}{'spread':>8}{'peer':>14}{'M hops/s':>10}{'ratio':>8}{'with build':>12}")
+    for name, mine in own.items():
+        rates = mine["hops_per_s_all"]
+        spread = (max(rates) - min(rates)) / mine["hops_per_s"]
+        head = f"{name:10}{mine['hops_per_s'] / 1e6:10.1f}{spread:8.0%}"
+        rows = [peer for peer in peers if peer["scenario"] == name]
+        if not rows:
+            print(head)
+        for peer in rows:
+            ratio = mine["hops_per_s"] / peer["hops_per_s"]
+            per_hop = (mine["build_s"] + mine["run_s"]) / mine["packet_hops"]
+            their_per_hop = (peer["build_s"] + peer["run_s"]) / peer["packet_hops"]
+            label, rate = peer["peer"], peer["hops_per_s"] / 1e6
+            print(f"{head}{label:>14}{rate:10.2f}{ratio:8.1f}{their_per_hop / per_hop:12.1f}")
+    folder = ROOT / "results"
+    folder.mkdir(exist_ok=True)
+    (folder / "bench.json").write_text(json.dumps({"tidegate": own, "peers": peers}, indent=1))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# Compares with ns-2 itself: installs it, makes the frozen outputs anew, and demands that they are the same as those in the
+# repository, against which the ordinary tests compare Tidegate; then runs those tests.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+if ! command -v ns >/dev/null; then
+    echo "installing ns-2 (Debian package ns2)" >&2
+    if [ "$(id -u)" = 0 ]; then apt-get update -q && apt-get install -qy ns2; else
+        echo "ns-2 is missing. Install it: apt install ns2" >&2
+        exit 1
+    fi
+fi
+python3 tests/oracle/ns2/make_frozen.py --check
+python3 tests/oracle/ns2/make_frozen_queues.py --check
+python3 tests/oracle/python/freeze_verdicts.py --check
+cargo test --release -p tidegate-mechanism --test ns2_drop_lists --test ns2_queues --test reference_verdicts
+cargo test --release -p tidegate-engine --test ns2_throughput

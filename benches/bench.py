@@ -58,8 +58,8 @@ def theirs(peers: list[str], repeat: int) -> list[dict]:
         return []
     script = ROOT / "benches/peers/run_peers.py"
     command = [sys.executable, script, "--build-dir", ROOT / "target/peers", "--peers", ",".join(peers)]
-    output = subprocess.run([*command, "--repeat", str(repeat)], check=True, stdout=subprocess.PIPE, text=True).stdout
-    return json.loads(output)
+    command += ["--repeat", str(repeat)]
+    return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
 
 
 def main() -> int:
@@ -77,7 +77,8 @@ def main() -> int:
         wanted.remove("ns3")
     own = ours(options.repeat)
     peers = theirs(wanted, options.repeat)
-    print(f"{'scenario':10}{'Tidegate':>10}{'spread':>8}{'peer':>14}{'M hops/s':>10}{'ratio':>8}{'with build':>12}")
+    columns = f"{'peer':>14}{'M hops/s':>10}{'ratio':>8}{'with build':>12}"
+    print(f"{'scenario':10}{'Tidegate':>10}{'spread':>8}{columns}")
     for name, mine in own.items():
         rates = mine["hops_per_s_all"]
         spread = (max(rates) - min(rates)) / mine["hops_per_s"]

@@ -101,11 +101,11 @@ fn run(
     };
     let mut watched = Vec::new();
     let mut free_at: Option<Time> = None;
-    let start = |discipline: &mut _, now, out: &mut Outcomes| {
-        out.now = now;
-        let packet: Packet = QueueDiscipline::dequeue(discipline, now, out)?;
-        out.fates[packet.slot as usize] = format!("s {}", now.as_nanos());
-        out.labels[packet.slot as usize] = packet.label.0;
+    let start = |port: &mut _, now, told: &mut Outcomes| {
+        told.now = now;
+        let packet: Packet = QueueDiscipline::dequeue(port, now, told)?;
+        told.fates[packet.slot as usize] = format!("s {}", now.as_nanos());
+        told.labels[packet.slot as usize] = packet.label.0;
         Some(now + Span::from_nanos(u64::from(packet.wire_bytes) * NANOS_PER_BYTE))
     };
     for (number, &(now, packet)) in arrivals.iter().enumerate() {

@@ -56,6 +56,12 @@ def draw(figure: Figure) -> dict[str, Any]:
         "hovermode": "closest" if figure.kind in ("bars", "heatmap") else "x unified",
         "showlegend": len(figure.traces) > 1 or any(trace.is_reference for trace in figure.traces),
     }
+    named: set[str] = set()
+    for drawn in data:
+        # What several references share is named once.
+        if drawn.get("showlegend", True) and drawn.get("name") in named:
+            drawn["showlegend"] = False
+        named.add(drawn.get("name", ""))
     return {"data": data, "layout": layout}
 
 

@@ -117,4 +117,10 @@ def _legend(canvas: Any, figure: Figure) -> None:
         return
     longest = max(len(trace.label) for trace in figure.traces)
     columns = max(1, min(len(figure.traces), 90 // (longest + 6)))
-    canvas.legend(loc="outside lower center", ncols=columns, fontsize=9)
+    # What several references share is named once.
+    named = {
+        label: handle
+        for axes in canvas.axes
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
+    }
+    canvas.legend(named.values(), named.keys(), loc="outside lower center", ncols=columns, fontsize=9)

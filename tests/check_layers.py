@@ -14,12 +14,13 @@ ALLOWED = {
     "units": set(),
     "packet": {"units"},
     "mechanism": {"units", "packet"},
-    "record": {"units", "packet", "mechanism"},
     "scenario": {"units", "packet", "mechanism"},
-    "engine": {"units", "packet", "mechanism", "record", "scenario"},
-    "emulator": {"units", "packet", "mechanism", "record", "scenario", "engine"},
-    "gateway": {"units", "packet", "mechanism", "record", "scenario"},
-    "python": {"units", "packet", "mechanism", "record", "scenario", "engine", "emulator"},
+    "engine": {"units", "packet", "mechanism"},
+    "record": {"units", "packet", "mechanism", "engine"},
+    "lab": {"units", "packet", "mechanism", "engine", "scenario", "record"},
+    "emulator": {"units", "packet", "mechanism", "record", "scenario", "engine", "lab"},
+    "gateway": {"units", "packet", "mechanism", "scenario"},
+    "python": {"units", "packet", "mechanism", "record", "scenario", "engine", "lab", "emulator"},
 }
 # Other people's crates that only some of ours may name.
 ONLY_IN = {

@@ -1,9 +1,9 @@
 """Speed: Tidegate on S1 to S5 next to ns-2 and ns-3, all measured in this run.
 
 Prints a table of packet-hops per second of the run phase (one thread) and the ratios, and writes
-`results/bench.json`. Peers that are not installed are named and left out. The floors are those that the project set
-itself: 2.5 times ns-2 and 40 times ns-3 on every scenario; with building included ten times ns-2 on S2 and S3.
-Numbers of a busy machine mean little: look at the spread that is printed.
+`results/bench.json`. Peers that are not installed are named and left out. The floors that the project
+set itself: 2.5 times ns-2 and 40 times ns-3 on every scenario; with building included ten times ns-2 on
+S2 and S3. Numbers of a busy machine mean little: look at the spread that is printed.
 
     python benches/bench.py [--peers ns2,ns3] [--repeat 5]
 """
@@ -64,7 +64,8 @@ def theirs(peers: list[str], repeat: int) -> list[dict]:
 
 def main() -> int:
     """Measures, prints, writes."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    plain = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=plain)
     parser.add_argument("--peers", default="ns2,ns3", help="which peers, or an empty text for none")
     parser.add_argument("--repeat", type=int, default=5)
     options = parser.parse_args()

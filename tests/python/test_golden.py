@@ -1,5 +1,7 @@
-"""The release build that Python loads gives the very bytes that `crates/lab/tests/golden.rs` demands of the development
-build, with any number of workers."""
+"""Golden results: the release build gives the very bytes that the development build must give.
+
+`crates/lab/tests/golden.rs` is the other half. Results do not depend on the number of workers either.
+"""
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path

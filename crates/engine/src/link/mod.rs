@@ -154,8 +154,12 @@ impl Link {
                 }
             }
             Port::Scheduled(port) => {
+                // While a packet is in transmission its end is what comes next, whatever joins or is dropped meanwhile.
+                let was_free = port.is_free(packet.arrived);
                 port.offer(packet, route, &mut self.wire, &mut sink);
-                self.arm(world);
+                if was_free {
+                    self.arm(world);
+                }
             }
         }
     }
@@ -165,7 +169,11 @@ impl Link {
         world.drop_packet(packet, Place::Link(self.id), why);
     }
 
-    #[inline]
+    #[expect(
+        clippy::inline_always,
+        reason = "it runs twice per packet and hop; the call was 5 to 9 % of the run time"
+    )]
+    #[inline(always)]
     fn arm<O>(&mut self, world: &mut World<O>) {
         let arrival = self.wire.next_arrival().unwrap_or(Time::MAX);
         let next = match &self.port {

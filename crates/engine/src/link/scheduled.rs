@@ -30,6 +30,12 @@ impl Scheduled {
         &self.discipline
     }
 
+    /// Whether no packet is in transmission beyond `now`.
+    #[inline]
+    pub(super) fn is_free(&self, now: Time) -> bool {
+        self.serving.is_none_or(|transit| transit.ends <= now)
+    }
+
     pub(super) fn held_packets(&self) -> usize {
         self.discipline.backlog().packets as usize + usize::from(self.serving.is_some())
     }

@@ -1,0 +1,68 @@
+//! TCP.
+
+use tidegate_mechanism::tcp::{DelayedAck, RtoConfig, Rules, TcpConfig, Variant};
+
+use super::bytes32;
+use crate::model::{Tcp, TcpProfile, TcpVariant, Window};
+
+/// Segments of a delayed acknowledgment: every second (RFC 5681, section 4.2; ns).
+const DELAYED_ACK_SEGMENTS: u32 = 2;
+
+/// The parameters of a TCP connection.
+pub fn tcp(config: &Tcp) -> TcpConfig {
+    let variant = match config.variant {
+        TcpVariant::Tahoe => Variant::Tahoe,
+        TcpVariant::Reno => Variant::Reno,
+        TcpVariant::NewReno => Variant::NewReno,
+        TcpVariant::Sack => Variant::Sack,
+    };
+    let base = match config.profile {
+        TcpProfile::Ns1999 => TcpConfig::ns_1999(variant),
+        TcpProfile::Modern => TcpConfig::modern(variant),
+    };
+    let segment = config.segment();
+    TcpConfig {
+        rules: match config.profile {
+            TcpProfile::Ns1999 => Rules::Ns1999,
+            TcpProfile::Modern => Rules::Modern,
+        },
+        segment_bytes: bytes32(segment),
+        header_bytes: bytes32(config.header),
+        ack_bytes: bytes32(config.ack),
+        initial_window_segments: config.initial_window,
+        minimum_window_segments: config.minimum_window,
+        initial_ssthresh_bytes: config.initial_ssthresh.map(|window: Window| window.bytes(segment).get()),
+        receive_window_bytes: bytes32(config.window_bytes()),
+        rto: RtoConfig {
+            initial: config.initial_rto,
+            min: config.min_rto,
+            max: config.max_rto,
+            granularity: config.timer_granularity,
+            ..base.rto
+        },
+        delayed_ack: config.delayed_ack.map(|timeout| DelayedAck { segments: DELAYED_ACK_SEGMENTS, timeout }),
+        ecn: config.ecn,
+        dupack_threshold: config.dupack_threshold,
+        limited_transmit: config.limited_transmit,
+        handshake: config.handshake,
+        ..base
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::TcpText;
+
+    #[test]
+    fn each_profile_of_tcp_is_that_of_the_mechanism() {
+        for (profile, expected) in [
+            (TcpProfile::Ns1999, TcpConfig::ns_1999(Variant::Reno)),
+            (TcpProfile::Modern, TcpConfig::modern(Variant::Reno)),
+        ] {
+            let text =
+                TcpText { profile: Some(profile), variant: Some(TcpVariant::Reno), ..TcpText::default() };
+            assert_eq!(tcp(&text.resolved()), expected);
+        }
+    }
+}

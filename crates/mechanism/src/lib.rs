@@ -9,7 +9,7 @@
 //! 5. Randomness belongs to the component: one [`random::Substream`], seeded at build.
 //!
 //! The folders are the families: [`queue`] (accept, mark or drop?), [`schedule`] (who goes next?), [`meter`] (how fast
-//! is this flow?), [`shape`] (when may it go?), [`edge`] (how much may enter here?), [`hop`] (what do my neighbours tell
+//! is this flow?), [`shape`] (when may it go?), [`mark`] (which promise does it carry?), [`edge`] (how much may enter here?), [`hop`] (what do my neighbours tell
 //! me?), [`tcp`] (how does the end host react?).
 #![no_std]
 
@@ -17,6 +17,7 @@ extern crate alloc;
 
 pub mod edge;
 pub mod hop;
+pub mod mark;
 pub mod meter;
 pub mod queue;
 pub mod random;

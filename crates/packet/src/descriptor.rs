@@ -39,6 +39,19 @@ impl Ecn {
     }
 }
 
+/// What a promise is worth where packets must be dropped: the drop precedence of assured forwarding (RFC 2597), in the
+/// words of the three-colour markers (RFC 2697, RFC 2698). Ordered from the best to the worst.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub enum Colour {
+    /// Within its promise, dropped last: "marked" in the thesis of Feng.
+    Green,
+    /// Beyond its promise by a little.
+    Yellow,
+    /// Nothing was promised, or much more is used: "unmarked" in the thesis of Feng.
+    #[default]
+    Red,
+}
+
 /// The differentiated services codepoint, six bits (RFC 2474).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Dscp(u8);
@@ -64,6 +77,40 @@ impl Dscp {
     /// The six bits.
     pub const fn get(self) -> u8 {
         self.0
+    }
+
+    /// Assured forwarding in `class`, 1 to 4, with the drop precedence of `colour` (RFC 2597, section 6). A class out of
+    /// range is the nearest one.
+    pub const fn assured(class: u8, colour: Colour) -> Self {
+        let class = if class < 1 {
+            1
+        } else if class > 4 {
+            4
+        } else {
+            class
+        };
+        Self(class << 3 | (colour as u8 + 1) << 1)
+    }
+
+    /// The class of assured forwarding, 1 to 4; `None` for other codepoints.
+    pub const fn assured_class(self) -> Option<u8> {
+        let (class, precedence) = (self.0 >> 3, self.0 & 0b111);
+        if class >= 1 && class <= 4 && matches!(precedence, 0b010 | 0b100 | 0b110) {
+            Some(class)
+        } else {
+            None
+        }
+    }
+
+    /// What the codepoint promises: the drop precedence of assured forwarding; expedited forwarding and the network's own
+    /// control are green; all else, best effort first, is red.
+    pub const fn colour(self) -> Colour {
+        match self.assured_class() {
+            Some(_) if self.0 & 0b111 == 0b010 => Colour::Green,
+            Some(_) if self.0 & 0b111 == 0b100 => Colour::Yellow,
+            None if self.0 == Self::EF.0 || self.0 >= Self::CONTROL.0 => Colour::Green,
+            _ => Colour::Red,
+        }
     }
 }
 

@@ -3,10 +3,12 @@
 mod bank;
 mod leaky_bucket;
 mod token_bucket;
+mod tokens;
 
 pub use bank::{ShaperBank, ShaperConfig};
 pub use leaky_bucket::{LeakyBucket, LeakyBucketConfig};
 pub use token_bucket::{TokenBucket, TokenBucketConfig};
+pub(crate) use tokens::Tokens;
 
 use tidegate_units::{BitRate, Time};
 

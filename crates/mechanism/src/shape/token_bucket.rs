@@ -7,6 +7,7 @@
 
 use tidegate_units::{BitRate, Bytes, Span, Time};
 
+use super::tokens::Tokens;
 use super::{Shaper, work_of};
 use crate::Context;
 
@@ -43,14 +44,6 @@ pub struct TokenBucket {
     updated: Time,
     sustained: Tokens,
     peak: Option<Tokens>,
-}
-
-/// One bucket, in work.
-#[derive(Clone, Copy, Debug)]
-struct Tokens {
-    level: i64,
-    depth: i64,
-    rate: BitRate,
 }
 
 impl TokenBucket {
@@ -112,34 +105,6 @@ impl Shaper for TokenBucket {
     fn on_departure(&mut self, wire_bytes: u32, now: Time) {
         self.fill_until(now);
         self.take(wire_bytes);
-    }
-}
-
-impl Tokens {
-    const fn full(rate: BitRate, depth_bytes: u64) -> Self {
-        let depth = work_of(depth_bytes);
-        Self { level: depth, depth, rate }
-    }
-
-    /// The tokens `elapsed` later.
-    #[inline]
-    fn after(&self, elapsed: Span) -> i64 {
-        let earned = i128::from(self.rate.as_bps()) * i128::from(elapsed.as_nanos());
-        let tokens = (i128::from(self.level) + earned).min(i128::from(self.depth));
-        i64::try_from(tokens).unwrap_or(self.depth)
-    }
-
-    /// How long until the bucket holds `packet`.
-    #[inline]
-    fn wait_for(&self, packet: i64) -> Span {
-        let missing = packet - self.level;
-        if packet > self.depth || (missing > 0 && self.rate.is_zero()) {
-            Span::MAX
-        } else if missing <= 0 {
-            Span::ZERO
-        } else {
-            Span::from_nanos((missing as u64).div_ceil(self.rate.as_bps()))
-        }
     }
 }
 

@@ -1,0 +1,41 @@
+//! Which promise does it carry?
+//!
+//! A marker stands where traffic enters a network, or passes from one to the next. It writes codepoints: within a
+//! profile that was agreed ([`ProfileMarker`], [`ThreeColour`]), or as many as a target rate needs
+//! ([`MarkingEngine`]). Several flows may share one marker; it then serves their aggregate. A marker never delays.
+
+mod any;
+mod engine;
+mod ideal;
+mod profile;
+mod three_colour;
+
+pub use any::{AnyMarker, MarkerConfig};
+pub use engine::{MarkingEngine, MarkingEngineConfig, MarkingLaw, ThroughputMeter};
+pub use ideal::{IdealMarking, Oversubscribed, ideal_marking};
+pub use profile::{OutOfProfile, ProfileConfig, ProfileMarker};
+pub use three_colour::{ColourActions, ThreeColour, ThreeColourConfig, TwoBuckets};
+
+use tidegate_packet::{DropReason, Packet};
+use tidegate_units::Time;
+
+/// What a marker says of a packet, whose codepoint it may have changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Conditioned {
+    /// It goes on.
+    Pass,
+    /// It is dropped.
+    Drop(DropReason),
+}
+
+/// Writes codepoints on the packets of one aggregate.
+pub trait Marker {
+    /// `packet` passes.
+    fn on_packet(&mut self, packet: &mut Packet, now: Time) -> Conditioned;
+
+    /// An inner variable by name, for `record`. `None` for names it has not.
+    fn variable(&self, name: &str) -> Option<f64> {
+        let _ = name;
+        None
+    }
+}

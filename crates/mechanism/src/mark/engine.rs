@@ -11,11 +11,10 @@
 //! - The weight of the throughput's average is not printed; [`MarkingEngineConfig::weight`].
 //! - An engine acts on packets only: intervals in which none passed are accounted for when the next one does.
 
-use alloc::collections::VecDeque;
-
 use tidegate_packet::{Dscp, Packet};
 use tidegate_units::{BitRate, Span, Time};
 
+use super::throughput::{Throughput, ThroughputMeter};
 use super::{Conditioned, Marker};
 use crate::Context;
 use crate::random::Substream;
@@ -34,21 +33,6 @@ pub enum MarkingLaw {
         rtt: Span,
         /// A typical packet, bytes, in which windows are counted.
         packet_bytes: u32,
-    },
-}
-
-/// How the throughput is measured (section 6.3).
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum ThroughputMeter {
-    /// A weighted average of the throughput of small windows, one per update: the thesis's own.
-    Weighted {
-        /// The weight of the newest window, above 0 and at most 1.
-        weight: f64,
-    },
-    /// The average over a sliding window of so many update intervals.
-    Sliding {
-        /// Update intervals in the window, at least 1.
-        intervals: u32,
     },
 }
 
@@ -85,24 +69,9 @@ impl MarkingEngineConfig {
     /// An engine that starts at `now` and marks nothing.
     pub fn build(&self, context: &Context, now: Time) -> MarkingEngine {
         assert!(!self.target.is_zero(), "an engine without a target has nothing to do");
-        assert!(!self.interval.is_zero(), "updates are apart in time");
-        let windows = match self.meter {
-            ThroughputMeter::Weighted { weight } => {
-                assert!(weight > 0.0 && weight <= 1.0, "a weight is in ]0, 1]");
-                0
-            }
-            ThroughputMeter::Sliding { intervals } => {
-                assert!(intervals > 0, "a window is at least one interval");
-                intervals as usize
-            }
-        };
         MarkingEngine {
-            observed: 0.0,
+            observed: Throughput::new(self.meter, self.interval, now),
             p_mark: 0.0,
-            bytes: 0,
-            window: VecDeque::with_capacity(windows),
-            window_bytes: 0,
-            next_update: now.saturating_add(self.interval),
             random: Substream::new(context.seed),
             config: *self,
         }
@@ -112,31 +81,30 @@ impl MarkingEngineConfig {
 /// See the module.
 #[derive(Clone, Debug)]
 pub struct MarkingEngine {
-    /// `B_o`, bytes per second.
-    observed: f64,
+    /// `B_o`.
+    observed: Throughput,
     p_mark: f64,
-    /// Of the current interval.
-    bytes: u64,
-    /// Of the last intervals, for the sliding window.
-    window: VecDeque<u64>,
-    window_bytes: u64,
-    next_update: Time,
     random: Substream,
     config: MarkingEngineConfig,
 }
 
-/// Beyond so many empty intervals the average is zero whatever it was; the loop over them ends there.
-const INTERVALS_MAX: u32 = 4096;
-
 impl Marker for MarkingEngine {
     #[inline]
     fn on_packet(&mut self, packet: &mut Packet, now: Time) -> Conditioned {
-        self.update_until(now);
-        self.bytes += u64::from(packet.wire_bytes);
-        if let MarkingLaw::Friendly { rtt, packet_bytes } = self.config.law {
-            let window = self.observed * rtt.as_secs_f64() / f64::from(packet_bytes);
-            self.p_mark = friendly(self.p_mark, self.is_below_target(), window);
+        let target = self.config.target.as_bytes_per_second_f64();
+        match self.config.law {
+            MarkingLaw::Independent { step } => {
+                let p_mark = &mut self.p_mark;
+                self.observed.advance(now, |observed| *p_mark = independent(*p_mark, observed, target, step));
+            }
+            MarkingLaw::Friendly { rtt, packet_bytes } => {
+                self.observed.advance(now, |_| ());
+                let observed = self.observed.bytes_per_second();
+                let cwnd = observed * rtt.as_secs_f64() / f64::from(packet_bytes);
+                self.p_mark = friendly(self.p_mark, observed < target, cwnd);
+            }
         }
+        self.observed.add(packet.wire_bytes);
         let mark = self.random.chance(self.p_mark);
         packet.dscp = if mark { self.config.marked } else { self.config.unmarked };
         Conditioned::Pass
@@ -145,51 +113,8 @@ impl Marker for MarkingEngine {
     fn variable(&self, name: &str) -> Option<f64> {
         match name {
             "marking_probability" => Some(self.p_mark),
-            "throughput_bps" => Some(self.observed * 8.0),
+            "throughput_bps" => Some(self.observed.bytes_per_second() * 8.0),
             _ => None,
-        }
-    }
-}
-
-impl MarkingEngine {
-    fn is_below_target(&self) -> bool {
-        self.observed < self.config.target.as_bytes_per_second_f64()
-    }
-
-    /// The updates that were due until `now`.
-    fn update_until(&mut self, now: Time) {
-        let mut rounds = 0;
-        while self.next_update <= now {
-            self.update();
-            self.next_update = self.next_update.saturating_add(self.config.interval);
-            rounds += 1;
-            if rounds == INTERVALS_MAX {
-                let behind = now.since(self.next_update).as_nanos() / self.config.interval.as_nanos();
-                self.next_update = self.next_update.saturating_add(self.config.interval * (behind + 1));
-                self.observed = 0.0;
-            }
-        }
-    }
-
-    fn update(&mut self) {
-        let bytes = core::mem::take(&mut self.bytes);
-        let seconds = self.config.interval.as_secs_f64();
-        match self.config.meter {
-            ThroughputMeter::Weighted { weight } => {
-                self.observed += weight * (bytes as f64 / seconds - self.observed);
-            }
-            ThroughputMeter::Sliding { intervals } => {
-                if self.window.len() == intervals as usize {
-                    self.window_bytes -= self.window.pop_front().unwrap_or(0);
-                }
-                self.window.push_back(bytes);
-                self.window_bytes += bytes;
-                self.observed = self.window_bytes as f64 / (self.window.len() as f64 * seconds);
-            }
-        }
-        if let MarkingLaw::Independent { step } = self.config.law {
-            self.p_mark =
-                independent(self.p_mark, self.observed, self.config.target.as_bytes_per_second_f64(), step);
         }
     }
 }
@@ -253,7 +178,7 @@ mod tests {
         let mut engine = build(FRIENDLY);
         pass(&mut engine, 5.0, 0, 10_000);
         pass(&mut engine, 3.0, 10_000, 11_500);
-        let (before, window) = (engine.p_mark, engine.observed * 0.1 / 1000.0);
+        let (before, window) = (engine.p_mark, engine.observed.bytes_per_second() * 0.1 / 1000.0);
         pass(&mut engine, 3.0, 11_500, 11_600);
         let more = (engine.p_mark - before) * window;
         assert!(more > 0.8 && more <= 1.02, "{more} packets per round trip");
@@ -271,7 +196,8 @@ mod tests {
         let mut engine = build(MarkingLaw::Independent { step: 0.01 });
         pass(&mut engine, 6.0, 0, 10_000);
         pass(&mut engine, 6.0, 1_000_000_000, 1_000_000_002);
-        assert!(engine.observed < 1e-3, "{}", engine.observed);
+        let left = engine.observed.bytes_per_second();
+        assert!(left < 1e-3, "{left}");
     }
 
     #[test]

@@ -9,12 +9,15 @@ mod engine;
 mod ideal;
 mod profile;
 mod three_colour;
+mod throughput;
 
 pub use any::{AnyMarker, MarkerConfig};
-pub use engine::{MarkingEngine, MarkingEngineConfig, MarkingLaw, ThroughputMeter};
+pub use engine::{MarkingEngine, MarkingEngineConfig, MarkingLaw};
 pub use ideal::{IdealMarking, Oversubscribed, ideal_marking};
 pub use profile::{OutOfProfile, ProfileConfig, ProfileMarker};
 pub use three_colour::{ColourActions, ThreeColour, ThreeColourConfig, TwoBuckets};
+pub(crate) use throughput::Throughput;
+pub use throughput::ThroughputMeter;
 
 use tidegate_packet::{DropReason, Packet};
 use tidegate_units::Time;

@@ -29,7 +29,7 @@ pub trait Shaper {
 const WORK_PER_BYTE: i64 = 8_000_000_000;
 
 /// `wire_bytes` as work; beyond half a gigabyte, that much.
-const fn work_of(wire_bytes: u64) -> i64 {
+pub(crate) const fn work_of(wire_bytes: u64) -> i64 {
     let most = (i64::MAX / WORK_PER_BYTE / 2).cast_unsigned();
     let counted = if wire_bytes > most { most } else { wire_bytes };
     counted.cast_signed() * WORK_PER_BYTE

@@ -289,6 +289,7 @@ impl TcpSender {
     pub fn on_timer(&mut self, now: Time) {
         if self.paced_at <= now {
             self.paced_at = Time::MAX;
+            self.c.burst = NO_BURST_LIMIT;
         }
         if self.c.rtx_at > now {
             return;

@@ -8,9 +8,16 @@
 //! A control that must know which of its marks were lost or acknowledged keeps them itself: it sees the sequence number
 //! of every segment, of every acknowledgment and of every loss.
 
+mod marking;
 mod reno;
+mod reserved;
+mod sent_marks;
 
+pub use marking::{Detection, MarkingSource, MarkingSourceConfig, Surplus};
 pub use reno::{Reno, RenoConfig};
+pub use reserved::{Reserved, ReservedConfig, ReservedRoundTrip};
+
+use alloc::boxed::Box;
 
 use tidegate_packet::Dscp;
 use tidegate_units::{Span, Time};
@@ -132,7 +139,7 @@ pub trait CongestionControl {
 
 /// Declares [`AnyCongestionControl`] and [`CongestionControlConfig`] over the controls that there are.
 macro_rules! controls {
-    ($($(#[$doc:meta])* $variant:ident($config:ident, $control:ident),)*) => {
+    ($($(#[$doc:meta])* $variant:ident($config:ident, $control:ty),)*) => {
         /// The parameters of any congestion control.
         #[derive(Clone, Copy, Debug, PartialEq)]
         pub enum CongestionControlConfig { $($(#[$doc])* $variant($config),)* }
@@ -140,7 +147,7 @@ macro_rules! controls {
         impl CongestionControlConfig {
             /// The control for a connection with the parameters `tcp`.
             pub fn build(&self, tcp: &TcpConfig) -> AnyCongestionControl {
-                match self { $(Self::$variant(config) => AnyCongestionControl::$variant(config.build(tcp)),)* }
+                match self { $(Self::$variant(config) => AnyCongestionControl::$variant(config.build(tcp).into()),)* }
             }
         }
 
@@ -187,6 +194,10 @@ macro_rules! controls {
 controls! {
     /// Additive increase, multiplicative decrease.
     Reno(RenoConfig, Reno),
+    /// With a reservation.
+    Reserved(ReservedConfig, Box<Reserved>),
+    /// With a packet marking engine.
+    Marking(MarkingSourceConfig, Box<MarkingSource>),
 }
 
 impl CongestionControlConfig {

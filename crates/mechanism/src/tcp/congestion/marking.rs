@@ -1,0 +1,476 @@
+//! Packet marking engine inside the source: the congestion window is two windows, one of marked and one of best-effort
+//! segments, each with its own threshold. So a connection with a target rate competes for best-effort bandwidth like any
+//! other, and marks only what is missing; and it notices where marks are not honoured, and stops.
+//!
+//! Source: Feng, section 6.4, Figs 6.9 (opening) and 6.10 (closing); section 6.5.3 (detection of missing differentiation).
+//! Deviations:
+//! - With `PSSTHRESH` above zero, a `PWND` of zero would never grow, for slow start adds a part of it. It starts from one
+//!   segment, and `PSSTHRESH` starts at zero.
+//! - Which segments carry the marks is spread evenly (the sum of `P_mark` over the segments), not drawn at random.
+//! - At or above the target, Fig. 6.9 shrinks `PWND` and leaves `BWND`: the whole window shrinks. [`Surplus`] chooses between
+//!   that and replacing marked by best-effort segments (catalogue, F69-1).
+//! - A time-out is not in Fig. 6.10: thresholds as for a marked loss, one segment. An ECN echo counts as the loss of a
+//!   best-effort segment: it does not say what was marked.
+//! - "Substantially greater" (section 6.5.3) is a factor, [`Detection::factor`]; numbers of segments between losses are
+//!   averaged, so that one odd loss decides nothing.
+
+use tidegate_packet::Dscp;
+use tidegate_units::{BitRate, Span, Time};
+
+use super::sent_marks::SentMarks;
+use super::{Ack, Congestion, CongestionControl, Permission, Segment, Signal};
+use crate::mark::{Throughput, ThroughputMeter};
+use crate::tcp::config::{Rules, TcpConfig};
+
+/// What happens to marked segments that the target does not need any more.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Surplus {
+    /// They are given up (Fig. 6.9 as printed).
+    #[default]
+    GivenUp,
+    /// They become best-effort segments.
+    Replaced,
+}
+
+/// How missing differentiation is noticed (section 6.5.3).
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Detection {
+    /// Between two losses of marked segments there must be at least so many times more segments than between two losses of
+    /// best-effort segments. Default 2 (assumed).
+    pub factor: f64,
+    /// How long marking is off the first time; each time twice as long, until differentiation is seen. Default 5 s (assumed).
+    pub pause: Span,
+    /// The longest pause. Default 64 s (assumed).
+    pub pause_max: Span,
+}
+
+impl Default for Detection {
+    fn default() -> Self {
+        Self { factor: 2.0, pause: Span::from_secs(5), pause_max: Span::from_secs(64) }
+    }
+}
+
+/// Parameters of [`MarkingSource`].
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct MarkingSourceConfig {
+    /// `B_t`, on the wire, above zero.
+    pub target: BitRate,
+    /// How `B_o` is measured. Default weighted, 0.15 (assumed).
+    pub meter: ThroughputMeter,
+    /// How often. Default 100 ms (section 6.3.1).
+    pub interval: Span,
+    /// Default given up.
+    pub surplus: Surplus,
+    /// Detection of missing differentiation; `None` for none. Default on.
+    pub detection: Option<Detection>,
+    /// Codepoint of marked segments. Default AF11.
+    pub marked: Dscp,
+    /// Codepoint of the others. Default best effort.
+    pub unmarked: Dscp,
+}
+
+impl MarkingSourceConfig {
+    /// As in the thesis, for a target rate.
+    pub fn new(target: BitRate) -> Self {
+        Self {
+            target,
+            meter: ThroughputMeter::Weighted { weight: 0.15 },
+            interval: Span::from_millis(100),
+            surplus: Surplus::default(),
+            detection: Some(Detection::default()),
+            marked: Dscp::AF11,
+            unmarked: Dscp::BEST_EFFORT,
+        }
+    }
+
+    /// The control for a connection with the parameters `tcp`.
+    pub fn build(&self, tcp: &TcpConfig) -> MarkingSource {
+        assert!(!self.target.is_zero(), "an engine without a target has nothing to do");
+        let segment = f64::from(tcp.segment_bytes);
+        let awnd = f64::from(tcp.receive_window_bytes) / segment;
+        MarkingSource {
+            pwnd: 0.0,
+            bwnd: f64::from(tcp.initial_window_segments.max(tcp.minimum_window_segments)),
+            pssthresh: 0.0,
+            bssthresh: tcp.initial_ssthresh_bytes.map_or(awnd, |bytes| bytes as f64 / segment),
+            awnd,
+            minimum: f64::from(tcp.minimum_window_segments),
+            segment_bytes: tcp.segment_bytes,
+            counts_acks: tcp.rules == Rules::Ns1999,
+            observed: Throughput::new(self.meter, self.interval, Time::ZERO),
+            credit: 0.0,
+            marks: SentMarks::new(tcp),
+            losses: [LossInterval::default(); 2],
+            off_until: Time::ZERO,
+            pause: self.detection.map_or(Span::ZERO, |detection| detection.pause),
+            marked_bytes: 0,
+            config: *self,
+        }
+    }
+}
+
+/// Segments between losses of one kind.
+#[derive(Clone, Copy, Debug, Default)]
+struct LossInterval {
+    /// Sent since the last loss.
+    since: f64,
+    /// Average between losses.
+    average: f64,
+    losses: u32,
+}
+
+impl LossInterval {
+    /// The weight of the newest interval.
+    const WEIGHT: f64 = 0.25;
+
+    fn on_loss(&mut self) {
+        if self.losses == 1 {
+            self.average = self.since;
+        } else if self.losses > 1 {
+            self.average += Self::WEIGHT * (self.since - self.average);
+        }
+        self.losses = self.losses.saturating_add(1);
+        self.since = 0.0;
+    }
+
+    /// Whether there is an average of more than one interval.
+    const fn is_known(&self) -> bool {
+        self.losses > 2
+    }
+}
+
+const MARKED: usize = 0;
+const BEST_EFFORT: usize = 1;
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct MarkingSource {
+    /// Segments; `CWND` is the sum.
+    pwnd: f64,
+    bwnd: f64,
+    pssthresh: f64,
+    bssthresh: f64,
+    awnd: f64,
+    minimum: f64,
+    segment_bytes: u32,
+    counts_acks: bool,
+    /// `B_o`.
+    observed: Throughput,
+    /// Marks owed.
+    credit: f64,
+    marks: SentMarks,
+    losses: [LossInterval; 2],
+    /// Marking is off until then.
+    off_until: Time,
+    pause: Span,
+    marked_bytes: u64,
+    config: MarkingSourceConfig,
+}
+
+impl MarkingSource {
+    fn cwnd(&self) -> f64 {
+        self.pwnd + self.bwnd
+    }
+
+    /// `P_mark = PWND / CWND`.
+    fn p_mark(&self) -> f64 {
+        self.pwnd / self.cwnd()
+    }
+
+    fn is_off(&self, now: Time) -> bool {
+        now < self.off_until
+    }
+
+    /// Fig. 6.9, for an acknowledgment worth `acked` segments.
+    fn open(&mut self, acked: f64, below_target: bool) {
+        let cwnd = self.cwnd();
+        let best_effort = acked * step(self.bwnd, self.bssthresh, cwnd);
+        if below_target {
+            self.pwnd += acked * step(self.pwnd, self.pssthresh, cwnd);
+            self.bwnd += best_effort;
+        } else if self.pwnd > 0.0 {
+            let surplus = best_effort.min(self.pwnd);
+            self.pwnd -= surplus;
+            if self.config.surplus == Surplus::Replaced {
+                self.bwnd += surplus;
+            }
+        } else {
+            self.bwnd += best_effort;
+        }
+        self.keep_minimum();
+    }
+
+    /// Fig. 6.10.
+    fn close(&mut self, marked_loss: bool) {
+        if marked_loss {
+            self.pwnd /= 2.0;
+            self.bwnd /= 2.0;
+            self.pssthresh = self.pwnd;
+            self.bssthresh = self.bwnd.max(1.0);
+        } else {
+            self.bwnd /= 2.0;
+            self.bssthresh = self.bwnd.max(1.0);
+        }
+        self.keep_minimum();
+    }
+
+    fn keep_minimum(&mut self) {
+        self.pwnd = self.pwnd.clamp(0.0, self.awnd);
+        self.bwnd = self.bwnd.min(self.awnd).max(self.minimum - self.pwnd).max(0.0);
+    }
+
+    /// Section 6.5.3: after a loss of `kind`, does the network tell the two apart?
+    fn detect(&mut self, kind: usize, now: Time) {
+        self.losses[kind].on_loss();
+        let Some(Detection { factor, pause, pause_max }) = self.config.detection else { return };
+        let [marked, best_effort] = self.losses;
+        if !best_effort.is_known() {
+            return;
+        }
+        let wanted = factor * best_effort.average;
+        if kind == MARKED && marked.is_known() && marked.average < wanted {
+            self.off_until = now.saturating_add(self.pause);
+            self.pause = Span::from_nanos(self.pause.as_nanos().saturating_mul(2)).min(pause_max);
+            self.losses = [LossInterval::default(); 2];
+            // "Reverting back to normal TCP": one window, unmarked.
+            self.bwnd += self.pwnd;
+            self.pwnd = 0.0;
+        } else if marked.since.max(marked.average) >= wanted {
+            self.pause = pause;
+        }
+    }
+}
+
+impl CongestionControl for MarkingSource {
+    fn on_ack(&mut self, ack: &Ack, now: Time) {
+        let acked = ack.acked_bytes as f64 / f64::from(self.segment_bytes);
+        let acked = if self.counts_acks { 1.0 } else { acked.min(2.0) };
+        self.observed.advance(now, |_| ());
+        let below = self.observed.bytes_per_second() < self.config.target.as_bytes_per_second_f64();
+        self.open(acked, below && !self.is_off(now));
+    }
+
+    fn on_congestion(&mut self, event: &Congestion, now: Time) {
+        let marked = self.marks.is_marked(event.sequence);
+        match event.signal {
+            Signal::Loss => {
+                self.close(marked);
+                self.detect(if marked { MARKED } else { BEST_EFFORT }, now);
+            }
+            Signal::EcnEcho => self.close(false),
+            Signal::LossRestart | Signal::Timeout => {
+                if !event.repeated {
+                    self.close(true);
+                    self.detect(if marked { MARKED } else { BEST_EFFORT }, now);
+                }
+                self.pwnd = 0.0;
+                self.bwnd = self.minimum;
+            }
+            Signal::Idle => {
+                self.pwnd = 0.0;
+                self.bwnd = self.minimum;
+            }
+        }
+    }
+
+    fn may_send(&self, in_flight_bytes: u64, payload_bytes: u32, _now: Time) -> Permission {
+        if in_flight_bytes + u64::from(payload_bytes) <= self.cwnd_bytes() {
+            Permission::Now
+        } else {
+            Permission::No
+        }
+    }
+
+    fn on_send(&mut self, segment: &Segment, now: Time) -> Dscp {
+        self.observed.advance(now, |_| ());
+        self.observed.add(segment.wire_bytes);
+        self.credit += self.p_mark();
+        let marked = self.credit >= 1.0;
+        if marked {
+            self.credit -= 1.0;
+            self.marked_bytes += u64::from(segment.wire_bytes);
+        }
+        self.marks.set(segment.sequence, marked);
+        self.losses[if marked { MARKED } else { BEST_EFFORT }].since += 1.0;
+        if marked { self.config.marked } else { self.config.unmarked }
+    }
+
+    fn cwnd_bytes(&self) -> u64 {
+        self.cwnd() as u64 * u64::from(self.segment_bytes)
+    }
+
+    fn ssthresh_bytes(&self) -> u64 {
+        (self.bssthresh * f64::from(self.segment_bytes)) as u64
+    }
+
+    fn variable(&self, name: &str) -> Option<f64> {
+        match name {
+            "cwnd_segments" => Some(self.cwnd()),
+            "priority_window_segments" => Some(self.pwnd),
+            "best_effort_window_segments" => Some(self.bwnd),
+            "marking_probability" => Some(self.p_mark()),
+            "throughput_bps" => Some(self.observed.bytes_per_second() * 8.0),
+            "marked_bytes" => Some(self.marked_bytes as f64),
+            "marking_pause_s" => Some(self.pause.as_secs_f64()),
+            _ => None,
+        }
+    }
+}
+
+/// What an acknowledgment adds to one of the windows: its part of the whole in slow start, `1 / CWND` above the threshold
+/// (Fig. 6.9).
+fn step(window: f64, threshold: f64, cwnd: f64) -> f64 {
+    if window < threshold { window.max(1.0) / cwnd } else { 1.0 / cwnd }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tcp::config::Variant;
+    use proptest::prelude::*;
+
+    const NOW: Time = Time::ZERO;
+
+    fn build() -> MarkingSource {
+        let tcp = TcpConfig::ns_1999(Variant::NewReno).with_window_packets(200);
+        MarkingSourceConfig::new(BitRate::from_mbps(4)).build(&tcp)
+    }
+
+    fn windows(pwnd: f64, bwnd: f64) -> MarkingSource {
+        MarkingSource { pwnd, bwnd, pssthresh: pwnd, bssthresh: bwnd, ..build() }
+    }
+
+    fn ack() -> Ack {
+        Ack { acknowledgment: 0, acked_bytes: 1000, flight_bytes: 0, srtt: Span::ZERO }
+    }
+
+    fn congestion(signal: Signal, number: u64) -> Congestion {
+        Congestion {
+            signal,
+            sequence: number * 1000,
+            window_bytes: 0,
+            flight_bytes: 0,
+            repeated: false,
+            srtt: Span::ZERO,
+            rto: Span::ZERO,
+        }
+    }
+
+    fn segment(number: u64) -> Segment {
+        Segment { sequence: number * 1000, payload_bytes: 1000, wire_bytes: 1000, retransmission: false }
+    }
+
+    /// Sends until a segment is marked as wished; its number.
+    fn send_until(source: &mut MarkingSource, marked: bool) -> u64 {
+        let wanted = if marked { Dscp::AF11 } else { Dscp::BEST_EFFORT };
+        (0..1000).find(|&number| source.on_send(&segment(number), NOW) == wanted).expect("sooner or later")
+    }
+
+    #[test]
+    fn below_the_target_each_window_grows_by_one_segment_per_round_trip() {
+        let mut source = windows(10.0, 20.0);
+        (0..30).for_each(|_| source.open(1.0, true));
+        assert!((source.pwnd - 11.0).abs() < 0.04 && (source.bwnd - 21.0).abs() < 0.04, "{source:?}");
+    }
+
+    #[test]
+    fn the_loss_of_a_marked_segment_halves_both_windows_and_else_one() {
+        let mut source = windows(10.0, 20.0);
+        let marked = send_until(&mut source, true);
+        source.on_congestion(&congestion(Signal::Loss, marked), NOW);
+        assert_eq!((source.pwnd, source.bwnd, source.pssthresh, source.bssthresh), (5.0, 10.0, 5.0, 10.0));
+        let unmarked = send_until(&mut source, false);
+        source.on_congestion(&congestion(Signal::Loss, unmarked), NOW);
+        assert_eq!((source.pwnd, source.bwnd, source.pssthresh, source.bssthresh), (5.0, 5.0, 5.0, 5.0));
+    }
+
+    #[test]
+    fn above_the_target_marks_are_given_up_or_replaced() {
+        for (surplus, whole) in [(Surplus::GivenUp, 29.0), (Surplus::Replaced, 30.0)] {
+            let mut source = windows(10.0, 20.0);
+            source.config.surplus = surplus;
+            (0..30).for_each(|_| source.open(1.0, false));
+            assert!((source.pwnd - 9.0).abs() < 0.04 && (source.cwnd() - whole).abs() < 0.04, "{source:?}");
+        }
+    }
+
+    #[test]
+    fn without_marks_it_is_reno() {
+        let mut source = windows(0.0, 20.0);
+        source.config.target = BitRate::from_bps(1);
+        source.observed.add(1000);
+        source.observed.advance(NOW + Span::from_millis(100), |_| ());
+        (0..20).for_each(|_| source.on_ack(&ack(), NOW + Span::from_millis(100)));
+        assert!(source.pwnd == 0.0 && (source.bwnd - 21.0).abs() < 0.03, "{source:?}");
+    }
+
+    #[test]
+    fn the_part_of_marked_segments_is_the_marking_probability() {
+        let mut source = windows(5.0, 15.0);
+        let marked = (0..1000).filter(|&n| source.on_send(&segment(n), NOW) == Dscp::AF11).count();
+        assert_eq!(marked, 250);
+    }
+
+    #[test]
+    fn marking_pauses_where_marks_are_lost_as_often_and_the_pause_doubles() {
+        let mut source = windows(50.0, 50.0);
+        let mut pauses = alloc::vec::Vec::new();
+        let mut now = NOW;
+        for number in 0..20_000u64 {
+            now += Span::from_millis(2);
+            let was_off = source.is_off(now);
+            if !was_off && source.pwnd == 0.0 {
+                (source.pwnd, source.bwnd) = (50.0, 50.0);
+            }
+            source.on_send(&segment(number), now);
+            // Every fortieth segment is lost, whatever it carries (41 is odd: both kinds are hit).
+            if number % 41 == 0 {
+                source.on_congestion(&congestion(Signal::Loss, number), now);
+                (source.pwnd, source.bwnd) = if source.is_off(now) { (0.0, 100.0) } else { (50.0, 50.0) };
+                if source.is_off(now) && !was_off {
+                    pauses.push(source.off_until.since(now).as_secs_f64());
+                }
+            }
+        }
+        assert!(pauses.len() >= 2 && pauses[0] == 5.0 && pauses[1] == 10.0, "{pauses:?}");
+    }
+
+    #[test]
+    fn marking_goes_on_where_only_best_effort_is_lost() {
+        let mut source = windows(50.0, 50.0);
+        source.pause = Span::from_secs(40);
+        for number in 0..5_000u64 {
+            let marked = source.on_send(&segment(number), NOW) == Dscp::AF11;
+            if !marked && number % 40 == 0 {
+                source.on_congestion(&congestion(Signal::Loss, number), NOW);
+                (source.pwnd, source.bwnd) = (50.0, 50.0);
+            }
+        }
+        assert!(!source.is_off(NOW));
+        assert_eq!(source.pause, Span::from_secs(5), "differentiation was seen");
+    }
+
+    proptest! {
+        #[test]
+        fn the_window_stays_above_one_segment_and_the_probability_between_0_and_1(
+            events in prop::collection::vec((0u8..9, 0u64..500), 1..400),
+        ) {
+            let mut source = build();
+            let mut now = NOW;
+            for (number, (event, wait)) in (0u64..).zip(events) {
+                now += Span::from_millis(wait);
+                let marked = source.on_send(&segment(number), now);
+                prop_assert!(marked == Dscp::AF11 || marked == Dscp::BEST_EFFORT);
+                match event {
+                    0 => source.on_congestion(&congestion(Signal::Loss, number), now),
+                    1 => source.on_congestion(&congestion(Signal::Timeout, number), now),
+                    2 => source.on_congestion(&congestion(Signal::EcnEcho, number), now),
+                    3 => source.on_congestion(&congestion(Signal::Idle, number), now),
+                    _ => source.on_ack(&ack(), now),
+                }
+                prop_assert!(source.cwnd() >= 1.0 && source.cwnd_bytes() >= 1000);
+                prop_assert!((0.0..=1.0).contains(&source.p_mark()));
+            }
+        }
+    }
+}

@@ -1,0 +1,489 @@
+//! TCP with a reservation: a connection that holds a token bucket marks what the tokens cover, and uses them up even
+//! where plain TCP would wait: timed transmissions send on tokens in spite of the congestion window, and rate adaptive
+//! windowing keeps the window above what the reservation fills, so that only the rest competes.
+//!
+//! Source: Feng, sections 5.3 (marking), 5.4.1 (delayed and timed transmissions, Fig. 5.5), 5.4.2 (rate adaptive windowing,
+//! Fig. 5.7, and turning both off when marked segments are lost).
+//! Deviations:
+//! - Figs 5.5 and 5.7 are lost; their text is followed (catalogue, section 20). At an expiry of the timer as many segments
+//!   go as there are tokens for, else the stated interval would lose tokens.
+//! - Growth is scaled by `(CWND - RWND) / CWND`. In congestion avoidance `1 / CWND` for each acknowledgment, scaled, grows
+//!   the variable window by less than one segment per round trip, so that it loses against best effort; there the scaling is
+//!   left out, unless [`ReservedConfig::literal_growth`] is set (catalogue, RAW-1).
+//! - Round-trip times are measured here, one segment at a time (Karn's rule), because the clock of the time-out is coarse;
+//!   section 5.4.2 suggests timestamps for it.
+//! - A window of zero variable segments could never grow: `CWND` is at least `RWND + 1` (what a time-out leaves, by the text).
+//! - Delayed transmissions hold a segment that has no tokens until they suffice, but no longer than a random time; the
+//!   distribution is not given, uniform is taken, from the sequence number, so that it needs no state.
+
+use tidegate_packet::Dscp;
+use tidegate_units::{BitRate, Span, Time};
+
+use super::sent_marks::SentMarks;
+use super::{Ack, Congestion, CongestionControl, Permission, Segment, Signal};
+use crate::shape::{Tokens, work_of};
+use crate::tcp::config::{Rules, TcpConfig};
+
+/// Which round-trip time makes the reserved window (section 5.4.2 tried both).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ReservedRoundTrip {
+    /// The least one observed: conservative, for a queue does not enlarge the window.
+    Best,
+    /// The smoothed one.
+    Average,
+}
+
+/// Parameters of [`Reserved`].
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct ReservedConfig {
+    /// The reserved rate on the wire. Zero: no tokens, plain Reno.
+    pub rate: BitRate,
+    /// Depth of the token bucket, as the time in which the rate fills it. Default 50 ms (section 5.3.1).
+    pub depth: Span,
+    /// Interval of timed transmissions; `None` (default) for none. The thesis has 20 ms (Fig. 5.6).
+    pub timer: Option<Span>,
+    /// Rate adaptive windowing, and with which round-trip time; `None` (default) for none.
+    pub window: Option<ReservedRoundTrip>,
+    /// The most that a delayed transmission waits; `None` (default) for none.
+    pub delayed: Option<Span>,
+    /// Whether growth is scaled in congestion avoidance too. Default no.
+    pub literal_growth: bool,
+    /// Whether timer and windowing are turned off, for good, when a marked segment is lost. Default no.
+    pub safeguard: bool,
+    /// Codepoint of segments with tokens. Default AF11.
+    pub marked: Dscp,
+    /// Codepoint of the others. Default best effort.
+    pub unmarked: Dscp,
+}
+
+impl ReservedConfig {
+    /// Marking alone, as in section 5.3.
+    pub const fn new(rate: BitRate) -> Self {
+        Self {
+            rate,
+            depth: Span::from_millis(50),
+            timer: None,
+            window: None,
+            delayed: None,
+            literal_growth: false,
+            safeguard: false,
+            marked: Dscp::AF11,
+            unmarked: Dscp::BEST_EFFORT,
+        }
+    }
+
+    /// The control for a connection with the parameters `tcp`.
+    pub fn build(&self, tcp: &TcpConfig) -> Reserved {
+        let segment = f64::from(tcp.segment_bytes);
+        let awnd = f64::from(tcp.receive_window_bytes) / segment;
+        let initial = f64::from(tcp.initial_window_segments.max(tcp.minimum_window_segments));
+        Reserved {
+            cwnd: initial,
+            ssthresh: tcp.initial_ssthresh_bytes.map_or(awnd, |bytes| bytes as f64 / segment),
+            awnd,
+            minimum: f64::from(tcp.minimum_window_segments),
+            segment_bytes: tcp.segment_bytes,
+            wire_bytes: tcp.segment_bytes + tcp.header_bytes,
+            counts_acks: tcp.rules == Rules::Ns1999,
+            tokens: Tokens::full(self.rate, depth_bytes(self.rate, self.depth)),
+            filled: Time::ZERO,
+            lost_tokens: 0,
+            timed: None,
+            best_rtt: f64::INFINITY,
+            srtt: 0.0,
+            timer_after: Time::ZERO,
+            held: None,
+            marks: SentMarks::new(tcp),
+            adapts: true,
+            marked_bytes: 0,
+            config: *self,
+        }
+    }
+}
+
+/// A bucket that the rate fills within `depth` (section 5.3: "measured in units of time").
+fn depth_bytes(rate: BitRate, depth: Span) -> u64 {
+    rate.bytes_in(depth).get()
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct Reserved {
+    /// Segments.
+    cwnd: f64,
+    ssthresh: f64,
+    awnd: f64,
+    minimum: f64,
+    segment_bytes: u32,
+    /// A full segment on the wire.
+    wire_bytes: u32,
+    /// ns: each acknowledgment counts one, whatever it covers.
+    counts_acks: bool,
+    tokens: Tokens,
+    filled: Time,
+    /// Work that found the bucket full.
+    lost_tokens: i128,
+    /// The segment being timed: one past its last byte, and when it went.
+    timed: Option<(u64, Time)>,
+    /// Seconds.
+    best_rtt: f64,
+    srtt: f64,
+    /// The expiry of the timer that was used last; the next one is an interval later.
+    timer_after: Time,
+    /// Until when the next segment waits for tokens, and which one.
+    held: Option<(u64, Time)>,
+    marks: SentMarks,
+    /// Whether timer and windowing are on.
+    adapts: bool,
+    marked_bytes: u64,
+    config: ReservedConfig,
+}
+
+impl Reserved {
+    /// The reservation changes. The bucket keeps what it has, as far as it holds it.
+    pub fn set_rate(&mut self, rate: BitRate, now: Time) {
+        self.fill_until(now);
+        self.config.rate = rate;
+        self.tokens.rate = rate;
+        self.tokens.depth = work_of(depth_bytes(rate, self.config.depth));
+        self.tokens.level = self.tokens.level.min(self.tokens.depth);
+    }
+
+    fn fill_until(&mut self, now: Time) {
+        self.lost_tokens += self.tokens.fill(now.since(self.filled), 0);
+        self.filled = now;
+    }
+
+    /// `RWND` in segments: what the reserved rate keeps under way in a round trip (section 5.4.2).
+    fn rwnd(&self) -> f64 {
+        let rtt = match self.config.window {
+            Some(ReservedRoundTrip::Best) if self.adapts && self.best_rtt.is_finite() => self.best_rtt,
+            Some(ReservedRoundTrip::Average) if self.adapts => self.srtt,
+            _ => return 0.0,
+        };
+        let window = self.config.rate.as_bytes_per_second_f64() * rtt / f64::from(self.wire_bytes);
+        // AWND bounds what may be under way whatever was reserved.
+        window.min(self.awnd - 1.0).max(0.0)
+    }
+
+    fn sample_rtt(&mut self, acknowledgment: u64, now: Time) {
+        let Some((end, sent)) = self.timed else { return };
+        if acknowledgment < end {
+            return;
+        }
+        self.timed = None;
+        let rtt = now.since(sent).as_secs_f64();
+        self.best_rtt = self.best_rtt.min(rtt);
+        self.srtt = if self.srtt == 0.0 { rtt } else { self.srtt + (rtt - self.srtt) / 8.0 };
+    }
+
+    /// Whether the timer expired and was not used yet.
+    fn timer_is_due(&self, interval: Span, now: Time) -> bool {
+        now >= self.timer_after.saturating_add(interval)
+    }
+}
+
+impl CongestionControl for Reserved {
+    fn on_ack(&mut self, ack: &Ack, now: Time) {
+        self.sample_rtt(ack.acknowledgment, now);
+        let acked = ack.acked_bytes as f64 / f64::from(self.segment_bytes);
+        let acked = if self.counts_acks { 1.0 } else { acked.min(2.0) };
+        self.cwnd = opened(self.cwnd, self.ssthresh, self.rwnd(), acked, self.config.literal_growth);
+    }
+
+    fn on_congestion(&mut self, event: &Congestion, _now: Time) {
+        self.timed = None;
+        let lost = matches!(event.signal, Signal::Loss | Signal::LossRestart | Signal::Timeout);
+        if self.config.safeguard && lost && self.marks.is_marked(event.sequence) {
+            self.adapts = false;
+        }
+        let rwnd = self.rwnd();
+        let half = halved(self.cwnd.min(self.awnd), rwnd);
+        match event.signal {
+            Signal::Loss | Signal::EcnEcho => {
+                self.ssthresh = half.min(self.awnd).max(2.0);
+                self.cwnd = half;
+            }
+            Signal::LossRestart | Signal::Timeout => {
+                if !event.repeated {
+                    self.ssthresh = half.min(self.awnd).max(2.0);
+                }
+                self.cwnd = rwnd + 1.0;
+            }
+            Signal::Idle => self.cwnd = rwnd + 1.0,
+        }
+        self.cwnd = self.cwnd.max(rwnd + 1.0).max(self.minimum);
+    }
+
+    fn may_send(&self, in_flight_bytes: u64, payload_bytes: u32, now: Time) -> Permission {
+        let wire_bytes = u64::from(self.wire_bytes - self.segment_bytes + payload_bytes);
+        let packet = work_of(wire_bytes);
+        let conforms = packet <= self.tokens.after(now.since(self.filled));
+        if in_flight_bytes + u64::from(payload_bytes) <= self.cwnd_bytes() {
+            return match self.held {
+                Some((_, until)) if !conforms && now < until => {
+                    Permission::At(until.min(self.conforming_at(packet)))
+                }
+                _ => Permission::Now,
+            };
+        }
+        match self.config.timer {
+            Some(interval) if self.adapts && !self.config.rate.is_zero() => {
+                if conforms && self.timer_is_due(interval, now) {
+                    return Permission::Now;
+                }
+                // The next expiry on the grid of the timer.
+                let past = now.since(self.timer_after).as_nanos() / interval.as_nanos();
+                Permission::At(self.timer_after.saturating_add(interval * (past + 1)))
+            }
+            _ => Permission::No,
+        }
+    }
+
+    fn on_send(&mut self, segment: &Segment, now: Time) -> Dscp {
+        self.fill_until(now);
+        let marked = self.tokens.take(segment.wire_bytes);
+        self.marks.set(segment.sequence, marked);
+        let end = segment.sequence + u64::from(segment.payload_bytes);
+        if segment.retransmission {
+            self.timed = None;
+        } else if self.timed.is_none() {
+            self.timed = Some((end, now));
+        }
+        if let Some(interval) = self.config.timer {
+            // With less than a segment left this expiry is used up.
+            if self.timer_is_due(interval, now) && self.tokens.level < work_of(u64::from(self.wire_bytes)) {
+                let past = now.since(self.timer_after).as_nanos() / interval.as_nanos();
+                self.timer_after = self.timer_after.saturating_add(interval * past);
+            }
+        }
+        if let Some(most) = self.config.delayed {
+            self.held = Some((end, now.saturating_add(spread(end, most))));
+        }
+        if marked {
+            self.marked_bytes += u64::from(segment.wire_bytes);
+        }
+        if marked { self.config.marked } else { self.config.unmarked }
+    }
+
+    fn cwnd_bytes(&self) -> u64 {
+        self.cwnd as u64 * u64::from(self.segment_bytes)
+    }
+
+    fn ssthresh_bytes(&self) -> u64 {
+        (self.ssthresh * f64::from(self.segment_bytes)) as u64
+    }
+
+    fn variable(&self, name: &str) -> Option<f64> {
+        match name {
+            "cwnd_segments" => Some(self.cwnd),
+            "reserved_window_segments" => Some(self.rwnd()),
+            "lost_tokens_bytes" => Some(self.lost_tokens as f64 / 8e9),
+            "marked_bytes" => Some(self.marked_bytes as f64),
+            _ => None,
+        }
+    }
+}
+
+impl Reserved {
+    /// When the bucket holds `packet`, if nothing else takes tokens.
+    fn conforming_at(&self, packet: i64) -> Time {
+        self.filled.saturating_add(self.tokens.wait_for(packet))
+    }
+}
+
+/// The window after an acknowledgment worth `acked` segments (section 5.4.2; Fig. 5.7).
+fn opened(cwnd: f64, ssthresh: f64, rwnd: f64, acked: f64, literal: bool) -> f64 {
+    let cwnd = cwnd.max(rwnd + 1.0);
+    let scale = (cwnd - rwnd) / cwnd;
+    if cwnd < ssthresh {
+        cwnd + acked * scale
+    } else {
+        cwnd + acked / cwnd * if literal { scale } else { 1.0 }
+    }
+}
+
+/// `RWND + (CWND - RWND) / 2` (section 5.4.2).
+fn halved(cwnd: f64, rwnd: f64) -> f64 {
+    rwnd + (cwnd - rwnd).max(0.0) / 2.0
+}
+
+/// A time up to `most` that looks random over the sequence numbers of segments.
+const fn spread(sequence: u64, most: Span) -> Span {
+    // SplitMix64's finalizer.
+    let mut z = sequence.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^= z >> 31;
+    Span::from_nanos(((z as u128 * most.as_nanos() as u128) >> 64) as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tcp::config::Variant;
+    use proptest::prelude::*;
+
+    const RATE: BitRate = BitRate::from_mbps(4);
+
+    fn tcp() -> TcpConfig {
+        TcpConfig::ns_1999(Variant::NewReno).with_window_packets(200)
+    }
+
+    fn build(config: ReservedConfig) -> Reserved {
+        config.build(&tcp())
+    }
+
+    fn ms(ms: u64) -> Time {
+        Time::ZERO + Span::from_millis(ms)
+    }
+
+    fn segment(number: u64) -> Segment {
+        Segment { sequence: number * 1000, payload_bytes: 1000, wire_bytes: 1000, retransmission: false }
+    }
+
+    fn congestion(signal: Signal, number: u64) -> Congestion {
+        Congestion {
+            signal,
+            sequence: number * 1000,
+            window_bytes: 0,
+            flight_bytes: 0,
+            repeated: false,
+            srtt: Span::ZERO,
+            rto: Span::ZERO,
+        }
+    }
+
+    /// Sends segment 0 and has it acknowledged `rtt_ms` later.
+    fn with_round_trip(config: ReservedConfig, rtt_ms: u64) -> Reserved {
+        let mut control = build(config);
+        control.on_send(&segment(0), Time::ZERO);
+        let ack = Ack { acknowledgment: 1000, acked_bytes: 1000, flight_bytes: 1000, srtt: Span::ZERO };
+        control.on_ack(&ack, ms(rtt_ms));
+        control
+    }
+
+    #[test]
+    fn a_full_bucket_marks_its_depth_and_then_the_rate() {
+        // 4 Mbit/s for 50 ms are 25 segments.
+        let mut control = build(ReservedConfig::new(RATE));
+        let marked = |sender: &mut Reserved, at| sender.on_send(&segment(0), at) == Dscp::AF11;
+        assert!((0..25).all(|_| marked(&mut control, Time::ZERO)));
+        assert!(!marked(&mut control, Time::ZERO));
+        assert!(!marked(&mut control, ms(1)), "half a segment of tokens");
+        assert!(marked(&mut control, ms(2)));
+    }
+
+    #[test]
+    fn the_timer_sends_on_tokens_whatever_the_window_says() {
+        let config = ReservedConfig { timer: Some(Span::from_millis(20)), ..ReservedConfig::new(RATE) };
+        let mut control = build(config);
+        let full = 1_000_000;
+        assert_eq!(control.may_send(full, 1000, ms(5)), Permission::At(ms(20)));
+        // 25 segments were saved up; all of them go at the expiry, then the next one is awaited.
+        let sent = (0..100).take_while(|&number| {
+            let may = control.may_send(full, 1000, ms(20)) == Permission::Now;
+            may && control.on_send(&segment(number), ms(20)) == Dscp::AF11
+        });
+        assert_eq!(sent.count(), 25);
+        assert_eq!(control.may_send(full, 1000, ms(20)), Permission::At(ms(40)));
+        assert_eq!(control.may_send(full, 1000, ms(40)), Permission::Now);
+        assert_eq!(control.may_send(0, 1000, ms(21)), Permission::Now, "acknowledgments clock as ever");
+    }
+
+    #[test]
+    fn a_loss_halves_only_what_is_above_the_reserved_window() {
+        let window = Some(ReservedRoundTrip::Best);
+        let mut control = with_round_trip(ReservedConfig { window, ..ReservedConfig::new(RATE) }, 100);
+        assert_eq!(control.rwnd(), 50.0);
+        control.cwnd = 80.0;
+        control.on_congestion(&congestion(Signal::Loss, 1), ms(100));
+        assert_eq!((control.cwnd, control.ssthresh), (65.0, 65.0));
+        control.on_congestion(&congestion(Signal::Timeout, 1), ms(100));
+        assert_eq!((control.cwnd, control.ssthresh), (51.0, 57.5));
+    }
+
+    #[test]
+    fn without_windowing_it_is_reno() {
+        let mut control = with_round_trip(ReservedConfig::new(RATE), 100);
+        control.cwnd = 80.0;
+        control.on_congestion(&congestion(Signal::Loss, 1), ms(100));
+        assert_eq!((control.cwnd, control.ssthresh), (40.0, 40.0));
+        control.on_congestion(&congestion(Signal::Timeout, 1), ms(100));
+        assert_eq!((control.cwnd, control.ssthresh), (1.0, 20.0));
+    }
+
+    #[test]
+    fn the_variable_window_grows_by_one_segment_per_round_trip() {
+        let grown = |literal| (0..60).fold(60.0, |cwnd, _| opened(cwnd, 1.0, 50.0, 1.0, literal)) - 60.0;
+        assert!((grown(false) - 1.0).abs() < 0.01, "{}", grown(false));
+        assert!(grown(true) < 0.2, "literally a sixth of it: {}", grown(true));
+    }
+
+    #[test]
+    fn the_safeguard_turns_both_off_when_a_marked_segment_is_lost() {
+        let timer = Some(Span::from_millis(20));
+        let window = Some(ReservedRoundTrip::Best);
+        let config = ReservedConfig { timer, window, safeguard: true, ..ReservedConfig::new(RATE) };
+        let mut control = with_round_trip(config, 100);
+        (1..=30).for_each(|number| {
+            control.on_send(&segment(number), Time::ZERO);
+        });
+        control.on_congestion(&congestion(Signal::Loss, 30), ms(100));
+        assert!(control.rwnd() > 0.0, "the thirtieth segment had no tokens");
+        control.on_congestion(&congestion(Signal::Loss, 1), ms(100));
+        assert_eq!(control.rwnd(), 0.0);
+        assert_eq!(control.may_send(1_000_000, 1000, ms(200)), Permission::No);
+    }
+
+    #[test]
+    fn a_delayed_transmission_waits_for_tokens_but_not_for_ever() {
+        let config = ReservedConfig { delayed: Some(Span::from_millis(10)), ..ReservedConfig::new(RATE) };
+        let mut control = build(config);
+        (0..25).for_each(|number| {
+            control.on_send(&segment(number), Time::ZERO);
+        });
+        let Permission::At(at) = control.may_send(0, 1000, Time::ZERO) else { panic!("it has no tokens") };
+        assert!(at <= ms(2), "a segment of tokens takes 2 ms");
+        assert_eq!(control.may_send(0, 1000, at), Permission::Now);
+    }
+
+    #[test]
+    fn tokens_of_a_full_bucket_are_counted_as_lost() {
+        let mut control = build(ReservedConfig::new(RATE));
+        control.on_send(&segment(0), ms(100));
+        assert_eq!(control.variable("lost_tokens_bytes"), Some(50_000.0));
+    }
+
+    proptest! {
+        #[test]
+        fn the_window_never_falls_below_one_segment_or_the_reserved_window(
+            events in prop::collection::vec((0u8..6, 0u64..50), 1..200),
+            rate in 0u64..100_000_000,
+        ) {
+            let window = Some(ReservedRoundTrip::Average);
+            let config = ReservedConfig { window, ..ReservedConfig::new(BitRate::from_bps(rate)) };
+            let mut control = build(config);
+            let mut now = Time::ZERO;
+            for (sequence, (event, wait)) in (0u64..).zip(events) {
+                now += Span::from_millis(wait);
+                let signal = match event {
+                    0 => Signal::Loss,
+                    1 => Signal::Timeout,
+                    2 => Signal::EcnEcho,
+                    3 => Signal::Idle,
+                    _ => {
+                        control.on_send(&segment(sequence), now);
+                        let acknowledgment = (sequence + 1) * 1000;
+                        let srtt = Span::ZERO;
+                        control.on_ack(&Ack { acknowledgment, acked_bytes: 1000, flight_bytes: 0, srtt }, now);
+                        continue;
+                    }
+                };
+                control.on_congestion(&congestion(signal, sequence), now);
+                prop_assert!(control.cwnd >= 1.0 && control.cwnd >= control.rwnd());
+                prop_assert!(control.cwnd_bytes() >= 1000);
+            }
+        }
+    }
+}

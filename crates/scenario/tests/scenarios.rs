@@ -228,3 +228,15 @@ fn a_hundred_thousand_flows_load() {
     assert_eq!(scenario.links.len(), 200_001);
     assert_eq!(scenario.record.series.len(), 100_000);
 }
+
+#[test]
+fn a_queue_of_no_kind_is_of_the_default_kind() {
+    let text = "duration = '1s'\nnodes = { hosts = ['A', 'B'] }\n\
+                links.l = { between = ['A', 'B'], rate = '1Mbit', delay = '1ms' }";
+    let scenario = load(text, &["links.l.queue.limit=7p"]);
+    let is_seven = |queue: &Queue| matches!(queue, Queue::Droptail(q) if q.limit == Limit::Packets(7));
+    assert!(is_seven(&scenario.links[0].forward.queue) && is_seven(&scenario.links[0].reverse.queue));
+    let text = text.replace("delay = '1ms'", "delay = '1ms', reverse = { queue = { limit = '7p' } }");
+    let scenario = load(&text, &[]);
+    assert!(!is_seven(&scenario.links[0].forward.queue) && is_seven(&scenario.links[0].reverse.queue));
+}

@@ -1,6 +1,7 @@
 //! Links: two directions each, what both share laid under what one overrides.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use super::Site;
 use super::elements::{Defaults, Names, Section, for_each};
@@ -11,7 +12,7 @@ use super::values::{self, Report};
 use crate::error::Problems;
 use crate::fault::shortened;
 use crate::merge::{merged, merged_tables};
-use crate::model::{Direction, Link};
+use crate::model::{Direction, Link, Queue};
 use crate::overrides::Late;
 use crate::reader::read_without;
 use crate::suggest;
@@ -97,6 +98,25 @@ fn read_link(site: Site<'_>, nodes: &Nodes, scope: &Scope<'_>, problems: &mut Pr
 }
 
 /// Reads what is shared by both directions with what this one overrides.
+/// A queue of which something is said, but not its kind, is of the default kind: so `--set links.x.queue.limit=10p` works
+/// on a link that says nothing of its queue.
+fn with_kind_of_queue(link: Cow<'_, Tree>) -> Cow<'_, Tree> {
+    let queue = |link: &Tree| link.as_table().and_then(|table| table.get("queue")).cloned();
+    let Some(mut queue) = queue(&link) else { return link };
+    let place = queue.place;
+    match queue.as_table_mut() {
+        Some(table) if !table.contains("kind") => {
+            table.insert(Arc::from("kind"), place, Tree::text(Queue::default().kind(), place));
+        }
+        _ => return link,
+    }
+    let mut whole = link.into_owned();
+    if let Some(slot) = whole.as_table_mut().and_then(|table| table.get_mut("queue")) {
+        *slot = queue;
+    }
+    Cow::Owned(whole)
+}
+
 fn read_direction(
     site: Site<'_>,
     over: Option<&Tree>,
@@ -130,6 +150,7 @@ fn read_direction(
         let table = merged_tables(site.tree.as_table().unwrap_or(&empty), over_table);
         Cow::Owned(Tree::table(table, site.tree.place))
     };
+    let whole = with_kind_of_queue(whole);
     let own = Site { tree: &whole, ..site };
     // A key is named where it was written: in the table of this direction, or in the link.
     let name = format!("{}.{key}", site.name);

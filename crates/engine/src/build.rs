@@ -14,7 +14,8 @@ use crate::border::{Border, Control};
 use crate::counters::{FlowCounters, SinkCounters, Totals};
 use crate::ids::{LinkId, NodeId};
 use crate::link::{Link, Medium, PortChoice};
-use crate::network::{DirectionSpec, Multipath, Network, TransportSpec};
+use crate::marker::MarkerPoint;
+use crate::network::{DirectionSpec, MarkerSpec, Multipath, Network, TransportSpec};
 use crate::observer::Observer;
 use crate::program::{Passage, Programs, Step};
 use crate::routing::{Path, Routing};
@@ -80,6 +81,8 @@ pub(crate) struct Planner {
     /// By node: the domains that it belongs to, with its border there if it is an edge.
     membership: Vec<Vec<(u32, Option<u32>)>>,
     passages: HashMap<(u32, Vec<PeerId>), u32>,
+    /// By flow: its markers, and where they stand.
+    markers: HashMap<u32, Vec<(NodeId, u32)>>,
 }
 
 impl fmt::Debug for Planner {
@@ -100,6 +103,8 @@ struct Naming<'a> {
     network: &'a Network,
     flow: &'a str,
     borders: &'a [Border],
+    /// The markers on the way of these packets, and where.
+    markers: &'a [(NodeId, u32)],
 }
 
 impl Planner {
@@ -113,7 +118,14 @@ impl Planner {
                 membership[node.0 as usize].push((index as u32, None));
             }
         }
-        Self { routing: Routing::new(network), membership, passages: HashMap::new() }
+        let mut markers: HashMap<u32, Vec<(NodeId, u32)>> = HashMap::new();
+        for (index, marker) in network.markers.iter().enumerate() {
+            for &flow in &marker.flows {
+                let at = marker.at.unwrap_or(network.flows[flow as usize].from);
+                markers.entry(flow).or_default().push((at, index as u32));
+            }
+        }
+        Self { routing: Routing::new(network), membership, passages: HashMap::new(), markers }
     }
 
     /// Whether `node` is in `domain`.
@@ -193,6 +205,11 @@ impl Planner {
                     break Some((parts, Stage::Leave));
                 }
                 stage = Stage::Enter;
+                // What goes no further has nothing to promise.
+                if group.iter().any(|&receiver| receivers[receiver].links.len() > at) {
+                    let here = naming.markers.iter().filter(|(at_node, _)| *at_node == node);
+                    steps.extend(here.map(|(_, marker)| Step::Mark(*marker)));
+                }
             }
             if stage == Stage::Enter {
                 let parts =
@@ -433,7 +450,9 @@ impl Network {
                 return Err(BuildError::DomainUncrossed { domain: domain.name.clone() });
             }
         }
-        let parts = Parts { links, flows, connections, connection_flow, sinks, borders, programs, planner };
+        let markers = build_markers(&self, seed);
+        let parts =
+            Parts { links, flows, connections, connection_flow, sinks, borders, markers, programs, planner };
         let network = Self { links: Vec::new(), ..self };
         let mut simulation = Simulation::assemble(network, world, parts, seed);
         simulation.arm_script();
@@ -449,6 +468,7 @@ pub(crate) struct Parts {
     pub(crate) connection_flow: Vec<u32>,
     pub(crate) sinks: Vec<SinkCounters>,
     pub(crate) borders: Vec<Border>,
+    pub(crate) markers: Vec<MarkerPoint>,
     pub(crate) programs: Programs,
     pub(crate) planner: Planner,
 }
@@ -470,7 +490,10 @@ fn plan_flow(
         Multipath::None => Substream::new(Seed(0)),
         _ => Substream::new(Seed::for_component(run_seed, &format!("flows.{}.{way}", spec.name))),
     };
-    let naming = Naming { network, flow: &spec.name, borders };
+    let markers = planner.markers.get(&(index as u32)).cloned().unwrap_or_default();
+    let naming = Naming { network, flow: &spec.name, borders, markers: &markers };
+    // Acknowledgments are not marked.
+    let naming_back = Naming { markers: &[], ..naming };
     let ends: Vec<(NodeId, Step)> = match carrier {
         Carrier::Tcp(connection) => vec![(spec.to[0], Step::TcpData(connection))],
         Carrier::Datagrams { .. } => {
@@ -488,7 +511,7 @@ fn plan_flow(
                 network.multipath,
                 &mut stream("path_back"),
                 programs,
-                &naming,
+                &naming_back,
             )?
         }
         Carrier::Datagrams { .. } => Routes::One(0),
@@ -533,6 +556,21 @@ fn build_direction(
     let context = Context { seed: queue_seed, link_rate: spec.rate, mtu_bytes: MTU_BYTES };
     let medium = Medium::new(spec.loss.clone(), spec.reorder, medium_seed);
     Link::new(id, far, spec.delay, &spec.queue, &context, medium, choice)
+}
+
+fn build_markers(network: &Network, seed: u64) -> Vec<MarkerPoint> {
+    let point = |spec: &MarkerSpec| {
+        let context = Context {
+            seed: Seed::for_component(seed, &format!("markers.{}", spec.name)),
+            link_rate: tidegate_units::BitRate::MAX,
+            mtu_bytes: MTU_BYTES,
+        };
+        MarkerPoint {
+            marker: spec.config.build(&context, Time::ZERO),
+            counters: crate::marker::MarkerCounters::default(),
+        }
+    };
+    network.markers.iter().map(point).collect()
 }
 
 fn build_borders(network: &Network, seed: u64) -> Vec<Border> {

@@ -11,6 +11,7 @@ mod counters;
 mod event;
 mod ids;
 mod link;
+mod marker;
 mod network;
 mod observer;
 mod probe;
@@ -26,9 +27,10 @@ pub use counters::{Delays, FlowCounters, LinkCounters, SinkCounters, Totals};
 pub use event::{EventQueue, Token};
 pub use ids::{FlowIds, LinkId, NodeId};
 pub use link::{LossModel, Medium, ReorderModel};
+pub use marker::MarkerCounters;
 pub use network::{
-    ApplicationSpec, Change, DirectionSpec, DomainSpec, FlowSpec, LinkSpec, Multipath, Network, NodeKind,
-    NodeSpec, OnOffDistribution, ScriptedChange, StartSpec, TransportSpec,
+    ApplicationSpec, Change, DirectionSpec, DomainSpec, FlowSpec, LinkSpec, MarkerSpec, Multipath, Network,
+    NodeKind, NodeSpec, OnOffDistribution, ScriptedChange, StartSpec, TransportSpec,
 };
 pub use observer::Observer;
 pub use probe::BorderReport;

@@ -1,6 +1,7 @@
 //! The description of a network from which a simulation is built: plain data, validated by its maker.
 
 use tidegate_mechanism::edge::EdgeConfig;
+use tidegate_mechanism::mark::MarkerConfig;
 use tidegate_mechanism::meter::CsfqLabellerConfig;
 use tidegate_mechanism::schedule::DisciplineConfig;
 use tidegate_mechanism::tcp::TcpConfig;
@@ -184,6 +185,20 @@ pub struct DomainSpec {
     pub labels: Option<CsfqLabellerConfig>,
 }
 
+/// A marker, and whose packets it marks where.
+#[derive(Clone, Debug)]
+pub struct MarkerSpec {
+    /// Unique name.
+    pub name: String,
+    /// Where it stands; `None`: at the host that each of the flows starts from.
+    pub at: Option<NodeId>,
+    /// The flows whose data it marks, as positions in [`Network::flows`]; together they are its aggregate. A flow that
+    /// does not pass `at` is not touched.
+    pub flows: Vec<u32>,
+    /// What it does.
+    pub config: MarkerConfig,
+}
+
 /// How packets choose among paths of equal cost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Multipath {
@@ -229,6 +244,8 @@ pub struct Network {
     pub flows: Vec<FlowSpec>,
     /// Domains; no node is inside two.
     pub domains: Vec<DomainSpec>,
+    /// Markers; those at one node are passed in this order.
+    pub markers: Vec<MarkerSpec>,
     /// How paths are chosen.
     pub multipath: Multipath,
     /// Changes, in order of time.

@@ -1,11 +1,13 @@
 //! What can be looked at between events, without changing anything that follows.
 
 use tidegate_mechanism::edge::EdgeReport;
+use tidegate_mechanism::mark::Marker;
 use tidegate_mechanism::tcp::TcpSender;
 use tidegate_units::BitRate;
 
 use crate::counters::{Delays, FlowCounters, LinkCounters, SinkCounters, no_delays};
 use crate::ids::{FlowIds, LinkId};
+use crate::marker::MarkerCounters;
 use crate::observer::Observer;
 use crate::simulation::{Carrier, Simulation};
 
@@ -71,6 +73,16 @@ impl<O: Observer> Simulation<O> {
             let edge = control.ingress.report(headers)?;
             Some(BorderReport { edge, shaper: control.bank.backlog(edge.aggregate) })
         })
+    }
+
+    /// The counters of marker `marker`.
+    pub fn marker_counters(&self, marker: usize) -> MarkerCounters {
+        self.markers[marker].counters
+    }
+
+    /// An inner variable of marker `marker` by name.
+    pub fn marker_variable(&self, marker: usize, name: &str) -> Option<f64> {
+        self.markers[marker].marker.variable(name)
     }
 
     /// Keeps the distribution of one-way delays of flow `flow` from now on.

@@ -12,6 +12,8 @@ pub(crate) enum Step {
     Ingress(u32),
     /// Get a CSFQ label at this border.
     Label(u32),
+    /// Pass this marker.
+    Mark(u32),
     /// Leave a domain at this border.
     Egress(u32),
     /// Go on along each branch: index into the branches.
@@ -66,7 +68,8 @@ impl Programs {
             Step::TcpAck(index) => (6, index),
             Step::Datagram(index) => (7, index),
             Step::Control(index) => (8, index),
-            Step::Nowhere => (9, 0),
+            Step::Mark(index) => (9, index),
+            Step::Nowhere => (10, 0),
         };
         assert!(operand <= OPERAND, "a network has fewer than 2^28 of each part");
         self.pool.push(operation << OPERAND_BITS | operand);
@@ -87,6 +90,7 @@ impl Programs {
             6 => Step::TcpAck(operand),
             7 => Step::Datagram(operand),
             8 => Step::Control(operand),
+            9 => Step::Mark(operand),
             _ => Step::Nowhere,
         }
     }

@@ -1,6 +1,7 @@
 //! The event loop, and the way of a packet through it.
 
 use tidegate_mechanism::edge::{Admission, AggregateId, EdgeHalf, PeerId};
+use tidegate_mechanism::mark::Conditioned;
 use tidegate_mechanism::random::Substream;
 use tidegate_mechanism::tcp::{ReceiverCounters, SenderCounters, TcpReceiver, TcpSender, Transmit};
 use tidegate_packet::{DropReason, Dscp, Ecn, FlowId, Headers, Packet, TcpHeader};
@@ -12,6 +13,7 @@ use crate::build::{Parts, Planner};
 use crate::counters::{Delays, FlowCounters, LinkCounters, SinkCounters, Totals};
 use crate::ids::{FlowIds, LinkId};
 use crate::link::{Arrival, Link};
+use crate::marker::{MarkerCounters, MarkerPoint};
 use crate::network::{Change, Network, ScriptedChange};
 use crate::observer::Observer;
 use crate::program::{Programs, Step};
@@ -107,6 +109,7 @@ pub struct Simulation<O: Observer = ()> {
     /// Distributions of one-way delays by sink; empty if none is wanted.
     pub(crate) sink_delays: Vec<Option<Box<Delays>>>,
     pub(crate) borders: Vec<Border>,
+    pub(crate) markers: Vec<MarkerPoint>,
     pub(crate) programs: Programs,
     pub(crate) forwards: Vec<bool>,
     pub(crate) script_next: usize,
@@ -139,13 +142,16 @@ pub struct Statistics {
     pub connections: Vec<Option<ConnectionCounters>>,
     /// Drops in front of shapers, by border.
     pub border_drops: Vec<[u64; DropReason::ALL.len()]>,
+    /// By marker.
+    pub markers: Vec<MarkerCounters>,
     /// Of the whole run.
     pub totals: Totals,
 }
 
 impl<O: Observer> Simulation<O> {
     pub(crate) fn assemble(network: Network, world: World<O>, parts: Parts, run_seed: u64) -> Self {
-        let Parts { links, flows, connections, connection_flow, sinks, borders, programs, planner } = parts;
+        let Parts { links, flows, connections, connection_flow, sinks, borders, markers, programs, planner } =
+            parts;
         let forwards =
             network.nodes.iter().map(|node| node.kind == crate::network::NodeKind::Router).collect();
         Self {
@@ -158,6 +164,7 @@ impl<O: Observer> Simulation<O> {
             sinks,
             sink_delays: Vec::new(),
             borders,
+            markers,
             programs,
             forwards,
             script_next: 0,
@@ -232,6 +239,9 @@ impl<O: Observer> Simulation<O> {
         for border in &mut self.borders {
             border.drops_by_reason.fill(0);
         }
+        for point in &mut self.markers {
+            point.counters = MarkerCounters::default();
+        }
         self.connections_before = self.connections.iter().map(Connection::counters).collect();
     }
 
@@ -250,6 +260,7 @@ impl<O: Observer> Simulation<O> {
                 .collect(),
             connections: self.connection_counts(),
             border_drops: self.borders.iter().map(|border| border.drops_by_reason).collect(),
+            markers: self.markers.iter().map(|point| point.counters).collect(),
             totals: self.world.totals,
         }
     }
@@ -355,6 +366,13 @@ impl<O: Observer> Simulation<O> {
                     None => return,
                 },
                 Step::Label(border) => self.label(border, &mut packet),
+                Step::Mark(marker) => {
+                    let said = self.markers[marker as usize].pass(&mut packet, self.world.now);
+                    if let Conditioned::Drop(why) = said {
+                        self.world.drop_packet(&packet, Place::Marker(marker), why);
+                        return;
+                    }
+                }
                 Step::Egress(border) => self.leave(border, &mut packet),
                 Step::Branch(branch) => return self.branch(branch, packet),
                 Step::Control(border) => return self.on_control(border, &packet),

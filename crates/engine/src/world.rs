@@ -148,6 +148,8 @@ pub enum Place {
     Link(LinkId),
     /// The shapers of an edge, by its number.
     Edge(u32),
+    /// A marker, by its number.
+    Marker(u32),
     /// A node, by its number: no route, TTL.
     Node(u32),
 }

@@ -50,6 +50,7 @@ pub struct PcapTrace<W: Write> {
     /// Interfaces written so far: one per direction of a link, then one per edge, then nodes as they are needed.
     interfaces: u32,
     first_edge_interface: u32,
+    first_marker_interface: u32,
     node_names: Vec<String>,
     node_interfaces: HashMap<u32, u32>,
     only: Option<Vec<LinkId>>,
@@ -108,6 +109,8 @@ impl<W: Write> PcapTrace<W> {
             looks: synthesis::looks(network),
             interfaces: 0,
             first_edge_interface: network.links.len() as u32 * 2,
+            first_marker_interface: network.links.len() as u32 * 2
+                + network.domains.iter().map(|domain| domain.edges.len() as u32).sum::<u32>(),
             node_names: network.nodes.iter().map(|node| node.name.clone()).collect(),
             node_interfaces: HashMap::new(),
             only: None,
@@ -151,6 +154,9 @@ impl<W: Write> PcapTrace<W> {
                 self.add_interface(name, None);
             }
         }
+        for marker in &network.markers {
+            self.add_interface(format!("markers.{}", marker.name), None);
+        }
     }
 
     fn add_interface(&mut self, name: String, link: Option<(BitRate, String)>) -> u32 {
@@ -170,6 +176,7 @@ impl<W: Write> PcapTrace<W> {
         match place {
             Place::Link(link) => link.0,
             Place::Edge(edge) => self.first_edge_interface + edge,
+            Place::Marker(marker) => self.first_marker_interface + marker,
             Place::Node(node) => {
                 if let Some(&interface) = self.node_interfaces.get(&node) {
                     return interface;

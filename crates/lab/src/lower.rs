@@ -5,8 +5,8 @@ use std::net::Ipv4Addr;
 
 use tidegate_engine::{
     ApplicationSpec, Change, DirectionSpec, DomainSpec, FlowIds, FlowSpec, LinkId, LinkSpec, LossModel,
-    Multipath, Network, NodeId, NodeKind, NodeSpec, OnOffDistribution, ReorderModel, ScriptedChange,
-    StartSpec, TransportSpec,
+    MarkerSpec, Multipath, Network, NodeId, NodeKind, NodeSpec, OnOffDistribution, ReorderModel,
+    ScriptedChange, StartSpec, TransportSpec,
 };
 use tidegate_packet::{Address, Ecn, Headers, Protocol};
 use tidegate_scenario::lower as configs;
@@ -21,6 +21,7 @@ pub fn network(scenario: &Scenario) -> Network {
         links: scenario.links.iter().map(|link| link_spec(link, &weights)).collect(),
         flows: scenario.flows.iter().enumerate().map(|(index, flow)| flow_spec(index, flow)).collect(),
         domains: domains(scenario),
+        markers: scenario.markers.iter().map(marker).collect(),
         multipath: match scenario.routing.multipath {
             model::Multipath::None => Multipath::None,
             model::Multipath::Flow => Multipath::Flow,
@@ -197,6 +198,15 @@ pub fn domain_position(scenario: &Scenario, specs: &[DomainSpec], index: usize) 
     specs
         .iter()
         .position(|spec| edges.iter().all(|node| spec.edges.contains(node) || spec.core.contains(node)))
+}
+
+fn marker(point: &model::MarkerPoint) -> MarkerSpec {
+    MarkerSpec {
+        name: point.name.clone(),
+        at: point.at.map(node_id),
+        flows: point.flows.iter().map(|flow| flow.0).collect(),
+        config: configs::marker(&point.mechanism),
+    }
 }
 
 fn script(scenario: &Scenario) -> Vec<ScriptedChange> {

@@ -5,7 +5,7 @@
 use tidegate_engine::{LinkId, Observer, Simulation};
 use tidegate_record::Series;
 use tidegate_scenario::Scenario;
-use tidegate_scenario::model::{self, DomainQuantity, FlowQuantity, LinkQuantity, Way};
+use tidegate_scenario::model::{self, DomainQuantity, FlowQuantity, LinkQuantity, MarkerQuantity, Way};
 use tidegate_units::{Span, Time};
 
 /// Samples all series of a scenario.
@@ -72,6 +72,7 @@ impl Sampler {
             model::Series::Link(link, way, quantity) => {
                 read_link(simulation, LinkId::of(link.0, way == Way::Reverse), quantity)
             }
+            model::Series::Marker(marker, quantity) => read_marker(simulation, marker.index(), quantity),
             model::Series::Domain(domain, flow, quantity) => {
                 let domain = self.domains[domain.index()];
                 Reading::Value(
@@ -164,6 +165,19 @@ fn read_domain<O: Observer>(
     }
 }
 
+fn read_marker<O: Observer>(simulation: &Simulation<O>, marker: usize, quantity: MarkerQuantity) -> Reading {
+    let bytes = simulation.marker_counters(marker).bytes;
+    let bits = |colour: usize| Reading::Counter { count: bytes[colour] as f64, per_unit: 8.0 };
+    match quantity {
+        MarkerQuantity::Green => bits(0),
+        MarkerQuantity::Yellow => bits(1),
+        MarkerQuantity::Red => bits(2),
+        MarkerQuantity::Probability | MarkerQuantity::Throughput | MarkerQuantity::Tokens => {
+            Reading::Value(simulation.marker_variable(marker, quantity.name()).unwrap_or(f64::NAN))
+        }
+    }
+}
+
 fn name_of(scenario: &Scenario, series: &model::Series) -> String {
     match series {
         model::Series::Flow(flow, quantity) => {
@@ -172,6 +186,9 @@ fn name_of(scenario: &Scenario, series: &model::Series) -> String {
         model::Series::Link(link, way, quantity) => {
             let reverse = if *way == Way::Reverse { "reverse." } else { "" };
             format!("links.{}.{reverse}{}", scenario.links[link.index()].name, quantity.name())
+        }
+        model::Series::Marker(marker, quantity) => {
+            format!("markers.{}.{}", scenario.markers[marker.index()].name, quantity.name())
         }
         model::Series::Domain(domain, flow, quantity) => format!(
             "domains.{}.{}.{}",

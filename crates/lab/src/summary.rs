@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::json;
 use tidegate_engine::{
-    ConnectionCounters, Delays, FlowCounters, LinkCounters, LinkId, SinkCounters, Statistics,
+    ConnectionCounters, Delays, FlowCounters, LinkCounters, LinkId, MarkerCounters, SinkCounters, Statistics,
 };
 use tidegate_packet::{DropReason, MarkReason};
 use tidegate_scenario::Scenario;
@@ -113,6 +113,11 @@ impl Serialize for Summary {
             LinkSummary { reverse, ..link(index, false) }
         };
         map.serialize_entry("links", &Entries(links.map(|(index, spec)| (&spec.name, both(index)))))?;
+        if !scenario.markers.is_empty() {
+            let markers = scenario.markers.iter().zip(&statistics.markers);
+            let entries = markers.map(|(point, counters)| (&point.name, marker(counters, window)));
+            map.serialize_entry("markers", &Entries(entries))?;
+        }
         map.serialize_entry("fairness", &fairness(statistics, window))?;
         map.serialize_entry("control", &control(statistics))?;
         let totals = &statistics.totals;
@@ -264,6 +269,17 @@ impl Serialize for LinkSummary<'_> {
         }
         map.end()
     }
+}
+
+/// What left a marker, by colour.
+fn marker(counters: &MarkerCounters, window: Span) -> serde_json::Value {
+    let [green, yellow, red] = counters.bytes.map(|bytes| per_second(bytes as f64 * 8.0, window));
+    json!({
+        "green_bps": green,
+        "yellow_bps": yellow,
+        "red_bps": red,
+        "dropped_packets": counters.dropped_packets,
+    })
 }
 
 /// Jain's index and the coefficient of variation over the throughputs of all flows.

@@ -4,8 +4,8 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::model::{
-    Bulk, BurstLoss, Cbr, Csfq, CsfqLabels, DropTail, Drr, ListLoss, Nbp, OnOff, Poisson, RandomLoss, Red,
-    TcpText, Transfer, Udp, Wfq,
+    Bulk, BurstLoss, Cbr, Csfq, CsfqLabels, DropTail, Drr, Engine, ListLoss, Nbp, OnOff, Poisson, Profile,
+    RandomLoss, Red, SingleRate, TcpText, Transfer, TwoRates, Udp, Wfq,
 };
 use crate::schema::schema_of;
 
@@ -14,7 +14,7 @@ use crate::schema::schema_of;
 pub struct MechanismDoc {
     /// Its name in `kind`.
     pub kind: String,
-    /// Where it stands: `queue`, `transport`, `application`, `loss`, `mechanism` or `labels`.
+    /// Where it stands: `queue`, `transport`, `application`, `loss`, `mechanism`, `labels` or `marker`.
     pub family: String,
     /// Its full name.
     pub title: String,
@@ -45,7 +45,7 @@ pub struct ParameterDoc {
 type Row = (&'static str, &'static str, fn() -> Value);
 
 /// Everything that has a `kind`, by family.
-const ROWS: [Row; 18] = [
+const ROWS: [Row; 22] = [
     ("queue", "droptail", schema_of::<DropTail>),
     ("queue", "red", schema_of::<Red>),
     ("queue", "csfq", schema_of::<Csfq>),
@@ -53,6 +53,10 @@ const ROWS: [Row; 18] = [
     ("queue", "wfq", schema_of::<Wfq>),
     ("mechanism", "nbp", schema_of::<Nbp>),
     ("labels", "csfq", schema_of::<CsfqLabels>),
+    ("marker", "profile", schema_of::<Profile>),
+    ("marker", "srtcm", schema_of::<SingleRate>),
+    ("marker", "trtcm", schema_of::<TwoRates>),
+    ("marker", "pme", schema_of::<Engine>),
     ("transport", "tcp", schema_of::<TcpText>),
     ("transport", "udp", schema_of::<Udp>),
     ("application", "bulk", schema_of::<Bulk>),

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use tidegate_units::{BitRate, Limit, Span, Time};
 
 use crate::model::{
-    DelayOf, Direction, Event, Flow, LinkIndex, NodeIndex, Record, Scenario, Series, Start, Way,
+    DelayOf, Direction, Event, Flow, LinkIndex, MarkerPoint, NodeIndex, Record, Scenario, Series, Start, Way,
 };
 
 /// Counts up when a key changes its meaning.
@@ -63,6 +63,7 @@ impl Scenario {
             "flows": self.flows.iter().map(|flow| self.flow(flow)).collect::<Vec<_>>(),
             "routing": self.routing,
             "domains": domains,
+            "markers": self.markers.iter().map(|point| self.marker(point)).collect::<Vec<_>>(),
             "events": self.events.iter().map(|event| self.event(event)).collect::<Vec<_>>(),
             "record": self.record_json(&self.record),
         })
@@ -92,6 +93,17 @@ impl Scenario {
             "dscp": flow.dscp.get(),
             "weight": flow.weight,
             "class": flow.class,
+        })
+    }
+
+    fn marker(&self, point: &MarkerPoint) -> Value {
+        let flows: Vec<&str> =
+            point.flows.iter().map(|flow| self.flows[flow.index()].name.as_str()).collect();
+        json!({
+            "name": point.name,
+            "at": point.at.map(|node| self.node_name(node)),
+            "flows": flows,
+            "mechanism": config(&point.mechanism),
         })
     }
 
@@ -135,6 +147,9 @@ impl Scenario {
             }
             Series::Link(link, way, quantity) => {
                 format!("{}.{}", self.link_path(link, way), quantity.name())
+            }
+            Series::Marker(marker, quantity) => {
+                format!("markers.{}.{}", self.markers[marker.index()].name, quantity.name())
             }
             Series::Domain(domain, flow, quantity) => format!(
                 "domains.{}.{}.{}",

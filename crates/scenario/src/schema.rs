@@ -12,8 +12,8 @@ use crate::experiment::Figure;
 use crate::experiment::raw::{AxisText, VariantText};
 use crate::explain::list_mechanisms;
 use crate::scenario::raw::{
-    DefaultsText, DomainText, EventText, FlowText, LinkText, NodesText, ParameterText, RecordText,
-    RoutingText,
+    DefaultsText, DomainText, EventText, FlowText, LinkText, MarkerText, NodesText, ParameterText,
+    RecordText, RoutingText,
 };
 use crate::text::Text;
 
@@ -53,6 +53,7 @@ struct FileText {
     /// The controlled networks by name.
     domains: Option<BTreeMap<String, DomainText>>,
     /// What changes during the run.
+    markers: Option<BTreeMap<String, MarkerText>>,
     events: Option<Vec<EventText>>,
     /// What is recorded beyond counters.
     record: Option<RecordText>,

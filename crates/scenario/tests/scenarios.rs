@@ -240,3 +240,28 @@ fn a_queue_of_no_kind_is_of_the_default_kind() {
     let scenario = load(&text, &[]);
     assert!(!is_seven(&scenario.links[0].forward.queue) && is_seven(&scenario.links[0].reverse.queue));
 }
+
+#[test]
+fn markers_find_their_flows_by_patterns_and_say_what_is_wrong() {
+    let text = "duration = '1s'\nnodes = { hosts = ['A', 'B'], routers = ['R'] }\n\
+                defaults.link = { rate = '1Mbit', delay = '1ms' }\n\
+                links.a = { between = ['A', 'R'] }\nlinks.b = { between = ['R', 'B'] }\n\
+                [flows.'c{i}']\nrepeat = 'i = 1..3'\nfrom = 'A'\nto = 'B'\ntransport = 'tcp'\n\
+                [markers.gold]\nflows = ['c2', 'c*']\nat = 'R'\n\
+                mechanism = { kind = 'profile', rate = '1Mbit', depth = '10kB' }\n\
+                [record]\nseries = ['markers.*.tokens_bytes']\n";
+    let scenario = load(text, &[]);
+    let gold = &scenario.markers[0];
+    assert_eq!(gold.flows, [0, 1, 2].map(FlowIndex));
+    assert_eq!(gold.at.map(|node| scenario.nodes[node.index()].name.as_str()), Some("R"));
+    assert_eq!(scenario.record.series.len(), 1);
+    for (key, wrong, said) in [
+        ("flows", "[\"x\"]", "there is no flow `x`"),
+        ("mechanism.depth", "5p", "a bucket holds bytes"),
+        ("mechanism.marked", "64", "64 is no codepoint"),
+        ("at", "X", "`X`"),
+    ] {
+        let message = fail(text, &[&format!("markers.gold.{key}={wrong}")]);
+        assert!(message.contains(said), "{key}: {message}");
+    }
+}

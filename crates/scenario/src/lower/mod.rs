@@ -1,10 +1,12 @@
 //! From the configurations of a scenario to those of the mechanisms: the only place that names both.
 
 mod edge;
+mod marker;
 mod queue;
 mod tcp;
 
 pub use edge::{edge, labeller};
+pub use marker::marker;
 pub use queue::{discipline, manager};
 pub use tcp::tcp;
 

@@ -3,6 +3,7 @@
 mod application;
 mod domain;
 mod impairment;
+mod marker;
 mod queue;
 mod record;
 mod transport;
@@ -10,11 +11,12 @@ mod transport;
 pub use application::{Application, Bulk, Cbr, OnOff, OnOffDistribution, Poisson, Transfer};
 pub use domain::{Classify, CsfqLabels, Labels, Mechanism, Nbp, Shaper};
 pub use impairment::{BurstLoss, ListLoss, Loss, RandomLoss, Reorder};
+pub use marker::{Beyond, Engine, EngineLaw, EngineMeter, Marker, Profile, SingleRate, TwoRates};
 pub use queue::{
     Csfq, DropTail, Drr, Manager, Queue, QueueClassify, Red, RedFlavor, RedGap, RedMode, RedVictim, Wfq,
     WfqClock,
 };
-pub use record::{DelayOf, DomainQuantity, FlowQuantity, LinkQuantity, Record, Series, Way};
+pub use record::{DelayOf, DomainQuantity, FlowQuantity, LinkQuantity, MarkerQuantity, Record, Series, Way};
 pub use transport::{Tcp, TcpProfile, TcpText, TcpVariant, Transport, TransportText, Udp, Window};
 
 use schemars::JsonSchema;
@@ -89,6 +91,8 @@ indices! {
     FlowIndex,
     /// A domain: a position in [`Scenario::domains`].
     DomainIndex,
+    /// A marker: a position in [`Scenario::markers`].
+    MarkerIndex,
 }
 
 /// A network and its traffic.
@@ -118,6 +122,8 @@ pub struct Scenario {
     pub routing: Routing,
     /// The controlled networks in the order of the file.
     pub domains: Vec<Domain>,
+    /// The markers in the order of the file.
+    pub markers: Vec<MarkerPoint>,
     /// What changes during the run, by time, then in the order of the file.
     pub events: Vec<Event>,
     /// What is recorded beyond counters.
@@ -268,6 +274,19 @@ pub struct Domain {
     pub trusts: Vec<DomainIndex>,
     /// Edges at which what enters is not shaped: a subset of `edges`.
     pub unpoliced: Vec<NodeIndex>,
+}
+
+/// A marker in its place.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MarkerPoint {
+    /// Its name.
+    pub name: String,
+    /// Where it stands; none: at the host that each of its flows starts from.
+    pub at: Option<NodeIndex>,
+    /// Whose data it marks, in ascending order: its aggregate.
+    pub flows: Vec<FlowIndex>,
+    /// What it does.
+    pub mechanism: Marker,
 }
 
 /// A change during the run.

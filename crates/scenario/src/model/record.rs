@@ -3,7 +3,7 @@
 use serde::Serialize;
 use tidegate_units::Span;
 
-use super::{DomainIndex, FlowIndex, LinkIndex};
+use super::{DomainIndex, FlowIndex, LinkIndex, MarkerIndex};
 
 /// What to record.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -25,6 +25,8 @@ pub enum Series {
     Link(LinkIndex, Way, LinkQuantity),
     /// A quantity of a flow in a domain: `domains.<domain>.<flow>.<quantity>`.
     Domain(DomainIndex, FlowIndex, DomainQuantity),
+    /// A quantity of a marker: `markers.<name>.<quantity>`.
+    Marker(MarkerIndex, MarkerQuantity),
 }
 
 /// One direction of a link.
@@ -140,5 +142,23 @@ quantities! {
         ShaperPackets = "shaper_packets",
         /// What waits in front of the shaper, in bytes.
         ShaperBytes = "shaper_bytes",
+    }
+}
+
+quantities! {
+    /// What can be recorded of a marker.
+    MarkerQuantity {
+        /// Bits in the interval that left it green, per second.
+        Green = "green_bps",
+        /// The same in yellow.
+        Yellow = "yellow_bps",
+        /// The same in red.
+        Red = "red_bps",
+        /// The marking probability (packet marking engine).
+        Probability = "marking_probability",
+        /// The throughput that it observes (packet marking engine).
+        Throughput = "throughput_bps",
+        /// Tokens in its bucket (profile).
+        Tokens = "tokens_bytes",
     }
 }

@@ -1,7 +1,7 @@
 //! The keys of tables that are read key by key. A test holds them against the schema.
 
 /// Keys of a scenario, besides `include`.
-pub(crate) const SCENARIO: [&str; 15] = [
+pub(crate) const SCENARIO: [&str; 16] = [
     "title",
     "description",
     "source",
@@ -15,6 +15,7 @@ pub(crate) const SCENARIO: [&str; 15] = [
     "flows",
     "routing",
     "domains",
+    "markers",
     "events",
     "record",
 ];

@@ -101,8 +101,7 @@ fn read_link(site: Site<'_>, nodes: &Nodes, scope: &Scope<'_>, problems: &mut Pr
 /// A queue of which something is said, but not its kind, is of the default kind: so `--set links.x.queue.limit=10p` works
 /// on a link that says nothing of its queue.
 fn with_kind_of_queue(link: Cow<'_, Tree>) -> Cow<'_, Tree> {
-    let queue = |link: &Tree| link.as_table().and_then(|table| table.get("queue")).cloned();
-    let Some(mut queue) = queue(&link) else { return link };
+    let Some(mut queue) = link.as_table().and_then(|table| table.get("queue")).cloned() else { return link };
     let place = queue.place;
     match queue.as_table_mut() {
         Some(table) if !table.contains("kind") => {

@@ -6,6 +6,7 @@ mod events;
 mod flows;
 pub(crate) mod keys;
 mod links;
+mod markers;
 mod nodes;
 pub(crate) mod raw;
 mod reach;
@@ -124,8 +125,10 @@ pub(crate) fn build(
         &mut problems,
     );
     let domains = domains::read(table, &nodes, &links, &mut scope, &mut late, &mut problems);
+    let markers = markers::read(table, &nodes, &flows, &mut scope, &mut late, &mut problems);
     let events = events::read(table, &links, duration, &mut scope, &mut problems);
-    let known = record::Known { links: &links, flows: &flows, domains: &domains, duration };
+    let known =
+        record::Known { links: &links, flows: &flows, domains: &domains, markers: &markers, duration };
     // Patterns would seem to match nothing where what they name was not understood.
     let record = if problems.is_empty() {
         record::read(table, &known, &scope, &mut problems)
@@ -145,6 +148,7 @@ pub(crate) fn build(
         flows: flows.list,
         routing: Routing { multipath: routing.multipath },
         domains: domains.list,
+        markers: markers.list,
         events,
         record,
     };

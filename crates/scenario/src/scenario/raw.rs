@@ -10,8 +10,8 @@ use serde::{Deserialize, Deserializer, de};
 use tidegate_units::{BitRate, Span, Time};
 
 use crate::model::{
-    Application, Labels, LinkState, Loss, Mechanism, Multipath, Queue, Reorder, TcpText, TransportText, Udp,
-    Ways,
+    Application, Labels, LinkState, Loss, Marker, Mechanism, Multipath, Queue, Reorder, TcpText,
+    TransportText, Udp, Ways,
 };
 use crate::text::{self, Text};
 
@@ -250,6 +250,24 @@ pub(crate) struct DomainText {
     pub(crate) trusts: Vec<String>,
 }
 
+/// A marker: it writes codepoints on the packets of some flows.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct MarkerText {
+    /// Makes one marker per value, as for links. The name of the marker needs the variables in braces.
+    #[serde(default)]
+    #[allow(dead_code, reason = "read before")]
+    pub(crate) repeat: Option<String>,
+    /// The flows whose data it marks, as names or patterns with `*` and `?`. Together they are its aggregate.
+    #[serde(default)]
+    pub(crate) flows: Vec<String>,
+    /// The node that it stands at. Default: the host that each flow starts from.
+    #[serde(default)]
+    pub(crate) at: Option<String>,
+    /// What it does.
+    pub(crate) mechanism: Marker,
+}
+
 /// A change of a link during the run.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -285,7 +303,7 @@ pub(crate) struct RecordText {
     #[schemars(with = "Option<Text<Span>>")]
     pub(crate) every: Option<Span>,
     /// The time series, as patterns with `*` and `?`: `flows.NAME.QUANTITY`, `links.NAME.QUANTITY`,
-    /// `links.NAME.reverse.QUANTITY`, `domains.DOMAIN.FLOW.QUANTITY`. Default: none.
+    /// `links.NAME.reverse.QUANTITY`, `domains.DOMAIN.FLOW.QUANTITY`, `markers.NAME.QUANTITY`. Default: none.
     pub(crate) series: Vec<String>,
     /// Where the distribution of delays is wanted: `flows.NAME`, `links.NAME`, `links.NAME.reverse`. Default: nowhere.
     pub(crate) delays: Vec<String>,

@@ -9,12 +9,13 @@ use super::domains::Domains;
 use super::elements::Names;
 use super::flows::Flows;
 use super::links::Links;
+use super::markers::Markers;
 use super::raw::RecordText;
 use crate::error::Problems;
 use crate::fault::shortened;
 use crate::model::{
     DelayOf, Direction, DomainIndex, DomainQuantity, FlowIndex, FlowQuantity, LinkIndex, LinkQuantity,
-    Mechanism, Queue, Record, Series, Transport, Way,
+    Marker, MarkerIndex, MarkerQuantity, Mechanism, Queue, Record, Series, Transport, Way,
 };
 use crate::suggest;
 use crate::template::Scope;
@@ -37,6 +38,7 @@ pub(crate) struct Known<'k> {
     pub(crate) links: &'k Links,
     pub(crate) flows: &'k Flows,
     pub(crate) domains: &'k Domains,
+    pub(crate) markers: &'k Markers,
     pub(crate) duration: Span,
 }
 
@@ -138,10 +140,19 @@ fn series(pattern: &str, known: &Known<'_>, left: &mut u64) -> Result<Vec<Series
                 .take(CHOSEN_MAX + 1)
                 .collect()
         }
+        ["markers", name, quantity] => {
+            let quantities = choose(quantity, MarkerQuantity::ALL, MarkerQuantity::name)?;
+            let markers = matching(&known.markers.names, name, "marker", left)?;
+            cross(&markers, &quantities)
+                .filter(|(index, what)| marks(&known.markers.list[*index as usize].mechanism, *what))
+                .map(|(index, what)| Series::Marker(MarkerIndex(index), what))
+                .take(CHOSEN_MAX + 1)
+                .collect()
+        }
         _ => {
             let message = format!("`{}` is no pattern of a time series", shortened(pattern));
             let help = "flows.NAME.QUANTITY, links.NAME.QUANTITY, links.NAME.reverse.QUANTITY, \
-                        domains.DOMAIN.FLOW.QUANTITY";
+                        domains.DOMAIN.FLOW.QUANTITY, markers.NAME.QUANTITY";
             return Err((message, help.to_owned()));
         }
     };
@@ -220,6 +231,15 @@ fn knows(direction: &Direction, quantity: LinkQuantity) -> bool {
     }
 }
 
+/// Whether a marker has the quantity.
+fn marks(marker: &Marker, quantity: MarkerQuantity) -> bool {
+    match quantity {
+        MarkerQuantity::Probability | MarkerQuantity::Throughput => matches!(marker, Marker::Engine(_)),
+        MarkerQuantity::Tokens => matches!(marker, Marker::Profile(_)),
+        MarkerQuantity::Green | MarkerQuantity::Yellow | MarkerQuantity::Red => true,
+    }
+}
+
 /// The quantities whose names match a pattern: at least one.
 fn choose<Q: Copy>(pattern: &str, all: &[Q], name: impl Fn(Q) -> &'static str) -> Result<Vec<Q>, Wrong> {
     let found: Vec<Q> = all.iter().copied().filter(|one| glob(pattern, name(*one))).collect();
@@ -232,7 +252,7 @@ fn choose<Q: Copy>(pattern: &str, all: &[Q], name: impl Fn(Q) -> &'static str) -
 }
 
 /// The elements whose names match a pattern: at least one.
-fn matching(names: &Names, pattern: &str, what: &str, left: &mut u64) -> Result<Vec<u32>, Wrong> {
+pub(crate) fn matching(names: &Names, pattern: &str, what: &str, left: &mut u64) -> Result<Vec<u32>, Wrong> {
     if !pattern.contains(['*', '?']) {
         return match names.get(pattern) {
             Some(index) => Ok(vec![index]),

@@ -4,8 +4,8 @@ use serde::{Deserialize, Deserializer};
 use tidegate_units::{BitRate, Bytes, Limit, Span};
 
 use crate::model::{
-    Application, Csfq, Drr, Labels, Loss, Manager, Mechanism, Nbp, Queue, Red, RedMode, Reorder, Tcp, Udp,
-    Wfq, Window,
+    Application, Csfq, Drr, EngineLaw, EngineMeter, Labels, Loss, Manager, Marker, Mechanism, Nbp, Queue,
+    Red, RedMode, Reorder, Tcp, Udp, Wfq, Window,
 };
 use crate::text;
 
@@ -91,6 +91,18 @@ impl Report<'_> {
     fn probability(&mut self, key: &str, value: f64) {
         if !(0.0..=1.0).contains(&value) {
             self.say(&[key], format!("{value} is no probability"), "from 0 to 1");
+        }
+    }
+
+    fn codepoint(&mut self, key: &str, value: u8) {
+        if value > 63 {
+            self.say(&[key], format!("{value} is no codepoint"), "from 0 to 63");
+        }
+    }
+
+    fn assured_class(&mut self, key: &str, value: u8) {
+        if !(1..=4).contains(&value) {
+            self.say(&[key], format!("{value} is no class of assured forwarding"), "from 1 to 4");
         }
     }
 
@@ -315,6 +327,66 @@ pub(crate) fn application(application: &Application, report: &mut Report<'_>) {
             if let Some(rate) = config.rate {
                 report.rate("rate", rate);
             }
+        }
+    }
+}
+
+pub(crate) fn marker(marker: &Marker, report: &mut Report<'_>) {
+    match marker {
+        Marker::Profile(profile) => {
+            report.rate("rate", profile.rate);
+            if let Some(peak) = profile.peak {
+                report.rate("peak", peak);
+            }
+            if let Limit::Packets(_) = profile.depth {
+                report.say(
+                    &["depth"],
+                    "a bucket holds bytes",
+                    "a size (`10kB`), or a time (`50ms`) at the rate",
+                );
+            }
+            report.limit("depth", profile.depth);
+            report.codepoint("marked", profile.marked);
+            report.codepoint("unmarked", profile.unmarked);
+        }
+        Marker::SingleRate(config) => {
+            report.rate("committed_rate", config.committed_rate);
+            report.assured_class("class", config.class);
+        }
+        Marker::TwoRates(config) => {
+            report.rate("committed_rate", config.committed_rate);
+            report.rate("peak_rate", config.peak_rate);
+            if config.peak_rate < config.committed_rate {
+                report.say(&["peak_rate"], "below `committed_rate`", "RFC 2698: at least the committed rate");
+            }
+            report.assured_class("class", config.class);
+        }
+        Marker::Engine(engine) => {
+            report.rate("target", engine.target);
+            match engine.law {
+                EngineLaw::TcpFriendly => {
+                    report.positive_span("rtt", engine.rtt);
+                    report.packet("packet", engine.packet);
+                }
+                EngineLaw::TcpIndependent => report.above_zero("step", engine.step),
+            }
+            match engine.meter {
+                EngineMeter::Weighted => {
+                    report.above_zero("weight", engine.weight);
+                    report.probability("weight", engine.weight);
+                }
+                EngineMeter::Sliding if engine.windows > 100_000 => {
+                    report.say(
+                        &["windows"],
+                        format!("{} intervals are too many", engine.windows),
+                        "at most 100000",
+                    );
+                }
+                EngineMeter::Sliding => report.count("windows", engine.windows),
+            }
+            report.positive_span("interval", engine.interval);
+            report.codepoint("marked", engine.marked);
+            report.codepoint("unmarked", engine.unmarked);
         }
     }
 }

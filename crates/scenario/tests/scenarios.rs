@@ -237,8 +237,8 @@ fn a_queue_of_no_kind_is_of_the_default_kind() {
     let is_seven = |queue: &Queue| matches!(queue, Queue::Droptail(q) if q.limit == Limit::Packets(7));
     assert!(is_seven(&scenario.links[0].forward.queue) && is_seven(&scenario.links[0].reverse.queue));
     let text = text.replace("delay = '1ms'", "delay = '1ms', reverse = { queue = { limit = '7p' } }");
-    let scenario = load(&text, &[]);
-    assert!(!is_seven(&scenario.links[0].forward.queue) && is_seven(&scenario.links[0].reverse.queue));
+    let one_way = load(&text, &[]);
+    assert!(!is_seven(&one_way.links[0].forward.queue) && is_seven(&one_way.links[0].reverse.queue));
 }
 
 #[test]

@@ -187,6 +187,10 @@ impl CbqConfig {
         assert!(levels[self.default] == LEAF_LEVEL, "the default class has a queue");
         let class = |(number, config): (usize, &CbqClassConfig)| {
             assert!(config.share > 0.0 && config.share <= 1.0, "a share is a part of the link");
+            assert!(
+                levels[number] == LEAF_LEVEL || config.keys.is_empty(),
+                "packets wait in classes without children"
+            );
             assert!(config.priority < CBQ_PRIORITIES, "priorities are 0 to 9");
             let seed =
                 Seed(context.seed.0.wrapping_add((number as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)));

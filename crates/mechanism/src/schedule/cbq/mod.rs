@@ -256,6 +256,10 @@ impl QueueDiscipline for Cbq {
 
     fn dequeue(&mut self, now: Time, out: &mut impl Sink) -> Option<Packet> {
         self.on_transmitted(now);
+        if self.backlog.is_empty() {
+            // A round does not survive the idle link, for a look at classes without demand takes what they had left.
+            self.classes.iter_mut().for_each(|class| class.allocation = 0);
+        }
         // Each turn but the last takes packets off a queue whose manager drops at the head.
         while !self.backlog.is_empty() {
             let choice = self.choose(ticks(now))?;
@@ -559,7 +563,8 @@ impl Cbq {
             let shares: f64 = leaves.iter().map(|&leaf| self.config.classes[leaf].share).sum();
             let per_share = leaves.len() as f64 * f64::from(self.config.max_packet) / shares;
             for &leaf in &leaves {
-                self.classes[leaf].quantum = (self.config.classes[leaf].share * per_share) as i64;
+                // Whole bytes, in spite of what sums of shares lose.
+                self.classes[leaf].quantum = (self.config.classes[leaf].share * per_share + 1e-6) as i64;
             }
             self.rings.push(Ring { leaves, turn: 0 });
         }

@@ -1,11 +1,12 @@
 //! Checks of single values: zero where nothing would move, and values that nobody can mean.
 
 use serde::{Deserialize, Deserializer};
+use tidegate_mechanism::schedule::CBQ_PRIORITIES;
 use tidegate_units::{BitRate, Bytes, Limit, Span};
 
 use crate::model::{
-    Application, Csfq, Drr, Labels, Loss, Manager, Mechanism, Nbp, Queue, Red, RedMode, Reorder, Tcp, Udp,
-    Wfq, Window,
+    Application, Cbq, CbqClass, Csfq, Drr, Labels, Loss, Manager, Mechanism, Nbp, Priority, Queue,
+    QueueClassify, Red, RedMode, Reorder, Sfq, Tcp, Udp, Wfq, Window,
 };
 use crate::text;
 
@@ -20,6 +21,10 @@ const QUEUE_BYTES_MAX: u64 = 1_000_000_000_000;
 const PACKET_BYTES_MAX: u64 = 65_535;
 /// Entries of a list of lost packets.
 const LOSS_LIST_MAX: usize = 1_000_000;
+/// Bins of a scheduler, each a queue.
+const SFQ_BUCKETS_MAX: u32 = 1_000_000;
+/// Classes of a link: every one is looked at per packet.
+const CBQ_CLASSES_MAX: usize = 256;
 
 /// A time that stands alone.
 pub(crate) struct SpanText(pub(crate) Span);
@@ -128,6 +133,9 @@ pub(crate) fn queue(queue: &Queue, report: &mut Report<'_>) {
         Queue::Csfq(config) => csfq(config, report),
         Queue::Drr(config) => drr(config, report),
         Queue::Wfq(config) => wfq(config, report),
+        Queue::Sfq(config) => sfq(config, report),
+        Queue::Cbq(config) => cbq(config, report),
+        Queue::Priority(config) => priority(config, report),
     }
 }
 
@@ -208,6 +216,143 @@ fn wfq(config: &Wfq, report: &mut Report<'_>) {
             report.say(&["per_flow_limit"], "not together with `queue`", help);
         }
     }
+}
+
+fn sfq(config: &Sfq, report: &mut Report<'_>) {
+    if config.buckets == 0 || config.buckets > SFQ_BUCKETS_MAX {
+        let help = "from 1 to 1000000";
+        report.say(&["buckets"], format!("{} bins hold no flows", config.buckets), help);
+    }
+    match config.limit {
+        Some(limit @ Limit::Packets(_)) => report.limit("limit", limit),
+        Some(limit) => report.say(&["limit"], format!("{limit} is not in packets"), "write one like `40p`"),
+        None => {}
+    }
+    if let Some(perturb) = config.perturb {
+        report.positive_span("perturb", perturb);
+    }
+    if let Some(child) = &config.queue {
+        report.below("queue", |report| manager(child, report));
+    }
+}
+
+fn priority(config: &Priority, report: &mut Report<'_>) {
+    report.limit("limit", config.limit);
+    if config.classify == QueueClassify::Flow {
+        report.say(&["classify"], "flows have no order of urgency", "\"class\", \"input-port\" or \"dscp\"");
+    }
+    if let Some(child) = &config.queue {
+        report.below("queue", |report| manager(child, report));
+    }
+}
+
+fn cbq(config: &Cbq, report: &mut Report<'_>) {
+    let count = config.classes.len();
+    if count == 0 || count > CBQ_CLASSES_MAX {
+        let help = "classes = [{ name = \"a\", share = 0.2, match = [1] }, ...], at most 256";
+        report.say(&["classes"], format!("{count} classes share no link"), help);
+        return;
+    }
+    let largest = match config.classify {
+        QueueClassify::Class => u32::from(u8::MAX),
+        QueueClassify::Dscp => 63,
+        QueueClassify::InputPort => u32::from(u16::MAX),
+        QueueClassify::Flow => {
+            let help = "\"class\", \"input-port\" or \"dscp\"; give the flows a `class`";
+            report.say(&["classify"], "flows have names, not numbers", help);
+            return;
+        }
+    };
+    let mut matched = Vec::new();
+    for (number, class) in config.classes.iter().enumerate() {
+        cbq_class(config, number, class, report);
+        for &key in &class.matches {
+            if key > largest {
+                let message = format!("class `{}` matches {key}, and numbers go to {largest}", class.name);
+                report.say(&["classes"], message, "");
+            } else if matched.contains(&key) {
+                report.say(&["classes"], format!("two classes match {key}"), "");
+            }
+            matched.push(key);
+        }
+    }
+    let roots = config.classes.iter().filter(|class| class.parent.is_none()).map(|class| class.share);
+    full("the link", roots, report);
+    match &config.default {
+        None => {}
+        Some(name) => match config.number_of(name) {
+            None => report.say(&["default"], format!("there is no class `{name}`"), &cbq_names(config)),
+            Some(number) if config.has_children(&config.classes[number]) => {
+                let message = format!("class `{name}` has children, so packets cannot wait in it");
+                report.say(&["default"], message, "name one without children");
+            }
+            Some(_) => {}
+        },
+    }
+    if let Some(rate) = config.rate {
+        report.rate("rate", rate);
+    }
+    report.packet("max_packet", config.max_packet);
+}
+
+/// The class with `number` in the list.
+fn cbq_class(config: &Cbq, number: usize, class: &CbqClass, report: &mut Report<'_>) {
+    let name = &class.name;
+    let mut say = |message: String, help: &str| report.say(&["classes"], message, help);
+    if name.is_empty() || config.number_of(name) != Some(number) {
+        say(format!("two classes have the name `{name}`, or it is empty"), "");
+        return;
+    }
+    if !(class.share > 0.0 && class.share <= 1.0) {
+        say(format!("the share of class `{name}` is {}", class.share), "above 0, at most 1");
+    }
+    if let Some(parent) = &class.parent {
+        match config.number_of(parent) {
+            None => {
+                say(format!("class `{name}` is part of `{parent}`, which does not exist"), &cbq_names(config))
+            }
+            Some(above) if above >= number => {
+                say(
+                    format!("class `{name}` stands before `{parent}`, of which it is part"),
+                    "parents come first",
+                );
+            }
+            Some(_) => {}
+        }
+    }
+    if let Some(priority) = class.priority.filter(|&priority| priority >= CBQ_PRIORITIES) {
+        say(format!("the priority of class `{name}` is {priority}"), "from 0 to 9");
+    }
+    let has_children = config.has_children(class);
+    if has_children && (class.queue.is_some() || !class.matches.is_empty()) {
+        let message = format!("class `{name}` has children, so packets cannot wait in it");
+        say(message, "give `match` and `queue` to the children");
+    }
+    for span in [class.max_idle, class.min_idle, class.extra_delay].into_iter().flatten() {
+        if span > DELAY_MAX {
+            say(format!("class `{name}` has a time of {span}"), "at most one hour");
+        }
+    }
+    if has_children {
+        let children = config.classes.iter().filter(|child| child.parent.as_ref() == Some(name));
+        full(&format!("class `{name}`"), children.map(|child| child.share), report);
+    }
+    if let Some(child) = &class.queue {
+        report.below("classes", |report| manager(child, report));
+    }
+}
+
+/// Parts of one whole are not above all of the link; their sum may lose a little.
+fn full(of: &str, shares: impl Iterator<Item = f64>, report: &mut Report<'_>) {
+    let sum: f64 = shares.sum();
+    if sum > 1.0 + 1e-9 {
+        report.say(&["classes"], format!("the shares of the parts of {of} add up to {sum}"), "at most 1");
+    }
+}
+
+fn cbq_names(config: &Cbq) -> String {
+    let names: Vec<&str> = config.classes.iter().map(|class| &*class.name).take(20).collect();
+    format!("there are: {}", names.join(", "))
 }
 
 pub(crate) fn loss(loss: &Loss, report: &mut Report<'_>) {

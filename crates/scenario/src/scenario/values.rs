@@ -265,7 +265,9 @@ fn cbq(config: &Cbq, report: &mut Report<'_>) {
     };
     let mut matched = Vec::new();
     for (number, class) in config.classes.iter().enumerate() {
-        cbq_class(config, number, class, report);
+        report.below("classes", |report| {
+            report.below(&number.to_string(), |report| cbq_class(config, number, class, report));
+        });
         for &key in &class.matches {
             if key > largest {
                 let message = format!("class `{}` matches {key}, and numbers go to {largest}", class.name);
@@ -276,8 +278,10 @@ fn cbq(config: &Cbq, report: &mut Report<'_>) {
             matched.push(key);
         }
     }
-    let roots = config.classes.iter().filter(|class| class.parent.is_none()).map(|class| class.share);
-    full("the link", roots, report);
+    if let Some(sum) = above_one(config.classes.iter().filter(|class| class.parent.is_none())) {
+        let message = format!("the shares of the classes without a parent add up to {sum}");
+        report.say(&["classes"], message, "at most 1");
+    }
     match &config.default {
         None => {}
         Some(name) => match config.number_of(name) {
@@ -298,56 +302,51 @@ fn cbq(config: &Cbq, report: &mut Report<'_>) {
 /// The class with `number` in the list.
 fn cbq_class(config: &Cbq, number: usize, class: &CbqClass, report: &mut Report<'_>) {
     let name = &class.name;
-    let mut say = |message: String, help: &str| report.say(&["classes"], message, help);
     if name.is_empty() || config.number_of(name) != Some(number) {
-        say(format!("two classes have the name `{name}`, or it is empty"), "");
+        report.say(&["name"], format!("two classes have the name `{name}`, or it is empty"), "");
         return;
     }
     if !(class.share > 0.0 && class.share <= 1.0) {
-        say(format!("the share of class `{name}` is {}", class.share), "above 0, at most 1");
+        report.say(&["share"], format!("{} is no share", class.share), "above 0, at most 1");
     }
     if let Some(parent) = &class.parent {
         match config.number_of(parent) {
-            None => {
-                say(format!("class `{name}` is part of `{parent}`, which does not exist"), &cbq_names(config))
-            }
+            None => report.say(&["parent"], format!("there is no class `{parent}`"), &cbq_names(config)),
             Some(above) if above >= number => {
-                say(
-                    format!("class `{name}` stands before `{parent}`, of which it is part"),
-                    "parents come first",
-                );
+                report.say(&["parent"], format!("class `{parent}` comes later"), "parents come first");
             }
             Some(_) => {}
         }
     }
     if let Some(priority) = class.priority.filter(|&priority| priority >= CBQ_PRIORITIES) {
-        say(format!("the priority of class `{name}` is {priority}"), "from 0 to 9");
+        report.say(&["priority"], format!("{priority} is no priority"), "from 0 to 9");
     }
-    let has_children = config.has_children(class);
-    if has_children && (class.queue.is_some() || !class.matches.is_empty()) {
-        let message = format!("class `{name}` has children, so packets cannot wait in it");
-        say(message, "give `match` and `queue` to the children");
-    }
-    for span in [class.max_idle, class.min_idle, class.extra_delay].into_iter().flatten() {
-        if span > DELAY_MAX {
-            say(format!("class `{name}` has a time of {span}"), "at most one hour");
+    for (key, span) in
+        [("max_idle", class.max_idle), ("min_idle", class.min_idle), ("extra_delay", class.extra_delay)]
+    {
+        if let Some(span) = span {
+            report.delay(key, span);
         }
     }
-    if has_children {
+    if config.has_children(class) {
+        let of_packets = [("queue", class.queue.is_some()), ("match", !class.matches.is_empty())];
+        for (key, _) in of_packets.into_iter().filter(|(_, is_given)| *is_given) {
+            let message = format!("class `{name}` has children, so packets cannot wait in it");
+            report.say(&[key], message, "give it to the children");
+        }
         let children = config.classes.iter().filter(|child| child.parent.as_ref() == Some(name));
-        full(&format!("class `{name}`"), children.map(|child| child.share), report);
+        if let Some(sum) = above_one(children) {
+            report.say(&["share"], format!("the shares of its children add up to {sum}"), "at most 1");
+        }
     }
     if let Some(child) = &class.queue {
-        report.below("classes", |report| manager(child, report));
+        report.below("queue", |report| manager(child, report));
     }
 }
 
-/// Parts of one whole are not above all of the link; their sum may lose a little.
-fn full(of: &str, shares: impl Iterator<Item = f64>, report: &mut Report<'_>) {
-    let sum: f64 = shares.sum();
-    if sum > 1.0 + 1e-9 {
-        report.say(&["classes"], format!("the shares of the parts of {of} add up to {sum}"), "at most 1");
-    }
+/// The sum of the shares, if it is above one by more than sums lose.
+fn above_one<'c>(classes: impl Iterator<Item = &'c CbqClass>) -> Option<f64> {
+    Some(classes.map(|class| class.share).sum()).filter(|sum| *sum > 1.0 + 1e-9)
 }
 
 fn cbq_names(config: &Cbq) -> String {

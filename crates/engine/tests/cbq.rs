@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Fate, Net, Recorder, constant, direction, drop_tail, seconds};
-use tidegate_engine::{Change, LinkId, ScriptedChange, TransportSpec};
+use tidegate_engine::{Change, ScriptedChange, TransportSpec};
 use tidegate_mechanism::schedule::{CbqClassConfig, CbqConfig, DisciplineConfig};
 use tidegate_packet::DropReason;
 use tidegate_units::{BitRate, Span, Time};
@@ -30,8 +30,7 @@ fn run(queue: DisciplineConfig, script: &[(f64, Change)]) -> (Vec<Time>, Vec<Fat
     simulation.assert_conservation();
     let events = simulation.totals().events;
     let log = simulation.into_observer().log;
-    let out = |link: LinkId| move |fate: &Fate| *fate == Fate::Delivered(link);
-    let times = log.iter().filter(|entry| out(link)(&entry.3)).map(|entry| entry.0).collect();
+    let times = log.iter().filter(|entry| entry.3 == Fate::Delivered(link)).map(|entry| entry.0).collect();
     (times, log.iter().map(|entry| entry.3).collect(), events)
 }
 

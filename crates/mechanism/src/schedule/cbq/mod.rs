@@ -18,103 +18,21 @@
 //! - When the link changes its rate, the estimators' times stretch with it; ns-2's rates do not change.
 //! - Credit is bounded for the largest packet of the configuration, as in ns-2.
 
+mod config;
 mod counters;
 mod estimator;
+mod sharing;
+
+pub use config::{CbqClassConfig, CbqConfig, LinkSharing};
 
 use alloc::vec::Vec;
 
 use tidegate_packet::{Backlog, DropReason, Packet, Sink};
-use tidegate_units::{BitRate, Span, Time};
+use tidegate_units::{BitRate, Time};
 
-use super::Classification;
-use crate::Context;
-use crate::queue::{AnyManager, DropTailConfig, Fifo, ManagerConfig, QueueDiscipline};
-use crate::random::Seed;
+use crate::queue::{AnyManager, Fifo, QueueDiscipline};
 use counters::{ClassCounters, Counting};
 use estimator::{Estimator, Ticks, ticks, ticks_of, time_not_before, transmission};
-
-/// From which ancestors a class may borrow (Floyd & Jacobson 1995, section 3).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum LinkSharing {
-    /// From any that is not above its own limit.
-    #[default]
-    AncestorOnly,
-    /// From one that is not above its limit, up to a level that follows where classes last had to wait.
-    TopLevel,
-    /// From one that is not above its limit, if no class below its level is unsatisfied.
-    Formal,
-}
-
-/// A class of the tree. One without children has a queue.
-#[derive(Clone, Debug, PartialEq)]
-pub struct CbqClassConfig {
-    /// The number of its parent in the list, which comes before it; `None` for a root.
-    pub parent: Option<usize>,
-    /// `allot`: its part of the link, above 0, at most 1.
-    pub share: f64,
-    /// Lower goes first, 0 to 9. Counts for classes with a queue; for the others only in the automatic `max_idle`, where
-    /// ns-2's scripts have 8. Default 1.
-    pub priority: u8,
-    /// `okborrow`. Default true.
-    pub borrow: bool,
-    /// `maxidle`: the credit in time that an idle class keeps. Default: ns-2's automatic one.
-    pub max_idle: Option<Span>,
-    /// `minidle`: the largest debt in time. Default: no bound (ns-2).
-    pub min_idle: Option<Span>,
-    /// `extradelay`: what it waits in addition when it is held back, for longer bursts. Default 0 (ns-2).
-    pub extra_delay: Span,
-    /// The numbers (of flows, classes, ports or codepoints) whose packets are its.
-    pub keys: Vec<u32>,
-    /// The manager of its queue.
-    pub manager: ManagerConfig,
-}
-
-impl Default for CbqClassConfig {
-    fn default() -> Self {
-        Self {
-            parent: None,
-            share: 1.0,
-            priority: 1,
-            borrow: true,
-            max_idle: None,
-            min_idle: None,
-            extra_delay: Span::ZERO,
-            keys: Vec::new(),
-            manager: ManagerConfig::DropTail(DropTailConfig::default()),
-        }
-    }
-}
-
-/// Parameters of [`Cbq`].
-#[derive(Clone, Debug, PartialEq)]
-pub struct CbqConfig {
-    /// What the `keys` of classes are numbers of. Default: classes of the scenario.
-    pub classify: Classification,
-    /// The tree, parents first; at least one class.
-    pub classes: Vec<CbqClassConfig>,
-    /// The number of the class of all packets that no class has a key for; it has a queue.
-    pub default: usize,
-    /// Default ancestor-only (ns-2).
-    pub sharing: LinkSharing,
-    /// The rate that is shared. Default: the link's.
-    pub rate: Option<BitRate>,
-    /// `maxpkt`, bytes: unit of the round robin and of the automatic `max_idle`. Default 1024 (ns-2).
-    pub max_packet: u32,
-}
-
-impl Default for CbqConfig {
-    /// One class that has it all.
-    fn default() -> Self {
-        Self {
-            classify: Classification::Class,
-            classes: Vec::from([CbqClassConfig::default()]),
-            default: 0,
-            sharing: LinkSharing::AncestorOnly,
-            rate: None,
-            max_packet: 1024,
-        }
-    }
-}
 
 /// How many priorities there are (ns-2 `MAXPRIO`).
 pub const CBQ_PRIORITIES: u8 = 10;
@@ -177,67 +95,6 @@ struct Choice {
     place: usize,
     /// Who is charged with lending; `None` if nobody may send and the link would idle.
     lender: Option<usize>,
-}
-
-impl CbqConfig {
-    /// The scheduler.
-    pub fn build(&self, context: &Context) -> Cbq {
-        assert!(!self.classes.is_empty(), "packets need a class");
-        let levels = self.levels();
-        assert!(levels[self.default] == LEAF_LEVEL, "the default class has a queue");
-        let class = |(number, config): (usize, &CbqClassConfig)| {
-            assert!(config.share > 0.0 && config.share <= 1.0, "a share is a part of the link");
-            assert!(
-                levels[number] == LEAF_LEVEL || config.keys.is_empty(),
-                "packets wait in classes without children"
-            );
-            assert!(config.priority < CBQ_PRIORITIES, "priorities are 0 to 9");
-            let seed =
-                Seed(context.seed.0.wrapping_add((number as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)));
-            let parent = config.parent.unwrap_or(NONE);
-            Class {
-                estimator: Estimator::default(),
-                parent,
-                level: levels[number],
-                borrows: config.borrow && parent != NONE,
-                queue: Fifo::new(config.manager.build(&Context { seed, ..*context })),
-                allocation: 0,
-                quantum: 0,
-                counters: ClassCounters::default(),
-            }
-        };
-        let mut classes_of: Vec<(u32, u32)> = (0u32..)
-            .zip(&self.classes)
-            .flat_map(|(number, class)| class.keys.iter().map(move |&key| (key, number)))
-            .collect();
-        classes_of.sort_unstable();
-        let mut cbq = Cbq {
-            classes: self.classes.iter().enumerate().map(class).collect(),
-            rings: Vec::new(),
-            classes_of,
-            backlog: Backlog::EMPTY,
-            top_level: u32::MAX,
-            emptied: NONE,
-            timer: None,
-            link_bps: context.link_rate.as_bps(),
-            config: self.clone(),
-        };
-        cbq.build_rings();
-        cbq.set_rates();
-        cbq
-    }
-
-    /// 1 for a class without children, else one more than its highest child.
-    fn levels(&self) -> Vec<u32> {
-        let mut levels = Vec::from_iter(self.classes.iter().map(|_| LEAF_LEVEL));
-        for (number, class) in self.classes.iter().enumerate().rev() {
-            if let Some(parent) = class.parent {
-                assert!(parent < number, "parents come first");
-                levels[parent] = levels[parent].max(levels[number] + 1);
-            }
-        }
-        levels
-    }
 }
 
 impl QueueDiscipline for Cbq {
@@ -447,85 +304,6 @@ impl Cbq {
         }
     }
 
-    /// Who lets the class send: itself, or an ancestor that it may borrow from (ns-2 `send_permitted`, `find_lender`).
-    fn lender_of(&mut self, number: usize, now: Ticks) -> Option<usize> {
-        let class = &mut self.classes[number];
-        if class.estimator.is_allowed(now) {
-            class.estimator.found_allowed();
-            return Some(number);
-        }
-        if !class.borrows {
-            return None;
-        }
-        let mut at = class.parent;
-        while at != NONE {
-            let ancestor = &self.classes[at];
-            let is_within = ancestor.level <= self.top_level;
-            if ancestor.estimator.is_allowed(now) {
-                let is_eligible = match self.config.sharing {
-                    LinkSharing::AncestorOnly => true,
-                    LinkSharing::TopLevel => is_within,
-                    LinkSharing::Formal => self.all_below_are_satisfied(ancestor.level, now),
-                };
-                if is_eligible {
-                    return Some(at);
-                }
-            } else if self.config.sharing == LinkSharing::TopLevel && !is_within {
-                return None;
-            }
-            at = ancestor.parent;
-        }
-        None
-    }
-
-    /// Formal link-sharing's second rule (ns-2 `eligible_formal`).
-    fn all_below_are_satisfied(&self, level: u32, now: Ticks) -> bool {
-        let below = |number: &usize| self.classes[*number].level < level;
-        (0..self.classes.len()).filter(below).all(|number| self.is_satisfied(number, now))
-    }
-
-    /// Not under its limit with a backlog, of its own or of a class that may borrow up to it.
-    fn is_satisfied(&self, number: usize, now: Ticks) -> bool {
-        let class = &self.classes[number];
-        if !class.estimator.is_under(now) {
-            return true;
-        }
-        if class.level == LEAF_LEVEL {
-            return !class.has_demand();
-        }
-        !(0..self.classes.len())
-            .any(|leaf| self.classes[leaf].has_demand() && self.borrows_from(leaf, number))
-    }
-
-    fn borrows_from(&self, mut number: usize, ancestor: usize) -> bool {
-        while self.classes[number].borrows {
-            number = self.classes[number].parent;
-            if number == ancestor {
-                return true;
-            }
-        }
-        false
-    }
-
-    /// Top-level link-sharing, when a packet arrives for a class: under its limit it needs no loan, nor does anyone above.
-    fn on_arrival_at_top_level(&mut self, number: usize, now: Ticks) {
-        let class = &self.classes[number];
-        if class.estimator.is_allowed(now) {
-            self.top_level = self.top_level.min(LEAF_LEVEL);
-        } else if class.borrows && self.classes[class.parent].estimator.is_allowed(now) {
-            self.top_level = self.top_level.min(LEAF_LEVEL + 1);
-        }
-    }
-
-    /// Top-level link-sharing, when a class sent and left `behind`, by a loan of `lender`.
-    fn on_departure_at_top_level(&mut self, lender: usize, behind: Backlog, now: Ticks) {
-        let lender = &self.classes[lender];
-        if self.top_level >= lender.level {
-            let is_over = behind.packets <= 1 || !lender.estimator.is_allowed(now);
-            self.top_level = if is_over { u32::MAX } else { lender.level };
-        }
-    }
-
     /// The link finished a packet: the queue that it came from is idle, if nothing waits there.
     fn on_transmitted(&mut self, now: Time) {
         let emptied = core::mem::replace(&mut self.emptied, NONE);
@@ -556,7 +334,7 @@ impl Cbq {
             let is_of = |number: &usize| {
                 self.classes[*number].level == LEAF_LEVEL && self.config.classes[*number].priority == priority
             };
-            let leaves = Vec::from_iter((0..self.classes.len()).filter(is_of));
+            let leaves: Vec<usize> = (0..self.classes.len()).filter(is_of).collect();
             if leaves.is_empty() {
                 continue;
             }

@@ -3,10 +3,12 @@ use alloc::vec::Vec;
 
 use proptest::prelude::*;
 use tidegate_packet::{Dscp, FlowId};
-use tidegate_units::{Bytes, Limit};
+use tidegate_units::{Bytes, Limit, Span};
 
 use super::*;
-use crate::queue::RedConfig;
+use crate::Context;
+use crate::queue::{DropTailConfig, ManagerConfig, RedConfig};
+use crate::schedule::Classification;
 use crate::schedule::testing::{Arrival, Counted, arrivals, drive};
 
 /// One byte per 8 ns, as in the tests' link.

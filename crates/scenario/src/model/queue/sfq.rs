@@ -22,7 +22,7 @@ pub enum SfqHash {
 /// A hash puts each flow into one of a few bins, and the bins take turns of one packet. With `queue`, each bin is managed by
 /// itself (SFQ with RED); else a bin may fill half of what is left of the common `limit`, as in ns.
 ///
-/// Source: McKenney 1990; ns; Feng's thesis, section 4.4.2.
+/// Source: `McKenney` 1990; ns; Feng's thesis, section 4.4.2.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Sfq {

@@ -1,5 +1,6 @@
 //! One run of a scenario, in steps that a caller can interrupt.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +13,7 @@ use tidegate_units::{Span, Time};
 
 use crate::lower;
 use crate::sample::Sampler;
-use crate::summary::{Percentiles, Summary};
+use crate::summary::{self, Percentiles, Summary};
 
 /// How far a run is.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -137,6 +138,17 @@ impl<O: Observer> Run<O> {
         let statistics = self.simulation.statistics();
         let rates: Vec<_> =
             (0..statistics.links.len()).map(|link| self.simulation.link_rate(LinkId(link as u32))).collect();
+        let window = statistics.until.since(statistics.since);
+        let mut classes = BTreeMap::new();
+        for (index, link) in self.scenario.links.iter().enumerate() {
+            for (direction, is_reverse) in [(&link.forward, false), (&link.reverse, true)] {
+                let id = LinkId::of(index as u32, is_reverse);
+                let read = |name: &str| self.simulation.queue_variable(id, name);
+                if let Some(of_link) = summary::classes(&direction.queue, window, read) {
+                    classes.insert(id.0 as usize, of_link);
+                }
+            }
+        }
         let simulation = &self.simulation;
         let flow_percentiles = (0..self.scenario.flows.len())
             .filter_map(|flow| Some((flow, Percentiles::of(&simulation.flow_delays(flow)?))))
@@ -153,6 +165,7 @@ impl<O: Observer> Run<O> {
                 rates: rates.into(),
                 flow_percentiles,
                 link_percentiles,
+                classes,
             },
             series: self.sampler.finish(),
             timing: Timing { events: totals.events, packet_hops: totals.packet_hops, ..self.timing },

@@ -12,6 +12,7 @@ use tidegate_engine::{
 };
 use tidegate_packet::{DropReason, MarkReason};
 use tidegate_scenario::Scenario;
+use tidegate_scenario::model::Queue;
 use tidegate_units::{BitRate, Span};
 
 /// Version of the summary's keys; it changes when one changes its meaning or goes.
@@ -29,6 +30,42 @@ pub struct Summary {
     pub(crate) flow_percentiles: BTreeMap<usize, Percentiles>,
     /// The same by direction of a link.
     pub(crate) link_percentiles: BTreeMap<usize, Percentiles>,
+    /// What the classes of a direction did, where its scheduler counts that.
+    pub(crate) classes: BTreeMap<usize, serde_json::Value>,
+}
+
+/// What the classes of a queue did since the statistics began, by name, and in each by input port; `read` tells a variable of
+/// the scheduler.
+pub(crate) fn classes(
+    queue: &Queue,
+    window: Span,
+    mut read: impl FnMut(&str) -> Option<f64>,
+) -> Option<serde_json::Value> {
+    let Queue::Cbq(config) = queue else { return None };
+    let mut counts = |prefix: &str| {
+        let mut value = |name: &str| read(&format!("{prefix}.{name}"));
+        Some(json!({
+            "throughput_bps": per_second(value("sent_bytes")? * 8.0, window),
+            "arrived_packets": value("arrived_packets")? as u64,
+            "arrived_bytes": value("arrived_bytes")? as u64,
+            "sent_packets": value("sent_packets")? as u64,
+            "sent_bytes": value("sent_bytes")? as u64,
+            "dropped_packets": value("dropped_packets")? as u64,
+            "dropped_bytes": value("dropped_bytes")? as u64,
+        }))
+    };
+    let mut all = serde_json::Map::new();
+    for (number, class) in config.classes.iter().enumerate().filter(|(_, class)| !config.has_children(class))
+    {
+        let mut of_class = counts(&format!("classes.{number}"))?;
+        let ports: serde_json::Map<_, _> = (0..=u16::MAX)
+            .map_while(|port| Some((port.to_string(), counts(&format!("classes.{number}.ports.{port}"))?)))
+            .filter(|(_, of_port)| of_port["arrived_packets"] != 0)
+            .collect();
+        of_class["input_ports"] = ports.into();
+        all.insert(class.name.clone(), of_class);
+    }
+    Some(all.into())
 }
 
 /// Percentiles of delays, in nanoseconds.
@@ -105,6 +142,7 @@ impl Serialize for Summary {
                 rate: self.rates[id],
                 window,
                 percentiles: self.link_percentiles.get(&id),
+                classes: self.classes.get(&id),
                 reverse: None,
             }
         };
@@ -224,6 +262,7 @@ struct LinkSummary<'a> {
     rate: BitRate,
     window: Span,
     percentiles: Option<&'a Percentiles>,
+    classes: Option<&'a serde_json::Value>,
     reverse: Option<Box<LinkSummary<'a>>>,
 }
 
@@ -264,6 +303,9 @@ impl Serialize for LinkSummary<'_> {
             "marks_by_reason",
             &Entries(marks.filter(|(count, _)| **count > 0).map(|(n, why)| (why, n))),
         )?;
+        if let Some(classes) = self.classes {
+            map.serialize_entry("classes", classes)?;
+        }
         if let Some(reverse) = &self.reverse {
             map.serialize_entry("reverse", reverse)?;
         }

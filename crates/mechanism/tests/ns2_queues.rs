@@ -1,4 +1,4 @@
-//! DRR and RED against ns-2.35: for the same arrivals, the same departures and drops in the same order.
+//! DRR, SFQ, CBQ and RED against ns-2.35: for the same arrivals, the same departures and drops in the same order.
 //!
 //! Source: tests/oracle/ns2/queues.tcl; tests/oracle/ns2/frozen/queues.json, which ns-2 made. RED has no early drops there
 //! (they depend on ns-2's random numbers): what is compared is the average, the idle time, forced drops and overflow.
@@ -7,9 +7,11 @@ use std::path::Path;
 
 use serde_json::Value;
 use tidegate_mechanism::Context;
-use tidegate_mechanism::queue::{Fifo, QueueDiscipline, RedConfig};
+use tidegate_mechanism::queue::{DropTailConfig, Fifo, ManagerConfig, QueueDiscipline, RedConfig};
 use tidegate_mechanism::random::Seed;
-use tidegate_mechanism::schedule::{DrrConfig, FlowQueuesConfig};
+use tidegate_mechanism::schedule::{
+    BinHash, CbqClassConfig, CbqConfig, Classification, DrrConfig, FlowQueuesConfig, LinkSharing, SfqConfig,
+};
 use tidegate_packet::{DropReason, FlowId, MarkReason, Packet, Sink};
 use tidegate_units::{BitRate, Bytes, Limit, Span, Time};
 
@@ -90,6 +92,53 @@ fn compare_drr(kind: &str, quantum: u64, limit: u64) {
     });
 }
 
+fn compare_sfq(kind: &str, limit: u32) {
+    compare(kind, |context| {
+        // Five sources in sixteen bins, none of them together, as in ns-2.
+        let config = SfqConfig { hash: BinHash::Modulo, limit: Some(limit), ..SfqConfig::default() };
+        let sfq = config.build(context);
+        Box::new(move |arrivals| run(&mut sfq.clone(), arrivals))
+    });
+}
+
+/// Two agencies: A has sources 0 and 1, B has 2, 3 and 4.
+fn compare_cbq(kind: &str, sharing: LinkSharing, top: f64) {
+    compare(kind, |context| {
+        let class = |parent: usize, share: f64, priority: u8| CbqClassConfig {
+            parent: Some(parent),
+            share,
+            priority,
+            ..CbqClassConfig::default()
+        };
+        let manager = || ManagerConfig::DropTail(DropTailConfig { limit: Limit::Packets(20) });
+        let leaf = |parent: usize, share: f64, priority: u8, source: u32| CbqClassConfig {
+            keys: vec![source],
+            manager: manager(),
+            ..class(parent, share, priority)
+        };
+        let classes = vec![
+            CbqClassConfig { parent: None, borrow: false, ..class(0, top, 8) },
+            class(0, 0.7 * top, 8),
+            class(0, 0.3 * top, 8),
+            leaf(1, 0.3, 1, 0),
+            leaf(1, 0.4, 2, 1),
+            leaf(2, 0.1, 1, 2),
+            leaf(2, 0.15, 2, 3),
+            leaf(2, 0.05, 2, 4),
+        ];
+        let config = CbqConfig {
+            classify: Classification::Flow,
+            classes,
+            default: 3,
+            sharing,
+            rate: None,
+            max_packet: 1500,
+        };
+        let cbq = config.build(context);
+        Box::new(move |arrivals| run(&mut cbq.clone(), arrivals))
+    });
+}
+
 fn compare_red(kind: &str, w: f64, limit: u32) {
     compare(kind, |context| {
         let config = RedConfig { w, max_p: 1e-12, limit: Limit::Packets(limit), ..RedConfig::ns() };
@@ -106,6 +155,31 @@ fn drr_serves_and_drops_in_the_order_of_ns_2() {
 #[test]
 fn drr_with_a_small_quantum_serves_and_drops_in_the_order_of_ns_2() {
     compare_drr("drr_small", 250, 10_000);
+}
+
+#[test]
+fn sfq_serves_and_drops_in_the_order_of_ns_2() {
+    compare_sfq("sfq", 40);
+}
+
+#[test]
+fn sfq_with_a_limit_below_its_bins_serves_and_drops_in_the_order_of_ns_2() {
+    compare_sfq("sfq_tight", 12);
+}
+
+#[test]
+fn cbq_with_ancestor_only_sharing_serves_and_drops_in_the_order_of_ns_2() {
+    compare_cbq("cbq_ancestor", LinkSharing::AncestorOnly, 0.98);
+}
+
+#[test]
+fn cbq_with_top_level_sharing_serves_and_drops_in_the_order_of_ns_2() {
+    compare_cbq("cbq_top", LinkSharing::TopLevel, 0.98);
+}
+
+#[test]
+fn cbq_with_formal_sharing_serves_and_drops_in_the_order_of_ns_2() {
+    compare_cbq("cbq_formal", LinkSharing::Formal, 1.0);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! RED, DRR and CSFQ against independent implementations in Python: the same arrivals and random numbers, and for every
+//! RED, DRR, SFQ, CBQ and CSFQ against independent implementations in Python: the same arrivals and random numbers, and for every
 //! packet the same mark, the same fate and the same instant.
 //!
 //! Source: tests/oracle/python/README.md, which also states the conventions; tests/oracle/verdicts/*.json, which those
@@ -10,10 +10,13 @@ use serde_json::Value;
 use tidegate_mechanism::Context;
 use tidegate_mechanism::meter::{CsfqLabellerConfig, ExponentialMeterConfig};
 use tidegate_mechanism::queue::{
-    CsfqConfig, Fifo, Flavor, GapLaw, QueueDiscipline, QueueUnit, RedConfig, Victim,
+    CsfqConfig, DropTailConfig, Fifo, Flavor, GapLaw, ManagerConfig, QueueDiscipline, QueueUnit, RedConfig,
+    Victim,
 };
 use tidegate_mechanism::random::{Seed, Substream};
-use tidegate_mechanism::schedule::{DrrConfig, FlowQueuesConfig};
+use tidegate_mechanism::schedule::{
+    BinHash, CbqClassConfig, CbqConfig, Classification, DrrConfig, FlowQueuesConfig, LinkSharing, SfqConfig,
+};
 use tidegate_packet::{DropReason, Ecn, FlowId, MarkReason, Packet, RateLabel, Sink};
 use tidegate_units::{BitRate, Bytes, Limit, Span, Time};
 
@@ -100,32 +103,37 @@ fn run(
         labels: vec![0; packets],
     };
     let mut watched = Vec::new();
-    let mut free_at: Option<Time> = None;
-    let start = |port: &mut _, now, told: &mut Outcomes| {
+    let mut busy_until = Time::ZERO;
+    // When the link looks again: at the end of a transmission, or when a packet that is held back may go.
+    let mut look: Option<Time> = None;
+    let start = |port: &mut _, now: Time, told: &mut Outcomes, busy_until: &mut Time| {
         told.now = now;
-        let packet: Packet = QueueDiscipline::dequeue(port, now, told)?;
+        let Some(packet): Option<Packet> = QueueDiscipline::dequeue(port, now, told) else {
+            return QueueDiscipline::ready_at(port, now);
+        };
         told.fates[packet.slot as usize] = format!("s {}", now.as_nanos());
         told.labels[packet.slot as usize] = packet.label.0;
-        Some(now + Span::from_nanos(u64::from(packet.wire_bytes) * NANOS_PER_BYTE))
+        *busy_until = now + Span::from_nanos(u64::from(packet.wire_bytes) * NANOS_PER_BYTE);
+        Some(*busy_until)
     };
     for (number, &(now, packet)) in arrivals.iter().enumerate() {
-        while let Some(at) = free_at.filter(|&at| at <= now) {
-            free_at = start(discipline, at, &mut out);
-            if free_at.is_none() {
+        while let Some(at) = look.filter(|&at| at <= now) {
+            look = start(discipline, at, &mut out, &mut busy_until);
+            if look.is_none() {
                 discipline.on_idle(at);
             }
         }
         out.now = now;
         discipline.enqueue(packet, now, &mut out);
-        if free_at.is_none() {
-            free_at = start(discipline, now, &mut out);
+        if busy_until <= now {
+            look = start(discipline, now, &mut out, &mut busy_until);
         }
         if number % WATCHED_EVERY == WATCHED_EVERY - 1 {
             watched.extend(discipline.variable(variable));
         }
     }
-    while let Some(at) = free_at {
-        free_at = start(discipline, at, &mut out);
+    while let Some(at) = look {
+        look = start(discipline, at, &mut out, &mut busy_until);
     }
     (out, watched)
 }
@@ -208,6 +216,67 @@ fn drr_sends_and_drops_every_packet_as_the_reference_does() {
         let queues = FlowQueuesConfig::shared(limit(config));
         let mut drr = DrrConfig { quantum, queues }.build(&context());
         compare(case, &mut drr, &arrivals(case, &vectors), "");
+    }
+}
+
+#[test]
+fn sfq_sends_and_drops_every_packet_as_the_reference_does() {
+    let (vectors, cases) = (frozen("vectors"), frozen("sfq"));
+    assert_eq!(items(&cases, "sfq").len(), 15);
+    for case in items(&cases, "sfq") {
+        let config = &case["config"];
+        let own =
+            config["bin_limit"].as_u64().map_or(Limit::Packets(u32::MAX), |b| Limit::Bytes(Bytes::new(b)));
+        let sfq = SfqConfig {
+            buckets: whole(config, "buckets") as u32,
+            hash: BinHash::Modulo,
+            perturb: config["perturb"].as_u64().map(Span::from_nanos),
+            limit: config["limit"].as_u64().map(|limit| limit as u32),
+            manager: ManagerConfig::DropTail(DropTailConfig { limit: own }),
+            ..SfqConfig::default()
+        };
+        compare(case, &mut sfq.build(&context()), &arrivals(case, &vectors), "");
+    }
+}
+
+fn cbq_class(class: &Value, queue_packets: u32) -> CbqClassConfig {
+    let span = |key: &str| class[key].as_u64().map(Span::from_nanos);
+    let flows = class["flows"].as_array().into_iter().flatten();
+    CbqClassConfig {
+        parent: class["parent"].as_u64().map(|parent| parent as usize),
+        share: real(class, "share"),
+        priority: whole(class, "priority") as u8,
+        borrow: class["borrow"].as_bool().expect("a switch"),
+        max_idle: span("maxidle_ns"),
+        min_idle: span("minidle_ns"),
+        extra_delay: span("extradelay_ns").unwrap_or(Span::ZERO),
+        keys: flows.map(|flow| flow.as_u64().expect("flows are numbers") as u32).collect(),
+        manager: ManagerConfig::DropTail(DropTailConfig { limit: Limit::Packets(queue_packets) }),
+    }
+}
+
+#[test]
+fn cbq_sends_and_drops_every_packet_as_the_reference_does() {
+    let (vectors, cases) = (frozen("vectors"), frozen("cbq"));
+    assert_eq!(items(&cases, "cbq").len(), 18);
+    for case in items(&cases, "cbq") {
+        let config = &case["config"];
+        let queue_packets = whole(config, "queue_packets") as u32;
+        let classes: Vec<_> =
+            items(config, "classes").iter().map(|class| cbq_class(class, queue_packets)).collect();
+        let cbq = CbqConfig {
+            classify: Classification::Flow,
+            default: classes.len() - 1,
+            classes,
+            sharing: match config["sharing"].as_str() {
+                Some("formal") => LinkSharing::Formal,
+                Some("top-level") => LinkSharing::TopLevel,
+                _ => LinkSharing::AncestorOnly,
+            },
+            rate: config["rate_bps"].as_u64().map(BitRate::from_bps),
+            max_packet: whole(config, "maxpkt") as u32,
+        };
+        compare(case, &mut cbq.build(&context()), &arrivals(case, &vectors), "");
     }
 }
 

@@ -4,8 +4,8 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::model::{
-    Bulk, BurstLoss, Cbr, Csfq, CsfqLabels, DropTail, Drr, Engine, ListLoss, Nbp, OnOff, Poisson, Profile,
-    RandomLoss, Red, SingleRate, TcpText, Transfer, TwoRates, Udp, Wfq,
+    Bulk, BurstLoss, Cbq, Cbr, Csfq, CsfqLabels, DropTail, Drr, Engine, ListLoss, Nbp, OnOff, Poisson,
+    Priority, Profile, RandomLoss, Red, Sfq, SingleRate, TcpText, Transfer, TwoRates, Udp, Wfq,
 };
 use crate::schema::schema_of;
 
@@ -45,12 +45,15 @@ pub struct ParameterDoc {
 type Row = (&'static str, &'static str, fn() -> Value);
 
 /// Everything that has a `kind`, by family.
-const ROWS: [Row; 22] = [
+const ROWS: &[Row] = &[
     ("queue", "droptail", schema_of::<DropTail>),
     ("queue", "red", schema_of::<Red>),
     ("queue", "csfq", schema_of::<Csfq>),
     ("queue", "drr", schema_of::<Drr>),
     ("queue", "wfq", schema_of::<Wfq>),
+    ("queue", "sfq", schema_of::<Sfq>),
+    ("queue", "cbq", schema_of::<Cbq>),
+    ("queue", "priority", schema_of::<Priority>),
     ("mechanism", "nbp", schema_of::<Nbp>),
     ("labels", "csfq", schema_of::<CsfqLabels>),
     ("marker", "profile", schema_of::<Profile>),

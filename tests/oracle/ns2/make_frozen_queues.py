@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs the queues of ns-2 and writes frozen/queues.json: DRR, and RED without early drops.
+"""Runs the queues of ns-2 and writes frozen/queues.json: DRR, SFQ, CBQ, and RED without early drops.
 
 Needs ns-2.35 as the command `ns`. Standard library only. `--check` compares instead of writing.
 
@@ -15,7 +15,9 @@ import tempfile
 
 from make_frozen import FROZEN, HERE, peer_name, script_hashes
 
-KINDS = ["drr", "drr_small", "red", "red_overflow"]
+KINDS = [
+    "drr", "drr_small", "red", "red_overflow", "sfq", "sfq_tight", "cbq_ancestor", "cbq_top", "cbq_formal",
+]
 # Without small common multiples: of two equally long queues ns-2 takes the first in the round, we the lowest number.
 SIZES = [1000, 1039, 701, 533, 1499]
 BITS_PER_SECOND = [1.0e6, 2.1e6, 3.2e6, 4.3e6, 6.4e6]  # 17 Mb/s for a link of 10

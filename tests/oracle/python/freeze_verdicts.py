@@ -6,9 +6,11 @@ import random
 import sys
 from pathlib import Path
 
+from reference_cbq import Cbq
 from reference_csfq import Csfq, Edge
 from reference_drr import Drr
 from reference_red import Red
+from reference_sfq import Sfq
 from reference_world import Draws, Packet, run
 
 HERE = Path(__file__).parent
@@ -79,6 +81,39 @@ DRR_CASES = {
     "in_packets": {"quantum": 1500, "limit": ["packets", 12]},
     "tight": {"quantum": 500, "limit": ["packets", 3]},
 }
+SFQ_CASES = {
+    "ns": {"buckets": 16, "limit": 40},
+    "few_bins": {"buckets": 2, "limit": 20},
+    "tight": {"buckets": 5, "limit": 6},
+    "moving": {"buckets": 4, "limit": 30, "perturb": 20_000_000},
+    "own_limits": {"buckets": 3, "bin_limit": 9000},
+}
+
+
+def tree(*rows, **more):
+    keys = ["parent", "share", "priority", "borrow", "flows"]
+    return {"maxpkt": 1500, "queue_packets": 20, "classes": [dict(zip(keys, row)) for row in rows]} | more
+
+
+FLAT = [
+    (None, 0.98, 8, False), (0, 0.031, 1, True, [0, 3, 6]), (0, 0.323, 1, True, [1, 4, 7]), (0, 0.641, 2, True, [2, 5]),
+]
+# No round parts: with those a class reaches its limit at the very instant at which another packet ends.
+AGENCIES = [
+    (None, 0.983, 8, False), (0, 0.691, 8, True), (0, 0.293, 8, True), (1, 0.301, 1, True, [0, 5]),
+    (1, 0.387, 2, True, [1, 6]), (2, 0.103, 1, True, [2, 7]), (2, 0.187, 2, True, [3, 4]),
+]
+HELD_BACK = [(parent, share / 2, priority, False, *flows) for parent, share, priority, _, *flows in FLAT]
+CBQ_CASES = {
+    "flat_ancestor_only": tree(*FLAT, sharing="ancestor-only"),
+    "flat_top_level": tree(*FLAT, sharing="top-level"),
+    "agencies_formal": tree(*AGENCIES, sharing="formal"),
+    "agencies_top_level": tree(*AGENCIES, sharing="top-level"),
+    "nobody_borrows": tree(*HELD_BACK, sharing="ancestor-only"),
+    "another_rate": tree(*HELD_BACK, sharing="ancestor-only", rate_bps=14_000_000),
+}
+for held_back in CBQ_CASES["another_rate"]["classes"]:
+    held_back |= {"extradelay_ns": 300_000, "maxidle_ns": 2_000_000, "minidle_ns": 1_000_000}
 CSFQ = {"k": 0.1, "k_alpha": 0.1, "k_c": 0.1, "threshold_packets": 16, "limit": ["packets", 64]}
 CSFQ_CASES = {
     "published": CSFQ,
@@ -109,16 +144,20 @@ def case(name, vector_name, vector, config, discipline, watch=None, edge=None):
 
 
 def build():
-    red, drr, csfq = [], [], []
+    red, drr, sfq, cbq, csfq = [], [], [], [], []
     for vector_name, vector in vectors().items():
         for name, c in RED_CASES.items():
             red.append(case(name, vector_name, vector, c, Red(c, RATE_BPS, Draws()), lambda d: d.avg))
         for name, c in DRR_CASES.items():
             drr.append(case(name, vector_name, vector, c, Drr(c)))
+        for name, c in SFQ_CASES.items():
+            sfq.append(case(name, vector_name, vector, c, Sfq(c)))
+        for name, c in CBQ_CASES.items():
+            cbq.append(case(name, vector_name, vector, c, Cbq(c, RATE_BPS)))
         for name, c in CSFQ_CASES.items():
             router = Csfq(c, RATE_BPS, Draws())
             csfq.append(case(name, vector_name, vector, c, router, lambda d: d.alpha * 8, Edge(c["k"])))
-    return {"vectors": vectors(), "red": red, "drr": drr, "csfq": csfq}
+    return {"vectors": vectors(), "red": red, "drr": drr, "sfq": sfq, "cbq": cbq, "csfq": csfq}
 
 
 def text_of(name, content):

@@ -47,11 +47,14 @@ def drop(packet, why, now):
 def run(discipline, packets, gaps, nanos_per_byte, watch=None, every=25):
     """Offers `packets` to `discipline`; the outcome of each, and what `watch` says after each `every` arrivals.
 
-    A discipline has `arrive(packet, now)`, `next(now)` (a packet or None) and `idle(now)`.
+    A discipline has `arrive(packet, now)`, `next(now)` (a packet or None) and `idle(now)`; one that may hold packets back also
+    `ready(now)`, when the next one may go, or None if nothing waits.
     """
-    now, free_at, busy, seen = 0, 0, False, []
+    now, free_at, busy, looked_at, seen = 0, 0, False, 0, []
 
     def start(at):
+        nonlocal looked_at
+        looked_at = at
         packet = discipline.next(at)
         if packet is None:
             return None
@@ -59,6 +62,16 @@ def run(discipline, packets, gaps, nanos_per_byte, watch=None, every=25):
         return at + packet.size * nanos_per_byte
 
     def serve_until(end):
+        nonlocal free_at, busy
+        while True:
+            serve_busy(end)
+            ready = discipline.ready(looked_at) if hasattr(discipline, "ready") else None
+            if busy or ready is None or (end is not None and ready > end):
+                return
+            free_at = start(ready)
+            busy = True
+
+    def serve_busy(end):
         nonlocal free_at, busy
         while busy and (end is None or free_at <= end):
             after = start(free_at)

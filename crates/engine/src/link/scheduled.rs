@@ -154,10 +154,7 @@ impl Scheduled {
         for transit in wire.transits.drain(..).chain(self.serving.take()) {
             sink.on_drop(transit.packet, DropReason::LinkDown);
         }
-        // A discipline that regulates may hold packets back; those wait until the link is up again.
-        while let Some(packet) = self.discipline.dequeue(now, sink) {
-            sink.on_drop(packet, DropReason::LinkDown);
-        }
+        self.discipline.purge(now, DropReason::LinkDown, sink);
         wire.busy_until = wire.busy_until.min(now);
     }
 
@@ -173,6 +170,7 @@ impl Scheduled {
     /// Statistics begin at `now`.
     pub(super) fn restart(&mut self, now: Time, wire: &Wire, future: &mut LinkCounters) {
         self.integrated_until = now;
+        self.discipline.restart_statistics();
         future.busy_nanos = wire.busy_until.since(now).as_nanos();
         let (packets, bytes) = self.length(now);
         future.on_length(packets, bytes);

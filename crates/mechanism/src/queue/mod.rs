@@ -134,6 +134,16 @@ pub trait QueueDiscipline {
         let _ = (now, out);
     }
 
+    /// The link is gone: every packet that waits is dropped because of `why`.
+    fn purge(&mut self, now: Time, why: DropReason, out: &mut impl Sink) {
+        while let Some(packet) = self.dequeue(now, out) {
+            out.on_drop(packet, why);
+        }
+    }
+
+    /// Statistics that the discipline itself keeps begin anew.
+    fn restart_statistics(&mut self) {}
+
     /// An inner variable by name, for `record`.
     fn variable(&self, name: &str) -> Option<f64> {
         let _ = name;

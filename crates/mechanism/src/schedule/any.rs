@@ -2,10 +2,10 @@
 
 use alloc::boxed::Box;
 
-use tidegate_packet::{Backlog, Packet, Sink};
+use tidegate_packet::{Backlog, DropReason, Packet, Sink};
 use tidegate_units::{BitRate, Time};
 
-use super::{Drr, DrrConfig, Wfq, WfqConfig};
+use super::{Cbq, CbqConfig, Drr, DrrConfig, Priority, PriorityConfig, Sfq, SfqConfig, Wfq, WfqConfig};
 use crate::Context;
 use crate::queue::{AnyManager, DropTailConfig, Fifo, ManagerConfig, QueueDiscipline};
 
@@ -53,6 +53,12 @@ macro_rules! disciplines {
             fn on_timer(&mut self, now: Time, out: &mut impl Sink) {
                 match self { $(Self::$variant(d) => d.on_timer(now, out),)* }
             }
+            fn purge(&mut self, now: Time, why: DropReason, out: &mut impl Sink) {
+                match self { $(Self::$variant(d) => d.purge(now, why, out),)* }
+            }
+            fn restart_statistics(&mut self) {
+                match self { $(Self::$variant(d) => d.restart_statistics(),)* }
+            }
             fn variable(&self, name: &str) -> Option<f64> {
                 match self { $(Self::$variant(d) => d.variable(name),)* }
             }
@@ -67,6 +73,12 @@ disciplines! {
     Drr(DrrConfig, Drr),
     /// Weighted fair queueing.
     Wfq(WfqConfig, Wfq),
+    /// Stochastic fairness queueing.
+    Sfq(SfqConfig, Sfq),
+    /// Class-based queueing.
+    Cbq(CbqConfig, Cbq),
+    /// Strict priority.
+    Priority(PriorityConfig, Priority),
 }
 
 impl DisciplineConfig {
@@ -76,6 +88,9 @@ impl DisciplineConfig {
             Self::Fifo(manager) => AnyDiscipline::Fifo(Fifo::new(manager.build(context))),
             Self::Drr(config) => AnyDiscipline::Drr(config.build(context)),
             Self::Wfq(config) => AnyDiscipline::Wfq(config.build(context)),
+            Self::Sfq(config) => AnyDiscipline::Sfq(config.build(context)),
+            Self::Cbq(config) => AnyDiscipline::Cbq(config.build(context)),
+            Self::Priority(config) => AnyDiscipline::Priority(config.build(context)),
         }
     }
 }

@@ -26,6 +26,8 @@ pub enum Classification {
     Class,
     /// The packets that entered by one port.
     InputPort,
+    /// The packets with one differentiated services codepoint.
+    Dscp,
 }
 
 impl Classification {
@@ -36,6 +38,7 @@ impl Classification {
             Self::Flow => packet.flow.0,
             Self::Class => packet.class as u32,
             Self::InputPort => packet.in_port as u32,
+            Self::Dscp => packet.dscp.get() as u32,
         }
     }
 }
@@ -148,7 +151,12 @@ impl<S: Default> FlowQueues<S> {
     /// state, or one that another queue left.
     #[inline]
     pub fn slot_of(&mut self, packet: &Packet, start: impl FnOnce(f64, &mut S)) -> SlotId {
-        let key = self.config.classify.key(packet);
+        self.slot_of_key(self.config.classify.key(packet), start)
+    }
+
+    /// The slot of queue `key`, for a scheduler that numbers its queues itself; as [`slot_of`](Self::slot_of).
+    #[inline]
+    pub fn slot_of_key(&mut self, key: u32, start: impl FnOnce(f64, &mut S)) -> SlotId {
         if let Some(&slot) = self.by_key.find(hash(key), |&slot| self.slots[slot as usize].key == key) {
             self.idle.remove(slot);
             return slot;

@@ -1,17 +1,23 @@
 //! Who goes next? Schedulers are queue disciplines that own several queues, each under its own manager.
 
 mod any;
+mod cbq;
 mod drr;
 mod flow_queues;
 mod indexed_heap;
+mod priority;
 mod recency_list;
+mod sfq;
 #[cfg(test)]
 pub(crate) mod testing;
 mod wfq;
 
 pub use any::{AnyDiscipline, DisciplineConfig};
+pub use cbq::{CBQ_PRIORITIES, Cbq, CbqClassConfig, CbqConfig, LinkSharing};
 pub use drr::{Drr, DrrConfig};
 pub use flow_queues::{Classification, FlowQueues, FlowQueuesConfig, SlotId};
 pub use indexed_heap::IndexedHeap;
+pub use priority::{Priority, PriorityConfig};
 pub(crate) use recency_list::RecencyList;
+pub use sfq::{BinHash, Sfq, SfqConfig};
 pub use wfq::{Clock, Wfq, WfqConfig};

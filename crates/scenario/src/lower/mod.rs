@@ -23,7 +23,7 @@ mod tests {
     use tidegate_mechanism::edge::nbp::NbpConfig;
     use tidegate_mechanism::meter::CsfqLabellerConfig;
     use tidegate_mechanism::queue::{DropTailConfig, ManagerConfig, RedConfig};
-    use tidegate_mechanism::schedule::{DisciplineConfig, WfqConfig};
+    use tidegate_mechanism::schedule::{CbqConfig, DisciplineConfig, PriorityConfig, SfqConfig, WfqConfig};
 
     use super::*;
     use crate::model::{Labels, Mechanism, Queue};
@@ -43,6 +43,17 @@ mod tests {
             plain(Queue::Wfq(crate::model::Wfq::default())),
             DisciplineConfig::Wfq(WfqConfig::default())
         );
+        assert_eq!(
+            plain(Queue::Sfq(crate::model::Sfq::default())),
+            DisciplineConfig::Sfq(SfqConfig::default())
+        );
+        assert_eq!(
+            plain(Queue::Priority(crate::model::Priority::default())),
+            DisciplineConfig::Priority(PriorityConfig::default())
+        );
+        let whole = serde_json::from_str(r#"{"classes": [{"name": "all", "share": 1.0}]}"#);
+        let whole: crate::model::Cbq = whole.expect("a link of one class");
+        assert_eq!(plain(Queue::Cbq(whole)), DisciplineConfig::Cbq(CbqConfig::default()));
         let nbp = Mechanism::Nbp(Box::default());
         assert_eq!(edge(&nbp), Some(EdgeConfig::Nbp(Box::<NbpConfig>::default())));
         let labels = Labels::Csfq(crate::model::CsfqLabels::default());

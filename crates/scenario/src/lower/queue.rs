@@ -4,14 +4,15 @@ use tidegate_mechanism::queue::{
     CsfqConfig, DropTailConfig, Flavor, GapLaw, ManagerConfig, QueueUnit, RedConfig, Victim,
 };
 use tidegate_mechanism::schedule::{
-    Classification, Clock, DisciplineConfig, DrrConfig, FlowQueuesConfig, WfqConfig,
+    BinHash, CbqClassConfig, CbqConfig, Classification, Clock, DisciplineConfig, DrrConfig, FlowQueuesConfig,
+    LinkSharing, PriorityConfig, SfqConfig, WfqConfig,
 };
-use tidegate_units::Limit;
+use tidegate_units::{Limit, Span};
 
 use super::bytes32;
 use crate::model::{
-    Csfq, DropTail, Drr, Manager, Queue, QueueClassify, Red, RedFlavor, RedGap, RedMode, RedVictim, Wfq,
-    WfqClock,
+    Cbq, CbqClass, CbqSharing, Csfq, DropTail, Drr, Manager, Priority, Queue, QueueClassify, Red, RedFlavor,
+    RedGap, RedMode, RedVictim, Sfq, SfqHash, Wfq, WfqClock,
 };
 
 /// The discipline of a queue. `weights` are those other than 1, by number of flow or class as the queue classifies.
@@ -22,6 +23,9 @@ pub fn discipline(queue: &Queue, weights: &[(u32, f64)]) -> DisciplineConfig {
         Queue::Csfq(config) => DisciplineConfig::Fifo(ManagerConfig::Csfq(csfq(config))),
         Queue::Drr(config) => DisciplineConfig::Drr(drr(config, weights)),
         Queue::Wfq(config) => DisciplineConfig::Wfq(wfq(config, weights)),
+        Queue::Sfq(config) => DisciplineConfig::Sfq(sfq(config)),
+        Queue::Cbq(config) => DisciplineConfig::Cbq(cbq(config)),
+        Queue::Priority(config) => DisciplineConfig::Priority(priority(config)),
     }
 }
 
@@ -103,6 +107,74 @@ fn wfq(config: &Wfq, weights: &[(u32, f64)]) -> WfqConfig {
     }
 }
 
+fn sfq(config: &Sfq) -> SfqConfig {
+    let limit = match (config.limit, &config.queue) {
+        (Some(Limit::Packets(packets)), _) => Some(packets),
+        (Some(Limit::Bytes(_) | Limit::Time(_)), _) => unreachable!("checked: the limit is in packets"),
+        (None, Some(_)) => None,
+        (None, None) => SfqConfig::default().limit,
+    };
+    SfqConfig {
+        buckets: config.buckets,
+        hash: match config.hash {
+            SfqHash::Keyed => BinHash::Keyed,
+            SfqHash::Modulo => BinHash::Modulo,
+        },
+        perturb: config.perturb,
+        limit,
+        classify: classification(config.classify),
+        manager: config.queue.as_ref().map_or(SfqConfig::default().manager, manager),
+    }
+}
+
+fn priority(config: &Priority) -> PriorityConfig {
+    let queues = queues(config.classify, config.queue.as_ref(), None, Some(config.limit), &[]);
+    PriorityConfig {
+        queues: FlowQueuesConfig { remembered: PriorityConfig::default().queues.remembered, ..queues },
+    }
+}
+
+fn cbq(config: &Cbq) -> CbqConfig {
+    let first = || config.classes.iter().position(|class| !config.has_children(class));
+    let named = config.default.as_ref().and_then(|name| config.number_of(name));
+    CbqConfig {
+        classify: classification(config.classify),
+        classes: config.classes.iter().map(|class| cbq_class(config, class)).collect(),
+        default: named.or_else(first).expect("checked: there is a class with a queue"),
+        sharing: match config.sharing {
+            CbqSharing::AncestorOnly => LinkSharing::AncestorOnly,
+            CbqSharing::TopLevel => LinkSharing::TopLevel,
+            CbqSharing::Formal => LinkSharing::Formal,
+        },
+        rate: config.rate,
+        max_packet: bytes32(config.max_packet),
+    }
+}
+
+fn cbq_class(config: &Cbq, class: &CbqClass) -> CbqClassConfig {
+    let usual = CbqClassConfig::default();
+    CbqClassConfig {
+        parent: config.parent_of(class),
+        share: class.share,
+        priority: class.priority.unwrap_or(if config.has_children(class) { 8 } else { usual.priority }),
+        borrow: class.borrow,
+        max_idle: class.max_idle,
+        min_idle: class.min_idle,
+        extra_delay: class.extra_delay.unwrap_or(Span::ZERO),
+        keys: class.matches.clone(),
+        manager: class.queue.as_ref().map_or(usual.manager, manager),
+    }
+}
+
+const fn classification(classify: QueueClassify) -> Classification {
+    match classify {
+        QueueClassify::Flow => Classification::Flow,
+        QueueClassify::Class => Classification::Class,
+        QueueClassify::InputPort => Classification::InputPort,
+        QueueClassify::Dscp => Classification::Dscp,
+    }
+}
+
 fn queues(
     classify: QueueClassify,
     own: Option<&Manager>,
@@ -112,11 +184,7 @@ fn queues(
 ) -> FlowQueuesConfig {
     let none = Limit::Packets(u32::MAX);
     FlowQueuesConfig {
-        classify: match classify {
-            QueueClassify::Flow => Classification::Flow,
-            QueueClassify::Class => Classification::Class,
-            QueueClassify::InputPort => Classification::InputPort,
-        },
+        classify: classification(classify),
         manager: match own {
             Some(own) => manager(own),
             None => ManagerConfig::DropTail(DropTailConfig { limit: per_queue.unwrap_or(none) }),

@@ -122,7 +122,7 @@ quantities! {
         Probability = "marking_probability",
         /// The largest early probability (RED; Adaptive RED moves it).
         MaxP = "max_p",
-        /// Queues with something waiting (DRR, WFQ).
+        /// Queues with something waiting (schedulers).
         ActiveQueues = "active_queues",
         /// The fair share that the manager estimates (CSFQ).
         FairShare = "fair_share_bps",

@@ -225,7 +225,10 @@ fn knows(direction: &Direction, quantity: LinkQuantity) -> bool {
         LinkQuantity::AverageQueue | LinkQuantity::Probability | LinkQuantity::MaxP => {
             matches!(direction.queue, Queue::Red(_))
         }
-        LinkQuantity::ActiveQueues => matches!(direction.queue, Queue::Drr(_) | Queue::Wfq(_)),
+        LinkQuantity::ActiveQueues => matches!(
+            direction.queue,
+            Queue::Drr(_) | Queue::Wfq(_) | Queue::Sfq(_) | Queue::Cbq(_) | Queue::Priority(_)
+        ),
         LinkQuantity::FairShare => matches!(direction.queue, Queue::Csfq(_)),
         _ => true,
     }

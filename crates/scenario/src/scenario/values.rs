@@ -1,11 +1,12 @@
 //! Checks of single values: zero where nothing would move, and values that nobody can mean.
 
 use serde::{Deserialize, Deserializer};
+use tidegate_mechanism::schedule::CBQ_PRIORITIES;
 use tidegate_units::{BitRate, Bytes, Limit, Span};
 
 use crate::model::{
-    Application, Csfq, Drr, EngineLaw, EngineMeter, Labels, Loss, Manager, Marker, Mechanism, Nbp, Queue,
-    Red, RedMode, Reorder, Tcp, Udp, Wfq, Window,
+    Application, Cbq, CbqClass, Csfq, Drr, EngineLaw, EngineMeter, Labels, Loss, Manager, Marker, Mechanism,
+    Nbp, Priority, Queue, QueueClassify, Red, RedMode, Reorder, Sfq, Tcp, Udp, Wfq, Window,
 };
 use crate::text;
 
@@ -20,6 +21,10 @@ const QUEUE_BYTES_MAX: u64 = 1_000_000_000_000;
 const PACKET_BYTES_MAX: u64 = 65_535;
 /// Entries of a list of lost packets.
 const LOSS_LIST_MAX: usize = 1_000_000;
+/// Bins of a scheduler, each a queue.
+const SFQ_BUCKETS_MAX: u32 = 1_000_000;
+/// Classes of a link: every one is looked at per packet.
+const CBQ_CLASSES_MAX: usize = 256;
 
 /// A time that stands alone.
 pub(crate) struct SpanText(pub(crate) Span);
@@ -140,6 +145,9 @@ pub(crate) fn queue(queue: &Queue, report: &mut Report<'_>) {
         Queue::Csfq(config) => csfq(config, report),
         Queue::Drr(config) => drr(config, report),
         Queue::Wfq(config) => wfq(config, report),
+        Queue::Sfq(config) => sfq(config, report),
+        Queue::Cbq(config) => cbq(config, report),
+        Queue::Priority(config) => priority(config, report),
     }
 }
 
@@ -220,6 +228,142 @@ fn wfq(config: &Wfq, report: &mut Report<'_>) {
             report.say(&["per_flow_limit"], "not together with `queue`", help);
         }
     }
+}
+
+fn sfq(config: &Sfq, report: &mut Report<'_>) {
+    if config.buckets == 0 || config.buckets > SFQ_BUCKETS_MAX {
+        let help = "from 1 to 1000000";
+        report.say(&["buckets"], format!("{} bins hold no flows", config.buckets), help);
+    }
+    match config.limit {
+        Some(limit @ Limit::Packets(_)) => report.limit("limit", limit),
+        Some(limit) => report.say(&["limit"], format!("{limit} is not in packets"), "write one like `40p`"),
+        None => {}
+    }
+    if let Some(perturb) = config.perturb {
+        report.positive_span("perturb", perturb);
+    }
+    if let Some(child) = &config.queue {
+        report.below("queue", |report| manager(child, report));
+    }
+}
+
+fn priority(config: &Priority, report: &mut Report<'_>) {
+    report.limit("limit", config.limit);
+    if config.classify == QueueClassify::Flow {
+        report.say(&["classify"], "flows have no order of urgency", "\"class\", \"input-port\" or \"dscp\"");
+    }
+    if let Some(child) = &config.queue {
+        report.below("queue", |report| manager(child, report));
+    }
+}
+
+fn cbq(config: &Cbq, report: &mut Report<'_>) {
+    let count = config.classes.len();
+    if count == 0 || count > CBQ_CLASSES_MAX {
+        let help = "classes = [{ name = \"a\", share = 0.2, match = [1] }, ...], at most 256";
+        report.say(&["classes"], format!("{count} classes share no link"), help);
+        return;
+    }
+    let largest = match config.classify {
+        QueueClassify::Class => u32::from(u8::MAX),
+        QueueClassify::Dscp => 63,
+        QueueClassify::InputPort => u32::from(u16::MAX),
+        QueueClassify::Flow => {
+            let help = "\"class\", \"input-port\" or \"dscp\"; give the flows a `class`";
+            report.say(&["classify"], "flows have names, not numbers", help);
+            return;
+        }
+    };
+    let mut matched = Vec::new();
+    for (number, class) in config.classes.iter().enumerate() {
+        report.below("classes", |report| {
+            report.below(&number.to_string(), |report| cbq_class(config, number, class, report));
+        });
+        for &key in &class.matches {
+            if key > largest {
+                let message = format!("class `{}` matches {key}, and numbers go to {largest}", class.name);
+                report.say(&["classes"], message, "");
+            } else if matched.contains(&key) {
+                report.say(&["classes"], format!("two classes match {key}"), "");
+            }
+            matched.push(key);
+        }
+    }
+    if let Some(sum) = above_one(config.classes.iter().filter(|class| class.parent.is_none())) {
+        let message = format!("the shares of the classes without a parent add up to {sum}");
+        report.say(&["classes"], message, "at most 1");
+    }
+    match &config.default {
+        None => {}
+        Some(name) => match config.number_of(name) {
+            None => report.say(&["default"], format!("there is no class `{name}`"), &cbq_names(config)),
+            Some(number) if config.has_children(&config.classes[number]) => {
+                let message = format!("class `{name}` has children, so packets cannot wait in it");
+                report.say(&["default"], message, "name one without children");
+            }
+            Some(_) => {}
+        },
+    }
+    if let Some(rate) = config.rate {
+        report.rate("rate", rate);
+    }
+    report.packet("max_packet", config.max_packet);
+}
+
+/// The class with `number` in the list.
+fn cbq_class(config: &Cbq, number: usize, class: &CbqClass, report: &mut Report<'_>) {
+    let name = &class.name;
+    if name.is_empty() || config.number_of(name) != Some(number) {
+        report.say(&["name"], format!("two classes have the name `{name}`, or it is empty"), "");
+        return;
+    }
+    if !(class.share > 0.0 && class.share <= 1.0) {
+        report.say(&["share"], format!("{} is no share", class.share), "above 0, at most 1");
+    }
+    if let Some(parent) = &class.parent {
+        match config.number_of(parent) {
+            None => report.say(&["parent"], format!("there is no class `{parent}`"), &cbq_names(config)),
+            Some(above) if above >= number => {
+                report.say(&["parent"], format!("class `{parent}` comes later"), "parents come first");
+            }
+            Some(_) => {}
+        }
+    }
+    if let Some(priority) = class.priority.filter(|&priority| priority >= CBQ_PRIORITIES) {
+        report.say(&["priority"], format!("{priority} is no priority"), "from 0 to 9");
+    }
+    for (key, span) in
+        [("max_idle", class.max_idle), ("min_idle", class.min_idle), ("extra_delay", class.extra_delay)]
+    {
+        if let Some(span) = span {
+            report.delay(key, span);
+        }
+    }
+    if config.has_children(class) {
+        let of_packets = [("queue", class.queue.is_some()), ("match", !class.matches.is_empty())];
+        for (key, _) in of_packets.into_iter().filter(|(_, is_given)| *is_given) {
+            let message = format!("class `{name}` has children, so packets cannot wait in it");
+            report.say(&[key], message, "give it to the children");
+        }
+        let children = config.classes.iter().filter(|child| child.parent.as_ref() == Some(name));
+        if let Some(sum) = above_one(children) {
+            report.say(&["share"], format!("the shares of its children add up to {sum}"), "at most 1");
+        }
+    }
+    if let Some(child) = &class.queue {
+        report.below("queue", |report| manager(child, report));
+    }
+}
+
+/// The sum of the shares, if it is above one by more than sums lose.
+fn above_one<'c>(classes: impl Iterator<Item = &'c CbqClass>) -> Option<f64> {
+    Some(classes.map(|class| class.share).sum()).filter(|sum| *sum > 1.0 + 1e-9)
+}
+
+fn cbq_names(config: &Cbq) -> String {
+    let names: Vec<&str> = config.classes.iter().map(|class| &*class.name).take(20).collect();
+    format!("there are: {}", names.join(", "))
 }
 
 pub(crate) fn loss(loss: &Loss, report: &mut Report<'_>) {

@@ -1,15 +1,21 @@
 //! Queues: what waits for a link, what is refused, who goes next.
 
+mod cbq;
 mod csfq;
 mod drop_tail;
 mod drr;
+mod priority;
 mod red;
+mod sfq;
 mod wfq;
 
+pub use cbq::{Cbq, CbqClass, CbqSharing};
 pub use csfq::Csfq;
 pub use drop_tail::DropTail;
 pub use drr::Drr;
+pub use priority::Priority;
 pub use red::{Red, RedFlavor, RedGap, RedMode, RedVictim};
+pub use sfq::{Sfq, SfqHash};
 pub use wfq::{Wfq, WfqClock};
 
 use schemars::JsonSchema;
@@ -25,6 +31,9 @@ kinds! {
         Csfq(Csfq) = "csfq",
         Drr(Drr) = "drr",
         Wfq(Wfq) = "wfq",
+        Sfq(Sfq) = "sfq",
+        Cbq(Cbq) = "cbq",
+        Priority(Priority) = "priority",
     }
 }
 
@@ -59,4 +68,6 @@ pub enum QueueClassify {
     Class,
     /// The packets that entered the router by the same port.
     InputPort,
+    /// The packets with the same differentiated services codepoint.
+    Dscp,
 }

@@ -1,0 +1,326 @@
+//! Stochastic fairness queueing: flows share a link in turns of one packet without state per flow, for a hash puts each into
+//! one of a few bins, and the bins take turns. Flows that share a bin share its turn. Where bins are managed (SFQ with RED),
+//! each has a part of the buffer for itself.
+//!
+//! Source: `McKenney`, "Stochastic fairness queueing", INFOCOM 1990; ns-2 `sfq.cc` for the rule of dropping; Feng's thesis,
+//! section 4.4.2 (46 bins, each an independent RED of 9 KB), section 4.5.4 (a hash that moves reorders packets).
+//! Deviations:
+//! - The hash is keyed with a secret of the component; ns-2 adds and shifts addresses, so that flows can be made to collide.
+//! - ns-2's rule counts packets, `McKenney` evicts from the longest queue. The rule is here, for the published results are
+//!   ns-2's; eviction from the longest is what [`Drr`](super::Drr) does.
+//! - When the hash moves, packets that wait stay where they are, as in thesis 4.5.4: later ones may overtake them.
+//! - The hash moves with the clock (number of the period), not with the traffic, so that a change elsewhere does not shift
+//!   it.
+
+use alloc::collections::VecDeque;
+use core::hash::BuildHasher;
+
+use tidegate_packet::{Backlog, DropReason, Packet, Sink};
+use tidegate_units::{BitRate, Limit, Span, Time};
+
+use super::flow_queues::{Classification, FlowQueues, FlowQueuesConfig, SlotId};
+use crate::Context;
+use crate::queue::{DropTailConfig, ManagerConfig, QueueDiscipline};
+use crate::random::{KeyedHash, Seed};
+
+/// How a flow finds its bin.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum BinHash {
+    /// By a keyed hash of its number.
+    #[default]
+    Keyed,
+    /// By its number modulo the number of bins: no collisions among few flows, for comparisons and exact placements.
+    Modulo,
+}
+
+/// Parameters of [`Sfq`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct SfqConfig {
+    /// B, not zero. Default 16 (ns-2); Feng's thesis has 46.
+    pub buckets: u32,
+    /// How a flow finds its bin. Default keyed.
+    pub hash: BinHash,
+    /// How often the hash moves; not zero. Default never (ns-2).
+    pub perturb: Option<Span>,
+    /// How many packets may wait in all bins together, shared by ns-2's rule; `None` leaves all to the managers. Default 40
+    /// (ns-2 `maxqueue_`).
+    pub limit: Option<u32>,
+    /// What is hashed. Default: the flow.
+    pub classify: Classification,
+    /// The manager of each bin. Default: drop-tail without a limit of its own.
+    pub manager: ManagerConfig,
+}
+
+impl Default for SfqConfig {
+    fn default() -> Self {
+        Self {
+            buckets: 16,
+            hash: BinHash::Keyed,
+            perturb: None,
+            limit: Some(40),
+            classify: Classification::Flow,
+            manager: ManagerConfig::DropTail(DropTailConfig { limit: Limit::Packets(u32::MAX) }),
+        }
+    }
+}
+
+impl SfqConfig {
+    /// The scheduler.
+    pub fn build(&self, context: &Context) -> Sfq {
+        assert!(self.buckets > 0, "packets need a bin");
+        assert!(
+            self.perturb.is_none_or(|period| !period.is_zero()),
+            "a hash that always moves finds nothing"
+        );
+        let queues = FlowQueuesConfig {
+            manager: self.manager.clone(),
+            // Each bin keeps its manager for good.
+            remembered: self.buckets,
+            ..FlowQueuesConfig::shared(Limit::Packets(u32::MAX))
+        };
+        Sfq {
+            queues: FlowQueues::new(&queues, context),
+            turns: VecDeque::with_capacity(self.buckets as usize),
+            hash: KeyedHash::new(context.seed),
+            period: 0,
+            seed: context.seed,
+            config: self.clone(),
+        }
+    }
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct Sfq {
+    queues: FlowQueues<()>,
+    /// Bins with packets; the first is next.
+    turns: VecDeque<SlotId>,
+    hash: KeyedHash,
+    /// How often the hash has moved.
+    period: u64,
+    seed: Seed,
+    config: SfqConfig,
+}
+
+impl QueueDiscipline for Sfq {
+    fn enqueue(&mut self, packet: Packet, now: Time, out: &mut impl Sink) {
+        self.move_hash(now);
+        let bin = self.bin_of(&packet);
+        let slot = self.queues.slot_of_key(bin, |_, ()| ());
+        let was_empty = self.queues.queue_backlog(slot).is_empty();
+        if self.config.limit.is_some_and(|limit| self.refuses(slot, limit)) {
+            out.on_drop(packet, DropReason::Overflow);
+            if was_empty {
+                self.queues.release(slot);
+            }
+            return;
+        }
+        let (_, after) = self.queues.enqueue(slot, packet, now, out);
+        match (was_empty, after.is_empty()) {
+            (true, true) => self.queues.release(slot),
+            (true, false) => self.turns.push_back(slot),
+            (false, _) => {}
+        }
+    }
+
+    fn dequeue(&mut self, now: Time, out: &mut impl Sink) -> Option<Packet> {
+        self.queues.on_transmitted(now);
+        while let Some(slot) = self.turns.pop_front() {
+            let (packet, _, after) = self.queues.dequeue(slot, now, out);
+            if after.is_empty() {
+                self.queues.release(slot);
+            } else {
+                self.turns.push_back(slot);
+            }
+            if packet.is_some() {
+                return packet;
+            }
+        }
+        None
+    }
+
+    fn backlog(&self) -> Backlog {
+        self.queues.backlog()
+    }
+    fn on_idle(&mut self, now: Time) {
+        self.queues.on_transmitted(now);
+    }
+    fn set_link_rate(&mut self, rate: BitRate, now: Time) {
+        self.queues.set_link_rate(rate, now);
+    }
+    fn timer_at(&self) -> Option<Time> {
+        self.queues.timer_at()
+    }
+    fn on_timer(&mut self, now: Time, out: &mut impl Sink) {
+        self.queues.on_timer(now, out);
+    }
+    fn variable(&self, name: &str) -> Option<f64> {
+        (name == "active_queues").then_some(self.turns.len() as f64)
+    }
+}
+
+impl Sfq {
+    fn bin_of(&self, packet: &Packet) -> u32 {
+        let key = self.config.classify.key(packet);
+        let bins = u64::from(self.config.buckets);
+        let bin = match self.config.hash {
+            // Multiply and shift: the upper bits of a good hash, without a division.
+            BinHash::Keyed => ((u128::from(self.hash.hash_one(key)) * u128::from(bins)) >> 64) as u64,
+            BinHash::Modulo => (u64::from(key) + self.period) % bins,
+        };
+        bin as u32
+    }
+
+    /// Another period has another hash.
+    #[inline]
+    fn move_hash(&mut self, now: Time) {
+        let Some(perturb) = self.config.perturb else { return };
+        let period = now.as_nanos() / perturb.as_nanos();
+        if period != self.period {
+            self.period = period;
+            self.hash = KeyedHash::new(Seed(self.seed.0 ^ period.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
+        }
+    }
+
+    fn refuses(&self, slot: SlotId, limit: u32) -> bool {
+        let used = self.queues.queue_backlog(slot).packets;
+        is_refused(used, self.queues.backlog().packets, limit, self.config.buckets)
+    }
+}
+
+/// ns-2 `sfq.cc`, `enque`: a bin takes at most half of what is left, and no more than its fair share when less than a packet
+/// per bin is left.
+const fn is_refused(used: u32, waiting: u32, limit: u32, buckets: u32) -> bool {
+    let left = limit.saturating_sub(waiting);
+    used >= left / 2 || (left < buckets && used > limit / buckets) || left == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::queue::{QueueUnit, RedConfig};
+    use crate::schedule::testing::{Counted, arrivals, drive};
+    use alloc::vec;
+    use alloc::vec::Vec;
+    use proptest::prelude::*;
+    use tidegate_packet::FlowId;
+    use tidegate_units::Bytes;
+
+    fn sfq(config: SfqConfig) -> Sfq {
+        config.build(&Context::for_tests())
+    }
+
+    fn offer(sfq: &mut Sfq, flows: impl IntoIterator<Item = u32>, now: Time, out: &mut Counted) {
+        for (slot, flow) in (0..).zip(flows) {
+            sfq.enqueue(Packet::new(slot, FlowId(flow), 1000), now, out);
+        }
+    }
+
+    fn order(sfq: &mut Sfq, now: Time) -> Vec<u32> {
+        core::iter::from_fn(|| sfq.dequeue(now, &mut Counted::default())).map(|p| p.flow.0).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn the_link_never_idles_nothing_is_lost_and_the_limit_holds(
+            vector in arrivals(40, 300), buckets in 1u32..20, limit in 4u32..60
+        ) {
+            let config = SfqConfig { buckets, limit: Some(limit), ..SfqConfig::default() };
+            drive(&mut sfq(config), &vector, 8, |waiting| assert!(waiting.packets <= limit));
+        }
+
+        #[test]
+        fn each_bin_under_a_manager_holds_its_own_limit_at_most(vector in arrivals(40, 300)) {
+            let manager = ManagerConfig::DropTail(DropTailConfig { limit: Limit::Bytes(Bytes::new(4000)) });
+            let config = SfqConfig { buckets: 4, limit: None, manager, ..SfqConfig::default() };
+            drive(&mut sfq(config), &vector, 8, |waiting| assert!(waiting.bytes <= 16_000));
+        }
+
+        #[test]
+        fn a_refused_packet_is_refused_by_one_of_the_three_reasons(
+            used in 0u32..50, others in 0u32..200, limit in 1u32..100, buckets in 1u32..50
+        ) {
+            let left = i64::from(limit) - i64::from(used + others);
+            let published = i64::from(used) >= left >> 1
+                || (left < i64::from(buckets) && used > limit / buckets)
+                || left <= 0;
+            prop_assert_eq!(is_refused(used, used + others, limit, buckets), published);
+        }
+    }
+
+    #[test]
+    fn bins_take_turns_of_one_packet() {
+        let mut sfq = sfq(SfqConfig { hash: BinHash::Modulo, ..SfqConfig::default() });
+        offer(&mut sfq, [1, 1, 1, 2, 2, 3], Time::ZERO, &mut Counted::default());
+        assert_eq!(order(&mut sfq, Time::ZERO), [1, 2, 3, 1, 2, 1]);
+    }
+
+    #[test]
+    fn a_million_flows_need_no_more_memory_than_the_bins() {
+        let mut sfq = sfq(SfqConfig { buckets: 46, ..SfqConfig::default() });
+        let mut out = Counted::default();
+        for flow in 0..1_000_000 {
+            let slot = flow;
+            sfq.enqueue(Packet::new(slot, FlowId(flow), 1000), Time::ZERO, &mut out);
+            sfq.dequeue(Time::ZERO, &mut out);
+        }
+        assert!(sfq.queues.slots() <= 46 && out.drops.is_empty());
+    }
+
+    #[test]
+    fn keyed_bins_are_filled_evenly_and_differ_with_the_seed() {
+        let bins = |seed| {
+            let sfq = SfqConfig::default().build(&Context { seed: Seed(seed), ..Context::for_tests() });
+            let mut counts = vec![0u32; 16];
+            let of = |flow| sfq.bin_of(&Packet::new(0, FlowId(flow), 1000));
+            (0..16_000).for_each(|flow| counts[of(flow) as usize] += 1);
+            assert!(counts.iter().all(|&n| (850..1150).contains(&n)), "{counts:?}");
+            (0..20).map(of).collect::<Vec<_>>()
+        };
+        assert_ne!(bins(1), bins(2));
+    }
+
+    #[test]
+    fn a_hash_that_moves_lets_later_packets_of_a_flow_overtake_and_a_fixed_one_does_not() {
+        let overtaken = |perturb| {
+            let mut sfq = sfq(SfqConfig { hash: BinHash::Modulo, perturb, ..SfqConfig::default() });
+            let mut out = Counted::default();
+            for (number, millis) in [0, 0, 0, 0, 12, 12].into_iter().enumerate() {
+                let now = Time::ZERO + Span::from_millis(millis);
+                sfq.enqueue(Packet::new(number as u32, FlowId(5), 1000), now, &mut out);
+            }
+            let now = Time::ZERO + Span::from_millis(12);
+            let sent: Vec<u32> =
+                core::iter::from_fn(|| sfq.dequeue(now, &mut Counted::default())).map(|p| p.slot).collect();
+            assert_eq!(sent.len(), 6);
+            !sent.is_sorted()
+        };
+        assert!(overtaken(Some(Span::from_millis(10))));
+        assert!(!overtaken(None));
+    }
+
+    #[test]
+    fn each_bin_has_an_average_of_its_own_under_red() {
+        // Feng's thesis, section 4.4.2: one flow overflows its bin, the other bins see nothing of it.
+        let red = RedConfig {
+            min_th: 2.0,
+            max_th: 8.0,
+            max_p: 1.0,
+            w: 0.5,
+            limit: Limit::Bytes(Bytes::new(9000)),
+            packet_bytes: 1000,
+            unit: QueueUnit::Bytes,
+            ..RedConfig::default()
+        };
+        let manager = ManagerConfig::Red(red);
+        let config =
+            SfqConfig { buckets: 46, hash: BinHash::Modulo, limit: None, manager, ..SfqConfig::default() };
+        let mut sfq = sfq(config);
+        let mut out = Counted::default();
+        offer(&mut sfq, [0; 200], Time::ZERO, &mut out);
+        assert!(out.drops.len() >= 191);
+        let before = out.drops.len();
+        offer(&mut sfq, 1..46, Time::ZERO, &mut out);
+        assert_eq!(out.drops.len(), before);
+    }
+}

@@ -175,6 +175,7 @@ fn red_config(config: &Value) -> RedConfig {
         victim: if is("victim", "random") { Victim::Random } else { Victim::Arriving },
         ecn: yes("ecn"),
         ecn_when_forced: yes("ecn_when_forced"),
+        ..RedConfig::floyd_1993()
     }
 }
 

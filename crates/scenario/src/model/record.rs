@@ -120,6 +120,10 @@ quantities! {
         Probability = "marking_probability",
         /// The largest early probability (RED; Adaptive RED moves it).
         MaxP = "max_p",
+        /// Flows that sent within the window (RED with `flows_rtt`).
+        ActiveFlows = "active_flows",
+        /// Flows in the penalty box (RED with a penalty box).
+        BoxedFlows = "boxed_flows",
         /// Queues with something waiting (DRR, WFQ).
         ActiveQueues = "active_queues",
         /// The fair share that the manager estimates (CSFQ).

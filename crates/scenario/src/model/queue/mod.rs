@@ -9,7 +9,7 @@ mod wfq;
 pub use csfq::Csfq;
 pub use drop_tail::DropTail;
 pub use drr::Drr;
-pub use red::{Red, RedFlavor, RedGap, RedMode, RedVictim};
+pub use red::{AdaptiveRed, Red, RedFlavor, RedGap, RedMode, RedPenaltyBox, RedVictim};
 pub use wfq::{Wfq, WfqClock};
 
 use schemars::JsonSchema;
@@ -22,6 +22,8 @@ kinds! {
     Queue {
         Droptail(DropTail) = "droptail",
         Red(Red) = "red",
+        AdaptiveRed(AdaptiveRed) = "adaptive-red",
+        RedPenaltyBox(RedPenaltyBox) = "red-penalty-box",
         Csfq(Csfq) = "csfq",
         Drr(Drr) = "drr",
         Wfq(Wfq) = "wfq",
@@ -33,6 +35,8 @@ kinds! {
     Manager {
         Droptail(DropTail) = "droptail",
         Red(Red) = "red",
+        AdaptiveRed(AdaptiveRed) = "adaptive-red",
+        RedPenaltyBox(RedPenaltyBox) = "red-penalty-box",
         Csfq(Csfq) = "csfq",
     }
 }

@@ -124,6 +124,8 @@ fn read_link<O: Observer>(simulation: &mut Simulation<O>, link: LinkId, quantity
         LinkQuantity::AverageQueue => return variable("average_queue_packets"),
         LinkQuantity::Probability => return variable("marking_probability"),
         LinkQuantity::MaxP => return variable("max_p"),
+        LinkQuantity::ActiveFlows => return variable("active_flows"),
+        LinkQuantity::BoxedFlows => return variable("boxed_flows"),
         LinkQuantity::ActiveQueues => return variable("active_queues"),
         LinkQuantity::FairShare => return variable("fair_share_bps"),
         LinkQuantity::QueuePackets => return Reading::Value(f64::from(simulation.queue_length(link).0)),
@@ -144,6 +146,8 @@ fn read_link<O: Observer>(simulation: &mut Simulation<O>, link: LinkId, quantity
         | LinkQuantity::AverageQueue
         | LinkQuantity::Probability
         | LinkQuantity::MaxP
+        | LinkQuantity::ActiveFlows
+        | LinkQuantity::BoxedFlows
         | LinkQuantity::ActiveQueues
         | LinkQuantity::FairShare => unreachable!("read above"),
     }

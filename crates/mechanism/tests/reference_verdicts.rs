@@ -8,10 +8,10 @@ use std::path::Path;
 
 use serde_json::Value;
 use tidegate_mechanism::Context;
-use tidegate_mechanism::meter::{CsfqLabellerConfig, ExponentialMeterConfig};
+use tidegate_mechanism::meter::{ActiveFlowsConfig, CsfqLabellerConfig, ExponentialMeterConfig};
 use tidegate_mechanism::queue::{
-    CsfqConfig, DropTailConfig, Fifo, Flavor, GapLaw, ManagerConfig, QueueDiscipline, QueueUnit, RedConfig,
-    Victim,
+    AdaptiveRedConfig, CsfqConfig, DropTailConfig, Fifo, Flavor, FromFlows, GapLaw, ManagerConfig,
+    QueueDiscipline, QueueUnit, RedConfig, RedPenaltyBoxConfig, Victim,
 };
 use tidegate_mechanism::random::{Seed, Substream};
 use tidegate_mechanism::schedule::{
@@ -183,6 +183,7 @@ fn red_config(config: &Value) -> RedConfig {
         victim: if is("victim", "random") { Victim::Random } else { Victim::Arriving },
         ecn: yes("ecn"),
         ecn_when_forced: yes("ecn_when_forced"),
+        ..RedConfig::floyd_1993()
     }
 }
 
@@ -203,6 +204,63 @@ fn red_decides_every_packet_as_the_reference_does() {
     for case in items(&cases, "red") {
         let mut fifo = Fifo::new(red_config(&case["config"]).build(&context()));
         compare(case, &mut fifo, &arrivals(case, &vectors), "average_queue_packets");
+    }
+}
+
+fn span(config: &Value, key: &str) -> Span {
+    Span::from_nanos((real(config, key) * 1e9).round() as u64)
+}
+
+fn adaptive_red_config(config: &Value) -> AdaptiveRedConfig {
+    AdaptiveRedConfig {
+        red: red_config(config),
+        alpha: real(config, "alpha"),
+        beta: real(config, "beta"),
+        floor: real(config, "floor"),
+        ceiling: real(config, "ceiling"),
+    }
+}
+
+fn penalty_box_config(config: &Value) -> RedPenaltyBoxConfig {
+    RedPenaltyBoxConfig {
+        red: red_config(config),
+        log: whole(config, "log") as u32,
+        period: span(config, "period"),
+        rtt: span(config, "rtt"),
+        high: real(config, "high"),
+        share: real(config, "share"),
+        flows_max: whole(config, "flows_max") as u32,
+    }
+}
+
+#[test]
+fn what_is_made_of_red_decides_every_packet_as_the_references_do() {
+    let (vectors, cases) = (frozen("vectors"), frozen("red_family"));
+    assert_eq!(items(&cases, "red_family").len(), 60);
+    for case in items(&cases, "red_family") {
+        let config = &case["config"];
+        let smoothing = config.get("smoothing").map(|_| span(config, "smoothing"));
+        let packets = arrivals(case, &vectors);
+        if config.get("log").is_some() {
+            let fifo = &mut Fifo::new(penalty_box_config(config).build(&context()));
+            compare(case, fifo, &packets, "boxed_flows");
+        } else if config.get("alpha").is_some() {
+            let mut adaptive = adaptive_red_config(config);
+            adaptive.red.smoothing = smoothing;
+            let variable = if smoothing.is_some() { "marking_probability" } else { "max_p" };
+            compare(case, &mut Fifo::new(adaptive.build(&context())), &packets, variable);
+        } else {
+            let active = config.get("flows_rtt").map(|_| FromFlows {
+                count: ActiveFlowsConfig {
+                    window: span(config, "flows_window"),
+                    ..ActiveFlowsConfig::default()
+                },
+                rtt: span(config, "flows_rtt"),
+            });
+            let red = RedConfig { smoothing, active, ..red_config(config) };
+            let variable = if active.is_some() { "max_p" } else { "marking_probability" };
+            compare(case, &mut Fifo::new(red.build(&context())), &packets, variable);
+        }
     }
 }
 

@@ -4,8 +4,9 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::model::{
-    Bulk, BurstLoss, Cbq, Cbr, Csfq, CsfqLabels, DropTail, Drr, Engine, ListLoss, Nbp, OnOff, Poisson,
-    Priority, Profile, RandomLoss, Red, Sfq, SingleRate, TcpText, Transfer, TwoRates, Udp, Wfq,
+    AdaptiveRed, Bulk, BurstLoss, Cbq, Cbr, Csfq, CsfqLabels, DropTail, Drr, Engine, ListLoss, Nbp, OnOff,
+    Poisson, Priority, Profile, RandomLoss, Red, RedPenaltyBox, Sfq, SingleRate, TcpText, Transfer, TwoRates,
+    Udp, Wfq,
 };
 use crate::schema::schema_of;
 
@@ -48,6 +49,8 @@ type Row = (&'static str, &'static str, fn() -> Value);
 const ROWS: &[Row] = &[
     ("queue", "droptail", schema_of::<DropTail>),
     ("queue", "red", schema_of::<Red>),
+    ("queue", "adaptive-red", schema_of::<AdaptiveRed>),
+    ("queue", "red-penalty-box", schema_of::<RedPenaltyBox>),
     ("queue", "csfq", schema_of::<Csfq>),
     ("queue", "drr", schema_of::<Drr>),
     ("queue", "wfq", schema_of::<Wfq>),

@@ -11,6 +11,7 @@ from reference_csfq import Csfq, Edge
 from reference_drr import Drr
 from reference_red import Red
 from reference_sfq import Sfq
+from reference_red_family import AdaptiveRed, CountingRed, PenaltyBox, SmoothedRed
 from reference_world import Draws, Packet, run
 
 HERE = Path(__file__).parent
@@ -49,6 +50,16 @@ def poisson(r):
     return [[int(r.expovariate(1 / 842e3)), r.randrange(8), r.choice([500, 1000, 1500]), 1] for _ in range(PACKETS)]
 
 
+def dominated(r):
+    """Five flows that offer one and a half times the link, one of them four fifths of it."""
+    flow = [0] * 16 + [1, 2, 3, 4]
+    return [[int(r.expovariate(1 / 533e3)), r.choice(flow), 1000, r.randrange(2)] for _ in range(PACKETS)]
+
+
+def vectors_of_the_family():
+    return vectors() | {"dominated": dominated(random.Random(4))}
+
+
 def vectors():
     return {make.__name__: make(random.Random(seed)) for seed, make in enumerate([bursts, overload, poisson], 1)}
 
@@ -74,6 +85,31 @@ RED_CASES = {
     "paper_bytes_wait": RED | {"unit": "bytes", "gap_law": "wait", "max_p": 0.5},
     "ns_quick": RED_NS | {"w": 0.9, "limit": ["packets", 7], "max_p": 0.9},
     "ns_gentle_ecn": RED_NS | {"gentle": True, "ecn": True, "max_th": 5.0},
+}
+ADAPTIVE = RED | {"alpha": 3.0, "beta": 2.0, "floor": 0.001, "ceiling": 1.0, "max_p": 0.02}
+ADAPTIVE_CASES = {
+    "adaptive": ADAPTIVE,
+    "adaptive_non_linear": ADAPTIVE | {"ceiling": 16.0, "max_p": 1.0, "min_th": 4.0, "alpha": 1.2, "beta": 4.0},
+    "adaptive_ns": ADAPTIVE | {"gap_law": "wait", "flavor": "ns", "ecn": False, "max_p": 0.1},
+    "adaptive_gentle_bytes": ADAPTIVE | {"gentle": True, "unit": "bytes", "ceiling": 4.0, "max_p": 1.0, "max_th": 5.0},
+    "adaptive_floor": ADAPTIVE | {"floor": 0.015, "w": 0.3},
+}
+SMOOTHED_CASES = {
+    "smoothed": RED | {"smoothing": 0.02},
+    "smoothed_ns": RED_NS | {"smoothing": 0.005, "max_p": 0.5},
+    "smoothed_bytes": RED | {"smoothing": 0.01, "unit": "bytes", "gentle": True, "max_th": 5.0},
+    "smoothed_adaptive": ADAPTIVE | {"smoothing": 0.05, "ceiling": 8.0, "max_p": 0.5},
+}
+COUNTING_CASES = {
+    "counting": RED | {"flows_rtt": 0.005, "flows_window": 0.02},
+    "counting_ns": RED_NS | {"flows_rtt": 0.02, "flows_window": 0.005},
+}
+PENALTY = RED | {"log": 20, "period": 0.05, "rtt": 0.01, "high": 12_000.0, "share": 0.05, "flows_max": 64, "max_p": 0.3}
+PENALTY_CASES = {
+    "penalty": PENALTY,
+    "penalty_small": PENALTY | {"flows_max": 1, "log": 5, "period": 0.01, "share": 0.2},
+    "penalty_high": PENALTY | {"rtt": 0.0001, "log": 12, "high": 3_000.0, "min_th": 0.5, "max_th": 4.0},
+    "penalty_bytes": PENALTY | {"unit": "bytes", "ecn": False, "log": 10, "period": 0.02, "limit": ["bytes", 15_000]},
 }
 DRR_CASES = {
     "nbq": {"quantum": 1000, "limit": ["bytes", 32_000]},
@@ -144,7 +180,7 @@ def case(name, vector_name, vector, config, discipline, watch=None, edge=None):
 
 
 def build():
-    red, drr, sfq, cbq, csfq = [], [], [], [], []
+    red, drr, sfq, cbq, csfq, family = [], [], [], [], [], []
     for vector_name, vector in vectors().items():
         for name, c in RED_CASES.items():
             red.append(case(name, vector_name, vector, c, Red(c, RATE_BPS, Draws()), lambda d: d.avg))
@@ -157,7 +193,16 @@ def build():
         for name, c in CSFQ_CASES.items():
             router = Csfq(c, RATE_BPS, Draws())
             csfq.append(case(name, vector_name, vector, c, router, lambda d: d.alpha * 8, Edge(c["k"])))
-    return {"vectors": vectors(), "red": red, "drr": drr, "sfq": sfq, "cbq": cbq, "csfq": csfq}
+    for vector_name, vector in vectors_of_the_family().items():
+        for cases, of, watch in (
+            (ADAPTIVE_CASES, AdaptiveRed, lambda d: d.c["max_p"]),
+            (SMOOTHED_CASES, SmoothedRed, lambda d: d.p),
+            (COUNTING_CASES, CountingRed, lambda d: d.c["max_p"]),
+            (PENALTY_CASES, PenaltyBox, lambda d: len(d.boxed)),
+        ):
+            for name, c in cases.items():
+                family.append(case(name, vector_name, vector, c, of(c, RATE_BPS, Draws()), watch))
+    return {"vectors": vectors_of_the_family(), "red": red, "red_family": family, "drr": drr, "sfq": sfq, "cbq": cbq, "csfq": csfq}
 
 
 def text_of(name, content):

@@ -1,11 +1,13 @@
 //! How fast is this flow?
 
+mod active_flows;
 mod csfq_labeller;
 mod exponential;
 mod flow_table;
 mod interval;
 mod tsw;
 
+pub use active_flows::{ActiveFlows, ActiveFlowsConfig};
 pub use csfq_labeller::{CsfqLabeller, CsfqLabellerConfig};
 pub(crate) use exponential::sample_weight;
 pub use exponential::{ExponentialMeter, ExponentialMeterConfig};

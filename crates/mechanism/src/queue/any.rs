@@ -6,7 +6,10 @@ use alloc::boxed::Box;
 use tidegate_packet::{Backlog, Packet};
 use tidegate_units::{BitRate, Time};
 
-use super::{Csfq, CsfqConfig, DropTail, DropTailConfig, QueueManager, Red, RedConfig, Verdict};
+use super::{
+    AdaptiveRed, AdaptiveRedConfig, Csfq, CsfqConfig, DropTail, DropTailConfig, QueueManager, Red, RedConfig,
+    RedPenaltyBox, RedPenaltyBoxConfig, Verdict,
+};
 use crate::Context;
 
 /// Declares [`AnyManager`] and [`ManagerConfig`] over the managers that there are.
@@ -72,4 +75,8 @@ managers! {
     Csfq(CsfqConfig, Box<Csfq>),
     /// Random early detection.
     Red(RedConfig, Box<Red>),
+    /// Adaptive RED.
+    AdaptiveRed(AdaptiveRedConfig, Box<AdaptiveRed>),
+    /// RED with a penalty box.
+    RedPenaltyBox(RedPenaltyBoxConfig, Box<RedPenaltyBox>),
 }

@@ -5,6 +5,7 @@
 //! ([`crate::schedule`]) is a discipline with a manager for each of its queues. So "DRR with RED per flow" is a
 //! composition of two files, not a third one.
 
+mod adaptive_red;
 mod any;
 mod average;
 mod csfq;
@@ -12,14 +13,17 @@ mod drop_tail;
 mod fifo;
 mod limit;
 mod red;
+mod red_penalty_box;
 
+pub use adaptive_red::{AdaptiveRed, AdaptiveRedConfig};
 pub use any::{AnyManager, ManagerConfig};
 pub use average::{AverageQueue, IdleLaw};
 pub use csfq::{Csfq, CsfqConfig};
 pub use drop_tail::{DropTail, DropTailConfig};
 pub use fifo::Fifo;
 pub use limit::QueueLimit;
-pub use red::{Flavor, GapLaw, QueueUnit, Red, RedConfig, Victim};
+pub use red::{Flavor, FromFlows, GapLaw, QueueUnit, Red, RedConfig, Victim};
+pub use red_penalty_box::{RedPenaltyBox, RedPenaltyBoxConfig};
 
 use tidegate_packet::{Backlog, DropReason, MarkReason, Packet, Sink};
 use tidegate_units::{BitRate, Time};

@@ -3,7 +3,7 @@
 //!
 //! Source: Floyd & Jacobson, "Random early detection gateways for congestion avoidance", `IEEE/ACM ToN` 1(4), 1993,
 //! Fig. 2 and sections VII, VIII; ns-2 `red.cc` up to 2.1b5; Floyd, "Recommendations on using the gentle variant of
-//! RED", 2000.
+//! RED", 2000. Options: W. Feng, thesis, sections 3.2.6, 3.5 and 4.3.3.
 //! Deviations (each a field of [`RedConfig`], since results depend on them):
 //! - The gap between marks. The paper's law spreads it over `[1, 1/p_b]`, ns-2 ("wait") over `[1/p_b, 2/p_b]`, so that for the
 //!   same `max_p` ns-2 marks a third as often. [`GapLaw`].
@@ -16,16 +16,23 @@
 //! - Overflow is not in the paper. It drops, whatever the packet's ECN field, and overrides an early decision (ns-2).
 //! - One typical packet size serves for the idle time, for thresholds in byte mode and for scaling the probability
 //!   (there the paper has the maximum, ns-2 the mean size).
+//! - [`RedConfig::smoothing`] is the low-pass filter of the thesis's section 4.3.3, which gives no rule. Settled: the filter
+//!   is exponential in time, its input is the whole calculated probability (0 below `min_th`, 1 where RED forces), and what
+//!   comes out alone decides, early, with the gaps of the law; so there are no forced notifications, and marking goes on
+//!   for a while below `min_th`, as in BLUE.
+//! - [`RedConfig::active`] is the count of connections of section 3.5, which gives no rule either. Settled: `max_p` is what
+//!   equation 3.2 asks for, so that the average settles halfway between the thresholds; see [`needed_max_p`].
 //! - A limit in bytes is never exceeded; ns-2 lets the last packet exceed it.
 //! - A random victim makes room only for packets that it surely fits: with a limit in bytes or time, overflow drops the
 //!   arriving packet.
 
 use tidegate_packet::{Backlog, DropReason, MarkReason, Packet};
-use tidegate_units::{BitRate, Limit, Time};
+use tidegate_units::{BitRate, Limit, Span, Time};
 
 use super::average::{AverageQueue, IdleLaw};
 use super::{QueueLimit, QueueManager, Verdict};
 use crate::Context;
+use crate::meter::{ActiveFlows, ActiveFlowsConfig, sample_weight};
 use crate::random::Substream;
 
 /// How marks are spread over the packets (catalogue, ambiguity RED-1).
@@ -68,6 +75,15 @@ pub enum Victim {
     Random,
 }
 
+/// `max_p` from the number of active flows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FromFlows {
+    /// How flows are counted.
+    pub count: ActiveFlowsConfig,
+    /// The round-trip time of the flows, queueing included; not zero. No default.
+    pub rtt: Span,
+}
+
 /// Parameters of [`Red`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RedConfig {
@@ -98,6 +114,10 @@ pub struct RedConfig {
     pub ecn: bool,
     /// With `ecn`, whether it is also marked when the average is above `max_th`. Default yes (the paper, Feng); ns-2 no.
     pub ecn_when_forced: bool,
+    /// Time constant of a low-pass filter on the marking probability, not zero. Default `None`: no filter.
+    pub smoothing: Option<Span>,
+    /// Whether `max_p` follows the number of active flows. Default `None`: it is fixed.
+    pub active: Option<FromFlows>,
 }
 
 impl RedConfig {
@@ -117,6 +137,8 @@ impl RedConfig {
             victim: Victim::Arriving,
             ecn: true,
             ecn_when_forced: true,
+            smoothing: None,
+            active: None,
         }
     }
 
@@ -139,6 +161,8 @@ impl RedConfig {
         assert!(self.min_th >= 0.0 && self.min_th < self.max_th, "0 <= min_th < max_th");
         assert!((0.0..=1.0).contains(&self.max_p), "max_p is a probability");
         assert!(self.packet_bytes > 0, "a packet has bytes");
+        assert!(self.smoothing.is_none_or(|span| !span.is_zero()), "a filter has a time constant");
+        assert!(self.active.is_none_or(|active| !active.rtt.is_zero()), "a round trip takes time");
         let idle_law = if self.flavor == Flavor::Ns { IdleLaw::Ns } else { IdleLaw::Paper };
         Red {
             average: AverageQueue::new(self.w, idle_law, self.packet_bytes, context.link_rate),
@@ -147,6 +171,9 @@ impl RedConfig {
             p_b: 0.0,
             max_p: self.max_p,
             per_packet_byte: 1.0 / f64::from(self.packet_bytes),
+            low_pass: self.smoothing.map(LowPass::new),
+            active: self.active.map(|active| active.count.build()),
+            link_rate: context.link_rate,
             limit: QueueLimit::new(self.limit, context.link_rate),
             random: Substream::new(context.seed),
             config: *self,
@@ -171,6 +198,9 @@ pub struct Red {
     p_b: f64,
     max_p: f64,
     per_packet_byte: f64,
+    low_pass: Option<LowPass>,
+    active: Option<ActiveFlows>,
+    link_rate: BitRate,
     limit: QueueLimit,
     random: Substream,
     config: RedConfig,
@@ -200,8 +230,54 @@ enum Signal {
 impl QueueManager for Red {
     #[inline]
     fn on_arrival(&mut self, packet: &mut Packet, queue: Backlog, now: Time) -> Verdict {
-        self.average.on_arrival(self.measure(queue), now);
-        let signal = self.signal(packet.wire_bytes, queue);
+        self.observe(packet, queue, now);
+        self.decide(packet, queue, now)
+    }
+
+    fn on_idle(&mut self, now: Time) {
+        self.average.on_idle(now);
+    }
+
+    fn set_link_rate(&mut self, rate: BitRate, _now: Time) {
+        self.average.set_link_rate(rate, self.config.packet_bytes);
+        self.limit.set_link_rate(rate);
+        self.link_rate = rate;
+    }
+
+    fn variable(&self, name: &str) -> Option<f64> {
+        match name {
+            "average_queue_packets" => Some(self.average.value()),
+            "marking_probability" => Some(self.p_b),
+            "max_p" => Some(self.max_p),
+            "active_flows" => self.active.as_ref().map(|active| f64::from(active.count())),
+            _ => None,
+        }
+    }
+}
+
+impl Red {
+    /// `packet` arrives and finds `queue`: the new average. [`Self::decide`] comes next.
+    #[inline]
+    pub(super) fn observe(&mut self, packet: &Packet, queue: Backlog, now: Time) -> f64 {
+        if let (Some(counter), Some(from)) = (&mut self.active, &self.config.active) {
+            let before = counter.count();
+            let flows = counter.on_arrival(packet.flow, now);
+            if flows != before {
+                let window = window_of_all(self.link_rate, from.rtt, self.config.packet_bytes);
+                self.max_p = needed_max_p(f64::from(flows), window, self.config.gap_law);
+            }
+        }
+        self.average.on_arrival(self.measure(queue), now)
+    }
+
+    /// What becomes of the packet that was observed.
+    #[inline]
+    pub(super) fn decide(&mut self, packet: &Packet, queue: Backlog, now: Time) -> Verdict {
+        let signal = if self.low_pass.is_some() {
+            self.smoothed_signal(packet.wire_bytes, queue, now)
+        } else {
+            self.signal(packet.wire_bytes, queue)
+        };
         let verdict = if self.limit.admits(queue, packet) {
             self.verdict(signal, packet, queue)
         } else {
@@ -213,26 +289,16 @@ impl QueueManager for Red {
         verdict
     }
 
-    fn on_idle(&mut self, now: Time) {
-        self.average.on_idle(now);
+    /// The present `max_p`.
+    pub(super) const fn max_p(&self) -> f64 {
+        self.max_p
     }
 
-    fn set_link_rate(&mut self, rate: BitRate, _now: Time) {
-        self.average.set_link_rate(rate, self.config.packet_bytes);
-        self.limit.set_link_rate(rate);
+    /// Another `max_p`, at least 0; above 1 marking is non-linear.
+    pub(super) const fn set_max_p(&mut self, max_p: f64) {
+        self.max_p = max_p;
     }
 
-    fn variable(&self, name: &str) -> Option<f64> {
-        match name {
-            "average_queue_packets" => Some(self.average.value()),
-            "marking_probability" => Some(self.p_b),
-            "max_p" => Some(self.max_p),
-            _ => None,
-        }
-    }
-}
-
-impl Red {
     /// The queue in packets, or in typical packets' worth of bytes.
     #[inline]
     fn measure(&self, queue: Backlog) -> f64 {
@@ -264,6 +330,30 @@ impl Red {
             self.count = Count { packets: 1, bytes: u64::from(wire_bytes) };
             return Signal::None;
         }
+        self.draw(wire_bytes)
+    }
+
+    /// The filtered probability decides, whatever the average is now (thesis, section 4.3.3).
+    fn smoothed_signal(&mut self, wire_bytes: u32, queue: Backlog, now: Time) -> Signal {
+        let avg = self.average.value();
+        let p_b = if avg < self.config.min_th || (self.config.flavor == Flavor::Ns && self.is_short(queue)) {
+            0.0
+        } else if avg >= self.forced_from() {
+            1.0
+        } else {
+            marking_probability(avg, self.config.min_th, self.config.max_th, self.max_p)
+        };
+        self.p_b = self.low_pass.as_mut().map_or(p_b, |filter| filter.next(p_b, now));
+        if self.p_b <= 0.0 {
+            self.count = Count::BELOW;
+            return Signal::None;
+        }
+        self.draw(wire_bytes)
+    }
+
+    /// One more packet since the last mark: marked with `p_a`.
+    #[inline]
+    fn draw(&mut self, wire_bytes: u32) -> Signal {
         self.count.packets += 1;
         self.count.bytes += u64::from(wire_bytes);
         let p_a = self.spread_probability(wire_bytes);
@@ -342,14 +432,59 @@ impl Red {
 }
 
 /// `p_b = max_p (avg - min_th) / (max_th - min_th)` (Floyd & Jacobson, Fig. 2); from `max_th` on the gentle line, which
-/// reaches 1 at `2 max_th`.
+/// reaches 1 at `2 max_th`. A `max_p` above one, which is Adaptive RED's (thesis, Fig. 3.27): `1 - (1 - x)^max_p`, which has
+/// the slope `max_p` at `min_th`, is the straight line for `max_p` = 1 and reaches 1 at `max_th`; as if `max_p` linear REDs
+/// could each mark the packet.
 pub(super) fn marking_probability(avg: f64, min_th: f64, max_th: f64, max_p: f64) -> f64 {
-    let p_b = if avg < max_th {
+    let p_b = if max_p > 1.0 {
+        let x = (avg - min_th) / (max_th - min_th);
+        1.0 - libm::pow((1.0 - x).clamp(0.0, 1.0), max_p)
+    } else if avg < max_th {
         max_p * (avg - min_th) / (max_th - min_th)
     } else {
         max_p + (1.0 - max_p) * (avg - max_th) / max_th
     };
     p_b.clamp(0.0, 1.0)
+}
+
+/// The exponential low-pass filter of the marking probability; starts at zero.
+#[derive(Clone, Copy, Debug)]
+struct LowPass {
+    p: f64,
+    last: Time,
+    /// The reciprocal of the time constant, 1/s.
+    per_k: f64,
+}
+
+impl LowPass {
+    fn new(time_constant: Span) -> Self {
+        Self { p: 0.0, last: Time::ZERO, per_k: 1.0 / time_constant.as_secs_f64() }
+    }
+
+    /// `p + (1 - e^(-T/K)) (p_b - p)`, T since the last packet.
+    fn next(&mut self, p_b: f64, now: Time) -> f64 {
+        self.p += sample_weight(now.since(self.last).as_secs_f64(), self.per_k) * (p_b - self.p);
+        self.last = now;
+        self.p
+    }
+}
+
+/// The packets of `packet_bytes` that all flows together have in flight: `L RTT / MSS`.
+fn window_of_all(link: BitRate, rtt: Span, packet_bytes: u32) -> f64 {
+    link.as_bytes_per_second_f64() * rtt.as_secs_f64() / f64::from(packet_bytes)
+}
+
+/// The `max_p` with which `flows` that share a window of `packets` settle halfway between the thresholds, at most 1.
+///
+/// They need to be notified with `p = (N MSS C / (L RTT))^2` (thesis, eq. 3.2), C^2 = 3/2 (Mathis et al., CCR 27(3),
+/// 1997). Halfway, `p_b = max_p / 2`, and the mean gap between notifications is `1 / (2 p_b)` packets by the paper's law,
+/// `3 / (2 p_b)` by ns-2's.
+pub(super) fn needed_max_p(flows: f64, packets: f64, gap_law: GapLaw) -> f64 {
+    let p = 1.5 * (flows / packets) * (flows / packets);
+    match gap_law {
+        GapLaw::Paper => p.min(1.0),
+        GapLaw::Wait => (3.0 * p).min(1.0),
+    }
 }
 
 /// `p_a = p_b / (1 - count p_b)` (Floyd & Jacobson, Fig. 2).
@@ -433,6 +568,78 @@ mod tests {
         assert_eq!((p(5.0), p(10.0)), (0.0, 0.01));
         assert!((p(14.999_999) - 0.02).abs() < 1e-8 && (p(15.0) - 0.02).abs() < 1e-15);
         assert!((p(22.5) - 0.51).abs() < 1e-12 && p(30.0) == 1.0);
+    }
+
+    #[test]
+    fn above_one_max_p_bends_the_line_upwards_and_keeps_its_ends() {
+        let p = |avg, max_p| marking_probability(avg, 5.0, 15.0, max_p);
+        for avg in [5.0, 7.0, 10.0, 14.0] {
+            assert!((p(avg, 1.0 + 1e-12) - p(avg, 1.0)).abs() < 1e-11, "continuous at max_p = 1");
+        }
+        assert!((p(10.0, 2.0) - 0.75).abs() < 1e-15 && (p(10.0, 4.0) - 0.9375).abs() < 1e-15);
+        assert_eq!((p(5.0, 8.0), p(15.0, 8.0), p(29.0, 8.0)), (0.0, 1.0, 1.0));
+        // max_p is the slope at min_th, as it is below one.
+        assert!((p(5.0 + 1e-6, 8.0) / 1e-6 * 10.0 - 8.0).abs() < 1e-4);
+    }
+
+    #[test]
+    fn a_filtered_probability_follows_as_one_minus_e_to_the_minus_t_over_k() {
+        let config =
+            RedConfig { smoothing: Some(Span::from_millis(100)), max_p: 0.1, ..RedConfig::floyd_1993() };
+        let mut red = held_at(10.0, config);
+        for millis in 1..=400u64 {
+            red.on_arrival(&mut packet(Ecn::NotEct), Q, Time::ZERO + Span::from_millis(millis));
+            let expected = 0.05 * (1.0 - libm::exp(-(millis as f64) / 100.0));
+            assert!((red.variable("marking_probability").unwrap() - expected).abs() < 1e-12);
+        }
+        // It goes on marking below min_th, and falls as it rose.
+        red.average.force(0.0);
+        let before = red.p_b;
+        red.on_arrival(&mut packet(Ecn::NotEct), Q, Time::ZERO + Span::from_millis(500));
+        assert!((red.p_b - before * libm::exp(-1.0)).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_filtered_probability_is_never_forced() {
+        let config = RedConfig { smoothing: Some(Span::from_millis(10)), ..RedConfig::floyd_1993() };
+        let mut red = held_at(100.0, config);
+        let at = |micros| Time::ZERO + Span::from_micros(micros);
+        let verdicts: Vec<Verdict> =
+            (1..2000).map(|k| red.on_arrival(&mut packet(Ecn::NotEct), Q, at(100 * k))).collect();
+        assert!(verdicts.iter().all(|v| matches!(v, Verdict::Accept | Verdict::Drop(DropReason::Early))));
+        // After many time constants everything is dropped.
+        assert!(verdicts[1900..].iter().all(|v| *v == Verdict::Drop(DropReason::Early)));
+    }
+
+    #[test]
+    fn max_p_grows_with_the_square_of_the_number_of_active_flows() {
+        let active = FromFlows { count: ActiveFlowsConfig::default(), rtt: Span::from_millis(100) };
+        let config = RedConfig { active: Some(active), ..RedConfig::floyd_1993() };
+        let mut red = config.build(&Context::for_tests());
+        assert_eq!(red.variable("max_p"), Some(0.02));
+        // 10 Mbit/s for 100 ms are 125 packets of 1000 bytes.
+        for flow in 0..50 {
+            let mut packet = Packet::new(0, FlowId(flow), 1000);
+            red.on_arrival(&mut packet, Q, Time::ZERO);
+            let n = f64::from(flow + 1);
+            assert_eq!(red.variable("active_flows"), Some(n));
+            let expected = 1.5 * (n / 125.0) * (n / 125.0);
+            assert!((red.variable("max_p").unwrap() - expected).abs() < 1e-15);
+        }
+        red.set_link_rate(BitRate::from_mbps(1), Time::ZERO);
+        red.on_arrival(&mut Packet::new(0, FlowId(50), 1000), Q, Time::ZERO);
+        assert_eq!(red.variable("max_p"), Some(1.0));
+    }
+
+    #[test]
+    fn halfway_between_the_thresholds_the_needed_max_p_notifies_as_often_as_equation_3_2_asks() {
+        for (law, base) in [(GapLaw::Paper, RedConfig::floyd_1993()), (GapLaw::Wait, RedConfig::ns())] {
+            // Windows of 10 packets: p = 0.015.
+            let max_p = needed_max_p(10.0, 100.0, law);
+            let mut red = held_at(10.0, RedConfig { max_p, ..base });
+            let marks = gaps(&mut red, 400_000).len() as f64 / 400_000.0;
+            assert!((marks / 0.015 - 1.0).abs() < 0.03, "{marks}");
+        }
     }
 
     #[test]
@@ -564,21 +771,29 @@ mod tests {
 
     fn configs() -> impl Strategy<Value = RedConfig> {
         let switches = (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>());
-        (switches, 0.0..5.0f64, 0.1..10.0f64, 0.001..1.0f64, 0.0..=1.0f64, 1u32..30).prop_map(
-            |((ns, bytes, gentle, random, limit_bytes), min_th, width, w, max_p, limit)| RedConfig {
-                min_th,
-                max_th: min_th + width,
-                w,
-                max_p,
-                limit: if limit_bytes {
-                    Limit::Bytes(Bytes::new(u64::from(limit) * 1000))
-                } else {
-                    Limit::Packets(limit)
-                },
-                unit: if bytes { QueueUnit::Bytes } else { QueueUnit::Packets },
-                gentle,
-                victim: if random { Victim::Random } else { Victim::Arriving },
-                ..if ns { RedConfig::ns() } else { RedConfig::floyd_1993() }
+        let options = (any::<bool>(), any::<bool>());
+        (switches, options, 0.0..5.0f64, 0.1..10.0f64, 0.001..1.0f64, 0.0..=1.0f64, 1u32..30).prop_map(
+            |((ns, bytes, gentle, random, limit_bytes), (smooth, active), min_th, width, w, max_p, limit)| {
+                RedConfig {
+                    min_th,
+                    max_th: min_th + width,
+                    w,
+                    max_p,
+                    limit: if limit_bytes {
+                        Limit::Bytes(Bytes::new(u64::from(limit) * 1000))
+                    } else {
+                        Limit::Packets(limit)
+                    },
+                    unit: if bytes { QueueUnit::Bytes } else { QueueUnit::Packets },
+                    gentle,
+                    victim: if random { Victim::Random } else { Victim::Arriving },
+                    smoothing: smooth.then_some(Span::from_micros(100)),
+                    active: active.then_some(FromFlows {
+                        count: ActiveFlowsConfig { window: Span::from_micros(50), flows_max: 2 },
+                        rtt: Span::from_millis(10),
+                    }),
+                    ..if ns { RedConfig::ns() } else { RedConfig::floyd_1993() }
+                }
             },
         )
     }

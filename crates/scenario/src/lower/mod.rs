@@ -22,8 +22,12 @@ mod tests {
     use tidegate_mechanism::edge::EdgeConfig;
     use tidegate_mechanism::edge::nbp::NbpConfig;
     use tidegate_mechanism::meter::CsfqLabellerConfig;
+    use tidegate_mechanism::queue::{
+        AdaptiveRedConfig, DropTailConfig, ManagerConfig, RedConfig, RedPenaltyBoxConfig,
+    };
     use tidegate_mechanism::queue::{DropTailConfig, ManagerConfig, RedConfig};
     use tidegate_mechanism::schedule::{CbqConfig, DisciplineConfig, PriorityConfig, SfqConfig, WfqConfig};
+    use tidegate_mechanism::schedule::{DisciplineConfig, WfqConfig};
 
     use super::*;
     use crate::model::{Labels, Mechanism, Queue};
@@ -34,6 +38,14 @@ mod tests {
         assert_eq!(
             plain(Queue::Red(crate::model::Red::default())),
             DisciplineConfig::Fifo(ManagerConfig::Red(RedConfig::default()))
+        );
+        assert_eq!(
+            plain(Queue::AdaptiveRed(crate::model::AdaptiveRed::default())),
+            DisciplineConfig::Fifo(ManagerConfig::AdaptiveRed(AdaptiveRedConfig::default()))
+        );
+        assert_eq!(
+            plain(Queue::RedPenaltyBox(crate::model::RedPenaltyBox::default())),
+            DisciplineConfig::Fifo(ManagerConfig::RedPenaltyBox(RedPenaltyBoxConfig::default()))
         );
         assert_eq!(
             plain(Queue::default()),

@@ -1,7 +1,9 @@
 //! Queue managers and disciplines.
 
+use tidegate_mechanism::meter::ActiveFlowsConfig;
 use tidegate_mechanism::queue::{
-    CsfqConfig, DropTailConfig, Flavor, GapLaw, ManagerConfig, QueueUnit, RedConfig, Victim,
+    AdaptiveRedConfig, CsfqConfig, DropTailConfig, Flavor, FromFlows, GapLaw, ManagerConfig, QueueUnit,
+    RedConfig, RedPenaltyBoxConfig, Victim,
 };
 use tidegate_mechanism::schedule::{
     BinHash, CbqClassConfig, CbqConfig, Classification, Clock, DisciplineConfig, DrrConfig, FlowQueuesConfig,
@@ -11,8 +13,8 @@ use tidegate_units::{Limit, Span};
 
 use super::bytes32;
 use crate::model::{
-    Cbq, CbqClass, CbqSharing, Csfq, DropTail, Drr, Manager, Priority, Queue, QueueClassify, Red, RedFlavor,
-    RedGap, RedMode, RedVictim, Sfq, SfqHash, Wfq, WfqClock,
+    AdaptiveRed, Cbq, CbqClass, CbqSharing, Csfq, DropTail, Drr, Manager, Priority, Queue, QueueClassify,
+    Red, RedFlavor, RedGap, RedMode, RedPenaltyBox, RedVictim, Sfq, SfqHash, Wfq, WfqClock,
 };
 
 /// The discipline of a queue. `weights` are those other than 1, by number of flow or class as the queue classifies.
@@ -20,6 +22,12 @@ pub fn discipline(queue: &Queue, weights: &[(u32, f64)]) -> DisciplineConfig {
     match queue {
         Queue::Droptail(config) => DisciplineConfig::Fifo(ManagerConfig::DropTail(drop_tail(config))),
         Queue::Red(config) => DisciplineConfig::Fifo(ManagerConfig::Red(red(config))),
+        Queue::AdaptiveRed(config) => {
+            DisciplineConfig::Fifo(ManagerConfig::AdaptiveRed(adaptive_red(config)))
+        }
+        Queue::RedPenaltyBox(config) => {
+            DisciplineConfig::Fifo(ManagerConfig::RedPenaltyBox(penalty_box(config)))
+        }
         Queue::Csfq(config) => DisciplineConfig::Fifo(ManagerConfig::Csfq(csfq(config))),
         Queue::Drr(config) => DisciplineConfig::Drr(drr(config, weights)),
         Queue::Wfq(config) => DisciplineConfig::Wfq(wfq(config, weights)),
@@ -34,6 +42,8 @@ pub fn manager(manager: &Manager) -> ManagerConfig {
     match manager {
         Manager::Droptail(config) => ManagerConfig::DropTail(drop_tail(config)),
         Manager::Red(config) => ManagerConfig::Red(red(config)),
+        Manager::AdaptiveRed(config) => ManagerConfig::AdaptiveRed(adaptive_red(config)),
+        Manager::RedPenaltyBox(config) => ManagerConfig::RedPenaltyBox(penalty_box(config)),
         Manager::Csfq(config) => ManagerConfig::Csfq(csfq(config)),
     }
 }
@@ -75,6 +85,33 @@ fn red(config: &Red) -> RedConfig {
         },
         ecn: config.ecn,
         ecn_when_forced: config.mark_forced,
+        smoothing: config.smoothing,
+        active: config.flows_rtt.map(|rtt| FromFlows {
+            count: ActiveFlowsConfig { window: config.flows_window, ..ActiveFlowsConfig::default() },
+            rtt,
+        }),
+    }
+}
+
+fn adaptive_red(config: &AdaptiveRed) -> AdaptiveRedConfig {
+    AdaptiveRedConfig {
+        red: red(&config.red()),
+        alpha: config.alpha,
+        beta: config.beta,
+        floor: config.floor,
+        ceiling: config.ceiling,
+    }
+}
+
+fn penalty_box(config: &RedPenaltyBox) -> RedPenaltyBoxConfig {
+    RedPenaltyBoxConfig {
+        red: red(&config.red()),
+        log: config.log,
+        period: config.period,
+        rtt: config.rtt,
+        high: config.high.as_bytes_per_second_f64(),
+        share: config.share,
+        flows_max: config.flows_max,
     }
 }
 

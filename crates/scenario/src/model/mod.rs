@@ -13,8 +13,8 @@ pub use domain::{Classify, CsfqLabels, Labels, Mechanism, Nbp, Shaper};
 pub use impairment::{BurstLoss, ListLoss, Loss, RandomLoss, Reorder};
 pub use marker::{Beyond, Engine, EngineLaw, EngineMeter, Marker, Profile, SingleRate, TwoRates};
 pub use queue::{
-    Cbq, CbqClass, CbqSharing, Csfq, DropTail, Drr, Manager, Priority, Queue, QueueClassify, Red, RedFlavor,
-    RedGap, RedMode, RedVictim, Sfq, SfqHash, Wfq, WfqClock,
+    AdaptiveRed, Cbq, CbqClass, CbqSharing, Csfq, DropTail, Drr, Manager, Priority, Queue, QueueClassify,
+    Red, RedFlavor, RedGap, RedMode, RedPenaltyBox, RedVictim, Sfq, SfqHash, Wfq, WfqClock,
 };
 pub use record::{DelayOf, DomainQuantity, FlowQuantity, LinkQuantity, MarkerQuantity, Record, Series, Way};
 pub use transport::{Tcp, TcpProfile, TcpText, TcpVariant, Transport, TransportText, Udp, Window};

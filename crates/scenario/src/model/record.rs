@@ -123,6 +123,11 @@ quantities! {
         /// The largest early probability (RED; Adaptive RED moves it).
         MaxP = "max_p",
         /// Queues with something waiting (schedulers).
+        /// Flows that sent within the window (RED with `flows_rtt`).
+        ActiveFlows = "active_flows",
+        /// Flows in the penalty box (RED with a penalty box).
+        BoxedFlows = "boxed_flows",
+        /// Queues with something waiting (DRR, WFQ).
         ActiveQueues = "active_queues",
         /// The fair share that the manager estimates (CSFQ).
         FairShare = "fair_share_bps",

@@ -223,12 +223,16 @@ fn has(transport: &Transport, quantity: FlowQuantity) -> bool {
 fn knows(direction: &Direction, quantity: LinkQuantity) -> bool {
     match quantity {
         LinkQuantity::AverageQueue | LinkQuantity::Probability | LinkQuantity::MaxP => {
-            matches!(direction.queue, Queue::Red(_))
+            matches!(direction.queue, Queue::Red(_) | Queue::AdaptiveRed(_) | Queue::RedPenaltyBox(_))
         }
         LinkQuantity::ActiveQueues => matches!(
             direction.queue,
             Queue::Drr(_) | Queue::Wfq(_) | Queue::Sfq(_) | Queue::Cbq(_) | Queue::Priority(_)
         ),
+        LinkQuantity::ActiveFlows => {
+            matches!(&direction.queue, Queue::Red(red) if red.flows_rtt.is_some())
+        }
+        LinkQuantity::BoxedFlows => matches!(direction.queue, Queue::RedPenaltyBox(_)),
         LinkQuantity::FairShare => matches!(direction.queue, Queue::Csfq(_)),
         _ => true,
     }

@@ -5,8 +5,9 @@ use tidegate_mechanism::schedule::CBQ_PRIORITIES;
 use tidegate_units::{BitRate, Bytes, Limit, Span};
 
 use crate::model::{
-    Application, Cbq, CbqClass, Csfq, Drr, EngineLaw, EngineMeter, Labels, Loss, Manager, Marker, Mechanism,
-    Nbp, Priority, Queue, QueueClassify, Red, RedMode, Reorder, Sfq, Tcp, Udp, Wfq, Window,
+    AdaptiveRed, Application, Cbq, CbqClass, Csfq, Drr, EngineLaw, EngineMeter, Labels, Loss, Manager,
+    Marker, Mechanism, Nbp, Priority, Queue, QueueClassify, Red, RedMode, RedPenaltyBox, Reorder, Sfq, Tcp,
+    Udp, Wfq, Window,
 };
 use crate::text;
 
@@ -19,6 +20,12 @@ const QUEUE_PACKETS_MAX: u32 = 1_000_000_000;
 const QUEUE_BYTES_MAX: u64 = 1_000_000_000_000;
 /// No packet is larger.
 const PACKET_BYTES_MAX: u64 = 65_535;
+/// No `max_p` is larger: at 1000 everything above `min` is notified.
+const MAX_P_MAX: f64 = 1_000.0;
+/// Notifications that a penalty box remembers; each search sorts them.
+const LOG_MAX: u32 = 1_000_000;
+/// Flows in a penalty box; each packet looks through them.
+const BOX_MAX: u32 = 10_000;
 /// Entries of a list of lost packets.
 const LOSS_LIST_MAX: usize = 1_000_000;
 /// Bins of a scheduler, each a queue.
@@ -142,6 +149,8 @@ pub(crate) fn queue(queue: &Queue, report: &mut Report<'_>) {
     match queue {
         Queue::Droptail(config) => report.limit("limit", config.limit),
         Queue::Red(config) => red(config, report),
+        Queue::AdaptiveRed(config) => adaptive_red(config, report),
+        Queue::RedPenaltyBox(config) => penalty_box(config, report),
         Queue::Csfq(config) => csfq(config, report),
         Queue::Drr(config) => drr(config, report),
         Queue::Wfq(config) => wfq(config, report),
@@ -155,6 +164,8 @@ fn manager(manager: &Manager, report: &mut Report<'_>) {
     match manager {
         Manager::Droptail(config) => report.limit("limit", config.limit),
         Manager::Red(config) => red(config, report),
+        Manager::AdaptiveRed(config) => adaptive_red(config, report),
+        Manager::RedPenaltyBox(config) => penalty_box(config, report),
         Manager::Csfq(config) => csfq(config, report),
     }
 }
@@ -186,6 +197,43 @@ fn red(config: &Red, report: &mut Report<'_>) {
     {
         let message = format!("min ({}) is not below max ({})", config.min, config.max);
         report.say(&["min"], message, "");
+    }
+    for (key, span) in [("smoothing", config.smoothing), ("flows_rtt", config.flows_rtt)] {
+        if let Some(span) = span {
+            report.positive_span(key, span);
+        }
+    }
+    report.positive_span("flows_window", config.flows_window);
+}
+
+fn adaptive_red(config: &AdaptiveRed, report: &mut Report<'_>) {
+    red(&config.red(), report);
+    for (key, factor) in [("alpha", config.alpha), ("beta", config.beta)] {
+        if !(factor > 1.0 && factor.is_finite()) {
+            report.say(&[key], format!("{factor} does not change max_p as it should"), "above 1");
+        }
+    }
+    report.above_zero("floor", config.floor);
+    if !(config.ceiling <= MAX_P_MAX) {
+        report.say(&["ceiling"], format!("{} is no bound", config.ceiling), "at most 1000");
+    } else if config.floor > config.ceiling {
+        let message = format!("floor ({}) is above ceiling ({})", config.floor, config.ceiling);
+        report.say(&["floor"], message, "");
+    }
+}
+
+fn penalty_box(config: &RedPenaltyBox, report: &mut Report<'_>) {
+    red(&config.red(), report);
+    for (key, most, value) in [("log", LOG_MAX, config.log), ("flows_max", BOX_MAX, config.flows_max)] {
+        report.count(key, value);
+        if value > most {
+            report.say(&[key], format!("{value} is too much"), &format!("at most {most}"));
+        }
+    }
+    report.positive_span("period", config.period);
+    report.positive_span("rtt", config.rtt);
+    if !(config.share > 0.0 && config.share <= 1.0) {
+        report.say(&["share"], format!("{} is no share of a link", config.share), "above 0, at most 1");
     }
 }
 

@@ -14,7 +14,7 @@ pub use csfq::Csfq;
 pub use drop_tail::DropTail;
 pub use drr::Drr;
 pub use priority::Priority;
-pub use red::{Red, RedFlavor, RedGap, RedMode, RedVictim};
+pub use red::{AdaptiveRed, Red, RedFlavor, RedGap, RedMode, RedPenaltyBox, RedVictim};
 pub use sfq::{Sfq, SfqHash};
 pub use wfq::{Wfq, WfqClock};
 
@@ -28,6 +28,8 @@ kinds! {
     Queue {
         Droptail(DropTail) = "droptail",
         Red(Red) = "red",
+        AdaptiveRed(AdaptiveRed) = "adaptive-red",
+        RedPenaltyBox(RedPenaltyBox) = "red-penalty-box",
         Csfq(Csfq) = "csfq",
         Drr(Drr) = "drr",
         Wfq(Wfq) = "wfq",
@@ -42,6 +44,8 @@ kinds! {
     Manager {
         Droptail(DropTail) = "droptail",
         Red(Red) = "red",
+        AdaptiveRed(AdaptiveRed) = "adaptive-red",
+        RedPenaltyBox(RedPenaltyBox) = "red-penalty-box",
         Csfq(Csfq) = "csfq",
     }
 }

@@ -1,8 +1,8 @@
-//! Random Early Detection.
+//! Random Early Detection and what is made of it: the keys of RED are keys of each of them.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use tidegate_units::{Bytes, Limit};
+use tidegate_units::{BitRate, Bytes, Limit, Span};
 
 use crate::text::{self, Text};
 
@@ -46,73 +46,185 @@ pub enum RedVictim {
     Random,
 }
 
-/// # Random Early Detection
-///
-/// Keeps an average of the queue and notifies arriving packets at random, the more the higher the average.
-///
-/// Source: Floyd and Jacobson 1993; ns of 1997 to 1999.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Red {
-    /// How much may wait. Source: NBP, Table 1.
-    #[serde(with = "text")]
-    #[schemars(with = "Text<Limit>")]
-    pub limit: Limit,
-    /// Average queue at which random notification begins, in packets or bytes as `mode` says. Source: Floyd and Jacobson
-    /// 1993, section VII; ns (`thresh_`).
-    #[serde(with = "text")]
-    #[schemars(with = "Text<Limit>")]
-    pub min: Limit,
-    /// Average queue from which on every packet is notified; at least twice `min` is advised. Source: Floyd and Jacobson
-    /// 1993, section VI; ns (`maxthresh_`).
-    #[serde(with = "text")]
-    #[schemars(with = "Text<Limit>")]
-    pub max: Limit,
-    /// Probability of a notification as the average reaches `max`. Source: Floyd and Jacobson 1993, section VII; ns has
-    /// 0.1 (`linterm_`).
-    pub max_p: f64,
-    /// Weight of the present queue in its average, above 0 and at most 1. Source: Floyd and Jacobson 1993, section VII.
-    pub weight: f64,
-    /// What the average counts. Source: ns until October 2004.
-    pub mode: RedMode,
-    /// Size of a typical packet, by which idle time is counted in packets. Source: Floyd and Jacobson 1993; ns has 500B.
-    #[serde(with = "text")]
-    #[schemars(with = "Text<Bytes>")]
-    pub mean_packet: Bytes,
-    /// The distribution of the gaps between notifications. Source: Floyd and Jacobson 1993.
-    pub gap: RedGap,
-    /// Whose small differences: how idle time counts, and what happens as the average crosses `min`. Source: Floyd and
-    /// Jacobson 1993, Fig. 2.
-    pub flavor: RedFlavor,
-    /// Whether the probability rises from `max_p` to one between `max` and twice `max` instead of jumping. Source: ns
-    /// before June 1999 (off).
-    pub gentle: bool,
-    /// Whether packets of transports with ECN are marked instead of dropped. Source: Floyd and Jacobson
-    /// 1993; in ns off (`setbit_`).
-    pub ecn: bool,
-    /// Whether packets with ECN are marked also above `max`. Source: Floyd and Jacobson 1993; thesis of Feng, chapter 3;
-    /// in ns off.
-    pub mark_forced: bool,
-    /// Who leaves when the queue overflows. Source: ns since October 1997.
-    pub victim: RedVictim,
+/// Declares a kind of queue with the keys of RED and some of its own.
+macro_rules! red_family {
+    (
+        $(#[$outer:meta])*
+        $type:ident { $($(#[$doc:meta])* $key:ident: $of:ty = $default:expr,)* }
+    ) => {
+        $(#[$outer])*
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+        #[serde(deny_unknown_fields, default)]
+        pub struct $type {
+            /// How much may wait. Source: NBP, Table 1.
+            #[serde(with = "text")]
+            #[schemars(with = "Text<Limit>")]
+            pub limit: Limit,
+            /// Average queue at which random notification begins, in packets or bytes as `mode` says. Source: Floyd and Jacobson
+            /// 1993, section VII; ns (`thresh_`).
+            #[serde(with = "text")]
+            #[schemars(with = "Text<Limit>")]
+            pub min: Limit,
+            /// Average queue from which on every packet is notified; at least twice `min` is advised. Source: Floyd and Jacobson
+            /// 1993, section VI; ns (`maxthresh_`).
+            #[serde(with = "text")]
+            #[schemars(with = "Text<Limit>")]
+            pub max: Limit,
+            /// Probability of a notification as the average reaches `max`. Source: Floyd and Jacobson 1993, section VII; ns has
+            /// 0.1 (`linterm_`).
+            pub max_p: f64,
+            /// Weight of the present queue in its average, above 0 and at most 1. Source: Floyd and Jacobson 1993, section VII.
+            pub weight: f64,
+            /// What the average counts. Source: ns until October 2004.
+            pub mode: RedMode,
+            /// Size of a typical packet, by which idle time is counted in packets. Source: Floyd and Jacobson 1993; ns has 500B.
+            #[serde(with = "text")]
+            #[schemars(with = "Text<Bytes>")]
+            pub mean_packet: Bytes,
+            /// The distribution of the gaps between notifications. Source: Floyd and Jacobson 1993.
+            pub gap: RedGap,
+            /// Whose small differences: how idle time counts, and what happens as the average crosses `min`. Source: Floyd and
+            /// Jacobson 1993, Fig. 2.
+            pub flavor: RedFlavor,
+            /// Whether the probability rises from `max_p` to one between `max` and twice `max` instead of jumping. Source: ns
+            /// before June 1999 (off).
+            pub gentle: bool,
+            /// Whether packets of transports with ECN are marked instead of dropped. Source: Floyd and Jacobson
+            /// 1993; in ns off (`setbit_`).
+            pub ecn: bool,
+            /// Whether packets with ECN are marked also above `max`. Source: Floyd and Jacobson 1993; thesis of Feng, chapter 3;
+            /// in ns off.
+            pub mark_forced: bool,
+            /// Who leaves when the queue overflows. Source: ns since October 1997.
+            pub victim: RedVictim,
+            /// Time constant of a low-pass filter on the probability; it then decides alone, without a jump above `max`. Default:
+            /// no filter. Source: thesis of Feng, section 4.3.3.
+            #[serde(with = "text::optional")]
+            #[schemars(with = "Option<Text<Span>>")]
+            pub smoothing: Option<Span>,
+            $($(#[$doc])* pub $key: $of,)*
+        }
+
+        impl Default for $type {
+            fn default() -> Self {
+                Self {
+                    limit: Limit::Packets(100),
+                    min: Limit::Packets(5),
+                    max: Limit::Packets(15),
+                    max_p: 0.02,
+                    weight: 0.002,
+                    mode: RedMode::Packets,
+                    mean_packet: Bytes::new(1000),
+                    gap: RedGap::Paper,
+                    flavor: RedFlavor::Paper,
+                    gentle: false,
+                    ecn: true,
+                    mark_forced: true,
+                    victim: RedVictim::Tail,
+                    smoothing: None,
+                    $($key: $default,)*
+                }
+            }
+        }
+    };
 }
 
-impl Default for Red {
-    fn default() -> Self {
-        Self {
-            limit: Limit::Packets(100),
-            min: Limit::Packets(5),
-            max: Limit::Packets(15),
-            max_p: 0.02,
-            weight: 0.002,
-            mode: RedMode::Packets,
-            mean_packet: Bytes::new(1000),
-            gap: RedGap::Paper,
-            flavor: RedFlavor::Paper,
-            gentle: false,
-            ecn: true,
-            mark_forced: true,
-            victim: RedVictim::Tail,
-        }
+red_family! {
+    /// # Random Early Detection
+    ///
+    /// Keeps an average of the queue and notifies arriving packets at random, the more the higher the average.
+    ///
+    /// Source: Floyd and Jacobson 1993; ns of 1997 to 1999.
+    Red {
+        /// Round-trip time of the flows, queueing included. With it `max_p` follows the number of active flows. Default:
+        /// `max_p` is fixed. Source: thesis of Feng, section 3.5 and equation 3.2.
+        #[serde(with = "text::optional")]
+        #[schemars(with = "Option<Text<Span>>")]
+        flows_rtt: Option<Span> = None,
+        /// How long a flow counts as active after a packet; with `flows_rtt`. Source: assumed, several round-trip times.
+        #[serde(with = "text")]
+        #[schemars(with = "Text<Span>")]
+        flows_window: Span = Span::from_secs(1),
     }
 }
+
+red_family! {
+    /// # Adaptive RED
+    ///
+    /// RED that finds its own `max_p`: divides it when the average falls below `min`, multiplies it when the average rises
+    /// above `max`. The `max_p` given is where it starts.
+    ///
+    /// Source: thesis of Feng, section 3.2.3 and Fig. 3.6; ns (`feng_adaptive_`).
+    AdaptiveRed {
+        /// Divides `max_p` when the average falls below `min`. Source: thesis of Feng, section 3.2.3.
+        alpha: f64 = 3.0,
+        /// Multiplies `max_p` when the average rises above `max`. Source: thesis of Feng, section 3.2.3.
+        beta: f64 = 2.0,
+        /// The smallest `max_p`. Source: assumed.
+        floor: f64 = 0.001,
+        /// The largest `max_p`; above 1 the probability is no straight line but `1 - (1 - x)^max_p`. Source: thesis of
+        /// Feng, section 3.5; for values above 1 its Fig. 3.27.
+        ceiling: f64 = 1.0,
+    }
+}
+
+red_family! {
+    /// # RED with a penalty box
+    ///
+    /// Finds flows that do not slow down in the log of RED's notifications, and puts them together under a restricted rate
+    /// until they back off.
+    ///
+    /// Source: thesis of Feng, section 4.5.1; Floyd and Fall 1999.
+    RedPenaltyBox {
+        /// How many notifications are remembered, and needed for a search. Source: assumed.
+        log: u32 = 100,
+        /// The least time between two searches, and over which a flow in the box is watched. Source: assumed.
+        #[serde(with = "text")]
+        #[schemars(with = "Text<Span>")]
+        period: Span = Span::from_secs(1),
+        /// No flow has a smaller round-trip time: what is friendly follows from it. Source: assumed.
+        #[serde(with = "text")]
+        #[schemars(with = "Text<Span>")]
+        rtt: Span = Span::from_millis(20),
+        /// A flow with a disproportionate share is put into the box above this rate over the root of the share of packets
+        /// notified. Source: Floyd and Fall 1999, section 3.3.
+        #[serde(with = "text")]
+        #[schemars(with = "Text<BitRate>")]
+        high: BitRate = BitRate::from_bps(96_000),
+        /// What all flows in the box get together, as a share of the link. Source: assumed.
+        share: f64 = 0.05,
+        /// How many flows fit into the box. Source: assumed.
+        flows_max: u32 = 64,
+    }
+}
+
+/// The RED inside of another kind.
+macro_rules! red_inside {
+    ($($type:ident)*) => {
+        $(
+            impl $type {
+                /// Its RED.
+                pub fn red(&self) -> Red {
+                    Red {
+                        limit: self.limit,
+                        min: self.min,
+                        max: self.max,
+                        max_p: self.max_p,
+                        weight: self.weight,
+                        mode: self.mode,
+                        mean_packet: self.mean_packet,
+                        gap: self.gap,
+                        flavor: self.flavor,
+                        gentle: self.gentle,
+                        ecn: self.ecn,
+                        mark_forced: self.mark_forced,
+                        victim: self.victim,
+                        smoothing: self.smoothing,
+                        ..Red::default()
+                    }
+                }
+            }
+        )*
+    };
+}
+red_inside!(AdaptiveRed RedPenaltyBox);

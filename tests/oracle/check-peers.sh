@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Compares with ns-2 itself: installs it, makes the frozen outputs anew, and demands that they are the same as those in the
-# repository, against which the ordinary tests compare Tidegate; then runs those tests.
+# repository, against which the ordinary tests compare Tidegate; then runs those tests. RED depends on random numbers, so it is
+# compared by its statistics, in the same run, with the package of the checkout (TIDEGATE_PYTHON names another interpreter).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 if ! command -v ns >/dev/null; then
@@ -15,3 +16,4 @@ python3 tests/oracle/ns2/make_frozen_queues.py --check
 python3 tests/oracle/python/freeze_verdicts.py --check
 cargo test --release -p tidegate-mechanism --test ns2_drop_lists --test ns2_queues --test reference_verdicts
 cargo test --release -p tidegate-engine --test ns2_throughput
+"${TIDEGATE_PYTHON:-.venv/bin/python}" tests/oracle/ns2/check_red.py

@@ -214,7 +214,7 @@ fn adaptive_red(config: &AdaptiveRed, report: &mut Report<'_>) {
         }
     }
     report.above_zero("floor", config.floor);
-    if !(config.ceiling <= MAX_P_MAX) {
+    if config.ceiling.is_nan() || config.ceiling > MAX_P_MAX {
         report.say(&["ceiling"], format!("{} is no bound", config.ceiling), "at most 1000");
     } else if config.floor > config.ceiling {
         let message = format!("floor ({}) is above ceiling ({})", config.floor, config.ceiling);

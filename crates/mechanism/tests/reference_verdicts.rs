@@ -106,15 +106,15 @@ fn run(
     let mut busy_until = Time::ZERO;
     // When the link looks again: at the end of a transmission, or when a packet that is held back may go.
     let mut look: Option<Time> = None;
-    let start = |port: &mut _, now: Time, told: &mut Outcomes, busy_until: &mut Time| {
+    let start = |port: &mut _, now: Time, told: &mut Outcomes, ends: &mut Time| {
         told.now = now;
         let Some(packet): Option<Packet> = QueueDiscipline::dequeue(port, now, told) else {
             return QueueDiscipline::ready_at(port, now);
         };
         told.fates[packet.slot as usize] = format!("s {}", now.as_nanos());
         told.labels[packet.slot as usize] = packet.label.0;
-        *busy_until = now + Span::from_nanos(u64::from(packet.wire_bytes) * NANOS_PER_BYTE);
-        Some(*busy_until)
+        *ends = now + Span::from_nanos(u64::from(packet.wire_bytes) * NANOS_PER_BYTE);
+        Some(*ends)
     };
     for (number, &(now, packet)) in arrivals.iter().enumerate() {
         while let Some(at) = look.filter(|&at| at <= now) {

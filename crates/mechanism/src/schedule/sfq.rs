@@ -206,7 +206,7 @@ mod tests {
     use tidegate_packet::FlowId;
     use tidegate_units::Bytes;
 
-    fn sfq(config: SfqConfig) -> Sfq {
+    fn sfq(config: &SfqConfig) -> Sfq {
         config.build(&Context::for_tests())
     }
 
@@ -226,14 +226,14 @@ mod tests {
             vector in arrivals(40, 300), buckets in 1u32..20, limit in 4u32..60
         ) {
             let config = SfqConfig { buckets, limit: Some(limit), ..SfqConfig::default() };
-            drive(&mut sfq(config), &vector, 8, |waiting| assert!(waiting.packets <= limit));
+            drive(&mut sfq(&config), &vector, 8, |waiting| assert!(waiting.packets <= limit));
         }
 
         #[test]
         fn each_bin_under_a_manager_holds_its_own_limit_at_most(vector in arrivals(40, 300)) {
             let manager = ManagerConfig::DropTail(DropTailConfig { limit: Limit::Bytes(Bytes::new(4000)) });
             let config = SfqConfig { buckets: 4, limit: None, manager, ..SfqConfig::default() };
-            drive(&mut sfq(config), &vector, 8, |waiting| assert!(waiting.bytes <= 16_000));
+            drive(&mut sfq(&config), &vector, 8, |waiting| assert!(waiting.bytes <= 16_000));
         }
 
         #[test]
@@ -250,14 +250,14 @@ mod tests {
 
     #[test]
     fn bins_take_turns_of_one_packet() {
-        let mut sfq = sfq(SfqConfig { hash: BinHash::Modulo, ..SfqConfig::default() });
+        let mut sfq = sfq(&SfqConfig { hash: BinHash::Modulo, ..SfqConfig::default() });
         offer(&mut sfq, [1, 1, 1, 2, 2, 3], Time::ZERO, &mut Counted::default());
         assert_eq!(order(&mut sfq, Time::ZERO), [1, 2, 3, 1, 2, 1]);
     }
 
     #[test]
     fn a_million_flows_need_no_more_memory_than_the_bins() {
-        let mut sfq = sfq(SfqConfig { buckets: 46, ..SfqConfig::default() });
+        let mut sfq = sfq(&SfqConfig { buckets: 46, ..SfqConfig::default() });
         let mut out = Counted::default();
         for flow in 0..1_000_000 {
             let slot = flow;
@@ -283,7 +283,7 @@ mod tests {
     #[test]
     fn a_hash_that_moves_lets_later_packets_of_a_flow_overtake_and_a_fixed_one_does_not() {
         let overtaken = |perturb| {
-            let mut sfq = sfq(SfqConfig { hash: BinHash::Modulo, perturb, ..SfqConfig::default() });
+            let mut sfq = sfq(&SfqConfig { hash: BinHash::Modulo, perturb, ..SfqConfig::default() });
             let mut out = Counted::default();
             for (number, millis) in [0, 0, 0, 0, 12, 12].into_iter().enumerate() {
                 let now = Time::ZERO + Span::from_millis(millis);
@@ -315,7 +315,7 @@ mod tests {
         let manager = ManagerConfig::Red(red);
         let config =
             SfqConfig { buckets: 46, hash: BinHash::Modulo, limit: None, manager, ..SfqConfig::default() };
-        let mut sfq = sfq(config);
+        let mut sfq = sfq(&config);
         let mut out = Counted::default();
         offer(&mut sfq, [0; 200], Time::ZERO, &mut out);
         assert!(out.drops.len() >= 191);

@@ -182,7 +182,7 @@ mod tests {
         let seconds = |share, priority| {
             automatic_max_idle(share, priority, 1000, 1_500_000) as f64 / TICKS_PER_SECOND as f64
         };
-        let g8 = 0.9375f64.powi(8);
+        let g8 = libm::pow(0.9375, 8.0);
         let expected = 8000.0 / 1.5e6 * (1.0 / 0.32 - 1.0) * (1.0 - g8) / g8;
         assert!((seconds(0.32, 1) - expected).abs() < 1e-9);
         // Of priority 0: one packet's weight.

@@ -132,9 +132,9 @@ proptest! {
     ) {
         // A random tree of up to three levels below the root.
         let mut classes = vec![root(1.0)];
-        for (n, (&borrow, &parent)) in borrow.iter().zip(&parents).enumerate() {
+        for (n, (&borrows, &parent)) in borrow.iter().zip(&parents).enumerate() {
             let parent = Some(parent.min(n));
-            classes.push(CbqClassConfig { parent, ..leaf(0.2, n as u8 % 3, borrow, n as u32) });
+            classes.push(CbqClassConfig { parent, ..leaf(0.2, n as u8 % 3, borrows, n as u32) });
         }
         for parent in parents.iter().zip(0..).map(|(&parent, n)| parent.min(n)) {
             classes[parent].keys.clear();
@@ -170,10 +170,10 @@ fn overloaded_classes_get_their_shares_to_one_percent_of_the_link() {
         let leaves = [leaf(0.03, 1, true, 0), leaf(0.32, 1, true, 1), leaf(0.65, 2, true, 2)];
         let mut cbq = flat(sharing, 0.98, leaves).build(&context());
         let sent = saturated(&mut cbq, &[(0, 190), (1, 500), (2, 1000)], Time::ZERO, second(10));
-        for (sent, (share, of_ns)) in
+        for (bytes, (share, of_ns)) in
             sent.iter().zip([(0.03, 0.030_694), (0.32, 0.323_093), (0.65, 0.646_24)])
         {
-            let part = *sent as f64 / 1.25e9;
+            let part = *bytes as f64 / 1.25e9;
             assert!((part - share).abs() < 0.01, "{sharing:?}: {part} of {share}");
             assert!((part / of_ns - 1.0).abs() < 0.001, "{sharing:?}: {part}, ns-2 has {of_ns}");
         }
@@ -264,7 +264,7 @@ fn packets_find_their_class_by_key_and_the_rest_the_default() {
         let packet = Packet { dscp, in_port, ..Packet::new(0, FlowId(0), 100) };
         cbq.enqueue(packet, Time::ZERO, &mut Counted::default());
     }
-    let value = |cbq: &Cbq, name| cbq.variable(name);
+    let value = |of: &Cbq, name| of.variable(name);
     assert_eq!(value(&cbq, "classes.1.queue_packets"), Some(2.0));
     assert_eq!(value(&cbq, "classes.2.queue_bytes"), Some(300.0));
     assert_eq!(value(&cbq, "classes.2.ports.1.arrived_packets"), Some(3.0));

@@ -25,9 +25,7 @@ mod tests {
     use tidegate_mechanism::queue::{
         AdaptiveRedConfig, DropTailConfig, ManagerConfig, RedConfig, RedPenaltyBoxConfig,
     };
-    use tidegate_mechanism::queue::{DropTailConfig, ManagerConfig, RedConfig};
     use tidegate_mechanism::schedule::{CbqConfig, DisciplineConfig, PriorityConfig, SfqConfig, WfqConfig};
-    use tidegate_mechanism::schedule::{DisciplineConfig, WfqConfig};
 
     use super::*;
     use crate::model::{Labels, Mechanism, Queue};

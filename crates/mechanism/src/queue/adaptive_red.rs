@@ -159,8 +159,8 @@ mod tests {
     }
 
     fn configs() -> impl Strategy<Value = AdaptiveRedConfig> {
-        let red = (0.0..5.0f64, 0.1..10.0f64, 0.001..1.0f64, 0.0..=1.0f64, 1u32..30, any::<[bool; 3]>());
-        (red, 1.01..10.0f64, 1.01..10.0f64, 0.0001..0.9f64, 1.0..20.0f64).prop_map(
+        let core = (0.0..5.0f64, 0.1..10.0f64, 0.001..1.0f64, 0.0..=1.0f64, 1u32..30, any::<[bool; 3]>());
+        (core, 1.01..10.0f64, 1.01..10.0f64, 0.0001..0.9f64, 1.0..20.0f64).prop_map(
             |((min_th, width, w, max_p, limit, [ns, gentle, smooth]), alpha, beta, floor, ceiling)| {
                 let base = if ns { RedConfig::ns() } else { RedConfig::floyd_1993() };
                 let smoothing = smooth.then_some(tidegate_units::Span::from_micros(100));

@@ -375,12 +375,12 @@ mod tests {
         let mut box_ = config().build(&context());
         box_.boxed.push(Boxed { flow: FlowId(0), since: Time::ZERO, offered: Offered::default() });
         let mut now = Time::ZERO;
-        let mut offer = |box_: &mut RedPenaltyBox, gap: Span, packets: u32| {
+        let mut offer = |queue: &mut RedPenaltyBox, gap: Span, packets: u32| {
             for _ in 0..packets {
                 now += gap;
-                box_.on_arrival(&mut Packet::new(0, FlowId(0), 1000), Backlog::EMPTY, now);
+                queue.on_arrival(&mut Packet::new(0, FlowId(0), 1000), Backlog::EMPTY, now);
             }
-            box_.variable("boxed_flows")
+            queue.variable("boxed_flows")
         };
         // At the rate of the link for half a second it stays; at 400 packets a second, below the restricted 500, it leaves.
         assert_eq!(offer(&mut box_, Span::from_micros(100), 5_000), Some(1.0));

@@ -6,7 +6,10 @@ use alloc::boxed::Box;
 use tidegate_packet::{Backlog, Packet};
 use tidegate_units::{BitRate, Time};
 
-use super::{Csfq, CsfqConfig, DropTail, DropTailConfig, QueueManager, Red, RedConfig, Verdict};
+use super::{
+    Blue, BlueConfig, Csfq, CsfqConfig, DropTail, DropTailConfig, Fred, FredConfig, QueueManager, Red,
+    RedConfig, Verdict,
+};
 use crate::Context;
 
 /// Declares [`AnyManager`] and [`ManagerConfig`] over the managers that there are.
@@ -44,6 +47,9 @@ macro_rules! managers {
             fn on_departure(&mut self, packet: &Packet, queue: Backlog, now: Time) {
                 match self { $(Self::$variant(m) => m.on_departure(packet, queue, now),)* }
             }
+            fn on_removed(&mut self, now: Time) {
+                match self { $(Self::$variant(m) => m.on_removed(now),)* }
+            }
             #[inline]
             fn on_idle(&mut self, now: Time) {
                 match self { $(Self::$variant(m) => m.on_idle(now),)* }
@@ -72,4 +78,8 @@ managers! {
     Csfq(CsfqConfig, Box<Csfq>),
     /// Random early detection.
     Red(RedConfig, Box<Red>),
+    /// BLUE.
+    Blue(BlueConfig, Box<Blue>),
+    /// Flow random early detection.
+    Fred(FredConfig, Box<Fred>),
 }

@@ -124,6 +124,7 @@ fn read_link<O: Observer>(simulation: &mut Simulation<O>, link: LinkId, quantity
         LinkQuantity::Probability => return variable("marking_probability"),
         LinkQuantity::MaxP => return variable("max_p"),
         LinkQuantity::ActiveQueues => return variable("active_queues"),
+        LinkQuantity::ActiveFlows => return variable("active_flows"),
         LinkQuantity::FairShare => return variable("fair_share_bps"),
         LinkQuantity::QueuePackets => return Reading::Value(f64::from(simulation.queue_length(link).0)),
         LinkQuantity::QueueBytes => return Reading::Value(simulation.queue_length(link).1 as f64),

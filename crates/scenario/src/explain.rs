@@ -4,8 +4,8 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::model::{
-    Bulk, BurstLoss, Cbr, Csfq, CsfqLabels, DropTail, Drr, ListLoss, Nbp, OnOff, Poisson, RandomLoss, Red,
-    TcpText, Transfer, Udp, Wfq,
+    Blue, Bulk, BurstLoss, Cbr, Csfq, CsfqLabels, DropTail, Drr, Fred, ListLoss, Nbp, OnOff, Poisson,
+    RandomLoss, Red, TcpText, Transfer, Udp, Wfq,
 };
 use crate::schema::schema_of;
 
@@ -45,9 +45,11 @@ pub struct ParameterDoc {
 type Row = (&'static str, &'static str, fn() -> Value);
 
 /// Everything that has a `kind`, by family.
-const ROWS: [Row; 18] = [
+const ROWS: [Row; 20] = [
     ("queue", "droptail", schema_of::<DropTail>),
     ("queue", "red", schema_of::<Red>),
+    ("queue", "blue", schema_of::<Blue>),
+    ("queue", "fred", schema_of::<Fred>),
     ("queue", "csfq", schema_of::<Csfq>),
     ("queue", "drr", schema_of::<Drr>),
     ("queue", "wfq", schema_of::<Wfq>),

@@ -6,8 +6,10 @@ import random
 import sys
 from pathlib import Path
 
+from reference_blue import Blue
 from reference_csfq import Csfq, Edge
 from reference_drr import Drr
+from reference_fred import Fred
 from reference_red import Red
 from reference_world import Draws, Packet, run
 
@@ -73,6 +75,37 @@ RED_CASES = {
     "ns_quick": RED_NS | {"w": 0.9, "limit": ["packets", 7], "max_p": 0.9},
     "ns_gentle_ecn": RED_NS | {"gentle": True, "ecn": True, "max_th": 5.0},
 }
+BLUE = {
+    "delta_up": 0.05, "delta_down": 0.05, "freeze_ns": 2_000_000, "freeze_spread": 0.0, "timers": "shared",
+    "threshold": None, "limit": ["packets", 10], "ecn": True,
+}
+BLUE_CASES = {
+    "thesis": BLUE | {"delta_up": 0.01, "delta_down": 0.01, "freeze_ns": 10_000_000, "limit": ["packets", 6]},
+    "quick": BLUE,
+    "unequal": BLUE | {"delta_up": 0.1, "delta_down": 0.01, "freeze_ns": 1_000_000},
+    "separate": BLUE | {"timers": "separate", "delta_up": 0.2, "freeze_ns": 5_000_000},
+    "random_freeze": BLUE | {"freeze_spread": 0.5},
+    "random_freeze_separate": BLUE | {"freeze_spread": 1.0, "timers": "separate", "delta_up": 0.08},
+    "threshold": BLUE | {"threshold": ["packets", 4]},
+    "threshold_bytes": BLUE | {"threshold": ["bytes", 4000], "limit": ["bytes", 9000], "delta_up": 0.02},
+    "dropping": BLUE | {"ecn": False},
+    "saturated": BLUE | {"delta_up": 1.0, "delta_down": 0.3, "limit": ["packets", 3], "freeze_ns": 700_001},
+}
+FRED = {
+    "min_th": 3.0, "max_th": 6.0, "w": 0.05, "max_p": 0.1, "min_q": 2, "variant": "basic", "limit": ["packets", 12],
+    "packet_bytes": 1000, "ecn": False,
+}
+MANY = FRED | {"variant": "many_flows"}
+FRED_CASES = {
+    "basic": FRED,
+    "basic_quick": FRED | {"w": 0.5, "max_p": 0.5},
+    "basic_marking": FRED | {"ecn": True, "w": 0.2, "max_p": 0.8, "min_q": 1, "min_th": 2.0, "max_th": 9.0},
+    "basic_published": FRED | {"w": 0.002, "max_p": 0.02},
+    "many": MANY,
+    "many_quick": MANY | {"w": 0.5, "max_p": 0.5, "min_th": 2.5, "max_th": 4.0},
+    "many_overflowing": MANY | {"limit": ["packets", 5], "w": 0.3, "max_p": 0.9, "min_q": 1},
+    "many_low": MANY | {"min_th": 0.5, "max_th": 1.0, "min_q": 0, "w": 0.1},
+}
 DRR_CASES = {
     "nbq": {"quantum": 1000, "limit": ["bytes", 32_000]},
     "small_quantum": {"quantum": 250, "limit": ["bytes", 10_000]},
@@ -109,16 +142,20 @@ def case(name, vector_name, vector, config, discipline, watch=None, edge=None):
 
 
 def build():
-    red, drr, csfq = [], [], []
+    red, blue, fred, drr, csfq = [], [], [], [], []
     for vector_name, vector in vectors().items():
         for name, c in RED_CASES.items():
             red.append(case(name, vector_name, vector, c, Red(c, RATE_BPS, Draws()), lambda d: d.avg))
+        for name, c in BLUE_CASES.items():
+            blue.append(case(name, vector_name, vector, c, Blue(c, Draws()), lambda d: d.p_m))
+        for name, c in FRED_CASES.items():
+            fred.append(case(name, vector_name, vector, c, Fred(c, RATE_BPS, Draws()), lambda d: d.avg))
         for name, c in DRR_CASES.items():
             drr.append(case(name, vector_name, vector, c, Drr(c)))
         for name, c in CSFQ_CASES.items():
             router = Csfq(c, RATE_BPS, Draws())
             csfq.append(case(name, vector_name, vector, c, router, lambda d: d.alpha * 8, Edge(c["k"])))
-    return {"vectors": vectors(), "red": red, "drr": drr, "csfq": csfq}
+    return {"vectors": vectors(), "red": red, "blue": blue, "fred": fred, "drr": drr, "csfq": csfq}
 
 
 def text_of(name, content):

@@ -266,8 +266,8 @@ impl WaitingFlows {
         }
         self.states.push((flow, Flow { qlen: 1, strike: 0 }));
         let states = &self.states;
-        let at = (states.len() - 1) as u32;
-        self.at.insert_unique(hash(flow), at, |&other| hash(states[other as usize].0));
+        let end = (states.len() - 1) as u32;
+        self.at.insert_unique(hash(flow), end, |&other| hash(states[other as usize].0));
     }
 
     /// A packet of `flow` leaves; with its last one its state goes.

@@ -1,7 +1,8 @@
 //! Queue managers and disciplines.
 
 use tidegate_mechanism::queue::{
-    CsfqConfig, DropTailConfig, Flavor, GapLaw, ManagerConfig, QueueUnit, RedConfig, Victim,
+    BlueConfig, CsfqConfig, DropTailConfig, Flavor, FredConfig, FreezeTimers, GapLaw, ManagerConfig,
+    QueueUnit, RedConfig, Victim,
 };
 use tidegate_mechanism::schedule::{
     Classification, Clock, DisciplineConfig, DrrConfig, FlowQueuesConfig, WfqConfig,
@@ -10,8 +11,8 @@ use tidegate_units::Limit;
 
 use super::bytes32;
 use crate::model::{
-    Csfq, DropTail, Drr, Manager, Queue, QueueClassify, Red, RedFlavor, RedGap, RedMode, RedVictim, Wfq,
-    WfqClock,
+    Blue, BlueTimers, Csfq, DropTail, Drr, Fred, FredVariant, Manager, Queue, QueueClassify, Red, RedFlavor,
+    RedGap, RedMode, RedVictim, Wfq, WfqClock,
 };
 
 /// The discipline of a queue. `weights` are those other than 1, by number of flow or class as the queue classifies.
@@ -19,6 +20,8 @@ pub fn discipline(queue: &Queue, weights: &[(u32, f64)]) -> DisciplineConfig {
     match queue {
         Queue::Droptail(config) => DisciplineConfig::Fifo(ManagerConfig::DropTail(drop_tail(config))),
         Queue::Red(config) => DisciplineConfig::Fifo(ManagerConfig::Red(red(config))),
+        Queue::Blue(config) => DisciplineConfig::Fifo(ManagerConfig::Blue(blue(config))),
+        Queue::Fred(config) => DisciplineConfig::Fifo(ManagerConfig::Fred(fred(config))),
         Queue::Csfq(config) => DisciplineConfig::Fifo(ManagerConfig::Csfq(csfq(config))),
         Queue::Drr(config) => DisciplineConfig::Drr(drr(config, weights)),
         Queue::Wfq(config) => DisciplineConfig::Wfq(wfq(config, weights)),
@@ -30,6 +33,8 @@ pub fn manager(manager: &Manager) -> ManagerConfig {
     match manager {
         Manager::Droptail(config) => ManagerConfig::DropTail(drop_tail(config)),
         Manager::Red(config) => ManagerConfig::Red(red(config)),
+        Manager::Blue(config) => ManagerConfig::Blue(blue(config)),
+        Manager::Fred(config) => ManagerConfig::Fred(fred(config)),
         Manager::Csfq(config) => ManagerConfig::Csfq(csfq(config)),
     }
 }
@@ -71,6 +76,40 @@ fn red(config: &Red) -> RedConfig {
         },
         ecn: config.ecn,
         ecn_when_forced: config.mark_forced,
+    }
+}
+
+fn blue(config: &Blue) -> BlueConfig {
+    BlueConfig {
+        delta_up: config.delta_up,
+        delta_down: config.delta_down,
+        freeze_time: config.freeze_time,
+        freeze_spread: config.freeze_spread,
+        timers: match config.timers {
+            BlueTimers::Shared => FreezeTimers::Shared,
+            BlueTimers::Separate => FreezeTimers::Separate,
+        },
+        threshold: config.threshold,
+        limit: config.limit,
+        ecn: config.ecn,
+    }
+}
+
+fn fred(config: &Fred) -> FredConfig {
+    let (min_th, max_th) = config.thresholds().expect("checked: thresholds are in packets or bytes");
+    FredConfig {
+        min_th,
+        max_th,
+        w: config.weight,
+        max_p: config.max_p,
+        min_q: config.min_q,
+        variant: match config.variant {
+            FredVariant::Basic => tidegate_mechanism::queue::FredVariant::Basic,
+            FredVariant::ManyFlows => tidegate_mechanism::queue::FredVariant::ManyFlows,
+        },
+        limit: config.limit,
+        packet_bytes: bytes32(config.mean_packet),
+        ecn: config.ecn,
     }
 }
 

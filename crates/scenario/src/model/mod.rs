@@ -264,6 +264,8 @@ pub struct Domain {
     pub mechanism: Mechanism,
     /// What its edges write on packets.
     pub labels: Option<Labels>,
+    /// The flows of which the labels lie, ascending; none for all.
+    pub liars: Option<Vec<FlowIndex>>,
     /// Domains whose feedback it accepts.
     pub trusts: Vec<DomainIndex>,
     /// Edges at which what enters is not shaped: a subset of `edges`.

@@ -114,14 +114,16 @@ quantities! {
         DroppedPackets = "dropped_packets",
         /// Packets marked since the start.
         MarkedPackets = "marked_packets",
-        /// The average queue of the manager, in packets (RED).
+        /// The average queue of the manager, in packets (RED, FRED).
         AverageQueue = "average_queue_packets",
-        /// The marking or dropping probability at the last arrival (RED).
+        /// The marking or dropping probability (BLUE), or that of the last arrival (RED, FRED).
         Probability = "marking_probability",
         /// The largest early probability (RED; Adaptive RED moves it).
         MaxP = "max_p",
         /// Queues with something waiting (DRR, WFQ).
         ActiveQueues = "active_queues",
+        /// Flows with something waiting (FRED).
+        ActiveFlows = "active_flows",
         /// The fair share that the manager estimates (CSFQ).
         FairShare = "fair_share_bps",
     }

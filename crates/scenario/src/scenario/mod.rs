@@ -123,7 +123,7 @@ pub(crate) fn build(
         &mut late,
         &mut problems,
     );
-    let domains = domains::read(table, &nodes, &links, &mut scope, &mut late, &mut problems);
+    let domains = domains::read(table, &nodes, &links, &flows, &mut scope, &mut late, &mut problems);
     let events = events::read(table, &links, duration, &mut scope, &mut problems);
     let known = record::Known { links: &links, flows: &flows, domains: &domains, duration };
     // Patterns would seem to match nothing where what they name was not understood.

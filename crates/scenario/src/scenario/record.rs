@@ -27,7 +27,7 @@ const VALUES_MAX: u64 = 1_000_000_000;
 /// Patterns of one list.
 const PATTERNS_MAX: usize = 1_000;
 /// Names that all patterns may be compared with.
-const COMPARISONS_MAX: u64 = 50_000_000;
+pub(crate) const COMPARISONS_MAX: u64 = 50_000_000;
 /// Series, and delays, of a run.
 const CHOSEN_MAX: usize = 4_000_000;
 
@@ -147,7 +147,7 @@ fn series(pattern: &str, known: &Known<'_>, left: &mut u64) -> Result<Vec<Series
     };
     if found.is_empty() {
         let message = format!("`{}` matches nothing", shortened(pattern));
-        let help = "what it names has no such quantity: TCP has windows, RED an average queue and a probability, CSFQ a \
+        let help = "what it names has no such quantity: TCP has windows, RED an average queue and a probability, BLUE a probability, CSFQ a \
                     fair share, a domain rates if it has a mechanism";
         return Err((message, help.to_owned()));
     }
@@ -211,9 +211,12 @@ fn has(transport: &Transport, quantity: FlowQuantity) -> bool {
 /// Whether the queue of a direction has the quantity.
 fn knows(direction: &Direction, quantity: LinkQuantity) -> bool {
     match quantity {
-        LinkQuantity::AverageQueue | LinkQuantity::Probability | LinkQuantity::MaxP => {
-            matches!(direction.queue, Queue::Red(_))
+        LinkQuantity::AverageQueue => matches!(direction.queue, Queue::Red(_) | Queue::Fred(_)),
+        LinkQuantity::Probability => {
+            matches!(direction.queue, Queue::Red(_) | Queue::Blue(_) | Queue::Fred(_))
         }
+        LinkQuantity::MaxP => matches!(direction.queue, Queue::Red(_)),
+        LinkQuantity::ActiveFlows => matches!(direction.queue, Queue::Fred(_)),
         LinkQuantity::ActiveQueues => matches!(direction.queue, Queue::Drr(_) | Queue::Wfq(_)),
         LinkQuantity::FairShare => matches!(direction.queue, Queue::Csfq(_)),
         _ => true,
@@ -232,7 +235,7 @@ fn choose<Q: Copy>(pattern: &str, all: &[Q], name: impl Fn(Q) -> &'static str) -
 }
 
 /// The elements whose names match a pattern: at least one.
-fn matching(names: &Names, pattern: &str, what: &str, left: &mut u64) -> Result<Vec<u32>, Wrong> {
+pub(crate) fn matching(names: &Names, pattern: &str, what: &str, left: &mut u64) -> Result<Vec<u32>, Wrong> {
     if !pattern.contains(['*', '?']) {
         return match names.get(pattern) {
             Some(index) => Ok(vec![index]),

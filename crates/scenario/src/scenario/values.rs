@@ -4,8 +4,8 @@ use serde::{Deserialize, Deserializer};
 use tidegate_units::{BitRate, Bytes, Limit, Span};
 
 use crate::model::{
-    Application, Csfq, Drr, Labels, Loss, Manager, Mechanism, Nbp, Queue, Red, RedMode, Reorder, Tcp, Udp,
-    Wfq, Window,
+    Application, Blue, Csfq, Drr, Fred, Labels, Loss, Manager, Mechanism, Nbp, Queue, Red, RedMode, Reorder,
+    Tcp, Udp, Wfq, Window,
 };
 use crate::text;
 
@@ -18,6 +18,8 @@ const QUEUE_PACKETS_MAX: u32 = 1_000_000_000;
 const QUEUE_BYTES_MAX: u64 = 1_000_000_000_000;
 /// No packet is larger.
 const PACKET_BYTES_MAX: u64 = 65_535;
+/// An idle link under BLUE changes once per freeze time: this bounds the work.
+const FREEZE_MIN: Span = Span::from_micros(1);
 /// Entries of a list of lost packets.
 const LOSS_LIST_MAX: usize = 1_000_000;
 
@@ -125,6 +127,8 @@ pub(crate) fn queue(queue: &Queue, report: &mut Report<'_>) {
     match queue {
         Queue::Droptail(config) => report.limit("limit", config.limit),
         Queue::Red(config) => red(config, report),
+        Queue::Blue(config) => blue(config, report),
+        Queue::Fred(config) => fred(config, report),
         Queue::Csfq(config) => csfq(config, report),
         Queue::Drr(config) => drr(config, report),
         Queue::Wfq(config) => wfq(config, report),
@@ -135,6 +139,8 @@ fn manager(manager: &Manager, report: &mut Report<'_>) {
     match manager {
         Manager::Droptail(config) => report.limit("limit", config.limit),
         Manager::Red(config) => red(config, report),
+        Manager::Blue(config) => blue(config, report),
+        Manager::Fred(config) => fred(config, report),
         Manager::Csfq(config) => csfq(config, report),
     }
 }
@@ -166,6 +172,44 @@ fn red(config: &Red, report: &mut Report<'_>) {
     {
         let message = format!("min ({}) is not below max ({})", config.min, config.max);
         report.say(&["min"], message, "");
+    }
+}
+
+fn blue(config: &Blue, report: &mut Report<'_>) {
+    report.limit("limit", config.limit);
+    report.probability("delta_up", config.delta_up);
+    report.probability("delta_down", config.delta_down);
+    if config.freeze_time < FREEZE_MIN {
+        let message = format!("{} is no freeze time", config.freeze_time);
+        report.say(&["freeze_time"], message, "at least 1us: an idle link changes once in each");
+    } else {
+        report.delay("freeze_time", config.freeze_time);
+    }
+    if !(0.0..=1.0).contains(&config.freeze_spread) {
+        let message = format!("{} is no part of a freeze time", config.freeze_spread);
+        report.say(&["freeze_spread"], message, "from 0 to 1");
+    }
+    if let Some(threshold) = config.threshold {
+        report.limit("threshold", threshold);
+    }
+}
+
+fn fred(config: &Fred, report: &mut Report<'_>) {
+    report.limit("limit", config.limit);
+    report.probability("max_p", config.max_p);
+    if !(config.weight > 0.0 && config.weight <= 1.0) {
+        report.say(&["weight"], format!("{} is no weight", config.weight), "above 0, at most 1");
+    }
+    report.packet("mean_packet", config.mean_packet);
+    match config.thresholds() {
+        Some((min, max)) if min <= 0.0 || min.is_nan() || min >= max => {
+            report.say(&["min"], format!("min ({min} packets) is not between 0 and max ({max})"), "");
+        }
+        Some(_) => {}
+        None => {
+            let help = "in packets, like `25p`, or bytes, like `25kB`; a limit in time needs `min`";
+            report.say(&["min"], "min and max are not in packets or bytes", help);
+        }
     }
 }
 
@@ -367,6 +411,13 @@ pub(crate) fn labels(labels: &Labels, report: &mut Report<'_>) {
         Labels::Csfq(config) => {
             report.positive_span("averaging", config.averaging);
             report.count("flows_max", config.flows_max);
+            report.above_zero("lie", config.lie);
+            if !config.lie.is_finite() {
+                report.say(&["lie"], "a label has no bits for an endless rate", "");
+            }
+            if config.liars.as_ref().is_some_and(Vec::is_empty) {
+                report.say(&["liars"], "nobody lies", "leave `lie` out");
+            }
         }
     }
 }

@@ -1,14 +1,18 @@
 //! Queues: what waits for a link, what is refused, who goes next.
 
+mod blue;
 mod csfq;
 mod drop_tail;
 mod drr;
+mod fred;
 mod red;
 mod wfq;
 
+pub use blue::{Blue, BlueTimers};
 pub use csfq::Csfq;
 pub use drop_tail::DropTail;
 pub use drr::Drr;
+pub use fred::{Fred, FredVariant};
 pub use red::{Red, RedFlavor, RedGap, RedMode, RedVictim};
 pub use wfq::{Wfq, WfqClock};
 
@@ -22,6 +26,8 @@ kinds! {
     Queue {
         Droptail(DropTail) = "droptail",
         Red(Red) = "red",
+        Blue(Blue) = "blue",
+        Fred(Fred) = "fred",
         Csfq(Csfq) = "csfq",
         Drr(Drr) = "drr",
         Wfq(Wfq) = "wfq",
@@ -33,6 +39,8 @@ kinds! {
     Manager {
         Droptail(DropTail) = "droptail",
         Red(Red) = "red",
+        Blue(Blue) = "blue",
+        Fred(Fred) = "fred",
         Csfq(Csfq) = "csfq",
     }
 }

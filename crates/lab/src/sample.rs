@@ -15,6 +15,8 @@ pub(crate) struct Sampler {
     out: Vec<Series>,
     /// The value of the counter behind each rate at the last sample.
     before: Vec<f64>,
+    /// The same for what a ratio is of.
+    before_of: Vec<f64>,
     last: Time,
     /// By domain of the scenario: the domain of the engine.
     domains: Vec<Option<usize>>,
@@ -27,7 +29,8 @@ impl Sampler {
             .iter()
             .map(|series| Series { name: name_of(scenario, series), times_s: Vec::new(), values: Vec::new() })
             .collect();
-        Self { before: vec![0.0; series.len()], series, out, last: Time::ZERO, domains }
+        let before = vec![0.0; series.len()];
+        Self { before_of: before.clone(), before, series, out, last: Time::ZERO, domains }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -46,6 +49,11 @@ impl Sampler {
                     let before = core::mem::replace(&mut self.before[index], count);
                     if elapsed > 0.0 { (count - before) * per_unit / elapsed } else { f64::NAN }
                 }
+                Reading::Ratio { count, of } => {
+                    let before = core::mem::replace(&mut self.before[index], count);
+                    let before_of = core::mem::replace(&mut self.before_of[index], of);
+                    if of > before_of { (count - before) / (of - before_of) } else { f64::NAN }
+                }
             };
             self.out[index].times_s.push(now.as_secs_f64());
             self.out[index].values.push(value);
@@ -56,8 +64,10 @@ impl Sampler {
     /// The counters were set back: rates go on from what they are now.
     pub(crate) fn resume<O: Observer>(&mut self, simulation: &mut Simulation<O>) {
         for index in 0..self.series.len() {
-            if let Reading::Counter { count, .. } = self.read(index, simulation) {
-                self.before[index] = count;
+            match self.read(index, simulation) {
+                Reading::Value(_) => {}
+                Reading::Counter { count, .. } => self.before[index] = count,
+                Reading::Ratio { count, of } => (self.before[index], self.before_of[index]) = (count, of),
             }
         }
     }
@@ -88,6 +98,8 @@ enum Reading {
     Value(f64),
     /// A counter; the series shows how fast it rises.
     Counter { count: f64, per_unit: f64 },
+    /// Two counters; the series shows how fast one rises over how fast the other does.
+    Ratio { count: f64, of: f64 },
 }
 
 fn read_flow<O: Observer>(simulation: &Simulation<O>, flow: usize, quantity: FlowQuantity) -> Reading {
@@ -139,12 +151,17 @@ fn read_link<O: Observer>(simulation: &mut Simulation<O>, link: LinkId, quantity
         LinkQuantity::ArrivedPackets => Reading::Value(counters.arrived_packets as f64),
         LinkQuantity::DroppedPackets => Reading::Value(counters.dropped_packets() as f64),
         LinkQuantity::MarkedPackets => Reading::Value(counters.marked_packets() as f64),
+        LinkQuantity::MarkedRatio => Reading::Ratio {
+            count: counters.marked_packets() as f64,
+            of: counters.arrived_packets as f64,
+        },
         LinkQuantity::QueuePackets
         | LinkQuantity::QueueBytes
         | LinkQuantity::AverageQueue
         | LinkQuantity::Probability
         | LinkQuantity::MaxP
         | LinkQuantity::ActiveQueues
+        | LinkQuantity::ActiveFlows
         | LinkQuantity::FairShare => unreachable!("read above"),
     }
 }

@@ -114,6 +114,8 @@ quantities! {
         DroppedPackets = "dropped_packets",
         /// Packets marked since the start.
         MarkedPackets = "marked_packets",
+        /// Packets marked in the interval, over those that arrived in it.
+        MarkedRatio = "marked_ratio",
         /// The average queue of the manager, in packets (RED, FRED).
         AverageQueue = "average_queue_packets",
         /// The marking or dropping probability (BLUE), or that of the last arrival (RED, FRED).

@@ -1,4 +1,4 @@
-"""`tidegate design blue`: parameters follow from rate, round-trip time and number of flows as the thesis argues."""
+"""`tidegate design blue`: parameters follow from rate, round-trip time and flows as the thesis argues."""
 
 import pytest
 

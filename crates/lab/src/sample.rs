@@ -151,10 +151,9 @@ fn read_link<O: Observer>(simulation: &mut Simulation<O>, link: LinkId, quantity
         LinkQuantity::ArrivedPackets => Reading::Value(counters.arrived_packets as f64),
         LinkQuantity::DroppedPackets => Reading::Value(counters.dropped_packets() as f64),
         LinkQuantity::MarkedPackets => Reading::Value(counters.marked_packets() as f64),
-        LinkQuantity::MarkedRatio => Reading::Ratio {
-            count: counters.marked_packets() as f64,
-            of: counters.arrived_packets as f64,
-        },
+        LinkQuantity::MarkedRatio => {
+            Reading::Ratio { count: counters.marked_packets() as f64, of: counters.arrived_packets as f64 }
+        }
         LinkQuantity::QueuePackets
         | LinkQuantity::QueueBytes
         | LinkQuantity::AverageQueue

@@ -1,8 +1,9 @@
 """BLUE: how long a change of the probability takes to be felt, how large it is, how much must wait.
 
-Source: W. Feng, thesis, sections 4.3.1 (freeze time and delta), 4.3.2 (the values of the experiments; sources at a
-window of one packet) and 4.3.3; Mathis et al., CCR 27(3), 1997, for the constant C. That delta should let p_m cross its
-range in 5 to 15 s, and rise faster than it falls, is of the later publications of BLUE and of Feng's code for ns.
+Source: W. Feng, thesis, sections 4.3.1 (freeze time and delta), 4.3.2 (the values of the experiments) and
+4.3.3 (sources at a window of one packet); Mathis et al., CCR 27(3), 1997, for the constant C. That delta
+should let p_m cross its range in 5 to 15 s is of the later publications of BLUE (from memory, not checked); that
+p_m should rise faster than it falls, also of Feng's code for ns.
 """
 
 import math
@@ -56,13 +57,13 @@ def blue(
     mu = step("The link sends", "mu", "L / (8 s)", bits / (8 * size), "packets/s", "definition")
     bdp = step("One round-trip time holds", "L RTT", "mu RTT", mu * seconds, "packets", "definition")
     limit = step(
-        "One round trip of queue keeps the link busy after common reductions, and sources that are marked with every "
+        "One round trip of queue keeps the link busy after common reductions; sources marked with every "
         "packet keep a window of one to two packets, for which there must be room",
         "limit",
         f"max(L RTT, {WINDOWS_MARKED} N - L RTT, {LIMIT_MIN})",
         max(math.ceil(bdp), math.ceil(WINDOWS_MARKED * flows - bdp), LIMIT_MIN),
         "packets",
-        "Feng, section 4.3.2: BLUE loses nothing below one bandwidth-delay product; and 4.3.4 for the windows",
+        "Feng, section 4.3.2: no loss even below one bandwidth-delay product; 4.3.3 for the windows",
     )
     freeze = step(
         "A change takes a round-trip time to take effect: hold the probability so long",
@@ -114,14 +115,15 @@ def blue(
     )
     if p >= 1:
         warnings.append(
-            "every packet will be marked and that may not suffice: sources without time-outs for marks at a window of "
-            "one packet still overflow the queue (Feng, section 4.3.3); a faster link, or transports with smaller windows"
+            "every packet will be marked and that may not suffice: sources without time-outs for marks at a "
+            "window of one packet still overflow the queue (Feng, section 4.3.3); use a faster link, or "
+            "transports with smaller windows"
         )
     if not ecn:
         warnings.append(f"without ECN each notification is a loss: expect about {p:.2g} of the packets")
     if up > 0.1:
         warnings.append(
-            f"steps of {up:.2g} are coarse for this round-trip time: the probability will swing; adapt more slowly"
+            f"steps of {up:.2g} are coarse for this round-trip time: the probability swings; adapt slowly"
         )
     parameters = {
         "limit": f"{round(limit)}p",

@@ -2,8 +2,8 @@
 
 Source: W. Feng, thesis, sections 4.3.1 (freeze time and delta), 4.3.2 (the values of the experiments) and
 4.3.3 (sources at a window of one packet); Mathis et al., CCR 27(3), 1997, for the constant C. That delta
-should let p_m cross its range in 5 to 15 s is of the later publications of BLUE (from memory, not checked); that
-p_m should rise faster than it falls, also of Feng's code for ns.
+should let p_m cross its range in 5 to 15 s is of the later publications of BLUE (from memory, not
+checked); that p_m should rise faster than it falls, also of Feng's code for ns.
 """
 
 import math

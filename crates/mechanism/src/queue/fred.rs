@@ -434,7 +434,7 @@ mod tests {
                 } else if let Some(left) = model.get_mut(&flow) {
                     flows.leave(FlowId(flow));
                     *left -= 1;
-                    model.retain(|_, left| *left > 0);
+                    model.retain(|_, packets| *packets > 0);
                 }
                 prop_assert_eq!(flows.states.len(), model.len());
                 prop_assert_eq!(flows.at.len(), model.len());

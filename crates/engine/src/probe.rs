@@ -33,7 +33,7 @@ impl<O: Observer> Simulation<O> {
 
     /// An inner variable of the queue of `link` by name.
     pub fn queue_variable(&mut self, link: LinkId, name: &str) -> Option<f64> {
-        self.links[link.0 as usize].variable(name, self.world.now)
+        self.links[link.0 as usize].variable(name, &mut self.world)
     }
 
     /// The present rate of `link`.

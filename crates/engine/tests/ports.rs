@@ -16,7 +16,8 @@ use tidegate_engine::{
     Simulation, StartSpec, TransportSpec,
 };
 use tidegate_mechanism::queue::{
-    DropTailConfig, Flavor, GapLaw, ManagerConfig, QueueUnit, RedConfig, Victim,
+    BlueConfig, DropTailConfig, Flavor, FredConfig, FredVariant, FreezeTimers, GapLaw, ManagerConfig,
+    QueueUnit, RedConfig, Victim,
 };
 use tidegate_mechanism::schedule::DisciplineConfig;
 use tidegate_mechanism::tcp::{TcpConfig, Variant};
@@ -103,6 +104,42 @@ fn red(victims: &'static [Victim]) -> impl Strategy<Value = ManagerConfig> {
         })
 }
 
+/// BLUE that has much to do: large steps, and freeze times of a few packets.
+fn blue() -> impl Strategy<Value = ManagerConfig> {
+    (limit(), 0.0..0.5, 0.0..0.5, 20u64..5_000, 0.0..=1.0, any::<bool>(), prop::option::of(limit())).prop_map(
+        |(limit, delta_up, delta_down, freeze_micros, freeze_spread, separate, threshold)| {
+            ManagerConfig::Blue(BlueConfig {
+                delta_up,
+                delta_down,
+                freeze_time: Span::from_micros(freeze_micros),
+                freeze_spread,
+                timers: if separate { FreezeTimers::Separate } else { FreezeTimers::Shared },
+                threshold,
+                limit,
+                ecn: true,
+            })
+        },
+    )
+}
+
+fn fred() -> impl Strategy<Value = ManagerConfig> {
+    (limit(), 0.5..4.0, 0.5..6.0, 0.02..1.0, 0.05..1.0, 0u32..4, any::<bool>()).prop_map(
+        |(limit, min_th, between, w, max_p, min_q, many)| {
+            ManagerConfig::Fred(FredConfig {
+                min_th,
+                max_th: min_th + between,
+                w,
+                max_p,
+                min_q,
+                variant: if many { FredVariant::ManyFlows } else { FredVariant::Basic },
+                limit,
+                packet_bytes: 600,
+                ecn: false,
+            })
+        },
+    )
+}
+
 fn case(
     rate: BoxedStrategy<BitRate>,
     queue: impl Strategy<Value = ManagerConfig>,
@@ -170,6 +207,7 @@ fn network_of(case: &Case) -> Net {
 struct Look {
     length: (u32, u64),
     average: Option<f64>,
+    probability: Option<f64>,
     counters: LinkCounters,
 }
 
@@ -177,6 +215,7 @@ fn look(simulation: &mut Simulation<Recorder>, link: LinkId) -> Look {
     Look {
         length: simulation.queue_length(link),
         average: simulation.queue_variable(link, "average_queue_packets"),
+        probability: simulation.queue_variable(link, "marking_probability"),
         counters: simulation.link_counters(link),
     }
 }
@@ -233,6 +272,16 @@ proptest! {
 
     #[test]
     fn a_planned_red_queue_does_what_a_scheduled_one_does(case in case(odd_rate(), red(&[Victim::Arriving]))) {
+        same_on_both_ports(&case)?;
+    }
+
+    #[test]
+    fn a_planned_blue_queue_falls_at_the_instants_of_a_scheduled_one(case in case(odd_rate(), blue())) {
+        same_on_both_ports(&case)?;
+    }
+
+    #[test]
+    fn a_planned_fred_queue_does_what_a_scheduled_one_does(case in case(odd_rate(), fred())) {
         same_on_both_ports(&case)?;
     }
 

@@ -8,6 +8,7 @@ use tidegate_engine::{
     MarkerSpec, Multipath, Network, NodeId, NodeKind, NodeSpec, OnOffDistribution, ReorderModel,
     ScriptedChange, StartSpec, TransportSpec,
 };
+use tidegate_mechanism::meter::CsfqLabellerConfig;
 use tidegate_packet::{Address, Ecn, Headers, Protocol};
 use tidegate_scenario::lower as configs;
 use tidegate_scenario::model::{self, Scenario};
@@ -186,7 +187,13 @@ fn domains(scenario: &Scenario) -> Vec<DomainSpec> {
             core: core.into_iter().map(node_id).collect(),
             mechanism: configs::edge(&domain.mechanism),
             unpoliced: members.iter().flat_map(|d| d.unpoliced.iter().copied().map(node_id)).collect(),
-            labels: domain.labels.as_ref().map(configs::labeller),
+            labels: domain.labels.as_ref().map(|labels| CsfqLabellerConfig {
+                liars: domain
+                    .liars
+                    .as_ref()
+                    .map(|liars| liars.iter().map(|flow| FlowIds::data(flow.0)).collect()),
+                ..configs::labeller(labels)
+            }),
         });
     }
     specs

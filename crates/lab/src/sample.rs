@@ -15,6 +15,8 @@ pub(crate) struct Sampler {
     out: Vec<Series>,
     /// The value of the counter behind each rate at the last sample.
     before: Vec<f64>,
+    /// The same for what a ratio is of.
+    before_of: Vec<f64>,
     last: Time,
     /// By domain of the scenario: the domain of the engine.
     domains: Vec<Option<usize>>,
@@ -27,7 +29,8 @@ impl Sampler {
             .iter()
             .map(|series| Series { name: name_of(scenario, series), times_s: Vec::new(), values: Vec::new() })
             .collect();
-        Self { before: vec![0.0; series.len()], series, out, last: Time::ZERO, domains }
+        let before = vec![0.0; series.len()];
+        Self { before_of: before.clone(), before, series, out, last: Time::ZERO, domains }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -46,6 +49,11 @@ impl Sampler {
                     let before = core::mem::replace(&mut self.before[index], count);
                     if elapsed > 0.0 { (count - before) * per_unit / elapsed } else { f64::NAN }
                 }
+                Reading::Ratio { count, of } => {
+                    let before = core::mem::replace(&mut self.before[index], count);
+                    let before_of = core::mem::replace(&mut self.before_of[index], of);
+                    if of > before_of { (count - before) / (of - before_of) } else { f64::NAN }
+                }
             };
             self.out[index].times_s.push(now.as_secs_f64());
             self.out[index].values.push(value);
@@ -56,8 +64,10 @@ impl Sampler {
     /// The counters were set back: rates go on from what they are now.
     pub(crate) fn resume<O: Observer>(&mut self, simulation: &mut Simulation<O>) {
         for index in 0..self.series.len() {
-            if let Reading::Counter { count, .. } = self.read(index, simulation) {
-                self.before[index] = count;
+            match self.read(index, simulation) {
+                Reading::Value(_) => {}
+                Reading::Counter { count, .. } => self.before[index] = count,
+                Reading::Ratio { count, of } => (self.before[index], self.before_of[index]) = (count, of),
             }
         }
     }
@@ -89,6 +99,8 @@ enum Reading {
     Value(f64),
     /// A counter; the series shows how fast it rises.
     Counter { count: f64, per_unit: f64 },
+    /// Two counters; the series shows how fast one rises over how fast the other does.
+    Ratio { count: f64, of: f64 },
 }
 
 fn read_flow<O: Observer>(simulation: &Simulation<O>, flow: usize, quantity: FlowQuantity) -> Reading {
@@ -119,38 +131,36 @@ fn read_flow<O: Observer>(simulation: &Simulation<O>, flow: usize, quantity: Flo
 }
 
 fn read_link<O: Observer>(simulation: &mut Simulation<O>, link: LinkId, quantity: LinkQuantity) -> Reading {
-    let mut variable = |name: &str| Reading::Value(simulation.queue_variable(link, name).unwrap_or(f64::NAN));
-    match quantity {
-        LinkQuantity::AverageQueue => return variable("average_queue_packets"),
-        LinkQuantity::Probability => return variable("marking_probability"),
-        LinkQuantity::MaxP => return variable("max_p"),
-        LinkQuantity::ActiveFlows => return variable("active_flows"),
-        LinkQuantity::BoxedFlows => return variable("boxed_flows"),
-        LinkQuantity::ActiveQueues => return variable("active_queues"),
-        LinkQuantity::FairShare => return variable("fair_share_bps"),
-        LinkQuantity::QueuePackets => return Reading::Value(f64::from(simulation.queue_length(link).0)),
-        LinkQuantity::QueueBytes => return Reading::Value(simulation.queue_length(link).1 as f64),
-        _ => {}
-    }
-    let counters = simulation.link_counters(link);
-    match quantity {
-        LinkQuantity::Throughput => {
-            Reading::Counter { count: counters.delivered_bytes as f64, per_unit: 8.0 }
-        }
-        LinkQuantity::Utilization => Reading::Counter { count: counters.busy_nanos as f64, per_unit: 1e-9 },
-        LinkQuantity::ArrivedPackets => Reading::Value(counters.arrived_packets as f64),
-        LinkQuantity::DroppedPackets => Reading::Value(counters.dropped_packets() as f64),
-        LinkQuantity::MarkedPackets => Reading::Value(counters.marked_packets() as f64),
-        LinkQuantity::QueuePackets
-        | LinkQuantity::QueueBytes
-        | LinkQuantity::AverageQueue
+    // What only some disciplines have, each under the name of the quantity.
+    let variable = match quantity {
+        LinkQuantity::AverageQueue
         | LinkQuantity::Probability
         | LinkQuantity::MaxP
         | LinkQuantity::ActiveFlows
         | LinkQuantity::BoxedFlows
         | LinkQuantity::ActiveQueues
-        | LinkQuantity::FairShare => unreachable!("read above"),
-    }
+        | LinkQuantity::FairShare => simulation.queue_variable(link, quantity.name()).unwrap_or(f64::NAN),
+        _ => f64::NAN,
+    };
+    let counters = simulation.link_counters(link);
+    Reading::Value(match quantity {
+        LinkQuantity::Throughput => {
+            return Reading::Counter { count: counters.delivered_bytes as f64, per_unit: 8.0 };
+        }
+        LinkQuantity::Utilization => {
+            return Reading::Counter { count: counters.busy_nanos as f64, per_unit: 1e-9 };
+        }
+        LinkQuantity::MarkedRatio => {
+            let of = counters.arrived_packets as f64;
+            return Reading::Ratio { count: counters.marked_packets() as f64, of };
+        }
+        LinkQuantity::ArrivedPackets => counters.arrived_packets as f64,
+        LinkQuantity::DroppedPackets => counters.dropped_packets() as f64,
+        LinkQuantity::MarkedPackets => counters.marked_packets() as f64,
+        LinkQuantity::QueuePackets => f64::from(simulation.queue_length(link).0),
+        LinkQuantity::QueueBytes => simulation.queue_length(link).1 as f64,
+        _ => variable,
+    })
 }
 
 fn read_domain<O: Observer>(

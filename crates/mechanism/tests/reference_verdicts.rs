@@ -1,5 +1,5 @@
-//! RED, DRR, SFQ, CBQ and CSFQ against independent implementations in Python: the same arrivals and random numbers, and for every
-//! packet the same mark, the same fate and the same instant.
+//! RED and what is made of it, BLUE, FRED, DRR, SFQ, CBQ and CSFQ against independent implementations in Python: the same
+//! arrivals and random numbers, and for every packet the same mark, the same fate and the same instant.
 //!
 //! Source: tests/oracle/python/README.md, which also states the conventions; tests/oracle/verdicts/*.json, which those
 //! scripts made.
@@ -10,8 +10,9 @@ use serde_json::Value;
 use tidegate_mechanism::Context;
 use tidegate_mechanism::meter::{ActiveFlowsConfig, CsfqLabellerConfig, ExponentialMeterConfig};
 use tidegate_mechanism::queue::{
-    AdaptiveRedConfig, CsfqConfig, DropTailConfig, Fifo, Flavor, FromFlows, GapLaw, ManagerConfig,
-    QueueDiscipline, QueueUnit, RedConfig, RedPenaltyBoxConfig, Victim,
+    AdaptiveRedConfig, BlueConfig, CsfqConfig, DropTailConfig, Fifo, Flavor, FredConfig, FredVariant,
+    FreezeTimers, FromFlows, GapLaw, ManagerConfig, QueueDiscipline, QueueUnit, RedConfig,
+    RedPenaltyBoxConfig, Victim,
 };
 use tidegate_mechanism::random::{Seed, Substream};
 use tidegate_mechanism::schedule::{
@@ -42,8 +43,12 @@ fn whole(value: &Value, key: &str) -> u64 {
 }
 
 fn limit(config: &Value) -> Limit {
-    let most = config["limit"][1].as_u64().expect("a limit is a number");
-    match config["limit"][0].as_str() {
+    limit_of(&config["limit"])
+}
+
+fn limit_of(text: &Value) -> Limit {
+    let most = text[1].as_u64().expect("a limit is a number");
+    match text[0].as_str() {
         Some("packets") => Limit::Packets(u32::try_from(most).expect("few packets")),
         _ => Limit::Bytes(Bytes::new(most)),
     }
@@ -118,11 +123,13 @@ fn run(
     };
     for (number, &(now, packet)) in arrivals.iter().enumerate() {
         while let Some(at) = look.filter(|&at| at <= now) {
+            run_timers(discipline, at, &mut out);
             look = start(discipline, at, &mut out, &mut busy_until);
             if look.is_none() {
                 discipline.on_idle(at);
             }
         }
+        run_timers(discipline, now, &mut out);
         out.now = now;
         discipline.enqueue(packet, now, &mut out);
         if busy_until <= now {
@@ -136,6 +143,14 @@ fn run(
         look = start(discipline, at, &mut out, &mut busy_until);
     }
     (out, watched)
+}
+
+/// What is due by `now`, each at its instant.
+fn run_timers(discipline: &mut impl QueueDiscipline, now: Time, out: &mut Outcomes) {
+    while let Some(at) = discipline.timer_at().filter(|&at| at <= now) {
+        out.now = at;
+        discipline.on_timer(at, out);
+    }
 }
 
 /// Panics at the first packet whose outcome differs.
@@ -261,6 +276,51 @@ fn what_is_made_of_red_decides_every_packet_as_the_references_do() {
             let variable = if active.is_some() { "max_p" } else { "marking_probability" };
             compare(case, &mut Fifo::new(red.build(&context())), &packets, variable);
         }
+    }
+}
+
+#[test]
+fn blue_decides_every_packet_as_the_reference_does() {
+    let (vectors, cases) = (frozen("vectors"), frozen("blue"));
+    assert_eq!(items(&cases, "blue").len(), 30);
+    for case in items(&cases, "blue") {
+        let config = &case["config"];
+        let is_separate = config["timers"].as_str() == Some("separate");
+        let blue = BlueConfig {
+            delta_up: real(config, "delta_up"),
+            delta_down: real(config, "delta_down"),
+            freeze_time: Span::from_nanos(whole(config, "freeze_ns")),
+            freeze_spread: real(config, "freeze_spread"),
+            timers: if is_separate { FreezeTimers::Separate } else { FreezeTimers::Shared },
+            threshold: config["threshold"].is_array().then(|| limit_of(&config["threshold"])),
+            limit: limit(config),
+            ecn: config["ecn"].as_bool().expect("a switch"),
+        };
+        let mut fifo = Fifo::new(blue.build(&context()));
+        compare(case, &mut fifo, &arrivals(case, &vectors), "marking_probability");
+    }
+}
+
+#[test]
+fn fred_decides_every_packet_as_the_reference_does() {
+    let (vectors, cases) = (frozen("vectors"), frozen("fred"));
+    assert_eq!(items(&cases, "fred").len(), 24);
+    for case in items(&cases, "fred") {
+        let config = &case["config"];
+        let is_basic = config["variant"].as_str() == Some("basic");
+        let fred = FredConfig {
+            min_th: real(config, "min_th"),
+            max_th: real(config, "max_th"),
+            w: real(config, "w"),
+            max_p: real(config, "max_p"),
+            min_q: whole(config, "min_q") as u32,
+            variant: if is_basic { FredVariant::Basic } else { FredVariant::ManyFlows },
+            limit: limit(config),
+            packet_bytes: whole(config, "packet_bytes") as u32,
+            ecn: config["ecn"].as_bool().expect("a switch"),
+        };
+        let mut fifo = Fifo::new(fred.build(&context()));
+        compare(case, &mut fifo, &arrivals(case, &vectors), "average_queue_packets");
     }
 }
 

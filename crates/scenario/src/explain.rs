@@ -4,9 +4,9 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::model::{
-    AdaptiveRed, Bulk, BurstLoss, Cbq, Cbr, Csfq, CsfqLabels, DropTail, Drr, Engine, ListLoss, Nbp, OnOff,
-    Poisson, Priority, Profile, RandomLoss, Red, RedPenaltyBox, Sfq, SingleRate, TcpText, Transfer, TwoRates,
-    Udp, Wfq,
+    AdaptiveRed, Blue, Bulk, BurstLoss, Cbq, Cbr, Csfq, CsfqLabels, DropTail, Drr, Engine, Fred, ListLoss,
+    Nbp, OnOff, Poisson, Priority, Profile, RandomLoss, Red, RedPenaltyBox, Sfq, SingleRate, TcpText,
+    Transfer, TwoRates, Udp, Wfq,
 };
 use crate::schema::schema_of;
 
@@ -51,6 +51,8 @@ const ROWS: &[Row] = &[
     ("queue", "red", schema_of::<Red>),
     ("queue", "adaptive-red", schema_of::<AdaptiveRed>),
     ("queue", "red-penalty-box", schema_of::<RedPenaltyBox>),
+    ("queue", "blue", schema_of::<Blue>),
+    ("queue", "fred", schema_of::<Fred>),
     ("queue", "csfq", schema_of::<Csfq>),
     ("queue", "drr", schema_of::<Drr>),
     ("queue", "wfq", schema_of::<Wfq>),

@@ -8,7 +8,9 @@ One module per mechanism: a function of the mechanism's name returns a `Design`,
 the command line, registered in `tidegate.commands.design`.
 """
 
+from tidegate.design.blue import blue
 from tidegate.design.red import red
 from tidegate.design.result import Design, Step
 
-__all__ = ["Design", "Step", "red"]
+
+__all__ = ["Design", "Step", "blue", "red"]

@@ -7,8 +7,10 @@ import sys
 from pathlib import Path
 
 from reference_cbq import Cbq
+from reference_blue import Blue
 from reference_csfq import Csfq, Edge
 from reference_drr import Drr
+from reference_fred import Fred
 from reference_red import Red
 from reference_sfq import Sfq
 from reference_red_family import AdaptiveRed, CountingRed, PenaltyBox, SmoothedRed
@@ -111,6 +113,37 @@ PENALTY_CASES = {
     "penalty_high": PENALTY | {"rtt": 0.0001, "log": 12, "high": 3_000.0, "min_th": 0.5, "max_th": 4.0},
     "penalty_bytes": PENALTY | {"unit": "bytes", "ecn": False, "log": 10, "period": 0.02, "limit": ["bytes", 15_000]},
 }
+BLUE = {
+    "delta_up": 0.05, "delta_down": 0.05, "freeze_ns": 2_000_000, "freeze_spread": 0.0, "timers": "shared",
+    "threshold": None, "limit": ["packets", 10], "ecn": True,
+}
+BLUE_CASES = {
+    "thesis": BLUE | {"delta_up": 0.01, "delta_down": 0.01, "freeze_ns": 10_000_000, "limit": ["packets", 6]},
+    "quick": BLUE,
+    "unequal": BLUE | {"delta_up": 0.1, "delta_down": 0.01, "freeze_ns": 1_000_000},
+    "separate": BLUE | {"timers": "separate", "delta_up": 0.2, "freeze_ns": 5_000_000},
+    "random_freeze": BLUE | {"freeze_spread": 0.5},
+    "random_freeze_separate": BLUE | {"freeze_spread": 1.0, "timers": "separate", "delta_up": 0.08},
+    "threshold": BLUE | {"threshold": ["packets", 4]},
+    "threshold_bytes": BLUE | {"threshold": ["bytes", 4000], "limit": ["bytes", 9000], "delta_up": 0.02},
+    "dropping": BLUE | {"ecn": False},
+    "saturated": BLUE | {"delta_up": 1.0, "delta_down": 0.3, "limit": ["packets", 3], "freeze_ns": 700_001},
+}
+FRED = {
+    "min_th": 3.0, "max_th": 6.0, "w": 0.05, "max_p": 0.1, "min_q": 2, "variant": "basic", "limit": ["packets", 12],
+    "packet_bytes": 1000, "ecn": False,
+}
+MANY = FRED | {"variant": "many_flows"}
+FRED_CASES = {
+    "basic": FRED,
+    "basic_quick": FRED | {"w": 0.5, "max_p": 0.5},
+    "basic_marking": FRED | {"ecn": True, "w": 0.2, "max_p": 0.8, "min_q": 1, "min_th": 2.0, "max_th": 9.0},
+    "basic_published": FRED | {"w": 0.002, "max_p": 0.02},
+    "many": MANY,
+    "many_quick": MANY | {"w": 0.5, "max_p": 0.5, "min_th": 2.5, "max_th": 4.0},
+    "many_overflowing": MANY | {"limit": ["packets", 5], "w": 0.3, "max_p": 0.9, "min_q": 1},
+    "many_low": MANY | {"min_th": 0.5, "max_th": 1.0, "min_q": 0, "w": 0.1},
+}
 DRR_CASES = {
     "nbq": {"quantum": 1000, "limit": ["bytes", 32_000]},
     "small_quantum": {"quantum": 250, "limit": ["bytes", 10_000]},
@@ -180,10 +213,14 @@ def case(name, vector_name, vector, config, discipline, watch=None, edge=None):
 
 
 def build():
-    red, drr, sfq, cbq, csfq, family = [], [], [], [], [], []
+    red, blue, fred, drr, sfq, cbq, csfq, family = [], [], [], [], [], [], [], []
     for vector_name, vector in vectors().items():
         for name, c in RED_CASES.items():
             red.append(case(name, vector_name, vector, c, Red(c, RATE_BPS, Draws()), lambda d: d.avg))
+        for name, c in BLUE_CASES.items():
+            blue.append(case(name, vector_name, vector, c, Blue(c, Draws()), lambda d: d.p_m))
+        for name, c in FRED_CASES.items():
+            fred.append(case(name, vector_name, vector, c, Fred(c, RATE_BPS, Draws()), lambda d: d.avg))
         for name, c in DRR_CASES.items():
             drr.append(case(name, vector_name, vector, c, Drr(c)))
         for name, c in SFQ_CASES.items():
@@ -202,7 +239,17 @@ def build():
         ):
             for name, c in cases.items():
                 family.append(case(name, vector_name, vector, c, of(c, RATE_BPS, Draws()), watch))
-    return {"vectors": vectors_of_the_family(), "red": red, "red_family": family, "drr": drr, "sfq": sfq, "cbq": cbq, "csfq": csfq}
+    return {
+        "vectors": vectors_of_the_family(),
+        "red": red,
+        "red_family": family,
+        "blue": blue,
+        "fred": fred,
+        "drr": drr,
+        "sfq": sfq,
+        "cbq": cbq,
+        "csfq": csfq,
+    }
 
 
 def text_of(name, content):

@@ -36,6 +36,9 @@ class Draws:
             return True
         return (next(self.bits) >> 11) / 2**53 < probability
 
+    def uniform(self):
+        return (next(self.bits) >> 11) / 2**53
+
     def below(self, n):
         return next(self.bits) * n >> 64
 

@@ -14,7 +14,7 @@ pub use impairment::{LossModel, Medium, ReorderModel};
 use std::collections::VecDeque;
 
 use tidegate_mechanism::Context;
-use tidegate_mechanism::queue::{QueueDiscipline, QueueManager};
+use tidegate_mechanism::queue::QueueManager;
 use tidegate_mechanism::schedule::{AnyDiscipline, DisciplineConfig};
 use tidegate_packet::{DropReason, Packet};
 use tidegate_units::{BitRate, Span, Time, TransmissionClock};
@@ -292,13 +292,17 @@ impl Link {
     }
 
     /// An inner variable of the queue.
-    pub(crate) fn variable(&mut self, name: &str, now: Time) -> Option<f64> {
+    pub(crate) fn variable<O: Observer>(&mut self, name: &str, world: &mut World<O>) -> Option<f64> {
+        let now = world.now;
         match &mut self.port {
             Port::Planned(port) => {
                 port.settle(now, &self.wire);
                 port.variable(name)
             }
-            Port::Scheduled(port) => port.discipline().variable(name),
+            Port::Scheduled(port) => {
+                let mut sink = LinkSink { world, counters: &mut self.counters, link: self.id };
+                port.variable(name, now, &mut sink)
+            }
         }
     }
 

@@ -26,8 +26,15 @@ impl Scheduled {
         Self { discipline, serving: None, idle: false, integrated_until: Time::ZERO }
     }
 
-    pub(super) const fn discipline(&self) -> &AnyDiscipline {
-        &self.discipline
+    /// An inner variable of the queue as of `now`: what was due by then has happened.
+    pub(super) fn variable<O: Observer>(
+        &mut self,
+        name: &str,
+        now: Time,
+        sink: &mut LinkSink<'_, O>,
+    ) -> Option<f64> {
+        self.run_timers(now, sink);
+        self.discipline.variable(name)
     }
 
     /// Whether no packet is in transmission beyond `now`.
@@ -139,6 +146,7 @@ impl Scheduled {
         sink: &mut LinkSink<'_, O>,
     ) {
         self.bring_up_to(now, sink.counters);
+        self.run_timers(now, sink);
         self.discipline.set_link_rate(wire.clock.rate(), now);
         if let Some(transit) = &mut self.serving {
             let before = transit.ends;
@@ -150,6 +158,7 @@ impl Scheduled {
 
     pub(super) fn flush<O: Observer>(&mut self, now: Time, wire: &mut Wire, sink: &mut LinkSink<'_, O>) {
         self.bring_up_to(now, sink.counters);
+        self.run_timers(now, sink);
         sink.counters.busy_nanos -= wire.busy_until.since(now).as_nanos();
         for transit in wire.transits.drain(..).chain(self.serving.take()) {
             sink.on_drop(transit.packet, DropReason::LinkDown);

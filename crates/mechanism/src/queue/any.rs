@@ -7,8 +7,8 @@ use tidegate_packet::{Backlog, Packet};
 use tidegate_units::{BitRate, Time};
 
 use super::{
-    AdaptiveRed, AdaptiveRedConfig, Csfq, CsfqConfig, DropTail, DropTailConfig, QueueManager, Red, RedConfig,
-    RedPenaltyBox, RedPenaltyBoxConfig, Verdict,
+    AdaptiveRed, AdaptiveRedConfig, Blue, BlueConfig, Csfq, CsfqConfig, DropTail, DropTailConfig, Fred,
+    FredConfig, QueueManager, Red, RedConfig, RedPenaltyBox, RedPenaltyBoxConfig, Verdict,
 };
 use crate::Context;
 
@@ -47,6 +47,9 @@ macro_rules! managers {
             fn on_departure(&mut self, packet: &Packet, queue: Backlog, now: Time) {
                 match self { $(Self::$variant(m) => m.on_departure(packet, queue, now),)* }
             }
+            fn on_removed(&mut self, now: Time) {
+                match self { $(Self::$variant(m) => m.on_removed(now),)* }
+            }
             #[inline]
             fn on_idle(&mut self, now: Time) {
                 match self { $(Self::$variant(m) => m.on_idle(now),)* }
@@ -79,4 +82,8 @@ managers! {
     AdaptiveRed(AdaptiveRedConfig, Box<AdaptiveRed>),
     /// RED with a penalty box.
     RedPenaltyBox(RedPenaltyBoxConfig, Box<RedPenaltyBox>),
+    /// BLUE.
+    Blue(BlueConfig, Box<Blue>),
+    /// Flow random early detection.
+    Fred(FredConfig, Box<Fred>),
 }

@@ -51,7 +51,12 @@ impl<M: QueueManager> Fifo<M> {
 
     /// The packet that has waited longest, without asking the manager: for a scheduler that makes room.
     pub fn drop_head(&mut self, now: Time) -> Option<Packet> {
-        if self.waiting.is_empty() { None } else { Some(self.evict(0, now)) }
+        if self.waiting.is_empty() {
+            return None;
+        }
+        let victim = self.evict(0, now);
+        self.manager.on_removed(now);
+        Some(victim)
     }
 
     /// The packet at the head.

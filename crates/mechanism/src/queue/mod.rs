@@ -8,9 +8,11 @@
 mod adaptive_red;
 mod any;
 mod average;
+mod blue;
 mod csfq;
 mod drop_tail;
 mod fifo;
+mod fred;
 mod limit;
 mod red;
 mod red_penalty_box;
@@ -18,9 +20,11 @@ mod red_penalty_box;
 pub use adaptive_red::{AdaptiveRed, AdaptiveRedConfig};
 pub use any::{AnyManager, ManagerConfig};
 pub use average::{AverageQueue, IdleLaw};
+pub use blue::{Blue, BlueConfig, FreezeTimers};
 pub use csfq::{Csfq, CsfqConfig};
 pub use drop_tail::{DropTail, DropTailConfig};
 pub use fifo::Fifo;
+pub use fred::{Fred, FredConfig, FredVariant};
 pub use limit::QueueLimit;
 pub use red::{Flavor, FromFlows, GapLaw, QueueUnit, Red, RedConfig, Victim};
 pub use red_penalty_box::{RedPenaltyBox, RedPenaltyBoxConfig};
@@ -72,6 +76,12 @@ pub trait QueueManager {
     /// `packet` left for transmission, or made room for another; `queue` is what still waits.
     fn on_departure(&mut self, packet: &Packet, queue: Backlog, now: Time) {
         let _ = (packet, queue, now);
+    }
+
+    /// A scheduler took a waiting packet out to make room for other queues. [`on_departure`](Self::on_departure) was called
+    /// for it.
+    fn on_removed(&mut self, now: Time) {
+        let _ = now;
     }
 
     /// The link finished its last packet and nothing waits. Called once, until the next arrival.

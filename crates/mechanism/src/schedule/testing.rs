@@ -66,6 +66,7 @@ pub(crate) fn drive(
         let busy = !waiting.is_empty() || !idle_told;
         if busy && arrives.is_none_or(|at| free_at <= at) {
             let at = free_at;
+            run_timers(discipline, at, &mut run.out);
             if let Some(packet) = discipline.dequeue(at, &mut run.out) {
                 assert!(waiting.remove(&packet.slot).is_some(), "a packet comes out once");
                 let last = last_of_flow.insert(packet.flow.0, packet.slot);
@@ -87,6 +88,7 @@ pub(crate) fn drive(
             packet.arrived = now;
             waiting.insert(number, size);
             number += 1;
+            run_timers(discipline, now, &mut run.out);
             discipline.enqueue(packet, now, &mut run.out);
             arrival = next.next();
             if idle_told {
@@ -111,4 +113,12 @@ pub(crate) fn drive(
     }
     assert_eq!(run.sent.len() + run.out.drops.len(), arrivals.len());
     run
+}
+
+/// What is due by `now`, each at its instant.
+fn run_timers(discipline: &mut impl QueueDiscipline, now: Time, out: &mut Counted) {
+    while let Some(at) = discipline.timer_at().filter(|&at| at <= now) {
+        discipline.on_timer(at, out);
+        assert!(discipline.timer_at().is_none_or(|next| next > at), "a timer moves on when it fires");
+    }
 }

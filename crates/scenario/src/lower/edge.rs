@@ -44,12 +44,14 @@ fn nbp(config: &Nbp) -> NbpConfig {
     }
 }
 
-/// What the edges of a domain write on packets.
+/// What the edges of a domain write on packets; about whom they lie is for who knows the identities of flows.
 pub fn labeller(labels: &Labels) -> CsfqLabellerConfig {
     match labels {
         Labels::Csfq(config) => CsfqLabellerConfig {
             meter: ExponentialMeterConfig { k: config.averaging },
             flows_max: config.flows_max,
+            lie: config.lie,
+            liars: None,
         },
     }
 }

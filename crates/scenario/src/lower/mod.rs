@@ -23,7 +23,8 @@ mod tests {
     use tidegate_mechanism::edge::nbp::NbpConfig;
     use tidegate_mechanism::meter::CsfqLabellerConfig;
     use tidegate_mechanism::queue::{
-        AdaptiveRedConfig, DropTailConfig, ManagerConfig, RedConfig, RedPenaltyBoxConfig,
+        AdaptiveRedConfig, BlueConfig, DropTailConfig, FredConfig, ManagerConfig, RedConfig,
+        RedPenaltyBoxConfig,
     };
     use tidegate_mechanism::schedule::{CbqConfig, DisciplineConfig, PriorityConfig, SfqConfig, WfqConfig};
 
@@ -44,6 +45,14 @@ mod tests {
         assert_eq!(
             plain(Queue::RedPenaltyBox(crate::model::RedPenaltyBox::default())),
             DisciplineConfig::Fifo(ManagerConfig::RedPenaltyBox(RedPenaltyBoxConfig::default()))
+        );
+        assert_eq!(
+            plain(Queue::Blue(crate::model::Blue::default())),
+            DisciplineConfig::Fifo(ManagerConfig::Blue(BlueConfig::default()))
+        );
+        assert_eq!(
+            plain(Queue::Fred(crate::model::Fred::default())),
+            DisciplineConfig::Fifo(ManagerConfig::Fred(FredConfig::default()))
         );
         assert_eq!(
             plain(Queue::default()),

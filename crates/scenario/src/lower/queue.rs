@@ -2,8 +2,8 @@
 
 use tidegate_mechanism::meter::ActiveFlowsConfig;
 use tidegate_mechanism::queue::{
-    AdaptiveRedConfig, CsfqConfig, DropTailConfig, Flavor, FromFlows, GapLaw, ManagerConfig, QueueUnit,
-    RedConfig, RedPenaltyBoxConfig, Victim,
+    AdaptiveRedConfig, BlueConfig, CsfqConfig, DropTailConfig, Flavor, FredConfig, FreezeTimers, FromFlows,
+    GapLaw, ManagerConfig, QueueUnit, RedConfig, RedPenaltyBoxConfig, Victim,
 };
 use tidegate_mechanism::schedule::{
     BinHash, CbqClassConfig, CbqConfig, Classification, Clock, DisciplineConfig, DrrConfig, FlowQueuesConfig,
@@ -13,8 +13,9 @@ use tidegate_units::{Limit, Span};
 
 use super::bytes32;
 use crate::model::{
-    AdaptiveRed, Cbq, CbqClass, CbqSharing, Csfq, DropTail, Drr, Manager, Priority, Queue, QueueClassify,
-    Red, RedFlavor, RedGap, RedMode, RedPenaltyBox, RedVictim, Sfq, SfqHash, Wfq, WfqClock,
+    AdaptiveRed, Blue, BlueTimers, Cbq, CbqClass, CbqSharing, Csfq, DropTail, Drr, Fred, FredVariant,
+    Manager, Priority, Queue, QueueClassify, Red, RedFlavor, RedGap, RedMode, RedPenaltyBox, RedVictim, Sfq,
+    SfqHash, Wfq, WfqClock,
 };
 
 /// The discipline of a queue. `weights` are those other than 1, by number of flow or class as the queue classifies.
@@ -28,6 +29,8 @@ pub fn discipline(queue: &Queue, weights: &[(u32, f64)]) -> DisciplineConfig {
         Queue::RedPenaltyBox(config) => {
             DisciplineConfig::Fifo(ManagerConfig::RedPenaltyBox(penalty_box(config)))
         }
+        Queue::Blue(config) => DisciplineConfig::Fifo(ManagerConfig::Blue(blue(config))),
+        Queue::Fred(config) => DisciplineConfig::Fifo(ManagerConfig::Fred(fred(config))),
         Queue::Csfq(config) => DisciplineConfig::Fifo(ManagerConfig::Csfq(csfq(config))),
         Queue::Drr(config) => DisciplineConfig::Drr(drr(config, weights)),
         Queue::Wfq(config) => DisciplineConfig::Wfq(wfq(config, weights)),
@@ -44,6 +47,8 @@ pub fn manager(manager: &Manager) -> ManagerConfig {
         Manager::Red(config) => ManagerConfig::Red(red(config)),
         Manager::AdaptiveRed(config) => ManagerConfig::AdaptiveRed(adaptive_red(config)),
         Manager::RedPenaltyBox(config) => ManagerConfig::RedPenaltyBox(penalty_box(config)),
+        Manager::Blue(config) => ManagerConfig::Blue(blue(config)),
+        Manager::Fred(config) => ManagerConfig::Fred(fred(config)),
         Manager::Csfq(config) => ManagerConfig::Csfq(csfq(config)),
     }
 }
@@ -112,6 +117,40 @@ fn penalty_box(config: &RedPenaltyBox) -> RedPenaltyBoxConfig {
         high: config.high.as_bytes_per_second_f64(),
         share: config.share,
         flows_max: config.flows_max,
+    }
+}
+
+fn blue(config: &Blue) -> BlueConfig {
+    BlueConfig {
+        delta_up: config.delta_up,
+        delta_down: config.delta_down,
+        freeze_time: config.freeze_time,
+        freeze_spread: config.freeze_spread,
+        timers: match config.timers {
+            BlueTimers::Shared => FreezeTimers::Shared,
+            BlueTimers::Separate => FreezeTimers::Separate,
+        },
+        threshold: config.threshold,
+        limit: config.limit,
+        ecn: config.ecn,
+    }
+}
+
+fn fred(config: &Fred) -> FredConfig {
+    let (min_th, max_th) = config.thresholds().expect("checked: thresholds are in packets or bytes");
+    FredConfig {
+        min_th,
+        max_th,
+        w: config.weight,
+        max_p: config.max_p,
+        min_q: config.min_q,
+        variant: match config.variant {
+            FredVariant::Basic => tidegate_mechanism::queue::FredVariant::Basic,
+            FredVariant::ManyFlows => tidegate_mechanism::queue::FredVariant::ManyFlows,
+        },
+        limit: config.limit,
+        packet_bytes: bytes32(config.mean_packet),
+        ecn: config.ecn,
     }
 }
 

@@ -156,10 +156,15 @@ pub struct CsfqLabels {
     pub averaging: Span,
     /// The most flows that an edge knows at once. Source: assumed; it bounds the memory.
     pub flows_max: u32,
+    /// The edge lies: it writes so many times the rate that it measures. Source: 1 is the truth; thesis of Feng, section
+    /// 4.5.5 (a misconfigured or poorly implemented edge).
+    pub lie: f64,
+    /// The flows of which it lies; patterns with `*` and `?`. Default: all.
+    pub liars: Option<Vec<String>>,
 }
 
 impl Default for CsfqLabels {
     fn default() -> Self {
-        Self { averaging: Span::from_millis(100), flows_max: 4096 }
+        Self { averaging: Span::from_millis(100), flows_max: 4096, lie: 1.0, liars: None }
     }
 }

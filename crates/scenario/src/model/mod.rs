@@ -13,8 +13,9 @@ pub use domain::{Classify, CsfqLabels, Labels, Mechanism, Nbp, Shaper};
 pub use impairment::{BurstLoss, ListLoss, Loss, RandomLoss, Reorder};
 pub use marker::{Beyond, Engine, EngineLaw, EngineMeter, Marker, Profile, SingleRate, TwoRates};
 pub use queue::{
-    AdaptiveRed, Cbq, CbqClass, CbqSharing, Csfq, DropTail, Drr, Manager, Priority, Queue, QueueClassify,
-    Red, RedFlavor, RedGap, RedMode, RedPenaltyBox, RedVictim, Sfq, SfqHash, Wfq, WfqClock,
+    AdaptiveRed, Blue, BlueTimers, Cbq, CbqClass, CbqSharing, Csfq, DropTail, Drr, Fred, FredVariant,
+    Manager, Priority, Queue, QueueClassify, Red, RedFlavor, RedGap, RedMode, RedPenaltyBox, RedVictim, Sfq,
+    SfqHash, Wfq, WfqClock,
 };
 pub use record::{DelayOf, DomainQuantity, FlowQuantity, LinkQuantity, MarkerQuantity, Record, Series, Way};
 pub use transport::{Tcp, TcpProfile, TcpText, TcpVariant, Transport, TransportText, Udp, Window};
@@ -270,6 +271,8 @@ pub struct Domain {
     pub mechanism: Mechanism,
     /// What its edges write on packets.
     pub labels: Option<Labels>,
+    /// The flows of which the labels lie, ascending; none for all.
+    pub liars: Option<Vec<FlowIndex>>,
     /// Domains whose feedback it accepts.
     pub trusts: Vec<DomainIndex>,
     /// Edges at which what enters is not shaped: a subset of `edges`.

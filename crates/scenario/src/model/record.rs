@@ -116,18 +116,19 @@ quantities! {
         DroppedPackets = "dropped_packets",
         /// Packets marked since the start.
         MarkedPackets = "marked_packets",
-        /// The average queue of the manager, in packets (RED).
+        /// Packets marked in the interval, over those that arrived in it.
+        MarkedRatio = "marked_ratio",
+        /// The average queue of the manager, in packets (RED, FRED).
         AverageQueue = "average_queue_packets",
-        /// The marking or dropping probability at the last arrival (RED).
+        /// The marking or dropping probability (BLUE), or that of the last arrival (RED, FRED).
         Probability = "marking_probability",
         /// The largest early probability (RED; Adaptive RED moves it).
         MaxP = "max_p",
-        /// Queues with something waiting (schedulers).
-        /// Flows that sent within the window (RED with `flows_rtt`).
+        /// Flows that sent within the window (RED with `flows_rtt`), or have something waiting (FRED).
         ActiveFlows = "active_flows",
         /// Flows in the penalty box (RED with a penalty box).
         BoxedFlows = "boxed_flows",
-        /// Queues with something waiting (DRR, WFQ).
+        /// Queues with something waiting (schedulers).
         ActiveQueues = "active_queues",
         /// The fair share that the manager estimates (CSFQ).
         FairShare = "fair_share_bps",

@@ -2,14 +2,16 @@
 
 use super::Site;
 use super::elements::{Names, Section, for_each};
+use super::flows::Flows;
 use super::links::Links;
 use super::nodes::Nodes;
 use super::raw::DomainText;
+use super::record::{COMPARISONS_MAX, matching};
 use super::values::{self, Report};
 use crate::document::first_duplicate;
 use crate::error::Problems;
 use crate::fault::shortened;
-use crate::model::{Domain, DomainIndex, Mechanism, NodeIndex, NodeKind};
+use crate::model::{Domain, DomainIndex, FlowIndex, Labels, Mechanism, NodeIndex, NodeKind};
 use crate::overrides::Late;
 use crate::template::Scope;
 use crate::tree::{Table, Tree};
@@ -34,6 +36,7 @@ pub(crate) fn read(
     table: &Table,
     nodes: &Nodes,
     links: &Links,
+    flows: &Flows,
     scope: &mut Scope<'_>,
     late: &mut Late<'_>,
     problems: &mut Problems,
@@ -48,7 +51,7 @@ pub(crate) fn read(
     let names = for_each(table, &section, scope, late, problems, |site, scope, problems| {
         let Some(text) = site.read::<DomainText>(scope, problems) else { return };
         let index = list.len() as u32;
-        let Some(domain) = read_domain(site, &text, nodes, problems) else { return };
+        let Some(domain) = read_domain(site, &text, nodes, flows, problems) else { return };
         check_roles(site, &domain, index, &list, &mut roles, nodes, problems);
         check_borders(site, &domain, nodes, &neighbours, problems);
         trusts.push((text.trusts, site.tree.clone()));
@@ -60,7 +63,13 @@ pub(crate) fn read(
     Domains { names, list }
 }
 
-fn read_domain(site: Site<'_>, text: &DomainText, nodes: &Nodes, problems: &mut Problems) -> Option<Domain> {
+fn read_domain(
+    site: Site<'_>,
+    text: &DomainText,
+    nodes: &Nodes,
+    flows: &Flows,
+    problems: &mut Problems,
+) -> Option<Domain> {
     let before = problems.len();
     let mut routers = |key: &str, names: &[String]| -> Vec<NodeIndex> {
         if let Some((_, name)) = first_duplicate(names.iter().map(String::as_str)) {
@@ -98,6 +107,12 @@ fn read_domain(site: Site<'_>, text: &DomainText, nodes: &Nodes, problems: &mut 
             }
         }
     }
+    let liars = match &text.labels {
+        Some(Labels::Csfq(labels)) => {
+            labels.liars.as_ref().map(|patterns| liars(site, patterns, flows, problems))
+        }
+        None => None,
+    };
     let mut sink = |keys: &[&str], message: String, help: &str| {
         problems.push(site.problem(keys, message, help));
     };
@@ -115,9 +130,27 @@ fn read_domain(site: Site<'_>, text: &DomainText, nodes: &Nodes, problems: &mut 
         core,
         mechanism: text.mechanism.clone(),
         labels: text.labels.clone(),
+        liars,
         trusts: Vec::new(),
         unpoliced,
     })
+}
+
+/// The flows that patterns name: at least one each.
+fn liars(site: Site<'_>, patterns: &[String], flows: &Flows, problems: &mut Problems) -> Vec<FlowIndex> {
+    let mut left = COMPARISONS_MAX;
+    let mut found = Vec::new();
+    for (position, pattern) in patterns.iter().enumerate() {
+        match matching(&flows.names, pattern, "flow", &mut left) {
+            Ok(indices) => found.extend(indices.into_iter().map(FlowIndex)),
+            Err((message, help)) => {
+                problems.push(site.problem(&["labels", "liars", &position.to_string()], message, help));
+            }
+        }
+    }
+    found.sort_unstable();
+    found.dedup();
+    found
 }
 
 /// Two domains may share an edge, where they are chained; nothing else.

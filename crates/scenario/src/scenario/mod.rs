@@ -124,7 +124,7 @@ pub(crate) fn build(
         &mut late,
         &mut problems,
     );
-    let domains = domains::read(table, &nodes, &links, &mut scope, &mut late, &mut problems);
+    let domains = domains::read(table, &nodes, &links, &flows, &mut scope, &mut late, &mut problems);
     let markers = markers::read(table, &nodes, &flows, &mut scope, &mut late, &mut problems);
     let events = events::read(table, &links, duration, &mut scope, &mut problems);
     let known =

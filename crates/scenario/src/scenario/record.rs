@@ -28,7 +28,7 @@ const VALUES_MAX: u64 = 1_000_000_000;
 /// Patterns of one list.
 const PATTERNS_MAX: usize = 1_000;
 /// Names that all patterns may be compared with.
-const COMPARISONS_MAX: u64 = 50_000_000;
+pub(crate) const COMPARISONS_MAX: u64 = 50_000_000;
 /// Series, and delays, of a run.
 const CHOSEN_MAX: usize = 4_000_000;
 
@@ -158,7 +158,7 @@ fn series(pattern: &str, known: &Known<'_>, left: &mut u64) -> Result<Vec<Series
     };
     if found.is_empty() {
         let message = format!("`{}` matches nothing", shortened(pattern));
-        let help = "what it names has no such quantity: TCP has windows, RED an average queue and a probability, CSFQ a \
+        let help = "what it names has no such quantity: TCP has windows, RED an average queue and a probability, BLUE a probability, CSFQ a \
                     fair share, a domain rates if it has a mechanism";
         return Err((message, help.to_owned()));
     }
@@ -204,6 +204,11 @@ fn cross<'c, Q: Copy>(elements: &'c [u32], quantities: &'c [Q]) -> impl Iterator
     elements.iter().flat_map(|element| quantities.iter().map(move |quantity| (*element, *quantity)))
 }
 
+/// Whether the queue is RED or made of it.
+fn is_red(queue: &Queue) -> bool {
+    matches!(queue, Queue::Red(_) | Queue::AdaptiveRed(_) | Queue::RedPenaltyBox(_))
+}
+
 /// Whether a flow with this transport has the quantity.
 fn has(transport: &Transport, quantity: FlowQuantity) -> bool {
     let of_tcp = matches!(
@@ -222,17 +227,20 @@ fn has(transport: &Transport, quantity: FlowQuantity) -> bool {
 /// Whether the queue of a direction has the quantity.
 fn knows(direction: &Direction, quantity: LinkQuantity) -> bool {
     match quantity {
-        LinkQuantity::AverageQueue | LinkQuantity::Probability | LinkQuantity::MaxP => {
-            matches!(direction.queue, Queue::Red(_) | Queue::AdaptiveRed(_) | Queue::RedPenaltyBox(_))
+        LinkQuantity::AverageQueue => is_red(&direction.queue) || matches!(direction.queue, Queue::Fred(_)),
+        LinkQuantity::Probability => {
+            is_red(&direction.queue) || matches!(direction.queue, Queue::Blue(_) | Queue::Fred(_))
         }
+        LinkQuantity::MaxP => is_red(&direction.queue),
+        LinkQuantity::ActiveFlows => match &direction.queue {
+            Queue::Red(red) => red.flows_rtt.is_some(),
+            queue => matches!(queue, Queue::Fred(_)),
+        },
+        LinkQuantity::BoxedFlows => matches!(direction.queue, Queue::RedPenaltyBox(_)),
         LinkQuantity::ActiveQueues => matches!(
             direction.queue,
             Queue::Drr(_) | Queue::Wfq(_) | Queue::Sfq(_) | Queue::Cbq(_) | Queue::Priority(_)
         ),
-        LinkQuantity::ActiveFlows => {
-            matches!(&direction.queue, Queue::Red(red) if red.flows_rtt.is_some())
-        }
-        LinkQuantity::BoxedFlows => matches!(direction.queue, Queue::RedPenaltyBox(_)),
         LinkQuantity::FairShare => matches!(direction.queue, Queue::Csfq(_)),
         _ => true,
     }

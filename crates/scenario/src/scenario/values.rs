@@ -5,9 +5,9 @@ use tidegate_mechanism::schedule::CBQ_PRIORITIES;
 use tidegate_units::{BitRate, Bytes, Limit, Span};
 
 use crate::model::{
-    AdaptiveRed, Application, Cbq, CbqClass, Csfq, Drr, EngineLaw, EngineMeter, Labels, Loss, Manager,
-    Marker, Mechanism, Nbp, Priority, Queue, QueueClassify, Red, RedMode, RedPenaltyBox, Reorder, Sfq, Tcp,
-    Udp, Wfq, Window,
+    AdaptiveRed, Application, Blue, Cbq, CbqClass, Csfq, Drr, EngineLaw, EngineMeter, Fred, Labels, Loss,
+    Manager, Marker, Mechanism, Nbp, Priority, Queue, QueueClassify, Red, RedMode, RedPenaltyBox, Reorder,
+    Sfq, Tcp, Udp, Wfq, Window,
 };
 use crate::text;
 
@@ -26,6 +26,8 @@ const MAX_P_MAX: f64 = 1_000.0;
 const LOG_MAX: u32 = 1_000_000;
 /// Flows in a penalty box; each packet looks through them.
 const BOX_MAX: u32 = 10_000;
+/// An idle link under BLUE changes once per freeze time: this bounds the work.
+const FREEZE_MIN: Span = Span::from_micros(1);
 /// Entries of a list of lost packets.
 const LOSS_LIST_MAX: usize = 1_000_000;
 /// Bins of a scheduler, each a queue.
@@ -151,6 +153,8 @@ pub(crate) fn queue(queue: &Queue, report: &mut Report<'_>) {
         Queue::Red(config) => red(config, report),
         Queue::AdaptiveRed(config) => adaptive_red(config, report),
         Queue::RedPenaltyBox(config) => penalty_box(config, report),
+        Queue::Blue(config) => blue(config, report),
+        Queue::Fred(config) => fred(config, report),
         Queue::Csfq(config) => csfq(config, report),
         Queue::Drr(config) => drr(config, report),
         Queue::Wfq(config) => wfq(config, report),
@@ -166,6 +170,8 @@ fn manager(manager: &Manager, report: &mut Report<'_>) {
         Manager::Red(config) => red(config, report),
         Manager::AdaptiveRed(config) => adaptive_red(config, report),
         Manager::RedPenaltyBox(config) => penalty_box(config, report),
+        Manager::Blue(config) => blue(config, report),
+        Manager::Fred(config) => fred(config, report),
         Manager::Csfq(config) => csfq(config, report),
     }
 }
@@ -234,6 +240,44 @@ fn penalty_box(config: &RedPenaltyBox, report: &mut Report<'_>) {
     report.positive_span("rtt", config.rtt);
     if !(config.share > 0.0 && config.share <= 1.0) {
         report.say(&["share"], format!("{} is no share of a link", config.share), "above 0, at most 1");
+    }
+}
+
+fn blue(config: &Blue, report: &mut Report<'_>) {
+    report.limit("limit", config.limit);
+    report.probability("delta_up", config.delta_up);
+    report.probability("delta_down", config.delta_down);
+    if config.freeze_time < FREEZE_MIN {
+        let message = format!("{} is no freeze time", config.freeze_time);
+        report.say(&["freeze_time"], message, "at least 1us: an idle link changes once in each");
+    } else {
+        report.delay("freeze_time", config.freeze_time);
+    }
+    if !(0.0..=1.0).contains(&config.freeze_spread) {
+        let message = format!("{} is no part of a freeze time", config.freeze_spread);
+        report.say(&["freeze_spread"], message, "from 0 to 1");
+    }
+    if let Some(threshold) = config.threshold {
+        report.limit("threshold", threshold);
+    }
+}
+
+fn fred(config: &Fred, report: &mut Report<'_>) {
+    report.limit("limit", config.limit);
+    report.probability("max_p", config.max_p);
+    if !(config.weight > 0.0 && config.weight <= 1.0) {
+        report.say(&["weight"], format!("{} is no weight", config.weight), "above 0, at most 1");
+    }
+    report.packet("mean_packet", config.mean_packet);
+    match config.thresholds() {
+        Some((min, max)) if min <= 0.0 || min.is_nan() || min >= max => {
+            report.say(&["min"], format!("min ({min} packets) is not between 0 and max ({max})"), "");
+        }
+        Some(_) => {}
+        None => {
+            let help = "in packets, like `25p`, or bytes, like `25kB`; a limit in time needs `min`";
+            report.say(&["min"], "min and max are not in packets or bytes", help);
+        }
     }
 }
 
@@ -631,6 +675,13 @@ pub(crate) fn labels(labels: &Labels, report: &mut Report<'_>) {
         Labels::Csfq(config) => {
             report.positive_span("averaging", config.averaging);
             report.count("flows_max", config.flows_max);
+            report.above_zero("lie", config.lie);
+            if !config.lie.is_finite() {
+                report.say(&["lie"], "a label has no bits for an endless rate", "");
+            }
+            if config.liars.as_ref().is_some_and(Vec::is_empty) {
+                report.say(&["liars"], "nobody lies", "leave `lie` out");
+            }
         }
     }
 }

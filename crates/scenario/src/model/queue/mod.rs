@@ -1,18 +1,22 @@
 //! Queues: what waits for a link, what is refused, who goes next.
 
+mod blue;
 mod cbq;
 mod csfq;
 mod drop_tail;
 mod drr;
+mod fred;
 mod priority;
 mod red;
 mod sfq;
 mod wfq;
 
+pub use blue::{Blue, BlueTimers};
 pub use cbq::{Cbq, CbqClass, CbqSharing};
 pub use csfq::Csfq;
 pub use drop_tail::DropTail;
 pub use drr::Drr;
+pub use fred::{Fred, FredVariant};
 pub use priority::Priority;
 pub use red::{AdaptiveRed, Red, RedFlavor, RedGap, RedMode, RedPenaltyBox, RedVictim};
 pub use sfq::{Sfq, SfqHash};
@@ -30,6 +34,8 @@ kinds! {
         Red(Red) = "red",
         AdaptiveRed(AdaptiveRed) = "adaptive-red",
         RedPenaltyBox(RedPenaltyBox) = "red-penalty-box",
+        Blue(Blue) = "blue",
+        Fred(Fred) = "fred",
         Csfq(Csfq) = "csfq",
         Drr(Drr) = "drr",
         Wfq(Wfq) = "wfq",
@@ -46,6 +52,8 @@ kinds! {
         Red(Red) = "red",
         AdaptiveRed(AdaptiveRed) = "adaptive-red",
         RedPenaltyBox(RedPenaltyBox) = "red-penalty-box",
+        Blue(Blue) = "blue",
+        Fred(Fred) = "fred",
         Csfq(Csfq) = "csfq",
     }
 }

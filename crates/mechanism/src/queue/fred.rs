@@ -1,0 +1,444 @@
+//! Flow random early detection: RED that also counts what each flow has waiting, so that a flow that does not slow down
+//! is held to its share. It keeps state only for flows with packets in the queue; each may keep a few packets there
+//! whatever the others do.
+//!
+//! Source: Lin & Morris, "Dynamics of random early detection", SIGCOMM 1997, section 4 (names as there; [A], [B], [C] in
+//! the code are the labels that J-Sim's author gives to three places of its pseudo-code) and section 4.5 (parameters).
+//! Deviations:
+//! - Which of [A], [B], [C] make up the support of many flows is not clear from the copies of the pseudo-code. [A] (each
+//!   flow may keep two packets above `max_th`) and [C] (above `max_th` everything is dropped) exclude each other; so
+//!   [`FredVariant::Basic`] is [B] and [C], [`FredVariant::ManyFlows`] [A] and [B] ([C] accepts). Catalogue, section 8.
+//! - As printed, a packet that finds nothing waiting updates the average twice; here every packet does once when it
+//!   arrives (if it is accepted or finds nothing waiting) and once when it leaves.
+//! - "Idle" means that the link is idle; see [`super::AverageQueue`]. The queue does not count the packet in transmission.
+//! - With no flow waiting the average per flow is the average itself, and never below one packet.
+//! - Overflow is not in the pseudo-code. It drops after the decisions above, whatever the packet's ECN field.
+//! - The paper only drops. With [`FredConfig::ecn`] the random notification marks what can carry a mark; flows that are
+//!   held to their share, and everything above `max_th`, are dropped in any case.
+
+use alloc::vec::Vec;
+
+use hashbrown::HashTable;
+use tidegate_packet::{Backlog, DropReason, FlowId, MarkReason, Packet};
+use tidegate_units::{BitRate, Limit, Time};
+
+use super::average::{AverageQueue, IdleLaw};
+use super::red::{marking_probability, spread_from_one};
+use super::{QueueLimit, QueueManager, Verdict};
+use crate::Context;
+use crate::random::Substream;
+
+/// What happens above `max_th`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum FredVariant {
+    /// Everything is dropped.
+    #[default]
+    Basic,
+    /// Each flow may keep two packets.
+    ManyFlows,
+}
+
+/// Parameters of [`Fred`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FredConfig {
+    /// Average queue from which flows are notified at random; also the most that one flow may have waiting, packets.
+    /// Above zero. Default 25: a quarter of the limit (section 4.5; a round trip of the link, if that is less).
+    pub min_th: f64,
+    /// Average queue from which on [`FredVariant`] decides, packets. Default 50: `2 min_th` (section 4.5).
+    pub max_th: f64,
+    /// `w_q`, the weight of a sample. Default 0.002 (section 4.5).
+    pub w: f64,
+    /// `max_p`, the probability at `max_th`. Default 0.02 (section 4.5).
+    pub max_p: f64,
+    /// What each flow may have waiting without being notified at random, packets. Default 2 (section 4.5: 2 for small
+    /// buffers, 4 for large ones).
+    pub min_q: u32,
+    /// What happens above `max_th`. Default everything is dropped.
+    pub variant: FredVariant,
+    /// How much may wait. Default 100 packets.
+    pub limit: Limit,
+    /// A typical packet, bytes: idle time is counted in them. Default 1000 (as RED's).
+    pub packet_bytes: u32,
+    /// Whether a packet that can carry a mark is marked instead of dropped at random. Default no (the paper).
+    pub ecn: bool,
+}
+
+impl Default for FredConfig {
+    fn default() -> Self {
+        Self {
+            min_th: 25.0,
+            max_th: 50.0,
+            w: 0.002,
+            max_p: 0.02,
+            min_q: 2,
+            variant: FredVariant::Basic,
+            limit: Limit::Packets(100),
+            packet_bytes: 1000,
+            ecn: false,
+        }
+    }
+}
+
+/// Room for so many flows is there from the start; more grow with what waits.
+const FLOWS_AT_ONCE: u32 = 1024;
+
+impl FredConfig {
+    /// The manager.
+    pub fn build(&self, context: &Context) -> Fred {
+        assert!(self.min_th > 0.0 && self.min_th < self.max_th, "0 < min_th < max_th");
+        assert!((0.0..=1.0).contains(&self.max_p), "max_p is a probability");
+        assert!(self.packet_bytes > 0, "a packet has bytes");
+        let limit = QueueLimit::new(self.limit, context.link_rate);
+        // Twice, so that a table from which flows come and go tidies up in place.
+        let flows = 2 * limit.in_packets().unwrap_or(FLOWS_AT_ONCE).min(FLOWS_AT_ONCE) as usize;
+        Fred {
+            average: AverageQueue::new(self.w, IdleLaw::Paper, self.packet_bytes, context.link_rate),
+            avgcq: 1.0,
+            count: -1,
+            p_b: 0.0,
+            flows: WaitingFlows { states: Vec::with_capacity(flows), at: HashTable::with_capacity(flows) },
+            limit,
+            random: Substream::new(context.seed),
+            config: *self,
+        }
+    }
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct Fred {
+    average: AverageQueue,
+    /// The average queue per flow that has packets waiting.
+    avgcq: f64,
+    /// Packets since the last notification; -1 below `min_th`.
+    count: i64,
+    /// `p_b` at the last arrival.
+    p_b: f64,
+    flows: WaitingFlows,
+    limit: QueueLimit,
+    random: Substream,
+    config: FredConfig,
+}
+
+/// What FRED knows of a flow.
+#[derive(Clone, Copy, Debug, Default)]
+struct Flow {
+    /// Its packets that wait.
+    qlen: u32,
+    /// How often it asked for more than its share.
+    strike: u32,
+}
+
+impl QueueManager for Fred {
+    fn on_arrival(&mut self, packet: &mut Packet, queue: Backlog, now: Time) -> Verdict {
+        let is_empty = queue.is_empty();
+        if is_empty {
+            self.average.on_arrival(0.0, now);
+            self.average_per_flow();
+        }
+        let at = self.flows.find(packet.flow);
+        let flow = at.map_or(Flow::default(), |at| self.flows.states[at].1);
+        let avg = self.average.value();
+        self.p_b = self.probability(avg);
+        if self.is_beyond_its_share(flow, avg) {
+            // A flow with nothing waiting is never beyond its share: there is a state to change.
+            if let Some(at) = at {
+                self.flows.states[at].1.strike = flow.strike.saturating_add(1);
+            }
+            return Verdict::Drop(DropReason::FairShare);
+        }
+        let verdict = self.random_drop_mode(flow, avg, self.config.ecn && packet.ecn.is_capable());
+        if matches!(verdict, Verdict::Drop(_)) {
+            return verdict;
+        }
+        if !self.limit.admits(queue, packet) {
+            return Verdict::Drop(DropReason::Overflow);
+        }
+        self.flows.join(packet.flow, at);
+        if !is_empty {
+            self.average.on_arrival(f64::from(queue.packets), now);
+        }
+        self.average.on_joined();
+        self.average_per_flow();
+        verdict
+    }
+
+    fn on_departure(&mut self, packet: &Packet, queue: Backlog, _now: Time) {
+        self.average.sample(f64::from(queue.packets));
+        self.average_per_flow();
+        self.flows.leave(packet.flow);
+    }
+
+    fn on_idle(&mut self, now: Time) {
+        self.average.on_idle(now);
+    }
+
+    fn set_link_rate(&mut self, rate: BitRate, _now: Time) {
+        self.average.set_link_rate(rate, self.config.packet_bytes);
+        self.limit.set_link_rate(rate);
+    }
+
+    fn variable(&self, name: &str) -> Option<f64> {
+        match name {
+            "average_queue_packets" => Some(self.average.value()),
+            "marking_probability" => Some(self.p_b),
+            "active_flows" => Some(self.flows.states.len() as f64),
+            _ => None,
+        }
+    }
+}
+
+impl Fred {
+    /// "Identify and manage non-adaptive flows."
+    fn is_beyond_its_share(&self, flow: Flow, avg: f64) -> bool {
+        let is_high = avg >= self.config.max_th;
+        let many_flows = self.config.variant == FredVariant::ManyFlows;
+        let maxq = if is_high && many_flows { 2.0 } else { self.config.min_th }; // [A]
+        let qlen = f64::from(flow.qlen);
+        qlen >= maxq
+            || (is_high && qlen > 2.0 * self.avgcq) // [B]
+            || (qlen >= self.avgcq && flow.strike > 1)
+    }
+
+    /// "Operate in random drop mode": only flows with more than their share waiting.
+    fn random_drop_mode(&mut self, flow: Flow, avg: f64, can_mark: bool) -> Verdict {
+        if avg < self.config.min_th {
+            self.count = -1;
+        } else if avg < self.config.max_th {
+            self.count += 1;
+            let robust = f64::from(flow.qlen) >= f64::from(self.config.min_q).max(self.avgcq);
+            if robust && self.random.chance(spread_from_one(self.p_b, self.count as f64)) {
+                self.count = 0;
+                return if can_mark {
+                    Verdict::Mark(MarkReason::Early)
+                } else {
+                    Verdict::Drop(DropReason::Early)
+                };
+            }
+        } else {
+            self.count = 0;
+            if self.config.variant == FredVariant::Basic {
+                return Verdict::Drop(DropReason::Forced); // [C]
+            }
+        }
+        Verdict::Accept
+    }
+
+    fn probability(&self, avg: f64) -> f64 {
+        let FredConfig { min_th, max_th, max_p, .. } = self.config;
+        if avg < min_th {
+            0.0
+        } else if avg >= max_th {
+            1.0
+        } else {
+            marking_probability(avg, min_th, max_th, max_p)
+        }
+    }
+
+    fn average_per_flow(&mut self) {
+        self.avgcq = average_per_flow(self.average.value(), self.flows.states.len());
+    }
+}
+
+/// `avgcq = max(1, avg / Nactive)`.
+fn average_per_flow(avg: f64, nactive: usize) -> f64 {
+    (avg / nactive.max(1) as f64).max(1.0)
+}
+
+/// The flows with packets waiting, at most one per packet; every operation is O(1).
+#[derive(Clone, Debug)]
+struct WaitingFlows {
+    states: Vec<(FlowId, Flow)>,
+    at: HashTable<u32>,
+}
+
+impl WaitingFlows {
+    #[inline]
+    fn find(&self, flow: FlowId) -> Option<usize> {
+        self.at.find(hash(flow), |&at| self.states[at as usize].0 == flow).map(|&at| at as usize)
+    }
+
+    /// A packet of `flow`, whose state is `at`, joins.
+    fn join(&mut self, flow: FlowId, at: Option<usize>) {
+        if let Some(at) = at {
+            self.states[at].1.qlen += 1;
+            return;
+        }
+        self.states.push((flow, Flow { qlen: 1, strike: 0 }));
+        let states = &self.states;
+        let end = (states.len() - 1) as u32;
+        self.at.insert_unique(hash(flow), end, |&other| hash(states[other as usize].0));
+    }
+
+    /// A packet of `flow` leaves; with its last one its state goes.
+    fn leave(&mut self, flow: FlowId) {
+        let Some(at) = self.find(flow) else { return };
+        self.states[at].1.qlen -= 1;
+        if self.states[at].1.qlen > 0 {
+            return;
+        }
+        if let Ok(entry) = self.at.find_entry(hash(flow), |&other| other as usize == at) {
+            entry.remove();
+        }
+        self.states.swap_remove(at);
+        // The last state moved to where the gone one was.
+        if let Some(&(moved, _)) = self.states.get(at) {
+            let from = self.states.len() as u32;
+            if let Some(entry) = self.at.find_mut(hash(moved), |&other| other == from) {
+                *entry = at as u32;
+            }
+        }
+    }
+}
+
+/// Fibonacci hashing: flow numbers are dense, so one multiplication spreads them.
+#[inline]
+const fn hash(flow: FlowId) -> u64 {
+    (flow.0 as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::queue::{Fifo, QueueDiscipline};
+    use crate::schedule::testing::{Counted, arrivals, drive};
+    use alloc::collections::BTreeMap;
+    use proptest::prelude::*;
+    use tidegate_packet::Ecn;
+
+    /// A manager whose average stays where it is put.
+    fn held_at(avg: f64, config: FredConfig) -> Fred {
+        let mut fred = FredConfig { w: 1e-300, ..config }.build(&Context::for_tests());
+        fred.average.force(avg);
+        fred
+    }
+
+    fn ask(fred: &mut Fred, flow: u32, queue_packets: u32) -> Verdict {
+        let queue = Backlog { packets: queue_packets, bytes: 1000 * u64::from(queue_packets) };
+        fred.on_arrival(&mut Packet::new(0, FlowId(flow), 1000), queue, Time::ZERO)
+    }
+
+    #[test]
+    fn no_flow_has_more_than_min_th_waiting() {
+        let mut fred = held_at(1.0, FredConfig::default());
+        for waiting in 0..25 {
+            assert_eq!(ask(&mut fred, 1, 1 + waiting), Verdict::Accept);
+        }
+        assert_eq!(ask(&mut fred, 1, 26), Verdict::Drop(DropReason::FairShare));
+        assert_eq!(ask(&mut fred, 2, 26), Verdict::Accept);
+    }
+
+    #[test]
+    fn a_flow_that_was_refused_twice_is_held_to_the_average_share() {
+        let mut fred = held_at(4.0, FredConfig::default());
+        for waiting in 0..25 {
+            ask(&mut fred, 1, 1 + waiting);
+        }
+        ask(&mut fred, 2, 26);
+        for _ in 0..2 {
+            assert_eq!(ask(&mut fred, 1, 26), Verdict::Drop(DropReason::FairShare));
+        }
+        for left in (0..20).rev() {
+            fred.on_departure(
+                &Packet::new(0, FlowId(1), 1000),
+                Backlog { packets: left + 6, bytes: 0 },
+                Time::ZERO,
+            );
+        }
+        assert_eq!(ask(&mut fred, 1, 6), Verdict::Drop(DropReason::FairShare), "5 waiting, 2 is the share");
+        assert_eq!(ask(&mut fred, 2, 6), Verdict::Accept, "1 waiting");
+    }
+
+    #[test]
+    fn a_flow_with_little_waiting_is_never_notified_at_random() {
+        let config = FredConfig { max_p: 1.0, ..FredConfig::default() };
+        let mut fred = held_at(49.9, config);
+        for flow in 0..30 {
+            for _ in 0..2 {
+                assert_eq!(ask(&mut fred, flow, 1 + flow), Verdict::Accept);
+            }
+        }
+        assert_eq!(ask(&mut fred, 0, 60), Verdict::Drop(DropReason::Early));
+        let mut marking = held_at(49.9, FredConfig { ecn: true, ..config });
+        // Thirty other flows make the share small.
+        for other in 2..32 {
+            ask(&mut marking, other, 1);
+        }
+        let mut capable = Packet { ecn: Ecn::Ect0, ..Packet::new(0, FlowId(1), 1000) };
+        let queue = Backlog { packets: 1, bytes: 1000 };
+        let verdicts = [(); 3].map(|()| marking.on_arrival(&mut capable, queue, Time::ZERO));
+        assert_eq!(verdicts, [Verdict::Accept, Verdict::Accept, Verdict::Mark(MarkReason::Early)]);
+    }
+
+    #[test]
+    fn above_max_th_the_basic_variant_drops_all_and_the_other_leaves_two_packets_to_each_flow() {
+        let mut basic = held_at(50.0, FredConfig::default());
+        assert_eq!(ask(&mut basic, 1, 60), Verdict::Drop(DropReason::Forced));
+        let many = FredConfig { variant: FredVariant::ManyFlows, ..FredConfig::default() };
+        let mut fred = held_at(50.0, many);
+        for flow in 0..40 {
+            let verdicts = [(); 3].map(|()| ask(&mut fred, flow, 60));
+            let refused = Verdict::Drop(DropReason::FairShare);
+            assert_eq!(verdicts, [Verdict::Accept, Verdict::Accept, refused]);
+        }
+    }
+
+    #[test]
+    fn a_million_flows_change_no_memory() {
+        let mut fifo = Fifo::new(FredConfig::default().build(&Context::for_tests()));
+        let mut out = Counted::default();
+        let mut capacity = None;
+        for flow in 0..1_000_000u32 {
+            fifo.enqueue(
+                Packet::new(0, FlowId(flow.wrapping_mul(2_654_435_761)), 1000),
+                Time::ZERO,
+                &mut out,
+            );
+            if fifo.backlog().packets > 20 {
+                fifo.dequeue(Time::ZERO, &mut out);
+            }
+            let flows = &fifo.manager().flows;
+            let now = (flows.states.capacity(), flows.at.capacity());
+            assert_eq!(*capacity.get_or_insert(now), now, "flow {flow}");
+        }
+        assert_eq!(fifo.manager().flows.states.len(), 20);
+    }
+
+    proptest! {
+        #[test]
+        fn the_table_holds_the_flows_that_wait_and_nothing_else(
+            arrivals in arrivals(12, 300), limit in 4u32..40, min_th in 1.0..10.0f64, width in 0.5..10.0f64,
+            w in 0.001..0.9f64, max_p in 0.0..=1.0f64, many: bool,
+        ) {
+            let variant = if many { FredVariant::ManyFlows } else { FredVariant::Basic };
+            let limit_packets = Limit::Packets(limit);
+            let max_th = min_th + width;
+            let config =
+                FredConfig { min_th, max_th, w, max_p, variant, limit: limit_packets, ..FredConfig::default() };
+            let mut fifo = Fifo::new(config.build(&Context::for_tests()));
+            drive(&mut fifo, &arrivals, 8, |waiting| assert!(waiting.packets <= limit));
+            prop_assert!(fifo.manager().flows.states.is_empty() && fifo.manager().flows.at.is_empty());
+            prop_assert!(fifo.variable("average_queue_packets").is_some_and(|avg| avg >= 0.0));
+        }
+
+        #[test]
+        fn a_flow_is_known_by_exactly_its_packets(steps in prop::collection::vec((any::<bool>(), 0u32..9), 1..400)) {
+            let mut flows = FredConfig::default().build(&Context::for_tests()).flows;
+            let mut model: BTreeMap<u32, u32> = BTreeMap::new();
+            for (joins, flow) in steps {
+                let at = flows.find(FlowId(flow));
+                prop_assert_eq!(at.map(|at| flows.states[at].1.qlen), model.get(&flow).copied());
+                if joins {
+                    flows.join(FlowId(flow), at);
+                    *model.entry(flow).or_default() += 1;
+                } else if let Some(left) = model.get_mut(&flow) {
+                    flows.leave(FlowId(flow));
+                    *left -= 1;
+                    model.retain(|_, packets| *packets > 0);
+                }
+                prop_assert_eq!(flows.states.len(), model.len());
+                prop_assert_eq!(flows.at.len(), model.len());
+            }
+        }
+    }
+}

@@ -17,6 +17,7 @@ Names are imported when first used, so that importing the package costs next to 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tidegate import design
     from tidegate._core import ConfigError, __version__
     from tidegate.api import LoadedScenario, Result, load, run
     from tidegate.builder import Scenario
@@ -30,6 +31,7 @@ __all__ = [
     "Scenario",
     "TidegateError",
     "__version__",
+    "design",
     "load",
     "run",
 ]
@@ -48,9 +50,11 @@ _HOME = {
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        from importlib import import_module
+    from importlib import import_module
 
+    if name == "design":
+        return import_module("tidegate.design")
+    if name in _HOME:
         return getattr(import_module(f"tidegate.{_HOME[name]}"), name)
     raise AttributeError(f"module 'tidegate' has no attribute {name!r}")
 

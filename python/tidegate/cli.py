@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from tidegate import errors
+from tidegate.commands.design import app as design
 
 app = typer.Typer(
     name="tidegate",
@@ -193,6 +194,9 @@ def explain(
     from tidegate.commands import inspect as command
 
     return command.explain(mechanism, as_json)
+
+
+app.add_typer(design)
 
 
 def _complain(error: BaseException) -> int:

@@ -72,6 +72,11 @@ impl Sampler {
             model::Series::Link(link, way, quantity) => {
                 read_link(simulation, LinkId::of(link.0, way == Way::Reverse), quantity)
             }
+            model::Series::Bin(link, way, level, bin) => {
+                let link = LinkId::of(link.0, way == Way::Reverse);
+                let p_m = simulation.queue_variable(link, &format!("bin.{level}.{bin}.p_m"));
+                Reading::Value(p_m.unwrap_or(f64::NAN))
+            }
             model::Series::Domain(domain, flow, quantity) => {
                 let domain = self.domains[domain.index()];
                 Reading::Value(
@@ -125,6 +130,9 @@ fn read_link<O: Observer>(simulation: &mut Simulation<O>, link: LinkId, quantity
         LinkQuantity::MaxP => return variable("max_p"),
         LinkQuantity::ActiveQueues => return variable("active_queues"),
         LinkQuantity::FairShare => return variable("fair_share_bps"),
+        LinkQuantity::PollutedBins => return variable("polluted_bins"),
+        LinkQuantity::NonresponsiveFlows => return variable("nonresponsive_flows"),
+        LinkQuantity::NonresponsiveLimit => return variable("nonresponsive_limit_bps"),
         LinkQuantity::QueuePackets => return Reading::Value(f64::from(simulation.queue_length(link).0)),
         LinkQuantity::QueueBytes => return Reading::Value(simulation.queue_length(link).1 as f64),
         _ => {}
@@ -144,7 +152,10 @@ fn read_link<O: Observer>(simulation: &mut Simulation<O>, link: LinkId, quantity
         | LinkQuantity::Probability
         | LinkQuantity::MaxP
         | LinkQuantity::ActiveQueues
-        | LinkQuantity::FairShare => unreachable!("read above"),
+        | LinkQuantity::FairShare
+        | LinkQuantity::PollutedBins
+        | LinkQuantity::NonresponsiveFlows
+        | LinkQuantity::NonresponsiveLimit => unreachable!("read above"),
     }
 }
 
@@ -172,6 +183,10 @@ fn name_of(scenario: &Scenario, series: &model::Series) -> String {
         model::Series::Link(link, way, quantity) => {
             let reverse = if *way == Way::Reverse { "reverse." } else { "" };
             format!("links.{}.{reverse}{}", scenario.links[link.index()].name, quantity.name())
+        }
+        model::Series::Bin(link, way, level, bin) => {
+            let reverse = if *way == Way::Reverse { "reverse." } else { "" };
+            format!("links.{}.{reverse}bin.{level}.{bin}.p_m", scenario.links[link.index()].name)
         }
         model::Series::Domain(domain, flow, quantity) => format!(
             "domains.{}.{}.{}",

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use crate::model::{
     Bulk, BurstLoss, Cbr, Csfq, CsfqLabels, DropTail, Drr, ListLoss, Nbp, OnOff, Poisson, RandomLoss, Red,
-    TcpText, Transfer, Udp, Wfq,
+    Sfb, TcpText, Transfer, Udp, Wfq,
 };
 use crate::schema::schema_of;
 
@@ -45,10 +45,11 @@ pub struct ParameterDoc {
 type Row = (&'static str, &'static str, fn() -> Value);
 
 /// Everything that has a `kind`, by family.
-const ROWS: [Row; 18] = [
+const ROWS: [Row; 19] = [
     ("queue", "droptail", schema_of::<DropTail>),
     ("queue", "red", schema_of::<Red>),
     ("queue", "csfq", schema_of::<Csfq>),
+    ("queue", "sfb", schema_of::<Sfb>),
     ("queue", "drr", schema_of::<Drr>),
     ("queue", "wfq", schema_of::<Wfq>),
     ("mechanism", "nbp", schema_of::<Nbp>),

@@ -136,6 +136,9 @@ impl Scenario {
             Series::Link(link, way, quantity) => {
                 format!("{}.{}", self.link_path(link, way), quantity.name())
             }
+            Series::Bin(link, way, level, bin) => {
+                format!("{}.bin.{level}.{bin}.p_m", self.link_path(link, way))
+            }
             Series::Domain(domain, flow, quantity) => format!(
                 "domains.{}.{}.{}",
                 self.domains[domain.index()].name,

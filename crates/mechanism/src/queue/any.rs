@@ -6,7 +6,9 @@ use alloc::boxed::Box;
 use tidegate_packet::{Backlog, Packet};
 use tidegate_units::{BitRate, Time};
 
-use super::{Csfq, CsfqConfig, DropTail, DropTailConfig, QueueManager, Red, RedConfig, Verdict};
+use super::{
+    Csfq, CsfqConfig, DropTail, DropTailConfig, QueueManager, Red, RedConfig, Sfb, SfbConfig, Verdict,
+};
 use crate::Context;
 
 /// Declares [`AnyManager`] and [`ManagerConfig`] over the managers that there are.
@@ -72,4 +74,6 @@ managers! {
     Csfq(CsfqConfig, Box<Csfq>),
     /// Random early detection.
     Red(RedConfig, Box<Red>),
+    /// Stochastic Fair BLUE.
+    Sfb(SfbConfig, Box<Sfb>),
 }

@@ -12,6 +12,7 @@ mod drop_tail;
 mod fifo;
 mod limit;
 mod red;
+pub mod sfb;
 
 pub use any::{AnyManager, ManagerConfig};
 pub use average::{AverageQueue, IdleLaw};
@@ -20,6 +21,7 @@ pub use drop_tail::{DropTail, DropTailConfig};
 pub use fifo::Fifo;
 pub use limit::QueueLimit;
 pub use red::{Flavor, GapLaw, QueueUnit, Red, RedConfig, Victim};
+pub use sfb::{Sfb, SfbConfig};
 
 use tidegate_packet::{Backlog, DropReason, MarkReason, Packet, Sink};
 use tidegate_units::{BitRate, Time};

@@ -20,7 +20,7 @@ mod tests {
     use tidegate_mechanism::edge::EdgeConfig;
     use tidegate_mechanism::edge::nbp::NbpConfig;
     use tidegate_mechanism::meter::CsfqLabellerConfig;
-    use tidegate_mechanism::queue::{DropTailConfig, ManagerConfig, RedConfig};
+    use tidegate_mechanism::queue::{DropTailConfig, ManagerConfig, RedConfig, SfbConfig};
     use tidegate_mechanism::schedule::{DisciplineConfig, WfqConfig};
 
     use super::*;
@@ -32,6 +32,10 @@ mod tests {
         assert_eq!(
             plain(Queue::Red(crate::model::Red::default())),
             DisciplineConfig::Fifo(ManagerConfig::Red(RedConfig::default()))
+        );
+        assert_eq!(
+            plain(Queue::Sfb(Box::default())),
+            DisciplineConfig::Fifo(ManagerConfig::Sfb(SfbConfig::default()))
         );
         assert_eq!(
             plain(Queue::default()),

@@ -1,7 +1,8 @@
 //! Queue managers and disciplines.
 
+use tidegate_mechanism::queue::sfb::{AdaptiveRed, BinLaw, NonresponsiveLimit};
 use tidegate_mechanism::queue::{
-    CsfqConfig, DropTailConfig, Flavor, GapLaw, ManagerConfig, QueueUnit, RedConfig, Victim,
+    CsfqConfig, DropTailConfig, Flavor, GapLaw, ManagerConfig, QueueUnit, RedConfig, SfbConfig, Victim,
 };
 use tidegate_mechanism::schedule::{
     Classification, Clock, DisciplineConfig, DrrConfig, FlowQueuesConfig, WfqConfig,
@@ -10,8 +11,8 @@ use tidegate_units::Limit;
 
 use super::bytes32;
 use crate::model::{
-    Csfq, DropTail, Drr, Manager, Queue, QueueClassify, Red, RedFlavor, RedGap, RedMode, RedVictim, Wfq,
-    WfqClock,
+    Csfq, DropTail, Drr, Manager, Queue, QueueClassify, Red, RedFlavor, RedGap, RedMode, RedVictim, Sfb,
+    SfbLaw, SfbLimiting, Wfq, WfqClock,
 };
 
 /// The discipline of a queue. `weights` are those other than 1, by number of flow or class as the queue classifies.
@@ -20,6 +21,7 @@ pub fn discipline(queue: &Queue, weights: &[(u32, f64)]) -> DisciplineConfig {
         Queue::Droptail(config) => DisciplineConfig::Fifo(ManagerConfig::DropTail(drop_tail(config))),
         Queue::Red(config) => DisciplineConfig::Fifo(ManagerConfig::Red(red(config))),
         Queue::Csfq(config) => DisciplineConfig::Fifo(ManagerConfig::Csfq(csfq(config))),
+        Queue::Sfb(config) => DisciplineConfig::Fifo(ManagerConfig::Sfb(sfb(config))),
         Queue::Drr(config) => DisciplineConfig::Drr(drr(config, weights)),
         Queue::Wfq(config) => DisciplineConfig::Wfq(wfq(config, weights)),
     }
@@ -31,6 +33,7 @@ pub fn manager(manager: &Manager) -> ManagerConfig {
         Manager::Droptail(config) => ManagerConfig::DropTail(drop_tail(config)),
         Manager::Red(config) => ManagerConfig::Red(red(config)),
         Manager::Csfq(config) => ManagerConfig::Csfq(csfq(config)),
+        Manager::Sfb(config) => ManagerConfig::Sfb(sfb(config)),
     }
 }
 
@@ -80,6 +83,44 @@ fn csfq(config: &Csfq) -> CsfqConfig {
         Limit::Bytes(_) | Limit::Time(_) => unreachable!("checked: the threshold is in packets"),
     };
     CsfqConfig { k_alpha: config.averaging, k_c: config.window, threshold_packets, limit: config.limit }
+}
+
+fn sfb(config: &Sfb) -> SfbConfig {
+    let bin_size = match config.bin_size {
+        Limit::Packets(packets) => packets,
+        Limit::Bytes(_) | Limit::Time(_) => unreachable!("checked: a bin counts packets"),
+    };
+    SfbConfig {
+        limit: config.limit,
+        levels: config.levels,
+        bins: config.bins,
+        bin_size,
+        law: match config.law {
+            SfbLaw::Blue => BinLaw::Blue {
+                increment: config.increment,
+                decrement: config.decrement,
+                freeze: config.freeze,
+            },
+            SfbLaw::AdaptiveRed => BinLaw::AdaptiveRed(AdaptiveRed {
+                min_th: config.min * f64::from(bin_size),
+                max_th: config.max * f64::from(bin_size),
+                w: config.weight,
+                max_p: config.max_p,
+                alpha: config.alpha,
+                beta: config.beta,
+            }),
+        },
+        nonresponsive: match config.limiting {
+            SfbLimiting::Fixed => NonresponsiveLimit::Rate(config.nonresponsive_rate),
+            SfbLimiting::FairShare => {
+                NonresponsiveLimit::FairShare { map_bits: config.census_bits, window: config.census_window }
+            }
+        },
+        nonresponsive_burst: config.nonresponsive_burst,
+        rehash: config.rehash,
+        double_buffered: config.double_buffered,
+        ecn: config.ecn,
+    }
 }
 
 fn drr(config: &Drr, weights: &[(u32, f64)]) -> DrrConfig {

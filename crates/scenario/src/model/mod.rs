@@ -11,8 +11,8 @@ pub use application::{Application, Bulk, Cbr, OnOff, OnOffDistribution, Poisson,
 pub use domain::{Classify, CsfqLabels, Labels, Mechanism, Nbp, Shaper};
 pub use impairment::{BurstLoss, ListLoss, Loss, RandomLoss, Reorder};
 pub use queue::{
-    Csfq, DropTail, Drr, Manager, Queue, QueueClassify, Red, RedFlavor, RedGap, RedMode, RedVictim, Wfq,
-    WfqClock,
+    Csfq, DropTail, Drr, Manager, Queue, QueueClassify, Red, RedFlavor, RedGap, RedMode, RedVictim, Sfb,
+    SfbLaw, SfbLimiting, Wfq, WfqClock,
 };
 pub use record::{DelayOf, DomainQuantity, FlowQuantity, LinkQuantity, Record, Series, Way};
 pub use transport::{Tcp, TcpProfile, TcpText, TcpVariant, Transport, TransportText, Udp, Window};

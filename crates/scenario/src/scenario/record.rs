@@ -124,6 +124,12 @@ fn series(pattern: &str, known: &Known<'_>, left: &mut u64) -> Result<Vec<Series
         ["links", name, quantity] | ["links", name, "forward", quantity] => {
             link_series(name, Way::Forward, quantity, known, left)?
         }
+        ["links", name, "bin", level, bin, "p_m"] | ["links", name, "forward", "bin", level, bin, "p_m"] => {
+            bin_series(name, Way::Forward, [level, bin], known, left)?
+        }
+        ["links", name, "reverse", "bin", level, bin, "p_m"] => {
+            bin_series(name, Way::Reverse, [level, bin], known, left)?
+        }
         ["links", name, "reverse", quantity] => link_series(name, Way::Reverse, quantity, known, left)?,
         ["domains", domain, flow, quantity] => {
             let quantities = choose(quantity, DomainQuantity::ALL, DomainQuantity::name)?;
@@ -141,14 +147,14 @@ fn series(pattern: &str, known: &Known<'_>, left: &mut u64) -> Result<Vec<Series
         _ => {
             let message = format!("`{}` is no pattern of a time series", shortened(pattern));
             let help = "flows.NAME.QUANTITY, links.NAME.QUANTITY, links.NAME.reverse.QUANTITY, \
-                        domains.DOMAIN.FLOW.QUANTITY";
+                        links.NAME.bin.LEVEL.BIN.p_m (SFB), domains.DOMAIN.FLOW.QUANTITY";
             return Err((message, help.to_owned()));
         }
     };
     if found.is_empty() {
         let message = format!("`{}` matches nothing", shortened(pattern));
         let help = "what it names has no such quantity: TCP has windows, RED an average queue and a probability, CSFQ a \
-                    fair share, a domain rates if it has a mechanism";
+                    fair share, SFB bins and a probability, a domain rates if it has a mechanism";
         return Err((message, help.to_owned()));
     }
     Ok(found)
@@ -168,6 +174,37 @@ fn link_series(
         .map(|(link, what)| Series::Link(LinkIndex(link), way, what))
         .take(CHOSEN_MAX + 1)
         .collect())
+}
+
+/// The bins of SFB whose numbers match the patterns of level and bin.
+fn bin_series(
+    name: &str,
+    way: Way,
+    [level, bin]: [&str; 2],
+    known: &Known<'_>,
+    left: &mut u64,
+) -> Result<Vec<Series>, Wrong> {
+    let mut found = Vec::new();
+    for link in matching(&known.links.names, name, "link", left)? {
+        let Queue::Sfb(sfb) = &known.links.list[link as usize].direction(way).queue else { continue };
+        let numbers = |pattern: &str, count: u32, left: &mut u64| -> Result<Vec<u32>, Wrong> {
+            *left = left.checked_sub(u64::from(count)).ok_or_else(|| {
+                (
+                    "the patterns before this one already matched too many names".to_owned(),
+                    "use fewer".to_owned(),
+                )
+            })?;
+            Ok((0..count).filter(|number| glob(pattern, &number.to_string())).collect())
+        };
+        let bins = numbers(bin, sfb.bins, left)?;
+        for level in numbers(level, sfb.levels, left)? {
+            found.extend(bins.iter().map(|bin| Series::Bin(LinkIndex(link), way, level, *bin)));
+        }
+        if found.len() > CHOSEN_MAX {
+            break;
+        }
+    }
+    Ok(found)
 }
 
 /// Where delays are wanted: at least one place.
@@ -211,8 +248,10 @@ fn has(transport: &Transport, quantity: FlowQuantity) -> bool {
 /// Whether the queue of a direction has the quantity.
 fn knows(direction: &Direction, quantity: LinkQuantity) -> bool {
     match quantity {
-        LinkQuantity::AverageQueue | LinkQuantity::Probability | LinkQuantity::MaxP => {
-            matches!(direction.queue, Queue::Red(_))
+        LinkQuantity::AverageQueue | LinkQuantity::MaxP => matches!(direction.queue, Queue::Red(_)),
+        LinkQuantity::Probability => matches!(direction.queue, Queue::Red(_) | Queue::Sfb(_)),
+        LinkQuantity::PollutedBins | LinkQuantity::NonresponsiveFlows | LinkQuantity::NonresponsiveLimit => {
+            matches!(direction.queue, Queue::Sfb(_))
         }
         LinkQuantity::ActiveQueues => matches!(direction.queue, Queue::Drr(_) | Queue::Wfq(_)),
         LinkQuantity::FairShare => matches!(direction.queue, Queue::Csfq(_)),

@@ -4,12 +4,14 @@ mod csfq;
 mod drop_tail;
 mod drr;
 mod red;
+mod sfb;
 mod wfq;
 
 pub use csfq::Csfq;
 pub use drop_tail::DropTail;
 pub use drr::Drr;
 pub use red::{Red, RedFlavor, RedGap, RedMode, RedVictim};
+pub use sfb::{Sfb, SfbLaw, SfbLimiting};
 pub use wfq::{Wfq, WfqClock};
 
 use schemars::JsonSchema;
@@ -23,6 +25,7 @@ kinds! {
         Droptail(DropTail) = "droptail",
         Red(Red) = "red",
         Csfq(Csfq) = "csfq",
+        Sfb(Box<Sfb>) = "sfb",
         Drr(Drr) = "drr",
         Wfq(Wfq) = "wfq",
     }
@@ -34,6 +37,7 @@ kinds! {
         Droptail(DropTail) = "droptail",
         Red(Red) = "red",
         Csfq(Csfq) = "csfq",
+        Sfb(Box<Sfb>) = "sfb",
     }
 }
 

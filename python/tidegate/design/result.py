@@ -1,0 +1,102 @@
+"""What a design is: parameters, and the steps that lead to them."""
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from tidegate import quantities
+from tidegate.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Step:
+    """One conclusion of a design."""
+
+    about: str
+    """What it settles, in a sentence."""
+    symbol: str
+    """Its published symbol, or the name of the parameter."""
+    formula: str
+    """How it follows from what came before."""
+    value: float | None
+    """In base units: packets, seconds, a probability. None where nothing is computed."""
+    shown: str
+    """The value for people."""
+    source: str
+    """Document and section."""
+
+
+@dataclass(frozen=True)
+class Design:
+    """Parameters of one mechanism, with the reasoning and what speaks against it."""
+
+    kind: str
+    """The `kind` of the queue in a scenario."""
+    inputs: dict[str, float | int | bool | str | None]
+    """What was asked for, in base units; the unit ends the name."""
+    parameters: dict[str, Any]
+    """The keys of the queue as a scenario writes them."""
+    steps: list[Step]
+    """In the order of the argument."""
+    warnings: list[str] = field(default_factory=list)
+    """Where the mechanism, or the reasoning, reaches its limit."""
+
+    def queue(self) -> dict[str, Any]:
+        """The queue for `Scenario.link(queue=...)`."""
+        return {"kind": self.kind, **self.parameters}
+
+    def toml(self) -> str:
+        """The line to paste into the table of a link."""
+        entries = ", ".join(f"{key} = {_toml(value)}" for key, value in self.queue().items())
+        return f"queue = {{ {entries} }}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data with stable keys, for JSON."""
+        return {
+            "schema_version": 1,
+            "kind": self.kind,
+            "inputs": self.inputs,
+            "parameters": self.parameters,
+            "steps": [vars(step) for step in self.steps],
+            "warnings": self.warnings,
+            "toml": self.toml(),
+        }
+
+    def json(self) -> str:
+        """`as_dict` as text."""
+        return json.dumps(self.as_dict(), indent=1, ensure_ascii=False)
+
+    def text(self) -> str:
+        """The steps, the warnings and the line to paste."""
+        lines = []
+        for number, step in enumerate(self.steps, 1):
+            lines.append(f"{number}. {step.about}")
+            lines.append(f"   {step.symbol} = {step.formula} = {step.shown}")
+            lines.append(f"   [{step.source}]")
+        lines += [f"Mind: {warning}" for warning in self.warnings]
+        lines += ["", self.toml()]
+        return "\n".join(lines)
+
+    def __str__(self) -> str:
+        return self.text()
+
+
+def quantity(given: str | float, unit: str, name: str) -> float:
+    """`given`, a text like `10Mbit` or a number, in the base unit `unit`: `bit/s`, `s`, `bytes`, `packets`."""
+    if isinstance(given, int | float):
+        value: float | None = float(given)
+        found = unit
+    else:
+        parsed = quantities.parse(given)
+        value, found = parsed if parsed is not None else (None, "")
+    if value is None or found != unit or not value > 0:
+        raise UsageError(f"{name}: {given!r} is not a quantity above zero in {unit}")
+    return value
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

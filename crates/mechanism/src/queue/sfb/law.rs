@@ -83,6 +83,8 @@ pub(super) struct Bin {
     status: Status,
 }
 
+const _: () = assert!(core::mem::size_of::<Bin>() == 32, "what `tidegate design sfb` counts with");
+
 impl BinLaw {
     /// A bin that knows nothing yet.
     pub(super) const fn fresh(&self) -> Bin {

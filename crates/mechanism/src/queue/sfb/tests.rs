@@ -77,8 +77,8 @@ fn flows_classified_as_nonresponsive_share_one_rate_limit() {
             drain(&mut fifo, at_millis(millis));
         }
     }
-    // 0.16 Mb/s are 20 packets in a second, and one was in the bucket.
-    assert_eq!(joined, 21);
+    // 0.16 Mb/s are a packet per 50 ms, from the first ms on.
+    assert_eq!(joined, 20);
 }
 
 #[test]

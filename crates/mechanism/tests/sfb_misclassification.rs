@@ -19,16 +19,24 @@ fn attacked(levels: u32, bins: u32, attackers: impl Iterator<Item = u32> + Clone
     let config = SfbConfig {
         levels,
         bins,
-        law: BinLaw::Blue { increment: 0.25, decrement: 0.25, freeze: None },
+        // Nothing is forgotten between the burst of one attacker and that of the next.
+        law: BinLaw::Blue { increment: 0.25, decrement: 0.0, freeze: None },
         limit: Limit::Packets(u32::MAX),
         ..SfbConfig::default()
     };
     let mut sfb = config.build(&Context { seed: Seed(seed), ..Context::for_tests() });
     for attacker in attackers.clone() {
-        // Nothing leaves: fourteen packets fill a bin, and four more drive it to 1.
+        // Fourteen packets fill a bin, and four more drive it to 1. Then all leave: in a bin that stays full the next
+        // attacker would be refused before its other bins fill.
+        let mut waiting = Vec::new();
         for _ in 0..18 {
             let mut packet = Packet { ecn: Ecn::Ect0, ..Packet::new(0, FlowId(attacker), 1000) };
-            let _: Verdict = sfb.on_arrival(&mut packet, Backlog::EMPTY, Time::ZERO);
+            if !matches!(sfb.on_arrival(&mut packet, Backlog::EMPTY, Time::ZERO), Verdict::Drop(_)) {
+                waiting.push(packet);
+            }
+        }
+        for packet in waiting {
+            sfb.on_departure(&packet, Backlog::EMPTY, Time::ZERO);
         }
     }
     for attacker in attackers {

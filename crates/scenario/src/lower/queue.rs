@@ -100,6 +100,7 @@ fn sfb(config: &Sfb) -> SfbConfig {
                 increment: config.increment,
                 decrement: config.decrement,
                 freeze: config.freeze,
+                ceiling: config.ceiling,
             },
             SfbLaw::AdaptiveRed => BinLaw::AdaptiveRed(AdaptiveRed {
                 min_th: config.min * f64::from(bin_size),

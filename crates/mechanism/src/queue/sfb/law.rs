@@ -3,7 +3,9 @@
 //! Source: Feng, thesis, Fig. 4.14 (BLUE per bin); section 4.4.1, last paragraph (Adaptive RED's `max_p` per bin) with
 //! Fig. 3.6 for its law.
 //! Deviations:
-//! - `p_m` is clipped to [0, 1]; the figure adds and subtracts without end, and then compares with 1.
+//! - The figure adds and subtracts without end, and then compares with 1. Here an account is kept in [0, `ceiling`], and
+//!   `p_m` is the lesser of it and 1. With a ceiling of 1 one arrival at an empty bin puts a flow on parole; Table 4.1 lets
+//!   exactly the limit pass, which tells of a higher one.
 //! - Adaptive RED: the thesis only says that "a per-bin `max_p` value is kept and updated according to the behavior of
 //!   flows which map into the bin". Settled: the bin keeps an average of its own occupancy, sampled at its arrivals;
 //!   `max_p` takes the part of `p_m` in finding non-responsive flows; packets are notified with RED's probability for the
@@ -25,6 +27,9 @@ pub enum BinLaw {
         decrement: f64,
         /// The least time between two steps of one bin. Default none: Fig. 4.14 has no `freeze_time`.
         freeze: Option<Span>,
+        /// How far the account of a bin may rise; above 1 it is a reserve against parole. At least 1. Default 1 (assumed:
+        /// the figure does not bound it).
+        ceiling: f64,
     },
     /// Adaptive RED.
     AdaptiveRed(AdaptiveRed),
@@ -32,7 +37,7 @@ pub enum BinLaw {
 
 impl Default for BinLaw {
     fn default() -> Self {
-        Self::Blue { increment: 0.01, decrement: 0.01, freeze: None }
+        Self::Blue { increment: 0.01, decrement: 0.01, freeze: None, ceiling: 1.0 }
     }
 }
 
@@ -72,7 +77,7 @@ enum Status {
 /// One accounting bin.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bin {
-    /// `p_m`; with Adaptive RED `max_p`. In [0, 1]. At 1 the bin is polluted.
+    /// The account of `p_m`; with Adaptive RED `max_p`. From 1 on the bin is polluted.
     pub(super) p: f64,
     /// The average occupancy (Adaptive RED).
     avg: f64,
@@ -99,7 +104,7 @@ impl BinLaw {
     #[inline]
     pub(super) fn observe(&self, bin: &mut Bin, qlen: u32, bin_size: u32, now: Time) {
         match *self {
-            Self::Blue { increment, decrement, freeze } => {
+            Self::Blue { increment, decrement, freeze, ceiling } => {
                 let step = if qlen > bin_size {
                     increment
                 } else if qlen == 0 {
@@ -108,7 +113,7 @@ impl BinLaw {
                     return;
                 };
                 if now >= bin.frozen_until {
-                    bin.p = (bin.p + step).clamp(0.0, 1.0);
+                    bin.p = (bin.p + step).clamp(0.0, ceiling);
                     if let Some(freeze) = freeze {
                         // Longer than the freeze time must pass (BLUE, Fig. 4.3).
                         bin.frozen_until = now.saturating_add(freeze).saturating_add(Span::from_nanos(1));
@@ -126,7 +131,7 @@ impl BinLaw {
     #[inline]
     pub(super) fn notification(&self, bin: &Bin) -> f64 {
         match self {
-            Self::Blue { .. } => bin.p,
+            Self::Blue { .. } => bin.p.min(1.0),
             Self::AdaptiveRed(red) if bin.avg < red.min_th => 0.0,
             Self::AdaptiveRed(red) if bin.avg >= red.max_th => 1.0,
             Self::AdaptiveRed(red) => marking_probability(bin.avg, red.min_th, red.max_th, bin.p),
@@ -167,7 +172,7 @@ mod tests {
 
     #[test]
     fn blue_steps_up_above_the_size_and_down_when_empty_and_nowhere_in_between() {
-        let law = BinLaw::Blue { increment: 0.25, decrement: 0.125, freeze: None };
+        let law = BinLaw::Blue { increment: 0.25, decrement: 0.125, freeze: None, ceiling: 1.0 };
         assert_eq!(seen(&law, &[(14, 1)]).to_bits(), 0.25f64.to_bits());
         assert_eq!(seen(&law, &[(14, 1), (13, 1), (1, 1)]).to_bits(), 0.25f64.to_bits());
         assert_eq!(seen(&law, &[(14, 1), (0, 1)]).to_bits(), 0.125f64.to_bits());
@@ -177,7 +182,12 @@ mod tests {
 
     #[test]
     fn a_frozen_bin_waits_longer_than_the_freeze_time() {
-        let law = BinLaw::Blue { increment: 0.25, decrement: 0.25, freeze: Some(Span::from_millis(10)) };
+        let law = BinLaw::Blue {
+            increment: 0.25,
+            decrement: 0.25,
+            freeze: Some(Span::from_millis(10)),
+            ceiling: 1.0,
+        };
         assert_eq!(seen(&law, &[(14, 1), (14, 11)]).to_bits(), 0.25f64.to_bits());
         assert_eq!(seen(&law, &[(14, 1), (14, 11), (14, 12)]).to_bits(), 0.5f64.to_bits());
     }

@@ -237,7 +237,7 @@ impl QueueManager for Sfb {
                 let (n, what) = rest.split_once('.')?;
                 let bin = self.active.bin(level.parse().ok()?, n.parse().ok()?)?;
                 match what {
-                    "p_m" => Some(bin.p),
+                    "p_m" => Some(bin.p.min(1.0)),
                     "packets" => Some(f64::from(bin.qlen)),
                     _ => None,
                 }

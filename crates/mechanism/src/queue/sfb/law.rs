@@ -4,8 +4,8 @@
 //! Fig. 3.6 for its law.
 //! Deviations:
 //! - The figure adds and subtracts without end, and then compares with 1. Here an account is kept in [0, `ceiling`], and
-//!   `p_m` is the lesser of it and 1. With a ceiling of 1 one arrival at an empty bin puts a flow on parole; Table 4.1 lets
-//!   exactly the limit pass, which tells of a higher one.
+//!   `p_m` is the lesser of it and 1. With a ceiling of 1 one arrival at an empty bin puts a flow on parole; a
+//!   higher one keeps it limited for longer, and as long a flow that was misclassified.
 //! - Adaptive RED: the thesis only says that "a per-bin `max_p` value is kept and updated according to the behavior of
 //!   flows which map into the bin". Settled: the bin keeps an average of its own occupancy, sampled at its arrivals;
 //!   `max_p` takes the part of `p_m` in finding non-responsive flows; packets are notified with RED's probability for the

@@ -50,7 +50,7 @@ fn over_salts(shares: impl Iterator<Item = f64>) -> (f64, f64) {
     let shares: Vec<f64> = shares.collect();
     let n = shares.len() as f64;
     let mean = shares.iter().sum::<f64>() / n;
-    let variance = shares.iter().map(|share| (share - mean).powi(2)).sum::<f64>() / (n - 1.0);
+    let variance = shares.iter().map(|share| (share - mean) * (share - mean)).sum::<f64>() / (n - 1.0);
     (mean, (variance / n).sqrt())
 }
 

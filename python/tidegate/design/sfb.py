@@ -1,7 +1,7 @@
 """SFB: how many levels of how many bins, so that few well-behaved flows are taken for non-responsive ones.
 
-Source: W. Feng, thesis, section 4.4.3: equation 4.1, minimised with `L N` fixed by the memory, and Fig. 4.18; section
-4.4.2 for the size of a bin.
+Source: W. Feng, thesis, section 4.4.3: equation 4.1, minimised with `L N` fixed by the memory, and
+Fig. 4.18; section 4.4.2 for the size of a bin.
 """
 
 import math
@@ -152,7 +152,9 @@ def figure(design: Design, path: Path) -> None:
     levels = [level for level in range(1, LEVELS_MAX + 1) if total // level >= 1]
     over_levels, over_m = plt.subplots(1, 2, figsize=(10, 4), sharey=True, layout="constrained")[1]
     for m in sorted({1, 2, 4, 8, 16, asked, max(total // 4, 1)}):
-        style: dict[str, Any] = {"linewidth": 2.5, "marker": "o"} if m == asked else {"linewidth": 1, "marker": "."}
+        style: dict[str, Any] = {"linewidth": 1, "marker": "."}
+        if m == asked:
+            style = {"linewidth": 2.5, "marker": "o"}
         over_levels.plot(
             levels, [misclassification(at, total // at, m) for at in levels], label=f"M = {m}", **style
         )

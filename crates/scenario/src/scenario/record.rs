@@ -180,15 +180,15 @@ fn link_series(
 fn bin_series(
     name: &str,
     way: Way,
-    [level, bin]: [&str; 2],
+    [level_pattern, bin_pattern]: [&str; 2],
     known: &Known<'_>,
     left: &mut u64,
 ) -> Result<Vec<Series>, Wrong> {
     let mut found = Vec::new();
     for link in matching(&known.links.names, name, "link", left)? {
         let Queue::Sfb(sfb) = &known.links.list[link as usize].direction(way).queue else { continue };
-        let numbers = |pattern: &str, count: u32, left: &mut u64| -> Result<Vec<u32>, Wrong> {
-            *left = left.checked_sub(u64::from(count)).ok_or_else(|| {
+        let numbers = |pattern: &str, count: u32, budget: &mut u64| -> Result<Vec<u32>, Wrong> {
+            *budget = budget.checked_sub(u64::from(count)).ok_or_else(|| {
                 (
                     "the patterns before this one already matched too many names".to_owned(),
                     "use fewer".to_owned(),
@@ -196,8 +196,8 @@ fn bin_series(
             })?;
             Ok((0..count).filter(|number| glob(pattern, &number.to_string())).collect())
         };
-        let bins = numbers(bin, sfb.bins, left)?;
-        for level in numbers(level, sfb.levels, left)? {
+        let bins = numbers(bin_pattern, sfb.bins, left)?;
+        for level in numbers(level_pattern, sfb.levels, left)? {
             found.extend(bins.iter().map(|bin| Series::Bin(LinkIndex(link), way, level, *bin)));
         }
         if found.len() > CHOSEN_MAX {

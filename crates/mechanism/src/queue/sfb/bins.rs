@@ -12,7 +12,7 @@ use crate::random::{KeyedHash, Substream};
 /// No more levels than this: what a flow hashes to is an array of this length.
 pub const LEVELS_MAX: u32 = 8;
 
-/// The bins of one flow: an index per level into [`Bins::bins`].
+/// The bins of one flow: an index per level into [`Bins::table`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Slots {
     at: [u32; LEVELS_MAX as usize],
@@ -41,7 +41,7 @@ pub(super) struct Finding {
 pub(super) struct Bins {
     hash: KeyedHash,
     /// Level by level.
-    bins: Box<[Bin]>,
+    table: Box<[Bin]>,
     per_level: u32,
     levels: u32,
     bin_size: u32,
@@ -60,7 +60,7 @@ impl Bins {
     ) -> Self {
         let mut set = Self {
             hash: KeyedHash::draw(salts),
-            bins: vec![law.fresh(); (levels * per_level) as usize].into(),
+            table: vec![law.fresh(); (levels * per_level) as usize].into(),
             per_level,
             levels,
             bin_size,
@@ -74,15 +74,15 @@ impl Bins {
     /// New hash functions; every bin starts again.
     pub(super) fn reset(&mut self, salts: &mut Substream) {
         self.hash = KeyedHash::draw(salts);
-        self.bins.fill(self.law.fresh());
+        self.table.fill(self.law.fresh());
         self.recount();
     }
 
     fn recount(&mut self) {
-        self.polluted = self.bins.iter().filter(|bin| bin.p >= 1.0).count() as u32;
+        self.polluted = self.table.iter().filter(|bin| bin.p >= 1.0).count() as u32;
     }
 
-    /// `h_0 .. h_{L-1}`. One keyed hash serves two levels, 32 bits each: they are independent, as all bits of SipHash are
+    /// `h_0 .. h_{L-1}`. One keyed hash serves two levels, 32 bits each: they are independent, as all bits of `SipHash` are
     /// to those who do not have the key.
     #[inline]
     pub(super) fn slots(&self, flow: FlowId) -> Slots {
@@ -106,7 +106,7 @@ impl Bins {
     pub(super) fn observe(&mut self, slots: &Slots, now: Time) -> Finding {
         let mut is_full = false;
         for slot in slots.each() {
-            let qlen = self.bins[slot].qlen;
+            let qlen = self.table[slot].qlen;
             is_full |= qlen > self.bin_size;
             self.update(slot, qlen, now);
         }
@@ -117,14 +117,14 @@ impl Bins {
     #[inline]
     pub(super) fn warm(&mut self, slots: &Slots, is_refused: bool, now: Time) {
         for slot in slots.each() {
-            let qlen = if is_refused { self.bin_size.saturating_add(1) } else { self.bins[slot].qlen };
+            let qlen = if is_refused { self.bin_size.saturating_add(1) } else { self.table[slot].qlen };
             self.update(slot, qlen, now);
         }
     }
 
     #[inline]
     fn update(&mut self, slot: usize, qlen: u32, now: Time) {
-        let bin = &mut self.bins[slot];
+        let bin = &mut self.table[slot];
         let was = bin.p >= 1.0;
         self.law.observe(bin, qlen, self.bin_size, now);
         self.polluted = self.polluted + u32::from(bin.p >= 1.0) - u32::from(was);
@@ -135,7 +135,7 @@ impl Bins {
     pub(super) fn find(&self, slots: &Slots) -> Finding {
         let mut finding = Finding { is_full: false, is_nonresponsive: true, p_min: 1.0 };
         for slot in slots.each() {
-            let bin = &self.bins[slot];
+            let bin = &self.table[slot];
             finding.is_full |= bin.qlen > self.bin_size;
             finding.is_nonresponsive &= bin.p >= 1.0;
             finding.p_min = finding.p_min.min(self.law.notification(bin));
@@ -147,7 +147,7 @@ impl Bins {
     #[inline]
     pub(super) fn add(&mut self, slots: &Slots) {
         for slot in slots.each() {
-            self.bins[slot].qlen += 1;
+            self.table[slot].qlen += 1;
         }
     }
 
@@ -155,8 +155,8 @@ impl Bins {
     #[inline]
     pub(super) fn remove(&mut self, slots: &Slots) {
         for slot in slots.each() {
-            debug_assert!(self.bins[slot].qlen > 0, "left but never joined");
-            self.bins[slot].qlen = self.bins[slot].qlen.saturating_sub(1);
+            debug_assert!(self.table[slot].qlen > 0, "left but never joined");
+            self.table[slot].qlen = self.table[slot].qlen.saturating_sub(1);
         }
     }
 
@@ -168,11 +168,11 @@ impl Bins {
     /// The bin `n` of level `level`, from zero.
     pub(super) fn bin(&self, level: u32, n: u32) -> Option<&Bin> {
         let is_there = level < self.levels && n < self.per_level;
-        is_there.then(|| &self.bins[(level * self.per_level + n) as usize])
+        is_there.then(|| &self.table[(level * self.per_level + n) as usize])
     }
 
     #[cfg(test)]
     pub(super) fn all(&self) -> &[Bin] {
-        &self.bins
+        &self.table
     }
 }

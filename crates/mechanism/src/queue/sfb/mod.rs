@@ -108,7 +108,7 @@ impl SfbConfig {
         assert!(self.bins > 0, "a level has bins");
         assert!(self.rehash.is_none_or(|span| !span.is_zero()), "hash functions last for a while");
         let mut random = Substream::new(context.seed);
-        let set = |random: &mut Substream| Bins::new(self.levels, self.bins, self.bin_size, self.law, random);
+        let set = |salts: &mut Substream| Bins::new(self.levels, self.bins, self.bin_size, self.law, salts);
         let active = set(&mut random);
         let warming = (self.rehash.is_some() && self.double_buffered).then(|| set(&mut random));
         let census = match self.nonresponsive {
@@ -196,10 +196,10 @@ impl QueueManager for Sfb {
             self.active.add(&slots);
         }
         if let Some(warming) = self.warming.as_mut().filter(|_| found.is_nonresponsive) {
-            let slots = warming.slots(packet.flow);
-            warming.warm(&slots, is_refused, now);
+            let next_slots = warming.slots(packet.flow);
+            warming.warm(&next_slots, is_refused, now);
             if !is_refused {
-                warming.add(&slots);
+                warming.add(&next_slots);
                 packet.note = WARMED;
             }
         }

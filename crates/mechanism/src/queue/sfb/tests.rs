@@ -169,7 +169,7 @@ fn a_million_flows_change_no_memory() {
         ..quick()
     };
     let mut sfb = config.build(&context());
-    let sizes = |sfb: &Sfb| (sfb.active.all().len(), sfb.warming.as_ref().map(|set| set.all().len()));
+    let sizes = |of: &Sfb| (of.active.all().len(), of.warming.as_ref().map(|set| set.all().len()));
     let before = sizes(&sfb);
     for flow in 0..1_000_000 {
         let now = Time::ZERO + Span::from_micros(u64::from(flow));

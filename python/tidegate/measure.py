@@ -218,6 +218,8 @@ class _Evaluation:
             case ast.BoolOp(op=op, values=values):
                 decide = all if isinstance(op, ast.And) else any
                 return float(decide(self.scalar(value) for value in values))
+            case ast.Compare(left=left, ops=[op], comparators=[right]):
+                return _each(_COMPARE[type(op)], self.visit(left), self.visit(right))
             case ast.Compare(left=left, ops=ops, comparators=comparators):
                 terms = [self.scalar(term) for term in (left, *comparators)]
                 pairs = zip(ops, terms, terms[1:], strict=False)
@@ -280,7 +282,7 @@ def _dotted(node: ast.AST) -> str:
 
 
 def _each(law: Callable[[float, float], Any], left: Value, right: Value) -> Value:
-    """Arithmetic; with several values on a side, on each of them."""
+    """Arithmetic or a comparison; with several values on a side, on each of them."""
     if not isinstance(left, list) and not isinstance(right, list):
         return _real(law(left, right))
     length = len(left) if isinstance(left, list) else len(right) if isinstance(right, list) else 1

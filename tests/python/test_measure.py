@@ -53,6 +53,7 @@ RUN = PointResult(
         ('axis("load") / 1e6', 1.5),
         ("1 < flows.tcp.delay_ms.mean <= 4 and not 0", 1.0),
         ("flows.tcp.delay_ms.mean == 5 or 0", 0.0),
+        ('sum(values("flows.*.throughput_bps") < 6e5)', 2.0),
         ('series_mean("flows.a.rate_bps", "3s", "5s")', 30.5 / 3),
         ('series_last("flows.a.rate_bps")', 10.0),
         ('series_max("flows.a.rate_bps", "0s", "1000ms")', 4.0),

@@ -551,6 +551,7 @@ impl<O: Observer> Simulation<O> {
                 };
                 let mut packet = self.world.create(FlowIds::data(index), wire_bytes, carried);
                 packet.dscp = flow.dscp;
+                packet.ecn = flow.headers.ecn;
                 packet.class = flow.class;
                 self.advance(packet, route);
             }

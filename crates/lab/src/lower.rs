@@ -95,6 +95,10 @@ fn flow_spec(index: usize, flow: &model::Flow) -> FlowSpec {
         model::Transport::Tcp(config) => TransportSpec::Tcp(Box::new(configs::tcp(config))),
         model::Transport::Udp(udp) => TransportSpec::Udp { header_bytes: udp.header.get() as u32 },
     };
+    let ecn = match &flow.transport {
+        model::Transport::Udp(udp) if udp.ecn => Ecn::Ect0,
+        _ => Ecn::NotEct,
+    };
     let protocol = if matches!(transport, TransportSpec::Udp { .. }) { Protocol::UDP } else { Protocol::TCP };
     // A node's address is its number in 10/8, so that traces read well; ports tell the flows of a host apart.
     let address =
@@ -120,7 +124,7 @@ fn flow_spec(index: usize, flow: &model::Flow) -> FlowSpec {
             source_port: 1024 + (index % 64_000) as u16,
             destination_port: 5001,
             dscp: flow.dscp,
-            ecn: Ecn::NotEct,
+            ecn,
         },
     }
 }

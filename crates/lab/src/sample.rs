@@ -83,6 +83,11 @@ impl Sampler {
                 read_link(simulation, LinkId::of(link.0, way == Way::Reverse), quantity)
             }
             model::Series::Marker(marker, quantity) => read_marker(simulation, marker.index(), quantity),
+            model::Series::Bin(link, way, level, bin) => {
+                let link = LinkId::of(link.0, way == Way::Reverse);
+                let p_m = simulation.queue_variable(link, &format!("bin.{level}.{bin}.p_m"));
+                Reading::Value(p_m.unwrap_or(f64::NAN))
+            }
             model::Series::Domain(domain, flow, quantity) => {
                 let domain = self.domains[domain.index()];
                 Reading::Value(
@@ -139,7 +144,12 @@ fn read_link<O: Observer>(simulation: &mut Simulation<O>, link: LinkId, quantity
         | LinkQuantity::ActiveFlows
         | LinkQuantity::BoxedFlows
         | LinkQuantity::ActiveQueues
-        | LinkQuantity::FairShare => simulation.queue_variable(link, quantity.name()).unwrap_or(f64::NAN),
+        | LinkQuantity::FairShare
+        | LinkQuantity::PollutedBins
+        | LinkQuantity::NonresponsiveFlows
+        | LinkQuantity::NonresponsiveLimit => {
+            simulation.queue_variable(link, quantity.name()).unwrap_or(f64::NAN)
+        }
         _ => f64::NAN,
     };
     let counters = simulation.link_counters(link);
@@ -203,6 +213,10 @@ fn name_of(scenario: &Scenario, series: &model::Series) -> String {
         }
         model::Series::Marker(marker, quantity) => {
             format!("markers.{}.{}", scenario.markers[marker.index()].name, quantity.name())
+        }
+        model::Series::Bin(link, way, level, bin) => {
+            let reverse = if *way == Way::Reverse { "reverse." } else { "" };
+            format!("links.{}.{reverse}bin.{level}.{bin}.p_m", scenario.links[link.index()].name)
         }
         model::Series::Domain(domain, flow, quantity) => format!(
             "domains.{}.{}.{}",

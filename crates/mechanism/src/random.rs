@@ -31,8 +31,18 @@ pub struct KeyedHash(u64, u64);
 impl KeyedHash {
     /// The hash of the component with `seed`.
     pub fn new(seed: Seed) -> Self {
-        let mut stream = Substream::new(seed);
+        Self::draw(&mut Substream::new(seed))
+    }
+
+    /// A hash with the next secret of `stream`, for a component that changes it.
+    pub fn draw(stream: &mut Substream) -> Self {
         Self(stream.bits(), stream.bits())
+    }
+
+    /// The hash of the eight bytes of `key`, least significant first.
+    #[inline]
+    pub fn of(&self, key: u64) -> u64 {
+        self.build_hasher().hash(&key.to_le_bytes())
     }
 }
 

@@ -1,4 +1,4 @@
-//! RED and what is made of it, BLUE, FRED, DRR, SFQ, CBQ and CSFQ against independent implementations in Python: the same
+//! RED and what is made of it, BLUE, FRED, SFB, DRR, SFQ, CBQ and CSFQ against independent implementations in Python: the same
 //! arrivals and random numbers, and for every packet the same mark, the same fate and the same instant.
 //!
 //! Source: tests/oracle/python/README.md, which also states the conventions; tests/oracle/verdicts/*.json, which those
@@ -9,10 +9,11 @@ use std::path::Path;
 use serde_json::Value;
 use tidegate_mechanism::Context;
 use tidegate_mechanism::meter::{ActiveFlowsConfig, CsfqLabellerConfig, ExponentialMeterConfig};
+use tidegate_mechanism::queue::sfb::{AdaptiveRed, BinLaw, NonresponsiveLimit};
 use tidegate_mechanism::queue::{
     AdaptiveRedConfig, BlueConfig, CsfqConfig, DropTailConfig, Fifo, Flavor, FredConfig, FredVariant,
     FreezeTimers, FromFlows, GapLaw, ManagerConfig, QueueDiscipline, QueueUnit, RedConfig,
-    RedPenaltyBoxConfig, Victim,
+    RedPenaltyBoxConfig, SfbConfig, Victim,
 };
 use tidegate_mechanism::random::{Seed, Substream};
 use tidegate_mechanism::schedule::{
@@ -421,5 +422,47 @@ fn csfq_decides_every_packet_as_the_reference_does() {
             limit: limit(config),
         };
         compare(case, &mut Fifo::new(router.build(&context())), &packets, "fair_share_bps");
+    }
+}
+
+fn sfb_config(config: &Value) -> SfbConfig {
+    let span = |key: &str| config[key].as_u64().map(Span::from_nanos);
+    let small = |key: &str| whole(config, key) as u32;
+    SfbConfig {
+        limit: limit(config),
+        levels: small("levels"),
+        bins: small("bins"),
+        bin_size: small("bin_size"),
+        law: match config["law"].as_str() {
+            Some("blue") => BinLaw::Blue {
+                increment: real(config, "increment"),
+                decrement: real(config, "decrement"),
+                freeze: span("freeze"),
+                ceiling: real(config, "ceiling"),
+            },
+            _ => BinLaw::AdaptiveRed(AdaptiveRed {
+                min_th: real(config, "min_th"),
+                max_th: real(config, "max_th"),
+                w: real(config, "w"),
+                max_p: real(config, "max_p"),
+                alpha: real(config, "alpha"),
+                beta: real(config, "beta"),
+            }),
+        },
+        nonresponsive: NonresponsiveLimit::Rate(BitRate::from_bps(whole(config, "nonresponsive_bps"))),
+        nonresponsive_burst: Some(Bytes::new(whole(config, "burst_bytes"))),
+        rehash: span("rehash"),
+        double_buffered: config["double_buffered"].as_bool().expect("a switch"),
+        ecn: true,
+    }
+}
+
+#[test]
+fn sfb_decides_every_packet_as_the_reference_does() {
+    let (vectors, cases) = (frozen("vectors"), frozen("sfb"));
+    assert_eq!(items(&cases, "sfb").len(), 33);
+    for case in items(&cases, "sfb") {
+        let mut fifo = Fifo::new(sfb_config(&case["config"]).build(&context()));
+        compare(case, &mut fifo, &arrivals(case, &vectors), "marking_probability");
     }
 }

@@ -158,8 +158,8 @@ pub struct Packet {
     pub dscp: Dscp,
     /// Hops it may still make.
     pub ttl: u8,
-    /// Unused; keeps the size explicit.
-    pub reserved: u16,
+    /// What the manager of the queue that holds it wrote down at its arrival; means nothing to anybody else.
+    pub note: u16,
 }
 
 const _: () = assert!(core::mem::size_of::<Packet>() == 32, "two descriptors share a cache line");
@@ -178,7 +178,7 @@ impl Packet {
             ecn: Ecn::NotEct,
             dscp: Dscp::BEST_EFFORT,
             ttl: 255,
-            reserved: 0,
+            note: 0,
         }
     }
 }

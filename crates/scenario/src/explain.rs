@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use crate::model::{
     AdaptiveRed, Blue, Bulk, BurstLoss, Cbq, Cbr, Csfq, CsfqLabels, DropTail, Drr, Engine, Fred, ListLoss,
-    Nbp, OnOff, Poisson, Priority, Profile, RandomLoss, Red, RedPenaltyBox, Sfq, SingleRate, TcpText,
+    Nbp, OnOff, Poisson, Priority, Profile, RandomLoss, Red, RedPenaltyBox, Sfb, Sfq, SingleRate, TcpText,
     Transfer, TwoRates, Udp, Wfq,
 };
 use crate::schema::schema_of;
@@ -54,6 +54,7 @@ const ROWS: &[Row] = &[
     ("queue", "blue", schema_of::<Blue>),
     ("queue", "fred", schema_of::<Fred>),
     ("queue", "csfq", schema_of::<Csfq>),
+    ("queue", "sfb", schema_of::<Sfb>),
     ("queue", "drr", schema_of::<Drr>),
     ("queue", "wfq", schema_of::<Wfq>),
     ("queue", "sfq", schema_of::<Sfq>),

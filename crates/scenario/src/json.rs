@@ -151,6 +151,9 @@ impl Scenario {
             Series::Marker(marker, quantity) => {
                 format!("markers.{}.{}", self.markers[marker.index()].name, quantity.name())
             }
+            Series::Bin(link, way, level, bin) => {
+                format!("{}.bin.{level}.{bin}.p_m", self.link_path(link, way))
+            }
             Series::Domain(domain, flow, quantity) => format!(
                 "domains.{}.{}.{}",
                 self.domains[domain.index()].name,

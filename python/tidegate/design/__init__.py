@@ -11,6 +11,6 @@ the command line, registered in `tidegate.commands.design`.
 from tidegate.design.blue import blue
 from tidegate.design.red import red
 from tidegate.design.result import Design, Step
+from tidegate.design.sfb import sfb
 
-
-__all__ = ["Design", "Step", "blue", "red"]
+__all__ = ["Design", "Step", "blue", "red", "sfb"]

@@ -14,6 +14,7 @@ from reference_fred import Fred
 from reference_red import Red
 from reference_sfq import Sfq
 from reference_red_family import AdaptiveRed, CountingRed, PenaltyBox, SmoothedRed
+from reference_sfb import Sfb
 from reference_world import Draws, Packet, run
 
 HERE = Path(__file__).parent
@@ -190,6 +191,25 @@ CSFQ_CASES = {
     "overflowing": CSFQ | {"threshold_packets": 2, "limit": ["packets", 5], "k_c": 0.05},
 }
 
+SFB = {
+    "limit": ["packets", 20], "levels": 2, "bins": 5, "bin_size": 3, "law": "blue", "increment": 0.1, "decrement": 0.05,
+    "freeze": None, "ceiling": 1.0, "nonresponsive_bps": 500_000, "burst_bytes": 1500, "rehash": None, "double_buffered": False,
+    "min_th": 0.9, "max_th": 2.7, "w": 0.2, "max_p": 0.4, "alpha": 3.0, "beta": 2.0,
+}
+SFB_CASES = {
+    "static": SFB,
+    "equal_steps": SFB | {"increment": 0.25, "decrement": 0.25, "limit": ["bytes", 9_000]},
+    "frozen": SFB | {"increment": 0.2, "freeze": 5_000_000},
+    "high_ceiling": SFB | {"ceiling": 2.5, "increment": 0.2},
+    "one_level": SFB | {"levels": 1, "bins": 3},
+    "five_levels": SFB | {"levels": 5, "bins": 4},
+    "moving": SFB | {"rehash": 50_000_000},
+    "double_buffered": SFB | {"rehash": 50_000_000, "double_buffered": True},
+    "double_buffered_quick": SFB | {"rehash": 7_000_000, "double_buffered": True, "increment": 0.5, "bin_size": 1},
+    "adaptive_red": SFB | {"law": "adaptive_red"},
+    "adaptive_red_moving": SFB | {"law": "adaptive_red", "rehash": 50_000_000, "double_buffered": True},
+}
+
 
 def packets_of(vector):
     return [Packet(n, flow, size, bool(ect)) for n, (_, flow, size, ect) in enumerate(vector)]
@@ -213,7 +233,7 @@ def case(name, vector_name, vector, config, discipline, watch=None, edge=None):
 
 
 def build():
-    red, blue, fred, drr, sfq, cbq, csfq, family = [], [], [], [], [], [], [], []
+    red, blue, fred, drr, sfq, cbq, csfq, sfb, family = [], [], [], [], [], [], [], [], []
     for vector_name, vector in vectors().items():
         for name, c in RED_CASES.items():
             red.append(case(name, vector_name, vector, c, Red(c, RATE_BPS, Draws()), lambda d: d.avg))
@@ -230,6 +250,8 @@ def build():
         for name, c in CSFQ_CASES.items():
             router = Csfq(c, RATE_BPS, Draws())
             csfq.append(case(name, vector_name, vector, c, router, lambda d: d.alpha * 8, Edge(c["k"])))
+        for name, c in SFB_CASES.items():
+            sfb.append(case(name, vector_name, vector, c, Sfb(c, Draws()), lambda d: d.p_min))
     for vector_name, vector in vectors_of_the_family().items():
         for cases, of, watch in (
             (ADAPTIVE_CASES, AdaptiveRed, lambda d: d.c["max_p"]),
@@ -245,6 +267,7 @@ def build():
         "red_family": family,
         "blue": blue,
         "fred": fred,
+        "sfb": sfb,
         "drr": drr,
         "sfq": sfq,
         "cbq": cbq,

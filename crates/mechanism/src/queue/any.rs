@@ -8,7 +8,7 @@ use tidegate_units::{BitRate, Time};
 
 use super::{
     AdaptiveRed, AdaptiveRedConfig, Blue, BlueConfig, Csfq, CsfqConfig, DropTail, DropTailConfig, Fred,
-    FredConfig, QueueManager, Red, RedConfig, RedPenaltyBox, RedPenaltyBoxConfig, Verdict,
+    FredConfig, QueueManager, Red, RedConfig, RedPenaltyBox, RedPenaltyBoxConfig, Sfb, SfbConfig, Verdict,
 };
 use crate::Context;
 
@@ -86,4 +86,6 @@ managers! {
     Blue(BlueConfig, Box<Blue>),
     /// Flow random early detection.
     Fred(FredConfig, Box<Fred>),
+    /// Stochastic Fair BLUE.
+    Sfb(SfbConfig, Box<Sfb>),
 }

@@ -16,6 +16,7 @@ mod fred;
 mod limit;
 mod red;
 mod red_penalty_box;
+pub mod sfb;
 
 pub use adaptive_red::{AdaptiveRed, AdaptiveRedConfig};
 pub use any::{AnyManager, ManagerConfig};
@@ -28,6 +29,7 @@ pub use fred::{Fred, FredConfig, FredVariant};
 pub use limit::QueueLimit;
 pub use red::{Flavor, FromFlows, GapLaw, QueueUnit, Red, RedConfig, Victim};
 pub use red_penalty_box::{RedPenaltyBox, RedPenaltyBoxConfig};
+pub use sfb::{Sfb, SfbConfig};
 
 use tidegate_packet::{Backlog, DropReason, MarkReason, Packet, Sink};
 use tidegate_units::{BitRate, Time};

@@ -24,7 +24,7 @@ mod tests {
     use tidegate_mechanism::meter::CsfqLabellerConfig;
     use tidegate_mechanism::queue::{
         AdaptiveRedConfig, BlueConfig, DropTailConfig, FredConfig, ManagerConfig, RedConfig,
-        RedPenaltyBoxConfig,
+        RedPenaltyBoxConfig, SfbConfig,
     };
     use tidegate_mechanism::schedule::{CbqConfig, DisciplineConfig, PriorityConfig, SfqConfig, WfqConfig};
 
@@ -53,6 +53,10 @@ mod tests {
         assert_eq!(
             plain(Queue::Fred(crate::model::Fred::default())),
             DisciplineConfig::Fifo(ManagerConfig::Fred(FredConfig::default()))
+        );
+        assert_eq!(
+            plain(Queue::Sfb(Box::default())),
+            DisciplineConfig::Fifo(ManagerConfig::Sfb(SfbConfig::default()))
         );
         assert_eq!(
             plain(Queue::default()),

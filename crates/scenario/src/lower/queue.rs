@@ -1,9 +1,10 @@
 //! Queue managers and disciplines.
 
 use tidegate_mechanism::meter::ActiveFlowsConfig;
+use tidegate_mechanism::queue::sfb::{AdaptiveRed as BinRed, BinLaw, NonresponsiveLimit};
 use tidegate_mechanism::queue::{
     AdaptiveRedConfig, BlueConfig, CsfqConfig, DropTailConfig, Flavor, FredConfig, FreezeTimers, FromFlows,
-    GapLaw, ManagerConfig, QueueUnit, RedConfig, RedPenaltyBoxConfig, Victim,
+    GapLaw, ManagerConfig, QueueUnit, RedConfig, RedPenaltyBoxConfig, SfbConfig, Victim,
 };
 use tidegate_mechanism::schedule::{
     BinHash, CbqClassConfig, CbqConfig, Classification, Clock, DisciplineConfig, DrrConfig, FlowQueuesConfig,
@@ -14,8 +15,8 @@ use tidegate_units::{Limit, Span};
 use super::bytes32;
 use crate::model::{
     AdaptiveRed, Blue, BlueTimers, Cbq, CbqClass, CbqSharing, Csfq, DropTail, Drr, Fred, FredVariant,
-    Manager, Priority, Queue, QueueClassify, Red, RedFlavor, RedGap, RedMode, RedPenaltyBox, RedVictim, Sfq,
-    SfqHash, Wfq, WfqClock,
+    Manager, Priority, Queue, QueueClassify, Red, RedFlavor, RedGap, RedMode, RedPenaltyBox, RedVictim, Sfb,
+    SfbLaw, SfbLimiting, Sfq, SfqHash, Wfq, WfqClock,
 };
 
 /// The discipline of a queue. `weights` are those other than 1, by number of flow or class as the queue classifies.
@@ -32,6 +33,7 @@ pub fn discipline(queue: &Queue, weights: &[(u32, f64)]) -> DisciplineConfig {
         Queue::Blue(config) => DisciplineConfig::Fifo(ManagerConfig::Blue(blue(config))),
         Queue::Fred(config) => DisciplineConfig::Fifo(ManagerConfig::Fred(fred(config))),
         Queue::Csfq(config) => DisciplineConfig::Fifo(ManagerConfig::Csfq(csfq(config))),
+        Queue::Sfb(config) => DisciplineConfig::Fifo(ManagerConfig::Sfb(sfb(config))),
         Queue::Drr(config) => DisciplineConfig::Drr(drr(config, weights)),
         Queue::Wfq(config) => DisciplineConfig::Wfq(wfq(config, weights)),
         Queue::Sfq(config) => DisciplineConfig::Sfq(sfq(config)),
@@ -50,6 +52,7 @@ pub fn manager(manager: &Manager) -> ManagerConfig {
         Manager::Blue(config) => ManagerConfig::Blue(blue(config)),
         Manager::Fred(config) => ManagerConfig::Fred(fred(config)),
         Manager::Csfq(config) => ManagerConfig::Csfq(csfq(config)),
+        Manager::Sfb(config) => ManagerConfig::Sfb(sfb(config)),
     }
 }
 
@@ -160,6 +163,45 @@ fn csfq(config: &Csfq) -> CsfqConfig {
         Limit::Bytes(_) | Limit::Time(_) => unreachable!("checked: the threshold is in packets"),
     };
     CsfqConfig { k_alpha: config.averaging, k_c: config.window, threshold_packets, limit: config.limit }
+}
+
+fn sfb(config: &Sfb) -> SfbConfig {
+    let bin_size = match config.bin_size {
+        Limit::Packets(packets) => packets,
+        Limit::Bytes(_) | Limit::Time(_) => unreachable!("checked: a bin counts packets"),
+    };
+    SfbConfig {
+        limit: config.limit,
+        levels: config.levels,
+        bins: config.bins,
+        bin_size,
+        law: match config.law {
+            SfbLaw::Blue => BinLaw::Blue {
+                increment: config.increment,
+                decrement: config.decrement,
+                freeze: config.freeze,
+                ceiling: config.ceiling,
+            },
+            SfbLaw::AdaptiveRed => BinLaw::AdaptiveRed(BinRed {
+                min_th: config.min * f64::from(bin_size),
+                max_th: config.max * f64::from(bin_size),
+                w: config.weight,
+                max_p: config.max_p,
+                alpha: config.alpha,
+                beta: config.beta,
+            }),
+        },
+        nonresponsive: match config.limiting {
+            SfbLimiting::Fixed => NonresponsiveLimit::Rate(config.nonresponsive_rate),
+            SfbLimiting::FairShare => {
+                NonresponsiveLimit::FairShare { map_bits: config.census_bits, window: config.census_window }
+            }
+        },
+        nonresponsive_burst: config.nonresponsive_burst,
+        rehash: config.rehash,
+        double_buffered: config.double_buffered,
+        ecn: config.ecn,
+    }
 }
 
 fn drr(config: &Drr, weights: &[(u32, f64)]) -> DrrConfig {

@@ -14,8 +14,8 @@ pub use impairment::{BurstLoss, ListLoss, Loss, RandomLoss, Reorder};
 pub use marker::{Beyond, Engine, EngineLaw, EngineMeter, Marker, Profile, SingleRate, TwoRates};
 pub use queue::{
     AdaptiveRed, Blue, BlueTimers, Cbq, CbqClass, CbqSharing, Csfq, DropTail, Drr, Fred, FredVariant,
-    Manager, Priority, Queue, QueueClassify, Red, RedFlavor, RedGap, RedMode, RedPenaltyBox, RedVictim, Sfq,
-    SfqHash, Wfq, WfqClock,
+    Manager, Priority, Queue, QueueClassify, Red, RedFlavor, RedGap, RedMode, RedPenaltyBox, RedVictim, Sfb,
+    SfbLaw, SfbLimiting, Sfq, SfqHash, Wfq, WfqClock,
 };
 pub use record::{DelayOf, DomainQuantity, FlowQuantity, LinkQuantity, MarkerQuantity, Record, Series, Way};
 pub use transport::{Tcp, TcpProfile, TcpText, TcpVariant, Transport, TransportText, Udp, Window};

@@ -23,6 +23,8 @@ pub enum Series {
     Flow(FlowIndex, FlowQuantity),
     /// A quantity of one direction of a link: `links.<name>.<quantity>`, `links.<name>.reverse.<quantity>`.
     Link(LinkIndex, Way, LinkQuantity),
+    /// The marking probability of one bin of SFB: `links.<name>.bin.<level>.<bin>.p_m`, both from zero.
+    Bin(LinkIndex, Way, u32, u32),
     /// A quantity of a flow in a domain: `domains.<domain>.<flow>.<quantity>`.
     Domain(DomainIndex, FlowIndex, DomainQuantity),
     /// A quantity of a marker: `markers.<name>.<quantity>`.
@@ -120,7 +122,7 @@ quantities! {
         MarkedRatio = "marked_ratio",
         /// The average queue of the manager, in packets (RED, FRED).
         AverageQueue = "average_queue_packets",
-        /// The marking or dropping probability (BLUE), or that of the last arrival (RED, FRED).
+        /// The marking or dropping probability (BLUE), or that of the last arrival (RED, FRED, SFB).
         Probability = "marking_probability",
         /// The largest early probability (RED; Adaptive RED moves it).
         MaxP = "max_p",
@@ -132,6 +134,12 @@ quantities! {
         ActiveQueues = "active_queues",
         /// The fair share that the manager estimates (CSFQ).
         FairShare = "fair_share_bps",
+        /// Bins with a marking probability of 1, over all levels (SFB).
+        PollutedBins = "polluted_bins",
+        /// The number of non-responsive flows that they tell of (SFB).
+        NonresponsiveFlows = "nonresponsive_flows",
+        /// What non-responsive flows may send together (SFB).
+        NonresponsiveLimit = "nonresponsive_limit_bps",
     }
 }
 

@@ -267,11 +267,13 @@ pub struct Udp {
     #[serde(with = "text")]
     #[schemars(with = "Text<Bytes>")]
     pub header: Bytes,
+    /// Whether its packets claim to understand marks (RFC 3168), which it does not heed. Source: RFC 768 (off).
+    pub ecn: bool,
 }
 
 impl Default for Udp {
     fn default() -> Self {
-        Self { packet: Bytes::new(1000), header: Bytes::new(28) }
+        Self { packet: Bytes::new(1000), header: Bytes::new(28), ecn: false }
     }
 }
 

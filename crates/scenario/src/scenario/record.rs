@@ -126,6 +126,12 @@ fn series(pattern: &str, known: &Known<'_>, left: &mut u64) -> Result<Vec<Series
         ["links", name, quantity] | ["links", name, "forward", quantity] => {
             link_series(name, Way::Forward, quantity, known, left)?
         }
+        ["links", name, "bin", level, bin, "p_m"] | ["links", name, "forward", "bin", level, bin, "p_m"] => {
+            bin_series(name, Way::Forward, [level, bin], known, left)?
+        }
+        ["links", name, "reverse", "bin", level, bin, "p_m"] => {
+            bin_series(name, Way::Reverse, [level, bin], known, left)?
+        }
         ["links", name, "reverse", quantity] => link_series(name, Way::Reverse, quantity, known, left)?,
         ["domains", domain, flow, quantity] => {
             let quantities = choose(quantity, DomainQuantity::ALL, DomainQuantity::name)?;
@@ -152,14 +158,15 @@ fn series(pattern: &str, known: &Known<'_>, left: &mut u64) -> Result<Vec<Series
         _ => {
             let message = format!("`{}` is no pattern of a time series", shortened(pattern));
             let help = "flows.NAME.QUANTITY, links.NAME.QUANTITY, links.NAME.reverse.QUANTITY, \
-                        domains.DOMAIN.FLOW.QUANTITY, markers.NAME.QUANTITY";
+                        links.NAME.bin.LEVEL.BIN.p_m (SFB), domains.DOMAIN.FLOW.QUANTITY, \
+                        markers.NAME.QUANTITY";
             return Err((message, help.to_owned()));
         }
     };
     if found.is_empty() {
         let message = format!("`{}` matches nothing", shortened(pattern));
-        let help = "what it names has no such quantity: TCP has windows, RED an average queue and a probability, BLUE a probability, CSFQ a \
-                    fair share, a domain rates if it has a mechanism";
+        let help = "what it names has no such quantity: TCP has windows, RED an average queue and a probability, \
+                    BLUE and SFB a probability, CSFQ a fair share, a domain rates if it has a mechanism";
         return Err((message, help.to_owned()));
     }
     Ok(found)
@@ -179,6 +186,37 @@ fn link_series(
         .map(|(link, what)| Series::Link(LinkIndex(link), way, what))
         .take(CHOSEN_MAX + 1)
         .collect())
+}
+
+/// The bins of SFB whose numbers match the patterns of level and bin.
+fn bin_series(
+    name: &str,
+    way: Way,
+    [level_pattern, bin_pattern]: [&str; 2],
+    known: &Known<'_>,
+    left: &mut u64,
+) -> Result<Vec<Series>, Wrong> {
+    let mut found = Vec::new();
+    for link in matching(&known.links.names, name, "link", left)? {
+        let Queue::Sfb(sfb) = &known.links.list[link as usize].direction(way).queue else { continue };
+        let numbers = |pattern: &str, count: u32, budget: &mut u64| -> Result<Vec<u32>, Wrong> {
+            *budget = budget.checked_sub(u64::from(count)).ok_or_else(|| {
+                (
+                    "the patterns before this one already matched too many names".to_owned(),
+                    "use fewer".to_owned(),
+                )
+            })?;
+            Ok((0..count).filter(|number| glob(pattern, &number.to_string())).collect())
+        };
+        let bins = numbers(bin_pattern, sfb.bins, left)?;
+        for level in numbers(level_pattern, sfb.levels, left)? {
+            found.extend(bins.iter().map(|bin| Series::Bin(LinkIndex(link), way, level, *bin)));
+        }
+        if found.len() > CHOSEN_MAX {
+            break;
+        }
+    }
+    Ok(found)
 }
 
 /// Where delays are wanted: at least one place.
@@ -229,7 +267,11 @@ fn knows(direction: &Direction, quantity: LinkQuantity) -> bool {
     match quantity {
         LinkQuantity::AverageQueue => is_red(&direction.queue) || matches!(direction.queue, Queue::Fred(_)),
         LinkQuantity::Probability => {
-            is_red(&direction.queue) || matches!(direction.queue, Queue::Blue(_) | Queue::Fred(_))
+            is_red(&direction.queue)
+                || matches!(direction.queue, Queue::Blue(_) | Queue::Fred(_) | Queue::Sfb(_))
+        }
+        LinkQuantity::PollutedBins | LinkQuantity::NonresponsiveFlows | LinkQuantity::NonresponsiveLimit => {
+            matches!(direction.queue, Queue::Sfb(_))
         }
         LinkQuantity::MaxP => is_red(&direction.queue),
         LinkQuantity::ActiveFlows => match &direction.queue {

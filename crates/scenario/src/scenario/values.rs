@@ -1,13 +1,14 @@
 //! Checks of single values: zero where nothing would move, and values that nobody can mean.
 
 use serde::{Deserialize, Deserializer};
+use tidegate_mechanism::queue::sfb::LEVELS_MAX;
 use tidegate_mechanism::schedule::CBQ_PRIORITIES;
 use tidegate_units::{BitRate, Bytes, Limit, Span};
 
 use crate::model::{
     AdaptiveRed, Application, Blue, Cbq, CbqClass, Csfq, Drr, EngineLaw, EngineMeter, Fred, Labels, Loss,
     Manager, Marker, Mechanism, Nbp, Priority, Queue, QueueClassify, Red, RedMode, RedPenaltyBox, Reorder,
-    Sfq, Tcp, Udp, Wfq, Window,
+    Sfb, SfbLimiting, Sfq, Tcp, Udp, Wfq, Window,
 };
 use crate::text;
 
@@ -28,6 +29,8 @@ const LOG_MAX: u32 = 1_000_000;
 const BOX_MAX: u32 = 10_000;
 /// An idle link under BLUE changes once per freeze time: this bounds the work.
 const FREEZE_MIN: Span = Span::from_micros(1);
+/// No set of bins is larger, and no bit map either.
+const BINS_MAX: u32 = 1 << 24;
 /// Entries of a list of lost packets.
 const LOSS_LIST_MAX: usize = 1_000_000;
 /// Bins of a scheduler, each a queue.
@@ -156,6 +159,7 @@ pub(crate) fn queue(queue: &Queue, report: &mut Report<'_>) {
         Queue::Blue(config) => blue(config, report),
         Queue::Fred(config) => fred(config, report),
         Queue::Csfq(config) => csfq(config, report),
+        Queue::Sfb(config) => sfb(config, report),
         Queue::Drr(config) => drr(config, report),
         Queue::Wfq(config) => wfq(config, report),
         Queue::Sfq(config) => sfq(config, report),
@@ -173,6 +177,7 @@ fn manager(manager: &Manager, report: &mut Report<'_>) {
         Manager::Blue(config) => blue(config, report),
         Manager::Fred(config) => fred(config, report),
         Manager::Csfq(config) => csfq(config, report),
+        Manager::Sfb(config) => sfb(config, report),
     }
 }
 
@@ -293,6 +298,58 @@ fn csfq(config: &Csfq, report: &mut Report<'_>) {
     if matches!(config.limit, Limit::Packets(limit) if threshold > limit) {
         let message = format!("the threshold ({}) is above the limit ({})", config.threshold, config.limit);
         report.say(&["threshold"], message, "");
+    }
+}
+
+fn sfb(config: &Sfb, report: &mut Report<'_>) {
+    report.limit("limit", config.limit);
+    if !(1..=LEVELS_MAX).contains(&config.levels) {
+        let message = format!("{} levels", config.levels);
+        report.say(&["levels"], message, &format!("from 1 to {LEVELS_MAX}"));
+    }
+    for (key, value) in [("bins", config.bins), ("census_bits", config.census_bits)] {
+        report.count(key, value);
+        if value > BINS_MAX / LEVELS_MAX {
+            report.say(&[key], format!("{value} is too many"), &format!("at most {}", BINS_MAX / LEVELS_MAX));
+        }
+    }
+    if matches!(config.bin_size, Limit::Packets(_)) {
+        report.limit("bin_size", config.bin_size);
+    } else {
+        let message = format!("{} is not in packets", config.bin_size);
+        report.say(&["bin_size"], message, "write one like `13p`");
+    }
+    for (key, value) in [
+        ("increment", config.increment),
+        ("decrement", config.decrement),
+        ("max_p", config.max_p),
+        ("weight", config.weight),
+    ] {
+        report.probability(key, value);
+    }
+    if !(config.min >= 0.0 && config.min < config.max && config.max.is_finite()) {
+        let message = format!("min ({}) is not below max ({})", config.min, config.max);
+        report.say(&["min"], message, "parts of `bin_size`, like 0.3 and 0.9");
+    }
+    for (key, value) in [("ceiling", config.ceiling), ("alpha", config.alpha), ("beta", config.beta)] {
+        if !(value >= 1.0 && value.is_finite()) {
+            report.say(&[key], format!("{value} is below 1"), "");
+        }
+    }
+    report.positive_span("census_window", config.census_window);
+    if let Some(freeze) = config.freeze {
+        report.delay("freeze", freeze);
+    }
+    if let Some(rehash) = config.rehash {
+        report.positive_span("rehash", rehash);
+    }
+    if config.limiting == SfbLimiting::Fixed {
+        report.rate("nonresponsive_rate", config.nonresponsive_rate);
+    }
+    if let Some(burst) = config.nonresponsive_burst
+        && burst.get() == 0
+    {
+        report.say(&["nonresponsive_burst"], "an empty bucket lets nothing pass", "");
     }
 }
 

@@ -8,6 +8,7 @@ mod drr;
 mod fred;
 mod priority;
 mod red;
+mod sfb;
 mod sfq;
 mod wfq;
 
@@ -19,6 +20,7 @@ pub use drr::Drr;
 pub use fred::{Fred, FredVariant};
 pub use priority::Priority;
 pub use red::{AdaptiveRed, Red, RedFlavor, RedGap, RedMode, RedPenaltyBox, RedVictim};
+pub use sfb::{Sfb, SfbLaw, SfbLimiting};
 pub use sfq::{Sfq, SfqHash};
 pub use wfq::{Wfq, WfqClock};
 
@@ -37,6 +39,7 @@ kinds! {
         Blue(Blue) = "blue",
         Fred(Fred) = "fred",
         Csfq(Csfq) = "csfq",
+        Sfb(Box<Sfb>) = "sfb",
         Drr(Drr) = "drr",
         Wfq(Wfq) = "wfq",
         Sfq(Sfq) = "sfq",
@@ -55,6 +58,7 @@ kinds! {
         Blue(Blue) = "blue",
         Fred(Fred) = "fred",
         Csfq(Csfq) = "csfq",
+        Sfb(Box<Sfb>) = "sfb",
     }
 }
 

@@ -1,0 +1,215 @@
+//! What one bin knows, and how its marking probability follows its occupancy: BLUE's law, or Adaptive RED's.
+//!
+//! Source: Feng, thesis, Fig. 4.14 (BLUE per bin); section 4.4.1, last paragraph (Adaptive RED's `max_p` per bin) with
+//! Fig. 3.6 for its law.
+//! Deviations:
+//! - The figure adds and subtracts without end, and then compares with 1. Here an account is kept in [0, `ceiling`], and
+//!   `p_m` is the lesser of it and 1. With a ceiling of 1 one arrival at an empty bin puts a flow on parole; a
+//!   higher one keeps it limited for longer, and as long a flow that was misclassified.
+//! - Adaptive RED: the thesis only says that "a per-bin `max_p` value is kept and updated according to the behavior of
+//!   flows which map into the bin". Settled: the bin keeps an average of its own occupancy, sampled at its arrivals;
+//!   `max_p` takes the part of `p_m` in finding non-responsive flows; packets are notified with RED's probability for the
+//!   bin's average, each for itself (one count of gaps for several bins has no meaning).
+//! - Adaptive RED acts when the average crosses a threshold, so a freeze time has no part in it.
+
+use tidegate_units::{Span, Time};
+
+use super::super::red::marking_probability;
+
+/// How a bin's probability follows its occupancy.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum BinLaw {
+    /// BLUE: up by a step when an arrival finds the bin above its size, down by a step when it finds it empty.
+    Blue {
+        /// The step up. Default 0.01 (section 4.3.2; Fig. 4.14 names `delta` without a value).
+        increment: f64,
+        /// The step down. Default 0.01: the figure has one `delta`.
+        decrement: f64,
+        /// The least time between two steps of one bin. Default none: Fig. 4.14 has no `freeze_time`.
+        freeze: Option<Span>,
+        /// How far the account of a bin may rise; above 1 it is a reserve against parole. At least 1. Default 1 (assumed:
+        /// the figure does not bound it).
+        ceiling: f64,
+    },
+    /// Adaptive RED.
+    AdaptiveRed(AdaptiveRed),
+}
+
+impl Default for BinLaw {
+    fn default() -> Self {
+        Self::Blue { increment: 0.01, decrement: 0.01, freeze: None, ceiling: 1.0 }
+    }
+}
+
+/// Parameters of Adaptive RED in a bin.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct AdaptiveRed {
+    /// Average occupancy below which nothing is notified, packets. Default 3.9: 30 % of 13 (section 4.3.2 has 30 % of the
+    /// queue; of the bin assumed).
+    pub min_th: f64,
+    /// Average occupancy from which every packet is notified, packets. Default 11.7: 90 % of 13.
+    pub max_th: f64,
+    /// Weight of a sample. Default 0.002 (as RED; assumed).
+    pub w: f64,
+    /// `max_p` at the start. Default 0.02 (as RED; assumed).
+    pub max_p: f64,
+    /// Divides `max_p` when the average falls below `min_th`. Default 3 (section 3.2.3).
+    pub alpha: f64,
+    /// Multiplies `max_p` when the average rises above `max_th`. Default 2 (section 3.2.3).
+    pub beta: f64,
+}
+
+impl Default for AdaptiveRed {
+    fn default() -> Self {
+        Self { min_th: 3.9, max_th: 11.7, w: 0.002, max_p: 0.02, alpha: 3.0, beta: 2.0 }
+    }
+}
+
+/// Where the average of Adaptive RED was last.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum Status {
+    Below,
+    #[default]
+    Between,
+    Above,
+}
+
+/// One accounting bin.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bin {
+    /// The account of `p_m`; with Adaptive RED `max_p`. From 1 on the bin is polluted.
+    pub(super) p: f64,
+    /// The average occupancy (Adaptive RED).
+    avg: f64,
+    /// Before that no step is made (BLUE).
+    frozen_until: Time,
+    /// Packets that wait and were accounted here.
+    pub(super) qlen: u32,
+    status: Status,
+}
+
+const _: () = assert!(core::mem::size_of::<Bin>() == 32, "what `tidegate design sfb` counts with");
+
+impl BinLaw {
+    /// A bin that knows nothing yet.
+    pub(super) const fn fresh(&self) -> Bin {
+        let p = match self {
+            Self::Blue { .. } => 0.0,
+            Self::AdaptiveRed(red) => red.max_p,
+        };
+        Bin { p, avg: 0.0, frozen_until: Time::ZERO, qlen: 0, status: Status::Between }
+    }
+
+    /// An arrival finds `qlen` packets in `bin` of `bin_size`.
+    #[inline]
+    pub(super) fn observe(&self, bin: &mut Bin, qlen: u32, bin_size: u32, now: Time) {
+        match *self {
+            Self::Blue { increment, decrement, freeze, ceiling } => {
+                let step = if qlen > bin_size {
+                    increment
+                } else if qlen == 0 {
+                    -decrement
+                } else {
+                    return;
+                };
+                if now >= bin.frozen_until {
+                    bin.p = (bin.p + step).clamp(0.0, ceiling);
+                    if let Some(freeze) = freeze {
+                        // Longer than the freeze time must pass (BLUE, Fig. 4.3).
+                        bin.frozen_until = now.saturating_add(freeze).saturating_add(Span::from_nanos(1));
+                    }
+                }
+            }
+            Self::AdaptiveRed(red) => {
+                bin.avg += red.w * (f64::from(qlen) - bin.avg);
+                red.adapt(bin);
+            }
+        }
+    }
+
+    /// With which probability an arrival is notified, as far as `bin` says.
+    #[inline]
+    pub(super) fn notification(&self, bin: &Bin) -> f64 {
+        match self {
+            Self::Blue { .. } => bin.p.min(1.0),
+            Self::AdaptiveRed(red) if bin.avg < red.min_th => 0.0,
+            Self::AdaptiveRed(red) if bin.avg >= red.max_th => 1.0,
+            Self::AdaptiveRed(red) => marking_probability(bin.avg, red.min_th, red.max_th, bin.p),
+        }
+    }
+}
+
+impl AdaptiveRed {
+    /// Fig. 3.6: only a crossing changes `max_p`.
+    fn adapt(&self, bin: &mut Bin) {
+        if bin.avg > self.max_th {
+            if bin.status != Status::Above {
+                bin.status = Status::Above;
+                bin.p = (bin.p * self.beta).min(1.0);
+            }
+        } else if bin.avg < self.min_th {
+            if bin.status != Status::Below {
+                bin.status = Status::Below;
+                bin.p /= self.alpha;
+            }
+        } else {
+            bin.status = Status::Between;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(law: &BinLaw, qlens: &[(u32, u64)]) -> f64 {
+        let mut bin = law.fresh();
+        for &(qlen, millis) in qlens {
+            law.observe(&mut bin, qlen, 13, Time::ZERO + Span::from_millis(millis));
+        }
+        bin.p
+    }
+
+    #[test]
+    fn blue_steps_up_above_the_size_and_down_when_empty_and_nowhere_in_between() {
+        let law = BinLaw::Blue { increment: 0.25, decrement: 0.125, freeze: None, ceiling: 1.0 };
+        assert_eq!(seen(&law, &[(14, 1)]).to_bits(), 0.25f64.to_bits());
+        assert_eq!(seen(&law, &[(14, 1), (13, 1), (1, 1)]).to_bits(), 0.25f64.to_bits());
+        assert_eq!(seen(&law, &[(14, 1), (0, 1)]).to_bits(), 0.125f64.to_bits());
+        assert_eq!(seen(&law, &[(14, 1); 9]).to_bits(), 1f64.to_bits());
+        assert_eq!(seen(&law, &[(0, 1); 9]).to_bits(), 0f64.to_bits());
+    }
+
+    #[test]
+    fn a_frozen_bin_waits_longer_than_the_freeze_time() {
+        let law = BinLaw::Blue {
+            increment: 0.25,
+            decrement: 0.25,
+            freeze: Some(Span::from_millis(10)),
+            ceiling: 1.0,
+        };
+        assert_eq!(seen(&law, &[(14, 1), (14, 11)]).to_bits(), 0.25f64.to_bits());
+        assert_eq!(seen(&law, &[(14, 1), (14, 11), (14, 12)]).to_bits(), 0.5f64.to_bits());
+    }
+
+    #[test]
+    fn adaptive_red_moves_max_p_at_crossings_only() {
+        let red = AdaptiveRed { w: 1.0, max_p: 0.25, ..AdaptiveRed::default() };
+        let law = BinLaw::AdaptiveRed(red);
+        assert_eq!(seen(&law, &[(13, 0); 5]).to_bits(), 0.5f64.to_bits());
+        assert_eq!(seen(&law, &[(13, 0), (8, 0), (13, 0)]).to_bits(), 1f64.to_bits());
+        assert_eq!(seen(&law, &[(13, 0), (8, 0), (13, 0), (8, 0), (13, 0)]).to_bits(), 1f64.to_bits());
+        assert!((seen(&law, &[(0, 0); 5]) - 0.25 / 3.0).abs() < 1e-15);
+    }
+
+    #[test]
+    fn adaptive_red_notifies_along_reds_line() {
+        let law = BinLaw::AdaptiveRed(AdaptiveRed { w: 1.0, max_p: 0.5, ..AdaptiveRed::default() });
+        let mut bin = law.fresh();
+        let mut at = |qlen| {
+            law.observe(&mut bin, qlen, 13, Time::ZERO);
+            law.notification(&bin)
+        };
+        assert_eq!([at(5), at(3), at(12)].map(|p| (p * 1e6) as u64), [70_512, 0, 1_000_000]);
+    }
+}

@@ -1,0 +1,178 @@
+"""Stochastic Fair BLUE as published: Feng, thesis, Fig. 4.14 and section 4.4.4 (names as there), with its secrets.
+
+Settled: all bins are updated before a packet is dropped once; p_m in [0, ceiling]; the limiter is a bucket of one packet of the
+largest size; the queue's own limit drops and changes no bin; hash functions change before anything else at their instant,
+and packets stay accounted where they were; in the set that is warmed up a refused packet counts as a full bin.
+"""
+
+from fractions import Fraction
+
+from reference_world import drop
+
+MASK = (1 << 64) - 1
+
+
+def siphash_1_3(k0, k1, data):
+    """SipHash with one round per word and three at the end (Aumasson & Bernstein 2012, section 2)."""
+    v = [k0 ^ 0x736F6D6570736575, k1 ^ 0x646F72616E646F6D, k0 ^ 0x6C7967656E657261, k1 ^ 0x7465646279746573]
+
+    def rotate(x, b):
+        return ((x << b) | (x >> (64 - b))) & MASK
+
+    def sip_round():
+        v[0] = (v[0] + v[1]) & MASK
+        v[1] = rotate(v[1], 13) ^ v[0]
+        v[0] = rotate(v[0], 32)
+        v[2] = (v[2] + v[3]) & MASK
+        v[3] = rotate(v[3], 16) ^ v[2]
+        v[0] = (v[0] + v[3]) & MASK
+        v[3] = rotate(v[3], 21) ^ v[0]
+        v[2] = (v[2] + v[1]) & MASK
+        v[1] = rotate(v[1], 17) ^ v[2]
+        v[2] = rotate(v[2], 32)
+
+    whole = len(data) // 8 * 8
+    words = [int.from_bytes(data[i : i + 8], "little") for i in range(0, whole, 8)]
+    words.append((len(data) & 0xFF) << 56 | int.from_bytes(data[whole:], "little"))
+    for word in words:
+        v[3] ^= word
+        sip_round()
+        v[0] ^= word
+    v[2] ^= 0xFF
+    for _ in range(3):
+        sip_round()
+    return v[0] ^ v[1] ^ v[2] ^ v[3]
+
+
+class Set:
+    """L x N bins with their hash functions."""
+
+    def __init__(self, c, draws):
+        self.c = c
+        self.key = (next(draws.bits), next(draws.bits))
+        red = c["law"] == "adaptive_red"
+        self.bins = [
+            [{"qlen": 0, "p_m": c["max_p"] if red else 0.0, "avg": 0.0, "status": "between", "last": None} for _ in range(c["bins"])]
+            for _ in range(c["levels"])
+        ]
+
+    def of(self, flow):
+        found = []
+        for level, bins in enumerate(self.bins):
+            number = flow | (level // 2) << 32
+            bits = siphash_1_3(*self.key, number.to_bytes(8, "little")) >> (32 * (level % 2)) & 0xFFFFFFFF
+            found.append(bins[bits * len(bins) >> 32])
+        return found
+
+    def update(self, b, qlen, now):
+        c = self.c
+        if c["law"] == "blue":
+            step = c["increment"] if qlen > c["bin_size"] else -c["decrement"] if qlen == 0 else 0
+            if step and (b["last"] is None or c["freeze"] is None or now - b["last"] > c["freeze"]):
+                b["p_m"] = min(c["ceiling"], max(0.0, b["p_m"] + step))
+                b["last"] = now
+            return
+        b["avg"] += c["w"] * (qlen - b["avg"])
+        status = "below" if b["avg"] < c["min_th"] else "above" if b["avg"] > c["max_th"] else "between"
+        if status != b["status"] and status == "above":
+            b["p_m"] = min(1.0, b["p_m"] * c["beta"])
+        if status != b["status"] and status == "below":
+            b["p_m"] /= c["alpha"]
+        b["status"] = status
+
+    def notify(self, b):
+        c = self.c
+        if c["law"] == "blue":
+            return min(1.0, b["p_m"])
+        if b["avg"] < c["min_th"]:
+            return 0.0
+        if b["avg"] >= c["max_th"]:
+            return 1.0
+        return b["p_m"] * (b["avg"] - c["min_th"]) / (c["max_th"] - c["min_th"])
+
+
+class Sfb:
+    def __init__(self, c, draws):
+        self.c, self.draws = c, draws
+        self.active = Set(c, draws)
+        self.next_set = Set(c, draws) if c["rehash"] and c["double_buffered"] else None
+        self.switched = 0
+        self.queue = []
+        self.accounted = {}  # packet number: the bins that count it
+        self.tokens, self.filled = Fraction(c["burst_bytes"]), 0
+        self.p_min = 0.0
+
+    def rehash(self, now):
+        every = self.c["rehash"]
+        turns = (now - self.switched) // every if every else 0
+        if not turns:
+            return
+        self.switched += turns * every
+        if self.next_set:
+            warmed = self.next_set
+            # The old active set gets new hash functions before anything else draws.
+            self.next_set = Set(self.c, self.draws)
+            self.active = warmed if turns == 1 else Set(self.c, self.draws)
+        else:
+            self.active = Set(self.c, self.draws)
+
+    def ratelimit(self, packet, now):
+        earned = Fraction(self.c["nonresponsive_bps"] * (now - self.filled), 8 * 10**9)
+        self.tokens, self.filled = min(Fraction(self.c["burst_bytes"]), self.tokens + earned), now
+        if self.tokens < packet.size:
+            return False
+        self.tokens -= packet.size
+        return True
+
+    def arrive(self, packet, now):
+        self.rehash(now)
+        c = self.c
+        bins = self.active.of(packet.flow)
+        is_full = False
+        for b in bins:
+            if b["qlen"] > c["bin_size"]:
+                is_full = True
+            self.active.update(b, b["qlen"], now)
+        self.p_min = min(self.active.notify(b) for b in bins)
+        nonresponsive = min(b["p_m"] for b in bins) >= 1
+        why, mark = None, None
+        kind, most = c["limit"]
+        waiting = len(self.queue) + 1 if kind == "packets" else sum(p.size for p in self.queue) + packet.size
+        if is_full:
+            why = "unresponsive" if nonresponsive else "fair_share"
+        elif waiting > most:
+            why = "overflow"
+        elif nonresponsive:
+            if not self.ratelimit(packet, now):
+                why = "unresponsive"
+        elif self.draws.chance(self.p_min):
+            if packet.ect:
+                mark = "early"
+            else:
+                why = "early"
+        counted = [] if why else bins
+        if self.next_set and nonresponsive:
+            warm = self.next_set.of(packet.flow)
+            for b in warm:
+                self.next_set.update(b, c["bin_size"] + 1 if why else b["qlen"], now)
+            counted = [] if why else bins + warm
+        if why:
+            drop(packet, why, now)
+            return
+        packet.mark = mark
+        for b in counted:
+            b["qlen"] += 1
+        self.accounted[packet.number] = counted
+        self.queue.append(packet)
+
+    def next(self, now):
+        if not self.queue:
+            return None
+        packet = self.queue.pop(0)
+        self.rehash(now)
+        for b in self.accounted.pop(packet.number):
+            b["qlen"] -= 1
+        return packet
+
+    def idle(self, now):
+        pass

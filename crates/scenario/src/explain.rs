@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use crate::model::{
     Bulk, BurstLoss, Cbr, Csfq, CsfqLabels, DropTail, Drr, ListLoss, Nbp, OnOff, Poisson, RandomLoss, Red,
-    TcpText, Transfer, Udp, Wfq,
+    RenoControl, SubTcp, TcpText, Transfer, Udp, Wfq,
 };
 use crate::schema::schema_of;
 
@@ -45,7 +45,7 @@ pub struct ParameterDoc {
 type Row = (&'static str, &'static str, fn() -> Value);
 
 /// Everything that has a `kind`, by family.
-const ROWS: [Row; 18] = [
+const ROWS: [Row; 20] = [
     ("queue", "droptail", schema_of::<DropTail>),
     ("queue", "red", schema_of::<Red>),
     ("queue", "csfq", schema_of::<Csfq>),
@@ -55,6 +55,8 @@ const ROWS: [Row; 18] = [
     ("labels", "csfq", schema_of::<CsfqLabels>),
     ("transport", "tcp", schema_of::<TcpText>),
     ("transport", "udp", schema_of::<Udp>),
+    ("control", "reno", schema_of::<RenoControl>),
+    ("control", "subtcp", schema_of::<SubTcp>),
     ("application", "bulk", schema_of::<Bulk>),
     ("application", "transfer", schema_of::<Transfer>),
     ("application", "cbr", schema_of::<Cbr>),

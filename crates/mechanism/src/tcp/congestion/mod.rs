@@ -9,8 +9,10 @@
 //! of every segment, of every acknowledgment and of every loss.
 
 mod reno;
+mod subtcp;
 
 pub use reno::{Reno, RenoConfig};
+pub use subtcp::{SubTcp, SubTcpConfig, SubTcpForm};
 
 use tidegate_packet::Dscp;
 use tidegate_units::{Span, Time};
@@ -187,6 +189,8 @@ macro_rules! controls {
 controls! {
     /// Additive increase, multiplicative decrease.
     Reno(RenoConfig, Reno),
+    /// Windows below one segment.
+    SubTcp(SubTcpConfig, SubTcp),
 }
 
 impl CongestionControlConfig {

@@ -71,6 +71,7 @@ pub enum FastRetransmitGuard {
 }
 
 /// Parameters of a connection: its sender and its receiver.
+#[expect(clippy::struct_excessive_bools, reason = "switches of the RFCs, each independent of the others")]
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct TcpConfig {
     /// ns or the RFCs.

@@ -119,11 +119,10 @@ pub(super) struct Connection {
     guard: FastRetransmitGuard,
     /// The window was reduced: the next new segment says so (RFC 3168, section 6.1.2).
     pub cwr_due: bool,
-    has_ecn_timeout: bool,
     /// Nothing is sent before: an ECN time-out.
     pub paused_until: Time,
-    /// ECN time-outs since the last acknowledgment without echo.
-    ecn_pauses: u32,
+    /// ECN time-outs since the last acknowledgment without echo; `None`: there are no ECN time-outs.
+    ecn_pauses: Option<u32>,
     pub cc: AnyCongestionControl,
     pub rto: RtoEstimator,
     pub last_sent: Time,
@@ -157,9 +156,8 @@ impl Connection {
             limited_transmit: config.limited_transmit,
             guard: config.fast_retransmit_guard,
             cwr_due: false,
-            has_ecn_timeout: config.ecn_timeout,
             paused_until: Time::ZERO,
-            ecn_pauses: 0,
+            ecn_pauses: config.ecn_timeout.then_some(0),
             cc: config.control.build(config),
             rto,
             last_sent: Time::ZERO,
@@ -336,7 +334,7 @@ impl Connection {
         let flight_bytes = self.flight_bytes();
         self.take_new_ack(ack.number, now);
         if !ack.ece {
-            self.ecn_pauses = 0;
+            self.ecn_pauses = self.ecn_pauses.map(|_| 0);
             let srtt = self.rto.srtt();
             self.cc.on_ack(&Ack { acknowledgment: ack.number, acked_bytes, flight_bytes, srtt }, now);
         }
@@ -446,9 +444,10 @@ impl Connection {
     /// Where an echo finds a window of one segment, there is nothing left to reduce: the sender waits as if its timer
     /// had expired (thesis of Feng, section 4.3.4; RFC 3168, section 6.1.2).
     fn pause_for_echo(&mut self, now: Time) {
-        if self.has_ecn_timeout && self.cc.backs_off_timer() && self.cc.cwnd_bytes() < 2 * self.segment() {
-            self.paused_until = now.saturating_add(self.rto.ecn_pause(self.ecn_pauses));
-            self.ecn_pauses = self.ecn_pauses.saturating_add(1);
+        let Some(pauses) = self.ecn_pauses else { return };
+        if self.cc.backs_off_timer() && self.cc.cwnd_bytes() < 2 * self.segment() {
+            self.paused_until = now.saturating_add(self.rto.ecn_pause(pauses));
+            self.ecn_pauses = Some(pauses.saturating_add(1));
             self.counters.ecn_timeouts += 1;
         }
     }

@@ -63,6 +63,7 @@ pub enum Window {
 }
 
 /// TCP, complete: what [`TcpText`] leaves out comes from its profile.
+#[expect(clippy::struct_excessive_bools, reason = "switches of the RFCs, each independent of the others")]
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Tcp {
     /// Where the defaults came from.

@@ -373,6 +373,20 @@ def _series_settling(evaluation: _Evaluation, arguments: list[ast.expr]) -> Valu
     return float(time_s[min(last_outside + 1, len(time_s) - 1)])
 
 
+def _series_below(evaluation: _Evaluation, arguments: list[ast.expr]) -> Value:
+    """The part of the samples that lie below a level."""
+    if not 2 <= len(arguments) <= 4:
+        raise MeasureError('series_below("SERIES", LEVEL, "FROM", "TO") takes two to four arguments')
+    values = evaluation.window([arguments[0], *arguments[2:]], "series_below")[1]
+    return float((values < evaluation.scalar(arguments[1])).mean())
+
+
+def _geometric_mean(values: Any) -> float:
+    if not (values > 0).all():
+        raise MeasureError("a geometric mean needs values above zero")
+    return math.exp(math.fsum(math.log(value) for value in values) / len(values))
+
+
 FUNCTIONS: dict[str, Callable[[_Evaluation, list[ast.expr]], Value]] = {
     "value": _value,
     "values": _values,
@@ -391,6 +405,8 @@ FUNCTIONS: dict[str, Callable[[_Evaluation, list[ast.expr]], Value]] = {
     "log": _unary("log", math.log),
     "exp": _unary("exp", math.exp),
     "series_mean": _series("series_mean", lambda values: values.mean()),
+    "series_gmean": _series("series_gmean", _geometric_mean),
+    "series_below": _series_below,
     "series_min": _series("series_min", lambda values: values.min()),
     "series_max": _series("series_max", lambda values: values.max()),
     "series_std": _series("series_std", lambda values: values.std()),

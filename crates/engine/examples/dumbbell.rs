@@ -36,6 +36,7 @@ fn main() {
         forward: d.clone(),
         reverse: d,
         cost: 1,
+        half_duplex: false,
     };
     let core = direction(BitRate::from_mbps(mbit), Span::from_millis(8), 100);
     network.links.push(link("core".into(), [NodeId(0), NodeId(1)], core));

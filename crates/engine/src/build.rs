@@ -13,7 +13,7 @@ use tidegate_units::Time;
 use crate::border::{Border, Control};
 use crate::counters::{FlowCounters, SinkCounters, Totals};
 use crate::ids::{LinkId, NodeId};
-use crate::link::{Link, Medium, PortChoice};
+use crate::link::{Link, Medium, PortChoice, Share, SharedMedium};
 use crate::marker::MarkerPoint;
 use crate::network::{DirectionSpec, MarkerSpec, Multipath, Network, TransportSpec};
 use crate::observer::Observer;
@@ -390,6 +390,7 @@ impl Network {
             events: crate::event::EventQueue::default(),
             arena: crate::arena::Arena::default(),
             messages: crate::arena::Messages::default(),
+            media: self.links.iter().filter(|link| link.half_duplex).map(|_| SharedMedium::new()).collect(),
             flows: Vec::new(),
             totals: Totals::default(),
             observer,
@@ -522,6 +523,7 @@ fn plan_flow(
 fn build_links(network: &Network, seed: u64, choice: PortChoice) -> Vec<Link> {
     let mut ports = vec![0u16; network.nodes.len()];
     let mut links = Vec::with_capacity(network.links.len() * 2);
+    let mut media = 0;
     for (index, spec) in network.links.iter().enumerate() {
         let far_ports = spec.ends.map(|end| {
             let port = ports[end.0 as usize];
@@ -532,6 +534,11 @@ fn build_links(network: &Network, seed: u64, choice: PortChoice) -> Vec<Link> {
             let way = if reverse { "reverse" } else { "forward" };
             let end = usize::from(!reverse);
             let component = format!("links.{}.{way}", spec.name);
+            let choice = if spec.half_duplex {
+                PortChoice::Shared(Share { medium: media, side: u8::from(reverse) })
+            } else {
+                choice
+            };
             links.push(build_direction(
                 LinkId::of(index as u32, reverse),
                 (spec.ends[end].0, far_ports[end]),
@@ -541,6 +548,7 @@ fn build_links(network: &Network, seed: u64, choice: PortChoice) -> Vec<Link> {
                 choice,
             ));
         }
+        media += u32::from(spec.half_duplex);
     }
     links
 }

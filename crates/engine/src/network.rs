@@ -44,7 +44,7 @@ pub struct DirectionSpec {
     pub reorder: Option<ReorderModel>,
 }
 
-/// A full-duplex link.
+/// A link.
 #[derive(Clone, Debug)]
 pub struct LinkSpec {
     /// Unique name.
@@ -57,6 +57,8 @@ pub struct LinkSpec {
     pub reverse: DirectionSpec,
     /// Cost for routing, above zero.
     pub cost: u32,
+    /// Whether both directions share one medium: one transmission at a time, in turns when both wait.
+    pub half_duplex: bool,
 }
 
 /// How data is carried.

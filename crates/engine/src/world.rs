@@ -7,6 +7,7 @@ use crate::arena::{Arena, Carried, Messages};
 use crate::counters::{FlowCounters, LinkCounters, Totals};
 use crate::event::{EventQueue, Token};
 use crate::ids::LinkId;
+use crate::link::SharedMedium;
 use crate::observer::Observer;
 
 /// Who is woken by an event.
@@ -103,6 +104,8 @@ pub(crate) struct World<O> {
     pub(crate) events: EventQueue,
     pub(crate) arena: Arena,
     pub(crate) messages: Messages,
+    /// Those of the links whose directions share one.
+    pub(crate) media: Vec<SharedMedium>,
     /// By flow identity; see [`crate::ids::FlowIds`].
     pub(crate) flows: Vec<FlowCounters>,
     pub(crate) totals: Totals,

@@ -62,6 +62,7 @@ fn link_spec(link: &model::Link, weights: &[(u32, f64)]) -> LinkSpec {
         forward: direction(&link.forward, weights),
         reverse: direction(&link.reverse, weights),
         cost: link.cost,
+        half_duplex: link.duplex == model::Duplex::Half,
     }
 }
 

@@ -3,6 +3,8 @@
 //! A rate stands for the interval that ends at its time; NaN is what did not exist then. Looking changes nothing: the simulation runs up to each instant and on, and its events do not know.
 
 use tidegate_engine::{LinkId, Observer, Simulation};
+use tidegate_mechanism::tcp::TcpSender;
+use tidegate_mechanism::tcp::congestion::CongestionControl;
 use tidegate_record::Series;
 use tidegate_scenario::Scenario;
 use tidegate_scenario::model::{self, DomainQuantity, FlowQuantity, LinkQuantity, MarkerQuantity, Way};
@@ -115,9 +117,7 @@ fn read_flow<O: Observer>(simulation: &Simulation<O>, flow: usize, quantity: Flo
     let bits = |count: u64| Reading::Counter { count: count as f64 / receivers, per_unit: 8.0 };
     let counters = simulation.flow_counters(flow);
     let sender = simulation.tcp_sender(flow);
-    let of_sender = |read: &dyn Fn(&tidegate_mechanism::tcp::TcpSender) -> f64| {
-        Reading::Value(sender.map_or(f64::NAN, read))
-    };
+    let of_sender = |read: &dyn Fn(&TcpSender) -> f64| Reading::Value(sender.map_or(f64::NAN, read));
     match quantity {
         FlowQuantity::Throughput => bits(sinks.iter().map(|sink| sink.received_bytes).sum()),
         FlowQuantity::Goodput => bits(sinks.iter().map(|sink| sink.goodput_bytes).sum()),
@@ -128,11 +128,17 @@ fn read_flow<O: Observer>(simulation: &Simulation<O>, flow: usize, quantity: Flo
         FlowQuantity::Retransmissions => of_sender(&|tcp| tcp.counters().retransmissions as f64),
         FlowQuantity::Timeouts => of_sender(&|tcp| tcp.counters().timeouts as f64),
         FlowQuantity::Cwnd => of_sender(&|tcp| tcp.cwnd_bytes() as f64),
+        FlowQuantity::CwndSegments => of_sender(&|tcp| control_variable(tcp, "cwnd_segments")),
+        FlowQuantity::Scale => of_sender(&|tcp| control_variable(tcp, "scale")),
         FlowQuantity::Ssthresh => of_sender(&|tcp| tcp.ssthresh_bytes() as f64),
         FlowQuantity::InFlight => of_sender(&|tcp| tcp.in_flight_bytes() as f64),
         FlowQuantity::SmoothedRtt => of_sender(&|tcp| tcp.srtt().map_or(f64::NAN, Span::as_millis_f64)),
         FlowQuantity::Rto => of_sender(&|tcp| tcp.rto().as_millis_f64()),
     }
+}
+
+fn control_variable(tcp: &TcpSender, name: &str) -> f64 {
+    tcp.congestion_control().variable(name).unwrap_or(f64::NAN)
 }
 
 fn read_link<O: Observer>(simulation: &mut Simulation<O>, link: LinkId, quantity: LinkQuantity) -> Reading {

@@ -1,6 +1,9 @@
 //! TCP through a network that loses, repeats, reorders and marks, and against peers that talk nonsense.
 
 use proptest::prelude::*;
+use tidegate_mechanism::tcp::congestion::{
+    CongestionControl, CongestionControlConfig, SubTcpConfig, SubTcpForm,
+};
 use tidegate_mechanism::tcp::{
     DelayedAck, FastRetransmitGuard, Received, Rules, TcpConfig, TcpReceiver, TcpSender, Transmit, Variant,
 };
@@ -32,19 +35,44 @@ fn variant() -> impl Strategy<Value = Variant> {
     prop_oneof![Just(Variant::Tahoe), Just(Variant::Reno), Just(Variant::NewReno), Just(Variant::Sack)]
 }
 
+fn control() -> impl Strategy<Value = CongestionControlConfig> {
+    let form = prop_oneof![
+        Just(SubTcpForm::Halving),
+        (0.01f64..3.0).prop_map(|scale_factor| SubTcpForm::Scaled { scale_factor }),
+        (0.001f64..1.0).prop_map(|x| SubTcpForm::Bandwidth { x }),
+    ];
+    let subtcp = (form, 1u64..50).prop_map(|(form, tick)| {
+        CongestionControlConfig::SubTcp(SubTcpConfig {
+            form,
+            tick: Span::from_millis(tick),
+            ..SubTcpConfig::default()
+        })
+    });
+    prop_oneof![2 => Just(CongestionControlConfig::RENO), 1 => subtcp]
+}
+
 fn config() -> impl Strategy<Value = TcpConfig> {
-    let switches = prop::array::uniform5(any::<bool>());
+    let switches = prop::array::uniform6(any::<bool>());
     let guard = prop_oneof![
         1 => Just(FastRetransmitGuard::Off),
         1 => Just(FastRetransmitGuard::AfterTimeout),
         3 => Just(FastRetransmitGuard::PerWindow),
     ];
-    (variant(), switches, guard, 4u32..64, 1u32..4).prop_map(
-        |(variant, [ns, delayed, ecn, handshake, limited_transmit], guard, window, minimum)| {
+    (variant(), switches, guard, 4u32..64, 1u32..4, control()).prop_map(
+        |(
+            variant,
+            [ns, delayed, ecn, ecn_timeout, handshake, limited_transmit],
+            guard,
+            window,
+            minimum,
+            control,
+        )| {
             let base = if ns { TcpConfig::ns_1999(variant) } else { TcpConfig::modern(variant) };
             TcpConfig {
                 delayed_ack: delayed.then_some(DelayedAck { segments: 2, timeout: Span::from_millis(40) }),
                 ecn,
+                ecn_timeout,
+                control,
                 handshake,
                 limited_transmit,
                 fast_retransmit_guard: guard,
@@ -124,6 +152,9 @@ impl Bed {
     fn drain(&mut self) {
         let minimum = u64::from(self.config.minimum_window_segments * self.config.segment_bytes);
         assert!(self.sender.cwnd_bytes() >= minimum, "the window fell below its minimum");
+        let control = self.sender.congestion_control();
+        assert!(control.variable("cwnd_segments").is_some_and(|segments| segments > 0.0));
+        assert!(control.variable("scale").is_none_or(|scale| (1.0..=64.0).contains(&scale)));
         let mut polls = 0;
         while let Some(transmit) = self.sender.poll_transmit(self.network.now) {
             polls += 1;

@@ -83,7 +83,14 @@ fn network(v6: bool, edges: &[u32]) -> Network {
         let access = direction("10Mbit", "1ms", drop_tail());
         let forward = if name == "bottleneck" { bottleneck.clone() } else { access.clone() };
         let ends = [NodeId(from), NodeId(to)];
-        network.links.push(LinkSpec { name: name.into(), ends, forward, reverse: access, cost: 1 });
+        network.links.push(LinkSpec {
+            name: name.into(),
+            ends,
+            forward,
+            reverse: access,
+            cost: 1,
+            half_duplex: false,
+        });
     }
     let tcp = |config| TransportSpec::Tcp(Box::new(config));
     let opening = TcpConfig { handshake: true, ..TcpConfig::modern(Variant::Sack) };

@@ -5,8 +5,8 @@ use serde_json::{Map, Value};
 
 use crate::model::{
     AdaptiveRed, Blue, Bulk, BurstLoss, Cbq, Cbr, Csfq, CsfqLabels, DropTail, Drr, Engine, Fred, ListLoss,
-    Nbp, OnOff, Poisson, Priority, Profile, RandomLoss, Red, RedPenaltyBox, Sfb, Sfq, SingleRate, TcpText,
-    Transfer, TwoRates, Udp, Wfq,
+    Nbp, OnOff, Poisson, Priority, Profile, RandomLoss, Red, RedPenaltyBox, RenoControl, Sfb, Sfq,
+    SingleRate, SubTcp, TcpText, Transfer, TwoRates, Udp, Wfq,
 };
 use crate::schema::schema_of;
 
@@ -68,6 +68,8 @@ const ROWS: &[Row] = &[
     ("marker", "pme", schema_of::<Engine>),
     ("transport", "tcp", schema_of::<TcpText>),
     ("transport", "udp", schema_of::<Udp>),
+    ("control", "reno", schema_of::<RenoControl>),
+    ("control", "subtcp", schema_of::<SubTcp>),
     ("application", "bulk", schema_of::<Bulk>),
     ("application", "transfer", schema_of::<Transfer>),
     ("application", "cbr", schema_of::<Cbr>),

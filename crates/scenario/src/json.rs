@@ -27,6 +27,7 @@ impl Scenario {
                     "a": self.node_name(link.a),
                     "b": self.node_name(link.b),
                     "cost": link.cost,
+                    "duplex": link.duplex,
                     "forward": direction(&link.forward),
                     "reverse": direction(&link.reverse),
                 })

@@ -8,8 +8,10 @@
 mod impairment;
 mod planned;
 mod scheduled;
+mod shared;
 
 pub use impairment::{LossModel, Medium, ReorderModel};
+pub(crate) use shared::{Share, SharedMedium};
 
 use std::collections::VecDeque;
 
@@ -43,6 +45,8 @@ pub(crate) enum PortChoice {
     Cheapest,
     /// A scheduled one always.
     Scheduled,
+    /// A scheduled one that shares its medium with the other direction.
+    Shared(Share),
 }
 
 #[derive(Debug)]
@@ -113,7 +117,10 @@ impl Link {
             {
                 Port::Planned(Planned::new(fifo.into_manager()))
             }
-            discipline => Port::Scheduled(Box::new(Scheduled::new(discipline))),
+            discipline => {
+                let share = if let PortChoice::Shared(share) = choice { Some(share) } else { None };
+                Port::Scheduled(Box::new(Scheduled::new(discipline, share)))
+            }
         };
         Self {
             wire: Wire {
@@ -178,7 +185,7 @@ impl Link {
         let arrival = self.wire.next_arrival().unwrap_or(Time::MAX);
         let next = match &self.port {
             Port::Planned(_) => arrival,
-            Port::Scheduled(port) => arrival.min(port.next_decision(world.now)),
+            Port::Scheduled(port) => arrival.min(port.next_decision(world)),
         };
         // A shortened delay can make an arrival overdue.
         self.alarm.arm(next.max(world.now), Wake::Link.token(self.id.0), &mut world.events);

@@ -5,10 +5,10 @@ use tidegate_mechanism::schedule::AnyDiscipline;
 use tidegate_packet::{DropReason, Packet, Sink};
 use tidegate_units::{BitRate, Time};
 
-use super::{Transit, Wire, planned};
+use super::{Share, Transit, Wire, planned};
 use crate::counters::LinkCounters;
 use crate::observer::Observer;
-use crate::world::LinkSink;
+use crate::world::{LinkSink, World};
 
 #[derive(Debug)]
 pub(super) struct Scheduled {
@@ -17,13 +17,15 @@ pub(super) struct Scheduled {
     serving: Option<Transit>,
     /// The discipline knows that the link is idle.
     idle: bool,
+    /// Its part in a medium that both directions share.
+    share: Option<Share>,
     /// Until when the integrals of queue length over time are complete.
     integrated_until: Time,
 }
 
 impl Scheduled {
-    pub(super) const fn new(discipline: AnyDiscipline) -> Self {
-        Self { discipline, serving: None, idle: false, integrated_until: Time::ZERO }
+    pub(super) const fn new(discipline: AnyDiscipline, share: Option<Share>) -> Self {
+        Self { discipline, serving: None, idle: false, share, integrated_until: Time::ZERO }
     }
 
     /// An inner variable of the queue as of `now`: what was due by then has happened.
@@ -58,11 +60,39 @@ impl Scheduled {
 
     /// When the port next has something to do apart from an arrival at the far end.
     #[inline]
-    pub(super) fn next_decision(&self, now: Time) -> Time {
-        match self.serving {
-            Some(transit) => transit.ends,
-            // The link is free although something waits: the discipline said when it may go.
-            None => self.discipline.ready_at(now).unwrap_or(Time::MAX),
+    pub(super) fn next_decision<O>(&self, world: &World<O>) -> Time {
+        let Some(transit) = self.serving else {
+            // The link is free although something waits: the discipline said when it may go, or the medium is busy.
+            let ready = self.discipline.ready_at(world.now).unwrap_or(Time::MAX);
+            return match self.share {
+                Some(share) if ready <= world.now => {
+                    let asks_at = world.media[share.medium as usize].asks_at(usize::from(share.side));
+                    if asks_at == Time::MAX { ready } else { asks_at }
+                }
+                _ => ready,
+            };
+        };
+        transit.ends
+    }
+
+    /// Whether the medium, where both directions share one, lets a transmission start now.
+    #[inline]
+    fn medium_allows<O>(&self, now: Time, world: &mut World<O>) -> bool {
+        let Some(share) = self.share else { return true };
+        let (medium, side) = (&mut world.media[share.medium as usize], usize::from(share.side));
+        if self.discipline.ready_at(now).is_some_and(|at| at <= now) {
+            medium.may_start(side, now)
+        } else {
+            medium.withdraw(side);
+            true
+        }
+    }
+
+    /// Tells the other direction until when this one sends.
+    #[inline]
+    fn occupy_medium<O>(&self, ends: Time, world: &mut World<O>) {
+        if let Some(share) = self.share {
+            world.media[share.medium as usize].start(usize::from(share.side), ends);
         }
     }
 
@@ -116,7 +146,13 @@ impl Scheduled {
     }
 
     fn start_transmission<O: Observer>(&mut self, now: Time, wire: &mut Wire, sink: &mut LinkSink<'_, O>) {
+        if !self.medium_allows(now, sink.world) {
+            return;
+        }
         let Some(packet) = self.discipline.dequeue(now, sink) else {
+            if let Some(share) = self.share {
+                sink.world.media[share.medium as usize].withdraw(usize::from(share.side));
+            }
             self.tell_idle(now, wire);
             return;
         };
@@ -125,6 +161,7 @@ impl Scheduled {
         }
         let transmission = wire.clock.transmit(packet.wire_bytes);
         wire.busy_until = now + transmission;
+        self.occupy_medium(wire.busy_until, sink.world);
         self.idle = false;
         sink.counters.busy_nanos += transmission.as_nanos();
         let route = sink.world.arena.get(&packet).route;
@@ -152,6 +189,9 @@ impl Scheduled {
             let before = transit.ends;
             transit.ends = planned::rescale(now, before, old, wire.clock.rate());
             wire.busy_until = transit.ends;
+            if let Some(share) = self.share {
+                sink.world.media[share.medium as usize].move_end(usize::from(share.side), transit.ends);
+            }
             sink.counters.busy_nanos = sink.counters.busy_nanos + transit.ends.as_nanos() - before.as_nanos();
         }
     }
@@ -165,6 +205,11 @@ impl Scheduled {
         }
         self.discipline.purge(now, DropReason::LinkDown, sink);
         wire.busy_until = wire.busy_until.min(now);
+        if let Some(share) = self.share {
+            let (medium, side) = (&mut sink.world.media[share.medium as usize], usize::from(share.side));
+            medium.withdraw(side);
+            medium.move_end(side, now);
+        }
     }
 
     /// Completes the integrals up to `now`.

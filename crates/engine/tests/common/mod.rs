@@ -54,7 +54,14 @@ impl Net {
     pub fn link(&mut self, a: &str, b: &str, spec: DirectionSpec) -> LinkId {
         let ends = [self.node(a), self.node(b)];
         let name = format!("{a}-{b}");
-        self.network.links.push(LinkSpec { name, ends, forward: spec.clone(), reverse: spec, cost: 1 });
+        self.network.links.push(LinkSpec {
+            name,
+            ends,
+            forward: spec.clone(),
+            reverse: spec,
+            cost: 1,
+            half_duplex: false,
+        });
         LinkId::of(self.network.links.len() as u32 - 1, false)
     }
 

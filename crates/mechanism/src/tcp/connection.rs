@@ -2,7 +2,8 @@
 //!
 //! Source: RFC 9293, section 3.3.1 (SND.UNA and its kin); RFC 6298, section 5 (the timer); ns-2's agents
 //! (tests/oracle/ns2, sections 1.2 to 1.4).
-//! Deviations: sequence numbers count bytes from zero in 64 bits. Where ns counts packets, one packet is
+//! Deviations: the catalogue's rule doubles the pause of an ECN time-out before its first use; here the first lasts one
+//! time-out, as the thesis ("a retransmission timeout") and RFC 3168 have it. sequence numbers count bytes from zero in 64 bits. Where ns counts packets, one packet is
 //! `segment_bytes`, and its `highest_ack`, `t_seqno` and `maxseq` are `una / segment - 1`, `nxt / segment` and
 //! `max / segment - 1` here. ns keeps re-arming the timer of an idle sender; here it runs once and then rests until the
 //! next segment, which changes nothing that can be seen.
@@ -57,6 +58,8 @@ pub struct SenderCounters {
     pub fast_retransmits: u64,
     /// Reductions by an ECN echo.
     pub ecn_reductions: u64,
+    /// Pauses because an ECN echo found a window of one segment.
+    pub ecn_timeouts: u64,
     /// Segments that made no sense and were ignored.
     pub ignored_acks: u64,
 }
@@ -71,6 +74,7 @@ impl SenderCounters {
             timeouts: self.timeouts - earlier.timeouts,
             fast_retransmits: self.fast_retransmits - earlier.fast_retransmits,
             ecn_reductions: self.ecn_reductions - earlier.ecn_reductions,
+            ecn_timeouts: self.ecn_timeouts - earlier.ecn_timeouts,
             ignored_acks: self.ignored_acks - earlier.ignored_acks,
         }
     }
@@ -115,6 +119,10 @@ pub(super) struct Connection {
     guard: FastRetransmitGuard,
     /// The window was reduced: the next new segment says so (RFC 3168, section 6.1.2).
     pub cwr_due: bool,
+    /// Nothing is sent before: an ECN time-out.
+    pub paused_until: Time,
+    /// ECN time-outs since the last acknowledgment without echo; `None`: there are no ECN time-outs.
+    ecn_pauses: Option<u32>,
     pub cc: AnyCongestionControl,
     pub rto: RtoEstimator,
     pub last_sent: Time,
@@ -148,6 +156,8 @@ impl Connection {
             limited_transmit: config.limited_transmit,
             guard: config.fast_retransmit_guard,
             cwr_due: false,
+            paused_until: Time::ZERO,
+            ecn_pauses: config.ecn_timeout.then_some(0),
             cc: config.control.build(config),
             rto,
             last_sent: Time::ZERO,
@@ -324,6 +334,7 @@ impl Connection {
         let flight_bytes = self.flight_bytes();
         self.take_new_ack(ack.number, now);
         if !ack.ece {
+            self.ecn_pauses = self.ecn_pauses.map(|_| 0);
             let srtt = self.rto.srtt();
             self.cc.on_ack(&Ack { acknowledgment: ack.number, acked_bytes, flight_bytes, srtt }, now);
         }
@@ -424,8 +435,28 @@ impl Connection {
                 self.recover = self.max;
                 self.action = Action::Ecn;
             }
+            self.pause_for_echo(now);
             self.signal(Signal::EcnEcho, now);
             self.counters.ecn_reductions += 1;
+        }
+    }
+
+    /// Where an echo finds a window of one segment, there is nothing left to reduce: the sender waits as if its timer
+    /// had expired (thesis of Feng, section 4.3.4; RFC 3168, section 6.1.2).
+    fn pause_for_echo(&mut self, now: Time) {
+        let Some(pauses) = self.ecn_pauses else { return };
+        if self.cc.backs_off_timer() && self.cc.cwnd_bytes() < 2 * self.segment() {
+            self.paused_until = now.saturating_add(self.rto.ecn_pause(pauses));
+            self.ecn_pauses = Some(pauses.saturating_add(1));
+            self.counters.ecn_timeouts += 1;
+        }
+    }
+
+    /// The next segment is held back. If none is under way, no acknowledgment can be late: the timer rests until that
+    /// segment goes, or it would take the wait for a loss.
+    pub fn hold_back(&mut self) {
+        if self.nxt == self.una {
+            self.rtx_at = Time::MAX;
         }
     }
 }

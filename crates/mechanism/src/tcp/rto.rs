@@ -130,6 +130,12 @@ impl RtoEstimator {
         self.refresh();
     }
 
+    /// How long an ECN echo at a window of one segment stops the sender: a time-out, doubled `doublings` times, within
+    /// the upper bound (catalogue, section 1).
+    pub fn ecn_pause(&self, doublings: u32) -> Span {
+        self.rto.saturating_mul(1 << doublings.min(BACKOFF_MAX.ilog2())).min(self.config.max)
+    }
+
     /// Ends the backoff without a sample: ns's agents do so on partial acknowledgments.
     pub fn reset_backoff(&mut self) {
         self.backoff = 1;

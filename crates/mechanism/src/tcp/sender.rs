@@ -206,13 +206,18 @@ impl TcpSender {
     /// Asks the control, and remembers when to ask again.
     #[inline]
     fn permitted(&mut self, candidate: &Candidate, now: Time) -> bool {
-        match self.c.cc.may_send(candidate.in_flight_bytes, candidate.payload_bytes, now) {
+        let permission = match self.c.cc.may_send(candidate.in_flight_bytes, candidate.payload_bytes, now) {
+            Permission::Now if now < self.c.paused_until => Permission::At(self.c.paused_until),
+            permission => permission,
+        };
+        match permission {
             Permission::Now => {
                 self.paced_at = Time::MAX;
                 true
             }
             Permission::At(time) => {
-                self.paced_at = time;
+                self.paced_at = time.max(self.c.paused_until);
+                self.c.hold_back();
                 false
             }
             Permission::No => {
@@ -232,10 +237,16 @@ impl TcpSender {
         }
         let payload_bytes = left.min(self.c.segment()) as u32;
         let head = Candidate { sequence: self.c.una, payload_bytes, in_flight_bytes: 0, fills_hole: true };
-        if let Permission::At(time) = self.c.cc.may_send(0, payload_bytes, now) {
-            self.paced_at = time;
+        let not_before = match self.c.cc.may_send(0, payload_bytes, now) {
+            Permission::At(time) => time.max(self.c.paused_until),
+            Permission::Now | Permission::No => self.c.paused_until,
+        };
+        if now < not_before {
+            self.paced_at = not_before;
+            self.c.hold_back();
             return None;
         }
+        self.paced_at = Time::MAX;
         self.c.retransmit_head = false;
         Some(self.emit(head.sequence, payload_bytes, now))
     }
@@ -289,6 +300,7 @@ impl TcpSender {
     pub fn on_timer(&mut self, now: Time) {
         if self.paced_at <= now {
             self.paced_at = Time::MAX;
+            // What was held back may go, even if an event in between released nothing.
             self.c.burst = NO_BURST_LIMIT;
         }
         if self.c.rtx_at > now {

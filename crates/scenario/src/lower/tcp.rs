@@ -1,9 +1,10 @@
 //! TCP.
 
+use tidegate_mechanism::tcp::congestion::{self, CongestionControlConfig, SubTcpConfig};
 use tidegate_mechanism::tcp::{DelayedAck, RtoConfig, Rules, TcpConfig, Variant};
 
 use super::bytes32;
-use crate::model::{Tcp, TcpProfile, TcpVariant, Window};
+use crate::model::{Control, SubTcpForm, Tcp, TcpProfile, TcpVariant, Window};
 
 /// Segments of a delayed acknowledgment: every second (RFC 5681, section 4.2; ns).
 const DELAYED_ACK_SEGMENTS: u32 = 2;
@@ -41,7 +42,9 @@ pub fn tcp(config: &Tcp) -> TcpConfig {
             ..base.rto
         },
         delayed_ack: config.delayed_ack.map(|timeout| DelayedAck { segments: DELAYED_ACK_SEGMENTS, timeout }),
+        control: control(&config.control),
         ecn: config.ecn,
+        ecn_timeout: config.ecn_timeout,
         dupack_threshold: config.dupack_threshold,
         limited_transmit: config.limited_transmit,
         handshake: config.handshake,
@@ -49,9 +52,31 @@ pub fn tcp(config: &Tcp) -> TcpConfig {
     }
 }
 
+fn control(control: &Control) -> CongestionControlConfig {
+    match control {
+        Control::Reno(_) => CongestionControlConfig::RENO,
+        Control::SubTcp(config) => CongestionControlConfig::SubTcp(SubTcpConfig {
+            form: match config.form {
+                SubTcpForm::Halving => congestion::SubTcpForm::Halving,
+                SubTcpForm::Scaled => congestion::SubTcpForm::Scaled { scale_factor: config.scale_factor },
+                SubTcpForm::Bandwidth => congestion::SubTcpForm::Bandwidth { x: config.increase },
+            },
+            tick: config.tick,
+            scale_max: config.scale_max,
+        }),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::SubTcp;
+
+    #[test]
+    fn subtcps_defaults_are_those_of_the_mechanism() {
+        let default = CongestionControlConfig::SubTcp(SubTcpConfig::default());
+        assert_eq!(control(&Control::SubTcp(SubTcp::default())), default);
+    }
     use crate::model::TcpText;
 
     #[test]

@@ -1,6 +1,7 @@
 //! A scenario, validated: names are indices, texts are quantities, defaults are filled in.
 
 mod application;
+mod control;
 mod domain;
 mod impairment;
 mod marker;
@@ -9,6 +10,7 @@ mod record;
 mod transport;
 
 pub use application::{Application, Bulk, Cbr, OnOff, OnOffDistribution, Poisson, Transfer};
+pub use control::{Control, RenoControl, SubTcp, SubTcpForm};
 pub use domain::{Classify, CsfqLabels, Labels, Mechanism, Nbp, Shaper};
 pub use impairment::{BurstLoss, ListLoss, Loss, RandomLoss, Reorder};
 pub use marker::{Beyond, Engine, EngineLaw, EngineMeter, Marker, Profile, SingleRate, TwoRates};
@@ -162,7 +164,18 @@ pub enum NodeKind {
     Router,
 }
 
-/// A link between two nodes: two directions that share nothing.
+/// What the directions of a link share.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Duplex {
+    /// Nothing.
+    #[default]
+    Full,
+    /// The medium: one packet at a time, in turns when both wait.
+    Half,
+}
+
+/// A link between two nodes: two directions.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Link {
     /// Its name.
@@ -177,6 +190,8 @@ pub struct Link {
     pub reverse: Direction,
     /// What routing adds up, at least 1.
     pub cost: u32,
+    /// What its directions share.
+    pub duplex: Duplex,
 }
 
 impl Link {

@@ -90,6 +90,10 @@ quantities! {
         Timeouts = "timeouts",
         /// The congestion window.
         Cwnd = "cwnd_bytes",
+        /// The effective window with its fraction, also below one segment.
+        CwndSegments = "cwnd_segments",
+        /// What divides a window of one segment (SUBTCP).
+        Scale = "scale",
         /// The slow start threshold.
         Ssthresh = "ssthresh_bytes",
         /// Sent and neither acknowledged nor known lost.

@@ -6,7 +6,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use tidegate_units::{Bytes, Limit, Span};
 
-use super::kinds;
+use super::{Control, kinds};
 use crate::text::{self, Text};
 
 /// How a flow's packets are paced and repaired.
@@ -63,6 +63,7 @@ pub enum Window {
 }
 
 /// TCP, complete: what [`TcpText`] leaves out comes from its profile.
+#[expect(clippy::struct_excessive_bools, reason = "switches of the RFCs, each independent of the others")]
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Tcp {
     /// Where the defaults came from.
@@ -83,8 +84,12 @@ pub struct Tcp {
     /// How long an acknowledgment may wait for a second packet; none: every packet is acknowledged at once.
     #[serde(with = "text::optional")]
     pub delayed_ack: Option<Span>,
+    /// Who decides the window.
+    pub control: Control,
     /// Whether marks are understood.
     pub ecn: bool,
+    /// Whether a mark at a window of one segment stops the sender for a time-out.
+    pub ecn_timeout: bool,
     /// Whether a connection opens with SYN packets.
     pub handshake: bool,
     /// The first window, in packets.
@@ -144,6 +149,8 @@ pub struct TcpText {
     pub profile: Option<TcpProfile>,
     /// How TCP repairs and reduces. Default: reno (ns-1999), sack (modern).
     pub variant: Option<TcpVariant>,
+    /// Who decides the window. Default: reno. Source: RFC 5681.
+    pub control: Option<Control>,
     /// The largest window, in bytes of payload (`100kB`) or packets (`20p`). Default: 20p (ns-1999), 4MiB (modern).
     /// Source: ns (`window_` 20); Linux.
     pub window: Option<Window>,
@@ -173,6 +180,9 @@ pub struct TcpText {
     pub delayed_ack_timeout: Option<Span>,
     /// Whether marks are understood. Default: false. Source: RFC 3168.
     pub ecn: Option<bool>,
+    /// Whether a mark echoed at a window of one segment stops the sender for a time-out, doubled each time. Default: false.
+    /// Source: thesis of Feng, section 4.3.4 (off in its other experiments); RFC 3168, section 6.1.2; Linux has it not.
+    pub ecn_timeout: Option<bool>,
     /// Whether a connection opens with SYN packets. Default: false. Source: the simulations of all five documents.
     pub handshake: Option<bool>,
     /// The first window in packets. Default: 1p (ns-1999), 10p (modern). Source: ns; RFC 6928.
@@ -236,7 +246,9 @@ impl TcpText {
             header,
             ack: self.ack.unwrap_or(Bytes::new(40)),
             delayed_ack: self.delayed_ack.unwrap_or(!old).then(|| millis(self.delayed_ack_timeout, 100, 40)),
+            control: self.control.clone().unwrap_or_default(),
             ecn: self.ecn.unwrap_or(false),
+            ecn_timeout: self.ecn_timeout.unwrap_or(false),
             handshake: self.handshake.unwrap_or(false),
             initial_window: self.initial_window.map_or(if old { 1 } else { 10 }, packets),
             minimum_window: self.minimum_window.map_or(1, packets),

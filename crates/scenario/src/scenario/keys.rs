@@ -22,10 +22,11 @@ pub(crate) const SCENARIO: [&str; 16] = [
 /// Keys that make a file an experiment.
 pub(crate) const EXPERIMENT: [&str; 6] = ["seeds", "quick_seeds", "quick_set", "axes", "variants", "figures"];
 /// Keys of a link.
-pub(crate) const LINK: [&str; 10] =
-    ["repeat", "between", "rate", "delay", "queue", "loss", "reorder", "cost", "forward", "reverse"];
+pub(crate) const LINK: [&str; 11] = [
+    "repeat", "between", "rate", "delay", "queue", "loss", "reorder", "cost", "duplex", "forward", "reverse",
+];
 /// Those that are not about a direction.
-pub(crate) const LINK_HEAD: [&str; 5] = ["repeat", "between", "cost", "forward", "reverse"];
+pub(crate) const LINK_HEAD: [&str; 6] = ["repeat", "between", "cost", "duplex", "forward", "reverse"];
 /// Those that are.
 pub(crate) const LINK_DIRECTION: [&str; 5] = ["rate", "delay", "queue", "loss", "reorder"];
 /// Tables of defaults.

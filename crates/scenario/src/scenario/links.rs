@@ -12,7 +12,7 @@ use super::values::{self, Report};
 use crate::error::Problems;
 use crate::fault::shortened;
 use crate::merge::{merged, merged_tables};
-use crate::model::{Direction, Link, Queue};
+use crate::model::{Direction, Duplex, Link, Queue};
 use crate::overrides::Late;
 use crate::reader::read_without;
 use crate::suggest;
@@ -94,7 +94,16 @@ fn read_link(site: Site<'_>, nodes: &Nodes, scope: &Scope<'_>, problems: &mut Pr
         problems.push(site.problem(&["cost"], "a cost is at least 1", "routing adds up costs"));
     }
     let (forward, reverse) = (forward?, reverse?);
-    Some(Link { name: site.name.to_owned(), a, b, forward, reverse, cost: text.cost })
+    if text.duplex == Duplex::Half && forward.rate != reverse.rate {
+        let message = format!("one medium cannot have two rates, {} and {}", forward.rate, reverse.rate);
+        problems.push(site.problem(
+            &["duplex"],
+            message,
+            "both directions of a half-duplex link have its rate",
+        ));
+    }
+    let name = site.name.to_owned();
+    Some(Link { name, a, b, forward, reverse, cost: text.cost, duplex: text.duplex })
 }
 
 /// Reads what is shared by both directions with what this one overrides.

@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer, de};
 use tidegate_units::{BitRate, Span, Time};
 
 use crate::model::{
-    Application, Labels, LinkState, Loss, Marker, Mechanism, Multipath, Queue, Reorder, TcpText,
+    Application, Duplex, Labels, LinkState, Loss, Marker, Mechanism, Multipath, Queue, Reorder, TcpText,
     TransportText, Udp, Ways,
 };
 use crate::text::{self, Text};
@@ -64,6 +64,9 @@ pub(crate) struct LinkText {
     pub(crate) reorder: Option<Reorder>,
     /// What routing adds up, at least 1. Default: 1.
     pub(crate) cost: Option<u32>,
+    /// Whether its directions share nothing, or one medium on which one packet at a time is sent, in turns when both wait.
+    /// Default: full. Source: thesis of Feng, Fig. 3.13 and Fig. 4.12, shared Ethernet segments.
+    pub(crate) duplex: Option<Duplex>,
     /// What differs from the first node to the second.
     pub(crate) forward: Option<DirectionText>,
     /// What differs from the second node to the first.
@@ -76,6 +79,8 @@ pub(crate) struct LinkHead {
     pub(crate) between: Vec<String>,
     #[serde(default = "one")]
     pub(crate) cost: u32,
+    #[serde(default)]
+    pub(crate) duplex: Duplex,
 }
 
 fn one() -> u32 {

@@ -14,8 +14,8 @@ use super::raw::RecordText;
 use crate::error::Problems;
 use crate::fault::shortened;
 use crate::model::{
-    DelayOf, Direction, DomainIndex, DomainQuantity, FlowIndex, FlowQuantity, LinkIndex, LinkQuantity,
-    Marker, MarkerIndex, MarkerQuantity, Mechanism, Queue, Record, Series, Transport, Way,
+    Control, DelayOf, Direction, DomainIndex, DomainQuantity, FlowIndex, FlowQuantity, LinkIndex,
+    LinkQuantity, Marker, MarkerIndex, MarkerQuantity, Mechanism, Queue, Record, Series, Transport, Way,
 };
 use crate::suggest;
 use crate::template::Scope;
@@ -252,6 +252,7 @@ fn has(transport: &Transport, quantity: FlowQuantity) -> bool {
     let of_tcp = matches!(
         quantity,
         FlowQuantity::Cwnd
+            | FlowQuantity::CwndSegments
             | FlowQuantity::Ssthresh
             | FlowQuantity::InFlight
             | FlowQuantity::SmoothedRtt
@@ -259,7 +260,8 @@ fn has(transport: &Transport, quantity: FlowQuantity) -> bool {
             | FlowQuantity::Retransmissions
             | FlowQuantity::Timeouts
     );
-    !of_tcp || matches!(transport, Transport::Tcp(_))
+    let Transport::Tcp(tcp) = transport else { return !of_tcp && quantity != FlowQuantity::Scale };
+    quantity != FlowQuantity::Scale || matches!(tcp.control, Control::SubTcp(_))
 }
 
 /// Whether the queue of a direction has the quantity.

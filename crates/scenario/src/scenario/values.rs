@@ -6,9 +6,9 @@ use tidegate_mechanism::schedule::CBQ_PRIORITIES;
 use tidegate_units::{BitRate, Bytes, Limit, Span};
 
 use crate::model::{
-    AdaptiveRed, Application, Blue, Cbq, CbqClass, Csfq, Drr, EngineLaw, EngineMeter, Fred, Labels, Loss,
-    Manager, Marker, Mechanism, Nbp, Priority, Queue, QueueClassify, Red, RedMode, RedPenaltyBox, Reorder,
-    Sfb, SfbLimiting, Sfq, Tcp, Udp, Wfq, Window,
+    AdaptiveRed, Application, Blue, Cbq, CbqClass, Control, Csfq, Drr, EngineLaw, EngineMeter, Fred, Labels,
+    Loss, Manager, Marker, Mechanism, Nbp, Priority, Queue, QueueClassify, Red, RedMode, RedPenaltyBox,
+    Reorder, Sfb, SfbLimiting, Sfq, Tcp, Udp, Wfq, Window,
 };
 use crate::text;
 
@@ -567,6 +567,14 @@ pub(crate) fn tcp(config: &Tcp, report: &mut Report<'_>) {
         }
     }
     report.count("dupack_threshold", config.dupack_threshold);
+    report.below("control", |report| control(&config.control, report));
+    if config.ecn_timeout && !config.ecn {
+        report.say(&["ecn_timeout"], "without `ecn` no mark is heard", "set ecn = true");
+    }
+    if config.ecn_timeout && matches!(config.control, Control::SubTcp(_)) {
+        let help = "its windows below one segment stand in for it";
+        report.say(&["ecn_timeout"], "SUBTCP does without ECN time-outs", help);
+    }
     if let Some(window) = config.initial_ssthresh
         && window == Window::Packets(0)
     {
@@ -585,6 +593,19 @@ pub(crate) fn tcp(config: &Tcp, report: &mut Report<'_>) {
     if let Some(span) = config.delayed_ack {
         report.positive_span("delayed_ack_timeout", span);
     }
+}
+
+fn control(control: &Control, report: &mut Report<'_>) {
+    let Control::SubTcp(config) = control else { return };
+    for (key, value) in [("scale_factor", config.scale_factor), ("increase", config.increase)] {
+        if !(value > 0.0 && value <= 1e3) {
+            report.say(&[key], format!("{value} must be above 0 and at most 1000"), "");
+        }
+    }
+    if !(config.scale_max >= 1.0 && config.scale_max <= 1e6) {
+        report.say(&["scale_max"], format!("{} must be from 1 to 1000000", config.scale_max), "");
+    }
+    report.positive_span("tick", config.tick);
 }
 
 pub(crate) fn udp(config: &Udp, report: &mut Report<'_>) {

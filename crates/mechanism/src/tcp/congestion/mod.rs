@@ -12,10 +12,13 @@ mod marking;
 mod reno;
 mod reserved;
 mod sent_marks;
+mod subtcp;
 
 pub use marking::{Detection, MarkingSource, MarkingSourceConfig, Surplus};
 pub use reno::{Reno, RenoConfig};
 pub use reserved::{Reserved, ReservedConfig, ReservedRoundTrip};
+
+pub use subtcp::{SubTcp, SubTcpConfig, SubTcpForm};
 
 use alloc::boxed::Box;
 
@@ -198,6 +201,8 @@ controls! {
     Reserved(ReservedConfig, Box<Reserved>),
     /// With a packet marking engine.
     Marking(MarkingSourceConfig, Box<MarkingSource>),
+    /// Windows below one segment.
+    SubTcp(SubTcpConfig, SubTcp),
 }
 
 impl CongestionControlConfig {

@@ -5,8 +5,8 @@
 //! recovery of RFC 6582, section 3.2, step 3 (1). `ns-1999`: `opencwnd` and `slowdown` of ns-2's agents
 //! (tests/oracle/ns2, section 1.4; catalogue, section 1).
 //! Deviations: `modern` opens the window only while it is used (RFC 7661 explains why; Linux does the same), and an ECN
-//! echo leaves at least two segments, where RFC 3168, section 6.1.2, goes down to one and then asks for timed sends;
-//! that belongs to a control with ECN time-outs. `ns-1999` keeps at least the minimum window after a halving, where ns
+//! echo leaves at least two segments, as in Linux, where RFC 3168, section 6.1.2, goes down to one and then asks for
+//! timed sends: so it does with [`TcpConfig::ecn_timeout`]. `ns-1999` keeps at least the minimum window after a halving, where ns
 //! could reach a window of zero from a receive window of one packet.
 
 use tidegate_units::Time;
@@ -45,6 +45,7 @@ impl RenoConfig {
             cwnd_segments: f64::from(initial_segments),
             initial_bytes,
             minimum_bytes: u64::from(tcp.minimum_window_segments) * segment,
+            echo_floor_segments: if tcp.ecn_timeout { 1 } else { 2 },
             segment_bytes: tcp.segment_bytes,
             byte_limit: self.byte_limit_segments.max(1).saturating_mul(tcp.segment_bytes),
             after_timeout: false,
@@ -69,9 +70,35 @@ pub struct Reno {
     rules: Rules,
     initial_bytes: u64,
     minimum_bytes: u64,
+    /// `modern`: what an ECN echo leaves at least.
+    echo_floor_segments: u32,
 }
 
 impl Reno {
+    /// The same, where an ECN echo may leave one segment under any rules.
+    pub(super) const fn with_echo_floor_of_one(mut self) -> Self {
+        self.echo_floor_segments = 1;
+        self
+    }
+
+    /// The window in segments, with its fraction.
+    pub(super) fn cwnd_segments(&self) -> f64 {
+        match self.rules {
+            Rules::Ns1999 => self.cwnd_segments,
+            Rules::Modern => self.cwnd_bytes as f64 / f64::from(self.segment_bytes),
+        }
+    }
+
+    /// Sets the window, in segments, for a control that opens it by a law of its own.
+    pub(super) fn set_cwnd_segments(&mut self, segments: f64) {
+        self.cwnd_segments = segments;
+        let segment = f64::from(self.segment_bytes);
+        self.cwnd_bytes = match self.rules {
+            Rules::Ns1999 => segments as u64 * u64::from(self.segment_bytes),
+            Rules::Modern => (segments * segment) as u64,
+        };
+    }
+
     /// ns's `opencwnd`: once for each acknowledgment of new data, whatever it covers.
     #[inline]
     fn open_ns(&mut self) {
@@ -143,6 +170,9 @@ impl Reno {
         }
         self.after_timeout = event.signal == Signal::Timeout;
         let cwnd = match event.signal {
+            Signal::EcnEcho if self.echo_floor_segments == 1 => {
+                (event.flight_bytes.min(self.cwnd_bytes) / 2).max(segment)
+            }
             Signal::Loss | Signal::EcnEcho => self.ssthresh_bytes,
             Signal::LossRestart | Signal::Timeout | Signal::Idle => segment,
         };
@@ -194,11 +224,7 @@ impl CongestionControl for Reno {
     }
 
     fn variable(&self, name: &str) -> Option<f64> {
-        match (name, self.rules) {
-            ("cwnd_segments", Rules::Ns1999) => Some(self.cwnd_segments),
-            ("cwnd_segments", Rules::Modern) => Some(self.cwnd_bytes as f64 / f64::from(self.segment_bytes)),
-            _ => None,
-        }
+        (name == "cwnd_segments").then(|| self.cwnd_segments())
     }
 }
 

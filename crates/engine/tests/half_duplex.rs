@@ -1,0 +1,82 @@
+//! Links whose directions share one medium.
+
+mod common;
+
+use common::{Net, Recorder, constant, direction, drop_tail, seconds};
+use tidegate_engine::{ApplicationSpec, LinkSpec, Network, Statistics, TransportSpec};
+use tidegate_mechanism::tcp::{TcpConfig, Variant};
+use tidegate_units::BitRate;
+
+/// Two hosts on two routers that share 10 Mbit/s, and datagrams both ways.
+fn network(forward_mbps: u64, reverse_mbps: u64) -> Net {
+    let mut net = Net::default();
+    net.link("r0", "r1", direction("10Mbit", "1ms", drop_tail(20)));
+    net.link("ha", "r0", direction("100Mbit", "1ms", drop_tail(100)));
+    net.link("hb", "r1", direction("100Mbit", "1ms", drop_tail(100)));
+    let udp = || TransportSpec::Udp { header_bytes: 28 };
+    net.flow("ha", &["hb"], udp(), constant(BitRate::from_mbps(forward_mbps)));
+    net.flow("hb", &["ha"], udp(), constant(BitRate::from_mbps(reverse_mbps)));
+    share(&mut net.network);
+    net
+}
+
+fn share(network: &mut Network) {
+    let link: &mut LinkSpec = &mut network.links[0];
+    link.half_duplex = true;
+}
+
+fn run(net: Net, secs: f64) -> Statistics {
+    let mut simulation = net.network.build(1, Recorder::default()).unwrap();
+    simulation.run_until(seconds(secs), u64::MAX);
+    simulation.assert_conservation();
+    simulation.statistics()
+}
+
+fn mbps(statistics: &Statistics, link: usize, secs: f64) -> f64 {
+    statistics.links[link].delivered_bytes as f64 * 8e-6 / secs
+}
+
+#[test]
+fn two_greedy_directions_get_half_of_the_medium_each() {
+    let statistics = run(network(9, 8), 10.0);
+    let (forward, reverse) = (mbps(&statistics, 0, 10.0), mbps(&statistics, 1, 10.0));
+    assert!((forward + reverse - 10.0).abs() < 0.02, "{forward} + {reverse} is the rate of the medium");
+    assert!((forward - reverse).abs() < 0.02, "{forward} and {reverse} take turns");
+    assert!(statistics.links[0].dropped_packets() > 1000 && statistics.links[1].dropped_packets() > 1000);
+}
+
+#[test]
+fn what_one_direction_leaves_the_other_takes() {
+    let statistics = run(network(2, 12), 10.0);
+    let (forward, reverse) = (mbps(&statistics, 0, 10.0), mbps(&statistics, 1, 10.0));
+    assert!((forward - 2.0).abs() < 0.02 && (reverse - 8.0).abs() < 0.05, "{forward} and {reverse}");
+    assert_eq!(statistics.links[0].dropped_packets(), 0);
+}
+
+#[test]
+fn one_direction_alone_has_all_of_it() {
+    let mut net = Net::default();
+    net.link("r0", "r1", direction("10Mbit", "1ms", drop_tail(20)));
+    net.link("ha", "r0", direction("100Mbit", "1ms", drop_tail(100)));
+    net.link("hb", "r1", direction("100Mbit", "1ms", drop_tail(100)));
+    let udp = TransportSpec::Udp { header_bytes: 28 };
+    net.flow("ha", &["hb"], udp, constant(BitRate::from_mbps(20)));
+    share(&mut net.network);
+    assert!((mbps(&run(net, 10.0), 0, 10.0) - 10.0).abs() < 0.02);
+}
+
+/// Feng's testbeds: the acknowledgments of a greedy connection share the medium with its data.
+#[test]
+fn acknowledgments_take_their_part_of_the_medium() {
+    let mut net = Net::default();
+    net.link("r0", "r1", direction("10Mbit", "1ms", drop_tail(50)));
+    net.link("ha", "r0", direction("100Mbit", "1ms", drop_tail(100)));
+    net.link("hb", "r1", direction("100Mbit", "1ms", drop_tail(100)));
+    let config = TcpConfig::ns_1999(Variant::NewReno).with_window_packets(40);
+    net.flow("ha", &["hb"], TransportSpec::Tcp(Box::new(config)), ApplicationSpec::Bulk);
+    share(&mut net.network);
+    let statistics = run(net, 20.0);
+    let (data, acks) = (mbps(&statistics, 0, 20.0), mbps(&statistics, 1, 20.0));
+    assert!((data + acks - 10.0).abs() < 0.05, "{data} + {acks}");
+    assert!((acks / data - 0.04).abs() < 0.001, "an acknowledgment of 40 bytes for each packet of 1000");
+}

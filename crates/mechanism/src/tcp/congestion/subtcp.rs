@@ -1,0 +1,342 @@
+//! SUBTCP: windows below one segment. When many connections share a slow link, one segment per round trip each is
+//! already too much; TCP knows nothing smaller but its time-outs, and forgets those at the first success, so that the
+//! sum of many connections doubles and halves instead of rising slowly. SUBTCP divides a window of one segment by
+//! `scale`: it sends one segment every `scale` round trips, doubles `scale` where TCP would halve its window, and takes
+//! it back step by step.
+//!
+//! Source: thesis of Feng, section 3.3: Fig. 3.17 (halving), Fig. 3.21 (scaled sub-linear increase), Fig. 3.22
+//! (bandwidth-based increase); catalogue, section 5.
+//! Deviations: Fig. 3.22 prints `e_cwnd * (1 + X) / CWND`, which would shrink any window above one segment; the text
+//! (a rate rises by at most X % per round trip) needs 1 + X / CWND (SUB-1). Losses below one segment are seen by the
+//! retransmission timer alone, and `scale` stands in for the timer's own back-off (SUB-3); like that in ns, it stops at
+//! 64. `counter` runs from the segment that set it and not on a clock that free-runs beside it, so that hosts do not
+//! send in step. The window stays in force besides the counter: one segment is under way at a time. Before the first
+//! round-trip sample a loss counts the time-out as the round trip. The timer of an idle sender changes nothing at a
+//! window of one. Under the rules of RFCs an ECN echo takes the window down to one segment and not two.
+
+use tidegate_packet::Dscp;
+use tidegate_units::{Span, Time};
+
+use super::reno::{Reno, RenoConfig};
+use super::{Ack, Congestion, CongestionControl, Permission, Segment, Signal};
+use crate::tcp::config::TcpConfig;
+
+/// How the window grows.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum SubTcpForm {
+    /// A success halves `scale` (Fig. 3.17); from one segment on as TCP.
+    Halving,
+    /// A success takes `scale_factor` from `scale` (Fig. 3.21); from one segment on as TCP.
+    Scaled {
+        /// What each success takes. Default 0.25: section 3.3.2.
+        scale_factor: f64,
+    },
+    /// The rate rises by the part `x` of itself per round trip, or as TCP's where that is less (Fig. 3.22). There is no
+    /// slow start.
+    Bandwidth {
+        /// X, as a part of one. Default 0.01: section 3.3.2.
+        x: f64,
+    },
+}
+
+/// Parameters of [`SubTcp`].
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct SubTcpConfig {
+    /// How the window grows. Default [`SubTcpForm::Halving`].
+    pub form: SubTcpForm,
+    /// `timer_interval`: what `counter` counts. Default 10 ms: assumed (catalogue, section 5). Never zero.
+    pub tick: Span,
+    /// The largest `scale`. Default 64: ns's largest back-off, which `scale` replaces; assumed.
+    pub scale_max: f64,
+}
+
+impl Default for SubTcpConfig {
+    fn default() -> Self {
+        Self { form: SubTcpForm::Halving, tick: Span::from_millis(10), scale_max: 64.0 }
+    }
+}
+
+impl SubTcpConfig {
+    /// The control for a connection with the parameters `tcp`.
+    pub fn build(&self, tcp: &TcpConfig) -> SubTcp {
+        let reno = RenoConfig::default().build(tcp).with_echo_floor_of_one();
+        SubTcp {
+            cwnd: reno.cwnd_segments(),
+            reno,
+            scale: 1.0,
+            send_at: Time::ZERO,
+            rtt: Span::ZERO,
+            form: self.form,
+            tick: self.tick,
+            scale_max: self.scale_max,
+        }
+    }
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct SubTcp {
+    /// The window from one segment on: `normal_tcp_...` of the figures.
+    reno: Reno,
+    /// `CWND` in segments, with its fraction; [`SubTcpForm::Bandwidth`] alone sets it by itself.
+    cwnd: f64,
+    scale: f64,
+    /// When `counter` reaches zero.
+    send_at: Time,
+    /// The last known round-trip time.
+    rtt: Span,
+    form: SubTcpForm,
+    tick: Span,
+    scale_max: f64,
+}
+
+impl SubTcp {
+    /// `CWND == 1` of the figures.
+    fn is_one(&self) -> bool {
+        self.cwnd <= 1.0
+    }
+
+    /// The effective window in segments: `e_cwnd`.
+    pub fn effective_segments(&self) -> f64 {
+        self.cwnd / self.scale
+    }
+
+    fn set(&mut self, cwnd: f64) {
+        self.cwnd = cwnd;
+        self.reno.set_cwnd_segments(cwnd);
+    }
+
+    fn restart_counter(&mut self, now: Time) {
+        self.send_at = now.saturating_add(counted(self.scale, self.rtt, self.tick));
+    }
+}
+
+impl CongestionControl for SubTcp {
+    /// `opencwnd()`.
+    fn on_ack(&mut self, ack: &Ack, now: Time) {
+        self.rtt = ack.srtt;
+        let below_one = self.is_one() && self.scale > 1.0;
+        match self.form {
+            SubTcpForm::Halving if below_one => self.scale = halved(self.scale),
+            SubTcpForm::Scaled { scale_factor } if below_one => {
+                self.scale = lowered(self.scale, scale_factor);
+            }
+            SubTcpForm::Halving | SubTcpForm::Scaled { .. } => {
+                self.reno.on_ack(ack, now);
+                self.cwnd = self.reno.cwnd_segments();
+            }
+            SubTcpForm::Bandwidth { x } => {
+                let (cwnd, scale) = split(increased(self.cwnd, self.scale, x));
+                self.set(cwnd);
+                self.scale = scale.min(self.scale_max);
+            }
+        }
+    }
+
+    /// `closewnd()`.
+    fn on_congestion(&mut self, event: &Congestion, now: Time) {
+        self.rtt = if event.srtt.is_zero() { event.rto } else { event.srtt };
+        if !self.is_one() {
+            self.reno.on_congestion(event, now);
+            self.cwnd = self.reno.cwnd_segments();
+        } else if event.signal != Signal::Idle {
+            self.scale = (self.scale * 2.0).min(self.scale_max);
+            self.restart_counter(now);
+        }
+    }
+
+    fn on_recovered(&mut self, flight_bytes: u64, now: Time) {
+        if !self.is_one() {
+            self.reno.on_recovered(flight_bytes, now);
+            self.cwnd = self.reno.cwnd_segments();
+        }
+    }
+
+    /// `send()`, first half.
+    #[inline]
+    fn may_send(&self, in_flight_bytes: u64, payload_bytes: u32, now: Time) -> Permission {
+        match self.reno.may_send(in_flight_bytes, payload_bytes, now) {
+            Permission::Now if self.is_one() && now < self.send_at => Permission::At(self.send_at),
+            permission => permission,
+        }
+    }
+
+    /// `send()`, second half.
+    #[inline]
+    fn on_send(&mut self, _segment: &Segment, now: Time) -> Dscp {
+        if self.is_one() {
+            self.restart_counter(now);
+        }
+        Dscp::BEST_EFFORT
+    }
+
+    #[inline]
+    fn cwnd_bytes(&self) -> u64 {
+        self.reno.cwnd_bytes()
+    }
+
+    fn ssthresh_bytes(&self) -> u64 {
+        self.reno.ssthresh_bytes()
+    }
+
+    fn backs_off_timer(&self) -> bool {
+        false
+    }
+
+    fn variable(&self, name: &str) -> Option<f64> {
+        match name {
+            "cwnd_segments" => Some(self.effective_segments()),
+            "scale" => Some(self.scale),
+            _ => None,
+        }
+    }
+}
+
+/// How long `counter` waits: `int(scale * RTT / timer_interval) + 1` ticks (Fig. 3.17).
+fn counted(scale: f64, rtt: Span, tick: Span) -> Span {
+    let ticks = (scale * rtt.as_nanos() as f64 / tick.as_nanos() as f64) as u64;
+    tick.saturating_mul(ticks.saturating_add(1))
+}
+
+/// `scale` after a success (Fig. 3.17).
+fn halved(scale: f64) -> f64 {
+    (scale / 2.0).max(1.0)
+}
+
+/// `scale` after a success (Fig. 3.21).
+fn lowered(scale: f64, scale_factor: f64) -> f64 {
+    (scale - scale_factor).max(1.0)
+}
+
+/// `wnd` after a success (Fig. 3.22 with SUB-1): by X / CWND of the effective window, or by TCP's linear increase.
+fn increased(cwnd: f64, scale: f64, x: f64) -> f64 {
+    let e_cwnd = cwnd / scale;
+    (e_cwnd * (1.0 + x / cwnd)).min(e_cwnd + 1.0 / cwnd)
+}
+
+/// `CWND` and `scale` of an effective window (Fig. 3.22).
+fn split(wnd: f64) -> (f64, f64) {
+    if wnd < 1.0 { (1.0, 1.0 / wnd) } else { (wnd, 1.0) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tcp::config::Variant;
+
+    fn ack() -> Ack {
+        Ack { acknowledgment: 0, acked_bytes: 1000, flight_bytes: 1000, srtt: Span::from_millis(105) }
+    }
+    fn congestion(signal: Signal, segments: u64) -> Congestion {
+        Congestion {
+            signal,
+            sequence: 0,
+            window_bytes: segments * 1000,
+            flight_bytes: segments * 1000,
+            repeated: false,
+            srtt: Span::from_millis(105),
+            rto: Span::from_millis(300),
+        }
+    }
+    fn segment() -> Segment {
+        Segment { sequence: 0, payload_bytes: 1000, wire_bytes: 1000, retransmission: false }
+    }
+    fn control(form: SubTcpForm) -> SubTcp {
+        SubTcpConfig { form, ..SubTcpConfig::default() }.build(&TcpConfig::ns_1999(Variant::Reno))
+    }
+    const FORMS: [SubTcpForm; 3] =
+        [SubTcpForm::Halving, SubTcpForm::Scaled { scale_factor: 0.25 }, SubTcpForm::Bandwidth { x: 0.01 }];
+
+    #[test]
+    fn a_success_takes_back_half_a_quarter_or_one_percent() {
+        assert_eq!([8.0, 3.0, 1.5].map(halved), [4.0, 1.5, 1.0]);
+        assert_eq!([8.0, 1.25, 1.125].map(|scale| lowered(scale, 0.25)), [7.75, 1.0, 1.0]);
+        // A quarter of a segment, and 1 % more.
+        assert!((increased(1.0, 4.0, 0.01) - 0.2525).abs() < 1e-12);
+        // Ten segments: ten acknowledgments of 0.01 each make 1 % of them.
+        assert!((increased(10.0, 1.0, 0.01) - 10.01).abs() < 1e-12);
+        // Beyond 1/X segments TCP's own increase is the lesser one.
+        assert!((increased(200.0, 1.0, 0.01) - 200.005).abs() < 1e-12);
+        assert_eq!((split(0.25), split(2.5)), ((1.0, 4.0), (2.5, 1.0)));
+    }
+
+    #[test]
+    fn the_counter_is_a_whole_number_of_ticks_above_the_scaled_round_trip() {
+        let tick = Span::from_millis(10);
+        assert_eq!(counted(2.0, Span::from_millis(105), tick), Span::from_millis(220));
+        assert_eq!(counted(1.0, Span::from_millis(100), tick), Span::from_millis(110));
+        assert_eq!(counted(4.0, Span::ZERO, tick), tick);
+    }
+
+    #[test]
+    fn congestion_at_one_segment_doubles_scale_whatever_signals_it() {
+        for form in FORMS {
+            for signal in [Signal::Loss, Signal::LossRestart, Signal::Timeout, Signal::EcnEcho] {
+                let mut control = control(form);
+                control.on_congestion(&congestion(signal, 1), Time::ZERO);
+                control.on_congestion(&congestion(signal, 1), Time::ZERO);
+                assert_eq!((control.scale, control.cwnd_bytes()), (4.0, 1000), "{form:?} {signal:?}");
+                control.on_congestion(&congestion(Signal::Idle, 1), Time::ZERO);
+                assert_eq!(control.scale, 4.0, "an idle sender is not congested");
+                (0..20).for_each(|_| control.on_congestion(&congestion(signal, 1), Time::ZERO));
+                assert_eq!(control.scale, 64.0, "scale has a bound");
+            }
+        }
+    }
+
+    #[test]
+    fn a_window_above_one_closes_as_tcps() {
+        for form in FORMS {
+            let mut control = control(form);
+            control.set(7.0);
+            control.on_congestion(&congestion(Signal::EcnEcho, 7), Time::ZERO);
+            assert_eq!((control.scale, control.cwnd_bytes(), control.cwnd), (1.0, 3000, 3.0));
+            control.on_congestion(&congestion(Signal::Timeout, 3), Time::ZERO);
+            assert_eq!((control.scale, control.cwnd_bytes()), (1.0, 1000));
+        }
+    }
+
+    #[test]
+    fn below_one_segment_sends_are_timed() {
+        let mut control = control(SubTcpForm::Halving);
+        control.on_congestion(&congestion(Signal::EcnEcho, 1), Time::ZERO);
+        let due = Time::ZERO + Span::from_millis(220);
+        assert_eq!(control.may_send(0, 1000, Time::ZERO), Permission::At(due));
+        assert_eq!(control.may_send(1000, 1000, due), Permission::No, "the window stays in force");
+        assert_eq!(control.may_send(0, 1000, due), Permission::Now);
+        control.on_send(&segment(), due);
+        assert_eq!(control.may_send(0, 1000, due), Permission::At(due + Span::from_millis(220)));
+    }
+
+    #[test]
+    fn two_segments_are_not_timed() {
+        let mut control = control(SubTcpForm::Halving);
+        control.on_ack(&ack(), Time::ZERO);
+        assert_eq!(control.cwnd_bytes(), 2000);
+        control.on_send(&segment(), Time::ZERO);
+        assert_eq!(control.may_send(1000, 1000, Time::ZERO), Permission::Now);
+    }
+
+    #[test]
+    fn an_echo_reaches_one_segment_under_the_rules_of_the_rfcs_too() {
+        let tcp = TcpConfig { segment_bytes: 1000, ..TcpConfig::modern(Variant::Sack) };
+        let mut control = SubTcpConfig::default().build(&tcp);
+        for segments in [10, 5, 2, 1] {
+            control.on_congestion(&congestion(Signal::EcnEcho, segments), Time::ZERO);
+        }
+        assert_eq!((control.cwnd_bytes(), control.scale), (1000, 2.0));
+    }
+
+    #[test]
+    fn the_bandwidth_based_rate_rises_by_x_in_a_round_trip() {
+        for (scale, cwnd, acks) in [(8.0, 1.0, 1), (1.0, 1.0, 1), (1.0, 10.0, 10), (1.0, 64.0, 64)] {
+            let mut control = control(SubTcpForm::Bandwidth { x: 0.01 });
+            control.set(cwnd);
+            control.scale = scale;
+            let before = control.effective_segments();
+            (0..acks).for_each(|_| control.on_ack(&ack(), Time::ZERO));
+            let rise = control.effective_segments() / before - 1.0;
+            assert!((rise - 0.01).abs() < 1e-9, "{rise}");
+        }
+    }
+}

@@ -111,8 +111,10 @@ pub struct Packet {
     pub dscp: Dscp,
     /// Hops it may still make.
     pub ttl: u8,
+    /// The ECN field of the inner header, while the packet is in a tunnel between edges; `ecn` is then the outer one.
+    pub inner_ecn: Option<Ecn>,
     /// Unused; keeps the size explicit.
-    pub reserved: u16,
+    pub reserved: u8,
 }
 
 const _: () = assert!(core::mem::size_of::<Packet>() == 32, "two descriptors share a cache line");
@@ -131,6 +133,7 @@ impl Packet {
             ecn: Ecn::NotEct,
             dscp: Dscp::BEST_EFFORT,
             ttl: 255,
+            inner_ecn: None,
             reserved: 0,
         }
     }

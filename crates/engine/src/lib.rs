@@ -27,8 +27,8 @@ pub use event::{EventQueue, Token};
 pub use ids::{FlowIds, LinkId, NodeId};
 pub use link::{LossModel, Medium, ReorderModel};
 pub use network::{
-    ApplicationSpec, Change, DirectionSpec, DomainSpec, FlowSpec, LinkSpec, Multipath, Network, NodeKind,
-    NodeSpec, OnOffDistribution, ScriptedChange, StartSpec, TransportSpec,
+    ApplicationSpec, Change, ClockSpec, DirectionSpec, DomainSpec, FlowSpec, LinkSpec, Multipath, Network,
+    NodeKind, NodeSpec, OnOffDistribution, ScriptedChange, StartSpec, TransportSpec,
 };
 pub use observer::Observer;
 pub use probe::BorderReport;

@@ -4,9 +4,9 @@
 use std::net::Ipv4Addr;
 
 use tidegate_engine::{
-    ApplicationSpec, Change, DirectionSpec, DomainSpec, FlowIds, FlowSpec, LinkId, LinkSpec, LossModel,
-    Multipath, Network, NodeId, NodeKind, NodeSpec, OnOffDistribution, ReorderModel, ScriptedChange,
-    StartSpec, TransportSpec,
+    ApplicationSpec, Change, ClockSpec, DirectionSpec, DomainSpec, FlowIds, FlowSpec, LinkId, LinkSpec,
+    LossModel, Multipath, Network, NodeId, NodeKind, NodeSpec, OnOffDistribution, ReorderModel,
+    ScriptedChange, StartSpec, TransportSpec,
 };
 use tidegate_packet::{Address, Ecn, Headers, Protocol};
 use tidegate_scenario::lower as configs;
@@ -185,10 +185,15 @@ fn domains(scenario: &Scenario) -> Vec<DomainSpec> {
             core: core.into_iter().map(node_id).collect(),
             mechanism: configs::edge(&domain.mechanism),
             unpoliced: members.iter().flat_map(|d| d.unpoliced.iter().copied().map(node_id)).collect(),
+            clocks: members.iter().flat_map(|d| d.clocks.iter().map(clock)).collect(),
             labels: domain.labels.as_ref().map(configs::labeller),
         });
     }
     specs
+}
+
+fn clock((node, clock): &(model::NodeIndex, model::Clock)) -> (NodeId, ClockSpec) {
+    (node_id(*node), ClockSpec { offset: clock.offset, drift_ppm: clock.drift_ppm })
 }
 
 /// Which of the specs of [`network`] serves domain `index` of the scenario.

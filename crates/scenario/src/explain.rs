@@ -4,8 +4,8 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::model::{
-    Bulk, BurstLoss, Cbr, Csfq, CsfqLabels, DropTail, Drr, ListLoss, Nbp, OnOff, Poisson, RandomLoss, Red,
-    TcpText, Transfer, Udp, Wfq,
+    Bulk, BurstLoss, Cbr, Csfq, CsfqLabels, DropTail, Drr, Eec, EecMarker, Iec, ListLoss, Nbp, OnOff,
+    Poisson, RandomLoss, Red, TcpText, Transfer, Udp, Wfq,
 };
 use crate::schema::schema_of;
 
@@ -45,13 +45,16 @@ pub struct ParameterDoc {
 type Row = (&'static str, &'static str, fn() -> Value);
 
 /// Everything that has a `kind`, by family.
-const ROWS: [Row; 18] = [
+const ROWS: [Row; 21] = [
     ("queue", "droptail", schema_of::<DropTail>),
     ("queue", "red", schema_of::<Red>),
     ("queue", "csfq", schema_of::<Csfq>),
     ("queue", "drr", schema_of::<Drr>),
     ("queue", "wfq", schema_of::<Wfq>),
+    ("queue", "eec-marker", schema_of::<EecMarker>),
     ("mechanism", "nbp", schema_of::<Nbp>),
+    ("mechanism", "iec", schema_of::<Iec>),
+    ("mechanism", "eec", schema_of::<Eec>),
     ("labels", "csfq", schema_of::<CsfqLabels>),
     ("transport", "tcp", schema_of::<TcpText>),
     ("transport", "udp", schema_of::<Udp>),

@@ -108,11 +108,11 @@ macro_rules! half {
 }
 
 impl AnyIngress {
-    /// What is known of the flow with these headers, which leaves by `egress`.
-    pub fn report(&self, headers: &Headers, egress: PeerId) -> Option<EdgeReport> {
+    /// What is known of the flow with these headers, which leaves by `egress` if only one border is possible.
+    pub fn report(&self, headers: &Headers, egress: Option<PeerId>) -> Option<EdgeReport> {
         match self {
             Self::Nbp(ingress) => ingress.report(headers),
-            Self::Iec(ingress) => ingress.report(egress),
+            Self::Iec(ingress) => egress.and_then(|peer| ingress.report(peer)),
         }
     }
 }

@@ -65,7 +65,7 @@ pub trait EdgeHalf {
     ) -> Admission;
 
     /// An ingress's shaper lets `packet` of `aggregate` go; [`Packet::arrived`] says when it joined. `segment` is its TCP
-    /// header, if it has one. Messages sent now go behind it.
+    /// header, if it has one. Messages sent now go ahead of it.
     fn on_release<S: SegmentEditor>(
         &mut self,
         aggregate: AggregateId,

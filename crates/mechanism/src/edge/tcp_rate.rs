@@ -355,7 +355,11 @@ mod tests {
     fn the_base_round_trip_time_has_a_part_before_and_a_part_behind_the_edge() {
         let mut control = control(1);
         control.divide(VL, 1e6, Span::from_millis(4), at(1));
-        assert_eq!(window(&mut control, 0, 1000, at(25)), 4000, "the part behind is the virtual link's at first");
+        assert_eq!(
+            window(&mut control, 0, 1000, at(25)),
+            4000,
+            "the part behind is the virtual link's at first"
+        );
         control.divide(VL, 1e6, Span::from_millis(4), at(25));
         // 25 ms behind; allows the byte 5000 and more.
         assert_eq!(window(&mut control, 0, 2000, at(30)), 25_000);

@@ -6,7 +6,10 @@ use alloc::boxed::Box;
 use tidegate_packet::{Backlog, Packet};
 use tidegate_units::{BitRate, Time};
 
-use super::{Csfq, CsfqConfig, DropTail, DropTailConfig, QueueManager, Red, RedConfig, Verdict};
+use super::{
+    Csfq, CsfqConfig, DropTail, DropTailConfig, EecMarker, EecMarkerConfig, QueueManager, Red, RedConfig,
+    Verdict,
+};
 use crate::Context;
 
 /// Declares [`AnyManager`] and [`ManagerConfig`] over the managers that there are.
@@ -72,4 +75,6 @@ managers! {
     Csfq(CsfqConfig, Box<Csfq>),
     /// Random early detection.
     Red(RedConfig, Box<Red>),
+    /// The bottleneck of explicit edge control.
+    EecMarker(EecMarkerConfig, EecMarker),
 }

@@ -1,7 +1,7 @@
 //! Queue managers and disciplines.
 
 use tidegate_mechanism::queue::{
-    CsfqConfig, DropTailConfig, Flavor, GapLaw, ManagerConfig, QueueUnit, RedConfig, Victim,
+    CsfqConfig, DropTailConfig, EecMarkerConfig, Flavor, GapLaw, ManagerConfig, QueueUnit, RedConfig, Victim,
 };
 use tidegate_mechanism::schedule::{
     Classification, Clock, DisciplineConfig, DrrConfig, FlowQueuesConfig, WfqConfig,
@@ -10,8 +10,8 @@ use tidegate_units::Limit;
 
 use super::bytes32;
 use crate::model::{
-    Csfq, DropTail, Drr, Manager, Queue, QueueClassify, Red, RedFlavor, RedGap, RedMode, RedVictim, Wfq,
-    WfqClock,
+    Csfq, DropTail, Drr, EecMarker, Manager, Queue, QueueClassify, Red, RedFlavor, RedGap, RedMode,
+    RedVictim, Wfq, WfqClock,
 };
 
 /// The discipline of a queue. `weights` are those other than 1, by number of flow or class as the queue classifies.
@@ -22,6 +22,7 @@ pub fn discipline(queue: &Queue, weights: &[(u32, f64)]) -> DisciplineConfig {
         Queue::Csfq(config) => DisciplineConfig::Fifo(ManagerConfig::Csfq(csfq(config))),
         Queue::Drr(config) => DisciplineConfig::Drr(drr(config, weights)),
         Queue::Wfq(config) => DisciplineConfig::Wfq(wfq(config, weights)),
+        Queue::EecMarker(config) => DisciplineConfig::Fifo(ManagerConfig::EecMarker(eec_marker(config))),
     }
 }
 
@@ -31,11 +32,16 @@ pub fn manager(manager: &Manager) -> ManagerConfig {
         Manager::Droptail(config) => ManagerConfig::DropTail(drop_tail(config)),
         Manager::Red(config) => ManagerConfig::Red(red(config)),
         Manager::Csfq(config) => ManagerConfig::Csfq(csfq(config)),
+        Manager::EecMarker(config) => ManagerConfig::EecMarker(eec_marker(config)),
     }
 }
 
 fn drop_tail(config: &DropTail) -> DropTailConfig {
     DropTailConfig { limit: config.limit }
+}
+
+const fn eec_marker(config: &EecMarker) -> EecMarkerConfig {
+    EecMarkerConfig { threshold: config.threshold, limit: config.limit }
 }
 
 fn red(config: &Red) -> RedConfig {

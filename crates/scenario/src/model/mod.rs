@@ -8,11 +8,11 @@ mod record;
 mod transport;
 
 pub use application::{Application, Bulk, Cbr, OnOff, OnOffDistribution, Poisson, Transfer};
-pub use domain::{Classify, CsfqLabels, Labels, Mechanism, Nbp, Shaper};
+pub use domain::{Classify, Clock, CsfqLabels, Eec, Iec, IecDelays, Labels, Mechanism, Nbp, Shaper, TcpRate};
 pub use impairment::{BurstLoss, ListLoss, Loss, RandomLoss, Reorder};
 pub use queue::{
-    Csfq, DropTail, Drr, Manager, Queue, QueueClassify, Red, RedFlavor, RedGap, RedMode, RedVictim, Wfq,
-    WfqClock,
+    Csfq, DropTail, Drr, EecMarker, Manager, Queue, QueueClassify, Red, RedFlavor, RedGap, RedMode,
+    RedVictim, Wfq, WfqClock,
 };
 pub use record::{DelayOf, DomainQuantity, FlowQuantity, LinkQuantity, Record, Series, Way};
 pub use transport::{Tcp, TcpProfile, TcpText, TcpVariant, Transport, TransportText, Udp, Window};
@@ -268,6 +268,8 @@ pub struct Domain {
     pub trusts: Vec<DomainIndex>,
     /// Edges at which what enters is not shaped: a subset of `edges`.
     pub unpoliced: Vec<NodeIndex>,
+    /// Clocks of edges that are not right.
+    pub clocks: Vec<(NodeIndex, Clock)>,
 }
 
 /// A change during the run.

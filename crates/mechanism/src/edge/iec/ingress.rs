@@ -3,8 +3,9 @@
 //!
 //! Source: sections II.B and III.A.
 //! Deviations:
-//! - A control packet follows a packet of data, half a round trip after the last one at the earliest: so there are two per
-//!   round trip and never more than data. The first goes ahead of all data, to measure the least delay and `T`.
+//! - A control packet goes with a packet of data, half a round trip after the last one at the earliest: so there are two per
+//!   round trip and never more than data. It goes ahead of that packet: behind it, it would wait for it at the bottleneck,
+//!   and a virtual link alone would never see its least delay again (the wait, `sigma / mu`, is twice epsilon).
 //! - `T` is the average of round-trip times with weight 1/2 (assumed); they come with feedback, and once per
 //!   `answer_interval` with an answer that a control packet asks for, since one-way IEC is silent without congestion.
 //! - After negative feedback the rate does not grow for one and a half round trips: the next comes after one, if the epoch
@@ -37,8 +38,6 @@ struct Outgoing {
     sent_bytes: u64,
     sent_packets: u64,
     last_control: Time,
-    /// Data went since the last control packet.
-    has_news: bool,
     /// `T`, once measured.
     rtt: Option<Span>,
     /// The least of all, for TCP rate control.
@@ -79,7 +78,6 @@ impl Outgoing {
     fn send_control(&mut self, to: PeerId, config: &IecConfig, now: Time, out: &mut impl EdgeOut) {
         self.sequence = self.sequence.wrapping_add(1);
         self.last_control = now;
-        self.has_news = false;
         let control = Control {
             opened: self.opened,
             sequence: self.sequence,
@@ -130,9 +128,7 @@ impl Outgoing {
             && feedback.timestamp <= self.last_control
             && feedback.timestamp <= now
             && feedback.held <= now.since(feedback.timestamp)
-            && self
-                .last_feedback
-                .is_none_or(|last| feedback.sequence.wrapping_sub(last).cast_signed() > 0)
+            && self.last_feedback.is_none_or(|last| feedback.sequence.wrapping_sub(last).cast_signed() > 0)
     }
 
     fn on_feedback(
@@ -215,8 +211,7 @@ impl IecIngress {
         let aggregate = AggregateId(slot as u32);
         let interval = self.config.initial_interval;
         let sigma_per_interval = self.limits.sigma / interval.as_secs_f64();
-        let initial =
-            self.config.initial_rate.map_or(sigma_per_interval, BitRate::as_bytes_per_second_f64);
+        let initial = self.config.initial_rate.map_or(sigma_per_interval, BitRate::as_bytes_per_second_f64);
         let rate = VirtualLinkRate::new(initial.max(self.limits.rate_min));
         out.open(aggregate, BitRate::from_bytes_per_second_f64(rate.r));
         let mut link = Outgoing {
@@ -227,7 +222,6 @@ impl IecIngress {
             sent_bytes: 0,
             sent_packets: 0,
             last_control: now,
-            has_news: false,
             rtt: None,
             rtt_least: Span::MAX,
             minimum: MinimumDelay::new(self.config.minimum.without_drift()),
@@ -291,16 +285,15 @@ impl EdgeHalf for IecIngress {
     ) {
         let Some(to) = self.by_aggregate.get(aggregate.0 as usize).copied().flatten() else { return };
         let Some(link) = self.links.get_mut(&to) else { return };
+        if now.since(link.last_control).as_nanos() >= link.t(&self.config).as_nanos() / 2 {
+            link.send_control(to, &self.config, now, out);
+        }
         // The tunnel: the network marks the outer header.
         packet.inner_ecn = Some(packet.ecn);
         packet.ecn = Ecn::Ect0;
         link.sent_bytes += u64::from(packet.wire_bytes);
         link.sent_packets += 1;
         link.round_bytes += u64::from(packet.wire_bytes);
-        link.has_news = true;
-        if now.since(link.last_control).as_nanos() >= link.t(&self.config).as_nanos() / 2 {
-            link.send_control(to, &self.config, now, out);
-        }
         if let (Some(tcp), Some(segment)) = (&mut self.tcp, segment) {
             tcp.on_data(aggregate, headers, segment, packet, now);
         }

@@ -223,22 +223,27 @@ mod tests {
 
     fn control() -> impl Strategy<Value = Control> {
         (any::<(u64, u32, u64, u64, u64, u64)>(), any::<Option<u64>>(), any::<bool>()).prop_map(
-            |((opened, sequence, timestamp, sent_bytes, sent_packets, rtt), queueing, wants_answer)| Control {
-                opened: Time::from_nanos(opened),
-                sequence,
-                timestamp: Time::from_nanos(timestamp),
-                sent_bytes,
-                sent_packets,
-                rtt: Span::from_nanos(rtt),
-                queueing: queueing.map(Span::from_nanos),
-                wants_answer,
+            |((opened, sequence, timestamp, sent_bytes, sent_packets, rtt), queueing, wants_answer)| {
+                Control {
+                    opened: Time::from_nanos(opened),
+                    sequence,
+                    timestamp: Time::from_nanos(timestamp),
+                    sent_bytes,
+                    sent_packets,
+                    rtt: Span::from_nanos(rtt),
+                    queueing: queueing.map(Span::from_nanos),
+                    wants_answer,
+                }
             },
         )
     }
 
     fn feedback() -> impl Strategy<Value = Feedback> {
         (any::<(u64, u32, u64, u64, u64, u32)>(), any::<(bool, bool, bool)>()).prop_map(
-            |((opened, sequence, timestamp, held, output_rate, accumulation), (is_negative, has_loss, in_epoch))| {
+            |(
+                (opened, sequence, timestamp, held, output_rate, accumulation),
+                (is_negative, has_loss, in_epoch),
+            )| {
                 Feedback {
                     opened: Time::from_nanos(opened),
                     sequence,

@@ -3,12 +3,14 @@
 mod csfq;
 mod drop_tail;
 mod drr;
+mod eec_marker;
 mod red;
 mod wfq;
 
 pub use csfq::Csfq;
 pub use drop_tail::DropTail;
 pub use drr::Drr;
+pub use eec_marker::EecMarker;
 pub use red::{Red, RedFlavor, RedGap, RedMode, RedVictim};
 pub use wfq::{Wfq, WfqClock};
 
@@ -25,6 +27,7 @@ kinds! {
         Csfq(Csfq) = "csfq",
         Drr(Drr) = "drr",
         Wfq(Wfq) = "wfq",
+        EecMarker(EecMarker) = "eec-marker",
     }
 }
 
@@ -34,6 +37,7 @@ kinds! {
         Droptail(DropTail) = "droptail",
         Red(Red) = "red",
         Csfq(Csfq) = "csfq",
+        EecMarker(EecMarker) = "eec-marker",
     }
 }
 

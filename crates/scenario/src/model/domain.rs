@@ -226,8 +226,8 @@ macro_rules! overlay {
             /// The drift between two clocks that does not matter, parts per million: the minimum delay rises so fast.
             /// Source: assumed, two quartz clocks of 100 ppm.
             pub drift_ppm: u32,
-            /// The window, in round trips, in which an epoch must show a falling delay, or the minimum is stale. Source:
-            /// assumed; a drain by 2 % shows over the noise of bursts.
+            /// The window, in round trips: if the delay does not move in it during an epoch, the minimum is stale. Source:
+            /// assumed; a drain by 2 % moves it.
             pub stale_rounds: u32,
             /// Control only packets of this class; others pass. Default: all.
             pub class: Option<u8>,

@@ -160,7 +160,8 @@ impl Incoming {
             },
             _ => self.minimum.excess(delay, now),
         };
-        let is_near_minimum = excess <= epsilon_nanos(sigma, nu);
+        let epsilon = epsilon_nanos(sigma, nu);
+        let is_near_minimum = excess <= epsilon;
         if self.in_epoch {
             if is_near_minimum {
                 self.in_epoch = false;
@@ -168,7 +169,7 @@ impl Incoming {
                 self.accumulation = Accumulation::default();
                 self.minimum.stop_watching();
             } else if config.detection == Detection::OneWay {
-                self.minimum.watch_drain(delay, 1.0 - config.beta, control.rtt, now);
+                self.minimum.watch(delay, epsilon, control.rtt, now);
             }
         } else if self.accumulation.q > sigma && !is_near_minimum {
             self.in_epoch = true;

@@ -20,7 +20,7 @@ use tidegate_packet::{Ecn, Headers, Packet};
 use tidegate_units::{BitRate, Span, Time};
 
 use super::wire::{self, Control, Feedback, Message};
-use super::{Detection, IecConfig, MinimumDelay, Phase, RateLimits, VirtualLinkRate};
+use super::{Detection, IecConfig, MinimumDelay, Phase, RateLimits, VirtualLinkRate, epsilon_nanos};
 use crate::edge::tcp_rate::TcpRate;
 use crate::edge::{Admission, AggregateId, EdgeHalf, EdgeOut, EdgeReport, PeerId, SegmentEditor};
 use crate::random::Seed;
@@ -165,7 +165,8 @@ impl Outgoing {
     fn on_round_trip(&mut self, sample: Span, config: &IecConfig, now: Time) {
         let delay = sample.as_nanos().cast_signed();
         if self.in_epoch {
-            self.minimum.watch_drain(delay, 1.0 - config.beta, self.t(config), now);
+            let epsilon = epsilon_nanos(config.sigma.as_f64(), self.output_rate);
+            self.minimum.watch(delay, epsilon, self.t(config), now);
         } else {
             self.minimum.stop_watching();
         }

@@ -6,12 +6,12 @@
 //! rules:
 //! - *Drift*: the reference rises by `drift_ppm` from the last time that the minimum was seen. The price: an epoch may end
 //!   with that much queue left (200 ppm of the time since the queue was last empty; 40 us after 200 ms).
-//! - *Staleness*: during an epoch the rates stand below the output rates, so the queue drains and the delay falls by
-//!   `1 - beta` per unit of time. If over a whole window of `stale_rounds` round trips the least delay is not a quarter of
-//!   that below the least of the window before, nothing drains: the minimum is stale, and the least of the last window
-//!   takes its place. The price: a rate that falls by `beta` per round trip for up to two windows (a third, with the
-//!   defaults) after the route became longer; and where a queue stands because others do not back off, it counts as part
-//!   of the path until the delay falls again. A lower delay is always believed at once.
+//! - *Staleness*: during an epoch the queue either drains, by `1 - beta` per unit of time, or others fill it; in both cases
+//!   the delay moves. If over a window of `stale_rounds` round trips all delays lie within epsilon of each other (and of what
+//!   the drift explains) and yet above the minimum, they are the path: the least of them becomes the minimum. The price: a
+//!   rate that falls by `beta` per round trip for up to two windows (a third, with the defaults) after the route became
+//!   longer. Where other traffic moves the delay by more, it lasts until the rate is so low that epsilon covers that, for
+//!   epsilon grows as the rate falls; so no epoch is open for ever. A lower delay is always believed at once.
 
 use tidegate_units::{Span, Time};
 
@@ -20,7 +20,8 @@ use tidegate_units::{Span, Time};
 pub struct MinimumDelayConfig {
     /// The drift between two clocks that must not matter, parts per million; default 200 (two quartz clocks of 100 ppm).
     pub drift_ppm: u32,
-    /// Length of a window in round trips; default 10 (assumed: a drain by 2 % shows over the noise of bursts).
+    /// Length of a window in round trips; default 10 (assumed: a drain by 2 % then moves the delay by a fifth of a round
+    /// trip, which is above epsilon for a virtual link of more than 2.5 bursts per round trip).
     pub stale_rounds: u32,
 }
 
@@ -37,13 +38,12 @@ impl MinimumDelayConfig {
     }
 }
 
-/// The least delay of one window of an epoch.
+/// The delays of one window of an epoch.
 #[derive(Clone, Copy, Debug)]
 struct Window {
     began: Time,
     least: i64,
-    /// Of the window before; `None` in the first one.
-    before: Option<i64>,
+    greatest: i64,
 }
 
 /// See the module. Delays are nanoseconds between two clocks that do not agree, so they may be negative.
@@ -77,22 +77,21 @@ impl MinimumDelay {
         0
     }
 
-    /// The queue should be draining by `drain` (a share of time), `delay` is seen, and a round trip takes `t`.
-    pub fn watch_drain(&mut self, delay: i64, drain: f64, t: Span, now: Time) {
+    /// An epoch is on, `delay` is seen, and a round trip takes `t`: looks for a minimum that is stale.
+    pub fn watch(&mut self, delay: i64, epsilon_nanos: u64, t: Span, now: Time) {
         let length = t.saturating_mul(u64::from(self.config.stale_rounds));
-        let window = self.window.get_or_insert(Window { began: now, least: delay, before: None });
+        let window = self.window.get_or_insert(Window { began: now, least: delay, greatest: delay });
         window.least = window.least.min(delay);
+        window.greatest = window.greatest.max(delay);
         if now.since(window.began) < length {
             return;
         }
-        let least = window.least;
-        let fall = (drain * length.as_nanos() as f64 / 4.0) as i64;
-        if window.before.is_some_and(|before| least > before.saturating_sub(fall)) {
-            self.least = Some((least, now));
-            self.window = None;
-        } else {
-            self.window = Some(Window { began: now, least: delay, before: Some(least) });
+        // Both the path's own delay and the reference may have drifted.
+        let drift = length.as_nanos() / 1_000_000 * u64::from(self.config.drift_ppm) * 2;
+        if window.greatest.abs_diff(window.least) <= epsilon_nanos.saturating_add(drift) {
+            self.least = Some((window.least, now));
         }
+        self.window = None;
     }
 
     /// No epoch is on.
@@ -138,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_that_drains_is_never_taken_for_a_longer_route() {
+    fn a_queue_that_drains_or_fluctuates_is_never_taken_for_a_longer_route() {
         let mut minimum = minimum();
         minimum.excess(12_000_000, at(0));
         // 40 ms of queue that drain by 2 %, sampled twice per round trip.
@@ -147,8 +146,15 @@ mod tests {
         while delay > 13_000_000 {
             millis += 12;
             delay -= 240_000;
-            minimum.watch_drain(delay, 0.02, T, at(millis));
+            minimum.watch(delay, 80_000, T, at(millis));
             assert!(minimum.excess(delay, at(millis)) > 0);
+        }
+        // A queue that others keep standing, between 8 and 16 ms.
+        for round in 0..1000_u64 {
+            millis += 12;
+            let delay = 20_000_000 + (round % 10).cast_signed() * 800_000;
+            minimum.watch(delay, 4_000_000, T, at(millis));
+            assert!(minimum.excess(delay, at(millis)) > 4_000_000);
         }
     }
 
@@ -165,7 +171,7 @@ mod tests {
                     until = Some(millis);
                     break;
                 }
-                minimum.watch_drain(delay, 0.02, T, at(millis));
+                minimum.watch(delay, 80_000, T, at(millis));
             }
             assert!(until.is_some_and(|millis| millis <= 2 * 250 + 36), "{ppm} ppm: {until:?}");
         }

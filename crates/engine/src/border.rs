@@ -7,10 +7,50 @@ use tidegate_mechanism::edge::{AggregateId, AnyEgress, AnyIngress, EdgeConfig, E
 use tidegate_mechanism::meter::CsfqLabeller;
 use tidegate_mechanism::shape::ShaperBank;
 use tidegate_packet::{Backlog, DropReason, MarkReason, Packet, Sink};
-use tidegate_units::{BitRate, Time};
+use tidegate_units::{BitRate, Span, Time};
 
+use crate::network::ClockSpec;
 use crate::observer::Observer;
 use crate::world::{Alarm, Place, World};
+
+/// The clock of a border: ahead by an offset, and fast or slow by a drift in parts per billion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Clock {
+    offset: Span,
+    drift_ppb: i64,
+}
+
+/// A billion parts.
+const WHOLE: i128 = 1_000_000_000;
+
+impl Clock {
+    pub(crate) fn new(spec: ClockSpec) -> Self {
+        let drift_ppb = (spec.drift_ppm.clamp(-100_000.0, 100_000.0) * 1000.0) as i64;
+        Self { offset: spec.offset, drift_ppb }
+    }
+
+    /// What it shows at `now`.
+    pub(crate) fn shows(self, now: Time) -> Time {
+        if self.drift_ppb == 0 {
+            return now.saturating_add(self.offset);
+        }
+        let nanos = i128::from(now.as_nanos());
+        let drifted = nanos + nanos * i128::from(self.drift_ppb) / WHOLE;
+        Time::from_nanos(u64::try_from(drifted).unwrap_or(u64::MAX)).saturating_add(self.offset)
+    }
+
+    /// The first instant at which it shows `local` or more.
+    pub(crate) fn when(self, local: Time) -> Time {
+        let nanos = i128::from(local.since(Time::ZERO + self.offset).as_nanos());
+        let exact = nanos * WHOLE / (WHOLE + i128::from(self.drift_ppb));
+        let mut at = Time::from_nanos(u64::try_from(exact).unwrap_or(u64::MAX));
+        // Divisions rounded by less than two nanoseconds.
+        while self.shows(at) < local && at != Time::MAX {
+            at = at.saturating_add(Span::from_nanos(1));
+        }
+        at
+    }
+}
 
 /// One border router of one domain.
 #[derive(Debug)]
@@ -20,6 +60,7 @@ pub(crate) struct Border {
     /// Whether what enters here is shaped; a border that does not police still meters what leaves.
     pub(crate) polices: bool,
     pub(crate) control: Option<Control>,
+    pub(crate) clock: Clock,
     pub(crate) labeller: Option<CsfqLabeller>,
     /// Programs of the control messages to other borders.
     pub(crate) routes: HashMap<PeerId, u32>,
@@ -46,13 +87,20 @@ pub(crate) struct Control {
     pub(crate) egress: AnyEgress,
     pub(crate) bank: ShaperBank,
     pub(crate) message_header_bytes: u32,
+    pub(crate) message_class: u8,
 }
 
 impl Control {
     pub(crate) fn new(config: &EdgeConfig, context: &Context) -> Self {
         let (ingress, egress) = config.build(context);
         let bank = ShaperBank::new(config.shaper().clone(), *context);
-        Self { ingress, egress, bank, message_header_bytes: config.message_header_bytes() }
+        Self {
+            ingress,
+            egress,
+            bank,
+            message_header_bytes: config.message_header_bytes(),
+            message_class: config.message_class(),
+        }
     }
 }
 
@@ -100,5 +148,26 @@ impl<O: Observer> Sink for ShaperSink<'_, O> {
         self.world.flows[packet.flow.0 as usize].marked_packets += 1;
         let world = &mut *self.world;
         world.observer.on_mark(world.now, Place::Edge(self.border), packet, world.arena.get(packet), why);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn an_alarm_by_a_border_s_clock_rings_at_the_first_instant_that_shows_it(
+            offset in 0u64..1_000_000_000_000, drift_ppm in -1000.0f64..1000.0, nanos in 0u64..1_000_000_000_000,
+        ) {
+            let clock = Clock::new(ClockSpec { offset: Span::from_nanos(offset), drift_ppm });
+            let local = Time::from_nanos(nanos);
+            let at = clock.when(local);
+            prop_assert!(clock.shows(at) >= local);
+            if at > Time::ZERO {
+                prop_assert!(clock.shows(Time::from_nanos(at.as_nanos() - 1)) < local);
+            }
+        }
     }
 }

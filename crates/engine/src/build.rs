@@ -10,7 +10,7 @@ use tidegate_mechanism::random::{Seed, Substream};
 use tidegate_mechanism::tcp::{TcpReceiver, TcpSender};
 use tidegate_units::Time;
 
-use crate::border::{Border, Control};
+use crate::border::{Border, Clock, Control};
 use crate::counters::{FlowCounters, SinkCounters, Totals};
 use crate::ids::{LinkId, NodeId};
 use crate::link::{Link, Medium, PortChoice, Share, SharedMedium};
@@ -83,6 +83,7 @@ pub(crate) struct Planner {
     passages: HashMap<(u32, Vec<PeerId>), u32>,
     /// By flow: its markers, and where they stand.
     markers: HashMap<u32, Vec<(NodeId, u32)>>,
+    departures: HashMap<(u32, Option<PeerId>), u32>,
 }
 
 impl fmt::Debug for Planner {
@@ -125,7 +126,13 @@ impl Planner {
                 markers.entry(flow).or_default().push((at, index as u32));
             }
         }
-        Self { routing: Routing::new(network), membership, passages: HashMap::new(), markers }
+        Self {
+            routing: Routing::new(network),
+            membership,
+            passages: HashMap::new(),
+            departures: HashMap::new(),
+            markers,
+        }
     }
 
     /// Whether `node` is in `domain`.
@@ -154,6 +161,15 @@ impl Planner {
             at += 1;
         }
         self.border_at(branchlet.nodes[at], domain, naming)
+    }
+
+    /// The border by which the path entered `domain` before node `at`; none where it began inside.
+    fn entry_of(&self, branchlet: &Branchlet, mut at: usize, domain: u32) -> Option<u32> {
+        while self.was_inside(branchlet, at, domain) {
+            at -= 1;
+        }
+        let membership = &self.membership[branchlet.nodes[at].0 as usize];
+        membership.iter().find(|(d, _)| *d == domain).and_then(|(_, border)| *border)
     }
 
     fn border_at(&self, node: NodeId, domain: u32, naming: &Naming<'_>) -> Result<u32, BuildError> {
@@ -288,7 +304,13 @@ impl Planner {
             }
             let border = self.border_at(receivers[group[0]].nodes[at], domain, naming)?;
             if stage == Stage::Leave {
-                steps.push(Step::Egress(border));
+                let entry = self.entry_of(&receivers[group[0]], at, domain).map(PeerId);
+                let departures = &mut programs.departures;
+                let departure = *self.departures.entry((border, entry)).or_insert_with(|| {
+                    departures.push(Passage { border, peers: entry.into_iter().collect() });
+                    departures.len() as u32 - 1
+                });
+                steps.push(Step::Egress(departure));
                 continue;
             }
             let mut exits = crossing
@@ -300,7 +322,7 @@ impl Planner {
             if naming.borders[border as usize].polices {
                 let passages = &mut programs.passages;
                 let passage = *self.passages.entry((border, exits)).or_insert_with_key(|(border, exits)| {
-                    passages.push(Passage { border: *border, exits: exits.clone() });
+                    passages.push(Passage { border: *border, peers: exits.clone() });
                     passages.len() as u32 - 1
                 });
                 steps.push(Step::Ingress(passage));
@@ -592,11 +614,13 @@ fn build_borders(network: &Network, seed: u64) -> Vec<Border> {
                 mtu_bytes: MTU_BYTES,
             };
             let control = domain.mechanism.as_ref().map(|config| Control::new(config, &context));
+            let clock = domain.clocks.iter().find(|(edge, _)| *edge == node).map(|(_, spec)| *spec);
             borders.push(Border {
                 node: node.0,
                 domain: index as u32,
                 polices: control.is_some() && !domain.unpoliced.contains(&node),
                 control,
+                clock: Clock::new(clock.unwrap_or_default()),
                 labeller: domain.labels.as_ref().map(CsfqLabellerConfig::build),
                 routes: HashMap::new(),
                 alarm: Alarm::default(),

@@ -183,6 +183,8 @@ pub struct DomainSpec {
     pub mechanism: Option<EdgeConfig>,
     /// Borders that let traffic in unpoliced.
     pub unpoliced: Vec<NodeId>,
+    /// Clocks of borders that are not right.
+    pub clocks: Vec<(NodeId, ClockSpec)>,
     /// Borders write CSFQ labels.
     pub labels: Option<CsfqLabellerConfig>,
 }
@@ -199,6 +201,15 @@ pub struct MarkerSpec {
     pub flows: Vec<u32>,
     /// What it does.
     pub config: MarkerConfig,
+}
+
+/// How the clock of a border goes.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct ClockSpec {
+    /// How far it is ahead at the start.
+    pub offset: Span,
+    /// How much faster it goes, parts per million; slower if negative. Between -100,000 and 100,000.
+    pub drift_ppm: f64,
 }
 
 /// How packets choose among paths of equal cost.

@@ -1,6 +1,7 @@
 //! What can be looked at between events, without changing anything that follows.
 
-use tidegate_mechanism::edge::EdgeReport;
+use tidegate_mechanism::edge::iec::EpochReport;
+use tidegate_mechanism::edge::{EdgeReport, PeerId};
 use tidegate_mechanism::mark::Marker;
 use tidegate_mechanism::tcp::TcpSender;
 use tidegate_units::BitRate;
@@ -9,13 +10,15 @@ use crate::counters::{Delays, FlowCounters, LinkCounters, SinkCounters, no_delay
 use crate::ids::{FlowIds, LinkId};
 use crate::marker::MarkerCounters;
 use crate::observer::Observer;
-use crate::simulation::{Carrier, Simulation};
+use crate::simulation::{Carrier, Routes, Simulation};
 
 /// A flow at the border where it enters a domain.
 #[derive(Clone, Copy, Debug)]
 pub struct BorderReport {
     /// What the edge mechanism says of it.
     pub edge: EdgeReport,
+    /// What the border where it leaves knows of congestion.
+    pub epoch: Option<EpochReport>,
     /// Packets and bytes that wait at its shaper.
     pub shaper: tidegate_packet::Backlog,
 }
@@ -68,11 +71,22 @@ impl<O: Observer> Simulation<O> {
     /// The data of flow `flow` where it enters domain `domain`.
     pub fn border_report(&self, domain: usize, flow: usize) -> Option<BorderReport> {
         let headers = &self.flows[flow].headers;
-        let controls = self.borders.iter().filter(|border| border.domain as usize == domain);
-        controls.filter_map(|border| border.control.as_ref()).find_map(|control| {
-            let edge = control.ingress.report(headers)?;
-            Some(BorderReport { edge, shaper: control.bank.backlog(edge.aggregate) })
-        })
+        let is_here = |border: u32| self.borders[border as usize].domain as usize == domain;
+        let passage = match self.flows[flow].forward {
+            Routes::One(start) => self.programs.passage_into(start, is_here),
+            Routes::Many(_) => None,
+        };
+        let borders = (0..).zip(&self.borders).filter(|(index, _)| is_here(*index));
+        borders.filter_map(|(index, border)| Some((index, border.control.as_ref()?))).find_map(
+            |(index, control)| {
+                let peers = passage.filter(|passage| passage.border == index).map(|passage| &passage.peers);
+                let egress = peers.and_then(|peers| peers.first()).copied();
+                let edge = control.ingress.report(headers, egress)?;
+                let far = egress.and_then(|peer| self.borders[peer.0 as usize].control.as_ref());
+                let epoch = far.and_then(|other| other.egress.epoch_report(PeerId(index)));
+                Some(BorderReport { edge, epoch, shaper: control.bank.backlog(edge.aggregate) })
+            },
+        )
     }
 
     /// The counters of marker `marker`.

@@ -14,7 +14,7 @@ pub(crate) enum Step {
     Label(u32),
     /// Pass this marker.
     Mark(u32),
-    /// Leave a domain at this border.
+    /// Leave a domain: index of a [`Passage`] among the departures.
     Egress(u32),
     /// Go on along each branch: index into the branches.
     Branch(u32),
@@ -34,11 +34,11 @@ pub(crate) enum Step {
 const OPERAND_BITS: u32 = 28;
 const OPERAND: u32 = (1 << OPERAND_BITS) - 1;
 
-/// Where traffic enters a domain, and by which borders it leaves.
+/// Where traffic enters a domain, and by which borders it leaves; or where it leaves, and by which it entered.
 #[derive(Clone, Debug)]
 pub(crate) struct Passage {
     pub(crate) border: u32,
-    pub(crate) exits: Vec<tidegate_mechanism::edge::PeerId>,
+    pub(crate) peers: Vec<tidegate_mechanism::edge::PeerId>,
 }
 
 /// All programs of a network.
@@ -46,6 +46,7 @@ pub(crate) struct Passage {
 pub(crate) struct Programs {
     pool: Vec<u32>,
     pub(crate) passages: Vec<Passage>,
+    pub(crate) departures: Vec<Passage>,
     /// Starts of the programs of each branching.
     pub(crate) branches: Vec<Vec<u32>>,
 }
@@ -73,6 +74,19 @@ impl Programs {
         };
         assert!(operand <= OPERAND, "a network has fewer than 2^28 of each part");
         self.pool.push(operation << OPERAND_BITS | operand);
+    }
+
+    /// The first entrance on the way from `position` that is one of the borders in question; none behind a branching.
+    pub(crate) fn passage_into(&self, mut position: u32, is_one: impl Fn(u32) -> bool) -> Option<&Passage> {
+        loop {
+            match self.step(position) {
+                Step::Ingress(index) if is_one(self.passages[index as usize].border) => {
+                    return Some(&self.passages[index as usize]);
+                }
+                Step::Link(_) | Step::Ingress(_) | Step::Label(_) | Step::Egress(_) => position += 1,
+                _ => return None,
+            }
+        }
     }
 
     /// The step at `position`.

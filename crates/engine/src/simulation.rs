@@ -4,7 +4,7 @@ use tidegate_mechanism::edge::{Admission, AggregateId, EdgeHalf, PeerId};
 use tidegate_mechanism::mark::Conditioned;
 use tidegate_mechanism::random::Substream;
 use tidegate_mechanism::tcp::{ReceiverCounters, SenderCounters, TcpReceiver, TcpSender, Transmit};
-use tidegate_packet::{DropReason, Dscp, Ecn, FlowId, Headers, Packet, TcpHeader};
+use tidegate_packet::{DropReason, Dscp, Ecn, FlowId, Headers, Packet, Protocol, TcpHeader};
 use tidegate_units::{Span, Time};
 
 use crate::arena::Carried;
@@ -373,7 +373,7 @@ impl<O: Observer> Simulation<O> {
                         return;
                     }
                 }
-                Step::Egress(border) => self.leave(border, &mut packet),
+                Step::Egress(departure) => self.leave(departure, &mut packet),
                 Step::Branch(branch) => return self.branch(branch, packet),
                 Step::Control(border) => return self.on_control(border, &packet),
                 Step::Nowhere => {
@@ -581,7 +581,8 @@ impl<O: Observer> Simulation<O> {
         let border = &mut self.borders[index as usize];
         let Some(control) = &mut border.control else { return Some(()) };
         let mut port = EdgePort { bank: &mut control.bank, outbox: &mut self.outbox, now };
-        let admission = control.ingress.on_packet(packet, &headers, &passage.exits, now, &mut port);
+        let local = border.clock.shows(now);
+        let admission = control.ingress.on_packet(packet, &headers, &passage.peers, local, &mut port);
         // Feedback for a first packet goes ahead of it.
         self.after_edge(index);
         match admission {
@@ -618,15 +619,38 @@ impl<O: Observer> Simulation<O> {
             let control = border.control.as_mut().expect("this border shapes");
             let drops_by_reason = &mut border.drops_by_reason;
             let mut sink = ShaperSink { world: &mut self.world, drops_by_reason, border: index };
-            let Some((_, packet)) = control.bank.release(now, &mut sink) else { break };
-            let route = self.world.arena.get(&packet).route;
+            let Some((aggregate, mut packet)) = control.bank.release(now, &mut sink) else { break };
+            let route = self.on_released(index, aggregate, &mut packet);
+            // What the edge has to say goes ahead of the packet.
+            self.after_edge(index);
             self.advance(packet, route);
         }
+        self.arm_shapers(index);
+    }
+
+    /// Arms the timer of a border's shapers: rates may have changed.
+    fn arm_shapers(&mut self, index: u32) {
         let border = &mut self.borders[index as usize];
         let due = border.control.as_ref().and_then(|control| control.bank.release_at());
         if let Some(due) = due {
+            let due = due.max(self.world.now);
             border.shaper_alarm.arm(due, Wake::Shaper.token(index), &mut self.world.events);
         }
+    }
+
+    /// Tells the edge of a packet that its shaper lets go; where the packet's way goes on.
+    fn on_released(&mut self, index: u32, aggregate: AggregateId, packet: &mut Packet) -> u32 {
+        let now = self.world.now;
+        let headers = self.headers_of(packet.flow);
+        let border = &mut self.borders[index as usize];
+        let control = border.control.as_mut().expect("this border shapes");
+        let carried = self.world.arena.get_mut(packet);
+        let segment = (headers.protocol == Protocol::TCP).then_some(&mut carried.tcp);
+        let mut port = EdgePort { bank: &mut control.bank, outbox: &mut self.outbox, now };
+        packet.arrived = border.clock.shows(packet.arrived);
+        let local = border.clock.shows(now);
+        control.ingress.on_release(aggregate, packet, &headers, segment, local, &mut port);
+        carried.route
     }
 
     fn on_shaper_alarm(&mut self, index: u32) {
@@ -642,12 +666,19 @@ impl<O: Observer> Simulation<O> {
         }
     }
 
-    fn leave(&mut self, index: u32, packet: &mut Packet) {
+    fn leave(&mut self, departure: u32, packet: &mut Packet) {
         let now = self.world.now;
         let headers = self.headers_of(packet.flow);
-        if let Some(control) = &mut self.borders[index as usize].control {
+        let departure = &self.programs.departures[departure as usize];
+        let index = departure.border;
+        let border = &mut self.borders[index as usize];
+        if let Some(control) = &mut border.control {
+            let local = border.clock.shows(now);
             let mut port = EdgePort { bank: &mut control.bank, outbox: &mut self.outbox, now };
-            control.egress.on_packet(packet, &headers, &[], now, &mut port);
+            control.egress.on_packet(packet, &headers, &departure.peers, local, &mut port);
+            if headers.protocol == Protocol::TCP {
+                control.ingress.on_reverse(&headers, &mut self.world.arena.get_mut(packet).tcp, local);
+            }
             self.after_edge(index);
         }
     }
@@ -662,10 +693,12 @@ impl<O: Observer> Simulation<O> {
         let from = PeerId(packet.flow.0 - 2 * self.flows.len() as u32);
         let message = self.world.arena.get(packet).message;
         let bytes = self.world.messages.take(message);
-        if let Some(control) = &mut self.borders[index as usize].control {
+        let border = &mut self.borders[index as usize];
+        if let Some(control) = &mut border.control {
+            let local = border.clock.shows(now);
             let mut port = EdgePort { bank: &mut control.bank, outbox: &mut self.outbox, now };
-            control.ingress.on_message(from, &bytes, packet.ttl, now, &mut port);
-            control.egress.on_message(from, &bytes, packet.ttl, now, &mut port);
+            control.ingress.on_message(from, &bytes, packet.ttl, local, &mut port);
+            control.egress.on_message(from, &bytes, packet.ttl, local, &mut port);
         }
         self.world.messages.release(message, Some(bytes));
         self.world.retire(packet);
@@ -683,15 +716,17 @@ impl<O: Observer> Simulation<O> {
             return;
         }
         if let Some(control) = &mut border.control {
+            let local = border.clock.shows(now);
             let mut port = EdgePort { bank: &mut control.bank, outbox: &mut self.outbox, now };
-            if control.ingress.timer_at().is_some_and(|at| at <= now) {
-                control.ingress.on_timer(now, &mut port);
+            if control.ingress.timer_at().is_some_and(|at| at <= local) {
+                control.ingress.on_timer(local, &mut port);
             }
-            if control.egress.timer_at().is_some_and(|at| at <= now) {
-                control.egress.on_timer(now, &mut port);
+            if control.egress.timer_at().is_some_and(|at| at <= local) {
+                control.egress.on_timer(local, &mut port);
             }
         }
         self.after_edge(index);
+        self.arm_shapers(index);
     }
 
     /// Sends what an edge has to say, and arms its timer.
@@ -704,7 +739,7 @@ impl<O: Observer> Simulation<O> {
         let border = &mut self.borders[index as usize];
         if let Some(control) = &border.control {
             let next = [control.ingress.timer_at(), control.egress.timer_at()].into_iter().flatten().min();
-            if let Some(at) = next {
+            if let Some(at) = next.map(|at| border.clock.when(at)) {
                 border.alarm.arm(at.max(self.world.now), Wake::Edge.token(index), &mut self.world.events);
             }
         }
@@ -712,7 +747,10 @@ impl<O: Observer> Simulation<O> {
 
     fn send_control(&mut self, from: u32, to: PeerId, message: &[u8]) {
         let route = self.control_route(from, to);
-        let header_bytes = self.borders[from as usize].control.as_ref().map_or(0, |c| c.message_header_bytes);
+        let (header_bytes, class) = match &self.borders[from as usize].control {
+            Some(control) => (control.message_header_bytes, control.message_class),
+            None => (0, 0),
+        };
         let wire_bytes = header_bytes + u32::try_from(message.len()).expect("messages are small");
         let index = self.world.messages.insert(message);
         let carried =
@@ -720,6 +758,7 @@ impl<O: Observer> Simulation<O> {
         let flow = FlowIds { flows: self.flows.len() as u32 }.control(from);
         let mut packet = self.world.create(flow, wire_bytes, carried);
         packet.dscp = Dscp::CONTROL;
+        packet.class = class;
         self.world.totals.control_packets += 1;
         self.world.totals.control_bytes += u64::from(wire_bytes);
         self.advance(packet, route);

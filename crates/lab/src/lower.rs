@@ -4,8 +4,8 @@
 use std::net::Ipv4Addr;
 
 use tidegate_engine::{
-    ApplicationSpec, Change, DirectionSpec, DomainSpec, FlowIds, FlowSpec, LinkId, LinkSpec, LossModel,
-    MarkerSpec, Multipath, Network, NodeId, NodeKind, NodeSpec, OnOffDistribution, ReorderModel,
+    ApplicationSpec, Change, ClockSpec, DirectionSpec, DomainSpec, FlowIds, FlowSpec, LinkId, LinkSpec,
+    LossModel, MarkerSpec, Multipath, Network, NodeId, NodeKind, NodeSpec, OnOffDistribution, ReorderModel,
     ScriptedChange, StartSpec, TransportSpec,
 };
 use tidegate_mechanism::meter::CsfqLabellerConfig;
@@ -44,8 +44,41 @@ const fn node_id(index: model::NodeIndex) -> NodeId {
     NodeId(index.0)
 }
 
-/// The weights of flows other than one, by flow identity: a flow's acknowledgments weigh as much as its data.
-fn weights(scenario: &Scenario) -> Vec<(u32, f64)> {
+/// Weights other than one, for queues per flow and for queues per class.
+struct Weights {
+    by_flow: Vec<(u32, f64)>,
+    by_class: Vec<(u32, f64)>,
+}
+
+impl Weights {
+    /// Those that a queue looks up.
+    fn of(&self, queue: &model::Queue) -> &[(u32, f64)] {
+        let classify = match queue {
+            model::Queue::Drr(drr) => drr.classify,
+            model::Queue::Wfq(wfq) => wfq.classify,
+            _ => return &[],
+        };
+        match classify {
+            model::QueueClassify::Flow => &self.by_flow,
+            model::QueueClassify::Class => &self.by_class,
+            model::QueueClassify::InputPort | model::QueueClassify::Dscp => &[],
+        }
+    }
+}
+
+/// The weights of flows by flow identity: a flow's acknowledgments weigh as much as its data. A class weighs as much as its
+/// heaviest flow.
+fn weights(scenario: &Scenario) -> Weights {
+    let mut classes = std::collections::BTreeMap::new();
+    for flow in &scenario.flows {
+        let weight = classes.entry(u32::from(flow.class)).or_insert(flow.weight);
+        *weight = weight.max(flow.weight);
+    }
+    let by_class = classes.into_iter().filter(|(_, weight)| *weight != 1.0).collect();
+    Weights { by_flow: flow_weights(scenario), by_class }
+}
+
+fn flow_weights(scenario: &Scenario) -> Vec<(u32, f64)> {
     let weighted = scenario.flows.iter().enumerate().filter(|(_, flow)| flow.weight != 1.0);
     weighted
         .flat_map(|(index, flow)| {
@@ -55,7 +88,7 @@ fn weights(scenario: &Scenario) -> Vec<(u32, f64)> {
         .collect()
 }
 
-fn link_spec(link: &model::Link, weights: &[(u32, f64)]) -> LinkSpec {
+fn link_spec(link: &model::Link, weights: &Weights) -> LinkSpec {
     LinkSpec {
         name: link.name.clone(),
         ends: [node_id(link.a), node_id(link.b)],
@@ -66,11 +99,11 @@ fn link_spec(link: &model::Link, weights: &[(u32, f64)]) -> LinkSpec {
     }
 }
 
-fn direction(direction: &model::Direction, weights: &[(u32, f64)]) -> DirectionSpec {
+fn direction(direction: &model::Direction, weights: &Weights) -> DirectionSpec {
     DirectionSpec {
         rate: direction.rate,
         delay: direction.delay,
-        queue: configs::discipline(&direction.queue, weights),
+        queue: configs::discipline(&direction.queue, weights.of(&direction.queue)),
         loss: direction.loss.as_ref().map(|loss| match loss {
             model::Loss::Random(random) => LossModel::Random { probability: random.probability },
             // Users count packets from one.
@@ -199,9 +232,14 @@ fn domains(scenario: &Scenario) -> Vec<DomainSpec> {
                     .map(|liars| liars.iter().map(|flow| FlowIds::data(flow.0)).collect()),
                 ..configs::labeller(labels)
             }),
+            clocks: members.iter().flat_map(|d| d.clocks.iter().map(clock)).collect(),
         });
     }
     specs
+}
+
+fn clock((node, clock): &(model::NodeIndex, model::Clock)) -> (NodeId, ClockSpec) {
+    (node_id(*node), ClockSpec { offset: clock.offset, drift_ppm: clock.drift_ppm })
 }
 
 /// Which of the specs of [`network`] serves domain `index` of the scenario.

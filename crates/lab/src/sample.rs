@@ -190,6 +190,8 @@ fn read_domain<O: Observer>(
         DomainQuantity::IngressRate => report.edge.ingress_rate * 8.0,
         DomainQuantity::EgressRate => report.edge.egress_rate * 8.0,
         DomainQuantity::Rtt => report.edge.rtt.map_or(f64::NAN, Span::as_millis_f64),
+        DomainQuantity::Accumulation => report.epoch.map_or(f64::NAN, |epoch| epoch.accumulation),
+        DomainQuantity::Epoch => report.epoch.map_or(f64::NAN, |epoch| f64::from(u8::from(epoch.in_epoch))),
         DomainQuantity::ShaperPackets => f64::from(report.shaper.packets),
         DomainQuantity::ShaperBytes => report.shaper.bytes as f64,
     }

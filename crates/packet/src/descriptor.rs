@@ -159,7 +159,9 @@ pub struct Packet {
     /// Hops it may still make.
     pub ttl: u8,
     /// What the manager of the queue that holds it wrote down at its arrival; means nothing to anybody else.
-    pub note: u16,
+    pub note: u8,
+    /// The ECN field of the inner header, while the packet is in a tunnel between edges; `ecn` is then the outer one.
+    pub inner_ecn: Option<Ecn>,
 }
 
 const _: () = assert!(core::mem::size_of::<Packet>() == 32, "two descriptors share a cache line");
@@ -179,6 +181,7 @@ impl Packet {
             dscp: Dscp::BEST_EFFORT,
             ttl: 255,
             note: 0,
+            inner_ecn: None,
         }
     }
 }

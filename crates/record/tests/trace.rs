@@ -108,6 +108,7 @@ fn network(v6: bool, edges: &[u32]) -> Network {
             core: Vec::new(),
             mechanism: Some(EdgeConfig::Nbp(Box::default())),
             unpoliced: Vec::new(),
+            clocks: Vec::new(),
             labels: None,
         });
     }

@@ -4,9 +4,9 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::model::{
-    AdaptiveRed, Blue, Bulk, BurstLoss, Cbq, Cbr, Csfq, CsfqLabels, DropTail, Drr, Engine, Fred, ListLoss,
-    Nbp, OnOff, Poisson, Priority, Profile, RandomLoss, Red, RedPenaltyBox, RenoControl, Sfb, Sfq,
-    SingleRate, SubTcp, TcpText, Transfer, TwoRates, Udp, Wfq,
+    AdaptiveRed, Blue, Bulk, BurstLoss, Cbq, Cbr, Csfq, CsfqLabels, DropTail, Drr, Eec, EecMarker, Engine,
+    Fred, Iec, ListLoss, Nbp, OnOff, Poisson, Priority, Profile, RandomLoss, Red, RedPenaltyBox, RenoControl,
+    Sfb, Sfq, SingleRate, SubTcp, TcpText, Transfer, TwoRates, Udp, Wfq,
 };
 use crate::schema::schema_of;
 
@@ -60,7 +60,10 @@ const ROWS: &[Row] = &[
     ("queue", "sfq", schema_of::<Sfq>),
     ("queue", "cbq", schema_of::<Cbq>),
     ("queue", "priority", schema_of::<Priority>),
+    ("queue", "eec-marker", schema_of::<EecMarker>),
     ("mechanism", "nbp", schema_of::<Nbp>),
+    ("mechanism", "iec", schema_of::<Iec>),
+    ("mechanism", "eec", schema_of::<Eec>),
     ("labels", "csfq", schema_of::<CsfqLabels>),
     ("marker", "profile", schema_of::<Profile>),
     ("marker", "srtcm", schema_of::<SingleRate>),

@@ -5,7 +5,8 @@ use serde_json::{Map, Value, json};
 use tidegate_units::{BitRate, Limit, Span, Time};
 
 use crate::model::{
-    DelayOf, Direction, Event, Flow, LinkIndex, MarkerPoint, NodeIndex, Record, Scenario, Series, Start, Way,
+    Clock, DelayOf, Direction, Event, Flow, LinkIndex, MarkerPoint, NodeIndex, Record, Scenario, Series,
+    Start, Way,
 };
 
 /// Counts up when a key changes its meaning.
@@ -47,6 +48,7 @@ impl Scenario {
                     "labels": domain.labels.as_ref().map(config),
                     "trusts": trusts,
                     "unpoliced": self.node_names(&domain.unpoliced),
+                    "clocks": self.clocks_json(&domain.clocks),
                 })
             })
             .collect();
@@ -106,6 +108,14 @@ impl Scenario {
             "flows": flows,
             "mechanism": config(&point.mechanism),
         })
+    }
+
+    fn clocks_json(&self, clocks: &[(NodeIndex, Clock)]) -> Value {
+        let each = clocks.iter().map(|(node, clock)| {
+            let name = self.nodes[node.index()].name.clone();
+            (name, json!({ "offset_s": clock.offset.as_secs_f64(), "drift_ppm": clock.drift_ppm }))
+        });
+        Value::Object(each.collect())
     }
 
     fn event(&self, event: &Event) -> Value {
@@ -181,16 +191,17 @@ fn direction(direction: &Direction) -> Value {
 
 /// A mechanism, with its kind even where it has no parameters.
 fn mechanism(mechanism: &crate::model::Mechanism) -> Value {
-    match mechanism {
-        crate::model::Mechanism::None => json!({ "kind": "none" }),
-        crate::model::Mechanism::Nbp(nbp) => {
-            let mut table = json!({ "kind": "nbp" });
-            if let (Some(table), Value::Object(inner)) = (table.as_object_mut(), config(nbp)) {
-                table.extend(inner);
-            }
-            table
-        }
+    let (kind, inner) = match mechanism {
+        crate::model::Mechanism::None => ("none", Value::Null),
+        crate::model::Mechanism::Nbp(nbp) => ("nbp", config(nbp)),
+        crate::model::Mechanism::Iec(iec) => ("iec", config(iec)),
+        crate::model::Mechanism::Eec(eec) => ("eec", config(eec)),
+    };
+    let mut table = json!({ "kind": kind });
+    if let (Some(table), Value::Object(inner)) = (table.as_object_mut(), inner) {
+        table.extend(inner);
     }
+    table
 }
 
 /// A configuration: texts with units become numbers, and their units part of the keys.

@@ -111,6 +111,7 @@ impl Net {
             core,
             mechanism: None,
             unpoliced: Vec::new(),
+            clocks: Vec::new(),
             labels: None,
         });
         self.network.domains.last_mut().unwrap()

@@ -5,8 +5,9 @@ use alloc::boxed::Box;
 use tidegate_packet::{Headers, Packet};
 use tidegate_units::Time;
 
+use super::iec::{CONTROL_HEADER_BYTES, EpochReport, IecConfig, IecEgress, IecIngress};
 use super::nbp::{FEEDBACK_HEADER_BYTES, NbpConfig, NbpEgress, NbpIngress};
-use super::{Admission, EdgeHalf, EdgeOut, EdgeReport, PeerId};
+use super::{Admission, AggregateId, EdgeHalf, EdgeOut, EdgeReport, PeerId, SegmentEditor};
 use crate::Context;
 use crate::shape::ShaperConfig;
 
@@ -15,6 +16,8 @@ use crate::shape::ShaperConfig;
 pub enum EdgeConfig {
     /// Network Border Patrol.
     Nbp(Box<NbpConfig>),
+    /// Explicit or implicit edge control.
+    Iec(Box<IecConfig>),
 }
 
 impl EdgeConfig {
@@ -25,6 +28,10 @@ impl EdgeConfig {
                 let (ingress, egress) = config.build(context);
                 (AnyIngress::Nbp(Box::new(ingress)), AnyEgress::Nbp(Box::new(egress)))
             }
+            Self::Iec(config) => {
+                let (ingress, egress) = config.build(context);
+                (AnyIngress::Iec(Box::new(ingress)), AnyEgress::Iec(Box::new(egress)))
+            }
         }
     }
 
@@ -32,6 +39,7 @@ impl EdgeConfig {
     pub fn shaper(&self) -> &ShaperConfig {
         match self {
             Self::Nbp(config) => &config.shaper,
+            Self::Iec(config) => &config.shaper,
         }
     }
 
@@ -39,6 +47,15 @@ impl EdgeConfig {
     pub const fn message_header_bytes(&self) -> u32 {
         match self {
             Self::Nbp(_) => FEEDBACK_HEADER_BYTES,
+            Self::Iec(_) => CONTROL_HEADER_BYTES,
+        }
+    }
+
+    /// The class of its messages: that of what it controls, for they must see the same queues.
+    pub fn message_class(&self) -> u8 {
+        match self {
+            Self::Nbp(_) => 0,
+            Self::Iec(config) => config.class.unwrap_or(0),
         }
     }
 }
@@ -55,11 +72,27 @@ macro_rules! half {
                 &mut self,
                 packet: &mut Packet,
                 headers: &Headers,
-                exits: &[PeerId],
+                peers: &[PeerId],
                 now: Time,
                 out: &mut impl EdgeOut,
             ) -> Admission {
-                match self { $(Self::$variant(half) => half.on_packet(packet, headers, exits, now, out),)* }
+                match self { $(Self::$variant(half) => half.on_packet(packet, headers, peers, now, out),)* }
+            }
+            fn on_release<S: SegmentEditor>(
+                &mut self,
+                aggregate: AggregateId,
+                packet: &mut Packet,
+                headers: &Headers,
+                segment: Option<&mut S>,
+                now: Time,
+                out: &mut impl EdgeOut,
+            ) {
+                match self {
+                    $(Self::$variant(half) => half.on_release(aggregate, packet, headers, segment, now, out),)*
+                }
+            }
+            fn on_reverse<S: SegmentEditor>(&mut self, headers: &Headers, segment: &mut S, now: Time) {
+                match self { $(Self::$variant(half) => half.on_reverse(headers, segment, now),)* }
             }
             fn on_message(&mut self, from: PeerId, message: &[u8], ttl: u8, now: Time, out: &mut impl EdgeOut) {
                 match self { $(Self::$variant(half) => half.on_message(from, message, ttl, now, out),)* }
@@ -75,10 +108,21 @@ macro_rules! half {
 }
 
 impl AnyIngress {
-    /// What is known of the flow with these headers.
-    pub fn report(&self, headers: &Headers) -> Option<EdgeReport> {
+    /// What is known of the flow with these headers, which leaves by `egress` if only one border is possible.
+    pub fn report(&self, headers: &Headers, egress: Option<PeerId>) -> Option<EdgeReport> {
         match self {
             Self::Nbp(ingress) => ingress.report(headers),
+            Self::Iec(ingress) => egress.and_then(|peer| ingress.report(peer)),
+        }
+    }
+}
+
+impl AnyEgress {
+    /// What is known of the congestion of the virtual link from `ingress`.
+    pub fn epoch_report(&self, ingress: PeerId) -> Option<EpochReport> {
+        match self {
+            Self::Nbp(_) => None,
+            Self::Iec(egress) => egress.report(ingress),
         }
     }
 }
@@ -88,6 +132,8 @@ half! {
     AnyIngress {
         /// Network Border Patrol.
         Nbp(NbpIngress),
+        /// Explicit or implicit edge control.
+        Iec(IecIngress),
     }
 }
 half! {
@@ -95,5 +141,7 @@ half! {
     AnyEgress {
         /// Network Border Patrol.
         Nbp(NbpEgress),
+        /// Explicit or implicit edge control.
+        Iec(IecEgress),
     }
 }

@@ -4,9 +4,13 @@
 //! aggregates (flows, or virtual links) and talk to the halves at the other borders through messages in one wire format.
 
 mod any;
+pub mod iec;
 pub mod nbp;
+mod segment;
+pub mod tcp_rate;
 
 pub use any::{AnyEgress, AnyIngress, EdgeConfig};
+pub use segment::{RawSegment, SegmentEditor};
 
 use tidegate_packet::{Backlog, DropReason, Headers, Packet};
 use tidegate_units::{BitRate, Span, Time};
@@ -41,20 +45,43 @@ pub struct EdgeReport {
     pub egress_rate: f64,
     /// The round-trip time between the borders, as last measured.
     pub rtt: Option<Span>,
+    /// What a virtual link adds to queues, bytes; for mechanisms that know it.
+    pub accumulation: Option<f64>,
+    /// Whether a congestion epoch is on; for mechanisms that know epochs.
+    pub in_epoch: Option<bool>,
 }
 
 /// One half of an edge mechanism.
 pub trait EdgeHalf {
-    /// `packet` enters (ingress) or leaves (egress) the domain. `exits` are the borders by which it leaves: one for
-    /// unicast, several for multicast; empty at an egress.
+    /// `packet` enters (ingress) or leaves (egress) the domain. `peers` are at an ingress the borders by which it leaves:
+    /// one for unicast, several for multicast; at an egress the one by which it entered.
     fn on_packet(
         &mut self,
         packet: &mut Packet,
         headers: &Headers,
-        exits: &[PeerId],
+        peers: &[PeerId],
         now: Time,
         out: &mut impl EdgeOut,
     ) -> Admission;
+
+    /// An ingress's shaper lets `packet` of `aggregate` go; [`Packet::arrived`] says when it joined. `segment` is its TCP
+    /// header, if it has one. Messages sent now go ahead of it.
+    fn on_release<S: SegmentEditor>(
+        &mut self,
+        aggregate: AggregateId,
+        packet: &mut Packet,
+        headers: &Headers,
+        segment: Option<&mut S>,
+        now: Time,
+        out: &mut impl EdgeOut,
+    ) {
+        let _ = (aggregate, packet, headers, segment, now, out);
+    }
+
+    /// A TCP segment leaves the domain where this ingress is: it may acknowledge data that enters here.
+    fn on_reverse<S: SegmentEditor>(&mut self, headers: &Headers, segment: &mut S, now: Time) {
+        let _ = (headers, segment, now);
+    }
 
     /// A message from `from` arrived in a packet that had `ttl` hops left. Bad messages change nothing.
     fn on_message(&mut self, from: PeerId, message: &[u8], ttl: u8, now: Time, out: &mut impl EdgeOut);

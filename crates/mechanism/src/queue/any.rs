@@ -7,8 +7,9 @@ use tidegate_packet::{Backlog, Packet};
 use tidegate_units::{BitRate, Time};
 
 use super::{
-    AdaptiveRed, AdaptiveRedConfig, Blue, BlueConfig, Csfq, CsfqConfig, DropTail, DropTailConfig, Fred,
-    FredConfig, QueueManager, Red, RedConfig, RedPenaltyBox, RedPenaltyBoxConfig, Sfb, SfbConfig, Verdict,
+    AdaptiveRed, AdaptiveRedConfig, Blue, BlueConfig, Csfq, CsfqConfig, DropTail, DropTailConfig, EecMarker,
+    EecMarkerConfig, Fred, FredConfig, QueueManager, Red, RedConfig, RedPenaltyBox, RedPenaltyBoxConfig, Sfb,
+    SfbConfig, Verdict,
 };
 use crate::Context;
 
@@ -88,4 +89,6 @@ managers! {
     Fred(FredConfig, Box<Fred>),
     /// Stochastic Fair BLUE.
     Sfb(SfbConfig, Box<Sfb>),
+    /// The bottleneck of explicit edge control.
+    EecMarker(EecMarkerConfig, EecMarker),
 }

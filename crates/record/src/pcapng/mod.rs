@@ -291,6 +291,7 @@ mod tests {
             core: Vec::new(),
             mechanism: None,
             unpoliced: Vec::new(),
+            clocks: Vec::new(),
             labels: None,
         };
         Network { nodes: vec![node("west"), node("east")], domains: vec![domain], ..Network::default() }

@@ -1,19 +1,55 @@
 //! Edges of domains.
 
 use tidegate_mechanism::edge::EdgeConfig;
+use tidegate_mechanism::edge::iec::{Detection, IecConfig, MinimumDelayConfig};
 use tidegate_mechanism::edge::nbp::{Granularity, NbpConfig};
+use tidegate_mechanism::edge::tcp_rate::TcpRateConfig;
 use tidegate_mechanism::meter::{CsfqLabellerConfig, ExponentialMeterConfig, TswConfig};
 use tidegate_mechanism::shape::ShaperConfig;
 use tidegate_units::Bytes;
 
 use super::{bytes32, discipline};
-use crate::model::{Classify, Labels, Mechanism, Nbp};
+use crate::model::{Classify, Iec, IecDelays, Labels, Mechanism, Nbp};
 
 /// What the edges of a domain do; none for nothing.
 pub fn edge(mechanism: &Mechanism) -> Option<EdgeConfig> {
     match mechanism {
         Mechanism::None => None,
         Mechanism::Nbp(config) => Some(EdgeConfig::Nbp(Box::new(nbp(config)))),
+        Mechanism::Iec(config) => {
+            let detection = match config.delays {
+                IecDelays::OneWay => Detection::OneWay,
+                IecDelays::RoundTrip => Detection::RoundTrip,
+            };
+            Some(EdgeConfig::Iec(Box::new(iec(config, detection))))
+        }
+        Mechanism::Eec(config) => Some(EdgeConfig::Iec(Box::new(iec(&config.as_iec(), Detection::Marks)))),
+    }
+}
+
+fn iec(config: &Iec, detection: Detection) -> IecConfig {
+    IecConfig {
+        detection,
+        sigma: config.sigma,
+        beta: config.beta,
+        loss_backoff: config.loss_backoff,
+        smoothing: config.smoothing,
+        rate_min: config.rate_min,
+        initial_rate: config.initial_rate,
+        initial_interval: config.initial_interval,
+        use_min: config.use_min,
+        answer_interval: config.answer_interval,
+        idle_timeout: config.idle_timeout,
+        minimum: MinimumDelayConfig { drift_ppm: config.drift_ppm, stale_rounds: config.stale_rounds },
+        class: config.class,
+        tcp_rate: config
+            .tcp_rate
+            .as_ref()
+            .map(|tcp| TcpRateConfig { idle_timeout: tcp.idle_timeout, flows_max: tcp.flows_max }),
+        shaper: ShaperConfig {
+            bucket: config.shaper.bucket.unwrap_or(config.sigma),
+            queue: discipline(&config.shaper.queue, &[]),
+        },
     }
 }
 

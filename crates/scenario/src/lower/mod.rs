@@ -20,10 +20,11 @@ pub(crate) fn bytes32(bytes: Bytes) -> u32 {
 #[cfg(test)]
 mod tests {
     use tidegate_mechanism::edge::EdgeConfig;
+    use tidegate_mechanism::edge::iec::{Detection, IecConfig};
     use tidegate_mechanism::edge::nbp::NbpConfig;
     use tidegate_mechanism::meter::CsfqLabellerConfig;
     use tidegate_mechanism::queue::{
-        AdaptiveRedConfig, BlueConfig, DropTailConfig, FredConfig, ManagerConfig, RedConfig,
+        AdaptiveRedConfig, BlueConfig, DropTailConfig, EecMarkerConfig, FredConfig, ManagerConfig, RedConfig,
         RedPenaltyBoxConfig, SfbConfig,
     };
     use tidegate_mechanism::schedule::{CbqConfig, DisciplineConfig, PriorityConfig, SfqConfig, WfqConfig};
@@ -79,6 +80,15 @@ mod tests {
         assert_eq!(plain(Queue::Cbq(whole)), DisciplineConfig::Cbq(CbqConfig::default()));
         let nbp = Mechanism::Nbp(Box::default());
         assert_eq!(edge(&nbp), Some(EdgeConfig::Nbp(Box::<NbpConfig>::default())));
+        let iec = Mechanism::Iec(Box::default());
+        assert_eq!(edge(&iec), Some(EdgeConfig::Iec(Box::<IecConfig>::default())));
+        let eec = Mechanism::Eec(Box::default());
+        let marks = IecConfig { detection: Detection::Marks, ..IecConfig::default() };
+        assert_eq!(edge(&eec), Some(EdgeConfig::Iec(Box::new(marks))));
+        assert_eq!(
+            plain(Queue::EecMarker(crate::model::EecMarker::default())),
+            DisciplineConfig::Fifo(ManagerConfig::EecMarker(EecMarkerConfig::default()))
+        );
         let labels = Labels::Csfq(crate::model::CsfqLabels::default());
         assert_eq!(labeller(&labels), CsfqLabellerConfig::default());
     }

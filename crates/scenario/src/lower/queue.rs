@@ -3,8 +3,9 @@
 use tidegate_mechanism::meter::ActiveFlowsConfig;
 use tidegate_mechanism::queue::sfb::{AdaptiveRed as BinRed, BinLaw, NonresponsiveLimit};
 use tidegate_mechanism::queue::{
-    AdaptiveRedConfig, BlueConfig, CsfqConfig, DropTailConfig, Flavor, FredConfig, FreezeTimers, FromFlows,
-    GapLaw, ManagerConfig, QueueUnit, RedConfig, RedPenaltyBoxConfig, SfbConfig, Victim,
+    AdaptiveRedConfig, BlueConfig, CsfqConfig, DropTailConfig, EecMarkerConfig, Flavor, FredConfig,
+    FreezeTimers, FromFlows, GapLaw, ManagerConfig, QueueUnit, RedConfig, RedPenaltyBoxConfig, SfbConfig,
+    Victim,
 };
 use tidegate_mechanism::schedule::{
     BinHash, CbqClassConfig, CbqConfig, Classification, Clock, DisciplineConfig, DrrConfig, FlowQueuesConfig,
@@ -14,9 +15,9 @@ use tidegate_units::{Limit, Span};
 
 use super::bytes32;
 use crate::model::{
-    AdaptiveRed, Blue, BlueTimers, Cbq, CbqClass, CbqSharing, Csfq, DropTail, Drr, Fred, FredVariant,
-    Manager, Priority, Queue, QueueClassify, Red, RedFlavor, RedGap, RedMode, RedPenaltyBox, RedVictim, Sfb,
-    SfbLaw, SfbLimiting, Sfq, SfqHash, Wfq, WfqClock,
+    AdaptiveRed, Blue, BlueTimers, Cbq, CbqClass, CbqSharing, Csfq, DropTail, Drr, EecMarker, Fred,
+    FredVariant, Manager, Priority, Queue, QueueClassify, Red, RedFlavor, RedGap, RedMode, RedPenaltyBox,
+    RedVictim, Sfb, SfbLaw, SfbLimiting, Sfq, SfqHash, Wfq, WfqClock,
 };
 
 /// The discipline of a queue. `weights` are those other than 1, by number of flow or class as the queue classifies.
@@ -39,6 +40,7 @@ pub fn discipline(queue: &Queue, weights: &[(u32, f64)]) -> DisciplineConfig {
         Queue::Sfq(config) => DisciplineConfig::Sfq(sfq(config)),
         Queue::Cbq(config) => DisciplineConfig::Cbq(cbq(config)),
         Queue::Priority(config) => DisciplineConfig::Priority(priority(config)),
+        Queue::EecMarker(config) => DisciplineConfig::Fifo(ManagerConfig::EecMarker(eec_marker(config))),
     }
 }
 
@@ -53,11 +55,16 @@ pub fn manager(manager: &Manager) -> ManagerConfig {
         Manager::Fred(config) => ManagerConfig::Fred(fred(config)),
         Manager::Csfq(config) => ManagerConfig::Csfq(csfq(config)),
         Manager::Sfb(config) => ManagerConfig::Sfb(sfb(config)),
+        Manager::EecMarker(config) => ManagerConfig::EecMarker(eec_marker(config)),
     }
 }
 
 fn drop_tail(config: &DropTail) -> DropTailConfig {
     DropTailConfig { limit: config.limit }
+}
+
+const fn eec_marker(config: &EecMarker) -> EecMarkerConfig {
+    EecMarkerConfig { threshold: config.threshold, limit: config.limit }
 }
 
 fn red(config: &Red) -> RedConfig {

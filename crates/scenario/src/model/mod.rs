@@ -11,13 +11,13 @@ mod transport;
 
 pub use application::{Application, Bulk, Cbr, OnOff, OnOffDistribution, Poisson, Transfer};
 pub use control::{Control, RenoControl, SubTcp, SubTcpForm};
-pub use domain::{Classify, CsfqLabels, Labels, Mechanism, Nbp, Shaper};
+pub use domain::{Classify, Clock, CsfqLabels, Eec, Iec, IecDelays, Labels, Mechanism, Nbp, Shaper, TcpRate};
 pub use impairment::{BurstLoss, ListLoss, Loss, RandomLoss, Reorder};
 pub use marker::{Beyond, Engine, EngineLaw, EngineMeter, Marker, Profile, SingleRate, TwoRates};
 pub use queue::{
-    AdaptiveRed, Blue, BlueTimers, Cbq, CbqClass, CbqSharing, Csfq, DropTail, Drr, Fred, FredVariant,
-    Manager, Priority, Queue, QueueClassify, Red, RedFlavor, RedGap, RedMode, RedPenaltyBox, RedVictim, Sfb,
-    SfbLaw, SfbLimiting, Sfq, SfqHash, Wfq, WfqClock,
+    AdaptiveRed, Blue, BlueTimers, Cbq, CbqClass, CbqSharing, Csfq, DropTail, Drr, EecMarker, Fred,
+    FredVariant, Manager, Priority, Queue, QueueClassify, Red, RedFlavor, RedGap, RedMode, RedPenaltyBox,
+    RedVictim, Sfb, SfbLaw, SfbLimiting, Sfq, SfqHash, Wfq, WfqClock,
 };
 pub use record::{DelayOf, DomainQuantity, FlowQuantity, LinkQuantity, MarkerQuantity, Record, Series, Way};
 pub use transport::{Tcp, TcpProfile, TcpText, TcpVariant, Transport, TransportText, Udp, Window};
@@ -292,6 +292,8 @@ pub struct Domain {
     pub trusts: Vec<DomainIndex>,
     /// Edges at which what enters is not shaped: a subset of `edges`.
     pub unpoliced: Vec<NodeIndex>,
+    /// Clocks of edges that are not right.
+    pub clocks: Vec<(NodeIndex, Clock)>,
 }
 
 /// A marker in its place.

@@ -156,6 +156,10 @@ quantities! {
         EgressRate = "egress_rate_bps",
         /// The round-trip time between the edges.
         Rtt = "rtt_ms",
+        /// What a virtual link adds to the queues, as its egress estimates it (IEC, EEC).
+        Accumulation = "accumulation_bytes",
+        /// 1 while a congestion epoch is on, else 0 (IEC, EEC).
+        Epoch = "epoch",
         /// What waits in front of the shaper, in packets.
         ShaperPackets = "shaper_packets",
         /// What waits in front of the shaper, in bytes.

@@ -11,7 +11,7 @@ use super::values::{self, Report};
 use crate::document::first_duplicate;
 use crate::error::Problems;
 use crate::fault::shortened;
-use crate::model::{Domain, DomainIndex, FlowIndex, Labels, Mechanism, NodeIndex, NodeKind};
+use crate::model::{Domain, DomainIndex, FlowIndex, Labels, NodeIndex, NodeKind};
 use crate::overrides::Late;
 use crate::template::Scope;
 use crate::tree::{Table, Tree};
@@ -94,18 +94,18 @@ fn read_domain(
         problems.push(site.problem(&["edges"], "a domain needs edges", "the names of its border routers"));
     }
     let mut unpoliced = Vec::new();
-    if let Mechanism::Nbp(nbp) = &text.mechanism {
-        for name in &nbp.unpoliced {
-            let keys = ["mechanism", "unpoliced"];
-            match nodes.find(name, &site, &keys) {
-                Err(problem) => problems.push(problem),
-                Ok(index) if edges.contains(&index) => unpoliced.push(index),
-                Ok(_) => {
-                    let message = format!("`{name}` is no edge of this domain");
-                    problems.push(site.problem(&keys, message, ""));
-                }
-            }
-        }
+    for name in text.mechanism.unpoliced() {
+        unpoliced.extend(edge(site, name, &["mechanism", "unpoliced"], &edges, nodes, problems));
+    }
+    let mut clocks = Vec::new();
+    for (name, clock) in &text.clocks {
+        let keys = ["clocks", name];
+        clocks.extend(edge(site, name, &keys, &edges, nodes, problems).map(|index| (index, *clock)));
+        let mut sink = |below: &[&str], message: String, help: &str| {
+            let all: Vec<&str> = keys.iter().chain(below).copied().collect();
+            problems.push(site.problem(&all, message, help));
+        };
+        values::clock(clock, &mut Report { sink: &mut sink });
     }
     let liars = match &text.labels {
         Some(Labels::Csfq(labels)) => {
@@ -133,6 +133,7 @@ fn read_domain(
         liars,
         trusts: Vec::new(),
         unpoliced,
+        clocks,
     })
 }
 
@@ -151,6 +152,26 @@ fn liars(site: Site<'_>, patterns: &[String], flows: &Flows, problems: &mut Prob
     found.sort_unstable();
     found.dedup();
     found
+}
+
+/// The edge of this domain called `name`.
+fn edge(
+    site: Site<'_>,
+    name: &str,
+    keys: &[&str],
+    edges: &[NodeIndex],
+    nodes: &Nodes,
+    problems: &mut Problems,
+) -> Option<NodeIndex> {
+    match nodes.find(name, &site, keys) {
+        Err(problem) => problems.push(problem),
+        Ok(index) if edges.contains(&index) => return Some(index),
+        Ok(_) => {
+            let message = format!("`{}` is no edge of this domain", shortened(name));
+            problems.push(site.problem(keys, message, ""));
+        }
+    }
+    None
 }
 
 /// Two domains may share an edge, where they are chained; nothing else.

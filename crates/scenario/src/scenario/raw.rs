@@ -3,6 +3,7 @@
 //! A key that a file must have is still optional here where defaults or an include may supply it; the reader says so when
 //! it is missing in the end.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -10,8 +11,8 @@ use serde::{Deserialize, Deserializer, de};
 use tidegate_units::{BitRate, Span, Time};
 
 use crate::model::{
-    Application, Duplex, Labels, LinkState, Loss, Marker, Mechanism, Multipath, Queue, Reorder, TcpText,
-    TransportText, Udp, Ways,
+    Application, Clock, Duplex, Labels, LinkState, Loss, Marker, Mechanism, Multipath, Queue, Reorder,
+    TcpText, TransportText, Udp, Ways,
 };
 use crate::text::{self, Text};
 
@@ -251,6 +252,8 @@ pub(crate) struct DomainText {
     pub(crate) mechanism: Mechanism,
     /// What its edges write on packets. Default: nothing.
     pub(crate) labels: Option<Labels>,
+    /// The clocks of edges that are not right, by their names. Default: all are right.
+    pub(crate) clocks: BTreeMap<String, Clock>,
     /// Domains whose feedback it accepts. Default: none.
     pub(crate) trusts: Vec<String>,
 }

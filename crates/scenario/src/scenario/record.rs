@@ -142,6 +142,7 @@ fn series(pattern: &str, known: &Known<'_>, left: &mut u64) -> Result<Vec<Series
                 .filter(|at| known.domains.list[*at as usize].mechanism != Mechanism::None);
             active
                 .flat_map(|at| cross(&flows, &quantities).map(move |(index, what)| (at, index, what)))
+                .filter(|(at, _, what)| measures(&known.domains.list[*at as usize].mechanism, *what))
                 .map(|(at, index, what)| Series::Domain(DomainIndex(at), FlowIndex(index), what))
                 .take(CHOSEN_MAX + 1)
                 .collect()
@@ -262,6 +263,12 @@ fn has(transport: &Transport, quantity: FlowQuantity) -> bool {
     );
     let Transport::Tcp(tcp) = transport else { return !of_tcp && quantity != FlowQuantity::Scale };
     quantity != FlowQuantity::Scale || matches!(tcp.control, Control::SubTcp(_))
+}
+
+/// Whether the edges of a domain know the quantity.
+const fn measures(mechanism: &Mechanism, quantity: DomainQuantity) -> bool {
+    let of_epochs = matches!(quantity, DomainQuantity::Accumulation | DomainQuantity::Epoch);
+    !of_epochs || matches!(mechanism, Mechanism::Iec(_) | Mechanism::Eec(_))
 }
 
 /// Whether the queue of a direction has the quantity.

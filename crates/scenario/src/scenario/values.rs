@@ -6,9 +6,9 @@ use tidegate_mechanism::schedule::CBQ_PRIORITIES;
 use tidegate_units::{BitRate, Bytes, Limit, Span};
 
 use crate::model::{
-    AdaptiveRed, Application, Blue, Cbq, CbqClass, Control, Csfq, Drr, EngineLaw, EngineMeter, Fred, Labels,
-    Loss, Manager, Marker, Mechanism, Nbp, Priority, Queue, QueueClassify, Red, RedMode, RedPenaltyBox,
-    Reorder, Sfb, SfbLimiting, Sfq, Tcp, Udp, Wfq, Window,
+    AdaptiveRed, Application, Blue, Cbq, CbqClass, Clock, Control, Csfq, Drr, EecMarker, EngineLaw,
+    EngineMeter, Fred, Iec, Labels, Loss, Manager, Marker, Mechanism, Nbp, Priority, Queue, QueueClassify,
+    Red, RedMode, RedPenaltyBox, Reorder, Sfb, SfbLimiting, Sfq, Shaper, Tcp, Udp, Wfq, Window,
 };
 use crate::text;
 
@@ -165,6 +165,16 @@ pub(crate) fn queue(queue: &Queue, report: &mut Report<'_>) {
         Queue::Sfq(config) => sfq(config, report),
         Queue::Cbq(config) => cbq(config, report),
         Queue::Priority(config) => priority(config, report),
+        Queue::EecMarker(config) => eec_marker(config, report),
+    }
+}
+
+fn eec_marker(config: &EecMarker, report: &mut Report<'_>) {
+    report.limit("limit", config.limit);
+    report.limit("threshold", config.threshold);
+    if matches!(config.threshold, Limit::Time(_)) {
+        let message = format!("{} is a time", config.threshold);
+        report.say(&["threshold"], message, "in packets or bytes, like `10p`: sigma for each virtual link");
     }
 }
 
@@ -178,6 +188,7 @@ fn manager(manager: &Manager, report: &mut Report<'_>) {
         Manager::Fred(config) => fred(config, report),
         Manager::Csfq(config) => csfq(config, report),
         Manager::Sfb(config) => sfb(config, report),
+        Manager::EecMarker(config) => eec_marker(config, report),
     }
 }
 
@@ -709,6 +720,58 @@ pub(crate) fn mechanism(mechanism: &Mechanism, report: &mut Report<'_>) {
     match mechanism {
         Mechanism::None => {}
         Mechanism::Nbp(config) => nbp(config, report),
+        Mechanism::Iec(config) => overlay(config, report),
+        Mechanism::Eec(config) => overlay(&config.as_iec(), report),
+    }
+}
+
+fn overlay(config: &Iec, report: &mut Report<'_>) {
+    report.packet("sigma", config.sigma);
+    for (key, value) in
+        [("beta", config.beta), ("loss_backoff", config.loss_backoff), ("smoothing", config.smoothing)]
+    {
+        report.above_zero(key, value);
+        if value > 1.0 {
+            report.say(&[key], format!("{value} is above 1"), "");
+        }
+    }
+    report.probability("use_min", config.use_min);
+    for (key, span) in [
+        ("initial_interval", config.initial_interval),
+        ("answer_interval", config.answer_interval),
+        ("idle_timeout", config.idle_timeout),
+    ] {
+        report.positive_span(key, span);
+    }
+    report.rate("rate_min", config.rate_min);
+    if let Some(rate) = config.initial_rate {
+        report.rate("initial_rate", rate);
+    }
+    if config.drift_ppm > 100_000 {
+        report.say(&["drift_ppm"], format!("a drift of {} ppm", config.drift_ppm), "at most 100000");
+    }
+    report.count("stale_rounds", config.stale_rounds);
+    if let Some(tcp_rate) = &config.tcp_rate {
+        report.below("tcp_rate", |report| {
+            report.positive_span("idle_timeout", tcp_rate.idle_timeout);
+            report.count("flows_max", tcp_rate.flows_max);
+        });
+    }
+    report.below("shaper", |report| shaper(&config.shaper, report));
+}
+
+fn shaper(shaper: &Shaper, report: &mut Report<'_>) {
+    if shaper.bucket.is_some_and(|bucket| bucket.get() == 0) {
+        report.say(&["bucket"], "an empty bucket lets nothing pass", "");
+    }
+    report.below("queue", |report| queue(&shaper.queue, report));
+}
+
+pub(crate) fn clock(clock: &Clock, report: &mut Report<'_>) {
+    report.delay("offset", clock.offset);
+    if !(-100_000.0..=100_000.0).contains(&clock.drift_ppm) {
+        let message = format!("a drift of {} ppm", clock.drift_ppm);
+        report.say(&["drift_ppm"], message, "from -100000 to 100000");
     }
 }
 
@@ -740,12 +803,7 @@ fn nbp(config: &Nbp, report: &mut Report<'_>) {
     if config.feedback_mtu.get() < 100 {
         report.say(&["feedback_mtu"], "too small for a report of one flow", "at least 100B");
     }
-    report.below("shaper", |report| {
-        if config.shaper.bucket.is_some_and(|bucket| bucket.get() == 0) {
-            report.say(&["bucket"], "an empty bucket lets nothing pass", "");
-        }
-        report.below("queue", |report| queue(&config.shaper.queue, report));
-    });
+    report.below("shaper", |report| shaper(&config.shaper, report));
 }
 
 pub(crate) fn labels(labels: &Labels, report: &mut Report<'_>) {

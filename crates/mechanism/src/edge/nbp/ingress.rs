@@ -100,6 +100,8 @@ impl NbpIngress {
             ingress_rate: flow.rate.ingress_rate,
             egress_rate: combined_egress_rate(flow),
             rtt: egress.filter(|egress| egress.base_rtt.is_some()).map(|egress| egress.current_rtt),
+            accumulation: None,
+            in_epoch: None,
         })
     }
 

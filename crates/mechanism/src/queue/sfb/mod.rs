@@ -142,7 +142,7 @@ impl SfbConfig {
 }
 
 /// In [`Packet::note`]: the packet is accounted in the set that was being warmed up when it arrived.
-const WARMED: u16 = 1;
+const WARMED: u8 = 1;
 
 /// See the module.
 #[derive(Clone, Debug)]

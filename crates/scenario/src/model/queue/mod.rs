@@ -5,6 +5,7 @@ mod cbq;
 mod csfq;
 mod drop_tail;
 mod drr;
+mod eec_marker;
 mod fred;
 mod priority;
 mod red;
@@ -17,6 +18,7 @@ pub use cbq::{Cbq, CbqClass, CbqSharing};
 pub use csfq::Csfq;
 pub use drop_tail::DropTail;
 pub use drr::Drr;
+pub use eec_marker::EecMarker;
 pub use fred::{Fred, FredVariant};
 pub use priority::Priority;
 pub use red::{AdaptiveRed, Red, RedFlavor, RedGap, RedMode, RedPenaltyBox, RedVictim};
@@ -45,6 +47,7 @@ kinds! {
         Sfq(Sfq) = "sfq",
         Cbq(Cbq) = "cbq",
         Priority(Priority) = "priority",
+        EecMarker(EecMarker) = "eec-marker",
     }
 }
 
@@ -59,6 +62,7 @@ kinds! {
         Fred(Fred) = "fred",
         Csfq(Csfq) = "csfq",
         Sfb(Box<Sfb>) = "sfb",
+        EecMarker(EecMarker) = "eec-marker",
     }
 }
 

@@ -1,0 +1,180 @@
+//! EEC, IEC and TCP rate control through the whole engine.
+
+mod common;
+
+use common::{Net, constant, direction, drop_tail, seconds, throughput_bps};
+use tidegate_engine::{
+    ApplicationSpec, Change, ClockSpec, LinkCounters, LinkId, ScriptedChange, Statistics, TransportSpec,
+};
+use tidegate_mechanism::edge::EdgeConfig;
+use tidegate_mechanism::edge::iec::{Detection, IecConfig, MinimumDelayConfig};
+use tidegate_mechanism::edge::tcp_rate::TcpRateConfig;
+use tidegate_mechanism::queue::{DropTailConfig, EecMarkerConfig, ManagerConfig};
+use tidegate_mechanism::schedule::DisciplineConfig;
+use tidegate_mechanism::shape::ShaperConfig;
+use tidegate_mechanism::tcp::{TcpConfig, Variant};
+use tidegate_packet::Ecn;
+use tidegate_units::{BitRate, Bytes, Limit, Span};
+
+/// N virtual links over a bottleneck of 10 Mb/s; link number `2 n` is the bottleneck.
+fn overlay(n: usize, config: IecConfig, tcps_each: usize) -> (Net, LinkId) {
+    let mut net = Net::default();
+    let access = || direction("100Mbit", "4ms", drop_tail(500));
+    for index in 0..n {
+        net.link(&format!("s{index}"), &format!("I{index}"), access());
+        net.link(&format!("I{index}"), "A", access());
+    }
+    let queue = if config.detection == Detection::Marks {
+        DisciplineConfig::Fifo(ManagerConfig::EecMarker(EecMarkerConfig {
+            threshold: Limit::Bytes(Bytes::new(1000 * n as u64)),
+            limit: Limit::Packets(500),
+        }))
+    } else {
+        drop_tail(500)
+    };
+    net.link("A", "B", direction("10Mbit", "4ms", queue));
+    for index in 0..n {
+        net.link("B", &format!("E{index}"), access());
+        net.link(&format!("E{index}"), &format!("d{index}"), access());
+    }
+    for index in 0..n {
+        let (from, to) = (format!("s{index}"), format!("d{index}"));
+        for _ in 0..tcps_each {
+            let mut tcp = TcpConfig::ns_1999(Variant::Reno);
+            tcp.receive_window_bytes = 200_000;
+            net.flow(&from, &[&to], TransportSpec::Tcp(Box::new(tcp)), ApplicationSpec::Bulk);
+        }
+        if tcps_each == 0 {
+            let load = constant(BitRate::from_bps(15_000_000 / n as u64));
+            net.flow(&from, &[&to], TransportSpec::Udp { header_bytes: 28 }, load);
+        }
+    }
+    let edges: Vec<String> = (0..n).map(|i| format!("I{i}")).chain((0..n).map(|i| format!("E{i}"))).collect();
+    let edges: Vec<&str> = edges.iter().map(String::as_str).collect();
+    net.domain(&edges, &["A", "B"]).mechanism = Some(EdgeConfig::Iec(Box::new(config)));
+    (net, LinkId::of(2 * n as u32, false))
+}
+
+fn config(detection: Detection) -> IecConfig {
+    let queue =
+        DisciplineConfig::Fifo(ManagerConfig::DropTail(DropTailConfig { limit: Limit::Packets(500) }));
+    IecConfig { detection, shaper: ShaperConfig { bucket: Bytes::new(1000), queue }, ..IecConfig::default() }
+}
+
+fn bottleneck(statistics: &Statistics, link: LinkId) -> &LinkCounters {
+    &statistics.links[link.0 as usize]
+}
+
+fn utilization(statistics: &Statistics, link: LinkId) -> f64 {
+    let window = (statistics.until - statistics.since).as_nanos();
+    bottleneck(statistics, link).busy_nanos as f64 / window as f64
+}
+
+const ALL: [Detection; 3] = [Detection::OneWay, Detection::RoundTrip, Detection::Marks];
+
+#[test]
+#[ignore = "with delays the queue reaches 5.8 N sigma at 10 Mb/s: the bound of 5 is open"]
+fn congestion_moves_to_the_edges_and_the_bottleneck_loses_nothing() {
+    for detection in ALL {
+        for n in [1, 2, 5] {
+            let (net, link) = overlay(n, config(detection), 0);
+            let statistics = net.run(1, 10.0, 25.0);
+            let counters = bottleneck(&statistics, link);
+            let used = utilization(&statistics, link);
+            assert_eq!(counters.dropped_packets(), 0, "{detection:?} with {n}");
+            assert!(used > 0.97, "{detection:?} with {n}: {used}");
+            let bound = 5 * n as u64 * 1000 + 1000;
+            assert!(
+                counters.queue_bytes_max <= bound,
+                "{detection:?} with {n}: {}",
+                counters.queue_bytes_max
+            );
+            let dropped: u64 = statistics.border_drops.iter().flatten().sum();
+            assert!(dropped > 1000, "the excess is dropped at the edges: {dropped}");
+        }
+    }
+}
+
+#[test]
+fn the_marks_of_the_bottleneck_never_reach_the_hosts() {
+    let (net, _) = overlay(2, config(Detection::Marks), 0);
+    let statistics = net.run(1, 5.0, 10.0);
+    let marked: u64 = statistics.flows.iter().map(|flow| flow.marked_packets).sum();
+    assert!(marked > 100, "the bottleneck marks");
+    let seen: u64 = statistics.sinks.iter().flatten().map(|sink| sink.marked_packets).sum();
+    assert_eq!(seen, 0);
+    assert!(!Ecn::NotEct.is_capable(), "what the sources sent could not even carry a mark");
+}
+
+#[test]
+fn clocks_that_disagree_by_seconds_and_drift_by_200_ppm_do_not_matter() {
+    for drift_ppm in [-200.0, 200.0] {
+        let (mut net, link) = overlay(2, config(Detection::OneWay), 0);
+        let egress = net.node("E0");
+        let clock = ClockSpec { offset: Span::from_secs(1234), drift_ppm };
+        net.network.domains[0].clocks.push((egress, clock));
+        let statistics = net.run(1, 10.0, 60.0);
+        let used = utilization(&statistics, link);
+        assert!(used > 0.96, "{drift_ppm} ppm: {used}");
+        let shares = [0, 1].map(|flow| throughput_bps(&statistics, flow) / 1e6);
+        assert!(shares.iter().all(|share| (3.5..6.5).contains(share)), "{drift_ppm} ppm: {shares:?}");
+    }
+}
+
+#[test]
+fn without_ageing_a_drifting_clock_holds_an_epoch_open() {
+    // The price of the published rule, and why the default differs.
+    let never = MinimumDelayConfig { drift_ppm: 0, stale_rounds: 1_000_000 };
+    let (mut net, link) = overlay(2, IecConfig { minimum: never, ..config(Detection::OneWay) }, 0);
+    for egress in ["E0", "E1"] {
+        let egress = net.node(egress);
+        let clock = ClockSpec { offset: Span::from_nanos(0), drift_ppm: 200.0 };
+        net.network.domains[0].clocks.push((egress, clock));
+    }
+    let statistics = net.run(1, 20.0, 60.0);
+    let used = utilization(&statistics, link);
+    assert!(used < 0.9, "{used}");
+}
+
+#[test]
+fn a_longer_route_costs_a_moment_only() {
+    for detection in ALL {
+        let (mut net, link) = overlay(2, config(detection), 0);
+        let change = Change::Delay(Span::from_millis(24));
+        net.network.script.push(ScriptedChange { at: seconds(10.0), link, change });
+        let statistics = net.run(1, 20.0, 40.0);
+        let used = utilization(&statistics, link);
+        assert!(used > 0.95, "{detection:?}: {used}");
+        assert_eq!(bottleneck(&statistics, link).dropped_packets(), 0);
+    }
+}
+
+#[test]
+fn a_link_that_loses_half_its_capacity_is_followed() {
+    for detection in ALL {
+        let (mut net, link) = overlay(2, config(detection), 0);
+        let change = Change::Rate(BitRate::from_mbps(5));
+        net.network.script.push(ScriptedChange { at: seconds(10.0), link, change });
+        let statistics = net.run(1, 20.0, 40.0);
+        let used = utilization(&statistics, link);
+        assert!(used > 0.96, "{detection:?}: {used}");
+        assert_eq!(bottleneck(&statistics, link).dropped_packets(), 0, "{detection:?}");
+    }
+}
+
+#[test]
+fn tcp_rate_control_gives_a_tcp_without_loss_retransmission_or_time_out() {
+    let with = IecConfig { tcp_rate: Some(TcpRateConfig::default()), ..config(Detection::OneWay) };
+    let (net, link) = overlay(2, with, 5);
+    let statistics = net.run(1, 10.0, 30.0);
+    let counters = bottleneck(&statistics, link);
+    assert_eq!(counters.dropped_packets(), 0);
+    assert_eq!(statistics.border_drops.iter().flatten().sum::<u64>(), 0);
+    for connection in statistics.connections.iter().flatten() {
+        assert_eq!((connection.sender.retransmissions, connection.sender.timeouts), (0, 0));
+    }
+    let used = utilization(&statistics, link);
+    assert!(used > 0.95, "{used}");
+    let shares: Vec<f64> = (0..10).map(|flow| throughput_bps(&statistics, flow) / 1e6).collect();
+    assert!(shares.iter().all(|share| (0.7..1.3).contains(share)), "{shares:?}");
+}

@@ -1,0 +1,285 @@
+//! The half where virtual links end: counts what leaves, detects congestion epochs, and says so once per round trip.
+//!
+//! Source: sections II.B, III.A and III.B.
+//! Deviations:
+//! - "Once per T" is kept by a distance from the last feedback: `T` with EEC, which may speak with every packet, and three
+//!   quarters of it with IEC, which speaks at control packets half a round trip apart whose distance varies.
+//! - Losses: the count of what is missing must exceed all that was missing before, so that packets that were merely
+//!   overtaken by a control packet count once at most.
+
+use alloc::collections::BTreeMap;
+
+use tidegate_packet::{Ecn, Headers, Packet};
+use tidegate_units::{Span, Time};
+
+use super::wire::{self, Control, Feedback, Message};
+use super::{Accumulation, Detection, IecConfig, MinimumDelay, epsilon_nanos};
+use crate::edge::{Admission, EdgeHalf, EdgeOut, PeerId};
+
+/// A virtual link that ends here.
+#[derive(Debug)]
+struct Incoming {
+    /// The last control packet; none yet while only data came.
+    last: Option<Control>,
+    /// When it came.
+    last_at: Time,
+    received_bytes: u64,
+    received_packets: u64,
+    /// What was received when the last control packet came.
+    bytes_at_last: u64,
+    /// What was received before the virtual link was opened anew.
+    packets_before: u64,
+    /// The most packets that were ever missing.
+    missing_max: u64,
+    /// `nu`, smoothed, bytes per second; none before the first interval.
+    nu: Option<f64>,
+    accumulation: Accumulation,
+    minimum: MinimumDelay,
+    in_epoch: bool,
+    has_loss: bool,
+    feedback_sequence: u32,
+    last_negative: Option<Time>,
+    /// When anything last came.
+    last_heard: Time,
+}
+
+/// What is known of a virtual link at its egress, for records.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct EpochReport {
+    /// The accumulation, bytes.
+    pub accumulation: f64,
+    /// Whether a congestion epoch is on.
+    pub in_epoch: bool,
+    /// The smoothed output rate, bytes per second.
+    pub output_rate: f64,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct IecEgress {
+    config: IecConfig,
+    incoming: BTreeMap<PeerId, Incoming>,
+}
+
+impl Incoming {
+    fn new(config: &IecConfig, now: Time) -> Self {
+        Self {
+            last: None,
+            last_at: now,
+            received_bytes: 0,
+            received_packets: 0,
+            bytes_at_last: 0,
+            packets_before: 0,
+            missing_max: 0,
+            nu: None,
+            accumulation: Accumulation::default(),
+            minimum: MinimumDelay::new(config.minimum),
+            in_epoch: false,
+            has_loss: false,
+            feedback_sequence: 0,
+            last_negative: None,
+            last_heard: now,
+        }
+    }
+
+    /// Whether `control` is newer than all before. Duplicates and stragglers change nothing.
+    fn is_new(&self, control: &Control) -> bool {
+        self.last.as_ref().is_none_or(|last| {
+            control.opened > last.opened
+                || (control.opened == last.opened
+                    && control.sequence.wrapping_sub(last.sequence).cast_signed() > 0
+                    && control.timestamp >= last.timestamp
+                    && control.sent_bytes >= last.sent_bytes
+                    && control.sent_packets >= last.sent_packets)
+        })
+    }
+
+    /// The first control packet of a virtual link: counting begins.
+    fn begin(&mut self, control: &Control, config: &IecConfig, now: Time) {
+        let is_another = self.last.is_some();
+        // Data that overtook the first control packet is not missing; it was counted there.
+        self.packets_before = self.received_packets.saturating_sub(control.sent_packets);
+        self.missing_max = control.sent_packets.saturating_sub(self.received_packets - self.packets_before);
+        if is_another {
+            self.nu = None;
+            self.accumulation = Accumulation::default();
+            self.minimum = MinimumDelay::new(config.minimum);
+            self.in_epoch = false;
+            self.has_loss = false;
+        }
+        self.remember(control, now);
+    }
+
+    fn remember(&mut self, control: &Control, now: Time) {
+        self.last = Some(*control);
+        self.last_at = now;
+        self.bytes_at_last = self.received_bytes;
+    }
+
+    /// Measures over the interval that `control` ends, and detects with IEC.
+    fn on_control(&mut self, control: &Control, config: &IecConfig, now: Time) {
+        let Some(last) = self.last.filter(|last| last.opened == control.opened) else {
+            self.begin(control, config, now);
+            return;
+        };
+        let arrival = now.since(self.last_at);
+        let tau = control.timestamp.since(last.timestamp);
+        if arrival.is_zero() || tau.is_zero() {
+            return; // no interval yet: the next control packet ends a longer one
+        }
+        let received = self.received_bytes - self.bytes_at_last;
+        let measured = received as f64 / arrival.as_secs_f64();
+        let nu = self.nu.map_or(measured, |nu| nu + config.smoothing * (measured - nu));
+        self.nu = Some(nu);
+        self.accumulation.add(control.sent_bytes - last.sent_bytes, tau, received, arrival);
+        self.count_losses(control);
+        self.remember(control, now);
+        if config.detection != Detection::Marks {
+            self.detect(control, nu, config, now);
+        }
+    }
+
+    /// Section III.B: packets sent and received, between control packets.
+    fn count_losses(&mut self, control: &Control) {
+        let received = self.received_packets - self.packets_before;
+        let missing = control.sent_packets.saturating_sub(received);
+        if missing > self.missing_max {
+            self.missing_max = missing;
+            self.has_loss = true;
+        }
+    }
+
+    /// Accumulation begins the epoch; delay within epsilon of the minimum ends it (section III).
+    fn detect(&mut self, control: &Control, nu: f64, config: &IecConfig, now: Time) {
+        let sigma = config.sigma.as_f64();
+        let delay = now.as_nanos().cast_signed().wrapping_sub(control.timestamp.as_nanos().cast_signed());
+        let excess = match config.detection {
+            Detection::RoundTrip => match control.queueing {
+                Some(queueing) => queueing.as_nanos(),
+                None => return,
+            },
+            _ => self.minimum.excess(delay, now),
+        };
+        let epsilon = epsilon_nanos(sigma, nu);
+        let is_near_minimum = excess <= epsilon;
+        if self.in_epoch {
+            if is_near_minimum {
+                self.in_epoch = false;
+                // "Reset at the end of each congestion epoch to avoid propagation of measurement errors."
+                self.accumulation = Accumulation::default();
+                self.minimum.stop_watching();
+            } else if config.detection == Detection::OneWay {
+                self.minimum.watch(delay, epsilon, control.rtt, now);
+            }
+        } else if self.accumulation.q > sigma && !is_near_minimum {
+            self.in_epoch = true;
+        }
+    }
+
+    /// Whether negative feedback is due.
+    fn owes_negative(&self, config: &IecConfig, now: Time) -> bool {
+        let Some(last) = &self.last else { return false };
+        let distance = match config.detection {
+            Detection::Marks => last.rtt,
+            Detection::OneWay | Detection::RoundTrip => Span::from_nanos(last.rtt.as_nanos() / 4 * 3),
+        };
+        (self.in_epoch || self.has_loss)
+            && self.nu.is_some()
+            && self.last_negative.is_none_or(|at| now.since(at) >= distance)
+    }
+
+    /// Tells the ingress.
+    fn send(&mut self, to: PeerId, is_negative: bool, now: Time, out: &mut impl EdgeOut) {
+        let Some(last) = &self.last else { return };
+        self.feedback_sequence = self.feedback_sequence.wrapping_add(1);
+        let feedback = Feedback {
+            opened: last.opened,
+            sequence: self.feedback_sequence,
+            timestamp: last.timestamp,
+            held: now.since(self.last_at),
+            output_rate: self.nu.unwrap_or_default() as u64,
+            accumulation: self.accumulation.q as u32,
+            is_negative,
+            in_epoch: self.in_epoch,
+            has_loss: is_negative && self.has_loss,
+        };
+        if is_negative {
+            self.last_negative = Some(now);
+            self.has_loss = false;
+        }
+        out.send(to, &feedback.encode());
+    }
+}
+
+impl IecEgress {
+    pub(super) const fn new(config: IecConfig) -> Self {
+        Self { config, incoming: BTreeMap::new() }
+    }
+
+    /// What is known of the virtual link from `ingress`.
+    pub fn report(&self, ingress: PeerId) -> Option<EpochReport> {
+        self.incoming.get(&ingress).map(|incoming| EpochReport {
+            accumulation: incoming.accumulation.q,
+            in_epoch: incoming.in_epoch,
+            output_rate: incoming.nu.unwrap_or_default(),
+        })
+    }
+
+    fn incoming(&mut self, from: PeerId, now: Time) -> &mut Incoming {
+        let config = &self.config;
+        let incoming = self.incoming.entry(from).or_insert_with(|| Incoming::new(config, now));
+        incoming.last_heard = now;
+        incoming
+    }
+}
+
+impl EdgeHalf for IecEgress {
+    fn on_packet(
+        &mut self,
+        packet: &mut Packet,
+        _headers: &Headers,
+        peers: &[PeerId],
+        now: Time,
+        out: &mut impl EdgeOut,
+    ) -> Admission {
+        let &[from] = peers else { return Admission::Pass };
+        let Some(inner) = packet.inner_ecn.take() else { return Admission::Pass };
+        let is_marked = packet.ecn == Ecn::Ce;
+        packet.ecn = inner;
+        let detection = self.config.detection;
+        let incoming = self.incoming(from, now);
+        incoming.received_bytes += u64::from(packet.wire_bytes);
+        incoming.received_packets += 1;
+        if detection == Detection::Marks {
+            incoming.in_epoch = is_marked;
+            let owes = self.incoming[&from].owes_negative(&self.config, now);
+            if owes {
+                self.incoming(from, now).send(from, true, now, out);
+            }
+        }
+        Admission::Pass
+    }
+
+    fn on_message(&mut self, from: PeerId, message: &[u8], _ttl: u8, now: Time, out: &mut impl EdgeOut) {
+        let Ok(Message::Control(control)) = wire::decode(message) else { return };
+        if self.incoming.get(&from).is_some_and(|incoming| !incoming.is_new(&control)) {
+            return;
+        }
+        self.incoming(from, now);
+        let incoming = self.incoming.get_mut(&from).expect("it was made above");
+        incoming.on_control(&control, &self.config, now);
+        if incoming.owes_negative(&self.config, now) {
+            incoming.send(from, true, now, out);
+        } else if control.wants_answer || self.config.detection == Detection::RoundTrip {
+            incoming.send(from, false, now, out);
+        }
+    }
+
+    /// Silent virtual links are few, one for each edge of the domain, and keep their state: the next control packet says
+    /// whether it is still of use.
+    fn timer_at(&self) -> Option<Time> {
+        None
+    }
+
+    fn on_timer(&mut self, _now: Time, _out: &mut impl EdgeOut) {}
+}

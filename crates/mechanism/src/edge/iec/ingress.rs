@@ -1,0 +1,342 @@
+//! The half where virtual links begin: classifies by egress, counts what its shapers release, sends control packets behind
+//! it, and sets the rates from what comes back.
+//!
+//! Source: sections II.B and III.A.
+//! Deviations:
+//! - A control packet goes with a packet of data, half a round trip after the last one at the earliest: so there are two per
+//!   round trip and never more than data. It goes ahead of that packet: behind it, it would wait for it at the bottleneck,
+//!   and a virtual link alone would never see its least delay again (the wait, `sigma / mu`, is twice epsilon).
+//! - `T` is the average of round-trip times with weight 1/2 (assumed); they come with feedback, and once per
+//!   `answer_interval` with an answer that a control packet asks for, since one-way IEC is silent without congestion.
+//! - After negative feedback the rate does not grow for one and a half round trips: the next comes after one, if the epoch
+//!   lasts.
+//! - The rate grows only while it is used (see `use_min`), and while answers come: without them a virtual link whose
+//!   feedback is cut off would grow for ever.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use tidegate_packet::{Ecn, Headers, Packet};
+use tidegate_units::{BitRate, Span, Time};
+
+use super::wire::{self, Control, Feedback, Message};
+use super::{Detection, IecConfig, MinimumDelay, Phase, RateLimits, VirtualLinkRate, epsilon_nanos};
+use crate::edge::tcp_rate::TcpRate;
+use crate::edge::{Admission, AggregateId, EdgeHalf, EdgeOut, EdgeReport, PeerId, SegmentEditor};
+use crate::random::Seed;
+
+/// Without an answer for so many intervals in which it was asked for, the rate does not grow.
+const ANSWERS_MISSED_MAX: u64 = 4;
+
+/// A virtual link that begins here.
+#[derive(Debug)]
+struct Outgoing {
+    aggregate: AggregateId,
+    rate: VirtualLinkRate,
+    opened: Time,
+    sequence: u32,
+    sent_bytes: u64,
+    sent_packets: u64,
+    last_control: Time,
+    /// `T`, once measured.
+    rtt: Option<Span>,
+    /// The least of all, for TCP rate control.
+    rtt_least: Span,
+    /// Round-trip version: how far the last round-trip time was above the minimum.
+    minimum: MinimumDelay,
+    queueing: Option<Span>,
+    last_heard: Time,
+    last_feedback: Option<u32>,
+    output_rate: f64,
+    accumulation: u32,
+    in_epoch: bool,
+    /// When the rate may grow next.
+    next_round: Time,
+    round_began: Time,
+    round_bytes: u64,
+    last_used: Time,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct IecIngress {
+    config: IecConfig,
+    limits: RateLimits,
+    links: BTreeMap<PeerId, Outgoing>,
+    /// By aggregate: the egress.
+    by_aggregate: Vec<Option<PeerId>>,
+    tcp: Option<TcpRate>,
+    /// The earliest `next_round`.
+    timer: Option<Time>,
+}
+
+impl Outgoing {
+    fn t(&self, config: &IecConfig) -> Span {
+        self.rtt.unwrap_or(config.initial_interval)
+    }
+
+    fn send_control(&mut self, to: PeerId, config: &IecConfig, now: Time, out: &mut impl EdgeOut) {
+        self.sequence = self.sequence.wrapping_add(1);
+        self.last_control = now;
+        let control = Control {
+            opened: self.opened,
+            sequence: self.sequence,
+            timestamp: now,
+            sent_bytes: self.sent_bytes,
+            sent_packets: self.sent_packets,
+            rtt: self.t(config),
+            queueing: self.queueing,
+            wants_answer: self.rtt.is_none() || now.since(self.last_heard) >= config.answer_interval,
+        };
+        out.send(to, &control.encode());
+    }
+
+    /// Whether the rate is used well enough to grow.
+    fn is_used(&self, config: &IecConfig, now: Time, out: &impl EdgeOut) -> bool {
+        let allowed = self.rate.r * now.since(self.round_began).as_secs_f64();
+        !out.backlog(self.aggregate).is_empty() || self.round_bytes as f64 >= config.use_min * allowed
+    }
+
+    /// A round trip begins.
+    fn on_round(
+        &mut self,
+        to: PeerId,
+        config: &IecConfig,
+        limits: &RateLimits,
+        now: Time,
+        out: &mut impl EdgeOut,
+    ) {
+        let silence_max = config.answer_interval * ANSWERS_MISSED_MAX;
+        match self.rtt {
+            None => self.send_control(to, config, now, out),
+            Some(t) if now.since(self.last_heard) <= silence_max && self.is_used(config, now, out) => {
+                self.in_epoch = false;
+                self.rate.on_round(t.as_secs_f64(), limits);
+                out.set_rate(self.aggregate, BitRate::from_bytes_per_second_f64(self.rate.r));
+            }
+            Some(_) => {}
+        }
+        self.round_began = now;
+        self.round_bytes = 0;
+        self.next_round = now + self.t(config);
+    }
+
+    /// Whether `feedback` can be an answer to this virtual link, and is newer than all before.
+    fn is_new(&self, feedback: &Feedback, now: Time) -> bool {
+        feedback.opened == self.opened
+            && feedback.timestamp >= self.opened
+            && feedback.timestamp <= self.last_control
+            && feedback.timestamp <= now
+            && feedback.held <= now.since(feedback.timestamp)
+            && self.last_feedback.is_none_or(|last| feedback.sequence.wrapping_sub(last).cast_signed() > 0)
+    }
+
+    fn on_feedback(
+        &mut self,
+        feedback: &Feedback,
+        config: &IecConfig,
+        limits: &RateLimits,
+        now: Time,
+        out: &mut impl EdgeOut,
+    ) {
+        self.last_feedback = Some(feedback.sequence);
+        self.last_heard = now;
+        self.output_rate = feedback.output_rate as f64;
+        self.accumulation = feedback.accumulation;
+        self.in_epoch = feedback.in_epoch;
+        let sample = now.since(feedback.timestamp).saturating_sub(feedback.held).max(Span::from_nanos(1));
+        let average = |t: Span| Span::from_nanos(u64::midpoint(t.as_nanos(), sample.as_nanos()));
+        self.rtt = Some(self.rtt.map_or(sample, average));
+        self.rtt_least = self.rtt_least.min(sample);
+        if config.detection == Detection::RoundTrip {
+            self.on_round_trip(sample, config, now);
+        }
+        if feedback.is_negative {
+            self.rate.on_congestion(self.output_rate, feedback.has_loss, limits);
+            out.set_rate(self.aggregate, BitRate::from_bytes_per_second_f64(self.rate.r));
+            let t = self.t(config);
+            self.next_round = now + Span::from_nanos(t.as_nanos() / 2 * 3);
+            self.round_began = now;
+            self.round_bytes = 0;
+        }
+    }
+
+    /// The round-trip version: the queueing that the egress will compare with epsilon.
+    fn on_round_trip(&mut self, sample: Span, config: &IecConfig, now: Time) {
+        let delay = sample.as_nanos().cast_signed();
+        if self.in_epoch {
+            let epsilon = epsilon_nanos(config.sigma.as_f64(), self.output_rate);
+            self.minimum.watch(delay, epsilon, self.t(config), now);
+        } else {
+            self.minimum.stop_watching();
+        }
+        self.queueing = Some(Span::from_nanos(self.minimum.excess(delay, now)));
+    }
+}
+
+impl IecIngress {
+    pub(super) fn new(config: IecConfig, seed: Seed) -> Self {
+        let limits = RateLimits {
+            sigma: config.sigma.as_f64(),
+            beta: config.beta,
+            loss_backoff: config.loss_backoff,
+            rate_min: config.rate_min.as_bytes_per_second_f64(),
+        };
+        let tcp = config.tcp_rate.as_ref().map(|tcp| TcpRate::new(tcp.clone(), seed));
+        Self { config, limits, links: BTreeMap::new(), by_aggregate: Vec::new(), tcp, timer: None }
+    }
+
+    /// What is known of the virtual link to `egress`.
+    pub fn report(&self, egress: PeerId) -> Option<EdgeReport> {
+        self.links.get(&egress).map(|link| EdgeReport {
+            aggregate: link.aggregate,
+            ingress_rate: link.rate.r,
+            egress_rate: link.output_rate,
+            rtt: link.rtt,
+            accumulation: Some(f64::from(link.accumulation)),
+            in_epoch: Some(link.in_epoch),
+        })
+    }
+
+    /// How the rate of the virtual link to `egress` grows.
+    pub fn phase(&self, egress: PeerId) -> Option<Phase> {
+        self.links.get(&egress).map(|link| link.rate.phase)
+    }
+
+    fn open(&mut self, to: PeerId, now: Time, out: &mut impl EdgeOut) -> AggregateId {
+        let slot = self.by_aggregate.iter().position(Option::is_none).unwrap_or_else(|| {
+            self.by_aggregate.push(None);
+            self.by_aggregate.len() - 1
+        });
+        self.by_aggregate[slot] = Some(to);
+        let aggregate = AggregateId(slot as u32);
+        let interval = self.config.initial_interval;
+        let sigma_per_interval = self.limits.sigma / interval.as_secs_f64();
+        let initial = self.config.initial_rate.map_or(sigma_per_interval, BitRate::as_bytes_per_second_f64);
+        let rate = VirtualLinkRate::new(initial.max(self.limits.rate_min));
+        out.open(aggregate, BitRate::from_bytes_per_second_f64(rate.r));
+        let mut link = Outgoing {
+            aggregate,
+            rate,
+            opened: now,
+            sequence: 0,
+            sent_bytes: 0,
+            sent_packets: 0,
+            last_control: now,
+            rtt: None,
+            rtt_least: Span::MAX,
+            minimum: MinimumDelay::new(self.config.minimum.without_drift()),
+            queueing: None,
+            last_heard: now,
+            last_feedback: None,
+            output_rate: 0.0,
+            accumulation: 0,
+            in_epoch: false,
+            next_round: now + interval,
+            round_began: now,
+            round_bytes: 0,
+            last_used: now,
+        };
+        link.send_control(to, &self.config, now, out);
+        self.links.insert(to, link);
+        self.find_timer();
+        aggregate
+    }
+
+    fn find_timer(&mut self) {
+        self.timer = self.links.values().map(|link| link.next_round).min();
+    }
+
+    /// Tells TCP rate control what the virtual link to `peer` may carry.
+    fn share_among_tcps(&mut self, peer: PeerId, now: Time) {
+        if let (Some(tcp), Some(link)) = (&mut self.tcp, self.links.get(&peer)) {
+            tcp.divide(link.aggregate, link.rate.r, link.rtt_least, now);
+        }
+    }
+}
+
+impl EdgeHalf for IecIngress {
+    fn on_packet(
+        &mut self,
+        packet: &mut Packet,
+        _headers: &Headers,
+        peers: &[PeerId],
+        now: Time,
+        out: &mut impl EdgeOut,
+    ) -> Admission {
+        let &[to] = peers else { return Admission::Pass };
+        if self.config.class.is_some_and(|class| class != packet.class) {
+            return Admission::Pass;
+        }
+        if let Some(link) = self.links.get_mut(&to) {
+            link.last_used = now;
+            return Admission::Shape(link.aggregate);
+        }
+        Admission::Shape(self.open(to, now, out))
+    }
+
+    fn on_release<S: SegmentEditor>(
+        &mut self,
+        aggregate: AggregateId,
+        packet: &mut Packet,
+        headers: &Headers,
+        segment: Option<&mut S>,
+        now: Time,
+        out: &mut impl EdgeOut,
+    ) {
+        let Some(to) = self.by_aggregate.get(aggregate.0 as usize).copied().flatten() else { return };
+        let Some(link) = self.links.get_mut(&to) else { return };
+        if now.since(link.last_control).as_nanos() >= link.t(&self.config).as_nanos() / 2 {
+            link.send_control(to, &self.config, now, out);
+        }
+        // The tunnel: the network marks the outer header.
+        packet.inner_ecn = Some(packet.ecn);
+        packet.ecn = Ecn::Ect0;
+        link.sent_bytes += u64::from(packet.wire_bytes);
+        link.sent_packets += 1;
+        link.round_bytes += u64::from(packet.wire_bytes);
+        if let (Some(tcp), Some(segment)) = (&mut self.tcp, segment) {
+            tcp.on_data(aggregate, headers, segment, packet, now);
+        }
+    }
+
+    fn on_reverse<S: SegmentEditor>(&mut self, headers: &Headers, segment: &mut S, now: Time) {
+        if let Some(tcp) = &mut self.tcp {
+            tcp.on_acknowledgment(headers, segment, now);
+        }
+    }
+
+    fn on_message(&mut self, from: PeerId, message: &[u8], _ttl: u8, now: Time, out: &mut impl EdgeOut) {
+        let Ok(Message::Feedback(feedback)) = wire::decode(message) else { return };
+        let Some(link) = self.links.get_mut(&from) else { return };
+        if !link.is_new(&feedback, now) {
+            return;
+        }
+        link.on_feedback(&feedback, &self.config, &self.limits, now, out);
+        self.share_among_tcps(from, now);
+        self.find_timer();
+    }
+
+    fn timer_at(&self) -> Option<Time> {
+        self.timer
+    }
+
+    fn on_timer(&mut self, now: Time, out: &mut impl EdgeOut) {
+        let due: Vec<PeerId> =
+            self.links.iter().filter(|(_, link)| link.next_round <= now).map(|(peer, _)| *peer).collect();
+        for peer in due {
+            let link = self.links.get_mut(&peer).expect("it was just listed");
+            let is_idle = now.since(link.last_used) > self.config.idle_timeout;
+            if is_idle && out.backlog(link.aggregate).is_empty() {
+                let aggregate = link.aggregate;
+                self.links.remove(&peer);
+                self.by_aggregate[aggregate.0 as usize] = None;
+                out.close(aggregate);
+                continue;
+            }
+            link.on_round(peer, &self.config, &self.limits, now, out);
+            self.share_among_tcps(peer, now);
+        }
+        self.find_timer();
+    }
+}

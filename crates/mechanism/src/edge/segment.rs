@@ -1,0 +1,223 @@
+//! A TCP segment in passing, which an edge may read and whose window it may lower: the simulator's parsed header, or the
+//! bytes of a real one.
+//!
+//! Source: RFC 9293, section 3.1 (header), RFC 7323, section 2 (window scale), RFC 1624 (incremental checksum).
+//! Deviations: none.
+
+use tidegate_packet::{TcpFlags, TcpHeader};
+
+/// Reads a TCP header and writes its window. Sequence numbers are those of the wire: 32 bits, wrapping.
+pub trait SegmentEditor {
+    /// First payload byte.
+    fn sequence(&self) -> u32;
+    /// Payload bytes.
+    fn payload_bytes(&self) -> u32;
+    /// The next byte expected, if the segment acknowledges.
+    fn acknowledgment(&self) -> Option<u32>;
+    /// The window scale that the sender of this segment announces, in its SYN: `Some(0)` where a SYN has no such option.
+    fn announced_shift(&self) -> Option<u8>;
+    /// The advertised window in bytes, if its sender announced `shift`.
+    fn window_bytes(&self, shift: u8) -> u32;
+    /// Advertises at least `bytes`, as little above as the scale allows.
+    fn set_window_bytes(&mut self, bytes: u32, shift: u8);
+}
+
+impl SegmentEditor for TcpHeader {
+    fn sequence(&self) -> u32 {
+        self.sequence as u32
+    }
+    fn payload_bytes(&self) -> u32 {
+        self.payload_bytes
+    }
+    fn acknowledgment(&self) -> Option<u32> {
+        self.flags.contains(TcpFlags::ACK).then_some(self.acknowledgment as u32)
+    }
+    fn announced_shift(&self) -> Option<u8> {
+        // The simulator's windows are in bytes whatever was announced, also where connections open without a SYN.
+        Some(0)
+    }
+    fn window_bytes(&self, _shift: u8) -> u32 {
+        self.window_bytes
+    }
+    fn set_window_bytes(&mut self, bytes: u32, _shift: u8) {
+        self.window_bytes = bytes;
+    }
+}
+
+const FLAG_SYN: u8 = 0x02;
+const FLAG_ACK: u8 = 0x10;
+const OPTION_END: u8 = 0;
+const OPTION_NOP: u8 = 1;
+const OPTION_WINDOW_SCALE: u8 = 3;
+/// The largest window scale that counts (RFC 7323, section 2.3).
+const SHIFT_MAX: u8 = 14;
+const HEADER_BYTES_MIN: usize = 20;
+
+/// A real TCP segment, from its header on.
+#[derive(Debug)]
+pub struct RawSegment<'a> {
+    header: &'a mut [u8],
+    payload_bytes: u32,
+}
+
+impl<'a> RawSegment<'a> {
+    /// The segment in `bytes`, which is what IP carries; `None` if that is too short for what it says of itself.
+    pub fn parse(bytes: &'a mut [u8]) -> Option<Self> {
+        if bytes.len() < HEADER_BYTES_MIN {
+            return None;
+        }
+        let header_bytes = usize::from(bytes[12] >> 4) * 4;
+        if header_bytes < HEADER_BYTES_MIN || header_bytes > bytes.len() {
+            return None;
+        }
+        let payload_bytes = u32::try_from(bytes.len() - header_bytes).ok()?;
+        Some(Self { header: &mut bytes[..header_bytes], payload_bytes })
+    }
+
+    fn u16_at(&self, at: usize) -> u16 {
+        u16::from_be_bytes([self.header[at], self.header[at + 1]])
+    }
+    fn u32_at(&self, at: usize) -> u32 {
+        u32::from(self.u16_at(at)) << 16 | u32::from(self.u16_at(at + 2))
+    }
+    fn has_flag(&self, flag: u8) -> bool {
+        self.header[13] & flag != 0
+    }
+}
+
+impl SegmentEditor for RawSegment<'_> {
+    fn sequence(&self) -> u32 {
+        self.u32_at(4)
+    }
+    fn payload_bytes(&self) -> u32 {
+        self.payload_bytes
+    }
+    fn acknowledgment(&self) -> Option<u32> {
+        self.has_flag(FLAG_ACK).then(|| self.u32_at(8))
+    }
+    fn announced_shift(&self) -> Option<u8> {
+        self.has_flag(FLAG_SYN).then(|| window_scale(&self.header[HEADER_BYTES_MIN..]).unwrap_or(0))
+    }
+    fn window_bytes(&self, shift: u8) -> u32 {
+        // The window of a SYN is never scaled.
+        let shift = if self.has_flag(FLAG_SYN) { 0 } else { shift.min(SHIFT_MAX) };
+        u32::from(self.u16_at(14)) << shift
+    }
+    fn set_window_bytes(&mut self, bytes: u32, shift: u8) {
+        let shift = if self.has_flag(FLAG_SYN) { 0 } else { shift.min(SHIFT_MAX) };
+        let field = u16::try_from(bytes.div_ceil(1 << shift)).unwrap_or(u16::MAX);
+        let checksum = updated_checksum(self.u16_at(16), self.u16_at(14), field);
+        self.header[14..16].copy_from_slice(&field.to_be_bytes());
+        self.header[16..18].copy_from_slice(&checksum.to_be_bytes());
+    }
+}
+
+/// The window scale among TCP options; `None` if it is not there or they are malformed before it.
+fn window_scale(mut options: &[u8]) -> Option<u8> {
+    loop {
+        match *options {
+            [OPTION_NOP, ref rest @ ..] => options = rest,
+            [OPTION_END, ..] | [] | [_] => return None,
+            [OPTION_WINDOW_SCALE, 3, shift, ..] => return Some(shift.min(SHIFT_MAX)),
+            [_, length, ..] => {
+                // A length below two would never get ahead.
+                let length = usize::from(length).max(2);
+                options = options.get(length..)?;
+            }
+        }
+    }
+}
+
+/// The checksum when a 16-bit field changes from `old` to `new`: `HC' = ~(~HC + ~m + m')` (RFC 1624, equation 3).
+const fn updated_checksum(checksum: u16, old: u16, new: u16) -> u16 {
+    let sum = !checksum as u32 + !old as u32 + new as u32;
+    let folded = (sum & 0xffff) + (sum >> 16);
+    !((folded & 0xffff) + (folded >> 16)) as u16
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+    use alloc::vec::Vec;
+    use proptest::prelude::*;
+
+    /// The checksum field that makes a segment of even length correct, by summing all of it (RFC 1071).
+    fn whole_checksum(bytes: &[u8]) -> u16 {
+        let mut sum: u32 = 0;
+        for (index, pair) in bytes.chunks(2).enumerate() {
+            if index != 8 {
+                sum += u32::from(u16::from_be_bytes([pair[0], pair[1]]));
+            }
+        }
+        while sum > 0xffff {
+            sum = (sum & 0xffff) + (sum >> 16);
+        }
+        !(sum as u16)
+    }
+
+    fn segment(flags: u8, options: &[u8], payload: usize) -> Vec<u8> {
+        let mut bytes = vec![0; 20];
+        bytes[4..8].copy_from_slice(&0xffff_fff0_u32.to_be_bytes());
+        bytes[8..12].copy_from_slice(&7_u32.to_be_bytes());
+        bytes[12] = (((20 + options.len()) / 4) << 4) as u8;
+        bytes[13] = flags;
+        bytes[14..16].copy_from_slice(&0x1234_u16.to_be_bytes());
+        bytes.extend_from_slice(options);
+        bytes.resize(bytes.len() + payload, 0x5a);
+        let checksum = whole_checksum(&bytes);
+        bytes[16..18].copy_from_slice(&checksum.to_be_bytes());
+        bytes
+    }
+
+    #[test]
+    fn the_window_scale_of_the_syn_is_found_and_respected() {
+        let mut syn = segment(FLAG_SYN | FLAG_ACK, &[2, 4, 5, 180, 1, 3, 3, 7], 0);
+        let syn = RawSegment::parse(&mut syn).expect("it is whole");
+        assert_eq!((syn.announced_shift(), syn.window_bytes(7)), (Some(7), 0x1234));
+        let mut plain = segment(FLAG_SYN, &[2, 4, 5, 180], 0);
+        assert_eq!(RawSegment::parse(&mut plain).expect("it is whole").announced_shift(), Some(0));
+        let mut ack = segment(FLAG_ACK, &[], 0);
+        let mut ack = RawSegment::parse(&mut ack).expect("it is whole");
+        assert_eq!((ack.announced_shift(), ack.window_bytes(7)), (None, 0x1234 << 7));
+        ack.set_window_bytes(1001, 7);
+        assert_eq!(ack.window_bytes(7), 1024);
+    }
+
+    proptest! {
+        #[test]
+        fn the_checksum_stays_correct_and_nothing_else_changes(
+            window in any::<u32>(), shift in 0u8..20, payload in (0usize..40).prop_map(|n| 2 * n), syn in any::<bool>(),
+        ) {
+            let mut bytes = segment(FLAG_ACK | (u8::from(syn) * FLAG_SYN), &[1, 3, 3, 4], payload);
+            let before = bytes.clone();
+            RawSegment::parse(&mut bytes).expect("it is whole").set_window_bytes(window, shift);
+            let field = u16::from_be_bytes([bytes[16], bytes[17]]);
+            // Zero has two forms in one's complement.
+            let whole = whole_checksum(&bytes);
+            prop_assert!(field == whole || (field ^ whole) == 0xffff && (field == 0 || whole == 0));
+            for at in (0..bytes.len()).filter(|at| !(14..18).contains(at)) {
+                prop_assert_eq!(bytes[at], before[at]);
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_a_segment_or_none(mut bytes in prop::collection::vec(any::<u8>(), 0..120), window in any::<u32>()) {
+            if let Some(mut segment) = RawSegment::parse(&mut bytes) {
+                let shift = segment.announced_shift().unwrap_or(3);
+                prop_assert!(shift <= SHIFT_MAX);
+                segment.set_window_bytes(window, shift);
+                let _ = (segment.sequence(), segment.payload_bytes(), segment.acknowledgment());
+            }
+        }
+
+        #[test]
+        fn the_window_is_never_below_what_was_asked_for(bytes in 0u32..1_000_000, shift in 4u8..14) {
+            let mut ack = segment(FLAG_ACK, &[], 0);
+            let mut ack = RawSegment::parse(&mut ack).expect("it is whole");
+            ack.set_window_bytes(bytes, shift);
+            let got = ack.window_bytes(shift);
+            prop_assert!(got >= bytes && got - bytes < 1 << shift);
+        }
+    }
+}

@@ -12,6 +12,7 @@ use tidegate_units::Time;
 
 use crate::border::{Border, Control};
 use crate::counters::{FlowCounters, SinkCounters, Totals};
+use crate::hop::{self, Hop};
 use crate::ids::{LinkId, NodeId};
 use crate::link::{Link, Medium, PortChoice};
 use crate::network::{DirectionSpec, Multipath, Network, TransportSpec};
@@ -23,7 +24,7 @@ use crate::source::Source;
 use crate::world::{Alarm, Wake, World};
 
 /// Largest packet that mechanisms are told of, in bytes.
-const MTU_BYTES: u32 = 1500;
+pub(crate) const MTU_BYTES: u32 = 1500;
 
 /// Why a network cannot be simulated.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -77,6 +78,8 @@ impl std::error::Error for BuildError {}
 /// Builds the programs of flows.
 pub(crate) struct Planner {
     pub(crate) routing: Routing,
+    /// By link: whether a hop mechanism sees to it; empty if there is none.
+    hop_links: Vec<bool>,
     /// By node: the domains that it belongs to, with its border there if it is an edge.
     membership: Vec<Vec<(u32, Option<u32>)>>,
     passages: HashMap<(u32, Vec<PeerId>), u32>,
@@ -113,7 +116,16 @@ impl Planner {
                 membership[node.0 as usize].push((index as u32, None));
             }
         }
-        Self { routing: Routing::new(network), membership, passages: HashMap::new() }
+        let hop_links = hop::links(network);
+        Self { routing: Routing::new(network), hop_links, membership, passages: HashMap::new() }
+    }
+
+    /// The step onto `link`.
+    fn step_onto(&self, link: LinkId) -> Step {
+        match self.hop_links.get(link.0 as usize) {
+            Some(true) => Step::Hop(link),
+            _ => Step::Link(link),
+        }
     }
 
     /// Whether `node` is in `domain`.
@@ -215,7 +227,7 @@ impl Planner {
                     steps.push(receivers[group[0]].end);
                     break None;
                 };
-                steps.push(Step::Link(link));
+                steps.push(self.step_onto(link));
                 at += 1;
                 stage = Stage::Leave;
             } else {
@@ -376,10 +388,12 @@ impl Network {
             flows: Vec::new(),
             totals: Totals::default(),
             observer,
+            hop_ports: Vec::new(),
+            hop_drops: Vec::new(),
         };
         let links = build_links(&self, seed, ports);
         let borders = build_borders(&self, seed);
-        world.flows = vec![FlowCounters::default(); self.flows.len() * 2 + borders.len()];
+        world.flows = vec![FlowCounters::default(); self.flows.len() * 2 + borders.len() + self.hops.len()];
         let mut planner = Planner::new(&self, &borders);
         let mut programs = Programs::default();
         let (mut flows, mut connections, mut connection_flow) =
@@ -433,7 +447,9 @@ impl Network {
                 return Err(BuildError::DomainUncrossed { domain: domain.name.clone() });
             }
         }
-        let parts = Parts { links, flows, connections, connection_flow, sinks, borders, programs, planner };
+        let hops = hop::build(&self, seed, &mut programs, &mut world);
+        let parts =
+            Parts { links, flows, connections, connection_flow, sinks, borders, hops, programs, planner };
         let network = Self { links: Vec::new(), ..self };
         let mut simulation = Simulation::assemble(network, world, parts, seed);
         simulation.arm_script();
@@ -449,6 +465,7 @@ pub(crate) struct Parts {
     pub(crate) connection_flow: Vec<u32>,
     pub(crate) sinks: Vec<SinkCounters>,
     pub(crate) borders: Vec<Border>,
+    pub(crate) hops: Vec<Hop>,
     pub(crate) programs: Programs,
     pub(crate) planner: Planner,
 }
@@ -499,6 +516,7 @@ fn plan_flow(
 fn build_links(network: &Network, seed: u64, choice: PortChoice) -> Vec<Link> {
     let mut ports = vec![0u16; network.nodes.len()];
     let mut links = Vec::with_capacity(network.links.len() * 2);
+    let hop_links = hop::links(network);
     for (index, spec) in network.links.iter().enumerate() {
         let far_ports = spec.ends.map(|end| {
             let port = ports[end.0 as usize];
@@ -509,13 +527,20 @@ fn build_links(network: &Network, seed: u64, choice: PortChoice) -> Vec<Link> {
             let way = if reverse { "reverse" } else { "forward" };
             let end = usize::from(!reverse);
             let component = format!("links.{}.{way}", spec.name);
+            let id = LinkId::of(index as u32, reverse);
+            // A hop mechanism is told of each departure when it happens.
+            let (choice, wake) = match hop_links.get(id.0 as usize) {
+                Some(true) => (PortChoice::Scheduled, Wake::HopLink),
+                _ => (choice, Wake::Link),
+            };
             links.push(build_direction(
-                LinkId::of(index as u32, reverse),
+                id,
                 (spec.ends[end].0, far_ports[end]),
                 direction,
                 Seed::for_component(seed, &component),
                 Seed::for_component(seed, &format!("{component}.medium")),
                 choice,
+                wake,
             ));
         }
     }
@@ -529,10 +554,11 @@ fn build_direction(
     queue_seed: Seed,
     medium_seed: Seed,
     choice: PortChoice,
+    wake: Wake,
 ) -> Link {
     let context = Context { seed: queue_seed, link_rate: spec.rate, mtu_bytes: MTU_BYTES };
     let medium = Medium::new(spec.loss.clone(), spec.reorder, medium_seed);
-    Link::new(id, far, spec.delay, &spec.queue, &context, medium, choice)
+    Link::new(id, far, spec.delay, &spec.queue, &context, medium, choice, wake)
 }
 
 fn build_borders(network: &Network, seed: u64) -> Vec<Border> {
@@ -575,7 +601,7 @@ impl<O: Observer> Simulation<O> {
         match paths.first() {
             Some(path) => {
                 for &link in path {
-                    self.programs.push(Step::Link(link));
+                    self.programs.push(self.planner.step_onto(link));
                 }
                 self.programs.push(Step::Control(to.0));
             }

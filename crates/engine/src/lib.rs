@@ -9,6 +9,7 @@ mod border;
 mod build;
 mod counters;
 mod event;
+mod hop;
 mod ids;
 mod link;
 mod network;
@@ -27,8 +28,8 @@ pub use event::{EventQueue, Token};
 pub use ids::{FlowIds, LinkId, NodeId};
 pub use link::{LossModel, Medium, ReorderModel};
 pub use network::{
-    ApplicationSpec, Change, DirectionSpec, DomainSpec, FlowSpec, LinkSpec, Multipath, Network, NodeKind,
-    NodeSpec, OnOffDistribution, ScriptedChange, StartSpec, TransportSpec,
+    ApplicationSpec, Change, DirectionSpec, DomainSpec, FlowSpec, HopSpec, LinkSpec, Multipath, Network,
+    NodeKind, NodeSpec, OnOffDistribution, ScriptedChange, StartSpec, TransportSpec,
 };
 pub use observer::Observer;
 pub use probe::BorderReport;

@@ -8,6 +8,8 @@ use crate::ids::LinkId;
 pub(crate) enum Step {
     /// Join the queue of this link.
     Link(LinkId),
+    /// The same, where a hop mechanism of the router sees to it.
+    Hop(LinkId),
     /// Enter a domain: index of a [`Passage`].
     Ingress(u32),
     /// Get a CSFQ label at this border.
@@ -25,6 +27,8 @@ pub(crate) enum Step {
     /// A control message for the half of this border where traffic enters, from a border number that the message's
     /// packet names by its flow.
     Control(u32),
+    /// A message for the mechanism of this node, from the neighbour behind the port by which it came.
+    Neighbor(u32),
     /// The flow has no route at the moment.
     Nowhere,
 }
@@ -66,7 +70,9 @@ impl Programs {
             Step::TcpAck(index) => (6, index),
             Step::Datagram(index) => (7, index),
             Step::Control(index) => (8, index),
-            Step::Nowhere => (9, 0),
+            Step::Hop(link) => (9, link.0),
+            Step::Neighbor(node) => (10, node),
+            Step::Nowhere => (11, 0),
         };
         assert!(operand <= OPERAND, "a network has fewer than 2^28 of each part");
         self.pool.push(operation << OPERAND_BITS | operand);
@@ -87,6 +93,8 @@ impl Programs {
             6 => Step::TcpAck(operand),
             7 => Step::Datagram(operand),
             8 => Step::Control(operand),
+            9 => Step::Hop(LinkId(operand)),
+            10 => Step::Neighbor(operand),
             _ => Step::Nowhere,
         }
     }

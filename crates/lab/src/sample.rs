@@ -72,6 +72,11 @@ impl Sampler {
             model::Series::Link(link, way, quantity) => {
                 read_link(simulation, LinkId::of(link.0, way == Way::Reverse), quantity)
             }
+            model::Series::LinkFlow(link, way, flow) => {
+                let link = LinkId::of(link.0, way == Way::Reverse);
+                let count = simulation.link_flow_bytes(link, flow.index()).unwrap_or(0);
+                Reading::Counter { count: count as f64, per_unit: 8.0 }
+            }
             model::Series::Domain(domain, flow, quantity) => {
                 let domain = self.domains[domain.index()];
                 Reading::Value(
@@ -125,6 +130,9 @@ fn read_link<O: Observer>(simulation: &mut Simulation<O>, link: LinkId, quantity
         LinkQuantity::MaxP => return variable("max_p"),
         LinkQuantity::ActiveQueues => return variable("active_queues"),
         LinkQuantity::FairShare => return variable("fair_share_bps"),
+        LinkQuantity::DiscardRatio => {
+            return Reading::Value(simulation.hop_variable(link, "discard_ratio").unwrap_or(f64::NAN));
+        }
         LinkQuantity::QueuePackets => return Reading::Value(f64::from(simulation.queue_length(link).0)),
         LinkQuantity::QueueBytes => return Reading::Value(simulation.queue_length(link).1 as f64),
         _ => {}
@@ -144,7 +152,8 @@ fn read_link<O: Observer>(simulation: &mut Simulation<O>, link: LinkId, quantity
         | LinkQuantity::Probability
         | LinkQuantity::MaxP
         | LinkQuantity::ActiveQueues
-        | LinkQuantity::FairShare => unreachable!("read above"),
+        | LinkQuantity::FairShare
+        | LinkQuantity::DiscardRatio => unreachable!("read above"),
     }
 }
 
@@ -172,6 +181,11 @@ fn name_of(scenario: &Scenario, series: &model::Series) -> String {
         model::Series::Link(link, way, quantity) => {
             let reverse = if *way == Way::Reverse { "reverse." } else { "" };
             format!("links.{}.{reverse}{}", scenario.links[link.index()].name, quantity.name())
+        }
+        model::Series::LinkFlow(link, way, flow) => {
+            let reverse = if *way == Way::Reverse { "reverse." } else { "" };
+            let (link, flow) = (&scenario.links[link.index()].name, &scenario.flows[flow.index()].name);
+            format!("links.{link}.{reverse}flows.{flow}.throughput_bps")
         }
         model::Series::Domain(domain, flow, quantity) => format!(
             "domains.{}.{}.{}",

@@ -4,8 +4,8 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::model::{
-    Bulk, BurstLoss, Cbr, Csfq, CsfqLabels, DropTail, Drr, ListLoss, Nbp, OnOff, Poisson, RandomLoss, Red,
-    TcpText, Transfer, Udp, Wfq,
+    Adaptive, Bulk, BurstLoss, Cbr, Csfq, CsfqLabels, DropTail, Drr, ListLoss, Nbp, Nbq, OnOff, Poisson,
+    RandomLoss, Red, TcpText, Transfer, Udp, Wfq,
 };
 use crate::schema::schema_of;
 
@@ -45,13 +45,14 @@ pub struct ParameterDoc {
 type Row = (&'static str, &'static str, fn() -> Value);
 
 /// Everything that has a `kind`, by family.
-const ROWS: [Row; 18] = [
+const ROWS: [Row; 20] = [
     ("queue", "droptail", schema_of::<DropTail>),
     ("queue", "red", schema_of::<Red>),
     ("queue", "csfq", schema_of::<Csfq>),
     ("queue", "drr", schema_of::<Drr>),
     ("queue", "wfq", schema_of::<Wfq>),
     ("mechanism", "nbp", schema_of::<Nbp>),
+    ("mechanism", "nbq", schema_of::<Nbq>),
     ("labels", "csfq", schema_of::<CsfqLabels>),
     ("transport", "tcp", schema_of::<TcpText>),
     ("transport", "udp", schema_of::<Udp>),
@@ -60,6 +61,7 @@ const ROWS: [Row; 18] = [
     ("application", "cbr", schema_of::<Cbr>),
     ("application", "poisson", schema_of::<Poisson>),
     ("application", "on-off", schema_of::<OnOff>),
+    ("application", "adaptive", schema_of::<Adaptive>),
     ("loss", "random", schema_of::<RandomLoss>),
     ("loss", "list", schema_of::<ListLoss>),
     ("loss", "burst", schema_of::<BurstLoss>),

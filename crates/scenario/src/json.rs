@@ -136,6 +136,10 @@ impl Scenario {
             Series::Link(link, way, quantity) => {
                 format!("{}.{}", self.link_path(link, way), quantity.name())
             }
+            Series::LinkFlow(link, way, flow) => {
+                let flow = &self.flows[flow.index()].name;
+                format!("{}.flows.{flow}.throughput_bps", self.link_path(link, way))
+            }
             Series::Domain(domain, flow, quantity) => format!(
                 "domains.{}.{}.{}",
                 self.domains[domain.index()].name,
@@ -164,14 +168,17 @@ fn direction(direction: &Direction) -> Value {
 fn mechanism(mechanism: &crate::model::Mechanism) -> Value {
     match mechanism {
         crate::model::Mechanism::None => json!({ "kind": "none" }),
-        crate::model::Mechanism::Nbp(nbp) => {
-            let mut table = json!({ "kind": "nbp" });
-            if let (Some(table), Value::Object(inner)) = (table.as_object_mut(), config(nbp)) {
-                table.extend(inner);
-            }
-            table
-        }
+        crate::model::Mechanism::Nbp(nbp) => tagged("nbp", config(nbp)),
+        crate::model::Mechanism::Nbq(nbq) => tagged("nbq", config(nbq)),
     }
+}
+
+fn tagged(kind: &str, inner: Value) -> Value {
+    let mut table = json!({ "kind": kind });
+    if let (Some(table), Value::Object(inner)) = (table.as_object_mut(), inner) {
+        table.extend(inner);
+    }
+    table
 }
 
 /// A configuration: texts with units become numbers, and their units part of the keys.

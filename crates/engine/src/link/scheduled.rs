@@ -1,5 +1,7 @@
 //! A port whose queue decides at departure: schedulers, and managers that act on the head.
 
+use std::collections::VecDeque;
+
 use tidegate_mechanism::queue::QueueDiscipline;
 use tidegate_mechanism::schedule::AnyDiscipline;
 use tidegate_packet::{DropReason, Packet, Sink};
@@ -13,6 +15,8 @@ use crate::world::LinkSink;
 #[derive(Debug)]
 pub(super) struct Scheduled {
     discipline: AnyDiscipline,
+    /// Messages between neighbours, which go first.
+    messages: VecDeque<(Packet, u32)>,
     /// The packet in transmission.
     serving: Option<Transit>,
     /// The discipline knows that the link is idle.
@@ -23,7 +27,13 @@ pub(super) struct Scheduled {
 
 impl Scheduled {
     pub(super) const fn new(discipline: AnyDiscipline) -> Self {
-        Self { discipline, serving: None, idle: false, integrated_until: Time::ZERO }
+        Self {
+            discipline,
+            messages: VecDeque::new(),
+            serving: None,
+            idle: false,
+            integrated_until: Time::ZERO,
+        }
     }
 
     pub(super) const fn discipline(&self) -> &AnyDiscipline {
@@ -37,7 +47,7 @@ impl Scheduled {
     }
 
     pub(super) fn held_packets(&self) -> usize {
-        self.discipline.backlog().packets as usize + usize::from(self.serving.is_some())
+        self.discipline.backlog().packets as usize + self.messages.len() + usize::from(self.serving.is_some())
     }
 
     /// A packet whose last bit is sent at `now` is gone, whether or not the event for it has been handled.
@@ -54,6 +64,7 @@ impl Scheduled {
     pub(super) fn next_decision(&self, now: Time) -> Time {
         match self.serving {
             Some(transit) => transit.ends,
+            None if !self.messages.is_empty() => now,
             // The link is free although something waits: the discipline said when it may go.
             None => self.discipline.ready_at(now).unwrap_or(Time::MAX),
         }
@@ -78,6 +89,24 @@ impl Scheduled {
         }
         let (packets, bytes) = self.length(now);
         sink.counters.on_length(packets, bytes);
+    }
+
+    /// `packet` goes ahead of the queue.
+    pub(super) fn offer_message<O: Observer>(
+        &mut self,
+        packet: Packet,
+        route: u32,
+        wire: &mut Wire,
+        sink: &mut LinkSink<'_, O>,
+    ) {
+        let now = packet.arrived;
+        self.messages.push_back((packet, route));
+        self.on_wake(now, wire, sink);
+    }
+
+    /// The packet in transmission and when it ends.
+    pub(super) fn serving(&self) -> Option<(Packet, Time)> {
+        self.serving.map(|transit| (transit.packet, transit.ends))
     }
 
     pub(super) fn on_wake<O: Observer>(&mut self, now: Time, wire: &mut Wire, sink: &mut LinkSink<'_, O>) {
@@ -109,7 +138,13 @@ impl Scheduled {
     }
 
     fn start_transmission<O: Observer>(&mut self, now: Time, wire: &mut Wire, sink: &mut LinkSink<'_, O>) {
-        let Some(packet) = self.discipline.dequeue(now, sink) else {
+        let message = self.messages.pop_front();
+        let (packet, route) = if let Some(message) = message {
+            message
+        } else if let Some(packet) = self.discipline.dequeue(now, sink) {
+            let route = sink.world.arena.get(&packet).route;
+            (packet, route)
+        } else {
             self.tell_idle(now, wire);
             return;
         };
@@ -120,7 +155,6 @@ impl Scheduled {
         wire.busy_until = now + transmission;
         self.idle = false;
         sink.counters.busy_nanos += transmission.as_nanos();
-        let route = sink.world.arena.get(&packet).route;
         self.serving = Some(Transit { packet, ends: wire.busy_until, route });
     }
 
@@ -153,6 +187,9 @@ impl Scheduled {
         sink.counters.busy_nanos -= wire.busy_until.since(now).as_nanos();
         for transit in wire.transits.drain(..).chain(self.serving.take()) {
             sink.on_drop(transit.packet, DropReason::LinkDown);
+        }
+        for (message, _) in self.messages.drain(..) {
+            sink.on_drop(message, DropReason::LinkDown);
         }
         // A discipline that regulates may hold packets back; those wait until the link is up again.
         while let Some(packet) = self.discipline.dequeue(now, sink) {

@@ -12,7 +12,7 @@ use crate::model::{Classify, Labels, Mechanism, Nbp};
 /// What the edges of a domain do; none for nothing.
 pub fn edge(mechanism: &Mechanism) -> Option<EdgeConfig> {
     match mechanism {
-        Mechanism::None => None,
+        Mechanism::None | Mechanism::Nbq(_) => None,
         Mechanism::Nbp(config) => Some(EdgeConfig::Nbp(Box::new(nbp(config)))),
     }
 }

@@ -1,10 +1,12 @@
 //! From the configurations of a scenario to those of the mechanisms: the only place that names both.
 
 mod edge;
+mod hop;
 mod queue;
 mod tcp;
 
 pub use edge::{edge, labeller};
+pub use hop::hop;
 pub use queue::{discipline, manager};
 pub use tcp::tcp;
 
@@ -19,6 +21,8 @@ pub(crate) fn bytes32(bytes: Bytes) -> u32 {
 mod tests {
     use tidegate_mechanism::edge::EdgeConfig;
     use tidegate_mechanism::edge::nbp::NbpConfig;
+    use tidegate_mechanism::hop::HopConfig;
+    use tidegate_mechanism::hop::nbq::NbqConfig;
     use tidegate_mechanism::meter::CsfqLabellerConfig;
     use tidegate_mechanism::queue::{DropTailConfig, ManagerConfig, RedConfig};
     use tidegate_mechanism::schedule::{DisciplineConfig, WfqConfig};
@@ -43,6 +47,10 @@ mod tests {
         );
         let nbp = Mechanism::Nbp(Box::default());
         assert_eq!(edge(&nbp), Some(EdgeConfig::Nbp(Box::<NbpConfig>::default())));
+        assert_eq!(hop(&nbp), None);
+        let nbq = Mechanism::Nbq(Box::default());
+        assert_eq!(hop(&nbq), Some(HopConfig::Nbq(Box::<NbqConfig>::default())));
+        assert_eq!(edge(&nbq), None);
         let labels = Labels::Csfq(crate::model::CsfqLabels::default());
         assert_eq!(labeller(&labels), CsfqLabellerConfig::default());
     }

@@ -7,8 +7,8 @@ mod queue;
 mod record;
 mod transport;
 
-pub use application::{Application, Bulk, Cbr, OnOff, OnOffDistribution, Poisson, Transfer};
-pub use domain::{Classify, CsfqLabels, Labels, Mechanism, Nbp, Shaper};
+pub use application::{Adaptive, Application, Bulk, Cbr, OnOff, OnOffDistribution, Poisson, Transfer};
+pub use domain::{Classify, CsfqLabels, Labels, Mechanism, Nbp, Nbq, NbqDecay, NbqDiscard, Shaper};
 pub use impairment::{BurstLoss, ListLoss, Loss, RandomLoss, Reorder};
 pub use queue::{
     Csfq, DropTail, Drr, Manager, Queue, QueueClassify, Red, RedFlavor, RedGap, RedMode, RedVictim, Wfq,

@@ -23,6 +23,9 @@ pub enum Series {
     Flow(FlowIndex, FlowQuantity),
     /// A quantity of one direction of a link: `links.<name>.<quantity>`, `links.<name>.reverse.<quantity>`.
     Link(LinkIndex, Way, LinkQuantity),
+    /// The bits per second of a flow on one direction of a link: `links.<name>.flows.<flow>.throughput_bps`,
+    /// `links.<name>.reverse.flows.<flow>.throughput_bps`.
+    LinkFlow(LinkIndex, Way, FlowIndex),
     /// A quantity of a flow in a domain: `domains.<domain>.<flow>.<quantity>`.
     Domain(DomainIndex, FlowIndex, DomainQuantity),
 }
@@ -124,6 +127,8 @@ quantities! {
         ActiveQueues = "active_queues",
         /// The fair share that the manager estimates (CSFQ).
         FairShare = "fair_share_bps",
+        /// The part of non-adaptive flows that is discarded in front of the queue (NBQ).
+        DiscardRatio = "discard_ratio",
     }
 }
 

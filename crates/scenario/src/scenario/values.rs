@@ -4,8 +4,8 @@ use serde::{Deserialize, Deserializer};
 use tidegate_units::{BitRate, Bytes, Limit, Span};
 
 use crate::model::{
-    Application, Csfq, Drr, Labels, Loss, Manager, Mechanism, Nbp, Queue, Red, RedMode, Reorder, Tcp, Udp,
-    Wfq, Window,
+    Application, Csfq, Drr, Labels, Loss, Manager, Mechanism, Nbp, Nbq, Queue, Red, RedMode, Reorder, Tcp,
+    Udp, Wfq, Window,
 };
 use crate::text;
 
@@ -305,6 +305,19 @@ pub(crate) fn application(application: &Application, report: &mut Report<'_>) {
             }
         }
         Application::Poisson(config) => report.rate("rate", config.rate),
+        Application::Adaptive(config) => {
+            if config.rates.is_empty() {
+                report.say(&["rates"], "an adaptive source needs rates".to_owned(), "at least one");
+            }
+            for rate in &config.rates {
+                report.rate("rates", *rate);
+            }
+            if !config.rates.is_sorted_by(|a, b| a < b) {
+                report.say(&["rates"], "the rates do not ascend".to_owned(), "the lowest first");
+            }
+            report.positive_span("patience", config.patience);
+            report.delay("settle", config.settle);
+        }
         Application::OnOff(config) => {
             report.positive_span("on", config.on);
             report.delay("off", config.off);
@@ -323,7 +336,24 @@ pub(crate) fn mechanism(mechanism: &Mechanism, report: &mut Report<'_>) {
     match mechanism {
         Mechanism::None => {}
         Mechanism::Nbp(config) => nbp(config, report),
+        Mechanism::Nbq(config) => nbq(config, report),
     }
+}
+
+fn nbq(config: &Nbq, report: &mut Report<'_>) {
+    for (key, ratio) in [
+        ("discard_max", config.discard_max),
+        ("discard_min", config.discard_min),
+        ("decrease", config.decrease),
+        ("weight", config.weight),
+    ] {
+        if !(0.0..=1.0).contains(&ratio) {
+            report.say(&[key], format!("{ratio} is not between 0 and 1"), "");
+        }
+    }
+    report.positive_span("interval", config.interval);
+    report.positive_span("idle", config.idle);
+    report.count("flows_max", config.flows_max);
 }
 
 fn nbp(config: &Nbp, report: &mut Report<'_>) {

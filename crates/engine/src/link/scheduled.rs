@@ -12,6 +12,9 @@ use crate::counters::LinkCounters;
 use crate::observer::Observer;
 use crate::world::LinkSink;
 
+/// Messages between neighbours that may wait for one link. Beyond, the oldest goes: it is the most out of date.
+const MESSAGES_MAX: usize = 64;
+
 #[derive(Debug)]
 pub(super) struct Scheduled {
     discipline: AnyDiscipline,
@@ -100,6 +103,11 @@ impl Scheduled {
         sink: &mut LinkSink<'_, O>,
     ) {
         let now = packet.arrived;
+        if self.messages.len() >= MESSAGES_MAX
+            && let Some((oldest, _)) = self.messages.pop_front()
+        {
+            sink.on_drop(oldest, DropReason::Overflow);
+        }
         self.messages.push_back((packet, route));
         self.on_wake(now, wire, sink);
     }

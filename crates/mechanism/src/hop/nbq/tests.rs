@@ -96,7 +96,12 @@ fn ratio(nbq: &Nbq) -> f64 {
 
 /// A neighbour that reports a loss of half at each step.
 fn half(nbq: &mut Nbq, now: Time) {
-    nbq.on_message(OUT_PORT, &report(now.as_nanos(), &[(1, 100, 50), (2, 100, 50)]), now, &mut Sent::default());
+    nbq.on_message(
+        OUT_PORT,
+        &report(now.as_nanos(), &[(1, 100, 50), (2, 100, 50)]),
+        now,
+        &mut Sent::default(),
+    );
 }
 
 #[test]
@@ -185,7 +190,10 @@ fn tcp_is_neither_measured_nor_discarded() {
 fn a_flow_that_was_silent_begins_anew() {
     let mut nbq = router(NbqConfig::default());
     drive(&mut nbq, &[1], at(0.0), at(5.0), &mut Sent::default(), &mut half);
-    assert_eq!(nbq.on_arrival(&mut packet(ROUTER_PORT), &headers(Protocol::UDP, 1), OUT_PORT, at(6.5)).err(), None);
+    assert_eq!(
+        nbq.on_arrival(&mut packet(ROUTER_PORT), &headers(Protocol::UDP, 1), OUT_PORT, at(6.5)).err(),
+        None
+    );
     assert!(ratio(&nbq) > 0.0, "1.5 s are no silence");
     let _ = nbq.on_arrival(&mut packet(ROUTER_PORT), &headers(Protocol::UDP, 1), OUT_PORT, at(8.6));
     assert_eq!(ratio(&nbq), 0.0);
@@ -280,7 +288,9 @@ fn hosts_hear_nothing_unless_they_are_to_be_advised() {
         assert_eq!(sent.0.is_empty(), !advises);
         if let Some((port, message)) = sent.0.last() {
             assert_eq!(*port, HOST_PORT);
-            let Ok(Message::Advice { mut entries, .. }) = wire::decode(message) else { panic!("advice was due") };
+            let Ok(Message::Advice { mut entries, .. }) = wire::decode(message) else {
+                panic!("advice was due")
+            };
             let ratio = f64::from(entries.next().unwrap().ratio) / 65535.0;
             assert!((ratio - 0.9).abs() < 0.03, "{ratio}");
         }

@@ -528,11 +528,7 @@ fn build_links(network: &Network, seed: u64, choice: PortChoice) -> Vec<Link> {
             let end = usize::from(!reverse);
             let component = format!("links.{}.{way}", spec.name);
             let id = LinkId::of(index as u32, reverse);
-            // A hop mechanism is told of each departure when it happens.
-            let (choice, wake) = match hop_links.get(id.0 as usize) {
-                Some(true) => (PortChoice::Scheduled, Wake::HopLink),
-                _ => (choice, Wake::Link),
-            };
+            let choice = if hop_links.get(id.0 as usize) == Some(&true) { PortChoice::Hop } else { choice };
             links.push(build_direction(
                 id,
                 (spec.ends[end].0, far_ports[end]),
@@ -540,7 +536,6 @@ fn build_links(network: &Network, seed: u64, choice: PortChoice) -> Vec<Link> {
                 Seed::for_component(seed, &component),
                 Seed::for_component(seed, &format!("{component}.medium")),
                 choice,
-                wake,
             ));
         }
     }
@@ -554,11 +549,10 @@ fn build_direction(
     queue_seed: Seed,
     medium_seed: Seed,
     choice: PortChoice,
-    wake: Wake,
 ) -> Link {
     let context = Context { seed: queue_seed, link_rate: spec.rate, mtu_bytes: MTU_BYTES };
     let medium = Medium::new(spec.loss.clone(), spec.reorder, medium_seed);
-    Link::new(id, far, spec.delay, &spec.queue, &context, medium, choice, wake)
+    Link::new(id, far, spec.delay, &spec.queue, &context, medium, choice)
 }
 
 fn build_borders(network: &Network, seed: u64) -> Vec<Border> {

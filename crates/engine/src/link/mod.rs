@@ -44,6 +44,8 @@ pub(crate) enum PortChoice {
     Cheapest,
     /// A scheduled one always.
     Scheduled,
+    /// The same, for a link that leaves a router with a hop mechanism, which is told of each departure when it happens.
+    Hop,
 }
 
 #[derive(Debug)]
@@ -100,6 +102,7 @@ pub(crate) struct Watch {
 }
 
 /// What [`Link::on_wake`] hands on to the next node.
+#[derive(Clone, Copy)]
 pub(crate) enum Arrival {
     /// This packet, to go on at this place of its route.
     Now(Packet, u32),
@@ -118,8 +121,8 @@ impl Link {
         context: &Context,
         medium: Option<Medium>,
         choice: PortChoice,
-        wake: Wake,
     ) -> Self {
+        let wake = if choice == PortChoice::Hop { Wake::HopLink } else { Wake::Link };
         let port = match queue.build(context) {
             AnyDiscipline::Fifo(fifo)
                 if choice == PortChoice::Cheapest && !fifo.manager().decides_at_head() =>

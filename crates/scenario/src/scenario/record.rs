@@ -197,7 +197,7 @@ fn link_flows(
     let links = matching(&known.links.names, name, "link", left)?;
     let flows = matching(&known.flows.names, flow, "flow", left)?;
     Ok(cross(&links, &flows)
-        .map(|(link, flow)| Series::LinkFlow(LinkIndex(link), way, FlowIndex(flow)))
+        .map(|(link, index)| Series::LinkFlow(LinkIndex(link), way, FlowIndex(index)))
         .take(CHOSEN_MAX + 1)
         .collect())
 }

@@ -11,12 +11,12 @@ pub(super) const fn required_ratio(loss: f64, ratio: f64) -> f64 {
     1.0 - (1.0 - loss) * (1.0 - ratio)
 }
 
-/// B_new (equation 3): smoothed by beta, the `weight` of the past.
+/// `B_new` (equation 3): smoothed by beta, the `weight` of the past.
 pub(super) const fn smoothed_ratio(weight: f64, ratio: f64, required: f64) -> f64 {
     weight * ratio + (1.0 - weight) * required
 }
 
-/// b_in,new over b_in,old of equation 4; one without a past (Fig. 13).
+/// `b_in_new` over `b_in_old` of equation 4; one without a past (Fig. 13).
 pub(super) const fn arrival_change(now: f64, before: f64) -> f64 {
     if before > 0.0 { now / before } else { 1.0 }
 }

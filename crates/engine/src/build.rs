@@ -12,6 +12,7 @@ use tidegate_units::Time;
 
 use crate::border::{Border, Clock, Control};
 use crate::counters::{FlowCounters, SinkCounters, Totals};
+use crate::hop::{self, Hop};
 use crate::ids::{LinkId, NodeId};
 use crate::link::{Link, Medium, PortChoice, Share, SharedMedium};
 use crate::marker::MarkerPoint;
@@ -24,7 +25,7 @@ use crate::source::Source;
 use crate::world::{Alarm, Wake, World};
 
 /// Largest packet that mechanisms are told of, in bytes.
-const MTU_BYTES: u32 = 1500;
+pub(crate) const MTU_BYTES: u32 = 1500;
 
 /// Why a network cannot be simulated.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -78,6 +79,8 @@ impl std::error::Error for BuildError {}
 /// Builds the programs of flows.
 pub(crate) struct Planner {
     pub(crate) routing: Routing,
+    /// By link: whether a hop mechanism sees to it; empty if there is none.
+    hop_links: Vec<bool>,
     /// By node: the domains that it belongs to, with its border there if it is an edge.
     membership: Vec<Vec<(u32, Option<u32>)>>,
     passages: HashMap<(u32, Vec<PeerId>), u32>,
@@ -132,6 +135,15 @@ impl Planner {
             passages: HashMap::new(),
             departures: HashMap::new(),
             markers,
+            hop_links: hop::links(network),
+        }
+    }
+
+    /// The step onto `link`.
+    fn step_onto(&self, link: LinkId) -> Step {
+        match self.hop_links.get(link.0 as usize) {
+            Some(true) => Step::Hop(link),
+            _ => Step::Link(link),
         }
     }
 
@@ -248,7 +260,7 @@ impl Planner {
                     steps.push(receivers[group[0]].end);
                     break None;
                 };
-                steps.push(Step::Link(link));
+                steps.push(self.step_onto(link));
                 at += 1;
                 stage = Stage::Leave;
             } else {
@@ -416,10 +428,12 @@ impl Network {
             flows: Vec::new(),
             totals: Totals::default(),
             observer,
+            hop_ports: Vec::new(),
+            hop_drops: Vec::new(),
         };
         let links = build_links(&self, seed, ports);
         let borders = build_borders(&self, seed);
-        world.flows = vec![FlowCounters::default(); self.flows.len() * 2 + borders.len()];
+        world.flows = vec![FlowCounters::default(); self.flows.len() * 2 + borders.len() + self.hops.len()];
         let mut planner = Planner::new(&self, &borders);
         let mut programs = Programs::default();
         let (mut flows, mut connections, mut connection_flow) =
@@ -474,8 +488,19 @@ impl Network {
             }
         }
         let markers = build_markers(&self, seed);
-        let parts =
-            Parts { links, flows, connections, connection_flow, sinks, borders, markers, programs, planner };
+        let hops = hop::build(&self, seed, &mut programs, &mut world);
+        let parts = Parts {
+            links,
+            flows,
+            connections,
+            connection_flow,
+            sinks,
+            borders,
+            markers,
+            hops,
+            programs,
+            planner,
+        };
         let network = Self { links: Vec::new(), ..self };
         let mut simulation = Simulation::assemble(network, world, parts, seed);
         simulation.arm_script();
@@ -492,6 +517,7 @@ pub(crate) struct Parts {
     pub(crate) sinks: Vec<SinkCounters>,
     pub(crate) borders: Vec<Border>,
     pub(crate) markers: Vec<MarkerPoint>,
+    pub(crate) hops: Vec<Hop>,
     pub(crate) programs: Programs,
     pub(crate) planner: Planner,
 }
@@ -546,6 +572,7 @@ fn build_links(network: &Network, seed: u64, choice: PortChoice) -> Vec<Link> {
     let mut ports = vec![0u16; network.nodes.len()];
     let mut links = Vec::with_capacity(network.links.len() * 2);
     let mut media = 0;
+    let hop_links = hop::links(network);
     for (index, spec) in network.links.iter().enumerate() {
         let far_ports = spec.ends.map(|end| {
             let port = ports[end.0 as usize];
@@ -556,13 +583,15 @@ fn build_links(network: &Network, seed: u64, choice: PortChoice) -> Vec<Link> {
             let way = if reverse { "reverse" } else { "forward" };
             let end = usize::from(!reverse);
             let component = format!("links.{}.{way}", spec.name);
-            let choice = if spec.half_duplex {
-                PortChoice::Shared(Share { medium: media, side: u8::from(reverse) })
-            } else {
-                choice
+            let id = LinkId::of(index as u32, reverse);
+            let share = spec.half_duplex.then_some(Share { medium: media, side: u8::from(reverse) });
+            let choice = match share {
+                _ if hop_links.get(id.0 as usize) == Some(&true) => PortChoice::Hop(share),
+                Some(share) => PortChoice::Shared(share),
+                None => choice,
             };
             links.push(build_direction(
-                LinkId::of(index as u32, reverse),
+                id,
                 (spec.ends[end].0, far_ports[end]),
                 direction,
                 Seed::for_component(seed, &component),
@@ -645,7 +674,7 @@ impl<O: Observer> Simulation<O> {
         match paths.first() {
             Some(path) => {
                 for &link in path {
-                    self.programs.push(Step::Link(link));
+                    self.programs.push(self.planner.step_onto(link));
                 }
                 self.programs.push(Step::Control(to.0));
             }

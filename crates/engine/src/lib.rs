@@ -9,6 +9,7 @@ mod border;
 mod build;
 mod counters;
 mod event;
+mod hop;
 mod ids;
 mod link;
 mod marker;
@@ -29,8 +30,8 @@ pub use ids::{FlowIds, LinkId, NodeId};
 pub use link::{LossModel, Medium, ReorderModel};
 pub use marker::MarkerCounters;
 pub use network::{
-    ApplicationSpec, Change, ClockSpec, DirectionSpec, DomainSpec, FlowSpec, LinkSpec, MarkerSpec, Multipath,
-    Network, NodeKind, NodeSpec, OnOffDistribution, ScriptedChange, StartSpec, TransportSpec,
+    ApplicationSpec, Change, ClockSpec, DirectionSpec, DomainSpec, FlowSpec, HopSpec, LinkSpec, MarkerSpec,
+    Multipath, Network, NodeKind, NodeSpec, OnOffDistribution, ScriptedChange, StartSpec, TransportSpec,
 };
 pub use observer::Observer;
 pub use probe::BorderReport;

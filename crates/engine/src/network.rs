@@ -1,6 +1,7 @@
 //! The description of a network from which a simulation is built: plain data, validated by its maker.
 
 use tidegate_mechanism::edge::EdgeConfig;
+use tidegate_mechanism::hop::HopConfig;
 use tidegate_mechanism::mark::MarkerConfig;
 use tidegate_mechanism::meter::CsfqLabellerConfig;
 use tidegate_mechanism::schedule::DisciplineConfig;
@@ -120,6 +121,18 @@ pub enum ApplicationSpec {
         /// Bytes on the wire (UDP).
         packet_bytes: u32,
     },
+    /// Packets at even distances, at one of several rates: a lower one if a router advises that part of them is
+    /// discarded, a higher one after a time without advice (UDP).
+    Adaptive {
+        /// The rates on the wire, ascending; it starts with the last one.
+        rates: Vec<BitRate>,
+        /// Bytes on the wire.
+        packet_bytes: u32,
+        /// How long without advice before it tries the next higher rate.
+        patience: Span,
+        /// How long after a change it ignores advice, which is about the rate before.
+        settle: Span,
+    },
 }
 
 /// Distribution of on and off times.
@@ -212,6 +225,15 @@ pub struct ClockSpec {
     pub drift_ppm: f64,
 }
 
+/// A router that cooperates with its neighbours.
+#[derive(Clone, Debug)]
+pub struct HopSpec {
+    /// The router.
+    pub node: NodeId,
+    /// How.
+    pub mechanism: HopConfig,
+}
+
 /// How packets choose among paths of equal cost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Multipath {
@@ -259,6 +281,8 @@ pub struct Network {
     pub domains: Vec<DomainSpec>,
     /// Markers; those at one node are passed in this order.
     pub markers: Vec<MarkerSpec>,
+    /// Routers with a hop mechanism, each once.
+    pub hops: Vec<HopSpec>,
     /// How paths are chosen.
     pub multipath: Multipath,
     /// Changes, in order of time.

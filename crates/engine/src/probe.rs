@@ -110,7 +110,21 @@ impl<O: Observer> Simulation<O> {
 
     /// Keeps the distribution of the times that packets spend in the queue of `link` from now on.
     pub fn watch_link_delays(&mut self, link: LinkId) {
-        self.links[link.0 as usize].delays.get_or_insert_with(|| Box::new(no_delays()));
+        let watch = self.links[link.0 as usize].watch.get_or_insert_default();
+        watch.delays.get_or_insert_with(no_delays);
+    }
+
+    /// Counts what `link` carries of each flow from now on.
+    pub fn watch_link_flows(&mut self, link: LinkId) {
+        let watch = self.links[link.0 as usize].watch.get_or_insert_default();
+        watch.bytes_by_flow.resize(2 * self.flows.len(), 0);
+    }
+
+    /// Bytes of the data of flow `flow` that `link` has carried, if that is counted. A packet counts when its last bit
+    /// reaches the far end, or would if the medium did not lose it.
+    pub fn link_flow_bytes(&self, link: LinkId, flow: usize) -> Option<u64> {
+        let watch = self.links[link.0 as usize].watch.as_ref()?;
+        watch.bytes_by_flow.get(FlowIds::data(flow as u32).0 as usize).copied()
     }
 
     /// The distribution of one-way delays of flow `flow` over all its receivers, if it is kept.
@@ -127,7 +141,7 @@ impl<O: Observer> Simulation<O> {
 
     /// The distribution of times in the queue of `link`, if it is kept.
     pub fn link_delays(&self, link: LinkId) -> Option<&Delays> {
-        self.links[link.0 as usize].delays.as_deref()
+        self.links[link.0 as usize].watch.as_ref()?.delays.as_ref()
     }
 
     /// The observer.

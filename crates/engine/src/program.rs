@@ -8,6 +8,8 @@ use crate::ids::LinkId;
 pub(crate) enum Step {
     /// Join the queue of this link.
     Link(LinkId),
+    /// The same, where a hop mechanism of the router sees to it.
+    Hop(LinkId),
     /// Enter a domain: index of a [`Passage`].
     Ingress(u32),
     /// Get a CSFQ label at this border.
@@ -27,6 +29,8 @@ pub(crate) enum Step {
     /// A control message for the half of this border where traffic enters, from a border number that the message's
     /// packet names by its flow.
     Control(u32),
+    /// A message for the mechanism of this node, from the neighbour behind the port by which it came.
+    Neighbor(u32),
     /// The flow has no route at the moment.
     Nowhere,
 }
@@ -70,7 +74,9 @@ impl Programs {
             Step::Datagram(index) => (7, index),
             Step::Control(index) => (8, index),
             Step::Mark(index) => (9, index),
-            Step::Nowhere => (10, 0),
+            Step::Hop(link) => (10, link.0),
+            Step::Neighbor(node) => (11, node),
+            Step::Nowhere => (12, 0),
         };
         assert!(operand <= OPERAND, "a network has fewer than 2^28 of each part");
         self.pool.push(operation << OPERAND_BITS | operand);
@@ -105,6 +111,8 @@ impl Programs {
             7 => Step::Datagram(operand),
             8 => Step::Control(operand),
             9 => Step::Mark(operand),
+            10 => Step::Hop(LinkId(operand)),
+            11 => Step::Neighbor(operand),
             _ => Step::Nowhere,
         }
     }

@@ -11,6 +11,7 @@ use crate::arena::Carried;
 use crate::border::{Border, EdgePort, ShaperSink};
 use crate::build::{Parts, Planner};
 use crate::counters::{Delays, FlowCounters, LinkCounters, SinkCounters, Totals};
+use crate::hop::Hop;
 use crate::ids::{FlowIds, LinkId};
 use crate::link::{Arrival, Link};
 use crate::marker::{MarkerCounters, MarkerPoint};
@@ -110,6 +111,7 @@ pub struct Simulation<O: Observer = ()> {
     pub(crate) sink_delays: Vec<Option<Box<Delays>>>,
     pub(crate) borders: Vec<Border>,
     pub(crate) markers: Vec<MarkerPoint>,
+    pub(crate) hops: Vec<Hop>,
     pub(crate) programs: Programs,
     pub(crate) forwards: Vec<bool>,
     pub(crate) script_next: usize,
@@ -150,8 +152,18 @@ pub struct Statistics {
 
 impl<O: Observer> Simulation<O> {
     pub(crate) fn assemble(network: Network, world: World<O>, parts: Parts, run_seed: u64) -> Self {
-        let Parts { links, flows, connections, connection_flow, sinks, borders, markers, programs, planner } =
-            parts;
+        let Parts {
+            links,
+            flows,
+            connections,
+            connection_flow,
+            sinks,
+            borders,
+            markers,
+            hops,
+            programs,
+            planner,
+        } = parts;
         let forwards =
             network.nodes.iter().map(|node| node.kind == crate::network::NodeKind::Router).collect();
         Self {
@@ -165,6 +177,7 @@ impl<O: Observer> Simulation<O> {
             sink_delays: Vec::new(),
             borders,
             markers,
+            hops,
             programs,
             forwards,
             script_next: 0,
@@ -210,6 +223,8 @@ impl<O: Observer> Simulation<O> {
                 Wake::Shaper => self.on_shaper_alarm(index),
                 Wake::Script => self.on_script(),
                 Wake::Held => self.on_held(index),
+                Wake::HopLink => self.on_hop_link(index),
+                Wake::Hop => self.on_hop_alarm(index),
                 Wake::Phase => {
                     // An interrupted run left its own mark behind; only the one for this instant counts.
                     if time == until {
@@ -299,8 +314,13 @@ impl<O: Observer> Simulation<O> {
 
     #[inline]
     fn on_link(&mut self, index: u32) {
-        let link = &mut self.links[index as usize];
-        match link.on_wake(&mut self.world) {
+        let arrival = self.links[index as usize].on_wake(&mut self.world);
+        self.on_arrival(arrival, index);
+    }
+
+    #[inline]
+    pub(crate) fn on_arrival(&mut self, arrival: Arrival, index: u32) {
+        match arrival {
             Arrival::Now(packet, route) => self.arrive(packet, route, LinkId(index)),
             Arrival::Later(packet, route, held) => self.hold(packet, route, held, LinkId(index)),
             Arrival::None => {}
@@ -339,7 +359,7 @@ impl<O: Observer> Simulation<O> {
             self.links[link.0 as usize].count_control(&packet);
         }
         let node = self.links[link.0 as usize].to_node;
-        if self.forwards[node as usize] && matches!(self.programs.step(route), Step::Link(_)) {
+        if self.forwards[node as usize] && matches!(self.programs.step(route), Step::Link(_) | Step::Hop(_)) {
             packet.ttl -= 1;
             if packet.ttl == 0 {
                 self.world.drop_packet(&packet, Place::Node(node), DropReason::TtlExpired);
@@ -358,6 +378,7 @@ impl<O: Observer> Simulation<O> {
                     self.links[link.0 as usize].offer(packet, route + 1, &mut self.world);
                     return;
                 }
+                Step::Hop(link) => return self.offer_hop(link, packet, route + 1),
                 Step::TcpData(connection) => return self.on_tcp_data(connection, &packet),
                 Step::TcpAck(connection) => return self.on_tcp_ack(connection, &packet),
                 Step::Datagram(sink) => return self.on_datagram(sink, &packet),
@@ -376,6 +397,7 @@ impl<O: Observer> Simulation<O> {
                 Step::Egress(departure) => self.leave(departure, &mut packet),
                 Step::Branch(branch) => return self.branch(branch, packet),
                 Step::Control(border) => return self.on_control(border, &packet),
+                Step::Neighbor(node) => return self.on_neighbor(node, &packet),
                 Step::Nowhere => {
                     self.world.drop_packet(&packet, Place::Node(u32::MAX), DropReason::NoRoute);
                     return;
@@ -683,7 +705,7 @@ impl<O: Observer> Simulation<O> {
         }
     }
 
-    fn headers_of(&self, flow: FlowId) -> Headers {
+    pub(crate) fn headers_of(&self, flow: FlowId) -> Headers {
         let headers = &self.flows[flow.0 as usize / 2].headers;
         if flow.0.is_multiple_of(2) { *headers } else { headers.reversed() }
     }
@@ -780,6 +802,7 @@ impl<O: Observer> Simulation<O> {
                 break;
             }
             self.script_next += 1;
+            let id = link;
             let link = &mut self.links[link.0 as usize];
             match change {
                 Change::Rate(rate) => link.set_rate(rate, &mut self.world),
@@ -789,6 +812,7 @@ impl<O: Observer> Simulation<O> {
                     link.set_up(up, &mut self.world);
                 }
             }
+            self.after_hop_change(id);
         }
         if routes_change {
             self.reroute();

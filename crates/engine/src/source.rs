@@ -40,6 +40,10 @@ pub(crate) struct Source {
     /// When the present on or off time ends.
     phase_ends: Time,
     stop: Time,
+    /// Which of its rates an adaptive source uses, when it last heard advice, and until when it ignores it.
+    rung: usize,
+    advised: Time,
+    deaf_until: Time,
 }
 
 impl Source {
@@ -61,7 +65,13 @@ impl Source {
         let clock = match application {
             ApplicationSpec::ConstantRate { rate, .. } => Some(TransmissionClock::new(rate)),
             ApplicationSpec::OnOff { rate, .. } if datagrams => Some(TransmissionClock::new(rate)),
+            ApplicationSpec::Adaptive { ref rates, .. } => rates.last().copied().map(TransmissionClock::new),
             _ => None,
+        };
+        // It begins with its best quality.
+        let rung = match &application {
+            ApplicationSpec::Adaptive { rates, .. } => rates.len().saturating_sub(1),
+            _ => 0,
         };
         let stop = stop.unwrap_or(Time::MAX);
         Self {
@@ -73,6 +83,41 @@ impl Source {
             next,
             phase_ends: Time::MAX,
             stop,
+            rung,
+            advised: Time::ZERO,
+            deaf_until: Time::ZERO,
+        }
+    }
+
+    /// A router discards the part `ratio` of this flow. A source that can takes the highest of its rates that gets
+    /// through: NBQ, section 8.1 ("the audio source node can use the most suitable coding scheme").
+    pub(crate) fn on_advice(&mut self, ratio: f64, now: Time) {
+        let ApplicationSpec::Adaptive { rates, .. } = &self.application else { return };
+        // Advice about what was sent before the last change is out of date.
+        if now < self.deaf_until {
+            return;
+        }
+        let through = rates[self.rung].as_bps_f64() * (1.0 - ratio);
+        let rung = rates.iter().rposition(|rate| rate.as_bps_f64() <= through).unwrap_or(0);
+        self.advised = now;
+        if rung < self.rung {
+            self.change_rung(rung, now);
+        }
+    }
+
+    fn change_rung(&mut self, rung: usize, now: Time) {
+        let ApplicationSpec::Adaptive { rates, settle, .. } = &self.application else { return };
+        self.rung = rung;
+        self.clock = Some(TransmissionClock::new(rates[rung]));
+        self.deaf_until = now.saturating_add(*settle);
+        self.advised = now;
+    }
+
+    /// After a time without advice, the next higher rate.
+    fn climb(&mut self, now: Time) {
+        let ApplicationSpec::Adaptive { rates, patience, .. } = &self.application else { return };
+        if now.since(self.advised) >= *patience && self.rung + 1 < rates.len() {
+            self.change_rung(self.rung + 1, now);
         }
     }
 
@@ -152,14 +197,17 @@ impl Source {
 
     /// Sets when the packet after the one at `now` is due; the size of the one at `now`.
     fn schedule_packet(&mut self, now: Time) -> u32 {
+        self.climb(now);
         let (bytes, gap) = match (&self.application, &mut self.clock) {
             (&ApplicationSpec::ConstantRate { packet_bytes, jitter, .. }, Some(clock)) => {
                 let gap = clock.transmit(packet_bytes);
                 (packet_bytes, jittered(gap, jitter, &mut self.random))
             }
-            (&ApplicationSpec::OnOff { packet_bytes, .. }, Some(clock)) => {
-                (packet_bytes, clock.transmit(packet_bytes))
-            }
+            (
+                &(ApplicationSpec::OnOff { packet_bytes, .. }
+                | ApplicationSpec::Adaptive { packet_bytes, .. }),
+                Some(clock),
+            ) => (packet_bytes, clock.transmit(packet_bytes)),
             (&ApplicationSpec::Poisson { rate, packet_bytes }, _) => {
                 let mean = f64::from(packet_bytes) / rate.as_bytes_per_second_f64();
                 (packet_bytes, Span::from_secs_f64(self.random.exponential(mean)))

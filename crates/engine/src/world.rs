@@ -1,5 +1,6 @@
 //! What the parts of a simulation share: the event queue, the packets, the counters, the observer.
 
+use tidegate_mechanism::hop::PortId;
 use tidegate_packet::{DropReason, FlowId, MarkReason, Packet, Sink};
 use tidegate_units::Time;
 
@@ -32,12 +33,16 @@ pub(crate) enum Wake {
     Phase,
     /// A packet held back by a reordering medium.
     Held,
+    /// A link of a router with a hop mechanism; otherwise as [`Wake::Link`].
+    HopLink,
+    /// The timer of a hop mechanism.
+    Hop,
 }
 
 const INDEX_BITS: u32 = 28;
 
 impl Wake {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 11] = [
         Self::Link,
         Self::TcpSender,
         Self::TcpReceiver,
@@ -47,6 +52,8 @@ impl Wake {
         Self::Script,
         Self::Phase,
         Self::Held,
+        Self::HopLink,
+        Self::Hop,
     ];
 
     /// The token that wakes number `index` of this kind.
@@ -110,6 +117,10 @@ pub(crate) struct World<O> {
     pub(crate) flows: Vec<FlowCounters>,
     pub(crate) totals: Totals,
     pub(crate) observer: O,
+    /// By link: the hop mechanism that sees to it, and which of its ports this is. Empty if there is none at all.
+    pub(crate) hop_ports: Vec<Option<(u32, PortId)>>,
+    /// What queues of such links dropped since their mechanisms were last told.
+    pub(crate) hop_drops: Vec<(LinkId, Packet, DropReason)>,
 }
 
 impl<O: Observer> World<O> {
@@ -167,6 +178,9 @@ pub(crate) struct LinkSink<'a, O> {
 impl<O: Observer> Sink for LinkSink<'_, O> {
     fn on_drop(&mut self, packet: Packet, why: DropReason) {
         self.counters.drops_by_reason[why.index()] += 1;
+        if let Some(Some(_)) = self.world.hop_ports.get(self.link.0 as usize) {
+            self.world.hop_drops.push((self.link, packet, why));
+        }
         self.world.drop_packet(&packet, Place::Link(self.link), why);
     }
 

@@ -4,9 +4,9 @@
 use std::net::Ipv4Addr;
 
 use tidegate_engine::{
-    ApplicationSpec, Change, ClockSpec, DirectionSpec, DomainSpec, FlowIds, FlowSpec, LinkId, LinkSpec,
-    LossModel, MarkerSpec, Multipath, Network, NodeId, NodeKind, NodeSpec, OnOffDistribution, ReorderModel,
-    ScriptedChange, StartSpec, TransportSpec,
+    ApplicationSpec, Change, ClockSpec, DirectionSpec, DomainSpec, FlowIds, FlowSpec, HopSpec, LinkId,
+    LinkSpec, LossModel, MarkerSpec, Multipath, Network, NodeId, NodeKind, NodeSpec, OnOffDistribution,
+    ReorderModel, ScriptedChange, StartSpec, TransportSpec,
 };
 use tidegate_mechanism::meter::CsfqLabellerConfig;
 use tidegate_packet::{Address, Ecn, Headers, Protocol};
@@ -23,6 +23,7 @@ pub fn network(scenario: &Scenario) -> Network {
         flows: scenario.flows.iter().enumerate().map(|(index, flow)| flow_spec(index, flow)).collect(),
         domains: domains(scenario),
         markers: scenario.markers.iter().map(marker).collect(),
+        hops: hops(scenario),
         multipath: match scenario.routing.multipath {
             model::Multipath::None => Multipath::None,
             model::Multipath::Flow => Multipath::Flow,
@@ -176,6 +177,12 @@ fn application(application: &model::Application) -> ApplicationSpec {
         model::Application::Poisson(poisson) => {
             ApplicationSpec::Poisson { rate: poisson.rate, packet_bytes: bytes(poisson.packet) }
         }
+        model::Application::Adaptive(adaptive) => ApplicationSpec::Adaptive {
+            rates: adaptive.rates.clone(),
+            packet_bytes: bytes(adaptive.packet),
+            patience: adaptive.patience,
+            settle: adaptive.settle,
+        },
         model::Application::OnOff(on_off) => ApplicationSpec::OnOff {
             distribution: match on_off.distribution {
                 model::OnOffDistribution::Constant => OnOffDistribution::Constant,
@@ -188,6 +195,21 @@ fn application(application: &model::Application) -> ApplicationSpec {
             packet_bytes: bytes(on_off.packet),
         },
     }
+}
+
+/// The routers of domains whose mechanism is one of all routers.
+fn hops(scenario: &Scenario) -> Vec<HopSpec> {
+    let mut specs: Vec<HopSpec> = Vec::new();
+    for domain in &scenario.domains {
+        let Some(mechanism) = configs::hop(&domain.mechanism) else { continue };
+        for node in domain.edges.iter().chain(&domain.core).copied().map(node_id) {
+            // Two domains may share an edge.
+            if specs.iter().all(|spec| spec.node != node) {
+                specs.push(HopSpec { node, mechanism: mechanism.clone() });
+            }
+        }
+    }
+    specs
 }
 
 /// Domains that trust each other become one: the routers between them are inside, and need not police.
@@ -204,6 +226,10 @@ fn domains(scenario: &Scenario) -> Vec<DomainSpec> {
     }
     let mut specs = Vec::new();
     for (first, domain) in scenario.domains.iter().enumerate().filter(|(index, _)| group[*index] == *index) {
+        if configs::hop(&domain.mechanism).is_some() && domain.labels.is_none() {
+            // Its borders do nothing of their own.
+            continue;
+        }
         let members: Vec<&model::Domain> =
             scenario.domains.iter().enumerate().filter(|(i, _)| group[*i] == first).map(|(_, d)| d).collect();
         let is_shared =

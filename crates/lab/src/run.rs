@@ -8,7 +8,7 @@ use std::time::Duration;
 use tidegate_engine::{BuildError, LinkId, Observer, Simulation};
 use tidegate_record::{PcapTrace, Series};
 use tidegate_scenario::Scenario;
-use tidegate_scenario::model::{DelayOf, Way};
+use tidegate_scenario::model::{self, DelayOf, Way};
 use tidegate_units::{Span, Time};
 
 use crate::lower;
@@ -88,6 +88,11 @@ impl<O: Observer> Run<O> {
                 DelayOf::Link(link, way) => {
                     simulation.watch_link_delays(LinkId::of(link.0, way == Way::Reverse));
                 }
+            }
+        }
+        for wanted in &scenario.record.series {
+            if let model::Series::LinkFlow(link, way, _) = *wanted {
+                simulation.watch_link_flows(LinkId::of(link.0, way == Way::Reverse));
             }
         }
         let timing = Timing { build: started.elapsed(), ..Timing::default() };

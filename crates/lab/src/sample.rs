@@ -90,6 +90,11 @@ impl Sampler {
                 let p_m = simulation.queue_variable(link, &format!("bin.{level}.{bin}.p_m"));
                 Reading::Value(p_m.unwrap_or(f64::NAN))
             }
+            model::Series::LinkFlow(link, way, flow) => {
+                let link = LinkId::of(link.0, way == Way::Reverse);
+                let count = simulation.link_flow_bytes(link, flow.index()).unwrap_or(0);
+                Reading::Counter { count: count as f64, per_unit: 8.0 }
+            }
             model::Series::Domain(domain, flow, quantity) => {
                 let domain = self.domains[domain.index()];
                 Reading::Value(
@@ -156,6 +161,7 @@ fn read_link<O: Observer>(simulation: &mut Simulation<O>, link: LinkId, quantity
         | LinkQuantity::NonresponsiveLimit => {
             simulation.queue_variable(link, quantity.name()).unwrap_or(f64::NAN)
         }
+        LinkQuantity::DiscardRatio => simulation.hop_variable(link, quantity.name()).unwrap_or(f64::NAN),
         _ => f64::NAN,
     };
     let counters = simulation.link_counters(link);
@@ -225,6 +231,11 @@ fn name_of(scenario: &Scenario, series: &model::Series) -> String {
         model::Series::Bin(link, way, level, bin) => {
             let reverse = if *way == Way::Reverse { "reverse." } else { "" };
             format!("links.{}.{reverse}bin.{level}.{bin}.p_m", scenario.links[link.index()].name)
+        }
+        model::Series::LinkFlow(link, way, flow) => {
+            let reverse = if *way == Way::Reverse { "reverse." } else { "" };
+            let (link, flow) = (&scenario.links[link.index()].name, &scenario.flows[flow.index()].name);
+            format!("links.{link}.{reverse}flows.{flow}.throughput_bps")
         }
         model::Series::Domain(domain, flow, quantity) => format!(
             "domains.{}.{}.{}",

@@ -4,9 +4,9 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::model::{
-    AdaptiveRed, Blue, Bulk, BurstLoss, Cbq, Cbr, Csfq, CsfqLabels, DropTail, Drr, Eec, EecMarker, Engine,
-    Fred, Iec, ListLoss, Nbp, OnOff, Poisson, Priority, Profile, RandomLoss, Red, RedPenaltyBox, RenoControl,
-    Sfb, Sfq, SingleRate, SubTcp, TcpText, Transfer, TwoRates, Udp, Wfq,
+    Adaptive, AdaptiveRed, Blue, Bulk, BurstLoss, Cbq, Cbr, Csfq, CsfqLabels, DropTail, Drr, Eec, EecMarker,
+    Engine, Fred, Iec, ListLoss, Nbp, Nbq, OnOff, Poisson, Priority, Profile, RandomLoss, Red, RedPenaltyBox,
+    RenoControl, Sfb, Sfq, SingleRate, SubTcp, TcpText, Transfer, TwoRates, Udp, Wfq,
 };
 use crate::schema::schema_of;
 
@@ -64,6 +64,7 @@ const ROWS: &[Row] = &[
     ("mechanism", "nbp", schema_of::<Nbp>),
     ("mechanism", "iec", schema_of::<Iec>),
     ("mechanism", "eec", schema_of::<Eec>),
+    ("mechanism", "nbq", schema_of::<Nbq>),
     ("labels", "csfq", schema_of::<CsfqLabels>),
     ("marker", "profile", schema_of::<Profile>),
     ("marker", "srtcm", schema_of::<SingleRate>),
@@ -78,6 +79,7 @@ const ROWS: &[Row] = &[
     ("application", "cbr", schema_of::<Cbr>),
     ("application", "poisson", schema_of::<Poisson>),
     ("application", "on-off", schema_of::<OnOff>),
+    ("application", "adaptive", schema_of::<Adaptive>),
     ("loss", "random", schema_of::<RandomLoss>),
     ("loss", "list", schema_of::<ListLoss>),
     ("loss", "burst", schema_of::<BurstLoss>),

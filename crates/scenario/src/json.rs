@@ -165,6 +165,10 @@ impl Scenario {
             Series::Bin(link, way, level, bin) => {
                 format!("{}.bin.{level}.{bin}.p_m", self.link_path(link, way))
             }
+            Series::LinkFlow(link, way, flow) => {
+                let flow = &self.flows[flow.index()].name;
+                format!("{}.flows.{flow}.throughput_bps", self.link_path(link, way))
+            }
             Series::Domain(domain, flow, quantity) => format!(
                 "domains.{}.{}.{}",
                 self.domains[domain.index()].name,
@@ -191,12 +195,16 @@ fn direction(direction: &Direction) -> Value {
 
 /// A mechanism, with its kind even where it has no parameters.
 fn mechanism(mechanism: &crate::model::Mechanism) -> Value {
-    let (kind, inner) = match mechanism {
-        crate::model::Mechanism::None => ("none", Value::Null),
-        crate::model::Mechanism::Nbp(nbp) => ("nbp", config(nbp)),
-        crate::model::Mechanism::Iec(iec) => ("iec", config(iec)),
-        crate::model::Mechanism::Eec(eec) => ("eec", config(eec)),
-    };
+    match mechanism {
+        crate::model::Mechanism::None => json!({ "kind": "none" }),
+        crate::model::Mechanism::Nbp(nbp) => tagged("nbp", config(nbp)),
+        crate::model::Mechanism::Iec(iec) => tagged("iec", config(iec)),
+        crate::model::Mechanism::Eec(eec) => tagged("eec", config(eec)),
+        crate::model::Mechanism::Nbq(nbq) => tagged("nbq", config(nbq)),
+    }
+}
+
+fn tagged(kind: &str, inner: Value) -> Value {
     let mut table = json!({ "kind": kind });
     if let (Some(table), Value::Object(inner)) = (table.as_object_mut(), inner) {
         table.extend(inner);

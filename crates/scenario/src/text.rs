@@ -63,6 +63,38 @@ pub(crate) mod optional {
     }
 }
 
+/// The same for lists.
+pub(crate) mod list {
+    use serde::Deserialize;
+
+    use super::{Deserializer, Display, FromStr, Quantity, Serializer};
+
+    struct One<T>(T);
+
+    impl<'de, T: FromStr + Quantity> Deserialize<'de> for One<T>
+    where
+        T::Err: Display,
+    {
+        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+            super::deserialize(deserializer).map(Self)
+        }
+    }
+
+    pub(crate) fn serialize<T: Display, S: Serializer>(list: &[T], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(list.iter().map(ToString::to_string))
+    }
+
+    pub(crate) fn deserialize<'de, T, D>(deserializer: D) -> Result<Vec<T>, D::Error>
+    where
+        T: FromStr + Quantity,
+        T::Err: Display,
+        D: Deserializer<'de>,
+    {
+        let list = Vec::<One<T>>::deserialize(deserializer)?;
+        Ok(list.into_iter().map(|one| one.0).collect())
+    }
+}
+
 /// A type of the units crate as configurations write it.
 pub(crate) trait Quantity {
     /// "a time", "a rate".

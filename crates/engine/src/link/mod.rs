@@ -22,6 +22,7 @@ use tidegate_packet::{DropReason, Packet};
 use tidegate_units::{BitRate, Span, Time, TransmissionClock};
 
 use crate::counters::{Delays, LinkCounters};
+use crate::event::Token;
 use crate::ids::LinkId;
 use crate::observer::Observer;
 use crate::world::{Alarm, LinkSink, Place, Wake, World};
@@ -47,6 +48,8 @@ pub(crate) enum PortChoice {
     Scheduled,
     /// A scheduled one that shares its medium with the other direction.
     Shared(Share),
+    /// The same, for a link that leaves a router with a hop mechanism, which is told of each departure when it happens.
+    Hop(Option<Share>),
 }
 
 #[derive(Debug)]
@@ -80,6 +83,8 @@ pub(crate) struct Link {
     wire: Wire,
     port: Port,
     alarm: Alarm,
+    /// What its event wakes.
+    token: Token,
     id: LinkId,
     /// Number of this link among the ports of the node at its far end.
     pub(crate) far_port: u16,
@@ -87,11 +92,21 @@ pub(crate) struct Link {
     up: bool,
     pub(crate) counters: LinkCounters,
     medium: Option<Box<Medium>>,
-    /// The distribution of times in the queue, if wanted.
-    pub(crate) delays: Option<Box<Delays>>,
+    /// What is measured only where it is wanted.
+    pub(crate) watch: Option<Box<Watch>>,
+}
+
+/// Measurements of one direction of a link that somebody asked for.
+#[derive(Debug, Default)]
+pub(crate) struct Watch {
+    /// The distribution of times in the queue.
+    pub(crate) delays: Option<Delays>,
+    /// Bytes delivered, by flow identity; empty if not wanted.
+    pub(crate) bytes_by_flow: Vec<u64>,
 }
 
 /// What [`Link::on_wake`] hands on to the next node.
+#[derive(Clone, Copy)]
 pub(crate) enum Arrival {
     /// This packet, to go on at this place of its route.
     Now(Packet, u32),
@@ -111,6 +126,7 @@ impl Link {
         medium: Option<Medium>,
         choice: PortChoice,
     ) -> Self {
+        let wake = if matches!(choice, PortChoice::Hop(_)) { Wake::HopLink } else { Wake::Link };
         let port = match queue.build(context) {
             AnyDiscipline::Fifo(fifo)
                 if choice == PortChoice::Cheapest && !fifo.manager().decides_at_head() =>
@@ -118,7 +134,11 @@ impl Link {
                 Port::Planned(Planned::new(fifo.into_manager()))
             }
             discipline => {
-                let share = if let PortChoice::Shared(share) = choice { Some(share) } else { None };
+                let share = match choice {
+                    PortChoice::Shared(share) => Some(share),
+                    PortChoice::Hop(share) => share,
+                    _ => None,
+                };
                 Port::Scheduled(Box::new(Scheduled::new(discipline, share)))
             }
         };
@@ -131,13 +151,14 @@ impl Link {
             },
             port,
             alarm: Alarm::default(),
+            token: wake.token(id.0),
             id,
             far_port,
             to_node,
             up: true,
             counters: LinkCounters::default(),
             medium: medium.map(Box::new),
-            delays: None,
+            watch: None,
         }
     }
 
@@ -171,6 +192,43 @@ impl Link {
         }
     }
 
+    /// A message between neighbours: it goes ahead of the queue, after the packet in transmission.
+    pub(crate) fn offer_message<O: Observer>(
+        &mut self,
+        mut packet: Packet,
+        route: u32,
+        world: &mut World<O>,
+    ) {
+        self.counters.arrived_packets += 1;
+        self.counters.arrived_bytes += u64::from(packet.wire_bytes);
+        if !self.up {
+            self.lose(&packet, world, DropReason::LinkDown);
+            return;
+        }
+        packet.arrived = world.now;
+        let mut sink = LinkSink { world, counters: &mut self.counters, link: self.id };
+        match &mut self.port {
+            Port::Planned(_) => unreachable!("links of routers with a hop mechanism are scheduled"),
+            Port::Scheduled(port) => port.offer_message(packet, route, &mut self.wire, &mut sink),
+        }
+        self.arm(world);
+    }
+
+    /// A hop mechanism discards `packet` in front of the queue.
+    pub(crate) fn refuse<O: Observer>(&mut self, packet: &Packet, world: &mut World<O>, why: DropReason) {
+        self.counters.arrived_packets += 1;
+        self.counters.arrived_bytes += u64::from(packet.wire_bytes);
+        self.lose(packet, world, why);
+    }
+
+    /// The packet in transmission and when it ends, at a scheduled port.
+    pub(crate) fn serving(&self) -> Option<(Packet, Time)> {
+        match &self.port {
+            Port::Planned(_) => None,
+            Port::Scheduled(port) => port.serving(),
+        }
+    }
+
     fn lose<O: Observer>(&mut self, packet: &Packet, world: &mut World<O>, why: DropReason) {
         self.counters.drops_by_reason[why.index()] += 1;
         world.drop_packet(packet, Place::Link(self.id), why);
@@ -188,7 +246,7 @@ impl Link {
             Port::Scheduled(port) => arrival.min(port.next_decision(world)),
         };
         // A shortened delay can make an arrival overdue.
-        self.alarm.arm(next.max(world.now), Wake::Link.token(self.id.0), &mut world.events);
+        self.alarm.arm(next.max(world.now), self.token, &mut world.events);
     }
 
     /// The link's event fired.
@@ -216,10 +274,15 @@ impl Link {
     fn arrive<O: Observer>(&mut self, transit: Transit, world: &mut World<O>) -> Arrival {
         let Transit { mut packet, route, ends } = transit;
         self.counters.on_transmitted(ends - packet.arrived);
-        if let Some(delays) = &mut self.delays {
-            delays
-                .record((ends - packet.arrived).as_nanos())
-                .expect("a distribution that grows takes any value");
+        if let Some(watch) = &mut self.watch {
+            if let Some(delays) = &mut watch.delays {
+                delays
+                    .record((ends - packet.arrived).as_nanos())
+                    .expect("a distribution that grows takes any value");
+            }
+            if let Some(bytes) = watch.bytes_by_flow.get_mut(packet.flow.0 as usize) {
+                *bytes += u64::from(packet.wire_bytes);
+            }
         }
         let mut held = Span::ZERO;
         if let Some(medium) = &mut self.medium {
@@ -341,8 +404,11 @@ impl Link {
             Port::Scheduled(port) => port.restart(now, &self.wire, &mut future),
         }
         self.counters = future;
-        if let Some(delays) = &mut self.delays {
-            delays.reset();
+        if let Some(watch) = &mut self.watch {
+            if let Some(delays) = &mut watch.delays {
+                delays.reset();
+            }
+            watch.bytes_by_flow.fill(0);
         }
     }
 

@@ -1,5 +1,7 @@
 //! A port whose queue decides at departure: schedulers, and managers that act on the head.
 
+use std::collections::VecDeque;
+
 use tidegate_mechanism::queue::QueueDiscipline;
 use tidegate_mechanism::schedule::AnyDiscipline;
 use tidegate_packet::{DropReason, Packet, Sink};
@@ -10,9 +12,14 @@ use crate::counters::LinkCounters;
 use crate::observer::Observer;
 use crate::world::{LinkSink, World};
 
+/// Messages between neighbours that may wait for one link. Beyond, the oldest goes: it is the most out of date.
+const MESSAGES_MAX: usize = 64;
+
 #[derive(Debug)]
 pub(super) struct Scheduled {
     discipline: AnyDiscipline,
+    /// Messages between neighbours, which go first.
+    messages: VecDeque<(Packet, u32)>,
     /// The packet in transmission.
     serving: Option<Transit>,
     /// The discipline knows that the link is idle.
@@ -25,7 +32,14 @@ pub(super) struct Scheduled {
 
 impl Scheduled {
     pub(super) const fn new(discipline: AnyDiscipline, share: Option<Share>) -> Self {
-        Self { discipline, serving: None, idle: false, share, integrated_until: Time::ZERO }
+        Self {
+            discipline,
+            messages: VecDeque::new(),
+            serving: None,
+            idle: false,
+            share,
+            integrated_until: Time::ZERO,
+        }
     }
 
     /// An inner variable of the queue as of `now`: what was due by then has happened.
@@ -46,7 +60,7 @@ impl Scheduled {
     }
 
     pub(super) fn held_packets(&self) -> usize {
-        self.discipline.backlog().packets as usize + usize::from(self.serving.is_some())
+        self.discipline.backlog().packets as usize + self.messages.len() + usize::from(self.serving.is_some())
     }
 
     /// A packet whose last bit is sent at `now` is gone, whether or not the event for it has been handled.
@@ -63,7 +77,7 @@ impl Scheduled {
     pub(super) fn next_decision<O>(&self, world: &World<O>) -> Time {
         let Some(transit) = self.serving else {
             // The link is free although something waits: the discipline said when it may go, or the medium is busy.
-            let ready = self.discipline.ready_at(world.now).unwrap_or(Time::MAX);
+            let ready = self.ready_at(world.now).unwrap_or(Time::MAX);
             return match self.share {
                 Some(share) if ready <= world.now => {
                     let asks_at = world.media[share.medium as usize].asks_at(usize::from(share.side));
@@ -75,12 +89,18 @@ impl Scheduled {
         transit.ends
     }
 
+    /// When something that waits may go.
+    #[inline]
+    fn ready_at(&self, now: Time) -> Option<Time> {
+        if self.messages.is_empty() { self.discipline.ready_at(now) } else { Some(now) }
+    }
+
     /// Whether the medium, where both directions share one, lets a transmission start now.
     #[inline]
     fn medium_allows<O>(&self, now: Time, world: &mut World<O>) -> bool {
         let Some(share) = self.share else { return true };
         let (medium, side) = (&mut world.media[share.medium as usize], usize::from(share.side));
-        if self.discipline.ready_at(now).is_some_and(|at| at <= now) {
+        if self.ready_at(now).is_some_and(|at| at <= now) {
             medium.may_start(side, now)
         } else {
             medium.withdraw(side);
@@ -117,6 +137,29 @@ impl Scheduled {
         sink.counters.on_length(packets, bytes);
     }
 
+    /// `packet` goes ahead of the queue.
+    pub(super) fn offer_message<O: Observer>(
+        &mut self,
+        packet: Packet,
+        route: u32,
+        wire: &mut Wire,
+        sink: &mut LinkSink<'_, O>,
+    ) {
+        let now = packet.arrived;
+        if self.messages.len() >= MESSAGES_MAX
+            && let Some((oldest, _)) = self.messages.pop_front()
+        {
+            sink.on_drop(oldest, DropReason::Overflow);
+        }
+        self.messages.push_back((packet, route));
+        self.on_wake(now, wire, sink);
+    }
+
+    /// The packet in transmission and when it ends.
+    pub(super) fn serving(&self) -> Option<(Packet, Time)> {
+        self.serving.map(|transit| (transit.packet, transit.ends))
+    }
+
     pub(super) fn on_wake<O: Observer>(&mut self, now: Time, wire: &mut Wire, sink: &mut LinkSink<'_, O>) {
         self.bring_up_to(now, sink.counters);
         self.run_timers(now, sink);
@@ -149,7 +192,12 @@ impl Scheduled {
         if !self.medium_allows(now, sink.world) {
             return;
         }
-        let Some(packet) = self.discipline.dequeue(now, sink) else {
+        let (packet, route) = if let Some(message) = self.messages.pop_front() {
+            message
+        } else if let Some(packet) = self.discipline.dequeue(now, sink) {
+            let route = sink.world.arena.get(&packet).route;
+            (packet, route)
+        } else {
             if let Some(share) = self.share {
                 sink.world.media[share.medium as usize].withdraw(usize::from(share.side));
             }
@@ -164,7 +212,6 @@ impl Scheduled {
         self.occupy_medium(wire.busy_until, sink.world);
         self.idle = false;
         sink.counters.busy_nanos += transmission.as_nanos();
-        let route = sink.world.arena.get(&packet).route;
         self.serving = Some(Transit { packet, ends: wire.busy_until, route });
     }
 
@@ -204,6 +251,9 @@ impl Scheduled {
             sink.on_drop(transit.packet, DropReason::LinkDown);
         }
         self.discipline.purge(now, DropReason::LinkDown, sink);
+        for (message, _) in self.messages.drain(..) {
+            sink.on_drop(message, DropReason::LinkDown);
+        }
         wire.busy_until = wire.busy_until.min(now);
         if let Some(share) = self.share {
             let (medium, side) = (&mut sink.world.media[share.medium as usize], usize::from(share.side));

@@ -1,36 +1,82 @@
 //! What do my neighbours tell me?
 //!
-//! A hop mechanism sits in one router, sees every port, and talks to the routers next to it.
+//! A hop mechanism sits in one router, sees every port, and talks to the routers next to it in one wire format
+//! ([`wire`]). The world calls [`HopControl::on_arrival`] before the queue of the outgoing port,
+//! [`HopControl::on_departure`] when a packet leaves that queue for transmission, and [`HopControl::on_drop`] when the
+//! queue drops it. Messages travel over the links between neighbours, ahead of the queues that they are about.
 
-use tidegate_packet::{DropReason, Packet};
+mod any;
+pub mod nbq;
+pub mod wire;
+
+pub use any::{AnyHop, HopConfig};
+
+use tidegate_packet::{DropReason, Headers, Packet};
 use tidegate_units::{BitRate, Time};
 
-use crate::queue::Verdict;
+/// Bytes of headers around a message between neighbours: IPv4 and ICMP, as for feedback between edges.
+pub const MESSAGE_HEADER_BYTES: u32 = 28;
 
-/// A port of a router: one direction of one link.
+/// A port of a router: both directions of one link. Dense, from zero.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct PortId(pub u16);
 
+impl PortId {
+    /// Position among the ports.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Who is behind a port.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Neighbor {
+    /// A router, whether or not it understands our messages.
+    Router,
+    /// An end system.
+    Host,
+}
+
+/// What a mechanism is told of a port when it is built.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Port {
+    /// The rate at which the router sends there.
+    pub rate: BitRate,
+    /// Who is there.
+    pub neighbor: Neighbor,
+}
+
 /// A mechanism of one router.
 pub trait HopControl {
-    /// `packet` is about to join the queue of port `to`.
-    fn on_arrival(&mut self, packet: &Packet, to: PortId, now: Time) -> Verdict;
-    /// `packet` leaves port `from` for transmission.
-    fn on_departure(&mut self, packet: &Packet, from: PortId, now: Time);
+    /// `packet` is about to join the queue of port `to`; it came in by [`Packet::in_port`].
+    ///
+    /// # Errors
+    /// Why the packet is dropped instead.
+    fn on_arrival(
+        &mut self,
+        packet: &mut Packet,
+        headers: &Headers,
+        to: PortId,
+        now: Time,
+    ) -> Result<(), DropReason>;
+    /// `packet` leaves the queue of port `from` for transmission.
+    fn on_departure(&mut self, packet: &Packet, headers: &Headers, from: PortId, now: Time);
     /// The queue of port `at` dropped `packet`.
-    fn on_drop(&mut self, packet: &Packet, at: PortId, why: DropReason, now: Time);
+    fn on_drop(&mut self, packet: &Packet, headers: &Headers, at: PortId, why: DropReason, now: Time);
     /// A message came in from the neighbour behind `port`. Bad messages change nothing.
     fn on_message(&mut self, port: PortId, message: &[u8], now: Time, out: &mut impl HopOut);
-    /// When [`on_timer`](Self::on_timer) wants to run.
+    /// Port `port` sends at `rate` from now on.
+    fn set_link_rate(&mut self, port: PortId, rate: BitRate, now: Time);
+    /// When [`on_timer`](Self::on_timer) wants to run. Any call above may change it.
     fn timer_at(&self) -> Option<Time>;
-    /// The timer is due.
+    /// The timer is due, or overdue.
     fn on_timer(&mut self, now: Time, out: &mut impl HopOut);
+    /// An inner variable of a port by name, for `record`. `None` for names it has not.
+    fn variable(&self, port: PortId, name: &str) -> Option<f64>;
 }
 
 /// The world's side of a hop mechanism.
 pub trait HopOut {
     /// Sends `message` to the neighbour behind `port`.
     fn send(&mut self, port: PortId, message: &[u8]);
-    /// Port `port` sends at `rate` from now on: a circuit whose explicit rate changed.
-    fn set_rate(&mut self, port: PortId, rate: BitRate);
 }

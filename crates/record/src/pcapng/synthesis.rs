@@ -21,6 +21,7 @@ use etherparse::{
 };
 use tidegate_engine::{Network, TransportSpec};
 use tidegate_mechanism::edge::EdgeConfig;
+use tidegate_mechanism::hop::MESSAGE_HEADER_BYTES;
 use tidegate_mechanism::tcp::{TcpConfig, Variant};
 use tidegate_packet::{Address, FlowId, Headers, Packet, Protocol, SackBlock, TcpFlags, TcpHeader};
 
@@ -144,6 +145,7 @@ pub(super) fn looks(network: &Network) -> Vec<Look> {
         looks.push(Look::new(&flow.headers.reversed(), above(true)));
     }
     looks.extend(control_looks(network));
+    looks.extend(hop_looks(network));
     looks
 }
 
@@ -175,6 +177,22 @@ fn control_looks(network: &Network) -> impl Iterator<Item = Look> {
                 above: Above::Control { header_bytes },
             }
         })
+    })
+}
+
+/// The looks of messages between neighbours, router by router, to all routers on the link (RFC 1112, RFC 4291).
+fn hop_looks(network: &Network) -> impl Iterator<Item = Look> {
+    let is_v6 = |headers: &Headers| matches!(headers.source, Address::V6(_));
+    let v6 = !network.flows.is_empty() && network.flows.iter().all(|flow| is_v6(&flow.headers));
+    let all_routers =
+        if v6 { Address::V6((0xff02_u128 << 112 | 2).to_be_bytes()) } else { Address::V4([224, 0, 0, 2]) };
+    network.hops.iter().map(move |hop| Look {
+        addresses: Addresses::new(node_address(hop.node.0, v6), all_routers),
+        flow_label: 0,
+        protocol: if v6 { ICMPV6 } else { Protocol::ICMP },
+        source_port: 0,
+        destination_port: 0,
+        above: Above::Control { header_bytes: MESSAGE_HEADER_BYTES },
     })
 }
 

@@ -1,11 +1,13 @@
 //! From the configurations of a scenario to those of the mechanisms: the only place that names both.
 
 mod edge;
+mod hop;
 mod marker;
 mod queue;
 mod tcp;
 
 pub use edge::{edge, labeller};
+pub use hop::hop;
 pub use marker::marker;
 pub use queue::{discipline, manager};
 pub use tcp::tcp;
@@ -22,6 +24,8 @@ mod tests {
     use tidegate_mechanism::edge::EdgeConfig;
     use tidegate_mechanism::edge::iec::{Detection, IecConfig};
     use tidegate_mechanism::edge::nbp::NbpConfig;
+    use tidegate_mechanism::hop::HopConfig;
+    use tidegate_mechanism::hop::nbq::NbqConfig;
     use tidegate_mechanism::meter::CsfqLabellerConfig;
     use tidegate_mechanism::queue::{
         AdaptiveRedConfig, BlueConfig, DropTailConfig, EecMarkerConfig, FredConfig, ManagerConfig, RedConfig,
@@ -89,6 +93,10 @@ mod tests {
             plain(Queue::EecMarker(crate::model::EecMarker::default())),
             DisciplineConfig::Fifo(ManagerConfig::EecMarker(EecMarkerConfig::default()))
         );
+        assert_eq!(hop(&nbp), None);
+        let nbq = Mechanism::Nbq(Box::default());
+        assert_eq!(hop(&nbq), Some(HopConfig::Nbq(Box::<NbqConfig>::default())));
+        assert_eq!(edge(&nbq), None);
         let labels = Labels::Csfq(crate::model::CsfqLabels::default());
         assert_eq!(labeller(&labels), CsfqLabellerConfig::default());
     }

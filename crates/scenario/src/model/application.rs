@@ -15,6 +15,7 @@ kinds! {
         Cbr(Cbr) = "cbr",
         Poisson(Poisson) = "poisson",
         OnOff(OnOff) = "on-off",
+        Adaptive(Adaptive) = "adaptive",
     }
 }
 
@@ -90,6 +91,43 @@ pub enum OnOffDistribution {
     Exponential,
     /// Pareto with `shape`: heavy-tailed, self-similar in sum.
     Pareto,
+}
+
+/// # Adaptive audio or video
+///
+/// Packets at a constant rate, one of several. Where a router advises that a part is discarded, it takes the highest rate
+/// that gets through; after a time without advice it tries the next higher one. For UDP. It needs a domain with `nbq` and
+/// `advice`.
+///
+/// Source: Tamura, Tobe and Tokuda 2000, section 8.1: sources choose a coding scheme by the discard ratio.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Adaptive {
+    /// The rates on the wire, headers included, ascending. It starts with the last one.
+    #[serde(with = "text::list")]
+    #[schemars(with = "Vec<Text<BitRate>>")]
+    pub rates: Vec<BitRate>,
+    /// A packet on the wire. Default: the transport's `packet`.
+    #[serde(with = "text::optional", default)]
+    #[schemars(with = "Option<Text<Bytes>>")]
+    pub packet: Option<Bytes>,
+    /// How long without advice before it tries the next higher rate. Source: assumed, several times `interval` of `nbq`.
+    #[serde(with = "text", default = "patience")]
+    #[schemars(with = "Text<Span>")]
+    pub patience: Span,
+    /// How long after a change it ignores advice, which is about the rate before. Source: assumed, as long as two
+    /// intervals of `nbq`.
+    #[serde(with = "text", default = "settle")]
+    #[schemars(with = "Text<Span>")]
+    pub settle: Span,
+}
+
+fn patience() -> Span {
+    Span::from_secs(2)
+}
+
+fn settle() -> Span {
+    Span::from_millis(200)
 }
 
 /// # On and off

@@ -9,9 +9,12 @@ mod queue;
 mod record;
 mod transport;
 
-pub use application::{Application, Bulk, Cbr, OnOff, OnOffDistribution, Poisson, Transfer};
+pub use application::{Adaptive, Application, Bulk, Cbr, OnOff, OnOffDistribution, Poisson, Transfer};
 pub use control::{Control, RenoControl, SubTcp, SubTcpForm};
-pub use domain::{Classify, Clock, CsfqLabels, Eec, Iec, IecDelays, Labels, Mechanism, Nbp, Shaper, TcpRate};
+pub use domain::{
+    Classify, Clock, CsfqLabels, Eec, Iec, IecDelays, Labels, Mechanism, Nbp, Nbq, NbqDecay, NbqDiscard,
+    Shaper, TcpRate,
+};
 pub use impairment::{BurstLoss, ListLoss, Loss, RandomLoss, Reorder};
 pub use marker::{Beyond, Engine, EngineLaw, EngineMeter, Marker, Profile, SingleRate, TwoRates};
 pub use queue::{

@@ -25,6 +25,9 @@ pub enum Series {
     Link(LinkIndex, Way, LinkQuantity),
     /// The marking probability of one bin of SFB: `links.<name>.bin.<level>.<bin>.p_m`, both from zero.
     Bin(LinkIndex, Way, u32, u32),
+    /// The bits per second of a flow on one direction of a link: `links.<name>.flows.<flow>.throughput_bps`,
+    /// `links.<name>.reverse.flows.<flow>.throughput_bps`.
+    LinkFlow(LinkIndex, Way, FlowIndex),
     /// A quantity of a flow in a domain: `domains.<domain>.<flow>.<quantity>`.
     Domain(DomainIndex, FlowIndex, DomainQuantity),
     /// A quantity of a marker: `markers.<name>.<quantity>`.
@@ -144,6 +147,8 @@ quantities! {
         NonresponsiveFlows = "nonresponsive_flows",
         /// What non-responsive flows may send together (SFB).
         NonresponsiveLimit = "nonresponsive_limit_bps",
+        /// The part of non-adaptive flows that is discarded in front of the queue (NBQ).
+        DiscardRatio = "discard_ratio",
     }
 }
 

@@ -207,7 +207,7 @@ fn fit(
         Transport::Tcp(_) => {
             let application = application.unwrap_or(Application::Bulk(Bulk {}));
             let wrong = match &application {
-                Application::Cbr(_) | Application::Poisson(_) => Some((
+                Application::Cbr(_) | Application::Poisson(_) | Application::Adaptive(_) => Some((
                     "kind",
                     format!("`{}` sends at its own rate, and TCP does not", application.kind()),
                 )),
@@ -231,19 +231,20 @@ fn fit(
         }
         Transport::Udp(udp) => {
             let Some(mut application) = application else {
-                let help = "over UDP: cbr, poisson, on-off";
+                let help = "over UDP: cbr, poisson, on-off, adaptive";
                 problems.push(site.problem(&[], "missing key `application`", help));
                 return None;
             };
             let packet = match &mut application {
                 Application::Bulk(_) | Application::Transfer(_) => {
                     let message = format!("`{}` needs a transport that finds its rate", application.kind());
-                    let help = "over UDP: cbr, poisson, on-off";
+                    let help = "over UDP: cbr, poisson, on-off, adaptive";
                     problems.push(site.problem(&["application", "kind"], message, help));
                     return None;
                 }
                 Application::Cbr(config) => &mut config.packet,
                 Application::Poisson(config) => &mut config.packet,
+                Application::Adaptive(config) => &mut config.packet,
                 Application::OnOff(config) => {
                     if config.rate.is_none() {
                         let help = "the rate while on, which UDP needs";

@@ -133,13 +133,20 @@ fn series(pattern: &str, known: &Known<'_>, left: &mut u64) -> Result<Vec<Series
             bin_series(name, Way::Reverse, [level, bin], known, left)?
         }
         ["links", name, "reverse", quantity] => link_series(name, Way::Reverse, quantity, known, left)?,
+        ["links", name, "flows", flow, "throughput_bps"]
+        | ["links", name, "forward", "flows", flow, "throughput_bps"] => {
+            link_flows(name, Way::Forward, flow, known, left)?
+        }
+        ["links", name, "reverse", "flows", flow, "throughput_bps"] => {
+            link_flows(name, Way::Reverse, flow, known, left)?
+        }
         ["domains", domain, flow, quantity] => {
             let quantities = choose(quantity, DomainQuantity::ALL, DomainQuantity::name)?;
             let domains = matching(&known.domains.names, domain, "domain", left)?;
             let flows = matching(&known.flows.names, flow, "flow", left)?;
-            let active = domains
-                .into_iter()
-                .filter(|at| known.domains.list[*at as usize].mechanism != Mechanism::None);
+            let active = domains.into_iter().filter(|at| {
+                !matches!(known.domains.list[*at as usize].mechanism, Mechanism::None | Mechanism::Nbq(_))
+            });
             active
                 .flat_map(|at| cross(&flows, &quantities).map(move |(index, what)| (at, index, what)))
                 .filter(|(at, _, what)| measures(&known.domains.list[*at as usize].mechanism, *what))
@@ -159,15 +166,15 @@ fn series(pattern: &str, known: &Known<'_>, left: &mut u64) -> Result<Vec<Series
         _ => {
             let message = format!("`{}` is no pattern of a time series", shortened(pattern));
             let help = "flows.NAME.QUANTITY, links.NAME.QUANTITY, links.NAME.reverse.QUANTITY, \
-                        links.NAME.bin.LEVEL.BIN.p_m (SFB), domains.DOMAIN.FLOW.QUANTITY, \
-                        markers.NAME.QUANTITY";
+                        links.NAME.bin.LEVEL.BIN.p_m (SFB), links.NAME.flows.FLOW.throughput_bps, \
+                        domains.DOMAIN.FLOW.QUANTITY, markers.NAME.QUANTITY";
             return Err((message, help.to_owned()));
         }
     };
     if found.is_empty() {
         let message = format!("`{}` matches nothing", shortened(pattern));
         let help = "what it names has no such quantity: TCP has windows, RED an average queue and a probability, \
-                    BLUE and SFB a probability, CSFQ a fair share, a domain rates if it has a mechanism";
+                    BLUE and SFB a probability, CSFQ a fair share, NBQ discard ratios, edges rates";
         return Err((message, help.to_owned()));
     }
     Ok(found)
@@ -182,8 +189,18 @@ fn link_series(
 ) -> Result<Vec<Series>, Wrong> {
     let quantities = choose(quantity, LinkQuantity::ALL, LinkQuantity::name)?;
     let links = matching(&known.links.names, name, "link", left)?;
+    // The router that sends over the link may control what goes there.
+    let controls = |link: u32| {
+        let link = &known.links.list[link as usize];
+        let sender = if way == Way::Forward { link.a } else { link.b };
+        known.domains.list.iter().any(|domain| {
+            matches!(domain.mechanism, Mechanism::Nbq(_))
+                && domain.edges.iter().chain(&domain.core).any(|node| *node == sender)
+        })
+    };
     Ok(cross(&links, &quantities)
         .filter(|(link, what)| knows(known.links.list[*link as usize].direction(way), *what))
+        .filter(|(link, what)| *what != LinkQuantity::DiscardRatio || controls(*link))
         .map(|(link, what)| Series::Link(LinkIndex(link), way, what))
         .take(CHOSEN_MAX + 1)
         .collect())
@@ -218,6 +235,21 @@ fn bin_series(
         }
     }
     Ok(found)
+}
+
+fn link_flows(
+    name: &str,
+    way: Way,
+    flow: &str,
+    known: &Known<'_>,
+    left: &mut u64,
+) -> Result<Vec<Series>, Wrong> {
+    let links = matching(&known.links.names, name, "link", left)?;
+    let flows = matching(&known.flows.names, flow, "flow", left)?;
+    Ok(cross(&links, &flows)
+        .map(|(link, index)| Series::LinkFlow(LinkIndex(link), way, FlowIndex(index)))
+        .take(CHOSEN_MAX + 1)
+        .collect())
 }
 
 /// Where delays are wanted: at least one place.

@@ -7,8 +7,9 @@ use tidegate_units::{BitRate, Bytes, Limit, Span};
 
 use crate::model::{
     AdaptiveRed, Application, Blue, Cbq, CbqClass, Clock, Control, Csfq, Drr, EecMarker, EngineLaw,
-    EngineMeter, Fred, Iec, Labels, Loss, Manager, Marker, Mechanism, Nbp, Priority, Queue, QueueClassify,
-    Red, RedMode, RedPenaltyBox, Reorder, Sfb, SfbLimiting, Sfq, Shaper, Tcp, Udp, Wfq, Window,
+    EngineMeter, Fred, Iec, Labels, Loss, Manager, Marker, Mechanism, Nbp, Nbq, Priority, Queue,
+    QueueClassify, Red, RedMode, RedPenaltyBox, Reorder, Sfb, SfbLimiting, Sfq, Shaper, Tcp, Udp, Wfq,
+    Window,
 };
 use crate::text;
 
@@ -642,6 +643,19 @@ pub(crate) fn application(application: &Application, report: &mut Report<'_>) {
             }
         }
         Application::Poisson(config) => report.rate("rate", config.rate),
+        Application::Adaptive(config) => {
+            if config.rates.is_empty() {
+                report.say(&["rates"], "an adaptive source needs rates".to_owned(), "at least one");
+            }
+            for rate in &config.rates {
+                report.rate("rates", *rate);
+            }
+            if !config.rates.is_sorted_by(|a, b| a < b) {
+                report.say(&["rates"], "the rates do not ascend".to_owned(), "the lowest first");
+            }
+            report.positive_span("patience", config.patience);
+            report.delay("settle", config.settle);
+        }
         Application::OnOff(config) => {
             report.positive_span("on", config.on);
             report.delay("off", config.off);
@@ -722,6 +736,7 @@ pub(crate) fn mechanism(mechanism: &Mechanism, report: &mut Report<'_>) {
         Mechanism::Nbp(config) => nbp(config, report),
         Mechanism::Iec(config) => overlay(config, report),
         Mechanism::Eec(config) => overlay(&config.as_iec(), report),
+        Mechanism::Nbq(config) => nbq(config, report),
     }
 }
 
@@ -773,6 +788,22 @@ pub(crate) fn clock(clock: &Clock, report: &mut Report<'_>) {
         let message = format!("a drift of {} ppm", clock.drift_ppm);
         report.say(&["drift_ppm"], message, "from -100000 to 100000");
     }
+}
+
+fn nbq(config: &Nbq, report: &mut Report<'_>) {
+    for (key, ratio) in [
+        ("discard_max", config.discard_max),
+        ("discard_min", config.discard_min),
+        ("decrease", config.decrease),
+        ("weight", config.weight),
+    ] {
+        if !(0.0..=1.0).contains(&ratio) {
+            report.say(&[key], format!("{ratio} is not between 0 and 1"), "");
+        }
+    }
+    report.positive_span("interval", config.interval);
+    report.positive_span("idle", config.idle);
+    report.count("flows_max", config.flows_max);
 }
 
 fn nbp(config: &Nbp, report: &mut Report<'_>) {

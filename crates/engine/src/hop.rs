@@ -1,0 +1,244 @@
+//! Routers with a hop mechanism: what it is told of packets, and the messages between neighbours.
+//!
+//! Only the links of such a router know of it: their programs have a step of their own, and their events another kind of
+//! wake-up. Elsewhere nothing is asked.
+
+use tidegate_mechanism::Context;
+use tidegate_mechanism::hop::{
+    AnyHop, HopControl, HopOut, MESSAGE_HEADER_BYTES, Neighbor, Port, PortId, wire,
+};
+use tidegate_mechanism::random::Seed;
+use tidegate_packet::{Dscp, Packet, TcpHeader};
+use tidegate_units::Time;
+
+use crate::arena::Carried;
+use crate::build::MTU_BYTES;
+use crate::ids::{FlowIds, LinkId};
+use crate::network::{Network, NodeKind};
+use crate::observer::Observer;
+use crate::program::{Programs, Step};
+use crate::simulation::Simulation;
+use crate::world::{Alarm, Wake, World};
+
+/// One router with its mechanism.
+#[derive(Debug)]
+pub(crate) struct Hop {
+    pub(crate) node: u32,
+    pub(crate) mechanism: AnyHop,
+    /// By port: the link that leaves there, and the program of messages that come over it.
+    ports: Vec<(LinkId, u32)>,
+    alarm: Alarm,
+}
+
+/// By link: whether it leaves a router with a hop mechanism. Empty if there is none at all.
+pub(crate) fn links(network: &Network) -> Vec<bool> {
+    if network.hops.is_empty() {
+        return Vec::new();
+    }
+    let leaves = |node| network.hops.iter().any(|hop| hop.node == node);
+    network.links.iter().flat_map(|link| link.ends.map(leaves)).collect()
+}
+
+/// The hop mechanisms of `network`.
+pub(crate) fn build<O>(
+    network: &Network,
+    seed: u64,
+    programs: &mut Programs,
+    world: &mut World<O>,
+) -> Vec<Hop> {
+    let mut hops = Vec::with_capacity(network.hops.len());
+    if !network.hops.is_empty() {
+        world.hop_ports = vec![None; network.links.len() * 2];
+    }
+    for (index, spec) in (0..).zip(&network.hops) {
+        let (mut ports, mut known) = (Vec::new(), Vec::new());
+        // Ports are numbered in the order of the links, as everywhere.
+        for (link, at) in (0..).zip(&network.links) {
+            for (reverse, direction) in [(false, &at.forward), (true, &at.reverse)] {
+                let (near, far) = (at.ends[usize::from(reverse)], at.ends[usize::from(!reverse)]);
+                if near != spec.node {
+                    continue;
+                }
+                let neighbor = match network.nodes[far.0 as usize].kind {
+                    NodeKind::Router => Neighbor::Router,
+                    NodeKind::Host => Neighbor::Host,
+                };
+                let port = PortId(u16::try_from(ports.len()).expect("a router has fewer than 2^16 ports"));
+                let link = LinkId::of(link, reverse);
+                world.hop_ports[link.0 as usize] = Some((index, port));
+                ports.push((link, programs.position()));
+                programs.push(Step::Neighbor(far.0));
+                known.push(Port { rate: direction.rate, neighbor });
+            }
+        }
+        let name = format!("nodes.{}.hop", network.nodes[spec.node.0 as usize].name);
+        let context = Context {
+            seed: Seed::for_component(seed, &name),
+            link_rate: tidegate_units::BitRate::MAX,
+            mtu_bytes: MTU_BYTES,
+        };
+        let mechanism = spec.mechanism.build(&known, &context);
+        hops.push(Hop { node: spec.node.0, mechanism, ports, alarm: Alarm::default() });
+    }
+    hops
+}
+
+/// Messages are collected and sent when the mechanism is done.
+#[derive(Default)]
+struct Outbox(Vec<(PortId, Vec<u8>)>);
+
+impl HopOut for Outbox {
+    fn send(&mut self, port: PortId, message: &[u8]) {
+        self.0.push((port, message.to_vec()));
+    }
+}
+
+impl<O: Observer> Simulation<O> {
+    const fn is_data(&self, packet: &Packet) -> bool {
+        (packet.flow.0 as usize) < 2 * self.flows.len()
+    }
+
+    /// `packet` goes on over `link`, which leaves a router with a mechanism.
+    pub(crate) fn offer_hop(&mut self, link: LinkId, mut packet: Packet, route: u32) {
+        let (index, port) = self.world.hop_ports[link.0 as usize].expect("a mechanism sees to this link");
+        if self.is_data(&packet) {
+            let headers = self.headers_of(packet.flow);
+            let hop = &mut self.hops[index as usize];
+            if let Err(why) = hop.mechanism.on_arrival(&mut packet, &headers, port, self.world.now) {
+                self.links[link.0 as usize].refuse(&packet, &mut self.world, why);
+                self.arm_hop(index);
+                return;
+            }
+        }
+        let before = self.links[link.0 as usize].serving();
+        self.links[link.0 as usize].offer(packet, route, &mut self.world);
+        self.tell_hop(link, before);
+    }
+
+    /// The event of a link that leaves a router with a mechanism.
+    pub(crate) fn on_hop_link(&mut self, index: u32) {
+        let before = self.links[index as usize].serving();
+        let arrival = self.links[index as usize].on_wake(&mut self.world);
+        self.tell_hop(LinkId(index), before);
+        self.on_arrival(arrival, index);
+    }
+
+    /// Tells the mechanism what `link`, which was transmitting `before`, has sent and dropped since.
+    fn tell_hop(&mut self, link: LinkId, before: Option<(Packet, Time)>) {
+        let now = self.world.now;
+        let (index, port) = self.world.hop_ports[link.0 as usize].expect("a mechanism sees to this link");
+        let started = self.links[link.0 as usize].serving().filter(|new| before != Some(*new));
+        if let Some((packet, _)) = started.filter(|(packet, _)| self.is_data(packet)) {
+            let headers = self.headers_of(packet.flow);
+            self.hops[index as usize].mechanism.on_departure(&packet, &headers, port, now);
+        }
+        self.tell_drops();
+        self.arm_hop(index);
+    }
+
+    fn tell_drops(&mut self) {
+        let now = self.world.now;
+        let mut drops = core::mem::take(&mut self.world.hop_drops);
+        for (link, packet, why) in drops.drain(..) {
+            if !self.is_data(&packet) {
+                continue;
+            }
+            let (index, port) = self.world.hop_ports[link.0 as usize].expect("a mechanism sees to this link");
+            let headers = self.headers_of(packet.flow);
+            self.hops[index as usize].mechanism.on_drop(&packet, &headers, port, why, now);
+        }
+        self.world.hop_drops = drops;
+    }
+
+    /// A script changed `link`.
+    pub(crate) fn after_hop_change(&mut self, link: LinkId) {
+        let Some(&Some((index, port))) = self.world.hop_ports.get(link.0 as usize) else { return };
+        self.tell_drops();
+        let rate = self.links[link.0 as usize].rate();
+        self.hops[index as usize].mechanism.set_link_rate(port, rate, self.world.now);
+        self.arm_hop(index);
+    }
+
+    fn arm_hop(&mut self, index: u32) {
+        let hop = &mut self.hops[index as usize];
+        if let Some(at) = hop.mechanism.timer_at() {
+            hop.alarm.arm(at.max(self.world.now), Wake::Hop.token(index), &mut self.world.events);
+        }
+    }
+
+    pub(crate) fn on_hop_alarm(&mut self, index: u32) {
+        let now = self.world.now;
+        let hop = &mut self.hops[index as usize];
+        if !hop.alarm.fires(now) {
+            return;
+        }
+        let mut outbox = Outbox::default();
+        if hop.mechanism.timer_at().is_some_and(|at| at <= now) {
+            hop.mechanism.on_timer(now, &mut outbox);
+        }
+        self.send_messages(index, outbox);
+        self.arm_hop(index);
+    }
+
+    fn send_messages(&mut self, index: u32, outbox: Outbox) {
+        for (port, message) in outbox.0 {
+            let (link, route) = self.hops[index as usize].ports[port.index()];
+            let bytes = u32::try_from(message.len()).expect("messages are small");
+            let wire_bytes = MESSAGE_HEADER_BYTES + bytes;
+            let message = self.world.messages.insert(&message);
+            let carried = Carried { created: self.world.now, route, message, tcp: TcpHeader::default() };
+            let number = self.borders.len() as u32 + index;
+            let flow = FlowIds { flows: self.flows.len() as u32 }.control(number);
+            let mut packet = self.world.create(flow, wire_bytes, carried);
+            packet.dscp = Dscp::CONTROL;
+            self.world.totals.control_packets += 1;
+            self.world.totals.control_bytes += u64::from(wire_bytes);
+            let before = self.links[link.0 as usize].serving();
+            self.links[link.0 as usize].offer_message(packet, route, &mut self.world);
+            self.tell_hop(link, before);
+        }
+    }
+
+    /// A message reached `node`. One without a mechanism does not understand it.
+    pub(crate) fn on_neighbor(&mut self, node: u32, packet: &Packet) {
+        let now = self.world.now;
+        let message = self.world.arena.get(packet).message;
+        let bytes = self.world.messages.take(message);
+        let mut outbox = Outbox::default();
+        let speaker = self.hops.iter().position(|hop| hop.node == node);
+        if let Some(index) = speaker {
+            let port = PortId(packet.in_port);
+            self.hops[index].mechanism.on_message(port, &bytes, now, &mut outbox);
+        } else if let Ok(wire::Message::Advice { entries, .. }) = wire::decode(&bytes) {
+            for advice in entries {
+                self.advise(node, &advice);
+            }
+        }
+        self.world.messages.release(message, Some(bytes));
+        self.world.retire(packet);
+        if let Some(index) = speaker {
+            self.send_messages(index as u32, outbox);
+            self.arm_hop(index as u32);
+        }
+    }
+
+    /// The sources at `node` hear what part of a flow is discarded.
+    fn advise(&mut self, node: u32, advice: &wire::Advice) {
+        let ratio = f64::from(advice.ratio) / f64::from(u16::MAX);
+        for index in 0..self.flows.len() {
+            let headers = &self.flows[index].headers;
+            let is_meant = headers.destination == advice.flow.destination
+                && headers.protocol == advice.flow.protocol
+                && self.network.flows[index].from.0 == node;
+            if is_meant {
+                self.flows[index].source.on_advice(ratio, self.world.now);
+            }
+        }
+    }
+
+    /// An inner variable of the hop mechanism that sees to `link`.
+    pub fn hop_variable(&self, link: LinkId, name: &str) -> Option<f64> {
+        let (index, port) = (*self.world.hop_ports.get(link.0 as usize)?)?;
+        self.hops[index as usize].mechanism.variable(port, name)
+    }
+}

@@ -1,0 +1,68 @@
+//! Any hop mechanism, dispatched by an enumeration.
+
+use alloc::boxed::Box;
+
+use tidegate_packet::{DropReason, Headers, Packet};
+use tidegate_units::{BitRate, Time};
+
+use super::nbq::{Nbq, NbqConfig};
+use super::{HopControl, HopOut, Port, PortId};
+use crate::Context;
+
+/// Declares the mechanisms that there are.
+macro_rules! hops {
+    ($($(#[$doc:meta])* $variant:ident($config:ident => $type:ident),)*) => {
+        /// The parameters of any hop mechanism.
+        #[derive(Clone, Debug, PartialEq)]
+        pub enum HopConfig { $($(#[$doc])* $variant(Box<$config>),)* }
+
+        impl HopConfig {
+            /// The mechanism of a router with these ports.
+            pub fn build(&self, ports: &[Port], context: &Context) -> AnyHop {
+                match self { $(Self::$variant(config) => AnyHop::$variant(Box::new(config.build(ports, context))),)* }
+            }
+        }
+
+        /// Any mechanism of one router.
+        #[derive(Debug)]
+        pub enum AnyHop { $($(#[$doc])* $variant(Box<$type>),)* }
+
+        impl HopControl for AnyHop {
+            fn on_arrival(
+                &mut self,
+                packet: &mut Packet,
+                headers: &Headers,
+                to: PortId,
+                now: Time,
+            ) -> Result<(), DropReason> {
+                match self { $(Self::$variant(hop) => hop.on_arrival(packet, headers, to, now),)* }
+            }
+            fn on_departure(&mut self, packet: &Packet, headers: &Headers, from: PortId, now: Time) {
+                match self { $(Self::$variant(hop) => hop.on_departure(packet, headers, from, now),)* }
+            }
+            fn on_drop(&mut self, packet: &Packet, headers: &Headers, at: PortId, why: DropReason, now: Time) {
+                match self { $(Self::$variant(hop) => hop.on_drop(packet, headers, at, why, now),)* }
+            }
+            fn on_message(&mut self, port: PortId, message: &[u8], now: Time, out: &mut impl HopOut) {
+                match self { $(Self::$variant(hop) => hop.on_message(port, message, now, out),)* }
+            }
+            fn set_link_rate(&mut self, port: PortId, rate: BitRate, now: Time) {
+                match self { $(Self::$variant(hop) => hop.set_link_rate(port, rate, now),)* }
+            }
+            fn timer_at(&self) -> Option<Time> {
+                match self { $(Self::$variant(hop) => hop.timer_at(),)* }
+            }
+            fn on_timer(&mut self, now: Time, out: &mut impl HopOut) {
+                match self { $(Self::$variant(hop) => hop.on_timer(now, out),)* }
+            }
+            fn variable(&self, port: PortId, name: &str) -> Option<f64> {
+                match self { $(Self::$variant(hop) => hop.variable(port, name),)* }
+            }
+        }
+    };
+}
+
+hops! {
+    /// Neighbor-state Based Queuing.
+    Nbq(NbqConfig => Nbq),
+}

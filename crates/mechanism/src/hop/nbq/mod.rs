@@ -1,0 +1,397 @@
+//! Neighbor-state Based Queuing: drop early what a later router would drop.
+//!
+//! A flow that does not adapt occupies links with packets that a narrower link further on discards. A router whose
+//! output overflows tells its upstream neighbours the arrival and departure rates of such flows, and these discard the
+//! same share on arrival. Adaptive flows get what is saved, and no flow gets less than before.
+//!
+//! Source: Tamura, Tobe & Tokuda, "A neighbor-state based congestion control scheme for adaptive bandwidth sharing",
+//! sections 4 (equations 1 to 4, Fig. 11), 5 (Figs. 12, 13) and 8.1 (advice to sources).
+//!
+//! Deviations and settled ambiguities:
+//! - **`MAX_DISCARD`** is declared and never used in Fig. 13: here the ratio is clipped to it, as section 5 says.
+//! - **`nactive` and `present`** are never incremented: here a flow is active from its first packet until it was silent
+//!   for `ALLOW_IDLE`. As each arrival refreshes `idle_time`, only silence resets a flow.
+//! - **`++qlen`** counts dropped packets too; the queue's length is not needed, so there is none.
+//! - **The ratio is computed in the estimator of arrivals only.** Fig. 13 does it also at departures: then equation 3 is
+//!   applied twice per interval, and equation 4 with a change that was already used.
+//! - **`Average_out`** averages over the flows that go to the same downstream router, as section 4.1 says; Fig. 13
+//!   averages over all. It is the previous ratio of equations 2 and 3, as in Fig. 13.
+//! - **Decay** ([`Decay`]). Fig. 13 lowers the ratio whenever the neighbour loses at most `MIN_DISCARD`; with that the
+//!   rates of section 6.2 are never reached but passed in a saw-tooth. By default it is lowered when bandwidth becomes
+//!   available, as Fig. 12 says of `DECR_DISCARD`: when the neighbour has nothing to report.
+//! - **When the manager reports** (section 1: when "the output link is congested and there is a buffer overflow"): once
+//!   per interval in which the output dropped a packet, about the flows that lost one here, discarded ones included: so
+//!   a loss travels upstream. Once it reported it goes on, without loss, while non-adaptive flows alone keep the output
+//!   busy (but for `MIN_DISCARD` of its rate): the link is still congested then, and silence would tell the neighbour that
+//!   it is not.
+//! - **A flow that lost nothing** in the interval is reported with equal rates: what the queue took in is no loss.
+//! - **What a neighbour said** counts until nothing came for two intervals. Messages carry the sender's clock; older ones
+//!   than the last are ignored, so delay and duplication do no harm. After `ALLOW_IDLE` of silence any clock is accepted
+//!   again: the neighbour may have restarted.
+//! - **"Drop with ratio discard"**: evenly spaced by default ([`Discard`]), for random losses would make the arrivals at
+//!   the bottleneck bursty and its report noisy. Random is the other reading.
+//! - **A flow** is named by protocol and destination (section 4).
+
+mod flow;
+mod law;
+
+use alloc::vec::Vec;
+
+use tidegate_packet::{DropReason, Headers, Packet, Protocol};
+use tidegate_units::{BitRate, Span, Time};
+
+use super::wire::{self, Advice, Encoder, FlowName, Message, Report};
+use super::{HopControl, HopOut, Neighbor, Port, PortId};
+use crate::Context;
+use crate::random::{KeyedHash, Substream};
+use flow::{Flow, Table};
+
+/// When the discard ratio decays.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Decay {
+    /// While the downstream neighbour reports nothing.
+    #[default]
+    Silence,
+    /// While it reports a loss of at most [`NbqConfig::discard_min`], or nothing (Fig. 13).
+    Literal,
+}
+
+/// Which packets are discarded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Discard {
+    /// Evenly spaced ones.
+    #[default]
+    Even,
+    /// Each with the ratio as its probability.
+    Random,
+}
+
+/// Parameters of [`Nbq`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct NbqConfig {
+    /// `MAX_DISCARD`: the largest discard ratio. Default 0.9 (Fig. 12).
+    pub discard_max: f64,
+    /// `MIN_DISCARD`: a loss that counts as none. Default 0.1 (Fig. 12).
+    pub discard_min: f64,
+    /// `DECR_DISCARD`: factor of the ratio per interval while it decays. Default 0.6 (Fig. 12).
+    pub decrease: f64,
+    /// `EST_INTERVAL`: least time between two estimates, and between two messages. Default 100 ms (Fig. 12).
+    pub interval: Span,
+    /// `WEIGHT`, beta of equation 3: weight of the previous ratio. Default 0.8 (Fig. 12).
+    pub weight: f64,
+    /// `ALLOW_IDLE`: how long a silent flow is remembered. Default 2 s (Fig. 12).
+    pub idle: Span,
+    /// When the ratio decays. Default: at silence (settled; see the module).
+    pub decay: Decay,
+    /// Which packets are discarded. Default: evenly spaced (settled; see the module).
+    pub discard: Discard,
+    /// Whether the discard ratio is offered to hosts that are neighbours (section 8.1). Default: no.
+    pub advises: bool,
+    /// Largest message on the wire without its headers, in bytes. Default 1472: with them an Ethernet packet.
+    pub message_bytes_max: u32,
+    /// Flows that are controlled at once; further ones pass. Default 65536 (assumed; it bounds the memory).
+    pub flows_max: u32,
+}
+
+impl Default for NbqConfig {
+    fn default() -> Self {
+        Self {
+            discard_max: 0.9,
+            discard_min: 0.1,
+            decrease: 0.6,
+            interval: Span::from_millis(100),
+            weight: 0.8,
+            idle: Span::from_secs(2),
+            decay: Decay::default(),
+            discard: Discard::default(),
+            advises: false,
+            message_bytes_max: 1472,
+            flows_max: 65_536,
+        }
+    }
+}
+
+impl NbqConfig {
+    /// A router with these ports that knows no flow.
+    pub fn build(&self, ports: &[Port], context: &Context) -> Nbq {
+        Nbq {
+            flows: Table::new(self.flows_max, KeyedHash::new(context.seed)),
+            ports: ports.iter().map(|&port| Output::new(port)).collect(),
+            next_round: None,
+            round_before: Time::ZERO,
+            random: Substream::new(context.seed),
+            config: *self,
+        }
+    }
+
+    /// How long what a neighbour said counts.
+    const fn believed(&self) -> Span {
+        self.interval.saturating_mul(2)
+    }
+}
+
+/// One port: as an output with its flows, and the neighbour behind it.
+#[derive(Clone, Debug)]
+struct Output {
+    port: Port,
+    /// Sum of the ratios of the active flows that go out here, and their number.
+    ratio_sum: f64,
+    active: u32,
+    /// The queue dropped a packet since the last round of messages.
+    overflowed: bool,
+    /// Bytes of non-adaptive flows that left since then.
+    departed_bytes: u64,
+    /// The last round told upstream neighbours about flows of this output.
+    congested: bool,
+    /// When the neighbour was last heard, and its clock then.
+    heard: Option<(Time, Time)>,
+    /// The message to the neighbour that is being written.
+    encoder: Encoder,
+}
+
+impl Output {
+    fn new(port: Port) -> Self {
+        Self {
+            port,
+            ratio_sum: 0.0,
+            active: 0,
+            overflowed: false,
+            departed_bytes: 0,
+            congested: false,
+            heard: None,
+            encoder: Encoder::default(),
+        }
+    }
+
+    /// `Average_out`: the ratio that all flows to this neighbour get.
+    fn average_ratio(&self) -> f64 {
+        if self.active == 0 { 0.0 } else { (self.ratio_sum / f64::from(self.active)).clamp(0.0, 1.0) }
+    }
+
+    /// Whether non-adaptive flows alone kept the output busy for `elapsed`, but for the part `spare`.
+    fn is_busy(&self, elapsed: Span, spare: f64) -> bool {
+        let possible = self.port.rate.as_bytes_per_second_f64() * elapsed.as_secs_f64();
+        self.departed_bytes as f64 >= (1.0 - spare) * possible
+    }
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct Nbq {
+    flows: Table,
+    ports: Vec<Output>,
+    /// When the manager next looks; none while there are no flows.
+    next_round: Option<Time>,
+    round_before: Time,
+    random: Substream,
+    config: NbqConfig,
+}
+
+/// The name of a flow that does not adapt; none for TCP, which NBQ leaves alone.
+fn non_adaptive(headers: &Headers) -> Option<FlowName> {
+    (headers.protocol != Protocol::TCP)
+        .then_some(FlowName { protocol: headers.protocol, destination: headers.destination })
+}
+
+impl HopControl for Nbq {
+    /// The enqueuing module of Fig. 13.
+    fn on_arrival(
+        &mut self,
+        packet: &mut Packet,
+        headers: &Headers,
+        to: PortId,
+        now: Time,
+    ) -> Result<(), DropReason> {
+        let Some(name) = non_adaptive(headers) else { return Ok(()) };
+        let from = PortId(packet.in_port);
+        if self.flows.get_mut(name).is_none() && self.flows.insert(Flow::new(name, from, to, now)) {
+            self.ports[to.index()].active += 1;
+            if self.next_round.is_none() {
+                self.next_round = Some(now + self.config.interval);
+                self.round_before = now;
+            }
+        }
+        let Some(flow) = self.flows.get_mut(name) else { return Ok(()) };
+        let moved = flow.to != to;
+        if moved || now.since(flow.seen) >= self.config.idle {
+            let before = &mut self.ports[flow.to.index()];
+            before.ratio_sum -= flow.ratio;
+            before.active -= 1;
+            self.ports[to.index()].active += 1;
+            *flow = Flow::new(name, from, to, now);
+        }
+        flow.seen = now;
+        flow.from = from;
+        let output = &mut self.ports[to.index()];
+        if flow.arrivals.add(packet.wire_bytes, self.config.interval, now) {
+            let ratio = next_ratio(flow, output.average_ratio(), &self.config, now);
+            output.ratio_sum += ratio - flow.ratio;
+            flow.ratio = ratio;
+            flow.arrival_before = flow.arrivals.rate;
+        }
+        let ratio = output.average_ratio();
+        let discards = match self.config.discard {
+            Discard::Random => ratio > 0.0 && self.random.chance(ratio),
+            Discard::Even => {
+                flow.due += ratio;
+                let discards = flow.due >= 1.0;
+                flow.due -= if discards { 1.0 } else { 0.0 };
+                discards
+            }
+        };
+        flow.has_lost |= discards;
+        if discards { Err(DropReason::Neighbor) } else { Ok(()) }
+    }
+
+    /// The dequeuing module of Fig. 13.
+    fn on_departure(&mut self, packet: &Packet, headers: &Headers, from: PortId, now: Time) {
+        let Some(flow) = non_adaptive(headers).and_then(|name| self.flows.get_mut(name)) else { return };
+        flow.departures.add(packet.wire_bytes, self.config.interval, now);
+        self.ports[from.index()].departed_bytes += u64::from(packet.wire_bytes);
+    }
+
+    fn on_drop(&mut self, _packet: &Packet, headers: &Headers, at: PortId, _why: DropReason, _now: Time) {
+        self.ports[at.index()].overflowed = true;
+        if let Some(flow) = non_adaptive(headers).and_then(|name| self.flows.get_mut(name)) {
+            flow.has_lost = true;
+        }
+    }
+
+    fn on_message(&mut self, port: PortId, message: &[u8], now: Time, _out: &mut impl HopOut) {
+        let Ok(Message::Reports { stamp, entries }) = wire::decode(message) else { return };
+        let Some(neighbor) = self.ports.get_mut(port.index()) else { return };
+        if let Some((at, clock)) = neighbor.heard
+            && now.since(at) < self.config.idle
+            && stamp < clock
+        {
+            return;
+        }
+        neighbor.heard = Some((now, stamp));
+        for Report { flow: name, arrival, departure } in entries {
+            if let Some(flow) = self.flows.get_mut(name).filter(|flow| flow.to == port) {
+                flow.neighbor = Some((f64::from(arrival), f64::from(departure), now));
+            }
+        }
+    }
+
+    fn set_link_rate(&mut self, port: PortId, rate: BitRate, _now: Time) {
+        self.ports[port.index()].port.rate = rate;
+    }
+
+    fn timer_at(&self) -> Option<Time> {
+        self.next_round
+    }
+
+    /// A round of the NBQ manager.
+    fn on_timer(&mut self, now: Time, out: &mut impl HopOut) {
+        if self.next_round.is_none_or(|at| at > now) {
+            return;
+        }
+        let elapsed = now.since(self.round_before);
+        for output in &mut self.ports {
+            let holds = output.congested && output.is_busy(elapsed, self.config.discard_min);
+            output.congested = output.overflowed || holds;
+        }
+        self.write_messages(now, out);
+        self.forget_idle(now);
+        for output in &mut self.ports {
+            output.overflowed = false;
+            output.departed_bytes = 0;
+        }
+        self.round_before = now;
+        self.next_round = (!self.flows.is_empty()).then(|| now + self.config.interval);
+    }
+
+    fn variable(&self, port: PortId, name: &str) -> Option<f64> {
+        let output = self.ports.get(port.index())?;
+        match name {
+            "discard_ratio" => Some(output.average_ratio()),
+            _ => None,
+        }
+    }
+}
+
+impl Nbq {
+    /// Tells upstream routers of the flows that suffer here, and hosts what part of theirs is lost.
+    fn write_messages(&mut self, now: Time, out: &mut impl HopOut) {
+        let bytes_max = self.config.message_bytes_max as usize;
+        for flow in self.flows.iter_mut() {
+            let output = &self.ports[flow.to.index()];
+            let lost = core::mem::take(&mut flow.has_lost);
+            let tells = output.congested
+                && (lost || output.is_busy(now.since(self.round_before), self.config.discard_min));
+            let arrival = flow.arrivals.rate;
+            let departure = if lost { flow.departures.rate.min(arrival) } else { arrival };
+            let Some(upstream) = self.ports.get_mut(flow.from.index()) else { continue };
+            match upstream.port.neighbor {
+                Neighbor::Router if tells && arrival > 0.0 => {
+                    // Rates of a wire are whole bytes per second, and saturate (`as`).
+                    let report =
+                        Report { flow: flow.name, arrival: arrival as u32, departure: departure as u32 };
+                    put(&mut upstream.encoder, &report, flow.from, bytes_max, now, out);
+                }
+                Neighbor::Host if self.config.advises && lost && arrival > 0.0 => {
+                    let ratio = (law::loss(arrival, departure) * f64::from(u16::MAX)) as u16;
+                    let advice = Advice { flow: flow.name, ratio };
+                    put(&mut upstream.encoder, &advice, flow.from, bytes_max, now, out);
+                }
+                _ => {}
+            }
+        }
+        for (port, output) in (0..).zip(&mut self.ports) {
+            if let Some(message) = output.encoder.finish(now) {
+                out.send(PortId(port), message);
+            }
+        }
+    }
+
+    /// `ALLOW_IDLE`: flows that stopped are forgotten, and the sums made anew so that rounding does not add up.
+    fn forget_idle(&mut self, now: Time) {
+        let idle = self.config.idle;
+        self.flows.retain(|flow| now.since(flow.seen) < idle);
+        for output in &mut self.ports {
+            (output.ratio_sum, output.active) = (0.0, 0);
+        }
+        for flow in self.flows.iter_mut() {
+            let output = &mut self.ports[flow.to.index()];
+            output.ratio_sum += flow.ratio;
+            output.active += 1;
+        }
+    }
+}
+
+/// Adds an entry to the message to `port`; a full one is sent first.
+fn put<E: wire::Entry>(
+    encoder: &mut Encoder,
+    entry: &E,
+    port: PortId,
+    bytes_max: usize,
+    now: Time,
+    out: &mut impl HopOut,
+) {
+    if !encoder.has_room::<E>(entry.flow(), bytes_max)
+        && let Some(message) = encoder.finish(now)
+    {
+        out.send(port, message);
+    }
+    encoder.push(entry);
+}
+
+/// The packet discarder module of Fig. 13.
+fn next_ratio(flow: &Flow, average: f64, config: &NbqConfig, now: Time) -> f64 {
+    let heard = flow.neighbor.filter(|(_, _, at)| now.since(*at) < config.believed());
+    let loss = heard.map_or(0.0, |(arrival, departure, _)| law::loss(arrival, departure));
+    let decays = match config.decay {
+        Decay::Silence => heard.is_none(),
+        Decay::Literal => loss <= config.discard_min,
+    };
+    if decays {
+        return flow.ratio * config.decrease;
+    }
+    let required = law::required_ratio(loss, average);
+    let smoothed = law::smoothed_ratio(config.weight, average, required);
+    (smoothed * law::arrival_change(flow.arrivals.rate, flow.arrival_before)).clamp(0.0, config.discard_max)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,318 @@
+//! Messages between neighbours.
+//!
+//! Source: NBQ, section 4 and Fig. 11 (what a manager tells its upstream neighbour), section 8.1 (what it could tell a
+//! source); the encoding is ours.
+//!
+//! All numbers are big-endian. A message begins with one byte of version and kind, the sender's clock in nanoseconds (8
+//! bytes; only its order matters), the number of entries (2 bytes), and then the entries:
+//!
+//! | entry | bytes |
+//! |---|---|
+//! | form: 4 for IPv4, 6 for IPv6 | 1 |
+//! | protocol | 1 |
+//! | destination address | 4 or 16 |
+//! | report (kind 1): arrival rate, departure rate, bytes per second | 4 + 4 |
+//! | advice (kind 2): discard ratio, in parts of 65535 | 2 |
+//!
+//! Decoding is total: any bytes give a message or [`Malformed`]; trailing bytes are malformed.
+
+use alloc::vec::Vec;
+
+use tidegate_packet::{Address, Protocol};
+use tidegate_units::Time;
+
+const VERSION: u8 = 1;
+const REPORT: u8 = VERSION << 4 | 1;
+const ADVICE: u8 = VERSION << 4 | 2;
+
+const FORM_V4: u8 = 4;
+const FORM_V6: u8 = 6;
+
+/// Bytes before the entries.
+const HEAD_BYTES: usize = 1 + 8 + 2;
+
+/// The bytes are no message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Malformed;
+
+/// A flow as neighbours name it: by protocol and destination (NBQ, section 4).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct FlowName {
+    /// The transport protocol.
+    pub protocol: Protocol,
+    /// Where its packets go.
+    pub destination: Address,
+}
+
+impl FlowName {
+    const fn bytes(self) -> usize {
+        2 + match self.destination {
+            Address::V4(_) => 4,
+            Address::V6(_) => 16,
+        }
+    }
+}
+
+/// What a router says of one flow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Report {
+    /// Which flow.
+    pub flow: FlowName,
+    /// Its arrival rate there, bytes per second.
+    pub arrival: u32,
+    /// Its departure rate there, bytes per second.
+    pub departure: u32,
+}
+
+/// What a router tells the source of a flow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Advice {
+    /// Which flow.
+    pub flow: FlowName,
+    /// The part of its packets that is discarded, in parts of 65535.
+    pub ratio: u16,
+}
+
+/// What can stand in a message.
+pub trait Entry: Sized {
+    /// Version and kind of the messages it stands in.
+    const KIND: u8;
+    /// Bytes after the name of the flow.
+    const BYTES: usize;
+    /// Its flow.
+    fn flow(&self) -> FlowName;
+    /// Appends what follows the name.
+    fn put(&self, out: &mut Vec<u8>);
+    /// The entry of `flow` with these [`Self::BYTES`] bytes.
+    fn get(flow: FlowName, bytes: &[u8]) -> Option<Self>;
+}
+
+impl Entry for Report {
+    const KIND: u8 = REPORT;
+    const BYTES: usize = 8;
+    fn flow(&self) -> FlowName {
+        self.flow
+    }
+    fn put(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.arrival.to_be_bytes());
+        out.extend_from_slice(&self.departure.to_be_bytes());
+    }
+    fn get(flow: FlowName, bytes: &[u8]) -> Option<Self> {
+        let (arrival, departure) = bytes.split_first_chunk::<4>()?;
+        let departure: [u8; 4] = departure.try_into().ok()?;
+        Some(Self { flow, arrival: u32::from_be_bytes(*arrival), departure: u32::from_be_bytes(departure) })
+    }
+}
+
+impl Entry for Advice {
+    const KIND: u8 = ADVICE;
+    const BYTES: usize = 2;
+    fn flow(&self) -> FlowName {
+        self.flow
+    }
+    fn put(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.ratio.to_be_bytes());
+    }
+    fn get(flow: FlowName, bytes: &[u8]) -> Option<Self> {
+        Some(Self { flow, ratio: u16::from_be_bytes(bytes.try_into().ok()?) })
+    }
+}
+
+/// Builds messages of at most a given size, in a buffer that is reused.
+#[derive(Clone, Debug, Default)]
+pub struct Encoder {
+    buffer: Vec<u8>,
+    count: u16,
+}
+
+impl Encoder {
+    /// Whether a further entry about `flow` still fits into `bytes_max`. An empty message always takes one.
+    pub fn has_room<E: Entry>(&self, flow: FlowName, bytes_max: usize) -> bool {
+        let bytes = self.buffer.len() + flow.bytes() + E::BYTES;
+        self.count == 0 || (self.count < u16::MAX && bytes <= bytes_max)
+    }
+
+    /// Adds an entry. A message has entries of one type.
+    pub fn push<E: Entry>(&mut self, entry: &E) {
+        if self.count == 0 {
+            self.buffer.clear();
+            self.buffer.push(E::KIND);
+            self.buffer.extend_from_slice(&[0; HEAD_BYTES - 1]);
+        }
+        debug_assert_eq!(self.buffer[0], E::KIND, "a message has entries of one type");
+        let flow = entry.flow();
+        match flow.destination {
+            Address::V4(octets) => {
+                self.buffer.extend_from_slice(&[FORM_V4, flow.protocol.0]);
+                self.buffer.extend_from_slice(&octets);
+            }
+            Address::V6(octets) => {
+                self.buffer.extend_from_slice(&[FORM_V6, flow.protocol.0]);
+                self.buffer.extend_from_slice(&octets);
+            }
+        }
+        entry.put(&mut self.buffer);
+        self.count += 1;
+    }
+
+    /// The message as of `stamp`, if it has entries. The next entry begins a new one.
+    pub fn finish(&mut self, stamp: Time) -> Option<&[u8]> {
+        if self.count == 0 {
+            return None;
+        }
+        self.buffer[1..9].copy_from_slice(&stamp.as_nanos().to_be_bytes());
+        self.buffer[9..HEAD_BYTES].copy_from_slice(&self.count.to_be_bytes());
+        self.count = 0;
+        Some(&self.buffer)
+    }
+}
+
+/// The entries of a message that is well-formed to its end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Entries<'m, E> {
+    rest: &'m [u8],
+    kind: core::marker::PhantomData<E>,
+}
+
+impl<E: Entry> Iterator for Entries<'_, E> {
+    type Item = E;
+    fn next(&mut self) -> Option<E> {
+        let (entry, rest) = take_entry(self.rest)?;
+        self.rest = rest;
+        Some(entry)
+    }
+}
+
+/// What a neighbour says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Message<'m> {
+    /// The state of flows at a router, for its upstream neighbour.
+    Reports {
+        /// When it was sent, on the sender's clock.
+        stamp: Time,
+        /// Each flow once.
+        entries: Entries<'m, Report>,
+    },
+    /// For a source.
+    Advice {
+        /// When it was sent, on the sender's clock.
+        stamp: Time,
+        /// Each flow once.
+        entries: Entries<'m, Advice>,
+    },
+}
+
+/// The message in `bytes`.
+///
+/// # Errors
+/// When they are no message, or more than one.
+pub fn decode(bytes: &[u8]) -> Result<Message<'_>, Malformed> {
+    let (&kind, rest) = bytes.split_first().ok_or(Malformed)?;
+    let (stamp, rest) = rest.split_first_chunk::<8>().ok_or(Malformed)?;
+    let (count, rest) = rest.split_first_chunk::<2>().ok_or(Malformed)?;
+    let (stamp, count) = (Time::from_nanos(u64::from_be_bytes(*stamp)), u16::from_be_bytes(*count));
+    match kind {
+        REPORT => Ok(Message::Reports { stamp, entries: entries(rest, count)? }),
+        ADVICE => Ok(Message::Advice { stamp, entries: entries(rest, count)? }),
+        _ => Err(Malformed),
+    }
+}
+
+/// Exactly `count` entries in `bytes`.
+fn entries<E: Entry>(bytes: &[u8], count: u16) -> Result<Entries<'_, E>, Malformed> {
+    let mut rest = bytes;
+    for _ in 0..count {
+        rest = take_entry::<E>(rest).ok_or(Malformed)?.1;
+    }
+    if !rest.is_empty() {
+        return Err(Malformed);
+    }
+    Ok(Entries { rest: bytes, kind: core::marker::PhantomData })
+}
+
+fn take_entry<E: Entry>(bytes: &[u8]) -> Option<(E, &[u8])> {
+    let (&[form, protocol], rest) = bytes.split_first_chunk::<2>()?;
+    let (destination, rest) = match form {
+        FORM_V4 => rest.split_first_chunk::<4>().map(|(octets, rest)| (Address::V4(*octets), rest))?,
+        FORM_V6 => rest.split_first_chunk::<16>().map(|(octets, rest)| (Address::V6(*octets), rest))?,
+        _ => return None,
+    };
+    let (value, rest) = rest.split_at_checked(E::BYTES)?;
+    Some((E::get(FlowName { protocol: Protocol(protocol), destination }, value)?, rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn flow_name() -> impl Strategy<Value = FlowName> {
+        let address =
+            prop_oneof![any::<[u8; 4]>().prop_map(Address::V4), any::<[u8; 16]>().prop_map(Address::V6)];
+        (any::<u8>(), address)
+            .prop_map(|(protocol, destination)| FlowName { protocol: Protocol(protocol), destination })
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_encoded_decodes_to_itself(
+            nanos in any::<u64>(),
+            flows in prop::collection::vec((flow_name(), any::<(u32, u32, u16)>()), 1..40),
+        ) {
+            let stamp = Time::from_nanos(nanos);
+            let mut encoder = Encoder::default();
+            let reports: Vec<Report> =
+                flows.iter().map(|&(flow, (arrival, departure, _))| Report { flow, arrival, departure }).collect();
+            for report in &reports {
+                encoder.push(report);
+            }
+            let Ok(Message::Reports { stamp: read, entries }) = decode(encoder.finish(stamp).unwrap()) else {
+                panic!("a report was encoded")
+            };
+            prop_assert_eq!((read, entries.collect::<Vec<_>>()), (stamp, reports));
+            let advice: Vec<Advice> =
+                flows.iter().map(|&(flow, (_, _, ratio))| Advice { flow, ratio }).collect();
+            for entry in &advice {
+                encoder.push(entry);
+            }
+            let Ok(Message::Advice { stamp: said, entries: advised }) = decode(encoder.finish(stamp).unwrap()) else {
+                panic!("advice was encoded")
+            };
+            prop_assert_eq!((said, advised.collect::<Vec<_>>()), (stamp, advice));
+            prop_assert_eq!(encoder.finish(stamp), None);
+        }
+
+        #[test]
+        fn a_message_never_exceeds_its_bound(flows in prop::collection::vec(flow_name(), 1..200), most in 60usize..400) {
+            let mut encoder = Encoder::default();
+            let mut told = 0;
+            for &flow in &flows {
+                if !encoder.has_room::<Report>(flow, most) {
+                    let message = encoder.finish(Time::ZERO).unwrap();
+                    prop_assert!(message.len() <= most);
+                    let Ok(Message::Reports { entries, .. }) = decode(message) else { panic!() };
+                    told += entries.count();
+                }
+                encoder.push(&Report { flow, arrival: 1, departure: 1 });
+            }
+            let Ok(Message::Reports { entries, .. }) = decode(encoder.finish(Time::ZERO).unwrap()) else { panic!() };
+            prop_assert_eq!(told + entries.count(), flows.len());
+        }
+
+        #[test]
+        fn any_bytes_decode_or_are_malformed(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
+            let _ = decode(&bytes);
+        }
+
+        #[test]
+        fn a_shortened_or_lengthened_message_is_malformed(flow in flow_name(), cut in 1usize..10, more in any::<u8>()) {
+            let mut encoder = Encoder::default();
+            encoder.push(&Report { flow, arrival: 7, departure: 5 });
+            let message = encoder.finish(Time::ZERO).unwrap();
+            prop_assert_eq!(decode(&message[..message.len() - cut]), Err(Malformed));
+            let mut longer = message.to_vec();
+            longer.push(more);
+            prop_assert_eq!(decode(&longer), Err(Malformed));
+        }
+    }
+}

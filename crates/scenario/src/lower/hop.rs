@@ -1,0 +1,36 @@
+//! Mechanisms of all routers of a domain.
+
+use tidegate_mechanism::hop::HopConfig;
+use tidegate_mechanism::hop::nbq::{Decay, Discard, NbqConfig};
+
+use crate::model::{Mechanism, Nbq, NbqDecay, NbqDiscard};
+
+/// What each router of a domain does; none for mechanisms of its edges.
+pub fn hop(mechanism: &Mechanism) -> Option<HopConfig> {
+    match mechanism {
+        Mechanism::None | Mechanism::Nbp(_) | Mechanism::Iec(_) | Mechanism::Eec(_) => None,
+        Mechanism::Nbq(config) => Some(HopConfig::Nbq(Box::new(nbq(config)))),
+    }
+}
+
+fn nbq(config: &Nbq) -> NbqConfig {
+    NbqConfig {
+        discard_max: config.discard_max,
+        discard_min: config.discard_min,
+        decrease: config.decrease,
+        interval: config.interval,
+        weight: config.weight,
+        idle: config.idle,
+        decay: match config.decay {
+            NbqDecay::Silence => Decay::Silence,
+            NbqDecay::Literal => Decay::Literal,
+        },
+        discard: match config.discard {
+            NbqDiscard::Even => Discard::Even,
+            NbqDiscard::Random => Discard::Random,
+        },
+        advises: config.advice,
+        flows_max: config.flows_max,
+        ..NbqConfig::default()
+    }
+}

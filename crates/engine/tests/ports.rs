@@ -167,8 +167,6 @@ fn case(
     )
         .prop_map(|((rate, delay, queue), trains, mut changes, mut looks, restart, loss, reorder)| {
             changes.sort_by_key(|(at, _)| *at);
-            // At the very instant of a change a look may come before it on one port and after it on the other.
-            looks.retain(|look| changes.iter().all(|(at, _)| at != look));
             looks.sort_unstable();
             Case { rate, delay, queue, trains, changes, looks, restart, loss, reorder }
         })

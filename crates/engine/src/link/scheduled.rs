@@ -255,6 +255,7 @@ impl Scheduled {
             sink.on_drop(message, DropReason::LinkDown);
         }
         wire.busy_until = wire.busy_until.min(now);
+        self.tell_idle(now, wire);
         if let Some(share) = self.share {
             let (medium, side) = (&mut sink.world.media[share.medium as usize], usize::from(share.side));
             medium.withdraw(side);

@@ -399,6 +399,7 @@ impl Network {
                     Carrier::Tcp(connections.len() as u32 - 1)
                 }
                 TransportSpec::Udp { header_bytes } => Carrier::Datagrams { header_bytes: *header_bytes },
+                TransportSpec::External => Carrier::External,
             };
             let (forward, reverse) =
                 plan_flow(&self, index, carrier, first_sink, &borders, &mut planner, seed, &mut programs)?;
@@ -473,6 +474,7 @@ fn plan_flow(
     let naming = Naming { network, flow: &spec.name, borders };
     let ends: Vec<(NodeId, Step)> = match carrier {
         Carrier::Tcp(connection) => vec![(spec.to[0], Step::TcpData(connection))],
+        Carrier::External => vec![(spec.to[0], Step::External(first_sink))],
         Carrier::Datagrams { .. } => {
             spec.to.iter().zip(first_sink..).map(|(&node, sink)| (node, Step::Datagram(sink))).collect()
         }
@@ -491,7 +493,7 @@ fn plan_flow(
                 &naming,
             )?
         }
-        Carrier::Datagrams { .. } => Routes::One(0),
+        Carrier::Datagrams { .. } | Carrier::External => Routes::One(0),
     };
     Ok((forward, reverse))
 }

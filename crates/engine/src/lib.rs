@@ -9,6 +9,7 @@ mod border;
 mod build;
 mod counters;
 mod event;
+mod external;
 mod ids;
 mod link;
 mod network;
@@ -24,6 +25,7 @@ pub use arena::Carried;
 pub use build::BuildError;
 pub use counters::{Delays, FlowCounters, LinkCounters, SinkCounters, Totals};
 pub use event::{EventQueue, Token};
+pub use external::Arrival;
 pub use ids::{FlowIds, LinkId, NodeId};
 pub use link::{LossModel, Medium, ReorderModel};
 pub use network::{

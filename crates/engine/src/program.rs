@@ -22,6 +22,8 @@ pub(crate) enum Step {
     TcpAck(u32),
     /// A datagram for this sink.
     Datagram(u32),
+    /// A packet from outside goes there again, by way of this sink.
+    External(u32),
     /// A control message for the half of this border where traffic enters, from a border number that the message's
     /// packet names by its flow.
     Control(u32),
@@ -66,7 +68,8 @@ impl Programs {
             Step::TcpAck(index) => (6, index),
             Step::Datagram(index) => (7, index),
             Step::Control(index) => (8, index),
-            Step::Nowhere => (9, 0),
+            Step::External(index) => (9, index),
+            Step::Nowhere => (10, 0),
         };
         assert!(operand <= OPERAND, "a network has fewer than 2^28 of each part");
         self.pool.push(operation << OPERAND_BITS | operand);
@@ -87,6 +90,7 @@ impl Programs {
             6 => Step::TcpAck(operand),
             7 => Step::Datagram(operand),
             8 => Step::Control(operand),
+            9 => Step::External(operand),
             _ => Step::Nowhere,
         }
     }

@@ -63,8 +63,8 @@ struct Emulate {
     /// Run a shell line in a host beside the command, e.g. B='iperf3 -s'. It ends with the emulation.
     #[arg(long = "on", value_name = "HOST=LINE")]
     beside: Vec<String>,
-    /// What TCP of the hosts uses.
-    #[arg(long, value_name = "NAME", default_value = "cubic")]
+    /// What TCP of the hosts uses unless a program chooses for itself. (Every kernel allows reno.)
+    #[arg(long, value_name = "NAME", default_value = "reno")]
     congestion_control: String,
     /// Largest packet of the hosts, in bytes.
     #[arg(long, default_value_t = 1500, value_parser = clap::value_parser!(u16).range(1280..=9000))]

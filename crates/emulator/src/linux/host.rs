@@ -71,8 +71,7 @@ fn is_temporary(why: &std::io::Error) -> bool {
 fn prepare(node: u32, mtu: u16, congestion_control: &str) -> Result<SyncDevice, Failure> {
     let loopback = Interface::try_from_name("lo").and_then(|lo| lo.set_up(true));
     loopback.map_err(|why| Failure::system("the loopback device cannot be switched on", std::io::Error::other(why.to_string())))?;
-    set("net/ipv4/tcp_congestion_control", congestion_control)
-        .map_err(|why| Failure::system(format!("TCP cannot use the congestion control `{congestion_control}`"), why))?;
+    set("net/ipv4/tcp_congestion_control", congestion_control).map_err(|why| no_congestion_control(congestion_control, why))?;
     // What one connection learnt of the path must not reach the next: runs would depend on their order.
     set("net/ipv4/tcp_no_metrics_save", "1").map_err(|why| Failure::system("TCP's cache cannot be switched off", why))?;
     // Without a link-local address and without soliciting routers, an idle host sends nothing. Where there is no IPv6
@@ -93,6 +92,19 @@ fn prepare(node: u32, mtu: u16, congestion_control: &str) -> Result<SyncDevice, 
         .map_err(|why| Failure::system("the TUN device cannot be made (is the module `tun` there?)", why))?;
     device.set_nonblocking(true).map_err(|why| Failure::system("the TUN device cannot be used", why))?;
     Ok(device)
+}
+
+/// Root may be refused as well: Linux has only what its administrator allows as the default of a namespace.
+fn no_congestion_control(name: &str, why: std::io::Error) -> Failure {
+    let allowed = fs::read_to_string("/proc/sys/net/ipv4/tcp_allowed_congestion_control").unwrap_or_default();
+    let allowed = allowed.trim();
+    if why.kind() != std::io::ErrorKind::PermissionDenied || allowed.is_empty() {
+        return Failure::system(format!("TCP cannot use the congestion control `{name}`"), why);
+    }
+    Failure::usage(format!(
+        "this kernel allows as congestion control of a host: {allowed}. Choose `{name}` for single connections (iperf3 -C \
+         {name}), or allow it: sysctl net.ipv4.tcp_allowed_congestion_control='{allowed} {name}'"
+    ))
 }
 
 fn set(key: &str, value: &str) -> std::io::Result<()> {

@@ -1,4 +1,4 @@
-//! The addresses of real hosts: a node's number in 10.0.0.0/8, as in simulated packets, and in fd00::/64.
+//! The addresses of real hosts: a node's number in 10.0.0.0/8, as in simulated packets, and in `fd00::/64`.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

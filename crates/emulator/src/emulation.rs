@@ -63,7 +63,14 @@ impl<W: Write> Port<W> {
 }
 
 impl<W: Write> Observer for Port<W> {
-    fn on_delivered(&mut self, now: Time, link: LinkId, packet: &Packet, carried: &Carried, message: Option<&[u8]>) {
+    fn on_delivered(
+        &mut self,
+        now: Time,
+        link: LinkId,
+        packet: &Packet,
+        carried: &Carried,
+        message: Option<&[u8]>,
+    ) {
         self.record(now, || Verdict::Hop(link, message.unwrap_or_default().to_vec()), packet, carried);
     }
     fn on_drop(&mut self, now: Time, place: Place, packet: &Packet, carried: &Carried, why: DropReason) {
@@ -137,7 +144,12 @@ impl<W: Write> Emulation<W> {
     ///
     /// # Errors
     /// As [`Setup::start`].
-    pub fn start(setup: Setup, buffers: u32, mtu_bytes: usize, recording: Option<W>) -> Result<Self, SetupError> {
+    pub fn start(
+        setup: Setup,
+        buffers: u32,
+        mtu_bytes: usize,
+        recording: Option<W>,
+    ) -> Result<Self, SetupError> {
         let flows = setup.flow_table();
         let to: Vec<u32> = flows.ends().map(|(_, to)| to).collect();
         let first = 2 * setup.scenario.flows.len() as u32;

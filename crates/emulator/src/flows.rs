@@ -74,7 +74,9 @@ impl FlowTable {
         // A scan of a short row, for the first packet of a connection only (or for each while connections share).
         let idle = self.flows[range].iter().enumerate().filter(|(_, entry)| is_idle(entry));
         let Some((position, _)) = idle.min_by_key(|(_, entry)| (entry.key.is_some(), entry.last)) else {
-            return Assigned::Shared(self.first + start + (self.hash.hash_one(key) % u64::from(self.per_pair)) as u32);
+            return Assigned::Shared(
+                self.first + start + (self.hash.hash_one(key) % u64::from(self.per_pair)) as u32,
+            );
         };
         let flow = start + position as u32;
         if let Some(old) = self.flows[flow as usize].key.replace(key) {
@@ -111,7 +113,10 @@ mod tests {
     fn each_pair_has_its_own_flows() {
         let mut table = FlowTable::new(3, 2, 100);
         let ends: Vec<_> = table.ends().collect();
-        assert_eq!(ends, [(0, 1), (0, 1), (0, 2), (0, 2), (1, 0), (1, 0), (1, 2), (1, 2), (2, 0), (2, 0), (2, 1), (2, 1)]);
+        assert_eq!(
+            ends,
+            [(0, 1), (0, 1), (0, 2), (0, 2), (1, 0), (1, 0), (1, 2), (1, 2), (2, 0), (2, 0), (2, 1), (2, 1)]
+        );
         for (number, (from, to)) in ends.into_iter().enumerate() {
             let port = number as u16;
             assert_eq!(table.assign(from, to, &headers(port), at(0)), Assigned::New(100 + number as u32));

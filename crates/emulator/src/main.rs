@@ -17,7 +17,11 @@ const EXIT_INVALID: u8 = 3;
 const EXIT_INTERRUPTED: u8 = 130;
 
 #[derive(Parser)]
-#[command(name = "tidegate", version, about = "Real hosts on a simulated network, and the proof that it is the same one")]
+#[command(
+    name = "tidegate",
+    version,
+    about = "Real hosts on a simulated network, and the proof that it is the same one"
+)]
 struct Cli {
     #[command(subcommand)]
     command: Sub,
@@ -115,13 +119,15 @@ fn main() -> ExitCode {
 /// Writes results; a reader that has gone away is no reason to panic.
 fn print(text: &str) -> Result<(), Complaint> {
     let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|why| Complaint(EXIT_FAILED, why.to_string()))
+    out.write_all(text.as_bytes())
+        .and_then(|()| out.flush())
+        .map_err(|why| Complaint(EXIT_FAILED, why.to_string()))
 }
 
 fn replay(arguments: &Replay) -> Result<ExitCode, Complaint> {
     let path = &arguments.recording;
-    let file =
-        File::open(path).map_err(|why| Complaint(EXIT_FAILED, format!("{} cannot be read: {why}", path.display())))?;
+    let file = File::open(path)
+        .map_err(|why| Complaint(EXIT_FAILED, format!("{} cannot be read: {why}", path.display())))?;
     match replay::replay(BufReader::new(file)) {
         Ok(replay) if arguments.json => {
             let result = json!({
@@ -199,7 +205,8 @@ fn emulate(arguments: Emulate) -> Result<ExitCode, Complaint> {
     let document = document.map_err(|errors| Complaint(EXIT_INVALID, errors.render()))?;
     let mut overrides = arguments.overrides;
     overrides.extend(arguments.duration.map(|duration| format!("duration={duration}")));
-    let setup = Setup::new(document, &overrides, arguments.seed, arguments.flows_per_pair).map_err(invalid)?;
+    let setup =
+        Setup::new(document, &overrides, arguments.seed, arguments.flows_per_pair).map_err(invalid)?;
     let beside = arguments.beside.iter().map(|given| match given.split_once('=') {
         Some((host, line)) => Ok((host.to_owned(), line.to_owned())),
         None => Err(Complaint(EXIT_USAGE, format!("--on {given}: expected HOST=LINE"))),

@@ -4,8 +4,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::io::Read;
 
-use crate::lateness::Lateness;
-use crate::recording::{DecodeError, Decision, Log, Reader, Record, Watcher};
+use crate::recording::{Decision, DecodeError, Log, Reader, Record, Watcher};
 use crate::setup::{Setup, SetupError};
 
 /// A recording that replayed as it was.
@@ -149,9 +148,8 @@ fn compare(
                 *verdicts += 1;
             }
             (Some(_), Some(_)) => break,
-            (None, None) => return Ok(()),
             (Some(_), None) | (None, Some(_)) if is_end => break,
-            (Some(_), None) | (None, Some(_)) => return Ok(()),
+            (None, _) | (_, None) => return Ok(()),
         }
     }
     Err(ReplayError::Differs(Box::new(Difference {
@@ -159,24 +157,4 @@ fn compare(
         recorded: recorded.pop_front(),
         replayed: made.pop_front(),
     })))
-}
-
-/// How late the timers of a recording ran: from when something was decided to when it ran.
-///
-/// # Errors
-/// See [`DecodeError`].
-pub fn lateness(from: impl Read) -> Result<Lateness, DecodeError> {
-    let (mut reader, _) = Reader::new(from)?;
-    let mut lateness = Lateness::default();
-    let mut pending = Vec::new();
-    while let Some(record) = reader.read()? {
-        match record {
-            Record::Decision(decision) => pending.push(decision.at),
-            Record::Ran(at) => pending.drain(..).for_each(|due| lateness.record(due, at)),
-            // What was decided with an arrival was on time.
-            Record::Arrival(..) => pending.clear(),
-            _ => {}
-        }
-    }
-    Ok(lateness)
 }

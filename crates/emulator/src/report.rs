@@ -12,17 +12,21 @@ pub fn text(summary: &Value) -> String {
     let duration = number(summary, "duration_s") - number(summary, "warmup_s");
     let title = summary["title"].as_str().filter(|title| !title.is_empty()).unwrap_or("Emulation");
     // Writing to a string cannot fail.
-    let _ = writeln!(out, "{title}: {duration:.3} s, TCP {}", emulation["congestion_control"].as_str().unwrap_or("?"));
+    let _ = writeln!(
+        out,
+        "{title}: {duration:.3} s, TCP {}",
+        emulation["congestion_control"].as_str().unwrap_or("?")
+    );
     let _ = writeln!(
         out,
         "\n{:<24} {:>12} {:>6} {:>10} {:>10} {:>9} {:>9}",
         "link", "Mbit/s", "used", "queue mean", "queue max", "dropped", "marked"
     );
-    for (name, link) in summary["links"].as_object().into_iter().flatten() {
-        for (name, link) in [(name.clone(), link), (format!("{name}.reverse"), &link["reverse"])] {
+    for (name, both) in summary["links"].as_object().into_iter().flatten() {
+        for (way, link) in [(name.clone(), both), (format!("{name}.reverse"), &both["reverse"])] {
             let _ = writeln!(
                 out,
-                "{name:<24} {:>12.3} {:>5.1}% {:>10.1} {:>10} {:>9} {:>9}",
+                "{way:<24} {:>12.3} {:>5.1}% {:>10.1} {:>10} {:>9} {:>9}",
                 number(link, "throughput_bps") / 1e6,
                 number(link, "utilization") * 100.0,
                 number(&link["queue_packets"], "mean"),

@@ -41,10 +41,12 @@ impl fmt::Display for SetupError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Configuration(errors) => f.write_str(&errors.render()),
-            Self::NoRealHosts => {
-                f.write_str("fewer than two hosts of the scenario are real; name them in [nodes]: real = [\"A\", \"B\"]")
+            Self::NoRealHosts => f.write_str(
+                "fewer than two hosts of the scenario are real; name them in [nodes]: real = [\"A\", \"B\"]",
+            ),
+            Self::TooManyHosts => {
+                write!(f, "more than {REAL_FLOWS_MAX} flows between real hosts; mark fewer hosts as real")
             }
-            Self::TooManyHosts => write!(f, "more than {REAL_FLOWS_MAX} flows between real hosts; mark fewer hosts as real"),
             Self::Build(why) => write!(f, "{why}"),
         }
     }
@@ -96,8 +98,8 @@ impl Setup {
     /// See [`SetupError`].
     pub fn from_recording(configuration: &Configuration) -> Result<Self, SetupError> {
         // The text has no includes any more, so its name is no path.
-        let document =
-            Document::from_text(&configuration.name, &configuration.scenario).map_err(SetupError::Configuration)?;
+        let document = Document::from_text(&configuration.name, &configuration.scenario)
+            .map_err(SetupError::Configuration)?;
         Self::new(document, &configuration.overrides, Some(configuration.seed), configuration.flows_per_pair)
     }
 

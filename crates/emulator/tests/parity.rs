@@ -61,8 +61,12 @@ fn record(setup: Setup) -> Vec<u8> {
         emulation.advance(now);
         for _ in 0..random.below(4) {
             let from = 1 + random.below(2) as u8;
-            let bytes =
-                packet(from, 4000 + random.below(6) as u16, random.below(1400) as usize, random.below(4) as u8);
+            let bytes = packet(
+                from,
+                4000 + random.below(6) as u16,
+                random.below(1400) as usize,
+                random.below(4) as u8,
+            );
             if let Some(room) = emulation.room() {
                 room[..bytes.len()].copy_from_slice(&bytes);
             }

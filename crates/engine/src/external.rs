@@ -64,7 +64,11 @@ impl<O: Observer> Simulation<O> {
         self.step_until(at);
         let now = self.world.now;
         let flow = &mut self.flows[arrival.flow as usize];
-        assert!(matches!(flow.carrier, Carrier::External), "flow {} takes no packets from outside", arrival.flow);
+        assert!(
+            matches!(flow.carrier, Carrier::External),
+            "flow {} takes no packets from outside",
+            arrival.flow
+        );
         let route = flow.forward.choose();
         let class = flow.class;
         let carried = Carried::from_outside(now, arrival.handle);

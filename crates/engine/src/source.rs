@@ -65,16 +65,7 @@ impl Source {
         };
         let stop = stop.unwrap_or(Time::MAX);
         let state = if application == ApplicationSpec::External { State::Done } else { State::Waiting };
-        Self {
-            application,
-            datagrams,
-            random,
-            clock,
-            state,
-            next,
-            phase_ends: Time::MAX,
-            stop,
-        }
+        Self { application, datagrams, random, clock, state, next, phase_ends: Time::MAX, stop }
     }
 
     /// When the source wants to be woken.

@@ -30,8 +30,7 @@ fn simulation() -> Simulation<Seen> {
     net.link("h0", "r", direction("10Mbit", "1ms", drop_tail(50)));
     net.link("r", "h1", direction("1Mbit", "5ms", drop_tail(5)));
     net.flow("h0", &["h1"], TransportSpec::External, ApplicationSpec::External);
-    let poisson =
-        ApplicationSpec::Poisson { rate: tidegate_units::BitRate::from_mbps(1), packet_bytes: 700 };
+    let poisson = ApplicationSpec::Poisson { rate: tidegate_units::BitRate::from_mbps(1), packet_bytes: 700 };
     net.flow("h0", &["h1"], TransportSpec::Udp { header_bytes: 28 }, poisson);
     net.network.build(3, Seen::default()).unwrap()
 }

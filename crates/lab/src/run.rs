@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_engine::{Arrival, BuildError, FlowSpec, LinkId, Observer, Simulation};
+use tidegate_packet::Headers;
 use tidegate_record::{PcapTrace, Series};
 use tidegate_scenario::Scenario;
 use tidegate_scenario::model::{DelayOf, Way};
-use tidegate_packet::Headers;
 use tidegate_units::{Span, Time};
 
 use crate::lower;

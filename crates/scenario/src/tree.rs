@@ -1,5 +1,6 @@
 //! A configuration as a tree of values that know where they were written.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use indexmap::IndexMap;
@@ -95,7 +96,7 @@ impl Tree {
             Value::Integer(number) => out.push_str(&number.to_string()),
             // `{:?}` always writes a point or an exponent, and the names of what is not finite are the same but for NaN.
             Value::Float(number) if number.is_nan() => out.push_str("nan"),
-            Value::Float(number) => out.push_str(&format!("{number:?}")),
+            Value::Float(number) => write!(out, "{number:?}").expect("a string takes all"),
             Value::Boolean(truth) => out.push_str(if *truth { "true" } else { "false" }),
             Value::List(list) => {
                 out.push('[');

@@ -1,6 +1,6 @@
 """`tidegate emulate` and `tidegate replay`: hand over to the program `tidegate-emulate`.
 
-It takes the place of this process, so that signals reach it and nothing of Python remains beside a real-time loop.
+It takes the place of this process: signals reach it, and no Python remains beside a real-time loop.
 """
 
 import os
@@ -11,7 +11,7 @@ from pathlib import Path
 from tidegate import errors
 
 PROGRAM = "tidegate-emulate"
-# Where it is, before the search path: an explicit place, beside the package, beside the interpreter, in a checkout.
+# Names it, before all other places where it may be.
 VARIABLE = "TIDEGATE_EMULATE"
 
 

@@ -67,7 +67,8 @@ pub fn clean() -> Result<Vec<String>, Failure> {
     let mut removed = Vec::new();
     for path in entries(Path::new(namespace::DIRECTORY)).map_err(refused)? {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let Some((run, _)) = name.strip_prefix(namespace::PREFIX).and_then(|rest| rest.split_once('-')) else {
+        let Some((run, _)) = name.strip_prefix(namespace::PREFIX).and_then(|rest| rest.split_once('-'))
+        else {
             continue;
         };
         fs::create_dir_all(DIRECTORY).map_err(refused)?;

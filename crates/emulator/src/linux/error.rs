@@ -28,7 +28,9 @@ impl Failure {
     pub fn system(what: impl fmt::Display, why: impl Into<io::Error>) -> Self {
         let why = why.into();
         let message = if why.kind() == io::ErrorKind::PermissionDenied {
-            format!("{what}: this needs the rights of root (CAP_SYS_ADMIN and CAP_NET_ADMIN); run it with sudo")
+            format!(
+                "{what}: this needs the rights of root (CAP_SYS_ADMIN and CAP_NET_ADMIN); run it with sudo"
+            )
         } else {
             format!("{what}: {why}")
         };

@@ -31,12 +31,20 @@ impl Host {
     ///
     /// # Errors
     /// When the system refuses something.
-    pub fn create(run: u32, name: &str, node: u32, mtu: u16, congestion_control: &str) -> Result<Self, Failure> {
+    pub fn create(
+        run: u32,
+        name: &str,
+        node: u32,
+        mtu: u16,
+        congestion_control: &str,
+    ) -> Result<Self, Failure> {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
         // A name for a file: short, and nothing but plain characters.
-        let label = if name.len() <= 64 && name.chars().all(is_plain) { name.to_owned() } else { format!("n{node}") };
+        let label =
+            if name.len() <= 64 && name.chars().all(is_plain) { name.to_owned() } else { format!("n{node}") };
         let namespace_name = format!("{}{run}-{label}", super::namespace::PREFIX);
-        let (namespace, device) = Namespace::create(&namespace_name, || prepare(node, mtu, congestion_control))?;
+        let (namespace, device) =
+            Namespace::create(&namespace_name, || prepare(node, mtu, congestion_control))?;
         Ok(Self { name: name.to_owned(), node, namespace, device })
     }
 
@@ -70,19 +78,20 @@ fn is_temporary(why: &std::io::Error) -> bool {
 /// In a fresh namespace: the loopback device, the protocol's settings, and our device.
 fn prepare(node: u32, mtu: u16, congestion_control: &str) -> Result<SyncDevice, Failure> {
     let loopback = Interface::try_from_name("lo").and_then(|lo| lo.set_up(true));
-    loopback.map_err(|why| Failure::system("the loopback device cannot be switched on", std::io::Error::other(why.to_string())))?;
-    set("net/ipv4/tcp_congestion_control", congestion_control).map_err(|why| no_congestion_control(congestion_control, why))?;
+    loopback.map_err(|why| {
+        Failure::system("the loopback device cannot be switched on", std::io::Error::other(why.to_string()))
+    })?;
+    set("net/ipv4/tcp_congestion_control", congestion_control)
+        .map_err(|why| no_congestion_control(congestion_control, why))?;
     // What one connection learnt of the path must not reach the next: runs would depend on their order.
-    set("net/ipv4/tcp_no_metrics_save", "1").map_err(|why| Failure::system("TCP's cache cannot be switched off", why))?;
+    set("net/ipv4/tcp_no_metrics_save", "1")
+        .map_err(|why| Failure::system("TCP's cache cannot be switched off", why))?;
     // Without a link-local address and without soliciting routers, an idle host sends nothing. Where there is no IPv6
     // these are missing, and so is the address below.
     let has_ipv6 = set("net/ipv6/conf/default/addr_gen_mode", "1").is_ok();
     let _ = set("net/ipv6/conf/default/router_solicitations", "0");
-    let mut builder = DeviceBuilder::new().name(DEVICE).mtu(mtu).ipv4(
-        address::ipv4(node),
-        address::IPV4_PREFIX_BITS,
-        None,
-    );
+    let mut builder =
+        DeviceBuilder::new().name(DEVICE).mtu(mtu).ipv4(address::ipv4(node), address::IPV4_PREFIX_BITS, None);
     if has_ipv6 {
         builder = builder.ipv6(address::ipv6(node), address::IPV6_PREFIX_BITS);
     }

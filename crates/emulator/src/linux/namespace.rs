@@ -36,7 +36,8 @@ impl Namespace {
         prepare: impl FnOnce() -> Result<T, Failure> + Send,
     ) -> Result<(Self, T), Failure> {
         let path = Path::new(DIRECTORY).join(name);
-        let refused = |why: io::Error| Failure::system(format!("the network namespace {name} cannot be made"), why);
+        let refused =
+            |why: io::Error| Failure::system(format!("the network namespace {name} cannot be made"), why);
         fs::create_dir_all(DIRECTORY).map_err(refused)?;
         OpenOptions::new().write(true).create_new(true).open(&path).map_err(refused)?;
         // Only the thread that makes it is in it, and its end leaves the mount.
@@ -49,7 +50,7 @@ impl Namespace {
         });
         let opened = made.and_then(|made| Ok((File::open(&path).map_err(refused)?, made)));
         match opened {
-            Ok((file, made)) => Ok((Self { name: name.to_owned(), path, file }, made)),
+            Ok((file, prepared)) => Ok((Self { name: name.to_owned(), path, file }, prepared)),
             Err(failure) => {
                 remove(&path);
                 Err(failure)
@@ -103,6 +104,5 @@ pub fn remove(path: &Path) {
 
 /// A namespace belongs to a thread, so whoever changes it takes a thread of its own.
 fn in_thread<T: Send>(body: impl FnOnce() -> T + Send) -> T {
-    thread::scope(|scope| scope.spawn(body).join())
-        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    thread::scope(|scope| scope.spawn(body).join()).unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }

@@ -146,7 +146,9 @@ impl Hosts {
             .env("TIDEGATE_PEER6", address::ipv6(peer.node).to_string());
         let program = command.get_program().to_string_lossy().into_owned();
         let spawned = own.namespace.enter(|| command.spawn()).and_then(|spawned| spawned);
-        spawned.map_err(|why| Failure::system(format!("`{program}` cannot be started in host {}", own.name), why))
+        spawned.map_err(|why| {
+            Failure::system(format!("`{program}` cannot be started in host {}", own.name), why)
+        })
     }
 }
 
@@ -162,8 +164,8 @@ pub fn emulate(setup: Setup, options: &Options) -> Result<Ended, Failure> {
     }
     signals.thread_block().map_err(|why| Failure::system("signals cannot be held", why))?;
     let flags = SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC;
-    let signals =
-        SignalFd::with_flags(&signals, flags).map_err(|why| Failure::system("signals cannot be read", why))?;
+    let signals = SignalFd::with_flags(&signals, flags)
+        .map_err(|why| Failure::system("signals cannot be read", why))?;
 
     let recording = options.record.as_ref().map(|path| {
         let refused = |why| Failure::system(format!("{} cannot be written", path.display()), why);
@@ -296,8 +298,12 @@ fn read_all<W: Write>(
 /// Sleeps until a host has sent something, a signal has come, or `span` is over.
 fn wait(hosts: &Hosts, signals: &SignalFd, span: Span) -> Result<(), Failure> {
     let readable = |descriptor| PollFd::new(descriptor, PollFlags::POLLIN);
-    let mut descriptors: Vec<PollFd<'_>> =
-        hosts.list.iter().map(|host| readable(host.descriptor())).chain([readable(signals.as_fd())]).collect();
+    let mut descriptors: Vec<PollFd<'_>> = hosts
+        .list
+        .iter()
+        .map(|host| readable(host.descriptor()))
+        .chain([readable(signals.as_fd())])
+        .collect();
     let timeout = TimeSpec::from_duration(std::time::Duration::from_nanos(span.as_nanos()));
     match ppoll(&mut descriptors, Some(timeout), None) {
         Ok(_) | Err(nix::Error::EINTR) => Ok(()),

@@ -142,7 +142,11 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Record, DecodeError> {
         5 => Record::End(fields.time()?),
         _ => return Err(DecodeError::Malformed("a record has an unknown kind")),
     };
-    if fields.0.is_empty() { Ok(record) } else { Err(DecodeError::Malformed("a record is longer than its fields")) }
+    if fields.0.is_empty() {
+        Ok(record)
+    } else {
+        Err(DecodeError::Malformed("a record is longer than its fields"))
+    }
 }
 
 /// What is left of a record.
@@ -150,8 +154,10 @@ struct Fields<'a>(&'a [u8]);
 
 impl<'a> Fields<'a> {
     fn take(&mut self, count: usize) -> Result<&'a [u8], DecodeError> {
-        let (taken, rest) =
-            self.0.split_at_checked(count).ok_or(DecodeError::Malformed("a record is shorter than its fields"))?;
+        let (taken, rest) = self
+            .0
+            .split_at_checked(count)
+            .ok_or(DecodeError::Malformed("a record is shorter than its fields"))?;
         self.0 = rest;
         Ok(taken)
     }

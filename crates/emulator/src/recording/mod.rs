@@ -162,7 +162,10 @@ impl fmt::Display for DecodeError {
             Self::Io(why) => write!(f, "the recording cannot be read: {why}"),
             Self::NoRecording => f.write_str("this is no recording of `tidegate emulate --record`"),
             Self::Version(version) => {
-                write!(f, "the recording has version {version} of the format; this program reads version {VERSION}")
+                write!(
+                    f,
+                    "the recording has version {version} of the format; this program reads version {VERSION}"
+                )
             }
             Self::CutOff => f.write_str("the recording ends early: its emulation was interrupted"),
             Self::Malformed(what) => write!(f, "the recording is damaged: {what}"),
@@ -327,7 +330,14 @@ pub struct Watcher<L>(pub L);
 impl<L: Log> Observer for Watcher<L> {
     const WATCHES: bool = L::LISTENS;
 
-    fn on_delivered(&mut self, now: Time, link: LinkId, packet: &Packet, carried: &Carried, message: Option<&[u8]>) {
+    fn on_delivered(
+        &mut self,
+        now: Time,
+        link: LinkId,
+        packet: &Packet,
+        carried: &Carried,
+        message: Option<&[u8]>,
+    ) {
         let verdict = Verdict::Hop(link, message.unwrap_or_default().to_vec());
         self.0.on_decision(Decision::new(now, verdict, packet, carried));
     }

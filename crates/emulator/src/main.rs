@@ -40,7 +40,7 @@ struct Emulate {
     /// A scenario file (TOML) with `real` hosts.
     #[arg(required_unless_present_any = ["rate", "clean"])]
     scenario: Option<PathBuf>,
-    /// Runs in the first real host, with TIDEGATE_PEER as the address of the second; its end ends the emulation.
+    /// Runs in the first real host, with `TIDEGATE_PEER` as the address of the second; its end ends the emulation.
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
     /// Instead of a file: two hosts A and B on a link with this rate.

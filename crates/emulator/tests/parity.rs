@@ -57,7 +57,7 @@ fn record(setup: Setup) -> Vec<u8> {
     let mut now = Time::ZERO;
     let mut out = 0;
     for _ in 0..4000 {
-        now = now + Span::from_nanos(u64::from(random.below(1_500_000)));
+        now += Span::from_nanos(u64::from(random.below(1_500_000)));
         emulation.advance(now);
         for _ in 0..random.below(4) {
             let from = 1 + random.below(2) as u8;
@@ -70,7 +70,7 @@ fn record(setup: Setup) -> Vec<u8> {
             if let Some(room) = emulation.room() {
                 room[..bytes.len()].copy_from_slice(&bytes);
             }
-            now = now + Span::from_nanos(u64::from(random.below(20_000)));
+            now += Span::from_nanos(u64::from(random.below(20_000)));
             emulation.arrive(u32::from(from) - 1, bytes.len(), now);
         }
         while let Some(departure) = emulation.next_departure() {
@@ -142,7 +142,7 @@ fn a_recording_with_one_field_changed_fails() {
         }),
         changed(&recording, |record| match record {
             Record::Decision(decision) => {
-                decision.at = decision.at + Span::from_nanos(1);
+                decision.at += Span::from_nanos(1);
                 true
             }
             _ => false,

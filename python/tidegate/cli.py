@@ -196,7 +196,36 @@ def explain(
     return command.explain(mechanism, as_json)
 
 
+# These two are programs of their own, which know their options and explain them.
+_PASSED_ON = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
+
+
+@app.command(context_settings=_PASSED_ON, add_help_option=False)
+def emulate(context: typer.Context) -> int:
+    """Run a scenario in real time with real Linux hosts (as root); see `tidegate emulate --help`."""
+    from tidegate.commands import emulate as command
+
+    return command.run("emulate", _arguments_after("emulate", context))
+
+
+@app.command(context_settings=_PASSED_ON, add_help_option=False)
+def replay(context: typer.Context) -> int:
+    """Run the recording of an emulation through the simulator; compare every verdict."""
+    from tidegate.commands import emulate as command
+
+    return command.run("replay", _arguments_after("replay", context))
+
+
+def _arguments_after(command: str, context: typer.Context) -> list[str]:
+    """What was written after `command`, `--` included, which the parser of options takes away."""
+    given = sys.argv[1:] if _given is None else _given
+    return given[given.index(command) + 1 :] if command in given else list(context.args)
+
+
 app.add_typer(design)
+
+# The command line that `invoke` runs, if it is not the process's own.
+_given: list[str] | None = None
 
 
 def _complain(error: BaseException) -> int:
@@ -218,6 +247,8 @@ def _complain(error: BaseException) -> int:
 
 def invoke(arguments: list[str] | None = None) -> int:
     """Run the command line given (default: the process's own) and return the exit code."""
+    global _given
+    _given = arguments
     try:
         code = app(args=arguments, standalone_mode=False)
         sys.stdout.flush()

@@ -19,6 +19,20 @@ pub struct Carried {
 impl Carried {
     /// Not a control packet.
     pub const NO_MESSAGE: u32 = u32::MAX;
+
+    /// What is kept of a packet that came from outside, which its owner calls `handle`.
+    ///
+    /// The handle stands where the sequence number of a simulated segment would: the engine never parses the TCP header of a
+    /// packet from outside, and a field of its own would cost every simulated packet.
+    pub(crate) fn from_outside(created: Time, handle: u64) -> Self {
+        let tcp = TcpHeader { sequence: handle, ..TcpHeader::default() };
+        Self { created, route: 0, message: Self::NO_MESSAGE, tcp }
+    }
+
+    /// What its owner calls a packet that came from outside; meaningless for others.
+    pub const fn handle(&self) -> u64 {
+        self.tcp.sequence
+    }
 }
 
 /// Slots, reused last in first out so that a fresh packet finds its line in the cache.

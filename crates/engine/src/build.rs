@@ -453,6 +453,7 @@ impl Network {
                     Carrier::Tcp(connections.len() as u32 - 1)
                 }
                 TransportSpec::Udp { header_bytes } => Carrier::Datagrams { header_bytes: *header_bytes },
+                TransportSpec::External => Carrier::External,
             };
             let (forward, reverse) =
                 plan_flow(&self, index, carrier, first_sink, &borders, &mut planner, seed, &mut programs)?;
@@ -545,6 +546,7 @@ fn plan_flow(
     let naming_back = Naming { markers: &[], ..naming };
     let ends: Vec<(NodeId, Step)> = match carrier {
         Carrier::Tcp(connection) => vec![(spec.to[0], Step::TcpData(connection))],
+        Carrier::External => vec![(spec.to[0], Step::External(first_sink))],
         Carrier::Datagrams { .. } => {
             spec.to.iter().zip(first_sink..).map(|(&node, sink)| (node, Step::Datagram(sink))).collect()
         }
@@ -563,7 +565,7 @@ fn plan_flow(
                 &naming_back,
             )?
         }
-        Carrier::Datagrams { .. } => Routes::One(0),
+        Carrier::Datagrams { .. } | Carrier::External => Routes::One(0),
     };
     Ok((forward, reverse))
 }

@@ -95,6 +95,15 @@ impl EventQueue {
         Some((Time::from_nanos(entry.time), entry.token))
     }
 
+    /// When the earliest entry is due. Looks only, so that entries may still be scheduled before it.
+    pub fn peek(&self) -> Option<Time> {
+        if self.due_next < self.due.len() {
+            return Some(Time::from_nanos(self.last));
+        }
+        let bucket = self.buckets.get(self.occupied.trailing_zeros() as usize)?;
+        bucket.iter().map(|entry| Time::from_nanos(entry.time)).min()
+    }
+
     /// Moves the entries of `bucket` to where they belong relative to the earliest of them.
     fn spread(&mut self, bucket: usize) {
         core::mem::swap(&mut self.scratch, &mut self.buckets[bucket]);
@@ -139,6 +148,10 @@ mod tests {
                 let due = now + (ahead >> (ahead % 19));
                 queue.schedule(Time::from_nanos(due), Token(serial as u32));
                 reference.push((due, serial as u32));
+                prop_assert_eq!(
+                    queue.peek().map(Time::as_nanos),
+                    reference.iter().map(|&(time, _)| time).min()
+                );
                 for _ in 0..pops {
                     reference.sort_by_key(|&(time, _)| time);
                     let expected = if reference.is_empty() { None } else { Some(reference.remove(0)) };

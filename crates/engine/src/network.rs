@@ -72,11 +72,15 @@ pub enum TransportSpec {
         /// Headers of a packet.
         header_bytes: u32,
     },
+    /// Packets of whatever kind that come from outside, by [`crate::Simulation::inject`], and go there again.
+    External,
 }
 
 /// What there is to send.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ApplicationSpec {
+    /// None here: packets come from outside.
+    External,
     /// As much as the transport takes (TCP).
     Bulk,
     /// So many payload bytes (TCP).

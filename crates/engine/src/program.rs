@@ -26,6 +26,8 @@ pub(crate) enum Step {
     TcpAck(u32),
     /// A datagram for this sink.
     Datagram(u32),
+    /// A packet from outside goes there again, by way of this sink.
+    External(u32),
     /// A control message for the half of this border where traffic enters, from a border number that the message's
     /// packet names by its flow.
     Control(u32),
@@ -76,7 +78,8 @@ impl Programs {
             Step::Mark(index) => (9, index),
             Step::Hop(link) => (10, link.0),
             Step::Neighbor(node) => (11, node),
-            Step::Nowhere => (12, 0),
+            Step::External(index) => (12, index),
+            Step::Nowhere => (13, 0),
         };
         assert!(operand <= OPERAND, "a network has fewer than 2^28 of each part");
         self.pool.push(operation << OPERAND_BITS | operand);
@@ -113,6 +116,7 @@ impl Programs {
             9 => Step::Mark(operand),
             10 => Step::Hop(LinkId(operand)),
             11 => Step::Neighbor(operand),
+            12 => Step::External(operand),
             _ => Step::Nowhere,
         }
     }

@@ -45,11 +45,12 @@ impl Connection {
     }
 }
 
-/// How a flow carries its data: index among connections, or among sinks of datagrams.
+/// How a flow carries its data: by a connection, which has an index, by datagrams, or outside of the simulation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Carrier {
     Tcp(u32),
     Datagrams { header_bytes: u32 },
+    External,
 }
 
 /// What the engine keeps of a flow.
@@ -87,7 +88,7 @@ pub(crate) struct Spread {
 
 impl Routes {
     #[inline]
-    fn choose(&mut self) -> u32 {
+    pub(crate) fn choose(&mut self) -> u32 {
         match self {
             Self::One(program) => *program,
             Self::Many(spread) => spread.programs[spread.random.below(spread.programs.len() as u32) as usize],
@@ -214,31 +215,35 @@ impl<O: Observer> Simulation<O> {
             self.world.now = time;
             events += 1;
             let (wake, index) = Wake::of(token);
-            match wake {
-                Wake::Link => self.on_link(index),
-                Wake::TcpSender => self.on_sender_alarm(index),
-                Wake::TcpReceiver => self.on_receiver_alarm(index),
-                Wake::Source => self.on_source_alarm(index),
-                Wake::Edge => self.on_edge_alarm(index),
-                Wake::Shaper => self.on_shaper_alarm(index),
-                Wake::Script => self.on_script(),
-                Wake::Held => self.on_held(index),
-                Wake::HopLink => self.on_hop_link(index),
-                Wake::Hop => self.on_hop_alarm(index),
-                Wake::Phase => {
-                    // An interrupted run left its own mark behind; only the one for this instant counts.
-                    if time == until {
-                        self.stopped = true;
-                        break;
-                    }
-                }
+            // An interrupted run left its own mark behind; only the one for this instant counts.
+            if wake == Wake::Phase && time == until {
+                self.stopped = true;
+                break;
             }
+            self.handle(wake, index);
             if events >= events_max {
                 break;
             }
         }
         self.world.totals.events += events;
         self.stopped
+    }
+
+    #[inline]
+    pub(crate) fn handle(&mut self, wake: Wake, index: u32) {
+        match wake {
+            Wake::Link => self.on_link(index),
+            Wake::TcpSender => self.on_sender_alarm(index),
+            Wake::TcpReceiver => self.on_receiver_alarm(index),
+            Wake::Source => self.on_source_alarm(index),
+            Wake::Edge => self.on_edge_alarm(index),
+            Wake::Shaper => self.on_shaper_alarm(index),
+            Wake::Script => self.on_script(),
+            Wake::Held => self.on_held(index),
+            Wake::HopLink => self.on_hop_link(index),
+            Wake::Hop => self.on_hop_alarm(index),
+            Wake::Phase => {}
+        }
     }
 
     /// Statistics begin now: the warm-up is over.
@@ -291,7 +296,7 @@ impl<O: Observer> Simulation<O> {
         };
         let counts = |flow: &Flow| match flow.carrier {
             Carrier::Tcp(connection) => Some(count(connection)),
-            Carrier::Datagrams { .. } => None,
+            Carrier::Datagrams { .. } | Carrier::External => None,
         };
         self.flows.iter().map(counts).collect()
     }
@@ -371,7 +376,7 @@ impl<O: Observer> Simulation<O> {
 
     /// `packet` goes on from position `route` of its program.
     #[inline]
-    fn advance(&mut self, mut packet: Packet, mut route: u32) {
+    pub(crate) fn advance(&mut self, mut packet: Packet, mut route: u32) {
         loop {
             match self.programs.step(route) {
                 Step::Link(link) => {
@@ -382,6 +387,7 @@ impl<O: Observer> Simulation<O> {
                 Step::TcpData(connection) => return self.on_tcp_data(connection, &packet),
                 Step::TcpAck(connection) => return self.on_tcp_ack(connection, &packet),
                 Step::Datagram(sink) => return self.on_datagram(sink, &packet),
+                Step::External(sink) => return self.on_external(sink, &packet),
                 Step::Ingress(passage) => match self.enter(passage, &mut packet, route + 1) {
                     Some(()) => {}
                     None => return,
@@ -423,7 +429,7 @@ impl<O: Observer> Simulation<O> {
     // Hosts.
 
     #[inline]
-    fn count_received(sink: &mut SinkCounters, now: Time, packet: &Packet, created: Time) {
+    pub(crate) fn count_received(sink: &mut SinkCounters, now: Time, packet: &Packet, created: Time) {
         let delay = (now - created).as_nanos();
         sink.received_packets += 1;
         sink.received_bytes += u64::from(packet.wire_bytes);
@@ -438,7 +444,7 @@ impl<O: Observer> Simulation<O> {
 
     /// Adds a one-way delay to the distribution of `sink`, if that is wanted.
     #[inline]
-    fn watch_delay(&mut self, sink: u32, created: Time) {
+    pub(crate) fn watch_delay(&mut self, sink: u32, created: Time) {
         if let Some(Some(delays)) = self.sink_delays.get_mut(sink as usize) {
             delays
                 .record((self.world.now - created).as_nanos())
@@ -588,7 +594,7 @@ impl<O: Observer> Simulation<O> {
                 }
                 self.pump(connection);
             }
-            (Carrier::Datagrams { .. }, _) => {}
+            (Carrier::Datagrams { .. } | Carrier::External, _) => {}
         }
     }
 

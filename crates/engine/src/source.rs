@@ -74,12 +74,13 @@ impl Source {
             _ => 0,
         };
         let stop = stop.unwrap_or(Time::MAX);
+        let state = if application == ApplicationSpec::External { State::Done } else { State::Waiting };
         Self {
             application,
             datagrams,
             random,
             clock,
-            state: State::Waiting,
+            state,
             next,
             phase_ends: Time::MAX,
             stop,

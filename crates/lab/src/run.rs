@@ -5,7 +5,8 @@ use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_engine::{BuildError, LinkId, Observer, Simulation};
+use tidegate_engine::{Arrival, BuildError, FlowSpec, LinkId, Observer, Simulation};
+use tidegate_packet::Headers;
 use tidegate_record::{PcapTrace, Series};
 use tidegate_scenario::Scenario;
 use tidegate_scenario::model::{self, DelayOf, Way};
@@ -75,8 +76,22 @@ impl<O: Observer> Run<O> {
     /// # Errors
     /// If some flow has no route, or crosses a domain's border where there is no edge.
     pub fn start(scenario: &Arc<Scenario>, seed: u64, observer: O) -> Result<Self, BuildError> {
+        Self::start_with(scenario, &[], seed, observer)
+    }
+
+    /// The same with more flows than the scenario has; they are numbered after its own.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub fn start_with(
+        scenario: &Arc<Scenario>,
+        more: &[FlowSpec],
+        seed: u64,
+        observer: O,
+    ) -> Result<Self, BuildError> {
         let started = clock();
-        let network = lower::network(scenario);
+        let mut network = lower::network(scenario);
+        network.flows.extend_from_slice(more);
         let domains = (0..scenario.domains.len())
             .map(|index| lower::domain_position(scenario, &network.domains, index))
             .collect();
@@ -119,22 +134,71 @@ impl<O: Observer> Run<O> {
             if !self.simulation.run_until(until, left) {
                 continue;
             }
-            if self.simulation.now() == self.next_sample {
-                self.sampler.take(&mut self.simulation);
-                let every = self.scenario.record.every.unwrap_or(Span::MAX);
-                self.next_sample = self.next_sample.saturating_add(every);
-            }
-            if !self.warm && self.simulation.now() == warm_at {
-                self.warm = true;
-                self.simulation.restart_statistics();
-                self.sampler.resume(&mut self.simulation);
-            }
+            self.look();
             if self.simulation.now() == end {
                 break Progress::Done;
             }
         };
         self.timing.run += started.elapsed();
         progress
+    }
+
+    /// Takes the sample that is due now, and begins the statistics if it is time to.
+    fn look(&mut self) {
+        if self.simulation.now() == self.next_sample {
+            self.sampler.take(&mut self.simulation);
+            let every = self.scenario.record.every.unwrap_or(Span::MAX);
+            self.next_sample = self.next_sample.saturating_add(every);
+        }
+        if !self.warm && self.simulation.now() == Time::ZERO + self.scenario.warmup {
+            self.warm = true;
+            self.simulation.restart_statistics();
+            self.sampler.resume(&mut self.simulation);
+        }
+    }
+
+    /// When the next event is due, if there is one: until then [`Self::advance_to`] has nothing to do.
+    pub fn next_event(&self) -> Option<Time> {
+        self.simulation.next_event()
+    }
+
+    /// Handles every event that is due at `until` or before, for worlds in real time; tells `on_event` of each when it was
+    /// due. It does not stop at the end of the scenario.
+    pub fn advance_to(&mut self, until: Time, mut on_event: impl FnMut(Time)) {
+        loop {
+            let warm_at = if self.warm { Time::MAX } else { Time::ZERO + self.scenario.warmup };
+            let next_look = self.next_sample.min(warm_at);
+            let stop = next_look.min(until);
+            while let Some(due) = self.simulation.step(stop) {
+                on_event(due);
+            }
+            self.simulation.step_until(stop);
+            if next_look > until {
+                return;
+            }
+            self.look();
+        }
+    }
+
+    /// A packet comes in from outside at `at`; see [`Simulation::inject`].
+    pub fn inject(&mut self, arrival: &Arrival, at: Time) {
+        self.advance_to(at, |_| ());
+        self.simulation.inject(arrival, at);
+    }
+
+    /// From now on classifiers see `headers` on the packets of a flow from outside.
+    pub fn set_headers(&mut self, flow: u32, headers: Headers) {
+        self.simulation.set_headers(flow, headers);
+    }
+
+    /// The observer, to change.
+    pub const fn observer_mut(&mut self) -> &mut O {
+        self.simulation.observer_mut()
+    }
+
+    /// The simulation, to look at.
+    pub const fn simulation(&mut self) -> &mut Simulation<O> {
+        &mut self.simulation
     }
 
     /// The results, and the observer.

@@ -103,6 +103,11 @@ impl Summary {
         serde_json::to_string(self).expect("plain data has a JSON form")
     }
 
+    /// What was counted, also of flows that are not in the scenario.
+    pub fn statistics(&self) -> &Statistics {
+        &self.statistics
+    }
+
     fn window(&self) -> Span {
         self.statistics.until.since(self.statistics.since)
     }
@@ -156,7 +161,7 @@ impl Serialize for Summary {
             let entries = markers.map(|(point, counters)| (&point.name, marker(counters, window)));
             map.serialize_entry("markers", &Entries(entries))?;
         }
-        map.serialize_entry("fairness", &fairness(statistics, window))?;
+        map.serialize_entry("fairness", &fairness(scenario, statistics, window))?;
         map.serialize_entry("control", &control(statistics))?;
         let totals = &statistics.totals;
         map.serialize_entry(
@@ -325,11 +330,18 @@ fn marker(counters: &MarkerCounters, window: Span) -> serde_json::Value {
 }
 
 /// Jain's index and the coefficient of variation over the throughputs of all flows.
-fn fairness(statistics: &Statistics, window: Span) -> serde_json::Value {
+fn fairness(scenario: &Scenario, statistics: &Statistics, window: Span) -> serde_json::Value {
+    let flow_count = scenario.flows.len();
+    // A flow that stands ready for packets from outside counts when there were any.
+    let takes_part = |&(index, _): &(usize, &Vec<SinkCounters>)| {
+        index < flow_count || statistics.flows[2 * index].sent_packets > 0
+    };
     let rates: Vec<f64> = statistics
         .sinks
         .iter()
-        .map(|sinks| {
+        .enumerate()
+        .filter(takes_part)
+        .map(|(_, sinks)| {
             let bytes: u64 = sinks.iter().map(|sink| sink.received_bytes).sum();
             per_second(bytes as f64 * 8.0, window) / sinks.len() as f64
         })

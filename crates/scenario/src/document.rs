@@ -89,6 +89,18 @@ impl Document {
         &self.name
     }
 
+    /// The file with everything that it includes as one text, without overrides: what [`Self::from_text`] reads again anywhere.
+    pub fn to_toml(&self) -> String {
+        let mut text = String::new();
+        for (key, entry) in self.root.as_table().into_iter().flat_map(Table::iter) {
+            text.push_str(&serde_json::Value::from(&**key).to_string());
+            text.push_str(" = ");
+            entry.tree.write_toml(&mut text);
+            text.push('\n');
+        }
+        text
+    }
+
     /// Whether the file has keys of an experiment: seeds, axes, variants or figures.
     pub fn is_experiment(&self) -> bool {
         self.root.as_table().is_some_and(|table| keys::EXPERIMENT.iter().any(|key| table.contains(key)))

@@ -17,8 +17,18 @@ impl Scenario {
     pub fn to_json(&self) -> Value {
         let parameters: Map<String, Value> =
             self.parameters.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
-        let nodes: Vec<Value> =
-            self.nodes.iter().map(|node| json!({ "name": node.name, "kind": node.kind })).collect();
+        let nodes: Vec<Value> = self
+            .nodes
+            .iter()
+            .map(|node| {
+                let mut each = json!({ "name": node.name, "kind": node.kind });
+                // Only where it is so: a run in the simulator does not depend on it.
+                if node.is_real {
+                    each["real"] = json!(true);
+                }
+                each
+            })
+            .collect();
         let links: Vec<Value> = self
             .links
             .iter()

@@ -1,5 +1,6 @@
 //! A configuration as a tree of values that know where they were written.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use indexmap::IndexMap;
@@ -85,6 +86,37 @@ impl Tree {
     }
     pub(crate) fn as_table(&self) -> Option<&Table> {
         if let Value::Table(table) = &self.value { Some(table) } else { None }
+    }
+    /// The value as TOML on one line.
+    pub(crate) fn write_toml(&self, out: &mut String) {
+        // A basic string of JSON is one of TOML, but for the escapes of slashes, which serde_json does not write, and DEL.
+        let quoted = |text: &str| serde_json::Value::from(text).to_string().replace('\u{7f}', "\\u007f");
+        match &self.value {
+            Value::Text(text) => out.push_str(&quoted(text)),
+            Value::Integer(number) => out.push_str(&number.to_string()),
+            // `{:?}` always writes a point or an exponent, and the names of what is not finite are the same but for NaN.
+            Value::Float(number) if number.is_nan() => out.push_str("nan"),
+            Value::Float(number) => write!(out, "{number:?}").expect("a string takes all"),
+            Value::Boolean(truth) => out.push_str(if *truth { "true" } else { "false" }),
+            Value::List(list) => {
+                out.push('[');
+                for (position, tree) in list.iter().enumerate() {
+                    out.push_str(if position > 0 { ", " } else { "" });
+                    tree.write_toml(out);
+                }
+                out.push(']');
+            }
+            Value::Table(table) => {
+                out.push('{');
+                for (position, (key, entry)) in table.iter().enumerate() {
+                    out.push_str(if position > 0 { ", " } else { "" });
+                    out.push_str(&quoted(key));
+                    out.push_str(" = ");
+                    entry.tree.write_toml(out);
+                }
+                out.push('}');
+            }
+        }
     }
     pub(crate) fn as_table_mut(&mut self) -> Option<&mut Table> {
         if let Value::Table(table) = &mut self.value { Some(table) } else { None }

@@ -155,6 +155,8 @@ pub struct Node {
     pub name: String,
     /// What it does.
     pub kind: NodeKind,
+    /// Whether an emulation makes a real host of it.
+    pub is_real: bool,
 }
 
 /// What a node does.

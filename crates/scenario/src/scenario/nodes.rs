@@ -51,10 +51,24 @@ pub(crate) fn read(root: &Tree, table: &Table, scope: &Scope<'_>, problems: &mut
                 let message = format!("`{}`: {why}", shortened(&name));
                 problems.push(at(&site, key, &name, scope, message));
             } else if nodes.names.insert(&name) {
-                nodes.list.push(Node { name, kind });
+                nodes.list.push(Node { name, kind, is_real: false });
             } else {
                 let message = format!("the node `{name}` is there twice");
                 problems.push(at(&site, key, &name, scope, message));
+            }
+        }
+    }
+    for (position, name) in text.real.iter().enumerate() {
+        let keys = ["real", &position.to_string()];
+        match nodes.names.get(name).map(|index| &mut nodes.list[index as usize]) {
+            Some(node) if node.kind == NodeKind::Host => node.is_real = true,
+            Some(_) => {
+                let message = format!("`{}` is a router; only hosts can be real", shortened(name));
+                problems.push(at(&site, "real", name, scope, message));
+            }
+            None => {
+                let message = format!("there is no host `{}`", shortened(name));
+                problems.push(site.problem(&keys, message, nodes.names.suggest(name)));
             }
         }
     }

@@ -24,6 +24,9 @@ pub(crate) struct NodesText {
     pub(crate) hosts: Vec<String>,
     /// Nodes that forward. Default: none.
     pub(crate) routers: Vec<String>,
+    /// Those of the hosts that `tidegate emulate` makes real: each is a Linux network namespace whose packets go through the
+    /// simulated network. Other commands take no notice. Default: none.
+    pub(crate) real: Vec<String>,
 }
 
 /// What links and flows do not say themselves.

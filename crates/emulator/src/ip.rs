@@ -1,0 +1,160 @@
+//! The headers of real packets: what the network reads of them, and what it writes back.
+
+use etherparse::{LaxNetSlice, LaxSlicedPacket, TransportSlice};
+use tidegate_packet::{Address, Dscp, Ecn, Headers, Protocol};
+
+/// What the network needs to know of a real packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Read {
+    /// For classifiers. Ports are zero where there are none: ICMP, fragments but the first.
+    pub headers: Headers,
+    /// Hops it may still make.
+    pub ttl: u8,
+}
+
+/// Reads the headers of `packet`; `None` if it is no IP packet.
+pub fn read(packet: &[u8]) -> Option<Read> {
+    let sliced = LaxSlicedPacket::from_ip(packet).ok()?;
+    let (source, destination, payload_protocol, traffic_class, ttl, flow_label) = match sliced.net? {
+        LaxNetSlice::Ipv4(ip) => {
+            let header = ip.header();
+            (
+                Address::V4(header.source()),
+                Address::V4(header.destination()),
+                ip.payload().ip_number,
+                packet[1],
+                header.ttl(),
+                0,
+            )
+        }
+        LaxNetSlice::Ipv6(ip) => {
+            let header = ip.header();
+            (
+                Address::V6(header.source()),
+                Address::V6(header.destination()),
+                ip.payload().ip_number,
+                packet[0] << 4 | packet[1] >> 4,
+                header.hop_limit(),
+                header.flow_label().value(),
+            )
+        }
+        LaxNetSlice::Arp(_) => return None,
+    };
+    let (source_port, destination_port) = match sliced.transport {
+        Some(TransportSlice::Tcp(tcp)) => (tcp.source_port(), tcp.destination_port()),
+        Some(TransportSlice::Udp(udp)) => (udp.source_port(), udp.destination_port()),
+        _ => (0, 0),
+    };
+    let headers = Headers {
+        source,
+        destination,
+        flow_label,
+        protocol: Protocol(payload_protocol.0),
+        source_port,
+        destination_port,
+        dscp: Dscp::new(traffic_class >> 2),
+        ecn: Ecn::from_bits(traffic_class),
+    };
+    Some(Read { headers, ttl })
+}
+
+/// Writes what the network may change into `packet`, which [`read`] has understood. The checksum of an IPv4 header
+/// follows; no other covers these fields (RFC 9293, section 3.1, RFC 8200, section 8.1: the pseudo-headers are without
+/// them).
+pub fn write(packet: &mut [u8], ecn: Ecn, dscp: Dscp, ttl: u8) {
+    let traffic_class = dscp.get() << 2 | ecn as u8;
+    if packet[0] >> 4 == 6 {
+        packet[0] = packet[0] & 0xf0 | traffic_class >> 4;
+        packet[1] = packet[1] & 0x0f | traffic_class << 4;
+        packet[7] = ttl;
+    } else {
+        change_word(packet, 0, [packet[0], traffic_class]);
+        change_word(packet, 8, [ttl, packet[9]]);
+    }
+}
+
+/// Replaces the 16 bits at `offset` of an IPv4 header and corrects the checksum: HC' = ~(~HC + ~m + m') (RFC 1624,
+/// equation 3).
+fn change_word(packet: &mut [u8], offset: usize, new: [u8; 2]) {
+    let word = |at: usize| u32::from(u16::from_be_bytes([packet[at], packet[at + 1]]));
+    let old = word(offset);
+    let new_word = u32::from(u16::from_be_bytes(new));
+    if old == new_word {
+        return;
+    }
+    let sum = (!word(10) & 0xffff) + (!old & 0xffff) + new_word;
+    // Three terms of 16 bits carry at most 2, and adding that carries at most once more.
+    let folded = (sum & 0xffff) + (sum >> 16);
+    let folded = (folded & 0xffff) + (folded >> 16);
+    packet[10..12].copy_from_slice(&(!folded as u16).to_be_bytes());
+    packet[offset..offset + 2].copy_from_slice(&new);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use etherparse::{Ipv4HeaderSlice, PacketBuilder};
+    use proptest::prelude::*;
+
+    fn tcp4(ttl: u8, tos: u8) -> Vec<u8> {
+        let mut packet = Vec::new();
+        let builder = PacketBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2], ttl).tcp(4000, 5001, 1, 1000);
+        builder.write(&mut packet, b"data").unwrap();
+        packet[1] = tos;
+        packet[10..12].fill(0);
+        let checksum = Ipv4HeaderSlice::from_slice(&packet).unwrap().to_header().calc_header_checksum();
+        packet[10..12].copy_from_slice(&checksum.to_be_bytes());
+        packet
+    }
+
+    #[test]
+    fn the_flow_of_a_tcp_packet_is_its_addresses_and_ports() {
+        let read = read(&tcp4(64, 46 << 2 | 0b10)).unwrap();
+        assert_eq!(read.headers.source, Address::V4([10, 0, 0, 1]));
+        assert_eq!((read.headers.source_port, read.headers.destination_port), (4000, 5001));
+        assert_eq!((read.headers.protocol, read.ttl), (Protocol::TCP, 64));
+        assert_eq!((read.headers.dscp, read.headers.ecn), (Dscp::EF, Ecn::Ect0));
+    }
+
+    #[test]
+    fn an_ipv6_packet_keeps_its_flow_label_when_it_is_marked() {
+        let mut packet = Vec::new();
+        let (from, to) = ([0xfd; 16], [0xfe; 16]);
+        PacketBuilder::ipv6(from, to, 9).udp(53, 54).write(&mut packet, b"data").unwrap();
+        packet[1] |= 0x0a;
+        packet[3] = 0x77;
+        let before = read(&packet).unwrap();
+        write(&mut packet, Ecn::Ce, Dscp::AF13, 8);
+        let after = read(&packet).unwrap();
+        assert_eq!(before.headers.flow_label, 0xa_0077);
+        let expected = Headers { ecn: Ecn::Ce, dscp: Dscp::AF13, ..before.headers };
+        assert_eq!((after.headers, after.ttl), (expected, 8));
+    }
+
+    #[test]
+    fn a_later_fragment_has_no_ports() {
+        let mut packet = tcp4(64, 0);
+        packet[6..8].copy_from_slice(&[0x00, 0x10]);
+        assert_eq!(read(&packet).unwrap().headers.source_port, 0);
+    }
+
+    proptest! {
+        #[test]
+        fn the_checksum_is_right_after_every_change(
+            before in any::<(u8, u8)>(), ecn in 0u8..4, dscp in 0u8..64, ttl in any::<u8>()
+        ) {
+            let mut packet = tcp4(before.0, before.1);
+            write(&mut packet, Ecn::from_bits(ecn), Dscp::new(dscp), ttl);
+            let header = Ipv4HeaderSlice::from_slice(&packet).unwrap().to_header();
+            prop_assert_eq!(header.header_checksum, header.calc_header_checksum());
+            prop_assert_eq!((header.time_to_live, packet[1]), (ttl, dscp << 2 | ecn));
+        }
+
+        #[test]
+        fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..120)) {
+            if read(&bytes).is_some() {
+                write(&mut bytes.clone(), Ecn::Ce, Dscp::EF, 1);
+            }
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! What the system refused.
+
+use std::fmt;
+use std::io;
+
+/// Of what kind, for the exit code.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// The system refused something.
+    System,
+    /// What was asked for makes no sense.
+    Usage,
+    /// The scenario is wrong.
+    Scenario,
+}
+
+/// One sentence for people.
+#[derive(Debug)]
+pub struct Failure {
+    /// See [`Kind`].
+    pub kind: Kind,
+    /// The sentence.
+    pub message: String,
+}
+
+impl Failure {
+    /// The system refused `what`, because of `why`.
+    pub fn system(what: impl fmt::Display, why: impl Into<io::Error>) -> Self {
+        let why = why.into();
+        let message = if why.kind() == io::ErrorKind::PermissionDenied {
+            format!(
+                "{what}: this needs the rights of root (CAP_SYS_ADMIN and CAP_NET_ADMIN); run it with sudo"
+            )
+        } else {
+            format!("{what}: {why}")
+        };
+        Self { kind: Kind::System, message }
+    }
+
+    /// What was asked for makes no sense.
+    pub fn usage(message: impl Into<String>) -> Self {
+        Self { kind: Kind::Usage, message: message.into() }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+impl std::error::Error for Failure {}

@@ -1,0 +1,121 @@
+//! A real host: a namespace with one device that leads into the simulated network.
+
+use std::fs;
+
+use netconfig_rs::Interface;
+use netconfig_rs::sys::InterfaceExt;
+use tun_rs::{DeviceBuilder, SyncDevice};
+
+use super::error::Failure;
+use super::namespace::Namespace;
+use crate::address;
+
+/// The device's name in the namespace.
+pub const DEVICE: &str = "tide0";
+/// Packets that the device keeps for us; further ones are lost before they reach the network, which is the host's own queue.
+const DEVICE_QUEUE_PACKETS: u32 = 1000;
+
+/// See the module.
+pub struct Host {
+    /// Its name in the scenario.
+    pub name: String,
+    /// Its node in the scenario.
+    pub node: u32,
+    /// Where its processes run.
+    pub namespace: Namespace,
+    device: SyncDevice,
+}
+
+impl Host {
+    /// Makes the namespace and the device of node `node`; TCP in it uses `congestion_control`.
+    ///
+    /// # Errors
+    /// When the system refuses something.
+    pub fn create(
+        run: u32,
+        name: &str,
+        node: u32,
+        mtu: u16,
+        congestion_control: &str,
+    ) -> Result<Self, Failure> {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
+        // A name for a file: short, and nothing but plain characters.
+        let label =
+            if name.len() <= 64 && name.chars().all(is_plain) { name.to_owned() } else { format!("n{node}") };
+        let namespace_name = format!("{}{run}-{label}", super::namespace::PREFIX);
+        let (namespace, device) =
+            Namespace::create(&namespace_name, || prepare(node, mtu, congestion_control))?;
+        Ok(Self { name: name.to_owned(), node, namespace, device })
+    }
+
+    /// Reads a packet into `room`; `None` if there is none.
+    ///
+    /// # Errors
+    /// When the device is broken.
+    pub fn read(&self, room: &mut [u8]) -> Result<Option<usize>, Failure> {
+        match self.device.recv(room) {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(why) if is_temporary(&why) => Ok(None),
+            Err(why) => Err(Failure::system(format!("the device of host {} cannot be read", self.name), why)),
+        }
+    }
+
+    /// Gives the host a packet; whether it took it.
+    pub fn write(&self, packet: &[u8]) -> bool {
+        self.device.send(packet).is_ok()
+    }
+
+    /// For waiting.
+    pub fn descriptor(&self) -> std::os::fd::BorrowedFd<'_> {
+        std::os::fd::AsFd::as_fd(&self.device)
+    }
+}
+
+fn is_temporary(why: &std::io::Error) -> bool {
+    matches!(why.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::Interrupted)
+}
+
+/// In a fresh namespace: the loopback device, the protocol's settings, and our device.
+fn prepare(node: u32, mtu: u16, congestion_control: &str) -> Result<SyncDevice, Failure> {
+    let loopback = Interface::try_from_name("lo").and_then(|lo| lo.set_up(true));
+    loopback.map_err(|why| {
+        Failure::system("the loopback device cannot be switched on", std::io::Error::other(why.to_string()))
+    })?;
+    set("net/ipv4/tcp_congestion_control", congestion_control)
+        .map_err(|why| no_congestion_control(congestion_control, why))?;
+    // What one connection learnt of the path must not reach the next: runs would depend on their order.
+    set("net/ipv4/tcp_no_metrics_save", "1")
+        .map_err(|why| Failure::system("TCP's cache cannot be switched off", why))?;
+    // Without a link-local address and without soliciting routers, an idle host sends nothing. Where there is no IPv6
+    // these are missing, and so is the address below.
+    let has_ipv6 = set("net/ipv6/conf/default/addr_gen_mode", "1").is_ok();
+    let _ = set("net/ipv6/conf/default/router_solicitations", "0");
+    let mut builder =
+        DeviceBuilder::new().name(DEVICE).mtu(mtu).ipv4(address::ipv4(node), address::IPV4_PREFIX_BITS, None);
+    if has_ipv6 {
+        builder = builder.ipv6(address::ipv6(node), address::IPV6_PREFIX_BITS);
+    }
+    let device = builder
+        .tx_queue_len(DEVICE_QUEUE_PACKETS)
+        .build_sync()
+        .map_err(|why| Failure::system("the TUN device cannot be made (is the module `tun` there?)", why))?;
+    device.set_nonblocking(true).map_err(|why| Failure::system("the TUN device cannot be used", why))?;
+    Ok(device)
+}
+
+/// Root may be refused as well: Linux has only what its administrator allows as the default of a namespace.
+fn no_congestion_control(name: &str, why: std::io::Error) -> Failure {
+    let allowed = fs::read_to_string("/proc/sys/net/ipv4/tcp_allowed_congestion_control").unwrap_or_default();
+    let allowed = allowed.trim();
+    if why.kind() != std::io::ErrorKind::PermissionDenied || allowed.is_empty() {
+        return Failure::system(format!("TCP cannot use the congestion control `{name}`"), why);
+    }
+    Failure::usage(format!(
+        "this kernel allows as congestion control of a host: {allowed}. Choose `{name}` for single connections (iperf3 -C \
+         {name}), or allow it: sysctl net.ipv4.tcp_allowed_congestion_control='{allowed} {name}'"
+    ))
+}
+
+fn set(key: &str, value: &str) -> std::io::Result<()> {
+    fs::write(format!("/proc/sys/{key}"), value)
+}

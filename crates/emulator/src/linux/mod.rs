@@ -1,0 +1,12 @@
+//! Linux: namespaces and devices for the hosts, the clock, and the loop between them.
+
+mod clean;
+mod error;
+mod host;
+mod namespace;
+mod processes;
+mod run;
+
+pub use clean::clean;
+pub use error::{Failure, Kind};
+pub use run::{Ended, Options, emulate};

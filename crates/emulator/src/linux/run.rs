@@ -1,0 +1,312 @@
+//! The loop: what is due runs, packets are read and written, and in between the process sleeps until the next of these.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::prctl;
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::sys::time::TimeSpec;
+use nix::time::{ClockId, clock_gettime};
+use serde_json::{Value, json};
+use tidegate_lab::Outcome;
+use tidegate_units::{Span, Time};
+
+use super::clean::Lease;
+use super::error::{Failure, Kind};
+use super::host::Host;
+use super::namespace::Namespace;
+use super::processes;
+use crate::address;
+use crate::emulation::Emulation;
+use crate::setup::Setup;
+
+/// Packets read from one host before the others and what is due get their turn: at 1500 bytes and 10 Gbit/s 77 us.
+const BATCH_PACKETS: usize = 64;
+/// The kernel may wake us this late at most, in nanoseconds; the default of 50 us would be the largest part of the lateness.
+const TIMER_SLACK_NANOS: u64 = 1;
+
+/// How to emulate.
+#[derive(Debug)]
+pub struct Options {
+    /// Largest packet of the hosts.
+    pub mtu: u16,
+    /// Packets in the network at once.
+    pub buffers: u32,
+    /// What TCP of the hosts uses.
+    pub congestion_control: String,
+    /// Where to record.
+    pub record: Option<PathBuf>,
+    /// Run in the first host, or in the one named: when it ends, the emulation does.
+    pub command: Option<(Option<String>, Vec<String>)>,
+    /// Shell lines run beside it, each in the host named.
+    pub beside: Vec<(String, String)>,
+    /// The output of commands goes to standard error, for standard output is the result's.
+    pub keep_stdout: bool,
+}
+
+/// What an emulation left behind.
+#[derive(Debug)]
+pub struct Ended {
+    /// The results, as of a run in the simulator.
+    pub outcome: Outcome,
+    /// What is only in an emulation.
+    pub emulation: Value,
+    /// How the command ended, if it did.
+    pub status: Option<ExitStatus>,
+    /// Whether a signal ended the emulation.
+    pub is_interrupted: bool,
+}
+
+/// The time since the emulation began. The only clock of this world.
+struct Clock {
+    start: Time,
+}
+
+impl Clock {
+    fn start() -> Self {
+        Self { start: monotonic() }
+    }
+
+    fn now(&self) -> Time {
+        Time::ZERO + monotonic().since(self.start)
+    }
+}
+
+fn monotonic() -> Time {
+    let now = clock_gettime(ClockId::CLOCK_MONOTONIC).expect("every Linux has a monotonic clock");
+    Time::from_nanos(now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64)
+}
+
+/// Children that are waited for.
+#[derive(Default)]
+struct Children {
+    command: Option<Child>,
+    status: Option<ExitStatus>,
+    beside: Vec<Child>,
+}
+
+impl Children {
+    /// Takes note of those that ended; whether the command is among them.
+    fn reap(&mut self) -> bool {
+        self.beside.retain_mut(|child| !matches!(child.try_wait(), Ok(Some(_)) | Err(_)));
+        if let Some(Ok(Some(status))) = self.command.as_mut().map(Child::try_wait) {
+            self.command = None;
+            self.status = Some(status);
+            return true;
+        }
+        false
+    }
+}
+
+/// All hosts. Their processes end with them.
+struct Hosts {
+    list: Vec<Host>,
+    children: Children,
+    // Dropped after the namespaces: as long as one has a name, the run is alive.
+    _lease: Lease,
+}
+
+impl Drop for Hosts {
+    fn drop(&mut self) {
+        let namespaces: Vec<&Namespace> = self.list.iter().map(|host| &host.namespace).collect();
+        let children = &mut self.children;
+        processes::end(&namespaces, || {
+            children.reap();
+        });
+        for child in children.beside.iter_mut().chain(&mut children.command) {
+            let _ = child.wait();
+        }
+    }
+}
+
+impl Hosts {
+    fn find(&self, name: &str) -> Result<usize, Failure> {
+        self.list.iter().position(|host| host.name == name).ok_or_else(|| {
+            let names: Vec<&str> = self.list.iter().map(|host| host.name.as_str()).collect();
+            Failure::usage(format!("there is no real host `{name}`; there are: {}", names.join(", ")))
+        })
+    }
+
+    /// Starts `command` in host number `host`.
+    fn spawn(&self, host: usize, mut command: Command) -> Result<Child, Failure> {
+        let own = &self.list[host];
+        // The peer of the first is the second, and of all others the first.
+        let peer = &self.list[usize::from(host == 0)];
+        command
+            .env("TIDEGATE_HOST", &own.name)
+            .env("TIDEGATE_NAMESPACE", own.namespace.name())
+            .env("TIDEGATE_ADDRESS", address::ipv4(own.node).to_string())
+            .env("TIDEGATE_ADDRESS6", address::ipv6(own.node).to_string())
+            .env("TIDEGATE_PEER", address::ipv4(peer.node).to_string())
+            .env("TIDEGATE_PEER6", address::ipv6(peer.node).to_string());
+        let program = command.get_program().to_string_lossy().into_owned();
+        let spawned = own.namespace.enter(|| command.spawn()).and_then(|spawned| spawned);
+        spawned.map_err(|why| {
+            Failure::system(format!("`{program}` cannot be started in host {}", own.name), why)
+        })
+    }
+}
+
+/// Emulates the scenario of `setup`.
+///
+/// # Errors
+/// When the system refuses something, or the scenario cannot be built.
+pub fn emulate(setup: Setup, options: &Options) -> Result<Ended, Failure> {
+    // Before any thread or child: those that end the emulation arrive as readable bytes only.
+    let mut signals = SigSet::empty();
+    for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGCHLD] {
+        signals.add(signal);
+    }
+    signals.thread_block().map_err(|why| Failure::system("signals cannot be held", why))?;
+    let flags = SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC;
+    let signals = SignalFd::with_flags(&signals, flags)
+        .map_err(|why| Failure::system("signals cannot be read", why))?;
+
+    let recording = options.record.as_ref().map(|path| {
+        let refused = |why| Failure::system(format!("{} cannot be written", path.display()), why);
+        File::create(path).map(BufWriter::new).map_err(refused)
+    });
+    let scenario = std::sync::Arc::clone(&setup.scenario);
+    let real = setup.real.clone();
+    let mut emulation =
+        Emulation::start(setup, options.buffers, usize::from(options.mtu), recording.transpose()?)
+            .map_err(|why| Failure { kind: Kind::Scenario, message: why.to_string() })?;
+
+    let run = std::process::id();
+    let mut hosts = Hosts { list: Vec::new(), children: Children::default(), _lease: Lease::take(run)? };
+    for &node in &real {
+        let name = &scenario.nodes[node as usize].name;
+        hosts.list.push(Host::create(run, name, node, options.mtu, &options.congestion_control)?);
+    }
+    // Better late by what the kernel likes than not at all.
+    let _ = prctl::set_timerslack(TIMER_SLACK_NANOS);
+    start_commands(&mut hosts, options)?;
+    let stop = carry(&mut emulation, &mut hosts, &signals, Time::ZERO + scenario.duration)?;
+
+    // Commands first: what they still send is no part of the results.
+    let status = hosts.children.status;
+    let namespaces: Vec<String> = hosts.list.iter().map(|host| host.namespace.name().to_owned()).collect();
+    drop(hosts);
+    let (outcome, mut results, recorded) = emulation.finish(stop.at);
+    if let (Some(Err(why)), Some(path)) = (recorded, &options.record) {
+        return Err(Failure::system(format!("{} cannot be written", path.display()), why));
+    }
+    results["congestion_control"] = json!(options.congestion_control);
+    results["hosts"] = json!(namespaces);
+    results["command_exit_code"] = json!(status.map(|status| status.code()));
+    Ok(Ended { outcome, emulation: results, status, is_interrupted: stop.by_signal })
+}
+
+/// Starts what the user wants to run in the hosts.
+fn start_commands(hosts: &mut Hosts, options: &Options) -> Result<(), Failure> {
+    let redirect = |command: &mut Command| -> Result<(), Failure> {
+        if options.keep_stdout {
+            let stderr = io::stderr().as_fd().try_clone_to_owned();
+            command.stdout(stderr.map_err(|why| Failure::system("standard error cannot be shared", why))?);
+        }
+        Ok(())
+    };
+    for (name, line) in &options.beside {
+        let mut command = Command::new("/bin/sh");
+        command.arg("-c").arg(line).stdin(Stdio::null());
+        redirect(&mut command)?;
+        let child = hosts.spawn(hosts.find(name)?, command)?;
+        hosts.children.beside.push(child);
+    }
+    if let Some((host, words)) = &options.command {
+        let host = host.as_ref().map_or(Ok(0), |name| hosts.find(name))?;
+        let [program, arguments @ ..] = &words[..] else {
+            return Err(Failure::usage("the command is empty"));
+        };
+        let mut command = Command::new(program);
+        command.args(arguments);
+        redirect(&mut command)?;
+        hosts.children.command = Some(hosts.spawn(host, command)?);
+    }
+    Ok(())
+}
+
+/// How and when it ended.
+#[derive(Clone, Copy, Debug)]
+struct Stop {
+    at: Time,
+    by_signal: bool,
+}
+
+/// Carries packets until `end`, until the command ends or a signal comes.
+fn carry<W: Write>(
+    emulation: &mut Emulation<W>,
+    hosts: &mut Hosts,
+    signals: &SignalFd,
+    end: Time,
+) -> Result<Stop, Failure> {
+    let clock = Clock::start();
+    loop {
+        let now = clock.now().min(end);
+        emulation.advance(now);
+        while let Some(departure) = emulation.next_departure() {
+            let is_taken = hosts.list[departure.host as usize].write(emulation.packet(&departure));
+            emulation.delivered(departure, clock.now(), is_taken);
+        }
+        if now >= end {
+            return Ok(Stop { at: end, by_signal: false });
+        }
+        if !read_all(emulation, hosts, &clock, end)? {
+            let next = emulation.next_event().unwrap_or(Time::MAX).min(end);
+            wait(hosts, signals, next.since(clock.now()))?;
+        }
+        while let Some(signal) =
+            signals.read_signal().map_err(|why| Failure::system("signals cannot be read", why))?
+        {
+            let has_command_ended = hosts.children.reap();
+            if has_command_ended || signal.ssi_signo != Signal::SIGCHLD as u32 {
+                return Ok(Stop { at: clock.now().min(end), by_signal: !has_command_ended });
+            }
+        }
+    }
+}
+
+/// Takes what the hosts have sent, some of each; whether there was anything.
+fn read_all<W: Write>(
+    emulation: &mut Emulation<W>,
+    hosts: &Hosts,
+    clock: &Clock,
+    end: Time,
+) -> Result<bool, Failure> {
+    let mut any = false;
+    for (number, host) in hosts.list.iter().enumerate() {
+        for _ in 0..BATCH_PACKETS {
+            // With all buffers in use a packet is read all the same, and lost: the network is full.
+            let mut nowhere = [0; 1];
+            let read = match emulation.room() {
+                Some(room) => host.read(room)?,
+                None => host.read(&mut nowhere)?,
+            };
+            let Some(bytes) = read else { break };
+            any = true;
+            emulation.arrive(number as u32, bytes, clock.now().min(end));
+        }
+    }
+    Ok(any)
+}
+
+/// Sleeps until a host has sent something, a signal has come, or `span` is over.
+fn wait(hosts: &Hosts, signals: &SignalFd, span: Span) -> Result<(), Failure> {
+    let readable = |descriptor| PollFd::new(descriptor, PollFlags::POLLIN);
+    let mut descriptors: Vec<PollFd<'_>> = hosts
+        .list
+        .iter()
+        .map(|host| readable(host.descriptor()))
+        .chain([readable(signals.as_fd())])
+        .collect();
+    let timeout = TimeSpec::from_duration(std::time::Duration::from_nanos(span.as_nanos()));
+    match ppoll(&mut descriptors, Some(timeout), None) {
+        Ok(_) | Err(nix::Error::EINTR) => Ok(()),
+        Err(why) => Err(Failure::system("waiting failed", why)),
+    }
+}

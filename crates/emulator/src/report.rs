@@ -1,0 +1,94 @@
+//! The summary for people.
+
+use std::fmt::Write as _;
+
+use serde_json::Value;
+
+/// The summary of an emulation as text: `summary` as of a run, with `emulation` in it.
+pub fn text(summary: &Value) -> String {
+    let mut out = String::new();
+    let number = |value: &Value, key: &str| value[key].as_f64().unwrap_or(0.0);
+    let emulation = &summary["emulation"];
+    let duration = number(summary, "duration_s") - number(summary, "warmup_s");
+    let title = summary["title"].as_str().filter(|title| !title.is_empty()).unwrap_or("Emulation");
+    // Writing to a string cannot fail.
+    let _ = writeln!(
+        out,
+        "{title}: {duration:.3} s, TCP {}",
+        emulation["congestion_control"].as_str().unwrap_or("?")
+    );
+    let _ = writeln!(
+        out,
+        "\n{:<24} {:>12} {:>6} {:>10} {:>10} {:>9} {:>9}",
+        "link", "Mbit/s", "used", "queue mean", "queue max", "dropped", "marked"
+    );
+    for (name, both) in summary["links"].as_object().into_iter().flatten() {
+        for (way, link) in [(name.clone(), both), (format!("{name}.reverse"), &both["reverse"])] {
+            let _ = writeln!(
+                out,
+                "{way:<24} {:>12.3} {:>5.1}% {:>10.1} {:>10} {:>9} {:>9}",
+                number(link, "throughput_bps") / 1e6,
+                number(link, "utilization") * 100.0,
+                number(&link["queue_packets"], "mean"),
+                number(&link["queue_packets"], "max"),
+                number(link, "dropped_packets"),
+                number(link, "marked_packets"),
+            );
+        }
+    }
+    let flows = summary["flows"].as_object().into_iter().flatten();
+    let simulated = flows.map(|(name, flow)| (name.clone(), flow, number(&flow["delay_ms"], "mean")));
+    let real = emulation["connections"].as_array().into_iter().flatten().map(|connection| {
+        let end = |which: &str| {
+            let address = connection[which].as_str().unwrap_or("?");
+            format!("{address}:{}", connection[format!("{which}_port")])
+        };
+        let protocol = connection["protocol"].as_str().unwrap_or("?");
+        let name = format!("{protocol} {} > {}", end("source"), end("destination"));
+        (name, connection, number(connection, "delay_ms_mean"))
+    });
+    let _ = writeln!(
+        out,
+        "\n{:<46} {:>10} {:>9} {:>8} {:>8} {:>9}",
+        "flow", "Mbit/s", "sent", "lost", "marked", "delay ms"
+    );
+    for (name, flow, delay) in simulated.chain(real) {
+        let _ = writeln!(
+            out,
+            "{name:<46} {:>10.3} {:>9} {:>8} {:>8} {delay:>9.2}",
+            number(flow, "throughput_bps") / 1e6,
+            number(flow, "sent_packets"),
+            number(flow, "lost_packets"),
+            number(flow, "marked_packets"),
+        );
+    }
+    let _ = writeln!(out);
+    for (what, key) in [("events", "events"), ("packets handed over", "deliveries")] {
+        let lateness = &emulation["lateness"][key];
+        let _ = writeln!(
+            out,
+            "{:>9} {what}, late by {:.0} us (p50), {:.0} us (p99), {:.0} us (max)",
+            number(lateness, "count"),
+            number(lateness, "p50_us"),
+            number(lateness, "p99_us"),
+            number(lateness, "max_us"),
+        );
+    }
+    out
+}
+
+/// What is to be said if the machine was too slow.
+pub fn warning(summary: &Value) -> Option<String> {
+    let emulation = &summary["emulation"];
+    if emulation["kept_up"] == true {
+        return None;
+    }
+    let p99 = |key: &str| emulation["lateness"][key]["p99_us"].as_f64().unwrap_or(0.0) / 1e3;
+    Some(format!(
+        "this machine could not keep up: events ran {:.1} ms late and packets were handed over {:.1} ms late (p99; 1 ms is \
+         the limit), {} packets found no buffer. Results show the machine, not the network; lower the rates.",
+        p99("events"),
+        p99("deliveries"),
+        emulation["unbuffered_packets"],
+    ))
+}

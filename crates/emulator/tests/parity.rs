@@ -1,0 +1,203 @@
+//! Parity of the two worlds: what the emulator decided about packets that came at any instants, handled as late as may be,
+//! the simulator decides again from the recording. Every discipline and every edge mechanism there is goes through this.
+
+use tidegate_emulator::recording::{Configuration, Reader, Record, Writer};
+use tidegate_emulator::replay::{ReplayError, replay};
+use tidegate_emulator::{Emulation, Setup};
+use tidegate_mechanism::random::{Seed, Substream};
+use tidegate_scenario::{Document, list_mechanisms};
+use tidegate_units::{Span, Time};
+
+/// A queue of this kind, with what it cannot do without.
+fn queue_of(kind: &str) -> String {
+    match kind {
+        "cbq" => "{ kind = \"cbq\", classes = [{ name = \"all\", share = 0.9 }, { name = \"half\", parent = \"all\", share = 0.5 }, \
+                  { name = \"rest\", parent = \"all\", share = 0.4, match = [0] }] }"
+            .to_owned(),
+        _ => format!("{{ kind = \"{kind}\" }}"),
+    }
+}
+
+/// A marker of this kind on all flows, with what it cannot do without.
+fn marker_of(kind: &str) -> String {
+    let own = match kind {
+        "profile" => "rate = \"1Mbit\", beyond = \"drop\"",
+        "srtcm" => {
+            "committed_rate = \"1Mbit\", committed_burst = \"3kB\", excess_burst = \"6kB\", drop_red = true"
+        }
+        "trtcm" => {
+            "committed_rate = \"1Mbit\", committed_burst = \"3kB\", peak_rate = \"2Mbit\", peak_burst = \"3kB\""
+        }
+        "pme" => "target = \"1Mbit\"",
+        _ => panic!("a marker of a new kind, {kind}, needs a line here"),
+    };
+    format!("{{ kind = \"{kind}\", {own} }}")
+}
+
+/// Two real hosts and a simulated TCP and UDP flow, all through one narrow link between the edges of a domain.
+fn scenario(queue: &str, mechanism: &str, marker: &str) -> Setup {
+    let (queue_table, marker_table) = (queue_of(queue), marker_of(marker));
+    let text = format!(
+        r#"
+        duration = "10s"
+        nodes = {{ hosts = ["A", "B", "S", "D"], routers = ["I", "C", "E"], real = ["A", "B"] }}
+        defaults.link = {{ rate = "20Mbit", delay = "1ms" }}
+        links.a = {{ between = ["A", "I"] }}
+        links.s = {{ between = ["S", "I"] }}
+        links.narrow = {{ between = ["I", "C"], rate = "4Mbit", delay = "3ms", queue = {queue_table} }}
+        links.c = {{ between = ["C", "E"], queue = {queue_table} }}
+        links.b = {{ between = ["E", "B"] }}
+        links.d = {{ between = ["E", "D"] }}
+        flows.tcp = {{ from = "S", to = "D", transport = {{ kind = "tcp", ecn = true }} }}
+        [flows.udp]
+        from = "S"
+        to = "D"
+        transport = "udp"
+        application = {{ kind = "poisson", rate = "1Mbit", packet = "500B" }}
+        [domains.net]
+        edges = ["I", "E"]
+        core = ["C"]
+        mechanism = {{ kind = "{mechanism}" }}
+        labels = {{ kind = "csfq" }}
+        [markers.edge]
+        flows = ["*"]
+        at = "I"
+        mechanism = {marker_table}
+        "#
+    );
+    let text: Vec<&str> = text.lines().map(str::trim_start).collect();
+    let document = Document::from_text("parity.toml", &text.join("\n")).unwrap();
+    Setup::new(document, &["links.b.delay=2ms".to_owned()], Some(5), 4)
+        .unwrap_or_else(|why| panic!("{queue}, {mechanism}, {marker}: {why}"))
+}
+
+/// A UDP packet from A to B or back.
+fn packet(from: u8, port: u16, payload: usize, ecn: u8) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let builder = etherparse::PacketBuilder::ipv4([10, 0, 0, from], [10, 0, 0, 3 - from], 64);
+    builder.udp(port, 5001).write(&mut bytes, &vec![0; payload]).unwrap();
+    // The checksum is then off by what was written; the network keeps it so.
+    bytes[1] |= ecn;
+    bytes
+}
+
+/// Emulates some seconds with bursts from both hosts, and a world that looks when it likes; the recording.
+fn record(setup: Setup) -> Vec<u8> {
+    let mut emulation = Emulation::start(setup, 300, 1500, Some(Vec::new())).unwrap();
+    let mut random = Substream::new(Seed(9));
+    let mut now = Time::ZERO;
+    let mut out = 0;
+    for _ in 0..4000 {
+        now += Span::from_nanos(u64::from(random.below(1_500_000)));
+        emulation.advance(now);
+        for _ in 0..random.below(4) {
+            let from = 1 + random.below(2) as u8;
+            let bytes = packet(
+                from,
+                4000 + random.below(6) as u16,
+                random.below(1400) as usize,
+                random.below(4) as u8,
+            );
+            if let Some(room) = emulation.room() {
+                room[..bytes.len()].copy_from_slice(&bytes);
+            }
+            now += Span::from_nanos(u64::from(random.below(20_000)));
+            emulation.arrive(u32::from(from) - 1, bytes.len(), now);
+        }
+        while let Some(departure) = emulation.next_departure() {
+            assert!(!emulation.packet(&departure).is_empty());
+            emulation.delivered(departure, now, true);
+            out += 1;
+        }
+    }
+    assert!(out > 500, "only {out} packets came through");
+    let (_, _, recording) = emulation.finish(now);
+    recording.unwrap().unwrap()
+}
+
+/// The recording with one record changed by `change`, which says whether it did.
+fn changed(recording: &[u8], mut change: impl FnMut(&mut Record) -> bool) -> Vec<u8> {
+    let (mut reader, configuration): (_, Configuration) = Reader::new(recording).unwrap();
+    let mut writer = Writer::new(Vec::new(), &configuration);
+    let mut is_changed = false;
+    while let Some(mut record) = reader.read().unwrap() {
+        if let Record::End(at) = record {
+            assert!(is_changed, "there was nothing to change");
+            return writer.finish(at).unwrap();
+        }
+        is_changed = is_changed || change(&mut record);
+        writer.write(&record);
+    }
+    unreachable!("a recording has an end")
+}
+
+#[test]
+fn every_queue_and_every_edge_replays_identically() {
+    let kinds = |family: &str| -> Vec<String> {
+        list_mechanisms().into_iter().filter(|doc| doc.family == family).map(|doc| doc.kind).collect()
+    };
+    let queues = kinds("queue");
+    assert!(queues.len() >= 5 && !kinds("mechanism").is_empty());
+    let queues = queues.iter().map(|queue| (queue.as_str(), "none".to_owned(), "pme".to_owned()));
+    let edges = kinds("mechanism").into_iter().map(|mechanism| ("red", mechanism, "pme".to_owned()));
+    let markers = kinds("marker").into_iter().map(|marker| ("red", "none".to_owned(), marker));
+    for (queue, mechanism, marker) in queues.chain(edges).chain(markers) {
+        let replayed = replay(&record(scenario(queue, &mechanism, &marker))[..]);
+        let replayed = replayed.unwrap_or_else(|why| panic!("{queue}, {mechanism}, {marker}: {why}"));
+        assert!(
+            replayed.arrivals > 2000 && replayed.verdicts > 8_000,
+            "{queue}, {mechanism}, {marker}: {replayed:?}"
+        );
+    }
+}
+
+#[test]
+fn a_recording_with_one_field_changed_fails() {
+    let recording = record(scenario("red", "nbp", "pme"));
+    replay(&recording[..]).unwrap();
+    let mut skip = 700;
+    let mut later = || {
+        skip -= 1;
+        skip == 0
+    };
+    let cases = [
+        changed(&recording, |record| match record {
+            Record::Arrival(_, arrival) if later() => {
+                arrival.wire_bytes += 1;
+                true
+            }
+            _ => false,
+        }),
+        changed(&recording, |record| match record {
+            Record::Arrival(_, arrival) => {
+                arrival.ttl -= 1;
+                true
+            }
+            _ => false,
+        }),
+        changed(&recording, |record| match record {
+            Record::Decision(decision) => {
+                decision.at += Span::from_nanos(1);
+                true
+            }
+            _ => false,
+        }),
+    ];
+    for (number, changed) in cases.iter().enumerate() {
+        assert!(matches!(replay(&changed[..]), Err(ReplayError::Differs(_))), "case {number}");
+    }
+}
+
+#[test]
+fn no_byte_of_a_recording_can_change_unnoticed() {
+    let recording = record(scenario("droptail", "none", "profile"));
+    let mut random = Substream::new(Seed(2));
+    for _ in 0..12 {
+        let mut damaged = recording.clone();
+        let position = random.below(damaged.len() as u32) as usize;
+        damaged[position] ^= 1 << random.below(8);
+        assert!(replay(&damaged[..]).is_err(), "byte {position}");
+    }
+    assert!(replay(&recording[..recording.len() - 9]).is_err());
+    assert!(replay(&b"TDG"[..]).is_err());
+}

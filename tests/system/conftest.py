@@ -1,0 +1,64 @@
+"""System tests: real namespaces, real TCP. They need Linux and root; elsewhere they say why they are skipped.
+
+Where the machine could run them and `CI` is set, a skip is a failure: nothing may go unnoticed.
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def _obstacle() -> str | None:
+    """Why this machine has no network namespaces for us; `None` if it has."""
+    if sys.platform != "linux":
+        return "emulation needs Linux"
+    if os.geteuid() != 0:
+        return "emulation needs root"
+    if not Path("/dev/net/tun").exists():
+        return "/dev/net/tun is missing"
+    probe = subprocess.run(["unshare", "--net", "true"], capture_output=True)
+    return None if probe.returncode == 0 else "this kernel or container makes no network namespaces"
+
+
+OBSTACLE = _obstacle()
+
+
+def pytest_collection_modifyitems(items):
+    if OBSTACLE:
+        for item in items:
+            item.add_marker(pytest.mark.skip(reason=f"skipped: {OBSTACLE}"))
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    outcome = yield
+    report = outcome.get_result()
+    if report.skipped and OBSTACLE is None and os.environ.get("CI") == "true":
+        report.outcome = "failed"
+        report.longrepr = f"{item.nodeid} was skipped although this machine has network namespaces"
+
+
+@pytest.fixture(scope="session")
+def program() -> Path:
+    """The program under test."""
+    given = os.environ.get("TIDEGATE_EMULATE")
+    if given:
+        return Path(given)
+    subprocess.run(["cargo", "build", "--release", "-p", "tidegate-emulator"], cwd=ROOT, check=True)
+    return ROOT / "target" / "release" / "tidegate-emulate"
+
+
+@pytest.fixture
+def emulate(program):
+    """Runs `tidegate-emulate emulate ARGUMENTS...` to its end."""
+
+    def run(*arguments: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:
+        command = [str(program), "emulate", *map(str, arguments)]
+        return subprocess.run(command, capture_output=True, text=True, timeout=timeout)
+
+    return run

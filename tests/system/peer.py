@@ -1,0 +1,105 @@
+"""What runs inside the hosts: a server and clients that need nothing but Python."""
+
+import json
+import os
+import socket
+import sys
+import threading
+import time
+
+PORT = 5001
+
+
+def dial(address: str, kind: int = socket.SOCK_STREAM) -> socket.socket:
+    """Connect; the server may still be starting."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    deadline = time.monotonic() + 5
+    while True:
+        try:
+            sock = socket.socket(family, kind)
+            sock.connect((address, PORT))
+            return sock
+        except ConnectionRefusedError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
+
+
+def serve() -> None:
+    """Echo datagrams; swallow streams and answer each with the bytes it had, when it ends."""
+    udp = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+    udp.bind(("::", PORT))
+
+    def echo() -> None:
+        while True:
+            data, peer = udp.recvfrom(65536)
+            udp.sendto(data, peer)
+
+    threading.Thread(target=echo, daemon=True).start()
+    listener = socket.create_server(("::", PORT), family=socket.AF_INET6, dualstack_ipv6=True)
+
+    def swallow(connection: socket.socket) -> None:
+        total, first, last = 0, None, 0.0
+        while data := connection.recv(1 << 18):
+            last = time.monotonic()
+            # The first bytes mark the start; the rate is that of what follows.
+            if first is None:
+                first = last
+            else:
+                total += len(data)
+        elapsed = last - (first if first is not None else last)
+        connection.sendall(json.dumps({"bytes": total, "seconds": elapsed}).encode())
+        connection.close()
+
+    while True:
+        connection, _ = listener.accept()
+        threading.Thread(target=swallow, args=(connection,), daemon=True).start()
+
+
+def round_trips(address: str, count: int) -> None:
+    """Round-trip times of datagrams in milliseconds, as JSON."""
+    dial(address).close()  # the server is there now
+    sock = dial(address, socket.SOCK_DGRAM)
+    sock.settimeout(2)
+    times = []
+    for number in range(count):
+        start = time.monotonic()
+        sock.send(str(number).encode())
+        sock.recv(100)
+        times.append((time.monotonic() - start) * 1e3)
+        time.sleep(0.02)
+    print(json.dumps({"round_trips_ms": times}))
+
+
+def stream(address: str, seconds: float, control: str | None) -> None:
+    """Send for so long over TCP; what the other side got, as JSON."""
+    sock = dial(address)
+    if control:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, control.encode())
+    used = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).rstrip(b"\0").decode()
+    end = time.monotonic() + seconds
+    chunk = bytes(1 << 16)
+    while time.monotonic() < end:
+        sock.sendall(chunk)
+    sock.shutdown(socket.SHUT_WR)
+    answer = json.loads(sock.recv(1000))
+    print(json.dumps({"congestion_control": used, "bps": answer["bytes"] * 8 / answer["seconds"], **answer}))
+
+
+def main() -> None:
+    what, *rest = sys.argv[1:]
+    peer = os.environ["TIDEGATE_PEER"]
+    if what == "serve":
+        serve()
+    elif what == "round_trips":
+        round_trips(peer, int(rest[0]))
+    elif what == "round_trips6":
+        round_trips(os.environ["TIDEGATE_PEER6"], int(rest[0]))
+    elif what == "stream":
+        stream(peer, float(rest[0]), rest[1] if len(rest) > 1 else None)
+    else:
+        sys.exit(f"unknown: {what}")
+
+
+if __name__ == "__main__":
+    main()

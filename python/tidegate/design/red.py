@@ -92,7 +92,7 @@ def red(
     )
     if lo < MIN_PACKETS:
         warnings.append(
-            f"the limit of {most} packets leaves a min of {lo}: single bursts are notified; the link will idle"
+            f"the limit of {most} packets leaves a min of {lo}: bursts are notified, the link will idle"
         )
     if limit is not None and most < bdp:
         warnings.append(
@@ -137,7 +137,7 @@ def red(
     )
     if share > 1:
         warnings.append(
-            f"RED cannot notify often enough (max_p would have to be {share:.2g}): the average will reach max; "
+            f"RED cannot notify often enough (max_p would have to be {share:.2g}): the queue fills to max; "
             "use the non-linear extension, transports with windows below a packet, or a faster link"
         )
     if window < SMALL_WINDOW:
@@ -219,7 +219,7 @@ def _packets(limit: str | int, packet_bytes: float) -> int:
 
 
 def _burst(weight: float, threshold: float) -> int:
-    """The largest burst into an empty queue that leaves the average below `threshold` (Floyd & Jacobson, eq. 3)."""
+    """The largest burst into an empty queue that the average lets pass (Floyd & Jacobson, eq. 3)."""
 
     def average(burst: int) -> float:
         return burst + 1 + ((1 - weight) ** (burst + 1) - 1) / weight

@@ -82,7 +82,7 @@ class Design:
 
 
 def quantity(given: str | float, unit: str, name: str) -> float:
-    """`given`, a text like `10Mbit` or a number, in the base unit `unit`: `bit/s`, `s`, `bytes`, `packets`."""
+    """`given`, a text like `10Mbit` or a number, in `unit`: `bit/s`, `s`, `bytes`, `packets`."""
     if isinstance(given, int | float):
         value: float | None = float(given)
         found = unit

@@ -1,6 +1,7 @@
-"""Speed: Tidegate on S1 to S5 next to ns-2 and ns-3, all measured in this run.
+"""Speed: Tidegate on S1 to S5 next to ns-2 and ns-3, and each queue discipline next to drop-tail, all measured in this run.
 
-Prints a table of packet-hops per second of the run phase (one thread) and the ratios, and writes
+Prints a table of packet-hops per second of the run phase (one thread) and the ratios, then nanoseconds per packet of every
+discipline with 1, 100 and 10,000 flows, and writes
 `results/bench.json`. Peers that are not installed are named and left out. The floors that the project
 set itself: 2.5 times ns-2 and 40 times ns-3 on every scenario; with building included ten times ns-2 on
 S2 and S3. Numbers of a busy machine mean little: look at the spread that is printed.
@@ -62,6 +63,21 @@ def theirs(peers: list[str], repeat: int) -> list[dict]:
     return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
 
 
+def cost() -> dict[str, dict[str, float]]:
+    """Nanoseconds per packet, enqueue and dequeue, by discipline and number of flows."""
+    command = ["cargo", "run", "--release", "-q", "-p", "tidegate-mechanism", "--example", "cost", "--", "--json"]
+    return json.loads(subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout)
+
+
+def print_cost(disciplines: dict[str, dict[str, float]]) -> None:
+    """The table of `cost`, in brackets as multiples of drop-tail's."""
+    base = disciplines["droptail"]
+    print("\nns per packet, enqueue and dequeue; in brackets as a multiple of drop-tail")
+    print(f"{'flows':20}" + "".join(f"{int(flows):>16,}" for flows in base))
+    for name, row in disciplines.items():
+        print(f"{name:20}" + "".join(f"{f'{ns:.1f} ({ns / base[flows]:.1f})':>16}" for flows, ns in row.items()))
+
+
 def main() -> int:
     """Measures, prints, writes."""
     plain = argparse.RawDescriptionHelpFormatter
@@ -93,9 +109,11 @@ def main() -> int:
             their_per_hop = (peer["build_s"] + peer["run_s"]) / peer["packet_hops"]
             label, rate = peer["peer"], peer["hops_per_s"] / 1e6
             print(f"{head}{label:>14}{rate:10.2f}{ratio:8.1f}{their_per_hop / per_hop:12.1f}")
+    disciplines = cost()
+    print_cost(disciplines)
     folder = ROOT / "results"
     folder.mkdir(exist_ok=True)
-    (folder / "bench.json").write_text(json.dumps({"tidegate": own, "peers": peers}, indent=1))
+    (folder / "bench.json").write_text(json.dumps({"tidegate": own, "peers": peers, "cost": disciplines}, indent=1))
     return 0
 
 

@@ -1,0 +1,194 @@
+//! What a packet costs in every queue discipline: nanoseconds for one enqueue and its dequeue, and as a multiple of
+//! drop-tail's in the same run.
+//!
+//!     cargo run --release -p tidegate-mechanism --example cost [--json]
+//!
+//! Making the packet is measured apart and taken off. About 40 packets of random flows wait all the time; each figure is the best of several rounds, in which all disciplines
+//! take turns, so that a machine that is busy for a while slows none of them alone.
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use tidegate_mechanism::Context;
+use tidegate_mechanism::meter::ActiveFlowsConfig;
+use tidegate_mechanism::queue::{
+    AdaptiveRedConfig, BlueConfig, CsfqConfig, DropTailConfig, EecMarkerConfig, FredConfig, FromFlows,
+    ManagerConfig, QueueDiscipline, RedConfig, RedPenaltyBoxConfig, SfbConfig,
+};
+use tidegate_mechanism::random::Seed;
+use tidegate_mechanism::schedule::{
+    AnyDiscipline, CbqClassConfig, CbqConfig, DisciplineConfig, DrrConfig, FlowQueuesConfig, PriorityConfig,
+    SfqConfig, WfqConfig,
+};
+use tidegate_packet::{DropReason, Ecn, FlowId, MarkReason, Packet, RateLabel, Sink};
+use tidegate_units::{BitRate, Limit, Span, Time};
+
+const FLOWS: [u32; 3] = [1, 100, 10_000];
+const WAITING: u32 = 40;
+const LIMIT: Limit = Limit::Packets(100);
+const PACKETS: u32 = 100_000;
+const ROUNDS: usize = 9;
+
+/// Counts, so that nothing is optimised away.
+#[derive(Default)]
+struct Told(u64);
+
+impl Sink for Told {
+    fn on_drop(&mut self, packet: Packet, _why: DropReason) {
+        self.0 += u64::from(packet.wire_bytes);
+    }
+    fn on_mark(&mut self, _packet: &Packet, _why: MarkReason) {
+        self.0 += 1;
+    }
+}
+
+/// Every discipline, with thresholds around the 40 packets that wait, so that its laws are at work.
+fn disciplines() -> Vec<(&'static str, DisciplineConfig)> {
+    let red = RedConfig { min_th: 30.0, max_th: 90.0, limit: LIMIT, ..RedConfig::floyd_1993() };
+    let manager = |name, config| (name, DisciplineConfig::Fifo(config));
+    let queues = || FlowQueuesConfig::shared(LIMIT);
+    let flows = FromFlows { count: ActiveFlowsConfig::default(), rtt: Span::from_millis(20) };
+    let classes = (0..8).map(|class| CbqClassConfig {
+        share: 0.1225,
+        parent: Some(0),
+        keys: vec![class],
+        ..CbqClassConfig::default()
+    });
+    let root = CbqClassConfig { share: 0.98, ..CbqClassConfig::default() };
+    let cbq = CbqConfig {
+        classes: [root].into_iter().chain(classes).collect(),
+        default: 1,
+        ..CbqConfig::default()
+    };
+    vec![
+        manager("droptail", ManagerConfig::DropTail(DropTailConfig { limit: LIMIT })),
+        manager("red", ManagerConfig::Red(red)),
+        manager("red with flows_rtt", ManagerConfig::Red(RedConfig { active: Some(flows), ..red })),
+        manager("adaptive-red", ManagerConfig::AdaptiveRed(AdaptiveRedConfig { red, ..Default::default() })),
+        manager(
+            "red-penalty-box",
+            ManagerConfig::RedPenaltyBox(RedPenaltyBoxConfig { red, ..Default::default() }),
+        ),
+        manager("blue", ManagerConfig::Blue(BlueConfig { limit: LIMIT, ..BlueConfig::default() })),
+        manager(
+            "fred",
+            ManagerConfig::Fred(FredConfig {
+                min_th: 30.0,
+                max_th: 90.0,
+                limit: LIMIT,
+                ..FredConfig::default()
+            }),
+        ),
+        manager("sfb", ManagerConfig::Sfb(SfbConfig { limit: LIMIT, ..SfbConfig::default() })),
+        manager("csfq", ManagerConfig::Csfq(CsfqConfig { limit: LIMIT, ..CsfqConfig::default() })),
+        manager(
+            "eec-marker",
+            ManagerConfig::EecMarker(EecMarkerConfig { limit: LIMIT, ..EecMarkerConfig::default() }),
+        ),
+        ("drr", DisciplineConfig::Drr(DrrConfig { queues: queues(), ..DrrConfig::default() })),
+        ("wfq", DisciplineConfig::Wfq(WfqConfig { queues: queues(), ..WfqConfig::default() })),
+        ("sfq", DisciplineConfig::Sfq(SfqConfig { limit: Some(100), ..SfqConfig::default() })),
+        ("cbq", DisciplineConfig::Cbq(cbq)),
+        ("priority", DisciplineConfig::Priority(PriorityConfig::default())),
+    ]
+}
+
+/// One port under load, as it goes on from round to round.
+struct Port {
+    discipline: AnyDiscipline,
+    now: Time,
+    random: u64,
+    flows: u32,
+    told: Told,
+}
+
+impl Port {
+    fn new(config: &DisciplineConfig, flows: u32) -> Self {
+        let context = Context { seed: Seed(1), link_rate: BitRate::from_mbps(1000), mtu_bytes: 1500 };
+        let mut port = Self {
+            discipline: config.build(&context),
+            now: Time::ZERO,
+            random: 0x9e37_79b9_7f4a_7c15,
+            flows,
+            told: Told::default(),
+        };
+        port.offer(PACKETS / 10);
+        port
+    }
+
+    fn packet(&mut self, number: u32) -> Packet {
+        self.now += Span::from_micros(8);
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        let flow = (self.random >> 33) as u32 % self.flows;
+        let mut packet = Packet::new(number, FlowId(flow), 1000);
+        packet.arrived = self.now;
+        packet.ecn = Ecn::Ect0;
+        packet.class = (flow % 8) as u8;
+        packet.label = RateLabel(1_000_000);
+        packet
+    }
+
+    /// `packets` arrive, one per transmission time, and one leaves whenever enough wait.
+    fn offer(&mut self, packets: u32) {
+        for number in 0..packets {
+            let packet = self.packet(number);
+            while let Some(at) = self.discipline.timer_at().filter(|&at| at <= self.now) {
+                self.discipline.on_timer(at, &mut self.told);
+            }
+            self.discipline.enqueue(packet, self.now, &mut self.told);
+            if self.discipline.backlog().packets > WAITING {
+                let sent = self.discipline.dequeue(self.now, &mut self.told);
+                self.told.0 += sent.map_or(0, |left| u64::from(left.slot));
+            }
+        }
+        black_box(self.told.0);
+    }
+
+    /// `packets` are made, and nothing else.
+    fn only_make(&mut self, packets: u32) {
+        for number in 0..packets {
+            black_box(self.packet(number));
+        }
+    }
+}
+
+/// Nanoseconds per packet of `run`.
+#[expect(clippy::disallowed_methods, reason = "this measures the machine, not the network")]
+fn nanos(run: impl FnOnce()) -> f64 {
+    let started = Instant::now();
+    run();
+    started.elapsed().as_nanos() as f64 / f64::from(PACKETS)
+}
+
+fn main() {
+    let disciplines = disciplines();
+    let mut best = vec![[f64::INFINITY; FLOWS.len()]; disciplines.len()];
+    for (column, flows) in FLOWS.into_iter().enumerate() {
+        let mut ports: Vec<Port> = disciplines.iter().map(|(_, config)| Port::new(config, flows)).collect();
+        let mut making = f64::INFINITY;
+        for _ in 0..ROUNDS {
+            making = making.min(nanos(|| ports[0].only_make(PACKETS)));
+            for (port, row) in ports.iter_mut().zip(&mut best) {
+                row[column] = row[column].min(nanos(|| port.offer(PACKETS)));
+            }
+        }
+        for row in &mut best {
+            row[column] -= making;
+        }
+    }
+    if std::env::args().any(|argument| argument == "--json") {
+        let rows = disciplines.iter().zip(&best).map(|((name, _), [one, some, many])| {
+            format!("\"{name}\": {{\"1\": {one:.2}, \"100\": {some:.2}, \"10000\": {many:.2}}}")
+        });
+        println!("{{{}}}", rows.collect::<Vec<_>>().join(", "));
+        return;
+    }
+    println!("ns per packet, enqueue and dequeue; in brackets as a multiple of drop-tail\n");
+    println!("{:20} {:>16} {:>16} {:>16}", "flows", FLOWS[0], FLOWS[1], FLOWS[2]);
+    for ((name, _), row) in disciplines.iter().zip(&best) {
+        let cell = |column: usize| format!("{:.1} ({:.1})", row[column], row[column] / best[0][column]);
+        println!("{name:20} {:>16} {:>16} {:>16}", cell(0), cell(1), cell(2));
+    }
+}

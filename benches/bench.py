@@ -1,7 +1,7 @@
-"""Speed: Tidegate on S1 to S5 next to ns-2 and ns-3, and each queue discipline next to drop-tail, all measured in this run.
+"""Speed: Tidegate on S1 to S5 next to ns-2 and ns-3, and queue disciplines next to drop-tail, in one run.
 
-Prints a table of packet-hops per second of the run phase (one thread) and the ratios, then nanoseconds per packet of every
-discipline with 1, 100 and 10,000 flows, and writes
+Prints a table of packet-hops per second of the run phase (one thread) and the ratios, then nanoseconds
+per packet of every discipline with 1, 100 and 10,000 flows, and writes
 `results/bench.json`. Peers that are not installed are named and left out. The floors that the project
 set itself: 2.5 times ns-2 and 40 times ns-3 on every scenario; with building included ten times ns-2 on
 S2 and S3. Numbers of a busy machine mean little: look at the spread that is printed.
@@ -65,7 +65,8 @@ def theirs(peers: list[str], repeat: int) -> list[dict]:
 
 def cost() -> dict[str, dict[str, float]]:
     """Nanoseconds per packet, enqueue and dequeue, by discipline and number of flows."""
-    command = ["cargo", "run", "--release", "-q", "-p", "tidegate-mechanism", "--example", "cost", "--", "--json"]
+    command = ["cargo", "run", "--release", "-q", "-p", "tidegate-mechanism"]
+    command += ["--example", "cost", "--", "--json"]
     return json.loads(subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout)
 
 
@@ -75,7 +76,8 @@ def print_cost(disciplines: dict[str, dict[str, float]]) -> None:
     print("\nns per packet, enqueue and dequeue; in brackets as a multiple of drop-tail")
     print(f"{'flows':20}" + "".join(f"{int(flows):>16,}" for flows in base))
     for name, row in disciplines.items():
-        print(f"{name:20}" + "".join(f"{f'{ns:.1f} ({ns / base[flows]:.1f})':>16}" for flows, ns in row.items()))
+        cells = [f"{nanos:.1f} ({nanos / base[flows]:.1f})" for flows, nanos in row.items()]
+        print(f"{name:20}" + "".join(f"{cell:>16}" for cell in cells))
 
 
 def main() -> int:
@@ -113,7 +115,8 @@ def main() -> int:
     print_cost(disciplines)
     folder = ROOT / "results"
     folder.mkdir(exist_ok=True)
-    (folder / "bench.json").write_text(json.dumps({"tidegate": own, "peers": peers, "cost": disciplines}, indent=1))
+    report = {"tidegate": own, "peers": peers, "cost": disciplines}
+    (folder / "bench.json").write_text(json.dumps(report, indent=1))
     return 0
 
 

@@ -169,7 +169,15 @@ impl Scheduled {
         }
     }
 
+    #[inline]
     fn run_timers<O: Observer>(&mut self, now: Time, sink: &mut LinkSink<'_, O>) {
+        if self.discipline.timer_at().is_some_and(|timer| timer <= now) {
+            self.run_due_timers(now, sink);
+        }
+    }
+
+    #[cold]
+    fn run_due_timers<O: Observer>(&mut self, now: Time, sink: &mut LinkSink<'_, O>) {
         while let Some(timer) = self.discipline.timer_at().filter(|&timer| timer <= now) {
             self.discipline.on_timer(timer, sink);
             assert!(

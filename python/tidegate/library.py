@@ -29,12 +29,12 @@ def natural_key(name: str) -> list[tuple[int, int, str]]:
 
 
 def all_experiments(directory: Path | None = None) -> dict[str, Path]:
-    """Every shipped experiment by id, in natural order."""
+    """Every shipped experiment by id, in natural order. Files that begin with `_` are parts of others."""
     root = directory or experiments_dir()
     found = {
         path.relative_to(root).with_suffix("").as_posix(): path
         for path in root.rglob("*.toml")
-        if path.name != EXPECTED and not path.name.startswith(".") and _is_experiment(path)
+        if path.name != EXPECTED and not path.name.startswith((".", "_")) and _is_experiment(path)
     }
     return dict(sorted(found.items(), key=lambda item: natural_key(item[0])))
 

@@ -48,7 +48,7 @@ run: build ## the published experiments of Network Border Patrol, expected again
 test: build ## everything that must hold: format, lints, Rust and Python tests, layers, experiments in quick form
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
-	cargo test --workspace
+	cargo test --workspace --exclude tidegate-python
 	$(BIN)/python tests/check_layers.py
 	$(BIN)/ruff check python tests benches
 	$(BIN)/python -m pytest

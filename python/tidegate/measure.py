@@ -249,9 +249,17 @@ class _Evaluation:
 
     def window(self, arguments: list[ast.expr], name: str) -> tuple[Any, Any]:
         """The part of the series named by the first argument between the times of the next two, if given."""
+        return self._part(_text(arguments, 0, name), arguments)
+
+    def windows(self, arguments: list[ast.expr], name: str) -> list[tuple[Any, Any]]:
+        """The same of each series that a pattern matches."""
+        pattern = _text(arguments, 0, name)
+        names = [known for known in self.run.series_names if _series_matches(known, pattern)]
+        return [self._part(each, arguments) for each in names or [pattern]]
+
+    def _part(self, series_name: str, arguments: list[ast.expr]) -> tuple[Any, Any]:
         import numpy as np
 
-        series_name = _text(arguments, 0, name)
         start = self.time(arguments[1]) if len(arguments) > 1 else -math.inf
         stop = self.time(arguments[2]) if len(arguments) > 2 else math.inf
         try:
@@ -271,6 +279,12 @@ class _Evaluation:
                 raise MeasureError(f"{node.value!r} is not a time; write it like '4.5s'")
             return parsed[0]
         return self.scalar(node)
+
+
+def _series_matches(name: str, pattern: str) -> bool:
+    """Whether each part of a name matches the same part of the pattern."""
+    parts, wanted = name.split("."), pattern.split(".")
+    return len(parts) == len(wanted) and all(map(fnmatchcase, parts, wanted))
 
 
 def _dotted(node: ast.AST) -> str:
@@ -325,6 +339,8 @@ def _series(name: str, law: Callable[[Any], float]) -> Callable[[_Evaluation, li
     def call(evaluation: _Evaluation, arguments: list[ast.expr]) -> Value:
         if not 1 <= len(arguments) <= 3:
             raise MeasureError(f'{name}("SERIES", "FROM", "TO") takes one to three arguments')
+        if any(letter in _text(arguments, 0, name) for letter in "*?["):
+            return [float(law(values)) for _, values in evaluation.windows(arguments, name)]
         return float(law(evaluation.window(arguments, name)[1]))
 
     return call

@@ -13,7 +13,7 @@ from tidegate.experiment import PointResult
 
 
 class Series:
-    series_names = ["flows.a.rate_bps"]
+    series_names = ["flows.a.rate_bps", "flows.aa.rate_bps"]
 
     def series(self, name):
         return np.arange(6.0), np.array([0.0, 4.0, 9.0, 10.0, 10.5, 10.0])
@@ -58,6 +58,7 @@ RUN = PointResult(
         ('series_last("flows.a.rate_bps")', 10.0),
         ('series_max("flows.a.rate_bps", "0s", "1000ms")', 4.0),
         ('series_settling_s("flows.a.rate_bps", 10, 0.2)', 2.0),
+        ('sum(series_max("flows.*.rate_bps", "0s", "1s") ** 2)', 32.0),
         ('jain("flows.udp*.throughput_bps")', 0.64 / (2 * 0.34)),
     ],
 )
@@ -87,6 +88,8 @@ def test_measures_compute(source, expected):
         ('axis("lode")', "axes: load, scheme"),
         ('axis("scheme")', "not a quantity"),
         ('series_mean("flows.b.rate_bps")', "recorded: flows.a.rate_bps"),
+        ('sum(series_mean("links.*.rate_bps"))', "no series .*recorded: flows.a.rate_bps"),
+        ('series_max("flows.*.rate_bps")', "gives 2 values"),
         ('series_mean("flows.a.rate_bps", "7s")', "no value between"),
         ('series_mean("flows.a.rate_bps", "7kg")', "not a time"),
         ('quantile("flows.*.delay_ms.mean", 2)', "between 0 and 1"),

@@ -189,6 +189,19 @@ impl QueueManager for Fred {
 }
 
 impl Fred {
+    /// A packet that is not tested joins behind `queue`: it is a sample of the average, and no part of its flow's share.
+    pub(super) fn join_untested(&mut self, queue: Backlog, now: Time) {
+        self.average.on_arrival(f64::from(queue.packets), now);
+        self.average.on_joined();
+        self.average_per_flow();
+    }
+
+    /// A packet that was not tested left; `queue` still waits.
+    pub(super) fn leave_untested(&mut self, queue: Backlog) {
+        self.average.sample(f64::from(queue.packets));
+        self.average_per_flow();
+    }
+
     /// "Identify and manage non-adaptive flows."
     fn is_beyond_its_share(&self, flow: Flow, avg: f64) -> bool {
         let is_high = avg >= self.config.max_th;

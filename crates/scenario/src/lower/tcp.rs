@@ -89,6 +89,7 @@ fn reserved(config: &Reserved) -> ReservedConfig {
             ReservedWindow::Average => Some(ReservedRoundTrip::Average),
         },
         delayed: config.delayed,
+        burst: config.burst,
         literal_growth: config.literal_growth,
         safeguard: config.safeguard,
         marked: Dscp::new(config.marked),

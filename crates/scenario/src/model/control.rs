@@ -123,6 +123,10 @@ pub struct Reserved {
     #[serde(with = "text::optional", default)]
     #[schemars(with = "Option<Text<Span>>")]
     pub delayed: Option<Span>,
+    /// How many segments without tokens may go at one instant. Default: any number. Source: the thesis of Feng has no bound;
+    /// RFC 2582, section 3, suggests 4 (ns's `maxburst`).
+    #[serde(default)]
+    pub burst: Option<u32>,
     /// Whether growth is scaled by the variable part of the window in congestion avoidance too. Source: thesis of Feng,
     /// section 5.4.2 has it so; off, because then the variable part loses against best effort (catalogue, RAW-1).
     #[serde(default)]

@@ -642,6 +642,9 @@ fn control(control: &Control, report: &mut Report<'_>) {
 fn reserved(config: &Reserved, report: &mut Report<'_>) {
     report.rate("rate", config.rate);
     report.positive_span("depth", config.depth);
+    if let Some(most) = config.burst {
+        report.count("burst", most);
+    }
     for (key, span) in [("timer", config.timer), ("delayed", config.delayed)] {
         if let Some(span) = span {
             report.positive_span(key, span);

@@ -2,7 +2,7 @@
 
 Settled: packets of odd flows are marked; a full buffer comes before everything; a marked packet is a sample of the average
 (of what `counted` says) but neither tested nor counted as a gap; unmarked ones are RED's (Floyd & Jacobson 1993, Fig. 2) or
-FRED's, whose flows are those with unmarked packets waiting; the bounds of the unmarked packets come before the tests.
+FRED's, whose flows hold the packets that `counted` says; the bounds of the unmarked packets come before the tests.
 """
 
 from reference_world import drop
@@ -26,8 +26,11 @@ class Ered:
     def counted(self):
         return len(self.unmarked() if self.c["counted"] == "unmarked" else self.queue)
 
+    def accounted(self):
+        return self.unmarked() if self.c["counted"] == "unmarked" else self.queue
+
     def nactive(self):
-        return len({p.flow for p in self.unmarked()})
+        return len({p.flow for p in self.accounted()})
 
     def sample(self, now):
         """The average, on an arrival."""
@@ -62,7 +65,7 @@ class Ered:
 
     def fred(self, flow):
         lo, hi = self.c["min_th"], self.c["max_th"]
-        qlen = sum(p.flow == flow for p in self.unmarked())
+        qlen = sum(p.flow == flow for p in self.accounted())
         strikes = self.strike.get(flow, 0)
         if qlen >= lo or (self.avg >= hi and qlen > 2 * self.avgcq) or (qlen >= self.avgcq and strikes > 1):
             if qlen > 0:
@@ -122,7 +125,7 @@ class Ered:
             self.avg += self.c["w"] * (self.counted() - self.avg)
             # The flow that leaves still counts here.
             self.share(active)
-            if not any(p.flow == leaving.flow for p in self.unmarked()):
+            if not any(p.flow == leaving.flow for p in self.accounted()):
                 self.strike.pop(leaving.flow, None)
         return leaving
 

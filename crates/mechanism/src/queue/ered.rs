@@ -8,8 +8,9 @@
 //! - "Marked" is a green codepoint ([`Colour::Green`]): AFx1, expedited forwarding, network control. Yellow is not a promise.
 //! - "The average queue length" counts all packets (catalogue, section 3); [`Counted::Unmarked`] leaves marked ones out. A
 //!   marked packet is a sample of the average too.
-//! - Fair ERED is not written out: FRED's tests are applied to unmarked packets, and what a flow has waiting counts
-//!   unmarked packets only, for marked ones are no part of the best-effort share (catalogue, section 21).
+//! - Fair ERED is not written out: FRED's tests are applied to unmarked packets (catalogue, section 3). What a flow has
+//!   waiting counts as the average does: all its packets, so that a flow gets unmarked packets through only as far as marked
+//!   ones leave room below its share; or, with [`Counted::Unmarked`], those without a promise.
 //! - "Absolute thresholds" bound the present queue, at `max_th`; early dropping goes on by the average.
 //! - A packet of a transport with ECN is dropped, as in the thesis, unless [`EredConfig::ecn`] says otherwise.
 //! - The condition is printed with `<` (section 5.2.2) and with `<=` (section 5.3.2); the second is taken: what fits, fits.
@@ -22,7 +23,7 @@ use super::red::{GapLaw, Red, RedConfig};
 use super::{QueueLimit, QueueManager, Verdict};
 use crate::Context;
 
-/// Which packets the average queue counts.
+/// Which packets the average queue counts, and with FRED's tests what a flow has waiting.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Counted {
     /// All that wait.
@@ -174,7 +175,9 @@ impl QueueManager for Ered {
         if is_marked(packet) {
             match &mut self.tests {
                 Tests::Red(red) => red.join_untested(),
-                Tests::Fred(fred) => fred.join_untested(counted, now),
+                Tests::Fred(fred) => {
+                    fred.join_untested(packet, self.config.counted == Counted::All, counted, now);
+                }
             }
             return Verdict::Accept;
         }
@@ -202,7 +205,9 @@ impl QueueManager for Ered {
         let counted = if self.config.counted == Counted::All { queue } else { self.unmarked };
         match &mut self.tests {
             Tests::Red(red) => red.on_departure(packet, counted, now),
-            Tests::Fred(fred) if marked => fred.leave_untested(counted),
+            Tests::Fred(fred) if marked && self.config.counted == Counted::Unmarked => {
+                fred.leave_uncounted(counted);
+            }
             Tests::Fred(fred) => fred.on_departure(packet, counted, now),
         }
     }

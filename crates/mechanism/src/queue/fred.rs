@@ -189,15 +189,19 @@ impl QueueManager for Fred {
 }
 
 impl Fred {
-    /// A packet that is not tested joins behind `queue`: it is a sample of the average, and no part of its flow's share.
-    pub(super) fn join_untested(&mut self, queue: Backlog, now: Time) {
+    /// A packet that is not tested joins behind `queue`: it is a sample of the average, and part of what its flow has waiting
+    /// if it `counts`.
+    pub(super) fn join_untested(&mut self, packet: &Packet, counts: bool, queue: Backlog, now: Time) {
+        if counts {
+            self.flows.join(packet.flow, self.flows.find(packet.flow));
+        }
         self.average.on_arrival(f64::from(queue.packets), now);
         self.average.on_joined();
         self.average_per_flow();
     }
 
-    /// A packet that was not tested left; `queue` still waits.
-    pub(super) fn leave_untested(&mut self, queue: Backlog) {
+    /// A packet that does not count left; `queue` still waits.
+    pub(super) fn leave_uncounted(&mut self, queue: Backlog) {
         self.average.sample(f64::from(queue.packets));
         self.average_per_flow();
     }

@@ -47,7 +47,7 @@ pub struct Ered {
     #[serde(with = "text")]
     #[schemars(with = "Text<Bytes>")]
     pub mean_packet: Bytes,
-    /// Which packets the average counts. Source: thesis of Feng, section 5.2.2 ("the average queue length").
+    /// Which packets the average counts, and with `fair` what a flow has waiting. Source: thesis of Feng, section 5.2.2 ("the average queue length").
     pub counted: EredCounted,
     /// Whether unmarked packets are also dropped while the present queue is at `max` or above. Source: thesis of Feng,
     /// section 5.2.2 (absolute thresholds; off in its experiments).

@@ -33,7 +33,8 @@ pub use link::{LossModel, Medium, ReorderModel};
 pub use marker::MarkerCounters;
 pub use network::{
     ApplicationSpec, Change, ClockSpec, DirectionSpec, DomainSpec, FlowSpec, HopSpec, LinkSpec, MarkerSpec,
-    Multipath, Network, NodeKind, NodeSpec, OnOffDistribution, ScriptedChange, StartSpec, TransportSpec,
+    Multipath, Network, NodeKind, NodeSpec, OnOffDistribution, ReservationChange, ScriptedChange, StartSpec,
+    TransportSpec,
 };
 pub use observer::Observer;
 pub use probe::BorderReport;

@@ -272,6 +272,17 @@ pub enum Change {
     Up(bool),
 }
 
+/// A new reserved rate of a TCP flow with [`tidegate_mechanism::tcp::congestion::Reserved`]; nothing for others.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ReservationChange {
+    /// When.
+    pub at: Time,
+    /// Which flow: a position in [`Network::flows`].
+    pub flow: u32,
+    /// The rate.
+    pub rate: BitRate,
+}
+
 /// A whole network with its traffic.
 #[derive(Clone, Debug, Default)]
 pub struct Network {
@@ -291,4 +302,6 @@ pub struct Network {
     pub multipath: Multipath,
     /// Changes, in order of time.
     pub script: Vec<ScriptedChange>,
+    /// Changes of reservations, in order of time.
+    pub reservations: Vec<ReservationChange>,
 }

@@ -15,7 +15,7 @@ use crate::hop::Hop;
 use crate::ids::{FlowIds, LinkId};
 use crate::link::{Arrival, Link};
 use crate::marker::{MarkerCounters, MarkerPoint};
-use crate::network::{Change, Network, ScriptedChange};
+use crate::network::{Change, Network, ReservationChange, ScriptedChange};
 use crate::observer::Observer;
 use crate::program::{Programs, Step};
 use crate::source::{Act, Source};
@@ -116,6 +116,7 @@ pub struct Simulation<O: Observer = ()> {
     pub(crate) programs: Programs,
     pub(crate) forwards: Vec<bool>,
     pub(crate) script_next: usize,
+    pub(crate) reservation_next: usize,
     /// Packets that a reordering medium holds back.
     pub(crate) held: Vec<Option<(Packet, u32, LinkId)>>,
     pub(crate) held_free: Vec<u32>,
@@ -182,6 +183,7 @@ impl<O: Observer> Simulation<O> {
             programs,
             forwards,
             script_next: 0,
+            reservation_next: 0,
             held: Vec::new(),
             held_free: Vec::new(),
             run_seed,
@@ -795,8 +797,10 @@ impl<O: Observer> Simulation<O> {
     // Changes.
 
     pub(crate) fn arm_script(&mut self) {
-        if let Some(change) = self.network.script.get(self.script_next) {
-            self.world.events.schedule(change.at, Wake::Script.token(0));
+        let change = self.network.script.get(self.script_next).map(|change| change.at);
+        let reservation = self.network.reservations.get(self.reservation_next).map(|change| change.at);
+        if let Some(at) = change.into_iter().chain(reservation).min() {
+            self.world.events.schedule(at, Wake::Script.token(0));
         }
     }
 
@@ -822,6 +826,19 @@ impl<O: Observer> Simulation<O> {
         }
         if routes_change {
             self.reroute();
+        }
+        while let Some(&ReservationChange { at, flow, rate }) =
+            self.network.reservations.get(self.reservation_next)
+        {
+            if at > now {
+                break;
+            }
+            self.reservation_next += 1;
+            let connection = self.connection_flow.iter().position(|of| *of == flow);
+            if let Some(index) = connection {
+                self.connections[index].sender.set_reservation(rate, now);
+                self.pump(index as u32);
+            }
         }
         self.arm_script();
     }

@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 use tidegate_engine::{
     ApplicationSpec, Change, ClockSpec, DirectionSpec, DomainSpec, FlowIds, FlowSpec, HopSpec, LinkId,
     LinkSpec, LossModel, MarkerSpec, Multipath, Network, NodeId, NodeKind, NodeSpec, OnOffDistribution,
-    ReorderModel, ScriptedChange, StartSpec, TransportSpec,
+    ReorderModel, ReservationChange, ScriptedChange, StartSpec, TransportSpec,
 };
 use tidegate_mechanism::meter::CsfqLabellerConfig;
 use tidegate_packet::{Address, Ecn, Headers, Protocol};
@@ -30,6 +30,7 @@ pub fn network(scenario: &Scenario) -> Network {
             model::Multipath::Packet => Multipath::Packet,
         },
         script: script(scenario),
+        reservations: reservations(scenario),
     }
 }
 
@@ -288,18 +289,19 @@ fn marker(point: &model::MarkerPoint) -> MarkerSpec {
 fn script(scenario: &Scenario) -> Vec<ScriptedChange> {
     let mut script = Vec::new();
     for event in &scenario.events {
-        let ways: &[bool] = match event.direction {
+        let model::EventChange::Link { link, direction, rate, delay, state } = event.change else { continue };
+        let ways: &[bool] = match direction {
             model::Ways::Both => &[false, true],
             model::Ways::Forward => &[false],
             model::Ways::Reverse => &[true],
         };
         let changes = [
-            event.rate.map(Change::Rate),
-            event.delay.map(Change::Delay),
-            event.state.map(|state| Change::Up(state == model::LinkState::Up)),
+            rate.map(Change::Rate),
+            delay.map(Change::Delay),
+            state.map(|state| Change::Up(state == model::LinkState::Up)),
         ];
         for &reverse in ways {
-            let link = LinkId::of(event.link.0, reverse);
+            let link = LinkId::of(link.0, reverse);
             script.extend(changes.iter().flatten().map(|&change| ScriptedChange {
                 at: event.at,
                 link,
@@ -308,4 +310,14 @@ fn script(scenario: &Scenario) -> Vec<ScriptedChange> {
         }
     }
     script
+}
+
+fn reservations(scenario: &Scenario) -> Vec<ReservationChange> {
+    let change = |event: &model::Event| match event.change {
+        model::EventChange::Reservation { flow, rate } => {
+            Some(ReservationChange { at: event.at, flow: flow.0, rate })
+        }
+        model::EventChange::Link { .. } => None,
+    };
+    scenario.events.iter().filter_map(change).collect()
 }

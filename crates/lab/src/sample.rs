@@ -134,6 +134,13 @@ fn read_flow<O: Observer>(simulation: &Simulation<O>, flow: usize, quantity: Flo
         FlowQuantity::Timeouts => of_sender(&|tcp| tcp.counters().timeouts as f64),
         FlowQuantity::Cwnd => of_sender(&|tcp| tcp.cwnd_bytes() as f64),
         FlowQuantity::CwndSegments => of_sender(&|tcp| control_variable(tcp, "cwnd_segments")),
+        FlowQuantity::Promised => bits(sinks.iter().map(|sink| sink.priority_bytes).sum()),
+        FlowQuantity::ReservedWindow
+        | FlowQuantity::LostTokens
+        | FlowQuantity::PriorityWindow
+        | FlowQuantity::BestEffortWindow
+        | FlowQuantity::MarkingProbability
+        | FlowQuantity::MarkingPause => of_sender(&|tcp| control_variable(tcp, quantity.name())),
         FlowQuantity::Scale => of_sender(&|tcp| control_variable(tcp, "scale")),
         FlowQuantity::Ssthresh => of_sender(&|tcp| tcp.ssthresh_bytes() as f64),
         FlowQuantity::InFlight => of_sender(&|tcp| tcp.in_flight_bytes() as f64),
@@ -155,6 +162,7 @@ fn read_link<O: Observer>(simulation: &mut Simulation<O>, link: LinkId, quantity
         | LinkQuantity::ActiveFlows
         | LinkQuantity::BoxedFlows
         | LinkQuantity::ActiveQueues
+        | LinkQuantity::UnmarkedPackets
         | LinkQuantity::FairShare
         | LinkQuantity::PollutedBins
         | LinkQuantity::NonresponsiveFlows

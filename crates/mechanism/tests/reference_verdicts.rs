@@ -11,15 +11,15 @@ use tidegate_mechanism::Context;
 use tidegate_mechanism::meter::{ActiveFlowsConfig, CsfqLabellerConfig, ExponentialMeterConfig};
 use tidegate_mechanism::queue::sfb::{AdaptiveRed, BinLaw, NonresponsiveLimit};
 use tidegate_mechanism::queue::{
-    AdaptiveRedConfig, BlueConfig, CsfqConfig, DropTailConfig, Fifo, Flavor, FredConfig, FredVariant,
-    FreezeTimers, FromFlows, GapLaw, ManagerConfig, QueueDiscipline, QueueUnit, RedConfig,
-    RedPenaltyBoxConfig, SfbConfig, Victim,
+    AdaptiveRedConfig, BlueConfig, Counted, CsfqConfig, DropTailConfig, EredConfig, EredTests, Fifo, Flavor,
+    FredConfig, FredVariant, FreezeTimers, FromFlows, GapLaw, ManagerConfig, QueueDiscipline, QueueUnit,
+    RedConfig, RedPenaltyBoxConfig, SfbConfig, Victim,
 };
 use tidegate_mechanism::random::{Seed, Substream};
 use tidegate_mechanism::schedule::{
     BinHash, CbqClassConfig, CbqConfig, Classification, DrrConfig, FlowQueuesConfig, LinkSharing, SfqConfig,
 };
-use tidegate_packet::{DropReason, Ecn, FlowId, MarkReason, Packet, RateLabel, Sink};
+use tidegate_packet::{DropReason, Dscp, Ecn, FlowId, MarkReason, Packet, RateLabel, Sink};
 use tidegate_units::{BitRate, Bytes, Limit, Span, Time};
 
 const NANOS_PER_BYTE: u64 = 800;
@@ -283,7 +283,7 @@ fn what_is_made_of_red_decides_every_packet_as_the_references_do() {
 #[test]
 fn blue_decides_every_packet_as_the_reference_does() {
     let (vectors, cases) = (frozen("vectors"), frozen("blue"));
-    assert_eq!(items(&cases, "blue").len(), 30);
+    assert_eq!(items(&cases, "blue").len(), 33);
     for case in items(&cases, "blue") {
         let config = &case["config"];
         let is_separate = config["timers"].as_str() == Some("separate");
@@ -296,9 +296,45 @@ fn blue_decides_every_packet_as_the_reference_does() {
             threshold: config["threshold"].is_array().then(|| limit_of(&config["threshold"])),
             limit: limit(config),
             ecn: config["ecn"].as_bool().expect("a switch"),
+            priority: config["priority"].as_bool().expect("a switch"),
         };
         let mut fifo = Fifo::new(blue.build(&context()));
-        compare(case, &mut fifo, &arrivals(case, &vectors), "marking_probability");
+        compare(case, &mut fifo, &marked(arrivals(case, &vectors)), "marking_probability");
+    }
+}
+
+/// Packets of odd flows carry a promise.
+fn marked(mut arrivals: Vec<(Time, Packet)>) -> Vec<(Time, Packet)> {
+    for (_, packet) in arrivals.iter_mut().filter(|(_, packet)| packet.flow.0 % 2 == 1) {
+        packet.dscp = Dscp::AF11;
+    }
+    arrivals
+}
+
+#[test]
+fn ered_decides_every_packet_as_the_reference_does() {
+    let (vectors, cases) = (frozen("vectors"), frozen("ered"));
+    assert_eq!(items(&cases, "ered").len(), 27);
+    for case in items(&cases, "ered") {
+        let config = &case["config"];
+        let yes = |key: &str| config[key].as_bool().expect("a switch");
+        let fair = EredTests::Fred { min_q: whole(config, "min_q") as u32, variant: FredVariant::Basic };
+        let of_unmarked = config["counted"].as_str() == Some("unmarked");
+        let ered = EredConfig {
+            min_th: real(config, "min_th"),
+            max_th: real(config, "max_th"),
+            w: real(config, "w"),
+            max_p: real(config, "max_p"),
+            limit: limit(config),
+            unmarked_limit: config["unmarked_limit"].as_u64().map(|most| Limit::Packets(most as u32)),
+            packet_bytes: whole(config, "packet_bytes") as u32,
+            counted: if of_unmarked { Counted::Unmarked } else { Counted::All },
+            absolute: yes("absolute"),
+            tests: if yes("fair") { fair } else { EredTests::Red },
+            ..EredConfig::default()
+        };
+        let mut fifo = Fifo::new(ered.build(&context()));
+        compare(case, &mut fifo, &marked(arrivals(case, &vectors)), "average_queue_packets");
     }
 }
 

@@ -5,8 +5,9 @@ use serde_json::{Map, Value};
 
 use crate::model::{
     Adaptive, AdaptiveRed, Blue, Bulk, BurstLoss, Cbq, Cbr, Csfq, CsfqLabels, DropTail, Drr, Eec, EecMarker,
-    Engine, Fred, Iec, ListLoss, Nbp, Nbq, OnOff, Poisson, Priority, Profile, RandomLoss, Red, RedPenaltyBox,
-    RenoControl, Sfb, Sfq, SingleRate, SubTcp, TcpText, Transfer, TwoRates, Udp, Wfq,
+    Engine, Ered, Fred, Iec, ListLoss, Marking, Nbp, Nbq, OnOff, Poisson, Priority, Profile, RandomLoss, Red,
+    RedPenaltyBox, RenoControl, Reserved, Sfb, Sfq, SingleRate, SubTcp, TcpText, Transfer, TwoRates, Udp,
+    Wfq,
 };
 use crate::schema::schema_of;
 
@@ -53,6 +54,7 @@ const ROWS: &[Row] = &[
     ("queue", "red-penalty-box", schema_of::<RedPenaltyBox>),
     ("queue", "blue", schema_of::<Blue>),
     ("queue", "fred", schema_of::<Fred>),
+    ("queue", "ered", schema_of::<Ered>),
     ("queue", "csfq", schema_of::<Csfq>),
     ("queue", "sfb", schema_of::<Sfb>),
     ("queue", "drr", schema_of::<Drr>),
@@ -74,6 +76,8 @@ const ROWS: &[Row] = &[
     ("transport", "udp", schema_of::<Udp>),
     ("control", "reno", schema_of::<RenoControl>),
     ("control", "subtcp", schema_of::<SubTcp>),
+    ("control", "reserved", schema_of::<Reserved>),
+    ("control", "marking", schema_of::<Marking>),
     ("application", "bulk", schema_of::<Bulk>),
     ("application", "transfer", schema_of::<Transfer>),
     ("application", "cbr", schema_of::<Cbr>),

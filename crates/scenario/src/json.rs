@@ -5,8 +5,8 @@ use serde_json::{Map, Value, json};
 use tidegate_units::{BitRate, Limit, Span, Time};
 
 use crate::model::{
-    Clock, DelayOf, Direction, Event, Flow, LinkIndex, MarkerPoint, NodeIndex, Record, Scenario, Series,
-    Start, Way,
+    Clock, DelayOf, Direction, Event, EventChange, Flow, LinkIndex, MarkerPoint, NodeIndex, Record, Scenario,
+    Series, Start, Way,
 };
 
 /// Counts up when a key changes its meaning.
@@ -129,14 +129,21 @@ impl Scenario {
     }
 
     fn event(&self, event: &Event) -> Value {
-        json!({
-            "at_s": seconds(event.at),
-            "link": self.links[event.link.index()].name,
-            "direction": event.direction,
-            "rate_bps": event.rate.map(BitRate::as_bps),
-            "delay_s": event.delay.map(Span::as_secs_f64),
-            "state": event.state,
-        })
+        match event.change {
+            EventChange::Link { link, direction, rate, delay, state } => json!({
+                "at_s": seconds(event.at),
+                "link": self.links[link.index()].name,
+                "direction": direction,
+                "rate_bps": rate.map(BitRate::as_bps),
+                "delay_s": delay.map(Span::as_secs_f64),
+                "state": state,
+            }),
+            EventChange::Reservation { flow, rate } => json!({
+                "at_s": seconds(event.at),
+                "flow": self.flows[flow.index()].name,
+                "reservation_bps": rate.as_bps(),
+            }),
+        }
     }
 
     fn record_json(&self, record: &Record) -> Value {

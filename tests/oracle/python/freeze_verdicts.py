@@ -10,6 +10,7 @@ from reference_cbq import Cbq
 from reference_blue import Blue
 from reference_csfq import Csfq, Edge
 from reference_drr import Drr
+from reference_ered import Ered
 from reference_fred import Fred
 from reference_red import Red
 from reference_sfq import Sfq
@@ -116,7 +117,7 @@ PENALTY_CASES = {
 }
 BLUE = {
     "delta_up": 0.05, "delta_down": 0.05, "freeze_ns": 2_000_000, "freeze_spread": 0.0, "timers": "shared",
-    "threshold": None, "limit": ["packets", 10], "ecn": True,
+    "threshold": None, "limit": ["packets", 10], "ecn": True, "priority": False,
 }
 BLUE_CASES = {
     "thesis": BLUE | {"delta_up": 0.01, "delta_down": 0.01, "freeze_ns": 10_000_000, "limit": ["packets", 6]},
@@ -128,6 +129,7 @@ BLUE_CASES = {
     "threshold": BLUE | {"threshold": ["packets", 4]},
     "threshold_bytes": BLUE | {"threshold": ["bytes", 4000], "limit": ["bytes", 9000], "delta_up": 0.02},
     "dropping": BLUE | {"ecn": False},
+    "priority": BLUE | {"priority": True, "delta_up": 0.1},
     "saturated": BLUE | {"delta_up": 1.0, "delta_down": 0.3, "limit": ["packets", 3], "freeze_ns": 700_001},
 }
 FRED = {
@@ -144,6 +146,22 @@ FRED_CASES = {
     "many_quick": MANY | {"w": 0.5, "max_p": 0.5, "min_th": 2.5, "max_th": 4.0},
     "many_overflowing": MANY | {"limit": ["packets", 5], "w": 0.3, "max_p": 0.9, "min_q": 1},
     "many_low": MANY | {"min_th": 0.5, "max_th": 1.0, "min_q": 0, "w": 0.1},
+}
+ERED = {
+    "min_th": 3.0, "max_th": 8.0, "w": 0.05, "max_p": 0.1, "min_q": 2, "limit": ["packets", 12], "packet_bytes": 1000,
+    "counted": "all", "absolute": False, "unmarked_limit": None, "fair": False,
+}
+FAIR = ERED | {"fair": True}
+ERED_CASES = {
+    "thesis": ERED,
+    "quick": ERED | {"w": 0.5, "max_p": 0.5},
+    "of_unmarked": ERED | {"counted": "unmarked", "w": 0.2, "min_th": 1.0, "max_th": 4.0},
+    "absolute": ERED | {"absolute": True, "w": 0.002, "min_th": 1.0, "max_th": 6.0},
+    "reserved": ERED | {"unmarked_limit": 5, "max_th": 11.0},
+    "fair": FAIR,
+    "fair_quick": FAIR | {"w": 0.5, "max_p": 0.5},
+    "fair_of_unmarked": FAIR | {"counted": "unmarked", "w": 0.2, "min_th": 1.5, "max_th": 4.0},
+    "fair_bounded": FAIR | {"absolute": True, "unmarked_limit": 6, "max_th": 7.0, "w": 0.1},
 }
 DRR_CASES = {
     "nbq": {"quantum": 1000, "limit": ["bytes", 32_000]},
@@ -233,7 +251,7 @@ def case(name, vector_name, vector, config, discipline, watch=None, edge=None):
 
 
 def build():
-    red, blue, fred, drr, sfq, cbq, csfq, sfb, family = [], [], [], [], [], [], [], [], []
+    red, blue, ered, fred, drr, sfq, cbq, csfq, sfb, family = [], [], [], [], [], [], [], [], [], []
     for vector_name, vector in vectors().items():
         for name, c in RED_CASES.items():
             red.append(case(name, vector_name, vector, c, Red(c, RATE_BPS, Draws()), lambda d: d.avg))
@@ -241,6 +259,8 @@ def build():
             blue.append(case(name, vector_name, vector, c, Blue(c, Draws()), lambda d: d.p_m))
         for name, c in FRED_CASES.items():
             fred.append(case(name, vector_name, vector, c, Fred(c, RATE_BPS, Draws()), lambda d: d.avg))
+        for name, c in ERED_CASES.items():
+            ered.append(case(name, vector_name, vector, c, Ered(c, RATE_BPS, Draws()), lambda d: d.avg))
         for name, c in DRR_CASES.items():
             drr.append(case(name, vector_name, vector, c, Drr(c)))
         for name, c in SFQ_CASES.items():
@@ -266,6 +286,7 @@ def build():
         "red": red,
         "red_family": family,
         "blue": blue,
+        "ered": ered,
         "fred": fred,
         "sfb": sfb,
         "drr": drr,

@@ -56,7 +56,8 @@ class Blue:
         if full:
             drop(packet, "overflow", now)
             return
-        if self.draws.chance(self.p_m):
+        # With `priority`, packets of odd flows carry a promise.
+        if not (self.c["priority"] and packet.flow % 2 == 1) and self.draws.chance(self.p_m):
             if not (self.c["ecn"] and packet.ect):
                 drop(packet, "early", now)
                 return

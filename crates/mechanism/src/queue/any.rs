@@ -8,8 +8,8 @@ use tidegate_units::{BitRate, Time};
 
 use super::{
     AdaptiveRed, AdaptiveRedConfig, Blue, BlueConfig, Csfq, CsfqConfig, DropTail, DropTailConfig, EecMarker,
-    EecMarkerConfig, Fred, FredConfig, QueueManager, Red, RedConfig, RedPenaltyBox, RedPenaltyBoxConfig, Sfb,
-    SfbConfig, Verdict,
+    EecMarkerConfig, Ered, EredConfig, Fred, FredConfig, QueueManager, Red, RedConfig, RedPenaltyBox,
+    RedPenaltyBoxConfig, Sfb, SfbConfig, Verdict,
 };
 use crate::Context;
 
@@ -91,4 +91,6 @@ managers! {
     Sfb(SfbConfig, Box<Sfb>),
     /// The bottleneck of explicit edge control.
     EecMarker(EecMarkerConfig, EecMarker),
+    /// Enhanced RED.
+    Ered(EredConfig, Box<Ered>),
 }

@@ -14,12 +14,15 @@
 //! - At `p_m = 0` an idle link has nothing to update; it does not hold back a rise that comes after it.
 //! - A loss at `p_m = 1` is an update, though the value stays: the fall begins a freeze time after the last loss.
 //! - A packet that a scheduler takes out of this queue to make room for others is a loss of this queue too.
+//! - [`BlueConfig::priority`] is what the thesis's section 5.9 asks for ("BLUE-based mechanisms in place of ERED") without a
+//!   rule. Settled: as in ERED, a green packet is not notified; what it loses to a full buffer raises `p_m` as any loss does.
 //! - The random freeze time that the text asks for is uniform around its mean ([`BlueConfig::freeze_spread`]), drawn at
 //!   each update; off as in the thesis's experiments.
 
 use tidegate_packet::{Backlog, DropReason, MarkReason, Packet};
 use tidegate_units::{BitRate, Limit, Span, Time};
 
+use super::ered::is_marked;
 use super::{QueueLimit, QueueManager, Verdict};
 use crate::Context;
 use crate::random::Substream;
@@ -53,6 +56,8 @@ pub struct BlueConfig {
     pub limit: Limit,
     /// Whether a packet that can carry a mark is marked instead of dropped. Default yes (section 4.3.2).
     pub ecn: bool,
+    /// Whether packets with a promise (green) are lost to a full buffer only. Default no.
+    pub priority: bool,
 }
 
 impl Default for BlueConfig {
@@ -66,6 +71,7 @@ impl Default for BlueConfig {
             threshold: None,
             limit: Limit::Packets(100),
             ecn: true,
+            priority: false,
         }
     }
 }
@@ -117,6 +123,10 @@ impl QueueManager for Blue {
         }
         if self.threshold.is_some_and(|threshold| threshold.exceeded_by(queue)) {
             self.on_loss(now);
+        }
+        if self.config.priority && is_marked(packet) {
+            self.idle = false;
+            return Verdict::Accept;
         }
         let is_notified = self.random.chance(self.p_m);
         let can_mark = self.config.ecn && packet.ecn.is_capable();
@@ -307,6 +317,19 @@ mod tests {
     }
 
     #[test]
+    fn with_priority_a_marked_packet_is_lost_to_a_full_buffer_only() {
+        for priority in [false, true] {
+            let (mut blue, now) = raised_to(100, BlueConfig { priority, ..BlueConfig::default() });
+            let mut promised =
+                Packet { dscp: tidegate_packet::Dscp::AF11, ..Packet::new(0, FlowId(0), 1000) };
+            let expected = if priority { Verdict::Accept } else { Verdict::Drop(DropReason::Early) };
+            assert_eq!(blue.on_arrival(&mut promised, SHORT, now), expected);
+            assert_eq!(blue.on_arrival(&mut promised, FULL, now), Verdict::Drop(DropReason::Overflow));
+            assert_eq!(arrive(&mut blue, Ecn::NotEct, SHORT, now), Verdict::Drop(DropReason::Early));
+        }
+    }
+
+    #[test]
     fn a_queue_above_the_threshold_raises_the_probability_and_is_not_refused() {
         let config =
             BlueConfig { threshold: Some(Limit::Packets(9)), delta_up: 1.0, ..BlueConfig::default() };
@@ -370,6 +393,7 @@ mod tests {
                 threshold: threshold.map(Limit::Packets),
                 limit: Limit::Packets(limit),
                 ecn: true,
+                priority: false,
             };
             let mut fifo = Fifo::new(blue(config));
             drive(&mut fifo, &arrivals, 8, |waiting| assert!(waiting.packets <= limit));

@@ -189,6 +189,23 @@ impl QueueManager for Fred {
 }
 
 impl Fred {
+    /// A packet that is not tested joins behind `queue`: it is a sample of the average, and part of what its flow has waiting
+    /// if it `counts`.
+    pub(super) fn join_untested(&mut self, packet: &Packet, counts: bool, queue: Backlog, now: Time) {
+        if counts {
+            self.flows.join(packet.flow, self.flows.find(packet.flow));
+        }
+        self.average.on_arrival(f64::from(queue.packets), now);
+        self.average.on_joined();
+        self.average_per_flow();
+    }
+
+    /// A packet that does not count left; `queue` still waits.
+    pub(super) fn leave_uncounted(&mut self, queue: Backlog) {
+        self.average.sample(f64::from(queue.packets));
+        self.average_per_flow();
+    }
+
     /// "Identify and manage non-adaptive flows."
     fn is_beyond_its_share(&self, flow: Flow, avg: f64) -> bool {
         let is_high = avg >= self.config.max_th;

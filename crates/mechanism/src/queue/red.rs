@@ -289,6 +289,11 @@ impl Red {
         verdict
     }
 
+    /// The packet that was observed joins without being tested.
+    pub(super) const fn join_untested(&mut self) {
+        self.average.on_joined();
+    }
+
     /// The present `max_p`.
     pub(super) const fn max_p(&self) -> f64 {
         self.max_p

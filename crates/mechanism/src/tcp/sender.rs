@@ -10,7 +10,7 @@
 //! its timer for [`TcpSender::timer_at`].
 
 use tidegate_packet::{Dscp, Ecn, TcpFlags, TcpHeader};
-use tidegate_units::{Span, Time};
+use tidegate_units::{BitRate, Span, Time};
 
 use super::config::{Rules, TcpConfig};
 use super::congestion::{AnyCongestionControl, CongestionControl, Permission, Segment, Signal};
@@ -356,6 +356,12 @@ impl TcpSender {
     /// What happened so far.
     pub const fn counters(&self) -> SenderCounters {
         self.c.counters
+    }
+    /// A reservation has a new rate; nothing where the control has none.
+    pub fn set_reservation(&mut self, rate: BitRate, now: Time) {
+        if let AnyCongestionControl::Reserved(reserved) = &mut self.c.cc {
+            reserved.set_rate(rate, now);
+        }
     }
     /// The congestion control, for its variables.
     pub const fn congestion_control(&self) -> &AnyCongestionControl {

@@ -63,6 +63,14 @@ fn profile(config: &Profile) -> ProfileConfig {
     }
 }
 
+/// How throughput is measured.
+pub(crate) const fn meter(meter: EngineMeter, weight: f64, intervals: u32) -> ThroughputMeter {
+    match meter {
+        EngineMeter::Weighted => ThroughputMeter::Weighted { weight },
+        EngineMeter::Sliding => ThroughputMeter::Sliding { intervals },
+    }
+}
+
 fn engine(config: &Engine) -> MarkingEngineConfig {
     MarkingEngineConfig {
         target: config.target,
@@ -72,10 +80,7 @@ fn engine(config: &Engine) -> MarkingEngineConfig {
             }
             EngineLaw::TcpIndependent => MarkingLaw::Independent { step: config.step },
         },
-        meter: match config.meter {
-            EngineMeter::Weighted => ThroughputMeter::Weighted { weight: config.weight },
-            EngineMeter::Sliding => ThroughputMeter::Sliding { intervals: config.windows },
-        },
+        meter: meter(config.meter, config.weight, config.windows),
         interval: config.interval,
         marked: Dscp::new(config.marked),
         unmarked: Dscp::new(config.unmarked),

@@ -28,8 +28,8 @@ mod tests {
     use tidegate_mechanism::hop::nbq::NbqConfig;
     use tidegate_mechanism::meter::CsfqLabellerConfig;
     use tidegate_mechanism::queue::{
-        AdaptiveRedConfig, BlueConfig, DropTailConfig, EecMarkerConfig, FredConfig, ManagerConfig, RedConfig,
-        RedPenaltyBoxConfig, SfbConfig,
+        AdaptiveRedConfig, BlueConfig, DropTailConfig, EecMarkerConfig, EredConfig, FredConfig,
+        ManagerConfig, RedConfig, RedPenaltyBoxConfig, SfbConfig,
     };
     use tidegate_mechanism::schedule::{CbqConfig, DisciplineConfig, PriorityConfig, SfqConfig, WfqConfig};
 
@@ -58,6 +58,10 @@ mod tests {
         assert_eq!(
             plain(Queue::Fred(crate::model::Fred::default())),
             DisciplineConfig::Fifo(ManagerConfig::Fred(FredConfig::default()))
+        );
+        assert_eq!(
+            plain(Queue::Ered(crate::model::Ered::default())),
+            DisciplineConfig::Fifo(ManagerConfig::Ered(EredConfig::default()))
         );
         assert_eq!(
             plain(Queue::Sfb(Box::default())),

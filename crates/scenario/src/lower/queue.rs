@@ -3,9 +3,9 @@
 use tidegate_mechanism::meter::ActiveFlowsConfig;
 use tidegate_mechanism::queue::sfb::{AdaptiveRed as BinRed, BinLaw, NonresponsiveLimit};
 use tidegate_mechanism::queue::{
-    AdaptiveRedConfig, BlueConfig, CsfqConfig, DropTailConfig, EecMarkerConfig, Flavor, FredConfig,
-    FreezeTimers, FromFlows, GapLaw, ManagerConfig, QueueUnit, RedConfig, RedPenaltyBoxConfig, SfbConfig,
-    Victim,
+    AdaptiveRedConfig, BlueConfig, Counted, CsfqConfig, DropTailConfig, EecMarkerConfig, EredConfig,
+    EredTests, Flavor, FredConfig, FreezeTimers, FromFlows, GapLaw, ManagerConfig, QueueUnit, RedConfig,
+    RedPenaltyBoxConfig, SfbConfig, Victim,
 };
 use tidegate_mechanism::schedule::{
     BinHash, CbqClassConfig, CbqConfig, Classification, Clock, DisciplineConfig, DrrConfig, FlowQueuesConfig,
@@ -15,9 +15,9 @@ use tidegate_units::{Limit, Span};
 
 use super::bytes32;
 use crate::model::{
-    AdaptiveRed, Blue, BlueTimers, Cbq, CbqClass, CbqSharing, Csfq, DropTail, Drr, EecMarker, Fred,
-    FredVariant, Manager, Priority, Queue, QueueClassify, Red, RedFlavor, RedGap, RedMode, RedPenaltyBox,
-    RedVictim, Sfb, SfbLaw, SfbLimiting, Sfq, SfqHash, Wfq, WfqClock,
+    AdaptiveRed, Blue, BlueTimers, Cbq, CbqClass, CbqSharing, Csfq, DropTail, Drr, EecMarker, Ered,
+    EredCounted, Fred, FredVariant, Manager, Priority, Queue, QueueClassify, Red, RedFlavor, RedGap, RedMode,
+    RedPenaltyBox, RedVictim, Sfb, SfbLaw, SfbLimiting, Sfq, SfqHash, Wfq, WfqClock,
 };
 
 /// The discipline of a queue. `weights` are those other than 1, by number of flow or class as the queue classifies.
@@ -41,6 +41,7 @@ pub fn discipline(queue: &Queue, weights: &[(u32, f64)]) -> DisciplineConfig {
         Queue::Cbq(config) => DisciplineConfig::Cbq(cbq(config)),
         Queue::Priority(config) => DisciplineConfig::Priority(priority(config)),
         Queue::EecMarker(config) => DisciplineConfig::Fifo(ManagerConfig::EecMarker(eec_marker(config))),
+        Queue::Ered(config) => DisciplineConfig::Fifo(ManagerConfig::Ered(ered(config))),
     }
 }
 
@@ -56,6 +57,7 @@ pub fn manager(manager: &Manager) -> ManagerConfig {
         Manager::Csfq(config) => ManagerConfig::Csfq(csfq(config)),
         Manager::Sfb(config) => ManagerConfig::Sfb(sfb(config)),
         Manager::EecMarker(config) => ManagerConfig::EecMarker(eec_marker(config)),
+        Manager::Ered(config) => ManagerConfig::Ered(ered(config)),
     }
 }
 
@@ -143,6 +145,7 @@ fn blue(config: &Blue) -> BlueConfig {
         threshold: config.threshold,
         limit: config.limit,
         ecn: config.ecn,
+        priority: config.priority,
     }
 }
 
@@ -160,6 +163,34 @@ fn fred(config: &Fred) -> FredConfig {
         },
         limit: config.limit,
         packet_bytes: bytes32(config.mean_packet),
+        ecn: config.ecn,
+    }
+}
+
+fn ered(config: &Ered) -> EredConfig {
+    let (min_th, max_th) = config.thresholds().expect("checked: thresholds are in packets or bytes");
+    let variant = match config.variant {
+        FredVariant::Basic => tidegate_mechanism::queue::FredVariant::Basic,
+        FredVariant::ManyFlows => tidegate_mechanism::queue::FredVariant::ManyFlows,
+    };
+    EredConfig {
+        min_th,
+        max_th,
+        w: config.weight,
+        max_p: config.max_p,
+        limit: config.limit,
+        unmarked_limit: config.unmarked_limit,
+        packet_bytes: bytes32(config.mean_packet),
+        counted: match config.counted {
+            EredCounted::All => Counted::All,
+            EredCounted::Unmarked => Counted::Unmarked,
+        },
+        absolute: config.absolute,
+        tests: if config.fair { EredTests::Fred { min_q: config.min_q, variant } } else { EredTests::Red },
+        gap_law: match config.gap {
+            RedGap::Paper => GapLaw::Paper,
+            RedGap::Ns => GapLaw::Wait,
+        },
         ecn: config.ecn,
     }
 }

@@ -1,10 +1,19 @@
 //! TCP.
 
-use tidegate_mechanism::tcp::congestion::{self, CongestionControlConfig, SubTcpConfig};
+use tidegate_mechanism::tcp::congestion::{
+    self, CongestionControlConfig, Detection, MarkingSourceConfig, ReservedConfig, ReservedRoundTrip,
+    SubTcpConfig, Surplus,
+};
 use tidegate_mechanism::tcp::{DelayedAck, RtoConfig, Rules, TcpConfig, Variant};
 
+use tidegate_packet::Dscp;
+
 use super::bytes32;
-use crate::model::{Control, SubTcpForm, Tcp, TcpProfile, TcpVariant, Window};
+use super::marker::meter;
+use crate::model::{
+    Control, Marking, MarkingSurplus, Reserved, ReservedWindow, SubTcpForm, Tcp, TcpProfile, TcpVariant,
+    Window,
+};
 
 /// Segments of a delayed acknowledgment: every second (RFC 5681, section 4.2; ns).
 const DELAYED_ACK_SEGMENTS: u32 = 2;
@@ -64,6 +73,43 @@ fn control(control: &Control) -> CongestionControlConfig {
             tick: config.tick,
             scale_max: config.scale_max,
         }),
+        Control::Reserved(config) => CongestionControlConfig::Reserved(reserved(config)),
+        Control::Marking(config) => CongestionControlConfig::Marking(marking(config)),
+    }
+}
+
+fn reserved(config: &Reserved) -> ReservedConfig {
+    ReservedConfig {
+        rate: config.rate,
+        depth: config.depth,
+        timer: config.timer,
+        window: match config.window {
+            ReservedWindow::None => None,
+            ReservedWindow::Best => Some(ReservedRoundTrip::Best),
+            ReservedWindow::Average => Some(ReservedRoundTrip::Average),
+        },
+        delayed: config.delayed,
+        burst: config.burst,
+        literal_growth: config.literal_growth,
+        safeguard: config.safeguard,
+        marked: Dscp::new(config.marked),
+        unmarked: Dscp::new(config.unmarked),
+    }
+}
+
+fn marking(config: &Marking) -> MarkingSourceConfig {
+    let detection = Detection { factor: config.factor, pause: config.pause, pause_max: config.pause_max };
+    MarkingSourceConfig {
+        target: config.target,
+        meter: meter(config.meter, config.weight, config.windows),
+        interval: config.interval,
+        surplus: match config.surplus {
+            MarkingSurplus::GivenUp => Surplus::GivenUp,
+            MarkingSurplus::Replaced => Surplus::Replaced,
+        },
+        detection: config.detection.then_some(detection),
+        marked: Dscp::new(config.marked),
+        unmarked: Dscp::new(config.unmarked),
     }
 }
 
@@ -76,6 +122,17 @@ mod tests {
     fn subtcps_defaults_are_those_of_the_mechanism() {
         let default = CongestionControlConfig::SubTcp(SubTcpConfig::default());
         assert_eq!(control(&Control::SubTcp(SubTcp::default())), default);
+    }
+
+    #[test]
+    fn what_a_promise_leaves_out_is_as_in_the_mechanism() {
+        use tidegate_units::BitRate;
+        let rate = BitRate::from_mbps(4);
+        let of = |text| control(&serde_json::from_str(text).expect("a control"));
+        let reserved = CongestionControlConfig::Reserved(ReservedConfig::new(rate));
+        assert_eq!(of(r#"{"kind": "reserved", "rate": "4Mbit"}"#), reserved);
+        let marking = CongestionControlConfig::Marking(MarkingSourceConfig::new(rate));
+        assert_eq!(of(r#"{"kind": "marking", "target": "4Mbit"}"#), marking);
     }
     use crate::model::TcpText;
 

@@ -2,9 +2,9 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use tidegate_units::Span;
+use tidegate_units::{BitRate, Span};
 
-use super::kinds;
+use super::{EngineMeter, kinds};
 use crate::text::{self, Text};
 
 kinds! {
@@ -12,6 +12,8 @@ kinds! {
     Control {
         Reno(RenoControl) = "reno",
         SubTcp(SubTcp) = "subtcp",
+        Reserved(Reserved) = "reserved",
+        Marking(Box<Marking>) = "marking",
     }
 }
 
@@ -77,4 +79,177 @@ impl Default for SubTcp {
             scale_max: 64.0,
         }
     }
+}
+
+/// Which round-trip time makes the window of a reservation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReservedWindow {
+    /// None: the window is plain TCP's.
+    None,
+    /// The least one observed.
+    Best,
+    /// The smoothed one.
+    Average,
+}
+
+/// # TCP with a reservation
+///
+/// Marks the segments that a token bucket covers. With a timer it sends on tokens even where the window would make it
+/// wait; with a window of its own, losses reduce only what it sends beyond the reservation.
+///
+/// Source: thesis of Feng, sections 5.3 and 5.4.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Reserved {
+    /// The reserved rate on the wire. An event can change it.
+    #[serde(with = "text")]
+    #[schemars(with = "Text<BitRate>")]
+    pub rate: BitRate,
+    /// Depth of the token bucket: the time in which the rate fills it. Source: thesis of Feng, section 5.3.1.
+    #[serde(with = "text", default = "fifty_millis")]
+    #[schemars(with = "Text<Span>", default = "fifty_millis_text")]
+    pub depth: Span,
+    /// Interval of timed transmissions, which send on tokens whatever the window says. Default: none. Source: thesis of
+    /// Feng, section 5.4.1 (20 ms).
+    #[serde(with = "text::optional", default)]
+    #[schemars(with = "Option<Text<Span>>")]
+    pub timer: Option<Span>,
+    /// The round-trip time from which the reserved part of the window follows. Source: thesis of Feng, section 5.4.2 (it
+    /// tried both).
+    #[serde(default = "no_window")]
+    pub window: ReservedWindow,
+    /// The most that a segment without tokens waits for some. Default: none. Source: thesis of Feng, section 5.4.1.
+    #[serde(with = "text::optional", default)]
+    #[schemars(with = "Option<Text<Span>>")]
+    pub delayed: Option<Span>,
+    /// How many segments without tokens may go at one instant. Default: any number. Source: the thesis of Feng has no bound;
+    /// RFC 2582, section 3, suggests 4 (ns's `maxburst`).
+    #[serde(default)]
+    pub burst: Option<u32>,
+    /// Whether growth is scaled by the variable part of the window in congestion avoidance too. Source: thesis of Feng,
+    /// section 5.4.2 has it so; off, because then the variable part loses against best effort (catalogue, RAW-1).
+    #[serde(default)]
+    pub literal_growth: bool,
+    /// Whether timer and window are turned off, for good, when a marked segment is lost. Source: thesis of Feng, section
+    /// 5.4.2 (proposed).
+    #[serde(default)]
+    pub safeguard: bool,
+    /// Codepoint of segments with tokens, 0 to 63. Source: RFC 2597 (AF11).
+    #[serde(default = "af11")]
+    pub marked: u8,
+    /// Codepoint of the others, 0 to 63. Source: best effort.
+    #[serde(default)]
+    pub unmarked: u8,
+}
+
+/// What becomes of marked segments that the target does not need any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum MarkingSurplus {
+    /// They are given up.
+    GivenUp,
+    /// They become best-effort segments.
+    Replaced,
+}
+
+/// # TCP with a packet marking engine
+///
+/// A window of marked and one of best-effort segments: the connection competes for best effort like any other and marks
+/// only what its target lacks. It stops marking where marks are not honoured.
+///
+/// Source: thesis of Feng, sections 6.4 and 6.5.3.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Marking {
+    /// The rate that it shall have, on the wire.
+    #[serde(with = "text")]
+    #[schemars(with = "Text<BitRate>")]
+    pub target: BitRate,
+    /// How the throughput is measured. Source: thesis of Feng, section 6.3.
+    #[serde(default = "weighted")]
+    pub meter: EngineMeter,
+    /// The weight of the newest interval, above 0 and at most 1. Source: assumed, 0.1 to 0.2 react alike.
+    #[serde(default = "weight")]
+    pub weight: f64,
+    /// Intervals in the sliding window. Source: assumed, one second.
+    #[serde(default = "ten")]
+    pub windows: u32,
+    /// How often the throughput is measured. Source: thesis of Feng, section 6.3.1.
+    #[serde(with = "text", default = "hundred_millis")]
+    #[schemars(with = "Text<Span>", default = "hundred_millis_text")]
+    pub interval: Span,
+    /// What becomes of marks above the target. Source: thesis of Feng, Fig. 6.9 as printed.
+    #[serde(default = "given_up")]
+    pub surplus: MarkingSurplus,
+    /// Whether missing differentiation is noticed. Source: thesis of Feng, section 6.5.3.
+    #[serde(default = "yes")]
+    pub detection: bool,
+    /// So many times more segments must go between two losses of marked segments than between two of others. Source:
+    /// assumed ("substantially greater").
+    #[serde(default = "two")]
+    pub factor: f64,
+    /// How long marking pauses at first where that is not so; then twice as long each time. Source: assumed.
+    #[serde(with = "text", default = "five_seconds")]
+    #[schemars(with = "Text<Span>", default = "five_seconds_text")]
+    pub pause: Span,
+    /// The longest pause. Source: assumed.
+    #[serde(with = "text", default = "longest_pause")]
+    #[schemars(with = "Text<Span>", default = "longest_pause_text")]
+    pub pause_max: Span,
+    /// Codepoint of marked segments, 0 to 63. Source: RFC 2597 (AF11).
+    #[serde(default = "af11")]
+    pub marked: u8,
+    /// Codepoint of the others, 0 to 63. Source: best effort.
+    #[serde(default)]
+    pub unmarked: u8,
+}
+
+const fn fifty_millis() -> Span {
+    Span::from_millis(50)
+}
+fn fifty_millis_text() -> String {
+    fifty_millis().to_string()
+}
+const fn hundred_millis() -> Span {
+    Span::from_millis(100)
+}
+fn hundred_millis_text() -> String {
+    hundred_millis().to_string()
+}
+const fn five_seconds() -> Span {
+    Span::from_secs(5)
+}
+fn five_seconds_text() -> String {
+    five_seconds().to_string()
+}
+const fn longest_pause() -> Span {
+    Span::from_secs(64)
+}
+fn longest_pause_text() -> String {
+    longest_pause().to_string()
+}
+const fn no_window() -> ReservedWindow {
+    ReservedWindow::None
+}
+const fn given_up() -> MarkingSurplus {
+    MarkingSurplus::GivenUp
+}
+const fn weighted() -> EngineMeter {
+    EngineMeter::Weighted
+}
+const fn af11() -> u8 {
+    tidegate_packet::Dscp::AF11.get()
+}
+const fn ten() -> u32 {
+    10
+}
+const fn weight() -> f64 {
+    0.15
+}
+const fn two() -> f64 {
+    2.0
+}
+const fn yes() -> bool {
+    true
 }

@@ -10,7 +10,9 @@ mod record;
 mod transport;
 
 pub use application::{Adaptive, Application, Bulk, Cbr, OnOff, OnOffDistribution, Poisson, Transfer};
-pub use control::{Control, RenoControl, SubTcp, SubTcpForm};
+pub use control::{
+    Control, Marking, MarkingSurplus, RenoControl, Reserved, ReservedWindow, SubTcp, SubTcpForm,
+};
 pub use domain::{
     Classify, Clock, CsfqLabels, Eec, Iec, IecDelays, Labels, Mechanism, Nbp, Nbq, NbqDecay, NbqDiscard,
     Shaper, TcpRate,
@@ -18,9 +20,9 @@ pub use domain::{
 pub use impairment::{BurstLoss, ListLoss, Loss, RandomLoss, Reorder};
 pub use marker::{Beyond, Engine, EngineLaw, EngineMeter, Marker, Profile, SingleRate, TwoRates};
 pub use queue::{
-    AdaptiveRed, Blue, BlueTimers, Cbq, CbqClass, CbqSharing, Csfq, DropTail, Drr, EecMarker, Fred,
-    FredVariant, Manager, Priority, Queue, QueueClassify, Red, RedFlavor, RedGap, RedMode, RedPenaltyBox,
-    RedVictim, Sfb, SfbLaw, SfbLimiting, Sfq, SfqHash, Wfq, WfqClock,
+    AdaptiveRed, Blue, BlueTimers, Cbq, CbqClass, CbqSharing, Csfq, DropTail, Drr, EecMarker, Ered,
+    EredCounted, Fred, FredVariant, Manager, Priority, Queue, QueueClassify, Red, RedFlavor, RedGap, RedMode,
+    RedPenaltyBox, RedVictim, Sfb, SfbLaw, SfbLimiting, Sfq, SfqHash, Wfq, WfqClock,
 };
 pub use record::{DelayOf, DomainQuantity, FlowQuantity, LinkQuantity, MarkerQuantity, Record, Series, Way};
 pub use transport::{Tcp, TcpProfile, TcpText, TcpVariant, Transport, TransportText, Udp, Window};
@@ -319,16 +321,33 @@ pub struct MarkerPoint {
 pub struct Event {
     /// When.
     pub at: Time,
-    /// Which link.
-    pub link: LinkIndex,
-    /// Which of its directions.
-    pub direction: Ways,
-    /// The new rate; above zero.
-    pub rate: Option<BitRate>,
-    /// The new delay.
-    pub delay: Option<Span>,
-    /// Whether the link works from now on.
-    pub state: Option<LinkState>,
+    /// What changes.
+    pub change: EventChange,
+}
+
+/// What an event changes.
+#[derive(Clone, Debug, PartialEq)]
+pub enum EventChange {
+    /// A link.
+    Link {
+        /// Which link.
+        link: LinkIndex,
+        /// Which of its directions.
+        direction: Ways,
+        /// The new rate; above zero.
+        rate: Option<BitRate>,
+        /// The new delay.
+        delay: Option<Span>,
+        /// Whether the link works from now on.
+        state: Option<LinkState>,
+    },
+    /// The reserved rate of a flow.
+    Reservation {
+        /// Which flow; its TCP has the control `reserved`.
+        flow: FlowIndex,
+        /// The new rate.
+        rate: BitRate,
+    },
 }
 
 /// Which directions of a link.

@@ -97,6 +97,20 @@ quantities! {
         CwndSegments = "cwnd_segments",
         /// What divides a window of one segment (SUBTCP).
         Scale = "scale",
+        /// Bits of packets with a codepoint other than best effort that were delivered in the interval, per second.
+        Promised = "marked_bps",
+        /// What the reserved rate keeps under way (TCP with a reservation).
+        ReservedWindow = "reserved_window_segments",
+        /// Tokens that found the bucket full, since the start (TCP with a reservation).
+        LostTokens = "lost_tokens_bytes",
+        /// The window of marked segments (TCP with a marking engine).
+        PriorityWindow = "priority_window_segments",
+        /// The window of the others (TCP with a marking engine).
+        BestEffortWindow = "best_effort_window_segments",
+        /// The part of segments that are marked (TCP with a marking engine).
+        MarkingProbability = "marking_probability",
+        /// The next pause of marking (TCP with a marking engine).
+        MarkingPause = "marking_pause_s",
         /// The slow start threshold.
         Ssthresh = "ssthresh_bytes",
         /// Sent and neither acknowledged nor known lost.
@@ -127,7 +141,7 @@ quantities! {
         MarkedPackets = "marked_packets",
         /// Packets marked in the interval, over those that arrived in it.
         MarkedRatio = "marked_ratio",
-        /// The average queue of the manager, in packets (RED, FRED).
+        /// The average queue of the manager, in packets (RED, ERED, FRED).
         AverageQueue = "average_queue_packets",
         /// The marking or dropping probability (BLUE), or that of the last arrival (RED, FRED, SFB).
         Probability = "marking_probability",
@@ -135,6 +149,8 @@ quantities! {
         MaxP = "max_p",
         /// Flows that sent within the window (RED with `flows_rtt`), or have something waiting (FRED).
         ActiveFlows = "active_flows",
+        /// Packets that wait without a promise (ERED).
+        UnmarkedPackets = "unmarked_packets",
         /// Flows in the penalty box (RED with a penalty box).
         BoxedFlows = "boxed_flows",
         /// Queues with something waiting (schedulers).

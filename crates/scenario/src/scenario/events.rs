@@ -3,12 +3,13 @@
 use tidegate_units::{Span, Time};
 
 use super::Site;
+use super::flows::Flows;
 use super::links::Links;
 use super::raw::EventText;
 use super::values::Report;
 use crate::error::Problems;
 use crate::fault::shortened;
-use crate::model::{Event, LinkIndex};
+use crate::model::{Control, Event, EventChange, FlowIndex, LinkIndex, Transport};
 use crate::template::Scope;
 use crate::tree::{Table, Value};
 
@@ -16,6 +17,7 @@ use crate::tree::{Table, Value};
 pub(crate) fn read(
     table: &Table,
     links: &Links,
+    flows: &Flows,
     duration: Span,
     scope: &mut Scope<'_>,
     problems: &mut Problems,
@@ -35,7 +37,7 @@ pub(crate) fn read(
         let name = position.to_string();
         let site = Site { tree: event, section: "events", name: &name };
         let Some(text) = site.read::<EventText>(scope, problems) else { continue };
-        events.extend(check(site, &text, links, duration, problems));
+        events.extend(check(site, &text, links, flows, duration, problems));
     }
     // Stable: events at one instant stay in the order of the file.
     events.sort_by_key(|event| event.at);
@@ -46,12 +48,21 @@ fn check(
     site: Site<'_>,
     text: &EventText,
     links: &Links,
+    flows: &Flows,
     duration: Span,
     problems: &mut Problems,
 ) -> Option<Event> {
     if text.at > Time::ZERO.saturating_add(duration) {
         let message = format!("the event at {} comes after the end of the run at {duration}", text.at);
         problems.push(site.problem(&["at"], message, ""));
+    }
+    if let (None, Some(flow)) = (&text.link, &text.flow) {
+        let change = reservation(site, text, flow, flows, problems)?;
+        return Some(Event { at: text.at, change });
+    }
+    if text.flow.is_some() || text.reservation.is_some() {
+        let help = "give `link` with a change of it, or `flow` with `reservation`";
+        problems.push(site.problem(&[], "an event of a link and of a flow", help));
     }
     if text.rate.is_none() && text.delay.is_none() && text.state.is_none() {
         let help = "give a new `rate`, `delay` or `state`";
@@ -67,17 +78,58 @@ fn check(
     if let Some(delay) = text.delay {
         report.delay("delay", delay);
     }
-    let Some(link) = links.names.get(&text.link) else {
-        let message = format!("there is no link `{}`", shortened(&text.link));
-        problems.push(site.problem(&["link"], message, links.names.suggest(&text.link)));
+    let Some(name) = &text.link else {
+        problems.push(site.problem(&[], "an event of nothing", "give `link`, or `flow` with `reservation`"));
         return None;
     };
-    Some(Event {
-        at: text.at,
+    let Some(link) = links.names.get(name) else {
+        let message = format!("there is no link `{}`", shortened(name));
+        problems.push(site.problem(&["link"], message, links.names.suggest(name)));
+        return None;
+    };
+    let change = EventChange::Link {
         link: LinkIndex(link),
         direction: text.direction,
         rate: text.rate,
         delay: text.delay,
         state: text.state,
-    })
+    };
+    Some(Event { at: text.at, change })
+}
+
+/// A new reserved rate of a flow.
+fn reservation(
+    site: Site<'_>,
+    text: &EventText,
+    name: &str,
+    flows: &Flows,
+    problems: &mut Problems,
+) -> Option<EventChange> {
+    if text.rate.is_some() || text.delay.is_some() || text.state.is_some() {
+        let help = "`rate`, `delay` and `state` are of links";
+        problems.push(site.problem(&["flow"], "a flow has a `reservation` to change", help));
+    }
+    let Some(rate) = text.reservation else {
+        problems.push(site.problem(&[], "an event that changes nothing", "give a new `reservation`"));
+        return None;
+    };
+    let mut sink = |keys: &[&str], message: String, help: &str| {
+        problems.push(site.problem(keys, message, help));
+    };
+    Report { sink: &mut sink }.rate("reservation", rate);
+    let Some(flow) = flows.names.get(name) else {
+        let message = format!("there is no flow `{}`", shortened(name));
+        problems.push(site.problem(&["flow"], message, flows.names.suggest(name)));
+        return None;
+    };
+    let reserves = matches!(
+        &flows.list[flow as usize].transport,
+        Transport::Tcp(tcp) if matches!(tcp.control, Control::Reserved(_))
+    );
+    if !reserves {
+        let message = format!("the flow `{}` reserves nothing", shortened(name));
+        let help = "its transport needs control = { kind = \"reserved\", rate = ... }";
+        problems.push(site.problem(&["flow"], message, help));
+    }
+    Some(EventChange::Reservation { flow: FlowIndex(flow), rate })
 }

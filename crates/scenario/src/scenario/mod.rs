@@ -126,7 +126,7 @@ pub(crate) fn build(
     );
     let domains = domains::read(table, &nodes, &links, &flows, &mut scope, &mut late, &mut problems);
     let markers = markers::read(table, &nodes, &flows, &mut scope, &mut late, &mut problems);
-    let events = events::read(table, &links, duration, &mut scope, &mut problems);
+    let events = events::read(table, &links, &flows, duration, &mut scope, &mut problems);
     let known =
         record::Known { links: &links, flows: &flows, domains: &domains, markers: &markers, duration };
     // Patterns would seem to match nothing where what they name was not understood.

@@ -288,7 +288,8 @@ pub(crate) struct EventText {
     #[schemars(with = "Text<Time>")]
     pub(crate) at: Time,
     /// Which link.
-    pub(crate) link: String,
+    #[serde(default)]
+    pub(crate) link: Option<String>,
     /// Which of its directions.
     #[serde(default)]
     pub(crate) direction: Ways,
@@ -303,6 +304,13 @@ pub(crate) struct EventText {
     /// Whether the link works from now on.
     #[serde(default)]
     pub(crate) state: Option<LinkState>,
+    /// Which flow, instead of a link: one of TCP with the control `reserved`.
+    #[serde(default)]
+    pub(crate) flow: Option<String>,
+    /// Its new reserved rate.
+    #[serde(with = "text::optional", default)]
+    #[schemars(with = "Option<Text<BitRate>>")]
+    pub(crate) reservation: Option<BitRate>,
 }
 
 /// What is recorded beyond counters.

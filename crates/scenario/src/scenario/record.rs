@@ -174,7 +174,7 @@ fn series(pattern: &str, known: &Known<'_>, left: &mut u64) -> Result<Vec<Series
     if found.is_empty() {
         let message = format!("`{}` matches nothing", shortened(pattern));
         let help = "what it names has no such quantity: TCP has windows, RED an average queue and a probability, \
-                    BLUE and SFB a probability, CSFQ a fair share, NBQ discard ratios, edges rates";
+                    BLUE and SFB a probability, ERED unmarked packets, CSFQ a fair share, NBQ discard ratios, edges rates";
         return Err((message, help.to_owned()));
     }
     Ok(found)
@@ -293,8 +293,21 @@ fn has(transport: &Transport, quantity: FlowQuantity) -> bool {
             | FlowQuantity::Retransmissions
             | FlowQuantity::Timeouts
     );
-    let Transport::Tcp(tcp) = transport else { return !of_tcp && quantity != FlowQuantity::Scale };
-    quantity != FlowQuantity::Scale || matches!(tcp.control, Control::SubTcp(_))
+    let control = match transport {
+        Transport::Tcp(tcp) => Some(&tcp.control),
+        Transport::Udp(_) => None,
+    };
+    match quantity {
+        FlowQuantity::Scale => matches!(control, Some(Control::SubTcp(_))),
+        FlowQuantity::ReservedWindow | FlowQuantity::LostTokens => {
+            matches!(control, Some(Control::Reserved(_)))
+        }
+        FlowQuantity::PriorityWindow
+        | FlowQuantity::BestEffortWindow
+        | FlowQuantity::MarkingProbability
+        | FlowQuantity::MarkingPause => matches!(control, Some(Control::Marking(_))),
+        _ => control.is_some() || !of_tcp,
+    }
 }
 
 /// Whether the edges of a domain know the quantity.
@@ -306,10 +319,12 @@ const fn measures(mechanism: &Mechanism, quantity: DomainQuantity) -> bool {
 /// Whether the queue of a direction has the quantity.
 fn knows(direction: &Direction, quantity: LinkQuantity) -> bool {
     match quantity {
-        LinkQuantity::AverageQueue => is_red(&direction.queue) || matches!(direction.queue, Queue::Fred(_)),
+        LinkQuantity::AverageQueue => {
+            is_red(&direction.queue) || matches!(direction.queue, Queue::Fred(_) | Queue::Ered(_))
+        }
         LinkQuantity::Probability => {
             is_red(&direction.queue)
-                || matches!(direction.queue, Queue::Blue(_) | Queue::Fred(_) | Queue::Sfb(_))
+                || matches!(direction.queue, Queue::Blue(_) | Queue::Ered(_) | Queue::Fred(_) | Queue::Sfb(_))
         }
         LinkQuantity::PollutedBins | LinkQuantity::NonresponsiveFlows | LinkQuantity::NonresponsiveLimit => {
             matches!(direction.queue, Queue::Sfb(_))
@@ -319,6 +334,7 @@ fn knows(direction: &Direction, quantity: LinkQuantity) -> bool {
             Queue::Red(red) => red.flows_rtt.is_some(),
             queue => matches!(queue, Queue::Fred(_)),
         },
+        LinkQuantity::UnmarkedPackets => matches!(direction.queue, Queue::Ered(_)),
         LinkQuantity::BoxedFlows => matches!(direction.queue, Queue::RedPenaltyBox(_)),
         LinkQuantity::ActiveQueues => matches!(
             direction.queue,

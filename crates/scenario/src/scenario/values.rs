@@ -7,9 +7,9 @@ use tidegate_units::{BitRate, Bytes, Limit, Span};
 
 use crate::model::{
     AdaptiveRed, Application, Blue, Cbq, CbqClass, Clock, Control, Csfq, Drr, EecMarker, EngineLaw,
-    EngineMeter, Fred, Iec, Labels, Loss, Manager, Marker, Mechanism, Nbp, Nbq, Priority, Queue,
-    QueueClassify, Red, RedMode, RedPenaltyBox, Reorder, Sfb, SfbLimiting, Sfq, Shaper, Tcp, Udp, Wfq,
-    Window,
+    EngineMeter, Ered, Fred, Iec, Labels, Loss, Manager, Marker, Marking, Mechanism, Nbp, Nbq, Priority,
+    Queue, QueueClassify, Red, RedMode, RedPenaltyBox, Reorder, Reserved, Sfb, SfbLimiting, Sfq, Shaper,
+    SubTcp, Tcp, Udp, Wfq, Window,
 };
 use crate::text;
 
@@ -167,6 +167,7 @@ pub(crate) fn queue(queue: &Queue, report: &mut Report<'_>) {
         Queue::Cbq(config) => cbq(config, report),
         Queue::Priority(config) => priority(config, report),
         Queue::EecMarker(config) => eec_marker(config, report),
+        Queue::Ered(config) => ered(config, report),
     }
 }
 
@@ -190,6 +191,7 @@ fn manager(manager: &Manager, report: &mut Report<'_>) {
         Manager::Csfq(config) => csfq(config, report),
         Manager::Sfb(config) => sfb(config, report),
         Manager::EecMarker(config) => eec_marker(config, report),
+        Manager::Ered(config) => ered(config, report),
     }
 }
 
@@ -294,6 +296,27 @@ fn fred(config: &Fred, report: &mut Report<'_>) {
         None => {
             let help = "in packets, like `25p`, or bytes, like `25kB`; a limit in time needs `min`";
             report.say(&["min"], "min and max are not in packets or bytes", help);
+        }
+    }
+}
+
+fn ered(config: &Ered, report: &mut Report<'_>) {
+    report.limit("limit", config.limit);
+    if let Some(limit) = config.unmarked_limit {
+        report.limit("unmarked_limit", limit);
+    }
+    report.probability("max_p", config.max_p);
+    if !(config.weight > 0.0 && config.weight <= 1.0) {
+        report.say(&["weight"], format!("{} is no weight", config.weight), "above 0, at most 1");
+    }
+    report.packet("mean_packet", config.mean_packet);
+    match config.thresholds() {
+        Some((min, max)) if min < 0.0 || min.is_nan() || min >= max || (config.fair && min <= 0.0) => {
+            report.say(&["min"], format!("min ({min} packets) is not between 0 and max ({max})"), "");
+        }
+        Some(_) => {}
+        None => {
+            report.say(&["min"], "min and max are not in packets or bytes", "like `20p`, or like `20kB`");
         }
     }
 }
@@ -608,7 +631,55 @@ pub(crate) fn tcp(config: &Tcp, report: &mut Report<'_>) {
 }
 
 fn control(control: &Control, report: &mut Report<'_>) {
-    let Control::SubTcp(config) = control else { return };
+    match control {
+        Control::Reno(_) => {}
+        Control::SubTcp(config) => subtcp(config, report),
+        Control::Reserved(config) => reserved(config, report),
+        Control::Marking(config) => marking(config, report),
+    }
+}
+
+fn reserved(config: &Reserved, report: &mut Report<'_>) {
+    report.rate("rate", config.rate);
+    report.positive_span("depth", config.depth);
+    if let Some(most) = config.burst {
+        report.count("burst", most);
+    }
+    for (key, span) in [("timer", config.timer), ("delayed", config.delayed)] {
+        if let Some(span) = span {
+            report.positive_span(key, span);
+        }
+    }
+    report.codepoint("marked", config.marked);
+    report.codepoint("unmarked", config.unmarked);
+}
+
+fn marking(config: &Marking, report: &mut Report<'_>) {
+    report.rate("target", config.target);
+    match config.meter {
+        EngineMeter::Weighted => {
+            report.above_zero("weight", config.weight);
+            report.probability("weight", config.weight);
+        }
+        EngineMeter::Sliding if config.windows > 100_000 => {
+            report.say(&["windows"], format!("{} intervals are too many", config.windows), "at most 100000");
+        }
+        EngineMeter::Sliding => report.count("windows", config.windows),
+    }
+    report.positive_span("interval", config.interval);
+    if !(config.factor > 0.0 && config.factor.is_finite()) {
+        report.say(&["factor"], format!("{} is no factor", config.factor), "above 0");
+    }
+    report.positive_span("pause", config.pause);
+    if config.pause_max < config.pause {
+        let message = format!("pause_max ({}) is below pause ({})", config.pause_max, config.pause);
+        report.say(&["pause_max"], message, "");
+    }
+    report.codepoint("marked", config.marked);
+    report.codepoint("unmarked", config.unmarked);
+}
+
+fn subtcp(config: &SubTcp, report: &mut Report<'_>) {
     for (key, value) in [("scale_factor", config.scale_factor), ("increase", config.increase)] {
         if !(value > 0.0 && value <= 1e3) {
             report.say(&[key], format!("{value} must be above 0 and at most 1000"), "");

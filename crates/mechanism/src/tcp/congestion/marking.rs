@@ -11,8 +11,9 @@
 //!   that and replacing marked by best-effort segments (catalogue, F69-1).
 //! - A time-out is not in Fig. 6.10: thresholds as for a marked loss, one segment. An ECN echo counts as the loss of a
 //!   best-effort segment: it does not say what was marked.
-//! - "Substantially greater" (section 6.5.3) is a factor, [`Detection::factor`]; numbers of segments between losses are
-//!   averaged, so that one odd loss decides nothing.
+//! - "Substantially greater" (section 6.5.3) is a factor, [`Detection::factor`], of the mean numbers of segments between losses;
+//!   it is decided whenever three losses of marked segments would be expected without differentiation, and then counted
+//!   anew, so that one odd loss decides nothing.
 
 use tidegate_packet::Dscp;
 use tidegate_units::{BitRate, Span, Time};
@@ -100,7 +101,7 @@ impl MarkingSourceConfig {
             observed: Throughput::new(self.meter, self.interval, Time::ZERO),
             credit: 0.0,
             marks: SentMarks::new(tcp),
-            losses: [LossInterval::default(); 2],
+            losses: [Losses::default(); 2],
             off_until: Time::ZERO,
             pause: self.detection.map_or(Span::ZERO, |detection| detection.pause),
             marked_bytes: 0,
@@ -109,35 +110,15 @@ impl MarkingSourceConfig {
     }
 }
 
-/// Segments between losses of one kind.
+/// Segments of one kind since the last decision.
 #[derive(Clone, Copy, Debug, Default)]
-struct LossInterval {
-    /// Sent since the last loss.
-    since: f64,
-    /// Average between losses.
-    average: f64,
-    losses: u32,
+struct Losses {
+    sent: f64,
+    lost: u32,
 }
 
-impl LossInterval {
-    /// The weight of the newest interval.
-    const WEIGHT: f64 = 0.25;
-
-    fn on_loss(&mut self) {
-        if self.losses == 1 {
-            self.average = self.since;
-        } else if self.losses > 1 {
-            self.average += Self::WEIGHT * (self.since - self.average);
-        }
-        self.losses = self.losses.saturating_add(1);
-        self.since = 0.0;
-    }
-
-    /// Whether there is an average of more than one interval.
-    const fn is_known(&self) -> bool {
-        self.losses > 2
-    }
-}
+/// So many losses of marked segments must be expected before a decision: fewer say little of a ratio.
+const LOSSES_EXPECTED: f64 = 3.0;
 
 const MARKED: usize = 0;
 const BEST_EFFORT: usize = 1;
@@ -159,7 +140,7 @@ pub struct MarkingSource {
     /// Marks owed.
     credit: f64,
     marks: SentMarks,
-    losses: [LossInterval; 2],
+    losses: [Losses; 2],
     /// Marking is off until then.
     off_until: Time,
     pause: Span,
@@ -221,21 +202,21 @@ impl MarkingSource {
 
     /// Section 6.5.3: after a loss of `kind`, does the network tell the two apart?
     fn detect(&mut self, kind: usize, now: Time) {
-        self.losses[kind].on_loss();
+        self.losses[kind].lost = self.losses[kind].lost.saturating_add(1);
         let Some(Detection { factor, pause, pause_max }) = self.config.detection else { return };
         let [marked, best_effort] = self.losses;
-        if !best_effort.is_known() {
+        let expected = expected_losses(marked.sent, best_effort);
+        if expected < LOSSES_EXPECTED {
             return;
         }
-        let wanted = factor * best_effort.average;
-        if kind == MARKED && marked.is_known() && marked.average < wanted {
+        self.losses = [Losses::default(); 2];
+        if f64::from(marked.lost) * factor > expected {
             self.off_until = now.saturating_add(self.pause);
             self.pause = Span::from_nanos(self.pause.as_nanos().saturating_mul(2)).min(pause_max);
-            self.losses = [LossInterval::default(); 2];
             // "Reverting back to normal TCP": one window, unmarked.
             self.bwnd += self.pwnd;
             self.pwnd = 0.0;
-        } else if marked.since.max(marked.average) >= wanted {
+        } else {
             self.pause = pause;
         }
     }
@@ -291,7 +272,7 @@ impl CongestionControl for MarkingSource {
             self.marked_bytes += u64::from(segment.wire_bytes);
         }
         self.marks.set(segment.sequence, marked);
-        self.losses[if marked { MARKED } else { BEST_EFFORT }].since += 1.0;
+        self.losses[if marked { MARKED } else { BEST_EFFORT }].sent += 1.0;
         if marked { self.config.marked } else { self.config.unmarked }
     }
 
@@ -315,6 +296,11 @@ impl CongestionControl for MarkingSource {
             _ => None,
         }
     }
+}
+
+/// How many of `marked` segments would be lost if they were lost as often as best-effort ones.
+fn expected_losses(marked: f64, best_effort: Losses) -> f64 {
+    if best_effort.sent > 0.0 { marked * f64::from(best_effort.lost) / best_effort.sent } else { 0.0 }
 }
 
 /// What an acknowledgment adds to one of the windows: its part of the whole in slow start, `1 / CWND` above the threshold

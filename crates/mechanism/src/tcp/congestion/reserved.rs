@@ -13,6 +13,9 @@
 //! - Round-trip times are measured here, one segment at a time (Karn's rule), because the clock of the time-out is coarse;
 //!   section 5.4.2 suggests timestamps for it.
 //! - A window of zero variable segments could never grow: `CWND` is at least `RWND + 1` (what a time-out leaves, by the text).
+//! - A window that jumps with the reservation, or to `RWND + 1` after a time-out, lets go a burst of a whole window that no
+//!   queue of the thesis holds beside others. [`ReservedConfig::burst`] bounds what goes at one instant without tokens, as
+//!   `maxburst` in ns (RFC 2582, section 3, suggests four); the thesis does not mention it.
 //! - Delayed transmissions hold a segment that has no tokens until they suffice, but no longer than a random time; the
 //!   distribution is not given, uniform is taken, from the sequence number, so that it needs no state.
 
@@ -46,6 +49,8 @@ pub struct ReservedConfig {
     pub window: Option<ReservedRoundTrip>,
     /// The most that a delayed transmission waits; `None` (default) for none.
     pub delayed: Option<Span>,
+    /// How many segments without tokens may go at one instant; `None` (default) for any number.
+    pub burst: Option<u32>,
     /// Whether growth is scaled in congestion avoidance too. Default no.
     pub literal_growth: bool,
     /// Whether timer and windowing are turned off, for good, when a marked segment is lost. Default no.
@@ -65,6 +70,7 @@ impl ReservedConfig {
             timer: None,
             window: None,
             delayed: None,
+            burst: None,
             literal_growth: false,
             safeguard: false,
             marked: Dscp::AF11,
@@ -93,6 +99,7 @@ impl ReservedConfig {
             srtt: 0.0,
             timer_after: Time::ZERO,
             held: None,
+            burst: (Time::ZERO, 0),
             marks: SentMarks::new(tcp),
             adapts: true,
             marked_bytes: 0,
@@ -132,6 +139,8 @@ pub struct Reserved {
     timer_after: Time,
     /// Until when the next segment waits for tokens, and which one.
     held: Option<(u64, Time)>,
+    /// When a segment last went without tokens, and how many did at that instant.
+    burst: (Time, u32),
     marks: SentMarks,
     /// Whether timer and windowing are on.
     adapts: bool,
@@ -224,25 +233,19 @@ impl CongestionControl for Reserved {
                 Some((_, until)) if !conforms && now < until => {
                     Permission::At(until.min(self.conforming_at(packet)))
                 }
-                _ => Permission::Now,
+                _ if conforms || !self.is_burst(now) => Permission::Now,
+                _ => self.at_expiry(conforms, now),
             };
         }
-        match self.config.timer {
-            Some(interval) if self.adapts && !self.config.rate.is_zero() => {
-                if conforms && self.timer_is_due(interval, now) {
-                    return Permission::Now;
-                }
-                // The next expiry on the grid of the timer.
-                let past = now.since(self.timer_after).as_nanos() / interval.as_nanos();
-                Permission::At(self.timer_after.saturating_add(interval * (past + 1)))
-            }
-            _ => Permission::No,
-        }
+        self.at_expiry(conforms, now)
     }
 
     fn on_send(&mut self, segment: &Segment, now: Time) -> Dscp {
         self.fill_until(now);
         let marked = self.tokens.take(segment.wire_bytes);
+        if !marked {
+            self.burst = (now, if self.burst.0 == now { self.burst.1 + 1 } else { 1 });
+        }
         self.marks.set(segment.sequence, marked);
         let end = segment.sequence + u64::from(segment.payload_bytes);
         if segment.retransmission {
@@ -286,6 +289,26 @@ impl CongestionControl for Reserved {
 }
 
 impl Reserved {
+    /// Whether as many segments went without tokens at this instant as may.
+    fn is_burst(&self, now: Time) -> bool {
+        self.config.burst.is_some_and(|most| self.burst.0 == now && self.burst.1 >= most)
+    }
+
+    /// What the timer says to a segment for which the window, or the burst, leaves no room.
+    fn at_expiry(&self, conforms: bool, now: Time) -> Permission {
+        match self.config.timer {
+            Some(interval) if self.adapts && !self.config.rate.is_zero() => {
+                if conforms && self.timer_is_due(interval, now) {
+                    return Permission::Now;
+                }
+                // The next expiry on the grid of the timer.
+                let past = now.since(self.timer_after).as_nanos() / interval.as_nanos();
+                Permission::At(self.timer_after.saturating_add(interval * (past + 1)))
+            }
+            _ => Permission::No,
+        }
+    }
+
     /// When the bucket holds `packet`, if nothing else takes tokens.
     fn conforming_at(&self, packet: i64) -> Time {
         self.filled.saturating_add(self.tokens.wait_for(packet))
@@ -372,6 +395,24 @@ mod tests {
         assert!(!marked(&mut control, Time::ZERO));
         assert!(!marked(&mut control, ms(1)), "half a segment of tokens");
         assert!(marked(&mut control, ms(2)));
+    }
+
+    #[test]
+    fn a_bounded_burst_goes_on_at_the_next_instant_and_never_holds_tokens_back() {
+        let mut control = build(ReservedConfig { burst: Some(4), ..ReservedConfig::new(RATE) });
+        control.cwnd = 100.0;
+        let mut sent = 0;
+        let mut send_all = |control: &mut Reserved, at| {
+            let before = sent;
+            while control.may_send(sent * 1000, 1000, at) == Permission::Now {
+                control.on_send(&segment(sent), at);
+                sent += 1;
+            }
+            sent - before
+        };
+        assert_eq!(send_all(&mut control, Time::ZERO), 25 + 4);
+        assert_eq!(send_all(&mut control, ms(1)), 4);
+        assert_eq!(send_all(&mut control, ms(2)), 1 + 4);
     }
 
     #[test]

@@ -50,6 +50,9 @@ pub struct Blue {
     pub threshold: Option<Limit>,
     /// Whether packets of transports with ECN are marked instead of dropped. Source: thesis of Feng, section 4.3.2.
     pub ecn: bool,
+    /// Whether marked (green) packets are lost only where the queue is full, as with `ered`. Source: thesis of Feng,
+    /// section 5.9 (proposed; off in its experiments).
+    pub priority: bool,
 }
 
 impl Default for Blue {
@@ -63,6 +66,7 @@ impl Default for Blue {
             timers: BlueTimers::Shared,
             threshold: None,
             ecn: true,
+            priority: false,
         }
     }
 }

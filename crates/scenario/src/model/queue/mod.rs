@@ -6,6 +6,7 @@ mod csfq;
 mod drop_tail;
 mod drr;
 mod eec_marker;
+mod ered;
 mod fred;
 mod priority;
 mod red;
@@ -19,6 +20,7 @@ pub use csfq::Csfq;
 pub use drop_tail::DropTail;
 pub use drr::Drr;
 pub use eec_marker::EecMarker;
+pub use ered::{Ered, EredCounted};
 pub use fred::{Fred, FredVariant};
 pub use priority::Priority;
 pub use red::{AdaptiveRed, Red, RedFlavor, RedGap, RedMode, RedPenaltyBox, RedVictim};
@@ -48,6 +50,7 @@ kinds! {
         Cbq(Cbq) = "cbq",
         Priority(Priority) = "priority",
         EecMarker(EecMarker) = "eec-marker",
+        Ered(Ered) = "ered",
     }
 }
 
@@ -63,6 +66,7 @@ kinds! {
         Csfq(Csfq) = "csfq",
         Sfb(Box<Sfb>) = "sfb",
         EecMarker(EecMarker) = "eec-marker",
+        Ered(Ered) = "ered",
     }
 }
 

@@ -7,7 +7,7 @@ use tidegate_engine::{
     ApplicationSpec, Change, ClockSpec, LinkCounters, LinkId, ScriptedChange, Statistics, TransportSpec,
 };
 use tidegate_mechanism::edge::EdgeConfig;
-use tidegate_mechanism::edge::iec::{Detection, IecConfig, MinimumDelayConfig};
+use tidegate_mechanism::edge::iec::{CONTROL_HEADER_BYTES, Detection, IecConfig, wire};
 use tidegate_mechanism::edge::tcp_rate::TcpRateConfig;
 use tidegate_mechanism::queue::{DropTailConfig, EecMarkerConfig, ManagerConfig};
 use tidegate_mechanism::schedule::DisciplineConfig;
@@ -70,25 +70,30 @@ fn utilization(statistics: &Statistics, link: LinkId) -> f64 {
     bottleneck(statistics, link).busy_nanos as f64 / window as f64
 }
 
+/// The bound that docs/mechanisms/iec.md derives, for `sigma` of 1000 bytes at 10 Mb/s and 40 ms: 4 `N sigma` with marks, and
+/// with control packets what the queue grows in the half round trip and the gap between two packets of data by which they
+/// are later. Besides the packet in service, which does not count, and two control packets of each virtual link.
+fn steady_queue_bound(detection: Detection, n: usize) -> f64 {
+    let n_sigma = n as f64 * 1000.0;
+    let later = if detection == Detection::Marks { 0.0 } else { 0.5 + n_sigma / 50_000.0 };
+    let control = 2.0 * n as f64 * (wire::CONTROL_BYTES as f64 + f64::from(CONTROL_HEADER_BYTES));
+    (4.0 + 3.0 * later) * n_sigma + 1000.0 + control
+}
+
 const ALL: [Detection; 3] = [Detection::OneWay, Detection::RoundTrip, Detection::Marks];
 
 #[test]
-#[ignore = "with delays the queue reaches 5.8 N sigma at 10 Mb/s: the bound of 5 is open"]
 fn congestion_moves_to_the_edges_and_the_bottleneck_loses_nothing() {
     for detection in ALL {
-        for n in [1, 2, 5] {
+        for n in [1, 2, 5, 10] {
             let (net, link) = overlay(n, config(detection), 0);
-            let statistics = net.run(1, 10.0, 25.0);
+            let statistics = net.run(1, 15.0, 40.0);
             let counters = bottleneck(&statistics, link);
             let used = utilization(&statistics, link);
             assert_eq!(counters.dropped_packets(), 0, "{detection:?} with {n}");
             assert!(used > 0.97, "{detection:?} with {n}: {used}");
-            let bound = 5 * n as u64 * 1000 + 1000;
-            assert!(
-                counters.queue_bytes_max <= bound,
-                "{detection:?} with {n}: {}",
-                counters.queue_bytes_max
-            );
+            let (most, bound) = (counters.queue_bytes_max, steady_queue_bound(detection, n));
+            assert!(most as f64 <= bound, "{detection:?} with {n}: {most} is above {bound}");
             let dropped: u64 = statistics.border_drops.iter().flatten().sum();
             assert!(dropped > 1000, "the excess is dropped at the edges: {dropped}");
         }
@@ -119,21 +124,6 @@ fn clocks_that_disagree_by_seconds_and_drift_by_200_ppm_do_not_matter() {
         let shares = [0, 1].map(|flow| throughput_bps(&statistics, flow) / 1e6);
         assert!(shares.iter().all(|share| (3.5..6.5).contains(share)), "{drift_ppm} ppm: {shares:?}");
     }
-}
-
-#[test]
-fn without_ageing_a_drifting_clock_holds_an_epoch_open() {
-    // The price of the published rule, and why the default differs.
-    let never = MinimumDelayConfig { drift_ppm: 0, stale_rounds: 1_000_000 };
-    let (mut net, link) = overlay(2, IecConfig { minimum: never, ..config(Detection::OneWay) }, 0);
-    for egress in ["E0", "E1"] {
-        let egress = net.node(egress);
-        let clock = ClockSpec { offset: Span::from_nanos(0), drift_ppm: 200.0 };
-        net.network.domains[0].clocks.push((egress, clock));
-    }
-    let statistics = net.run(1, 20.0, 60.0);
-    let used = utilization(&statistics, link);
-    assert!(used < 0.9, "{used}");
 }
 
 #[test]

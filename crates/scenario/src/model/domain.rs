@@ -225,10 +225,10 @@ macro_rules! overlay {
             #[serde(with = "text")]
             #[schemars(with = "Text<Span>")]
             pub idle_timeout: Span,
-            /// The drift between two clocks that does not matter, parts per million: the minimum delay rises so fast.
-            /// Source: assumed, two quartz clocks of 100 ppm.
+            /// How fast the minimum delay rises, parts per million. Drift needs none: round-trip times tell it from queues.
+            /// Source: Harrison and Kalyanaraman, section III.B.
             pub drift_ppm: u32,
-            /// The window, in round trips: if the delay does not move in it during an epoch, the minimum is stale. Source:
+            /// The least window, in round trips: if the delay does not move in it during an epoch, the minimum is stale. Source:
             /// assumed; a drain by 2 % moves it.
             pub stale_rounds: u32,
             /// Control only packets of this class; others pass. Default: all.
@@ -255,7 +255,7 @@ macro_rules! overlay {
                     use_min: 0.5,
                     answer_interval: Span::from_secs(1),
                     idle_timeout: Span::from_secs(10),
-                    drift_ppm: 200,
+                    drift_ppm: 0,
                     stale_rounds: 10,
                     class: None,
                     tcp_rate: None,

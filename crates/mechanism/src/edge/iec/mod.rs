@@ -22,7 +22,7 @@ mod rate;
 pub mod wire;
 
 pub use egress::{EpochReport, IecEgress};
-pub use epoch::{Accumulation, epsilon_nanos};
+pub use epoch::{Accumulation, Epoch, epsilon_nanos};
 pub use ingress::IecIngress;
 pub use minimum::{MinimumDelay, MinimumDelayConfig};
 pub use rate::{Phase, RateLimits, VirtualLinkRate};

@@ -174,11 +174,14 @@ pub struct TcpRate {
     pub idle_timeout: Span,
     /// The most TCPs of an edge; further ones are not controlled. Source: assumed; it bounds the memory.
     pub flows_max: u32,
+    /// Round each window up to whole segments, though the sum then exceeds what the virtual link takes. Source: assumed, one
+    /// reading of the queue at the ingress in Harrison and Kalyanaraman, Fig. 8.
+    pub round_up: bool,
 }
 
 impl Default for TcpRate {
     fn default() -> Self {
-        Self { idle_timeout: Span::from_secs(1), flows_max: 100_000 }
+        Self { idle_timeout: Span::from_secs(1), flows_max: 100_000, round_up: false }
     }
 }
 

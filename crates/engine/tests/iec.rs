@@ -168,3 +168,43 @@ fn tcp_rate_control_gives_a_tcp_without_loss_retransmission_or_time_out() {
     let shares: Vec<f64> = (0..10).map(|flow| throughput_bps(&statistics, flow) / 1e6).collect();
     assert!(shares.iter().all(|share| (0.7..1.3).contains(share)), "{shares:?}");
 }
+
+/// The cases of `tests/oracle/python/reference_aimd_er.py`: one virtual link alone, of which the script is a model of its own.
+#[test]
+fn one_virtual_link_agrees_with_an_independent_model() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/oracle/verdicts/aimd_er.json");
+    let text = std::fs::read_to_string(path).expect("the frozen verdicts are in the repository");
+    let frozen: serde_json::Value = serde_json::from_str(&text).expect("the frozen verdicts are JSON");
+    let cases = frozen["aimd_er"]["cases"].as_array().expect("there are cases");
+    assert_eq!(cases.len(), 18);
+    assert_eq!(frozen["aimd_er"]["bound_n_sigma"], 4.0);
+    for case in cases {
+        let number = |name: &str| case[name].as_f64().expect("it is a number");
+        let (mbps, millis) = (number("mbps"), number("one_way_ms"));
+        let detection = if case["scheme"] == "eec" { Detection::Marks } else { Detection::OneWay };
+        let queue = if detection == Detection::Marks {
+            let threshold = Limit::Bytes(Bytes::new(1000));
+            let marker = EecMarkerConfig { threshold, limit: Limit::Packets(5000) };
+            DisciplineConfig::Fifo(ManagerConfig::EecMarker(marker))
+        } else {
+            drop_tail(5000)
+        };
+        let mut net = Net::default();
+        net.link("hs", "I", direction("10Gbit", "0s", drop_tail(500)));
+        net.link("I", "A", direction("10Gbit", &format!("{}us", millis * 400.0), drop_tail(500)));
+        net.link("A", "B", direction(&format!("{mbps}Mbit"), "0s", queue));
+        net.link("B", "E", direction("10Gbit", &format!("{}us", millis * 600.0), drop_tail(500)));
+        net.link("E", "hd", direction("10Gbit", "0s", drop_tail(500)));
+        let load = constant(BitRate::from_bps((mbps * 1.5e6) as u64));
+        net.flow("hs", &["hd"], TransportSpec::Udp { header_bytes: 28 }, load);
+        net.domain(&["I", "E"], &["A", "B"]).mechanism = Some(EdgeConfig::Iec(Box::new(config(detection))));
+        let statistics = net.run(1, 10.0, 20.0);
+        let counters = bottleneck(&statistics, LinkId::of(2, false));
+        let used = utilization(&statistics, LinkId::of(2, false));
+        let what = format!("{detection:?}, {mbps} Mb/s, {millis} ms");
+        assert!((used - number("utilization")).abs() < 0.005, "{what}: {used}");
+        let apart = counters.queue_bytes_max as f64 - number("max_queue_bytes");
+        // Packets are whole, and either model has phases of its own: two packets.
+        assert!(apart.abs() <= 2000.0, "{what}: the greatest queue is {apart} bytes more");
+    }
+}

@@ -19,6 +19,8 @@ mod epoch;
 mod ingress;
 mod minimum;
 mod rate;
+#[cfg(test)]
+mod tests;
 pub mod wire;
 
 pub use egress::{EpochReport, IecEgress};

@@ -7,7 +7,7 @@ use tidegate_engine::{
     ApplicationSpec, Change, ClockSpec, LinkCounters, LinkId, ScriptedChange, Statistics, TransportSpec,
 };
 use tidegate_mechanism::edge::EdgeConfig;
-use tidegate_mechanism::edge::iec::{Detection, IecConfig, MinimumDelayConfig};
+use tidegate_mechanism::edge::iec::{CONTROL_HEADER_BYTES, Detection, IecConfig, wire};
 use tidegate_mechanism::edge::tcp_rate::TcpRateConfig;
 use tidegate_mechanism::queue::{DropTailConfig, EecMarkerConfig, ManagerConfig};
 use tidegate_mechanism::schedule::DisciplineConfig;
@@ -70,25 +70,30 @@ fn utilization(statistics: &Statistics, link: LinkId) -> f64 {
     bottleneck(statistics, link).busy_nanos as f64 / window as f64
 }
 
+/// The bound that docs/mechanisms/iec.md derives, for `sigma` of 1000 bytes at 10 Mb/s and 40 ms: 4 `N sigma` with marks, and
+/// with control packets what the queue grows in the half round trip and the gap between two packets of data by which they
+/// are later. Besides the packet in service, which does not count, and two control packets of each virtual link.
+fn steady_queue_bound(detection: Detection, n: usize) -> f64 {
+    let n_sigma = n as f64 * 1000.0;
+    let later = if detection == Detection::Marks { 0.0 } else { 0.5 + n_sigma / 50_000.0 };
+    let control = 2.0 * n as f64 * (wire::CONTROL_BYTES as f64 + f64::from(CONTROL_HEADER_BYTES));
+    (4.0 + 3.0 * later) * n_sigma + 1000.0 + control
+}
+
 const ALL: [Detection; 3] = [Detection::OneWay, Detection::RoundTrip, Detection::Marks];
 
 #[test]
-#[ignore = "with delays the queue reaches 5.8 N sigma at 10 Mb/s: the bound of 5 is open"]
 fn congestion_moves_to_the_edges_and_the_bottleneck_loses_nothing() {
     for detection in ALL {
-        for n in [1, 2, 5] {
+        for n in [1, 2, 5, 10] {
             let (net, link) = overlay(n, config(detection), 0);
-            let statistics = net.run(1, 10.0, 25.0);
+            let statistics = net.run(1, 15.0, 40.0);
             let counters = bottleneck(&statistics, link);
             let used = utilization(&statistics, link);
             assert_eq!(counters.dropped_packets(), 0, "{detection:?} with {n}");
             assert!(used > 0.97, "{detection:?} with {n}: {used}");
-            let bound = 5 * n as u64 * 1000 + 1000;
-            assert!(
-                counters.queue_bytes_max <= bound,
-                "{detection:?} with {n}: {}",
-                counters.queue_bytes_max
-            );
+            let (most, bound) = (counters.queue_bytes_max, steady_queue_bound(detection, n));
+            assert!(most as f64 <= bound, "{detection:?} with {n}: {most} is above {bound}");
             let dropped: u64 = statistics.border_drops.iter().flatten().sum();
             assert!(dropped > 1000, "the excess is dropped at the edges: {dropped}");
         }
@@ -119,21 +124,6 @@ fn clocks_that_disagree_by_seconds_and_drift_by_200_ppm_do_not_matter() {
         let shares = [0, 1].map(|flow| throughput_bps(&statistics, flow) / 1e6);
         assert!(shares.iter().all(|share| (3.5..6.5).contains(share)), "{drift_ppm} ppm: {shares:?}");
     }
-}
-
-#[test]
-fn without_ageing_a_drifting_clock_holds_an_epoch_open() {
-    // The price of the published rule, and why the default differs.
-    let never = MinimumDelayConfig { drift_ppm: 0, stale_rounds: 1_000_000 };
-    let (mut net, link) = overlay(2, IecConfig { minimum: never, ..config(Detection::OneWay) }, 0);
-    for egress in ["E0", "E1"] {
-        let egress = net.node(egress);
-        let clock = ClockSpec { offset: Span::from_nanos(0), drift_ppm: 200.0 };
-        net.network.domains[0].clocks.push((egress, clock));
-    }
-    let statistics = net.run(1, 20.0, 60.0);
-    let used = utilization(&statistics, link);
-    assert!(used < 0.9, "{used}");
 }
 
 #[test]
@@ -177,4 +167,44 @@ fn tcp_rate_control_gives_a_tcp_without_loss_retransmission_or_time_out() {
     assert!(used > 0.95, "{used}");
     let shares: Vec<f64> = (0..10).map(|flow| throughput_bps(&statistics, flow) / 1e6).collect();
     assert!(shares.iter().all(|share| (0.7..1.3).contains(share)), "{shares:?}");
+}
+
+/// The cases of `tests/oracle/python/reference_aimd_er.py`: one virtual link alone, of which the script is a model of its own.
+#[test]
+fn one_virtual_link_agrees_with_an_independent_model() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/oracle/verdicts/aimd_er.json");
+    let text = std::fs::read_to_string(path).expect("the frozen verdicts are in the repository");
+    let frozen: serde_json::Value = serde_json::from_str(&text).expect("the frozen verdicts are JSON");
+    let cases = frozen["aimd_er"]["cases"].as_array().expect("there are cases");
+    assert_eq!(cases.len(), 18);
+    assert_eq!(frozen["aimd_er"]["bound_n_sigma"], 4.0);
+    for case in cases {
+        let number = |name: &str| case[name].as_f64().expect("it is a number");
+        let (mbps, millis) = (number("mbps"), number("one_way_ms"));
+        let detection = if case["scheme"] == "eec" { Detection::Marks } else { Detection::OneWay };
+        let queue = if detection == Detection::Marks {
+            let threshold = Limit::Bytes(Bytes::new(1000));
+            let marker = EecMarkerConfig { threshold, limit: Limit::Packets(5000) };
+            DisciplineConfig::Fifo(ManagerConfig::EecMarker(marker))
+        } else {
+            drop_tail(5000)
+        };
+        let mut net = Net::default();
+        net.link("hs", "I", direction("10Gbit", "0s", drop_tail(500)));
+        net.link("I", "A", direction("10Gbit", &format!("{}us", millis * 400.0), drop_tail(500)));
+        net.link("A", "B", direction(&format!("{mbps}Mbit"), "0s", queue));
+        net.link("B", "E", direction("10Gbit", &format!("{}us", millis * 600.0), drop_tail(500)));
+        net.link("E", "hd", direction("10Gbit", "0s", drop_tail(500)));
+        let load = constant(BitRate::from_bps((mbps * 1.5e6) as u64));
+        net.flow("hs", &["hd"], TransportSpec::Udp { header_bytes: 28 }, load);
+        net.domain(&["I", "E"], &["A", "B"]).mechanism = Some(EdgeConfig::Iec(Box::new(config(detection))));
+        let statistics = net.run(1, 10.0, 20.0);
+        let counters = bottleneck(&statistics, LinkId::of(2, false));
+        let used = utilization(&statistics, LinkId::of(2, false));
+        let what = format!("{detection:?}, {mbps} Mb/s, {millis} ms");
+        assert!((used - number("utilization")).abs() < 0.005, "{what}: {used}");
+        let apart = counters.queue_bytes_max as f64 - number("max_queue_bytes");
+        // Packets are whole, and either model has phases of its own: two packets.
+        assert!(apart.abs() <= 2000.0, "{what}: the greatest queue is {apart} bytes more");
+    }
 }

@@ -6,6 +6,7 @@ import random
 import sys
 from pathlib import Path
 
+import reference_aimd_er
 from reference_cbq import Cbq
 from reference_blue import Blue
 from reference_csfq import Csfq, Edge
@@ -292,6 +293,7 @@ def build():
         "drr": drr,
         "sfq": sfq,
         "cbq": cbq,
+        "aimd_er": reference_aimd_er.verdicts(),
         "csfq": csfq,
     }
 

@@ -45,7 +45,7 @@ def run(scheme, capacity, one_way, sigma=1000.0, beta=0.98, duration=20.0, warmu
     next_round = 0.05
     sent = 0
     last_control = 0.0
-    queue, waiting, busy_until = deque(), 0.0, 0.0
+    queue, waiting, busy_until, marking = deque(), 0.0, 0.0, False
     # Egress.
     received = received_before = 0.0
     arrived_before = stamp_before = sent_before = None
@@ -69,7 +69,9 @@ def run(scheme, capacity, one_way, sigma=1000.0, beta=0.98, duration=20.0, warmu
             greatest = max(greatest, waiting)
 
     def serve(now):
-        nonlocal busy_until
+        nonlocal busy_until, marking
+        # EEC: marks what departs while more than N sigma waits behind it when its service begins.
+        marking = scheme == "eec" and waiting - queue[0][0] > sigma
         busy_until = now + queue[0][0] / capacity
         at(busy_until, "served")
 
@@ -99,8 +101,7 @@ def run(scheme, capacity, one_way, sigma=1000.0, beta=0.98, duration=20.0, warmu
             size, message = queue.popleft()
             if now > warmup:
                 served += size
-            # EEC: marks what departs while more than N sigma waits behind the transmitter (the queue when service began).
-            marked = waiting - size > sigma if scheme == "eec" else False
+            marked = marking
             note(now, -size)
             at(now + beyond, "egress", size, message, marked)
             if queue:
@@ -150,8 +151,8 @@ def run(scheme, capacity, one_way, sigma=1000.0, beta=0.98, duration=20.0, warmu
                 at(next_round, "round")
         elif what == "round" and now >= next_round:
             if round_trip is not None:
-                rate = 2 * rate if slow_start else rate + sigma / round_trip
-            next_round = now + (round_trip or 0.05)
+                rate = 2**0.25 * rate if slow_start else rate + sigma / round_trip
+            next_round = now + (round_trip or 0.05) / (4 if slow_start and round_trip else 1)
             at(next_round, "round")
     return {
         "utilization": served / capacity / (duration - warmup),

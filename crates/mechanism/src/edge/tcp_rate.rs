@@ -29,11 +29,14 @@ pub struct TcpRateConfig {
     pub idle_timeout: Span,
     /// The most TCPs of an edge; further ones are not controlled. Default 100,000.
     pub flows_max: u32,
+    /// Round the window of each TCP up to whole segments, whatever the sum; default false. Senders then have more than the
+    /// virtual link takes, and a queue of half a segment for each stands at the ingress, as Fig. 8 of IEC shows one.
+    pub round_up: bool,
 }
 
 impl Default for TcpRateConfig {
     fn default() -> Self {
-        Self { idle_timeout: Span::from_secs(1), flows_max: 100_000 }
+        Self { idle_timeout: Span::from_secs(1), flows_max: 100_000, round_up: false }
     }
 }
 
@@ -220,6 +223,10 @@ impl TcpRate {
         let (mut exact, mut given) = (0.0, 0.0);
         for (index, tcp) in self.tcps.iter_mut().enumerate().filter(|(_, tcp)| tcp.aggregate == aggregate) {
             let quota = rate / members as f64 * tcp.base_rtt(rtt) / f64::from(tcp.wire_bytes);
+            if self.config.round_up {
+                tcp.share = Some(whole_segments(libm::ceil(quota)));
+                continue;
+            }
             exact += quota;
             tcp.owed += quota;
             let share = whole_segments(tcp.owed);

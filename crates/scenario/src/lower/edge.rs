@@ -42,10 +42,11 @@ fn iec(config: &Iec, detection: Detection) -> IecConfig {
         idle_timeout: config.idle_timeout,
         minimum: MinimumDelayConfig { drift_ppm: config.drift_ppm, stale_rounds: config.stale_rounds },
         class: config.class,
-        tcp_rate: config
-            .tcp_rate
-            .as_ref()
-            .map(|tcp| TcpRateConfig { idle_timeout: tcp.idle_timeout, flows_max: tcp.flows_max }),
+        tcp_rate: config.tcp_rate.as_ref().map(|tcp| TcpRateConfig {
+            idle_timeout: tcp.idle_timeout,
+            flows_max: tcp.flows_max,
+            round_up: tcp.round_up,
+        }),
         shaper: ShaperConfig {
             bucket: config.shaper.bucket.unwrap_or(config.sigma),
             queue: discipline(&config.shaper.queue, &[]),

@@ -174,11 +174,14 @@ pub struct TcpRate {
     pub idle_timeout: Span,
     /// The most TCPs of an edge; further ones are not controlled. Source: assumed; it bounds the memory.
     pub flows_max: u32,
+    /// Round each window up to whole segments, though the sum then exceeds what the virtual link takes. Source: assumed, one
+    /// reading of the queue at the ingress in Harrison and Kalyanaraman, Fig. 8.
+    pub round_up: bool,
 }
 
 impl Default for TcpRate {
     fn default() -> Self {
-        Self { idle_timeout: Span::from_secs(1), flows_max: 100_000 }
+        Self { idle_timeout: Span::from_secs(1), flows_max: 100_000, round_up: false }
     }
 }
 
@@ -225,10 +228,10 @@ macro_rules! overlay {
             #[serde(with = "text")]
             #[schemars(with = "Text<Span>")]
             pub idle_timeout: Span,
-            /// The drift between two clocks that does not matter, parts per million: the minimum delay rises so fast.
-            /// Source: assumed, two quartz clocks of 100 ppm.
+            /// How fast the minimum delay rises, parts per million. Drift needs none: round-trip times tell it from queues.
+            /// Source: Harrison and Kalyanaraman, section III.B.
             pub drift_ppm: u32,
-            /// The window, in round trips: if the delay does not move in it during an epoch, the minimum is stale. Source:
+            /// The least window, in round trips: if the delay does not move in it during an epoch, the minimum is stale. Source:
             /// assumed; a drain by 2 % moves it.
             pub stale_rounds: u32,
             /// Control only packets of this class; others pass. Default: all.
@@ -255,7 +258,7 @@ macro_rules! overlay {
                     use_min: 0.5,
                     answer_interval: Span::from_secs(1),
                     idle_timeout: Span::from_secs(10),
-                    drift_ppm: 200,
+                    drift_ppm: 0,
                     stale_rounds: 10,
                     class: None,
                     tcp_rate: None,

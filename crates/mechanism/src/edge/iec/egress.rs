@@ -4,6 +4,10 @@
 //! Deviations:
 //! - "Once per T" is kept by a distance from the last feedback: `T` with EEC, which may speak with every packet, and three
 //!   quarters of it with IEC, which speaks at control packets half a round trip apart whose distance varies.
+//! - In the round-trip version the ingress detects: it has the round-trip time when an answer comes, and telling the egress
+//!   first would cost another round trip. The answers carry the sum of all growth of the accumulation.
+//! - A delay that is less, by half of epsilon, than any answered before is answered, so that the ingress knows the least
+//!   round-trip time (see [`super::MinimumDelay`]).
 //! - Losses: the count of what is missing must exceed all that was missing before, so that packets that were merely
 //!   overtaken by a control packet count once at most.
 
@@ -12,8 +16,9 @@ use alloc::collections::BTreeMap;
 use tidegate_packet::{Ecn, Headers, Packet};
 use tidegate_units::{Span, Time};
 
+use super::epoch::growth;
 use super::wire::{self, Control, Feedback, Message};
-use super::{Accumulation, Detection, IecConfig, MinimumDelay, epsilon_nanos};
+use super::{Detection, Epoch, IecConfig, epsilon_nanos};
 use crate::edge::{Admission, EdgeHalf, EdgeOut, PeerId};
 
 /// A virtual link that ends here.
@@ -33,9 +38,16 @@ struct Incoming {
     missing_max: u64,
     /// `nu`, smoothed, bytes per second; none before the first interval.
     nu: Option<f64>,
-    accumulation: Accumulation,
-    minimum: MinimumDelay,
-    in_epoch: bool,
+    /// With EEC only whether it is on, with the round-trip version nothing.
+    epoch: Epoch,
+    /// The sum of all growth of the accumulation.
+    grown: f64,
+    /// The delay of the last control packet by two clocks, nanoseconds.
+    delay: i64,
+    /// The last feedback and the delay when it was sent.
+    answered: Option<(u32, i64)>,
+    /// The least delay that was answered.
+    least_answered: Option<i64>,
     has_loss: bool,
     feedback_sequence: u32,
     last_negative: Option<Time>,
@@ -72,9 +84,11 @@ impl Incoming {
             packets_before: 0,
             missing_max: 0,
             nu: None,
-            accumulation: Accumulation::default(),
-            minimum: MinimumDelay::new(config.minimum),
-            in_epoch: false,
+            epoch: Epoch::new(config.minimum),
+            grown: 0.0,
+            delay: 0,
+            answered: None,
+            least_answered: None,
             has_loss: false,
             feedback_sequence: 0,
             last_negative: None,
@@ -102,9 +116,10 @@ impl Incoming {
         self.missing_max = control.sent_packets.saturating_sub(self.received_packets - self.packets_before);
         if is_another {
             self.nu = None;
-            self.accumulation = Accumulation::default();
-            self.minimum = MinimumDelay::new(config.minimum);
-            self.in_epoch = false;
+            self.epoch = Epoch::new(config.minimum);
+            self.grown = 0.0;
+            self.answered = None;
+            self.least_answered = None;
             self.has_loss = false;
         }
         self.remember(control, now);
@@ -114,6 +129,7 @@ impl Incoming {
         self.last = Some(*control);
         self.last_at = now;
         self.bytes_at_last = self.received_bytes;
+        self.delay = now.as_nanos().cast_signed().wrapping_sub(control.timestamp.as_nanos().cast_signed());
     }
 
     /// Measures over the interval that `control` ends, and detects with IEC.
@@ -131,11 +147,18 @@ impl Incoming {
         let measured = received as f64 / arrival.as_secs_f64();
         let nu = self.nu.map_or(measured, |nu| nu + config.smoothing * (measured - nu));
         self.nu = Some(nu);
-        self.accumulation.add(control.sent_bytes - last.sent_bytes, tau, received, arrival);
+        let growth = growth(control.sent_bytes - last.sent_bytes, tau, received, arrival);
+        self.grown += growth;
         self.count_losses(control);
         self.remember(control, now);
-        if config.detection != Detection::Marks {
-            self.detect(control, nu, config, now);
+        if config.detection == Detection::OneWay {
+            if let (Some(queueing), Some((sequence, delay))) = (control.queueing, self.answered) {
+                if sequence == control.echo {
+                    self.epoch.minimum.bound(delay, queueing);
+                }
+            }
+            self.epoch.accumulation.add(growth);
+            self.epoch.detect(self.delay, config.sigma.as_f64(), nu, control.rtt, 1.0 - config.beta, now);
         }
     }
 
@@ -149,33 +172,6 @@ impl Incoming {
         }
     }
 
-    /// Accumulation begins the epoch; delay within epsilon of the minimum ends it (section III).
-    fn detect(&mut self, control: &Control, nu: f64, config: &IecConfig, now: Time) {
-        let sigma = config.sigma.as_f64();
-        let delay = now.as_nanos().cast_signed().wrapping_sub(control.timestamp.as_nanos().cast_signed());
-        let excess = match config.detection {
-            Detection::RoundTrip => match control.queueing {
-                Some(queueing) => queueing.as_nanos(),
-                None => return,
-            },
-            _ => self.minimum.excess(delay, now),
-        };
-        let epsilon = epsilon_nanos(sigma, nu);
-        let is_near_minimum = excess <= epsilon;
-        if self.in_epoch {
-            if is_near_minimum {
-                self.in_epoch = false;
-                // "Reset at the end of each congestion epoch to avoid propagation of measurement errors."
-                self.accumulation = Accumulation::default();
-                self.minimum.stop_watching();
-            } else if config.detection == Detection::OneWay {
-                self.minimum.watch(delay, epsilon, control.rtt, now);
-            }
-        } else if self.accumulation.q > sigma && !is_near_minimum {
-            self.in_epoch = true;
-        }
-    }
-
     /// Whether negative feedback is due.
     fn owes_negative(&self, config: &IecConfig, now: Time) -> bool {
         let Some(last) = &self.last else { return false };
@@ -183,24 +179,48 @@ impl Incoming {
             Detection::Marks => last.rtt,
             Detection::OneWay | Detection::RoundTrip => Span::from_nanos(last.rtt.as_nanos() / 4 * 3),
         };
-        (self.in_epoch || self.has_loss)
+        (self.epoch.is_on || self.has_loss)
             && self.nu.is_some()
             && self.last_negative.is_none_or(|at| now.since(at) >= distance)
     }
 
+    /// Whether the ingress wants an answer, or should have one for it to know the least round-trip time.
+    fn owes_answer(&self, control: &Control, config: &IecConfig) -> bool {
+        let is_least = || {
+            let margin = self.nu.map_or(0, |nu| epsilon_nanos(config.sigma.as_f64(), nu) / 2);
+            self.least_answered.is_none_or(|least| self.delay < least.saturating_sub_unsigned(margin))
+        };
+        match config.detection {
+            Detection::RoundTrip => true,
+            Detection::OneWay => control.wants_answer || is_least(),
+            Detection::Marks => control.wants_answer,
+        }
+    }
+
     /// Tells the ingress.
-    fn send(&mut self, to: PeerId, is_negative: bool, now: Time, out: &mut impl EdgeOut) {
+    fn send(
+        &mut self,
+        to: PeerId,
+        is_negative: bool,
+        detection: Detection,
+        now: Time,
+        out: &mut impl EdgeOut,
+    ) {
         let Some(last) = &self.last else { return };
         self.feedback_sequence = self.feedback_sequence.wrapping_add(1);
+        self.answered = Some((self.feedback_sequence, self.delay));
+        self.least_answered = Some(self.least_answered.map_or(self.delay, |least| least.min(self.delay)));
+        let accumulation =
+            if detection == Detection::RoundTrip { self.grown } else { self.epoch.accumulation.q };
         let feedback = Feedback {
             opened: last.opened,
             sequence: self.feedback_sequence,
             timestamp: last.timestamp,
             held: now.since(self.last_at),
             output_rate: self.nu.unwrap_or_default() as u64,
-            accumulation: self.accumulation.q as u32,
+            accumulation: accumulation as i64,
             is_negative,
-            in_epoch: self.in_epoch,
+            in_epoch: self.epoch.is_on,
             has_loss: is_negative && self.has_loss,
         };
         if is_negative {
@@ -219,8 +239,8 @@ impl IecEgress {
     /// What is known of the virtual link from `ingress`.
     pub fn report(&self, ingress: PeerId) -> Option<EpochReport> {
         self.incoming.get(&ingress).map(|incoming| EpochReport {
-            accumulation: incoming.accumulation.q,
-            in_epoch: incoming.in_epoch,
+            accumulation: incoming.epoch.accumulation.q,
+            in_epoch: incoming.epoch.is_on,
             output_rate: incoming.nu.unwrap_or_default(),
         })
     }
@@ -251,10 +271,10 @@ impl EdgeHalf for IecEgress {
         incoming.received_bytes += u64::from(packet.wire_bytes);
         incoming.received_packets += 1;
         if detection == Detection::Marks {
-            incoming.in_epoch = is_marked;
+            incoming.epoch.is_on = is_marked;
             let owes = self.incoming[&from].owes_negative(&self.config, now);
             if owes {
-                self.incoming(from, now).send(from, true, now, out);
+                self.incoming(from, now).send(from, true, detection, now, out);
             }
         }
         Admission::Pass
@@ -269,9 +289,9 @@ impl EdgeHalf for IecEgress {
         let incoming = self.incoming.get_mut(&from).expect("it was made above");
         incoming.on_control(&control, &self.config, now);
         if incoming.owes_negative(&self.config, now) {
-            incoming.send(from, true, now, out);
-        } else if control.wants_answer || self.config.detection == Detection::RoundTrip {
-            incoming.send(from, false, now, out);
+            incoming.send(from, true, self.config.detection, now, out);
+        } else if incoming.owes_answer(&control, &self.config) {
+            incoming.send(from, false, self.config.detection, now, out);
         }
     }
 

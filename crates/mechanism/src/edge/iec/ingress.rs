@@ -8,6 +8,8 @@
 //!   and a virtual link alone would never see its least delay again (the wait, `sigma / mu`, is twice epsilon).
 //! - `T` is the average of round-trip times with weight 1/2 (assumed); they come with feedback, and once per
 //!   `answer_interval` with an answer that a control packet asks for, since one-way IEC is silent without congestion.
+//! - The round-trip version detects epochs here (see [`super::egress`] for why), and backs off as often as the egress would
+//!   tell it to.
 //! - After negative feedback the rate does not grow for one and a half round trips: the next comes after one, if the epoch
 //!   lasts.
 //! - The rate grows only while it is used (see `use_min`), and while answers come: without them a virtual link whose
@@ -19,8 +21,9 @@ use alloc::vec::Vec;
 use tidegate_packet::{Ecn, Headers, Packet};
 use tidegate_units::{BitRate, Span, Time};
 
+use super::rate::SLOW_START_STEPS;
 use super::wire::{self, Control, Feedback, Message};
-use super::{Detection, IecConfig, MinimumDelay, Phase, RateLimits, VirtualLinkRate, epsilon_nanos};
+use super::{Detection, Epoch, IecConfig, Phase, RateLimits, VirtualLinkRate, epsilon_nanos};
 use crate::edge::tcp_rate::TcpRate;
 use crate::edge::{Admission, AggregateId, EdgeHalf, EdgeOut, EdgeReport, PeerId, SegmentEditor};
 use crate::random::Seed;
@@ -42,18 +45,24 @@ struct Outgoing {
     rtt: Option<Span>,
     /// The least of all, for TCP rate control.
     rtt_least: Span,
-    /// Round-trip version: how far the last round-trip time was above the minimum.
-    minimum: MinimumDelay,
+    /// With one-way delays only the least round-trip time; the round-trip version detects with it.
+    epoch: Epoch,
+    /// Round-trip version: the sum of all growth of the accumulation, and when the rate was last decreased.
+    grown: i64,
+    last_decrease: Option<Time>,
+    /// How far the last round-trip time was above the least.
     queueing: Option<Span>,
     last_heard: Time,
     last_feedback: Option<u32>,
     output_rate: f64,
-    accumulation: u32,
+    accumulation: f64,
     in_epoch: bool,
     /// When the rate may grow next.
     next_round: Time,
     round_began: Time,
     round_bytes: u64,
+    /// Whether the rate was used in the last whole round trip.
+    was_used: bool,
     last_used: Time,
 }
 
@@ -86,18 +95,28 @@ impl Outgoing {
             sent_packets: self.sent_packets,
             rtt: self.t(config),
             queueing: self.queueing,
+            echo: self.queueing.and(self.last_feedback).unwrap_or_default(),
             wants_answer: self.rtt.is_none() || now.since(self.last_heard) >= config.answer_interval,
         };
         out.send(to, &control.encode());
     }
 
     /// Whether the rate is used well enough to grow.
-    fn is_used(&self, config: &IecConfig, now: Time, out: &impl EdgeOut) -> bool {
-        let allowed = self.rate.r * now.since(self.round_began).as_secs_f64();
-        !out.backlog(self.aggregate).is_empty() || self.round_bytes as f64 >= config.use_min * allowed
+    fn is_used(&mut self, config: &IecConfig, now: Time, out: &impl EdgeOut) -> bool {
+        let round = now.since(self.round_began);
+        if round >= self.t(config) {
+            self.was_used = self.round_bytes as f64 >= config.use_min * self.rate.r * round.as_secs_f64();
+            self.begin_round(now);
+        }
+        self.was_used || !out.backlog(self.aggregate).is_empty()
     }
 
-    /// A round trip begins.
+    const fn begin_round(&mut self, now: Time) {
+        self.round_began = now;
+        self.round_bytes = 0;
+    }
+
+    /// A round trip begins, or a step of the slow start.
     fn on_round(
         &mut self,
         to: PeerId,
@@ -107,18 +126,22 @@ impl Outgoing {
         out: &mut impl EdgeOut,
     ) {
         let silence_max = config.answer_interval * ANSWERS_MISSED_MAX;
-        match self.rtt {
-            None => self.send_control(to, config, now, out),
-            Some(t) if now.since(self.last_heard) <= silence_max && self.is_used(config, now, out) => {
-                self.in_epoch = false;
-                self.rate.on_round(t.as_secs_f64(), limits);
-                out.set_rate(self.aggregate, BitRate::from_bytes_per_second_f64(self.rate.r));
-            }
-            Some(_) => {}
+        let Some(t) = self.rtt else {
+            self.send_control(to, config, now, out);
+            self.begin_round(now);
+            self.next_round = now + self.t(config);
+            return;
+        };
+        let is_used = self.is_used(config, now, out);
+        if is_used && now.since(self.last_heard) <= silence_max {
+            self.in_epoch = false;
+            self.rate.on_round(t.as_secs_f64(), limits);
+            out.set_rate(self.aggregate, BitRate::from_bytes_per_second_f64(self.rate.r));
         }
-        self.round_began = now;
-        self.round_bytes = 0;
-        self.next_round = now + self.t(config);
+        self.next_round = match self.rate.phase {
+            Phase::SlowStart => now + Span::from_nanos(t.as_nanos().div_ceil(SLOW_START_STEPS)),
+            Phase::AimdEr => now + t,
+        };
     }
 
     /// Whether `feedback` can be an answer to this virtual link, and is newer than all before.
@@ -142,35 +165,51 @@ impl Outgoing {
         self.last_feedback = Some(feedback.sequence);
         self.last_heard = now;
         self.output_rate = feedback.output_rate as f64;
-        self.accumulation = feedback.accumulation;
-        self.in_epoch = feedback.in_epoch;
         let sample = now.since(feedback.timestamp).saturating_sub(feedback.held).max(Span::from_nanos(1));
         let average = |t: Span| Span::from_nanos(u64::midpoint(t.as_nanos(), sample.as_nanos()));
         self.rtt = Some(self.rtt.map_or(sample, average));
         self.rtt_least = self.rtt_least.min(sample);
-        if config.detection == Detection::RoundTrip {
-            self.on_round_trip(sample, config, now);
-        }
-        if feedback.is_negative {
+        let delay = sample.as_nanos().cast_signed();
+        let is_negative = if config.detection == Detection::RoundTrip {
+            self.detect(feedback, delay, config, now) || feedback.is_negative
+        } else {
+            self.accumulation = feedback.accumulation as f64;
+            self.in_epoch = feedback.in_epoch;
+            self.watch(delay, config, now);
+            feedback.is_negative
+        };
+        self.queueing = Some(Span::from_nanos(self.epoch.minimum.excess(delay, now)));
+        if is_negative {
+            self.last_decrease = Some(now);
             self.rate.on_congestion(self.output_rate, feedback.has_loss, limits);
             out.set_rate(self.aggregate, BitRate::from_bytes_per_second_f64(self.rate.r));
             let t = self.t(config);
             self.next_round = now + Span::from_nanos(t.as_nanos() / 2 * 3);
-            self.round_began = now;
-            self.round_bytes = 0;
+            self.begin_round(now);
         }
     }
 
-    /// The round-trip version: the queueing that the egress will compare with epsilon.
-    fn on_round_trip(&mut self, sample: Span, config: &IecConfig, now: Time) {
-        let delay = sample.as_nanos().cast_signed();
+    /// With one-way delays: the least round-trip time may be stale, too.
+    fn watch(&mut self, delay: i64, config: &IecConfig, now: Time) {
         if self.in_epoch {
             let epsilon = epsilon_nanos(config.sigma.as_f64(), self.output_rate);
-            self.minimum.watch(delay, epsilon, self.t(config), now);
+            self.epoch.minimum.watch(delay, epsilon, self.t(config), 1.0 - config.beta, now);
         } else {
-            self.minimum.stop_watching();
+            self.epoch.minimum.stop_watching();
         }
-        self.queueing = Some(Span::from_nanos(self.minimum.excess(delay, now)));
+    }
+
+    /// The round-trip version: whether an epoch is on and a decrease is due.
+    fn detect(&mut self, feedback: &Feedback, delay: i64, config: &IecConfig, now: Time) -> bool {
+        let growth = feedback.accumulation.wrapping_sub(self.grown);
+        self.grown = feedback.accumulation;
+        let (t, drain) = (self.t(config), 1.0 - config.beta);
+        self.epoch.accumulation.add(growth as f64);
+        self.epoch.detect(delay, config.sigma.as_f64(), self.output_rate, t, drain, now);
+        self.accumulation = self.epoch.accumulation.q;
+        self.in_epoch = self.epoch.is_on;
+        let distance = t.as_nanos() / 4 * 3;
+        self.in_epoch && self.last_decrease.is_none_or(|at| now.since(at).as_nanos() >= distance)
     }
 }
 
@@ -193,7 +232,7 @@ impl IecIngress {
             ingress_rate: link.rate.r,
             egress_rate: link.output_rate,
             rtt: link.rtt,
-            accumulation: Some(f64::from(link.accumulation)),
+            accumulation: Some(link.accumulation),
             in_epoch: Some(link.in_epoch),
         })
     }
@@ -225,16 +264,19 @@ impl IecIngress {
             last_control: now,
             rtt: None,
             rtt_least: Span::MAX,
-            minimum: MinimumDelay::new(self.config.minimum.without_drift()),
+            epoch: Epoch::new(self.config.minimum.without_drift()),
+            grown: 0,
+            last_decrease: None,
             queueing: None,
             last_heard: now,
             last_feedback: None,
             output_rate: 0.0,
-            accumulation: 0,
+            accumulation: 0.0,
             in_epoch: false,
             next_round: now + interval,
             round_began: now,
             round_bytes: 0,
+            was_used: true,
             last_used: now,
         };
         link.send_control(to, &self.config, now, out);

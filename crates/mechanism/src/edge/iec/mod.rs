@@ -19,10 +19,12 @@ mod epoch;
 mod ingress;
 mod minimum;
 mod rate;
+#[cfg(test)]
+mod tests;
 pub mod wire;
 
 pub use egress::{EpochReport, IecEgress};
-pub use epoch::{Accumulation, epsilon_nanos};
+pub use epoch::{Accumulation, Epoch, epsilon_nanos};
 pub use ingress::IecIngress;
 pub use minimum::{MinimumDelay, MinimumDelayConfig};
 pub use rate::{Phase, RateLimits, VirtualLinkRate};

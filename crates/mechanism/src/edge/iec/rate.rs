@@ -3,6 +3,8 @@
 //! Source: section II.B and Fig. 2; slow start and the back-off after a loss: sections II.B and III.B.
 //! Deviations:
 //! - "Backs off by nu/2" is read as `r <- nu/2` (settled in the catalogue).
+//! - The slow start doubles the rate in steps of a quarter of a round trip, as acknowledgments make that of TCP nearly
+//!   continuous. In one step of two, the rate would be up to twice the capacity when congestion is first seen.
 //! - No rate falls below `rate_min`: a virtual link of which nothing left could never measure an output rate again.
 //!
 //! Rates are bytes per second.
@@ -10,12 +12,16 @@
 /// How the rate grows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Phase {
-    /// It doubles each round trip, until the first negative feedback.
+    /// It doubles each round trip, in four equal factors, until the first negative feedback.
     #[default]
     SlowStart,
     /// It grows by `sigma / T` each round trip.
     AimdEr,
 }
+
+/// Steps of the slow start in a round trip, and the factor of each: the fourth root of two.
+pub const SLOW_START_STEPS: u64 = 4;
+const SLOW_START_FACTOR: f64 = 1.189_207_115_002_721;
 
 /// The constants of the law.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -45,10 +51,10 @@ impl VirtualLinkRate {
         Self { phase: Phase::SlowStart, r }
     }
 
-    /// A round trip of `t` seconds begins outside of congestion epochs.
+    /// A round trip of `t` seconds begins outside of congestion epochs; in slow start, a quarter of one.
     pub fn on_round(&mut self, t: f64, limits: &RateLimits) {
         self.r = match self.phase {
-            Phase::SlowStart => self.r * 2.0,
+            Phase::SlowStart => self.r * SLOW_START_FACTOR,
             Phase::AimdEr => self.r + additive_increase(t, limits),
         };
     }
@@ -88,9 +94,10 @@ mod tests {
     #[test]
     fn the_rate_doubles_until_the_first_epoch_and_then_grows_by_one_burst_per_round_trip() {
         let mut rate = VirtualLinkRate::new(10_000.0);
-        rate.on_round(0.04, &LIMITS);
-        rate.on_round(0.04, &LIMITS);
-        assert_eq!(rate.r, 40_000.0);
+        for _ in 0..2 * SLOW_START_STEPS {
+            rate.on_round(0.04, &LIMITS);
+        }
+        assert!((rate.r - 40_000.0).abs() < 1e-9, "{}", rate.r);
         rate.on_congestion(20_000.0, false, &LIMITS);
         rate.on_round(0.04, &LIMITS);
         assert_eq!(rate.r, 19_600.0 + 25_000.0);

@@ -14,8 +14,9 @@
 //! | time stamp, ns | 8 | time stamp of the last control packet, ns | 8 |
 //! | bytes sent | 8 | how long ago that came, ns | 8 |
 //! | packets sent | 8 | smoothed output rate, bytes per second | 8 |
-//! | round-trip time, ns | 8 | accumulation, bytes | 4 |
+//! | round-trip time, ns | 8 | accumulation, bytes, signed | 8 |
 //! | queueing by round-trip times, ns | 8 | | |
+//! | sequence number of the feedback that gave it | 4 | | |
 //!
 //! "Opened" tells the counters of one virtual link from those of its predecessor between the same edges. Decoding is total:
 //! any bytes give a message or [`Malformed`]; trailing bytes are malformed.
@@ -33,9 +34,9 @@ const LOSS: u8 = 2;
 const EPOCH: u8 = 4;
 
 /// Bytes of an encoded control message.
-pub const CONTROL_BYTES: usize = 2 + 8 + 4 + 8 * 5;
+pub const CONTROL_BYTES: usize = 2 + 8 + 4 + 8 * 5 + 4;
 /// Bytes of an encoded feedback message.
-pub const FEEDBACK_BYTES: usize = 2 + 8 + 4 + 8 * 3 + 4;
+pub const FEEDBACK_BYTES: usize = 2 + 8 + 4 + 8 * 4;
 
 /// The bytes are no message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -56,8 +57,10 @@ pub struct Control {
     pub sent_packets: u64,
     /// The round-trip time `T` as the ingress knows it.
     pub rtt: Span,
-    /// How far the last round-trip time was above the least, in the round-trip version.
+    /// How far the last round-trip time was above the least; with it, `echo` has a meaning.
     pub queueing: Option<Span>,
+    /// The feedback that gave this round-trip time.
+    pub echo: u32,
     /// An answer is wanted even without congestion.
     pub wants_answer: bool,
 }
@@ -75,8 +78,8 @@ pub struct Feedback {
     pub held: Span,
     /// The smoothed output rate, bytes per second.
     pub output_rate: u64,
-    /// The accumulation, bytes.
-    pub accumulation: u32,
+    /// The accumulation, bytes; in the round-trip version, whose ingress resets it, the sum of all growth.
+    pub accumulation: i64,
     /// Back off.
     pub is_negative: bool,
     /// A congestion epoch is on (an answer in between is not negative).
@@ -119,6 +122,7 @@ impl Control {
         writer.u64(self.sent_packets);
         writer.u64(self.rtt.as_nanos());
         writer.u64(self.queueing.map_or(0, Span::as_nanos));
+        writer.put(self.echo.to_be_bytes());
         writer.bytes
     }
 }
@@ -185,7 +189,8 @@ pub fn decode(bytes: &[u8]) -> Result<Message, Malformed> {
             let (sent_bytes, sent_packets) = (reader.u64()?, reader.u64()?);
             let rtt = Span::from_nanos(reader.u64()?);
             let queueing = Span::from_nanos(reader.u64()?);
-            if flags & QUEUEING == 0 && !queueing.is_zero() {
+            let echo = reader.u32()?;
+            if flags & QUEUEING == 0 && !(queueing.is_zero() && echo == 0) {
                 return Err(Malformed);
             }
             Message::Control(Control {
@@ -196,6 +201,7 @@ pub fn decode(bytes: &[u8]) -> Result<Message, Malformed> {
                 sent_packets,
                 rtt,
                 queueing: (flags & QUEUEING != 0).then_some(queueing),
+                echo,
                 wants_answer: flags & ANSWER != 0,
             })
         }
@@ -205,7 +211,7 @@ pub fn decode(bytes: &[u8]) -> Result<Message, Malformed> {
             timestamp,
             held: Span::from_nanos(reader.u64()?),
             output_rate: reader.u64()?,
-            accumulation: reader.u32()?,
+            accumulation: reader.u64()?.cast_signed(),
             is_negative: flags & NEGATIVE != 0,
             has_loss: flags & LOSS != 0,
             in_epoch: flags & EPOCH != 0,
@@ -222,7 +228,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn control() -> impl Strategy<Value = Control> {
-        (any::<(u64, u32, u64, u64, u64, u64)>(), any::<Option<u64>>(), any::<bool>()).prop_map(
+        (any::<(u64, u32, u64, u64, u64, u64)>(), any::<Option<(u64, u32)>>(), any::<bool>()).prop_map(
             |((opened, sequence, timestamp, sent_bytes, sent_packets, rtt), queueing, wants_answer)| {
                 Control {
                     opened: Time::from_nanos(opened),
@@ -231,7 +237,8 @@ mod tests {
                     sent_bytes,
                     sent_packets,
                     rtt: Span::from_nanos(rtt),
-                    queueing: queueing.map(Span::from_nanos),
+                    queueing: queueing.map(|(nanos, _)| Span::from_nanos(nanos)),
+                    echo: queueing.map_or(0, |(_, echo)| echo),
                     wants_answer,
                 }
             },
@@ -239,7 +246,7 @@ mod tests {
     }
 
     fn feedback() -> impl Strategy<Value = Feedback> {
-        (any::<(u64, u32, u64, u64, u64, u32)>(), any::<(bool, bool, bool)>()).prop_map(
+        (any::<(u64, u32, u64, u64, u64, i64)>(), any::<(bool, bool, bool)>()).prop_map(
             |(
                 (opened, sequence, timestamp, held, output_rate, accumulation),
                 (is_negative, has_loss, in_epoch),

@@ -811,14 +811,15 @@ impl<O: Observer> Simulation<O> {
             let id = link;
             let link = &mut self.links[link.0 as usize];
             match change {
-                Change::Rate(rate) => link.set_rate(rate, &mut self.world),
+                Change::Rate(rate) => link.set_capacity(rate, &mut self.world),
+                Change::Background(rate) => link.set_background(rate, &self.world),
                 Change::Delay(delay) => link.set_delay(delay, &mut self.world),
                 Change::Up(up) => {
                     routes_change |= link.is_up() != up;
                     link.set_up(up, &mut self.world);
                 }
             }
-            self.after_hop_change(id);
+            self.after_hop_change(id, change);
         }
         if routes_change {
             self.reroute();

@@ -68,7 +68,7 @@ pub(crate) fn build<O>(
                 world.hop_ports[link.0 as usize] = Some((index, port));
                 ports.push((link, programs.position()));
                 programs.push(Step::Neighbor(far.0));
-                let circuit = direction.circuit.map(|spec| Circuit { minimum: spec.minimum });
+                let circuit = direction.circuit.map(|circuit| Circuit { minimum: circuit.minimum });
                 known.push(Port { rate: direction.rate, neighbor, circuit });
             }
         }

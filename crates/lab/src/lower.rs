@@ -4,9 +4,9 @@
 use std::net::Ipv4Addr;
 
 use tidegate_engine::{
-    ApplicationSpec, Change, ClockSpec, DirectionSpec, DomainSpec, FlowIds, FlowSpec, HopSpec, LinkId,
-    LinkSpec, LossModel, MarkerSpec, Multipath, Network, NodeId, NodeKind, NodeSpec, OnOffDistribution,
-    ReorderModel, ScriptedChange, StartSpec, TransportSpec,
+    ApplicationSpec, Change, CircuitSpec, ClockSpec, DirectionSpec, DomainSpec, FlowIds, FlowSpec, HopSpec,
+    LinkId, LinkSpec, LossModel, MarkerSpec, Multipath, Network, NodeId, NodeKind, NodeSpec,
+    OnOffDistribution, ReorderModel, ScriptedChange, StartSpec, TransportSpec,
 };
 use tidegate_mechanism::meter::CsfqLabellerConfig;
 use tidegate_packet::{Address, Ecn, Headers, Protocol};
@@ -122,6 +122,17 @@ fn direction(direction: &model::Direction, weights: &Weights) -> DirectionSpec {
             .reorder
             .as_ref()
             .map(|reorder| ReorderModel { probability: reorder.probability, delay: reorder.delay }),
+        circuit: direction.circuit.as_ref().map(circuit),
+    }
+}
+
+fn circuit(circuit: &model::Circuit) -> CircuitSpec {
+    let threshold = (f64::from(circuit.buffer) * circuit.threshold) as u32;
+    CircuitSpec {
+        background: circuit.background,
+        minimum: circuit.minimum,
+        buffer_cells: circuit.buffer,
+        discard_cells: (circuit.discard == model::CellDiscard::Early).then_some(threshold),
     }
 }
 
@@ -296,6 +307,7 @@ fn script(scenario: &Scenario) -> Vec<ScriptedChange> {
         let changes = [
             event.rate.map(Change::Rate),
             event.delay.map(Change::Delay),
+            event.background.map(Change::Background),
             event.state.map(|state| Change::Up(state == model::LinkState::Up)),
         ];
         for &reverse in ways {

@@ -4,9 +4,9 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::model::{
-    Adaptive, AdaptiveRed, Blue, Bulk, BurstLoss, Cbq, Cbr, Csfq, CsfqLabels, DropTail, Drr, Eec, EecMarker,
-    Engine, Fred, Iec, ListLoss, Nbp, Nbq, OnOff, Poisson, Priority, Profile, RandomLoss, Red, RedPenaltyBox,
-    RenoControl, Sfb, Sfq, SingleRate, SubTcp, TcpText, Transfer, TwoRates, Udp, Wfq,
+    Adaptive, AdaptiveRed, BackPressure, Blue, Bulk, BurstLoss, Cbq, Cbr, Csfq, CsfqLabels, DropTail, Drr,
+    Eec, EecMarker, Engine, Fred, Iec, ListLoss, Nbp, Nbq, OnOff, Poisson, Priority, Profile, RandomLoss,
+    Red, RedPenaltyBox, RenoControl, Sfb, Sfq, SingleRate, SubTcp, TcpText, Transfer, TwoRates, Udp, Wfq,
 };
 use crate::schema::schema_of;
 
@@ -65,6 +65,7 @@ const ROWS: &[Row] = &[
     ("mechanism", "iec", schema_of::<Iec>),
     ("mechanism", "eec", schema_of::<Eec>),
     ("mechanism", "nbq", schema_of::<Nbq>),
+    ("mechanism", "backpressure", schema_of::<BackPressure>),
     ("labels", "csfq", schema_of::<CsfqLabels>),
     ("marker", "profile", schema_of::<Profile>),
     ("marker", "srtcm", schema_of::<SingleRate>),

@@ -135,6 +135,7 @@ impl Scenario {
             "direction": event.direction,
             "rate_bps": event.rate.map(BitRate::as_bps),
             "delay_s": event.delay.map(Span::as_secs_f64),
+            "background_bps": event.background.map(BitRate::as_bps),
             "state": event.state,
         })
     }
@@ -179,6 +180,9 @@ impl Scenario {
                 let flow = &self.flows[flow.index()].name;
                 format!("{}.flows.{flow}.throughput_bps", self.link_path(link, way))
             }
+            Series::LinkClass(link, way, class) => {
+                format!("{}.classes.{class}.throughput_bps", self.link_path(link, way))
+            }
             Series::Domain(domain, flow, quantity) => format!(
                 "domains.{}.{}.{}",
                 self.domains[domain.index()].name,
@@ -200,6 +204,7 @@ fn direction(direction: &Direction) -> Value {
         "queue": config(&direction.queue),
         "loss": direction.loss.as_ref().map(config),
         "reorder": direction.reorder.as_ref().map(config),
+        "circuit": direction.circuit.as_ref().map(config),
     })
 }
 
@@ -211,6 +216,7 @@ fn mechanism(mechanism: &crate::model::Mechanism) -> Value {
         crate::model::Mechanism::Iec(iec) => tagged("iec", config(iec)),
         crate::model::Mechanism::Eec(eec) => tagged("eec", config(eec)),
         crate::model::Mechanism::Nbq(nbq) => tagged("nbq", config(nbq)),
+        crate::model::Mechanism::BackPressure(own) => tagged("backpressure", config(own)),
     }
 }
 

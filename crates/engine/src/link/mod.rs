@@ -19,13 +19,14 @@ use std::collections::VecDeque;
 
 use tidegate_mechanism::Context;
 use tidegate_mechanism::queue::QueueManager;
-use tidegate_mechanism::schedule::{AnyDiscipline, DisciplineConfig};
+use tidegate_mechanism::schedule::AnyDiscipline;
 use tidegate_packet::{DropReason, Packet};
 use tidegate_units::{BitRate, Span, Time, TransmissionClock};
 
 use crate::counters::{Delays, LinkCounters};
 use crate::event::Token;
 use crate::ids::LinkId;
+use crate::network::DirectionSpec;
 use crate::observer::Observer;
 use crate::world::{Alarm, LinkSink, Place, Wake, World};
 use circuit::Circuit;
@@ -125,15 +126,14 @@ impl Link {
     pub(crate) fn new(
         id: LinkId,
         (to_node, far_port): (u32, u16),
-        delay: Span,
-        queue: &DisciplineConfig,
+        spec: &DirectionSpec,
         context: &Context,
         medium: Option<Medium>,
-        circuit: Option<CircuitSpec>,
         choice: PortChoice,
     ) -> Self {
+        let (delay, circuit) = (spec.delay, spec.circuit);
         let wake = if matches!(choice, PortChoice::Hop(_)) { Wake::HopLink } else { Wake::Link };
-        let port = match queue.build(context) {
+        let port = match spec.queue.build(context) {
             AnyDiscipline::Fifo(fifo)
                 if choice == PortChoice::Cheapest
                     && circuit.is_none()
@@ -155,7 +155,7 @@ impl Link {
                 clock: TransmissionClock::new(context.link_rate),
                 delay,
                 busy_until: Time::ZERO,
-                circuit: circuit.map(|spec| Box::new(Circuit::new(spec, context.link_rate))),
+                circuit: circuit.map(|circuit| Box::new(Circuit::new(circuit, context.link_rate))),
                 transits: VecDeque::new(),
             },
             port,

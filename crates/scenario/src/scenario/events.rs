@@ -1,14 +1,14 @@
 //! What changes during the run.
 
-use tidegate_units::{Span, Time};
+use tidegate_units::{BitRate, Span, Time};
 
 use super::Site;
 use super::links::Links;
 use super::raw::EventText;
-use super::values::Report;
+use super::values::{self, Report};
 use crate::error::Problems;
 use crate::fault::shortened;
-use crate::model::{Event, LinkIndex};
+use crate::model::{Event, Link, LinkIndex, Way, Ways};
 use crate::template::Scope;
 use crate::tree::{Table, Value};
 
@@ -53,8 +53,8 @@ fn check(
         let message = format!("the event at {} comes after the end of the run at {duration}", text.at);
         problems.push(site.problem(&["at"], message, ""));
     }
-    if text.rate.is_none() && text.delay.is_none() && text.state.is_none() {
-        let help = "give a new `rate`, `delay` or `state`";
+    if text.rate.is_none() && text.delay.is_none() && text.background.is_none() && text.state.is_none() {
+        let help = "give a new `rate`, `delay`, `background` or `state`";
         problems.push(site.problem(&[], "an event that changes nothing", help));
     }
     let mut sink = |keys: &[&str], message: String, help: &str| {
@@ -72,12 +72,45 @@ fn check(
         problems.push(site.problem(&["link"], message, links.names.suggest(&text.link)));
         return None;
     };
+    if let Some(background) = text.background {
+        check_background(site, text, &links.list[link as usize], background, problems);
+    }
     Some(Event {
         at: text.at,
         link: LinkIndex(link),
         direction: text.direction,
         rate: text.rate,
         delay: text.delay,
+        background: text.background,
         state: text.state,
     })
+}
+
+fn check_background(
+    site: Site<'_>,
+    text: &EventText,
+    link: &Link,
+    background: BitRate,
+    problems: &mut Problems,
+) {
+    let ways: &[Way] = match text.direction {
+        Ways::Both => &[Way::Forward, Way::Reverse],
+        Ways::Forward => &[Way::Forward],
+        Ways::Reverse => &[Way::Reverse],
+    };
+    for direction in ways.iter().map(|way| link.direction(*way)) {
+        let Some(circuit) = &direction.circuit else {
+            let message = format!("`{}` is no circuit", link.name);
+            problems.push(site.problem(&["background"], message, "give the link a `circuit`"));
+            return;
+        };
+        let before = problems.len();
+        let mut sink = |keys: &[&str], message: String, help: &str| {
+            problems.push(site.problem(keys, message, help));
+        };
+        values::background(circuit, background, direction.rate, &mut Report { sink: &mut sink });
+        if problems.len() > before {
+            return;
+        }
+    }
 }

@@ -437,7 +437,8 @@ pub struct BackPressure {
     /// The part of the minimum rate of a circuit that is reserved, in equal parts for its inputs. Source: Pazos and Gerla,
     /// section 5.
     pub reserved: f64,
-    /// How far below its fair share an input still counts as constrained by the output. Source: assumed.
+    /// How far below its fair share an input still counts as constrained by the output. Source: assumed, what RM cells and
+    /// a packet in a period of 30 take.
     pub tolerance: f64,
     /// How long after its last packet an input has a share. Source: assumed, a few round trips.
     #[serde(with = "text")]
@@ -464,7 +465,7 @@ impl Default for BackPressure {
             nrm: 32,
             rm_gap: Span::from_millis(100),
             reserved: 0.7,
-            tolerance: 0.05,
+            tolerance: 0.1,
             hold: Span::from_millis(100),
             idle: Span::from_secs(1),
             rate_min: BitRate::from_bps(64_000),

@@ -9,10 +9,10 @@
 //!
 //! Deviations, mostly of what the text leaves open:
 //! - The loop runs on any link between routers; where a link is a circuit of cells, bytes are those of cells.
-//! - `Tf_out` is what the explicit rate allows in a period less the messages sent, because what was sent is the demand and not
-//!   the capacity while there is no backlog ("`Tf_out` reflects the ER indication"). [`Capacity::Measured`] is the literal form.
+//! - `Tf_out` is what the explicit rate allows in a period, because what was sent is the demand and not the capacity while there
+//!   is no backlog ("`Tf_out` reflects the ER indication"). [`Capacity::Measured`] is the literal form.
 //! - 1(b): an input within `tolerance` of its fair share counts as constrained. One that is held to its share never offers
-//!   more than that, less a packet; it would never learn that there is more for it.
+//!   more than that, less RM cells and a packet; it would never learn that there is more for it.
 //! - 1(c) gives bytes where 1(d), 1(e) and step 2 use a fraction: it is divided by `Tf_out`.
 //! - 1(d) applies to constrained inputs only: the others are below their share. A share is not below zero.
 //! - `RESV_i`: the reserved part of the minimum cell rate is divided evenly among the inputs that contribute.
@@ -36,7 +36,7 @@ use tidegate_units::{BitRate, Span, Time};
 use self::law::Offered;
 use super::cell::{self, CELL_BYTES};
 use super::wire::{self, Message, Rm};
-use super::{HopControl, HopOut, MESSAGE_HEADER_BYTES, Neighbor, Port, PortId};
+use super::{HopControl, HopOut, Neighbor, Port, PortId};
 use crate::Context;
 
 /// What a router tells its neighbours.
@@ -70,7 +70,8 @@ pub struct BackPressureConfig {
     pub rm_gap: Span,
     /// The part of the minimum cell rate that is reserved. Default 0.7 (section 5: for video).
     pub reserved: f64,
-    /// How far below its fair share an input is still constrained. Default 0.05 (assumed).
+    /// How far below its fair share an input is still constrained. Default 0.1 (assumed: RM cells of both directions take
+    /// 0.06 of what it was told, and a packet more or less in a period of 30 is 0.03).
     pub tolerance: f64,
     /// How long after its last packet an input contributes. Default 100 ms (assumed: a few round trips).
     pub hold: Span,
@@ -91,7 +92,7 @@ impl Default for BackPressureConfig {
             nrm: 32,
             rm_gap: Span::from_millis(100),
             reserved: 0.7,
-            tolerance: 0.05,
+            tolerance: 0.1,
             hold: Span::from_millis(100),
             idle: Span::from_secs(1),
             rate_min: BitRate::from_bps(64_000),
@@ -144,9 +145,8 @@ struct Output {
     since_rm: u32,
     rm_sent: Option<Time>,
     rm_due: bool,
-    /// In this period: data and messages that left, and what each input offered.
+    /// In this period: data that left, and what each input offered.
     sent: u64,
-    messages: u64,
     offered: Vec<u64>,
     /// When each input last offered something.
     seen: Vec<Option<Time>>,
@@ -163,7 +163,6 @@ impl Output {
             rm_sent: None,
             rm_due: false,
             sent: 0,
-            messages: 0,
             offered: vec![0; inputs],
             seen: vec![None; inputs],
             shares: vec![1.0 / inputs as f64; inputs],
@@ -183,11 +182,6 @@ impl Output {
     /// What a packet costs on its wire.
     const fn cost(&self, wire_bytes: u32) -> u32 {
         if self.port.circuit.is_some() { cell::aal5_bytes(wire_bytes) } else { wire_bytes }
-    }
-
-    /// The same of a message, with its headers.
-    const fn message_cost(&self, wire_bytes: u32) -> u32 {
-        if self.port.circuit.is_some() { cell::message_bytes(wire_bytes) } else { wire_bytes }
     }
 }
 
@@ -267,7 +261,7 @@ impl HopControl for BackPressure {
                     Feedback::Circuit => None,
                 };
                 let rate = accepted.map_or(rm.rate, |accepted| rm.rate.min(wire_rate(accepted)));
-                self.send(port, &Rm { rate, ..rm }.encode_backward(), out);
+                out.send(port, &Rm { rate, ..rm }.encode_backward());
             }
             Ok(Message::RmBackward(rm)) => self.on_answer(port, rm, now, out),
             _ => {}
@@ -291,7 +285,7 @@ impl HopControl for BackPressure {
             for index in 0..self.ports.len() {
                 if core::mem::take(&mut self.ports[index].rm_due) {
                     let rm = Rm { stamp: now, rate: wire_rate(self.ports[index].port.rate) };
-                    self.send(PortId(index as u16), &rm.encode_forward(), out);
+                    out.send(PortId(index as u16), &rm.encode_forward());
                 }
             }
         }
@@ -310,12 +304,6 @@ impl HopControl for BackPressure {
 }
 
 impl BackPressure {
-    fn send(&mut self, port: PortId, message: &[u8], out: &mut impl HopOut) {
-        let output = &mut self.ports[port.index()];
-        output.messages += u64::from(output.message_cost(MESSAGE_HEADER_BYTES + message.len() as u32));
-        out.send(port, message);
-    }
-
     /// Steps 1 of the virtual source.
     fn end_period(&mut self, now: Time, out: &mut impl HopOut) {
         let elapsed = now.since(self.period_began);
@@ -336,9 +324,9 @@ impl BackPressure {
             let contributes = output.contributes(input, config.hold, now);
             *offered = Offered { bytes: core::mem::take(&mut output.offered[input]) as f64, contributes };
         }
-        let (sent, messages) = (core::mem::take(&mut output.sent), core::mem::take(&mut output.messages));
+        let sent = core::mem::take(&mut output.sent);
         let tf = match config.capacity {
-            Capacity::ExplicitRate => bytes_in(output.rate(), elapsed) - messages as f64,
+            Capacity::ExplicitRate => bytes_in(output.rate(), elapsed),
             Capacity::Measured => sent as f64,
         };
         let inputs = self.offered.iter().filter(|input| input.contributes).count();

@@ -104,6 +104,11 @@ impl Messages {
         &self.buffers[index as usize]
     }
 
+    /// The same, to change it on its way.
+    pub fn bytes_mut(&mut self, index: u32) -> &mut [u8] {
+        &mut self.buffers[index as usize]
+    }
+
     /// Takes the buffer of message `index` out, to be given back with [`Messages::release`].
     pub fn take(&mut self, index: u32) -> Vec<u8> {
         core::mem::take(&mut self.buffers[index as usize])

@@ -616,7 +616,7 @@ fn build_direction(
 ) -> Link {
     let context = Context { seed: queue_seed, link_rate: spec.rate, mtu_bytes: MTU_BYTES };
     let medium = Medium::new(spec.loss.clone(), spec.reorder, medium_seed);
-    Link::new(id, far, spec.delay, &spec.queue, &context, medium, choice)
+    Link::new(id, far, spec, &context, medium, choice)
 }
 
 fn build_markers(network: &Network, seed: u64) -> Vec<MarkerPoint> {

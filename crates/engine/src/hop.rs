@@ -5,16 +5,16 @@
 
 use tidegate_mechanism::Context;
 use tidegate_mechanism::hop::{
-    AnyHop, HopControl, HopOut, MESSAGE_HEADER_BYTES, Neighbor, Port, PortId, wire,
+    AnyHop, Circuit, HopControl, HopOut, MESSAGE_HEADER_BYTES, Neighbor, Port, PortId, wire,
 };
 use tidegate_mechanism::random::Seed;
 use tidegate_packet::{Dscp, Packet, TcpHeader};
-use tidegate_units::Time;
+use tidegate_units::{BitRate, Time};
 
 use crate::arena::Carried;
 use crate::build::MTU_BYTES;
 use crate::ids::{FlowIds, LinkId};
-use crate::network::{Network, NodeKind};
+use crate::network::{Change, Network, NodeKind};
 use crate::observer::Observer;
 use crate::program::{Programs, Step};
 use crate::simulation::Simulation;
@@ -68,7 +68,8 @@ pub(crate) fn build<O>(
                 world.hop_ports[link.0 as usize] = Some((index, port));
                 ports.push((link, programs.position()));
                 programs.push(Step::Neighbor(far.0));
-                known.push(Port { rate: direction.rate, neighbor });
+                let circuit = direction.circuit.map(|circuit| Circuit { minimum: circuit.minimum });
+                known.push(Port { rate: direction.rate, neighbor, circuit });
             }
         }
         let name = format!("nodes.{}.hop", network.nodes[spec.node.0 as usize].name);
@@ -83,13 +84,20 @@ pub(crate) fn build<O>(
     hops
 }
 
-/// Messages are collected and sent when the mechanism is done.
+/// Messages and rates are collected, and take effect when the mechanism is done.
 #[derive(Default)]
-struct Outbox(Vec<(PortId, Vec<u8>)>);
+struct Outbox {
+    messages: Vec<(PortId, Vec<u8>)>,
+    rates: Vec<(PortId, BitRate)>,
+}
 
 impl HopOut for Outbox {
     fn send(&mut self, port: PortId, message: &[u8]) {
-        self.0.push((port, message.to_vec()));
+        self.messages.push((port, message.to_vec()));
+    }
+
+    fn set_rate(&mut self, port: PortId, rate: BitRate) {
+        self.rates.push((port, rate));
     }
 }
 
@@ -151,11 +159,12 @@ impl<O: Observer> Simulation<O> {
     }
 
     /// A script changed `link`.
-    pub(crate) fn after_hop_change(&mut self, link: LinkId) {
+    pub(crate) fn after_hop_change(&mut self, link: LinkId, change: Change) {
         let Some(&Some((index, port))) = self.world.hop_ports.get(link.0 as usize) else { return };
         self.tell_drops();
-        let rate = self.links[link.0 as usize].rate();
-        self.hops[index as usize].mechanism.set_link_rate(port, rate, self.world.now);
+        if let Change::Rate(rate) = change {
+            self.hops[index as usize].mechanism.set_link_rate(port, rate, self.world.now);
+        }
         self.arm_hop(index);
     }
 
@@ -176,12 +185,16 @@ impl<O: Observer> Simulation<O> {
         if hop.mechanism.timer_at().is_some_and(|at| at <= now) {
             hop.mechanism.on_timer(now, &mut outbox);
         }
-        self.send_messages(index, outbox);
+        self.carry_out(index, outbox);
         self.arm_hop(index);
     }
 
-    fn send_messages(&mut self, index: u32, outbox: Outbox) {
-        for (port, message) in outbox.0 {
+    fn carry_out(&mut self, index: u32, outbox: Outbox) {
+        for (port, rate) in outbox.rates {
+            let (link, _) = self.hops[index as usize].ports[port.index()];
+            self.links[link.0 as usize].set_rate(rate, &mut self.world);
+        }
+        for (port, message) in outbox.messages {
             let (link, route) = self.hops[index as usize].ports[port.index()];
             let bytes = u32::try_from(message.len()).expect("messages are small");
             let wire_bytes = MESSAGE_HEADER_BYTES + bytes;
@@ -217,7 +230,7 @@ impl<O: Observer> Simulation<O> {
         self.world.messages.release(message, Some(bytes));
         self.world.retire(packet);
         if let Some(index) = speaker {
-            self.send_messages(index as u32, outbox);
+            self.carry_out(index as u32, outbox);
             self.arm_hop(index as u32);
         }
     }

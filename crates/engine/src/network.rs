@@ -10,7 +10,7 @@ use tidegate_packet::{Dscp, Headers};
 use tidegate_units::{BitRate, Span, Time};
 
 use crate::ids::{LinkId, NodeId};
-use crate::link::{LossModel, ReorderModel};
+use crate::link::{CircuitSpec, LossModel, ReorderModel};
 
 /// What kind of node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,6 +43,8 @@ pub struct DirectionSpec {
     pub loss: Option<LossModel>,
     /// Reordering on the medium.
     pub reorder: Option<ReorderModel>,
+    /// The virtual circuit that it is, if it is one.
+    pub circuit: Option<CircuitSpec>,
 }
 
 /// A link.
@@ -268,6 +270,8 @@ pub enum Change {
     Rate(BitRate),
     /// The delay.
     Delay(Span),
+    /// What the switch of the circuit carries besides.
+    Background(BitRate),
     /// Up or down. Routes follow.
     Up(bool),
 }

@@ -797,9 +797,9 @@ impl<O: Observer> Simulation<O> {
     // Changes.
 
     pub(crate) fn arm_script(&mut self) {
-        let change = self.network.script.get(self.script_next).map(|change| change.at);
-        let reservation = self.network.reservations.get(self.reservation_next).map(|change| change.at);
-        if let Some(at) = change.into_iter().chain(reservation).min() {
+        let of_link = self.network.script.get(self.script_next).map(|change| change.at);
+        let of_flow = self.network.reservations.get(self.reservation_next).map(|change| change.at);
+        if let Some(at) = of_link.into_iter().chain(of_flow).min() {
             self.world.events.schedule(at, Wake::Script.token(0));
         }
     }
@@ -815,14 +815,15 @@ impl<O: Observer> Simulation<O> {
             let id = link;
             let link = &mut self.links[link.0 as usize];
             match change {
-                Change::Rate(rate) => link.set_rate(rate, &mut self.world),
+                Change::Rate(rate) => link.set_capacity(rate, &mut self.world),
+                Change::Background(rate) => link.set_background(rate, &self.world),
                 Change::Delay(delay) => link.set_delay(delay, &mut self.world),
                 Change::Up(up) => {
                     routes_change |= link.is_up() != up;
                     link.set_up(up, &mut self.world);
                 }
             }
-            self.after_hop_change(id);
+            self.after_hop_change(id, change);
         }
         if routes_change {
             self.reroute();

@@ -4,9 +4,9 @@
 use std::net::Ipv4Addr;
 
 use tidegate_engine::{
-    ApplicationSpec, Change, ClockSpec, DirectionSpec, DomainSpec, FlowIds, FlowSpec, HopSpec, LinkId,
-    LinkSpec, LossModel, MarkerSpec, Multipath, Network, NodeId, NodeKind, NodeSpec, OnOffDistribution,
-    ReorderModel, ReservationChange, ScriptedChange, StartSpec, TransportSpec,
+    ApplicationSpec, Change, CircuitSpec, ClockSpec, DirectionSpec, DomainSpec, FlowIds, FlowSpec, HopSpec,
+    LinkId, LinkSpec, LossModel, MarkerSpec, Multipath, Network, NodeId, NodeKind, NodeSpec,
+    OnOffDistribution, ReorderModel, ReservationChange, ScriptedChange, StartSpec, TransportSpec,
 };
 use tidegate_mechanism::meter::CsfqLabellerConfig;
 use tidegate_packet::{Address, Ecn, Headers, Protocol};
@@ -123,6 +123,17 @@ fn direction(direction: &model::Direction, weights: &Weights) -> DirectionSpec {
             .reorder
             .as_ref()
             .map(|reorder| ReorderModel { probability: reorder.probability, delay: reorder.delay }),
+        circuit: direction.circuit.as_ref().map(circuit),
+    }
+}
+
+fn circuit(circuit: &model::Circuit) -> CircuitSpec {
+    let threshold = (f64::from(circuit.buffer) * circuit.threshold) as u32;
+    CircuitSpec {
+        background: circuit.background,
+        minimum: circuit.minimum,
+        buffer_cells: circuit.buffer,
+        discard_cells: (circuit.discard == model::CellDiscard::Early).then_some(threshold),
     }
 }
 
@@ -289,7 +300,10 @@ fn marker(point: &model::MarkerPoint) -> MarkerSpec {
 fn script(scenario: &Scenario) -> Vec<ScriptedChange> {
     let mut script = Vec::new();
     for event in &scenario.events {
-        let model::EventChange::Link { link, direction, rate, delay, state } = event.change else { continue };
+        let model::EventChange::Link { link, direction, rate, delay, background, state } = event.change
+        else {
+            continue;
+        };
         let ways: &[bool] = match direction {
             model::Ways::Both => &[false, true],
             model::Ways::Forward => &[false],
@@ -298,6 +312,7 @@ fn script(scenario: &Scenario) -> Vec<ScriptedChange> {
         let changes = [
             rate.map(Change::Rate),
             delay.map(Change::Delay),
+            background.map(Change::Background),
             state.map(|state| Change::Up(state == model::LinkState::Up)),
         ];
         for &reverse in ways {

@@ -106,7 +106,7 @@ impl<O: Observer> Run<O> {
             }
         }
         for wanted in &scenario.record.series {
-            if let model::Series::LinkFlow(link, way, _) = *wanted {
+            if let model::Series::LinkFlow(link, way, _) | model::Series::LinkClass(link, way, _) = *wanted {
                 simulation.watch_link_flows(LinkId::of(link.0, way == Way::Reverse));
             }
         }

@@ -22,6 +22,8 @@ pub(crate) struct Sampler {
     last: Time,
     /// By domain of the scenario: the domain of the engine.
     domains: Vec<Option<usize>>,
+    /// By flow.
+    classes: Vec<u8>,
 }
 
 impl Sampler {
@@ -32,7 +34,8 @@ impl Sampler {
             .map(|series| Series { name: name_of(scenario, series), times_s: Vec::new(), values: Vec::new() })
             .collect();
         let before = vec![0.0; series.len()];
-        Self { before_of: before.clone(), before, series, out, last: Time::ZERO, domains }
+        let classes = scenario.flows.iter().map(|flow| flow.class).collect();
+        Self { before_of: before.clone(), before, series, out, last: Time::ZERO, domains, classes }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -93,6 +96,12 @@ impl Sampler {
             model::Series::LinkFlow(link, way, flow) => {
                 let link = LinkId::of(link.0, way == Way::Reverse);
                 let count = simulation.link_flow_bytes(link, flow.index()).unwrap_or(0);
+                Reading::Counter { count: count as f64, per_unit: 8.0 }
+            }
+            model::Series::LinkClass(link, way, class) => {
+                let link = LinkId::of(link.0, way == Way::Reverse);
+                let members = (0..self.classes.len()).filter(|flow| self.classes[*flow] == class);
+                let count: u64 = members.filter_map(|flow| simulation.link_flow_bytes(link, flow)).sum();
                 Reading::Counter { count: count as f64, per_unit: 8.0 }
             }
             model::Series::Domain(domain, flow, quantity) => {
@@ -169,7 +178,9 @@ fn read_link<O: Observer>(simulation: &mut Simulation<O>, link: LinkId, quantity
         | LinkQuantity::NonresponsiveLimit => {
             simulation.queue_variable(link, quantity.name()).unwrap_or(f64::NAN)
         }
-        LinkQuantity::DiscardRatio => simulation.hop_variable(link, quantity.name()).unwrap_or(f64::NAN),
+        LinkQuantity::DiscardRatio | LinkQuantity::ExplicitRate => {
+            simulation.hop_variable(link, quantity.name()).unwrap_or(f64::NAN)
+        }
         _ => f64::NAN,
     };
     let counters = simulation.link_counters(link);
@@ -244,6 +255,10 @@ fn name_of(scenario: &Scenario, series: &model::Series) -> String {
             let reverse = if *way == Way::Reverse { "reverse." } else { "" };
             let (link, flow) = (&scenario.links[link.index()].name, &scenario.flows[flow.index()].name);
             format!("links.{link}.{reverse}flows.{flow}.throughput_bps")
+        }
+        model::Series::LinkClass(link, way, class) => {
+            let reverse = if *way == Way::Reverse { "reverse." } else { "" };
+            format!("links.{}.{reverse}classes.{class}.throughput_bps", scenario.links[link.index()].name)
         }
         model::Series::Domain(domain, flow, quantity) => format!(
             "domains.{}.{}.{}",

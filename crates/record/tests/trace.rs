@@ -25,7 +25,14 @@ const BOTTLENECK: LinkId = LinkId::of(0, false);
 
 fn direction(rate: &str, delay: &str, queue: ManagerConfig) -> DirectionSpec {
     let (rate, delay) = (rate.parse().unwrap(), delay.parse().unwrap());
-    DirectionSpec { rate, delay, queue: DisciplineConfig::Fifo(queue), loss: None, reorder: None }
+    DirectionSpec {
+        rate,
+        delay,
+        queue: DisciplineConfig::Fifo(queue),
+        loss: None,
+        reorder: None,
+        circuit: None,
+    }
 }
 
 fn flow(name: &str, from: u32, to: u32, v6: bool, transport: TransportSpec, port: u16) -> FlowSpec {

@@ -4,10 +4,10 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::model::{
-    Adaptive, AdaptiveRed, Blue, Bulk, BurstLoss, Cbq, Cbr, Csfq, CsfqLabels, DropTail, Drr, Eec, EecMarker,
-    Engine, Ered, Fred, Iec, ListLoss, Marking, Nbp, Nbq, OnOff, Poisson, Priority, Profile, RandomLoss, Red,
-    RedPenaltyBox, RenoControl, Reserved, Sfb, Sfq, SingleRate, SubTcp, TcpText, Transfer, TwoRates, Udp,
-    Wfq,
+    Adaptive, AdaptiveRed, BackPressure, Blue, Bulk, BurstLoss, Cbq, Cbr, Csfq, CsfqLabels, DropTail, Drr,
+    Eec, EecMarker, Engine, Ered, Fred, Iec, ListLoss, Marking, Nbp, Nbq, OnOff, Poisson, Priority, Profile,
+    RandomLoss, Red, RedPenaltyBox, RenoControl, Reserved, Sfb, Sfq, SingleRate, SubTcp, TcpText, Transfer,
+    TwoRates, Udp, Wfq,
 };
 use crate::schema::schema_of;
 
@@ -67,6 +67,7 @@ const ROWS: &[Row] = &[
     ("mechanism", "iec", schema_of::<Iec>),
     ("mechanism", "eec", schema_of::<Eec>),
     ("mechanism", "nbq", schema_of::<Nbq>),
+    ("mechanism", "backpressure", schema_of::<BackPressure>),
     ("labels", "csfq", schema_of::<CsfqLabels>),
     ("marker", "profile", schema_of::<Profile>),
     ("marker", "srtcm", schema_of::<SingleRate>),

@@ -130,12 +130,13 @@ impl Scenario {
 
     fn event(&self, event: &Event) -> Value {
         match event.change {
-            EventChange::Link { link, direction, rate, delay, state } => json!({
+            EventChange::Link { link, direction, rate, delay, background, state } => json!({
                 "at_s": seconds(event.at),
                 "link": self.links[link.index()].name,
                 "direction": direction,
                 "rate_bps": rate.map(BitRate::as_bps),
                 "delay_s": delay.map(Span::as_secs_f64),
+                "background_bps": background.map(BitRate::as_bps),
                 "state": state,
             }),
             EventChange::Reservation { flow, rate } => json!({
@@ -186,6 +187,9 @@ impl Scenario {
                 let flow = &self.flows[flow.index()].name;
                 format!("{}.flows.{flow}.throughput_bps", self.link_path(link, way))
             }
+            Series::LinkClass(link, way, class) => {
+                format!("{}.classes.{class}.throughput_bps", self.link_path(link, way))
+            }
             Series::Domain(domain, flow, quantity) => format!(
                 "domains.{}.{}.{}",
                 self.domains[domain.index()].name,
@@ -207,6 +211,7 @@ fn direction(direction: &Direction) -> Value {
         "queue": config(&direction.queue),
         "loss": direction.loss.as_ref().map(config),
         "reorder": direction.reorder.as_ref().map(config),
+        "circuit": direction.circuit.as_ref().map(config),
     })
 }
 
@@ -218,6 +223,7 @@ fn mechanism(mechanism: &crate::model::Mechanism) -> Value {
         crate::model::Mechanism::Iec(iec) => tagged("iec", config(iec)),
         crate::model::Mechanism::Eec(eec) => tagged("eec", config(eec)),
         crate::model::Mechanism::Nbq(nbq) => tagged("nbq", config(nbq)),
+        crate::model::Mechanism::BackPressure(own) => tagged("backpressure", config(own)),
     }
 }
 

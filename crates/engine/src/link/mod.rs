@@ -5,11 +5,13 @@
 //! the far end, is enough. Where the queue decides at departure ([`scheduled`]), the end of each transmission is an event
 //! of its own. Either way a link has one pending event, not one per packet.
 
+mod circuit;
 mod impairment;
 mod planned;
 mod scheduled;
 mod shared;
 
+pub use circuit::CircuitSpec;
 pub use impairment::{LossModel, Medium, ReorderModel};
 pub(crate) use shared::{Share, SharedMedium};
 
@@ -17,15 +19,17 @@ use std::collections::VecDeque;
 
 use tidegate_mechanism::Context;
 use tidegate_mechanism::queue::QueueManager;
-use tidegate_mechanism::schedule::{AnyDiscipline, DisciplineConfig};
+use tidegate_mechanism::schedule::AnyDiscipline;
 use tidegate_packet::{DropReason, Packet};
 use tidegate_units::{BitRate, Span, Time, TransmissionClock};
 
 use crate::counters::{Delays, LinkCounters};
 use crate::event::Token;
 use crate::ids::LinkId;
+use crate::network::DirectionSpec;
 use crate::observer::Observer;
 use crate::world::{Alarm, LinkSink, Place, Wake, World};
+use circuit::Circuit;
 use planned::Planned;
 use scheduled::Scheduled;
 
@@ -65,6 +69,8 @@ struct Wire {
     delay: Span,
     /// End of the last transmission that has been decided.
     busy_until: Time,
+    /// The circuit that it is, if it is one. Only scheduled ports know of it.
+    circuit: Option<Box<Circuit>>,
     /// Packets that are decided: waiting for their planned transmission, in transmission, or travelling.
     transits: VecDeque<Transit>,
 }
@@ -120,16 +126,18 @@ impl Link {
     pub(crate) fn new(
         id: LinkId,
         (to_node, far_port): (u32, u16),
-        delay: Span,
-        queue: &DisciplineConfig,
+        spec: &DirectionSpec,
         context: &Context,
         medium: Option<Medium>,
         choice: PortChoice,
     ) -> Self {
+        let (delay, circuit) = (spec.delay, spec.circuit);
         let wake = if matches!(choice, PortChoice::Hop(_)) { Wake::HopLink } else { Wake::Link };
-        let port = match queue.build(context) {
+        let port = match spec.queue.build(context) {
             AnyDiscipline::Fifo(fifo)
-                if choice == PortChoice::Cheapest && !fifo.manager().decides_at_head() =>
+                if choice == PortChoice::Cheapest
+                    && circuit.is_none()
+                    && !fifo.manager().decides_at_head() =>
             {
                 Port::Planned(Planned::new(fifo.into_manager()))
             }
@@ -147,6 +155,7 @@ impl Link {
                 clock: TransmissionClock::new(context.link_rate),
                 delay,
                 busy_until: Time::ZERO,
+                circuit: circuit.map(|circuit| Box::new(Circuit::new(circuit, context.link_rate))),
                 transits: VecDeque::new(),
             },
             port,
@@ -304,6 +313,21 @@ impl Link {
         self.counters.control_bytes += u64::from(packet.wire_bytes);
     }
 
+    /// From now on the circuit's switch carries so much besides.
+    pub(crate) fn set_background<O>(&mut self, background: BitRate, world: &World<O>) {
+        if let Some(circuit) = &mut self.wire.circuit {
+            circuit.set_background(background, world.now);
+        }
+    }
+
+    /// From now on the link itself has another rate: that of its port, and of the circuit's switch.
+    pub(crate) fn set_capacity<O: Observer>(&mut self, rate: BitRate, world: &mut World<O>) {
+        if let Some(circuit) = &mut self.wire.circuit {
+            circuit.set_capacity(rate, world.now);
+        }
+        self.set_rate(rate, world);
+    }
+
     /// From now on the link sends at `rate`; what is in transmission finishes at the new rate.
     pub(crate) fn set_rate<O: Observer>(&mut self, rate: BitRate, world: &mut World<O>) {
         let now = world.now;
@@ -333,6 +357,9 @@ impl Link {
             return;
         }
         let now = world.now;
+        if let Some(circuit) = &mut self.wire.circuit {
+            circuit.clear(now);
+        }
         let mut sink = LinkSink { world, counters: &mut self.counters, link: self.id };
         match &mut self.port {
             Port::Planned(port) => port.flush(now, &mut self.wire, &mut sink),

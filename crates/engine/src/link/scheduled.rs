@@ -7,7 +7,9 @@ use tidegate_mechanism::schedule::AnyDiscipline;
 use tidegate_packet::{DropReason, Packet, Sink};
 use tidegate_units::{BitRate, Time};
 
+use super::circuit::Circuit;
 use super::{Share, Transit, Wire, planned};
+use crate::arena::Carried;
 use crate::counters::LinkCounters;
 use crate::observer::Observer;
 use crate::world::{LinkSink, World};
@@ -190,8 +192,8 @@ impl Scheduled {
     /// The packet in transmission starts to travel if its last bit is sent, and the next one follows at once.
     fn finish_transmission<O: Observer>(&mut self, now: Time, wire: &mut Wire, sink: &mut LinkSink<'_, O>) {
         if let Some(transit) = self.serving.filter(|transit| transit.ends <= now) {
-            wire.transits.push_back(transit);
             self.serving = None;
+            travel(transit, wire, sink);
             self.start_transmission(now, wire, sink);
         }
     }
@@ -215,7 +217,8 @@ impl Scheduled {
         if wire.busy_until < now {
             wire.clock.restart();
         }
-        let transmission = wire.clock.transmit(packet.wire_bytes);
+        let bytes = if wire.circuit.is_some() { Circuit::wire_bytes(&packet) } else { packet.wire_bytes };
+        let transmission = wire.clock.transmit(bytes);
         wire.busy_until = now + transmission;
         self.occupy_medium(wire.busy_until, sink.world);
         self.idle = false;
@@ -288,4 +291,23 @@ impl Scheduled {
         let (packets, bytes) = self.length(now);
         future.on_length(packets, bytes);
     }
+}
+
+/// The last bit of `transit` is sent: it travels, on a circuit if its switch lets it pass.
+fn travel<O: Observer>(mut transit: Transit, wire: &mut Wire, sink: &mut LinkSink<'_, O>) {
+    if let Some(circuit) = &mut wire.circuit {
+        let took = wire.clock.rate().span_of(u64::from(Circuit::wire_bytes(&transit.packet)));
+        match circuit.pass(&transit.packet, transit.ends.saturating_sub(took), transit.ends) {
+            Ok(out) => transit.ends = out,
+            Err(why) => {
+                sink.on_drop(transit.packet, why);
+                return;
+            }
+        }
+        let message = sink.world.arena.get(&transit.packet).message;
+        if message != Carried::NO_MESSAGE {
+            circuit.stamp(sink.world.messages.bytes_mut(message));
+        }
+    }
+    wire.transits.push_back(transit);
 }

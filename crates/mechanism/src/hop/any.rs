@@ -5,6 +5,7 @@ use alloc::boxed::Box;
 use tidegate_packet::{DropReason, Headers, Packet};
 use tidegate_units::{BitRate, Time};
 
+use super::backpressure::{BackPressure, BackPressureConfig};
 use super::nbq::{Nbq, NbqConfig};
 use super::{HopControl, HopOut, Port, PortId};
 use crate::Context;
@@ -65,4 +66,6 @@ macro_rules! hops {
 hops! {
     /// Neighbor-state Based Queuing.
     Nbq(NbqConfig => Nbq),
+    /// Rate-based back-pressure.
+    BackPressure(BackPressureConfig => BackPressure),
 }

@@ -6,6 +6,8 @@
 //! queue drops it. Messages travel over the links between neighbours, ahead of the queues that they are about.
 
 mod any;
+pub mod backpressure;
+pub mod cell;
 pub mod nbq;
 pub mod wire;
 
@@ -44,6 +46,15 @@ pub struct Port {
     pub rate: BitRate,
     /// Who is there.
     pub neighbor: Neighbor,
+    /// The circuit that the link is, if it is one.
+    pub circuit: Option<Circuit>,
+}
+
+/// What a router knows of a circuit that it sends on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Circuit {
+    /// The rate that it is promised (`MCR`), cells included.
+    pub minimum: BitRate,
 }
 
 /// A mechanism of one router.
@@ -79,4 +90,6 @@ pub trait HopControl {
 pub trait HopOut {
     /// Sends `message` to the neighbour behind `port`.
     fn send(&mut self, port: PortId, message: &[u8]);
+    /// From now on port `port` sends at most at `rate`, which is not zero; the bytes are those of the wire.
+    fn set_rate(&mut self, port: PortId, rate: BitRate);
 }

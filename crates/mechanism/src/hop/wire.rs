@@ -1,7 +1,7 @@
 //! Messages between neighbours.
 //!
 //! Source: NBQ, section 4 and Fig. 11 (what a manager tells its upstream neighbour), section 8.1 (what it could tell a
-//! source); the encoding is ours.
+//! source); Pazos and Gerla, section 4.2 (resource management cells); the encoding is ours.
 //!
 //! All numbers are big-endian. A message begins with one byte of version and kind, the sender's clock in nanoseconds (8
 //! bytes; only its order matters), the number of entries (2 bytes), and then the entries:
@@ -14,6 +14,10 @@
 //! | report (kind 1): arrival rate, departure rate, bytes per second | 4 + 4 |
 //! | advice (kind 2): discard ratio, in parts of 65535 | 2 |
 //!
+//! Resource management (kind 3 on its way downstream, kind 4 on its way back) has no entries. Where others have their number
+//! it has 2 bytes of zero, and then the explicit rate, bytes per second (4 bytes). The answer carries the stamp of what it
+//! answers, so that it is the clock of the asking router. It fits into the payload of an ATM cell.
+//!
 //! Decoding is total: any bytes give a message or [`Malformed`]; trailing bytes are malformed.
 
 use alloc::vec::Vec;
@@ -24,6 +28,8 @@ use tidegate_units::Time;
 const VERSION: u8 = 1;
 const REPORT: u8 = VERSION << 4 | 1;
 const ADVICE: u8 = VERSION << 4 | 2;
+const RM_FORWARD: u8 = VERSION << 4 | 3;
+const RM_BACKWARD: u8 = VERSION << 4 | 4;
 
 const FORM_V4: u8 = 4;
 const FORM_V6: u8 = 6;
@@ -71,6 +77,47 @@ pub struct Advice {
     pub flow: FlowName,
     /// The part of its packets that is discarded, in parts of 65535.
     pub ratio: u16,
+}
+
+/// Resource management: what a virtual source asks, and what comes back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Rm {
+    /// When it was asked, on the clock of the virtual source.
+    pub stamp: Time,
+    /// The explicit rate (`ER`), bytes per second; whoever carries less lowers it.
+    pub rate: u32,
+}
+
+/// Bytes of an encoded [`Rm`].
+pub const RM_BYTES: usize = HEAD_BYTES + 4;
+
+impl Rm {
+    /// As a virtual source sends it.
+    pub fn encode_forward(&self) -> [u8; RM_BYTES] {
+        self.encode(RM_FORWARD)
+    }
+
+    /// As a virtual destination returns it.
+    pub fn encode_backward(&self) -> [u8; RM_BYTES] {
+        self.encode(RM_BACKWARD)
+    }
+
+    fn encode(&self, kind: u8) -> [u8; RM_BYTES] {
+        let mut bytes = [0; RM_BYTES];
+        bytes[0] = kind;
+        bytes[1..9].copy_from_slice(&self.stamp.as_nanos().to_be_bytes());
+        bytes[HEAD_BYTES..].copy_from_slice(&self.rate.to_be_bytes());
+        bytes
+    }
+}
+
+/// What a switch does with a message that passes it: it lowers the explicit rate of resource management on its way
+/// downstream to what it can carry, bytes per second. Other messages stay as they are.
+pub fn lower_explicit_rate(message: &mut [u8], rate: u32) {
+    if let Ok(Message::RmForward(rm)) = decode(message) {
+        let lowered = Rm { rate: rm.rate.min(rate), ..rm };
+        message.copy_from_slice(&lowered.encode_forward());
+    }
 }
 
 /// What can stand in a message.
@@ -200,6 +247,10 @@ pub enum Message<'m> {
         /// Each flow once.
         entries: Entries<'m, Advice>,
     },
+    /// What a virtual source asks.
+    RmForward(Rm),
+    /// What comes back to it.
+    RmBackward(Rm),
 }
 
 /// The message in `bytes`.
@@ -214,6 +265,15 @@ pub fn decode(bytes: &[u8]) -> Result<Message<'_>, Malformed> {
     match kind {
         REPORT => Ok(Message::Reports { stamp, entries: entries(rest, count)? }),
         ADVICE => Ok(Message::Advice { stamp, entries: entries(rest, count)? }),
+        RM_FORWARD => Ok(Message::RmForward(rm(stamp, count, rest)?)),
+        RM_BACKWARD => Ok(Message::RmBackward(rm(stamp, count, rest)?)),
+        _ => Err(Malformed),
+    }
+}
+
+fn rm(stamp: Time, count: u16, rest: &[u8]) -> Result<Rm, Malformed> {
+    match (count, <[u8; 4]>::try_from(rest)) {
+        (0, Ok(rate)) => Ok(Rm { stamp, rate: u32::from_be_bytes(rate) }),
         _ => Err(Malformed),
     }
 }
@@ -297,6 +357,20 @@ mod tests {
             }
             let Ok(Message::Reports { entries, .. }) = decode(encoder.finish(Time::ZERO).unwrap()) else { panic!() };
             prop_assert_eq!(told + entries.count(), flows.len());
+        }
+
+        #[test]
+        fn resource_management_decodes_to_itself_and_a_switch_only_lowers_it(
+            nanos in any::<u64>(), rate in any::<u32>(), residual in any::<u32>(),
+        ) {
+            let rm = Rm { stamp: Time::from_nanos(nanos), rate };
+            let (mut forward, mut backward) = (rm.encode_forward(), rm.encode_backward());
+            prop_assert_eq!(decode(&forward), Ok(Message::RmForward(rm)));
+            lower_explicit_rate(&mut forward, residual);
+            lower_explicit_rate(&mut backward, residual);
+            prop_assert_eq!(decode(&forward), Ok(Message::RmForward(Rm { rate: rate.min(residual), ..rm })));
+            prop_assert_eq!(decode(&backward), Ok(Message::RmBackward(rm)));
+            prop_assert_eq!(decode(&forward[..RM_BYTES - 1]), Err(Malformed));
         }
 
         #[test]

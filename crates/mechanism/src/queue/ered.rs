@@ -5,7 +5,7 @@
 //! Source: Feng, "Improving Internet congestion control and queue management algorithms", 1999, section 5.2.2; fair ERED:
 //! section 6.5.2; the other ways that section 5.2.2 names are options.
 //! Deviations:
-//! - "Marked" is a green codepoint ([`Colour::Green`]): AFx1, expedited forwarding, network control. Yellow is not a promise.
+//! - "Marked" is a green codepoint ([`Colour::Green`]): `AFx1`, expedited forwarding, network control. Yellow is not a promise.
 //! - "The average queue length" counts all packets (catalogue, section 3); [`Counted::Unmarked`] leaves marked ones out. A
 //!   marked packet is a sample of the average too.
 //! - Fair ERED is not written out: FRED's tests are applied to unmarked packets (catalogue, section 3). What a flow has
@@ -353,9 +353,9 @@ mod tests {
         let tests = EredTests::Fred { min_q: 2, variant: FredVariant::Basic };
         let mut ered = EredConfig { tests, ..EredConfig::default() }.build(&Context::for_tests());
         let mut queue = Backlog::EMPTY;
-        let mut send = |ered: &mut Ered, flow: u32, dscp| {
+        let mut send = |manager: &mut Ered, flow: u32, dscp| {
             let mut one = Packet { dscp, ..Packet::new(0, FlowId(flow), 1000) };
-            let verdict = ered.on_arrival(&mut one, queue, ms(0));
+            let verdict = manager.on_arrival(&mut one, queue, ms(0));
             if verdict == Verdict::Accept {
                 queue.add(&one);
             }

@@ -14,7 +14,7 @@ use crate::model::{Classify, Iec, IecDelays, Labels, Mechanism, Nbp};
 /// What the edges of a domain do; none for nothing.
 pub fn edge(mechanism: &Mechanism) -> Option<EdgeConfig> {
     match mechanism {
-        Mechanism::None | Mechanism::Nbq(_) => None,
+        Mechanism::None | Mechanism::Nbq(_) | Mechanism::BackPressure(_) => None,
         Mechanism::Nbp(config) => Some(EdgeConfig::Nbp(Box::new(nbp(config)))),
         Mechanism::Iec(config) => {
             let detection = match config.delays {

@@ -1,15 +1,40 @@
 //! Mechanisms of all routers of a domain.
 
 use tidegate_mechanism::hop::HopConfig;
+use tidegate_mechanism::hop::backpressure::{BackPressureConfig, Capacity, Feedback};
 use tidegate_mechanism::hop::nbq::{Decay, Discard, NbqConfig};
 
-use crate::model::{Mechanism, Nbq, NbqDecay, NbqDiscard};
+use crate::model::{
+    BackPressure, BackPressureCapacity, BackPressureFeedback, Mechanism, Nbq, NbqDecay, NbqDiscard,
+};
 
 /// What each router of a domain does; none for mechanisms of its edges.
 pub fn hop(mechanism: &Mechanism) -> Option<HopConfig> {
     match mechanism {
         Mechanism::None | Mechanism::Nbp(_) | Mechanism::Iec(_) | Mechanism::Eec(_) => None,
         Mechanism::Nbq(config) => Some(HopConfig::Nbq(Box::new(nbq(config)))),
+        Mechanism::BackPressure(config) => Some(HopConfig::BackPressure(Box::new(back_pressure(config)))),
+    }
+}
+
+const fn back_pressure(config: &BackPressure) -> BackPressureConfig {
+    BackPressureConfig {
+        period: config.period,
+        nrm: config.nrm,
+        rm_gap: config.rm_gap,
+        reserved: config.reserved,
+        tolerance: config.tolerance,
+        hold: config.hold,
+        idle: config.idle,
+        rate_min: config.rate_min,
+        feedback: match config.feedback {
+            BackPressureFeedback::Aggregate => Feedback::Aggregate,
+            BackPressureFeedback::Circuit => Feedback::Circuit,
+        },
+        capacity: match config.capacity {
+            BackPressureCapacity::ExplicitRate => Capacity::ExplicitRate,
+            BackPressureCapacity::Measured => Capacity::Measured,
+        },
     }
 }
 

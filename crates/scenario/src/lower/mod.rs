@@ -25,6 +25,7 @@ mod tests {
     use tidegate_mechanism::edge::iec::{Detection, IecConfig};
     use tidegate_mechanism::edge::nbp::NbpConfig;
     use tidegate_mechanism::hop::HopConfig;
+    use tidegate_mechanism::hop::backpressure::BackPressureConfig;
     use tidegate_mechanism::hop::nbq::NbqConfig;
     use tidegate_mechanism::meter::CsfqLabellerConfig;
     use tidegate_mechanism::queue::{
@@ -101,6 +102,8 @@ mod tests {
         let nbq = Mechanism::Nbq(Box::default());
         assert_eq!(hop(&nbq), Some(HopConfig::Nbq(Box::<NbqConfig>::default())));
         assert_eq!(edge(&nbq), None);
+        let back = Mechanism::BackPressure(Box::default());
+        assert_eq!(hop(&back), Some(HopConfig::BackPressure(Box::<BackPressureConfig>::default())));
         let labels = Labels::Csfq(crate::model::CsfqLabels::default());
         assert_eq!(labeller(&labels), CsfqLabellerConfig::default());
     }

@@ -23,13 +23,16 @@ pub enum Mechanism {
     Eec(Box<Eec>),
     /// Neighbor-state Based Queuing.
     Nbq(Box<Nbq>),
+    /// Rate-based back-pressure.
+    #[serde(rename = "backpressure")]
+    BackPressure(Box<BackPressure>),
 }
 
 impl Mechanism {
     /// Edges at which what enters is not shaped.
     pub fn unpoliced(&self) -> &[String] {
         match self {
-            Self::None | Self::Nbq(_) => &[],
+            Self::None | Self::Nbq(_) | Self::BackPressure(_) => &[],
             Self::Nbp(config) => &config.unpoliced,
             Self::Iec(config) => &config.unpoliced,
             Self::Eec(config) => &config.unpoliced,
@@ -387,6 +390,90 @@ impl Default for Nbq {
             discard: NbqDiscard::Even,
             advice: false,
             flows_max: 65_536,
+        }
+    }
+}
+
+/// What routers tell their neighbours.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum BackPressureFeedback {
+    /// What they accept from them.
+    #[default]
+    Aggregate,
+    /// Only what the circuits carry: plain ABR.
+    Circuit,
+}
+
+/// What an output can send in a period.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum BackPressureCapacity {
+    /// What its explicit rate allows.
+    #[default]
+    ExplicitRate,
+    /// What it sent in the last one.
+    Measured,
+}
+
+/// # Rate-based back-pressure
+///
+/// Each router tells each neighbour, in answers to its resource management cells, what it accepts from it: its shares of what
+/// the outputs may send. Neighbours send no faster, so what cannot be carried waits at the edges. All routers of the domain,
+/// edges and core, take part, on circuits and on other links.
+///
+/// Source: Pazos and Gerla 1999, section 4.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct BackPressure {
+    /// The sampling period, after which shares are computed. Source: assumed; the document has none.
+    #[serde(with = "text")]
+    #[schemars(with = "Text<Span>")]
+    pub period: Span,
+    /// One cell in so many is a resource management cell (`Nrm`); on other links one message per so many times 53 bytes.
+    /// Source: ATM Forum, Traffic Management 4.0.
+    pub nrm: u32,
+    /// After so long without one (`Trm`), the next packet brings one with it. Source: ATM Forum, Traffic Management 4.0.
+    #[serde(with = "text")]
+    #[schemars(with = "Text<Span>")]
+    pub rm_gap: Span,
+    /// The part of the minimum rate of a circuit that is reserved, in equal parts for its inputs. Source: Pazos and Gerla,
+    /// section 5.
+    pub reserved: f64,
+    /// How far below its fair share an input still counts as constrained by the output. Source: assumed, what RM cells and
+    /// a packet in a period of 30 take.
+    pub tolerance: f64,
+    /// How long after its last packet an input has a share. Source: assumed, a few round trips.
+    #[serde(with = "text")]
+    #[schemars(with = "Text<Span>")]
+    pub hold: Span,
+    /// After how long without an answer a neighbour is forgotten. Source: assumed.
+    #[serde(with = "text")]
+    #[schemars(with = "Text<Span>")]
+    pub idle: Span,
+    /// The least rate of a link. Source: assumed; below the minimum rates of circuits it has no effect.
+    #[serde(with = "text")]
+    #[schemars(with = "Text<BitRate>")]
+    pub rate_min: BitRate,
+    /// What neighbours are told. Source: Pazos and Gerla, section 4.2; `circuit` is section 5.2, "no back-pressure".
+    pub feedback: BackPressureFeedback,
+    /// What an output can send in a period (`Tf_out`). Source: settled; what was sent is the demand if nothing waits.
+    pub capacity: BackPressureCapacity,
+}
+
+impl Default for BackPressure {
+    fn default() -> Self {
+        Self {
+            period: Span::from_millis(10),
+            nrm: 32,
+            rm_gap: Span::from_millis(100),
+            reserved: 0.7,
+            tolerance: 0.1,
+            hold: Span::from_millis(100),
+            idle: Span::from_secs(1),
+            rate_min: BitRate::from_bps(64_000),
+            feedback: BackPressureFeedback::default(),
+            capacity: BackPressureCapacity::default(),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! A scenario, validated: names are indices, texts are quantities, defaults are filled in.
 
 mod application;
+mod circuit;
 mod control;
 mod domain;
 mod impairment;
@@ -10,12 +11,13 @@ mod record;
 mod transport;
 
 pub use application::{Adaptive, Application, Bulk, Cbr, OnOff, OnOffDistribution, Poisson, Transfer};
+pub use circuit::{CellDiscard, Circuit};
 pub use control::{
     Control, Marking, MarkingSurplus, RenoControl, Reserved, ReservedWindow, SubTcp, SubTcpForm,
 };
 pub use domain::{
-    Classify, Clock, CsfqLabels, Eec, Iec, IecDelays, Labels, Mechanism, Nbp, Nbq, NbqDecay, NbqDiscard,
-    Shaper, TcpRate,
+    BackPressure, BackPressureCapacity, BackPressureFeedback, Classify, Clock, CsfqLabels, Eec, Iec,
+    IecDelays, Labels, Mechanism, Nbp, Nbq, NbqDecay, NbqDiscard, Shaper, TcpRate,
 };
 pub use impairment::{BurstLoss, ListLoss, Loss, RandomLoss, Reorder};
 pub use marker::{Beyond, Engine, EngineLaw, EngineMeter, Marker, Profile, SingleRate, TwoRates};
@@ -224,6 +226,8 @@ pub struct Direction {
     pub loss: Option<Loss>,
     /// Which packets the medium delays.
     pub reorder: Option<Reorder>,
+    /// The virtual circuit that it is, if it is one.
+    pub circuit: Option<Circuit>,
 }
 
 /// Traffic from one host to another, or to several.
@@ -338,6 +342,8 @@ pub enum EventChange {
         rate: Option<BitRate>,
         /// The new delay.
         delay: Option<Span>,
+        /// The new background of the circuit.
+        background: Option<BitRate>,
         /// Whether the link works from now on.
         state: Option<LinkState>,
     },

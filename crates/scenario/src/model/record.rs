@@ -28,6 +28,8 @@ pub enum Series {
     /// The bits per second of a flow on one direction of a link: `links.<name>.flows.<flow>.throughput_bps`,
     /// `links.<name>.reverse.flows.<flow>.throughput_bps`.
     LinkFlow(LinkIndex, Way, FlowIndex),
+    /// The same of the flows of a class: `links.<name>.classes.<class>.throughput_bps`.
+    LinkClass(LinkIndex, Way, u8),
     /// A quantity of a flow in a domain: `domains.<domain>.<flow>.<quantity>`.
     Domain(DomainIndex, FlowIndex, DomainQuantity),
     /// A quantity of a marker: `markers.<name>.<quantity>`.
@@ -165,6 +167,8 @@ quantities! {
         NonresponsiveLimit = "nonresponsive_limit_bps",
         /// The part of non-adaptive flows that is discarded in front of the queue (NBQ).
         DiscardRatio = "discard_ratio",
+        /// The rate at which the router may send (back-pressure).
+        ExplicitRate = "explicit_rate_bps",
     }
 }
 

@@ -1,15 +1,15 @@
 //! What changes during the run.
 
-use tidegate_units::{Span, Time};
+use tidegate_units::{BitRate, Span, Time};
 
 use super::Site;
 use super::flows::Flows;
 use super::links::Links;
 use super::raw::EventText;
-use super::values::Report;
+use super::values::{self, Report};
 use crate::error::Problems;
 use crate::fault::shortened;
-use crate::model::{Control, Event, EventChange, FlowIndex, LinkIndex, Transport};
+use crate::model::{Control, Event, EventChange, FlowIndex, Link, LinkIndex, Transport, Way, Ways};
 use crate::template::Scope;
 use crate::tree::{Table, Value};
 
@@ -64,8 +64,8 @@ fn check(
         let help = "give `link` with a change of it, or `flow` with `reservation`";
         problems.push(site.problem(&[], "an event of a link and of a flow", help));
     }
-    if text.rate.is_none() && text.delay.is_none() && text.state.is_none() {
-        let help = "give a new `rate`, `delay` or `state`";
+    if text.rate.is_none() && text.delay.is_none() && text.background.is_none() && text.state.is_none() {
+        let help = "give a new `rate`, `delay`, `background` or `state`";
         problems.push(site.problem(&[], "an event that changes nothing", help));
     }
     let mut sink = |keys: &[&str], message: String, help: &str| {
@@ -87,11 +87,15 @@ fn check(
         problems.push(site.problem(&["link"], message, links.names.suggest(name)));
         return None;
     };
+    if let Some(background) = text.background {
+        check_background(site, text, &links.list[link as usize], background, problems);
+    }
     let change = EventChange::Link {
         link: LinkIndex(link),
         direction: text.direction,
         rate: text.rate,
         delay: text.delay,
+        background: text.background,
         state: text.state,
     };
     Some(Event { at: text.at, change })
@@ -105,8 +109,9 @@ fn reservation(
     flows: &Flows,
     problems: &mut Problems,
 ) -> Option<EventChange> {
-    if text.rate.is_some() || text.delay.is_some() || text.state.is_some() {
-        let help = "`rate`, `delay` and `state` are of links";
+    let of_links = text.rate.is_some() || text.delay.is_some() || text.background.is_some();
+    if of_links || text.state.is_some() {
+        let help = "`rate`, `delay`, `background` and `state` are of links";
         problems.push(site.problem(&["flow"], "a flow has a `reservation` to change", help));
     }
     let Some(rate) = text.reservation else {
@@ -132,4 +137,33 @@ fn reservation(
         problems.push(site.problem(&["flow"], message, help));
     }
     Some(EventChange::Reservation { flow: FlowIndex(flow), rate })
+}
+
+fn check_background(
+    site: Site<'_>,
+    text: &EventText,
+    link: &Link,
+    background: BitRate,
+    problems: &mut Problems,
+) {
+    let ways: &[Way] = match text.direction {
+        Ways::Both => &[Way::Forward, Way::Reverse],
+        Ways::Forward => &[Way::Forward],
+        Ways::Reverse => &[Way::Reverse],
+    };
+    for direction in ways.iter().map(|way| link.direction(*way)) {
+        let Some(circuit) = &direction.circuit else {
+            let message = format!("`{}` is no circuit", link.name);
+            problems.push(site.problem(&["background"], message, "give the link a `circuit`"));
+            return;
+        };
+        let before = problems.len();
+        let mut sink = |keys: &[&str], message: String, help: &str| {
+            problems.push(site.problem(keys, message, help));
+        };
+        values::background(circuit, background, direction.rate, &mut Report { sink: &mut sink });
+        if problems.len() > before {
+            return;
+        }
+    }
 }

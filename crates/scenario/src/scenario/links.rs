@@ -20,7 +20,7 @@ use crate::template::Scope;
 use crate::tree::{Table, Tree};
 
 /// What is not about the ends of a link.
-const NOT_HEAD: [&str; 7] = ["rate", "delay", "queue", "loss", "reorder", "forward", "reverse"];
+const NOT_HEAD: [&str; 8] = ["rate", "delay", "queue", "loss", "reorder", "circuit", "forward", "reverse"];
 
 /// The links and their names.
 #[derive(Debug, Default)]
@@ -192,6 +192,9 @@ fn read_direction(
     if let Some(reorder) = &text.reorder {
         report.below("reorder", |report| values::reorder(reorder, report));
     }
+    if let Some(circuit) = &text.circuit {
+        report.below("circuit", |report| values::circuit(circuit, text.rate, report));
+    }
     let (Some(rate), Some(delay)) = (text.rate, text.delay) else {
         let (missing, example) = if text.rate.is_none() { ("rate", "10Mbit") } else { ("delay", "10ms") };
         let message = format!("missing key `{missing}`");
@@ -199,5 +202,5 @@ fn read_direction(
         problems.push(own.problem(&[], message, help));
         return None;
     };
-    Some(Direction { rate, delay, queue, loss: text.loss, reorder: text.reorder })
+    Some(Direction { rate, delay, queue, loss: text.loss, reorder: text.reorder, circuit: text.circuit })
 }

@@ -11,8 +11,8 @@ use serde::{Deserialize, Deserializer, de};
 use tidegate_units::{BitRate, Span, Time};
 
 use crate::model::{
-    Application, Clock, Duplex, Labels, LinkState, Loss, Marker, Mechanism, Multipath, Queue, Reorder,
-    TcpText, TransportText, Udp, Ways,
+    Application, Circuit, Clock, Duplex, Labels, LinkState, Loss, Marker, Mechanism, Multipath, Queue,
+    Reorder, TcpText, TransportText, Udp, Ways,
 };
 use crate::text::{self, Text};
 
@@ -66,6 +66,8 @@ pub(crate) struct LinkText {
     pub(crate) loss: Option<Loss>,
     /// Which packets the medium delays. Default: none.
     pub(crate) reorder: Option<Reorder>,
+    /// The virtual circuit that each direction is. Default: none.
+    pub(crate) circuit: Option<Circuit>,
     /// What routing adds up, at least 1. Default: 1.
     pub(crate) cost: Option<u32>,
     /// Whether its directions share nothing, or one medium on which one packet at a time is sent, in turns when both wait.
@@ -109,6 +111,8 @@ pub(crate) struct DirectionText {
     pub(crate) loss: Option<Loss>,
     /// Which packets the medium delays.
     pub(crate) reorder: Option<Reorder>,
+    /// The virtual circuit that it is.
+    pub(crate) circuit: Option<Circuit>,
 }
 
 /// Traffic from one host to another, or to several.
@@ -301,6 +305,10 @@ pub(crate) struct EventText {
     #[serde(with = "text::optional", default)]
     #[schemars(with = "Option<Text<Span>>")]
     pub(crate) delay: Option<Span>,
+    /// What the switch of the circuit carries besides, from now on.
+    #[serde(with = "text::optional", default)]
+    #[schemars(with = "Option<Text<BitRate>>")]
+    pub(crate) background: Option<BitRate>,
     /// Whether the link works from now on.
     #[serde(default)]
     pub(crate) state: Option<LinkState>,

@@ -140,12 +140,21 @@ fn series(pattern: &str, known: &Known<'_>, left: &mut u64) -> Result<Vec<Series
         ["links", name, "reverse", "flows", flow, "throughput_bps"] => {
             link_flows(name, Way::Reverse, flow, known, left)?
         }
+        ["links", name, "classes", class, "throughput_bps"] => {
+            link_classes(name, Way::Forward, class, known, left)?
+        }
+        ["links", name, "reverse", "classes", class, "throughput_bps"] => {
+            link_classes(name, Way::Reverse, class, known, left)?
+        }
         ["domains", domain, flow, quantity] => {
             let quantities = choose(quantity, DomainQuantity::ALL, DomainQuantity::name)?;
             let domains = matching(&known.domains.names, domain, "domain", left)?;
             let flows = matching(&known.flows.names, flow, "flow", left)?;
             let active = domains.into_iter().filter(|at| {
-                !matches!(known.domains.list[*at as usize].mechanism, Mechanism::None | Mechanism::Nbq(_))
+                !matches!(
+                    known.domains.list[*at as usize].mechanism,
+                    Mechanism::None | Mechanism::Nbq(_) | Mechanism::BackPressure(_)
+                )
             });
             active
                 .flat_map(|at| cross(&flows, &quantities).map(move |(index, what)| (at, index, what)))
@@ -167,6 +176,7 @@ fn series(pattern: &str, known: &Known<'_>, left: &mut u64) -> Result<Vec<Series
             let message = format!("`{}` is no pattern of a time series", shortened(pattern));
             let help = "flows.NAME.QUANTITY, links.NAME.QUANTITY, links.NAME.reverse.QUANTITY, \
                         links.NAME.bin.LEVEL.BIN.p_m (SFB), links.NAME.flows.FLOW.throughput_bps, \
+                        links.NAME.classes.CLASS.throughput_bps, \
                         domains.DOMAIN.FLOW.QUANTITY, markers.NAME.QUANTITY";
             return Err((message, help.to_owned()));
         }
@@ -174,7 +184,8 @@ fn series(pattern: &str, known: &Known<'_>, left: &mut u64) -> Result<Vec<Series
     if found.is_empty() {
         let message = format!("`{}` matches nothing", shortened(pattern));
         let help = "what it names has no such quantity: TCP has windows, RED an average queue and a probability, \
-                    BLUE and SFB a probability, ERED unmarked packets, CSFQ a fair share, NBQ discard ratios, edges rates";
+                    BLUE and SFB a probability, ERED unmarked packets, CSFQ a fair share, NBQ discard ratios, \
+                    back-pressure explicit rates, edges rates";
         return Err((message, help.to_owned()));
     }
     Ok(found)
@@ -190,17 +201,23 @@ fn link_series(
     let quantities = choose(quantity, LinkQuantity::ALL, LinkQuantity::name)?;
     let links = matching(&known.links.names, name, "link", left)?;
     // The router that sends over the link may control what goes there.
-    let controls = |link: u32| {
+    let controls = |link: u32, what: LinkQuantity| {
         let link = &known.links.list[link as usize];
         let sender = if way == Way::Forward { link.a } else { link.b };
         known.domains.list.iter().any(|domain| {
-            matches!(domain.mechanism, Mechanism::Nbq(_))
-                && domain.edges.iter().chain(&domain.core).any(|node| *node == sender)
+            let has_it = match what {
+                LinkQuantity::DiscardRatio => matches!(domain.mechanism, Mechanism::Nbq(_)),
+                LinkQuantity::ExplicitRate => matches!(domain.mechanism, Mechanism::BackPressure(_)),
+                _ => true,
+            };
+            has_it && domain.edges.iter().chain(&domain.core).any(|node| *node == sender)
         })
     };
     Ok(cross(&links, &quantities)
         .filter(|(link, what)| knows(known.links.list[*link as usize].direction(way), *what))
-        .filter(|(link, what)| *what != LinkQuantity::DiscardRatio || controls(*link))
+        .filter(|(link, what)| {
+            !matches!(what, LinkQuantity::DiscardRatio | LinkQuantity::ExplicitRate) || controls(*link, *what)
+        })
         .map(|(link, what)| Series::Link(LinkIndex(link), way, what))
         .take(CHOSEN_MAX + 1)
         .collect())
@@ -248,6 +265,23 @@ fn link_flows(
     let flows = matching(&known.flows.names, flow, "flow", left)?;
     Ok(cross(&links, &flows)
         .map(|(link, index)| Series::LinkFlow(LinkIndex(link), way, FlowIndex(index)))
+        .take(CHOSEN_MAX + 1)
+        .collect())
+}
+
+/// The classes of flows whose numbers match the pattern.
+fn link_classes(
+    name: &str,
+    way: Way,
+    pattern: &str,
+    known: &Known<'_>,
+    left: &mut u64,
+) -> Result<Vec<Series>, Wrong> {
+    let links = matching(&known.links.names, name, "link", left)?;
+    let classes: std::collections::BTreeSet<u8> = known.flows.list.iter().map(|flow| flow.class).collect();
+    let classes: Vec<u8> = classes.into_iter().filter(|class| glob(pattern, &class.to_string())).collect();
+    Ok(cross(&links, &classes)
+        .map(|(link, class)| Series::LinkClass(LinkIndex(link), way, class))
         .take(CHOSEN_MAX + 1)
         .collect())
 }

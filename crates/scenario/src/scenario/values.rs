@@ -6,10 +6,10 @@ use tidegate_mechanism::schedule::CBQ_PRIORITIES;
 use tidegate_units::{BitRate, Bytes, Limit, Span};
 
 use crate::model::{
-    AdaptiveRed, Application, Blue, Cbq, CbqClass, Clock, Control, Csfq, Drr, EecMarker, EngineLaw,
-    EngineMeter, Ered, Fred, Iec, Labels, Loss, Manager, Marker, Marking, Mechanism, Nbp, Nbq, Priority,
-    Queue, QueueClassify, Red, RedMode, RedPenaltyBox, Reorder, Reserved, Sfb, SfbLimiting, Sfq, Shaper,
-    SubTcp, Tcp, Udp, Wfq, Window,
+    AdaptiveRed, Application, BackPressure, Blue, Cbq, CbqClass, Circuit, Clock, Control, Csfq, Drr,
+    EecMarker, EngineLaw, EngineMeter, Ered, Fred, Iec, Labels, Loss, Manager, Marker, Marking, Mechanism,
+    Nbp, Nbq, Priority, Queue, QueueClassify, Red, RedMode, RedPenaltyBox, Reorder, Reserved, Sfb,
+    SfbLimiting, Sfq, Shaper, SubTcp, Tcp, Udp, Wfq, Window,
 };
 use crate::text;
 
@@ -808,6 +808,7 @@ pub(crate) fn mechanism(mechanism: &Mechanism, report: &mut Report<'_>) {
         Mechanism::Iec(config) => overlay(config, report),
         Mechanism::Eec(config) => overlay(&config.as_iec(), report),
         Mechanism::Nbq(config) => nbq(config, report),
+        Mechanism::BackPressure(config) => back_pressure(config, report),
     }
 }
 
@@ -875,6 +876,40 @@ fn nbq(config: &Nbq, report: &mut Report<'_>) {
     report.positive_span("interval", config.interval);
     report.positive_span("idle", config.idle);
     report.count("flows_max", config.flows_max);
+}
+
+fn back_pressure(config: &BackPressure, report: &mut Report<'_>) {
+    for (key, span) in [("period", config.period), ("hold", config.hold), ("idle", config.idle)] {
+        report.positive_span(key, span);
+    }
+    if !(2..=65_536).contains(&config.nrm) {
+        report.say(&["nrm"], format!("one cell in {}", config.nrm), "from 2 to 65536");
+    }
+    report.probability("reserved", config.reserved);
+    report.probability("tolerance", config.tolerance);
+    report.rate("rate_min", config.rate_min);
+}
+
+pub(crate) fn circuit(circuit: &Circuit, capacity: Option<BitRate>, report: &mut Report<'_>) {
+    if let Some(capacity) = capacity {
+        background(circuit, circuit.background, capacity, report);
+    }
+    if !(1..=10_000_000).contains(&circuit.buffer) {
+        report.say(&["buffer"], format!("a buffer of {} cells", circuit.buffer), "from 1 to 10000000");
+    }
+    report.probability("threshold", circuit.threshold);
+}
+
+/// The switch keeps its promises.
+pub(crate) fn background(circuit: &Circuit, background: BitRate, capacity: BitRate, report: &mut Report<'_>) {
+    if background >= capacity {
+        let message = format!("a background of {background} on a link of {capacity}");
+        report.say(&["background"], message, "less than the rate of the link");
+    } else if background + circuit.minimum > capacity {
+        let minimum = circuit.minimum;
+        let message = format!("a background of {background} leaves less than the minimum, {minimum}");
+        report.say(&["background"], message, "");
+    }
 }
 
 fn nbp(config: &Nbp, report: &mut Report<'_>) {

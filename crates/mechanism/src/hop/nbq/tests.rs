@@ -14,10 +14,14 @@ impl HopOut for Sent {
     fn send(&mut self, port: PortId, message: &[u8]) {
         self.0.push((port, message.to_vec()));
     }
+
+    fn set_rate(&mut self, _port: PortId, _rate: BitRate) {
+        panic!("NBQ sets no rates");
+    }
 }
 
 fn router(config: NbqConfig) -> Nbq {
-    let port = |neighbor| Port { rate: BitRate::from_bps(800_000), neighbor };
+    let port = |neighbor| Port { rate: BitRate::from_bps(800_000), neighbor, circuit: None };
     let ports = [port(Neighbor::Host), port(Neighbor::Router), port(Neighbor::Router)];
     config.build(&ports, &Context::for_tests())
 }

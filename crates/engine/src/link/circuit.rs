@@ -1,0 +1,186 @@
+//! A virtual circuit through ATM switches, one of which carries constant-bit-rate background as well.
+//!
+//! Source: Pazos and Gerla, section 5 (two switches per circuit, one link shared with background; AAL5 and cells); Romanow and
+//! Floyd 1995, section 3 (Early Packet Discard).
+//!
+//! Its sender puts packets into cells at the rate of the port. Right behind it is the switch whose link is shared: cells wait
+//! there in a bounded buffer and leave at the residual rate, that of the link less the background. A packet that loses a cell
+//! is lost, while its other cells still take their time. The buffer is a fluid, so that one packet costs one step. Standing
+//! at the beginning, the switch makes the way of the feedback as long as it can be: a round trip.
+//!
+//! Where the ends of the circuit run a loop of resource management (ABR, [`tidegate_mechanism::hop::backpressure`]), the switch
+//! lowers the explicit rate to what it can carry. Otherwise the circuit is one without a promise (UBR).
+
+use tidegate_mechanism::hop::{cell, wire};
+use tidegate_packet::{DropReason, Dscp, Packet};
+use tidegate_units::{BitRate, Span, Time};
+
+/// In which time the switch wants its buffer emptied: the explicit rate is lower by so much.
+const DRAIN: Span = Span::from_millis(10);
+
+/// A circuit, as described.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CircuitSpec {
+    /// Constant bit rate that the switch carries besides; less than the rate of the link.
+    pub background: BitRate,
+    /// `MCR`: the rate that is promised to it.
+    pub minimum: BitRate,
+    /// Cells that the switch holds.
+    pub buffer_cells: u32,
+    /// Early Packet Discard: a packet whose first cell finds more cells than this is discarded as a whole.
+    pub discard_cells: Option<u32>,
+}
+
+/// One at work.
+#[derive(Debug)]
+pub(crate) struct Circuit {
+    spec: CircuitSpec,
+    /// Of the switch's link.
+    capacity: BitRate,
+    /// What waits in the switch, in bits times nanoseconds per second, as of `updated`.
+    backlog: u128,
+    updated: Time,
+    /// When the last packet leaves the switch: nothing overtakes.
+    last_out: Time,
+}
+
+/// Bits as the backlog counts them.
+const fn scaled(bytes: u32) -> u128 {
+    bytes as u128 * 8 * 1_000_000_000
+}
+
+impl Circuit {
+    pub(crate) const fn new(spec: CircuitSpec, capacity: BitRate) -> Self {
+        Self { spec, capacity, backlog: 0, updated: Time::ZERO, last_out: Time::ZERO }
+    }
+
+    /// Bytes of the cells of `packet`.
+    pub(crate) fn wire_bytes(packet: &Packet) -> u32 {
+        if packet.dscp == Dscp::CONTROL {
+            cell::message_bytes(packet.wire_bytes)
+        } else {
+            cell::aal5_bytes(packet.wire_bytes)
+        }
+    }
+
+    fn residual(&self) -> BitRate {
+        BitRate::from_bps(self.capacity.as_bps().saturating_sub(self.spec.background.as_bps()).max(1))
+    }
+
+    fn advance(&mut self, to: Time) {
+        let drained = u128::from(self.residual().as_bps()) * u128::from(to.since(self.updated).as_nanos());
+        self.backlog = self.backlog.saturating_sub(drained);
+        self.updated = self.updated.max(to);
+    }
+
+    pub(crate) fn set_background(&mut self, background: BitRate, now: Time) {
+        self.advance(now);
+        self.spec.background = background;
+    }
+
+    /// The switch's link has another rate.
+    pub(crate) fn set_capacity(&mut self, capacity: BitRate, now: Time) {
+        self.advance(now);
+        self.capacity = capacity;
+    }
+
+    /// The link is down: what waited is lost.
+    pub(crate) fn clear(&mut self, now: Time) {
+        self.backlog = 0;
+        self.updated = now;
+    }
+
+    /// `packet` was put onto the circuit between `began` and `ended`: when its last cell leaves the switch.
+    pub(crate) fn pass(&mut self, packet: &Packet, began: Time, ended: Time) -> Result<Time, DropReason> {
+        self.advance(began);
+        let early = self.spec.discard_cells.map(|cells| scaled(cells * cell::CELL_BYTES));
+        if packet.dscp != Dscp::CONTROL && early.is_some_and(|early| self.backlog > early) {
+            return Err(DropReason::Early);
+        }
+        // Its cells come in while others leave.
+        self.backlog += scaled(Self::wire_bytes(packet));
+        self.advance(ended);
+        let room = scaled(self.spec.buffer_cells * cell::CELL_BYTES);
+        if self.backlog > room {
+            self.backlog = room;
+            return Err(DropReason::Overflow);
+        }
+        let wait = self.backlog.div_ceil(u128::from(self.residual().as_bps()));
+        let out = ended.saturating_add(Span::from_nanos(u64::try_from(wait).unwrap_or(u64::MAX)));
+        self.last_out = self.last_out.max(out);
+        Ok(self.last_out)
+    }
+
+    /// What the switch can carry for the circuit now, and empty its buffer; never less than was promised.
+    pub(crate) fn explicit_rate(&self) -> BitRate {
+        let residual = self.residual().as_bps();
+        let drain = (self.backlog / u128::from(DRAIN.as_nanos())).min(u128::from(residual)) as u64;
+        BitRate::from_bps((residual - drain).max(self.spec.minimum.as_bps()))
+    }
+
+    /// Lowers the explicit rate in `message`, which passes the switch.
+    pub(crate) fn stamp(&self, message: &mut [u8]) {
+        wire::lower_explicit_rate(message, self.explicit_rate().as_bytes_per_second_f64() as u32);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_packet::FlowId;
+
+    const SEGMENT: u32 = 1064;
+
+    fn circuit(discard_cells: Option<u32>) -> Circuit {
+        let background = BitRate::from_mbps(80);
+        let spec =
+            CircuitSpec { background, minimum: BitRate::from_mbps(20), buffer_cells: 1000, discard_cells };
+        Circuit::new(spec, BitRate::from_mbps(150))
+    }
+
+    /// Sends segments back to back at `rate` for `duration`: sent, passed, and the cells that passed.
+    fn saturate(circuit: &mut Circuit, rate: BitRate, duration: Span) -> (u32, u32) {
+        let packet = Packet::new(0, FlowId(0), SEGMENT);
+        let gap = rate.span_of(u64::from(Circuit::wire_bytes(&packet)));
+        let (mut now, mut sent, mut passed) = (Time::ZERO, 0, 0);
+        let mut out = Time::ZERO;
+        while now < Time::ZERO + duration {
+            sent += 1;
+            if let Ok(at) = circuit.pass(&packet, now, now + gap) {
+                assert!(at >= out && at >= now + gap, "nothing overtakes");
+                out = at;
+                passed += 1;
+            }
+            now += gap;
+        }
+        (sent, passed)
+    }
+
+    #[test]
+    fn below_the_residual_rate_nothing_waits_or_is_lost() {
+        let mut circuit = circuit(None);
+        let (sent, passed) = saturate(&mut circuit, BitRate::from_mbps(70), Span::from_secs(1));
+        assert_eq!(sent, passed);
+        assert!(circuit.backlog < scaled(2 * SEGMENT), "{}", circuit.backlog);
+        assert!(circuit.explicit_rate() > BitRate::from_mbps(68));
+    }
+
+    #[test]
+    fn early_packet_discard_uses_the_residual_rate_and_lost_cells_waste_it() {
+        let full = 70e6 / (1219.0 * 8.0);
+        let (_, early) = saturate(&mut circuit(Some(800)), BitRate::from_mbps(150), Span::from_secs(2));
+        assert!((f64::from(early) / 2.0 - full).abs() < 0.03 * full, "{early}");
+        let (_, tail) = saturate(&mut circuit(None), BitRate::from_mbps(150), Span::from_secs(2));
+        assert!(f64::from(tail) / 2.0 < 0.7 * full, "{tail} packets are whole");
+    }
+
+    #[test]
+    fn the_explicit_rate_follows_the_background_but_not_below_the_promise() {
+        let mut circuit = circuit(None);
+        assert_eq!(circuit.explicit_rate(), BitRate::from_mbps(70));
+        circuit.set_background(BitRate::from_mbps(120), Time::ZERO);
+        assert_eq!(circuit.explicit_rate(), BitRate::from_mbps(30));
+        circuit.set_background(BitRate::from_mbps(149), Time::ZERO);
+        assert_eq!(circuit.explicit_rate(), BitRate::from_mbps(20));
+    }
+}

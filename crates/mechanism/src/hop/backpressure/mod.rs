@@ -1,0 +1,389 @@
+//! Rate-based back-pressure: a router takes from each neighbour only what its outputs can carry on.
+//!
+//! A packet that is dropped deep in a network wasted all links before, and end systems learn of it only a round trip later.
+//! Here each router tells each neighbour, again and again, at what rate it accepts traffic, and the neighbour sends no faster.
+//! So a queue that cannot be served moves hop by hop to the edge, where its traffic enters.
+//!
+//! Source: Pazos and Gerla, A rate based back-pressure flow control for the Internet, sections 4.1 to 4.3; ATM Forum, Traffic
+//! Management 4.0, for the loop of resource management (RM) cells.
+//!
+//! Deviations, mostly of what the text leaves open:
+//! - The loop runs on any link between routers; where a link is a circuit of cells, bytes are those of cells.
+//! - `Tf_out` is what the explicit rate allows in a period, because what was sent is the demand and not the capacity while there
+//!   is no backlog ("`Tf_out` reflects the ER indication"). [`Capacity::Measured`] is the literal form.
+//! - 1(b): an input within `tolerance` of its fair share counts as constrained. One that is held to its share never offers
+//!   more than that, less RM cells and a packet; it would never learn that there is more for it.
+//! - 1(c) gives bytes where 1(d), 1(e) and step 2 use a fraction: it is divided by `Tf_out`.
+//! - 1(d) applies to constrained inputs only: the others are below their share. A share is not below zero.
+//! - `RESV_i`: the reserved part of the minimum cell rate is divided evenly among the inputs that contribute.
+//! - An input contributes for `hold` after its last packet, so that a gap between packets does not count as an end. An
+//!   output that nothing arrives for keeps its shares; at the start all inputs have equal ones.
+//! - All hosts are one input: they hear no feedback.
+//! - Steps 2 and 1 of the virtual destination exchange control messages between the cards of a router; here that is one sum.
+//!   An input without traffic is not limited; a new one gets an equal part until the period ends.
+//! - An RM cell is sent after every `Nrm` - 1 data cells, and with the first packet after `rm_gap` of silence. Its answer has
+//!   the stamp of the question; older answers than the last are ignored, which makes loss, delay and duplication harmless.
+//! - A neighbour that answers nothing for `idle` is forgotten: the link has its own rate again.
+
+mod law;
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use tidegate_packet::{DropReason, Headers, Packet};
+use tidegate_units::{BitRate, Span, Time};
+
+use self::law::Offered;
+use super::cell::{self, CELL_BYTES};
+use super::wire::{self, Message, Rm};
+use super::{HopControl, HopOut, Neighbor, Port, PortId};
+use crate::Context;
+
+/// What a router tells its neighbours.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Feedback {
+    /// What it accepts from them, the sum over its outputs.
+    #[default]
+    Aggregate,
+    /// Nothing of its own: only the circuits limit rates (plain ABR).
+    Circuit,
+}
+
+/// What `Tf_out` is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Capacity {
+    /// What the explicit rate allows.
+    #[default]
+    ExplicitRate,
+    /// What was sent.
+    Measured,
+}
+
+/// Parameters of [`BackPressure`].
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct BackPressureConfig {
+    /// The sampling period of shares. Default 10 ms (assumed; the text has none).
+    pub period: Span,
+    /// `Nrm`: one in so many cells is an RM cell; on links that are no circuits, the same in bytes. Default 32 (ATM Forum).
+    pub nrm: u32,
+    /// `Trm`: after so long without one, the first packet brings an RM cell with it. Default 100 ms (ATM Forum).
+    pub rm_gap: Span,
+    /// The part of the minimum cell rate that is reserved. Default 0.7 (section 5: for video).
+    pub reserved: f64,
+    /// How far below its fair share an input is still constrained. Default 0.1 (assumed: RM cells of both directions take
+    /// 0.06 of what it was told, and a packet more or less in a period of 30 is 0.03).
+    pub tolerance: f64,
+    /// How long after its last packet an input contributes. Default 100 ms (assumed: a few round trips).
+    pub hold: Span,
+    /// After how long without an answer a neighbour is forgotten. Default 1 s (assumed).
+    pub idle: Span,
+    /// The least rate of a link, so that its loop goes on. Default 64 kbit/s (assumed).
+    pub rate_min: BitRate,
+    /// What neighbours are told. Default: the sum (section 4.2).
+    pub feedback: Feedback,
+    /// What `Tf_out` is. Default: by the explicit rate (settled; see the module).
+    pub capacity: Capacity,
+}
+
+impl Default for BackPressureConfig {
+    fn default() -> Self {
+        Self {
+            period: Span::from_millis(10),
+            nrm: 32,
+            rm_gap: Span::from_millis(100),
+            reserved: 0.7,
+            tolerance: 0.1,
+            hold: Span::from_millis(100),
+            idle: Span::from_secs(1),
+            rate_min: BitRate::from_bps(64_000),
+            feedback: Feedback::default(),
+            capacity: Capacity::default(),
+        }
+    }
+}
+
+impl BackPressureConfig {
+    /// A router with these ports that has heard nobody.
+    pub fn build(&self, ports: &[Port], _context: &Context) -> BackPressure {
+        let mut slots = Vec::with_capacity(ports.len());
+        let mut routers = 0;
+        for port in ports {
+            // Slot 0 is that of all hosts.
+            routers += u16::from(port.neighbor == Neighbor::Router);
+            slots.push(if port.neighbor == Neighbor::Router { routers } else { 0 });
+        }
+        let inputs = usize::from(routers) + 1;
+        BackPressure {
+            ports: ports.iter().map(|&port| Output::new(port, inputs)).collect(),
+            slots,
+            offered: vec![Offered::default(); inputs],
+            period_ends: None,
+            period_began: Time::ZERO,
+            last_packet: Time::ZERO,
+            rm_due: false,
+            config: *self,
+        }
+    }
+}
+
+/// What was heard of the way behind a port.
+#[derive(Clone, Copy, Debug)]
+struct Heard {
+    /// `ER` that came back.
+    rate: BitRate,
+    /// The stamp of the question.
+    stamp: Time,
+    at: Time,
+}
+
+/// One port: a virtual source of what it sends, with a share of that for each input.
+#[derive(Clone, Debug)]
+struct Output {
+    port: Port,
+    heard: Option<Heard>,
+    /// Data bytes sent since the last RM cell, and when that was.
+    since_rm: u32,
+    rm_sent: Option<Time>,
+    rm_due: bool,
+    /// In this period: data that left, and what each input offered.
+    sent: u64,
+    offered: Vec<u64>,
+    /// When each input last offered something.
+    seen: Vec<Option<Time>>,
+    /// `AS`.
+    shares: Vec<f64>,
+}
+
+impl Output {
+    fn new(port: Port, inputs: usize) -> Self {
+        Self {
+            port,
+            heard: None,
+            since_rm: 0,
+            rm_sent: None,
+            rm_due: false,
+            sent: 0,
+            offered: vec![0; inputs],
+            seen: vec![None; inputs],
+            shares: vec![1.0 / inputs as f64; inputs],
+        }
+    }
+
+    /// What it may send now.
+    fn rate(&self) -> BitRate {
+        self.heard.map_or(self.port.rate, |heard| heard.rate.min(self.port.rate))
+    }
+
+    /// Whether this input offered something within `hold`.
+    fn contributes(&self, input: usize, hold: Span, now: Time) -> bool {
+        self.seen[input].is_some_and(|at| now.since(at) < hold)
+    }
+
+    /// What a packet costs on its wire.
+    const fn cost(&self, wire_bytes: u32) -> u32 {
+        if self.port.circuit.is_some() { cell::aal5_bytes(wire_bytes) } else { wire_bytes }
+    }
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct BackPressure {
+    ports: Vec<Output>,
+    /// By port: its number as an input.
+    slots: Vec<u16>,
+    /// For the computation of shares.
+    offered: Vec<Offered>,
+    /// None while nothing moves.
+    period_ends: Option<Time>,
+    period_began: Time,
+    last_packet: Time,
+    /// Whether a port has an RM cell to send.
+    rm_due: bool,
+    config: BackPressureConfig,
+}
+
+impl HopControl for BackPressure {
+    /// The input's stamp is [`Packet::in_port`].
+    fn on_arrival(
+        &mut self,
+        packet: &mut Packet,
+        _headers: &Headers,
+        to: PortId,
+        now: Time,
+    ) -> Result<(), DropReason> {
+        let input = self.slots.get(usize::from(packet.in_port)).map_or(0, |&slot| usize::from(slot));
+        let hold = self.config.hold;
+        let output = &mut self.ports[to.index()];
+        output.offered[input] += u64::from(output.cost(packet.wire_bytes));
+        let is_new = !output.contributes(input, hold, now);
+        output.seen[input] = Some(now);
+        if is_new {
+            // Until the period ends it gets an equal part.
+            let inputs = (0..output.seen.len()).filter(|&other| output.contributes(other, hold, now)).count();
+            output.shares[input] = 1.0 / inputs as f64;
+        }
+        self.last_packet = now;
+        if self.period_ends.is_none() {
+            self.period_began = now;
+            self.period_ends = Some(now + self.config.period);
+        }
+        Ok(())
+    }
+
+    fn on_departure(&mut self, packet: &Packet, _headers: &Headers, from: PortId, now: Time) {
+        let between = self.config.nrm.saturating_sub(1).max(1) * CELL_BYTES;
+        let output = &mut self.ports[from.index()];
+        let bytes = output.cost(packet.wire_bytes);
+        output.sent += u64::from(bytes);
+        if output.port.neighbor == Neighbor::Host {
+            return;
+        }
+        output.since_rm += bytes;
+        let is_first = output.rm_sent.is_none_or(|at| now.since(at) >= self.config.rm_gap);
+        if is_first || output.since_rm >= between {
+            output.since_rm = if is_first { 0 } else { (output.since_rm - between).min(between) };
+            output.rm_due = true;
+            output.rm_sent = Some(now);
+            self.rm_due = true;
+        }
+    }
+
+    fn on_drop(&mut self, _packet: &Packet, _headers: &Headers, _at: PortId, _why: DropReason, _now: Time) {}
+
+    fn on_message(&mut self, port: PortId, message: &[u8], now: Time, out: &mut impl HopOut) {
+        if port.index() >= self.ports.len() {
+            return;
+        }
+        match wire::decode(message) {
+            Ok(Message::RmForward(rm)) => {
+                let accepted = match self.config.feedback {
+                    Feedback::Aggregate => self.accepted(port, now),
+                    Feedback::Circuit => None,
+                };
+                let rate = accepted.map_or(rm.rate, |accepted| rm.rate.min(wire_rate(accepted)));
+                out.send(port, &Rm { rate, ..rm }.encode_backward());
+            }
+            Ok(Message::RmBackward(rm)) => self.on_answer(port, rm, now, out),
+            _ => {}
+        }
+    }
+
+    fn set_link_rate(&mut self, port: PortId, rate: BitRate, _now: Time) {
+        let output = &mut self.ports[port.index()];
+        output.port.rate = rate;
+        output.heard = None;
+    }
+
+    fn timer_at(&self) -> Option<Time> {
+        // What is due is overdue.
+        if self.rm_due { Some(Time::ZERO) } else { self.period_ends }
+    }
+
+    fn on_timer(&mut self, now: Time, out: &mut impl HopOut) {
+        if self.rm_due {
+            self.rm_due = false;
+            for index in 0..self.ports.len() {
+                if core::mem::take(&mut self.ports[index].rm_due) {
+                    let rm = Rm { stamp: now, rate: wire_rate(self.ports[index].port.rate) };
+                    out.send(PortId(index as u16), &rm.encode_forward());
+                }
+            }
+        }
+        if self.period_ends.is_some_and(|at| at <= now) {
+            self.end_period(now, out);
+        }
+    }
+
+    fn variable(&self, port: PortId, name: &str) -> Option<f64> {
+        let output = self.ports.get(port.index())?;
+        match name {
+            "explicit_rate_bps" => Some(output.rate().as_bps_f64()),
+            _ => None,
+        }
+    }
+}
+
+impl BackPressure {
+    /// Steps 1 of the virtual source.
+    fn end_period(&mut self, now: Time, out: &mut impl HopOut) {
+        let elapsed = now.since(self.period_began);
+        for index in 0..self.ports.len() {
+            self.forget(PortId(index as u16), now, out);
+            self.share(index, elapsed, now);
+        }
+        let is_quiet = now.since(self.last_packet) >= self.config.idle;
+        let all_forgotten = self.ports.iter().all(|output| output.heard.is_none());
+        self.period_began = now;
+        self.period_ends = (!is_quiet || !all_forgotten).then(|| now + self.config.period);
+    }
+
+    fn share(&mut self, index: usize, elapsed: Span, now: Time) {
+        let config = &self.config;
+        let output = &mut self.ports[index];
+        for (input, offered) in self.offered.iter_mut().enumerate() {
+            let contributes = output.contributes(input, config.hold, now);
+            *offered = Offered { bytes: core::mem::take(&mut output.offered[input]) as f64, contributes };
+        }
+        let sent = core::mem::take(&mut output.sent);
+        let tf = match config.capacity {
+            Capacity::ExplicitRate => bytes_in(output.rate(), elapsed),
+            Capacity::Measured => sent as f64,
+        };
+        let inputs = self.offered.iter().filter(|input| input.contributes).count();
+        let reserved = output.port.circuit.map_or(0.0, |circuit| bytes_in(circuit.minimum, elapsed));
+        let resv = config.reserved * reserved / inputs.max(1) as f64;
+        law::actual_shares(tf, resv, config.tolerance, &self.offered, &mut output.shares);
+    }
+
+    fn forget(&mut self, port: PortId, now: Time, out: &mut impl HopOut) {
+        let output = &mut self.ports[port.index()];
+        if output.heard.is_some_and(|heard| now.since(heard.at) >= self.config.idle) {
+            output.heard = None;
+            out.set_rate(port, output.port.rate);
+        }
+    }
+
+    /// What all outputs accept from what comes in by `port` (step 2, and steps 1 and 2 of the virtual destination); none
+    /// if there is no traffic to be accepted.
+    fn accepted(&self, port: PortId, now: Time) -> Option<BitRate> {
+        let input = usize::from(self.slots[port.index()]);
+        let mut sum = None;
+        for (index, output) in self.ports.iter().enumerate() {
+            if index != port.index() && output.contributes(input, self.config.hold, now) {
+                let accepts = output.shares[input] * output.rate().as_bytes_per_second_f64();
+                sum = Some(sum.unwrap_or(0.0) + accepts);
+            }
+        }
+        sum.map(BitRate::from_bytes_per_second_f64)
+    }
+
+    /// The virtual source hears what the way and the next router allow.
+    fn on_answer(&mut self, port: PortId, rm: Rm, now: Time, out: &mut impl HopOut) {
+        let output = &mut self.ports[port.index()];
+        // An answer to a question that was not asked yet is none.
+        let is_old = output.heard.is_some_and(|heard| rm.stamp <= heard.stamp);
+        if is_old || rm.stamp > now {
+            return;
+        }
+        let before = output.rate();
+        let promised = output.port.circuit.map_or(BitRate::ZERO, |circuit| circuit.minimum);
+        let rate = BitRate::from_bytes_per_second_f64(f64::from(rm.rate));
+        let rate = rate.max(promised).max(self.config.rate_min);
+        output.heard = Some(Heard { rate, stamp: rm.stamp, at: now });
+        if output.rate() != before {
+            out.set_rate(port, output.rate());
+        }
+    }
+}
+
+fn bytes_in(rate: BitRate, span: Span) -> f64 {
+    rate.as_bytes_per_second_f64() * span.as_secs_f64()
+}
+
+/// Rates of messages are whole bytes per second, and saturate (`as`).
+fn wire_rate(rate: BitRate) -> u32 {
+    rate.as_bytes_per_second_f64() as u32
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,215 @@
+use alloc::vec::Vec;
+
+use tidegate_packet::{Address, Dscp, Ecn, FlowId, Protocol};
+
+use super::*;
+use crate::hop::Circuit;
+
+const LEFT: PortId = PortId(0);
+const RIGHT: PortId = PortId(1);
+const OUT: PortId = PortId(2);
+const HOST: PortId = PortId(3);
+/// A segment takes 23 cells.
+const SEGMENT: u32 = 1064;
+
+#[derive(Default)]
+struct World {
+    sent: Vec<(PortId, Vec<u8>)>,
+    rates: Vec<(PortId, BitRate)>,
+}
+
+impl HopOut for World {
+    fn send(&mut self, port: PortId, message: &[u8]) {
+        self.sent.push((port, message.to_vec()));
+    }
+
+    fn set_rate(&mut self, port: PortId, rate: BitRate) {
+        self.rates.push((port, rate));
+    }
+}
+
+const fn mbps(rate: u64) -> BitRate {
+    BitRate::from_mbps(rate)
+}
+
+fn headers() -> Headers {
+    Headers {
+        source: Address::V4([10, 0, 0, 1]),
+        destination: Address::V4([10, 0, 1, 1]),
+        flow_label: 0,
+        protocol: Protocol::TCP,
+        source_port: 1,
+        destination_port: 2,
+        dscp: Dscp::BEST_EFFORT,
+        ecn: Ecn::NotEct,
+    }
+}
+
+fn router(config: &BackPressureConfig) -> BackPressure {
+    let circuit = Some(Circuit { minimum: mbps(20) });
+    let port = |neighbor, over| Port { rate: mbps(150), neighbor, circuit: over };
+    let router = Neighbor::Router;
+    let ports =
+        [port(router, circuit), port(router, circuit), port(router, circuit), port(Neighbor::Host, None)];
+    config.build(&ports, &Context::for_tests())
+}
+
+/// A packet every so often from each of two inputs, to [`OUT`] and on, until `until`.
+fn drive(hop: &mut BackPressure, gaps: [Span; 2], from: Time, until: Time, world: &mut World) {
+    let mut next = [from + gaps[0], from + gaps[1]];
+    loop {
+        let side = usize::from(next[1] < next[0]);
+        let now = next[side];
+        if now >= until {
+            return;
+        }
+        while let Some(at) = hop.timer_at().filter(|&at| at <= now) {
+            hop.on_timer(at.max(from), world);
+        }
+        let mut packet = Packet::new(0, FlowId(0), SEGMENT);
+        packet.in_port = side as u16;
+        hop.on_arrival(&mut packet, &headers(), OUT, now).expect("it drops nothing");
+        hop.on_departure(&packet, &headers(), OUT, now);
+        next[side] = now + gaps[side];
+    }
+}
+
+fn answers(world: &World) -> Vec<u32> {
+    let rate = |message: &Vec<u8>| match wire::decode(message) {
+        Ok(Message::RmBackward(rm)) => Some(rm.rate),
+        _ => None,
+    };
+    world.sent.iter().filter_map(|(_, message)| rate(message)).collect()
+}
+
+/// What the router answers to a question from `port`.
+fn ask(hop: &mut BackPressure, port: PortId, rate: u32, now: Time) -> u32 {
+    let mut world = World::default();
+    hop.on_message(port, &Rm { stamp: now, rate }.encode_forward(), now, &mut world);
+    assert_eq!(world.sent[0].0, port, "an answer goes back where the question came from");
+    answers(&world)[0]
+}
+
+fn hear(hop: &mut BackPressure, stamp: Time, rate: BitRate, now: Time, world: &mut World) {
+    hop.on_message(OUT, &Rm { stamp, rate: wire_rate(rate) }.encode_backward(), now, world);
+}
+
+const fn at_ms(ms: u64) -> Time {
+    Time::from_nanos(ms * 1_000_000)
+}
+
+#[test]
+fn one_cell_in_nrm_is_an_rm_cell() {
+    let mut hop = router(&BackPressureConfig::default());
+    let mut world = World::default();
+    let gap = Span::from_micros(100);
+    drive(&mut hop, [gap, gap], Time::ZERO, at_ms(100), &mut world);
+    let asked = world.sent.iter().filter(|(port, _)| *port == OUT).count();
+    // 2000 packets of 23 cells; 31 data cells between two RM cells.
+    assert!(asked.abs_diff(2000 * 23 / 31) <= 2, "{asked}");
+}
+
+#[test]
+fn backlogged_neighbours_are_told_half_of_what_goes_out() {
+    let mut hop = router(&BackPressureConfig::default());
+    let mut world = World::default();
+    let gap = Span::from_micros(278); // 35 Mbit/s of cells each
+    drive(&mut hop, [gap, gap], Time::ZERO, at_ms(50), &mut world);
+    hear(&mut hop, at_ms(50), mbps(70), at_ms(50), &mut world);
+    drive(&mut hop, [gap, gap], at_ms(50), at_ms(100), &mut world);
+    for port in [LEFT, RIGHT] {
+        let told = f64::from(ask(&mut hop, port, u32::MAX, at_ms(100))) * 8e-6;
+        // What is taken back for a packet too many makes it a little less.
+        assert!((30.0..35.1).contains(&told), "{told}");
+    }
+}
+
+#[test]
+fn what_one_neighbour_leaves_is_told_to_the_other() {
+    let mut hop = router(&BackPressureConfig::default());
+    let mut world = World::default();
+    hear(&mut hop, at_ms(0), mbps(70), at_ms(0), &mut world);
+    let (slow, fast) = (Span::from_micros(975), Span::from_micros(290)); // 10 and 33.6 Mbit/s
+    drive(&mut hop, [slow, fast], Time::ZERO, at_ms(100), &mut world);
+    let told = |router: &mut BackPressure, port| f64::from(ask(router, port, u32::MAX, at_ms(100))) * 8e-6;
+    assert!((told(&mut hop, RIGHT) - 60.0).abs() < 0.5, "{}", told(&mut hop, RIGHT));
+    assert!((told(&mut hop, LEFT) - 35.0).abs() < 0.1, "it keeps its fair share");
+}
+
+#[test]
+fn a_lower_rate_of_the_way_is_left_as_it_is() {
+    let mut hop = router(&BackPressureConfig::default());
+    let mut world = World::default();
+    let gap = Span::from_micros(278);
+    drive(&mut hop, [gap, gap], Time::ZERO, at_ms(50), &mut world);
+    assert_eq!(ask(&mut hop, LEFT, 1000, at_ms(50)), 1000);
+    assert_eq!(ask(&mut hop, HOST, 5_000_000, at_ms(50)), 5_000_000, "no traffic, no limit");
+}
+
+#[test]
+fn plain_circuits_answer_what_the_switches_said() {
+    let mut hop =
+        router(&BackPressureConfig { feedback: Feedback::Circuit, ..BackPressureConfig::default() });
+    let mut world = World::default();
+    let gap = Span::from_micros(100);
+    drive(&mut hop, [gap, gap], Time::ZERO, at_ms(50), &mut world);
+    assert_eq!(ask(&mut hop, LEFT, 15_000_000, at_ms(50)), 15_000_000);
+}
+
+#[test]
+fn late_and_doubled_answers_change_nothing() {
+    let mut hop = router(&BackPressureConfig::default());
+    let mut world = World::default();
+    hear(&mut hop, at_ms(10), mbps(50), at_ms(11), &mut world);
+    hear(&mut hop, at_ms(9), mbps(90), at_ms(12), &mut world);
+    hear(&mut hop, at_ms(10), mbps(90), at_ms(13), &mut world);
+    hear(&mut hop, at_ms(99), mbps(90), at_ms(13), &mut world);
+    assert_eq!(world.rates, [(OUT, mbps(50))]);
+}
+
+#[test]
+fn a_circuit_keeps_its_minimum_and_no_link_exceeds_its_own_rate() {
+    let mut hop = router(&BackPressureConfig::default());
+    let mut world = World::default();
+    hear(&mut hop, at_ms(1), mbps(1), at_ms(1), &mut world);
+    hear(&mut hop, at_ms(2), mbps(900), at_ms(2), &mut world);
+    assert_eq!(world.rates, [(OUT, mbps(20)), (OUT, mbps(150))]);
+}
+
+#[test]
+fn a_silent_neighbour_is_forgotten() {
+    let mut hop = router(&BackPressureConfig::default());
+    let mut world = World::default();
+    hear(&mut hop, at_ms(0), mbps(50), at_ms(0), &mut world);
+    let gap = Span::from_micros(500);
+    drive(&mut hop, [gap, gap], Time::ZERO, at_ms(990), &mut world);
+    assert_eq!(world.rates, [(OUT, mbps(50))], "not yet");
+    drive(&mut hop, [gap, gap], at_ms(990), at_ms(1050), &mut world);
+    assert_eq!(world.rates, [(OUT, mbps(50)), (OUT, mbps(150))]);
+}
+
+#[test]
+fn a_router_without_traffic_sleeps() {
+    let mut hop = router(&BackPressureConfig::default());
+    let mut world = World::default();
+    let gap = Span::from_micros(500);
+    drive(&mut hop, [gap, gap], Time::ZERO, at_ms(100), &mut world);
+    hear(&mut hop, at_ms(100), mbps(50), at_ms(100), &mut world);
+    let mut rounds = 0;
+    while let Some(at) = hop.timer_at() {
+        hop.on_timer(at.max(at_ms(100)), &mut world);
+        rounds += 1;
+        assert!(rounds < 200, "it goes on for nobody");
+    }
+    assert_eq!(world.rates.last(), Some(&(OUT, mbps(150))));
+}
+
+proptest::proptest! {
+    #[test]
+    fn any_bytes_from_a_neighbour_are_survived(
+        bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..40), port in 0u16..6,
+    ) {
+        let mut hop = router(&BackPressureConfig::default());
+        hop.on_message(PortId(port), &bytes, at_ms(1), &mut World::default());
+    }
+}

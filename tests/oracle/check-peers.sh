@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Compares with ns-2 itself: installs it, makes the frozen outputs anew, and demands that they are the same as those in the
-# repository, against which the ordinary tests compare Tidegate; then runs those tests. RED depends on random numbers, so it is
-# compared by its statistics, in the same run, with the package of the checkout (TIDEGATE_PYTHON names another interpreter).
+# repository, against which the ordinary tests compare Tidegate; then runs those tests. Queues that depend on random numbers, or
+# on the phases of many TCPs, are compared by their statistics, in the same run, with the package of the checkout (TIDEGATE_PYTHON names another interpreter).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 if ! command -v ns >/dev/null; then
@@ -17,4 +17,4 @@ python3 tests/oracle/python/freeze_verdicts.py --check
 python3 tests/oracle/python/tcp/freeze_subtcp.py --check
 cargo test --release -p tidegate-mechanism --test ns2_drop_lists --test ns2_queues --test reference_verdicts
 cargo test --release -p tidegate-engine --test ns2_throughput
-"${TIDEGATE_PYTHON:-.venv/bin/python}" tests/oracle/ns2/check_red.py
+"${TIDEGATE_PYTHON:-.venv/bin/python}" tests/oracle/ns2/check_statistics.py

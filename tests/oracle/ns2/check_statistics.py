@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""RED and Adaptive RED against ns-2.35: the same network, the same TCPs, many seeds; statistics must agree.
+"""RED, Adaptive RED, SFQ and DRR against ns-2.35: the same network, the same TCPs, many seeds; statistics must agree.
 
 For each case the mean queue, the share of packets notified (marks, and drops) and the utilization are measured on both
 sides in SEEDS runs with start times uniform on 0 to 5 s. The 95 % confidence interval of the difference of the means
 must lie within 5 % of ns-2's mean. Prints a table; exits with 1 if a difference is larger.
 
-Needs ns-2.35 as the command `ns`, and the package `tidegate`. Two processes at a time; one to two minutes.
+Needs ns-2.35 as the command `ns`, and the package `tidegate`. Two processes at a time; two to three minutes.
 
-    python check_red.py [--seeds N] [--only CASE]...
+    python check_statistics.py [--seeds N] [--only CASE]...
 """
 
 import argparse
@@ -38,6 +38,17 @@ CASES = {
     "adaptive-32-drops": (32, 0, 1, 120, 20, 80, 0.02, 0.002),
 }
 
+# flows, kind, buckets, limit in packets of 1000 bytes
+FAIR_CASES = {
+    "sfq-8": (8, "SFQ", 16, 100),
+    "sfq-16": (16, "SFQ", 64, 256),
+    "drr-8": (8, "DRR", 128, 100),
+    "drr-32": (32, "DRR", 128, 100),
+}
+
+# A mark at a window of one stops ns-2.35's sender for a time-out: its integer half of one is a window of zero.
+ECN = ", ecn = true, ecn_timeout = true"
+
 SCENARIO = """
 duration = "{stop}s"
 warmup = "{begin}s"
@@ -53,6 +64,11 @@ slow = {{ between = ["r0", "r1"], rate = "10Mbit", delay = "20ms", queue = {{ ki
 
 
 def queue_of(case):
+    if case in FAIR_CASES:
+        _, kind, buckets, limit = FAIR_CASES[case]
+        if kind == "SFQ":
+            return f'{{ kind = "sfq", buckets = {buckets}, hash = "modulo", limit = "{limit}p" }}'
+        return f'{{ kind = "drr", quantum = "1000B", limit = "{limit}kB" }}'
     _, ecn, adaptive, limit, lo, hi, max_p, weight = CASES[case]
     kind = "adaptive-red" if adaptive else "red"
     bounds = ", floor = 1e-9, ceiling = 1.0" if adaptive else ""
@@ -63,13 +79,13 @@ def queue_of(case):
 
 
 def scenario_of(case):
-    flows, ecn = CASES[case][:2]
+    flows, ecn = (FAIR_CASES[case][0], 0) if case in FAIR_CASES else CASES[case][:2]
     plain = 'queue = { kind = "droptail", limit = "10000p" }'
     access, sources = [], []
     for i in range(flows):
         access.append(f'u{i} = {{ between = ["s{i + 1}", "r0"], rate = "100Mbit", delay = "{2 + i % 8}ms", {plain} }}')
         access.append(f'v{i} = {{ between = ["r1", "d{i + 1}"], rate = "100Mbit", delay = "1ms", {plain} }}')
-        tcp = f'{{ kind = "tcp", profile = "ns-1999", variant = "reno", window = "60p", ecn = {str(bool(ecn)).lower()} }}'
+        tcp = f'{{ kind = "tcp", profile = "ns-1999", variant = "reno", window = "60p"{ECN if ecn else ""} }}'
         sources.append(
             f'f{i} = {{ from = "s{i + 1}", to = "d{i + 1}", transport = {tcp}, start = {{ uniform = ["0s", "5s"] }} }}'
         )
@@ -86,8 +102,9 @@ def of_tidegate(loaded, seed):
 
 
 def of_ns(case, seed):
-    arguments = [str(value) for value in (seed, *CASES[case], FROM, STOP)]
-    run = subprocess.run(["ns", "red.tcl", *arguments], cwd=HERE, capture_output=True, text=True, check=True)
+    script, settings = ("fair.tcl", FAIR_CASES[case]) if case in FAIR_CASES else ("red.tcl", CASES[case])
+    arguments = [str(value) for value in (seed, *settings, FROM, STOP)]
+    run = subprocess.run(["ns", script, *arguments], cwd=HERE, capture_output=True, text=True, check=True)
     utilization, queue, marks, drops, arrivals = map(float, run.stdout.split())
     return queue, (marks + drops) / arrivals, utilization
 
@@ -112,12 +129,12 @@ def compare(case, seeds, pool):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=SEEDS)
-    parser.add_argument("--only", action="append", choices=CASES)
+    parser.add_argument("--only", action="append", choices=CASES | FAIR_CASES)
     options = parser.parse_args()
     failed = 0
     print(f"{'case':18} {'quantity':12} {'Tidegate':>10} {'ns-2':>10}  difference (95 %)")
     with ThreadPoolExecutor(2) as pool:
-        for case in options.only or CASES:
+        for case in options.only or CASES | FAIR_CASES:
             for name, mean, reference, low, high, good in compare(case, options.seeds, pool):
                 verdict = "ok" if good else "DIFFERS"
                 shown = f"{100 * low:+6.2f} % to {100 * high:+6.2f} %"

@@ -474,7 +474,7 @@ fn sfb_config(config: &Value) -> SfbConfig {
                 increment: real(config, "increment"),
                 decrement: real(config, "decrement"),
                 freeze: span("freeze"),
-                ceiling: real(config, "ceiling"),
+                ceiling: config["ceiling"].as_f64(),
             },
             _ => BinLaw::AdaptiveRed(AdaptiveRed {
                 min_th: real(config, "min_th"),
@@ -496,7 +496,7 @@ fn sfb_config(config: &Value) -> SfbConfig {
 #[test]
 fn sfb_decides_every_packet_as_the_reference_does() {
     let (vectors, cases) = (frozen("vectors"), frozen("sfb"));
-    assert_eq!(items(&cases, "sfb").len(), 33);
+    assert_eq!(items(&cases, "sfb").len(), 36);
     for case in items(&cases, "sfb") {
         let mut fifo = Fifo::new(sfb_config(&case["config"]).build(&context()));
         compare(case, &mut fifo, &arrivals(case, &vectors), "marking_probability");

@@ -20,7 +20,7 @@ fn attacked(levels: u32, bins: u32, attackers: impl Iterator<Item = u32> + Clone
         levels,
         bins,
         // Nothing is forgotten between the burst of one attacker and that of the next.
-        law: BinLaw::Blue { increment: 0.25, decrement: 0.0, freeze: None, ceiling: 1.0 },
+        law: BinLaw::Blue { increment: 0.25, decrement: 0.0, freeze: None, ceiling: Some(1.0) },
         limit: Limit::Packets(u32::MAX),
         ..SfbConfig::default()
     };

@@ -219,6 +219,7 @@ SFB_CASES = {
     "static": SFB,
     "equal_steps": SFB | {"increment": 0.25, "decrement": 0.25, "limit": ["bytes", 9_000]},
     "frozen": SFB | {"increment": 0.2, "freeze": 5_000_000},
+    "no_ceiling": SFB | {"ceiling": None},
     "high_ceiling": SFB | {"ceiling": 2.5, "increment": 0.2},
     "one_level": SFB | {"levels": 1, "bins": 3},
     "five_levels": SFB | {"levels": 5, "bins": 4},

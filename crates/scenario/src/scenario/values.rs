@@ -366,7 +366,8 @@ fn sfb(config: &Sfb, report: &mut Report<'_>) {
         let message = format!("min ({}) is not below max ({})", config.min, config.max);
         report.say(&["min"], message, "parts of `bin_size`, like 0.3 and 0.9");
     }
-    for (key, value) in [("ceiling", config.ceiling), ("alpha", config.alpha), ("beta", config.beta)] {
+    let ceiling = config.ceiling.unwrap_or(1.0);
+    for (key, value) in [("ceiling", ceiling), ("alpha", config.alpha), ("beta", config.beta)] {
         if !(value >= 1.0 && value.is_finite()) {
             report.say(&[key], format!("{value} is below 1"), "");
         }

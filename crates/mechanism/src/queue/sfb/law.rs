@@ -3,9 +3,10 @@
 //! Source: Feng, thesis, Fig. 4.14 (BLUE per bin); section 4.4.1, last paragraph (Adaptive RED's `max_p` per bin) with
 //! Fig. 3.6 for its law.
 //! Deviations:
-//! - The figure adds and subtracts without end, and then compares with 1. Here an account is kept in [0, `ceiling`], and
-//!   `p_m` is the lesser of it and 1. With a ceiling of 1 one arrival at an empty bin puts a flow on parole; a
-//!   higher one keeps it limited for longer, and as long a flow that was misclassified.
+//! - The figure adds and subtracts without end, and then compares with 1. Here an account is kept that does not fall below
+//!   0, as nothing is marked less than never, and `p_m` is the lesser of it and 1. What it holds above 1 is what it takes
+//!   to put a flow on parole. With a `ceiling` of 1 one arrival at an empty bin is enough, and a flow that claims ECN then
+//!   gets a bin full of packets through before it is found again: more than ten times its limit (Fig. 4.20).
 //! - Adaptive RED: the thesis only says that "a per-bin `max_p` value is kept and updated according to the behavior of
 //!   flows which map into the bin". Settled: the bin keeps an average of its own occupancy, sampled at its arrivals;
 //!   `max_p` takes the part of `p_m` in finding non-responsive flows; packets are notified with RED's probability for the
@@ -27,9 +28,9 @@ pub enum BinLaw {
         decrement: f64,
         /// The least time between two steps of one bin. Default none: Fig. 4.14 has no `freeze_time`.
         freeze: Option<Span>,
-        /// How far the account of a bin may rise; above 1 it is a reserve against parole. At least 1. Default 1 (assumed:
-        /// the figure does not bound it).
-        ceiling: f64,
+        /// How far the account of a bin may rise; above 1 it is a reserve against parole. At least 1. Default without end,
+        /// as in Fig. 4.14.
+        ceiling: Option<f64>,
     },
     /// Adaptive RED.
     AdaptiveRed(AdaptiveRed),
@@ -37,7 +38,7 @@ pub enum BinLaw {
 
 impl Default for BinLaw {
     fn default() -> Self {
-        Self::Blue { increment: 0.01, decrement: 0.01, freeze: None, ceiling: 1.0 }
+        Self::Blue { increment: 0.01, decrement: 0.01, freeze: None, ceiling: None }
     }
 }
 
@@ -113,7 +114,7 @@ impl BinLaw {
                     return;
                 };
                 if now >= bin.frozen_until {
-                    bin.p = (bin.p + step).clamp(0.0, ceiling);
+                    bin.p = (bin.p + step).clamp(0.0, ceiling.unwrap_or(f64::INFINITY));
                     if let Some(freeze) = freeze {
                         // Longer than the freeze time must pass (BLUE, Fig. 4.3).
                         bin.frozen_until = now.saturating_add(freeze).saturating_add(Span::from_nanos(1));
@@ -172,7 +173,7 @@ mod tests {
 
     #[test]
     fn blue_steps_up_above_the_size_and_down_when_empty_and_nowhere_in_between() {
-        let law = BinLaw::Blue { increment: 0.25, decrement: 0.125, freeze: None, ceiling: 1.0 };
+        let law = BinLaw::Blue { increment: 0.25, decrement: 0.125, freeze: None, ceiling: Some(1.0) };
         assert_eq!(seen(&law, &[(14, 1)]).to_bits(), 0.25f64.to_bits());
         assert_eq!(seen(&law, &[(14, 1), (13, 1), (1, 1)]).to_bits(), 0.25f64.to_bits());
         assert_eq!(seen(&law, &[(14, 1), (0, 1)]).to_bits(), 0.125f64.to_bits());
@@ -181,12 +182,22 @@ mod tests {
     }
 
     #[test]
+    fn an_account_without_a_ceiling_is_a_reserve_against_parole() {
+        let unbounded = BinLaw::Blue { increment: 0.25, decrement: 0.25, freeze: None, ceiling: None };
+        let bounded = BinLaw::Blue { increment: 0.25, decrement: 0.25, freeze: None, ceiling: Some(1.0) };
+        let mut arrivals = [(0, 1); 12];
+        arrivals[..8].fill((14, 1));
+        assert_eq!(seen(&unbounded, &arrivals).to_bits(), 1f64.to_bits(), "eight steps up, four down");
+        assert_eq!(seen(&bounded, &arrivals).to_bits(), 0f64.to_bits());
+    }
+
+    #[test]
     fn a_frozen_bin_waits_longer_than_the_freeze_time() {
         let law = BinLaw::Blue {
             increment: 0.25,
             decrement: 0.25,
             freeze: Some(Span::from_millis(10)),
-            ceiling: 1.0,
+            ceiling: Some(1.0),
         };
         assert_eq!(seen(&law, &[(14, 1), (14, 11)]).to_bits(), 0.25f64.to_bits());
         assert_eq!(seen(&law, &[(14, 1), (14, 11), (14, 12)]).to_bits(), 0.5f64.to_bits());

@@ -21,7 +21,7 @@ fn at_millis(millis: u64) -> Time {
 /// An SFB whose bins reach 1 in four steps.
 fn quick() -> SfbConfig {
     SfbConfig {
-        law: BinLaw::Blue { increment: 0.25, decrement: 0.25, freeze: None, ceiling: 1.0 },
+        law: BinLaw::Blue { increment: 0.25, decrement: 0.25, freeze: None, ceiling: Some(1.0) },
         limit: Limit::Packets(1000),
         ..SfbConfig::default()
     }
@@ -64,7 +64,7 @@ fn a_bin_takes_one_packet_more_than_its_size_and_then_refuses() {
 #[test]
 fn flows_classified_as_nonresponsive_share_one_rate_limit() {
     // Without steps down nobody comes on parole.
-    let law = BinLaw::Blue { increment: 0.25, decrement: 0.0, freeze: None, ceiling: 1.0 };
+    let law = BinLaw::Blue { increment: 0.25, decrement: 0.0, freeze: None, ceiling: Some(1.0) };
     let mut fifo = Fifo::new(SfbConfig { law, ..quick() }.build(&context()));
     for flow in [1, 2, 3] {
         offer(&mut fifo, flow, 30, Time::ZERO);
@@ -183,14 +183,13 @@ fn a_million_flows_change_no_memory() {
 }
 
 fn laws() -> impl Strategy<Value = BinLaw> {
-    let blue = (0.001..1.0f64, 0.001..1.0f64, prop::option::of(1u64..100_000), 1.0..3.0f64).prop_map(
-        |(up, down, freeze, ceiling)| BinLaw::Blue {
+    let blue = (0.001..1.0f64, 0.001..1.0f64, prop::option::of(1u64..100_000), prop::option::of(1.0..3.0f64))
+        .prop_map(|(up, down, freeze, ceiling)| BinLaw::Blue {
             increment: up,
             decrement: down,
             freeze: freeze.map(Span::from_nanos),
             ceiling,
-        },
-    );
+        });
     let red = (0.002..1.0f64, 0.01..1.0f64).prop_map(|(w, max_p)| {
         BinLaw::AdaptiveRed(AdaptiveRed { min_th: 0.5, max_th: 2.5, w, max_p, ..AdaptiveRed::default() })
     });
@@ -232,7 +231,11 @@ proptest! {
         let sfb = fifo.manager();
         for set in core::iter::once(&sfb.active).chain(&sfb.warming) {
             for bin in set.all() {
-                let ceiling = if let BinLaw::Blue { ceiling, .. } = config.law { ceiling } else { 1.0 };
+                let ceiling = if let BinLaw::Blue { ceiling, .. } = config.law {
+                    ceiling.unwrap_or(f64::INFINITY)
+                } else {
+                    1.0
+                };
                 prop_assert!((0.0..=ceiling).contains(&bin.p));
                 prop_assert!(bin.qlen == 0, "nothing waits, so no bin counts anything");
             }
@@ -273,7 +276,7 @@ proptest! {
         let config = SfbConfig {
             bins: 1,
             bin_size: 0,
-            law: BinLaw::Blue { increment: 1.0, decrement: 0.0, freeze: None, ceiling: 1.0 },
+            law: BinLaw::Blue { increment: 1.0, decrement: 0.0, freeze: None, ceiling: Some(1.0) },
             nonresponsive: NonresponsiveLimit::Rate(BitRate::from_mbps(80)),
             ..quick()
         };

@@ -61,8 +61,8 @@ pub struct Sfb {
     #[schemars(with = "Option<Text<Span>>")]
     pub freeze: Option<Span>,
     /// How far the account of a bin's probability may rise, 1 or more: what is above 1 is a reserve against parole (`blue`).
-    /// Source: assumed; Fig. 4.14 of the thesis does not bound it.
-    pub ceiling: f64,
+    /// Default: no bound. Source: thesis of Feng, Fig. 4.14.
+    pub ceiling: Option<f64>,
     /// Average occupancy of a bin below which nothing is notified, as a part of `bin_size` (`adaptive-red`). Source: thesis
     /// of Feng, section 4.3.2, of the queue; of a bin assumed.
     pub min: f64,
@@ -116,7 +116,7 @@ impl Default for Sfb {
             increment: 0.01,
             decrement: 0.01,
             freeze: None,
-            ceiling: 1.0,
+            ceiling: None,
             min: 0.3,
             max: 0.9,
             weight: 0.002,

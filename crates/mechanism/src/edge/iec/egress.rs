@@ -152,10 +152,10 @@ impl Incoming {
         self.count_losses(control);
         self.remember(control, now);
         if config.detection == Detection::OneWay {
-            if let (Some(queueing), Some((sequence, delay))) = (control.queueing, self.answered) {
-                if sequence == control.echo {
-                    self.epoch.minimum.bound(delay, queueing);
-                }
+            if let (Some(queueing), Some((sequence, delay))) = (control.queueing, self.answered)
+                && sequence == control.echo
+            {
+                self.epoch.minimum.bound(delay, queueing);
             }
             self.epoch.accumulation.add(growth);
             self.epoch.detect(self.delay, config.sigma.as_f64(), nu, control.rtt, 1.0 - config.beta, now);

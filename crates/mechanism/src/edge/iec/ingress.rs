@@ -132,6 +132,9 @@ impl Outgoing {
             self.next_round = now + self.t(config);
             return;
         };
+        // Without feedback for so long no epoch is on. What the first samples of several epochs have in common is the queue
+        // that begins them, not the path.
+        self.epoch.minimum.stop_watching();
         let is_used = self.is_used(config, now, out);
         if is_used && now.since(self.last_heard) <= silence_max {
             self.in_epoch = false;

@@ -99,12 +99,12 @@ impl World {
                 }
             }
             self.egress.on_packet(&mut packet, &headers(), &[INGRESS], arrives, &mut back);
-            let mut told = Out::default();
+            let mut reaction = Out::default();
             for message in back.sent {
                 self.feedbacks.push(message.clone());
-                self.ingress.on_message(EGRESS, &message, 255, answered, &mut told);
+                self.ingress.on_message(EGRESS, &message, 255, answered, &mut reaction);
             }
-            self.rate = told.rate.or(self.rate);
+            self.rate = reaction.rate.or(self.rate);
             self.now += 1;
         }
     }

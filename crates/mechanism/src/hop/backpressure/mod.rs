@@ -352,7 +352,7 @@ impl BackPressure {
     fn tell_outlets(&mut self, elapsed: Span, now: Time, out: &mut impl HopOut) {
         let Some(selective) = &mut self.selective else { return };
         let config = &self.config;
-        selective.share(elapsed, config.tolerance, config.hold, config.idle, now);
+        selective.share(elapsed, config, &mut self.offered, now);
         for (port, _) in self.ports.iter().enumerate().filter(|(_, at)| at.port.neighbor == Neighbor::Router)
         {
             let (port, input) = (PortId(port as u16), usize::from(self.slots[port]));

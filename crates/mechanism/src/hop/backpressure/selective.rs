@@ -10,6 +10,7 @@ use alloc::vec::Vec;
 use hashbrown::HashMap;
 use tidegate_units::{BitRate, Span, Time};
 
+use super::BackPressureConfig;
 use super::law::{self, Offered};
 use crate::hop::PortId;
 use crate::hop::wire::{FlowName, Outlet};
@@ -154,17 +155,22 @@ impl Selective {
     }
 
     /// The shares of the inputs in what each output of each neighbour accepts, after a period.
-    pub(super) fn share(&mut self, elapsed: Span, tolerance: f64, hold: Span, idle: Span, now: Time) {
-        let mut offered = vec![Offered::default(); self.inputs];
+    pub(super) fn share(
+        &mut self,
+        elapsed: Span,
+        config: &BackPressureConfig,
+        offered: &mut [Offered],
+        now: Time,
+    ) {
         for behind in self.neighbors.iter_mut().flat_map(|neighbor| &mut neighbor.outputs) {
             for (input, known) in offered.iter_mut().enumerate() {
-                let contributes = behind.seen[input].is_some_and(|at| now.since(at) < hold);
+                let contributes = behind.seen[input].is_some_and(|at| now.since(at) < config.hold);
                 *known = Offered { bytes: core::mem::take(&mut behind.offered[input]) as f64, contributes };
             }
             let tf = behind.rate.as_bytes_per_second_f64() * elapsed.as_secs_f64();
-            law::actual_shares(tf, 0.0, tolerance, &offered, &mut behind.shares);
+            law::actual_shares(tf, 0.0, config.tolerance, offered, &mut behind.shares);
         }
-        self.forget(idle, now);
+        self.forget(config.idle, now);
     }
 
     fn forget(&mut self, idle: Span, now: Time) {

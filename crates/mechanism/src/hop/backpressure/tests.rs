@@ -47,7 +47,7 @@ fn headers() -> Headers {
 
 fn router(config: &BackPressureConfig) -> BackPressure {
     let circuit = Some(Circuit { minimum: mbps(20) });
-    let port = |neighbor, circuit| Port { rate: mbps(150), neighbor, circuit };
+    let port = |neighbor, with| Port { rate: mbps(150), neighbor, circuit: with };
     let router = Neighbor::Router;
     let ports =
         [port(router, circuit), port(router, circuit), port(router, circuit), port(Neighbor::Host, None)];
@@ -106,7 +106,7 @@ fn one_cell_in_nrm_is_an_rm_cell() {
     drive(&mut hop, [gap, gap], Time::ZERO, at_ms(100), &mut world);
     let asked = world.sent.iter().filter(|(port, _)| *port == OUT).count();
     // 2000 packets of 23 cells; 31 data cells between two RM cells.
-    assert!((asked as i64 - 2000 * 23 / 31).abs() <= 2, "{asked}");
+    assert!(asked.abs_diff(2000 * 23 / 31) <= 2, "{asked}");
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn what_one_neighbour_leaves_is_told_to_the_other() {
     hear(&mut hop, at_ms(0), mbps(70), at_ms(0), &mut world);
     let (slow, fast) = (Span::from_micros(975), Span::from_micros(290)); // 10 and 33.6 Mbit/s
     drive(&mut hop, [slow, fast], Time::ZERO, at_ms(100), &mut world);
-    let told = |hop: &mut BackPressure, port| f64::from(ask(hop, port, u32::MAX, at_ms(100))) * 8e-6;
+    let told = |of: &mut BackPressure, port| f64::from(ask(of, port, u32::MAX, at_ms(100))) * 8e-6;
     assert!((told(&mut hop, RIGHT) - 60.0).abs() < 0.5, "{}", told(&mut hop, RIGHT));
     assert!((told(&mut hop, LEFT) - 35.0).abs() < 0.1, "it keeps its fair share");
 }
@@ -241,8 +241,8 @@ fn told_of_uneven_parts(feedback: Feedback) -> [f64; 2] {
 
 #[test]
 fn a_sum_is_divided_evenly_and_selective_feedback_by_output() {
-    let [left, right] = told_of_uneven_parts(Feedback::Aggregate);
-    assert!((left - right).abs() < 0.1, "{left} {right}");
+    let [first, second] = told_of_uneven_parts(Feedback::Aggregate);
+    assert!((first - second).abs() < 0.1, "{first} {second}");
     let [left, right] = told_of_uneven_parts(Feedback::Selective);
     assert!(right > left + 4.0 && right <= 40.1, "{left} {right}");
 }

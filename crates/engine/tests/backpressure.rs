@@ -48,21 +48,21 @@ fn drops(net: Net, first: LinkId, second: LinkId, why: DropReason) -> (u64, u64,
     let mut simulation = net.build(1);
     simulation.run_until(seconds(1.0), u64::MAX);
     simulation.assert_conservation();
-    let at = |simulation: &mut tidegate_engine::Simulation, link| {
-        simulation.link_counters(link).drops_by_reason[why.index()]
-    };
-    let (one, two) = (at(&mut simulation, first), at(&mut simulation, second));
+    let mut at = |link| simulation.link_counters(link).drops_by_reason[why.index()];
+    let (one, two) = (at(first), at(second));
     (one, two, simulation.link_counters(second).delivered_bytes)
 }
 
 #[test]
 fn what_the_second_circuit_cannot_carry_is_dropped_in_front_of_the_first() {
-    let (net, first, second) = chain(Some(Feedback::Aggregate));
-    let (edge, core, delivered) = drops(net, first, second, DropReason::Overflow);
+    let run = |feedback| {
+        let (net, first, second) = chain(Some(feedback));
+        drops(net, first, second, DropReason::Overflow)
+    };
+    let (edge, core, delivered) = run(Feedback::Aggregate);
     assert!(edge > 2000 && core < edge / 50, "{edge} {core}");
-    let (net, first, second) = chain(Some(Feedback::Circuit));
-    let (edge, core, plain) = drops(net, first, second, DropReason::Overflow);
-    assert!(core > 500 && edge > 500, "each circuit has its own: {edge} {core}");
+    let (one, two, plain) = run(Feedback::Circuit);
+    assert!(one > 500 && two > 500, "each circuit has its own: {one} {two}");
     assert!(delivered as f64 > 0.97 * plain as f64, "{delivered} of {plain}");
     // 1000 bytes take 21 cells; RM cells of both directions take up to two of 32.
     let most = 70e6 / 8.0 * 1000.0 / f64::from(21 * 53);

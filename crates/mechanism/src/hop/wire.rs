@@ -13,6 +13,7 @@
 //! | destination address | 4 or 16 |
 //! | report (kind 1): arrival rate, departure rate, bytes per second | 4 + 4 |
 //! | advice (kind 2): discard ratio, in parts of 65535 | 2 |
+//! | outlet (kind 5): number of the output that its packets take, rate for them there, bytes per second | 2 + 4 |
 //!
 //! Resource management (kind 3 on its way downstream, kind 4 on its way back) has no entries. Where others have their number
 //! it has 2 bytes of zero, and then the explicit rate, bytes per second (4 bytes). The answer carries the stamp of what it
@@ -30,6 +31,7 @@ const REPORT: u8 = VERSION << 4 | 1;
 const ADVICE: u8 = VERSION << 4 | 2;
 const RM_FORWARD: u8 = VERSION << 4 | 3;
 const RM_BACKWARD: u8 = VERSION << 4 | 4;
+const OUTLETS: u8 = VERSION << 4 | 5;
 
 const FORM_V4: u8 = 4;
 const FORM_V6: u8 = 6;
@@ -77,6 +79,17 @@ pub struct Advice {
     pub flow: FlowName,
     /// The part of its packets that is discarded, in parts of 65535.
     pub ratio: u16,
+}
+
+/// What a router says of the traffic that a neighbour sends through it to one destination.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Outlet {
+    /// Which packets.
+    pub flow: FlowName,
+    /// The output that they take there; equal numbers share one.
+    pub output: u16,
+    /// What the neighbour may send to that output, bytes per second.
+    pub rate: u32,
 }
 
 /// Resource management: what a virtual source asks, and what comes back.
@@ -162,6 +175,23 @@ impl Entry for Advice {
     }
     fn get(flow: FlowName, bytes: &[u8]) -> Option<Self> {
         Some(Self { flow, ratio: u16::from_be_bytes(bytes.try_into().ok()?) })
+    }
+}
+
+impl Entry for Outlet {
+    const KIND: u8 = OUTLETS;
+    const BYTES: usize = 6;
+    fn flow(&self) -> FlowName {
+        self.flow
+    }
+    fn put(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.output.to_be_bytes());
+        out.extend_from_slice(&self.rate.to_be_bytes());
+    }
+    fn get(flow: FlowName, bytes: &[u8]) -> Option<Self> {
+        let (output, rate) = bytes.split_first_chunk::<2>()?;
+        let rate: [u8; 4] = rate.try_into().ok()?;
+        Some(Self { flow, output: u16::from_be_bytes(*output), rate: u32::from_be_bytes(rate) })
     }
 }
 
@@ -251,6 +281,13 @@ pub enum Message<'m> {
     RmForward(Rm),
     /// What comes back to it.
     RmBackward(Rm),
+    /// What each output accepts, for the neighbour upstream.
+    Outlets {
+        /// When it was sent, on the sender's clock.
+        stamp: Time,
+        /// Each flow once.
+        entries: Entries<'m, Outlet>,
+    },
 }
 
 /// The message in `bytes`.
@@ -265,6 +302,7 @@ pub fn decode(bytes: &[u8]) -> Result<Message<'_>, Malformed> {
     match kind {
         REPORT => Ok(Message::Reports { stamp, entries: entries(rest, count)? }),
         ADVICE => Ok(Message::Advice { stamp, entries: entries(rest, count)? }),
+        OUTLETS => Ok(Message::Outlets { stamp, entries: entries(rest, count)? }),
         RM_FORWARD => Ok(Message::RmForward(rm(stamp, count, rest)?)),
         RM_BACKWARD => Ok(Message::RmBackward(rm(stamp, count, rest)?)),
         _ => Err(Malformed),
@@ -339,6 +377,15 @@ mod tests {
                 panic!("advice was encoded")
             };
             prop_assert_eq!((said, advised.collect::<Vec<_>>()), (stamp, advice));
+            let outlets: Vec<Outlet> =
+                flows.iter().map(|&(flow, (_, rate, output))| Outlet { flow, output, rate }).collect();
+            for entry in &outlets {
+                encoder.push(entry);
+            }
+            let Ok(Message::Outlets { stamp: at, entries: let_out }) = decode(encoder.finish(stamp).unwrap()) else {
+                panic!("outlets were encoded")
+            };
+            prop_assert_eq!((at, let_out.collect::<Vec<_>>()), (stamp, outlets));
             prop_assert_eq!(encoder.finish(stamp), None);
         }
 

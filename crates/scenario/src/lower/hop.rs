@@ -29,8 +29,10 @@ const fn back_pressure(config: &BackPressure) -> BackPressureConfig {
         rate_min: config.rate_min,
         feedback: match config.feedback {
             BackPressureFeedback::Aggregate => Feedback::Aggregate,
+            BackPressureFeedback::Selective => Feedback::Selective,
             BackPressureFeedback::Circuit => Feedback::Circuit,
         },
+        routes_max: config.routes_max,
         capacity: match config.capacity {
             BackPressureCapacity::ExplicitRate => Capacity::ExplicitRate,
             BackPressureCapacity::Measured => Capacity::Measured,

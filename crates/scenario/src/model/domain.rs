@@ -401,6 +401,8 @@ pub enum BackPressureFeedback {
     /// What they accept from them.
     #[default]
     Aggregate,
+    /// The same, and what each output accepts.
+    Selective,
     /// Only what the circuits carry: plain ABR.
     Circuit,
 }
@@ -455,8 +457,11 @@ pub struct BackPressure {
     #[serde(with = "text")]
     #[schemars(with = "Text<BitRate>")]
     pub rate_min: BitRate,
-    /// What neighbours are told. Source: Pazos and Gerla, section 4.2; `circuit` is section 5.2, "no back-pressure".
+    /// What neighbours are told. Source: Pazos and Gerla, section 4.2; `circuit` is section 5.2, "no back-pressure";
+    /// `selective` is ours, for what its section 4.3 leaves open.
     pub feedback: BackPressureFeedback,
+    /// Pairs of input and destination that `selective` tells apart at once. Source: assumed; it bounds the memory.
+    pub routes_max: u32,
     /// What an output can send in a period (`Tf_out`). Source: settled; what was sent is the demand if nothing waits.
     pub capacity: BackPressureCapacity,
 }
@@ -473,6 +478,7 @@ impl Default for BackPressure {
             idle: Span::from_secs(1),
             rate_min: BitRate::from_bps(64_000),
             feedback: BackPressureFeedback::default(),
+            routes_max: 4096,
             capacity: BackPressureCapacity::default(),
         }
     }

@@ -889,6 +889,7 @@ fn back_pressure(config: &BackPressure, report: &mut Report<'_>) {
     report.probability("reserved", config.reserved);
     report.probability("tolerance", config.tolerance);
     report.rate("rate_min", config.rate_min);
+    report.count("routes_max", config.routes_max);
 }
 
 pub(crate) fn circuit(circuit: &Circuit, capacity: Option<BitRate>, report: &mut Report<'_>) {

@@ -23,9 +23,11 @@
 //!   An input without traffic is not limited; a new one gets an equal part until the period ends.
 //! - An RM cell is sent after every `Nrm` - 1 data cells, and with the first packet after `rm_gap` of silence. Its answer has
 //!   the stamp of the question; older answers than the last are ignored, which makes loss, delay and duplication harmless.
+//! - Beyond the paper, feedback may be selective ([`Feedback::Selective`]).
 //! - A neighbour that answers nothing for `idle` is forgotten: the link has its own rate again.
 
 mod law;
+mod selective;
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -34,10 +36,15 @@ use tidegate_packet::{DropReason, Headers, Packet};
 use tidegate_units::{BitRate, Span, Time};
 
 use self::law::Offered;
+use self::selective::Selective;
 use super::cell::{self, CELL_BYTES};
-use super::wire::{self, Message, Rm};
+use super::wire::{self, Encoder, FlowName, Message, Outlet, Rm};
 use super::{HopControl, HopOut, Neighbor, Port, PortId};
 use crate::Context;
+use crate::random::KeyedHash;
+
+/// The largest message without its headers: with them an Ethernet packet.
+const MESSAGE_BYTES_MAX: usize = 1472;
 
 /// What a router tells its neighbours.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -45,6 +52,9 @@ pub enum Feedback {
     /// What it accepts from them, the sum over its outputs.
     #[default]
     Aggregate,
+    /// The same, and what each output accepts, so that they need not divide the sum evenly (beyond the paper; see its
+    /// section 4.3).
+    Selective,
     /// Nothing of its own: only the circuits limit rates (plain ABR).
     Circuit,
 }
@@ -81,6 +91,9 @@ pub struct BackPressureConfig {
     pub rate_min: BitRate,
     /// What neighbours are told. Default: the sum (section 4.2).
     pub feedback: Feedback,
+    /// Pairs of input and destination that selective feedback tells apart at once. Default 4096 (assumed; it bounds the
+    /// memory).
+    pub routes_max: u32,
     /// What `Tf_out` is. Default: by the explicit rate (settled; see the module).
     pub capacity: Capacity,
 }
@@ -97,6 +110,7 @@ impl Default for BackPressureConfig {
             idle: Span::from_secs(1),
             rate_min: BitRate::from_bps(64_000),
             feedback: Feedback::default(),
+            routes_max: 4096,
             capacity: Capacity::default(),
         }
     }
@@ -104,7 +118,7 @@ impl Default for BackPressureConfig {
 
 impl BackPressureConfig {
     /// A router with these ports that has heard nobody.
-    pub fn build(&self, ports: &[Port], _context: &Context) -> BackPressure {
+    pub fn build(&self, ports: &[Port], context: &Context) -> BackPressure {
         let mut slots = Vec::with_capacity(ports.len());
         let mut routers = 0;
         for port in ports {
@@ -117,6 +131,9 @@ impl BackPressureConfig {
             ports: ports.iter().map(|&port| Output::new(port, inputs)).collect(),
             slots,
             offered: vec![Offered::default(); inputs],
+            selective: (self.feedback == Feedback::Selective)
+                .then(|| Selective::new(ports.len(), inputs, self.routes_max, KeyedHash::new(context.seed))),
+            encoder: Encoder::default(),
             period_ends: None,
             period_began: Time::ZERO,
             last_packet: Time::ZERO,
@@ -193,6 +210,9 @@ pub struct BackPressure {
     slots: Vec<u16>,
     /// For the computation of shares.
     offered: Vec<Offered>,
+    /// Where feedback is selective.
+    selective: Option<Selective>,
+    encoder: Encoder,
     /// None while nothing moves.
     period_ends: Option<Time>,
     period_began: Time,
@@ -207,7 +227,7 @@ impl HopControl for BackPressure {
     fn on_arrival(
         &mut self,
         packet: &mut Packet,
-        _headers: &Headers,
+        headers: &Headers,
         to: PortId,
         now: Time,
     ) -> Result<(), DropReason> {
@@ -215,6 +235,11 @@ impl HopControl for BackPressure {
         let hold = self.config.hold;
         let output = &mut self.ports[to.index()];
         output.offered[input] += u64::from(output.cost(packet.wire_bytes));
+        if let Some(selective) = &mut self.selective {
+            let name = FlowName { protocol: headers.protocol, destination: headers.destination };
+            let from = (input as u16, PortId(packet.in_port));
+            selective.on_arrival(from, to, name, output.cost(packet.wire_bytes), now);
+        }
         let is_new = !output.contributes(input, hold, now);
         output.seen[input] = Some(now);
         if is_new {
@@ -257,13 +282,18 @@ impl HopControl for BackPressure {
         match wire::decode(message) {
             Ok(Message::RmForward(rm)) => {
                 let accepted = match self.config.feedback {
-                    Feedback::Aggregate => self.accepted(port, now),
+                    Feedback::Aggregate | Feedback::Selective => self.accepted(port, now),
                     Feedback::Circuit => None,
                 };
                 let rate = accepted.map_or(rm.rate, |accepted| rm.rate.min(wire_rate(accepted)));
                 out.send(port, &Rm { rate, ..rm }.encode_backward());
             }
             Ok(Message::RmBackward(rm)) => self.on_answer(port, rm, now, out),
+            Ok(Message::Outlets { stamp, entries }) => {
+                if let Some(selective) = &mut self.selective {
+                    selective.on_outlets(port, stamp, self.config.idle, entries, now);
+                }
+            }
             _ => {}
         }
     }
@@ -311,10 +341,40 @@ impl BackPressure {
             self.forget(PortId(index as u16), now, out);
             self.share(index, elapsed, now);
         }
+        self.tell_outlets(elapsed, now, out);
         let is_quiet = now.since(self.last_packet) >= self.config.idle;
         let all_forgotten = self.ports.iter().all(|output| output.heard.is_none());
         self.period_began = now;
         self.period_ends = (!is_quiet || !all_forgotten).then(|| now + self.config.period);
+    }
+
+    /// Tells each neighbour what each output accepts of it.
+    fn tell_outlets(&mut self, elapsed: Span, now: Time, out: &mut impl HopOut) {
+        let Some(selective) = &mut self.selective else { return };
+        let config = &self.config;
+        selective.share(elapsed, config, &mut self.offered, now);
+        for (port, _) in self.ports.iter().enumerate().filter(|(_, at)| at.port.neighbor == Neighbor::Router)
+        {
+            let (port, input) = (PortId(port as u16), usize::from(self.slots[port]));
+            for route in selective.routes().iter().filter(|route| route.from == port) {
+                if now.since(route.seen) >= config.hold {
+                    continue;
+                }
+                let output = &self.ports[route.to.index()];
+                let rate = BitRate::from_bytes_per_second_f64(
+                    output.shares[input] * output.rate().as_bytes_per_second_f64(),
+                );
+                let outlet = Outlet { flow: route.name, output: route.to.0, rate: wire_rate(rate) };
+                if !self.encoder.has_room::<Outlet>(route.name, MESSAGE_BYTES_MAX) {
+                    // The rest waits for the next period: one message, so that a younger one is never a part of it.
+                    break;
+                }
+                self.encoder.push(&outlet);
+            }
+            if let Some(message) = self.encoder.finish(now) {
+                out.send(port, message);
+            }
+        }
     }
 
     fn share(&mut self, index: usize, elapsed: Span, now: Time) {
@@ -350,7 +410,17 @@ impl BackPressure {
         let mut sum = None;
         for (index, output) in self.ports.iter().enumerate() {
             if index != port.index() && output.contributes(input, self.config.hold, now) {
-                let accepts = output.shares[input] * output.rate().as_bytes_per_second_f64();
+                let rate = output.rate().as_bytes_per_second_f64();
+                let even = output.shares[input] * rate;
+                let told = self.selective.as_ref().and_then(|selective| {
+                    selective.accepted(PortId(index as u16), input, self.config.hold, now)
+                });
+                let accepts = match told {
+                    // What the outputs behind it accept together is what comes back as its rate: they decide.
+                    Some((own, all)) if all <= (1.0 + self.config.tolerance) * rate => own,
+                    Some((own, _)) => own.min(even),
+                    None => even,
+                };
                 sum = Some(sum.unwrap_or(0.0) + accepts);
             }
         }

@@ -47,7 +47,7 @@ fn headers() -> Headers {
 
 fn router(config: &BackPressureConfig) -> BackPressure {
     let circuit = Some(Circuit { minimum: mbps(20) });
-    let port = |neighbor, over| Port { rate: mbps(150), neighbor, circuit: over };
+    let port = |neighbor, with| Port { rate: mbps(150), neighbor, circuit: with };
     let router = Neighbor::Router;
     let ports =
         [port(router, circuit), port(router, circuit), port(router, circuit), port(Neighbor::Host, None)];
@@ -131,7 +131,7 @@ fn what_one_neighbour_leaves_is_told_to_the_other() {
     hear(&mut hop, at_ms(0), mbps(70), at_ms(0), &mut world);
     let (slow, fast) = (Span::from_micros(975), Span::from_micros(290)); // 10 and 33.6 Mbit/s
     drive(&mut hop, [slow, fast], Time::ZERO, at_ms(100), &mut world);
-    let told = |router: &mut BackPressure, port| f64::from(ask(router, port, u32::MAX, at_ms(100))) * 8e-6;
+    let told = |of: &mut BackPressure, port| f64::from(ask(of, port, u32::MAX, at_ms(100))) * 8e-6;
     assert!((told(&mut hop, RIGHT) - 60.0).abs() < 0.5, "{}", told(&mut hop, RIGHT));
     assert!((told(&mut hop, LEFT) - 35.0).abs() < 0.1, "it keeps its fair share");
 }
@@ -202,6 +202,79 @@ fn a_router_without_traffic_sleeps() {
         assert!(rounds < 200, "it goes on for nobody");
     }
     assert_eq!(world.rates.last(), Some(&(OUT, mbps(150))));
+}
+
+/// What the neighbour behind [`OUT`] says of one destination.
+fn outlet(hop: &mut BackPressure, stamp: Time, host: u8, output: u16, rate: BitRate, now: Time) {
+    let flow = FlowName { protocol: Protocol::TCP, destination: Address::V4([10, 0, 1, host]) };
+    let mut encoder = Encoder::default();
+    encoder.push(&Outlet { flow, output, rate: wire_rate(rate) });
+    let message = encoder.finish(stamp).unwrap().to_vec();
+    hop.on_message(OUT, &message, now, &mut World::default());
+}
+
+/// Both inputs send as much as they may of 75 Mbit/s, the left one to host 1 and the right one to host 2; the neighbour
+/// accepts 35 and 40 of these. What each input is told, in Mbit/s.
+fn told_of_uneven_parts(feedback: Feedback) -> [f64; 2] {
+    let mut hop = router(&BackPressureConfig { feedback, ..BackPressureConfig::default() });
+    let mut world = World::default();
+    for ms in 0..100 {
+        let now = at_ms(ms);
+        hear(&mut hop, now, mbps(75), now, &mut world);
+        for (side, host) in [(0, 1), (1, 2)] {
+            let headers = Headers { destination: Address::V4([10, 0, 1, host]), ..headers() };
+            for _ in 0..4 {
+                // 4 segments of 23 cells in a millisecond are 39 Mbit/s.
+                let mut packet = Packet::new(0, FlowId(0), SEGMENT);
+                packet.in_port = side;
+                hop.on_arrival(&mut packet, &headers, OUT, now).expect("it drops nothing");
+            }
+        }
+        outlet(&mut hop, Time::from_nanos(2 * u64::from(ms as u32) + 1), 1, 7, mbps(35), now);
+        outlet(&mut hop, Time::from_nanos(2 * u64::from(ms as u32) + 2), 2, 9, mbps(40), now);
+        while let Some(at) = hop.timer_at().filter(|&at| at <= now) {
+            hop.on_timer(at.max(now), &mut world);
+        }
+    }
+    [LEFT, RIGHT].map(|port| f64::from(ask(&mut hop, port, u32::MAX, at_ms(100))) * 8e-6)
+}
+
+#[test]
+fn a_sum_is_divided_evenly_and_selective_feedback_by_output() {
+    let [first, second] = told_of_uneven_parts(Feedback::Aggregate);
+    assert!((first - second).abs() < 0.1, "{first} {second}");
+    let [left, right] = told_of_uneven_parts(Feedback::Selective);
+    assert!(right > left + 4.0 && right <= 40.1, "{left} {right}");
+}
+
+#[test]
+fn selective_feedback_names_the_output_of_each_destination() {
+    let config = BackPressureConfig { feedback: Feedback::Selective, ..BackPressureConfig::default() };
+    let mut hop = router(&config);
+    let mut world = World::default();
+    let gap = Span::from_micros(278);
+    drive(&mut hop, [gap, gap], Time::ZERO, at_ms(50), &mut world);
+    let told = world.sent.iter().rev().find_map(|(port, message)| match wire::decode(message) {
+        Ok(Message::Outlets { mut entries, .. }) if *port == RIGHT => entries.next(),
+        _ => None,
+    });
+    let told = told.expect("it tells each period");
+    assert_eq!((told.flow.destination, told.output), (Address::V4([10, 0, 1, 1]), OUT.0));
+    assert!((f64::from(told.rate) * 8e-6 - 75.0).abs() < 8.0, "half of the link: {}", told.rate);
+}
+
+#[test]
+fn routes_beyond_the_bound_count_in_the_sum_only() {
+    let config =
+        BackPressureConfig { feedback: Feedback::Selective, routes_max: 0, ..BackPressureConfig::default() };
+    let mut hop = router(&config);
+    let mut world = World::default();
+    let gap = Span::from_micros(278);
+    drive(&mut hop, [gap, gap], Time::ZERO, at_ms(50), &mut world);
+    assert!(
+        world.sent.iter().all(|(_, message)| !matches!(wire::decode(message), Ok(Message::Outlets { .. })))
+    );
+    assert!(ask(&mut hop, LEFT, u32::MAX, at_ms(50)) < u32::MAX);
 }
 
 proptest::proptest! {

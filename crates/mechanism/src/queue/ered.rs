@@ -5,7 +5,7 @@
 //! Source: Feng, "Improving Internet congestion control and queue management algorithms", 1999, section 5.2.2; fair ERED:
 //! section 6.5.2; the other ways that section 5.2.2 names are options.
 //! Deviations:
-//! - "Marked" is a green codepoint ([`Colour::Green`]): AFx1, expedited forwarding, network control. Yellow is not a promise.
+//! - "Marked" is a green codepoint ([`Colour::Green`]): `AFx1`, expedited forwarding, network control. Yellow is not a promise.
 //! - "The average queue length" counts all packets (catalogue, section 3); [`Counted::Unmarked`] leaves marked ones out. A
 //!   marked packet is a sample of the average too.
 //! - Fair ERED is not written out: FRED's tests are applied to unmarked packets (catalogue, section 3). What a flow has

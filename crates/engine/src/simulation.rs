@@ -798,7 +798,7 @@ impl<O: Observer> Simulation<O> {
 
     pub(crate) fn arm_script(&mut self) {
         let change = self.network.script.get(self.script_next).map(|change| change.at);
-        let reservation = self.network.reservations.get(self.reservation_next).map(|change| change.at);
+        let reservation = self.network.reservations.get(self.reservation_next).map(|next| next.at);
         if let Some(at) = change.into_iter().chain(reservation).min() {
             self.world.events.schedule(at, Wake::Script.token(0));
         }

@@ -117,6 +117,7 @@ fn blue() -> impl Strategy<Value = ManagerConfig> {
                 threshold,
                 limit,
                 ecn: true,
+                priority: false,
             })
         },
     )

@@ -8,7 +8,7 @@ from importlib import import_module
 
 import typer
 
-MECHANISMS = ("blue", "red", "sfb")
+MECHANISMS = ("blue", "ered", "red", "sfb")
 
 app = typer.Typer(
     name="design",

@@ -9,8 +9,9 @@ the command line, registered in `tidegate.commands.design`.
 """
 
 from tidegate.design.blue import blue
+from tidegate.design.ered import ered
 from tidegate.design.red import red
 from tidegate.design.result import Design, Step
 from tidegate.design.sfb import sfb
 
-__all__ = ["Design", "Step", "blue", "red", "sfb"]
+__all__ = ["Design", "Step", "blue", "ered", "red", "sfb"]

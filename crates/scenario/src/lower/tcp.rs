@@ -130,9 +130,9 @@ mod tests {
         let rate = BitRate::from_mbps(4);
         let of = |text| control(&serde_json::from_str(text).expect("a control"));
         let reserved = CongestionControlConfig::Reserved(ReservedConfig::new(rate));
-        assert_eq!(of(r#"{"kind": "reserved", "rate": "4Mbit"}"#), reserved);
+        assert_eq!(of(r#"{"reserved": {"rate": "4Mbit"}}"#), reserved);
         let marking = CongestionControlConfig::Marking(MarkingSourceConfig::new(rate));
-        assert_eq!(of(r#"{"kind": "marking", "target": "4Mbit"}"#), marking);
+        assert_eq!(of(r#"{"marking": {"target": "4Mbit"}}"#), marking);
     }
     use crate::model::TcpText;
 

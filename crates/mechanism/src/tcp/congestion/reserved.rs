@@ -402,10 +402,10 @@ mod tests {
         let mut control = build(ReservedConfig { burst: Some(4), ..ReservedConfig::new(RATE) });
         control.cwnd = 100.0;
         let mut sent = 0;
-        let mut send_all = |control: &mut Reserved, at| {
+        let mut send_all = |sender: &mut Reserved, at| {
             let before = sent;
-            while control.may_send(sent * 1000, 1000, at) == Permission::Now {
-                control.on_send(&segment(sent), at);
+            while sender.may_send(sent * 1000, 1000, at) == Permission::Now {
+                sender.on_send(&segment(sent), at);
                 sent += 1;
             }
             sent - before

@@ -353,9 +353,9 @@ mod tests {
         let tests = EredTests::Fred { min_q: 2, variant: FredVariant::Basic };
         let mut ered = EredConfig { tests, ..EredConfig::default() }.build(&Context::for_tests());
         let mut queue = Backlog::EMPTY;
-        let mut send = |manager: &mut Ered, flow: u32, dscp| {
+        let mut send = |fair: &mut Ered, flow: u32, dscp| {
             let mut one = Packet { dscp, ..Packet::new(0, FlowId(flow), 1000) };
-            let verdict = manager.on_arrival(&mut one, queue, ms(0));
+            let verdict = fair.on_arrival(&mut one, queue, ms(0));
             if verdict == Verdict::Accept {
                 queue.add(&one);
             }

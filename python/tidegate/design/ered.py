@@ -42,21 +42,37 @@ def ered(rate: str | float, peak: str | float, *, limit: str | int = 100, packet
     steps = [
         step("The buffer", "B", "as given", most, "as given"),
         step(
-            "While unmarked packets drain, marked ones at their peak rates P add (P - L) max / L: at most B - max",
+            "While unmarked packets drain, marked ones at peak rates P add (P - L) max / L: at most B - max",
             "max",
             f"min(B L / P, {MAX_SHARE:g} B)",
             hi,
             condition,
         ),
-        step("What marked packets may then need", "(P - L) max / L", "by the condition", max(needed, 0.0), condition),
+        step(
+            "What marked packets may then need",
+            "(P - L) max / L",
+            "by the condition",
+            max(needed, 0.0),
+            condition,
+        ),
         step("and what there is for them", "B - max", "by the condition", spare, condition),
-        step("Early drops begin at", "min", f"{MIN_SHARE:g} max", lo, "thesis of Feng, section 5.3.1: 20 and 80 KB"),
+        step(
+            "Early drops begin at",
+            "min",
+            f"{MIN_SHARE:g} max",
+            lo,
+            "thesis of Feng, section 5.3.1: 20 and 80 KB",
+        ),
     ]
     warnings = []
     if needed > spare:
-        warnings.append("marked packets can be lost when all come at once: the buffer is too small for their peak rates")
+        warnings.append(
+            "marked packets can be lost when all come at once: the buffer is too small for their peak rates"
+        )
     if hi < FEW_PACKETS:
-        warnings.append(f"a max of {hi} packets leaves best effort hardly a queue: more buffer, or fewer promises")
+        warnings.append(
+            f"a max of {hi} packets leaves best effort hardly a queue: more buffer, or fewer promises"
+        )
     parameters = {
         "limit": f"{most}p",
         "min": f"{lo}p",

@@ -179,6 +179,40 @@ def _summary_tables(summary: dict[str, Any]) -> list[dict[str, Any]]:
     return tables
 
 
+# What sets apart entries of a list that are otherwise alike: flows that `repeat` made, as a rule.
+_OWN = ("name", "from", "to")
+
+
+def _flat_entries(entries: list[Any], prefix: str) -> list[tuple[str, str]]:
+    """As `_flat`, with entries that are alike but for name and ends written once, and their names listed."""
+    alike: dict[str, list[tuple[str, Any]]] = {}
+    for index, entry in enumerate(entries):
+        if isinstance(entry, dict):
+            shared = {key: value for key, value in entry.items() if key not in _OWN}
+            alike.setdefault(json.dumps(shared), []).append((entry.get("name", str(index)), entry))
+        else:
+            alike[str(index)] = [(str(index), entry)]
+    pairs: list[tuple[str, str]] = []
+    for members in alike.values():
+        name, first = members[0]
+        if len(members) == 1:
+            inner = {k: v for k, v in first.items() if k != "name"} if isinstance(first, dict) else first
+            pairs += _flat(inner, f"{prefix}.{name}")
+            continue
+        path = f"{prefix}.{name} and {len(members) - 1} more"
+        pairs.append((path, ", ".join(name + _ends(entry) for name, entry in members)))
+        pairs += _flat({key: value for key, value in first.items() if key not in _OWN}, path)
+    return pairs
+
+
+def _ends(entry: dict[str, Any]) -> str:
+    """Where a flow goes from and to, in brackets."""
+    if "from" not in entry:
+        return ""
+    to = entry.get("to") or []
+    return f" ({entry['from']} to {', '.join(to) if isinstance(to, list) else to})"
+
+
 def _flat(node: Any, prefix: str = "") -> list[tuple[str, str]]:
     """Every value of nested tables with its path; named entries of lists go by their names."""
     if isinstance(node, dict):
@@ -188,16 +222,7 @@ def _flat(node: Any, prefix: str = "") -> list[tuple[str, str]]:
             for pair in _flat(value, f"{prefix}.{key}" if prefix else str(key))
         ]
     if isinstance(node, list) and any(isinstance(entry, dict) for entry in node):
-        pairs = []
-        for index, entry in enumerate(node):
-            name = entry.get("name", str(index)) if isinstance(entry, dict) else str(index)
-            inner = (
-                {key: value for key, value in entry.items() if key != "name"}
-                if isinstance(entry, dict)
-                else entry
-            )
-            pairs += _flat(inner, f"{prefix}.{name}")
-        return pairs
+        return _flat_entries(node, prefix)
     if isinstance(node, list):
         return [(prefix, ", ".join(str(entry) for entry in node))] if node else []
     if node is None or node == "":

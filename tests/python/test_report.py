@@ -172,3 +172,21 @@ def test_names_are_put_together():
     assert range_label(["G1", "G2", "G7"]) == "G1…G7"
     assert range_label(["A1-sink", "A3-sink"]) == "A1…A3-sink"
     assert range_label(["one"]) == "one"
+
+
+def test_flows_that_are_alike_are_written_once():
+    flows = [
+        {"name": f"f{i}", "from": "a", "to": ["b", "c"], "transport": {"kind": "udp"}, "weight": 1}
+        for i in range(3)
+    ]
+    flows.append({"name": "other", "from": "a", "to": ["b"], "transport": {"kind": "tcp"}, "weight": 1})
+    rows = dict(report._flat({"flows": flows}))
+    assert rows == {
+        "flows.f0 and 2 more": "f0 (a to b, c), f1 (a to b, c), f2 (a to b, c)",
+        "flows.f0 and 2 more.transport.kind": "udp",
+        "flows.f0 and 2 more.weight": "1",
+        "flows.other.from": "a",
+        "flows.other.to": "b",
+        "flows.other.transport.kind": "tcp",
+        "flows.other.weight": "1",
+    }

@@ -23,7 +23,11 @@ KINDS = {
 }
 
 # Paul Tol's "bright" scheme: told apart by the colour-blind, readable on white and on dark grey.
-PALETTE = ("#4477AA", "#EE6677", "#228833", "#CCBB44", "#66CCEE", "#AA3377", "#999999")
+# Three more for bars, which have no dashes.
+PALETTE = (
+    *("#4477AA", "#EE6677", "#228833", "#CCBB44", "#66CCEE", "#AA3377", "#999999"),
+    *("#E8823A", "#8C6D31", "#7777DD"),
+)
 REFERENCE_COLOUR = "#777777"
 BAR_GROUP_WIDTH = 0.8
 SERIES_POINTS_MAX = 1200

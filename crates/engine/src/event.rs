@@ -1,10 +1,10 @@
 //! The event queue: a monotone radix heap, first in first out among equal times.
 //!
 //! A simulation never schedules into the past, so keys only need ordering relative to the last one taken. Entries sit in
-//! 65 buckets by the highest bit in which their time differs from a base, a time that is not after any of them. The
-//! earliest is in the lowest bucket. While that holds a few entries it is looked through; when it holds more, the earliest
-//! of them becomes the base and the bucket is emptied into lower ones. Entries keep their order when they move, so those of
-//! equal time stay in order of scheduling: equal times differ from any base in the same bit and always share a bucket.
+//! 65 buckets by the highest bit in which their time differs from the last time taken; taking the earliest empties the
+//! lowest bucket into lower ones. Each entry moves down a few times at most, always in order, so entries of equal time
+//! stay in order of scheduling: equal times differ from any earlier time in the same bit and therefore always share a
+//! bucket.
 
 use tidegate_units::Time;
 
@@ -18,19 +18,14 @@ struct Entry {
     token: Token,
 }
 
-/// So many entries are looked through rather than sorted out: beyond, sorting them out is cheaper.
-const FEW: usize = 6;
-
 /// See the module.
 #[derive(Debug)]
 pub struct EventQueue {
     /// Time of the last entry taken.
     last: u64,
-    /// What the buckets refer to; at most `last`.
-    base: u64,
     /// Bit i - 1 is set if bucket i (from 1) holds anything.
     occupied: u64,
-    /// Entries at exactly `base`, taken from `due_next` on.
+    /// Entries at exactly `last`, taken from `due_next` on.
     due: Vec<Entry>,
     due_next: usize,
     buckets: [Vec<Entry>; 64],
@@ -42,7 +37,6 @@ impl Default for EventQueue {
     fn default() -> Self {
         Self {
             last: 0,
-            base: 0,
             occupied: 0,
             due: Vec::new(),
             due_next: 0,
@@ -65,7 +59,7 @@ impl EventQueue {
 
     #[inline]
     fn place(&mut self, entry: Entry) {
-        let differing = entry.time ^ self.base;
+        let differing = entry.time ^ self.last;
         if differing == 0 {
             self.due.push(entry);
         } else {
@@ -85,22 +79,18 @@ impl EventQueue {
                 return None;
             }
             let bucket = self.occupied.trailing_zeros() as usize;
-            let entries = &mut self.buckets[bucket];
-            if entries.len() <= FEW {
-                let entry = take_earliest(entries);
-                if entries.is_empty() {
-                    self.occupied &= self.occupied - 1;
-                }
-                self.last = entry.time;
-                self.len -= 1;
-                return Some((Time::from_nanos(entry.time), entry.token));
-            }
             self.occupied &= self.occupied - 1;
+            // A lone entry needs no sorting out; with few pending events this is the common case.
+            if let [only] = self.buckets[bucket][..] {
+                self.buckets[bucket].clear();
+                self.last = only.time;
+                self.len -= 1;
+                return Some((Time::from_nanos(only.time), only.token));
+            }
             self.spread(bucket);
         }
         let entry = self.due[self.due_next];
         self.due_next += 1;
-        self.last = entry.time;
         self.len -= 1;
         Some((Time::from_nanos(entry.time), entry.token))
     }
@@ -108,7 +98,7 @@ impl EventQueue {
     /// When the earliest entry is due. Looks only, so that entries may still be scheduled before it.
     pub fn peek(&self) -> Option<Time> {
         if self.due_next < self.due.len() {
-            return Some(Time::from_nanos(self.base));
+            return Some(Time::from_nanos(self.last));
         }
         let bucket = self.buckets.get(self.occupied.trailing_zeros() as usize)?;
         bucket.iter().map(|entry| Time::from_nanos(entry.time)).min()
@@ -117,7 +107,7 @@ impl EventQueue {
     /// Moves the entries of `bucket` to where they belong relative to the earliest of them.
     fn spread(&mut self, bucket: usize) {
         core::mem::swap(&mut self.scratch, &mut self.buckets[bucket]);
-        self.base =
+        self.last =
             self.scratch.iter().map(|entry| entry.time).min().expect("an occupied bucket holds an entry");
         for i in 0..self.scratch.len() {
             let entry = self.scratch[i];
@@ -137,18 +127,6 @@ impl EventQueue {
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
-}
-
-/// Takes the earliest of `entries`, and the first of equals, and keeps the order of the others.
-#[inline]
-fn take_earliest(entries: &mut Vec<Entry>) -> Entry {
-    let mut earliest = 0;
-    for (i, entry) in entries.iter().enumerate().skip(1) {
-        if entry.time < entries[earliest].time {
-            earliest = i;
-        }
-    }
-    entries.remove(earliest)
 }
 
 #[cfg(test)]

@@ -1,0 +1,66 @@
+//! Markers.
+
+use tidegate_units::Limit;
+
+use super::Report;
+use crate::model::{EngineLaw, EngineMeter, Marker};
+
+pub(crate) fn marker(marker: &Marker, report: &mut Report<'_>) {
+    match marker {
+        Marker::Profile(profile) => {
+            report.rate("rate", profile.rate);
+            if let Some(peak) = profile.peak {
+                report.rate("peak", peak);
+            }
+            if let Limit::Packets(_) = profile.depth {
+                report.say(
+                    &["depth"],
+                    "a bucket holds bytes",
+                    "a size (`10kB`), or a time (`50ms`) at the rate",
+                );
+            }
+            report.limit("depth", profile.depth);
+            report.codepoint("marked", profile.marked);
+            report.codepoint("unmarked", profile.unmarked);
+        }
+        Marker::SingleRate(config) => {
+            report.rate("committed_rate", config.committed_rate);
+            report.assured_class("class", config.class);
+        }
+        Marker::TwoRates(config) => {
+            report.rate("committed_rate", config.committed_rate);
+            report.rate("peak_rate", config.peak_rate);
+            if config.peak_rate < config.committed_rate {
+                report.say(&["peak_rate"], "below `committed_rate`", "RFC 2698: at least the committed rate");
+            }
+            report.assured_class("class", config.class);
+        }
+        Marker::Engine(engine) => {
+            report.rate("target", engine.target);
+            match engine.law {
+                EngineLaw::TcpFriendly => {
+                    report.positive_span("rtt", engine.rtt);
+                    report.packet("packet", engine.packet);
+                }
+                EngineLaw::TcpIndependent => report.above_zero("step", engine.step),
+            }
+            match engine.meter {
+                EngineMeter::Weighted => {
+                    report.above_zero("weight", engine.weight);
+                    report.probability("weight", engine.weight);
+                }
+                EngineMeter::Sliding if engine.windows > 100_000 => {
+                    report.say(
+                        &["windows"],
+                        format!("{} intervals are too many", engine.windows),
+                        "at most 100000",
+                    );
+                }
+                EngineMeter::Sliding => report.count("windows", engine.windows),
+            }
+            report.positive_span("interval", engine.interval);
+            report.codepoint("marked", engine.marked);
+            report.codepoint("unmarked", engine.unmarked);
+        }
+    }
+}

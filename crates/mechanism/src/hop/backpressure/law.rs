@@ -1,4 +1,6 @@
 //! The laws of the virtual source: who is constrained at an output, and how much of it each input may use.
+//!
+//! Source: Pazos and Gerla, section 4.2, steps 1(a) to 1(f); deviations in [`super`].
 
 /// What is known of one input at an output, for a sampling period. All in bytes as the output's wire counts them.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -3,6 +3,8 @@
 //! With a sum alone a neighbour divides evenly what is not even: one output gets too much, another too little (Pazos and
 //! Gerla, section 4.3, which leaves it open). Here the sum stands as it is, and with it goes, after every period, what each
 //! output accepts, and the destinations behind it. The neighbour then shares each of these parts among its own inputs.
+//!
+//! Source: none; the problem is Pazos and Gerla's, section 4.3, the answer ours.
 
 use alloc::vec;
 use alloc::vec::Vec;

@@ -1,4 +1,6 @@
 //! What a router keeps of one non-adaptive flow, and the bounded table of them.
+//!
+//! Source: Tamura, Tobe & Tokuda, section 5 (Figs. 12, 13: `ALLOW_IDLE`); the bound of the table is ours.
 
 use alloc::vec::Vec;
 

@@ -1,4 +1,6 @@
 //! The laws of NBQ: pure functions of measured rates and ratios.
+//!
+//! Source: Tamura, Tobe & Tokuda, sections 4 (equations 1 to 4) and 5 (Figs. 12, 13); deviations in [`super`].
 
 /// A (equation 1): the part of a flow that a router lost, from its arrival and departure rates; never below zero.
 pub(super) fn loss(arrival: f64, departure: f64) -> f64 {

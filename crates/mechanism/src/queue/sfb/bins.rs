@@ -1,4 +1,6 @@
 //! One set of bins with one set of hash functions.
+//!
+//! Source: Feng, thesis, section 4.4, Fig. 4.14; deviations in [`super`].
 
 use alloc::boxed::Box;
 use alloc::vec;

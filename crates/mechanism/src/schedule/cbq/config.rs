@@ -1,4 +1,6 @@
 //! The classes of a link, as they are given, and the scheduler that is built of them.
+//!
+//! Source: ns-2 `ns-queue.tcl` and `cbq.cc` (names and defaults); Floyd & Jacobson 1995, section 3; deviations in [`super`].
 
 use alloc::vec;
 use alloc::vec::Vec;

@@ -1,0 +1,56 @@
+//! Scripted changes of links and reservations.
+
+use super::Simulation;
+use crate::network::{Change, ReservationChange, ScriptedChange};
+use crate::observer::Observer;
+use crate::world::Wake;
+
+impl<O: Observer> Simulation<O> {
+    pub(crate) fn arm_script(&mut self) {
+        let of_link = self.network.script.get(self.script_next).map(|change| change.at);
+        let of_flow = self.network.reservations.get(self.reservation_next).map(|change| change.at);
+        if let Some(at) = of_link.into_iter().chain(of_flow).min() {
+            self.world.events.schedule(at, Wake::Script.token(0));
+        }
+    }
+
+    pub(super) fn on_script(&mut self) {
+        let now = self.world.now;
+        let mut routes_change = false;
+        while let Some(&ScriptedChange { at, link, change }) = self.network.script.get(self.script_next) {
+            if at > now {
+                break;
+            }
+            self.script_next += 1;
+            let id = link;
+            let link = &mut self.links[link.0 as usize];
+            match change {
+                Change::Rate(rate) => link.set_capacity(rate, &mut self.world),
+                Change::Background(rate) => link.set_background(rate, &self.world),
+                Change::Delay(delay) => link.set_delay(delay, &mut self.world),
+                Change::Up(up) => {
+                    routes_change |= link.is_up() != up;
+                    link.set_up(up, &mut self.world);
+                }
+            }
+            self.after_hop_change(id, change);
+        }
+        if routes_change {
+            self.reroute();
+        }
+        while let Some(&ReservationChange { at, flow, rate }) =
+            self.network.reservations.get(self.reservation_next)
+        {
+            if at > now {
+                break;
+            }
+            self.reservation_next += 1;
+            let connection = self.connection_flow.iter().position(|of| *of == flow);
+            if let Some(index) = connection {
+                self.connections[index].sender.set_reservation(rate, now);
+                self.pump(index as u32);
+            }
+        }
+        self.arm_script();
+    }
+}

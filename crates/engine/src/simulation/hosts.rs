@@ -1,0 +1,185 @@
+//! What hosts send, receive and time.
+
+use tidegate_mechanism::tcp::Transmit;
+use tidegate_packet::{Dscp, Ecn, FlowId, Packet, TcpHeader};
+use tidegate_units::Time;
+
+use super::{Carrier, Simulation};
+use crate::arena::Carried;
+use crate::counters::SinkCounters;
+use crate::ids::FlowIds;
+use crate::observer::Observer;
+use crate::source::Act;
+use crate::world::Wake;
+
+impl<O: Observer> Simulation<O> {
+    #[inline]
+    pub(crate) fn count_received(sink: &mut SinkCounters, now: Time, packet: &Packet, created: Time) {
+        let delay = (now - created).as_nanos();
+        sink.received_packets += 1;
+        sink.received_bytes += u64::from(packet.wire_bytes);
+        sink.delay_nanos += u128::from(delay);
+        sink.delay_nanos_min = sink.delay_nanos_min.min(delay);
+        sink.delay_nanos_max = sink.delay_nanos_max.max(delay);
+        sink.marked_packets += u64::from(packet.ecn == Ecn::Ce);
+        if packet.dscp != Dscp::BEST_EFFORT {
+            sink.priority_bytes += u64::from(packet.wire_bytes);
+        }
+    }
+
+    /// Adds a one-way delay to the distribution of `sink`, if that is wanted.
+    #[inline]
+    pub(crate) fn watch_delay(&mut self, sink: u32, created: Time) {
+        if let Some(Some(delays)) = self.sink_delays.get_mut(sink as usize) {
+            delays
+                .record((self.world.now - created).as_nanos())
+                .expect("a distribution that grows takes any value");
+        }
+    }
+
+    pub(super) fn on_datagram(&mut self, sink: u32, packet: &Packet) {
+        let created = self.world.arena.get(packet).created;
+        let counters = &mut self.sinks[sink as usize];
+        Self::count_received(counters, self.world.now, packet, created);
+        let Carrier::Datagrams { header_bytes } = self.flows[packet.flow.0 as usize / 2].carrier else {
+            unreachable!("datagrams belong to flows of datagrams")
+        };
+        counters.goodput_bytes += u64::from(packet.wire_bytes.saturating_sub(header_bytes));
+        self.watch_delay(sink, created);
+        self.world.retire(packet);
+    }
+
+    #[inline]
+    pub(super) fn on_tcp_data(&mut self, index: u32, packet: &Packet) {
+        let now = self.world.now;
+        let carried = *self.world.arena.get(packet);
+        let flow = &self.flows[self.connection_flow[index as usize] as usize];
+        let counters = &mut self.sinks[flow.first_sink as usize];
+        Self::count_received(counters, now, packet, carried.created);
+        self.world.retire(packet);
+        let connection = &mut self.connections[index as usize];
+        let received = connection.receiver.on_segment(&carried.tcp, packet.ecn, now);
+        counters.goodput_bytes += received.delivered_bytes;
+        let sink = flow.first_sink;
+        self.watch_delay(sink, carried.created);
+        self.acknowledge(index, received.ack);
+    }
+
+    /// Sends the acknowledgment that the receiver owes now, if any, and arms its timer.
+    #[inline]
+    pub(super) fn acknowledge(&mut self, index: u32, ack: Option<Transmit>) {
+        let connection = &mut self.connections[index as usize];
+        if let Some(deadline) = connection.receiver.timer_at() {
+            connection.receive_alarm.arm(deadline, Wake::TcpReceiver.token(index), &mut self.world.events);
+        }
+        if let Some(ack) = ack {
+            let flow_index = self.connection_flow[index as usize];
+            let route = self.flows[flow_index as usize].reverse.choose();
+            self.send_segment(FlowIds::acknowledgments(flow_index), &ack, route);
+        }
+    }
+
+    #[inline]
+    pub(super) fn send_segment(&mut self, flow: FlowId, segment: &Transmit, route: u32) {
+        let carried =
+            Carried { created: self.world.now, route: 0, message: Carried::NO_MESSAGE, tcp: segment.header };
+        let mut packet = self.world.create(flow, segment.wire_bytes, carried);
+        packet.ecn = segment.ecn;
+        // The transport's own marking (priorities of its congestion control) goes before the flow's.
+        let configured = self.flows[flow.0 as usize / 2].dscp;
+        packet.dscp = if segment.dscp == Dscp::BEST_EFFORT { configured } else { segment.dscp };
+        packet.class = self.flows[flow.0 as usize / 2].class;
+        self.advance(packet, route);
+    }
+
+    #[inline]
+    pub(super) fn on_tcp_ack(&mut self, index: u32, packet: &Packet) {
+        let tcp = self.world.arena.get(packet).tcp;
+        self.world.retire(packet);
+        self.connections[index as usize].sender.on_ack(&tcp, self.world.now);
+        self.pump(index);
+    }
+
+    /// Sends all that the TCP sender may send now, and arms its timer.
+    #[inline]
+    pub(super) fn pump(&mut self, index: u32) {
+        let now = self.world.now;
+        let flow_index = self.connection_flow[index as usize];
+        while let Some(segment) = self.connections[index as usize].sender.poll_transmit(now) {
+            let route = self.flows[flow_index as usize].forward.choose();
+            self.send_segment(FlowIds::data(flow_index), &segment, route);
+        }
+        let connection = &mut self.connections[index as usize];
+        if let Some(deadline) = connection.sender.timer_at() {
+            connection.send_alarm.arm(deadline, Wake::TcpSender.token(index), &mut self.world.events);
+        }
+    }
+
+    pub(super) fn on_sender_alarm(&mut self, index: u32) {
+        let now = self.world.now;
+        let connection = &mut self.connections[index as usize];
+        if connection.send_alarm.fires(now) {
+            if connection.sender.timer_at().is_some_and(|deadline| deadline <= now) {
+                connection.sender.on_timer(now);
+            }
+            self.pump(index);
+        }
+    }
+
+    pub(super) fn on_receiver_alarm(&mut self, index: u32) {
+        let now = self.world.now;
+        let connection = &mut self.connections[index as usize];
+        if connection.receive_alarm.fires(now) {
+            let due = connection.receiver.timer_at().is_some_and(|deadline| deadline <= now);
+            let ack = if due { connection.receiver.on_timer(now) } else { None };
+            self.acknowledge(index, ack);
+        }
+    }
+
+    pub(super) fn on_source_alarm(&mut self, index: u32) {
+        let now = self.world.now;
+        if !self.flows[index as usize].source_alarm.fires(now) {
+            return;
+        }
+        while let Some(act) = self.flows[index as usize].source.poll(now) {
+            self.act(index, act);
+        }
+        let flow = &mut self.flows[index as usize];
+        if let Some(next) = flow.source.next() {
+            flow.source_alarm.arm(next, Wake::Source.token(index), &mut self.world.events);
+        }
+    }
+
+    pub(super) fn act(&mut self, index: u32, act: Act) {
+        let now = self.world.now;
+        let flow = &mut self.flows[index as usize];
+        match (flow.carrier, act) {
+            (Carrier::Datagrams { .. }, Act::Datagram(wire_bytes)) => {
+                let route = flow.forward.choose();
+                let carried = Carried {
+                    created: now,
+                    route: 0,
+                    message: Carried::NO_MESSAGE,
+                    tcp: TcpHeader::default(),
+                };
+                let mut packet = self.world.create(FlowIds::data(index), wire_bytes, carried);
+                packet.dscp = flow.dscp;
+                packet.ecn = flow.headers.ecn;
+                packet.class = flow.class;
+                self.advance(packet, route);
+            }
+            (Carrier::Tcp(connection), act) => {
+                let sender = &mut self.connections[connection as usize].sender;
+                match act {
+                    Act::Open(Some(bytes)) => sender.on_app_data(bytes),
+                    Act::Open(None) => sender.set_unlimited(),
+                    Act::Pause => sender.pause(now),
+                    Act::Close => sender.stop(now),
+                    Act::Datagram(_) => unreachable!("a TCP source offers bytes, not datagrams"),
+                }
+                self.pump(connection);
+            }
+            (Carrier::Datagrams { .. } | Carrier::External, _) => {}
+        }
+    }
+}

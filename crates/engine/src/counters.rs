@@ -15,12 +15,31 @@ pub(crate) fn no_delays() -> Delays {
 ///
 /// A packet is in the queue from its arrival until its last bit is sent, so that lengths count the packet in
 /// transmission.
+// In this order, what every packet touches shares few cache lines.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[repr(C)]
 pub struct LinkCounters {
     /// Packets offered.
     pub arrived_packets: u64,
     /// Their bytes.
     pub arrived_bytes: u64,
+    /// Packets in the queue, integrated over time: packet nanoseconds.
+    pub packet_nanos: u128,
+    /// Bytes in the queue, integrated over time: byte nanoseconds.
+    pub byte_nanos: u128,
+    /// Nanoseconds spent transmitting.
+    pub busy_nanos: u64,
+    /// The most bytes in the queue at once.
+    pub queue_bytes_max: u64,
+    /// The most packets in the queue at once.
+    pub queue_packets_max: u32,
+    /// How many packets [`delay_nanos`](Self::delay_nanos) covers.
+    pub delayed_packets: u64,
+    /// The sum over packets of the time from arrival to last bit sent, in nanoseconds. A packet counts when it reaches the
+    /// far end, or would if the medium did not lose it.
+    pub delay_nanos: u128,
+    /// The longest such time, in nanoseconds.
+    pub delay_nanos_max: u64,
     /// Packets whose last bit reached the next node.
     pub delivered_packets: u64,
     /// Their bytes.
@@ -31,23 +50,6 @@ pub struct LinkCounters {
     pub marks_by_reason: [u64; MarkReason::ALL.len()],
     /// Packets dropped by the queue, the link or its medium.
     pub drops_by_reason: [u64; DropReason::ALL.len()],
-    /// Nanoseconds spent transmitting.
-    pub busy_nanos: u64,
-    /// Packets in the queue, integrated over time: packet nanoseconds.
-    pub packet_nanos: u128,
-    /// Bytes in the queue, integrated over time: byte nanoseconds.
-    pub byte_nanos: u128,
-    /// The sum over packets of the time from arrival to last bit sent, in nanoseconds. A packet counts when it reaches the
-    /// far end, or would if the medium did not lose it.
-    pub delay_nanos: u128,
-    /// How many packets that sum covers.
-    pub delayed_packets: u64,
-    /// The longest such time, in nanoseconds.
-    pub delay_nanos_max: u64,
-    /// The most packets in the queue at once.
-    pub queue_packets_max: u32,
-    /// The most bytes in the queue at once.
-    pub queue_bytes_max: u64,
 }
 
 impl Default for LinkCounters {

@@ -1,10 +1,10 @@
-//! The event queue: a monotone radix heap, first in first out among equal times.
+//! The event queue: a monotone radix heap with digits of six bits, first in first out among equal times.
 //!
-//! A simulation never schedules into the past, so keys only need ordering relative to the last one taken. Entries sit in
-//! 65 buckets by the highest bit in which their time differs from the last time taken; taking the earliest empties the
-//! lowest bucket into lower ones. Each entry moves down a few times at most, always in order, so entries of equal time
-//! stay in order of scheduling: equal times differ from any earlier time in the same bit and therefore always share a
-//! bucket.
+//! A simulation never schedules into the past, so keys only need ordering relative to the last one taken. An entry sits at
+//! the level of the highest digit in which its time differs from the last time taken, in the slot of that digit's value;
+//! the first occupied slot of the lowest occupied level holds the earliest entry, often alone. Otherwise taking the earliest
+//! moves the others of its slot to lower levels, a few times at most, always in order, so entries of equal time stay in
+//! order of scheduling: equal times differ from any earlier time in the same digit and therefore always share a slot.
 
 use tidegate_units::Time;
 
@@ -16,6 +16,38 @@ pub struct Token(pub u32);
 struct Entry {
     time: u64,
     token: Token,
+    /// The next of its list, or of the free entries.
+    next: u32,
+}
+
+const NONE: u32 = u32::MAX;
+
+/// Bits of a digit, values of a digit, digits of a time.
+const DIGIT_BITS: u32 = 6;
+const SLOTS: usize = 1 << DIGIT_BITS;
+const LEVELS: usize = u64::BITS.div_ceil(DIGIT_BITS) as usize;
+
+/// Entries in order, chained through the pool.
+#[derive(Clone, Copy, Debug)]
+struct List {
+    first: u32,
+    /// Meaningless while the list is empty.
+    last: u32,
+}
+
+impl List {
+    const EMPTY: Self = Self { first: NONE, last: NONE };
+
+    #[inline]
+    fn push(&mut self, index: u32, pool: &mut [Entry]) {
+        pool[index as usize].next = NONE;
+        if self.first == NONE {
+            self.first = index;
+        } else {
+            pool[self.last as usize].next = index;
+        }
+        self.last = index;
+    }
 }
 
 /// See the module.
@@ -23,13 +55,16 @@ struct Entry {
 pub struct EventQueue {
     /// Time of the last entry taken.
     last: u64,
-    /// Bit i - 1 is set if bucket i (from 1) holds anything.
-    occupied: u64,
-    /// Entries at exactly `last`, taken from `due_next` on.
-    due: Vec<Entry>,
-    due_next: usize,
-    buckets: [Vec<Entry>; 64],
-    scratch: Vec<Entry>,
+    /// Bit i is set if anything is at level i.
+    occupied_levels: u32,
+    /// By level, bit i is set if slot i holds anything.
+    occupied: [u64; LEVELS],
+    slots: [[List; SLOTS]; LEVELS],
+    /// Entries at exactly `last`.
+    due: List,
+    /// All entries; those that are free are chained, so that a fresh one finds its line in the cache.
+    pool: Vec<Entry>,
+    free: u32,
     len: usize,
 }
 
@@ -37,11 +72,12 @@ impl Default for EventQueue {
     fn default() -> Self {
         Self {
             last: 0,
-            occupied: 0,
-            due: Vec::new(),
-            due_next: 0,
-            buckets: [const { Vec::new() }; 64],
-            scratch: Vec::new(),
+            occupied_levels: 0,
+            occupied: [0; LEVELS],
+            slots: [[List::EMPTY; SLOTS]; LEVELS],
+            due: List::EMPTY,
+            pool: Vec::new(),
+            free: NONE,
             len: 0,
         }
     }
@@ -54,68 +90,104 @@ impl EventQueue {
         let time = time.as_nanos();
         debug_assert!(time >= self.last, "an event was scheduled {} ns into the past", self.last - time);
         self.len += 1;
-        self.place(Entry { time, token });
+        let entry = Entry { time, token, next: NONE };
+        let index = if self.free == NONE {
+            self.pool.push(entry);
+            (self.pool.len() - 1) as u32
+        } else {
+            let index = self.free;
+            self.free = self.pool[index as usize].next;
+            self.pool[index as usize] = entry;
+            index
+        };
+        self.place(index, time);
     }
 
     #[inline]
-    fn place(&mut self, entry: Entry) {
-        let differing = entry.time ^ self.last;
-        if differing == 0 {
-            self.due.push(entry);
+    fn place(&mut self, index: u32, time: u64) {
+        let differing = time ^ self.last;
+        let list = if differing == 0 {
+            &mut self.due
         } else {
-            let bucket = differing.ilog2();
-            self.occupied |= 1 << bucket;
-            self.buckets[bucket as usize].push(entry);
-        }
+            let level = differing.ilog2() / DIGIT_BITS;
+            let slot = (time >> (level * DIGIT_BITS)) as usize % SLOTS;
+            self.occupied_levels |= 1 << level;
+            self.occupied[level as usize] |= 1 << slot;
+            &mut self.slots[level as usize][slot]
+        };
+        list.push(index, &mut self.pool);
     }
 
     /// The earliest entry; among equal times the one scheduled first.
     #[inline]
     pub fn pop(&mut self) -> Option<(Time, Token)> {
-        if self.due_next == self.due.len() {
-            self.due.clear();
-            self.due_next = 0;
-            if self.occupied == 0 {
-                return None;
+        if self.due.first == NONE {
+            let (level, slot) = self.first_slot()?;
+            let list = core::mem::replace(&mut self.slots[level][slot], List::EMPTY);
+            self.occupied[level] &= self.occupied[level] - 1;
+            if self.occupied[level] == 0 {
+                self.occupied_levels &= self.occupied_levels - 1;
             }
-            let bucket = self.occupied.trailing_zeros() as usize;
-            self.occupied &= self.occupied - 1;
-            // A lone entry needs no sorting out; with few pending events this is the common case.
-            if let [only] = self.buckets[bucket][..] {
-                self.buckets[bucket].clear();
-                self.last = only.time;
-                self.len -= 1;
-                return Some((Time::from_nanos(only.time), only.token));
+            if list.first == list.last {
+                self.last = self.pool[list.first as usize].time;
+                return Some(self.take(list.first));
             }
-            self.spread(bucket);
+            self.spread(list);
         }
-        let entry = self.due[self.due_next];
-        self.due_next += 1;
+        let index = self.due.first;
+        self.due.first = self.pool[index as usize].next;
+        Some(self.take(index))
+    }
+
+    /// Level and slot of the earliest entry that is not due.
+    #[inline]
+    fn first_slot(&self) -> Option<(usize, usize)> {
+        if self.occupied_levels == 0 {
+            return None;
+        }
+        let level = self.occupied_levels.trailing_zeros() as usize;
+        Some((level, self.occupied[level].trailing_zeros() as usize))
+    }
+
+    /// Frees entry `index`, which is in no list any more.
+    #[inline]
+    fn take(&mut self, index: u32) -> (Time, Token) {
+        let entry = &mut self.pool[index as usize];
+        entry.next = core::mem::replace(&mut self.free, index);
         self.len -= 1;
-        Some((Time::from_nanos(entry.time), entry.token))
+        (Time::from_nanos(entry.time), entry.token)
+    }
+
+    /// Moves the entries of `list` to where they belong relative to the earliest of them.
+    fn spread(&mut self, list: List) {
+        self.last = self.earliest(list);
+        let mut index = list.first;
+        while index != NONE {
+            let Entry { time, next, .. } = self.pool[index as usize];
+            self.place(index, time);
+            index = next;
+        }
+    }
+
+    /// The earliest time in `list`, which is not empty.
+    fn earliest(&self, list: List) -> u64 {
+        let mut earliest = u64::MAX;
+        let mut index = list.first;
+        while index != NONE {
+            let entry = &self.pool[index as usize];
+            earliest = earliest.min(entry.time);
+            index = entry.next;
+        }
+        earliest
     }
 
     /// When the earliest entry is due. Looks only, so that entries may still be scheduled before it.
     pub fn peek(&self) -> Option<Time> {
-        if self.due_next < self.due.len() {
+        if self.due.first != NONE {
             return Some(Time::from_nanos(self.last));
         }
-        let bucket = self.buckets.get(self.occupied.trailing_zeros() as usize)?;
-        bucket.iter().map(|entry| Time::from_nanos(entry.time)).min()
-    }
-
-    /// Moves the entries of `bucket` to where they belong relative to the earliest of them.
-    fn spread(&mut self, bucket: usize) {
-        core::mem::swap(&mut self.scratch, &mut self.buckets[bucket]);
-        self.last =
-            self.scratch.iter().map(|entry| entry.time).min().expect("an occupied bucket holds an entry");
-        for i in 0..self.scratch.len() {
-            let entry = self.scratch[i];
-            self.place(entry);
-        }
-        self.scratch.clear();
-        // The bucket keeps its capacity.
-        core::mem::swap(&mut self.scratch, &mut self.buckets[bucket]);
+        let (level, slot) = self.first_slot()?;
+        Some(Time::from_nanos(self.earliest(self.slots[level][slot])))
     }
 
     /// How many entries are pending.

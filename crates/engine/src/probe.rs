@@ -31,7 +31,7 @@ impl<O: Observer> Simulation<O> {
 
     /// Packets and bytes in the queue of `link`, the packet in transmission included.
     pub fn queue_length(&mut self, link: LinkId) -> (u32, u64) {
-        self.links[link.0 as usize].length(self.world.now)
+        self.links[link.0 as usize].length(&mut self.world)
     }
 
     /// An inner variable of the queue of `link` by name.
@@ -46,7 +46,7 @@ impl<O: Observer> Simulation<O> {
 
     /// The counters of `link` as of now.
     pub fn link_counters(&mut self, link: LinkId) -> LinkCounters {
-        self.links[link.0 as usize].counters_at(self.world.now)
+        self.links[link.0 as usize].counters_now(&mut self.world)
     }
 
     /// The counters of the data of flow `flow`.

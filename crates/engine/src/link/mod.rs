@@ -1,9 +1,10 @@
 //! One direction of a link: a queue, a transmitter, and the packets under way.
 //!
 //! Two kinds of port do the same thing at different cost. Where the queue decides only about arrivals ([`planned`]), the
-//! instant at which a packet leaves follows from the instant at which it joined, and one event per packet, its arrival at
-//! the far end, is enough. Where the queue decides at departure ([`scheduled`]), the end of each transmission is an event
-//! of its own. Either way a link has one pending event, not one per packet.
+//! instant at which a packet leaves follows from the instant at which it joined. Where the queue decides at departure
+//! ([`scheduled`]), the port keeps the packet in transmission and asks for the next one. Either way one event per packet,
+//! its arrival at the far end, is enough, unless somebody must see each departure when it happens; and a link has one
+//! pending event, not one per packet.
 
 mod circuit;
 mod impairment;
@@ -84,18 +85,20 @@ impl Wire {
 }
 
 /// See the module.
+// In this order and from a cache line on, what every packet touches is together: links are many, and visited in turn.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub(crate) struct Link {
-    wire: Wire,
     port: Port,
     alarm: Alarm,
     /// What its event wakes.
     token: Token,
     id: LinkId,
+    pub(crate) to_node: u32,
     /// Number of this link among the ports of the node at its far end.
     pub(crate) far_port: u16,
-    pub(crate) to_node: u32,
     up: bool,
+    wire: Wire,
     pub(crate) counters: LinkCounters,
     medium: Option<Box<Medium>>,
     /// What is measured only where it is wanted.
@@ -147,7 +150,9 @@ impl Link {
                     PortChoice::Hop(share) => share,
                     _ => None,
                 };
-                Port::Scheduled(Box::new(Scheduled::new(discipline, share)))
+                // A hop mechanism is told of each departure, and a circuit decides when its packets arrive.
+                let watched = matches!(choice, PortChoice::Hop(_)) || circuit.is_some();
+                Port::Scheduled(Box::new(Scheduled::new(discipline, share, watched)))
             }
         };
         Self {
@@ -191,10 +196,9 @@ impl Link {
                 }
             }
             Port::Scheduled(port) => {
-                // While a packet is in transmission its end is what comes next, whatever joins or is dropped meanwhile.
-                let was_free = port.is_free(packet.arrived);
+                let was_armed = port.is_armed(packet.arrived, &self.wire);
                 port.offer(packet, route, &mut self.wire, &mut sink);
-                if was_free {
+                if !was_armed {
                     self.arm(world);
                 }
             }
@@ -249,10 +253,10 @@ impl Link {
     )]
     #[inline(always)]
     fn arm<O>(&mut self, world: &mut World<O>) {
-        let arrival = self.wire.next_arrival().unwrap_or(Time::MAX);
+        let arrival = self.wire.next_arrival();
         let next = match &self.port {
-            Port::Planned(_) => arrival,
-            Port::Scheduled(port) => arrival.min(port.next_decision(world)),
+            Port::Planned(_) => arrival.unwrap_or(Time::MAX),
+            Port::Scheduled(port) => port.next_event(arrival, &self.wire, world),
         };
         // A shortened delay can make an arrival overdue.
         self.alarm.arm(next.max(world.now), self.token, &mut world.events);
@@ -331,6 +335,8 @@ impl Link {
     /// From now on the link sends at `rate`; what is in transmission finishes at the new rate.
     pub(crate) fn set_rate<O: Observer>(&mut self, rate: BitRate, world: &mut World<O>) {
         let now = world.now;
+        // What was sent until now was sent at the old rate.
+        self.settle(world);
         let old = self.wire.clock.rate();
         self.wire.clock = TransmissionClock::new(rate);
         let mut sink = LinkSink { world, counters: &mut self.counters, link: self.id };
@@ -378,56 +384,53 @@ impl Link {
     }
 
     /// Packets and bytes in the queue at `now`, the packet in transmission included.
-    pub(crate) fn length(&mut self, now: Time) -> (u32, u64) {
-        match &mut self.port {
-            Port::Planned(port) => {
-                port.settle(now, &self.wire);
-                port.length(now, &self.wire)
-            }
+    pub(crate) fn length<O: Observer>(&mut self, world: &mut World<O>) -> (u32, u64) {
+        let now = world.now;
+        self.settle(world);
+        match &self.port {
+            Port::Planned(port) => port.length(now, &self.wire),
             Port::Scheduled(port) => port.length(now),
+        }
+    }
+
+    /// What was due by now at the port happens, if it did not yet.
+    fn settle<O: Observer>(&mut self, world: &mut World<O>) {
+        let now = world.now;
+        let mut sink = LinkSink { world, counters: &mut self.counters, link: self.id };
+        match &mut self.port {
+            Port::Planned(port) => port.settle(now, &self.wire),
+            Port::Scheduled(port) => port.settle(now, &mut self.wire, &mut sink),
         }
     }
 
     /// An inner variable of the queue.
     pub(crate) fn variable<O: Observer>(&mut self, name: &str, world: &mut World<O>) -> Option<f64> {
+        self.settle(world);
+        match &self.port {
+            Port::Planned(port) => port.variable(name),
+            Port::Scheduled(port) => port.variable(name),
+        }
+    }
+
+    /// The counters as of now, without what planned transmissions will only do later.
+    pub(crate) fn counters_now<O: Observer>(&mut self, world: &mut World<O>) -> LinkCounters {
+        self.settle(world);
         let now = world.now;
+        let mut counters = self.counters.clone();
         match &mut self.port {
-            Port::Planned(port) => {
-                port.settle(now, &self.wire);
-                port.variable(name)
-            }
-            Port::Scheduled(port) => {
-                let mut sink = LinkSink { world, counters: &mut self.counters, link: self.id };
-                port.variable(name, now, &mut sink)
-            }
+            Port::Planned(port) => port.subtract_future(now, &self.wire, &mut counters),
+            Port::Scheduled(_) => counters.busy_nanos -= self.wire.busy_until.since(now).as_nanos(),
         }
+        counters
     }
 
-    /// The counters as of `now`, without what planned transmissions will only do later.
-    pub(crate) fn counters_at(&mut self, now: Time) -> LinkCounters {
-        match &mut self.port {
-            Port::Planned(port) => {
-                let mut counters = self.counters.clone();
-                port.subtract_future(now, &self.wire, &mut counters);
-                counters
-            }
-            Port::Scheduled(port) => {
-                port.bring_up_to(now, &mut self.counters);
-                let mut counters = self.counters.clone();
-                counters.busy_nanos -= self.wire.busy_until.since(now).as_nanos();
-                counters
-            }
-        }
-    }
-
-    /// Statistics begin at `now`: what remains counted is what planned transmissions will do later.
-    pub(crate) fn restart_counters(&mut self, now: Time) {
+    /// Statistics begin now: what remains counted is what planned transmissions will do later.
+    pub(crate) fn restart_counters<O: Observer>(&mut self, world: &mut World<O>) {
+        self.settle(world);
+        let now = world.now;
         let mut future = LinkCounters::default();
         match &mut self.port {
-            Port::Planned(port) => {
-                port.settle(now, &self.wire);
-                port.add_future(now, &self.wire, &mut future);
-            }
+            Port::Planned(port) => port.add_future(now, &self.wire, &mut future),
             Port::Scheduled(port) => port.restart(now, &self.wire, &mut future),
         }
         self.counters = future;

@@ -1,4 +1,9 @@
 //! A port whose queue decides at departure: schedulers, and managers that act on the head.
+//!
+//! The end of a transmission, when the queue chooses the next packet, is an event of its own only where somebody sees the
+//! choice at once. Elsewhere the choice waits until it matters: before anything is done to the port at `now`, the ends of
+//! transmissions that have passed by then are made up for in order, each with its own instant, so that the discipline sees
+//! exactly the calls that it would see. The arrival of the packet in transmission at the far end is the next event then.
 
 use std::collections::VecDeque;
 
@@ -20,6 +25,8 @@ const MESSAGES_MAX: usize = 64;
 #[derive(Debug)]
 pub(super) struct Scheduled {
     discipline: AnyDiscipline,
+    /// The end of each transmission is an event.
+    prompt: bool,
     /// Messages between neighbours, which go first.
     messages: VecDeque<(Packet, u32)>,
     /// The packet in transmission.
@@ -33,9 +40,12 @@ pub(super) struct Scheduled {
 }
 
 impl Scheduled {
-    pub(super) const fn new(discipline: AnyDiscipline, share: Option<Share>) -> Self {
+    /// `watched`: somebody sees the choices of `discipline` when they are made.
+    pub(super) fn new(discipline: AnyDiscipline, share: Option<Share>, watched: bool) -> Self {
+        let prompt = watched || share.is_some() || !discipline.may_choose_late();
         Self {
             discipline,
+            prompt,
             messages: VecDeque::new(),
             serving: None,
             idle: false,
@@ -44,21 +54,19 @@ impl Scheduled {
         }
     }
 
-    /// An inner variable of the queue as of `now`: what was due by then has happened.
-    pub(super) fn variable<O: Observer>(
-        &mut self,
-        name: &str,
-        now: Time,
-        sink: &mut LinkSink<'_, O>,
-    ) -> Option<f64> {
-        self.run_timers(now, sink);
+    /// An inner variable of the queue.
+    pub(super) fn variable(&self, name: &str) -> Option<f64> {
         self.discipline.variable(name)
     }
 
-    /// Whether no packet is in transmission beyond `now`.
+    /// Whether the event that the link waits for stays what it is, whatever joins at `now`.
     #[inline]
-    pub(super) fn is_free(&self, now: Time) -> bool {
-        self.serving.is_none_or(|transit| transit.ends <= now)
+    pub(super) fn is_armed(&self, now: Time, wire: &Wire) -> bool {
+        if self.prompt {
+            self.serving.is_some_and(|transit| transit.ends > now)
+        } else {
+            self.serving.is_some() || !wire.transits.is_empty()
+        }
     }
 
     pub(super) fn held_packets(&self) -> usize {
@@ -74,21 +82,28 @@ impl Scheduled {
         }
     }
 
-    /// When the port next has something to do apart from an arrival at the far end.
+    /// When the port next has something to do: `arrival` is that of the first packet that travels, if one does.
     #[inline]
-    pub(super) fn next_decision<O>(&self, world: &World<O>) -> Time {
-        let Some(transit) = self.serving else {
-            // The link is free although something waits: the discipline said when it may go, or the medium is busy.
-            let ready = self.ready_at(world.now).unwrap_or(Time::MAX);
-            return match self.share {
-                Some(share) if ready <= world.now => {
-                    let asks_at = world.media[share.medium as usize].asks_at(usize::from(share.side));
-                    if asks_at == Time::MAX { ready } else { asks_at }
-                }
-                _ => ready,
-            };
-        };
-        transit.ends
+    pub(super) fn next_event<O>(&self, arrival: Option<Time>, wire: &Wire, world: &World<O>) -> Time {
+        match (self.serving, self.prompt) {
+            (Some(transit), false) => arrival.unwrap_or(transit.ends + wire.delay),
+            (None, false) => arrival.unwrap_or(Time::MAX),
+            (Some(transit), true) => arrival.unwrap_or(Time::MAX).min(transit.ends),
+            (None, true) => arrival.unwrap_or(Time::MAX).min(self.next_attempt(world)),
+        }
+    }
+
+    /// When a free link next tries to send. If something waits nevertheless, the discipline said when it may go, or the
+    /// medium is busy.
+    fn next_attempt<O>(&self, world: &World<O>) -> Time {
+        let ready = self.ready_at(world.now).unwrap_or(Time::MAX);
+        match self.share {
+            Some(share) if ready <= world.now => {
+                let asks_at = world.media[share.medium as usize].asks_at(usize::from(share.side));
+                if asks_at == Time::MAX { ready } else { asks_at }
+            }
+            _ => ready,
+        }
     }
 
     /// When something that waits may go.
@@ -126,10 +141,8 @@ impl Scheduled {
         sink: &mut LinkSink<'_, O>,
     ) {
         let now = packet.arrived;
-        self.bring_up_to(now, sink.counters);
         sink.world.arena.get_mut(&packet).route = route;
-        self.finish_transmission(now, wire, sink);
-        self.run_timers(now, sink);
+        self.settle(now, wire, sink);
         self.tell_idle(now, wire);
         self.discipline.enqueue(packet, now, sink);
         if self.serving.is_none() {
@@ -163,12 +176,25 @@ impl Scheduled {
     }
 
     pub(super) fn on_wake<O: Observer>(&mut self, now: Time, wire: &mut Wire, sink: &mut LinkSink<'_, O>) {
-        self.bring_up_to(now, sink.counters);
-        self.run_timers(now, sink);
-        self.finish_transmission(now, wire, sink);
-        if self.serving.is_none() {
+        self.settle(now, wire, sink);
+        if self.prompt && self.serving.is_none() {
             self.start_transmission(now, wire, sink);
         }
+    }
+
+    /// What was due by `now` happens: timers, and the ends of transmissions, each at its own instant.
+    #[inline]
+    pub(super) fn settle<O: Observer>(&mut self, now: Time, wire: &mut Wire, sink: &mut LinkSink<'_, O>) {
+        while let Some(transit) = self.serving.filter(|transit| transit.ends <= now) {
+            let ended = transit.ends;
+            self.bring_up_to(ended, sink.counters);
+            self.run_timers(ended, sink);
+            self.serving = None;
+            travel(transit, wire, sink);
+            self.start_transmission(ended, wire, sink);
+        }
+        self.bring_up_to(now, sink.counters);
+        self.run_timers(now, sink);
     }
 
     #[inline]
@@ -186,15 +212,6 @@ impl Scheduled {
                 self.discipline.timer_at().is_none_or(|next| next > timer),
                 "a timer must move on when it fires"
             );
-        }
-    }
-
-    /// The packet in transmission starts to travel if its last bit is sent, and the next one follows at once.
-    fn finish_transmission<O: Observer>(&mut self, now: Time, wire: &mut Wire, sink: &mut LinkSink<'_, O>) {
-        if let Some(transit) = self.serving.filter(|transit| transit.ends <= now) {
-            self.serving = None;
-            travel(transit, wire, sink);
-            self.start_transmission(now, wire, sink);
         }
     }
 
@@ -240,8 +257,6 @@ impl Scheduled {
         wire: &mut Wire,
         sink: &mut LinkSink<'_, O>,
     ) {
-        self.bring_up_to(now, sink.counters);
-        self.run_timers(now, sink);
         self.discipline.set_link_rate(wire.clock.rate(), now);
         if let Some(transit) = &mut self.serving {
             let before = transit.ends;
@@ -255,8 +270,7 @@ impl Scheduled {
     }
 
     pub(super) fn flush<O: Observer>(&mut self, now: Time, wire: &mut Wire, sink: &mut LinkSink<'_, O>) {
-        self.bring_up_to(now, sink.counters);
-        self.run_timers(now, sink);
+        self.settle(now, wire, sink);
         sink.counters.busy_nanos -= wire.busy_until.since(now).as_nanos();
         for transit in wire.transits.drain(..).chain(self.serving.take()) {
             sink.on_drop(transit.packet, DropReason::LinkDown);
@@ -275,7 +289,7 @@ impl Scheduled {
     }
 
     /// Completes the integrals up to `now`.
-    pub(super) fn bring_up_to(&mut self, now: Time, counters: &mut LinkCounters) {
+    fn bring_up_to(&mut self, now: Time, counters: &mut LinkCounters) {
         let elapsed = u128::from(now.since(self.integrated_until).as_nanos());
         let (packets, bytes) = self.length(self.integrated_until);
         counters.packet_nanos += elapsed * u128::from(packets);

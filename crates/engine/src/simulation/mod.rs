@@ -257,7 +257,7 @@ impl<O: Observer> Simulation<O> {
         let now = self.world.now;
         self.statistics_since = now;
         for link in &mut self.links {
-            link.restart_counters(now);
+            link.restart_counters(&mut self.world);
         }
         self.world.flows.fill(FlowCounters::default());
         self.sinks.fill(SinkCounters::default());
@@ -277,7 +277,7 @@ impl<O: Observer> Simulation<O> {
         Statistics {
             since: self.statistics_since,
             until: now,
-            links: self.links.iter_mut().map(|link| link.counters_at(now)).collect(),
+            links: self.links.iter_mut().map(|link| link.counters_now(&mut self.world)).collect(),
             flows: self.world.flows.clone(),
             sinks: self
                 .flows

@@ -43,7 +43,9 @@ impl<M: QueueManager> Fifo<M> {
     }
 
     fn evict(&mut self, position: u32, now: Time) -> Packet {
-        let victim = self.waiting.remove(position as usize).expect("a manager evicts a packet that waits");
+        let victim =
+            if position == 0 { self.waiting.pop_front() } else { self.waiting.remove(position as usize) };
+        let victim = victim.expect("a manager evicts a packet that waits");
         self.backlog.remove(&victim);
         self.manager.on_departure(&victim, self.backlog, now);
         victim
@@ -112,6 +114,9 @@ impl<M: QueueManager> QueueDiscipline for Fifo<M> {
         None
     }
 
+    fn may_choose_late(&self) -> bool {
+        !self.manager.decides_at_head()
+    }
     fn backlog(&self) -> Backlog {
         self.backlog
     }

@@ -131,6 +131,12 @@ pub trait QueueDiscipline {
         if self.backlog().is_empty() { None } else { Some(now) }
     }
 
+    /// Whether a world may ask for the next packet late, on behalf of the instant at which the link became free: true if
+    /// [`dequeue`](Self::dequeue) and [`on_idle`](Self::on_idle) neither drop nor mark, and whatever waits may go at once.
+    fn may_choose_late(&self) -> bool {
+        false
+    }
+
     /// What waits.
     fn backlog(&self) -> Backlog;
 

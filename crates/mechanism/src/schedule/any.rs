@@ -35,6 +35,9 @@ macro_rules! disciplines {
             fn ready_at(&self, now: Time) -> Option<Time> {
                 match self { $(Self::$variant(d) => d.ready_at(now),)* }
             }
+            fn may_choose_late(&self) -> bool {
+                match self { $(Self::$variant(d) => d.may_choose_late(),)* }
+            }
             #[inline]
             fn backlog(&self) -> Backlog {
                 match self { $(Self::$variant(d) => d.backlog(),)* }

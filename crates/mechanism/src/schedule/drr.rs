@@ -14,7 +14,7 @@
 use tidegate_packet::{Backlog, Packet, Sink};
 use tidegate_units::{BitRate, Bytes, Limit, Time};
 
-use super::flow_queues::{FlowQueues, FlowQueuesConfig, NONE, SlotId};
+use super::flow_queues::{FlowQueues, FlowQueuesConfig, NONE, SlotId, answered_by_queues};
 use crate::Context;
 use crate::queue::QueueDiscipline;
 
@@ -121,20 +121,9 @@ impl QueueDiscipline for Drr {
         None
     }
 
-    fn backlog(&self) -> Backlog {
-        self.queues.backlog()
-    }
-    fn on_idle(&mut self, now: Time) {
-        self.queues.on_transmitted(now);
-    }
+    answered_by_queues!();
     fn set_link_rate(&mut self, rate: BitRate, now: Time) {
         self.queues.set_link_rate(rate, now);
-    }
-    fn timer_at(&self) -> Option<Time> {
-        self.queues.timer_at()
-    }
-    fn on_timer(&mut self, now: Time, out: &mut impl Sink) {
-        self.queues.on_timer(now, out);
     }
     fn variable(&self, name: &str) -> Option<f64> {
         (name == "active_queues").then(|| f64::from(self.active))

@@ -12,7 +12,9 @@ use tidegate_packet::{Backlog, DropReason, Packet, Sink};
 use tidegate_units::{BitRate, Limit, Time};
 
 use crate::Context;
-use crate::queue::{AnyManager, DropTailConfig, Fifo, ManagerConfig, QueueDiscipline, QueueLimit};
+use crate::queue::{
+    AnyManager, DropTailConfig, Fifo, ManagerConfig, QueueDiscipline, QueueLimit, QueueManager,
+};
 use crate::random::Seed;
 use crate::schedule::{IndexedHeap, RecencyList};
 
@@ -126,6 +128,7 @@ pub struct FlowQueues<S> {
     reclaimed: u64,
     context: Context,
     config: FlowQueuesConfig,
+    may_choose_late: bool,
 }
 
 impl<S: Default> FlowQueues<S> {
@@ -144,6 +147,7 @@ impl<S: Default> FlowQueues<S> {
             reclaimed: 0,
             context: *context,
             config: config.clone(),
+            may_choose_late: !config.manager.build(context).decides_at_head(),
         }
     }
 
@@ -346,6 +350,11 @@ impl<S: Default> FlowQueues<S> {
         }
     }
 
+    /// Whether the managers act on arrivals alone; see [`QueueDiscipline::may_choose_late`].
+    pub const fn may_choose_late(&self) -> bool {
+        self.may_choose_late
+    }
+
     /// When [`on_timer`](Self::on_timer) wants to run: not after the first timer of a manager.
     pub const fn timer_at(&self) -> Option<Time> {
         self.timer
@@ -379,6 +388,28 @@ impl<S: Default> FlowQueues<S> {
         length(queue, self.limit.in_packets().is_some())
     }
 }
+
+/// What a scheduler that has its packets in `self.queues` answers as these do: part of its `impl QueueDiscipline`.
+macro_rules! answered_by_queues {
+    () => {
+        fn may_choose_late(&self) -> bool {
+            self.queues.may_choose_late()
+        }
+        fn backlog(&self) -> Backlog {
+            self.queues.backlog()
+        }
+        fn on_idle(&mut self, now: Time) {
+            self.queues.on_transmitted(now);
+        }
+        fn timer_at(&self) -> Option<Time> {
+            self.queues.timer_at()
+        }
+        fn on_timer(&mut self, now: Time, out: &mut impl Sink) {
+            self.queues.on_timer(now, out);
+        }
+    };
+}
+pub(super) use answered_by_queues;
 
 #[inline]
 fn length(queue: Backlog, by_packets: bool) -> u64 {

@@ -8,7 +8,7 @@
 use tidegate_packet::{Backlog, Packet, Sink};
 use tidegate_units::{BitRate, Limit, Time};
 
-use super::flow_queues::{Classification, FlowQueues, FlowQueuesConfig};
+use super::flow_queues::{Classification, FlowQueues, FlowQueuesConfig, answered_by_queues};
 use super::indexed_heap::IndexedHeap;
 use crate::Context;
 use crate::queue::QueueDiscipline;
@@ -80,20 +80,9 @@ impl QueueDiscipline for Priority {
         None
     }
 
-    fn backlog(&self) -> Backlog {
-        self.queues.backlog()
-    }
-    fn on_idle(&mut self, now: Time) {
-        self.queues.on_transmitted(now);
-    }
+    answered_by_queues!();
     fn set_link_rate(&mut self, rate: BitRate, now: Time) {
         self.queues.set_link_rate(rate, now);
-    }
-    fn timer_at(&self) -> Option<Time> {
-        self.queues.timer_at()
-    }
-    fn on_timer(&mut self, now: Time, out: &mut impl Sink) {
-        self.queues.on_timer(now, out);
     }
     fn variable(&self, name: &str) -> Option<f64> {
         (name == "active_queues").then_some(self.urgent.len() as f64)

@@ -18,7 +18,7 @@ use core::hash::BuildHasher;
 use tidegate_packet::{Backlog, DropReason, Packet, Sink};
 use tidegate_units::{BitRate, Limit, Span, Time};
 
-use super::flow_queues::{Classification, FlowQueues, FlowQueuesConfig, SlotId};
+use super::flow_queues::{Classification, FlowQueues, FlowQueuesConfig, SlotId, answered_by_queues};
 use crate::Context;
 use crate::queue::{DropTailConfig, ManagerConfig, QueueDiscipline};
 use crate::random::{KeyedHash, Seed};
@@ -139,20 +139,9 @@ impl QueueDiscipline for Sfq {
         None
     }
 
-    fn backlog(&self) -> Backlog {
-        self.queues.backlog()
-    }
-    fn on_idle(&mut self, now: Time) {
-        self.queues.on_transmitted(now);
-    }
+    answered_by_queues!();
     fn set_link_rate(&mut self, rate: BitRate, now: Time) {
         self.queues.set_link_rate(rate, now);
-    }
-    fn timer_at(&self) -> Option<Time> {
-        self.queues.timer_at()
-    }
-    fn on_timer(&mut self, now: Time, out: &mut impl Sink) {
-        self.queues.on_timer(now, out);
     }
     fn variable(&self, name: &str) -> Option<f64> {
         (name == "active_queues").then_some(self.turns.len() as f64)

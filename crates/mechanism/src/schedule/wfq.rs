@@ -20,7 +20,7 @@ use alloc::collections::VecDeque;
 use tidegate_packet::{Backlog, Packet, Sink};
 use tidegate_units::{BitRate, Time};
 
-use super::flow_queues::{FlowQueues, FlowQueuesConfig, SlotId};
+use super::flow_queues::{FlowQueues, FlowQueuesConfig, SlotId, answered_by_queues};
 use super::indexed_heap::IndexedHeap;
 use crate::Context;
 use crate::queue::QueueDiscipline;
@@ -140,22 +140,11 @@ impl QueueDiscipline for Wfq {
         None
     }
 
-    fn backlog(&self) -> Backlog {
-        self.queues.backlog()
-    }
-    fn on_idle(&mut self, now: Time) {
-        self.queues.on_transmitted(now);
-    }
+    answered_by_queues!();
     fn set_link_rate(&mut self, rate: BitRate, now: Time) {
         self.advance(now);
         self.bytes_per_second = rate.as_bytes_per_second_f64();
         self.queues.set_link_rate(rate, now);
-    }
-    fn timer_at(&self) -> Option<Time> {
-        self.queues.timer_at()
-    }
-    fn on_timer(&mut self, now: Time, out: &mut impl Sink) {
-        self.queues.on_timer(now, out);
     }
     fn variable(&self, name: &str) -> Option<f64> {
         match name {

@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 
 use tidegate_mechanism::Context;
-use tidegate_mechanism::edge::{AggregateId, AnyEgress, AnyIngress, EdgeConfig, EdgeOut, PeerId};
+use tidegate_mechanism::edge::{AggregateId, AnyEgress, AnyIngress, BorderSite, EdgeConfig, EdgeOut, PeerId};
 use tidegate_mechanism::meter::CsfqLabeller;
+use tidegate_mechanism::random::Substream;
 use tidegate_mechanism::shape::ShaperBank;
 use tidegate_packet::{Backlog, DropReason, MarkReason, Packet, Sink};
 use tidegate_units::{BitRate, Span, Time};
@@ -62,6 +63,8 @@ pub(crate) struct Border {
     pub(crate) control: Option<Control>,
     pub(crate) clock: Clock,
     pub(crate) labeller: Option<CsfqLabeller>,
+    /// Which messages to it get lost, and by what chance.
+    pub(crate) control_loss: (f64, Substream),
     /// Programs of the control messages to other borders.
     pub(crate) routes: HashMap<PeerId, u32>,
     pub(crate) alarm: Alarm,
@@ -91,8 +94,8 @@ pub(crate) struct Control {
 }
 
 impl Control {
-    pub(crate) fn new(config: &EdgeConfig, context: &Context) -> Self {
-        let (ingress, egress) = config.build(context);
+    pub(crate) fn new(config: &EdgeConfig, site: BorderSite, context: &Context) -> Self {
+        let (ingress, egress) = config.build(site, context);
         let bank = ShaperBank::new(config.shaper().clone(), *context);
         Self {
             ingress,

@@ -1,10 +1,11 @@
 //! From the description of a network to a simulation: links, endpoints, borders, and the program of every flow.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::fmt;
 
 use tidegate_mechanism::Context;
-use tidegate_mechanism::edge::PeerId;
+use tidegate_mechanism::edge::{BorderSite, PeerId};
 use tidegate_mechanism::meter::CsfqLabellerConfig;
 use tidegate_mechanism::random::{Seed, Substream};
 use tidegate_mechanism::tcp::{TcpReceiver, TcpSender};
@@ -16,6 +17,7 @@ use crate::hop::{self, Hop};
 use crate::ids::{LinkId, NodeId};
 use crate::link::{Link, Medium, PortChoice, Share, SharedMedium};
 use crate::marker::MarkerPoint;
+use crate::nesting;
 use crate::network::{DirectionSpec, MarkerSpec, Multipath, Network, TransportSpec};
 use crate::observer::Observer;
 use crate::program::{Passage, Programs, Step};
@@ -81,7 +83,9 @@ pub(crate) struct Planner {
     pub(crate) routing: Routing,
     /// By link: whether a hop mechanism sees to it; empty if there is none.
     hop_links: Vec<bool>,
-    /// By node: the domains that it belongs to, with its border there if it is an edge.
+    /// By domain: the domains around it.
+    around: Vec<Vec<u32>>,
+    /// By node: the domains that it belongs to, the outer before the inner, with its border there if it is an edge.
     membership: Vec<Vec<(u32, Option<u32>)>>,
     passages: HashMap<(u32, Vec<PeerId>), u32>,
     /// By flow: its markers, and where they stand.
@@ -109,6 +113,9 @@ struct Naming<'a> {
     borders: &'a [Border],
     /// The markers on the way of these packets, and where.
     markers: &'a [(NodeId, u32)],
+    /// For messages between borders of this domain: they are inside of it from the first step, and for domains in it they
+    /// are traffic as any other.
+    messages_of: Option<u32>,
 }
 
 impl Planner {
@@ -122,6 +129,10 @@ impl Planner {
                 membership[node.0 as usize].push((index as u32, None));
             }
         }
+        let around = nesting::around(network);
+        for domains in &mut membership {
+            domains.sort_by_key(|(domain, _)| around[*domain as usize].len());
+        }
         let mut markers: HashMap<u32, Vec<(NodeId, u32)>> = HashMap::new();
         for (index, marker) in network.markers.iter().enumerate() {
             for &flow in &marker.flows {
@@ -131,6 +142,7 @@ impl Planner {
         }
         Self {
             routing: Routing::new(network),
+            around,
             membership,
             passages: HashMap::new(),
             departures: HashMap::new(),
@@ -297,7 +309,14 @@ impl Planner {
         naming: &Naming<'_>,
     ) -> Result<Option<Vec<Vec<usize>>>, BuildError> {
         let steps_before = steps.len();
-        for &domain in domains {
+        let mut order: Vec<u32> = domains.to_vec();
+        if stage == Stage::Leave {
+            // The inner before the outer.
+            order.sort_by_key(|domain| Reverse(self.around[*domain as usize].len()));
+        }
+        let is_around = |outer: u32, domain: u32| self.around[domain as usize].contains(&outer);
+        order.retain(|&domain| naming.messages_of.is_none_or(|outer| is_around(outer, domain)));
+        for domain in order {
             let before = self.was_inside(&receivers[group[0]], at, domain);
             if before != (stage == Stage::Leave) {
                 continue;
@@ -339,7 +358,7 @@ impl Planner {
                 });
                 steps.push(Step::Ingress(passage));
             }
-            if naming.borders[border as usize].labeller.is_some() {
+            if naming.messages_of.is_none() && naming.borders[border as usize].labeller.is_some() {
                 steps.push(Step::Label(border));
             }
         }
@@ -541,7 +560,7 @@ fn plan_flow(
         _ => Substream::new(Seed::for_component(run_seed, &format!("flows.{}.{way}", spec.name))),
     };
     let markers = planner.markers.get(&(index as u32)).cloned().unwrap_or_default();
-    let naming = Naming { network, flow: &spec.name, borders, markers: &markers };
+    let naming = Naming { network, flow: &spec.name, borders, markers: &markers, messages_of: None };
     // Acknowledgments are not marked.
     let naming_back = Naming { markers: &[], ..naming };
     let ends: Vec<(NodeId, Step)> = match carrier {
@@ -636,6 +655,7 @@ fn build_markers(network: &Network, seed: u64) -> Vec<MarkerPoint> {
 
 fn build_borders(network: &Network, seed: u64) -> Vec<Border> {
     let mut borders = Vec::new();
+    let around = nesting::around(network);
     for (index, domain) in network.domains.iter().enumerate() {
         for &node in &domain.edges {
             let name = format!("domains.{}.{}", domain.name, network.nodes[node.0 as usize].name);
@@ -644,7 +664,9 @@ fn build_borders(network: &Network, seed: u64) -> Vec<Border> {
                 link_rate: tidegate_units::BitRate::MAX,
                 mtu_bytes: MTU_BYTES,
             };
-            let control = domain.mechanism.as_ref().map(|config| Control::new(config, &context));
+            let site = BorderSite { border: PeerId(borders.len() as u32), level: around[index].len() as u8 };
+            let control = domain.mechanism.as_ref().map(|config| Control::new(config, site, &context));
+            let losses = Seed::for_component(seed, &format!("{name}.control_loss"));
             let clock = domain.clocks.iter().find(|(edge, _)| *edge == node).map(|(_, spec)| *spec);
             borders.push(Border {
                 node: node.0,
@@ -653,6 +675,7 @@ fn build_borders(network: &Network, seed: u64) -> Vec<Border> {
                 control,
                 clock: Clock::new(clock.unwrap_or_default()),
                 labeller: domain.labels.as_ref().map(CsfqLabellerConfig::build),
+                control_loss: (domain.control_loss, Substream::new(losses)),
                 routes: HashMap::new(),
                 alarm: Alarm::default(),
                 shaper_alarm: Alarm::default(),
@@ -670,18 +693,29 @@ impl<O: Observer> Simulation<O> {
             return route;
         }
         let (source, target) = (self.borders[from as usize].node, self.borders[to.0 as usize].node);
+        let naming = Naming {
+            network: &self.network,
+            flow: "control",
+            borders: &self.borders,
+            markers: &[],
+            messages_of: Some(self.borders[from as usize].domain),
+        };
+        let ends = [(NodeId(target), Step::Control(to.0))];
         let mut random = Substream::new(Seed(0));
-        let paths = self.planner.routing.paths(NodeId(source), NodeId(target), Multipath::None, &mut random);
-        let route = self.programs.position();
-        match paths.first() {
-            Some(path) => {
-                for &link in path {
-                    self.programs.push(self.planner.step_onto(link));
-                }
-                self.programs.push(Step::Control(to.0));
-            }
-            None => self.programs.push(Step::Nowhere),
-        }
+        let planned = self.planner.routes(
+            NodeId(source),
+            &ends,
+            Multipath::None,
+            &mut random,
+            &mut self.programs,
+            &naming,
+        );
+        let route = if let Ok(Routes::One(route)) = planned {
+            route
+        } else {
+            self.programs.push(Step::Nowhere);
+            self.programs.position() - 1
+        };
         self.borders[from as usize].routes.insert(to, route);
         route
     }

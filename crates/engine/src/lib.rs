@@ -14,6 +14,7 @@ mod hop;
 mod ids;
 mod link;
 mod marker;
+mod nesting;
 mod network;
 mod observer;
 mod probe;

@@ -202,6 +202,8 @@ pub struct DomainSpec {
     pub mechanism: Option<EdgeConfig>,
     /// Borders that let traffic in unpoliced.
     pub unpoliced: Vec<NodeId>,
+    /// The probability with which each message between its borders gets lost on the way.
+    pub control_loss: f64,
     /// Clocks of borders that are not right.
     pub clocks: Vec<(NodeId, ClockSpec)>,
     /// Borders write CSFQ labels.
@@ -296,7 +298,8 @@ pub struct Network {
     pub links: Vec<LinkSpec>,
     /// Flows.
     pub flows: Vec<FlowSpec>,
-    /// Domains; no node is inside two.
+    /// Domains. One may lie in another, with all its nodes; else they share edges at most. Borders are numbered through all
+    /// domains, by the order of their edges.
     pub domains: Vec<DomainSpec>,
     /// Markers; those at one node are passed in this order.
     pub markers: Vec<MarkerSpec>,

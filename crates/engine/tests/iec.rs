@@ -6,8 +6,8 @@ use common::{Net, constant, direction, drop_tail, seconds, throughput_bps};
 use tidegate_engine::{
     ApplicationSpec, Change, ClockSpec, LinkCounters, LinkId, ScriptedChange, Statistics, TransportSpec,
 };
-use tidegate_mechanism::edge::EdgeConfig;
-use tidegate_mechanism::edge::iec::{CONTROL_HEADER_BYTES, Detection, IecConfig, wire};
+use tidegate_mechanism::edge::{EdgeConfig, PeerId};
+use tidegate_mechanism::edge::iec::{CONTROL_HEADER_BYTES, Detection, IecConfig, VirtualLinkTerms, wire};
 use tidegate_mechanism::edge::tcp_rate::TcpRateConfig;
 use tidegate_mechanism::queue::{DropTailConfig, EecMarkerConfig, ManagerConfig};
 use tidegate_mechanism::schedule::DisciplineConfig;
@@ -167,6 +167,95 @@ fn tcp_rate_control_gives_a_tcp_without_loss_retransmission_or_time_out() {
     assert!(used > 0.95, "{used}");
     let shares: Vec<f64> = (0..10).map(|flow| throughput_bps(&statistics, flow) / 1e6).collect();
     assert!(shares.iter().all(|share| (0.7..1.3).contains(share)), "{shares:?}");
+}
+
+#[test]
+fn shares_of_virtual_links_follow_their_weights() {
+    let terms = vec![VirtualLinkTerms { from: Some(PeerId(0)), to: None, weight: 2.0, rate_min: None }];
+    // With marks, shares of so slow virtual links wander: `iec/weights` has faster ones.
+    for detection in [Detection::OneWay, Detection::RoundTrip] {
+        let (net, link) = overlay(2, IecConfig { terms: terms.clone(), ..config(detection) }, 0);
+        let statistics = net.run(1, 60.0, 120.0);
+        let shares = [0, 1].map(|flow| throughput_bps(&statistics, flow));
+        let ratio = shares[0] / shares[1];
+        assert!((1.8..2.2).contains(&ratio), "{detection:?}: {ratio}");
+        assert_eq!(bottleneck(&statistics, link).dropped_packets(), 0, "{detection:?}");
+    }
+}
+
+#[test]
+fn an_assured_rate_is_kept_and_the_others_make_room() {
+    let assured = VirtualLinkTerms {
+        from: Some(PeerId(0)),
+        to: Some(PeerId(2)),
+        weight: 1.0,
+        rate_min: Some(BitRate::from_mbps(7)),
+    };
+    // The second is about no virtual link that there is.
+    let elsewhere = VirtualLinkTerms { from: Some(PeerId(1)), to: Some(PeerId(2)), ..assured };
+    // With marks, shares of so slow virtual links wander: `iec/weights` has faster ones.
+    for detection in [Detection::OneWay, Detection::RoundTrip] {
+        let (net, link) = overlay(2, IecConfig { terms: vec![elsewhere, assured], ..config(detection) }, 0);
+        let statistics = net.run(1, 15.0, 40.0);
+        let shares = [0, 1].map(|flow| throughput_bps(&statistics, flow) / 1e6);
+        assert!(shares[0] > 6.8 && shares[1] > 2.3, "{detection:?}: {shares:?}");
+        assert_eq!(bottleneck(&statistics, link).dropped_packets(), 0, "{detection:?}");
+        assert!(utilization(&statistics, link) > 0.95, "{detection:?}");
+    }
+}
+
+#[test]
+fn virtual_links_carry_virtual_links_and_the_outermost_edge_drops() {
+    // The inner domain begins behind the outer one, or where that begins, and is named before or after it.
+    let inners: [(&[&str], &[&str]); 2] = [(&["P", "Q"], &["A"]), (&["I", "Q"], &["P", "A"])];
+    for detection in [Detection::OneWay, Detection::RoundTrip] {
+        for (edges, core) in inners {
+            for inner_first in [false, true] {
+                let mut net = Net::default();
+                let access = || direction("100Mbit", "4ms", drop_tail(500));
+                for (from, to) in [("h0", "I"), ("I", "P"), ("P", "A")] {
+                    net.link(from, to, access());
+                }
+                let link = net.link("A", "Q", direction("10Mbit", "4ms", drop_tail(500)));
+                net.link("Q", "E", access());
+                net.link("E", "h1", access());
+                let load = constant(BitRate::from_mbps(15));
+                net.flow("h0", &["h1"], TransportSpec::Udp { header_bytes: 28 }, load);
+                for is_inner in [inner_first, !inner_first] {
+                    let domain = match is_inner {
+                        true => net.domain(edges, core),
+                        false => net.domain(&["I", "E"], &["P", "A", "Q"]),
+                    };
+                    domain.mechanism = Some(EdgeConfig::Iec(Box::new(config(detection))));
+                }
+                let statistics = net.run(1, 15.0, 40.0);
+                let what = format!("{detection:?}, {edges:?}, inner first: {inner_first}");
+                let drops: Vec<u64> = statistics.border_drops.iter().map(|drops| drops.iter().sum()).collect();
+                let (outer, inner) = if inner_first { (drops[2], drops[0]) } else { (drops[0], drops[2]) };
+                assert!(outer > 1000 && inner == 0, "{what}: {drops:?}");
+                assert_eq!(bottleneck(&statistics, link).dropped_packets(), 0, "{what}");
+                assert!(utilization(&statistics, link) > 0.93, "{what}: {}", utilization(&statistics, link));
+            }
+        }
+    }
+}
+
+#[test]
+fn with_a_third_of_all_messages_lost_in_both_directions_the_capacity_stays_in_use() {
+    for detection in ALL {
+        let (mut net, link) = overlay(5, config(detection), 0);
+        net.network.domains[0].control_loss = 0.3;
+        let mut simulation = net.build(1);
+        simulation.run_until(seconds(15.0), u64::MAX);
+        simulation.restart_statistics();
+        simulation.run_until(seconds(40.0), u64::MAX);
+        simulation.assert_conservation();
+        let totals = *simulation.totals();
+        let lost = totals.control_lost_packets as f64 / totals.control_packets as f64;
+        assert!((0.27..0.33).contains(&lost), "{detection:?}: {lost}");
+        let used = utilization(&simulation.statistics(), link);
+        assert!(used > 0.9, "{detection:?}: {used}");
+    }
 }
 
 /// The cases of `tests/oracle/python/reference_aimd_er.py`: one virtual link alone, of which the script is a model of its own.

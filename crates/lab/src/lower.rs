@@ -8,6 +8,8 @@ use tidegate_engine::{
     LinkId, LinkSpec, LossModel, MarkerSpec, Multipath, Network, NodeId, NodeKind, NodeSpec,
     OnOffDistribution, ReorderModel, ReservationChange, ScriptedChange, StartSpec, TransportSpec,
 };
+use tidegate_mechanism::edge::iec::VirtualLinkTerms;
+use tidegate_mechanism::edge::{EdgeConfig, PeerId};
 use tidegate_mechanism::meter::CsfqLabellerConfig;
 use tidegate_packet::{Address, Ecn, Headers, Protocol};
 use tidegate_scenario::lower as configs;
@@ -21,7 +23,7 @@ pub fn network(scenario: &Scenario) -> Network {
         nodes: scenario.nodes.iter().map(node).collect(),
         links: scenario.links.iter().map(|link| link_spec(link, &weights)).collect(),
         flows: scenario.flows.iter().enumerate().map(|(index, flow)| flow_spec(index, flow)).collect(),
-        domains: domains(scenario),
+        domains: domains(scenario, &weights),
         markers: scenario.markers.iter().map(marker).collect(),
         hops: hops(scenario),
         multipath: match scenario.routing.multipath {
@@ -225,7 +227,7 @@ fn hops(scenario: &Scenario) -> Vec<HopSpec> {
 }
 
 /// Domains that trust each other become one: the routers between them are inside, and need not police.
-fn domains(scenario: &Scenario) -> Vec<DomainSpec> {
+fn domains(scenario: &Scenario, weights: &Weights) -> Vec<DomainSpec> {
     let mut group: Vec<usize> = (0..scenario.domains.len()).collect();
     for (index, domain) in scenario.domains.iter().enumerate() {
         for other in domain.trusts.iter().map(|other| other.index()) {
@@ -236,7 +238,7 @@ fn domains(scenario: &Scenario) -> Vec<DomainSpec> {
             }
         }
     }
-    let mut specs = Vec::new();
+    let mut specs: Vec<DomainSpec> = Vec::new();
     for (first, domain) in scenario.domains.iter().enumerate().filter(|(index, _)| group[*index] == *index) {
         if configs::hop(&domain.mechanism).is_some() && domain.labels.is_none() {
             // Its borders do nothing of their own.
@@ -257,11 +259,21 @@ fn domains(scenario: &Scenario) -> Vec<DomainSpec> {
             }
             core.extend(member.core.iter().filter(|node| !is_shared(node)));
         }
+        let mut mechanism = configs::edge(&domain.mechanism, &|queue| weights.of(queue));
+        if let Some(EdgeConfig::Iec(config)) = &mut mechanism {
+            // Borders are numbered through all domains.
+            let first_border: usize = specs.iter().map(|spec| spec.edges.len()).sum();
+            let border = |node: model::NodeIndex| {
+                let position = edges.iter().position(|edge| *edge == node)?;
+                Some(PeerId((first_border + position) as u32))
+            };
+            config.terms = members.iter().flat_map(|member| terms(member, &border)).collect();
+        }
         specs.push(DomainSpec {
             name: domain.name.clone(),
             edges: edges.into_iter().map(node_id).collect(),
             core: core.into_iter().map(node_id).collect(),
-            mechanism: configs::edge(&domain.mechanism),
+            mechanism,
             unpoliced: members.iter().flat_map(|d| d.unpoliced.iter().copied().map(node_id)).collect(),
             labels: domain.labels.as_ref().map(|labels| CsfqLabellerConfig {
                 liars: domain
@@ -270,10 +282,33 @@ fn domains(scenario: &Scenario) -> Vec<DomainSpec> {
                     .map(|liars| liars.iter().map(|flow| FlowIds::data(flow.0)).collect()),
                 ..configs::labeller(labels)
             }),
+            control_loss: domain.control_loss,
             clocks: members.iter().flat_map(|d| d.clocks.iter().map(clock)).collect(),
         });
     }
     specs
+}
+
+/// What is said of single virtual links. What is about an edge that trust made inner is about none.
+fn terms(
+    domain: &model::Domain,
+    border: &dyn Fn(model::NodeIndex) -> Option<PeerId>,
+) -> Vec<VirtualLinkTerms> {
+    let links = domain.mechanism.virtual_links().iter().zip(&domain.virtual_links);
+    links
+        .filter_map(|(link, &(from, to))| {
+            let end = |node: Option<model::NodeIndex>| match node {
+                Some(node) => border(node).map(Some),
+                None => Some(None),
+            };
+            Some(VirtualLinkTerms {
+                from: end(from)?,
+                to: end(to)?,
+                weight: link.weight,
+                rate_min: link.rate_min,
+            })
+        })
+        .collect()
 }
 
 fn clock((node, clock): &(model::NodeIndex, model::Clock)) -> (NodeId, ClockSpec) {
@@ -283,9 +318,11 @@ fn clock((node, clock): &(model::NodeIndex, model::Clock)) -> (NodeId, ClockSpec
 /// Which of the specs of [`network`] serves domain `index` of the scenario.
 pub fn domain_position(scenario: &Scenario, specs: &[DomainSpec], index: usize) -> Option<usize> {
     let edges: Vec<NodeId> = scenario.domains[index].edges.iter().copied().map(node_id).collect();
-    specs
-        .iter()
-        .position(|spec| edges.iter().all(|node| spec.edges.contains(node) || spec.core.contains(node)))
+    // A domain in another one has edges in both; its own is the smaller.
+    let has =
+        |spec: &DomainSpec| edges.iter().all(|node| spec.edges.contains(node) || spec.core.contains(node));
+    let candidates = specs.iter().enumerate().filter(|(_, spec)| has(spec));
+    candidates.min_by_key(|(_, spec)| spec.edges.len() + spec.core.len()).map(|(position, _)| position)
 }
 
 fn marker(point: &model::MarkerPoint) -> MarkerSpec {

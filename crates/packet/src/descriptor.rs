@@ -133,6 +133,37 @@ impl RateLabel {
     }
 }
 
+/// The ECN fields of a packet's headers inside of tunnels, by the depth at which the tunnel is nested: three deep, each of
+/// them there or not, in one byte.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct InnerEcn(u8);
+
+impl InnerEcn {
+    /// In no tunnel.
+    pub const NONE: Self = Self(0);
+    /// How deep tunnels can be nested.
+    pub const LEVELS: u8 = 3;
+    /// A digit for each level: 0 for none, or one more than the codepoint.
+    const WEIGHTS: [u8; Self::LEVELS as usize] = [1, 5, 25];
+
+    const fn digit(self, level: u8) -> u8 {
+        self.0 / Self::WEIGHTS[level as usize] % 5
+    }
+
+    /// A tunnel at this level begins around a header with `ecn`. One that was there ends.
+    pub const fn put(&mut self, level: u8, ecn: Ecn) {
+        self.take(level);
+        self.0 += (ecn as u8 + 1) * Self::WEIGHTS[level as usize];
+    }
+
+    /// The tunnel at this level ends; the field of the header in it.
+    pub const fn take(&mut self, level: u8) -> Option<Ecn> {
+        let digit = self.digit(level);
+        self.0 -= digit * Self::WEIGHTS[level as usize];
+        if digit == 0 { None } else { Some(Ecn::from_bits(digit - 1)) }
+    }
+}
+
 /// A packet as a mechanism sees it: 32 bytes, copied, never owned. Authoritative for ECN, DSCP, label and TTL: the
 /// world writes changes back when the packet departs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -160,8 +191,8 @@ pub struct Packet {
     pub ttl: u8,
     /// What the manager of the queue that holds it wrote down at its arrival; means nothing to anybody else.
     pub note: u8,
-    /// The ECN field of the inner header, while the packet is in a tunnel between edges; `ecn` is then the outer one.
-    pub inner_ecn: Option<Ecn>,
+    /// The ECN fields of the inner headers, while the packet is in tunnels between edges; `ecn` is then the outermost one.
+    pub inner_ecn: InnerEcn,
 }
 
 const _: () = assert!(core::mem::size_of::<Packet>() == 32, "two descriptors share a cache line");
@@ -181,7 +212,7 @@ impl Packet {
             dscp: Dscp::BEST_EFFORT,
             ttl: 255,
             note: 0,
-            inner_ecn: None,
+            inner_ecn: InnerEcn::NONE,
         }
     }
 }
@@ -216,5 +247,24 @@ impl Backlog {
         );
         self.packets -= 1;
         self.bytes -= u64::from(packet.wire_bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_tunnel_keeps_its_own_header_whichever_others_there_are() {
+        let all = [Ecn::NotEct, Ecn::Ect1, Ecn::Ect0, Ecn::Ce];
+        for (outer, middle, inner) in all.iter().flat_map(|a| all.map(move |b| (*a, b, Ecn::Ce))) {
+            let mut tunnels = InnerEcn::NONE;
+            tunnels.put(0, outer);
+            tunnels.put(2, inner);
+            assert_eq!(tunnels.take(1), None, "there is no tunnel of this level");
+            tunnels.put(1, middle);
+            assert_eq!([2, 1, 0].map(|level| tunnels.take(level)), [Some(inner), Some(middle), Some(outer)]);
+            assert_eq!(tunnels, InnerEcn::NONE);
+        }
     }
 }

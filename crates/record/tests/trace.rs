@@ -116,6 +116,7 @@ fn network(v6: bool, edges: &[u32]) -> Network {
             core: Vec::new(),
             mechanism: Some(EdgeConfig::Nbp(Box::default())),
             unpoliced: Vec::new(),
+            control_loss: 0.0,
             clocks: Vec::new(),
             labels: None,
         });

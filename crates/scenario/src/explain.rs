@@ -6,8 +6,8 @@ use serde_json::{Map, Value};
 use crate::model::{
     Adaptive, AdaptiveRed, BackPressure, Blue, Bulk, BurstLoss, Cbq, Cbr, Csfq, CsfqLabels, DropTail, Drr,
     Eec, EecMarker, Engine, Ered, Fred, Iec, ListLoss, Marking, Nbp, Nbq, OnOff, Poisson, Priority, Profile,
-    RandomLoss, Red, RedPenaltyBox, RenoControl, Reserved, Sfb, Sfq, SingleRate, SubTcp, TcpText, Transfer,
-    TwoRates, Udp, Wfq,
+    RandomLoss, Red, RedPenaltyBox, RenoControl, Reserved, Sfb, Sfq, SingleRate, SubTcp, TcpFriendly,
+    TcpText, Transfer, TwoRates, Udp, UnresponsiveControl, Wfq,
 };
 use crate::schema::schema_of;
 
@@ -63,6 +63,7 @@ const ROWS: &[Row] = &[
     ("queue", "cbq", schema_of::<Cbq>),
     ("queue", "priority", schema_of::<Priority>),
     ("queue", "eec-marker", schema_of::<EecMarker>),
+    ("queue", "tcp-friendly", schema_of::<TcpFriendly>),
     ("mechanism", "nbp", schema_of::<Nbp>),
     ("mechanism", "iec", schema_of::<Iec>),
     ("mechanism", "eec", schema_of::<Eec>),
@@ -79,6 +80,7 @@ const ROWS: &[Row] = &[
     ("control", "subtcp", schema_of::<SubTcp>),
     ("control", "reserved", schema_of::<Reserved>),
     ("control", "marking", schema_of::<Marking>),
+    ("control", "unresponsive", schema_of::<UnresponsiveControl>),
     ("application", "bulk", schema_of::<Bulk>),
     ("application", "transfer", schema_of::<Transfer>),
     ("application", "cbr", schema_of::<Cbr>),

@@ -1,14 +1,26 @@
 //! What edge routers do with packets, and the messages between them.
 
 use tidegate_mechanism::edge::{Admission, AggregateId, EdgeHalf, PeerId};
-use tidegate_packet::{Dscp, FlowId, Headers, Packet, Protocol, TcpHeader};
+use tidegate_packet::{Address, DropReason, Dscp, Ecn, FlowId, Headers, Packet, Protocol, TcpHeader};
 
-use super::Simulation;
+use super::{Flow, Simulation};
 use crate::arena::Carried;
 use crate::border::{EdgePort, ShaperSink};
 use crate::ids::FlowIds;
 use crate::observer::Observer;
 use crate::world::{Place, Wake};
+
+/// What classifiers of an inner domain see of messages of an outer one.
+const MESSAGE_HEADERS: Headers = Headers {
+    source: Address::V4([0; 4]),
+    destination: Address::V4([0; 4]),
+    flow_label: 0,
+    protocol: Protocol::UDP,
+    source_port: 0,
+    destination_port: 0,
+    dscp: Dscp::CONTROL,
+    ecn: Ecn::NotEct,
+};
 
 impl<O: Observer> Simulation<O> {
     /// `packet` enters a domain; `None` if it waits at a shaper or was dropped.
@@ -123,16 +135,24 @@ impl<O: Observer> Simulation<O> {
     }
 
     pub(crate) fn headers_of(&self, flow: FlowId) -> Headers {
-        let headers = &self.flows[flow.0 as usize / 2].headers;
+        let Some(Flow { headers, .. }) = self.flows.get(flow.0 as usize / 2) else {
+            // A message between the borders of an outer domain; their addresses are not the engine's to know.
+            return MESSAGE_HEADERS;
+        };
         if flow.0.is_multiple_of(2) { *headers } else { headers.reversed() }
     }
 
     pub(super) fn on_control(&mut self, index: u32, packet: &Packet) {
         let now = self.world.now;
         let from = PeerId(packet.flow.0 - 2 * self.flows.len() as u32);
+        let border = &mut self.borders[index as usize];
+        let (probability, random) = &mut border.control_loss;
+        if *probability > 0.0 && random.chance(*probability) {
+            self.world.drop_packet(packet, Place::Edge(index), DropReason::Medium);
+            return;
+        }
         let message = self.world.arena.get(packet).message;
         let bytes = self.world.messages.take(message);
-        let border = &mut self.borders[index as usize];
         if let Some(control) = &mut border.control {
             let local = border.clock.shows(now);
             let mut port = EdgePort { bank: &mut control.bank, outbox: &mut self.outbox, now };

@@ -112,6 +112,7 @@ impl Net {
             core,
             mechanism: None,
             unpoliced: Vec::new(),
+            control_loss: 0.0,
             clocks: Vec::new(),
             labels: None,
         });

@@ -7,7 +7,7 @@ use tidegate_units::Time;
 
 use super::iec::{CONTROL_HEADER_BYTES, EpochReport, IecConfig, IecEgress, IecIngress};
 use super::nbp::{FEEDBACK_HEADER_BYTES, NbpConfig, NbpEgress, NbpIngress};
-use super::{Admission, AggregateId, EdgeHalf, EdgeOut, EdgeReport, PeerId, SegmentEditor};
+use super::{Admission, AggregateId, BorderSite, EdgeHalf, EdgeOut, EdgeReport, PeerId, SegmentEditor};
 use crate::Context;
 use crate::shape::ShaperConfig;
 
@@ -21,15 +21,15 @@ pub enum EdgeConfig {
 }
 
 impl EdgeConfig {
-    /// The two halves of one border.
-    pub fn build(&self, context: &Context) -> (AnyIngress, AnyEgress) {
+    /// The two halves of the border at `site`.
+    pub fn build(&self, site: BorderSite, context: &Context) -> (AnyIngress, AnyEgress) {
         match self {
             Self::Nbp(config) => {
                 let (ingress, egress) = config.build(context);
                 (AnyIngress::Nbp(Box::new(ingress)), AnyEgress::Nbp(Box::new(egress)))
             }
             Self::Iec(config) => {
-                let (ingress, egress) = config.build(context);
+                let (ingress, egress) = config.build(site, context);
                 (AnyIngress::Iec(Box::new(ingress)), AnyEgress::Iec(Box::new(egress)))
             }
         }

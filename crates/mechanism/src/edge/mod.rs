@@ -19,6 +19,15 @@ use tidegate_units::{BitRate, Span, Time};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct PeerId(pub u32);
 
+/// Where a border is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BorderSite {
+    /// Its number.
+    pub border: PeerId,
+    /// How many domains are around its own: below [`tidegate_packet::InnerEcn::LEVELS`].
+    pub level: u8,
+}
+
 /// What one shaper at one ingress controls: a flow, or a virtual link. Dense, reused after [`EdgeOut::close`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct AggregateId(pub u32);

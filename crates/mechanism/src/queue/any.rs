@@ -9,7 +9,7 @@ use tidegate_units::{BitRate, Time};
 use super::{
     AdaptiveRed, AdaptiveRedConfig, Blue, BlueConfig, Csfq, CsfqConfig, DropTail, DropTailConfig, EecMarker,
     EecMarkerConfig, Ered, EredConfig, Fred, FredConfig, QueueManager, Red, RedConfig, RedPenaltyBox,
-    RedPenaltyBoxConfig, Sfb, SfbConfig, Verdict,
+    RedPenaltyBoxConfig, Sfb, SfbConfig, TcpFriendly, TcpFriendlyConfig, Verdict,
 };
 use crate::Context;
 
@@ -93,4 +93,6 @@ managers! {
     EecMarker(EecMarkerConfig, EecMarker),
     /// Enhanced RED.
     Ered(EredConfig, Box<Ered>),
+    /// TCP-friendly dropping.
+    TcpFriendly(TcpFriendlyConfig, Box<TcpFriendly>),
 }

@@ -291,6 +291,7 @@ mod tests {
             core: Vec::new(),
             mechanism: None,
             unpoliced: Vec::new(),
+            control_loss: 0.0,
             clocks: Vec::new(),
             labels: None,
         };

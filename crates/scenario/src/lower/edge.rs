@@ -9,25 +9,33 @@ use tidegate_mechanism::shape::ShaperConfig;
 use tidegate_units::Bytes;
 
 use super::{bytes32, discipline};
-use crate::model::{Classify, Iec, IecDelays, Labels, Mechanism, Nbp};
+use crate::model::{Classify, Iec, IecDelays, Labels, Mechanism, Nbp, Queue, Shaper};
 
-/// What the edges of a domain do; none for nothing.
-pub fn edge(mechanism: &Mechanism) -> Option<EdgeConfig> {
+/// What the edges of a domain do; none for nothing. `weights` are those that a shaper's queue looks up. Which borders
+/// `virtual_links` are about is for who numbers borders.
+pub fn edge<'a>(mechanism: &Mechanism, weights: &dyn Fn(&Queue) -> &'a [(u32, f64)]) -> Option<EdgeConfig> {
     match mechanism {
         Mechanism::None | Mechanism::Nbq(_) | Mechanism::BackPressure(_) => None,
-        Mechanism::Nbp(config) => Some(EdgeConfig::Nbp(Box::new(nbp(config)))),
+        Mechanism::Nbp(config) => Some(EdgeConfig::Nbp(Box::new(nbp(config, weights)))),
         Mechanism::Iec(config) => {
             let detection = match config.delays {
                 IecDelays::OneWay => Detection::OneWay,
                 IecDelays::RoundTrip => Detection::RoundTrip,
             };
-            Some(EdgeConfig::Iec(Box::new(iec(config, detection))))
+            Some(EdgeConfig::Iec(Box::new(iec(config, detection, weights))))
         }
-        Mechanism::Eec(config) => Some(EdgeConfig::Iec(Box::new(iec(&config.as_iec(), Detection::Marks)))),
+        Mechanism::Eec(config) => {
+            Some(EdgeConfig::Iec(Box::new(iec(&config.as_iec(), Detection::Marks, weights))))
+        }
     }
 }
 
-fn iec(config: &Iec, detection: Detection) -> IecConfig {
+fn shaper<'a>(shaper: &Shaper, bucket: Bytes, weights: &dyn Fn(&Queue) -> &'a [(u32, f64)]) -> ShaperConfig {
+    let queue = discipline(&shaper.queue, weights(&shaper.queue));
+    ShaperConfig { bucket: shaper.bucket.unwrap_or(bucket), queue }
+}
+
+fn iec<'a>(config: &Iec, detection: Detection, weights: &dyn Fn(&Queue) -> &'a [(u32, f64)]) -> IecConfig {
     IecConfig {
         detection,
         sigma: config.sigma,
@@ -35,6 +43,7 @@ fn iec(config: &Iec, detection: Detection) -> IecConfig {
         loss_backoff: config.loss_backoff,
         smoothing: config.smoothing,
         rate_min: config.rate_min,
+        terms: Vec::new(),
         initial_rate: config.initial_rate,
         initial_interval: config.initial_interval,
         use_min: config.use_min,
@@ -47,14 +56,11 @@ fn iec(config: &Iec, detection: Detection) -> IecConfig {
             flows_max: tcp.flows_max,
             round_up: tcp.round_up,
         }),
-        shaper: ShaperConfig {
-            bucket: config.shaper.bucket.unwrap_or(config.sigma),
-            queue: discipline(&config.shaper.queue, &[]),
-        },
+        shaper: shaper(&config.shaper, config.sigma, weights),
     }
 }
 
-fn nbp(config: &Nbp) -> NbpConfig {
+fn nbp<'a>(config: &Nbp, weights: &dyn Fn(&Queue) -> &'a [(u32, f64)]) -> NbpConfig {
     NbpConfig {
         mss_bytes: bytes32(config.mss),
         mrc_factor: config.mrc_factor,
@@ -73,10 +79,7 @@ fn nbp(config: &Nbp) -> NbpConfig {
         },
         feedback_mtu_bytes: bytes32(config.feedback_mtu),
         arrival_headroom: config.arrival_headroom,
-        shaper: ShaperConfig {
-            bucket: config.shaper.bucket.unwrap_or(Bytes::ZERO),
-            queue: discipline(&config.shaper.queue, &[]),
-        },
+        shaper: shaper(&config.shaper, Bytes::ZERO, weights),
         flows_max: config.flows_max,
     }
 }

@@ -30,7 +30,7 @@ mod tests {
     use tidegate_mechanism::meter::CsfqLabellerConfig;
     use tidegate_mechanism::queue::{
         AdaptiveRedConfig, BlueConfig, DropTailConfig, EecMarkerConfig, EredConfig, FredConfig,
-        ManagerConfig, RedConfig, RedPenaltyBoxConfig, SfbConfig,
+        ManagerConfig, RedConfig, RedPenaltyBoxConfig, SfbConfig, TcpFriendlyConfig,
     };
     use tidegate_mechanism::schedule::{CbqConfig, DisciplineConfig, PriorityConfig, SfqConfig, WfqConfig};
 
@@ -65,6 +65,10 @@ mod tests {
             DisciplineConfig::Fifo(ManagerConfig::Ered(EredConfig::default()))
         );
         assert_eq!(
+            plain(Queue::TcpFriendly(crate::model::TcpFriendly::default())),
+            DisciplineConfig::Fifo(ManagerConfig::TcpFriendly(TcpFriendlyConfig::default()))
+        );
+        assert_eq!(
             plain(Queue::Sfb(Box::default())),
             DisciplineConfig::Fifo(ManagerConfig::Sfb(SfbConfig::default()))
         );
@@ -87,13 +91,14 @@ mod tests {
         let whole = serde_json::from_str(r#"{"classes": [{"name": "all", "share": 1.0}]}"#);
         let whole: crate::model::Cbq = whole.expect("a link of one class");
         assert_eq!(plain(Queue::Cbq(whole)), DisciplineConfig::Cbq(CbqConfig::default()));
+        let alike = |_: &Queue| -> &[(u32, f64)] { &[] };
         let nbp = Mechanism::Nbp(Box::default());
-        assert_eq!(edge(&nbp), Some(EdgeConfig::Nbp(Box::<NbpConfig>::default())));
+        assert_eq!(edge(&nbp, &alike), Some(EdgeConfig::Nbp(Box::<NbpConfig>::default())));
         let iec = Mechanism::Iec(Box::default());
-        assert_eq!(edge(&iec), Some(EdgeConfig::Iec(Box::<IecConfig>::default())));
+        assert_eq!(edge(&iec, &alike), Some(EdgeConfig::Iec(Box::<IecConfig>::default())));
         let eec = Mechanism::Eec(Box::default());
         let marks = IecConfig { detection: Detection::Marks, ..IecConfig::default() };
-        assert_eq!(edge(&eec), Some(EdgeConfig::Iec(Box::new(marks))));
+        assert_eq!(edge(&eec, &alike), Some(EdgeConfig::Iec(Box::new(marks))));
         assert_eq!(
             plain(Queue::EecMarker(crate::model::EecMarker::default())),
             DisciplineConfig::Fifo(ManagerConfig::EecMarker(EecMarkerConfig::default()))
@@ -101,7 +106,7 @@ mod tests {
         assert_eq!(hop(&nbp), None);
         let nbq = Mechanism::Nbq(Box::default());
         assert_eq!(hop(&nbq), Some(HopConfig::Nbq(Box::<NbqConfig>::default())));
-        assert_eq!(edge(&nbq), None);
+        assert_eq!(edge(&nbq, &alike), None);
         let back = Mechanism::BackPressure(Box::default());
         assert_eq!(hop(&back), Some(HopConfig::BackPressure(Box::<BackPressureConfig>::default())));
         let labels = Labels::Csfq(crate::model::CsfqLabels::default());

@@ -5,7 +5,7 @@ use tidegate_mechanism::queue::sfb::{AdaptiveRed as BinRed, BinLaw, Nonresponsiv
 use tidegate_mechanism::queue::{
     AdaptiveRedConfig, BlueConfig, Counted, CsfqConfig, DropTailConfig, EecMarkerConfig, EredConfig,
     EredTests, Flavor, FredConfig, FreezeTimers, FromFlows, GapLaw, ManagerConfig, QueueUnit, RedConfig,
-    RedPenaltyBoxConfig, SfbConfig, Victim,
+    RedPenaltyBoxConfig, SfbConfig, TcpFriendlyConfig, Victim,
 };
 use tidegate_mechanism::schedule::{
     BinHash, CbqClassConfig, CbqConfig, Classification, Clock, DisciplineConfig, DrrConfig, FlowQueuesConfig,
@@ -17,7 +17,7 @@ use super::bytes32;
 use crate::model::{
     AdaptiveRed, Blue, BlueTimers, Cbq, CbqClass, CbqSharing, Csfq, DropTail, Drr, EecMarker, Ered,
     EredCounted, Fred, FredVariant, Manager, Priority, Queue, QueueClassify, Red, RedFlavor, RedGap, RedMode,
-    RedPenaltyBox, RedVictim, Sfb, SfbLaw, SfbLimiting, Sfq, SfqHash, Wfq, WfqClock,
+    RedPenaltyBox, RedVictim, Sfb, SfbLaw, SfbLimiting, Sfq, SfqHash, TcpFriendly, Wfq, WfqClock,
 };
 
 /// The discipline of a queue. `weights` are those other than 1, by number of flow or class as the queue classifies.
@@ -42,6 +42,9 @@ pub fn discipline(queue: &Queue, weights: &[(u32, f64)]) -> DisciplineConfig {
         Queue::Priority(config) => DisciplineConfig::Priority(priority(config)),
         Queue::EecMarker(config) => DisciplineConfig::Fifo(ManagerConfig::EecMarker(eec_marker(config))),
         Queue::Ered(config) => DisciplineConfig::Fifo(ManagerConfig::Ered(ered(config))),
+        Queue::TcpFriendly(config) => {
+            DisciplineConfig::Fifo(ManagerConfig::TcpFriendly(tcp_friendly(config)))
+        }
     }
 }
 
@@ -58,6 +61,7 @@ pub fn manager(manager: &Manager) -> ManagerConfig {
         Manager::Sfb(config) => ManagerConfig::Sfb(sfb(config)),
         Manager::EecMarker(config) => ManagerConfig::EecMarker(eec_marker(config)),
         Manager::Ered(config) => ManagerConfig::Ered(ered(config)),
+        Manager::TcpFriendly(config) => ManagerConfig::TcpFriendly(tcp_friendly(config)),
     }
 }
 
@@ -163,6 +167,21 @@ fn fred(config: &Fred) -> FredConfig {
         },
         limit: config.limit,
         packet_bytes: bytes32(config.mean_packet),
+        ecn: config.ecn,
+    }
+}
+
+fn tcp_friendly(config: &TcpFriendly) -> TcpFriendlyConfig {
+    let (min_th, max_th) = config.thresholds().expect("checked: thresholds are in packets or bytes");
+    TcpFriendlyConfig {
+        min_th,
+        max_th,
+        w: config.weight,
+        max_p: config.max_p,
+        spacing: config.spacing,
+        limit: config.limit,
+        packet_bytes: bytes32(config.mean_packet),
+        flows_max: config.flows_max,
         ecn: config.ecn,
     }
 }

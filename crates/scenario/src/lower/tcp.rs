@@ -2,7 +2,7 @@
 
 use tidegate_mechanism::tcp::congestion::{
     self, CongestionControlConfig, Detection, MarkingSourceConfig, ReservedConfig, ReservedRoundTrip,
-    SubTcpConfig, Surplus,
+    SubTcpConfig, Surplus, UnresponsiveConfig,
 };
 use tidegate_mechanism::tcp::{DelayedAck, RtoConfig, Rules, TcpConfig, Variant};
 
@@ -75,6 +75,7 @@ fn control(control: &Control) -> CongestionControlConfig {
         }),
         Control::Reserved(config) => CongestionControlConfig::Reserved(reserved(config)),
         Control::Marking(config) => CongestionControlConfig::Marking(marking(config)),
+        Control::Unresponsive(_) => CongestionControlConfig::Unresponsive(UnresponsiveConfig),
     }
 }
 

@@ -14,6 +14,7 @@ kinds! {
         SubTcp(SubTcp) = "subtcp",
         Reserved(Reserved) = "reserved",
         Marking(Box<Marking>) = "marking",
+        Unresponsive(UnresponsiveControl) = "unresponsive",
     }
 }
 
@@ -31,6 +32,16 @@ impl Default for Control {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RenoControl {}
+
+/// # A TCP that ignores losses
+///
+/// Opens its window as Reno does and never closes it, whatever is lost; what was lost it sends again. A host that was changed
+/// to take more than its share.
+///
+/// Source: Harrison and Kalyanaraman 2000, section IV ("hacked TCP implementations").
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct UnresponsiveControl {}
 
 /// How SUBTCP's window grows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

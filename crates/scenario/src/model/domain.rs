@@ -29,6 +29,15 @@ pub enum Mechanism {
 }
 
 impl Mechanism {
+    /// What is said of single virtual links.
+    pub fn virtual_links(&self) -> &[VirtualLink] {
+        match self {
+            Self::None | Self::Nbp(_) | Self::Nbq(_) | Self::BackPressure(_) => &[],
+            Self::Iec(config) => &config.virtual_links,
+            Self::Eec(config) => &config.virtual_links,
+        }
+    }
+
     /// Edges at which what enters is not shaped.
     pub fn unpoliced(&self) -> &[String] {
         match self {
@@ -167,6 +176,29 @@ pub enum IecDelays {
     RoundTrip,
 }
 
+/// What holds for some virtual links.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct VirtualLink {
+    /// For those that begin at this edge. Default: at any.
+    pub from: Option<String>,
+    /// For those that end at this edge. Default: at any.
+    pub to: Option<String>,
+    /// Its share beside others: `sigma` times this is the growth of its rate and its part of queues. Source: Harrison and
+    /// Kalyanaraman, section VI plans services of this kind; the law is derived in `docs/mechanisms/iec.md`.
+    pub weight: f64,
+    /// The rate that is assured to it. Default: that of all. Source: Harrison and Kalyanaraman, section VI.
+    #[serde(with = "text::optional")]
+    #[schemars(with = "Option<Text<BitRate>>")]
+    pub rate_min: Option<BitRate>,
+}
+
+impl Default for VirtualLink {
+    fn default() -> Self {
+        Self { from: None, to: None, weight: 1.0, rate_min: None }
+    }
+}
+
 /// TCP rate control at the ingress of a virtual link.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -212,6 +244,8 @@ macro_rules! overlay {
             #[serde(with = "text")]
             #[schemars(with = "Text<BitRate>")]
             pub rate_min: BitRate,
+            /// Weights and assured rates of single virtual links; the first that fits holds. Default: all are alike.
+            pub virtual_links: Vec<VirtualLink>,
             /// The rate of a new virtual link. Default: `sigma` per `initial_interval`. Source: assumed.
             #[serde(with = "text::optional")]
             #[schemars(with = "Option<Text<BitRate>>")]
@@ -256,6 +290,7 @@ macro_rules! overlay {
                     loss_backoff: 0.5,
                     smoothing: 0.5,
                     rate_min: BitRate::from_bps(8_000),
+                    virtual_links: Vec::new(),
                     initial_rate: None,
                     initial_interval: Span::from_millis(50),
                     use_min: 0.5,
@@ -306,6 +341,7 @@ impl Eec {
             loss_backoff: self.loss_backoff,
             smoothing: self.smoothing,
             rate_min: self.rate_min,
+            virtual_links: self.virtual_links.clone(),
             initial_rate: self.initial_rate,
             initial_interval: self.initial_interval,
             use_min: self.use_min,

@@ -14,17 +14,18 @@ pub use application::{Adaptive, Application, Bulk, Cbr, OnOff, OnOffDistribution
 pub use circuit::{CellDiscard, Circuit};
 pub use control::{
     Control, Marking, MarkingSurplus, RenoControl, Reserved, ReservedWindow, SubTcp, SubTcpForm,
+    UnresponsiveControl,
 };
 pub use domain::{
     BackPressure, BackPressureCapacity, BackPressureFeedback, Classify, Clock, CsfqLabels, Eec, Iec,
-    IecDelays, Labels, Mechanism, Nbp, Nbq, NbqDecay, NbqDiscard, Shaper, TcpRate,
+    IecDelays, Labels, Mechanism, Nbp, Nbq, NbqDecay, NbqDiscard, Shaper, TcpRate, VirtualLink,
 };
 pub use impairment::{BurstLoss, ListLoss, Loss, RandomLoss, Reorder};
 pub use marker::{Beyond, Engine, EngineLaw, EngineMeter, Marker, Profile, SingleRate, TwoRates};
 pub use queue::{
     AdaptiveRed, Blue, BlueTimers, Cbq, CbqClass, CbqSharing, Csfq, DropTail, Drr, EecMarker, Ered,
     EredCounted, Fred, FredVariant, Manager, Priority, Queue, QueueClassify, Red, RedFlavor, RedGap, RedMode,
-    RedPenaltyBox, RedVictim, Sfb, SfbLaw, SfbLimiting, Sfq, SfqHash, Wfq, WfqClock,
+    RedPenaltyBox, RedVictim, Sfb, SfbLaw, SfbLimiting, Sfq, SfqHash, TcpFriendly, Wfq, WfqClock,
 };
 pub use record::{DelayOf, DomainQuantity, FlowQuantity, LinkQuantity, MarkerQuantity, Record, Series, Way};
 pub use transport::{Tcp, TcpProfile, TcpText, TcpVariant, Transport, TransportText, Udp, Window};
@@ -303,6 +304,10 @@ pub struct Domain {
     pub trusts: Vec<DomainIndex>,
     /// Edges at which what enters is not shaped: a subset of `edges`.
     pub unpoliced: Vec<NodeIndex>,
+    /// Where each entry of the mechanism's `virtual_links` begins and ends; none for anywhere.
+    pub virtual_links: Vec<(Option<NodeIndex>, Option<NodeIndex>)>,
+    /// The probability with which each message between its edges gets lost.
+    pub control_loss: f64,
     /// Clocks of edges that are not right.
     pub clocks: Vec<(NodeIndex, Clock)>,
 }

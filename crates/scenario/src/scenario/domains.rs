@@ -11,7 +11,7 @@ use super::values::{self, Report};
 use crate::document::first_duplicate;
 use crate::error::Problems;
 use crate::fault::shortened;
-use crate::model::{Domain, DomainIndex, FlowIndex, Labels, NodeIndex, NodeKind};
+use crate::model::{Domain, DomainIndex, FlowIndex, Labels, Mechanism, NodeIndex, NodeKind};
 use crate::overrides::Late;
 use crate::template::Scope;
 use crate::tree::{Table, Tree};
@@ -23,12 +23,19 @@ pub(crate) struct Domains {
     pub(crate) list: Vec<Domain>,
 }
 
-/// What a node is to the domains seen so far.
+/// What a node is to one of the domains seen so far.
 #[derive(Clone, Copy, PartialEq)]
 enum Role {
-    None,
     Edge(u32),
     Core(u32),
+}
+
+impl Role {
+    const fn domain(self) -> u32 {
+        match self {
+            Self::Edge(domain) | Self::Core(domain) => domain,
+        }
+    }
 }
 
 /// Reads `[domains]`.
@@ -44,7 +51,7 @@ pub(crate) fn read(
     let mut list = Vec::new();
     // What a domain trusts may come after it.
     let mut trusts: Vec<(Vec<String>, Tree)> = Vec::new();
-    let mut roles = vec![Role::None; nodes.list.len()];
+    let mut roles = vec![Vec::new(); nodes.list.len()];
     let neighbours = neighbours(nodes, links);
     let complete = |tree: &Tree, _: &Scope<'_>| tree.clone();
     let section = Section { name: "domains", complete: &complete };
@@ -97,6 +104,15 @@ fn read_domain(
     for name in text.mechanism.unpoliced() {
         unpoliced.extend(edge(site, name, &["mechanism", "unpoliced"], &edges, nodes, problems));
     }
+    let mut virtual_links = Vec::new();
+    for (position, link) in text.mechanism.virtual_links().iter().enumerate() {
+        let position = position.to_string();
+        let mut end = |name: &Option<String>, key: &str| {
+            let keys = ["mechanism", "virtual_links", &position, key];
+            name.as_ref().and_then(|name| edge(site, name, &keys, &edges, nodes, problems))
+        };
+        virtual_links.push((end(&link.from, "from"), end(&link.to, "to")));
+    }
     let mut clocks = Vec::new();
     for (name, clock) in &text.clocks {
         let keys = ["clocks", name];
@@ -118,6 +134,7 @@ fn read_domain(
     };
     let mut report = Report { sink: &mut sink };
     report.below("mechanism", |report| values::mechanism(&text.mechanism, report));
+    report.probability("control_loss", text.control_loss);
     if let Some(labels) = &text.labels {
         report.below("labels", |report| values::labels(labels, report));
     }
@@ -133,6 +150,8 @@ fn read_domain(
         liars,
         trusts: Vec::new(),
         unpoliced,
+        virtual_links,
+        control_loss: text.control_loss,
         clocks,
     })
 }
@@ -174,36 +193,82 @@ fn edge(
     None
 }
 
-/// Two domains may share an edge, where they are chained; nothing else.
+/// Two domains may share an edge, where they are chained; or one lies whole in the other, where both have virtual links.
 fn check_roles(
     site: Site<'_>,
     domain: &Domain,
     index: u32,
     others: &[Domain],
-    roles: &mut [Role],
+    roles: &mut [Vec<Role>],
     nodes: &Nodes,
     problems: &mut Problems,
 ) {
     let new = domain.edges.iter().map(|node| (*node, Role::Edge(index), "edges"));
     let new = new.chain(domain.core.iter().map(|node| (*node, Role::Core(index), "core")));
+    let nested = check_nesting(site, domain, others, roles, problems);
     for (node, role, key) in new {
         let name = &nodes.node(node).name;
-        let other = match (roles[node.index()], role) {
-            (Role::Edge(other) | Role::Core(other), _) if other == index => {
-                let message = format!("`{name}` cannot be both edge and core");
-                problems.push(site.problem(&[key], message, ""));
-                continue;
-            }
-            (Role::Edge(other), Role::Core(_)) | (Role::Core(other), _) => other,
-            _ => {
-                roles[node.index()] = role;
-                continue;
-            }
-        };
-        let other = others.get(other as usize).map_or("", |there| &there.name);
-        let message = format!("`{name}` is already in the domain `{other}`");
-        problems.push(site.problem(&[key], message, "two domains may share an edge, nothing else"));
+        let held = &mut roles[node.index()];
+        if held.iter().any(|other| other.domain() == index) {
+            let message = format!("`{name}` cannot be both edge and core");
+            problems.push(site.problem(&[key], message, ""));
+            continue;
+        }
+        let conflict = held.iter().find(|other| {
+            let chained = matches!((other, role), (Role::Edge(_), Role::Edge(_)));
+            !chained && !nested.contains(&other.domain())
+        });
+        if let Some(other) = conflict {
+            let other = others.get(other.domain() as usize).map_or("", |there| &there.name);
+            let message = format!("`{name}` is already in the domain `{other}`");
+            let help = "two domains may share an edge, or all routers of one may belong to the other";
+            problems.push(site.problem(&[key], message, help));
+            continue;
+        }
+        held.push(role);
     }
+}
+
+/// The domains that `domain` lies in, or that lie in it.
+fn check_nesting(
+    site: Site<'_>,
+    domain: &Domain,
+    others: &[Domain],
+    roles: &[Vec<Role>],
+    problems: &mut Problems,
+) -> Vec<u32> {
+    let size = |domain: &Domain| domain.edges.len() + domain.core.len();
+    let has_virtual_links =
+        |domain: &Domain| matches!(domain.mechanism, Mechanism::None | Mechanism::Iec(_) | Mechanism::Eec(_));
+    let mut common = std::collections::BTreeMap::new();
+    for node in domain.edges.iter().chain(&domain.core) {
+        for role in &roles[node.index()] {
+            *common.entry(role.domain()).or_insert(0) += 1;
+        }
+    }
+    let mut nested = Vec::new();
+    for (index, shared) in common {
+        let Some(other) = others.get(index as usize) else { continue };
+        let is_inside = shared == size(domain).min(size(other)) && size(domain) != size(other);
+        // Small domains may consist of what they share with their neighbours in a chain.
+        let only_edges = |inner: &Domain, outer: &Domain| {
+            inner.core.is_empty() && inner.edges.iter().all(|node| outer.edges.contains(node))
+        };
+        if !is_inside || only_edges(domain, other) || only_edges(other, domain) {
+            continue;
+        }
+        if !has_virtual_links(domain) || !has_virtual_links(other) {
+            let message = format!("one of it and the domain `{}` lies in the other", other.name);
+            let help = "only domains with virtual links (`iec`, `eec`) can";
+            problems.push(site.problem(&["mechanism"], message, help));
+        }
+        nested.push(index);
+    }
+    if nested.len() > usize::from(tidegate_packet::InnerEcn::LEVELS - 1) {
+        let message = "it lies in, or around, three other domains";
+        problems.push(site.problem(&["edges"], message, "two at most"));
+    }
+    nested
 }
 
 /// The neighbours of each router, over all links.

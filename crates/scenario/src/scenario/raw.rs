@@ -263,6 +263,8 @@ pub(crate) struct DomainText {
     pub(crate) clocks: BTreeMap<String, Clock>,
     /// Domains whose feedback it accepts. Default: none.
     pub(crate) trusts: Vec<String>,
+    /// The probability with which each message between its edges gets lost on the way. Default: only queues lose messages.
+    pub(crate) control_loss: f64,
 }
 
 /// A marker: it writes codepoints on the packets of some flows.

@@ -354,11 +354,15 @@ const fn measures(mechanism: &Mechanism, quantity: DomainQuantity) -> bool {
 fn knows(direction: &Direction, quantity: LinkQuantity) -> bool {
     match quantity {
         LinkQuantity::AverageQueue => {
-            is_red(&direction.queue) || matches!(direction.queue, Queue::Fred(_) | Queue::Ered(_))
+            is_red(&direction.queue)
+                || matches!(direction.queue, Queue::Fred(_) | Queue::Ered(_) | Queue::TcpFriendly(_))
         }
         LinkQuantity::Probability => {
             is_red(&direction.queue)
-                || matches!(direction.queue, Queue::Blue(_) | Queue::Ered(_) | Queue::Fred(_) | Queue::Sfb(_))
+                || matches!(
+                    direction.queue,
+                    Queue::Blue(_) | Queue::Ered(_) | Queue::Fred(_) | Queue::Sfb(_) | Queue::TcpFriendly(_)
+                )
         }
         LinkQuantity::PollutedBins | LinkQuantity::NonresponsiveFlows | LinkQuantity::NonresponsiveLimit => {
             matches!(direction.queue, Queue::Sfb(_))

@@ -19,11 +19,13 @@ use tidegate_units::{Span, Time};
 use super::epoch::growth;
 use super::wire::{self, Control, Feedback, Message};
 use super::{Detection, Epoch, IecConfig, epsilon_nanos};
-use crate::edge::{Admission, EdgeHalf, EdgeOut, PeerId};
+use crate::edge::{Admission, BorderSite, EdgeHalf, EdgeOut, PeerId};
 
 /// A virtual link that ends here.
 #[derive(Debug)]
 struct Incoming {
+    /// `w sigma` of this virtual link, bytes.
+    sigma: f64,
     /// The last control packet; none yet while only data came.
     last: Option<Control>,
     /// When it came.
@@ -70,12 +72,14 @@ pub struct EpochReport {
 #[derive(Debug)]
 pub struct IecEgress {
     config: IecConfig,
+    site: BorderSite,
     incoming: BTreeMap<PeerId, Incoming>,
 }
 
 impl Incoming {
-    fn new(config: &IecConfig, now: Time) -> Self {
+    fn new(config: &IecConfig, sigma: f64, now: Time) -> Self {
         Self {
+            sigma,
             last: None,
             last_at: now,
             received_bytes: 0,
@@ -158,7 +162,7 @@ impl Incoming {
                 self.epoch.minimum.bound(delay, queueing);
             }
             self.epoch.accumulation.add(growth);
-            self.epoch.detect(self.delay, config.sigma.as_f64(), nu, control.rtt, 1.0 - config.beta, now);
+            self.epoch.detect(self.delay, self.sigma, nu, control.rtt, 1.0 - config.beta, now);
         }
     }
 
@@ -187,7 +191,7 @@ impl Incoming {
     /// Whether the ingress wants an answer, or should have one for it to know the least round-trip time.
     fn owes_answer(&self, control: &Control, config: &IecConfig) -> bool {
         let is_least = || {
-            let margin = self.nu.map_or(0, |nu| epsilon_nanos(config.sigma.as_f64(), nu) / 2);
+            let margin = self.nu.map_or(0, |nu| epsilon_nanos(self.sigma, nu) / 2);
             self.least_answered.is_none_or(|least| self.delay < least.saturating_sub_unsigned(margin))
         };
         match config.detection {
@@ -232,8 +236,8 @@ impl Incoming {
 }
 
 impl IecEgress {
-    pub(super) const fn new(config: IecConfig) -> Self {
-        Self { config, incoming: BTreeMap::new() }
+    pub(super) const fn new(config: IecConfig, site: BorderSite) -> Self {
+        Self { config, site, incoming: BTreeMap::new() }
     }
 
     /// What is known of the virtual link from `ingress`.
@@ -247,7 +251,11 @@ impl IecEgress {
 
     fn incoming(&mut self, from: PeerId, now: Time) -> &mut Incoming {
         let config = &self.config;
-        let incoming = self.incoming.entry(from).or_insert_with(|| Incoming::new(config, now));
+        let here = self.site.border;
+        let incoming = self
+            .incoming
+            .entry(from)
+            .or_insert_with(|| Incoming::new(config, config.weighted_sigma(from, here), now));
         incoming.last_heard = now;
         incoming
     }
@@ -263,7 +271,7 @@ impl EdgeHalf for IecEgress {
         out: &mut impl EdgeOut,
     ) -> Admission {
         let &[from] = peers else { return Admission::Pass };
-        let Some(inner) = packet.inner_ecn.take() else { return Admission::Pass };
+        let Some(inner) = packet.inner_ecn.take(self.site.level) else { return Admission::Pass };
         let is_marked = packet.ecn == Ecn::Ce;
         packet.ecn = inner;
         let detection = self.config.detection;

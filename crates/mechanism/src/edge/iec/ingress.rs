@@ -25,7 +25,7 @@ use super::rate::SLOW_START_STEPS;
 use super::wire::{self, Control, Feedback, Message};
 use super::{Detection, Epoch, IecConfig, Phase, RateLimits, VirtualLinkRate, epsilon_nanos};
 use crate::edge::tcp_rate::TcpRate;
-use crate::edge::{Admission, AggregateId, EdgeHalf, EdgeOut, EdgeReport, PeerId, SegmentEditor};
+use crate::edge::{Admission, AggregateId, BorderSite, EdgeHalf, EdgeOut, EdgeReport, PeerId, SegmentEditor};
 use crate::random::Seed;
 
 /// Without an answer for so many intervals in which it was asked for, the rate does not grow.
@@ -36,6 +36,7 @@ const ANSWERS_MISSED_MAX: u64 = 4;
 struct Outgoing {
     aggregate: AggregateId,
     rate: VirtualLinkRate,
+    limits: RateLimits,
     opened: Time,
     sequence: u32,
     sent_bytes: u64,
@@ -70,7 +71,7 @@ struct Outgoing {
 #[derive(Debug)]
 pub struct IecIngress {
     config: IecConfig,
-    limits: RateLimits,
+    site: BorderSite,
     links: BTreeMap<PeerId, Outgoing>,
     /// By aggregate: the egress.
     by_aggregate: Vec<Option<PeerId>>,
@@ -117,14 +118,7 @@ impl Outgoing {
     }
 
     /// A round trip begins, or a step of the slow start.
-    fn on_round(
-        &mut self,
-        to: PeerId,
-        config: &IecConfig,
-        limits: &RateLimits,
-        now: Time,
-        out: &mut impl EdgeOut,
-    ) {
+    fn on_round(&mut self, to: PeerId, config: &IecConfig, now: Time, out: &mut impl EdgeOut) {
         let silence_max = config.answer_interval * ANSWERS_MISSED_MAX;
         let Some(t) = self.rtt else {
             self.send_control(to, config, now, out);
@@ -138,7 +132,7 @@ impl Outgoing {
         let is_used = self.is_used(config, now, out);
         if is_used && now.since(self.last_heard) <= silence_max {
             self.in_epoch = false;
-            self.rate.on_round(t.as_secs_f64(), limits);
+            self.rate.on_round(t.as_secs_f64(), &self.limits);
             out.set_rate(self.aggregate, BitRate::from_bytes_per_second_f64(self.rate.r));
         }
         self.next_round = match self.rate.phase {
@@ -157,14 +151,7 @@ impl Outgoing {
             && self.last_feedback.is_none_or(|last| feedback.sequence.wrapping_sub(last).cast_signed() > 0)
     }
 
-    fn on_feedback(
-        &mut self,
-        feedback: &Feedback,
-        config: &IecConfig,
-        limits: &RateLimits,
-        now: Time,
-        out: &mut impl EdgeOut,
-    ) {
+    fn on_feedback(&mut self, feedback: &Feedback, config: &IecConfig, now: Time, out: &mut impl EdgeOut) {
         self.last_feedback = Some(feedback.sequence);
         self.last_heard = now;
         self.output_rate = feedback.output_rate as f64;
@@ -184,7 +171,7 @@ impl Outgoing {
         self.queueing = Some(Span::from_nanos(self.epoch.minimum.excess(delay, now)));
         if is_negative {
             self.last_decrease = Some(now);
-            self.rate.on_congestion(self.output_rate, feedback.has_loss, limits);
+            self.rate.on_congestion(self.output_rate, feedback.has_loss, &self.limits);
             out.set_rate(self.aggregate, BitRate::from_bytes_per_second_f64(self.rate.r));
             let t = self.t(config);
             self.next_round = now + Span::from_nanos(t.as_nanos() / 2 * 3);
@@ -195,7 +182,7 @@ impl Outgoing {
     /// With one-way delays: the least round-trip time may be stale, too.
     fn watch(&mut self, delay: i64, config: &IecConfig, now: Time) {
         if self.in_epoch {
-            let epsilon = epsilon_nanos(config.sigma.as_f64(), self.output_rate);
+            let epsilon = epsilon_nanos(self.limits.sigma, self.output_rate);
             self.epoch.minimum.watch(delay, epsilon, self.t(config), 1.0 - config.beta, now);
         } else {
             self.epoch.minimum.stop_watching();
@@ -208,7 +195,7 @@ impl Outgoing {
         self.grown = feedback.accumulation;
         let (t, drain) = (self.t(config), 1.0 - config.beta);
         self.epoch.accumulation.add(growth as f64);
-        self.epoch.detect(delay, config.sigma.as_f64(), self.output_rate, t, drain, now);
+        self.epoch.detect(delay, self.limits.sigma, self.output_rate, t, drain, now);
         self.accumulation = self.epoch.accumulation.q;
         self.in_epoch = self.epoch.is_on;
         let distance = t.as_nanos() / 4 * 3;
@@ -217,15 +204,9 @@ impl Outgoing {
 }
 
 impl IecIngress {
-    pub(super) fn new(config: IecConfig, seed: Seed) -> Self {
-        let limits = RateLimits {
-            sigma: config.sigma.as_f64(),
-            beta: config.beta,
-            loss_backoff: config.loss_backoff,
-            rate_min: config.rate_min.as_bytes_per_second_f64(),
-        };
+    pub(super) fn new(config: IecConfig, site: BorderSite, seed: Seed) -> Self {
         let tcp = config.tcp_rate.as_ref().map(|tcp| TcpRate::new(tcp.clone(), seed));
-        Self { config, limits, links: BTreeMap::new(), by_aggregate: Vec::new(), tcp, timer: None }
+        Self { config, site, links: BTreeMap::new(), by_aggregate: Vec::new(), tcp, timer: None }
     }
 
     /// What is known of the virtual link to `egress`.
@@ -253,13 +234,15 @@ impl IecIngress {
         self.by_aggregate[slot] = Some(to);
         let aggregate = AggregateId(slot as u32);
         let interval = self.config.initial_interval;
-        let sigma_per_interval = self.limits.sigma / interval.as_secs_f64();
+        let limits = self.config.limits_of(self.site.border, to);
+        let sigma_per_interval = limits.sigma / interval.as_secs_f64();
         let initial = self.config.initial_rate.map_or(sigma_per_interval, BitRate::as_bytes_per_second_f64);
-        let rate = VirtualLinkRate::new(initial.max(self.limits.rate_min));
+        let rate = VirtualLinkRate::new(initial.max(limits.rate_min));
         out.open(aggregate, BitRate::from_bytes_per_second_f64(rate.r));
         let mut link = Outgoing {
             aggregate,
             rate,
+            limits,
             opened: now,
             sequence: 0,
             sent_bytes: 0,
@@ -335,7 +318,7 @@ impl EdgeHalf for IecIngress {
             link.send_control(to, &self.config, now, out);
         }
         // The tunnel: the network marks the outer header.
-        packet.inner_ecn = Some(packet.ecn);
+        packet.inner_ecn.put(self.site.level, packet.ecn);
         packet.ecn = Ecn::Ect0;
         link.sent_bytes += u64::from(packet.wire_bytes);
         link.sent_packets += 1;
@@ -357,7 +340,7 @@ impl EdgeHalf for IecIngress {
         if !link.is_new(&feedback, now) {
             return;
         }
-        link.on_feedback(&feedback, &self.config, &self.limits, now, out);
+        link.on_feedback(&feedback, &self.config, now, out);
         self.share_among_tcps(from, now);
         self.find_timer();
     }
@@ -379,7 +362,7 @@ impl EdgeHalf for IecIngress {
                 out.close(aggregate);
                 continue;
             }
-            link.on_round(peer, &self.config, &self.limits, now, out);
+            link.on_round(peer, &self.config, now, out);
             self.share_among_tcps(peer, now);
         }
         self.find_timer();

@@ -11,6 +11,7 @@
 //! Deviations and settled ambiguities are listed in the part that they concern. Of the whole:
 //! - A virtual link is a pair of edges: all of the controlled class that enters at one and leaves at the other. Multicast
 //!   packets pass uncontrolled, for a virtual link is point-to-point.
+//! - Weights and assured rates of single virtual links (section VI plans both) are known to both of their edges; see [`terms`].
 //! - The paper rests on tunnels (section I). Packets carry their own ECN field inside, as in a tunnel, and EEC's mark is
 //!   the ECN field of the outer header; the hosts never see it.
 
@@ -19,6 +20,7 @@ mod epoch;
 mod ingress;
 mod minimum;
 mod rate;
+mod terms;
 #[cfg(test)]
 mod tests;
 pub mod wire;
@@ -28,11 +30,15 @@ pub use epoch::{Accumulation, Epoch, epsilon_nanos};
 pub use ingress::IecIngress;
 pub use minimum::{MinimumDelay, MinimumDelayConfig};
 pub use rate::{Phase, RateLimits, VirtualLinkRate};
+pub use terms::VirtualLinkTerms;
+
+use alloc::vec::Vec;
 
 use tidegate_units::{BitRate, Bytes, Span};
 
 use super::tcp_rate::TcpRateConfig;
 use crate::Context;
+use crate::edge::BorderSite;
 use crate::shape::ShaperConfig;
 
 /// How an egress learns of congestion.
@@ -64,6 +70,8 @@ pub struct IecConfig {
     /// The least rate, or the rate assured to each virtual link (section VI); default 8 kbit/s, one packet per second
     /// (assumed: below, a virtual link would freeze).
     pub rate_min: BitRate,
+    /// Weights and assured rates of some virtual links; the first that fits counts. Default none: all are alike.
+    pub terms: Vec<VirtualLinkTerms>,
     /// Rate of a new virtual link; default (`None`) `sigma` per `initial_interval` (assumed).
     pub initial_rate: Option<BitRate>,
     /// The round-trip time until one was measured; default 50 ms (assumed).
@@ -96,6 +104,7 @@ impl Default for IecConfig {
             loss_backoff: 0.5,
             smoothing: 0.5,
             rate_min: BitRate::from_bps(8_000),
+            terms: Vec::new(),
             initial_rate: None,
             initial_interval: Span::from_millis(50),
             use_min: 0.5,
@@ -110,9 +119,9 @@ impl Default for IecConfig {
 }
 
 impl IecConfig {
-    /// The two halves of one border.
-    pub fn build(&self, context: &Context) -> (IecIngress, IecEgress) {
-        (IecIngress::new(self.clone(), context.seed), IecEgress::new(self.clone()))
+    /// The two halves of the border at `site`.
+    pub fn build(&self, site: BorderSite, context: &Context) -> (IecIngress, IecEgress) {
+        (IecIngress::new(self.clone(), site, context.seed), IecEgress::new(self.clone(), site))
     }
 }
 

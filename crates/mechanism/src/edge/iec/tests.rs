@@ -10,7 +10,7 @@ use tidegate_units::{BitRate, Bytes, Span, Time};
 use super::wire::{self, Control, Feedback, Message};
 use super::{Detection, IecConfig, IecEgress, IecIngress};
 use crate::Context;
-use crate::edge::{Admission, AggregateId, EdgeHalf, EdgeOut, PeerId};
+use crate::edge::{Admission, AggregateId, BorderSite, EdgeHalf, EdgeOut, PeerId};
 
 const INGRESS: PeerId = PeerId(0);
 const EGRESS: PeerId = PeerId(1);
@@ -71,7 +71,8 @@ struct World {
 impl World {
     fn new(detection: Detection) -> Self {
         let config = IecConfig { detection, sigma: Bytes::new(1000), ..IecConfig::default() };
-        let (ingress, egress) = config.build(&Context::for_tests());
+        let half = |border| config.build(BorderSite { border, level: 0 }, &Context::for_tests());
+        let (ingress, egress) = (half(INGRESS).0, half(EGRESS).1);
         let (controls, feedbacks) = (Vec::new(), Vec::new());
         Self { ingress, egress, controls, feedbacks, rate: None, now: 0 }
     }

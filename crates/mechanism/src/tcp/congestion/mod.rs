@@ -13,12 +13,14 @@ mod reno;
 mod reserved;
 mod sent_marks;
 mod subtcp;
+mod unresponsive;
 
 pub use marking::{Detection, MarkingSource, MarkingSourceConfig, Surplus};
 pub use reno::{Reno, RenoConfig};
 pub use reserved::{Reserved, ReservedConfig, ReservedRoundTrip};
 
 pub use subtcp::{SubTcp, SubTcpConfig, SubTcpForm};
+pub use unresponsive::{Unresponsive, UnresponsiveConfig};
 
 use alloc::boxed::Box;
 
@@ -203,6 +205,8 @@ controls! {
     Marking(MarkingSourceConfig, Box<MarkingSource>),
     /// Windows below one segment.
     SubTcp(SubTcpConfig, SubTcp),
+    /// Ignores losses.
+    Unresponsive(UnresponsiveConfig, Unresponsive),
 }
 
 impl CongestionControlConfig {

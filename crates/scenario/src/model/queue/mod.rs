@@ -12,6 +12,7 @@ mod priority;
 mod red;
 mod sfb;
 mod sfq;
+mod tcp_friendly;
 mod wfq;
 
 pub use blue::{Blue, BlueTimers};
@@ -26,6 +27,7 @@ pub use priority::Priority;
 pub use red::{AdaptiveRed, Red, RedFlavor, RedGap, RedMode, RedPenaltyBox, RedVictim};
 pub use sfb::{Sfb, SfbLaw, SfbLimiting};
 pub use sfq::{Sfq, SfqHash};
+pub use tcp_friendly::TcpFriendly;
 pub use wfq::{Wfq, WfqClock};
 
 use schemars::JsonSchema;
@@ -51,6 +53,7 @@ kinds! {
         Priority(Priority) = "priority",
         EecMarker(EecMarker) = "eec-marker",
         Ered(Ered) = "ered",
+        TcpFriendly(TcpFriendly) = "tcp-friendly",
     }
 }
 
@@ -67,6 +70,7 @@ kinds! {
         Sfb(Box<Sfb>) = "sfb",
         EecMarker(EecMarker) = "eec-marker",
         Ered(Ered) = "ered",
+        TcpFriendly(TcpFriendly) = "tcp-friendly",
     }
 }
 

@@ -5,6 +5,9 @@ use tidegate_units::BitRate;
 use super::{Report, queue};
 use crate::model::{BackPressure, Circuit, Clock, Iec, Labels, Mechanism, Nbp, Nbq, Shaper};
 
+/// Virtual links are not further apart.
+const WEIGHT_MAX: f64 = 1e6;
+
 pub(crate) fn mechanism(mechanism: &Mechanism, report: &mut Report<'_>) {
     match mechanism {
         Mechanism::None => {}
@@ -35,6 +38,19 @@ fn overlay(config: &Iec, report: &mut Report<'_>) {
         report.positive_span(key, span);
     }
     report.rate("rate_min", config.rate_min);
+    for (position, link) in config.virtual_links.iter().enumerate() {
+        report.below("virtual_links", |report| {
+            report.below(&position.to_string(), |report| {
+                report.above_zero("weight", link.weight);
+                if link.weight > WEIGHT_MAX {
+                    report.say(&["weight"], format!("{} is no weight", link.weight), "at most 1000000");
+                }
+                if let Some(rate) = link.rate_min {
+                    report.rate("rate_min", rate);
+                }
+            });
+        });
+    }
     if let Some(rate) = config.initial_rate {
         report.rate("initial_rate", rate);
     }

@@ -7,7 +7,7 @@ use tidegate_units::{Limit, Span};
 use super::Report;
 use crate::model::{
     AdaptiveRed, Blue, Cbq, CbqClass, Csfq, Drr, EecMarker, Ered, Fred, Manager, Priority, Queue,
-    QueueClassify, Red, RedMode, RedPenaltyBox, Sfb, SfbLimiting, Sfq, Wfq,
+    QueueClassify, Red, RedMode, RedPenaltyBox, Sfb, SfbLimiting, Sfq, TcpFriendly, Wfq,
 };
 
 /// No `max_p` is larger: at 1000 everything above `min` is notified.
@@ -42,6 +42,7 @@ pub(crate) fn queue(queue: &Queue, report: &mut Report<'_>) {
         Queue::Priority(config) => priority(config, report),
         Queue::EecMarker(config) => eec_marker(config, report),
         Queue::Ered(config) => ered(config, report),
+        Queue::TcpFriendly(config) => tcp_friendly(config, report),
     }
 }
 
@@ -66,6 +67,7 @@ fn manager(manager: &Manager, report: &mut Report<'_>) {
         Manager::Sfb(config) => sfb(config, report),
         Manager::EecMarker(config) => eec_marker(config, report),
         Manager::Ered(config) => ered(config, report),
+        Manager::TcpFriendly(config) => tcp_friendly(config, report),
     }
 }
 
@@ -165,6 +167,26 @@ fn fred(config: &Fred, report: &mut Report<'_>) {
     match config.thresholds() {
         Some((min, max)) if min <= 0.0 || min.is_nan() || min >= max => {
             report.say(&["min"], format!("min ({min} packets) is not between 0 and max ({max})"), "");
+        }
+        Some(_) => {}
+        None => {
+            let help = "in packets, like `25p`, or bytes, like `25kB`; a limit in time needs `min`";
+            report.say(&["min"], "min and max are not in packets or bytes", help);
+        }
+    }
+}
+
+fn tcp_friendly(config: &TcpFriendly, report: &mut Report<'_>) {
+    report.limit("limit", config.limit);
+    report.probability("max_p", config.max_p);
+    if !(config.weight > 0.0 && config.weight <= 1.0) {
+        report.say(&["weight"], format!("{} is no weight", config.weight), "above 0, at most 1");
+    }
+    report.packet("mean_packet", config.mean_packet);
+    report.count("flows_max", config.flows_max);
+    match config.thresholds() {
+        Some((min, max)) if min.is_nan() || min >= max => {
+            report.say(&["min"], format!("min ({min} packets) is not below max ({max})"), "");
         }
         Some(_) => {}
         None => {

@@ -56,7 +56,7 @@ pub(crate) fn tcp(config: &Tcp, report: &mut Report<'_>) {
 
 fn control(control: &Control, report: &mut Report<'_>) {
     match control {
-        Control::Reno(_) => {}
+        Control::Reno(_) | Control::Unresponsive(_) => {}
         Control::SubTcp(config) => subtcp(config, report),
         Control::Reserved(config) => reserved(config, report),
         Control::Marking(config) => marking(config, report),

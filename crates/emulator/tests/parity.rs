@@ -43,10 +43,10 @@ fn scenario(queue: &str, mechanism: &str, marker: &str) -> Setup {
         nodes = {{ hosts = ["A", "B", "S", "D"], routers = ["I", "C", "E"], real = ["A", "B"] }}
         defaults.link = {{ rate = "20Mbit", delay = "1ms" }}
         links.a = {{ between = ["A", "I"] }}
-        links.s = {{ between = ["S", "I"] }}
+        links.s = {{ between = ["S", "I"], duplicate = 0.05 }}
         links.narrow = {{ between = ["I", "C"], rate = "4Mbit", delay = "3ms", queue = {queue_table} }}
         links.c = {{ between = ["C", "E"], queue = {queue_table} }}
-        links.b = {{ between = ["E", "B"] }}
+        links.b = {{ between = ["E", "B"], duplicate = 0.05 }}
         links.d = {{ between = ["E", "D"] }}
         flows.tcp = {{ from = "S", to = "D", transport = {{ kind = "tcp", ecn = true }} }}
         [flows.udp]

@@ -123,6 +123,7 @@ fn direction(direction: &model::Direction, weights: &Weights) -> DirectionSpec {
             .reorder
             .as_ref()
             .map(|reorder| ReorderModel { probability: reorder.probability, delay: reorder.delay }),
+        duplicate: direction.duplicate,
         circuit: direction.circuit.as_ref().map(circuit),
     }
 }

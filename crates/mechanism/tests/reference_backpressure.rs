@@ -71,6 +71,10 @@ impl HopOut for World {
     }
 
     fn set_rate(&mut self, _port: PortId, _rate: BitRate) {}
+
+    fn release(&mut self, _port: PortId, _packet: Packet) {
+        unreachable!("it holds nothing");
+    }
 }
 
 #[test]

@@ -226,6 +226,8 @@ pub struct Direction {
     pub loss: Option<Loss>,
     /// Which packets the medium delays.
     pub reorder: Option<Reorder>,
+    /// The probability that a packet arrives twice, 0 to 1.
+    pub duplicate: f64,
     /// The virtual circuit that it is, if it is one.
     pub circuit: Option<Circuit>,
 }

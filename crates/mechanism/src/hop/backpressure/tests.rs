@@ -16,6 +16,7 @@ const SEGMENT: u32 = 1064;
 struct World {
     sent: Vec<(PortId, Vec<u8>)>,
     rates: Vec<(PortId, BitRate)>,
+    released: Vec<(PortId, Packet)>,
 }
 
 impl HopOut for World {
@@ -25,6 +26,10 @@ impl HopOut for World {
 
     fn set_rate(&mut self, port: PortId, rate: BitRate) {
         self.rates.push((port, rate));
+    }
+
+    fn release(&mut self, port: PortId, packet: Packet) {
+        self.released.push((port, packet));
     }
 }
 

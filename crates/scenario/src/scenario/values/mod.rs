@@ -94,7 +94,7 @@ impl Report<'_> {
         }
     }
 
-    fn probability(&mut self, key: &str, value: f64) {
+    pub(crate) fn probability(&mut self, key: &str, value: f64) {
         if !(0.0..=1.0).contains(&value) {
             self.say(&[key], format!("{value} is no probability"), "from 0 to 1");
         }

@@ -141,7 +141,14 @@ fn every_queue_and_every_edge_replays_identically() {
     let queues = queues.iter().map(|queue| (queue.as_str(), "none".to_owned(), "pme".to_owned()));
     let edges = kinds("mechanism").into_iter().map(|mechanism| ("red", mechanism, "pme".to_owned()));
     let markers = kinds("marker").into_iter().map(|marker| ("red", "none".to_owned(), marker));
-    for (queue, mechanism, marker) in queues.chain(edges).chain(markers) {
+    let last_hops = ["bucket", "ecn"].map(|form| {
+        (
+            "red",
+            format!("backpressure\", last_hop = \"{form}\", last_hop_queue = 3, rate_min = \"64kbit"),
+            "pme".to_owned(),
+        )
+    });
+    for (queue, mechanism, marker) in queues.chain(edges).chain(markers).chain(last_hops) {
         let replayed = replay(&record(scenario(queue, &mechanism, &marker))[..]);
         let replayed = replayed.unwrap_or_else(|why| panic!("{queue}, {mechanism}, {marker}: {why}"));
         assert!(

@@ -9,7 +9,7 @@ use tidegate_mechanism::hop::{
     AnyHop, Circuit, HopControl, HopOut, MESSAGE_HEADER_BYTES, Neighbor, Passage, Port, PortId, wire,
 };
 use tidegate_mechanism::random::Seed;
-use tidegate_packet::{Dscp, Packet, Protocol, TcpFlags, TcpHeader};
+use tidegate_packet::{Dscp, Packet, Protocol, TcpHeader};
 use tidegate_units::{BitRate, Time};
 
 use crate::arena::Carried;

@@ -134,7 +134,8 @@ fn circuit(circuit: &model::Circuit) -> CircuitSpec {
         background: circuit.background,
         minimum: circuit.minimum,
         buffer_cells: circuit.buffer,
-        discard_cells: (circuit.discard == model::CellDiscard::Early).then_some(threshold),
+        discard_cells: (circuit.discard != model::CellDiscard::Tail).then_some(threshold),
+        is_selective: circuit.discard == model::CellDiscard::VirtualQueueing,
     }
 }
 

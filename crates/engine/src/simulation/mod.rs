@@ -5,6 +5,7 @@ mod changes;
 mod hosts;
 
 use tidegate_mechanism::edge::PeerId;
+use tidegate_mechanism::hop::HopControl;
 use tidegate_mechanism::mark::Conditioned;
 use tidegate_mechanism::random::Substream;
 use tidegate_mechanism::tcp::{ReceiverCounters, SenderCounters, TcpReceiver, TcpSender};

@@ -19,6 +19,7 @@ mod limit;
 mod red;
 mod red_penalty_box;
 pub mod sfb;
+mod virtual_queues;
 
 pub use adaptive_red::{AdaptiveRed, AdaptiveRedConfig};
 pub use any::{AnyManager, ManagerConfig};
@@ -34,6 +35,7 @@ pub use limit::QueueLimit;
 pub use red::{Flavor, FromFlows, GapLaw, QueueUnit, Red, RedConfig, Victim};
 pub use red_penalty_box::{RedPenaltyBox, RedPenaltyBoxConfig};
 pub use sfb::{Sfb, SfbConfig};
+pub use virtual_queues::{VirtualQueues, exceeds_its_part};
 
 use tidegate_packet::{Backlog, DropReason, MarkReason, Packet, Sink};
 use tidegate_units::{BitRate, Time};

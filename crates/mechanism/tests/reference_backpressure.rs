@@ -7,7 +7,7 @@ use std::path::Path;
 
 use serde_json::Value;
 use tidegate_mechanism::Context;
-use tidegate_mechanism::hop::backpressure::{BackPressureConfig, Capacity};
+use tidegate_mechanism::hop::backpressure::{BackPressureConfig, Capacity, Excess};
 use tidegate_mechanism::hop::wire::{self, Message, Rm};
 use tidegate_mechanism::hop::{Circuit, HopControl, HopOut, Neighbor, Port, PortId};
 use tidegate_mechanism::random::Seed;
@@ -34,14 +34,15 @@ fn rate(bytes_per_second: u64) -> BitRate {
 
 fn config(of: &Value) -> BackPressureConfig {
     let real = |key: &str| of[key].as_f64().expect("a number");
-    let measured = of["measured"].as_bool().expect("a switch");
+    let is = |key: &str| of[key].as_bool().expect("a switch");
     BackPressureConfig {
         period: Span::from_nanos(whole(&of["period_ns"])),
         hold: Span::from_nanos(whole(&of["hold_ns"])),
         tolerance: real("tolerance"),
         reserved: real("reserved"),
         rate_min: rate(whole(&of["lowest"])),
-        capacity: if measured { Capacity::Measured } else { Capacity::ExplicitRate },
+        capacity: if is("measured") { Capacity::Measured } else { Capacity::ExplicitRate },
+        excess: if is("over_told") { Excess::OverTold } else { Excess::OverNew },
         ..BackPressureConfig::default()
     }
 }

@@ -2,13 +2,13 @@
 
 use tidegate_mechanism::hop::HopConfig;
 use tidegate_mechanism::hop::backpressure::{
-    BackPressureConfig, Capacity, Feedback, LastHopConfig, LastHopForm,
+    BackPressureConfig, Capacity, Excess, Feedback, LastHopConfig, LastHopForm,
 };
 use tidegate_mechanism::hop::nbq::{Decay, Discard, NbqConfig};
 
 use crate::model::{
-    BackPressure, BackPressureCapacity, BackPressureFeedback, BackPressureLastHop, Mechanism, Nbq, NbqDecay,
-    NbqDiscard,
+    BackPressure, BackPressureCapacity, BackPressureExcess, BackPressureFeedback, BackPressureLastHop,
+    Mechanism, Nbq, NbqDecay, NbqDiscard,
 };
 
 /// What each router of a domain does; none for mechanisms of its edges.
@@ -39,6 +39,10 @@ const fn back_pressure(config: &BackPressure) -> BackPressureConfig {
         capacity: match config.capacity {
             BackPressureCapacity::ExplicitRate => Capacity::ExplicitRate,
             BackPressureCapacity::Measured => Capacity::Measured,
+        },
+        excess: match config.excess {
+            BackPressureExcess::OverNew => Excess::OverNew,
+            BackPressureExcess::OverTold => Excess::OverTold,
         },
         last_hop: LastHopConfig {
             form: match config.last_hop {

@@ -418,6 +418,17 @@ pub enum BackPressureCapacity {
     Measured,
 }
 
+/// What an input has to exceed for twice the excess to be taken back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum BackPressureExcess {
+    /// Its share of the next period.
+    #[default]
+    OverNew,
+    /// That, or the share that its sender was told for the last one.
+    OverTold,
+}
+
 /// What edges do about TCP senders on the links to hosts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -477,6 +488,9 @@ pub struct BackPressure {
     pub routes_max: u32,
     /// What an output can send in a period (`Tf_out`). Source: settled; what was sent is the demand if nothing waits.
     pub capacity: BackPressureCapacity,
+    /// What an input has to exceed for twice the excess to be taken back. Source: Pazos and Gerla, section 4.2, step 1(d), which
+    /// names one and the same share before and after; settled.
+    pub excess: BackPressureExcess,
     /// What edges do about TCP senders on the links to hosts. Source: Pazos and Gerla, section 4.4, after Narvaez and Siu 1997
     /// (`bucket`) and Floyd 1994 (`ecn`).
     pub last_hop: BackPressureLastHop,
@@ -503,6 +517,7 @@ impl Default for BackPressure {
             feedback: BackPressureFeedback::default(),
             routes_max: 4096,
             capacity: BackPressureCapacity::default(),
+            excess: BackPressureExcess::default(),
             last_hop: BackPressureLastHop::default(),
             last_hop_queue: 50,
             last_hop_acks_max: 4096,

@@ -16,8 +16,9 @@ pub use control::{
     Control, Marking, MarkingSurplus, RenoControl, Reserved, ReservedWindow, SubTcp, SubTcpForm,
 };
 pub use domain::{
-    BackPressure, BackPressureCapacity, BackPressureFeedback, BackPressureLastHop, Classify, Clock,
-    CsfqLabels, Eec, Iec, IecDelays, Labels, Mechanism, Nbp, Nbq, NbqDecay, NbqDiscard, Shaper, TcpRate,
+    BackPressure, BackPressureCapacity, BackPressureExcess, BackPressureFeedback, BackPressureLastHop,
+    Classify, Clock, CsfqLabels, Eec, Iec, IecDelays, Labels, Mechanism, Nbp, Nbq, NbqDecay, NbqDiscard,
+    Shaper, TcpRate,
 };
 pub use impairment::{BurstLoss, ListLoss, Loss, RandomLoss, Reorder};
 pub use marker::{Beyond, Engine, EngineLaw, EngineMeter, Marker, Profile, SingleRate, TwoRates};

@@ -14,11 +14,13 @@ MILLI = 1_000_000
 FULL = 18_750_000  # 150 Mbit/s
 BASE = {
     "period_ns": 10 * MILLI, "hold_ns": 25 * MILLI, "tolerance": 0.0, "reserved": 0.7, "lowest": 8_000, "measured": False,
+    "over_told": False,
 }
 CONFIGS = {
     "text": BASE,
     "measured": BASE | {"measured": True},
     "tolerant": BASE | {"tolerance": 0.1},
+    "over_told": BASE | {"over_told": True},
     "unreserved": BASE | {"reserved": 0.0},
     "short_period": BASE | {"period_ns": 3 * MILLI, "hold_ns": 3 * MILLI},
 }

@@ -4,6 +4,9 @@ three steps of the virtual destination, written from the paper and the settled a
 Amounts are bytes of one sampling period, rates are bytes per second. Names are those of the paper. Every quantity is an exact
 fraction, so that nothing here shares a rounding with another implementation.
 
+Step 1(d) compares with `AS_i`. `over_told` is the reading in which an input has no excess as long as it offers no more than its
+share of the period before, which is what its sender was told; otherwise it is the share that 1(c) just assigned.
+
 The paper does not say when an input port begins and ends to be one of the N that contribute, nor how near to its share it is
 still constrained. Both are parameters: `hold` seconds after its last packet, and `tolerance` (0 is the text). A port that
 begins to contribute within a period has an equal part of the output until the period ends.
@@ -62,7 +65,7 @@ class VirtualSource:
         # (b)
         unconstrained = [i for i in n if load[i] < (1 - self.config["tolerance"]) * (fs + resv)]
         constrained = [i for i in n if i not in unconstrained]
-        self.share = [Fraction(0)] * self.inputs
+        told, self.share = self.share, [Fraction(0)] * self.inputs
         # (c), divided by Tf (BP-1)
         if constrained:
             rest = tf - sum(load[i] for i in unconstrained) - resv * len(constrained)
@@ -70,7 +73,8 @@ class VirtualSource:
                 self.share[j] = (max(Fraction(0), rest / len(constrained)) + resv) / tf
         # (d), for constrained ports only (BP-2), never below nothing (BP-6)
         for i in constrained:
-            excess = load[i] - self.share[i] * tf
+            allowed = max(self.share[i], told[i]) if self.config["over_told"] else self.share[i]
+            excess = load[i] - allowed * tf
             if excess > 0:
                 self.share[i] = max(Fraction(0), (self.share[i] * tf - 2 * excess) / tf)
         # (e)

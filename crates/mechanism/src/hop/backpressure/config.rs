@@ -27,6 +27,16 @@ pub enum Capacity {
     Measured,
 }
 
+/// What an input has to exceed for step 1(d) to take it back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Excess {
+    /// The share that step 1(c) just assigned.
+    #[default]
+    OverNew,
+    /// That, or the share of the period before, which is what its sender was told: whoever obeyed is not punished.
+    OverTold,
+}
+
 /// Parameters of [`BackPressure`](super::BackPressure).
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct BackPressureConfig {
@@ -54,6 +64,8 @@ pub struct BackPressureConfig {
     pub routes_max: u32,
     /// What `Tf_out` is. Default: by the explicit rate (settled; see the module).
     pub capacity: Capacity,
+    /// What an excess is. Default: what exceeds the new share (the letter of step 1(d), which assigns before it compares).
+    pub excess: Excess,
     /// What is done about senders on the links to hosts. Default: nothing.
     pub last_hop: LastHopConfig,
 }
@@ -72,6 +84,7 @@ impl Default for BackPressureConfig {
             feedback: Feedback::default(),
             routes_max: 4096,
             capacity: Capacity::default(),
+            excess: Excess::default(),
             last_hop: LastHopConfig::default(),
         }
     }

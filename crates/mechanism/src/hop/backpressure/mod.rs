@@ -14,7 +14,8 @@
 //! - 1(b): an input within `tolerance` of its fair share counts as constrained. One that is held to its share never offers
 //!   more than that, less RM cells and a packet; it would never learn that there is more for it.
 //! - 1(c) gives bytes where 1(d), 1(e) and step 2 use a fraction: it is divided by `Tf_out`.
-//! - 1(d) applies to constrained inputs only: the others are below their share. A share is not below zero.
+//! - 1(d) applies to constrained inputs only: the others are below their share. A share is not below zero. Whether "`AS_i`" is
+//!   there the new share or the one that the sender was told is open ([`Excess`]).
 //! - `RESV_i`: the reserved part of the minimum cell rate is divided evenly among the inputs that contribute.
 //! - An input contributes for `hold` after its last packet, so that a gap between packets does not count as an end. An
 //!   output that nothing arrives for keeps its shares; at the start all inputs have equal ones.
@@ -37,7 +38,7 @@ use alloc::vec::Vec;
 use tidegate_packet::{DropReason, Headers, Packet};
 use tidegate_units::{BitRate, Span, Time};
 
-pub use self::config::{BackPressureConfig, Capacity, Feedback};
+pub use self::config::{BackPressureConfig, Capacity, Excess, Feedback};
 use self::last_hop::LastHop;
 pub use self::last_hop::{LastHopConfig, LastHopForm};
 use self::law::Offered;
@@ -388,7 +389,8 @@ impl BackPressure {
         let inputs = self.offered.iter().filter(|input| input.contributes).count();
         let reserved = output.port.circuit.map_or(0.0, |circuit| bytes_in(circuit.minimum, elapsed));
         let resv = config.reserved * reserved / inputs.max(1) as f64;
-        law::actual_shares(tf, resv, config.tolerance, &self.offered, &mut output.shares);
+        let (tolerance, excess) = (config.tolerance, config.excess);
+        law::actual_shares(tf, resv, tolerance, excess, &self.offered, &mut output.shares);
     }
 
     fn forget(&mut self, port: PortId, now: Time, out: &mut impl HopOut) {

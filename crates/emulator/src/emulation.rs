@@ -47,6 +47,8 @@ struct Port<W> {
     to: Vec<u32>,
     departures: VecDeque<Departure>,
     freed: Vec<Buffer>,
+    /// Once for each copy that a medium made.
+    shared: Vec<Buffer>,
     recording: Option<Writer<W>>,
 }
 
@@ -81,6 +83,11 @@ impl<W: Write> Observer for Port<W> {
     }
     fn on_mark(&mut self, now: Time, place: Place, packet: &Packet, carried: &Carried, why: MarkReason) {
         self.record(now, || Verdict::Mark(place, why), packet, carried);
+    }
+    fn on_duplicate(&mut self, _now: Time, packet: &Packet, carried: &Carried) {
+        if self.real.contains(&packet.flow.0) {
+            self.shared.push(buffer_of(carried));
+        }
     }
     fn on_external(&mut self, now: Time, packet: &Packet, carried: &Carried) {
         self.record(now, || Verdict::Out, packet, carried);
@@ -158,6 +165,7 @@ impl<W: Write> Emulation<W> {
             to,
             departures: VecDeque::with_capacity(buffers as usize),
             freed: Vec::with_capacity(buffers as usize),
+            shared: Vec::new(),
             recording: recording.map(|out| Writer::new(out, &setup.configuration)),
         };
         let run = setup.start(port)?;
@@ -264,10 +272,13 @@ impl<W: Write> Emulation<W> {
         self.collect();
     }
 
-    /// Takes back the buffers of packets that were dropped.
+    /// Takes back the buffers of packets that were dropped, after those that have several packets are known.
     fn collect(&mut self) {
-        let freed = &mut self.run.observer_mut().freed;
-        while let Some(buffer) = freed.pop() {
+        let port = self.run.observer_mut();
+        for buffer in port.shared.drain(..) {
+            self.pool.share(buffer);
+        }
+        for buffer in port.freed.drain(..) {
             self.pool.release(buffer);
         }
     }

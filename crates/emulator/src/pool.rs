@@ -9,6 +9,8 @@ pub struct Buffer(pub u32);
 pub struct Pool {
     memory: Box<[u8]>,
     lengths: Box<[u32]>,
+    /// By buffer: how many have it besides the first.
+    sharers: Box<[u32]>,
     bytes_each: usize,
     free: Vec<u32>,
 }
@@ -19,6 +21,7 @@ impl Pool {
         Self {
             memory: vec![0; count as usize * bytes_each].into(),
             lengths: vec![0; count as usize].into(),
+            sharers: vec![0; count as usize].into(),
             bytes_each,
             // The first buffers first, so that those in use stay together.
             free: (0..count).rev().collect(),
@@ -30,10 +33,18 @@ impl Pool {
         self.free.pop().map(Buffer)
     }
 
-    /// `buffer` is free again.
+    /// One more has `buffer`, and gives it back.
+    pub fn share(&mut self, buffer: Buffer) {
+        self.sharers[buffer.0 as usize] += 1;
+    }
+
+    /// One that had `buffer` gives it back; it is free again after the last.
     pub fn release(&mut self, buffer: Buffer) {
         debug_assert!(self.used() > 0, "a buffer is released once");
-        self.free.push(buffer.0);
+        match &mut self.sharers[buffer.0 as usize] {
+            0 => self.free.push(buffer.0),
+            sharers => *sharers -= 1,
+        }
     }
 
     /// Room for a packet.

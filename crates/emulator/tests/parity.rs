@@ -43,10 +43,10 @@ fn scenario(queue: &str, mechanism: &str, marker: &str) -> Setup {
         nodes = {{ hosts = ["A", "B", "S", "D"], routers = ["I", "C", "E"], real = ["A", "B"] }}
         defaults.link = {{ rate = "20Mbit", delay = "1ms" }}
         links.a = {{ between = ["A", "I"] }}
-        links.s = {{ between = ["S", "I"] }}
+        links.s = {{ between = ["S", "I"], duplicate = 0.05 }}
         links.narrow = {{ between = ["I", "C"], rate = "4Mbit", delay = "3ms", queue = {queue_table} }}
         links.c = {{ between = ["C", "E"], queue = {queue_table} }}
-        links.b = {{ between = ["E", "B"] }}
+        links.b = {{ between = ["E", "B"], duplicate = 0.05 }}
         links.d = {{ between = ["E", "D"] }}
         flows.tcp = {{ from = "S", to = "D", transport = {{ kind = "tcp", ecn = true }} }}
         [flows.udp]
@@ -141,7 +141,14 @@ fn every_queue_and_every_edge_replays_identically() {
     let queues = queues.iter().map(|queue| (queue.as_str(), "none".to_owned(), "pme".to_owned()));
     let edges = kinds("mechanism").into_iter().map(|mechanism| ("red", mechanism, "pme".to_owned()));
     let markers = kinds("marker").into_iter().map(|marker| ("red", "none".to_owned(), marker));
-    for (queue, mechanism, marker) in queues.chain(edges).chain(markers) {
+    let last_hops = ["bucket", "ecn"].map(|form| {
+        (
+            "red",
+            format!("backpressure\", last_hop = \"{form}\", last_hop_queue = 3, rate_min = \"64kbit"),
+            "pme".to_owned(),
+        )
+    });
+    for (queue, mechanism, marker) in queues.chain(edges).chain(markers).chain(last_hops) {
         let replayed = replay(&record(scenario(queue, &mechanism, &marker))[..]);
         let replayed = replayed.unwrap_or_else(|why| panic!("{queue}, {mechanism}, {marker}: {why}"));
         assert!(

@@ -29,6 +29,7 @@ fn main() {
         })),
         loss: None,
         reorder: None,
+        duplicate: 0.0,
         circuit: None,
     };
     let link = |name: String, ends: [NodeId; 2], d: DirectionSpec| LinkSpec {

@@ -99,6 +99,14 @@ impl Messages {
         index
     }
 
+    /// Stores another copy of message `index`.
+    pub fn duplicate(&mut self, index: u32) -> u32 {
+        let bytes = self.take(index);
+        let copy = self.insert(&bytes);
+        self.buffers[index as usize] = bytes;
+        copy
+    }
+
     /// What message `index` says.
     pub fn bytes(&self, index: u32) -> &[u8] {
         &self.buffers[index as usize]

@@ -616,7 +616,8 @@ fn build_links(network: &Network, seed: u64, choice: PortChoice) -> Vec<Link> {
                 (spec.ends[end].0, far_ports[end]),
                 direction,
                 Seed::for_component(seed, &component),
-                Seed::for_component(seed, &format!("{component}.medium")),
+                [".medium", ".medium.duplicate"]
+                    .map(|part| Seed::for_component(seed, &format!("{component}{part}"))),
                 choice,
             ));
         }
@@ -630,11 +631,11 @@ fn build_direction(
     far: (u32, u16),
     spec: &DirectionSpec,
     queue_seed: Seed,
-    medium_seed: Seed,
+    medium_seeds: [Seed; 2],
     choice: PortChoice,
 ) -> Link {
     let context = Context { seed: queue_seed, link_rate: spec.rate, mtu_bytes: MTU_BYTES };
-    let medium = Medium::new(spec.loss.clone(), spec.reorder, medium_seed);
+    let medium = Medium::new(spec.loss.clone(), spec.reorder, spec.duplicate, medium_seeds);
     Link::new(id, far, spec, &context, medium, choice)
 }
 

@@ -44,6 +44,8 @@ pub struct LinkCounters {
     pub delivered_packets: u64,
     /// Their bytes.
     pub delivered_bytes: u64,
+    /// Copies of delivered packets that the medium made; they take no time on the link.
+    pub duplicated_packets: u64,
     /// Bytes of control messages among the delivered.
     pub control_bytes: u64,
     /// Packets marked by the queue.
@@ -59,6 +61,7 @@ impl Default for LinkCounters {
             arrived_bytes: 0,
             delivered_packets: 0,
             delivered_bytes: 0,
+            duplicated_packets: 0,
             control_bytes: 0,
             marks_by_reason: [0; MarkReason::ALL.len()],
             drops_by_reason: [0; DropReason::ALL.len()],
@@ -108,8 +111,10 @@ pub struct FlowCounters {
     pub sent_packets: u64,
     /// Their bytes.
     pub sent_bytes: u64,
-    /// Packets dropped anywhere.
+    /// Packets dropped anywhere, copies included.
     pub lost_packets: u64,
+    /// Copies of packets that media made anywhere.
+    pub duplicated_packets: u64,
     /// Congestion marks set anywhere.
     pub marked_packets: u64,
 }
@@ -159,8 +164,10 @@ impl Default for SinkCounters {
 /// Packets made and gone in the whole run: what conservation is checked against.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Totals {
-    /// Packets made: sent by sources, by edges, by branching of multicast trees.
+    /// Packets made: sent by sources, by edges, by branching of multicast trees, by media that duplicate.
     pub created: u64,
+    /// Those of them that media made.
+    pub duplicated: u64,
     /// Packets that reached their destination.
     pub delivered: u64,
     /// Packets dropped.

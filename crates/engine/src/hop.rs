@@ -4,11 +4,12 @@
 //! wake-up. Elsewhere nothing is asked.
 
 use tidegate_mechanism::Context;
+use tidegate_mechanism::edge::SegmentEditor;
 use tidegate_mechanism::hop::{
-    AnyHop, Circuit, HopControl, HopOut, MESSAGE_HEADER_BYTES, Neighbor, Port, PortId, wire,
+    AnyHop, Circuit, HopControl, HopOut, MESSAGE_HEADER_BYTES, Neighbor, Passage, Port, PortId, wire,
 };
 use tidegate_mechanism::random::Seed;
-use tidegate_packet::{Dscp, Packet, TcpHeader};
+use tidegate_packet::{Dscp, Packet, Protocol, TcpHeader};
 use tidegate_units::{BitRate, Time};
 
 use crate::arena::Carried;
@@ -18,7 +19,7 @@ use crate::network::{Change, Network, NodeKind};
 use crate::observer::Observer;
 use crate::program::{Programs, Step};
 use crate::simulation::Simulation;
-use crate::world::{Alarm, Wake, World};
+use crate::world::{Alarm, HopDrop, Wake, World};
 
 /// One router with its mechanism.
 #[derive(Debug)]
@@ -89,6 +90,7 @@ pub(crate) fn build<O>(
 struct Outbox {
     messages: Vec<(PortId, Vec<u8>)>,
     rates: Vec<(PortId, BitRate)>,
+    released: Vec<(PortId, Packet)>,
 }
 
 impl HopOut for Outbox {
@@ -99,6 +101,10 @@ impl HopOut for Outbox {
     fn set_rate(&mut self, port: PortId, rate: BitRate) {
         self.rates.push((port, rate));
     }
+
+    fn release(&mut self, port: PortId, packet: Packet) {
+        self.released.push((port, packet));
+    }
 }
 
 impl<O: Observer> Simulation<O> {
@@ -107,7 +113,38 @@ impl<O: Observer> Simulation<O> {
     }
 
     /// `packet` goes on over `link`, which leaves a router with a mechanism.
-    pub(crate) fn offer_hop(&mut self, link: LinkId, mut packet: Packet, route: u32) {
+    pub(crate) fn offer_hop(&mut self, link: LinkId, packet: Packet, route: u32) {
+        let (index, port) = self.world.hop_ports[link.0 as usize].expect("a mechanism sees to this link");
+        if self.is_data(&packet) {
+            let headers = self.headers_of(packet.flow);
+            if headers.protocol == Protocol::TCP {
+                let now = self.world.now;
+                let segment = &mut self.world.arena.get_mut(&packet).tcp;
+                let mechanism = &mut self.hops[index as usize].mechanism;
+                let waits = match mechanism.on_segment(&packet, &headers, segment, port, now) {
+                    Passage::On => None,
+                    Passage::Hold => Some(packet),
+                    Passage::Split(shown) => {
+                        let acknowledgment = self.world.split(&packet);
+                        self.world.arena.get_mut(&packet).tcp.set_acknowledgment(shown);
+                        Some(acknowledgment)
+                    }
+                };
+                if let Some(acknowledgment) = waits {
+                    self.world.arena.get_mut(&acknowledgment).route = route;
+                    self.hops[index as usize].mechanism.hold(acknowledgment, port, now);
+                    self.arm_hop(index);
+                    if acknowledgment.slot == packet.slot {
+                        return;
+                    }
+                }
+            }
+        }
+        self.offer_admitted(link, packet, route);
+    }
+
+    /// The same, after the mechanism has seen its TCP header.
+    fn offer_admitted(&mut self, link: LinkId, mut packet: Packet, route: u32) {
         let (index, port) = self.world.hop_ports[link.0 as usize].expect("a mechanism sees to this link");
         if self.is_data(&packet) {
             let headers = self.headers_of(packet.flow);
@@ -147,13 +184,18 @@ impl<O: Observer> Simulation<O> {
     fn tell_drops(&mut self) {
         let now = self.world.now;
         let mut drops = core::mem::take(&mut self.world.hop_drops);
-        for (link, packet, why) in drops.drain(..) {
+        for HopDrop { link, packet, why, had_left } in drops.drain(..) {
             if !self.is_data(&packet) {
                 continue;
             }
             let (index, port) = self.world.hop_ports[link.0 as usize].expect("a mechanism sees to this link");
             let headers = self.headers_of(packet.flow);
-            self.hops[index as usize].mechanism.on_drop(&packet, &headers, port, why, now);
+            let mechanism = &mut self.hops[index as usize].mechanism;
+            if had_left {
+                mechanism.on_loss(&packet, &headers, port, why, now);
+            } else {
+                mechanism.on_drop(&packet, &headers, port, why, now);
+            }
         }
         self.world.hop_drops = drops;
     }
@@ -193,6 +235,11 @@ impl<O: Observer> Simulation<O> {
         for (port, rate) in outbox.rates {
             let (link, _) = self.hops[index as usize].ports[port.index()];
             self.links[link.0 as usize].set_rate(rate, &mut self.world);
+        }
+        for (port, packet) in outbox.released {
+            let (link, _) = self.hops[index as usize].ports[port.index()];
+            let route = self.world.arena.get(&packet).route;
+            self.offer_admitted(link, packet, route);
         }
         for (port, message) in outbox.messages {
             let (link, route) = self.hops[index as usize].ports[port.index()];

@@ -43,6 +43,8 @@ pub struct DirectionSpec {
     pub loss: Option<LossModel>,
     /// Reordering on the medium.
     pub reorder: Option<ReorderModel>,
+    /// The share of packets that arrive twice, from 0 to 1.
+    pub duplicate: f64,
     /// The virtual circuit that it is, if it is one.
     pub circuit: Option<CircuitSpec>,
 }

@@ -31,6 +31,10 @@ pub trait Observer {
     fn on_mark(&mut self, now: Time, place: Place, packet: &Packet, carried: &Carried, why: MarkReason) {
         let _ = (now, place, packet, carried, why);
     }
+    /// A medium made a copy of `packet`, which goes on besides it. Told even to those who do not watch.
+    fn on_duplicate(&mut self, now: Time, packet: &Packet, carried: &Carried) {
+        let _ = (now, packet, carried);
+    }
     /// `packet` came from outside and reached its destination: it leaves the simulation. Told even to those who do not watch.
     fn on_external(&mut self, now: Time, packet: &Packet, carried: &Carried) {
         let _ = (now, packet, carried);
@@ -60,6 +64,9 @@ impl<O: Observer> Observer for &mut O {
     }
     fn on_mark(&mut self, now: Time, place: Place, packet: &Packet, carried: &Carried, why: MarkReason) {
         (**self).on_mark(now, place, packet, carried, why);
+    }
+    fn on_duplicate(&mut self, now: Time, packet: &Packet, carried: &Carried) {
+        (**self).on_duplicate(now, packet, carried);
     }
     fn on_external(&mut self, now: Time, packet: &Packet, carried: &Carried) {
         (**self).on_external(now, packet, carried);

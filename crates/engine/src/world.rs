@@ -1,7 +1,7 @@
 //! What the parts of a simulation share: the event queue, the packets, the counters, the observer.
 
 use tidegate_mechanism::hop::PortId;
-use tidegate_packet::{DropReason, FlowId, MarkReason, Packet, Sink};
+use tidegate_packet::{DropReason, FlowId, MarkReason, Packet, Sink, TcpFlags};
 use tidegate_units::Time;
 
 use crate::arena::{Arena, Carried, Messages};
@@ -120,7 +120,17 @@ pub(crate) struct World<O> {
     /// By link: the hop mechanism that sees to it, and which of its ports this is. Empty if there is none at all.
     pub(crate) hop_ports: Vec<Option<(u32, PortId)>>,
     /// What queues of such links dropped since their mechanisms were last told.
-    pub(crate) hop_drops: Vec<(LinkId, Packet, DropReason)>,
+    pub(crate) hop_drops: Vec<HopDrop>,
+}
+
+/// A packet that a link of a router with a hop mechanism dropped.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HopDrop {
+    pub(crate) link: LinkId,
+    pub(crate) packet: Packet,
+    pub(crate) why: DropReason,
+    /// Whether it had left the queue: its circuit lost it.
+    pub(crate) had_left: bool,
 }
 
 impl<O: Observer> World<O> {
@@ -132,6 +142,32 @@ impl<O: Observer> World<O> {
         counters.sent_bytes += u64::from(wire_bytes);
         self.totals.created += 1;
         Packet::new(self.arena.insert(carried), flow, wire_bytes)
+    }
+
+    /// A copy of `packet`, which a medium made.
+    #[cold]
+    pub(crate) fn duplicate(&mut self, packet: &Packet) -> Packet {
+        let mut carried = *self.arena.get(packet);
+        self.observer.on_duplicate(self.now, packet, &carried);
+        if carried.message != Carried::NO_MESSAGE {
+            carried.message = self.messages.duplicate(carried.message);
+        }
+        self.flows[packet.flow.0 as usize].duplicated_packets += 1;
+        self.totals.created += 1;
+        self.totals.duplicated += 1;
+        Packet { slot: self.arena.insert(carried), ..*packet }
+    }
+
+    /// The acknowledgment that rides on `packet`, in a packet of its own.
+    #[cold]
+    pub(crate) fn split(&mut self, packet: &Packet) -> Packet {
+        let mut carried = *self.arena.get(packet);
+        let wire_bytes = packet.wire_bytes.saturating_sub(carried.tcp.payload_bytes);
+        carried.tcp.payload_bytes = 0;
+        let echo = carried.tcp.flags.contains(TcpFlags::ECE);
+        carried.tcp.flags = TcpFlags::ACK.with_if(echo, TcpFlags::ECE);
+        let made = self.create(packet.flow, wire_bytes, carried);
+        Packet { slot: made.slot, wire_bytes, ..*packet }
     }
 
     /// `packet` reached its destination; its slot may be used again.
@@ -179,7 +215,8 @@ impl<O: Observer> Sink for LinkSink<'_, O> {
     fn on_drop(&mut self, packet: Packet, why: DropReason) {
         self.counters.drops_by_reason[why.index()] += 1;
         if let Some(Some(_)) = self.world.hop_ports.get(self.link.0 as usize) {
-            self.world.hop_drops.push((self.link, packet, why));
+            let drop = HopDrop { link: self.link, packet, why, had_left: false };
+            self.world.hop_drops.push(drop);
         }
         self.world.drop_packet(&packet, Place::Link(self.link), why);
     }

@@ -20,6 +20,7 @@ fn circuit(background: u64) -> DirectionSpec {
             minimum: BitRate::from_mbps(20),
             buffer_cells: 1000,
             discard_cells: Some(800),
+            is_selective: false,
         }),
         ..direction("150Mbit", "400us", drop_tail(100))
     }

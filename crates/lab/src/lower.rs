@@ -125,6 +125,7 @@ fn direction(direction: &model::Direction, weights: &Weights) -> DirectionSpec {
             .reorder
             .as_ref()
             .map(|reorder| ReorderModel { probability: reorder.probability, delay: reorder.delay }),
+        duplicate: direction.duplicate,
         circuit: direction.circuit.as_ref().map(circuit),
     }
 }
@@ -135,7 +136,8 @@ fn circuit(circuit: &model::Circuit) -> CircuitSpec {
         background: circuit.background,
         minimum: circuit.minimum,
         buffer_cells: circuit.buffer,
-        discard_cells: (circuit.discard == model::CellDiscard::Early).then_some(threshold),
+        discard_cells: (circuit.discard != model::CellDiscard::Tail).then_some(threshold),
+        is_selective: circuit.discard == model::CellDiscard::VirtualQueueing,
     }
 }
 

@@ -163,16 +163,17 @@ impl Serialize for Summary {
         }
         map.serialize_entry("fairness", &fairness(scenario, statistics, window))?;
         map.serialize_entry("control", &control(statistics))?;
-        let totals = &statistics.totals;
-        map.serialize_entry(
-            "totals",
-            &json!({
-                "packet_hops": totals.packet_hops,
-                "created_packets": totals.created,
-                "delivered_packets": totals.delivered,
-                "dropped_packets": totals.dropped,
-            }),
-        )?;
+        let counted = &statistics.totals;
+        let mut totals = json!({
+            "packet_hops": counted.packet_hops,
+            "created_packets": counted.created,
+            "delivered_packets": counted.delivered,
+            "dropped_packets": counted.dropped,
+        });
+        if counted.duplicated > 0 {
+            totals["duplicated_packets"] = counted.duplicated.into();
+        }
+        map.serialize_entry("totals", &totals)?;
         map.end()
     }
 }
@@ -291,6 +292,9 @@ impl Serialize for LinkSummary<'_> {
         map.serialize_entry("arrived_packets", &counters.arrived_packets)?;
         map.serialize_entry("delivered_packets", &counters.delivered_packets)?;
         map.serialize_entry("dropped_packets", &counters.dropped_packets())?;
+        if counters.duplicated_packets > 0 {
+            map.serialize_entry("duplicated_packets", &counters.duplicated_packets)?;
+        }
         map.serialize_entry("marked_packets", &counters.marked_packets())?;
         map.serialize_entry("loss_ratio", &ratio(counters.dropped_packets(), counters.arrived_packets))?;
         let max = u64::from(counters.queue_packets_max);

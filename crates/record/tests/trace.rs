@@ -31,6 +31,7 @@ fn direction(rate: &str, delay: &str, queue: ManagerConfig) -> DirectionSpec {
         queue: DisciplineConfig::Fifo(queue),
         loss: None,
         reorder: None,
+        duplicate: 0.0,
         circuit: None,
     }
 }

@@ -211,6 +211,7 @@ fn direction(direction: &Direction) -> Value {
         "queue": config(&direction.queue),
         "loss": direction.loss.as_ref().map(config),
         "reorder": direction.reorder.as_ref().map(config),
+        "duplicate": direction.duplicate,
         "circuit": direction.circuit.as_ref().map(config),
     })
 }

@@ -1,7 +1,7 @@
 //! A virtual circuit through ATM switches, one of which carries constant-bit-rate background as well.
 //!
 //! Source: Pazos and Gerla, section 5 (two switches per circuit, one link shared with background; AAL5 and cells); Romanow and
-//! Floyd 1995, section 3 (Early Packet Discard).
+//! Floyd 1995, section 3 (Early Packet Discard); [`VirtualQueues`] for the selective form of it.
 //!
 //! Its sender puts packets into cells at the rate of the port. Right behind it is the switch whose link is shared: cells wait
 //! there in a bounded buffer and leave at the residual rate, that of the link less the background. A packet that loses a cell
@@ -12,11 +12,14 @@
 //! lowers the explicit rate to what it can carry. Otherwise the circuit is one without a promise (UBR).
 
 use tidegate_mechanism::hop::{cell, wire};
+use tidegate_mechanism::queue::VirtualQueues;
 use tidegate_packet::{DropReason, Dscp, Packet};
 use tidegate_units::{BitRate, Span, Time};
 
 /// In which time the switch wants its buffer emptied: the explicit rate is lower by so much.
 const DRAIN: Span = Span::from_millis(10);
+/// For so many flows a selective switch has memory from the start.
+const FLOWS_ROOM: u32 = 4096;
 
 /// A circuit, as described.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -29,6 +32,8 @@ pub struct CircuitSpec {
     pub buffer_cells: u32,
     /// Early Packet Discard: a packet whose first cell finds more cells than this is discarded as a whole.
     pub discard_cells: Option<u32>,
+    /// Virtual Queueing: only packets of flows that hold more than their part of these cells are.
+    pub is_selective: bool,
 }
 
 /// One at work.
@@ -42,6 +47,8 @@ pub(crate) struct Circuit {
     updated: Time,
     /// When the last packet leaves the switch: nothing overtakes.
     last_out: Time,
+    /// What each flow holds, if discarding is selective.
+    virtual_queues: Option<VirtualQueues>,
 }
 
 /// Bits as the backlog counts them.
@@ -50,8 +57,11 @@ const fn scaled(bytes: u32) -> u128 {
 }
 
 impl Circuit {
-    pub(crate) const fn new(spec: CircuitSpec, capacity: BitRate) -> Self {
-        Self { spec, capacity, backlog: 0, updated: Time::ZERO, last_out: Time::ZERO }
+    pub(crate) fn new(spec: CircuitSpec, capacity: BitRate) -> Self {
+        // Each flow in the buffer has a cell there.
+        let virtual_queues =
+            spec.is_selective.then(|| VirtualQueues::with_room(spec.buffer_cells.min(FLOWS_ROOM) as usize));
+        Self { spec, capacity, backlog: 0, updated: Time::ZERO, last_out: Time::ZERO, virtual_queues }
     }
 
     /// Bytes of the cells of `packet`.
@@ -69,6 +79,9 @@ impl Circuit {
 
     fn advance(&mut self, to: Time) {
         let drained = u128::from(self.residual().as_bps()) * u128::from(to.since(self.updated).as_nanos());
+        if let Some(queues) = &mut self.virtual_queues {
+            queues.serve(drained.min(self.backlog));
+        }
         self.backlog = self.backlog.saturating_sub(drained);
         self.updated = self.updated.max(to);
     }
@@ -87,6 +100,9 @@ impl Circuit {
     /// The link is down: what waited is lost.
     pub(crate) fn clear(&mut self, now: Time) {
         self.backlog = 0;
+        if let Some(queues) = &mut self.virtual_queues {
+            queues.clear();
+        }
         self.updated = now;
     }
 
@@ -94,14 +110,25 @@ impl Circuit {
     pub(crate) fn pass(&mut self, packet: &Packet, began: Time, ended: Time) -> Result<Time, DropReason> {
         self.advance(began);
         let early = self.spec.discard_cells.map(|cells| scaled(cells * cell::CELL_BYTES));
-        if packet.dscp != Dscp::CONTROL && early.is_some_and(|early| self.backlog > early) {
-            return Err(DropReason::Early);
+        if let Some(early) = early.filter(|&early| packet.dscp != Dscp::CONTROL && self.backlog > early) {
+            let is_too_much =
+                self.virtual_queues.as_ref().is_none_or(|queues| queues.discards(packet.flow, early));
+            if is_too_much {
+                return Err(DropReason::Early);
+            }
         }
         // Its cells come in while others leave.
-        self.backlog += scaled(Self::wire_bytes(packet));
+        let cells = scaled(Self::wire_bytes(packet));
+        self.backlog += cells;
+        if let Some(queues) = &mut self.virtual_queues {
+            queues.join(packet.flow, cells);
+        }
         self.advance(ended);
         let room = scaled(self.spec.buffer_cells * cell::CELL_BYTES);
         if self.backlog > room {
+            if let Some(queues) = &mut self.virtual_queues {
+                queues.serve(self.backlog - room);
+            }
             self.backlog = room;
             return Err(DropReason::Overflow);
         }
@@ -133,9 +160,35 @@ mod tests {
 
     fn circuit(discard_cells: Option<u32>) -> Circuit {
         let background = BitRate::from_mbps(80);
+        let minimum = BitRate::from_mbps(20);
         let spec =
-            CircuitSpec { background, minimum: BitRate::from_mbps(20), buffer_cells: 1000, discard_cells };
+            CircuitSpec { background, minimum, buffer_cells: 1000, discard_cells, is_selective: false };
         Circuit::new(spec, BitRate::from_mbps(150))
+    }
+
+    /// How many packets pass of a flow that sends every third packet, and of one that sends the others.
+    fn passed_of_two_flows(is_selective: bool) -> [u32; 2] {
+        let spec = CircuitSpec { is_selective, ..circuit(Some(800)).spec };
+        let mut circuit = Circuit::new(spec, BitRate::from_mbps(150));
+        let mut passed = [0; 2];
+        let mut now = Time::ZERO;
+        for n in 0..30_000 {
+            let flow = u32::from(n % 3 != 0);
+            let packet = Packet::new(0, FlowId(flow), SEGMENT);
+            let ended = now + BitRate::from_mbps(150).span_of(u64::from(Circuit::wire_bytes(&packet)));
+            passed[flow as usize] += u32::from(circuit.pass(&packet, now, ended).is_ok());
+            now = ended;
+        }
+        passed
+    }
+
+    #[test]
+    fn virtual_queueing_divides_evenly_what_early_packet_discard_divides_by_load() {
+        let [less, more] = passed_of_two_flows(false).map(f64::from);
+        assert!((more / less - 2.0).abs() < 0.2, "{less} {more}");
+        let [less, more] = passed_of_two_flows(true).map(f64::from);
+        assert!((more / less - 1.0).abs() < 0.05, "{less} {more}");
+        assert!((less + more) / 30_000.0 > 0.97 * 70.0 / 150.0, "and the circuit is as full");
     }
 
     /// Sends segments back to back at `rate` for `duration`: sent, passed, and the cells that passed.

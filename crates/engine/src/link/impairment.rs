@@ -1,4 +1,4 @@
-//! What a medium does to packets: loss and reordering.
+//! What a medium does to packets: loss, reordering and duplication.
 
 use tidegate_mechanism::random::{Seed, Substream};
 use tidegate_units::Span;
@@ -40,7 +40,11 @@ pub struct ReorderModel {
 pub struct Medium {
     loss: Option<LossModel>,
     reorder: Option<ReorderModel>,
+    /// Share of packets that arrive twice, from 0 to 1.
+    duplicate: f64,
     random: Substream,
+    /// Of duplication alone: which packets are lost or held back does not depend on it.
+    duplicates: Substream,
     ordinal: u64,
     next_listed: usize,
     bad: bool,
@@ -48,11 +52,25 @@ pub struct Medium {
 
 impl Medium {
     /// A medium with these models; `None` if it has none.
-    pub fn new(loss: Option<LossModel>, reorder: Option<ReorderModel>, seed: Seed) -> Option<Self> {
-        if loss.is_none() && reorder.is_none() {
+    pub fn new(
+        loss: Option<LossModel>,
+        reorder: Option<ReorderModel>,
+        duplicate: f64,
+        [seed, duplicate_seed]: [Seed; 2],
+    ) -> Option<Self> {
+        if loss.is_none() && reorder.is_none() && duplicate <= 0.0 {
             return None;
         }
-        Some(Self { loss, reorder, random: Substream::new(seed), ordinal: 0, next_listed: 0, bad: false })
+        Some(Self {
+            loss,
+            reorder,
+            duplicate,
+            random: Substream::new(seed),
+            duplicates: Substream::new(duplicate_seed),
+            ordinal: 0,
+            next_listed: 0,
+            bad: false,
+        })
     }
 
     /// Whether the next packet is lost.
@@ -83,6 +101,11 @@ impl Medium {
             _ => Span::ZERO,
         }
     }
+
+    /// Whether the next packet that arrives does so twice.
+    pub(crate) fn duplicates(&mut self) -> bool {
+        self.duplicate > 0.0 && self.duplicates.chance(self.duplicate)
+    }
 }
 
 #[cfg(test)]
@@ -92,7 +115,7 @@ mod tests {
     #[test]
     fn a_burst_model_loses_its_stationary_share() {
         let model = LossModel::Burst { enter: 0.01, leave: 0.1, good: 0.0, bad: 0.5 };
-        let mut medium = Medium::new(Some(model), None, Seed(3)).unwrap();
+        let mut medium = Medium::new(Some(model), None, 0.0, [Seed(3), Seed(4)]).unwrap();
         let lost = (0..400_000).filter(|_| medium.loses()).count() as f64 / 400_000.0;
         // Bad for enter / (enter + leave) of the time.
         assert!((lost - 0.5 * 0.01 / 0.11).abs() < 0.003, "{lost}");
@@ -100,8 +123,28 @@ mod tests {
 
     #[test]
     fn a_list_names_exactly_its_packets() {
-        let mut medium = Medium::new(Some(LossModel::List(vec![0, 3])), None, Seed(0)).unwrap();
+        let mut medium = Medium::new(Some(LossModel::List(vec![0, 3])), None, 0.0, [Seed(0); 2]).unwrap();
         let lost: Vec<bool> = (0..5).map(|_| medium.loses()).collect();
         assert_eq!(lost, [true, false, false, true, false]);
+    }
+
+    #[test]
+    fn duplication_draws_from_a_stream_of_its_own() {
+        let fates = |duplicate| {
+            let loss = Some(LossModel::Random { probability: 0.2 });
+            let mut medium = Medium::new(loss, None, duplicate, [Seed(1), Seed(2)]).unwrap();
+            let mut twice = 0;
+            let lost: Vec<bool> = (0..10_000)
+                .map(|_| {
+                    let lost = medium.loses();
+                    twice += u32::from(!lost && medium.duplicates());
+                    lost
+                })
+                .collect();
+            (lost, twice)
+        };
+        let ((without, none), (with, twice)) = (fates(0.0), fates(0.3));
+        assert_eq!(without, with);
+        assert!(none == 0 && (2300..2500).contains(&twice), "{twice} of about 8000");
     }
 }

@@ -121,6 +121,8 @@ pub(crate) enum Arrival {
     Now(Packet, u32),
     /// This packet, after this long (a reordering medium held it back).
     Later(Packet, u32, Span),
+    /// This packet, after this long (which may be at once), and a copy of it now.
+    Twice(Packet, u32, Span),
     /// Nothing.
     None,
 }
@@ -309,6 +311,10 @@ impl Link {
         self.counters.delivered_bytes += u64::from(packet.wire_bytes);
         world.totals.packet_hops += 1;
         packet.in_port = self.far_port;
+        if self.medium.as_mut().is_some_and(|medium| medium.duplicates()) {
+            self.counters.duplicated_packets += 1;
+            return Arrival::Twice(packet, route, held);
+        }
         if held.is_zero() { Arrival::Now(packet, route) } else { Arrival::Later(packet, route, held) }
     }
 

@@ -315,6 +315,9 @@ fn travel<O: Observer>(mut transit: Transit, wire: &mut Wire, sink: &mut LinkSin
             Ok(out) => transit.ends = out,
             Err(why) => {
                 sink.on_drop(transit.packet, why);
+                if let Some(drop) = sink.world.hop_drops.last_mut() {
+                    drop.had_left = true;
+                }
                 return;
             }
         }

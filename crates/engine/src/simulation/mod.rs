@@ -5,6 +5,7 @@ mod changes;
 mod hosts;
 
 use tidegate_mechanism::edge::PeerId;
+use tidegate_mechanism::hop::HopControl;
 use tidegate_mechanism::mark::Conditioned;
 use tidegate_mechanism::random::Substream;
 use tidegate_mechanism::tcp::{ReceiverCounters, SenderCounters, TcpReceiver, TcpSender};
@@ -312,6 +313,7 @@ impl<O: Observer> Simulation<O> {
     pub fn assert_conservation(&self) {
         let on_links: usize = self.links.iter().map(Link::held_packets).sum();
         let in_shapers: usize = self.borders.iter().map(Border::held_packets).sum();
+        let in_hops: usize = self.hops.iter().map(|hop| hop.mechanism.held_packets()).sum();
         let held = self.held.iter().flatten().count();
         let totals = &self.world.totals;
         let live = self.world.arena.live();
@@ -320,7 +322,7 @@ impl<O: Observer> Simulation<O> {
             totals.delivered + totals.dropped + live as u64,
             "packets are conserved: {totals:?}"
         );
-        assert_eq!(live, on_links + in_shapers + held, "each live packet is in exactly one place");
+        assert_eq!(live, on_links + in_shapers + in_hops + held, "each live packet is in exactly one place");
     }
 
     #[inline]
@@ -334,6 +336,19 @@ impl<O: Observer> Simulation<O> {
         match arrival {
             Arrival::Now(packet, route) => self.arrive(packet, route, LinkId(index)),
             Arrival::Later(packet, route, held) => self.hold(packet, route, held, LinkId(index)),
+            Arrival::Twice(packet, route, held) => {
+                // Made before the packet itself goes on, which may be its end.
+                let copy = self.world.duplicate(&packet);
+                self.on_arrival(
+                    if held.is_zero() {
+                        Arrival::Now(packet, route)
+                    } else {
+                        Arrival::Later(packet, route, held)
+                    },
+                    index,
+                );
+                self.arrive(copy, route, LinkId(index));
+            }
             Arrival::None => {}
         }
     }

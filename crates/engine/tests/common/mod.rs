@@ -28,6 +28,7 @@ pub fn direction(rate: &str, delay: &str, queue: DisciplineConfig) -> DirectionS
         queue,
         loss: None,
         reorder: None,
+        duplicate: 0.0,
         circuit: None,
     }
 }

@@ -1,4 +1,4 @@
-//! A TCP segment in passing, which an edge may read and whose window it may lower: the simulator's parsed header, or the
+//! A TCP segment in passing, which an edge may read, and whose window, acknowledgment and congestion echo it may change: the simulator's parsed header, or the
 //! bytes of a real one.
 //!
 //! Source: RFC 9293, section 3.1 (header), RFC 7323, section 2 (window scale), RFC 1624 (incremental checksum).
@@ -6,7 +6,7 @@
 
 use tidegate_packet::{TcpFlags, TcpHeader};
 
-/// Reads a TCP header and writes its window. Sequence numbers are those of the wire: 32 bits, wrapping.
+/// Reads a TCP header, and writes what edges change in it. Sequence numbers are those of the wire: 32 bits, wrapping.
 pub trait SegmentEditor {
     /// First payload byte.
     fn sequence(&self) -> u32;
@@ -20,6 +20,10 @@ pub trait SegmentEditor {
     fn window_bytes(&self, shift: u8) -> u32;
     /// Advertises at least `bytes`, as little above as the scale allows.
     fn set_window_bytes(&mut self, bytes: u32, shift: u8);
+    /// Acknowledges `number` instead, which is not after what it acknowledged.
+    fn set_acknowledgment(&mut self, number: u32);
+    /// Sets the echo of a congestion mark (RFC 3168, section 6.1).
+    fn set_ecn_echo(&mut self);
 }
 
 impl SegmentEditor for TcpHeader {
@@ -42,10 +46,18 @@ impl SegmentEditor for TcpHeader {
     fn set_window_bytes(&mut self, bytes: u32, _shift: u8) {
         self.window_bytes = bytes;
     }
+    fn set_acknowledgment(&mut self, number: u32) {
+        // The simulator's numbers do not wrap.
+        self.acknowledgment -= u64::from((self.acknowledgment as u32).wrapping_sub(number));
+    }
+    fn set_ecn_echo(&mut self) {
+        self.flags = self.flags.union(TcpFlags::ECE);
+    }
 }
 
 const FLAG_SYN: u8 = 0x02;
 const FLAG_ACK: u8 = 0x10;
+const FLAG_ECE: u8 = 0x40;
 const OPTION_END: u8 = 0;
 const OPTION_NOP: u8 = 1;
 const OPTION_WINDOW_SCALE: u8 = 3;
@@ -80,6 +92,12 @@ impl<'a> RawSegment<'a> {
     fn u32_at(&self, at: usize) -> u32 {
         u32::from(self.u16_at(at)) << 16 | u32::from(self.u16_at(at + 2))
     }
+    /// Writes a field and the checksum of the segment.
+    fn set_u16_at(&mut self, at: usize, field: u16) {
+        let checksum = updated_checksum(self.u16_at(16), self.u16_at(at), field);
+        self.header[at..at + 2].copy_from_slice(&field.to_be_bytes());
+        self.header[16..18].copy_from_slice(&checksum.to_be_bytes());
+    }
     fn has_flag(&self, flag: u8) -> bool {
         self.header[13] & flag != 0
     }
@@ -106,9 +124,14 @@ impl SegmentEditor for RawSegment<'_> {
     fn set_window_bytes(&mut self, bytes: u32, shift: u8) {
         let shift = if self.has_flag(FLAG_SYN) { 0 } else { shift.min(SHIFT_MAX) };
         let field = u16::try_from(bytes.div_ceil(1 << shift)).unwrap_or(u16::MAX);
-        let checksum = updated_checksum(self.u16_at(16), self.u16_at(14), field);
-        self.header[14..16].copy_from_slice(&field.to_be_bytes());
-        self.header[16..18].copy_from_slice(&checksum.to_be_bytes());
+        self.set_u16_at(14, field);
+    }
+    fn set_acknowledgment(&mut self, number: u32) {
+        self.set_u16_at(8, (number >> 16) as u16);
+        self.set_u16_at(10, number as u16);
+    }
+    fn set_ecn_echo(&mut self) {
+        self.set_u16_at(12, self.u16_at(12) | u16::from(FLAG_ECE));
     }
 }
 
@@ -197,6 +220,25 @@ mod tests {
             let whole = whole_checksum(&bytes);
             prop_assert!(field == whole || (field ^ whole) == 0xffff && (field == 0 || whole == 0));
             for at in (0..bytes.len()).filter(|at| !(14..18).contains(at)) {
+                prop_assert_eq!(bytes[at], before[at]);
+            }
+        }
+
+        #[test]
+        fn acknowledgment_and_echo_change_with_the_checksum_and_nothing_else_does(
+            number in any::<u32>(), payload in (0usize..40).prop_map(|n| 2 * n),
+        ) {
+            let mut bytes = segment(FLAG_ACK, &[1, 3, 3, 4], payload);
+            let before = bytes.clone();
+            let mut ack = RawSegment::parse(&mut bytes).expect("it is whole");
+            ack.set_acknowledgment(number);
+            ack.set_ecn_echo();
+            prop_assert_eq!(ack.acknowledgment(), Some(number));
+            prop_assert!(ack.has_flag(FLAG_ECE) && ack.has_flag(FLAG_ACK) && !ack.has_flag(FLAG_SYN));
+            let field = u16::from_be_bytes([bytes[16], bytes[17]]);
+            let whole = whole_checksum(&bytes);
+            prop_assert!(field == whole || (field ^ whole) == 0xffff && (field == 0 || whole == 0));
+            for at in (0..bytes.len()).filter(|&at| !(8..12).contains(&at) && at != 13 && !(16..18).contains(&at)) {
                 prop_assert_eq!(bytes[at], before[at]);
             }
         }

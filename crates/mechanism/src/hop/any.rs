@@ -7,8 +7,9 @@ use tidegate_units::{BitRate, Time};
 
 use super::backpressure::{BackPressure, BackPressureConfig};
 use super::nbq::{Nbq, NbqConfig};
-use super::{HopControl, HopOut, Port, PortId};
+use super::{HopControl, HopOut, Passage, Port, PortId};
 use crate::Context;
+use crate::edge::SegmentEditor;
 
 /// Declares the mechanisms that there are.
 macro_rules! hops {
@@ -29,6 +30,22 @@ macro_rules! hops {
         pub enum AnyHop { $($(#[$doc])* $variant(Box<$type>),)* }
 
         impl HopControl for AnyHop {
+            fn on_segment<S: SegmentEditor>(
+                &mut self,
+                packet: &Packet,
+                headers: &Headers,
+                segment: &mut S,
+                to: PortId,
+                now: Time,
+            ) -> Passage {
+                match self { $(Self::$variant(hop) => hop.on_segment(packet, headers, segment, to, now),)* }
+            }
+            fn hold(&mut self, acknowledgment: Packet, to: PortId, now: Time) {
+                match self { $(Self::$variant(hop) => hop.hold(acknowledgment, to, now),)* }
+            }
+            fn held_packets(&self) -> usize {
+                match self { $(Self::$variant(hop) => hop.held_packets(),)* }
+            }
             fn on_arrival(
                 &mut self,
                 packet: &mut Packet,
@@ -43,6 +60,9 @@ macro_rules! hops {
             }
             fn on_drop(&mut self, packet: &Packet, headers: &Headers, at: PortId, why: DropReason, now: Time) {
                 match self { $(Self::$variant(hop) => hop.on_drop(packet, headers, at, why, now),)* }
+            }
+            fn on_loss(&mut self, packet: &Packet, headers: &Headers, at: PortId, why: DropReason, now: Time) {
+                match self { $(Self::$variant(hop) => hop.on_loss(packet, headers, at, why, now),)* }
             }
             fn on_message(&mut self, port: PortId, message: &[u8], now: Time, out: &mut impl HopOut) {
                 match self { $(Self::$variant(hop) => hop.on_message(port, message, now, out),)* }

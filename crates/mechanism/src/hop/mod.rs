@@ -16,6 +16,8 @@ pub use any::{AnyHop, HopConfig};
 use tidegate_packet::{DropReason, Headers, Packet};
 use tidegate_units::{BitRate, Time};
 
+use crate::edge::SegmentEditor;
+
 /// Bytes of headers around a message between neighbours: IPv4 and ICMP, as for feedback between edges.
 pub const MESSAGE_HEADER_BYTES: u32 = 28;
 
@@ -57,8 +59,43 @@ pub struct Circuit {
     pub minimum: BitRate,
 }
 
+/// What a mechanism says of a TCP segment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Passage {
+    /// It goes on.
+    On,
+    /// It carries no data, and waits: the mechanism wants it by [`HopControl::hold`].
+    Hold,
+    /// It goes on with this acknowledgment number; its own, in a segment without data, waits: the mechanism wants that by
+    /// [`HopControl::hold`].
+    Split(u32),
+}
+
 /// A mechanism of one router.
 pub trait HopControl {
+    /// `packet`, whose TCP header is `segment`, is about to go out by port `to`, before
+    /// [`on_arrival`](Self::on_arrival); it came in by [`Packet::in_port`].
+    fn on_segment<S: SegmentEditor>(
+        &mut self,
+        packet: &Packet,
+        headers: &Headers,
+        segment: &mut S,
+        to: PortId,
+        now: Time,
+    ) -> Passage {
+        let _ = (packet, headers, segment, to, now);
+        Passage::On
+    }
+    /// The acknowledgment of which [`on_segment`](Self::on_segment) just said that it waits, until it is given back by
+    /// [`HopOut::release`].
+    fn hold(&mut self, acknowledgment: Packet, to: PortId, now: Time) {
+        let _ = (acknowledgment, to, now);
+        unreachable!("a mechanism that lets nothing wait");
+    }
+    /// How many packets wait in it.
+    fn held_packets(&self) -> usize {
+        0
+    }
     /// `packet` is about to join the queue of port `to`; it came in by [`Packet::in_port`].
     ///
     /// # Errors
@@ -74,6 +111,10 @@ pub trait HopControl {
     fn on_departure(&mut self, packet: &Packet, headers: &Headers, from: PortId, now: Time);
     /// The queue of port `at` dropped `packet`.
     fn on_drop(&mut self, packet: &Packet, headers: &Headers, at: PortId, why: DropReason, now: Time);
+    /// The circuit behind port `at` lost `packet`, which had left the queue. Most mechanisms need not tell it from a drop.
+    fn on_loss(&mut self, packet: &Packet, headers: &Headers, at: PortId, why: DropReason, now: Time) {
+        self.on_drop(packet, headers, at, why, now);
+    }
     /// A message came in from the neighbour behind `port`. Bad messages change nothing.
     fn on_message(&mut self, port: PortId, message: &[u8], now: Time, out: &mut impl HopOut);
     /// Port `port` sends at `rate` from now on.
@@ -92,4 +133,6 @@ pub trait HopOut {
     fn send(&mut self, port: PortId, message: &[u8]);
     /// From now on port `port` sends at most at `rate`, which is not zero; the bytes are those of the wire.
     fn set_rate(&mut self, port: PortId, rate: BitRate);
+    /// `packet`, which the mechanism held, goes on by port `port`.
+    fn release(&mut self, port: PortId, packet: Packet);
 }

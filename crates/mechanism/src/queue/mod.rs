@@ -20,6 +20,7 @@ mod red;
 mod red_penalty_box;
 pub mod sfb;
 mod tcp_friendly;
+mod virtual_queues;
 
 pub use adaptive_red::{AdaptiveRed, AdaptiveRedConfig};
 pub use any::{AnyManager, ManagerConfig};
@@ -36,6 +37,7 @@ pub use red::{Flavor, FromFlows, GapLaw, QueueUnit, Red, RedConfig, Victim};
 pub use red_penalty_box::{RedPenaltyBox, RedPenaltyBoxConfig};
 pub use sfb::{Sfb, SfbConfig};
 pub use tcp_friendly::{TcpFriendly, TcpFriendlyConfig};
+pub use virtual_queues::{VirtualQueues, exceeds_its_part};
 
 use tidegate_packet::{Backlog, DropReason, MarkReason, Packet, Sink};
 use tidegate_units::{BitRate, Time};

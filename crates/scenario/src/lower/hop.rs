@@ -1,11 +1,14 @@
 //! Mechanisms of all routers of a domain.
 
 use tidegate_mechanism::hop::HopConfig;
-use tidegate_mechanism::hop::backpressure::{BackPressureConfig, Capacity, Feedback};
+use tidegate_mechanism::hop::backpressure::{
+    BackPressureConfig, Capacity, Excess, Feedback, LastHopConfig, LastHopForm,
+};
 use tidegate_mechanism::hop::nbq::{Decay, Discard, NbqConfig};
 
 use crate::model::{
-    BackPressure, BackPressureCapacity, BackPressureFeedback, Mechanism, Nbq, NbqDecay, NbqDiscard,
+    BackPressure, BackPressureCapacity, BackPressureExcess, BackPressureFeedback, BackPressureLastHop,
+    Mechanism, Nbq, NbqDecay, NbqDiscard,
 };
 
 /// What each router of a domain does; none for mechanisms of its edges.
@@ -36,6 +39,20 @@ const fn back_pressure(config: &BackPressure) -> BackPressureConfig {
         capacity: match config.capacity {
             BackPressureCapacity::ExplicitRate => Capacity::ExplicitRate,
             BackPressureCapacity::Measured => Capacity::Measured,
+        },
+        excess: match config.excess {
+            BackPressureExcess::OverNew => Excess::OverNew,
+            BackPressureExcess::OverTold => Excess::OverTold,
+        },
+        last_hop: LastHopConfig {
+            form: match config.last_hop {
+                BackPressureLastHop::None => LastHopForm::None,
+                BackPressureLastHop::Bucket => LastHopForm::Bucket,
+                BackPressureLastHop::Ecn => LastHopForm::Ecn,
+            },
+            threshold: config.last_hop_queue,
+            acks_max: config.last_hop_acks_max,
+            flows_max: config.last_hop_flows_max,
         },
     }
 }

@@ -15,6 +15,8 @@ pub enum CellDiscard {
     Early,
     /// Those that find the buffer full.
     Tail,
+    /// As `early`, but only of flows that hold more than an equal part of these cells, were the flows served in turn.
+    VirtualQueueing,
 }
 
 /// # Virtual circuit
@@ -23,7 +25,7 @@ pub enum CellDiscard {
 /// constant-bit-rate background as well; one that loses a cell is lost. Between routers with `backpressure` the circuit is ABR:
 /// its rate follows what the switch can carry. Elsewhere it is UBR.
 ///
-/// Source: Pazos and Gerla, section 5; Romanow and Floyd 1995 (Early Packet Discard).
+/// Source: Pazos and Gerla, section 5; Romanow and Floyd 1995 (Early Packet Discard); Siu, Wu and Ren 1997 (Virtual Queueing).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Circuit {

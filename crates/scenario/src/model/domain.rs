@@ -454,6 +454,30 @@ pub enum BackPressureCapacity {
     Measured,
 }
 
+/// What an input has to exceed for twice the excess to be taken back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum BackPressureExcess {
+    /// Its share of the next period.
+    #[default]
+    OverNew,
+    /// That, or the share that its sender was told for the last one.
+    OverTold,
+}
+
+/// What edges do about TCP senders on the links to hosts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum BackPressureLastHop {
+    /// Nothing: the queue of the circuit takes what comes.
+    #[default]
+    None,
+    /// Acknowledgments wait until the circuit can take what they let out.
+    Bucket,
+    /// Acknowledgments carry the congestion echo while the queue of the circuit is long.
+    Ecn,
+}
+
 /// # Rate-based back-pressure
 ///
 /// Each router tells each neighbour, in answers to its resource management cells, what it accepts from it: its shares of what
@@ -500,6 +524,19 @@ pub struct BackPressure {
     pub routes_max: u32,
     /// What an output can send in a period (`Tf_out`). Source: settled; what was sent is the demand if nothing waits.
     pub capacity: BackPressureCapacity,
+    /// What an input has to exceed for twice the excess to be taken back. Source: Pazos and Gerla, section 4.2, step 1(d), which
+    /// names one and the same share before and after; settled.
+    pub excess: BackPressureExcess,
+    /// What edges do about TCP senders on the links to hosts. Source: Pazos and Gerla, section 4.4, after Narvaez and Siu 1997
+    /// (`bucket`) and Floyd 1994 (`ecn`).
+    pub last_hop: BackPressureLastHop,
+    /// At so many packets of TCP in the queue of a circuit its bucket is closed, and echoes are set. Source: assumed, half of the
+    /// queue in section 5.
+    pub last_hop_queue: u32,
+    /// The most acknowledgments that wait for one circuit. Source: assumed; it bounds the memory.
+    pub last_hop_acks_max: u32,
+    /// The most TCPs that a router knows for this. Source: assumed; it bounds the memory.
+    pub last_hop_flows_max: u32,
 }
 
 impl Default for BackPressure {
@@ -516,6 +553,11 @@ impl Default for BackPressure {
             feedback: BackPressureFeedback::default(),
             routes_max: 4096,
             capacity: BackPressureCapacity::default(),
+            excess: BackPressureExcess::default(),
+            last_hop: BackPressureLastHop::default(),
+            last_hop_queue: 50,
+            last_hop_acks_max: 4096,
+            last_hop_flows_max: 65_536,
         }
     }
 }

@@ -17,8 +17,9 @@ pub use control::{
     UnresponsiveControl,
 };
 pub use domain::{
-    BackPressure, BackPressureCapacity, BackPressureFeedback, Classify, Clock, CsfqLabels, Eec, Iec,
-    IecDelays, Labels, Mechanism, Nbp, Nbq, NbqDecay, NbqDiscard, Shaper, TcpRate, VirtualLink,
+    BackPressure, BackPressureCapacity, BackPressureExcess, BackPressureFeedback, BackPressureLastHop,
+    Classify, Clock, CsfqLabels, Eec, Iec, IecDelays, Labels, Mechanism, Nbp, Nbq, NbqDecay, NbqDiscard,
+    Shaper, TcpRate, VirtualLink,
 };
 pub use impairment::{BurstLoss, ListLoss, Loss, RandomLoss, Reorder};
 pub use marker::{Beyond, Engine, EngineLaw, EngineMeter, Marker, Profile, SingleRate, TwoRates};
@@ -227,6 +228,8 @@ pub struct Direction {
     pub loss: Option<Loss>,
     /// Which packets the medium delays.
     pub reorder: Option<Reorder>,
+    /// The probability that a packet arrives twice, 0 to 1.
+    pub duplicate: f64,
     /// The virtual circuit that it is, if it is one.
     pub circuit: Option<Circuit>,
 }

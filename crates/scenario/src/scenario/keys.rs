@@ -22,14 +22,26 @@ pub(crate) const SCENARIO: [&str; 16] = [
 /// Keys that make a file an experiment.
 pub(crate) const EXPERIMENT: [&str; 6] = ["seeds", "quick_seeds", "quick_set", "axes", "variants", "figures"];
 /// Keys of a link.
-pub(crate) const LINK: [&str; 12] = [
-    "repeat", "between", "rate", "delay", "queue", "loss", "reorder", "circuit", "cost", "duplex", "forward",
+pub(crate) const LINK: [&str; 13] = [
+    "repeat",
+    "between",
+    "rate",
+    "delay",
+    "queue",
+    "loss",
+    "reorder",
+    "duplicate",
+    "circuit",
+    "cost",
+    "duplex",
+    "forward",
     "reverse",
 ];
 /// Those that are not about a direction.
 pub(crate) const LINK_HEAD: [&str; 6] = ["repeat", "between", "cost", "duplex", "forward", "reverse"];
 /// Those that are.
-pub(crate) const LINK_DIRECTION: [&str; 6] = ["rate", "delay", "queue", "loss", "reorder", "circuit"];
+pub(crate) const LINK_DIRECTION: [&str; 7] =
+    ["rate", "delay", "queue", "loss", "reorder", "duplicate", "circuit"];
 /// Tables of defaults.
 pub(crate) const DEFAULTS: [&str; 4] = ["link", "flow", "tcp", "udp"];
 /// Keys of a parameter that says where its value comes from.

@@ -20,7 +20,8 @@ use crate::template::Scope;
 use crate::tree::{Table, Tree};
 
 /// What is not about the ends of a link.
-const NOT_HEAD: [&str; 8] = ["rate", "delay", "queue", "loss", "reorder", "circuit", "forward", "reverse"];
+const NOT_HEAD: [&str; 9] =
+    ["rate", "delay", "queue", "loss", "reorder", "duplicate", "circuit", "forward", "reverse"];
 
 /// The links and their names.
 #[derive(Debug, Default)]
@@ -192,6 +193,8 @@ fn read_direction(
     if let Some(reorder) = &text.reorder {
         report.below("reorder", |report| values::reorder(reorder, report));
     }
+    let duplicate = text.duplicate.unwrap_or(0.0);
+    report.probability("duplicate", duplicate);
     if let Some(circuit) = &text.circuit {
         report.below("circuit", |report| values::circuit(circuit, text.rate, report));
     }
@@ -202,5 +205,6 @@ fn read_direction(
         problems.push(own.problem(&[], message, help));
         return None;
     };
-    Some(Direction { rate, delay, queue, loss: text.loss, reorder: text.reorder, circuit: text.circuit })
+    let (loss, reorder, circuit) = (text.loss, text.reorder, text.circuit);
+    Some(Direction { rate, delay, queue, loss, reorder, duplicate, circuit })
 }

@@ -66,6 +66,9 @@ pub(crate) struct LinkText {
     pub(crate) loss: Option<Loss>,
     /// Which packets the medium delays. Default: none.
     pub(crate) reorder: Option<Reorder>,
+    /// The probability that a packet arrives twice, 0 to 1: the copy comes with the packet and takes no time on the link.
+    /// Default: 0. Source: netem (`duplicate`), which makes its copy in front of the queue.
+    pub(crate) duplicate: Option<f64>,
     /// The virtual circuit that each direction is. Default: none.
     pub(crate) circuit: Option<Circuit>,
     /// What routing adds up, at least 1. Default: 1.
@@ -111,6 +114,8 @@ pub(crate) struct DirectionText {
     pub(crate) loss: Option<Loss>,
     /// Which packets the medium delays.
     pub(crate) reorder: Option<Reorder>,
+    /// The probability that a packet arrives twice.
+    pub(crate) duplicate: Option<f64>,
     /// The virtual circuit that it is.
     pub(crate) circuit: Option<Circuit>,
 }

@@ -2,6 +2,8 @@
 //!
 //! Source: Pazos and Gerla, section 4.2, steps 1(a) to 1(f); deviations in [`super`].
 
+use super::Excess;
+
 /// What is known of one input at an output, for a sampling period. All in bytes as the output's wire counts them.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Offered {
@@ -21,14 +23,22 @@ pub fn is_constrained(offered: f64, fair_share: f64, reserved: f64, tolerance: f
     offered >= (1.0 - tolerance) * (fair_share + reserved)
 }
 
-/// What is left for an input that offered more than its share (step 1(d)): the share without twice the excess.
-pub fn without_excess(share: f64, offered: f64) -> f64 {
-    (share - 2.0 * (offered - share).max(0.0)).max(0.0)
+/// What is left for an input that offered more than it was `allowed` (step 1(d)): the share without twice the excess.
+pub fn without_excess(share: f64, offered: f64, allowed: f64) -> f64 {
+    (share - 2.0 * (offered - allowed).max(0.0)).max(0.0)
 }
 
 /// `AS`: the part of the output that each input may use (steps 1(a) to 1(e)). `tf` is what the output can send in a period,
-/// `resv` the part of it that is reserved for each contributing input. Inputs that do not contribute get nothing.
-pub fn actual_shares(tf: f64, resv: f64, tolerance: f64, offered: &[Offered], shares: &mut [f64]) {
+/// `resv` the part of it that is reserved for each contributing input; `shares` are those of the period before. Inputs that do not
+/// contribute get nothing.
+pub fn actual_shares(
+    tf: f64,
+    resv: f64,
+    tolerance: f64,
+    excess: Excess,
+    offered: &[Offered],
+    shares: &mut [f64],
+) {
     let inputs = offered.iter().filter(|input| input.contributes).count() as u32;
     if inputs == 0 || tf <= 0.0 {
         return;
@@ -46,7 +56,13 @@ pub fn actual_shares(tf: f64, resv: f64, tolerance: f64, offered: &[Offered], sh
     for (input, share) in offered.iter().zip(shares) {
         *share = match input {
             Offered { contributes: false, .. } => 0.0,
-            input if constrained(input) => without_excess(left, input.bytes) / tf,
+            input if constrained(input) => {
+                let allowed = match excess {
+                    Excess::OverNew => left,
+                    Excess::OverTold => left.max(*share * tf),
+                };
+                without_excess(left, input.bytes, allowed) / tf
+            }
             _ => (fs + resv) / tf, // 1(e)
         };
     }
@@ -63,8 +79,20 @@ mod tests {
         let offered: Vec<Offered> =
             offered.iter().map(|&bytes| Offered { bytes, contributes: bytes > 0.0 }).collect();
         let mut shares = vec![9.0; offered.len()];
-        actual_shares(tf, resv, 0.05, &offered, &mut shares);
+        actual_shares(tf, resv, 0.05, Excess::OverNew, &offered, &mut shares);
         shares
+    }
+
+    #[test]
+    fn an_excess_over_what_was_told_leaves_the_obedient_their_new_share() {
+        let offered = [60.0, 50.0].map(|bytes| Offered { bytes, contributes: true });
+        let mut shares = [0.6, 0.4];
+        actual_shares(100.0, 0.0, 0.05, Excess::OverTold, &offered, &mut shares);
+        // The first did as it was told; the second sent as much as it may from now on.
+        near(&shares, &[0.5, 0.5]);
+        let mut shares = [0.55, 0.4];
+        actual_shares(100.0, 0.0, 0.05, Excess::OverTold, &offered, &mut shares);
+        near(&shares, &[0.4, 0.5]);
     }
 
     fn near(found: &[f64], wanted: &[f64]) {

@@ -5,7 +5,7 @@
 //! So a queue that cannot be served moves hop by hop to the edge, where its traffic enters.
 //!
 //! Source: Pazos and Gerla, A rate based back-pressure flow control for the Internet, sections 4.1 to 4.3; ATM Forum, Traffic
-//! Management 4.0, for the loop of resource management (RM) cells.
+//! Management 4.0, for the loop of resource management (RM) cells. Section 4.4, the last hop, is [`last_hop`].
 //!
 //! Deviations, mostly of what the text leaves open:
 //! - The loop runs on any link between routers; where a link is a circuit of cells, bytes are those of cells.
@@ -14,7 +14,8 @@
 //! - 1(b): an input within `tolerance` of its fair share counts as constrained. One that is held to its share never offers
 //!   more than that, less RM cells and a packet; it would never learn that there is more for it.
 //! - 1(c) gives bytes where 1(d), 1(e) and step 2 use a fraction: it is divided by `Tf_out`.
-//! - 1(d) applies to constrained inputs only: the others are below their share. A share is not below zero.
+//! - 1(d) applies to constrained inputs only: the others are below their share. A share is not below zero. Whether "`AS_i`" is
+//!   there the new share or the one that the sender was told is open ([`Excess`]).
 //! - `RESV_i`: the reserved part of the minimum cell rate is divided evenly among the inputs that contribute.
 //! - An input contributes for `hold` after its last packet, so that a gap between packets does not count as an end. An
 //!   output that nothing arrives for keeps its shares; at the start all inputs have equal ones.
@@ -26,6 +27,8 @@
 //! - Beyond the paper, feedback may be selective ([`Feedback::Selective`]).
 //! - A neighbour that answers nothing for `idle` is forgotten: the link has its own rate again.
 
+mod config;
+mod last_hop;
 mod law;
 mod selective;
 
@@ -35,86 +38,20 @@ use alloc::vec::Vec;
 use tidegate_packet::{DropReason, Headers, Packet};
 use tidegate_units::{BitRate, Span, Time};
 
+pub use self::config::{BackPressureConfig, Capacity, Excess, Feedback};
+use self::last_hop::LastHop;
+pub use self::last_hop::{LastHopConfig, LastHopForm};
 use self::law::Offered;
 use self::selective::Selective;
 use super::cell::{self, CELL_BYTES};
 use super::wire::{self, Encoder, FlowName, Message, Outlet, Rm};
-use super::{HopControl, HopOut, Neighbor, Port, PortId};
+use super::{HopControl, HopOut, Neighbor, Passage, Port, PortId};
 use crate::Context;
+use crate::edge::SegmentEditor;
 use crate::random::KeyedHash;
 
 /// The largest message without its headers: with them an Ethernet packet.
 const MESSAGE_BYTES_MAX: usize = 1472;
-
-/// What a router tells its neighbours.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Feedback {
-    /// What it accepts from them, the sum over its outputs.
-    #[default]
-    Aggregate,
-    /// The same, and what each output accepts, so that they need not divide the sum evenly (beyond the paper; see its
-    /// section 4.3).
-    Selective,
-    /// Nothing of its own: only the circuits limit rates (plain ABR).
-    Circuit,
-}
-
-/// What `Tf_out` is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Capacity {
-    /// What the explicit rate allows.
-    #[default]
-    ExplicitRate,
-    /// What was sent.
-    Measured,
-}
-
-/// Parameters of [`BackPressure`].
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct BackPressureConfig {
-    /// The sampling period of shares. Default 10 ms (assumed; the text has none).
-    pub period: Span,
-    /// `Nrm`: one in so many cells is an RM cell; on links that are no circuits, the same in bytes. Default 32 (ATM Forum).
-    pub nrm: u32,
-    /// `Trm`: after so long without one, the first packet brings an RM cell with it. Default 100 ms (ATM Forum).
-    pub rm_gap: Span,
-    /// The part of the minimum cell rate that is reserved. Default 0.7 (section 5: for video).
-    pub reserved: f64,
-    /// How far below its fair share an input is still constrained. Default 0.1 (assumed: RM cells of both directions take
-    /// 0.06 of what it was told, and a packet more or less in a period of 30 is 0.03).
-    pub tolerance: f64,
-    /// How long after its last packet an input contributes. Default 100 ms (assumed: a few round trips).
-    pub hold: Span,
-    /// After how long without an answer a neighbour is forgotten. Default 1 s (assumed).
-    pub idle: Span,
-    /// The least rate of a link, so that its loop goes on. Default 64 kbit/s (assumed).
-    pub rate_min: BitRate,
-    /// What neighbours are told. Default: the sum (section 4.2).
-    pub feedback: Feedback,
-    /// Pairs of input and destination that selective feedback tells apart at once. Default 4096 (assumed; it bounds the
-    /// memory).
-    pub routes_max: u32,
-    /// What `Tf_out` is. Default: by the explicit rate (settled; see the module).
-    pub capacity: Capacity,
-}
-
-impl Default for BackPressureConfig {
-    fn default() -> Self {
-        Self {
-            period: Span::from_millis(10),
-            nrm: 32,
-            rm_gap: Span::from_millis(100),
-            reserved: 0.7,
-            tolerance: 0.1,
-            hold: Span::from_millis(100),
-            idle: Span::from_secs(1),
-            rate_min: BitRate::from_bps(64_000),
-            feedback: Feedback::default(),
-            routes_max: 4096,
-            capacity: Capacity::default(),
-        }
-    }
-}
 
 impl BackPressureConfig {
     /// A router with these ports that has heard nobody.
@@ -133,6 +70,8 @@ impl BackPressureConfig {
             offered: vec![Offered::default(); inputs],
             selective: (self.feedback == Feedback::Selective)
                 .then(|| Selective::new(ports.len(), inputs, self.routes_max, KeyedHash::new(context.seed))),
+            last_hop: (self.last_hop.form != LastHopForm::None)
+                .then(|| LastHop::new(&self.last_hop, self.idle, ports, context)),
             encoder: Encoder::default(),
             period_ends: None,
             period_began: Time::ZERO,
@@ -212,6 +151,8 @@ pub struct BackPressure {
     offered: Vec<Offered>,
     /// Where feedback is selective.
     selective: Option<Selective>,
+    /// Where senders on the links to hosts are held to what goes out.
+    last_hop: Option<LastHop>,
     encoder: Encoder,
     /// None while nothing moves.
     period_ends: Option<Time>,
@@ -223,6 +164,37 @@ pub struct BackPressure {
 }
 
 impl HopControl for BackPressure {
+    fn on_segment<S: SegmentEditor>(
+        &mut self,
+        packet: &Packet,
+        headers: &Headers,
+        segment: &mut S,
+        to: PortId,
+        now: Time,
+    ) -> Passage {
+        let Some(last_hop) = &mut self.last_hop else { return Passage::On };
+        let output = &self.ports[to.index()];
+        if output.port.neighbor == Neighbor::Host {
+            return last_hop.on_acknowledgment(headers, segment, now);
+        }
+        let is_from_host =
+            self.ports.get(usize::from(packet.in_port)).is_some_and(|at| at.port.neighbor == Neighbor::Host);
+        if is_from_host {
+            last_hop.on_data(headers, segment, (packet.ecn, output.cost(packet.wire_bytes)), to, now);
+        }
+        Passage::On
+    }
+
+    fn hold(&mut self, acknowledgment: Packet, to: PortId, now: Time) {
+        if let Some(last_hop) = &mut self.last_hop {
+            last_hop.hold(acknowledgment, to, now);
+        }
+    }
+
+    fn held_packets(&self) -> usize {
+        self.last_hop.as_ref().map_or(0, LastHop::held_packets)
+    }
+
     /// The input's stamp is [`Packet::in_port`].
     fn on_arrival(
         &mut self,
@@ -233,6 +205,9 @@ impl HopControl for BackPressure {
     ) -> Result<(), DropReason> {
         let input = self.slots.get(usize::from(packet.in_port)).map_or(0, |&slot| usize::from(slot));
         let hold = self.config.hold;
+        if let Some(last_hop) = &mut self.last_hop {
+            last_hop.on_queued(headers, to);
+        }
         let output = &mut self.ports[to.index()];
         output.offered[input] += u64::from(output.cost(packet.wire_bytes));
         if let Some(selective) = &mut self.selective {
@@ -255,7 +230,10 @@ impl HopControl for BackPressure {
         Ok(())
     }
 
-    fn on_departure(&mut self, packet: &Packet, _headers: &Headers, from: PortId, now: Time) {
+    fn on_departure(&mut self, packet: &Packet, headers: &Headers, from: PortId, now: Time) {
+        if let Some(last_hop) = &mut self.last_hop {
+            last_hop.on_gone(headers, from);
+        }
         let between = self.config.nrm.saturating_sub(1).max(1) * CELL_BYTES;
         let output = &mut self.ports[from.index()];
         let bytes = output.cost(packet.wire_bytes);
@@ -273,7 +251,13 @@ impl HopControl for BackPressure {
         }
     }
 
-    fn on_drop(&mut self, _packet: &Packet, _headers: &Headers, _at: PortId, _why: DropReason, _now: Time) {}
+    fn on_drop(&mut self, _packet: &Packet, headers: &Headers, at: PortId, _why: DropReason, _now: Time) {
+        if let Some(last_hop) = &mut self.last_hop {
+            last_hop.on_gone(headers, at);
+        }
+    }
+
+    fn on_loss(&mut self, _packet: &Packet, _headers: &Headers, _at: PortId, _why: DropReason, _now: Time) {}
 
     fn on_message(&mut self, port: PortId, message: &[u8], now: Time, out: &mut impl HopOut) {
         if port.index() >= self.ports.len() {
@@ -298,15 +282,22 @@ impl HopControl for BackPressure {
         }
     }
 
-    fn set_link_rate(&mut self, port: PortId, rate: BitRate, _now: Time) {
+    fn set_link_rate(&mut self, port: PortId, rate: BitRate, now: Time) {
         let output = &mut self.ports[port.index()];
         output.port.rate = rate;
         output.heard = None;
+        if let Some(last_hop) = &mut self.last_hop {
+            last_hop.set_rate(port, rate, now);
+        }
     }
 
     fn timer_at(&self) -> Option<Time> {
         // What is due is overdue.
-        if self.rm_due { Some(Time::ZERO) } else { self.period_ends }
+        if self.rm_due {
+            return Some(Time::ZERO);
+        }
+        let release = self.last_hop.as_ref().and_then(LastHop::release_at);
+        release.into_iter().chain(self.period_ends).min()
     }
 
     fn on_timer(&mut self, now: Time, out: &mut impl HopOut) {
@@ -321,6 +312,9 @@ impl HopControl for BackPressure {
         }
         if self.period_ends.is_some_and(|at| at <= now) {
             self.end_period(now, out);
+        }
+        if let Some(last_hop) = &mut self.last_hop {
+            last_hop.release(now, out);
         }
     }
 
@@ -340,6 +334,9 @@ impl BackPressure {
         for index in 0..self.ports.len() {
             self.forget(PortId(index as u16), now, out);
             self.share(index, elapsed, now);
+        }
+        if let Some(last_hop) = &mut self.last_hop {
+            last_hop.forget_idle(now);
         }
         self.tell_outlets(elapsed, now, out);
         let is_quiet = now.since(self.last_packet) >= self.config.idle;
@@ -392,14 +389,24 @@ impl BackPressure {
         let inputs = self.offered.iter().filter(|input| input.contributes).count();
         let reserved = output.port.circuit.map_or(0.0, |circuit| bytes_in(circuit.minimum, elapsed));
         let resv = config.reserved * reserved / inputs.max(1) as f64;
-        law::actual_shares(tf, resv, config.tolerance, &self.offered, &mut output.shares);
+        let (tolerance, excess) = (config.tolerance, config.excess);
+        law::actual_shares(tf, resv, tolerance, excess, &self.offered, &mut output.shares);
     }
 
     fn forget(&mut self, port: PortId, now: Time, out: &mut impl HopOut) {
         let output = &mut self.ports[port.index()];
         if output.heard.is_some_and(|heard| now.since(heard.at) >= self.config.idle) {
             output.heard = None;
-            out.set_rate(port, output.port.rate);
+            self.allow(port, now, out);
+        }
+    }
+
+    /// Port `port` may send at another rate than before.
+    fn allow(&mut self, port: PortId, now: Time, out: &mut impl HopOut) {
+        let rate = self.ports[port.index()].rate();
+        out.set_rate(port, rate);
+        if let Some(last_hop) = &mut self.last_hop {
+            last_hop.set_rate(port, rate, now);
         }
     }
 
@@ -441,7 +448,7 @@ impl BackPressure {
         let rate = rate.max(promised).max(self.config.rate_min);
         output.heard = Some(Heard { rate, stamp: rm.stamp, at: now });
         if output.rate() != before {
-            out.set_rate(port, output.rate());
+            self.allow(port, now, out);
         }
     }
 }

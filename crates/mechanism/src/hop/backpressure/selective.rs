@@ -170,7 +170,8 @@ impl Selective {
                 *known = Offered { bytes: core::mem::take(&mut behind.offered[input]) as f64, contributes };
             }
             let tf = behind.rate.as_bytes_per_second_f64() * elapsed.as_secs_f64();
-            law::actual_shares(tf, 0.0, config.tolerance, offered, &mut behind.shares);
+            let (tolerance, excess) = (config.tolerance, config.excess);
+            law::actual_shares(tf, 0.0, tolerance, excess, offered, &mut behind.shares);
         }
         self.forget(config.idle, now);
     }

@@ -16,6 +16,7 @@ const SEGMENT: u32 = 1064;
 struct World {
     sent: Vec<(PortId, Vec<u8>)>,
     rates: Vec<(PortId, BitRate)>,
+    released: Vec<(PortId, Packet)>,
 }
 
 impl HopOut for World {
@@ -25,6 +26,10 @@ impl HopOut for World {
 
     fn set_rate(&mut self, port: PortId, rate: BitRate) {
         self.rates.push((port, rate));
+    }
+
+    fn release(&mut self, port: PortId, packet: Packet) {
+        self.released.push((port, packet));
     }
 }
 
@@ -186,6 +191,34 @@ fn a_silent_neighbour_is_forgotten() {
     assert_eq!(world.rates, [(OUT, mbps(50))], "not yet");
     drive(&mut hop, [gap, gap], at_ms(990), at_ms(1050), &mut world);
     assert_eq!(world.rates, [(OUT, mbps(50)), (OUT, mbps(150))]);
+}
+
+#[test]
+fn a_neighbour_that_restarts_is_obeyed_at_once_and_its_outlets_after_the_idle_time() {
+    let config = BackPressureConfig { feedback: Feedback::Selective, ..BackPressureConfig::default() };
+    let mut hop = router(&config);
+    let mut world = World::default();
+    let send = |hop: &mut BackPressure, now| {
+        let mut packet = Packet::new(0, FlowId(0), SEGMENT);
+        hop.on_arrival(&mut packet, &headers(), OUT, now).expect("it drops nothing");
+    };
+    // What its outlets accept together, in Mbit/s.
+    let accepted = |hop: &BackPressure, now| {
+        let selective = hop.selective.as_ref().expect("it is selective");
+        selective.accepted(OUT, 1, Span::from_secs(9), now).map(|(_, all)| all * 8e-6)
+    };
+    let near = |found: Option<f64>, wanted: f64| found.is_some_and(|found| (found - wanted).abs() < 0.01);
+    send(&mut hop, at_ms(99));
+    outlet(&mut hop, at_ms(5_000), 1, 7, mbps(35), at_ms(100));
+    send(&mut hop, at_ms(100));
+    assert!(near(accepted(&hop, at_ms(100)), 35.0));
+    // It restarts: its clock begins anew. Answers have our own stamps.
+    hear(&mut hop, at_ms(200), mbps(50), at_ms(200), &mut world);
+    assert_eq!(world.rates, [(OUT, mbps(50))]);
+    outlet(&mut hop, at_ms(3), 1, 7, mbps(20), at_ms(1_099));
+    assert!(near(accepted(&hop, at_ms(1_099)), 35.0), "an old message looks the same");
+    outlet(&mut hop, at_ms(4), 1, 7, mbps(20), at_ms(1_100));
+    assert!(near(accepted(&hop, at_ms(1_100)), 20.0), "a second after the last");
 }
 
 #[test]

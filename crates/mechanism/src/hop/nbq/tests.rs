@@ -18,6 +18,10 @@ impl HopOut for Sent {
     fn set_rate(&mut self, _port: PortId, _rate: BitRate) {
         panic!("NBQ sets no rates");
     }
+
+    fn release(&mut self, _port: PortId, _packet: Packet) {
+        unreachable!("it holds nothing");
+    }
 }
 
 fn router(config: NbqConfig) -> Nbq {

@@ -109,6 +109,9 @@ fn back_pressure(config: &BackPressure, report: &mut Report<'_>) {
     report.probability("tolerance", config.tolerance);
     report.rate("rate_min", config.rate_min);
     report.count("routes_max", config.routes_max);
+    report.count("last_hop_queue", config.last_hop_queue);
+    report.count("last_hop_acks_max", config.last_hop_acks_max);
+    report.count("last_hop_flows_max", config.last_hop_flows_max);
 }
 
 pub(crate) fn circuit(circuit: &Circuit, capacity: Option<BitRate>, report: &mut Report<'_>) {

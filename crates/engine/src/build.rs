@@ -22,7 +22,7 @@ use crate::network::{DirectionSpec, MarkerSpec, Multipath, Network, TransportSpe
 use crate::observer::Observer;
 use crate::program::{Passage, Programs, Step};
 use crate::routing::{Path, Routing};
-use crate::simulation::{Carrier, Connection, Flow, Routes, Simulation, Spread};
+use crate::simulation::{Carrier, Connection, Flow, Routes, Simulation, Spread, Stream};
 use crate::source::Source;
 use crate::world::{Alarm, Wake, World};
 
@@ -457,7 +457,7 @@ impl Network {
         let mut programs = Programs::default();
         let (mut flows, mut connections, mut connection_flow) =
             (Vec::with_capacity(self.flows.len()), Vec::new(), Vec::new());
-        let mut sinks = Vec::new();
+        let (mut sinks, mut streams) = (Vec::new(), Vec::new());
         for (index, spec) in self.flows.iter().enumerate() {
             let first_sink = sinks.len() as u32;
             let carrier = match &spec.transport {
@@ -470,6 +470,10 @@ impl Network {
                     });
                     connection_flow.push(index as u32);
                     Carrier::Tcp(connections.len() as u32 - 1)
+                }
+                TransportSpec::Tfrc(config) => {
+                    streams.push(Stream::new(index as u32, config));
+                    Carrier::Stream(streams.len() as u32 - 1)
                 }
                 TransportSpec::Udp { header_bytes } => Carrier::Datagrams { header_bytes: *header_bytes },
                 TransportSpec::External => Carrier::External,
@@ -513,6 +517,7 @@ impl Network {
             links,
             flows,
             connections,
+            streams,
             connection_flow,
             sinks,
             borders,
@@ -533,6 +538,7 @@ pub(crate) struct Parts {
     pub(crate) links: Vec<Link>,
     pub(crate) flows: Vec<Flow>,
     pub(crate) connections: Vec<Connection>,
+    pub(crate) streams: Vec<Stream>,
     pub(crate) connection_flow: Vec<u32>,
     pub(crate) sinks: Vec<SinkCounters>,
     pub(crate) borders: Vec<Border>,
@@ -565,6 +571,7 @@ fn plan_flow(
     let naming_back = Naming { markers: &[], ..naming };
     let ends: Vec<(NodeId, Step)> = match carrier {
         Carrier::Tcp(connection) => vec![(spec.to[0], Step::TcpData(connection))],
+        Carrier::Stream(stream) => vec![(spec.to[0], Step::StreamData(stream))],
         Carrier::External => vec![(spec.to[0], Step::External(first_sink))],
         Carrier::Datagrams { .. } => {
             spec.to.iter().zip(first_sink..).map(|(&node, sink)| (node, Step::Datagram(sink))).collect()
@@ -572,20 +579,15 @@ fn plan_flow(
     };
     let forward =
         planner.routes(spec.from, &ends, network.multipath, &mut stream("path"), programs, &naming)?;
-    let reverse = match carrier {
-        Carrier::Tcp(connection) => {
-            let back = [(spec.from, Step::TcpAck(connection))];
-            planner.routes(
-                spec.to[0],
-                &back,
-                network.multipath,
-                &mut stream("path_back"),
-                programs,
-                &naming_back,
-            )?
-        }
-        Carrier::Datagrams { .. } | Carrier::External => Routes::One(0),
+    let back = match carrier {
+        Carrier::Tcp(connection) => Step::TcpAck(connection),
+        Carrier::Stream(stream) => Step::StreamReport(stream),
+        Carrier::Datagrams { .. } | Carrier::External => return Ok((forward, Routes::One(0))),
     };
+    let mut random = stream("path_back");
+    let ends = [(spec.from, back)];
+    let reverse =
+        planner.routes(spec.to[0], &ends, network.multipath, &mut random, programs, &naming_back)?;
     Ok((forward, reverse))
 }
 

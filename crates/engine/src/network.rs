@@ -6,6 +6,7 @@ use tidegate_mechanism::mark::MarkerConfig;
 use tidegate_mechanism::meter::CsfqLabellerConfig;
 use tidegate_mechanism::schedule::DisciplineConfig;
 use tidegate_mechanism::tcp::TcpConfig;
+use tidegate_mechanism::tfrc::TfrcConfig;
 use tidegate_packet::{Dscp, Headers};
 use tidegate_units::{BitRate, Span, Time};
 
@@ -71,6 +72,8 @@ pub struct LinkSpec {
 pub enum TransportSpec {
     /// A TCP connection.
     Tcp(Box<TcpConfig>),
+    /// A media stream over UDP with TCP-friendly rate control.
+    Tfrc(TfrcConfig),
     /// Datagrams, of which so many bytes on the wire are headers.
     Udp {
         /// Headers of a packet.

@@ -64,7 +64,7 @@ impl<O: Observer> Simulation<O> {
     pub fn tcp_sender(&self, flow: usize) -> Option<&TcpSender> {
         match self.flows[flow].carrier {
             Carrier::Tcp(connection) => Some(&self.connections[connection as usize].sender),
-            Carrier::Datagrams { .. } | Carrier::External => None,
+            Carrier::Stream(_) | Carrier::Datagrams { .. } | Carrier::External => None,
         }
     }
 

@@ -24,6 +24,10 @@ pub(crate) enum Step {
     TcpData(u32),
     /// An acknowledgment for the sender of this flow.
     TcpAck(u32),
+    /// Data of a stream for its receiver.
+    StreamData(u32),
+    /// A report of a stream for its sender.
+    StreamReport(u32),
     /// A datagram for this sink.
     Datagram(u32),
     /// A packet from outside goes there again, by way of this sink.
@@ -80,6 +84,8 @@ impl Programs {
             Step::Neighbor(node) => (11, node),
             Step::External(index) => (12, index),
             Step::Nowhere => (13, 0),
+            Step::StreamData(index) => (14, index),
+            Step::StreamReport(index) => (15, index),
         };
         assert!(operand <= OPERAND, "a network has fewer than 2^28 of each part");
         self.pool.push(operation << OPERAND_BITS | operand);
@@ -117,7 +123,9 @@ impl Programs {
             10 => Step::Hop(LinkId(operand)),
             11 => Step::Neighbor(operand),
             12 => Step::External(operand),
-            _ => Step::Nowhere,
+            13 => Step::Nowhere,
+            14 => Step::StreamData(operand),
+            _ => Step::StreamReport(operand),
         }
     }
 }

@@ -6,7 +6,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
-use tidegate_mechanism::random::Substream;
+use tidegate_mechanism::random::{Seed, Substream};
 
 use crate::ids::{LinkId, NodeId};
 use crate::network::{Multipath, Network, NodeKind};
@@ -22,6 +22,21 @@ struct Hop {
     link: LinkId,
     to: NodeId,
     cost: u32,
+}
+
+impl Network {
+    /// By flow: the directions of links that its packets cross to its receivers, nearest first, one list for each path that
+    /// they may take.
+    pub fn ways(&self) -> Vec<Vec<Path>> {
+        let mut routing = Routing::new(self);
+        let mut random = Substream::new(Seed(0));
+        let multipath = match self.multipath {
+            Multipath::None => Multipath::None,
+            Multipath::Flow | Multipath::Packet => Multipath::Packet,
+        };
+        let mut way = |from, to| routing.paths(from, to, multipath, &mut random);
+        self.flows.iter().map(|flow| flow.to.iter().flat_map(|&to| way(flow.from, to)).collect()).collect()
+    }
 }
 
 /// Routes over the links that are up.

@@ -21,6 +21,10 @@ pub(crate) enum Wake {
     TcpSender,
     /// A TCP receiver's delayed acknowledgment.
     TcpReceiver,
+    /// The timers of the sending end of a stream.
+    StreamSender,
+    /// The feedback timer of its receiving end.
+    StreamReceiver,
     /// A traffic source: start, next packet, change of state, stop.
     Source,
     /// An edge's feedback timers.
@@ -42,10 +46,12 @@ pub(crate) enum Wake {
 const INDEX_BITS: u32 = 28;
 
 impl Wake {
-    const ALL: [Self; 11] = [
+    const ALL: [Self; 13] = [
         Self::Link,
         Self::TcpSender,
         Self::TcpReceiver,
+        Self::StreamSender,
+        Self::StreamReceiver,
         Self::Source,
         Self::Edge,
         Self::Shaper,

@@ -4,11 +4,13 @@
 //! the scenario records ([`sample`]), [`Run::finish`] gives the summary ([`summary`]) and the time series. Results depend
 //! on the scenario and the seed alone.
 
+mod admission;
 pub mod lower;
 mod run;
 mod sample;
 mod summary;
 
+pub use admission::warnings;
 pub use run::{Outcome, Progress, Run, Timing, run, trace};
 pub use summary::{SCHEMA_VERSION, Summary};
 pub use tidegate_engine::{BuildError, Observer};

@@ -13,7 +13,7 @@ use tidegate_mechanism::edge::{EdgeConfig, PeerId};
 use tidegate_mechanism::meter::CsfqLabellerConfig;
 use tidegate_packet::{Address, Ecn, Headers, Protocol};
 use tidegate_scenario::lower as configs;
-use tidegate_scenario::model::{self, Scenario};
+use tidegate_scenario::model::{self, Scenario, Tfrc, Udp};
 use tidegate_units::Bytes;
 
 /// The network of `scenario`.
@@ -145,12 +145,15 @@ fn flow_spec(index: usize, flow: &model::Flow) -> FlowSpec {
     let transport = match &flow.transport {
         model::Transport::Tcp(config) => TransportSpec::Tcp(Box::new(configs::tcp(config))),
         model::Transport::Udp(udp) => TransportSpec::Udp { header_bytes: udp.header.get() as u32 },
+        model::Transport::Tfrc(config) => TransportSpec::Tfrc(configs::tfrc(config)),
     };
     let ecn = match &flow.transport {
-        model::Transport::Udp(udp) if udp.ecn => Ecn::Ect0,
+        model::Transport::Udp(Udp { ecn: true, .. }) | model::Transport::Tfrc(Tfrc { ecn: true, .. }) => {
+            Ecn::Ect0
+        }
         _ => Ecn::NotEct,
     };
-    let protocol = if matches!(transport, TransportSpec::Udp { .. }) { Protocol::UDP } else { Protocol::TCP };
+    let protocol = if matches!(transport, TransportSpec::Tcp(_)) { Protocol::TCP } else { Protocol::UDP };
     // A node's address is its number in 10/8, so that traces read well; ports tell the flows of a host apart.
     let address =
         |node: model::NodeIndex| Address::V4(Ipv4Addr::from(0x0a00_0001_u32.wrapping_add(node.0)).octets());

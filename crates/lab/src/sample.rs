@@ -150,6 +150,10 @@ fn read_flow<O: Observer>(simulation: &Simulation<O>, flow: usize, quantity: Flo
         | FlowQuantity::BestEffortWindow
         | FlowQuantity::MarkingProbability
         | FlowQuantity::MarkingPause => of_sender(&|tcp| control_variable(tcp, quantity.name())),
+        FlowQuantity::AllowedRate | FlowQuantity::LossEventRate => {
+            let stream = simulation.tfrc_sender(flow);
+            Reading::Value(stream.and_then(|tfrc| tfrc.variable(quantity.name())).unwrap_or(f64::NAN))
+        }
         FlowQuantity::Scale => of_sender(&|tcp| control_variable(tcp, "scale")),
         FlowQuantity::Ssthresh => of_sender(&|tcp| tcp.ssthresh_bytes() as f64),
         FlowQuantity::InFlight => of_sender(&|tcp| tcp.in_flight_bytes() as f64),

@@ -10,7 +10,7 @@
 //!
 //! The folders are the families: [`queue`] (accept, mark or drop?), [`schedule`] (who goes next?), [`meter`] (how fast
 //! is this flow?), [`shape`] (when may it go?), [`mark`] (which promise does it carry?), [`edge`] (how much may enter here?), [`hop`] (what do my neighbours tell
-//! me?), [`tcp`] (how does the end host react?).
+//! me?), [`tcp`] (how does the end host react?), [`tfrc`] (how does a media stream?).
 #![no_std]
 
 extern crate alloc;
@@ -24,6 +24,7 @@ pub mod random;
 pub mod schedule;
 pub mod shape;
 pub mod tcp;
+pub mod tfrc;
 
 use tidegate_units::BitRate;
 

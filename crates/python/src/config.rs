@@ -182,7 +182,17 @@ pub fn validate(path: &str, overrides: Vec<(String, String)>) -> PyResult<String
     let document = open(path, &overrides)?;
     let kind = if document.is_experiment() { "experiment" } else { "scenario" };
     document.check().map_err(|errors| raise(&errors))?;
-    Ok(serde_json::json!({ "kind": kind, "file": path }).to_string())
+    let scenario = document.scenario().map_err(|errors| raise(&errors))?;
+    let warnings: Vec<_> = tidegate_lab::warnings(&document, &scenario)
+        .iter()
+        .map(|found| {
+            serde_json::json!({
+                "message": found.message, "help": found.help, "file": found.file, "line": found.line,
+                "column": found.column, "path": found.path, "rendered": found.render_warning(),
+            })
+        })
+        .collect();
+    Ok(serde_json::json!({ "kind": kind, "file": path, "warnings": warnings }).to_string())
 }
 
 /// The JSON Schema of scenarios and experiments.

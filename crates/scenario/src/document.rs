@@ -115,6 +115,14 @@ impl Document {
     }
 }
 
+impl Document {
+    /// What is to be said of the queue of the link `link`, where that was written. `keys` are those below the link.
+    pub fn at_link(&self, link: &str, keys: &[&str], message: &str, help: &str) -> ConfigError {
+        let overrides = self.overrides.iter().collect::<Vec<_>>();
+        scenario::at_link(&self.root, &overrides, link, keys, message, help).resolve(&self.sources)
+    }
+}
+
 fn too_large() -> String {
     format!("larger than {} MiB", FILE_BYTES_MAX >> 20)
 }

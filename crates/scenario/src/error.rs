@@ -51,9 +51,18 @@ impl ConfigError {
 
     /// Several lines: the message, the place, the offending line with a mark below it, the help.
     pub fn render(&self) -> String {
+        self.rendered("error")
+    }
+
+    /// The same, of something that may run as it is.
+    pub fn render_warning(&self) -> String {
+        self.rendered("warning")
+    }
+
+    fn rendered(&self, severity: &str) -> String {
         let mut lines = Vec::new();
         let path = if self.path.is_empty() { String::new() } else { format!("{}: ", self.path) };
-        lines.push(format!("error: {path}{}", self.message));
+        lines.push(format!("{severity}: {path}{}", self.message));
         if let Some(snippet) = &self.snippet {
             let number = if self.is_override { String::new() } else { self.line.to_string() };
             let margin = " ".repeat(number.len());

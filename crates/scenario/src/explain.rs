@@ -7,7 +7,7 @@ use crate::model::{
     Adaptive, AdaptiveRed, BackPressure, Blue, Bulk, BurstLoss, Cbq, Cbr, Csfq, CsfqLabels, DropTail, Drr,
     Eec, EecMarker, Engine, Ered, Fred, Iec, ListLoss, Marking, Nbp, Nbq, OnOff, Poisson, Priority, Profile,
     RandomLoss, Red, RedPenaltyBox, RenoControl, Reserved, Sfb, Sfq, SingleRate, SubTcp, TcpFriendly,
-    TcpText, Transfer, TwoRates, Udp, UnresponsiveControl, Wfq,
+    TcpText, Tfrc, Transfer, TwoRates, Udp, UnresponsiveControl, Wfq,
 };
 use crate::schema::schema_of;
 
@@ -76,6 +76,7 @@ const ROWS: &[Row] = &[
     ("marker", "pme", schema_of::<Engine>),
     ("transport", "tcp", schema_of::<TcpText>),
     ("transport", "udp", schema_of::<Udp>),
+    ("transport", "tfrc", schema_of::<Tfrc>),
     ("control", "reno", schema_of::<RenoControl>),
     ("control", "subtcp", schema_of::<SubTcp>),
     ("control", "reserved", schema_of::<Reserved>),

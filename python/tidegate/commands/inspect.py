@@ -28,6 +28,8 @@ def validate(files: list[Path], overrides: list[str], as_json: bool) -> int:
         for report in reports:
             if report["valid"]:
                 print(f"{report['file']}: a valid {report.get('kind', 'file')}")
+                for warning in report.get("warnings", []):
+                    print(warning["rendered"], file=sys.stderr)
     return 0 if all(report["valid"] for report in reports) else EXIT_INVALID
 
 

@@ -3,6 +3,9 @@
 mod borders;
 mod changes;
 mod hosts;
+mod streams;
+
+pub(crate) use streams::Stream;
 
 use tidegate_mechanism::edge::PeerId;
 use tidegate_mechanism::hop::HopControl;
@@ -54,7 +57,11 @@ impl Connection {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Carrier {
     Tcp(u32),
-    Datagrams { header_bytes: u32 },
+    /// By a stream with rate control, which has an index.
+    Stream(u32),
+    Datagrams {
+        header_bytes: u32,
+    },
     External,
 }
 
@@ -110,6 +117,7 @@ pub struct Simulation<O: Observer = ()> {
     pub(crate) links: Vec<Link>,
     pub(crate) flows: Vec<Flow>,
     pub(crate) connections: Vec<Connection>,
+    pub(crate) streams: Vec<Stream>,
     /// Which flow a connection belongs to.
     pub(crate) connection_flow: Vec<u32>,
     pub(crate) sinks: Vec<SinkCounters>,
@@ -163,6 +171,7 @@ impl<O: Observer> Simulation<O> {
             links,
             flows,
             connections,
+            streams,
             connection_flow,
             sinks,
             borders,
@@ -179,6 +188,7 @@ impl<O: Observer> Simulation<O> {
             links,
             flows,
             connections,
+            streams,
             connection_flow,
             sinks,
             sink_delays: Vec::new(),
@@ -242,6 +252,8 @@ impl<O: Observer> Simulation<O> {
             Wake::Link => self.on_link(index),
             Wake::TcpSender => self.on_sender_alarm(index),
             Wake::TcpReceiver => self.on_receiver_alarm(index),
+            Wake::StreamSender => self.on_stream_sender_alarm(index),
+            Wake::StreamReceiver => self.on_stream_receiver_alarm(index),
             Wake::Source => self.on_source_alarm(index),
             Wake::Edge => self.on_edge_alarm(index),
             Wake::Shaper => self.on_shaper_alarm(index),
@@ -303,7 +315,7 @@ impl<O: Observer> Simulation<O> {
         };
         let counts = |flow: &Flow| match flow.carrier {
             Carrier::Tcp(connection) => Some(count(connection)),
-            Carrier::Datagrams { .. } | Carrier::External => None,
+            Carrier::Stream(_) | Carrier::Datagrams { .. } | Carrier::External => None,
         };
         self.flows.iter().map(counts).collect()
     }
@@ -407,6 +419,8 @@ impl<O: Observer> Simulation<O> {
                 Step::Hop(link) => return self.offer_hop(link, packet, route + 1),
                 Step::TcpData(connection) => return self.on_tcp_data(connection, &packet),
                 Step::TcpAck(connection) => return self.on_tcp_ack(connection, &packet),
+                Step::StreamData(stream) => return self.on_stream_data(stream, &packet),
+                Step::StreamReport(stream) => return self.on_stream_report(stream, &packet),
                 Step::Datagram(sink) => return self.on_datagram(sink, &packet),
                 Step::External(sink) => return self.on_external(sink, &packet),
                 Step::Ingress(passage) => match self.enter(passage, &mut packet, route + 1) {

@@ -19,7 +19,7 @@ use tidegate_packet::{Backlog, Colour, DropReason, Packet};
 use tidegate_units::{BitRate, Limit, Time};
 
 use super::fred::{Fred, FredConfig, FredVariant};
-use super::red::{GapLaw, Red, RedConfig};
+use super::red::{GapLaw, QueueUnit, Red, RedConfig};
 use super::{QueueLimit, QueueManager, Verdict};
 use crate::Context;
 
@@ -65,6 +65,9 @@ pub struct EredConfig {
     pub unmarked_limit: Option<Limit>,
     /// A typical packet, bytes. Default 1000 (section 5.3.1).
     pub packet_bytes: u32,
+    /// What the queue is measured in; FRED's tests count packets whatever it says. Default packets (ns; the thesis writes its
+    /// thresholds in KB of 1 KB packets).
+    pub unit: QueueUnit,
     /// Which packets the average counts. Default all.
     pub counted: Counted,
     /// Whether unmarked packets are also dropped where the present queue is at or above `max_th`. Default no.
@@ -87,6 +90,7 @@ impl Default for EredConfig {
             limit: Limit::Packets(100),
             unmarked_limit: None,
             packet_bytes: 1000,
+            unit: QueueUnit::Packets,
             counted: Counted::All,
             absolute: false,
             tests: EredTests::Red,
@@ -108,6 +112,7 @@ impl EredConfig {
                     max_p: self.max_p,
                     limit: self.limit,
                     packet_bytes: self.packet_bytes,
+                    unit: self.unit,
                     gap_law: self.gap_law,
                     ecn: self.ecn,
                     ecn_when_forced: self.ecn,
@@ -184,7 +189,7 @@ impl QueueManager for Ered {
         if self.unmarked_limit.is_some_and(|limit| !limit.admits(self.unmarked, packet)) {
             return Verdict::Drop(DropReason::Overflow);
         }
-        if self.config.absolute && f64::from(counted.packets) >= self.config.max_th {
+        if self.config.absolute && self.measure(counted) >= self.config.max_th {
             return Verdict::Drop(DropReason::Forced);
         }
         let verdict = match &mut self.tests {
@@ -237,6 +242,16 @@ impl QueueManager for Ered {
         match &self.tests {
             Tests::Red(red) => red.variable(name),
             Tests::Fred(fred) => fred.variable(name),
+        }
+    }
+}
+
+impl Ered {
+    /// What the thresholds are compared with.
+    fn measure(&self, queue: Backlog) -> f64 {
+        match &self.tests {
+            Tests::Red(red) => red.measure(queue),
+            Tests::Fred(_) => f64::from(queue.packets),
         }
     }
 }

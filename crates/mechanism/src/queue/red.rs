@@ -306,7 +306,7 @@ impl Red {
 
     /// The queue in packets, or in typical packets' worth of bytes.
     #[inline]
-    fn measure(&self, queue: Backlog) -> f64 {
+    pub(super) fn measure(&self, queue: Backlog) -> f64 {
         match self.config.unit {
             QueueUnit::Packets => f64::from(queue.packets),
             QueueUnit::Bytes => queue.bytes as f64 * self.per_packet_byte,

@@ -5,12 +5,14 @@ mod hop;
 mod marker;
 mod queue;
 mod tcp;
+mod tfrc;
 
 pub use edge::{edge, labeller};
 pub use hop::hop;
 pub use marker::marker;
 pub use queue::{discipline, manager};
 pub use tcp::tcp;
+pub use tfrc::tfrc;
 
 use tidegate_units::Bytes;
 
@@ -68,6 +70,7 @@ mod tests {
             plain(Queue::TcpFriendly(crate::model::TcpFriendly::default())),
             DisciplineConfig::Fifo(ManagerConfig::TcpFriendly(TcpFriendlyConfig::default()))
         );
+        assert_eq!(tfrc(&crate::model::Tfrc::default()), tidegate_mechanism::tfrc::TfrcConfig::default());
         assert_eq!(
             plain(Queue::Sfb(Box::default())),
             DisciplineConfig::Fifo(ManagerConfig::Sfb(SfbConfig::default()))

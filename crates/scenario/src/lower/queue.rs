@@ -87,10 +87,7 @@ fn red(config: &Red) -> RedConfig {
         max_p: config.max_p,
         limit: config.limit,
         packet_bytes: bytes32(config.mean_packet),
-        unit: match config.mode {
-            RedMode::Packets => QueueUnit::Packets,
-            RedMode::Bytes => QueueUnit::Bytes,
-        },
+        unit: queue_unit(config.mode),
         gap_law: match config.gap {
             RedGap::Paper => GapLaw::Paper,
             RedGap::Ns => GapLaw::Wait,
@@ -111,6 +108,13 @@ fn red(config: &Red) -> RedConfig {
             count: ActiveFlowsConfig { window: config.flows_window, ..ActiveFlowsConfig::default() },
             rtt,
         }),
+    }
+}
+
+const fn queue_unit(mode: RedMode) -> QueueUnit {
+    match mode {
+        RedMode::Packets => QueueUnit::Packets,
+        RedMode::Bytes => QueueUnit::Bytes,
     }
 }
 
@@ -200,6 +204,7 @@ fn ered(config: &Ered) -> EredConfig {
         limit: config.limit,
         unmarked_limit: config.unmarked_limit,
         packet_bytes: bytes32(config.mean_packet),
+        unit: queue_unit(config.mode),
         counted: match config.counted {
             EredCounted::All => Counted::All,
             EredCounted::Unmarked => Counted::Unmarked,

@@ -29,7 +29,7 @@ pub use queue::{
     RedPenaltyBox, RedVictim, Sfb, SfbLaw, SfbLimiting, Sfq, SfqHash, TcpFriendly, Wfq, WfqClock,
 };
 pub use record::{DelayOf, DomainQuantity, FlowQuantity, LinkQuantity, MarkerQuantity, Record, Series, Way};
-pub use transport::{Tcp, TcpProfile, TcpText, TcpVariant, Transport, TransportText, Udp, Window};
+pub use transport::{Tcp, TcpProfile, TcpText, TcpVariant, Tfrc, Transport, TransportText, Udp, Window};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -113,6 +113,10 @@ quantities! {
         MarkingProbability = "marking_probability",
         /// The next pause of marking (TCP with a marking engine).
         MarkingPause = "marking_pause_s",
+        /// The rate that TCP-friendly rate control allows.
+        AllowedRate = "allowed_bps",
+        /// The loss event rate that its sender was told.
+        LossEventRate = "loss_event_rate",
         /// The slow start threshold.
         Ssthresh = "ssthresh_bytes",
         /// Sent and neither acknowledged nor known lost.

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use tidegate_units::{Bytes, Limit, Span};
+use tidegate_units::{BitRate, Bytes, Limit, Span};
 
 use super::{Control, kinds};
 use crate::text::{self, Text};
@@ -17,6 +17,8 @@ pub enum Transport {
     Tcp(Tcp),
     /// UDP: what the application gives is sent at once.
     Udp(Udp),
+    /// A media stream over UDP with TCP-friendly rate control.
+    Tfrc(Tfrc),
 }
 
 kinds! {
@@ -24,6 +26,7 @@ kinds! {
     TransportText {
         Tcp(Box<TcpText>) = "tcp",
         Udp(Udp) = "udp",
+        Tfrc(Tfrc) = "tfrc",
     }
 }
 
@@ -286,6 +289,42 @@ pub struct Udp {
 impl Default for Udp {
     fn default() -> Self {
         Self { packet: Bytes::new(1000), header: Bytes::new(28), ecn: false }
+    }
+}
+
+/// # TCP-friendly rate control
+///
+/// A media stream over UDP (RTP) that sends at the rate that TCP would have, without TCP's halvings: the receiver measures how often
+/// packets are lost and reports once per round-trip time.
+///
+/// Source: RFC 5348; asked for by the thesis of Feng, chapter 7.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Tfrc {
+    /// A packet on the wire, headers included. Source: RFC 5348 counts payload (s); the documents' TCP (1 kB).
+    #[serde(with = "text")]
+    #[schemars(with = "Text<Bytes>")]
+    pub packet: Bytes,
+    /// The part of each packet that is headers. Source: IPv4, UDP and RTP without options.
+    #[serde(with = "text")]
+    #[schemars(with = "Text<Bytes>")]
+    pub header: Bytes,
+    /// A report of the receiver on the wire. Source: RFC 5348, section 3.2.2, behind headers.
+    #[serde(with = "text")]
+    #[schemars(with = "Text<Bytes>")]
+    pub report: Bytes,
+    /// The most that the medium sends, on the wire. Default: whatever it is allowed. Source: RFC 5348, section 8.2.1.
+    #[serde(with = "text::optional")]
+    #[schemars(with = "Option<Text<BitRate>>")]
+    pub max_rate: Option<BitRate>,
+    /// Whether its packets may carry congestion marks, which count as losses. Source: RFC 5348, section 5.1 (off).
+    pub ecn: bool,
+}
+
+impl Default for Tfrc {
+    fn default() -> Self {
+        let bytes = Bytes::new;
+        Self { packet: bytes(1000), header: bytes(40), report: bytes(60), max_rate: None, ecn: false }
     }
 }
 

@@ -86,11 +86,12 @@ fn read_flow(site: Site<'_>, world: &World<'_>, scope: &Scope<'_>, problems: &mu
             problems.push(site.problem(
                 &[],
                 "missing key `transport`",
-                "write \"tcp\" or \"udp\", or a table",
+                "write \"tcp\", \"udp\" or \"tfrc\", or a table",
             ));
             None
         }
         Some(TransportText::Udp(udp)) => Some(Transport::Udp(udp)),
+        Some(TransportText::Tfrc(tfrc)) => Some(Transport::Tfrc(tfrc)),
         Some(TransportText::Tcp(tcp)) => {
             if tcp.packet.is_some() && tcp.segment.is_some() {
                 let message = "`packet` and `segment` say the same in two ways";
@@ -107,6 +108,7 @@ fn read_flow(site: Site<'_>, world: &World<'_>, scope: &Scope<'_>, problems: &mu
         None => {}
         Some(Transport::Tcp(tcp)) => report.below("transport", |report| values::tcp(tcp, report)),
         Some(Transport::Udp(udp)) => report.below("transport", |report| values::udp(udp, report)),
+        Some(Transport::Tfrc(tfrc)) => report.below("transport", |report| values::tfrc(tfrc, report)),
     }
     if let Some(application) = &text.application {
         report.below("application", |report| values::application(application, report));
@@ -125,8 +127,9 @@ fn read_flow(site: Site<'_>, world: &World<'_>, scope: &Scope<'_>, problems: &mu
     };
     check_times(site, start, text.stop, world.duration, problems);
     let (from, to) = ends?;
-    if to.len() > 1 && matches!(transport, Transport::Tcp(_)) {
-        problems.push(site.problem(&["to"], "TCP has one receiver", "multicast needs UDP"));
+    if to.len() > 1 && !matches!(transport, Transport::Udp(_)) {
+        let name = if matches!(transport, Transport::Tcp(_)) { "TCP" } else { "TFRC" };
+        problems.push(site.problem(&["to"], format!("{name} has one receiver"), "multicast needs UDP"));
         return None;
     }
     Some(Flow {
@@ -225,6 +228,20 @@ fn fit(
                     message,
                     "over TCP: bulk, transfer, on-off",
                 ));
+                return None;
+            }
+            Some(application)
+        }
+        Transport::Tfrc(_) => {
+            let application = application.unwrap_or(Application::Bulk(Bulk {}));
+            let free = match &application {
+                Application::Bulk(_) => true,
+                Application::OnOff(config) => config.rate.is_none() && config.packet.is_none(),
+                _ => false,
+            };
+            if !free {
+                let message = "with TFRC the transport has the rate and the packets";
+                problems.push(site.problem(&["application"], message, "bulk, or on-off without a rate"));
                 return None;
             }
             Some(application)

@@ -40,15 +40,27 @@ pub(crate) fn read(
     problems: &mut Problems,
 ) -> Links {
     let mut list = Vec::new();
+    let names = visit(table, defaults, scope, late, problems, |site, scope, problems| {
+        list.extend(read_link(site, nodes, scope, problems));
+    });
+    Links { names, list }
+}
+
+/// Calls `each` for every link, repeats expanded and defaults laid below.
+pub(super) fn visit(
+    table: &Table,
+    defaults: &Defaults,
+    scope: &mut Scope<'_>,
+    late: &mut Late<'_>,
+    problems: &mut Problems,
+    each: impl FnMut(Site<'_>, &Scope<'_>, &mut Problems),
+) -> Names {
     let complete = |tree: &Tree, _: &Scope<'_>| match &defaults.link {
         Some(below) => merged(below, tree, "link"),
         None => tree.clone(),
     };
     let section = Section { name: "links", complete: &complete };
-    let names = for_each(table, &section, scope, late, problems, |site, scope, problems| {
-        list.extend(read_link(site, nodes, scope, problems));
-    });
-    Links { names, list }
+    for_each(table, &section, scope, late, problems, each)
 }
 
 fn read_link(site: Site<'_>, nodes: &Nodes, scope: &Scope<'_>, problems: &mut Problems) -> Option<Link> {

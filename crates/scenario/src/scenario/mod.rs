@@ -155,6 +155,33 @@ pub(crate) fn build(
     problems.finish(Some(scenario), sources)
 }
 
+/// A problem at the keys `keys` of the link `name`, which exists.
+pub(crate) fn at_link(
+    root: &Tree,
+    overrides: &[&Override],
+    name: &str,
+    keys: &[&str],
+    message: &str,
+    help: &str,
+) -> Problem {
+    let mut ignored = Problems::default();
+    let mut root = root.clone();
+    let mut late = overrides::apply(&mut root, overrides, &mut ignored);
+    let empty = Table::default();
+    let table = root.as_table().unwrap_or(&empty);
+    let parameters = read_parameters(table, &mut ignored);
+    let elements = Cell::new(ELEMENTS_MAX);
+    let mut scope = Scope::new(&parameters, &elements);
+    let defaults = elements::Defaults::read(table, &mut ignored);
+    let mut found = None;
+    links::visit(table, &defaults, &mut scope, &mut late, &mut ignored, |site, _, _| {
+        if site.name == name {
+            found = Some(site.problem(keys, message, help));
+        }
+    });
+    found.unwrap_or_else(|| Site { tree: &root, section: "links", name }.problem(keys, message, help))
+}
+
 fn report_unknown_keys(table: &Table, problems: &mut Problems) {
     let known = keys::file();
     for (key, entry) in table.iter() {

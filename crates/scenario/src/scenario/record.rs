@@ -329,7 +329,7 @@ fn has(transport: &Transport, quantity: FlowQuantity) -> bool {
     );
     let control = match transport {
         Transport::Tcp(tcp) => Some(&tcp.control),
-        Transport::Udp(_) => None,
+        Transport::Udp(_) | Transport::Tfrc(_) => None,
     };
     match quantity {
         FlowQuantity::Scale => matches!(control, Some(Control::SubTcp(_))),
@@ -340,6 +340,7 @@ fn has(transport: &Transport, quantity: FlowQuantity) -> bool {
         | FlowQuantity::BestEffortWindow
         | FlowQuantity::MarkingProbability
         | FlowQuantity::MarkingPause => matches!(control, Some(Control::Marking(_))),
+        FlowQuantity::AllowedRate | FlowQuantity::LossEventRate => matches!(transport, Transport::Tfrc(_)),
         _ => control.is_some() || !of_tcp,
     }
 }

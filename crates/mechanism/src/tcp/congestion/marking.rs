@@ -13,7 +13,8 @@
 //!   best-effort segment: it does not say what was marked.
 //! - "Substantially greater" (section 6.5.3) is a factor, [`Detection::factor`], of the mean numbers of segments between losses;
 //!   it is decided whenever three losses of marked segments would be expected without differentiation, and then counted
-//!   anew, so that one odd loss decides nothing.
+//!   anew, so that one odd loss decides nothing. A loss is a segment that is sent again; what is sent again after a
+//!   time-out was perhaps never lost, and of it only the first one counts.
 
 use tidegate_packet::Dscp;
 use tidegate_units::{BitRate, Span, Time};
@@ -102,6 +103,8 @@ impl MarkingSourceConfig {
             credit: 0.0,
             marks: SentMarks::new(tcp),
             losses: [Losses::default(); 2],
+            sent_until: 0,
+            resent_until: 0,
             off_until: Time::ZERO,
             pause: self.detection.map_or(Span::ZERO, |detection| detection.pause),
             marked_bytes: 0,
@@ -141,6 +144,10 @@ pub struct MarkingSource {
     credit: f64,
     marks: SentMarks,
     losses: [Losses; 2],
+    /// One past the last byte that was sent.
+    sent_until: u64,
+    /// What is sent again below this byte says nothing of losses: a time-out made it so.
+    resent_until: u64,
     /// Marking is off until then.
     off_until: Time,
     pause: Span,
@@ -185,14 +192,20 @@ impl MarkingSource {
     fn close(&mut self, marked_loss: bool) {
         if marked_loss {
             self.pwnd /= 2.0;
-            self.bwnd /= 2.0;
+            self.bwnd = self.halved(self.bwnd);
             self.pssthresh = self.pwnd;
             self.bssthresh = self.bwnd.max(1.0);
         } else {
-            self.bwnd /= 2.0;
+            self.bwnd = self.halved(self.bwnd);
             self.bssthresh = self.bwnd.max(1.0);
         }
         self.keep_minimum();
+    }
+
+    /// Half a best-effort window: ns halves what is in force, which is whole segments, to whole segments. With the fractions
+    /// kept, a connection without marks would get a fifth more than plain TCP beside it.
+    fn halved(&self, window: f64) -> f64 {
+        if self.counts_acks { libm::floor(libm::floor(window) / 2.0) } else { window / 2.0 }
     }
 
     fn keep_minimum(&mut self) {
@@ -200,8 +213,9 @@ impl MarkingSource {
         self.bwnd = self.bwnd.min(self.awnd).max(self.minimum - self.pwnd).max(0.0);
     }
 
-    /// Section 6.5.3: after a loss of `kind`, does the network tell the two apart?
-    fn detect(&mut self, kind: usize, now: Time) {
+    /// Section 6.5.3: the segment at `sequence` was lost. Does the network tell the two kinds apart?
+    fn detect(&mut self, sequence: u64, now: Time) {
+        let kind = if self.marks.is_marked(sequence) { MARKED } else { BEST_EFFORT };
         self.losses[kind].lost = self.losses[kind].lost.saturating_add(1);
         let Some(Detection { factor, pause, pause_max }) = self.config.detection else { return };
         let [marked, best_effort] = self.losses;
@@ -234,16 +248,15 @@ impl CongestionControl for MarkingSource {
     fn on_congestion(&mut self, event: &Congestion, now: Time) {
         let marked = self.marks.is_marked(event.sequence);
         match event.signal {
-            Signal::Loss => {
-                self.close(marked);
-                self.detect(if marked { MARKED } else { BEST_EFFORT }, now);
-            }
+            // The segment is counted as it is sent again.
+            Signal::Loss => self.close(marked),
             Signal::EcnEcho => self.close(false),
             Signal::LossRestart | Signal::Timeout => {
                 if !event.repeated {
                     self.close(true);
-                    self.detect(if marked { MARKED } else { BEST_EFFORT }, now);
                 }
+                self.detect(event.sequence, now);
+                self.resent_until = self.sent_until;
                 self.pwnd = 0.0;
                 self.bwnd = self.minimum;
             }
@@ -263,6 +276,9 @@ impl CongestionControl for MarkingSource {
     }
 
     fn on_send(&mut self, segment: &Segment, now: Time) -> Dscp {
+        if segment.retransmission && segment.sequence >= self.resent_until {
+            self.detect(segment.sequence, now);
+        }
         self.observed.advance(now, |_| ());
         self.observed.add(segment.wire_bytes);
         self.credit += self.p_mark();
@@ -271,6 +287,7 @@ impl CongestionControl for MarkingSource {
             self.credit -= 1.0;
             self.marked_bytes += u64::from(segment.wire_bytes);
         }
+        self.sent_until = self.sent_until.max(segment.sequence + u64::from(segment.payload_bytes));
         self.marks.set(segment.sequence, marked);
         self.losses[if marked { MARKED } else { BEST_EFFORT }].sent += 1.0;
         if marked { self.config.marked } else { self.config.unmarked }

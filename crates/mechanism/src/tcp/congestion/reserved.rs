@@ -207,7 +207,7 @@ impl CongestionControl for Reserved {
             self.adapts = false;
         }
         let rwnd = self.rwnd();
-        let half = halved(self.cwnd.min(self.awnd), rwnd);
+        let half = self.halved(self.cwnd.min(self.awnd), rwnd);
         match event.signal {
             Signal::Loss | Signal::EcnEcho => {
                 self.ssthresh = half.min(self.awnd).max(2.0);
@@ -289,6 +289,13 @@ impl CongestionControl for Reserved {
 }
 
 impl Reserved {
+    /// `RWND + (CWND - RWND) / 2` (section 5.4.2). ns halves what is in force, which is whole segments, to whole segments; with
+    /// the fractions kept, a connection without a reservation would not be plain TCP.
+    fn halved(&self, cwnd: f64, rwnd: f64) -> f64 {
+        let half = |cwnd: f64| rwnd + (cwnd - rwnd).max(0.0) / 2.0;
+        if self.counts_acks { libm::floor(half(libm::floor(cwnd))) } else { half(cwnd) }
+    }
+
     /// Whether as many segments went without tokens at this instant as may.
     fn is_burst(&self, now: Time) -> bool {
         self.config.burst.is_some_and(|most| self.burst.0 == now && self.burst.1 >= most)
@@ -324,11 +331,6 @@ fn opened(cwnd: f64, ssthresh: f64, rwnd: f64, acked: f64, literal: bool) -> f64
     } else {
         cwnd + acked / cwnd * if literal { scale } else { 1.0 }
     }
-}
-
-/// `RWND + (CWND - RWND) / 2` (section 5.4.2).
-fn halved(cwnd: f64, rwnd: f64) -> f64 {
-    rwnd + (cwnd - rwnd).max(0.0) / 2.0
 }
 
 /// A time up to `most` that looks random over the sequence numbers of segments.
@@ -441,7 +443,7 @@ mod tests {
         control.on_congestion(&congestion(Signal::Loss, 1), ms(100));
         assert_eq!((control.cwnd, control.ssthresh), (65.0, 65.0));
         control.on_congestion(&congestion(Signal::Timeout, 1), ms(100));
-        assert_eq!((control.cwnd, control.ssthresh), (51.0, 57.5));
+        assert_eq!((control.cwnd, control.ssthresh), (51.0, 57.0));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tidegate_units::{Bytes, Limit};
 
-use super::{FredVariant, RedGap};
+use super::{FredVariant, RedGap, RedMode};
 use crate::text::{self, Text};
 
 /// Which packets the average queue counts.
@@ -43,6 +43,9 @@ pub struct Ered {
     pub max_p: f64,
     /// Weight of the present queue in its average, above 0 and at most 1. Source: assumed, the RED paper's.
     pub weight: f64,
+    /// What the queue is measured in. In bytes an acknowledgment takes the place that it has; with `fair` it is packets.
+    /// Source: ns; the thesis of Feng has thresholds in KB of 1 KB packets.
+    pub mode: RedMode,
     /// Size of a typical packet. Source: thesis of Feng, section 5.3.1 (1 KB).
     #[serde(with = "text")]
     #[schemars(with = "Text<Bytes>")]
@@ -90,6 +93,7 @@ impl Default for Ered {
             max: Limit::Packets(80),
             max_p: 0.02,
             weight: 0.002,
+            mode: RedMode::Packets,
             mean_packet: Bytes::new(1000),
             counted: EredCounted::All,
             absolute: false,

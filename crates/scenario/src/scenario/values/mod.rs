@@ -10,7 +10,7 @@ pub(crate) use domain::{background, circuit, clock, labels, mechanism};
 pub(crate) use marker::marker;
 pub(crate) use media::{loss, reorder};
 pub(crate) use queue::queue;
-pub(crate) use transport::{application, tcp, udp};
+pub(crate) use transport::{application, tcp, tfrc, udp};
 
 use serde::{Deserialize, Deserializer};
 use tidegate_units::{BitRate, Bytes, Limit, Span};

@@ -215,6 +215,9 @@ fn ered(config: &Ered, report: &mut Report<'_>) {
             report.say(&["min"], "min and max are not in packets or bytes", "like `20p`, or like `20kB`");
         }
     }
+    if config.fair && config.mode == RedMode::Bytes {
+        report.say(&["mode"], "FRED's tests count packets", "leave out `mode` or `fair`");
+    }
 }
 
 fn csfq(config: &Csfq, report: &mut Report<'_>) {

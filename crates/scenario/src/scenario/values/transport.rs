@@ -1,7 +1,7 @@
 //! Transports, their controls, and applications.
 
 use super::Report;
-use crate::model::{Application, Control, EngineMeter, Marking, Reserved, SubTcp, Tcp, Udp, Window};
+use crate::model::{Application, Control, EngineMeter, Marking, Reserved, SubTcp, Tcp, Tfrc, Udp, Window};
 
 pub(crate) fn tcp(config: &Tcp, report: &mut Report<'_>) {
     report.packet("packet", config.packet);
@@ -117,6 +117,18 @@ fn subtcp(config: &SubTcp, report: &mut Report<'_>) {
 
 pub(crate) fn udp(config: &Udp, report: &mut Report<'_>) {
     report.packet("packet", config.packet);
+    if config.header >= config.packet {
+        let message = format!("a packet of {} has no room for a header of {}", config.packet, config.header);
+        report.say(&["header"], message, "");
+    }
+}
+
+pub(crate) fn tfrc(config: &Tfrc, report: &mut Report<'_>) {
+    report.packet("packet", config.packet);
+    report.packet("report", config.report);
+    if let Some(rate) = config.max_rate {
+        report.rate("max_rate", rate);
+    }
     if config.header >= config.packet {
         let message = format!("a packet of {} has no room for a header of {}", config.packet, config.header);
         report.say(&["header"], message, "");

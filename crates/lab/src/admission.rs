@@ -1,0 +1,246 @@
+//! Whether what is promised fits: the reservations into each link, and the bursts of marked packets into its queue.
+//!
+//! Source: Feng, sections 5.2.2 and 5.3.2. Admission by rate is what those sections assume of the network; the condition on the
+//! buffer is theirs.
+//! Deviations: peak rates are what the links before the queue let through ("the peak rate is set to the link speed by default",
+//! section 5.3), or the `peak` of a profile. Queues within schedulers are not looked at.
+
+use std::collections::HashMap;
+
+use tidegate_engine::LinkId;
+use tidegate_mechanism::queue::admits;
+use tidegate_scenario::model::{Control, Direction, Ered, EventChange, Marker, Queue, Scenario, Transport};
+use tidegate_scenario::{ConfigError, Document};
+use tidegate_units::{BitRate, Limit};
+
+use crate::lower;
+
+/// Something that is promised: a rate to some flows together.
+struct Promise {
+    flows: Vec<usize>,
+    rate: BitRate,
+    peak: Option<BitRate>,
+}
+
+/// What is marked on the way into one direction of a link.
+#[derive(Default)]
+struct Load {
+    /// Positions in the list of promises.
+    promises: Vec<usize>,
+    /// The directions from which it comes.
+    from: Vec<LinkId>,
+    /// Whether some of it begins here.
+    is_source: bool,
+}
+
+/// What is to be said of the scenario of `document`: nothing, if all that it promises fits.
+pub fn warnings(document: &Document, scenario: &Scenario) -> Vec<ConfigError> {
+    let promises = promises(scenario);
+    if promises.is_empty() {
+        return Vec::new();
+    }
+    let loads = loads(scenario, &promises);
+    let mut crossed: Vec<LinkId> = loads.keys().copied().collect();
+    crossed.sort_unstable_by_key(|link| link.0);
+    let mut found = Vec::new();
+    for link in crossed {
+        let spec = &scenario.links[link.index() as usize];
+        let direction = if link.0.is_multiple_of(2) { &spec.forward } else { &spec.reverse };
+        let load = &loads[&link];
+        let sum = total(load.promises.iter().map(|&promise| promises[promise].rate));
+        if sum > direction.rate {
+            let message = format!(
+                "{sum} are promised over this link, and it carries {}: not all promises can be kept",
+                direction.rate
+            );
+            found.push(document.at_link(&spec.name, &["rate"], &message, "promise less, or make it faster"));
+        }
+        if let Queue::Ered(queue) = &direction.queue
+            && let Some((message, help)) = burst(queue, direction, peak(link, &loads, &promises, scenario))
+        {
+            found.push(document.at_link(&spec.name, &["queue", "max"], &message, &help));
+        }
+    }
+    found
+}
+
+/// What reservations and profiles promise; of a reservation that changes, the most.
+fn promises(scenario: &Scenario) -> Vec<Promise> {
+    let mut promises = Vec::new();
+    for (index, flow) in scenario.flows.iter().enumerate() {
+        let Transport::Tcp(tcp) = &flow.transport else { continue };
+        let Control::Reserved(reserved) = &tcp.control else { continue };
+        let changed = scenario.events.iter().filter_map(|event| match event.change {
+            EventChange::Reservation { flow: of, rate } if of.index() == index => Some(rate),
+            _ => None,
+        });
+        let rate = changed.fold(reserved.rate, BitRate::max);
+        promises.push(Promise { flows: vec![index], rate, peak: None });
+    }
+    for marker in &scenario.markers {
+        if let Marker::Profile(profile) = &marker.mechanism {
+            let flows = marker.flows.iter().map(|flow| flow.index()).collect();
+            promises.push(Promise { flows, rate: profile.rate, peak: profile.peak });
+        }
+    }
+    promises
+}
+
+/// By direction of a link, what is marked into it.
+fn loads(scenario: &Scenario, promises: &[Promise]) -> HashMap<LinkId, Load> {
+    let ways = lower::network(scenario).ways();
+    let mut loads: HashMap<LinkId, Load> = HashMap::new();
+    for (number, promise) in promises.iter().enumerate() {
+        for path in promise.flows.iter().flat_map(|&flow| &ways[flow]) {
+            for (hop, &link) in path.iter().enumerate() {
+                let load = loads.entry(link).or_default();
+                if !load.promises.contains(&number) {
+                    load.promises.push(number);
+                }
+                match hop.checked_sub(1) {
+                    None => load.is_source = true,
+                    Some(before) if !load.from.contains(&path[before]) => load.from.push(path[before]),
+                    Some(_) => {}
+                }
+            }
+        }
+    }
+    loads
+}
+
+/// How fast marked packets may come to `link` at most: `sum r_p`.
+fn peak(link: LinkId, loads: &HashMap<LinkId, Load>, promises: &[Promise], scenario: &Scenario) -> BitRate {
+    let rate_of = |link: LinkId| {
+        let spec = &scenario.links[link.index() as usize];
+        if link.0.is_multiple_of(2) { spec.forward.rate } else { spec.reverse.rate }
+    };
+    let load = &loads[&link];
+    // A host sends as fast as its own link.
+    let own = if load.is_source { rate_of(link) } else { BitRate::ZERO };
+    let by_links = total(load.from.iter().map(|&before| rate_of(before)).chain([own]));
+    let peaks: Option<Vec<BitRate>> = load.promises.iter().map(|&promise| promises[promise].peak).collect();
+    peaks.map_or(by_links, |peaks| total(peaks).min(by_links))
+}
+
+fn total(rates: impl IntoIterator<Item = BitRate>) -> BitRate {
+    BitRate::from_bps(rates.into_iter().fold(0, |sum, rate| u64::saturating_add(sum, rate.as_bps())))
+}
+
+/// What is wrong with a queue to which marked packets come at `peak`, if anything is, and what to do.
+fn burst(queue: &Ered, direction: &Direction, peak: BitRate) -> Option<(String, String)> {
+    let link = direction.rate;
+    let bytes = |limit: Limit| match limit {
+        Limit::Packets(packets) => u64::from(packets).saturating_mul(queue.mean_packet.get()),
+        Limit::Bytes(bytes) => bytes.get(),
+        Limit::Time(span) => link.bytes_in(span).get(),
+    };
+    let (max, limit) = (bytes(queue.max), bytes(queue.limit));
+    // What is reserved for marked packets is theirs whatever the average says.
+    let unmarked = queue.unmarked_limit.map_or(max, |limit| bytes(limit).min(max));
+    if admits(&[peak], link, unmarked, limit) {
+        return None;
+    }
+    let ratio = peak.as_bps_f64() / link.as_bps_f64();
+    let needed = (unmarked as f64 * ratio).ceil() / queue.mean_packet.as_f64();
+    let fits = (limit as f64 / ratio).floor() / queue.mean_packet.as_f64();
+    let message = format!(
+        "marked packets may come at {peak} to a link of {link} while up to {} unmarked ones drain, and some are lost then",
+        queue.max
+    );
+    let help = format!(
+        "`limit` of {:.0}p or more, or `max` of {:.0}p or less: (P - L) max / L must fit above `max` (`tidegate design ered`)",
+        needed.ceil(),
+        fits.floor()
+    );
+    Some((message, help))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = r#"
+duration = "10s"
+nodes = { hosts = ["a", "b", "c"], routers = ["r", "s"] }
+[defaults]
+link = { rate = "20Mbit", delay = "1ms" }
+[links]
+a-r = { between = ["a", "r"] }
+b-r = { between = ["b", "r"] }
+s-c = { between = ["s", "c"] }
+[links.r-s]
+between = ["r", "s"]
+rate = "10Mbit"
+queue = { kind = "ered", limit = "LIMIT", min = "20p", max = "80p" }
+[flows.one]
+from = "a"
+to = "c"
+transport = { kind = "tcp", control = { kind = "reserved", rate = "RATE" } }
+[flows.two]
+from = "b"
+to = "c"
+transport = "tcp"
+"#;
+
+    fn found(limit: &str, rate: &str, set: &[&str]) -> Vec<ConfigError> {
+        let text = TEXT.replace("LIMIT", limit).replace("RATE", rate);
+        let mut document = Document::from_text("promise.toml", &text).expect("it reads");
+        for one in set {
+            document.set(one).expect("it sets");
+        }
+        let scenario = document.scenario().expect("it is valid");
+        warnings(&document, &scenario)
+    }
+
+    #[test]
+    fn a_buffer_that_does_not_hold_the_burst_is_named_with_its_place_and_a_remedy() {
+        let found = found("100p", "4Mbit", &[]);
+        assert_eq!(found.len(), 1, "{found:?}");
+        let warning = &found[0];
+        assert_eq!((warning.file.as_str(), warning.line), ("promise.toml", 13));
+        assert_eq!(warning.path, "links.r-s.queue.max");
+        assert!(warning.message.contains("20Mbit to a link of 10Mbit"), "{}", warning.message);
+        assert!(warning.help.contains("160p or more, or `max` of 50p or less"), "{}", warning.help);
+    }
+
+    #[test]
+    fn what_the_thesis_calls_enough_is_enough() {
+        // (20 - 10) 80 / 10 = 80 fit above 80.
+        assert!(found("160p", "4Mbit", &[]).is_empty());
+        assert_eq!(found("159p", "4Mbit", &[]).len(), 1);
+        assert!(found("100p", "4Mbit", &["links.a-r.rate=12.5Mbit"]).is_empty());
+    }
+
+    #[test]
+    fn more_promised_than_a_link_carries_is_said_of_each_link() {
+        let found = found("160p", "12Mbit", &[]);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!(found[0].path, "links.r-s.rate");
+        assert!(found[0].message.contains("12Mbit are promised"), "{}", found[0].message);
+    }
+
+    #[test]
+    fn both_access_links_count_where_both_promise() {
+        let control =
+            "flows.two.transport={ kind = \"tcp\", control = { kind = \"reserved\", rate = \"1Mbit\" } }";
+        assert_eq!(found("160p", "4Mbit", &[control]).len(), 1);
+        assert!(found("320p", "4Mbit", &[control]).is_empty());
+    }
+
+    #[test]
+    fn a_profile_with_a_peak_bounds_the_burst() {
+        let plain = "flows.one.transport=tcp";
+        let profile = |peak: &str| {
+            format!(
+                "markers={{ m = {{ flows = [\"one\"], mechanism = {{ kind = \"profile\", rate = \"4Mbit\", peak = \"{peak}\" }} }} }}"
+            )
+        };
+        assert!(found("100p", "4Mbit", &[plain, &profile("12Mbit")]).is_empty());
+        assert_eq!(found("100p", "4Mbit", &[plain, &profile("15Mbit")]).len(), 1);
+    }
+
+    #[test]
+    fn without_promises_there_is_nothing_to_say() {
+        assert!(found("100p", "4Mbit", &["flows.one.transport=tcp"]).is_empty());
+    }
+}

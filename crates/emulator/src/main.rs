@@ -38,7 +38,7 @@ enum Sub {
 #[derive(Args)]
 struct Emulate {
     /// A scenario file (TOML) with `real` hosts.
-    #[arg(required_unless_present_any = ["rate", "clean"])]
+    #[arg(required_unless_present_any = ["rate", "trace", "clean"])]
     scenario: Option<PathBuf>,
     /// Runs in the first real host, with `TIDEGATE_PEER` as the address of the second; its end ends the emulation.
     #[arg(last = true, value_name = "COMMAND")]
@@ -46,6 +46,9 @@ struct Emulate {
     /// Instead of a file: two hosts A and B on a link with this rate.
     #[arg(long, value_name = "RATE", conflicts_with = "scenario")]
     rate: Option<String>,
+    /// Instead of --rate: a file in Mahimahi's format says when 1500 bytes may leave the link, in either direction.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["scenario", "rate"])]
+    trace: Option<PathBuf>,
     /// Delay of that link.
     #[arg(long, value_name = "TIME", default_value = "10ms")]
     delay: String,
@@ -86,7 +89,7 @@ struct Emulate {
     #[arg(long)]
     json: bool,
     /// Remove what crashed emulations left: namespaces, devices, processes in them. Running ones stay.
-    #[arg(long, conflicts_with_all = ["scenario", "rate", "command"])]
+    #[arg(long, conflicts_with_all = ["scenario", "rate", "trace", "command"])]
     clean: bool,
 }
 
@@ -173,7 +176,8 @@ fn emulate(_: Emulate) -> Result<ExitCode, Complaint> {
 #[cfg(target_os = "linux")]
 fn emulate(arguments: Emulate) -> Result<ExitCode, Complaint> {
     use tidegate_emulator::linux::{self, Kind, Options};
-    use tidegate_emulator::{Setup, SetupError, one_link, report};
+    use tidegate_emulator::one_link::{self, Rate};
+    use tidegate_emulator::{Setup, SetupError, report};
     use tidegate_scenario::Document;
 
     let failed = |failure: linux::Failure| {
@@ -195,12 +199,22 @@ fn emulate(arguments: Emulate) -> Result<ExitCode, Complaint> {
         return Ok(ExitCode::SUCCESS);
     }
     let invalid = |error: SetupError| Complaint(EXIT_INVALID, error.to_string());
-    let document = match (&arguments.scenario, &arguments.rate) {
-        (Some(path), _) => Document::open(path),
-        (None, Some(rate)) => {
-            Document::from_text("one link", &one_link::toml(rate, &arguments.delay, &arguments.queue))
+    let one_link = |rate| {
+        Document::from_text("one link", &one_link::toml(rate, &arguments.delay, &arguments.queue))
+    };
+    let document = match (&arguments.scenario, &arguments.rate, &arguments.trace) {
+        (Some(path), _, _) => Document::open(path),
+        (None, Some(rate), _) => one_link(Rate::Constant(rate)),
+        (None, None, Some(path)) => {
+            let name = path.display().to_string();
+            one_link(Rate::Trace(&name)).and_then(|mut document| {
+                document.attach_file(&name, path)?;
+                Ok(document)
+            })
         }
-        (None, None) => return Err(Complaint(EXIT_USAGE, "give a scenario, or --rate".to_owned())),
+        (None, None, None) => {
+            return Err(Complaint(EXIT_USAGE, "give a scenario, --rate or --trace".to_owned()));
+        }
     };
     let document = document.map_err(|errors| Complaint(EXIT_INVALID, errors.render()))?;
     let mut overrides = arguments.overrides;

@@ -30,6 +30,7 @@ fn main() {
         loss: None,
         reorder: None,
         circuit: None,
+        trace: None,
     };
     let link = |name: String, ends: [NodeId; 2], d: DirectionSpec| LinkSpec {
         name,

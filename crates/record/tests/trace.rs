@@ -32,6 +32,7 @@ fn direction(rate: &str, delay: &str, queue: ManagerConfig) -> DirectionSpec {
         loss: None,
         reorder: None,
         circuit: None,
+        trace: None,
     }
 }
 

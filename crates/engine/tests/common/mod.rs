@@ -29,6 +29,7 @@ pub fn direction(rate: &str, delay: &str, queue: DisciplineConfig) -> DirectionS
         loss: None,
         reorder: None,
         circuit: None,
+        trace: None,
     }
 }
 

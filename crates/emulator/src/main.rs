@@ -76,6 +76,9 @@ struct Emulate {
     /// Largest packet of the hosts, in bytes.
     #[arg(long, default_value_t = 1500, value_parser = clap::value_parser!(u16).range(1280..=9000))]
     mtu: u16,
+    /// Whether hosts use segmentation offload: less work per packet, but packets come in bursts.
+    #[arg(long, value_name = "on|off", default_value = "off", value_parser = clap::builder::PossibleValuesParser::new(["on", "off"]))]
+    offload: String,
     /// Packets of real hosts that may be in the network at once.
     #[arg(long, default_value_t = 65_536, value_parser = clap::value_parser!(u32).range(16..=4_194_304))]
     buffers: u32,
@@ -236,6 +239,7 @@ fn emulate(arguments: Emulate) -> Result<ExitCode, Complaint> {
     let options = Options {
         mtu: arguments.mtu,
         buffers: arguments.buffers,
+        offload: arguments.offload == "on",
         congestion_control: arguments.congestion_control,
         record: arguments.record,
         command,

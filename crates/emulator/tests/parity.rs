@@ -106,7 +106,8 @@ fn record(setup: Setup) -> Vec<u8> {
         }
         while let Some(departure) = emulation.next_departure() {
             assert!(!emulation.packet(&departure).is_empty());
-            emulation.delivered(departure, now, true);
+            emulation.release(departure);
+            emulation.delivered(departure.due, now, true);
             out += 1;
         }
     }

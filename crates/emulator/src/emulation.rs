@@ -204,10 +204,45 @@ impl<W: Write> Emulation<W> {
 
     /// The packet of `bytes` bytes in the room came from real host `from` at `at`.
     pub fn arrive(&mut self, from: u32, bytes: usize, at: Time) {
-        let Some(buffer) = self.next_buffer.take() else {
-            self.counts.unbuffered_packets += 1;
-            return;
+        match self.next_buffer.take() {
+            Some(buffer) => self.enter(from, buffer, bytes, at),
+            None => self.counts.unbuffered_packets += 1,
+        }
+    }
+
+    /// `count` packets came from real host `from` at `at`: `fill` writes them into as many rooms, and their lengths. All of
+    /// them are lost if there is not room for each.
+    ///
+    /// # Errors
+    /// Those of `fill`.
+    pub fn arrive_together<E>(
+        &mut self,
+        from: u32,
+        count: usize,
+        at: Time,
+        fill: impl FnOnce(&mut [&mut [u8]], &mut [usize]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut buffers: Vec<Buffer> = std::iter::from_fn(|| self.pool.take()).take(count).collect();
+        let mut lengths = vec![0; count];
+        let filled = if buffers.len() == count {
+            fill(&mut self.pool.rooms(&mut buffers), &mut lengths)
+        } else {
+            self.counts.unbuffered_packets += count as u64;
+            lengths.clear();
+            Ok(())
         };
+        if filled.is_err() || lengths.is_empty() {
+            buffers.into_iter().for_each(|buffer| self.pool.release(buffer));
+            return filled;
+        }
+        for (buffer, bytes) in buffers.into_iter().zip(lengths) {
+            self.enter(from, buffer, bytes, at);
+        }
+        Ok(())
+    }
+
+    /// The packet of `bytes` bytes in `buffer` came from real host `from` at `at`.
+    fn enter(&mut self, from: u32, buffer: Buffer, bytes: usize, at: Time) {
         self.pool.set_length(buffer, bytes);
         let read = ip::read(self.pool.packet(buffer));
         let to = read.and_then(|read| {
@@ -300,12 +335,16 @@ impl<W: Write> Emulation<W> {
         packet
     }
 
-    /// The packet was handed to its host at `actual`; or the host did not take it.
-    pub fn delivered(&mut self, departure: Departure, actual: Time, is_taken: bool) {
+    /// The bytes of a departing packet are not needed any more.
+    pub fn release(&mut self, departure: Departure) {
         self.pool.release(departure.buffer);
+    }
+
+    /// A packet due at `due` was handed to its host at `actual`; or the host did not take it.
+    pub fn delivered(&mut self, due: Time, actual: Time, is_taken: bool) {
         if is_taken {
             self.counts.delivered_packets += 1;
-            self.delivery_lateness.record(departure.due, actual);
+            self.delivery_lateness.record(due, actual);
         } else {
             self.counts.refused_packets += 1;
         }

@@ -38,7 +38,7 @@ enum Sub {
 #[derive(Args)]
 struct Emulate {
     /// A scenario file (TOML) with `real` hosts.
-    #[arg(required_unless_present_any = ["rate", "clean"])]
+    #[arg(required_unless_present_any = ["rate", "trace", "clean"])]
     scenario: Option<PathBuf>,
     /// Runs in the first real host, with `TIDEGATE_PEER` as the address of the second; its end ends the emulation.
     #[arg(last = true, value_name = "COMMAND")]
@@ -46,6 +46,9 @@ struct Emulate {
     /// Instead of a file: two hosts A and B on a link with this rate.
     #[arg(long, value_name = "RATE", conflicts_with = "scenario")]
     rate: Option<String>,
+    /// Instead of --rate: a file in Mahimahi's format says when 1500 bytes may leave the link, in either direction.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["scenario", "rate"])]
+    trace: Option<PathBuf>,
     /// Delay of that link.
     #[arg(long, value_name = "TIME", default_value = "10ms")]
     delay: String,
@@ -73,6 +76,9 @@ struct Emulate {
     /// Largest packet of the hosts, in bytes.
     #[arg(long, default_value_t = 1500, value_parser = clap::value_parser!(u16).range(1280..=9000))]
     mtu: u16,
+    /// Whether hosts use segmentation offload: less work per packet, but packets come in bursts.
+    #[arg(long, value_name = "on|off", default_value = "off", value_parser = clap::builder::PossibleValuesParser::new(["on", "off"]))]
+    offload: String,
     /// Packets of real hosts that may be in the network at once.
     #[arg(long, default_value_t = 65_536, value_parser = clap::value_parser!(u32).range(16..=4_194_304))]
     buffers: u32,
@@ -86,7 +92,7 @@ struct Emulate {
     #[arg(long)]
     json: bool,
     /// Remove what crashed emulations left: namespaces, devices, processes in them. Running ones stay.
-    #[arg(long, conflicts_with_all = ["scenario", "rate", "command"])]
+    #[arg(long, conflicts_with_all = ["scenario", "rate", "trace", "command"])]
     clean: bool,
 }
 
@@ -173,7 +179,8 @@ fn emulate(_: Emulate) -> Result<ExitCode, Complaint> {
 #[cfg(target_os = "linux")]
 fn emulate(arguments: Emulate) -> Result<ExitCode, Complaint> {
     use tidegate_emulator::linux::{self, Kind, Options};
-    use tidegate_emulator::{Setup, SetupError, one_link, report};
+    use tidegate_emulator::one_link::{self, Rate};
+    use tidegate_emulator::{Setup, SetupError, report};
     use tidegate_scenario::Document;
 
     let failed = |failure: linux::Failure| {
@@ -195,12 +202,21 @@ fn emulate(arguments: Emulate) -> Result<ExitCode, Complaint> {
         return Ok(ExitCode::SUCCESS);
     }
     let invalid = |error: SetupError| Complaint(EXIT_INVALID, error.to_string());
-    let document = match (&arguments.scenario, &arguments.rate) {
-        (Some(path), _) => Document::open(path),
-        (None, Some(rate)) => {
-            Document::from_text("one link", &one_link::toml(rate, &arguments.delay, &arguments.queue))
+    let one_link =
+        |rate| Document::from_text("one link", &one_link::toml(rate, &arguments.delay, &arguments.queue));
+    let document = match (&arguments.scenario, &arguments.rate, &arguments.trace) {
+        (Some(path), _, _) => Document::open(path),
+        (None, Some(rate), _) => one_link(Rate::Constant(rate)),
+        (None, None, Some(path)) => {
+            let name = path.display().to_string();
+            one_link(Rate::Trace(&name)).and_then(|mut document| {
+                document.attach_file(&name, path)?;
+                Ok(document)
+            })
         }
-        (None, None) => return Err(Complaint(EXIT_USAGE, "give a scenario, or --rate".to_owned())),
+        (None, None, None) => {
+            return Err(Complaint(EXIT_USAGE, "give a scenario, --rate or --trace".to_owned()));
+        }
     };
     let document = document.map_err(|errors| Complaint(EXIT_INVALID, errors.render()))?;
     let mut overrides = arguments.overrides;
@@ -222,6 +238,7 @@ fn emulate(arguments: Emulate) -> Result<ExitCode, Complaint> {
     let options = Options {
         mtu: arguments.mtu,
         buffers: arguments.buffers,
+        offload: arguments.offload == "on",
         congestion_control: arguments.congestion_control,
         record: arguments.record,
         command,

@@ -53,6 +53,22 @@ impl Pool {
         &mut self.memory[start..start + self.bytes_each]
     }
 
+    /// Room for a packet in each of `buffers`, which are put into ascending order.
+    pub fn rooms(&mut self, buffers: &mut [Buffer]) -> Vec<&mut [u8]> {
+        buffers.sort_unstable_by_key(|buffer| buffer.0);
+        let mut rest = &mut self.memory[..];
+        let mut passed = 0;
+        let mut room = |buffer: &Buffer| {
+            let start = buffer.0 as usize * self.bytes_each;
+            let (_, from) = std::mem::take(&mut rest).split_at_mut(start - passed);
+            let (room, after) = from.split_at_mut(self.bytes_each);
+            passed = start + self.bytes_each;
+            rest = after;
+            room
+        };
+        buffers.iter().map(&mut room).collect()
+    }
+
     /// `buffer` holds a packet of so many bytes.
     pub fn set_length(&mut self, buffer: Buffer, bytes: usize) {
         self.lengths[buffer.0 as usize] = bytes.min(self.bytes_each) as u32;

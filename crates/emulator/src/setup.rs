@@ -56,6 +56,18 @@ impl std::error::Error for SetupError {}
 /// Flows between real hosts in all.
 const REAL_FLOWS_MAX: u32 = 1 << 16;
 
+/// The files that `scenario` names, each once.
+fn files(scenario: &Scenario) -> Vec<(String, String)> {
+    let mut files: Vec<(String, String)> = Vec::new();
+    let directions = scenario.links.iter().flat_map(|link| [&link.forward, &link.reverse]);
+    for trace in directions.filter_map(|direction| direction.trace.as_ref()) {
+        if files.iter().all(|(name, _)| *name != trace.file) {
+            files.push((trace.file.clone(), trace.to_text()));
+        }
+    }
+    files
+}
+
 impl Setup {
     /// The scenario of `document`, on which `overrides` are not laid yet; with its own seed, unless `seed` gives one.
     ///
@@ -85,6 +97,7 @@ impl Setup {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             name: document.name().to_owned(),
             scenario: scenario_text,
+            files: files(&scenario),
             overrides: overrides.to_owned(),
             seed: seed.unwrap_or(scenario.seed),
             flows_per_pair,
@@ -98,8 +111,11 @@ impl Setup {
     /// See [`SetupError`].
     pub fn from_recording(configuration: &Configuration) -> Result<Self, SetupError> {
         // The text has no includes any more, so its name is no path.
-        let document = Document::from_text(&configuration.name, &configuration.scenario)
+        let mut document = Document::from_text(&configuration.name, &configuration.scenario)
             .map_err(SetupError::Configuration)?;
+        for (name, text) in &configuration.files {
+            document.attach(name, text);
+        }
         Self::new(document, &configuration.overrides, Some(configuration.seed), configuration.flows_per_pair)
     }
 

@@ -106,7 +106,8 @@ fn record(setup: Setup) -> Vec<u8> {
         }
         while let Some(departure) = emulation.next_departure() {
             assert!(!emulation.packet(&departure).is_empty());
-            emulation.delivered(departure, now, true);
+            emulation.release(departure);
+            emulation.delivered(departure.due, now, true);
             out += 1;
         }
     }
@@ -156,6 +157,17 @@ fn every_queue_and_every_edge_replays_identically() {
             "{queue}, {mechanism}, {marker}: {replayed:?}"
         );
     }
+}
+
+#[test]
+fn a_link_that_follows_a_trace_replays_without_the_file() {
+    let text = "duration = \"10s\"\nnodes = { hosts = [\"A\", \"B\"], real = [\"A\", \"B\"] }\n\
+        links.l = { between = [\"A\", \"B\"], rate = { trace = \"no-such-file\" }, delay = \"3ms\", queue = \"red\" }";
+    let mut document = Document::from_text("traced.toml", text).unwrap();
+    assert!(Setup::new(document.clone(), &[], Some(5), 4).is_err());
+    document.attach("no-such-file", "0\n2\n2\n2\n5\n9\n");
+    let replayed = replay(&record(Setup::new(document, &[], Some(5), 4).unwrap())[..]).unwrap();
+    assert!(replayed.arrivals > 2000 && replayed.verdicts > 4000, "{replayed:?}");
 }
 
 #[test]

@@ -31,6 +31,7 @@ fn main() {
         reorder: None,
         duplicate: 0.0,
         circuit: None,
+        trace: None,
     };
     let link = |name: String, ends: [NodeId; 2], d: DirectionSpec| LinkSpec {
         name,

@@ -30,7 +30,7 @@ pub use counters::{Delays, FlowCounters, LinkCounters, SinkCounters, Totals};
 pub use event::{EventQueue, Token};
 pub use external::Arrival;
 pub use ids::{FlowIds, LinkId, NodeId};
-pub use link::{CircuitSpec, LossModel, Medium, ReorderModel};
+pub use link::{CircuitSpec, LinkTrace, LossModel, Medium, OPPORTUNITY_BYTES, ReorderModel};
 pub use marker::MarkerCounters;
 pub use network::{
     ApplicationSpec, Change, ClockSpec, DirectionSpec, DomainSpec, FlowSpec, HopSpec, LinkSpec, MarkerSpec,

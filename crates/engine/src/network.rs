@@ -11,7 +11,7 @@ use tidegate_packet::{Dscp, Headers};
 use tidegate_units::{BitRate, Span, Time};
 
 use crate::ids::{LinkId, NodeId};
-use crate::link::{CircuitSpec, LossModel, ReorderModel};
+use crate::link::{CircuitSpec, LinkTrace, LossModel, ReorderModel};
 
 /// What kind of node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,8 +34,11 @@ pub struct NodeSpec {
 /// One direction of a link.
 #[derive(Clone, Debug)]
 pub struct DirectionSpec {
-    /// Rate, above zero.
+    /// Rate, above zero. With a trace, what mechanisms take for the rate: its mean.
     pub rate: BitRate,
+    /// When it may send, where that follows a trace. Not with a circuit, on a medium that both directions share, or at a
+    /// router with a hop mechanism.
+    pub trace: Option<LinkTrace>,
     /// Propagation delay.
     pub delay: Span,
     /// The queue in front of it.

@@ -2,10 +2,11 @@
 //! [`tidegate_scenario::lower`]; here are the parts of the network around them.
 
 use std::net::Ipv4Addr;
+use std::sync::Arc;
 
 use tidegate_engine::{
     ApplicationSpec, Change, CircuitSpec, ClockSpec, DirectionSpec, DomainSpec, FlowIds, FlowSpec, HopSpec,
-    LinkId, LinkSpec, LossModel, MarkerSpec, Multipath, Network, NodeId, NodeKind, NodeSpec,
+    LinkId, LinkSpec, LinkTrace, LossModel, MarkerSpec, Multipath, Network, NodeId, NodeKind, NodeSpec,
     OnOffDistribution, ReorderModel, ReservationChange, ScriptedChange, StartSpec, TransportSpec,
 };
 use tidegate_mechanism::edge::iec::VirtualLinkTerms;
@@ -106,6 +107,7 @@ fn link_spec(link: &model::Link, weights: &Weights) -> LinkSpec {
 fn direction(direction: &model::Direction, weights: &Weights) -> DirectionSpec {
     DirectionSpec {
         rate: direction.rate,
+        trace: direction.trace.as_ref().map(|trace| LinkTrace::new(Arc::clone(&trace.stamps_ms))),
         delay: direction.delay,
         queue: configs::discipline(&direction.queue, weights.of(&direction.queue)),
         loss: direction.loss.as_ref().map(|loss| match loss {

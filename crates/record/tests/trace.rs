@@ -33,6 +33,7 @@ fn direction(rate: &str, delay: &str, queue: ManagerConfig) -> DirectionSpec {
         reorder: None,
         duplicate: 0.0,
         circuit: None,
+        trace: None,
     }
 }
 

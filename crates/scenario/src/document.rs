@@ -61,7 +61,9 @@ impl Document {
             }
         });
         let root = problems.finish(root.ok(), &loader.sources)?;
-        Ok(Self { name, sources: loader.sources, root, overrides: Vec::new() })
+        let mut sources = loader.sources;
+        sources.set_directory(path.parent().unwrap_or(Path::new("")));
+        Ok(Self { name, sources, root, overrides: Vec::new() })
     }
 
     /// Overrides a value: `PATH=VALUE`, as in `links.bottleneck.rate=2Mbit`. The value is read as TOML, and as a string
@@ -82,6 +84,22 @@ impl Document {
             }
             Err(problem) => Err(problem.resolve(&self.sources).into()),
         }
+    }
+
+    /// `text` stands for the file that the scenario calls `name`, which is then not read: for those who have no such file.
+    pub fn attach(&mut self, name: &str, text: &str) {
+        self.sources.attach(name, text);
+    }
+
+    /// The same with the text of the file at `path`.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn attach_file(&mut self, name: &str, path: &Path) -> Result<(), ConfigErrors> {
+        let text = read_file(path)
+            .map_err(|why| ConfigError::without_place(path.display().to_string(), why, String::new()))?;
+        self.attach(name, &text);
+        Ok(())
     }
 
     /// The name of the file.
@@ -128,7 +146,7 @@ fn too_large() -> String {
 }
 
 /// The text of a file, if it is a file of a reasonable size.
-fn read_file(path: &Path) -> Result<String, String> {
+pub(crate) fn read_file(path: &Path) -> Result<String, String> {
     let cannot = |why: std::io::Error| format!("cannot be read: {why}");
     let metadata = std::fs::metadata(path).map_err(cannot)?;
     if !metadata.is_file() {

@@ -207,6 +207,7 @@ fn seconds(time: Time) -> f64 {
 fn direction(direction: &Direction) -> Value {
     json!({
         "rate_bps": direction.rate.as_bps(),
+        "trace": direction.trace.as_ref().map(|trace| &trace.file),
         "delay_s": direction.delay.as_secs_f64(),
         "queue": config(&direction.queue),
         "loss": direction.loss.as_ref().map(config),

@@ -49,6 +49,7 @@ mod source;
 mod suggest;
 mod template;
 mod text;
+mod trace;
 mod tree;
 
 pub mod lower;

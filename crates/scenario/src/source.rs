@@ -1,6 +1,10 @@
 //! The texts that a configuration came from, and places in them.
 
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+use crate::trace::Traces;
 
 /// A stretch of one text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +58,10 @@ pub(crate) struct Source {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sources {
     list: Vec<Source>,
+    /// Where the file is that everything began with.
+    directory: PathBuf,
+    /// Texts that stand for files that the configuration names.
+    attached: BTreeMap<String, Arc<str>>,
 }
 
 /// A place for people.
@@ -78,6 +86,21 @@ impl Sources {
     pub(crate) fn add(&mut self, name: String, text: Arc<str>, origin: Origin) -> u32 {
         self.list.push(Source { name, text, origin });
         (self.list.len() - 1) as u32
+    }
+
+    /// What names of files in the configuration are relative to.
+    pub(crate) fn set_directory(&mut self, directory: &Path) {
+        directory.clone_into(&mut self.directory);
+    }
+
+    /// `text` stands for the file called `name`.
+    pub(crate) fn attach(&mut self, name: &str, text: &str) {
+        self.attached.insert(name.to_owned(), text.into());
+    }
+
+    /// The traces that the configuration names.
+    pub(crate) fn traces(&self) -> Traces<'_> {
+        Traces::new(&self.directory, &self.attached)
     }
 
     /// The text of `place`.

@@ -4,10 +4,12 @@ use std::fs;
 
 use netconfig_rs::Interface;
 use netconfig_rs::sys::InterfaceExt;
+use tidegate_units::Time;
 use tun_rs::{DeviceBuilder, SyncDevice};
 
 use super::error::Failure;
 use super::namespace::Namespace;
+use super::offload::Outbox;
 use crate::address;
 
 /// The device's name in the namespace.
@@ -24,28 +26,46 @@ pub struct Host {
     /// Where its processes run.
     pub namespace: Namespace,
     device: SyncDevice,
+    /// What is handed over as one, with segmentation offload.
+    outbox: Option<Outbox>,
+}
+
+/// What became of a packet for a host.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Written {
+    /// The host was given it; whether it took it.
+    Now(bool),
+    /// It waits for others, until [`Host::flush`].
+    Kept,
+    /// It does not go with what waits already: flush, and try again.
+    Full,
+}
+
+/// How hosts are set up.
+#[derive(Clone, Copy, Debug)]
+pub struct HostOptions<'a> {
+    /// Largest packet.
+    pub mtu: u16,
+    /// What TCP uses.
+    pub congestion_control: &'a str,
+    /// Whether many packets are read and written as one.
+    pub offload: bool,
 }
 
 impl Host {
-    /// Makes the namespace and the device of node `node`; TCP in it uses `congestion_control`.
+    /// Makes the namespace and the device of node `node`.
     ///
     /// # Errors
     /// When the system refuses something.
-    pub fn create(
-        run: u32,
-        name: &str,
-        node: u32,
-        mtu: u16,
-        congestion_control: &str,
-    ) -> Result<Self, Failure> {
+    pub fn create(run: u32, name: &str, node: u32, options: &HostOptions<'_>) -> Result<Self, Failure> {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
         // A name for a file: short, and nothing but plain characters.
         let label =
             if name.len() <= 64 && name.chars().all(is_plain) { name.to_owned() } else { format!("n{node}") };
         let namespace_name = format!("{}{run}-{label}", super::namespace::PREFIX);
-        let (namespace, device) =
-            Namespace::create(&namespace_name, || prepare(node, mtu, congestion_control))?;
-        Ok(Self { name: name.to_owned(), node, namespace, device })
+        let (namespace, device) = Namespace::create(&namespace_name, || prepare(node, options))?;
+        let outbox = options.offload.then(Outbox::default);
+        Ok(Self { name: name.to_owned(), node, namespace, device, outbox })
     }
 
     /// Reads a packet into `room`; `None` if there is none.
@@ -60,9 +80,28 @@ impl Host {
         }
     }
 
-    /// Gives the host a packet; whether it took it.
-    pub fn write(&self, packet: &[u8]) -> bool {
-        self.device.send(packet).is_ok()
+    /// Gives the host a packet that was due at `due`.
+    pub fn write(&mut self, packet: &[u8], due: Time) -> Written {
+        match &mut self.outbox {
+            None => Written::Now(self.device.send(packet).is_ok()),
+            Some(outbox) => {
+                if outbox.add(packet, due) {
+                    Written::Kept
+                } else {
+                    Written::Full
+                }
+            }
+        }
+    }
+
+    /// Gives the host what was kept to be handed over as one; `told` hears of each packet when it was due, and whether the host
+    /// took it.
+    pub fn flush(&mut self, mut told: impl FnMut(Time, bool)) {
+        if let Some(outbox) = self.outbox.as_mut().filter(|outbox| !outbox.is_empty()) {
+            let is_taken = self.device.send(outbox.packet()).is_ok();
+            outbox.dues.drain(..).for_each(|due| told(due, is_taken));
+            outbox.clear();
+        }
     }
 
     /// For waiting.
@@ -76,7 +115,8 @@ fn is_temporary(why: &std::io::Error) -> bool {
 }
 
 /// In a fresh namespace: the loopback device, the protocol's settings, and our device.
-fn prepare(node: u32, mtu: u16, congestion_control: &str) -> Result<SyncDevice, Failure> {
+fn prepare(node: u32, options: &HostOptions<'_>) -> Result<SyncDevice, Failure> {
+    let congestion_control = options.congestion_control;
     let loopback = Interface::try_from_name("lo").and_then(|lo| lo.set_up(true));
     loopback.map_err(|why| {
         Failure::system("the loopback device cannot be switched on", std::io::Error::other(why.to_string()))
@@ -90,13 +130,19 @@ fn prepare(node: u32, mtu: u16, congestion_control: &str) -> Result<SyncDevice, 
     // these are missing, and so is the address below.
     let has_ipv6 = set("net/ipv6/conf/default/addr_gen_mode", "1").is_ok();
     let _ = set("net/ipv6/conf/default/router_solicitations", "0");
-    let mut builder =
-        DeviceBuilder::new().name(DEVICE).mtu(mtu).ipv4(address::ipv4(node), address::IPV4_PREFIX_BITS, None);
+    let mut builder = DeviceBuilder::new().name(DEVICE).mtu(options.mtu).ipv4(
+        address::ipv4(node),
+        address::IPV4_PREFIX_BITS,
+        None,
+    );
     if has_ipv6 {
         builder = builder.ipv6(address::ipv6(node), address::IPV6_PREFIX_BITS);
     }
     let device = builder
         .tx_queue_len(DEVICE_QUEUE_PACKETS)
+        .with(|builder| {
+            builder.offload(options.offload);
+        })
         .build_sync()
         .map_err(|why| Failure::system("the TUN device cannot be made (is the module `tun` there?)", why))?;
     device.set_nonblocking(true).map_err(|why| Failure::system("the TUN device cannot be used", why))?;

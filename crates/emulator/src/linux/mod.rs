@@ -4,6 +4,7 @@ mod clean;
 mod error;
 mod host;
 mod namespace;
+mod offload;
 mod processes;
 mod run;
 

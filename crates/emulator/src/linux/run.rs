@@ -18,8 +18,9 @@ use tidegate_units::{Span, Time};
 
 use super::clean::Lease;
 use super::error::{Failure, Kind};
-use super::host::Host;
+use super::host::{Host, HostOptions, Written};
 use super::namespace::Namespace;
+use super::offload::{self, Inbound};
 use super::processes;
 use crate::address;
 use crate::emulation::Emulation;
@@ -37,6 +38,8 @@ pub struct Options {
     pub mtu: u16,
     /// Packets in the network at once.
     pub buffers: u32,
+    /// Whether hosts hand over many packets of a connection as one, and take many as one.
+    pub offload: bool,
     /// What TCP of the hosts uses.
     pub congestion_control: String,
     /// Where to record.
@@ -181,12 +184,17 @@ pub fn emulate(setup: Setup, options: &Options) -> Result<Ended, Failure> {
     let mut hosts = Hosts { list: Vec::new(), children: Children::default(), _lease: Lease::take(run)? };
     for &node in &real {
         let name = &scenario.nodes[node as usize].name;
-        hosts.list.push(Host::create(run, name, node, options.mtu, &options.congestion_control)?);
+        let host = HostOptions {
+            mtu: options.mtu,
+            congestion_control: &options.congestion_control,
+            offload: options.offload,
+        };
+        hosts.list.push(Host::create(run, name, node, &host)?);
     }
     // Better late by what the kernel likes than not at all.
     let _ = prctl::set_timerslack(TIMER_SLACK_NANOS);
     start_commands(&mut hosts, options)?;
-    let stop = carry(&mut emulation, &mut hosts, &signals, Time::ZERO + scenario.duration)?;
+    let stop = carry(&mut emulation, &mut hosts, &signals, Time::ZERO + scenario.duration, options.offload)?;
 
     // Commands first: what they still send is no part of the results.
     let status = hosts.children.status;
@@ -196,6 +204,7 @@ pub fn emulate(setup: Setup, options: &Options) -> Result<Ended, Failure> {
     if let (Some(Err(why)), Some(path)) = (recorded, &options.record) {
         return Err(Failure::system(format!("{} cannot be written", path.display()), why));
     }
+    results["offload"] = json!(options.offload);
     results["congestion_control"] = json!(options.congestion_control);
     results["hosts"] = json!(namespaces);
     results["command_exit_code"] = json!(status.map(|status| status.code()));
@@ -244,19 +253,18 @@ fn carry<W: Write>(
     hosts: &mut Hosts,
     signals: &SignalFd,
     end: Time,
+    offload: bool,
 ) -> Result<Stop, Failure> {
     let clock = Clock::start();
+    let mut room = vec![0; if offload { offload::ROOM_BYTES } else { 0 }];
     loop {
         let now = clock.now().min(end);
         emulation.advance(now);
-        while let Some(departure) = emulation.next_departure() {
-            let is_taken = hosts.list[departure.host as usize].write(emulation.packet(&departure));
-            emulation.delivered(departure, clock.now(), is_taken);
-        }
+        hand_over(emulation, &mut hosts.list, &clock);
         if now >= end {
             return Ok(Stop { at: end, by_signal: false });
         }
-        if !read_all(emulation, hosts, &clock, end)? {
+        if !read_all(emulation, hosts, &clock, end, &mut room)? {
             let next = emulation.next_event().unwrap_or(Time::MAX).min(end);
             wait(hosts, signals, next.since(clock.now()))?;
         }
@@ -271,16 +279,43 @@ fn carry<W: Write>(
     }
 }
 
-/// Takes what the hosts have sent, some of each; whether there was anything.
+/// Gives the hosts what has left the network for them.
+fn hand_over<W: Write>(emulation: &mut Emulation<W>, hosts: &mut [Host], clock: &Clock) {
+    while let Some(departure) = emulation.next_departure() {
+        let host = &mut hosts[departure.host as usize];
+        let mut written = host.write(emulation.packet(&departure), departure.due);
+        if written == Written::Full {
+            host.flush(|due, is_taken| emulation.delivered(due, clock.now(), is_taken));
+            written = host.write(emulation.packet(&departure), departure.due);
+        }
+        emulation.release(departure);
+        if let Written::Now(is_taken) = written {
+            emulation.delivered(departure.due, clock.now(), is_taken);
+        }
+    }
+    for host in hosts {
+        host.flush(|due, is_taken| emulation.delivered(due, clock.now(), is_taken));
+    }
+}
+
+/// Takes what the hosts have sent, some of each; whether there was anything. `room` is for many packets in one, and empty
+/// without segmentation offload.
 fn read_all<W: Write>(
     emulation: &mut Emulation<W>,
     hosts: &Hosts,
     clock: &Clock,
     end: Time,
+    room: &mut [u8],
 ) -> Result<bool, Failure> {
     let mut any = false;
-    for (number, host) in hosts.list.iter().enumerate() {
-        for _ in 0..BATCH_PACKETS {
+    for (number, host) in (0..).zip(&hosts.list) {
+        let mut count = 0;
+        while !room.is_empty() && count < BATCH_PACKETS {
+            let Some(bytes) = host.read(room)? else { break };
+            any = true;
+            count += read_together(emulation, number, &mut room[..bytes], clock.now().min(end));
+        }
+        for _ in count..if room.is_empty() { BATCH_PACKETS } else { count } {
             // With all buffers in use a packet is read all the same, and lost: the network is full.
             let mut nowhere = [0; 1];
             let read = match emulation.room() {
@@ -289,10 +324,25 @@ fn read_all<W: Write>(
             };
             let Some(bytes) = read else { break };
             any = true;
-            emulation.arrive(number as u32, bytes, clock.now().min(end));
+            emulation.arrive(number, bytes, clock.now().min(end));
         }
     }
     Ok(any)
+}
+
+/// Takes many packets in one from host `number`; how many they are.
+fn read_together<W: Write>(emulation: &mut Emulation<W>, number: u32, read: &mut [u8], now: Time) -> usize {
+    let Ok(inbound) = Inbound::new(read) else {
+        emulation.counts.stray_packets += 1;
+        return 1;
+    };
+    let count = inbound.count();
+    let entered =
+        emulation.arrive_together(number, count, now, |rooms, lengths| inbound.split(rooms, lengths));
+    if entered.is_err() {
+        emulation.counts.stray_packets += count as u64;
+    }
+    count
 }
 
 /// Sleeps until a host has sent something, a signal has come, or `span` is over.

@@ -14,6 +14,11 @@ pub(super) fn encode(record: &Record, out: &mut Vec<u8>) {
             for text in [&configuration.version, &configuration.name, &configuration.scenario] {
                 bytes(out, text.as_bytes());
             }
+            out.extend((configuration.files.len() as u32).to_le_bytes());
+            for (name, text) in &configuration.files {
+                bytes(out, name.as_bytes());
+                bytes(out, text.as_bytes());
+            }
             out.extend((configuration.overrides.len() as u32).to_le_bytes());
             for text in &configuration.overrides {
                 bytes(out, text.as_bytes());
@@ -107,6 +112,10 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Record, DecodeError> {
             version: fields.text()?,
             name: fields.text()?,
             scenario: fields.text()?,
+            files: {
+                let count = fields.u32()?;
+                (0..count).map(|_| Ok((fields.text()?, fields.text()?))).collect::<Result<_, _>>()?
+            },
             overrides: {
                 let count = fields.u32()?;
                 (0..count).map(|_| fields.text()).collect::<Result<_, _>>()?

@@ -18,9 +18,9 @@ use tidegate_units::Time;
 /// The first bytes of a recording.
 pub const MAGIC: [u8; 8] = *b"TDGTREC\n";
 /// Version of the format.
-pub const VERSION: u16 = 1;
-/// No record is longer: a configuration is 16 MiB at most.
-const RECORD_BYTES_MAX: u32 = 24 << 20;
+pub const VERSION: u16 = 2;
+/// No record is longer: the scenario of a configuration has 16 MiB at most, and its traces have 40 MB.
+const RECORD_BYTES_MAX: u32 = 64 << 20;
 
 /// What an emulation was built from.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -31,6 +31,8 @@ pub struct Configuration {
     pub name: String,
     /// The scenario, includes resolved.
     pub scenario: String,
+    /// The files that the scenario names, and their texts: traces of links.
+    pub files: Vec<(String, String)>,
     /// Overrides, in order.
     pub overrides: Vec<String>,
     /// Seed of the random numbers.

@@ -11,10 +11,12 @@ mod impairment;
 mod planned;
 mod scheduled;
 mod shared;
+mod trace;
 
 pub use circuit::CircuitSpec;
 pub use impairment::{LossModel, Medium, ReorderModel};
 pub(crate) use shared::{Share, SharedMedium};
+pub use trace::{LinkTrace, OPPORTUNITY_BYTES};
 
 use std::collections::VecDeque;
 
@@ -33,6 +35,7 @@ use crate::world::{Alarm, LinkSink, Place, Wake, World};
 use circuit::Circuit;
 use planned::Planned;
 use scheduled::Scheduled;
+use trace::Opportunities;
 
 /// A packet that waits, is in transmission, or travels.
 #[derive(Clone, Copy, Debug)]
@@ -142,6 +145,7 @@ impl Link {
             AnyDiscipline::Fifo(fifo)
                 if choice == PortChoice::Cheapest
                     && circuit.is_none()
+                    && spec.trace.is_none()
                     && !fifo.manager().decides_at_head() =>
             {
                 Port::Planned(Planned::new(fifo.into_manager()))
@@ -154,7 +158,8 @@ impl Link {
                 };
                 // A hop mechanism is told of each departure, and a circuit decides when its packets arrive.
                 let watched = matches!(choice, PortChoice::Hop(_)) || circuit.is_some();
-                Port::Scheduled(Box::new(Scheduled::new(discipline, share, watched)))
+                let opportunities = spec.trace.clone().map(|trace| Box::new(Opportunities::new(trace)));
+                Port::Scheduled(Box::new(Scheduled::new(discipline, share, opportunities, watched)))
             }
         };
         Self {

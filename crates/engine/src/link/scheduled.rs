@@ -13,6 +13,7 @@ use tidegate_packet::{DropReason, Packet, Sink};
 use tidegate_units::{BitRate, Time};
 
 use super::circuit::Circuit;
+use super::trace::Opportunities;
 use super::{Share, Transit, Wire, planned};
 use crate::arena::Carried;
 use crate::counters::LinkCounters;
@@ -35,14 +36,21 @@ pub(super) struct Scheduled {
     idle: bool,
     /// Its part in a medium that both directions share.
     share: Option<Share>,
+    /// When it may send, if a trace says so.
+    opportunities: Option<Box<Opportunities>>,
     /// Until when the integrals of queue length over time are complete.
     integrated_until: Time,
 }
 
 impl Scheduled {
     /// `watched`: somebody sees the choices of `discipline` when they are made.
-    pub(super) fn new(discipline: AnyDiscipline, share: Option<Share>, watched: bool) -> Self {
-        let prompt = watched || share.is_some() || !discipline.may_choose_late();
+    pub(super) fn new(
+        discipline: AnyDiscipline,
+        share: Option<Share>,
+        opportunities: Option<Box<Opportunities>>,
+        watched: bool,
+    ) -> Self {
+        let prompt = watched || share.is_some() || opportunities.is_some() || !discipline.may_choose_late();
         Self {
             discipline,
             prompt,
@@ -50,6 +58,7 @@ impl Scheduled {
             serving: None,
             idle: false,
             share,
+            opportunities,
             integrated_until: Time::ZERO,
         }
     }
@@ -102,7 +111,10 @@ impl Scheduled {
                 let asks_at = world.media[share.medium as usize].asks_at(usize::from(share.side));
                 if asks_at == Time::MAX { ready } else { asks_at }
             }
-            _ => ready,
+            _ => match &self.opportunities {
+                Some(opportunities) if ready < Time::MAX => opportunities.next_at(),
+                _ => ready,
+            },
         }
     }
 
@@ -185,6 +197,13 @@ impl Scheduled {
     /// What was due by `now` happens: timers, and the ends of transmissions, each at its own instant.
     #[inline]
     pub(super) fn settle<O: Observer>(&mut self, now: Time, wire: &mut Wire, sink: &mut LinkSink<'_, O>) {
+        if self.opportunities.is_some() {
+            self.bring_up_to(now, sink.counters);
+            // What happens at the same instant comes first: an opportunity serves nothing that arrives with it.
+            self.use_opportunities(now, wire, sink);
+            self.run_timers(now, sink);
+            return;
+        }
         while let Some(transit) = self.serving.filter(|transit| transit.ends <= now) {
             let ended = transit.ends;
             self.bring_up_to(ended, sink.counters);
@@ -215,16 +234,56 @@ impl Scheduled {
         }
     }
 
+    /// The next packet to send.
+    fn take_next<O: Observer>(&mut self, now: Time, sink: &mut LinkSink<'_, O>) -> Option<(Packet, u32)> {
+        if let Some(message) = self.messages.pop_front() {
+            return Some(message);
+        }
+        let packet = self.discipline.dequeue(now, sink)?;
+        Some((packet, sink.world.arena.get(&packet).route))
+    }
+
+    /// Sends what the trace has allowed until `now`.
+    fn use_opportunities<O: Observer>(&mut self, now: Time, wire: &mut Wire, sink: &mut LinkSink<'_, O>) {
+        let Some(mut opportunities) = self.opportunities.take() else { return };
+        loop {
+            if self.serving.is_none() && self.messages.is_empty() && self.discipline.backlog().is_empty() {
+                opportunities.skip(now);
+                self.tell_idle(now, wire);
+                break;
+            }
+            if !opportunities.is_open() && !opportunities.open(now) {
+                break;
+            }
+            let at = opportunities.at();
+            let begun = self.serving.take().map(|transit| (transit.packet, transit.route)).or_else(|| {
+                let next = self.take_next(at, sink)?;
+                opportunities.begin(next.0.wire_bytes);
+                Some(next)
+            });
+            let Some((packet, route)) = begun else {
+                // What waits may not go yet.
+                opportunities.close();
+                continue;
+            };
+            self.idle = false;
+            sink.counters.busy_nanos += opportunities.carry().as_nanos();
+            let transit = Transit { packet, ends: opportunities.ends(), route };
+            if opportunities.is_carried() {
+                wire.busy_until = at;
+                travel(transit, wire, sink);
+            } else {
+                self.serving = Some(transit);
+            }
+        }
+        self.opportunities = Some(opportunities);
+    }
+
     fn start_transmission<O: Observer>(&mut self, now: Time, wire: &mut Wire, sink: &mut LinkSink<'_, O>) {
-        if !self.medium_allows(now, sink.world) {
+        if self.opportunities.is_some() || !self.medium_allows(now, sink.world) {
             return;
         }
-        let (packet, route) = if let Some(message) = self.messages.pop_front() {
-            message
-        } else if let Some(packet) = self.discipline.dequeue(now, sink) {
-            let route = sink.world.arena.get(&packet).route;
-            (packet, route)
-        } else {
+        let Some((packet, route)) = self.take_next(now, sink) else {
             if let Some(share) = self.share {
                 sink.world.media[share.medium as usize].withdraw(usize::from(share.side));
             }
@@ -258,7 +317,8 @@ impl Scheduled {
         sink: &mut LinkSink<'_, O>,
     ) {
         self.discipline.set_link_rate(wire.clock.rate(), now);
-        if let Some(transit) = &mut self.serving {
+        // A trace says itself when packets go.
+        if let (Some(transit), None) = (&mut self.serving, &self.opportunities) {
             let before = transit.ends;
             transit.ends = planned::rescale(now, before, old, wire.clock.rate());
             wire.busy_until = transit.ends;
@@ -278,6 +338,9 @@ impl Scheduled {
         self.discipline.purge(now, DropReason::LinkDown, sink);
         for (message, _) in self.messages.drain(..) {
             sink.on_drop(message, DropReason::LinkDown);
+        }
+        if let Some(opportunities) = &mut self.opportunities {
+            opportunities.close();
         }
         wire.busy_until = wire.busy_until.min(now);
         self.tell_idle(now, wire);
@@ -301,6 +364,9 @@ impl Scheduled {
     pub(super) fn restart(&mut self, now: Time, wire: &Wire, future: &mut LinkCounters) {
         self.integrated_until = now;
         self.discipline.restart_statistics();
+        if let Some(opportunities) = &mut self.opportunities {
+            opportunities.restart(now);
+        }
         future.busy_nanos = wire.busy_until.since(now).as_nanos();
         let (packets, bytes) = self.length(now);
         future.on_length(packets, bytes);

@@ -30,6 +30,7 @@ pub fn direction(rate: &str, delay: &str, queue: DisciplineConfig) -> DirectionS
         reorder: None,
         duplicate: 0.0,
         circuit: None,
+        trace: None,
     }
 }
 

@@ -31,6 +31,8 @@ pub use queue::{
 pub use record::{DelayOf, DomainQuantity, FlowQuantity, LinkQuantity, MarkerQuantity, Record, Series, Way};
 pub use transport::{Tcp, TcpProfile, TcpText, TcpVariant, Tfrc, Transport, TransportText, Udp, Window};
 
+use std::sync::Arc;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tidegate_packet::Dscp;
@@ -218,8 +220,10 @@ impl Link {
 /// One direction of a link.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Direction {
-    /// How fast packets leave; above zero.
+    /// How fast packets leave; above zero. With a trace, on average.
     pub rate: BitRate,
+    /// When they leave, if a trace says so.
+    pub trace: Option<Trace>,
     /// How long a bit travels.
     pub delay: Span,
     /// What waits for it.
@@ -232,6 +236,15 @@ pub struct Direction {
     pub duplicate: f64,
     /// The virtual circuit that it is, if it is one.
     pub circuit: Option<Circuit>,
+}
+
+/// Delivery opportunities of 1500 bytes, in Mahimahi's format.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Trace {
+    /// The file that they are from, as the scenario names it.
+    pub file: String,
+    /// Their instants in milliseconds: at least one, not descending, the last above zero. After it they begin again.
+    pub stamps_ms: Arc<[u64]>,
 }
 
 /// Traffic from one host to another, or to several.

@@ -11,7 +11,8 @@ use super::values::{self, Report};
 use crate::document::first_duplicate;
 use crate::error::Problems;
 use crate::fault::shortened;
-use crate::model::{Domain, DomainIndex, FlowIndex, Labels, Mechanism, NodeIndex, NodeKind};
+use crate::lower;
+use crate::model::{Domain, DomainIndex, FlowIndex, Labels, Link, Mechanism, NodeIndex, NodeKind};
 use crate::overrides::Late;
 use crate::template::Scope;
 use crate::tree::{Table, Tree};
@@ -61,6 +62,7 @@ pub(crate) fn read(
         let Some(domain) = read_domain(site, &text, nodes, flows, problems) else { return };
         check_roles(site, &domain, index, &list, &mut roles, nodes, problems);
         check_borders(site, &domain, nodes, &neighbours, problems);
+        check_rates(site, &domain, links, problems);
         trusts.push((text.trusts, site.tree.clone()));
         list.push(domain);
     });
@@ -300,6 +302,22 @@ fn check_borders(
             );
             problems.push(site.problem(&["core"], message, "make one of them an edge"));
         }
+    }
+}
+
+/// Routers that work together count on the rates of their links.
+fn check_rates(site: Site<'_>, domain: &Domain, links: &Links, problems: &mut Problems) {
+    if lower::hop(&domain.mechanism).is_none() {
+        return;
+    }
+    let is_inside = |node: NodeIndex| domain.edges.contains(&node) || domain.core.contains(&node);
+    let follows_trace = |link: &&Link| {
+        (link.forward.trace.is_some() && is_inside(link.a))
+            || (link.reverse.trace.is_some() && is_inside(link.b))
+    };
+    if let Some(link) = links.list.iter().find(follows_trace) {
+        let message = format!("its routers need links of constant rate, and `{}` follows a trace", link.name);
+        problems.push(site.problem(&["mechanism"], message, "give the link a constant `rate`"));
     }
 }
 

@@ -87,8 +87,17 @@ fn check(
         problems.push(site.problem(&["link"], message, links.names.suggest(name)));
         return None;
     };
-    if let Some(background) = text.background {
-        check_background(site, text, &links.list[link as usize], background, problems);
+    // One that was not understood has been reported.
+    let known = links.list.get(link as usize);
+    if let (Some(_), Some(known)) = (text.rate, known) {
+        let follows = |way: &Way| known.direction(*way).trace.is_some();
+        if ways(text.direction).iter().any(follows) {
+            let message = format!("the rate of `{}` follows a trace", shortened(name));
+            problems.push(site.problem(&["rate"], message, "give the link a constant `rate`"));
+        }
+    }
+    if let (Some(background), Some(known)) = (text.background, known) {
+        check_background(site, text, known, background, problems);
     }
     let change = EventChange::Link {
         link: LinkIndex(link),
@@ -139,6 +148,14 @@ fn reservation(
     Some(EventChange::Reservation { flow: FlowIndex(flow), rate })
 }
 
+const fn ways(direction: Ways) -> &'static [Way] {
+    match direction {
+        Ways::Both => &[Way::Forward, Way::Reverse],
+        Ways::Forward => &[Way::Forward],
+        Ways::Reverse => &[Way::Reverse],
+    }
+}
+
 fn check_background(
     site: Site<'_>,
     text: &EventText,
@@ -146,12 +163,7 @@ fn check_background(
     background: BitRate,
     problems: &mut Problems,
 ) {
-    let ways: &[Way] = match text.direction {
-        Ways::Both => &[Way::Forward, Way::Reverse],
-        Ways::Forward => &[Way::Forward],
-        Ways::Reverse => &[Way::Reverse],
-    };
-    for direction in ways.iter().map(|way| link.direction(*way)) {
+    for direction in ways(text.direction).iter().map(|way| link.direction(*way)) {
         let Some(circuit) = &direction.circuit else {
             let message = format!("`{}` is no circuit", link.name);
             problems.push(site.problem(&["background"], message, "give the link a `circuit`"));

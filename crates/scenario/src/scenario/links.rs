@@ -3,20 +3,23 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use tidegate_units::BitRate;
+
 use super::Site;
 use super::elements::{Defaults, Names, Section, for_each};
 use super::keys;
 use super::nodes::Nodes;
-use super::raw::{DirectionText, LinkHead};
+use super::raw::{DirectionText, LinkHead, RateText};
 use super::values::{self, Report};
 use crate::error::Problems;
 use crate::fault::shortened;
 use crate::merge::{merged, merged_tables};
-use crate::model::{Direction, Duplex, Link, Queue};
+use crate::model::{Direction, Duplex, Link, Queue, Trace};
 use crate::overrides::Late;
 use crate::reader::read_without;
 use crate::suggest;
 use crate::template::Scope;
+use crate::trace::Traces;
 use crate::tree::{Table, Tree};
 
 /// What is not about the ends of a link.
@@ -33,15 +36,15 @@ pub(crate) struct Links {
 /// Reads `[links]`.
 pub(crate) fn read(
     table: &Table,
-    defaults: &Defaults,
-    nodes: &Nodes,
+    (defaults, nodes): (&Defaults, &Nodes),
+    traces: &mut Traces<'_>,
     scope: &mut Scope<'_>,
     late: &mut Late<'_>,
     problems: &mut Problems,
 ) -> Links {
     let mut list = Vec::new();
     let names = visit(table, defaults, scope, late, problems, |site, scope, problems| {
-        list.extend(read_link(site, nodes, scope, problems));
+        list.extend(read_link(site, nodes, traces, scope, problems));
     });
     Links { names, list }
 }
@@ -63,7 +66,13 @@ pub(super) fn visit(
     for_each(table, &section, scope, late, problems, each)
 }
 
-fn read_link(site: Site<'_>, nodes: &Nodes, scope: &Scope<'_>, problems: &mut Problems) -> Option<Link> {
+fn read_link(
+    site: Site<'_>,
+    nodes: &Nodes,
+    traces: &mut Traces<'_>,
+    scope: &Scope<'_>,
+    problems: &mut Problems,
+) -> Option<Link> {
     let table = site.tree.as_table()?;
     for (key, entry) in table.iter() {
         if !keys::LINK.contains(&&**key) {
@@ -82,11 +91,11 @@ fn read_link(site: Site<'_>, nodes: &Nodes, scope: &Scope<'_>, problems: &mut Pr
         }
     };
     let (forward_over, reverse_over) = (table.get("forward"), table.get("reverse"));
-    let forward = read_direction(site, forward_over, "forward", scope, problems);
+    let forward = read_direction(site, (forward_over, "forward"), traces, scope, problems);
     let reverse = if forward_over.is_none() && reverse_over.is_none() {
         forward.clone()
     } else {
-        read_direction(site, reverse_over, "reverse", scope, problems)
+        read_direction(site, (reverse_over, "reverse"), traces, scope, problems)
     };
     let text = text?;
     let [first, second] = text.between.as_slice() else {
@@ -107,7 +116,10 @@ fn read_link(site: Site<'_>, nodes: &Nodes, scope: &Scope<'_>, problems: &mut Pr
         problems.push(site.problem(&["cost"], "a cost is at least 1", "routing adds up costs"));
     }
     let (forward, reverse) = (forward?, reverse?);
-    if text.duplex == Duplex::Half && forward.rate != reverse.rate {
+    if text.duplex == Duplex::Half && (forward.trace.is_some() || reverse.trace.is_some()) {
+        let help = "give it a constant `rate`, or duplex = \"full\"";
+        problems.push(site.problem(&["duplex"], "no trace says when a shared medium is free", help));
+    } else if text.duplex == Duplex::Half && forward.rate != reverse.rate {
         let message = format!("one medium cannot have two rates, {} and {}", forward.rate, reverse.rate);
         problems.push(site.problem(
             &["duplex"],
@@ -140,8 +152,8 @@ fn with_kind_of_queue(link: Cow<'_, Tree>) -> Cow<'_, Tree> {
 
 fn read_direction(
     site: Site<'_>,
-    over: Option<&Tree>,
-    key: &str,
+    (over, key): (Option<&Tree>, &str),
+    traces: &mut Traces<'_>,
     scope: &Scope<'_>,
     problems: &mut Problems,
 ) -> Option<Direction> {
@@ -191,7 +203,17 @@ fn read_direction(
         problems.push(site_of(keys.first().copied()).problem(keys, message, help));
     };
     let mut report = Report { sink: &mut sink };
-    if let Some(rate) = text.rate {
+    let mut trace = None;
+    let rate = match text.rate {
+        Some(RateText::Trace(file)) => {
+            trace = traces.get(&file).map_err(|why| report.at(&["rate", "trace"], why)).ok();
+            // One that cannot be read has been reported, and causes no other errors.
+            Some(trace.as_ref().map_or(BitRate::from_mbps(1), Trace::mean_rate))
+        }
+        Some(RateText::Constant(rate)) => Some(rate),
+        None => None,
+    };
+    if let Some(rate) = rate {
         report.rate("rate", rate);
     }
     if let Some(delay) = text.delay {
@@ -208,15 +230,18 @@ fn read_direction(
     let duplicate = text.duplicate.unwrap_or(0.0);
     report.probability("duplicate", duplicate);
     if let Some(circuit) = &text.circuit {
-        report.below("circuit", |report| values::circuit(circuit, text.rate, report));
+        report.below("circuit", |report| values::circuit(circuit, rate, report));
+        if trace.is_some() {
+            report.at(&["circuit"], "a circuit has a constant rate, and no trace".to_owned());
+        }
     }
-    let (Some(rate), Some(delay)) = (text.rate, text.delay) else {
-        let (missing, example) = if text.rate.is_none() { ("rate", "10Mbit") } else { ("delay", "10ms") };
+    let (Some(rate), Some(delay)) = (rate, text.delay) else {
+        let (missing, example) = if rate.is_none() { ("rate", "10Mbit") } else { ("delay", "10ms") };
         let message = format!("missing key `{missing}`");
         let help = format!("give it here or under [defaults] as link = {{ {missing} = \"{example}\" }}");
         problems.push(own.problem(&[], message, help));
         return None;
     };
     let (loss, reorder, circuit) = (text.loss, text.reorder, text.circuit);
-    Some(Direction { rate, delay, queue, loss, reorder, duplicate, circuit })
+    Some(Direction { rate, trace, delay, queue, loss, reorder, duplicate, circuit })
 }

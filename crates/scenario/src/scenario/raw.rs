@@ -54,9 +54,8 @@ pub(crate) struct LinkText {
     pub(crate) repeat: Option<String>,
     /// The two nodes. `forward` is from the first to the second.
     pub(crate) between: Option<Vec<String>>,
-    /// How fast packets leave, in both directions.
-    #[schemars(with = "Option<Text<BitRate>>")]
-    pub(crate) rate: Option<BitRate>,
+    /// How fast packets leave, in both directions: a rate, or `{ trace = "FILE" }`.
+    pub(crate) rate: Option<RateText>,
     /// How long a bit travels, in both directions.
     #[schemars(with = "Option<Text<Span>>")]
     pub(crate) delay: Option<Span>,
@@ -100,10 +99,8 @@ fn one() -> u32 {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct DirectionText {
-    /// How fast packets leave.
-    #[serde(with = "text::optional")]
-    #[schemars(with = "Option<Text<BitRate>>")]
-    pub(crate) rate: Option<BitRate>,
+    /// How fast packets leave: a rate, or `{ trace = "FILE" }`.
+    pub(crate) rate: Option<RateText>,
     /// How long a bit travels.
     #[serde(with = "text::optional")]
     #[schemars(with = "Option<Text<Span>>")]
@@ -118,6 +115,59 @@ pub(crate) struct DirectionText {
     pub(crate) duplicate: Option<f64>,
     /// The virtual circuit that it is.
     pub(crate) circuit: Option<Circuit>,
+}
+
+/// How fast packets leave: at a rate, or when a trace in Mahimahi's format says so.
+#[derive(Clone, Debug)]
+pub(crate) enum RateText {
+    Constant(BitRate),
+    Trace(String),
+}
+
+impl<'de> Deserialize<'de> for RateText {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Traced {
+            trace: String,
+        }
+        struct Visitor;
+        impl<'de> de::Visitor<'de> for Visitor {
+            type Value = RateText;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a rate as text, like `\"1.5Mbit\"`, or { trace = \"FILE\" }")
+            }
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<RateText, E> {
+                text.parse().map(RateText::Constant).map_err(E::custom)
+            }
+            fn visit_map<A: de::MapAccess<'de>>(self, map: A) -> Result<RateText, A::Error> {
+                let traced = Traced::deserialize(de::value::MapAccessDeserializer::new(map))?;
+                Ok(RateText::Trace(traced.trace))
+            }
+        }
+        deserializer.deserialize_any(Visitor)
+    }
+}
+
+impl JsonSchema for RateText {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "LinkRate".into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let rate = generator.subschema_for::<Text<BitRate>>();
+        json_schema!({ "anyOf": [
+            rate,
+            {
+                "type": "object",
+                "properties": { "trace": {
+                    "type": "string",
+                    "description": "A file in Mahimahi's format, relative to the scenario: one instant in whole milliseconds per line, at which 1500 bytes may leave.",
+                } },
+                "required": ["trace"],
+                "additionalProperties": false,
+            },
+        ]})
+    }
 }
 
 /// Traffic from one host to another, or to several.

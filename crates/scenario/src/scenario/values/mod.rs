@@ -46,6 +46,11 @@ impl Report<'_> {
         (self.sink)(keys, message.into(), help);
     }
 
+    /// Something that no value alone shows.
+    pub(crate) fn at(&mut self, keys: &[&str], message: String) {
+        self.say(keys, message, "");
+    }
+
     /// The same for a table inside.
     pub(crate) fn below(&mut self, key: &str, check: impl FnOnce(&mut Report<'_>)) {
         let sink = &mut *self.sink;

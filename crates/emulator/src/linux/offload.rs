@@ -1,0 +1,420 @@
+//! Segmentation offload: the kernel hands over many packets of a TCP connection as one, and takes many as one.
+//!
+//! What comes in is split before it enters the network, so that mechanisms see packets of the device's size; all of them came
+//! at the instant at which they were read. What leaves is joined again where packets of one connection leave one after
+//! another: nothing waits for that. Both save the kernel most of its work per packet.
+//!
+//! Packets are joined as Linux' own GRO does (net/ipv4/tcp_offload.c, `tcp_gro_receive`): same headers but for lengths,
+//! sequence number, PSH and checksum; all of one size, but the last, which may be shorter; the next begins where the one
+//! before ended. Their checksums are verified before, for afterwards there is only one.
+
+use std::io;
+
+use etherparse::checksum::Sum16BitWords;
+use tidegate_units::Time;
+use tun_rs::{
+    VIRTIO_NET_HDR_GSO_TCPV4, VIRTIO_NET_HDR_GSO_TCPV6, VIRTIO_NET_HDR_GSO_UDP_L4, VIRTIO_NET_HDR_LEN,
+    VirtioNetHdr, gso_split,
+};
+
+/// `VIRTIO_NET_HDR_F_NEEDS_CSUM` and `VIRTIO_NET_HDR_GSO_NONE` of `linux/virtio_net.h`.
+const NEEDS_CHECKSUM: u8 = 1;
+const ONE_PACKET: u8 = 0;
+
+/// The largest IP packet, behind the header that says how it is made up.
+pub const ROOM_BYTES: usize = VIRTIO_NET_HDR_LEN + 65_535;
+/// More segments than this are no TCP that anybody uses: with 64 bytes each a full packet has as many.
+const SEGMENTS_MAX: usize = 1024;
+
+const TCP: u8 = 6;
+const TCP_CHECKSUM_AT: usize = 16;
+const TCP_FLAGS_AT: usize = 13;
+const FLAG_ACK: u8 = 0x10;
+const FLAG_PSH: u8 = 0x08;
+const FLAG_ECE: u8 = 0x40;
+const IPV6_HEADER_BYTES: usize = 40;
+const IPV4_HEADER_BYTES: usize = 20;
+
+fn malformed(what: &'static str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what)
+}
+
+/// What was read from a device: a packet, or several in one.
+#[derive(Debug)]
+pub struct Inbound<'a> {
+    header: VirtioNetHdr,
+    packet: &'a mut [u8],
+    is_v6: bool,
+}
+
+impl<'a> Inbound<'a> {
+    /// Understands `read`: the header and what follows.
+    ///
+    /// # Errors
+    /// When it is no IP packet, or one that does not fit its header.
+    pub fn new(read: &'a mut [u8]) -> io::Result<Self> {
+        let mut header = VirtioNetHdr::decode(read)?;
+        let packet = &mut read[VIRTIO_NET_HDR_LEN..];
+        let is_v6 = match packet.first().map(|first| first >> 4) {
+            Some(4) => false,
+            Some(6) => true,
+            _ => return Err(malformed("no IP packet")),
+        };
+        let transport = usize::from(header.csum_start);
+        if header.flags & NEEDS_CHECKSUM != 0
+            && transport + usize::from(header.csum_offset) + 2 > packet.len()
+        {
+            return Err(malformed("a checksum outside of the packet"));
+        }
+        if header.gso_type != ONE_PACKET {
+            // The kernel does not promise that its own length of the headers is right.
+            let length = if header.gso_type == VIRTIO_NET_HDR_GSO_UDP_L4 {
+                8
+            } else {
+                u16::from(*packet.get(transport + 12).ok_or_else(|| malformed("no TCP header"))? >> 4) * 4
+            };
+            header.hdr_len = header.csum_start.saturating_add(length);
+            if usize::from(header.hdr_len) > packet.len() || header.gso_size == 0 {
+                return Err(malformed("no data in segments"));
+            }
+        }
+        Ok(Self { header, packet, is_v6 })
+    }
+
+    /// How many packets it is.
+    pub fn count(&self) -> usize {
+        if self.header.gso_type == ONE_PACKET {
+            return 1;
+        }
+        let data = self.packet.len() - usize::from(self.header.hdr_len);
+        data.div_ceil(usize::from(self.header.gso_size)).min(SEGMENTS_MAX)
+    }
+
+    /// Writes the packets, with their checksums, into as many rooms, and their lengths.
+    ///
+    /// # Errors
+    /// When one does not fit its room, or there are too few.
+    pub fn split(self, rooms: &mut [&mut [u8]], lengths: &mut [usize]) -> io::Result<()> {
+        let Self { header, packet, is_v6 } = self;
+        if header.gso_type != ONE_PACKET {
+            return gso_split(packet, header, rooms, lengths, 0, is_v6).map(|_| ());
+        }
+        if header.flags & NEEDS_CHECKSUM != 0 {
+            complete_checksum(packet, usize::from(header.csum_start), usize::from(header.csum_offset));
+        }
+        let room = rooms.first_mut().and_then(|room| room.get_mut(..packet.len()));
+        room.ok_or_else(|| malformed("a packet larger than the device's"))?.copy_from_slice(packet);
+        lengths[0] = packet.len();
+        Ok(())
+    }
+}
+
+// Sums are in the order of the bytes that were summed, and are written as they are.
+
+/// Completes the checksum at `offset` of what begins at `start`: there is the sum over the pseudo-header so far.
+fn complete_checksum(packet: &mut [u8], start: usize, offset: usize) {
+    let sum = Sum16BitWords::new().add_slice(&packet[start..]).to_ones_complement_with_no_zero();
+    packet[start + offset..][..2].copy_from_slice(&sum.to_ne_bytes());
+}
+
+/// What can be joined: a TCP packet with data, its checksum right.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Segment {
+    ip_bytes: usize,
+    header_bytes: usize,
+    data_bytes: usize,
+    sequence: u32,
+    is_pushed: bool,
+}
+
+impl Segment {
+    fn of(packet: &[u8]) -> Option<Self> {
+        let ip_bytes = match packet.first()? {
+            0x45 => IPV4_HEADER_BYTES,
+            first if first >> 4 == 6 => IPV6_HEADER_BYTES,
+            _ => return None,
+        };
+        let is_v6 = ip_bytes == IPV6_HEADER_BYTES;
+        let tcp = packet.get(ip_bytes..)?;
+        let (protocol, length) = if is_v6 {
+            (packet[6], IPV6_HEADER_BYTES + usize::from(u16::from_be_bytes([packet[4], packet[5]])))
+        } else {
+            (packet[9], usize::from(u16::from_be_bytes([packet[2], packet[3]])))
+        };
+        // Fragments have more to come, or do not begin at zero.
+        let is_fragment = !is_v6 && (packet[6] & 0x3f != 0 || packet[7] != 0);
+        if protocol != TCP || length != packet.len() || is_fragment || tcp.len() < 20 {
+            return None;
+        }
+        let tcp_bytes = usize::from(tcp[12] >> 4) * 4;
+        let data_bytes = tcp.len().checked_sub(tcp_bytes).filter(|&bytes| bytes > 0 && tcp_bytes >= 20)?;
+        let flags = tcp[TCP_FLAGS_AT];
+        let is_plain = flags & FLAG_ACK != 0 && flags & !(FLAG_ACK | FLAG_PSH | FLAG_ECE) == 0;
+        let is_right = || pseudo_sum(packet, ip_bytes, tcp.len()).add_slice(tcp).ones_complement() == 0;
+        (is_plain && is_right()).then(|| Self {
+            ip_bytes,
+            header_bytes: ip_bytes + tcp_bytes,
+            data_bytes,
+            sequence: u32::from_be_bytes([tcp[4], tcp[5], tcp[6], tcp[7]]),
+            is_pushed: flags & FLAG_PSH != 0,
+        })
+    }
+}
+
+/// The sum over the pseudo-header of a TCP segment of `tcp_bytes` (RFC 9293, section 3.1).
+fn pseudo_sum(packet: &[u8], ip_bytes: usize, tcp_bytes: usize) -> Sum16BitWords {
+    let addresses = if ip_bytes == IPV6_HEADER_BYTES { &packet[8..40] } else { &packet[12..20] };
+    Sum16BitWords::new()
+        .add_slice(addresses)
+        .add_2bytes([0, TCP])
+        .add_4bytes((tcp_bytes as u32).to_be_bytes())
+}
+
+/// Packets for one host that are handed over as one.
+#[derive(Debug)]
+pub struct Outbox {
+    /// The header, then the packet.
+    bytes: Vec<u8>,
+    first: Option<Segment>,
+    /// The last packet was shorter than the first, or pushed: none may follow.
+    is_closed: bool,
+    /// When each of them was due.
+    pub dues: Vec<Time>,
+}
+
+impl Default for Outbox {
+    fn default() -> Self {
+        Self { bytes: Vec::with_capacity(ROOM_BYTES), first: None, is_closed: true, dues: Vec::new() }
+    }
+}
+
+impl Outbox {
+    /// Whether there is nothing to hand over.
+    pub const fn is_empty(&self) -> bool {
+        self.dues.is_empty()
+    }
+
+    /// Adds `packet`, due at `due`, if it continues what is there, or nothing is.
+    pub fn add(&mut self, packet: &[u8], due: Time) -> bool {
+        let segment = Segment::of(packet);
+        if self.is_empty() {
+            self.bytes.resize(VIRTIO_NET_HDR_LEN, 0);
+            self.bytes.extend_from_slice(packet);
+            self.first = segment;
+            self.is_closed = segment.is_none_or(|segment| segment.is_pushed);
+        } else {
+            let Some(segment) = segment.filter(|segment| self.continues(packet, segment)) else {
+                return false;
+            };
+            self.bytes.extend_from_slice(&packet[segment.header_bytes..]);
+            self.is_closed =
+                segment.is_pushed || self.first.is_none_or(|first| segment.data_bytes < first.data_bytes);
+            if segment.is_pushed {
+                self.bytes[VIRTIO_NET_HDR_LEN + segment.ip_bytes + TCP_FLAGS_AT] |= FLAG_PSH;
+            }
+        }
+        self.dues.push(due);
+        true
+    }
+
+    fn continues(&self, packet: &[u8], segment: &Segment) -> bool {
+        let Some(first) = self.first.filter(|_| !self.is_closed) else { return false };
+        let base = &self.bytes[VIRTIO_NET_HDR_LEN..];
+        let (ip, headers) = (first.ip_bytes, first.header_bytes);
+        let sent = (base.len() - headers) as u32;
+        if (segment.ip_bytes, segment.header_bytes) != (ip, headers)
+            || segment.data_bytes > first.data_bytes
+            || segment.sequence != first.sequence.wrapping_add(sent)
+            || base.len() + segment.data_bytes > usize::from(u16::MAX)
+        {
+            return false;
+        }
+        let same = |from: usize, to: usize| base[from..to] == packet[from..to];
+        let same_ip = if ip == IPV6_HEADER_BYTES {
+            same(0, 4) && same(6, ip)
+        } else {
+            // But for length, identification and checksum.
+            same(0, 2) && same(6, 10) && same(12, ip)
+        };
+        same_ip
+            && same(ip, ip + 4)
+            && same(ip + 8, ip + TCP_FLAGS_AT)
+            && (base[ip + TCP_FLAGS_AT] ^ packet[ip + TCP_FLAGS_AT]) & !FLAG_PSH == 0
+            && same(ip + 14, ip + TCP_CHECKSUM_AT)
+            && same(ip + 18, headers)
+    }
+
+    /// Nothing is there any more.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.dues.clear();
+    }
+
+    /// What is to be written to the device; then [`Self::clear`] makes room for more.
+    pub fn packet(&mut self) -> &[u8] {
+        if let (Some(first), true) = (self.first, self.dues.len() > 1) {
+            self.join(&first);
+        }
+        self.first = None;
+        self.is_closed = true;
+        &self.bytes
+    }
+
+    /// Makes one packet of what was added.
+    fn join(&mut self, first: &Segment) {
+        let ip = first.ip_bytes;
+        let is_v6 = ip == IPV6_HEADER_BYTES;
+        let (header, packet) = self.bytes.split_at_mut(VIRTIO_NET_HDR_LEN);
+        let length = packet.len();
+        if is_v6 {
+            packet[4..6].copy_from_slice(&((length - IPV6_HEADER_BYTES) as u16).to_be_bytes());
+        } else {
+            packet[2..4].copy_from_slice(&(length as u16).to_be_bytes());
+            packet[10..12].fill(0);
+            let sum = Sum16BitWords::new().add_slice(&packet[..ip]).ones_complement();
+            packet[10..12].copy_from_slice(&sum.to_ne_bytes());
+        }
+        // With this header the checksum covers the pseudo-header only, and is not complemented.
+        let partial = !pseudo_sum(packet, ip, length - ip).ones_complement();
+        let at = ip + TCP_CHECKSUM_AT;
+        packet[at..at + 2].copy_from_slice(&partial.to_ne_bytes());
+        let joined = VirtioNetHdr {
+            flags: NEEDS_CHECKSUM,
+            gso_type: if is_v6 { VIRTIO_NET_HDR_GSO_TCPV6 } else { VIRTIO_NET_HDR_GSO_TCPV4 },
+            hdr_len: first.header_bytes as u16,
+            gso_size: first.data_bytes as u16,
+            csum_start: ip as u16,
+            csum_offset: TCP_CHECKSUM_AT as u16,
+        };
+        joined.encode(header).expect("there is room for the header");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use etherparse::{Ipv4HeaderSlice, PacketBuilder, TcpHeaderSlice};
+
+    const DATA: usize = 1400;
+
+    fn segment(is_v6: bool, sequence: u32, data: &[u8], push: bool) -> Vec<u8> {
+        let mut packet = Vec::new();
+        let builder = if is_v6 {
+            PacketBuilder::ipv6([0xfd; 16], [0xfe; 16], 64).tcp(4000, 5001, sequence, 1000).ack(77)
+        } else {
+            PacketBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2], 64).tcp(4000, 5001, sequence, 1000).ack(77)
+        };
+        let builder = if push { builder.psh() } else { builder };
+        builder.write(&mut packet, data).unwrap();
+        packet
+    }
+
+    fn data(bytes: usize) -> Vec<u8> {
+        (0..bytes).map(|position| (position * 7) as u8).collect()
+    }
+
+    fn joined(packets: &[Vec<u8>]) -> (Vec<u8>, usize) {
+        let mut outbox = Outbox::default();
+        let taken = packets.iter().take_while(|packet| outbox.add(packet, Time::ZERO)).count();
+        (outbox.packet().to_vec(), taken)
+    }
+
+    #[test]
+    fn what_is_joined_splits_into_the_same_packets() {
+        for is_v6 in [false, true] {
+            let all = data(3 * DATA + 99);
+            let packets: Vec<Vec<u8>> = all
+                .chunks(DATA)
+                .zip(0_u32..)
+                .map(|(data, number)| segment(is_v6, number * DATA as u32, data, number == 3))
+                .collect();
+            let (mut bytes, taken) = joined(&packets);
+            assert_eq!(taken, 4);
+            if !is_v6 {
+                let header = Ipv4HeaderSlice::from_slice(&bytes[VIRTIO_NET_HDR_LEN..]).unwrap().to_header();
+                assert_eq!(header.header_checksum, header.calc_header_checksum());
+            }
+            let inbound = Inbound::new(&mut bytes).unwrap();
+            assert_eq!(inbound.count(), 4);
+            let mut memory = vec![[0_u8; 1500]; 4];
+            let mut rooms: Vec<&mut [u8]> = memory.iter_mut().map(|room| &mut room[..]).collect();
+            let mut lengths = [0; 4];
+            inbound.split(&mut rooms, &mut lengths).unwrap();
+            for ((room, length), packet) in memory.iter().zip(lengths).zip(&packets) {
+                let mut split = room[..length].to_vec();
+                if !is_v6 {
+                    // Splitting numbers IPv4 packets anew.
+                    let header = Ipv4HeaderSlice::from_slice(&split).unwrap().to_header();
+                    assert_eq!(header.header_checksum, header.calc_header_checksum());
+                    split[4..6].copy_from_slice(&packet[4..6]);
+                    split[10..12].copy_from_slice(&packet[10..12]);
+                }
+                assert_eq!(&split, packet);
+            }
+        }
+    }
+
+    #[test]
+    fn what_does_not_continue_is_not_joined() {
+        let payload = data(DATA);
+        let first = segment(false, 0, &payload, false);
+        let next = segment(false, DATA as u32, &payload, false);
+        assert_eq!(joined(&[first.clone(), next.clone()]).1, 2);
+        let mut marked = next.clone();
+        crate::ip::write(&mut marked, tidegate_packet::Ecn::Ce, tidegate_packet::Dscp::BEST_EFFORT, 64);
+        let mut damaged = next.clone();
+        damaged[1000] ^= 1;
+        let gap = segment(false, DATA as u32 + 1, &payload, false);
+        let longer = segment(false, DATA as u32, &data(DATA + 4), false);
+        let other = segment(true, DATA as u32, &payload, false);
+        for (why, second) in
+            [("mark", marked), ("checksum", damaged), ("gap", gap), ("length", longer), ("protocol", other)]
+        {
+            assert_eq!(joined(&[first.clone(), second]).1, 1, "{why}");
+        }
+        let pushed = segment(false, 0, &payload, true);
+        assert_eq!(joined(&[pushed, next]).1, 1, "nothing follows a pushed one");
+    }
+
+    #[test]
+    fn a_packet_alone_goes_as_it_came() {
+        let packet = segment(false, 5, &data(10), false);
+        let (bytes, _) = joined(std::slice::from_ref(&packet));
+        assert_eq!((&bytes[..VIRTIO_NET_HDR_LEN], &bytes[VIRTIO_NET_HDR_LEN..]), (&[0; 10][..], &packet[..]));
+    }
+
+    #[test]
+    fn a_checksum_that_the_kernel_left_to_us_is_completed() {
+        let packet = segment(false, 5, &data(10), false);
+        let mut read = vec![0; VIRTIO_NET_HDR_LEN];
+        let header = VirtioNetHdr {
+            flags: NEEDS_CHECKSUM,
+            csum_start: 20,
+            csum_offset: 16,
+            ..VirtioNetHdr::default()
+        };
+        header.encode(&mut read).unwrap();
+        read.extend_from_slice(&packet);
+        let partial = !pseudo_sum(&packet, 20, packet.len() - 20).ones_complement();
+        read[VIRTIO_NET_HDR_LEN + 36..][..2].copy_from_slice(&partial.to_ne_bytes());
+        let mut room = [0; 100];
+        let mut lengths = [0];
+        Inbound::new(&mut read).unwrap().split(&mut [&mut room[..]], &mut lengths).unwrap();
+        assert_eq!(&room[..lengths[0]], &packet[..]);
+        assert_eq!(TcpHeaderSlice::from_slice(&room[20..]).unwrap().sequence_number(), 5);
+    }
+
+    #[test]
+    fn any_bytes_are_split_or_refused() {
+        use proptest::prelude::*;
+        proptest!(|(bytes in proptest::collection::vec(any::<u8>(), 0..200))| {
+            let mut bytes = bytes;
+            if let Ok(inbound) = Inbound::new(&mut bytes) {
+                let count = inbound.count();
+                let mut memory = vec![[0_u8; 64]; count];
+                let mut rooms: Vec<&mut [u8]> = memory.iter_mut().map(|room| &mut room[..]).collect();
+                let _ = inbound.split(&mut rooms, &mut vec![0; count]);
+            }
+        });
+    }
+}

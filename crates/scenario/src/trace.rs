@@ -1,0 +1,141 @@
+//! Traces of delivery opportunities, in the format of Mahimahi: one whole number of milliseconds per line.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+use std::sync::Arc;
+
+use tidegate_units::BitRate;
+
+use crate::document::read_file;
+use crate::fault::shortened;
+use crate::model::Trace;
+
+/// Bits that one opportunity carries.
+const OPPORTUNITY_BITS: u64 = 1500 * 8;
+/// No trace is longer: 1,000,000 s.
+const LENGTH_MS_MAX: u64 = 1_000_000_000;
+/// Opportunities in all traces of a scenario.
+const OPPORTUNITIES_MAX: usize = 4_000_000;
+
+impl Trace {
+    /// Reads the text of `file`.
+    ///
+    /// # Errors
+    /// What is wrong, with the number of the line.
+    pub(crate) fn parse(file: &str, text: &str) -> Result<Self, String> {
+        let mut stamps = Vec::new();
+        let mut last = 0;
+        for (line, number) in text.lines().zip(1_u32..) {
+            let wrong = |what: String| Err(format!("{file}, line {number}: {what}"));
+            let line = line.trim_ascii();
+            let is_number = !line.is_empty() && line.bytes().all(|byte| byte.is_ascii_digit());
+            let Some(stamp) = line.parse::<u64>().ok().filter(|_| is_number) else {
+                return wrong(format!(
+                    "expected a whole number of milliseconds, found `{}`",
+                    shortened(line)
+                ));
+            };
+            if stamp < last {
+                return wrong(format!("{stamp} comes after {last}; instants do not descend"));
+            }
+            if stamp > LENGTH_MS_MAX {
+                return wrong(format!("{stamp} is above {LENGTH_MS_MAX}"));
+            }
+            if stamps.len() == OPPORTUNITIES_MAX {
+                return wrong(format!("more than {OPPORTUNITIES_MAX} opportunities"));
+            }
+            stamps.push(stamp);
+            last = stamp;
+        }
+        if stamps.is_empty() {
+            return Err(format!("{file} is empty: a trace has at least one line"));
+        }
+        if last == 0 {
+            return Err(format!("{file} lasts no time: the last instant is above zero"));
+        }
+        Ok(Self { file: file.to_owned(), stamps_ms: stamps.into() })
+    }
+
+    /// The text that reads back as the same trace.
+    pub fn to_text(&self) -> String {
+        self.stamps_ms.iter().map(|stamp| format!("{stamp}\n")).collect()
+    }
+
+    /// What it carries on average.
+    pub fn mean_rate(&self) -> BitRate {
+        let length_ms = self.stamps_ms.last().copied().unwrap_or(1);
+        let bits = OPPORTUNITY_BITS * self.stamps_ms.len() as u64;
+        BitRate::from_bps(bits * 1000 / length_ms)
+    }
+}
+
+/// The traces of one scenario: each file is read once.
+pub(crate) struct Traces<'a> {
+    /// What names of files are relative to.
+    directory: &'a Path,
+    /// Texts that stand for files.
+    attached: &'a BTreeMap<String, Arc<str>>,
+    read: HashMap<String, Result<Trace, String>>,
+    opportunities: usize,
+}
+
+impl<'a> Traces<'a> {
+    pub(crate) fn new(directory: &'a Path, attached: &'a BTreeMap<String, Arc<str>>) -> Self {
+        Self { directory, attached, read: HashMap::new(), opportunities: 0 }
+    }
+
+    /// The trace in `file`, or what is wrong with it.
+    pub(crate) fn get(&mut self, file: &str) -> Result<Trace, String> {
+        if let Some(known) = self.read.get(file) {
+            return known.clone();
+        }
+        let text = match self.attached.get(file) {
+            Some(text) => Ok(text.to_string()),
+            None if file.is_empty() || Path::new(file).is_absolute() => {
+                Err("a trace is a file relative to the scenario".to_owned())
+            }
+            None => read_file(&self.directory.join(file)).map_err(|why| format!("{file}: {why}")),
+        };
+        let trace = text.and_then(|text| Trace::parse(file, &text)).and_then(|trace| {
+            self.opportunities += trace.stamps_ms.len();
+            if self.opportunities > OPPORTUNITIES_MAX {
+                return Err(format!(
+                    "with {file} all traces have more than {OPPORTUNITIES_MAX} opportunities"
+                ));
+            }
+            Ok(trace)
+        });
+        self.read.insert(file.to_owned(), trace.clone());
+        trace
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trace_of_one_line_repeats_it() {
+        let trace = Trace::parse("t", "3\r\n").unwrap();
+        assert_eq!((&*trace.stamps_ms, trace.mean_rate()), (&[3][..], BitRate::from_mbps(4)));
+        assert_eq!(Trace::parse("t", &trace.to_text()).unwrap(), trace);
+    }
+
+    #[test]
+    fn what_mahimahi_refuses_is_refused_with_its_line() {
+        for (text, expected) in [
+            ("", "t is empty"),
+            ("0\n0\n", "lasts no time"),
+            ("1\n\n2\n", "line 2: expected a whole number"),
+            ("1\n5\n4\n", "line 3: 4 comes after 5"),
+            ("1.5\n", "line 1: expected"),
+            ("-1\n", "line 1: expected"),
+            ("+1\n", "line 1: expected"),
+            ("1\n99999999999999999999\n", "line 2: expected"),
+            ("1\n1000000001\n", "line 2: 1000000001 is above"),
+        ] {
+            let why = Trace::parse("t", text).unwrap_err();
+            assert!(why.contains(expected), "{text:?}: {why}");
+        }
+    }
+}

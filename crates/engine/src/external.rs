@@ -72,12 +72,6 @@ impl OutsideTcp {
 /// The TCP header of a packet from outside in passing.
 pub(crate) struct OutsideSegment<'a>(pub(crate) &'a mut TcpHeader);
 
-impl OutsideSegment<'_> {
-    const fn is_syn(&self) -> bool {
-        self.0.flags.contains(TcpFlags::SYN)
-    }
-}
-
 impl SegmentEditor for OutsideSegment<'_> {
     fn sequence(&self) -> u32 {
         (self.0.acknowledgment >> 32) as u32
@@ -87,6 +81,9 @@ impl SegmentEditor for OutsideSegment<'_> {
     }
     fn acknowledgment(&self) -> Option<u32> {
         self.0.flags.contains(TcpFlags::ACK).then_some(self.0.acknowledgment as u32)
+    }
+    fn is_syn(&self) -> bool {
+        self.0.flags.contains(TcpFlags::SYN)
     }
     fn announced_shift(&self) -> Option<u8> {
         self.is_syn().then_some((self.0.window_bytes >> 16) as u8)

@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::model::{
-    Adaptive, AdaptiveRed, BackPressure, Blue, Bulk, BurstLoss, Cbq, Cbr, Csfq, CsfqLabels, DropTail, Drr,
+    Adaptive, AdaptiveRed, BackPressure, Blue, Bulk, BurstLoss, Cbq, Cbr, Csfq, CsfqLabels, CubicControl, DropTail, Drr,
     Eec, EecMarker, Engine, Ered, Fred, Iec, ListLoss, Marking, Nbp, Nbq, OnOff, Poisson, Priority, Profile,
     RandomLoss, Red, RedPenaltyBox, RenoControl, Reserved, Sfb, Sfq, SingleRate, SubTcp, TcpText, Transfer,
     TwoRates, Udp, Wfq,
@@ -76,6 +76,7 @@ const ROWS: &[Row] = &[
     ("transport", "tcp", schema_of::<TcpText>),
     ("transport", "udp", schema_of::<Udp>),
     ("control", "reno", schema_of::<RenoControl>),
+    ("control", "cubic", schema_of::<CubicControl>),
     ("control", "subtcp", schema_of::<SubTcp>),
     ("control", "reserved", schema_of::<Reserved>),
     ("control", "marking", schema_of::<Marking>),

@@ -176,13 +176,13 @@ def to_json(results: list[store.StoredResult]) -> dict[str, Any]:
                 "title": result.info.title,
                 "source": result.info.source,
                 "status": result.status,
-                "problems": result.problems,
                 "checks": [
                     {key: check[key] for key in _JSON_KEYS}
                     for check in result.checks
                     if check["status"] != "skipped"
                 ],
             }
+            | ({"skipped": result.problems} if result.status == "skipped" else {})
             for result in results
         ],
     }

@@ -13,7 +13,7 @@ mod transport;
 pub use application::{Adaptive, Application, Bulk, Cbr, OnOff, OnOffDistribution, Poisson, Transfer};
 pub use circuit::{CellDiscard, Circuit};
 pub use control::{
-    Control, Marking, MarkingSurplus, RenoControl, Reserved, ReservedWindow, SubTcp, SubTcpForm,
+    Control, CubicControl, Marking, MarkingSurplus, RenoControl, Reserved, ReservedWindow, SubTcp, SubTcpForm,
 };
 pub use domain::{
     BackPressure, BackPressureCapacity, BackPressureFeedback, Classify, Clock, CsfqLabels, Eec, Iec,

@@ -1,10 +1,11 @@
-"""The two worlds side by side: the table of `real/agreement`, from the results of `tidegate reproduce` or `sweep`.
+"""The two worlds side by side: the table of `real/agreement`, from the folder of its results.
 
     tidegate sweep real/agreement -o results/agreement
     python benches/agreement.py results/agreement
 
-For each queue and congestion control: what TCP of the kernel did on the emulated link, what the simulator's did on the same
-link, and their ratio, with the 95 % interval over the repetitions. Ratios more than 10 % from one are marked with `*`.
+For each queue and congestion control: what TCP of the kernel did on the emulated link, what the simulator's
+did on the same link, and their ratio, with the 95 % interval over the repetitions. Ratios more than 10 % from
+one are marked with `*`.
 """
 
 import argparse
@@ -55,7 +56,8 @@ def table(folder: Path, pairs: list[tuple[str, str]]) -> str:
 
 def late(folder: Path) -> str:
     """How late the machine was."""
-    real = [point.summary["emulation"] for point in store.read_result(folder).points if "emulation" in point.summary]
+    points = store.read_result(folder).points
+    real = [point.summary["emulation"] for point in points if "emulation" in point.summary]
     worst = max(kind["p99_us"] for each in real for kind in each["lateness"].values())
     discarded = sum(each["discarded_runs"] for each in real)
     return f"{len(real)} runs with real hosts, late by {worst:.0f} us at most (p99); {discarded} thrown away."
@@ -63,11 +65,11 @@ def late(folder: Path) -> str:
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    raw = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=raw)
     parser.add_argument("results", type=Path, help="the folder of the results")
-    parser.add_argument(
-        "--pair", action="append", metavar="REAL/SIMULATED", help="variants that belong together (real/simulated)"
-    )
+    help_of_pair = "variants that belong together (default: real/simulated)"
+    parser.add_argument("--pair", action="append", metavar="REAL/SIMULATED", help=help_of_pair)
     arguments = parser.parse_args()
     pairs = [tuple(pair.split("/")) for pair in arguments.pair or ["real/simulated"]]
     print(table(arguments.results, pairs))

@@ -188,7 +188,7 @@ def content_key(scenario_json: str, seed: int, version: str) -> str:
 def run_tasks(
     tasks: Sequence[Task], workers: int | None, on_done: Callable[[int], None] = lambda index: None
 ) -> Iterator[PointResult | Exception]:
-    """Run tasks in parallel; results in the order of the tasks. With real hosts among them one after the other."""
+    """Run tasks in parallel, with real hosts among them one by one; results in the order of the tasks."""
     if any(task.is_real for task in tasks):
         workers = 1
     return parallel.run_ordered([task.run for task in tasks], workers, on_done)

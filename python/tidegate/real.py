@@ -1,6 +1,7 @@
-"""Points of experiments whose hosts are real: they go through `tidegate-emulate`, one at a time and in real time.
+"""Points of experiments whose hosts are real: they go through `tidegate-emulate`, alone and in real time.
 
-A run in which the machine was too late shows the machine and not the network: it is thrown away and made again.
+A run in which the machine was too late shows the machine and not the network: it is thrown away and made
+again.
 """
 
 import functools
@@ -69,8 +70,8 @@ def run(path: Path, overrides: Sequence[tuple[str, str]], seed: int) -> dict[str
             summary["emulation"]["discarded_runs"] = discarded
             return summary
     raise LateError(
-        f"this machine was late by {lateness_us(summary) / 1e3:.1f} ms (p99) in the last of {ATTEMPTS_MAX} runs, "
-        f"{LATE_US_MAX / 1e3:g} ms is the limit"
+        f"this machine was late by {lateness_us(summary) / 1e3:.1f} ms (p99) in the last of {ATTEMPTS_MAX} "
+        f"runs, {LATE_US_MAX / 1e3:g} ms is the limit"
     )
 
 

@@ -351,7 +351,11 @@ impl<W: Write> Emulation<W> {
                 let sink = &statistics.sinks[seen.flow as usize][0];
                 let delay = (sink.received_packets > 0)
                     .then(|| sink.delay_nanos as f64 / 1e6 / sink.received_packets as f64);
+                // Of the scenario, if it is one of those.
+                let flow = self.setup.own.iter().find(|own| own.flow == seen.flow);
+                let flow = flow.map(|own| &self.setup.scenario.flows[own.flow as usize].name);
                 json!({
+                    "flow": flow,
                     "protocol": protocol_name(seen.key.protocol.0),
                     "source": address::to_ip(seen.key.source),
                     "source_port": seen.key.source_port,

@@ -47,7 +47,9 @@ pub fn text(summary: &Value) -> String {
     }
     let flows = summary["flows"].as_object().into_iter().flatten();
     let simulated = flows.map(|(name, flow)| (name.clone(), flow, number(&flow["delay_ms"], "mean")));
-    let real = emulation["connections"].as_array().into_iter().flatten().map(|connection| {
+    // Those that are flows of the scenario are there already.
+    let other = emulation["connections"].as_array().into_iter().flatten();
+    let real = other.filter(|connection| connection["flow"].is_null()).map(|connection| {
         let end = |which: &str| {
             let address = connection[which].as_str().unwrap_or("?");
             format!("{address}:{}", connection[format!("{which}_port")])

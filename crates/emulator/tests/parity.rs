@@ -23,7 +23,8 @@ fn marker_of(kind: &str) -> String {
     let own = match kind {
         "profile" => "rate = \"1Mbit\", beyond = \"drop\"",
         "srtcm" => {
-            "committed_rate = \"1Mbit\", committed_burst = \"3kB\", excess_burst = \"6kB\", drop_red = true"
+            // Not aware: what real hosts send without a codepoint is red, and would be dropped all of it.
+            "committed_rate = \"1Mbit\", committed_burst = \"3kB\", excess_burst = \"6kB\", aware = false, drop_red = true"
         }
         "trtcm" => {
             "committed_rate = \"1Mbit\", committed_burst = \"3kB\", peak_rate = \"2Mbit\", peak_burst = \"3kB\""

@@ -68,6 +68,7 @@ fn control(control: &Control) -> CongestionControlConfig {
             c: config.c,
             beta: config.beta,
             fast_convergence: config.fast_convergence,
+            full_increase: config.full_increase,
         }),
         Control::SubTcp(config) => CongestionControlConfig::SubTcp(SubTcpConfig {
             form: match config.form {

@@ -48,11 +48,14 @@ pub struct CubicControl {
     pub beta: f64,
     /// Whether a flow that meets congestion earlier than the last time gives way to others. Source: RFC 9438, section 4.7.
     pub fast_convergence: bool,
+    /// Whether the window of Reno that is followed on short paths rises by a whole segment per round trip once it is above
+    /// the window before the congestion. Linux does not. Source: RFC 9438, section 4.3.
+    pub full_increase: bool,
 }
 
 impl Default for CubicControl {
     fn default() -> Self {
-        Self { c: 0.4, beta: 0.7, fast_convergence: true }
+        Self { c: 0.4, beta: 0.7, fast_convergence: true, full_increase: true }
     }
 }
 

@@ -22,11 +22,14 @@ pub struct CubicConfig {
     pub beta: f64,
     /// Whether a flow that met congestion earlier than the last time gives way to others. Default true: section 4.7.
     pub fast_convergence: bool,
+    /// Whether the window of Reno that is followed on short paths rises by a whole segment per round trip from the window
+    /// before the congestion on. Default true: section 4.3. RFC 8312 and Linux keep the smaller increase.
+    pub full_increase: bool,
 }
 
 impl Default for CubicConfig {
     fn default() -> Self {
-        Self { c: 0.4, beta: 0.7, fast_convergence: true }
+        Self { c: 0.4, beta: 0.7, fast_convergence: true, full_increase: true }
     }
 }
 
@@ -117,13 +120,14 @@ impl Cubic {
 
     /// Congestion avoidance: sections 4.2 to 4.5.
     fn avoid(&mut self, acked: f64, srtt: Span, now: Time) {
-        let CubicConfig { c, beta, .. } = self.config;
+        let CubicConfig { c, beta, full_increase, .. } = self.config;
         let mut epoch = match self.epoch {
             Some(epoch) => epoch,
             None => self.begin_epoch(now),
         };
         // Equation 4.
-        let alpha = if epoch.w_est < self.cwnd_prior { alpha_of(beta) } else { 1.0 };
+        let has_caught_up = full_increase && epoch.w_est >= self.cwnd_prior;
+        let alpha = if has_caught_up { 1.0 } else { alpha_of(beta) };
         epoch.w_est += alpha * acked / self.cwnd;
         let t = now.since(epoch.start).as_secs_f64();
         if w_cubic(c, t, epoch.k, self.w_max) < epoch.w_est {

@@ -20,6 +20,7 @@ MEASURES = {
     "dropped %": "100 * links.link.dropped_packets / links.link.arrived_packets",
     "marked %": "100 * links.link.marked_packets / links.link.arrived_packets",
 }
+PAIRS = ("real-reno/simulated-reno", "real-cubic/simulated-cubic", "real-cubic/simulated-linux")
 # A ratio of two numbers as small as this says nothing.
 LEAST = 0.01
 FAR = 0.1
@@ -50,7 +51,7 @@ def table(folder: Path, pairs: list[tuple[str, str]]) -> str:
                 ratio = stats.mean(ours) / low if low > LEAST else None
                 told = "" if ratio is None else f" ({ratio:.2f}{'*' if abs(ratio - 1) > FAR else ''})"
                 cells.append(f"{both(ours)} / {both(theirs)}{told}")
-            lines.append(f"| {real}: {', '.join(key[1:])} | " + " | ".join(cells) + " |")
+            lines.append(f"| {real} / {simulated}: {', '.join(key[1:])} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 
@@ -68,10 +69,10 @@ def main() -> None:
     raw = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=raw)
     parser.add_argument("results", type=Path, help="the folder of the results")
-    help_of_pair = "variants that belong together (default: real/simulated)"
+    help_of_pair = "variants that belong together (default: those of the experiment)"
     parser.add_argument("--pair", action="append", metavar="REAL/SIMULATED", help=help_of_pair)
     arguments = parser.parse_args()
-    pairs = [tuple(pair.split("/")) for pair in arguments.pair or ["real/simulated"]]
+    pairs = [tuple(pair.split("/")) for pair in arguments.pair or PAIRS]
     print(table(arguments.results, pairs))
     print(f"\nReal / simulated (ratio). {late(arguments.results)}")
 

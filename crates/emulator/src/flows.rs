@@ -102,7 +102,8 @@ impl FlowTable {
     pub fn assign(&mut self, from: u32, to: u32, headers: &Headers, now: Time) -> Assigned {
         let key = headers.flow_key();
         if let Some(&flow) = self.by_key.get(&key) {
-            if let Some(entry) = flow.checked_sub(self.first).and_then(|row| self.flows.get_mut(row as usize)) {
+            if let Some(entry) = flow.checked_sub(self.first).and_then(|row| self.flows.get_mut(row as usize))
+            {
                 entry.last = now;
             }
             return Assigned::Known(flow);
@@ -200,7 +201,11 @@ mod tests {
         let mut table = FlowTable::new(2, 2, 10, &[own]);
         assert_eq!(table.assign(0, 1, &headers(1031), at(0)), Assigned::New(7));
         assert_eq!(table.assign(0, 1, &headers(1031), at(30)), Assigned::Known(7));
-        assert_eq!(table.assign(1, 0, &headers(1031).reversed(), at(0)), Assigned::New(14), "acknowledgments");
+        assert_eq!(
+            table.assign(1, 0, &headers(1031).reversed(), at(0)),
+            Assigned::New(14),
+            "acknowledgments"
+        );
         assert_eq!(table.assign(0, 1, &headers(1032), at(0)), Assigned::New(10), "another port");
         let tcp = Headers { protocol: Protocol::TCP, ..headers(1031) };
         assert_eq!(table.assign(0, 1, &tcp, at(0)), Assigned::New(11), "another protocol");

@@ -19,31 +19,32 @@ pub struct Read {
 /// Reads the headers of `packet`; `None` if it is no IP packet.
 pub fn read(packet: &[u8]) -> Option<Read> {
     let sliced = LaxSlicedPacket::from_ip(packet).ok()?;
-    let (source, destination, (payload_protocol, payload), traffic_class, ttl, flow_label) = match sliced.net? {
-        LaxNetSlice::Ipv4(ip) => {
-            let header = ip.header();
-            (
-                Address::V4(header.source()),
-                Address::V4(header.destination()),
-                (ip.payload().ip_number, ip.payload().payload),
-                packet[1],
-                header.ttl(),
-                0,
-            )
-        }
-        LaxNetSlice::Ipv6(ip) => {
-            let header = ip.header();
-            (
-                Address::V6(header.source()),
-                Address::V6(header.destination()),
-                (ip.payload().ip_number, ip.payload().payload),
-                packet[0] << 4 | packet[1] >> 4,
-                header.hop_limit(),
-                header.flow_label().value(),
-            )
-        }
-        LaxNetSlice::Arp(_) => return None,
-    };
+    let (source, destination, (payload_protocol, payload), traffic_class, ttl, flow_label) =
+        match sliced.net? {
+            LaxNetSlice::Ipv4(ip) => {
+                let header = ip.header();
+                (
+                    Address::V4(header.source()),
+                    Address::V4(header.destination()),
+                    (ip.payload().ip_number, ip.payload().payload),
+                    packet[1],
+                    header.ttl(),
+                    0,
+                )
+            }
+            LaxNetSlice::Ipv6(ip) => {
+                let header = ip.header();
+                (
+                    Address::V6(header.source()),
+                    Address::V6(header.destination()),
+                    (ip.payload().ip_number, ip.payload().payload),
+                    packet[0] << 4 | packet[1] >> 4,
+                    header.hop_limit(),
+                    header.flow_label().value(),
+                )
+            }
+            LaxNetSlice::Arp(_) => return None,
+        };
     let (source_port, destination_port) = match &sliced.transport {
         Some(TransportSlice::Tcp(tcp)) => (tcp.source_port(), tcp.destination_port()),
         Some(TransportSlice::Udp(udp)) => (udp.source_port(), udp.destination_port()),

@@ -5,8 +5,8 @@ use serde_json::{Map, Value, json};
 use tidegate_units::{BitRate, Limit, Span, Time};
 
 use crate::model::{
-    Clock, Command, DelayOf, Direction, Event, EventChange, Flow, LinkIndex, MarkerPoint, NodeIndex, Record, Scenario,
-    Series, Start, Way,
+    Clock, Command, DelayOf, Direction, Event, EventChange, Flow, LinkIndex, MarkerPoint, NodeIndex, Record,
+    Scenario, Series, Start, Way,
 };
 
 /// Counts up when a key changes its meaning.

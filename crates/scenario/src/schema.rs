@@ -12,8 +12,8 @@ use crate::experiment::Figure;
 use crate::experiment::raw::{AxisText, VariantText};
 use crate::explain::list_mechanisms;
 use crate::scenario::raw::{
-    CommandText, DefaultsText, DomainText, EventText, FlowText, LinkText, MarkerText, NodesText, ParameterText,
-    RecordText, RoutingText,
+    CommandText, DefaultsText, DomainText, EventText, FlowText, LinkText, MarkerText, NodesText,
+    ParameterText, RecordText, RoutingText,
 };
 use crate::text::Text;
 

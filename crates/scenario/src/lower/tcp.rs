@@ -1,8 +1,8 @@
 //! TCP.
 
 use tidegate_mechanism::tcp::congestion::{
-    self, CongestionControlConfig, CubicConfig, Detection, MarkingSourceConfig, ReservedConfig, ReservedRoundTrip,
-    SubTcpConfig, Surplus,
+    self, CongestionControlConfig, CubicConfig, Detection, MarkingSourceConfig, ReservedConfig,
+    ReservedRoundTrip, SubTcpConfig, Surplus,
 };
 use tidegate_mechanism::tcp::{DelayedAck, RtoConfig, Rules, TcpConfig, Variant};
 
@@ -69,6 +69,7 @@ fn control(control: &Control) -> CongestionControlConfig {
             beta: config.beta,
             fast_convergence: config.fast_convergence,
             full_increase: config.full_increase,
+            whole_segments: config.whole_segments,
         }),
         Control::SubTcp(config) => CongestionControlConfig::SubTcp(SubTcpConfig {
             form: match config.form {

@@ -51,11 +51,14 @@ pub struct CubicControl {
     /// Whether the window of Reno that is followed on short paths rises by a whole segment per round trip once it is above
     /// the window before the congestion. Linux does not. Source: RFC 9438, section 4.3.
     pub full_increase: bool,
+    /// Whether congestion leaves whole segments, rounded down, as in Linux: small windows fall further than to `beta`.
+    /// Source: Linux.
+    pub whole_segments: bool,
 }
 
 impl Default for CubicControl {
     fn default() -> Self {
-        Self { c: 0.4, beta: 0.7, fast_convergence: true, full_increase: true }
+        Self { c: 0.4, beta: 0.7, fast_convergence: true, full_increase: true, whole_segments: false }
     }
 }
 

@@ -30,7 +30,12 @@ pub(crate) fn read(
     list
 }
 
-fn read_command(site: Site<'_>, nodes: &Nodes, scope: &Scope<'_>, problems: &mut Problems) -> Option<Command> {
+fn read_command(
+    site: Site<'_>,
+    nodes: &Nodes,
+    scope: &Scope<'_>,
+    problems: &mut Problems,
+) -> Option<Command> {
     let text: CommandText = site.read(scope, problems)?;
     let before = problems.len();
     let host = match nodes.find(&text.host, &site, &["host"]) {

@@ -25,11 +25,14 @@ pub struct CubicConfig {
     /// Whether the window of Reno that is followed on short paths rises by a whole segment per round trip from the window
     /// before the congestion on. Default true: section 4.3. RFC 8312 and Linux keep the smaller increase.
     pub full_increase: bool,
+    /// Whether congestion leaves whole segments, rounded down. Default false. Linux counts its window in whole segments, so
+    /// that small windows fall further than to `beta`.
+    pub whole_segments: bool,
 }
 
 impl Default for CubicConfig {
     fn default() -> Self {
-        Self { c: 0.4, beta: 0.7, fast_convergence: true, full_increase: true }
+        Self { c: 0.4, beta: 0.7, fast_convergence: true, full_increase: true, whole_segments: false }
     }
 }
 
@@ -149,7 +152,12 @@ impl Cubic {
             self.cwnd
         };
         // What limited transmit sent exceeds the window and is not counted.
-        self.ssthresh = (flight.min(self.cwnd) * beta).max(2.0);
+        let ssthresh = if self.config.whole_segments {
+            libm::floor(flight.min(libm::floor(self.cwnd)) * beta)
+        } else {
+            flight.min(self.cwnd) * beta
+        };
+        self.ssthresh = ssthresh.max(2.0);
     }
 }
 
@@ -297,6 +305,17 @@ mod tests {
         let above = cubic.cwnd;
         round(&mut cubic, rtt, now);
         assert!(above > 20.0 && (cubic.cwnd - above - 1.0).abs() < 0.05, "{above} {}", cubic.cwnd);
+    }
+
+    #[test]
+    fn in_whole_segments_small_windows_fall_further() {
+        let mut cubic = at_window(8.5);
+        cubic.on_congestion(&congestion(Signal::Loss, 8.5), Time::ZERO);
+        assert!((cubic.cwnd - 5.95).abs() < 0.01);
+        let mut cubic = at_window(8.5);
+        cubic.config.whole_segments = true;
+        cubic.on_congestion(&congestion(Signal::Loss, 8.5), Time::ZERO);
+        assert_eq!(cubic.cwnd, 5.0, "of 5.6");
     }
 
     #[test]

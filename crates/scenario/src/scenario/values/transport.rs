@@ -1,7 +1,9 @@
 //! Transports, their controls, and applications.
 
 use super::Report;
-use crate::model::{Application, Control, CubicControl, EngineMeter, Marking, Reserved, SubTcp, Tcp, Udp, Window};
+use crate::model::{
+    Application, Control, CubicControl, EngineMeter, Marking, Reserved, SubTcp, Tcp, Udp, Window,
+};
 
 pub(crate) fn tcp(config: &Tcp, report: &mut Report<'_>) {
     report.packet("packet", config.packet);

@@ -39,6 +39,7 @@ class Point:
     variant: str | None
     axes: dict[str, str]
     seed: int
+    overrides: list[tuple[str, str]]
 
 class Experiment:
     """A validated scenario with variants, swept axes, seeds and figures."""

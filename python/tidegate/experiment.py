@@ -114,11 +114,23 @@ class Task:
     seed: int
     scenario: Any
     key: str
+    # Where hosts are real: the file and what this point sets in it.
+    path: Path | None = None
+    overrides: Overrides = ()
+    needs: Sequence[str] = ()
+
+    @property
+    def is_real(self) -> bool:
+        """Whether it needs real hosts, and real time for itself."""
+        return self.path is not None
 
     def run(self) -> PointResult:
         """Run it, on whatever thread calls."""
-        from tidegate import _core
+        from tidegate import _core, real
 
+        if self.path is not None:
+            summary = real.run(self.path, self.overrides, self.seed)
+            return PointResult(self.variant, self.axes, self.seed, summary, self.key)
         result = _core.run(self.scenario, seed=self.seed)
         kept = result if result.series_names else None
         return PointResult(
@@ -134,13 +146,14 @@ class Experiment:
 
         self.id = experiment_id
         self.path = path
+        self.overrides = list(overrides)
         self.core = _core.Experiment.from_file(str(path), list(overrides))
         self.info = Info.from_raw(experiment_id, json.loads(self.core.to_json()))
         self.scenario: dict[str, Any] = {}  # the scenario of the first point, as a dict; set by `tasks`
 
     def tasks(self, quick: bool = False, seeds: int | None = None) -> list[Task]:
         """Every run, seeds innermost; with `seeds`, seeds 1 to that number instead of the file's."""
-        from tidegate import _core
+        from tidegate import _core, real
 
         groups: dict[tuple, tuple[Any, list[int]]] = {}
         for point in self.core.points(quick):
@@ -150,14 +163,19 @@ class Experiment:
         for point, own_seeds in groups.values():
             scenario = self.core.scenario(point)
             text = scenario.to_json()
+            about = json.loads(text)
             if not self.scenario:
-                self.scenario = json.loads(text)
+                self.scenario = about
+            hosts: dict[str, Any] = {}
+            if real.is_real(about):
+                overrides = [*point.overrides, *self.overrides]
+                hosts = {"path": self.path, "overrides": overrides, "needs": real.programs(about)}
             axes = {name: point.axes[name] for name in self.info.axes if name in point.axes} or dict(
                 point.axes
             )
             for seed in range(1, seeds + 1) if seeds else own_seeds:
                 key = content_key(text, seed, _core.__version__)
-                tasks.append(Task(point.variant, axes, seed, scenario, key))
+                tasks.append(Task(point.variant, axes, seed, scenario, key, **hosts))
         return tasks
 
 
@@ -170,7 +188,9 @@ def content_key(scenario_json: str, seed: int, version: str) -> str:
 def run_tasks(
     tasks: Sequence[Task], workers: int | None, on_done: Callable[[int], None] = lambda index: None
 ) -> Iterator[PointResult | Exception]:
-    """Run tasks in parallel; results in the order of the tasks."""
+    """Run tasks in parallel, with real hosts among them one by one; results in the order of the tasks."""
+    if any(task.is_real for task in tasks):
+        workers = 1
     return parallel.run_ordered([task.run for task in tasks], workers, on_done)
 
 

@@ -46,6 +46,15 @@ def _is_experiment(path: Path) -> bool:
         return True  # a broken file is reported when it is read, not left out
 
 
+def is_real(path: Path) -> bool:
+    """Whether an experiment needs real hosts: its own file lists some under `nodes.real`."""
+    try:
+        nodes = tomllib.loads(path.read_text(encoding="utf-8")).get("nodes", {})
+    except ValueError:
+        return False
+    return isinstance(nodes, dict) and bool(nodes.get("real"))
+
+
 def select(ids: list[str], directory: Path | None = None) -> dict[str, Path]:
     """The experiments that `ids` name: an id itself or a group before a slash. All where `ids` is empty."""
     known = all_experiments(directory)

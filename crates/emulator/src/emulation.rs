@@ -36,15 +36,15 @@ pub struct Departure {
     ecn: Ecn,
     dscp: Dscp,
     ttl: u8,
+    /// Of its TCP header; meaningless if it has none.
+    window: u16,
 }
 
 /// What the simulation tells: which packets leave, which buffers are free again, and the verdicts if they are recorded.
 #[derive(Debug)]
 struct Port<W> {
-    /// Flow identities of real packets are these.
-    real: std::ops::Range<u32>,
-    /// By real flow: to which host.
-    to: Vec<u32>,
+    /// By number of a flow: to which real host; none for simulated flows.
+    to: Vec<Option<u32>>,
     departures: VecDeque<Departure>,
     freed: Vec<Buffer>,
     /// Once for each copy that a medium made.
@@ -57,6 +57,13 @@ const fn buffer_of(carried: &Carried) -> Buffer {
 }
 
 impl<W: Write> Port<W> {
+    /// The host for which a packet of this flow identity is; none for simulated packets.
+    fn host_of(&self, packet: &Packet) -> Option<u32> {
+        // Even identities are of data; real acknowledgments are data of flows of their own.
+        let flow = packet.flow.0.is_multiple_of(2).then_some(packet.flow.0 / 2)?;
+        self.to.get(flow as usize).copied().flatten()
+    }
+
     fn record(&mut self, at: Time, verdict: impl FnOnce() -> Verdict, packet: &Packet, carried: &Carried) {
         if let Some(recording) = &mut self.recording {
             recording.write(&Record::Decision(Decision::new(at, verdict(), packet, carried)));
@@ -77,7 +84,7 @@ impl<W: Write> Observer for Port<W> {
     }
     fn on_drop(&mut self, now: Time, place: Place, packet: &Packet, carried: &Carried, why: DropReason) {
         self.record(now, || Verdict::Drop(place, why), packet, carried);
-        if self.real.contains(&packet.flow.0) {
+        if self.host_of(packet).is_some() {
             self.freed.push(buffer_of(carried));
         }
     }
@@ -90,14 +97,16 @@ impl<W: Write> Observer for Port<W> {
         }
     }
     fn on_external(&mut self, now: Time, packet: &Packet, carried: &Carried) {
-        self.record(now, || Verdict::Out, packet, carried);
+        self.record(now, || Verdict::Out(carried.outside_window()), packet, carried);
+        let host = self.host_of(packet).expect("only packets of real flows leave");
         self.departures.push_back(Departure {
-            host: self.to[((packet.flow.0 - self.real.start) / 2) as usize],
+            host,
             due: now,
             buffer: buffer_of(carried),
             ecn: packet.ecn,
             dscp: packet.dscp,
             ttl: packet.ttl,
+            window: carried.outside_window(),
         });
     }
 }
@@ -132,6 +141,8 @@ pub struct Emulation<W: Write> {
     flows: FlowTable,
     seen: Vec<Seen>,
     pool: Pool,
+    /// By buffer: where the TCP header of its packet begins; zero if it has none.
+    segments: Box<[u16]>,
     /// By node: which real host it is.
     host_of_node: Vec<Option<u32>>,
     /// A buffer to read the next packet into.
@@ -158,11 +169,8 @@ impl<W: Write> Emulation<W> {
         recording: Option<W>,
     ) -> Result<Self, SetupError> {
         let flows = setup.flow_table();
-        let to: Vec<u32> = flows.ends().map(|(_, to)| to).collect();
-        let first = 2 * setup.scenario.flows.len() as u32;
         let port = Port {
-            real: first..first + 2 * to.len() as u32,
-            to,
+            to: setup.receivers(),
             departures: VecDeque::with_capacity(buffers as usize),
             freed: Vec::with_capacity(buffers as usize),
             shared: Vec::new(),
@@ -180,6 +188,7 @@ impl<W: Write> Emulation<W> {
             flows,
             seen: Vec::new(),
             pool: Pool::new(buffers, mtu_bytes),
+            segments: vec![0; buffers as usize].into(),
             host_of_node,
             next_buffer: None,
             serial: 0,
@@ -265,6 +274,8 @@ impl<W: Write> Emulation<W> {
                 flow
             }
         };
+        let (offset, tcp) = ip::read_tcp(self.pool.packet(buffer), &read).unzip();
+        self.segments[buffer.0 as usize] = offset.unwrap_or(0);
         let arrival = Arrival {
             flow,
             handle: self.serial << BUFFER_BITS | u64::from(buffer.0),
@@ -272,6 +283,7 @@ impl<W: Write> Emulation<W> {
             ecn: read.headers.ecn,
             dscp: read.headers.dscp,
             ttl: read.ttl,
+            tcp,
         };
         self.serial += 1;
         self.record(&Record::Arrival(at, arrival));
@@ -332,6 +344,10 @@ impl<W: Write> Emulation<W> {
     pub fn packet(&mut self, departure: &Departure) -> &[u8] {
         let packet = self.pool.packet(departure.buffer);
         ip::write(packet, departure.ecn, departure.dscp, departure.ttl);
+        let offset = self.segments[departure.buffer.0 as usize];
+        if offset > 0 {
+            ip::write_window(packet, offset, departure.window);
+        }
         packet
     }
 
@@ -385,7 +401,11 @@ impl<W: Write> Emulation<W> {
                 let sink = &statistics.sinks[seen.flow as usize][0];
                 let delay = (sink.received_packets > 0)
                     .then(|| sink.delay_nanos as f64 / 1e6 / sink.received_packets as f64);
+                // Of the scenario, if it is one of those.
+                let flow = self.setup.own.iter().find(|own| own.flow == seen.flow);
+                let flow = flow.map(|own| &self.setup.scenario.flows[own.flow as usize].name);
                 json!({
+                    "flow": flow,
                     "protocol": protocol_name(seen.key.protocol.0),
                     "source": address::to_ip(seen.key.source),
                     "source_port": seen.key.source_port,

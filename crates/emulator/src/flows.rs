@@ -3,16 +3,44 @@
 //! The simulation numbers its flows when it is built. So each ordered pair of real hosts has a bounded number of flows, and
 //! the connections between the two take one each as they appear. A flow that was silent long enough serves another
 //! connection; while none is, new connections share, by hash.
+//!
+//! A flow of the scenario from one real host to another is theirs to send ([`OwnFlow`]): the connection with its source port
+//! is that flow, and what comes back to that port are its acknowledgments.
 
 use std::collections::HashMap;
 use std::hash::BuildHasher;
 
 use tidegate_mechanism::random::{KeyedHash, Seed};
-use tidegate_packet::{FlowKey, Headers};
+use tidegate_packet::{FlowKey, Headers, Protocol};
 use tidegate_units::{Span, Time};
 
 /// So long a flow must be silent before it serves another connection: longer than any packet is under way.
 const REUSE_AFTER: Span = Span::from_secs(10);
+
+/// A flow of the scenario that real hosts send and receive.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OwnFlow {
+    /// Its number.
+    pub flow: u32,
+    /// Which of the real hosts sends it.
+    pub from: u32,
+    /// Which receives it.
+    pub to: u32,
+    /// The protocol that carries it.
+    pub protocol: Protocol,
+    /// The port that it is sent from.
+    pub source_port: u16,
+}
+
+/// What tells a packet of an [`OwnFlow`]: hosts, protocol and the port of the flow, at which end it is.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+struct Claim {
+    from: u32,
+    to: u32,
+    protocol: u8,
+    port: u16,
+    is_source: bool,
+}
 
 /// See the module.
 #[derive(Debug)]
@@ -24,6 +52,8 @@ pub struct FlowTable {
     by_key: HashMap<FlowKey, u32, KeyedHash>,
     hash: KeyedHash,
     flows: Vec<Entry>,
+    /// The flow that a claim stands for, and the connection that it serves now.
+    claims: HashMap<Claim, (u32, Option<FlowKey>), KeyedHash>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -44,12 +74,20 @@ pub enum Assigned {
 }
 
 impl FlowTable {
-    /// For `hosts` real hosts, `per_pair` flows for each ordered pair, numbered from `first`.
-    pub fn new(hosts: u32, per_pair: u32, first: u32) -> Self {
+    /// For `hosts` real hosts, `per_pair` flows for each ordered pair, numbered from `first`; then one for the acknowledgments
+    /// of each of `own`.
+    pub fn new(hosts: u32, per_pair: u32, first: u32, own: &[OwnFlow]) -> Self {
         let flows = vec![Entry::default(); (hosts * hosts.saturating_sub(1) * per_pair) as usize];
         let hash = KeyedHash::new(Seed(0));
         let by_key = HashMap::with_capacity_and_hasher(flows.len(), hash);
-        Self { hosts, per_pair, first, by_key, hash, flows }
+        let mut claims = HashMap::with_capacity_and_hasher(2 * own.len(), hash);
+        for (own, acknowledgments) in own.iter().zip(first + flows.len() as u32..) {
+            let OwnFlow { from, to, source_port: port, protocol: Protocol(protocol), flow } = *own;
+            claims.insert(Claim { from, to, protocol, port, is_source: true }, (flow, None));
+            let back = Claim { from: to, to: from, protocol, port, is_source: false };
+            claims.insert(back, (acknowledgments, None));
+        }
+        Self { hosts, per_pair, first, by_key, hash, flows, claims }
     }
 
     /// The pairs of hosts, each as often as it has flows, in the order of their numbers.
@@ -64,8 +102,14 @@ impl FlowTable {
     pub fn assign(&mut self, from: u32, to: u32, headers: &Headers, now: Time) -> Assigned {
         let key = headers.flow_key();
         if let Some(&flow) = self.by_key.get(&key) {
-            self.flows[flow as usize].last = now;
-            return Assigned::Known(self.first + flow);
+            if let Some(entry) = flow.checked_sub(self.first).and_then(|row| self.flows.get_mut(row as usize))
+            {
+                entry.last = now;
+            }
+            return Assigned::Known(flow);
+        }
+        if let Some(flow) = self.claim(from, to, headers) {
+            return Assigned::New(flow);
         }
         let pair = from * (self.hosts - 1) + to - u32::from(to > from);
         let start = pair * self.per_pair;
@@ -83,8 +127,24 @@ impl FlowTable {
             self.by_key.remove(&old);
         }
         self.flows[flow as usize].last = now;
-        self.by_key.insert(key, flow);
+        self.by_key.insert(key, self.first + flow);
         Assigned::New(self.first + flow)
+    }
+
+    /// The flow of the scenario that a packet with `headers` belongs to; from now on the connection is known.
+    fn claim(&mut self, from: u32, to: u32, headers: &Headers) -> Option<u32> {
+        let protocol = headers.protocol.0;
+        let ends = [(headers.source_port, true), (headers.destination_port, false)];
+        let claim = ends.map(|(port, is_source)| Claim { from, to, protocol, port, is_source });
+        let claim = claim.into_iter().find(|claim| self.claims.contains_key(claim))?;
+        let (flow, serves) = self.claims.get_mut(&claim)?;
+        let key = headers.flow_key();
+        // One connection at a time, or their number would have no bound.
+        if let Some(old) = serves.replace(key) {
+            self.by_key.remove(&old);
+        }
+        self.by_key.insert(key, *flow);
+        Some(*flow)
     }
 }
 
@@ -100,7 +160,7 @@ mod tests {
             flow_label: 0,
             protocol: Protocol::UDP,
             source_port,
-            destination_port: 9,
+            destination_port: 5201,
             dscp: Dscp::BEST_EFFORT,
             ecn: Ecn::NotEct,
         }
@@ -111,7 +171,7 @@ mod tests {
 
     #[test]
     fn each_pair_has_its_own_flows() {
-        let mut table = FlowTable::new(3, 2, 100);
+        let mut table = FlowTable::new(3, 2, 100, &[]);
         let ends: Vec<_> = table.ends().collect();
         assert_eq!(
             ends,
@@ -125,7 +185,7 @@ mod tests {
 
     #[test]
     fn connections_share_when_there_are_too_many_and_silent_ones_give_way() {
-        let mut table = FlowTable::new(2, 2, 0);
+        let mut table = FlowTable::new(2, 2, 0, &[]);
         assert_eq!(table.assign(0, 1, &headers(1), at(0)), Assigned::New(0));
         assert_eq!(table.assign(0, 1, &headers(2), at(1)), Assigned::New(1));
         assert_eq!(table.assign(0, 1, &headers(1), at(5)), Assigned::Known(0));
@@ -133,5 +193,24 @@ mod tests {
         assert_eq!(table.assign(0, 1, &headers(3), at(11)), Assigned::New(1));
         assert!(matches!(table.assign(0, 1, &headers(2), at(12)), Assigned::Shared(_)));
         assert_eq!(table.assign(0, 1, &headers(1), at(13)), Assigned::Known(0));
+    }
+
+    #[test]
+    fn a_connection_from_the_port_of_a_flow_is_that_flow() {
+        let own = OwnFlow { flow: 7, from: 0, to: 1, protocol: Protocol::UDP, source_port: 1031 };
+        let mut table = FlowTable::new(2, 2, 10, &[own]);
+        assert_eq!(table.assign(0, 1, &headers(1031), at(0)), Assigned::New(7));
+        assert_eq!(table.assign(0, 1, &headers(1031), at(30)), Assigned::Known(7));
+        assert_eq!(
+            table.assign(1, 0, &headers(1031).reversed(), at(0)),
+            Assigned::New(14),
+            "acknowledgments"
+        );
+        assert_eq!(table.assign(0, 1, &headers(1032), at(0)), Assigned::New(10), "another port");
+        let tcp = Headers { protocol: Protocol::TCP, ..headers(1031) };
+        assert_eq!(table.assign(0, 1, &tcp, at(0)), Assigned::New(11), "another protocol");
+        let next = Headers { destination_port: 5202, ..headers(1031) };
+        assert_eq!(table.assign(0, 1, &next, at(40)), Assigned::New(7), "the next connection of the flow");
+        assert_eq!(table.assign(0, 1, &next, at(41)), Assigned::Known(7));
     }
 }

@@ -1,6 +1,8 @@
 //! The headers of real packets: what the network reads of them, and what it writes back.
 
 use etherparse::{LaxNetSlice, LaxSlicedPacket, TransportSlice};
+use tidegate_engine::OutsideTcp;
+use tidegate_mechanism::edge::{RawSegment, SegmentEditor};
 use tidegate_packet::{Address, Dscp, Ecn, Headers, Protocol};
 
 /// What the network needs to know of a real packet.
@@ -10,37 +12,40 @@ pub struct Read {
     pub headers: Headers,
     /// Hops it may still make.
     pub ttl: u8,
+    /// Where the transport header begins; zero where there is none that can be read.
+    transport_at: u16,
 }
 
 /// Reads the headers of `packet`; `None` if it is no IP packet.
 pub fn read(packet: &[u8]) -> Option<Read> {
     let sliced = LaxSlicedPacket::from_ip(packet).ok()?;
-    let (source, destination, payload_protocol, traffic_class, ttl, flow_label) = match sliced.net? {
-        LaxNetSlice::Ipv4(ip) => {
-            let header = ip.header();
-            (
-                Address::V4(header.source()),
-                Address::V4(header.destination()),
-                ip.payload().ip_number,
-                packet[1],
-                header.ttl(),
-                0,
-            )
-        }
-        LaxNetSlice::Ipv6(ip) => {
-            let header = ip.header();
-            (
-                Address::V6(header.source()),
-                Address::V6(header.destination()),
-                ip.payload().ip_number,
-                packet[0] << 4 | packet[1] >> 4,
-                header.hop_limit(),
-                header.flow_label().value(),
-            )
-        }
-        LaxNetSlice::Arp(_) => return None,
-    };
-    let (source_port, destination_port) = match sliced.transport {
+    let (source, destination, (payload_protocol, payload), traffic_class, ttl, flow_label) =
+        match sliced.net? {
+            LaxNetSlice::Ipv4(ip) => {
+                let header = ip.header();
+                (
+                    Address::V4(header.source()),
+                    Address::V4(header.destination()),
+                    (ip.payload().ip_number, ip.payload().payload),
+                    packet[1],
+                    header.ttl(),
+                    0,
+                )
+            }
+            LaxNetSlice::Ipv6(ip) => {
+                let header = ip.header();
+                (
+                    Address::V6(header.source()),
+                    Address::V6(header.destination()),
+                    (ip.payload().ip_number, ip.payload().payload),
+                    packet[0] << 4 | packet[1] >> 4,
+                    header.hop_limit(),
+                    header.flow_label().value(),
+                )
+            }
+            LaxNetSlice::Arp(_) => return None,
+        };
+    let (source_port, destination_port) = match &sliced.transport {
         Some(TransportSlice::Tcp(tcp)) => (tcp.source_port(), tcp.destination_port()),
         Some(TransportSlice::Udp(udp)) => (udp.source_port(), udp.destination_port()),
         _ => (0, 0),
@@ -55,7 +60,35 @@ pub fn read(packet: &[u8]) -> Option<Read> {
         dscp: Dscp::new(traffic_class >> 2),
         ecn: Ecn::from_bits(traffic_class),
     };
-    Some(Read { headers, ttl })
+    // Where a slice lies in the packet that it was cut from.
+    let start = payload.as_ptr() as usize - packet.as_ptr() as usize;
+    let transport_at = if sliced.transport.is_some() { u16::try_from(start).unwrap_or(0) } else { 0 };
+    Some(Read { headers, ttl, transport_at })
+}
+
+/// Where the TCP header of `packet` begins, which [`read`] has understood as `about`, and what edges read of it.
+pub fn read_tcp(packet: &mut [u8], about: &Read) -> Option<(u16, OutsideTcp)> {
+    if about.headers.protocol != Protocol::TCP || about.transport_at == 0 {
+        return None;
+    }
+    let segment = RawSegment::parse(packet.get_mut(usize::from(about.transport_at)..)?)?;
+    let tcp = OutsideTcp {
+        sequence: segment.sequence(),
+        acknowledgment: segment.acknowledgment().unwrap_or(0),
+        payload_bytes: u16::try_from(segment.payload_bytes()).ok()?,
+        window: segment.window_bytes(0) as u16,
+        has_ack: segment.acknowledgment().is_some(),
+        announced_shift: segment.announced_shift(),
+    };
+    Some((about.transport_at, tcp))
+}
+
+/// Writes the window into the TCP header at `offset`, for which [`read_tcp`] has given it, and corrects the checksum.
+pub fn write_window(packet: &mut [u8], offset: u16, window: u16) {
+    let Some(mut segment) = packet.get_mut(usize::from(offset)..).and_then(RawSegment::parse) else { return };
+    if segment.window_bytes(0) != u32::from(window) {
+        segment.set_window_bytes(u32::from(window), 0);
+    }
 }
 
 /// Writes what the network may change into `packet`, which [`read`] has understood. The checksum of an IPv4 header
@@ -138,6 +171,21 @@ mod tests {
         assert_eq!(read(&packet).unwrap().headers.source_port, 0);
     }
 
+    #[test]
+    fn a_lowered_window_is_in_the_header_and_in_its_checksum() {
+        let mut packet = tcp4(64, 0);
+        let about = read(&packet).unwrap();
+        let (offset, tcp) = read_tcp(&mut packet, &about).unwrap();
+        assert_eq!((offset, tcp.sequence, tcp.payload_bytes, tcp.window), (20, 1, 4, 1000));
+        assert_eq!((tcp.has_ack, tcp.announced_shift), (false, None));
+        write_window(&mut packet, offset, 77);
+        let ip = etherparse::Ipv4HeaderSlice::from_slice(&packet).unwrap();
+        let segment = etherparse::TcpSlice::from_slice(&packet[20..]).unwrap();
+        assert_eq!(segment.window_size(), 77);
+        let right = segment.calc_checksum_ipv4(ip.source(), ip.destination()).unwrap();
+        assert_eq!(segment.checksum(), right);
+    }
+
     proptest! {
         #[test]
         fn the_checksum_is_right_after_every_change(
@@ -152,8 +200,12 @@ mod tests {
 
         #[test]
         fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..120)) {
-            if read(&bytes).is_some() {
-                write(&mut bytes.clone(), Ecn::Ce, Dscp::EF, 1);
+            if let Some(about) = read(&bytes) {
+                let mut bytes = bytes;
+                write(&mut bytes, Ecn::Ce, Dscp::EF, 1);
+                if let Some((offset, _)) = read_tcp(&mut bytes, &about) {
+                    write_window(&mut bytes, offset, 1);
+                }
             }
         }
     }

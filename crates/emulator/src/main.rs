@@ -247,6 +247,7 @@ fn emulate(arguments: Emulate) -> Result<ExitCode, Complaint> {
     };
     let ended = linux::emulate(setup, &options).map_err(failed)?;
     let mut summary = serde_json::to_value(&ended.outcome.summary).expect("a summary has a JSON form");
+    report::leave_out_unknown(&mut summary, &ended.emulation);
     summary["emulation"] = ended.emulation;
     if arguments.json {
         print(&format!("{summary}\n"))?;

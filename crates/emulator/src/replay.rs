@@ -91,8 +91,8 @@ impl Log for Made {
 pub fn replay(from: impl Read) -> Result<Replay, ReplayError> {
     let (mut reader, configuration) = Reader::new(from)?;
     let setup = Setup::from_recording(&configuration).map_err(ReplayError::Setup)?;
-    let first = setup.scenario.flows.len() as u32;
-    let real = first..first + setup.flow_table().ends().count() as u32;
+    let receivers = setup.receivers();
+    let is_real = |flow: u32| receivers.get(flow as usize).is_some_and(Option::is_some);
     let mut run = setup.start(Watcher(Made::default())).map_err(ReplayError::Setup)?;
     // Recorded verdicts that the simulator has not come to, in order: the emulation wrote them as it went.
     let mut recorded = VecDeque::new();
@@ -107,8 +107,8 @@ pub fn replay(from: impl Read) -> Result<Replay, ReplayError> {
     while let Some(record) = reader.read()? {
         match record {
             Record::Configuration(_) => return Err(ReplayError::Inconsistent("it has two configurations")),
-            Record::Headers(flow, headers) if real.contains(&flow) => run.set_headers(flow, headers),
-            Record::Arrival(at, arrival) if real.contains(&arrival.flow) => {
+            Record::Headers(flow, headers) if is_real(flow) => run.set_headers(flow, headers),
+            Record::Arrival(at, arrival) if is_real(arrival.flow) => {
                 move_on(at)?;
                 run.inject(&arrival, at);
                 arrivals += 1;

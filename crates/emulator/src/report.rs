@@ -4,6 +4,15 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
+/// What only simulated hosts know of their flows is no result of real ones: how much of what arrived was new.
+pub fn leave_out_unknown(summary: &mut Value, emulation: &Value) {
+    for name in emulation["real_flows"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+        if let Some(flow) = summary["flows"][name].as_object_mut() {
+            flow.remove("goodput_bps");
+        }
+    }
+}
+
 /// The summary of an emulation as text: `summary` as of a run, with `emulation` in it.
 pub fn text(summary: &Value) -> String {
     let mut out = String::new();
@@ -38,7 +47,9 @@ pub fn text(summary: &Value) -> String {
     }
     let flows = summary["flows"].as_object().into_iter().flatten();
     let simulated = flows.map(|(name, flow)| (name.clone(), flow, number(&flow["delay_ms"], "mean")));
-    let real = emulation["connections"].as_array().into_iter().flatten().map(|connection| {
+    // Those that are flows of the scenario are there already.
+    let other = emulation["connections"].as_array().into_iter().flatten();
+    let real = other.filter(|connection| connection["flow"].is_null()).map(|connection| {
         let end = |which: &str| {
             let address = connection[which].as_str().unwrap_or("?");
             format!("{address}:{}", connection[format!("{which}_port")])

@@ -3,14 +3,18 @@
 use std::fmt;
 use std::sync::Arc;
 
-use tidegate_engine::{ApplicationSpec, BuildError, FlowSpec, NodeId, Observer, StartSpec, TransportSpec};
+use tidegate_engine::{
+    ApplicationSpec, BuildError, FlowSpec, Network, NodeId, Observer, StartSpec, TransportSpec,
+};
 use tidegate_lab::Run;
+use tidegate_lab::lower::source_port;
 use tidegate_packet::{Address, Dscp, Ecn, Headers, Protocol};
+use tidegate_scenario::model::{NodeIndex, Transport};
 use tidegate_scenario::{ConfigErrors, Document, Scenario};
 use tidegate_units::Time;
 
 use crate::address;
-use crate::flows::FlowTable;
+use crate::flows::{FlowTable, OwnFlow};
 use crate::recording::Configuration;
 
 /// A scenario that real hosts take part in.
@@ -22,6 +26,8 @@ pub struct Setup {
     pub scenario: Arc<Scenario>,
     /// The nodes of the real hosts, in order.
     pub real: Vec<u32>,
+    /// The flows of the scenario that they send themselves.
+    pub own: Vec<OwnFlow>,
 }
 
 /// Why a scenario cannot be emulated.
@@ -93,6 +99,7 @@ impl Setup {
         if pairs.saturating_mul(flows_per_pair) > REAL_FLOWS_MAX {
             return Err(SetupError::TooManyHosts);
         }
+        let own = own_flows(&scenario, &real);
         let configuration = Configuration {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             name: document.name().to_owned(),
@@ -102,7 +109,7 @@ impl Setup {
             seed: seed.unwrap_or(scenario.seed),
             flows_per_pair,
         };
-        Ok(Self { configuration, scenario: Arc::new(scenario), real })
+        Ok(Self { configuration, scenario: Arc::new(scenario), real, own })
     }
 
     /// The same scenario as a recording was made of.
@@ -122,41 +129,94 @@ impl Setup {
     /// The table of flows between the real hosts.
     pub fn flow_table(&self) -> FlowTable {
         let first = self.scenario.flows.len() as u32;
-        FlowTable::new(self.real.len() as u32, self.configuration.flows_per_pair, first)
+        FlowTable::new(self.real.len() as u32, self.configuration.flows_per_pair, first, &self.own)
     }
 
-    /// Builds the network with a flow for each entry of the table.
+    /// By number of a flow: the real host that its packets go to; none for simulated flows.
+    pub fn receivers(&self) -> Vec<Option<u32>> {
+        let mut to = vec![None; self.scenario.flows.len()];
+        for own in &self.own {
+            to[own.flow as usize] = Some(own.to);
+        }
+        to.extend(self.flow_table().ends().map(|(_, to)| Some(to)));
+        to.extend(self.own.iter().map(|own| Some(own.from)));
+        to
+    }
+
+    /// Builds the network with a flow for each entry of the table; the flows that real hosts send are not simulated.
     ///
     /// # Errors
     /// When no path leads from one real host to another, and as for the scenario itself.
     pub fn start<O: Observer>(&self, observer: O) -> Result<Run<O>, SetupError> {
-        let name = |host: u32| &self.scenario.nodes[self.real[host as usize] as usize].name;
-        let spec = |(number, (from, to)): (usize, (u32, u32))| {
-            let address = |host: u32| Address::V4(address::ipv4(self.real[host as usize]).octets());
-            FlowSpec {
-                name: format!("{} to {} ({number})", name(from), name(to)),
-                from: NodeId(self.real[from as usize]),
-                to: vec![NodeId(self.real[to as usize])],
-                transport: TransportSpec::External,
-                application: ApplicationSpec::External,
-                start: StartSpec::At(Time::ZERO),
-                stop: None,
-                dscp: Dscp::BEST_EFFORT,
-                class: 0,
-                // Until a connection takes the flow.
-                headers: Headers {
-                    source: address(from),
-                    destination: address(to),
-                    flow_label: 0,
-                    protocol: Protocol(255),
-                    source_port: 0,
-                    destination_port: 0,
-                    dscp: Dscp::BEST_EFFORT,
-                    ecn: Ecn::NotEct,
-                },
+        let alter = |network: &mut Network| {
+            let first = network.flows.len() as u32;
+            let between = self.flow_table().ends().enumerate();
+            let between: Vec<FlowSpec> =
+                between.map(|(number, (from, to))| self.flow_between(number, from, to, 0)).collect();
+            let everything = first..first + between.len() as u32;
+            for (point, marker) in self.scenario.markers.iter().zip(&mut network.markers) {
+                if point.has_all {
+                    marker.flows.extend(everything.clone());
+                }
             }
+            let acknowledgments = self.own.iter().enumerate().map(|(number, own)| {
+                let class = self.scenario.flows[own.flow as usize].class;
+                self.flow_between(between.len() + number, own.to, own.from, class)
+            });
+            let acknowledgments: Vec<FlowSpec> = acknowledgments.collect();
+            for own in &self.own {
+                let flow = &mut network.flows[own.flow as usize];
+                flow.transport = TransportSpec::External;
+                flow.application = ApplicationSpec::External;
+                (flow.start, flow.stop) = (StartSpec::At(Time::ZERO), None);
+            }
+            network.flows.extend(between.into_iter().chain(acknowledgments));
         };
-        let more: Vec<FlowSpec> = self.flow_table().ends().enumerate().map(spec).collect();
-        Run::start_with(&self.scenario, &more, self.configuration.seed, observer).map_err(SetupError::Build)
+        let run = Run::start_with(&self.scenario, alter, self.configuration.seed, observer);
+        run.map_err(SetupError::Build)
     }
+
+    /// The flow number `number` of those that only the emulation has, from one real host to another.
+    fn flow_between(&self, number: usize, from: u32, to: u32, class: u8) -> FlowSpec {
+        let node = |host: u32| self.real[host as usize];
+        let name = |host: u32| &self.scenario.nodes[node(host) as usize].name;
+        let address = |host: u32| Address::V4(address::ipv4(node(host)).octets());
+        FlowSpec {
+            name: format!("{} to {} ({number})", name(from), name(to)),
+            from: NodeId(node(from)),
+            to: vec![NodeId(node(to))],
+            transport: TransportSpec::External,
+            application: ApplicationSpec::External,
+            start: StartSpec::At(Time::ZERO),
+            stop: None,
+            dscp: Dscp::BEST_EFFORT,
+            class,
+            // Until a connection takes the flow.
+            headers: Headers {
+                source: address(from),
+                destination: address(to),
+                flow_label: 0,
+                protocol: Protocol(255),
+                source_port: 0,
+                destination_port: 0,
+                dscp: Dscp::BEST_EFFORT,
+                ecn: Ecn::NotEct,
+            },
+        }
+    }
+}
+
+/// The flows from one real host to another; those to several hosts are simulated.
+fn own_flows(scenario: &Scenario, real: &[u32]) -> Vec<OwnFlow> {
+    let host = |node: NodeIndex| real.iter().position(|real| *real == node.0).map(|host| host as u32);
+    let own = scenario.flows.iter().enumerate().filter_map(|(number, flow)| {
+        let &[to] = &flow.to[..] else { return None };
+        let protocol = match flow.transport {
+            Transport::Tcp(_) => Protocol::TCP,
+            Transport::Udp(_) => Protocol::UDP,
+        };
+        let (from, to) = (host(flow.from)?, host(to)?);
+        Some(OwnFlow { flow: number as u32, from, to, protocol, source_port: source_port(number) })
+    });
+    own.collect()
 }

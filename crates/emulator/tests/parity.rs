@@ -23,7 +23,8 @@ fn marker_of(kind: &str) -> String {
     let own = match kind {
         "profile" => "rate = \"1Mbit\", beyond = \"drop\"",
         "srtcm" => {
-            "committed_rate = \"1Mbit\", committed_burst = \"3kB\", excess_burst = \"6kB\", drop_red = true"
+            // Not aware: what real hosts send without a codepoint is red, and would be dropped all of it.
+            "committed_rate = \"1Mbit\", committed_burst = \"3kB\", excess_burst = \"6kB\", aware = false, drop_red = true"
         }
         "trtcm" => {
             "committed_rate = \"1Mbit\", committed_burst = \"3kB\", peak_rate = \"2Mbit\", peak_burst = \"3kB\""
@@ -219,4 +220,83 @@ fn no_byte_of_a_recording_can_change_unnoticed() {
     }
     assert!(replay(&recording[..recording.len() - 9]).is_err());
     assert!(replay(&b"TDG"[..]).is_err());
+}
+
+/// A TCP segment from A to B or back. A SYN announces a window scale of 7.
+fn segment(from: u8, number: u32, ack: u32, payload: usize, is_syn: bool) -> Vec<u8> {
+    let ports = if from == 1 { (1024, 5001) } else { (5001, 1024) };
+    let builder = etherparse::PacketBuilder::ipv4([10, 0, 0, from], [10, 0, 0, 3 - from], 64);
+    let mut tcp = builder.tcp(ports.0, ports.1, number, 4000).ack(ack);
+    if is_syn {
+        tcp = tcp.syn().options(&[etherparse::TcpOptionElement::WindowScale(7)]).unwrap();
+    }
+    let mut bytes = Vec::new();
+    tcp.write(&mut bytes, &vec![0; payload]).unwrap();
+    bytes
+}
+
+/// Flow `tcp` of the scenario is between real hosts: what they send from its port is that flow.
+#[test]
+fn tcp_rate_control_lowers_the_windows_of_real_hosts_and_replays() {
+    let text = r#"
+        duration = "20s"
+        nodes = { hosts = ["A", "B"], routers = ["I", "C", "E"], real = ["A", "B"] }
+        defaults.link = { rate = "20Mbit", delay = "2ms" }
+        links.a = { between = ["A", "I"] }
+        links.narrow = { between = ["I", "C"], rate = "2Mbit", delay = "5ms" }
+        links.c = { between = ["C", "E"] }
+        links.b = { between = ["E", "B"] }
+        flows.tcp = { from = "A", to = "B", transport = "tcp" }
+        domains.net = { edges = ["I", "E"], core = ["C"], mechanism = { kind = "iec", unpoliced = ["E"], tcp_rate = {} } }
+        markers.edge = { flows = ["tcp"], at = "I", mechanism = { kind = "profile", rate = "50Mbit" } }
+        "#;
+    let text: Vec<&str> = text.lines().map(str::trim_start).collect();
+    let document = Document::from_text("tcp_rate.toml", &text.join("\n")).unwrap();
+    let setup = Setup::new(document, &[], Some(5), 4).unwrap();
+    let mut emulation = Emulation::start(setup, 2000, 1500, Some(Vec::new())).unwrap();
+    let send = |emulation: &mut Emulation<Vec<u8>>, bytes: &[u8], now: Time| {
+        emulation.room().unwrap()[..bytes.len()].copy_from_slice(bytes);
+        let from = u32::from(bytes[15]) - 1;
+        emulation.arrive(from, bytes.len(), now);
+    };
+    // A sends 20 segments ahead of what was acknowledged; B acknowledges each that it gets.
+    let (mut sent, mut acknowledged, mut now) = (0_u32, 0_u32, Time::ZERO);
+    send(&mut emulation, &segment(1, 0, 0, 0, true), now);
+    send(&mut emulation, &segment(2, 0, 1, 0, true), now);
+    let (mut least, mut marked) = (u16::MAX, 0);
+    while now < Time::from_nanos(12_000_000_000) {
+        now += Span::from_nanos(1_000_000);
+        emulation.advance(now);
+        let mut acks = Vec::new();
+        while let Some(departure) = emulation.next_departure() {
+            let packet = emulation.packet(&departure).to_vec();
+            emulation.delivered(departure, now, true);
+            let (ip, tcp) = (
+                etherparse::Ipv4HeaderSlice::from_slice(&packet).unwrap(),
+                etherparse::TcpSlice::from_slice(&packet[20..]).unwrap(),
+            );
+            assert_eq!(tcp.checksum(), tcp.calc_checksum_ipv4(ip.source(), ip.destination()).unwrap());
+            if departure.host == 1 && !tcp.syn() {
+                marked += u32::from(ip.dcp().value() != 0);
+                acks.push(segment(2, 1, tcp.sequence_number() + tcp.payload().len() as u32, 0, false));
+            } else if departure.host == 0 && !tcp.syn() {
+                acknowledged = acknowledged.max(tcp.acknowledgment_number());
+                least = least.min(tcp.window_size());
+            }
+        }
+        acks.iter().for_each(|ack| send(&mut emulation, ack, now));
+        while sent < acknowledged + 20 * 1000 {
+            send(&mut emulation, &segment(1, 1 + sent, 1, 1000, false), now);
+            sent += 1000;
+        }
+    }
+    // 2 Mb/s over 20 ms are five segments; the host offered 4000 << 7.
+    assert!((4..=160).contains(&least), "{least}");
+    assert!(marked > 1000, "the marker of the flow marks its packets: {marked}");
+    let (outcome, _, recording) = emulation.finish(now);
+    let summary: serde_json::Value = serde_json::from_str(&outcome.summary.to_json()).unwrap();
+    let throughput = summary["flows"]["tcp"]["throughput_bps"].as_f64().unwrap();
+    assert!((1.5e6..2e6).contains(&throughput), "what the hosts send is the flow: {throughput}");
+    let replayed = replay(&recording.unwrap().unwrap()[..]).unwrap();
+    assert!(replayed.verdicts > 10_000, "{replayed:?}");
 }

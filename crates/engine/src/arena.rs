@@ -20,18 +20,17 @@ impl Carried {
     /// Not a control packet.
     pub const NO_MESSAGE: u32 = u32::MAX;
 
-    /// What is kept of a packet that came from outside, which its owner calls `handle`.
-    ///
-    /// The handle stands where the sequence number of a simulated segment would: the engine never parses the TCP header of a
-    /// packet from outside, and a field of its own would cost every simulated packet.
-    pub(crate) fn from_outside(created: Time, handle: u64) -> Self {
-        let tcp = TcpHeader { sequence: handle, ..TcpHeader::default() };
-        Self { created, route: 0, message: Self::NO_MESSAGE, tcp }
-    }
-
     /// What its owner calls a packet that came from outside; meaningless for others.
+    ///
+    /// The handle stands where the sequence number of a simulated segment would: a field of its own would cost every
+    /// simulated packet.
     pub const fn handle(&self) -> u64 {
         self.tcp.sequence
+    }
+
+    /// The window in the TCP header of a packet that came from outside, as edges left it; zero without such a header.
+    pub const fn outside_window(&self) -> u16 {
+        self.tcp.window_bytes as u16
     }
 }
 

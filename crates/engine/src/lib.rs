@@ -28,7 +28,7 @@ pub use arena::Carried;
 pub use build::BuildError;
 pub use counters::{Delays, FlowCounters, LinkCounters, SinkCounters, Totals};
 pub use event::{EventQueue, Token};
-pub use external::Arrival;
+pub use external::{Arrival, OutsideTcp};
 pub use ids::{FlowIds, LinkId, NodeId};
 pub use link::{CircuitSpec, LinkTrace, LossModel, Medium, OPPORTUNITY_BYTES, ReorderModel};
 pub use marker::MarkerCounters;

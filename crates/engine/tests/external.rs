@@ -36,7 +36,7 @@ fn simulation() -> Simulation<Seen> {
 }
 
 fn arrival(handle: u64, wire_bytes: u32) -> Arrival {
-    Arrival { flow: 0, handle, wire_bytes, ecn: Ecn::Ect0, dscp: Dscp::EF, ttl: 64 }
+    Arrival { flow: 0, handle, wire_bytes, ecn: Ecn::Ect0, dscp: Dscp::EF, ttl: 64, tcp: None }
 }
 
 #[test]

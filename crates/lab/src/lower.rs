@@ -143,6 +143,11 @@ fn circuit(circuit: &model::Circuit) -> CircuitSpec {
     }
 }
 
+/// The source port of flow `index`.
+pub const fn source_port(index: usize) -> u16 {
+    1024 + (index % 64_000) as u16
+}
+
 fn flow_spec(index: usize, flow: &model::Flow) -> FlowSpec {
     let transport = match &flow.transport {
         model::Transport::Tcp(config) => TransportSpec::Tcp(Box::new(configs::tcp(config))),
@@ -177,7 +182,7 @@ fn flow_spec(index: usize, flow: &model::Flow) -> FlowSpec {
             destination: address(flow.to[0]),
             flow_label: 0,
             protocol,
-            source_port: 1024 + (index % 64_000) as u16,
+            source_port: source_port(index),
             destination_port: 5001,
             dscp: flow.dscp,
             ecn,

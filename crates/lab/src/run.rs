@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_engine::{Arrival, BuildError, FlowSpec, LinkId, Observer, Simulation};
+use tidegate_engine::{Arrival, BuildError, LinkId, Network, Observer, Simulation};
 use tidegate_packet::Headers;
 use tidegate_record::{PcapTrace, Series};
 use tidegate_scenario::Scenario;
@@ -76,22 +76,23 @@ impl<O: Observer> Run<O> {
     /// # Errors
     /// If some flow has no route, or crosses a domain's border where there is no edge.
     pub fn start(scenario: &Arc<Scenario>, seed: u64, observer: O) -> Result<Self, BuildError> {
-        Self::start_with(scenario, &[], seed, observer)
+        Self::start_with(scenario, |_| (), seed, observer)
     }
 
-    /// The same with more flows than the scenario has; they are numbered after its own.
+    /// The same with what `alter` does to the network first. It may add flows after those of the scenario, and replace the
+    /// transport of flows; all else must stay as it is.
     ///
     /// # Errors
     /// As [`Self::start`].
     pub fn start_with(
         scenario: &Arc<Scenario>,
-        more: &[FlowSpec],
+        alter: impl FnOnce(&mut Network),
         seed: u64,
         observer: O,
     ) -> Result<Self, BuildError> {
         let started = clock();
         let mut network = lower::network(scenario);
-        network.flows.extend_from_slice(more);
+        alter(&mut network);
         let domains = (0..scenario.domains.len())
             .map(|index| lower::domain_position(scenario, &network.domains, index))
             .collect();

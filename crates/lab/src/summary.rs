@@ -336,9 +336,9 @@ fn marker(counters: &MarkerCounters, window: Span) -> serde_json::Value {
 /// Jain's index and the coefficient of variation over the throughputs of all flows.
 fn fairness(scenario: &Scenario, statistics: &Statistics, window: Span) -> serde_json::Value {
     let flow_count = scenario.flows.len();
-    // A flow that stands ready for packets from outside counts when there were any.
+    // Where the scenario has no flows, those from outside count in which there were packets.
     let takes_part = |&(index, _): &(usize, &Vec<SinkCounters>)| {
-        index < flow_count || statistics.flows[2 * index].sent_packets > 0
+        index < flow_count || flow_count == 0 && statistics.flows[2 * index].sent_packets > 0
     };
     let rates: Vec<f64> = statistics
         .sinks

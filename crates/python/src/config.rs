@@ -137,6 +137,11 @@ impl PyPoint {
     fn seed(&self) -> u64 {
         self.point.seed
     }
+    /// Paths and values of all that it sets, in order.
+    #[getter]
+    fn overrides(&self) -> Vec<(String, String)> {
+        self.point.overrides.clone()
+    }
 }
 
 /// A scenario with variants, swept axes, seeds and figures.

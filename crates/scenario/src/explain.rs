@@ -4,10 +4,10 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::model::{
-    Adaptive, AdaptiveRed, BackPressure, Blue, Bulk, BurstLoss, Cbq, Cbr, Csfq, CsfqLabels, DropTail, Drr,
-    Eec, EecMarker, Engine, Ered, Fred, Iec, ListLoss, Marking, Nbp, Nbq, OnOff, Poisson, Priority, Profile,
-    RandomLoss, Red, RedPenaltyBox, RenoControl, Reserved, Sfb, Sfq, SingleRate, SubTcp, TcpFriendly,
-    TcpText, Tfrc, Transfer, TwoRates, Udp, UnresponsiveControl, Wfq,
+    Adaptive, AdaptiveRed, BackPressure, Blue, Bulk, BurstLoss, Cbq, Cbr, Csfq, CsfqLabels, CubicControl,
+    DropTail, Drr, Eec, EecMarker, Engine, Ered, Fred, Iec, ListLoss, Marking, Nbp, Nbq, OnOff, Poisson,
+    Priority, Profile, RandomLoss, Red, RedPenaltyBox, RenoControl, Reserved, Sfb, Sfq, SingleRate, SubTcp,
+    TcpFriendly, TcpText, Tfrc, Transfer, TwoRates, Udp, UnresponsiveControl, Wfq,
 };
 use crate::schema::schema_of;
 
@@ -78,6 +78,7 @@ const ROWS: &[Row] = &[
     ("transport", "udp", schema_of::<Udp>),
     ("transport", "tfrc", schema_of::<Tfrc>),
     ("control", "reno", schema_of::<RenoControl>),
+    ("control", "cubic", schema_of::<CubicControl>),
     ("control", "subtcp", schema_of::<SubTcp>),
     ("control", "reserved", schema_of::<Reserved>),
     ("control", "marking", schema_of::<Marking>),

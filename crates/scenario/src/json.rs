@@ -5,8 +5,8 @@ use serde_json::{Map, Value, json};
 use tidegate_units::{BitRate, Limit, Span, Time};
 
 use crate::model::{
-    Clock, DelayOf, Direction, Event, EventChange, Flow, LinkIndex, MarkerPoint, NodeIndex, Record, Scenario,
-    Series, Start, Way,
+    Clock, Command, DelayOf, Direction, Event, EventChange, Flow, LinkIndex, MarkerPoint, NodeIndex, Record,
+    Scenario, Series, Start, Way,
 };
 
 /// Counts up when a key changes its meaning.
@@ -62,7 +62,7 @@ impl Scenario {
                 })
             })
             .collect();
-        json!({
+        let mut all = json!({
             "schema_version": SCHEMA_VERSION,
             "title": self.title,
             "description": self.description,
@@ -79,6 +79,20 @@ impl Scenario {
             "markers": self.markers.iter().map(|point| self.marker(point)).collect::<Vec<_>>(),
             "events": self.events.iter().map(|event| self.event(event)).collect::<Vec<_>>(),
             "record": self.record_json(&self.record),
+        });
+        // Only where there are some: a run in the simulator does not depend on them.
+        if !self.commands.is_empty() {
+            all["commands"] = self.commands.iter().map(|command| self.command(command)).collect();
+        }
+        all
+    }
+
+    fn command(&self, command: &Command) -> Value {
+        json!({
+            "name": command.name,
+            "host": self.node_name(command.host),
+            "run": command.run,
+            "needs": command.needs,
         })
     }
 

@@ -13,7 +13,7 @@ use crate::tree::{Table, Tree, Value, parse_value};
 const PATH_KEYS_MAX: usize = 16;
 
 /// Sections whose elements may come from a repeat, so that a name may not be in the file.
-pub(crate) const REPEATED: [&str; 3] = ["links", "flows", "domains"];
+pub(crate) const REPEATED: [&str; 4] = ["links", "flows", "domains", "commands"];
 
 /// A path and the value that it gets.
 #[derive(Clone, Debug)]

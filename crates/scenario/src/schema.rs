@@ -12,8 +12,8 @@ use crate::experiment::Figure;
 use crate::experiment::raw::{AxisText, VariantText};
 use crate::explain::list_mechanisms;
 use crate::scenario::raw::{
-    DefaultsText, DomainText, EventText, FlowText, LinkText, MarkerText, NodesText, ParameterText,
-    RecordText, RoutingText,
+    CommandText, DefaultsText, DomainText, EventText, FlowText, LinkText, MarkerText, NodesText,
+    ParameterText, RecordText, RoutingText,
 };
 use crate::text::Text;
 
@@ -54,6 +54,8 @@ struct FileText {
     domains: Option<BTreeMap<String, DomainText>>,
     /// What changes during the run.
     markers: Option<BTreeMap<String, MarkerText>>,
+    /// What real hosts run in an emulation, by name.
+    commands: Option<BTreeMap<String, CommandText>>,
     events: Option<Vec<EventText>>,
     /// What is recorded beyond counters.
     record: Option<RecordText>,

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tidegate import _core, checks, display, experiment, figures, library, progress, store
+from tidegate import _core, checks, display, experiment, figures, library, progress, real, store
 from tidegate.commands import parse_overrides
 from tidegate.errors import EXIT_DONE, EXIT_FAILED
 
@@ -43,6 +43,9 @@ def reproduce(
     """Run, judge, write folders and the report; exit code 1 if a check fails."""
     overrides = parse_overrides(override_texts)
     chosen = library.select(ids)
+    if not ids:
+        # Real hosts need privileges and their time: they run when they are named.
+        chosen = {name: path for name, path in chosen.items() if not library.is_real(path)}
     expected = checks.load(library.experiments_dir() / library.EXPECTED, list(library.all_experiments()))
     # Every file is read before anything runs: a mistake in the last one should not cost the time of the
     # first.
@@ -77,11 +80,13 @@ def _run_all(
     workers: int | None,
 ) -> Iterator[store.StoredResult]:
     tasks = [each.tasks(quick, seeds) for each in experiments]
+    obstacles = [_obstacle(own) for own in tasks]
+    tasks = [[] if why else own for own, why in zip(tasks, obstacles, strict=True)]
     everything = [task for own in tasks for task in own]
     begin = time.perf_counter()
     with progress.Progress(len(everything), "reproducing") as bar:
         outcomes = experiment.run_tasks(everything, workers, bar.advance)
-        for each, own in zip(experiments, tasks, strict=True):
+        for each, own, why in zip(experiments, tasks, obstacles, strict=True):
             points, problems = [], []
             for task in own:
                 outcome = next(outcomes)
@@ -89,11 +94,48 @@ def _run_all(
                     problems.append(f"{task.variant or 'run'} {task.axes}, seed {task.seed}: {outcome}")
                 else:
                     points.append(outcome)
-            result = judge(each, points, problems, expected.get(each.id, checks.Expectations()), quick)
+            expectations = expected.get(each.id, checks.Expectations())
+            if why:
+                result = skipped(each, expectations, why, quick)
+            else:
+                result = judge(each, points, problems, expectations, quick)
             store.write_result(out / each.id, result, each.path)
             took = time.perf_counter() - begin
-            bar.say(f"{each.id}: {result.status}, {len(points)} runs, {took:.1f} s since the start")
+            runs = f"{len(points)} runs{_discarded(points)}"
+            bar.say(f"{each.id}: {result.status}, {runs}, {took:.1f} s since the start")
             yield result
+
+
+def _obstacle(tasks: list[experiment.Task]) -> str | None:
+    """Why these runs cannot be made here: some need real hosts, and this machine has none."""
+    if not any(task.is_real for task in tasks):
+        return None
+    return real.obstacle(sorted({name for task in tasks for name in task.needs}))
+
+
+def _discarded(points: list[experiment.PointResult]) -> str:
+    """How many runs with real hosts were thrown away because the machine was late."""
+    count = sum(point.summary.get("emulation", {}).get("discarded_runs", 0) for point in points)
+    return f" and {count} thrown away because the machine was late" if count else ""
+
+
+def skipped(
+    each: experiment.Experiment, expectations: checks.Expectations, why: str, quick: bool
+) -> store.StoredResult:
+    """The result of an experiment that this machine cannot run."""
+    outcomes = [checks.Outcome(check, "skipped", note=why) for check in expectations.checks]
+    return store.StoredResult(
+        kind="experiment",
+        info=each.info,
+        scenario=each.scenario,
+        points=[],
+        checks=[outcome.to_record() for outcome in outcomes],
+        references=list(expectations.references),
+        status="skipped",
+        problems=[f"skipped: {why}"],
+        quick=quick,
+        version=_core.__version__,
+    )
 
 
 def judge(
@@ -140,6 +182,7 @@ def to_json(results: list[store.StoredResult]) -> dict[str, Any]:
                     if check["status"] != "skipped"
                 ],
             }
+            | ({"skipped": result.problems} if result.status == "skipped" else {})
             for result in results
         ],
     }
@@ -151,9 +194,17 @@ def _count(results: list[store.StoredResult]) -> str:
     if statuses.count("differs"):
         parts.append(f"{statuses.count('differs')} differ for a named cause")
     parts.append(f"{statuses.count('fail')} fail")
-    if statuses.count("skipped"):
-        parts.append(f"{statuses.count('skipped')} skipped in the quick form")
-    troubled = sum(bool(result.problems) for result in results)
+    here = [result.status != "skipped" for result in results]
+    if left_out := sum(
+        check["status"] == "skipped"
+        for result, is_here in zip(results, here, strict=True)
+        for check in result.checks
+        if is_here
+    ):
+        parts.append(f"{left_out} skipped in the quick form")
+    if here.count(False):
+        parts.append(f"{here.count(False)} experiment{'s' if here.count(False) > 1 else ''} skipped")
+    troubled = sum(bool(result.problems) and result.status != "skipped" for result in results)
     if troubled:
         parts.append(f"{troubled} experiment{'s' if troubled > 1 else ''} with other problems")
     return ", ".join(parts)

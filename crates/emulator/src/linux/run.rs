@@ -12,8 +12,9 @@ use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, clock_gettime};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tidegate_lab::Outcome;
+use tidegate_scenario::Scenario;
 use tidegate_units::{Span, Time};
 
 use super::clean::Lease;
@@ -24,6 +25,7 @@ use super::offload::{self, Inbound};
 use super::processes;
 use crate::address;
 use crate::emulation::Emulation;
+use crate::flows::OwnFlow;
 use crate::setup::Setup;
 
 /// Packets read from one host before the others and what is due get their turn: at 1500 bytes and 10 Gbit/s 77 us.
@@ -85,18 +87,32 @@ fn monotonic() -> Time {
     Time::from_nanos(now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64)
 }
 
+/// A child that runs beside the command; that of a command of the scenario has its name.
+struct Beside {
+    name: Option<String>,
+    child: Child,
+}
+
 /// Children that are waited for.
 #[derive(Default)]
 struct Children {
     command: Option<Child>,
     status: Option<ExitStatus>,
-    beside: Vec<Child>,
+    beside: Vec<Beside>,
+    /// The commands of the scenario that ended, and with which code; none: by a signal.
+    ended: Vec<(String, Option<i32>)>,
 }
 
 impl Children {
     /// Takes note of those that ended; whether the command is among them.
     fn reap(&mut self) -> bool {
-        self.beside.retain_mut(|child| !matches!(child.try_wait(), Ok(Some(_)) | Err(_)));
+        let ended = &mut self.ended;
+        self.beside.retain_mut(|beside| {
+            let Ok(status) = beside.child.try_wait() else { return false };
+            let Some(status) = status else { return true };
+            ended.extend(beside.name.take().map(|name| (name, status.code())));
+            false
+        });
         if let Some(Ok(Some(status))) = self.command.as_mut().map(Child::try_wait) {
             self.command = None;
             self.status = Some(status);
@@ -121,7 +137,8 @@ impl Drop for Hosts {
         processes::end(&namespaces, || {
             children.reap();
         });
-        for child in children.beside.iter_mut().chain(&mut children.command) {
+        let beside = children.beside.iter_mut().map(|beside| &mut beside.child);
+        for child in beside.chain(&mut children.command) {
             let _ = child.wait();
         }
     }
@@ -133,6 +150,20 @@ impl Hosts {
             let names: Vec<&str> = self.list.iter().map(|host| host.name.as_str()).collect();
             Failure::usage(format!("there is no real host `{name}`; there are: {}", names.join(", ")))
         })
+    }
+
+    /// Tells `command` of all hosts and of the flows that they send.
+    fn describe(&self, own: &[OwnFlow], scenario: &Scenario, command: &mut Command) {
+        let plain = |name: &str| name.replace(|c: char| !c.is_ascii_alphanumeric(), "_");
+        for host in &self.list {
+            let name = plain(&host.name);
+            command.env(format!("TIDEGATE_ADDRESS_{name}"), address::ipv4(host.node).to_string());
+            command.env(format!("TIDEGATE_ADDRESS6_{name}"), address::ipv6(host.node).to_string());
+        }
+        for own in own {
+            let name = plain(&scenario.flows[own.flow as usize].name);
+            command.env(format!("TIDEGATE_PORT_{name}"), own.source_port.to_string());
+        }
     }
 
     /// Starts `command` in host number `host`.
@@ -175,7 +206,7 @@ pub fn emulate(setup: Setup, options: &Options) -> Result<Ended, Failure> {
         File::create(path).map(BufWriter::new).map_err(refused)
     });
     let scenario = std::sync::Arc::clone(&setup.scenario);
-    let real = setup.real.clone();
+    let (real, own) = (setup.real.clone(), setup.own.clone());
     let mut emulation =
         Emulation::start(setup, options.buffers, usize::from(options.mtu), recording.transpose()?)
             .map_err(|why| Failure { kind: Kind::Scenario, message: why.to_string() })?;
@@ -193,26 +224,37 @@ pub fn emulate(setup: Setup, options: &Options) -> Result<Ended, Failure> {
     }
     // Better late by what the kernel likes than not at all.
     let _ = prctl::set_timerslack(TIMER_SLACK_NANOS);
-    start_commands(&mut hosts, options)?;
+    start_commands(&mut hosts, &scenario, &own, options)?;
     let stop = carry(&mut emulation, &mut hosts, &signals, Time::ZERO + scenario.duration, options.offload)?;
 
     // Commands first: what they still send is no part of the results.
+    hosts.children.reap();
     let status = hosts.children.status;
+    let codes: Map<String, Value> =
+        hosts.children.ended.iter().map(|(name, code)| (name.clone(), json!(code))).collect();
     let namespaces: Vec<String> = hosts.list.iter().map(|host| host.namespace.name().to_owned()).collect();
     drop(hosts);
     let (outcome, mut results, recorded) = emulation.finish(stop.at);
+    let name = |own: &OwnFlow| scenario.flows[own.flow as usize].name.clone();
+    results["real_flows"] = own.iter().map(name).collect();
     if let (Some(Err(why)), Some(path)) = (recorded, &options.record) {
         return Err(Failure::system(format!("{} cannot be written", path.display()), why));
     }
     results["offload"] = json!(options.offload);
     results["congestion_control"] = json!(options.congestion_control);
     results["hosts"] = json!(namespaces);
+    results["ended_commands"] = Value::Object(codes);
     results["command_exit_code"] = json!(status.map(|status| status.code()));
     Ok(Ended { outcome, emulation: results, status, is_interrupted: stop.by_signal })
 }
 
 /// Starts what the user wants to run in the hosts.
-fn start_commands(hosts: &mut Hosts, options: &Options) -> Result<(), Failure> {
+fn start_commands(
+    hosts: &mut Hosts,
+    scenario: &Scenario,
+    own: &[OwnFlow],
+    options: &Options,
+) -> Result<(), Failure> {
     let redirect = |command: &mut Command| -> Result<(), Failure> {
         if options.keep_stdout {
             let stderr = io::stderr().as_fd().try_clone_to_owned();
@@ -220,12 +262,18 @@ fn start_commands(hosts: &mut Hosts, options: &Options) -> Result<(), Failure> {
         }
         Ok(())
     };
-    for (name, line) in &options.beside {
+    let of_scenario = scenario.commands.iter().map(|command| {
+        let host = &scenario.nodes[command.host.index()].name;
+        (Some(command.name.clone()), host, &command.run)
+    });
+    let of_user = options.beside.iter().map(|(host, line)| (None, host, line));
+    for (name, host, line) in of_scenario.chain(of_user) {
         let mut command = Command::new("/bin/sh");
         command.arg("-c").arg(line).stdin(Stdio::null());
         redirect(&mut command)?;
-        let child = hosts.spawn(hosts.find(name)?, command)?;
-        hosts.children.beside.push(child);
+        hosts.describe(own, scenario, &mut command);
+        let child = hosts.spawn(hosts.find(host)?, command)?;
+        hosts.children.beside.push(Beside { name, child });
     }
     if let Some((host, words)) = &options.command {
         let host = host.as_ref().map_or(Ok(0), |name| hosts.find(name))?;
@@ -235,6 +283,7 @@ fn start_commands(hosts: &mut Hosts, options: &Options) -> Result<(), Failure> {
         let mut command = Command::new(program);
         command.args(arguments);
         redirect(&mut command)?;
+        hosts.describe(own, scenario, &mut command);
         hosts.children.command = Some(hosts.spawn(host, command)?);
     }
     Ok(())

@@ -1,6 +1,6 @@
 //! The fields of records.
 
-use tidegate_engine::{Arrival, LinkId, Place};
+use tidegate_engine::{Arrival, LinkId, OutsideTcp, Place};
 use tidegate_packet::{Address, DropReason, Dscp, Ecn, Headers, MarkReason, Protocol};
 use tidegate_units::Time;
 
@@ -47,6 +47,7 @@ pub(super) fn encode(record: &Record, out: &mut Vec<u8>) {
             out.extend(arrival.handle.to_le_bytes());
             out.extend(arrival.wire_bytes.to_le_bytes());
             out.extend([arrival.ecn as u8, arrival.dscp.get(), arrival.ttl]);
+            encode_tcp(arrival.tcp, out);
         }
         Record::Ran(at) => {
             out.push(3);
@@ -58,6 +59,22 @@ pub(super) fn encode(record: &Record, out: &mut Vec<u8>) {
             out.extend(at.as_nanos().to_le_bytes());
         }
     }
+}
+
+/// Numbers of the bits that say what of a TCP header is there.
+const HAS_TCP: u8 = 1;
+const HAS_ACK: u8 = 2;
+const HAS_SHIFT: u8 = 4;
+
+fn encode_tcp(tcp: Option<OutsideTcp>, out: &mut Vec<u8>) {
+    let Some(tcp) = tcp else { return out.push(0) };
+    let ack = if tcp.has_ack { HAS_ACK } else { 0 };
+    out.push(HAS_TCP | ack | if tcp.announced_shift.is_some() { HAS_SHIFT } else { 0 });
+    out.extend(tcp.sequence.to_le_bytes());
+    out.extend(tcp.acknowledgment.to_le_bytes());
+    out.extend(tcp.payload_bytes.to_le_bytes());
+    out.extend(tcp.window.to_le_bytes());
+    out.extend(tcp.announced_shift);
 }
 
 fn encode_decision(decision: &Decision, out: &mut Vec<u8>) {
@@ -84,7 +101,10 @@ fn encode_decision(decision: &Decision, out: &mut Vec<u8>) {
             place(out, *at);
             out.push(why.index() as u8);
         }
-        Verdict::Out => out.push(3),
+        Verdict::Out(window) => {
+            out.push(3);
+            out.extend(window.to_le_bytes());
+        }
     }
 }
 
@@ -145,6 +165,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Record, DecodeError> {
                 ecn: fields.ecn()?,
                 dscp: fields.dscp()?,
                 ttl: fields.byte()?,
+                tcp: fields.tcp()?,
             },
         ),
         3 => Record::Ran(fields.time()?),
@@ -232,6 +253,24 @@ impl<'a> Fields<'a> {
         all.get(index).copied().ok_or(DecodeError::Malformed("a reason is unknown"))
     }
 
+    fn tcp(&mut self) -> Result<Option<OutsideTcp>, DecodeError> {
+        let bits = self.byte()?;
+        if bits == 0 {
+            return Ok(None);
+        }
+        if bits & HAS_TCP == 0 || bits > (HAS_TCP | HAS_ACK | HAS_SHIFT) {
+            return Err(DecodeError::Malformed("a TCP header has unknown parts"));
+        }
+        Ok(Some(OutsideTcp {
+            sequence: self.u32()?,
+            acknowledgment: self.u32()?,
+            payload_bytes: self.u16()?,
+            window: self.u16()?,
+            has_ack: bits & HAS_ACK != 0,
+            announced_shift: if bits & HAS_SHIFT == 0 { None } else { Some(self.byte()?) },
+        }))
+    }
+
     fn decision(&mut self) -> Result<Decision, DecodeError> {
         let (at, flow, handle) = (self.time()?, self.u32()?, self.u64()?);
         let (wire_bytes, label) = (self.u32()?, self.u32()?);
@@ -240,7 +279,7 @@ impl<'a> Fields<'a> {
             0 => Verdict::Hop(LinkId(self.u32()?), self.bytes()?.to_vec()),
             1 => Verdict::Drop(self.place()?, self.reason(DropReason::ALL)?),
             2 => Verdict::Mark(self.place()?, self.reason(MarkReason::ALL)?),
-            3 => Verdict::Out,
+            3 => Verdict::Out(self.u16()?),
             _ => return Err(DecodeError::Malformed("a verdict has an unknown kind")),
         };
         Ok(Decision { at, verdict, flow, handle, wire_bytes, label, ecn, dscp, ttl })
@@ -278,7 +317,7 @@ mod tests {
                 0 => Verdict::Hop(LinkId(flow), vec![small; usize::from(small)]),
                 1 => Verdict::Drop(place, DropReason::ALL[usize::from(small)]),
                 2 => Verdict::Mark(place, MarkReason::ALL[usize::from(small) % 3]),
-                _ => Verdict::Out,
+                _ => Verdict::Out(flow as u16),
             };
             let decision = Decision {
                 at: Time::from_nanos(at), verdict, flow, handle, wire_bytes: flow, label: flow,

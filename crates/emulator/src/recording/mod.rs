@@ -50,8 +50,8 @@ pub enum Verdict {
     Drop(Place, DropReason),
     /// It was marked.
     Mark(Place, MarkReason),
-    /// It left for its real host.
-    Out,
+    /// It left for its real host, with this window in its TCP header; zero without such a header.
+    Out(u16),
 }
 
 impl fmt::Display for Verdict {
@@ -61,7 +61,7 @@ impl fmt::Display for Verdict {
             Self::Hop(link, message) => write!(f, "crossed {link:?} with message {message:02x?}"),
             Self::Drop(place, why) => write!(f, "dropped at {place:?}: {}", why.name()),
             Self::Mark(place, why) => write!(f, "marked at {place:?}: {}", why.name()),
-            Self::Out => f.write_str("left for its host"),
+            Self::Out(window) => write!(f, "left for its host with window {window}"),
         }
     }
 }
@@ -350,6 +350,6 @@ impl<L: Log> Observer for Watcher<L> {
         self.0.on_decision(Decision::new(now, Verdict::Mark(place, why), packet, carried));
     }
     fn on_external(&mut self, now: Time, packet: &Packet, carried: &Carried) {
-        self.0.on_decision(Decision::new(now, Verdict::Out, packet, carried));
+        self.0.on_decision(Decision::new(now, Verdict::Out(carried.outside_window()), packet, carried));
     }
 }

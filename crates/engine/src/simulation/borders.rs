@@ -3,9 +3,10 @@
 use tidegate_mechanism::edge::{Admission, AggregateId, EdgeHalf, PeerId};
 use tidegate_packet::{Address, DropReason, Dscp, Ecn, FlowId, Headers, Packet, Protocol, TcpHeader};
 
-use super::{Flow, Simulation};
+use super::{Carrier, Flow, Simulation};
 use crate::arena::Carried;
 use crate::border::{EdgePort, ShaperSink};
+use crate::external::OutsideSegment;
 use crate::ids::FlowIds;
 use crate::observer::Observer;
 use crate::world::{Place, Wake};
@@ -92,15 +93,22 @@ impl<O: Observer> Simulation<O> {
     /// Tells the edge of a packet that its shaper lets go; where the packet's way goes on.
     pub(super) fn on_released(&mut self, index: u32, aggregate: AggregateId, packet: &mut Packet) -> u32 {
         let now = self.world.now;
-        let headers = self.headers_of(packet.flow);
+        let (headers, is_outside) = (self.headers_of(packet.flow), self.is_outside(packet.flow));
         let border = &mut self.borders[index as usize];
         let control = border.control.as_mut().expect("this border shapes");
         let carried = self.world.arena.get_mut(packet);
-        let segment = (headers.protocol == Protocol::TCP).then_some(&mut carried.tcp);
+        let is_tcp = headers.protocol == Protocol::TCP;
         let mut port = EdgePort { bank: &mut control.bank, outbox: &mut self.outbox, now };
         packet.arrived = border.clock.shows(packet.arrived);
         let local = border.clock.shows(now);
-        control.ingress.on_release(aggregate, packet, &headers, segment, local, &mut port);
+        if is_outside {
+            let mut segment = OutsideSegment(&mut carried.tcp);
+            let segment = is_tcp.then_some(&mut segment);
+            control.ingress.on_release(aggregate, packet, &headers, segment, local, &mut port);
+        } else {
+            let segment = is_tcp.then_some(&mut carried.tcp);
+            control.ingress.on_release(aggregate, packet, &headers, segment, local, &mut port);
+        }
         carried.route
     }
 
@@ -119,7 +127,7 @@ impl<O: Observer> Simulation<O> {
 
     pub(super) fn leave(&mut self, departure: u32, packet: &mut Packet) {
         let now = self.world.now;
-        let headers = self.headers_of(packet.flow);
+        let (headers, is_outside) = (self.headers_of(packet.flow), self.is_outside(packet.flow));
         let departure = &self.programs.departures[departure as usize];
         let index = departure.border;
         let border = &mut self.borders[index as usize];
@@ -128,7 +136,12 @@ impl<O: Observer> Simulation<O> {
             let mut port = EdgePort { bank: &mut control.bank, outbox: &mut self.outbox, now };
             control.egress.on_packet(packet, &headers, &departure.peers, local, &mut port);
             if headers.protocol == Protocol::TCP {
-                control.ingress.on_reverse(&headers, &mut self.world.arena.get_mut(packet).tcp, local);
+                let tcp = &mut self.world.arena.get_mut(packet).tcp;
+                if is_outside {
+                    control.ingress.on_reverse(&headers, &mut OutsideSegment(tcp), local);
+                } else {
+                    control.ingress.on_reverse(&headers, tcp, local);
+                }
             }
             self.after_edge(index);
         }
@@ -140,6 +153,11 @@ impl<O: Observer> Simulation<O> {
             return MESSAGE_HEADERS;
         };
         if flow.0.is_multiple_of(2) { *headers } else { headers.reversed() }
+    }
+
+    /// Whether packets of `flow` come from outside.
+    fn is_outside(&self, flow: FlowId) -> bool {
+        matches!(self.flows[flow.0 as usize / 2].carrier, Carrier::External)
     }
 
     pub(super) fn on_control(&mut self, index: u32, packet: &Packet) {

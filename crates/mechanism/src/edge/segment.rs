@@ -14,6 +14,8 @@ pub trait SegmentEditor {
     fn payload_bytes(&self) -> u32;
     /// The next byte expected, if the segment acknowledges.
     fn acknowledgment(&self) -> Option<u32>;
+    /// Whether it opens a connection.
+    fn is_syn(&self) -> bool;
     /// The window scale that the sender of this segment announces, in its SYN: `Some(0)` where a SYN has no such option.
     fn announced_shift(&self) -> Option<u8>;
     /// The advertised window in bytes, if its sender announced `shift`.
@@ -35,6 +37,9 @@ impl SegmentEditor for TcpHeader {
     }
     fn acknowledgment(&self) -> Option<u32> {
         self.flags.contains(TcpFlags::ACK).then_some(self.acknowledgment as u32)
+    }
+    fn is_syn(&self) -> bool {
+        self.flags.contains(TcpFlags::SYN)
     }
     fn announced_shift(&self) -> Option<u8> {
         // The simulator's windows are in bytes whatever was announced, also where connections open without a SYN.
@@ -112,6 +117,9 @@ impl SegmentEditor for RawSegment<'_> {
     }
     fn acknowledgment(&self) -> Option<u32> {
         self.has_flag(FLAG_ACK).then(|| self.u32_at(8))
+    }
+    fn is_syn(&self) -> bool {
+        self.has_flag(FLAG_SYN)
     }
     fn announced_shift(&self) -> Option<u8> {
         self.has_flag(FLAG_SYN).then(|| window_scale(&self.header[HEADER_BYTES_MIN..]).unwrap_or(0))

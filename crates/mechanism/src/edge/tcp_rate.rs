@@ -11,6 +11,8 @@
 //!   not fill its window gives no time of the second kind; then the first alone counts, and the window errs low.
 //! - An offer is never taken back (RFC 9293, section 3.8.6: the right edge of the window does not move left), and windows are only
 //!   lowered. So a lower rate takes one round trip to be reached.
+//! - A TCP that was silent longer than `idle_timeout` is forgotten, and with it the window scale of its SYN: it is controlled
+//!   again from its next connection on.
 //! - Acknowledgments are not paced: the windows alone give the rate, and the shaper spaces the packets.
 
 use alloc::vec::Vec;
@@ -46,7 +48,7 @@ struct Tcp {
     key: FlowKey,
     aggregate: AggregateId,
     last_data: Time,
-    /// Largest payload seen, which stands for the segment size.
+    /// Largest payload seen, which stands for the segment size; zero until there was data.
     segment_bytes: u32,
     /// That segment on the wire.
     wire_bytes: u32,
@@ -148,16 +150,7 @@ impl TcpRate {
         if payload == 0 {
             return;
         }
-        let key = headers.flow_key();
-        let index = match self.by_key.get(&key) {
-            Some(&index) => index as usize,
-            None if self.tcps.len() >= self.config.flows_max as usize => return,
-            None => {
-                self.by_key.insert(key, self.tcps.len() as u32);
-                self.tcps.push(Tcp::new(key, aggregate, now));
-                self.tcps.len() - 1
-            }
-        };
+        let Some(index) = self.find_or_add(headers.flow_key(), aggregate, now) else { return };
         let tcp = &mut self.tcps[index];
         tcp.aggregate = aggregate;
         tcp.last_data = now;
@@ -176,10 +169,32 @@ impl TcpRate {
         }
     }
 
+    /// The place of a TCP; none if there are too many.
+    fn find_or_add(&mut self, key: FlowKey, aggregate: AggregateId, now: Time) -> Option<usize> {
+        if let Some(&index) = self.by_key.get(&key) {
+            return Some(index as usize);
+        }
+        if self.tcps.len() >= self.config.flows_max as usize {
+            return None;
+        }
+        self.by_key.insert(key, self.tcps.len() as u32);
+        self.tcps.push(Tcp::new(key, aggregate, now));
+        Some(self.tcps.len() - 1)
+    }
+
     /// A segment with these headers leaves the domain towards a sender whose data enters here: its window is lowered.
     pub fn on_acknowledgment(&mut self, headers: &Headers, segment: &mut impl SegmentEditor, now: Time) {
-        let Some(&index) = self.by_key.get(&headers.reversed().flow_key()) else { return };
-        let tcp = &mut self.tcps[index as usize];
+        let key = headers.reversed().flow_key();
+        let index = match self.by_key.get(&key) {
+            Some(&index) => index as usize,
+            // The window scale is told once, before there is data.
+            None if segment.is_syn() => match self.find_or_add(key, AggregateId(0), now) {
+                Some(index) => index,
+                None => return,
+            },
+            None => return,
+        };
+        let tcp = &mut self.tcps[index];
         if let Some(shift) = segment.announced_shift() {
             tcp.shift = Some(shift);
         }
@@ -216,12 +231,13 @@ impl TcpRate {
     pub fn divide(&mut self, aggregate: AggregateId, rate: f64, rtt: Span, now: Time) {
         self.forget_idle(now);
         self.line.clear();
-        let members = self.tcps.iter().filter(|tcp| tcp.aggregate == aggregate).count();
+        let is_member = |tcp: &Tcp| tcp.aggregate == aggregate && tcp.segment_bytes > 0;
+        let members = self.tcps.iter().filter(|tcp| is_member(tcp)).count();
         if rtt == Span::MAX {
             return;
         }
         let (mut exact, mut given) = (0.0, 0.0);
-        for (index, tcp) in self.tcps.iter_mut().enumerate().filter(|(_, tcp)| tcp.aggregate == aggregate) {
+        for (index, tcp) in self.tcps.iter_mut().enumerate().filter(|(_, tcp)| is_member(tcp)) {
             let quota = rate / members as f64 * tcp.base_rtt(rtt) / f64::from(tcp.wire_bytes);
             if self.config.round_up {
                 tcp.share = Some(whole_segments(libm::ceil(quota)));
@@ -373,6 +389,31 @@ mod tests {
         data(&mut control, 0, 5000, at(38));
         control.divide(VL, 1e6, Span::from_millis(4), at(40));
         assert_eq!(control.tcps[0].share, Some(33));
+    }
+
+    #[test]
+    fn the_scale_of_a_window_is_learnt_before_there_is_data() {
+        let mut control = TcpRate::new(TcpRateConfig::default(), Seed(1));
+        // From the header on: SYN and ACK, with a window scale of 7; then an acknowledgment with a window of 4000 << 7.
+        let segment = |flags: u8, window: u16, options: &[u8]| {
+            let mut bytes = alloc::vec![0; 20];
+            (bytes[12], bytes[13]) = (((20 + options.len()) / 4 << 4) as u8, flags);
+            bytes[14..16].copy_from_slice(&window.to_be_bytes());
+            bytes.extend_from_slice(options);
+            bytes
+        };
+        let mut syn_ack = segment(0x12, 65_535, &[2, 4, 5, 180, 1, 3, 3, 7]);
+        let mut syn_ack = super::super::RawSegment::parse(&mut syn_ack).expect("it is whole");
+        control.on_acknowledgment(&headers(1).reversed(), &mut syn_ack, at(0));
+        control.divide(VL, 1e6, Span::from_millis(20), at(0));
+        data(&mut control, 1, 0, at(1));
+        control.divide(VL, 1e6, Span::from_millis(20), at(1));
+        // Beyond what the window of the SYN has offered: that is not taken back.
+        let mut ack = segment(0x10, 4000, &[]);
+        ack[8..12].copy_from_slice(&70_000_u32.to_be_bytes());
+        let mut ack = super::super::RawSegment::parse(&mut ack).expect("it is whole");
+        control.on_acknowledgment(&headers(1).reversed(), &mut ack, at(2));
+        assert_eq!(ack.window_bytes(7), 20_096, "20 segments, rounded up to the scale");
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! TCP.
 
 use tidegate_mechanism::tcp::congestion::{
-    self, CongestionControlConfig, Detection, MarkingSourceConfig, ReservedConfig, ReservedRoundTrip,
-    SubTcpConfig, Surplus, UnresponsiveConfig,
+    self, CongestionControlConfig, CubicConfig, Detection, MarkingSourceConfig, ReservedConfig,
+    ReservedRoundTrip, SubTcpConfig, Surplus, UnresponsiveConfig,
 };
 use tidegate_mechanism::tcp::{DelayedAck, RtoConfig, Rules, TcpConfig, Variant};
 
@@ -64,6 +64,13 @@ pub fn tcp(config: &Tcp) -> TcpConfig {
 fn control(control: &Control) -> CongestionControlConfig {
     match control {
         Control::Reno(_) => CongestionControlConfig::RENO,
+        Control::Cubic(config) => CongestionControlConfig::Cubic(CubicConfig {
+            c: config.c,
+            beta: config.beta,
+            fast_convergence: config.fast_convergence,
+            full_increase: config.full_increase,
+            whole_segments: config.whole_segments,
+        }),
         Control::SubTcp(config) => CongestionControlConfig::SubTcp(SubTcpConfig {
             form: match config.form {
                 SubTcpForm::Halving => congestion::SubTcpForm::Halving,
@@ -117,12 +124,18 @@ fn marking(config: &Marking) -> MarkingSourceConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::SubTcp;
+    use crate::model::{CubicControl, SubTcp};
 
     #[test]
     fn subtcps_defaults_are_those_of_the_mechanism() {
         let default = CongestionControlConfig::SubTcp(SubTcpConfig::default());
         assert_eq!(control(&Control::SubTcp(SubTcp::default())), default);
+    }
+
+    #[test]
+    fn cubics_defaults_are_those_of_the_mechanism() {
+        let default = CongestionControlConfig::Cubic(CubicConfig::default());
+        assert_eq!(control(&Control::Cubic(CubicControl::default())), default);
     }
 
     #[test]

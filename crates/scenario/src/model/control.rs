@@ -11,6 +11,7 @@ kinds! {
     /// Who decides the window of TCP.
     Control {
         Reno(RenoControl) = "reno",
+        Cubic(CubicControl) = "cubic",
         SubTcp(SubTcp) = "subtcp",
         Reserved(Reserved) = "reserved",
         Marking(Box<Marking>) = "marking",
@@ -42,6 +43,35 @@ pub struct RenoControl {}
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UnresponsiveControl {}
+
+/// # CUBIC's window
+///
+/// Grows with the time since the last congestion: quickly to where that was, slowly there, and on beyond. Where Reno would
+/// be faster it is as fast as Reno. What hosts use by default today.
+///
+/// Source: RFC 9438.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct CubicControl {
+    /// How fast the window grows (C), in segments per cubic second. Source: RFC 9438, section 5.1.
+    pub c: f64,
+    /// What congestion leaves of the window. Source: RFC 9438, section 4.6.
+    pub beta: f64,
+    /// Whether a flow that meets congestion earlier than the last time gives way to others. Source: RFC 9438, section 4.7.
+    pub fast_convergence: bool,
+    /// Whether the window of Reno that is followed on short paths rises by a whole segment per round trip once it is above
+    /// the window before the congestion. Linux does not. Source: RFC 9438, section 4.3.
+    pub full_increase: bool,
+    /// Whether congestion leaves whole segments, rounded down, as in Linux: small windows fall further than to `beta`.
+    /// Source: Linux.
+    pub whole_segments: bool,
+}
+
+impl Default for CubicControl {
+    fn default() -> Self {
+        Self { c: 0.4, beta: 0.7, fast_convergence: true, full_increase: true, whole_segments: false }
+    }
+}
 
 /// How SUBTCP's window grows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

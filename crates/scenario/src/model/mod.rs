@@ -13,8 +13,8 @@ mod transport;
 pub use application::{Adaptive, Application, Bulk, Cbr, OnOff, OnOffDistribution, Poisson, Transfer};
 pub use circuit::{CellDiscard, Circuit};
 pub use control::{
-    Control, Marking, MarkingSurplus, RenoControl, Reserved, ReservedWindow, SubTcp, SubTcpForm,
-    UnresponsiveControl,
+    Control, CubicControl, Marking, MarkingSurplus, RenoControl, Reserved, ReservedWindow, SubTcp,
+    SubTcpForm, UnresponsiveControl,
 };
 pub use domain::{
     BackPressure, BackPressureCapacity, BackPressureExcess, BackPressureFeedback, BackPressureLastHop,
@@ -138,6 +138,8 @@ pub struct Scenario {
     pub domains: Vec<Domain>,
     /// The markers in the order of the file.
     pub markers: Vec<MarkerPoint>,
+    /// What real hosts run, in the order of the file.
+    pub commands: Vec<Command>,
     /// What changes during the run, by time, then in the order of the file.
     pub events: Vec<Event>,
     /// What is recorded beyond counters.
@@ -337,8 +339,23 @@ pub struct MarkerPoint {
     pub at: Option<NodeIndex>,
     /// Whose data it marks, in ascending order: its aggregate.
     pub flows: Vec<FlowIndex>,
+    /// Whether a pattern takes every flow: then the aggregate has also the connections of real hosts that no flow stands for.
+    pub has_all: bool,
     /// What it does.
     pub mechanism: Marker,
+}
+
+/// What a real host runs in an emulation.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Command {
+    /// Its name.
+    pub name: String,
+    /// The host.
+    pub host: NodeIndex,
+    /// A line for the shell.
+    pub run: String,
+    /// Programs that it needs.
+    pub needs: Vec<String>,
 }
 
 /// A change during the run.

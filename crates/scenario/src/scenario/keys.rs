@@ -1,7 +1,7 @@
 //! The keys of tables that are read key by key. A test holds them against the schema.
 
 /// Keys of a scenario, besides `include`.
-pub(crate) const SCENARIO: [&str; 16] = [
+pub(crate) const SCENARIO: [&str; 17] = [
     "title",
     "description",
     "source",
@@ -16,6 +16,7 @@ pub(crate) const SCENARIO: [&str; 16] = [
     "routing",
     "domains",
     "markers",
+    "commands",
     "events",
     "record",
 ];

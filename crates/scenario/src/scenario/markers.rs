@@ -16,6 +16,9 @@ use crate::tree::{Table, Tree};
 /// Names that all patterns may be compared with.
 const COMPARISONS_MAX: u64 = 50_000_000;
 
+/// The pattern that takes every flow, also those of real hosts.
+const EVERY_FLOW: &str = "*";
+
 /// The markers and their names.
 #[derive(Debug, Default)]
 pub(crate) struct Markers {
@@ -65,7 +68,12 @@ fn read_marker(
         problems.push(site.problem(&["flows"], "a marker needs flows", help));
     }
     let mut chosen = Vec::new();
+    let has_all = text.flows.iter().any(|pattern| pattern == EVERY_FLOW);
     for (position, pattern) in text.flows.iter().enumerate() {
+        if pattern == EVERY_FLOW && flows.names.len() == 0 && nodes.has_real() {
+            // All its packets come from real hosts.
+            continue;
+        }
         match matching(&flows.names, pattern, "flow", left) {
             Ok(found) => chosen.extend(found),
             Err((message, help)) => {
@@ -87,6 +95,7 @@ fn read_marker(
         name: site.name.to_owned(),
         at,
         flows: chosen.into_iter().map(FlowIndex).collect(),
+        has_all,
         mechanism: text.mechanism,
     })
 }

@@ -1,5 +1,6 @@
 //! From a tree of values to a [`Scenario`]: defaults merged, repeats expanded, names resolved, everything checked.
 
+mod commands;
 mod domains;
 mod elements;
 mod events;
@@ -127,6 +128,7 @@ pub(crate) fn build(
     );
     let domains = domains::read(table, &nodes, &links, &flows, &mut scope, &mut late, &mut problems);
     let markers = markers::read(table, &nodes, &flows, &mut scope, &mut late, &mut problems);
+    let commands = commands::read(table, &nodes, &mut scope, &mut late, &mut problems);
     let events = events::read(table, &links, &flows, duration, &mut scope, &mut problems);
     let known =
         record::Known { links: &links, flows: &flows, domains: &domains, markers: &markers, duration };
@@ -150,6 +152,7 @@ pub(crate) fn build(
         routing: Routing { multipath: routing.multipath },
         domains: domains.list,
         markers: markers.list,
+        commands,
         events,
         record,
     };

@@ -24,6 +24,11 @@ impl Nodes {
         })
     }
 
+    /// Whether some host is real.
+    pub(crate) fn has_real(&self) -> bool {
+        self.list.iter().any(|node| node.is_real)
+    }
+
     pub(crate) fn node(&self, index: NodeIndex) -> &Node {
         &self.list[index.index()]
     }

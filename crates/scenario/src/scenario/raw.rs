@@ -340,6 +340,23 @@ pub(crate) struct MarkerText {
     pub(crate) mechanism: Marker,
 }
 
+/// What a real host runs while the scenario is emulated. The simulator ignores it.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CommandText {
+    /// Makes one command per value, as for links. The name of the command needs the variables in braces.
+    #[serde(default)]
+    #[allow(dead_code, reason = "read before")]
+    pub(crate) repeat: Option<String>,
+    /// The host that it runs in, one of `nodes.real`. Where a version of the scenario has no such real host it is left out.
+    pub(crate) host: String,
+    /// A line for the shell. It starts with the emulation and is ended with it.
+    pub(crate) run: String,
+    /// Programs that it needs. Where one is missing, an experiment is skipped.
+    #[serde(default)]
+    pub(crate) needs: Vec<String>,
+}
+
 /// A change of a link during the run.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

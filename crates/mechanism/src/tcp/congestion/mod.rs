@@ -8,6 +8,7 @@
 //! A control that must know which of its marks were lost or acknowledged keeps them itself: it sees the sequence number
 //! of every segment, of every acknowledgment and of every loss.
 
+mod cubic;
 mod marking;
 mod reno;
 mod reserved;
@@ -15,6 +16,7 @@ mod sent_marks;
 mod subtcp;
 mod unresponsive;
 
+pub use cubic::{Cubic, CubicConfig};
 pub use marking::{Detection, MarkingSource, MarkingSourceConfig, Surplus};
 pub use reno::{Reno, RenoConfig};
 pub use reserved::{Reserved, ReservedConfig, ReservedRoundTrip};
@@ -199,6 +201,8 @@ macro_rules! controls {
 controls! {
     /// Additive increase, multiplicative decrease.
     Reno(RenoConfig, Reno),
+    /// Growth with time.
+    Cubic(CubicConfig, Box<Cubic>),
     /// With a reservation.
     Reserved(ReservedConfig, Box<Reserved>),
     /// With a packet marking engine.

@@ -1,7 +1,9 @@
 //! Transports, their controls, and applications.
 
 use super::Report;
-use crate::model::{Application, Control, EngineMeter, Marking, Reserved, SubTcp, Tcp, Tfrc, Udp, Window};
+use crate::model::{
+    Application, Control, CubicControl, EngineMeter, Marking, Reserved, SubTcp, Tcp, Tfrc, Udp, Window,
+};
 
 pub(crate) fn tcp(config: &Tcp, report: &mut Report<'_>) {
     report.packet("packet", config.packet);
@@ -57,9 +59,19 @@ pub(crate) fn tcp(config: &Tcp, report: &mut Report<'_>) {
 fn control(control: &Control, report: &mut Report<'_>) {
     match control {
         Control::Reno(_) | Control::Unresponsive(_) => {}
+        Control::Cubic(config) => cubic(config, report),
         Control::SubTcp(config) => subtcp(config, report),
         Control::Reserved(config) => reserved(config, report),
         Control::Marking(config) => marking(config, report),
+    }
+}
+
+fn cubic(config: &CubicControl, report: &mut Report<'_>) {
+    if !(config.c > 0.0 && config.c <= 1e6) {
+        report.say(&["c"], format!("{} must be above 0 and at most 1000000", config.c), "");
+    }
+    if !(config.beta > 0.0 && config.beta < 1.0) {
+        report.say(&["beta"], format!("{} must be between 0 and 1", config.beta), "");
     }
 }
 

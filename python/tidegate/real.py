@@ -1,0 +1,113 @@
+"""Points of experiments whose hosts are real: they go through `tidegate-emulate`, alone and in real time.
+
+A run in which the machine was too late shows the machine and not the network: it is thrown away and made
+again.
+"""
+
+import functools
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tidegate.errors import TidegateError
+
+# A run is thrown away if events or packets were later than this, 99 times of 100.
+LATE_US_MAX = 2000.0
+# Runs made for one point before it is given up.
+ATTEMPTS_MAX = 4
+# Real time needs its processor when it is due: the first of these that the machine allows.
+_URGENT = (["chrt", "-r", "10"], ["nice", "-n", "-15"])
+
+
+class LateError(TidegateError):
+    """The machine was too late in every attempt."""
+
+
+def is_real(scenario: Mapping[str, Any]) -> bool:
+    """Whether hosts of this scenario (as JSON of the core) are real."""
+    return any(node.get("real") for node in scenario.get("nodes") or ())
+
+
+def programs(scenario: Mapping[str, Any]) -> list[str]:
+    """What the commands of its real hosts need."""
+    return sorted({name for command in scenario.get("commands") or () for name in command["needs"]})
+
+
+def obstacle(needs: Iterable[str]) -> str | None:
+    """Why this machine cannot run real hosts with these programs; `None` if it can."""
+    from tidegate.commands import emulate
+
+    if sys.platform != "linux":
+        return "real hosts need Linux"
+    if os.geteuid() != 0:
+        return "real hosts need root"
+    if not Path("/dev/net/tun").exists():
+        return "real hosts need /dev/net/tun"
+    probe = subprocess.run(["unshare", "--net", "true"], capture_output=True)
+    if probe.returncode != 0:
+        return "this kernel or container makes no network namespaces"
+    missing = [name for name in needs if shutil.which(name) is None]
+    if missing:
+        return f"not installed: {', '.join(missing)}"
+    try:
+        emulate.find()
+    except TidegateError as error:
+        return str(error)
+    return None
+
+
+def run(path: Path, overrides: Sequence[tuple[str, str]], seed: int) -> dict[str, Any]:
+    """Emulate the scenario of `path` under `overrides`; its summary, with the number of runs thrown away."""
+    summary: dict[str, Any] = {}
+    for discarded in range(ATTEMPTS_MAX):
+        summary = _emulate(path, overrides, seed)
+        if lateness_us(summary) <= LATE_US_MAX:
+            summary["emulation"]["discarded_runs"] = discarded
+            return summary
+    raise LateError(
+        f"this machine was late by {lateness_us(summary) / 1e3:.1f} ms (p99) in the last of {ATTEMPTS_MAX} "
+        f"runs, {LATE_US_MAX / 1e3:g} ms is the limit"
+    )
+
+
+def lateness_us(summary: Mapping[str, Any]) -> float:
+    """How late events or packets were, 99 times of 100; infinite where packets found no buffer."""
+    emulation = summary["emulation"]
+    if emulation["unbuffered_packets"]:
+        return float("inf")
+    return max(kind["p99_us"] for kind in emulation["lateness"].values())
+
+
+def _emulate(path: Path, overrides: Sequence[tuple[str, str]], seed: int) -> dict[str, Any]:
+    from tidegate.commands import emulate
+
+    command = [str(emulate.find()), "emulate", str(path), "--json", "--seed", str(seed)]
+    for key, value in overrides:
+        command += ["--set", f"{key}={value}"]
+    ended = subprocess.run([*_urgent(), *command], capture_output=True, text=True, errors="replace")
+    if ended.returncode != 0:
+        raise TidegateError(f"tidegate emulate: {_last_words(ended.stderr)}")
+    summary: dict[str, Any] = json.loads(ended.stdout)
+    failed = {name: code for name, code in summary["emulation"]["ended_commands"].items() if code != 0}
+    if failed:
+        what = ", ".join(f"{name} ended with {code}" for name, code in failed.items())
+        raise TidegateError(f"commands failed: {what}; {_last_words(ended.stderr)}")
+    return summary
+
+
+@functools.cache
+def _urgent() -> list[str]:
+    """What makes a command be served before others."""
+    for words in _URGENT:
+        if shutil.which(words[0]) and subprocess.run([*words, "true"], capture_output=True).returncode == 0:
+            return words
+    return []
+
+
+def _last_words(text: str) -> str:
+    return " / ".join(text.strip().splitlines()[-3:])[-400:] or "no message"

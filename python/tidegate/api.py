@@ -8,6 +8,7 @@ time_s, queue = result.series("links.bottleneck.queue_packets")
 
 import html
 import json
+import math
 from collections.abc import Mapping
 from functools import cached_property
 from os import PathLike, fspath
@@ -112,11 +113,16 @@ class Result:
         return self.core.series(name)
 
     def measure(self, expression: str) -> float:
-        """Evaluate a measure, e.g. `sum("flows.*.throughput_bps") / 1e6`."""
+        """Evaluate a measure, e.g. `sum("flows.*.throughput_bps") / 1e6`; NaN if it has no value here."""
         from tidegate import measure
+        from tidegate.errors import NoValueError
         from tidegate.experiment import PointResult
 
-        return measure.evaluate(expression, PointResult(None, {}, self.seed, self.summary, result=self.core))
+        point = PointResult(None, {}, self.seed, self.summary, result=self.core)
+        try:
+            return measure.evaluate(expression, point)
+        except NoValueError:
+            return math.nan
 
     def write_parquet(self, path: str | PathLike[str]) -> None:
         """Write all series as one table with columns time_s, name, value."""

@@ -21,7 +21,7 @@ _COLUMN_MIN = 64  # between branches above or below a node
 _COLUMN_MAX = 116
 _LANE_MIN = 120  # between backbone nodes: room for a link label
 _RADIUS = 17
-_LETTER = 7.0  # width of a letter of a name
+_LETTER = 8.2  # width of a letter of a name
 _CROWDED = 24  # nodes from which on even two equal branches are drawn as one
 _MARGIN = 34
 
@@ -400,9 +400,11 @@ def _line(a: _Place, b: _Place, label: str, is_wide: bool) -> str:
     if not label:
         return text
     parts = label.split(" · ")
-    is_upright = abs(a.x - b.x) < abs(a.y - b.y)
+    is_upright = abs(a.x - b.x) < 0.2 * abs(a.y - b.y)
+    if not is_upright and abs(a.x - b.x) < 0.9 * abs(a.y - b.y):
+        parts = [label]  # steep lines of a fan lie close to each other: one line of text, above the line
     # Where branches fan out, the label stands nearer to the outer end, where they are further apart.
-    along = 0.5 if is_upright or a.y == b.y else 0.58
+    along = 0.5 if is_upright or a.y == b.y else 0.58 if len(parts) > 1 else 0.64
     x, y = a.x + along * (b.x - a.x), a.y + along * (b.y - a.y)
     if is_upright:
         words = [(x + 7, y - 3 + 12 * index, part) for index, part in enumerate(parts)]

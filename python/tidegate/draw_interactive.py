@@ -55,11 +55,9 @@ def draw(figure: Figure) -> dict[str, Any]:
         "showlegend": len(figure.traces) > 1 or any(trace.is_reference for trace in figure.traces),
     }
     # What several references share is named once.
-    named: set[str] = set()
-    for label in [trace.label for trace in figure.traces if trace.is_reference]:
-        for drawn in [each for each in data if each.get("name") == label][1 if label not in named else 0 :]:
+    for label in {trace.label for trace in figure.traces if trace.is_reference}:
+        for drawn in [each for each in data if each.get("name") == label][1:]:
             drawn["showlegend"] = False
-        named.add(label)
     return {"data": data, "layout": layout}
 
 

@@ -35,9 +35,11 @@ class Axis:
         unit = self.unit or labels.base_unit(self.values)
         return f"{self.label} ({unit})" if unit and f"({unit})" not in self.label else self.label
 
-    def text(self, value: str) -> str:
-        """One of its values for people, with its unit."""
-        return labels.axis_value(self.label, value, self.unit)
+    def labelled(self, value: str) -> str:
+        """One of its values for people: `queue 100 kB`, `connections = 8`."""
+        text = labels.axis_value(self.label, value, self.unit)
+        is_bare = quantities.parse(value) is not None and text.replace(" ", "").replace(".", "").isdigit()
+        return f"{self.label} = {text}" if is_bare else f"{self.label} {text}"
 
 
 @dataclass

@@ -58,7 +58,7 @@ class Spec:
         """The values of the axes that are not drawn, as part of a label."""
         axes = self.info.axes
         texts = [
-            f"{axes[name].label} {axes[name].text(value)}" if name in axes else f"{name} {value}"
+            axes[name].labelled(value) if name in axes else f"{name} {value}"
             for name, value in point.axes.items()
             if name not in without
         ]
@@ -225,7 +225,7 @@ def _series(figure: Figure, spec: Spec, points: Sequence[PointResult]) -> None:
         time_s, values = point.series(name)
         factor, unit = _series_unit(name)
         x, y = _thinned(time_s.tolist(), (values * factor).tolist())
-        quantity = _series_quantity(name)
+        quantity = series_quantity(name)
         is_only = spec.has_labels and len(_series_names(point, spec.measures[index])) == 1
         own = spec.labels[index] if is_only else name.split(".", 1)[-1].rsplit(".", 1)[0]
         label = [own, quantity if several_quantities and not is_only else ""]
@@ -262,10 +262,12 @@ def _series_unit(name: str) -> tuple[float, str]:
     return _SERIES_UNITS.get(name.rsplit("_", 1)[-1], (1.0, ""))
 
 
-def _series_quantity(name: str) -> str:
+def series_quantity(name: str) -> str:
     """What a series counts, in words: `throughput` of `flows.tcp.throughput_bps`, else its name."""
     quantity = name.rsplit(".", 1)[-1]
-    return quantity.rsplit("_", 1)[0].replace("_", " ") if _series_unit(name)[1] else quantity
+    words = quantity.rsplit("_", 1)[0] if _series_unit(name)[1] else quantity
+    # `max_p` is a symbol of the documents, `marking_probability` are words.
+    return words if any(len(word) == 1 for word in words.split("_")) else words.replace("_", " ")
 
 
 def _thinned(x: list[float], y: list[float]) -> tuple[list[float], list[float | None]]:

@@ -11,7 +11,7 @@ from tidegate import labels, quantities
 from tidegate.errors import MeasureError
 from tidegate.experiment import Info, PointResult
 from tidegate.figure import REFERENCE_COLOUR, Figure, Trace
-from tidegate.figure_kinds import BUILDERS, Spec
+from tidegate.figure_kinds import BUILDERS, Spec, series_quantity
 
 KINDS = {
     "lines": "a measure over an axis, a line per variant, with 95 % bands over seeds",
@@ -137,13 +137,16 @@ def _suggested(points: Sequence[PointResult]) -> list[dict[str, Any]]:
                 }
             )
     names = points[0].series_names if points else []
-    quantities_seen = dict.fromkeys((name.split(".")[0], name.rsplit(".", 1)[-1]) for name in names)
-    for group, quantity in quantities_seen:
-        words = quantity.rsplit("_", 1)[0].replace("_", " ")
+    alike: dict[tuple[str, str], list[str]] = {}
+    for name in names:
+        alike.setdefault((name.split(".")[0], name.rsplit(".", 1)[-1]), []).append(name)
+    for (group, quantity), members in alike.items():
+        words = series_quantity(members[0])
+        thing = members[0].split(".", 1)[-1].rsplit(".", 1)[0] if len(members) == 1 else group
         specs.append(
             {
                 "id": f"{group}-{quantity}",
-                "title": f"{words.capitalize()} of {group} over time",
+                "title": f"{words[0].upper()}{words[1:]} of {thing} over time",
                 "kind": "series",
                 "y": [f"{group}.*.{quantity}"],
             }

@@ -19,6 +19,7 @@ from tidegate import (
     topology,
 )
 from tidegate.commands.reproduce import judge
+from tidegate.figure import Trace
 from tidegate.network import range_label, stem
 
 
@@ -229,6 +230,19 @@ def test_a_value_of_an_axis_carries_its_unit():
     assert labels.axis_value("queue", "red", "") == "red"
     axis = experiment.Axis("period", ("2ms", "10ms"), "sampling period", "")
     assert axis.title == "sampling period (s)"
+    assert axis.labelled("10ms") == "sampling period 10 ms"
+    assert experiment.Axis("n", ("8", "32"), "connections", "").labelled("32") == "connections = 32"
+
+
+def test_references_with_one_label_are_one_entry_of_the_legend(result):
+    figure = figures.build(
+        {"id": "f", "kind": "lines", "x": "load", "y": "flows.tcp.throughput_bps"}, result.info, result.points
+    )
+    figure.traces += [
+        Trace("paper", [0.5], [height], is_reference=True, is_line=False) for height in (1e5, 2e5)
+    ]
+    drawn = draw_interactive.draw(figure)["data"]
+    assert [trace.get("showlegend", True) for trace in drawn if trace.get("name") == "paper"] == [True, False]
 
 
 @pytest.mark.parametrize(

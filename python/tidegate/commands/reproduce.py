@@ -6,7 +6,7 @@ as soon as its last run is in.
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +43,7 @@ def reproduce(
     """Run, judge, write folders and the report; exit code 1 if a check fails."""
     overrides = parse_overrides(override_texts)
     chosen = library.select(ids)
-    expected = checks.load(library.experiments_dir() / library.EXPECTED, list(library.all_experiments()))
+    expected = expectations(chosen)
     # Every file is read before anything runs: a mistake in the last one should not cost the time of the
     # first.
     experiments = [experiment.Experiment(name, path, overrides) for name, path in chosen.items()]
@@ -66,6 +66,21 @@ def reproduce(
     if as_json:
         display.progress_line(f"report: {report_path}")
     return EXIT_FAILED if any(result.status == "fail" for result in results) else EXIT_DONE
+
+
+def expectations(chosen: Mapping[str, Path]) -> dict[str, checks.Expectations]:
+    """What is expected of experiments, of those that are not shipped by `expected.toml` beside the file."""
+    shipped = list(library.all_experiments())
+    found: dict[str, checks.Expectations] = {}
+    for name, path in chosen.items():
+        if name in found:
+            continue
+        file = library.expected_file(path)
+        is_shipped = file.parent == library.experiments_dir()
+        beside = [] if is_shipped else [other.stem for other in file.parent.glob("*.toml")]
+        tables = checks.load(file, shipped + beside)
+        found |= tables if is_shipped else {name: tables.get(name, checks.Expectations())}
+    return found
 
 
 def _run_all(

@@ -68,7 +68,8 @@ class LoadedScenario:
         style = (
             "<style>.topology{max-width:100%;font:12px system-ui}.topology line{stroke:#888}"
             ".topology circle,.topology rect{stroke:#888;fill:#dfeaf6}.topology .edge rect{fill:#fdecd8}"
-            ".topology text{fill:currentColor}.topology .name{fill:#222;font-weight:600}</style>"
+            ".topology text{fill:currentColor}.topology .name{fill:#222;font-weight:600}"
+            ".topology .outside{fill:currentColor}</style>"
         )
         return f"{style}<b>{html.escape(self.title or self.name)}</b>{topology.svg(self.description)}"
 

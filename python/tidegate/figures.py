@@ -4,6 +4,7 @@ In: an entry of `figures` of an experiment file, the points, and references (wha
 Out: a `Figure`; `figure_kinds` makes its traces.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -139,7 +140,9 @@ def _suggested(points: Sequence[PointResult]) -> list[dict[str, Any]]:
     names = points[0].series_names if points else []
     alike: dict[tuple[str, str], list[str]] = {}
     for name in names:
-        alike.setdefault((name.split(".")[0], name.rsplit(".", 1)[-1]), []).append(name)
+        # What this run lacks is NaN throughout, and no figure.
+        if not all(map(math.isnan, points[0].series(name)[1])):
+            alike.setdefault((name.split(".")[0], name.rsplit(".", 1)[-1]), []).append(name)
     for (group, quantity), members in alike.items():
         words = series_quantity(members[0])
         thing = members[0].split(".", 1)[-1].rsplit(".", 1)[0] if len(members) == 1 else group

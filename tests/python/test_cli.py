@@ -57,7 +57,7 @@ def test_timing_goes_to_stderr(tidegate_command, scenario_file):
         (["list", "experiments"], 0),
         (["list", "wishes"], 2),
         (["explain", "red"], 0),
-        (["explain", "rde"], 3),
+        (["explain", "rde"], 2),
         (["schema"], 0),
         (["--version"], 0),
         (["--help"], 0),

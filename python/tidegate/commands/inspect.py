@@ -1,5 +1,6 @@
 """`tidegate validate`, `schema`, `list` and `explain`: what there is, and whether files are right."""
 
+import difflib
 import json
 import sys
 from pathlib import Path
@@ -93,7 +94,14 @@ _PLACES = {
 
 
 def explain(mechanism: str, as_json: bool) -> int:
-    """Explain a mechanism from its own documentation."""
+    """Explain a mechanism from its own documentation; `FAMILY/NAME` where a name means two things."""
+    listed = _mechanisms(json.loads(_core.list_mechanisms()))
+    names = [str(each.get("kind") or each.get("name")) for each in listed]
+    full = [f"{each.get('family')}/{name}" for each, name in zip(listed, names, strict=True)]
+    if mechanism not in names + full:
+        close = difflib.get_close_matches(mechanism, names, n=3, cutoff=0.5)
+        hint = f"did you mean {', '.join(close)}?" if close else "see `tidegate list mechanisms`"
+        raise UsageError(f"no mechanism {mechanism!r}; {hint}")
     text = _core.explain(mechanism)
     if as_json:
         print(text)
@@ -117,8 +125,7 @@ def explain(mechanism: str, as_json: bool) -> int:
         words = entry.get("description") or entry.get("about") or ""
         source = f" Source: {entry['source']}." if entry.get("source") else ""
         print(display.wrapped(words + source, "    "))
-    others = [each for each in _mechanisms(json.loads(_core.list_mechanisms())) if each.get("kind") == kind]
-    names = [f"{each['family']}/{kind}" for each in others if each["family"] != family]
-    if names:
-        print(f"\nThe same name, something else: {', '.join(names)}")
+    others = [name for name in full if name.endswith(f"/{kind}") and name != f"{family}/{kind}"]
+    if family and others:
+        print(f"\nThe same name, something else: {', '.join(others)}")
     return 0

@@ -37,7 +37,7 @@ def draw(figure: Figure) -> dict[str, Any]:
     for order, trace in enumerate(figure.traces):
         data += _trace(figure, trace, order)
     x_axis = _axis(figure.x_label, figure.x_log, figure.ticks)
-    y_axis = _axis(figure.y_label, figure.y_log, figure.y_ticks)
+    y_axis = _axis(wrapped(figure.y_label, "<br>"), figure.y_log, figure.y_ticks)
     if figure.y_ticks is None and not figure.y_log:
         y_axis["rangemode"] = "tozero"
     if figure.kind == "bars":
@@ -63,7 +63,7 @@ def draw(figure: Figure) -> dict[str, Any]:
 
 def _axis(label: str, is_log: bool, ticks: list[tuple[float, str]] | None) -> dict[str, Any]:
     axis: dict[str, Any] = {
-        "title": {"text": wrapped(label, "<br>")},
+        "title": {"text": label},
         "type": "log" if is_log else "linear",
         # No prefixes: `10 000`, not `10k`, and `10^-8`, not `10n`.
         "exponentformat": "power",

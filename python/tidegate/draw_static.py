@@ -48,7 +48,7 @@ def draw(figure: Figure, path: Path) -> None:
         canvas = Canvas(figsize=(7.2, 4.2), layout="constrained")
         axes = canvas.add_subplot()
         axes.set_title(wrapped(figure.title, "\n", _TITLE_WIDTH_MAX))
-        axes.set_xlabel(wrapped(figure.x_label, "\n"))
+        axes.set_xlabel(figure.x_label)
         axes.set_ylabel(wrapped(figure.y_label, "\n"))
         if figure.x_log:
             axes.set_xscale("log")

@@ -1,11 +1,13 @@
 """Draws a `figure.Figure` with matplotlib: SVG, PNG or PDF, for papers and slides."""
 
+import io
 from pathlib import Path
 from typing import Any
 
 from tidegate.errors import MissingExtraError
 from tidegate.figure import Figure, Trace
 from tidegate.labels import wrapped
+from tidegate.store import write_atomic
 
 _DASHES = ("-", "--", ":", "-.")
 _MARKERS = ("o", "s", "^", "D")
@@ -73,7 +75,9 @@ def draw(figure: Figure, path: Path) -> None:
             axes.set_ylim(bottom=min(0.0, 1.05 * lowest))
         _legend(canvas, figure)
         metadata = {"Date": None} if path.suffix == ".svg" else None
-        canvas.savefig(path, dpi=160, metadata=metadata)
+        drawn = io.BytesIO()
+        canvas.savefig(drawn, dpi=160, metadata=metadata, format=path.suffix[1:])
+        write_atomic(path, drawn.getvalue())
 
 
 def _set_ticks(axis: Any, ticks: list[tuple[float, str]]) -> None:

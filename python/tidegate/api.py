@@ -8,6 +8,7 @@ time_s, queue = result.series("links.bottleneck.queue_packets")
 
 import html
 import json
+import math
 from collections.abc import Mapping
 from functools import cached_property
 from os import PathLike, fspath
@@ -67,7 +68,8 @@ class LoadedScenario:
         style = (
             "<style>.topology{max-width:100%;font:12px system-ui}.topology line{stroke:#888}"
             ".topology circle,.topology rect{stroke:#888;fill:#dfeaf6}.topology .edge rect{fill:#fdecd8}"
-            ".topology text{fill:currentColor}.topology .name{fill:#222;font-weight:600}</style>"
+            ".topology text{fill:currentColor}.topology .name{fill:#222;font-weight:600}"
+            ".topology .outside{fill:currentColor}</style>"
         )
         return f"{style}<b>{html.escape(self.title or self.name)}</b>{topology.svg(self.description)}"
 
@@ -112,11 +114,16 @@ class Result:
         return self.core.series(name)
 
     def measure(self, expression: str) -> float:
-        """Evaluate a measure, e.g. `sum("flows.*.throughput_bps") / 1e6`."""
+        """Evaluate a measure, e.g. `sum("flows.*.throughput_bps") / 1e6`; NaN if it has no value here."""
         from tidegate import measure
+        from tidegate.errors import NoValueError
         from tidegate.experiment import PointResult
 
-        return measure.evaluate(expression, PointResult(None, {}, self.seed, self.summary, result=self.core))
+        point = PointResult(None, {}, self.seed, self.summary, result=self.core)
+        try:
+            return measure.evaluate(expression, point)
+        except NoValueError:
+            return math.nan
 
     def write_parquet(self, path: str | PathLike[str]) -> None:
         """Write all series as one table with columns time_s, name, value."""

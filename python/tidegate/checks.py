@@ -344,7 +344,7 @@ def status_of(outcomes: Sequence[Outcome]) -> str:
     """The status of an experiment from those of its checks."""
     statuses = {outcome.status for outcome in outcomes} - {"skipped"}
     if not statuses:
-        return "unchecked"
+        return "skipped" if outcomes else "unchecked"
     return "fail" if "fail" in statuses else "differs" if "differs" in statuses else "pass"
 
 

@@ -94,7 +94,8 @@ def schema() -> int:
 @app.command()
 def reproduce(
     ids: Annotated[
-        list[str] | None, typer.Argument(metavar="[ID]...", help="Experiments or groups: nbp, nbp/fig8a.")
+        list[str] | None,
+        typer.Argument(metavar="[ID]...", help="Experiments, groups or files: nbp, nbp/fig8a, mine.toml."),
     ] = None,
     list_only: Annotated[bool, typer.Option("--list", help="List the experiments and stop.")] = False,
     seeds: Seeds = None,

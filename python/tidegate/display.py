@@ -4,7 +4,9 @@ Plain text on stdout; colours only where stdout is a terminal. Takes the dicts t
 """
 
 import os
+import shutil
 import sys
+import textwrap
 from collections.abc import Sequence
 from typing import Any
 
@@ -44,6 +46,12 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[
     return "\n".join(lines + [line(row) for row in cells[1:]])
 
 
+def wrapped(text: str, indent: str = "") -> str:
+    """A paragraph in lines of the terminal's width, at most 100 letters."""
+    width = min(100, shutil.get_terminal_size().columns)
+    return textwrap.fill(text, max(width, 40), initial_indent=indent, subsequent_indent=indent)
+
+
 def progress_line(text: str) -> None:
     """A line about progress, on stderr."""
     print(text, file=sys.stderr, flush=True)
@@ -74,6 +82,7 @@ _FLOW_COLUMNS = (
     ("timeouts", lambda flow: _text(_get(flow, "timeouts"))),
     ("delay ms mean", lambda flow: _text(_get(flow, "delay_ms", "mean"))),
     ("p99", lambda flow: _text(_get(flow, "delay_ms", "p99"))),
+    ("done after s", lambda flow: _text(_get(flow, "completion_s"))),
 )
 _LINK_COLUMNS = (
     ("used %", lambda link: _percent(_get(link, "utilization"))),

@@ -1,4 +1,4 @@
-"""Draws a `figures.Figure` as plotly.js traces, for the HTML report.
+"""Draws a `figure.Figure` as plotly.js traces, for the HTML report.
 
 Gives plain dicts; the plotly package is needed only for the copy of plotly.js in it. Colours of paper, grid
 and text are left to the page, which knows whether it is light or dark.
@@ -9,11 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from tidegate.errors import MissingExtraError
-from tidegate.figures import Figure, Trace
+from tidegate.figure import Figure, Trace
+from tidegate.labels import wrapped
 
 _DASHES = ("solid", "dash", "dot", "dashdot")
 _MARKERS = ("circle", "square", "triangle-up", "diamond")
+_REFERENCE_MARKERS = ("diamond", "square", "triangle-up", "circle")
 _MARKED_POINTS_MAX = 30
+_NAMES_WIDTH_MAX = 72  # letters of all names below the bars, before they slope
 
 
 def javascript() -> str:
@@ -33,22 +36,17 @@ def draw(figure: Figure) -> dict[str, Any]:
         data.append(_heat(figure))
     for order, trace in enumerate(figure.traces):
         data += _trace(figure, trace, order)
-    x_axis: dict[str, Any] = {"title": {"text": figure.x_label}, "type": "log" if figure.x_log else "linear"}
-    y_axis: dict[str, Any] = {"title": {"text": figure.y_label}, "type": "log" if figure.y_log else "linear"}
-    if figure.ticks is not None:
-        x_axis |= {
-            "tickvals": [place for place, _ in figure.ticks],
-            "ticktext": [name for _, name in figure.ticks],
-        }
-    if figure.y_ticks is not None:
-        y_axis |= {
-            "tickvals": [place for place, _ in figure.y_ticks],
-            "ticktext": [name for _, name in figure.y_ticks],
-        }
-    elif not figure.y_log:
+    x_axis = _axis(figure.x_label, figure.x_log, figure.ticks)
+    y_axis = _axis(wrapped(figure.y_label, "<br>"), figure.y_log, figure.y_ticks)
+    if figure.y_ticks is None and not figure.y_log:
         y_axis["rangemode"] = "tozero"
     if figure.kind == "bars":
-        x_axis["showgrid"] = False
+        x_axis |= {"showgrid": False, "zeroline": False}
+        # Long names slope down to their bar: upright they overlap, and the other way the last is cut off.
+        if sum(len(name) for _, name in figure.ticks or ()) > _NAMES_WIDTH_MAX:
+            x_axis["tickangle"] = -30
+    if figure.kind == "lines" and len(figure.ticks or ()) == 1:
+        x_axis["zeroline"] = False
     layout = {
         "xaxis": x_axis,
         "yaxis": y_axis,
@@ -56,13 +54,25 @@ def draw(figure: Figure) -> dict[str, Any]:
         "hovermode": "closest" if figure.kind in ("bars", "heatmap") else "x unified",
         "showlegend": len(figure.traces) > 1 or any(trace.is_reference for trace in figure.traces),
     }
-    named: set[str] = set()
-    for drawn in data:
-        # What several references share is named once.
-        if drawn.get("showlegend", True) and drawn.get("name") in named:
+    # What several references share is named once.
+    for label in {trace.label for trace in figure.traces if trace.is_reference}:
+        for drawn in [each for each in data if each.get("name") == label][1:]:
             drawn["showlegend"] = False
-        named.add(drawn.get("name", ""))
     return {"data": data, "layout": layout}
+
+
+def _axis(label: str, is_log: bool, ticks: list[tuple[float, str]] | None) -> dict[str, Any]:
+    axis: dict[str, Any] = {
+        "title": {"text": label},
+        "type": "log" if is_log else "linear",
+        # No prefixes: `10 000`, not `10k`, and `10^-8`, not `10n`.
+        "exponentformat": "power",
+        "minexponent": 6,
+        "separatethousands": True,
+    }
+    if ticks is not None:
+        axis |= {"tickvals": [place for place, _ in ticks], "ticktext": [name for _, name in ticks]}
+    return axis
 
 
 def _trace(figure: Figure, trace: Trace, order: int) -> list[dict[str, Any]]:
@@ -71,13 +81,11 @@ def _trace(figure: Figure, trace: Trace, order: int) -> list[dict[str, Any]]:
         bars = base | {"type": "bar", "width": trace.width, "marker": {"color": trace.colour}}
         bars["hovertemplate"] = "%{y:.4g}<extra>" + trace.label + "</extra>"
         if trace.high is not None:
-            half = [
-                0.0 if high is None or value is None else high - value
-                for value, high in zip(trace.y, trace.high, strict=True)
-            ]
+            below, above = trace.whiskers()
             bars["error_y"] = {
                 "type": "data",
-                "array": half,
+                "array": above,
+                "arrayminus": below,
                 "thickness": 1.2,
                 "width": 3,
                 "color": "#888888",
@@ -85,7 +93,7 @@ def _trace(figure: Figure, trace: Trace, order: int) -> list[dict[str, Any]]:
         return [bars]
     if trace.is_reference and not trace.is_line:
         marker = {
-            "symbol": "diamond",
+            "symbol": _REFERENCE_MARKERS[figure.reference_number(trace) % len(_REFERENCE_MARKERS)],
             "size": 9,
             "color": "#ffffff",
             "line": {"color": "#222222", "width": 1.5},

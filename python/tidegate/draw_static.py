@@ -1,14 +1,20 @@
-"""Draws a `figures.Figure` with matplotlib: SVG, PNG or PDF, for papers and slides."""
+"""Draws a `figure.Figure` with matplotlib: SVG, PNG or PDF, for papers and slides."""
 
+import io
 from pathlib import Path
 from typing import Any
 
 from tidegate.errors import MissingExtraError
-from tidegate.figures import Figure, Trace
+from tidegate.figure import Figure, Trace
+from tidegate.labels import wrapped
+from tidegate.store import write_atomic
 
 _DASHES = ("-", "--", ":", "-.")
 _MARKERS = ("o", "s", "^", "D")
+_REFERENCE_MARKERS = ("D", "s", "^", "o")
 _MARKED_POINTS_MAX = 30
+_TITLE_WIDTH_MAX = 70  # letters of a title in one line
+_NAMES_WIDTH_MAX = 60  # letters of all names below the bars, before they slope
 FORMATS = (".svg", ".png", ".pdf")
 
 _STYLE = {
@@ -43,9 +49,9 @@ def draw(figure: Figure, path: Path) -> None:
     with rc_context(_STYLE):
         canvas = Canvas(figsize=(7.2, 4.2), layout="constrained")
         axes = canvas.add_subplot()
-        axes.set_title(figure.title)
+        axes.set_title(wrapped(figure.title, "\n", _TITLE_WIDTH_MAX))
         axes.set_xlabel(figure.x_label)
-        axes.set_ylabel(figure.y_label)
+        axes.set_ylabel(wrapped(figure.y_label, "\n"))
         if figure.x_log:
             axes.set_xscale("log")
         if figure.y_log:
@@ -55,7 +61,13 @@ def draw(figure: Figure, path: Path) -> None:
         for order, trace in enumerate(figure.traces):
             _draw_trace(axes, figure, trace, order)
         if figure.ticks is not None:
-            axes.set_xticks([place for place, _ in figure.ticks], [name for _, name in figure.ticks])
+            _set_ticks(axes.xaxis, figure.ticks)
+            if figure.kind == "bars" and sum(len(name) for _, name in figure.ticks) > _NAMES_WIDTH_MAX:
+                axes.tick_params(axis="x", labelrotation=30)
+                for text in axes.get_xticklabels():
+                    text.set_horizontalalignment("right")
+        if figure.y_ticks is not None:
+            _set_ticks(axes.yaxis, figure.y_ticks)
         if figure.heat is None and not figure.y_log:
             lowest = min(
                 (value for trace in figure.traces for value in trace.y if value is not None), default=0.0
@@ -63,27 +75,29 @@ def draw(figure: Figure, path: Path) -> None:
             axes.set_ylim(bottom=min(0.0, 1.05 * lowest))
         _legend(canvas, figure)
         metadata = {"Date": None} if path.suffix == ".svg" else None
-        canvas.savefig(path, dpi=160, metadata=metadata)
+        drawn = io.BytesIO()
+        canvas.savefig(drawn, dpi=160, metadata=metadata, format=path.suffix[1:])
+        write_atomic(path, drawn.getvalue())
+
+
+def _set_ticks(axis: Any, ticks: list[tuple[float, str]]) -> None:
+    axis.set_ticks([place for place, _ in ticks], [name for _, name in ticks])
+    axis.set_ticks([], minor=True)
 
 
 def _draw_trace(axes: Any, figure: Figure, trace: Trace, order: int) -> None:
     y = [float("nan") if value is None else value for value in trace.y]
     if figure.kind == "bars" and not trace.is_reference:
         axes.grid(visible=False, axis="x")
-        error = None
-        if trace.low is not None and trace.high is not None:
-            half = [
-                0.0 if high is None or value is None else high - value
-                for value, high in zip(trace.y, trace.high, strict=True)
-            ]
-            error = half
+        error = None if trace.high is None else trace.whiskers()
         axes.bar(
             trace.x, y, trace.width, yerr=error, color=trace.colour, label=trace.label, capsize=2,
             error_kw={"elinewidth": 1, "ecolor": "#333333"},
         )  # fmt: skip
     elif trace.is_reference and not trace.is_line:
+        marker = _REFERENCE_MARKERS[figure.reference_number(trace) % len(_REFERENCE_MARKERS)]
         axes.plot(
-            trace.x, y, "D", color="white", markeredgecolor="#222222", markeredgewidth=1.3, markersize=5.5,
+            trace.x, y, marker, color="white", markeredgecolor="#222222", markeredgewidth=1.3, markersize=5.5,
             label=trace.label, zorder=5,
         )  # fmt: skip
     elif figure.kind == "cdf" and not trace.is_reference:
@@ -107,7 +121,6 @@ def _heat(canvas: Any, axes: Any, figure: Figure) -> None:
     rows = [[float("nan") if value is None else value for value in row] for row in figure.heat or ()]
     image = axes.imshow(rows, aspect="auto", origin="lower", cmap="viridis")
     axes.grid(visible=False)
-    axes.set_yticks([place for place, _ in figure.y_ticks or ()], [name for _, name in figure.y_ticks or ()])
     canvas.colorbar(image, ax=axes, label=figure.note)
 
 
@@ -118,9 +131,11 @@ def _legend(canvas: Any, figure: Figure) -> None:
     longest = max(len(trace.label) for trace in figure.traces)
     columns = max(1, min(len(figure.traces), 90 // (longest + 6)))
     # What several references share is named once.
-    named = {
-        label: handle
-        for axes in canvas.axes
-        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
-    }
-    canvas.legend(named.values(), named.keys(), loc="outside lower center", ncols=columns, fontsize=9)
+    references = {trace.label for trace in figure.traces if trace.is_reference}
+    named: list[tuple[Any, str]] = []
+    for axes in canvas.axes:
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+            if label not in references or label not in [name for _, name in named]:
+                named.append((handle, label))
+    handles, names = zip(*named, strict=True)
+    canvas.legend(handles, names, loc="outside lower center", ncols=columns, fontsize=9)

@@ -36,5 +36,13 @@ class MeasureError(TidegateError, ValueError):
     exit_code = EXIT_INVALID
 
 
+class LackingError(MeasureError):
+    """This run has no such number; another run of the same experiment may have it."""
+
+
+class NoValueError(LackingError):
+    """The number exists and has no value in this run: the delay of a flow of which nothing arrived."""
+
+
 class MissingExtraError(TidegateError, ImportError):
     """An optional dependency is not installed; the message says which extra brings it."""

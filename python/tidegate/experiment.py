@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tidegate import parallel, quantities
+from tidegate import labels, parallel, quantities
 
 Overrides = Sequence[tuple[str, str]]
 
@@ -32,7 +32,14 @@ class Axis:
     @property
     def title(self) -> str:
         """Label with unit, for a figure."""
-        return f"{self.label} ({self.unit})" if self.unit else self.label
+        unit = self.unit or labels.base_unit(self.values)
+        return f"{self.label} ({unit})" if unit and f"({unit})" not in self.label else self.label
+
+    def labelled(self, value: str) -> str:
+        """One of its values for people: `queue 100 kB`, `connections = 8`."""
+        text = labels.axis_value(self.label, value, self.unit)
+        is_bare = quantities.parse(value) is not None and text.replace(" ", "").replace(".", "").isdigit()
+        return f"{self.label} = {text}" if is_bare else f"{self.label} {text}"
 
 
 @dataclass

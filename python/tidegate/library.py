@@ -56,12 +56,18 @@ def is_real(path: Path) -> bool:
 
 
 def select(ids: list[str], directory: Path | None = None) -> dict[str, Path]:
-    """The experiments that `ids` name: an id itself or a group before a slash. All where `ids` is empty."""
+    """The experiments that `ids` name: an id, a group before a slash, or a file. All where `ids` is empty."""
     known = all_experiments(directory)
     if not known:
         raise UsageError(f"no experiments in {directory or experiments_dir()}")
     chosen: dict[str, Path] = {}
     for wanted in ids:
+        if wanted.endswith(".toml") and Path(wanted).is_file():
+            name, path = resolve(wanted)
+            if name in chosen and chosen[name].resolve() != path.resolve():
+                raise UsageError(f"{wanted} and {chosen[name]} would both be called {name!r}")
+            chosen[name] = path
+            continue
         name = wanted.strip().rstrip("/").removesuffix(".toml")
         matching = {key: path for key, path in known.items() if key == name or key.startswith(name + "/")}
         if not matching:
@@ -72,6 +78,12 @@ def select(ids: list[str], directory: Path | None = None) -> dict[str, Path]:
             raise UsageError(f"no experiment {wanted!r}{hint}")
         chosen |= matching
     return chosen if ids else known
+
+
+def expected_file(path: Path) -> Path:
+    """Where the expected values of an experiment stand: of shipped ones in one file, else beside it."""
+    root = experiments_dir()
+    return (root if path.resolve().is_relative_to(root.resolve()) else path.parent) / EXPECTED
 
 
 def resolve(name: str) -> tuple[str, Path]:

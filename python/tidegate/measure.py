@@ -18,7 +18,7 @@ from fnmatch import fnmatchcase
 from typing import Any, Protocol
 
 from tidegate import quantities, stats
-from tidegate.errors import MeasureError
+from tidegate.errors import LackingError, MeasureError, NoValueError
 
 LENGTH_MAX = 2000
 _DEPTH_MAX = 50
@@ -76,7 +76,7 @@ def select(path: str, summary: Mapping[str, Any]) -> Vector:
     found: list[tuple[str, Any]] = []
     _walk(path.split("."), "", summary, found)
     if not found:
-        raise MeasureError(f"nothing matches {_shown(path)}{_suggestion(path, summary)}")
+        raise LackingError(f"nothing matches {_shown(path)}{_suggestion(path, summary)}")
     return [_number(value, where) for where, value in found]
 
 
@@ -88,7 +88,7 @@ def _evaluate(source: str, run: Run) -> Value:
             if not math.isfinite(value):
                 raise MeasureError("the result is not a finite number")
     except MeasureError as error:
-        raise MeasureError(f"in measure {_shown(source)}: {error}") from None
+        raise type(error)(f"in measure {_shown(source)}: {error}") from None
     except (ArithmeticError, ValueError, TypeError, RecursionError) as error:
         raise MeasureError(f"in measure {_shown(source)}: {error}") from None
     return result
@@ -106,7 +106,7 @@ def _walk(parts: list[str], prefix: str, node: Any, found: list[tuple[str, Any]]
 
 def _number(value: Any, where: str) -> float:
     if value is None:
-        raise MeasureError(f"{where} has no value in this run")
+        raise NoValueError(f"{where} has no value in this run")
     if isinstance(value, bool | int | float):
         return float(value)
     kind = "a table" if isinstance(value, Mapping) else type(value).__name__
@@ -266,10 +266,10 @@ class _Evaluation:
             time_s, values = self.run.series(series_name)
         except KeyError:
             recorded = ", ".join(self.run.series_names[:12]) or "none"
-            raise MeasureError(f"no series {series_name!r} was recorded; recorded: {recorded}") from None
+            raise LackingError(f"no series {series_name!r} was recorded; recorded: {recorded}") from None
         chosen = (time_s >= start) & (time_s <= stop) & np.isfinite(values)
         if not chosen.any():
-            raise MeasureError(f"series {series_name!r} has no value between {start:g} s and {stop:g} s")
+            raise NoValueError(f"series {series_name!r} has no value between {start:g} s and {stop:g} s")
         return time_s[chosen], values[chosen]
 
     def time(self, node: ast.expr) -> float:

@@ -112,11 +112,41 @@ def stem(name: str) -> str:
 
 
 def range_label(names: Iterable[str]) -> str:
-    """One label for several nodes: `G1…G7`, and `G1…G7-sink` where they also end alike."""
+    """One label for several nodes: `G1…G7` if they are numbered without a gap, `R1, R5` otherwise.
+
+    `G1…G7-sink` where they also end alike, and `n0, n2…n4` where some are numbered in a row.
+    """
     ordered = list(names)
-    first, last = ordered[0], ordered[-1]
-    if len(ordered) == 1:
-        return first
+    runs: list[list[str]] = []
+    for name in ordered:
+        if runs and _follows(runs[-1][-1], name):
+            runs[-1].append(name)
+        else:
+            runs.append([name])
+    # Two in a row are no shorter as a range.
+    words = [word for run in runs for word in ([_range(run)] if len(run) > 2 else run)]
+    if len(words) > _WORDS_MAX:
+        return f"{ordered[0]}, … {ordered[-1]}"
+    return ", ".join(words)
+
+
+_WORDS_MAX = 3
+
+
+def _follows(name: str, other: str) -> bool:
+    """Whether `other` is `name` with one of its numbers one higher."""
+    parts, others = re.split(r"(\d+)", name), re.split(r"(\d+)", other)
+    if len(parts) != len(others):
+        return False
+    unlike = [pair for pair in zip(parts, others, strict=True) if pair[0] != pair[1]]
+    if len(unlike) != 1:
+        return False
+    number, next_number = unlike[0]
+    return number.isdigit() and next_number.isdigit() and int(next_number) == int(number) + 1
+
+
+def _range(run: list[str]) -> str:
+    first, last = run[0], run[-1]
     shared = 0
     while shared < min(len(first), len(last)) - 1 and first[-1 - shared] == last[-1 - shared]:
         shared += 1

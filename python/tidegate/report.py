@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tidegate import display, draw_interactive, figures, quantities, topology
+from tidegate.figure import in_words
 from tidegate.store import StoredResult
 
 _SUMMARY_ROWS_MAX = 60
@@ -52,7 +53,15 @@ def _section(result: StoredResult, drawn: dict[str, Any]) -> dict[str, Any]:
         key = f"{anchor}/{figure.id}"
         if not figure.problem:
             drawn[key] = draw_interactive.draw(figure)
-        shown.append({"key": key, "title": figure.title, "problem": figure.problem})
+        shown.append(
+            {
+                "key": key,
+                "id": figure.id,
+                "title": figure.title,
+                "problem": figure.problem,
+                "words": in_words(figure),
+            }
+        )
     checks = [
         check | {"expected_text": display.expected_text(check), "measured_text": display.measured_text(check)}
         for check in result.checks

@@ -39,6 +39,9 @@ def atomic_folder(target: Path) -> Iterator[Path]:
         temporary.chmod(0o755)
         yield temporary
         _replace_folder(temporary, target)
+    except OSError as error:
+        _name_file(error, target)
+        raise
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
@@ -69,9 +72,17 @@ def write_atomic(target: Path, data: str | bytes) -> None:
             file.write(data.encode() if isinstance(data, str) else data)
         os.chmod(temporary, 0o644)
         os.replace(temporary, target)
-    except BaseException:
+    except BaseException as error:
         Path(temporary).unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            _name_file(error, target)
         raise
+
+
+def _name_file(error: OSError, target: Path) -> None:
+    """A full disk is told where something is written, not where the name is: add what was to be written."""
+    if error.filename is None:
+        error.filename = str(target)
 
 
 class StoredSeries:

@@ -21,7 +21,7 @@ _COLUMN_MIN = 64  # between branches above or below a node
 _COLUMN_MAX = 116
 _LANE_MIN = 120  # between backbone nodes: room for a link label
 _RADIUS = 17
-_LETTER = 7.0  # width of a letter of a name
+_LETTER = 8.2  # width of a letter of a name
 _CROWDED = 24  # nodes from which on even two equal branches are drawn as one
 _MARGIN = 34
 
@@ -400,16 +400,22 @@ def _line(a: _Place, b: _Place, label: str, is_wide: bool) -> str:
     if not label:
         return text
     parts = label.split(" · ")
-    is_upright = abs(a.x - b.x) < abs(a.y - b.y)
+    is_upright = abs(a.x - b.x) < 0.2 * abs(a.y - b.y)
     # Where branches fan out, the label stands nearer to the outer end, where they are further apart.
-    along = 0.5 if is_upright or a.y == b.y else 0.58
+    slope = abs(a.y - b.y) / max(abs(a.x - b.x), 1.0)
+    along = 0.5 if is_upright or slope == 0.0 else 0.58 if slope < 1.1 else 0.64 if slope < 1.8 else 0.75
+    # Steep lines lie close to each other: their text is one line, on the outer side.
+    is_steep = not is_upright and slope >= 1.1
+    if is_steep:
+        parts = [label]
+    above = 14 if is_steep and b.y > a.y else -6
     x, y = a.x + along * (b.x - a.x), a.y + along * (b.y - a.y)
     if is_upright:
         words = [(x + 7, y - 3 + 12 * index, part) for index, part in enumerate(parts)]
         return text + "".join(_label(word_x, word_y, "start", word) for word_x, word_y, word in words)
     left, right = (a, b) if a.x < b.x else (b, a)
     angle = math.degrees(math.atan2(right.y - left.y, right.x - left.x))
-    words = [(x, y - 6 + 20 * index, part) for index, part in enumerate(parts)]
+    words = [(x, y + above + 20 * index, part) for index, part in enumerate(parts)]
     turned = "".join(_label(word_x, word_y, "middle", word) for word_x, word_y, word in words)
     return text + f'<g transform="rotate({angle:.1f} {x:.1f} {y:.1f})">{turned}</g>'
 

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import SCENARIO, check_text
+from conftest import EXPERIMENT, SCENARIO, check_text
 
 from tidegate import experiment, store
 
@@ -57,7 +57,7 @@ def test_timing_goes_to_stderr(tidegate_command, scenario_file):
         (["list", "experiments"], 0),
         (["list", "wishes"], 2),
         (["explain", "red"], 0),
-        (["explain", "rde"], 3),
+        (["explain", "rde"], 2),
         (["schema"], 0),
         (["--version"], 0),
         (["--help"], 0),
@@ -279,3 +279,33 @@ def test_what_a_command_does_not_need_is_not_imported(scenario_file, arguments, 
     command = [sys.executable, "-c", program, *[part.format(scenario=scenario_file) for part in arguments]]
     finished = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
     assert not set(heavy) & set(finished.stderr.split())
+
+
+def test_an_experiment_of_ones_own_is_judged_by_the_file_beside_it(tidegate_command, shelf, tmp_path):
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "mine.toml").write_text(EXPERIMENT)
+    (own / "expected.toml").write_text(check_text("at_least = 1e9").replace("two/share", "mine"))
+    code, out, _ = tidegate_command("reproduce", own / "mine.toml", "--quick")
+    assert code == 1
+    assert "fail" in out
+    assert Path("results/mine/result.json").exists()
+    (own / "expected.toml").write_text(check_text("at_least = 1e9"))
+    code, _, err = tidegate_command("reproduce", own / "other.toml")
+    assert code == 2, err
+
+
+def test_explain_names_what_is_close(tidegate_command):
+    code, _, err = tidegate_command("explain", "rde")
+    assert code == 2
+    assert "did you mean red" in err
+
+
+def test_a_figure_that_cannot_be_drawn_does_not_keep_the_others(tidegate_command, shelf, tmp_path):
+    text = EXPERIMENT.replace('y = "flows.*.throughput_bps"', 'y = "flows.*.nothing"')
+    (tmp_path / "one.toml").write_text(text)
+    tidegate_command("sweep", tmp_path / "one.toml", "--quick", "--out", "drawn")
+    code, out, err = tidegate_command("plot", "drawn")
+    assert code == 3
+    assert "throughput.svg" in out
+    assert "time" in err

@@ -33,6 +33,13 @@ def test_the_bins_of_the_thesis_have_its_size():
     assert (one_level.parameters["bins"], one_level.parameters["bin_size"]) == (23, "13p")
 
 
+def test_bins_without_room_for_the_windows_of_their_flows_are_named():
+    # The thesis's own queue: 200 packets for 400 flows, which shuts some of them out.
+    assert any("shut some out" in warning for warning in sfb(400, 8, 90 * 32, limit="200kB").warnings)
+    roomy = sfb(400, 8, 90 * 32, limit="400kB")
+    assert not any("shut some out" in warning for warning in roomy.warnings)
+
+
 def test_a_second_set_takes_half_of_the_memory():
     once, twice = sfb(400, 4, 4096).steps[0], sfb(400, 4, 4096, double_buffered=True).steps[0]
     assert (once.value, twice.value) == (128, 64)

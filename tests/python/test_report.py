@@ -7,8 +7,19 @@ import xml.etree.ElementTree as ElementTree
 import networks
 import pytest
 
-from tidegate import checks, experiment, figures, report, topology
+from tidegate import (
+    checks,
+    draw_interactive,
+    experiment,
+    figure_kinds,
+    figures,
+    labels,
+    report,
+    stats,
+    topology,
+)
 from tidegate.commands.reproduce import judge
+from tidegate.figure import Trace
 from tidegate.network import range_label, stem
 
 
@@ -66,7 +77,7 @@ def test_figures_have_units_bands_and_labels(result):
     assert all(trace.low is not None for trace in figure.traces)
     assert over_time.y_label == "throughput (Mb/s)"
     assert [trace.label for trace in over_time.traces] == [
-        f"{flow}, load {load}" for load in ("250kbit", "500kbit", "1Mbit") for flow in ("tcp", "udp")
+        f"{flow}, offered by UDP {load} Mb/s" for load in ("0.25", "0.5", "1") for flow in ("tcp", "udp")
     ]
 
 
@@ -110,8 +121,8 @@ def test_long_series_keep_their_peaks():
     x = [float(i) for i in range(100_000)]
     y = [0.0] * 100_000
     y[54_321] = 7.0
-    thin_x, thin_y = figures._thinned(x, y)
-    assert len(thin_x) <= figures.SERIES_POINTS_MAX + 2
+    thin_x, thin_y = figure_kinds._thinned(x, y)
+    assert len(thin_x) <= figure_kinds.SERIES_POINTS_MAX + 2
     assert max(thin_y) == 7.0
 
 
@@ -169,8 +180,11 @@ def test_no_two_nodes_are_drawn_on_each_other(build):
 
 def test_names_are_put_together():
     assert stem("G7") == "G"
-    assert range_label(["G1", "G2", "G7"]) == "G1…G7"
-    assert range_label(["A1-sink", "A3-sink"]) == "A1…A3-sink"
+    assert range_label([f"G{number}" for number in range(8, 12)]) == "G8…G11"
+    assert range_label(["A1-sink", "A2-sink", "A3-sink"]) == "A1…A3-sink"
+    assert range_label(["R1", "R5"]) == "R1, R5"
+    assert range_label(["n0", "n2", "n3", "n4"]) == "n0, n2…n4"
+    assert range_label(["a", "c", "e", "g"]) == "a, … g"
     assert range_label(["one"]) == "one"
 
 
@@ -190,3 +204,88 @@ def test_flows_that_are_alike_are_written_once():
         "flows.other.transport.kind": "tcp",
         "flows.other.weight": "1",
     }
+
+
+def test_figures_of_one_experiment_have_titles_that_tell_them_apart():
+    variants = {"red": "RED", "blue": "BLUE"}
+    specs = [
+        {"id": "a", "variant": "red", "y_label": "queue (kB)"},
+        {"id": "b", "variant": "blue", "y_label": "queue (kB)"},
+        {"id": "c", "y_label": "loss (%)"},
+        {"id": "d", "y_label": "throughput (Mb/s)"},
+        {"id": "e", "title": "Its own"},
+        {"id": "f", "title": "Its own"},
+    ]
+    assert labels.titles(specs, "Queues", variants) == [
+        "Queues: RED", "Queues: BLUE", "Queues: loss", "Queues: throughput", "Its own: e", "Its own: f",
+    ]  # fmt: skip
+
+
+def test_a_value_of_an_axis_carries_its_unit():
+    assert labels.axis_value("queue", "100kB", "kB") == "100 kB"
+    assert labels.axis_value("queue", "100", "kB") == "100 kB"
+    assert labels.axis_value("delay", "10ms", "") == "10 ms"
+    assert labels.axis_value("load", "1.5Mbit", "") == "1.5 Mb/s"
+    assert labels.axis_value("window", "8p", "") == "8 packets"
+    assert labels.axis_value("queue", "red", "") == "red"
+    axis = experiment.Axis("period", ("2ms", "10ms"), "sampling period", "")
+    assert axis.title == "sampling period (s)"
+    assert axis.labelled("10ms") == "sampling period 10 ms"
+    assert experiment.Axis("n", ("8", "32"), "connections", "").labelled("32") == "connections = 32"
+
+
+def test_references_with_one_label_are_one_entry_of_the_legend(result):
+    figure = figures.build(
+        {"id": "f", "kind": "lines", "x": "load", "y": "flows.tcp.throughput_bps"}, result.info, result.points
+    )
+    figure.traces += [
+        Trace("paper", [0.5], [height], is_reference=True, is_line=False) for height in (1e5, 2e5)
+    ]
+    drawn = draw_interactive.draw(figure)["data"]
+    assert [trace.get("showlegend", True) for trace in drawn if trace.get("name") == "paper"] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "expected"),
+    [
+        (0.004, 0.5, ["0.005", "0.01", "0.02", "0.05", "0.1", "0.2", "0.5"]),
+        (1, 900, ["1", "2", "5", "10", "20", "50", "100", "200", "500", "1 000"]),
+        (1e-12, 1e4, ["10⁻¹²", "10⁻¹⁰", "10⁻⁸", "10⁻⁶", "10⁻⁴", "0.01", "1", "100", "10 000"]),
+        (0.0, 1.0, []),
+    ],
+)
+def test_ticks_of_a_logarithmic_axis_are_whole_numbers(low, high, expected):
+    assert [text for _, text in labels.log_ticks(low, high)] == expected
+
+
+def test_no_two_lines_of_a_legend_are_called_the_same(result):
+    spec = {"id": "f", "kind": "series", "y": ["flows.tcp.*"], "variant": "fifo"}
+    figure = figures.build(spec, result.info, result.points)
+    drawn = draw_interactive.draw(figure)
+    assert len({trace["name"] for trace in drawn["data"]}) == len(drawn["data"])
+    assert all(trace.get("showlegend", True) for trace in drawn["data"])
+
+
+def test_what_a_run_lacks_is_a_gap_and_what_all_lack_an_error(result):
+    points = list(result.points)
+    for point in points:
+        if point.variant == "fifo" and point.axes["load"] == "500kbit":
+            del point.summary["flows"]["tcp"]["throughput_bps"]
+    spec = {"id": "f", "kind": "lines", "x": "load", "y": "flows.tcp.throughput_bps"}
+    figure = figures.build(spec, result.info, points)
+    assert figure.problem == ""
+    assert [value is None for value in figure.traces[0].y] == [False, True, False]
+    spec["y"] = "flows.tcp.thruput_bps"
+    assert "nothing matches" in figures.build(spec, result.info, points).problem
+
+
+def test_no_whisker_reaches_below_zero_where_nothing_measured_does(result):
+    bands = figure_kinds._band([stats.Estimate(1.0, -2.0, 4.0, 3), stats.Estimate(5.0, 4.0, 6.0, 3)])
+    assert bands == ([0.0, 4.0], [4.0, 6.0])
+    assert figure_kinds._band([stats.Estimate(-1.0, -2.0, 4.0, 3)])[0] == [-2.0]
+
+
+def test_a_picture_is_told_in_words(result):
+    page = report.render([result], "Words")
+    assert 'role="img" aria-label="' in page
+    assert "throughput (Mb/s) over time (s)" in page

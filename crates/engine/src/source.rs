@@ -35,6 +35,8 @@ pub(crate) struct Source {
     /// Spacing of datagrams at a constant rate.
     clock: Option<TransmissionClock>,
     state: State,
+    /// When it began.
+    started: Option<Time>,
     /// When the next packet, or the start, is due.
     next: Time,
     /// When the present on or off time ends.
@@ -81,6 +83,7 @@ impl Source {
             random,
             clock,
             state,
+            started: None,
             next,
             phase_ends: Time::MAX,
             stop,
@@ -154,8 +157,17 @@ impl Source {
         None
     }
 
+    /// The bytes that it sends in all, and when it began; `None` if it never ends by itself or has not begun.
+    pub(crate) fn transfer(&self) -> Option<(u64, Time)> {
+        match self.application {
+            ApplicationSpec::Transfer { bytes } => self.started.map(|at| (bytes, at)),
+            _ => None,
+        }
+    }
+
     fn switch_on(&mut self, now: Time) -> Option<Act> {
         self.state = State::On;
+        self.started.get_or_insert(now);
         self.phase_ends = self.phase_length(true).map_or(Time::MAX, |length| now.saturating_add(length));
         if self.datagrams {
             if let Some(clock) = &mut self.clock {

@@ -12,7 +12,7 @@ use tidegate_engine::{
 };
 use tidegate_packet::{DropReason, MarkReason};
 use tidegate_scenario::Scenario;
-use tidegate_scenario::model::Queue;
+use tidegate_scenario::model::{Application, Queue};
 use tidegate_units::{BitRate, Span};
 
 /// Version of the summary's keys; it changes when one changes its meaning or goes.
@@ -225,7 +225,8 @@ impl Serialize for FlowSummary<'_> {
         map.serialize_entry("loss_ratio", &ratio(counters.lost_packets, counters.sent_packets))?;
         map.serialize_entry("marked_packets", &counters.marked_packets)?;
         map.serialize_entry("delay_ms", &Percentiles::add_to(self.percentiles, flow_delay(self.sinks())))?;
-        if let Some(ConnectionCounters { sender, receiver }) = &self.statistics.connections[self.index] {
+        if let Some(connection) = &self.statistics.connections[self.index] {
+            let ConnectionCounters { sender, receiver, completion } = connection;
             let acks = &self.statistics.flows[2 * self.index + 1];
             map.serialize_entry("retransmissions", &sender.retransmissions)?;
             map.serialize_entry("timeouts", &sender.timeouts)?;
@@ -234,6 +235,9 @@ impl Serialize for FlowSummary<'_> {
             map.serialize_entry("duplicate_segments", &receiver.duplicate_segments)?;
             map.serialize_entry("acks_sent_packets", &acks.sent_packets)?;
             map.serialize_entry("acks_lost_packets", &acks.lost_packets)?;
+            if matches!(self.scenario.flows[self.index].application, Application::Transfer(_)) {
+                map.serialize_entry("completion_s", &completion.map(Span::as_secs_f64))?;
+            }
         }
         if self.sinks().len() > 1 {
             let nodes =

@@ -1,5 +1,6 @@
 """`tidegate validate`, `schema`, `list` and `explain`: what there is, and whether files are right."""
 
+import difflib
 import json
 import sys
 from pathlib import Path
@@ -81,30 +82,52 @@ def _entry(member: Any) -> dict[str, Any]:
     return member if isinstance(member, dict) else {"name": str(member)}
 
 
+# Where a mechanism is written in a scenario, by family.
+_PLACES = {
+    "queue": "links.NAME.queue = {}",
+    "mechanism": "domains.NAME.mechanism = {}",
+    "labels": "domains.NAME.labels = {}",
+    "marker": "markers.NAME.mechanism = {}",
+    "transport": "flows.NAME.transport = {}",
+    "control": 'flows.NAME.transport = {{ kind = "tcp", control = {} }}',
+    "application": "flows.NAME.application = {}",
+    "loss": "links.NAME.loss = {}",
+}
+
+
 def explain(mechanism: str, as_json: bool) -> int:
-    """Explain a mechanism from its own documentation."""
+    """Explain a mechanism from its own documentation; `FAMILY/NAME` where a name means two things."""
+    listed = _mechanisms(json.loads(_core.list_mechanisms()))
+    names = [str(each.get("kind") or each.get("name")) for each in listed]
+    full = [f"{each.get('family')}/{name}" for each, name in zip(listed, names, strict=True)]
+    if mechanism not in names + full:
+        close = difflib.get_close_matches(mechanism, names, n=3, cutoff=0.5)
+        hint = f"did you mean {', '.join(close)}?" if close else "see `tidegate list mechanisms`"
+        raise UsageError(f"no mechanism {mechanism!r}; {hint}")
     text = _core.explain(mechanism)
     if as_json:
         print(text)
         return 0
     about = json.loads(text)
-    print(display.coloured(str(about.get("title") or about.get("name") or mechanism), "title"))
-    for key, value in about.items():
-        if isinstance(value, str) and key not in ("title", "name") and value:
-            print(
-                f"\n{value}"
-                if key in ("about", "description", "summary")
-                else f"\n{key.replace('_', ' ')}: {value}"
-            )
-    for key, value in about.items():
-        if isinstance(value, list) and value and isinstance(value[0], dict):
-            columns = list(dict.fromkeys(column for entry in value for column in entry))
-            rows = [[_plain(entry.get(column)) for column in columns] for entry in value]
-            print(f"\n{display.table(columns, rows, [False] * len(columns))}")
-        elif isinstance(value, list) and value:
-            print(f"\n{key.replace('_', ' ')}: {', '.join(map(str, value))}")
+    family, kind = about.get("family", ""), about.get("kind") or about.get("name") or mechanism
+    print(display.coloured(str(about.get("title") or kind), "title"))
+    print(display.wrapped(about.get("text") or about.get("about") or ""))
+    if about.get("source"):
+        print(display.wrapped(f"Source: {about['source']}"))
+    parameters = about.get("parameters", [])
+    if family in _PLACES:
+        required = [entry["name"] for entry in parameters if entry.get("default") == "required"]
+        table = ", ".join([f'kind = "{kind}"', *(f"{name} = ..." for name in required)])
+        print("\n  " + _PLACES[family].format(f"{{ {table} }}"))
+    for entry in parameters:
+        default = str(entry.get("default") or "none")
+        facts = [entry.get("type") or entry.get("unit") or ""]
+        facts.append(default if default == "required" else f"default {default}")
+        print(f"\n{display.coloured(entry['name'], 'title')}  {', '.join(facts)}")
+        words = entry.get("description") or entry.get("about") or ""
+        source = f" Source: {entry['source']}." if entry.get("source") else ""
+        print(display.wrapped(words + source, "    "))
+    others = [name for name in full if name.endswith(f"/{kind}") and name != f"{family}/{kind}"]
+    if family and others:
+        print(f"\nThe same name, something else: {', '.join(others)}")
     return 0
-
-
-def _plain(value: Any) -> str:
-    return "" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -22,16 +22,20 @@ def plot(folder: Path, wanted: str | None, out: Path | None, as_json: bool) -> i
             f"cannot write {out.suffix or 'a file without suffix'}; formats: {', '.join(draw_static.FORMATS)}"
         )
     written = []
+    problems = [f"figure {figure.id}: {figure.problem}" for figure in chosen if figure.problem]
     for figure in chosen:
         if figure.problem:
-            raise InvalidFileError(f"figure {figure.id}: {figure.problem}")
+            continue
         if out is None:
             path = folder / f"{figure.id}.svg"
         else:
             path = out if len(chosen) == 1 else out.with_name(f"{out.stem}-{figure.id}{out.suffix}")
         draw_static.draw(figure, path)
         written.append(str(path))
-    print(json.dumps({"schema_version": 1, "files": written}) if as_json else "\n".join(written))
+    if written or as_json:
+        print(json.dumps({"schema_version": 1, "files": written}) if as_json else "\n".join(written))
+    if problems:
+        raise InvalidFileError("\n".join(problems))
     return 0
 
 

@@ -6,7 +6,7 @@ as soon as its last run is in.
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +46,7 @@ def reproduce(
     if not ids:
         # Real hosts need privileges and their time: they run when they are named.
         chosen = {name: path for name, path in chosen.items() if not library.is_real(path)}
-    expected = checks.load(library.experiments_dir() / library.EXPECTED, list(library.all_experiments()))
+    expected = expectations(chosen)
     # Every file is read before anything runs: a mistake in the last one should not cost the time of the
     # first.
     experiments = [experiment.Experiment(name, path, overrides) for name, path in chosen.items()]
@@ -69,6 +69,21 @@ def reproduce(
     if as_json:
         display.progress_line(f"report: {report_path}")
     return EXIT_FAILED if any(result.status == "fail" for result in results) else EXIT_DONE
+
+
+def expectations(chosen: Mapping[str, Path]) -> dict[str, checks.Expectations]:
+    """What is expected of experiments, of those that are not shipped by `expected.toml` beside the file."""
+    shipped = list(library.all_experiments())
+    found: dict[str, checks.Expectations] = {}
+    for name, path in chosen.items():
+        if name in found:
+            continue
+        file = library.expected_file(path)
+        is_shipped = file.parent == library.experiments_dir()
+        beside = [] if is_shipped else [other.stem for other in file.parent.glob("*.toml")]
+        tables = checks.load(file, shipped + beside)
+        found |= tables if is_shipped else {name: tables.get(name, checks.Expectations())}
+    return found
 
 
 def _run_all(

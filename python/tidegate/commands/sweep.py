@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tidegate import _core, checks, display, experiment, library, progress, store
 from tidegate.commands import parse_overrides
-from tidegate.commands.reproduce import judge
+from tidegate.commands.reproduce import expectations, judge
 from tidegate.errors import EXIT_DONE, EXIT_FAILED, EXIT_PARTIAL, UsageError
 
 
@@ -23,6 +23,7 @@ def sweep(
     """Run what is not yet there; 4 if some runs failed, and then the folder stays a partial one."""
     experiment_id, path = library.resolve(name)
     each = experiment.Experiment(experiment_id, path, parse_overrides(overrides))
+    expected = expectations({experiment_id: path})
     target = out or Path("results") / experiment_id
     partial = store.PartialSweep(target)
     if partial.exists() and not (resume or fresh):
@@ -47,12 +48,13 @@ def sweep(
                 partial.add(outcome)
                 points[task.key] = outcome
     where = target if not failures else partial.folder
+    judged: list[store.StoredResult] = []
     if not failures:
         # A key holds all that results depend on, so points that were kept may carry another point's labels.
         ordered = [_labelled(points[task.key], task) for task in tasks]
-        expected = checks.load(library.experiments_dir() / library.EXPECTED)
         result = judge(each, ordered, [], expected.get(experiment_id, checks.Expectations()), quick)
         store.write_result(target, result, path)
+        judged = [result] if result.checks else []
         partial.remove()
     summary = {
         "schema_version": 1,
@@ -68,6 +70,8 @@ def sweep(
         print(
             f"{experiment_id}: {len(tasks)} points, {len(missing)} run now, {len(failures)} failed; {where}"
         )
+        if judged:
+            print(f"\n{display.expected_table(judged)}")
     if failures and len(failures) == len(tasks):
         return EXIT_FAILED
     return EXIT_PARTIAL if failures else EXIT_DONE

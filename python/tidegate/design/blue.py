@@ -129,7 +129,7 @@ def blue(
         "limit": f"{round(limit)}p",
         "delta_up": float(f"{up:.3g}"),
         "delta_down": float(f"{down:.3g}"),
-        "freeze_time": f"{round(freeze * 1e6)}us",
+        "freeze_time": f"{freeze * 1e3:.4g}ms",
         "freeze_spread": 0.5,
         "ecn": ecn,
     }

@@ -16,6 +16,8 @@ from tidegate.errors import UsageError
 
 LEVELS_MAX = 8  # of `kind = "sfb"`
 BIN_BYTES = 32  # of the Rust implementation: probability, average, freeze time, occupancy, status
+# With room for fewer packets of each flow, bins of flows that respond stay full (feng/crowded).
+WINDOW_PACKETS = 1.5
 OVERBOOKING = 1.5  # section 4.4.2: bins of half more than their part of the buffer
 
 
@@ -109,6 +111,10 @@ def sfb(
         warnings.append(
             f"bins of {bin_size} packets refuse single bursts: fewer bins per level or a larger limit"
         )
+    if share < WINDOW_PACKETS * flows / bins:
+        room = round(WINDOW_PACKETS / OVERBOOKING * flows)
+        about = f"{flows / bins:.3g} flows share a bin with room for {bin_size} packets"
+        warnings.append(f"{about}: crowded bins shut some out; a limit of {room} packets has room")
     if flows * best >= 1:
         about = f"{flows * best:.3g} of {flows} flows are misclassified until the hash functions change"
         warnings.append(f"{about}: set rehash, like 2s")

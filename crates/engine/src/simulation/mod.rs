@@ -38,18 +38,33 @@ pub(crate) struct Connection {
     pub(crate) receive_alarm: Alarm,
 }
 
-/// Counts of the two halves of a connection.
+/// Counts of the two halves of a connection, and how long its transfer took.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ConnectionCounters {
     /// The sending half.
     pub sender: SenderCounters,
     /// The receiving half.
     pub receiver: ReceiverCounters,
+    /// From the start of a transfer until all of it had been acknowledged, warm-up or not; `None` while it has not, and where
+    /// the application is no transfer.
+    pub completion: Option<Span>,
 }
 
 impl Connection {
     fn counters(&self) -> ConnectionCounters {
-        ConnectionCounters { sender: self.sender.counters(), receiver: self.receiver.counters() }
+        ConnectionCounters {
+            sender: self.sender.counters(),
+            receiver: self.receiver.counters(),
+            completion: None,
+        }
+    }
+
+    /// How long `source`, a transfer, took to be acknowledged.
+    fn completion(&self, source: &Source) -> Option<Span> {
+        let (bytes, started) = source.transfer()?;
+        // A flow that is stopped early finishes, too, but not its transfer.
+        let is_whole = self.sender.acked_bytes() >= bytes;
+        self.sender.finished_at().filter(|_| is_whole).map(|at| at.since(started))
     }
 }
 
@@ -305,16 +320,17 @@ impl<O: Observer> Simulation<O> {
     }
 
     fn connection_counts(&self) -> Vec<Option<ConnectionCounters>> {
-        let count = |connection: u32| {
+        let count = |flow: &Flow, connection: u32| {
             let now = self.connections[connection as usize].counters();
             let before = self.connections_before.get(connection as usize).copied().unwrap_or_default();
             ConnectionCounters {
                 sender: now.sender.since(&before.sender),
                 receiver: now.receiver.since(&before.receiver),
+                completion: self.connections[connection as usize].completion(&flow.source),
             }
         };
         let counts = |flow: &Flow| match flow.carrier {
-            Carrier::Tcp(connection) => Some(count(connection)),
+            Carrier::Tcp(connection) => Some(count(flow, connection)),
             Carrier::Stream(_) | Carrier::Datagrams { .. } | Carrier::External => None,
         };
         self.flows.iter().map(counts).collect()

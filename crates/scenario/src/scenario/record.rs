@@ -117,10 +117,9 @@ fn series(pattern: &str, known: &Known<'_>, left: &mut u64) -> Result<Vec<Series
         ["flows", name, quantity] => {
             let quantities = choose(quantity, FlowQuantity::ALL, FlowQuantity::name)?;
             let flows = matching(&known.flows.names, name, "flow", left)?;
-            cross(&flows, &quantities)
-                .filter(|(index, what)| has(&known.flows.list[*index as usize].transport, *what))
+            let all = cross(&flows, &quantities);
+            having(all, |(index, what)| has(&known.flows.list[index as usize].transport, what))
                 .map(|(index, what)| Series::Flow(FlowIndex(index), what))
-                .take(CHOSEN_MAX + 1)
                 .collect()
         }
         ["links", name, quantity] | ["links", name, "forward", quantity] => {
@@ -150,26 +149,19 @@ fn series(pattern: &str, known: &Known<'_>, left: &mut u64) -> Result<Vec<Series
             let quantities = choose(quantity, DomainQuantity::ALL, DomainQuantity::name)?;
             let domains = matching(&known.domains.names, domain, "domain", left)?;
             let flows = matching(&known.flows.names, flow, "flow", left)?;
-            let active = domains.into_iter().filter(|at| {
-                !matches!(
-                    known.domains.list[*at as usize].mechanism,
-                    Mechanism::None | Mechanism::Nbq(_) | Mechanism::BackPressure(_)
-                )
-            });
-            active
-                .flat_map(|at| cross(&flows, &quantities).map(move |(index, what)| (at, index, what)))
-                .filter(|(at, _, what)| measures(&known.domains.list[*at as usize].mechanism, *what))
+            let all = domains
+                .iter()
+                .flat_map(|at| cross(&flows, &quantities).map(move |(index, what)| (*at, index, what)));
+            having(all, |(at, _, what)| measures(&known.domains.list[at as usize].mechanism, what))
                 .map(|(at, index, what)| Series::Domain(DomainIndex(at), FlowIndex(index), what))
-                .take(CHOSEN_MAX + 1)
                 .collect()
         }
         ["markers", name, quantity] => {
             let quantities = choose(quantity, MarkerQuantity::ALL, MarkerQuantity::name)?;
             let markers = matching(&known.markers.names, name, "marker", left)?;
-            cross(&markers, &quantities)
-                .filter(|(index, what)| marks(&known.markers.list[*index as usize].mechanism, *what))
+            let all = cross(&markers, &quantities);
+            having(all, |(index, what)| marks(&known.markers.list[index as usize].mechanism, what))
                 .map(|(index, what)| Series::Marker(MarkerIndex(index), what))
-                .take(CHOSEN_MAX + 1)
                 .collect()
         }
         _ => {
@@ -183,9 +175,7 @@ fn series(pattern: &str, known: &Known<'_>, left: &mut u64) -> Result<Vec<Series
     };
     if found.is_empty() {
         let message = format!("`{}` matches nothing", shortened(pattern));
-        let help = "what it names has no such quantity: TCP has windows, RED an average queue and a probability, \
-                    BLUE and SFB a probability, ERED unmarked packets, CSFQ a fair share, NBQ discard ratios, \
-                    back-pressure explicit rates, edges rates";
+        let help = "bins are numbered from 0, and so are classes: those that a flow has";
         return Err((message, help.to_owned()));
     }
     Ok(found)
@@ -213,13 +203,12 @@ fn link_series(
             has_it && domain.edges.iter().chain(&domain.core).any(|node| *node == sender)
         })
     };
-    Ok(cross(&links, &quantities)
-        .filter(|(link, what)| knows(known.links.list[*link as usize].direction(way), *what))
-        .filter(|(link, what)| {
-            !matches!(what, LinkQuantity::DiscardRatio | LinkQuantity::ExplicitRate) || controls(*link, *what)
-        })
+    let knows_it = |(link, what): (u32, LinkQuantity)| {
+        let of_hops = matches!(what, LinkQuantity::DiscardRatio | LinkQuantity::ExplicitRate);
+        knows(known.links.list[link as usize].direction(way), what) && (!of_hops || controls(link, what))
+    };
+    Ok(having(cross(&links, &quantities), knows_it)
         .map(|(link, what)| Series::Link(LinkIndex(link), way, what))
-        .take(CHOSEN_MAX + 1)
         .collect())
 }
 
@@ -233,7 +222,13 @@ fn bin_series(
 ) -> Result<Vec<Series>, Wrong> {
     let mut found = Vec::new();
     for link in matching(&known.links.names, name, "link", left)? {
-        let Queue::Sfb(sfb) = &known.links.list[link as usize].direction(way).queue else { continue };
+        let Queue::Sfb(sfb) = &known.links.list[link as usize].direction(way).queue else {
+            // As in `having`: a bin that another variant has.
+            if let (Ok(level), Ok(bin)) = (level_pattern.parse(), bin_pattern.parse()) {
+                found.push(Series::Bin(LinkIndex(link), way, level, bin));
+            }
+            continue;
+        };
         let numbers = |pattern: &str, count: u32, budget: &mut u64| -> Result<Vec<u32>, Wrong> {
             *budget = budget.checked_sub(u64::from(count)).ok_or_else(|| {
                 (
@@ -305,7 +300,17 @@ fn delays(pattern: &str, known: &Known<'_>, left: &mut u64) -> Result<Vec<DelayO
     Ok(links.into_iter().map(|link| DelayOf::Link(LinkIndex(link), way)).collect())
 }
 
-fn cross<'c, Q: Copy>(elements: &'c [u32], quantities: &'c [Q]) -> impl Iterator<Item = (u32, Q)> + 'c {
+/// Those of `all` that have a quantity. If none has it, all of them, as series of NaN: another variant of an experiment, with
+/// another queue or mechanism, may have it, and figures and programs find the same series in each. No more than are refused.
+fn having<T: Copy>(all: impl Iterator<Item = T> + Clone, has: impl Fn(T) -> bool) -> impl Iterator<Item = T> {
+    let some_have = all.clone().any(&has);
+    all.filter(move |one| !some_have || has(*one)).take(CHOSEN_MAX + 1)
+}
+
+fn cross<'c, Q: Copy>(
+    elements: &'c [u32],
+    quantities: &'c [Q],
+) -> impl Iterator<Item = (u32, Q)> + Clone + 'c {
     elements.iter().flat_map(|element| quantities.iter().map(move |quantity| (*element, *quantity)))
 }
 
@@ -347,8 +352,11 @@ fn has(transport: &Transport, quantity: FlowQuantity) -> bool {
 
 /// Whether the edges of a domain know the quantity.
 const fn measures(mechanism: &Mechanism, quantity: DomainQuantity) -> bool {
-    let of_epochs = matches!(quantity, DomainQuantity::Accumulation | DomainQuantity::Epoch);
-    !of_epochs || matches!(mechanism, Mechanism::Iec(_) | Mechanism::Eec(_))
+    match (mechanism, quantity) {
+        (Mechanism::None | Mechanism::Nbq(_) | Mechanism::BackPressure(_), _) => false,
+        (Mechanism::Iec(_) | Mechanism::Eec(_), _) => true,
+        (_, quantity) => !matches!(quantity, DomainQuantity::Accumulation | DomainQuantity::Epoch),
+    }
 }
 
 /// Whether the queue of a direction has the quantity.

@@ -1,0 +1,334 @@
+"""Makes the traces of each kind of figure from measures, points and series.
+
+In: the description with its shorthands written out (`Spec`) and the points. Out: traces, added to a `Figure`.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from fnmatch import fnmatchcase
+from typing import Any
+
+from tidegate import measure, quantities, stats
+from tidegate.errors import LackingError, MeasureError
+from tidegate.experiment import Axis, Info, PointResult
+from tidegate.figure import PALETTE, Figure, Trace
+
+BAR_GROUP_WIDTH = 0.8
+SERIES_POINTS_MAX = 1200
+
+
+class Spec:
+    """The description with its shorthands written out."""
+
+    def __init__(self, spec: dict[str, Any], info: Info):
+        y = spec.get("y") or []
+        self.measures: list[str] = [str(term) for term in (y if isinstance(y, list) else [y])]
+        if not self.measures:
+            raise MeasureError("the figure has no `y`")
+        own = spec.get("labels") or []
+        self.has_labels = len(own) == len(self.measures)
+        self.labels: list[str] = list(own) if self.has_labels else [_short(term) for term in self.measures]
+        self.x: str | None = spec.get("x")
+        self.info = info
+
+    def axis(self) -> Axis:
+        """The axis along which it is drawn."""
+        if self.x not in self.info.axes:
+            raise MeasureError(f"no axis {self.x!r}; axes: {', '.join(self.info.axes) or 'none'}")
+        return self.info.axes[self.x]
+
+    def variant_label(self, variant: str | None) -> str:
+        """How the experiment calls a variant."""
+        return self.info.variants.get(variant or "", variant or "")
+
+    def style(self, measure_index: int, variant_index: int, variants: int) -> tuple[str, int]:
+        """Colour tells measures apart and dashes variants; with one measure, colour tells variants apart."""
+        if len(self.measures) == 1:
+            return PALETTE[variant_index % len(PALETTE)], variant_index // len(PALETTE)
+        cycle = measure_index // len(PALETTE)
+        return PALETTE[measure_index % len(PALETTE)], variant_index if variants > 1 else cycle
+
+    def trace_label(self, measure_index: int, *rest: str) -> str:
+        """The measure's label where there are several, then what else tells the trace apart."""
+        parts = [self.labels[measure_index]] if len(self.measures) > 1 else []
+        parts += [part for part in rest if part]
+        return ", ".join(dict.fromkeys(parts)) or self.labels[measure_index]
+
+    def rest(self, point: PointResult, *without: str | None) -> str:
+        """The values of the axes that are not drawn, as part of a label."""
+        axes = self.info.axes
+        texts = [
+            axes[name].labelled(value) if name in axes else f"{name} {value}"
+            for name, value in point.axes.items()
+            if name not in without
+        ]
+        return ", ".join(texts)
+
+
+def _short(term: str) -> str:
+    return term if len(term) <= 40 else term[:39] + "…"
+
+
+def _grouped(
+    points: Sequence[PointResult], key: Callable[[PointResult], Any]
+) -> dict[Any, list[PointResult]]:
+    groups: dict[Any, list[PointResult]] = {}
+    for point in points:
+        groups.setdefault(key(point), []).append(point)
+    return groups
+
+
+def _estimate(term: str, points: Sequence[PointResult]) -> stats.Estimate | None:
+    """The mean over seeds; None, a gap, where a run has no such number, be it only one of them."""
+    try:
+        return stats.estimate([measure.evaluate(term, point) for point in points])
+    except LackingError:
+        return None
+
+
+def _require_some(terms: Sequence[str], points: Sequence[PointResult]) -> None:
+    """Gaps are for what some runs lack: a term that none of them has is a mistake, which this names."""
+    for term in terms:
+        errors = []
+        for point in points:
+            try:
+                measure.evaluate_values(term, point)
+                break
+            except LackingError as error:
+                errors.append(error)
+        else:
+            raise errors[0]
+
+
+def _band(
+    estimates: Sequence[stats.Estimate | None],
+) -> tuple[list[float | None] | None, list[float | None] | None]:
+    """The confidence intervals of a trace, if any; where nothing is below zero, none reaches there."""
+    known = [estimate for estimate in estimates if estimate is not None]
+    if all(estimate.low is None for estimate in known):
+        return None, None
+    floor = 0.0 if all(estimate.mean >= 0 for estimate in known) else -math.inf
+    low = [None if each is None or each.low is None else max(each.low, floor) for each in estimates]
+    return low, [None if each is None else each.high for each in estimates]
+
+
+def _positions(axis: Axis, values: Sequence[str]) -> tuple[dict[str, float], list[tuple[float, str]] | None]:
+    """Where axis values stand; with names for the ticks where they are no quantities."""
+    numbers = {value: axis.position(value) for value in values}
+    if all(number is not None for number in numbers.values()):
+        return {value: number for value, number in numbers.items() if number is not None}, None
+    places = {value: float(index) for index, value in enumerate(values)}
+    return places, [(place, value) for value, place in places.items()]
+
+
+def _tick(axis: Axis, value: str) -> str:
+    """A value of an axis as a tick: the number alone, since the axis has the unit."""
+    place = axis.position(value)
+    return value if place is None else quantities.number(place)
+
+
+def _lines(figure: Figure, spec: Spec, points: Sequence[PointResult]) -> None:
+    axis = spec.axis()
+    _require_some(spec.measures, points)
+    places, figure.ticks = _positions(axis, list(_grouped(points, lambda point: point.axes[axis.name])))
+    figure.x_label = figure.x_label or axis.title
+    variants = list(_grouped(points, lambda point: point.variant))
+    groups = _grouped(points, lambda point: (point.variant, spec.rest(point, axis.name)))
+    shown = list(groups)
+    for index, term in enumerate(spec.measures):
+        for group_index, ((variant, rest), members) in enumerate(groups.items()):
+            by_value = _grouped(members, lambda point: point.axes[axis.name])
+            ordered = sorted(by_value, key=places.__getitem__)
+            estimates = [_estimate(term, by_value[value]) for value in ordered]
+            variant_label = spec.variant_label(variant) if len(variants) > 1 else ""
+            colour, dash = spec.style(index, group_index, len(shown))
+            low, high = _band(estimates)
+            figure.traces.append(
+                Trace(
+                    label=spec.trace_label(index, variant_label, rest),
+                    x=[places[value] for value in ordered],
+                    y=[None if estimate is None else estimate.mean for estimate in estimates],
+                    low=low,
+                    high=high,
+                    colour=colour,
+                    dash=dash,
+                )
+            )
+
+
+def _bars(figure: Figure, spec: Spec, points: Sequence[PointResult]) -> None:
+    over_axis = spec.x in spec.info.axes
+    _require_some(spec.measures, points)
+    variants = list(_grouped(points, lambda point: point.variant))
+    cells: dict[str, dict[str, list[tuple[str, list[PointResult]]]]] = {}
+    if over_axis:
+        axis = spec.axis()
+        figure.x_label = figure.x_label or axis.title
+        for index, term in enumerate(spec.measures):
+            for point in points:
+                extra = spec.variant_label(point.variant) if len(variants) > 1 else ""
+                series = spec.trace_label(index, extra, spec.rest(point, axis.name))
+                category = point.axes[axis.name]
+                cells.setdefault(series, {}).setdefault(category, [(term, [])])[0][1].append(point)
+        categories = list(_grouped(points, lambda point: point.axes[axis.name]))
+    else:
+        for index, term in enumerate(spec.measures):
+            for point in points:
+                parts = (spec.variant_label(point.variant), spec.rest(point))
+                series = ", ".join(filter(None, parts)) or "measured"
+                cells.setdefault(series, {}).setdefault(spec.labels[index], [(term, [])])[0][1].append(point)
+        categories = list(spec.labels)
+    named = [_tick(axis, category) for category in categories] if over_axis else categories
+    figure.ticks = [(float(index), name) for index, name in enumerate(named)]
+    width = BAR_GROUP_WIDTH / len(cells)
+    for number, (series, by_category) in enumerate(cells.items()):
+        offset = (number - (len(cells) - 1) / 2) * width
+        estimates = [
+            _estimate(*by_category[category][0]) if category in by_category else None
+            for category in categories
+        ]
+        low, high = _band(estimates)
+        figure.traces.append(
+            Trace(
+                label=series,
+                x=[index + offset for index in range(len(categories))],
+                y=[estimate.mean if estimate else None for estimate in estimates],
+                low=low,
+                high=high,
+                colour=PALETTE[number % len(PALETTE)],
+                is_line=False,
+                width=width * 0.92,
+            )
+        )
+
+
+def _series(figure: Figure, spec: Spec, points: Sequence[PointResult]) -> None:
+    first_seed = min(point.seed for point in points)
+    groups = _grouped(
+        [point for point in points if point.seed == first_seed],
+        lambda point: (point.variant, spec.rest(point)),
+    )
+    variants = {variant for variant, _ in groups}
+    drawn = [  # what belongs to which measure and which run
+        (index, group_index, variant, rest, members[0], name)
+        for index, pattern in enumerate(spec.measures)
+        for group_index, ((variant, rest), members) in enumerate(groups.items())
+        for name in _series_names(members[0], pattern)
+    ]
+    for pattern in spec.measures:
+        if not any(_series_names(point, pattern) for point in points):
+            recorded = ", ".join(points[0].series_names[:8]) or "none"
+            raise MeasureError(f"no recorded series matches {pattern!r}; recorded: {recorded}")
+    names = list(dict.fromkeys(name for *_, name in drawn))
+    several_quantities = len({name.rsplit(".", 1)[-1] for name in names}) > 1
+    for index, group_index, variant, rest, point, name in drawn:
+        time_s, values = point.series(name)
+        factor, unit = _series_unit(name)
+        x, y = _thinned(time_s.tolist(), (values * factor).tolist())
+        quantity = series_quantity(name)
+        is_only = spec.has_labels and len(_series_names(point, spec.measures[index])) == 1
+        own = spec.labels[index] if is_only else name.split(".", 1)[-1].rsplit(".", 1)[0]
+        label = [own, quantity if several_quantities and not is_only else ""]
+        label += [spec.variant_label(variant) if len(variants) > 1 else "", rest]
+        # Colour tells series apart and dashes runs; with one series, colour tells runs apart.
+        number = names.index(name) if len(names) > 1 else group_index
+        dash = group_index if len(names) > 1 and len(groups) > 1 else number // len(PALETTE)
+        label_text = ", ".join(filter(None, label if len(names) > 1 else label[2:])) or own
+        # What this run lacks is recorded as NaN: no line, and no entry in the legend.
+        if any(value is not None for value in y):
+            figure.traces.append(Trace(label_text, x, y, colour=PALETTE[number % len(PALETTE)], dash=dash))
+        figure.y_label = figure.y_label or (f"{quantity} ({unit})" if unit else quantity)
+    if not figure.traces:
+        raise MeasureError(f"{', '.join(names)}: no value in any run; its queue or mechanism has none")
+    figure.x_label = figure.x_label or "time (s)"
+
+
+def _series_names(point: PointResult, pattern: str) -> list[str]:
+    return [name for name in point.series_names if fnmatchcase(name, pattern)]
+
+
+# Factor and unit by which a series is shown, by the unit that its name ends in.
+_SERIES_UNITS = {
+    "bps": (1e-6, "Mb/s"),
+    "bytes": (1e-3, "kB"),
+    "packets": (1.0, "packets"),
+    "segments": (1.0, "segments"),
+    "ms": (1.0, "ms"),
+    "s": (1.0, "s"),
+}
+
+
+def _series_unit(name: str) -> tuple[float, str]:
+    return _SERIES_UNITS.get(name.rsplit("_", 1)[-1], (1.0, ""))
+
+
+def series_quantity(name: str) -> str:
+    """What a series counts, in words: `throughput` of `flows.tcp.throughput_bps`, else its name."""
+    quantity = name.rsplit(".", 1)[-1]
+    words = quantity.rsplit("_", 1)[0] if _series_unit(name)[1] else quantity
+    # `max_p` is a symbol of the documents, `marking_probability` are words.
+    return words if any(len(word) == 1 for word in words.split("_")) else words.replace("_", " ")
+
+
+def _thinned(x: list[float], y: list[float]) -> tuple[list[float], list[float | None]]:
+    """At most `SERIES_POINTS_MAX` points: the least and the greatest of each stretch, so that peaks stay."""
+    clean: list[float | None] = [value if math.isfinite(value) else None for value in y]
+    if len(x) <= SERIES_POINTS_MAX:
+        return x, clean
+    stretch = math.ceil(2 * len(x) / SERIES_POINTS_MAX)
+    kept: list[int] = []
+    for start in range(0, len(x), stretch):
+        indices = [index for index in range(start, min(start + stretch, len(x))) if clean[index] is not None]
+        if indices:
+            least = min(indices, key=lambda index: y[index])
+            greatest = max(indices, key=lambda index: y[index])
+            kept += sorted({least, greatest})
+    return [x[index] for index in kept], [clean[index] for index in kept]
+
+
+def _cdf(figure: Figure, spec: Spec, points: Sequence[PointResult]) -> None:
+    groups = _grouped(points, lambda point: (point.variant, spec.rest(point)))
+    _require_some(spec.measures, points)
+    for index, term in enumerate(spec.measures):
+        for group_index, ((variant, rest), members) in enumerate(groups.items()):
+            try:
+                values = sorted(value for point in members for value in measure.evaluate_values(term, point))
+            except LackingError:
+                continue
+            colour, dash = spec.style(index, group_index, len(groups))
+            label = spec.trace_label(index, spec.variant_label(variant) if len(groups) > 1 else "", rest)
+            share: list[float | None] = [(rank + 1) / len(values) for rank in range(len(values))]
+            figure.traces.append(Trace(label, values, share, colour=colour, dash=dash))
+    figure.x_label = figure.x_label or spec.labels[0]
+    figure.y_label = figure.y_label or "share of values"
+
+
+def _heatmap(figure: Figure, spec: Spec, points: Sequence[PointResult]) -> None:
+    axis = spec.axis()
+    others = [other for name, other in spec.info.axes.items() if name != axis.name]
+    if len(others) != 1:
+        raise MeasureError(f"a heatmap needs exactly two axes, here are {len(others) + 1}")
+    other = others[0]
+    columns = list(_grouped(points, lambda point: point.axes[axis.name]))
+    rows = list(_grouped(points, lambda point: point.axes[other.name]))
+    cells = _grouped(points, lambda point: (point.axes[other.name], point.axes[axis.name]))
+    _require_some(spec.measures[:1], points)
+    estimates = {place: _estimate(spec.measures[0], members) for place, members in cells.items()}
+    figure.heat = [
+        [estimate.mean if (estimate := estimates.get((row, column))) else None for column in columns]
+        for row in rows
+    ]
+    figure.ticks = [(float(index), _tick(axis, value)) for index, value in enumerate(columns)]
+    figure.y_ticks = [(float(index), _tick(other, value)) for index, value in enumerate(rows)]
+    figure.x_label = figure.x_label or axis.title
+    figure.note = figure.y_label or spec.labels[0]
+    figure.y_label = other.title
+
+
+BUILDERS: dict[str, Callable[[Figure, Spec, Sequence[PointResult]], None]] = {
+    "lines": _lines,
+    "bars": _bars,
+    "series": _series,
+    "cdf": _cdf,
+    "heatmap": _heatmap,
+}

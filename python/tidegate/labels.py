@@ -1,0 +1,100 @@
+"""Texts of figures: titles that tell them apart, axis values with units, logarithmic ticks, line breaks.
+
+Takes and gives plain texts and numbers; knows neither renderer.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from tidegate import quantities
+
+_WIDTH_MAX = 34  # letters of an axis label in one line: what the height of a figure has room for
+_TICKS_MAX = 10
+
+# How a figure counts a quantity whose axis names no unit.
+_BASE_UNITS = {"s": "s", "bit/s": "bit/s", "bytes": "bytes", "packets": "packets"}
+
+
+def base_unit(values: Sequence[str]) -> str:
+    """The base unit that all `values` are given in; empty where they differ or have none."""
+    units = {parsed[1] for value in values if (parsed := quantities.parse(value)) is not None}
+    return _BASE_UNITS.get(next(iter(units)), "") if len(units) == 1 else ""
+
+
+def axis_value(label: str, value: str, unit: str) -> str:
+    """A value of an axis for people: `100 kB`, `8 packets`, `2 Mb/s`; names stay as they are."""
+    parsed = quantities.parse(value)
+    if parsed is None:
+        return value
+    if unit:
+        number = quantities.in_unit(value, unit)
+        return value if number is None else f"{quantities.number(number)} {unit}"
+    by_unit = {"s": quantities.duration, "bit/s": quantities.rate, "bytes": quantities.size}
+    if parsed[1] in by_unit:
+        return by_unit[parsed[1]](parsed[0])
+    number = quantities.number(parsed[0])
+    # A label that says what is counted needs no unit: `window 8 packets`, but `connections 8`.
+    return f"{number} {parsed[1]}" if parsed[1] and parsed[1] not in label else number
+
+
+def titles(specs: Sequence[dict[str, Any]], title: str, variants: dict[str, str]) -> list[str]:
+    """One title per figure: its own, else that of the experiment; what tells figures apart where alike."""
+    found = [str(spec.get("title") or _default_title(spec, title, variants)) for spec in specs]
+    for distinguishing in (_quantity, _identity):
+        for index in range(len(specs)):
+            alike = [other for other, name in enumerate(found) if name == found[index]]
+            parts = [distinguishing(specs[other]) for other in alike]
+            if len(alike) > 1 and all(parts) and len(set(parts)) == len(parts):
+                for other, part in zip(alike, parts, strict=True):
+                    found[other] = f"{found[other]}: {part}"
+    return found
+
+
+def _default_title(spec: dict[str, Any], title: str, variants: dict[str, str]) -> str:
+    wanted = spec.get("variant") or spec.get("variants") or ""
+    names = wanted if isinstance(wanted, list) else [wanted]
+    only = variants.get(str(names[0]), "") if len(names) == 1 and len(variants) > 1 else ""
+    return f"{title}: {only}" if only else title
+
+
+def _quantity(spec: dict[str, Any]) -> str:
+    """What a figure shows, by its vertical axis, without the unit."""
+    return str(spec.get("y_label") or "").partition(" (")[0]
+
+
+def _identity(spec: dict[str, Any]) -> str:
+    return str(spec.get("id") or "")
+
+
+def wrapped(text: str, line_break: str, width_max: int = _WIDTH_MAX) -> str:
+    """A long text in two lines of about the same length, broken between words; in one where it is short."""
+    words = text.split(" ")
+    if len(text) <= width_max or len(words) == 1:
+        return text
+    at = min(range(1, len(words)), key=lambda index: abs(2 * len(" ".join(words[:index])) - len(text)))
+    return " ".join(words[:at]) + line_break + " ".join(words[at:])
+
+
+def log_ticks(low: float, high: float) -> list[tuple[float, str]]:
+    """Ticks of a logarithmic axis: 1, 2 and 5 times powers of ten, or the powers alone, or some of them."""
+    if not 0 < low <= high or not math.isfinite(high):
+        return []
+    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    for factors, step in (((1, 2, 5), 1), ((1,), 1), ((1,), 2), ((1,), 3), ((1,), 6)):
+        values = [factor * 10.0**power for power in range(first, last + 1, step) for factor in factors]
+        # Up to half a step beyond the data, so that ticks reach the ends of the axis.
+        inside = [value for value in values if low / 1.6 <= value <= high * 1.6]
+        if len(inside) <= _TICKS_MAX:
+            return [(value, _plain(value)) for value in inside]
+    return []
+
+
+def _plain(value: float) -> str:
+    """`0.02`, `500`, `2 000`; beyond that a power of ten."""
+    if 0.99e-3 <= value < 1e6:
+        return quantities.number(value, 6)
+    power = math.floor(math.log10(value) + 1e-9)
+    digits = str(power).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+    factor = round(value / 10.0**power)
+    return f"10{digits}" if factor == 1 else f"{factor}·10{digits}"

@@ -36,5 +36,9 @@ class MeasureError(TidegateError, ValueError):
     exit_code = EXIT_INVALID
 
 
+class NoValueError(MeasureError):
+    """What is measured exists, but has no value in this run: the delay of a flow that received nothing."""
+
+
 class MissingExtraError(TidegateError, ImportError):
     """An optional dependency is not installed; the message says which extra brings it."""

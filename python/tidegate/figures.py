@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
 
-from tidegate import measure, stats
+from tidegate import measure, stats, tables
 from tidegate.errors import MeasureError
 from tidegate.experiment import Axis, Info, PointResult
 
@@ -20,6 +20,7 @@ KINDS = {
     "series": "recorded time series of one run (the first seed)",
     "cdf": "the distribution of a measure that gives several values, over all seeds",
     "heatmap": "a measure over two axes",
+    "table": "measures as columns, a row for each value of the axes and each variant",
 }
 
 # Paul Tol's "bright" scheme: told apart by the colour-blind, readable on white and on dark grey.
@@ -64,6 +65,7 @@ class Figure:
     y_ticks: list[tuple[float, str]] | None = None
     traces: list[Trace] = field(default_factory=list)
     heat: list[list[float | None]] | None = None
+    table: tables.Table | None = None
     note: str = ""
     problem: str = ""
 
@@ -350,12 +352,17 @@ def _heatmap(figure: Figure, spec: _Spec, points: Sequence[PointResult]) -> None
     figure.y_label = other.label
 
 
+def _table(figure: Figure, spec: _Spec, points: Sequence[PointResult]) -> None:
+    figure.table = tables.build(spec.measures, spec.labels, spec.info, points)
+
+
 _BUILDERS: dict[str, Callable[[Figure, _Spec, Sequence[PointResult]], None]] = {
     "lines": _lines,
     "bars": _bars,
     "series": _series,
     "cdf": _cdf,
     "heatmap": _heatmap,
+    "table": _table,
 }
 
 

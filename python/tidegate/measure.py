@@ -18,7 +18,7 @@ from fnmatch import fnmatchcase
 from typing import Any, Protocol
 
 from tidegate import quantities, stats
-from tidegate.errors import MeasureError
+from tidegate.errors import MeasureError, NoValueError
 
 LENGTH_MAX = 2000
 _DEPTH_MAX = 50
@@ -88,7 +88,7 @@ def _evaluate(source: str, run: Run) -> Value:
             if not math.isfinite(value):
                 raise MeasureError("the result is not a finite number")
     except MeasureError as error:
-        raise MeasureError(f"in measure {_shown(source)}: {error}") from None
+        raise type(error)(f"in measure {_shown(source)}: {error}") from None
     except (ArithmeticError, ValueError, TypeError, RecursionError) as error:
         raise MeasureError(f"in measure {_shown(source)}: {error}") from None
     return result
@@ -106,7 +106,7 @@ def _walk(parts: list[str], prefix: str, node: Any, found: list[tuple[str, Any]]
 
 def _number(value: Any, where: str) -> float:
     if value is None:
-        raise MeasureError(f"{where} has no value in this run")
+        raise NoValueError(f"{where} has no value in this run")
     if isinstance(value, bool | int | float):
         return float(value)
     kind = "a table" if isinstance(value, Mapping) else type(value).__name__

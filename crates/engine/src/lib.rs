@@ -21,6 +21,7 @@ mod program;
 mod routing;
 mod simulation;
 mod source;
+mod waste;
 mod world;
 
 pub use arena::Carried;
@@ -37,6 +38,6 @@ pub use network::{
     TransportSpec,
 };
 pub use observer::Observer;
-pub use probe::BorderReport;
+pub use probe::{BorderReport, FlowPath};
 pub use simulation::{ConnectionCounters, Simulation, Statistics};
 pub use world::Place;

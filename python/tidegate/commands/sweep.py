@@ -52,6 +52,9 @@ def sweep(
         ordered = [_labelled(points[task.key], task) for task in tasks]
         expected = checks.load(library.experiments_dir() / library.EXPECTED)
         result = judge(each, ordered, [], expected.get(experiment_id, checks.Expectations()), quick)
+        if not as_json and (tables := display.tables_of([result])):
+            print(tables)
+            print()
         store.write_result(target, result, path)
         partial.remove()
     summary = {

@@ -53,7 +53,8 @@ def _section(result: StoredResult, drawn: dict[str, Any]) -> dict[str, Any]:
         if not figure.problem and figure.table is None:
             drawn[key] = draw_interactive.draw(figure)
         shown.append(
-            {"key": key, "title": figure.title, "problem": figure.problem, "table": _shown_table(figure.table)}
+            {"key": key, "title": figure.title, "problem": figure.problem}
+            | {"table": _shown_table(figure.table)}
         )
     checks = [
         check | {"expected_text": display.expected_text(check), "measured_text": display.measured_text(check)}

@@ -1,6 +1,6 @@
 """Tables of an experiment: measures as columns, a row for each value of the axes and each variant.
 
-In: the measures and the points. Out: a `Table` of finished texts, for the terminal, for a page and as Markdown.
+In: the measures and the points. Out: a `Table` of finished texts, for the terminal, a page and as Markdown.
 """
 
 from collections.abc import Sequence

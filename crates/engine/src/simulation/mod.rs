@@ -422,9 +422,9 @@ impl<O: Observer> Simulation<O> {
 
     fn branch(&mut self, branch: u32, packet: Packet) {
         let count = self.programs.branches[branch as usize].len();
-        let forget = |world: &mut World<O>, packet: &Packet| {
+        let forget = |world: &mut World<O>, parted: &Packet| {
             if let Some(trails) = &mut world.trails {
-                trails.forget(packet);
+                trails.forget(parted);
             }
         };
         forget(&mut self.world, &packet);

@@ -182,8 +182,8 @@ fn an_axis_chooses_among_files() {
 
     let message = |text: &str| {
         write("all.toml", text);
-        let document = Document::open(&folder.join("all.toml")).and_then(|document| document.check());
-        document.expect_err("should not be valid").to_string()
+        let checked = Document::open(&folder.join("all.toml")).and_then(|opened| opened.check());
+        checked.expect_err("should not be valid").to_string()
     };
     let one = message(&axis.replace(", 'nets/long.toml'", ""));
     assert!(one.contains("1 files for 2 values"), "{one}");

@@ -38,10 +38,12 @@ pub(super) fn rates(capacities: &[f64], flows: &[Demand]) -> Vec<f64> {
             room.iter().zip(&slope).filter(|(_, slope)| **slope > 0.0).map(|(room, slope)| room / slope);
         let by_demands = rising.iter().map(|&flow| (flows[flow].rate - rates[flow]) / flows[flow].weight);
         let step = by_links.chain(by_demands).fold(f64::INFINITY, f64::min).max(0.0);
-        for (room, slope) in room.iter_mut().zip(&slope) {
-            *room -= step * slope;
+        for (left, loses) in room.iter_mut().zip(&slope) {
+            *left -= step * loses;
         }
-        rising.iter().for_each(|&flow| rates[flow] += step * flows[flow].weight);
+        for &flow in &rising {
+            rates[flow] += step * flows[flow].weight;
+        }
         rising.retain(|&flow| {
             let spec = &flows[flow];
             let has_room = |&(link, _): &(usize, f64)| room[link] > FULL * capacities[link];
@@ -149,7 +151,7 @@ mod tests {
                         .iter()
                         .zip(&found)
                         .filter(|(other, _)| other.hops.iter().any(|hop| hop.0 == link));
-                    let highest = others.map(|(other, rate)| rate / other.weight).fold(0.0, f64::max);
+                    let highest = others.map(|(other, its)| its / other.weight).fold(0.0, f64::max);
                     load[link] >= capacities[link] * (1.0 - 1e-6) && highest <= level * (1.0 + 1e-6)
                 };
                 assert!(

@@ -10,7 +10,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
-from tidegate import quantities
+from tidegate import quantities, tables
 
 _COLOURS = {
     "pass": "32",
@@ -191,6 +191,25 @@ def expected_table(results: Sequence[Any]) -> str:
         for line, row in zip(lines[2:], rows, strict=True)
     ]
     return "\n".join(lines[:2] + coloured_lines)
+
+
+def tables_of(results: Sequence[Any]) -> str:
+    """The tables that experiments describe, of `store.StoredResult`s; empty where there are none."""
+    from tidegate import figures
+
+    parts = []
+    for result in results:
+        specs = [spec for spec in result.info.figures if spec.get("kind") == "table"]
+        for figure in (figures.build(spec, result.info, result.points) for spec in specs):
+            if figure.table is not None:
+                title = coloured(f"{result.info.id}: {figure.title}", "title")
+                parts.append(f"{title}\n{_text_table(figure.table)}")
+    return "\n\n".join(parts)
+
+
+def _text_table(content: tables.Table) -> str:
+    right = [index >= content.names for index in range(len(content.columns))]
+    return table(content.columns, content.rows, right)
 
 
 def explanations(results: Sequence[Any]) -> str:

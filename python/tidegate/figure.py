@@ -5,7 +5,7 @@ Made by `figures` from descriptions and results, drawn by `draw_static` and `dra
 
 from dataclasses import dataclass, field
 
-from tidegate import quantities
+from tidegate import quantities, tables
 
 # Paul Tol's "bright" scheme: told apart by the colour-blind, readable on white and on dark grey.
 # Three more for bars, which have no dashes.
@@ -54,6 +54,7 @@ class Figure:
     y_ticks: list[tuple[float, str]] | None = None
     traces: list[Trace] = field(default_factory=list)
     heat: list[list[float | None]] | None = None
+    table: tables.Table | None = None
     note: str = ""
     problem: str = ""
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
-from tidegate import measure, quantities, stats
+from tidegate import measure, quantities, stats, tables
 from tidegate.errors import LackingError, MeasureError
 from tidegate.experiment import Axis, Info, PointResult
 from tidegate.figure import PALETTE, Figure, Trace
@@ -325,10 +325,15 @@ def _heatmap(figure: Figure, spec: Spec, points: Sequence[PointResult]) -> None:
     figure.y_label = other.title
 
 
+def _table(figure: Figure, spec: Spec, points: Sequence[PointResult]) -> None:
+    figure.table = tables.build(spec.measures, spec.labels, spec.info, points)
+
+
 BUILDERS: dict[str, Callable[[Figure, Spec, Sequence[PointResult]], None]] = {
     "lines": _lines,
     "bars": _bars,
     "series": _series,
     "cdf": _cdf,
     "heatmap": _heatmap,
+    "table": _table,
 }

@@ -20,6 +20,7 @@ KINDS = {
     "series": "recorded time series of one run (the first seed)",
     "cdf": "the distribution of a measure that gives several values, over all seeds",
     "heatmap": "a measure over two axes",
+    "table": "measures as columns, a row for each value of the axes and each variant",
 }
 
 

@@ -8,7 +8,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from tidegate import display, draw_interactive, figures, quantities, topology
+from tidegate import display, draw_interactive, figures, quantities, tables, topology
 from tidegate.figure import in_words
 from tidegate.store import StoredResult
 
@@ -51,7 +51,7 @@ def _section(result: StoredResult, drawn: dict[str, Any]) -> dict[str, Any]:
     shown = []
     for figure in built:
         key = f"{anchor}/{figure.id}"
-        if not figure.problem:
+        if not figure.problem and figure.table is None:
             drawn[key] = draw_interactive.draw(figure)
         shown.append(
             {
@@ -60,6 +60,7 @@ def _section(result: StoredResult, drawn: dict[str, Any]) -> dict[str, Any]:
                 "title": figure.title,
                 "problem": figure.problem,
                 "words": in_words(figure),
+                "table": _shown_table(figure.table),
             }
         )
     checks = [
@@ -85,6 +86,13 @@ def _section(result: StoredResult, drawn: dict[str, Any]) -> dict[str, Any]:
         "tables": _tables(result),
         "footer": _footer(result),
     }
+
+
+def _shown_table(table: tables.Table | None) -> dict[str, Any] | None:
+    if table is None:
+        return None
+    columns = [_column(title, number=index >= table.names) for index, title in enumerate(table.columns)]
+    return {"columns": columns, "rows": table.rows}
 
 
 def _total(results: Sequence[StoredResult]) -> str:

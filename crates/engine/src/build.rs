@@ -449,6 +449,7 @@ impl Network {
             observer,
             hop_ports: Vec::new(),
             hop_drops: Vec::new(),
+            trails: None,
         };
         let links = build_links(&self, seed, ports);
         let borders = build_borders(&self, seed);

@@ -22,6 +22,7 @@ mod program;
 mod routing;
 mod simulation;
 mod source;
+mod waste;
 mod world;
 
 pub use arena::Carried;
@@ -38,6 +39,6 @@ pub use network::{
     TransportSpec,
 };
 pub use observer::Observer;
-pub use probe::BorderReport;
+pub use probe::{BorderReport, FlowPath};
 pub use simulation::{ConnectionCounters, Simulation, Statistics};
 pub use world::Place;

@@ -7,10 +7,12 @@ use tidegate_mechanism::tcp::TcpSender;
 use tidegate_units::BitRate;
 
 use crate::counters::{Delays, FlowCounters, LinkCounters, SinkCounters, no_delays};
-use crate::ids::{FlowIds, LinkId};
+use crate::ids::{FlowIds, LinkId, NodeId};
 use crate::marker::MarkerCounters;
 use crate::observer::Observer;
+use crate::program::Step;
 use crate::simulation::{Carrier, Routes, Simulation};
+use crate::waste::Trails;
 
 /// A flow at the border where it enters a domain.
 #[derive(Clone, Copy, Debug)]
@@ -21,6 +23,17 @@ pub struct BorderReport {
     pub epoch: Option<EpochReport>,
     /// Packets and bytes that wait at its shaper.
     pub shaper: tidegate_packet::Backlog,
+}
+
+/// The way that packets take at the moment.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FlowPath {
+    /// The directions of links, in order.
+    pub links: Vec<LinkId>,
+    /// The domains with something to do at their borders: where packets enter each, and where they leave it.
+    pub domains: Vec<[NodeId; 2]>,
+    /// The borders that write labels on them.
+    pub labellers: Vec<NodeId>,
 }
 
 impl<O: Observer> Simulation<O> {
@@ -112,6 +125,42 @@ impl<O: Observer> Simulation<O> {
     pub fn watch_link_delays(&mut self, link: LinkId) {
         let watch = self.links[link.0 as usize].watch.get_or_insert_default();
         watch.delays.get_or_insert_with(no_delays);
+    }
+
+    /// Counts from now on what each link carried of packets that were dropped later.
+    pub fn watch_waste(&mut self) {
+        self.world.trails = Some(Box::new(Trails::new(self.links.len())));
+        for link in &mut self.links {
+            link.watch.get_or_insert_default().leaves_trails = true;
+        }
+    }
+
+    /// Bytes that `link` has carried of packets that were dropped later, if that is counted. A packet counts when it is
+    /// dropped; one that the medium of `link` lost was carried by `link`, one that its queue dropped was not.
+    pub fn wasted_bytes(&self, link: LinkId) -> Option<u64> {
+        Some(self.world.trails.as_ref()?.wasted_bytes(link))
+    }
+
+    /// The way of the data of flow `flow`, or with `back` of its acknowledgments. `None` where there is none, or several:
+    /// for multicast, and for packets that choose among paths.
+    pub fn flow_path(&self, flow: usize, back: bool) -> Option<FlowPath> {
+        let flow = &self.flows[flow];
+        let Routes::One(start) = *(if back { &flow.reverse } else { &flow.forward }) else { return None };
+        let node_of = |border: u32| NodeId(self.borders[border as usize].node);
+        let mut path = FlowPath { links: Vec::new(), domains: Vec::new(), labellers: Vec::new() };
+        for step in self.programs.way(start)? {
+            match step {
+                Step::Link(link) | Step::Hop(link) => path.links.push(link),
+                Step::Ingress(index) => {
+                    let passage = &self.programs.passages[index as usize];
+                    let leaves = passage.peers.first().map_or(passage.border, |peer| peer.0);
+                    path.domains.push([passage.border, leaves].map(node_of));
+                }
+                Step::Label(border) => path.labellers.push(node_of(border)),
+                _ => {}
+            }
+        }
+        Some(path)
     }
 
     /// Counts what `link` carries of each flow from now on.

@@ -104,6 +104,24 @@ impl Programs {
         }
     }
 
+    /// The steps from `position` on until the packet is there; `None` if it goes several ways, or none.
+    pub(crate) fn way(&self, mut position: u32) -> Option<Vec<Step>> {
+        let mut way = Vec::new();
+        loop {
+            match self.step(position) {
+                Step::Branch(_) | Step::Nowhere => return None,
+                Step::TcpData(_)
+                | Step::TcpAck(_)
+                | Step::Datagram(_)
+                | Step::External(_)
+                | Step::Control(_)
+                | Step::Neighbor(_) => return Some(way),
+                step => way.push(step),
+            }
+            position += 1;
+        }
+    }
+
     /// The step at `position`.
     #[inline]
     pub(crate) fn step(&self, position: u32) -> Step {

@@ -10,6 +10,7 @@ use crate::event::{EventQueue, Token};
 use crate::ids::LinkId;
 use crate::link::SharedMedium;
 use crate::observer::Observer;
+use crate::waste::Trails;
 
 /// Who is woken by an event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -127,6 +128,8 @@ pub(crate) struct World<O> {
     pub(crate) hop_ports: Vec<Option<(u32, PortId)>>,
     /// What queues of such links dropped since their mechanisms were last told.
     pub(crate) hop_drops: Vec<HopDrop>,
+    /// What links carried in vain, if somebody wants to know.
+    pub(crate) trails: Option<Box<Trails>>,
 }
 
 /// A packet that a link of a router with a hop mechanism dropped.
@@ -187,6 +190,9 @@ impl<O: Observer> World<O> {
     pub(crate) fn drop_packet(&mut self, packet: &Packet, place: Place, why: DropReason) {
         self.observer.on_drop(self.now, place, packet, self.arena.get(packet), why);
         self.totals.dropped += 1;
+        if let Some(trails) = &mut self.trails {
+            trails.on_dropped(packet, self.arena.get(packet).created);
+        }
         self.flows[packet.flow.0 as usize].lost_packets += 1;
         let message = self.arena.get(packet).message;
         if message != Carried::NO_MESSAGE {

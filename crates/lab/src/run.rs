@@ -12,6 +12,7 @@ use tidegate_scenario::Scenario;
 use tidegate_scenario::model::{self, DelayOf, Way};
 use tidegate_units::{Span, Time};
 
+use crate::compare::Comparison;
 use crate::lower;
 use crate::sample::Sampler;
 use crate::summary::{self, Percentiles, Summary};
@@ -105,6 +106,9 @@ impl<O: Observer> Run<O> {
                     simulation.watch_link_delays(LinkId::of(link.0, way == Way::Reverse));
                 }
             }
+        }
+        if scenario.record.waste {
+            simulation.watch_waste();
         }
         for wanted in &scenario.record.series {
             if let model::Series::LinkFlow(link, way, _) | model::Series::LinkClass(link, way, _) = *wanted {
@@ -226,6 +230,7 @@ impl<O: Observer> Run<O> {
         let link_percentiles = (0..statistics.links.len())
             .filter_map(|link| Some((link, Percentiles::of(simulation.link_delays(LinkId(link as u32))?))))
             .collect();
+        let comparison = Comparison::of(&self.scenario, simulation);
         let totals = statistics.totals;
         let outcome = Outcome {
             summary: Summary {
@@ -236,6 +241,7 @@ impl<O: Observer> Run<O> {
                 flow_percentiles,
                 link_percentiles,
                 classes,
+                comparison,
             },
             series: self.sampler.finish(),
             timing: Timing { events: totals.events, packet_hops: totals.packet_hops, ..self.timing },

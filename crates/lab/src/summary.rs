@@ -15,6 +15,8 @@ use tidegate_scenario::Scenario;
 use tidegate_scenario::model::{Application, Queue};
 use tidegate_units::{BitRate, Span};
 
+use crate::compare::{Comparison, State, Waste, is_between_routers};
+
 /// Version of the summary's keys; it changes when one changes its meaning or goes.
 pub const SCHEMA_VERSION: u32 = 1;
 
@@ -32,6 +34,8 @@ pub struct Summary {
     pub(crate) link_percentiles: BTreeMap<usize, Percentiles>,
     /// What the classes of a direction did, where its scheduler counts that.
     pub(crate) classes: BTreeMap<usize, serde_json::Value>,
+    /// What comparisons need, where the scenario asks for it.
+    pub(crate) comparison: Comparison,
 }
 
 /// What the classes of a queue did since the statistics began, by name, and in each by input port; `read` tells a variable of
@@ -111,6 +115,26 @@ impl Summary {
     fn window(&self) -> Span {
         self.statistics.until.since(self.statistics.since)
     }
+
+    /// Jain's index, the coefficient of variation, and the distance from max-min fairness if that is asked for.
+    fn fairness(&self) -> serde_json::Value {
+        let mut value = fairness(&self.scenario, &self.statistics, self.window());
+        if self.scenario.record.max_min {
+            let sinks = self.statistics.sinks.iter().take(self.scenario.flows.len());
+            let rates = sinks.map(|sinks| throughput_bps(sinks, self.window()));
+            value["max_min_deviation"] = json!(self.comparison.deviation(rates));
+        }
+        value
+    }
+
+    /// What links between routers carried in vain, together.
+    fn waste(&self) -> Option<Waste> {
+        let wasted = self.comparison.wasted_bytes.as_ref()?;
+        let inner = || (0..wasted.len()).filter(|id| is_between_routers(&self.scenario, id / 2));
+        let wasted: u64 = inner().map(|id| wasted[id]).sum();
+        let all: u64 = inner().map(|id| self.statistics.links[id].delivered_bytes).sum();
+        Some(Waste { wasted_bps: per_second(wasted as f64 * 8.0, self.window()), ratio: ratio(wasted, all) })
+    }
 }
 
 /// A JSON object whose entries are made one by one.
@@ -136,7 +160,8 @@ impl Serialize for Summary {
         let flows = scenario.flows.iter().enumerate();
         let flow = |index| {
             let percentiles = self.flow_percentiles.get(&index);
-            FlowSummary { scenario, statistics, index, window, percentiles }
+            let max_min_bps = self.comparison.max_min_bps.as_ref().map(|rates| rates[index]);
+            FlowSummary { scenario, statistics, index, window, percentiles, max_min_bps }
         };
         map.serialize_entry("flows", &Entries(flows.map(|(index, spec)| (&spec.name, flow(index)))))?;
         let links = scenario.links.iter().enumerate();
@@ -148,6 +173,7 @@ impl Serialize for Summary {
                 window,
                 percentiles: self.link_percentiles.get(&id),
                 classes: self.classes.get(&id),
+                wasted_bytes: self.comparison.wasted_bytes.as_ref().map(|wasted| wasted[id]),
                 reverse: None,
             }
         };
@@ -161,7 +187,16 @@ impl Serialize for Summary {
             let entries = markers.map(|(point, counters)| (&point.name, marker(counters, window)));
             map.serialize_entry("markers", &Entries(entries))?;
         }
-        map.serialize_entry("fairness", &fairness(scenario, statistics, window))?;
+        if let Some(delays) = &self.comparison.delays {
+            map.serialize_entry("delay_ms", &Percentiles::add_to(Some(delays), json!({})))?;
+        }
+        map.serialize_entry("fairness", &self.fairness())?;
+        if let Some(waste) = self.waste() {
+            map.serialize_entry("waste", &waste)?;
+        }
+        if let Some(state) = &self.comparison.state {
+            map.serialize_entry("state", &State(state))?;
+        }
         map.serialize_entry("control", &control(statistics))?;
         let counted = &statistics.totals;
         let mut totals = json!({
@@ -196,6 +231,7 @@ struct FlowSummary<'a> {
     index: usize,
     window: Span,
     percentiles: Option<&'a Percentiles>,
+    max_min_bps: Option<f64>,
 }
 
 impl FlowSummary<'_> {
@@ -219,6 +255,9 @@ impl Serialize for FlowSummary<'_> {
         map.serialize_entry("goodput_bps", &self.bits(|sink| sink.goodput_bytes))?;
         map.serialize_entry("sent_bps", &per_second(counters.sent_bytes as f64 * 8.0, self.window))?;
         map.serialize_entry("marked_bps", &self.bits(|sink| sink.priority_bytes))?;
+        if let Some(rate) = self.max_min_bps {
+            map.serialize_entry("max_min_bps", &rate)?;
+        }
         map.serialize_entry("sent_packets", &counters.sent_packets)?;
         map.serialize_entry("received_packets", &received)?;
         map.serialize_entry("lost_packets", &counters.lost_packets)?;
@@ -273,6 +312,7 @@ struct LinkSummary<'a> {
     window: Span,
     percentiles: Option<&'a Percentiles>,
     classes: Option<&'a serde_json::Value>,
+    wasted_bytes: Option<u64>,
     reverse: Option<Box<LinkSummary<'a>>>,
 }
 
@@ -307,6 +347,9 @@ impl Serialize for LinkSummary<'_> {
         let delay = delay.unwrap_or(serde_json::Value::Null);
         map.serialize_entry("delay_ms", &Percentiles::add_to(self.percentiles, delay))?;
         map.serialize_entry("control_bps", &per_second(counters.control_bytes as f64 * 8.0, window))?;
+        if let Some(bytes) = self.wasted_bytes {
+            map.serialize_entry("wasted_bps", &per_second(bytes as f64 * 8.0, window))?;
+        }
         // Only the reasons that occurred.
         map.serialize_entry(
             "drops_by_reason",
@@ -337,6 +380,12 @@ fn marker(counters: &MarkerCounters, window: Span) -> serde_json::Value {
     })
 }
 
+/// What the receivers of a flow got, on average.
+fn throughput_bps(sinks: &[SinkCounters], window: Span) -> f64 {
+    let bytes: u64 = sinks.iter().map(|sink| sink.received_bytes).sum();
+    per_second(bytes as f64 * 8.0, window) / sinks.len() as f64
+}
+
 /// Jain's index and the coefficient of variation over the throughputs of all flows.
 fn fairness(scenario: &Scenario, statistics: &Statistics, window: Span) -> serde_json::Value {
     let flow_count = scenario.flows.len();
@@ -349,10 +398,7 @@ fn fairness(scenario: &Scenario, statistics: &Statistics, window: Span) -> serde
         .iter()
         .enumerate()
         .filter(takes_part)
-        .map(|(_, sinks)| {
-            let bytes: u64 = sinks.iter().map(|sink| sink.received_bytes).sum();
-            per_second(bytes as f64 * 8.0, window) / sinks.len() as f64
-        })
+        .map(|(_, sinks)| throughput_bps(sinks, window))
         .collect();
     let n = rates.len() as f64;
     let sum: f64 = rates.iter().sum();

@@ -1,6 +1,6 @@
 //! A configuration file with its includes and overrides, not yet understood.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,12 @@ const INCLUDES_MAX: usize = 256;
 pub struct Document {
     pub(crate) name: String,
     pub(crate) sources: Sources,
+    /// The file over what it includes, and over the files of the first values of its axes.
     pub(crate) root: Tree,
+    /// The same without the files of axes.
+    pub(crate) own: Tree,
+    /// By axis: the file of each of its values.
+    pub(crate) axis_files: BTreeMap<String, Vec<Tree>>,
     pub(crate) overrides: Vec<Override>,
 }
 
@@ -55,15 +60,16 @@ impl Document {
     fn build(name: String, text: &str, path: &Path) -> Result<Self, ConfigErrors> {
         let mut loader = Loader { sources: Sources::default(), chain: Vec::new(), loaded: 0 };
         let mut problems = Problems::default();
-        let root = loader.load(name.clone(), text, path).map_err(|list| {
-            for problem in list {
-                problems.push(problem);
-            }
+        let read = loader.load(name.clone(), text, path).and_then(|own| {
+            let axis_files = loader.axis_files(&own)?;
+            Ok((own, axis_files))
         });
-        let root = problems.finish(root.ok(), &loader.sources)?;
+        let read = read.map_err(|list| list.into_iter().for_each(|problem| problems.push(problem)));
+        let (own, axis_files) = problems.finish(read.ok(), &loader.sources)?;
+        let root = over_files(axis_files.values().filter_map(|files| files.first()), &own);
         let mut sources = loader.sources;
         sources.set_directory(path.parent().unwrap_or(Path::new("")));
-        Ok(Self { name, sources, root, overrides: Vec::new() })
+        Ok(Self { name, sources, root, own, axis_files, overrides: Vec::new() })
     }
 
     /// Overrides a value: `PATH=VALUE`, as in `links.bottleneck.rate=2Mbit`. The value is read as TOML, and as a string
@@ -107,10 +113,17 @@ impl Document {
         &self.name
     }
 
-    /// The file with everything that it includes as one text, without overrides: what [`Self::from_text`] reads again anywhere.
+    /// The file with everything that it includes as one text, without overrides: what [`Self::from_text`] reads again anywhere. Of
+    /// an axis that chooses among files only its first value is left.
     pub fn to_toml(&self) -> String {
         let mut text = String::new();
-        for (key, entry) in self.root.as_table().into_iter().flat_map(Table::iter) {
+        let mut root = self.root.clone();
+        if let Some(axes) =
+            root.as_table_mut().and_then(|table| table.get_mut("axes")).and_then(Tree::as_table_mut)
+        {
+            self.axis_files.keys().for_each(|axis| drop(axes.remove(axis)));
+        }
+        for (key, entry) in root.as_table().into_iter().flat_map(Table::iter) {
             text.push_str(&serde_json::Value::from(&**key).to_string());
             text.push_str(" = ");
             entry.tree.write_toml(&mut text);
@@ -131,14 +144,20 @@ impl Document {
     pub fn scenario(&self) -> Result<Scenario, ConfigErrors> {
         scenario::build(&self.root, &self.overrides.iter().collect::<Vec<_>>(), &self.sources)
     }
-}
 
-impl Document {
     /// What is to be said of the queue of the link `link`, where that was written. `keys` are those below the link.
     pub fn at_link(&self, link: &str, keys: &[&str], message: &str, help: &str) -> ConfigError {
         let overrides = self.overrides.iter().collect::<Vec<_>>();
         scenario::at_link(&self.root, &overrides, link, keys, message, help).resolve(&self.sources)
     }
+}
+
+/// `own` laid over `files`, later ones over earlier ones.
+pub(crate) fn over_files<'a>(files: impl Iterator<Item = &'a Tree>, own: &Tree) -> Tree {
+    let base =
+        files.filter_map(Tree::as_table).fold(Table::default(), |below, table| merged_tables(&below, table));
+    let table = own.as_table().map(|table| merged_tables(&base, table)).unwrap_or_default();
+    Tree::table(table, own.place)
 }
 
 fn too_large() -> String {
@@ -197,6 +216,23 @@ impl Loader {
         let place = tree.place;
         let table = tree.as_table().map(|own| merged_tables(&base, own)).unwrap_or_default();
         Ok(Tree::table(table, place))
+    }
+
+    /// The files among which the axes of `own` choose. What is no list of names is left to who reads the axes.
+    fn axis_files(&mut self, own: &Tree) -> Result<BTreeMap<String, Vec<Tree>>, Vec<Problem>> {
+        let mut files = BTreeMap::new();
+        let axes = own.as_table().and_then(|table| table.get("axes")).and_then(Tree::as_table);
+        for (axis, entry) in axes.into_iter().flat_map(Table::iter) {
+            let include = entry.tree.as_table().and_then(|table| table.get("include"));
+            let Some(Value::List(names)) = include.map(|tree| &tree.value) else { continue };
+            let mut trees = Vec::with_capacity(names.len());
+            for at in names {
+                let from = self.sources.get(at.place).map(|source| source.name.clone()).unwrap_or_default();
+                trees.push(self.include(at.as_text().unwrap_or(""), at, Path::new(&from))?);
+            }
+            files.insert(axis.to_string(), trees);
+        }
+        Ok(files)
     }
 
     fn include(&mut self, file: &str, at: &Tree, from: &Path) -> Result<Tree, Vec<Problem>> {

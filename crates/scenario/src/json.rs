@@ -171,7 +171,14 @@ impl Scenario {
             })
             .collect();
         let series: Vec<String> = record.series.iter().map(|series| self.series_name(*series)).collect();
-        json!({ "every_s": record.every.map(Span::as_secs_f64), "series": series, "delays": delays })
+        json!({
+            "every_s": record.every.map(Span::as_secs_f64),
+            "series": series,
+            "delays": delays,
+            "waste": record.waste,
+            "max_min": record.max_min,
+            "state": record.state,
+        })
     }
 
     fn link_path(&self, link: LinkIndex, way: Way) -> String {

@@ -98,12 +98,12 @@ fn mistakes_in_an_experiment_are_named() {
     for (from, to, expected) in [
         ("path = \"parameters.load\"", "path = \"parameters.laod\"", "did you mean `load`?"),
         ("path = \"parameters.load\"", "path = \"a..b\"", "is no path of a key"),
-        ("path = \"parameters.load\"", "", "one of `path` and `paths`"),
+        ("path = \"parameters.load\"", "", "one of `path`, `paths` and `include`"),
         ("quick = [\"1Mbit\"]", "quick = [\"5Mbit\"]", "none of the values"),
         ("x = \"load\"", "x = \"laod\"", "did you mean `load`?"),
         ("variants = [\"fifo\"]", "variants = [\"fifi\"]", "did you mean `fifo`?"),
         ("labels = [\"TCP\"]", "labels = [\"TCP\", \"UDP\"]", "as many labels"),
-        ("kind = \"lines\"", "kind = \"pie\"", "allowed: lines, bars, series, cdf, heatmap"),
+        ("kind = \"lines\"", "kind = \"pie\"", "allowed: lines, bars, series, cdf, heatmap, table"),
         ("id = \"fig1\"", "id = \"fig1\"\ncolour = 3", "unknown key `colour`"),
         ("seeds = 2", "seeds = 0", "no number of seeds"),
         ("seeds = 2", "seeds = 100000", "at most 1000000"),
@@ -148,4 +148,48 @@ fn every_mechanism_is_documented() {
     let weight = red.parameters.iter().find(|parameter| parameter.name == "weight").unwrap();
     assert_eq!((weight.default.as_str(), weight.kind.as_str()), ("0.002", "number"));
     assert!(explain("nonsense").is_none());
+}
+
+#[test]
+fn an_axis_chooses_among_files() {
+    let folder = std::env::temp_dir().join(format!("tidegate-axis-{}", std::process::id()));
+    std::fs::create_dir_all(folder.join("nets")).unwrap();
+    let write = |name: &str, text: &str| std::fs::write(folder.join(name), text).unwrap();
+    write("nets/frame.toml", include_str!("data/frame.toml"));
+    write("nets/short.toml", "include = 'frame.toml'\nduration = '7s'\n[parameters]\nwho = 1");
+    write("nets/long.toml", "include = 'frame.toml'\nduration = '9s'\nwarmup = '2s'");
+    let axis = "[axes.network]\nvalues = ['A', 'B']\ninclude = ['nets/short.toml', 'nets/long.toml']";
+    write("all.toml", &format!("title = 'all'\n{axis}\n[variants.x]\nset = {{ warmup = '1s' }}"));
+    let document = Document::open(&folder.join("all.toml")).unwrap();
+    let experiment = document.experiment().unwrap();
+    experiment.check().unwrap_or_else(|errors| panic!("{}", errors.render()));
+    let spans: Vec<(Span, Span)> = experiment
+        .points(false)
+        .iter()
+        .map(|point| experiment.scenario(point).unwrap())
+        .map(|scenario| (scenario.duration, scenario.warmup))
+        .collect();
+    let second = Span::from_secs(1);
+    assert_eq!(
+        spans,
+        [(Span::from_secs(7), second), (Span::from_secs(9), second)],
+        "a variant wins over a file"
+    );
+    // What is run where no axis is asked for.
+    assert_eq!(document.scenario().unwrap().duration, Span::from_secs(7));
+    let again = Document::from_text("elsewhere.toml", &document.to_toml()).unwrap();
+    assert_eq!(again.scenario().unwrap().duration, Span::from_secs(7));
+
+    let message = |text: &str| {
+        write("all.toml", text);
+        let checked = Document::open(&folder.join("all.toml")).and_then(|opened| opened.check());
+        checked.expect_err("should not be valid").to_string()
+    };
+    let one = message(&axis.replace(", 'nets/long.toml'", ""));
+    assert!(one.contains("1 files for 2 values"), "{one}");
+    let both = message(&format!("{axis}\npath = 'duration'"));
+    assert!(both.contains("needs one of `path`, `paths` and `include`"), "{both}");
+    let missing = message(&axis.replace("short", "nowhere"));
+    assert!(missing.contains("`nets/nowhere.toml` cannot be read"), "{missing}");
+    std::fs::remove_dir_all(&folder).unwrap();
 }

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from tidegate import draw_static, figures, store
+from tidegate import draw_static, figures, store, tables
 from tidegate.errors import InvalidFileError, UsageError
 
 
@@ -27,10 +27,15 @@ def plot(folder: Path, wanted: str | None, out: Path | None, as_json: bool) -> i
         if figure.problem:
             continue
         if out is None:
-            path = folder / f"{figure.id}.svg"
+            path = folder / f"{figure.id}{'.svg' if figure.table is None else '.md'}"
         else:
             path = out if len(chosen) == 1 else out.with_name(f"{out.stem}-{figure.id}{out.suffix}")
-        draw_static.draw(figure, path)
+        if figure.table is not None:
+            # A table is text, whatever format its neighbours have.
+            path = path.with_suffix(".md")
+            tables.write(figure.table, path)
+        else:
+            draw_static.draw(figure, path)
         written.append(str(path))
     if written or as_json:
         print(json.dumps({"schema_version": 1, "files": written}) if as_json else "\n".join(written))

@@ -62,6 +62,9 @@ def reproduce(
     else:
         print(display.expected_table(results))
         print()
+        if tables := display.tables_of(results):
+            print(tables)
+            print()
         print(_count(results))
         if told := display.explanations(results):
             print(told)

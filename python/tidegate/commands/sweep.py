@@ -53,6 +53,9 @@ def sweep(
         # A key holds all that results depend on, so points that were kept may carry another point's labels.
         ordered = [_labelled(points[task.key], task) for task in tasks]
         result = judge(each, ordered, [], expected.get(experiment_id, checks.Expectations()), quick)
+        if not as_json and (tables := display.tables_of([result])):
+            print(tables)
+            print()
         store.write_result(target, result, path)
         judged = [result] if result.checks else []
         partial.remove()

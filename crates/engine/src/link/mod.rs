@@ -115,6 +115,8 @@ pub(crate) struct Watch {
     pub(crate) delays: Option<Delays>,
     /// Bytes delivered, by flow identity; empty if not wanted.
     pub(crate) bytes_by_flow: Vec<u64>,
+    /// Whether packets that cross it leave a trail in the world.
+    pub(crate) leaves_trails: bool,
 }
 
 /// What [`Link::on_wake`] hands on to the next node.
@@ -302,6 +304,11 @@ impl Link {
             }
             if let Some(bytes) = watch.bytes_by_flow.get_mut(packet.flow.0 as usize) {
                 *bytes += u64::from(packet.wire_bytes);
+            }
+            if watch.leaves_trails
+                && let Some(trails) = &mut world.trails
+            {
+                trails.on_crossed(&packet, world.arena.get(&packet).created, self.id);
             }
         }
         let mut held = Span::ZERO;

@@ -293,6 +293,7 @@ impl<O: Observer> Simulation<O> {
         for border in &mut self.borders {
             border.drops_by_reason.fill(0);
         }
+        self.world.trails.iter_mut().for_each(|trails| trails.restart());
         for point in &mut self.markers {
             point.counters = MarkerCounters::default();
         }
@@ -466,12 +467,19 @@ impl<O: Observer> Simulation<O> {
 
     fn branch(&mut self, branch: u32, packet: Packet) {
         let count = self.programs.branches[branch as usize].len();
+        let forget = |world: &mut World<O>, parted: &Packet| {
+            if let Some(trails) = &mut world.trails {
+                trails.forget(parted);
+            }
+        };
+        forget(&mut self.world, &packet);
         for index in 0..count {
             let route = self.programs.branches[branch as usize][index];
             let mut copy = packet;
             if index + 1 < count {
                 copy.slot = self.world.arena.insert(*self.world.arena.get(&packet));
                 self.world.totals.created += 1;
+                forget(&mut self.world, &copy);
             }
             self.advance(copy, route);
         }

@@ -7,7 +7,7 @@ pub use raw::{Figure, FigureKind, Names, Scale};
 
 use std::collections::HashSet;
 
-use crate::document::Document;
+use crate::document::{Document, over_files};
 use crate::error::{ConfigError, ConfigErrors, ERRORS_MAX};
 use crate::model::Scenario;
 use crate::overrides::Override;
@@ -69,7 +69,7 @@ pub struct DocumentedParameter {
 pub struct Axis {
     /// Its name.
     pub name: String,
-    /// The paths of the keys that it sets.
+    /// The paths of the keys that it sets, or the files among which it chooses.
     pub paths: Vec<String>,
     /// Its values as text.
     pub values: Vec<String>,
@@ -81,6 +81,8 @@ pub struct Axis {
     pub unit: String,
     /// For each value, what it sets.
     sets: Vec<Vec<Override>>,
+    /// For each value, the file that it lays under the experiment; empty if it does not choose among files.
+    files: Vec<Tree>,
 }
 
 /// One version of the scenario.
@@ -213,7 +215,11 @@ impl Experiment {
     fn build(&self, choice: &Choice) -> Result<Scenario, ConfigErrors> {
         let mut overrides = self.overrides(choice);
         overrides.extend(&self.document.overrides);
-        scenario::build(&self.document.root, &overrides, &self.document.sources).map_err(|errors| {
+        let mut files =
+            self.axes.iter().zip(&choice.values).filter_map(|(axis, at)| axis.files.get(*at)).peekable();
+        let laid = files.peek().is_some().then(|| over_files(files, &self.document.own));
+        let root = laid.as_ref().unwrap_or(&self.document.root);
+        scenario::build(root, &overrides, &self.document.sources).map_err(|errors| {
             let point = self.point(choice.clone(), 1);
             let variant = point.variant.map(|variant| format!("variant {variant}"));
             let axes = point.axes.iter().map(|(name, value)| format!("{name} = {value}"));

@@ -8,10 +8,12 @@ use serde::{Deserialize, Deserializer, Serialize, de};
 #[schemars(deny_unknown_fields)]
 #[allow(dead_code, reason = "read key by key; this is for the schema")]
 pub(crate) struct AxisText {
-    /// The path of the key that it sets, like `parameters.load`. This or `paths`.
+    /// The path of the key that it sets, like `parameters.load`. This, `paths` or `include`.
     pub(crate) path: Option<String>,
     /// The paths of several keys that get the same value.
     pub(crate) paths: Option<Vec<String>>,
+    /// Files, one for each value, that are laid under this one.
+    pub(crate) include: Option<Vec<String>>,
     /// The values, in order: strings, numbers or booleans.
     #[schemars(schema_with = "scalars")]
     pub(crate) values: Vec<serde_json::Value>,
@@ -54,6 +56,8 @@ pub enum FigureKind {
     Cdf,
     /// A measure over two axes.
     Heatmap,
+    /// Measures as columns of a table, a row for each variant and value of the axes.
+    Table,
 }
 
 /// Which axes of a figure are logarithmic.

@@ -1,7 +1,7 @@
 //! Reading an experiment from its file.
 
 use std::cell::Cell;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use indexmap::IndexMap;
 
@@ -29,7 +29,7 @@ pub(super) fn read(document: &Document) -> Result<Experiment, ConfigErrors> {
     let _ = overrides::apply(&mut root, &own, &mut problems);
     let empty = Table::default();
     let table = root.as_table().unwrap_or(&empty);
-    let mut reader = Reader { table, root: &root, problems };
+    let mut reader = Reader { table, root: &root, axis_files: &document.axis_files, problems };
     let experiment = Experiment {
         title: reader.text("title"),
         description: reader.text("description"),
@@ -50,6 +50,7 @@ pub(super) fn read(document: &Document) -> Result<Experiment, ConfigErrors> {
 struct Reader<'t> {
     table: &'t Table,
     root: &'t Tree,
+    axis_files: &'t BTreeMap<String, Vec<Tree>>,
     problems: Problems,
 }
 
@@ -130,7 +131,7 @@ impl<'t> Reader<'t> {
     fn axes(&mut self) -> Vec<Axis> {
         let mut axes = Vec::new();
         for (site, table) in self.tables("axes") {
-            axes.extend(read_axis(site, table, &mut self.problems));
+            axes.extend(read_axis(site, table, self.axis_files, &mut self.problems));
         }
         axes
     }
@@ -294,19 +295,32 @@ fn flatten(one: Override, depth: usize, overrides: &mut Vec<Override>) {
     }
 }
 
-fn read_axis(site: Site<'_>, table: &Table, problems: &mut Problems) -> Option<Axis> {
+fn read_axis(
+    site: Site<'_>,
+    table: &Table,
+    axis_files: &BTreeMap<String, Vec<Tree>>,
+    problems: &mut Problems,
+) -> Option<Axis> {
     let before = problems.len();
     report_unknown(site, table, &keys::AXIS, problems);
     let label = optional_text(site, table, "label", problems);
     let unit = optional_text(site, table, "unit", problems);
-    let paths: Vec<&Tree> = match (table.get("path"), table.get("paths").map(|tree| &tree.value)) {
-        (Some(path), None) => vec![path],
-        (None, Some(Value::List(paths))) => paths.iter().collect(),
+    let list = |key| table.get(key).map(|tree| &tree.value);
+    let paths: Vec<&Tree> = match (table.get("path"), list("paths"), list("include")) {
+        (Some(path), None, None) => vec![path],
+        (None, Some(Value::List(paths)), None) => paths.iter().collect(),
+        (None, None, Some(Value::List(_))) => Vec::new(),
         _ => {
-            let help = "the path of a key, like path = \"parameters.load\"; or a list, paths = [...]";
-            problems.push(site.problem(&[], "an axis needs one of `path` and `paths`", help));
+            let help = "the path of a key, like path = \"parameters.load\"; a list, paths = [...]; or a list of files, \
+                        one for each value, include = [...]";
+            problems.push(site.problem(&[], "an axis needs one of `path`, `paths` and `include`", help));
             return None;
         }
+    };
+    let files = if table.contains("include") {
+        axis_files.get(site.name).cloned().unwrap_or_default()
+    } else {
+        Vec::new()
     };
     let trees = scalars(site, table, "values", problems);
     let values: Vec<String> = trees.iter().filter_map(Tree::scalar_text).collect();
@@ -316,6 +330,12 @@ fn read_axis(site: Site<'_>, table: &Table, problems: &mut Problems) -> Option<A
     if let Some((position, value)) = crate::document::first_duplicate(values.iter().map(String::as_str)) {
         let keys = ["values", &position.to_string()];
         problems.push(site.problem(&keys, format!("`{}` is there twice", shortened(value)), ""));
+    }
+    if table.contains("include") && files.len() != values.len() {
+        let message = format!("{} files for {} values", files.len(), values.len());
+        let help =
+            "one for each; and the axis stands in the experiment itself, not in a file that an axis chooses";
+        problems.push(site.problem(&["include"], message, help));
     }
     let mut quick = Vec::new();
     for (position, tree) in scalars(site, table, "quick", problems).iter().enumerate() {
@@ -350,7 +370,10 @@ fn read_axis(site: Site<'_>, table: &Table, problems: &mut Problems) -> Option<A
     if problems.len() > before {
         return None;
     }
-    Some(Axis { name: site.name.to_owned(), paths: names, values, quick, label, unit, sets })
+    if let Some(Value::List(list)) = list("include") {
+        names.extend(list.iter().filter_map(Tree::as_text).map(str::to_owned));
+    }
+    Some(Axis { name: site.name.to_owned(), paths: names, values, quick, label, unit, sets, files })
 }
 
 /// The list of scalars under `key`.

@@ -14,6 +14,12 @@ pub struct Record {
     pub series: Vec<Series>,
     /// Where the distribution of delays is wanted.
     pub delays: Vec<DelayOf>,
+    /// Whether to count what links carry of packets that are dropped later.
+    pub waste: bool,
+    /// Whether to compute what each flow's max-min fair rate is.
+    pub max_min: bool,
+    /// Whether to tell how much routers keep.
+    pub state: bool,
 }
 
 /// One time series.

@@ -48,7 +48,7 @@ pub(crate) const DEFAULTS: [&str; 4] = ["link", "flow", "tcp", "udp"];
 /// Keys of a parameter that says where its value comes from.
 pub(crate) const PARAMETER: [&str; 5] = ["value", "label", "unit", "provenance", "why"];
 /// Keys of an axis.
-pub(crate) const AXIS: [&str; 6] = ["path", "paths", "values", "quick", "label", "unit"];
+pub(crate) const AXIS: [&str; 7] = ["path", "paths", "include", "values", "quick", "label", "unit"];
 /// Keys of a variant.
 pub(crate) const VARIANT: [&str; 2] = ["label", "set"];
 

@@ -408,6 +408,12 @@ pub(crate) struct RecordText {
     pub(crate) series: Vec<String>,
     /// Where the distribution of delays is wanted: `flows.NAME`, `links.NAME`, `links.NAME.reverse`. Default: nowhere.
     pub(crate) delays: Vec<String>,
+    /// Whether to count what links carry of packets that are dropped later.
+    pub(crate) waste: bool,
+    /// Whether to compute the max-min fair rates of all flows.
+    pub(crate) max_min: bool,
+    /// Whether to tell how much state routers keep.
+    pub(crate) state: bool,
 }
 
 /// A named value for use in braces: a number, a string, or a table that also says where the value comes from.

@@ -58,6 +58,7 @@ pub(crate) fn read(table: &Table, known: &Known<'_>, scope: &Scope<'_>, problems
             return record;
         }
     }
+    (record.waste, record.max_min, record.state) = (text.waste, text.max_min, text.state);
     let mut chosen = HashSet::new();
     for (position, pattern) in text.series.iter().enumerate() {
         match series(pattern, known, &mut left) {

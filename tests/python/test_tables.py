@@ -1,0 +1,77 @@
+"""Figures of kind `table`: their order, dashes for what is not there, in terminal, Markdown and page."""
+
+import pytest
+
+from tidegate import checks, display, experiment, figures, report, tables
+from tidegate.commands.reproduce import judge
+
+TABLE = """
+[[figures]]
+id = "rates"
+title = "Rates | together"
+kind = "table"
+y = ["flows.tcp.throughput_bps / 1e6", "flows.udp.throughput_bps / 1e6"]
+labels = ["TCP Mb/s", "UDP Mb/s"]
+"""
+
+
+@pytest.fixture
+def result(shelf):
+    path = shelf / "two" / "share.toml"
+    path.write_text(path.read_text() + TABLE)
+    each = experiment.Experiment("two/share", path)
+    points = list(experiment.run_tasks(each.tasks(), 2))
+    return judge(each, points, [], checks.Expectations(), quick=False)
+
+
+def table_of(result):
+    figure = figures.build_all(result.info, result.points)[-1]
+    assert figure.problem == ""
+    return figure.table
+
+
+def test_rows_go_by_axis_then_by_variant_and_cells_are_means_over_seeds(result):
+    table = table_of(result)
+    assert table.columns == ["offered by UDP (Mb/s)", "variant", "TCP Mb/s", "UDP Mb/s"]
+    assert [row[:2] for row in table.rows] == [
+        [load, variant] for load in ("250kbit", "500kbit", "1Mbit") for variant in ("FIFO", "fair queueing")
+    ]
+    points = [point for point in result.points if point.axes["load"] == "1Mbit" and point.variant == "fifo"]
+    assert len(points) == 4
+    mean = sum(point.summary["flows"]["tcp"]["throughput_bps"] for point in points) / 4 / 1e6
+    assert float(table.rows[4][2]) == pytest.approx(mean, rel=0.005)
+
+
+def test_what_has_no_value_is_a_dash_and_a_mistake_is_none(result):
+    for point in result.points:
+        if point.variant == "fifo":
+            point.summary["flows"]["tcp"]["throughput_bps"] = None
+    rows = table_of(result).rows
+    assert [row[2] == tables.NOTHING for row in rows] == [True, False] * 3
+    assert all(row[3] != tables.NOTHING for row in rows)
+    spec = {"id": "t", "kind": "table", "y": "flows.nobody.throughput_bps"}
+    assert "nothing matches" in figures.build(spec, result.info, result.points).problem
+
+
+def test_it_is_printed_written_and_shown(result, tmp_path):
+    table = table_of(result)
+    printed = display.tables_of([result]).splitlines()
+    assert printed[0] == "two/share: Rates | together"
+    assert len(printed) == 1 + 2 + len(table.rows)
+    tables.write(table, tmp_path / "rates.md")
+    lines = (tmp_path / "rates.md").read_text().splitlines()
+    assert lines[0] == "| offered by UDP (Mb/s) | variant | TCP Mb/s | UDP Mb/s |"
+    assert lines[1] == "| --- | --- | ---: | ---: |"
+    assert len(lines) == 2 + len(table.rows)
+    page = report.render([result], "A page")
+    assert all(f'<td class="number">{row[2]}</td>' in page for row in table.rows)
+    assert 'data-figure="two-share/rates"' not in page
+
+
+def test_plot_writes_a_table_as_markdown(tidegate_command, shelf):
+    path = shelf / "two" / "share.toml"
+    path.write_text(path.read_text() + TABLE)
+    assert tidegate_command("sweep", "two/share", "-o", "res")[0] == 0
+    code, out, _ = tidegate_command("plot", "res", "-p", "rates")
+    assert code == 0
+    assert out.strip().endswith("rates.md")

@@ -97,6 +97,12 @@ impl SegmentEditor for OutsideSegment<'_> {
         let window = bytes.div_ceil(1 << shift).min(0xffff);
         self.0.window_bytes = self.0.window_bytes & !0xffff | window;
     }
+    fn set_acknowledgment(&mut self, number: u32) {
+        self.0.acknowledgment = self.0.acknowledgment & !0xffff_ffff | u64::from(number);
+    }
+    fn set_ecn_echo(&mut self) {
+        self.0.flags = self.0.flags.union(TcpFlags::ECE);
+    }
 }
 
 /// The largest window scale that counts (RFC 7323, section 2.3).

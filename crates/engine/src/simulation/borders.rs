@@ -156,7 +156,7 @@ impl<O: Observer> Simulation<O> {
     }
 
     /// Whether packets of `flow` come from outside.
-    fn is_outside(&self, flow: FlowId) -> bool {
+    pub(crate) fn is_outside(&self, flow: FlowId) -> bool {
         matches!(self.flows[flow.0 as usize / 2].carrier, Carrier::External)
     }
 

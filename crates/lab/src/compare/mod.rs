@@ -96,11 +96,16 @@ fn capacity_bps(direction: &Direction) -> f64 {
 fn demand(flow: &Flow) -> (f64, u32) {
     let own = match &flow.transport {
         Transport::Tcp(tcp) => tcp.packet,
+        Transport::Tfrc(tfrc) => tfrc.packet,
         Transport::Udp(udp) => udp.packet,
     };
     let size = |packet: Option<tidegate_units::Bytes>| packet.unwrap_or(own).get() as u32;
+    let most = match &flow.transport {
+        Transport::Tfrc(tfrc) => tfrc.max_rate.map_or(f64::INFINITY, |rate| rate.as_bps() as f64),
+        Transport::Tcp(_) | Transport::Udp(_) => f64::INFINITY,
+    };
     match &flow.application {
-        Application::Bulk(_) | Application::Transfer(_) => (f64::INFINITY, size(None)),
+        Application::Bulk(_) | Application::Transfer(_) => (most, size(None)),
         Application::Cbr(cbr) => (cbr.rate.as_bps() as f64, size(cbr.packet)),
         Application::Poisson(poisson) => (poisson.rate.as_bps() as f64, size(poisson.packet)),
         Application::Adaptive(adaptive) => {
@@ -118,7 +123,7 @@ fn state<O: Observer>(scenario: &Scenario, simulation: &Simulation<O>) -> Option
     let mut streams = Vec::new();
     for (index, flow) in scenario.flows.iter().enumerate() {
         let ways: &[bool] =
-            if matches!(flow.transport, Transport::Tcp(_)) { &[false, true] } else { &[false] };
+            if matches!(flow.transport, Transport::Udp(_)) { &[false] } else { &[false, true] };
         for &is_back in ways {
             streams.push(Stream { flow, is_back, path: simulation.flow_path(index, is_back)? });
         }

@@ -102,7 +102,7 @@ fn in_queue(queue: &Queue, crossing: &[(usize, &Stream<'_>, Option<LinkId>)]) ->
         Queue::Priority(priority) => queues(priority.classify) * managed(priority.queue.as_ref()),
         Queue::Sfq(sfq) => u64::from(sfq.buckets) * managed(sfq.queue.as_ref()),
         Queue::Cbq(cbq) => cbq.classes.len() as u64,
-        Queue::Fred(_) => flows,
+        Queue::Fred(_) | Queue::TcpFriendly(_) => flows,
         Queue::Red(red) if red.flows_rtt.is_some() => flows,
         Queue::RedPenaltyBox(boxed) => u64::from(boxed.log),
         Queue::Sfb(sfb) => bins(sfb),
@@ -125,7 +125,7 @@ fn in_queue(queue: &Queue, crossing: &[(usize, &Stream<'_>, Option<LinkId>)]) ->
 /// The same for a manager inside a scheduler, whose queue `flows` flows share.
 fn in_manager(manager: &Manager, flows: u64) -> u64 {
     match manager {
-        Manager::Fred(_) => flows,
+        Manager::Fred(_) | Manager::TcpFriendly(_) => flows,
         Manager::Red(red) if red.flows_rtt.is_some() => flows,
         Manager::RedPenaltyBox(boxed) => u64::from(boxed.log),
         Manager::Sfb(sfb) => bins(sfb),

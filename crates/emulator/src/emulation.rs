@@ -92,7 +92,7 @@ impl<W: Write> Observer for Port<W> {
         self.record(now, || Verdict::Mark(place, why), packet, carried);
     }
     fn on_duplicate(&mut self, _now: Time, packet: &Packet, carried: &Carried) {
-        if self.real.contains(&packet.flow.0) {
+        if self.host_of(packet).is_some() {
             self.shared.push(buffer_of(carried));
         }
     }

@@ -270,16 +270,18 @@ fn tcp_rate_control_lowers_the_windows_of_real_hosts_and_replays() {
         let mut acks = Vec::new();
         while let Some(departure) = emulation.next_departure() {
             let packet = emulation.packet(&departure).to_vec();
-            emulation.delivered(departure, now, true);
+            let (host, due) = (departure.host, departure.due);
+            emulation.release(departure);
+            emulation.delivered(due, now, true);
             let (ip, tcp) = (
                 etherparse::Ipv4HeaderSlice::from_slice(&packet).unwrap(),
                 etherparse::TcpSlice::from_slice(&packet[20..]).unwrap(),
             );
             assert_eq!(tcp.checksum(), tcp.calc_checksum_ipv4(ip.source(), ip.destination()).unwrap());
-            if departure.host == 1 && !tcp.syn() {
+            if host == 1 && !tcp.syn() {
                 marked += u32::from(ip.dcp().value() != 0);
                 acks.push(segment(2, 1, tcp.sequence_number() + tcp.payload().len() as u32, 0, false));
-            } else if departure.host == 0 && !tcp.syn() {
+            } else if host == 0 && !tcp.syn() {
                 acknowledged = acknowledged.max(tcp.acknowledgment_number());
                 least = least.min(tcp.window_size());
             }

@@ -90,8 +90,15 @@ fn mahimahi(stamps: &[u64], arrivals: &[(u64, u32)], until: u64) -> Vec<(u64, u6
 
 fn departures(simulation: &mut Simulation<Left>, arrivals: &[(u64, u32)], until: u64) -> Vec<(u64, u64)> {
     for (handle, &(at, wire_bytes)) in (0..).zip(arrivals) {
-        let arrival =
-            Arrival { flow: 0, handle, wire_bytes, ecn: Ecn::NotEct, dscp: Dscp::BEST_EFFORT, ttl: 64 };
+        let arrival = Arrival {
+            flow: 0,
+            handle,
+            wire_bytes,
+            ecn: Ecn::NotEct,
+            dscp: Dscp::BEST_EFFORT,
+            ttl: 64,
+            tcp: None,
+        };
         simulation.inject(&arrival, Time::from_nanos(at));
     }
     simulation.step_until(Time::from_nanos(until));

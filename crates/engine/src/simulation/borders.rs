@@ -157,7 +157,7 @@ impl<O: Observer> Simulation<O> {
 
     /// Whether packets of `flow` come from outside.
     pub(crate) fn is_outside(&self, flow: FlowId) -> bool {
-        matches!(self.flows[flow.0 as usize / 2].carrier, Carrier::External)
+        self.flows.get(flow.0 as usize / 2).is_some_and(|flow| matches!(flow.carrier, Carrier::External))
     }
 
     pub(super) fn on_control(&mut self, index: u32, packet: &Packet) {

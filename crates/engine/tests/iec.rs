@@ -6,9 +6,9 @@ use common::{Net, constant, direction, drop_tail, seconds, throughput_bps};
 use tidegate_engine::{
     ApplicationSpec, Change, ClockSpec, LinkCounters, LinkId, ScriptedChange, Statistics, TransportSpec,
 };
-use tidegate_mechanism::edge::{EdgeConfig, PeerId};
 use tidegate_mechanism::edge::iec::{CONTROL_HEADER_BYTES, Detection, IecConfig, VirtualLinkTerms, wire};
 use tidegate_mechanism::edge::tcp_rate::TcpRateConfig;
+use tidegate_mechanism::edge::{EdgeConfig, PeerId};
 use tidegate_mechanism::queue::{DropTailConfig, EecMarkerConfig, ManagerConfig};
 use tidegate_mechanism::schedule::DisciplineConfig;
 use tidegate_mechanism::shape::ShaperConfig;
@@ -222,15 +222,15 @@ fn virtual_links_carry_virtual_links_and_the_outermost_edge_drops() {
                 let load = constant(BitRate::from_mbps(15));
                 net.flow("h0", &["h1"], TransportSpec::Udp { header_bytes: 28 }, load);
                 for is_inner in [inner_first, !inner_first] {
-                    let domain = match is_inner {
-                        true => net.domain(edges, core),
-                        false => net.domain(&["I", "E"], &["P", "A", "Q"]),
-                    };
+                    let (edges, core): (&[&str], &[&str]) =
+                        if is_inner { (edges, core) } else { (&["I", "E"], &["P", "A", "Q"]) };
+                    let domain = net.domain(edges, core);
                     domain.mechanism = Some(EdgeConfig::Iec(Box::new(config(detection))));
                 }
                 let statistics = net.run(1, 15.0, 40.0);
                 let what = format!("{detection:?}, {edges:?}, inner first: {inner_first}");
-                let drops: Vec<u64> = statistics.border_drops.iter().map(|drops| drops.iter().sum()).collect();
+                let drops: Vec<u64> =
+                    statistics.border_drops.iter().map(|drops| drops.iter().sum()).collect();
                 let (outer, inner) = if inner_first { (drops[2], drops[0]) } else { (drops[0], drops[2]) };
                 assert!(outer > 1000 && inner == 0, "{what}: {drops:?}");
                 assert_eq!(bottleneck(&statistics, link).dropped_packets(), 0, "{what}");

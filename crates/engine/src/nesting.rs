@@ -22,13 +22,15 @@ pub(crate) fn around(network: &Network) -> Vec<Vec<u32>> {
             *common.entry((inner, outer)).or_default() += 1;
         }
     }
-    let mut around = vec![Vec::new(); sizes.len()];
+    let mut around: Vec<Vec<u32>> = vec![Vec::new(); sizes.len()];
     for ((inner, outer), nodes) in common {
         let (inside, outside) = (sizes[inner as usize], sizes[outer as usize]);
         if nodes == inside && inside < outside {
             around[inner as usize].push(outer);
         }
     }
-    around.iter_mut().for_each(|outer: &mut Vec<u32>| outer.sort_unstable());
+    for outer in &mut around {
+        outer.sort_unstable();
+    }
     around
 }

@@ -222,10 +222,9 @@ fn virtual_links_carry_virtual_links_and_the_outermost_edge_drops() {
                 let load = constant(BitRate::from_mbps(15));
                 net.flow("h0", &["h1"], TransportSpec::Udp { header_bytes: 28 }, load);
                 for is_inner in [inner_first, !inner_first] {
-                    let domain = match is_inner {
-                        true => net.domain(edges, core),
-                        false => net.domain(&["I", "E"], &["P", "A", "Q"]),
-                    };
+                    let (edges, core): (&[&str], &[&str]) =
+                        if is_inner { (edges, core) } else { (&["I", "E"], &["P", "A", "Q"]) };
+                    let domain = net.domain(edges, core);
                     domain.mechanism = Some(EdgeConfig::Iec(Box::new(config(detection))));
                 }
                 let statistics = net.run(1, 15.0, 40.0);

@@ -239,9 +239,9 @@ fn check_nesting(
     roles: &[Vec<Role>],
     problems: &mut Problems,
 ) -> Vec<u32> {
-    let size = |domain: &Domain| domain.edges.len() + domain.core.len();
+    let size = |of: &Domain| of.edges.len() + of.core.len();
     let has_virtual_links =
-        |domain: &Domain| matches!(domain.mechanism, Mechanism::None | Mechanism::Iec(_) | Mechanism::Eec(_));
+        |of: &Domain| matches!(of.mechanism, Mechanism::None | Mechanism::Iec(_) | Mechanism::Eec(_));
     let mut common = std::collections::BTreeMap::new();
     for node in domain.edges.iter().chain(&domain.core) {
         for role in &roles[node.index()] {
@@ -260,7 +260,7 @@ fn check_nesting(
             continue;
         }
         if !has_virtual_links(domain) || !has_virtual_links(other) {
-            let message = format!("one of it and the domain `{}` lies in the other", other.name);
+            let message = format!("it and the domain `{}` lie one in the other", other.name);
             let help = "only domains with virtual links (`iec`, `eec`) can";
             problems.push(site.problem(&["mechanism"], message, help));
         }

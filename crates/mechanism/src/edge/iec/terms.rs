@@ -94,14 +94,16 @@ mod tests {
             // The decrease takes 2 % of a difference; a burst per round trip adds a few percent of the sum.
             for _ in 0..600 {
                 let sum: f64 = rates.iter().map(|rate| rate.r).sum();
-                for (rate, limits) in rates.iter_mut().zip(&limits) {
-                    rate.on_congestion(rate.r * (mu / sum).min(1.0), false, limits);
-                    (0..rounds).for_each(|_| rate.on_round(t, limits));
+                for (rate, own) in rates.iter_mut().zip(&limits) {
+                    rate.on_congestion(rate.r * (mu / sum).min(1.0), false, own);
+                    for _ in 0..rounds {
+                        rate.on_round(t, own);
+                    }
                 }
             }
-            let sum: f64 = rates.iter().map(|rate| rate.r).sum();
+            let whole: f64 = rates.iter().map(|rate| rate.r).sum();
             for (rate, (weight, _)) in rates.iter().zip(&links) {
-                prop_assert!((rate.r / sum / (weight / weights) - 1.0).abs() < 0.01);
+                prop_assert!((rate.r / whole / (weight / weights) - 1.0).abs() < 0.01);
             }
         }
 

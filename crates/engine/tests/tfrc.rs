@@ -32,7 +32,8 @@ fn path(rate: &str, queue: DisciplineConfig, loss: Option<LossModel>) -> Net {
 fn expected(q: f64, r: f64) -> f64 {
     let tcp = |p: f64| {
         let rto = 4.0 * r;
-        SEGMENT / (r * (2.0 * p / 3.0).sqrt() + rto * (3.0 * (3.0 * p / 8.0).sqrt()) * p * (1.0 + 32.0 * p * p))
+        SEGMENT
+            / (r * (2.0 * p / 3.0).sqrt() + rto * (3.0 * (3.0 * p / 8.0).sqrt()) * p * (1.0 + 32.0 * p * p))
     };
     let (mut low, mut high) = (1e2_f64, 1e9_f64);
     for _ in 0..200 {

@@ -221,7 +221,8 @@ transport = "tcp"
 
     #[test]
     fn both_access_links_count_where_both_promise() {
-        let control = "flows.two.transport={ kind = \"tcp\", control = { kind = \"reserved\", rate = \"1Mbit\" } }";
+        let control =
+            "flows.two.transport={ kind = \"tcp\", control = { kind = \"reserved\", rate = \"1Mbit\" } }";
         assert_eq!(found("160p", "4Mbit", &[control]).len(), 1);
         assert!(found("320p", "4Mbit", &[control]).is_empty());
     }
@@ -230,7 +231,9 @@ transport = "tcp"
     fn a_profile_with_a_peak_bounds_the_burst() {
         let plain = "flows.one.transport=tcp";
         let profile = |peak: &str| {
-            format!("markers={{ m = {{ flows = [\"one\"], mechanism = {{ kind = \"profile\", rate = \"4Mbit\", peak = \"{peak}\" }} }} }}")
+            format!(
+                "markers={{ m = {{ flows = [\"one\"], mechanism = {{ kind = \"profile\", rate = \"4Mbit\", peak = \"{peak}\" }} }} }}"
+            )
         };
         assert!(found("100p", "4Mbit", &[plain, &profile("12Mbit")]).is_empty());
         assert_eq!(found("100p", "4Mbit", &[plain, &profile("15Mbit")]).len(), 1);

@@ -144,7 +144,9 @@ fn flow_spec(index: usize, flow: &model::Flow) -> FlowSpec {
         model::Transport::Tfrc(config) => TransportSpec::Tfrc(configs::tfrc(config)),
     };
     let ecn = match &flow.transport {
-        model::Transport::Udp(Udp { ecn: true, .. }) | model::Transport::Tfrc(Tfrc { ecn: true, .. }) => Ecn::Ect0,
+        model::Transport::Udp(Udp { ecn: true, .. }) | model::Transport::Tfrc(Tfrc { ecn: true, .. }) => {
+            Ecn::Ect0
+        }
         _ => Ecn::NotEct,
     };
     let protocol = if matches!(transport, TransportSpec::Tcp(_)) { Protocol::TCP } else { Protocol::UDP };

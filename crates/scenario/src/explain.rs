@@ -6,8 +6,8 @@ use serde_json::{Map, Value};
 use crate::model::{
     Adaptive, AdaptiveRed, BackPressure, Blue, Bulk, BurstLoss, Cbq, Cbr, Csfq, CsfqLabels, DropTail, Drr,
     Eec, EecMarker, Engine, Ered, Fred, Iec, ListLoss, Marking, Nbp, Nbq, OnOff, Poisson, Priority, Profile,
-    RandomLoss, Red, RedPenaltyBox, RenoControl, Reserved, Sfb, Sfq, SingleRate, SubTcp, TcpText, Transfer,
-    Tfrc, TwoRates, Udp, Wfq,
+    RandomLoss, Red, RedPenaltyBox, RenoControl, Reserved, Sfb, Sfq, SingleRate, SubTcp, TcpText, Tfrc,
+    Transfer, TwoRates, Udp, Wfq,
 };
 use crate::schema::schema_of;
 

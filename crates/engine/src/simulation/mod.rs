@@ -58,7 +58,9 @@ pub(crate) enum Carrier {
     Tcp(u32),
     /// By a stream with rate control, which has an index.
     Stream(u32),
-    Datagrams { header_bytes: u32 },
+    Datagrams {
+        header_bytes: u32,
+    },
     External,
 }
 

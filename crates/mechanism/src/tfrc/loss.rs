@@ -137,7 +137,8 @@ impl LossHistory {
         let packets = (gap.after.0 - gap.before.0).max(1);
         let span = gap.after.1.since(gap.before.1);
         let at = |sequence: u64| {
-            let share = u128::from(span.as_nanos()) * u128::from(sequence - gap.before.0) / u128::from(packets);
+            let share =
+                u128::from(span.as_nanos()) * u128::from(sequence - gap.before.0) / u128::from(packets);
             gap.before.1 + Span::from_nanos(share as u64)
         };
         // So many packets fill a round-trip time; an outage of any length is at most as many events as are looked at.
@@ -195,8 +196,7 @@ fn mean_interval(open: f64, closed: &[f64]) -> f64 {
     let weighted = |intervals: &mut dyn Iterator<Item = f64>| -> f64 {
         intervals.zip(WEIGHTS).map(|(interval, weight)| interval * weight).sum()
     };
-    let with_open =
-        weighted(&mut core::iter::once(open).chain(closed[..closed.len() - 1].iter().copied()));
+    let with_open = weighted(&mut core::iter::once(open).chain(closed[..closed.len() - 1].iter().copied()));
     let without = weighted(&mut closed.iter().copied());
     with_open.max(without) / weights
 }

@@ -203,7 +203,8 @@ impl TfrcSender {
 
     /// A report came (section 4.3).
     pub fn on_report(&mut self, report: &Report, now: Time) {
-        let sample = now.since(report.timestamp).saturating_sub(report.delay).max(Span::from_nanos(1)).as_secs_f64();
+        let sample =
+            now.since(report.timestamp).saturating_sub(report.delay).max(Span::from_nanos(1)).as_secs_f64();
         let is_limited = self.max_rate <= self.x;
         let was = self.p;
         let p = report.loss_event_rate();

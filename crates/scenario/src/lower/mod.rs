@@ -66,10 +66,7 @@ mod tests {
             plain(Queue::Ered(crate::model::Ered::default())),
             DisciplineConfig::Fifo(ManagerConfig::Ered(EredConfig::default()))
         );
-        assert_eq!(
-            tfrc(&crate::model::Tfrc::default()),
-            tidegate_mechanism::tfrc::TfrcConfig::default()
-        );
+        assert_eq!(tfrc(&crate::model::Tfrc::default()), tidegate_mechanism::tfrc::TfrcConfig::default());
         assert_eq!(
             plain(Queue::Sfb(Box::default())),
             DisciplineConfig::Fifo(ManagerConfig::Sfb(SfbConfig::default()))

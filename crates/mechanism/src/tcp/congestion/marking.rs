@@ -369,6 +369,32 @@ mod tests {
         (0..1000).find(|&number| source.on_send(&segment(number), NOW) == wanted).expect("sooner or later")
     }
 
+    /// Segment `number` is lost, and sent again.
+    fn lose(source: &mut MarkingSource, number: u64, now: Time) {
+        source.on_congestion(&congestion(Signal::Loss, number), now);
+        source.on_send(&Segment { retransmission: true, ..segment(number) }, now);
+    }
+
+    #[test]
+    fn under_ns_rules_without_marks_windows_are_halved_as_plain_tcps() {
+        let mut source = windows(0.0, 25.9);
+        source.on_congestion(&congestion(Signal::Loss, 0), NOW);
+        assert_eq!((source.bwnd, source.bssthresh), (12.0, 12.0));
+    }
+
+    #[test]
+    fn what_a_time_out_sends_again_counts_as_one_loss() {
+        let mut source = windows(0.0, 20.0);
+        (0..20).for_each(|number| {
+            source.on_send(&segment(number), NOW);
+        });
+        source.on_congestion(&congestion(Signal::Timeout, 5), NOW);
+        (5..20).for_each(|number| {
+            source.on_send(&Segment { retransmission: true, ..segment(number) }, NOW);
+        });
+        assert_eq!(source.losses[BEST_EFFORT].lost, 1);
+    }
+
     #[test]
     fn below_the_target_each_window_grows_by_one_segment_per_round_trip() {
         let mut source = windows(10.0, 20.0);
@@ -426,9 +452,9 @@ mod tests {
                 (source.pwnd, source.bwnd) = (50.0, 50.0);
             }
             source.on_send(&segment(number), now);
-            // Every fortieth segment is lost, whatever it carries (41 is odd: both kinds are hit).
-            if number % 41 == 0 {
-                source.on_congestion(&congestion(Signal::Loss, number), now);
+            // Every fortieth segment is lost, whatever it carries (with what is sent again 41, which is odd: both kinds are hit).
+            if number % 40 == 0 {
+                lose(&mut source, number, now);
                 (source.pwnd, source.bwnd) = if source.is_off(now) { (0.0, 100.0) } else { (50.0, 50.0) };
                 if source.is_off(now) && !was_off {
                     pauses.push(source.off_until.since(now).as_secs_f64());
@@ -444,8 +470,8 @@ mod tests {
         source.pause = Span::from_secs(40);
         for number in 0..5_000u64 {
             let marked = source.on_send(&segment(number), NOW) == Dscp::AF11;
-            if !marked && number % 40 == 0 {
-                source.on_congestion(&congestion(Signal::Loss, number), NOW);
+            if !marked && number % 41 == 0 {
+                lose(&mut source, number, NOW);
                 (source.pwnd, source.bwnd) = (50.0, 50.0);
             }
         }

@@ -309,3 +309,24 @@ def test_a_figure_that_cannot_be_drawn_does_not_keep_the_others(tidegate_command
     assert code == 3
     assert "throughput.svg" in out
     assert "time" in err
+
+
+@pytest.mark.parametrize("kind", ["file", "folder of something else", "below a file", "link to nowhere"])
+def test_a_place_that_cannot_hold_results_is_refused_before_anything_runs(
+    tidegate_command, scenario_file, tmp_path, monkeypatch, kind
+):
+    place = tmp_path / "place"
+    if kind == "file":
+        place.write_text("mine")
+    elif kind == "folder of something else":
+        place.mkdir()
+        (place / "mine.txt").write_text("mine")
+    elif kind == "below a file":
+        place.write_text("mine")
+        place = place / "deeper"
+    else:
+        place.symlink_to(tmp_path / "nowhere")
+    monkeypatch.setattr("tidegate._core.run", None)
+    code, _, err = tidegate_command("run", scenario_file, "--out", place)
+    assert code == 3
+    assert str(place) in err

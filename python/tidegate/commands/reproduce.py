@@ -44,6 +44,8 @@ def reproduce(
     overrides = parse_overrides(override_texts)
     chosen = library.select(ids)
     expected = expectations(chosen)
+    for name in chosen:
+        store.require_place(out / name)
     # Every file is read before anything runs: a mistake in the last one should not cost the time of the
     # first.
     experiments = [experiment.Experiment(name, path, overrides) for name, path in chosen.items()]

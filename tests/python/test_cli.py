@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from conftest import EXPERIMENT, SCENARIO, check_text
 
-from tidegate import experiment, store
+from tidegate import display, experiment, store
 
 
 def test_run_prints_a_summary_per_flow_and_link(tidegate_command, scenario_file):
@@ -330,3 +330,10 @@ def test_a_place_that_cannot_hold_results_is_refused_before_anything_runs(
     code, _, err = tidegate_command("run", scenario_file, "--out", place)
     assert code == 3
     assert str(place) in err
+
+
+def test_a_summary_of_many_flows_stays_readable():
+    flows = {f"f{number}": {"throughput_bps": 1e6} for number in range(100_000)}
+    text = display.run_summary("Many", {"flows": flows}, 1.0, 0.0, 1)
+    assert len(text.splitlines()) < 210
+    assert "and 99,800 more; --json has all of them" in text

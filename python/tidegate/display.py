@@ -3,6 +3,7 @@
 Plain text on stdout; colours only where stdout is a terminal. Takes the dicts that summaries and checks are.
 """
 
+import itertools
 import os
 import shutil
 import sys
@@ -73,6 +74,7 @@ def _percent(value: float | None, digits: int = 1) -> str:
 
 
 _PROBLEMS_MAX = 5
+_ROWS_MAX = 200  # of flows and of links: what somebody still reads
 _FLOW_COLUMNS = (
     ("throughput Mb/s", lambda flow: _text(_get(flow, "throughput_bps"), 1e-6)),
     ("goodput Mb/s", lambda flow: _text(_get(flow, "goodput_bps"), 1e-6)),
@@ -97,10 +99,13 @@ _LINK_COLUMNS = (
 
 def _entries_table(name: str, entries: dict[str, Any], columns: Sequence[tuple[str, Any]]) -> str:
     """One line per entry; a column appears only where some entry has a value for it."""
+    hidden = len(entries) - _ROWS_MAX
+    entries = dict(itertools.islice(entries.items(), _ROWS_MAX))
     texts = {title: [make(entry) for entry in entries.values()] for title, make in columns}
     shown = [title for title, values in texts.items() if any(value != "-" for value in values)]
     rows = [[label, *(texts[title][row] for title in shown)] for row, label in enumerate(entries)]
-    return table([name, *shown], rows, [False, *[True] * len(shown)])
+    text = table([name, *shown], rows, [False, *[True] * len(shown)])
+    return text if hidden <= 0 else f"{text}\n... and {hidden:,} more; --json has all of them"
 
 
 def _both_directions(links: dict[str, Any]) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tidegate.errors import InvalidFileError, MissingExtraError
+from tidegate.errors import InvalidFileError, MissingExtraError, TidegateError
 from tidegate.experiment import Info, PointResult
 
 SCHEMA_VERSION = 1
@@ -46,10 +46,30 @@ def atomic_folder(target: Path) -> Iterator[Path]:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _replace_folder(new: Path, target: Path) -> None:
-    if target.exists() and not (target / _MANIFEST).exists() and any(target.iterdir()):
-        raise InvalidFileError(f"{target} exists and is no result folder; not replaced")
+def require_place(target: Path) -> None:
+    """Refuse, before anything runs, a place where no result folder could be written."""
+    target = target.absolute()
+    if target.is_symlink() and not target.exists():
+        raise InvalidFileError(f"{target} is a link to nowhere")
     if target.exists():
+        _require_replaceable(target)
+    parent = next(above for above in target.parents if above.exists())
+    if not parent.is_dir():
+        raise InvalidFileError(f"{parent} is no folder: {target} cannot be made in it")
+    if not os.access(parent, os.W_OK | os.X_OK):
+        raise TidegateError(f"{parent} may not be written to: {target} cannot be made in it")
+
+
+def _require_replaceable(target: Path) -> None:
+    if not target.is_dir():
+        raise InvalidFileError(f"{target} is no folder; not replaced")
+    if not (target / _MANIFEST).exists() and any(target.iterdir()):
+        raise InvalidFileError(f"{target} exists and is no result folder; not replaced")
+
+
+def _replace_folder(new: Path, target: Path) -> None:
+    if target.exists():
+        _require_replaceable(target)
         old = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".old", dir=target.parent))
         os.replace(target, old)
         try:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from conftest import EXPERIMENT, SCENARIO, check_text
 
-from tidegate import experiment, store
+from tidegate import display, experiment, store
 
 
 def test_run_prints_a_summary_per_flow_and_link(tidegate_command, scenario_file):
@@ -309,3 +309,31 @@ def test_a_figure_that_cannot_be_drawn_does_not_keep_the_others(tidegate_command
     assert code == 3
     assert "throughput.svg" in out
     assert "time" in err
+
+
+@pytest.mark.parametrize("kind", ["file", "folder of something else", "below a file", "link to nowhere"])
+def test_a_place_that_cannot_hold_results_is_refused_before_anything_runs(
+    tidegate_command, scenario_file, tmp_path, monkeypatch, kind
+):
+    place = tmp_path / "place"
+    if kind == "file":
+        place.write_text("mine")
+    elif kind == "folder of something else":
+        place.mkdir()
+        (place / "mine.txt").write_text("mine")
+    elif kind == "below a file":
+        place.write_text("mine")
+        place = place / "deeper"
+    else:
+        place.symlink_to(tmp_path / "nowhere")
+    monkeypatch.setattr("tidegate._core.run", None)
+    code, _, err = tidegate_command("run", scenario_file, "--out", place)
+    assert code == 3
+    assert str(place) in err
+
+
+def test_a_summary_of_many_flows_stays_readable():
+    flows = {f"f{number}": {"throughput_bps": 1e6} for number in range(100_000)}
+    text = display.run_summary("Many", {"flows": flows}, 1.0, 0.0, 1)
+    assert len(text.splitlines()) < 210
+    assert "and 99,800 more; --json has all of them" in text

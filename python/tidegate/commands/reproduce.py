@@ -47,6 +47,8 @@ def reproduce(
         # Real hosts need privileges and their time: they run when they are named.
         chosen = {name: path for name, path in chosen.items() if not library.is_real(path)}
     expected = expectations(chosen)
+    for name in chosen:
+        store.require_place(out / name)
     # Every file is read before anything runs: a mistake in the last one should not cost the time of the
     # first.
     experiments = [experiment.Experiment(name, path, overrides) for name, path in chosen.items()]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tidegate import _core
+from tidegate import _core, store
 from tidegate.commands import parse_overrides
 from tidegate.display import progress_line, run_summary
 
@@ -21,6 +21,8 @@ def run(
     out: Path | None,
 ) -> int:
     """Run `path`; the summary goes to stdout, the cost to stderr."""
+    if out is not None:
+        store.require_place(out)
     scenario = _core.Scenario.from_file(str(path), parse_overrides(overrides))
     result = _core.run(scenario, seed=seed, trace=str(trace) if trace else None)
     used_seed = scenario.seed if seed is None else seed
@@ -41,7 +43,7 @@ def run(
 
 
 def _store(out: Path, path: Path, scenario: _core.Scenario, result: _core.RunResult, seed: int) -> None:
-    from tidegate import experiment, store
+    from tidegate import experiment
 
     description = json.loads(scenario.to_json())
     raw = {"title": scenario.title or scenario.name} | {

@@ -25,6 +25,7 @@ def sweep(
     each = experiment.Experiment(experiment_id, path, parse_overrides(overrides))
     expected = expectations({experiment_id: path})
     target = out or Path("results") / experiment_id
+    store.require_place(target)
     partial = store.PartialSweep(target)
     if partial.exists() and not (resume or fresh):
         raise UsageError(

@@ -17,7 +17,8 @@ def plot(folder: Path, wanted: str | None, out: Path | None, as_json: bool) -> i
     if not chosen:
         names = ", ".join(figure.id for figure in built) or "none"
         raise UsageError(f"no figure {wanted!r} in {folder}; figures: {names}")
-    if out is not None and out.suffix not in draw_static.FORMATS:
+    is_drawn = any(figure.table is None for figure in chosen)
+    if out is not None and is_drawn and out.suffix not in draw_static.FORMATS:
         raise UsageError(
             f"cannot write {out.suffix or 'a file without suffix'}; formats: {', '.join(draw_static.FORMATS)}"
         )

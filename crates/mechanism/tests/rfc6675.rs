@@ -234,8 +234,8 @@ fn run(config: &TcpConfig, mut path: Path, segments: usize) -> Seen {
             let before = sender.counters().timeouts;
             sender.on_timer(now);
             if sender.counters().timeouts > before {
-                let (sent, is_lost) = copies[rfc.high_ack];
-                seen.timeouts.push(rfc.in_recovery && sent > 1 && is_lost);
+                let (copies_sent, last_is_lost) = copies[rfc.high_ack];
+                seen.timeouts.push(rfc.in_recovery && copies_sent > 1 && last_is_lost);
                 rfc.on_timeout();
             }
         }

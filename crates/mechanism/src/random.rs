@@ -46,6 +46,13 @@ impl KeyedHash {
     }
 }
 
+/// Fibonacci hashing, for numbers that the world gives out itself: they are dense, so one multiplication spreads them, and
+/// nobody outside chooses them.
+#[inline]
+pub(crate) const fn spread(number: u32) -> u64 {
+    (number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
 impl BuildHasher for KeyedHash {
     type Hasher = SipHasher13;
     fn build_hasher(&self) -> SipHasher13 {

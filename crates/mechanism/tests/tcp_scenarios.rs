@@ -254,7 +254,41 @@ fn rfc_6675_one_rescue_retransmission_spares_the_timer_for_a_lost_tail() {
     assert_eq!(talk.sack(1, &[(2, 4)]), []);
     assert_eq!(talk.sack(1, &[(2, 5)]), [-1]);
     let later = [talk.sack(1, &[(2, 6)]), talk.sack(1, &[(2, 7)]), talk.sack(1, &[(2, 8)])].concat();
-    assert_eq!(later, [-9], "the highest outstanding segment, once");
+    assert_eq!(later, [], "section 5, step (4.3): not before the retransmission has arrived");
+    assert_eq!(talk.ack(8), [-9], "the highest outstanding segment, once");
+    assert_eq!(talk.sack(8, &[(9, 10)]), [-8], "and what it shows to be missing");
+    assert_eq!(talk.sender.counters().timeouts, 0);
+}
+
+#[test]
+fn rfc_6675_the_rescue_retransmission_reaches_what_was_sent_in_recovery() {
+    let mut talk = Talk::modern(Variant::Sack);
+    talk.sender.pause(talk.now);
+    talk.sender.on_app_data(14 * MSS);
+    talk.sent();
+    assert_eq!(talk.ack(1), [10, 11]);
+    // Lost: 1, 11 and 13. The recovery begins with 11 as the highest segment sent.
+    assert_eq!(talk.sack(1, &[(2, 5)]), [-1]);
+    assert_eq!(talk.sack(1, &[(2, 9)]), [12]);
+    assert_eq!(talk.sack(1, &[(2, 10)]), [13], "the last there is");
+    assert_eq!(talk.sack(1, &[(2, 11)]), []);
+    assert_eq!(talk.sack(1, &[(12, 13), (2, 11)]), [-11], "rule (3)");
+    assert_eq!(talk.sack(11, &[(12, 13)]), [-13], "rule (4): the highest outstanding segment");
+}
+
+#[test]
+fn rfc_6675_an_acknowledgment_that_also_sacks_new_data_is_the_first_duplicate() {
+    let mut talk = Talk::modern(Variant::Sack);
+    talk.sent();
+    // Small pieces: their bytes do not show a loss before the third duplicate does.
+    for length in [500, 1000, 1500] {
+        assert_eq!(talk.sender.counters().fast_retransmits, 0);
+        talk.now += Span::from_millis(10);
+        let mut header = talk.header(1);
+        header.sack.push(SackBlock { offset: u32::try_from(MSS).unwrap(), length });
+        talk.sender.on_ack(&header, talk.now);
+    }
+    assert_eq!(talk.sender.counters().fast_retransmits, 1);
 }
 
 #[test]
@@ -280,7 +314,7 @@ fn rfc_6298_each_expiry_doubles_the_wait_and_karn_ignores_retransmitted_segments
     talk.sent();
     talk.ack(1);
     let rto = talk.sender.rto();
-    assert_eq!(rto, Span::from_millis(200), "srtt 10 ms: the lower bound");
+    assert_eq!(rto, Span::from_millis(210), "srtt 10 ms, and what the bound adds");
     for doubled in [2, 4, 8] {
         assert_eq!(talk.expire(), [-1]);
         assert_eq!(talk.sender.rto(), rto * doubled);

@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use hashbrown::HashTable;
 use tidegate_packet::FlowId;
 
+use crate::random::spread;
 use crate::schedule::RecencyList;
 
 /// See the module. Every operation is O(1).
@@ -27,7 +28,7 @@ impl<T> FlowTable<T> {
     /// The state of `flow`, which is now the one seen last; from `start` if it has none.
     #[inline]
     pub fn entry(&mut self, flow: FlowId, start: impl FnOnce() -> T) -> &mut T {
-        let found = self.by_flow.find(hash(flow), |&at| self.entries[at as usize].0 == flow).copied();
+        let found = self.by_flow.find(spread(flow.0), |&at| self.entries[at as usize].0 == flow).copied();
         let at = found.unwrap_or_else(|| self.insert(flow, start()));
         self.recent.touch(at);
         &mut self.entries[at as usize].1
@@ -46,7 +47,7 @@ impl<T> FlowTable<T> {
     fn insert(&mut self, flow: FlowId, state: T) -> u32 {
         let oldest = self.recent.oldest().filter(|_| self.entries.len() >= self.most);
         let at = if let Some(oldest) = oldest {
-            let forgotten = hash(self.entries[oldest as usize].0);
+            let forgotten = spread(self.entries[oldest as usize].0.0);
             if let Ok(entry) = self.by_flow.find_entry(forgotten, |&other| other == oldest) {
                 entry.remove();
             }
@@ -57,15 +58,9 @@ impl<T> FlowTable<T> {
             (self.entries.len() - 1) as u32
         };
         let entries = &self.entries;
-        self.by_flow.insert_unique(hash(flow), at, |&other| hash(entries[other as usize].0));
+        self.by_flow.insert_unique(spread(flow.0), at, |&other| spread(entries[other as usize].0.0));
         at
     }
-}
-
-/// Fibonacci hashing: flow numbers are dense, so one multiplication spreads them.
-#[inline]
-const fn hash(flow: FlowId) -> u64 {
-    (flow.0 as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
 #[cfg(test)]

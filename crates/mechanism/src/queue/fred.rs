@@ -26,7 +26,7 @@ use super::average::{AverageQueue, IdleLaw};
 use super::red::{marking_probability, spread_from_one};
 use super::{QueueLimit, QueueManager, Verdict};
 use crate::Context;
-use crate::random::Substream;
+use crate::random::{Substream, spread};
 
 /// What happens above `max_th`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -272,7 +272,7 @@ struct WaitingFlows {
 impl WaitingFlows {
     #[inline]
     fn find(&self, flow: FlowId) -> Option<usize> {
-        self.at.find(hash(flow), |&at| self.states[at as usize].0 == flow).map(|&at| at as usize)
+        self.at.find(spread(flow.0), |&at| self.states[at as usize].0 == flow).map(|&at| at as usize)
     }
 
     /// A packet of `flow`, whose state is `at`, joins.
@@ -284,7 +284,7 @@ impl WaitingFlows {
         self.states.push((flow, Flow { qlen: 1, strike: 0 }));
         let states = &self.states;
         let end = (states.len() - 1) as u32;
-        self.at.insert_unique(hash(flow), end, |&other| hash(states[other as usize].0));
+        self.at.insert_unique(spread(flow.0), end, |&other| spread(states[other as usize].0.0));
     }
 
     /// A packet of `flow` leaves; with its last one its state goes.
@@ -294,24 +294,18 @@ impl WaitingFlows {
         if self.states[at].1.qlen > 0 {
             return;
         }
-        if let Ok(entry) = self.at.find_entry(hash(flow), |&other| other as usize == at) {
+        if let Ok(entry) = self.at.find_entry(spread(flow.0), |&other| other as usize == at) {
             entry.remove();
         }
         self.states.swap_remove(at);
         // The last state moved to where the gone one was.
         if let Some(&(moved, _)) = self.states.get(at) {
             let from = self.states.len() as u32;
-            if let Some(entry) = self.at.find_mut(hash(moved), |&other| other == from) {
+            if let Some(entry) = self.at.find_mut(spread(moved.0), |&other| other == from) {
                 *entry = at as u32;
             }
         }
     }
-}
-
-/// Fibonacci hashing: flow numbers are dense, so one multiplication spreads them.
-#[inline]
-const fn hash(flow: FlowId) -> u64 {
-    (flow.0 as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use crate::Context;
 use crate::queue::{
     AnyManager, DropTailConfig, Fifo, ManagerConfig, QueueDiscipline, QueueLimit, QueueManager,
 };
-use crate::random::Seed;
+use crate::random::{Seed, spread};
 use crate::schedule::{IndexedHeap, RecencyList};
 
 /// What shares a queue.
@@ -161,7 +161,7 @@ impl<S: Default> FlowQueues<S> {
     /// The slot of queue `key`, for a scheduler that numbers its queues itself; as [`slot_of`](Self::slot_of).
     #[inline]
     pub fn slot_of_key(&mut self, key: u32, start: impl FnOnce(f64, &mut S)) -> SlotId {
-        if let Some(&slot) = self.by_key.find(hash(key), |&slot| self.slots[slot as usize].key == key) {
+        if let Some(&slot) = self.by_key.find(spread(key), |&slot| self.slots[slot as usize].key == key) {
             self.idle.remove(slot);
             return slot;
         }
@@ -186,7 +186,7 @@ impl<S: Default> FlowQueues<S> {
         };
         start(self.config.weight(key), &mut self.slots[slot as usize].state);
         let slots = &self.slots;
-        self.by_key.insert_unique(hash(key), slot, |&other| hash(slots[other as usize].key));
+        self.by_key.insert_unique(spread(key), slot, |&other| spread(slots[other as usize].key));
         slot
     }
 
@@ -194,7 +194,7 @@ impl<S: Default> FlowQueues<S> {
         self.idle.remove(slot);
         self.longest.remove(slot);
         let key = self.slots[slot as usize].key;
-        if let Ok(entry) = self.by_key.find_entry(hash(key), |&other| other == slot) {
+        if let Ok(entry) = self.by_key.find_entry(spread(key), |&other| other == slot) {
             entry.remove();
         }
         if self.emptied == slot {
@@ -416,15 +416,9 @@ fn length(queue: Backlog, by_packets: bool) -> u64 {
     if by_packets { u64::from(queue.packets) } else { queue.bytes }
 }
 
-/// Fibonacci hashing: flow numbers are dense, so one multiplication spreads them.
-#[inline]
-const fn hash(key: u32) -> u64 {
-    (key as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)
-}
-
 /// Each queue's manager draws from its own stream, and not twice from the same after its slot was reclaimed.
 const fn child_seed(seed: Seed, key: u32, reclaimed: u64) -> Seed {
-    Seed(seed.0.wrapping_add(hash(key.wrapping_add(1))) ^ (reclaimed << 32))
+    Seed(seed.0.wrapping_add(spread(key.wrapping_add(1))) ^ (reclaimed << 32))
 }
 
 #[cfg(test)]

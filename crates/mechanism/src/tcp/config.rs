@@ -4,8 +4,9 @@
 //! `modern` follows RFC 5681, 6298, 6582, 6675, 3042, 3168 and 6928.
 //! Deviations: `ns-1999` fixes one thing that ns draws at random: the phase of the host's clock
 //! ([`RtoConfig::clock_phase`]), which the world may draw from its own substream. Neither profile opens with a
-//! handshake unless [`TcpConfig::handshake`] asks for it, because the documents' simulations had none. The lowest
-//! time-out of `modern` is Linux's 200 ms, not the 1 s of RFC 6298, section 2.4; set [`RtoConfig::min`] for that.
+//! handshake unless [`TcpConfig::handshake`] asks for it, because the documents' simulations had none. The lower
+//! bound of the time-out of `modern` is Linux's (200 ms above the smoothed round-trip time), not the 1 s of RFC 6298,
+//! section 2.4; set [`RtoConfig::min`] for that.
 
 use tidegate_units::Span;
 
@@ -38,7 +39,7 @@ pub enum Rules {
 pub struct RtoConfig {
     /// Before the first round-trip sample.
     pub initial: Span,
-    /// Lower bound.
+    /// Lower bound: of the time-out (`ns-1999`), of what it adds to the smoothed round-trip time (`modern`).
     pub min: Span,
     /// Upper bound, after backing off too.
     pub max: Span,

@@ -3,10 +3,11 @@
 //! Source: RFC 9293, section 3.3.1 (SND.UNA and its kin); RFC 6298, section 5 (the timer); ns-2's agents
 //! (tests/oracle/ns2, sections 1.2 to 1.4).
 //! Deviations: the catalogue's rule doubles the pause of an ECN time-out before its first use; here the first lasts one
-//! time-out, as the thesis ("a retransmission timeout") and RFC 3168 have it. sequence numbers count bytes from zero in 64 bits. Where ns counts packets, one packet is
-//! `segment_bytes`, and its `highest_ack`, `t_seqno` and `maxseq` are `una / segment - 1`, `nxt / segment` and
-//! `max / segment - 1` here. ns keeps re-arming the timer of an idle sender; here it runs once and then rests until the
-//! next segment, which changes nothing that can be seen.
+//! time-out, as the thesis ("a retransmission timeout") and RFC 3168 have it. Sequence numbers count bytes from zero in 64
+//! bits. Where ns counts packets, one packet is `segment_bytes`, and its `highest_ack`, `t_seqno` and `maxseq` are
+//! `una / segment - 1`, `nxt / segment` and `max / segment - 1` here. ns keeps re-arming the timer of an idle sender; here
+//! it runs once and then rests until the next segment, which changes nothing that can be seen. A fast retransmit restarts
+//! the timer (RFC 6675, section 6, allows it; RFC 6298 leaves it open).
 
 use tidegate_packet::SackBlocks;
 use tidegate_units::Time;

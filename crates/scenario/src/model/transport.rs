@@ -203,7 +203,8 @@ pub struct TcpText {
     #[serde(with = "text::optional")]
     #[schemars(with = "Option<Text<Span>>")]
     pub initial_rto: Option<Span>,
-    /// The least retransmission time-out. Default: 200ms. Source: two ticks of ns; Linux.
+    /// The least retransmission time-out (ns-1999), or the least that it adds to the smoothed round-trip time (modern).
+    /// Default: 200ms. Source: two ticks of ns; Linux.
     #[serde(with = "text::optional")]
     #[schemars(with = "Option<Text<Span>>")]
     pub min_rto: Option<Span>,

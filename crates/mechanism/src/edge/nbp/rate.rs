@@ -9,6 +9,8 @@
 //! - NBP-2: asynchronous feedback uses the `mrc` of the last normal feedback.
 //! - NBP-3: `egress - mrc` is zero for a flow of which nothing left, and `mrc` with it: such a flow would never move
 //!   again. It falls to one MSS per base round-trip time at most at once, and no rate falls below `rate_min`.
+//! - A flow that sends less than it may is never congested, and its rate doubles for ever (NBP-4). It stops at
+//!   `RATE_MAX`, beyond any link, so that rates stay numbers.
 //! - An `mrc` kept from feedback before the egress rate fell may exceed it: a cut goes down to half the egress rate at
 //!   most.
 //!
@@ -57,6 +59,9 @@ pub struct Limits {
     pub rate_min: f64,
 }
 
+/// The highest rate, bytes per second.
+const RATE_MAX: f64 = 1e15;
+
 /// More than this many times the egress rate is congestion in slow start: the rate doubles at most three times before a
 /// change shows in the feedback (section II.C).
 const SLOW_START_EXCESS: f64 = 8.0;
@@ -77,7 +82,7 @@ impl FlowRate {
         if self.phase == Phase::SlowStart {
             if !congested {
                 if may_increase {
-                    self.ingress_rate *= 2.0;
+                    self.ingress_rate = (self.ingress_rate * 2.0).min(RATE_MAX);
                 }
                 return;
             }
@@ -143,6 +148,15 @@ mod tests {
         // 0.1 s of 20,000 B/s is 2000 B, below 2 * 1500 B.
         flow.on_normal(20_000.0, &QUEUED, &LIMITS, true);
         assert_eq!((flow.ingress_rate, flow.phase), (40_000.0, Phase::SlowStart));
+    }
+
+    #[test]
+    fn an_idle_flow_does_not_double_out_of_the_numbers() {
+        let mut flow = FlowRate::new(10_000.0);
+        (0..2000).for_each(|_| flow.on_normal(10.0, &QUIET, &LIMITS, true));
+        assert_eq!((flow.ingress_rate, flow.phase), (RATE_MAX, Phase::SlowStart));
+        flow.on_normal(10.0, &QUEUED, &LIMITS, true);
+        assert_eq!((flow.ingress_rate, flow.phase), (LIMITS.rate_min, Phase::CongestionAvoidance));
     }
 
     #[test]

@@ -13,6 +13,7 @@
 //! | | | flow specifications, each with its egress rate (bytes/s, 4 bytes) | |
 //!
 //! A flow specification is a byte that names its form and then the fields of [`ClassKey`]: 14 bytes for an IPv4 flow.
+//! Egress rates saturate at 2^32 - 1 bytes/s (34 Gbit/s): a flow that leaves faster is held to that.
 //! Decoding is total: any bytes give a message or [`Malformed`]; trailing bytes are malformed.
 
 use alloc::vec::Vec;

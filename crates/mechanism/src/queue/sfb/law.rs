@@ -116,7 +116,8 @@ impl BinLaw {
                 if now >= bin.frozen_until {
                     bin.p = (bin.p + step).clamp(0.0, ceiling.unwrap_or(f64::INFINITY));
                     if let Some(freeze) = freeze {
-                        // Longer than the freeze time must pass (BLUE, Fig. 4.3).
+                        // Longer than the freeze time must pass (catalogue, section 6), where `super::super::blue` counts an
+                        // update at its very end.
                         bin.frozen_until = now.saturating_add(freeze).saturating_add(Span::from_nanos(1));
                     }
                 }

@@ -139,7 +139,7 @@ impl CbqConfig {
             top_level: u32::MAX,
             emptied: NONE,
             timer: None,
-            link_bps: context.link_rate.as_bps(),
+            link_bps: context.link_rate.as_bps().max(1),
             config: self.clone(),
         };
         cbq.build_rings();

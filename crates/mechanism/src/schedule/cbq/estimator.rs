@@ -21,9 +21,10 @@ pub(super) fn ticks_of(span: Span) -> Ticks {
     Ticks::from(span.as_nanos()) * TICKS_PER_NANO
 }
 
-/// The first whole nanosecond that is not before `at`.
+/// The first whole nanosecond that is not before `at`; never beyond [`Time::MAX`].
 pub(super) fn time_not_before(at: Ticks) -> Time {
-    Time::from_nanos(u64::try_from((at + TICKS_PER_NANO - 1).div_euclid(TICKS_PER_NANO)).unwrap_or(0))
+    let nanos = (at + TICKS_PER_NANO - 1).div_euclid(TICKS_PER_NANO);
+    Time::from_nanos(u64::try_from(nanos.max(0)).unwrap_or(u64::MAX))
 }
 
 /// How long `bytes` take at `bps`.

@@ -55,6 +55,7 @@ pub struct Cbq {
     emptied: usize,
     /// At or before the first timer of a manager.
     timer: Option<Time>,
+    /// At least one.
     link_bps: u64,
     config: CbqConfig,
 }
@@ -148,7 +149,8 @@ impl QueueDiscipline for Cbq {
     }
 
     fn set_link_rate(&mut self, rate: BitRate, now: Time) {
-        let (old, new, now_ticks) = (self.link_bps, rate.as_bps(), ticks(now));
+        // A link that stands still (a shaper may) is one of a bit per second: debts are kept, and stretch back with it.
+        let (old, new, now_ticks) = (self.link_bps, rate.as_bps().max(1), ticks(now));
         self.link_bps = new;
         for class in &mut self.classes {
             match self.config.rate {

@@ -309,3 +309,30 @@ fn each_class_counts_what_became_of_its_packets() {
     assert_eq!(out.drops.len(), 60 - sent as usize);
     assert!(cbq.variable("classes.2.average_queue_packets").is_some(), "a manager's variable");
 }
+
+#[test]
+fn a_link_that_stands_still_keeps_what_is_owed() {
+    let classes = [leaf(0.5, 1, false, 0), leaf(0.5, 1, false, 1)];
+    let mut cbq = flat(LinkSharing::AncestorOnly, 1.0, classes).build(&context());
+    let mut out = Counted::default();
+    let mut now = Time::ZERO;
+    for _ in 0..10 {
+        cbq.enqueue(Packet { arrived: now, ..Packet::new(0, FlowId(0), 1000) }, now, &mut out);
+    }
+    while cbq.dequeue(now, &mut out).is_some() {}
+    let owed_until = cbq.ready_at(now).unwrap();
+    assert!(owed_until > now, "a class that may not borrow is held back");
+    cbq.set_link_rate(BitRate::ZERO, now);
+    assert!(cbq.ready_at(now).unwrap() > now + Span::from_secs(1000));
+    assert!(cbq.dequeue(now, &mut out).is_none());
+    now += Span::from_nanos(1);
+    cbq.set_link_rate(GIGABIT, now);
+    let shifted = cbq.ready_at(now).unwrap().since(owed_until);
+    assert!(shifted <= Span::from_nanos(1), "the debt in bytes is the same: {shifted}");
+}
+
+#[test]
+fn a_debt_beyond_the_end_of_time_is_never_due() {
+    assert_eq!(time_not_before(-5), Time::ZERO);
+    assert_eq!(time_not_before(NO_BOUND), Time::MAX);
+}

@@ -5,7 +5,11 @@
 //! Deviations: segments are not remembered one by one. A hole is lost as a whole: from the top of the scoreboard down,
 //! the holes below the place where `DupThresh` ranges, or more than (`DupThresh` - 1) segments of bytes, are held. So
 //! `IsLost` is one comparison and `SetPipe` one walk over the ranges, only while there are holes. After a time-out the
-//! sender goes back to the first hole and skips what later acknowledgments SACK, as section 5.1 suggests.
+//! sender goes back to the first hole and skips what later acknowledgments SACK, as section 5.1 suggests. Recovery begins
+//! with any acknowledgment that leaves a lost segment in front, not only with one that SACKs something new: what follows
+//! may have nothing new to say. The rescue retransmission goes only for a tail of which nothing was retransmitted; read
+//! literally, `NextSeg` (4) may send a second copy of the last hole behind the first. Recovery ends with RFC 6582's caution
+//! against a burst (`on_recovered`). As in the RFC, a retransmission that is lost again waits for the timer.
 
 use tidegate_units::Time;
 
@@ -22,7 +26,7 @@ pub(crate) struct Sack {
     lost_below: u64,
     /// One past the highest byte retransmitted in this recovery (`HighRxt`).
     high_rxt: u64,
-    /// One past the rescue retransmission; zero: none yet in this recovery (`RescueRxt`).
+    /// No rescue retransmission before the acknowledgments are beyond this (`RescueRxt`); [`u64::MAX`]: there was one.
     rescue_rxt: u64,
     /// Bytes in the network, in recovery.
     pipe_bytes: u64,
@@ -44,24 +48,23 @@ impl Sack {
             self.scoreboard.remove_below(ack.number);
         }
         let newly_sacked = if ack.sack.is_empty() { 0 } else { self.update(c, ack) };
-        if !self.in_recovery {
-            if advances {
-                c.take_new_ack_and_open(ack, now);
-            } else if newly_sacked > 0 {
-                // Section 2: a duplicate is one that SACKs something new, whatever else it carries.
-                c.dupacks = c.dupacks.saturating_add(1);
-            }
-        } else if ack.number >= c.recover {
-            self.in_recovery = false;
-            c.take_new_ack(ack.number, now);
-            c.recovered(now);
-        } else {
+        if self.in_recovery {
             if advances {
                 // The timer restarts (RFC 6298, 5.3); the window stays.
                 c.take_new_ack(ack.number, now);
             }
-            self.set_pipe(c);
-            return;
+            if ack.number < c.recover {
+                self.set_pipe(c);
+                return;
+            }
+            self.in_recovery = false;
+            c.recovered(now);
+        } else if advances {
+            c.take_new_ack_and_open(ack, now);
+        }
+        if newly_sacked > 0 {
+            // Section 2: a duplicate is one that SACKs something new, even if it also acknowledges new data.
+            c.dupacks = c.dupacks.saturating_add(1);
         }
         if !self.scoreboard.is_empty() && self.shows_new_loss(c) {
             self.enter(c, now);
@@ -80,7 +83,8 @@ impl Sack {
         self.in_recovery = true;
         let head = self.scoreboard.next_hole(c.una).map_or(c.segment(), |hole| hole.len().min(c.segment()));
         self.high_rxt = c.una + head;
-        self.rescue_rxt = 0;
+        // Step (4.3): not before the retransmission has arrived, or the rescue would come while the rest is only on its way.
+        self.rescue_rxt = self.high_rxt;
         self.set_pipe(c);
     }
 
@@ -123,9 +127,6 @@ impl Sack {
         let lost_below = self.lost_below.clamp(c.una, c.max);
         let high_rxt = self.high_rxt.clamp(c.una, c.max);
         self.pipe_bytes = unsacked_in(lost_below, c.max) + unsacked_in(c.una, high_rxt);
-        if self.rescue_rxt > c.una {
-            self.pipe_bytes += c.segment();
-        }
     }
 
     pub(super) fn on_timeout(&mut self, c: &mut Connection) {
@@ -184,11 +185,12 @@ impl Sack {
         if let Some(hole) = hole {
             return Some(retransmission_of(hole)); // (3)
         }
-        // (4): one segment at the end of what is outstanding, once, so that a lost tail does not need the timer.
-        let sacked_end = self.scoreboard.end().max(c.una);
-        if self.rescue_rxt == 0 && sacked_end < c.recover && self.high_rxt < c.recover {
-            let payload_bytes = (c.recover - sacked_end.max(self.high_rxt)).min(segment) as u32;
-            let sequence = c.recover - u64::from(payload_bytes);
+        // (4): one segment at the end of what is outstanding, once, so that a lost tail does not need the timer. All of the
+        // tail: it may have been sent in this recovery.
+        let tail = self.scoreboard.end().max(self.high_rxt).max(c.una);
+        if c.una > self.rescue_rxt && tail < c.max {
+            let payload_bytes = (c.max - tail).min(segment) as u32;
+            let sequence = c.max - u64::from(payload_bytes);
             return Some(Candidate { sequence, payload_bytes, in_flight_bytes, fills_hole: false });
         }
         None
@@ -203,7 +205,7 @@ impl Sack {
         if sent.fills_hole {
             self.high_rxt = end;
         } else if retransmission {
-            self.rescue_rxt = end;
+            self.rescue_rxt = u64::MAX;
         }
     }
 

@@ -392,6 +392,25 @@ fn rfc_3168_a_loss_in_a_window_already_reduced_is_repaired_without_a_second_redu
 }
 
 #[test]
+fn echoes_that_no_new_data_could_stop_do_not_hold_the_window_at_one_segment() {
+    let mut talk = Talk::with(&TcpConfig { ecn: true, ..TcpConfig::modern(Variant::Sack) });
+    talk.sent();
+    assert_eq!(talk.expire(), [0], "the first window is lost, or its acknowledgments");
+    // The receiver has seen a mark and says so until CWR comes; what is sent again carries none (RFC 3168, 6.1.5).
+    for (segments, window) in [(1, 2), (3, 3)] {
+        let again = talk.ack_with_echo(segments);
+        assert_eq!(again.len(), window, "slow start goes on");
+        assert!(again.iter().all(|t| t.retransmission && !t.header.flags.contains(TcpFlags::CWR)));
+    }
+    let rest = talk.ack_with_echo(10);
+    let new = rest.iter().find(|t| !t.retransmission).expect("the window is open for new data");
+    assert!(new.header.flags.contains(TcpFlags::CWR));
+    let cwnd = talk.cwnd();
+    talk.ack_with_echo(11);
+    assert_eq!(talk.cwnd(), cwnd, "from here on an echo may be news");
+}
+
+#[test]
 fn ns_an_echo_halves_once_for_each_window_and_opens_nothing() {
     let config = TcpConfig { ecn: true, ..TcpConfig::ns_1999(Variant::Reno) };
     let mut sender = TcpSender::new(&config);

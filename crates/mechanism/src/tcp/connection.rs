@@ -7,7 +7,9 @@
 //! bits. Where ns counts packets, one packet is `segment_bytes`, and its `highest_ack`, `t_seqno` and `maxseq` are
 //! `una / segment - 1`, `nxt / segment` and `max / segment - 1` here. ns keeps re-arming the timer of an idle sender; here
 //! it runs once and then rests until the next segment, which changes nothing that can be seen. A fast retransmit restarts
-//! the timer (RFC 6675, section 6, allows it; RFC 6298 leaves it open).
+//! the timer (RFC 6675, section 6, allows it; RFC 6298 leaves it open). RFC 3168 lets no acknowledgment with an echo open
+//! the window; `modern` lets those that follow a time-out, until new data has carried CWR, as Linux does in its state
+//! "Loss": otherwise a flow that lost a window repairs it at one segment per round trip.
 
 use tidegate_packet::SackBlocks;
 use tidegate_units::Time;
@@ -333,8 +335,10 @@ impl Connection {
     pub fn take_new_ack_and_open(&mut self, ack: &AckEvent<'_>, now: Time) {
         let acked_bytes = ack.number - self.una;
         let flight_bytes = self.flight_bytes();
+        // Behind a time-out the echo cannot stop before new data says that it was heard, and new data waits for the window.
+        let echo_is_old = !self.is_ns() && self.action == Action::Timeout && self.cwr_due;
         self.take_new_ack(ack.number, now);
-        if !ack.ece {
+        if !ack.ece || echo_is_old {
             self.ecn_pauses = self.ecn_pauses.map(|_| 0);
             let srtt = self.rto.srtt();
             self.cc.on_ack(&Ack { acknowledgment: ack.number, acked_bytes, flight_bytes, srtt }, now);

@@ -30,7 +30,10 @@ impl Trace {
             let line = line.trim_ascii();
             let is_number = !line.is_empty() && line.bytes().all(|byte| byte.is_ascii_digit());
             let Some(stamp) = line.parse::<u64>().ok().filter(|_| is_number) else {
-                return wrong(format!("expected a whole number of milliseconds, found `{}`", shortened(line)));
+                return wrong(format!(
+                    "expected a whole number of milliseconds, found `{}`",
+                    shortened(line)
+                ));
             };
             if stamp < last {
                 return wrong(format!("{stamp} comes after {last}; instants do not descend"));
@@ -96,7 +99,9 @@ impl<'a> Traces<'a> {
         let trace = text.and_then(|text| Trace::parse(file, &text)).and_then(|trace| {
             self.opportunities += trace.stamps_ms.len();
             if self.opportunities > OPPORTUNITIES_MAX {
-                return Err(format!("with {file} all traces have more than {OPPORTUNITIES_MAX} opportunities"));
+                return Err(format!(
+                    "with {file} all traces have more than {OPPORTUNITIES_MAX} opportunities"
+                ));
             }
             Ok(trace)
         });

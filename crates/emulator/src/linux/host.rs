@@ -63,8 +63,7 @@ impl Host {
         let label =
             if name.len() <= 64 && name.chars().all(is_plain) { name.to_owned() } else { format!("n{node}") };
         let namespace_name = format!("{}{run}-{label}", super::namespace::PREFIX);
-        let (namespace, device) =
-            Namespace::create(&namespace_name, || prepare(node, options))?;
+        let (namespace, device) = Namespace::create(&namespace_name, || prepare(node, options))?;
         let outbox = options.offload.then(Outbox::default);
         Ok(Self { name: name.to_owned(), node, namespace, device, outbox })
     }
@@ -85,7 +84,13 @@ impl Host {
     pub fn write(&mut self, packet: &[u8], due: Time) -> Written {
         match &mut self.outbox {
             None => Written::Now(self.device.send(packet).is_ok()),
-            Some(outbox) => if outbox.add(packet, due) { Written::Kept } else { Written::Full },
+            Some(outbox) => {
+                if outbox.add(packet, due) {
+                    Written::Kept
+                } else {
+                    Written::Full
+                }
+            }
         }
     }
 
@@ -125,8 +130,11 @@ fn prepare(node: u32, options: &HostOptions<'_>) -> Result<SyncDevice, Failure> 
     // these are missing, and so is the address below.
     let has_ipv6 = set("net/ipv6/conf/default/addr_gen_mode", "1").is_ok();
     let _ = set("net/ipv6/conf/default/router_solicitations", "0");
-    let mut builder =
-        DeviceBuilder::new().name(DEVICE).mtu(options.mtu).ipv4(address::ipv4(node), address::IPV4_PREFIX_BITS, None);
+    let mut builder = DeviceBuilder::new().name(DEVICE).mtu(options.mtu).ipv4(
+        address::ipv4(node),
+        address::IPV4_PREFIX_BITS,
+        None,
+    );
     if has_ipv6 {
         builder = builder.ipv6(address::ipv6(node), address::IPV6_PREFIX_BITS);
     }

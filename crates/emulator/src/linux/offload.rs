@@ -203,7 +203,9 @@ impl Outbox {
             self.first = segment;
             self.is_closed = segment.is_none_or(|segment| segment.is_pushed);
         } else {
-            let Some(segment) = segment.filter(|segment| self.continues(packet, segment)) else { return false };
+            let Some(segment) = segment.filter(|segment| self.continues(packet, segment)) else {
+                return false;
+            };
             self.bytes.extend_from_slice(&packet[segment.header_bytes..]);
             self.is_closed =
                 segment.is_pushed || self.first.is_none_or(|first| segment.data_bytes < first.data_bytes);

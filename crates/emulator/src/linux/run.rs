@@ -1,7 +1,8 @@
 //! The loop: what is due runs, packets are read and written, and in between the process sleeps until the next of these.
 
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, IsTerminal, Write};
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -21,7 +22,9 @@ use super::error::{Failure, Kind};
 use super::host::{Host, HostOptions, Written};
 use super::namespace::Namespace;
 use super::offload::{self, Inbound};
+use super::output::Kept;
 use super::processes;
+use super::watch::Watchers;
 use crate::address;
 use crate::emulation::Emulation;
 use crate::setup::Setup;
@@ -48,6 +51,10 @@ pub struct Options {
     pub command: Option<(Option<String>, Vec<String>)>,
     /// Shell lines run beside it, each in the host named.
     pub beside: Vec<(String, String)>,
+    /// Show in the terminal what happens.
+    pub live: bool,
+    /// Where to offer metrics.
+    pub metrics: Option<SocketAddr>,
     /// The output of commands goes to standard error, for standard output is the result's.
     pub keep_stdout: bool,
 }
@@ -162,7 +169,10 @@ impl Hosts {
 pub fn emulate(setup: Setup, options: &Options) -> Result<Ended, Failure> {
     // Before any thread or child: those that end the emulation arrive as readable bytes only.
     let mut signals = SigSet::empty();
-    for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGCHLD] {
+    let ending = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT];
+    // A view that is stopped would leave the terminal as it is.
+    let stopping = options.live.then_some(Signal::SIGTSTP);
+    for signal in ending.into_iter().chain([Signal::SIGCHLD]).chain(stopping) {
         signals.add(signal);
     }
     signals.thread_block().map_err(|why| Failure::system("signals cannot be held", why))?;
@@ -191,15 +201,23 @@ pub fn emulate(setup: Setup, options: &Options) -> Result<Ended, Failure> {
         };
         hosts.list.push(Host::create(run, name, node, &host)?);
     }
+    let watchers = Watchers::start(options.live, options.metrics)?;
+    // While the view has the terminal, nobody else writes to it.
+    let kept = if options.live && io::stderr().is_terminal() { Some(Kept::new()?) } else { None };
     // Better late by what the kernel likes than not at all.
     let _ = prctl::set_timerslack(TIMER_SLACK_NANOS);
-    start_commands(&mut hosts, options)?;
-    let stop = carry(&mut emulation, &mut hosts, &signals, Time::ZERO + scenario.duration, options.offload)?;
+    start_commands(&mut hosts, options, kept.as_ref())?;
+    let end = Time::ZERO + scenario.duration;
+    let stop = carry(&mut emulation, &mut hosts, &signals, end, options.offload, watchers)?;
 
     // Commands first: what they still send is no part of the results.
     let status = hosts.children.status;
     let namespaces: Vec<String> = hosts.list.iter().map(|host| host.namespace.name().to_owned()).collect();
     drop(hosts);
+    if let Some(kept) = kept {
+        let printed = if options.keep_stdout { kept.print(io::stderr()) } else { kept.print(io::stdout()) };
+        printed.map_err(|why| Failure::system("the output of commands cannot be printed", why))?;
+    }
     let (outcome, mut results, recorded) = emulation.finish(stop.at);
     if let (Some(Err(why)), Some(path)) = (recorded, &options.record) {
         return Err(Failure::system(format!("{} cannot be written", path.display()), why));
@@ -212,9 +230,11 @@ pub fn emulate(setup: Setup, options: &Options) -> Result<Ended, Failure> {
 }
 
 /// Starts what the user wants to run in the hosts.
-fn start_commands(hosts: &mut Hosts, options: &Options) -> Result<(), Failure> {
+fn start_commands(hosts: &mut Hosts, options: &Options, kept: Option<&Kept>) -> Result<(), Failure> {
     let redirect = |command: &mut Command| -> Result<(), Failure> {
-        if options.keep_stdout {
+        if let Some(kept) = kept {
+            command.stdin(Stdio::null()).stdout(kept.share()?).stderr(kept.share()?);
+        } else if options.keep_stdout {
             let stderr = io::stderr().as_fd().try_clone_to_owned();
             command.stdout(stderr.map_err(|why| Failure::system("standard error cannot be shared", why))?);
         }
@@ -254,6 +274,7 @@ fn carry<W: Write>(
     signals: &SignalFd,
     end: Time,
     offload: bool,
+    mut watchers: Watchers,
 ) -> Result<Stop, Failure> {
     let clock = Clock::start();
     let mut room = vec![0; if offload { offload::ROOM_BYTES } else { 0 }];
@@ -261,18 +282,22 @@ fn carry<W: Write>(
         let now = clock.now().min(end);
         emulation.advance(now);
         hand_over(emulation, &mut hosts.list, &clock);
+        if now >= watchers.wants_at() {
+            watchers.leave(emulation.look(now));
+        }
         if now >= end {
             return Ok(Stop { at: end, by_signal: false });
         }
         if !read_all(emulation, hosts, &clock, end, &mut room)? {
-            let next = emulation.next_event().unwrap_or(Time::MAX).min(end);
+            let next = emulation.next_event().unwrap_or(Time::MAX).min(end).min(watchers.wants_at());
             wait(hosts, signals, next.since(clock.now()))?;
         }
         while let Some(signal) =
             signals.read_signal().map_err(|why| Failure::system("signals cannot be read", why))?
         {
             let has_command_ended = hosts.children.reap();
-            if has_command_ended || signal.ssi_signo != Signal::SIGCHLD as u32 {
+            let is_no_end = [Signal::SIGCHLD, Signal::SIGTSTP].map(|signal| signal as u32);
+            if has_command_ended || !is_no_end.contains(&signal.ssi_signo) {
                 return Ok(Stop { at: clock.now().min(end), by_signal: !has_command_ended });
             }
         }
@@ -331,19 +356,14 @@ fn read_all<W: Write>(
 }
 
 /// Takes many packets in one from host `number`; how many they are.
-fn read_together<W: Write>(
-    emulation: &mut Emulation<W>,
-    number: u32,
-    read: &mut [u8],
-    now: Time,
-) -> usize {
+fn read_together<W: Write>(emulation: &mut Emulation<W>, number: u32, read: &mut [u8], now: Time) -> usize {
     let Ok(inbound) = Inbound::new(read) else {
         emulation.counts.stray_packets += 1;
         return 1;
     };
     let count = inbound.count();
-    let entered = emulation
-        .arrive_together(number, count, now, |rooms, lengths| inbound.split(rooms, lengths));
+    let entered =
+        emulation.arrive_together(number, count, now, |rooms, lengths| inbound.split(rooms, lengths));
     if entered.is_err() {
         emulation.counts.stray_packets += count as u64;
     }

@@ -247,7 +247,8 @@ fn check_rates(site: Site<'_>, domain: &Domain, links: &Links, problems: &mut Pr
     }
     let is_inside = |node: NodeIndex| domain.edges.contains(&node) || domain.core.contains(&node);
     let follows_trace = |link: &&Link| {
-        (link.forward.trace.is_some() && is_inside(link.a)) || (link.reverse.trace.is_some() && is_inside(link.b))
+        (link.forward.trace.is_some() && is_inside(link.a))
+            || (link.reverse.trace.is_some() && is_inside(link.b))
     };
     if let Some(link) = links.list.iter().find(follows_trace) {
         let message = format!("its routers need links of constant rate, and `{}` follows a trace", link.name);

@@ -227,5 +227,13 @@ fn read_direction(
         problems.push(own.problem(&[], message, help));
         return None;
     };
-    Some(Direction { rate, trace, delay, queue, loss: text.loss, reorder: text.reorder, circuit: text.circuit })
+    Some(Direction {
+        rate,
+        trace,
+        delay,
+        queue,
+        loss: text.loss,
+        reorder: text.reorder,
+        circuit: text.circuit,
+    })
 }

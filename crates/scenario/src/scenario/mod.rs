@@ -116,8 +116,7 @@ pub(crate) fn build(
     let defaults = elements::Defaults::read(table, &mut problems);
     let before_links = problems.len();
     let mut traces = sources.traces();
-    let links =
-        links::read(table, (&defaults, &nodes), &mut traces, &mut scope, &mut late, &mut problems);
+    let links = links::read(table, (&defaults, &nodes), &mut traces, &mut scope, &mut late, &mut problems);
     let reach = (problems.len() == before_links).then(|| reach::Reach::new(&nodes, &links.list));
     let flows = flows::read(
         table,

@@ -18,7 +18,7 @@ export CARGO_TERM_PROGRESS_WHEN ?= auto
 RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml 2>/dev/null) Cargo.toml Cargo.lock
 RESULTS := results
 
-.PHONY: help run test reproduce bench check-peers clean build tools
+.PHONY: help run test reproduce bench bench-emulator check-peers clean build tools
 
 help: ## what can be made
 	@echo "Tidegate. Targets:"
@@ -60,6 +60,10 @@ reproduce: build ## every experiment in full
 
 bench: build ## speed, next to peers measured in the same run
 	$(BIN)/python benches/bench.py
+
+bench-emulator: tools ## how much the emulator carries, next to forwarding by the kernel (needs root and iperf3)
+	cargo build --release -p tidegate-emulator
+	python3 benches/emulator.py
 
 check-peers: build ## results against ns-2, in the same run; installs what it needs
 	bash tests/oracle/check-peers.sh

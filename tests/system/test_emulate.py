@@ -2,10 +2,13 @@
 
 import json
 import os
+import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
+import urllib.request
 from pathlib import Path
 from statistics import median
 
@@ -146,6 +149,194 @@ def test_without_rights_one_sentence_says_so(program):
     )  # fmt: skip
     assert ended.returncode == 1
     assert len(ended.stderr.splitlines()) == 1 and "root" in ended.stderr
+
+
+@pytest.mark.parametrize("offload", ["off", "on"])
+def test_routes_and_devices_of_a_killed_run_are_gone_after_cleaning(program, offload):
+    before = network_state()
+    command = [str(program), "emulate", "--rate", "1Mbit", "--offload", offload, "--on", "A=sleep 1000"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as killed:
+        wait_for(lambda: len(left_over(killed.pid)) == 2 and "sleep 1000" in processes_of(killed.pid))
+        killed.send_signal(signal.SIGKILL)
+        killed.wait()
+        assert "sleep 1000" in processes_of(killed.pid)
+        subprocess.run([str(program), "emulate", "--clean"], capture_output=True, check=True)
+    assert left_over(killed.pid) == [] and processes_of(killed.pid) == ""
+    assert network_state() == before
+
+
+def network_state() -> str:
+    """Devices, addresses and routes of our own namespace."""
+    said = [subprocess.run(["ip", *words], capture_output=True, text=True).stdout for words in
+            (["-br", "link"], ["-br", "addr"], ["route", "show", "table", "all"], ["-6", "route", "show", "table", "all"])]
+    return "\n".join(line for text in said for line in text.splitlines() if "tide" in line)
+
+
+def processes_of(pid: int) -> str:
+    """The command lines of processes that a run started in its hosts."""
+    found = []
+    for environment in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            if f"TIDEGATE_NAMESPACE=tidegate-{pid}-".encode() in environment.read_bytes():
+                found.append(environment.with_name("cmdline").read_bytes().replace(b"\0", b" ").decode())
+        except OSError:
+            continue
+    return "\n".join(found)
+
+
+def test_a_recording_that_was_cut_off_is_recognised_as_such(program, tmp_path):
+    recording = tmp_path / "cut.tdg"
+    command = [str(program), "emulate", "--rate", "5Mbit", "--record", str(recording),
+               "--on", SERVE, *client("stream", "60")]  # fmt: skip
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as killed:
+        wait_for(lambda: recording.exists() and recording.stat().st_size > 100_000)
+        killed.send_signal(signal.SIGKILL)
+        killed.wait()
+    subprocess.run([str(program), "emulate", "--clean"], capture_output=True, check=True)
+    replayed = subprocess.run([str(program), "replay", str(recording)], capture_output=True, text=True)
+    assert replayed.returncode == 1
+    assert "ends early: its emulation was interrupted" in replayed.stderr
+
+
+def test_a_full_disk_does_not_stop_the_emulation_and_is_told(emulate, program, tmp_path):
+    small = tmp_path / "small"
+    small.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(small)], check=True)
+    try:
+        recording = small / "run.tdg"
+        ended = emulate("--rate", "5Mbit", "--record", recording, "--on", SERVE, *client("stream", "3"))
+        assert ended.returncode == 1
+        assert "run.tdg cannot be written" in ended.stderr and "space" in ended.stderr.lower()
+        # The connection went on to its end.
+        assert last_line(ended.stdout)["bps"] > 3e6
+        replayed = subprocess.run([str(program), "replay", str(recording)], capture_output=True, text=True)
+        assert replayed.returncode == 1 and "ends early" in replayed.stderr
+    finally:
+        subprocess.run(["umount", str(small)], check=True)
+
+
+def test_the_clock_of_the_day_may_jump(program):
+    """A time namespace is not needed: what is read is the clock that nobody can set."""
+    if shutil.which("strace") is None:
+        code = (Path(__file__).parents[2] / "crates/emulator/src/linux/run.rs").read_text(encoding="utf-8")
+        assert "CLOCK_MONOTONIC" in code and "CLOCK_REALTIME" not in code
+        return
+    command = ["strace", "-f", "-e", "trace=clock_gettime,gettimeofday", str(program), "emulate",
+               "--rate", "1Mbit", "--duration", "300ms"]  # fmt: skip
+    traced = subprocess.run(command, capture_output=True, text=True)
+    assert "CLOCK_REALTIME" not in traced.stderr and "gettimeofday" not in traced.stderr
+
+
+@pytest.mark.parametrize("control", ["cubic", "reno"])
+def test_offload_carries_the_same_traffic_in_packets_of_the_same_size(emulate, program, control, tmp_path):
+    recording = tmp_path / "run.tdg"
+    ended = emulate(
+        "--rate", "50Mbit", "--delay", "5ms", "--queue", '{ kind = "droptail", limit = "60p" }', "--offload", "on",
+        "--record", recording, "--json", "--on", SERVE, *client("stream", "4", control),
+    )  # fmt: skip
+    summary, said = results(ended)
+    assert 44e6 <= said["bps"] <= 50e6
+    forward = summary["links"]["link"]
+    # What mechanisms saw were packets: 1500 bytes at most, and each dropped alone.
+    assert forward["queue_bytes"]["max"] <= 61 * 1500 and forward["queue_packets"]["max"] <= 61
+    assert forward["dropped_packets"] > 0
+    replayed = subprocess.run([str(program), "replay", str(recording)], capture_output=True, text=True)
+    assert replayed.returncode == 0, replayed.stderr
+
+
+def test_offload_leaves_right_checksums_on_datagrams_and_ipv6(emulate):
+    for what in ("round_trips", "round_trips6"):
+        ended = emulate("--rate", "10Mbit", "--delay", "5ms", "--offload", "on", "--json", "--on", SERVE, *client(what, "20"))
+        _, said = results(ended)
+        assert len(said["round_trips_ms"]) == 20 and min(said["round_trips_ms"]) >= 10
+
+
+def test_a_trace_drives_the_link(emulate, tmp_path):
+    trace = tmp_path / "cell.trace"
+    # 1500 bytes every 3 ms: 4 Mbit/s.
+    trace.write_text("3\n")
+    ended = emulate("--trace", trace, "--delay", "10ms", "--json", "--on", SERVE, *client("stream", "5"))
+    summary, said = results(ended)
+    assert 3.5e6 <= said["bps"] <= 4e6
+    trace.write_text("3\nthree\n")
+    refused = emulate("--trace", trace)
+    assert refused.returncode == 3 and "cell.trace, line 2" in refused.stderr
+
+
+def test_the_live_view_becomes_lines_without_a_terminal(emulate):
+    ended = emulate("--rate", "5Mbit", "--live", "--json", "--on", SERVE, *client("stream", "4"))
+    assert ended.returncode == 0
+    lines = [line for line in ended.stderr.splitlines() if "link link A > B: " in line]
+    assert len(lines) >= 3 and "\x1b" not in ended.stderr
+    assert any(float(line.split(": ")[1].split()[0]) > 4 for line in lines)
+    assert any("flow tcp 10.0.0.1:" in line for line in ended.stderr.splitlines())
+
+
+@pytest.mark.parametrize("ending", [None, signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
+def test_the_live_view_gives_the_terminal_back(program, ending):
+    import pty
+
+    ours, theirs = pty.openpty()
+    command = [str(program), "emulate", "--rate", "5Mbit", "--live", "--duration", "60s" if ending else "2s",
+               "--on", "A=echo from the host; sleep 100"]  # fmt: skip
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs) as process:
+        os.close(theirs)
+        seen = b""
+        while b"queue p" not in seen:
+            seen += os.read(ours, 65536)
+        assert b"\x1b[?1049h" in seen and b"from the host" not in seen
+        if ending is not None:
+            process.send_signal(ending)
+        try:
+            while chunk := os.read(ours, 65536):
+                seen += chunk
+        except OSError:
+            pass  # the other side is closed
+        assert process.wait(timeout=10) == (130 if ending else 0)
+    os.close(ours)
+    after = seen[seen.rindex(b"\x1b[?1049l") :]
+    assert seen.count(b"\x1b[?1049h") == 1 and b"\x1b[?25h" in seen
+    assert b"from the host" in after and b"\x1b[?25l" not in after
+
+
+def test_metrics_are_offered_while_the_emulation_runs(program):
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    command = [str(program), "emulate", "--rate", "5Mbit", "--metrics", f"127.0.0.1:{port}", "--json",
+               "--on", SERVE, *client("stream", "5")]  # fmt: skip
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    with subprocess.Popen(command, **quiet) as process:
+        page = ""
+
+        def has_traffic() -> bool:
+            nonlocal page
+            try:
+                with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=2) as response:
+                    page = response.read().decode()
+            except OSError:
+                return False
+            return value('tidegate_link_delivered_bytes_total{link="link",direction="forward"}') > 500_000
+
+        def value(name: str) -> float:
+            return next((float(line.rsplit(" ", 1)[1]) for line in page.splitlines() if line.startswith(name)), 0.0)
+
+        wait_for(has_traffic)
+        assert value('tidegate_link_rate_bytes_per_second{link="link",direction="forward"}') == 625_000
+        assert value('tidegate_flow_received_bytes_total{flow="tcp 10.0.0.1:') > 0
+        assert "# TYPE tidegate_link_dropped_packets counter" in page and page.endswith("# EOF\n")
+        # A client that says nothing holds up neither the emulation nor the next one.
+        with socket.create_connection(("127.0.0.1", port)):
+            with socket.create_connection(("127.0.0.1", port)) as other:
+                other.settimeout(10)
+                other.sendall(b"GET /nothing HTTP/1.1\r\n\r\n")
+                assert b"404" in other.recv(1000)
+        assert process.wait(timeout=30) == 0
+
+
+def test_a_taken_address_for_metrics_is_one_sentence(emulate):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        ended = emulate("--rate", "1Mbit", "--duration", "1s", "--metrics", f"127.0.0.1:{taken.getsockname()[1]}")
+    assert ended.returncode == 1 and len(ended.stderr.splitlines()) == 1 and "metrics" in ended.stderr
 
 
 def test_a_failing_command_is_told(emulate):

@@ -128,9 +128,9 @@ pub struct Counts {
 
 /// A connection that had a flow, for results.
 #[derive(Clone, Copy, Debug)]
-struct Seen {
-    flow: u32,
-    key: FlowKey,
+pub(crate) struct Seen {
+    pub(crate) flow: u32,
+    pub(crate) key: FlowKey,
 }
 
 /// See the module.
@@ -201,6 +201,11 @@ impl<W: Write> Emulation<W> {
     /// What it was built from.
     pub const fn setup(&self) -> &Setup {
         &self.setup
+    }
+
+    /// The connections that have had a flow.
+    pub(crate) fn seen(&self) -> &[Seen] {
+        &self.seen
     }
 
     /// Room for the next packet to be read; `None` while too many packets are in the network.
@@ -438,7 +443,7 @@ impl<W: Write> Emulation<W> {
     }
 }
 
-fn protocol_name(number: u8) -> String {
+pub(crate) fn protocol_name(number: u8) -> String {
     match number {
         1 => "icmp".to_owned(),
         6 => "tcp".to_owned(),

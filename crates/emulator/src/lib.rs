@@ -13,6 +13,9 @@ pub mod ip;
 mod lateness;
 #[cfg(target_os = "linux")]
 pub mod linux;
+pub mod live;
+pub mod look;
+pub mod metrics;
 pub mod one_link;
 mod pool;
 pub mod recording;

@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::io::{self, BufReader, Write};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -85,6 +86,12 @@ struct Emulate {
     /// Connections between two hosts that are told apart, in each direction; further ones share.
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=4096))]
     flows_per_pair: u32,
+    /// Show in the terminal what happens: links, queues, flows. What commands print comes at the end.
+    #[arg(long, conflicts_with = "shell")]
+    live: bool,
+    /// Offer counters to Prometheus: http://ADDRESS/metrics.
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    metrics: Option<SocketAddr>,
     /// Record what came in and what was decided, for `tidegate replay`.
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
@@ -243,6 +250,8 @@ fn emulate(arguments: Emulate) -> Result<ExitCode, Complaint> {
         record: arguments.record,
         command,
         beside: beside.collect::<Result<_, _>>()?,
+        live: arguments.live,
+        metrics: arguments.metrics,
         keep_stdout: arguments.json,
     };
     let ended = linux::emulate(setup, &options).map_err(failed)?;

@@ -407,7 +407,7 @@ fn echoes_that_no_new_data_could_stop_do_not_hold_the_window_at_one_segment() {
     assert!(new.header.flags.contains(TcpFlags::CWR));
     let cwnd = talk.cwnd();
     talk.ack_with_echo(11);
-    assert_eq!(talk.cwnd(), cwnd, "from here on an echo may be news");
+    assert!(talk.cwnd() < cwnd, "an echo about new data is news");
 }
 
 #[test]

@@ -5,8 +5,10 @@ mod error;
 mod host;
 mod namespace;
 mod offload;
+mod output;
 mod processes;
 mod run;
+mod watch;
 
 pub use clean::clean;
 pub use error::{Failure, Kind};

@@ -1,7 +1,8 @@
 //! The loop: what is due runs, packets are read and written, and in between the process sleeps until the next of these.
 
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, IsTerminal, Write};
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -22,7 +23,9 @@ use super::error::{Failure, Kind};
 use super::host::{Host, HostOptions, Written};
 use super::namespace::Namespace;
 use super::offload::{self, Inbound};
+use super::output::Kept;
 use super::processes;
+use super::watch::Watchers;
 use crate::address;
 use crate::emulation::Emulation;
 use crate::flows::OwnFlow;
@@ -50,6 +53,10 @@ pub struct Options {
     pub command: Option<(Option<String>, Vec<String>)>,
     /// Shell lines run beside it, each in the host named.
     pub beside: Vec<(String, String)>,
+    /// Show in the terminal what happens.
+    pub live: bool,
+    /// Where to offer metrics.
+    pub metrics: Option<SocketAddr>,
     /// The output of commands goes to standard error, for standard output is the result's.
     pub keep_stdout: bool,
 }
@@ -193,7 +200,10 @@ impl Hosts {
 pub fn emulate(setup: Setup, options: &Options) -> Result<Ended, Failure> {
     // Before any thread or child: those that end the emulation arrive as readable bytes only.
     let mut signals = SigSet::empty();
-    for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGCHLD] {
+    let ending = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT];
+    // A view that is stopped would leave the terminal as it is.
+    let stopping = options.live.then_some(Signal::SIGTSTP);
+    for signal in ending.into_iter().chain([Signal::SIGCHLD]).chain(stopping) {
         signals.add(signal);
     }
     signals.thread_block().map_err(|why| Failure::system("signals cannot be held", why))?;
@@ -222,10 +232,14 @@ pub fn emulate(setup: Setup, options: &Options) -> Result<Ended, Failure> {
         };
         hosts.list.push(Host::create(run, name, node, &host)?);
     }
+    let watchers = Watchers::start(options.live, options.metrics)?;
+    // While the view has the terminal, nobody else writes to it.
+    let kept = if options.live && io::stderr().is_terminal() { Some(Kept::new()?) } else { None };
     // Better late by what the kernel likes than not at all.
     let _ = prctl::set_timerslack(TIMER_SLACK_NANOS);
-    start_commands(&mut hosts, &scenario, &own, options)?;
-    let stop = carry(&mut emulation, &mut hosts, &signals, Time::ZERO + scenario.duration, options.offload)?;
+    start_commands(&mut hosts, &scenario, &own, options, kept.as_ref())?;
+    let end = Time::ZERO + scenario.duration;
+    let stop = carry(&mut emulation, &mut hosts, &signals, end, options.offload, watchers)?;
 
     // Commands first: what they still send is no part of the results.
     hosts.children.reap();
@@ -234,6 +248,10 @@ pub fn emulate(setup: Setup, options: &Options) -> Result<Ended, Failure> {
         hosts.children.ended.iter().map(|(name, code)| (name.clone(), json!(code))).collect();
     let namespaces: Vec<String> = hosts.list.iter().map(|host| host.namespace.name().to_owned()).collect();
     drop(hosts);
+    if let Some(kept) = kept {
+        let printed = if options.keep_stdout { kept.print(io::stderr()) } else { kept.print(io::stdout()) };
+        printed.map_err(|why| Failure::system("the output of commands cannot be printed", why))?;
+    }
     let (outcome, mut results, recorded) = emulation.finish(stop.at);
     let name = |own: &OwnFlow| scenario.flows[own.flow as usize].name.clone();
     results["real_flows"] = own.iter().map(name).collect();
@@ -254,9 +272,12 @@ fn start_commands(
     scenario: &Scenario,
     own: &[OwnFlow],
     options: &Options,
+    kept: Option<&Kept>,
 ) -> Result<(), Failure> {
     let redirect = |command: &mut Command| -> Result<(), Failure> {
-        if options.keep_stdout {
+        if let Some(kept) = kept {
+            command.stdin(Stdio::null()).stdout(kept.share()?).stderr(kept.share()?);
+        } else if options.keep_stdout {
             let stderr = io::stderr().as_fd().try_clone_to_owned();
             command.stdout(stderr.map_err(|why| Failure::system("standard error cannot be shared", why))?);
         }
@@ -303,6 +324,7 @@ fn carry<W: Write>(
     signals: &SignalFd,
     end: Time,
     offload: bool,
+    mut watchers: Watchers,
 ) -> Result<Stop, Failure> {
     let clock = Clock::start();
     let mut room = vec![0; if offload { offload::ROOM_BYTES } else { 0 }];
@@ -310,18 +332,22 @@ fn carry<W: Write>(
         let now = clock.now().min(end);
         emulation.advance(now);
         hand_over(emulation, &mut hosts.list, &clock);
+        if now >= watchers.wants_at() {
+            watchers.leave(emulation.look(now));
+        }
         if now >= end {
             return Ok(Stop { at: end, by_signal: false });
         }
         if !read_all(emulation, hosts, &clock, end, &mut room)? {
-            let next = emulation.next_event().unwrap_or(Time::MAX).min(end);
+            let next = emulation.next_event().unwrap_or(Time::MAX).min(end).min(watchers.wants_at());
             wait(hosts, signals, next.since(clock.now()))?;
         }
         while let Some(signal) =
             signals.read_signal().map_err(|why| Failure::system("signals cannot be read", why))?
         {
             let has_command_ended = hosts.children.reap();
-            if has_command_ended || signal.ssi_signo != Signal::SIGCHLD as u32 {
+            let is_no_end = [Signal::SIGCHLD, Signal::SIGTSTP].map(|signal| signal as u32);
+            if has_command_ended || !is_no_end.contains(&signal.ssi_signo) {
                 return Ok(Stop { at: clock.now().min(end), by_signal: !has_command_ended });
             }
         }

@@ -4,12 +4,14 @@ mod common;
 
 use common::{Net, constant, direction, drop_tail, seconds};
 use tidegate_engine::{
-    Change, CircuitSpec, DirectionSpec, HopSpec, LinkId, LossModel, ScriptedChange, TransportSpec,
+    ApplicationSpec, Change, CircuitSpec, DirectionSpec, HopSpec, LinkId, LossModel, ReorderModel,
+    ScriptedChange, TransportSpec,
 };
 use tidegate_mechanism::hop::HopConfig;
-use tidegate_mechanism::hop::backpressure::{BackPressureConfig, Feedback};
+use tidegate_mechanism::hop::backpressure::{BackPressureConfig, Feedback, LastHopConfig, LastHopForm};
+use tidegate_mechanism::tcp::{TcpConfig, Variant};
 use tidegate_packet::DropReason;
-use tidegate_units::{BitRate, Time};
+use tidegate_units::{BitRate, Span, Time};
 
 const UDP: TransportSpec = TransportSpec::Udp { header_bytes: 0 };
 
@@ -103,6 +105,59 @@ fn with_half_of_all_answers_lost_the_edge_still_obeys() {
     }
     let (edge, core, _) = drops(net, first, second, DropReason::Overflow);
     assert!(edge > 2000 && core < edge / 50, "{edge} {core}");
+}
+
+#[test]
+fn with_a_third_of_all_answers_lost_a_third_doubled_and_a_third_late_the_edge_still_obeys() {
+    let (mut net, first, second) = chain(Some(Feedback::Selective));
+    for link in &mut net.network.links[1..3] {
+        for direction in [&mut link.forward, &mut link.reverse] {
+            direction.duplicate = 0.3;
+        }
+        link.reverse.loss = Some(LossModel::Random { probability: 0.3 });
+        link.reverse.reorder = Some(ReorderModel { probability: 0.3, delay: Span::from_millis(20) });
+    }
+    let (edge, core, _) = drops(net, first, second, DropReason::Overflow);
+    // The first circuit's medium makes 1.3 packets of one, behind its own queue.
+    assert!(edge > 2000 && core < 3000, "{edge} {core}");
+}
+
+/// Ten TCPs with windows of 64 segments through the chain with this last hop: drops at the edge and behind it, and payload in
+/// Mbit/s, of two seconds.
+fn last_hop(form: LastHopForm) -> (u64, u64, f64) {
+    let (mut net, first, second) = chain(None);
+    net.network.flows.clear();
+    let base = TcpConfig::ns_1999(Variant::Tahoe);
+    let tcp = TcpConfig { receive_window_bytes: 64 * 1000, ecn: true, ..base };
+    for _ in 0..10 {
+        net.flow("h1", &["h2"], TransportSpec::Tcp(Box::new(tcp)), ApplicationSpec::Bulk);
+    }
+    let last_hop = LastHopConfig { form, ..LastHopConfig::default() };
+    let config = BackPressureConfig { last_hop, ..BackPressureConfig::default() };
+    for name in ["r1", "r2", "r3"] {
+        let node = net.node(name);
+        net.network.hops.push(HopSpec { node, mechanism: HopConfig::BackPressure(Box::new(config)) });
+    }
+    let mut simulation = net.build(1);
+    for tenth in 1..=20 {
+        simulation.run_until(seconds(0.1 * f64::from(tenth)), u64::MAX);
+        simulation.assert_conservation();
+    }
+    let lost = [first, second].map(|link| simulation.link_counters(link).dropped_packets());
+    let statistics = simulation.statistics();
+    let goodput: u64 = statistics.sinks.iter().flatten().map(|sink| sink.goodput_bytes).sum();
+    (lost[0], lost[1], goodput as f64 * 8.0 / 2e6)
+}
+
+#[test]
+fn the_last_hop_loses_at_the_edge_unless_acknowledgments_wait_or_echo() {
+    let (lost, _, throughput) = last_hop(LastHopForm::None);
+    assert!(lost > 100 && throughput > 35.0, "{lost} {throughput}");
+    for form in [LastHopForm::Bucket, LastHopForm::Ecn] {
+        let (edge, behind, held_to) = last_hop(form);
+        assert!(edge == 0 && behind < 10, "{form:?}: {edge} {behind}");
+        assert!(held_to > 0.95 * throughput, "{form:?}: {held_to} of {throughput}");
+    }
 }
 
 #[test]

@@ -458,11 +458,11 @@ pub enum BackPressureCapacity {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum BackPressureExcess {
-    /// Its share of the next period.
+    /// The share that its sender was told, or its next one if that is more.
     #[default]
-    OverNew,
-    /// That, or the share that its sender was told for the last one.
     OverTold,
+    /// Its share of the next period.
+    OverNew,
 }
 
 /// What edges do about TCP senders on the links to hosts.
@@ -525,7 +525,7 @@ pub struct BackPressure {
     /// What an output can send in a period (`Tf_out`). Source: settled; what was sent is the demand if nothing waits.
     pub capacity: BackPressureCapacity,
     /// What an input has to exceed for twice the excess to be taken back. Source: Pazos and Gerla, section 4.2, step 1(d), which
-    /// names one and the same share before and after; settled.
+    /// does not say which share; settled, since only with `over-told` the oscillation of section 5.1 ends with its cause.
     pub excess: BackPressureExcess,
     /// What edges do about TCP senders on the links to hosts. Source: Pazos and Gerla, section 4.4, after Narvaez and Siu 1997
     /// (`bucket`) and Floyd 1994 (`ecn`).

@@ -30,11 +30,12 @@ pub enum Capacity {
 /// What an input has to exceed for step 1(d) to take it back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Excess {
-    /// The share that step 1(c) just assigned.
+    /// Its share of the period before, which is what its sender was told, or its new share if that is more: whoever obeyed is
+    /// not punished.
     #[default]
-    OverNew,
-    /// That, or the share of the period before, which is what its sender was told: whoever obeyed is not punished.
     OverTold,
+    /// The share that step 1(c) just assigned.
+    OverNew,
 }
 
 /// Parameters of [`BackPressure`](super::BackPressure).
@@ -64,7 +65,7 @@ pub struct BackPressureConfig {
     pub routes_max: u32,
     /// What `Tf_out` is. Default: by the explicit rate (settled; see the module).
     pub capacity: Capacity,
-    /// What an excess is. Default: what exceeds the new share (the letter of step 1(d), which assigns before it compares).
+    /// What an excess is. Default: what exceeds the share that was told (settled; see the module).
     pub excess: Excess,
     /// What is done about senders on the links to hosts. Default: nothing.
     pub last_hop: LastHopConfig,

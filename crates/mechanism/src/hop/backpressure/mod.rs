@@ -14,8 +14,10 @@
 //! - 1(b): an input within `tolerance` of its fair share counts as constrained. One that is held to its share never offers
 //!   more than that, less RM cells and a packet; it would never learn that there is more for it.
 //! - 1(c) gives bytes where 1(d), 1(e) and step 2 use a fraction: it is divided by `Tf_out`.
-//! - 1(d) applies to constrained inputs only: the others are below their share. A share is not below zero. Whether "`AS_i`" is
-//!   there the new share or the one that the sender was told is open ([`Excess`]).
+//! - 1(d) applies to constrained inputs only: the others are below their share. A share is not below zero. "`AS_i`" is
+//!   there the share that its sender was told: an excess is what was sent "in the previous sampling time" in spite of that. With
+//!   the share that 1(c) just assigned, every input whose share falls is punished for having obeyed, and the oscillation of
+//!   section 5.1(b) does not end with its cause, as it does in section 5.1(c) ([`Excess`]).
 //! - `RESV_i`: the reserved part of the minimum cell rate is divided evenly among the inputs that contribute.
 //! - An input contributes for `hold` after its last packet, so that a gap between packets does not count as an end. An
 //!   output that nothing arrives for keeps its shares; at the start all inputs have equal ones.

@@ -259,6 +259,8 @@ def _series(figure: Figure, spec: _Spec, points: Sequence[PointResult]) -> None:
     )
     several = len(groups) > 1
     several_variants = len({variant for variant, _ in groups}) > 1
+    # Where several quantities of one thing are drawn, its name alone would not tell them apart.
+    mixed = len({_quantity(pattern) for pattern in spec.measures}) > 1
     colour_index = 0
     for index, pattern in enumerate(spec.measures):
         for group_index, ((variant, rest), members) in enumerate(groups.items()):
@@ -273,6 +275,7 @@ def _series(figure: Figure, spec: _Spec, points: Sequence[PointResult]) -> None:
                 x, y = _thinned(time_s.tolist(), (values * factor).tolist())
                 own = name if len(names) > 1 or not spec.has_labels else ""
                 label = [own.split(".", 1)[-1].rsplit(".", 1)[0]] if own else [spec.labels[index]]
+                label += [_quantity(name)] if own and mixed else []
                 label += [spec.variant_label(variant) if several_variants else "", rest] if several else []
                 number = colour_index + name_index
                 figure.traces.append(
@@ -284,12 +287,14 @@ def _series(figure: Figure, spec: _Spec, points: Sequence[PointResult]) -> None:
                         dash=group_index if several else number // len(PALETTE),
                     )
                 )
-                figure.y_label = (
-                    figure.y_label
-                    or f"{name.rsplit('.', 1)[-1].rsplit('_', 1)[0]} ({unit})".replace("_", " ")
-                )
+                figure.y_label = figure.y_label or f"{_quantity(name)} ({unit})"
         colour_index += len(names)
     figure.x_label = figure.x_label or "time (s)"
+
+
+def _quantity(name: str) -> str:
+    """What a series is of, without its unit: `throughput` of `flows.a.throughput_bps`."""
+    return name.rsplit(".", 1)[-1].rsplit("_", 1)[0].replace("_", " ")
 
 
 def _series_unit(name: str) -> tuple[float, str]:

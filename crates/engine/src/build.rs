@@ -572,7 +572,7 @@ fn plan_flow(
     let naming_back = Naming { markers: &[], ..naming };
     let ends: Vec<(NodeId, Step)> = match carrier {
         Carrier::Tcp(connection) => vec![(spec.to[0], Step::TcpData(connection))],
-        Carrier::Stream(stream) => vec![(spec.to[0], Step::StreamData(stream))],
+        Carrier::Stream(number) => vec![(spec.to[0], Step::StreamData(number))],
         Carrier::External => vec![(spec.to[0], Step::External(first_sink))],
         Carrier::Datagrams { .. } => {
             spec.to.iter().zip(first_sink..).map(|(&node, sink)| (node, Step::Datagram(sink))).collect()
@@ -582,13 +582,18 @@ fn plan_flow(
         planner.routes(spec.from, &ends, network.multipath, &mut stream("path"), programs, &naming)?;
     let back = match carrier {
         Carrier::Tcp(connection) => Step::TcpAck(connection),
-        Carrier::Stream(stream) => Step::StreamReport(stream),
+        Carrier::Stream(number) => Step::StreamReport(number),
         Carrier::Datagrams { .. } | Carrier::External => return Ok((forward, Routes::One(0))),
     };
     let mut random = stream("path_back");
-    let ends = [(spec.from, back)];
-    let reverse =
-        planner.routes(spec.to[0], &ends, network.multipath, &mut random, programs, &naming_back)?;
+    let reverse = planner.routes(
+        spec.to[0],
+        &[(spec.from, back)],
+        network.multipath,
+        &mut random,
+        programs,
+        &naming_back,
+    )?;
     Ok((forward, reverse))
 }
 

@@ -39,7 +39,7 @@ fn expected(q: f64, r: f64) -> f64 {
     for _ in 0..200 {
         let x = (low * high).sqrt();
         let n = (x * r / SEGMENT).max(1.0);
-        if tcp((1.0 - (1.0 - q).powf(n)) / n) > x { low = x } else { high = x }
+        if tcp((1.0 - libm::pow(1.0 - q, n)) / n) > x { low = x } else { high = x }
     }
     low
 }

@@ -114,9 +114,9 @@ impl LossHistory {
     fn open_gap(&mut self, gap: Gap) {
         match self.gaps.iter_mut().find(|slot| slot.is_none()) {
             Some(slot) => *slot = Some(gap),
-            // More disorder than is kept apart: the lowest gap counts as lost.
+            // More disorder than is kept apart: the lowest gap counts as lost, and the new one is forgotten.
             None => {
-                if let Some(lowest) = self.gaps.iter_mut().flatten().min_by_key(|gap| gap.first) {
+                if let Some(lowest) = self.gaps.iter_mut().flatten().min_by_key(|open| open.first) {
                     lowest.higher = NDUPACK;
                 }
             }
@@ -128,7 +128,7 @@ impl LossHistory {
         let lost = |gap: &Gap| gap.higher >= NDUPACK;
         let index = (0..GAPS_MAX)
             .filter(|&index| self.gaps[index].as_ref().is_some_and(lost))
-            .min_by_key(|&index| self.gaps[index].map_or(0, |gap| gap.first))?;
+            .min_by_key(|&index| self.gaps[index].map_or(0, |open| open.first))?;
         self.gaps[index].take()
     }
 

@@ -35,7 +35,7 @@ impl Received {
         self.entries[..self.len].iter().fold(0.0, |most, &(rate, _)| most.max(rate))
     }
 
-    /// "Update X_recv_set": adds `rate`, forgets what is older than two round-trip times.
+    /// "Update `X_recv_set`": adds `rate`, forgets what is older than two round-trip times.
     fn update(&mut self, rate: f64, rtt: f64, now: Time) {
         let mut kept = Self { len: 0, ..*self };
         for &(old, at) in &self.entries[..self.len] {
@@ -57,7 +57,7 @@ impl Received {
         self.len += 1;
     }
 
-    /// "Maximize X_recv_set": the largest rate alone, as if it came now. The infinite one of the beginning goes.
+    /// "Maximize `X_recv_set`": the largest rate alone, as if it came now. The infinite one of the beginning goes.
     fn maximize(&mut self, rate: f64, now: Time) {
         let finite = self.entries[..self.len].iter().map(|&(old, _)| old).filter(|old| old.is_finite());
         *self = Self::only(finite.fold(rate, f64::max), now);

@@ -292,7 +292,7 @@ impl Reserved {
     /// `RWND + (CWND - RWND) / 2` (section 5.4.2). ns halves what is in force, which is whole segments, to whole segments; with
     /// the fractions kept, a connection without a reservation would not be plain TCP.
     fn halved(&self, cwnd: f64, rwnd: f64) -> f64 {
-        let half = |cwnd: f64| rwnd + (cwnd - rwnd).max(0.0) / 2.0;
+        let half = |window: f64| rwnd + (window - rwnd).max(0.0) / 2.0;
         if self.counts_acks { libm::floor(half(libm::floor(cwnd))) } else { half(cwnd) }
     }
 

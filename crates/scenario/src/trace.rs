@@ -58,7 +58,7 @@ impl Trace {
 
     /// The text that reads back as the same trace.
     pub fn to_text(&self) -> String {
-        self.stamps_ms.iter().map(|stamp| format!("{stamp}\n")).collect()
+        self.stamps_ms.iter().fold(String::new(), |text, stamp| text + &stamp.to_string() + "\n")
     }
 
     /// What it carries on average.

@@ -1,8 +1,9 @@
-"""How much the emulator carries, and how late it is, beside plain forwarding by the kernel on the same machine.
+"""How much the emulator carries, and how late it is, beside forwarding by the kernel in the same run.
 
-One link with RED between two hosts, TCP of iperf3 over it, with and without segmentation offload: first a link so fast that
-the machine is the bottleneck, then one of half the rate that was carried, for the lateness. The kernel forwards between two
-namespaces through a third one, over veth devices, with and without segmentation offload. Needs root, iperf3 and iproute2.
+One link with RED between two hosts, TCP of iperf3 over it, with and without segmentation offload: first a
+link so fast that the machine is the bottleneck, then one of half the rate that was carried, for the lateness.
+The kernel forwards between two namespaces through a third one, over veth devices, with and without
+segmentation offload. Needs root, iperf3 and iproute2. Numbers of a busy machine mean little.
 
     sudo nice -n -15 python benches/emulator.py [--seconds 5] [--repeats 3] [--json FILE]
 """
@@ -20,14 +21,17 @@ from statistics import median
 ROOT = Path(__file__).resolve().parents[1]
 # Faster than any machine carries; RED works on every packet, and drops nothing while no queue forms.
 ENDLESS = "100Gbit"
+QUEUE = "{ kind = 'red', limit = '1000p', min = '100p', max = '300p' }"
 CLIENT = "sleep 0.3; exec iperf3 -c $TIDEGATE_PEER -t {seconds} -O 1 -J"
 
 
-def run(*words: str | Path, **more: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([str(word) for word in words], text=True, check=True, capture_output=True, **more)
+def run(*words: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run a command that must succeed."""
+    return subprocess.run([str(word) for word in words], text=True, check=True, capture_output=True)
 
 
 def received_bps(iperf: str) -> float:
+    """Payload that arrived, by what iperf3 says."""
     return json.loads(iperf)["end"]["sum_received"]["bits_per_second"]
 
 
@@ -60,9 +64,11 @@ class Forwarding:
             subprocess.run(["ip", "netns", "del", name], capture_output=True)
 
     def inside(self, name: str, *words: str) -> str:
+        """Run a command in a namespace."""
         return run("ip", "netns", "exec", name, *words).stdout
 
     def carried_bps(self, seconds: int) -> float:
+        """What TCP gets through."""
         server = ["ip", "netns", "exec", self.names["b"], "iperf3", "-s", "-1"]
         with subprocess.Popen(server, stdout=subprocess.DEVNULL) as process:
             time.sleep(0.3)
@@ -75,7 +81,7 @@ class Forwarding:
 def emulated(program: Path, rate: str, offload: str, seconds: int) -> dict:
     """One run: what was carried in bits of IP per second, and the lateness."""
     ended = run(
-        program, "emulate", "--rate", rate, "--delay", "1ms", "--queue", "{ kind = 'red', limit = '1000p', min = '100p', max = '300p' }",
+        program, "emulate", "--rate", rate, "--delay", "1ms", "--queue", QUEUE,
         "--offload", offload, "--json", "--on", "B=exec iperf3 -s -1 >/dev/null",
         "--", "sh", "-c", CLIENT.format(seconds=seconds),
     )  # fmt: skip
@@ -95,7 +101,10 @@ def emulated(program: Path, rate: str, offload: str, seconds: int) -> dict:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    """Measure and print."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seconds", type=int, default=5)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--program", type=Path, default=ROOT / "target/release/tidegate-emulate")
@@ -107,7 +116,8 @@ def main() -> None:
         sys.exit(f"install {', '.join(missing)} first (Debian: apt install iperf3 iproute2)")
     repeats = range(arguments.repeats)
     results: dict[str, object] = {"cores": os.cpu_count(), "seconds": arguments.seconds}
-    print(f"{os.cpu_count()} cores; {arguments.repeats} runs of {arguments.seconds} s each; Gbit/s of 1500-byte packets\n")
+    print(f"{os.cpu_count()} cores; {arguments.repeats} runs of {arguments.seconds} s each")
+    print("Gbit/s of 1500-byte packets, median and all runs\n")
     for offload in ("off", "on"):
         with Forwarding(offload == "on") as kernel:
             forwarded = [kernel.carried_bps(arguments.seconds) * 1500 / 1448 for _ in repeats]

@@ -397,7 +397,7 @@ mod tests {
         // From the header on: SYN and ACK, with a window scale of 7; then an acknowledgment with a window of 4000 << 7.
         let segment = |flags: u8, window: u16, options: &[u8]| {
             let mut bytes = alloc::vec![0; 20];
-            (bytes[12], bytes[13]) = (((20 + options.len()) / 4 << 4) as u8, flags);
+            (bytes[12], bytes[13]) = ((((20 + options.len()) / 4) << 4) as u8, flags);
             bytes[14..16].copy_from_slice(&window.to_be_bytes());
             bytes.extend_from_slice(options);
             bytes

@@ -5,7 +5,7 @@
 //! Source: RFC 9438, section 4; slow start and restarts as in RFC 5681.
 //! Deviations: an acknowledgment of n segments counts as n of one segment (as in Linux), for receivers delay acknowledgments.
 //! The window is compared with what may fly, and opened only while it is used (RFC 7661). Slow start ends at `ssthresh` or at a
-//! loss: section 4.10 recommends HyStart++, which is not here, and of which Linux has the older form. A window cut without
+//! loss: section 4.10 recommends `HyStart++`, which is not here, and of which Linux has the older form. A window cut without
 //! reason is not restored (section 4.9 allows it). The rules of ns know no CUBIC; it is the same under them.
 
 use tidegate_units::{Span, Time};
@@ -312,10 +312,10 @@ mod tests {
         let mut cubic = at_window(8.5);
         cubic.on_congestion(&congestion(Signal::Loss, 8.5), Time::ZERO);
         assert!((cubic.cwnd - 5.95).abs() < 0.01);
-        let mut cubic = at_window(8.5);
-        cubic.config.whole_segments = true;
-        cubic.on_congestion(&congestion(Signal::Loss, 8.5), Time::ZERO);
-        assert_eq!(cubic.cwnd, 5.0, "of 5.6");
+        let mut whole = at_window(8.5);
+        whole.config.whole_segments = true;
+        whole.on_congestion(&congestion(Signal::Loss, 8.5), Time::ZERO);
+        assert_eq!(whole.cwnd, 5.0, "of 5.6");
     }
 
     #[test]

@@ -90,7 +90,7 @@ mod tests {
         actual_shares(100.0, 0.0, 0.05, Excess::OverTold, &offered, &mut shares);
         // The first did as it was told; the second sent as much as it may from now on.
         near(&shares, &[0.5, 0.5]);
-        let mut shares = [0.55, 0.4];
+        shares = [0.55, 0.4];
         actual_shares(100.0, 0.0, 0.05, Excess::OverTold, &offered, &mut shares);
         near(&shares, &[0.4, 0.5]);
     }

@@ -198,13 +198,13 @@ fn a_neighbour_that_restarts_is_obeyed_at_once_and_its_outlets_after_the_idle_ti
     let config = BackPressureConfig { feedback: Feedback::Selective, ..BackPressureConfig::default() };
     let mut hop = router(&config);
     let mut world = World::default();
-    let send = |hop: &mut BackPressure, now| {
+    let send = |to: &mut BackPressure, now| {
         let mut packet = Packet::new(0, FlowId(0), SEGMENT);
-        hop.on_arrival(&mut packet, &headers(), OUT, now).expect("it drops nothing");
+        to.on_arrival(&mut packet, &headers(), OUT, now).expect("it drops nothing");
     };
     // What its outlets accept together, in Mbit/s.
-    let accepted = |hop: &BackPressure, now| {
-        let selective = hop.selective.as_ref().expect("it is selective");
+    let accepted = |of: &BackPressure, now| {
+        let selective = of.selective.as_ref().expect("it is selective");
         selective.accepted(OUT, 1, Span::from_secs(9), now).map(|(_, all)| all * 8e-6)
     };
     let near = |found: Option<f64>, wanted: f64| found.is_some_and(|found| (found - wanted).abs() < 0.01);

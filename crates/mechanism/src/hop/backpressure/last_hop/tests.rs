@@ -154,8 +154,8 @@ fn data_is_not_held_up_and_shows_the_last_number_that_was_let_out() {
     let (said, again) = acknowledge(&mut edge, 4000, 500, at_us(10));
     assert_eq!((said, again.acknowledgment, edge.held_packets()), (Passage::On, 3000, 1));
     assert_eq!(run(&mut edge, at_us(10), at_us(2_000)), [(1000, 4000)]);
-    let (said, after) = acknowledge(&mut edge, 4000, 500, at_us(1_000));
-    assert_eq!((said, after.acknowledgment), (Passage::On, 4000));
+    let (passed, after) = acknowledge(&mut edge, 4000, 500, at_us(1_000));
+    assert_eq!((passed, after.acknowledgment), (Passage::On, 4000));
 }
 
 #[test]
@@ -195,8 +195,8 @@ fn a_silent_tcp_is_forgotten_and_what_waits_of_it_still_goes() {
 #[test]
 fn echoes_are_set_while_the_queue_is_long_for_senders_that_understand_them() {
     let mut edge = edge(LastHopConfig { form: LastHopForm::Ecn, threshold: 3, ..LastHopConfig::default() });
-    let echo = |edge: &mut LastHop| {
-        let (said, segment) = acknowledge(edge, 1000, 0, Time::ZERO);
+    let echo = |at: &mut LastHop| {
+        let (said, segment) = acknowledge(at, 1000, 0, Time::ZERO);
         assert_eq!(said, Passage::On, "nothing waits");
         segment.flags.contains(TcpFlags::ECE)
     };

@@ -110,9 +110,9 @@ fn loads(scenario: &Scenario, promises: &[Promise]) -> HashMap<LinkId, Load> {
 
 /// How fast marked packets may come to `link` at most: `sum r_p`.
 fn peak(link: LinkId, loads: &HashMap<LinkId, Load>, promises: &[Promise], scenario: &Scenario) -> BitRate {
-    let rate_of = |link: LinkId| {
-        let spec = &scenario.links[link.index() as usize];
-        if link.0.is_multiple_of(2) { spec.forward.rate } else { spec.reverse.rate }
+    let rate_of = |at: LinkId| {
+        let spec = &scenario.links[at.index() as usize];
+        if at.0.is_multiple_of(2) { spec.forward.rate } else { spec.reverse.rate }
     };
     let load = &loads[&link];
     // A host sends as fast as its own link.
@@ -136,7 +136,7 @@ fn burst(queue: &Ered, direction: &Direction, peak: BitRate) -> Option<(String, 
     };
     let (max, limit) = (bytes(queue.max), bytes(queue.limit));
     // What is reserved for marked packets is theirs whatever the average says.
-    let unmarked = queue.unmarked_limit.map_or(max, |limit| bytes(limit).min(max));
+    let unmarked = queue.unmarked_limit.map_or(max, |most| bytes(most).min(max));
     if admits(&[peak], link, unmarked, limit) {
         return None;
     }

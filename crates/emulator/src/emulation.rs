@@ -246,7 +246,9 @@ impl<W: Write> Emulation<W> {
             Ok(())
         };
         if filled.is_err() || lengths.is_empty() {
-            buffers.into_iter().for_each(|buffer| self.pool.release(buffer));
+            for buffer in buffers {
+                self.pool.release(buffer);
+            }
             return filled;
         }
         for (buffer, bytes) in buffers.into_iter().zip(lengths) {

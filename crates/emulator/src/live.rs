@@ -187,9 +187,10 @@ mod tests {
             text.contains("udp 10.0.0.1:4000 > 10.0.0.2:5001                  3.984        250"),
             "{text}"
         );
-        let text = lines(&before, &now);
-        assert!(text.contains("0.5 s, link link A > B: 3.984 Mbit/s (49.8 %), queue 1 p, 1000 B"), "{text}");
-        assert!(!text.contains("B > A"), "nothing went back: {text}");
+        let in_lines = lines(&before, &now);
+        let forward = "0.5 s, link link A > B: 3.984 Mbit/s (49.8 %), queue 1 p, 1000 B";
+        assert!(in_lines.contains(forward), "{in_lines}");
+        assert!(!in_lines.contains("B > A"), "nothing went back: {in_lines}");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! A look at an emulation in the text format that Prometheus reads (OpenMetrics 1.0).
+//! A look at an emulation in the text format that Prometheus reads (`OpenMetrics` 1.0).
 
 use std::fmt;
 
@@ -68,9 +68,9 @@ impl Written {
             .links
             .iter()
             .map(|link| (self.labels(link), ConstCounter::new(link.counters.busy_nanos as f64 / 1e9)));
-        let family =
+        let in_transmission =
             Family { name: "link_busy", help: "Time spent in transmission", unit: Some(Unit::Seconds) };
-        write(encoder, &family, busy)?;
+        write(encoder, &in_transmission, busy)?;
         let by_reason = |link: &LinkLook, reason: &str| {
             let mut labels = self.labels(link);
             labels.push(("reason", reason.to_owned()));
@@ -80,23 +80,23 @@ impl Written {
             let of = move |why: &DropReason| link.counters.drops_by_reason[why.index()];
             DropReason::ALL.iter().map(move |why| (by_reason(link, why.name()), ConstCounter::new(of(why))))
         });
-        let family = Family { name: "link_dropped", help: "Packets dropped at a link", unit: packets() };
-        write(encoder, &family, drops)?;
+        let dropped = Family { name: "link_dropped", help: "Packets dropped at a link", unit: packets() };
+        write(encoder, &dropped, drops)?;
         let marks = self.0.links.iter().flat_map(|link| {
             let of = move |why: &MarkReason| link.counters.marks_by_reason[why.index()];
             MarkReason::ALL.iter().map(move |why| (by_reason(link, why.name()), ConstCounter::new(of(why))))
         });
-        let family = Family { name: "link_marked", help: "Packets marked at a link", unit: packets() };
-        write(encoder, &family, marks)?;
+        let marked = Family { name: "link_marked", help: "Packets marked at a link", unit: packets() };
+        write(encoder, &marked, marks)?;
         let mut gauge = |name, help, unit, value: fn(&LinkLook) -> u64| {
             let members =
                 self.0.links.iter().map(|link| (self.labels(link), ConstGauge::new(value(link) as f64)));
             write(encoder, &Family { name, help, unit }, members)
         };
-        let help = "Packets in the queue, the one in transmission included";
-        gauge("link_queue", help, packets(), |link| u64::from(link.queue.0))?;
-        let help = "Bytes in the queue, the packet in transmission included";
-        gauge("link_queue", help, Some(Unit::Bytes), |link| link.queue.1)?;
+        let in_packets = "Packets in the queue, the one in transmission included";
+        gauge("link_queue", in_packets, packets(), |link| u64::from(link.queue.0))?;
+        let in_bytes = "Bytes in the queue, the packet in transmission included";
+        gauge("link_queue", in_bytes, Some(Unit::Bytes), |link| link.queue.1)?;
         let unit = Some(Unit::Other("bytes_per_second".to_owned()));
         gauge("link_rate", "The rate of a link", unit, |link| link.rate.as_bps() / 8)
     }
@@ -139,14 +139,22 @@ impl Written {
             [("0.5", lateness.p50_us), ("0.99", lateness.p99_us), ("1", lateness.max_us)]
                 .map(|(quantile, us)| ([("of", of), ("quantile", quantile)], ConstGauge::new(us / 1e6)))
         };
-        let members = quantiles("events", &self.0.events)
+        let late = quantiles("events", &self.0.events)
             .into_iter()
             .chain(quantiles("deliveries", &self.0.deliveries));
-        let help = "How late the emulation was, so far";
-        write(encoder, &Family { name: "emulation_lateness", help, unit: Some(Unit::Seconds) }, members)?;
-        let time = [([] as [(&str, &str); 0], ConstGauge::new(self.0.at.as_secs_f64()))];
-        let help = "Time since the emulation began";
-        write(encoder, &Family { name: "emulation_time", help, unit: Some(Unit::Seconds) }, time)
+        let lateness = Family {
+            name: "emulation_lateness",
+            help: "How late the emulation was, so far",
+            unit: Some(Unit::Seconds),
+        };
+        write(encoder, &lateness, late)?;
+        let since = [([] as [(&str, &str); 0], ConstGauge::new(self.0.at.as_secs_f64()))];
+        let time = Family {
+            name: "emulation_time",
+            help: "Time since the emulation began",
+            unit: Some(Unit::Seconds),
+        };
+        write(encoder, &time, since)
     }
 }
 

@@ -138,7 +138,7 @@ impl Setup {
         for own in &self.own {
             to[own.flow as usize] = Some(own.to);
         }
-        to.extend(self.flow_table().ends().map(|(_, to)| Some(to)));
+        to.extend(self.flow_table().ends().map(|(_, receiver)| Some(receiver)));
         to.extend(self.own.iter().map(|own| Some(own.from)));
         to
     }

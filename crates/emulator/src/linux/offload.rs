@@ -4,7 +4,7 @@
 //! at the instant at which they were read. What leaves is joined again where packets of one connection leave one after
 //! another: nothing waits for that. Both save the kernel most of its work per packet.
 //!
-//! Packets are joined as Linux' own GRO does (net/ipv4/tcp_offload.c, `tcp_gro_receive`): same headers but for lengths,
+//! Packets are joined as Linux' own GRO does (`net/ipv4/tcp_offload.c`, `tcp_gro_receive`): same headers but for lengths,
 //! sequence number, PSH and checksum; all of one size, but the last, which may be shorter; the next begins where the one
 //! before ended. Their checksums are verified before, for afterwards there is only one.
 

@@ -167,9 +167,9 @@ impl Hosts {
             command.env(format!("TIDEGATE_ADDRESS_{name}"), address::ipv4(host.node).to_string());
             command.env(format!("TIDEGATE_ADDRESS6_{name}"), address::ipv6(host.node).to_string());
         }
-        for own in own {
-            let name = plain(&scenario.flows[own.flow as usize].name);
-            command.env(format!("TIDEGATE_PORT_{name}"), own.source_port.to_string());
+        for one in own {
+            let name = plain(&scenario.flows[one.flow as usize].name);
+            command.env(format!("TIDEGATE_PORT_{name}"), one.source_port.to_string());
         }
     }
 
@@ -253,7 +253,7 @@ pub fn emulate(setup: Setup, options: &Options) -> Result<Ended, Failure> {
         printed.map_err(|why| Failure::system("the output of commands cannot be printed", why))?;
     }
     let (outcome, mut results, recorded) = emulation.finish(stop.at);
-    let name = |own: &OwnFlow| scenario.flows[own.flow as usize].name.clone();
+    let name = |one: &OwnFlow| scenario.flows[one.flow as usize].name.clone();
     results["real_flows"] = own.iter().map(name).collect();
     if let (Some(Err(why)), Some(path)) = (recorded, &options.record) {
         return Err(Failure::system(format!("{} cannot be written", path.display()), why));
@@ -346,7 +346,7 @@ fn carry<W: Write>(
             signals.read_signal().map_err(|why| Failure::system("signals cannot be read", why))?
         {
             let has_command_ended = hosts.children.reap();
-            let is_no_end = [Signal::SIGCHLD, Signal::SIGTSTP].map(|signal| signal as u32);
+            let is_no_end = [Signal::SIGCHLD as u32, Signal::SIGTSTP as u32];
             if has_command_ended || !is_no_end.contains(&signal.ssi_signo) {
                 return Ok(Stop { at: clock.now().min(end), by_signal: !has_command_ended });
             }
@@ -394,7 +394,7 @@ fn read_all<W: Write>(
             // With all buffers in use a packet is read all the same, and lost: the network is full.
             let mut nowhere = [0; 1];
             let read = match emulation.room() {
-                Some(room) => host.read(room)?,
+                Some(free) => host.read(free)?,
                 None => host.read(&mut nowhere)?,
             };
             let Some(bytes) = read else { break };

@@ -89,7 +89,7 @@ struct Emulate {
     /// Show in the terminal what happens: links, queues, flows. What commands print comes at the end.
     #[arg(long, conflicts_with = "shell")]
     live: bool,
-    /// Offer counters to Prometheus: http://ADDRESS/metrics.
+    /// Offer counters to Prometheus: <http://ADDRESS/metrics>.
     #[arg(long, value_name = "ADDRESS:PORT")]
     metrics: Option<SocketAddr>,
     /// Record what came in and what was decided, for `tidegate replay`.

@@ -59,7 +59,7 @@ fn mahimahi(stamps: &[u64], arrivals: &[(u64, u32)], until: u64) -> Vec<(u64, u6
     let mut queue: VecDeque<(u64, u32)> = VecDeque::new();
     let mut in_transit: Option<(u64, u32)> = None;
     let mut departures = Vec::new();
-    let mut rationalize = |now: u64, queue: &mut VecDeque<(u64, u32)>| {
+    let mut rationalize = |now: u64, waiting: &mut VecDeque<(u64, u32)>| {
         while (base + stamps[next]) * 1_000_000 <= now {
             let at = (base + stamps[next]) * 1_000_000;
             next += 1;
@@ -69,7 +69,7 @@ fn mahimahi(stamps: &[u64], arrivals: &[(u64, u32)], until: u64) -> Vec<(u64, u6
             }
             let mut left = OPPORTUNITY_BYTES;
             while left > 0 {
-                let Some((packet, bytes)) = in_transit.take().or_else(|| queue.pop_front()) else { break };
+                let Some((packet, bytes)) = in_transit.take().or_else(|| waiting.pop_front()) else { break };
                 let sent = left.min(bytes);
                 left -= sent;
                 if sent == bytes {
@@ -166,6 +166,6 @@ fn an_opportunity_that_nobody_uses_is_lost_and_not_saved() {
     assert_eq!(left, [(1_001_000_000, 0), (1_002_000_000, 1)]);
     // At the very instant of an opportunity it is too late.
     simulation.step_until(seconds(4.5));
-    let left = departures(&mut simulation, &[(5_000_000_000, 40)], 6_000_000_000);
-    assert_eq!(left, [(5_001_000_000, 0)]);
+    let late = departures(&mut simulation, &[(5_000_000_000, 40)], 6_000_000_000);
+    assert_eq!(late, [(5_001_000_000, 0)]);
 }

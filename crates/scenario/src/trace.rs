@@ -58,7 +58,12 @@ impl Trace {
 
     /// The text that reads back as the same trace.
     pub fn to_text(&self) -> String {
-        self.stamps_ms.iter().fold(String::new(), |text, stamp| text + &stamp.to_string() + "\n")
+        let mut text = String::new();
+        for stamp in self.stamps_ms.iter() {
+            text.push_str(&stamp.to_string());
+            text.push('\n');
+        }
+        text
     }
 
     /// What it carries on average.

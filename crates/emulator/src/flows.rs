@@ -81,8 +81,8 @@ impl FlowTable {
         let hash = KeyedHash::new(Seed(0));
         let by_key = HashMap::with_capacity_and_hasher(flows.len(), hash);
         let mut claims = HashMap::with_capacity_and_hasher(2 * own.len(), hash);
-        for (own, acknowledgments) in own.iter().zip(first + flows.len() as u32..) {
-            let OwnFlow { from, to, source_port: port, protocol: Protocol(protocol), flow } = *own;
+        for (one, acknowledgments) in own.iter().zip(first + flows.len() as u32..) {
+            let OwnFlow { from, to, source_port: port, protocol: Protocol(protocol), flow } = *one;
             claims.insert(Claim { from, to, protocol, port, is_source: true }, (flow, None));
             let back = Claim { from: to, to: from, protocol, port, is_source: false };
             claims.insert(back, (acknowledgments, None));

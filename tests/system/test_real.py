@@ -14,7 +14,7 @@ TIDEGATE = [sys.executable, "-m", "tidegate"]
 def reproduce(program, folder, *arguments):
     environment = os.environ | {"TIDEGATE_EMULATE": str(program)}
     command = [*TIDEGATE, "reproduce", *arguments, "--json", "--out", str(folder)]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment)
     assert ended.stdout, ended.stderr
     return ended, json.loads(ended.stdout)["experiments"]
 

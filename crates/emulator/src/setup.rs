@@ -134,13 +134,13 @@ impl Setup {
 
     /// By number of a flow: the real host that its packets go to; none for simulated flows.
     pub fn receivers(&self) -> Vec<Option<u32>> {
-        let mut to = vec![None; self.scenario.flows.len()];
+        let mut receivers = vec![None; self.scenario.flows.len()];
         for own in &self.own {
-            to[own.flow as usize] = Some(own.to);
+            receivers[own.flow as usize] = Some(own.to);
         }
-        to.extend(self.flow_table().ends().map(|(_, receiver)| Some(receiver)));
-        to.extend(self.own.iter().map(|own| Some(own.from)));
-        to
+        receivers.extend(self.flow_table().ends().map(|(_, to)| Some(to)));
+        receivers.extend(self.own.iter().map(|own| Some(own.from)));
+        receivers
     }
 
     /// Builds the network with a flow for each entry of the table; the flows that real hosts send are not simulated.

@@ -254,10 +254,10 @@ fn tcp_rate_control_lowers_the_windows_of_real_hosts_and_replays() {
     let document = Document::from_text("tcp_rate.toml", &text.join("\n")).unwrap();
     let setup = Setup::new(document, &[], Some(5), 4).unwrap();
     let mut emulation = Emulation::start(setup, 2000, 1500, Some(Vec::new())).unwrap();
-    let send = |to: &mut Emulation<Vec<u8>>, bytes: &[u8], now: Time| {
-        to.room().unwrap()[..bytes.len()].copy_from_slice(bytes);
+    let send = |world: &mut Emulation<Vec<u8>>, bytes: &[u8], at: Time| {
+        world.room().unwrap()[..bytes.len()].copy_from_slice(bytes);
         let from = u32::from(bytes[15]) - 1;
-        to.arrive(from, bytes.len(), now);
+        world.arrive(from, bytes.len(), at);
     };
     // A sends 20 segments ahead of what was acknowledged; B acknowledges each that it gets.
     let (mut sent, mut acknowledged, mut now) = (0_u32, 0_u32, Time::ZERO);

@@ -167,9 +167,9 @@ impl Hosts {
             command.env(format!("TIDEGATE_ADDRESS_{name}"), address::ipv4(host.node).to_string());
             command.env(format!("TIDEGATE_ADDRESS6_{name}"), address::ipv6(host.node).to_string());
         }
-        for one in own {
-            let name = plain(&scenario.flows[one.flow as usize].name);
-            command.env(format!("TIDEGATE_PORT_{name}"), one.source_port.to_string());
+        for flow in own {
+            let name = plain(&scenario.flows[flow.flow as usize].name);
+            command.env(format!("TIDEGATE_PORT_{name}"), flow.source_port.to_string());
         }
     }
 
@@ -253,7 +253,7 @@ pub fn emulate(setup: Setup, options: &Options) -> Result<Ended, Failure> {
         printed.map_err(|why| Failure::system("the output of commands cannot be printed", why))?;
     }
     let (outcome, mut results, recorded) = emulation.finish(stop.at);
-    let name = |one: &OwnFlow| scenario.flows[one.flow as usize].name.clone();
+    let name = |flow: &OwnFlow| scenario.flows[flow.flow as usize].name.clone();
     results["real_flows"] = own.iter().map(name).collect();
     if let (Some(Err(why)), Some(path)) = (recorded, &options.record) {
         return Err(Failure::system(format!("{} cannot be written", path.display()), why));

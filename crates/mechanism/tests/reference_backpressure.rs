@@ -49,10 +49,10 @@ fn config(of: &Value) -> BackPressureConfig {
 
 /// The ports to routers, as in the reference, and one to all hosts.
 fn ports(of: &Value) -> Vec<Port> {
-    let port = |of: &Value| Port {
-        rate: rate(whole(&of["rate"])),
+    let port = |each: &Value| Port {
+        rate: rate(whole(&each["rate"])),
         neighbor: Neighbor::Router,
-        circuit: of["mcr"].as_u64().map(|mcr| Circuit { minimum: rate(mcr) }),
+        circuit: each["mcr"].as_u64().map(|mcr| Circuit { minimum: rate(mcr) }),
     };
     let host = Port { rate: BitRate::from_mbps(1000), neighbor: Neighbor::Host, circuit: None };
     items(of).iter().map(port).chain([host]).collect()

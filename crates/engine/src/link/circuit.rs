@@ -186,9 +186,9 @@ mod tests {
     fn virtual_queueing_divides_evenly_what_early_packet_discard_divides_by_load() {
         let [less, more] = passed_of_two_flows(false).map(f64::from);
         assert!((more / less - 2.0).abs() < 0.2, "{less} {more}");
-        let [less, more] = passed_of_two_flows(true).map(f64::from);
-        assert!((more / less - 1.0).abs() < 0.05, "{less} {more}");
-        assert!((less + more) / 30_000.0 > 0.97 * 70.0 / 150.0, "and the circuit is as full");
+        let [one, other] = passed_of_two_flows(true).map(f64::from);
+        assert!((other / one - 1.0).abs() < 0.05, "{one} {other}");
+        assert!((one + other) / 30_000.0 > 0.97 * 70.0 / 150.0, "and the circuit is as full");
     }
 
     /// Sends segments back to back at `rate` for `duration`: sent, passed, and the cells that passed.

@@ -329,6 +329,22 @@ fn rfc_6298_each_expiry_doubles_the_wait_and_karn_ignores_retransmitted_segments
 }
 
 #[test]
+fn rfc_6298_new_data_that_is_sacked_is_a_sample_and_ends_the_back_off() {
+    let mut talk = Talk::modern(Variant::Sack);
+    talk.sent();
+    talk.ack(1);
+    let rto = talk.sender.rto();
+    (0..2).for_each(|_| assert_eq!(talk.expire(), [-1]));
+    (2..=6).for_each(|n| drop(talk.ack(n)));
+    let sent = talk.sack(9, &[(10, 12)]);
+    assert!(sent.contains(&12), "new data goes behind the hole at 9, which is lost again: {sent:?}");
+    assert_eq!(talk.sender.rto(), rto * 4, "no sample from what was sent before the time-out");
+    talk.sack(9, &[(10, 13)]);
+    assert_eq!(talk.sender.rto(), rto);
+    assert!(talk.sender.timer_at().unwrap() <= talk.now + rto, "the hole waits no longer than it must");
+}
+
+#[test]
 fn rfc_6298_the_timer_rests_when_everything_is_acknowledged() {
     let mut talk = Talk::with(&TcpConfig::modern(Variant::Reno));
     talk.sender.pause(talk.now);

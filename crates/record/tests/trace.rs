@@ -52,7 +52,7 @@ fn flow(name: &str, from: u32, to: u32, v6: bool, transport: TransportSpec, port
             let rate = "300kbit".parse().unwrap();
             (Protocol::UDP, ApplicationSpec::ConstantRate { rate, packet_bytes: 501, jitter: 0.0 })
         }
-        TransportSpec::Tfrc(_) | TransportSpec::External => unreachable!("this network has no such flows"),
+        TransportSpec::External => unreachable!("this network has no such flows"),
     };
     FlowSpec {
         name: name.into(),

@@ -300,6 +300,17 @@ impl Connection {
         }
     }
 
+    /// The same, if the timed segment lies in `start..end`, which was selectively acknowledged. What is timed was sent once
+    /// only, so the sample is as good (RFC 6298, section 3), and a timer that was backed off for a hole waits no longer
+    /// than one set now.
+    pub fn sample_sacked(&mut self, start: u64, end: u64, now: Time) {
+        if !self.is_ns() && (start..end).contains(&self.timed) {
+            self.timed = NOT_TIMED;
+            self.rto.on_sample(self.timed_at, now);
+            self.rtx_at = self.rtx_at.min(now.saturating_add(self.rto.rto()));
+        }
+    }
+
     /// Drops the running sample if `number` covers it, and says whether it did (ns's NewReno).
     pub fn discard_sample(&mut self, number: u64) -> bool {
         let covered = number > self.timed;

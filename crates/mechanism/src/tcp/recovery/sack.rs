@@ -47,7 +47,7 @@ impl Sack {
         if advances && !self.scoreboard.is_empty() {
             self.scoreboard.remove_below(ack.number);
         }
-        let newly_sacked = if ack.sack.is_empty() { 0 } else { self.update(c, ack) };
+        let newly_sacked = if ack.sack.is_empty() { 0 } else { self.update(c, ack, now) };
         if self.in_recovery {
             if advances {
                 // The timer restarts (RFC 6298, 5.3); the window stays.
@@ -89,13 +89,14 @@ impl Sack {
     }
 
     /// Takes in the blocks that are within what was sent, and returns how many bytes are news.
-    fn update(&mut self, c: &Connection, ack: &AckEvent<'_>) -> u64 {
+    fn update(&mut self, c: &mut Connection, ack: &AckEvent<'_>, now: Time) -> u64 {
         let mut news = 0;
         for block in ack.sack.as_slice() {
             let start = ack.number.saturating_add(u64::from(block.offset));
             let end = start.saturating_add(u64::from(block.length));
             if start > ack.number && end <= c.max {
                 news += self.scoreboard.insert(start, end);
+                c.sample_sacked(start, end, now);
             }
         }
         if news > 0 {

@@ -365,21 +365,22 @@ impl<O: Observer> Simulation<O> {
         match arrival {
             Arrival::Now(packet, route) => self.arrive(packet, route, LinkId(index)),
             Arrival::Later(packet, route, held) => self.hold(packet, route, held, LinkId(index)),
-            Arrival::Twice(packet, route, held) => {
-                // Made before the packet itself goes on, which may be its end.
-                let copy = self.world.duplicate(&packet);
-                self.on_arrival(
-                    if held.is_zero() {
-                        Arrival::Now(packet, route)
-                    } else {
-                        Arrival::Later(packet, route, held)
-                    },
-                    index,
-                );
-                self.arrive(copy, route, LinkId(index));
-            }
+            Arrival::Twice(packet, route, held) => self.on_doubled(packet, route, held, LinkId(index)),
             Arrival::None => {}
         }
+    }
+
+    /// A medium made two of `packet`; one of them may be held back.
+    #[cold]
+    fn on_doubled(&mut self, packet: Packet, route: u32, held: Span, link: LinkId) {
+        // Made before the packet itself goes on, which may be its end.
+        let copy = self.world.duplicate(&packet);
+        if held.is_zero() {
+            self.arrive(packet, route, link);
+        } else {
+            self.hold(packet, route, held, link);
+        }
+        self.arrive(copy, route, link);
     }
 
     fn hold(&mut self, packet: Packet, route: u32, held: Span, link: LinkId) {

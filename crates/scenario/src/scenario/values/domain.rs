@@ -104,7 +104,11 @@ fn back_pressure(config: &BackPressure, report: &mut Report<'_>) {
     }
     if config.hold < config.period {
         let message = format!("{} is shorter than the period, {}", config.hold, config.period);
-        report.say(&["hold"], message, "an input has no share then that lasts until the next: ten periods are usual");
+        report.say(
+            &["hold"],
+            message,
+            "an input has no share then that lasts until the next: ten periods are usual",
+        );
     }
     if !(2..=65_536).contains(&config.nrm) {
         report.say(&["nrm"], format!("one cell in {}", config.nrm), "from 2 to 65536");

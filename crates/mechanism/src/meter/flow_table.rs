@@ -1,4 +1,7 @@
 //! A bounded table of per-flow state: beyond its bound, the flow that was seen longest ago is forgotten.
+//!
+//! Source: none; the papers keep an entry per flow and do not bound them. Deviations: the bound is ours, so that flows that are
+//! made up cannot fill a router.
 
 use alloc::vec::Vec;
 

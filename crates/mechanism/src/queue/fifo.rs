@@ -1,4 +1,6 @@
 //! One FIFO under a queue manager: the discipline that most links have.
+//!
+//! Source: none; it has the packets, the manager inside has the published mechanism. Deviations: none.
 
 use alloc::collections::VecDeque;
 

@@ -1,4 +1,6 @@
 //! How much may wait.
+//!
+//! Source: none for packets and bytes. A limit in time is the link's rate times it, as operators state buffers. Deviations: none.
 
 use tidegate_packet::{Backlog, Packet};
 use tidegate_units::{BitRate, Limit};

@@ -3,6 +3,9 @@
 //!
 //! A queue lives in a slot. Slots of flows with nothing waiting are kept, with the state of their managers, until newer
 //! ones need them; so memory is bounded by what waits plus [`FlowQueuesConfig::remembered`].
+//!
+//! Source: Shreedhar & Varghese, SIGCOMM 1995, section 3, for the packet that makes room (`FreeBuffer`: the head of the longest
+//! queue); the rest is ours. Deviations: named by the schedulers that use it.
 
 use alloc::vec::Vec;
 use core::cmp::Reverse;

@@ -3,6 +3,8 @@
 //! Where a key changes with every packet but is rarely asked for, let it go stale on the safe side (never after the true
 //! key) and correct it only when it comes to the top: [`IndexedHeap::settled_first`]. Each correction is paid for by the
 //! packet that made the key stale.
+//!
+//! Source: none; a binary heap with positions. Deviations: none.
 
 use alloc::vec::Vec;
 

@@ -1,4 +1,6 @@
 //! Slots in the order in which they were last used, for tables that forget the oldest. Every operation is O(1).
+//!
+//! Source: none; a doubly linked list. Deviations: none.
 
 use alloc::vec::Vec;
 

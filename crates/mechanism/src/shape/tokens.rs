@@ -1,4 +1,6 @@
 //! The bucket beneath token buckets and colour markers: integer tokens, so that a rate is exact over any time.
+//!
+//! Source: RFC 2697, section 3, in whole numbers. Deviations: in the shapers and markers that use it.
 
 use tidegate_units::{BitRate, Span};
 

@@ -1,4 +1,6 @@
 //! What TCP would get.
+//!
+//! Source: RFC 5348, section 3.1. Deviations: none.
 
 /// `b`: packets that an acknowledgment covers (RFC 5348, section 3.1: 1).
 const B: f64 = 1.0;

@@ -1,4 +1,7 @@
 //! What back-pressure is told when it is built.
+//!
+//! Source: Pazos and Gerla, sections 4.1 to 4.4; ATM Forum, Traffic Management 4.0 (`Nrm`). Values that the paper lacks are
+//! said to be assumed. Deviations: in [`super`].
 
 use tidegate_units::{BitRate, Span};
 

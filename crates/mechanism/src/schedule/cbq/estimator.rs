@@ -1,6 +1,8 @@
 //! Whether a class is above its allotted rate: an average of the time by which it is late or early, packet by packet.
 //!
 //! Times are whole numbers of 1/1024 ns, so that a class that is held back sends at exactly its rate: nothing accumulates.
+//!
+//! Source: Floyd & Jacobson 1995, appendix A (`avgidle`, `maxidle`, `undertime`); ns-2 `cbq.cc`. Deviations: in [`super`].
 
 use tidegate_units::{Span, Time};
 

@@ -1,4 +1,6 @@
 //! From whom a class may borrow: the three kinds of link-sharing of Floyd & Jacobson 1995, section 3.
+//!
+//! Source: Floyd & Jacobson 1995, section 3, and ns-2 `cbq.cc` (top-level). Deviations: in [`super`].
 
 use tidegate_packet::Backlog;
 

@@ -1,4 +1,6 @@
 //! Which of the segments under way were sent with a promise: a bit for each that the receive window has room for.
+//!
+//! Source: none; what the thesis of Feng, section 6.3.2, needs to know and does not say how. Deviations: none.
 
 use alloc::boxed::Box;
 use alloc::vec;

@@ -3,8 +3,8 @@
 //! A substream depends on (seed, run, name of the component) and on nothing else: adding a node does not shift another
 //! node's draws, and variants of an experiment see common random numbers.
 //!
-//! Source: O'Neill, PCG (HMC-CS-2014-0905), as `rand_pcg` has it; Aumasson and Bernstein, SipHash (INDOCRYPT 2012), for names
-//! and keys. Deviations: SipHash-1-3 in place of 2-4, as in Rust's own tables.
+//! Source: O'Neill, PCG (HMC-CS-2014-0905), as `rand_pcg` has it; Aumasson and Bernstein, `SipHash` (INDOCRYPT 2012), for names
+//! and keys. Deviations: `SipHash-1-3` in place of 2-4, as in Rust's own tables.
 
 use core::hash::{BuildHasher, Hasher};
 

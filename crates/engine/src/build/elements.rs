@@ -1,0 +1,116 @@
+//! Links, markers and borders, each with the random numbers of its name.
+
+use std::collections::HashMap;
+
+use tidegate_mechanism::Context;
+use tidegate_mechanism::edge::{BorderSite, PeerId};
+use tidegate_mechanism::meter::CsfqLabellerConfig;
+use tidegate_mechanism::random::{Seed, Substream};
+use tidegate_units::Time;
+
+use super::MTU_BYTES;
+use crate::border::{Border, Clock, Control};
+use crate::ids::LinkId;
+use crate::link::{Link, Medium, PortChoice, Share};
+use crate::marker::MarkerPoint;
+use crate::network::{DirectionSpec, MarkerSpec, Network};
+use crate::world::Alarm;
+use crate::{hop, nesting};
+
+pub(super) fn build_links(network: &Network, seed: u64, choice: PortChoice) -> Vec<Link> {
+    let mut ports = vec![0u16; network.nodes.len()];
+    let mut links = Vec::with_capacity(network.links.len() * 2);
+    let mut media = 0;
+    let hop_links = hop::links(network);
+    for (index, spec) in network.links.iter().enumerate() {
+        let far_ports = spec.ends.map(|end| {
+            let port = ports[end.0 as usize];
+            ports[end.0 as usize] = port.wrapping_add(1);
+            port
+        });
+        for (reverse, direction) in [(false, &spec.forward), (true, &spec.reverse)] {
+            let way = if reverse { "reverse" } else { "forward" };
+            let end = usize::from(!reverse);
+            let component = format!("links.{}.{way}", spec.name);
+            let id = LinkId::of(index as u32, reverse);
+            let share = spec.half_duplex.then_some(Share { medium: media, side: u8::from(reverse) });
+            let choice = match share {
+                _ if hop_links.get(id.0 as usize) == Some(&true) => PortChoice::Hop(share),
+                Some(share) => PortChoice::Shared(share),
+                None => choice,
+            };
+            links.push(build_direction(
+                id,
+                (spec.ends[end].0, far_ports[end]),
+                direction,
+                Seed::for_component(seed, &component),
+                [".medium", ".medium.duplicate"]
+                    .map(|part| Seed::for_component(seed, &format!("{component}{part}"))),
+                choice,
+            ));
+        }
+        media += u32::from(spec.half_duplex);
+    }
+    links
+}
+
+fn build_direction(
+    id: LinkId,
+    far: (u32, u16),
+    spec: &DirectionSpec,
+    queue_seed: Seed,
+    medium_seeds: [Seed; 2],
+    choice: PortChoice,
+) -> Link {
+    let context = Context { seed: queue_seed, link_rate: spec.rate, mtu_bytes: MTU_BYTES };
+    let medium = Medium::new(spec.loss.clone(), spec.reorder, spec.duplicate, medium_seeds);
+    Link::new(id, far, spec, &context, medium, choice)
+}
+
+pub(super) fn build_markers(network: &Network, seed: u64) -> Vec<MarkerPoint> {
+    let point = |spec: &MarkerSpec| {
+        let context = Context {
+            seed: Seed::for_component(seed, &format!("markers.{}", spec.name)),
+            link_rate: tidegate_units::BitRate::MAX,
+            mtu_bytes: MTU_BYTES,
+        };
+        MarkerPoint {
+            marker: spec.config.build(&context, Time::ZERO),
+            counters: crate::marker::MarkerCounters::default(),
+        }
+    };
+    network.markers.iter().map(point).collect()
+}
+
+pub(super) fn build_borders(network: &Network, seed: u64) -> Vec<Border> {
+    let mut borders = Vec::new();
+    let around = nesting::around(network);
+    for (index, domain) in network.domains.iter().enumerate() {
+        for &node in &domain.edges {
+            let name = format!("domains.{}.{}", domain.name, network.nodes[node.0 as usize].name);
+            let context = Context {
+                seed: Seed::for_component(seed, &name),
+                link_rate: tidegate_units::BitRate::MAX,
+                mtu_bytes: MTU_BYTES,
+            };
+            let site = BorderSite { border: PeerId(borders.len() as u32), level: around[index].len() as u8 };
+            let control = domain.mechanism.as_ref().map(|config| Control::new(config, site, &context));
+            let losses = Seed::for_component(seed, &format!("{name}.control_loss"));
+            let clock = domain.clocks.iter().find(|(edge, _)| *edge == node).map(|(_, spec)| *spec);
+            borders.push(Border {
+                node: node.0,
+                domain: index as u32,
+                polices: control.is_some() && !domain.unpoliced.contains(&node),
+                control,
+                clock: Clock::new(clock.unwrap_or_default()),
+                labeller: domain.labels.as_ref().map(CsfqLabellerConfig::build),
+                control_loss: (domain.control_loss, Substream::new(losses)),
+                routes: HashMap::new(),
+                alarm: Alarm::default(),
+                shaper_alarm: Alarm::default(),
+                drops_by_reason: [0; tidegate_packet::DropReason::ALL.len()],
+            });
+        }
+    }
+    borders
+}

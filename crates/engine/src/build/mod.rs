@@ -1,0 +1,211 @@
+//! From the description of a network to a simulation: links, endpoints, borders, and the program of every flow.
+
+mod elements;
+mod planner;
+mod ways;
+
+use std::fmt;
+
+use tidegate_mechanism::random::Seed;
+use tidegate_mechanism::tcp::{TcpReceiver, TcpSender};
+use tidegate_units::Time;
+
+use self::elements::{build_borders, build_links, build_markers};
+pub(crate) use self::planner::Planner;
+use self::ways::plan_flow;
+use crate::border::Border;
+use crate::counters::{FlowCounters, SinkCounters, Totals};
+use crate::hop;
+use crate::hop::Hop;
+use crate::link::{Link, PortChoice, SharedMedium};
+use crate::marker::MarkerPoint;
+use crate::network::{Network, TransportSpec};
+use crate::observer::Observer;
+use crate::program::{Passage, Programs};
+use crate::simulation::{Carrier, Connection, Flow, Simulation, Stream};
+use crate::source::Source;
+use crate::world::{Alarm, Wake, World};
+
+/// Largest packet that mechanisms are told of, in bytes.
+pub(crate) const MTU_BYTES: u32 = 1500;
+
+/// Why a network cannot be simulated.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum BuildError {
+    /// No path leads from a flow's source to a receiver, or back.
+    Unreachable {
+        /// The flow.
+        flow: String,
+        /// From this node.
+        from: String,
+        /// To this node.
+        to: String,
+    },
+    /// A flow crosses the border of a domain at a router that is not one of its edges.
+    CrossesAtCore {
+        /// The flow.
+        flow: String,
+        /// The domain.
+        domain: String,
+        /// The router.
+        node: String,
+    },
+    /// No flow crosses a domain whose edges control what enters.
+    DomainUncrossed {
+        /// The domain.
+        domain: String,
+    },
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreachable { flow, from, to } => {
+                write!(f, "flow `{flow}`: no path leads from `{from}` to `{to}`; add links, or move an end")
+            }
+            Self::CrossesAtCore { flow, domain, node } => write!(
+                f,
+                "flow `{flow}` crosses the border of domain `{domain}` at `{node}`, which is not among its edges; \
+                 list `{node}` under `edges`"
+            ),
+            Self::DomainUncrossed { domain } => write!(
+                f,
+                "no flow crosses domain `{domain}` from one of its edges to another, so its mechanism would do nothing; \
+                 list the routers between the edges under `core`"
+            ),
+        }
+    }
+}
+impl std::error::Error for BuildError {}
+
+impl Network {
+    /// A simulation of this network in the run with `seed`, watched by `observer`.
+    ///
+    /// # Errors
+    /// See [`BuildError`].
+    pub fn build<O: Observer>(self, seed: u64, observer: O) -> Result<Simulation<O>, BuildError> {
+        self.build_with(seed, observer, PortChoice::Cheapest)
+    }
+
+    /// The same with a scheduled port on every link, also where a planned one would do: for checking one by the other.
+    #[doc(hidden)]
+    pub fn build_scheduled<O: Observer>(self, seed: u64, observer: O) -> Result<Simulation<O>, BuildError> {
+        self.build_with(seed, observer, PortChoice::Scheduled)
+    }
+
+    fn build_with<O: Observer>(
+        self,
+        seed: u64,
+        observer: O,
+        ports: PortChoice,
+    ) -> Result<Simulation<O>, BuildError> {
+        let mut world = World {
+            now: Time::ZERO,
+            events: crate::event::EventQueue::default(),
+            arena: crate::arena::Arena::default(),
+            messages: crate::arena::Messages::default(),
+            media: self.links.iter().filter(|link| link.half_duplex).map(|_| SharedMedium::new()).collect(),
+            flows: Vec::new(),
+            totals: Totals::default(),
+            observer,
+            hop_ports: Vec::new(),
+            hop_drops: Vec::new(),
+            trails: None,
+        };
+        let links = build_links(&self, seed, ports);
+        let borders = build_borders(&self, seed);
+        world.flows = vec![FlowCounters::default(); self.flows.len() * 2 + borders.len() + self.hops.len()];
+        let mut planner = Planner::new(&self, &borders);
+        let mut programs = Programs::default();
+        let (mut flows, mut connections, mut connection_flow) =
+            (Vec::with_capacity(self.flows.len()), Vec::new(), Vec::new());
+        let (mut sinks, mut streams) = (Vec::new(), Vec::new());
+        for (index, spec) in self.flows.iter().enumerate() {
+            let first_sink = sinks.len() as u32;
+            let carrier = match &spec.transport {
+                TransportSpec::Tcp(config) => {
+                    connections.push(Connection {
+                        sender: TcpSender::new(config),
+                        receiver: TcpReceiver::new(config),
+                        send_alarm: Alarm::default(),
+                        receive_alarm: Alarm::default(),
+                    });
+                    connection_flow.push(index as u32);
+                    Carrier::Tcp(connections.len() as u32 - 1)
+                }
+                TransportSpec::Tfrc(config) => {
+                    streams.push(Stream::new(index as u32, config));
+                    Carrier::Stream(streams.len() as u32 - 1)
+                }
+                TransportSpec::Udp { header_bytes } => Carrier::Datagrams { header_bytes: *header_bytes },
+                TransportSpec::External => Carrier::External,
+            };
+            let (forward, reverse) =
+                plan_flow(&self, index, carrier, first_sink, &borders, &mut planner, seed, &mut programs)?;
+            let source_seed = Seed::for_component(seed, &format!("flows.{}.source", spec.name));
+            let datagrams = matches!(carrier, Carrier::Datagrams { .. });
+            let source = Source::new(spec.application.clone(), datagrams, spec.start, spec.stop, source_seed);
+            let mut source_alarm = Alarm::default();
+            if let Some(start) = source.next() {
+                source_alarm.arm(start, Wake::Source.token(index as u32), &mut world.events);
+            }
+            sinks.resize(sinks.len() + spec.to.len(), SinkCounters::default());
+            flows.push(Flow {
+                headers: spec.headers,
+                dscp: spec.dscp,
+                class: spec.class,
+                carrier,
+                source,
+                source_alarm,
+                forward,
+                reverse,
+                first_sink,
+                sinks: spec.to.len() as u32,
+            });
+        }
+        for (index, domain) in self.domains.iter().enumerate() {
+            let is_entered = |passage: &Passage| borders[passage.border as usize].domain as usize == index;
+            if domain.mechanism.is_some()
+                && !self.flows.is_empty()
+                && domain.unpoliced.len() < domain.edges.len()
+                && !programs.passages.iter().any(is_entered)
+            {
+                return Err(BuildError::DomainUncrossed { domain: domain.name.clone() });
+            }
+        }
+        let markers = build_markers(&self, seed);
+        let hops = hop::build(&self, seed, &mut programs, &mut world);
+        let parts = Parts {
+            links,
+            flows,
+            connections,
+            streams,
+            connection_flow,
+            sinks,
+            borders,
+            markers,
+            hops,
+            programs,
+            planner,
+        };
+        let network = Self { links: Vec::new(), ..self };
+        let mut simulation = Simulation::assemble(network, world, parts, seed);
+        simulation.arm_script();
+        Ok(simulation)
+    }
+}
+
+/// What the builder hands over.
+pub(crate) struct Parts {
+    pub(crate) links: Vec<Link>,
+    pub(crate) flows: Vec<Flow>,
+    pub(crate) connections: Vec<Connection>,
+    pub(crate) streams: Vec<Stream>,
+    pub(crate) connection_flow: Vec<u32>,
+    pub(crate) sinks: Vec<SinkCounters>,
+    pub(crate) borders: Vec<Border>,
+    pub(crate) markers: Vec<MarkerPoint>,
+    pub(crate) hops: Vec<Hop>,
+    pub(crate) programs: Programs,
+    pub(crate) planner: Planner,
+}

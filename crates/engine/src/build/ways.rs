@@ -1,0 +1,125 @@
+//! The programs of flows and of control messages: at the start, and anew when routes change.
+
+use tidegate_mechanism::edge::PeerId;
+use tidegate_mechanism::random::{Seed, Substream};
+
+use super::BuildError;
+use super::planner::{Naming, Planner};
+use crate::border::Border;
+use crate::ids::NodeId;
+use crate::network::{Multipath, Network};
+use crate::observer::Observer;
+use crate::program::{Programs, Step};
+use crate::simulation::{Carrier, Routes, Simulation};
+
+/// The programs of flow `index`, there and back.
+#[allow(clippy::too_many_arguments, reason = "the parts of a simulation, before they are one")]
+pub(super) fn plan_flow(
+    network: &Network,
+    index: usize,
+    carrier: Carrier,
+    first_sink: u32,
+    borders: &[Border],
+    planner: &mut Planner,
+    run_seed: u64,
+    programs: &mut Programs,
+) -> Result<(Routes, Routes), BuildError> {
+    let spec = &network.flows[index];
+    let stream = |way: &str| match network.multipath {
+        Multipath::None => Substream::new(Seed(0)),
+        _ => Substream::new(Seed::for_component(run_seed, &format!("flows.{}.{way}", spec.name))),
+    };
+    let markers = planner.markers.get(&(index as u32)).cloned().unwrap_or_default();
+    let naming = Naming { network, flow: &spec.name, borders, markers: &markers, messages_of: None };
+    // Acknowledgments are not marked.
+    let naming_back = Naming { markers: &[], ..naming };
+    let ends: Vec<(NodeId, Step)> = match carrier {
+        Carrier::Tcp(connection) => vec![(spec.to[0], Step::TcpData(connection))],
+        Carrier::Stream(number) => vec![(spec.to[0], Step::StreamData(number))],
+        Carrier::External => vec![(spec.to[0], Step::External(first_sink))],
+        Carrier::Datagrams { .. } => {
+            spec.to.iter().zip(first_sink..).map(|(&node, sink)| (node, Step::Datagram(sink))).collect()
+        }
+    };
+    let forward =
+        planner.routes(spec.from, &ends, network.multipath, &mut stream("path"), programs, &naming)?;
+    let back = match carrier {
+        Carrier::Tcp(connection) => Step::TcpAck(connection),
+        Carrier::Stream(number) => Step::StreamReport(number),
+        Carrier::Datagrams { .. } | Carrier::External => return Ok((forward, Routes::One(0))),
+    };
+    let mut random = stream("path_back");
+    let reverse = planner.routes(
+        spec.to[0],
+        &[(spec.from, back)],
+        network.multipath,
+        &mut random,
+        programs,
+        &naming_back,
+    )?;
+    Ok((forward, reverse))
+}
+
+impl<O: Observer> Simulation<O> {
+    /// The program of control messages from border `from` to border `to`.
+    pub(crate) fn control_route(&mut self, from: u32, to: PeerId) -> u32 {
+        if let Some(&route) = self.borders[from as usize].routes.get(&to) {
+            return route;
+        }
+        let (source, target) = (self.borders[from as usize].node, self.borders[to.0 as usize].node);
+        let naming = Naming {
+            network: &self.network,
+            flow: "control",
+            borders: &self.borders,
+            markers: &[],
+            messages_of: Some(self.borders[from as usize].domain),
+        };
+        let ends = [(NodeId(target), Step::Control(to.0))];
+        let mut random = Substream::new(Seed(0));
+        let planned = self.planner.routes(
+            NodeId(source),
+            &ends,
+            Multipath::None,
+            &mut random,
+            &mut self.programs,
+            &naming,
+        );
+        let route = if let Ok(Routes::One(route)) = planned {
+            route
+        } else {
+            self.programs.push(Step::Nowhere);
+            self.programs.position() - 1
+        };
+        self.borders[from as usize].routes.insert(to, route);
+        route
+    }
+
+    /// Links went down or up: every flow takes the shortest path that there is now. Packets under way go on as they were.
+    pub(crate) fn reroute(&mut self) {
+        let links = &self.links;
+        self.planner.routing.update(|link| links[link.0 as usize].is_up());
+        for border in &mut self.borders {
+            border.routes.clear();
+        }
+        for index in 0..self.flows.len() {
+            let (carrier, first_sink) = (self.flows[index].carrier, self.flows[index].first_sink);
+            let planned = plan_flow(
+                &self.network,
+                index,
+                carrier,
+                first_sink,
+                &self.borders,
+                &mut self.planner,
+                self.run_seed,
+                &mut self.programs,
+            );
+            let (forward, reverse) = planned.unwrap_or_else(|_| {
+                let nowhere = Routes::One(self.programs.position());
+                self.programs.push(Step::Nowhere);
+                (nowhere.clone(), nowhere)
+            });
+            self.flows[index].forward = forward;
+            self.flows[index].reverse = reverse;
+        }
+    }
+}

@@ -26,136 +26,23 @@
 //! - A random victim makes room only for packets that it surely fits: with a limit in bytes or time, overflow drops the
 //!   arriving packet.
 
+mod config;
+mod law;
+
+pub use config::{Flavor, FromFlows, GapLaw, QueueUnit, RedConfig, Victim};
+pub(super) use law::{marking_probability, needed_max_p, spread_after_wait, spread_from_one};
+
 use tidegate_packet::{Backlog, DropReason, MarkReason, Packet};
-use tidegate_units::{BitRate, Limit, Span, Time};
+use tidegate_units::{BitRate, Time};
 
 use super::average::{AverageQueue, IdleLaw};
 use super::{QueueLimit, QueueManager, Verdict};
 use crate::Context;
-use crate::meter::{ActiveFlows, ActiveFlowsConfig, sample_weight};
+use crate::meter::ActiveFlows;
 use crate::random::Substream;
-
-/// How marks are spread over the packets (catalogue, ambiguity RED-1).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum GapLaw {
-    /// `p_b / (1 - count p_b)`.
-    #[default]
-    Paper,
-    /// 0 while `count p_b < 1`, then `p_b / (2 - count p_b)`: ns-2's `wait`.
-    Wait,
-}
-
-/// Whose details.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Flavor {
-    /// Of the paper's Fig. 2.
-    #[default]
-    Floyd1993,
-    /// Of ns-2.
-    Ns,
-}
-
-/// What the queue and the probability are measured in.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum QueueUnit {
-    /// Packets; every packet is marked with the same probability.
-    #[default]
-    Packets,
-    /// Bytes, over the typical packet size; a packet is marked with a probability in proportion to its size.
-    Bytes,
-}
-
-/// Which packet a forced drop takes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Victim {
-    /// The arriving one (ns-2 since 1 October 1997).
-    #[default]
-    Arriving,
-    /// Any one that waits, or the arriving one, with equal probability (ns-1).
-    Random,
-}
-
-/// `max_p` from the number of active flows.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct FromFlows {
-    /// How flows are counted.
-    pub count: ActiveFlowsConfig,
-    /// The round-trip time of the flows, queueing included; not zero. No default.
-    pub rtt: Span,
-}
-
-/// Parameters of [`Red`].
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct RedConfig {
-    /// Average queue below which nothing is marked, packets. Default 5 (section VII; ns-2).
-    pub min_th: f64,
-    /// Average queue from which everything is marked, packets. Default 15 (ns-2; at least `2 min_th`, section VI).
-    pub max_th: f64,
-    /// `w_q`, the weight of a sample. Default 0.002 (section VII).
-    pub w: f64,
-    /// `max_p`, the probability at `max_th`. Default 1/50 (section VII); ns-2 1/10.
-    pub max_p: f64,
-    /// How much may wait. Default 100 packets; ns-2 50.
-    pub limit: Limit,
-    /// A typical packet, bytes. Default 1000 (the paper's simulations); ns-2 500.
-    pub packet_bytes: u32,
-    /// What the queue is measured in. Default packets.
-    pub unit: QueueUnit,
-    /// Spread of the marks. Default the paper's; ns-2 `wait`.
-    pub gap_law: GapLaw,
-    /// The small differences. Default the paper's.
-    pub flavor: Flavor,
-    /// Whether the probability rises from `max_p` to 1 between `max_th` and `2 max_th`. Default no (ns-2 added it on
-    /// 11 June 1999).
-    pub gentle: bool,
-    /// Which packet a forced drop takes. Default the arriving one.
-    pub victim: Victim,
-    /// Whether a packet that can carry a mark is marked instead of dropped early. Default yes (the paper "marks"); ns-2 no.
-    pub ecn: bool,
-    /// With `ecn`, whether it is also marked when the average is above `max_th`. Default yes (the paper, Feng); ns-2 no.
-    pub ecn_when_forced: bool,
-    /// Time constant of a low-pass filter on the marking probability, not zero. Default `None`: no filter.
-    pub smoothing: Option<Span>,
-    /// Whether `max_p` follows the number of active flows. Default `None`: it is fixed.
-    pub active: Option<FromFlows>,
-}
+use law::{LowPass, window_of_all};
 
 impl RedConfig {
-    /// The paper's.
-    pub const fn floyd_1993() -> Self {
-        Self {
-            min_th: 5.0,
-            max_th: 15.0,
-            w: 0.002,
-            max_p: 0.02,
-            limit: Limit::Packets(100),
-            packet_bytes: 1000,
-            unit: QueueUnit::Packets,
-            gap_law: GapLaw::Paper,
-            flavor: Flavor::Floyd1993,
-            gentle: false,
-            victim: Victim::Arriving,
-            ecn: true,
-            ecn_when_forced: true,
-            smoothing: None,
-            active: None,
-        }
-    }
-
-    /// As in ns-2 of 1998 and 1999.
-    pub const fn ns() -> Self {
-        Self {
-            max_p: 0.1,
-            limit: Limit::Packets(50),
-            packet_bytes: 500,
-            gap_law: GapLaw::Wait,
-            flavor: Flavor::Ns,
-            ecn: false,
-            ecn_when_forced: false,
-            ..Self::floyd_1993()
-        }
-    }
-
     /// The manager.
     pub fn build(&self, context: &Context) -> Red {
         assert!(self.min_th >= 0.0 && self.min_th < self.max_th, "0 <= min_th < max_th");
@@ -178,12 +65,6 @@ impl RedConfig {
             random: Substream::new(context.seed),
             config: *self,
         }
-    }
-}
-
-impl Default for RedConfig {
-    fn default() -> Self {
-        Self::floyd_1993()
     }
 }
 
@@ -436,83 +317,10 @@ impl Red {
     }
 }
 
-/// `p_b = max_p (avg - min_th) / (max_th - min_th)` (Floyd & Jacobson, Fig. 2); from `max_th` on the gentle line, which
-/// reaches 1 at `2 max_th`. A `max_p` above one, which is Adaptive RED's (thesis, Fig. 3.27): `1 - (1 - x)^max_p`, which has
-/// the slope `max_p` at `min_th`, is the straight line for `max_p` = 1 and reaches 1 at `max_th`; as if `max_p` linear REDs
-/// could each mark the packet.
-pub(super) fn marking_probability(avg: f64, min_th: f64, max_th: f64, max_p: f64) -> f64 {
-    let p_b = if max_p > 1.0 {
-        let x = (avg - min_th) / (max_th - min_th);
-        1.0 - libm::pow((1.0 - x).clamp(0.0, 1.0), max_p)
-    } else if avg < max_th {
-        max_p * (avg - min_th) / (max_th - min_th)
-    } else {
-        max_p + (1.0 - max_p) * (avg - max_th) / max_th
-    };
-    p_b.clamp(0.0, 1.0)
-}
-
-/// The exponential low-pass filter of the marking probability; starts at zero.
-#[derive(Clone, Copy, Debug)]
-struct LowPass {
-    p: f64,
-    last: Time,
-    /// The reciprocal of the time constant, 1/s.
-    per_k: f64,
-}
-
-impl LowPass {
-    fn new(time_constant: Span) -> Self {
-        Self { p: 0.0, last: Time::ZERO, per_k: 1.0 / time_constant.as_secs_f64() }
-    }
-
-    /// `p + (1 - e^(-T/K)) (p_b - p)`, T since the last packet.
-    fn next(&mut self, p_b: f64, now: Time) -> f64 {
-        self.p += sample_weight(now.since(self.last).as_secs_f64(), self.per_k) * (p_b - self.p);
-        self.last = now;
-        self.p
-    }
-}
-
-/// The packets of `packet_bytes` that all flows together have in flight: `L RTT / MSS`.
-fn window_of_all(link: BitRate, rtt: Span, packet_bytes: u32) -> f64 {
-    link.as_bytes_per_second_f64() * rtt.as_secs_f64() / f64::from(packet_bytes)
-}
-
-/// The `max_p` with which `flows` that share a window of `packets` settle halfway between the thresholds, at most 1.
-///
-/// They need to be notified with `p = (N MSS C / (L RTT))^2` (thesis, eq. 3.2), C^2 = 3/2 (Mathis et al., CCR 27(3),
-/// 1997). Halfway, `p_b = max_p / 2`, and the mean gap between notifications is `1 / (2 p_b)` packets by the paper's law,
-/// `3 / (2 p_b)` by ns-2's.
-pub(super) fn needed_max_p(flows: f64, packets: f64, gap_law: GapLaw) -> f64 {
-    let p = 1.5 * (flows / packets) * (flows / packets);
-    match gap_law {
-        GapLaw::Paper => p.min(1.0),
-        GapLaw::Wait => (3.0 * p).min(1.0),
-    }
-}
-
-/// `p_a = p_b / (1 - count p_b)` (Floyd & Jacobson, Fig. 2).
-pub(super) fn spread_from_one(p_b: f64, count: f64) -> f64 {
-    let rest = 1.0 - count * p_b;
-    if rest <= 0.0 { 1.0 } else { (p_b / rest).min(1.0) }
-}
-
-/// ns-2 `modify_p` with `wait`.
-pub(super) fn spread_after_wait(p_b: f64, count: f64) -> f64 {
-    let passed = count * p_b;
-    if passed < 1.0 {
-        0.0
-    } else if passed < 2.0 {
-        (p_b / (2.0 - passed)).min(1.0)
-    } else {
-        1.0
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::meter::ActiveFlowsConfig;
     use crate::queue::{Fifo, QueueDiscipline};
     use crate::random::Seed;
     use crate::schedule::testing::{arrivals, drive};
@@ -520,7 +328,7 @@ mod tests {
     use alloc::vec::Vec;
     use proptest::prelude::*;
     use tidegate_packet::{Ecn, FlowId};
-    use tidegate_units::Bytes;
+    use tidegate_units::{Bytes, Limit, Span};
 
     const Q: Backlog = Backlog { packets: 10, bytes: 10_000 };
 

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tidegate_units::{BitRate, Span};
 
+use super::defaults::{af11, hundred_millis, hundred_millis_text, ten, weight, weighted, yes};
 use super::{EngineMeter, kinds};
 use crate::text::{self, Text};
 
@@ -252,12 +253,6 @@ const fn fifty_millis() -> Span {
 fn fifty_millis_text() -> String {
     fifty_millis().to_string()
 }
-const fn hundred_millis() -> Span {
-    Span::from_millis(100)
-}
-fn hundred_millis_text() -> String {
-    hundred_millis().to_string()
-}
 const fn five_seconds() -> Span {
     Span::from_secs(5)
 }
@@ -276,21 +271,6 @@ const fn no_window() -> ReservedWindow {
 const fn given_up() -> MarkingSurplus {
     MarkingSurplus::GivenUp
 }
-const fn weighted() -> EngineMeter {
-    EngineMeter::Weighted
-}
-const fn af11() -> u8 {
-    tidegate_packet::Dscp::AF11.get()
-}
-const fn ten() -> u32 {
-    10
-}
-const fn weight() -> f64 {
-    0.15
-}
 const fn two() -> f64 {
     2.0
-}
-const fn yes() -> bool {
-    true
 }

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tidegate_units::{BitRate, Bytes, Limit, Span};
 
+use super::defaults::{af11, hundred_millis, hundred_millis_text, ten, weight, weighted, yes};
 use super::kinds;
 use crate::text::{self, Text};
 
@@ -201,12 +202,6 @@ const fn fifty_millis() -> Limit {
 fn fifty_millis_text() -> String {
     fifty_millis().to_string()
 }
-const fn hundred_millis() -> Span {
-    Span::from_millis(100)
-}
-fn hundred_millis_text() -> String {
-    hundred_millis().to_string()
-}
 const fn kilobyte() -> Bytes {
     Bytes::new(1000)
 }
@@ -219,24 +214,9 @@ const fn unmark() -> Beyond {
 const fn tcp_friendly() -> EngineLaw {
     EngineLaw::TcpFriendly
 }
-const fn weighted() -> EngineMeter {
-    EngineMeter::Weighted
-}
-const fn af11() -> u8 {
-    tidegate_packet::Dscp::AF11.get()
-}
 const fn one() -> u8 {
     1
 }
-const fn ten() -> u32 {
-    10
-}
 const fn one_hundredth() -> f64 {
     0.01
-}
-const fn weight() -> f64 {
-    0.15
-}
-const fn yes() -> bool {
-    true
 }

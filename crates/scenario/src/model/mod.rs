@@ -3,6 +3,7 @@
 mod application;
 mod circuit;
 mod control;
+mod defaults;
 mod domain;
 mod impairment;
 mod marker;

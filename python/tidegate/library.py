@@ -8,12 +8,13 @@ experiments.
 import re
 import tomllib
 from pathlib import Path
+from typing import Any
 
 from tidegate.errors import UsageError
 
 EXPECTED = "expected.toml"
 # What makes a file an experiment; a plain scenario, as experiments include it, has none of them.
-_EXPERIMENT_KEYS = {"seeds", "quick_seeds", "axes", "variants", "figures"}
+_EXPERIMENT_KEYS = {"also", "seeds", "quick_seeds", "axes", "variants", "figures"}
 
 
 def experiments_dir() -> Path:
@@ -39,24 +40,40 @@ def all_experiments(directory: Path | None = None) -> dict[str, Path]:
     return dict(sorted(found.items(), key=lambda item: natural_key(item[0])))
 
 
-def _is_experiment(path: Path) -> bool:
+def _read(path: Path) -> dict[str, Any] | None:
+    """The tables of a file; None where it is broken, which is reported when it is run."""
     try:
-        return not _EXPERIMENT_KEYS.isdisjoint(tomllib.loads(path.read_text(encoding="utf-8")))
+        return tomllib.loads(path.read_text(encoding="utf-8"))
     except ValueError:
-        return True  # a broken file is reported when it is read, not left out
+        return None
+
+
+def _is_experiment(path: Path) -> bool:
+    tables = _read(path)
+    return tables is None or not _EXPERIMENT_KEYS.isdisjoint(tables)  # a broken file is not left out
 
 
 def is_real(path: Path) -> bool:
     """Whether an experiment needs real hosts: its own file lists some under `nodes.real`."""
-    try:
-        nodes = tomllib.loads(path.read_text(encoding="utf-8")).get("nodes", {})
-    except ValueError:
-        return False
+    nodes = (_read(path) or {}).get("nodes", {})
     return isinstance(nodes, dict) and bool(nodes.get("real"))
 
 
+def other_names(known: dict[str, Path]) -> dict[str, str]:
+    """Ids by the further names that experiments have for what they hold (`also`): feng/3.2a for feng/3.2."""
+    found = {}
+    for name, path in known.items():
+        also = (_read(path) or {}).get("also", ())
+        group = name.rpartition("/")[0]
+        found |= {f"{group}/{other}".lstrip("/"): name for other in also if isinstance(other, str)}
+    return {other: name for other, name in found.items() if other not in known}
+
+
 def select(ids: list[str], directory: Path | None = None) -> dict[str, Path]:
-    """The experiments that `ids` name: an id, a group before a slash, or a file. All where `ids` is empty."""
+    """The experiments that `ids` name: an id, a group before a slash, a figure that one holds, or a file.
+
+    All where `ids` is empty.
+    """
     known = all_experiments(directory)
     if not known:
         raise UsageError(f"no experiments in {directory or experiments_dir()}")
@@ -71,9 +88,13 @@ def select(ids: list[str], directory: Path | None = None) -> dict[str, Path]:
         name = wanted.strip().rstrip("/").removesuffix(".toml")
         matching = {key: path for key, path in known.items() if key == name or key.startswith(name + "/")}
         if not matching:
+            others = other_names(known)
+            if name in others:
+                chosen[others[name]] = known[others[name]]
+                continue
             import difflib
 
-            close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+            close = difflib.get_close_matches(name, [*known, *others], n=3, cutoff=0.5)
             hint = f"; did you mean {', '.join(close)}?" if close else "; see `tidegate reproduce --list`"
             raise UsageError(f"no experiment {wanted!r}{hint}")
         chosen |= matching

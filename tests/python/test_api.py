@@ -108,5 +108,21 @@ def test_experiments_are_found_by_prefix(shelf):
         library.select(["two/shore"])
 
 
+def test_an_experiment_is_found_by_the_figures_it_holds(shelf):
+    file = shelf / "two" / "share.toml"
+    file.write_text('also = ["fig7a", "fig7b"]\n' + file.read_text())
+    assert list(library.select(["two/fig7b"])) == ["two/share"]
+    assert list(library.select(["two/fig7a", "two/fig7b", "two"])) == ["two/share"]
+    with pytest.raises(tidegate.TidegateError, match="did you mean two/fig7"):
+        library.select(["two/fig7c"])
+
+
+def test_no_two_shipped_experiments_hold_the_same_figure():
+    known = library.all_experiments()
+    files = [tomllib.loads(path.read_text()) for path in known.values()]
+    listed = sum(len(file.get("also", ())) for file in files)
+    assert len(library.other_names(known)) == listed, "a name is listed twice, or is an experiment's own"
+
+
 def test_shipped_experiments_are_a_folder_of_the_package():
     assert library.experiments_dir.__module__ == "tidegate.library"

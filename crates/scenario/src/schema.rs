@@ -52,13 +52,16 @@ struct FileText {
     routing: Option<RoutingText>,
     /// The controlled networks by name.
     domains: Option<BTreeMap<String, DomainText>>,
-    /// What changes during the run.
+    /// The packet marking engines by name.
     markers: Option<BTreeMap<String, MarkerText>>,
     /// What real hosts run in an emulation, by name.
     commands: Option<BTreeMap<String, CommandText>>,
+    /// What changes during the run.
     events: Option<Vec<EventText>>,
     /// What is recorded beyond counters.
     record: Option<RecordText>,
+    /// Experiment: further figures and tables of its document that it holds, by which it is found too.
+    also: Option<Vec<String>>,
     /// Experiment: the seeds are 1 to this. Default: 1.
     #[schemars(range(min = 1, max = 1_000_000))]
     seeds: Option<u32>,

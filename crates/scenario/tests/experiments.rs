@@ -106,6 +106,8 @@ fn mistakes_in_an_experiment_are_named() {
         ("kind = \"lines\"", "kind = \"pie\"", "allowed: lines, bars, series, cdf, heatmap, table"),
         ("id = \"fig1\"", "id = \"fig1\"\ncolour = 3", "unknown key `colour`"),
         ("seeds = 2", "seeds = 0", "no number of seeds"),
+        ("seeds = 2", "seeds = 2\nalso = \"3.2a\"", "no list of names"),
+        ("seeds = 2", "seeds = 2\nalso = [3.2]", "no list of names"),
         ("seeds = 2", "seeds = 100000", "at most 1000000"),
         ("label = \"UDP\"", "label = 3", "expected a string"),
         ("[variants.fifo]", "[variants.fifo]\nsets = {}", "did you mean `set`?"),

@@ -27,6 +27,8 @@ pub struct Experiment {
     pub description: String,
     /// Which document it follows; may be empty.
     pub source: String,
+    /// Further names by which it is found in its group: the figures and tables that it holds.
+    pub also: Vec<String>,
     /// Seeds are 1 to this.
     pub seeds: u32,
     /// Seeds of the quick form.
@@ -305,6 +307,7 @@ impl Experiment {
             "title": self.title,
             "description": self.description,
             "source": self.source,
+            "also": self.also,
             "seeds": self.seeds,
             "quick_seeds": self.quick_seeds,
             "parameters": parameters,

@@ -34,6 +34,7 @@ pub(super) fn read(document: &Document) -> Result<Experiment, ConfigErrors> {
         title: reader.text("title"),
         description: reader.text("description"),
         source: reader.text("source"),
+        also: reader.also(),
         seeds: reader.count("seeds"),
         quick_seeds: reader.count("quick_seeds"),
         quick_set: reader.quick_set(),
@@ -72,6 +73,20 @@ impl<'t> Reader<'t> {
         let help = "from 1 to 1000000: seeds are 1 to this";
         self.problems.push(site.problem(&[], "this is no number of seeds", help));
         1
+    }
+
+    fn also(&mut self) -> Vec<String> {
+        let Some(site) = self.site("also") else { return Vec::new() };
+        let names: Option<Vec<&str>> = match &site.tree.value {
+            Value::List(list) if list.len() <= LIST_MAX => list.iter().map(Tree::as_text).collect(),
+            _ => None,
+        };
+        let Some(names) = names else {
+            let help = r#"like ["3.2a", "3.2b"]: what it holds besides what the file is called"#;
+            self.problems.push(site.problem(&[], "this is no list of names", help));
+            return Vec::new();
+        };
+        names.into_iter().map(str::to_owned).collect()
     }
 
     fn quick_set(&mut self) -> Vec<Override> {

@@ -21,7 +21,8 @@ pub(crate) const SCENARIO: [&str; 17] = [
     "record",
 ];
 /// Keys that make a file an experiment.
-pub(crate) const EXPERIMENT: [&str; 6] = ["seeds", "quick_seeds", "quick_set", "axes", "variants", "figures"];
+pub(crate) const EXPERIMENT: [&str; 7] =
+    ["also", "seeds", "quick_seeds", "quick_set", "axes", "variants", "figures"];
 /// Keys of a link.
 pub(crate) const LINK: [&str; 13] = [
     "repeat",

@@ -85,7 +85,8 @@ impl Default for EventQueue {
 
 impl EventQueue {
     /// Wakes `token` at `time`, which must not be before the last time taken.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "once per packet and hop; the call cost as much as the work")]
+    #[inline(always)]
     pub fn schedule(&mut self, time: Time, token: Token) {
         let time = time.as_nanos();
         debug_assert!(time >= self.last, "an event was scheduled {} ns into the past", self.last - time);
@@ -103,7 +104,8 @@ impl EventQueue {
         self.place(index, time);
     }
 
-    #[inline]
+    #[expect(clippy::inline_always, reason = "as `schedule`, whose larger part it is")]
+    #[inline(always)]
     fn place(&mut self, index: u32, time: u64) {
         let differing = time ^ self.last;
         let list = if differing == 0 {
@@ -159,6 +161,7 @@ impl EventQueue {
     }
 
     /// Moves the entries of `list` to where they belong relative to the earliest of them.
+    #[inline(never)]
     fn spread(&mut self, list: List) {
         self.last = self.earliest(list);
         let mut index = list.first;

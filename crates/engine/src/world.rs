@@ -91,13 +91,29 @@ impl Default for Alarm {
 }
 
 impl Alarm {
-    /// Makes sure that an event wakes `token` no later than `deadline`.
+    /// Makes sure that an event wakes `token` no later than `deadline`. For owners whose alarm mostly pends already, such as
+    /// the timers of connections.
     #[inline]
     pub(crate) fn arm(&mut self, deadline: Time, token: Token, events: &mut EventQueue) {
+        if deadline < self.armed {
+            self.schedule(deadline, token, events);
+        }
+    }
+
+    /// The same, for owners that mostly have to schedule an event: links.
+    #[expect(clippy::inline_always, reason = "once per packet and hop")]
+    #[inline(always)]
+    pub(crate) fn arm_often(&mut self, deadline: Time, token: Token, events: &mut EventQueue) {
         if deadline < self.armed {
             self.armed = deadline;
             events.schedule(deadline, token);
         }
+    }
+
+    #[inline(never)]
+    fn schedule(&mut self, deadline: Time, token: Token, events: &mut EventQueue) {
+        self.armed = deadline;
+        events.schedule(deadline, token);
     }
 
     /// An event of this owner fired at `now`: whether it is the one that counts. It no longer pends then.

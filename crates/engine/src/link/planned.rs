@@ -5,7 +5,7 @@
 //! timers that have passed by then are told to it in order, each with its own instant. So the manager sees exactly the
 //! calls it would see from a port that acts at every departure.
 
-use tidegate_mechanism::queue::{AnyManager, QueueManager, Verdict};
+use tidegate_mechanism::queue::{QueueManager, Verdict};
 use tidegate_packet::{Backlog, Ecn, Packet, Sink};
 use tidegate_units::{BitRate, Time, TransmissionClock};
 
@@ -15,8 +15,8 @@ use crate::observer::Observer;
 use crate::world::LinkSink;
 
 #[derive(Debug)]
-pub(super) struct Planned {
-    manager: AnyManager,
+pub(super) struct Planned<M> {
+    manager: M,
     /// What waits: the last `backlog.packets` of the wire's transits.
     backlog: Backlog,
     /// When the first waiting packet leaves the queue for transmission; meaningless if none waits.
@@ -27,8 +27,8 @@ pub(super) struct Planned {
     idle: bool,
 }
 
-impl Planned {
-    pub(super) const fn new(manager: AnyManager) -> Self {
+impl<M: QueueManager> Planned<M> {
+    pub(super) const fn new(manager: M) -> Self {
         Self { manager, backlog: Backlog::EMPTY, next_departure: Time::ZERO, serving_bytes: 0, idle: false }
     }
 
@@ -78,7 +78,20 @@ impl Planned {
         self.next_departure = leaving.ends;
     }
 
-    #[inline]
+    /// As [`Self::offer`], in a function of its own.
+    #[inline(never)]
+    pub(super) fn offer_apart<O: Observer>(
+        &mut self,
+        packet: Packet,
+        route: u32,
+        wire: &mut Wire,
+        sink: &mut LinkSink<'_, O>,
+    ) {
+        self.offer(packet, route, wire, sink);
+    }
+
+    #[expect(clippy::inline_always, reason = "once per packet and hop")]
+    #[inline(always)]
     pub(super) fn offer<O: Observer>(
         &mut self,
         mut packet: Packet,
@@ -106,7 +119,8 @@ impl Planned {
         self.join(packet, route, now, wire, sink.counters);
     }
 
-    #[inline]
+    #[expect(clippy::inline_always, reason = "once per packet and hop")]
+    #[inline(always)]
     fn join(&mut self, packet: Packet, route: u32, now: Time, wire: &mut Wire, counters: &mut LinkCounters) {
         let idle = wire.busy_until <= now;
         if idle {
@@ -136,6 +150,7 @@ impl Planned {
     }
 
     /// Takes the waiting packet at `position` out and moves those behind it forward.
+    #[cold]
     fn evict(&mut self, position: u32, now: Time, wire: &mut Wire, counters: &mut LinkCounters) -> Packet {
         debug_assert!(position < self.backlog.packets);
         let first = wire.transits.len() - self.backlog.packets as usize;

@@ -37,6 +37,7 @@ impl<O: Observer> Simulation<O> {
         }
     }
 
+    #[inline(never)]
     pub(super) fn on_datagram(&mut self, sink: u32, packet: &Packet) {
         let created = self.world.arena.get(packet).created;
         let counters = &mut self.sinks[sink as usize];
@@ -49,7 +50,7 @@ impl<O: Observer> Simulation<O> {
         self.world.retire(packet);
     }
 
-    #[inline]
+    #[inline(never)]
     pub(super) fn on_tcp_data(&mut self, index: u32, packet: &Packet) {
         let now = self.world.now;
         let carried = *self.world.arena.get(packet);
@@ -92,7 +93,7 @@ impl<O: Observer> Simulation<O> {
         self.advance(packet, route);
     }
 
-    #[inline]
+    #[inline(never)]
     pub(super) fn on_tcp_ack(&mut self, index: u32, packet: &Packet) {
         let tcp = self.world.arena.get(packet).tcp;
         self.world.retire(packet);

@@ -142,7 +142,6 @@ pub struct Simulation<O: Observer = ()> {
     pub(crate) markers: Vec<MarkerPoint>,
     pub(crate) hops: Vec<Hop>,
     pub(crate) programs: Programs,
-    pub(crate) forwards: Vec<bool>,
     pub(crate) script_next: usize,
     pub(crate) reservation_next: usize,
     /// Packets that a reordering medium holds back.
@@ -182,8 +181,6 @@ pub struct Statistics {
 
 impl<O: Observer> Simulation<O> {
     pub(crate) fn assemble(network: Network, world: World<O>, parts: Parts, run_seed: u64) -> Self {
-        let forwards =
-            network.nodes.iter().map(|node| node.kind == crate::network::NodeKind::Router).collect();
         Self {
             network,
             world,
@@ -198,7 +195,6 @@ impl<O: Observer> Simulation<O> {
             markers: parts.markers,
             hops: parts.hops,
             programs: parts.programs,
-            forwards,
             script_next: 0,
             reservation_next: 0,
             held: Vec::new(),
@@ -234,12 +230,15 @@ impl<O: Observer> Simulation<O> {
             self.world.now = time;
             events += 1;
             let (wake, index) = Wake::of(token);
-            // An interrupted run left its own mark behind; only the one for this instant counts.
-            if wake == Wake::Phase && time == until {
-                self.stopped = true;
-                break;
+            match wake {
+                Wake::Link => self.on_link(index),
+                // An interrupted run left its own mark behind; only the one for this instant counts.
+                Wake::Phase if time == until => {
+                    self.stopped = true;
+                    break;
+                }
+                _ => self.handle(wake, index),
             }
-            self.handle(wake, index);
             if events >= events_max {
                 break;
             }
@@ -248,7 +247,7 @@ impl<O: Observer> Simulation<O> {
         self.stopped
     }
 
-    #[inline]
+    #[inline(never)]
     pub(crate) fn handle(&mut self, wake: Wake, index: u32) {
         match wake {
             Wake::Link => self.on_link(index),
@@ -341,16 +340,21 @@ impl<O: Observer> Simulation<O> {
         assert_eq!(live, on_links + in_shapers + in_hops + held, "each live packet is in exactly one place");
     }
 
-    #[inline]
+    #[expect(clippy::inline_always, reason = "once per packet and hop")]
+    #[inline(always)]
     fn on_link(&mut self, index: u32) {
         let arrival = self.links[index as usize].on_wake(&mut self.world);
-        self.on_arrival(arrival, index);
+        if let Arrival::Now(packet, route) = arrival {
+            self.arrive(packet, route, LinkId(index));
+        } else {
+            self.on_arrival(arrival, index);
+        }
     }
 
-    #[inline]
+    #[cold]
     pub(crate) fn on_arrival(&mut self, arrival: Arrival, index: u32) {
         match arrival {
-            Arrival::Now(packet, route) => self.arrive(packet, route, LinkId(index)),
+            Arrival::Now(packet, route) => self.arrive_apart(packet, route, LinkId(index)),
             Arrival::Later(packet, route, held) => self.hold(packet, route, held, LinkId(index)),
             Arrival::Twice(packet, route, held) => self.on_doubled(packet, route, held, LinkId(index)),
             Arrival::None => {}
@@ -363,11 +367,11 @@ impl<O: Observer> Simulation<O> {
         // Made before the packet itself goes on, which may be its end.
         let copy = self.world.duplicate(&packet);
         if held.is_zero() {
-            self.arrive(packet, route, link);
+            self.arrive_apart(packet, route, link);
         } else {
             self.hold(packet, route, held, link);
         }
-        self.arrive(copy, route, link);
+        self.arrive_apart(copy, route, link);
     }
 
     fn hold(&mut self, packet: Packet, route: u32, held: Span, link: LinkId) {
@@ -385,12 +389,19 @@ impl<O: Observer> Simulation<O> {
     fn on_held(&mut self, index: u32) {
         if let Some((packet, route, link)) = self.held[index as usize].take() {
             self.held_free.push(index);
-            self.arrive(packet, route, link);
+            self.arrive_apart(packet, route, link);
         }
     }
 
     /// `packet` came over `link`.
-    #[inline]
+    #[inline(never)]
+    fn arrive_apart(&mut self, packet: Packet, route: u32, link: LinkId) {
+        self.arrive(packet, route, link);
+    }
+
+    /// The same, compiled into its caller.
+    #[expect(clippy::inline_always, reason = "once per packet and hop")]
+    #[inline(always)]
     fn arrive(&mut self, mut packet: Packet, route: u32, link: LinkId) {
         if O::WATCHES {
             let carried = self.world.arena.get(&packet);
@@ -401,19 +412,30 @@ impl<O: Observer> Simulation<O> {
         if packet.flow.0 as usize >= 2 * self.flows.len() {
             self.links[link.0 as usize].count_control(&packet);
         }
-        let node = self.links[link.0 as usize].to_node;
-        if self.forwards[node as usize] && matches!(self.programs.step(route), Step::Link(_) | Step::Hop(_)) {
+        let step = self.programs.step(route);
+        if matches!(step, Step::Link(_) | Step::Hop(_)) && self.links[link.0 as usize].to_router {
             packet.ttl -= 1;
             if packet.ttl == 0 {
-                self.world.drop_packet(&packet, Place::Node(node), DropReason::TtlExpired);
+                self.expire(&packet, link);
                 return;
             }
         }
-        self.advance(packet, route);
+        match step {
+            Step::Link(next) => self.links[next.0 as usize].offer_often(packet, route + 1, &mut self.world),
+            Step::TcpData(connection) => self.on_tcp_data(connection, &packet),
+            Step::TcpAck(connection) => self.on_tcp_ack(connection, &packet),
+            Step::Datagram(sink) => self.on_datagram(sink, &packet),
+            _ => self.advance(packet, route),
+        }
+    }
+
+    #[cold]
+    fn expire(&mut self, packet: &Packet, link: LinkId) {
+        let place = Place::Node(self.links[link.0 as usize].to_node);
+        self.world.drop_packet(packet, place, DropReason::TtlExpired);
     }
 
     /// `packet` goes on from position `route` of its program.
-    #[inline]
     pub(crate) fn advance(&mut self, mut packet: Packet, mut route: u32) {
         loop {
             match self.programs.step(route) {

@@ -16,7 +16,8 @@ use crate::waste::Trails;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum Wake {
-    /// A link: its next arrival at the far end, or its discipline's next decision.
+    /// A link: its next arrival at the far end, or its discipline's next decision. The first kind, so that its tokens are
+    /// numbers of links.
     Link,
     /// A TCP sender's timer.
     TcpSender,
@@ -68,6 +69,12 @@ impl Wake {
     pub(crate) const fn token(self, index: u32) -> Token {
         debug_assert!(index < 1 << INDEX_BITS);
         Token((self as u32) << INDEX_BITS | index)
+    }
+
+    /// The number of the link that `token` wakes, if it wakes one without a hop mechanism.
+    #[inline]
+    pub(crate) const fn link(token: Token) -> Option<u32> {
+        if token.0 >> INDEX_BITS == Self::Link as u32 { Some(token.0) } else { None }
     }
 
     /// The kind and number of `token`.

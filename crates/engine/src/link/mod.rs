@@ -60,7 +60,9 @@ pub(crate) enum PortChoice {
     Hop(Option<Share>),
 }
 
+// With a tag of its own: one hidden in a manager would have to be decoded for every packet.
 #[derive(Debug)]
+#[repr(u8)]
 enum Port {
     /// Under drop-tail, as most links are: compiled for it.
     Tail(Planned<DropTail>),
@@ -94,10 +96,10 @@ struct Wire {
 }
 
 impl Wire {
-    /// When the packet at the front arrives at the far end.
+    /// When the packet at `position` from the front arrives at the far end; [`Time::MAX`] if there is none.
     #[inline]
-    fn next_arrival(&self) -> Option<Time> {
-        self.transits.front().map(|transit| transit.ends + self.delay)
+    fn arrival(&self, position: usize) -> Time {
+        self.transits.get(position).map_or(Time::MAX, |transit| transit.ends + self.delay)
     }
 }
 
@@ -144,7 +146,7 @@ pub(crate) struct FarEnd {
     pub(crate) is_router: bool,
 }
 
-/// What [`Link::on_wake`] hands on to the next node.
+/// What [`Link::take_arrived`] hands on to the next node.
 #[derive(Clone, Copy)]
 pub(crate) enum Arrival {
     /// This packet, to go on at this place of its route.
@@ -159,7 +161,6 @@ pub(crate) enum Arrival {
 
 impl Watch {
     /// The last bit of `packet` left `link` at `ends`.
-    #[inline(never)]
     fn on_transmitted<O>(&mut self, packet: &Packet, ends: Time, link: LinkId, world: &mut World<O>) {
         if let Some(delays) = &mut self.delays {
             delays
@@ -254,23 +255,35 @@ impl Link {
             return;
         }
         packet.arrived = world.now;
+        if let Port::Tail(port) = &mut self.port {
+            let mut sink = LinkSink { world, counters: &mut self.counters, link: self.id };
+            port.offer(packet, route, &mut self.wire, &mut sink);
+        } else if self.offer_elsewhere(packet, route, world) {
+            return;
+        }
+        // Only a first packet brings the next arrival forward. (Making room for a packet behind others does not.)
+        if self.wire.transits.len() == 1 {
+            self.arm(world);
+        }
+    }
+
+    /// The same at a port that is not under drop-tail; whether the link is armed as it should be.
+    #[inline(never)]
+    fn offer_elsewhere<O: Observer>(&mut self, packet: Packet, route: u32, world: &mut World<O>) -> bool {
         let mut sink = LinkSink { world, counters: &mut self.counters, link: self.id };
         match &mut self.port {
             Port::Tail(port) => port.offer(packet, route, &mut self.wire, &mut sink),
-            Port::Planned(port) => port.offer_apart(packet, route, &mut self.wire, &mut sink),
+            Port::Planned(port) => port.offer(packet, route, &mut self.wire, &mut sink),
             Port::Scheduled(port) => {
                 let was_armed = port.is_armed(packet.arrived, &self.wire);
                 port.offer(packet, route, &mut self.wire, &mut sink);
                 if !was_armed {
                     self.arm(world);
                 }
-                return;
+                return true;
             }
         }
-        // Only a first packet brings the next arrival forward. (Making room for a packet behind others does not.)
-        if self.wire.transits.len() == 1 {
-            self.arm(world);
-        }
+        false
     }
 
     /// A message between neighbours: it goes ahead of the queue, after the packet in transmission.
@@ -318,47 +331,105 @@ impl Link {
         world.drop_packet(packet, Place::Link(self.id), why);
     }
 
+    #[inline]
+    fn arm<O>(&mut self, world: &mut World<O>) {
+        self.arm_behind(0, world);
+    }
+
+    /// Arms for what comes after the first `gone` packets on the wire.
     #[expect(
         clippy::inline_always,
         reason = "it runs twice per packet and hop; the call was 5 to 9 % of the run time"
     )]
     #[inline(always)]
-    fn arm<O>(&mut self, world: &mut World<O>) {
-        let arrival = self.wire.next_arrival();
+    fn arm_behind<O>(&mut self, gone: usize, world: &mut World<O>) {
+        let arrival = self.wire.arrival(gone);
         let next = match &self.port {
-            Port::Tail(_) | Port::Planned(_) => arrival.unwrap_or(Time::MAX),
+            Port::Tail(_) | Port::Planned(_) => arrival,
             Port::Scheduled(port) => port.next_event(arrival, &self.wire, world),
         };
         // A shortened delay can make an arrival overdue.
         self.alarm.arm_often(next.max(world.now), self.token, &mut world.events);
     }
 
-    /// The link's event fired.
+    /// The link's event fired: whether the packet at the front of the wire has arrived at the far end. It is still there
+    /// then, and to be taken at once: by [`Self::forward`] or [`Self::take_arrived`].
     #[expect(clippy::inline_always, reason = "once per packet and hop")]
     #[inline(always)]
-    pub(crate) fn on_wake<O: Observer>(&mut self, world: &mut World<O>) -> Arrival {
+    pub(crate) fn on_wake<O: Observer>(&mut self, world: &mut World<O>) -> bool {
         let now = world.now;
         if !self.alarm.fires(now) {
-            return Arrival::None;
+            return false;
         }
+        if let Port::Tail(port) = &mut self.port {
+            port.free_front(now, &self.wire);
+        } else {
+            self.wake_elsewhere(world);
+        }
+        let has_arrived = self.wire.arrival(0) <= now;
+        self.arm_behind(usize::from(has_arrived), world);
+        has_arrived
+    }
+
+    /// The same at a port that is not under drop-tail.
+    #[inline(never)]
+    fn wake_elsewhere<O: Observer>(&mut self, world: &mut World<O>) {
+        let now = world.now;
         let mut sink = LinkSink { world, counters: &mut self.counters, link: self.id };
         at_port!(&mut self.port, {
             Planned(port) => port.free_front(now, &self.wire),
             Scheduled(port) => port.on_wake(now, &mut self.wire, &mut sink),
         });
-        let arrived = self.wire.next_arrival().is_some_and(|at| at <= now);
-        let transit = if arrived { self.wire.transits.pop_front() } else { None };
-        self.arm(world);
-        match transit {
-            Some(transit) => self.arrive(transit, world),
-            None => Arrival::None,
-        }
     }
 
+    /// Where the packet at the front of the wire stands in its program, if nothing happens to packets on this link but that
+    /// they arrive, and its flow is below `flows`.
+    #[inline]
+    pub(crate) fn plain_front(&self, flows: u32) -> Option<u32> {
+        let front = self.wire.transits.front()?;
+        let is_plain = self.medium.is_none() && self.watch.is_none() && front.packet.flow.0 < flows;
+        is_plain.then_some(front.route)
+    }
+
+    /// The packet at the front of the wire, a plain one, goes on over `next`. Not if its TTL or `next` does not allow it:
+    /// then nothing happens.
     #[expect(clippy::inline_always, reason = "once per packet and hop")]
     #[inline(always)]
-    fn arrive<O: Observer>(&mut self, transit: Transit, world: &mut World<O>) -> Arrival {
-        let Transit { mut packet, route, ends } = transit;
+    pub(crate) fn forward<O: Observer>(&mut self, next: &mut Self, world: &mut World<O>) -> bool {
+        let Some(&Transit { ref packet, route, ends }) = self.wire.transits.front() else { return false };
+        let ttl = packet.ttl - u8::from(self.to_router);
+        if ttl == 0 || !next.up {
+            return false;
+        }
+        let packet = Packet { in_port: self.far_port, ttl, ..*packet };
+        self.counters.on_transmitted(ends - packet.arrived);
+        self.counters.on_delivered(packet.wire_bytes);
+        world.totals.packet_hops += 1;
+        next.offer_often(packet, route + 1, world);
+        self.wire.transits.pop_front();
+        true
+    }
+
+    /// Takes the packet at the front, a plain one, which goes on otherwise.
+    #[expect(clippy::inline_always, reason = "once per packet")]
+    #[inline(always)]
+    pub(crate) fn take_plain<O>(&mut self, world: &mut World<O>) -> Packet {
+        let transit = self.wire.transits.pop_front().expect("a packet has arrived");
+        self.counters.on_transmitted(transit.ends - transit.packet.arrived);
+        self.count_delivered(transit.packet, world)
+    }
+
+    #[inline]
+    fn count_delivered<O>(&mut self, packet: Packet, world: &mut World<O>) -> Packet {
+        self.counters.on_delivered(packet.wire_bytes);
+        world.totals.packet_hops += 1;
+        Packet { in_port: self.far_port, ..packet }
+    }
+
+    /// Takes the packet at the front, which has arrived, whatever happens to it.
+    pub(crate) fn take_arrived<O: Observer>(&mut self, world: &mut World<O>) -> Arrival {
+        let transit = self.wire.transits.pop_front().expect("a packet has arrived");
+        let Transit { packet, route, ends } = transit;
         self.counters.on_transmitted(ends - packet.arrived);
         if let Some(watch) = &mut self.watch {
             watch.on_transmitted(&packet, ends, self.id, world);
@@ -366,21 +437,11 @@ impl Link {
         if self.medium.is_some() {
             return self.pass_medium(packet, route, world);
         }
-        self.count_delivered(&mut packet, world);
-        Arrival::Now(packet, route)
-    }
-
-    #[inline]
-    fn count_delivered<O>(&mut self, packet: &mut Packet, world: &mut World<O>) {
-        self.counters.delivered_packets += 1;
-        self.counters.delivered_bytes += u64::from(packet.wire_bytes);
-        world.totals.packet_hops += 1;
-        packet.in_port = self.far_port;
+        Arrival::Now(self.count_delivered(packet, world), route)
     }
 
     /// What becomes of `packet` on a medium that loses, reorders or duplicates.
-    #[inline(never)]
-    fn pass_medium<O: Observer>(&mut self, mut packet: Packet, route: u32, world: &mut World<O>) -> Arrival {
+    fn pass_medium<O: Observer>(&mut self, packet: Packet, route: u32, world: &mut World<O>) -> Arrival {
         let Some(medium) = &mut self.medium else { return Arrival::Now(packet, route) };
         if medium.loses() {
             self.lose(&packet, world, DropReason::Medium);
@@ -388,7 +449,7 @@ impl Link {
         }
         let held = medium.holds_back();
         let is_doubled = medium.duplicates();
-        self.count_delivered(&mut packet, world);
+        let packet = self.count_delivered(packet, world);
         if is_doubled {
             self.counters.duplicated_packets += 1;
             return Arrival::Twice(packet, route, held);

@@ -37,7 +37,8 @@ impl<M: QueueManager> Planned<M> {
     }
 
     /// Tells the manager what has happened by `now`.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "once per packet and hop")]
+    #[inline(always)]
     pub(super) fn settle(&mut self, now: Time, wire: &Wire) {
         loop {
             let timer = self.manager.timer_at().unwrap_or(Time::MAX);
@@ -66,8 +67,13 @@ impl<M: QueueManager> Planned<M> {
     #[inline]
     pub(super) fn free_front(&mut self, now: Time, wire: &Wire) {
         if self.backlog.packets as usize >= wire.transits.len() {
-            self.settle(now, wire);
+            self.settle_apart(now, wire);
         }
+    }
+
+    #[inline(never)]
+    fn settle_apart(&mut self, now: Time, wire: &Wire) {
+        self.settle(now, wire);
     }
 
     fn depart(&mut self, wire: &Wire) {
@@ -76,18 +82,6 @@ impl<M: QueueManager> Planned<M> {
         self.backlog.remove(&leaving.packet);
         self.manager.on_departure(&leaving.packet, self.backlog, self.next_departure);
         self.next_departure = leaving.ends;
-    }
-
-    /// As [`Self::offer`], in a function of its own.
-    #[inline(never)]
-    pub(super) fn offer_apart<O: Observer>(
-        &mut self,
-        packet: Packet,
-        route: u32,
-        wire: &mut Wire,
-        sink: &mut LinkSink<'_, O>,
-    ) {
-        self.offer(packet, route, wire, sink);
     }
 
     #[expect(clippy::inline_always, reason = "once per packet and hop")]

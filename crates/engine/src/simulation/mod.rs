@@ -19,6 +19,7 @@ use crate::arena::Carried;
 use crate::border::Border;
 use crate::build::{Parts, Planner};
 use crate::counters::{Delays, FlowCounters, LinkCounters, SinkCounters, Totals};
+use crate::event::Token;
 use crate::hop::Hop;
 use crate::ids::LinkId;
 use crate::link::{Arrival, Link};
@@ -229,15 +230,14 @@ impl<O: Observer> Simulation<O> {
             debug_assert!(time >= self.world.now, "time never goes back");
             self.world.now = time;
             events += 1;
-            let (wake, index) = Wake::of(token);
-            match wake {
-                Wake::Link => self.on_link(index),
+            if let Some(index) = Wake::link(token) {
+                self.on_link(index);
+            } else if token == stop && time == until {
                 // An interrupted run left its own mark behind; only the one for this instant counts.
-                Wake::Phase if time == until => {
-                    self.stopped = true;
-                    break;
-                }
-                _ => self.handle(wake, index),
+                self.stopped = true;
+                break;
+            } else {
+                self.handle(token);
             }
             if events >= events_max {
                 break;
@@ -248,7 +248,8 @@ impl<O: Observer> Simulation<O> {
     }
 
     #[inline(never)]
-    pub(crate) fn handle(&mut self, wake: Wake, index: u32) {
+    pub(crate) fn handle(&mut self, token: Token) {
+        let (wake, index) = Wake::of(token);
         match wake {
             Wake::Link => self.on_link(index),
             Wake::TcpSender => self.on_sender_alarm(index),
@@ -340,21 +341,45 @@ impl<O: Observer> Simulation<O> {
         assert_eq!(live, on_links + in_shapers + in_hops + held, "each live packet is in exactly one place");
     }
 
+    /// The event of link `index`. What packets meet mostly is done here, the rest in [`Self::on_arrived`].
     #[expect(clippy::inline_always, reason = "once per packet and hop")]
     #[inline(always)]
     fn on_link(&mut self, index: u32) {
-        let arrival = self.links[index as usize].on_wake(&mut self.world);
-        if let Arrival::Now(packet, route) = arrival {
-            self.arrive(packet, route, LinkId(index));
-        } else {
-            self.on_arrival(arrival, index);
+        let flows = 2 * self.flows.len() as u32;
+        let link = &mut self.links[index as usize];
+        if !link.on_wake(&mut self.world) {
+            return;
+        }
+        let Some(route) = link.plain_front(flows).filter(|_| !O::WATCHES) else {
+            return self.on_arrived(index);
+        };
+        match self.programs.link(route) {
+            Some(next) => {
+                let is_gone = match self.links.get_disjoint_mut([index as usize, next.0 as usize]) {
+                    Ok([link, next]) => link.forward(next, &mut self.world),
+                    Err(_) => false,
+                };
+                if !is_gone {
+                    self.on_arrived(index);
+                }
+            }
+            None => {
+                let packet = link.take_plain(&mut self.world);
+                match self.programs.step(route) {
+                    Step::TcpData(connection) => self.on_tcp_data(connection, &packet),
+                    Step::TcpAck(connection) => self.on_tcp_ack(connection, &packet),
+                    Step::Datagram(sink) => self.on_datagram(sink, &packet),
+                    _ => self.arrive(packet, route, LinkId(index)),
+                }
+            }
         }
     }
 
-    #[cold]
-    pub(crate) fn on_arrival(&mut self, arrival: Arrival, index: u32) {
-        match arrival {
-            Arrival::Now(packet, route) => self.arrive_apart(packet, route, LinkId(index)),
+    /// The packet at the front of link `index` arrived there.
+    #[inline(never)]
+    pub(crate) fn on_arrived(&mut self, index: u32) {
+        match self.links[index as usize].take_arrived(&mut self.world) {
+            Arrival::Now(packet, route) => self.arrive(packet, route, LinkId(index)),
             Arrival::Later(packet, route, held) => self.hold(packet, route, held, LinkId(index)),
             Arrival::Twice(packet, route, held) => self.on_doubled(packet, route, held, LinkId(index)),
             Arrival::None => {}
@@ -367,11 +392,11 @@ impl<O: Observer> Simulation<O> {
         // Made before the packet itself goes on, which may be its end.
         let copy = self.world.duplicate(&packet);
         if held.is_zero() {
-            self.arrive_apart(packet, route, link);
+            self.arrive(packet, route, link);
         } else {
             self.hold(packet, route, held, link);
         }
-        self.arrive_apart(copy, route, link);
+        self.arrive(copy, route, link);
     }
 
     fn hold(&mut self, packet: Packet, route: u32, held: Span, link: LinkId) {
@@ -389,19 +414,11 @@ impl<O: Observer> Simulation<O> {
     fn on_held(&mut self, index: u32) {
         if let Some((packet, route, link)) = self.held[index as usize].take() {
             self.held_free.push(index);
-            self.arrive_apart(packet, route, link);
+            self.arrive(packet, route, link);
         }
     }
 
     /// `packet` came over `link`.
-    #[inline(never)]
-    fn arrive_apart(&mut self, packet: Packet, route: u32, link: LinkId) {
-        self.arrive(packet, route, link);
-    }
-
-    /// The same, compiled into its caller.
-    #[expect(clippy::inline_always, reason = "once per packet and hop")]
-    #[inline(always)]
     fn arrive(&mut self, mut packet: Packet, route: u32, link: LinkId) {
         if O::WATCHES {
             let carried = self.world.arena.get(&packet);
@@ -412,27 +429,15 @@ impl<O: Observer> Simulation<O> {
         if packet.flow.0 as usize >= 2 * self.flows.len() {
             self.links[link.0 as usize].count_control(&packet);
         }
-        let step = self.programs.step(route);
-        if matches!(step, Step::Link(_) | Step::Hop(_)) && self.links[link.0 as usize].to_router {
+        let Link { to_router, to_node, .. } = self.links[link.0 as usize];
+        if to_router && matches!(self.programs.step(route), Step::Link(_) | Step::Hop(_)) {
             packet.ttl -= 1;
             if packet.ttl == 0 {
-                self.expire(&packet, link);
+                self.world.drop_packet(&packet, Place::Node(to_node), DropReason::TtlExpired);
                 return;
             }
         }
-        match step {
-            Step::Link(next) => self.links[next.0 as usize].offer_often(packet, route + 1, &mut self.world),
-            Step::TcpData(connection) => self.on_tcp_data(connection, &packet),
-            Step::TcpAck(connection) => self.on_tcp_ack(connection, &packet),
-            Step::Datagram(sink) => self.on_datagram(sink, &packet),
-            _ => self.advance(packet, route),
-        }
-    }
-
-    #[cold]
-    fn expire(&mut self, packet: &Packet, link: LinkId) {
-        let place = Place::Node(self.links[link.0 as usize].to_node);
-        self.world.drop_packet(packet, place, DropReason::TtlExpired);
+        self.advance(packet, route);
     }
 
     /// `packet` goes on from position `route` of its program.

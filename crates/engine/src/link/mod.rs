@@ -12,13 +12,12 @@ mod planned;
 mod scheduled;
 mod shared;
 mod trace;
+mod transits;
 
 pub use circuit::CircuitSpec;
 pub use impairment::{LossModel, Medium, ReorderModel};
 pub(crate) use shared::{Share, SharedMedium};
 pub use trace::{LinkTrace, OPPORTUNITY_BYTES};
-
-use std::collections::VecDeque;
 
 use tidegate_mechanism::Context;
 use tidegate_mechanism::queue::{AnyManager, DropTail, QueueManager};
@@ -36,6 +35,7 @@ use circuit::Circuit;
 use planned::Planned;
 use scheduled::Scheduled;
 use trace::Opportunities;
+use transits::Transits;
 
 /// A packet that waits, is in transmission, or travels.
 #[derive(Clone, Copy, Debug)]
@@ -92,7 +92,7 @@ struct Wire {
     /// The circuit that it is, if it is one. Only scheduled ports know of it.
     circuit: Option<Box<Circuit>>,
     /// Packets that are decided: waiting for their planned transmission, in transmission, or travelling.
-    transits: VecDeque<Transit>,
+    transits: Transits,
 }
 
 impl Wire {
@@ -219,7 +219,7 @@ impl Link {
                 delay,
                 busy_until: Time::ZERO,
                 circuit: circuit.map(|circuit| Box::new(Circuit::new(circuit, context.link_rate))),
-                transits: VecDeque::new(),
+                transits: Transits::default(),
             },
             port,
             alarm: Alarm::default(),
@@ -256,8 +256,7 @@ impl Link {
         }
         packet.arrived = world.now;
         if let Port::Tail(port) = &mut self.port {
-            let mut sink = LinkSink { world, counters: &mut self.counters, link: self.id };
-            port.offer(packet, route, &mut self.wire, &mut sink);
+            port.offer(packet, route, &mut self.wire, world, &mut self.counters, self.id);
         } else if self.offer_elsewhere(packet, route, world) {
             return;
         }
@@ -270,11 +269,13 @@ impl Link {
     /// The same at a port that is not under drop-tail; whether the link is armed as it should be.
     #[inline(never)]
     fn offer_elsewhere<O: Observer>(&mut self, packet: Packet, route: u32, world: &mut World<O>) -> bool {
-        let mut sink = LinkSink { world, counters: &mut self.counters, link: self.id };
         match &mut self.port {
-            Port::Tail(port) => port.offer(packet, route, &mut self.wire, &mut sink),
-            Port::Planned(port) => port.offer(packet, route, &mut self.wire, &mut sink),
+            Port::Tail(_) => unreachable!("the caller serves ports under drop-tail"),
+            Port::Planned(port) => {
+                port.offer(packet, route, &mut self.wire, world, &mut self.counters, self.id);
+            }
             Port::Scheduled(port) => {
+                let mut sink = LinkSink { world, counters: &mut self.counters, link: self.id };
                 let was_armed = port.is_armed(packet.arrived, &self.wire);
                 port.offer(packet, route, &mut self.wire, &mut sink);
                 if !was_armed {
@@ -367,7 +368,11 @@ impl Link {
             self.wake_elsewhere(world);
         }
         let has_arrived = self.wire.arrival(0) <= now;
-        self.arm_behind(usize::from(has_arrived), world);
+        if has_arrived {
+            self.arm_behind(1, world);
+        } else {
+            self.arm_behind(0, world);
+        }
         has_arrived
     }
 
@@ -382,23 +387,21 @@ impl Link {
         });
     }
 
-    /// Where the packet at the front of the wire stands in its program, if nothing happens to packets on this link but that
-    /// they arrive, and its flow is below `flows`.
+    /// Where the packet that has arrived stands in its program, if nothing happens to packets on this link but that they
+    /// arrive.
     #[inline]
-    pub(crate) fn plain_front(&self, flows: u32) -> Option<u32> {
-        let front = self.wire.transits.front()?;
-        let is_plain = self.medium.is_none() && self.watch.is_none() && front.packet.flow.0 < flows;
-        is_plain.then_some(front.route)
+    pub(crate) fn plain_arrival(&self) -> Option<u32> {
+        (self.medium.is_none() && self.watch.is_none()).then(|| self.wire.transits.first().route)
     }
 
-    /// The packet at the front of the wire, a plain one, goes on over `next`. Not if its TTL or `next` does not allow it:
-    /// then nothing happens.
+    /// The packet that has arrived, a plain one, goes on over `next`. Not if its TTL or `next` does not allow it, or if its
+    /// flow is not below `flows`: then nothing happens.
     #[expect(clippy::inline_always, reason = "once per packet and hop")]
     #[inline(always)]
-    pub(crate) fn forward<O: Observer>(&mut self, next: &mut Self, world: &mut World<O>) -> bool {
-        let Some(&Transit { ref packet, route, ends }) = self.wire.transits.front() else { return false };
+    pub(crate) fn forward<O: Observer>(&mut self, next: &mut Self, flows: u32, world: &mut World<O>) -> bool {
+        let &Transit { ref packet, route, ends } = self.wire.transits.first();
         let ttl = packet.ttl - u8::from(self.to_router);
-        if ttl == 0 || !next.up {
+        if ttl == 0 || !next.up || packet.flow.0 >= flows {
             return false;
         }
         let packet = Packet { in_port: self.far_port, ttl, ..*packet };
@@ -406,7 +409,7 @@ impl Link {
         self.counters.on_delivered(packet.wire_bytes);
         world.totals.packet_hops += 1;
         next.offer_often(packet, route + 1, world);
-        self.wire.transits.pop_front();
+        self.wire.transits.drop_first();
         true
     }
 

@@ -332,7 +332,7 @@ impl Scheduled {
     pub(super) fn flush<O: Observer>(&mut self, now: Time, wire: &mut Wire, sink: &mut LinkSink<'_, O>) {
         self.settle(now, wire, sink);
         sink.counters.busy_nanos -= wire.busy_until.since(now).as_nanos();
-        for transit in wire.transits.drain(..).chain(self.serving.take()) {
+        for transit in wire.transits.drain().chain(self.serving.take()) {
             sink.on_drop(transit.packet, DropReason::LinkDown);
         }
         self.discipline.purge(now, DropReason::LinkDown, sink);

@@ -345,33 +345,39 @@ impl<O: Observer> Simulation<O> {
     #[expect(clippy::inline_always, reason = "once per packet and hop")]
     #[inline(always)]
     fn on_link(&mut self, index: u32) {
-        let flows = 2 * self.flows.len() as u32;
         let link = &mut self.links[index as usize];
         if !link.on_wake(&mut self.world) {
             return;
         }
-        let Some(route) = link.plain_front(flows).filter(|_| !O::WATCHES) else {
+        let Some(route) = link.plain_arrival().filter(|_| !O::WATCHES) else {
             return self.on_arrived(index);
         };
         match self.programs.link(route) {
             Some(next) => {
+                let flows = 2 * self.flows.len() as u32;
                 let is_gone = match self.links.get_disjoint_mut([index as usize, next.0 as usize]) {
-                    Ok([link, next]) => link.forward(next, &mut self.world),
+                    Ok([link, next]) => link.forward(next, flows, &mut self.world),
                     Err(_) => false,
                 };
                 if !is_gone {
                     self.on_arrived(index);
                 }
             }
-            None => {
-                let packet = link.take_plain(&mut self.world);
-                match self.programs.step(route) {
-                    Step::TcpData(connection) => self.on_tcp_data(connection, &packet),
-                    Step::TcpAck(connection) => self.on_tcp_ack(connection, &packet),
-                    Step::Datagram(sink) => self.on_datagram(sink, &packet),
-                    _ => self.arrive(packet, route, LinkId(index)),
+            None => match self.programs.step(route) {
+                Step::TcpData(connection) => {
+                    let packet = link.take_plain(&mut self.world);
+                    self.on_tcp_data(connection, &packet);
                 }
-            }
+                Step::TcpAck(connection) => {
+                    let packet = link.take_plain(&mut self.world);
+                    self.on_tcp_ack(connection, &packet);
+                }
+                Step::Datagram(sink) => {
+                    let packet = link.take_plain(&mut self.world);
+                    self.on_datagram(sink, &packet);
+                }
+                _ => self.on_arrived(index),
+            },
         }
     }
 

@@ -90,7 +90,7 @@ impl<O: Observer> Simulation<O> {
         let configured = self.flows[flow.0 as usize / 2].dscp;
         packet.dscp = if segment.dscp == Dscp::BEST_EFFORT { configured } else { segment.dscp };
         packet.class = self.flows[flow.0 as usize / 2].class;
-        self.advance(packet, route);
+        self.send(packet, route);
     }
 
     #[inline(never)]
@@ -167,7 +167,7 @@ impl<O: Observer> Simulation<O> {
                 packet.dscp = flow.dscp;
                 packet.ecn = flow.headers.ecn;
                 packet.class = flow.class;
-                self.advance(packet, route);
+                self.send(packet, route);
             }
             (Carrier::Tcp(connection), act) => {
                 let sender = &mut self.connections[connection as usize].sender;

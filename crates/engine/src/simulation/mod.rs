@@ -446,6 +446,15 @@ impl<O: Observer> Simulation<O> {
         self.advance(packet, route);
     }
 
+    /// A host or a source sends `packet` on its way.
+    #[inline]
+    pub(crate) fn send(&mut self, packet: Packet, route: u32) {
+        match self.programs.link(route) {
+            Some(link) => self.links[link.0 as usize].offer(packet, route + 1, &mut self.world),
+            None => self.advance(packet, route),
+        }
+    }
+
     /// `packet` goes on from position `route` of its program.
     pub(crate) fn advance(&mut self, mut packet: Packet, mut route: u32) {
         loop {

@@ -44,8 +44,8 @@ impl Clock {
     pub(crate) fn when(self, local: Time) -> Time {
         let nanos = i128::from(local.since(Time::ZERO + self.offset).as_nanos());
         let exact = nanos * WHOLE / (WHOLE + i128::from(self.drift_ppb));
-        let mut at = Time::from_nanos(u64::try_from(exact).unwrap_or(u64::MAX));
-        // Divisions rounded by less than two nanoseconds.
+        // Both divisions round, by a nanosecond each: the first instant is not before this one, and a few later at most.
+        let mut at = Time::from_nanos(u64::try_from((exact - 2).max(0)).unwrap_or(u64::MAX));
         while self.shows(at) < local && at != Time::MAX {
             at = at.saturating_add(Span::from_nanos(1));
         }

@@ -96,6 +96,13 @@ impl LinkCounters {
         self.delay_nanos_max = self.delay_nanos_max.max(delay.as_nanos());
     }
 
+    /// A packet of `wire_bytes` reached the next node.
+    #[inline]
+    pub(crate) fn on_delivered(&mut self, wire_bytes: u32) {
+        self.delivered_packets += 1;
+        self.delivered_bytes += u64::from(wire_bytes);
+    }
+
     /// The queue now holds so much, the packet in transmission included.
     #[inline]
     pub(crate) fn on_length(&mut self, packets: u32, bytes: u64) {

@@ -13,7 +13,6 @@ use crate::arena::Carried;
 use crate::ids::FlowIds;
 use crate::observer::Observer;
 use crate::simulation::{Carrier, Simulation};
-use crate::world::Wake;
 
 /// A packet that comes from outside.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -122,8 +121,7 @@ impl<O: Observer> Simulation<O> {
         let (due, token) = self.world.events.pop()?;
         self.world.now = due;
         self.world.totals.events += 1;
-        let (wake, index) = Wake::of(token);
-        self.handle(wake, index);
+        self.handle(token);
         Some(due)
     }
 

@@ -165,9 +165,11 @@ impl<O: Observer> Simulation<O> {
     /// The event of a link that leaves a router with a mechanism.
     pub(crate) fn on_hop_link(&mut self, index: u32) {
         let before = self.links[index as usize].serving();
-        let arrival = self.links[index as usize].on_wake(&mut self.world);
+        let has_arrived = self.links[index as usize].on_wake(&mut self.world);
         self.tell_hop(LinkId(index), before);
-        self.on_arrival(arrival, index);
+        if has_arrived {
+            self.on_arrived(index);
+        }
     }
 
     /// Tells the mechanism what `link`, which was transmitting `before`, has sent and dropped since.

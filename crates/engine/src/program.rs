@@ -122,6 +122,13 @@ impl Programs {
         }
     }
 
+    /// The link that the step at `position` leads to, if it is one without a hop mechanism.
+    #[inline]
+    pub(crate) fn link(&self, position: u32) -> Option<LinkId> {
+        let word = self.pool[position as usize];
+        if word <= OPERAND { Some(LinkId(word)) } else { None }
+    }
+
     /// The step at `position`.
     #[inline]
     pub(crate) fn step(&self, position: u32) -> Step {

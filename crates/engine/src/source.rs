@@ -126,6 +126,7 @@ impl Source {
     }
 
     /// When the source wants to be woken.
+    #[inline]
     pub(crate) fn next(&self) -> Option<Time> {
         if self.state == State::Done {
             return None;
@@ -134,18 +135,17 @@ impl Source {
     }
 
     /// What is due at `now`; call it until it gives `None`.
+    #[inline]
     pub(crate) fn poll(&mut self, now: Time) -> Option<Act> {
-        if self.state == State::Done {
-            return None;
-        }
+        if self.next().is_some_and(|due| due <= now) { self.poll_due(now) } else { None }
+    }
+
+    fn poll_due(&mut self, now: Time) -> Option<Act> {
         if self.stop <= now {
             self.state = State::Done;
             return Some(Act::Close);
         }
         if self.state == State::Waiting {
-            if self.next > now {
-                return None;
-            }
             return self.switch_on(now);
         }
         if self.phase_ends <= now {

@@ -16,7 +16,8 @@ use crate::waste::Trails;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum Wake {
-    /// A link: its next arrival at the far end, or its discipline's next decision.
+    /// A link: its next arrival at the far end, or its discipline's next decision. The first kind, so that its tokens are
+    /// numbers of links.
     Link,
     /// A TCP sender's timer.
     TcpSender,
@@ -70,6 +71,12 @@ impl Wake {
         Token((self as u32) << INDEX_BITS | index)
     }
 
+    /// The number of the link that `token` wakes, if it wakes one without a hop mechanism.
+    #[inline]
+    pub(crate) const fn link(token: Token) -> Option<u32> {
+        if token.0 >> INDEX_BITS == Self::Link as u32 { Some(token.0) } else { None }
+    }
+
     /// The kind and number of `token`.
     #[inline]
     pub(crate) const fn of(token: Token) -> (Self, u32) {
@@ -91,13 +98,29 @@ impl Default for Alarm {
 }
 
 impl Alarm {
-    /// Makes sure that an event wakes `token` no later than `deadline`.
+    /// Makes sure that an event wakes `token` no later than `deadline`. For owners whose alarm mostly pends already, such as
+    /// the timers of connections.
     #[inline]
     pub(crate) fn arm(&mut self, deadline: Time, token: Token, events: &mut EventQueue) {
+        if deadline < self.armed {
+            self.schedule(deadline, token, events);
+        }
+    }
+
+    /// The same, for owners that mostly have to schedule an event: links.
+    #[expect(clippy::inline_always, reason = "once per packet and hop")]
+    #[inline(always)]
+    pub(crate) fn arm_often(&mut self, deadline: Time, token: Token, events: &mut EventQueue) {
         if deadline < self.armed {
             self.armed = deadline;
             events.schedule(deadline, token);
         }
+    }
+
+    #[inline(never)]
+    fn schedule(&mut self, deadline: Time, token: Token, events: &mut EventQueue) {
+        self.armed = deadline;
+        events.schedule(deadline, token);
     }
 
     /// An event of this owner fired at `now`: whether it is the one that counts. It no longer pends then.

@@ -11,9 +11,9 @@ use tidegate_units::Time;
 use super::MTU_BYTES;
 use crate::border::{Border, Clock, Control};
 use crate::ids::LinkId;
-use crate::link::{Link, Medium, PortChoice, Share};
+use crate::link::{FarEnd, Link, Medium, PortChoice, Share};
 use crate::marker::MarkerPoint;
-use crate::network::{DirectionSpec, MarkerSpec, Network};
+use crate::network::{DirectionSpec, MarkerSpec, Network, NodeKind};
 use crate::world::Alarm;
 use crate::{hop, nesting};
 
@@ -41,7 +41,11 @@ pub(super) fn build_links(network: &Network, seed: u64, choice: PortChoice) -> V
             };
             links.push(build_direction(
                 id,
-                (spec.ends[end].0, far_ports[end]),
+                FarEnd {
+                    node: spec.ends[end].0,
+                    port: far_ports[end],
+                    is_router: network.nodes[spec.ends[end].0 as usize].kind == NodeKind::Router,
+                },
                 direction,
                 Seed::for_component(seed, &component),
                 [".medium", ".medium.duplicate"]
@@ -56,7 +60,7 @@ pub(super) fn build_links(network: &Network, seed: u64, choice: PortChoice) -> V
 
 fn build_direction(
     id: LinkId,
-    far: (u32, u16),
+    far: FarEnd,
     spec: &DirectionSpec,
     queue_seed: Seed,
     medium_seeds: [Seed; 2],

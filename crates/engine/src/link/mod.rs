@@ -12,16 +12,15 @@ mod planned;
 mod scheduled;
 mod shared;
 mod trace;
+mod transits;
 
 pub use circuit::CircuitSpec;
 pub use impairment::{LossModel, Medium, ReorderModel};
 pub(crate) use shared::{Share, SharedMedium};
 pub use trace::{LinkTrace, OPPORTUNITY_BYTES};
 
-use std::collections::VecDeque;
-
 use tidegate_mechanism::Context;
-use tidegate_mechanism::queue::QueueManager;
+use tidegate_mechanism::queue::{AnyManager, DropTail, QueueManager};
 use tidegate_mechanism::schedule::AnyDiscipline;
 use tidegate_packet::{DropReason, Packet};
 use tidegate_units::{BitRate, Span, Time, TransmissionClock};
@@ -36,6 +35,7 @@ use circuit::Circuit;
 use planned::Planned;
 use scheduled::Scheduled;
 use trace::Opportunities;
+use transits::Transits;
 
 /// A packet that waits, is in transmission, or travels.
 #[derive(Clone, Copy, Debug)]
@@ -60,10 +60,26 @@ pub(crate) enum PortChoice {
     Hop(Option<Share>),
 }
 
+// With a tag of its own: one hidden in a manager would have to be decoded for every packet.
 #[derive(Debug)]
+#[repr(u8)]
 enum Port {
-    Planned(Planned),
+    /// Under drop-tail, as most links are: compiled for it.
+    Tail(Planned<DropTail>),
+    /// Under any other manager.
+    Planned(Box<Planned<AnyManager>>),
     Scheduled(Box<Scheduled>),
+}
+
+/// A match on a port where planned ones do the same, whatever their manager.
+macro_rules! at_port {
+    ($port:expr, { Planned($p:ident) => $planned:expr, Scheduled($s:pat) => $scheduled:expr $(,)? }) => {
+        match $port {
+            Port::Tail($p) => $planned,
+            Port::Planned($p) => $planned,
+            Port::Scheduled($s) => $scheduled,
+        }
+    };
 }
 
 /// What happens on the wire itself.
@@ -76,14 +92,14 @@ struct Wire {
     /// The circuit that it is, if it is one. Only scheduled ports know of it.
     circuit: Option<Box<Circuit>>,
     /// Packets that are decided: waiting for their planned transmission, in transmission, or travelling.
-    transits: VecDeque<Transit>,
+    transits: Transits,
 }
 
 impl Wire {
-    /// When the packet at the front arrives at the far end.
+    /// When the packet at `position` from the front arrives at the far end; [`Time::MAX`] if there is none.
     #[inline]
-    fn next_arrival(&self) -> Option<Time> {
-        self.transits.front().map(|transit| transit.ends + self.delay)
+    fn arrival(&self, position: usize) -> Time {
+        self.transits.get(position).map_or(Time::MAX, |transit| transit.ends + self.delay)
     }
 }
 
@@ -100,12 +116,14 @@ pub(crate) struct Link {
     pub(crate) to_node: u32,
     /// Number of this link among the ports of the node at its far end.
     pub(crate) far_port: u16,
+    /// It leads to a router.
+    pub(crate) to_router: bool,
     up: bool,
-    wire: Wire,
-    pub(crate) counters: LinkCounters,
     medium: Option<Box<Medium>>,
     /// What is measured only where it is wanted.
     pub(crate) watch: Option<Box<Watch>>,
+    wire: Wire,
+    pub(crate) counters: LinkCounters,
 }
 
 /// Measurements of one direction of a link that somebody asked for.
@@ -119,7 +137,16 @@ pub(crate) struct Watch {
     pub(crate) leaves_trails: bool,
 }
 
-/// What [`Link::on_wake`] hands on to the next node.
+/// Where a link leads.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FarEnd {
+    pub(crate) node: u32,
+    /// Number of the link among the ports of that node.
+    pub(crate) port: u16,
+    pub(crate) is_router: bool,
+}
+
+/// What [`Link::take_arrived`] hands on to the next node.
 #[derive(Clone, Copy)]
 pub(crate) enum Arrival {
     /// This packet, to go on at this place of its route.
@@ -132,10 +159,29 @@ pub(crate) enum Arrival {
     None,
 }
 
+impl Watch {
+    /// The last bit of `packet` left `link` at `ends`.
+    fn on_transmitted<O>(&mut self, packet: &Packet, ends: Time, link: LinkId, world: &mut World<O>) {
+        if let Some(delays) = &mut self.delays {
+            delays
+                .record((ends - packet.arrived).as_nanos())
+                .expect("a distribution that grows takes any value");
+        }
+        if let Some(bytes) = self.bytes_by_flow.get_mut(packet.flow.0 as usize) {
+            *bytes += u64::from(packet.wire_bytes);
+        }
+        if self.leaves_trails
+            && let Some(trails) = &mut world.trails
+        {
+            trails.on_crossed(packet, world.arena.get(packet).created, link);
+        }
+    }
+}
+
 impl Link {
     pub(crate) fn new(
         id: LinkId,
-        (to_node, far_port): (u32, u16),
+        far: FarEnd,
         spec: &DirectionSpec,
         context: &Context,
         medium: Option<Medium>,
@@ -150,7 +196,10 @@ impl Link {
                     && spec.trace.is_none()
                     && !fifo.manager().decides_at_head() =>
             {
-                Port::Planned(Planned::new(fifo.into_manager()))
+                match fifo.into_manager() {
+                    AnyManager::DropTail(manager) => Port::Tail(Planned::new(manager)),
+                    manager => Port::Planned(Box::new(Planned::new(manager))),
+                }
             }
             discipline => {
                 let share = match choice {
@@ -170,14 +219,15 @@ impl Link {
                 delay,
                 busy_until: Time::ZERO,
                 circuit: circuit.map(|circuit| Box::new(Circuit::new(circuit, context.link_rate))),
-                transits: VecDeque::new(),
+                transits: Transits::default(),
             },
             port,
             alarm: Alarm::default(),
             token: wake.token(id.0),
             id,
-            far_port,
-            to_node,
+            far_port: far.port,
+            to_node: far.node,
+            to_router: far.is_router,
             up: true,
             counters: LinkCounters::default(),
             medium: medium.map(Box::new),
@@ -186,8 +236,18 @@ impl Link {
     }
 
     /// A packet is offered to the link.
-    #[inline]
-    pub(crate) fn offer<O: Observer>(&mut self, mut packet: Packet, route: u32, world: &mut World<O>) {
+    #[inline(never)]
+    pub(crate) fn offer<O: Observer>(&mut self, packet: Packet, route: u32, world: &mut World<O>) {
+        self.offer_often(packet, route, world);
+    }
+
+    /// The same, compiled into its caller.
+    #[expect(
+        clippy::inline_always,
+        reason = "once per packet and hop; the call cost a tenth of the run time"
+    )]
+    #[inline(always)]
+    pub(crate) fn offer_often<O: Observer>(&mut self, mut packet: Packet, route: u32, world: &mut World<O>) {
         self.counters.arrived_packets += 1;
         self.counters.arrived_bytes += u64::from(packet.wire_bytes);
         if !self.up {
@@ -195,23 +255,36 @@ impl Link {
             return;
         }
         packet.arrived = world.now;
-        let mut sink = LinkSink { world, counters: &mut self.counters, link: self.id };
+        if let Port::Tail(port) = &mut self.port {
+            port.offer(packet, route, &mut self.wire, world, &mut self.counters, self.id);
+        } else if self.offer_elsewhere(packet, route, world) {
+            return;
+        }
+        // Only a first packet brings the next arrival forward. (Making room for a packet behind others does not.)
+        if self.wire.transits.len() == 1 {
+            self.arm(world);
+        }
+    }
+
+    /// The same at a port that is not under drop-tail; whether the link is armed as it should be.
+    #[inline(never)]
+    fn offer_elsewhere<O: Observer>(&mut self, packet: Packet, route: u32, world: &mut World<O>) -> bool {
         match &mut self.port {
+            Port::Tail(_) => unreachable!("the caller serves ports under drop-tail"),
             Port::Planned(port) => {
-                port.offer(packet, route, &mut self.wire, &mut sink);
-                // Only a first packet brings the next arrival forward. (Making room for a packet behind others does not.)
-                if self.wire.transits.len() == 1 {
-                    self.arm(world);
-                }
+                port.offer(packet, route, &mut self.wire, world, &mut self.counters, self.id);
             }
             Port::Scheduled(port) => {
+                let mut sink = LinkSink { world, counters: &mut self.counters, link: self.id };
                 let was_armed = port.is_armed(packet.arrived, &self.wire);
                 port.offer(packet, route, &mut self.wire, &mut sink);
                 if !was_armed {
                     self.arm(world);
                 }
+                return true;
             }
         }
+        false
     }
 
     /// A message between neighbours: it goes ahead of the queue, after the packet in transmission.
@@ -230,7 +303,9 @@ impl Link {
         packet.arrived = world.now;
         let mut sink = LinkSink { world, counters: &mut self.counters, link: self.id };
         match &mut self.port {
-            Port::Planned(_) => unreachable!("links of routers with a hop mechanism are scheduled"),
+            Port::Tail(_) | Port::Planned(_) => {
+                unreachable!("links of routers with a hop mechanism are scheduled")
+            }
             Port::Scheduled(port) => port.offer_message(packet, route, &mut self.wire, &mut sink),
         }
         self.arm(world);
@@ -246,84 +321,139 @@ impl Link {
     /// The packet in transmission and when it ends, at a scheduled port.
     pub(crate) fn serving(&self) -> Option<(Packet, Time)> {
         match &self.port {
-            Port::Planned(_) => None,
+            Port::Tail(_) | Port::Planned(_) => None,
             Port::Scheduled(port) => port.serving(),
         }
     }
 
+    #[cold]
     fn lose<O: Observer>(&mut self, packet: &Packet, world: &mut World<O>, why: DropReason) {
         self.counters.drops_by_reason[why.index()] += 1;
         world.drop_packet(packet, Place::Link(self.id), why);
     }
 
+    #[inline]
+    fn arm<O>(&mut self, world: &mut World<O>) {
+        self.arm_behind(0, world);
+    }
+
+    /// Arms for what comes after the first `gone` packets on the wire.
     #[expect(
         clippy::inline_always,
         reason = "it runs twice per packet and hop; the call was 5 to 9 % of the run time"
     )]
     #[inline(always)]
-    fn arm<O>(&mut self, world: &mut World<O>) {
-        let arrival = self.wire.next_arrival();
+    fn arm_behind<O>(&mut self, gone: usize, world: &mut World<O>) {
+        let arrival = self.wire.arrival(gone);
         let next = match &self.port {
-            Port::Planned(_) => arrival.unwrap_or(Time::MAX),
+            Port::Tail(_) | Port::Planned(_) => arrival,
             Port::Scheduled(port) => port.next_event(arrival, &self.wire, world),
         };
         // A shortened delay can make an arrival overdue.
-        self.alarm.arm(next.max(world.now), self.token, &mut world.events);
+        self.alarm.arm_often(next.max(world.now), self.token, &mut world.events);
     }
 
-    /// The link's event fired.
-    #[inline]
-    pub(crate) fn on_wake<O: Observer>(&mut self, world: &mut World<O>) -> Arrival {
+    /// The link's event fired: whether the packet at the front of the wire has arrived at the far end. It is still there
+    /// then, and to be taken at once: by [`Self::forward`] or [`Self::take_arrived`].
+    #[expect(clippy::inline_always, reason = "once per packet and hop")]
+    #[inline(always)]
+    pub(crate) fn on_wake<O: Observer>(&mut self, world: &mut World<O>) -> bool {
         let now = world.now;
         if !self.alarm.fires(now) {
-            return Arrival::None;
+            return false;
         }
+        if let Port::Tail(port) = &mut self.port {
+            port.free_front(now, &self.wire);
+        } else {
+            self.wake_elsewhere(world);
+        }
+        let has_arrived = self.wire.arrival(0) <= now;
+        if has_arrived {
+            self.arm_behind(1, world);
+        } else {
+            self.arm_behind(0, world);
+        }
+        has_arrived
+    }
+
+    /// The same at a port that is not under drop-tail.
+    #[inline(never)]
+    fn wake_elsewhere<O: Observer>(&mut self, world: &mut World<O>) {
+        let now = world.now;
         let mut sink = LinkSink { world, counters: &mut self.counters, link: self.id };
-        match &mut self.port {
-            Port::Planned(port) => port.free_front(now, &self.wire),
-            Port::Scheduled(port) => port.on_wake(now, &mut self.wire, &mut sink),
+        at_port!(&mut self.port, {
+            Planned(port) => port.free_front(now, &self.wire),
+            Scheduled(port) => port.on_wake(now, &mut self.wire, &mut sink),
+        });
+    }
+
+    /// Where the packet that has arrived stands in its program, if nothing happens to packets on this link but that they
+    /// arrive.
+    #[inline]
+    pub(crate) fn plain_arrival(&self) -> Option<u32> {
+        (self.medium.is_none() && self.watch.is_none()).then(|| self.wire.transits.first().route)
+    }
+
+    /// The packet that has arrived, a plain one, goes on over `next`. Not if its TTL or `next` does not allow it, or if its
+    /// flow is not below `flows`: then nothing happens.
+    #[expect(clippy::inline_always, reason = "once per packet and hop")]
+    #[inline(always)]
+    pub(crate) fn forward<O: Observer>(&mut self, next: &mut Self, flows: u32, world: &mut World<O>) -> bool {
+        let &Transit { ref packet, route, ends } = self.wire.transits.first();
+        let ttl = packet.ttl - u8::from(self.to_router);
+        if ttl == 0 || !next.up || packet.flow.0 >= flows {
+            return false;
         }
-        let arrived = self.wire.next_arrival().is_some_and(|at| at <= now);
-        let transit = if arrived { self.wire.transits.pop_front() } else { None };
-        self.arm(world);
-        match transit {
-            Some(transit) => self.arrive(transit, world),
-            None => Arrival::None,
-        }
+        let packet = Packet { in_port: self.far_port, ttl, ..*packet };
+        self.counters.on_transmitted(ends - packet.arrived);
+        self.counters.on_delivered(packet.wire_bytes);
+        world.totals.packet_hops += 1;
+        next.offer_often(packet, route + 1, world);
+        self.wire.transits.drop_first();
+        true
+    }
+
+    /// Takes the packet at the front, a plain one, which goes on otherwise.
+    #[expect(clippy::inline_always, reason = "once per packet")]
+    #[inline(always)]
+    pub(crate) fn take_plain<O>(&mut self, world: &mut World<O>) -> Packet {
+        let transit = self.wire.transits.pop_front().expect("a packet has arrived");
+        self.counters.on_transmitted(transit.ends - transit.packet.arrived);
+        self.count_delivered(transit.packet, world)
     }
 
     #[inline]
-    fn arrive<O: Observer>(&mut self, transit: Transit, world: &mut World<O>) -> Arrival {
-        let Transit { mut packet, route, ends } = transit;
+    fn count_delivered<O>(&mut self, packet: Packet, world: &mut World<O>) -> Packet {
+        self.counters.on_delivered(packet.wire_bytes);
+        world.totals.packet_hops += 1;
+        Packet { in_port: self.far_port, ..packet }
+    }
+
+    /// Takes the packet at the front, which has arrived, whatever happens to it.
+    pub(crate) fn take_arrived<O: Observer>(&mut self, world: &mut World<O>) -> Arrival {
+        let transit = self.wire.transits.pop_front().expect("a packet has arrived");
+        let Transit { packet, route, ends } = transit;
         self.counters.on_transmitted(ends - packet.arrived);
         if let Some(watch) = &mut self.watch {
-            if let Some(delays) = &mut watch.delays {
-                delays
-                    .record((ends - packet.arrived).as_nanos())
-                    .expect("a distribution that grows takes any value");
-            }
-            if let Some(bytes) = watch.bytes_by_flow.get_mut(packet.flow.0 as usize) {
-                *bytes += u64::from(packet.wire_bytes);
-            }
-            if watch.leaves_trails
-                && let Some(trails) = &mut world.trails
-            {
-                trails.on_crossed(&packet, world.arena.get(&packet).created, self.id);
-            }
+            watch.on_transmitted(&packet, ends, self.id, world);
         }
-        let mut held = Span::ZERO;
-        if let Some(medium) = &mut self.medium {
-            if medium.loses() {
-                self.lose(&packet, world, DropReason::Medium);
-                return Arrival::None;
-            }
-            held = medium.holds_back();
+        if self.medium.is_some() {
+            return self.pass_medium(packet, route, world);
         }
-        self.counters.delivered_packets += 1;
-        self.counters.delivered_bytes += u64::from(packet.wire_bytes);
-        world.totals.packet_hops += 1;
-        packet.in_port = self.far_port;
-        if self.medium.as_mut().is_some_and(|medium| medium.duplicates()) {
+        Arrival::Now(self.count_delivered(packet, world), route)
+    }
+
+    /// What becomes of `packet` on a medium that loses, reorders or duplicates.
+    fn pass_medium<O: Observer>(&mut self, packet: Packet, route: u32, world: &mut World<O>) -> Arrival {
+        let Some(medium) = &mut self.medium else { return Arrival::Now(packet, route) };
+        if medium.loses() {
+            self.lose(&packet, world, DropReason::Medium);
+            return Arrival::None;
+        }
+        let held = medium.holds_back();
+        let is_doubled = medium.duplicates();
+        let packet = self.count_delivered(packet, world);
+        if is_doubled {
             self.counters.duplicated_packets += 1;
             return Arrival::Twice(packet, route, held);
         }
@@ -358,10 +488,10 @@ impl Link {
         let old = self.wire.clock.rate();
         self.wire.clock = TransmissionClock::new(rate);
         let mut sink = LinkSink { world, counters: &mut self.counters, link: self.id };
-        match &mut self.port {
-            Port::Planned(port) => port.set_rate(now, old, &mut self.wire, &mut sink),
-            Port::Scheduled(port) => port.set_rate(now, old, &mut self.wire, &mut sink),
-        }
+        at_port!(&mut self.port, {
+            Planned(port) => port.set_rate(now, old, &mut self.wire, &mut sink),
+            Scheduled(port) => port.set_rate(now, old, &mut self.wire, &mut sink),
+        });
         self.arm(world);
     }
 
@@ -385,10 +515,10 @@ impl Link {
             circuit.clear(now);
         }
         let mut sink = LinkSink { world, counters: &mut self.counters, link: self.id };
-        match &mut self.port {
-            Port::Planned(port) => port.flush(now, &mut self.wire, &mut sink),
-            Port::Scheduled(port) => port.flush(now, &mut self.wire, &mut sink),
-        }
+        at_port!(&mut self.port, {
+            Planned(port) => port.flush(now, &mut self.wire, &mut sink),
+            Scheduled(port) => port.flush(now, &mut self.wire, &mut sink),
+        })
     }
 
     /// Whether the link carries packets.
@@ -405,29 +535,29 @@ impl Link {
     pub(crate) fn length<O: Observer>(&mut self, world: &mut World<O>) -> (u32, u64) {
         let now = world.now;
         self.settle(world);
-        match &self.port {
-            Port::Planned(port) => port.length(now, &self.wire),
-            Port::Scheduled(port) => port.length(now),
-        }
+        at_port!(&self.port, {
+            Planned(port) => port.length(now, &self.wire),
+            Scheduled(port) => port.length(now),
+        })
     }
 
     /// What was due by now at the port happens, if it did not yet.
     fn settle<O: Observer>(&mut self, world: &mut World<O>) {
         let now = world.now;
         let mut sink = LinkSink { world, counters: &mut self.counters, link: self.id };
-        match &mut self.port {
-            Port::Planned(port) => port.settle(now, &self.wire),
-            Port::Scheduled(port) => port.settle(now, &mut self.wire, &mut sink),
-        }
+        at_port!(&mut self.port, {
+            Planned(port) => port.settle(now, &self.wire),
+            Scheduled(port) => port.settle(now, &mut self.wire, &mut sink),
+        })
     }
 
     /// An inner variable of the queue.
     pub(crate) fn variable<O: Observer>(&mut self, name: &str, world: &mut World<O>) -> Option<f64> {
         self.settle(world);
-        match &self.port {
-            Port::Planned(port) => port.variable(name),
-            Port::Scheduled(port) => port.variable(name),
-        }
+        at_port!(&self.port, {
+            Planned(port) => port.variable(name),
+            Scheduled(port) => port.variable(name),
+        })
     }
 
     /// The counters as of now, without what planned transmissions will only do later.
@@ -435,10 +565,10 @@ impl Link {
         self.settle(world);
         let now = world.now;
         let mut counters = self.counters.clone();
-        match &mut self.port {
-            Port::Planned(port) => port.subtract_future(now, &self.wire, &mut counters),
-            Port::Scheduled(_) => counters.busy_nanos -= self.wire.busy_until.since(now).as_nanos(),
-        }
+        at_port!(&mut self.port, {
+            Planned(port) => port.subtract_future(now, &self.wire, &mut counters),
+            Scheduled(_) => counters.busy_nanos -= self.wire.busy_until.since(now).as_nanos(),
+        });
         counters
     }
 
@@ -447,10 +577,10 @@ impl Link {
         self.settle(world);
         let now = world.now;
         let mut future = LinkCounters::default();
-        match &mut self.port {
-            Port::Planned(port) => port.add_future(now, &self.wire, &mut future),
-            Port::Scheduled(port) => port.restart(now, &self.wire, &mut future),
-        }
+        at_port!(&mut self.port, {
+            Planned(port) => port.add_future(now, &self.wire, &mut future),
+            Scheduled(port) => port.restart(now, &self.wire, &mut future),
+        });
         self.counters = future;
         if let Some(watch) = &mut self.watch {
             if let Some(delays) = &mut watch.delays {
@@ -463,7 +593,7 @@ impl Link {
     /// Packets that the link holds: waiting, in transmission, travelling.
     pub(crate) fn held_packets(&self) -> usize {
         let waiting = match &self.port {
-            Port::Planned(_) => 0,
+            Port::Tail(_) | Port::Planned(_) => 0,
             Port::Scheduled(port) => port.held_packets(),
         };
         waiting + self.wire.transits.len()

@@ -5,18 +5,22 @@
 //! timers that have passed by then are told to it in order, each with its own instant. So the manager sees exactly the
 //! calls it would see from a port that acts at every departure.
 
-use tidegate_mechanism::queue::{AnyManager, QueueManager, Verdict};
+use tidegate_mechanism::queue::{QueueManager, Verdict};
 use tidegate_packet::{Backlog, Ecn, Packet, Sink};
 use tidegate_units::{BitRate, Time, TransmissionClock};
 
 use super::{Transit, Wire};
 use crate::counters::LinkCounters;
+use crate::ids::LinkId;
 use crate::observer::Observer;
-use crate::world::LinkSink;
+use crate::world::{LinkSink, World};
+
+/// Why a packet must be there.
+const WAITS: &str = "the last packets of the wire are those that wait";
 
 #[derive(Debug)]
-pub(super) struct Planned {
-    manager: AnyManager,
+pub(super) struct Planned<M> {
+    manager: M,
     /// What waits: the last `backlog.packets` of the wire's transits.
     backlog: Backlog,
     /// When the first waiting packet leaves the queue for transmission; meaningless if none waits.
@@ -27,8 +31,8 @@ pub(super) struct Planned {
     idle: bool,
 }
 
-impl Planned {
-    pub(super) const fn new(manager: AnyManager) -> Self {
+impl<M: QueueManager> Planned<M> {
+    pub(super) const fn new(manager: M) -> Self {
         Self { manager, backlog: Backlog::EMPTY, next_departure: Time::ZERO, serving_bytes: 0, idle: false }
     }
 
@@ -37,7 +41,8 @@ impl Planned {
     }
 
     /// Tells the manager what has happened by `now`.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "once per packet and hop")]
+    #[inline(always)]
     pub(super) fn settle(&mut self, now: Time, wire: &Wire) {
         loop {
             let timer = self.manager.timer_at().unwrap_or(Time::MAX);
@@ -66,25 +71,34 @@ impl Planned {
     #[inline]
     pub(super) fn free_front(&mut self, now: Time, wire: &Wire) {
         if self.backlog.packets as usize >= wire.transits.len() {
-            self.settle(now, wire);
+            self.settle_apart(now, wire);
         }
     }
 
+    #[inline(never)]
+    fn settle_apart(&mut self, now: Time, wire: &Wire) {
+        self.settle(now, wire);
+    }
+
     fn depart(&mut self, wire: &Wire) {
-        let leaving = &wire.transits[wire.transits.len() - self.backlog.packets as usize];
+        let first_waiting = wire.transits.len() - self.backlog.packets as usize;
+        let leaving = wire.transits.get(first_waiting).expect(WAITS);
         self.serving_bytes = leaving.packet.wire_bytes;
         self.backlog.remove(&leaving.packet);
         self.manager.on_departure(&leaving.packet, self.backlog, self.next_departure);
         self.next_departure = leaving.ends;
     }
 
-    #[inline]
+    #[expect(clippy::inline_always, reason = "once per packet and hop")]
+    #[inline(always)]
     pub(super) fn offer<O: Observer>(
         &mut self,
         mut packet: Packet,
         route: u32,
         wire: &mut Wire,
-        sink: &mut LinkSink<'_, O>,
+        world: &mut World<O>,
+        counters: &mut LinkCounters,
+        link: LinkId,
     ) {
         let now = packet.arrived;
         self.settle(now, wire);
@@ -92,21 +106,22 @@ impl Planned {
             Verdict::Accept => {}
             Verdict::Mark(why) => {
                 packet.ecn = Ecn::Ce;
-                sink.on_mark(&packet, why);
+                LinkSink { world, counters, link }.on_mark(&packet, why);
             }
             Verdict::Drop(why) => {
-                sink.on_drop(packet, why);
+                LinkSink { world, counters, link }.on_drop(packet, why);
                 return;
             }
             Verdict::Evict { position, why } => {
-                let victim = self.evict(position, now, wire, sink.counters);
-                sink.on_drop(victim, why);
+                let victim = self.evict(position, now, wire, counters);
+                LinkSink { world, counters, link }.on_drop(victim, why);
             }
         }
-        self.join(packet, route, now, wire, sink.counters);
+        self.join(packet, route, now, wire, counters);
     }
 
-    #[inline]
+    #[expect(clippy::inline_always, reason = "once per packet and hop")]
+    #[inline(always)]
     fn join(&mut self, packet: Packet, route: u32, now: Time, wire: &mut Wire, counters: &mut LinkCounters) {
         let idle = wire.busy_until <= now;
         if idle {
@@ -136,15 +151,17 @@ impl Planned {
     }
 
     /// Takes the waiting packet at `position` out and moves those behind it forward.
+    #[cold]
     fn evict(&mut self, position: u32, now: Time, wire: &mut Wire, counters: &mut LinkCounters) -> Packet {
         debug_assert!(position < self.backlog.packets);
         let first = wire.transits.len() - self.backlog.packets as usize;
         let index = first + position as usize;
-        let victim = wire.transits.remove(index).expect("a manager evicts a packet that waits");
+        let victim = wire.transits.remove(index).expect(WAITS);
         retract(counters, &victim, now);
         self.backlog.remove(&victim.packet);
         self.manager.on_departure(&victim.packet, self.backlog, now);
-        let start = if position == 0 { self.next_departure } else { wire.transits[index - 1].ends };
+        let before = if position == 0 { None } else { wire.transits.get(index - 1) };
+        let start = before.map_or(self.next_departure, |transit| transit.ends);
         replan(wire, index, start, counters);
         victim.packet
     }
@@ -164,7 +181,7 @@ impl Planned {
         // The packet in transmission is the one before the first waiting one, if it is still here; with a link delay of
         // zero it always is, for it leaves only when its last bit is sent.
         let first_waiting = wire.transits.len() - self.backlog.packets as usize;
-        let serving = &mut wire.transits[first_waiting - 1];
+        let serving = wire.transits.get_mut(first_waiting - 1).expect("a busy link serves a packet");
         let before = serving.ends;
         serving.ends = rescale(now, before, old, wire.clock.rate());
         let after = serving.ends;
@@ -176,8 +193,7 @@ impl Planned {
     pub(super) fn flush<O: Observer>(&mut self, now: Time, wire: &mut Wire, sink: &mut LinkSink<'_, O>) {
         self.settle(now, wire);
         let first_waiting = wire.transits.len() - self.backlog.packets as usize;
-        let lost = core::mem::take(&mut wire.transits);
-        for (index, transit) in lost.into_iter().enumerate() {
+        for (index, transit) in wire.transits.drain().enumerate() {
             if transit.ends > now {
                 retract(sink.counters, &transit, now);
             }
@@ -235,7 +251,8 @@ fn replan(wire: &mut Wire, index: usize, start: Time, counters: &mut LinkCounter
     // Remainders of nanoseconds start afresh: this is rare and the error is below a nanosecond each time.
     let mut clock = TransmissionClock::new(wire.clock.rate());
     let mut at = start;
-    for transit in wire.transits.range_mut(index..) {
+    for position in index..wire.transits.len() {
+        let transit = wire.transits.get_mut(position).expect(WAITS);
         let before = transit.ends;
         at += clock.transmit(transit.packet.wire_bytes);
         transit.ends = at;

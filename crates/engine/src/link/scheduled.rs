@@ -91,14 +91,14 @@ impl Scheduled {
         }
     }
 
-    /// When the port next has something to do: `arrival` is that of the first packet that travels, if one does.
+    /// When the port next has something to do: `arrival` is that of the first packet that travels, [`Time::MAX`] if none does.
     #[inline]
-    pub(super) fn next_event<O>(&self, arrival: Option<Time>, wire: &Wire, world: &World<O>) -> Time {
+    pub(super) fn next_event<O>(&self, arrival: Time, wire: &Wire, world: &World<O>) -> Time {
         match (self.serving, self.prompt) {
-            (Some(transit), false) => arrival.unwrap_or(transit.ends + wire.delay),
-            (None, false) => arrival.unwrap_or(Time::MAX),
-            (Some(transit), true) => arrival.unwrap_or(Time::MAX).min(transit.ends),
-            (None, true) => arrival.unwrap_or(Time::MAX).min(self.next_attempt(world)),
+            (Some(transit), false) if arrival == Time::MAX => transit.ends + wire.delay,
+            (_, false) => arrival,
+            (Some(transit), true) => arrival.min(transit.ends),
+            (None, true) => arrival.min(self.next_attempt(world)),
         }
     }
 
@@ -332,7 +332,7 @@ impl Scheduled {
     pub(super) fn flush<O: Observer>(&mut self, now: Time, wire: &mut Wire, sink: &mut LinkSink<'_, O>) {
         self.settle(now, wire, sink);
         sink.counters.busy_nanos -= wire.busy_until.since(now).as_nanos();
-        for transit in wire.transits.drain(..).chain(self.serving.take()) {
+        for transit in wire.transits.drain().chain(self.serving.take()) {
             sink.on_drop(transit.packet, DropReason::LinkDown);
         }
         self.discipline.purge(now, DropReason::LinkDown, sink);

@@ -37,6 +37,7 @@ impl<O: Observer> Simulation<O> {
         }
     }
 
+    #[inline(never)]
     pub(super) fn on_datagram(&mut self, sink: u32, packet: &Packet) {
         let created = self.world.arena.get(packet).created;
         let counters = &mut self.sinks[sink as usize];
@@ -49,7 +50,7 @@ impl<O: Observer> Simulation<O> {
         self.world.retire(packet);
     }
 
-    #[inline]
+    #[inline(never)]
     pub(super) fn on_tcp_data(&mut self, index: u32, packet: &Packet) {
         let now = self.world.now;
         let carried = *self.world.arena.get(packet);
@@ -89,10 +90,10 @@ impl<O: Observer> Simulation<O> {
         let configured = self.flows[flow.0 as usize / 2].dscp;
         packet.dscp = if segment.dscp == Dscp::BEST_EFFORT { configured } else { segment.dscp };
         packet.class = self.flows[flow.0 as usize / 2].class;
-        self.advance(packet, route);
+        self.send(packet, route);
     }
 
-    #[inline]
+    #[inline(never)]
     pub(super) fn on_tcp_ack(&mut self, index: u32, packet: &Packet) {
         let tcp = self.world.arena.get(packet).tcp;
         self.world.retire(packet);
@@ -166,7 +167,7 @@ impl<O: Observer> Simulation<O> {
                 packet.dscp = flow.dscp;
                 packet.ecn = flow.headers.ecn;
                 packet.class = flow.class;
-                self.advance(packet, route);
+                self.send(packet, route);
             }
             (Carrier::Tcp(connection), act) => {
                 let sender = &mut self.connections[connection as usize].sender;

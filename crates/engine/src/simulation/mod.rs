@@ -19,6 +19,7 @@ use crate::arena::Carried;
 use crate::border::Border;
 use crate::build::{Parts, Planner};
 use crate::counters::{Delays, FlowCounters, LinkCounters, SinkCounters, Totals};
+use crate::event::Token;
 use crate::hop::Hop;
 use crate::ids::LinkId;
 use crate::link::{Arrival, Link};
@@ -142,7 +143,6 @@ pub struct Simulation<O: Observer = ()> {
     pub(crate) markers: Vec<MarkerPoint>,
     pub(crate) hops: Vec<Hop>,
     pub(crate) programs: Programs,
-    pub(crate) forwards: Vec<bool>,
     pub(crate) script_next: usize,
     pub(crate) reservation_next: usize,
     /// Packets that a reordering medium holds back.
@@ -182,8 +182,6 @@ pub struct Statistics {
 
 impl<O: Observer> Simulation<O> {
     pub(crate) fn assemble(network: Network, world: World<O>, parts: Parts, run_seed: u64) -> Self {
-        let forwards =
-            network.nodes.iter().map(|node| node.kind == crate::network::NodeKind::Router).collect();
         Self {
             network,
             world,
@@ -198,7 +196,6 @@ impl<O: Observer> Simulation<O> {
             markers: parts.markers,
             hops: parts.hops,
             programs: parts.programs,
-            forwards,
             script_next: 0,
             reservation_next: 0,
             held: Vec::new(),
@@ -233,13 +230,15 @@ impl<O: Observer> Simulation<O> {
             debug_assert!(time >= self.world.now, "time never goes back");
             self.world.now = time;
             events += 1;
-            let (wake, index) = Wake::of(token);
-            // An interrupted run left its own mark behind; only the one for this instant counts.
-            if wake == Wake::Phase && time == until {
+            if let Some(index) = Wake::link(token) {
+                self.on_link(index);
+            } else if token == stop && time == until {
+                // An interrupted run left its own mark behind; only the one for this instant counts.
                 self.stopped = true;
                 break;
+            } else {
+                self.handle(token);
             }
-            self.handle(wake, index);
             if events >= events_max {
                 break;
             }
@@ -248,8 +247,9 @@ impl<O: Observer> Simulation<O> {
         self.stopped
     }
 
-    #[inline]
-    pub(crate) fn handle(&mut self, wake: Wake, index: u32) {
+    #[inline(never)]
+    pub(crate) fn handle(&mut self, token: Token) {
+        let (wake, index) = Wake::of(token);
         match wake {
             Wake::Link => self.on_link(index),
             Wake::TcpSender => self.on_sender_alarm(index),
@@ -341,15 +341,50 @@ impl<O: Observer> Simulation<O> {
         assert_eq!(live, on_links + in_shapers + in_hops + held, "each live packet is in exactly one place");
     }
 
-    #[inline]
+    /// The event of link `index`. What packets meet mostly is done here, the rest in [`Self::on_arrived`].
+    #[expect(clippy::inline_always, reason = "once per packet and hop")]
+    #[inline(always)]
     fn on_link(&mut self, index: u32) {
-        let arrival = self.links[index as usize].on_wake(&mut self.world);
-        self.on_arrival(arrival, index);
+        let link = &mut self.links[index as usize];
+        if !link.on_wake(&mut self.world) {
+            return;
+        }
+        let Some(route) = link.plain_arrival().filter(|_| !O::WATCHES) else {
+            return self.on_arrived(index);
+        };
+        match self.programs.link(route) {
+            Some(next) => {
+                let flows = 2 * self.flows.len() as u32;
+                let is_gone = match self.links.get_disjoint_mut([index as usize, next.0 as usize]) {
+                    Ok([link, next]) => link.forward(next, flows, &mut self.world),
+                    Err(_) => false,
+                };
+                if !is_gone {
+                    self.on_arrived(index);
+                }
+            }
+            None => match self.programs.step(route) {
+                Step::TcpData(connection) => {
+                    let packet = link.take_plain(&mut self.world);
+                    self.on_tcp_data(connection, &packet);
+                }
+                Step::TcpAck(connection) => {
+                    let packet = link.take_plain(&mut self.world);
+                    self.on_tcp_ack(connection, &packet);
+                }
+                Step::Datagram(sink) => {
+                    let packet = link.take_plain(&mut self.world);
+                    self.on_datagram(sink, &packet);
+                }
+                _ => self.on_arrived(index),
+            },
+        }
     }
 
-    #[inline]
-    pub(crate) fn on_arrival(&mut self, arrival: Arrival, index: u32) {
-        match arrival {
+    /// The packet at the front of link `index` arrived there.
+    #[inline(never)]
+    pub(crate) fn on_arrived(&mut self, index: u32) {
+        match self.links[index as usize].take_arrived(&mut self.world) {
             Arrival::Now(packet, route) => self.arrive(packet, route, LinkId(index)),
             Arrival::Later(packet, route, held) => self.hold(packet, route, held, LinkId(index)),
             Arrival::Twice(packet, route, held) => self.on_doubled(packet, route, held, LinkId(index)),
@@ -390,7 +425,6 @@ impl<O: Observer> Simulation<O> {
     }
 
     /// `packet` came over `link`.
-    #[inline]
     fn arrive(&mut self, mut packet: Packet, route: u32, link: LinkId) {
         if O::WATCHES {
             let carried = self.world.arena.get(&packet);
@@ -401,19 +435,27 @@ impl<O: Observer> Simulation<O> {
         if packet.flow.0 as usize >= 2 * self.flows.len() {
             self.links[link.0 as usize].count_control(&packet);
         }
-        let node = self.links[link.0 as usize].to_node;
-        if self.forwards[node as usize] && matches!(self.programs.step(route), Step::Link(_) | Step::Hop(_)) {
+        let Link { to_router, to_node, .. } = self.links[link.0 as usize];
+        if to_router && matches!(self.programs.step(route), Step::Link(_) | Step::Hop(_)) {
             packet.ttl -= 1;
             if packet.ttl == 0 {
-                self.world.drop_packet(&packet, Place::Node(node), DropReason::TtlExpired);
+                self.world.drop_packet(&packet, Place::Node(to_node), DropReason::TtlExpired);
                 return;
             }
         }
         self.advance(packet, route);
     }
 
-    /// `packet` goes on from position `route` of its program.
+    /// A host or a source sends `packet` on its way.
     #[inline]
+    pub(crate) fn send(&mut self, packet: Packet, route: u32) {
+        match self.programs.link(route) {
+            Some(link) => self.links[link.0 as usize].offer(packet, route + 1, &mut self.world),
+            None => self.advance(packet, route),
+        }
+    }
+
+    /// `packet` goes on from position `route` of its program.
     pub(crate) fn advance(&mut self, mut packet: Packet, mut route: u32) {
         loop {
             match self.programs.step(route) {

@@ -103,6 +103,10 @@ pub type SlotId = u32;
 /// No slot.
 pub(super) const NONE: SlotId = SlotId::MAX;
 
+/// With no more slots than this, the longest queue is looked for among all of them when room must be made; with more, a heap
+/// that every packet keeps up to date is cheaper.
+const SLOTS_SEARCHED_MAX: usize = 32;
+
 /// How long a queue is, so that the longest comes first, and of several the one with the lowest number.
 type Longest = (Reverse<u64>, u32);
 
@@ -118,7 +122,7 @@ struct Slot<S> {
 pub struct FlowQueues<S> {
     slots: Vec<Slot<S>>,
     by_key: HashTable<SlotId>,
-    /// Lengths at or above the true ones; settled when room must be made.
+    /// Lengths at or above the true ones; settled when room must be made. Empty while there are few slots.
     longest: IndexedHeap<Longest>,
     backlog: Backlog,
     limit: QueueLimit,
@@ -184,6 +188,9 @@ impl<S: Default> FlowQueues<S> {
             }
             _ => {
                 self.slots.push(Slot { queue: Fifo::new(manager), state: S::default(), key });
+                if self.slots.len() == SLOTS_SEARCHED_MAX + 1 {
+                    self.fill_heap();
+                }
                 (self.slots.len() - 1) as SlotId
             }
         };
@@ -221,9 +228,11 @@ impl<S: Default> FlowQueues<S> {
         let after = entry.queue.backlog();
         let key = entry.key;
         self.account(before, after);
-        let length = (Reverse(self.length(after)), key);
-        if self.longest.key(slot).is_none_or(|known| length < known) {
-            self.longest.set(slot, length);
+        if self.slots.len() > SLOTS_SEARCHED_MAX {
+            let length = (Reverse(self.length(after)), key);
+            if self.longest.key(slot).is_none_or(|known| length < known) {
+                self.longest.set(slot, length);
+            }
         }
         self.note_timer(slot);
         (before, after)
@@ -237,11 +246,21 @@ impl<S: Default> FlowQueues<S> {
 
     fn longest(&mut self) -> Option<SlotId> {
         let (slots, by_packets) = (&self.slots, self.limit.in_packets().is_some());
-        let first = self.longest.settled_first(|slot| {
-            let entry = &slots[slot as usize];
-            (Reverse(length(entry.queue.backlog(), by_packets)), entry.key)
-        });
-        first.map(|(_, slot)| slot)
+        let key = |slot: &Slot<S>| (Reverse(length(slot.queue.backlog(), by_packets)), slot.key);
+        if slots.len() > SLOTS_SEARCHED_MAX {
+            return self.longest.settled_first(|slot| key(&slots[slot as usize])).map(|(_, slot)| slot);
+        }
+        (0..slots.len() as SlotId).min_by_key(|&slot| key(&slots[slot as usize]))
+    }
+
+    /// There are more slots now than are searched: the heap begins with all of them.
+    #[cold]
+    fn fill_heap(&mut self) {
+        for slot in 0..self.slots.len() {
+            let entry = &self.slots[slot];
+            let length = self.length(entry.queue.backlog());
+            self.longest.set(slot as SlotId, (Reverse(length), entry.key));
+        }
     }
 
     /// Drops the packet at the head of the queue in `slot`, which must not be empty; its size.
@@ -481,5 +500,35 @@ mod tests {
             let slot = queues.overfull().expect("three packets are too many");
             assert_eq!(queues.key(slot), longest);
         }
+    }
+
+    #[test]
+    fn the_longest_queue_is_found_among_few_slots_and_among_many() {
+        let limit = Limit::Bytes(tidegate_units::Bytes::new(0));
+        let config = FlowQueuesConfig { remembered: 8, ..FlowQueuesConfig::shared(limit) };
+        let mut queues = FlowQueues::new(&config, &Context::for_tests());
+        let mut out = Counted::default();
+        let mut random = crate::random::Substream::new(Seed(1));
+        // More flows take part as time passes: the answers must not change where the way to find them does.
+        for step in 0..4000u32 {
+            let flows = 2 + step / 80;
+            let packet = Packet::new(0, FlowId(random.below(flows)), 40 + 20 * random.below(8));
+            let slot = queues.slot_of(&packet, |_, ()| ());
+            queues.enqueue(slot, packet, Time::ZERO, &mut out);
+            let waits = |slot: &SlotId| !queues.queue_backlog(*slot).is_empty();
+            let by_length = |slot: &SlotId| (Reverse(queues.queue_backlog(*slot).bytes), queues.key(*slot));
+            let longest = (0..queues.slots() as SlotId).filter(waits).min_by_key(by_length);
+            assert_eq!(queues.overfull(), longest, "step {step}");
+            let chosen = random.below(queues.slots() as u32);
+            for slot in [longest.unwrap_or(slot), chosen] {
+                if random.below(5) < 3 && !queues.queue_backlog(slot).is_empty() {
+                    queues.dequeue(slot, Time::ZERO, &mut out);
+                    if queues.queue_backlog(slot).is_empty() {
+                        queues.release(slot);
+                    }
+                }
+            }
+        }
+        assert!(queues.slots() > SLOTS_SEARCHED_MAX, "the heap was used, too");
     }
 }

@@ -1,0 +1,164 @@
+//! The packets on a wire, first in first out.
+//!
+//! A ring as of the standard library, but that it is compiled into the event loop as a whole, and that a packet can be read
+//! where it lies: it is touched four times per packet and hop.
+
+use tidegate_packet::{FlowId, Packet};
+use tidegate_units::Time;
+
+use super::Transit;
+
+/// What empty places hold.
+const NOTHING: Transit = Transit { packet: Packet::new(0, FlowId(0), 0), ends: Time::MAX, route: 0 };
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Transits {
+    /// None, or a power of two of them.
+    places: Vec<Transit>,
+    /// The place of the first, in `places`.
+    first: usize,
+    len: usize,
+}
+
+#[expect(clippy::inline_always, reason = "each runs several times per packet and hop")]
+impl Transits {
+    pub(super) const fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(super) const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    #[inline(always)]
+    fn place(&self, position: usize) -> usize {
+        (self.first + position) & self.places.len().wrapping_sub(1)
+    }
+
+    /// The packet at `position` from the front.
+    #[inline(always)]
+    pub(super) fn get(&self, position: usize) -> Option<&Transit> {
+        if position < self.len { self.places.get(self.place(position)) } else { None }
+    }
+
+    /// The same, to change.
+    #[inline(always)]
+    pub(super) fn get_mut(&mut self, position: usize) -> Option<&mut Transit> {
+        let place = self.place(position);
+        if position < self.len { self.places.get_mut(place) } else { None }
+    }
+
+    /// The packet at the front; what is there if there is none means nothing.
+    ///
+    /// # Panics
+    /// If there has never been one.
+    #[inline(always)]
+    pub(super) fn first(&self) -> &Transit {
+        &self.places[self.first]
+    }
+
+    #[inline(always)]
+    pub(super) fn push_back(&mut self, transit: Transit) {
+        if self.len == self.places.len() {
+            self.grow();
+        }
+        let place = self.place(self.len);
+        self.places[place] = transit;
+        self.len += 1;
+    }
+
+    /// Takes the packet at the front away, which must be there.
+    #[inline(always)]
+    pub(super) fn drop_first(&mut self) {
+        debug_assert!(self.len > 0, "nothing is on the wire");
+        self.first = self.place(1);
+        self.len -= 1;
+    }
+
+    #[inline(always)]
+    pub(super) fn pop_front(&mut self) -> Option<Transit> {
+        let transit = *self.get(0)?;
+        self.drop_first();
+        Some(transit)
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        self.places.rotate_left(self.first);
+        self.first = 0;
+        let places = (2 * self.places.len()).max(4);
+        self.places.resize(places, NOTHING);
+    }
+
+    /// Takes out the packet at `position`.
+    pub(super) fn remove(&mut self, position: usize) -> Option<Transit> {
+        let removed = *self.get(position)?;
+        for behind in position + 1..self.len {
+            let (to, from) = (self.place(behind - 1), self.place(behind));
+            self.places[to] = self.places[from];
+        }
+        self.len -= 1;
+        Some(removed)
+    }
+
+    /// All, from the front.
+    pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = &Transit> {
+        (0..self.len).map(|position| &self.places[self.place(position)])
+    }
+
+    /// Takes out all, from the front.
+    pub(super) fn drain(&mut self) -> impl Iterator<Item = Transit> {
+        core::iter::from_fn(|| self.pop_front())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::VecDeque;
+
+    fn numbered(route: u32) -> Transit {
+        Transit { route, ..NOTHING }
+    }
+
+    proptest! {
+        #[test]
+        fn it_behaves_like_the_standard_library_s(steps in prop::collection::vec((0u8..8, 0usize..12), 0..300)) {
+            let mut transits = Transits::default();
+            let mut reference = VecDeque::new();
+            for (serial, (kind, position)) in steps.into_iter().enumerate() {
+                match kind {
+                    0..=4 => {
+                        transits.push_back(numbered(serial as u32));
+                        reference.push_back(serial as u32);
+                    }
+                    5 => prop_assert_eq!(transits.pop_front().map(|t| t.route), reference.pop_front()),
+                    6 => {
+                        let removed = transits.remove(position).map(|t| t.route);
+                        prop_assert_eq!(removed, reference.remove(position));
+                    }
+                    _ => {
+                        if let Some(transit) = transits.get_mut(position) {
+                            transit.route += 1000;
+                        }
+                        if let Some(route) = reference.get_mut(position) {
+                            *route += 1000;
+                        }
+                    }
+                }
+                prop_assert_eq!(transits.len(), reference.len());
+                prop_assert_eq!(transits.is_empty(), reference.is_empty());
+                prop_assert!(transits.iter().map(|t| t.route).eq(reference.iter().copied()));
+                prop_assert!(transits.iter().rev().map(|t| t.route).eq(reference.iter().rev().copied()));
+                prop_assert_eq!(transits.get(position).map(|t| t.route), reference.get(position).copied());
+                if let Some(&front) = reference.front() {
+                    prop_assert_eq!(transits.first().route, front);
+                }
+            }
+            prop_assert!(transits.drain().map(|t| t.route).eq(reference.drain(..)));
+            prop_assert!(transits.is_empty());
+        }
+    }
+}

@@ -518,7 +518,7 @@ impl Link {
         at_port!(&mut self.port, {
             Planned(port) => port.flush(now, &mut self.wire, &mut sink),
             Scheduled(port) => port.flush(now, &mut self.wire, &mut sink),
-        })
+        });
     }
 
     /// Whether the link carries packets.
@@ -548,7 +548,7 @@ impl Link {
         at_port!(&mut self.port, {
             Planned(port) => port.settle(now, &self.wire),
             Scheduled(port) => port.settle(now, &mut self.wire, &mut sink),
-        })
+        });
     }
 
     /// An inner variable of the queue.

@@ -16,15 +16,15 @@ const NOTHING: Transit = Transit { packet: Packet::new(0, FlowId(0), 0), ends: T
 pub(super) struct Transits {
     /// None, or a power of two of them.
     places: Vec<Transit>,
-    /// The place of the first, in `places`.
-    first: usize,
-    len: usize,
+    /// The place of the first, in `places`: the very first one when there is none, so that few packets stay on few lines.
+    first: u32,
+    len: u32,
 }
 
 #[expect(clippy::inline_always, reason = "each runs several times per packet and hop")]
 impl Transits {
     pub(super) const fn len(&self) -> usize {
-        self.len
+        self.len as usize
     }
 
     pub(super) const fn is_empty(&self) -> bool {
@@ -33,20 +33,20 @@ impl Transits {
 
     #[inline(always)]
     fn place(&self, position: usize) -> usize {
-        (self.first + position) & self.places.len().wrapping_sub(1)
+        (self.first as usize + position) & self.places.len().wrapping_sub(1)
     }
 
     /// The packet at `position` from the front.
     #[inline(always)]
     pub(super) fn get(&self, position: usize) -> Option<&Transit> {
-        if position < self.len { self.places.get(self.place(position)) } else { None }
+        if position < self.len() { self.places.get(self.place(position)) } else { None }
     }
 
     /// The same, to change.
     #[inline(always)]
     pub(super) fn get_mut(&mut self, position: usize) -> Option<&mut Transit> {
         let place = self.place(position);
-        if position < self.len { self.places.get_mut(place) } else { None }
+        if position < self.len() { self.places.get_mut(place) } else { None }
     }
 
     /// The packet at the front; what is there if there is none means nothing.
@@ -55,15 +55,15 @@ impl Transits {
     /// If there has never been one.
     #[inline(always)]
     pub(super) fn first(&self) -> &Transit {
-        &self.places[self.first]
+        &self.places[self.first as usize]
     }
 
     #[inline(always)]
     pub(super) fn push_back(&mut self, transit: Transit) {
-        if self.len == self.places.len() {
+        if self.len() == self.places.len() {
             self.grow();
         }
-        let place = self.place(self.len);
+        let place = self.place(self.len());
         self.places[place] = transit;
         self.len += 1;
     }
@@ -72,8 +72,8 @@ impl Transits {
     #[inline(always)]
     pub(super) fn drop_first(&mut self) {
         debug_assert!(self.len > 0, "nothing is on the wire");
-        self.first = self.place(1);
         self.len -= 1;
+        self.first = if self.len == 0 { 0 } else { self.place(1) as u32 };
     }
 
     #[inline(always)]
@@ -85,16 +85,17 @@ impl Transits {
 
     #[cold]
     fn grow(&mut self) {
-        self.places.rotate_left(self.first);
+        self.places.rotate_left(self.first as usize);
         self.first = 0;
         let places = (2 * self.places.len()).max(4);
+        assert!(u32::try_from(places).is_ok(), "fewer than 2^32 packets are on one wire");
         self.places.resize(places, NOTHING);
     }
 
     /// Takes out the packet at `position`.
     pub(super) fn remove(&mut self, position: usize) -> Option<Transit> {
         let removed = *self.get(position)?;
-        for behind in position + 1..self.len {
+        for behind in position + 1..self.len() {
             let (to, from) = (self.place(behind - 1), self.place(behind));
             self.places[to] = self.places[from];
         }
@@ -104,7 +105,7 @@ impl Transits {
 
     /// All, from the front.
     pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = &Transit> {
-        (0..self.len).map(|position| &self.places[self.place(position)])
+        (0..self.len()).map(|position| &self.places[self.place(position)])
     }
 
     /// Takes out all, from the front.

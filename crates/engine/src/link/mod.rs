@@ -126,7 +126,7 @@ pub(crate) struct Link {
 }
 
 // Counts of marks and drops follow after what every packet touches.
-const _: () = assert!(offset_of!(Link, counters) + offset_of!(LinkCounters, duplicated_packets) <= 5 * 64);
+const _: () = assert!(offset_of!(Link, counters) + offset_of!(LinkCounters, duplicated_packets) <= 6 * 64);
 
 /// Measurements of one direction of a link that somebody asked for.
 #[derive(Debug, Default)]

@@ -77,10 +77,16 @@ impl Wake {
         if token.0 >> INDEX_BITS == Self::Link as u32 { Some(token.0) } else { None }
     }
 
+    /// The number of what `token` wakes.
+    #[inline]
+    pub(crate) const fn index(token: Token) -> u32 {
+        token.0 & ((1 << INDEX_BITS) - 1)
+    }
+
     /// The kind and number of `token`.
     #[inline]
     pub(crate) const fn of(token: Token) -> (Self, u32) {
-        (Self::ALL[(token.0 >> INDEX_BITS) as usize], token.0 & ((1 << INDEX_BITS) - 1))
+        (Self::ALL[(token.0 >> INDEX_BITS) as usize], Self::index(token))
     }
 }
 

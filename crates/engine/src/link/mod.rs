@@ -19,6 +19,8 @@ pub use impairment::{LossModel, Medium, ReorderModel};
 pub(crate) use shared::{Share, SharedMedium};
 pub use trace::{LinkTrace, OPPORTUNITY_BYTES};
 
+use std::mem::offset_of;
+
 use tidegate_mechanism::Context;
 use tidegate_mechanism::queue::{AnyManager, DropTail, QueueManager};
 use tidegate_mechanism::schedule::AnyDiscipline;
@@ -89,8 +91,6 @@ struct Wire {
     delay: Span,
     /// End of the last transmission that has been decided.
     busy_until: Time,
-    /// The circuit that it is, if it is one. Only scheduled ports know of it.
-    circuit: Option<Box<Circuit>>,
     /// Packets that are decided: waiting for their planned transmission, in transmission, or travelling.
     transits: Transits,
 }
@@ -112,8 +112,6 @@ pub(crate) struct Link {
     alarm: Alarm,
     /// What its event wakes.
     token: Token,
-    id: LinkId,
-    pub(crate) to_node: u32,
     /// Number of this link among the ports of the node at its far end.
     pub(crate) far_port: u16,
     /// It leads to a router.
@@ -124,7 +122,11 @@ pub(crate) struct Link {
     pub(crate) watch: Option<Box<Watch>>,
     wire: Wire,
     pub(crate) counters: LinkCounters,
+    pub(crate) to_node: u32,
 }
+
+// Counts of marks and drops follow after what every packet touches.
+const _: () = assert!(offset_of!(Link, counters) + offset_of!(LinkCounters, duplicated_packets) <= 6 * 64);
 
 /// Measurements of one direction of a link that somebody asked for.
 #[derive(Debug, Default)]
@@ -207,10 +209,11 @@ impl Link {
                     PortChoice::Hop(share) => share,
                     _ => None,
                 };
-                // A hop mechanism is told of each departure, and a circuit decides when its packets arrive.
-                let watched = matches!(choice, PortChoice::Hop(_)) || circuit.is_some();
+                // A hop mechanism is told of each departure.
+                let watched = matches!(choice, PortChoice::Hop(_));
+                let circuit = circuit.map(|circuit| Box::new(Circuit::new(circuit, context.link_rate)));
                 let opportunities = spec.trace.clone().map(|trace| Box::new(Opportunities::new(trace)));
-                Port::Scheduled(Box::new(Scheduled::new(discipline, share, opportunities, watched)))
+                Port::Scheduled(Box::new(Scheduled::new(discipline, share, opportunities, circuit, watched)))
             }
         };
         Self {
@@ -218,13 +221,11 @@ impl Link {
                 clock: TransmissionClock::new(context.link_rate),
                 delay,
                 busy_until: Time::ZERO,
-                circuit: circuit.map(|circuit| Box::new(Circuit::new(circuit, context.link_rate))),
                 transits: Transits::default(),
             },
             port,
             alarm: Alarm::default(),
             token: wake.token(id.0),
-            id,
             far_port: far.port,
             to_node: far.node,
             to_router: far.is_router,
@@ -233,6 +234,11 @@ impl Link {
             medium: medium.map(Box::new),
             watch: None,
         }
+    }
+
+    #[inline]
+    const fn id(&self) -> LinkId {
+        LinkId(Wake::index(self.token))
     }
 
     /// A packet is offered to the link.
@@ -255,8 +261,9 @@ impl Link {
             return;
         }
         packet.arrived = world.now;
+        let id = self.id();
         if let Port::Tail(port) = &mut self.port {
-            port.offer(packet, route, &mut self.wire, world, &mut self.counters, self.id);
+            port.offer(packet, route, &mut self.wire, world, &mut self.counters, id);
         } else if self.offer_elsewhere(packet, route, world) {
             return;
         }
@@ -269,13 +276,14 @@ impl Link {
     /// The same at a port that is not under drop-tail; whether the link is armed as it should be.
     #[inline(never)]
     fn offer_elsewhere<O: Observer>(&mut self, packet: Packet, route: u32, world: &mut World<O>) -> bool {
+        let id = self.id();
         match &mut self.port {
             Port::Tail(_) => unreachable!("the caller serves ports under drop-tail"),
             Port::Planned(port) => {
-                port.offer(packet, route, &mut self.wire, world, &mut self.counters, self.id);
+                port.offer(packet, route, &mut self.wire, world, &mut self.counters, id);
             }
             Port::Scheduled(port) => {
-                let mut sink = LinkSink { world, counters: &mut self.counters, link: self.id };
+                let mut sink = LinkSink { link: id, world, counters: &mut self.counters };
                 let was_armed = port.is_armed(packet.arrived, &self.wire);
                 port.offer(packet, route, &mut self.wire, &mut sink);
                 if !was_armed {
@@ -301,7 +309,7 @@ impl Link {
             return;
         }
         packet.arrived = world.now;
-        let mut sink = LinkSink { world, counters: &mut self.counters, link: self.id };
+        let mut sink = LinkSink { link: self.id(), world, counters: &mut self.counters };
         match &mut self.port {
             Port::Tail(_) | Port::Planned(_) => {
                 unreachable!("links of routers with a hop mechanism are scheduled")
@@ -329,7 +337,7 @@ impl Link {
     #[cold]
     fn lose<O: Observer>(&mut self, packet: &Packet, world: &mut World<O>, why: DropReason) {
         self.counters.drops_by_reason[why.index()] += 1;
-        world.drop_packet(packet, Place::Link(self.id), why);
+        world.drop_packet(packet, Place::Link(self.id()), why);
     }
 
     #[inline]
@@ -380,7 +388,7 @@ impl Link {
     #[inline(never)]
     fn wake_elsewhere<O: Observer>(&mut self, world: &mut World<O>) {
         let now = world.now;
-        let mut sink = LinkSink { world, counters: &mut self.counters, link: self.id };
+        let mut sink = LinkSink { link: self.id(), world, counters: &mut self.counters };
         at_port!(&mut self.port, {
             Planned(port) => port.free_front(now, &self.wire),
             Scheduled(port) => port.on_wake(now, &mut self.wire, &mut sink),
@@ -434,8 +442,9 @@ impl Link {
         let transit = self.wire.transits.pop_front().expect("a packet has arrived");
         let Transit { packet, route, ends } = transit;
         self.counters.on_transmitted(ends - packet.arrived);
+        let id = self.id();
         if let Some(watch) = &mut self.watch {
-            watch.on_transmitted(&packet, ends, self.id, world);
+            watch.on_transmitted(&packet, ends, id, world);
         }
         if self.medium.is_some() {
             return self.pass_medium(packet, route, world);
@@ -465,16 +474,24 @@ impl Link {
         self.counters.control_bytes += u64::from(packet.wire_bytes);
     }
 
+    /// The circuit that the link is, if it is one.
+    fn circuit_mut(&mut self) -> Option<&mut Circuit> {
+        match &mut self.port {
+            Port::Tail(_) | Port::Planned(_) => None,
+            Port::Scheduled(port) => port.circuit_mut(),
+        }
+    }
+
     /// From now on the circuit's switch carries so much besides.
     pub(crate) fn set_background<O>(&mut self, background: BitRate, world: &World<O>) {
-        if let Some(circuit) = &mut self.wire.circuit {
+        if let Some(circuit) = self.circuit_mut() {
             circuit.set_background(background, world.now);
         }
     }
 
     /// From now on the link itself has another rate: that of its port, and of the circuit's switch.
     pub(crate) fn set_capacity<O: Observer>(&mut self, rate: BitRate, world: &mut World<O>) {
-        if let Some(circuit) = &mut self.wire.circuit {
+        if let Some(circuit) = self.circuit_mut() {
             circuit.set_capacity(rate, world.now);
         }
         self.set_rate(rate, world);
@@ -487,7 +504,7 @@ impl Link {
         self.settle(world);
         let old = self.wire.clock.rate();
         self.wire.clock = TransmissionClock::new(rate);
-        let mut sink = LinkSink { world, counters: &mut self.counters, link: self.id };
+        let mut sink = LinkSink { link: self.id(), world, counters: &mut self.counters };
         at_port!(&mut self.port, {
             Planned(port) => port.set_rate(now, old, &mut self.wire, &mut sink),
             Scheduled(port) => port.set_rate(now, old, &mut self.wire, &mut sink),
@@ -511,14 +528,14 @@ impl Link {
             return;
         }
         let now = world.now;
-        if let Some(circuit) = &mut self.wire.circuit {
+        if let Some(circuit) = self.circuit_mut() {
             circuit.clear(now);
         }
-        let mut sink = LinkSink { world, counters: &mut self.counters, link: self.id };
+        let mut sink = LinkSink { link: self.id(), world, counters: &mut self.counters };
         at_port!(&mut self.port, {
             Planned(port) => port.flush(now, &mut self.wire, &mut sink),
             Scheduled(port) => port.flush(now, &mut self.wire, &mut sink),
-        })
+        });
     }
 
     /// Whether the link carries packets.
@@ -544,11 +561,11 @@ impl Link {
     /// What was due by now at the port happens, if it did not yet.
     fn settle<O: Observer>(&mut self, world: &mut World<O>) {
         let now = world.now;
-        let mut sink = LinkSink { world, counters: &mut self.counters, link: self.id };
+        let mut sink = LinkSink { link: self.id(), world, counters: &mut self.counters };
         at_port!(&mut self.port, {
             Planned(port) => port.settle(now, &self.wire),
             Scheduled(port) => port.settle(now, &mut self.wire, &mut sink),
-        })
+        });
     }
 
     /// An inner variable of the queue.

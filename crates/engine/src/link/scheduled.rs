@@ -38,6 +38,8 @@ pub(super) struct Scheduled {
     share: Option<Share>,
     /// When it may send, if a trace says so.
     opportunities: Option<Box<Opportunities>>,
+    /// The circuit that the link is, if it is one.
+    circuit: Option<Box<Circuit>>,
     /// Until when the integrals of queue length over time are complete.
     integrated_until: Time,
 }
@@ -48,9 +50,15 @@ impl Scheduled {
         discipline: AnyDiscipline,
         share: Option<Share>,
         opportunities: Option<Box<Opportunities>>,
+        circuit: Option<Box<Circuit>>,
         watched: bool,
     ) -> Self {
-        let prompt = watched || share.is_some() || opportunities.is_some() || !discipline.may_choose_late();
+        // A circuit decides when its packets arrive.
+        let prompt = watched
+            || circuit.is_some()
+            || share.is_some()
+            || opportunities.is_some()
+            || !discipline.may_choose_late();
         Self {
             discipline,
             prompt,
@@ -59,8 +67,13 @@ impl Scheduled {
             idle: false,
             share,
             opportunities,
+            circuit,
             integrated_until: Time::ZERO,
         }
+    }
+
+    pub(super) fn circuit_mut(&mut self) -> Option<&mut Circuit> {
+        self.circuit.as_deref_mut()
     }
 
     /// An inner variable of the queue.
@@ -209,7 +222,7 @@ impl Scheduled {
             self.bring_up_to(ended, sink.counters);
             self.run_timers(ended, sink);
             self.serving = None;
-            travel(transit, wire, sink);
+            self.travel(transit, wire, sink);
             self.start_transmission(ended, wire, sink);
         }
         self.bring_up_to(now, sink.counters);
@@ -271,7 +284,7 @@ impl Scheduled {
             let transit = Transit { packet, ends: opportunities.ends(), route };
             if opportunities.is_carried() {
                 wire.busy_until = at;
-                travel(transit, wire, sink);
+                self.travel(transit, wire, sink);
             } else {
                 self.serving = Some(transit);
             }
@@ -293,7 +306,7 @@ impl Scheduled {
         if wire.busy_until < now {
             wire.clock.restart();
         }
-        let bytes = if wire.circuit.is_some() { Circuit::wire_bytes(&packet) } else { packet.wire_bytes };
+        let bytes = if self.circuit.is_some() { Circuit::wire_bytes(&packet) } else { packet.wire_bytes };
         let transmission = wire.clock.transmit(bytes);
         wire.busy_until = now + transmission;
         self.occupy_medium(wire.busy_until, sink.world);
@@ -351,6 +364,28 @@ impl Scheduled {
         }
     }
 
+    /// The last bit of `transit` is sent: it travels, on a circuit if its switch lets it pass.
+    fn travel<O: Observer>(&mut self, mut transit: Transit, wire: &mut Wire, sink: &mut LinkSink<'_, O>) {
+        if let Some(circuit) = &mut self.circuit {
+            let took = wire.clock.rate().span_of(u64::from(Circuit::wire_bytes(&transit.packet)));
+            match circuit.pass(&transit.packet, transit.ends.saturating_sub(took), transit.ends) {
+                Ok(out) => transit.ends = out,
+                Err(why) => {
+                    sink.on_drop(transit.packet, why);
+                    if let Some(drop) = sink.world.hop_drops.last_mut() {
+                        drop.had_left = true;
+                    }
+                    return;
+                }
+            }
+            let message = sink.world.arena.get(&transit.packet).message;
+            if message != Carried::NO_MESSAGE {
+                circuit.stamp(sink.world.messages.bytes_mut(message));
+            }
+        }
+        wire.transits.push_back(transit);
+    }
+
     /// Completes the integrals up to `now`.
     fn bring_up_to(&mut self, now: Time, counters: &mut LinkCounters) {
         let elapsed = u128::from(now.since(self.integrated_until).as_nanos());
@@ -371,26 +406,4 @@ impl Scheduled {
         let (packets, bytes) = self.length(now);
         future.on_length(packets, bytes);
     }
-}
-
-/// The last bit of `transit` is sent: it travels, on a circuit if its switch lets it pass.
-fn travel<O: Observer>(mut transit: Transit, wire: &mut Wire, sink: &mut LinkSink<'_, O>) {
-    if let Some(circuit) = &mut wire.circuit {
-        let took = wire.clock.rate().span_of(u64::from(Circuit::wire_bytes(&transit.packet)));
-        match circuit.pass(&transit.packet, transit.ends.saturating_sub(took), transit.ends) {
-            Ok(out) => transit.ends = out,
-            Err(why) => {
-                sink.on_drop(transit.packet, why);
-                if let Some(drop) = sink.world.hop_drops.last_mut() {
-                    drop.had_left = true;
-                }
-                return;
-            }
-        }
-        let message = sink.world.arena.get(&transit.packet).message;
-        if message != Carried::NO_MESSAGE {
-            circuit.stamp(sink.world.messages.bytes_mut(message));
-        }
-    }
-    wire.transits.push_back(transit);
 }

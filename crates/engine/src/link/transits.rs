@@ -1,7 +1,8 @@
 //! The packets on a wire, first in first out.
 //!
-//! A ring as of the standard library, but that it is compiled into the event loop as a whole, and that a packet can be read
-//! where it lies: it is touched four times per packet and hop.
+//! A ring as of the standard library, but that it is compiled into the event loop as a whole, that a packet can be read
+//! where it lies, and that the first packet lies beside the ring, not in it: it is what every event of the link is about, and
+//! most links that are not bottlenecks never hold another one.
 
 use tidegate_packet::{FlowId, Packet};
 use tidegate_units::Time;
@@ -12,59 +13,82 @@ use super::Transit;
 const NOTHING: Transit = Transit { packet: Packet::new(0, FlowId(0), 0), ends: Time::MAX, route: 0 };
 
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Transits {
-    /// None, or a power of two of them.
+    /// The packet at the front; means nothing if there is none.
+    front: Transit,
+    /// Places for the others: none, or a power of two of them.
     places: Vec<Transit>,
-    /// The place of the first, in `places`.
-    first: usize,
-    len: usize,
+    /// The place of the second packet.
+    second: u32,
+    /// All together.
+    len: u32,
+}
+
+impl Default for Transits {
+    fn default() -> Self {
+        Self { front: NOTHING, places: Vec::new(), second: 0, len: 0 }
+    }
 }
 
 #[expect(clippy::inline_always, reason = "each runs several times per packet and hop")]
 impl Transits {
     pub(super) const fn len(&self) -> usize {
-        self.len
+        self.len as usize
     }
 
     pub(super) const fn is_empty(&self) -> bool {
         self.len == 0
     }
 
+    /// The place of the packet that is `position` behind the second.
     #[inline(always)]
     fn place(&self, position: usize) -> usize {
-        (self.first + position) & self.places.len().wrapping_sub(1)
+        (self.second as usize + position) & self.places.len().wrapping_sub(1)
     }
 
     /// The packet at `position` from the front.
     #[inline(always)]
     pub(super) fn get(&self, position: usize) -> Option<&Transit> {
-        if position < self.len { self.places.get(self.place(position)) } else { None }
+        if position >= self.len() {
+            None
+        } else if position == 0 {
+            Some(&self.front)
+        } else {
+            self.places.get(self.place(position - 1))
+        }
     }
 
     /// The same, to change.
     #[inline(always)]
     pub(super) fn get_mut(&mut self, position: usize) -> Option<&mut Transit> {
-        let place = self.place(position);
-        if position < self.len { self.places.get_mut(place) } else { None }
+        if position >= self.len() {
+            None
+        } else if position == 0 {
+            Some(&mut self.front)
+        } else {
+            let place = self.place(position - 1);
+            self.places.get_mut(place)
+        }
     }
 
     /// The packet at the front; what is there if there is none means nothing.
-    ///
-    /// # Panics
-    /// If there has never been one.
     #[inline(always)]
-    pub(super) fn first(&self) -> &Transit {
-        &self.places[self.first]
+    pub(super) const fn first(&self) -> &Transit {
+        &self.front
     }
 
     #[inline(always)]
     pub(super) fn push_back(&mut self, transit: Transit) {
-        if self.len == self.places.len() {
-            self.grow();
+        if self.len == 0 {
+            self.front = transit;
+        } else {
+            if self.len() > self.places.len() {
+                self.grow();
+            }
+            let place = self.place(self.len() - 1);
+            self.places[place] = transit;
         }
-        let place = self.place(self.len);
-        self.places[place] = transit;
         self.len += 1;
     }
 
@@ -72,8 +96,11 @@ impl Transits {
     #[inline(always)]
     pub(super) fn drop_first(&mut self) {
         debug_assert!(self.len > 0, "nothing is on the wire");
-        self.first = self.place(1);
         self.len -= 1;
+        if self.len > 0 {
+            self.front = self.places[self.second as usize];
+            self.second = self.place(1) as u32;
+        }
     }
 
     #[inline(always)]
@@ -85,16 +112,20 @@ impl Transits {
 
     #[cold]
     fn grow(&mut self) {
-        self.places.rotate_left(self.first);
-        self.first = 0;
+        self.places.rotate_left(self.second as usize);
+        self.second = 0;
         let places = (2 * self.places.len()).max(4);
+        assert!(u32::try_from(places).is_ok(), "fewer than 2^32 packets are on one wire");
         self.places.resize(places, NOTHING);
     }
 
     /// Takes out the packet at `position`.
     pub(super) fn remove(&mut self, position: usize) -> Option<Transit> {
+        if position == 0 {
+            return self.pop_front();
+        }
         let removed = *self.get(position)?;
-        for behind in position + 1..self.len {
+        for behind in position..self.len() - 1 {
             let (to, from) = (self.place(behind - 1), self.place(behind));
             self.places[to] = self.places[from];
         }
@@ -104,7 +135,7 @@ impl Transits {
 
     /// All, from the front.
     pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = &Transit> {
-        (0..self.len).map(|position| &self.places[self.place(position)])
+        (0..self.len()).filter_map(|position| self.get(position))
     }
 
     /// Takes out all, from the front.

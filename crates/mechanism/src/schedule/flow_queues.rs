@@ -515,16 +515,16 @@ mod tests {
             let packet = Packet::new(0, FlowId(random.below(flows)), 40 + 20 * random.below(8));
             let slot = queues.slot_of(&packet, |_, ()| ());
             queues.enqueue(slot, packet, Time::ZERO, &mut out);
-            let waits = |slot: &SlotId| !queues.queue_backlog(*slot).is_empty();
-            let by_length = |slot: &SlotId| (Reverse(queues.queue_backlog(*slot).bytes), queues.key(*slot));
+            let waits = |of: &SlotId| !queues.queue_backlog(*of).is_empty();
+            let by_length = |of: &SlotId| (Reverse(queues.queue_backlog(*of).bytes), queues.key(*of));
             let longest = (0..queues.slots() as SlotId).filter(waits).min_by_key(by_length);
             assert_eq!(queues.overfull(), longest, "step {step}");
             let chosen = random.below(queues.slots() as u32);
-            for slot in [longest.unwrap_or(slot), chosen] {
-                if random.below(5) < 3 && !queues.queue_backlog(slot).is_empty() {
-                    queues.dequeue(slot, Time::ZERO, &mut out);
-                    if queues.queue_backlog(slot).is_empty() {
-                        queues.release(slot);
+            for served in [longest.unwrap_or(slot), chosen] {
+                if random.below(5) < 3 && !queues.queue_backlog(served).is_empty() {
+                    queues.dequeue(served, Time::ZERO, &mut out);
+                    if queues.queue_backlog(served).is_empty() {
+                        queues.release(served);
                     }
                 }
             }

@@ -10,7 +10,7 @@
 //!
 //! The folders are the families: [`queue`] (accept, mark or drop?), [`schedule`] (who goes next?), [`meter`] (how fast
 //! is this flow?), [`shape`] (when may it go?), [`mark`] (which promise does it carry?), [`edge`] (how much may enter here?), [`hop`] (what do my neighbours tell
-//! me?), [`tcp`] (how does the end host react?), [`tfrc`] (how does a media stream?).
+//! me?), [`tcp`] (how does the end host react?), [`tfrc`] (how does a media stream?). [`wire`] is what their messages share.
 #![no_std]
 
 extern crate alloc;
@@ -25,6 +25,7 @@ pub mod schedule;
 pub mod shape;
 pub mod tcp;
 pub mod tfrc;
+pub mod wire;
 
 use tidegate_units::BitRate;
 

@@ -26,6 +26,8 @@ use alloc::vec::Vec;
 use tidegate_packet::{Address, Protocol};
 use tidegate_units::Time;
 
+pub use crate::wire::Malformed;
+
 const VERSION: u8 = 1;
 const REPORT: u8 = VERSION << 4 | 1;
 const ADVICE: u8 = VERSION << 4 | 2;
@@ -38,10 +40,6 @@ const FORM_V6: u8 = 6;
 
 /// Bytes before the entries.
 const HEAD_BYTES: usize = 1 + 8 + 2;
-
-/// The bytes are no message.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Malformed;
 
 /// A flow as neighbours name it: by protocol and destination (NBQ, section 4).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

@@ -311,3 +311,45 @@ impl EdgeHalf for IecEgress {
 
     fn on_timer(&mut self, _now: Time, _out: &mut impl EdgeOut) {}
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: u64) -> Time {
+        Time::from_nanos(millis * 1_000_000)
+    }
+
+    #[test]
+    fn only_the_echo_of_the_last_answer_moves_the_minimum() {
+        // A delay of 10 ms, and then of 15 ms, of which nothing is queueing: the clocks have drifted.
+        let excess = |queueing: Option<Span>, echo: u32| {
+            let mut incoming = Incoming::new(&IecConfig::default(), 1000.0, Time::ZERO);
+            for (sequence, delay) in [(1, 10), (2, 10), (3, 15)] {
+                let sent = u64::from(sequence) * 10;
+                let control = Control {
+                    opened: Time::ZERO,
+                    sequence,
+                    timestamp: at(sent),
+                    sent_bytes: sent * 1000,
+                    sent_packets: sent,
+                    rtt: Span::from_millis(20),
+                    queueing: queueing.filter(|_| sequence == 3),
+                    echo: if sequence == 3 { echo } else { 0 },
+                    wants_answer: false,
+                };
+                incoming.received_bytes = control.sent_bytes;
+                incoming.received_packets = control.sent_packets;
+                incoming.answered = Some((7, 15_000_000));
+                incoming.on_control(&control, &IecConfig::default(), at(sent + delay));
+            }
+            incoming.epoch.minimum.excess(15_000_000, at(50))
+        };
+        assert_eq!(excess(Some(Span::ZERO), 7), 0);
+        for (queueing, echo) in
+            [(Some(Span::ZERO), 6), (Some(Span::ZERO), 8), (None, 7), (Some(Span::MAX), 7)]
+        {
+            assert_eq!(excess(queueing, echo), 5_000_000, "{queueing:?}, echo {echo}");
+        }
+    }
+}

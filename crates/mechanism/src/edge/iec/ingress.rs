@@ -13,7 +13,11 @@
 //! - After negative feedback the rate does not grow for one and a half round trips: the next comes after one, if the epoch
 //!   lasts.
 //! - The rate grows only while it is used (see `use_min`), and while answers come: without them a virtual link whose
-//!   feedback is cut off would grow for ever.
+//!   feedback is cut off would grow for ever. The paper bounds neither its slow start nor its increase. Here use bounds
+//!   both: what enters at no more than A bytes per second, the rate of the link to the ingress, uses no rate above
+//!   `A / use_min`, and use is judged once per round trip, in which the slow start doubles. So no rate grows above
+//!   `2 A / use_min`, four times the link with the default. (TCP's slow start, to which the paper likens it, is bounded by
+//!   the window of the receiver.)
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -144,7 +148,6 @@ impl Outgoing {
     /// Whether `feedback` can be an answer to this virtual link, and is newer than all before.
     fn is_new(&self, feedback: &Feedback, now: Time) -> bool {
         feedback.opened == self.opened
-            && feedback.timestamp >= self.opened
             && feedback.timestamp <= self.last_control
             && feedback.timestamp <= now
             && feedback.held <= now.since(feedback.timestamp)

@@ -76,8 +76,8 @@ pub struct IecConfig {
     pub initial_rate: Option<BitRate>,
     /// The round-trip time until one was measured; default 50 ms (assumed).
     pub initial_interval: Span,
-    /// The rate grows only while at least this part of it is used; default 0.5 (assumed: the paper's sources are
-    /// persistent, and the rate of an idle one would grow without bound).
+    /// The rate grows only while at least this part of it is used, above zero; default 0.5 (assumed: the paper's sources
+    /// are persistent, and the rate of an idle one would grow without bound). It bounds the rate: see [`IecIngress`].
     pub use_min: f64,
     /// An answer to a control packet is asked for after so long without one; default 1 s (assumed). Four times as long
     /// without any, and the rate no longer grows.

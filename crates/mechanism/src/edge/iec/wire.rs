@@ -19,9 +19,13 @@
 //! | sequence number of the feedback that gave it | 4 | | |
 //!
 //! "Opened" tells the counters of one virtual link from those of its predecessor between the same edges. Decoding is total:
-//! any bytes give a message or [`Malformed`]; trailing bytes are malformed.
+//! any bytes give a message or [`Malformed`]. Trailing bytes are malformed, and so is what contradicts itself: a time stamp
+//! before the opening, a loss that is not negative.
 
 use tidegate_units::{Span, Time};
+
+pub use crate::wire::Malformed;
+use crate::wire::Reader;
 
 const VERSION: u8 = 1;
 const CONTROL: u8 = VERSION << 4 | 3;
@@ -37,10 +41,6 @@ const EPOCH: u8 = 4;
 pub const CONTROL_BYTES: usize = 2 + 8 + 4 + 8 * 5 + 4;
 /// Bytes of an encoded feedback message.
 pub const FEEDBACK_BYTES: usize = 2 + 8 + 4 + 8 * 4;
-
-/// The bytes are no message.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Malformed;
 
 /// From the ingress of a virtual link, behind the data that it counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -153,23 +153,6 @@ pub enum Message {
     Feedback(Feedback),
 }
 
-/// Reads from the front of a slice.
-struct Reader<'a>(&'a [u8]);
-
-impl Reader<'_> {
-    fn take<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
-        let (front, rest) = self.0.split_first_chunk::<N>().ok_or(Malformed)?;
-        self.0 = rest;
-        Ok(*front)
-    }
-    fn u32(&mut self) -> Result<u32, Malformed> {
-        self.take().map(u32::from_be_bytes)
-    }
-    fn u64(&mut self) -> Result<u64, Malformed> {
-        self.take().map(u64::from_be_bytes)
-    }
-}
-
 /// The message in `bytes`.
 ///
 /// # Errors
@@ -181,9 +164,12 @@ pub fn decode(bytes: &[u8]) -> Result<Message, Malformed> {
     if flags & !allowed != 0 {
         return Err(Malformed);
     }
-    let opened = Time::from_nanos(reader.u64()?);
+    let opened = reader.time()?;
     let sequence = reader.u32()?;
-    let timestamp = Time::from_nanos(reader.u64()?);
+    let timestamp = reader.time()?;
+    if timestamp < opened {
+        return Err(Malformed);
+    }
     let message = match kind {
         CONTROL => {
             let (sent_bytes, sent_packets) = (reader.u64()?, reader.u64()?);
@@ -205,6 +191,7 @@ pub fn decode(bytes: &[u8]) -> Result<Message, Malformed> {
                 wants_answer: flags & ANSWER != 0,
             })
         }
+        FEEDBACK if flags & LOSS != 0 && flags & NEGATIVE == 0 => return Err(Malformed),
         FEEDBACK => Message::Feedback(Feedback {
             opened,
             sequence,
@@ -218,7 +205,7 @@ pub fn decode(bytes: &[u8]) -> Result<Message, Malformed> {
         }),
         _ => return Err(Malformed),
     };
-    if reader.0.is_empty() { Ok(message) } else { Err(Malformed) }
+    reader.finish(message)
 }
 
 #[cfg(test)]
@@ -231,9 +218,9 @@ mod tests {
         (any::<(u64, u32, u64, u64, u64, u64)>(), any::<Option<(u64, u32)>>(), any::<bool>()).prop_map(
             |((opened, sequence, timestamp, sent_bytes, sent_packets, rtt), queueing, wants_answer)| {
                 Control {
-                    opened: Time::from_nanos(opened),
+                    opened: Time::from_nanos(opened.min(timestamp)),
                     sequence,
-                    timestamp: Time::from_nanos(timestamp),
+                    timestamp: Time::from_nanos(opened.max(timestamp)),
                     sent_bytes,
                     sent_packets,
                     rtt: Span::from_nanos(rtt),
@@ -252,14 +239,14 @@ mod tests {
                 (is_negative, has_loss, in_epoch),
             )| {
                 Feedback {
-                    opened: Time::from_nanos(opened),
+                    opened: Time::from_nanos(opened.min(timestamp)),
                     sequence,
-                    timestamp: Time::from_nanos(timestamp),
+                    timestamp: Time::from_nanos(opened.max(timestamp)),
                     held: Span::from_nanos(held),
                     output_rate,
                     accumulation,
                     is_negative,
-                    has_loss,
+                    has_loss: has_loss && is_negative,
                     in_epoch,
                 }
             },
@@ -283,6 +270,20 @@ mod tests {
                 };
                 prop_assert_eq!(again, bytes);
             }
+        }
+
+        #[test]
+        fn messages_that_contradict_themselves_are_refused(control in control(), feedback in feedback()) {
+            let last = Time::from_nanos(u64::MAX);
+            prop_assume!(control.timestamp < last && feedback.timestamp < last);
+            let control_ahead = Control { opened: control.timestamp + Span::from_nanos(1), ..control };
+            prop_assert_eq!(decode(&control_ahead.encode()), Err(Malformed));
+            let feedback_ahead = Feedback { opened: feedback.timestamp + Span::from_nanos(1), ..feedback };
+            prop_assert_eq!(decode(&feedback_ahead.encode()), Err(Malformed));
+            let loss = Feedback { is_negative: false, has_loss: true, ..feedback };
+            prop_assert_eq!(decode(&loss.encode()), Err(Malformed));
+            let unknown = Control { queueing: None, echo: 1, ..control };
+            prop_assert_eq!(decode(&unknown.encode()), Err(Malformed));
         }
 
         #[test]

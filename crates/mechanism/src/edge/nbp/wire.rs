@@ -22,6 +22,8 @@ use tidegate_packet::{Address, FlowKey, Protocol};
 use tidegate_units::Time;
 
 use super::ClassKey;
+pub use crate::wire::Malformed;
+use crate::wire::Reader;
 
 const VERSION: u8 = 1;
 const FORWARD: u8 = VERSION << 4 | 1;
@@ -41,10 +43,6 @@ pub const FORWARD_BYTES: usize = 11;
 pub const BACKWARD_BYTES: usize = 13;
 /// Bytes of an egress rate.
 const RATE_BYTES: usize = 4;
-
-/// The bytes are no feedback message.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Malformed;
 
 /// What a feedback packet says.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -178,31 +176,7 @@ impl Encoder {
     }
 }
 
-/// Reads from the front of a slice.
-struct Reader<'a>(&'a [u8]);
-
 impl Reader<'_> {
-    fn take<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
-        let (front, rest) = self.0.split_first_chunk::<N>().ok_or(Malformed)?;
-        self.0 = rest;
-        Ok(*front)
-    }
-    fn u8(&mut self) -> Result<u8, Malformed> {
-        self.take::<1>().map(|[byte]| byte)
-    }
-    fn u16(&mut self) -> Result<u16, Malformed> {
-        self.take().map(u16::from_be_bytes)
-    }
-    fn u32(&mut self) -> Result<u32, Malformed> {
-        self.take().map(u32::from_be_bytes)
-    }
-    fn time(&mut self) -> Result<Time, Malformed> {
-        self.take().map(|bytes| Time::from_nanos(u64::from_be_bytes(bytes)))
-    }
-    fn address(&mut self, v6: bool) -> Result<Address, Malformed> {
-        if v6 { self.take().map(Address::V6) } else { self.take().map(Address::V4) }
-    }
-
     fn spec(&mut self) -> Result<ClassKey, Malformed> {
         let form = self.u8()?;
         let v6 = matches!(form, FORM_FLOW_V6 | FORM_PAIR_V6 | FORM_NETWORK_V6);
@@ -257,7 +231,7 @@ pub fn decode(bytes: &[u8]) -> Result<Feedback, Malformed> {
         }
         _ => return Err(Malformed),
     };
-    if reader.0.is_empty() { Ok(message) } else { Err(Malformed) }
+    reader.finish(message)
 }
 
 #[cfg(test)]

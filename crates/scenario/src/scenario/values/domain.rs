@@ -21,15 +21,18 @@ pub(crate) fn mechanism(mechanism: &Mechanism, report: &mut Report<'_>) {
 
 fn overlay(config: &Iec, report: &mut Report<'_>) {
     report.packet("sigma", config.sigma);
-    for (key, value) in
-        [("beta", config.beta), ("loss_backoff", config.loss_backoff), ("smoothing", config.smoothing)]
-    {
+    for (key, value) in [
+        ("beta", config.beta),
+        ("loss_backoff", config.loss_backoff),
+        ("smoothing", config.smoothing),
+        // It bounds the rate, see the documents of the ingress.
+        ("use_min", config.use_min),
+    ] {
         report.above_zero(key, value);
         if value > 1.0 {
             report.say(&[key], format!("{value} is above 1"), "");
         }
     }
-    report.probability("use_min", config.use_min);
     for (key, span) in [
         ("initial_interval", config.initial_interval),
         ("answer_interval", config.answer_interval),

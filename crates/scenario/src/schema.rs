@@ -52,10 +52,11 @@ struct FileText {
     routing: Option<RoutingText>,
     /// The controlled networks by name.
     domains: Option<BTreeMap<String, DomainText>>,
-    /// What changes during the run.
+    /// What writes promises on packets, by name.
     markers: Option<BTreeMap<String, MarkerText>>,
     /// What real hosts run in an emulation, by name.
     commands: Option<BTreeMap<String, CommandText>>,
+    /// What changes during the run.
     events: Option<Vec<EventText>>,
     /// What is recorded beyond counters.
     record: Option<RecordText>,

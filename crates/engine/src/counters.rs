@@ -16,7 +16,7 @@ pub(crate) fn no_delays() -> Delays {
 /// A packet is in the queue from its arrival until its last bit is sent, so that lengths count the packet in
 /// transmission.
 // In this order, what every packet touches shares few cache lines.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[repr(C)]
 pub struct LinkCounters {
     /// Packets offered.
@@ -52,29 +52,6 @@ pub struct LinkCounters {
     pub marks_by_reason: [u64; MarkReason::ALL.len()],
     /// Packets dropped by the queue, the link or its medium.
     pub drops_by_reason: [u64; DropReason::ALL.len()],
-}
-
-impl Default for LinkCounters {
-    fn default() -> Self {
-        Self {
-            arrived_packets: 0,
-            arrived_bytes: 0,
-            delivered_packets: 0,
-            delivered_bytes: 0,
-            duplicated_packets: 0,
-            control_bytes: 0,
-            marks_by_reason: [0; MarkReason::ALL.len()],
-            drops_by_reason: [0; DropReason::ALL.len()],
-            busy_nanos: 0,
-            packet_nanos: 0,
-            byte_nanos: 0,
-            delay_nanos: 0,
-            delayed_packets: 0,
-            delay_nanos_max: 0,
-            queue_packets_max: 0,
-            queue_bytes_max: 0,
-        }
-    }
 }
 
 impl LinkCounters {

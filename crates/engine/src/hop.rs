@@ -13,7 +13,6 @@ use tidegate_packet::{Dscp, Packet, Protocol, TcpHeader};
 use tidegate_units::{BitRate, Time};
 
 use crate::arena::Carried;
-use crate::build::MTU_BYTES;
 use crate::ids::{FlowIds, LinkId};
 use crate::network::{Change, Network, NodeKind};
 use crate::observer::Observer;
@@ -77,7 +76,7 @@ pub(crate) fn build<O>(
         let context = Context {
             seed: Seed::for_component(seed, &name),
             link_rate: tidegate_units::BitRate::MAX,
-            mtu_bytes: MTU_BYTES,
+            mtu_bytes: network.mtu_bytes(),
         };
         let mechanism = spec.mechanism.build(&known, &context);
         hops.push(Hop { node: spec.node.0, mechanism, ports, alarm: Alarm::default() });

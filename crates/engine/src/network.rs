@@ -320,3 +320,25 @@ pub struct Network {
     /// Changes of reservations, in order of time.
     pub reservations: Vec<ReservationChange>,
 }
+
+/// An Ethernet frame's worth of IP, in bytes: what packets from outside have.
+const ETHERNET_BYTES: u32 = 1500;
+
+impl Network {
+    /// The largest packet that mechanisms are told of, in bytes on the wire: that of its flows, and no less than Ethernet's.
+    pub(crate) fn mtu_bytes(&self) -> u32 {
+        let largest = |flow: &FlowSpec| match (&flow.transport, &flow.application) {
+            (TransportSpec::Tcp(config), _) => config.segment_bytes.saturating_add(config.header_bytes),
+            (TransportSpec::Tfrc(config), _) => config.packet_bytes,
+            (
+                _,
+                ApplicationSpec::ConstantRate { packet_bytes, .. }
+                | ApplicationSpec::Poisson { packet_bytes, .. }
+                | ApplicationSpec::OnOff { packet_bytes, .. }
+                | ApplicationSpec::Adaptive { packet_bytes, .. },
+            ) => *packet_bytes,
+            _ => 0,
+        };
+        self.flows.iter().map(largest).fold(ETHERNET_BYTES, u32::max)
+    }
+}

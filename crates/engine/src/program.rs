@@ -41,6 +41,30 @@ pub(crate) enum Step {
     Nowhere,
 }
 
+impl Step {
+    /// Whether the step behind it in the program is the packet's next one.
+    const fn goes_on(self) -> bool {
+        match self {
+            Self::Link(_)
+            | Self::Hop(_)
+            | Self::Ingress(_)
+            | Self::Label(_)
+            | Self::Mark(_)
+            | Self::Egress(_) => true,
+            Self::Branch(_)
+            | Self::TcpData(_)
+            | Self::TcpAck(_)
+            | Self::StreamData(_)
+            | Self::StreamReport(_)
+            | Self::Datagram(_)
+            | Self::External(_)
+            | Self::Control(_)
+            | Self::Neighbor(_)
+            | Self::Nowhere => false,
+        }
+    }
+}
+
 const OPERAND_BITS: u32 = 28;
 const OPERAND: u32 = (1 << OPERAND_BITS) - 1;
 
@@ -98,7 +122,7 @@ impl Programs {
                 Step::Ingress(index) if is_one(self.passages[index as usize].border) => {
                     return Some(&self.passages[index as usize]);
                 }
-                Step::Link(_) | Step::Ingress(_) | Step::Label(_) | Step::Egress(_) => position += 1,
+                step if step.goes_on() => position += 1,
                 _ => return None,
             }
         }
@@ -110,13 +134,8 @@ impl Programs {
         loop {
             match self.step(position) {
                 Step::Branch(_) | Step::Nowhere => return None,
-                Step::TcpData(_)
-                | Step::TcpAck(_)
-                | Step::Datagram(_)
-                | Step::External(_)
-                | Step::Control(_)
-                | Step::Neighbor(_) => return Some(way),
-                step => way.push(step),
+                step if step.goes_on() => way.push(step),
+                _ => return Some(way),
             }
             position += 1;
         }
@@ -152,5 +171,45 @@ impl Programs {
             14 => Step::StreamData(operand),
             _ => Step::StreamReport(operand),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ENDS: [Step; 8] = [
+        Step::TcpData(0),
+        Step::TcpAck(0),
+        Step::StreamData(0),
+        Step::StreamReport(0),
+        Step::Datagram(0),
+        Step::External(0),
+        Step::Control(0),
+        Step::Neighbor(0),
+    ];
+
+    #[test]
+    fn a_way_ends_where_the_packet_is_delivered_whatever_carries_it() {
+        let links = [Step::Link(LinkId(1)), Step::Mark(0), Step::Hop(LinkId(2)), Step::Egress(0)];
+        for end in ENDS {
+            let mut programs = Programs::default();
+            for step in links.into_iter().chain([end]) {
+                programs.push(step);
+            }
+            assert_eq!(programs.way(0).as_deref(), Some(&links[..]), "{end:?}");
+            assert_eq!(programs.way(4), Some(Vec::new()));
+        }
+    }
+
+    #[test]
+    fn an_entrance_is_found_behind_markers_and_routers_with_mechanisms() {
+        let mut programs = Programs::default();
+        programs.passages.push(Passage { border: 7, peers: Vec::new() });
+        for step in [Step::Mark(0), Step::Hop(LinkId(2)), Step::Ingress(0), Step::StreamData(0)] {
+            programs.push(step);
+        }
+        assert_eq!(programs.passage_into(0, |border| border == 7).map(|passage| passage.border), Some(7));
+        assert!(programs.passage_into(0, |border| border == 8).is_none());
     }
 }

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Net, constant, direction, drop_tail, seconds, throughput_bps};
-use tidegate_engine::{MarkerSpec, TransportSpec};
+use tidegate_engine::{ApplicationSpec, MarkerSpec, TransportSpec};
 use tidegate_mechanism::mark::{MarkerConfig, OutOfProfile, ProfileConfig};
 use tidegate_mechanism::shape::TokenBucketConfig;
 use tidegate_units::{BitRate, Bytes};
@@ -69,4 +69,20 @@ fn markers_at_one_node_are_passed_in_their_order_and_only_once() {
     assert!(sum(first.packets) - sum(second.packets) <= 1, "every packet passes both once");
     assert!((first.bytes[0] as f64 * 0.8 - 2e6).abs() < 2e4);
     assert!((second.bytes[0] as f64 * 0.8 - 1e6).abs() < 2e4, "a border only takes marks away");
+}
+
+#[test]
+fn a_peak_rate_holds_one_packet_of_the_network_however_large_its_packets_are() {
+    let mut net = two_flows();
+    let rate = BitRate::from_mbps(3);
+    net.network.flows[0].application =
+        ApplicationSpec::ConstantRate { rate, packet_bytes: 9_000, jitter: 0.0 };
+    let peak_rate = Some(BitRate::from_mbps(10));
+    let bucket =
+        TokenBucketConfig { peak_rate, ..TokenBucketConfig::new(BitRate::from_mbps(2), Bytes::new(50_000)) };
+    let config = MarkerConfig::Profile(ProfileConfig::new(bucket));
+    net.network.markers = vec![MarkerSpec { name: "m".into(), at: None, flows: vec![0], config }];
+    let statistics = net.run(1, 1.0, 11.0);
+    let green = statistics.markers[0].bytes[0] as f64 * 8.0 / 10.0;
+    assert!((green - 2e6).abs() < 4e4, "{green}");
 }

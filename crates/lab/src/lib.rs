@@ -1,8 +1,8 @@
 //! Runs a scenario in the simulator and leaves its results behind.
 //!
 //! [`Run::start`] turns a validated scenario into a simulation ([`lower`]), [`Run::advance`] moves it on and samples what
-//! the scenario records ([`sample`]), [`Run::finish`] gives the summary ([`summary`], [`compare`]) and the time series. Results depend
-//! on the scenario and the seed alone.
+//! the scenario records ([`sample`]), [`Run::finish`] gives the summary ([`summary`], [`compare`]) and the time series.
+//! Results depend on the scenario and the seed alone.
 
 mod admission;
 mod compare;

@@ -1,6 +1,7 @@
 //! Time series: what the scenario records, looked at in even steps.
 //!
-//! A rate stands for the interval that ends at its time; NaN is what did not exist then. Looking changes nothing: the simulation runs up to each instant and on, and its events do not know.
+//! A rate stands for the interval that ends at its time; NaN is what did not exist then. Looking changes nothing: the
+//! simulation runs up to each instant and on, and its events do not know.
 
 use tidegate_engine::{LinkId, Observer, Simulation};
 use tidegate_mechanism::tcp::TcpSender;

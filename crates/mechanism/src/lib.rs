@@ -9,8 +9,9 @@
 //! 5. Randomness belongs to the component: one [`random::Substream`], seeded at build.
 //!
 //! The folders are the families: [`queue`] (accept, mark or drop?), [`schedule`] (who goes next?), [`meter`] (how fast
-//! is this flow?), [`shape`] (when may it go?), [`mark`] (which promise does it carry?), [`edge`] (how much may enter here?), [`hop`] (what do my neighbours tell
-//! me?), [`tcp`] (how does the end host react?), [`tfrc`] (how does a media stream?). [`wire`] is what their messages share.
+//! is this flow?), [`shape`] (when may it go?), [`mark`] (which promise does it carry?), [`edge`] (how much may enter
+//! here?), [`hop`] (what do my neighbours tell me?), [`tcp`] (how does the end host react?), [`tfrc`] (how does a media
+//! stream?). [`wire`] is what their messages share.
 #![no_std]
 
 extern crate alloc;

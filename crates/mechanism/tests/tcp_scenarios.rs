@@ -479,6 +479,29 @@ fn the_guard_of_1998_lets_reno_halve_again_in_the_window_of_the_last_loss() {
 }
 
 #[test]
+fn a_guard_that_lets_recovery_begin_again_lets_it_halve_again_under_any_rules() {
+    let halvings = [
+        (FastRetransmitGuard::Off, 2),
+        (FastRetransmitGuard::AfterTimeout, 2),
+        (FastRetransmitGuard::PerWindow, 5),
+    ];
+    for (guard, cwnd) in halvings {
+        let config = TcpConfig {
+            limited_transmit: false,
+            fast_retransmit_guard: guard,
+            ..TcpConfig::modern(Variant::Reno)
+        };
+        let mut talk = Talk::with(&config);
+        assert_eq!(talk.sent(), (0..10).collect::<Vec<_>>());
+        // Segments 0 and 5 are lost: two recoveries for one window of data.
+        (0..4).for_each(|_| drop(talk.ack(0)));
+        assert_eq!(talk.cwnd(), 5);
+        (0..4).for_each(|_| drop(talk.ack(5)));
+        assert_eq!(talk.cwnd(), cwnd, "{guard:?}");
+    }
+}
+
+#[test]
 fn a_handshake_opens_the_connection_and_times_the_path() {
     let config = TcpConfig { handshake: true, ..TcpConfig::modern(Variant::NewReno) };
     let mut talk = Talk::with(&config);

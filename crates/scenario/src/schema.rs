@@ -52,7 +52,7 @@ struct FileText {
     routing: Option<RoutingText>,
     /// The controlled networks by name.
     domains: Option<BTreeMap<String, DomainText>>,
-    /// The packet marking engines by name.
+    /// What writes promises on packets, by name.
     markers: Option<BTreeMap<String, MarkerText>>,
     /// What real hosts run in an emulation, by name.
     commands: Option<BTreeMap<String, CommandText>>,

@@ -134,11 +134,12 @@ fn base_name(kind: &Kind) -> &'static str {
     kind.units.iter().find(|(_, size)| *size == 1).map_or("base units", |(name, _)| name)
 }
 
-/// The decimal `number` times `scale`, if that is a whole `u64`.
+/// The decimal `number` times `scale`, if that is a whole `u64`. As in TOML, an underscore stands between two digits.
 fn exact_multiple(number: &str, scale: u64) -> Option<u64> {
     let number = number.strip_prefix('+').unwrap_or(number);
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    if whole.is_empty() && fraction.is_empty() {
+    let is_loose = |digits: &str| digits.starts_with('_') || digits.ends_with('_') || digits.contains("__");
+    if (whole.is_empty() && fraction.is_empty()) || is_loose(whole) || is_loose(fraction) {
         return None;
     }
     let mut value: u128 = 0;
@@ -255,6 +256,16 @@ mod tests {
         assert!(".s".parse::<Span>().is_err());
         assert!("1.5p".parse::<Limit>().is_err());
         assert!("".parse::<Limit>().is_err());
+    }
+
+    #[test]
+    fn an_underscore_stands_between_digits_and_is_no_digit() {
+        assert_eq!("1_500_000bit".parse(), Ok(BitRate::from_bps(1_500_000)));
+        assert_eq!("0.000_001s".parse(), Ok(Span::from_micros(1)));
+        for loose in ["_ms", "_._ms", "_1ms", "1_ms", "1__0ms", "1_.5ms", "1._5ms", "+_ms"] {
+            assert!(loose.parse::<Span>().is_err(), "{loose}");
+        }
+        assert!("_p".parse::<Limit>().is_err());
     }
 
     #[test]

@@ -8,7 +8,6 @@ use tidegate_mechanism::meter::CsfqLabellerConfig;
 use tidegate_mechanism::random::{Seed, Substream};
 use tidegate_units::Time;
 
-use super::MTU_BYTES;
 use crate::border::{Border, Clock, Control};
 use crate::ids::LinkId;
 use crate::link::{FarEnd, Link, Medium, PortChoice, Share};
@@ -22,6 +21,7 @@ pub(super) fn build_links(network: &Network, seed: u64, choice: PortChoice) -> V
     let mut links = Vec::with_capacity(network.links.len() * 2);
     let mut media = 0;
     let hop_links = hop::links(network);
+    let mtu_bytes = network.mtu_bytes();
     for (index, spec) in network.links.iter().enumerate() {
         let far_ports = spec.ends.map(|end| {
             let port = ports[end.0 as usize];
@@ -47,6 +47,7 @@ pub(super) fn build_links(network: &Network, seed: u64, choice: PortChoice) -> V
                     is_router: network.nodes[spec.ends[end].0 as usize].kind == NodeKind::Router,
                 },
                 direction,
+                mtu_bytes,
                 Seed::for_component(seed, &component),
                 [".medium", ".medium.duplicate"]
                     .map(|part| Seed::for_component(seed, &format!("{component}{part}"))),
@@ -62,21 +63,23 @@ fn build_direction(
     id: LinkId,
     far: FarEnd,
     spec: &DirectionSpec,
+    mtu_bytes: u32,
     queue_seed: Seed,
     medium_seeds: [Seed; 2],
     choice: PortChoice,
 ) -> Link {
-    let context = Context { seed: queue_seed, link_rate: spec.rate, mtu_bytes: MTU_BYTES };
+    let context = Context { seed: queue_seed, link_rate: spec.rate, mtu_bytes };
     let medium = Medium::new(spec.loss.clone(), spec.reorder, spec.duplicate, medium_seeds);
     Link::new(id, far, spec, &context, medium, choice)
 }
 
 pub(super) fn build_markers(network: &Network, seed: u64) -> Vec<MarkerPoint> {
+    let mtu_bytes = network.mtu_bytes();
     let point = |spec: &MarkerSpec| {
         let context = Context {
             seed: Seed::for_component(seed, &format!("markers.{}", spec.name)),
             link_rate: tidegate_units::BitRate::MAX,
-            mtu_bytes: MTU_BYTES,
+            mtu_bytes,
         };
         MarkerPoint {
             marker: spec.config.build(&context, Time::ZERO),
@@ -89,13 +92,14 @@ pub(super) fn build_markers(network: &Network, seed: u64) -> Vec<MarkerPoint> {
 pub(super) fn build_borders(network: &Network, seed: u64) -> Vec<Border> {
     let mut borders = Vec::new();
     let around = nesting::around(network);
+    let mtu_bytes = network.mtu_bytes();
     for (index, domain) in network.domains.iter().enumerate() {
         for &node in &domain.edges {
             let name = format!("domains.{}.{}", domain.name, network.nodes[node.0 as usize].name);
             let context = Context {
                 seed: Seed::for_component(seed, &name),
                 link_rate: tidegate_units::BitRate::MAX,
-                mtu_bytes: MTU_BYTES,
+                mtu_bytes,
             };
             let site = BorderSite { border: PeerId(borders.len() as u32), level: around[index].len() as u8 };
             let control = domain.mechanism.as_ref().map(|config| Control::new(config, site, &context));

@@ -19,15 +19,12 @@ use crate::hop;
 use crate::hop::Hop;
 use crate::link::{Link, PortChoice, SharedMedium};
 use crate::marker::MarkerPoint;
-use crate::network::{Network, TransportSpec};
+use crate::network::{FlowSpec, Network, TransportSpec};
 use crate::observer::Observer;
 use crate::program::{Passage, Programs};
 use crate::simulation::{Carrier, Connection, Flow, Simulation, Stream};
 use crate::source::Source;
 use crate::world::{Alarm, Wake, World};
-
-/// Largest packet that mechanisms are told of, in bytes.
-pub(crate) const MTU_BYTES: u32 = 1500;
 
 /// Why a network cannot be simulated.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -117,29 +114,11 @@ impl Network {
         world.flows = vec![FlowCounters::default(); self.flows.len() * 2 + borders.len() + self.hops.len()];
         let mut planner = Planner::new(&self, &borders);
         let mut programs = Programs::default();
-        let (mut flows, mut connections, mut connection_flow) =
-            (Vec::with_capacity(self.flows.len()), Vec::new(), Vec::new());
-        let (mut sinks, mut streams) = (Vec::new(), Vec::new());
+        let mut ends = Ends::default();
+        let mut flows = Vec::with_capacity(self.flows.len());
         for (index, spec) in self.flows.iter().enumerate() {
-            let first_sink = sinks.len() as u32;
-            let carrier = match &spec.transport {
-                TransportSpec::Tcp(config) => {
-                    connections.push(Connection {
-                        sender: TcpSender::new(config),
-                        receiver: TcpReceiver::new(config),
-                        send_alarm: Alarm::default(),
-                        receive_alarm: Alarm::default(),
-                    });
-                    connection_flow.push(index as u32);
-                    Carrier::Tcp(connections.len() as u32 - 1)
-                }
-                TransportSpec::Tfrc(config) => {
-                    streams.push(Stream::new(index as u32, config));
-                    Carrier::Stream(streams.len() as u32 - 1)
-                }
-                TransportSpec::Udp { header_bytes } => Carrier::Datagrams { header_bytes: *header_bytes },
-                TransportSpec::External => Carrier::External,
-            };
+            let first_sink = ends.sinks.len() as u32;
+            let carrier = ends.add(index as u32, spec);
             let (forward, reverse) =
                 plan_flow(&self, index, carrier, first_sink, &borders, &mut planner, seed, &mut programs)?;
             let source_seed = Seed::for_component(seed, &format!("flows.{}.source", spec.name));
@@ -149,7 +128,6 @@ impl Network {
             if let Some(start) = source.next() {
                 source_alarm.arm(start, Wake::Source.token(index as u32), &mut world.events);
             }
-            sinks.resize(sinks.len() + spec.to.len(), SinkCounters::default());
             flows.push(Flow {
                 headers: spec.headers,
                 dscp: spec.dscp,
@@ -163,25 +141,16 @@ impl Network {
                 sinks: spec.to.len() as u32,
             });
         }
-        for (index, domain) in self.domains.iter().enumerate() {
-            let is_entered = |passage: &Passage| borders[passage.border as usize].domain as usize == index;
-            if domain.mechanism.is_some()
-                && !self.flows.is_empty()
-                && domain.unpoliced.len() < domain.edges.len()
-                && !programs.passages.iter().any(is_entered)
-            {
-                return Err(BuildError::DomainUncrossed { domain: domain.name.clone() });
-            }
-        }
+        check_domains(&self, &borders, &programs)?;
         let markers = build_markers(&self, seed);
         let hops = hop::build(&self, seed, &mut programs, &mut world);
         let parts = Parts {
             links,
             flows,
-            connections,
-            streams,
-            connection_flow,
-            sinks,
+            connections: ends.connections,
+            streams: ends.streams,
+            connection_flow: ends.connection_flow,
+            sinks: ends.sinks,
             borders,
             markers,
             hops,
@@ -193,6 +162,56 @@ impl Network {
         simulation.arm_script();
         Ok(simulation)
     }
+}
+
+/// What sends and receives, of all flows.
+#[derive(Default)]
+struct Ends {
+    connections: Vec<Connection>,
+    /// Which flow a connection belongs to.
+    connection_flow: Vec<u32>,
+    streams: Vec<Stream>,
+    sinks: Vec<SinkCounters>,
+}
+
+impl Ends {
+    /// Those of flow `index`.
+    fn add(&mut self, index: u32, spec: &FlowSpec) -> Carrier {
+        self.sinks.resize(self.sinks.len() + spec.to.len(), SinkCounters::default());
+        match &spec.transport {
+            TransportSpec::Tcp(config) => {
+                self.connections.push(Connection {
+                    sender: TcpSender::new(config),
+                    receiver: TcpReceiver::new(config),
+                    send_alarm: Alarm::default(),
+                    receive_alarm: Alarm::default(),
+                });
+                self.connection_flow.push(index);
+                Carrier::Tcp(self.connections.len() as u32 - 1)
+            }
+            TransportSpec::Tfrc(config) => {
+                self.streams.push(Stream::new(index, config));
+                Carrier::Stream(self.streams.len() as u32 - 1)
+            }
+            TransportSpec::Udp { header_bytes } => Carrier::Datagrams { header_bytes: *header_bytes },
+            TransportSpec::External => Carrier::External,
+        }
+    }
+}
+
+/// Whether each domain whose edges control what enters has something to control.
+fn check_domains(network: &Network, borders: &[Border], programs: &Programs) -> Result<(), BuildError> {
+    for (index, domain) in network.domains.iter().enumerate() {
+        let is_entered = |passage: &Passage| borders[passage.border as usize].domain as usize == index;
+        if domain.mechanism.is_some()
+            && !network.flows.is_empty()
+            && domain.unpoliced.len() < domain.edges.len()
+            && !programs.passages.iter().any(is_entered)
+        {
+            return Err(BuildError::DomainUncrossed { domain: domain.name.clone() });
+        }
+    }
+    Ok(())
 }
 
 /// What the builder hands over.

@@ -1,5 +1,5 @@
-//! A TCP segment in passing, which an edge may read, and whose window, acknowledgment and congestion echo it may change: the simulator's parsed header, or the
-//! bytes of a real one.
+//! A TCP segment in passing, which an edge may read, and whose window, acknowledgment and congestion echo it may change:
+//! the simulator's parsed header, or the bytes of a real one.
 //!
 //! Source: RFC 9293, section 3.1 (header), RFC 7323, section 2 (window scale), RFC 1624 (incremental checksum).
 //! Deviations: none.

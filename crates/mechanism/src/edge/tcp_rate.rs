@@ -5,7 +5,8 @@
 //! Deviations (the catalogue, section 17, settles what IEC leaves open):
 //! - The rate of a virtual link is divided evenly among its active TCPs. Windows are whole segments that sum to the rate
 //!   times the base round-trip time, by largest remainder; what a TCP did not get is owed to it in the next division, or the
-//!   same TCPs would always be ahead. None gets less than one segment (the paper's limitation: beyond the bandwidth-delay product a queue stands).
+//!   same TCPs would always be ahead. None gets less than one segment (the paper's limitation: beyond the bandwidth-delay
+//!   product a queue stands).
 //! - The base round-trip time is the sum of two least times: from the release of a segment until its acknowledgment
 //!   passes, and from an acknowledgment that opens the window until the first byte that it allowed arrives. A TCP that does
 //!   not fill its window gives no time of the second kind; then the first alone counts, and the window errs low.

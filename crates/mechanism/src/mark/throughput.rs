@@ -38,8 +38,9 @@ pub(crate) struct Throughput {
     meter: ThroughputMeter,
 }
 
-/// After so many intervals without a packet, nothing is left of what was observed.
-const INTERVALS_MAX: u32 = 4096;
+/// So many intervals without a packet are gone through one by one; those beyond in one step, so that a packet behind a long
+/// silence costs no more than that.
+const INTERVALS_MAX: u64 = 4096;
 
 impl Throughput {
     /// Zero, and an interval begins.
@@ -73,19 +74,36 @@ impl Throughput {
         self.bytes += u64::from(wire_bytes);
     }
 
-    /// The intervals that ended until `now`; `each` is told what was observed at the end of each.
+    /// The intervals that ended until `now`; `each` is told what was observed at the end of each, of a long silence at the
+    /// end of the first [`INTERVALS_MAX`] intervals.
     #[inline]
     pub(crate) fn advance(&mut self, now: Time, mut each: impl FnMut(f64)) {
-        let mut rounds = 0;
-        while self.next_update <= now {
+        for _ in 0..INTERVALS_MAX {
+            if self.next_update > now {
+                return;
+            }
             self.update();
             each(self.observed);
             self.next_update = self.next_update.saturating_add(self.interval);
-            rounds += 1;
-            if rounds == INTERVALS_MAX {
-                let behind = now.since(self.next_update).as_nanos() / self.interval.as_nanos();
-                self.next_update = self.next_update.saturating_add(self.interval * (behind + 1));
-                self.observed = 0.0;
+        }
+        if self.next_update <= now {
+            let empty = now.since(self.next_update).as_nanos() / self.interval.as_nanos() + 1;
+            self.pass_empty(empty);
+            self.next_update = self.next_update.saturating_add(self.interval * empty);
+        }
+    }
+
+    /// So many intervals in which nothing came, at least one and nothing before them is left to count.
+    fn pass_empty(&mut self, intervals: u64) {
+        match self.meter {
+            ThroughputMeter::Weighted { weight } => {
+                self.observed *= libm::pow(1.0 - weight, intervals as f64)
+            }
+            ThroughputMeter::Sliding { intervals: width } => {
+                // What was observed is zero as soon as the whole window has passed.
+                for _ in 0..intervals.min(u64::from(width)) {
+                    self.update();
+                }
             }
         }
     }
@@ -111,5 +129,49 @@ impl Throughput {
     #[inline]
     pub(crate) const fn bytes_per_second(&self) -> f64 {
         self.observed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const INTERVAL: Span = Span::from_millis(1);
+
+    fn after(meter: ThroughputMeter, intervals: u64) -> (Throughput, u64) {
+        let mut throughput = Throughput::new(meter, INTERVAL, Time::ZERO);
+        throughput.add(1000);
+        let mut told = 0;
+        throughput.advance(Time::ZERO + INTERVAL * intervals, |_| told += 1);
+        (throughput, told)
+    }
+
+    #[test]
+    fn no_interval_is_left_out_or_counted_twice_behind_a_silence_of_any_length() {
+        for meter in
+            [ThroughputMeter::Weighted { weight: 1e-4 }, ThroughputMeter::Sliding { intervals: 10_000 }]
+        {
+            for intervals in [1, INTERVALS_MAX - 1, INTERVALS_MAX, INTERVALS_MAX + 1, 9_000, 20_000] {
+                let (behind, told) = after(meter, intervals);
+                assert_eq!(told, intervals.min(INTERVALS_MAX));
+                assert_eq!(
+                    behind.next_update,
+                    Time::ZERO + INTERVAL * (intervals + 1),
+                    "{meter:?} {intervals}"
+                );
+                let mut stepped = Throughput::new(meter, INTERVAL, Time::ZERO);
+                stepped.add(1000);
+                (1..=intervals).for_each(|i| stepped.advance(Time::ZERO + INTERVAL * i, |_| ()));
+                let (one, other) = (behind.bytes_per_second(), stepped.bytes_per_second());
+                assert!((one - other).abs() <= 1e-9 * other, "{meter:?} {intervals}: {one} {other}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_silence_of_a_year_costs_no_more_than_the_bound() {
+        let year = 365 * 24 * 3_600_000;
+        let (throughput, told) = after(ThroughputMeter::Weighted { weight: 0.15 }, year);
+        assert_eq!((told, throughput.bytes_per_second()), (INTERVALS_MAX, 0.0));
     }
 }

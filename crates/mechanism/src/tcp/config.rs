@@ -89,7 +89,7 @@ pub struct TcpConfig {
     pub ack_bytes: u32,
     /// What the SACK option adds to an acknowledgment besides its blocks of 8 bytes: 0 (ns), 4 (RFC 2018, padded).
     pub sack_option_bytes: u32,
-    /// Initial window in segments: 1, 10 (RFC 6928).
+    /// Initial window in segments: 1, [`initial_window_of_rfc_6928`] (10 for segments of up to 1460 bytes).
     pub initial_window_segments: u32,
     /// The window never falls below this many segments: 1, 1. The thesis (section 3.3.1) also studies 2.
     pub minimum_window_segments: u32,
@@ -117,6 +117,16 @@ pub struct TcpConfig {
     pub fast_retransmit_guard: FastRetransmitGuard,
     /// Whether the connection opens with SYN and SYN+ACK: no, no.
     pub handshake: bool,
+}
+
+/// `min(10 MSS, max(2 MSS, 14600))` bytes (RFC 6928, section 2), in whole segments of `segment_bytes` (MSS, above zero):
+/// from 10 down to 2.
+pub const fn initial_window_of_rfc_6928(segment_bytes: u32) -> u32 {
+    match 14_600 / segment_bytes {
+        0..=2 => 2,
+        segments @ 3..=9 => segments,
+        _ => 10,
+    }
 }
 
 impl TcpConfig {
@@ -161,7 +171,7 @@ impl TcpConfig {
             header_bytes: 40,
             ack_bytes: 40,
             sack_option_bytes: 4,
-            initial_window_segments: 10,
+            initial_window_segments: initial_window_of_rfc_6928(1460),
             minimum_window_segments: 1,
             initial_ssthresh_bytes: None,
             receive_window_bytes: 4 << 20,
@@ -182,10 +192,14 @@ impl TcpConfig {
         }
     }
 
-    /// The same with packets of `packet_bytes` on the wire; the receive window keeps its number of packets.
+    /// The same with packets of `packet_bytes` on the wire; the receive window keeps its number of packets, and under the
+    /// rules of RFCs the initial window is that for this size.
     pub const fn with_packet_bytes(mut self, packet_bytes: u32) -> Self {
         let packets = self.receive_window_bytes / self.segment_bytes;
         self.segment_bytes = packet_bytes - self.header_bytes;
+        if matches!(self.rules, Rules::Modern) {
+            self.initial_window_segments = initial_window_of_rfc_6928(self.segment_bytes);
+        }
         self.receive_window_bytes = packets.saturating_mul(self.segment_bytes);
         self
     }
@@ -217,5 +231,22 @@ impl TcpConfig {
         assert!(self.dupack_threshold > 0, "loss needs at least one duplicate");
         assert!(!self.rto.granularity.is_zero(), "the clock ticks");
         assert!(self.rto.min <= self.rto.max, "the bounds of the time-out are in order");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_window_is_ten_segments_or_14600_bytes_and_never_below_two_segments() {
+        let segments_of =
+            [(1, 10), (536, 10), (1460, 10), (1461, 9), (4_000, 3), (7_300, 2), (8_960, 2), (65_495, 2)];
+        for (segment_bytes, segments) in segments_of {
+            assert_eq!(initial_window_of_rfc_6928(segment_bytes), segments, "{segment_bytes}");
+        }
+        let jumbo = TcpConfig::modern(Variant::Sack).with_packet_bytes(9_000);
+        assert_eq!((jumbo.segment_bytes, jumbo.initial_window_segments), (8_960, 2));
+        assert_eq!(TcpConfig::ns_1999(Variant::Reno).with_packet_bytes(9_000).initial_window_segments, 1);
     }
 }

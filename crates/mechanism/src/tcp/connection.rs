@@ -107,6 +107,8 @@ pub(super) struct Connection {
     pub recover: u64,
     /// `modern`: the same, for reductions of any kind. Until it is passed, an ECN echo is old news.
     reduced_at: u64,
+    /// `modern`: the same, for reductions by an ECN echo alone.
+    echoed_at: u64,
     /// `una` when the retransmission timer last expired.
     timed_out_at: u64,
     pub dupacks: u32,
@@ -148,6 +150,7 @@ impl Connection {
             inflation: 0,
             recover: Self::nothing_to_recover(config.rules, config.segment_bytes),
             reduced_at: 0,
+            echoed_at: 0,
             timed_out_at: u64::MAX,
             dupacks: 0,
             burst: NO_BURST_LIMIT,
@@ -377,8 +380,8 @@ impl Connection {
     /// Duplicates show a loss: the window closes by `signal`, the timer starts anew.
     pub fn enter_recovery(&mut self, signal: Signal, now: Time) {
         // RFC 3168, section 6.1.2: one reduction for each window of data. If an echo has already reduced this one, only
-        // the retransmission remains to be done. (A loss that did so would have forbidden this recovery.)
-        let already_reduced = !self.is_ns() && signal == Signal::Loss && self.una < self.reduced_at;
+        // the retransmission remains to be done. If a loss did, the guard decided that this one counts too.
+        let already_reduced = !self.is_ns() && signal == Signal::Loss && self.una < self.echoed_at;
         self.recover = self.max;
         self.action = Action::FastRecovery;
         if !already_reduced {
@@ -453,6 +456,7 @@ impl Connection {
             }
             self.pause_for_echo(now);
             self.signal(Signal::EcnEcho, now);
+            self.echoed_at = self.max;
             self.counters.ecn_reductions += 1;
         }
     }

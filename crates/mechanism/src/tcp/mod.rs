@@ -20,7 +20,9 @@ mod recovery;
 mod rto;
 mod sender;
 
-pub use config::{DelayedAck, FastRetransmitGuard, RtoConfig, Rules, TcpConfig, Variant};
+pub use config::{
+    DelayedAck, FastRetransmitGuard, RtoConfig, Rules, TcpConfig, Variant, initial_window_of_rfc_6928,
+};
 pub use connection::SenderCounters;
 pub use receiver::{Received, ReceiverCounters, TcpReceiver};
 pub use sender::{TcpSender, Transmit};

@@ -4,8 +4,9 @@
 //! (tests/oracle/ns2, section 1.3), with the same rounding.
 //! Deviations: `modern` divides integers of nanoseconds, so srtt and rttvar are within 16 ns of the real-valued ones. Its
 //! lower bound holds for `4 rttvar` and not for the sum, as in Linux (`tcp_rtt_estimator`): 200 ms in all, where RFC 6298
-//! (2.4) asks for 1 s, would expire while a queue that fills in slow start lengthens the round trip. One segment is timed at a time in both profiles (RFC 6298, section 3, asks for no more), which keeps Karn's
-//! rule trivial: a retransmission drops the running sample.
+//! (2.4) asks for 1 s, would expire while a queue that fills in slow start lengthens the round trip. One segment is timed
+//! at a time in both profiles (RFC 6298, section 3, asks for no more), which keeps Karn's rule trivial: a retransmission
+//! drops the running sample.
 
 use tidegate_units::{Span, Time};
 

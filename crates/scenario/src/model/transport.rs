@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use tidegate_mechanism::tcp::initial_window_of_rfc_6928;
 use tidegate_units::{BitRate, Bytes, Limit, Span};
 
 use super::{Control, kinds};
@@ -188,7 +189,8 @@ pub struct TcpText {
     pub ecn_timeout: Option<bool>,
     /// Whether a connection opens with SYN packets. Default: false. Source: the simulations of all five documents.
     pub handshake: Option<bool>,
-    /// The first window in packets. Default: 1p (ns-1999), 10p (modern). Source: ns; RFC 6928.
+    /// The first window in packets. Default: 1p (ns-1999); 10p, or as many as 14600 B of payload hold, at least 2p (modern).
+    /// Source: ns; RFC 6928.
     pub initial_window: Option<Window>,
     /// The window never falls below this. Default: 1p. Source: RFC 5681; thesis of Feng, section 3.3.1, also studies 2p.
     pub minimum_window: Option<Window>,
@@ -235,6 +237,10 @@ impl TcpText {
             Window::Packets(packets) => packets,
             Window::Bytes(bytes) => u32::try_from(bytes.get().div_ceil(segment.get())).unwrap_or(u32::MAX),
         };
+        let first_window = || {
+            let segment_bytes = u32::try_from(segment.get()).unwrap_or(u32::MAX);
+            if old { 1 } else { initial_window_of_rfc_6928(segment_bytes) }
+        };
         let millis = |given: Option<Span>, of_old: u64, of_new: u64| {
             given.unwrap_or(Span::from_millis(if old { of_old } else { of_new }))
         };
@@ -254,7 +260,7 @@ impl TcpText {
             ecn: self.ecn.unwrap_or(false),
             ecn_timeout: self.ecn_timeout.unwrap_or(false),
             handshake: self.handshake.unwrap_or(false),
-            initial_window: self.initial_window.map_or(if old { 1 } else { 10 }, packets),
+            initial_window: self.initial_window.map_or_else(first_window, packets),
             minimum_window: self.minimum_window.map_or(1, packets),
             initial_ssthresh: self.initial_ssthresh,
             dupack_threshold: self.dupack_threshold.unwrap_or(3),

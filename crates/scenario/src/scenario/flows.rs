@@ -114,7 +114,7 @@ fn read_flow(site: Site<'_>, world: &World<'_>, scope: &Scope<'_>, problems: &mu
         report.below("application", |report| values::application(application, report));
     }
     let weight = text.weight.unwrap_or(1.0);
-    values::weight(weight, &mut report);
+    report.weight("weight", weight);
     let dscp = text.dscp.unwrap_or(0);
     if dscp > 63 {
         (report.sink)(&["dscp"], format!("{dscp} is no codepoint"), "from 0 to 63");

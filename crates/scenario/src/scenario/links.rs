@@ -131,7 +131,6 @@ fn read_link(
     Some(Link { name, a, b, forward, reverse, cost: text.cost, duplex: text.duplex })
 }
 
-/// Reads what is shared by both directions with what this one overrides.
 /// A queue of which something is said, but not its kind, is of the default kind: so `--set links.x.queue.limit=10p` works
 /// on a link that says nothing of its queue.
 fn with_kind_of_queue(link: Cow<'_, Tree>) -> Cow<'_, Tree> {
@@ -150,6 +149,25 @@ fn with_kind_of_queue(link: Cow<'_, Tree>) -> Cow<'_, Tree> {
     Cow::Owned(whole)
 }
 
+/// What the direction `key` overrides, if `tree` says that with known keys.
+fn overriding<'t>(site: Site<'_>, tree: &'t Tree, key: &str, problems: &mut Problems) -> Option<&'t Table> {
+    let Some(table) = tree.as_table() else {
+        problems.push(site.problem(&[key], format!("expected a table, found {}", tree.what()), ""));
+        return None;
+    };
+    if let Some((unknown, entry)) = table.iter().find(|(known, _)| !keys::LINK_DIRECTION.contains(&&***known))
+    {
+        let help = suggest::help(unknown, &keys::LINK_DIRECTION);
+        let message = format!("unknown key `{}`", shortened(unknown));
+        let mut problem = site.problem(&[key, unknown], message, help);
+        problem.place = entry.key_place;
+        problems.push(problem);
+        return None;
+    }
+    Some(table)
+}
+
+/// Reads what is shared by both directions with what this one overrides.
 fn read_direction(
     site: Site<'_>,
     (over, key): (Option<&Tree>, &str),
@@ -158,32 +176,16 @@ fn read_direction(
     problems: &mut Problems,
 ) -> Option<Direction> {
     let empty = Table::default();
-    let over_table = match over.map(|tree| (tree, tree.as_table())) {
+    let over_table = match over {
+        Some(tree) => overriding(site, tree, key, problems)?,
         None => &empty,
-        Some((_, Some(table))) => table,
-        Some((tree, None)) => {
-            let message = format!("expected a table, found {}", tree.what());
-            problems.push(site.problem(&[key], message, ""));
-            return None;
-        }
     };
-    let whole = if over.is_none() {
+    let whole = with_kind_of_queue(if over.is_none() {
         Cow::Borrowed(site.tree)
     } else {
-        if let Some((unknown, entry)) =
-            over_table.iter().find(|(known, _)| !keys::LINK_DIRECTION.contains(&&***known))
-        {
-            let help = suggest::help(unknown, &keys::LINK_DIRECTION);
-            let message = format!("unknown key `{}`", shortened(unknown));
-            let mut problem = site.problem(&[key, unknown], message, help);
-            problem.place = entry.key_place;
-            problems.push(problem);
-            return None;
-        }
         let table = merged_tables(site.tree.as_table().unwrap_or(&empty), over_table);
         Cow::Owned(Tree::table(table, site.tree.place))
-    };
-    let whole = with_kind_of_queue(whole);
+    });
     let own = Site { tree: &whole, ..site };
     // A key is named where it was written: in the table of this direction, or in the link.
     let name = format!("{}.{key}", site.name);

@@ -193,7 +193,7 @@ pub(crate) struct FlowText {
     pub(crate) stop: Option<Time>,
     /// The differentiated services codepoint of its packets, 0 to 63. Default: 0.
     pub(crate) dscp: Option<u8>,
-    /// Its weight in schedulers that know weights, above 0. Default: 1.
+    /// Its weight in schedulers that know weights, from 0.000001 to 1000000. Default: 1.
     pub(crate) weight: Option<f64>,
     /// Its class, for schedulers with a queue per class, 0 to 255. Default: 0.
     pub(crate) class: Option<u8>,

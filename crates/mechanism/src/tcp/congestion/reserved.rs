@@ -137,8 +137,8 @@ pub struct Reserved {
     srtt: f64,
     /// The expiry of the timer that was used last; the next one is an interval later.
     timer_after: Time,
-    /// Until when the next segment waits for tokens, and which one.
-    held: Option<(u64, Time)>,
+    /// Until when the next segment waits for tokens at most.
+    held: Option<Time>,
     /// When a segment last went without tokens, and how many did at that instant.
     burst: (Time, u32),
     marks: SentMarks,
@@ -230,7 +230,7 @@ impl CongestionControl for Reserved {
         let conforms = packet <= self.tokens.after(now.since(self.filled));
         if in_flight_bytes + u64::from(payload_bytes) <= self.cwnd_bytes() {
             return match self.held {
-                Some((_, until)) if !conforms && now < until => {
+                Some(until) if !conforms && now < until => {
                     Permission::At(until.min(self.conforming_at(packet)))
                 }
                 _ if conforms || !self.is_burst(now) => Permission::Now,
@@ -261,7 +261,7 @@ impl CongestionControl for Reserved {
             }
         }
         if let Some(most) = self.config.delayed {
-            self.held = Some((end, now.saturating_add(spread(end, most))));
+            self.held = Some(now.saturating_add(spread(end, most)));
         }
         if marked {
             self.marked_bytes += u64::from(segment.wire_bytes);

@@ -48,7 +48,7 @@ impl Sack1 {
             self.timed_out = false;
             self.clear();
         } else if ack.is_duplicate && !self.timed_out && self.update(c, ack) {
-            c.dupacks += 1;
+            c.dupacks = c.dupacks.saturating_add(1);
             if c.dupacks == c.dupack_threshold && c.may_enter_recovery() {
                 self.enter(c, now);
             }

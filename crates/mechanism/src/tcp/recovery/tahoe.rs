@@ -13,7 +13,7 @@ pub(super) fn on_ack(c: &mut Connection, ack: &AckEvent<'_>, now: Time) {
         c.inflation = 0;
         c.take_new_ack_and_open(ack, now);
     } else if ack.is_duplicate {
-        c.dupacks += 1;
+        c.dupacks = c.dupacks.saturating_add(1);
         if c.dupacks < c.dupack_threshold {
             c.limited_transmit();
         } else if c.dupacks == c.dupack_threshold {

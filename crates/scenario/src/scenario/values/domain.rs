@@ -5,9 +5,6 @@ use tidegate_units::BitRate;
 use super::{Report, queue};
 use crate::model::{BackPressure, Circuit, Clock, Iec, Labels, Mechanism, Nbp, Nbq, Shaper};
 
-/// Virtual links are not further apart.
-const WEIGHT_MAX: f64 = 1e6;
-
 pub(crate) fn mechanism(mechanism: &Mechanism, report: &mut Report<'_>) {
     match mechanism {
         Mechanism::None => {}
@@ -44,10 +41,7 @@ fn overlay(config: &Iec, report: &mut Report<'_>) {
     for (position, link) in config.virtual_links.iter().enumerate() {
         report.below("virtual_links", |report| {
             report.below(&position.to_string(), |report| {
-                report.above_zero("weight", link.weight);
-                if link.weight > WEIGHT_MAX {
-                    report.say(&["weight"], format!("{} is no weight", link.weight), "at most 1000000");
-                }
+                report.weight("weight", link.weight);
                 if let Some(rate) = link.rate_min {
                     report.rate("rate_min", rate);
                 }
@@ -71,8 +65,11 @@ fn overlay(config: &Iec, report: &mut Report<'_>) {
 }
 
 fn shaper(shaper: &Shaper, report: &mut Report<'_>) {
-    if shaper.bucket.is_some_and(|bucket| bucket.get() == 0) {
-        report.say(&["bucket"], "an empty bucket lets nothing pass", "");
+    if let Some(bucket) = shaper.bucket {
+        if bucket.get() == 0 {
+            report.say(&["bucket"], "an empty bucket lets nothing pass", "");
+        }
+        report.bucket("bucket", bucket);
     }
     report.below("queue", |report| queue(&shaper.queue, report));
 }
@@ -140,7 +137,7 @@ pub(crate) fn background(circuit: &Circuit, background: BitRate, capacity: BitRa
     if background >= capacity {
         let message = format!("a background of {background} on a link of {capacity}");
         report.say(&["background"], message, "less than the rate of the link");
-    } else if background + circuit.minimum > capacity {
+    } else if circuit.minimum > capacity - background {
         let minimum = circuit.minimum;
         let message = format!("a background of {background} leaves less than the minimum, {minimum}");
         report.say(&["background"], message, "");
@@ -184,9 +181,6 @@ pub(crate) fn labels(labels: &Labels, report: &mut Report<'_>) {
             report.positive_span("averaging", config.averaging);
             report.count("flows_max", config.flows_max);
             report.above_zero("lie", config.lie);
-            if !config.lie.is_finite() {
-                report.say(&["lie"], "a label has no bits for an endless rate", "");
-            }
             if config.liars.as_ref().is_some_and(Vec::is_empty) {
                 report.say(&["liars"], "nobody lies", "leave `lie` out");
             }

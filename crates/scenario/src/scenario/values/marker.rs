@@ -20,16 +20,25 @@ pub(crate) fn marker(marker: &Marker, report: &mut Report<'_>) {
                 );
             }
             report.limit("depth", profile.depth);
+            match profile.depth {
+                Limit::Bytes(bytes) => report.bucket("depth", bytes),
+                Limit::Time(span) => report.bucket("depth", profile.rate.bytes_in(span)),
+                Limit::Packets(_) => {}
+            }
             report.codepoint("marked", profile.marked);
             report.codepoint("unmarked", profile.unmarked);
         }
         Marker::SingleRate(config) => {
             report.rate("committed_rate", config.committed_rate);
+            report.bucket("committed_burst", config.committed_burst);
+            report.bucket("excess_burst", config.excess_burst);
             report.assured_class("class", config.class);
         }
         Marker::TwoRates(config) => {
             report.rate("committed_rate", config.committed_rate);
             report.rate("peak_rate", config.peak_rate);
+            report.bucket("committed_burst", config.committed_burst);
+            report.bucket("peak_burst", config.peak_burst);
             if config.peak_rate < config.committed_rate {
                 report.say(&["peak_rate"], "below `committed_rate`", "RFC 2698: at least the committed rate");
             }

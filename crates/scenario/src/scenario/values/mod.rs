@@ -24,6 +24,11 @@ const DELAY_MAX: Span = Span::from_secs(3_600);
 /// No queue holds more packets, bytes or time.
 const QUEUE_PACKETS_MAX: u32 = 1_000_000_000;
 const QUEUE_BYTES_MAX: u64 = 1_000_000_000_000;
+/// Weights are not further apart: schedulers add them up as real numbers, and walk through the rounds of a light queue.
+const WEIGHT_MIN: f64 = 1e-6;
+const WEIGHT_MAX: f64 = 1e6;
+/// No bucket is deeper: up to half a gigabyte its level is exact.
+const BUCKET_BYTES_MAX: u64 = 500_000_000;
 /// No packet is larger.
 const PACKET_BYTES_MAX: u64 = 65_535;
 
@@ -123,6 +128,19 @@ impl Report<'_> {
         }
     }
 
+    pub(crate) fn weight(&mut self, key: &str, value: f64) {
+        if !(WEIGHT_MIN..=WEIGHT_MAX).contains(&value) {
+            self.say(&[key], format!("{value} is no weight"), "from 0.000001 to 1000000");
+        }
+    }
+
+    /// The depth of a token bucket or a leaky one.
+    fn bucket(&mut self, key: &str, depth: Bytes) {
+        if depth.get() > BUCKET_BYTES_MAX {
+            self.say(&[key], format!("no bucket holds {depth}"), "at most 500MB");
+        }
+    }
+
     fn count(&mut self, key: &str, value: u32) {
         if value == 0 {
             self.say(&[key], "zero leaves nothing", "");
@@ -142,8 +160,4 @@ impl Report<'_> {
             self.say(&[key], format!("no queue holds {limit}"), help);
         }
     }
-}
-
-pub(crate) fn weight(weight: f64, report: &mut Report<'_>) {
-    report.above_zero("weight", weight);
 }

@@ -22,6 +22,8 @@ const FREEZE_MIN: Span = Span::from_micros(1);
 const BINS_MAX: u32 = 1 << 24;
 /// Bins of a scheduler, each a queue.
 const SFQ_BUCKETS_MAX: u32 = 1_000_000;
+/// No class has less of a link: the times of its estimator fit in 128 bits.
+const CBQ_SHARE_MIN: f64 = 1e-9;
 /// Classes of a link: every one is looked at per packet.
 const CBQ_CLASSES_MAX: usize = 256;
 
@@ -286,6 +288,9 @@ fn sfb(config: &Sfb, report: &mut Report<'_>) {
     {
         report.say(&["nonresponsive_burst"], "an empty bucket lets nothing pass", "");
     }
+    if let Some(burst) = config.nonresponsive_burst {
+        report.bucket("nonresponsive_burst", burst);
+    }
 }
 
 fn drr(config: &Drr, report: &mut Report<'_>) {
@@ -402,8 +407,8 @@ fn cbq_class(config: &Cbq, number: usize, class: &CbqClass, report: &mut Report<
         report.say(&["name"], format!("two classes have the name `{name}`, or it is empty"), "");
         return;
     }
-    if !(class.share > 0.0 && class.share <= 1.0) {
-        report.say(&["share"], format!("{} is no share", class.share), "above 0, at most 1");
+    if !(CBQ_SHARE_MIN..=1.0).contains(&class.share) {
+        report.say(&["share"], format!("{} is no share", class.share), "from 0.000000001 to 1");
     }
     if let Some(parent) = &class.parent {
         match config.number_of(parent) {

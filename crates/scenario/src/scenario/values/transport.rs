@@ -78,6 +78,7 @@ fn cubic(config: &CubicControl, report: &mut Report<'_>) {
 fn reserved(config: &Reserved, report: &mut Report<'_>) {
     report.rate("rate", config.rate);
     report.positive_span("depth", config.depth);
+    report.bucket("depth", config.rate.bytes_in(config.depth));
     if let Some(most) = config.burst {
         report.count("burst", most);
     }

@@ -97,7 +97,7 @@ impl Throughput {
     fn pass_empty(&mut self, intervals: u64) {
         match self.meter {
             ThroughputMeter::Weighted { weight } => {
-                self.observed *= libm::pow(1.0 - weight, intervals as f64)
+                self.observed *= libm::pow(1.0 - weight, intervals as f64);
             }
             ThroughputMeter::Sliding { intervals: width } => {
                 // What was observed is zero as soon as the whole window has passed.

@@ -4,6 +4,7 @@ Everything heavy is imported inside the command that needs it, so that `tidegate
 Results go to stdout, progress and complaints to stderr.
 """
 
+import io
 import os
 import sys
 from pathlib import Path
@@ -83,7 +84,7 @@ def validate(
     return command.validate(files, overrides or [], as_json)
 
 
-@app.command()
+@app.command(short_help="Print the JSON Schema of files, for editors.")
 def schema() -> int:
     """Print the JSON Schema of scenario and experiment files, for editors."""
     from tidegate.commands import inspect as command
@@ -91,7 +92,7 @@ def schema() -> int:
     return command.schema()
 
 
-@app.command()
+@app.command(short_help="Run published experiments; compare with their documents.")
 def reproduce(
     ids: Annotated[
         list[str] | None,
@@ -177,18 +178,20 @@ def report(
 
 @app.command(name="list")
 def list_(
-    what: Annotated[str, typer.Argument(help="mechanisms, plots or experiments.")],
+    what: Annotated[str, typer.Argument(metavar="mechanisms|plots|experiments", help="Of what.")],
     as_json: Json = False,
 ) -> int:
-    """List what there is."""
+    """List mechanisms, plots or experiments."""
     from tidegate.commands import inspect as command
 
     return command.list_things(what, as_json)
 
 
-@app.command()
+@app.command(short_help="Explain a mechanism: parameters, units, source.")
 def explain(
-    mechanism: Annotated[str, typer.Argument(help="A name that `tidegate list mechanisms` prints.")],
+    mechanism: Annotated[
+        str, typer.Argument(metavar="NAME", help="A name that `tidegate list mechanisms` prints.")
+    ],
     as_json: Json = False,
 ) -> int:
     """Explain a mechanism: what it does, its parameters with units and defaults, its source."""
@@ -201,7 +204,11 @@ def explain(
 _PASSED_ON = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
 
 
-@app.command(context_settings=_PASSED_ON, add_help_option=False)
+@app.command(
+    short_help="Run a scenario in real time with real hosts (root).",
+    context_settings=_PASSED_ON,
+    add_help_option=False,
+)
 def emulate(context: typer.Context) -> int:
     """Run a scenario in real time with real Linux hosts (as root); see `tidegate emulate --help`."""
     from tidegate.commands import emulate as command
@@ -209,7 +216,11 @@ def emulate(context: typer.Context) -> int:
     return command.run("emulate", _arguments_after("emulate", context))
 
 
-@app.command(context_settings=_PASSED_ON, add_help_option=False)
+@app.command(
+    short_help="Check every verdict of an emulation in the simulator.",
+    context_settings=_PASSED_ON,
+    add_help_option=False,
+)
 def replay(context: typer.Context) -> int:
     """Run the recording of an emulation through the simulator; compare every verdict."""
     from tidegate.commands import emulate as command
@@ -223,7 +234,7 @@ def _arguments_after(command: str, context: typer.Context) -> list[str]:
     return given[given.index(command) + 1 :] if command in given else list(context.args)
 
 
-app.add_typer(design)
+app.add_typer(design, short_help="Find the parameters of a queue.")
 
 # The command line that `invoke` runs, if it is not the process's own.
 _given: list[str] | None = None
@@ -267,8 +278,19 @@ def invoke(arguments: list[str] | None = None) -> int:
     return int(code or 0)
 
 
+def make_streams_safe() -> None:
+    """No letter and no missing stream may end a command after its work is done."""
+    if sys.stdout is None:  # closed by whoever started this: `>&-`
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # `±` where there is only ASCII
+
+
 def main() -> None:
     """Entry point of the `tidegate` script."""
+    make_streams_safe()
     code = invoke()
     if code == errors.EXIT_INTERRUPTED:
         # Worker threads may still be inside the engine, which looks for Ctrl-C on the main thread only.

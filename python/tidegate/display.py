@@ -31,10 +31,22 @@ def coloured(text: str, colour: str) -> str:
     return text
 
 
-def table(header: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[bool]) -> str:
-    """Aligned columns under a header. `right` says which columns are aligned right."""
+_LAST_MIN = 12  # letters: what is left of a last column that is cut to the terminal
+
+
+def table(
+    header: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[bool], cut: bool = False
+) -> str:
+    """Aligned columns under a header. `right` says which columns are aligned right.
+
+    With `cut`, texts of the last column end where a line of the terminal ends; what is piped stays whole.
+    """
     cells = [list(header), *[list(row) for row in rows]]
     widths = [max(len(row[column]) for row in cells) for column in range(len(header))]
+    if cut and sys.stdout.isatty():
+        room = shutil.get_terminal_size().columns - sum(widths[:-1]) - 2 * (len(widths) - 1)
+        widths[-1] = min(widths[-1], max(room, _LAST_MIN))
+        cells = [[*row[:-1], _clip(row[-1], widths[-1])] for row in cells]
 
     def line(row: Sequence[str]) -> str:
         parts = [
@@ -66,7 +78,11 @@ def _get(entry: dict[str, Any], *path: str) -> float | None:
 
 
 def _text(value: float | None, scale: float = 1.0, digits: int = 4) -> str:
-    return "-" if value is None else quantities.number(value * scale, digits)
+    if value is None:
+        return "-"
+    value *= scale
+    # Next to nothing: its digits say less than that it is that.
+    return f"<{_LEAST}" if 0 < value < _LEAST else quantities.number(value, digits)
 
 
 def _percent(value: float | None, digits: int = 1) -> str:
@@ -74,8 +90,9 @@ def _percent(value: float | None, digits: int = 1) -> str:
 
 
 _PROBLEMS_MAX = 5
+_LEAST = 0.0001
 _ROWS_MAX = 200  # of flows and of links: what somebody still reads
-_FLOW_COLUMNS = (
+FLOW_COLUMNS = (
     ("throughput Mb/s", lambda flow: _text(_get(flow, "throughput_bps"), 1e-6)),
     ("goodput Mb/s", lambda flow: _text(_get(flow, "goodput_bps"), 1e-6)),
     ("sent pkts", lambda flow: _text(_get(flow, "sent_packets"))),
@@ -86,7 +103,7 @@ _FLOW_COLUMNS = (
     ("p99", lambda flow: _text(_get(flow, "delay_ms", "p99"))),
     ("done after s", lambda flow: _text(_get(flow, "completion_s"))),
 )
-_LINK_COLUMNS = (
+LINK_COLUMNS = (
     ("used %", lambda link: _percent(_get(link, "utilization"))),
     ("arrived pkts", lambda link: _text(_get(link, "arrived_packets"))),
     ("dropped", lambda link: _text(_get(link, "dropped_packets"))),
@@ -97,18 +114,25 @@ _LINK_COLUMNS = (
 )
 
 
-def _entries_table(name: str, entries: dict[str, Any], columns: Sequence[tuple[str, Any]]) -> str:
-    """One line per entry; a column appears only where some entry has a value for it."""
-    hidden = len(entries) - _ROWS_MAX
-    entries = dict(itertools.islice(entries.items(), _ROWS_MAX))
+def entries_cells(
+    name: str, entries: dict[str, Any], columns: Sequence[tuple[str, Any]], rows_max: int
+) -> tuple[list[str], list[list[str]]]:
+    """Header and a row per entry; a column appears only where some entry has a value for it."""
+    entries = dict(itertools.islice(entries.items(), rows_max))
     texts = {title: [make(entry) for entry in entries.values()] for title, make in columns}
     shown = [title for title, values in texts.items() if any(value != "-" for value in values)]
     rows = [[label, *(texts[title][row] for title in shown)] for row, label in enumerate(entries)]
-    text = table([name, *shown], rows, [False, *[True] * len(shown)])
+    return [name, *shown], rows
+
+
+def _entries_table(name: str, entries: dict[str, Any], columns: Sequence[tuple[str, Any]]) -> str:
+    header, rows = entries_cells(name, entries, columns, _ROWS_MAX)
+    text = table(header, rows, [False, *[True] * (len(header) - 1)])
+    hidden = len(entries) - _ROWS_MAX
     return text if hidden <= 0 else f"{text}\n... and {hidden:,} more; --json has all of them"
 
 
-def _both_directions(links: dict[str, Any]) -> dict[str, Any]:
+def both_directions(links: dict[str, Any]) -> dict[str, Any]:
     """Links with their reverse direction as a line of its own, if anything went that way."""
     lines: dict[str, Any] = {}
     for name, link in links.items():
@@ -126,9 +150,9 @@ def run_summary(title: str, summary: dict[str, Any], duration_s: float, warmup_s
     )
     parts = [coloured(title, "title") + f"  ({window})"]
     if summary.get("flows"):
-        parts.append(_entries_table("flow", summary["flows"], _FLOW_COLUMNS))
+        parts.append(_entries_table("flow", summary["flows"], FLOW_COLUMNS))
     if summary.get("links"):
-        parts.append(_entries_table("link", _both_directions(summary["links"]), _LINK_COLUMNS))
+        parts.append(_entries_table("link", both_directions(summary["links"]), LINK_COLUMNS))
     notes = []
     fairness = summary.get("fairness") or {}
     if isinstance(fairness.get("jain"), int | float):

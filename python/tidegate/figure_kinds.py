@@ -294,9 +294,11 @@ def _cdf(figure: Figure, spec: Spec, points: Sequence[PointResult]) -> None:
             try:
                 values = sorted(value for point in members for value in measure.evaluate_values(term, point))
             except LackingError:
-                continue
+                values = []
             colour, dash = spec.style(index, group_index, len(groups))
             label = spec.trace_label(index, spec.variant_label(variant) if len(groups) > 1 else "", rest)
+            # Named all the same: else nobody can tell whose line the other one is.
+            label = label if values else f"{label} (no values)"
             share: list[float | None] = [(rank + 1) / len(values) for rank in range(len(values))]
             figure.traces.append(Trace(label, values, share, colour=colour, dash=dash))
     figure.x_label = figure.x_label or spec.labels[0]

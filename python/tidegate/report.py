@@ -174,26 +174,36 @@ def _parameters(raw: dict[str, Any]) -> list[list[str]]:
 
 
 def _summary_tables(summary: dict[str, Any]) -> list[dict[str, Any]]:
-    tables = []
-    for group in ("flows", "links"):
-        entries = summary.get(group) or {}
-        keys: list[str] = []
-        flat = {name: dict(_flat(entry)) for name, entry in list(entries.items())[:_SUMMARY_ROWS_MAX]}
-        for entry in flat.values():
-            keys += [key for key in entry if key not in keys and not key.startswith("reverse.")]
-        used = [key for key in keys if any(entry.get(key) not in (None, "0", "") for entry in flat.values())]
-        if flat and used:
-            columns = [_column(group[:-1]), *[_column(key.replace("_", " "), number=True) for key in used]]
-            rows = [[name, *[entry.get(key, "") for key in used]] for name, entry in flat.items()]
-            tables.append(
+    """What `run` prints, and folded every number by the path that measures know it by."""
+    flows, links = summary.get("flows") or {}, summary.get("links") or {}
+    found = []
+    for name, entries, columns in (
+        ("flow", flows, display.FLOW_COLUMNS),
+        ("link", display.both_directions(links), display.LINK_COLUMNS),
+    ):
+        header, rows = display.entries_cells(name, entries, columns, _SUMMARY_ROWS_MAX)
+        if rows:
+            hidden = len(entries) - len(rows)
+            found.append(
                 {
-                    "title": f"What was measured per {group[:-1]}",
-                    "columns": columns,
+                    "title": f"What was measured per {name}"
+                    + (f": the first {len(rows)} of {len(entries)}" if hidden else ""),
+                    "columns": [_column(title, number=place > 0) for place, title in enumerate(header)],
                     "rows": rows,
                     "folded": False,
                 }
             )
-    return tables
+    few = {
+        key: dict(list(value.items())[:_SUMMARY_ROWS_MAX]) if key in ("flows", "links") else value
+        for key, value in summary.items()
+        if isinstance(value, dict)
+    }
+    numbers = [[path, text] for path, text in _flat(few)]
+    if numbers:
+        columns = [_column("Path", path=True), _column("Value", number=True)]
+        title = "Every number of the summary"
+        found.append({"title": title, "columns": columns, "rows": numbers, "folded": True})
+    return found
 
 
 # What sets apart entries of a list that are otherwise alike: flows that `repeat` made, as a rule.

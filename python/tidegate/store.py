@@ -27,6 +27,7 @@ from tidegate.experiment import Info, PointResult
 SCHEMA_VERSION = 1
 _MANIFEST = "result.json"
 _POINTS = "points.jsonl"
+_AGAIN = "the folder is damaged: run it again"
 
 
 @contextlib.contextmanager
@@ -117,6 +118,8 @@ class StoredSeries:
         """Times in seconds and values."""
         if self._columns is None:
             self._columns = _read_parquet(self.path)
+        if name not in self._columns:
+            raise InvalidFileError(f"{self.path}: no series {name!r}, though its folder names it; {_AGAIN}")
         return self._columns[name]
 
     def write_parquet(self, path: str) -> None:
@@ -129,9 +132,14 @@ def _read_parquet(path: Path) -> dict[str, tuple[Any, Any]]:
         import polars
     except ImportError:
         raise MissingExtraError("reading time series needs polars: pip install 'tidegate[data]'") from None
-    table = polars.read_parquet(path)
-    parts = table.partition_by("name", as_dict=True, maintain_order=True)
-    return {str(key[0]): (part["time_s"].to_numpy(), part["value"].to_numpy()) for key, part in parts.items()}
+    try:
+        table = polars.read_parquet(path)
+        parts = table.partition_by("name", as_dict=True, maintain_order=True)
+        return {
+            str(key[0]): (part["time_s"].to_numpy(), part["value"].to_numpy()) for key, part in parts.items()
+        }
+    except (OSError, polars.exceptions.PolarsError) as error:
+        raise InvalidFileError(f"{path}: no time series can be read: {error}; {_AGAIN}") from None
 
 
 @dataclass
@@ -196,10 +204,35 @@ def _write_point(folder: Path, name: str, point: PointResult) -> str:
 
 def _read_point(folder: Path, line: str) -> PointResult:
     entry = json.loads(line)
+    _require(isinstance(entry["summary"], dict), "a summary is no table")
     stored = StoredSeries(folder / entry["series"], entry["series_names"]) if entry["series"] else None
     return PointResult(
         entry["variant"], entry["axes"], entry["seed"], entry["summary"], entry.get("key", ""), stored
     )
+
+
+def _require(holds: bool, otherwise: str) -> None:
+    if not holds:
+        raise ValueError(otherwise)
+
+
+# What everything that reads checks takes for granted.
+_CHECK_KEYS = {"name", "expected", "tolerance", "measured", "provenance", "source", "status"}
+
+
+def _require_shape(manifest: dict[str, Any], points: list[PointResult]) -> None:
+    """Refuse a folder that was written by something else, or changed since."""
+    scenario = manifest["scenario"]
+    _require(isinstance(scenario, dict), "`scenario` is no table")
+    _require(isinstance(manifest["problems"], list), "`problems` is no list")
+    for name in ("checks", "references"):
+        _require(isinstance(manifest[name], list), f"`{name}` is no list")
+        _require(all(isinstance(each, dict) for each in manifest[name]), f"`{name}` holds no tables")
+    for check in manifest["checks"]:
+        _require(
+            check.keys() >= _CHECK_KEYS, f"a check lacks {', '.join(sorted(_CHECK_KEYS - check.keys()))}"
+        )
+    _require(bool(points) or manifest["kind"] != "run", f"{_POINTS} is empty")
 
 
 def is_result(folder: Path) -> bool:
@@ -237,6 +270,7 @@ def read_result(folder: Path) -> StoredResult:
             )
         with (folder / _POINTS).open(encoding="utf-8") as lines:
             points = [_read_point(folder, line) for line in lines]
+        _require_shape(manifest, points)
         return StoredResult(
             kind=manifest["kind"],
             info=Info.from_raw(manifest["id"], manifest["experiment"]),
@@ -249,10 +283,23 @@ def read_result(folder: Path) -> StoredResult:
             quick=manifest["quick"],
             version=manifest["version"],
         )
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         if isinstance(error, InvalidFileError):
             raise
-        raise InvalidFileError(f"{folder} is no complete result folder: {error!r}") from None
+        raise InvalidFileError(f"{folder} is no complete result folder: {_damage(error)}; {_AGAIN}") from None
+
+
+def _damage(error: Exception) -> str:
+    """What is wrong with a file, in words and without the bytes in it."""
+    if isinstance(error, OSError):
+        return f"{Path(error.filename or '').name}: {error.strerror}"
+    if isinstance(error, UnicodeDecodeError):
+        return "a file in it is no text"
+    if isinstance(error, json.JSONDecodeError):
+        return f"a file in it is no JSON, line {error.lineno}: {error.msg}"
+    if isinstance(error, KeyError):
+        return f"{error} is missing"
+    return "nested too deeply" if isinstance(error, RecursionError) else str(error)
 
 
 class PartialSweep:

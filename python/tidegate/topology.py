@@ -21,6 +21,7 @@ _COLUMN_MIN = 64  # between branches above or below a node
 _COLUMN_MAX = 116
 _LANE_MIN = 120  # between backbone nodes: room for a link label
 _RADIUS = 17
+_INSIDE_MAX = {"host": 4, "edge": 2}  # letters that fit into a node; 3 into a router
 _LETTER = 8.2  # width of a letter of a name
 _CROWDED = 24  # nodes from which on even two equal branches are drawn as one
 _MARGIN = 34
@@ -436,7 +437,7 @@ def _node(place: _Place) -> str:
     if place.count > 1:
         shape = f'<g transform="translate(4 -4)">{shape}</g>{shape}'
         inside, below = f"×{place.count}", label
-    elif len(label) <= 4:
+    elif len(label) <= _INSIDE_MAX.get(place.kind, 3):
         inside = label
     else:
         below = label

@@ -337,3 +337,104 @@ def test_a_summary_of_many_flows_stays_readable():
     text = display.run_summary("Many", {"flows": flows}, 1.0, 0.0, 1)
     assert len(text.splitlines()) < 210
     assert "and 99,800 more; --json has all of them" in text
+
+
+def _spoilt_manifest(**changes):
+    def spoil(folder):
+        manifest = json.loads((folder / "result.json").read_text())
+        (folder / "result.json").write_text(json.dumps(manifest | changes))
+
+    return spoil
+
+
+def _spoilt(name, content):
+    def spoil(folder):
+        (folder / name).write_bytes(content)
+
+    return spoil
+
+
+def _spoilt_summary(folder):
+    point = json.loads((folder / "points.jsonl").read_text())
+    (folder / "points.jsonl").write_text(json.dumps(point | {"summary": 3}) + "\n")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "complaint"),
+    [
+        (_spoilt("series/00001.parquet", b"PAR1"), "00001.parquet"),
+        (_spoilt("series/00001.parquet", bytes(range(256)) * 9), "00001.parquet"),
+        (lambda folder: (folder / "series/00001.parquet").unlink(), "00001.parquet"),
+        (_spoilt("points.jsonl", b""), "points.jsonl is empty"),
+        (_spoilt("points.jsonl", b'{"variant":'), "no JSON, line 1"),
+        (lambda folder: (folder / "points.jsonl").unlink(), "points.jsonl: No such file"),
+        (_spoilt_summary, "a summary is no table"),
+        (_spoilt("result.json", b"{}"), "'schema_version' is missing"),
+        (_spoilt("result.json", b"[]"), "run it again"),
+        (_spoilt("result.json", b"\xff\xfe\x00"), "is no text"),
+        (_spoilt("result.json", b"[" * 100_000), "nested too deeply"),
+        (_spoilt_manifest(scenario=[1]), "`scenario` is no table"),
+        (_spoilt_manifest(checks=[{}]), "a check lacks expected"),
+        (_spoilt_manifest(experiment={"figures": [3], "axes": 7}), "run it again"),
+    ],
+)
+def test_a_damaged_folder_is_named_and_nothing_is_written(
+    tidegate_command, scenario_file, tmp_path, spoil, complaint
+):
+    folder = tmp_path / "one"
+    assert tidegate_command("run", scenario_file, "--out", folder)[0] == 0
+    spoil(folder)
+    for command in ("report", "plot"):
+        code, _, err = tidegate_command(command, folder)
+        assert (code, str(folder) in err, complaint in err) == (3, True, True), err
+        assert len(err) < 500
+    assert not (folder / "report.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("redirect", "environment"),
+    [
+        (">&-", {}),
+        ("> out", {"PYTHONIOENCODING": "ascii"}),
+        ("> out", {"TERM": "dumb", "LC_ALL": "C", "COLUMNS": "40"}),
+    ],
+)
+def test_a_stream_that_is_closed_or_knows_few_letters_ends_nothing(tmp_path, redirect, environment):
+    program = "from tidegate import cli, display\ncli.make_streams_safe()\n"
+    program += "print(display.coloured('0.75 ±3%', 'pass'))\nraise SystemExit(cli.main())"
+    done = subprocess.run(
+        ["sh", "-c", f'"$0" -c "$1" list plots {redirect}', sys.executable, program],
+        cwd=tmp_path,
+        env=os.environ | environment,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_lists_end_with_the_line_of_a_terminal_and_are_whole_in_a_pipe(monkeypatch):
+    rows = [["one", "x" * 300]]
+    assert "x" * 300 in display.table(["id", "title"], rows, [False, False], cut=True)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setenv("NO_COLOR", "1")
+    cut = display.table(["id", "title"], rows, [False, False], cut=True)
+    assert max(len(line) for line in cut.splitlines()) == 60
+    assert cut.endswith("…")
+
+
+def test_next_to_nothing_is_not_written_with_an_exponent():
+    summary = {"links": {"l": {"arrived_packets": 1, "queue_packets": {"mean": 2.7e-5, "max": 1}}}}
+    text = display.run_summary("t", summary, 1.0, 0.0, 1)
+    assert "<0.0001" in text
+    assert "e-05" not in text
+
+
+@pytest.mark.parametrize(
+    ("given", "words"), [("10", "like 10Mbit"), ("0Mbit", "like 10Mbit"), ("-1s", "rate")]
+)
+def test_a_design_says_how_a_quantity_is_written(tidegate_command, given, words):
+    code, _, err = tidegate_command("design", "red", "--rate", given, "--rtt", "60ms", "--flows", "8")
+    assert code == 2
+    assert words in err

@@ -289,3 +289,43 @@ def test_a_picture_is_told_in_words(result):
     page = report.render([result], "Words")
     assert 'role="img" aria-label="' in page
     assert "throughput (Mb/s) over time (s)" in page
+
+
+def test_no_button_uploads_figures(result):
+    assert "showSendToCloud: false" in report.render([result], "A page")
+
+
+def test_a_run_is_told_in_the_units_of_the_terminal():
+    link = {"utilization": 0.5, "arrived_packets": 10, "queue_packets": {"mean": 1.5, "max": 3}}
+    flow = {"throughput_bps": 1849411.2, "delay_ms": {"mean": 24.1}}
+    summary = {"flows": {"f": flow}, "links": {"l": link | {"reverse": link}}, "totals": {"packet_hops": 7}}
+    flows, links, numbers = report._summary_tables(summary)
+    assert [column["title"] for column in flows["columns"]] == ["flow", "throughput Mb/s", "delay ms mean"]
+    assert flows["rows"] == [["f", "1.849", "24.1"]]
+    assert [row[0] for row in links["rows"]] == ["l", "l (reverse)"]
+    assert numbers["folded"]
+    assert ["flows.f.delay_ms.mean", "24.1"] in numbers["rows"]
+    assert ["totals.packet_hops", "7"] in numbers["rows"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "outside"), [("edge", "gwA", True), ("router", "home", True), ("host", "web1", False)]
+)
+def test_a_name_that_does_not_fit_into_its_node_stands_below(kind, name, outside):
+    drawn = topology._node(topology._Place(0.0, 0.0, kind, name, 1))
+    assert ("outside" in drawn) == outside
+
+
+def test_a_distribution_without_values_keeps_its_place_in_the_legend(result):
+    for point in result.points:
+        if point.variant == result.points[0].variant:
+            for flow in point.summary["flows"].values():
+                flow["delay_ms"] = dict.fromkeys(flow.get("delay_ms", {"mean": 0}))
+    spec = {"id": "d", "kind": "cdf", "y": 'values("flows.*.delay_ms.mean")'}
+    figure = figures.build(spec, result.info, result.points)
+    assert not figure.problem
+    empty = [trace.label.endswith("(no values)") for trace in figure.traces]
+    assert any(empty)
+    assert empty == [not trace.y for trace in figure.traces]
+    assert not all(empty)
+    draw_interactive.draw(figure)

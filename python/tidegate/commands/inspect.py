@@ -63,7 +63,7 @@ def list_things(what: str, as_json: bool) -> int:
         if any(key in e for e in entries)
     ]
     rows = [[str(entry.get(key, "")) for key in columns] for entry in entries]
-    print(display.table(columns, rows, [False] * len(columns)))
+    print(display.table(columns, rows, [False] * len(columns), cut=True))
     return 0
 
 

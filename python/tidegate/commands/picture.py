@@ -16,7 +16,8 @@ def plot(folder: Path, wanted: str | None, out: Path | None, as_json: bool) -> i
     chosen = [figure for figure in built if wanted in (None, figure.id, figure.kind)]
     if not chosen:
         names = ", ".join(figure.id for figure in built) or "none"
-        raise UsageError(f"no figure {wanted!r} in {folder}; figures: {names}")
+        asked = f"no figure {wanted!r}" if wanted else "no figures"
+        raise UsageError(f"{asked} in {folder}; figures: {names}")
     is_drawn = any(figure.table is None for figure in chosen)
     if out is not None and is_drawn and out.suffix not in draw_static.FORMATS:
         raise UsageError(

@@ -72,7 +72,8 @@ def sweep(
         print(json.dumps(summary, indent=1, ensure_ascii=False))
     else:
         print(
-            f"{experiment_id}: {len(tasks)} points, {len(missing)} run now, {len(failures)} failed; {where}"
+            f"{experiment_id}: {len(tasks)} point{'s' if len(tasks) != 1 else ''}, {len(missing)} run now, "
+            f"{len(failures)} failed; {where}"
         )
         if judged:
             print(f"\n{display.expected_table(judged)}")

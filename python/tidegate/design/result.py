@@ -7,6 +7,13 @@ from typing import Any
 from tidegate import quantities
 from tidegate.errors import UsageError
 
+_KINDS = {
+    "bit/s": "rate (a number and a unit, like 10Mbit)",
+    "s": "time (a number and a unit, like 60ms)",
+    "bytes": "size (a number and a unit, like 1500B)",
+    "packets": "number of packets (like 100p)",
+}
+
 
 @dataclass(frozen=True)
 class Step:
@@ -90,7 +97,7 @@ def quantity(given: str | float, unit: str, name: str) -> float:
         parsed = quantities.parse(given)
         value, found = parsed if parsed is not None else (None, "")
     if value is None or found != unit or not value > 0:
-        raise UsageError(f"{name}: {given!r} is not a quantity above zero in {unit}")
+        raise UsageError(f"{name}: {given!r} is no {_KINDS[unit]} above zero")
     return value
 
 

@@ -1,8 +1,10 @@
 """Stochastic Fair BLUE as published: Feng, thesis, Fig. 4.14 and section 4.4.4 (names as there), with its secrets.
 
-Settled: all bins are updated before a packet is dropped once; p_m not below 0, and not above the
-ceiling, if there is one; the limiter is a bucket of one packet of the largest size; the queue's own limit drops and changes no bin; hash functions change before anything else at their instant,
-and packets stay accounted where they were; in the set that is warmed up a refused packet counts as a full bin.
+Settled: all bins are updated before a packet is dropped once; p_m not below 0, and not above the ceiling, if there is one; a
+bin may step when its freeze time has passed, exactly then included; the limiter is a bucket of one packet of the largest
+size; the queue's own limit drops and changes no bin; hash functions change before anything else at their instant, and
+packets stay accounted where they were; spread evenly, flows of one group of as many as there are bins are turned round by
+the hash of the group; in the set that is warmed up a refused packet counts as a full bin.
 """
 
 from fractions import Fraction
@@ -59,16 +61,18 @@ class Set:
     def of(self, flow):
         found = []
         for level, bins in enumerate(self.bins):
-            number = flow | (level // 2) << 32
+            even = self.c["spread"] == "even"
+            group, place = (flow // len(bins), flow % len(bins)) if even else (flow, 0)
+            number = group | (level // 2) << 32
             bits = siphash_1_3(*self.key, number.to_bytes(8, "little")) >> (32 * (level % 2)) & 0xFFFFFFFF
-            found.append(bins[bits * len(bins) >> 32])
+            found.append(bins[((bits * len(bins) >> 32) + place) % len(bins)])
         return found
 
     def update(self, b, qlen, now):
         c = self.c
         if c["law"] == "blue":
             step = c["increment"] if qlen > c["bin_size"] else -c["decrement"] if qlen == 0 else 0
-            if step and (b["last"] is None or c["freeze"] is None or now - b["last"] > c["freeze"]):
+            if step and (b["last"] is None or c["freeze"] is None or now - b["last"] >= c["freeze"]):
                 b["p_m"] = max(0.0, b["p_m"] + step)
                 if c["ceiling"] is not None:
                     b["p_m"] = min(c["ceiling"], b["p_m"])

@@ -9,7 +9,7 @@ use std::path::Path;
 use serde_json::Value;
 use tidegate_mechanism::Context;
 use tidegate_mechanism::meter::{ActiveFlowsConfig, CsfqLabellerConfig, ExponentialMeterConfig};
-use tidegate_mechanism::queue::sfb::{AdaptiveRed, BinLaw, NonresponsiveLimit, Spread};
+use tidegate_mechanism::queue::sfb::{AdaptiveRed, BinLaw, NonresponsiveLimit};
 use tidegate_mechanism::queue::{
     AdaptiveRedConfig, BlueConfig, Counted, CsfqConfig, DropTailConfig, EredConfig, EredTests, Fifo, Flavor,
     FredConfig, FredVariant, FreezeTimers, FromFlows, GapLaw, ManagerConfig, QueueDiscipline, QueueUnit,
@@ -469,7 +469,6 @@ fn sfb_config(config: &Value) -> SfbConfig {
         levels: small("levels"),
         bins: small("bins"),
         bin_size: small("bin_size"),
-        spread: if config["spread"] == "even" { Spread::Even } else { Spread::Keyed },
         law: match config["law"].as_str() {
             Some("blue") => BinLaw::Blue {
                 increment: real(config, "increment"),
@@ -497,7 +496,7 @@ fn sfb_config(config: &Value) -> SfbConfig {
 #[test]
 fn sfb_decides_every_packet_as_the_reference_does() {
     let (vectors, cases) = (frozen("vectors"), frozen("sfb"));
-    assert_eq!(items(&cases, "sfb").len(), 42);
+    assert_eq!(items(&cases, "sfb").len(), 36);
     for case in items(&cases, "sfb") {
         let mut fifo = Fifo::new(sfb_config(&case["config"]).build(&context()));
         compare(case, &mut fifo, &arrivals(case, &vectors), "marking_probability");

@@ -213,7 +213,7 @@ CSFQ_CASES = {
 SFB = {
     "limit": ["packets", 20], "levels": 2, "bins": 5, "bin_size": 3, "law": "blue", "increment": 0.1, "decrement": 0.05,
     "freeze": None, "ceiling": 1.0, "nonresponsive_bps": 500_000, "burst_bytes": 1500, "rehash": None, "double_buffered": False,
-    "spread": "keyed", "min_th": 0.9, "max_th": 2.7, "w": 0.2, "max_p": 0.4, "alpha": 3.0, "beta": 2.0,
+    "min_th": 0.9, "max_th": 2.7, "w": 0.2, "max_p": 0.4, "alpha": 3.0, "beta": 2.0,
 }
 SFB_CASES = {
     "static": SFB,
@@ -223,8 +223,6 @@ SFB_CASES = {
     "high_ceiling": SFB | {"ceiling": 2.5, "increment": 0.2},
     "one_level": SFB | {"levels": 1, "bins": 3},
     "five_levels": SFB | {"levels": 5, "bins": 4},
-    "even": SFB | {"spread": "even"},
-    "even_moving": SFB | {"spread": "even", "bins": 2, "levels": 3, "rehash": 50_000_000, "double_buffered": True},
     "moving": SFB | {"rehash": 50_000_000},
     "double_buffered": SFB | {"rehash": 50_000_000, "double_buffered": True},
     "double_buffered_quick": SFB | {"rehash": 7_000_000, "double_buffered": True, "increment": 0.5, "bin_size": 1},

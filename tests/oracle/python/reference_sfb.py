@@ -3,8 +3,7 @@
 Settled: all bins are updated before a packet is dropped once; p_m not below 0, and not above the ceiling, if there is one; a
 bin may step when its freeze time has passed, exactly then included; the limiter is a bucket of one packet of the largest
 size; the queue's own limit drops and changes no bin; hash functions change before anything else at their instant, and
-packets stay accounted where they were; spread evenly, flows of one group of as many as there are bins are turned round by
-the hash of the group; in the set that is warmed up a refused packet counts as a full bin.
+packets stay accounted where they were; in the set that is warmed up a refused packet counts as a full bin.
 """
 
 from fractions import Fraction
@@ -61,11 +60,9 @@ class Set:
     def of(self, flow):
         found = []
         for level, bins in enumerate(self.bins):
-            even = self.c["spread"] == "even"
-            group, place = (flow // len(bins), flow % len(bins)) if even else (flow, 0)
-            number = group | (level // 2) << 32
+            number = flow | (level // 2) << 32
             bits = siphash_1_3(*self.key, number.to_bytes(8, "little")) >> (32 * (level % 2)) & 0xFFFFFFFF
-            found.append(bins[((bits * len(bins) >> 32) + place) % len(bins)])
+            found.append(bins[bits * len(bins) >> 32])
         return found
 
     def update(self, b, qlen, now):

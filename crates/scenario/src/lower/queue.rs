@@ -1,7 +1,7 @@
 //! Queue managers and disciplines.
 
 use tidegate_mechanism::meter::ActiveFlowsConfig;
-use tidegate_mechanism::queue::sfb::{AdaptiveRed as BinRed, BinLaw, NonresponsiveLimit, Spread};
+use tidegate_mechanism::queue::sfb::{AdaptiveRed as BinRed, BinLaw, NonresponsiveLimit};
 use tidegate_mechanism::queue::{
     AdaptiveRedConfig, BlueConfig, Counted, CsfqConfig, DropTailConfig, EecMarkerConfig, EredConfig,
     EredTests, Flavor, FredConfig, FreezeTimers, FromFlows, GapLaw, ManagerConfig, QueueUnit, RedConfig,
@@ -17,7 +17,7 @@ use super::bytes32;
 use crate::model::{
     AdaptiveRed, Blue, BlueTimers, Cbq, CbqClass, CbqSharing, Csfq, DropTail, Drr, EecMarker, Ered,
     EredCounted, Fred, FredVariant, Manager, Priority, Queue, QueueClassify, Red, RedFlavor, RedGap, RedMode,
-    RedPenaltyBox, RedVictim, Sfb, SfbLaw, SfbLimiting, SfbSpread, Sfq, SfqHash, TcpFriendly, Wfq, WfqClock,
+    RedPenaltyBox, RedVictim, Sfb, SfbLaw, SfbLimiting, Sfq, SfqHash, TcpFriendly, Wfq, WfqClock,
 };
 
 /// The discipline of a queue. `weights` are those other than 1, by number of flow or class as the queue classifies.
@@ -237,10 +237,6 @@ fn sfb(config: &Sfb) -> SfbConfig {
         levels: config.levels,
         bins: config.bins,
         bin_size,
-        spread: match config.spread {
-            SfbSpread::Keyed => Spread::Keyed,
-            SfbSpread::Even => Spread::Even,
-        },
         law: match config.law {
             SfbLaw::Blue => BinLaw::Blue {
                 increment: config.increment,

@@ -8,23 +8,11 @@ use alloc::vec;
 use tidegate_packet::FlowId;
 use tidegate_units::Time;
 
-use super::SfbConfig;
 use super::law::{Bin, BinLaw};
 use crate::random::{KeyedHash, Substream};
 
 /// No more levels than this: what a flow hashes to is an array of this length.
 pub const LEVELS_MAX: u32 = 8;
-
-/// How flows are spread over the bins of a level.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Spread {
-    /// By a keyed hash of the flow, each for itself.
-    #[default]
-    Keyed,
-    /// As evenly as can be: of each N flows with consecutive numbers, one in each bin. A keyed hash of their common part turns
-    /// them round, differently in each level; so two flows that do not follow each other share bins as by chance.
-    Even,
-}
 
 /// The bins of one flow: an index per level into [`Bins::table`].
 #[derive(Clone, Copy, Debug)]
@@ -34,7 +22,7 @@ pub(super) struct Slots {
 }
 
 impl Slots {
-    pub(super) fn each(&self) -> impl Iterator<Item = usize> + '_ {
+    fn each(&self) -> impl Iterator<Item = usize> + '_ {
         self.at[..self.levels].iter().map(|&slot| slot as usize)
     }
 }
@@ -54,7 +42,6 @@ pub(super) struct Finding {
 #[derive(Clone, Debug)]
 pub(super) struct Bins {
     hash: KeyedHash,
-    spread: Spread,
     /// Level by level.
     table: Box<[Bin]>,
     per_level: u32,
@@ -66,13 +53,17 @@ pub(super) struct Bins {
 }
 
 impl Bins {
-    pub(super) fn new(config: &SfbConfig, salts: &mut Substream) -> Self {
-        let SfbConfig { levels, bins, bin_size, law, spread, .. } = *config;
+    pub(super) fn new(
+        levels: u32,
+        per_level: u32,
+        bin_size: u32,
+        law: BinLaw,
+        salts: &mut Substream,
+    ) -> Self {
         let mut set = Self {
             hash: KeyedHash::draw(salts),
-            spread,
-            table: vec![law.fresh(); (levels * bins) as usize].into(),
-            per_level: bins,
+            table: vec![law.fresh(); (levels * per_level) as usize].into(),
+            per_level,
             levels,
             bin_size,
             polluted: 0,
@@ -98,22 +89,16 @@ impl Bins {
     #[inline]
     pub(super) fn slots(&self, flow: FlowId) -> Slots {
         let mut slots = Slots { at: [0; LEVELS_MAX as usize], levels: self.levels as usize };
-        let (hashed, turn) = match self.spread {
-            Spread::Keyed => (flow.0, 0),
-            Spread::Even => (flow.0 / self.per_level, flow.0 % self.per_level),
-        };
         let mut bits = 0;
         for level in 0..self.levels {
             bits = if level.is_multiple_of(2) {
-                self.hash.of(u64::from(hashed) | u64::from(level / 2) << 32)
+                self.hash.of(u64::from(flow.0) | u64::from(level / 2) << 32)
             } else {
                 bits >> 32
             };
             // Multiply and shift: the bias is below N / 2^32.
             let n = ((bits & 0xffff_ffff) * u64::from(self.per_level)) >> 32;
-            let n = n as u32 + turn;
-            let n = if n < self.per_level { n } else { n - self.per_level };
-            slots.at[level as usize] = level * self.per_level + n;
+            slots.at[level as usize] = level * self.per_level + n as u32;
         }
         slots
     }

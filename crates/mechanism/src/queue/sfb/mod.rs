@@ -20,14 +20,12 @@
 //!   and few of their packets wait, so that their occupancy says nothing. So a refused packet counts as a full bin there:
 //!   `p_m` rises with what the flow loses, as in BLUE.
 //! - A flow is what the descriptor calls a flow. A gateway that numbers no flows writes a hash of the headers there.
-//! - The hash functions are not stated. [`Spread::Keyed`] lets nobody choose his bins, and crowds some of them by chance;
-//!   [`Spread::Even`] does not, for comparison: so Table 4.1 comes out, where no TCP flow is shut out.
 
 mod bins;
 pub mod estimate;
 pub mod law;
 
-pub use bins::{LEVELS_MAX, Spread};
+pub use bins::LEVELS_MAX;
 pub use law::{AdaptiveRed, BinLaw};
 
 use tidegate_packet::{Backlog, DropReason, FlowId, MarkReason, Packet};
@@ -72,8 +70,6 @@ pub struct SfbConfig {
     pub bins: u32,
     /// `bin_size`, packets. Default 13 (section 4.4.2: half more than a 23rd of the buffer).
     pub bin_size: u32,
-    /// How flows are spread over the bins of a level. Default by a keyed hash (section 4.4.1: hash functions, not stated which).
-    pub spread: Spread,
     /// What moves the probability of a bin. Default BLUE (Fig. 4.14).
     pub law: BinLaw,
     /// What non-responsive flows may send. Default 0.16 Mb/s (section 4.4.2).
@@ -95,7 +91,6 @@ impl Default for SfbConfig {
             levels: 2,
             bins: 23,
             bin_size: 13,
-            spread: Spread::Keyed,
             law: BinLaw::default(),
             nonresponsive: NonresponsiveLimit::Rate(BitRate::from_bps(160_000)),
             nonresponsive_burst: None,
@@ -113,8 +108,9 @@ impl SfbConfig {
         assert!(self.bins > 0, "a level has bins");
         assert!(self.rehash.is_none_or(|span| !span.is_zero()), "hash functions last for a while");
         let mut random = Substream::new(context.seed);
-        let active = Bins::new(self, &mut random);
-        let warming = (self.rehash.is_some() && self.double_buffered).then(|| Bins::new(self, &mut random));
+        let set = |salts: &mut Substream| Bins::new(self.levels, self.bins, self.bin_size, self.law, salts);
+        let active = set(&mut random);
+        let warming = (self.rehash.is_some() && self.double_buffered).then(|| set(&mut random));
         let census = match self.nonresponsive {
             NonresponsiveLimit::Rate(_) => None,
             NonresponsiveLimit::FairShare { map_bits, window } => {

@@ -45,28 +45,6 @@ fn accounted(bins: &Bins) -> u32 {
 }
 
 #[test]
-fn spread_evenly_as_many_flows_are_in_each_bin_of_each_level_and_pairs_share_all_bins_as_by_chance() {
-    let config = SfbConfig { spread: Spread::Even, ..quick() };
-    let mut pairs = 0;
-    for seed in 0..40 {
-        let bins = Bins::new(&config, &mut Substream::new(Seed(seed)));
-        let slots: alloc::vec::Vec<_> = (0..460).map(|flow| bins.slots(FlowId(flow))).collect();
-        let mut flows = [0; 46];
-        for slot in slots.iter().flat_map(bins::Slots::each) {
-            flows[slot] += 1;
-        }
-        assert_eq!(flows, [20; 46]);
-        let same = |a: &bins::Slots, b: &bins::Slots| a.each().eq(b.each());
-        pairs +=
-            (1..460).map(|n| slots[..n].iter().filter(|other| same(other, &slots[n])).count()).sum::<usize>();
-    }
-    // 190 pairs of groups, whose members meet in both levels (all 23 or none) with probability 1/23 each.
-    let expected = 40.0 * 190.0;
-    let deviation = libm::sqrt(40.0 * 190.0 * 22.0);
-    assert!((pairs as f64 - expected).abs() < 5.0 * deviation, "{pairs} of {expected}");
-}
-
-#[test]
 fn a_bin_takes_one_packet_more_than_its_size_and_then_refuses() {
     let mut fifo = Fifo::new(quick().build(&context()));
     assert_eq!(offer(&mut fifo, 1, 14, Time::ZERO), 14);
@@ -224,13 +202,12 @@ fn configs() -> impl Strategy<Value = SfbConfig> {
         Just(NonresponsiveLimit::Rate(BitRate::from_mbps(20))),
         Just(NonresponsiveLimit::FairShare { map_bits: 64, window: Span::from_micros(200) })
     ];
-    (1..=LEVELS_MAX, 1u32..6, 0u32..6, laws(), rehash, any::<bool>(), 1u32..40, fair, any::<bool>()).prop_map(
-        |(levels, bins, bin_size, law, rehash, double_buffered, packets, nonresponsive, even)| SfbConfig {
+    (1..=LEVELS_MAX, 1u32..6, 0u32..6, laws(), rehash, any::<bool>(), 1u32..40, fair).prop_map(
+        |(levels, bins, bin_size, law, rehash, double_buffered, packets, nonresponsive)| SfbConfig {
             limit: Limit::Packets(packets),
             levels,
             bins,
             bin_size,
-            spread: if even { Spread::Even } else { Spread::Keyed },
             law,
             nonresponsive,
             nonresponsive_burst: None,

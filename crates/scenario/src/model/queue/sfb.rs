@@ -16,16 +16,6 @@ pub enum SfbLaw {
     AdaptiveRed,
 }
 
-/// How flows are spread over the bins of a level.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum SfbSpread {
-    /// By a hash with a secret, which depends on the seed.
-    Keyed,
-    /// Evenly: of as many flows as there are bins, one in each, turned round by a hash with a secret. For comparison.
-    Even,
-}
-
 /// What limits flows that do not respond.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -60,8 +50,6 @@ pub struct Sfb {
     #[serde(with = "text")]
     #[schemars(with = "Text<Limit>")]
     pub bin_size: Limit,
-    /// How flows are spread over the bins of a level. Source: thesis of Feng, section 4.4.1, does not say.
-    pub spread: SfbSpread,
     /// What moves the probability of a bin. Source: thesis of Feng, Fig. 4.14; section 4.4.1 for `adaptive-red`.
     pub law: SfbLaw,
     /// Step up of a bin's probability (`blue`). Source: thesis of Feng, section 4.3.2; assumed for SFB.
@@ -124,7 +112,6 @@ impl Default for Sfb {
             levels: 2,
             bins: 23,
             bin_size: Limit::Packets(13),
-            spread: SfbSpread::Keyed,
             law: SfbLaw::Blue,
             increment: 0.01,
             decrement: 0.01,

@@ -1,8 +1,9 @@
 """Stochastic Fair BLUE as published: Feng, thesis, Fig. 4.14 and section 4.4.4 (names as there), with its secrets.
 
-Settled: all bins are updated before a packet is dropped once; p_m not below 0, and not above the
-ceiling, if there is one; the limiter is a bucket of one packet of the largest size; the queue's own limit drops and changes no bin; hash functions change before anything else at their instant,
-and packets stay accounted where they were; in the set that is warmed up a refused packet counts as a full bin.
+Settled: all bins are updated before a packet is dropped once; p_m not below 0, and not above the ceiling, if there is one; a
+bin may step when its freeze time has passed, exactly then included; the limiter is a bucket of one packet of the largest
+size; the queue's own limit drops and changes no bin; hash functions change before anything else at their instant, and
+packets stay accounted where they were; in the set that is warmed up a refused packet counts as a full bin.
 """
 
 from fractions import Fraction
@@ -68,7 +69,7 @@ class Set:
         c = self.c
         if c["law"] == "blue":
             step = c["increment"] if qlen > c["bin_size"] else -c["decrement"] if qlen == 0 else 0
-            if step and (b["last"] is None or c["freeze"] is None or now - b["last"] > c["freeze"]):
+            if step and (b["last"] is None or c["freeze"] is None or now - b["last"] >= c["freeze"]):
                 b["p_m"] = max(0.0, b["p_m"] + step)
                 if c["ceiling"] is not None:
                     b["p_m"] = min(c["ceiling"], b["p_m"])

@@ -11,6 +11,8 @@
 //!   flows which map into the bin". Settled: the bin keeps an average of its own occupancy, sampled at its arrivals;
 //!   `max_p` takes the part of `p_m` in finding non-responsive flows; packets are notified with RED's probability for the
 //!   bin's average, each for itself (one count of gaps for several bins has no meaning).
+//! - A freeze time is BLUE's: "the minimum time interval between two successive updates" (section 4.3.1), so a step at its
+//!   very end is made, as in [`super::super::blue`]. The drawing of Fig. 4.3 is lost, the text decides.
 //! - Adaptive RED acts when the average crosses a threshold, so a freeze time has no part in it.
 
 use tidegate_units::{Span, Time};
@@ -26,7 +28,8 @@ pub enum BinLaw {
         increment: f64,
         /// The step down. Default 0.01: the figure has one `delta`.
         decrement: f64,
-        /// The least time between two steps of one bin. Default none: Fig. 4.14 has no `freeze_time`.
+        /// The least time between two steps of one bin, a step at its very end included. Default none: Fig. 4.14 has no
+        /// `freeze_time`.
         freeze: Option<Span>,
         /// How far the account of a bin may rise; above 1 it is a reserve against parole. At least 1. Default without end,
         /// as in Fig. 4.14.
@@ -116,9 +119,7 @@ impl BinLaw {
                 if now >= bin.frozen_until {
                     bin.p = (bin.p + step).clamp(0.0, ceiling.unwrap_or(f64::INFINITY));
                     if let Some(freeze) = freeze {
-                        // Longer than the freeze time must pass (catalogue, section 6), where `super::super::blue` counts an
-                        // update at its very end.
-                        bin.frozen_until = now.saturating_add(freeze).saturating_add(Span::from_nanos(1));
+                        bin.frozen_until = now.saturating_add(freeze);
                     }
                 }
             }
@@ -193,15 +194,15 @@ mod tests {
     }
 
     #[test]
-    fn a_frozen_bin_waits_longer_than_the_freeze_time() {
+    fn a_frozen_bin_steps_again_at_the_end_of_the_freeze_time_and_not_before() {
         let law = BinLaw::Blue {
             increment: 0.25,
             decrement: 0.25,
             freeze: Some(Span::from_millis(10)),
             ceiling: Some(1.0),
         };
-        assert_eq!(seen(&law, &[(14, 1), (14, 11)]).to_bits(), 0.25f64.to_bits());
-        assert_eq!(seen(&law, &[(14, 1), (14, 11), (14, 12)]).to_bits(), 0.5f64.to_bits());
+        assert_eq!(seen(&law, &[(14, 1), (14, 10)]).to_bits(), 0.25f64.to_bits());
+        assert_eq!(seen(&law, &[(14, 1), (14, 10), (14, 11)]).to_bits(), 0.5f64.to_bits());
     }
 
     #[test]

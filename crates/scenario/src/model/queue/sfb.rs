@@ -56,7 +56,7 @@ pub struct Sfb {
     pub increment: f64,
     /// Step down of a bin's probability (`blue`). Source: thesis of Feng, section 4.3.2; assumed for SFB.
     pub decrement: f64,
-    /// Time that must pass between two steps of one bin (`blue`). Default: none. Source: thesis of Feng, Fig. 4.14.
+    /// The least time between two steps of one bin (`blue`). Default: none. Source: thesis of Feng, Fig. 4.14.
     #[serde(with = "text::optional")]
     #[schemars(with = "Option<Text<Span>>")]
     pub freeze: Option<Span>,

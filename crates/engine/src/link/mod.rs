@@ -7,6 +7,7 @@
 //! pending event, not one per packet.
 
 mod circuit;
+mod control;
 mod impairment;
 mod planned;
 mod scheduled;
@@ -25,7 +26,7 @@ use tidegate_mechanism::Context;
 use tidegate_mechanism::queue::{AnyManager, DropTail, QueueManager};
 use tidegate_mechanism::schedule::AnyDiscipline;
 use tidegate_packet::{DropReason, Packet};
-use tidegate_units::{BitRate, Span, Time, TransmissionClock};
+use tidegate_units::{Span, Time, TransmissionClock};
 
 use crate::counters::{Delays, LinkCounters};
 use crate::event::Token;
@@ -83,6 +84,8 @@ macro_rules! at_port {
         }
     };
 }
+
+use at_port;
 
 /// What happens on the wire itself.
 #[derive(Debug)]
@@ -472,147 +475,5 @@ impl Link {
     /// A packet that this link delivered was a control message.
     pub(crate) fn count_control(&mut self, packet: &Packet) {
         self.counters.control_bytes += u64::from(packet.wire_bytes);
-    }
-
-    /// The circuit that the link is, if it is one.
-    fn circuit_mut(&mut self) -> Option<&mut Circuit> {
-        match &mut self.port {
-            Port::Tail(_) | Port::Planned(_) => None,
-            Port::Scheduled(port) => port.circuit_mut(),
-        }
-    }
-
-    /// From now on the circuit's switch carries so much besides.
-    pub(crate) fn set_background<O>(&mut self, background: BitRate, world: &World<O>) {
-        if let Some(circuit) = self.circuit_mut() {
-            circuit.set_background(background, world.now);
-        }
-    }
-
-    /// From now on the link itself has another rate: that of its port, and of the circuit's switch.
-    pub(crate) fn set_capacity<O: Observer>(&mut self, rate: BitRate, world: &mut World<O>) {
-        if let Some(circuit) = self.circuit_mut() {
-            circuit.set_capacity(rate, world.now);
-        }
-        self.set_rate(rate, world);
-    }
-
-    /// From now on the link sends at `rate`; what is in transmission finishes at the new rate.
-    pub(crate) fn set_rate<O: Observer>(&mut self, rate: BitRate, world: &mut World<O>) {
-        let now = world.now;
-        // What was sent until now was sent at the old rate.
-        self.settle(world);
-        let old = self.wire.clock.rate();
-        self.wire.clock = TransmissionClock::new(rate);
-        let mut sink = LinkSink { link: self.id(), world, counters: &mut self.counters };
-        at_port!(&mut self.port, {
-            Planned(port) => port.set_rate(now, old, &mut self.wire, &mut sink),
-            Scheduled(port) => port.set_rate(now, old, &mut self.wire, &mut sink),
-        });
-        self.arm(world);
-    }
-
-    /// From now on bits travel for `delay`. Packets do not overtake each other on the way.
-    pub(crate) fn set_delay<O>(&mut self, delay: Span, world: &mut World<O>) {
-        self.wire.delay = delay;
-        self.arm(world);
-    }
-
-    /// Takes the link down (everything on it and in its queue is lost) or up.
-    pub(crate) fn set_up<O: Observer>(&mut self, up: bool, world: &mut World<O>) {
-        if self.up == up {
-            return;
-        }
-        self.up = up;
-        if up {
-            return;
-        }
-        let now = world.now;
-        if let Some(circuit) = self.circuit_mut() {
-            circuit.clear(now);
-        }
-        let mut sink = LinkSink { link: self.id(), world, counters: &mut self.counters };
-        at_port!(&mut self.port, {
-            Planned(port) => port.flush(now, &mut self.wire, &mut sink),
-            Scheduled(port) => port.flush(now, &mut self.wire, &mut sink),
-        });
-    }
-
-    /// Whether the link carries packets.
-    pub(crate) const fn is_up(&self) -> bool {
-        self.up
-    }
-
-    /// The link's rate.
-    pub(crate) const fn rate(&self) -> BitRate {
-        self.wire.clock.rate()
-    }
-
-    /// Packets and bytes in the queue at `now`, the packet in transmission included.
-    pub(crate) fn length<O: Observer>(&mut self, world: &mut World<O>) -> (u32, u64) {
-        let now = world.now;
-        self.settle(world);
-        at_port!(&self.port, {
-            Planned(port) => port.length(now, &self.wire),
-            Scheduled(port) => port.length(now),
-        })
-    }
-
-    /// What was due by now at the port happens, if it did not yet.
-    fn settle<O: Observer>(&mut self, world: &mut World<O>) {
-        let now = world.now;
-        let mut sink = LinkSink { link: self.id(), world, counters: &mut self.counters };
-        at_port!(&mut self.port, {
-            Planned(port) => port.settle(now, &self.wire),
-            Scheduled(port) => port.settle(now, &mut self.wire, &mut sink),
-        });
-    }
-
-    /// An inner variable of the queue.
-    pub(crate) fn variable<O: Observer>(&mut self, name: &str, world: &mut World<O>) -> Option<f64> {
-        self.settle(world);
-        at_port!(&self.port, {
-            Planned(port) => port.variable(name),
-            Scheduled(port) => port.variable(name),
-        })
-    }
-
-    /// The counters as of now, without what planned transmissions will only do later.
-    pub(crate) fn counters_now<O: Observer>(&mut self, world: &mut World<O>) -> LinkCounters {
-        self.settle(world);
-        let now = world.now;
-        let mut counters = self.counters.clone();
-        at_port!(&mut self.port, {
-            Planned(port) => port.subtract_future(now, &self.wire, &mut counters),
-            Scheduled(_) => counters.busy_nanos -= self.wire.busy_until.since(now).as_nanos(),
-        });
-        counters
-    }
-
-    /// Statistics begin now: what remains counted is what planned transmissions will do later.
-    pub(crate) fn restart_counters<O: Observer>(&mut self, world: &mut World<O>) {
-        self.settle(world);
-        let now = world.now;
-        let mut future = LinkCounters::default();
-        at_port!(&mut self.port, {
-            Planned(port) => port.add_future(now, &self.wire, &mut future),
-            Scheduled(port) => port.restart(now, &self.wire, &mut future),
-        });
-        self.counters = future;
-        if let Some(watch) = &mut self.watch {
-            if let Some(delays) = &mut watch.delays {
-                delays.reset();
-            }
-            watch.bytes_by_flow.fill(0);
-        }
-    }
-
-    /// Packets that the link holds: waiting, in transmission, travelling.
-    pub(crate) fn held_packets(&self) -> usize {
-        let waiting = match &self.port {
-            Port::Tail(_) | Port::Planned(_) => 0,
-            Port::Scheduled(port) => port.held_packets(),
-        };
-        waiting + self.wire.transits.len()
     }
 }

@@ -1,34 +1,33 @@
-//! The event loop, and the way of a packet through it.
+//! The event loop.
 
 mod borders;
 mod changes;
 mod hosts;
 mod streams;
+mod way;
 
 pub(crate) use streams::Stream;
 
 use tidegate_mechanism::edge::PeerId;
 use tidegate_mechanism::hop::HopControl;
-use tidegate_mechanism::mark::Conditioned;
 use tidegate_mechanism::random::Substream;
 use tidegate_mechanism::tcp::{ReceiverCounters, SenderCounters, TcpReceiver, TcpSender};
 use tidegate_packet::{DropReason, Dscp, Headers, Packet};
 use tidegate_units::{Span, Time};
 
-use crate::arena::Carried;
 use crate::border::Border;
 use crate::build::{Parts, Planner};
 use crate::counters::{Delays, FlowCounters, LinkCounters, SinkCounters, Totals};
 use crate::event::Token;
 use crate::hop::Hop;
 use crate::ids::LinkId;
-use crate::link::{Arrival, Link};
+use crate::link::Link;
 use crate::marker::{MarkerCounters, MarkerPoint};
 use crate::network::Network;
 use crate::observer::Observer;
-use crate::program::{Programs, Step};
+use crate::program::Programs;
 use crate::source::Source;
-use crate::world::{Alarm, Place, Wake, World};
+use crate::world::{Alarm, Wake, World};
 
 /// A TCP connection.
 #[derive(Debug)]
@@ -339,179 +338,5 @@ impl<O: Observer> Simulation<O> {
             "packets are conserved: {totals:?}"
         );
         assert_eq!(live, on_links + in_shapers + in_hops + held, "each live packet is in exactly one place");
-    }
-
-    /// The event of link `index`. What packets meet mostly is done here, the rest in [`Self::on_arrived`].
-    #[expect(clippy::inline_always, reason = "once per packet and hop")]
-    #[inline(always)]
-    fn on_link(&mut self, index: u32) {
-        let link = &mut self.links[index as usize];
-        if !link.on_wake(&mut self.world) {
-            return;
-        }
-        let Some(route) = link.plain_arrival().filter(|_| !O::WATCHES) else {
-            return self.on_arrived(index);
-        };
-        match self.programs.link(route) {
-            Some(next) => {
-                let flows = 2 * self.flows.len() as u32;
-                let is_gone = match self.links.get_disjoint_mut([index as usize, next.0 as usize]) {
-                    Ok([from, onto]) => from.forward(onto, flows, &mut self.world),
-                    Err(_) => false,
-                };
-                if !is_gone {
-                    self.on_arrived(index);
-                }
-            }
-            None => match self.programs.step(route) {
-                Step::TcpData(connection) => {
-                    let packet = link.take_plain(&mut self.world);
-                    self.on_tcp_data(connection, &packet);
-                }
-                Step::TcpAck(connection) => {
-                    let packet = link.take_plain(&mut self.world);
-                    self.on_tcp_ack(connection, &packet);
-                }
-                Step::Datagram(sink) => {
-                    let packet = link.take_plain(&mut self.world);
-                    self.on_datagram(sink, &packet);
-                }
-                _ => self.on_arrived(index),
-            },
-        }
-    }
-
-    /// The packet at the front of link `index` arrived there.
-    #[inline(never)]
-    pub(crate) fn on_arrived(&mut self, index: u32) {
-        match self.links[index as usize].take_arrived(&mut self.world) {
-            Arrival::Now(packet, route) => self.arrive(packet, route, LinkId(index)),
-            Arrival::Later(packet, route, held) => self.hold(packet, route, held, LinkId(index)),
-            Arrival::Twice(packet, route, held) => self.on_doubled(packet, route, held, LinkId(index)),
-            Arrival::None => {}
-        }
-    }
-
-    /// A medium made two of `packet`; one of them may be held back.
-    #[cold]
-    fn on_doubled(&mut self, packet: Packet, route: u32, held: Span, link: LinkId) {
-        // Made before the packet itself goes on, which may be its end.
-        let copy = self.world.duplicate(&packet);
-        if held.is_zero() {
-            self.arrive(packet, route, link);
-        } else {
-            self.hold(packet, route, held, link);
-        }
-        self.arrive(copy, route, link);
-    }
-
-    fn hold(&mut self, packet: Packet, route: u32, held: Span, link: LinkId) {
-        let entry = Some((packet, route, link));
-        let index = if let Some(index) = self.held_free.pop() {
-            self.held[index as usize] = entry;
-            index
-        } else {
-            self.held.push(entry);
-            self.held.len() as u32 - 1
-        };
-        self.world.events.schedule(self.world.now + held, Wake::Held.token(index));
-    }
-
-    fn on_held(&mut self, index: u32) {
-        if let Some((packet, route, link)) = self.held[index as usize].take() {
-            self.held_free.push(index);
-            self.arrive(packet, route, link);
-        }
-    }
-
-    /// `packet` came over `link`.
-    fn arrive(&mut self, mut packet: Packet, route: u32, link: LinkId) {
-        if O::WATCHES {
-            let carried = self.world.arena.get(&packet);
-            let message =
-                (carried.message != Carried::NO_MESSAGE).then(|| self.world.messages.bytes(carried.message));
-            self.world.observer.on_delivered(self.world.now, link, &packet, carried, message);
-        }
-        if packet.flow.0 as usize >= 2 * self.flows.len() {
-            self.links[link.0 as usize].count_control(&packet);
-        }
-        let Link { to_router, to_node, .. } = self.links[link.0 as usize];
-        if to_router && matches!(self.programs.step(route), Step::Link(_) | Step::Hop(_)) {
-            packet.ttl -= 1;
-            if packet.ttl == 0 {
-                self.world.drop_packet(&packet, Place::Node(to_node), DropReason::TtlExpired);
-                return;
-            }
-        }
-        self.advance(packet, route);
-    }
-
-    /// A host or a source sends `packet` on its way.
-    #[inline]
-    pub(crate) fn send(&mut self, packet: Packet, route: u32) {
-        match self.programs.link(route) {
-            Some(link) => self.links[link.0 as usize].offer(packet, route + 1, &mut self.world),
-            None => self.advance(packet, route),
-        }
-    }
-
-    /// `packet` goes on from position `route` of its program.
-    pub(crate) fn advance(&mut self, mut packet: Packet, mut route: u32) {
-        loop {
-            match self.programs.step(route) {
-                Step::Link(link) => {
-                    self.links[link.0 as usize].offer(packet, route + 1, &mut self.world);
-                    return;
-                }
-                Step::Hop(link) => return self.offer_hop(link, packet, route + 1),
-                Step::TcpData(connection) => return self.on_tcp_data(connection, &packet),
-                Step::TcpAck(connection) => return self.on_tcp_ack(connection, &packet),
-                Step::StreamData(stream) => return self.on_stream_data(stream, &packet),
-                Step::StreamReport(stream) => return self.on_stream_report(stream, &packet),
-                Step::Datagram(sink) => return self.on_datagram(sink, &packet),
-                Step::External(sink) => return self.on_external(sink, &packet),
-                Step::Ingress(passage) => match self.enter(passage, &mut packet, route + 1) {
-                    Some(()) => {}
-                    None => return,
-                },
-                Step::Label(border) => self.label(border, &mut packet),
-                Step::Mark(marker) => {
-                    let said = self.markers[marker as usize].pass(&mut packet, self.world.now);
-                    if let Conditioned::Drop(why) = said {
-                        self.world.drop_packet(&packet, Place::Marker(marker), why);
-                        return;
-                    }
-                }
-                Step::Egress(departure) => self.leave(departure, &mut packet),
-                Step::Branch(branch) => return self.branch(branch, packet),
-                Step::Control(border) => return self.on_control(border, &packet),
-                Step::Neighbor(node) => return self.on_neighbor(node, &packet),
-                Step::Nowhere => {
-                    self.world.drop_packet(&packet, Place::Node(u32::MAX), DropReason::NoRoute);
-                    return;
-                }
-            }
-            route += 1;
-        }
-    }
-
-    fn branch(&mut self, branch: u32, packet: Packet) {
-        let count = self.programs.branches[branch as usize].len();
-        let forget = |world: &mut World<O>, parted: &Packet| {
-            if let Some(trails) = &mut world.trails {
-                trails.forget(parted);
-            }
-        };
-        forget(&mut self.world, &packet);
-        for index in 0..count {
-            let route = self.programs.branches[branch as usize][index];
-            let mut copy = packet;
-            if index + 1 < count {
-                copy.slot = self.world.arena.insert(*self.world.arena.get(&packet));
-                self.world.totals.created += 1;
-                forget(&mut self.world, &copy);
-            }
-            self.advance(copy, route);
-        }
     }
 }

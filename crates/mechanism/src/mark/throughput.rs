@@ -93,11 +93,11 @@ impl Throughput {
         }
     }
 
-    /// So many intervals in which nothing came, at least one and nothing before them is left to count.
+    /// So many intervals pass in which nothing came; the one before has been counted.
     fn pass_empty(&mut self, intervals: u64) {
         match self.meter {
             ThroughputMeter::Weighted { weight } => {
-                self.observed *= libm::pow(1.0 - weight, intervals as f64)
+                self.observed *= libm::pow(1.0 - weight, intervals as f64);
             }
             ThroughputMeter::Sliding { intervals: width } => {
                 // What was observed is zero as soon as the whole window has passed.

@@ -157,3 +157,19 @@ fn what_routers_keep_is_counted_as_by_hand() {
         assert_eq!(measured["state"]["core_entries_max"].as_u64(), Some(expected[2]), "{set}");
     }
 }
+
+#[test]
+fn the_ideal_rate_of_a_media_stream_is_that_of_its_own_links() {
+    let text = r#"
+        duration = "5s"
+        nodes = { hosts = ["a", "b"], routers = ["r"] }
+        defaults.link = { delay = "10ms" }
+        links.slow = { between = ["a", "r"], rate = "1Mbit" }
+        links.fast = { between = ["r", "b"], rate = "1Gbit" }
+        flows.f = { from = "a", to = "b", transport = "tfrc" }
+        record.max_min = true
+        record.state = true
+        "#;
+    let ideal = &summary(text, &[])["flows"]["f"]["max_min_bps"];
+    assert!((ideal.as_f64().unwrap() - 1e6).abs() < 1.0, "{ideal}");
+}

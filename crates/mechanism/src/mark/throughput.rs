@@ -93,7 +93,7 @@ impl Throughput {
         }
     }
 
-    /// So many intervals in which nothing came, at least one and nothing before them is left to count.
+    /// So many intervals pass in which nothing came; the one before has been counted.
     fn pass_empty(&mut self, intervals: u64) {
         match self.meter {
             ThroughputMeter::Weighted { weight } => {

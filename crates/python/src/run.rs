@@ -1,6 +1,6 @@
 //! Running a scenario: without the interpreter's lock, stoppable by Ctrl-C.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
 use pyo3_arrow::PyTable;
 use tidegate_lab::{Observer, Outcome, Progress, Run};
-use tidegate_record::{to_record_batches, write_parquet};
+use tidegate_record::{PendingFile, to_record_batches, write_parquet};
 use tidegate_scenario::Scenario;
 
 use crate::config::{PyScenario, unbuildable};
@@ -110,19 +110,23 @@ pub fn run(
     let outcome = match trace {
         None => run_observed(py, scenario, seed, ())?.0,
         Some(path) => {
-            // Complete or not there: written beside its name and renamed.
-            let partial = format!("{path}.partial");
-            let outcome = trace_to(py, scenario, seed, &partial);
-            let outcome = outcome.inspect_err(|_| drop(fs::remove_file(&partial)))?;
-            fs::rename(&partial, path).map_err(|error| os_error(&error, path))?;
+            let failed = |error: io::Error| PyOSError::new_err(error.to_string());
+            let pending = PendingFile::create(Path::new(path)).map_err(failed)?;
+            let outcome = trace_to(py, scenario, seed, pending.writer().map_err(failed)?, path)?;
+            pending.keep().map_err(failed)?;
             outcome
         }
     };
     Ok(PyRunResult { outcome })
 }
 
-fn trace_to(py: Python<'_>, scenario: &Arc<Scenario>, seed: u64, path: &str) -> PyResult<Outcome> {
-    let file = File::create(path).map_err(|error| os_error(&error, path))?;
+fn trace_to(
+    py: Python<'_>,
+    scenario: &Arc<Scenario>,
+    seed: u64,
+    file: File,
+    path: &str,
+) -> PyResult<Outcome> {
     let trace = tidegate_lab::trace(scenario, file).map_err(|error| os_error(&error, path))?;
     let (outcome, trace) = run_observed(py, scenario, seed, trace)?;
     trace.finish().map_err(|error| os_error(&error, path))?;

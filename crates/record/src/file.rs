@@ -5,6 +5,49 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+/// A file that is written under a hidden name beside its place, and is there only once it is complete. Dropped before
+/// that, also by a panic, it goes away, and what was there before stays.
+#[derive(Debug)]
+pub struct PendingFile {
+    path: PathBuf,
+    guard: RemoveOnDrop,
+    file: File,
+}
+
+impl PendingFile {
+    /// Creates it for `path`.
+    ///
+    /// # Errors
+    /// What the file system says, with the path.
+    pub fn create(path: &Path) -> io::Result<Self> {
+        let (partial, file) = create_sibling(path, "partial", |name| {
+            OpenOptions::new().write(true).create_new(true).open(name)
+        })
+        .map_err(|error| at(path, &error))?;
+        Ok(Self { path: path.to_owned(), guard: RemoveOnDrop(Some(partial)), file })
+    }
+
+    /// What its bytes are written to.
+    ///
+    /// # Errors
+    /// What the system says, with the path.
+    pub fn writer(&self) -> io::Result<File> {
+        self.file.try_clone().map_err(|error| at(&self.path, &error))
+    }
+
+    /// It is complete: brings it to the disk and gives it its name; a file that had it before is replaced at that moment.
+    ///
+    /// # Errors
+    /// What the file system says, with the path.
+    pub fn keep(self) -> io::Result<()> {
+        // Some systems report a full disk only here.
+        let kept = self.file.sync_all().and_then(|()| self.guard.rename_to(&self.path));
+        kept.map_err(|error| at(&self.path, &error))?;
+        sync_folder(parent(&self.path));
+        Ok(())
+    }
+}
+
 /// Writes the file at `path` by `write`: under another name beside it first, brought to the disk, then renamed; a file
 /// that was there before is replaced at that moment. After an error, or a panic in `write`, what was there before is
 /// still there and nothing else is.
@@ -12,13 +55,11 @@ use std::path::{Path, PathBuf};
 /// # Errors
 /// What `write` or the file system says, with the path.
 pub fn write_file(path: &Path, write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>) -> io::Result<()> {
-    let (partial, file) =
-        create_sibling(path, "partial", |name| OpenOptions::new().write(true).create_new(true).open(name))
-            .map_err(|error| at(path, &error))?;
-    let guard = RemoveOnDrop(Some(partial));
-    write_through(file, write).and_then(|()| guard.rename_to(path)).map_err(|error| at(path, &error))?;
-    sync_folder(parent(path));
-    Ok(())
+    let pending = PendingFile::create(path)?;
+    let mut writer = BufWriter::new(pending.writer()?);
+    write(&mut writer).and_then(|()| writer.flush()).map_err(|error| at(path, &error))?;
+    drop(writer);
+    pending.keep()
 }
 
 /// Fills `file` by `write` and brings it to the disk.
@@ -122,6 +163,20 @@ mod tests {
             assert_eq!(fs::read_to_string(&path).unwrap(), text);
         }
         assert_eq!(scratch.entries(), ["summary.json"]);
+    }
+
+    #[test]
+    fn a_file_that_is_under_way_has_no_name_yet_and_meets_no_other() {
+        let scratch = Scratch::new("file-pending");
+        let path = scratch.0.join("trace.pcapng");
+        let (first, second) = (PendingFile::create(&path).unwrap(), PendingFile::create(&path).unwrap());
+        first.writer().unwrap().write_all(b"first").unwrap();
+        second.writer().unwrap().write_all(b"second").unwrap();
+        assert!(!path.exists());
+        first.keep().unwrap();
+        drop(second);
+        assert_eq!(fs::read_to_string(&path).unwrap(), "first");
+        assert_eq!(scratch.entries(), ["trace.pcapng"]);
     }
 
     #[test]

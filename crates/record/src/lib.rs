@@ -8,7 +8,7 @@ mod folder;
 mod pcapng;
 mod table;
 
-pub use file::write_file;
+pub use file::{PendingFile, write_file};
 pub use folder::{Existing, ResultsFolder};
 pub use pcapng::PcapTrace;
 pub use table::{Series, to_record_batches, write_parquet};

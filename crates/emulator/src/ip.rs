@@ -105,9 +105,9 @@ pub fn write_tcp(packet: &mut [u8], offset: u16, tcp: &OutsideTcp, bare: &mut Ve
         let end = at + segment.header_bytes();
         bare.clear();
         bare.extend_from_slice(&packet[..end]);
-        if let Some(mut segment) = RawSegment::parse(&mut bare[at..]) {
-            segment.keep_acknowledgment_only();
-            edit(&mut segment, tcp);
+        if let Some(mut alone) = RawSegment::parse(&mut bare[at..]) {
+            alone.keep_acknowledgment_only();
+            edit(&mut alone, tcp);
         }
         shorten(bare, at);
         return Written::Bare;

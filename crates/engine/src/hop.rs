@@ -133,11 +133,11 @@ impl<O: Observer> Simulation<O> {
                     Passage::Hold => Some(packet),
                     Passage::Split(shown) => {
                         let acknowledgment = self.world.split(&packet);
-                        let tcp = &mut self.world.arena.get_mut(&packet).tcp;
+                        let data = &mut self.world.arena.get_mut(&packet).tcp;
                         if is_outside {
-                            OutsideSegment(tcp).set_acknowledgment(shown);
+                            OutsideSegment(data).set_acknowledgment(shown);
                         } else {
-                            tcp.set_acknowledgment(shown);
+                            data.set_acknowledgment(shown);
                         }
                         Some(acknowledgment)
                     }

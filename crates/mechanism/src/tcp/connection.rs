@@ -125,9 +125,8 @@ pub(super) struct Connection {
     pub cwr_due: bool,
     /// Nothing is sent before: an ECN time-out.
     pub paused_until: Time,
-    /// Whether an echo reduces gradually, and how far that has come.
-    is_gradual: bool,
-    gradual: Gradual,
+    /// Where an echo reduces gradually: how far that has come.
+    gradual: Option<Gradual>,
     /// ECN time-outs since the last acknowledgment without echo; `None`: there are no ECN time-outs.
     ecn_pauses: Option<u32>,
     pub cc: AnyCongestionControl,
@@ -164,8 +163,8 @@ impl Connection {
             guard: config.fast_retransmit_guard,
             cwr_due: false,
             paused_until: Time::ZERO,
-            is_gradual: config.gradual_reduction && matches!(config.rules, Rules::Modern),
-            gradual: Gradual::default(),
+            gradual: (config.gradual_reduction && matches!(config.rules, Rules::Modern))
+                .then(Gradual::default),
             ecn_pauses: config.ecn_timeout.then_some(0),
             cc: config.control.build(config),
             rto,
@@ -265,7 +264,9 @@ impl Connection {
             self.arm_timer(now);
         }
         self.last_sent = now;
-        self.gradual.on_sent(payload_bytes);
+        if let Some(gradual) = &mut self.gradual {
+            gradual.on_sent(payload_bytes);
+        }
         self.counters.sent_segments += 1;
         self.counters.sent_bytes += u64::from(payload_bytes);
         self.counters.retransmissions += u64::from(retransmission);
@@ -336,9 +337,11 @@ impl Connection {
     #[inline]
     pub fn take_new_ack(&mut self, number: u64, now: Time) {
         self.dupacks = 0;
-        self.gradual.on_delivered(number - self.una);
-        if number >= self.reduced_at {
-            self.gradual = Gradual::default();
+        if let Some(gradual) = &mut self.gradual {
+            gradual.on_delivered(number - self.una);
+            if number >= self.reduced_at {
+                *gradual = Gradual::default();
+            }
         }
         if self.is_ns() {
             // ns sets the timer first, with the time-out as it was.
@@ -380,9 +383,11 @@ impl Connection {
             rto: self.rto.rto(),
         };
         self.cc.on_congestion(&event, now);
-        self.gradual = Gradual::default();
-        if self.is_gradual && signal == Signal::EcnEcho {
-            self.gradual = Gradual::new(event.flight_bytes, self.cc.cwnd_bytes());
+        if let Some(gradual) = &mut self.gradual {
+            *gradual = match signal {
+                Signal::EcnEcho => Gradual::new(event.flight_bytes, self.cc.cwnd_bytes()),
+                _ => Gradual::default(),
+            };
         }
         if signal != Signal::Idle {
             self.cwr_due = true;
@@ -486,7 +491,7 @@ impl Connection {
 
     /// Whether a reduction that is spread over a round trip lets a segment go that the reduced window does not.
     pub fn reduction_allows(&self, payload_bytes: u32) -> bool {
-        self.gradual.allows(payload_bytes, self.segment_bytes)
+        self.gradual.is_some_and(|gradual| gradual.allows(payload_bytes, self.segment_bytes))
     }
 
     /// The next segment is held back. If none is under way, no acknowledgment can be late: the timer rests until that

@@ -302,9 +302,7 @@ mod tests {
 
     #[test]
     fn an_acknowledgment_goes_on_without_its_data_over_both_versions_of_ip() {
-        let four = PacketBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2], 64).tcp(1, 2, 50, 1000);
-        let six = PacketBuilder::ipv6([0xfd; 16], [0xfe; 16], 64).tcp(1, 2, 50, 1000);
-        for (builder, bytes) in [(four, 20 + 24), (six, 40 + 24)] {
+        let alone = |builder: etherparse::PacketBuilderStep<etherparse::TcpHeader>, bytes| {
             let builder = builder.ack(7000).psh().fin();
             let builder = builder.options(&[etherparse::TcpOptionElement::WindowScale(3)]).unwrap();
             let packet = written(builder, |tcp| (tcp.payload_bytes, tcp.sequence, tcp.window) = (0, 90, 900));
@@ -313,7 +311,9 @@ mod tests {
             assert_eq!((header.sequence_number, header.acknowledgment_number), (90, 7000));
             assert_eq!((header.window_size, header.ack), (900, true));
             assert!(!header.psh && !header.fin && !header.ece);
-        }
+        };
+        alone(PacketBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2], 64).tcp(1, 2, 50, 1000), 20 + 24);
+        alone(PacketBuilder::ipv6([0xfd; 16], [0xfe; 16], 64).tcp(1, 2, 50, 1000), 40 + 24);
     }
 
     proptest! {

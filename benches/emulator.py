@@ -3,7 +3,8 @@
 One link with RED between two hosts, TCP of iperf3 over it, with and without segmentation offload: first a
 link so fast that the machine is the bottleneck, then one of half the rate that was carried, for the lateness.
 The kernel forwards between two namespaces through a third one, over veth devices, with and without
-segmentation offload. Needs root, iperf3 and iproute2. Numbers of a busy machine mean little.
+segmentation offload; the same TCP (CUBIC) sends over both. Needs root, iperf3 and iproute2. Numbers of a busy
+machine mean little.
 
     sudo nice -n -15 python benches/emulator.py [--seconds 5] [--repeats 3] [--json FILE]
 """
@@ -22,7 +23,19 @@ ROOT = Path(__file__).resolve().parents[1]
 # Faster than any machine carries; RED works on every packet, and drops nothing while no queue forms.
 ENDLESS = "100Gbit"
 QUEUE = "{ kind = 'red', limit = '1000p', min = '100p', max = '300p' }"
-CLIENT = "sleep 0.3; exec iperf3 -c $TIDEGATE_PEER -t {seconds} -O 1 -J"
+# The default of the kernel may be another one (BBR paces), and that of the emulator's hosts is Reno.
+CONTROL = "cubic"
+CLIENT = f"sleep 0.3; exec iperf3 -c $TIDEGATE_PEER -C {CONTROL} -t {{seconds}} -O 1 -J"
+# What `ethtool -K DEVICE tso off gso off gro off` does, by its commands STSO, SGSO and SGRO. (A device
+# that takes one segment at a time (gso_max_segs 1) is no substitute: TCP's window stays tiny.)
+SWITCH_OFF = """
+import array, fcntl, socket, struct, sys
+with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+    for command in (0x1F, 0x24, 0x2C):
+        value = array.array("B", struct.pack("II", command, 0))
+        request = struct.pack("16sP8x", sys.argv[1].encode(), value.buffer_info()[0])
+        fcntl.ioctl(sock, 0x8946, request)
+"""
 
 
 def run(*words: str | Path) -> subprocess.CompletedProcess[str]:
@@ -54,7 +67,7 @@ class Forwarding:
             for name, device in ((end, inner), (router, outer)):
                 run("ip", "-n", name, "link", "set", device, "up")
                 if not self.with_offload:
-                    run("ip", "-n", name, "link", "set", device, "gso_max_segs", "1")
+                    self.inside(name, sys.executable, "-c", SWITCH_OFF, device)
             run("ip", "-n", end, "route", "add", "default", "via", f"10.99.{number}.1")
         self.inside(self.names["r"], "sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward")
         return self
@@ -72,7 +85,7 @@ class Forwarding:
         server = ["ip", "netns", "exec", self.names["b"], "iperf3", "-s", "-1"]
         with subprocess.Popen(server, stdout=subprocess.DEVNULL) as process:
             time.sleep(0.3)
-            client = ["iperf3", "-c", "10.99.1.2", "-t", str(seconds), "-O", "1", "-J"]
+            client = ["iperf3", "-c", "10.99.1.2", "-C", CONTROL, "-t", str(seconds), "-O", "1", "-J"]
             said = self.inside(self.names["a"], *client)
             process.wait(timeout=10)
         return received_bps(said)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -340,3 +341,86 @@ def wait_for(condition, seconds: float = 10) -> None:
     while not condition():
         assert time.monotonic() < deadline, "waited in vain"
         time.sleep(0.02)
+
+
+# The wall clock is an hour ahead in one half second and an hour behind in the next. The monotonic one is not.
+JUMPING = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <sys/time.h>
+#include <time.h>
+int clock_gettime(clockid_t clock, struct timespec *out) {
+    static int (*real)(clockid_t, struct timespec *);
+    if (!real) real = (int (*)(clockid_t, struct timespec *))dlsym(RTLD_NEXT, "clock_gettime");
+    int code = real(clock, out);
+    if (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE) {
+        struct timespec now;
+        real(CLOCK_MONOTONIC, &now);
+        out->tv_sec += now.tv_nsec < 500000000 ? 3600 : -3600;
+    }
+    return code;
+}
+int gettimeofday(struct timeval *restrict out, void *restrict zone) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    out->tv_sec = now.tv_sec, out->tv_usec = now.tv_nsec / 1000;
+    return 0;
+}
+time_t time(time_t *out) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    if (out) *out = now.tv_sec;
+    return now.tv_sec;
+}
+"""
+
+
+def test_a_wall_clock_that_jumps_changes_nothing(program, tmp_path):
+    if not shutil.which("cc"):
+        pytest.skip("skipped: there is no C compiler")
+    source, library = tmp_path / "jumping.c", tmp_path / "jumping.so"
+    source.write_text(JUMPING, encoding="utf-8")
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True)
+    environment = os.environ | {"LD_PRELOAD": str(library)}
+    shows = [sys.executable, "-c", "import time; print(time.time())"]
+    now = float(subprocess.run(shows, env=environment, capture_output=True, text=True, check=True).stdout)
+    assert abs(now - time.time()) > 3000, "it does jump"
+    recording = tmp_path / "recording"
+    command = [
+        str(program), "emulate", "--rate", "10Mbit", "--delay", "20ms", "--json", "--record", str(recording),
+        "--on", SERVE, *client("round_trips", "100"),
+    ]  # fmt: skip
+    summary, said = results(
+        subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    )
+    assert len(said["round_trips_ms"]) == 100
+    assert median(said["round_trips_ms"]) == pytest.approx(40, abs=2)
+    assert summary["emulation"]["lateness"]["deliveries"]["max_us"] < 3e6
+    replayed = subprocess.run([str(program), "replay", str(recording)], capture_output=True, text=True)
+    assert replayed.returncode == 0 and "identical" in replayed.stdout
+
+
+def test_a_process_that_was_stopped_goes_on_late_and_says_so(program, tmp_path):
+    recording = tmp_path / "recording"
+    command = [
+        str(program), "emulate", "--rate", "10Mbit", "--delay", "20ms", "--json", "--record", str(recording),
+        "--on", SERVE, *client("stream", "7", "reno"),
+    ]  # fmt: skip
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        time.sleep(3)
+        running.send_signal(signal.SIGSTOP)
+        time.sleep(2)
+        running.send_signal(signal.SIGCONT)
+        out, err = running.communicate(timeout=60)
+    assert running.returncode == 0, err
+    assert "panicked" not in err and "could not keep up" not in out
+    summary = json.loads(out)
+    emulation = summary["emulation"]
+    # What was due in the two seconds ran behind them, each event at its own virtual instant.
+    assert 1.9e6 < emulation["lateness"]["events"]["max_us"] < 4e6
+    forward = summary["links"]["link"]
+    gone = emulation["delivered_packets"] + forward["dropped_packets"] + forward["reverse"]["dropped_packets"]
+    assert 0 <= emulation["arrived_packets"] - gone < 200, "what came in went out, or is under way"
+    assert left_over(running.pid) == []
+    replayed = subprocess.run([str(program), "replay", str(recording)], capture_output=True, text=True)
+    assert replayed.returncode == 0 and "identical" in replayed.stdout

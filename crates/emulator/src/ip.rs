@@ -5,6 +5,9 @@ use tidegate_engine::OutsideTcp;
 use tidegate_mechanism::edge::{RawSegment, SegmentEditor};
 use tidegate_packet::{Address, Dscp, Ecn, Headers, Protocol};
 
+/// Of the fixed header of IPv6, which its length does not count (RFC 8200, section 3).
+const IPV6_HEADER_BYTES: u16 = 40;
+
 /// What the network needs to know of a real packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Read {
@@ -78,17 +81,79 @@ pub fn read_tcp(packet: &mut [u8], about: &Read) -> Option<(u16, OutsideTcp)> {
         payload_bytes: u16::try_from(segment.payload_bytes()).ok()?,
         window: segment.window_bytes(0) as u16,
         has_ack: segment.acknowledgment().is_some(),
+        ecn_echo: segment.has_ecn_echo(),
         announced_shift: segment.announced_shift(),
     };
     Some((about.transport_at, tcp))
 }
 
-/// Writes the window into the TCP header at `offset`, for which [`read_tcp`] has given it, and corrects the checksum.
-pub fn write_window(packet: &mut [u8], offset: u16, window: u16) {
-    let Some(mut segment) = packet.get_mut(usize::from(offset)..).and_then(RawSegment::parse) else { return };
-    if segment.window_bytes(0) != u32::from(window) {
-        segment.set_window_bytes(u32::from(window), 0);
+/// Where [`write_tcp`] has left a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Written {
+    /// Where it was.
+    InPlace,
+    /// An acknowledgment without the data that it came with: beside it.
+    Bare,
+}
+
+/// Writes what the network made of it into the TCP header at `offset`, which [`read_tcp`] has given, and corrects the checksum. A
+/// segment of which only the acknowledgment goes on is copied into `bare`, and stays as it is.
+pub fn write_tcp(packet: &mut [u8], offset: u16, tcp: &OutsideTcp, bare: &mut Vec<u8>) -> Written {
+    let at = usize::from(offset);
+    let Some(mut segment) = packet.get_mut(at..).and_then(RawSegment::parse) else { return Written::InPlace };
+    if tcp.payload_bytes == 0 && segment.payload_bytes() > 0 {
+        let end = at + segment.header_bytes();
+        bare.clear();
+        bare.extend_from_slice(&packet[..end]);
+        if let Some(mut alone) = RawSegment::parse(&mut bare[at..]) {
+            alone.keep_acknowledgment_only();
+            edit(&mut alone, tcp);
+        }
+        shorten(bare, at);
+        return Written::Bare;
     }
+    edit(&mut segment, tcp);
+    Written::InPlace
+}
+
+fn edit(segment: &mut RawSegment<'_>, tcp: &OutsideTcp) {
+    if segment.window_bytes(0) != u32::from(tcp.window) {
+        segment.set_window_bytes(u32::from(tcp.window), 0);
+    }
+    if segment.sequence() != tcp.sequence {
+        segment.set_sequence(tcp.sequence);
+    }
+    if segment.acknowledgment().is_some_and(|number| number != tcp.acknowledgment) {
+        segment.set_acknowledgment(tcp.acknowledgment);
+    }
+    if tcp.ecn_echo && !segment.has_ecn_echo() {
+        segment.set_ecn_echo();
+    }
+}
+
+/// `packet`, whose TCP header begins at `offset`, has lost its payload: lengths and checksums follow.
+fn shorten(packet: &mut [u8], offset: usize) {
+    let length = packet.len() as u16;
+    let sum_of = |bytes: &[u8]| -> u32 {
+        let (words, odd) = bytes.as_chunks::<2>();
+        let last = odd.first().map_or(0, |&byte| u32::from(byte) << 8);
+        words.iter().map(|&word| u32::from(u16::from_be_bytes(word))).sum::<u32>() + last
+    };
+    // The pseudo-headers have the addresses, the protocol and the length of the segment (RFC 9293, section 3.1; RFC 8200, section 8.1).
+    let addresses = if packet[0] >> 4 == 6 {
+        packet[4..6].copy_from_slice(&(length - IPV6_HEADER_BYTES).to_be_bytes());
+        sum_of(&packet[8..40])
+    } else {
+        change_word(packet, 2, length.to_be_bytes());
+        sum_of(&packet[12..20])
+    };
+    let segment = &mut packet[offset..];
+    segment[16..18].fill(0);
+    let mut sum = addresses + u32::from(Protocol::TCP.0) + segment.len() as u32 + sum_of(segment);
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    segment[16..18].copy_from_slice(&(!sum as u16).to_be_bytes());
 }
 
 /// Writes what the network may change into `packet`, which [`read`] has understood. The checksum of an IPv4 header
@@ -178,12 +243,77 @@ mod tests {
         let (offset, tcp) = read_tcp(&mut packet, &about).unwrap();
         assert_eq!((offset, tcp.sequence, tcp.payload_bytes, tcp.window), (20, 1, 4, 1000));
         assert_eq!((tcp.has_ack, tcp.announced_shift), (false, None));
-        write_window(&mut packet, offset, 77);
+        let lowered = OutsideTcp { window: 77, ..tcp };
+        assert_eq!(write_tcp(&mut packet, offset, &lowered, &mut Vec::new()), Written::InPlace);
         let ip = etherparse::Ipv4HeaderSlice::from_slice(&packet).unwrap();
         let segment = etherparse::TcpSlice::from_slice(&packet[20..]).unwrap();
         assert_eq!(segment.window_size(), 77);
         let right = segment.calc_checksum_ipv4(ip.source(), ip.destination()).unwrap();
         assert_eq!(segment.checksum(), right);
+    }
+
+    /// A segment with data, and what became of it as IP version, TCP header and payload bytes.
+    fn written(
+        builder: etherparse::PacketBuilderStep<etherparse::TcpHeader>,
+        change: impl Fn(&mut OutsideTcp),
+    ) -> Vec<u8> {
+        let mut packet = Vec::new();
+        builder.write(&mut packet, b"payload of odd size").unwrap();
+        let about = read(&packet).unwrap();
+        let (offset, mut tcp) = read_tcp(&mut packet, &about).unwrap();
+        change(&mut tcp);
+        let mut bare = Vec::new();
+        let before = packet.clone();
+        match write_tcp(&mut packet, offset, &tcp, &mut bare) {
+            Written::InPlace => packet,
+            Written::Bare => {
+                assert_eq!(packet, before, "the data is untouched");
+                bare
+            }
+        }
+    }
+
+    fn check(packet: &[u8]) -> etherparse::TcpHeader {
+        let sliced = etherparse::SlicedPacket::from_ip(packet).expect("lengths are right");
+        let Some(TransportSlice::Tcp(tcp)) = &sliced.transport else { panic!("no TCP") };
+        let right = match sliced.net.as_ref().unwrap() {
+            etherparse::NetSlice::Ipv4(ip) => {
+                let header = ip.header().to_header();
+                assert_eq!(header.header_checksum, header.calc_header_checksum());
+                tcp.calc_checksum_ipv4(header.source, header.destination)
+            }
+            etherparse::NetSlice::Ipv6(ip) => {
+                tcp.calc_checksum_ipv6(ip.header().source(), ip.header().destination())
+            }
+            etherparse::NetSlice::Arp(_) => panic!("no IP"),
+        };
+        assert_eq!(tcp.checksum(), right.unwrap());
+        tcp.to_header()
+    }
+
+    #[test]
+    fn acknowledgment_and_echo_of_a_real_segment_change_with_its_checksum() {
+        let builder =
+            PacketBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2], 64).tcp(1, 2, 50, 1000).ack(7000).psh();
+        let header = check(&written(builder, |tcp| (tcp.acknowledgment, tcp.ecn_echo) = (6000, true)));
+        assert_eq!((header.acknowledgment_number, header.sequence_number), (6000, 50));
+        assert!(header.ece && header.psh);
+    }
+
+    #[test]
+    fn an_acknowledgment_goes_on_without_its_data_over_both_versions_of_ip() {
+        let alone = |builder: etherparse::PacketBuilderStep<etherparse::TcpHeader>, bytes| {
+            let builder = builder.ack(7000).psh().fin();
+            let builder = builder.options(&[etherparse::TcpOptionElement::WindowScale(3)]).unwrap();
+            let packet = written(builder, |tcp| (tcp.payload_bytes, tcp.sequence, tcp.window) = (0, 90, 900));
+            assert_eq!(packet.len(), bytes);
+            let header = check(&packet);
+            assert_eq!((header.sequence_number, header.acknowledgment_number), (90, 7000));
+            assert_eq!((header.window_size, header.ack), (900, true));
+            assert!(!header.psh && !header.fin && !header.ece);
+        };
+        alone(PacketBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2], 64).tcp(1, 2, 50, 1000), 20 + 24);
+        alone(PacketBuilder::ipv6([0xfd; 16], [0xfe; 16], 64).tcp(1, 2, 50, 1000), 40 + 24);
     }
 
     proptest! {
@@ -203,8 +333,11 @@ mod tests {
             if let Some(about) = read(&bytes) {
                 let mut bytes = bytes;
                 write(&mut bytes, Ecn::Ce, Dscp::EF, 1);
-                if let Some((offset, _)) = read_tcp(&mut bytes, &about) {
-                    write_window(&mut bytes, offset, 1);
+                if let Some((offset, tcp)) = read_tcp(&mut bytes, &about) {
+                    let mut bare = Vec::new();
+                    for payload_bytes in [tcp.payload_bytes, 0] {
+                        write_tcp(&mut bytes, offset, &OutsideTcp { window: 1, payload_bytes, ..tcp }, &mut bare);
+                    }
                 }
             }
         }

@@ -304,3 +304,107 @@ fn tcp_rate_control_lowers_the_windows_of_real_hosts_and_replays() {
     let replayed = replay(&recording.unwrap().unwrap()[..]).unwrap();
     assert!(replayed.verdicts > 10_000, "{replayed:?}");
 }
+
+/// The same network with back-pressure from edge to edge. A sends ahead of what was acknowledged, B answers each segment with data of
+/// its own. What A saw, as echo, payload bytes, sequence number and acknowledgment of each segment.
+fn last_hop(form: &str) -> Vec<(bool, u32, u32, u32)> {
+    let text = format!(
+        r#"
+        duration = "20s"
+        nodes = {{ hosts = ["A", "B"], routers = ["I", "C", "E"], real = ["A", "B"] }}
+        defaults.link = {{ rate = "20Mbit", delay = "2ms" }}
+        links.a = {{ between = ["A", "I"] }}
+        links.narrow = {{ between = ["I", "C"], rate = "2Mbit", delay = "5ms" }}
+        links.c = {{ between = ["C", "E"] }}
+        links.b = {{ between = ["E", "B"] }}
+        flows.tcp = {{ from = "A", to = "B", transport = "tcp" }}
+        [domains.net]
+        edges = ["I", "E"]
+        core = ["C"]
+        mechanism = {{ kind = "backpressure", last_hop = "{form}", last_hop_queue = 3 }}
+        "#
+    );
+    let text: Vec<&str> = text.lines().map(str::trim_start).collect();
+    let document = Document::from_text("last_hop.toml", &text.join("\n")).unwrap();
+    let setup = Setup::new(document, &[], Some(5), 4).unwrap();
+    let mut emulation = Emulation::start(setup, 100, 1500, Some(Vec::new())).unwrap();
+    let send = |world: &mut Emulation<Vec<u8>>, mut bytes: Vec<u8>, at: Time| {
+        bytes[1] |= 2; // ECT(0), which no checksum of a test looks at on the way in
+        bytes[10..12].fill(0);
+        let checksum =
+            etherparse::Ipv4HeaderSlice::from_slice(&bytes).unwrap().to_header().calc_header_checksum();
+        bytes[10..12].copy_from_slice(&checksum.to_be_bytes());
+        world.room().unwrap()[..bytes.len()].copy_from_slice(&bytes);
+        let from = u32::from(bytes[15]) - 1;
+        world.arrive(from, bytes.len(), at);
+    };
+    let (mut sent, mut acknowledged, mut answered, mut now) = (0_u32, 1_u32, 1_u32, Time::ZERO);
+    let mut seen = Vec::new();
+    while now < Time::from_nanos(6_000_000_000) {
+        now += Span::from_nanos(1_000_000);
+        emulation.advance(now);
+        let mut answers = Vec::new();
+        while let Some(departure) = emulation.next_departure() {
+            let packet = emulation.packet(&departure).to_vec();
+            let (host, due) = (departure.host, departure.due);
+            emulation.release(departure);
+            emulation.delivered(due, now, true);
+            let sliced = etherparse::SlicedPacket::from_ip(&packet).expect("lengths are right");
+            let Some(etherparse::TransportSlice::Tcp(tcp)) = &sliced.transport else { panic!("no TCP") };
+            let ip = etherparse::Ipv4HeaderSlice::from_slice(&packet).unwrap();
+            assert_eq!(ip.header_checksum(), ip.to_header().calc_header_checksum());
+            assert_eq!(tcp.checksum(), tcp.calc_checksum_ipv4(ip.source(), ip.destination()).unwrap());
+            let payload = tcp.payload().len() as u32;
+            if host == 1 {
+                answers.push(segment(2, answered, tcp.sequence_number() + payload, 200, false));
+                answered += 200;
+            } else {
+                acknowledged = acknowledged.max(tcp.acknowledgment_number());
+                seen.push((tcp.ece(), payload, tcp.sequence_number(), tcp.acknowledgment_number()));
+            }
+        }
+        for answer in answers {
+            send(&mut emulation, answer, now);
+        }
+        while sent + 1 < acknowledged + 20 * 1000 && now < Time::from_nanos(4_000_000_000) {
+            send(&mut emulation, segment(1, 1 + sent, 1, 1000, false), now);
+            sent += 1000;
+        }
+    }
+    assert!(sent > 500_000, "{sent}");
+    assert_eq!(acknowledged, 1 + sent, "in the end all is acknowledged");
+    assert_eq!(emulation.counts.unbuffered_packets, 0, "no buffer is lost");
+    let (_, _, recording) = emulation.finish(now);
+    let replayed = replay(&recording.unwrap().unwrap()[..]).unwrap();
+    assert!(replayed.verdicts > 3_000, "{replayed:?}");
+    seen
+}
+
+#[test]
+fn acknowledgments_of_real_hosts_wait_at_the_last_hop_apart_from_their_data() {
+    let passing = last_hop("none");
+    assert!(passing.iter().all(|&(echo, payload, ..)| !echo && payload == 200));
+    let seen = last_hop("bucket");
+    let bare = seen.iter().filter(|(_, payload, ..)| *payload == 0).count();
+    assert!(bare > 100, "{bare} of {}", seen.len());
+    let (mut end, mut greatest) = (0, 0);
+    for (_, payload, sequence, acknowledgment) in seen {
+        assert!(
+            payload > 0 || sequence == end,
+            "a host takes nothing that waited for old: {sequence}, {end}"
+        );
+        assert!(
+            acknowledgment >= greatest,
+            "what was let out is not taken back: {acknowledgment}, {greatest}"
+        );
+        (end, greatest) = (end.max(sequence + payload), acknowledgment);
+    }
+}
+
+#[test]
+fn the_last_hop_echoes_on_acknowledgments_of_real_hosts() {
+    let seen = last_hop("ecn");
+    let echoes = seen.iter().filter(|(echo, ..)| *echo).count();
+    assert!(echoes > 20 && echoes < seen.len(), "{echoes} of {}", seen.len());
+    assert!(seen.iter().all(|&(_, payload, ..)| payload == 200));
+}

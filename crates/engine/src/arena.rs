@@ -3,6 +3,8 @@
 use tidegate_packet::{Packet, TcpHeader};
 use tidegate_units::Time;
 
+use crate::external::OutsideTcp;
+
 /// The rest of a packet.
 #[derive(Clone, Copy, Debug)]
 pub struct Carried {
@@ -28,9 +30,9 @@ impl Carried {
         self.tcp.sequence
     }
 
-    /// The window in the TCP header of a packet that came from outside, as edges left it; zero without such a header.
-    pub const fn outside_window(&self) -> u16 {
-        self.tcp.window_bytes as u16
+    /// The TCP header of a packet that came from outside, as the network left it; all zero without such a header.
+    pub const fn outside_tcp(&self) -> OutsideTcp {
+        OutsideTcp::unpack(&self.tcp)
     }
 }
 

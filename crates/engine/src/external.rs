@@ -33,19 +33,22 @@ pub struct Arrival {
     pub tcp: Option<OutsideTcp>,
 }
 
-/// The fields of a real TCP header that edges read; the window they may lower.
+/// The fields of a real TCP header that edges and routers read. They may lower the window and the acknowledgment, and set the echo;
+/// a last hop sends acknowledgments on by themselves, without payload and with a later sequence number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct OutsideTcp {
     /// First payload byte.
     pub sequence: u32,
     /// The next byte expected.
     pub acknowledgment: u32,
-    /// Payload bytes.
+    /// Payload bytes; none left where the packet is the acknowledgment alone.
     pub payload_bytes: u16,
     /// The window as it stands in the header.
     pub window: u16,
     /// Whether `acknowledgment` counts.
     pub has_ack: bool,
+    /// The echo of a congestion mark.
+    pub ecn_echo: bool,
     /// The window scale that a SYN announces (0 where it announces none); none where this is no SYN.
     pub announced_shift: Option<u8>,
 }
@@ -56,6 +59,7 @@ impl OutsideTcp {
     fn pack(self, handle: u64) -> TcpHeader {
         let flags = TcpFlags::NONE
             .with_if(self.has_ack, TcpFlags::ACK)
+            .with_if(self.ecn_echo, TcpFlags::ECE)
             .with_if(self.announced_shift.is_some(), TcpFlags::SYN);
         TcpHeader {
             sequence: handle,
@@ -66,10 +70,34 @@ impl OutsideTcp {
             ..TcpHeader::default()
         }
     }
+
+    /// What [`pack`](Self::pack) put there, with what was changed since.
+    pub(crate) const fn unpack(tcp: &TcpHeader) -> Self {
+        Self {
+            sequence: (tcp.acknowledgment >> 32) as u32,
+            acknowledgment: tcp.acknowledgment as u32,
+            payload_bytes: tcp.payload_bytes as u16,
+            window: tcp.window_bytes as u16,
+            has_ack: tcp.flags.contains(TcpFlags::ACK),
+            ecn_echo: tcp.flags.contains(TcpFlags::ECE),
+            announced_shift: if tcp.flags.contains(TcpFlags::SYN) {
+                Some((tcp.window_bytes >> 16) as u8)
+            } else {
+                None
+            },
+        }
+    }
 }
 
 /// The TCP header of a packet from outside in passing.
 pub(crate) struct OutsideSegment<'a>(pub(crate) &'a mut TcpHeader);
+
+impl OutsideSegment<'_> {
+    /// Begins at `number` instead.
+    pub(crate) fn set_sequence(&mut self, number: u32) {
+        self.0.acknowledgment = u64::from(number) << 32 | self.0.acknowledgment & 0xffff_ffff;
+    }
+}
 
 impl SegmentEditor for OutsideSegment<'_> {
     fn sequence(&self) -> u32 {

@@ -13,6 +13,7 @@ use tidegate_packet::{Dscp, Packet, Protocol, TcpHeader};
 use tidegate_units::{BitRate, Time};
 
 use crate::arena::Carried;
+use crate::external::OutsideSegment;
 use crate::ids::{FlowIds, LinkId};
 use crate::network::{Change, Network, NodeKind};
 use crate::observer::Observer;
@@ -89,7 +90,7 @@ pub(crate) fn build<O>(
 struct Outbox {
     messages: Vec<(PortId, Vec<u8>)>,
     rates: Vec<(PortId, BitRate)>,
-    released: Vec<(PortId, Packet)>,
+    released: Vec<(PortId, Packet, u32)>,
 }
 
 impl HopOut for Outbox {
@@ -101,8 +102,8 @@ impl HopOut for Outbox {
         self.rates.push((port, rate));
     }
 
-    fn release(&mut self, port: PortId, packet: Packet) {
-        self.released.push((port, packet));
+    fn release(&mut self, port: PortId, packet: Packet, sequence: u32) {
+        self.released.push((port, packet, sequence));
     }
 }
 
@@ -116,18 +117,27 @@ impl<O: Observer> Simulation<O> {
         let (index, port) = self.world.hop_ports[link.0 as usize].expect("a mechanism sees to this link");
         if self.is_data(&packet) {
             let headers = self.headers_of(packet.flow);
-            // What the last hop does with acknowledgments would have to be written into the packets of real hosts, and a packet
-            // split in two: theirs pass as they are.
-            if headers.protocol == Protocol::TCP && !self.is_outside(packet.flow) {
+            if headers.protocol == Protocol::TCP {
                 let now = self.world.now;
-                let segment = &mut self.world.arena.get_mut(&packet).tcp;
+                let is_outside = self.is_outside(packet.flow);
+                let tcp = &mut self.world.arena.get_mut(&packet).tcp;
                 let mechanism = &mut self.hops[index as usize].mechanism;
-                let waits = match mechanism.on_segment(&packet, &headers, segment, port, now) {
+                let passage = if is_outside {
+                    mechanism.on_segment(&packet, &headers, &mut OutsideSegment(tcp), port, now)
+                } else {
+                    mechanism.on_segment(&packet, &headers, tcp, port, now)
+                };
+                let waits = match passage {
                     Passage::On => None,
                     Passage::Hold => Some(packet),
                     Passage::Split(shown) => {
                         let acknowledgment = self.world.split(&packet);
-                        self.world.arena.get_mut(&packet).tcp.set_acknowledgment(shown);
+                        let data = &mut self.world.arena.get_mut(&packet).tcp;
+                        if is_outside {
+                            OutsideSegment(data).set_acknowledgment(shown);
+                        } else {
+                            data.set_acknowledgment(shown);
+                        }
                         Some(acknowledgment)
                     }
                 };
@@ -239,9 +249,14 @@ impl<O: Observer> Simulation<O> {
             let (link, _) = self.hops[index as usize].ports[port.index()];
             self.links[link.0 as usize].set_rate(rate, &mut self.world);
         }
-        for (port, packet) in outbox.released {
+        for (port, packet, sequence) in outbox.released {
             let (link, _) = self.hops[index as usize].ports[port.index()];
-            let route = self.world.arena.get(&packet).route;
+            let is_outside = self.is_outside(packet.flow);
+            let carried = self.world.arena.get_mut(&packet);
+            if is_outside {
+                OutsideSegment(&mut carried.tcp).set_sequence(sequence);
+            }
+            let route = carried.route;
             self.offer_admitted(link, packet, route);
         }
         for (port, message) in outbox.messages {

@@ -31,7 +31,7 @@ pub trait Observer {
     fn on_mark(&mut self, now: Time, place: Place, packet: &Packet, carried: &Carried, why: MarkReason) {
         let _ = (now, place, packet, carried, why);
     }
-    /// A medium made a copy of `packet`, which goes on besides it. Told even to those who do not watch.
+    /// A medium made a copy of `packet`, which goes on besides it; or its acknowledgment goes on in a packet of its own. Told even to those who do not watch.
     fn on_duplicate(&mut self, now: Time, packet: &Packet, carried: &Carried) {
         let _ = (now, packet, carried);
     }

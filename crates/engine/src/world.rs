@@ -200,6 +200,7 @@ impl<O: Observer> World<O> {
     #[cold]
     pub(crate) fn split(&mut self, packet: &Packet) -> Packet {
         let mut carried = *self.arena.get(packet);
+        self.observer.on_duplicate(self.now, packet, &carried);
         let wire_bytes = packet.wire_bytes.saturating_sub(carried.tcp.payload_bytes);
         carried.tcp.payload_bytes = 0;
         let echo = carried.tcp.flags.contains(TcpFlags::ECE);

@@ -73,7 +73,7 @@ impl HopOut for World {
 
     fn set_rate(&mut self, _port: PortId, _rate: BitRate) {}
 
-    fn release(&mut self, _port: PortId, _packet: Packet) {
+    fn release(&mut self, _port: PortId, _packet: Packet, _sequence: u32) {
         unreachable!("it holds nothing");
     }
 }

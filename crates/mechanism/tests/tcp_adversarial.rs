@@ -72,6 +72,7 @@ fn config() -> impl Strategy<Value = TcpConfig> {
                 delayed_ack: delayed.then_some(DelayedAck { segments: 2, timeout: Span::from_millis(40) }),
                 ecn,
                 ecn_timeout,
+                gradual_reduction: ecn != ecn_timeout,
                 control,
                 handshake,
                 limited_transmit,

@@ -423,7 +423,28 @@ fn echoes_that_no_new_data_could_stop_do_not_hold_the_window_at_one_segment() {
     assert!(new.header.flags.contains(TcpFlags::CWR));
     let cwnd = talk.cwnd();
     talk.ack_with_echo(11);
-    assert!(talk.cwnd() < cwnd, "an echo about new data is news");
+    let reduced = talk.cwnd();
+    assert!(reduced < cwnd, "an echo about new data is news");
+    // No fast retransmit has come since, but the time-out is over.
+    for segments in 12..=talk.sender.counters().sent_segments {
+        if talk.ack_with_echo(segments).iter().any(|t| t.header.flags.contains(TcpFlags::CWR)) {
+            break;
+        }
+        assert_eq!(talk.cwnd(), reduced, "until CWR goes out, echoes open nothing");
+    }
+}
+
+#[test]
+fn rfc_9937_an_echo_can_reduce_in_proportion_to_what_arrives() {
+    let base = TcpConfig { ecn: true, ..TcpConfig::modern(Variant::Sack) };
+    for gradual_reduction in [false, true] {
+        let mut talk = Talk::with(&TcpConfig { gradual_reduction, ..base });
+        assert_eq!(talk.sent().len(), 10);
+        let released: Vec<usize> = (1..=10).map(|segments| talk.ack_with_echo(segments).len()).collect();
+        let expected =
+            if gradual_reduction { [1, 0, 1, 0, 1, 0, 1, 0, 1, 0] } else { [0, 0, 0, 0, 0, 1, 1, 1, 1, 1] };
+        assert_eq!((released, talk.cwnd()), (expected.to_vec(), 5));
+    }
 }
 
 #[test]

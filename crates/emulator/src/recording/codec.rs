@@ -65,11 +65,13 @@ pub(super) fn encode(record: &Record, out: &mut Vec<u8>) {
 const HAS_TCP: u8 = 1;
 const HAS_ACK: u8 = 2;
 const HAS_SHIFT: u8 = 4;
+const HAS_ECHO: u8 = 8;
 
 fn encode_tcp(tcp: Option<OutsideTcp>, out: &mut Vec<u8>) {
     let Some(tcp) = tcp else { return out.push(0) };
     let ack = if tcp.has_ack { HAS_ACK } else { 0 };
-    out.push(HAS_TCP | ack | if tcp.announced_shift.is_some() { HAS_SHIFT } else { 0 });
+    let shift = if tcp.announced_shift.is_some() { HAS_SHIFT } else { 0 };
+    out.push(HAS_TCP | ack | shift | if tcp.ecn_echo { HAS_ECHO } else { 0 });
     out.extend(tcp.sequence.to_le_bytes());
     out.extend(tcp.acknowledgment.to_le_bytes());
     out.extend(tcp.payload_bytes.to_le_bytes());
@@ -101,9 +103,9 @@ fn encode_decision(decision: &Decision, out: &mut Vec<u8>) {
             place(out, *at);
             out.push(why.index() as u8);
         }
-        Verdict::Out(window) => {
+        Verdict::Out(tcp) => {
             out.push(3);
-            out.extend(window.to_le_bytes());
+            encode_tcp(Some(*tcp), out);
         }
     }
 }
@@ -258,7 +260,7 @@ impl<'a> Fields<'a> {
         if bits == 0 {
             return Ok(None);
         }
-        if bits & HAS_TCP == 0 || bits > (HAS_TCP | HAS_ACK | HAS_SHIFT) {
+        if bits & HAS_TCP == 0 || bits > (HAS_TCP | HAS_ACK | HAS_SHIFT | HAS_ECHO) {
             return Err(DecodeError::Malformed("a TCP header has unknown parts"));
         }
         Ok(Some(OutsideTcp {
@@ -267,6 +269,7 @@ impl<'a> Fields<'a> {
             payload_bytes: self.u16()?,
             window: self.u16()?,
             has_ack: bits & HAS_ACK != 0,
+            ecn_echo: bits & HAS_ECHO != 0,
             announced_shift: if bits & HAS_SHIFT == 0 { None } else { Some(self.byte()?) },
         }))
     }
@@ -279,7 +282,7 @@ impl<'a> Fields<'a> {
             0 => Verdict::Hop(LinkId(self.u32()?), self.bytes()?.to_vec()),
             1 => Verdict::Drop(self.place()?, self.reason(DropReason::ALL)?),
             2 => Verdict::Mark(self.place()?, self.reason(MarkReason::ALL)?),
-            3 => Verdict::Out(self.u16()?),
+            3 => Verdict::Out(self.tcp()?.ok_or(DecodeError::Malformed("a packet left without a header"))?),
             _ => return Err(DecodeError::Malformed("a verdict has an unknown kind")),
         };
         Ok(Decision { at, verdict, flow, handle, wire_bytes, label, ecn, dscp, ttl })
@@ -317,7 +320,10 @@ mod tests {
                 0 => Verdict::Hop(LinkId(flow), vec![small; usize::from(small)]),
                 1 => Verdict::Drop(place, DropReason::ALL[usize::from(small)]),
                 2 => Verdict::Mark(place, MarkReason::ALL[usize::from(small) % 3]),
-                _ => Verdict::Out(flow as u16),
+                _ => Verdict::Out(OutsideTcp {
+                    sequence: flow, acknowledgment: !flow, payload_bytes: flow as u16, window: small.into(), has_ack: small > 1,
+                    ecn_echo: small % 2 == 1, announced_shift: (small == 3).then_some(small),
+                }),
             };
             let decision = Decision {
                 at: Time::from_nanos(at), verdict, flow, handle, wire_bytes: flow, label: flow,

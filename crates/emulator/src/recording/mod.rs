@@ -11,14 +11,14 @@ use std::hash::Hasher;
 use std::io::{self, Read, Write};
 
 use siphasher::sip::SipHasher13;
-use tidegate_engine::{Arrival, Carried, LinkId, Observer, Place};
+use tidegate_engine::{Arrival, Carried, LinkId, Observer, OutsideTcp, Place};
 use tidegate_packet::{DropReason, Dscp, Ecn, Headers, MarkReason, Packet};
 use tidegate_units::Time;
 
 /// The first bytes of a recording.
 pub const MAGIC: [u8; 8] = *b"TDGTREC\n";
 /// Version of the format.
-pub const VERSION: u16 = 2;
+pub const VERSION: u16 = 3;
 /// No record is longer: the scenario of a configuration has 16 MiB at most, and its traces have 40 MB.
 const RECORD_BYTES_MAX: u32 = 64 << 20;
 
@@ -50,8 +50,8 @@ pub enum Verdict {
     Drop(Place, DropReason),
     /// It was marked.
     Mark(Place, MarkReason),
-    /// It left for its real host, with this window in its TCP header; zero without such a header.
-    Out(u16),
+    /// It left for its real host, with this in its TCP header; all zero without such a header.
+    Out(OutsideTcp),
 }
 
 impl fmt::Display for Verdict {
@@ -61,7 +61,14 @@ impl fmt::Display for Verdict {
             Self::Hop(link, message) => write!(f, "crossed {link:?} with message {message:02x?}"),
             Self::Drop(place, why) => write!(f, "dropped at {place:?}: {}", why.name()),
             Self::Mark(place, why) => write!(f, "marked at {place:?}: {}", why.name()),
-            Self::Out(window) => write!(f, "left for its host with window {window}"),
+            Self::Out(tcp) => {
+                let OutsideTcp { sequence, acknowledgment, window, payload_bytes, .. } = tcp;
+                let echo = if tcp.ecn_echo { ", with an echo" } else { "" };
+                write!(
+                    f,
+                    "left for its host with window {window}, {payload_bytes} bytes at {sequence}, acknowledging {acknowledgment}{echo}"
+                )
+            }
         }
     }
 }
@@ -350,6 +357,6 @@ impl<L: Log> Observer for Watcher<L> {
         self.0.on_decision(Decision::new(now, Verdict::Mark(place, why), packet, carried));
     }
     fn on_external(&mut self, now: Time, packet: &Packet, carried: &Carried) {
-        self.0.on_decision(Decision::new(now, Verdict::Out(carried.outside_window()), packet, carried));
+        self.0.on_decision(Decision::new(now, Verdict::Out(carried.outside_tcp()), packet, carried));
     }
 }

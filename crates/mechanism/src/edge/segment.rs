@@ -103,8 +103,31 @@ impl<'a> RawSegment<'a> {
         self.header[at..at + 2].copy_from_slice(&field.to_be_bytes());
         self.header[16..18].copy_from_slice(&checksum.to_be_bytes());
     }
+    fn set_u32_at(&mut self, at: usize, field: u32) {
+        self.set_u16_at(at, (field >> 16) as u16);
+        self.set_u16_at(at + 2, field as u16);
+    }
     fn has_flag(&self, flag: u8) -> bool {
         self.header[13] & flag != 0
+    }
+
+    /// Bytes of the header.
+    pub const fn header_bytes(&self) -> usize {
+        self.header.len()
+    }
+    /// Whether it has the echo of a congestion mark, or offers ECN in its SYN.
+    pub fn has_ecn_echo(&self) -> bool {
+        self.has_flag(FLAG_ECE)
+    }
+    /// Begins at `number` instead.
+    pub fn set_sequence(&mut self, number: u32) {
+        self.set_u32_at(4, number);
+    }
+    /// Says nothing but what it acknowledges: of the flags only that and the echo remain. The checksum is still that of the whole
+    /// segment.
+    pub fn keep_acknowledgment_only(&mut self) {
+        let kept = u16::from(FLAG_ACK | FLAG_ECE) | 0xf000;
+        self.set_u16_at(12, self.u16_at(12) & kept);
     }
 }
 
@@ -135,8 +158,7 @@ impl SegmentEditor for RawSegment<'_> {
         self.set_u16_at(14, field);
     }
     fn set_acknowledgment(&mut self, number: u32) {
-        self.set_u16_at(8, (number >> 16) as u16);
-        self.set_u16_at(10, number as u16);
+        self.set_u32_at(8, number);
     }
     fn set_ecn_echo(&mut self) {
         self.set_u16_at(12, self.u16_at(12) | u16::from(FLAG_ECE));

@@ -133,6 +133,7 @@ pub trait HopOut {
     fn send(&mut self, port: PortId, message: &[u8]);
     /// From now on port `port` sends at most at `rate`, which is not zero; the bytes are those of the wire.
     fn set_rate(&mut self, port: PortId, rate: BitRate);
-    /// `packet`, which the mechanism held, goes on by port `port`.
-    fn release(&mut self, port: PortId, packet: Packet);
+    /// `packet`, an acknowledgment that the mechanism held, goes on by port `port`. The data that overtook it end at `sequence`: its
+    /// host would take an earlier number for an old segment (RFC 9293, section 3.10.7.4).
+    fn release(&mut self, port: PortId, packet: Packet, sequence: u32);
 }

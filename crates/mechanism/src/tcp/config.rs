@@ -109,6 +109,9 @@ pub struct TcpConfig {
     /// an acknowledgment without echo (thesis of Feng, section 4.3.4; RFC 3168, section 6.1.2): no, as in Feng's other
     /// experiments; no, as in Linux. A control with windows below one segment does without it.
     pub ecn_timeout: bool,
+    /// Whether an ECN echo spreads the reduction over a round trip, in proportion to what arrives (RFC 6937, RFC 9937), so that the
+    /// sender does not fall silent until half a window has arrived: no, no. Linux does. `ns-1999` ignores it.
+    pub gradual_reduction: bool,
     /// Duplicates that signal a loss: 3, 3.
     pub dupack_threshold: u32,
     /// Whether the first duplicates release new data (RFC 3042): no, yes. ns's Sack1 never does it.
@@ -154,6 +157,7 @@ impl TcpConfig {
             delayed_ack: None,
             ecn: false,
             ecn_timeout: false,
+            gradual_reduction: false,
             dupack_threshold: 3,
             limited_transmit: false,
             fast_retransmit_guard: FastRetransmitGuard::PerWindow,
@@ -185,6 +189,7 @@ impl TcpConfig {
             delayed_ack: Some(DelayedAck { segments: 2, timeout: Span::from_millis(40) }),
             ecn: false,
             ecn_timeout: false,
+            gradual_reduction: false,
             dupack_threshold: 3,
             limited_transmit: true,
             fast_retransmit_guard: FastRetransmitGuard::PerWindow,

@@ -16,6 +16,7 @@ use tidegate_units::Time;
 
 use super::config::{FastRetransmitGuard, Rules, TcpConfig};
 use super::congestion::{Ack, AnyCongestionControl, Congestion, CongestionControl, Signal};
+use super::gradual::Gradual;
 use super::rto::RtoEstimator;
 
 /// No segment is being timed.
@@ -126,6 +127,8 @@ pub(super) struct Connection {
     pub cwr_due: bool,
     /// Nothing is sent before: an ECN time-out.
     pub paused_until: Time,
+    /// Where an echo reduces gradually: how far that has come.
+    gradual: Option<Gradual>,
     /// ECN time-outs since the last acknowledgment without echo; `None`: there are no ECN time-outs.
     ecn_pauses: Option<u32>,
     pub cc: AnyCongestionControl,
@@ -163,6 +166,8 @@ impl Connection {
             guard: config.fast_retransmit_guard,
             cwr_due: false,
             paused_until: Time::ZERO,
+            gradual: (config.gradual_reduction && matches!(config.rules, Rules::Modern))
+                .then(Gradual::default),
             ecn_pauses: config.ecn_timeout.then_some(0),
             cc: config.control.build(config),
             rto,
@@ -262,6 +267,9 @@ impl Connection {
             self.arm_timer(now);
         }
         self.last_sent = now;
+        if let Some(gradual) = &mut self.gradual {
+            gradual.on_sent(payload_bytes);
+        }
         self.counters.sent_segments += 1;
         self.counters.sent_bytes += u64::from(payload_bytes);
         self.counters.retransmissions += u64::from(retransmission);
@@ -332,6 +340,12 @@ impl Connection {
     #[inline]
     pub fn take_new_ack(&mut self, number: u64, now: Time) {
         self.dupacks = 0;
+        if let Some(gradual) = &mut self.gradual {
+            gradual.on_delivered(number - self.una);
+            if number >= self.reduced_at {
+                *gradual = Gradual::default();
+            }
+        }
         if self.is_ns() {
             // ns sets the timer first, with the time-out as it was.
             self.arm_timer_for_ack(number, now);
@@ -350,7 +364,8 @@ impl Connection {
         let acked_bytes = ack.number - self.una;
         let flight_bytes = self.flight_bytes();
         // Behind a time-out the echo cannot stop before new data says that it was heard, and new data waits for the window.
-        let echo_is_old = !self.is_ns() && self.action == Action::Timeout && self.cwr_due;
+        let repairs_timeout = self.action == Action::Timeout && self.una < self.recover;
+        let echo_is_old = !self.is_ns() && repairs_timeout && self.cwr_due;
         self.take_new_ack(ack.number, now);
         if !ack.ece || echo_is_old {
             self.ecn_pauses = self.ecn_pauses.map(|_| 0);
@@ -371,6 +386,12 @@ impl Connection {
             rto: self.rto.rto(),
         };
         self.cc.on_congestion(&event, now);
+        if let Some(gradual) = &mut self.gradual {
+            *gradual = match signal {
+                Signal::EcnEcho => Gradual::new(event.flight_bytes, self.cc.cwnd_bytes()),
+                _ => Gradual::default(),
+            };
+        }
         if signal != Signal::Idle {
             self.cwr_due = true;
             self.reduced_at = self.max;
@@ -470,6 +491,11 @@ impl Connection {
             self.ecn_pauses = Some(pauses.saturating_add(1));
             self.counters.ecn_timeouts += 1;
         }
+    }
+
+    /// Whether a reduction that is spread over a round trip lets a segment go that the reduced window does not.
+    pub fn reduction_allows(&self, payload_bytes: u32) -> bool {
+        self.gradual.is_some_and(|gradual| gradual.allows(payload_bytes, self.segment_bytes))
     }
 
     /// The next segment is held back. If none is under way, no acknowledgment can be late: the timer rests until that

@@ -14,6 +14,7 @@
 mod config;
 pub mod congestion;
 mod connection;
+mod gradual;
 mod ranges;
 mod receiver;
 mod recovery;

@@ -54,6 +54,7 @@ pub fn tcp(config: &Tcp) -> TcpConfig {
         control: control(&config.control),
         ecn: config.ecn,
         ecn_timeout: config.ecn_timeout,
+        gradual_reduction: config.gradual_reduction,
         dupack_threshold: config.dupack_threshold,
         limited_transmit: config.limited_transmit,
         handshake: config.handshake,

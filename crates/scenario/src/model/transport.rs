@@ -94,6 +94,8 @@ pub struct Tcp {
     pub ecn: bool,
     /// Whether a mark at a window of one segment stops the sender for a time-out.
     pub ecn_timeout: bool,
+    /// Whether a mark reduces the window over a round trip.
+    pub gradual_reduction: bool,
     /// Whether a connection opens with SYN packets.
     pub handshake: bool,
     /// The first window, in packets.
@@ -187,6 +189,9 @@ pub struct TcpText {
     /// Whether a mark echoed at a window of one segment stops the sender for a time-out, doubled each time. Default: false.
     /// Source: thesis of Feng, section 4.3.4 (off in its other experiments); RFC 3168, section 6.1.2; Linux has it not.
     pub ecn_timeout: Option<bool>,
+    /// Whether a mark reduces the window over a round trip, in proportion to what arrives, and not at once. Not with ns-1999. Default:
+    /// false. Source: RFC 6937, RFC 9937; Linux does it.
+    pub gradual_reduction: Option<bool>,
     /// Whether a connection opens with SYN packets. Default: false. Source: the simulations of all five documents.
     pub handshake: Option<bool>,
     /// The first window in packets. Default: 1p (ns-1999); 10p, or as many as 14600 B of payload hold, at least 2p (modern).
@@ -259,6 +264,7 @@ impl TcpText {
             control: self.control.clone().unwrap_or_default(),
             ecn: self.ecn.unwrap_or(false),
             ecn_timeout: self.ecn_timeout.unwrap_or(false),
+            gradual_reduction: self.gradual_reduction.unwrap_or(false),
             handshake: self.handshake.unwrap_or(false),
             initial_window: self.initial_window.map_or_else(first_window, packets),
             minimum_window: self.minimum_window.map_or(1, packets),

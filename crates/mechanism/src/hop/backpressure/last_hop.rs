@@ -79,16 +79,27 @@ struct Flow {
     /// The greatest number that came back, and the greatest that was let out.
     came: Option<u32>,
     let_out: Option<u32>,
+    /// Where what went back to the host ends, data included.
+    sequence: Option<u32>,
 }
 
-/// An acknowledgment that waits.
+/// An acknowledgment that waits, or is about to.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    exit: PortId,
+    flow: FlowKey,
+    number: u32,
+    cost: u32,
+    /// Where its own segment ends.
+    sequence: u32,
+}
+
+/// The same with its packet, and the port by which it goes to its host.
 #[derive(Clone, Copy, Debug)]
 struct Held {
     packet: Packet,
     to: PortId,
-    flow: FlowKey,
-    number: u32,
-    cost: u32,
+    of: Waiting,
 }
 
 /// One circuit.
@@ -111,7 +122,7 @@ pub(super) struct LastHop {
     flows: Vec<Flow>,
     exits: Vec<Exit>,
     /// What [`Passage::Hold`] or [`Passage::Split`] was said of, until it is handed over; its packet is not yet known.
-    coming: Option<(PortId, FlowKey, u32, u32)>,
+    coming: Option<Waiting>,
 }
 
 /// Whether `a` comes after `b` in the sequence space.
@@ -178,6 +189,7 @@ impl LastHop {
                     segment_cost: 0,
                     came: None,
                     let_out: None,
+                    sequence: None,
                 });
                 self.flows.len() - 1
             }
@@ -202,6 +214,8 @@ impl LastHop {
             return Passage::On;
         };
         let flow = &mut self.flows[index as usize];
+        let sequence = segment.sequence().wrapping_add(segment.payload_bytes());
+        flow.sequence = later(flow.sequence, sequence);
         let exit = &mut self.exits[flow.exit.index()];
         if self.config.form == LastHopForm::Ecn {
             if flow.is_ecn_capable && exit.waiting >= self.config.threshold {
@@ -225,6 +239,7 @@ impl LastHop {
             flow.let_out = later(flow.let_out, number);
             return Passage::On;
         }
+        let waiting = Waiting { exit: flow.exit, flow: key, number, cost, sequence };
         if let Some(out) = flow.let_out.filter(|_| rides) {
             if newly == 0 {
                 // A segment of its own would look like the sign of a loss.
@@ -233,17 +248,17 @@ impl LastHop {
                 }
                 return Passage::On;
             }
-            self.coming = Some((flow.exit, key, number, cost));
+            self.coming = Some(waiting);
             return Passage::Split(out);
         }
-        self.coming = Some((flow.exit, key, number, cost));
+        self.coming = Some(waiting);
         Passage::Hold
     }
 
     /// The acknowledgment for the host behind `to` waits from now on.
     pub(super) fn hold(&mut self, packet: Packet, to: PortId, _now: Time) {
-        if let Some((exit, flow, number, cost)) = self.coming.take() {
-            self.exits[exit.index()].held.push_back(Held { packet, to, flow, number, cost });
+        if let Some(of) = self.coming.take() {
+            self.exits[of.exit.index()].held.push_back(Held { packet, to, of });
         }
     }
 
@@ -281,13 +296,15 @@ impl LastHop {
     pub(super) fn release(&mut self, now: Time, out: &mut impl HopOut) {
         for exit in &mut self.exits {
             while exit.release_at(&self.config, self.depth).is_some_and(|at| at <= now) {
-                let Some(held) = exit.held.pop_front() else { break };
-                exit.tokens.on_departure(held.cost, now);
-                if let Some(&index) = self.by_key.get(&held.flow) {
+                let Some(Held { packet, to, of }) = exit.held.pop_front() else { break };
+                exit.tokens.on_departure(of.cost, now);
+                let mut sequence = of.sequence;
+                if let Some(&index) = self.by_key.get(&of.flow) {
                     let flow = &mut self.flows[index as usize];
-                    flow.let_out = later(flow.let_out, held.number);
+                    flow.let_out = later(flow.let_out, of.number);
+                    sequence = later(flow.sequence, sequence).unwrap_or(sequence);
                 }
-                out.release(held.to, held.packet);
+                out.release(to, packet, sequence);
             }
         }
     }
@@ -319,9 +336,10 @@ impl Exit {
     /// When the first acknowledgment may go; none while the queue is too long, or none waits.
     fn release_at(&self, config: &LastHopConfig, depth: u32) -> Option<Time> {
         let first = self.held.front()?;
-        let is_open = self.waiting < config.threshold || first.cost == 0;
+        let cost = first.of.cost;
+        let is_open = self.waiting < config.threshold || cost == 0;
         // One that acknowledges more than the bucket holds goes when it is full, and the next ones wait for it.
-        is_open.then(|| self.tokens.release_at(first.cost.min(depth), Time::ZERO))
+        is_open.then(|| self.tokens.release_at(cost.min(depth), Time::ZERO))
     }
 }
 

@@ -28,7 +28,7 @@ impl HopOut for World {
         self.rates.push((port, rate));
     }
 
-    fn release(&mut self, port: PortId, packet: Packet) {
+    fn release(&mut self, port: PortId, packet: Packet, _sequence: u32) {
         self.released.push((port, packet));
     }
 }

@@ -19,7 +19,7 @@ impl HopOut for Sent {
         panic!("NBQ sets no rates");
     }
 
-    fn release(&mut self, _port: PortId, _packet: Packet) {
+    fn release(&mut self, _port: PortId, _packet: Packet, _sequence: u32) {
         unreachable!("it holds nothing");
     }
 }

@@ -16,14 +16,16 @@ const COST: u32 = 1000;
 #[derive(Default)]
 struct World {
     released: Vec<u32>,
+    sequences: Vec<u32>,
 }
 
 impl HopOut for World {
     fn send(&mut self, _port: PortId, _message: &[u8]) {}
     fn set_rate(&mut self, _port: PortId, _rate: BitRate) {}
-    fn release(&mut self, port: PortId, packet: Packet) {
+    fn release(&mut self, port: PortId, packet: Packet, sequence: u32) {
         assert_eq!(port, HOST);
         self.released.push(packet.slot);
+        self.sequences.push(sequence);
     }
 }
 
@@ -141,6 +143,21 @@ fn what_acknowledges_nothing_new_waits_only_for_what_came_before() {
     edge.hold(Packet::new(1, FlowId(1), 40), HOST, Time::ZERO);
     queue(&mut edge, 9);
     assert_eq!(run(&mut edge, Time::ZERO, at_us(1_000)), [(1000, 4000), (1000, 1)]);
+}
+
+#[test]
+fn what_waited_goes_on_behind_the_data_that_overtook_it() {
+    let mut edge = bucket();
+    for n in 1..=4 {
+        acknowledge(&mut edge, n * 1000, 0, Time::ZERO);
+    }
+    // The fourth waits. Data of 500 bytes, which begin at 700, go past it.
+    let mut overtaking = TcpHeader { sequence: 700, ..segment(4000, 500) };
+    assert_eq!(edge.on_acknowledgment(&headers(1).reversed(), &mut overtaking, Time::ZERO), Passage::On);
+    assert_eq!(overtaking.acknowledgment, 3000);
+    let mut world = World::default();
+    edge.release(at_us(1000), &mut world);
+    assert_eq!((world.released, world.sequences), (vec![4000], vec![1200]));
 }
 
 #[test]

@@ -5,133 +5,31 @@
 //! instant at which it was read. So a mechanism sees an ideal network, what it does follows from the packets read and their
 //! instants alone, and lateness touches only when a packet gets to its host. It is measured there and at every event.
 
+mod port;
+mod results;
+
 use std::collections::VecDeque;
 use std::io::Write;
 
 use serde_json::{Value, json};
-use tidegate_engine::{Arrival, Carried, LinkId, Observer, Place};
+use tidegate_engine::{Arrival, Observer};
 use tidegate_lab::{Outcome, Run};
-use tidegate_packet::{DropReason, Dscp, Ecn, FlowKey, MarkReason, Packet};
+use tidegate_packet::FlowKey;
 use tidegate_units::Time;
 
+use crate::address;
 use crate::flows::{Assigned, FlowTable};
+use crate::ip::{self, Written};
 use crate::lateness::Lateness;
 use crate::pool::{Buffer, Pool};
-use crate::recording::{Decision, Record, Verdict, Writer};
+use crate::recording::{Record, Writer};
 use crate::setup::{Setup, SetupError};
-use crate::{address, ip};
 
-/// Bits of a handle that name the buffer; the others count packets.
-const BUFFER_BITS: u32 = 24;
-
-/// A packet that leaves the network for its host.
-#[derive(Clone, Copy, Debug)]
-pub struct Departure {
-    /// Which of the real hosts.
-    pub host: u32,
-    /// When its last bit arrived there.
-    pub due: Time,
-    /// Where its bytes are.
-    pub buffer: Buffer,
-    ecn: Ecn,
-    dscp: Dscp,
-    ttl: u8,
-    /// Of its TCP header; meaningless if it has none.
-    window: u16,
-}
-
-/// What the simulation tells: which packets leave, which buffers are free again, and the verdicts if they are recorded.
-#[derive(Debug)]
-struct Port<W> {
-    /// By number of a flow: to which real host; none for simulated flows.
-    to: Vec<Option<u32>>,
-    departures: VecDeque<Departure>,
-    freed: Vec<Buffer>,
-    /// Once for each copy that a medium made.
-    shared: Vec<Buffer>,
-    recording: Option<Writer<W>>,
-}
-
-const fn buffer_of(carried: &Carried) -> Buffer {
-    Buffer((carried.handle() & ((1 << BUFFER_BITS) - 1)) as u32)
-}
-
-impl<W: Write> Port<W> {
-    /// The host for which a packet of this flow identity is; none for simulated packets.
-    fn host_of(&self, packet: &Packet) -> Option<u32> {
-        // Even identities are of data; real acknowledgments are data of flows of their own.
-        let flow = packet.flow.0.is_multiple_of(2).then_some(packet.flow.0 / 2)?;
-        self.to.get(flow as usize).copied().flatten()
-    }
-
-    fn record(&mut self, at: Time, verdict: impl FnOnce() -> Verdict, packet: &Packet, carried: &Carried) {
-        if let Some(recording) = &mut self.recording {
-            recording.write(&Record::Decision(Decision::new(at, verdict(), packet, carried)));
-        }
-    }
-}
-
-impl<W: Write> Observer for Port<W> {
-    fn on_delivered(
-        &mut self,
-        now: Time,
-        link: LinkId,
-        packet: &Packet,
-        carried: &Carried,
-        message: Option<&[u8]>,
-    ) {
-        self.record(now, || Verdict::Hop(link, message.unwrap_or_default().to_vec()), packet, carried);
-    }
-    fn on_drop(&mut self, now: Time, place: Place, packet: &Packet, carried: &Carried, why: DropReason) {
-        self.record(now, || Verdict::Drop(place, why), packet, carried);
-        if self.host_of(packet).is_some() {
-            self.freed.push(buffer_of(carried));
-        }
-    }
-    fn on_mark(&mut self, now: Time, place: Place, packet: &Packet, carried: &Carried, why: MarkReason) {
-        self.record(now, || Verdict::Mark(place, why), packet, carried);
-    }
-    fn on_duplicate(&mut self, _now: Time, packet: &Packet, carried: &Carried) {
-        if self.host_of(packet).is_some() {
-            self.shared.push(buffer_of(carried));
-        }
-    }
-    fn on_external(&mut self, now: Time, packet: &Packet, carried: &Carried) {
-        self.record(now, || Verdict::Out(carried.outside_window()), packet, carried);
-        let host = self.host_of(packet).expect("only packets of real flows leave");
-        self.departures.push_back(Departure {
-            host,
-            due: now,
-            buffer: buffer_of(carried),
-            ecn: packet.ecn,
-            dscp: packet.dscp,
-            ttl: packet.ttl,
-            window: carried.outside_window(),
-        });
-    }
-}
-
-/// Counts of what never entered the network, or left it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Counts {
-    /// Packets that real hosts sent into the network.
-    pub arrived_packets: u64,
-    /// Packets that the network handed to real hosts.
-    pub delivered_packets: u64,
-    /// Packets for no real host: multicast, neighbour discovery, strange addresses.
-    pub stray_packets: u64,
-    /// Packets for which there was no buffer.
-    pub unbuffered_packets: u64,
-    /// Packets that a host's device did not take.
-    pub refused_packets: u64,
-}
-
-/// A connection that had a flow, for results.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Seen {
-    pub(crate) flow: u32,
-    pub(crate) key: FlowKey,
-}
+pub use port::Departure;
+use port::{BUFFER_BITS, Port};
+pub use results::Counts;
+use results::connections;
+pub(crate) use results::{Seen, protocol_name};
 
 /// See the module.
 #[derive(Debug)]
@@ -143,6 +41,8 @@ pub struct Emulation<W: Write> {
     pool: Pool,
     /// By buffer: where the TCP header of its packet begins; zero if it has none.
     segments: Box<[u16]>,
+    /// An acknowledgment that goes on without the data that it came with.
+    bare: Vec<u8>,
     /// By node: which real host it is.
     host_of_node: Vec<Option<u32>>,
     /// A buffer to read the next packet into.
@@ -189,6 +89,7 @@ impl<W: Write> Emulation<W> {
             seen: Vec::new(),
             pool: Pool::new(buffers, mtu_bytes),
             segments: vec![0; buffers as usize].into(),
+            bare: Vec::with_capacity(mtu_bytes),
             host_of_node,
             next_buffer: None,
             serial: 0,
@@ -350,11 +251,17 @@ impl<W: Write> Emulation<W> {
     /// The bytes of a departing packet, with what the network changed.
     pub fn packet(&mut self, departure: &Departure) -> &[u8] {
         let packet = self.pool.packet(departure.buffer);
-        ip::write(packet, departure.ecn, departure.dscp, departure.ttl);
         let offset = self.segments[departure.buffer.0 as usize];
-        if offset > 0 {
-            ip::write_window(packet, offset, departure.window);
+        if offset == 0 {
+            ip::write(packet, departure.ecn, departure.dscp, departure.ttl);
+            return packet;
         }
+        // Its data, which share the buffer, may leave before or after it.
+        let packet = match ip::write_tcp(packet, offset, &departure.tcp, &mut self.bare) {
+            Written::InPlace => packet,
+            Written::Bare => &mut self.bare[..],
+        };
+        ip::write(packet, departure.ecn, departure.dscp, departure.ttl);
         packet
     }
 
@@ -396,61 +303,14 @@ impl<W: Write> Emulation<W> {
         }
         let end = self.run.simulation().now();
         let kept_up = self.has_kept_up();
-        let (outcome, port) = self.run.finish();
-        let statistics = outcome.summary.statistics();
-        let window = statistics.until.since(statistics.since).as_secs_f64();
-        let per_second = |bytes: u64| if window > 0.0 { bytes as f64 * 8.0 / window } else { 0.0 };
-        let connections: Vec<Value> = self
-            .seen
-            .iter()
-            .map(|seen| {
-                let counters = &statistics.flows[2 * seen.flow as usize];
-                let sink = &statistics.sinks[seen.flow as usize][0];
-                let delay = (sink.received_packets > 0)
-                    .then(|| sink.delay_nanos as f64 / 1e6 / sink.received_packets as f64);
-                // Of the scenario, if it is one of those.
-                let flow = self.setup.own.iter().find(|own| own.flow == seen.flow);
-                let flow = flow.map(|own| &self.setup.scenario.flows[own.flow as usize].name);
-                json!({
-                    "flow": flow,
-                    "protocol": protocol_name(seen.key.protocol.0),
-                    "source": address::to_ip(seen.key.source),
-                    "source_port": seen.key.source_port,
-                    "destination": address::to_ip(seen.key.destination),
-                    "destination_port": seen.key.destination_port,
-                    "throughput_bps": per_second(sink.received_bytes),
-                    "sent_packets": counters.sent_packets,
-                    "received_packets": sink.received_packets,
-                    "lost_packets": counters.lost_packets,
-                    "marked_packets": counters.marked_packets,
-                    "delay_ms_mean": delay,
-                })
-            })
-            .collect();
-        let counts = self.counts;
-        let emulation = json!({
+        let Self { run, seen, setup, event_lateness, delivery_lateness, counts, .. } = self;
+        let (outcome, port) = run.finish();
+        let mut results = json!({
             "kept_up": kept_up,
-            "lateness": {
-                "events": self.event_lateness.to_json(),
-                "deliveries": self.delivery_lateness.to_json(),
-            },
-            "arrived_packets": counts.arrived_packets,
-            "delivered_packets": counts.delivered_packets,
-            "stray_packets": counts.stray_packets,
-            "unbuffered_packets": counts.unbuffered_packets,
-            "refused_packets": counts.refused_packets,
-            "connections": connections,
+            "lateness": { "events": event_lateness.to_json(), "deliveries": delivery_lateness.to_json() },
         });
-        (outcome, emulation, port.recording.map(|recording| recording.finish(end)))
-    }
-}
-
-pub(crate) fn protocol_name(number: u8) -> String {
-    match number {
-        1 => "icmp".to_owned(),
-        6 => "tcp".to_owned(),
-        17 => "udp".to_owned(),
-        58 => "icmpv6".to_owned(),
-        other => other.to_string(),
+        counts.add_to(&mut results);
+        results["connections"] = connections(&seen, &setup, &outcome).into();
+        (outcome, results, port.recording.map(|recording| recording.finish(end)))
     }
 }

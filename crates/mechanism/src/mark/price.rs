@@ -89,8 +89,8 @@ mod tests {
             let mut rates: Vec<BitRate> = targets.iter().map(|bps| BitRate::from_bps(*bps)).collect();
             let costs = congestion_costs(&rates, bottleneck).expect("spare is not negative");
             let marked = ideal_marking(&rates, bottleneck).expect("as before").marked_bps;
-            for (cost, marked) in costs.iter().zip(&marked) {
-                prop_assert!(*cost > -1.0 && *cost <= marked + 1.0, "{cost} for {marked}");
+            for (cost, most) in costs.iter().zip(&marked) {
+                prop_assert!(*cost > -1.0 && *cost <= most + 1.0, "{cost} for {most}");
             }
             rates[0] = BitRate::from_bps(targets[0] + more);
             let dearer = congestion_costs(&rates, bottleneck).expect("there is room for more")[0];

@@ -88,10 +88,10 @@ impl ActiveWeights {
     #[inline]
     pub(super) fn on_arrival(&mut self, key: u32, flow: FlowId, now: Time) -> bool {
         let index = self.class_of(key);
-        let class = &mut self.classes[index];
-        let active = class.flows.on_arrival(flow, now);
+        let own = &mut self.classes[index];
+        let count = own.flows.on_arrival(flow, now);
         let window = now.as_nanos() / self.config.count.window.as_nanos();
-        if active == class.active && window == self.window {
+        if count == own.active && window == self.window {
             return false;
         }
         self.window = window;

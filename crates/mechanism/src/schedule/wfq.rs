@@ -177,7 +177,7 @@ impl Wfq {
         if active.on_arrival(key, packet.flow, now) {
             self.reweigh();
         }
-        let weight = self.active.as_ref().map_or(1.0, |active| active.weight(key));
+        let weight = self.active.as_ref().map_or(1.0, |weights| weights.weight(key));
         self.queues.slot_of(packet, |_, share| Share::restart(weight, share))
     }
 

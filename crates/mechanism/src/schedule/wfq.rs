@@ -531,13 +531,13 @@ mod tests {
     /// them that was of class 1.
     fn part_of_class_one(wfq: &mut Wfq, flows: &[(u8, u32)], count: u32, now: &mut Time) -> f64 {
         let mut turns = [0usize; 2];
-        let mut supply = |wfq: &mut Wfq, class: u8, at: Time| {
+        let mut supply = |scheduler: &mut Wfq, class: u8, at: Time| {
             let own: Vec<u32> = flows.iter().filter(|(of, _)| *of == class).map(|(_, flow)| *flow).collect();
             let turn = &mut turns[usize::from(class)];
             *turn += 1;
             let packet =
                 Packet { class, arrived: at, ..Packet::new(0, FlowId(own[*turn % own.len()]), 1000) };
-            wfq.enqueue(packet, at, &mut Counted::default());
+            scheduler.enqueue(packet, at, &mut Counted::default());
         };
         for class in [0, 1].repeat(20) {
             supply(wfq, class, *now);

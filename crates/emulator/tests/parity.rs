@@ -30,6 +30,7 @@ fn marker_of(kind: &str) -> String {
             "committed_rate = \"1Mbit\", committed_burst = \"3kB\", peak_rate = \"2Mbit\", peak_burst = \"3kB\""
         }
         "pme" => "target = \"1Mbit\"",
+        "account" => "price = 0.5",
         _ => panic!("a marker of a new kind, {kind}, needs a line here"),
     };
     format!("{{ kind = \"{kind}\", {own} }}")

@@ -107,6 +107,7 @@ fn discipline() -> impl Strategy<Value = DisciplineConfig> {
         (queues(), any::<bool>()).prop_map(|(queues, exact)| DisciplineConfig::Wfq(WfqConfig {
             clock: if exact { Clock::Gps } else { Clock::SelfClocked },
             queues,
+            active: None,
         })),
     ]
 }

@@ -145,6 +145,7 @@ fn share(case: &Value) -> Shared {
         "FQ" => DisciplineConfig::Wfq(WfqConfig {
             clock: Clock::SelfClocked,
             queues: FlowQueuesConfig::per_flow(Limit::Packets(25)),
+            active: None,
         }),
         other => panic!("unknown discipline {other}"),
     };

@@ -234,7 +234,11 @@ fn read_marker<O: Observer>(simulation: &Simulation<O>, marker: usize, quantity:
         MarkerQuantity::Green => bits(0),
         MarkerQuantity::Yellow => bits(1),
         MarkerQuantity::Red => bits(2),
-        MarkerQuantity::Probability | MarkerQuantity::Throughput | MarkerQuantity::Tokens => {
+        MarkerQuantity::Probability
+        | MarkerQuantity::Throughput
+        | MarkerQuantity::Tokens
+        | MarkerQuantity::Charge
+        | MarkerQuantity::ChargeRate => {
             Reading::Value(simulation.marker_variable(marker, quantity.name()).unwrap_or(f64::NAN))
         }
     }

@@ -4,10 +4,10 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::model::{
-    Adaptive, AdaptiveRed, BackPressure, Blue, Bulk, BurstLoss, Cbq, Cbr, Csfq, CsfqLabels, CubicControl,
-    DropTail, Drr, Eec, EecMarker, Engine, Ered, Fred, Iec, ListLoss, Marking, Nbp, Nbq, OnOff, Poisson,
-    Priority, Profile, RandomLoss, Red, RedPenaltyBox, RenoControl, Reserved, Sfb, Sfq, SingleRate, SubTcp,
-    TcpFriendly, TcpText, Tfrc, Transfer, TwoRates, Udp, UnresponsiveControl, Wfq,
+    Account, Adaptive, AdaptiveRed, BackPressure, Blue, Bulk, BurstLoss, Cbq, Cbr, Csfq, CsfqLabels,
+    CubicControl, DropTail, Drr, Eec, EecMarker, Engine, Ered, Fred, Iec, ListLoss, Marking, Nbp, Nbq, OnOff,
+    Poisson, Priority, Profile, RandomLoss, Red, RedPenaltyBox, RenoControl, Reserved, Sfb, Sfq, SingleRate,
+    SubTcp, TcpFriendly, TcpText, Tfrc, Transfer, TwoRates, Udp, UnresponsiveControl, Wfq,
 };
 use crate::schema::schema_of;
 
@@ -74,6 +74,7 @@ const ROWS: &[Row] = &[
     ("marker", "srtcm", schema_of::<SingleRate>),
     ("marker", "trtcm", schema_of::<TwoRates>),
     ("marker", "pme", schema_of::<Engine>),
+    ("marker", "account", schema_of::<Account>),
     ("transport", "tcp", schema_of::<TcpText>),
     ("transport", "udp", schema_of::<Udp>),
     ("transport", "tfrc", schema_of::<Tfrc>),

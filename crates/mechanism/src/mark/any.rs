@@ -4,8 +4,8 @@ use tidegate_packet::Packet;
 use tidegate_units::Time;
 
 use super::{
-    Conditioned, Marker, MarkingEngine, MarkingEngineConfig, ProfileConfig, ProfileMarker, ThreeColour,
-    ThreeColourConfig,
+    Account, AccountConfig, Conditioned, Marker, MarkingEngine, MarkingEngineConfig, ProfileConfig,
+    ProfileMarker, ThreeColour, ThreeColourConfig,
 };
 use crate::Context;
 
@@ -18,6 +18,8 @@ pub enum MarkerConfig {
     ThreeColour(ThreeColourConfig),
     /// A packet marking engine.
     Engine(MarkingEngineConfig),
+    /// Charges, and marks nothing.
+    Account(AccountConfig),
 }
 
 impl MarkerConfig {
@@ -27,6 +29,7 @@ impl MarkerConfig {
             Self::Profile(config) => AnyMarker::Profile(config.build(context, now)),
             Self::ThreeColour(config) => AnyMarker::ThreeColour(config.build(now)),
             Self::Engine(config) => AnyMarker::Engine(config.build(context, now)),
+            Self::Account(config) => AnyMarker::Account(config.build(now)),
         }
     }
 }
@@ -40,6 +43,8 @@ pub enum AnyMarker {
     ThreeColour(ThreeColour),
     /// A packet marking engine.
     Engine(MarkingEngine),
+    /// Charges, and marks nothing.
+    Account(Account),
 }
 
 impl Marker for AnyMarker {
@@ -49,6 +54,7 @@ impl Marker for AnyMarker {
             Self::Profile(marker) => marker.on_packet(packet, now),
             Self::ThreeColour(marker) => marker.on_packet(packet, now),
             Self::Engine(marker) => marker.on_packet(packet, now),
+            Self::Account(marker) => marker.on_packet(packet, now),
         }
     }
 
@@ -57,6 +63,7 @@ impl Marker for AnyMarker {
             Self::Profile(marker) => marker.variable(name),
             Self::ThreeColour(marker) => marker.variable(name),
             Self::Engine(marker) => marker.variable(name),
+            Self::Account(marker) => marker.variable(name),
         }
     }
 }

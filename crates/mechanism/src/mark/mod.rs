@@ -2,18 +2,23 @@
 //!
 //! A marker stands where traffic enters a network, or passes from one to the next. It writes codepoints: within a
 //! profile that was agreed ([`ProfileMarker`], [`ThreeColour`]), or as many as a target rate needs
-//! ([`MarkingEngine`]). Several flows may share one marker; it then serves their aggregate. A marker never delays.
+//! ([`MarkingEngine`]). An [`Account`] writes nothing and charges for what passes. Several flows may share one marker; it then
+//! serves their aggregate. A marker never delays.
 
+mod account;
 mod any;
 mod engine;
 mod ideal;
+mod price;
 mod profile;
 mod three_colour;
 mod throughput;
 
+pub use account::{Account, AccountConfig};
 pub use any::{AnyMarker, MarkerConfig};
 pub use engine::{MarkingEngine, MarkingEngineConfig, MarkingLaw};
 pub use ideal::{IdealMarking, Oversubscribed, ideal_marking};
+pub use price::{congestion_costs, displaced};
 pub use profile::{OutOfProfile, ProfileConfig, ProfileMarker};
 pub use three_colour::{ColourActions, ThreeColour, ThreeColourConfig, TwoBuckets};
 pub(crate) use throughput::Throughput;

@@ -77,6 +77,15 @@ impl ActiveFlows {
     pub fn count(&self) -> u32 {
         self.present.max(self.complete)
     }
+
+    /// The count at `now`, which may be long after the last arrival.
+    pub fn count_at(&self, now: Time) -> u32 {
+        match (now.as_nanos() / self.config.window.as_nanos()).saturating_sub(self.window) {
+            0 => self.count(),
+            1 => self.present,
+            _ => 0,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -99,7 +108,10 @@ mod tests {
         for flow in 0..20 {
             assert_eq!(counter.on_arrival(FlowId(flow), at_millis(50)), flow + 1);
         }
+        assert_eq!(counter.count_at(at_millis(199)), 20);
+        assert_eq!(counter.count_at(at_millis(200)), 0);
         assert_eq!(counter.on_arrival(FlowId(3), at_millis(150)), 20);
+        assert_eq!(counter.count_at(at_millis(250)), 1);
         assert_eq!(counter.on_arrival(FlowId(3), at_millis(250)), 1);
     }
 

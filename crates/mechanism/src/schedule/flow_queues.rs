@@ -158,11 +158,17 @@ impl<S: Default> FlowQueues<S> {
         }
     }
 
+    /// The number of the queue that `packet` belongs to.
+    #[inline]
+    pub fn key_of(&self, packet: &Packet) -> u32 {
+        self.config.classify.key(packet)
+    }
+
     /// The slot of `packet`'s queue. A queue that has none gets one, whose state `start` prepares for its weight: a new
     /// state, or one that another queue left.
     #[inline]
     pub fn slot_of(&mut self, packet: &Packet, start: impl FnOnce(f64, &mut S)) -> SlotId {
-        self.slot_of_key(self.config.classify.key(packet), start)
+        self.slot_of_key(self.key_of(packet), start)
     }
 
     /// The slot of queue `key`, for a scheduler that numbers its queues itself; as [`slot_of`](Self::slot_of).

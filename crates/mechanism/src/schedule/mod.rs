@@ -1,5 +1,6 @@
 //! Who goes next? Schedulers are queue disciplines that own several queues, each under its own manager.
 
+mod active_weights;
 mod any;
 mod cbq;
 mod drr;
@@ -12,6 +13,7 @@ mod sfq;
 pub(crate) mod testing;
 mod wfq;
 
+pub use active_weights::ActiveWeightsConfig;
 pub use any::{AnyDiscipline, DisciplineConfig};
 pub use cbq::{CBQ_PRIORITIES, Cbq, CbqClassConfig, CbqConfig, LinkSharing};
 pub use drr::{Drr, DrrConfig};

@@ -11,6 +11,8 @@
 //!   come, move forward by `L / w`; else a flow that loses packets would be charged for what it never sent.
 //! - Of equal finish tags, the flow with the lowest number goes first.
 //! - Virtual time is not reset when the link idles: tags then lie before it and have no effect.
+//! - Weights may follow the number of active connections ([`WfqConfig::active`]; Feng, section 5.2.2). What a queue is still owed
+//!   at the change, in bytes, it is owed at its new weight.
 //!
 //! Cost: O(log n) amortised in the flows that wait, for both clocks. A flow enters the fluid server's set with a packet
 //! and leaves it once.
@@ -20,6 +22,7 @@ use alloc::collections::VecDeque;
 use tidegate_packet::{Backlog, Packet, Sink};
 use tidegate_units::{BitRate, Time};
 
+use super::active_weights::{ActiveWeights, ActiveWeightsConfig};
 use super::flow_queues::{FlowQueues, FlowQueuesConfig, SlotId, answered_by_queues};
 use super::indexed_heap::IndexedHeap;
 use crate::Context;
@@ -42,6 +45,8 @@ pub struct WfqConfig {
     pub clock: Clock,
     /// The queues and their weights. Default limit: 100 packets for all, drop from the longest queue.
     pub queues: FlowQueuesConfig,
+    /// Weights that follow how many connections are active in each queue, in place of those of `queues`. Default: none.
+    pub active: Option<ActiveWeightsConfig>,
 }
 
 impl WfqConfig {
@@ -49,6 +54,7 @@ impl WfqConfig {
     pub fn build(&self, context: &Context) -> Wfq {
         Wfq {
             queues: FlowQueues::new(&self.queues, context),
+            active: self.active.as_ref().map(|active| ActiveWeights::new(active, context.link_rate)),
             clock: self.clock,
             virtual_time: 0.0,
             first: IndexedHeap::default(),
@@ -67,6 +73,7 @@ type Tag = (f64, u32);
 #[derive(Clone, Debug)]
 pub struct Wfq {
     queues: FlowQueues<Share>,
+    active: Option<ActiveWeights>,
     clock: Clock,
     /// V.
     virtual_time: f64,
@@ -101,7 +108,7 @@ impl QueueDiscipline for Wfq {
         if self.clock == Clock::Gps {
             self.advance(now);
         }
-        let slot = self.queues.slot_of(&packet, Share::restart);
+        let slot = self.slot_of(&packet, now);
         let size = packet.wire_bytes;
         let (before, after) = self.queues.enqueue(slot, packet, now, out);
         if after.packets > before.packets {
@@ -145,6 +152,10 @@ impl QueueDiscipline for Wfq {
         self.advance(now);
         self.bytes_per_second = rate.as_bytes_per_second_f64();
         self.queues.set_link_rate(rate, now);
+        if let Some(active) = &mut self.active {
+            active.set_link_rate(rate);
+            self.reweigh();
+        }
     }
     fn variable(&self, name: &str) -> Option<f64> {
         match name {
@@ -156,6 +167,39 @@ impl QueueDiscipline for Wfq {
 }
 
 impl Wfq {
+    /// The slot of `packet`'s queue, of the weight that it has from now on.
+    #[inline]
+    fn slot_of(&mut self, packet: &Packet, now: Time) -> SlotId {
+        let Some(active) = &mut self.active else {
+            return self.queues.slot_of(packet, Share::restart);
+        };
+        let key = self.queues.key_of(packet);
+        if active.on_arrival(key, packet.flow, now) {
+            self.reweigh();
+        }
+        let weight = self.active.as_ref().map_or(1.0, |weights| weights.weight(key));
+        self.queues.slot_of(packet, |_, share| Share::restart(weight, share))
+    }
+
+    /// The weights of the classes changed. V does not: what a queue is owed beyond it is owed at another rate from now on.
+    fn reweigh(&mut self) {
+        let Some(active) = &self.active else { return };
+        self.fluid_weight = 0.0;
+        for slot in 0..self.queues.slots() as SlotId {
+            let key = self.queues.key(slot);
+            let size = self.queues.head(slot).map(|head| f64::from(head.wire_bytes));
+            let share = self.queues.state_mut(slot);
+            share.reweigh(active.weight(key), self.virtual_time);
+            if let Some(size) = size {
+                self.first.set(slot, (share.start + size * share.per_weight, key));
+            }
+            if self.fluid.key(slot).is_some() {
+                self.fluid_weight += share.weight;
+                self.fluid.set(slot, (share.last_finish, key));
+            }
+        }
+    }
+
     /// A packet of `size` is now the last of `slot`, where `before` waited.
     fn on_joined(&mut self, slot: SlotId, size: u32, before: Backlog, now: Time) {
         let v = self.virtual_time;
@@ -270,6 +314,14 @@ impl Share {
         (share.start, share.last_finish) = (0.0, 0.0);
     }
 
+    /// Another weight at virtual time `v`: `S` and `F` keep their distance from it in bytes.
+    fn reweigh(&mut self, weight: f64, v: f64) {
+        let stretch = self.weight / weight;
+        (self.weight, self.per_weight) = (weight, 1.0 / weight);
+        self.start = v + (self.start - v) * stretch;
+        self.last_finish = v + (self.last_finish - v) * stretch;
+    }
+
     /// `S = max(F of the packet before, V at arrival)` for a packet that `arrived` behind others.
     fn start_of_next(&mut self, finish: f64, arrived: Time) -> f64 {
         let mut start = finish;
@@ -298,7 +350,7 @@ mod tests {
         queues.weights = (0u32..).zip(weights.iter().copied()).collect();
         // One byte per 8 ns, as in the tests' link.
         let context = Context { link_rate: BitRate::from_mbps(1000), ..Context::for_tests() };
-        WfqConfig { clock, queues }.build(&context)
+        WfqConfig { clock, queues, active: None }.build(&context)
     }
 
     /// When the fluid server finishes each packet, in nanoseconds: flows hold what remains of their packets, and time goes
@@ -408,7 +460,7 @@ mod tests {
             let clock = if gps { Clock::Gps } else { Clock::SelfClocked };
             let mut queues = FlowQueuesConfig::shared(Limit::Packets(10));
             queues.remembered = 4;
-            let mut wfq = WfqConfig { clock, queues }.build(&Context::for_tests());
+            let mut wfq = WfqConfig { clock, queues, active: None }.build(&Context::for_tests());
             drive(&mut wfq, &vector, 8, |_| ());
             let mut out = Counted::default();
             let later = Time::from_nanos(1 << 50);
@@ -472,6 +524,58 @@ mod tests {
             let heavy = during.iter().filter(|(_, packet)| packet.flow.0 == 1).count();
             // Flow 1 offers as much as the link sends and gets four fifths.
             assert!(heavy.abs_diff(1900 * 4 / 5) <= 10, "{heavy}");
+        }
+    }
+
+    /// Sends `count` packets of 1000 bytes, while each of `flows` (class, number) keeps its class supplied in turn; the part of
+    /// them that was of class 1.
+    fn part_of_class_one(wfq: &mut Wfq, flows: &[(u8, u32)], count: u32, now: &mut Time) -> f64 {
+        let mut turns = [0usize; 2];
+        let mut supply = |scheduler: &mut Wfq, class: u8, at: Time| {
+            let own: Vec<u32> = flows.iter().filter(|(of, _)| *of == class).map(|(_, flow)| *flow).collect();
+            let turn = &mut turns[usize::from(class)];
+            *turn += 1;
+            let packet =
+                Packet { class, arrived: at, ..Packet::new(0, FlowId(own[*turn % own.len()]), 1000) };
+            scheduler.enqueue(packet, at, &mut Counted::default());
+        };
+        for class in [0, 1].repeat(20) {
+            supply(wfq, class, *now);
+        }
+        let mut of_one = 0;
+        for _ in 0..count {
+            let packet = wfq.dequeue(*now, &mut Counted::default()).expect("both classes wait");
+            *now = Time::from_nanos(now.as_nanos() + 8_000);
+            of_one += u32::from(packet.class == 1);
+            supply(wfq, packet.class, *now);
+        }
+        f64::from(of_one) / f64::from(count)
+    }
+
+    #[test]
+    fn shares_follow_the_number_of_active_connections_in_each_class() {
+        for clock in [Clock::Gps, Clock::SelfClocked] {
+            let mut queues = FlowQueuesConfig::shared(Limit::Packets(1000));
+            queues.classify = crate::schedule::Classification::Class;
+            let active = Some(ActiveWeightsConfig {
+                reserved: vec![(1, BitRate::from_mbps(400))],
+                count: crate::meter::ActiveFlowsConfig {
+                    window: tidegate_units::Span::from_millis(10),
+                    flows_max: 100,
+                },
+            });
+            let context = Context { link_rate: BitRate::from_mbps(1000), ..Context::for_tests() };
+            let mut wfq = WfqConfig { clock, queues, active }.build(&context);
+            let mut now = Time::ZERO;
+            let crowd = [(1, 0), (1, 1), (0, 2), (0, 3), (0, 4), (0, 5)];
+            part_of_class_one(&mut wfq, &crowd, 3_000, &mut now);
+            // 600 Mb/s among six: class 1 has 400 + 200.
+            let with_crowd = part_of_class_one(&mut wfq, &crowd, 20_000, &mut now);
+            assert!((with_crowd - 0.6).abs() < 0.005, "{clock:?}: {with_crowd}");
+            part_of_class_one(&mut wfq, &crowd[..3], 3_000, &mut now);
+            // 600 Mb/s among three: class 1 has 400 + 400.
+            let with_few = part_of_class_one(&mut wfq, &crowd[..3], 20_000, &mut now);
+            assert!((with_few - 0.8).abs() < 0.005, "{clock:?}: {with_few}");
         }
     }
 }

@@ -53,6 +53,9 @@ impl TfrcReceiver {
             self.last = Some((data.timestamp, now));
             self.rtt = data.rtt;
         }
+        if self.report_at.is_none() && !is_first {
+            self.resume(now);
+        }
         self.bytes += u64::from(self.packet_bytes);
         self.received_max = self.received_max.max(self.before_rate());
         self.history.on_packet(data.sequence, ecn == Ecn::Ce, self.rtt, self.received_max, now);
@@ -64,10 +67,21 @@ impl TfrcReceiver {
         if self.history.loss_event_rate() > self.p {
             return self.measure(now);
         }
-        if self.report_at.is_none() {
-            self.report_at = Some(self.reported.saturating_add(self.rtt).max(now));
-        }
         None
+    }
+
+    /// The first packet after a silence. The timer goes on in silence (section 6.2), which is made up for here: the packet falls
+    /// into one of its round-trip times, and what came before that does not count.
+    fn resume(&mut self, now: Time) {
+        let rtt = self.rtt.as_nanos();
+        let silent = now.since(self.reported).as_nanos();
+        let whole = silent.checked_div(rtt).map_or(0, |times| times * rtt);
+        if whole > 0 {
+            self.before = (0, Span::from_nanos(whole));
+            self.reported = self.reported.saturating_add(Span::from_nanos(whole));
+        }
+        // Without a round-trip time every packet is reported (section 6.3).
+        self.report_at = Some(self.reported.saturating_add(self.rtt).max(now));
     }
 
     /// When [`Self::on_timer`] wants to be called.
@@ -183,6 +197,34 @@ mod tests {
         receiver.on_data(&data(0), Ecn::NotEct, ms(0));
         assert_eq!(receiver.on_timer(ms(100)), None);
         assert_eq!(receiver.timer_at(), None);
+    }
+
+    #[test]
+    fn after_a_silence_what_came_counts_over_a_round_trip_time_and_not_over_the_silence() {
+        let mut receiver = TfrcReceiver::new(&TfrcConfig::default());
+        receiver.on_data(&data(0), Ecn::NotEct, ms(0));
+        assert_eq!(receiver.on_timer(ms(100)), None);
+        // Ten seconds later four packets come within a round-trip time.
+        for sequence in 1..5 {
+            let now = ms(10_030 + 10 * sequence);
+            assert_eq!(receiver.on_data(&data(sequence), Ecn::NotEct, now), None);
+        }
+        assert_eq!(receiver.timer_at(), Some(ms(10_100)));
+        let report = receiver.on_timer(ms(10_100)).expect("there was data");
+        assert_eq!(report.received, 40_000);
+    }
+
+    #[test]
+    fn before_a_round_trip_time_is_known_each_packet_is_reported() {
+        let mut receiver = TfrcReceiver::new(&TfrcConfig::default());
+        for sequence in 0..4 {
+            let now = ms(50 + 500 * sequence);
+            let data = Data { rtt: Span::ZERO, ..data(sequence) };
+            if receiver.on_data(&data, Ecn::NotEct, now).is_none() {
+                assert_eq!(receiver.timer_at(), Some(now));
+                assert!(receiver.on_timer(now).is_some());
+            }
+        }
     }
 
     #[test]

@@ -15,8 +15,8 @@ const T_MBI: f64 = 64.0;
 const FIRST_NOFEEDBACK: Span = Span::from_secs(2);
 /// What remains of `X_recv` after losses in a data-limited interval (section 4.3, step 4).
 const LIMITED_LOSS: f64 = 0.85;
-/// Members of `X_recv_set`: one report per round-trip time, a new loss, and the largest one, over two round-trip times.
-const SET_MAX: usize = 4;
+/// Members of `X_recv_set`: in two round-trip times come at most two reports and two new losses, one more at either end.
+const SET_MAX: usize = 8;
 
 /// `X_recv_set`: what receivers reported within two round-trip times, bytes per second.
 #[derive(Clone, Copy, Debug)]
@@ -129,11 +129,16 @@ impl TfrcSender {
         if self.next_send()? > now {
             return None;
         }
+        if self.sent.is_none() {
+            // Section 4.2: the set has one member, infinity, of the instant at which the sender starts.
+            self.received = Received::only(f64::INFINITY, now);
+        }
         // Section 4.6: one packet each s / X. A clock that is late loses what it was late by.
         self.sent = Some(now);
         self.idle = false;
         if self.nofeedback_at.is_none() {
-            self.nofeedback_at = Some(now.saturating_add(FIRST_NOFEEDBACK));
+            let expires = self.r.map_or(FIRST_NOFEEDBACK, |r| Span::from_secs_f64(self.timeout(r)));
+            self.nofeedback_at = Some(now.saturating_add(expires));
         }
         let sequence = self.sequence;
         self.sequence += 1;
@@ -165,11 +170,12 @@ impl TfrcSender {
             return;
         }
         let received = self.received.max();
+        let mut nothing_to_learn = false;
         match self.r {
             None if !self.idle => self.x = (self.x / 2.0).max(self.least()),
-            None => {}
+            None => nothing_to_learn = true,
             // It was idle, and its rate is no more than what it may begin with: nothing is learnt from the silence.
-            Some(r) if self.idle && self.is_below_recovery(received, r) => {}
+            Some(r) if self.idle && self.is_below_recovery(received, r) => nothing_to_learn = true,
             Some(_) if self.p == 0.0 => self.x = (self.x / 2.0).max(self.least()),
             Some(r) => {
                 let limit = if self.x_bps > 2.0 * received { received } else { self.x_bps / 2.0 };
@@ -178,12 +184,16 @@ impl TfrcSender {
                 self.allow(2.0 * self.received.max(), r, now);
             }
         }
-        let expires = self.r.map_or(2.0 * self.s / self.x, |r| (4.0 * r).max(2.0 * self.s / self.x));
-        self.set_nofeedback(expires, now);
-        if !self.active {
-            // Nothing is under way of which a report could come.
+        self.set_nofeedback(self.timeout(self.r.unwrap_or(0.0)), now);
+        if nothing_to_learn && !self.active {
+            // Each further expiry would do nothing again: the next packet sets the timer.
             self.nofeedback_at = None;
         }
+    }
+
+    /// How long the nofeedback timer runs at a round-trip time of `r` seconds (section 4.3, step 3).
+    fn timeout(&self, r: f64) -> f64 {
+        (4.0 * r).max(2.0 * self.s / self.x)
     }
 
     /// `recover_rate` is the initial rate (section 4.4).
@@ -239,10 +249,9 @@ impl TfrcSender {
             self.received.update(received, r, now);
             2.0 * self.received.max()
         };
-        if !is_first {
-            self.allow(limit, r, now);
-        }
-        self.set_nofeedback((4.0 * r).max(2.0 * self.s / self.x), now);
+        // With the first report the rate has just become the initial one: without a loss it may not double yet.
+        self.allow(limit, r, now);
+        self.set_nofeedback(self.timeout(r), now);
     }
 
     /// Section 4.3, step 4: the equation once there was a loss, doubling once per round-trip time before, and in no case more
@@ -362,6 +371,38 @@ mod tests {
             before = sender.x;
         }
         assert!((before - 1000.0 / 64.0).abs() < 1e-9, "{before}");
+    }
+
+    #[test]
+    fn a_first_report_that_tells_of_a_loss_obeys_the_equation() {
+        let mut sender = build();
+        hear(&mut sender, 0, 100, ms(100));
+        let expected = throughput(1000.0, 0.1, 0.01);
+        assert!((sender.x / expected - 1.0).abs() < 1e-12, "{} for {expected}", sender.x);
+    }
+
+    #[test]
+    fn a_pause_halves_the_rate_down_to_what_it_may_begin_with_and_no_further() {
+        for loss_interval in [Report::NO_LOSS, 10_000] {
+            let mut sender = build();
+            hear(&mut sender, 0, Report::NO_LOSS, ms(100));
+            for round in 2..9 {
+                hear(&mut sender, 1_000_000, loss_interval, ms(100 * round));
+            }
+            let before = sender.x;
+            sender.pause();
+            while let Some(at) = sender.timer_at() {
+                sender.on_timer(at);
+            }
+            // Initial rate: 40 kB/s; by section 4.4 it stays between that and half above twice that.
+            assert!(before > 160_000.0 && sender.x <= 80_000.0 && sender.x >= 40_000.0 / 2.0, "{}", sender.x);
+            // The next packet is watched again, by the round-trip time and not by the two seconds of the beginning.
+            let now = ms(60_000);
+            sender.start();
+            assert!(sender.poll_transmit(now).is_some());
+            let wait = sender.nofeedback_at.expect("it is set").since(now).as_secs_f64();
+            assert!((wait - 0.4).abs() < 1e-6, "{wait} s");
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Markers.
 
 use tidegate_mechanism::mark::{
-    ColourActions, MarkerConfig, MarkingEngineConfig, MarkingLaw, OutOfProfile, ProfileConfig,
+    AccountConfig, ColourActions, MarkerConfig, MarkingEngineConfig, MarkingLaw, OutOfProfile, ProfileConfig,
     ThreeColourConfig, ThroughputMeter, TwoBuckets,
 };
 use tidegate_mechanism::shape::TokenBucketConfig;
@@ -9,7 +9,7 @@ use tidegate_packet::Dscp;
 use tidegate_units::{BitRate, Bytes, Limit};
 
 use super::bytes32;
-use crate::model::{Beyond, Engine, EngineLaw, EngineMeter, Marker, Profile};
+use crate::model::{Beyond, Engine, EngineGoal, EngineLaw, EngineMeter, Marker, Profile};
 
 /// What a marker does.
 pub fn marker(marker: &Marker) -> MarkerConfig {
@@ -35,6 +35,11 @@ pub fn marker(marker: &Marker) -> MarkerConfig {
             actions: ColourActions { class: config.class, drop_red: config.drop_red },
         }),
         Marker::Engine(config) => MarkerConfig::Engine(engine(config)),
+        Marker::Account(config) => MarkerConfig::Account(AccountConfig {
+            interval: config.interval,
+            price: config.price,
+            marked_price: config.marked_price,
+        }),
     }
 }
 
@@ -63,11 +68,11 @@ fn profile(config: &Profile) -> ProfileConfig {
     }
 }
 
-/// How throughput is measured.
-pub(crate) const fn meter(meter: EngineMeter, weight: f64, intervals: u32) -> ThroughputMeter {
-    match meter {
-        EngineMeter::Weighted => ThroughputMeter::Weighted { weight },
-        EngineMeter::Sliding => ThroughputMeter::Sliding { intervals },
+/// How an engine measures throughput.
+pub(crate) const fn meter(goal: &EngineGoal) -> ThroughputMeter {
+    match goal.meter {
+        EngineMeter::Weighted => ThroughputMeter::Weighted { weight: goal.weight },
+        EngineMeter::Sliding => ThroughputMeter::Sliding { intervals: goal.windows },
     }
 }
 
@@ -80,9 +85,22 @@ fn engine(config: &Engine) -> MarkingEngineConfig {
             }
             EngineLaw::TcpIndependent => MarkingLaw::Independent { step: config.step },
         },
-        meter: meter(config.meter, config.weight, config.windows),
+        meter: meter(&config.goal()),
         interval: config.interval,
         marked: Dscp::new(config.marked),
         unmarked: Dscp::new(config.unmarked),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_marker_leaves_out_is_as_in_the_mechanism() {
+        let of = |text| marker(&serde_json::from_str(text).expect("a marker"));
+        assert_eq!(of(r#"{"account": {}}"#), MarkerConfig::Account(AccountConfig::default()));
+        let engine = MarkerConfig::Engine(MarkingEngineConfig::new(BitRate::from_mbps(4)));
+        assert_eq!(of(r#"{"pme": {"target": "4Mbit"}}"#), engine);
     }
 }

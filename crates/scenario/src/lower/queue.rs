@@ -8,8 +8,8 @@ use tidegate_mechanism::queue::{
     RedPenaltyBoxConfig, SfbConfig, TcpFriendlyConfig, Victim,
 };
 use tidegate_mechanism::schedule::{
-    BinHash, CbqClassConfig, CbqConfig, Classification, Clock, DisciplineConfig, DrrConfig, FlowQueuesConfig,
-    LinkSharing, PriorityConfig, SfqConfig, WfqConfig,
+    ActiveWeightsConfig, BinHash, CbqClassConfig, CbqConfig, Classification, Clock, DisciplineConfig,
+    DrrConfig, FlowQueuesConfig, LinkSharing, PriorityConfig, SfqConfig, WfqConfig,
 };
 use tidegate_units::{Limit, Span};
 
@@ -17,7 +17,7 @@ use super::bytes32;
 use crate::model::{
     AdaptiveRed, Blue, BlueTimers, Cbq, CbqClass, CbqSharing, Csfq, DropTail, Drr, EecMarker, Ered,
     EredCounted, Fred, FredVariant, Manager, Priority, Queue, QueueClassify, Red, RedFlavor, RedGap, RedMode,
-    RedPenaltyBox, RedVictim, Sfb, SfbLaw, SfbLimiting, Sfq, SfqHash, TcpFriendly, Wfq, WfqClock,
+    RedPenaltyBox, RedVictim, Sfb, SfbLaw, SfbLimiting, Sfq, SfqHash, TcpFriendly, Wfq, WfqClock, WfqWeights,
 };
 
 /// The discipline of a queue. `weights` are those other than 1, by number of flow or class as the queue classifies.
@@ -74,24 +74,16 @@ const fn eec_marker(config: &EecMarker) -> EecMarkerConfig {
 }
 
 fn red(config: &Red) -> RedConfig {
-    // A threshold in bytes counts in typical packets.
-    let packets = |limit: Limit| match limit {
-        Limit::Packets(packets) => f64::from(packets),
-        Limit::Bytes(bytes) => bytes.as_f64() / config.mean_packet.as_f64(),
-        Limit::Time(_) => unreachable!("checked: thresholds are in packets or bytes"),
-    };
+    let (min_th, max_th) = config.thresholds().expect("checked: thresholds are in packets or bytes");
     RedConfig {
-        min_th: packets(config.min),
-        max_th: packets(config.max),
+        min_th,
+        max_th,
         w: config.weight,
         max_p: config.max_p,
         limit: config.limit,
         packet_bytes: bytes32(config.mean_packet),
         unit: queue_unit(config.mode),
-        gap_law: match config.gap {
-            RedGap::Paper => GapLaw::Paper,
-            RedGap::Ns => GapLaw::Wait,
-        },
+        gap_law: gap_law(config.gap),
         flavor: match config.flavor {
             RedFlavor::Paper => Flavor::Floyd1993,
             RedFlavor::Ns => Flavor::Ns,
@@ -108,6 +100,13 @@ fn red(config: &Red) -> RedConfig {
             count: ActiveFlowsConfig { window: config.flows_window, ..ActiveFlowsConfig::default() },
             rtt,
         }),
+    }
+}
+
+const fn gap_law(gap: RedGap) -> GapLaw {
+    match gap {
+        RedGap::Paper => GapLaw::Paper,
+        RedGap::Ns => GapLaw::Wait,
     }
 }
 
@@ -211,10 +210,7 @@ fn ered(config: &Ered) -> EredConfig {
         },
         absolute: config.absolute,
         tests: if config.fair { EredTests::Fred { min_q: config.min_q, variant } } else { EredTests::Red },
-        gap_law: match config.gap {
-            RedGap::Paper => GapLaw::Paper,
-            RedGap::Ns => GapLaw::Wait,
-        },
+        gap_law: gap_law(config.gap),
         ecn: config.ecn,
     }
 }
@@ -284,6 +280,10 @@ fn wfq(config: &Wfq, weights: &[(u32, f64)]) -> WfqConfig {
             WfqClock::SelfClocked => Clock::SelfClocked,
         },
         queues: queues(config.classify, config.queue.as_ref(), limit, config.per_flow_limit, weights),
+        active: (config.weights == WfqWeights::Active).then(|| ActiveWeightsConfig {
+            reserved: config.reserved.iter().map(|one| (one.key, one.rate)).collect(),
+            count: ActiveFlowsConfig { window: config.active_window, ..ActiveFlowsConfig::default() },
+        }),
     }
 }
 

@@ -110,7 +110,7 @@ fn marking(config: &Marking) -> MarkingSourceConfig {
     let detection = Detection { factor: config.factor, pause: config.pause, pause_max: config.pause_max };
     MarkingSourceConfig {
         target: config.target,
-        meter: meter(config.meter, config.weight, config.windows),
+        meter: meter(&config.goal()),
         interval: config.interval,
         surplus: match config.surplus {
             MarkingSurplus::GivenUp => Surplus::GivenUp,

@@ -4,8 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tidegate_units::{BitRate, Span};
 
-use super::defaults::{af11, hundred_millis, hundred_millis_text, ten, weight, weighted, yes};
-use super::{EngineMeter, kinds};
+use super::engine::{self, EngineMeter, af11, engine_family};
+use super::kinds;
 use crate::text::{self, Text};
 
 kinds! {
@@ -195,56 +195,38 @@ pub enum MarkingSurplus {
     Replaced,
 }
 
-/// # TCP with a packet marking engine
-///
-/// A window of marked and one of best-effort segments: the connection competes for best effort like any other and marks
-/// only what its target lacks. It stops marking where marks are not honoured.
-///
-/// Source: thesis of Feng, sections 6.4 and 6.5.3.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Marking {
-    /// The rate that it shall have, on the wire.
-    #[serde(with = "text")]
-    #[schemars(with = "Text<BitRate>")]
-    pub target: BitRate,
-    /// How the throughput is measured. Source: thesis of Feng, section 6.3.
-    #[serde(default = "weighted")]
-    pub meter: EngineMeter,
-    /// The weight of the newest interval, above 0 and at most 1. Source: assumed, 0.1 to 0.2 react alike.
-    #[serde(default = "weight")]
-    pub weight: f64,
-    /// Intervals in the sliding window. Source: assumed, one second.
-    #[serde(default = "ten")]
-    pub windows: u32,
-    /// How often the throughput is measured. Source: thesis of Feng, section 6.3.1.
-    #[serde(with = "text", default = "hundred_millis")]
-    #[schemars(with = "Text<Span>", default = "hundred_millis_text")]
-    pub interval: Span,
-    /// What becomes of marks above the target. Source: thesis of Feng, Fig. 6.9 as printed.
-    #[serde(default = "given_up")]
-    pub surplus: MarkingSurplus,
-    /// Whether missing differentiation is noticed. Source: thesis of Feng, section 6.5.3.
-    #[serde(default = "yes")]
-    pub detection: bool,
-    /// So many times more segments must go between two losses of marked segments than between two of others. Source:
-    /// assumed ("substantially greater").
-    #[serde(default = "two")]
-    pub factor: f64,
-    /// How long marking pauses at first where that is not so; then twice as long each time. Source: assumed.
-    #[serde(with = "text", default = "five_seconds")]
-    #[schemars(with = "Text<Span>", default = "five_seconds_text")]
-    pub pause: Span,
-    /// The longest pause. Source: assumed.
-    #[serde(with = "text", default = "longest_pause")]
-    #[schemars(with = "Text<Span>", default = "longest_pause_text")]
-    pub pause_max: Span,
-    /// Codepoint of marked segments, 0 to 63. Source: RFC 2597 (AF11).
-    #[serde(default = "af11")]
-    pub marked: u8,
-    /// Codepoint of the others, 0 to 63. Source: best effort.
-    #[serde(default)]
-    pub unmarked: u8,
+engine_family! {
+    /// # TCP with a packet marking engine
+    ///
+    /// A window of marked and one of best-effort segments: the connection competes for best effort like any other and marks
+    /// only what its target lacks. It stops marking where marks are not honoured.
+    ///
+    /// Source: thesis of Feng, sections 6.4 and 6.5.3.
+    Marking {
+        target:
+            /// The rate that it shall have, on the wire.
+        before: {}
+        after: {
+            /// What becomes of marks above the target. Source: thesis of Feng, Fig. 6.9 as printed.
+            #[serde(default = "given_up")]
+            surplus: MarkingSurplus,
+            /// Whether missing differentiation is noticed. Source: thesis of Feng, section 6.5.3.
+            #[serde(default = "yes")]
+            detection: bool,
+            /// So many times more segments must go between two losses of marked segments than between two of others. Source:
+            /// assumed ("substantially greater").
+            #[serde(default = "two")]
+            factor: f64,
+            /// How long marking pauses at first where that is not so; then twice as long each time. Source: assumed.
+            #[serde(with = "text", default = "five_seconds")]
+            #[schemars(with = "Text<Span>", default = "five_seconds_text")]
+            pause: Span,
+            /// The longest pause. Source: assumed.
+            #[serde(with = "text", default = "longest_pause")]
+            #[schemars(with = "Text<Span>", default = "longest_pause_text")]
+            pause_max: Span,
+        }
+    }
 }
 
 const fn fifty_millis() -> Span {
@@ -270,6 +252,9 @@ const fn no_window() -> ReservedWindow {
 }
 const fn given_up() -> MarkingSurplus {
     MarkingSurplus::GivenUp
+}
+const fn yes() -> bool {
+    true
 }
 const fn two() -> f64 {
     2.0

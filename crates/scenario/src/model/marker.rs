@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tidegate_units::{BitRate, Bytes, Limit, Span};
 
-use super::defaults::{af11, hundred_millis, hundred_millis_text, ten, weight, weighted, yes};
+use super::engine::{self, EngineMeter, af11, engine_family, hundred_millis, hundred_millis_text};
 use super::kinds;
 use crate::text::{self, Text};
 
@@ -15,6 +15,7 @@ kinds! {
         SingleRate(SingleRate) = "srtcm",
         TwoRates(TwoRates) = "trtcm",
         Engine(Engine) = "pme",
+        Account(Account) = "account",
     }
 }
 
@@ -138,62 +139,59 @@ pub enum EngineLaw {
     TcpIndependent,
 }
 
-/// How a marking engine measures the throughput.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum EngineMeter {
-    /// A weighted average of the throughput of each interval.
-    Weighted,
-    /// The average over a sliding window of `windows` intervals.
-    Sliding,
+engine_family! {
+    /// # Packet marking engine
+    ///
+    /// Watches the rate that passes and marks just so many packets that the target is met. It stands outside of the hosts;
+    /// for the one inside TCP see the transport's `control`.
+    ///
+    /// Source: thesis of Feng, section 6.3, Figs 6.2 and 6.6.
+    Engine {
+        target:
+            /// The rate that its flows shall have together.
+        before: {
+            /// How the marking probability follows. Source: thesis of Feng, Fig. 6.6.
+            #[serde(default = "tcp_friendly")]
+            law: EngineLaw,
+            /// The largest change of the probability per update, for `tcp-independent`. Source: thesis of Feng, Fig. 6.4 (0.01, 1).
+            #[serde(default = "one_hundredth")]
+            step: f64,
+            /// The round-trip time, for `tcp-friendly`. Source: thesis of Feng, Fig. 6.3 (five links of 10 ms, both ways).
+            #[serde(with = "text", default = "hundred_millis")]
+            #[schemars(with = "Text<Span>", default = "hundred_millis_text")]
+            rtt: Span,
+            /// A typical packet, for `tcp-friendly`. Source: thesis of Feng, section 5.3.1 (1 KB).
+            #[serde(with = "text", default = "kilobyte")]
+            #[schemars(with = "Text<Bytes>", default = "kilobyte_text")]
+            packet: Bytes,
+        }
+        after: {}
+    }
 }
 
-/// # Packet marking engine
+/// # Account of marked traffic
 ///
-/// Watches the rate that passes and marks just so many packets that the target is met. It stands outside of the hosts;
-/// for the one inside TCP see the transport's `control`.
+/// Charges for what passes, more for what is marked (green), and changes nothing. With prices of 0 and 1 the charge is the marked
+/// volume in megabytes; beside m connections that mark nothing, these lost m / (m + 1) of it.
 ///
-/// Source: thesis of Feng, section 6.3, Figs 6.2 and 6.6.
+/// Source: thesis of Feng, sections 6.1 and 6.4; MacKie-Mason and Varian 1995.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Engine {
-    /// The rate that its flows shall have together.
+#[serde(deny_unknown_fields, default)]
+pub struct Account {
+    /// What a megabyte costs that is not marked. Source: assumed.
+    pub price: f64,
+    /// What a megabyte costs that is marked. Source: assumed; thesis of Feng, section 6.1 (higher).
+    pub marked_price: f64,
+    /// Over how long utilization is measured, for `charge_per_s`. Source: assumed; thesis of Feng, section 6.1 (fixed intervals).
     #[serde(with = "text")]
-    #[schemars(with = "Text<BitRate>")]
-    pub target: BitRate,
-    /// How the marking probability follows. Source: thesis of Feng, Fig. 6.6.
-    #[serde(default = "tcp_friendly")]
-    pub law: EngineLaw,
-    /// The largest change of the probability per update, for `tcp-independent`. Source: thesis of Feng, Fig. 6.4 (0.01, 1).
-    #[serde(default = "one_hundredth")]
-    pub step: f64,
-    /// The round-trip time, for `tcp-friendly`. Source: thesis of Feng, Fig. 6.3 (five links of 10 ms, both ways).
-    #[serde(with = "text", default = "hundred_millis")]
-    #[schemars(with = "Text<Span>", default = "hundred_millis_text")]
-    pub rtt: Span,
-    /// A typical packet, for `tcp-friendly`. Source: thesis of Feng, section 5.3.1 (1 KB).
-    #[serde(with = "text", default = "kilobyte")]
-    #[schemars(with = "Text<Bytes>", default = "kilobyte_text")]
-    pub packet: Bytes,
-    /// How the throughput is measured. Source: thesis of Feng, section 6.3.
-    #[serde(default = "weighted")]
-    pub meter: EngineMeter,
-    /// The weight of the newest interval, above 0 and at most 1. Source: assumed, 0.1 to 0.2 react alike.
-    #[serde(default = "weight")]
-    pub weight: f64,
-    /// Intervals in the sliding window. Source: assumed, one second.
-    #[serde(default = "ten")]
-    pub windows: u32,
-    /// How often the throughput is measured. Source: thesis of Feng, section 6.3.1.
-    #[serde(with = "text", default = "hundred_millis")]
-    #[schemars(with = "Text<Span>", default = "hundred_millis_text")]
+    #[schemars(with = "Text<Span>")]
     pub interval: Span,
-    /// Codepoint of marked packets, 0 to 63. Source: RFC 2597 (AF11).
-    #[serde(default = "af11")]
-    pub marked: u8,
-    /// Codepoint of the others, 0 to 63. Source: best effort.
-    #[serde(default)]
-    pub unmarked: u8,
+}
+
+impl Default for Account {
+    fn default() -> Self {
+        Self { price: 0.0, marked_price: 1.0, interval: Span::from_secs(1) }
+    }
 }
 
 const fn fifty_millis() -> Limit {
@@ -213,6 +211,9 @@ const fn unmark() -> Beyond {
 }
 const fn tcp_friendly() -> EngineLaw {
     EngineLaw::TcpFriendly
+}
+const fn yes() -> bool {
+    true
 }
 const fn one() -> u8 {
     1

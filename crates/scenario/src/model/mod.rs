@@ -3,8 +3,8 @@
 mod application;
 mod circuit;
 mod control;
-mod defaults;
 mod domain;
+mod engine;
 mod impairment;
 mod marker;
 mod queue;
@@ -22,12 +22,14 @@ pub use domain::{
     Classify, Clock, CsfqLabels, Eec, Iec, IecDelays, Labels, Mechanism, Nbp, Nbq, NbqDecay, NbqDiscard,
     Shaper, TcpRate, VirtualLink,
 };
+pub use engine::{EngineGoal, EngineMeter};
 pub use impairment::{BurstLoss, ListLoss, Loss, RandomLoss, Reorder};
-pub use marker::{Beyond, Engine, EngineLaw, EngineMeter, Marker, Profile, SingleRate, TwoRates};
+pub use marker::{Account, Beyond, Engine, EngineLaw, Marker, Profile, SingleRate, TwoRates};
 pub use queue::{
     AdaptiveRed, Blue, BlueTimers, Cbq, CbqClass, CbqSharing, Csfq, DropTail, Drr, EecMarker, Ered,
     EredCounted, Fred, FredVariant, Manager, Priority, Queue, QueueClassify, Red, RedFlavor, RedGap, RedMode,
     RedPenaltyBox, RedVictim, Sfb, SfbLaw, SfbLimiting, Sfq, SfqHash, TcpFriendly, Wfq, WfqClock,
+    WfqReservation, WfqWeights,
 };
 pub use record::{DelayOf, DomainQuantity, FlowQuantity, LinkQuantity, MarkerQuantity, Record, Series, Way};
 pub use transport::{Tcp, TcpProfile, TcpText, TcpVariant, Tfrc, Transport, TransportText, Udp, Window};

@@ -217,5 +217,9 @@ quantities! {
         Throughput = "throughput_bps",
         /// Tokens in its bucket (profile).
         Tokens = "tokens_bytes",
+        /// What passed has cost since the start (account).
+        Charge = "charge",
+        /// What passed in the last interval of the account cost, per second (account).
+        ChargeRate = "charge_per_s",
     }
 }

@@ -398,6 +398,7 @@ fn marks(marker: &Marker, quantity: MarkerQuantity) -> bool {
     match quantity {
         MarkerQuantity::Probability | MarkerQuantity::Throughput => matches!(marker, Marker::Engine(_)),
         MarkerQuantity::Tokens => matches!(marker, Marker::Profile(_)),
+        MarkerQuantity::Charge | MarkerQuantity::ChargeRate => matches!(marker, Marker::Account(_)),
         MarkerQuantity::Green | MarkerQuantity::Yellow | MarkerQuantity::Red => true,
     }
 }

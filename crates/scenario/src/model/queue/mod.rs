@@ -28,7 +28,7 @@ pub use red::{AdaptiveRed, Red, RedFlavor, RedGap, RedMode, RedPenaltyBox, RedVi
 pub use sfb::{Sfb, SfbLaw, SfbLimiting};
 pub use sfq::{Sfq, SfqHash};
 pub use tcp_friendly::TcpFriendly;
-pub use wfq::{Wfq, WfqClock};
+pub use wfq::{Wfq, WfqClock, WfqReservation, WfqWeights};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

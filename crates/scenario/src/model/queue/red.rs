@@ -46,84 +46,136 @@ pub enum RedVictim {
     Random,
 }
 
-/// Declares a kind of queue with the keys of RED and some of its own.
-macro_rules! red_family {
+/// Declares a kind of queue that drops early as RED does: the keys that it shares with all such kinds, each with its default and
+/// the source of that, and keys of its own.
+///
+/// A flattened structure would do the same, were it not that serde reads such a table without positions and without the types
+/// that braces need.
+macro_rules! early_dropping {
     (
         $(#[$outer:meta])*
-        $type:ident { $($(#[$doc:meta])* $key:ident: $of:ty = $default:expr,)* }
+        $type:ident {
+            limit: $limit:expr, $limit_source:tt;
+            min: $min:expr, $min_source:tt;
+            max: $max:expr, $max_source:tt;
+            max_p: $max_p:expr, $max_p_source:tt;
+            weight: $weight:expr, $weight_source:tt;
+            mode: $mode:expr, $mode_source:tt;
+            mean_packet: $mean_packet:expr, $mean_packet_source:tt;
+            gap: $gap:expr, $gap_source:tt;
+            ecn: $ecn:expr, $ecn_source:tt;
+            $($(#[$doc:meta])* $key:ident: $of:ty = $default:expr,)*
+        }
     ) => {
         $(#[$outer])*
         #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
         #[serde(deny_unknown_fields, default)]
         pub struct $type {
-            /// How much may wait. Source: NBP, Table 1.
+            /// How much may wait.
+            #[doc = $limit_source]
             #[serde(with = "text")]
             #[schemars(with = "Text<Limit>")]
             pub limit: Limit,
-            /// Average queue at which random notification begins, in packets or bytes as `mode` says. Source: Floyd and Jacobson
-            /// 1993, section VII; ns (`thresh_`).
+            /// Average queue at which random notification begins, in packets or bytes.
+            #[doc = $min_source]
             #[serde(with = "text")]
             #[schemars(with = "Text<Limit>")]
             pub min: Limit,
-            /// Average queue from which on every packet is notified; at least twice `min` is advised. Source: Floyd and Jacobson
-            /// 1993, section VI; ns (`maxthresh_`).
+            /// Average queue from which on every packet is notified.
+            #[doc = $max_source]
             #[serde(with = "text")]
             #[schemars(with = "Text<Limit>")]
             pub max: Limit,
-            /// Probability of a notification as the average reaches `max`. Source: Floyd and Jacobson 1993, section VII; ns has
-            /// 0.1 (`linterm_`).
+            /// Probability of a notification as the average reaches `max`.
+            #[doc = $max_p_source]
             pub max_p: f64,
-            /// Weight of the present queue in its average, above 0 and at most 1. Source: Floyd and Jacobson 1993, section VII.
+            /// Weight of the present queue in its average, above 0 and at most 1.
+            #[doc = $weight_source]
             pub weight: f64,
-            /// What the average counts. Source: ns until October 2004.
+            /// What the average counts.
+            #[doc = $mode_source]
             pub mode: RedMode,
-            /// Size of a typical packet, by which idle time is counted in packets. Source: Floyd and Jacobson 1993; ns has 500B.
+            /// Size of a typical packet.
+            #[doc = $mean_packet_source]
             #[serde(with = "text")]
             #[schemars(with = "Text<Bytes>")]
             pub mean_packet: Bytes,
-            /// The distribution of the gaps between notifications. Source: Floyd and Jacobson 1993.
+            /// The distribution of the gaps between notifications.
+            #[doc = $gap_source]
             pub gap: RedGap,
-            /// Whose small differences: how idle time counts, and what happens as the average crosses `min`. Source: Floyd and
-            /// Jacobson 1993, Fig. 2.
-            pub flavor: RedFlavor,
-            /// Whether the probability rises from `max_p` to one between `max` and twice `max` instead of jumping. Source: ns
-            /// before June 1999 (off).
-            pub gentle: bool,
-            /// Whether packets of transports with ECN are marked instead of dropped. Source: Floyd and Jacobson
-            /// 1993; in ns off (`setbit_`).
+            /// Whether packets of transports with ECN are marked as congested instead of dropped.
+            #[doc = $ecn_source]
             pub ecn: bool,
-            /// Whether packets with ECN are marked also above `max`. Source: Floyd and Jacobson 1993; thesis of Feng, chapter 3;
-            /// in ns off.
-            pub mark_forced: bool,
-            /// Who leaves when the queue overflows. Source: ns since October 1997.
-            pub victim: RedVictim,
-            /// Time constant of a low-pass filter on the probability; it then decides alone, without a jump above `max`. Default:
-            /// no filter. Source: thesis of Feng, section 4.3.3.
-            #[serde(with = "text::optional")]
-            #[schemars(with = "Option<Text<Span>>")]
-            pub smoothing: Option<Span>,
             $($(#[$doc])* pub $key: $of,)*
+        }
+
+        impl $type {
+            /// `min` and `max` in packets, where bytes count as packets of `mean_packet`; none where they are given in time.
+            pub fn thresholds(&self) -> Option<(f64, f64)> {
+                let packets = |limit: Limit| match limit {
+                    Limit::Packets(packets) => Some(f64::from(packets)),
+                    Limit::Bytes(bytes) => Some(bytes.as_f64() / self.mean_packet.as_f64()),
+                    Limit::Time(_) => None,
+                };
+                Some((packets(self.min)?, packets(self.max)?))
+            }
         }
 
         impl Default for $type {
             fn default() -> Self {
                 Self {
-                    limit: Limit::Packets(100),
-                    min: Limit::Packets(5),
-                    max: Limit::Packets(15),
-                    max_p: 0.02,
-                    weight: 0.002,
-                    mode: RedMode::Packets,
-                    mean_packet: Bytes::new(1000),
-                    gap: RedGap::Paper,
-                    flavor: RedFlavor::Paper,
-                    gentle: false,
-                    ecn: true,
-                    mark_forced: true,
-                    victim: RedVictim::Tail,
-                    smoothing: None,
+                    limit: $limit,
+                    min: $min,
+                    max: $max,
+                    max_p: $max_p,
+                    weight: $weight,
+                    mode: $mode,
+                    mean_packet: $mean_packet,
+                    gap: $gap,
+                    ecn: $ecn,
                     $($key: $default,)*
                 }
+            }
+        }
+    };
+}
+pub(super) use early_dropping;
+
+/// Declares RED, or a kind of queue that has RED inside.
+macro_rules! red_family {
+    (
+        $(#[$outer:meta])*
+        $type:ident { $($(#[$doc:meta])* $key:ident: $of:ty = $default:expr,)* }
+    ) => {
+        early_dropping! {
+            $(#[$outer])*
+            $type {
+                limit: Limit::Packets(100), " Source: NBP, Table 1.";
+                min: Limit::Packets(5), " As `mode` says. Source: Floyd and Jacobson 1993, section VII; ns (`thresh_`).";
+                max: Limit::Packets(15), " At least twice `min` is advised. Source: Floyd and Jacobson 1993, section VI; ns (`maxthresh_`).";
+                max_p: 0.02, " Source: Floyd and Jacobson 1993, section VII; ns has 0.1 (`linterm_`).";
+                weight: 0.002, " Source: Floyd and Jacobson 1993, section VII.";
+                mode: RedMode::Packets, " Source: ns until October 2004.";
+                mean_packet: Bytes::new(1000), " Idle time is counted in these. Source: Floyd and Jacobson 1993; ns has 500B.";
+                gap: RedGap::Paper, " Source: Floyd and Jacobson 1993.";
+                ecn: true, " Source: Floyd and Jacobson 1993; in ns off (`setbit_`).";
+                /// Whose small differences: how idle time counts, and what happens as the average crosses `min`. Source: Floyd and
+                /// Jacobson 1993, Fig. 2.
+                flavor: RedFlavor = RedFlavor::Paper,
+                /// Whether the probability rises from `max_p` to one between `max` and twice `max` instead of jumping. Source: ns
+                /// before June 1999 (off).
+                gentle: bool = false,
+                /// Whether packets with ECN are marked also above `max`. Source: Floyd and Jacobson 1993; thesis of Feng, chapter 3;
+                /// in ns off.
+                mark_forced: bool = true,
+                /// Who leaves when the queue overflows. Source: ns since October 1997.
+                victim: RedVictim = RedVictim::Tail,
+                /// Time constant of a low-pass filter on the probability; it then decides alone, without a jump above `max`. Default:
+                /// no filter. Source: thesis of Feng, section 4.3.3.
+                #[serde(with = "text::optional")]
+                #[schemars(with = "Option<Text<Span>>")]
+                smoothing: Option<Span> = None,
+                $($(#[$doc])* $key: $of = $default,)*
             }
         }
     };

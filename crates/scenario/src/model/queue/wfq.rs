@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use tidegate_units::Limit;
+use tidegate_units::{BitRate, Limit, Span};
 
 use super::{Manager, QueueClassify};
 use crate::text::{self, Text};
@@ -15,6 +15,29 @@ pub enum WfqClock {
     Gps,
     /// The stamp of the packet in service: cheaper, and independent of the rate of the link.
     SelfClocked,
+}
+
+/// Where the weights of a fair queue come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum WfqWeights {
+    /// From the flows' `weight`.
+    Flows,
+    /// From what is reserved for each queue and from how many connections are active in it.
+    Active,
+}
+
+/// What is reserved for a queue of `wfq`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WfqReservation {
+    /// The number of the class, input port or codepoint.
+    #[serde(rename = "match")]
+    pub key: u32,
+    /// The rate that its packets have together before the rest is shared.
+    #[serde(with = "text")]
+    #[schemars(with = "Text<BitRate>")]
+    pub rate: BitRate,
 }
 
 /// # Weighted Fair Queueing
@@ -41,6 +64,15 @@ pub struct Wfq {
     pub classify: QueueClassify,
     /// What manages each queue, besides the limits. Default: none.
     pub queue: Option<Manager>,
+    /// Where weights come from. With `active` every active connection gets the same of what is not reserved, in whichever queue
+    /// it waits. Source: NBP, section III; for `active` thesis of Feng, section 5.2.2.
+    pub weights: WfqWeights,
+    /// With `active`: what is reserved for queues. Source: thesis of Feng, section 5.2.2 (the reservations of controlled load).
+    pub reserved: Vec<WfqReservation>,
+    /// With `active`: how long a connection counts as active after a packet. Source: assumed, several round-trip times.
+    #[serde(with = "text")]
+    #[schemars(with = "Text<Span>")]
+    pub active_window: Span,
 }
 
 impl Default for Wfq {
@@ -51,6 +83,9 @@ impl Default for Wfq {
             clock: WfqClock::Gps,
             classify: QueueClassify::Flow,
             queue: None,
+            weights: WfqWeights::Flows,
+            reserved: Vec::new(),
+            active_window: Span::from_secs(1),
         }
     }
 }

@@ -3,7 +3,7 @@
 use tidegate_units::Limit;
 
 use super::Report;
-use crate::model::{EngineLaw, EngineMeter, Marker};
+use crate::model::{EngineGoal, EngineLaw, EngineMeter, Marker};
 
 pub(crate) fn marker(marker: &Marker, report: &mut Report<'_>) {
     match marker {
@@ -45,7 +45,6 @@ pub(crate) fn marker(marker: &Marker, report: &mut Report<'_>) {
             report.assured_class("class", config.class);
         }
         Marker::Engine(engine) => {
-            report.rate("target", engine.target);
             match engine.law {
                 EngineLaw::TcpFriendly => {
                     report.positive_span("rtt", engine.rtt);
@@ -53,23 +52,33 @@ pub(crate) fn marker(marker: &Marker, report: &mut Report<'_>) {
                 }
                 EngineLaw::TcpIndependent => report.above_zero("step", engine.step),
             }
-            match engine.meter {
-                EngineMeter::Weighted => {
-                    report.above_zero("weight", engine.weight);
-                    report.probability("weight", engine.weight);
+            goal(&engine.goal(), report);
+        }
+        Marker::Account(account) => {
+            for (key, price) in [("price", account.price), ("marked_price", account.marked_price)] {
+                if !(price >= 0.0 && price.is_finite()) {
+                    report.say(&[key], format!("{price} is no price"), "0 or more for a megabyte");
                 }
-                EngineMeter::Sliding if engine.windows > 100_000 => {
-                    report.say(
-                        &["windows"],
-                        format!("{} intervals are too many", engine.windows),
-                        "at most 100000",
-                    );
-                }
-                EngineMeter::Sliding => report.count("windows", engine.windows),
             }
-            report.positive_span("interval", engine.interval);
-            report.codepoint("marked", engine.marked);
-            report.codepoint("unmarked", engine.unmarked);
+            report.positive_span("interval", account.interval);
         }
     }
+}
+
+/// What every marking engine is told.
+pub(crate) fn goal(goal: &EngineGoal, report: &mut Report<'_>) {
+    report.rate("target", goal.target);
+    match goal.meter {
+        EngineMeter::Weighted => {
+            report.above_zero("weight", goal.weight);
+            report.probability("weight", goal.weight);
+        }
+        EngineMeter::Sliding if goal.windows > 100_000 => {
+            report.say(&["windows"], format!("{} intervals are too many", goal.windows), "at most 100000");
+        }
+        EngineMeter::Sliding => report.count("windows", goal.windows),
+    }
+    report.positive_span("interval", goal.interval);
+    report.codepoint("marked", goal.marked);
+    report.codepoint("unmarked", goal.unmarked);
 }

@@ -7,7 +7,7 @@ use tidegate_units::{Limit, Span};
 use super::Report;
 use crate::model::{
     AdaptiveRed, Blue, Cbq, CbqClass, Csfq, Drr, EecMarker, Ered, Fred, Manager, Priority, Queue,
-    QueueClassify, Red, RedMode, RedPenaltyBox, Sfb, SfbLimiting, Sfq, TcpFriendly, Wfq,
+    QueueClassify, Red, RedMode, RedPenaltyBox, Sfb, SfbLimiting, Sfq, TcpFriendly, Wfq, WfqWeights,
 };
 
 /// No `max_p` is larger: at 1000 everything above `min` is notified.
@@ -24,6 +24,8 @@ const BINS_MAX: u32 = 1 << 24;
 const SFQ_BUCKETS_MAX: u32 = 1_000_000;
 /// No class has less of a link: the times of its estimator fit in 128 bits.
 const CBQ_SHARE_MIN: f64 = 1e-9;
+/// Queues of a fair queue with a reservation: every packet looks for its own.
+const WFQ_RESERVED_MAX: usize = 256;
 /// Classes of a link: every one is looked at per packet.
 const CBQ_CLASSES_MAX: usize = 256;
 
@@ -315,6 +317,25 @@ fn wfq(config: &Wfq, report: &mut Report<'_>) {
         if config.per_flow_limit.is_some() {
             let help = "the queue has a limit of its own";
             report.say(&["per_flow_limit"], "not together with `queue`", help);
+        }
+    }
+    report.positive_span("active_window", config.active_window);
+    if config.weights == WfqWeights::Flows {
+        if !config.reserved.is_empty() {
+            report.say(&["reserved"], "weights of flows know of no reservation", "weights = \"active\"");
+        }
+        return;
+    }
+    if config.classify == QueueClassify::Flow {
+        let help = "\"class\", \"input-port\" or \"dscp\": a queue per flow has one connection";
+        report.say(&["classify"], "no queue has more connections than another", help);
+    }
+    if config.reserved.len() > WFQ_RESERVED_MAX {
+        report.say(&["reserved"], format!("{} reservations", config.reserved.len()), "at most 256");
+    }
+    for (number, one) in config.reserved.iter().enumerate() {
+        if config.reserved[..number].iter().any(|other| other.key == one.key) {
+            report.say(&["reserved"], format!("two reservations for {}", one.key), "");
         }
     }
 }

@@ -1,9 +1,8 @@
 //! Transports, their controls, and applications.
 
 use super::Report;
-use crate::model::{
-    Application, Control, CubicControl, EngineMeter, Marking, Reserved, SubTcp, Tcp, Tfrc, Udp, Window,
-};
+use super::marker::goal;
+use crate::model::{Application, Control, CubicControl, Marking, Reserved, SubTcp, Tcp, Tfrc, Udp, Window};
 
 pub(crate) fn tcp(config: &Tcp, report: &mut Report<'_>) {
     report.packet("packet", config.packet);
@@ -92,18 +91,6 @@ fn reserved(config: &Reserved, report: &mut Report<'_>) {
 }
 
 fn marking(config: &Marking, report: &mut Report<'_>) {
-    report.rate("target", config.target);
-    match config.meter {
-        EngineMeter::Weighted => {
-            report.above_zero("weight", config.weight);
-            report.probability("weight", config.weight);
-        }
-        EngineMeter::Sliding if config.windows > 100_000 => {
-            report.say(&["windows"], format!("{} intervals are too many", config.windows), "at most 100000");
-        }
-        EngineMeter::Sliding => report.count("windows", config.windows),
-    }
-    report.positive_span("interval", config.interval);
     if !(config.factor > 0.0 && config.factor.is_finite()) {
         report.say(&["factor"], format!("{} is no factor", config.factor), "above 0");
     }
@@ -112,8 +99,7 @@ fn marking(config: &Marking, report: &mut Report<'_>) {
         let message = format!("pause_max ({}) is below pause ({})", config.pause_max, config.pause);
         report.say(&["pause_max"], message, "");
     }
-    report.codepoint("marked", config.marked);
-    report.codepoint("unmarked", config.unmarked);
+    goal(&config.goal(), report);
 }
 
 fn subtcp(config: &SubTcp, report: &mut Report<'_>) {

@@ -24,6 +24,7 @@ pub fn network(scenario: &Scenario) -> Network {
         nodes: scenario.nodes.iter().map(node).collect(),
         links: scenario.links.iter().map(|link| link_spec(link, &weights)).collect(),
         flows: scenario.flows.iter().enumerate().map(|(index, flow)| flow_spec(index, flow)).collect(),
+        pairs: Vec::new(),
         domains: domains(scenario, &weights),
         markers: scenario.markers.iter().map(marker).collect(),
         hops: hops(scenario),

@@ -127,6 +127,7 @@ impl Network {
                     connections.push(Connection {
                         sender: TcpSender::new(config),
                         receiver: TcpReceiver::new(config),
+                        partner: None,
                         send_alarm: Alarm::default(),
                         receive_alarm: Alarm::default(),
                     });
@@ -163,6 +164,7 @@ impl Network {
                 sinks: spec.to.len() as u32,
             });
         }
+        pair(&self.pairs, &flows, &mut connections);
         for (index, domain) in self.domains.iter().enumerate() {
             let is_entered = |passage: &Passage| borders[passage.border as usize].domain as usize == index;
             if domain.mechanism.is_some()
@@ -192,6 +194,25 @@ impl Network {
         let mut simulation = Simulation::assemble(network, world, parts, seed);
         simulation.arm_script();
         Ok(simulation)
+    }
+}
+
+/// Makes two connections of each pair of flows one with data in both directions.
+fn pair(pairs: &[[u32; 2]], flows: &[Flow], connections: &mut [Connection]) {
+    for &[one, other] in pairs {
+        let [one, other] = [one, other].map(|index| &flows[index as usize]);
+        let (Carrier::Tcp(there), Carrier::Tcp(back)) = (one.carrier, other.carrier) else {
+            panic!("flows of a pair are TCP")
+        };
+        assert_eq!(
+            one.headers.reversed().flow_key(),
+            other.headers.flow_key(),
+            "flows of a pair have the same ends and ports, the other way round"
+        );
+        for (connection, partner) in [(there, back), (back, there)] {
+            let before = connections[connection as usize].partner.replace(partner);
+            assert_eq!(before, None, "a flow belongs to one pair");
+        }
     }
 }
 

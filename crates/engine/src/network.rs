@@ -306,6 +306,9 @@ pub struct Network {
     pub links: Vec<LinkSpec>,
     /// Flows.
     pub flows: Vec<FlowSpec>,
+    /// TCP flows that are the two directions of one connection, by their positions in [`Network::flows`]: the acknowledgments
+    /// of each ride on data of the other. Their ends and ports are the same, the other way round; a flow is in one pair at most.
+    pub pairs: Vec<[u32; 2]>,
     /// Domains. One may lie in another, with all its nodes; else they share edges at most. Borders are numbered through all
     /// domains, by the order of their edges.
     pub domains: Vec<DomainSpec>,

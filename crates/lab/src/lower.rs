@@ -24,6 +24,7 @@ pub fn network(scenario: &Scenario) -> Network {
         nodes: scenario.nodes.iter().map(node).collect(),
         links: scenario.links.iter().map(|link| link_spec(link, &weights)).collect(),
         flows: scenario.flows.iter().enumerate().map(|(index, flow)| flow_spec(index, flow)).collect(),
+        pairs: (0..).zip(&scenario.flows).filter_map(|(back, flow)| Some([flow.back_of?, back])).collect(),
         domains: domains(scenario, &weights),
         markers: scenario.markers.iter().map(marker).collect(),
         hops: hops(scenario),
@@ -161,6 +162,10 @@ fn flow_spec(index: usize, flow: &model::Flow) -> FlowSpec {
         _ => Ecn::NotEct,
     };
     let protocol = if matches!(transport, TransportSpec::Tcp(_)) { Protocol::TCP } else { Protocol::UDP };
+    let (near, far) = (source_port(index), 5001);
+    // The other direction of a connection has its ports, the other way round.
+    let (source_port, destination_port) =
+        flow.back_of.map_or((near, far), |forth| (far, source_port(forth as usize)));
     // A node's address is its number in 10/8, so that traces read well; ports tell the flows of a host apart.
     let address =
         |node: model::NodeIndex| Address::V4(Ipv4Addr::from(0x0a00_0001_u32.wrapping_add(node.0)).octets());
@@ -182,8 +187,8 @@ fn flow_spec(index: usize, flow: &model::Flow) -> FlowSpec {
             destination: address(flow.to[0]),
             flow_label: 0,
             protocol,
-            source_port: source_port(index),
-            destination_port: 5001,
+            source_port,
+            destination_port,
             dscp: flow.dscp,
             ecn,
         },

@@ -618,3 +618,46 @@ fn rfc_3168_a_mark_is_echoed_until_the_sender_says_it_heard() {
     assert!(!echoes(3, Ecn::Ect0, TcpFlags::CWR));
     assert!(echoes(4, Ecn::Ce, TcpFlags::CWR), "a new mark on the very packet that answers the old one");
 }
+
+#[test]
+fn an_acknowledgment_that_waits_rides_on_data() {
+    let config = TcpConfig::modern(Variant::Sack);
+    let (mut receiver, mut talk) = (TcpReceiver::new(&config), Talk::with(&config));
+    let data = talk.transmits();
+    assert_eq!(receiver.on_segment(&data[0].header, Ecn::NotEct, Time::ZERO).ack, None);
+    let mut out = data[1];
+    receiver.ride_on(&mut out);
+    assert_eq!((out.header.acknowledgment, out.header.sequence), (MSS, data[1].header.sequence));
+    assert!(out.header.flags.contains(TcpFlags::ACK) && out.wire_bytes == data[1].wire_bytes);
+    assert_eq!((receiver.timer_at(), receiver.counters().sent_acks), (None, 1), "it is not owed any more");
+    // What is held out of order is told as well, and takes its room.
+    assert!(receiver.on_segment(&data[2].header, Ecn::Ce, Time::ZERO).ack.is_some());
+    receiver.ride_on(&mut out);
+    assert_eq!(out.header.sack.as_slice(), [SackBlock { offset: MSS as u32, length: MSS as u32 }]);
+    assert!(out.wire_bytes > data[1].wire_bytes && receiver.counters().sent_acks == 2);
+}
+
+#[test]
+fn rfc_5681_a_number_that_rides_on_data_is_no_duplicate() {
+    for config in [TcpConfig::modern(Variant::Reno), TcpConfig::ns_1999(Variant::Reno)] {
+        let mut talk = Talk::with(&TcpConfig {
+            initial_window_segments: 10,
+            segment_bytes: MSS as u32,
+            limited_transmit: false,
+            ..config
+        });
+        assert_eq!(talk.transmits().len(), 10);
+        talk.ack(4);
+        let mut header = talk.header(4);
+        header.payload_bytes = 100;
+        for _ in 0..5 {
+            talk.sender.on_ack(&header, talk.now);
+        }
+        assert_eq!((talk.transmits().len(), talk.sender.counters().fast_retransmits), (0, 0));
+        header.payload_bytes = 0;
+        for _ in 0..3 {
+            talk.sender.on_ack(&header, talk.now);
+        }
+        assert_eq!(talk.sender.counters().fast_retransmits, 1);
+    }
+}

@@ -120,6 +120,7 @@ impl Scenario {
             "dscp": flow.dscp.get(),
             "weight": flow.weight,
             "class": flow.class,
+            "back_of": flow.back_of.map(|forth| self.flows[forth as usize].name.as_str()),
         })
     }
 

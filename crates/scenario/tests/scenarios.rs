@@ -115,6 +115,14 @@ fn an_override_may_add_a_whole_element() {
 }
 
 #[test]
+fn a_flow_may_be_the_other_direction_of_one_that_comes_later() {
+    let back = "flows.extra={ from = 'D', to = 'S', transport = 'tcp', back_of = 'later' }";
+    let scenario = load(NBP, &[back, "flows.later={ from = 'S', to = 'D', transport = 'tcp' }"]);
+    let [.., extra, later] = &scenario.flows[..] else { panic!() };
+    assert_eq!((extra.back_of, later.back_of), (Some(scenario.flows.len() as u32 - 1), None));
+}
+
+#[test]
 fn a_whole_table_of_another_kind_replaces_the_old_one() {
     let scenario = load(NBP, &["defaults.link.queue={ kind = 'drr', quantum = '500B' }"]);
     let config = &link(&scenario, "core1").forward.queue;

@@ -141,6 +141,7 @@ impl Network {
                 sinks: spec.to.len() as u32,
             });
         }
+        pair(&self.pairs, &flows, &mut ends.connections);
         check_domains(&self, &borders, &programs)?;
         let markers = build_markers(&self, seed);
         let hops = hop::build(&self, seed, &mut programs, &mut world);
@@ -183,6 +184,7 @@ impl Ends {
                 self.connections.push(Connection {
                     sender: TcpSender::new(config),
                     receiver: TcpReceiver::new(config),
+                    partner: None,
                     send_alarm: Alarm::default(),
                     receive_alarm: Alarm::default(),
                 });
@@ -195,6 +197,25 @@ impl Ends {
             }
             TransportSpec::Udp { header_bytes } => Carrier::Datagrams { header_bytes: *header_bytes },
             TransportSpec::External => Carrier::External,
+        }
+    }
+}
+
+/// Makes two connections of each pair of flows one with data in both directions.
+fn pair(pairs: &[[u32; 2]], flows: &[Flow], connections: &mut [Connection]) {
+    for &[one, other] in pairs {
+        let [one, other] = [one, other].map(|index| &flows[index as usize]);
+        let (Carrier::Tcp(there), Carrier::Tcp(back)) = (one.carrier, other.carrier) else {
+            panic!("flows of a pair are TCP")
+        };
+        assert_eq!(
+            one.headers.reversed().flow_key(),
+            other.headers.flow_key(),
+            "flows of a pair have the same ends and ports, the other way round"
+        );
+        for (connection, partner) in [(there, back), (back, there)] {
+            let before = connections[connection as usize].partner.replace(partner);
+            assert_eq!(before, None, "a flow belongs to one pair");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What hosts send, receive and time.
 
 use tidegate_mechanism::tcp::Transmit;
-use tidegate_packet::{Dscp, Ecn, FlowId, Packet, TcpHeader};
+use tidegate_packet::{Dscp, Ecn, FlowId, Packet, TcpFlags, TcpHeader};
 use tidegate_units::Time;
 
 use super::{Carrier, Simulation};
@@ -52,6 +52,37 @@ impl<O: Observer> Simulation<O> {
 
     #[inline(never)]
     pub(super) fn on_tcp_data(&mut self, index: u32, packet: &Packet) {
+        if let Some(partner) = self.connections[index as usize].partner {
+            self.on_tcp_segment(index, partner, packet);
+        } else {
+            let owed = self.receive(index, packet);
+            self.acknowledge(index, owed);
+        }
+    }
+
+    /// A segment of a connection with data in both directions: it has data for the receiver of `index`, an acknowledgment for the
+    /// sender of `partner`, or both.
+    fn on_tcp_segment(&mut self, index: u32, partner: u32, packet: &Packet) {
+        let tcp = self.world.arena.get(packet).tcp;
+        let is_bare = tcp.payload_bytes == 0 && !tcp.flags.contains(TcpFlags::SYN);
+        let owed = if is_bare {
+            // A router took it off the data that it rode on.
+            self.world.retire(packet);
+            None
+        } else {
+            self.receive(index, packet)
+        };
+        if tcp.flags.contains(TcpFlags::ACK) {
+            self.connections[partner as usize].sender.on_ack(&tcp, self.world.now);
+        }
+        // What is owed rides on data if there is some to be sent now; the answer to a SYN goes by itself.
+        let rode = self.pump(partner);
+        self.acknowledge(index, owed.filter(|ack| !rode || ack.header.flags.contains(TcpFlags::SYN)));
+    }
+
+    /// Data reached the receiver of `index`. The acknowledgment that it owes now, if any.
+    #[inline]
+    fn receive(&mut self, index: u32, packet: &Packet) -> Option<Transmit> {
         let now = self.world.now;
         let carried = *self.world.arena.get(packet);
         let flow = &self.flows[self.connection_flow[index as usize] as usize];
@@ -63,7 +94,7 @@ impl<O: Observer> Simulation<O> {
         counters.goodput_bytes += received.delivered_bytes;
         let sink = flow.first_sink;
         self.watch_delay(sink, carried.created);
-        self.acknowledge(index, received.ack);
+        received.ack
     }
 
     /// Sends the acknowledgment that the receiver owes now, if any, and arms its timer.
@@ -101,12 +132,19 @@ impl<O: Observer> Simulation<O> {
         self.pump(index);
     }
 
-    /// Sends all that the TCP sender may send now, and arms its timer.
+    /// Sends all that the TCP sender may send now, and arms its timer. Whether it sent something.
     #[inline]
-    pub(super) fn pump(&mut self, index: u32) {
+    pub(super) fn pump(&mut self, index: u32) -> bool {
         let now = self.world.now;
         let flow_index = self.connection_flow[index as usize];
-        while let Some(segment) = self.connections[index as usize].sender.poll_transmit(now) {
+        let mut has_sent = false;
+        while let Some(mut segment) = self.connections[index as usize].sender.poll_transmit(now) {
+            has_sent = true;
+            if let Some(partner) = self.connections[index as usize].partner
+                && !segment.header.flags.contains(TcpFlags::SYN)
+            {
+                self.connections[partner as usize].receiver.ride_on(&mut segment);
+            }
             let route = self.flows[flow_index as usize].forward.choose();
             self.send_segment(FlowIds::data(flow_index), &segment, route);
         }
@@ -114,6 +152,7 @@ impl<O: Observer> Simulation<O> {
         if let Some(deadline) = connection.sender.timer_at() {
             connection.send_alarm.arm(deadline, Wake::TcpSender.token(index), &mut self.world.events);
         }
+        has_sent
     }
 
     pub(super) fn on_sender_alarm(&mut self, index: u32) {

@@ -34,6 +34,8 @@ use crate::world::{Alarm, Wake, World};
 pub(crate) struct Connection {
     pub(crate) sender: TcpSender,
     pub(crate) receiver: TcpReceiver,
+    /// The connection that carries data the other way, if acknowledgments ride on it.
+    pub(crate) partner: Option<u32>,
     pub(crate) send_alarm: Alarm,
     pub(crate) receive_alarm: Alarm,
 }

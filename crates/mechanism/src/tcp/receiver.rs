@@ -39,7 +39,7 @@ pub struct ReceiverCounters {
     pub refused_segments: u64,
     /// Segments that carried a congestion mark.
     pub marked_segments: u64,
-    /// Acknowledgments sent.
+    /// Acknowledgments that were due and went, by themselves or on data.
     pub sent_acks: u64,
 }
 
@@ -208,6 +208,20 @@ impl TcpReceiver {
         }
         // RFC 3168, section 6.1.4: pure acknowledgments are not ECN-capable.
         Transmit { header, wire_bytes, ecn: Ecn::NotEct, dscp: Dscp::BEST_EFFORT, retransmission: false }
+    }
+
+    /// The acknowledgment of all that came rides on `segment`, which carries data the other way (RFC 9293, section 3.10.7.4).
+    pub fn ride_on(&mut self, segment: &mut Transmit) {
+        // One that is owed at once was counted when it fell due.
+        let waited = self.unacknowledged > 0;
+        let sent = self.counters.sent_acks;
+        let ack = self.acknowledge(self.next);
+        self.counters.sent_acks = sent + u64::from(waited);
+        segment.header.acknowledgment = ack.header.acknowledgment;
+        segment.header.window_bytes = ack.header.window_bytes;
+        segment.header.sack = ack.header.sack;
+        segment.header.flags = segment.header.flags.union(ack.header.flags);
+        segment.wire_bytes += ack.wire_bytes - self.ack_bytes;
     }
 
     /// The block with the segment that ended at `end`, then what was told before, most recent first (RFC 2018, section

@@ -126,10 +126,10 @@ impl TcpSender {
         if ece {
             self.c.on_ecn_echo(number, now);
         }
-        // RFC 5681, section 2, definition of a duplicate; ns looks at the number only.
+        // RFC 5681, section 2, definition of a duplicate; ns, whose acknowledgments never carry data, looks at the number only.
         let is_duplicate = number == self.c.una
-            && (self.c.rules == Rules::Ns1999
-                || (same_window && header.payload_bytes == 0 && self.c.una < self.c.max));
+            && header.payload_bytes == 0
+            && (self.c.rules == Rules::Ns1999 || (same_window && self.c.una < self.c.max));
         let ack = AckEvent { number, sack: &header.sack, is_duplicate, ece };
         self.recovery.on_ack(&mut self.c, &ack, now);
         self.note_progress(now);

@@ -275,6 +275,8 @@ pub struct Flow {
     pub weight: f64,
     /// Its class, for schedulers with a queue per class.
     pub class: u8,
+    /// The flow whose connection it is the other direction of: its position.
+    pub back_of: Option<u32>,
 }
 
 /// When a flow starts.

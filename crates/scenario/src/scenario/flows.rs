@@ -45,10 +45,54 @@ pub(crate) fn read(
     let mut list = Vec::new();
     let complete = |tree: &Tree, at: &Scope<'_>| complete(tree, world.defaults, at);
     let section = Section { name: "flows", complete: &complete };
+    let mut back = Vec::new();
+    let before = problems.len();
     let names = for_each(table, &section, scope, late, problems, |site, scope, problems| {
-        list.extend(read_flow(site, world, scope, problems));
+        let flow = read_flow(site, world, scope, problems);
+        if let Some((_, Some(forth))) = &flow {
+            // Which one that is will be known when all are read.
+            let message = format!("this cannot be the other direction of `{forth}`");
+            back.push((list.len(), forth.clone(), site.problem(&["back_of"], message, "")));
+        }
+        list.extend(flow.map(|(flow, _)| flow));
     });
+    if problems.len() == before {
+        let mut is_taken = vec![false; list.len()];
+        for (index, forth, mut problem) in back {
+            match pair(&names, &list, index, &forth, &mut is_taken) {
+                Ok(forth) => list[index].back_of = Some(forth),
+                Err(help) => {
+                    problem.help = help;
+                    problems.push(problem);
+                }
+            }
+        }
+    }
     Flows { names, list }
+}
+
+/// The position of `forth`, if the flow at `index` can be its other direction; else what would help.
+fn pair(
+    names: &Names,
+    list: &[Flow],
+    index: usize,
+    forth: &str,
+    is_taken: &mut [bool],
+) -> Result<u32, String> {
+    let position = names.get(forth).ok_or_else(|| names.suggest(forth))?;
+    let (flow, other) = (&list[index], &list[position as usize]);
+    if !matches!((&flow.transport, &other.transport), (Transport::Tcp(_), Transport::Tcp(_))) {
+        return Err("both are TCP".to_owned());
+    }
+    if flow.to[..] != [other.from] || other.to[..] != [flow.from] {
+        return Err("it goes between the same hosts, the other way".to_owned());
+    }
+    for at in [index, position as usize] {
+        if core::mem::replace(&mut is_taken[at], true) {
+            return Err("a flow has one other direction, and one of the two names it".to_owned());
+        }
+    }
+    Ok(position)
 }
 
 /// The flow laid over the defaults for flows, and its transport over the defaults for that transport.
@@ -78,7 +122,13 @@ fn complete(tree: &Tree, defaults: &Defaults, scope: &Scope<'_>) -> Tree {
     flow
 }
 
-fn read_flow(site: Site<'_>, world: &World<'_>, scope: &Scope<'_>, problems: &mut Problems) -> Option<Flow> {
+/// A flow, and the one that it says it is the other direction of.
+fn read_flow(
+    site: Site<'_>,
+    world: &World<'_>,
+    scope: &Scope<'_>,
+    problems: &mut Problems,
+) -> Option<(Flow, Option<String>)> {
     let text: FlowText = site.read(scope, problems)?;
     let ends = read_ends(site, &text, world, problems);
     let transport = match text.transport {
@@ -132,7 +182,7 @@ fn read_flow(site: Site<'_>, world: &World<'_>, scope: &Scope<'_>, problems: &mu
         problems.push(site.problem(&["to"], format!("{name} has one receiver"), "multicast needs UDP"));
         return None;
     }
-    Some(Flow {
+    let flow = Flow {
         name: site.name.to_owned(),
         from,
         to,
@@ -143,7 +193,9 @@ fn read_flow(site: Site<'_>, world: &World<'_>, scope: &Scope<'_>, problems: &mu
         dscp: Dscp::new(dscp),
         weight,
         class: text.class.unwrap_or(0),
-    })
+        back_of: None,
+    };
+    Some((flow, text.back_of))
 }
 
 /// The hosts at the ends of a flow.

@@ -197,6 +197,9 @@ pub(crate) struct FlowText {
     pub(crate) weight: Option<f64>,
     /// Its class, for schedulers with a queue per class, 0 to 255. Default: 0.
     pub(crate) class: Option<u8>,
+    /// The TCP flow of which this one is the other direction: both are one connection, and the acknowledgments of each ride on
+    /// data of the other.
+    pub(crate) back_of: Option<String>,
 }
 
 /// One name, or several.

@@ -355,8 +355,9 @@ impl BackPressure {
         for (port, _) in self.ports.iter().enumerate().filter(|(_, at)| at.port.neighbor == Neighbor::Router)
         {
             let (port, input) = (PortId(port as u16), usize::from(self.slots[port]));
-            for route in selective.routes().iter().filter(|route| route.from == port) {
-                if now.since(route.seen) >= config.hold {
+            let mut rest = 0;
+            for (at, route) in selective.routes_for(port) {
+                if route.from != port || now.since(route.seen) >= config.hold {
                     continue;
                 }
                 let output = &self.ports[route.to.index()];
@@ -365,11 +366,13 @@ impl BackPressure {
                 );
                 let outlet = Outlet { flow: route.name, output: route.to.0, rate: wire_rate(rate) };
                 if !self.encoder.has_room::<Outlet>(route.name, MESSAGE_BYTES_MAX) {
-                    // The rest waits for the next period: one message, so that a younger one is never a part of it.
+                    // One message in a period, so that a younger one is never a part of it: the next begins here.
+                    rest = at;
                     break;
                 }
                 self.encoder.push(&outlet);
             }
+            selective.begin_at(port, rest);
             if let Some(message) = self.encoder.finish(now) {
                 out.send(port, message);
             }

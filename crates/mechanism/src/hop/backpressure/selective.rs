@@ -25,6 +25,8 @@ const OUTLETS_MAX: usize = 64;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Route {
     pub(super) name: FlowName,
+    /// The number of the input; with the name, the key of the route.
+    input: u16,
     /// Where it comes in, and goes out.
     pub(super) from: PortId,
     pub(super) to: PortId,
@@ -52,6 +54,8 @@ pub(super) struct Neighbor {
     outputs: Vec<Behind>,
     /// When it last said something, and its clock then.
     heard: Option<(Time, Time)>,
+    /// The route that the next message to it begins with.
+    begin: usize,
 }
 
 /// The routes and the neighbours of one router.
@@ -75,9 +79,17 @@ impl Selective {
         }
     }
 
-    /// Routes in an order that depends on the packets alone.
-    pub(super) fn routes(&self) -> &[Route] {
-        &self.routes
+    /// All routes and their places, in the order in which the neighbour behind `port` is told of them, which depends on the
+    /// packets alone.
+    pub(super) fn routes_for(&self, port: PortId) -> impl Iterator<Item = (usize, &Route)> {
+        let begin = self.neighbors[port.index()].begin.min(self.routes.len());
+        let places = (begin..self.routes.len()).chain(0..begin);
+        places.map(|place| (place, &self.routes[place]))
+    }
+
+    /// The next message to the neighbour behind `port` begins with the route at `place`.
+    pub(super) fn begin_at(&mut self, port: PortId, place: usize) {
+        self.neighbors[port.index()].begin = place;
     }
 
     /// `bytes` of `input`, for `name`, are about to go out by `to`.
@@ -89,7 +101,7 @@ impl Selective {
         bytes: u32,
         now: Time,
     ) {
-        let fresh = Route { name, from, to, seen: now, outlet: None };
+        let fresh = Route { name, input, from, to, seen: now, outlet: None };
         let route = if let Some(&at) = self.by_name.get(&(input, name)) {
             &mut self.routes[at as usize]
         } else {
@@ -183,11 +195,10 @@ impl Selective {
                 at += 1;
                 continue;
             }
-            self.routes.swap_remove(at);
-            self.by_name.retain(|_, place| *place as usize != at);
-            let last = self.routes.len() as u32;
-            if let Some(moved) = self.by_name.values_mut().find(|place| **place == last) {
-                *moved = at as u32;
+            let gone = self.routes.swap_remove(at);
+            self.by_name.remove(&(gone.input, gone.name));
+            if let Some(moved) = self.routes.get(at) {
+                self.by_name.insert((moved.input, moved.name), at as u32);
             }
         }
     }

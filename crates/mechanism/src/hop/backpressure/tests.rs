@@ -296,6 +296,70 @@ fn selective_feedback_names_the_output_of_each_destination() {
     assert!((f64::from(told.rate) * 8e-6 - 75.0).abs() < 8.0, "half of the link: {}", told.rate);
 }
 
+/// Packets of [`LEFT`] to each of `hosts`, ten in a millisecond, for as long; what [`LEFT`] is told of.
+fn told_of_many(hop: &mut BackPressure, hosts: u16, from: u64, until: u64) -> Vec<Address> {
+    let mut world = World::default();
+    for ms in from..until {
+        let now = at_ms(ms);
+        for host in 0..hosts {
+            let destination = Address::V4([10, 1, (host >> 8) as u8, host as u8]);
+            let mut packet = Packet { in_port: LEFT.0, ..Packet::new(0, FlowId(0), 64) };
+            hop.on_arrival(&mut packet, &Headers { destination, ..headers() }, OUT, now)
+                .expect("it drops nothing");
+        }
+        while let Some(at) = hop.timer_at().filter(|&at| at <= now) {
+            hop.on_timer(at, &mut world);
+        }
+    }
+    let entries = world.sent.iter().filter_map(|(port, message)| match wire::decode(message) {
+        Ok(Message::Outlets { entries, .. }) if *port == LEFT => Some(entries),
+        _ => None,
+    });
+    let mut told: Vec<Address> = entries.flatten().map(|outlet| outlet.flow.destination).collect();
+    told.sort_unstable();
+    told.dedup();
+    told
+}
+
+#[test]
+fn more_routes_than_a_message_holds_are_told_in_turn() {
+    let config = BackPressureConfig { feedback: Feedback::Selective, ..BackPressureConfig::default() };
+    let mut hop = router(&config);
+    // 121 entries of 12 bytes fit.
+    assert_eq!(told_of_many(&mut hop, 300, 0, 11).len(), 121);
+    assert_eq!(told_of_many(&mut hop, 300, 11, 41).len(), 300);
+}
+
+#[test]
+fn silent_routes_make_room_for_new_ones_and_others_keep_their_place() {
+    let config = BackPressureConfig {
+        feedback: Feedback::Selective,
+        routes_max: 100,
+        ..BackPressureConfig::default()
+    };
+    let mut hop = router(&config);
+    assert_eq!(told_of_many(&mut hop, 100, 0, 50).len(), 100);
+    // Every third goes on; the others are silent for the idle time, a second.
+    let destination = |host: u16| Address::V4([10, 1, 0, host as u8]);
+    let mut world = World::default();
+    for ms in 50..1_100 {
+        let now = at_ms(ms);
+        for host in (0..100).step_by(3) {
+            let mut packet = Packet { in_port: LEFT.0, ..Packet::new(0, FlowId(0), 64) };
+            let headers = Headers { destination: destination(host), ..headers() };
+            hop.on_arrival(&mut packet, &headers, OUT, now).expect("it drops nothing");
+        }
+        while let Some(at) = hop.timer_at().filter(|&at| at <= now) {
+            hop.on_timer(at, &mut world);
+        }
+    }
+    let selective = hop.selective.as_ref().expect("it is selective");
+    assert_eq!(selective.routes_for(LEFT).count(), 34);
+    // A second of these hundred would not fit beside lost places: each is found again, and none is there twice.
+    assert_eq!(told_of_many(&mut hop, 100, 1_100, 1_150).len(), 100);
+    assert_eq!(hop.selective.as_ref().map(|of| of.routes_for(LEFT).count()), Some(100));
+}
+
 #[test]
 fn routes_beyond_the_bound_count_in_the_sum_only() {
     let config =

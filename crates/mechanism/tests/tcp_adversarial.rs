@@ -136,6 +136,8 @@ struct Bed {
     network: Network,
     delivered_bytes: u64,
     sent_end: u64,
+    /// What was under way when an echo began a gradual reduction, and the end of what was sent by then.
+    reduced: Option<(u64, u64)>,
 }
 
 impl Bed {
@@ -147,7 +149,19 @@ impl Bed {
             network: Network { now: Time::ZERO, order: 0, flying: Vec::new(), fates, used: 0 },
             delivered_bytes: 0,
             sent_end: 0,
+            reduced: None,
         }
+    }
+
+    /// An acknowledgment, and what it says of a gradual reduction.
+    fn acknowledge(&mut self, header: &TcpHeader) {
+        let flight = self.sent_end - self.sender.acked_bytes();
+        let reductions = self.sender.counters().ecn_reductions;
+        self.sender.on_ack(header, self.network.now);
+        if self.config.gradual_reduction && self.sender.counters().ecn_reductions > reductions {
+            self.reduced = Some((flight, self.sent_end));
+        }
+        self.reduced = self.reduced.filter(|&(_, end)| self.sender.acked_bytes() < end);
     }
 
     fn drain(&mut self) {
@@ -167,7 +181,10 @@ impl Bed {
             if is_new {
                 // Limited transmit may exceed the window by two segments, and so may nothing else.
                 let limited = if self.config.limited_transmit { 2 } else { 0 };
-                let window = self.sender.cwnd_bytes() + limited * u64::from(self.config.segment_bytes);
+                // A gradual reduction keeps to what was under way until a round trip has passed.
+                let segment = u64::from(self.config.segment_bytes);
+                let reducing = self.reduced.map_or(0, |(flight, _)| flight);
+                let window = (self.sender.cwnd_bytes() + limited * segment).max(reducing);
                 assert!(self.sender.in_flight_bytes() <= window, "in flight beyond the window");
             }
             self.sent_end = self.sent_end.max(end);
@@ -211,7 +228,7 @@ impl Bed {
                         let received = self.receiver.on_segment(&data.header, data.ecn, now);
                         self.take(received);
                     }
-                    Packet::Ack(ack) => self.sender.on_ack(&ack.header, now),
+                    Packet::Ack(ack) => self.acknowledge(&ack.header),
                 }
             } else if next == receiver_at {
                 if let Some(ack) = self.receiver.on_timer(now) {
@@ -275,7 +292,7 @@ proptest! {
             if bed.sender.timer_at().is_some_and(|at| at <= now) {
                 bed.sender.on_timer(now);
             }
-            bed.sender.on_ack(&header, now);
+            bed.acknowledge(&header);
             let mut polls = 0;
             while let Some(transmit) = bed.sender.poll_transmit(now) {
                 let end = transmit.header.sequence + u64::from(transmit.header.payload_bytes);
@@ -327,7 +344,7 @@ proptest! {
                     let received = bed.receiver.on_segment(&data.header, data.ecn, now);
                     bed.take(received);
                 }
-                Packet::Ack(ack) => bed.sender.on_ack(&ack.header, now),
+                Packet::Ack(ack) => bed.acknowledge(&ack.header),
             }
             bed.drain();
         }

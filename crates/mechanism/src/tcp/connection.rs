@@ -387,8 +387,10 @@ impl Connection {
         };
         self.cc.on_congestion(&event, now);
         if let Some(gradual) = &mut self.gradual {
+            // While a time-out is repaired, what is under way is not all that will arrive.
+            let repairs_timeout = self.action == Action::Timeout && self.una < self.recover;
             *gradual = match signal {
-                Signal::EcnEcho => Gradual::new(event.flight_bytes, self.cc.cwnd_bytes()),
+                Signal::EcnEcho if !repairs_timeout => Gradual::new(event.flight_bytes, self.cc.cwnd_bytes()),
                 _ => Gradual::default(),
             };
         }
@@ -405,7 +407,10 @@ impl Connection {
         let already_reduced = !self.is_ns() && signal == Signal::Loss && self.una < self.echoed_at;
         self.recover = self.max;
         self.action = Action::FastRecovery;
-        if !already_reduced {
+        if already_reduced {
+            // What an echo spreads over a round trip ends here: recovery says what may go.
+            self.gradual = self.gradual.map(|_| Gradual::default());
+        } else {
             self.signal(signal, now);
         }
         self.arm_timer(now);
@@ -494,8 +499,8 @@ impl Connection {
     }
 
     /// Whether a reduction that is spread over a round trip lets a segment go that the reduced window does not.
-    pub fn reduction_allows(&self, payload_bytes: u32) -> bool {
-        self.gradual.is_some_and(|gradual| gradual.allows(payload_bytes, self.segment_bytes))
+    pub fn reduction_allows(&self, in_flight_bytes: u64, payload_bytes: u32) -> bool {
+        self.gradual.is_some_and(|gradual| gradual.allows(in_flight_bytes, payload_bytes, self.segment_bytes))
     }
 
     /// The next segment is held back. If none is under way, no acknowledgment can be late: the timer rests until that

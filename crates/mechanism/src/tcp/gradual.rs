@@ -24,10 +24,10 @@ impl Gradual {
         Self { recover_fs: recover_fs as u32, ssthresh: ssthresh as u32, prr_delivered: 0, prr_out: 0 }
     }
 
-    /// So many bytes arrived.
+    /// So many bytes arrived. More than was under way at the echo does not count: it was sent since.
     #[inline]
     pub(super) fn on_delivered(&mut self, bytes: u64) {
-        self.prr_delivered = self.prr_delivered.saturating_add(bytes as u32);
+        self.prr_delivered = (u64::from(self.prr_delivered) + bytes).min(u64::from(self.recover_fs)) as u32;
     }
 
     /// So many bytes went out.
@@ -36,9 +36,10 @@ impl Gradual {
         self.prr_out = self.prr_out.saturating_add(bytes);
     }
 
-    /// Whether the reduction lets a segment go: `CEIL(prr_delivered * ssthresh / RecoverFS) - prr_out`, rounded up to whole segments.
-    pub(super) fn allows(&self, payload_bytes: u32, segment_bytes: u32) -> bool {
-        if self.recover_fs == 0 {
+    /// Whether the reduction lets a segment go while `in_flight_bytes` are under way:
+    /// `CEIL(prr_delivered * ssthresh / RecoverFS) - prr_out`, rounded up to whole segments, and never more under way than at the echo.
+    pub(super) fn allows(&self, in_flight_bytes: u64, payload_bytes: u32, segment_bytes: u32) -> bool {
+        if self.recover_fs == 0 || in_flight_bytes + u64::from(payload_bytes) > u64::from(self.recover_fs) {
             return false;
         }
         let share = u64::from(self.prr_delivered) * u64::from(self.ssthresh);

@@ -207,7 +207,9 @@ impl TcpSender {
     #[inline]
     fn permitted(&mut self, candidate: &Candidate, now: Time) -> bool {
         let permission = match self.c.cc.may_send(candidate.in_flight_bytes, candidate.payload_bytes, now) {
-            Permission::No if self.c.reduction_allows(candidate.payload_bytes) => Permission::Now,
+            Permission::No if self.c.reduction_allows(candidate.in_flight_bytes, candidate.payload_bytes) => {
+                Permission::Now
+            }
             Permission::Now if now < self.c.paused_until => Permission::At(self.c.paused_until),
             permission => permission,
         };

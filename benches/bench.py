@@ -28,39 +28,55 @@ SCENARIOS = {
 }
 
 
-def ours(repeat: int) -> dict[str, dict]:
-    """Runs of our own, by scenario: medians over `repeat`."""
-    build = ["cargo", "build", "--release", "-q", "-p", "tidegate-lab", "--example", "speed"]
-    subprocess.run(build, cwd=ROOT, check=True)
-    speed = ROOT / "target/release/examples/speed"
-    results = {}
-    for name, file in SCENARIOS.items():
-        runs = []
-        for _ in range(repeat):
-            command = [speed, ROOT / f"benches/scenarios/{file}.toml"]
-            line = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-            runs.append(json.loads(line))
-        rates = [run["packet_hops_per_s"] for run in runs]
-        results[name] = {
-            "hops_per_s": statistics.median(rates),
-            "hops_per_s_all": rates,
-            "packet_hops": runs[0]["packet_hops"],
-            "build_s": statistics.median(run["build_s"] for run in runs),
-            "run_s": statistics.median(run["run_s"] for run in runs),
-            "peak_rss_kb": max(run["peak_rss_kb"] for run in runs),
-        }
-        print(f"{name}: {statistics.median(rates) / 1e6:.1f} M hops/s", file=sys.stderr)
-    return results
+def build() -> pathlib.Path:
+    """The program that runs a scenario of ours."""
+    command = ["cargo", "build", "--release", "-q", "-p", "tidegate-lab", "--example", "speed"]
+    subprocess.run(command, cwd=ROOT, check=True)
+    return ROOT / "target/release/examples/speed"
 
 
-def theirs(peers: list[str], repeat: int) -> list[dict]:
-    """Runs of the peers that are installed."""
+def ours(speed: pathlib.Path, name: str, repeat: int) -> list[dict]:
+    """Runs of our own of one scenario."""
+    command = [speed, ROOT / f"benches/scenarios/{SCENARIOS[name]}.toml"]
+    return [
+        json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+        for _ in range(repeat)
+    ]
+
+
+def medians(runs: list[dict]) -> dict:
+    """What several runs of one scenario say together."""
+    rates = [run["packet_hops_per_s"] for run in runs]
+    return {
+        "hops_per_s": statistics.median(rates),
+        "hops_per_s_all": rates,
+        "packet_hops": runs[0]["packet_hops"],
+        "build_s": statistics.median(run["build_s"] for run in runs),
+        "run_s": statistics.median(run["run_s"] for run in runs),
+        "peak_rss_kb": max(run["peak_rss_kb"] for run in runs),
+    }
+
+
+def theirs(peers: list[str], name: str, repeat: int) -> list[dict]:
+    """Runs of one scenario of the peers that are installed."""
     if not peers:
         return []
     script = ROOT / "benches/peers/run_peers.py"
     command = [sys.executable, script, "--build-dir", ROOT / "target/peers", "--peers", ",".join(peers)]
-    command += ["--repeat", str(repeat)]
+    command += ["--repeat", str(repeat), "--scenarios", name]
     return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
+
+
+def measure(peers: list[str], repeat: int) -> tuple[dict[str, dict], list[dict]]:
+    """Ours by scenario, and the peers'; ours run before and after theirs, as machines change their speed."""
+    speed = build()
+    own, others = {}, []
+    for name in SCENARIOS:
+        before = ours(speed, name, repeat)
+        others += theirs(peers, name, repeat)
+        own[name] = medians(before + ours(speed, name, repeat))
+        print(f"{name}: {own[name]['hops_per_s'] / 1e6:.1f} M hops/s", file=sys.stderr)
+    return own, others
 
 
 def cost() -> dict[str, dict[str, float]]:
@@ -94,8 +110,7 @@ def main() -> int:
     if "ns3" in wanted and not any(pathlib.Path("/usr/include").glob("ns3*")):
         print("ns-3 is not installed (Debian: apt install libns3-dev); left out", file=sys.stderr)
         wanted.remove("ns3")
-    own = ours(options.repeat)
-    peers = theirs(wanted, options.repeat)
+    own, peers = measure(wanted, options.repeat)
     columns = f"{'peer':>14}{'M hops/s':>10}{'ratio':>8}{'with build':>12}"
     print(f"{'scenario':10}{'Tidegate':>10}{'spread':>8}{columns}")
     for name, mine in own.items():

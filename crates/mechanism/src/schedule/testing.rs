@@ -1,5 +1,7 @@
 //! What the tests of schedulers and managers share: a sink that keeps what it is told, and a check of every property
 //! that holds for any discipline.
+//!
+//! Source: none; it serves tests only.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;

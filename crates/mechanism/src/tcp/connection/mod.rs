@@ -1,4 +1,4 @@
-//! What a sender knows of its connection: sequence space, timer, window. The recoveries act on it.
+//! What a sender knows of its connection: sequence space, timer (`timing`), window (`reduction`). The recoveries act on it.
 //!
 //! Source: RFC 9293, section 3.3.1 (SND.UNA and its kin); RFC 6298, section 5 (the timer); ns-2's agents
 //! (tests/oracle/ns2, sections 1.2 to 1.4).
@@ -11,11 +11,17 @@
 //! the window; `modern` lets those that follow a time-out, until new data has carried CWR, as Linux does in its state
 //! "Loss": otherwise a flow that lost a window repairs it at one segment per round trip.
 
+mod counters;
+mod reduction;
+mod timing;
+
+pub use counters::SenderCounters;
+
 use tidegate_packet::SackBlocks;
 use tidegate_units::Time;
 
 use super::config::{FastRetransmitGuard, Rules, TcpConfig};
-use super::congestion::{Ack, AnyCongestionControl, Congestion, CongestionControl, Signal};
+use super::congestion::{Ack, AnyCongestionControl, CongestionControl, Signal};
 use super::gradual::Gradual;
 use super::rto::RtoEstimator;
 
@@ -45,43 +51,6 @@ pub(super) struct AckEvent<'a> {
     pub is_duplicate: bool,
     /// It echoes a congestion mark: it opens no window.
     pub ece: bool,
-}
-
-/// Counts of a sender since its start.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct SenderCounters {
-    /// Segments sent, retransmissions included.
-    pub sent_segments: u64,
-    /// Payload bytes sent, retransmissions included.
-    pub sent_bytes: u64,
-    /// Segments of which some was sent before.
-    pub retransmissions: u64,
-    /// Expiries of the retransmission timer with data under way.
-    pub timeouts: u64,
-    /// Recoveries that duplicates or SACK blocks began.
-    pub fast_retransmits: u64,
-    /// Reductions by an ECN echo.
-    pub ecn_reductions: u64,
-    /// Pauses because an ECN echo found a window of one segment.
-    pub ecn_timeouts: u64,
-    /// Segments that made no sense and were ignored.
-    pub ignored_acks: u64,
-}
-
-impl SenderCounters {
-    /// What was counted after `earlier`.
-    pub const fn since(&self, earlier: &Self) -> Self {
-        Self {
-            sent_segments: self.sent_segments - earlier.sent_segments,
-            sent_bytes: self.sent_bytes - earlier.sent_bytes,
-            retransmissions: self.retransmissions - earlier.retransmissions,
-            timeouts: self.timeouts - earlier.timeouts,
-            fast_retransmits: self.fast_retransmits - earlier.fast_retransmits,
-            ecn_reductions: self.ecn_reductions - earlier.ecn_reductions,
-            ecn_timeouts: self.ecn_timeouts - earlier.ecn_timeouts,
-            ignored_acks: self.ignored_acks - earlier.ignored_acks,
-        }
-    }
 }
 
 /// See the module. The order of the fields is the order in which the loss-free path meets them.
@@ -221,16 +190,6 @@ impl Connection {
         self.flight_bytes().cast_signed().saturating_sub(self.inflation).max(0) as u64
     }
 
-    /// Whether duplicates may start a fast retransmit.
-    pub fn may_enter_recovery(&self) -> bool {
-        let beyond_recover = self.una > self.recover || (self.rules == Rules::Modern && self.recover == 0);
-        match self.guard {
-            FastRetransmitGuard::Off => true,
-            FastRetransmitGuard::AfterTimeout => beyond_recover || self.action != Action::Timeout,
-            FastRetransmitGuard::PerWindow => beyond_recover,
-        }
-    }
-
     /// The segment at `nxt`, if the application and the receiver allow it.
     #[inline]
     pub fn next_in_order(&self) -> Option<(u64, u32)> {
@@ -276,64 +235,11 @@ impl Connection {
         retransmission
     }
 
-    #[inline]
-    pub fn arm_timer(&mut self, now: Time) {
-        self.rtx_at = now.saturating_add(self.rto.rto());
-    }
-
-    /// Re-arms the timer for an acknowledgment up to `number`, taken in or about to be.
-    #[inline]
-    pub fn arm_timer_for_ack(&mut self, number: u64, now: Time) {
-        // ns (`newtimer`) cancels only when an acknowledgment covers everything while `nxt` is still behind it, which
-        // happens after a time-out. RFC 6298 (5.2) cancels whenever nothing is outstanding.
-        let cancel = number >= self.max && (self.nxt < number || !self.is_ns());
-        if cancel {
-            self.rtx_at = Time::MAX;
-        } else {
-            self.arm_timer(now);
-        }
-    }
-
     /// Moves `una` forward to `number`, which lies beyond it.
     #[inline]
     pub fn advance(&mut self, number: u64) {
         self.una = number;
         self.nxt = self.nxt.max(number);
-    }
-
-    /// Takes the round-trip sample, if `number` covers the timed segment.
-    #[inline]
-    fn sample(&mut self, number: u64, now: Time) {
-        // NOT_TIMED is above every acknowledgment.
-        if number > self.timed {
-            self.timed = NOT_TIMED;
-            self.rto.on_sample(self.timed_at, now);
-        }
-    }
-
-    /// The same, if the timed segment lies in `start..end`, which was selectively acknowledged. What is timed was sent once
-    /// only, so the sample is as good (RFC 6298, section 3), and a timer that was backed off for a hole waits no longer
-    /// than one set now.
-    pub fn sample_sacked(&mut self, start: u64, end: u64, now: Time) {
-        if !self.is_ns() && (start..end).contains(&self.timed) {
-            self.timed = NOT_TIMED;
-            self.rto.on_sample(self.timed_at, now);
-            self.rtx_at = self.rtx_at.min(now.saturating_add(self.rto.rto()));
-        }
-    }
-
-    /// Drops the running sample if `number` covers it, and says whether it did (ns's NewReno).
-    pub fn discard_sample(&mut self, number: u64) -> bool {
-        let covered = number > self.timed;
-        if covered {
-            self.timed = NOT_TIMED;
-        }
-        covered
-    }
-
-    /// Drops the running sample: Karn's rule.
-    pub fn stop_timing(&mut self) {
-        self.timed = NOT_TIMED;
     }
 
     /// An acknowledgment of new data: timer, duplicates, sequence space, sample.
@@ -374,63 +280,10 @@ impl Connection {
         }
     }
 
-    /// Tells the control of congestion.
-    pub fn signal(&mut self, signal: Signal, now: Time) {
-        let event = Congestion {
-            signal,
-            sequence: self.una,
-            repeated: signal == Signal::Timeout && self.timed_out_at == self.una,
-            window_bytes: self.window_bytes(),
-            flight_bytes: self.flight_bytes(),
-            srtt: self.rto.srtt(),
-            rto: self.rto.rto(),
-        };
-        self.cc.on_congestion(&event, now);
-        if let Some(gradual) = &mut self.gradual {
-            // While a time-out is repaired, what is under way is not all that will arrive.
-            let repairs_timeout = self.action == Action::Timeout && self.una < self.recover;
-            *gradual = match signal {
-                Signal::EcnEcho if !repairs_timeout => Gradual::new(event.flight_bytes, self.cc.cwnd_bytes()),
-                _ => Gradual::default(),
-            };
-        }
-        if signal != Signal::Idle {
-            self.cwr_due = true;
-            self.reduced_at = self.max;
-        }
-    }
-
-    /// Duplicates show a loss: the window closes by `signal`, the timer starts anew.
-    pub fn enter_recovery(&mut self, signal: Signal, now: Time) {
-        // RFC 3168, section 6.1.2: one reduction for each window of data. If an echo has already reduced this one, only
-        // the retransmission remains to be done. If a loss did, the guard decided that this one counts too.
-        let already_reduced = !self.is_ns() && signal == Signal::Loss && self.una < self.echoed_at;
-        self.recover = self.max;
-        self.action = Action::FastRecovery;
-        if already_reduced {
-            // What an echo spreads over a round trip ends here: recovery says what may go.
-            self.gradual = self.gradual.map(|_| Gradual::default());
-        } else {
-            self.signal(signal, now);
-        }
-        self.arm_timer(now);
-        self.stop_timing();
-        self.counters.fast_retransmits += 1;
-    }
-
     /// One more duplicate before the threshold: it releases new data (RFC 3042).
     pub fn limited_transmit(&mut self) {
         if self.limited_transmit && self.nxt == self.max && self.dupacks <= 2 {
             self.inflation = i64::from(self.dupacks) * i64::from(self.segment_bytes);
-        }
-    }
-
-    /// The control leaves fast recovery.
-    pub fn recovered(&mut self, now: Time) {
-        self.action = Action::Exited;
-        self.inflation = 0;
-        if !self.is_ns() {
-            self.cc.on_recovered(self.flight_bytes(), now);
         }
     }
 
@@ -464,50 +317,6 @@ impl Connection {
         self.action = Action::Timeout;
         if self.next_in_order().is_none() && self.limit > self.una {
             self.retransmit_head = true;
-        }
-    }
-
-    /// An ECN echo reduces the window once for each window of data (RFC 3168, section 6.1.2; catalogue, section 1).
-    /// `number` is not taken in yet.
-    pub fn on_ecn_echo(&mut self, number: u64, now: Time) {
-        let new_window = match self.rules {
-            Rules::Ns1999 => number > self.recover || self.action == Action::Timeout,
-            Rules::Modern => number > self.reduced_at,
-        };
-        if new_window {
-            if self.is_ns() {
-                // ns has one `recover` for all reductions, so an echo also forbids a fast retransmit in its window.
-                self.recover = self.max;
-                self.action = Action::Ecn;
-            }
-            self.pause_for_echo(now);
-            self.signal(Signal::EcnEcho, now);
-            self.echoed_at = self.max;
-            self.counters.ecn_reductions += 1;
-        }
-    }
-
-    /// Where an echo finds a window of one segment, there is nothing left to reduce: the sender waits as if its timer
-    /// had expired (thesis of Feng, section 4.3.4; RFC 3168, section 6.1.2).
-    fn pause_for_echo(&mut self, now: Time) {
-        let Some(pauses) = self.ecn_pauses else { return };
-        if self.cc.backs_off_timer() && self.cc.cwnd_bytes() < 2 * self.segment() {
-            self.paused_until = now.saturating_add(self.rto.ecn_pause(pauses));
-            self.ecn_pauses = Some(pauses.saturating_add(1));
-            self.counters.ecn_timeouts += 1;
-        }
-    }
-
-    /// Whether a reduction that is spread over a round trip lets a segment go that the reduced window does not.
-    pub fn reduction_allows(&self, in_flight_bytes: u64, payload_bytes: u32) -> bool {
-        self.gradual.is_some_and(|gradual| gradual.allows(in_flight_bytes, payload_bytes, self.segment_bytes))
-    }
-
-    /// The next segment is held back. If none is under way, no acknowledgment can be late: the timer rests until that
-    /// segment goes, or it would take the wait for a loss.
-    pub fn hold_back(&mut self) {
-        if self.nxt == self.una {
-            self.rtx_at = Time::MAX;
         }
     }
 }

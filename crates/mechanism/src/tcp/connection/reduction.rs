@@ -1,0 +1,113 @@
+//! When the window is reduced: once for each window of data, by duplicates, an ECN echo or a time-out, at once or gradually.
+//!
+//! Source: RFC 3168, section 6.1.2 (echoes); RFC 6582, section 3.2, and RFC 6675, section 5 (`recover`); RFC 6937 (gradually); W. Feng,
+//! thesis, section 4.3.4 (ECN time-outs).
+//! Deviations: those that the module above names for ECN; ns has one `recover` for reductions of every kind.
+
+use tidegate_units::Time;
+
+use super::super::config::{FastRetransmitGuard, Rules};
+use super::super::congestion::{Congestion, CongestionControl, Signal};
+use super::super::gradual::Gradual;
+use super::{Action, Connection};
+
+impl Connection {
+    /// Whether duplicates may start a fast retransmit.
+    pub fn may_enter_recovery(&self) -> bool {
+        let beyond_recover = self.una > self.recover || (self.rules == Rules::Modern && self.recover == 0);
+        match self.guard {
+            FastRetransmitGuard::Off => true,
+            FastRetransmitGuard::AfterTimeout => beyond_recover || self.action != Action::Timeout,
+            FastRetransmitGuard::PerWindow => beyond_recover,
+        }
+    }
+
+    /// Tells the control of congestion.
+    pub fn signal(&mut self, signal: Signal, now: Time) {
+        let event = Congestion {
+            signal,
+            sequence: self.una,
+            repeated: signal == Signal::Timeout && self.timed_out_at == self.una,
+            window_bytes: self.window_bytes(),
+            flight_bytes: self.flight_bytes(),
+            srtt: self.rto.srtt(),
+            rto: self.rto.rto(),
+        };
+        self.cc.on_congestion(&event, now);
+        if let Some(gradual) = &mut self.gradual {
+            // While a time-out is repaired, what is under way is not all that will arrive.
+            let repairs_timeout = self.action == Action::Timeout && self.una < self.recover;
+            *gradual = match signal {
+                Signal::EcnEcho if !repairs_timeout => Gradual::new(event.flight_bytes, self.cc.cwnd_bytes()),
+                _ => Gradual::default(),
+            };
+        }
+        if signal != Signal::Idle {
+            self.cwr_due = true;
+            self.reduced_at = self.max;
+        }
+    }
+
+    /// Duplicates show a loss: the window closes by `signal`, the timer starts anew.
+    pub fn enter_recovery(&mut self, signal: Signal, now: Time) {
+        // RFC 3168, section 6.1.2: one reduction for each window of data. If an echo has already reduced this one, only
+        // the retransmission remains to be done. If a loss did, the guard decided that this one counts too.
+        let already_reduced = !self.is_ns() && signal == Signal::Loss && self.una < self.echoed_at;
+        self.recover = self.max;
+        self.action = Action::FastRecovery;
+        if already_reduced {
+            // What an echo spreads over a round trip ends here: recovery says what may go.
+            self.gradual = self.gradual.map(|_| Gradual::default());
+        } else {
+            self.signal(signal, now);
+        }
+        self.arm_timer(now);
+        self.stop_timing();
+        self.counters.fast_retransmits += 1;
+    }
+
+    /// The control leaves fast recovery.
+    pub fn recovered(&mut self, now: Time) {
+        self.action = Action::Exited;
+        self.inflation = 0;
+        if !self.is_ns() {
+            self.cc.on_recovered(self.flight_bytes(), now);
+        }
+    }
+
+    /// An ECN echo reduces the window once for each window of data (RFC 3168, section 6.1.2; catalogue, section 1).
+    /// `number` is not taken in yet.
+    pub fn on_ecn_echo(&mut self, number: u64, now: Time) {
+        let new_window = match self.rules {
+            Rules::Ns1999 => number > self.recover || self.action == Action::Timeout,
+            Rules::Modern => number > self.reduced_at,
+        };
+        if new_window {
+            if self.is_ns() {
+                // ns has one `recover` for all reductions, so an echo also forbids a fast retransmit in its window.
+                self.recover = self.max;
+                self.action = Action::Ecn;
+            }
+            self.pause_for_echo(now);
+            self.signal(Signal::EcnEcho, now);
+            self.echoed_at = self.max;
+            self.counters.ecn_reductions += 1;
+        }
+    }
+
+    /// Where an echo finds a window of one segment, there is nothing left to reduce: the sender waits as if its timer
+    /// had expired (thesis of Feng, section 4.3.4; RFC 3168, section 6.1.2).
+    fn pause_for_echo(&mut self, now: Time) {
+        let Some(pauses) = self.ecn_pauses else { return };
+        if self.cc.backs_off_timer() && self.cc.cwnd_bytes() < 2 * self.segment() {
+            self.paused_until = now.saturating_add(self.rto.ecn_pause(pauses));
+            self.ecn_pauses = Some(pauses.saturating_add(1));
+            self.counters.ecn_timeouts += 1;
+        }
+    }
+
+    /// Whether a reduction that is spread over a round trip lets a segment go that the reduced window does not.
+    pub fn reduction_allows(&self, in_flight_bytes: u64, payload_bytes: u32) -> bool {
+        self.gradual.is_some_and(|gradual| gradual.allows(in_flight_bytes, payload_bytes, self.segment_bytes))
+    }
+}

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use tidegate_engine::{
-    ApplicationSpec, BuildError, FlowSpec, Network, NodeId, Observer, StartSpec, TransportSpec,
+    ApplicationSpec, FlowSpec, Network, NodeId, Observer, StartSpec, TransportSpec,
 };
 use tidegate_lab::Run;
 use tidegate_lab::lower::source_port;
@@ -39,8 +39,6 @@ pub enum SetupError {
     NoRealHosts,
     /// It has more real hosts than there can be flows between.
     TooManyHosts,
-    /// It cannot be built.
-    Build(BuildError),
 }
 
 impl fmt::Display for SetupError {
@@ -53,7 +51,6 @@ impl fmt::Display for SetupError {
             Self::TooManyHosts => {
                 write!(f, "more than {REAL_FLOWS_MAX} flows between real hosts; mark fewer hosts as real")
             }
-            Self::Build(why) => write!(f, "{why}"),
         }
     }
 }
@@ -173,7 +170,10 @@ impl Setup {
             network.flows.extend(between.into_iter().chain(acknowledgments));
         };
         let run = Run::start_with(&self.scenario, alter, self.configuration.seed, observer);
-        run.map_err(SetupError::Build)
+        run.map_err(|why| {
+            let found = self.scenario.at_domain(why.domain().unwrap_or_default(), why.to_string());
+            SetupError::Configuration(found.into())
+        })
     }
 
     /// The flow number `number` of those that only the emulation has, from one real host to another.

@@ -6,43 +6,40 @@ use std::sync::Arc;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use tidegate_lab::BuildError;
+use tidegate_lab::{BuildError, Run};
 use tidegate_scenario::{ConfigErrors, Document, Experiment, Point, Scenario};
 
 pyo3::create_exception!(tidegate, ConfigError, PyValueError, "A file is not valid.");
 
 /// The exception for `errors`: one line as its text, the place in attributes.
 fn raise(errors: &ConfigErrors) -> PyErr {
-    let first = errors.errors().first();
-    let more = errors.errors().len().saturating_sub(1);
+    raise_all(errors.errors(), errors.render())
+}
+
+fn raise_all(errors: &[tidegate_scenario::ConfigError], rendered: String) -> PyErr {
+    let first = errors.first();
+    let more = errors.len().saturating_sub(1);
     let line = first.map_or_else(|| "not valid".to_owned(), ToString::to_string);
     let text = if more > 0 { format!("{line} (and {more} more)") } else { line };
     let error = ConfigError::new_err(text);
     Python::attach(|py| {
         let value = error.value(py);
-        let file = first.map(|e| e.file.clone());
+        let file = first.map(|e| e.file.clone()).filter(|file| !file.is_empty());
         let number = |n: usize| if n == 0 { None } else { Some(n) };
         value.setattr("file", file)?;
         value.setattr("line", first.and_then(|e| number(e.line)))?;
         value.setattr("column", first.and_then(|e| number(e.column)))?;
         value.setattr("path", first.map(|e| e.path.clone()))?;
-        value.setattr("rendered", errors.render())
+        value.setattr("rendered", rendered)
     })
     .map_or_else(|failure: PyErr| failure, |()| error)
 }
 
 /// The exception for a scenario that reads well and makes no network.
-pub(crate) fn unbuildable(error: &BuildError) -> PyErr {
-    let text = error.to_string();
-    let raised = ConfigError::new_err(text.clone());
-    Python::attach(|py| {
-        let value = raised.value(py);
-        for key in ["file", "line", "column", "path"] {
-            value.setattr(key, py.None())?;
-        }
-        value.setattr("rendered", format!("error: {text}\n"))
-    })
-    .map_or_else(|failure: PyErr| failure, |()| raised)
+pub(crate) fn unbuildable(scenario: &Scenario, error: &BuildError) -> PyErr {
+    let found = scenario.at_domain(error.domain().unwrap_or_default(), error.to_string());
+    let rendered = found.render();
+    raise_all(&[found], rendered)
 }
 
 /// The document at `path` under `overrides`.
@@ -188,6 +185,11 @@ pub fn validate(path: &str, overrides: Vec<(String, String)>) -> PyResult<String
     let kind = if document.is_experiment() { "experiment" } else { "scenario" };
     document.check().map_err(|errors| raise(&errors))?;
     let scenario = document.scenario().map_err(|errors| raise(&errors))?;
+    // What only shows when the network is made; between real hosts an emulation adds flows first.
+    let scenario = Arc::new(scenario);
+    if scenario.nodes.iter().all(|node| !node.is_real) {
+        Run::start(&scenario, scenario.seed, ()).map_err(|error| unbuildable(&scenario, &error))?;
+    }
     let warnings: Vec<_> = tidegate_lab::warnings(&document, &scenario)
         .iter()
         .map(|found| {

@@ -49,6 +49,11 @@ impl ConfigError {
         }
     }
 
+    /// At the same place, `message`.
+    pub(crate) fn saying(&self, message: String) -> Self {
+        Self { message, ..self.clone() }
+    }
+
     /// Several lines: the message, the place, the offending line with a mark below it, the help.
     pub fn render(&self) -> String {
         self.rendered("error")

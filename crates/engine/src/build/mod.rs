@@ -54,6 +54,16 @@ pub enum BuildError {
     },
 }
 
+impl BuildError {
+    /// The domain that is wrong, if one is.
+    pub fn domain(&self) -> Option<&str> {
+        match self {
+            Self::Unreachable { .. } => None,
+            Self::CrossesAtCore { domain, .. } | Self::DomainUncrossed { domain } => Some(domain),
+        }
+    }
+}
+
 impl fmt::Display for BuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

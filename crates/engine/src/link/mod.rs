@@ -102,7 +102,7 @@ impl Wire {
     /// When the packet at `position` from the front arrives at the far end; [`Time::MAX`] if there is none.
     #[inline]
     fn arrival(&self, position: usize) -> Time {
-        self.transits.get(position).map_or(Time::MAX, |transit| transit.ends + self.delay)
+        self.transits.get(position).map_or(Time::MAX, |transit| transit.ends.saturating_add(self.delay))
     }
 }
 

@@ -138,10 +138,11 @@ impl<M: QueueManager> Planned<M> {
             }
             self.backlog.add(&packet);
         }
-        let transmission = wire.clock.transmit(packet.wire_bytes);
-        wire.busy_until += transmission;
+        let starts = wire.busy_until;
+        // A backlog of centuries ends after every run.
+        wire.busy_until = starts.saturating_add(wire.clock.transmit(packet.wire_bytes));
         let delay = wire.busy_until - now;
-        counters.busy_nanos += transmission.as_nanos();
+        counters.busy_nanos += (wire.busy_until - starts).as_nanos();
         // Little's law: the queue integrated over time is the sum of what each packet spends in it.
         counters.packet_nanos += u128::from(delay.as_nanos());
         counters.byte_nanos += u128::from(delay.as_nanos()) * u128::from(packet.wire_bytes);
@@ -254,7 +255,7 @@ fn replan(wire: &mut Wire, index: usize, start: Time, counters: &mut LinkCounter
     for position in index..wire.transits.len() {
         let transit = wire.transits.get_mut(position).expect(WAITS);
         let before = transit.ends;
-        at += clock.transmit(transit.packet.wire_bytes);
+        at = at.saturating_add(clock.transmit(transit.packet.wire_bytes));
         transit.ends = at;
         shift(counters, &transit.packet, before, at);
     }

@@ -41,6 +41,8 @@ use serde::{Deserialize, Serialize};
 use tidegate_packet::Dscp;
 use tidegate_units::{BitRate, Span, Time};
 
+use crate::error::ConfigError;
+
 /// Declares an enumeration of configurations that a table chooses by its `kind`.
 ///
 /// Reading relies on this crate's own deserializer, which takes the variant from `kind`; so the derived code is that of
@@ -147,6 +149,20 @@ pub struct Scenario {
     pub events: Vec<Event>,
     /// What is recorded beyond counters.
     pub record: Record,
+    /// By domain: where it is written.
+    pub(crate) domain_sites: Vec<ConfigError>,
+}
+
+impl Scenario {
+    /// What turns out wrong with the domain `name` when the network is made, where the domain is written. No domain of that
+    /// name has no place.
+    pub fn at_domain(&self, name: &str, message: String) -> ConfigError {
+        let written = self.domains.iter().zip(&self.domain_sites).find(|(domain, _)| domain.name == name);
+        match written {
+            Some((_, site)) => site.saying(message),
+            None => ConfigError::without_place(String::new(), message, String::new()),
+        }
+    }
 }
 
 /// A named value of a scenario.

@@ -9,7 +9,7 @@ use super::raw::DomainText;
 use super::record::{COMPARISONS_MAX, matching};
 use super::values::{self, Report};
 use crate::document::first_duplicate;
-use crate::error::Problems;
+use crate::error::{Problem, Problems};
 use crate::fault::shortened;
 use crate::lower;
 use crate::model::{Domain, DomainIndex, FlowIndex, Labels, Link, Mechanism, NodeIndex, NodeKind};
@@ -22,6 +22,8 @@ use crate::tree::{Table, Tree};
 pub(crate) struct Domains {
     pub(crate) names: Names,
     pub(crate) list: Vec<Domain>,
+    /// By domain: nothing wrong, at its place.
+    pub(crate) sites: Vec<Problem>,
 }
 
 /// What a node is to one of the domains seen so far.
@@ -49,7 +51,7 @@ pub(crate) fn read(
     late: &mut Late<'_>,
     problems: &mut Problems,
 ) -> Domains {
-    let mut list = Vec::new();
+    let (mut list, mut sites) = (Vec::new(), Vec::new());
     // What a domain trusts may come after it.
     let mut trusts: Vec<(Vec<String>, Tree)> = Vec::new();
     let mut roles = vec![Vec::new(); nodes.list.len()];
@@ -65,11 +67,12 @@ pub(crate) fn read(
         check_rates(site, &domain, links, problems);
         trusts.push((text.trusts, site.tree.clone()));
         list.push(domain);
+        sites.push(site.problem(&[], "", ""));
     });
     if list.len() == names.len() {
         resolve_trusts(&mut list, &trusts, &names, problems);
     }
-    Domains { names, list }
+    Domains { names, list, sites }
 }
 
 fn read_domain(

@@ -155,6 +155,7 @@ pub(crate) fn build(
         commands,
         events,
         record,
+        domain_sites: domains.sites.into_iter().map(|site| site.resolve(sources)).collect(),
     };
     problems.finish(Some(scenario), sources)
 }

@@ -85,6 +85,38 @@ def test_validate_json_says_what_is_wrong(tidegate_command, scenario_file, tmp_p
     assert report[1]["error"]["message"]
 
 
+UNCROSSED = """
+duration = "1s"
+[nodes]
+hosts = ["A", "B"]
+routers = ["R"]
+[defaults.link]
+rate = "1Mbit"
+delay = "1ms"
+[links]
+A-R.between = ["A", "R"]
+R-B.between = ["R", "B"]
+[flows.x]
+from = "A"
+to = "B"
+transport = "udp"
+application = { kind = "cbr", rate = "1Mbit" }
+[domains.net]
+edges = ["R"]
+mechanism = { kind = "nbp" }
+"""
+
+
+@pytest.mark.parametrize("command", [["validate"], ["run", "--out", "res"]])
+def test_what_only_the_network_shows_names_its_line_too(tidegate_command, shelf, tmp_path, command):
+    scenario = tmp_path / "uncrossed.toml"
+    scenario.write_text(UNCROSSED)
+    code, _, err = tidegate_command(*command, scenario)
+    assert code == 3
+    line = UNCROSSED.splitlines().index("[domains.net]") + 1
+    assert f"uncrossed.toml:{line}:" in err and "domains.net: no flow crosses" in err
+
+
 def test_reproduce_passes_and_writes_everything(tidegate_command, shelf):
     code, out, err = tidegate_command("reproduce", "--out", "res")
     assert code == 0, out + err

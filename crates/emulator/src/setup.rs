@@ -3,9 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use tidegate_engine::{
-    ApplicationSpec, FlowSpec, Network, NodeId, Observer, StartSpec, TransportSpec,
-};
+use tidegate_engine::{ApplicationSpec, FlowSpec, Network, NodeId, Observer, StartSpec, TransportSpec};
 use tidegate_lab::Run;
 use tidegate_lab::lower::source_port;
 use tidegate_packet::{Address, Dscp, Ecn, Headers, Protocol};

@@ -335,3 +335,31 @@ fn tcp_with_ecn_sees_no_difference_between_the_ports() {
         assert_eq!(planned.1, scheduled.1);
     }
 }
+
+/// 50,000 packets of half a million bits on a link of one bit per second: 830 years, more than an instant can say.
+#[test]
+fn a_backlog_of_centuries_ends_after_every_run() {
+    let net = || {
+        let mut net = Net::default();
+        net.link("h0", "h1", direction("1bit", "1ms", common::drop_tail(1_000_000)));
+        let application = ApplicationSpec::ConstantRate {
+            rate: BitRate::of(65_000, Span::from_micros(1)),
+            packet_bytes: 65_000,
+            jitter: 0.0,
+        };
+        net.flow("h0", &["h1"], TransportSpec::Udp { header_bytes: 28 }, application);
+        net.network.flows[0].stop = Some(common::seconds(0.05));
+        net.network
+    };
+    let look = |mut simulation: Simulation<()>| {
+        // The first packet has gone after 520,000 s.
+        simulation.run_until(common::seconds(600_000.0), u64::MAX);
+        simulation.assert_conservation();
+        let statistics = simulation.statistics();
+        let link = &statistics.links[0];
+        (link.busy_nanos, link.packet_nanos, statistics.sinks[0][0].received_packets)
+    };
+    let planned = look(net().build(1, ()).unwrap());
+    assert_eq!(planned, look(net().build_scheduled(1, ()).unwrap()));
+    assert_eq!((planned.0, planned.2), (600_000_000_000_000, 1));
+}

@@ -137,7 +137,8 @@ fn run_observed<O>(py: Python<'_>, scenario: &Arc<Scenario>, seed: u64, observer
 where
     O: Observer + Send + Sync,
 {
-    let mut run = py.detach(|| Run::start(scenario, seed, observer)).map_err(|error| unbuildable(scenario, &error))?;
+    let mut run =
+        py.detach(|| Run::start(scenario, seed, observer)).map_err(|error| unbuildable(scenario, &error))?;
     while py.detach(|| run.advance(EVENTS_PER_STEP)) != Progress::Done {
         py.check_signals()?;
     }

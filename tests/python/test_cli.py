@@ -107,8 +107,9 @@ mechanism = { kind = "nbp" }
 """
 
 
+@pytest.mark.real_core
 @pytest.mark.parametrize("command", [["validate"], ["run", "--out", "res"]])
-def test_what_only_the_network_shows_names_its_line_too(tidegate_command, shelf, tmp_path, command):
+def test_what_only_the_network_shows_names_its_line_too(tidegate_command, tmp_path, command):
     scenario = tmp_path / "uncrossed.toml"
     scenario.write_text(UNCROSSED)
     code, _, err = tidegate_command(*command, scenario)

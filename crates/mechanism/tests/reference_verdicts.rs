@@ -9,7 +9,7 @@ use std::path::Path;
 use serde_json::Value;
 use tidegate_mechanism::Context;
 use tidegate_mechanism::meter::{ActiveFlowsConfig, CsfqLabellerConfig, ExponentialMeterConfig};
-use tidegate_mechanism::queue::sfb::{AdaptiveRed, BinLaw, NonresponsiveLimit};
+use tidegate_mechanism::queue::sfb::{AdaptiveRed, BinLaw, BinsBegin, NonresponsiveLimit, SfbHash};
 use tidegate_mechanism::queue::{
     AdaptiveRedConfig, BlueConfig, Counted, CsfqConfig, DropTailConfig, EredConfig, EredTests, Fifo, Flavor,
     FredConfig, FredVariant, FreezeTimers, FromFlows, GapLaw, ManagerConfig, QueueDiscipline, QueueUnit,
@@ -464,10 +464,12 @@ fn csfq_decides_every_packet_as_the_reference_does() {
 fn sfb_config(config: &Value) -> SfbConfig {
     let span = |key: &str| config[key].as_u64().map(Span::from_nanos);
     let small = |key: &str| whole(config, key) as u32;
+    let is = |key: &str, word: &str| config[key].as_str() == Some(word);
     SfbConfig {
         limit: limit(config),
         levels: small("levels"),
         bins: small("bins"),
+        hash: if is("hash", "even") { SfbHash::Even } else { SfbHash::Keyed },
         bin_size: small("bin_size"),
         law: match config["law"].as_str() {
             Some("blue") => BinLaw::Blue {
@@ -489,6 +491,7 @@ fn sfb_config(config: &Value) -> SfbConfig {
         nonresponsive_burst: Some(Bytes::new(whole(config, "burst_bytes"))),
         rehash: span("rehash"),
         double_buffered: config["double_buffered"].as_bool().expect("a switch"),
+        bins_begin: if is("bins_begin", "mean") { BinsBegin::Mean } else { BinsBegin::Fresh },
         ecn: true,
     }
 }
@@ -496,7 +499,7 @@ fn sfb_config(config: &Value) -> SfbConfig {
 #[test]
 fn sfb_decides_every_packet_as_the_reference_does() {
     let (vectors, cases) = (frozen("vectors"), frozen("sfb"));
-    assert_eq!(items(&cases, "sfb").len(), 36);
+    assert_eq!(items(&cases, "sfb").len(), 45);
     for case in items(&cases, "sfb") {
         let mut fifo = Fifo::new(sfb_config(&case["config"]).build(&context()));
         compare(case, &mut fifo, &arrivals(case, &vectors), "marking_probability");

@@ -169,7 +169,7 @@ CSFQ_CASES = {
 SFB = {
     "limit": ["packets", 20], "levels": 2, "bins": 5, "bin_size": 3, "law": "blue", "increment": 0.1, "decrement": 0.05,
     "freeze": None, "ceiling": 1.0, "nonresponsive_bps": 500_000, "burst_bytes": 1500, "rehash": None, "double_buffered": False,
-    "min_th": 0.9, "max_th": 2.7, "w": 0.2, "max_p": 0.4, "alpha": 3.0, "beta": 2.0,
+    "hash": "keyed", "bins_begin": "fresh", "min_th": 0.9, "max_th": 2.7, "w": 0.2, "max_p": 0.4, "alpha": 3.0, "beta": 2.0,
 }
 SFB_CASES = {
     "static": SFB,
@@ -182,6 +182,9 @@ SFB_CASES = {
     "moving": SFB | {"rehash": 50_000_000},
     "double_buffered": SFB | {"rehash": 50_000_000, "double_buffered": True},
     "double_buffered_quick": SFB | {"rehash": 7_000_000, "double_buffered": True, "increment": 0.5, "bin_size": 1},
+    "even": SFB | {"hash": "even", "levels": 3},
+    "even_moving": SFB | {"hash": "even", "rehash": 50_000_000, "bins_begin": "mean"},
+    "beginning_at_the_mean": SFB | {"rehash": 50_000_000, "double_buffered": True, "bins_begin": "mean", "bin_size": 1},
     "adaptive_red": SFB | {"law": "adaptive_red"},
     "adaptive_red_moving": SFB | {"law": "adaptive_red", "rehash": 50_000_000, "double_buffered": True},
 }

@@ -3,7 +3,8 @@
 Settled: all bins are updated before a packet is dropped once; p_m not below 0, and not above the ceiling, if there is one; a
 bin may step when its freeze time has passed, exactly then included; the limiter is a bucket of one packet of the largest
 size; the queue's own limit drops and changes no bin; hash functions change before anything else at their instant, and
-packets stay accounted where they were; in the set that is warmed up a refused packet counts as a full bin.
+packets stay accounted where they were; in the set that is warmed up a refused packet counts as a full bin. Even hash
+functions, and bins that begin at the mean of those below 1, are Tidegate's own: stated here once more, not published.
 """
 
 from fractions import Fraction
@@ -50,7 +51,15 @@ class Set:
 
     def __init__(self, c, draws):
         self.c = c
-        self.key = (next(draws.bits), next(draws.bits))
+        if c["hash"] == "even":
+            self.points = []
+            for _ in range(c["levels"]):
+                point = draws.below(c["bins"])
+                while point in self.points:
+                    point = (point + 1) % c["bins"]
+                self.points.append(point)
+        else:
+            self.key = (next(draws.bits), next(draws.bits))
         red = c["law"] == "adaptive_red"
         self.bins = [
             [{"qlen": 0, "p_m": c["max_p"] if red else 0.0, "avg": 0.0, "status": "between", "last": None} for _ in range(c["bins"])]
@@ -58,6 +67,13 @@ class Set:
         ]
 
     def of(self, flow):
+        if self.c["hash"] == "even":
+            n, rest, digits = self.c["bins"], flow // 2, []
+            while rest:
+                rest, digit = divmod(rest, n)
+                digits.append(digit)
+            values = (sum(d * point**k for k, d in enumerate(digits)) % n for point in self.points)
+            return [bins[value] for bins, value in zip(self.bins, values)]
         found = []
         for level, bins in enumerate(self.bins):
             number = flow | (level // 2) << 32
@@ -111,6 +127,14 @@ class Sfb:
         if not turns:
             return
         self.switched += turns * every
+        clean = [b["p_m"] for level in self.active.bins for b in level if b["p_m"] < 1]
+        self.change_sets(turns)
+        if self.c["bins_begin"] == "mean" and clean:
+            for level in self.active.bins:
+                for b in level:
+                    b["p_m"] = max(b["p_m"], sum(clean) / len(clean))
+
+    def change_sets(self, turns):
         if self.next_set:
             warmed = self.next_set
             # The old active set gets new hash functions before anything else draws.

@@ -1,7 +1,9 @@
 //! Queue managers and disciplines.
 
 use tidegate_mechanism::meter::ActiveFlowsConfig;
-use tidegate_mechanism::queue::sfb::{AdaptiveRed as BinRed, BinLaw, NonresponsiveLimit};
+use tidegate_mechanism::queue::sfb::{
+    AdaptiveRed as BinRed, BinLaw, BinsBegin, NonresponsiveLimit, SfbHash as Spread,
+};
 use tidegate_mechanism::queue::{
     AdaptiveRedConfig, BlueConfig, Counted, CsfqConfig, DropTailConfig, EecMarkerConfig, EredConfig,
     EredTests, Flavor, FredConfig, FreezeTimers, FromFlows, GapLaw, ManagerConfig, QueueUnit, RedConfig,
@@ -17,7 +19,8 @@ use super::bytes32;
 use crate::model::{
     AdaptiveRed, Blue, BlueTimers, Cbq, CbqClass, CbqSharing, Csfq, DropTail, Drr, EecMarker, Ered,
     EredCounted, Fred, FredVariant, Manager, Priority, Queue, QueueClassify, Red, RedFlavor, RedGap, RedMode,
-    RedPenaltyBox, RedVictim, Sfb, SfbLaw, SfbLimiting, Sfq, SfqHash, TcpFriendly, Wfq, WfqClock, WfqWeights,
+    RedPenaltyBox, RedVictim, Sfb, SfbBinsBegin, SfbHash, SfbLaw, SfbLimiting, Sfq, SfqHash, TcpFriendly,
+    Wfq, WfqClock, WfqWeights,
 };
 
 /// The discipline of a queue. `weights` are those other than 1, by number of flow or class as the queue classifies.
@@ -232,6 +235,10 @@ fn sfb(config: &Sfb) -> SfbConfig {
         limit: config.limit,
         levels: config.levels,
         bins: config.bins,
+        hash: match config.hash {
+            SfbHash::Keyed => Spread::Keyed,
+            SfbHash::Even => Spread::Even,
+        },
         bin_size,
         law: match config.law {
             SfbLaw::Blue => BinLaw::Blue {
@@ -258,6 +265,10 @@ fn sfb(config: &Sfb) -> SfbConfig {
         nonresponsive_burst: config.nonresponsive_burst,
         rehash: config.rehash,
         double_buffered: config.double_buffered,
+        bins_begin: match config.bins_begin {
+            SfbBinsBegin::Fresh => BinsBegin::Fresh,
+            SfbBinsBegin::Mean => BinsBegin::Mean,
+        },
         ecn: config.ecn,
     }
 }

@@ -28,8 +28,8 @@ pub use marker::{Account, Beyond, Engine, EngineLaw, Marker, Profile, SingleRate
 pub use queue::{
     AdaptiveRed, Blue, BlueTimers, Cbq, CbqClass, CbqSharing, Csfq, DropTail, Drr, EecMarker, Ered,
     EredCounted, Fred, FredVariant, Manager, Priority, Queue, QueueClassify, Red, RedFlavor, RedGap, RedMode,
-    RedPenaltyBox, RedVictim, Sfb, SfbLaw, SfbLimiting, Sfq, SfqHash, TcpFriendly, Wfq, WfqClock,
-    WfqReservation, WfqWeights,
+    RedPenaltyBox, RedVictim, Sfb, SfbBinsBegin, SfbHash, SfbLaw, SfbLimiting, Sfq, SfqHash, TcpFriendly,
+    Wfq, WfqClock, WfqReservation, WfqWeights,
 };
 pub use record::{DelayOf, DomainQuantity, FlowQuantity, LinkQuantity, MarkerQuantity, Record, Series, Way};
 pub use transport::{Tcp, TcpProfile, TcpText, TcpVariant, Tfrc, Transport, TransportText, Udp, Window};

@@ -8,8 +8,9 @@ use alloc::vec;
 use tidegate_packet::FlowId;
 use tidegate_units::Time;
 
+use super::hash::{LevelHashes, SfbHash};
 use super::law::{Bin, BinLaw};
-use crate::random::{KeyedHash, Substream};
+use crate::random::Substream;
 
 /// No more levels than this: what a flow hashes to is an array of this length.
 pub const LEVELS_MAX: u32 = 8;
@@ -41,7 +42,8 @@ pub(super) struct Finding {
 /// `B[l][n]` with its hash functions.
 #[derive(Clone, Debug)]
 pub(super) struct Bins {
-    hash: KeyedHash,
+    kind: SfbHash,
+    hashes: LevelHashes,
     /// Level by level.
     table: Box<[Bin]>,
     per_level: u32,
@@ -58,10 +60,12 @@ impl Bins {
         per_level: u32,
         bin_size: u32,
         law: BinLaw,
+        kind: SfbHash,
         salts: &mut Substream,
     ) -> Self {
         let mut set = Self {
-            hash: KeyedHash::draw(salts),
+            kind,
+            hashes: LevelHashes::draw(kind, levels, per_level, salts),
             table: vec![law.fresh(); (levels * per_level) as usize].into(),
             per_level,
             levels,
@@ -75,32 +79,37 @@ impl Bins {
 
     /// New hash functions; every bin starts again.
     pub(super) fn reset(&mut self, salts: &mut Substream) {
-        self.hash = KeyedHash::draw(salts);
+        self.hashes = LevelHashes::draw(self.kind, self.levels, self.per_level, salts);
         self.table.fill(self.law.fresh());
         self.recount();
+    }
+
+    /// The mean probability of the bins that are not polluted; none if all are.
+    pub(super) fn mean_of_unpolluted(&self) -> Option<f64> {
+        let clean = self.table.len() as u32 - self.polluted;
+        let sum: f64 = self.table.iter().map(|bin| bin.p).filter(|&p| p < 1.0).sum();
+        (clean > 0).then(|| sum / f64::from(clean))
+    }
+
+    /// Bins whose probability is below `least`, which is below 1, begin there.
+    pub(super) fn raise_to(&mut self, least: f64) {
+        for bin in &mut self.table {
+            bin.p = bin.p.max(least);
+        }
     }
 
     fn recount(&mut self) {
         self.polluted = self.table.iter().filter(|bin| bin.p >= 1.0).count() as u32;
     }
 
-    /// `h_0 .. h_{L-1}`. One keyed hash serves two levels, 32 bits each: they are independent, as all bits of `SipHash` are
-    /// to those who do not have the key.
+    /// The bins of `flow`: `h_0 .. h_{L-1}`.
     #[inline]
     pub(super) fn slots(&self, flow: FlowId) -> Slots {
-        let mut slots = Slots { at: [0; LEVELS_MAX as usize], levels: self.levels as usize };
-        let mut bits = 0;
-        for level in 0..self.levels {
-            bits = if level.is_multiple_of(2) {
-                self.hash.of(u64::from(flow.0) | u64::from(level / 2) << 32)
-            } else {
-                bits >> 32
-            };
-            // Multiply and shift: the bias is below N / 2^32.
-            let n = ((bits & 0xffff_ffff) * u64::from(self.per_level)) >> 32;
-            slots.at[level as usize] = level * self.per_level + n as u32;
+        let mut at = self.hashes.of(flow, self.levels, self.per_level);
+        for (slot, level) in at.iter_mut().zip(0..self.levels) {
+            *slot += level * self.per_level;
         }
-        slots
+        Slots { at, levels: self.levels as usize }
     }
 
     /// A packet arrives: updates its bins (Fig. 4.14) and says what they are.

@@ -19,13 +19,19 @@
 //! - Double buffered: only flows classified as non-responsive are accounted in the set that is warmed up (section 4.4.4),
 //!   and few of their packets wait, so that their occupancy says nothing. So a refused packet counts as a full bin there:
 //!   `p_m` rises with what the flow loses, as in BLUE.
+//! - So the bins of all others begin at 0 whenever the hash functions change, and each loses packets until its `p_m` is what
+//!   they need. [`BinsBegin::Mean`] lets bins begin where those in use are on average, without the polluted ones. It is
+//!   not in the thesis, whose Table 4.2 is inexplicable without something like it: TCP loses less than two packets per bin and
+//!   change there.
 //! - A flow is what the descriptor calls a flow. A gateway that numbers no flows writes a hash of the headers there.
 
 mod bins;
 pub mod estimate;
+mod hash;
 pub mod law;
 
 pub use bins::LEVELS_MAX;
+pub use hash::SfbHash;
 pub use law::{AdaptiveRed, BinLaw};
 
 use tidegate_packet::{Backlog, DropReason, FlowId, MarkReason, Packet};
@@ -52,6 +58,16 @@ pub enum NonresponsiveLimit {
     },
 }
 
+/// Where bins begin when the hash functions change.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum BinsBegin {
+    /// At nothing (section 4.4.4: "the bins are reset").
+    #[default]
+    Fresh,
+    /// Not below the mean `p_m` of those bins in use until then that are not polluted.
+    Mean,
+}
+
 impl NonresponsiveLimit {
     /// The fair share with its defaults.
     pub const fn fair_share() -> Self {
@@ -68,6 +84,8 @@ pub struct SfbConfig {
     pub levels: u32,
     /// `N`, per level. Default 23 (section 4.4.2).
     pub bins: u32,
+    /// How flows are spread over the bins. Default by a secret.
+    pub hash: SfbHash,
     /// `bin_size`, packets. Default 13 (section 4.4.2: half more than a 23rd of the buffer).
     pub bin_size: u32,
     /// What moves the probability of a bin. Default BLUE (Fig. 4.14).
@@ -80,6 +98,8 @@ pub struct SfbConfig {
     pub rehash: Option<Span>,
     /// Whether the next set of bins is warmed up meanwhile. Default yes (section 4.4.4).
     pub double_buffered: bool,
+    /// Where the bins of new hash functions begin. Default at nothing (section 4.4.4).
+    pub bins_begin: BinsBegin,
     /// Whether a packet that can carry a mark is marked instead of dropped. Default yes (section 4.4.2).
     pub ecn: bool,
 }
@@ -90,12 +110,14 @@ impl Default for SfbConfig {
             limit: Limit::Bytes(Bytes::new(200_000)),
             levels: 2,
             bins: 23,
+            hash: SfbHash::Keyed,
             bin_size: 13,
             law: BinLaw::default(),
             nonresponsive: NonresponsiveLimit::Rate(BitRate::from_bps(160_000)),
             nonresponsive_burst: None,
             rehash: None,
             double_buffered: true,
+            bins_begin: BinsBegin::Fresh,
             ecn: true,
         }
     }
@@ -106,9 +128,15 @@ impl SfbConfig {
     pub fn build(&self, context: &Context) -> Sfb {
         assert!((1..=LEVELS_MAX).contains(&self.levels), "1 to {LEVELS_MAX} levels");
         assert!(self.bins > 0, "a level has bins");
+        assert!(
+            self.hash == SfbHash::Keyed || self.levels <= self.bins,
+            "each level evaluates at a point of its own"
+        );
         assert!(self.rehash.is_none_or(|span| !span.is_zero()), "hash functions last for a while");
         let mut random = Substream::new(context.seed);
-        let set = |salts: &mut Substream| Bins::new(self.levels, self.bins, self.bin_size, self.law, salts);
+        let set = |salts: &mut Substream| {
+            Bins::new(self.levels, self.bins, self.bin_size, self.law, self.hash, salts)
+        };
         let active = set(&mut random);
         let warming = (self.rehash.is_some() && self.double_buffered).then(|| set(&mut random));
         let census = match self.nonresponsive {
@@ -264,16 +292,25 @@ impl Sfb {
         let previous = self.active_since;
         self.active_since += every * turns;
         self.warmed_since = self.active_since;
+        let least = match self.config.bins_begin {
+            BinsBegin::Fresh => None,
+            BinsBegin::Mean => self.active.mean_of_unpolluted(),
+        };
+        let mut is_warm = false;
         if let Some(warming) = &mut self.warming {
             core::mem::swap(&mut self.active, warming);
             warming.reset(&mut self.random);
-            if turns == 1 {
-                self.warmed_since = previous;
-                return;
-            }
-            // More turns than one without a packet: nothing warmed the set that is due now.
+            // After more turns than one without a packet nothing warmed the set that is due now.
+            is_warm = turns == 1;
         }
-        self.active.reset(&mut self.random);
+        if is_warm {
+            self.warmed_since = previous;
+        } else {
+            self.active.reset(&mut self.random);
+        }
+        if let Some(p) = least {
+            self.active.raise_to(p);
+        }
     }
 
     /// Fair share (section 4.6): at the end of each window the limit follows from what was counted in it.

@@ -202,17 +202,20 @@ fn configs() -> impl Strategy<Value = SfbConfig> {
         Just(NonresponsiveLimit::Rate(BitRate::from_mbps(20))),
         Just(NonresponsiveLimit::FairShare { map_bits: 64, window: Span::from_micros(200) })
     ];
-    (1..=LEVELS_MAX, 1u32..6, 0u32..6, laws(), rehash, any::<bool>(), 1u32..40, fair).prop_map(
-        |(levels, bins, bin_size, law, rehash, double_buffered, packets, nonresponsive)| SfbConfig {
+    let switches = any::<(bool, bool, bool)>();
+    (1..=LEVELS_MAX, 1u32..12, 0u32..6, laws(), rehash, switches, 1u32..40, fair).prop_map(
+        |(levels, bins, bin_size, law, rehash, switches, packets, nonresponsive)| SfbConfig {
             limit: Limit::Packets(packets),
             levels,
             bins,
+            hash: if switches.1 && levels <= bins { SfbHash::Even } else { SfbHash::Keyed },
             bin_size,
             law,
             nonresponsive,
             nonresponsive_burst: None,
             rehash,
-            double_buffered,
+            double_buffered: switches.0,
+            bins_begin: if switches.2 { BinsBegin::Mean } else { BinsBegin::Fresh },
             ecn: true,
         },
     )
@@ -305,4 +308,40 @@ proptest! {
             prop_assert!(joined <= now.as_nanos() / 100 + 1500, "{joined} by {now}");
         }
     }
+}
+
+#[test]
+fn bins_that_begin_at_the_mean_begin_where_those_in_use_are_without_the_polluted_ones() {
+    // One level of three bins: one polluted, one at a half, one at nothing.
+    let config = SfbConfig {
+        levels: 1,
+        bins: 3,
+        hash: SfbHash::Even,
+        rehash: Some(Span::from_secs(2)),
+        double_buffered: false,
+        law: BinLaw::Blue { increment: 0.25, decrement: 0.0, freeze: None, ceiling: None },
+        ..quick()
+    };
+    for (bins_begin, expected) in [(BinsBegin::Mean, 0.25), (BinsBegin::Fresh, 0.0)] {
+        let mut fifo = Fifo::new(SfbConfig { bins_begin, ..config }.build(&context()));
+        // Flows of the simulator have even numbers: 0, 2 and 4 are in bins of their own.
+        offer(&mut fifo, 0, 14 + 8, at_millis(1));
+        offer(&mut fifo, 2, 14 + 2, at_millis(1));
+        drain(&mut fifo, at_millis(2));
+        offer(&mut fifo, 4, 1, at_millis(2000));
+        let begin: alloc::vec::Vec<u64> =
+            fifo.manager().active.all().iter().map(|bin| bin.p.to_bits()).collect();
+        assert_eq!(begin, [f64::to_bits(expected); 3]);
+    }
+}
+
+#[test]
+fn warmed_bins_stay_above_the_mean_at_which_others_begin() {
+    let config = SfbConfig { rehash: Some(Span::from_secs(2)), bins_begin: BinsBegin::Mean, ..quick() };
+    let mut fifo = Fifo::new(config.build(&context()));
+    for millis in 1..1999 {
+        offer(&mut fifo, 1, 2, at_millis(millis));
+    }
+    offer(&mut fifo, 2, 1, at_millis(2000));
+    assert!(fifo.manager().is_nonresponsive(FlowId(1)) && !fifo.manager().is_nonresponsive(FlowId(2)));
 }

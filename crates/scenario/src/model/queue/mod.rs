@@ -25,7 +25,7 @@ pub use ered::{Ered, EredCounted};
 pub use fred::{Fred, FredVariant};
 pub use priority::Priority;
 pub use red::{AdaptiveRed, Red, RedFlavor, RedGap, RedMode, RedPenaltyBox, RedVictim};
-pub use sfb::{Sfb, SfbLaw, SfbLimiting};
+pub use sfb::{Sfb, SfbBinsBegin, SfbHash, SfbLaw, SfbLimiting};
 pub use sfq::{Sfq, SfqHash};
 pub use tcp_friendly::TcpFriendly;
 pub use wfq::{Wfq, WfqClock, WfqReservation, WfqWeights};

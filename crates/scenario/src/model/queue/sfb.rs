@@ -16,6 +16,26 @@ pub enum SfbLaw {
     AdaptiveRed,
 }
 
+/// How flows are spread over the bins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum SfbHash {
+    /// By a hash with a secret, which depends on the seed.
+    Keyed,
+    /// Evenly, by arithmetic on the flow's number. Whoever numbers the flows can aim at bins: for reproductions only.
+    Even,
+}
+
+/// Where bins begin when the hash functions change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum SfbBinsBegin {
+    /// At nothing, but for what warmed them up.
+    Fresh,
+    /// Not below the mean of the bins that were in use until then, without those that have reached 1.
+    Mean,
+}
+
 /// What limits flows that do not respond.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -45,6 +65,8 @@ pub struct Sfb {
     /// Bins per level. `tidegate design sfb` finds levels and bins for a given memory. Source: thesis of Feng, section
     /// 4.4.2.
     pub bins: u32,
+    /// How flows are spread over the bins. Source: assumed; thesis of Feng, section 4.4.1, has "independent hash functions".
+    pub hash: SfbHash,
     /// Size of a bin in packets: a bin that holds more refuses and moves its probability up. Source: thesis of Feng,
     /// section 4.4.2 (half more than a bin's part of the buffer).
     #[serde(with = "text")]
@@ -101,6 +123,9 @@ pub struct Sfb {
     /// Whether the bins of the next hash functions are warmed up meanwhile (with `rehash`). Source: thesis of Feng, section
     /// 4.4.4.
     pub double_buffered: bool,
+    /// Where the probabilities of the bins begin when the hash functions change. Source: thesis of Feng, section 4.4.4; `mean`
+    /// is assumed, from its Table 4.2.
+    pub bins_begin: SfbBinsBegin,
     /// Whether packets of transports with ECN are marked instead of dropped. Source: thesis of Feng, section 4.4.2.
     pub ecn: bool,
 }
@@ -111,6 +136,7 @@ impl Default for Sfb {
             limit: Limit::Bytes(Bytes::new(200_000)),
             levels: 2,
             bins: 23,
+            hash: SfbHash::Keyed,
             bin_size: Limit::Packets(13),
             law: SfbLaw::Blue,
             increment: 0.01,
@@ -130,6 +156,7 @@ impl Default for Sfb {
             census_window: Span::from_secs(1),
             rehash: None,
             double_buffered: true,
+            bins_begin: SfbBinsBegin::Fresh,
             ecn: true,
         }
     }

@@ -7,7 +7,7 @@ use tidegate_units::{Limit, Span};
 use super::Report;
 use crate::model::{
     AdaptiveRed, Blue, Cbq, CbqClass, Csfq, Drr, EecMarker, Ered, Fred, Manager, Priority, Queue,
-    QueueClassify, Red, RedMode, RedPenaltyBox, Sfb, SfbLimiting, Sfq, TcpFriendly, Wfq, WfqWeights,
+    QueueClassify, Red, RedMode, RedPenaltyBox, Sfb, SfbHash, SfbLimiting, Sfq, TcpFriendly, Wfq, WfqWeights,
 };
 
 /// No `max_p` is larger: at 1000 everything above `min` is notified.
@@ -250,6 +250,10 @@ fn sfb(config: &Sfb, report: &mut Report<'_>) {
         if value > BINS_MAX / LEVELS_MAX {
             report.say(&[key], format!("{value} is too many"), &format!("at most {}", BINS_MAX / LEVELS_MAX));
         }
+    }
+    if config.hash == SfbHash::Even && config.levels > config.bins {
+        let message = format!("{} levels of {} bins", config.levels, config.bins);
+        report.say(&["levels"], message, "with `hash = \"even\"` not more levels than bins");
     }
     if matches!(config.bin_size, Limit::Packets(_)) {
         report.limit("bin_size", config.bin_size);

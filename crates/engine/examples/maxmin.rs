@@ -3,15 +3,13 @@
 //!
 //! `cargo run --release -p tidegate-engine --example maxmin [FIRST LAST]`
 
-#[path = "../tests/common/mod.rs"]
+#[path = "../tests/suite/common/mod.rs"]
 mod common;
-#[path = "../tests/common/maxmin.rs"]
-mod maxmin;
 
 use std::process::ExitCode;
 use std::sync::Mutex;
 
-use maxmin::{Outcome, Topology, nbp};
+use common::random_network::{Outcome, Topology, nbp};
 
 /// Two cores.
 const WORKERS: u64 = 2;

@@ -10,9 +10,7 @@
 //! the lower bound of 200 ms in `modern`. PFTK takes all packets of a round behind a lost one for lost too; here losses are independent, which is
 //! part of its 20 %.
 
-mod common;
-
-use common::{Net, direction, drop_tail};
+use crate::common::{Net, direction, drop_tail};
 use tidegate_engine::{ApplicationSpec, LossModel, TransportSpec};
 use tidegate_mechanism::tcp::{TcpConfig, Variant};
 

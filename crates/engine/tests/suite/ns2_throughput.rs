@@ -5,11 +5,9 @@
 //! Deviations: our FQ is self-clocked WFQ with 25 packets per flow (24 and one at the scheduler in ns-2); ns-2's `FQ` takes
 //! tags from real time and the number of flows. For equal packets and backlogged flows both give equal shares.
 
-mod common;
-
 use std::path::Path;
 
-use common::{Net, direction, drop_tail, seconds};
+use crate::common::{Net, direction, drop_tail, seconds};
 use serde_json::Value;
 use tidegate_engine::{
     ApplicationSpec, Carried, LinkId, LossModel, Observer, Place, StartSpec, TransportSpec,
@@ -166,7 +164,7 @@ fn share(case: &Value) -> Shared {
                 &source,
                 &[&sink],
                 TransportSpec::Udp { header_bytes: 28 },
-                common::constant(BitRate::from_mbps(1)),
+                crate::common::constant(BitRate::from_mbps(1)),
             );
         }
         let start = seconds([0.0, 0.11, 0.23, 0.37, 0.5][index]);

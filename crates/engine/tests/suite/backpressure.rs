@@ -1,8 +1,6 @@
 //! Back-pressure and circuits in routers of the simulator: where packets wait and are lost on a chain of two circuits.
 
-mod common;
-
-use common::{Net, constant, direction, drop_tail, seconds};
+use crate::common::{Net, constant, direction, drop_tail, seconds};
 use tidegate_engine::{
     ApplicationSpec, Change, CircuitSpec, DirectionSpec, HopSpec, LinkId, LossModel, ReorderModel,
     ScriptedChange, TransportSpec,

@@ -3,9 +3,7 @@
 //! Random networks of 2 to 8 routers with everything that there is on them: all disciplines, media that lose, reorder and duplicate,
 //! TCP and UDP, multicast, links that change, fail and come back, with Network Border Patrol or without.
 
-mod common;
-
-use common::{Net, direction, drop_tail};
+use crate::common::{Net, direction, drop_tail};
 use proptest::prelude::*;
 use tidegate_engine::{
     ApplicationSpec, BuildError, Change, FlowIds, LinkId, LossModel, Multipath, Network, OnOffDistribution,

@@ -1,8 +1,6 @@
 //! Markers where flows start and where they cross a border.
 
-mod common;
-
-use common::{Net, constant, direction, drop_tail, seconds, throughput_bps};
+use crate::common::{Net, constant, direction, drop_tail, seconds, throughput_bps};
 use tidegate_engine::{ApplicationSpec, MarkerSpec, TransportSpec};
 use tidegate_mechanism::mark::{MarkerConfig, OutOfProfile, ProfileConfig};
 use tidegate_mechanism::shape::TokenBucketConfig;

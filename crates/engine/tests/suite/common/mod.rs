@@ -2,6 +2,8 @@
 
 #![allow(dead_code, missing_docs, reason = "each test uses its part of it")]
 
+pub mod random_network;
+
 use std::net::Ipv4Addr;
 
 use tidegate_engine::{

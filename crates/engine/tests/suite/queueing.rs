@@ -5,9 +5,7 @@
 //! The seeds are fixed, so that a pass stays a pass; the runs are so long that two standard errors of the mean are below
 //! the tolerance (for M/M/1 at rho = 0.9 the variance of a mean over n services is about 3.4e4 / n).
 
-mod common;
-
-use common::{Net, direction, drop_tail};
+use crate::common::{Net, direction, drop_tail};
 use tidegate_engine::{ApplicationSpec, LinkCounters, TransportSpec};
 use tidegate_mechanism::schedule::{DisciplineConfig, DrrConfig, FlowQueuesConfig, WfqConfig};
 use tidegate_units::{BitRate, Limit};

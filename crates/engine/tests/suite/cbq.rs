@@ -1,8 +1,6 @@
 //! A scheduler that holds packets back, on a link: the port looks again exactly when a packet may go, and only then.
 
-mod common;
-
-use common::{Fate, Net, Recorder, constant, direction, drop_tail, seconds};
+use crate::common::{Fate, Net, Recorder, constant, direction, drop_tail, seconds};
 use tidegate_engine::{Change, ScriptedChange, TransportSpec};
 use tidegate_mechanism::schedule::{CbqClassConfig, CbqConfig, DisciplineConfig};
 use tidegate_packet::DropReason;

@@ -7,9 +7,7 @@
 //! Instants of changes and of looking lie off the grid on which packets come and go, for what happens to a packet at the
 //! very instant at which its link goes down is a matter of the order of events.
 
-mod common;
-
-use common::{Fate, Log, Net, Recorder, direction};
+use crate::common::{Fate, Log, Net, Recorder, direction};
 use proptest::prelude::*;
 use tidegate_engine::{
     ApplicationSpec, Change, FlowCounters, LinkCounters, LinkId, LossModel, ReorderModel, ScriptedChange,
@@ -311,15 +309,15 @@ fn tcp_with_ecn_sees_no_difference_between_the_ports() {
                 let (source, sink) = (format!("h{index}"), format!("h{index}'"));
                 // Delays that no two flows share keep the instants of their packets apart.
                 let delay = format!("{}ns", 1_000_003 * (u64::from(index) + 1));
-                net.link(&source, "r0", direction("50Mbit", &delay, common::drop_tail(1000)));
-                net.link("r1", &sink, direction("50Mbit", &delay, common::drop_tail(1000)));
+                net.link(&source, "r0", direction("50Mbit", &delay, crate::common::drop_tail(1000)));
+                net.link("r1", &sink, direction("50Mbit", &delay, crate::common::drop_tail(1000)));
                 let config = TcpConfig { ecn: index % 2 == 0, ..TcpConfig::modern(variant) };
                 net.flow(&source, &[&sink], TransportSpec::Tcp(Box::new(config)), ApplicationSpec::Bulk);
             }
             net.network
         };
         let run = |mut simulation: Simulation<Recorder>| {
-            simulation.run_until(common::seconds(20.0), u64::MAX);
+            simulation.run_until(crate::common::seconds(20.0), u64::MAX);
             simulation.assert_conservation();
             let statistics = simulation.statistics();
             let connections = format!("{:?}", statistics.connections);
@@ -341,19 +339,19 @@ fn tcp_with_ecn_sees_no_difference_between_the_ports() {
 fn a_backlog_of_centuries_ends_after_every_run() {
     let net = || {
         let mut net = Net::default();
-        net.link("h0", "h1", direction("1bit", "1ms", common::drop_tail(1_000_000)));
+        net.link("h0", "h1", direction("1bit", "1ms", crate::common::drop_tail(1_000_000)));
         let application = ApplicationSpec::ConstantRate {
             rate: BitRate::of(65_000, Span::from_micros(1)),
             packet_bytes: 65_000,
             jitter: 0.0,
         };
         net.flow("h0", &["h1"], TransportSpec::Udp { header_bytes: 28 }, application);
-        net.network.flows[0].stop = Some(common::seconds(0.05));
+        net.network.flows[0].stop = Some(crate::common::seconds(0.05));
         net.network
     };
     let look = |mut simulation: Simulation<()>| {
         // The first packet has gone after 520,000 s.
-        simulation.run_until(common::seconds(600_000.0), u64::MAX);
+        simulation.run_until(crate::common::seconds(600_000.0), u64::MAX);
         simulation.assert_conservation();
         let statistics = simulation.statistics();
         let link = &statistics.links[0];

@@ -1,8 +1,6 @@
 //! NBQ in routers of the simulator: the network of Fig. 14 of its document, against the fluid model and the claims.
 
-mod common;
-
-use common::{Net, constant, direction, drop_tail, seconds};
+use crate::common::{Net, constant, direction, drop_tail, seconds};
 use tidegate_engine::{ApplicationSpec, HopSpec, LinkId, LossModel, Simulation, StartSpec, TransportSpec};
 use tidegate_mechanism::hop::HopConfig;
 use tidegate_mechanism::hop::nbq::NbqConfig;

@@ -1,8 +1,6 @@
 //! Packets from outside: what comes out depends on what came in and when, not on when anybody looked.
 
-mod common;
-
-use common::{Net, direction, drop_tail, seconds};
+use crate::common::{Net, direction, drop_tail, seconds};
 use proptest::prelude::*;
 use tidegate_engine::{ApplicationSpec, Arrival, Carried, Observer, Place, Simulation, TransportSpec};
 use tidegate_packet::{DropReason, Dscp, Ecn, Packet};

@@ -1,8 +1,6 @@
 //! EEC, IEC and TCP rate control through the whole engine.
 
-mod common;
-
-use common::{Net, constant, direction, drop_tail, seconds, throughput_bps};
+use crate::common::{Net, constant, direction, drop_tail, seconds, throughput_bps};
 use tidegate_engine::{
     ApplicationSpec, Change, ClockSpec, LinkCounters, LinkId, ScriptedChange, Statistics, TransportSpec,
 };

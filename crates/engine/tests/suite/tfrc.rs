@@ -1,9 +1,7 @@
 //! Streams with TCP-friendly rate control: the throughput of RFC 5348's equation where loss is given, an equal share beside TCP,
 //! and conservation.
 
-mod common;
-
-use common::{Net, direction, drop_tail, seconds, throughput_bps};
+use crate::common::{Net, direction, drop_tail, seconds, throughput_bps};
 use tidegate_engine::{ApplicationSpec, DirectionSpec, LossModel, TransportSpec};
 use tidegate_mechanism::queue::{ManagerConfig, RedConfig};
 use tidegate_mechanism::schedule::DisciplineConfig;

@@ -12,7 +12,7 @@ use tidegate_mechanism::random::{Seed, Substream};
 use tidegate_mechanism::schedule::{DisciplineConfig, WfqConfig};
 use tidegate_units::{BitRate, Span};
 
-use crate::common::{Net, direction, drop_tail, throughput_bps};
+use super::{Net, direction, drop_tail, throughput_bps};
 
 const DURATION: f64 = 20.0;
 const WINDOW: f64 = 5.0;

@@ -1,11 +1,7 @@
 //! NBP with WFQ gives flows their max-min fair rates: three of the fifty random networks. The example `maxmin` runs all.
 
-mod common;
-#[path = "common/maxmin.rs"]
-mod maxmin;
-
-use common::{Net, constant, direction, throughput_bps};
-use maxmin::{CoreLink, Topology, nbp};
+use crate::common::random_network::{CoreLink, Topology, nbp};
+use crate::common::{Net, constant, direction, throughput_bps};
 use tidegate_engine::TransportSpec;
 use tidegate_mechanism::schedule::{DisciplineConfig, WfqConfig};
 use tidegate_units::{BitRate, Span};

@@ -1,8 +1,6 @@
 //! TCP with data in both directions: acknowledgments ride on data, and the last hop of back-pressure takes them off.
 
-mod common;
-
-use common::{Net, direction, drop_tail, seconds};
+use crate::common::{Net, direction, drop_tail, seconds};
 use tidegate_engine::{
     ApplicationSpec, CircuitSpec, DirectionSpec, FlowIds, HopSpec, LinkId, Statistics, TransportSpec,
 };

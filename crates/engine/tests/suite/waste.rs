@@ -1,8 +1,6 @@
 //! Capacity that carried what was dropped later, against what arithmetic says.
 
-mod common;
-
-use common::{Net, constant, direction, drop_tail, seconds};
+use crate::common::{Net, constant, direction, drop_tail, seconds};
 use tidegate_engine::{LinkId, LossModel, Simulation, TransportSpec};
 use tidegate_units::BitRate;
 

@@ -2,11 +2,9 @@
 //!
 //! What the engine did is read off the links that packets came out of.
 
-mod common;
-
 use std::collections::{BTreeMap, BTreeSet};
 
-use common::{Fate, Net, Recorder, constant, direction, drop_tail, seconds};
+use crate::common::{Fate, Net, Recorder, constant, direction, drop_tail, seconds};
 use proptest::prelude::*;
 use tidegate_engine::{
     ApplicationSpec, BuildError, Change, FlowIds, LinkId, Multipath, Network, NodeId, NodeKind,

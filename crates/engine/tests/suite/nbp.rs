@@ -1,10 +1,8 @@
 //! Network Border Patrol through the whole engine.
 
-mod common;
-
 use std::collections::{BTreeMap, BTreeSet};
 
-use common::{Net, constant, direction, drop_tail, seconds, throughput_bps};
+use crate::common::{Net, constant, direction, drop_tail, seconds, throughput_bps};
 use tidegate_engine::{
     ApplicationSpec, Carried, Change, LinkCounters, LinkId, LossModel, Multipath, Network, Observer,
     ReorderModel, ScriptedChange, StartSpec, TransportSpec,

@@ -1,11 +1,9 @@
 //! The same seed gives the same results, whoever looks on and however often; and components draw from streams of their
 //! own.
 
-mod common;
-
 use std::collections::BTreeSet;
 
-use common::{Fate, Log, Net, Recorder, constant, direction, drop_tail, seconds};
+use crate::common::{Fate, Log, Net, Recorder, constant, direction, drop_tail, seconds};
 use tidegate_engine::{
     ApplicationSpec, FlowIds, LinkCounters, LinkId, LossModel, Multipath, Network, Observer,
     OnOffDistribution, Simulation, StartSpec, Statistics, TransportSpec,

@@ -1,8 +1,6 @@
 //! BLUE acts while its link is idle: at exact instants, in both kinds of port, and for each queue of a scheduler.
 
-mod common;
-
-use common::{Fate, Net, Recorder, direction};
+use crate::common::{Fate, Net, Recorder, direction};
 use tidegate_engine::{ApplicationSpec, LinkId, Simulation, StartSpec, TransportSpec};
 use tidegate_mechanism::queue::{BlueConfig, FreezeTimers, ManagerConfig};
 use tidegate_mechanism::schedule::{

@@ -1,8 +1,6 @@
 //! Links whose directions share one medium.
 
-mod common;
-
-use common::{Net, Recorder, constant, direction, drop_tail, seconds};
+use crate::common::{Net, Recorder, constant, direction, drop_tail, seconds};
 use tidegate_engine::{ApplicationSpec, LinkSpec, Network, Statistics, TransportSpec};
 use tidegate_mechanism::tcp::{TcpConfig, Variant};
 use tidegate_units::BitRate;

@@ -1,10 +1,8 @@
 //! Links that follow a trace, held against Mahimahi's own rules, packet by packet.
 
-mod common;
-
 use std::collections::VecDeque;
 
-use common::{Net, constant, direction, drop_tail, seconds};
+use crate::common::{Net, constant, direction, drop_tail, seconds};
 use tidegate_engine::{
     ApplicationSpec, Arrival, Carried, LinkTrace, OPPORTUNITY_BYTES, Observer, Simulation, TransportSpec,
 };

@@ -1,0 +1,26 @@
+//! The tests of the engine as a whole. They are one program: what a simulation is made of is generic, and each program that
+//! runs one compiles all of it anew.
+
+mod common;
+
+mod backpressure;
+mod cbq;
+mod conservation;
+mod determinism;
+mod external;
+mod half_duplex;
+mod idle;
+mod iec;
+mod link_trace;
+mod markers;
+mod maxmin;
+mod nbp;
+mod nbq;
+mod ns2_throughput;
+mod ports;
+mod queueing;
+mod routing;
+mod tcp_loss;
+mod tfrc;
+mod two_way_tcp;
+mod waste;

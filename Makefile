@@ -17,6 +17,8 @@ export CARGO_TERM_PROGRESS_WHEN ?= auto
 
 RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml 2>/dev/null) Cargo.toml Cargo.lock
 RESULTS := results
+# With which profile of Cargo.toml the Python module is compiled.
+PROFILE ?= release
 
 .PHONY: help run test reproduce bench bench-emulator check-peers clean build tools
 
@@ -36,7 +38,7 @@ $(VENV)/.made:
 
 # cargo decides what to compile again; this stamp only spares asking it when no source is newer.
 $(VENV)/.built: $(VENV)/.made pyproject.toml $(RUST_SOURCES)
-	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --release --extras plot,data,dev
+	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --profile $(PROFILE) --extras plot,data,dev
 	touch $@
 
 build: tools ## compile and install into .venv

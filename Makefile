@@ -54,7 +54,7 @@ test: build ## everything that must hold: format, lints, Rust and Python tests, 
 	$(BIN)/python tests/check_layers.py
 	$(BIN)/ruff check python tests benches
 	$(BIN)/python -m pytest
-	$(BIN)/python -m pytest -n 3 tests/system
+	$(BIN)/python -m pytest -n 4 tests/system
 	$(BIN)/tidegate reproduce --quick --out $(RESULTS)/quick
 
 reproduce: build ## every experiment in full

@@ -41,9 +41,7 @@ def say(text):
 def debian_version(package):
     if shutil.which("dpkg-query") is None:
         return "unknown"
-    result = subprocess.run(
-        ["dpkg-query", "-W", "-f", "${Version}", package], capture_output=True, text=True
-    )
+    result = subprocess.run(["dpkg-query", "-W", "-f", "${Version}", package], capture_output=True, text=True)
     return result.stdout.strip() or "unknown"
 
 
@@ -91,7 +89,9 @@ class Ns3:
         flags = ["-I", str(pathlib.Path(self.prefix).resolve() / "include")] if self.prefix else []
         probe = subprocess.run(
             [os.environ.get("CXX", "g++"), *flags, "-E", "-x", "c++", "-"],
-            input="#include <ns3/core-module.h>\n", capture_output=True, text=True,
+            input="#include <ns3/core-module.h>\n",
+            capture_output=True,
+            text=True,
         )
         if probe.returncode != 0:
             return "ns-3 is not installed: its headers are missing (Debian package libns3-dev)."
@@ -120,9 +120,7 @@ def run_once(peer, scenario, scheduler, count, options):
     """One run. Returns the peer's JSON, after checking its clock against ours."""
     command = peer.command(scenario, scheduler, count, options.duration)
     start = time.monotonic()
-    result = subprocess.run(
-        command, capture_output=True, text=True, timeout=options.timeout, cwd=HERE
-    )
+    result = subprocess.run(command, capture_output=True, text=True, timeout=options.timeout, cwd=HERE)
     elapsed = time.monotonic() - start
     lines = result.stdout.strip().splitlines()
     if result.returncode != 0 or not lines:
@@ -170,12 +168,19 @@ def main():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--build-dir", required=True, help="where ns-3's program is built")
-    parser.add_argument("--scenarios", default=",".join(SCENARIOS),
-                        help=f"of {','.join(SCENARIOS)}; s5 means both (default: all)")
+    parser.add_argument(
+        "--scenarios",
+        default=",".join(SCENARIOS),
+        help=f"of {','.join(SCENARIOS)}; s5 means both (default: all)",
+    )
     parser.add_argument("--peers", default=",".join(PEERS), help="of ns2,ns3 (default: both)")
     parser.add_argument("--repeat", type=int, default=3, help="timed runs (default 3)")
-    parser.add_argument("--duration", type=float, default=None,
-                        help="simulated seconds, to shorten the runs (default: the scenario's)")
+    parser.add_argument(
+        "--duration",
+        type=float,
+        default=None,
+        help="simulated seconds, to shorten the runs (default: the scenario's)",
+    )
     parser.add_argument("--timeout", type=float, default=600, help="seconds for one run")
     parser.add_argument("--ns2-schedulers", default="Calendar", help="e.g. Calendar,Splay")
     parser.add_argument("--ns3-schedulers", default="ns3::MapScheduler")

@@ -83,14 +83,21 @@ def scenario_of(case):
     plain = 'queue = { kind = "droptail", limit = "10000p" }'
     access, sources = [], []
     for i in range(flows):
-        access.append(f'u{i} = {{ between = ["s{i + 1}", "r0"], rate = "100Mbit", delay = "{2 + i % 8}ms", {plain} }}')
+        access.append(
+            f'u{i} = {{ between = ["s{i + 1}", "r0"], rate = "100Mbit", delay = "{2 + i % 8}ms", {plain} }}'
+        )
         access.append(f'v{i} = {{ between = ["r1", "d{i + 1}"], rate = "100Mbit", delay = "1ms", {plain} }}')
         tcp = f'{{ kind = "tcp", profile = "ns-1999", variant = "reno", window = "60p"{ECN if ecn else ""} }}'
         sources.append(
             f'f{i} = {{ from = "s{i + 1}", to = "d{i + 1}", transport = {tcp}, start = {{ uniform = ["0s", "5s"] }} }}'
         )
     return SCENARIO.format(
-        stop=STOP, begin=FROM, flows=flows, queue=queue_of(case), access="\n".join(access), sources="\n".join(sources)
+        stop=STOP,
+        begin=FROM,
+        flows=flows,
+        queue=queue_of(case),
+        access="\n".join(access),
+        sources="\n".join(sources),
     )
 
 
@@ -121,7 +128,9 @@ def compare(case, seeds, pool):
     theirs = list(pool.map(lambda seed: of_ns(case, seed), range(1, seeds + 1)))
     for name, mine, other in zip(("mean queue", "notified", "utilization"), zip(*ours), zip(*theirs)):
         mean, reference = statistics.fmean(mine), statistics.fmean(other)
-        half = T_95.get(seeds, 2.1) * math.sqrt((statistics.variance(mine) + statistics.variance(other)) / seeds)
+        half = T_95.get(seeds, 2.1) * math.sqrt(
+            (statistics.variance(mine) + statistics.variance(other)) / seeds
+        )
         low, high = (mean - half) / reference - 1, (mean + half) / reference - 1
         yield name, mean, reference, low, high, -TOLERANCE <= low and high <= TOLERANCE
 

@@ -71,7 +71,10 @@ def run_ns(script, args):
     """Runs one Tcl script in this folder and returns its output lines."""
     result = subprocess.run(
         ["ns", script, *map(str, args)],
-        cwd=HERE, capture_output=True, text=True, timeout=120,
+        cwd=HERE,
+        capture_output=True,
+        text=True,
+        timeout=120,
     )
     if result.returncode != 0 or result.stderr.strip():
         sys.exit(f"ns {script} {args} failed:\n{result.stderr}{result.stdout[-2000:]}")
@@ -147,17 +150,19 @@ def throughput_case(discipline, variant, window, cbr):
     flows = []
     for words in run_ns("throughput.tcl", [discipline, variant, window, cbr]):
         _, number, kind, phase, received, goodput, sent, drops, drops_all = words
-        flows.append({
-            "flow": int(number),
-            "kind": kind,
-            "phase": None if phase == "-" else float(phase),
-            "received": int(received),
-            "goodput": int(goodput),
-            "kbps": round(int(received) * 8 / 90, 3),
-            "sent": int(sent),
-            "drops": int(drops),
-            "drops_all": int(drops_all),
-        })
+        flows.append(
+            {
+                "flow": int(number),
+                "kind": kind,
+                "phase": None if phase == "-" else float(phase),
+                "received": int(received),
+                "goodput": int(goodput),
+                "kbps": round(int(received) * 8 / 90, 3),
+                "sent": int(sent),
+                "drops": int(drops),
+                "drops_all": int(drops_all),
+            }
+        )
     return {
         "discipline": discipline,
         "variant": variant,

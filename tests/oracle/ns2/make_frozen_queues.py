@@ -16,7 +16,15 @@ import tempfile
 from make_frozen import FROZEN, HERE, peer_name, script_hashes
 
 KINDS = [
-    "drr", "drr_small", "red", "red_overflow", "sfq", "sfq_tight", "cbq_ancestor", "cbq_top", "cbq_formal",
+    "drr",
+    "drr_small",
+    "red",
+    "red_overflow",
+    "sfq",
+    "sfq_tight",
+    "cbq_ancestor",
+    "cbq_top",
+    "cbq_formal",
 ]
 # Without small common multiples: of two equally long queues ns-2 takes the first in the round, we the lowest number.
 SIZES = [1000, 1039, 701, 533, 1499]

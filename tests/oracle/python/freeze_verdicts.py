@@ -26,11 +26,27 @@ NANOS_PER_BYTE = 800  # 10 Mbit/s
 RATE_BPS = 10_000_000
 
 RED = {
-    "min_th": 2.0, "max_th": 8.0, "w": 0.05, "max_p": 0.1, "limit": ["packets", 20], "packet_bytes": 1000,
-    "unit": "packets", "gap_law": "paper", "flavor": "floyd_1993", "gentle": False, "victim": "arriving",
-    "ecn": True, "ecn_when_forced": True,
+    "min_th": 2.0,
+    "max_th": 8.0,
+    "w": 0.05,
+    "max_p": 0.1,
+    "limit": ["packets", 20],
+    "packet_bytes": 1000,
+    "unit": "packets",
+    "gap_law": "paper",
+    "flavor": "floyd_1993",
+    "gentle": False,
+    "victim": "arriving",
+    "ecn": True,
+    "ecn_when_forced": True,
 }
-RED_NS = RED | {"gap_law": "wait", "flavor": "ns", "ecn": False, "ecn_when_forced": False, "packet_bytes": 500}
+RED_NS = RED | {
+    "gap_law": "wait",
+    "flavor": "ns",
+    "ecn": False,
+    "ecn_when_forced": False,
+    "packet_bytes": 500,
+}
 RED_CASES = {
     "paper": RED,
     "paper_without_ecn": RED | {"ecn": False},
@@ -42,7 +58,8 @@ RED_CASES = {
     "ns_no_wait": RED_NS | {"gap_law": "paper", "max_p": 0.5},
     "ns_random_victim": RED_NS | {"victim": "random", "limit": ["packets", 9]},
     "ns_bytes": RED_NS | {"unit": "bytes", "min_th": 4.0, "max_th": 16.0, "limit": ["bytes", 12_000]},
-    "ns_bytes_no_wait": RED_NS | {"unit": "bytes", "gap_law": "paper", "limit": ["bytes", 30_000], "max_p": 0.3},
+    "ns_bytes_no_wait": RED_NS
+    | {"unit": "bytes", "gap_law": "paper", "limit": ["bytes", 30_000], "max_p": 0.3},
     "paper_bytes_wait": RED | {"unit": "bytes", "gap_law": "wait", "max_p": 0.5},
     "ns_quick": RED_NS | {"w": 0.9, "limit": ["packets", 7], "max_p": 0.9},
     "ns_gentle_ecn": RED_NS | {"gentle": True, "ecn": True, "max_th": 5.0},
@@ -50,9 +67,11 @@ RED_CASES = {
 ADAPTIVE = RED | {"alpha": 3.0, "beta": 2.0, "floor": 0.001, "ceiling": 1.0, "max_p": 0.02}
 ADAPTIVE_CASES = {
     "adaptive": ADAPTIVE,
-    "adaptive_non_linear": ADAPTIVE | {"ceiling": 16.0, "max_p": 1.0, "min_th": 4.0, "alpha": 1.2, "beta": 4.0},
+    "adaptive_non_linear": ADAPTIVE
+    | {"ceiling": 16.0, "max_p": 1.0, "min_th": 4.0, "alpha": 1.2, "beta": 4.0},
     "adaptive_ns": ADAPTIVE | {"gap_law": "wait", "flavor": "ns", "ecn": False, "max_p": 0.1},
-    "adaptive_gentle_bytes": ADAPTIVE | {"gentle": True, "unit": "bytes", "ceiling": 4.0, "max_p": 1.0, "max_th": 5.0},
+    "adaptive_gentle_bytes": ADAPTIVE
+    | {"gentle": True, "unit": "bytes", "ceiling": 4.0, "max_p": 1.0, "max_th": 5.0},
     "adaptive_floor": ADAPTIVE | {"floor": 0.015, "w": 0.3},
 }
 SMOOTHED_CASES = {
@@ -65,16 +84,32 @@ COUNTING_CASES = {
     "counting": RED | {"flows_rtt": 0.005, "flows_window": 0.02},
     "counting_ns": RED_NS | {"flows_rtt": 0.02, "flows_window": 0.005},
 }
-PENALTY = RED | {"log": 20, "period": 0.05, "rtt": 0.01, "high": 12_000.0, "share": 0.05, "flows_max": 64, "max_p": 0.3}
+PENALTY = RED | {
+    "log": 20,
+    "period": 0.05,
+    "rtt": 0.01,
+    "high": 12_000.0,
+    "share": 0.05,
+    "flows_max": 64,
+    "max_p": 0.3,
+}
 PENALTY_CASES = {
     "penalty": PENALTY,
     "penalty_small": PENALTY | {"flows_max": 1, "log": 5, "period": 0.01, "share": 0.2},
     "penalty_high": PENALTY | {"rtt": 0.0001, "log": 12, "high": 3_000.0, "min_th": 0.5, "max_th": 4.0},
-    "penalty_bytes": PENALTY | {"unit": "bytes", "ecn": False, "log": 10, "period": 0.02, "limit": ["bytes", 15_000]},
+    "penalty_bytes": PENALTY
+    | {"unit": "bytes", "ecn": False, "log": 10, "period": 0.02, "limit": ["bytes", 15_000]},
 }
 BLUE = {
-    "delta_up": 0.05, "delta_down": 0.05, "freeze_ns": 2_000_000, "freeze_spread": 0.0, "timers": "shared",
-    "threshold": None, "limit": ["packets", 10], "ecn": True, "priority": False,
+    "delta_up": 0.05,
+    "delta_down": 0.05,
+    "freeze_ns": 2_000_000,
+    "freeze_spread": 0.0,
+    "timers": "shared",
+    "threshold": None,
+    "limit": ["packets", 10],
+    "ecn": True,
+    "priority": False,
 }
 BLUE_CASES = {
     "thesis": BLUE | {"delta_up": 0.01, "delta_down": 0.01, "freeze_ns": 10_000_000, "limit": ["packets", 6]},
@@ -90,8 +125,15 @@ BLUE_CASES = {
     "saturated": BLUE | {"delta_up": 1.0, "delta_down": 0.3, "limit": ["packets", 3], "freeze_ns": 700_001},
 }
 FRED = {
-    "min_th": 3.0, "max_th": 6.0, "w": 0.05, "max_p": 0.1, "min_q": 2, "variant": "basic", "limit": ["packets", 12],
-    "packet_bytes": 1000, "ecn": False,
+    "min_th": 3.0,
+    "max_th": 6.0,
+    "w": 0.05,
+    "max_p": 0.1,
+    "min_q": 2,
+    "variant": "basic",
+    "limit": ["packets", 12],
+    "packet_bytes": 1000,
+    "ecn": False,
 }
 MANY = FRED | {"variant": "many_flows"}
 FRED_CASES = {
@@ -105,8 +147,17 @@ FRED_CASES = {
     "many_low": MANY | {"min_th": 0.5, "max_th": 1.0, "min_q": 0, "w": 0.1},
 }
 ERED = {
-    "min_th": 3.0, "max_th": 8.0, "w": 0.05, "max_p": 0.1, "min_q": 2, "limit": ["packets", 12], "packet_bytes": 1000,
-    "counted": "all", "absolute": False, "unmarked_limit": None, "fair": False,
+    "min_th": 3.0,
+    "max_th": 8.0,
+    "w": 0.05,
+    "max_p": 0.1,
+    "min_q": 2,
+    "limit": ["packets", 12],
+    "packet_bytes": 1000,
+    "counted": "all",
+    "absolute": False,
+    "unmarked_limit": None,
+    "fair": False,
 }
 FAIR = ERED | {"fair": True}
 ERED_CASES = {
@@ -141,12 +192,20 @@ def tree(*rows, **more):
 
 
 FLAT = [
-    (None, 0.98, 8, False), (0, 0.031, 1, True, [0, 3, 6]), (0, 0.323, 1, True, [1, 4, 7]), (0, 0.641, 2, True, [2, 5]),
+    (None, 0.98, 8, False),
+    (0, 0.031, 1, True, [0, 3, 6]),
+    (0, 0.323, 1, True, [1, 4, 7]),
+    (0, 0.641, 2, True, [2, 5]),
 ]
 # No round parts: with those a class reaches its limit at the very instant at which another packet ends.
 AGENCIES = [
-    (None, 0.983, 8, False), (0, 0.691, 8, True), (0, 0.293, 8, True), (1, 0.301, 1, True, [0, 5]),
-    (1, 0.387, 2, True, [1, 6]), (2, 0.103, 1, True, [2, 7]), (2, 0.187, 2, True, [3, 4]),
+    (None, 0.983, 8, False),
+    (0, 0.691, 8, True),
+    (0, 0.293, 8, True),
+    (1, 0.301, 1, True, [0, 5]),
+    (1, 0.387, 2, True, [1, 6]),
+    (2, 0.103, 1, True, [2, 7]),
+    (2, 0.187, 2, True, [3, 4]),
 ]
 HELD_BACK = [(parent, share / 2, priority, False, *flows) for parent, share, priority, _, *flows in FLAT]
 CBQ_CASES = {
@@ -162,14 +221,33 @@ for held_back in CBQ_CASES["another_rate"]["classes"]:
 CSFQ = {"k": 0.1, "k_alpha": 0.1, "k_c": 0.1, "threshold_packets": 16, "limit": ["packets", 64]}
 CSFQ_CASES = {
     "published": CSFQ,
-    "fast": CSFQ | {"k": 0.02, "k_alpha": 0.02, "k_c": 0.02, "threshold_packets": 4, "limit": ["packets", 16]},
+    "fast": CSFQ
+    | {"k": 0.02, "k_alpha": 0.02, "k_c": 0.02, "threshold_packets": 4, "limit": ["packets", 16]},
     "overflowing": CSFQ | {"threshold_packets": 2, "limit": ["packets", 5], "k_c": 0.05},
 }
 
 SFB = {
-    "limit": ["packets", 20], "levels": 2, "bins": 5, "bin_size": 3, "law": "blue", "increment": 0.1, "decrement": 0.05,
-    "freeze": None, "ceiling": 1.0, "nonresponsive_bps": 500_000, "burst_bytes": 1500, "rehash": None, "double_buffered": False,
-    "hash": "keyed", "bins_begin": "fresh", "min_th": 0.9, "max_th": 2.7, "w": 0.2, "max_p": 0.4, "alpha": 3.0, "beta": 2.0,
+    "limit": ["packets", 20],
+    "levels": 2,
+    "bins": 5,
+    "bin_size": 3,
+    "law": "blue",
+    "increment": 0.1,
+    "decrement": 0.05,
+    "freeze": None,
+    "ceiling": 1.0,
+    "nonresponsive_bps": 500_000,
+    "burst_bytes": 1500,
+    "rehash": None,
+    "double_buffered": False,
+    "hash": "keyed",
+    "bins_begin": "fresh",
+    "min_th": 0.9,
+    "max_th": 2.7,
+    "w": 0.2,
+    "max_p": 0.4,
+    "alpha": 3.0,
+    "beta": 2.0,
 }
 SFB_CASES = {
     "static": SFB,
@@ -181,10 +259,12 @@ SFB_CASES = {
     "five_levels": SFB | {"levels": 5, "bins": 4},
     "moving": SFB | {"rehash": 50_000_000},
     "double_buffered": SFB | {"rehash": 50_000_000, "double_buffered": True},
-    "double_buffered_quick": SFB | {"rehash": 7_000_000, "double_buffered": True, "increment": 0.5, "bin_size": 1},
+    "double_buffered_quick": SFB
+    | {"rehash": 7_000_000, "double_buffered": True, "increment": 0.5, "bin_size": 1},
     "even": SFB | {"hash": "even", "levels": 3},
     "even_moving": SFB | {"hash": "even", "rehash": 50_000_000, "bins_begin": "mean"},
-    "beginning_at_the_mean": SFB | {"rehash": 50_000_000, "double_buffered": True, "bins_begin": "mean", "bin_size": 1},
+    "beginning_at_the_mean": SFB
+    | {"rehash": 50_000_000, "double_buffered": True, "bins_begin": "mean", "bin_size": 1},
     "adaptive_red": SFB | {"law": "adaptive_red"},
     "adaptive_red_moving": SFB | {"law": "adaptive_red", "rehash": 50_000_000, "double_buffered": True},
 }

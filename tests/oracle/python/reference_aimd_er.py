@@ -114,7 +114,9 @@ def run(scheme, capacity, one_way, sigma=1000.0, beta=0.98, duration=20.0, warmu
                 if scheme == "eec":
                     in_epoch = marked
                     known = round_trip or 0.05
-                    negative = marked and output > 0 and (last_negative is None or now - last_negative >= known)
+                    negative = (
+                        marked and output > 0 and (last_negative is None or now - last_negative >= known)
+                    )
             else:
                 stamp, total, known = message
                 delay = now - stamp

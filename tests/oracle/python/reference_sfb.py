@@ -62,7 +62,10 @@ class Set:
             self.key = (next(draws.bits), next(draws.bits))
         red = c["law"] == "adaptive_red"
         self.bins = [
-            [{"qlen": 0, "p_m": c["max_p"] if red else 0.0, "avg": 0.0, "status": "between", "last": None} for _ in range(c["bins"])]
+            [
+                {"qlen": 0, "p_m": c["max_p"] if red else 0.0, "avg": 0.0, "status": "between", "last": None}
+                for _ in range(c["bins"])
+            ]
             for _ in range(c["levels"])
         ]
 

@@ -31,7 +31,10 @@ def overload(r):
 
 def poisson(r):
     """Eight flows that together offer 95 % of the link."""
-    return [[int(r.expovariate(1 / 842e3)), r.randrange(8), r.choice([500, 1000, 1500]), 1] for _ in range(PACKETS)]
+    return [
+        [int(r.expovariate(1 / 842e3)), r.randrange(8), r.choice([500, 1000, 1500]), 1]
+        for _ in range(PACKETS)
+    ]
 
 
 def dominated(r):
@@ -45,4 +48,6 @@ def vectors_of_the_family():
 
 
 def vectors():
-    return {make.__name__: make(random.Random(seed)) for seed, make in enumerate([bursts, overload, poisson], 1)}
+    return {
+        make.__name__: make(random.Random(seed)) for seed, make in enumerate([bursts, overload, poisson], 1)
+    }

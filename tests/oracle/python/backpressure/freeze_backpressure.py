@@ -13,7 +13,12 @@ OUT = HERE.parents[1] / "verdicts" / "backpressure.json"
 MILLI = 1_000_000
 FULL = 18_750_000  # 150 Mbit/s
 BASE = {
-    "period_ns": 10 * MILLI, "hold_ns": 25 * MILLI, "tolerance": 0.0, "reserved": 0.7, "lowest": 8_000, "measured": False,
+    "period_ns": 10 * MILLI,
+    "hold_ns": 25 * MILLI,
+    "tolerance": 0.0,
+    "reserved": 0.7,
+    "lowest": 8_000,
+    "measured": False,
     "over_told": False,
 }
 CONFIGS = {

@@ -31,7 +31,13 @@ def events(r, mix):
     made = []
     for _ in range(EVENTS):
         kind = r.choices(list(mix), list(mix.values()))[0]
-        made.append([r.choice([0, 3_000_000, 40_000_000, r.randrange(2_000_000_000)]), kind, r.randrange(1, 900) * 1_000_003])
+        made.append(
+            [
+                r.choice([0, 3_000_000, 40_000_000, r.randrange(2_000_000_000)]),
+                kind,
+                r.randrange(1, 900) * 1_000_003,
+            ]
+        )
     return made
 
 
@@ -42,7 +48,13 @@ def build():
         for mix, weights in MIXES.items():
             made = events(r, weights)
             rows = run_subtcp(form, parameter, 20, made)
-            case = {"name": f"{name}_{mix}", "form": form, "parameter": parameter, "events": made, "rows": rows}
+            case = {
+                "name": f"{name}_{mix}",
+                "form": form,
+                "parameter": parameter,
+                "events": made,
+                "rows": rows,
+            }
             subtcp.append(case)
     # The first acknowledgment brings the round-trip sample.
     echoes = [[False] + [r.random() < share for _ in range(60)] for share in (0.3, 0.7, 0.95)]

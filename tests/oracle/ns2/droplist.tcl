@@ -7,7 +7,8 @@
 #   TRANSFER  packets to send
 #   WINDOW    receiver's window in packets
 #   SEED      for the phase of the sender's clock (see profile.tcl)
-#   DROP      SEQ:K, lose the K-th transmission (1 = first) of packet SEQ
+#   DROP      SEQ:K, lose the K-th transmission (1 = first) of packet SEQ;
+#             SEQ:K*, mark it instead (the TCP then understands ECN)
 # Must be started in its own folder (it sources profile.tcl).
 #
 # Output lines:
@@ -24,7 +25,9 @@
 source profile.tcl
 
 foreach {variant delack transfer window seed} [lrange $argv 0 4] break
-foreach d [lrange $argv 5 end] { set lose($d) 1 }
+foreach d [lrange $argv 5 end] {
+    if {[string match *\\* $d]} { set mark([string trimright $d *]) 1 } else { set lose($d) 1 }
+}
 
 set ns [new Simulator]
 foreach n {n0 r0 r1 n1} { set $n [$ns node] }
@@ -34,6 +37,7 @@ $ns duplex-link $r0 $r1 1.5Mb 10ms DropTail
 $ns duplex-link $r1 $n1 10Mb 1ms DropTail
 
 Agent/TCP set window_ $window
+Agent/TCP set ecn_ [array exists mark]
 set tcp [new-tcp $variant]
 set sink [new-sink $variant $delack]
 $ns attach-agent $n0 $tcp
@@ -49,8 +53,17 @@ $em set rate_ 0
 $ns lossmodel $em $r0 $r1
 $em drop-target [new Agent/Null]
 
+# Marks, in the same way. Only where there are any: without them the network is as it was.
+if {[array exists mark]} {
+    set marker [new ErrorModel]
+    $marker unit pkt
+    $marker set rate_ 0
+    $marker set markecn_ true
+    $ns lossmodel $marker $r0 $r1
+}
+
 proc access-event {line} {
-    global ns tcp em lose seen ordinal
+    global ns tcp em marker lose mark seen ordinal
     foreach {what t from to type size flags fid src dst seq} $line break
     if {$what == "+"} {
         puts [format "send %.9f %d %.4f" [$ns now] $seq [$tcp set cwnd_]]
@@ -60,6 +73,11 @@ proc access-event {line} {
         set hit [info exists lose($seq:$seen($seq))]
         $em set rate_ $hit
         if {$hit} { puts "drop $ordinal" }
+        if {[info exists marker]} {
+            set hit [info exists mark($seq:$seen($seq))]
+            $marker set rate_ $hit
+            if {$hit} { puts "mark $ordinal" }
+        }
         incr ordinal
     }
 }

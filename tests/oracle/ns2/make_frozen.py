@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs ns-2 and writes frozen/droplist.json and frozen/throughput.json.
+"""Runs ns-2 and writes frozen/droplist.json, frozen/marklist.json and frozen/throughput.json.
 
 These files are the comparison data for our TCP profile `ns-1999`; README.md
 beside this script says what is in them. They are committed, so the tests need
@@ -8,7 +8,7 @@ no ns-2; run this script only to make them again.
 Needs: ns-2.35 as the command `ns` (Debian package `ns2`). Python 3.11, standard
 library only. Takes about a minute.
 
-    python3 make_frozen.py            writes both files
+    python3 make_frozen.py            writes the files
     python3 make_frozen.py --check    runs everything, writes nothing, and says
                                       whether the committed files are the same
 """
@@ -66,6 +66,37 @@ DROP_LISTS = {
     "fourth_from_end": first([196]),
 }
 
+# Name -> (packets that are lost, packets that are marked), as above: connections that understand ECN.
+# Not packet 0: it does not say that it does.
+MARK_LISTS = {
+    "one_mark": ([], first([60])),
+    "mark_in_slow_start": ([], first([6])),
+    "mark_of_the_second": ([], first([1])),
+    "marks_in_one_window": ([], first([60, 64, 70])),
+    "marks_in_successive_windows": ([], first([60, 85, 100, 112])),
+    "every_packet_marked": ([], first(range(40, 64))),
+    "marks_at_a_window_of_one": ([], first(range(1, 9))),
+    "mark_then_loss_in_its_window": (first([64]), first([60])),
+    "loss_then_mark_in_its_window": (first([60]), first([64])),
+    "mark_then_losses_in_its_window": (first([64, 66, 70]), first([60])),
+    "losses_then_mark_in_their_window": (first([60, 62]), first([66])),
+    "mark_between_losses": (first([60, 70]), first([64])),
+    "mark_then_burst_of_losses": (first(range(64, 72)), first([60])),
+    "burst_of_losses_then_marks": (first(range(60, 68)), first([70, 72, 74])),
+    "mark_then_loss_in_the_next_window": (first([82]), first([60])),
+    "mark_during_recovery": (first([60]), first([80])),
+    "marks_during_recovery": (first([60, 63]), first([80, 81, 82])),
+    "retransmission_marked": (first([60]), [(60, 2)]),
+    "retransmission_lost_after_mark": ([(60, 1), (60, 2)], first([62])),
+    "time_out_after_mark": (first(range(64, 80)), first([60])),
+    "mark_after_time_out": ([*first(range(60, 80))], [(60, 2), (62, 2)]),
+    "mark_and_loss_of_all_that_follows": (first(range(61, 90)), first([60])),
+    "mark_then_tail_loss": (first([197, 198, 199]), first([190])),
+    "small_window_mark_and_loss": (first([5]), first([3])),
+    "many": (first(range(30, 200, 17)), first(range(25, 200, 11))),
+    "many_more": (first(range(20, 200, 9)), first(range(23, 200, 7))),
+}
+
 
 def run_ns(script, args):
     """Runs one Tcl script in this folder and returns its output lines."""
@@ -97,9 +128,9 @@ def script_hashes(*names):
     return {n: hashlib.sha256((HERE / n).read_bytes()).hexdigest() for n in names}
 
 
-def droplist_case(variant, sink, name, drops, index):
+def droplist_case(variant, sink, name, drops, index, marks=()):
     seed = 1 + 337 * index
-    spec = [f"{seq}:{k}" for seq, k in drops]
+    spec = [f"{seq}:{k}" for seq, k in drops] + [f"{seq}:{k}*" for seq, k in marks]
     case = {
         "name": name,
         "variant": variant,
@@ -127,6 +158,8 @@ def droplist_case(variant, sink, name, drops, index):
             case["done"] = round(float(words[1]), 6)
     if case["done"] is None:
         sys.exit(f"{variant}/{sink}/{name}: the transfer did not finish")
+    if marks:
+        case["mark_spec"] = [list(mark) for mark in marks]
     # A variant that never sends a packet as often as the list asks for loses
     # fewer packets than the list names; that is part of the result.
     return case
@@ -142,6 +175,20 @@ def make_droplist(peer):
         "peer": peer,
         "script_sha256": script_hashes("droplist.tcl", "profile.tcl"),
         "about": "One TCP, given losses; see README.md. sends: [seconds, packet, cwnd].",
+        "cases": cases,
+    }
+
+
+def make_marklist(peer):
+    cases = []
+    for variant in VARIANTS:
+        for sink in SINKS:
+            for index, (name, (drops, marks)) in enumerate(MARK_LISTS.items()):
+                cases.append(droplist_case(variant, sink, name, drops, index, marks))
+    return {
+        "peer": peer,
+        "script_sha256": script_hashes("droplist.tcl", "profile.tcl"),
+        "about": "One TCP that understands ECN, given losses and marks; see README.md. sends: [seconds, packet, cwnd].",
         "cases": cases,
     }
 
@@ -202,7 +249,12 @@ def main():
     options = parser.parse_args()
     peer = peer_name()
     same = True
-    for name, make in [("droplist.json", make_droplist), ("throughput.json", make_throughput)]:
+    files = {
+        "droplist.json": make_droplist,
+        "marklist.json": make_marklist,
+        "throughput.json": make_throughput,
+    }
+    for name, make in files.items():
         text = dump(make(peer))
         path = FROZEN / name
         if options.check:

@@ -8,7 +8,7 @@
 
 Agent/TCP set window_ 60
 
-$defaultRNG seed [expr {1000 + 7919 * $seed}]
+$defaultRNG seed $seed
 set ns [new Simulator]
 set start [new RandomVariable/Uniform]
 $start set min_ 0.0

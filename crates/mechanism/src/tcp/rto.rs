@@ -139,6 +139,12 @@ impl RtoEstimator {
         self.rto.saturating_mul(1 << doublings.min(BACKOFF_MAX.ilog2())).min(self.config.max)
     }
 
+    /// Goes on with `backoff` although a sample was taken.
+    pub fn keep_backoff(&mut self, backoff: u32) {
+        self.backoff = backoff;
+        self.refresh();
+    }
+
     /// Ends the backoff without a sample: ns's agents do so on partial acknowledgments.
     pub fn reset_backoff(&mut self) {
         self.backoff = 1;

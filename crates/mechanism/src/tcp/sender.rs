@@ -123,6 +123,7 @@ impl TcpSender {
             self.c.rwnd_bytes = window_bytes;
         }
         let ece = self.ecn && header.flags.contains(TcpFlags::ECE);
+        self.c.echoes = ece;
         if ece {
             self.c.on_ecn_echo(number, now);
         }

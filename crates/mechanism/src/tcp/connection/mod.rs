@@ -9,7 +9,8 @@
 //! it runs once and then rests until the next segment, which changes nothing that can be seen. A fast retransmit restarts
 //! the timer (RFC 6675, section 6, allows it; RFC 6298 leaves it open). RFC 3168 lets no acknowledgment with an echo open
 //! the window; `modern` lets those that follow a time-out, until new data has carried CWR, as Linux does in its state
-//! "Loss": otherwise a flow that lost a window repairs it at one segment per round trip.
+//! "Loss": otherwise a flow that lost a window repairs it at one segment per round trip. In `ns-1999` every packet of a
+//! connection says that it understands ECN; ns's first one does not.
 
 mod counters;
 mod reduction;
@@ -100,6 +101,8 @@ pub(super) struct Connection {
     gradual: Option<Gradual>,
     /// ECN time-outs since the last acknowledgment without echo; `None`: there are no ECN time-outs.
     ecn_pauses: Option<u32>,
+    /// The acknowledgment that is being taken in echoes a mark.
+    pub echoes: bool,
     pub cc: AnyCongestionControl,
     pub rto: RtoEstimator,
     pub last_sent: Time,
@@ -138,6 +141,7 @@ impl Connection {
             gradual: (config.gradual_reduction && matches!(config.rules, Rules::Modern))
                 .then(Gradual::default),
             ecn_pauses: config.ecn_timeout.then_some(0),
+            echoes: false,
             cc: config.control.build(config),
             rto,
             last_sent: Time::ZERO,
@@ -291,6 +295,9 @@ impl Connection {
     pub fn on_timeout(&mut self, now: Time) {
         self.inflation = 0;
         self.burst = NO_BURST_LIMIT;
+        if self.waits_for_timer() {
+            self.paused_until = Time::ZERO;
+        }
         let nothing_outstanding = self.una == self.max;
         if nothing_outstanding {
             self.rtx_at = Time::MAX;
@@ -303,7 +310,13 @@ impl Connection {
             }
         } else {
             self.recover = self.max;
-            self.signal(Signal::Timeout, now);
+            if self.is_behind_ns_echo() {
+                // ns begins anew, and leaves the threshold of slow start alone.
+                self.signal(Signal::Idle, now);
+                self.cwr_due = true;
+            } else {
+                self.signal(Signal::Timeout, now);
+            }
             self.timed_out_at = self.una;
             if self.cc.backs_off_timer() {
                 self.rto.back_off();

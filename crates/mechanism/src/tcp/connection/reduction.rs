@@ -66,6 +66,25 @@ impl Connection {
         self.counters.fast_retransmits += 1;
     }
 
+    /// Whether ns's last reduction was that of an echo, so that a loss reduces nothing more. A control with windows below one
+    /// segment counts every loss.
+    pub fn is_behind_ns_echo(&self) -> bool {
+        self.is_ns() && self.action == Action::Ecn && self.cc.backs_off_timer()
+    }
+
+    /// In ns the third duplicate of a window that an echo has reduced is repaired at once, and reduces nothing more, although
+    /// `recover` forbids a fast retransmit. Whether that is so here; the timer starts anew then.
+    pub fn repairs_behind_echo(&mut self, now: Time) -> bool {
+        let repairs = self.is_behind_ns_echo() && self.una <= self.recover;
+        if repairs {
+            self.action = Action::FastRecovery;
+            self.arm_timer(now);
+            self.stop_timing();
+            self.counters.fast_retransmits += 1;
+        }
+        repairs
+    }
+
     /// The control leaves fast recovery.
     pub fn recovered(&mut self, now: Time) {
         self.action = Action::Exited;
@@ -99,11 +118,29 @@ impl Connection {
     /// had expired (thesis of Feng, section 4.3.4; RFC 3168, section 6.1.2).
     fn pause_for_echo(&mut self, now: Time) {
         let Some(pauses) = self.ecn_pauses else { return };
-        if self.cc.backs_off_timer() && self.cc.cwnd_bytes() < 2 * self.segment() {
-            self.paused_until = now.saturating_add(self.rto.ecn_pause(pauses));
-            self.ecn_pauses = Some(pauses.saturating_add(1));
-            self.counters.ecn_timeouts += 1;
+        if !self.cc.backs_off_timer() || self.cc.cwnd_bytes() >= 2 * self.segment() {
+            if self.is_ns() {
+                self.ecn_pauses = Some(0);
+            }
+            return;
         }
+        if self.is_ns() {
+            // Half of one segment is a window of zero: ns sends nothing until its timer expires, which is backed off from the
+            // second time on.
+            if pauses > 0 {
+                self.rto.back_off();
+            }
+            self.paused_until = Time::MAX;
+        } else {
+            self.paused_until = now.saturating_add(self.rto.ecn_pause(pauses));
+        }
+        self.ecn_pauses = Some(pauses.saturating_add(1));
+        self.counters.ecn_timeouts += 1;
+    }
+
+    /// An echo has closed the window of an ns sender: nothing is sent until the retransmission timer expires.
+    pub fn waits_for_timer(&self) -> bool {
+        self.paused_until == Time::MAX
     }
 
     /// Whether a reduction that is spread over a round trip lets a segment go that the reduced window does not.

@@ -18,7 +18,7 @@ impl Connection {
     pub fn arm_timer_for_ack(&mut self, number: u64, now: Time) {
         // ns (`newtimer`) cancels only when an acknowledgment covers everything while `nxt` is still behind it, which
         // happens after a time-out. RFC 6298 (5.2) cancels whenever nothing is outstanding.
-        let cancel = number >= self.max && (self.nxt < number || !self.is_ns());
+        let cancel = number >= self.max && (self.nxt < number || !self.is_ns()) && !self.waits_for_timer();
         if cancel {
             self.rtx_at = Time::MAX;
         } else {
@@ -32,7 +32,12 @@ impl Connection {
         // NOT_TIMED is above every acknowledgment.
         if number > self.timed {
             self.timed = NOT_TIMED;
+            let backoff = self.rto.backoff();
             self.rto.on_sample(self.timed_at, now);
+            if self.echoes && self.is_ns() && self.ecn_pauses.is_some_and(|pauses| pauses > 0) {
+                // Marks at a window of one go on, and so does the backing off.
+                self.rto.keep_backoff(backoff);
+            }
         }
     }
 
@@ -64,7 +69,7 @@ impl Connection {
     /// The next segment is held back. If none is under way, no acknowledgment can be late: the timer rests until that
     /// segment goes, or it would take the wait for a loss.
     pub fn hold_back(&mut self) {
-        if self.nxt == self.una {
+        if self.nxt == self.una && !self.waits_for_timer() {
             self.rtx_at = Time::MAX;
         }
     }

@@ -38,7 +38,9 @@ pub(super) fn on_duplicate(c: &mut Connection, now: Time) {
     } else if c.dupacks == c.dupack_threshold {
         // What limited transmit sent is under way, not part of the window.
         c.inflation = 0;
-        if c.may_enter_recovery() {
+        if c.repairs_behind_echo(now) {
+            c.retransmit_head = true;
+        } else if c.may_enter_recovery() {
             c.enter_recovery(Signal::Loss, now);
             c.retransmit_head = true;
         }

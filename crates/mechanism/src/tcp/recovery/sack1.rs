@@ -49,19 +49,25 @@ impl Sack1 {
             self.clear();
         } else if ack.is_duplicate && !self.timed_out && self.update(c, ack) {
             c.dupacks = c.dupacks.saturating_add(1);
-            if c.dupacks == c.dupack_threshold && c.may_enter_recovery() {
-                self.enter(c, now);
+            if c.dupacks == c.dupack_threshold {
+                if c.repairs_behind_echo(now) {
+                    let flight_segments = (c.max - c.una) / c.segment();
+                    self.begin(c, flight_segments);
+                } else if c.may_enter_recovery() {
+                    let window_segments = c.cc.cwnd_bytes() / c.segment();
+                    self.begin(c, window_segments);
+                    c.enter_recovery(Signal::Loss, now);
+                }
             }
         }
         c.burst = if c.dupacks == 0 { NO_BURST_LIMIT } else { 0 };
     }
 
-    fn enter(&mut self, c: &mut Connection, now: Time) {
-        let window_segments = c.cc.cwnd_bytes() / c.segment();
-        self.pipe = window_segments.cast_signed() - i64::from(c.dupack_threshold);
+    /// The packet that is missing first goes again; of `outstanding_segments` three have left the pipe.
+    fn begin(&mut self, c: &mut Connection, outstanding_segments: u64) {
+        self.pipe = outstanding_segments.cast_signed() - i64::from(c.dupack_threshold);
         self.in_recovery = true;
         self.high = self.high.max(c.una + c.segment());
-        c.enter_recovery(Signal::Loss, now);
         c.retransmit_head = true;
     }
 

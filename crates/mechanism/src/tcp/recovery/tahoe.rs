@@ -18,7 +18,11 @@ pub(super) fn on_ack(c: &mut Connection, ack: &AckEvent<'_>, now: Time) {
             c.limited_transmit();
         } else if c.dupacks == c.dupack_threshold {
             c.inflation = 0;
-            if c.may_enter_recovery() {
+            if c.repairs_behind_echo(now) {
+                c.signal(Signal::Idle, now);
+                c.cwr_due = true;
+                c.nxt = c.una;
+            } else if c.may_enter_recovery() {
                 c.enter_recovery(Signal::LossRestart, now);
                 c.nxt = c.una;
             }

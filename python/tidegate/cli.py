@@ -6,6 +6,7 @@ Results go to stdout, progress and complaints to stderr.
 
 import io
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -288,9 +289,15 @@ def make_streams_safe() -> None:
         sys.stdout.reconfigure(errors="replace")  # `±` where there is only ASCII
 
 
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
 def main() -> None:
     """Entry point of the `tidegate` script."""
     make_streams_safe()
+    # Who asks a job to end (`kill`, a batch system) gets what Ctrl-C gives: nothing half written stays behind.
+    signal.signal(signal.SIGTERM, _interrupt)
     code = invoke()
     if code == errors.EXIT_INTERRUPTED:
         # Worker threads may still be inside the engine, which looks for Ctrl-C on the main thread only.

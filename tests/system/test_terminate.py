@@ -1,0 +1,37 @@
+"""A run that is asked to end."""
+
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+ENDLESS = """
+duration = "100000s"
+nodes = { hosts = ["A", "B"], routers = [] }
+[links.only]
+between = ["A", "B"]
+rate = "10Mbit"
+delay = "10ms"
+[flows.tcp]
+from = "A"
+to = "B"
+transport = "tcp"
+"""
+
+
+@pytest.mark.parametrize("asked", [signal.SIGTERM, signal.SIGINT])
+def test_a_run_that_is_asked_to_end_leaves_nothing_behind(tmp_path, asked):
+    (tmp_path / "endless.toml").write_text(ENDLESS)
+    words = [sys.executable, "-m", "tidegate", "run", "endless.toml", "--out", "res", "--trace", "trace.pcapng"]
+    # A name that shows that the work has begun: the trace is written under a temporary one.
+    with subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
+        deadline = time.monotonic() + 20
+        while len(list(tmp_path.iterdir())) < 2 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        run.send_signal(asked)
+        _, said = run.communicate(timeout=20)
+    assert run.returncode == 130, said
+    assert "interrupted" in said
+    assert [path.name for path in tmp_path.iterdir()] == ["endless.toml"]

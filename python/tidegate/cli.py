@@ -296,7 +296,7 @@ def _interrupt(*_: object) -> None:
 def main() -> None:
     """Entry point of the `tidegate` script."""
     make_streams_safe()
-    # Who asks a job to end (`kill`, a batch system) gets what Ctrl-C gives: nothing half written stays behind.
+    # Who asks a job to end (`kill`, a batch system) gets what Ctrl-C gives: nothing half written stays.
     signal.signal(signal.SIGTERM, _interrupt)
     code = invoke()
     if code == errors.EXIT_INTERRUPTED:

@@ -24,9 +24,10 @@ transport = "tcp"
 @pytest.mark.parametrize("asked", [signal.SIGTERM, signal.SIGINT])
 def test_a_run_that_is_asked_to_end_leaves_nothing_behind(tmp_path, asked):
     (tmp_path / "endless.toml").write_text(ENDLESS)
-    words = [sys.executable, "-m", "tidegate", "run", "endless.toml", "--out", "res", "--trace", "trace.pcapng"]
+    words = ["tidegate", "run", "endless.toml", "--out", "res", "--trace", "trace.pcapng"]
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     # A name that shows that the work has begun: the trace is written under a temporary one.
-    with subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
+    with subprocess.Popen([sys.executable, "-m", *words], cwd=tmp_path, **streams) as run:
         deadline = time.monotonic() + 20
         while len(list(tmp_path.iterdir())) < 2 and time.monotonic() < deadline:
             time.sleep(0.05)

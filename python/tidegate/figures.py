@@ -102,9 +102,12 @@ def _add_references(figure: Figure, references: Sequence[dict[str, Any]], spec: 
         names = {name: place for place, name in figure.ticks or ()}
         offset, colour = 0.0, REFERENCE_COLOUR
         if figure.kind == "bars" and reference.get("variant"):
-            for trace in figure.traces:
-                if trace.label.startswith(spec.variant_label(reference["variant"])):
-                    offset, colour = trace.x[0], trace.colour
+            variant = spec.variant_label(reference["variant"])
+            bars = [trace for trace in figure.traces if trace.label.startswith(variant)]
+            if bars:
+                # One variant's label may begin with another's.
+                bar = min(bars, key=lambda trace: len(trace.label))
+                offset, colour = bar.x[0], bar.colour
         places = []
         for x in reference["x"]:
             place = names.get(str(x))

@@ -39,6 +39,9 @@ CASES = {
     "adaptive-32-drops": (32, 0, 1, 120, 20, 80, 0.02, 0.002),
 }
 
+# Cases in which a run stays where its start put it (README.md): the mean needs more runs than SEEDS.
+SEEDS_OF = {"adaptive-32-drops": 100}
+
 # flows, kind, buckets, limit in packets of 1000 bytes
 FAIR_CASES = {
     "sfq-8": (8, "SFQ", 16, 100),
@@ -143,14 +146,16 @@ def compare(case, seeds, pool):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seeds", type=int, default=SEEDS)
+    parser.add_argument("--seeds", type=int)
     parser.add_argument("--only", action="append", choices=CASES | FAIR_CASES)
     options = parser.parse_args()
     failed = 0
     print(f"{'case':18} {'quantity':12} {'Tidegate':>10} {'ns-2':>10}  difference (95 %)")
     with ThreadPoolExecutor(2) as pool:
         for case in options.only or CASES | FAIR_CASES:
-            for name, mean, reference, low, high, good in compare(case, options.seeds, pool):
+            for name, mean, reference, low, high, good in compare(
+                case, options.seeds or SEEDS_OF.get(case, SEEDS), pool
+            ):
                 verdict = "ok" if good else "DIFFERS"
                 shown = f"{100 * low:+6.2f} % to {100 * high:+6.2f} %"
                 print(f"{case:18} {name:12} {mean:10.5g} {reference:10.5g}  {shown}  {verdict}", flush=True)

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Compares with ns-2 itself: installs it, makes the frozen outputs anew, and demands that they are the same as those in the
-# repository, against which the ordinary tests compare Tidegate; then runs those tests. Queues that depend on random numbers, or
-# on the phases of many TCPs, are compared by their statistics, in the same run, with the package of the checkout (TIDEGATE_PYTHON names another interpreter).
+# repository, against which the ordinary tests compare Tidegate; then runs those tests. Queues that depend on random numbers,
+# or on the phases of many TCPs, are compared by their statistics, in the same run, with the package of the checkout
+# (TIDEGATE_PYTHON names another interpreter).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 if ! command -v ns >/dev/null; then

@@ -1,5 +1,6 @@
 """The report: self-contained, complete, safe against what files say; topologies as they should look."""
 
+import dataclasses
 import json
 import re
 import xml.etree.ElementTree as ElementTree
@@ -115,6 +116,17 @@ def test_bars_and_references_share_the_axis(result):
     assert figure.ticks == [(0.0, "T"), (1.0, "U")]
     assert figure.traces[-2].x == [1.0, 0.0]
     assert len(figure.traces) == 4
+
+
+def test_a_reference_stands_on_the_bar_of_its_own_variant(result):
+    spec = {"id": "b", "kind": "bars", "y": ["flows.tcp.throughput_bps"], "labels": ["T"]}
+    chosen = [point for point in result.points if point.axes["load"] == "1Mbit"]
+    info = dataclasses.replace(result.info, variants={"fifo": "NBP", "fair": "NBP with more"})
+    references = [{"figure": "b", "x": ["T"], "y": [1.0], "variant": variant} for variant in info.variants]
+    figure = figures.build(spec, info, chosen, references)
+    bars, marks = figure.traces[:2], figure.traces[2:]
+    assert [mark.x for mark in marks] == [bar.x for bar in bars]
+    assert bars[0].x != bars[1].x
 
 
 def test_long_series_keep_their_peaks():

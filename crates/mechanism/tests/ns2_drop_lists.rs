@@ -235,7 +235,7 @@ fn config_of(case: &Value) -> TcpConfig {
     config.ecn = case["mark_spec"].is_array();
     // Half a segment is a window of zero in ns-2.35: it waits for its timer.
     config.ecn_timeout = config.ecn;
-    config.rto.clock_phase = Span::from_secs_f64(case["phase"].as_f64().unwrap());
+    config.rto.clock_phase = Some(Span::from_secs_f64(case["phase"].as_f64().unwrap()));
     if case["sink"] == "delack" { config.with_ns_delayed_ack() } else { config }
 }
 

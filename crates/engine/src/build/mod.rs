@@ -6,9 +6,9 @@ mod ways;
 
 use std::fmt;
 
-use tidegate_mechanism::random::Seed;
-use tidegate_mechanism::tcp::{TcpReceiver, TcpSender};
-use tidegate_units::Time;
+use tidegate_mechanism::random::{Seed, Substream};
+use tidegate_mechanism::tcp::{Rules, TcpConfig, TcpReceiver, TcpSender};
+use tidegate_units::{Span, Time};
 
 use self::elements::{build_borders, build_links, build_markers};
 pub(crate) use self::planner::Planner;
@@ -128,7 +128,7 @@ impl Network {
         let mut flows = Vec::with_capacity(self.flows.len());
         for (index, spec) in self.flows.iter().enumerate() {
             let first_sink = ends.sinks.len() as u32;
-            let carrier = ends.add(index as u32, spec);
+            let carrier = ends.add(index as u32, spec, seed);
             let (forward, reverse) =
                 plan_flow(&self, index, carrier, first_sink, &borders, &mut planner, seed, &mut programs)?;
             let source_seed = Seed::for_component(seed, &format!("flows.{}.source", spec.name));
@@ -186,14 +186,15 @@ struct Ends {
 }
 
 impl Ends {
-    /// Those of flow `index`.
-    fn add(&mut self, index: u32, spec: &FlowSpec) -> Carrier {
+    /// Those of flow `index`, in a run of `seed`.
+    fn add(&mut self, index: u32, spec: &FlowSpec, seed: u64) -> Carrier {
         self.sinks.resize(self.sinks.len() + spec.to.len(), SinkCounters::default());
         match &spec.transport {
             TransportSpec::Tcp(config) => {
+                let config = with_clock_phase(**config, &spec.name, seed);
                 self.connections.push(Connection {
-                    sender: TcpSender::new(config),
-                    receiver: TcpReceiver::new(config),
+                    sender: TcpSender::new(&config),
+                    receiver: TcpReceiver::new(&config),
                     partner: None,
                     send_alarm: Alarm::default(),
                     receive_alarm: Alarm::default(),
@@ -209,6 +210,16 @@ impl Ends {
             TransportSpec::External => Carrier::External,
         }
     }
+}
+
+/// `config` of flow `name`, with the phase of its host's clock drawn where nothing gives it and ns's arithmetic looks at it.
+fn with_clock_phase(mut config: TcpConfig, name: &str, seed: u64) -> TcpConfig {
+    if config.rules == Rules::Ns1999 && config.rto.clock_phase.is_none() {
+        let mut random = Substream::new(Seed::for_component(seed, &format!("flows.{name}.clock")));
+        let tick_ns = config.rto.granularity.as_nanos() as f64;
+        config.rto.clock_phase = Some(Span::from_nanos((random.uniform() * tick_ns) as u64));
+    }
+    config
 }
 
 /// Makes two connections of each pair of flows one with data in both directions.
@@ -258,4 +269,24 @@ pub(crate) struct Parts {
     pub(crate) hops: Vec<Hop>,
     pub(crate) programs: Programs,
     pub(crate) planner: Planner,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_mechanism::tcp::Variant;
+
+    #[test]
+    fn clocks_of_ns_are_drawn_by_name_and_seed_within_a_tick_and_others_are_left_alone() {
+        let ns = TcpConfig::ns_1999(Variant::Reno);
+        let drawn = |name: &str, seed| with_clock_phase(ns, name, seed).rto.clock_phase.unwrap();
+        let phases = [drawn("a", 1), drawn("b", 1), drawn("a", 2)];
+        assert!(phases.iter().all(|&phase| phase < ns.rto.granularity));
+        assert!(phases[0] != phases[1] && phases[0] != phases[2] && phases[0] == drawn("a", 1));
+        let mut given = ns;
+        given.rto.clock_phase = Some(Span::from_millis(7));
+        assert_eq!(with_clock_phase(given, "a", 1), given);
+        let modern = TcpConfig::modern(Variant::Reno);
+        assert_eq!(with_clock_phase(modern, "a", 1), modern);
+    }
 }

@@ -36,7 +36,7 @@ fn config_of(case: &Value, phase: f64) -> TcpConfig {
     if case["variant"] == "reno-nobugfix" {
         config.fast_retransmit_guard = FastRetransmitGuard::Off;
     }
-    config.rto.clock_phase = Span::from_secs_f64(phase);
+    config.rto.clock_phase = Some(Span::from_secs_f64(phase));
     if case["sink"] == "delack" { config.with_ns_delayed_ack() } else { config }
 }
 

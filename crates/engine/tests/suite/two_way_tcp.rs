@@ -6,9 +6,9 @@ use tidegate_engine::{
 };
 use tidegate_mechanism::hop::HopConfig;
 use tidegate_mechanism::hop::backpressure::{BackPressureConfig, LastHopConfig, LastHopForm};
-use tidegate_mechanism::tcp::{TcpConfig, Variant};
+use tidegate_mechanism::tcp::{RtoConfig, TcpConfig, Variant};
 use tidegate_packet::Address;
-use tidegate_units::BitRate;
+use tidegate_units::{BitRate, Span};
 
 /// `count` TCPs from `h1` to `h2` and as many back; which of them is the other direction of which, if they are `paired`.
 fn flows(net: &mut Net, count: usize, paired: bool, config: &TcpConfig, application: &ApplicationSpec) {
@@ -36,7 +36,9 @@ fn transfers(paired: bool, config: &TcpConfig) -> Statistics {
 #[test]
 fn all_data_arrives_in_both_directions_and_acknowledgments_that_may_wait_ride_on_it() {
     for base in [TcpConfig::modern(Variant::Sack), TcpConfig::ns_1999(Variant::Reno).with_ns_delayed_ack()] {
-        let config = TcpConfig { handshake: true, receive_window_bytes: 100_000, ..base };
+        // Clocks in step: who times out after a loss sends nothing meanwhile on which acknowledgments could ride.
+        let rto = RtoConfig { clock_phase: Some(Span::ZERO), ..base.rto };
+        let config = TcpConfig { handshake: true, receive_window_bytes: 100_000, rto, ..base };
         let (one, two) = (transfers(false, &config), transfers(true, &config));
         for (sinks, connection) in two.sinks.iter().zip(&two.connections) {
             assert_eq!(sinks[0].goodput_bytes, 1_000_000, "{config:?}");

@@ -2,9 +2,8 @@
 //!
 //! Source: `ns-1999` follows ns-2 as of 1997 to 1999 (catalogue, algorithms section 1 and experiments section 0);
 //! `modern` follows RFC 5681, 6298, 6582, 6675, 3042, 3168 and 6928.
-//! Deviations: `ns-1999` fixes one thing that ns draws at random: the phase of the host's clock
-//! ([`RtoConfig::clock_phase`]), which the world may draw from its own substream. Neither profile opens with a
-//! handshake unless [`TcpConfig::handshake`] asks for it, because the documents' simulations had none. The lower
+//! Deviations: what ns draws at random when a connection is made, the phase of the host's clock, is left to the world
+//! ([`RtoConfig::clock_phase`]). Neither profile opens with a handshake unless [`TcpConfig::handshake`] asks for it, because the documents' simulations had none. The lower
 //! bound of the time-out of `modern` is Linux's (200 ms above the smoothed round-trip time), not the 1 s of RFC 6298,
 //! section 2.4; set [`RtoConfig::min`] for that.
 
@@ -45,8 +44,10 @@ pub struct RtoConfig {
     pub max: Span,
     /// Granularity of the clock: ns's tick, G of RFC 6298. Never zero.
     pub granularity: Span,
-    /// How far the host's clock was into a tick at time zero; below `granularity`. Only ns's arithmetic looks at it.
-    pub clock_phase: Span,
+    /// How far the host's clock was into a tick at time zero (ns's `boot_time_`); below `granularity`. Only ns's arithmetic
+    /// looks at it. `None`: the world draws it, uniformly, as ns does; clocks that all tick together would make flows that
+    /// lost packets together wait equally long. A sender that is built with `None` takes zero.
+    pub clock_phase: Option<Span>,
 }
 
 /// When a receiver may hold an acknowledgment back.
@@ -152,7 +153,7 @@ impl TcpConfig {
                 min: Span::from_millis(200),
                 max: Span::from_secs(64),
                 granularity: Span::from_millis(100),
-                clock_phase: Span::ZERO,
+                clock_phase: None,
             },
             delayed_ack: None,
             ecn: false,
@@ -184,7 +185,7 @@ impl TcpConfig {
                 min: Span::from_millis(200),
                 max: Span::from_secs(60),
                 granularity: Span::from_millis(1),
-                clock_phase: Span::ZERO,
+                clock_phase: None,
             },
             delayed_ack: Some(DelayedAck { segments: 2, timeout: Span::from_millis(40) }),
             ecn: false,

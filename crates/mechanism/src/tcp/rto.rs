@@ -94,7 +94,7 @@ impl RtoEstimator {
     /// How many ticks this host's clock saw pass; at least one.
     fn ticks_between(&self, sent: Time, now: Time) -> u64 {
         let tick = self.config.granularity.as_nanos();
-        let phase = self.config.clock_phase.as_nanos();
+        let phase = self.config.clock_phase.unwrap_or(Span::ZERO).as_nanos();
         ((now.as_nanos() + phase) / tick).saturating_sub((sent.as_nanos() + phase) / tick).max(1)
     }
 

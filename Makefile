@@ -53,7 +53,7 @@ test: build ## everything that must hold: format, lints, Rust and Python tests, 
 	cargo test --workspace --exclude tidegate-python
 	$(BIN)/python tests/check_layers.py
 	$(BIN)/ruff check python tests benches
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2
 	$(BIN)/python -m pytest -n 4 tests/system
 	$(BIN)/tidegate reproduce --quick --out $(RESULTS)/quick
 

@@ -3,9 +3,9 @@
 //! Source: `ns-1999` follows ns-2 as of 1997 to 1999 (catalogue, algorithms section 1 and experiments section 0);
 //! `modern` follows RFC 5681, 6298, 6582, 6675, 3042, 3168 and 6928.
 //! Deviations: what ns draws at random when a connection is made, the phase of the host's clock, is left to the world
-//! ([`RtoConfig::clock_phase`]). Neither profile opens with a handshake unless [`TcpConfig::handshake`] asks for it, because the documents' simulations had none. The lower
-//! bound of the time-out of `modern` is Linux's (200 ms above the smoothed round-trip time), not the 1 s of RFC 6298,
-//! section 2.4; set [`RtoConfig::min`] for that.
+//! ([`RtoConfig::clock_phase`]). Neither profile opens with a handshake unless [`TcpConfig::handshake`] asks for it, because
+//! the documents' simulations had none. The lower bound of the time-out of `modern` is Linux's (200 ms above the smoothed
+//! round-trip time), not the 1 s of RFC 6298, section 2.4; set [`RtoConfig::min`] for that.
 
 use tidegate_units::Span;
 

@@ -13,6 +13,7 @@ from tidegate.figure import Figure, Trace
 from tidegate.labels import wrapped
 
 _DASHES = ("solid", "dash", "dot", "dashdot")
+_PATTERNS = ("", "/", ".", "x")
 _MARKERS = ("circle", "square", "triangle-up", "diamond")
 _REFERENCE_MARKERS = ("diamond", "square", "triangle-up", "circle")
 _MARKED_POINTS_MAX = 30
@@ -78,7 +79,9 @@ def _axis(label: str, is_log: bool, ticks: list[tuple[float, str]] | None) -> di
 def _trace(figure: Figure, trace: Trace, order: int) -> list[dict[str, Any]]:
     base: dict[str, Any] = {"name": trace.label, "x": trace.x, "y": trace.y, "legendgroup": f"trace-{order}"}
     if figure.kind == "bars" and not trace.is_reference:
-        bars = base | {"type": "bar", "width": trace.width, "marker": {"color": trace.colour}}
+        pattern = {"shape": _PATTERNS[trace.dash % len(_PATTERNS)], "fgcolor": "#ffffff", "size": 6}
+        marker = {"color": trace.colour, "pattern": pattern}
+        bars = base | {"type": "bar", "width": trace.width, "marker": marker}
         bars["hovertemplate"] = "%{y:.4g}<extra>" + trace.label + "</extra>"
         if trace.high is not None:
             below, above = trace.whiskers()

@@ -10,6 +10,7 @@ from tidegate.labels import wrapped
 from tidegate.store import write_atomic
 
 _DASHES = ("-", "--", ":", "-.")
+_PATTERNS = ("", "///", "...", "xxx")
 _MARKERS = ("o", "s", "^", "D")
 _REFERENCE_MARKERS = ("D", "s", "^", "o")
 _MARKED_POINTS_MAX = 30
@@ -93,6 +94,7 @@ def _draw_trace(axes: Any, figure: Figure, trace: Trace, order: int) -> None:
         axes.bar(
             trace.x, y, trace.width, yerr=error, color=trace.colour, label=trace.label, capsize=2,
             error_kw={"elinewidth": 1, "ecolor": "#333333"},
+            hatch=_PATTERNS[trace.dash % len(_PATTERNS)], edgecolor="white", linewidth=0,
         )  # fmt: skip
     elif trace.is_reference and not trace.is_line:
         marker = _REFERENCE_MARKERS[figure.reference_number(trace) % len(_REFERENCE_MARKERS)]

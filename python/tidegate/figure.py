@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from tidegate import quantities, tables
 
 # Paul Tol's "bright" scheme: told apart by the colour-blind, readable on white and on dark grey.
-# Three more for bars, which have no dashes.
+# Three more for bars; beyond that bars have patterns, as lines have dashes.
 PALETTE = (
     *("#4477AA", "#EE6677", "#228833", "#CCBB44", "#66CCEE", "#AA3377", "#999999"),
     *("#E8823A", "#8C6D31", "#7777DD"),
@@ -26,7 +26,7 @@ class Trace:
     low: list[float | None] | None = None
     high: list[float | None] | None = None
     colour: str = PALETTE[0]
-    dash: int = 0
+    dash: int = 0  # of bars the pattern
     is_reference: bool = False
     is_line: bool = True
     width: float = 0.0  # of bars

@@ -196,6 +196,7 @@ def _bars(figure: Figure, spec: Spec, points: Sequence[PointResult]) -> None:
                 low=low,
                 high=high,
                 colour=PALETTE[number % len(PALETTE)],
+                dash=number // len(PALETTE),
                 is_line=False,
                 width=width * 0.92,
             )

@@ -129,6 +129,16 @@ def test_a_reference_stands_on_the_bar_of_its_own_variant(result):
     assert bars[0].x != bars[1].x
 
 
+def test_more_bars_than_colours_have_patterns(result):
+    info = dataclasses.replace(result.info, variants={f"v{number}": f"V{number}" for number in range(13)})
+    points = [dataclasses.replace(result.points[0], variant=variant) for variant in info.variants]
+    spec = {"id": "b", "kind": "bars", "y": ["flows.tcp.throughput_bps"], "labels": ["T"]}
+    figure = figures.build(spec, info, points)
+    assert len({(bar.colour, bar.dash) for bar in figure.traces}) == 13
+    drawn = [draw_interactive.draw(figure)["data"][number]["marker"] for number in (0, 12)]
+    assert [marker["pattern"]["shape"] for marker in drawn] == ["", "/"]
+
+
 def test_long_series_keep_their_peaks():
     x = [float(i) for i in range(100_000)]
     y = [0.0] * 100_000

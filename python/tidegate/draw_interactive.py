@@ -79,7 +79,8 @@ def _axis(label: str, is_log: bool, ticks: list[tuple[float, str]] | None) -> di
 def _trace(figure: Figure, trace: Trace, order: int) -> list[dict[str, Any]]:
     base: dict[str, Any] = {"name": trace.label, "x": trace.x, "y": trace.y, "legendgroup": f"trace-{order}"}
     if figure.kind == "bars" and not trace.is_reference:
-        pattern = {"shape": _PATTERNS[trace.dash % len(_PATTERNS)], "fgcolor": "#ffffff", "size": 6}
+        shape = _PATTERNS[trace.dash % len(_PATTERNS)]
+        pattern = {"shape": shape, "fgcolor": "#ffffff", "bgcolor": trace.colour, "size": 6}
         marker = {"color": trace.colour, "pattern": pattern}
         bars = base | {"type": "bar", "width": trace.width, "marker": marker}
         bars["hovertemplate"] = "%{y:.4g}<extra>" + trace.label + "</extra>"

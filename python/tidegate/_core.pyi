@@ -27,6 +27,7 @@ class Scenario:
     duration_s: float
     warmup_s: float
     seed: int
+    warnings: list[str]
     @staticmethod
     def from_file(path: str, overrides: Overrides = ...) -> Scenario: ...
     @staticmethod

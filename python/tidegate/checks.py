@@ -28,6 +28,7 @@ A value is measured per seed and averaged; the mean is what is compared, the 95 
 it.
 """
 
+import difflib
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -36,7 +37,7 @@ from typing import Any
 
 from tidegate import measure, quantities, stats
 from tidegate.errors import InvalidFileError, MeasureError
-from tidegate.experiment import PointResult
+from tidegate.experiment import Info, PointResult
 
 KINDS = ("quantitative", "qualitative")
 PROVENANCES = ("text", "derived", "literature", "assumed")
@@ -135,6 +136,8 @@ def load(path: Path, known_ids: Sequence[str] | None = None) -> dict[str, Expect
         return {}
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InvalidFileError(f"{path}: cannot be read: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InvalidFileError(f"{path}: {error}") from None
     try:
@@ -172,7 +175,10 @@ def _check(experiment: str, number: int, entry: dict[str, Any]) -> Check:
     _one_of(entry["kind"], KINDS, f"{where}: kind")
     _one_of(entry["provenance"], PROVENANCES, f"{where}: provenance")
     _one_of(entry.get("reduce", "each"), REDUCTIONS, f"{where}: reduce")
-    measure.parse(entry["measure"])
+    try:
+        measure.parse(entry["measure"])
+    except MeasureError as error:
+        raise InvalidFileError(f"{where}: {error}") from None
     for axis, wanted in entry.get("where", {}).items():
         if isinstance(wanted, Mapping):
             _refuse_unknown(wanted, {"at_least", "at_most"}, f"{where}: where.{axis}")
@@ -237,7 +243,9 @@ def _check_names(expected: dict[str, Expectations], known_ids: Sequence[str] | N
         return
     for name, expectations in expected.items():
         if name not in known_ids:
-            raise InvalidFileError(f"no experiment {name!r}")
+            close = difflib.get_close_matches(name, known_ids, n=3, cutoff=0.5)
+            hint = f"; did you mean {', '.join(close)}?" if close else ""
+            raise InvalidFileError(f"no experiment {name!r}{hint}")
         for check in expectations.checks:
             # A variant of the same experiment may show it too: `require_sensitivities`, once that file is
             # read.
@@ -257,11 +265,34 @@ def require_sensitivities(expectations: Expectations, variants: Sequence[str]) -
             )
 
 
+def require_places(expectations: Expectations, info: Info) -> None:
+    """Refuse checks that name a variant, an axis or a value of it that the experiment does not have."""
+    for check in expectations.checks:
+        for key, table in (("where", check.where), ("relative_to", check.relative_to)):
+            for name, wanted in table.items():
+                known = list(info.variants) if name == "variant" else _axis_values(info, name)
+                place = f"{check.experiment}, {check.name!r}: {key}.{name}"
+                if known is None:
+                    axes = ", ".join(["variant", *info.axes])
+                    raise InvalidFileError(f"{place}: the experiment has no such axis; there are {axes}")
+                if isinstance(wanted, Mapping):
+                    continue
+                for text in wanted if isinstance(wanted, list) else [wanted]:
+                    if not any(_same(value, text) for value in known):
+                        raise InvalidFileError(f"{place}: {text!r} is none of {', '.join(known) or 'none'}")
+
+
+def _axis_values(info: Info, name: str) -> list[str] | None:
+    return list(info.axes[name].values) if name in info.axes else None
+
+
 def evaluate(check: Check, points: Sequence[PointResult], quick: bool = False) -> Outcome:
     """Judge one check by the results of its experiment. Never raises for what results contain."""
     if quick and not check.quick:
         return Outcome(check, "skipped", note="not part of the quick form")
     try:
+        if quick and points and not any(matches(point, check.where) for point in points):
+            return Outcome(check, "skipped", note="its points are not part of the quick form")
         measured, where, margin = _measure(check, points)
     except MeasureError as error:
         return Outcome(check, "fail", note=str(error))

@@ -253,7 +253,9 @@ def _complain(error: BaseException) -> int:
         print(error.rendered or f"tidegate: {error}", file=sys.stderr)
         return errors.EXIT_INVALID
     if isinstance(error, OSError):
-        print(f"tidegate: {error}", file=sys.stderr)
+        # What has no file's name is what is printed: a full disk behind `>`.
+        text = str(error) if error.filename else f"the output cannot be written: {error.strerror or error}"
+        print(f"tidegate: {text}", file=sys.stderr)
         return errors.EXIT_FAILED
     raise error
 

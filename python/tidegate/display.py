@@ -31,6 +31,7 @@ def coloured(text: str, colour: str) -> str:
     return text
 
 
+_CHECK_MAX = 58  # letters of a check's name on a terminal; what is piped stays whole
 _LAST_MIN = 12  # letters: what is left of a last column that is cut to the terminal
 
 
@@ -95,6 +96,7 @@ _ROWS_MAX = 200  # of flows and of links: what somebody still reads
 FLOW_COLUMNS = (
     ("throughput Mb/s", lambda flow: _text(_get(flow, "throughput_bps"), 1e-6)),
     ("goodput Mb/s", lambda flow: _text(_get(flow, "goodput_bps"), 1e-6)),
+    ("marked Mb/s", lambda flow: _text(_get(flow, "marked_bps") or None, 1e-6)),
     ("sent pkts", lambda flow: _text(_get(flow, "sent_packets"))),
     ("lost %", lambda flow: _percent(_get(flow, "loss_ratio"), 2)),
     ("retx", lambda flow: _text(_get(flow, "retransmissions"))),
@@ -164,6 +166,10 @@ def run_summary(title: str, summary: dict[str, Any], duration_s: float, warmup_s
         share = control.get("overhead_ratio")
         ratio = f", {100 * share:.3f} % of all bytes" if isinstance(share, int | float) else ""
         notes.append(f"control: {quantities.number(control['packets'])} packets{ratio}")
+    if control.get("shaper_dropped_packets"):
+        notes.append(
+            f"dropped in front of shapers: {quantities.number(control['shaper_dropped_packets'])} packets"
+        )
     if notes:
         parts.append("\n".join(notes))
     return "\n\n".join(parts)
@@ -200,7 +206,7 @@ def expected_table(results: Sequence[Any]) -> str:
             rows.append(
                 [
                     name,
-                    _clip(check["name"], 58),
+                    _clip(check["name"], _CHECK_MAX) if sys.stdout.isatty() else check["name"],
                     expected_text(check),
                     measured_text(check),
                     check["provenance"],

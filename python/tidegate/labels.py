@@ -47,7 +47,7 @@ def titles(specs: Sequence[dict[str, Any]], title: str, variants: dict[str, str]
             parts = [distinguishing(specs[other]) for other in alike]
             if len(alike) > 1 and all(parts) and len(set(parts)) == len(parts):
                 for other, part in zip(alike, parts, strict=True):
-                    found[other] = f"{found[other]}: {part}"
+                    found[other] = _joined(found[other], part)
     return found
 
 
@@ -55,7 +55,11 @@ def _default_title(spec: dict[str, Any], title: str, variants: dict[str, str]) -
     wanted = spec.get("variant") or spec.get("variants") or ""
     names = wanted if isinstance(wanted, list) else [wanted]
     only = variants.get(str(names[0]), "") if len(names) == 1 and len(variants) > 1 else ""
-    return f"{title}: {only}" if only else title
+    return _joined(title, only) if only else title
+
+
+def _joined(title: str, part: str) -> str:
+    return f"{title} {part[:1].upper()}{part[1:]}" if title.endswith(("?", "!", ".")) else f"{title}: {part}"
 
 
 def _quantity(spec: dict[str, Any]) -> str:

@@ -51,7 +51,10 @@ def parse(source: str) -> ast.expr:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             tree = ast.parse(source.strip(), mode="eval").body
-    except (SyntaxError, ValueError, RecursionError, MemoryError, Warning) as error:
+    except SyntaxError as error:
+        place = f" at letter {error.offset}" if error.offset else ""
+        raise MeasureError(f"cannot read measure {_shown(source)}: {error.msg}{place}") from None
+    except (ValueError, RecursionError, MemoryError, Warning) as error:
         raise MeasureError(f"cannot read measure {_shown(source)}: {error}") from None
     _check(tree, source, 0)
     return tree

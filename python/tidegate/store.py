@@ -84,19 +84,28 @@ def _replace_folder(new: Path, target: Path) -> None:
 
 
 def write_atomic(target: Path, data: str | bytes) -> None:
-    """Write a file under a temporary name and rename it."""
-    target = target.absolute()
-    target.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
+    """Write a file under a temporary name and rename it; through links, straight into devices and pipes."""
+    data = data.encode() if isinstance(data, str) else data
+    if target.exists() and not (target.is_file() or target.is_dir()):
+        # Renaming would replace the device by a file.
+        with open(target, "wb") as stream:
+            stream.write(data)
+        return
+    target = Path(os.path.realpath(target))
+    temporary = None
     try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
         with os.fdopen(handle, "wb") as file:
-            file.write(data.encode() if isinstance(data, str) else data)
+            file.write(data)
         os.chmod(temporary, 0o644)
         os.replace(temporary, target)
     except BaseException as error:
-        Path(temporary).unlink(missing_ok=True)
+        if temporary is not None:
+            Path(temporary).unlink(missing_ok=True)
         if isinstance(error, OSError):
-            _name_file(error, target)
+            # Whoever reads this knows the file that was asked for, not the temporary one.
+            error.filename, error.filename2 = str(target), None
         raise
 
 

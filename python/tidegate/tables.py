@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tidegate import measure, quantities, stats
 from tidegate.errors import NoValueError
-from tidegate.experiment import Info, PointResult
+from tidegate.experiment import Axis, Info, PointResult
 
 DIGITS = 3
 NOTHING = "–"
@@ -40,9 +40,16 @@ def build(measures: Sequence[str], labels: Sequence[str], info: Info, points: Se
     rows = []
     for key in sorted(groups, key=order):
         variant = [info.variants.get(key[1] or "", key[1] or "")] if has_variants else []
-        rows.append([*key[0], *variant, *(_cell(term, groups[key]) for term in measures)])
+        on_axes = [_axis_cell(*each) for each in zip(info.axes.values(), key[0], strict=False)]
+        rows.append([*on_axes, *variant, *(_cell(term, groups[key]) for term in measures)])
     names = [axis.title for axis in info.axes.values()] + (["variant"] if has_variants else [])
     return Table([*names, *labels], rows, len(names))
+
+
+def _axis_cell(axis: Axis, text: str) -> str:
+    """The number in the unit of the column's title, where there is one; a name as it is."""
+    value = axis.position(text) if axis.title.endswith(")") else None
+    return text if value is None else quantities.number(value)
 
 
 def _cell(term: str, points: Sequence[PointResult]) -> str:

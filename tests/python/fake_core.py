@@ -72,6 +72,7 @@ class Scenario:
         self.duration_s = quantities.base_value(table["duration"])
         self.warmup_s = quantities.base_value(table.get("warmup", "0s"))
         self.seed = table.get("seed", 1)
+        self.warnings = []
 
     @staticmethod
     def from_file(path, overrides=()):

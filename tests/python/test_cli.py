@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +10,8 @@ from pathlib import Path
 import pytest
 from conftest import EXPERIMENT, SCENARIO, check_text
 
-from tidegate import display, experiment, store
+from tidegate import display, errors, experiment, store
+from tidegate.commands import emulate
 
 
 def test_run_prints_a_summary_per_flow_and_link(tidegate_command, scenario_file):
@@ -205,6 +207,77 @@ def test_sweep_resumes_with_what_is_missing(tidegate_command, shelf, core):
         for point in store.read_result(Path("results/two/share")).points
     ]
     assert len(set(labels)) == 24
+    code, _, err = tidegate_command("sweep", "two/share", "--seeds", "1", "--resume")
+    assert code == 2, "points that nobody asks for now would go"
+    assert "finished points that this sweep does not ask for" in err
+    assert len(store.read_result(Path("results/two/share")).points) == 24
+
+
+def test_a_sweep_that_is_interrupted_says_how_to_go_on(tidegate_command, shelf, monkeypatch):
+    whole = experiment.run_tasks
+
+    def stop_after_three(tasks, workers, each):
+        for number, outcome in enumerate(whole(tasks, workers, each)):
+            if number == 3:
+                raise KeyboardInterrupt
+            yield outcome
+
+    monkeypatch.setattr(experiment, "run_tasks", stop_after_three)
+    code, _, err = tidegate_command("sweep", "two/share", "--quick")
+    assert code == 130
+    assert "3 of 8 points are finished" in err and "--resume" in err
+
+
+def test_files_are_written_where_links_lead_and_devices_stay(tmp_path):
+    named, link, device = (tmp_path / name for name in ("named", "link", "device"))
+    named.write_text("before")
+    link.symlink_to(named)
+    device.symlink_to(os.devnull)
+    store.write_atomic(link, "after")
+    store.write_atomic(device, "nowhere")
+    assert (named.read_text(), link.is_symlink()) == ("after", True)
+    assert not device.is_file()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["device", "link", "named"]
+
+
+def test_a_place_that_refuses_is_named_as_it_was_given(tmp_path):
+    with pytest.raises(OSError) as refused:
+        store.write_atomic(Path("/proc/version/report.html"), "text")
+    assert refused.value.filename == "/proc/version/report.html"
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ('{ variant = "fofi" }', "where.variant: 'fofi' is none of fifo"),
+        ('{ lode = "1Mbit" }', "where.lode: the experiment has no such axis"),
+        ('{ load = "3Mbit" }', "where.load: '3Mbit' is none of 250kbit"),
+    ],
+)
+def test_a_check_of_a_place_that_is_not_there_is_refused_before_anything_runs(
+    tidegate_command, shelf, change, words
+):
+    text = re.sub(r"where = \{[^}]*\}", f"where = {change}", check_text("at_least = 1"))
+    (shelf / "expected.toml").write_text(text)
+    code, _, err = tidegate_command("reproduce", "two", "--quick")
+    assert code == 3
+    assert words in err
+    assert not Path("results/two").exists()
+
+
+def test_a_check_outside_the_quick_form_is_skipped_there(tidegate_command, shelf):
+    text = check_text("at_least = 1e9")
+    (shelf / "expected.toml").write_text(re.sub(r"where = \{[^}]*\}", 'where = { load = "250kbit" }', text))
+    code, out, _ = tidegate_command("reproduce", "two", "--quick")
+    assert (code, "1 experiment skipped" in out) == (0, True), out
+
+
+def test_help_of_a_program_that_is_not_built_says_how_to_get_it(capsys, monkeypatch):
+    monkeypatch.setattr(emulate, "find", lambda: (_ for _ in ()).throw(errors.TidegateError("it is missing")))
+    assert emulate.run("replay", ["--help"]) == 0
+    assert "compare every verdict" in capsys.readouterr().out
+    with pytest.raises(errors.TidegateError):
+        emulate.run("replay", ["x"])
 
 
 def test_plot_and_report_from_a_folder(tidegate_command, shelf):

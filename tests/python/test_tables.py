@@ -34,7 +34,7 @@ def test_rows_go_by_axis_then_by_variant_and_cells_are_means_over_seeds(result):
     table = table_of(result)
     assert table.columns == ["offered by UDP (Mb/s)", "variant", "TCP Mb/s", "UDP Mb/s"]
     assert [row[:2] for row in table.rows] == [
-        [load, variant] for load in ("250kbit", "500kbit", "1Mbit") for variant in ("FIFO", "fair queueing")
+        [load, variant] for load in ("0.25", "0.5", "1") for variant in ("FIFO", "fair queueing")
     ]
     points = [point for point in result.points if point.axes["load"] == "1Mbit" and point.variant == "fifo"]
     assert len(points) == 4

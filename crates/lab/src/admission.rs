@@ -1,4 +1,5 @@
-//! Whether what is promised fits: the reservations into each link, and the bursts of marked packets into its queue.
+//! Whether what is promised fits: the reservations into each link, the bursts of marked packets into its queue, and a packet
+//! into each token bucket.
 //!
 //! Source: Feng, sections 5.2.2 and 5.3.2. Admission by rate is what those sections assume of the network; the condition on the
 //! buffer is theirs.
@@ -9,9 +10,12 @@ use std::collections::HashMap;
 
 use tidegate_engine::LinkId;
 use tidegate_mechanism::queue::admits;
-use tidegate_scenario::model::{Control, Direction, Ered, EventChange, Marker, Queue, Scenario, Transport};
+use tidegate_scenario::model::{
+    Application, Control, Direction, Ered, EventChange, Flow, Marker, Queue, Reserved, Scenario, Tcp,
+    Transport,
+};
 use tidegate_scenario::{ConfigError, Document};
-use tidegate_units::{BitRate, Limit};
+use tidegate_units::{BitRate, Bytes, Limit};
 
 use crate::lower;
 
@@ -39,10 +43,10 @@ pub fn warnings(document: &Document, scenario: &Scenario) -> Vec<ConfigError> {
     if promises.is_empty() {
         return Vec::new();
     }
+    let mut found = dry(document, scenario);
     let loads = loads(scenario, &promises);
     let mut crossed: Vec<LinkId> = loads.keys().copied().collect();
     crossed.sort_unstable_by_key(|link| link.0);
-    let mut found = Vec::new();
     for link in crossed {
         let spec = &scenario.links[link.index() as usize];
         let direction = if link.0.is_multiple_of(2) { &spec.forward } else { &spec.reverse };
@@ -64,18 +68,74 @@ pub fn warnings(document: &Document, scenario: &Scenario) -> Vec<ConfigError> {
     found
 }
 
+/// Token buckets that never hold enough for one packet: nothing is ever marked, and a policer drops everything.
+fn dry(document: &Document, scenario: &Scenario) -> Vec<ConfigError> {
+    let warn = |section, name: &str, keys: &[&str], depth: Bytes, packet: Bytes| {
+        let message = format!(
+            "this bucket holds {depth} at most, and a packet has {packet}: there are never tokens for one"
+        );
+        document.at(section, name, keys, &message, "a deeper bucket: room for two packets or more")
+    };
+    let mut found = Vec::new();
+    for (index, flow) in scenario.flows.iter().enumerate() {
+        if let Some((tcp, reserved)) = reservation(flow) {
+            let depth = most(scenario, index, reserved).bytes_in(reserved.depth);
+            if depth < tcp.packet {
+                let keys = ["transport", "control", "depth"];
+                found.push(warn("flows", &flow.name, &keys, depth, tcp.packet));
+            }
+        }
+    }
+    for marker in &scenario.markers {
+        let Marker::Profile(profile) = &marker.mechanism else { continue };
+        let depth = match profile.depth {
+            Limit::Bytes(bytes) => bytes,
+            Limit::Time(span) => profile.rate.bytes_in(span),
+            Limit::Packets(_) => continue,
+        };
+        let largest = marker.flows.iter().filter_map(|flow| packet(&scenario.flows[flow.index()])).max();
+        if let Some(packet) = largest.filter(|&packet| depth < packet) {
+            found.push(warn("markers", &marker.name, &["mechanism", "depth"], depth, packet));
+        }
+    }
+    found
+}
+
+/// The reservation of a flow, if it has one, and its transport.
+fn reservation(flow: &Flow) -> Option<(&Tcp, &Reserved)> {
+    let Transport::Tcp(tcp) = &flow.transport else { return None };
+    let Control::Reserved(reserved) = &tcp.control else { return None };
+    Some((tcp, reserved))
+}
+
+/// The most that the flow at `index` ever has reserved.
+fn most(scenario: &Scenario, index: usize, reserved: &Reserved) -> BitRate {
+    let changed = scenario.events.iter().filter_map(|event| match event.change {
+        EventChange::Reservation { flow: of, rate } if of.index() == index => Some(rate),
+        _ => None,
+    });
+    changed.fold(reserved.rate, BitRate::max)
+}
+
+/// A full data packet of a flow on the wire, where that is one size.
+fn packet(flow: &Flow) -> Option<Bytes> {
+    match (&flow.transport, &flow.application) {
+        (Transport::Tcp(tcp), _) => Some(tcp.packet),
+        (Transport::Tfrc(tfrc), _) => Some(tfrc.packet),
+        (Transport::Udp(_), Application::Cbr(cbr)) => cbr.packet,
+        (Transport::Udp(_), Application::Poisson(poisson)) => poisson.packet,
+        (Transport::Udp(_), _) => None,
+    }
+}
+
 /// What reservations and profiles promise; of a reservation that changes, the most.
 fn promises(scenario: &Scenario) -> Vec<Promise> {
     let mut promises = Vec::new();
     for (index, flow) in scenario.flows.iter().enumerate() {
-        let Transport::Tcp(tcp) = &flow.transport else { continue };
-        let Control::Reserved(reserved) = &tcp.control else { continue };
-        let changed = scenario.events.iter().filter_map(|event| match event.change {
-            EventChange::Reservation { flow: of, rate } if of.index() == index => Some(rate),
-            _ => None,
-        });
-        let rate = changed.fold(reserved.rate, BitRate::max);
-        promises.push(Promise { flows: vec![index], rate, peak: None });
+        if let Some((_, reserved)) = reservation(flow) {
+            let rate = most(scenario, index, reserved);
+            promises.push(Promise { flows: vec![index], rate, peak: None });
+        }
     }
     for marker in &scenario.markers {
         if let Marker::Profile(profile) = &marker.mechanism {
@@ -201,6 +261,25 @@ transport = "tcp"
         assert_eq!(warning.path, "links.r-s.queue.max");
         assert!(warning.message.contains("20Mbit to a link of 10Mbit"), "{}", warning.message);
         assert!(warning.help.contains("160p or more, or `max` of 50p or less"), "{}", warning.help);
+    }
+
+    #[test]
+    fn a_bucket_that_never_holds_a_packet_is_named() {
+        // 50 ms of 100 kbit/s are 625 bytes.
+        let warnings = found("160p", "100kbit", &[]);
+        assert_eq!(warnings.len(), 1, "{warnings:?}");
+        assert_eq!(warnings[0].path, "flows.one.transport.control.depth");
+        assert!(
+            warnings[0].message.contains("625B at most, and a packet has 1.5kB"),
+            "{}",
+            warnings[0].message
+        );
+        assert_eq!(warnings[0].line, 17);
+        let marker =
+            "markers.m={ flows = [\"two\"], mechanism = { kind = \"profile\", rate = \"200kbit\" } }";
+        let of_marker = found("400p", "4Mbit", &[marker]);
+        assert_eq!(of_marker.len(), 1, "{of_marker:?}");
+        assert_eq!(of_marker[0].path, "markers.m.mechanism.depth");
     }
 
     #[test]

@@ -61,6 +61,16 @@ fn apply(document: &mut Document, overrides: &[(String, String)]) -> PyResult<()
 pub struct PyScenario {
     name: String,
     pub(crate) scenario: Arc<Scenario>,
+    warnings: Vec<String>,
+}
+
+impl PyScenario {
+    fn of(document: &Document, name: &str) -> PyResult<Self> {
+        let scenario = document.scenario().map_err(|errors| raise(&errors))?;
+        let warnings = tidegate_lab::warnings(document, &scenario);
+        let warnings = warnings.iter().map(tidegate_scenario::ConfigError::render_warning).collect();
+        Ok(Self { name: name.to_owned(), scenario: Arc::new(scenario), warnings })
+    }
 }
 
 #[pymethods]
@@ -70,8 +80,7 @@ impl PyScenario {
     #[pyo3(signature = (path, overrides = Vec::new()))]
     #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands over owned values")]
     fn from_file(path: &str, overrides: Vec<(String, String)>) -> PyResult<Self> {
-        let scenario = open(path, &overrides)?.scenario().map_err(|errors| raise(&errors))?;
-        Ok(Self { name: path.to_owned(), scenario: Arc::new(scenario) })
+        Self::of(&open(path, &overrides)?, path)
     }
 
     /// Reads a text.
@@ -81,8 +90,7 @@ impl PyScenario {
     fn from_text(text: &str, name: &str, overrides: Vec<(String, String)>) -> PyResult<Self> {
         let mut document = Document::from_text(name, text).map_err(|errors| raise(&errors))?;
         apply(&mut document, &overrides)?;
-        let scenario = document.scenario().map_err(|errors| raise(&errors))?;
-        Ok(Self { name: name.to_owned(), scenario: Arc::new(scenario) })
+        Self::of(&document, name)
     }
 
     #[getter]
@@ -104,6 +112,12 @@ impl PyScenario {
     #[getter]
     fn seed(&self) -> u64 {
         self.scenario.seed
+    }
+
+    /// What `validate` warns of, each with the place in the file; nothing for the points of an experiment.
+    #[getter]
+    fn warnings(&self) -> Vec<String> {
+        self.warnings.clone()
     }
 
     /// Everything, with units in the names.
@@ -172,7 +186,7 @@ impl PyExperiment {
     /// The scenario of one run.
     fn scenario(&self, point: &PyPoint) -> PyResult<PyScenario> {
         let scenario = self.experiment.scenario(&point.point).map_err(|errors| raise(&errors))?;
-        Ok(PyScenario { name: self.name.clone(), scenario: Arc::new(scenario) })
+        Ok(PyScenario { name: self.name.clone(), scenario: Arc::new(scenario), warnings: Vec::new() })
     }
 }
 

@@ -6,11 +6,13 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 /// A file that is written under a hidden name beside its place, and is there only once it is complete. Dropped before
-/// that, also by a panic, it goes away, and what was there before stays.
+/// that, also by a panic, it goes away, and what was there before stays. A link stays one: what it names is replaced. What is
+/// no file, a device or a pipe, is written to as it is, for to rename would put a file in its place.
 #[derive(Debug)]
 pub struct PendingFile {
     path: PathBuf,
-    guard: RemoveOnDrop,
+    /// None: written to as it is.
+    guard: Option<RemoveOnDrop>,
     file: File,
 }
 
@@ -20,11 +22,20 @@ impl PendingFile {
     /// # Errors
     /// What the file system says, with the path.
     pub fn create(path: &Path) -> io::Result<Self> {
-        let (partial, file) = create_sibling(path, "partial", |name| {
+        if fs::metadata(path).is_ok_and(|there| !there.is_file() && !there.is_dir()) {
+            let file = OpenOptions::new().write(true).open(path).map_err(|error| at(path, &error))?;
+            return Ok(Self { path: path.to_owned(), guard: None, file });
+        }
+        let path = if path.is_symlink() {
+            fs::canonicalize(path).map_err(|error| at(path, &error))?
+        } else {
+            path.to_owned()
+        };
+        let (partial, file) = create_sibling(&path, "partial", |name| {
             OpenOptions::new().write(true).create_new(true).open(name)
         })
-        .map_err(|error| at(path, &error))?;
-        Ok(Self { path: path.to_owned(), guard: RemoveOnDrop(Some(partial)), file })
+        .map_err(|error| at(&path, &error))?;
+        Ok(Self { path, guard: Some(RemoveOnDrop(Some(partial))), file })
     }
 
     /// What its bytes are written to.
@@ -40,8 +51,9 @@ impl PendingFile {
     /// # Errors
     /// What the file system says, with the path.
     pub fn keep(self) -> io::Result<()> {
+        let Some(guard) = self.guard else { return Ok(()) };
         // Some systems report a full disk only here.
-        let kept = self.file.sync_all().and_then(|()| self.guard.rename_to(&self.path));
+        let kept = self.file.sync_all().and_then(|()| guard.rename_to(&self.path));
         kept.map_err(|error| at(&self.path, &error))?;
         sync_folder(parent(&self.path));
         Ok(())
@@ -177,6 +189,24 @@ mod tests {
         drop(second);
         assert_eq!(fs::read_to_string(&path).unwrap(), "first");
         assert_eq!(scratch.entries(), ["trace.pcapng"]);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_link_stays_and_a_device_is_written_to() {
+        let scratch = Scratch::new("file-link");
+        let (named, link) = (scratch.0.join("real.pcapng"), scratch.0.join("link.pcapng"));
+        fs::write(&named, "before").unwrap();
+        std::os::unix::fs::symlink(&named, &link).unwrap();
+        write_file(&link, |out| out.write_all(b"after")).unwrap();
+        assert!(link.is_symlink());
+        assert_eq!(fs::read_to_string(&named).unwrap(), "after");
+        // Of a copy of the name: a mistake here must not replace the device of the machine.
+        let device = scratch.0.join("null");
+        std::os::unix::fs::symlink("/dev/null", &device).unwrap();
+        write_file(&device, |out| out.write_all(b"nowhere")).unwrap();
+        assert!(!fs::metadata(&device).unwrap().is_file());
+        assert_eq!(scratch.entries(), ["link.pcapng", "null", "real.pcapng"]);
     }
 
     #[test]

@@ -150,6 +150,20 @@ impl Document {
         let overrides = self.overrides.iter().collect::<Vec<_>>();
         scenario::at_link(&self.root, &overrides, link, keys, message, help).resolve(&self.sources)
     }
+
+    /// What is to be said of the flow or marker `name`, by its section (`flows`, `markers`), where that was written. `keys`
+    /// are those below it.
+    pub fn at(
+        &self,
+        section: &'static str,
+        name: &str,
+        keys: &[&str],
+        message: &str,
+        help: &str,
+    ) -> ConfigError {
+        let overrides = self.overrides.iter().collect::<Vec<_>>();
+        scenario::at(&self.root, &overrides, (section, name), keys, message, help).resolve(&self.sources)
+    }
 }
 
 /// `own` laid over `files`, later ones over earlier ones.

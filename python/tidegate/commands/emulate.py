@@ -35,9 +35,24 @@ def find() -> Path:
     )
 
 
+_ABOUT = {
+    "emulate": "Run a scenario in real time: hosts become network namespaces, in which real programs talk "
+    "through the simulated network (as root).",
+    "replay": "Run the recording of an emulation through the simulator and compare every verdict.",
+}
+
+
 def run(command: str, arguments: list[str]) -> int:
     """Become `tidegate-emulate COMMAND ARGUMENTS...`."""
-    program = find()
+    try:
+        program = find()
+    except errors.TidegateError as missing:
+        if not {"-h", "--help"}.isdisjoint(arguments):
+            print(
+                f"Usage: tidegate {command} ...\n\n{_ABOUT[command]}\n\nOptions are told by the program itself: {missing}"
+            )
+            return errors.EXIT_DONE
+        raise
     sys.stdout.flush()
     sys.stderr.flush()
     os.execv(program, [str(program), command, *arguments])

@@ -62,7 +62,7 @@ def list_things(what: str, as_json: bool) -> int:
         for key in ("family", "name", "kind", "title", "about", "source")
         if any(key in e for e in entries)
     ]
-    rows = [[str(entry.get(key, "")) for key in columns] for entry in entries]
+    rows = [[str(entry.get(key, "")).replace("`", "") for key in columns] for entry in entries]
     print(display.table(columns, rows, [False] * len(columns), cut=True))
     return 0
 
@@ -100,15 +100,17 @@ def explain(mechanism: str, as_json: bool) -> int:
     listed = _mechanisms(json.loads(_core.list_mechanisms()))
     names = [str(each.get("kind") or each.get("name")) for each in listed]
     full = [f"{each.get('family')}/{name}" for each, name in zip(listed, names, strict=True)]
+    if mechanism not in names + full and mechanism.lower() in names + full:
+        mechanism = mechanism.lower()
     if mechanism not in names + full:
         close = difflib.get_close_matches(mechanism, names, n=3, cutoff=0.5)
         hint = f"did you mean {', '.join(close)}?" if close else "see `tidegate list mechanisms`"
         raise UsageError(f"no mechanism {mechanism!r}; {hint}")
     text = _core.explain(mechanism)
-    if as_json:
-        print(text)
-        return 0
     about = json.loads(text)
+    if as_json:
+        print(json.dumps({"schema_version": 1, **about}, indent=1, ensure_ascii=False))
+        return 0
     family, kind = about.get("family", ""), about.get("kind") or about.get("name") or mechanism
     print(display.coloured(str(about.get("title") or kind), "title"))
     print(display.wrapped(about.get("text") or about.get("about") or ""))

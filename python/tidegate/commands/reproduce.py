@@ -53,7 +53,9 @@ def reproduce(
     # first.
     experiments = [experiment.Experiment(name, path, overrides) for name, path in chosen.items()]
     for each in experiments:
-        checks.require_sensitivities(expected.get(each.id, checks.Expectations()), list(each.info.variants))
+        own = expected.get(each.id, checks.Expectations())
+        checks.require_sensitivities(own, list(each.info.variants))
+        checks.require_places(own, each.info)
     results = list(_run_all(experiments, expected, quick, seeds, out, workers))
     report_path = out / REPORT
     from tidegate import report
@@ -86,6 +88,8 @@ def expectations(chosen: Mapping[str, Path]) -> dict[str, checks.Expectations]:
         file = library.expected_file(path)
         is_shipped = file.parent == library.experiments_dir()
         beside = [] if is_shipped else [other.stem for other in file.parent.glob("*.toml")]
+        if not file.exists():
+            display.progress_line(f"{name}: nothing to check, there is no {file}")
         tables = checks.load(file, shipped + beside)
         found |= tables if is_shipped else {name: tables.get(name, checks.Expectations())}
     return found
@@ -121,7 +125,7 @@ def _run_all(
                 result = judge(each, points, problems, expectations, quick)
             store.write_result(out / each.id, result, each.path)
             took = time.perf_counter() - begin
-            runs = f"{len(points)} runs{_discarded(points)}"
+            runs = f"{len(points)} run{'' if len(points) == 1 else 's'}{_discarded(points)}"
             bar.say(f"{each.id}: {result.status}, {runs}, {took:.1f} s since the start")
             yield result
 

@@ -24,6 +24,8 @@ def run(
     if out is not None:
         store.require_place(out)
     scenario = _core.Scenario.from_file(str(path), parse_overrides(overrides))
+    for warning in scenario.warnings:
+        progress_line(warning)
     result = _core.run(scenario, seed=seed, trace=str(trace) if trace else None)
     used_seed = scenario.seed if seed is None else seed
     if as_json:

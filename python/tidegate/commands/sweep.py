@@ -1,7 +1,9 @@
 """`tidegate sweep`: every point of any experiment, in parallel; what is finished survives an interruption."""
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from tidegate import _core, checks, display, experiment, library, progress, store
 from tidegate.commands import parse_overrides
@@ -35,19 +37,30 @@ def sweep(
         partial.remove()
     tasks = each.tasks(quick, seeds)
     kept = _kept(target, partial) if resume else {}
+    _require_no_loss(kept, tasks, target)
     points = {task.key: kept[task.key] for task in tasks if task.key in kept}
     missing = [task for task in tasks if task.key not in points]
     if points:
         display.progress_line(f"{len(points)} of {len(tasks)} points are there already")
     failures = []
-    with progress.Progress(len(missing), experiment_id) as bar:
-        for task, outcome in zip(missing, experiment.run_tasks(missing, workers, bar.advance), strict=True):
-            if isinstance(outcome, Exception):
-                failures.append(f"{task.variant or 'run'} {task.axes}, seed {task.seed}: {outcome}")
-                bar.say(f"failed: {failures[-1]}")
-            else:
-                partial.add(outcome)
-                points[task.key] = outcome
+    try:
+        with progress.Progress(len(missing), experiment_id) as bar:
+            for task, outcome in zip(
+                missing, experiment.run_tasks(missing, workers, bar.advance), strict=True
+            ):
+                if isinstance(outcome, Exception):
+                    failures.append(f"{task.variant or 'run'} {task.axes}, seed {task.seed}: {outcome}")
+                    bar.say(f"failed: {failures[-1]}")
+                else:
+                    partial.add(outcome)
+                    points[task.key] = outcome
+    except KeyboardInterrupt:
+        if points:
+            display.progress_line(
+                f"{len(points)} of {len(tasks)} points are finished and kept in {partial.folder}; "
+                "--resume goes on"
+            )
+        raise
     where = target if not failures else partial.folder
     judged: list[store.StoredResult] = []
     if not failures:
@@ -89,6 +102,24 @@ def _kept(target: Path, partial: store.PartialSweep) -> dict[str, experiment.Poi
         if stored.version == _core.__version__:
             kept = {point.key: point for point in stored.points}
     return kept | partial.points()
+
+
+def _require_no_loss(
+    kept: Mapping[str, experiment.PointResult], tasks: Sequence[experiment.Task], target: Path
+) -> None:
+    """Refuse to go on with less than was asked for before: the result would replace points that are good."""
+    asked = {_place(task) for task in tasks}
+    beyond = sum(_place(point) not in asked for point in kept.values())
+    if beyond:
+        raise UsageError(
+            f"{target} has {beyond} finished point{'s' if beyond > 1 else ''} that this sweep does not ask "
+            "for (other seeds, or the quick form?) and that it would throw away: ask for them too, give "
+            "another --out, or add --fresh"
+        )
+
+
+def _place(point: experiment.PointResult | experiment.Task) -> tuple[Any, ...]:
+    return (point.variant, tuple(sorted(point.axes.items())), point.seed)
 
 
 def _labelled(point: experiment.PointResult, task: experiment.Task) -> experiment.PointResult:

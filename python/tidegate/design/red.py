@@ -70,7 +70,8 @@ def red(
     else:
         most = _packets(limit, size)
         formula, why = "as given", "The buffer"
-    step(why, "limit", formula, most, "packets", "Feng, section 4.2: twice the bandwidth-delay product")
+    source = "Feng, section 4.2: twice the bandwidth-delay product" if limit is None else "given"
+    step(why, "limit", formula, most, "packets", source)
 
     hi = max(most // 3, 2)
     step(
@@ -130,7 +131,7 @@ def red(
     step(
         f"The probability that gives it, with {gap_text}",
         "max_p",
-        f"{2 * MEAN_GAP[gap]:g} p, at most 1",
+        f"{'' if gap == 'paper' else f'{2 * MEAN_GAP[gap]:g} times '}the p above, at most 1",
         max_p,
         "",
         "Floyd & Jacobson, section IV" if gap == "paper" else "ns-2 red.cc (wait)",
@@ -160,8 +161,8 @@ def red(
     step(
         "A burst into an empty queue that the average lets pass below min",
         "burst",
-        "largest b with b + 1 + ((1 - w)^(b + 1) - 1) / w < min",
-        _burst(weight, lo),
+        "largest b with b + 1 + ((1 - w)^(b + 1) - 1) / w < min, at most the limit",
+        min(_burst(weight, lo), most),
         "packets",
         "Floyd & Jacobson, section VI, eq. 3",
     )

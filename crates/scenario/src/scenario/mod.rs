@@ -160,11 +160,23 @@ pub(crate) fn build(
     problems.finish(Some(scenario), sources)
 }
 
-/// A problem at the keys `keys` of the link `name`, which exists.
+/// A problem at the keys `keys` of the link `name`, which exists, or of what it takes from the defaults.
 pub(crate) fn at_link(
     root: &Tree,
     overrides: &[&Override],
     name: &str,
+    keys: &[&str],
+    message: &str,
+    help: &str,
+) -> Problem {
+    at(root, overrides, ("links", name), keys, message, help)
+}
+
+/// What is to be said of the element of that section and name, where it was written.
+pub(crate) fn at(
+    root: &Tree,
+    overrides: &[&Override],
+    (section, name): (&'static str, &str),
     keys: &[&str],
     message: &str,
     help: &str,
@@ -177,14 +189,21 @@ pub(crate) fn at_link(
     let parameters = read_parameters(table, &mut ignored);
     let elements = Cell::new(ELEMENTS_MAX);
     let mut scope = Scope::new(&parameters, &elements);
-    let defaults = elements::Defaults::read(table, &mut ignored);
     let mut found = None;
-    links::visit(table, &defaults, &mut scope, &mut late, &mut ignored, |site, _, _| {
+    let look = |site: Site<'_>, _: &Scope<'_>, _: &mut Problems| {
         if site.name == name {
             found = Some(site.problem(keys, message, help));
         }
-    });
-    found.unwrap_or_else(|| Site { tree: &root, section: "links", name }.problem(keys, message, help))
+    };
+    if section == "links" {
+        let defaults = elements::Defaults::read(table, &mut ignored);
+        links::visit(table, &defaults, &mut scope, &mut late, &mut ignored, look);
+    } else {
+        let complete = |tree: &Tree, _: &Scope<'_>| tree.clone();
+        let section = elements::Section { name: section, complete: &complete };
+        elements::for_each(table, &section, &mut scope, &mut late, &mut ignored, look);
+    }
+    found.unwrap_or_else(|| Site { tree: &root, section, name }.problem(keys, message, help))
 }
 
 fn report_unknown_keys(table: &Table, problems: &mut Problems) {

@@ -131,6 +131,7 @@ fn plain(expected: &dyn de::Expected) -> String {
         "i64" => "a whole number",
         "f64" => "a number",
         "a boolean" => "true or false",
+        "a sequence" => "a list, such as [\"a\", \"b\"]",
         other if other.starts_with("struct ") => "a table",
         other => other,
     }

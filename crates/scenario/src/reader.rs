@@ -117,8 +117,10 @@ impl<'de> de::Deserializer<'de> for Reader<'_> {
             },
             _ => {
                 let help = suggest::list("allowed", variants);
-                let message =
-                    format!("expected a word, or a table with a `kind`, found {}", self.tree.what());
+                let message = format!(
+                    "expected a name in quotes, or a table with a `kind`, found {}",
+                    self.tree.what()
+                );
                 Err(Fault::new(message, help))
             }
         }

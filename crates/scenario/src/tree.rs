@@ -209,14 +209,33 @@ impl Tree {
 pub(crate) fn parse_document(text: &str, source: u32) -> Result<Tree, Vec<Problem>> {
     let (root, errors) = DeTable::parse_recoverable(text);
     if !errors.is_empty() {
-        return Err(errors
-            .into_iter()
-            .take(ERRORS_MAX)
-            .map(|error| {
-                let span = error.span().unwrap_or(0..0);
-                syntax_problem(error.message(), Place::new(source, span.start, span.end))
-            })
-            .collect());
+        let mut problems = Vec::new();
+        // A table that is there twice repeats its keys, too: that is one mistake.
+        let mut in_repeated_table = false;
+        for error in errors {
+            let span = error.span().unwrap_or(0..0);
+            let line_start = text[..span.start].rfind('\n').map_or(0, |end| end + 1);
+            let line = text[line_start..].lines().next().unwrap_or_default().trim();
+            if error.message() != "duplicate key" {
+                problems.push(syntax_problem(error.message(), Place::new(source, span.start, span.end)));
+            } else if line.starts_with('[') {
+                in_repeated_table = true;
+                let place = Place::new(source, line_start, line_start + line.len());
+                let help = "give one of them another name, or write what belongs together into one table";
+                problems.push(Problem {
+                    help: help.to_owned(),
+                    ..syntax_problem("this table is there twice", place)
+                });
+            } else if !in_repeated_table {
+                let help = "give one of them another name, or take one away";
+                let place = Place::new(source, span.start, span.end);
+                problems.push(Problem { help: help.to_owned(), ..syntax_problem("duplicate key", place) });
+            }
+            if problems.len() == ERRORS_MAX {
+                break;
+            }
+        }
+        return Err(problems);
     }
     let span = root.span();
     let mut count = 0;

@@ -48,9 +48,8 @@ def run(command: str, arguments: list[str]) -> int:
         program = find()
     except errors.TidegateError as missing:
         if not {"-h", "--help"}.isdisjoint(arguments):
-            print(
-                f"Usage: tidegate {command} ...\n\n{_ABOUT[command]}\n\nOptions are told by the program itself: {missing}"
-            )
+            print(f"Usage: tidegate {command} ...\n\n{_ABOUT[command]}\n")
+            print(f"The program itself tells its options: {missing}")
             return errors.EXIT_DONE
         raise
     sys.stdout.flush()

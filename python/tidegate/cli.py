@@ -253,8 +253,9 @@ def _complain(error: BaseException) -> int:
         print(error.rendered or f"tidegate: {error}", file=sys.stderr)
         return errors.EXIT_INVALID
     if isinstance(error, OSError):
-        # What has no file's name is what is printed: a full disk behind `>`.
-        text = str(error) if error.filename else f"the output cannot be written: {error.strerror or error}"
+        # What the system refuses and has no file's name is what is printed: a full disk behind `>`.
+        is_output = error.filename is None and error.errno is not None
+        text = f"the output cannot be written: {error.strerror}" if is_output else str(error)
         print(f"tidegate: {text}", file=sys.stderr)
         return errors.EXIT_FAILED
     raise error

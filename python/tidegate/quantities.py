@@ -83,9 +83,10 @@ def number(value: float, digits: int = 4) -> str:
         return str(value)
     if value == int(value) and abs(value) < 1e15:
         return f"{int(value):,}".replace(",", " ")
-    if 10**digits <= abs(value) < 1e6:  # `12 090`, not `1.209e+04`
-        return f"{int(float(f'{value:.{digits - 1}e}')):,}".replace(",", " ")
-    return f"{value:.{digits}g}" if 1e-4 <= abs(value) < 1e6 else f"{value:.{digits - 1}e}"
+    if not 1e-4 <= abs(value) < 1e6:
+        return f"{value:.{digits - 1}e}"
+    text = f"{value:.{digits}g}"
+    return f"{int(float(text)):,}".replace(",", " ") if "e+" in text else text  # `12 090`, not `1.209e+04`
 
 
 def _scaled(

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from conftest import EXPERIMENT, SCENARIO, check_text
 
-from tidegate import display, errors, experiment, store
+from tidegate import display, errors, experiment, quantities, store
 from tidegate.commands import emulate
 
 
@@ -229,15 +229,17 @@ def test_a_sweep_that_is_interrupted_says_how_to_go_on(tidegate_command, shelf, 
 
 
 def test_files_are_written_where_links_lead_and_devices_stay(tmp_path):
-    named, link, device = (tmp_path / name for name in ("named", "link", "device"))
+    named, link, pipe = (tmp_path / name for name in ("named", "link", "pipe"))
     named.write_text("before")
     link.symlink_to(named)
-    device.symlink_to(os.devnull)
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     store.write_atomic(link, "after")
-    store.write_atomic(device, "nowhere")
+    store.write_atomic(pipe, "through")
     assert (named.read_text(), link.is_symlink()) == ("after", True)
-    assert not device.is_file()
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["device", "link", "named"]
+    assert (os.read(reader, 100), pipe.is_fifo()) == (b"through", True)
+    os.close(reader)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "named", "pipe"]
 
 
 def test_a_place_that_refuses_is_named_as_it_was_given(tmp_path):
@@ -528,6 +530,20 @@ def test_lists_end_with_the_line_of_a_terminal_and_are_whole_in_a_pipe(monkeypat
     cut = display.table(["id", "title"], rows, [False, False], cut=True)
     assert max(len(line) for line in cut.splitlines()) == 60
     assert cut.endswith("…")
+
+
+@pytest.mark.parametrize(
+    ("value", "digits", "text"),
+    [
+        (12090.3, 4, "12 090"),
+        (99.96, 2, "100"),
+        (0.5, 4, "0.5"),
+        (1.5e-7, 3, "1.50e-07"),
+        (2.25e6, 4, "2 250 000"),
+    ],
+)
+def test_numbers_are_written_as_people_do(value, digits, text):
+    assert quantities.number(value, digits) == text
 
 
 def test_next_to_nothing_is_not_written_with_an_exponent():

@@ -37,7 +37,10 @@ struct Load {
     is_source: bool,
 }
 
-/// What is to be said of the scenario of `document`: nothing, if all that it promises fits.
+/// So many warnings are enough; to find the place of each goes through the whole file.
+const WARNINGS_MAX: usize = 20;
+
+/// What is to be said of the scenario of `document`, at most 20 things: nothing, if all that it promises fits.
 pub fn warnings(document: &Document, scenario: &Scenario) -> Vec<ConfigError> {
     let promises = promises(scenario);
     if promises.is_empty() {
@@ -48,6 +51,9 @@ pub fn warnings(document: &Document, scenario: &Scenario) -> Vec<ConfigError> {
     let mut crossed: Vec<LinkId> = loads.keys().copied().collect();
     crossed.sort_unstable_by_key(|link| link.0);
     for link in crossed {
+        if found.len() >= WARNINGS_MAX {
+            break;
+        }
         let spec = &scenario.links[link.index() as usize];
         let direction = if link.0.is_multiple_of(2) { &spec.forward } else { &spec.reverse };
         let load = &loads[&link];
@@ -78,6 +84,9 @@ fn dry(document: &Document, scenario: &Scenario) -> Vec<ConfigError> {
     };
     let mut found = Vec::new();
     for (index, flow) in scenario.flows.iter().enumerate() {
+        if found.len() >= WARNINGS_MAX {
+            return found;
+        }
         if let Some((tcp, reserved)) = reservation(flow) {
             let depth = most(scenario, index, reserved).bytes_in(reserved.depth);
             if depth < tcp.packet {
@@ -87,6 +96,9 @@ fn dry(document: &Document, scenario: &Scenario) -> Vec<ConfigError> {
         }
     }
     for marker in &scenario.markers {
+        if found.len() >= WARNINGS_MAX {
+            return found;
+        }
         let Marker::Profile(profile) = &marker.mechanism else { continue };
         let depth = match profile.depth {
             Limit::Bytes(bytes) => bytes,

@@ -193,7 +193,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn a_link_stays_and_a_device_is_written_to() {
+    fn a_link_stays_and_what_is_no_file_is_not_replaced() {
         let scratch = Scratch::new("file-link");
         let (named, link) = (scratch.0.join("real.pcapng"), scratch.0.join("link.pcapng"));
         fs::write(&named, "before").unwrap();
@@ -201,12 +201,12 @@ mod tests {
         write_file(&link, |out| out.write_all(b"after")).unwrap();
         assert!(link.is_symlink());
         assert_eq!(fs::read_to_string(&named).unwrap(), "after");
-        // Of a copy of the name: a mistake here must not replace the device of the machine.
-        let device = scratch.0.join("null");
-        std::os::unix::fs::symlink("/dev/null", &device).unwrap();
-        write_file(&device, |out| out.write_all(b"nowhere")).unwrap();
-        assert!(!fs::metadata(&device).unwrap().is_file());
-        assert_eq!(scratch.entries(), ["link.pcapng", "null", "real.pcapng"]);
+        // A socket cannot be opened; a device of the machine is nothing to try this on.
+        let socket = scratch.0.join("socket");
+        let _bound = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+        write_file(&socket, |out| out.write_all(b"nowhere")).unwrap_err();
+        assert!(!fs::metadata(&socket).unwrap().is_file());
+        assert_eq!(scratch.entries(), ["link.pcapng", "real.pcapng", "socket"]);
     }
 
     #[test]

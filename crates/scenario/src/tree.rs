@@ -210,23 +210,27 @@ pub(crate) fn parse_document(text: &str, source: u32) -> Result<Tree, Vec<Proble
     let (root, errors) = DeTable::parse_recoverable(text);
     if !errors.is_empty() {
         let mut problems = Vec::new();
-        // A table that is there twice repeats its keys, too: that is one mistake.
-        let mut in_repeated_table = false;
+        // Where the last table begins that is there twice; it repeats its keys, too, and that is one mistake.
+        let mut repeated = None;
         for error in errors {
             let span = error.span().unwrap_or(0..0);
-            let line_start = text[..span.start].rfind('\n').map_or(0, |end| end + 1);
-            let line = text[line_start..].lines().next().unwrap_or_default().trim();
+            let before = text.get(..span.start).unwrap_or_default();
+            let line_start = before.rfind('\n').map_or(0, |end| end + 1);
+            let line = text.get(line_start..).and_then(|rest| rest.lines().next()).unwrap_or_default().trim();
+            let is_in_repeated = repeated
+                .and_then(|begin| before.get(begin..))
+                .is_some_and(|between| !between.contains("\n["));
             if error.message() != "duplicate key" {
                 problems.push(syntax_problem(error.message(), Place::new(source, span.start, span.end)));
             } else if line.starts_with('[') {
-                in_repeated_table = true;
+                repeated = Some(line_start);
                 let place = Place::new(source, line_start, line_start + line.len());
                 let help = "give one of them another name, or write what belongs together into one table";
                 problems.push(Problem {
                     help: help.to_owned(),
                     ..syntax_problem("this table is there twice", place)
                 });
-            } else if !in_repeated_table {
+            } else if !is_in_repeated {
                 let help = "give one of them another name, or take one away";
                 let place = Place::new(source, span.start, span.end);
                 problems.push(Problem { help: help.to_owned(), ..syntax_problem("duplicate key", place) });

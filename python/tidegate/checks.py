@@ -29,9 +29,10 @@ it.
 """
 
 import difflib
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,9 @@ _KEYS = {
     "name", "measure", "unit", "where", "reduce", "tolerance", "relative_to", "kind", "provenance", "source",
     "quick", "differs", *_COMPARISONS,
 }  # fmt: skip
+_CHECK_HEADER = re.compile(
+    r"""\s*\[\[\s*(?:["'](?P<quoted>[^"']+)["']|(?P<bare>[\w-]+))\s*\.\s*checks\s*\]\]"""
+)
 _REFERENCE_KEYS = {"figure", "label", "x", "y", "source", "provenance", "line", "variant"}
 
 
@@ -82,6 +86,7 @@ class Check:
     quick: bool = True
     cause: str = ""
     sensitivity: str = ""
+    place: str = ""  # file and line
 
 
 @dataclass(frozen=True)
@@ -135,24 +140,51 @@ def load(path: Path, known_ids: Sequence[str] | None = None) -> dict[str, Expect
     if not path.exists():
         return {}
     try:
-        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        tables = tomllib.loads(text)
     except OSError as error:
         raise InvalidFileError(f"{path}: cannot be read: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InvalidFileError(f"{path}: {error}") from None
+    lines = _lines_of_checks(text)
     try:
-        expected = {name: _expectations(name, table) for name, table in tables.items()}
+        expected = {name: _expectations(name, table, path, lines) for name, table in tables.items()}
         _check_names(expected, known_ids)
+    except MisplacedError:
+        raise
     except (InvalidFileError, MeasureError) as error:
         raise InvalidFileError(f"{path}: {error}") from None
     return expected
 
 
-def _expectations(name: str, table: Any) -> Expectations:
+class MisplacedError(InvalidFileError):
+    """A check is wrong; the message begins with file and line."""
+
+
+def _lines_of_checks(text: str) -> dict[tuple[str, int], int]:
+    """Where `[["ID".checks]]` stands for the first time, the second, ...; other forms have no line."""
+    found: dict[tuple[str, int], int] = {}
+    counts: dict[str, int] = {}
+    for line, words in enumerate(text.splitlines(), 1):
+        match = _CHECK_HEADER.match(words)
+        if match:
+            name = match["quoted"] or match["bare"]
+            counts[name] = counts.get(name, 0) + 1
+            found[name, counts[name]] = line
+    return found
+
+
+def _expectations(name: str, table: Any, path: Path, lines: Mapping[tuple[str, int], int]) -> Expectations:
     if not isinstance(table, dict):
         raise InvalidFileError(f'{name!r} is no table; write [["{name}".checks]]')
     _refuse_unknown(table, {"checks", "references"}, name)
-    checks = tuple(_check(name, number, entry) for number, entry in enumerate(table.get("checks", ()), 1))
+    checks = []
+    for number, entry in enumerate(table.get("checks", ()), 1):
+        place = f"{path}:{lines[name, number]}" if (name, number) in lines else str(path)
+        try:
+            checks.append(replace(_check(name, number, entry), place=place))
+        except InvalidFileError as error:
+            raise MisplacedError(f"{place}: {error}") from None
     references = tuple(table.get("references", ()))
     for number, reference in enumerate(references, 1):
         where = f"{name}, reference {number}"
@@ -163,7 +195,7 @@ def _expectations(name: str, table: Any) -> Expectations:
             raise InvalidFileError(f"{where}: needs `figure` and `y`")
         if isinstance(reference["y"], list) and len(reference.get("x", ())) != len(reference["y"]):
             raise InvalidFileError(f"{where}: x and y must be equally long")
-    return Expectations(checks, references)
+    return Expectations(tuple(checks), references)
 
 
 def _check(experiment: str, number: int, entry: dict[str, Any]) -> Check:
@@ -260,7 +292,7 @@ def require_sensitivities(expectations: Expectations, variants: Sequence[str]) -
     for check in expectations.checks:
         if check.sensitivity and "/" not in check.sensitivity and check.sensitivity not in variants:
             raise InvalidFileError(
-                f"{check.experiment}, {check.name!r}: sensitivity {check.sensitivity!r} is neither "
+                f"{check.place}: {check.name!r}: sensitivity {check.sensitivity!r} is neither "
                 f"an experiment nor one of the variants {', '.join(variants)}"
             )
 
@@ -271,7 +303,7 @@ def require_places(expectations: Expectations, info: Info) -> None:
         for key, table in (("where", check.where), ("relative_to", check.relative_to)):
             for name, wanted in table.items():
                 known = list(info.variants) if name == "variant" else _axis_values(info, name)
-                place = f"{check.experiment}, {check.name!r}: {key}.{name}"
+                place = f"{check.place}: {check.experiment}, {check.name!r}: {key}.{name}"
                 if known is None:
                     axes = ", ".join(["variant", *info.axes])
                     raise InvalidFileError(f"{place}: the experiment has no such axis; there are {axes}")

@@ -114,6 +114,12 @@ LINK_COLUMNS = (
     ("max", lambda link: _text(_get(link, "queue_packets", "max"))),
     ("delay ms mean", lambda link: _text(_get(link, "delay_ms", "mean"))),
 )
+MARKER_COLUMNS = (
+    ("green Mb/s", lambda marker: _text(_get(marker, "green_bps"), 1e-6)),
+    ("yellow Mb/s", lambda marker: _text(_get(marker, "yellow_bps") or None, 1e-6)),
+    ("red Mb/s", lambda marker: _text(_get(marker, "red_bps"), 1e-6)),
+    ("dropped", lambda marker: _text(_get(marker, "dropped_packets"))),
+)
 
 
 def entries_cells(
@@ -155,6 +161,8 @@ def run_summary(title: str, summary: dict[str, Any], duration_s: float, warmup_s
         parts.append(_entries_table("flow", summary["flows"], FLOW_COLUMNS))
     if summary.get("links"):
         parts.append(_entries_table("link", both_directions(summary["links"]), LINK_COLUMNS))
+    if summary.get("markers"):
+        parts.append(_entries_table("marker", summary["markers"], MARKER_COLUMNS))
     notes = []
     fairness = summary.get("fairness") or {}
     if isinstance(fairness.get("jain"), int | float):

@@ -24,6 +24,15 @@ def make(tmp_path, body):
 TEXT = 'kind = "quantitative"\nprovenance = "text"\n'
 
 
+def test_a_wrong_check_is_named_by_file_and_line(tmp_path):
+    path = tmp_path / "expected.toml"
+    good = f'[["e/one".checks]]\nname = "n"\nmeasure = "x"\nsource = "s"\nat_least = 1\n{TEXT}'
+    path.write_text(f"# two of them\n{good}\n" + good.replace('measure = "x"', 'measure = "x +"'))
+    with pytest.raises(InvalidFileError) as wrong:
+        checks.load(path)
+    assert str(wrong.value).startswith(f"{path}:10: e/one, check 2 (n): cannot read measure")
+
+
 @pytest.mark.parametrize(
     ("compare", "value", "status"),
     [

@@ -120,6 +120,9 @@ class TestReference:
             edges = ["i", "e"]
             core = ["r"]
             mechanism = "nbp"
+            [markers.a]
+            flows = ["udp"]
+            mechanism = { kind = "profile", rate = "1Mbit" }
             """
         text = "\n".join(line.strip() for line in scenario.splitlines())
         summary = json.loads(core.run(core.Scenario.from_text(text)).summary_json)

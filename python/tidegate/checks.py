@@ -32,7 +32,7 @@ import difflib
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -147,18 +147,12 @@ def load(path: Path, known_ids: Sequence[str] | None = None) -> dict[str, Expect
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InvalidFileError(f"{path}: {error}") from None
     lines = _lines_of_checks(text)
+    expected = {name: _expectations(name, table, path, lines) for name, table in tables.items()}
     try:
-        expected = {name: _expectations(name, table, path, lines) for name, table in tables.items()}
         _check_names(expected, known_ids)
-    except MisplacedError:
-        raise
-    except (InvalidFileError, MeasureError) as error:
+    except InvalidFileError as error:
         raise InvalidFileError(f"{path}: {error}") from None
     return expected
-
-
-class MisplacedError(InvalidFileError):
-    """A check is wrong; the message begins with file and line."""
 
 
 def _lines_of_checks(text: str) -> dict[tuple[str, int], int]:
@@ -176,18 +170,15 @@ def _lines_of_checks(text: str) -> dict[tuple[str, int], int]:
 
 def _expectations(name: str, table: Any, path: Path, lines: Mapping[tuple[str, int], int]) -> Expectations:
     if not isinstance(table, dict):
-        raise InvalidFileError(f'{name!r} is no table; write [["{name}".checks]]')
-    _refuse_unknown(table, {"checks", "references"}, name)
+        raise InvalidFileError(f'{path}: {name!r} is no table; write [["{name}".checks]]')
+    _refuse_unknown(table, {"checks", "references"}, f"{path}: {name}")
     checks = []
     for number, entry in enumerate(table.get("checks", ()), 1):
         place = f"{path}:{lines[name, number]}" if (name, number) in lines else str(path)
-        try:
-            checks.append(replace(_check(name, number, entry), place=place))
-        except InvalidFileError as error:
-            raise MisplacedError(f"{place}: {error}") from None
+        checks.append(_check(name, number, entry, place))
     references = tuple(table.get("references", ()))
     for number, reference in enumerate(references, 1):
-        where = f"{name}, reference {number}"
+        where = f"{path}: {name}, reference {number}"
         _refuse_unknown(reference, _REFERENCE_KEYS, where)
         if not isinstance(reference.get("figure"), str) or not isinstance(
             reference.get("y"), list | int | float
@@ -198,8 +189,8 @@ def _expectations(name: str, table: Any, path: Path, lines: Mapping[tuple[str, i
     return Expectations(tuple(checks), references)
 
 
-def _check(experiment: str, number: int, entry: dict[str, Any]) -> Check:
-    where = f"{experiment}, check {number} ({entry.get('name', 'no name')})"
+def _check(experiment: str, number: int, entry: dict[str, Any], place: str) -> Check:
+    where = f"{place}: {experiment}, check {number} ({entry.get('name', 'no name')})"
     _refuse_unknown(entry, _KEYS, where)
     for key in ("name", "measure", "kind", "provenance", "source"):
         if not isinstance(entry.get(key), str) or not entry[key].strip():
@@ -236,6 +227,7 @@ def _check(experiment: str, number: int, entry: dict[str, Any]) -> Check:
         quick=entry.get("quick", True),
         cause=differs.get("cause", ""),
         sensitivity=differs.get("sensitivity", ""),
+        place=place,
     )
 
 
@@ -279,7 +271,7 @@ def _check_names(expected: dict[str, Expectations], known_ids: Sequence[str] | N
             hint = f"; did you mean {', '.join(close)}?" if close else ""
             raise InvalidFileError(f"no experiment {name!r}{hint}")
         for check in expectations.checks:
-            # A variant of the same experiment may show it too: `require_sensitivities`, once that file is
+            # A variant of the same experiment may show it too: `require_fits`, once that file is
             # read.
             if "/" in check.sensitivity and check.sensitivity not in known_ids:
                 raise InvalidFileError(
@@ -287,7 +279,13 @@ def _check_names(expected: dict[str, Expectations], known_ids: Sequence[str] | N
                 )
 
 
-def require_sensitivities(expectations: Expectations, variants: Sequence[str]) -> None:
+def require_fits(expectations: Expectations, info: Info) -> None:
+    """Refuse, before anything runs, checks that name what the experiment does not have."""
+    _require_sensitivities(expectations, list(info.variants))
+    _require_places(expectations, info)
+
+
+def _require_sensitivities(expectations: Expectations, variants: Sequence[str]) -> None:
     """Refuse an explained difference whose sensitivity is neither an experiment nor one of `variants`."""
     for check in expectations.checks:
         if check.sensitivity and "/" not in check.sensitivity and check.sensitivity not in variants:
@@ -297,7 +295,7 @@ def require_sensitivities(expectations: Expectations, variants: Sequence[str]) -
             )
 
 
-def require_places(expectations: Expectations, info: Info) -> None:
+def _require_places(expectations: Expectations, info: Info) -> None:
     """Refuse checks that name a variant, an axis or a value of it that the experiment does not have."""
     for check in expectations.checks:
         for key, table in (("where", check.where), ("relative_to", check.relative_to)):

@@ -79,9 +79,9 @@ def _axis(label: str, is_log: bool, ticks: list[tuple[float, str]] | None) -> di
 def _trace(figure: Figure, trace: Trace, order: int) -> list[dict[str, Any]]:
     base: dict[str, Any] = {"name": trace.label, "x": trace.x, "y": trace.y, "legendgroup": f"trace-{order}"}
     if figure.kind == "bars" and not trace.is_reference:
-        shape = _PATTERNS[trace.dash % len(_PATTERNS)]
-        pattern = {"shape": shape, "fgcolor": "#ffffff", "bgcolor": trace.colour, "size": 6}
-        marker = {"color": trace.colour, "pattern": pattern}
+        marker: dict[str, Any] = {"color": trace.colour}
+        if shape := _PATTERNS[trace.dash % len(_PATTERNS)]:
+            marker["pattern"] = {"shape": shape, "fgcolor": "#ffffff", "bgcolor": trace.colour, "size": 6}
         bars = base | {"type": "bar", "width": trace.width, "marker": marker}
         bars["hovertemplate"] = "%{y:.4g}<extra>" + trace.label + "</extra>"
         if trace.high is not None:

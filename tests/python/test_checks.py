@@ -8,7 +8,7 @@ from conftest import check_text
 
 from tidegate import checks, stats
 from tidegate.errors import InvalidFileError
-from tidegate.experiment import PointResult
+from tidegate.experiment import Info, PointResult
 
 
 def point(value, seed=1, variant="nbp", **axes):
@@ -164,7 +164,7 @@ def test_a_sensitivity_must_exist(tmp_path):
     path.write_text(check_text("at_least = 1", more='differs = { cause = "c", sensitivity = "nobody" }'))
     expected = checks.load(path, ["two/share"])
     with pytest.raises(InvalidFileError, match="nobody"):
-        checks.require_sensitivities(expected["two/share"], ["fifo"])
+        checks.require_fits(expected["two/share"], Info("two/share", {}, variants={"fifo": "", "fair": ""}))
 
 
 def test_expectations_of_an_unknown_experiment_are_refused(tmp_path):

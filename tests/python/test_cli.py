@@ -261,10 +261,11 @@ def test_a_check_of_a_place_that_is_not_there_is_refused_before_anything_runs(
 ):
     text = re.sub(r"where = \{[^}]*\}", f"where = {change}", check_text("at_least = 1"))
     (shelf / "expected.toml").write_text(text)
-    code, _, err = tidegate_command("reproduce", "two", "--quick")
-    assert code == 3
-    assert words in err
-    assert not Path("results/two").exists()
+    for command in (["reproduce", "two"], ["sweep", "two/share"]):
+        code, _, err = tidegate_command(*command, "--quick")
+        assert code == 3
+        assert words in err
+        assert not Path("results/two").exists()
 
 
 def test_a_check_outside_the_quick_form_is_skipped_there(tidegate_command, shelf):

@@ -46,7 +46,7 @@ pub fn warnings(document: &Document, scenario: &Scenario) -> Vec<ConfigError> {
     if promises.is_empty() {
         return Vec::new();
     }
-    let mut found = dry(document, scenario);
+    let mut found: Vec<ConfigError> = dry(document, scenario).take(WARNINGS_MAX).collect();
     let loads = loads(scenario, &promises);
     let mut crossed: Vec<LinkId> = loads.keys().copied().collect();
     crossed.sort_unstable_by_key(|link| link.0);
@@ -63,54 +63,49 @@ pub fn warnings(document: &Document, scenario: &Scenario) -> Vec<ConfigError> {
                 "{sum} are promised over this link, and it carries {}: not all promises can be kept",
                 direction.rate
             );
-            found.push(document.at_link(&spec.name, &["rate"], &message, "promise less, or make it faster"));
+            found.push(document.at(
+                "links",
+                &spec.name,
+                &["rate"],
+                &message,
+                "promise less, or make it faster",
+            ));
         }
         if let Queue::Ered(queue) = &direction.queue
             && let Some((message, help)) = burst(queue, direction, peak(link, &loads, &promises, scenario))
         {
-            found.push(document.at_link(&spec.name, &["queue", "max"], &message, &help));
+            found.push(document.at("links", &spec.name, &["queue", "max"], &message, &help));
         }
     }
     found
 }
 
 /// Token buckets that never hold enough for one packet: nothing is ever marked, and a policer drops everything.
-fn dry(document: &Document, scenario: &Scenario) -> Vec<ConfigError> {
+fn dry<'a>(document: &'a Document, scenario: &'a Scenario) -> impl Iterator<Item = ConfigError> + 'a {
     let warn = |section, name: &str, keys: &[&str], depth: Bytes, packet: Bytes| {
-        let message = format!(
-            "this bucket holds {depth} at most, and a packet has {packet}: there are never tokens for one"
-        );
-        document.at(section, name, keys, &message, "a deeper bucket: room for two packets or more")
+        (depth < packet).then(|| {
+            let message = format!(
+                "this bucket holds {depth} at most, and a packet has {packet}: there are never tokens for one"
+            );
+            document.at(section, name, keys, &message, "a deeper bucket: room for two packets or more")
+        })
     };
-    let mut found = Vec::new();
-    for (index, flow) in scenario.flows.iter().enumerate() {
-        if found.len() >= WARNINGS_MAX {
-            return found;
-        }
-        if let Some((tcp, reserved)) = reservation(flow) {
-            let depth = most(scenario, index, reserved).bytes_in(reserved.depth);
-            if depth < tcp.packet {
-                let keys = ["transport", "control", "depth"];
-                found.push(warn("flows", &flow.name, &keys, depth, tcp.packet));
-            }
-        }
-    }
-    for marker in &scenario.markers {
-        if found.len() >= WARNINGS_MAX {
-            return found;
-        }
-        let Marker::Profile(profile) = &marker.mechanism else { continue };
+    let flows = scenario.flows.iter().enumerate().filter_map(move |(index, flow)| {
+        let (tcp, reserved) = reservation(flow)?;
+        let depth = most(scenario, index, reserved).bytes_in(reserved.depth);
+        warn("flows", &flow.name, &["transport", "control", "depth"], depth, tcp.packet)
+    });
+    let markers = scenario.markers.iter().filter_map(move |marker| {
+        let Marker::Profile(profile) = &marker.mechanism else { return None };
         let depth = match profile.depth {
             Limit::Bytes(bytes) => bytes,
             Limit::Time(span) => profile.rate.bytes_in(span),
-            Limit::Packets(_) => continue,
+            Limit::Packets(_) => return None,
         };
-        let largest = marker.flows.iter().filter_map(|flow| packet(&scenario.flows[flow.index()])).max();
-        if let Some(packet) = largest.filter(|&packet| depth < packet) {
-            found.push(warn("markers", &marker.name, &["mechanism", "depth"], depth, packet));
-        }
-    }
-    found
+        let largest = marker.flows.iter().filter_map(|flow| packet(&scenario.flows[flow.index()])).max()?;
+        warn("markers", &marker.name, &["mechanism", "depth"], depth, largest)
+    });
+    flows.chain(markers)
 }
 
 /// The reservation of a flow, if it has one, and its transport.

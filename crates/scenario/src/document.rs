@@ -145,14 +145,8 @@ impl Document {
         scenario::build(&self.root, &self.overrides.iter().collect::<Vec<_>>(), &self.sources)
     }
 
-    /// What is to be said of the queue of the link `link`, where that was written. `keys` are those below the link.
-    pub fn at_link(&self, link: &str, keys: &[&str], message: &str, help: &str) -> ConfigError {
-        let overrides = self.overrides.iter().collect::<Vec<_>>();
-        scenario::at_link(&self.root, &overrides, link, keys, message, help).resolve(&self.sources)
-    }
-
-    /// What is to be said of the flow or marker `name`, by its section (`flows`, `markers`), where that was written. `keys`
-    /// are those below it.
+    /// What is to be said of the element `name` of a section (`links`, `flows`, `markers`), where that was written. `keys` are
+    /// those below it.
     pub fn at(
         &self,
         section: &'static str,

@@ -209,37 +209,7 @@ impl Tree {
 pub(crate) fn parse_document(text: &str, source: u32) -> Result<Tree, Vec<Problem>> {
     let (root, errors) = DeTable::parse_recoverable(text);
     if !errors.is_empty() {
-        let mut problems = Vec::new();
-        // Where the last table begins that is there twice; it repeats its keys, too, and that is one mistake.
-        let mut repeated = None;
-        for error in errors {
-            let span = error.span().unwrap_or(0..0);
-            let before = text.get(..span.start).unwrap_or_default();
-            let line_start = before.rfind('\n').map_or(0, |end| end + 1);
-            let line = text.get(line_start..).and_then(|rest| rest.lines().next()).unwrap_or_default().trim();
-            let is_in_repeated = repeated
-                .and_then(|begin| before.get(begin..))
-                .is_some_and(|between| !between.contains("\n["));
-            if error.message() != "duplicate key" {
-                problems.push(syntax_problem(error.message(), Place::new(source, span.start, span.end)));
-            } else if line.starts_with('[') {
-                repeated = Some(line_start);
-                let place = Place::new(source, line_start, line_start + line.len());
-                let help = "give one of them another name, or write what belongs together into one table";
-                problems.push(Problem {
-                    help: help.to_owned(),
-                    ..syntax_problem("this table is there twice", place)
-                });
-            } else if !is_in_repeated {
-                let help = "give one of them another name, or take one away";
-                let place = Place::new(source, span.start, span.end);
-                problems.push(Problem { help: help.to_owned(), ..syntax_problem("duplicate key", place) });
-            }
-            if problems.len() == ERRORS_MAX {
-                break;
-            }
-        }
-        return Err(problems);
+        return Err(syntax_problems(text, &errors, source));
     }
     let span = root.span();
     let mut count = 0;
@@ -255,6 +225,39 @@ pub(crate) fn parse_value(text: &str, source: u32) -> Option<Tree> {
     let mut count = 0;
     let value = convert(value.into_inner(), place, source, 0, &mut count).ok()?;
     Some(Tree { value, place })
+}
+
+/// What the parser complains of, at most [`ERRORS_MAX`] things.
+fn syntax_problems(text: &str, errors: &[toml::de::Error], source: u32) -> Vec<Problem> {
+    let with_help =
+        |message, help: &str, place| Problem { help: help.to_owned(), ..syntax_problem(message, place) };
+    let mut problems = Vec::new();
+    // Where the last table begins that is there twice; it repeats its keys, too, and that is one mistake.
+    let mut repeated = None;
+    // Those that are left out are bounded too: each looks back over the text.
+    for error in errors.iter().take(10 * ERRORS_MAX) {
+        let span = error.span().unwrap_or(0..0);
+        let before = text.get(..span.start).unwrap_or_default();
+        let line_start = before.rfind('\n').map_or(0, |end| end + 1);
+        let line = text.get(line_start..).and_then(|rest| rest.lines().next()).unwrap_or_default().trim();
+        let is_in_repeated =
+            repeated.and_then(|begin| before.get(begin..)).is_some_and(|between| !between.contains("\n["));
+        if error.message() != "duplicate key" {
+            problems.push(syntax_problem(error.message(), Place::new(source, span.start, span.end)));
+        } else if line.starts_with('[') {
+            repeated = Some(line_start);
+            let place = Place::new(source, line_start, line_start + line.len());
+            let help = "give one of them another name, or write what belongs together into one table";
+            problems.push(with_help("this table is there twice", help, place));
+        } else if !is_in_repeated {
+            let help = "give one of them another name, or take one away";
+            problems.push(with_help("duplicate key", help, Place::new(source, span.start, span.end)));
+        }
+        if problems.len() == ERRORS_MAX {
+            break;
+        }
+    }
+    problems
 }
 
 fn syntax_problem(message: &str, place: Place) -> Problem {

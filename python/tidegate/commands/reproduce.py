@@ -53,9 +53,7 @@ def reproduce(
     # first.
     experiments = [experiment.Experiment(name, path, overrides) for name, path in chosen.items()]
     for each in experiments:
-        own = expected.get(each.id, checks.Expectations())
-        checks.require_sensitivities(own, list(each.info.variants))
-        checks.require_places(own, each.info)
+        checks.require_fits(expected.get(each.id, checks.Expectations()), each.info)
     results = list(_run_all(experiments, expected, quick, seeds, out, workers))
     report_path = out / REPORT
     from tidegate import report

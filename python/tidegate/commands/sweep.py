@@ -26,6 +26,7 @@ def sweep(
     experiment_id, path = library.resolve(name)
     each = experiment.Experiment(experiment_id, path, parse_overrides(overrides))
     expected = expectations({experiment_id: path})
+    checks.require_fits(expected.get(experiment_id, checks.Expectations()), each.info)
     target = out or Path("results") / experiment_id
     store.require_place(target)
     partial = store.PartialSweep(target)

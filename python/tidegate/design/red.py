@@ -127,11 +127,12 @@ def red(
     )
     share = MEAN_GAP[gap] * p * 2
     max_p = max(min(share, 1.0), 1e-4)
+    factor = "" if gap == "paper" else f"{2 * MEAN_GAP[gap]:g} times "
     gap_text = f"a mean gap of {MEAN_GAP[gap]:g}/p_b packets and p_b = max_p / 2 halfway"
     step(
         f"The probability that gives it, with {gap_text}",
         "max_p",
-        f"{'' if gap == 'paper' else f'{2 * MEAN_GAP[gap]:g} times '}the p above, at most 1",
+        f"{factor}the p above, at most 1",
         max_p,
         "",
         "Floyd & Jacobson, section IV" if gap == "paper" else "ns-2 red.cc (wait)",

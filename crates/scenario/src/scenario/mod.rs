@@ -160,19 +160,8 @@ pub(crate) fn build(
     problems.finish(Some(scenario), sources)
 }
 
-/// A problem at the keys `keys` of the link `name`, which exists, or of what it takes from the defaults.
-pub(crate) fn at_link(
-    root: &Tree,
-    overrides: &[&Override],
-    name: &str,
-    keys: &[&str],
-    message: &str,
-    help: &str,
-) -> Problem {
-    at(root, overrides, ("links", name), keys, message, help)
-}
-
-/// What is to be said of the element of that section and name, where it was written.
+/// A problem at the keys `keys` of the element of that section and name, which exists; of a link also at what it takes from
+/// the defaults.
 pub(crate) fn at(
     root: &Tree,
     overrides: &[&Override],

@@ -39,8 +39,9 @@ def pytest_runtest_makereport(item, call):
     outcome = yield
     report = outcome.get_result()
     if report.skipped and OBSTACLE is None and os.environ.get("CI") == "true":
+        why = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
         report.outcome = "failed"
-        report.longrepr = f"{item.nodeid} was skipped although this machine has network namespaces"
+        report.longrepr = f"{item.nodeid} was skipped although this machine has network namespaces ({why})"
 
 
 @pytest.fixture(scope="session")

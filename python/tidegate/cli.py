@@ -4,7 +4,10 @@ Everything heavy is imported inside the command that needs it, so that `tidegate
 Results go to stdout, progress and complaints to stderr.
 """
 
+import contextlib
 import io
+import itertools
+import json
 import os
 import signal
 import sys
@@ -231,7 +234,7 @@ def replay(context: typer.Context) -> int:
 
 def _arguments_after(command: str, context: typer.Context) -> list[str]:
     """What was written after `command`, `--` included, which the parser of options takes away."""
-    given = sys.argv[1:] if _given is None else _given
+    given = _command_line()
     return given[given.index(command) + 1 :] if command in given else list(context.args)
 
 
@@ -242,23 +245,39 @@ _given: list[str] | None = None
 
 
 def _complain(error: BaseException) -> int:
-    """Say on stderr what went wrong; the exit code for it."""
-    if hasattr(error, "show") and hasattr(error, "exit_code"):  # the command line itself was wrong
+    """Say on stderr what went wrong, with `--json` also on stdout; the exit code for it."""
+    place: dict[str, str | int | None] = {}
+    if hasattr(error, "show") and hasattr(error, "format_message"):  # the command line itself was wrong
         error.show()
-        return int(error.exit_code)
-    if isinstance(error, errors.TidegateError):
-        print(f"tidegate: {error}", file=sys.stderr)
-        return error.exit_code
-    if hasattr(error, "rendered"):  # _core.ConfigError, without importing the core for the name
-        print(error.rendered or f"tidegate: {error}", file=sys.stderr)
-        return errors.EXIT_INVALID
-    if isinstance(error, OSError):
-        # What the system refuses and has no file's name is what is printed: a full disk behind `>`.
-        is_output = error.filename is None and error.errno is not None
-        text = f"the output cannot be written: {error.strerror}" if is_output else str(error)
-        print(f"tidegate: {text}", file=sys.stderr)
-        return errors.EXIT_FAILED
-    raise error
+        text, code = error.format_message(), int(error.exit_code)
+    else:
+        text, shown, code = str(error), f"tidegate: {error}", errors.EXIT_FAILED
+        if isinstance(error, errors.TidegateError):
+            code = error.exit_code
+        elif hasattr(error, "rendered"):  # _core.ConfigError, without importing the core for the name
+            shown, code = error.rendered or shown, errors.EXIT_INVALID
+            place = {key: getattr(error, key, None) for key in ("file", "line", "column", "path")}
+        elif not isinstance(error, OSError):
+            raise error
+        elif error.filename is None and error.errno is not None:
+            # What the system refuses and has no file's name is what is printed: a full disk behind `>`.
+            print(f"tidegate: the output cannot be written: {error.strerror}", file=sys.stderr)
+            return code
+        print(shown, file=sys.stderr)
+    if _wants_json() and not isinstance(error, errors.NotStoredError):
+        report = {"schema_version": 1, "error": {"message": text, **place}, "exit_code": code}
+        with contextlib.suppress(OSError):  # has been said on stderr
+            print(json.dumps(report, ensure_ascii=False), flush=True)
+    return code
+
+
+def _wants_json() -> bool:
+    """Whether `--json` was asked for; what comes after `--` belongs to other programs."""
+    return "--json" in itertools.takewhile(lambda word: word != "--", _command_line())
+
+
+def _command_line() -> list[str]:
+    return sys.argv[1:] if _given is None else _given
 
 
 def invoke(arguments: list[str] | None = None) -> int:

@@ -44,5 +44,9 @@ class NoValueError(LackingError):
     """The number exists and has no value in this run: the delay of a flow of which nothing arrived."""
 
 
+class NotStoredError(TidegateError):
+    """The result was printed, and could not be written to the folder as well."""
+
+
 class MissingExtraError(TidegateError, ImportError):
     """An optional dependency is not installed; the message says which extra brings it."""

@@ -6,12 +6,13 @@ The file is read and validated by the core; here its points become jobs for `par
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tidegate import labels, parallel, quantities
+from tidegate import labels, measure, parallel, quantities
+from tidegate.errors import MeasureError
 
 Overrides = Sequence[tuple[str, str]]
 
@@ -156,6 +157,7 @@ class Experiment:
         self.overrides = list(overrides)
         self.core = _core.Experiment.from_file(str(path), list(overrides))
         self.info = Info.from_raw(experiment_id, json.loads(self.core.to_json()))
+        _require_measures(self.info.figures, path)
         self.scenario: dict[str, Any] = {}  # the scenario of the first point, as a dict; set by `tasks`
 
     def tasks(self, quick: bool = False, seeds: int | None = None) -> list[Task]:
@@ -184,6 +186,16 @@ class Experiment:
                 key = content_key(text, seed, _core.__version__)
                 tasks.append(Task(point.variant, axes, seed, scenario, key, **hosts))
         return tasks
+
+
+def _require_measures(figures: Sequence[Mapping[str, Any]], path: Path) -> None:
+    """Refuse, before anything runs, figures whose measures cannot be read. Series have names instead."""
+    for figure in figures:
+        for term in figure["y"] if figure.get("kind") != "series" else ():
+            try:
+                measure.parse(term)
+            except MeasureError as error:
+                raise MeasureError(f"{path}: figure {figure['id']!r}, y: {error}") from None
 
 
 def content_key(scenario_json: str, seed: int, version: str) -> str:

@@ -87,6 +87,53 @@ def test_validate_json_says_what_is_wrong(tidegate_command, scenario_file, tmp_p
     assert report[1]["error"]["message"]
 
 
+@pytest.mark.parametrize(
+    "arguments, code, says",
+    [
+        (["run", "broken.toml"], 3, ""),
+        (["run", "missing.toml"], 3, "missing.toml"),
+        (["run", "broken.toml", "--speed"], 2, "--speed"),
+        (["sweep", "no-such-experiment"], 2, "no-such-experiment"),
+    ],
+)
+def test_what_goes_wrong_is_json_on_request(tidegate_command, tmp_path, monkeypatch, arguments, code, says):
+    monkeypatch.chdir(tmp_path)
+    Path("broken.toml").write_bytes(b"\xff\x00 = ")
+    ended, out, err = tidegate_command(*arguments, "--json")
+    report = json.loads(out)
+    assert (ended, report["schema_version"], report["exit_code"]) == (code, 1, code)
+    assert report["error"]["message"] and says in report["error"]["message"]
+    assert report["error"]["message"].splitlines()[0] in err
+    assert tidegate_command(*arguments)[1] == ""
+
+
+def test_a_summary_that_cannot_be_stored_is_printed_once(
+    tidegate_command, scenario_file, monkeypatch, tmp_path
+):
+    def full(*_):
+        raise OSError(28, "No space left on device", "folder")
+
+    monkeypatch.setattr(store, "write_result", full)
+    code, out, err = tidegate_command("run", scenario_file, "--json", "-o", tmp_path / "folder")
+    assert (code, json.loads(out)["seed"]) == (1, 1)
+    assert "No space left on device: 'folder'" in err
+
+
+def test_a_figure_whose_measure_cannot_be_read_is_refused_before_anything_runs(tidegate_command, tmp_path):
+    file = tmp_path / "drawn.toml"
+    file.write_text(EXPERIMENT.replace("flows.tcp.throughput_bps / 1e6", "flows.tcp.throughput_bps /"))
+    assert file.read_text() != EXPERIMENT
+    for command in (
+        ["validate"],
+        ["sweep", "--out", tmp_path / "out"],
+        ["reproduce", "--out", tmp_path / "out"],
+    ):
+        code, _, err = tidegate_command(*command, file)
+        assert code == 3
+        assert "drawn.toml: figure" in err and "cannot read measure" in err
+    assert not (tmp_path / "out").exists()
+
+
 UNCROSSED = """
 duration = "1s"
 [nodes]

@@ -8,7 +8,8 @@ from typing import Any
 
 from tidegate import _core, display
 from tidegate.commands import parse_overrides
-from tidegate.errors import EXIT_INVALID, UsageError
+from tidegate.errors import EXIT_INVALID, MeasureError, UsageError
+from tidegate.experiment import Experiment
 
 
 def validate(files: list[Path], overrides: list[str], as_json: bool) -> int:
@@ -17,12 +18,15 @@ def validate(files: list[Path], overrides: list[str], as_json: bool) -> int:
     reports: list[dict[str, Any]] = []
     for path in files:
         try:
-            reports.append({"file": str(path), "valid": True, **json.loads(_core.validate(str(path), pairs))})
-        except _core.ConfigError as error:
+            about = json.loads(_core.validate(str(path), pairs))
+            if about["kind"] == "experiment":
+                Experiment(path.stem, path, pairs)  # reads the measures of figures as well
+            reports.append({"file": str(path), "valid": True, **about})
+        except (_core.ConfigError, MeasureError) as error:
             place = {key: getattr(error, key, None) for key in ("line", "column", "path")}
             reports.append({"file": str(path), "valid": False, "error": {"message": str(error), **place}})
             if not as_json:
-                print(error.rendered or str(error), file=sys.stderr)
+                print(getattr(error, "rendered", None) or str(error), file=sys.stderr)
     if as_json:
         print(json.dumps({"schema_version": 1, "files": reports}, indent=1))
     else:

@@ -9,6 +9,7 @@ from typing import Any
 from tidegate import _core, store
 from tidegate.commands import parse_overrides
 from tidegate.display import progress_line, run_summary
+from tidegate.errors import NotStoredError
 
 
 def run(
@@ -35,7 +36,10 @@ def run(
         summary = json.loads(result.summary_json)
         print(run_summary(title, summary, scenario.duration_s, scenario.warmup_s, used_seed))
     if out is not None:
-        _store(out, path, scenario, result, used_seed)
+        try:
+            _store(out, path, scenario, result, used_seed)
+        except OSError as error:
+            raise NotStoredError(str(error)) from error
         progress_line(f"results: {out}")
     if trace is not None:
         progress_line(f"trace: {trace}")

@@ -49,6 +49,11 @@ class LoadedScenario:
         """When statistics start, in seconds."""
         return self.core.warmup_s
 
+    @property
+    def warnings(self) -> list[str]:
+        """What is valid and hardly meant, as `tidegate validate` says it: promises beyond what a link has."""
+        return list(self.core.warnings)
+
     @cached_property
     def description(self) -> dict[str, Any]:
         """Everything about it, defaults filled in; units are in the names."""

@@ -28,6 +28,19 @@ def test_load_run_and_look(scenario_file):
     assert "<svg" in scenario._repr_html_()
 
 
+@pytest.mark.real_core
+def test_a_loaded_scenario_says_what_is_hardly_meant(tmp_path):
+    s = tidegate.Scenario(duration="2s").hosts("a", "b").link("a", "b", rate="1Mbit", delay="1ms")
+    s.flow("f", "a", "b", transport="udp", application={"kind": "cbr", "rate": "500kbit"})
+    file = s.save(tmp_path / "small.toml")
+    assert tidegate.load(file).warnings == []
+    with file.open("a") as more:
+        more.write('[markers.m]\nflows = ["f"]\n')
+        more.write('mechanism = { kind = "profile", rate = "400kbit", depth = "100B" }\n')
+    (warning,) = tidegate.load(file).warnings
+    assert "bucket" in warning
+
+
 def test_series_are_an_arrow_stream(scenario_file):
     polars = pytest.importorskip("polars")
     table = polars.DataFrame(tidegate.run(scenario_file).to_arrow())

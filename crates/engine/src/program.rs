@@ -63,6 +63,11 @@ impl Step {
             | Self::Nowhere => false,
         }
     }
+
+    /// Whether a packet for which this comes next does not end here.
+    pub(crate) const fn leads_on(self) -> bool {
+        self.goes_on() || matches!(self, Self::Branch(_))
+    }
 }
 
 const OPERAND_BITS: u32 = 28;

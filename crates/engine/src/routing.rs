@@ -20,7 +20,8 @@ pub type Path = Vec<LinkId>;
 #[derive(Clone, Copy, Debug)]
 struct Hop {
     link: LinkId,
-    to: NodeId,
+    /// At its other end.
+    node: NodeId,
     cost: u32,
 }
 
@@ -47,11 +48,13 @@ pub struct Routing {
     forwards: Vec<bool>,
     /// By direction of a link.
     up: Vec<bool>,
-    /// Links out of each node.
-    out: Vec<Vec<Hop>>,
-    /// Those of them that do not lead to a host that hangs on a single link: a router may have very many of those, and a
-    /// search need not look at any.
-    transit: Vec<Vec<Hop>>,
+    /// By node: for a host that hangs on a single link, its neighbour and the way there. A router may have very many of
+    /// those, and a search need not look at any.
+    stubs: Vec<Option<(NodeId, LinkId)>>,
+    /// By node: the directions that are up out of it, but for those to stubs.
+    outward: Vec<Vec<Hop>>,
+    /// By node: the directions that are up into it, with where they come from, but for those from stubs.
+    inward: Vec<Vec<Hop>>,
     /// By destination: distance from every node.
     distances: HashMap<NodeId, Vec<u64>>,
 }
@@ -61,35 +64,52 @@ const UNREACHABLE: u64 = u64::MAX;
 impl Routing {
     /// Over all links of `network`.
     pub fn new(network: &Network) -> Self {
+        let forwards: Vec<bool> = network.nodes.iter().map(|node| node.kind == NodeKind::Router).collect();
+        let mut attached: Vec<Vec<(NodeId, LinkId)>> = vec![Vec::new(); forwards.len()];
+        for (index, link) in network.links.iter().enumerate() {
+            for (reverse, [from, to]) in [(false, link.ends), (true, [link.ends[1], link.ends[0]])] {
+                attached[from.0 as usize].push((to, LinkId::of(index as u32, reverse)));
+            }
+        }
+        let stub = |(links, forwards): (Vec<(NodeId, LinkId)>, &bool)| match links[..] {
+            [only] if !forwards => Some(only),
+            _ => None,
+        };
+        let stubs = attached.into_iter().zip(&forwards).map(stub).collect();
         let mut routing = Self {
             links: network.links.iter().map(|link| (link.ends, link.cost)).collect(),
-            forwards: network.nodes.iter().map(|node| node.kind == NodeKind::Router).collect(),
+            forwards,
             up: Vec::new(),
-            out: Vec::new(),
-            transit: Vec::new(),
+            stubs,
+            outward: Vec::new(),
+            inward: Vec::new(),
             distances: HashMap::new(),
         };
         routing.update(|_| true);
         routing
     }
 
-    /// From now on only the links for which `is_up` carry packets.
+    /// From now on only the directions of links for which `is_up` carry packets.
     pub fn update(&mut self, is_up: impl Fn(LinkId) -> bool) {
-        let nodes = self.forwards.len();
         self.distances.clear();
         self.up = (0..self.links.len() as u32 * 2).map(|link| is_up(LinkId(link))).collect();
-        self.out = vec![Vec::new(); nodes];
+        self.outward = vec![Vec::new(); self.forwards.len()];
+        self.inward = vec![Vec::new(); self.forwards.len()];
         for (index, &(ends, cost)) in self.links.iter().enumerate() {
             for reverse in [false, true] {
                 let link = LinkId::of(index as u32, reverse);
                 let [from, to] = if reverse { [ends[1], ends[0]] } else { ends };
-                if self.up[link.0 as usize] {
-                    self.out[from.0 as usize].push(Hop { link, to, cost });
+                if !self.up[link.0 as usize] {
+                    continue;
+                }
+                if self.stubs[to.0 as usize].is_none() {
+                    self.outward[from.0 as usize].push(Hop { link, node: to, cost });
+                }
+                if self.stubs[from.0 as usize].is_none() {
+                    self.inward[to.0 as usize].push(Hop { link, node: from, cost });
                 }
             }
         }
-        let leads_on = |hop: &&Hop| self.stub(hop.to).is_none();
-        self.transit = self.out.iter().map(|hops| hops.iter().filter(leads_on).copied().collect()).collect();
     }
 
     /// The node at the far end of `link`.
@@ -97,18 +117,10 @@ impl Routing {
         self.links[link.index() as usize].0[usize::from(link.0.is_multiple_of(2))]
     }
 
-    /// The only neighbour of a host that hangs on one link, with the links to and from it.
-    fn stub(&self, node: NodeId) -> Option<(NodeId, LinkId)> {
-        match self.out[node.0 as usize][..] {
-            [only] if !self.forwards[node.0 as usize] => Some((only.to, only.link)),
-            _ => None,
-        }
-    }
-
     /// Distances from every node to `target`, over links in the direction of travel. Hosts do not forward.
     fn distances_to(&mut self, target: NodeId) -> &[u64] {
         if !self.distances.contains_key(&target) {
-            let mut distance = vec![UNREACHABLE; self.out.len()];
+            let mut distance = vec![UNREACHABLE; self.forwards.len()];
             distance[target.0 as usize] = 0;
             let mut queue = BinaryHeap::from([Reverse((0u64, target))]);
             while let Some(Reverse((so_far, node))) = queue.pop() {
@@ -118,14 +130,12 @@ impl Routing {
                 if node != target && !self.forwards[node.0 as usize] {
                     continue;
                 }
-                for hop in &self.transit[node.0 as usize] {
-                    // The neighbour reaches `node` by the other direction of this link, if that is up.
-                    let usable = self.up[hop.link.reversed().0 as usize];
+                for hop in &self.inward[node.0 as usize] {
                     let candidate = so_far + u64::from(hop.cost);
-                    if usable && candidate < distance[hop.to.0 as usize] {
-                        distance[hop.to.0 as usize] = candidate;
-                        if self.forwards[hop.to.0 as usize] {
-                            queue.push(Reverse((candidate, hop.to)));
+                    if candidate < distance[hop.node.0 as usize] {
+                        distance[hop.node.0 as usize] = candidate;
+                        if self.forwards[hop.node.0 as usize] {
+                            queue.push(Reverse((candidate, hop.node)));
                         }
                     }
                 }
@@ -147,21 +157,24 @@ impl Routing {
         if from == to {
             return vec![Vec::new()];
         }
-        let (target, last) = match self.stub(to) {
+        let is_up = |link: LinkId| self.up[link.0 as usize];
+        let (target, last) = match self.stubs[to.0 as usize] {
             Some((router, link)) => (router, Some(link.reversed())),
             None => (to, None),
         };
         let mut first = Vec::new();
         let mut start = from;
-        if let Some((router, link)) = self.stub(from) {
+        if let Some((router, link)) = self.stubs[from.0 as usize] {
+            if !is_up(link) {
+                return Vec::new();
+            }
             if router == to {
                 return vec![vec![link]];
             }
             first.push(link);
             start = router;
         }
-        let reaches =
-            |link: LinkId| self.up[link.0 as usize] && (self.forwards[target.0 as usize] || target == start);
+        let reaches = |link: LinkId| is_up(link) && (self.forwards[target.0 as usize] || target == start);
         if last.is_some_and(|link| !reaches(link)) {
             return Vec::new();
         }
@@ -183,14 +196,14 @@ impl Routing {
             if here == UNREACHABLE {
                 return Vec::new();
             }
-            let onward: Vec<Hop> = self.transit[node.0 as usize]
+            let onward: Vec<Hop> = self.outward[node.0 as usize]
                 .iter()
                 .copied()
                 .filter(|hop| {
-                    let there = distance[hop.to.0 as usize];
+                    let there = distance[hop.node.0 as usize];
                     there != UNREACHABLE
                         && there + u64::from(hop.cost) == here
-                        && (hop.to == target || self.forwards[hop.to.0 as usize])
+                        && (hop.node == target || self.forwards[hop.node.0 as usize])
                 })
                 .collect();
             let chosen: &[Hop] = match multipath {
@@ -206,7 +219,7 @@ impl Routing {
             for hop in chosen.iter().rev() {
                 let mut longer = path.clone();
                 longer.push(hop.link);
-                open.push((hop.to, longer));
+                open.push((hop.node, longer));
             }
         }
         done

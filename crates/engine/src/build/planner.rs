@@ -19,6 +19,8 @@ use crate::{hop, nesting};
 /// Builds the programs of flows.
 pub(crate) struct Planner {
     pub(super) routing: Routing,
+    /// Whether a packet for several receivers leaves out those that cannot be reached: so once links may be down.
+    pub(super) leaves_out: bool,
     /// By link: whether a hop mechanism sees to it; empty if there is none.
     hop_links: Vec<bool>,
     /// By domain: the domains around it.
@@ -80,6 +82,7 @@ impl Planner {
         }
         Self {
             routing: Routing::new(network),
+            leaves_out: false,
             around,
             membership,
             passages: HashMap::new(),
@@ -143,6 +146,7 @@ impl Planner {
                 flow: naming.flow.to_owned(),
                 domain: naming.network.domains[domain as usize].name.clone(),
                 node: naming.network.nodes[node.0 as usize].name.clone(),
+                is_core: naming.network.domains[domain as usize].core.contains(&node),
             })
     }
 
@@ -316,8 +320,12 @@ impl Planner {
         let network = naming.network;
         let multipath = if to.len() > 1 { Multipath::None } else { multipath };
         let mut alternatives: Vec<Vec<Branchlet>> = Vec::new();
-        for &(target, end) in to {
+        for (position, &(target, end)) in to.iter().enumerate() {
             let paths = self.routing.paths(from, target, multipath, random);
+            let has_others = !alternatives.is_empty() || position + 1 < to.len();
+            if paths.is_empty() && self.leaves_out && has_others {
+                continue;
+            }
             if paths.is_empty() {
                 return Err(BuildError::Unreachable {
                     flow: naming.flow.to_owned(),

@@ -94,10 +94,12 @@ impl<O: Observer> Simulation<O> {
         route
     }
 
-    /// Links went down or up: every flow takes the shortest path that there is now. Packets under way go on as they were.
+    /// Links went down or up: every flow takes the shortest path that there is now, to those of its receivers
+    /// that can be reached. Packets under way go on as they were.
     pub(crate) fn reroute(&mut self) {
         let links = &self.links;
         self.planner.routing.update(|link| links[link.0 as usize].is_up());
+        self.planner.leaves_out = true;
         for border in &mut self.borders {
             border.routes.clear();
         }

@@ -108,7 +108,7 @@ impl<O: Observer> Simulation<O> {
             self.links[link.0 as usize].count_control(&packet);
         }
         let Link { to_router, to_node, .. } = self.links[link.0 as usize];
-        if to_router && matches!(self.programs.step(route), Step::Link(_) | Step::Hop(_)) {
+        if to_router && self.programs.step(route).leads_on() {
             packet.ttl -= 1;
             if packet.ttl == 0 {
                 self.world.drop_packet(&packet, Place::Node(to_node), DropReason::TtlExpired);

@@ -193,6 +193,117 @@ fn a_multicast_flow_enters_as_fast_as_its_slowest_branch_delivers() {
     let received: Vec<f64> =
         statistics.sinks[flow].iter().map(|sink| sink.received_bytes as f64 * 8.0 / 20e6).collect();
     assert!(received.iter().all(|rate| (0.4e6..0.51e6).contains(&(rate * 1e6))), "Mb/s: {received:?}");
+    let slow = &statistics.links[LinkId::of(3, false).0 as usize];
+    let queue = slow.packet_nanos as f64 / (statistics.until - statistics.since).as_nanos() as f64;
+    assert!(queue < 10.0, "the queue of the slow branch does not stand: {queue} packets");
+}
+
+/// One class of address pair holds a multicast flow and a small one to the receiver behind the fast branch.
+#[test]
+fn a_class_of_several_flows_enters_as_fast_as_the_slowest_branch_whoever_comes_first() {
+    for multicast_first in [true, false] {
+        let mut net = Net::default();
+        net.link("h0", "I", direction("1Gbit", "1ms", drop_tail(1000)));
+        net.link("I", "R", direction("10Mbit", "5ms", drop_tail(100)));
+        net.link("R", "E1", direction("5Mbit", "5ms", drop_tail(100)));
+        let slow = net.link("R", "E2", direction("1Mbit", "5ms", drop_tail(100)));
+        net.link("E1", "h1", direction("100Mbit", "1ms", drop_tail(100)));
+        net.link("E2", "h2", direction("100Mbit", "1ms", drop_tail(100)));
+        let config = NbpConfig { granularity: Granularity::AddressPair, ..NbpConfig::default() };
+        net.domain(&["I", "E1", "E2"], &["R"]).mechanism = Some(EdgeConfig::Nbp(Box::new(config)));
+        udp(&mut net, 0.01);
+        let many = net.flow(
+            "h0",
+            &["h1", "h2"],
+            TransportSpec::Udp { header_bytes: 28 },
+            constant(BitRate::from_mbps(8)),
+        );
+        let starts = if multicast_first { [1.0, 0.0] } else { [0.0, 1.0] };
+        for (flow, start) in starts.into_iter().enumerate() {
+            net.network.flows[flow].start = StartSpec::At(seconds(start));
+        }
+        let statistics = net.run(1, 10.0, 40.0);
+        let link = &statistics.links[slow.0 as usize];
+        let lost = link.dropped_packets() as f64 / link.arrived_packets as f64;
+        assert!(lost < 0.02, "multicast first: {multicast_first}: {lost} lost at the slow branch");
+        assert!(throughput_bps(&statistics, many) > 0.8e6, "multicast first: {multicast_first}");
+    }
+}
+
+#[test]
+fn a_branch_that_fails_leaves_the_others_their_packets() {
+    let mut net = Net::default();
+    net.link("h0", "I", direction("1Gbit", "1ms", drop_tail(1000)));
+    net.link("I", "R", direction("10Mbit", "5ms", drop_tail(100)));
+    net.link("R", "E1", direction("5Mbit", "5ms", drop_tail(100)));
+    let failing = net.link("R", "E2", direction("2Mbit", "5ms", drop_tail(100)));
+    net.link("E1", "h1", direction("100Mbit", "1ms", drop_tail(100)));
+    net.link("E2", "h2", direction("100Mbit", "1ms", drop_tail(100)));
+    net.domain(&["I", "E1", "E2"], &["R"]).mechanism = Some(EdgeConfig::Nbp(Box::default()));
+    net.flow("h0", &["h1", "h2"], TransportSpec::Udp { header_bytes: 28 }, constant(BitRate::from_mbps(8)));
+    for (at, up) in [(10.0, false), (40.0, true)] {
+        for link in [failing, failing.reversed()] {
+            net.network.script.push(ScriptedChange { at: seconds(at), link, change: Change::Up(up) });
+        }
+    }
+    let mut simulation = net.build(1);
+    let mut rates_until = |from: f64, until: f64| {
+        simulation.run_until(seconds(from), u64::MAX);
+        simulation.restart_statistics();
+        simulation.run_until(seconds(until), u64::MAX);
+        let sinks = &simulation.statistics().sinks[0];
+        [0, 1].map(|sink| sinks[sink].received_bytes as f64 * 8.0 / 1e6 / (until - from))
+    };
+    let before = rates_until(5.0, 10.0);
+    assert!(before.iter().all(|mbps| (1.6..2.1).contains(mbps)), "{before:?}");
+    let without = rates_until(20.0, 40.0);
+    assert!(without[0] > 4.0 && without[1] == 0.0, "all of the branch that is left: {without:?}");
+    let after = rates_until(50.0, 60.0);
+    assert!(after.iter().all(|mbps| (1.6..2.1).contains(mbps)), "{after:?}");
+}
+
+/// A flow of 8 Mb/s leaves by E1 until that way fails, then by E2, each with 1 Mb/s.
+#[test]
+fn a_flow_that_moves_to_another_border_enters_as_fast_as_it_leaves_there() {
+    for failure in [0.001, 10.0] {
+        let mut net = Net::default();
+        net.link("h0", "I", direction("1Gbit", "1ms", drop_tail(1000)));
+        net.link("I", "R", direction("10Mbit", "5ms", drop_tail(100)));
+        let first = net.link("R", "E1", direction("1Mbit", "5ms", drop_tail(100)));
+        let second = net.link("R", "E2", direction("1Mbit", "5ms", drop_tail(100)));
+        net.link("E1", "h1", direction("100Mbit", "1ms", drop_tail(100)));
+        net.link("E2", "h1", direction("100Mbit", "1ms", drop_tail(100)));
+        net.network.links.last_mut().unwrap().cost = 2;
+        net.domain(&["I", "E1", "E2"], &["R"]).mechanism = Some(EdgeConfig::Nbp(Box::default()));
+        udp(&mut net, 8.0);
+        for link in [first, first.reversed()] {
+            net.network.script.push(ScriptedChange { at: seconds(failure), link, change: Change::Up(false) });
+        }
+        let statistics = net.run(1, 20.0, 60.0);
+        let mbps = throughput_bps(&statistics, 0) / 1e6;
+        assert!(mbps > 0.9, "failure at {failure} s: {mbps} Mb/s");
+        let link = &statistics.links[second.0 as usize];
+        let lost = link.dropped_packets() as f64 / link.arrived_packets as f64;
+        assert!(lost < 0.05, "failure at {failure} s: {lost} of what enters does not leave");
+    }
+}
+
+/// The rate doubles once in a round trip, from the first on, however long that is.
+#[test]
+fn a_flow_alone_on_a_long_path_loses_nothing_and_gets_its_rate() {
+    for delay in ["5ms", "125ms", "250ms"] {
+        let mut net = Net::default();
+        net.link("h0", "I", direction("1Gbit", "1ms", drop_tail(1000)));
+        net.link("I", "R", direction("1Gbit", "5ms", drop_tail(100)));
+        net.link("R", "E", direction("10Mbit", delay, drop_tail(100)));
+        net.link("E", "h1", direction("1Gbit", "1ms", drop_tail(100)));
+        net.domain(&["I", "E"], &["R"]).mechanism = Some(EdgeConfig::Nbp(Box::default()));
+        let flow = udp(&mut net, 8.0);
+        let statistics = net.run(1, 20.0, 60.0);
+        let mbps = throughput_bps(&statistics, flow) / 1e6;
+        assert!((7.9..8.1).contains(&mbps), "{delay}: {mbps} Mb/s");
+        assert_eq!(statistics.border_drops[0].iter().sum::<u64>(), 0, "{delay}");
+    }
 }
 
 #[test]
@@ -285,6 +396,31 @@ fn other_services_pass_unshaped() {
     assert!(simulation.statistics().border_drops[0].iter().sum::<u64>() > 5_000);
     // Shaped like a new flow, at one MSS per 50 ms and doubling, it would have waited at the start.
     assert!(sink.delay_nanos_min < 21_000_000, "{}", sink.delay_nanos_min);
+}
+
+/// The time to live of data, at the end of each link.
+#[derive(Default)]
+struct TimeToLive(BTreeMap<u32, u8>);
+
+impl Observer for TimeToLive {
+    fn on_delivered(&mut self, _: Time, link: LinkId, packet: &Packet, _: &Carried, message: Option<&[u8]>) {
+        if message.is_none() {
+            self.0.insert(link.0, packet.ttl);
+        }
+    }
+}
+
+#[test]
+fn every_router_counts_down_the_time_to_live_borders_too() {
+    let mut net = two_networks();
+    for (edges, core) in [(["I", "B"], ["R1"]), (["B", "E"], ["R2"])] {
+        net.domain(&edges, &core).mechanism = Some(EdgeConfig::Nbp(Box::default()));
+    }
+    udp(&mut net, 0.1);
+    let mut simulation = net.network.build(1, TimeToLive::default()).unwrap();
+    simulation.run_until(seconds(5.0), u64::MAX);
+    let seen: Vec<u8> = simulation.into_observer().0.into_values().collect();
+    assert_eq!(seen, [255, 254, 253, 252, 251, 250]);
 }
 
 /// Sizes and times of control packets, by who sent them.

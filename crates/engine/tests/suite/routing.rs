@@ -346,6 +346,26 @@ fn a_failed_link_is_avoided_until_it_is_back_and_what_was_on_it_is_lost() {
     );
 }
 
+/// Directions of links share nothing: what fails one way still carries the other.
+#[test]
+fn a_link_that_failed_in_one_direction_still_carries_the_other() {
+    let spec = || direction("10Mbit", "1ms", drop_tail(100));
+    for (position, fails) in [(0, true), (1, true), (2, true), (0, false), (1, false), (2, false)] {
+        let mut net = Net::default();
+        net.link("h0", "r0", spec());
+        net.link("r0", "r1", spec());
+        net.link("r1", "h1", spec());
+        let udp =
+            net.flow("h0", &["h1"], TransportSpec::Udp { header_bytes: 28 }, constant(BitRate::from_mbps(1)));
+        let link = LinkId::of(position, !fails);
+        net.network.script = vec![ScriptedChange { at: seconds(1.0), link, change: Change::Up(false) }];
+        let statistics = net.run(1, 1.1, 3.0);
+        let received = statistics.sinks[udp][0].received_packets;
+        let expected = if fails { 0..=1 } else { 237..=238 };
+        assert!(expected.contains(&received), "link {position}, the way of the flow: {fails}: {received}");
+    }
+}
+
 #[test]
 fn without_any_path_packets_have_no_route_until_the_link_is_back() {
     let mut net = Net::default();

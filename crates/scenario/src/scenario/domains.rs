@@ -71,6 +71,7 @@ pub(crate) fn read(
     });
     if list.len() == names.len() {
         resolve_trusts(&mut list, &trusts, &names, problems);
+        check_trusts(&list, &trusts, problems);
     }
     Domains { names, list, sites }
 }
@@ -344,6 +345,33 @@ fn resolve_trusts(
                     let message = format!("there is no domain `{}`", shortened(other));
                     problems.push(site.problem(&["trusts"], message, names.suggest(other)));
                 }
+            }
+        }
+    }
+}
+
+/// Domains that trust each other act as one, so what they do must be the same.
+fn check_trusts(list: &[Domain], trusts: &[(Vec<String>, Tree)], problems: &mut Problems) {
+    for (position, (domain, (_, tree))) in list.iter().zip(trusts).enumerate() {
+        let site = Site { tree, section: "domains", name: &domain.name };
+        let is_mutual = |other: usize| list[other].trusts.iter().any(|back| back.index() == position);
+        let earlier = domain.trusts.iter().map(|other| other.index()).filter(|&other| other < position);
+        for other in earlier.filter(|&other| is_mutual(other)).map(|other| &list[other]) {
+            let differs = [
+                ("mechanism", domain.mechanism.without_places() != other.mechanism.without_places()),
+                ("labels", domain.labels != other.labels || domain.liars != other.liars),
+                ("control_loss", domain.control_loss != other.control_loss),
+            ];
+            for (key, _) in differs.iter().filter(|(_, differs)| *differs) {
+                let message = format!(
+                    "it is not that of `{}`, and domains that trust each other act as one",
+                    other.name
+                );
+                problems.push(site.problem(
+                    &[key],
+                    message,
+                    "write the same in both, or let one not trust the other",
+                ));
             }
         }
     }

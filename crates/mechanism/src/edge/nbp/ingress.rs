@@ -5,11 +5,18 @@
 //! Deviations:
 //! - The first packet of the first flow to an egress sends a forward packet at once, so that the base round-trip time is
 //!   measured before the flow can fill a queue (NBP-7). The base round-trip time never ages, as published.
+//! - Forward packets that left before the first answer came all speak of the first round trip: the first of their answers
+//!   may raise rates, the others only cut them. Else a rate would double several times in the first round trip of a long
+//!   path, and section II.C's factor of eight, three doublings in three round trips, would take that for congestion.
 //! - Several egresses: the paper says whose rates to use, not how often to raise the rate. A flow with several paths
 //!   adds up their egress rates, is cut by congestion on any of them, and is raised by the feedback of one of them only
-//!   (the lowest-numbered), so that it grows once per round trip. A multicast flow listens to the path with the lowest
-//!   egress rate alone.
-//! - An egress that has carried nothing of a flow for the idle time-out no longer counts for it.
+//!   (the lowest-numbered), so that it grows once per round trip.
+//! - Multicast: the paper runs the law on the path with the lowest egress rate, for "the most congested". Once the flow
+//!   enters more slowly than that path leaves, the lowest rate is another path's, which would raise the flow while the
+//!   queue of the congested one still stands. So congestion on any path cuts to what leaves there, and while there is
+//!   none the path with the longest base round-trip time raises.
+//! - An egress that has carried nothing of a flow for the idle time-out no longer counts for it, unless it is the only one
+//!   and packets still wait to enter.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -18,6 +25,7 @@ use hashbrown::HashMap;
 use tidegate_packet::{DropReason, Dscp, Headers, Packet};
 use tidegate_units::{BitRate, Span, Time};
 
+use super::rate::is_congested;
 use super::wire::{self, Encoder, Feedback};
 use super::{ClassKey, FEEDBACK_HEADER_BYTES, FlowRate, Limits, NbpConfig, PathDelay};
 use crate::edge::{Admission, AggregateId, EdgeHalf, EdgeOut, EdgeReport, PeerId};
@@ -30,6 +38,10 @@ struct Exit {
     peer: PeerId,
     /// Bytes per second, as last reported.
     egress_rate: f64,
+    /// That of the way there, once feedback of this flow has come.
+    base_rtt: Option<Span>,
+    /// Whether the last normal feedback showed congestion.
+    is_congested: bool,
     /// When a packet last went that way.
     last_used: Time,
 }
@@ -40,6 +52,7 @@ struct Flow {
     key: ClassKey,
     rate: FlowRate,
     exits: Vec<Exit>,
+    /// Whether a packet has ever left by several borders.
     is_multicast: bool,
     /// How fast its packets arrive; only with `arrival_headroom`.
     arrival: Option<TswMeter>,
@@ -52,6 +65,8 @@ struct Egress {
     flows: Vec<AggregateId>,
     /// `e.baseRTT`, once measured.
     base_rtt: Option<Span>,
+    /// When the first answer came, and the time stamp that it answered.
+    first_answer: Option<(Time, Time)>,
     current_rtt: Span,
     hop_count: u8,
     next_forward: Time,
@@ -117,13 +132,7 @@ impl NbpIngress {
         )
     }
 
-    fn admit_flow(
-        &mut self,
-        key: ClassKey,
-        is_multicast: bool,
-        now: Time,
-        out: &mut impl EdgeOut,
-    ) -> AggregateId {
+    fn admit_flow(&mut self, key: ClassKey, now: Time, out: &mut impl EdgeOut) -> AggregateId {
         let rate = FlowRate::new(self.initial_rate());
         let id = self.free.pop().unwrap_or_else(|| {
             self.flows.push(None);
@@ -131,7 +140,7 @@ impl NbpIngress {
         });
         out.open(id, BitRate::from_bytes_per_second_f64(rate.ingress_rate));
         let arrival = self.config.arrival_headroom.map(|_| self.config.meter.build(now));
-        self.flows[id.0 as usize] = Some(Flow { key, rate, exits: Vec::new(), is_multicast, arrival });
+        self.flows[id.0 as usize] = Some(Flow { key, rate, exits: Vec::new(), is_multicast: false, arrival });
         self.by_key.insert(key, id);
         id
     }
@@ -140,10 +149,12 @@ impl NbpIngress {
     fn add_exit(&mut self, id: AggregateId, peer: PeerId, now: Time) {
         let flow = self.flows[id.0 as usize].as_mut().expect("an admitted flow is known");
         let position = flow.exits.partition_point(|exit| exit.peer < peer);
-        flow.exits.insert(position, Exit { peer, egress_rate: 0.0, last_used: now });
+        let exit = Exit { peer, egress_rate: 0.0, base_rtt: None, is_congested: false, last_used: now };
+        flow.exits.insert(position, exit);
         let egress = self.egresses.entry(peer).or_insert_with(|| Egress {
             flows: Vec::new(),
             base_rtt: None,
+            first_answer: None,
             current_rtt: Span::ZERO,
             hop_count: 1,
             next_forward: now,
@@ -162,7 +173,8 @@ impl NbpIngress {
             let flow = place.as_mut().expect("an egress lists flows that exist");
             let used =
                 flow.exits.iter().find(|exit| exit.peer == peer).map_or(Time::ZERO, |exit| exit.last_used);
-            if now.since(used) <= timeout || !out.backlog(id).is_empty() {
+            let still_waits = flow.exits.len() == 1 && !out.backlog(id).is_empty();
+            if now.since(used) <= timeout || still_waits {
                 return true;
             }
             flow.exits.retain(|exit| exit.peer != peer);
@@ -211,6 +223,7 @@ impl NbpIngress {
         out: &mut impl EdgeOut,
     ) {
         let Some(egress) = self.egresses.get_mut(&from) else { return };
+        let mut is_new_round = true;
         if let Some(timestamp) = answers {
             if timestamp > now {
                 return; // not ours: the time stamp is our own clock
@@ -220,6 +233,8 @@ impl NbpIngress {
                 Some(egress.base_rtt.map_or(egress.current_rtt, |base| base.min(egress.current_rtt)));
             // At least one router's worth of packets may be buffered, or a path without core routers could never grow.
             egress.hop_count = hop_count.max(1);
+            let (came, answered) = *egress.first_answer.get_or_insert((now, timestamp));
+            is_new_round = timestamp == answered || timestamp >= came;
         }
         // Without a base round-trip time there is nothing to compare with; normal feedback will come.
         let Some(base_rtt) = egress.base_rtt else { return };
@@ -233,12 +248,13 @@ impl NbpIngress {
             let flow = self.flows[id.0 as usize].as_mut().expect("a key leads to a flow");
             let Some(exit) = flow.exits.iter_mut().find(|exit| exit.peer == from) else { continue };
             exit.egress_rate = f64::from(reported);
-            if !speaks_for_flow(flow, from) {
-                continue;
-            }
-            let egress_rate = combined_egress_rate(flow);
             if answers.is_some() {
-                let may_increase = flow.is_multicast || flow.exits[0].peer == from;
+                exit.base_rtt = Some(base_rtt);
+                exit.is_congested = is_congested(flow.rate.ingress_rate, &path, &self.limits);
+            }
+            let egress_rate = if flow.is_multicast { exit.egress_rate } else { combined_egress_rate(flow) };
+            if answers.is_some() {
+                let may_increase = is_new_round && is_raised_by(flow, from);
                 flow.rate.on_normal(egress_rate, &path, &self.limits, may_increase);
             } else {
                 flow.rate.on_asynchronous(egress_rate, &path, &self.limits);
@@ -259,13 +275,15 @@ fn combined_egress_rate(flow: &Flow) -> f64 {
     if flow.is_multicast { rates.fold(f64::INFINITY, f64::min) } else { rates.sum() }
 }
 
-/// Whether feedback from `peer` runs the law: for multicast only the most congested path's does.
-fn speaks_for_flow(flow: &Flow, peer: PeerId) -> bool {
+/// Whether feedback from `peer` raises the rate of this flow, so that it grows once per round trip.
+fn is_raised_by(flow: &Flow, peer: PeerId) -> bool {
     if !flow.is_multicast {
-        return true;
+        return flow.exits[0].peer == peer;
     }
-    let slowest = flow.exits.iter().min_by(|a, b| a.egress_rate.total_cmp(&b.egress_rate));
-    slowest.is_some_and(|exit| exit.peer == peer)
+    // A branch that has not answered yet is the farthest.
+    let distance = |exit: &Exit| exit.base_rtt.unwrap_or(Span::MAX);
+    let farthest = flow.exits.iter().rev().max_by_key(|exit| distance(exit));
+    farthest.is_some_and(|exit| exit.peer == peer) && flow.exits.iter().all(|exit| !exit.is_congested)
 }
 
 impl EdgeHalf for NbpIngress {
@@ -287,9 +305,11 @@ impl EdgeHalf for NbpIngress {
             None if self.by_key.len() >= self.config.flows_max as usize => {
                 return Admission::Drop(DropReason::Policed);
             }
-            None => self.admit_flow(key, exits.len() > 1, now, out),
+            None => self.admit_flow(key, now, out),
         };
         let flow = self.flows[id.0 as usize].as_mut().expect("an admitted flow is known");
+        // A class may hold both; its slowest branch then counts for all.
+        flow.is_multicast |= exits.len() > 1;
         if let Some(meter) = &mut flow.arrival {
             meter.on_arrival(packet.wire_bytes, now);
         }

@@ -127,7 +127,7 @@ fn minimum_rate_change(egress_rate: f64, path: &PathDelay, limits: &Limits) -> f
 }
 
 /// Whether the network buffers more of the flow than one largest packet per hop: `deltaRTT * ingress_rate >= MSS * hops`.
-fn is_congested(ingress_rate: f64, path: &PathDelay, limits: &Limits) -> bool {
+pub(super) fn is_congested(ingress_rate: f64, path: &PathDelay, limits: &Limits) -> bool {
     let delta_rtt = path.current_rtt - path.base_rtt;
     delta_rtt * ingress_rate >= limits.mss * path.hop_count
 }

@@ -50,6 +50,24 @@ impl Mechanism {
         }
     }
 
+    /// It without what it says of single edges.
+    pub(crate) fn without_places(&self) -> Self {
+        let mut general = self.clone();
+        match &mut general {
+            Self::None | Self::Nbq(_) | Self::BackPressure(_) => {}
+            Self::Nbp(config) => config.unpoliced.clear(),
+            Self::Iec(config) => {
+                config.unpoliced.clear();
+                config.virtual_links.clear();
+            }
+            Self::Eec(config) => {
+                config.unpoliced.clear();
+                config.virtual_links.clear();
+            }
+        }
+        general
+    }
+
     /// Edges at which what enters is not shaped.
     pub fn unpoliced(&self) -> &[String] {
         match self {

@@ -69,6 +69,7 @@ fn windows_scales_and_waits_are_those_of_the_reference() {
                 let congestion = Congestion {
                     signal,
                     sequence: 0,
+                    echoed: None,
                     window_bytes: window,
                     flight_bytes: window,
                     repeated: false,

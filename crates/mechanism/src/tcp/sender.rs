@@ -123,9 +123,10 @@ impl TcpSender {
             self.c.rwnd_bytes = window_bytes;
         }
         let ece = self.ecn && header.flags.contains(TcpFlags::ECE);
+        let begins = ece && !self.c.echoes;
         self.c.echoes = ece;
         if ece {
-            self.c.on_ecn_echo(number, now);
+            self.c.on_ecn_echo(number, begins, now);
         }
         // RFC 5681, section 2, definition of a duplicate; ns, whose acknowledgments never carry data, looks at the number only.
         let is_duplicate = number == self.c.una

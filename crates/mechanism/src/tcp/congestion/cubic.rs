@@ -242,6 +242,7 @@ mod tests {
         Congestion {
             signal,
             sequence: 0,
+            echoed: None,
             window_bytes: bytes,
             flight_bytes: bytes,
             repeated: false,

@@ -9,11 +9,12 @@
 //! - Which segments carry the marks is spread evenly (the sum of `P_mark` over the segments), not drawn at random.
 //! - At or above the target, Fig. 6.9 shrinks `PWND` and leaves `BWND`: the whole window shrinks. [`Surplus`] chooses between
 //!   that and replacing marked by best-effort segments (catalogue, F69-1).
-//! - A time-out is not in Fig. 6.10: thresholds as for a marked loss, one segment. An ECN echo counts as the loss of a
-//!   best-effort segment: it does not say what was marked.
+//! - A time-out is not in Fig. 6.10: thresholds as for a marked loss, one segment.
+//! - An ECN echo counts as the loss of the segment with whose acknowledgment it begins (with delayed acknowledgments of the
+//!   last of two); one that goes on from before, as that of a best-effort segment, and says nothing of differentiation.
 //! - "Substantially greater" (section 6.5.3) is a factor, [`Detection::factor`], of the mean numbers of segments between losses;
 //!   it is decided whenever three losses of marked segments would be expected without differentiation, and then counted
-//!   anew, so that one odd loss decides nothing. A loss is a segment that is sent again; what is sent again after a
+//!   anew, so that one odd loss decides nothing. A loss is a segment that is sent again, or an echo; what is sent again after a
 //!   time-out was perhaps never lost, and of it only the first one counts.
 
 use tidegate_packet::Dscp;
@@ -246,11 +247,16 @@ impl CongestionControl for MarkingSource {
     }
 
     fn on_congestion(&mut self, event: &Congestion, now: Time) {
-        let marked = self.marks.is_marked(event.sequence);
         match event.signal {
             // The segment is counted as it is sent again.
-            Signal::Loss => self.close(marked),
-            Signal::EcnEcho => self.close(false),
+            Signal::Loss => self.close(self.marks.is_marked(event.sequence)),
+            Signal::EcnEcho => match event.echoed {
+                None => self.close(false),
+                Some(sequence) => {
+                    self.close(self.marks.is_marked(sequence));
+                    self.detect(sequence, now);
+                }
+            },
             Signal::LossRestart | Signal::Timeout => {
                 if !event.repeated {
                     self.close(true);
@@ -351,6 +357,7 @@ mod tests {
         Congestion {
             signal,
             sequence: number * 1000,
+            echoed: Some(number * 1000),
             window_bytes: 0,
             flight_bytes: 0,
             repeated: false,
@@ -462,6 +469,35 @@ mod tests {
             }
         }
         assert!(pauses.len() >= 2 && pauses[0] == 5.0 && pauses[1] == 10.0, "{pauses:?}");
+    }
+
+    #[test]
+    fn echoes_tell_differentiation_apart_as_losses_do() {
+        for differentiates in [true, false] {
+            let mut source = windows(50.0, 50.0);
+            let mut pauses = 0;
+            for number in 0..5_000u64 {
+                let marked = source.on_send(&segment(number), NOW) == Dscp::AF11;
+                if number % 41 == 0 && !(marked && differentiates) {
+                    source.on_congestion(&congestion(Signal::EcnEcho, number), NOW);
+                    // What goes on from before tells nothing.
+                    let later = Congestion { echoed: None, ..congestion(Signal::EcnEcho, number) };
+                    source.on_congestion(&later, NOW);
+                    pauses += u32::from(source.is_off(NOW));
+                    source.off_until = NOW;
+                    (source.pwnd, source.bwnd) = (50.0, 50.0);
+                }
+            }
+            assert_eq!(pauses == 0, differentiates, "{pauses}");
+        }
+    }
+
+    #[test]
+    fn the_echo_of_a_marked_segment_halves_both_windows() {
+        let mut source = windows(10.0, 20.0);
+        let marked = send_until(&mut source, true);
+        source.on_congestion(&congestion(Signal::EcnEcho, marked), NOW);
+        assert_eq!((source.pwnd, source.bwnd), (5.0, 10.0));
     }
 
     #[test]

@@ -16,6 +16,10 @@
 //! - A window that jumps with the reservation, or to `RWND + 1` after a time-out, lets go a burst of a whole window that no
 //!   queue of the thesis holds beside others. [`ReservedConfig::burst`] bounds what goes at one instant without tokens, as
 //!   `maxburst` in ns (RFC 2582, section 3, suggests four); the thesis does not mention it.
+//! - A reservation that changes moves `CWND` and the threshold by as much as `RWND`: what competes for best effort stays
+//!   (section 5.4.2 adds the variable window to `RWND`; section 5.6 has throughput follow at once, up and down).
+//! - An ECN echo turns the safeguard as a loss does, where it tells that a marked segment met congestion: where it begins
+//!   with an acknowledgment of which the last two segments were marked (one of the two, if acknowledgments are delayed).
 //! - Delayed transmissions hold a segment that has no tokens until they suffice, but no longer than a random time; the
 //!   distribution is not given, uniform is taken, from the sequence number, so that it needs no state.
 
@@ -152,10 +156,14 @@ impl Reserved {
     /// The reservation changes. The bucket keeps what it has, as far as it holds it.
     pub fn set_rate(&mut self, rate: BitRate, now: Time) {
         self.fill_until(now);
+        let before = self.rwnd();
         self.config.rate = rate;
         self.tokens.rate = rate;
         self.tokens.depth = work_of(depth_bytes(rate, self.config.depth));
         self.tokens.level = self.tokens.level.min(self.tokens.depth);
+        let rwnd = self.rwnd();
+        let moved = |window: f64| (window + rwnd - before).min(self.awnd).max(rwnd + 1.0).max(self.minimum);
+        (self.cwnd, self.ssthresh) = (moved(self.cwnd), moved(self.ssthresh).max(2.0));
     }
 
     fn fill_until(&mut self, now: Time) {
@@ -202,10 +210,15 @@ impl CongestionControl for Reserved {
 
     fn on_congestion(&mut self, event: &Congestion, _now: Time) {
         self.timed = None;
-        let lost = matches!(event.signal, Signal::Loss | Signal::LossRestart | Signal::Timeout);
-        if self.config.safeguard && lost && self.marks.is_marked(event.sequence) {
-            self.adapts = false;
-        }
+        let hit = match event.signal {
+            Signal::Loss | Signal::LossRestart | Signal::Timeout => self.marks.is_marked(event.sequence),
+            Signal::EcnEcho => event.echoed.is_some_and(|last| {
+                let previous = last.saturating_sub(u64::from(self.segment_bytes));
+                self.marks.is_marked(last) && self.marks.is_marked(previous)
+            }),
+            Signal::Idle => false,
+        };
+        self.adapts &= !(self.config.safeguard && hit);
         let rwnd = self.rwnd();
         let half = self.halved(self.cwnd.min(self.awnd), rwnd);
         match event.signal {
@@ -371,6 +384,7 @@ mod tests {
         Congestion {
             signal,
             sequence: number * 1000,
+            echoed: Some(number * 1000),
             window_bytes: 0,
             flight_bytes: 0,
             repeated: false,
@@ -480,6 +494,33 @@ mod tests {
     }
 
     #[test]
+    fn a_reservation_that_changes_leaves_the_variable_window_as_it_was() {
+        let window = Some(ReservedRoundTrip::Best);
+        let mut control = with_round_trip(ReservedConfig { window, ..ReservedConfig::new(RATE) }, 100);
+        (control.cwnd, control.ssthresh) = (80.0, 60.0);
+        control.set_rate(BitRate::from_mbps(8), ms(100));
+        assert_eq!((control.rwnd(), control.cwnd, control.ssthresh), (100.0, 130.0, 110.0));
+        control.set_rate(BitRate::from_bps(0), ms(100));
+        assert_eq!((control.rwnd(), control.cwnd, control.ssthresh), (0.0, 30.0, 10.0));
+    }
+
+    #[test]
+    fn the_safeguard_heeds_the_echo_of_a_marked_segment() {
+        let window = Some(ReservedRoundTrip::Best);
+        let config = ReservedConfig { window, safeguard: true, ..ReservedConfig::new(RATE) };
+        let mut control = with_round_trip(config, 100);
+        (1..=30).for_each(|number| {
+            control.on_send(&segment(number), Time::ZERO);
+        });
+        control.on_congestion(&congestion(Signal::EcnEcho, 30), ms(100));
+        let later = Congestion { echoed: None, ..congestion(Signal::EcnEcho, 2) };
+        control.on_congestion(&later, ms(100));
+        assert!(control.rwnd() > 0.0, "neither tells of a marked segment");
+        control.on_congestion(&congestion(Signal::EcnEcho, 2), ms(100));
+        assert_eq!(control.rwnd(), 0.0);
+    }
+
+    #[test]
     fn a_delayed_transmission_waits_for_tokens_but_not_for_ever() {
         let config = ReservedConfig { delayed: Some(Span::from_millis(10)), ..ReservedConfig::new(RATE) };
         let mut control = build(config);
@@ -501,8 +542,9 @@ mod tests {
     proptest! {
         #[test]
         fn the_window_never_falls_below_one_segment_or_the_reserved_window(
-            events in prop::collection::vec((0u8..6, 0u64..50), 1..200),
+            events in prop::collection::vec((0u8..7, 0u64..50), 1..200),
             rate in 0u64..100_000_000,
+            other in 0u64..100_000_000,
         ) {
             let window = Some(ReservedRoundTrip::Average);
             let config = ReservedConfig { window, ..ReservedConfig::new(BitRate::from_bps(rate)) };
@@ -515,6 +557,12 @@ mod tests {
                     1 => Signal::Timeout,
                     2 => Signal::EcnEcho,
                     3 => Signal::Idle,
+                    4 => {
+                        control.set_rate(BitRate::from_bps(if sequence % 2 == 0 { other } else { rate }), now);
+                        prop_assert!(control.cwnd >= 1.0 && control.cwnd >= control.rwnd());
+                        prop_assert!(control.cwnd_bytes() >= 1000);
+                        continue;
+                    }
                     _ => {
                         control.on_send(&segment(sequence), now);
                         let acknowledgment = (sequence + 1) * 1000;

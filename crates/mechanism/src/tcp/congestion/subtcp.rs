@@ -231,6 +231,7 @@ mod tests {
         Congestion {
             signal,
             sequence: 0,
+            echoed: None,
             window_bytes: segments * 1000,
             flight_bytes: segments * 1000,
             repeated: false,

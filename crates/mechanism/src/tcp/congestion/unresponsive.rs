@@ -88,6 +88,7 @@ mod tests {
                 let event = Congestion {
                     signal,
                     sequence: 0,
+                    echoed: None,
                     window_bytes: flight_bytes,
                     flight_bytes,
                     repeated: false,

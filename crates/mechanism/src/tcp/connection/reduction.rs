@@ -24,9 +24,14 @@ impl Connection {
 
     /// Tells the control of congestion.
     pub fn signal(&mut self, signal: Signal, now: Time) {
+        self.signal_of(signal, None, now);
+    }
+
+    fn signal_of(&mut self, signal: Signal, echoed: Option<u64>, now: Time) {
         let event = Congestion {
             signal,
             sequence: self.una,
+            echoed,
             repeated: signal == Signal::Timeout && self.timed_out_at == self.una,
             window_bytes: self.window_bytes(),
             flight_bytes: self.flight_bytes(),
@@ -95,8 +100,9 @@ impl Connection {
     }
 
     /// An ECN echo reduces the window once for each window of data (RFC 3168, section 6.1.2; catalogue, section 1).
-    /// `number` is not taken in yet.
-    pub fn on_ecn_echo(&mut self, number: u64, now: Time) {
+    /// `number` is not taken in yet. Where the echo `begins` with it, its last segment was marked, or one of two where
+    /// acknowledgments are delayed.
+    pub fn on_ecn_echo(&mut self, number: u64, begins: bool, now: Time) {
         let new_window = match self.rules {
             Rules::Ns1999 => number > self.recover || self.action == Action::Timeout,
             Rules::Modern => number > self.reduced_at,
@@ -108,7 +114,8 @@ impl Connection {
                 self.action = Action::Ecn;
             }
             self.pause_for_echo(now);
-            self.signal(Signal::EcnEcho, now);
+            let last = number.saturating_sub(self.segment());
+            self.signal_of(Signal::EcnEcho, begins.then_some(last), now);
             self.echoed_at = self.max;
             self.counters.ecn_reductions += 1;
         }

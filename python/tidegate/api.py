@@ -15,6 +15,7 @@ from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
 
 from tidegate import _core
+from tidegate.builder import toml_value
 
 if TYPE_CHECKING:
     import numpy as np
@@ -161,7 +162,8 @@ class Result:
 def load(path: str | PathLike[str], **overrides: Any) -> LoadedScenario:
     """Read and validate a scenario file.
 
-    Keywords override single values by path, two underscores for each dot: `links__core__rate="2Mbit"`.
+    Keywords override single values by path, two underscores for each dot: `links__core__rate="2Mbit"`. A dict
+    replaces a whole table: `links__core__queue={"kind": "red"}`.
     """
     pairs = [(name.replace("__", "."), _override_text(value)) for name, value in overrides.items()]
     return LoadedScenario(_core.Scenario.from_file(fspath(path), pairs))
@@ -179,4 +181,6 @@ def run(
 
 
 def _override_text(value: Any) -> str:
+    if isinstance(value, Mapping | list | tuple):
+        return toml_value(value)
     return str(value).lower() if isinstance(value, bool) else str(value)

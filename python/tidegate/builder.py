@@ -144,7 +144,7 @@ def _write(table: Mapping[str, Any], path: tuple[str, ...], lines: list[str]) ->
     lists = {key: value for key, value in table.items() if _is_table_list(value) and not path}
     for key, value in table.items():
         if key not in tables and key not in lists:
-            lines.append(f"{_key(key)} = {_value(value)}")
+            lines.append(f"{_key(key)} = {toml_value(value)}")
     for key, value in tables.items():
         inner = (*path, key)
         if path or not value or not all(isinstance(entry, Mapping) for entry in value.values()):
@@ -153,7 +153,7 @@ def _write(table: Mapping[str, Any], path: tuple[str, ...], lines: list[str]) ->
     for key, value in lists.items():
         for entry in value:
             lines += ["", f"[[{_key(key)}]]"]
-            lines += [f"{_key(inner)} = {_value(content)}" for inner, content in entry.items()]
+            lines += [f"{_key(inner)} = {toml_value(content)}" for inner, content in entry.items()]
 
 
 def _is_table_list(value: Any) -> bool:
@@ -169,7 +169,8 @@ def _text(text: str) -> str:
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def _value(value: Any) -> str:
+def toml_value(value: Any) -> str:
+    """One value as TOML, dicts and lists inline."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int | float):
@@ -177,7 +178,7 @@ def _value(value: Any) -> str:
     if isinstance(value, str):
         return _text(value)
     if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{_key(key)} = {_value(inner)}" for key, inner in value.items()) + " }"
+        return "{ " + ", ".join(f"{_key(key)} = {toml_value(inner)}" for key, inner in value.items()) + " }"
     if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(_value, value)) + "]"
+        return "[" + ", ".join(map(toml_value, value)) + "]"
     raise TypeError(f"{value!r} cannot stand in a scenario: use texts, numbers, lists and dicts")

@@ -382,7 +382,9 @@ def _axis(evaluation: _Evaluation, arguments: list[ast.expr]) -> Value:
 def _series_settling(evaluation: _Evaluation, arguments: list[ast.expr]) -> Value:
     """From when on the series stays within a fraction of a target; its last time where it never does."""
     if not 3 <= len(arguments) <= 5:
-        raise MeasureError('series_settling_s("SERIES", TARGET, FRACTION, "FROM", "TO") takes three to five arguments')
+        raise MeasureError(
+            'series_settling_s("SERIES", TARGET, FRACTION, "FROM", "TO") takes three to five arguments'
+        )
     time_s, values = evaluation.window([arguments[0], *arguments[3:]], "series_settling_s")
     target, fraction = evaluation.scalar(arguments[1]), evaluation.scalar(arguments[2])
     outside = abs(values - target) > abs(target) * fraction

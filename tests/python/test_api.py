@@ -29,6 +29,16 @@ def test_load_run_and_look(scenario_file):
 
 
 @pytest.mark.real_core
+def test_a_dict_replaces_a_table(tmp_path):
+    s = tidegate.Scenario(duration="1s").hosts("a", "b").link("a", "b", rate="1Mbit", delay="1ms")
+    s.flow("f", "a", "b", transport="tcp")
+    file = s.save(tmp_path / "one.toml")
+    queue = {"kind": "wfq", "queue": {"kind": "red", "limit": "50p", "ecn": True}}
+    loaded = tidegate.load(file, **{"links.a-b.queue": queue, "flows.f.to": ["b"]})
+    assert loaded.description["links"][0]["forward"]["queue"]["queue"]["ecn"] is True
+
+
+@pytest.mark.real_core
 def test_a_loaded_scenario_says_what_is_hardly_meant(tmp_path):
     s = tidegate.Scenario(duration="2s").hosts("a", "b").link("a", "b", rate="1Mbit", delay="1ms")
     s.flow("f", "a", "b", transport="udp", application={"kind": "cbr", "rate": "500kbit"})

@@ -40,5 +40,6 @@ pub use network::{
 };
 pub use observer::Observer;
 pub use probe::{BorderReport, FlowPath};
+pub use routing::Path;
 pub use simulation::{ConnectionCounters, Simulation, Statistics};
 pub use world::Place;

@@ -26,6 +26,11 @@ struct Hop {
 }
 
 impl Network {
+    /// The node that sends over `link`.
+    pub fn near_end(&self, link: LinkId) -> NodeId {
+        self.links[link.index() as usize].ends[usize::from(!link.0.is_multiple_of(2))]
+    }
+
     /// By flow: the directions of links that its packets cross to its receivers, nearest first, one list for each path that
     /// they may take.
     pub fn ways(&self) -> Vec<Vec<Path>> {

@@ -3,12 +3,13 @@
 //!
 //! Source: Feng, sections 5.2.2 and 5.3.2. Admission by rate is what those sections assume of the network; the condition on the
 //! buffer is theirs.
-//! Deviations: peak rates are what the links before the queue let through ("the peak rate is set to the link speed by default",
+//! Deviations: committed rates of three-colour markers are promises as those of profiles. What one marker marked, the next on the
+//! way marks anew: behind it its own promise counts. Peak rates are what the links before the queue let through ("the peak rate is set to the link speed by default",
 //! section 5.3), or the `peak` of a profile. Queues within schedulers are not looked at.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
-use tidegate_engine::LinkId;
+use tidegate_engine::{LinkId, Network, NodeId, Path};
 use tidegate_mechanism::queue::admits;
 use tidegate_scenario::model::{
     Application, Control, Direction, Ered, EventChange, Flow, Marker, Queue, Reserved, Scenario, Tcp,
@@ -24,6 +25,8 @@ struct Promise {
     flows: Vec<usize>,
     rate: BitRate,
     peak: Option<BitRate>,
+    /// The router where it begins; else the hosts of the flows.
+    at: Option<NodeId>,
 }
 
 /// What is marked on the way into one direction of a link.
@@ -43,11 +46,16 @@ const WARNINGS_MAX: usize = 20;
 /// What is to be said of the scenario of `document`, at most 20 things: nothing, if all that it promises fits.
 pub fn warnings(document: &Document, scenario: &Scenario) -> Vec<ConfigError> {
     let promises = promises(scenario);
-    if promises.is_empty() {
+    if promises.is_empty() && scenario.markers.is_empty() {
         return Vec::new();
     }
-    let mut found: Vec<ConfigError> = dry(document, scenario).take(WARNINGS_MAX).collect();
-    let loads = loads(scenario, &promises);
+    let network = lower::network(scenario);
+    let ways = network.ways();
+    let mut found: Vec<ConfigError> = dry(document, scenario)
+        .chain(aside(document, scenario, &network, &ways))
+        .take(WARNINGS_MAX)
+        .collect();
+    let loads = loads(&network, &ways, &promises);
     let mut crossed: Vec<LinkId> = loads.keys().copied().collect();
     crossed.sort_unstable_by_key(|link| link.0);
     for link in crossed {
@@ -96,16 +104,40 @@ fn dry<'a>(document: &'a Document, scenario: &'a Scenario) -> impl Iterator<Item
         warn("flows", &flow.name, &["transport", "control", "depth"], depth, tcp.packet)
     });
     let markers = scenario.markers.iter().filter_map(move |marker| {
-        let Marker::Profile(profile) = &marker.mechanism else { return None };
-        let depth = match profile.depth {
-            Limit::Bytes(bytes) => bytes,
-            Limit::Time(span) => profile.rate.bytes_in(span),
-            Limit::Packets(_) => return None,
+        let (key, depth) = match &marker.mechanism {
+            Marker::Profile(profile) => match profile.depth {
+                Limit::Bytes(bytes) => ("depth", bytes),
+                Limit::Time(span) => ("depth", profile.rate.bytes_in(span)),
+                Limit::Packets(_) => return None,
+            },
+            Marker::SingleRate(config) => ("committed_burst", config.committed_burst),
+            Marker::TwoRates(config) => ("committed_burst", config.committed_burst),
+            Marker::Engine(_) | Marker::Account(_) => return None,
         };
         let largest = marker.flows.iter().filter_map(|flow| packet(&scenario.flows[flow.index()])).max()?;
-        warn("markers", &marker.name, &["mechanism", "depth"], depth, largest)
+        warn("markers", &marker.name, &["mechanism", key], depth, largest)
     });
     flows.chain(markers)
+}
+
+/// Markers at nodes that none of their flows passes.
+fn aside<'a>(
+    document: &'a Document,
+    scenario: &'a Scenario,
+    network: &'a Network,
+    ways: &'a [Vec<Path>],
+) -> impl Iterator<Item = ConfigError> + 'a {
+    scenario.markers.iter().filter_map(move |marker| {
+        let at = lower::node_id(marker.at?);
+        let leaves_from = |path: &Path| path.iter().any(|&link| network.near_end(link) == at);
+        if marker.flows.iter().any(|flow| ways[flow.index()].iter().any(leaves_from)) {
+            return None;
+        }
+        let name = &network.nodes[at.0 as usize].name;
+        let message = format!("none of its flows goes on from `{name}`: it marks nothing");
+        let help = "a node on their way, or none for the hosts that they start from";
+        Some(document.at("markers", &marker.name, &["at"], &message, help))
+    })
 }
 
 /// The reservation of a flow, if it has one, and its transport.
@@ -141,25 +173,40 @@ fn promises(scenario: &Scenario) -> Vec<Promise> {
     for (index, flow) in scenario.flows.iter().enumerate() {
         if let Some((_, reserved)) = reservation(flow) {
             let rate = most(scenario, index, reserved);
-            promises.push(Promise { flows: vec![index], rate, peak: None });
+            promises.push(Promise { flows: vec![index], rate, peak: None, at: None });
         }
     }
     for marker in &scenario.markers {
-        if let Marker::Profile(profile) = &marker.mechanism {
-            let flows = marker.flows.iter().map(|flow| flow.index()).collect();
-            promises.push(Promise { flows, rate: profile.rate, peak: profile.peak });
-        }
+        let (rate, peak) = match &marker.mechanism {
+            Marker::Profile(profile) => (profile.rate, profile.peak),
+            Marker::SingleRate(config) => (config.committed_rate, None),
+            Marker::TwoRates(config) => (config.committed_rate, None),
+            Marker::Engine(_) | Marker::Account(_) => continue,
+        };
+        let flows = marker.flows.iter().map(|flow| flow.index()).collect();
+        promises.push(Promise { flows, rate, peak, at: marker.at.map(lower::node_id) });
     }
     promises
 }
 
 /// By direction of a link, what is marked into it.
-fn loads(scenario: &Scenario, promises: &[Promise]) -> HashMap<LinkId, Load> {
-    let ways = lower::network(scenario).ways();
-    let mut loads: HashMap<LinkId, Load> = HashMap::new();
+fn loads(network: &Network, ways: &[Vec<Path>], promises: &[Promise]) -> HashMap<LinkId, Load> {
+    let mut of_flow: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     for (number, promise) in promises.iter().enumerate() {
-        for path in promise.flows.iter().flat_map(|&flow| &ways[flow]) {
+        promise.flows.iter().for_each(|&flow| of_flow.entry(flow).or_default().push(number));
+    }
+    let mut loads: HashMap<LinkId, Load> = HashMap::new();
+    for (flow, own) in of_flow {
+        for path in &ways[flow] {
+            let mut valid = None;
             for (hop, &link) in path.iter().enumerate() {
+                // The last at a node has the last word.
+                let here = |number: &usize| match promises[*number].at {
+                    None => hop == 0,
+                    Some(node) => network.near_end(link) == node,
+                };
+                valid = own.iter().copied().rfind(here).or(valid);
+                let Some(number) = valid else { continue };
                 let load = loads.entry(link).or_default();
                 if !load.promises.contains(&number) {
                     load.promises.push(number);
@@ -323,6 +370,46 @@ transport = "tcp"
         };
         assert!(found("100p", "4Mbit", &[plain, &profile("12Mbit")]).is_empty());
         assert_eq!(found("100p", "4Mbit", &[plain, &profile("15Mbit")]).len(), 1);
+    }
+
+    /// A marker `m` of flow `one` at `at`.
+    fn marker(name: &str, at: &str, mechanism: &str) -> String {
+        format!("markers.{name}={{ flows = [\"one\"], at = \"{at}\", mechanism = {{ {mechanism} }} }}")
+    }
+
+    #[test]
+    fn what_is_marked_again_is_promised_once_and_from_there_on() {
+        let again = marker("m", "r", "kind = \"profile\", rate = \"6Mbit\", aware = true");
+        assert!(found("160p", "6Mbit", &[&again]).is_empty(), "not 12 Mbit/s of 10");
+        let behind = marker("m", "s", "kind = \"profile\", rate = \"12Mbit\"");
+        let plain = "flows.one.transport=tcp";
+        assert!(found("160p", "4Mbit", &[plain, &behind]).is_empty(), "r-s lies before it");
+        let before = marker("m", "r", "kind = \"profile\", rate = \"12Mbit\"");
+        let warnings = found("160p", "4Mbit", &[plain, &before]);
+        assert_eq!(warnings.len(), 1, "{warnings:?}");
+        assert_eq!(warnings[0].path, "links.r-s.rate");
+    }
+
+    #[test]
+    fn committed_rates_of_three_colour_markers_are_promises() {
+        let plain = "flows.one.transport=tcp";
+        let colours = |rate: &str, burst: &str| {
+            let mechanism = format!(
+                "kind = \"srtcm\", committed_rate = \"{rate}\", committed_burst = \"{burst}\", excess_burst = \"0B\""
+            );
+            found("160p", "4Mbit", &[plain, &marker("m", "r", &mechanism)])
+        };
+        assert!(colours("4Mbit", "20kB").is_empty());
+        assert_eq!(colours("15Mbit", "20kB")[0].path, "links.r-s.rate");
+        assert_eq!(colours("4Mbit", "500B")[0].path, "markers.m.mechanism.committed_burst");
+    }
+
+    #[test]
+    fn a_marker_beside_the_way_is_named() {
+        let aside = marker("m", "b", "kind = \"profile\", rate = \"1Mbit\"");
+        let warnings = found("160p", "4Mbit", &[&aside]);
+        assert_eq!(warnings.len(), 1, "{warnings:?}");
+        assert_eq!(warnings[0].path, "markers.m.at");
     }
 
     #[test]

@@ -46,7 +46,7 @@ fn node(node: &model::Node) -> NodeSpec {
     NodeSpec { name: node.name.clone(), kind }
 }
 
-const fn node_id(index: model::NodeIndex) -> NodeId {
+pub(crate) const fn node_id(index: model::NodeIndex) -> NodeId {
     NodeId(index.0)
 }
 

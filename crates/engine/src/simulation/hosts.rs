@@ -1,7 +1,7 @@
 //! What hosts send, receive and time.
 
 use tidegate_mechanism::tcp::Transmit;
-use tidegate_packet::{Dscp, Ecn, FlowId, Packet, TcpFlags, TcpHeader};
+use tidegate_packet::{Colour, Dscp, Ecn, FlowId, Packet, TcpFlags, TcpHeader};
 use tidegate_units::Time;
 
 use super::{Carrier, Simulation};
@@ -22,7 +22,7 @@ impl<O: Observer> Simulation<O> {
         sink.delay_nanos_min = sink.delay_nanos_min.min(delay);
         sink.delay_nanos_max = sink.delay_nanos_max.max(delay);
         sink.marked_packets += u64::from(packet.ecn == Ecn::Ce);
-        if packet.dscp != Dscp::BEST_EFFORT {
+        if packet.dscp.colour() == Colour::Green {
             sink.priority_bytes += u64::from(packet.wire_bytes);
         }
     }

@@ -33,6 +33,9 @@ pub enum Classification {
     InputPort,
     /// The packets with one differentiated services codepoint.
     Dscp,
+    /// The packets whose codepoints have the same first three bits, the highest as number 0 (class selectors, RFC 2474,
+    /// section 4.2.2.2): the network's own control, expedited forwarding, classes 4 to 1 of assured forwarding, best effort.
+    Precedence,
 }
 
 impl Classification {
@@ -44,6 +47,7 @@ impl Classification {
             Self::Class => packet.class as u32,
             Self::InputPort => packet.in_port as u32,
             Self::Dscp => packet.dscp.get() as u32,
+            Self::Precedence => 7 - (packet.dscp.get() >> 3) as u32,
         }
     }
 }

@@ -3,7 +3,9 @@
 //!
 //! Source: RFC 2598, section 2.2 ("a simple priority queue" for expedited forwarding); Floyd & Jacobson, "Link-sharing and
 //! resource management models for packet networks", `IEEE/ACM ToN` 3(4), 1995, section 3 (the general scheduler).
-//! Deviations: none. A packet in transmission is not interrupted.
+//! Deviations: none. A packet in transmission is not interrupted. By codepoints, [`Classification::Precedence`] is what fits:
+//! their numbers as such would put expedited forwarding behind best effort, and one queue for each would reorder a class of
+//! assured forwarding (RFC 2597, section 2 forbids it).
 
 use tidegate_packet::{Backlog, Packet, Sink};
 use tidegate_units::{BitRate, Limit, Time};

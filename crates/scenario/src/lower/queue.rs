@@ -320,9 +320,12 @@ fn sfq(config: &Sfq) -> SfqConfig {
 
 fn priority(config: &Priority) -> PriorityConfig {
     let queues = queues(config.classify, config.queue.as_ref(), None, Some(config.limit), &[]);
-    PriorityConfig {
-        queues: FlowQueuesConfig { remembered: PriorityConfig::default().queues.remembered, ..queues },
-    }
+    let classify = match queues.classify {
+        Classification::Dscp => Classification::Precedence,
+        other => other,
+    };
+    let remembered = PriorityConfig::default().queues.remembered;
+    PriorityConfig { queues: FlowQueuesConfig { classify, remembered, ..queues } }
 }
 
 fn cbq(config: &Cbq) -> CbqConfig {

@@ -150,7 +150,7 @@ pub struct Reserved {
     pub rate: BitRate,
     /// Depth of the token bucket: the time in which the rate fills it. Source: thesis of Feng, section 5.3.1.
     #[serde(with = "text", default = "fifty_millis")]
-    #[schemars(with = "Text<Span>", default = "fifty_millis_text")]
+    #[schemars(with = "Text<Span>")]
     pub depth: Span,
     /// Interval of timed transmissions, which send on tokens whatever the window says. Default: none. Source: thesis of
     /// Feng, section 5.4.1 (20 ms).
@@ -219,11 +219,11 @@ engine_family! {
             factor: f64,
             /// How long marking pauses at first where that is not so; then twice as long each time. Source: assumed.
             #[serde(with = "text", default = "five_seconds")]
-            #[schemars(with = "Text<Span>", default = "five_seconds_text")]
+            #[schemars(with = "Text<Span>")]
             pause: Span,
             /// The longest pause. Source: assumed.
             #[serde(with = "text", default = "longest_pause")]
-            #[schemars(with = "Text<Span>", default = "longest_pause_text")]
+            #[schemars(with = "Text<Span>")]
             pause_max: Span,
         }
     }
@@ -232,20 +232,11 @@ engine_family! {
 const fn fifty_millis() -> Span {
     Span::from_millis(50)
 }
-fn fifty_millis_text() -> String {
-    fifty_millis().to_string()
-}
 const fn five_seconds() -> Span {
     Span::from_secs(5)
 }
-fn five_seconds_text() -> String {
-    five_seconds().to_string()
-}
 const fn longest_pause() -> Span {
     Span::from_secs(64)
-}
-fn longest_pause_text() -> String {
-    longest_pause().to_string()
 }
 const fn no_window() -> ReservedWindow {
     ReservedWindow::None

@@ -66,7 +66,7 @@ macro_rules! engine_family {
             pub windows: u32,
             /// How often the throughput is measured. Source: thesis of Feng, section 6.3.1.
             #[serde(with = "text", default = "engine::hundred_millis")]
-            #[schemars(with = "Text<Span>", default = "engine::hundred_millis_text")]
+            #[schemars(with = "Text<Span>")]
             pub interval: Span,
             $($(#[$after_meta])* pub $after: $after_type,)*
             /// Codepoint of marked packets, 0 to 63. Source: RFC 2597 (AF11).
@@ -97,10 +97,6 @@ pub(super) use engine_family;
 
 pub(super) const fn hundred_millis() -> Span {
     Span::from_millis(100)
-}
-
-pub(super) fn hundred_millis_text() -> String {
-    hundred_millis().to_string()
 }
 
 pub(super) const fn weighted() -> EngineMeter {

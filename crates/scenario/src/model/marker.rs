@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tidegate_units::{BitRate, Bytes, Limit, Span};
 
-use super::engine::{self, EngineMeter, af11, engine_family, hundred_millis, hundred_millis_text};
+use super::engine::{self, EngineMeter, af11, engine_family, hundred_millis};
 use super::kinds;
 use crate::text::{self, Text};
 
@@ -43,7 +43,7 @@ pub struct Profile {
     pub rate: BitRate,
     /// What the bucket holds, as a size, or as the time in which the rate fills it. Source: thesis of Feng, section 5.3.1.
     #[serde(with = "text", default = "fifty_millis")]
-    #[schemars(with = "Text<Limit>", default = "fifty_millis_text")]
+    #[schemars(with = "Text<Limit>")]
     pub depth: Limit,
     /// The rate of bursts. Default: no bound but the link's. Source: thesis of Feng, section 5.3 (the speed of the link).
     #[serde(with = "text::optional", default)]
@@ -158,11 +158,11 @@ engine_family! {
             step: f64,
             /// The round-trip time, for `tcp-friendly`. Source: thesis of Feng, Fig. 6.3 (five links of 10 ms, both ways).
             #[serde(with = "text", default = "hundred_millis")]
-            #[schemars(with = "Text<Span>", default = "hundred_millis_text")]
+            #[schemars(with = "Text<Span>")]
             rtt: Span,
             /// A typical packet, for `tcp-friendly`. Source: thesis of Feng, section 5.3.1 (1 KB).
             #[serde(with = "text", default = "kilobyte")]
-            #[schemars(with = "Text<Bytes>", default = "kilobyte_text")]
+            #[schemars(with = "Text<Bytes>")]
             packet: Bytes,
         }
         after: {}
@@ -197,14 +197,8 @@ impl Default for Account {
 const fn fifty_millis() -> Limit {
     Limit::Time(Span::from_millis(50))
 }
-fn fifty_millis_text() -> String {
-    fifty_millis().to_string()
-}
 const fn kilobyte() -> Bytes {
     Bytes::new(1000)
-}
-fn kilobyte_text() -> String {
-    kilobyte().to_string()
 }
 const fn unmark() -> Beyond {
     Beyond::Unmark

@@ -130,7 +130,9 @@ fn reservation(
     let mut sink = |keys: &[&str], message: String, help: &str| {
         problems.push(site.problem(keys, message, help));
     };
-    Report { sink: &mut sink }.rate("reservation", rate);
+    if !rate.is_zero() {
+        Report { sink: &mut sink }.rate("reservation", rate);
+    }
     let Some(flow) = flows.names.get(name) else {
         let message = format!("there is no flow `{}`", shortened(name));
         problems.push(site.problem(&["flow"], message, flows.names.suggest(name)));

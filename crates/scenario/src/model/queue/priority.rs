@@ -19,7 +19,8 @@ pub struct Priority {
     #[serde(with = "text")]
     #[schemars(with = "Text<Limit>")]
     pub limit: Limit,
-    /// Whose number is the priority.
+    /// Whose number is the priority, the lowest first; `dscp`: the first three bits of the codepoint, the highest first (RFC
+    /// 2474, section 4.2.2.2): expedited forwarding, then classes 4 to 1 of assured forwarding, best effort last.
     pub classify: QueueClassify,
     /// What manages each queue. Default: droptail with `limit`.
     pub queue: Option<Manager>,

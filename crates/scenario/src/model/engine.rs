@@ -58,7 +58,8 @@ macro_rules! engine_family {
             /// How the throughput is measured. Source: thesis of Feng, section 6.3.
             #[serde(default = "engine::weighted")]
             pub meter: EngineMeter,
-            /// The weight of the newest interval, above 0 and at most 1. Source: assumed, 0.1 to 0.2 react alike.
+            /// The weight of the newest interval, above 0 and at most 1. Source: assumed; slower ones mark for swings that are over
+            /// (`feng/6.12-choices`; chapter 6 runs with 0.5).
             #[serde(default = "engine::weight")]
             pub weight: f64,
             /// Intervals in the sliding window. Source: assumed, one second.

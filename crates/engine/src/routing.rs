@@ -76,8 +76,8 @@ impl Routing {
                 attached[from.0 as usize].push((to, LinkId::of(index as u32, reverse)));
             }
         }
-        let stub = |(links, forwards): (Vec<(NodeId, LinkId)>, &bool)| match links[..] {
-            [only] if !forwards => Some(only),
+        let stub = |(links, is_router): (Vec<(NodeId, LinkId)>, &bool)| match links[..] {
+            [only] if !is_router => Some(only),
             _ => None,
         };
         let stubs = attached.into_iter().zip(&forwards).map(stub).collect();

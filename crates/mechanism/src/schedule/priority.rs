@@ -96,7 +96,7 @@ mod tests {
     use super::*;
     use crate::schedule::testing::{Counted, arrivals, drive};
     use proptest::prelude::*;
-    use tidegate_packet::FlowId;
+    use tidegate_packet::{Dscp, FlowId};
 
     proptest! {
         #[test]
@@ -123,5 +123,20 @@ mod tests {
         }
         let order = core::iter::from_fn(|| priority.dequeue(Time::ZERO, &mut out)).map(|p| p.slot);
         assert!(order.eq([4, 1, 3, 2, 0]));
+    }
+
+    #[test]
+    fn by_codepoints_control_and_expedited_forwarding_go_first_and_assured_classes_stay_in_order() {
+        let mut config = PriorityConfig::default();
+        config.queues.classify = Classification::Precedence;
+        let mut priority = config.build(&Context::for_tests());
+        let mut out = Counted::default();
+        // Best effort, AF12, AF11, AF41, EF, CS6.
+        for (slot, dscp) in (0..).zip([0, 12, 10, 34, 46, 48]) {
+            let dscp = Dscp::new(dscp);
+            priority.enqueue(Packet { dscp, ..Packet::new(slot, FlowId(0), 100) }, Time::ZERO, &mut out);
+        }
+        let order = core::iter::from_fn(|| priority.dequeue(Time::ZERO, &mut out)).map(|p| p.slot);
+        assert!(order.eq([5, 4, 3, 1, 2, 0]));
     }
 }

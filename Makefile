@@ -20,7 +20,7 @@ RESULTS := results
 # With which profile of Cargo.toml the Python module is compiled.
 PROFILE ?= release
 
-.PHONY: help run test reproduce bench bench-emulator check-peers clean build tools
+.PHONY: help run test reproduce bench bench-emulator check-peers check-maxmin clean build tools
 
 help: ## what can be made
 	@echo "Tidegate. Targets:"
@@ -69,6 +69,9 @@ bench-emulator: tools ## how much the emulator carries, next to forwarding by th
 
 check-peers: build ## results against ns-2, in the same run; installs what it needs
 	bash tests/oracle/check-peers.sh
+
+check-maxmin: tools ## how near NBP with WFQ comes to max-min fairness on 50 random networks (some minutes)
+	cargo run --release -q -p tidegate-engine --example maxmin
 
 clean: ## remove all that was built or produced
 	rm -rf $(VENV) target $(RESULTS) .pytest_cache .ruff_cache .hypothesis

@@ -112,7 +112,7 @@ pub struct SinkCounters {
     pub received_bytes: u64,
     /// Payload bytes delivered in order, once.
     pub goodput_bytes: u64,
-    /// Packets that arrived with a DSCP other than best effort: their bytes.
+    /// Packets that arrived green: their bytes.
     pub priority_bytes: u64,
     /// Packets that arrived with a congestion mark.
     pub marked_packets: u64,

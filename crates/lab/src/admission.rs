@@ -3,17 +3,18 @@
 //!
 //! Source: Feng, sections 5.2.2 and 5.3.2. Admission by rate is what those sections assume of the network; the condition on the
 //! buffer is theirs.
-//! Deviations: committed rates of three-colour markers are promises as those of profiles. What one marker marked, the next on the
-//! way marks anew: behind it its own promise counts. Peak rates are what the links before the queue let through ("the peak rate is set to the link speed by default",
-//! section 5.3), or the `peak` of a profile. Queues within schedulers are not looked at.
+//! Deviations: committed rates of three-colour markers are promises as those of profiles. What one marker marked, the next on
+//! the way marks anew: behind it its own promise counts, if it is the lesser or does not ask what came. Peak rates are what the
+//! links before the queue let through ("the peak rate is set to the link speed by default", section 5.3), or the `peak` of a
+//! profile. Queues within schedulers are not looked at.
 
 use std::collections::{BTreeMap, HashMap};
 
 use tidegate_engine::{LinkId, Network, NodeId, Path};
 use tidegate_mechanism::queue::admits;
 use tidegate_scenario::model::{
-    Application, Control, Direction, Ered, EventChange, Flow, Marker, Queue, Reserved, Scenario, Tcp,
-    Transport,
+    Application, Control, Direction, Ered, Event, EventChange, Flow, LinkState, Marker, Queue, Reserved,
+    Scenario, Tcp, Transport,
 };
 use tidegate_scenario::{ConfigError, Document};
 use tidegate_units::{BitRate, Bytes, Limit};
@@ -25,8 +26,10 @@ struct Promise {
     flows: Vec<usize>,
     rate: BitRate,
     peak: Option<BitRate>,
-    /// The router where it begins; else the hosts of the flows.
+    /// The node where it begins; else the hosts of the flows.
     at: Option<NodeId>,
+    /// Whether it keeps only what comes marked.
+    aware: bool,
 }
 
 /// What is marked on the way into one direction of a link.
@@ -55,7 +58,7 @@ pub fn warnings(document: &Document, scenario: &Scenario) -> Vec<ConfigError> {
         .chain(aside(document, scenario, &network, &ways))
         .take(WARNINGS_MAX)
         .collect();
-    let loads = loads(&network, &ways, &promises);
+    let loads = Ways::new(&network, &ways, &promises).loads();
     let mut crossed: Vec<LinkId> = loads.keys().copied().collect();
     crossed.sort_unstable_by_key(|link| link.0);
     for link in crossed {
@@ -120,14 +123,17 @@ fn dry<'a>(document: &'a Document, scenario: &'a Scenario) -> impl Iterator<Item
     flows.chain(markers)
 }
 
-/// Markers at nodes that none of their flows passes.
+/// Markers at nodes that none of their flows passes. Where links go down, flows may come by yet.
 fn aside<'a>(
     document: &'a Document,
     scenario: &'a Scenario,
     network: &'a Network,
     ways: &'a [Vec<Path>],
 ) -> impl Iterator<Item = ConfigError> + 'a {
-    scenario.markers.iter().filter_map(move |marker| {
+    let is_reroute =
+        |event: &Event| matches!(event.change, EventChange::Link { state: Some(LinkState::Down), .. });
+    let fixed = !scenario.events.iter().any(is_reroute);
+    scenario.markers.iter().filter(move |_| fixed).filter_map(move |marker| {
         let at = lower::node_id(marker.at?);
         let leaves_from = |path: &Path| path.iter().any(|&link| network.near_end(link) == at);
         if marker.flows.iter().any(|flow| ways[flow.index()].iter().any(leaves_from)) {
@@ -167,59 +173,98 @@ fn packet(flow: &Flow) -> Option<Bytes> {
     }
 }
 
-/// What reservations and profiles promise; of a reservation that changes, the most.
+/// What reservations and markers promise; of a reservation that changes, the most.
 fn promises(scenario: &Scenario) -> Vec<Promise> {
     let mut promises = Vec::new();
     for (index, flow) in scenario.flows.iter().enumerate() {
         if let Some((_, reserved)) = reservation(flow) {
             let rate = most(scenario, index, reserved);
-            promises.push(Promise { flows: vec![index], rate, peak: None, at: None });
+            promises.push(Promise { flows: vec![index], rate, peak: None, at: None, aware: false });
         }
     }
     for marker in &scenario.markers {
-        let (rate, peak) = match &marker.mechanism {
-            Marker::Profile(profile) => (profile.rate, profile.peak),
-            Marker::SingleRate(config) => (config.committed_rate, None),
-            Marker::TwoRates(config) => (config.committed_rate, None),
+        let (rate, peak, aware) = match &marker.mechanism {
+            Marker::Profile(profile) => (profile.rate, profile.peak, profile.aware),
+            Marker::SingleRate(config) => (config.committed_rate, None, config.aware),
+            Marker::TwoRates(config) => (config.committed_rate, None, config.aware),
             Marker::Engine(_) | Marker::Account(_) => continue,
         };
         let flows = marker.flows.iter().map(|flow| flow.index()).collect();
-        promises.push(Promise { flows, rate, peak, at: marker.at.map(lower::node_id) });
+        promises.push(Promise { flows, rate, peak, at: marker.at.map(lower::node_id), aware });
     }
     promises
 }
 
-/// By direction of a link, what is marked into it.
-fn loads(network: &Network, ways: &[Vec<Path>], promises: &[Promise]) -> HashMap<LinkId, Load> {
-    let mut of_flow: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
-    for (number, promise) in promises.iter().enumerate() {
-        promise.flows.iter().for_each(|&flow| of_flow.entry(flow).or_default().push(number));
+/// The ways of flows, with the promises on them.
+struct Ways<'a> {
+    network: &'a Network,
+    ways: &'a [Vec<Path>],
+    promises: &'a [Promise],
+    /// By flow: the promises to it, in the order of the file.
+    of_flow: BTreeMap<usize, Vec<usize>>,
+}
+
+impl<'a> Ways<'a> {
+    fn new(network: &'a Network, ways: &'a [Vec<Path>], promises: &'a [Promise]) -> Self {
+        let mut of_flow: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        for (number, promise) in promises.iter().enumerate() {
+            promise.flows.iter().for_each(|&flow| of_flow.entry(flow).or_default().push(number));
+        }
+        Self { network, ways, promises, of_flow }
     }
-    let mut loads: HashMap<LinkId, Load> = HashMap::new();
-    for (flow, own) in of_flow {
-        for path in &ways[flow] {
-            let mut valid = None;
-            for (hop, &link) in path.iter().enumerate() {
-                // The last at a node has the last word.
-                let here = |number: &usize| match promises[*number].at {
-                    None => hop == 0,
-                    Some(node) => network.near_end(link) == node,
-                };
-                valid = own.iter().copied().rfind(here).or(valid);
-                let Some(number) = valid else { continue };
-                let load = loads.entry(link).or_default();
-                if !load.promises.contains(&number) {
-                    load.promises.push(number);
-                }
-                match hop.checked_sub(1) {
-                    None => load.is_source = true,
-                    Some(before) if !load.from.contains(&path[before]) => load.from.push(path[before]),
-                    Some(_) => {}
+
+    /// The promises to `flow` that begin at the start of hop `hop` of `path`, in the order of the file.
+    fn at(&self, flow: usize, path: &'a Path, hop: usize) -> impl DoubleEndedIterator<Item = usize> + '_ {
+        let node = self.network.near_end(path[hop]);
+        let begins = move |number: &usize| self.promises[*number].at.map_or(hop == 0, |at| at == node);
+        self.of_flow[&flow].iter().copied().filter(begins)
+    }
+
+    /// Whether an aware marker leaves less than comes to it marked. What comes is the promise before it on each of its ways.
+    fn binds(&self, number: usize) -> bool {
+        let promise = &self.promises[number];
+        let mut before: Vec<usize> = Vec::new();
+        for &flow in &promise.flows {
+            for path in &self.ways[flow] {
+                let order: Vec<usize> = (0..path.len()).flat_map(|hop| self.at(flow, path, hop)).collect();
+                let place = order.iter().position(|&other| other == number);
+                before.extend(place.and_then(|place| place.checked_sub(1)).map(|place| order[place]));
+            }
+        }
+        before.sort_unstable();
+        before.dedup();
+        promise.rate < total(before.iter().map(|&other| self.promises[other].rate))
+    }
+
+    /// By direction of a link, what is marked into it.
+    fn loads(&self) -> HashMap<LinkId, Load> {
+        let binding: Vec<bool> = (0..self.promises.len())
+            .map(|number| !self.promises[number].aware || self.binds(number))
+            .collect();
+        let mut loads: HashMap<LinkId, Load> = HashMap::new();
+        for &flow in self.of_flow.keys() {
+            for path in &self.ways[flow] {
+                let mut valid = None;
+                for (hop, &link) in path.iter().enumerate() {
+                    for number in self.at(flow, path, hop) {
+                        let is_kept = self.promises[number].aware && (valid.is_none() || !binding[number]);
+                        valid = if is_kept { valid } else { Some(number) };
+                    }
+                    let Some(number) = valid else { continue };
+                    let load = loads.entry(link).or_default();
+                    if !load.promises.contains(&number) {
+                        load.promises.push(number);
+                    }
+                    match hop.checked_sub(1) {
+                        None => load.is_source = true,
+                        Some(before) if !load.from.contains(&path[before]) => load.from.push(path[before]),
+                        Some(_) => {}
+                    }
                 }
             }
         }
+        loads
     }
-    loads
 }
 
 /// How fast marked packets may come to `link` at most: `sum r_p`.
@@ -393,15 +438,31 @@ transport = "tcp"
     #[test]
     fn committed_rates_of_three_colour_markers_are_promises() {
         let plain = "flows.one.transport=tcp";
-        let colours = |rate: &str, burst: &str| {
+        let colours = |rate: &str, burst: &str, aware: bool| {
             let mechanism = format!(
-                "kind = \"srtcm\", committed_rate = \"{rate}\", committed_burst = \"{burst}\", excess_burst = \"0B\""
+                "kind = \"srtcm\", committed_rate = \"{rate}\", committed_burst = \"{burst}\", excess_burst = \"0B\", aware = {aware}"
             );
             found("160p", "4Mbit", &[plain, &marker("m", "r", &mechanism)])
         };
-        assert!(colours("4Mbit", "20kB").is_empty());
-        assert_eq!(colours("15Mbit", "20kB")[0].path, "links.r-s.rate");
-        assert_eq!(colours("4Mbit", "500B")[0].path, "markers.m.mechanism.committed_burst");
+        assert!(colours("4Mbit", "20kB", false).is_empty());
+        assert_eq!(colours("15Mbit", "20kB", false)[0].path, "links.r-s.rate");
+        assert!(colours("15Mbit", "20kB", true).is_empty(), "nothing comes green");
+        assert_eq!(colours("4Mbit", "500B", false)[0].path, "markers.m.mechanism.committed_burst");
+    }
+
+    #[test]
+    fn an_aware_marker_promises_no_more_than_comes_and_bounds_all_its_flows_together() {
+        let two =
+            "flows.two.transport={ kind = \"tcp\", control = { kind = \"reserved\", rate = \"6Mbit\" } }";
+        let both = |rate: &str| {
+            format!(
+                "markers.m={{ flows = [\"one\", \"two\"], at = \"r\", mechanism = {{ kind = \"profile\", rate = \"{rate}\", aware = true }} }}"
+            )
+        };
+        assert_eq!(found("400p", "6Mbit", &[two])[0].path, "links.r-s.rate");
+        assert!(found("400p", "6Mbit", &[two, &both("8Mbit")]).is_empty());
+        assert_eq!(found("400p", "6Mbit", &[two, &both("11Mbit")])[0].path, "links.r-s.rate");
+        assert!(found("400p", "1Mbit", &[&both("15Mbit")]).is_empty(), "one comes, of 15 that may");
     }
 
     #[test]
@@ -410,6 +471,8 @@ transport = "tcp"
         let warnings = found("160p", "4Mbit", &[&aside]);
         assert_eq!(warnings.len(), 1, "{warnings:?}");
         assert_eq!(warnings[0].path, "markers.m.at");
+        let down = "events=[{ at = \"1s\", link = \"a-r\", state = \"down\" }]";
+        assert!(found("160p", "4Mbit", &[&aside, down]).is_empty(), "it may lie on the way then");
     }
 
     #[test]

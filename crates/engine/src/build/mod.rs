@@ -75,8 +75,8 @@ impl fmt::Display for BuildError {
             Self::CrossesAtCore { flow, domain, node, is_core } => {
                 let problem = if *is_core {
                     format!(
-                        "which is inside; list `{node}` under `edges` instead. \
-                         What domains share that trust each other is inside: let no flow begin or end there"
+                        "which is inside: a core router, or shared by domains that trust each other. \
+                         List it under `edges` alone, or take the trust away"
                     )
                 } else {
                     format!("which is not among its edges; list `{node}` under `edges`")

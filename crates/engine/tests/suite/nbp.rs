@@ -288,9 +288,9 @@ fn a_flow_that_moves_to_another_border_enters_as_fast_as_it_leaves_there() {
     }
 }
 
-/// The rate doubles once in a round trip, from the first on, however long that is.
+/// The rate doubles once in a round trip, from the first on, however long that is, so that slow start comes to its end.
 #[test]
-fn a_flow_alone_on_a_long_path_loses_nothing_and_gets_its_rate() {
+fn a_flow_alone_on_a_long_path_has_its_rate_after_slow_start() {
     for delay in ["5ms", "125ms", "250ms"] {
         let mut net = Net::default();
         net.link("h0", "I", direction("1Gbit", "1ms", drop_tail(1000)));

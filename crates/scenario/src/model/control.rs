@@ -173,7 +173,7 @@ pub struct Reserved {
     /// section 5.4.2 has it so; off, because then the variable part loses against best effort (catalogue, RAW-1).
     #[serde(default)]
     pub literal_growth: bool,
-    /// Whether timer and window are turned off, for good, when a marked segment is lost. Source: thesis of Feng, section
+    /// Whether timer and window are turned off, for good, when a marked segment is lost or echoed as congested. Source: thesis of Feng, section
     /// 5.4.2 (proposed).
     #[serde(default)]
     pub safeguard: bool,

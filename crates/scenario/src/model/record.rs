@@ -105,7 +105,7 @@ quantities! {
         CwndSegments = "cwnd_segments",
         /// What divides a window of one segment (SUBTCP).
         Scale = "scale",
-        /// Bits of packets with a codepoint other than best effort that were delivered in the interval, per second.
+        /// Bits of green packets that were delivered in the interval, per second.
         Promised = "marked_bps",
         /// What the reserved rate keeps under way (TCP with a reservation).
         ReservedWindow = "reserved_window_segments",

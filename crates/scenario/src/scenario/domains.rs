@@ -359,7 +359,7 @@ fn check_trusts(list: &[Domain], trusts: &[(Vec<String>, Tree)], problems: &mut 
         for other in earlier.filter(|&other| is_mutual(other)).map(|other| &list[other]) {
             let differs = [
                 ("mechanism", domain.mechanism.without_places() != other.mechanism.without_places()),
-                ("labels", domain.labels != other.labels || domain.liars != other.liars),
+                ("labels", domain.labels != other.labels),
                 ("control_loss", domain.control_loss != other.control_loss),
             ];
             for (key, _) in differs.iter().filter(|(_, differs)| *differs) {

@@ -66,8 +66,8 @@ pub struct Congestion {
     pub signal: Signal,
     /// First byte not acknowledged: the start of what was lost, if it was a loss.
     pub sequence: u64,
-    /// Of an echo that begins: the start of the last segment that its acknowledgment covers. That one was marked, or with
-    /// delayed acknowledgments perhaps the one before. An echo that goes on from before does not tell.
+    /// Of an echo that begins with an acknowledgment of one new segment or two: the start of the last of them. That one was
+    /// marked, or with delayed acknowledgments perhaps the one before. Other echoes do not tell.
     pub echoed: Option<u64>,
     /// The window in force, bounded by the receiver's, in bytes.
     pub window_bytes: u64,

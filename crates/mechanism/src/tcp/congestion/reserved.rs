@@ -16,10 +16,10 @@
 //! - A window that jumps with the reservation, or to `RWND + 1` after a time-out, lets go a burst of a whole window that no
 //!   queue of the thesis holds beside others. [`ReservedConfig::burst`] bounds what goes at one instant without tokens, as
 //!   `maxburst` in ns (RFC 2582, section 3, suggests four); the thesis does not mention it.
-//! - A reservation that changes moves `CWND` and the threshold by as much as `RWND`: what competes for best effort stays
-//!   (section 5.4.2 adds the variable window to `RWND`; section 5.6 has throughput follow at once, up and down).
-//! - An ECN echo turns the safeguard as a loss does, where it tells that a marked segment met congestion: where it begins
-//!   with an acknowledgment of which the last two segments were marked (one of the two, if acknowledgments are delayed).
+//! - A reservation that changes moves `CWND` and the threshold by as much as `RWND`: what competes for best effort stays, as
+//!   far as the receiver's window has room (section 5.4.2 adds the variable window to `RWND`; section 5.6 has throughput follow at once, up and down).
+//! - An ECN echo turns timer and windowing off as the loss of a marked segment does, where it tells that one met congestion: where
+//!   it begins with an acknowledgment and the last two segments that this covers, or the last and the one before, were marked.
 //! - Delayed transmissions hold a segment that has no tokens until they suffice, but no longer than a random time; the
 //!   distribution is not given, uniform is taken, from the sequence number, so that it needs no state.
 
@@ -57,7 +57,7 @@ pub struct ReservedConfig {
     pub burst: Option<u32>,
     /// Whether growth is scaled in congestion avoidance too. Default no.
     pub literal_growth: bool,
-    /// Whether timer and windowing are turned off, for good, when a marked segment is lost. Default no.
+    /// Whether timer and windowing are turned off, for good, when a marked segment is lost or echoed as congested. Default no.
     pub safeguard: bool,
     /// Codepoint of segments with tokens. Default AF11.
     pub marked: Dscp,
@@ -161,9 +161,16 @@ impl Reserved {
         self.tokens.rate = rate;
         self.tokens.depth = work_of(depth_bytes(rate, self.config.depth));
         self.tokens.level = self.tokens.level.min(self.tokens.depth);
+        if rate.is_zero() {
+            self.held = None;
+        }
         let rwnd = self.rwnd();
         let moved = |window: f64| (window + rwnd - before).min(self.awnd).max(rwnd + 1.0).max(self.minimum);
-        (self.cwnd, self.ssthresh) = (moved(self.cwnd), moved(self.ssthresh).max(2.0));
+        self.cwnd = moved(self.cwnd);
+        // A threshold that no loss has set yet is none.
+        if self.ssthresh < self.awnd {
+            self.ssthresh = moved(self.ssthresh).max(2.0);
+        }
     }
 
     fn fill_until(&mut self, now: Time) {
@@ -273,7 +280,8 @@ impl CongestionControl for Reserved {
                 self.timer_after = self.timer_after.saturating_add(interval * past);
             }
         }
-        if let Some(most) = self.config.delayed {
+        // Without a reservation there are no tokens to wait for.
+        if let Some(most) = self.config.delayed.filter(|_| !self.config.rate.is_zero()) {
             self.held = Some(now.saturating_add(spread(end, most)));
         }
         if marked {
@@ -502,6 +510,29 @@ mod tests {
         assert_eq!((control.rwnd(), control.cwnd, control.ssthresh), (100.0, 130.0, 110.0));
         control.set_rate(BitRate::from_bps(0), ms(100));
         assert_eq!((control.rwnd(), control.cwnd, control.ssthresh), (0.0, 30.0, 10.0));
+    }
+
+    #[test]
+    fn without_a_reservation_nothing_waits_for_tokens() {
+        let delayed = Some(Span::from_millis(100));
+        let mut control = build(ReservedConfig { delayed, ..ReservedConfig::new(RATE) });
+        (0..30).for_each(|number| {
+            control.on_send(&segment(number), Time::ZERO);
+        });
+        assert!(matches!(control.may_send(0, 1000, Time::ZERO), Permission::At(_)));
+        control.set_rate(BitRate::from_bps(0), Time::ZERO);
+        assert_eq!(control.may_send(0, 1000, Time::ZERO), Permission::Now);
+        control.on_send(&segment(30), Time::ZERO);
+        assert_eq!(control.may_send(0, 1000, Time::ZERO), Permission::Now);
+    }
+
+    #[test]
+    fn a_threshold_that_no_loss_has_set_stays_none() {
+        let window = Some(ReservedRoundTrip::Best);
+        let mut control = with_round_trip(ReservedConfig { window, ..ReservedConfig::new(RATE) }, 100);
+        assert_eq!(control.ssthresh, control.awnd);
+        control.set_rate(BitRate::from_mbps(1), ms(100));
+        assert_eq!(control.ssthresh, control.awnd);
     }
 
     #[test]

@@ -100,8 +100,8 @@ impl Connection {
     }
 
     /// An ECN echo reduces the window once for each window of data (RFC 3168, section 6.1.2; catalogue, section 1).
-    /// `number` is not taken in yet. Where the echo `begins` with it, its last segment was marked, or one of two where
-    /// acknowledgments are delayed.
+    /// `number` is not taken in yet. Where the echo `begins` with it and it covers one new segment or two, the last of them
+    /// was marked, or the one before where acknowledgments are delayed; duplicates and jumps do not tell.
     pub fn on_ecn_echo(&mut self, number: u64, begins: bool, now: Time) {
         let new_window = match self.rules {
             Rules::Ns1999 => number > self.recover || self.action == Action::Timeout,
@@ -114,8 +114,9 @@ impl Connection {
                 self.action = Action::Ecn;
             }
             self.pause_for_echo(now);
-            let last = number.saturating_sub(self.segment());
-            self.signal_of(Signal::EcnEcho, begins.then_some(last), now);
+            let segment = self.segment();
+            let tells = begins && number > self.una && number <= self.una + 2 * segment;
+            self.signal_of(Signal::EcnEcho, tells.then(|| number.saturating_sub(segment)), now);
             self.echoed_at = self.max;
             self.counters.ecn_reductions += 1;
         }

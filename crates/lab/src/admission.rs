@@ -198,19 +198,20 @@ fn promises(scenario: &Scenario) -> Vec<Promise> {
 /// The ways of flows, with the promises on them.
 struct Ways<'a> {
     network: &'a Network,
-    ways: &'a [Vec<Path>],
+    /// By flow: its ways.
+    paths: &'a [Vec<Path>],
     promises: &'a [Promise],
     /// By flow: the promises to it, in the order of the file.
     of_flow: BTreeMap<usize, Vec<usize>>,
 }
 
 impl<'a> Ways<'a> {
-    fn new(network: &'a Network, ways: &'a [Vec<Path>], promises: &'a [Promise]) -> Self {
+    fn new(network: &'a Network, paths: &'a [Vec<Path>], promises: &'a [Promise]) -> Self {
         let mut of_flow: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for (number, promise) in promises.iter().enumerate() {
             promise.flows.iter().for_each(|&flow| of_flow.entry(flow).or_default().push(number));
         }
-        Self { network, ways, promises, of_flow }
+        Self { network, paths, promises, of_flow }
     }
 
     /// The promises to `flow` that begin at the start of hop `hop` of `path`, in the order of the file.
@@ -225,7 +226,7 @@ impl<'a> Ways<'a> {
         let promise = &self.promises[number];
         let mut before: Vec<usize> = Vec::new();
         for &flow in &promise.flows {
-            for path in &self.ways[flow] {
+            for path in &self.paths[flow] {
                 let order: Vec<usize> = (0..path.len()).flat_map(|hop| self.at(flow, path, hop)).collect();
                 let place = order.iter().position(|&other| other == number);
                 before.extend(place.and_then(|place| place.checked_sub(1)).map(|place| order[place]));
@@ -243,7 +244,7 @@ impl<'a> Ways<'a> {
             .collect();
         let mut loads: HashMap<LinkId, Load> = HashMap::new();
         for &flow in self.of_flow.keys() {
-            for path in &self.ways[flow] {
+            for path in &self.paths[flow] {
                 let mut valid = None;
                 for (hop, &link) in path.iter().enumerate() {
                     for number in self.at(flow, path, hop) {

@@ -46,8 +46,6 @@ pub enum BuildError {
         domain: String,
         /// The router.
         node: String,
-        /// Whether it was listed as one inside, or made one by trust between domains.
-        is_core: bool,
     },
     /// No flow crosses a domain whose edges control what enters.
     DomainUncrossed {
@@ -72,17 +70,11 @@ impl fmt::Display for BuildError {
             Self::Unreachable { flow, from, to } => {
                 write!(f, "flow `{flow}`: no path leads from `{from}` to `{to}`; add links, or move an end")
             }
-            Self::CrossesAtCore { flow, domain, node, is_core } => {
-                let problem = if *is_core {
-                    format!(
-                        "which is inside: a core router, or shared by domains that trust each other. \
-                         List it under `edges` alone, or take the trust away"
-                    )
-                } else {
-                    format!("which is not among its edges; list `{node}` under `edges`")
-                };
-                write!(f, "flow `{flow}` crosses the border of domain `{domain}` at `{node}`, {problem}")
-            }
+            Self::CrossesAtCore { flow, domain, node } => write!(
+                f,
+                "flow `{flow}` crosses the border of domain `{domain}` at `{node}`, which is inside: a core router, or \
+                 shared by domains that trust each other. List `{node}` under `edges` alone, or take the trust away"
+            ),
             Self::DomainUncrossed { domain } => write!(
                 f,
                 "no flow crosses domain `{domain}` from one of its edges to another, so its mechanism would do nothing; \

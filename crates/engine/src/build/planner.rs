@@ -146,7 +146,6 @@ impl Planner {
                 flow: naming.flow.to_owned(),
                 domain: naming.network.domains[domain as usize].name.clone(),
                 node: naming.network.nodes[node.0 as usize].name.clone(),
-                is_core: naming.network.domains[domain as usize].core.contains(&node),
             })
     }
 

@@ -380,6 +380,16 @@ fn domains_that_trust_each_other_stop_a_flow_at_the_first_border_and_others_at_e
 }
 
 #[test]
+fn a_flow_that_ends_where_no_edge_is_is_refused_with_what_to_do() {
+    let mut net = two_networks();
+    net.link("B", "h2", direction("10Mbit", "5ms", drop_tail(100)));
+    net.domain(&["I", "E"], &["R1", "B", "R2"]).mechanism = Some(EdgeConfig::Nbp(Box::default()));
+    net.flow("h0", &["h2"], TransportSpec::Udp { header_bytes: 28 }, constant(BitRate::from_mbps(1)));
+    let refused = net.network.build(1, ()).unwrap_err().to_string();
+    assert!(refused.contains("at `B`") && refused.contains("take the trust away"), "{refused}");
+}
+
+#[test]
 fn other_services_pass_unshaped() {
     let mut net = line("1Mbit");
     let (voice, bulk) = (udp(&mut net, 0.2), udp(&mut net, 5.0));

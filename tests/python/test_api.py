@@ -1,6 +1,7 @@
 """The Python interface: loading, building, running, looking."""
 
 import tomllib
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,6 +10,8 @@ from hypothesis import strategies as st
 
 import tidegate
 from tidegate import builder, library, parallel, quantities
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_load_run_and_look(scenario_file):
@@ -26,6 +29,14 @@ def test_load_run_and_look(scenario_file):
     assert "2 flows" in repr(result)
     assert "throughput" in result._repr_html_()
     assert "<svg" in scenario._repr_html_()
+
+
+@pytest.mark.real_core
+@pytest.mark.parametrize(
+    "file", sorted((ROOT / "benches/scenarios").glob("*.toml")), ids=lambda file: file.stem
+)
+def test_scenarios_of_benchmarks_are_valid(file):
+    assert tidegate.load(file).duration_s > 0
 
 
 @pytest.mark.real_core

@@ -164,22 +164,29 @@ fn a_flow_is_known_from_its_first_packet_until_it_has_been_idle() {
     simulation.assert_conservation();
 }
 
-#[test]
-fn a_multicast_flow_enters_as_fast_as_its_slowest_branch_delivers() {
+/// h0 - I - R, and from R to h1 by E1 with 5 Mb/s, to h2 by E2 with `slow`; that link.
+fn two_branches(slow: &str, config: NbpConfig) -> (Net, LinkId) {
     let mut net = Net::default();
     net.link("h0", "I", direction("1Gbit", "1ms", drop_tail(1000)));
     net.link("I", "R", direction("10Mbit", "5ms", drop_tail(100)));
     net.link("R", "E1", direction("5Mbit", "5ms", drop_tail(100)));
-    net.link("R", "E2", direction("500kbit", "5ms", drop_tail(100)));
+    let link = net.link("R", "E2", direction(slow, "5ms", drop_tail(100)));
     net.link("E1", "h1", direction("100Mbit", "1ms", drop_tail(100)));
     net.link("E2", "h2", direction("100Mbit", "1ms", drop_tail(100)));
-    net.domain(&["I", "E1", "E2"], &["R"]).mechanism = Some(EdgeConfig::Nbp(Box::default()));
-    let flow = net.flow(
-        "h0",
-        &["h1", "h2"],
-        TransportSpec::Udp { header_bytes: 28 },
-        constant(BitRate::from_mbps(8)),
-    );
+    net.domain(&["I", "E1", "E2"], &["R"]).mechanism = Some(EdgeConfig::Nbp(Box::new(config)));
+    (net, link)
+}
+
+/// A flow of 8 Mb/s to both receivers.
+fn multicast(net: &mut Net) -> usize {
+    let udp = TransportSpec::Udp { header_bytes: 28 };
+    net.flow("h0", &["h1", "h2"], udp, constant(BitRate::from_mbps(8)))
+}
+
+#[test]
+fn a_multicast_flow_enters_as_fast_as_its_slowest_branch_delivers() {
+    let (mut net, slow) = two_branches("500kbit", NbpConfig::default());
+    let flow = multicast(&mut net);
     let mut simulation = net.build(1);
     simulation.run_until(seconds(10.0), u64::MAX);
     let mut rates = Vec::new();
@@ -193,8 +200,8 @@ fn a_multicast_flow_enters_as_fast_as_its_slowest_branch_delivers() {
     let received: Vec<f64> =
         statistics.sinks[flow].iter().map(|sink| sink.received_bytes as f64 * 8.0 / 20e6).collect();
     assert!(received.iter().all(|rate| (0.4e6..0.51e6).contains(&(rate * 1e6))), "Mb/s: {received:?}");
-    let slow = &statistics.links[LinkId::of(3, false).0 as usize];
-    let queue = slow.packet_nanos as f64 / (statistics.until - statistics.since).as_nanos() as f64;
+    let queue = statistics.links[slow.0 as usize].packet_nanos as f64
+        / (statistics.until - statistics.since).as_nanos() as f64;
     assert!(queue < 10.0, "the queue of the slow branch does not stand: {queue} packets");
 }
 
@@ -202,22 +209,10 @@ fn a_multicast_flow_enters_as_fast_as_its_slowest_branch_delivers() {
 #[test]
 fn a_class_of_several_flows_enters_as_fast_as_the_slowest_branch_whoever_comes_first() {
     for multicast_first in [true, false] {
-        let mut net = Net::default();
-        net.link("h0", "I", direction("1Gbit", "1ms", drop_tail(1000)));
-        net.link("I", "R", direction("10Mbit", "5ms", drop_tail(100)));
-        net.link("R", "E1", direction("5Mbit", "5ms", drop_tail(100)));
-        let slow = net.link("R", "E2", direction("1Mbit", "5ms", drop_tail(100)));
-        net.link("E1", "h1", direction("100Mbit", "1ms", drop_tail(100)));
-        net.link("E2", "h2", direction("100Mbit", "1ms", drop_tail(100)));
         let config = NbpConfig { granularity: Granularity::AddressPair, ..NbpConfig::default() };
-        net.domain(&["I", "E1", "E2"], &["R"]).mechanism = Some(EdgeConfig::Nbp(Box::new(config)));
+        let (mut net, slow) = two_branches("1Mbit", config);
         udp(&mut net, 0.01);
-        let many = net.flow(
-            "h0",
-            &["h1", "h2"],
-            TransportSpec::Udp { header_bytes: 28 },
-            constant(BitRate::from_mbps(8)),
-        );
+        let many = multicast(&mut net);
         let starts = if multicast_first { [1.0, 0.0] } else { [0.0, 1.0] };
         for (flow, start) in starts.into_iter().enumerate() {
             net.network.flows[flow].start = StartSpec::At(seconds(start));
@@ -232,15 +227,8 @@ fn a_class_of_several_flows_enters_as_fast_as_the_slowest_branch_whoever_comes_f
 
 #[test]
 fn a_branch_that_fails_leaves_the_others_their_packets() {
-    let mut net = Net::default();
-    net.link("h0", "I", direction("1Gbit", "1ms", drop_tail(1000)));
-    net.link("I", "R", direction("10Mbit", "5ms", drop_tail(100)));
-    net.link("R", "E1", direction("5Mbit", "5ms", drop_tail(100)));
-    let failing = net.link("R", "E2", direction("2Mbit", "5ms", drop_tail(100)));
-    net.link("E1", "h1", direction("100Mbit", "1ms", drop_tail(100)));
-    net.link("E2", "h2", direction("100Mbit", "1ms", drop_tail(100)));
-    net.domain(&["I", "E1", "E2"], &["R"]).mechanism = Some(EdgeConfig::Nbp(Box::default()));
-    net.flow("h0", &["h1", "h2"], TransportSpec::Udp { header_bytes: 28 }, constant(BitRate::from_mbps(8)));
+    let (mut net, failing) = two_branches("2Mbit", NbpConfig::default());
+    multicast(&mut net);
     for (at, up) in [(10.0, false), (40.0, true)] {
         for link in [failing, failing.reversed()] {
             net.network.script.push(ScriptedChange { at: seconds(at), link, change: Change::Up(up) });

@@ -8,7 +8,7 @@
 //! links before the queue let through ("the peak rate is set to the link speed by default", section 5.3), or the `peak` of a
 //! profile. Queues within schedulers are not looked at.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use tidegate_engine::{LinkId, Network, NodeId, Path};
 use tidegate_mechanism::queue::admits;
@@ -36,9 +36,9 @@ struct Promise {
 #[derive(Default)]
 struct Load {
     /// Positions in the list of promises.
-    promises: Vec<usize>,
+    promises: HashSet<usize>,
     /// The directions from which it comes.
-    from: Vec<LinkId>,
+    from: HashSet<LinkId>,
     /// Whether some of it begins here.
     is_source: bool,
 }
@@ -215,7 +215,7 @@ impl<'a> Ways<'a> {
     }
 
     /// The promises to `flow` that begin at the start of hop `hop` of `path`, in the order of the file.
-    fn at(&self, flow: usize, path: &'a Path, hop: usize) -> impl DoubleEndedIterator<Item = usize> + '_ {
+    fn at(&self, flow: usize, path: &'a Path, hop: usize) -> impl Iterator<Item = usize> + '_ {
         let node = self.network.near_end(path[hop]);
         let begins = move |number: &usize| self.promises[*number].at.map_or(hop == 0, |at| at == node);
         self.of_flow[&flow].iter().copied().filter(begins)
@@ -253,13 +253,11 @@ impl<'a> Ways<'a> {
                     }
                     let Some(number) = valid else { continue };
                     let load = loads.entry(link).or_default();
-                    if !load.promises.contains(&number) {
-                        load.promises.push(number);
-                    }
-                    match hop.checked_sub(1) {
-                        None => load.is_source = true,
-                        Some(before) if !load.from.contains(&path[before]) => load.from.push(path[before]),
-                        Some(_) => {}
+                    load.promises.insert(number);
+                    if hop == 0 {
+                        load.is_source = true;
+                    } else {
+                        load.from.insert(path[hop - 1]);
                     }
                 }
             }

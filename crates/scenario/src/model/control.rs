@@ -173,8 +173,8 @@ pub struct Reserved {
     /// section 5.4.2 has it so; off, because then the variable part loses against best effort (catalogue, RAW-1).
     #[serde(default)]
     pub literal_growth: bool,
-    /// Whether timer and window are turned off, for good, when a marked segment is lost or echoed as congested. Source: thesis of Feng, section
-    /// 5.4.2 (proposed).
+    /// Whether timer and window are turned off, for good, when a marked segment is lost or echoed as congested. Source:
+    /// thesis of Feng, section 5.4.2 (proposed).
     #[serde(default)]
     pub safeguard: bool,
     /// Codepoint of segments with tokens, 0 to 63. Source: RFC 2597 (AF11).

@@ -16,10 +16,11 @@
 //! - A window that jumps with the reservation, or to `RWND + 1` after a time-out, lets go a burst of a whole window that no
 //!   queue of the thesis holds beside others. [`ReservedConfig::burst`] bounds what goes at one instant without tokens, as
 //!   `maxburst` in ns (RFC 2582, section 3, suggests four); the thesis does not mention it.
-//! - A reservation that changes moves `CWND` and the threshold by as much as `RWND`: what competes for best effort stays, as
-//!   far as the receiver's window has room (section 5.4.2 adds the variable window to `RWND`; section 5.6 has throughput follow at once, up and down).
-//! - An ECN echo turns timer and windowing off as the loss of a marked segment does, where it tells that one met congestion: where
-//!   it begins with an acknowledgment and the last two segments that this covers, or the last and the one before, were marked.
+//! - A reservation that changes moves `CWND` and the threshold by as much as `RWND`: what competes for best effort
+//!   stays, as far as the receiver's window has room (section 5.4.2 adds the variable window to `RWND`; section 5.6
+//!   has throughput follow at once, up and down).
+//! - An ECN echo turns timer and windowing off as the loss of a marked segment does, where it tells that one met congestion:
+//!   the last segment of the acknowledgment with which it begins and the one before were both marked.
 //! - Delayed transmissions hold a segment that has no tokens until they suffice, but no longer than a random time; the
 //!   distribution is not given, uniform is taken, from the sequence number, so that it needs no state.
 

@@ -100,8 +100,7 @@ impl Connection {
     }
 
     /// An ECN echo reduces the window once for each window of data (RFC 3168, section 6.1.2; catalogue, section 1).
-    /// `number` is not taken in yet. Where the echo `begins` with it and it covers one new segment or two, the last of them
-    /// was marked, or the one before where acknowledgments are delayed; duplicates and jumps do not tell.
+    /// `number` is not taken in yet; whether the echo `begins` with it tells which segment was marked.
     pub fn on_ecn_echo(&mut self, number: u64, begins: bool, now: Time) {
         let new_window = match self.rules {
             Rules::Ns1999 => number > self.recover || self.action == Action::Timeout,
@@ -114,9 +113,8 @@ impl Connection {
                 self.action = Action::Ecn;
             }
             self.pause_for_echo(now);
-            let segment = self.segment();
-            let tells = begins && number > self.una && number <= self.una + 2 * segment;
-            self.signal_of(Signal::EcnEcho, tells.then(|| number.saturating_sub(segment)), now);
+            let echoed = if begins { last_covered(self.una, number, self.segment()) } else { None };
+            self.signal_of(Signal::EcnEcho, echoed, now);
             self.echoed_at = self.max;
             self.counters.ecn_reductions += 1;
         }
@@ -154,5 +152,24 @@ impl Connection {
     /// Whether a reduction that is spread over a round trip lets a segment go that the reduced window does not.
     pub fn reduction_allows(&self, in_flight_bytes: u64, payload_bytes: u32) -> bool {
         self.gradual.is_some_and(|gradual| gradual.allows(in_flight_bytes, payload_bytes, self.segment_bytes))
+    }
+}
+
+/// The start of the last segment that acknowledgment `number` covers, if it covers one new segment or two, as for packets that
+/// arrive in order. Duplicates, and what fills a hole, answer another packet.
+fn last_covered(una: u64, number: u64, segment: u64) -> Option<u64> {
+    (number > una && number <= una + 2 * segment).then(|| number.saturating_sub(segment))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::last_covered;
+
+    #[test]
+    fn only_an_acknowledgment_of_one_or_two_new_segments_tells_which_was_marked() {
+        assert_eq!(last_covered(5000, 6000, 1000), Some(5000));
+        assert_eq!(last_covered(5000, 7000, 1000), Some(6000));
+        assert_eq!(last_covered(5000, 5000, 1000), None, "a duplicate");
+        assert_eq!(last_covered(5000, 8000, 1000), None, "it fills a hole");
     }
 }

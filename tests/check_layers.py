@@ -14,12 +14,13 @@ ALLOWED = {
     "units": set(),
     "packet": {"units"},
     "mechanism": {"units", "packet"},
-    "scenario": {"units", "packet", "mechanism"},
+    "document": {"units"},
+    "scenario": {"units", "packet", "mechanism", "document"},
     "engine": {"units", "packet", "mechanism"},
     "record": {"units", "packet", "mechanism", "engine"},
     "lab": {"units", "packet", "mechanism", "engine", "scenario", "record"},
     "emulator": {"units", "packet", "mechanism", "record", "scenario", "engine", "lab"},
-    "gateway": {"units", "packet", "mechanism", "scenario"},
+    "gateway": {"units", "packet", "mechanism", "document", "wire"},
     "python": {"units", "packet", "mechanism", "record", "scenario", "engine", "lab", "emulator"},
 }
 # Other people's crates that only some of ours may name.

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 use serde_json::{Map, Value};
+use tidegate_document::schema::schema_of;
 
 use crate::model::{
     Account, Adaptive, AdaptiveRed, BackPressure, Blue, Bulk, BurstLoss, Cbq, Cbr, Csfq, CsfqLabels,
@@ -9,7 +10,6 @@ use crate::model::{
     Poisson, Priority, Profile, RandomLoss, Red, RedPenaltyBox, RenoControl, Reserved, Sfb, Sfq, SingleRate,
     SubTcp, TcpFriendly, TcpText, Tfrc, Transfer, TwoRates, Udp, UnresponsiveControl, Wfq,
 };
-use crate::schema::schema_of;
 
 /// The documentation of one mechanism.
 #[derive(Clone, Debug, PartialEq, Serialize)]

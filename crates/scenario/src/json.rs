@@ -1,8 +1,8 @@
 //! A scenario as JSON: for reports, drawings and comparisons. Names instead of indices, units in the names of keys.
 
-use serde::Serialize;
 use serde_json::{Map, Value, json};
-use tidegate_units::{BitRate, Limit, Span, Time};
+use tidegate_document::json::{config, tagged};
+use tidegate_units::{BitRate, Span, Time};
 
 use crate::model::{
     Clock, Command, DelayOf, Direction, Event, EventChange, Flow, LinkIndex, MarkerPoint, NodeIndex, Record,
@@ -248,48 +248,6 @@ fn mechanism(mechanism: &crate::model::Mechanism) -> Value {
         crate::model::Mechanism::Eec(eec) => tagged("eec", config(eec)),
         crate::model::Mechanism::Nbq(nbq) => tagged("nbq", config(nbq)),
         crate::model::Mechanism::BackPressure(own) => tagged("backpressure", config(own)),
-    }
-}
-
-fn tagged(kind: &str, inner: Value) -> Value {
-    let mut table = json!({ "kind": kind });
-    if let (Some(table), Value::Object(inner)) = (table.as_object_mut(), inner) {
-        table.extend(inner);
-    }
-    table
-}
-
-/// A configuration: texts with units become numbers, and their units part of the keys.
-fn config<T: Serialize>(config: &T) -> Value {
-    // Configurations hold nothing that JSON cannot: strings, finite numbers, lists, tables with string keys.
-    named_units(serde_json::to_value(config).unwrap_or_default())
-}
-
-fn named_units(value: Value) -> Value {
-    match value {
-        Value::Object(table) => Value::Object(
-            table
-                .into_iter()
-                .map(|(key, inner)| match quantity(&inner) {
-                    Some((unit, number)) => (format!("{key}_{unit}"), number),
-                    None => (key, named_units(inner)),
-                })
-                .collect(),
-        ),
-        other => other,
-    }
-}
-
-/// The unit and number of a text that is a quantity. In configurations only quantities begin with a digit.
-fn quantity(value: &Value) -> Option<(&'static str, Value)> {
-    let text = value.as_str().filter(|text| text.starts_with(|c: char| c.is_ascii_digit()))?;
-    if let Ok(rate) = text.parse::<BitRate>() {
-        return Some(("bps", json!(rate.as_bps())));
-    }
-    match text.parse::<Limit>().ok()? {
-        Limit::Packets(packets) => Some(("packets", json!(packets))),
-        Limit::Bytes(bytes) => Some(("bytes", json!(bytes.get()))),
-        Limit::Time(span) => Some(("s", json!(span.as_secs_f64()))),
     }
 }
 

@@ -34,32 +34,23 @@
 //! ```
 
 mod document;
-mod error;
 mod experiment;
 mod explain;
-mod expression;
-mod fault;
 mod json;
-mod merge;
-mod overrides;
-mod reader;
 mod scenario;
 mod schema;
-mod source;
-mod suggest;
-mod template;
-mod text;
 mod trace;
-mod tree;
 
 pub mod lower;
 pub mod model;
 
 pub use document::Document;
-pub use error::{ConfigError, ConfigErrors};
 pub use experiment::{
     Axis, DocumentedParameter, Experiment, Figure, FigureKind, Names, Point, Scale, Variant,
 };
 pub use explain::{MechanismDoc, ParameterDoc, explain, list_mechanisms};
 pub use model::Scenario;
 pub use schema::schema;
+pub use tidegate_document::{ConfigError, ConfigErrors};
+
+use tidegate_document::{error, fault, merge, overrides, reader, suggest, template, text, tree};

@@ -1,12 +1,11 @@
 //! Traces of delivery opportunities, in the format of Mahimahi: one whole number of milliseconds per line.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::path::Path;
-use std::sync::Arc;
 
+use tidegate_document::source::{Sources, read_file};
 use tidegate_units::BitRate;
 
-use crate::document::read_file;
 use crate::fault::shortened;
 use crate::model::Trace;
 
@@ -76,17 +75,14 @@ impl Trace {
 
 /// The traces of one scenario: each file is read once.
 pub(crate) struct Traces<'a> {
-    /// What names of files are relative to.
-    directory: &'a Path,
-    /// Texts that stand for files.
-    attached: &'a BTreeMap<String, Arc<str>>,
+    sources: &'a Sources,
     read: HashMap<String, Result<Trace, String>>,
     opportunities: usize,
 }
 
 impl<'a> Traces<'a> {
-    pub(crate) fn new(directory: &'a Path, attached: &'a BTreeMap<String, Arc<str>>) -> Self {
-        Self { directory, attached, read: HashMap::new(), opportunities: 0 }
+    pub(crate) fn new(sources: &'a Sources) -> Self {
+        Self { sources, read: HashMap::new(), opportunities: 0 }
     }
 
     /// The trace in `file`, or what is wrong with it.
@@ -94,12 +90,12 @@ impl<'a> Traces<'a> {
         if let Some(known) = self.read.get(file) {
             return known.clone();
         }
-        let text = match self.attached.get(file) {
-            Some(text) => Ok(text.to_string()),
+        let text = match self.sources.attached(file) {
+            Some(text) => Ok(text.to_owned()),
             None if file.is_empty() || Path::new(file).is_absolute() => {
                 Err("a trace is a file relative to the scenario".to_owned())
             }
-            None => read_file(&self.directory.join(file)).map_err(|why| format!("{file}: {why}")),
+            None => read_file(&self.sources.directory().join(file)).map_err(|why| format!("{file}: {why}")),
         };
         let trace = text.and_then(|text| Trace::parse(file, &text)).and_then(|trace| {
             self.opportunities += trace.stamps_ms.len();

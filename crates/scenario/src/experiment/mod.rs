@@ -216,12 +216,12 @@ impl Experiment {
 
     fn build(&self, choice: &Choice) -> Result<Scenario, ConfigErrors> {
         let mut overrides = self.overrides(choice);
-        overrides.extend(&self.document.overrides);
+        overrides.extend(self.document.overrides());
         let mut files =
             self.axes.iter().zip(&choice.values).filter_map(|(axis, at)| axis.files.get(*at)).peekable();
-        let laid = files.peek().is_some().then(|| over_files(files, &self.document.own));
+        let laid = files.peek().is_some().then(|| over_files(files, self.document.base.root()));
         let root = laid.as_ref().unwrap_or(&self.document.root);
-        scenario::build(root, &overrides, &self.document.sources).map_err(|errors| {
+        scenario::build(root, &overrides, self.document.base.sources()).map_err(|errors| {
             let point = self.point(choice.clone(), 1);
             let variant = point.variant.map(|variant| format!("variant {variant}"));
             let axes = point.axes.iter().map(|(name, value)| format!("{name} = {value}"));

@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, HashSet};
 
 use indexmap::IndexMap;
+use tidegate_document::names::first_duplicate;
 
 use super::{Axis, DocumentedParameter, Experiment, Figure, FigureKind, Variant};
 use crate::document::Document;
@@ -24,9 +25,9 @@ const LIST_MAX: usize = 1_000;
 pub(super) fn read(document: &Document) -> Result<Experiment, ConfigErrors> {
     let mut problems = Problems::default();
     let mut root = document.root.clone();
-    let own: Vec<&Override> = document.overrides.iter().collect();
+    let own: Vec<&Override> = document.overrides();
     // What only a repeat makes is left to the scenarios.
-    let _ = overrides::apply(&mut root, &own, &mut problems);
+    let _ = overrides::apply(&mut root, &own, &keys::FORMAT, &mut problems);
     let empty = Table::default();
     let table = root.as_table().unwrap_or(&empty);
     let mut reader = Reader { table, root: &root, axis_files: &document.axis_files, problems };
@@ -45,7 +46,7 @@ pub(super) fn read(document: &Document) -> Result<Experiment, ConfigErrors> {
         document: document.clone(),
     };
     reader.check(&experiment);
-    reader.problems.finish(Some(experiment), &document.sources)
+    reader.problems.finish(Some(experiment), document.base.sources())
 }
 
 struct Reader<'t> {
@@ -342,7 +343,7 @@ fn read_axis(
     if values.is_empty() && problems.len() == before {
         problems.push(site.problem(&["values"], "an axis needs values", ""));
     }
-    if let Some((position, value)) = crate::document::first_duplicate(values.iter().map(String::as_str)) {
+    if let Some((position, value)) = first_duplicate(values.iter().map(String::as_str)) {
         let keys = ["values", &position.to_string()];
         problems.push(site.problem(&keys, format!("`{}` is there twice", shortened(value)), ""));
     }

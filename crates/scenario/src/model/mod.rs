@@ -38,51 +38,12 @@ use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+pub use tidegate_document::Parameter;
+use tidegate_document::kinds;
 use tidegate_packet::Dscp;
 use tidegate_units::{BitRate, Span, Time};
 
 use crate::error::ConfigError;
-
-/// Declares an enumeration of configurations that a table chooses by its `kind`.
-///
-/// Reading relies on this crate's own deserializer, which takes the variant from `kind`; so the derived code is that of
-/// an externally tagged enumeration, and positions in the file are kept.
-macro_rules! kinds {
-    ($(#[$outer:meta])* $type:ident { $($variant:ident($inner:ty) = $kind:literal,)* }) => {
-        $(#[$outer])*
-        #[derive(Clone, Debug, PartialEq, serde::Deserialize, schemars::JsonSchema)]
-        #[schemars(tag = "kind")]
-        pub enum $type {
-            $(
-                #[doc = concat!("`kind = \"", $kind, "\"`")]
-                #[serde(rename = $kind)]
-                $variant($inner),
-            )*
-        }
-
-        impl $type {
-            /// All kinds.
-            pub const KINDS: &'static [&'static str] = &[$($kind,)*];
-
-            /// Its kind, as configurations name it.
-            pub const fn kind(&self) -> &'static str {
-                match self { $(Self::$variant(_) => $kind,)* }
-            }
-        }
-
-        impl serde::Serialize for $type {
-            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                #[derive(serde::Serialize)]
-                #[serde(tag = "kind")]
-                enum Tagged<'a> {
-                    $(#[serde(rename = $kind)] $variant(&'a $inner),)*
-                }
-                match self { $(Self::$variant(inner) => Tagged::$variant(inner).serialize(serializer),)* }
-            }
-        }
-    };
-}
-use kinds;
 
 /// Declares an index into one of the lists of a [`Scenario`].
 macro_rules! indices {
@@ -163,18 +124,6 @@ impl Scenario {
             None => ConfigError::without_place(String::new(), message, String::new()),
         }
     }
-}
-
-/// A named value of a scenario.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(untagged)]
-pub enum Parameter {
-    /// A whole number.
-    Integer(i64),
-    /// A real number.
-    Float(f64),
-    /// Any text.
-    Text(String),
 }
 
 /// A host or a router.

@@ -1,5 +1,7 @@
 //! Domains: their borders, and that nothing gets past them.
 
+use tidegate_document::names::first_duplicate;
+
 use super::Site;
 use super::elements::{Names, Section, for_each};
 use super::flows::Flows;
@@ -8,7 +10,6 @@ use super::nodes::Nodes;
 use super::raw::DomainText;
 use super::record::{COMPARISONS_MAX, matching};
 use super::values::{self, Report};
-use crate::document::first_duplicate;
 use crate::error::{Problem, Problems};
 use crate::fault::shortened;
 use crate::lower;

@@ -5,7 +5,6 @@ use indexmap::map::Entry as Slot;
 
 use super::{Site, keys};
 use crate::error::Problems;
-use crate::expression;
 use crate::fault::shortened;
 use crate::overrides::Late;
 use crate::suggest;
@@ -253,7 +252,7 @@ pub(crate) fn repeat(
         scope.take_elements(1)?;
         return Ok(visit(scope, problems));
     };
-    let (first, last) = expression::range(range, scope)?;
+    let (first, last) = scope.range(range)?;
     let count = range_length(first, last)?;
     // Also an empty inner range costs time for each outer value.
     scope.take_elements(count)?;

@@ -1,15 +1,16 @@
 //! Flows: their ends, transports and applications.
 
+use tidegate_document::names::first_duplicate;
 use tidegate_packet::Dscp;
 use tidegate_units::{Bytes, Span, Time};
 
 use super::Site;
 use super::elements::{Defaults, Names, Section, for_each};
+use super::keys;
 use super::nodes::Nodes;
 use super::raw::{FlowText, StartText};
 use super::reach::Reach;
 use super::values::{self, Report};
-use crate::document::first_duplicate;
 use crate::error::Problems;
 use crate::merge::{kind_table, merged};
 use crate::model::{Application, Bulk, Flow, NodeIndex, NodeKind, Start, Transport, TransportText, Udp};
@@ -100,7 +101,7 @@ fn pair(
 /// This happens once for all flows of a repeat: the kind of a transport may be a parameter, not a loop variable.
 fn complete(tree: &Tree, defaults: &Defaults, scope: &Scope<'_>) -> Tree {
     let mut flow = match &defaults.flow {
-        Some(below) => merged(below, tree, "flow"),
+        Some(below) => merged(below, tree, "flow", &keys::FORMAT),
         None => tree.clone(),
     };
     let Some(transport) = flow.as_table_mut().and_then(|table| table.get_mut("transport")) else {
@@ -117,7 +118,7 @@ fn complete(tree: &Tree, defaults: &Defaults, scope: &Scope<'_>) -> Tree {
     };
     if let Some(below) = below {
         let own = if transport.as_text().is_some() { kind_table(transport) } else { transport.clone() };
-        *transport = merged(below, &own, "transport");
+        *transport = merged(below, &own, "transport", &keys::FORMAT);
     }
     flow
 }

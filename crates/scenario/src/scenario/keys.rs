@@ -1,5 +1,14 @@
 //! The keys of tables that are read key by key. A test holds them against the schema.
 
+use tidegate_document::Format;
+
+/// What scenarios and experiments are as documents.
+pub(crate) const FORMAT: Format = Format {
+    kind_keys: &["queue", "transport", "application", "mechanism", "labels", "loss"],
+    repeated: &["links", "flows", "domains", "commands"],
+    override_example: "links.bottleneck.rate=2Mbit",
+};
+
 /// Keys of a scenario, besides `include`.
 pub(crate) const SCENARIO: [&str; 17] = [
     "title",

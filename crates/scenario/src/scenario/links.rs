@@ -59,7 +59,7 @@ pub(super) fn visit(
     each: impl FnMut(Site<'_>, &Scope<'_>, &mut Problems),
 ) -> Names {
     let complete = |tree: &Tree, _: &Scope<'_>| match &defaults.link {
-        Some(below) => merged(below, tree, "link"),
+        Some(below) => merged(below, tree, "link", &keys::FORMAT),
         None => tree.clone(),
     };
     let section = Section { name: "links", complete: &complete };
@@ -183,7 +183,7 @@ fn read_direction(
     let whole = with_kind_of_queue(if over.is_none() {
         Cow::Borrowed(site.tree)
     } else {
-        let table = merged_tables(site.tree.as_table().unwrap_or(&empty), over_table);
+        let table = merged_tables(site.tree.as_table().unwrap_or(&empty), over_table, &keys::FORMAT);
         Cow::Owned(Tree::table(table, site.tree.place))
     });
     let own = Site { tree: &whole, ..site };

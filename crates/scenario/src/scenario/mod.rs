@@ -18,71 +18,21 @@ use std::cell::Cell;
 
 use indexmap::IndexMap;
 use serde::de::DeserializeOwned;
+pub(crate) use tidegate_document::Site;
+use tidegate_document::source::Sources;
 use tidegate_units::Span;
 
 use crate::error::{ConfigErrors, Problem, Problems};
-use crate::fault::{self, Fault};
+use crate::fault;
 use crate::model::{Parameter, Routing, Scenario};
 use crate::overrides::{self, Override};
-use crate::reader;
-use crate::source::Sources;
 use crate::suggest;
 use crate::template::{ELEMENTS_MAX, Scope, resolve_parameters};
+use crate::trace::Traces;
 use crate::tree::{Table, Tree, Value};
 
 /// No run is longer.
 const DURATION_MAX: Span = Span::from_secs(100 * 365 * 86_400);
-
-/// A part of the tree with its path: what checks report against.
-#[derive(Clone, Copy)]
-pub(crate) struct Site<'a> {
-    pub(crate) tree: &'a Tree,
-    pub(crate) section: &'a str,
-    pub(crate) name: &'a str,
-}
-
-impl Site<'_> {
-    /// A problem at the key `keys` below this site.
-    pub(crate) fn problem(
-        &self,
-        keys: &[&str],
-        message: impl Into<String>,
-        help: impl Into<String>,
-    ) -> Problem {
-        let mut path = self.path();
-        for key in keys {
-            if !path.is_empty() {
-                path.push('.');
-            }
-            path.push_str(key);
-        }
-        Problem { place: self.tree.place_of(keys), path, message: message.into(), help: help.into() }
-    }
-
-    /// The path of the site.
-    pub(crate) fn path(&self) -> String {
-        match (self.section.is_empty(), self.name.is_empty()) {
-            (true, _) => self.name.to_owned(),
-            (false, true) => self.section.to_owned(),
-            (false, false) => format!("{}.{}", self.section, self.name),
-        }
-    }
-
-    /// Reads the whole site.
-    pub(crate) fn read<T: DeserializeOwned>(&self, scope: &Scope<'_>, problems: &mut Problems) -> Option<T> {
-        match reader::read(self.tree, scope) {
-            Ok(value) => Some(value),
-            Err(fault) => {
-                problems.push(self.fault(fault));
-                None
-            }
-        }
-    }
-
-    fn fault(&self, fault: Fault) -> Problem {
-        fault.into_problem(&self.path(), self.tree.place)
-    }
-}
 
 /// Builds the scenario of `root` with `overrides`.
 pub(crate) fn build(
@@ -92,7 +42,7 @@ pub(crate) fn build(
 ) -> Result<Scenario, ConfigErrors> {
     let mut problems = Problems::default();
     let mut root = root.clone();
-    let mut late = overrides::apply(&mut root, overrides, &mut problems);
+    let mut late = overrides::apply(&mut root, overrides, &keys::FORMAT, &mut problems);
     let empty = Table::default();
     let table = root.as_table().unwrap_or(&empty);
     report_unknown_keys(table, &mut problems);
@@ -116,7 +66,7 @@ pub(crate) fn build(
     }
     let defaults = elements::Defaults::read(table, &mut problems);
     let before_links = problems.len();
-    let mut traces = sources.traces();
+    let mut traces = Traces::new(sources);
     let links = links::read(table, (&defaults, &nodes), &mut traces, &mut scope, &mut late, &mut problems);
     let reach = (problems.len() == before_links).then(|| reach::Reach::new(&nodes, &links.list));
     let flows = flows::read(
@@ -172,7 +122,7 @@ pub(crate) fn at(
 ) -> Problem {
     let mut ignored = Problems::default();
     let mut root = root.clone();
-    let mut late = overrides::apply(&mut root, overrides, &mut ignored);
+    let mut late = overrides::apply(&mut root, overrides, &keys::FORMAT, &mut ignored);
     let empty = Table::default();
     let table = root.as_table().unwrap_or(&empty);
     let parameters = read_parameters(table, &mut ignored);

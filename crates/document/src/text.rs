@@ -11,12 +11,18 @@ use serde::{Deserializer, Serializer, de};
 use tidegate_units::{BitRate, Bytes, Limit, Span, Time};
 
 /// Writes a quantity as the text that reads back as the same value.
-pub(crate) fn serialize<T: Display, S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
+///
+/// # Errors
+/// Those of the serializer.
+pub fn serialize<T: Display, S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(value)
 }
 
 /// Reads a quantity from text.
-pub(crate) fn deserialize<'de, T, D>(deserializer: D) -> Result<T, D::Error>
+///
+/// # Errors
+/// When the text is no such quantity, or there is none.
+pub fn deserialize<'de, T, D>(deserializer: D) -> Result<T, D::Error>
 where
     T: FromStr + Quantity,
     T::Err: Display,
@@ -39,21 +45,26 @@ where
 }
 
 /// The same for values that may be absent.
-pub(crate) mod optional {
+pub mod optional {
     use super::{Deserializer, Display, FromStr, Quantity, Serializer};
 
+    /// Writes the text, or nothing.
+    ///
+    /// # Errors
+    /// Those of the serializer.
     #[allow(clippy::ref_option, reason = "serde passes the field by reference")]
-    pub(crate) fn serialize<T: Display, S: Serializer>(
-        value: &Option<T>,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
+    pub fn serialize<T: Display, S: Serializer>(value: &Option<T>, serializer: S) -> Result<S::Ok, S::Error> {
         match value {
             Some(value) => serializer.collect_str(value),
             None => serializer.serialize_none(),
         }
     }
 
-    pub(crate) fn deserialize<'de, T, D>(deserializer: D) -> Result<Option<T>, D::Error>
+    /// Reads a value that is there.
+    ///
+    /// # Errors
+    /// When the text is no such quantity.
+    pub fn deserialize<'de, T, D>(deserializer: D) -> Result<Option<T>, D::Error>
     where
         T: FromStr + Quantity,
         T::Err: Display,
@@ -64,7 +75,7 @@ pub(crate) mod optional {
 }
 
 /// The same for lists.
-pub(crate) mod list {
+pub mod list {
     use serde::Deserialize;
 
     use super::{Deserializer, Display, FromStr, Quantity, Serializer};
@@ -80,11 +91,19 @@ pub(crate) mod list {
         }
     }
 
-    pub(crate) fn serialize<T: Display, S: Serializer>(list: &[T], serializer: S) -> Result<S::Ok, S::Error> {
+    /// Writes a list of texts.
+    ///
+    /// # Errors
+    /// Those of the serializer.
+    pub fn serialize<T: Display, S: Serializer>(list: &[T], serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(list.iter().map(ToString::to_string))
     }
 
-    pub(crate) fn deserialize<'de, T, D>(deserializer: D) -> Result<Vec<T>, D::Error>
+    /// Reads a list of texts.
+    ///
+    /// # Errors
+    /// When the texts are no such quantities.
+    pub fn deserialize<'de, T, D>(deserializer: D) -> Result<Vec<T>, D::Error>
     where
         T: FromStr + Quantity,
         T::Err: Display,
@@ -96,7 +115,7 @@ pub(crate) mod list {
 }
 
 /// A type of the units crate as configurations write it.
-pub(crate) trait Quantity {
+pub trait Quantity {
     /// "a time", "a rate".
     const WHAT: &'static str;
     /// The name in the schema.
@@ -140,7 +159,7 @@ impl Quantity for Limit {
 }
 
 /// Stands in the schema for a quantity written as text.
-pub(crate) struct Text<T>(PhantomData<T>);
+pub struct Text<T>(PhantomData<T>);
 
 impl<T: Quantity> JsonSchema for Text<T> {
     fn schema_name() -> Cow<'static, str> {

@@ -15,18 +15,24 @@ use crate::tree::{Entry, Table, Tree, Value};
 
 /// Reads one value.
 #[derive(Clone, Copy)]
-pub(crate) struct Reader<'a> {
+pub struct Reader<'a> {
     tree: &'a Tree,
     scope: &'a Scope<'a>,
 }
 
 /// Reads a `T` from `tree`.
-pub(crate) fn read<T: de::DeserializeOwned>(tree: &Tree, scope: &Scope<'_>) -> Result<T, Fault> {
+///
+/// # Errors
+/// The first thing that is no part of a `T`.
+pub fn read<T: de::DeserializeOwned>(tree: &Tree, scope: &Scope<'_>) -> Result<T, Fault> {
     T::deserialize(Reader { tree, scope }).map_err(|fault| fault.at(tree.place))
 }
 
 /// Reads a `T` from the entries of a table but those named in `skip`.
-pub(crate) fn read_without<T: de::DeserializeOwned>(
+///
+/// # Errors
+/// The first thing that is no part of a `T`.
+pub fn read_without<T: de::DeserializeOwned>(
     tree: &Tree,
     skip: &'static [&'static str],
     scope: &Scope<'_>,

@@ -1,14 +1,14 @@
 //! The texts that a configuration came from, and places in them.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::trace::Traces;
-
 /// A stretch of one text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub struct Place {
     source: u32,
     start: u32,
     end: u32,
@@ -16,30 +16,30 @@ pub(crate) struct Place {
 
 impl Place {
     /// The stretch from byte `start` to byte `end` of text number `source`. Texts are far shorter than 4 GiB.
-    pub(crate) fn new(source: u32, start: usize, end: usize) -> Self {
+    pub fn new(source: u32, start: usize, end: usize) -> Self {
         Self { source, start: start as u32, end: end.max(start) as u32 }
     }
 
     /// The same stretch, `bytes` further on.
-    pub(crate) fn shifted(self, bytes: usize) -> Self {
+    pub fn shifted(self, bytes: usize) -> Self {
         let by = bytes as u32;
         Self { start: self.start.saturating_add(by), end: self.end.saturating_add(by), ..self }
     }
 
     /// Which text.
-    pub(crate) const fn source(self) -> u32 {
+    pub const fn source(self) -> u32 {
         self.source
     }
 
     /// The first byte.
-    pub(crate) const fn start(self) -> u32 {
+    pub const fn start(self) -> u32 {
         self.start
     }
 }
 
 /// Where a text came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Origin {
+pub enum Origin {
     /// A file, or a text that stands for one.
     File,
     /// An override on the command line.
@@ -48,15 +48,18 @@ pub(crate) enum Origin {
 
 /// One text.
 #[derive(Clone, Debug)]
-pub(crate) struct Source {
-    pub(crate) name: String,
-    pub(crate) text: Arc<str>,
-    pub(crate) origin: Origin,
+pub struct Source {
+    /// How it is called in errors.
+    pub name: String,
+    /// What it says.
+    pub text: Arc<str>,
+    /// Where it came from.
+    pub origin: Origin,
 }
 
 /// All texts of a configuration.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Sources {
+pub struct Sources {
     list: Vec<Source>,
     /// Where the file is that everything began with.
     directory: PathBuf,
@@ -66,55 +69,65 @@ pub(crate) struct Sources {
 
 /// A place for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Location {
-    pub(crate) file: String,
-    pub(crate) line: usize,
-    pub(crate) column: usize,
+pub struct Location {
+    /// The name of the text.
+    pub file: String,
+    /// The line, from 1.
+    pub line: usize,
+    /// The column in characters, from 1.
+    pub column: usize,
     /// The line, or the part around the place where it is long.
-    pub(crate) excerpt: String,
+    pub excerpt: String,
     /// Characters of the excerpt before the place.
-    pub(crate) before: usize,
+    pub before: usize,
     /// Characters of the place on this line, at least 1.
-    pub(crate) width: usize,
+    pub width: usize,
 }
 
+/// Bytes of one file.
+pub const FILE_BYTES_MAX: u64 = 16 << 20;
 /// Characters of a line that are shown at most.
 const EXCERPT_CHARS: usize = 120;
 
 impl Sources {
     /// Adds a text and gives its number.
-    pub(crate) fn add(&mut self, name: String, text: Arc<str>, origin: Origin) -> u32 {
+    pub fn add(&mut self, name: String, text: Arc<str>, origin: Origin) -> u32 {
         self.list.push(Source { name, text, origin });
         (self.list.len() - 1) as u32
     }
 
     /// What names of files in the configuration are relative to.
-    pub(crate) fn set_directory(&mut self, directory: &Path) {
+    pub fn set_directory(&mut self, directory: &Path) {
         directory.clone_into(&mut self.directory);
     }
 
     /// `text` stands for the file called `name`.
-    pub(crate) fn attach(&mut self, name: &str, text: &str) {
+    pub fn attach(&mut self, name: &str, text: &str) {
         self.attached.insert(name.to_owned(), text.into());
     }
 
-    /// The traces that the configuration names.
-    pub(crate) fn traces(&self) -> Traces<'_> {
-        Traces::new(&self.directory, &self.attached)
+    /// What names of files in the configuration are relative to.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// The text that stands for the file called `name`, if one does.
+    pub fn attached(&self, name: &str) -> Option<&str> {
+        self.attached.get(name).map(|text| &**text)
     }
 
     /// The text of `place`.
-    pub(crate) fn get(&self, place: Place) -> Option<&Source> {
+    pub fn get(&self, place: Place) -> Option<&Source> {
         self.list.get(place.source as usize)
     }
 
     /// Whether `place` is in an override on the command line.
-    pub(crate) fn is_override(&self, place: Place) -> bool {
+    pub fn is_override(&self, place: Place) -> bool {
         self.get(place).is_some_and(|source| source.origin == Origin::Override)
     }
 
     /// Where `place` is.
-    pub(crate) fn locate(&self, place: Place) -> Option<Location> {
+    pub fn locate(&self, place: Place) -> Option<Location> {
         let source = self.get(place)?;
         let text = &*source.text;
         let start = floor_boundary(text, place.start as usize);
@@ -132,6 +145,33 @@ impl Sources {
         let width = text[start..end.min(line_end).max(start)].chars().count().clamp(1, room);
         Some(Location { file: source.name.clone(), line, column: chars_before + 1, excerpt, before, width })
     }
+}
+
+/// What is wrong with what is longer than [`FILE_BYTES_MAX`].
+pub fn too_large() -> String {
+    format!("larger than {} MiB", FILE_BYTES_MAX >> 20)
+}
+
+/// The text of a file, if it is a file of a reasonable size.
+///
+/// # Errors
+/// Why it cannot be read.
+pub fn read_file(path: &Path) -> Result<String, String> {
+    let cannot = |why: std::io::Error| format!("cannot be read: {why}");
+    let metadata = std::fs::metadata(path).map_err(cannot)?;
+    if !metadata.is_file() {
+        return Err("cannot be read: not a file".to_owned());
+    }
+    let mut bytes = Vec::new();
+    File::open(path).map_err(cannot)?.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(cannot)?;
+    if bytes.len() as u64 > FILE_BYTES_MAX {
+        return Err(too_large());
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = valid.split(|b| *b == b'\n').count();
+        format!("line {line} is not UTF-8 text")
+    })
 }
 
 /// The last boundary between characters at or before byte `at`.

@@ -2,37 +2,35 @@
 
 use std::sync::Arc;
 
+use crate::format::Format;
 use crate::tree::{Table, Tree, Value};
-
-/// Keys whose table names a `kind` and may be written as that kind alone.
-pub(crate) const KIND_KEYS: [&str; 6] = ["queue", "transport", "application", "mechanism", "labels", "loss"];
 
 /// `over` laid over `base`: tables merge, everything else of `over` wins.
 ///
 /// Two tables of different `kind` do not merge: `over` replaces `base`. `key` is the key of both.
-pub(crate) fn merged(base: &Tree, over: &Tree, key: &str) -> Tree {
-    let by_kind = KIND_KEYS.contains(&key);
+pub fn merged(base: &Tree, over: &Tree, key: &str, format: &Format) -> Tree {
+    let by_kind = format.kind_keys.contains(&key);
     match (&base.value, &over.value) {
         (Value::Table(base_table), Value::Table(over_table)) => {
             if differ_in_kind(base_table, over_table) {
                 return over.clone();
             }
-            Tree::table(merged_tables(base_table, over_table), over.place)
+            Tree::table(merged_tables(base_table, over_table, format), over.place)
         }
         (Value::Text(_), Value::Table(over_table)) if by_kind && !over_table.contains("kind") => {
-            merged(&kind_table(base), over, key)
+            merged(&kind_table(base), over, key, format)
         }
-        (Value::Table(_), Value::Text(_)) if by_kind => merged(base, &kind_table(over), key),
+        (Value::Table(_), Value::Text(_)) if by_kind => merged(base, &kind_table(over), key, format),
         _ => over.clone(),
     }
 }
 
 /// The tables merged, the keys of `base` first.
-pub(crate) fn merged_tables(base: &Table, over: &Table) -> Table {
+pub fn merged_tables(base: &Table, over: &Table, format: &Format) -> Table {
     let mut result = base.clone();
     for (key, entry) in over.iter() {
         let tree = match base.get(key) {
-            Some(below) => merged(below, &entry.tree, key),
+            Some(below) => merged(below, &entry.tree, key, format),
             None => entry.tree.clone(),
         };
         result.insert(Arc::clone(key), entry.key_place, tree);
@@ -41,7 +39,7 @@ pub(crate) fn merged_tables(base: &Table, over: &Table) -> Table {
 }
 
 /// `kind = "..."` as a table, for a kind written alone.
-pub(crate) fn kind_table(text: &Tree) -> Tree {
+pub fn kind_table(text: &Tree) -> Tree {
     let mut table = Table::default();
     table.insert(Arc::from("kind"), text.place, text.clone());
     Tree::table(table, text.place)
@@ -60,10 +58,12 @@ mod tests {
     use super::*;
     use crate::tree::parse_document;
 
+    const FORMAT: Format = Format { kind_keys: &["queue"], repeated: &[], override_example: "a=1" };
+
     fn merge(base: &str, over: &str) -> String {
         let parse = |text| parse_document(text, 0).unwrap();
         let (base, over) = (parse(base), parse(over));
-        let table = merged_tables(base.as_table().unwrap(), over.as_table().unwrap());
+        let table = merged_tables(base.as_table().unwrap(), over.as_table().unwrap(), &FORMAT);
         table.get("queue").map(show).unwrap()
     }
 

@@ -4,9 +4,9 @@ use std::borrow::Cow;
 use std::cell::Cell;
 
 use indexmap::IndexMap;
+use serde::Serialize;
 
 use crate::expression;
-use crate::model::Parameter;
 use crate::suggest;
 
 /// Characters that one string may have after expansion.
@@ -14,11 +14,23 @@ const TEXT_BYTES_MAX: usize = 1 << 16;
 /// Names of parameters and loop variables.
 const NAME_BYTES_MAX: usize = 64;
 /// Elements that all ranges and repeats of a configuration may give together.
-pub(crate) const ELEMENTS_MAX: u64 = 4_000_000;
+pub const ELEMENTS_MAX: u64 = 4_000_000;
+
+/// A named value that stands in braces.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum Parameter {
+    /// A whole number.
+    Integer(i64),
+    /// A real number.
+    Float(f64),
+    /// Any text.
+    Text(String),
+}
 
 /// What names in braces stand for.
 #[derive(Debug)]
-pub(crate) struct Scope<'a> {
+pub struct Scope<'a> {
     parameters: &'a IndexMap<String, Parameter>,
     loops: Vec<(String, i64)>,
     elements_left: &'a Cell<u64>,
@@ -26,37 +38,41 @@ pub(crate) struct Scope<'a> {
 }
 
 impl<'a> Scope<'a> {
-    pub(crate) fn new(parameters: &'a IndexMap<String, Parameter>, elements_left: &'a Cell<u64>) -> Self {
+    /// A scope of these parameters, and of how many elements are left to ranges and repeats.
+    pub fn new(parameters: &'a IndexMap<String, Parameter>, elements_left: &'a Cell<u64>) -> Self {
         Self { parameters, loops: Vec::new(), elements_left, is_literal: false }
     }
 
     /// A scope in which braces are braces.
-    pub(crate) fn literal(parameters: &'a IndexMap<String, Parameter>, elements_left: &'a Cell<u64>) -> Self {
+    pub fn literal(parameters: &'a IndexMap<String, Parameter>, elements_left: &'a Cell<u64>) -> Self {
         Self { is_literal: true, ..Self::new(parameters, elements_left) }
     }
 
     /// Whether `text` has braces to replace.
-    pub(crate) fn is_template(&self, text: &str) -> bool {
+    pub fn is_template(&self, text: &str) -> bool {
         !self.is_literal && is_template(text)
     }
 
     /// A loop variable becomes visible.
-    pub(crate) fn enter(&mut self, name: &str, value: i64) {
+    pub fn enter(&mut self, name: &str, value: i64) {
         self.loops.push((name.to_owned(), value));
     }
     /// The loop variable entered last has another value.
-    pub(crate) fn set_last(&mut self, value: i64) {
+    pub fn set_last(&mut self, value: i64) {
         if let Some((_, last)) = self.loops.last_mut() {
             *last = value;
         }
     }
     /// The loop variable entered last disappears.
-    pub(crate) fn leave(&mut self) {
+    pub fn leave(&mut self) {
         self.loops.pop();
     }
 
     /// Takes `count` elements from what the configuration may have.
-    pub(crate) fn take_elements(&self, count: u64) -> Result<(), String> {
+    ///
+    /// # Errors
+    /// When there are not so many left.
+    pub fn take_elements(&self, count: u64) -> Result<(), String> {
         match self.elements_left.get().checked_sub(count) {
             Some(left) => {
                 self.elements_left.set(left);
@@ -67,7 +83,10 @@ impl<'a> Scope<'a> {
     }
 
     /// The whole number that `name` stands for.
-    pub(crate) fn integer(&self, name: &str) -> Result<i64, String> {
+    ///
+    /// # Errors
+    /// When it stands for none.
+    pub fn integer(&self, name: &str) -> Result<i64, String> {
         if let Some((_, value)) = self.loops.iter().rev().find(|(known, _)| known == name) {
             return Ok(*value);
         }
@@ -81,6 +100,14 @@ impl<'a> Scope<'a> {
             }
             None => Err(self.unknown(name)),
         }
+    }
+
+    /// The two ends of the range `first..last`.
+    ///
+    /// # Errors
+    /// Why `text` is none.
+    pub fn range(&self, text: &str) -> Result<(i64, i64), String> {
+        expression::range(text, &|name| self.integer(name))
     }
 
     fn unknown(&self, name: &str) -> String {
@@ -107,13 +134,16 @@ impl<'a> Scope<'a> {
             }
             return Ok(());
         }
-        let value = expression::evaluate(inside, self)?;
+        let value = expression::evaluate(inside, &|of| self.integer(of))?;
         out.push_str(&value.to_string());
         Ok(())
     }
 
     /// `text` with its braces replaced: one text.
-    pub(crate) fn expand<'t>(&self, text: &'t str) -> Result<Cow<'t, str>, String> {
+    ///
+    /// # Errors
+    /// What is wrong in the braces, or that they give several texts.
+    pub fn expand<'t>(&self, text: &'t str) -> Result<Cow<'t, str>, String> {
         if !self.is_template(text) {
             return Ok(Cow::Borrowed(text));
         }
@@ -136,7 +166,10 @@ impl<'a> Scope<'a> {
     }
 
     /// `text` with its braces replaced: as many texts as its ranges give, the last range running fastest.
-    pub(crate) fn expand_all(&self, text: &str) -> Result<Vec<String>, String> {
+    ///
+    /// # Errors
+    /// What is wrong in the braces, or that they give too much.
+    pub fn expand_all(&self, text: &str) -> Result<Vec<String>, String> {
         let mut results = vec![String::new()];
         if !text.contains("..") || !self.is_template(text) {
             self.take_elements(1)?;
@@ -146,7 +179,7 @@ impl<'a> Scope<'a> {
             match part? {
                 Part::Plain(plain) => results.iter_mut().for_each(|result| result.push_str(plain)),
                 Part::Brace(inside) if inside.contains("..") => {
-                    let (first, last) = expression::range(inside, self)?;
+                    let (first, last) = self.range(inside)?;
                     let count = range_length(first, last)?;
                     let total = (results.len() as u64).saturating_mul(count);
                     self.take_elements(total)?;
@@ -175,7 +208,10 @@ fn is_template(text: &str) -> bool {
 }
 
 /// How many values `first..last` has, both included. One below the first is the empty range.
-pub(crate) fn range_length(first: i64, last: i64) -> Result<u64, String> {
+///
+/// # Errors
+/// When it counts down or is too long.
+pub fn range_length(first: i64, last: i64) -> Result<u64, String> {
     match last.checked_sub(first).and_then(|gap| gap.checked_add(1)) {
         Some(length) if length >= 0 => Ok(length as u64),
         Some(_) => Err(format!("the range {first}..{last} counts down")),
@@ -184,7 +220,10 @@ pub(crate) fn range_length(first: i64, last: i64) -> Result<u64, String> {
 }
 
 /// All parameters, with the parameters that they name replaced. `Err` names the one that is wrong, and says why.
-pub(crate) fn resolve_parameters(
+///
+/// # Errors
+/// The name of the parameter that is wrong, and why.
+pub fn resolve_parameters(
     raw: &IndexMap<String, Parameter>,
 ) -> Result<IndexMap<String, Parameter>, (String, String)> {
     let mut resolved: IndexMap<String, Parameter> = IndexMap::new();
@@ -231,7 +270,10 @@ pub(crate) fn resolve_parameters(
 }
 
 /// Whether `name` may be a parameter or a loop variable.
-pub(crate) fn check_name(name: &str) -> Result<(), String> {
+///
+/// # Errors
+/// Why it may not.
+pub fn check_name(name: &str) -> Result<(), String> {
     if expression::is_name(name) && name.len() <= NAME_BYTES_MAX {
         return Ok(());
     }

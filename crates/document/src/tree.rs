@@ -11,34 +11,43 @@ use crate::source::Place;
 
 /// A value and where it was written.
 #[derive(Clone, Debug)]
-pub(crate) struct Tree {
-    pub(crate) value: Value,
-    pub(crate) place: Place,
+pub struct Tree {
+    /// The value.
+    pub value: Value,
+    /// Where.
+    pub place: Place,
 }
 
 /// A value.
 #[derive(Clone, Debug)]
-pub(crate) enum Value {
+pub enum Value {
+    /// A string.
     Text(Arc<str>),
+    /// A whole number.
     Integer(i64),
+    /// A finite number.
     Float(f64),
+    /// True or false.
     Boolean(bool),
+    /// Values in a row.
     List(Vec<Tree>),
+    /// Named values.
     Table(Table),
 }
 
 /// Named values, in the order in which they were written.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Table {
+pub struct Table {
     entries: IndexMap<Arc<str>, Entry>,
 }
 
 /// A value in a table.
 #[derive(Clone, Debug)]
-pub(crate) struct Entry {
+pub struct Entry {
     /// Where its key was written.
-    pub(crate) key_place: Place,
-    pub(crate) tree: Tree,
+    pub key_place: Place,
+    /// What stands under it.
+    pub tree: Tree,
 }
 
 /// Tables and lists in one another; enough for every key of the format, and safe for recursion.
@@ -47,48 +56,74 @@ const DEPTH_MAX: usize = 40;
 const VALUES_MAX: usize = 4_000_000;
 
 impl Table {
-    pub(crate) fn get(&self, key: &str) -> Option<&Tree> {
+    /// The value of `key`.
+    pub fn get(&self, key: &str) -> Option<&Tree> {
         self.entries.get(key).map(|entry| &entry.tree)
     }
-    pub(crate) fn entry(&self, key: &str) -> Option<&Entry> {
+    /// The value of `key`, and where the key was written.
+    pub fn entry(&self, key: &str) -> Option<&Entry> {
         self.entries.get(key)
     }
-    pub(crate) fn get_mut(&mut self, key: &str) -> Option<&mut Tree> {
+    /// The value of `key`, to be changed.
+    pub fn get_mut(&mut self, key: &str) -> Option<&mut Tree> {
         self.entries.get_mut(key).map(|entry| &mut entry.tree)
     }
-    pub(crate) fn contains(&self, key: &str) -> bool {
+    /// Whether there is such a key.
+    pub fn contains(&self, key: &str) -> bool {
         self.entries.contains_key(key)
     }
-    pub(crate) fn insert(&mut self, key: Arc<str>, key_place: Place, tree: Tree) {
+    /// Adds a value; one of the same key is replaced where it stands.
+    pub fn insert(&mut self, key: Arc<str>, key_place: Place, tree: Tree) {
         self.entries.insert(key, Entry { key_place, tree });
     }
     /// Removes a key of a small table; the order of the others stays.
-    pub(crate) fn remove(&mut self, key: &str) -> Option<Entry> {
+    pub fn remove(&mut self, key: &str) -> Option<Entry> {
         self.entries.shift_remove(key)
     }
-    pub(crate) fn len(&self) -> usize {
+    /// How many values there are.
+    pub fn len(&self) -> usize {
         self.entries.len()
     }
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Arc<str>, &Entry)> {
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+    /// Keys and values in their order.
+    pub fn iter(&self) -> impl Iterator<Item = (&Arc<str>, &Entry)> {
         self.entries.iter()
     }
-    pub(crate) fn at(&self, position: usize) -> Option<(&Arc<str>, &Entry)> {
+    /// One line of TOML for each key.
+    pub fn to_toml(&self) -> String {
+        let mut text = String::new();
+        for (key, entry) in self.iter() {
+            text.push_str(&serde_json::Value::from(&**key).to_string());
+            text.push_str(" = ");
+            entry.tree.write_toml(&mut text);
+            text.push('\n');
+        }
+        text
+    }
+    /// The key and value at `position` of the order.
+    pub fn at(&self, position: usize) -> Option<(&Arc<str>, &Entry)> {
         self.entries.get_index(position)
     }
 }
 
 impl Tree {
-    pub(crate) fn text(text: &str, place: Place) -> Self {
+    /// A string.
+    pub fn text(text: &str, place: Place) -> Self {
         Self { value: Value::Text(text.into()), place }
     }
-    pub(crate) fn table(table: Table, place: Place) -> Self {
+    /// A table.
+    pub fn table(table: Table, place: Place) -> Self {
         Self { value: Value::Table(table), place }
     }
-    pub(crate) fn as_table(&self) -> Option<&Table> {
+    /// The table that it is, if it is one.
+    pub fn as_table(&self) -> Option<&Table> {
         if let Value::Table(table) = &self.value { Some(table) } else { None }
     }
     /// The value as TOML on one line.
-    pub(crate) fn write_toml(&self, out: &mut String) {
+    pub fn write_toml(&self, out: &mut String) {
         // A basic string of JSON is one of TOML, but for the escapes of slashes, which serde_json does not write, and DEL.
         let quoted = |text: &str| serde_json::Value::from(text).to_string().replace('\u{7f}', "\\u007f");
         match &self.value {
@@ -118,15 +153,17 @@ impl Tree {
             }
         }
     }
-    pub(crate) fn as_table_mut(&mut self) -> Option<&mut Table> {
+    /// The same, to be changed.
+    pub fn as_table_mut(&mut self) -> Option<&mut Table> {
         if let Value::Table(table) = &mut self.value { Some(table) } else { None }
     }
-    pub(crate) fn as_text(&self) -> Option<&str> {
+    /// The string that it is, if it is one.
+    pub fn as_text(&self) -> Option<&str> {
         if let Value::Text(text) = &self.value { Some(text) } else { None }
     }
 
     /// What kind of value it is, for messages.
-    pub(crate) const fn what(&self) -> &'static str {
+    pub const fn what(&self) -> &'static str {
         match self.value {
             Value::Text(_) => "a string",
             Value::Integer(_) => "an integer",
@@ -138,7 +175,7 @@ impl Tree {
     }
 
     /// The value at `path` inside this one, or the innermost on the way to it; the key where there is one.
-    pub(crate) fn place_of(&self, path: &[&str]) -> Place {
+    pub fn place_of(&self, path: &[&str]) -> Place {
         let mut here = self;
         for step in path {
             let next = match &here.value {
@@ -155,7 +192,7 @@ impl Tree {
     }
 
     /// The scalar as a configuration would write it; `None` for lists and tables.
-    pub(crate) fn scalar_text(&self) -> Option<String> {
+    pub fn scalar_text(&self) -> Option<String> {
         match &self.value {
             Value::Text(text) => Some(text.to_string()),
             Value::Integer(number) => Some(number.to_string()),
@@ -166,7 +203,7 @@ impl Tree {
     }
 
     /// The value on one line, as TOML would write it inline.
-    pub(crate) fn inline(&self) -> String {
+    pub fn inline(&self) -> String {
         match &self.value {
             Value::List(list) => {
                 let items: Vec<String> = list.iter().map(Self::inline).collect();
@@ -185,7 +222,7 @@ impl Tree {
     }
 
     /// The same with all places `bytes` further on.
-    pub(crate) fn shifted(mut self, bytes: usize) -> Self {
+    pub fn shifted(mut self, bytes: usize) -> Self {
         self.place = self.place.shifted(bytes);
         self.value = match self.value {
             Value::List(list) => Value::List(list.into_iter().map(|tree| tree.shifted(bytes)).collect()),
@@ -206,7 +243,10 @@ impl Tree {
 }
 
 /// Reads a TOML document, text number `source`.
-pub(crate) fn parse_document(text: &str, source: u32) -> Result<Tree, Vec<Problem>> {
+///
+/// # Errors
+/// What is no TOML, up to 20 things; or that it is too large or too deep.
+pub fn parse_document(text: &str, source: u32) -> Result<Tree, Vec<Problem>> {
     let (root, errors) = DeTable::parse_recoverable(text);
     if !errors.is_empty() {
         return Err(syntax_problems(text, &errors, source));
@@ -218,7 +258,7 @@ pub(crate) fn parse_document(text: &str, source: u32) -> Result<Tree, Vec<Proble
 }
 
 /// Reads one TOML value; `None` if `text` is none.
-pub(crate) fn parse_value(text: &str, source: u32) -> Option<Tree> {
+pub fn parse_value(text: &str, source: u32) -> Option<Tree> {
     let value = DeValue::parse(text).ok()?;
     let span = value.span();
     let place = Place::new(source, span.start, span.end);

@@ -8,7 +8,7 @@ const NAMES_MAX: usize = 20_000;
 const LISTED_MAX: usize = 24;
 
 /// The name of `allowed` that differs from `given` by the fewest edits, if these are few.
-pub(crate) fn nearest<'a>(given: &str, allowed: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest<'a>(given: &str, allowed: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     if given.is_empty() || given.len() > NAME_BYTES_MAX {
         return None;
     }
@@ -30,7 +30,7 @@ pub(crate) fn nearest<'a>(given: &str, allowed: impl IntoIterator<Item = &'a str
 }
 
 /// Help for an unknown name: the nearest one, or all if they are few.
-pub(crate) fn help(given: &str, allowed: &[&str]) -> String {
+pub fn help(given: &str, allowed: &[&str]) -> String {
     if let Some(name) = nearest(given, allowed.iter().copied()) {
         return format!("did you mean `{name}`?");
     }
@@ -38,7 +38,7 @@ pub(crate) fn help(given: &str, allowed: &[&str]) -> String {
 }
 
 /// `what: a, b, c`, cut where it would be long; empty for no names.
-pub(crate) fn list(what: &str, names: &[&str]) -> String {
+pub fn list(what: &str, names: &[&str]) -> String {
     if names.is_empty() {
         return String::new();
     }

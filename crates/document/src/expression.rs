@@ -1,20 +1,24 @@
 //! Whole-number arithmetic on names, as in `{2*hops+1}` and `1..hops`.
 
-use crate::template::Scope;
+/// The whole number that a name stands for, or why it stands for none.
+pub type Names<'a> = dyn Fn(&str) -> Result<i64, String> + 'a;
 
 /// Parentheses and signs inside one another.
 const DEPTH_MAX: u32 = 32;
 
 /// Whether `text` can be a name: letters, digits and `_`, a letter or `_` first.
-pub(crate) fn is_name(text: &str) -> bool {
+pub fn is_name(text: &str) -> bool {
     let mut chars = text.chars();
     chars.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_')
         && chars.all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
 /// The value of an expression.
-pub(crate) fn evaluate(text: &str, scope: &Scope<'_>) -> Result<i64, String> {
-    let mut parser = Parser { text, rest: text, scope };
+///
+/// # Errors
+/// Why it has none.
+pub fn evaluate(text: &str, names: &Names<'_>) -> Result<i64, String> {
+    let mut parser = Parser { text, rest: text, names };
     let value = parser.sum(0)?;
     if parser.peek().is_some() {
         return Err(parser.confused());
@@ -23,17 +27,20 @@ pub(crate) fn evaluate(text: &str, scope: &Scope<'_>) -> Result<i64, String> {
 }
 
 /// The two ends of `first..last`.
-pub(crate) fn range(text: &str, scope: &Scope<'_>) -> Result<(i64, i64), String> {
+///
+/// # Errors
+/// Why `text` is no range.
+pub fn range(text: &str, names: &Names<'_>) -> Result<(i64, i64), String> {
     let Some((first, last)) = text.split_once("..") else {
         return Err(format!("`{text}` is no range: write one like 1..3"));
     };
-    Ok((evaluate(first, scope)?, evaluate(last, scope)?))
+    Ok((evaluate(first, names)?, evaluate(last, names)?))
 }
 
 struct Parser<'t, 's, 'a> {
     text: &'t str,
     rest: &'t str,
-    scope: &'s Scope<'a>,
+    names: &'s Names<'a>,
 }
 
 impl<'t> Parser<'t, '_, '_> {
@@ -103,7 +110,7 @@ impl<'t> Parser<'t, '_, '_> {
             Some('0'..='9') => self.take_while(|c| c.is_ascii_digit()).parse().map_err(|_| self.too_large()),
             Some('a'..='z' | 'A'..='Z' | '_') => {
                 let name = self.take_while(|c| c.is_ascii_alphanumeric() || c == '_');
-                self.scope.integer(name)
+                (self.names)(name)
             }
             _ => Err(self.confused()),
         }

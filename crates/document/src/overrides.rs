@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::error::{Problem, Problems};
-use crate::merge::{KIND_KEYS, kind_table};
+use crate::format::Format;
+use crate::merge::kind_table;
 use crate::source::Place;
 use crate::suggest;
 use crate::tree::{Table, Tree, Value, parse_value};
@@ -12,21 +13,21 @@ use crate::tree::{Table, Tree, Value, parse_value};
 /// Keys in one path.
 const PATH_KEYS_MAX: usize = 16;
 
-/// Sections whose elements may come from a repeat, so that a name may not be in the file.
-pub(crate) const REPEATED: [&str; 4] = ["links", "flows", "domains", "commands"];
-
 /// A path and the value that it gets.
 #[derive(Clone, Debug)]
-pub(crate) struct Override {
-    pub(crate) path: Vec<String>,
-    pub(crate) value: Tree,
+pub struct Override {
+    /// The keys, outermost first.
+    pub path: Vec<String>,
+    /// What is written there instead.
+    pub value: Tree,
     /// Where the path was written.
-    pub(crate) place: Place,
+    pub place: Place,
 }
 
 /// Overrides of elements that no key of the file names: they wait for the repeats.
-#[derive(Debug, Default)]
-pub(crate) struct Late<'a> {
+#[derive(Debug)]
+pub struct Late<'a> {
+    format: Format,
     /// By section and name; whether they were used.
     by_name: HashMap<&'static str, HashMap<&'a str, Waiting<'a>>>,
 }
@@ -39,12 +40,16 @@ struct Waiting<'a> {
 
 impl Override {
     /// Reads `PATH=VALUE`, text number `source`.
-    pub(crate) fn parse(assignment: &str, source: u32) -> Result<Self, Problem> {
+    ///
+    /// # Errors
+    /// When there is no path, no `=` or no value.
+    pub fn parse(assignment: &str, source: u32, format: &Format) -> Result<Self, Problem> {
+        let example = format.override_example;
         let fail = |message: String| Problem {
             place: Place::new(source, 0, assignment.len()),
             path: String::new(),
             message,
-            help: "write PATH=VALUE, like links.bottleneck.rate=2Mbit".to_owned(),
+            help: format!("write PATH=VALUE, like {example}"),
         };
         let (path, at) = split_path(assignment).map_err(&fail)?;
         if !assignment[at..].starts_with('=') {
@@ -63,7 +68,10 @@ impl Override {
     }
 
     /// The override of `path`, which stands at `place` of a file, with a value of that file.
-    pub(crate) fn in_file(path: &str, place: Place, value: Tree) -> Result<Self, Problem> {
+    ///
+    /// # Errors
+    /// When `path` is none.
+    pub fn in_file(path: &str, place: Place, value: Tree) -> Result<Self, Problem> {
         match split_path(path) {
             Ok((keys, at)) if at == path.len() => Ok(Self { path: keys, value, place }),
             other => {
@@ -111,11 +119,16 @@ fn split_path(text: &str) -> Result<(Vec<String>, usize), String> {
 }
 
 /// Applies the overrides to the tree; those of elements that only a repeat makes are returned.
-pub(crate) fn apply<'a>(root: &mut Tree, overrides: &[&'a Override], problems: &mut Problems) -> Late<'a> {
-    let mut late = Late::default();
+pub fn apply<'a>(
+    root: &mut Tree,
+    overrides: &[&'a Override],
+    format: &Format,
+    problems: &mut Problems,
+) -> Late<'a> {
+    let mut late = Late { format: *format, by_name: HashMap::new() };
     for one in overrides {
         if let [section, name, ..] = one.path.as_slice()
-            && let Some(section) = REPEATED.iter().find(|known| *known == section)
+            && let Some(section) = format.repeated.iter().find(|known| *known == section)
             && !root
                 .as_table()
                 .and_then(|table| table.get(section)?.as_table())
@@ -146,7 +159,7 @@ pub(crate) fn apply<'a>(root: &mut Tree, overrides: &[&'a Override], problems: &
                 Some(_) => {}
             }
         }
-        if let Err(problem) = set(root, &path, one) {
+        if let Err(problem) = set(root, &path, one, format) {
             problems.push(problem);
         }
     }
@@ -154,7 +167,7 @@ pub(crate) fn apply<'a>(root: &mut Tree, overrides: &[&'a Override], problems: &
 }
 
 /// Sets the value of `one` at `path` inside `tree`.
-fn set(tree: &mut Tree, path: &[String], one: &Override) -> Result<(), Problem> {
+fn set(tree: &mut Tree, path: &[String], one: &Override, format: &Format) -> Result<(), Problem> {
     let Some((key, rest)) = path.split_first() else {
         *tree = one.value.clone();
         return Ok(());
@@ -170,15 +183,15 @@ fn set(tree: &mut Tree, path: &[String], one: &Override) -> Result<(), Problem> 
                 table.insert(Arc::from(key.as_str()), one.place, empty);
             }
             let Some(next) = table.get_mut(key) else { return Ok(()) };
-            if matches!(next.value, Value::Text(_)) && KIND_KEYS.contains(&key.as_str()) {
+            if matches!(next.value, Value::Text(_)) && format.kind_keys.contains(&key.as_str()) {
                 *next = kind_table(next);
             }
-            set(next, rest, one)
+            set(next, rest, one, format)
         }
         Value::List(list) => {
             let count = list.len();
             match key.parse::<usize>().ok().and_then(|position| list.get_mut(position)) {
-                Some(item) => set(item, rest, one),
+                Some(item) => set(item, rest, one, format),
                 None => Err(one.problem(
                     format!("`{key}` is no element of this list"),
                     format!("it has {count} elements, counted from 0"),
@@ -194,7 +207,7 @@ fn set(tree: &mut Tree, path: &[String], one: &Override) -> Result<(), Problem> 
 
 impl<'a> Late<'a> {
     /// `tree` with the overrides of this element, if there are any.
-    pub(crate) fn applied(
+    pub fn applied(
         &mut self,
         section: &'static str,
         name: &str,
@@ -205,7 +218,7 @@ impl<'a> Late<'a> {
         waiting.used = true;
         let mut tree = tree.clone();
         for one in &waiting.overrides {
-            if let Err(problem) = set(&mut tree, &one.path[2..], one) {
+            if let Err(problem) = set(&mut tree, &one.path[2..], one, &self.format) {
                 problems.push(problem);
             }
         }
@@ -213,11 +226,7 @@ impl<'a> Late<'a> {
     }
 
     /// The new elements of a section that overrides make: whole tables under names that nothing else has.
-    pub(crate) fn new_elements(
-        &mut self,
-        section: &'static str,
-        problems: &mut Problems,
-    ) -> Vec<(&'a str, Tree)> {
+    pub fn new_elements(&mut self, section: &'static str, problems: &mut Problems) -> Vec<(&'a str, Tree)> {
         let Some(elements) = self.by_name.get_mut(section) else { return Vec::new() };
         let mut made = Vec::new();
         for (name, waiting) in elements.iter_mut().filter(|(_, waiting)| !waiting.used) {
@@ -228,7 +237,7 @@ impl<'a> Late<'a> {
             waiting.used = true;
             let mut tree = first.value.clone();
             for one in others {
-                if let Err(problem) = set(&mut tree, &one.path[2..], one) {
+                if let Err(problem) = set(&mut tree, &one.path[2..], one, &self.format) {
                     problems.push(problem);
                 }
             }
@@ -239,7 +248,7 @@ impl<'a> Late<'a> {
     }
 
     /// Reports the overrides of elements that do not exist.
-    pub(crate) fn report_unused(
+    pub fn report_unused(
         &self,
         section: &'static str,
         suggest: impl Fn(&str) -> String,
@@ -264,9 +273,11 @@ impl<'a> Late<'a> {
 mod tests {
     use super::*;
 
+    const FORMAT: Format = Format { kind_keys: &[], repeated: &[], override_example: "a.b=1" };
+
     #[test]
     fn paths_and_values_are_read_as_toml_or_as_text() {
-        let parse = |text: &str| Override::parse(text, 0);
+        let parse = |text: &str| Override::parse(text, 0, &FORMAT);
         let one = parse("links.\"core{i}\".rate=2Mbit").unwrap();
         assert_eq!(one.path, ["links", "core{i}", "rate"]);
         assert_eq!(one.value.as_text(), Some("2Mbit"));

@@ -10,7 +10,7 @@ use crate::suggest;
 
 /// What went wrong while reading, before its place is certain.
 #[derive(Debug)]
-pub(crate) struct Fault(Box<Inner>);
+pub struct Fault(Box<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
@@ -24,21 +24,24 @@ struct Inner {
 }
 
 impl Fault {
-    pub(crate) fn new(message: impl Into<String>, help: impl Into<String>) -> Self {
+    /// A fault of which neither place nor path is known.
+    pub fn new(message: impl Into<String>, help: impl Into<String>) -> Self {
         Self(Box::new(Inner { message: message.into(), help: help.into(), ..Inner::default() }))
     }
 
-    pub(crate) fn at(mut self, place: Place) -> Self {
+    /// At `place`, unless its place is already known.
+    pub fn at(mut self, place: Place) -> Self {
         self.0.place.get_or_insert(place);
         self
     }
-    pub(crate) fn inside(mut self, key: &str) -> Self {
+    /// Inside what `key` names.
+    pub fn inside(mut self, key: &str) -> Self {
         self.0.path.push(key.to_owned());
         self
     }
 
     /// The key at fault, where a key of the innermost table is unknown. It is only told once.
-    pub(crate) fn take_unknown_key(&mut self) -> Option<String> {
+    pub fn take_unknown_key(&mut self) -> Option<String> {
         // A deeper key is unknown to something inside.
         if self.0.path.len() != 1 {
             return None;
@@ -47,7 +50,7 @@ impl Fault {
     }
 
     /// Other words for the same fault.
-    pub(crate) fn reworded(mut self, message: String, help: Option<String>) -> Self {
+    pub fn reworded(mut self, message: String, help: Option<String>) -> Self {
         self.0.message = message;
         if let Some(help) = help {
             self.0.help = help;
@@ -56,12 +59,12 @@ impl Fault {
     }
 
     /// The outermost key of its path.
-    pub(crate) fn first_key(&self) -> Option<&str> {
+    pub fn first_key(&self) -> Option<&str> {
         self.0.path.last().map(String::as_str)
     }
 
     /// The fault as a problem below the key `prefix`, at `fallback` if its place is not known.
-    pub(crate) fn into_problem(self, prefix: &str, fallback: Place) -> Problem {
+    pub fn into_problem(self, prefix: &str, fallback: Place) -> Problem {
         let Inner { message, help, place, path, .. } = *self.0;
         let mut whole = prefix.to_owned();
         for key in path.iter().rev() {
@@ -148,7 +151,7 @@ fn one_of(given: &str, allowed: &[&str]) -> String {
 }
 
 /// `text`, cut where it is long.
-pub(crate) fn shortened(text: &str) -> String {
+pub fn shortened(text: &str) -> String {
     const SHOWN: usize = 60;
     if text.chars().count() <= SHOWN {
         return text.to_owned();

@@ -35,7 +35,7 @@ struct Snippet {
 
 impl ConfigError {
     /// An error that no line is to blame for.
-    pub(crate) fn without_place(file: String, message: String, help: String) -> Self {
+    pub fn without_place(file: String, message: String, help: String) -> Self {
         Self {
             file,
             line: 0,
@@ -50,7 +50,7 @@ impl ConfigError {
     }
 
     /// At the same place, `message`.
-    pub(crate) fn saying(&self, message: String) -> Self {
+    pub fn saying(&self, message: String) -> Self {
         Self { message, ..self.clone() }
     }
 
@@ -124,7 +124,8 @@ pub struct ConfigErrors {
 }
 
 impl ConfigErrors {
-    pub(crate) fn new(errors: Vec<ConfigError>) -> Self {
+    /// All of `errors`, of which there is at least one.
+    pub fn new(errors: Vec<ConfigError>) -> Self {
         debug_assert!(!errors.is_empty(), "errors without an error");
         Self { errors }
     }
@@ -139,14 +140,16 @@ impl ConfigErrors {
         self.errors.iter().map(ConfigError::render).collect::<Vec<_>>().join("\n")
     }
 
-    pub(crate) fn in_context(mut self, context: &str) -> Self {
+    /// The same errors, each under the circumstances `context`.
+    pub fn in_context(mut self, context: &str) -> Self {
         for error in &mut self.errors {
             context.clone_into(&mut error.context);
         }
         self
     }
 
-    pub(crate) fn into_vec(self) -> Vec<ConfigError> {
+    /// The errors themselves.
+    pub fn into_vec(self) -> Vec<ConfigError> {
         self.errors
     }
 }
@@ -173,15 +176,20 @@ impl std::error::Error for ConfigErrors {}
 
 /// An error before its place became a line.
 #[derive(Clone, Debug)]
-pub(crate) struct Problem {
-    pub(crate) place: Place,
-    pub(crate) path: String,
-    pub(crate) message: String,
-    pub(crate) help: String,
+pub struct Problem {
+    /// Where.
+    pub place: Place,
+    /// The path of the key; may be empty.
+    pub path: String,
+    /// What is wrong.
+    pub message: String,
+    /// What is allowed, or what was probably meant; may be empty.
+    pub help: String,
 }
 
 impl Problem {
-    pub(crate) fn resolve(self, sources: &Sources) -> ConfigError {
+    /// The error with its line, as `sources` have it.
+    pub fn resolve(self, sources: &Sources) -> ConfigError {
         let mut error = ConfigError::without_place(String::new(), self.message, self.help);
         error.path = self.path;
         error.is_override = sources.is_override(self.place);
@@ -197,16 +205,17 @@ impl Problem {
 }
 
 /// How many errors are reported at once.
-pub(crate) const ERRORS_MAX: usize = 20;
+pub const ERRORS_MAX: usize = 20;
 
 /// Collects problems, up to [`ERRORS_MAX`].
 #[derive(Debug, Default)]
-pub(crate) struct Problems {
+pub struct Problems {
     list: Vec<Problem>,
 }
 
 impl Problems {
-    pub(crate) fn push(&mut self, problem: Problem) {
+    /// Adds a problem, unless there are enough or it is known.
+    pub fn push(&mut self, problem: Problem) {
         // What is wrong in a template, or in what both directions of a link share, is said once.
         let is_known = |known: &Problem| known.place == problem.place && known.message == problem.message;
         if !self.is_full() && !self.list.iter().any(is_known) {
@@ -214,20 +223,25 @@ impl Problems {
         }
     }
 
-    pub(crate) fn len(&self) -> usize {
+    /// How many there are.
+    pub fn len(&self) -> usize {
         self.list.len()
     }
-    pub(crate) fn is_empty(&self) -> bool {
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
     /// Whether looking for more is of no use.
-    pub(crate) fn is_full(&self) -> bool {
+    pub fn is_full(&self) -> bool {
         self.list.len() >= ERRORS_MAX
     }
 
     /// `value`, unless there were problems.
-    pub(crate) fn finish<T>(self, value: Option<T>, sources: &Sources) -> Result<T, ConfigErrors> {
+    ///
+    /// # Errors
+    /// The problems, if there were any, or that the value is missing.
+    pub fn finish<T>(self, value: Option<T>, sources: &Sources) -> Result<T, ConfigErrors> {
         match value {
             Some(value) if self.list.is_empty() => Ok(value),
             _ => {

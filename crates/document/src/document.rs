@@ -1,0 +1,270 @@
+//! A configuration file with its includes and overrides, not yet understood.
+
+use std::cell::Cell;
+use std::path::{Path, PathBuf};
+
+use indexmap::IndexMap;
+use serde::de::DeserializeOwned;
+
+use crate::error::{ConfigError, ConfigErrors, Problem, Problems};
+use crate::format::Format;
+use crate::merge::merged_tables;
+use crate::overrides::{self, Override};
+use crate::site::Site;
+use crate::source::{FILE_BYTES_MAX, Origin, Sources, read_file, too_large};
+use crate::template::Scope;
+use crate::tree::{Table, Tree, Value, parse_document};
+
+/// Files that include one another.
+const INCLUDE_DEPTH_MAX: usize = 8;
+/// Files of one configuration, counted as often as they are included.
+const INCLUDES_MAX: usize = 256;
+
+/// A configuration file with everything it includes, and overrides.
+#[derive(Clone, Debug)]
+pub struct Document {
+    name: String,
+    format: Format,
+    sources: Sources,
+    /// The file over what it includes.
+    root: Tree,
+    overrides: Vec<Override>,
+    /// How many files were read.
+    loaded: usize,
+}
+
+impl Document {
+    /// Reads the file at `path` and what it includes.
+    ///
+    /// # Errors
+    /// When a file cannot be read, is too large, is not TOML, or includes itself.
+    pub fn open(path: &Path, format: Format) -> Result<Self, ConfigErrors> {
+        let name = path.display().to_string();
+        let text =
+            read_file(path).map_err(|why| ConfigError::without_place(name.clone(), why, String::new()))?;
+        Self::build(name, &text, path, format)
+    }
+
+    /// Reads `text` as if it stood in a file called `name`; its includes are relative to that.
+    ///
+    /// # Errors
+    /// When the text is not TOML, or an include fails.
+    pub fn from_text(name: &str, text: &str, format: Format) -> Result<Self, ConfigErrors> {
+        if text.len() as u64 > FILE_BYTES_MAX {
+            return Err(ConfigError::without_place(name.to_owned(), too_large(), String::new()).into());
+        }
+        Self::build(name.to_owned(), text, Path::new(name), format)
+    }
+
+    fn build(name: String, text: &str, path: &Path, format: Format) -> Result<Self, ConfigErrors> {
+        let (mut sources, mut loaded) = (Sources::default(), 0);
+        sources.set_directory(path.parent().unwrap_or(Path::new("")));
+        let mut loader =
+            Loader { format: &format, sources: &mut sources, chain: Vec::new(), loaded: &mut loaded };
+        let read = loader.load(name.clone(), text, path);
+        let root = all_or_errors(read, &sources)?;
+        Ok(Self { name, format, sources, root, overrides: Vec::new(), loaded })
+    }
+
+    /// Reads a further file, whose name `at` gives, relative to the file in which that stands. It counts as an include.
+    ///
+    /// # Errors
+    /// When it is not the name of a file that can be included.
+    pub fn include(&mut self, at: &Tree) -> Result<Tree, ConfigErrors> {
+        let from = self.sources.get(at.place).map(|source| source.name.clone()).unwrap_or_default();
+        let mut loader = Loader {
+            format: &self.format,
+            sources: &mut self.sources,
+            chain: Vec::new(),
+            loaded: &mut self.loaded,
+        };
+        let read = loader.include(at.as_text().unwrap_or(""), at, Path::new(&from));
+        all_or_errors(read, &self.sources)
+    }
+
+    /// Overrides a value: `PATH=VALUE`. The value is read as TOML, and as a string where it is none. Later overrides win.
+    ///
+    /// # Errors
+    /// When there is no `=` or the path is not one.
+    pub fn set(&mut self, assignment: &str) -> Result<(), ConfigErrors> {
+        let name = format!("--set {assignment}");
+        if assignment.len() as u64 > FILE_BYTES_MAX {
+            return Err(ConfigError::without_place("--set".to_owned(), too_large(), String::new()).into());
+        }
+        let number = self.sources.add(name, assignment.into(), Origin::Override);
+        match Override::parse(assignment, number, &self.format) {
+            Ok(parsed) => {
+                self.overrides.push(parsed);
+                Ok(())
+            }
+            Err(problem) => Err(problem.resolve(&self.sources).into()),
+        }
+    }
+
+    /// `text` stands for the file that the document calls `name`, which is then not read: for those who have no such file.
+    pub fn attach(&mut self, name: &str, text: &str) {
+        self.sources.attach(name, text);
+    }
+
+    /// The same with the text of the file at `path`.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn attach_file(&mut self, name: &str, path: &Path) -> Result<(), ConfigErrors> {
+        let text = read_file(path)
+            .map_err(|why| ConfigError::without_place(path.display().to_string(), why, String::new()))?;
+        self.attach(name, &text);
+        Ok(())
+    }
+
+    /// The whole document as a `T`, with its overrides; braces are braces. For formats without parameters and repeats.
+    ///
+    /// # Errors
+    /// Overrides that fit nothing, and the first thing that is no part of a `T`.
+    pub fn read<T: DeserializeOwned>(&self) -> Result<T, ConfigErrors> {
+        let mut problems = Problems::default();
+        let mut root = self.root.clone();
+        let late =
+            overrides::apply(&mut root, &self.overrides().collect::<Vec<_>>(), &self.format, &mut problems);
+        for section in self.format.repeated {
+            late.report_unused(section, |_| String::new(), &mut problems);
+        }
+        let (parameters, elements) = (IndexMap::new(), Cell::new(0));
+        let scope = Scope::literal(&parameters, &elements);
+        let value = Site { tree: &root, section: "", name: "" }.read(&scope, &mut problems);
+        problems.finish(value, &self.sources)
+    }
+
+    /// The name of the file.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The file over what it includes, without overrides.
+    pub fn root(&self) -> &Tree {
+        &self.root
+    }
+
+    /// The overrides, in the order in which they were set.
+    pub fn overrides(&self) -> impl Iterator<Item = &Override> {
+        self.overrides.iter()
+    }
+
+    /// The texts that it came from.
+    pub fn sources(&self) -> &Sources {
+        &self.sources
+    }
+}
+
+/// What was read, or the problems with their lines.
+fn all_or_errors(read: Result<Tree, Vec<Problem>>, sources: &Sources) -> Result<Tree, ConfigErrors> {
+    let mut problems = Problems::default();
+    let read = read.map_err(|list| list.into_iter().for_each(|problem| problems.push(problem)));
+    problems.finish(read.ok(), sources)
+}
+
+/// Reads a file, then what it includes.
+struct Loader<'d> {
+    format: &'d Format,
+    sources: &'d mut Sources,
+    /// The files that include one another at the moment, outermost first.
+    chain: Vec<PathBuf>,
+    /// How many files were read.
+    loaded: &'d mut usize,
+}
+
+impl Loader<'_> {
+    fn load(&mut self, name: String, text: &str, path: &Path) -> Result<Tree, Vec<Problem>> {
+        let number = self.sources.add(name, text.into(), Origin::File);
+        *self.loaded += 1;
+        let mut tree = parse_document(text, number)?;
+        let Some(include) = tree.as_table_mut().and_then(|table| table.remove("include")) else {
+            return Ok(tree);
+        };
+        self.chain.push(path.canonicalize().unwrap_or_else(|_| path.to_owned()));
+        let names: Vec<(&str, &Tree)> = match &include.tree.value {
+            Value::Text(one) => vec![(one, &include.tree)],
+            Value::List(list) => list.iter().map(|one| (one.as_text().unwrap_or(""), one)).collect(),
+            _ => vec![("", &include.tree)],
+        };
+        let mut base = Table::default();
+        for (file, at) in names {
+            let included = self.include(file, at, path)?;
+            if let Some(table) = included.as_table() {
+                base = merged_tables(&base, table, self.format);
+            }
+        }
+        self.chain.pop();
+        let place = tree.place;
+        let table = tree.as_table().map(|own| merged_tables(&base, own, self.format)).unwrap_or_default();
+        Ok(Tree::table(table, place))
+    }
+
+    fn include(&mut self, file: &str, at: &Tree, from: &Path) -> Result<Tree, Vec<Problem>> {
+        let fail = |message: String| {
+            vec![Problem { place: at.place, path: "include".to_owned(), message, help: String::new() }]
+        };
+        if file.is_empty() || Path::new(file).is_absolute() {
+            return Err(fail("an include is a path relative to this file".to_owned()));
+        }
+        let path = from.parent().unwrap_or(Path::new("")).join(file);
+        let real = path.canonicalize().map_err(|why| fail(format!("`{file}` cannot be read: {why}")))?;
+        if self.chain.contains(&real) {
+            return Err(fail(format!("`{file}` includes itself, by way of others or directly")));
+        }
+        if self.chain.len() > INCLUDE_DEPTH_MAX {
+            return Err(fail(format!("more than {INCLUDE_DEPTH_MAX} files include one another")));
+        }
+        if *self.loaded >= INCLUDES_MAX {
+            return Err(fail(format!("more than {INCLUDES_MAX} includes")));
+        }
+        let text = read_file(&path).map_err(|why| fail(format!("`{file}` {why}")))?;
+        self.load(path.display().to_string(), &text, &path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+
+    use super::*;
+
+    const FORMAT: Format =
+        Format { kind_keys: &["meter"], repeated: &[], override_example: "listen.port=4000" };
+
+    #[derive(Debug, Deserialize, PartialEq)]
+    #[serde(deny_unknown_fields)]
+    struct Gate {
+        listen: Listen,
+        peers: Vec<String>,
+    }
+
+    #[derive(Debug, Deserialize, PartialEq)]
+    #[serde(deny_unknown_fields)]
+    struct Listen {
+        port: u16,
+    }
+
+    const TEXT: &str = "peers = ['a{1..2}']\n[listen]\nport = 1\n";
+
+    #[test]
+    fn a_document_of_any_format_is_read_with_its_overrides_and_braces_are_braces() {
+        let mut document = Document::from_text("gate.toml", TEXT, FORMAT).unwrap();
+        document.set("listen.port=4000").unwrap();
+        let expected = Gate { listen: Listen { port: 4000 }, peers: vec!["a{1..2}".to_owned()] };
+        assert_eq!(document.read::<Gate>().unwrap(), expected);
+    }
+
+    #[test]
+    fn what_is_wrong_has_its_place_and_its_path() {
+        let text = TEXT.replace("port", "prot");
+        let errors = Document::from_text("gate.toml", &text, FORMAT).unwrap().read::<Gate>().unwrap_err();
+        assert_eq!(
+            errors.to_string(),
+            "gate.toml:3:1: listen.prot: unknown key `prot` (did you mean `port`?)"
+        );
+        let mut document = Document::from_text("gate.toml", TEXT, FORMAT).unwrap();
+        let refused = document.set("listen.port").unwrap_err();
+        assert!(refused.to_string().contains("like listen.port=4000"), "{refused}");
+    }
+}

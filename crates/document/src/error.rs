@@ -13,7 +13,7 @@ pub struct ConfigError {
     pub line: usize,
     /// The column in characters, from 1; 0 if no line is to blame.
     pub column: usize,
-    /// The path of the key, like `links.bottleneck.rate`; may be empty.
+    /// The path of the key, like `listen.port`; may be empty.
     pub path: String,
     /// What is wrong.
     pub message: String,
@@ -216,7 +216,7 @@ pub struct Problems {
 impl Problems {
     /// Adds a problem, unless there are enough or it is known.
     pub fn push(&mut self, problem: Problem) {
-        // What is wrong in a template, or in what both directions of a link share, is said once.
+        // What is wrong in a template, or in what several elements share, is said once.
         let is_known = |known: &Problem| known.place == problem.place && known.message == problem.message;
         if !self.is_full() && !self.list.iter().any(is_known) {
             self.list.push(problem);

@@ -1,4 +1,4 @@
-//! Laying one table over another: includes, defaults, directions of links.
+//! Laying one table over another: includes, defaults, overrides of a part.
 
 use std::sync::Arc;
 

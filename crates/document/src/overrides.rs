@@ -1,4 +1,4 @@
-//! Single values set from outside the file: `links.bottleneck.rate=2Mbit`.
+//! Single values set from outside the file: `listen.port=4000`.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Quantities as text in configurations: `#[serde(with = "crate::text")]` for any type of the units crate, and what the
+//! Quantities as text in configurations: `#[serde(with = "text")]` for any type of the units crate, and what the
 //! schema says of them.
 
 use std::borrow::Cow;

@@ -53,4 +53,5 @@ pub use model::Scenario;
 pub use schema::schema;
 pub use tidegate_document::{ConfigError, ConfigErrors};
 
+// Under the names that they have there, for the whole crate.
 use tidegate_document::{error, fault, merge, overrides, reader, suggest, template, text, tree};

@@ -1,9 +1,9 @@
 //! What the simulator knows of a packet beyond its descriptor, by slot.
 
-use tidegate_packet::{Packet, TcpHeader};
+use tidegate_packet::{OutsideTcp, Packet, TcpHeader};
 use tidegate_units::Time;
 
-use crate::external::OutsideTcp;
+use crate::outside;
 
 /// The rest of a packet.
 #[derive(Clone, Copy, Debug)]
@@ -32,7 +32,7 @@ impl Carried {
 
     /// The TCP header of a packet that came from outside, as the network left it; all zero without such a header.
     pub const fn outside_tcp(&self) -> OutsideTcp {
-        OutsideTcp::unpack(&self.tcp)
+        outside::unpack(&self.tcp)
     }
 }
 

@@ -7,12 +7,12 @@ use tidegate_mechanism::edge::{AggregateId, AnyEgress, AnyIngress, BorderSite, E
 use tidegate_mechanism::meter::CsfqLabeller;
 use tidegate_mechanism::random::Substream;
 use tidegate_mechanism::shape::ShaperBank;
-use tidegate_packet::{Backlog, DropReason, MarkReason, Packet, Sink};
+use tidegate_packet::{Backlog, DropReason, MarkReason, Packet, Place, Sink};
 use tidegate_units::{BitRate, Span, Time};
 
 use crate::network::ClockSpec;
 use crate::observer::Observer;
-use crate::world::{Alarm, Place, World};
+use crate::world::{Alarm, World};
 
 /// The clock of a border: ahead by an offset, and fast or slow by a drift in parts per billion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

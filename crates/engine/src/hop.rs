@@ -13,10 +13,10 @@ use tidegate_packet::{Dscp, Packet, Protocol, TcpHeader};
 use tidegate_units::{BitRate, Time};
 
 use crate::arena::Carried;
-use crate::external::OutsideSegment;
 use crate::ids::{FlowIds, LinkId};
 use crate::network::{Change, Network, NodeKind};
 use crate::observer::Observer;
+use crate::outside::OutsideSegment;
 use crate::program::{Programs, Step};
 use crate::simulation::Simulation;
 use crate::world::{Alarm, HopDrop, Wake, World};

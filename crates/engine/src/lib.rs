@@ -17,9 +17,11 @@ mod marker;
 mod nesting;
 mod network;
 mod observer;
+mod outside;
 mod probe;
 mod program;
 mod routing;
+mod shared;
 mod simulation;
 mod source;
 mod waste;
@@ -29,17 +31,16 @@ pub use arena::Carried;
 pub use build::BuildError;
 pub use counters::{Delays, FlowCounters, LinkCounters, SinkCounters, Totals};
 pub use event::{EventQueue, Token};
-pub use external::{Arrival, OutsideTcp};
 pub use ids::{FlowIds, LinkId, NodeId};
-pub use link::{CircuitSpec, LinkTrace, LossModel, Medium, OPPORTUNITY_BYTES, ReorderModel};
+pub use link::{CircuitSpec, DirectionSpec, LinkTrace, LossModel, Medium, OPPORTUNITY_BYTES, ReorderModel};
 pub use marker::MarkerCounters;
 pub use network::{
-    ApplicationSpec, Change, ClockSpec, DirectionSpec, DomainSpec, FlowSpec, HopSpec, LinkSpec, MarkerSpec,
-    Multipath, Network, NodeKind, NodeSpec, OnOffDistribution, ReservationChange, ScriptedChange, StartSpec,
+    ApplicationSpec, Change, ClockSpec, DomainSpec, FlowSpec, HopSpec, LinkSpec, MarkerSpec, Multipath,
+    Network, NodeKind, NodeSpec, OnOffDistribution, ReservationChange, ScriptedChange, StartSpec,
     TransportSpec,
 };
 pub use observer::Observer;
 pub use probe::{BorderReport, FlowPath};
 pub use routing::Path;
 pub use simulation::{ConnectionCounters, Simulation, Statistics};
-pub use world::Place;
+pub use tidegate_packet::{Arrival, OutsideTcp, Place};

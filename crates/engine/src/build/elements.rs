@@ -10,9 +10,10 @@ use tidegate_units::Time;
 
 use crate::border::{Border, Clock, Control};
 use crate::ids::LinkId;
-use crate::link::{FarEnd, Link, Medium, PortChoice, Share};
+use crate::link::{DirectionSpec, FarEnd, Link, Medium, PortChoice};
 use crate::marker::MarkerPoint;
-use crate::network::{DirectionSpec, MarkerSpec, Network, NodeKind};
+use crate::network::{MarkerSpec, Network, NodeKind};
+use crate::shared::Share;
 use crate::world::Alarm;
 use crate::{hop, nesting};
 

@@ -11,13 +11,14 @@ mod control;
 mod impairment;
 mod planned;
 mod scheduled;
-mod shared;
+mod spec;
 mod trace;
 mod transits;
+mod wire;
 
 pub use circuit::CircuitSpec;
 pub use impairment::{LossModel, Medium, ReorderModel};
-pub(crate) use shared::{Share, SharedMedium};
+pub use spec::DirectionSpec;
 pub use trace::{LinkTrace, OPPORTUNITY_BYTES};
 
 use std::mem::offset_of;
@@ -25,30 +26,21 @@ use std::mem::offset_of;
 use tidegate_mechanism::Context;
 use tidegate_mechanism::queue::{AnyManager, DropTail, QueueManager};
 use tidegate_mechanism::schedule::AnyDiscipline;
-use tidegate_packet::{DropReason, Packet};
+use tidegate_packet::{DropReason, Packet, Place};
 use tidegate_units::{Span, Time, TransmissionClock};
 
 use crate::counters::{Delays, LinkCounters};
 use crate::event::Token;
 use crate::ids::LinkId;
-use crate::network::DirectionSpec;
 use crate::observer::Observer;
-use crate::world::{Alarm, LinkSink, Place, Wake, World};
+use crate::shared::Share;
+use crate::world::{Alarm, LinkSink, Wake, World};
 use circuit::Circuit;
 use planned::Planned;
 use scheduled::Scheduled;
 use trace::Opportunities;
-use transits::Transits;
-
-/// A packet that waits, is in transmission, or travels.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Transit {
-    pub(crate) packet: Packet,
-    /// When its last bit is sent.
-    pub(crate) ends: Time,
-    /// Where it stands in its flow's route.
-    pub(crate) route: u32,
-}
+use transits::{Transit, Transits};
+use wire::Wire;
 
 /// Which kind of port a link gets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -86,25 +78,6 @@ macro_rules! at_port {
 }
 
 use at_port;
-
-/// What happens on the wire itself.
-#[derive(Debug)]
-struct Wire {
-    clock: TransmissionClock,
-    delay: Span,
-    /// End of the last transmission that has been decided.
-    busy_until: Time,
-    /// Packets that are decided: waiting for their planned transmission, in transmission, or travelling.
-    transits: Transits,
-}
-
-impl Wire {
-    /// When the packet at `position` from the front arrives at the far end; [`Time::MAX`] if there is none.
-    #[inline]
-    fn arrival(&self, position: usize) -> Time {
-        self.transits.get(position).map_or(Time::MAX, |transit| transit.ends.saturating_add(self.delay))
-    }
-}
 
 /// See the module.
 // In this order and from a cache line on, what every packet touches is together: links are many, and visited in turn.

@@ -13,11 +13,14 @@ use tidegate_packet::{DropReason, Packet, Sink};
 use tidegate_units::{BitRate, Time};
 
 use super::circuit::Circuit;
+use super::planned;
 use super::trace::Opportunities;
-use super::{Share, Transit, Wire, planned};
+use super::transits::Transit;
+use super::wire::Wire;
 use crate::arena::Carried;
 use crate::counters::LinkCounters;
 use crate::observer::Observer;
+use crate::shared::Share;
 use crate::world::{LinkSink, World};
 
 /// Messages between neighbours that may wait for one link. Beyond, the oldest goes: it is the most out of date.

@@ -1,15 +1,15 @@
 //! What edge routers do with packets, and the messages between them.
 
 use tidegate_mechanism::edge::{Admission, AggregateId, EdgeHalf, PeerId};
-use tidegate_packet::{Address, DropReason, Dscp, Ecn, FlowId, Headers, Packet, Protocol, TcpHeader};
+use tidegate_packet::{Address, DropReason, Dscp, Ecn, FlowId, Headers, Packet, Place, Protocol, TcpHeader};
 
 use super::{Carrier, Flow, Simulation};
 use crate::arena::Carried;
 use crate::border::{EdgePort, ShaperSink};
-use crate::external::OutsideSegment;
 use crate::ids::FlowIds;
 use crate::observer::Observer;
-use crate::world::{Place, Wake};
+use crate::outside::OutsideSegment;
+use crate::world::Wake;
 
 /// What classifiers of an inner domain see of messages of an outer one.
 const MESSAGE_HEADERS: Headers = Headers {

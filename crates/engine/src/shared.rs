@@ -23,7 +23,7 @@ impl SharedMedium {
     }
 
     /// Whether `side`, which has a packet to send, may start at `now`. If not, it is to ask again at [`Self::asks_at`].
-    pub(super) fn may_start(&mut self, side: usize, now: Time) -> bool {
+    pub(crate) fn may_start(&mut self, side: usize, now: Time) -> bool {
         let is_others_turn = self.last == side && self.asks_at[1 - side] == now;
         if self.free_at <= now && !is_others_turn {
             return true;
@@ -33,26 +33,26 @@ impl SharedMedium {
     }
 
     /// `side` sends until `ends`.
-    pub(super) fn start(&mut self, side: usize, ends: Time) {
+    pub(crate) fn start(&mut self, side: usize, ends: Time) {
         self.free_at = ends;
         self.last = side;
         self.asks_at[side] = Time::MAX;
     }
 
     /// `side` has nothing to send.
-    pub(super) fn withdraw(&mut self, side: usize) {
+    pub(crate) fn withdraw(&mut self, side: usize) {
         self.asks_at[side] = Time::MAX;
     }
 
     /// The transmission of `side` ends at `ends` after all.
-    pub(super) fn move_end(&mut self, side: usize, ends: Time) {
+    pub(crate) fn move_end(&mut self, side: usize, ends: Time) {
         if self.last == side {
             self.free_at = ends;
         }
     }
 
     /// When `side` asks again.
-    pub(super) const fn asks_at(&self, side: usize) -> Time {
+    pub(crate) const fn asks_at(&self, side: usize) -> Time {
         self.asks_at[side]
     }
 }

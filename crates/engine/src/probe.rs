@@ -10,8 +10,8 @@ use crate::counters::{Delays, FlowCounters, LinkCounters, SinkCounters, no_delay
 use crate::ids::{FlowIds, LinkId, NodeId};
 use crate::marker::MarkerCounters;
 use crate::observer::Observer;
-use crate::program::Step;
-use crate::simulation::{Carrier, Routes, Simulation};
+use crate::program::{Routes, Step};
+use crate::simulation::{Carrier, Simulation};
 use crate::waste::Trails;
 
 /// A flow at the border where it enters a domain.

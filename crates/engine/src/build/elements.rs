@@ -12,16 +12,17 @@ use crate::border::{Border, Clock, Control};
 use crate::ids::LinkId;
 use crate::link::{DirectionSpec, FarEnd, Link, Medium, PortChoice};
 use crate::marker::MarkerPoint;
+use crate::nesting;
 use crate::network::{MarkerSpec, Network, NodeKind};
 use crate::shared::Share;
+use crate::simulation::hops;
 use crate::world::Alarm;
-use crate::{hop, nesting};
 
 pub(super) fn build_links(network: &Network, seed: u64, choice: PortChoice) -> Vec<Link> {
     let mut ports = vec![0u16; network.nodes.len()];
     let mut links = Vec::with_capacity(network.links.len() * 2);
     let mut media = 0;
-    let hop_links = hop::links(network);
+    let hop_links = hops::links(network);
     let mtu_bytes = network.mtu_bytes();
     for (index, spec) in network.links.iter().enumerate() {
         let far_ports = spec.ends.map(|end| {

@@ -2,32 +2,31 @@
 
 mod borders;
 mod changes;
+pub(crate) mod hops;
 mod hosts;
 mod streams;
 mod way;
 
-pub(crate) use streams::Stream;
-
 use tidegate_mechanism::edge::PeerId;
 use tidegate_mechanism::hop::HopControl;
-use tidegate_mechanism::random::Substream;
 use tidegate_mechanism::tcp::{ReceiverCounters, SenderCounters, TcpReceiver, TcpSender};
 use tidegate_packet::{DropReason, Dscp, Headers, Packet};
 use tidegate_units::{Span, Time};
 
 use crate::border::Border;
-use crate::build::{Parts, Planner};
 use crate::counters::{Delays, FlowCounters, LinkCounters, SinkCounters, Totals};
 use crate::event::Token;
-use crate::hop::Hop;
 use crate::ids::LinkId;
 use crate::link::Link;
 use crate::marker::{MarkerCounters, MarkerPoint};
 use crate::network::Network;
 use crate::observer::Observer;
-use crate::program::Programs;
+use crate::planner::Planner;
+use crate::program::{Programs, Routes};
 use crate::source::Source;
+use crate::stream::Stream;
 use crate::world::{Alarm, Wake, World};
+use hops::Hop;
 
 /// A TCP connection.
 #[derive(Debug)]
@@ -100,31 +99,6 @@ pub(crate) struct Flow {
     pub(crate) sinks: u32,
 }
 
-/// The programs among which a flow's packets choose.
-#[derive(Clone, Debug)]
-pub(crate) enum Routes {
-    One(u32),
-    /// Each packet draws one.
-    Many(Box<Spread>),
-}
-
-/// Several programs, and the flow's own stream to draw from.
-#[derive(Clone, Debug)]
-pub(crate) struct Spread {
-    pub(crate) programs: Vec<u32>,
-    pub(crate) random: Substream,
-}
-
-impl Routes {
-    #[inline]
-    pub(crate) fn choose(&mut self) -> u32 {
-        match self {
-            Self::One(program) => *program,
-            Self::Many(spread) => spread.programs[spread.random.below(spread.programs.len() as u32) as usize],
-        }
-    }
-}
-
 /// A network with its traffic, at some instant.
 #[derive(Debug)]
 pub struct Simulation<O: Observer = ()> {
@@ -179,6 +153,21 @@ pub struct Statistics {
     pub markers: Vec<MarkerCounters>,
     /// Of the whole run.
     pub totals: Totals,
+}
+
+/// What a simulation is made of, from its builder.
+pub(crate) struct Parts {
+    pub(crate) links: Vec<Link>,
+    pub(crate) flows: Vec<Flow>,
+    pub(crate) connections: Vec<Connection>,
+    pub(crate) streams: Vec<Stream>,
+    pub(crate) connection_flow: Vec<u32>,
+    pub(crate) sinks: Vec<SinkCounters>,
+    pub(crate) borders: Vec<Border>,
+    pub(crate) markers: Vec<MarkerPoint>,
+    pub(crate) hops: Vec<Hop>,
+    pub(crate) programs: Programs,
+    pub(crate) planner: Planner,
 }
 
 impl<O: Observer> Simulation<O> {

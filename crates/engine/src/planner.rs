@@ -7,20 +7,19 @@ use std::fmt;
 use tidegate_mechanism::edge::PeerId;
 use tidegate_mechanism::random::Substream;
 
-use super::BuildError;
 use crate::border::Border;
+use crate::error::BuildError;
 use crate::ids::{LinkId, NodeId};
+use crate::nesting;
 use crate::network::{Multipath, Network};
-use crate::program::{Passage, Programs, Step};
+use crate::program::{Passage, Programs, Routes, Spread, Step};
 use crate::routing::{Path, Routing};
-use crate::simulation::{Routes, Spread};
-use crate::{hop, nesting};
 
 /// Builds the programs of flows.
 pub(crate) struct Planner {
-    pub(super) routing: Routing,
+    pub(crate) routing: Routing,
     /// Whether a packet for several receivers leaves out those that cannot be reached: so once links may be down.
-    pub(super) leaves_out: bool,
+    pub(crate) leaves_out: bool,
     /// By link: whether a hop mechanism sees to it; empty if there is none.
     hop_links: Vec<bool>,
     /// By domain: the domains around it.
@@ -29,7 +28,7 @@ pub(crate) struct Planner {
     membership: Vec<Vec<(u32, Option<u32>)>>,
     passages: HashMap<(u32, Vec<PeerId>), u32>,
     /// By flow: its markers, and where they stand.
-    pub(super) markers: HashMap<u32, Vec<(NodeId, u32)>>,
+    pub(crate) markers: HashMap<u32, Vec<(NodeId, u32)>>,
     departures: HashMap<(u32, Option<PeerId>), u32>,
 }
 
@@ -47,19 +46,20 @@ struct Branchlet {
 }
 
 /// What is needed to name things in errors, and to know which borders police.
-pub(super) struct Naming<'a> {
-    pub(super) network: &'a Network,
-    pub(super) flow: &'a str,
-    pub(super) borders: &'a [Border],
+pub(crate) struct Naming<'a> {
+    pub(crate) network: &'a Network,
+    pub(crate) flow: &'a str,
+    pub(crate) borders: &'a [Border],
     /// The markers on the way of these packets, and where.
-    pub(super) markers: &'a [(NodeId, u32)],
+    pub(crate) markers: &'a [(NodeId, u32)],
     /// For messages between borders of this domain: they are inside of it from the first step, and for domains in it they
     /// are traffic as any other.
-    pub(super) messages_of: Option<u32>,
+    pub(crate) messages_of: Option<u32>,
 }
 
 impl Planner {
-    pub(super) fn new(network: &Network, borders: &[Border]) -> Self {
+    /// For `network` with `borders`; `hop_links` says of each link whether a hop mechanism sees to it, and is empty if there is none.
+    pub(crate) fn new(network: &Network, borders: &[Border], hop_links: Vec<bool>) -> Self {
         let mut membership = vec![Vec::new(); network.nodes.len()];
         for (index, border) in borders.iter().enumerate() {
             membership[border.node as usize].push((border.domain, Some(index as u32)));
@@ -88,7 +88,7 @@ impl Planner {
             passages: HashMap::new(),
             departures: HashMap::new(),
             markers,
-            hop_links: hop::links(network),
+            hop_links,
         }
     }
 
@@ -307,7 +307,7 @@ impl Planner {
     }
 
     /// The programs for packets from `from` to all of `to`.
-    pub(super) fn routes(
+    pub(crate) fn routes(
         &mut self,
         from: NodeId,
         to: &[(NodeId, Step)],

@@ -12,13 +12,13 @@ use tidegate_mechanism::random::Seed;
 use tidegate_packet::{Dscp, Packet, Protocol, TcpHeader};
 use tidegate_units::{BitRate, Time};
 
+use super::Simulation;
 use crate::arena::Carried;
 use crate::ids::{FlowIds, LinkId};
 use crate::network::{Change, Network, NodeKind};
 use crate::observer::Observer;
 use crate::outside::OutsideSegment;
 use crate::program::{Programs, Step};
-use crate::simulation::Simulation;
 use crate::world::{Alarm, HopDrop, Wake, World};
 
 /// One router with its mechanism.

@@ -14,12 +14,13 @@ ALLOWED = {
     "units": set(),
     "packet": {"units"},
     "mechanism": {"units", "packet"},
+    "wire": {"units", "packet", "mechanism"},
     "scenario": {"units", "packet", "mechanism"},
     "engine": {"units", "packet", "mechanism"},
     "record": {"units", "packet", "mechanism", "engine"},
     "lab": {"units", "packet", "mechanism", "engine", "scenario", "record"},
-    "emulator": {"units", "packet", "mechanism", "record", "scenario", "engine", "lab"},
-    "gateway": {"units", "packet", "mechanism", "scenario"},
+    "emulator": {"units", "packet", "mechanism", "wire", "record", "scenario", "engine", "lab"},
+    "gateway": {"units", "packet", "mechanism", "wire", "scenario"},
     "python": {"units", "packet", "mechanism", "record", "scenario", "engine", "lab", "emulator"},
 }
 # Other people's crates that only some of ours may name.

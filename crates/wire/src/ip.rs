@@ -1,9 +1,8 @@
 //! The headers of real packets: what the network reads of them, and what it writes back.
 
 use etherparse::{LaxNetSlice, LaxSlicedPacket, TransportSlice};
-use tidegate_engine::OutsideTcp;
 use tidegate_mechanism::edge::{RawSegment, SegmentEditor};
-use tidegate_packet::{Address, Dscp, Ecn, Headers, Protocol};
+use tidegate_packet::{Address, Dscp, Ecn, Headers, OutsideTcp, Protocol};
 
 /// Of the fixed header of IPv6, which its length does not count (RFC 8200, section 3).
 const IPV6_HEADER_BYTES: u16 = 40;

@@ -11,8 +11,9 @@ use std::hash::Hasher;
 use std::io::{self, Read, Write};
 
 use siphasher::sip::SipHasher13;
-use tidegate_engine::{Arrival, Carried, LinkId, Observer, OutsideTcp, Place};
-use tidegate_packet::{DropReason, Dscp, Ecn, Headers, MarkReason, Packet};
+use tidegate_packet::{
+    Arrival, DropReason, Dscp, Ecn, Headers, LinkId, MarkReason, OutsideTcp, Packet, Place,
+};
 use tidegate_units::Time;
 
 /// The first bytes of a recording.
@@ -97,13 +98,13 @@ pub struct Decision {
 }
 
 impl Decision {
-    /// `verdict` on `packet`.
-    pub fn new(at: Time, verdict: Verdict, packet: &Packet, carried: &Carried) -> Self {
+    /// `verdict` on `packet`, which its owner calls `handle`.
+    pub fn new(at: Time, verdict: Verdict, packet: &Packet, handle: u64) -> Self {
         Self {
             at,
             verdict,
             flow: packet.flow.0,
-            handle: carried.handle(),
+            handle,
             wire_bytes: packet.wire_bytes,
             label: packet.label.0,
             ecn: packet.ecn,
@@ -321,42 +322,5 @@ impl<R: Read> Reader<R> {
             }
         }
         Ok(Some(record))
-    }
-}
-
-/// Takes every verdict of a simulation.
-pub trait Log {
-    /// Whether there is anybody who wants them.
-    const LISTENS: bool;
-    /// `decision` was made.
-    fn on_decision(&mut self, decision: Decision);
-}
-
-/// Turns what an observer is told into decisions for a log.
-#[derive(Debug)]
-pub struct Watcher<L>(pub L);
-
-impl<L: Log> Observer for Watcher<L> {
-    const WATCHES: bool = L::LISTENS;
-
-    fn on_delivered(
-        &mut self,
-        now: Time,
-        link: LinkId,
-        packet: &Packet,
-        carried: &Carried,
-        message: Option<&[u8]>,
-    ) {
-        let verdict = Verdict::Hop(link, message.unwrap_or_default().to_vec());
-        self.0.on_decision(Decision::new(now, verdict, packet, carried));
-    }
-    fn on_drop(&mut self, now: Time, place: Place, packet: &Packet, carried: &Carried, why: DropReason) {
-        self.0.on_decision(Decision::new(now, Verdict::Drop(place, why), packet, carried));
-    }
-    fn on_mark(&mut self, now: Time, place: Place, packet: &Packet, carried: &Carried, why: MarkReason) {
-        self.0.on_decision(Decision::new(now, Verdict::Mark(place, why), packet, carried));
-    }
-    fn on_external(&mut self, now: Time, packet: &Packet, carried: &Carried) {
-        self.0.on_decision(Decision::new(now, Verdict::Out(carried.outside_tcp()), packet, carried));
     }
 }

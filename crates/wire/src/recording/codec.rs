@@ -1,7 +1,8 @@
 //! The fields of records.
 
-use tidegate_engine::{Arrival, LinkId, OutsideTcp, Place};
-use tidegate_packet::{Address, DropReason, Dscp, Ecn, Headers, MarkReason, Protocol};
+use tidegate_packet::{
+    Address, Arrival, DropReason, Dscp, Ecn, Headers, LinkId, MarkReason, OutsideTcp, Place, Protocol,
+};
 use tidegate_units::Time;
 
 use super::{Configuration, Decision, DecodeError, Record, Verdict};

@@ -132,6 +132,54 @@ impl SegmentEditor for OutsideSegment<'_> {
     }
 }
 
+/// The TCP header of any packet in passing.
+pub(crate) enum AnySegment<'a> {
+    /// Of a simulated connection.
+    Simulated(&'a mut TcpHeader),
+    /// Of a packet from outside.
+    Outside(OutsideSegment<'a>),
+}
+
+/// Asks whichever segment it is.
+macro_rules! any_segment {
+    ($self:ident, $segment:ident => $answer:expr) => {
+        match $self {
+            Self::Simulated($segment) => $answer,
+            Self::Outside($segment) => $answer,
+        }
+    };
+}
+
+impl SegmentEditor for AnySegment<'_> {
+    fn sequence(&self) -> u32 {
+        any_segment!(self, segment => segment.sequence())
+    }
+    fn payload_bytes(&self) -> u32 {
+        any_segment!(self, segment => segment.payload_bytes())
+    }
+    fn acknowledgment(&self) -> Option<u32> {
+        any_segment!(self, segment => segment.acknowledgment())
+    }
+    fn is_syn(&self) -> bool {
+        any_segment!(self, segment => segment.is_syn())
+    }
+    fn announced_shift(&self) -> Option<u8> {
+        any_segment!(self, segment => segment.announced_shift())
+    }
+    fn window_bytes(&self, shift: u8) -> u32 {
+        any_segment!(self, segment => segment.window_bytes(shift))
+    }
+    fn set_window_bytes(&mut self, bytes: u32, shift: u8) {
+        any_segment!(self, segment => segment.set_window_bytes(bytes, shift));
+    }
+    fn set_acknowledgment(&mut self, number: u32) {
+        any_segment!(self, segment => segment.set_acknowledgment(number));
+    }
+    fn set_ecn_echo(&mut self) {
+        any_segment!(self, segment => segment.set_ecn_echo());
+    }
+}
+
 /// The largest window scale that counts (RFC 7323, section 2.3).
 const SHIFT_MAX: u8 = 14;
 

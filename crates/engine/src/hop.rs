@@ -108,7 +108,7 @@ impl HopOut for Outbox {
 }
 
 impl<O: Observer> Simulation<O> {
-    const fn is_data(&self, packet: &Packet) -> bool {
+    pub(crate) const fn is_data(&self, packet: &Packet) -> bool {
         (packet.flow.0 as usize) < 2 * self.flows.len()
     }
 

@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 
 use tidegate_mechanism::Context;
-use tidegate_mechanism::edge::{BorderSite, PeerId};
+use tidegate_mechanism::edge::{self, BorderSite, PeerId};
 use tidegate_mechanism::meter::CsfqLabellerConfig;
 use tidegate_mechanism::random::{Seed, Substream};
 use tidegate_units::Time;
 
-use crate::border::{Border, Clock, Control};
+use crate::border::{Border, Clock};
 use crate::ids::LinkId;
 use crate::link::{FarEnd, Link, Medium, PortChoice, Share};
 use crate::marker::MarkerPoint;
@@ -102,7 +102,7 @@ pub(super) fn build_borders(network: &Network, seed: u64) -> Vec<Border> {
                 mtu_bytes,
             };
             let site = BorderSite { border: PeerId(borders.len() as u32), level: around[index].len() as u8 };
-            let control = domain.mechanism.as_ref().map(|config| Control::new(config, site, &context));
+            let control = domain.mechanism.as_ref().map(|config| edge::Border::new(config, site, &context));
             let losses = Seed::for_component(seed, &format!("{name}.control_loss"));
             let clock = domain.clocks.iter().find(|(edge, _)| *edge == node).map(|(_, spec)| *spec);
             borders.push(Border {

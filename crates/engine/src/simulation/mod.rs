@@ -8,13 +8,13 @@ mod way;
 
 pub(crate) use streams::Stream;
 
-use tidegate_mechanism::edge::PeerId;
 use tidegate_mechanism::hop::HopControl;
 use tidegate_mechanism::random::Substream;
 use tidegate_mechanism::tcp::{ReceiverCounters, SenderCounters, TcpReceiver, TcpSender};
 use tidegate_packet::{DropReason, Dscp, Headers, Packet};
 use tidegate_units::{Span, Time};
 
+pub(crate) use self::borders::headers_of;
 use crate::border::Border;
 use crate::build::{Parts, Planner};
 use crate::counters::{Delays, FlowCounters, LinkCounters, SinkCounters, Totals};
@@ -152,7 +152,8 @@ pub struct Simulation<O: Observer = ()> {
     pub(crate) run_seed: u64,
     pub(crate) planner: Planner,
     pub(crate) statistics_since: Time,
-    outbox: Vec<(PeerId, Vec<u8>)>,
+    /// For the next message of a border.
+    message: Vec<u8>,
     /// Counts of connections when the statistics began; empty while that is the start.
     connections_before: Vec<ConnectionCounters>,
     stopped: bool,
@@ -204,7 +205,7 @@ impl<O: Observer> Simulation<O> {
             run_seed,
             planner: parts.planner,
             statistics_since: Time::ZERO,
-            outbox: Vec::new(),
+            message: Vec::new(),
             connections_before: Vec::new(),
             stopped: false,
         }

@@ -7,7 +7,9 @@ use tidegate_units::Time;
 
 use super::iec::{CONTROL_HEADER_BYTES, EpochReport, IecConfig, IecEgress, IecIngress};
 use super::nbp::{FEEDBACK_HEADER_BYTES, NbpConfig, NbpEgress, NbpIngress};
-use super::{Admission, AggregateId, BorderSite, EdgeHalf, EdgeOut, EdgeReport, PeerId, SegmentEditor};
+use super::{
+    Admission, AggregateId, BorderSite, EdgeHalf, EdgeOut, EdgeReport, PacketStore, PeerId, SegmentEditor,
+};
 use crate::Context;
 use crate::shape::ShaperConfig;
 
@@ -51,6 +53,16 @@ impl EdgeConfig {
         }
     }
 
+    /// Whether messages of other borders (those of a domain around this one) are traffic like any other to it. NBP lets them
+    /// pass (section IV.7: other services are policed by mechanisms of their own); to IEC all between two edges is one
+    /// virtual link.
+    pub const fn controls_messages(&self) -> bool {
+        match self {
+            Self::Nbp(_) => false,
+            Self::Iec(_) => true,
+        }
+    }
+
     /// The class of its messages: that of what it controls, for they must see the same queues.
     pub fn message_class(&self) -> u8 {
         match self {
@@ -78,18 +90,16 @@ macro_rules! half {
             ) -> Admission {
                 match self { $(Self::$variant(half) => half.on_packet(packet, headers, peers, now, out),)* }
             }
-            fn on_release<S: SegmentEditor>(
+            #[inline]
+            fn on_release(
                 &mut self,
                 aggregate: AggregateId,
                 packet: &mut Packet,
-                headers: &Headers,
-                segment: Option<&mut S>,
+                store: &mut impl PacketStore,
                 now: Time,
                 out: &mut impl EdgeOut,
             ) {
-                match self {
-                    $(Self::$variant(half) => half.on_release(aggregate, packet, headers, segment, now, out),)*
-                }
+                match self { $(Self::$variant(half) => half.on_release(aggregate, packet, store, now, out),)* }
             }
             fn on_reverse<S: SegmentEditor>(&mut self, headers: &Headers, segment: &mut S, now: Time) {
                 match self { $(Self::$variant(half) => half.on_reverse(headers, segment, now),)* }
@@ -97,6 +107,7 @@ macro_rules! half {
             fn on_message(&mut self, from: PeerId, message: &[u8], ttl: u8, now: Time, out: &mut impl EdgeOut) {
                 match self { $(Self::$variant(half) => half.on_message(from, message, ttl, now, out),)* }
             }
+            #[inline]
             fn timer_at(&self) -> Option<Time> {
                 match self { $(Self::$variant(half) => half.timer_at(),)* }
             }

@@ -29,7 +29,9 @@ use super::rate::SLOW_START_STEPS;
 use super::wire::{self, Control, Feedback, Message};
 use super::{Detection, Epoch, IecConfig, Phase, RateLimits, VirtualLinkRate, epsilon_nanos};
 use crate::edge::tcp_rate::TcpRate;
-use crate::edge::{Admission, AggregateId, BorderSite, EdgeHalf, EdgeOut, EdgeReport, PeerId, SegmentEditor};
+use crate::edge::{
+    Admission, AggregateId, BorderSite, EdgeHalf, EdgeOut, EdgeReport, PacketStore, PeerId, SegmentEditor,
+};
 use crate::random::Seed;
 
 /// Without an answer for so many intervals in which it was asked for, the rate does not grow.
@@ -306,12 +308,11 @@ impl EdgeHalf for IecIngress {
         Admission::Shape(self.open(to, now, out))
     }
 
-    fn on_release<S: SegmentEditor>(
+    fn on_release(
         &mut self,
         aggregate: AggregateId,
         packet: &mut Packet,
-        headers: &Headers,
-        segment: Option<&mut S>,
+        store: &mut impl PacketStore,
         now: Time,
         out: &mut impl EdgeOut,
     ) {
@@ -326,8 +327,11 @@ impl EdgeHalf for IecIngress {
         link.sent_bytes += u64::from(packet.wire_bytes);
         link.sent_packets += 1;
         link.round_bytes += u64::from(packet.wire_bytes);
-        if let (Some(tcp), Some(segment)) = (&mut self.tcp, segment) {
-            tcp.on_data(aggregate, headers, segment, packet, now);
+        if let Some(tcp) = &mut self.tcp {
+            let headers = store.headers(packet);
+            if let Some(segment) = store.segment(packet) {
+                tcp.on_data(aggregate, &headers, &segment, packet, now);
+            }
         }
     }
 

@@ -10,7 +10,7 @@ mod headers;
 mod reason;
 mod tcp;
 
-pub use descriptor::{Backlog, Colour, Dscp, Ecn, FlowId, InnerEcn, Packet, RateLabel};
+pub use descriptor::{Backlog, Colour, Dscp, DscpSet, Ecn, FlowId, InnerEcn, Packet, RateLabel};
 pub use headers::{Address, FlowKey, Headers, Protocol};
 pub use reason::{DropReason, MarkReason};
 pub use tcp::{SackBlock, SackBlocks, TcpFlags, TcpHeader};

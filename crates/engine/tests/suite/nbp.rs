@@ -11,7 +11,7 @@ use tidegate_mechanism::edge::EdgeConfig;
 use tidegate_mechanism::edge::nbp::wire::{self, Feedback};
 use tidegate_mechanism::edge::nbp::{Granularity, NbpConfig};
 use tidegate_mechanism::tcp::{TcpConfig, Variant};
-use tidegate_packet::{Address, Dscp, Packet};
+use tidegate_packet::{Address, Dscp, DscpSet, Packet};
 use tidegate_units::{BitRate, Span, Time};
 
 /// The network of Fig. 7 with both flows; UDP sends at `load`.
@@ -59,6 +59,23 @@ fn nbp_prevents_the_congestion_collapse_of_figure_8() {
             "with NBP, UDP takes only what it can deliver: {tcp}, {udp}"
         );
     }
+}
+
+#[test]
+fn no_codepoint_evades_nbp_unless_the_domain_exempts_it() {
+    let tcp_under = |dscp, exempt| {
+        let mut net = with_nbp(figure_7(BitRate::from_mbps(2)));
+        net.network.flows[1].dscp = Dscp::new(dscp);
+        let mechanism = EdgeConfig::Nbp(Box::new(NbpConfig { exempt, ..NbpConfig::default() }));
+        net.network.domains[0].mechanism = Some(mechanism);
+        throughput_bps(&net.run(1, 10.0, 60.0), 0) / 1e6
+    };
+    for dscp in [1, 46, Dscp::CONTROL.get()] {
+        let tcp = tcp_under(dscp, DscpSet::NONE);
+        assert!(tcp > 1.30, "{dscp} is best effort: {tcp}");
+    }
+    let tcp = tcp_under(46, DscpSet::NONE.with(Dscp::EF));
+    assert!(tcp < 0.01, "what is exempt is not controlled: {tcp}");
 }
 
 /// What both flows of Fig. 7 get from `since` on, in Mb/s, with an unresponsive load of 1 Mb/s; `impair` changes the
@@ -378,8 +395,11 @@ fn a_flow_that_ends_where_no_edge_is_is_refused_with_what_to_do() {
 }
 
 #[test]
-fn other_services_pass_unshaped() {
+fn exempt_services_pass_unshaped() {
     let mut net = line("1Mbit");
+    let exempt = DscpSet::NONE.with(Dscp::EF);
+    let mechanism = EdgeConfig::Nbp(Box::new(NbpConfig { exempt, ..NbpConfig::default() }));
+    net.network.domains[0].mechanism = Some(mechanism);
     let (voice, bulk) = (udp(&mut net, 0.2), udp(&mut net, 5.0));
     net.network.flows[voice].dscp = Dscp::EF;
     net.network.flows[bulk].start = StartSpec::At(seconds(5.0));

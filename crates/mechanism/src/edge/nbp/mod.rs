@@ -21,6 +21,7 @@ pub use egress::NbpEgress;
 pub use ingress::NbpIngress;
 pub use rate::{FlowRate, Limits, PathDelay, Phase};
 
+use tidegate_packet::DscpSet;
 use tidegate_units::{BitRate, Span};
 
 use crate::Context;
@@ -52,6 +53,9 @@ pub struct NbpConfig {
     pub interval_min: Span,
     /// A flow without packets for so long is forgotten; default 1 s (assumed).
     pub idle_timeout: Span,
+    /// Which codepoints pass without control, since mechanisms of their own police them (section IV.7); default none. All else is
+    /// best effort, whatever it calls itself.
+    pub exempt: DscpSet,
     /// What counts as one flow; default addresses and ports.
     pub granularity: Granularity,
     /// Bytes of the largest feedback packet on the wire; default 1500.
@@ -78,6 +82,7 @@ impl Default for NbpConfig {
             initial_interval: Span::from_millis(50),
             interval_min: Span::from_micros(100),
             idle_timeout: Span::from_secs(1),
+            exempt: DscpSet::NONE,
             granularity: Granularity::Flow,
             feedback_mtu_bytes: 1500,
             arrival_headroom: None,

@@ -6,6 +6,7 @@ use tidegate_mechanism::edge::nbp::{Granularity, NbpConfig};
 use tidegate_mechanism::edge::tcp_rate::TcpRateConfig;
 use tidegate_mechanism::meter::{CsfqLabellerConfig, ExponentialMeterConfig, TswConfig};
 use tidegate_mechanism::shape::ShaperConfig;
+use tidegate_packet::Dscp;
 use tidegate_units::Bytes;
 
 use super::{bytes32, discipline};
@@ -72,6 +73,7 @@ fn nbp<'a>(config: &Nbp, weights: &dyn Fn(&Queue) -> &'a [(u32, f64)]) -> NbpCon
         initial_interval: config.initial_interval,
         interval_min: config.interval_min,
         idle_timeout: config.idle_timeout,
+        exempt: config.exempt.iter().copied().map(Dscp::new).collect(),
         granularity: match config.classify {
             Classify::Flow => Granularity::Flow,
             Classify::AddressPair => Granularity::AddressPair,

@@ -59,6 +59,9 @@ pub struct Nbp {
     #[serde(with = "text")]
     #[schemars(with = "Text<Span>")]
     pub idle_timeout: Span,
+    /// Codepoints (DSCP) whose packets pass without control, for services that mechanisms of their own police. Default: none;
+    /// whatever else packets call themselves, they are best effort. Source: NBP, section IV.7.
+    pub exempt: Vec<u8>,
     /// What one shaper controls. Source: NBP, section II.A.
     pub classify: Classify,
     /// The bits of a destination network, for that kind of classification. Source: assumed, 24 as most routed networks.
@@ -89,6 +92,7 @@ impl Default for Nbp {
             rate_min: BitRate::from_bps(12_000),
             arrival_headroom: None,
             idle_timeout: Span::from_secs(1),
+            exempt: Vec::new(),
             classify: Classify::Flow,
             prefix: 24,
             feedback_mtu: Bytes::new(1500),

@@ -164,6 +164,9 @@ fn nbp(config: &Nbp, report: &mut Report<'_>) {
     if let Some(headroom) = config.arrival_headroom {
         report.above_zero("arrival_headroom", headroom);
     }
+    for &codepoint in &config.exempt {
+        report.codepoint("exempt", codepoint);
+    }
     report.count("flows_max", config.flows_max);
     if config.prefix > 128 {
         report.say(&["prefix"], format!("a network of {} bits", config.prefix), "at most 128, for IPv4 32");

@@ -22,6 +22,11 @@ impl Carried {
     /// Not a control packet.
     pub const NO_MESSAGE: u32 = u32::MAX;
 
+    /// Whether it is a control packet.
+    pub const fn is_message(&self) -> bool {
+        self.message != Self::NO_MESSAGE
+    }
+
     /// What its owner calls a packet that came from outside; meaningless for others.
     ///
     /// The handle stands where the sequence number of a simulated segment would: a field of its own would cost every

@@ -302,7 +302,7 @@ impl<O: Observer> Simulation<O> {
 
     /// The sources at `node` hear what part of a flow is discarded.
     fn advise(&mut self, node: u32, advice: &wire::Advice) {
-        let ratio = f64::from(advice.ratio) / f64::from(u16::MAX);
+        let ratio = advice.discarded();
         for index in 0..self.flows.len() {
             let headers = &self.flows[index].headers;
             let is_meant = headers.destination == advice.flow.destination

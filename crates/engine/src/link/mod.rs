@@ -6,7 +6,6 @@
 //! its arrival at the far end, is enough, unless somebody must see each departure when it happens; and a link has one
 //! pending event, not one per packet.
 
-mod circuit;
 mod control;
 mod impairment;
 mod planned;
@@ -15,14 +14,15 @@ mod shared;
 mod trace;
 mod transits;
 
-pub use circuit::CircuitSpec;
 pub use impairment::{LossModel, Medium, ReorderModel};
 pub(crate) use shared::{Share, SharedMedium};
+pub use tidegate_mechanism::hop::switch::SwitchConfig as CircuitSpec;
 pub use trace::{LinkTrace, OPPORTUNITY_BYTES};
 
 use std::mem::offset_of;
 
 use tidegate_mechanism::Context;
+use tidegate_mechanism::hop::switch::Switch;
 use tidegate_mechanism::queue::{AnyManager, DropTail, QueueManager};
 use tidegate_mechanism::schedule::AnyDiscipline;
 use tidegate_packet::{DropReason, Packet};
@@ -34,7 +34,6 @@ use crate::ids::LinkId;
 use crate::network::DirectionSpec;
 use crate::observer::Observer;
 use crate::world::{Alarm, LinkSink, Place, Wake, World};
-use circuit::Circuit;
 use planned::Planned;
 use scheduled::Scheduled;
 use trace::Opportunities;
@@ -214,7 +213,7 @@ impl Link {
                 };
                 // A hop mechanism is told of each departure.
                 let watched = matches!(choice, PortChoice::Hop(_));
-                let circuit = circuit.map(|circuit| Box::new(Circuit::new(circuit, context.link_rate)));
+                let circuit = circuit.map(|circuit| Box::new(Switch::new(circuit, context.link_rate)));
                 let opportunities = spec.trace.clone().map(|trace| Box::new(Opportunities::new(trace)));
                 Port::Scheduled(Box::new(Scheduled::new(discipline, share, opportunities, circuit, watched)))
             }

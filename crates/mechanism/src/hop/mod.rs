@@ -9,6 +9,7 @@ mod any;
 pub mod backpressure;
 pub mod cell;
 pub mod nbq;
+pub mod switch;
 pub mod wire;
 
 pub use any::{AnyHop, HopConfig};

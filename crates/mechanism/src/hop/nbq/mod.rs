@@ -34,6 +34,9 @@
 
 mod flow;
 mod law;
+mod source;
+
+pub use source::AdvisedSource;
 
 use alloc::vec::Vec;
 

@@ -1,29 +1,33 @@
-//! A virtual circuit through ATM switches, one of which carries constant-bit-rate background as well.
+//! The switch of a virtual circuit: cells of one circuit share its link with constant-bit-rate background.
 //!
 //! Source: Pazos and Gerla, section 5 (two switches per circuit, one link shared with background; AAL5 and cells); Romanow and
-//! Floyd 1995, section 3 (Early Packet Discard); [`VirtualQueues`] for the selective form of it.
+//! Floyd 1995, section 3 (Early Packet Discard); ATM Forum, Traffic Management 4.0, section 5.10 (a switch lowers the explicit
+//! rate); [`VirtualQueues`] for the selective form of discarding.
+//! Deviations: the buffer is a fluid, so that one packet costs one step. The forum leaves it to the switch how it finds the
+//! explicit rate: here what it can carry, less what empties the buffer in 10 ms (assumed).
 //!
 //! Its sender puts packets into cells at the rate of the port. Right behind it is the switch whose link is shared: cells wait
 //! there in a bounded buffer and leave at the residual rate, that of the link less the background. A packet that loses a cell
-//! is lost, while its other cells still take their time. The buffer is a fluid, so that one packet costs one step. Standing
-//! at the beginning, the switch makes the way of the feedback as long as it can be: a round trip.
+//! is lost, while its other cells still take their time. Standing at the beginning, the switch makes the way of the feedback
+//! as long as it can be: a round trip.
 //!
-//! Where the ends of the circuit run a loop of resource management (ABR, [`tidegate_mechanism::hop::backpressure`]), the switch
+//! Where the ends of the circuit run a loop of resource management (ABR, [`super::backpressure`]), the switch
 //! lowers the explicit rate to what it can carry. Otherwise the circuit is one without a promise (UBR).
 
-use tidegate_mechanism::hop::{cell, wire};
-use tidegate_mechanism::queue::VirtualQueues;
-use tidegate_packet::{DropReason, Dscp, Packet};
+use tidegate_packet::{DropReason, Packet};
 use tidegate_units::{BitRate, Span, Time};
+
+use super::{cell, wire};
+use crate::queue::VirtualQueues;
 
 /// In which time the switch wants its buffer emptied: the explicit rate is lower by so much.
 const DRAIN: Span = Span::from_millis(10);
 /// For so many flows a selective switch has memory from the start.
 const FLOWS_ROOM: u32 = 4096;
 
-/// A circuit, as described.
+/// A circuit through a switch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct CircuitSpec {
+pub struct SwitchConfig {
     /// Constant bit rate that the switch carries besides; less than the rate of the link.
     pub background: BitRate,
     /// `MCR`: the rate that is promised to it.
@@ -36,10 +40,10 @@ pub struct CircuitSpec {
     pub is_selective: bool,
 }
 
-/// One at work.
+/// See the module.
 #[derive(Debug)]
-pub(crate) struct Circuit {
-    spec: CircuitSpec,
+pub struct Switch {
+    config: SwitchConfig,
     /// Of the switch's link.
     capacity: BitRate,
     /// What waits in the switch, in bits times nanoseconds per second, as of `updated`.
@@ -56,25 +60,23 @@ const fn scaled(bytes: u32) -> u128 {
     bytes as u128 * 8 * 1_000_000_000
 }
 
-impl Circuit {
-    pub(crate) fn new(spec: CircuitSpec, capacity: BitRate) -> Self {
+impl Switch {
+    /// The switch, whose link has `capacity`.
+    pub fn new(config: SwitchConfig, capacity: BitRate) -> Self {
         // Each flow in the buffer has a cell there.
-        let virtual_queues =
-            spec.is_selective.then(|| VirtualQueues::with_room(spec.buffer_cells.min(FLOWS_ROOM) as usize));
-        Self { spec, capacity, backlog: 0, updated: Time::ZERO, last_out: Time::ZERO, virtual_queues }
+        let virtual_queues = config
+            .is_selective
+            .then(|| VirtualQueues::with_room(config.buffer_cells.min(FLOWS_ROOM) as usize));
+        Self { config, capacity, backlog: 0, updated: Time::ZERO, last_out: Time::ZERO, virtual_queues }
     }
 
-    /// Bytes of the cells of `packet`.
-    pub(crate) fn wire_bytes(packet: &Packet) -> u32 {
-        if packet.dscp == Dscp::CONTROL {
-            cell::message_bytes(packet.wire_bytes)
-        } else {
-            cell::aal5_bytes(packet.wire_bytes)
-        }
+    /// Bytes of the cells of `packet`, which may be a message between neighbours or borders.
+    pub const fn wire_bytes(packet: &Packet, is_message: bool) -> u32 {
+        if is_message { cell::message_bytes(packet.wire_bytes) } else { cell::aal5_bytes(packet.wire_bytes) }
     }
 
     fn residual(&self) -> BitRate {
-        BitRate::from_bps(self.capacity.as_bps().saturating_sub(self.spec.background.as_bps()).max(1))
+        BitRate::from_bps(self.capacity.as_bps().saturating_sub(self.config.background.as_bps()).max(1))
     }
 
     fn advance(&mut self, to: Time) {
@@ -86,19 +88,20 @@ impl Circuit {
         self.updated = self.updated.max(to);
     }
 
-    pub(crate) fn set_background(&mut self, background: BitRate, now: Time) {
+    /// The switch carries so much besides from now on.
+    pub fn set_background(&mut self, background: BitRate, now: Time) {
         self.advance(now);
-        self.spec.background = background;
+        self.config.background = background;
     }
 
     /// The switch's link has another rate.
-    pub(crate) fn set_capacity(&mut self, capacity: BitRate, now: Time) {
+    pub fn set_capacity(&mut self, capacity: BitRate, now: Time) {
         self.advance(now);
         self.capacity = capacity;
     }
 
     /// The link is down: what waited is lost.
-    pub(crate) fn clear(&mut self, now: Time) {
+    pub fn clear(&mut self, now: Time) {
         self.backlog = 0;
         if let Some(queues) = &mut self.virtual_queues {
             queues.clear();
@@ -107,10 +110,19 @@ impl Circuit {
     }
 
     /// `packet` was put onto the circuit between `began` and `ended`: when its last cell leaves the switch.
-    pub(crate) fn pass(&mut self, packet: &Packet, began: Time, ended: Time) -> Result<Time, DropReason> {
+    ///
+    /// # Errors
+    /// Why the packet is lost.
+    pub fn pass(
+        &mut self,
+        packet: &Packet,
+        is_message: bool,
+        began: Time,
+        ended: Time,
+    ) -> Result<Time, DropReason> {
         self.advance(began);
-        let early = self.spec.discard_cells.map(|cells| scaled(cells * cell::CELL_BYTES));
-        if let Some(early) = early.filter(|&early| packet.dscp != Dscp::CONTROL && self.backlog > early) {
+        let early = self.config.discard_cells.map(|cells| scaled(cells * cell::CELL_BYTES));
+        if let Some(early) = early.filter(|&early| !is_message && discards_early(self.backlog, early)) {
             let is_too_much =
                 self.virtual_queues.as_ref().is_none_or(|queues| queues.discards(packet.flow, early));
             if is_too_much {
@@ -118,13 +130,13 @@ impl Circuit {
             }
         }
         // Its cells come in while others leave.
-        let cells = scaled(Self::wire_bytes(packet));
+        let cells = scaled(Self::wire_bytes(packet, is_message));
         self.backlog += cells;
         if let Some(queues) = &mut self.virtual_queues {
             queues.join(packet.flow, cells);
         }
         self.advance(ended);
-        let room = scaled(self.spec.buffer_cells * cell::CELL_BYTES);
+        let room = scaled(self.config.buffer_cells * cell::CELL_BYTES);
         if self.backlog > room {
             if let Some(queues) = &mut self.virtual_queues {
                 queues.serve(self.backlog - room);
@@ -139,16 +151,26 @@ impl Circuit {
     }
 
     /// What the switch can carry for the circuit now, and empty its buffer; never less than was promised.
-    pub(crate) fn explicit_rate(&self) -> BitRate {
-        let residual = self.residual().as_bps();
-        let drain = (self.backlog / u128::from(DRAIN.as_nanos())).min(u128::from(residual)) as u64;
-        BitRate::from_bps((residual - drain).max(self.spec.minimum.as_bps()))
+    pub fn explicit_rate(&self) -> BitRate {
+        explicit_rate(self.residual(), self.backlog, self.config.minimum)
     }
 
     /// Lowers the explicit rate in `message`, which passes the switch.
-    pub(crate) fn stamp(&self, message: &mut [u8]) {
+    pub fn stamp(&self, message: &mut [u8]) {
         wire::lower_explicit_rate(message, self.explicit_rate().as_bytes_per_second_f64() as u32);
     }
+}
+
+/// Romanow and Floyd, section 3: whether a packet whose first cell comes now is discarded as a whole.
+const fn discards_early(backlog: u128, threshold: u128) -> bool {
+    backlog > threshold
+}
+
+/// `ER`: the `residual` rate less what empties the `backlog` in [`DRAIN`], not below `MCR`, the `minimum`.
+fn explicit_rate(residual: BitRate, backlog: u128, minimum: BitRate) -> BitRate {
+    let residual = residual.as_bps();
+    let drain = (backlog / u128::from(DRAIN.as_nanos())).min(u128::from(residual)) as u64;
+    BitRate::from_bps((residual - drain).max(minimum.as_bps()))
 }
 
 #[cfg(test)]
@@ -158,25 +180,25 @@ mod tests {
 
     const SEGMENT: u32 = 1064;
 
-    fn circuit(discard_cells: Option<u32>) -> Circuit {
+    fn circuit(discard_cells: Option<u32>) -> Switch {
         let background = BitRate::from_mbps(80);
         let minimum = BitRate::from_mbps(20);
-        let spec =
-            CircuitSpec { background, minimum, buffer_cells: 1000, discard_cells, is_selective: false };
-        Circuit::new(spec, BitRate::from_mbps(150))
+        let config =
+            SwitchConfig { background, minimum, buffer_cells: 1000, discard_cells, is_selective: false };
+        Switch::new(config, BitRate::from_mbps(150))
     }
 
     /// How many packets pass of a flow that sends every third packet, and of one that sends the others.
     fn passed_of_two_flows(is_selective: bool) -> [u32; 2] {
-        let spec = CircuitSpec { is_selective, ..circuit(Some(800)).spec };
-        let mut circuit = Circuit::new(spec, BitRate::from_mbps(150));
+        let config = SwitchConfig { is_selective, ..circuit(Some(800)).config };
+        let mut circuit = Switch::new(config, BitRate::from_mbps(150));
         let mut passed = [0; 2];
         let mut now = Time::ZERO;
         for n in 0..30_000 {
             let flow = u32::from(n % 3 != 0);
             let packet = Packet::new(0, FlowId(flow), SEGMENT);
-            let ended = now + BitRate::from_mbps(150).span_of(u64::from(Circuit::wire_bytes(&packet)));
-            passed[flow as usize] += u32::from(circuit.pass(&packet, now, ended).is_ok());
+            let ended = now + BitRate::from_mbps(150).span_of(u64::from(Switch::wire_bytes(&packet, false)));
+            passed[flow as usize] += u32::from(circuit.pass(&packet, false, now, ended).is_ok());
             now = ended;
         }
         passed
@@ -192,14 +214,14 @@ mod tests {
     }
 
     /// Sends segments back to back at `rate` for `duration`: sent, passed, and the cells that passed.
-    fn saturate(circuit: &mut Circuit, rate: BitRate, duration: Span) -> (u32, u32) {
+    fn saturate(circuit: &mut Switch, rate: BitRate, duration: Span) -> (u32, u32) {
         let packet = Packet::new(0, FlowId(0), SEGMENT);
-        let gap = rate.span_of(u64::from(Circuit::wire_bytes(&packet)));
+        let gap = rate.span_of(u64::from(Switch::wire_bytes(&packet, false)));
         let (mut now, mut sent, mut passed) = (Time::ZERO, 0, 0);
         let mut out = Time::ZERO;
         while now < Time::ZERO + duration {
             sent += 1;
-            if let Ok(at) = circuit.pass(&packet, now, now + gap) {
+            if let Ok(at) = circuit.pass(&packet, false, now, now + gap) {
                 assert!(at >= out && at >= now + gap, "nothing overtakes");
                 out = at;
                 passed += 1;

@@ -6,11 +6,11 @@
 use tidegate_mechanism::Context;
 use tidegate_mechanism::edge::SegmentEditor;
 use tidegate_mechanism::hop::{
-    AnyHop, Circuit, HopControl, HopOut, MESSAGE_HEADER_BYTES, Neighbor, Passage, Port, PortId, wire,
+    Action, Circuit, MESSAGE_HEADER_BYTES, Neighbor, Passage, Port, PortId, Router, wire,
 };
 use tidegate_mechanism::random::Seed;
 use tidegate_packet::{Dscp, Packet, Protocol, TcpHeader};
-use tidegate_units::{BitRate, Time};
+use tidegate_units::Time;
 
 use crate::arena::Carried;
 use crate::external::OutsideSegment;
@@ -25,7 +25,7 @@ use crate::world::{Alarm, HopDrop, Wake, World};
 #[derive(Debug)]
 pub(crate) struct Hop {
     pub(crate) node: u32,
-    pub(crate) mechanism: AnyHop,
+    pub(crate) router: Router,
     /// By port: the link that leaves there, and the program of messages that come over it.
     ports: Vec<(LinkId, u32)>,
     alarm: Alarm,
@@ -79,32 +79,10 @@ pub(crate) fn build<O>(
             link_rate: tidegate_units::BitRate::MAX,
             mtu_bytes: network.mtu_bytes(),
         };
-        let mechanism = spec.mechanism.build(&known, &context);
-        hops.push(Hop { node: spec.node.0, mechanism, ports, alarm: Alarm::default() });
+        let router = Router::new(&spec.mechanism, &known, &context);
+        hops.push(Hop { node: spec.node.0, router, ports, alarm: Alarm::default() });
     }
     hops
-}
-
-/// Messages and rates are collected, and take effect when the mechanism is done.
-#[derive(Default)]
-struct Outbox {
-    messages: Vec<(PortId, Vec<u8>)>,
-    rates: Vec<(PortId, BitRate)>,
-    released: Vec<(PortId, Packet, u32)>,
-}
-
-impl HopOut for Outbox {
-    fn send(&mut self, port: PortId, message: &[u8]) {
-        self.messages.push((port, message.to_vec()));
-    }
-
-    fn set_rate(&mut self, port: PortId, rate: BitRate) {
-        self.rates.push((port, rate));
-    }
-
-    fn release(&mut self, port: PortId, packet: Packet, sequence: u32) {
-        self.released.push((port, packet, sequence));
-    }
 }
 
 impl<O: Observer> Simulation<O> {
@@ -121,11 +99,11 @@ impl<O: Observer> Simulation<O> {
                 let now = self.world.now;
                 let is_outside = self.is_outside(packet.flow);
                 let tcp = &mut self.world.arena.get_mut(&packet).tcp;
-                let mechanism = &mut self.hops[index as usize].mechanism;
+                let router = &mut self.hops[index as usize].router;
                 let passage = if is_outside {
-                    mechanism.on_segment(&packet, &headers, &mut OutsideSegment(tcp), port, now)
+                    router.handle_segment(&packet, &headers, &mut OutsideSegment(tcp), port, now)
                 } else {
-                    mechanism.on_segment(&packet, &headers, tcp, port, now)
+                    router.handle_segment(&packet, &headers, tcp, port, now)
                 };
                 let waits = match passage {
                     Passage::On => None,
@@ -143,7 +121,7 @@ impl<O: Observer> Simulation<O> {
                 };
                 if let Some(acknowledgment) = waits {
                     self.world.arena.get_mut(&acknowledgment).route = route;
-                    self.hops[index as usize].mechanism.hold(acknowledgment, port, now);
+                    self.hops[index as usize].router.hold(acknowledgment, port, now);
                     self.arm_hop(index);
                     if acknowledgment.slot == packet.slot {
                         return;
@@ -160,7 +138,7 @@ impl<O: Observer> Simulation<O> {
         if self.is_data(&packet) {
             let headers = self.headers_of(packet.flow);
             let hop = &mut self.hops[index as usize];
-            if let Err(why) = hop.mechanism.on_arrival(&mut packet, &headers, port, self.world.now) {
+            if let Err(why) = hop.router.handle_packet(&mut packet, &headers, port, self.world.now) {
                 self.links[link.0 as usize].refuse(&packet, &mut self.world, why);
                 self.arm_hop(index);
                 return;
@@ -188,7 +166,7 @@ impl<O: Observer> Simulation<O> {
         let started = self.links[link.0 as usize].serving().filter(|new| before != Some(*new));
         if let Some((packet, _)) = started.filter(|(packet, _)| self.is_data(packet)) {
             let headers = self.headers_of(packet.flow);
-            self.hops[index as usize].mechanism.on_departure(&packet, &headers, port, now);
+            self.hops[index as usize].router.handle_departure(&packet, &headers, port, now);
         }
         self.tell_drops();
         self.arm_hop(index);
@@ -203,12 +181,7 @@ impl<O: Observer> Simulation<O> {
             }
             let (index, port) = self.world.hop_ports[link.0 as usize].expect("a mechanism sees to this link");
             let headers = self.headers_of(packet.flow);
-            let mechanism = &mut self.hops[index as usize].mechanism;
-            if had_left {
-                mechanism.on_loss(&packet, &headers, port, why, now);
-            } else {
-                mechanism.on_drop(&packet, &headers, port, why, now);
-            }
+            self.hops[index as usize].router.handle_drop(&packet, &headers, port, why, had_left, now);
         }
         self.world.hop_drops = drops;
     }
@@ -218,14 +191,14 @@ impl<O: Observer> Simulation<O> {
         let Some(&Some((index, port))) = self.world.hop_ports.get(link.0 as usize) else { return };
         self.tell_drops();
         if let Change::Rate(rate) = change {
-            self.hops[index as usize].mechanism.set_link_rate(port, rate, self.world.now);
+            self.hops[index as usize].router.handle_link_rate(port, rate, self.world.now);
         }
         self.arm_hop(index);
     }
 
     fn arm_hop(&mut self, index: u32) {
         let hop = &mut self.hops[index as usize];
-        if let Some(at) = hop.mechanism.timer_at() {
+        if let Some(at) = hop.router.timer_at() {
             hop.alarm.arm(at.max(self.world.now), Wake::Hop.token(index), &mut self.world.events);
         }
     }
@@ -236,45 +209,48 @@ impl<O: Observer> Simulation<O> {
         if !hop.alarm.fires(now) {
             return;
         }
-        let mut outbox = Outbox::default();
-        if hop.mechanism.timer_at().is_some_and(|at| at <= now) {
-            hop.mechanism.on_timer(now, &mut outbox);
-        }
-        self.carry_out(index, outbox);
+        hop.router.handle_timeout(now);
+        self.carry_out(index);
         self.arm_hop(index);
     }
 
-    fn carry_out(&mut self, index: u32, outbox: Outbox) {
-        for (port, rate) in outbox.rates {
-            let (link, _) = self.hops[index as usize].ports[port.index()];
-            self.links[link.0 as usize].set_rate(rate, &mut self.world);
-        }
-        for (port, packet, sequence) in outbox.released {
-            let (link, _) = self.hops[index as usize].ports[port.index()];
-            let is_outside = self.is_outside(packet.flow);
-            let carried = self.world.arena.get_mut(&packet);
-            if is_outside {
-                OutsideSegment(&mut carried.tcp).set_sequence(sequence);
-            }
-            let route = carried.route;
-            self.offer_admitted(link, packet, route);
-        }
-        for (port, message) in outbox.messages {
+    /// Does what a router wants done.
+    fn carry_out(&mut self, index: u32) {
+        let mut message = core::mem::take(&mut self.message);
+        while let Some(action) = self.hops[index as usize].router.poll_action(&mut message) {
+            let (Action::SetRate { port, .. } | Action::Release { port, .. } | Action::Message { port }) =
+                action;
             let (link, route) = self.hops[index as usize].ports[port.index()];
-            let bytes = u32::try_from(message.len()).expect("messages are small");
-            let wire_bytes = MESSAGE_HEADER_BYTES + bytes;
-            let message = self.world.messages.insert(&message);
-            let carried = Carried { created: self.world.now, route, message, tcp: TcpHeader::default() };
-            let number = self.borders.len() as u32 + index;
-            let flow = FlowIds { flows: self.flows.len() as u32 }.control(number);
-            let mut packet = self.world.create(flow, wire_bytes, carried);
-            packet.dscp = Dscp::CONTROL;
-            self.world.totals.control_packets += 1;
-            self.world.totals.control_bytes += u64::from(wire_bytes);
-            let before = self.links[link.0 as usize].serving();
-            self.links[link.0 as usize].offer_message(packet, route, &mut self.world);
-            self.tell_hop(link, before);
+            match action {
+                Action::SetRate { rate, .. } => self.links[link.0 as usize].set_rate(rate, &mut self.world),
+                Action::Release { packet, sequence, .. } => {
+                    let is_outside = self.is_outside(packet.flow);
+                    let carried = self.world.arena.get_mut(&packet);
+                    if is_outside {
+                        OutsideSegment(&mut carried.tcp).set_sequence(sequence);
+                    }
+                    let route = carried.route;
+                    self.offer_admitted(link, packet, route);
+                }
+                Action::Message { .. } => self.send_to_neighbor(index, link, route, &message),
+            }
         }
+        self.message = message;
+    }
+
+    fn send_to_neighbor(&mut self, index: u32, link: LinkId, route: u32, message: &[u8]) {
+        let wire_bytes = MESSAGE_HEADER_BYTES + u32::try_from(message.len()).expect("messages are small");
+        let message = self.world.messages.insert(message);
+        let carried = Carried { created: self.world.now, route, message, tcp: TcpHeader::default() };
+        let number = self.borders.len() as u32 + index;
+        let flow = FlowIds { flows: self.flows.len() as u32 }.control(number);
+        let mut packet = self.world.create(flow, wire_bytes, carried);
+        packet.dscp = Dscp::CONTROL;
+        self.world.totals.control_packets += 1;
+        self.world.totals.control_bytes += u64::from(wire_bytes);
+        let before = self.links[link.0 as usize].serving();
+        self.links[link.0 as usize].offer_message(packet, route, &mut self.world);
+        self.tell_hop(link, before);
     }
 
     /// A message reached `node`. One without a mechanism does not understand it.
@@ -282,11 +258,10 @@ impl<O: Observer> Simulation<O> {
         let now = self.world.now;
         let message = self.world.arena.get(packet).message;
         let bytes = self.world.messages.take(message);
-        let mut outbox = Outbox::default();
         let speaker = self.hops.iter().position(|hop| hop.node == node);
         if let Some(index) = speaker {
             let port = PortId(packet.in_port);
-            self.hops[index].mechanism.on_message(port, &bytes, now, &mut outbox);
+            self.hops[index].router.handle_message(port, &bytes, now);
         } else if let Ok(wire::Message::Advice { entries, .. }) = wire::decode(&bytes) {
             for advice in entries {
                 self.advise(node, &advice);
@@ -295,7 +270,7 @@ impl<O: Observer> Simulation<O> {
         self.world.messages.release(message, Some(bytes));
         self.world.retire(packet);
         if let Some(index) = speaker {
-            self.carry_out(index as u32, outbox);
+            self.carry_out(index as u32);
             self.arm_hop(index as u32);
         }
     }
@@ -317,6 +292,6 @@ impl<O: Observer> Simulation<O> {
     /// An inner variable of the hop mechanism that sees to `link`.
     pub fn hop_variable(&self, link: LinkId, name: &str) -> Option<f64> {
         let (index, port) = (*self.world.hop_ports.get(link.0 as usize)?)?;
-        self.hops[index as usize].mechanism.variable(port, name)
+        self.hops[index as usize].router.variable(port, name)
     }
 }

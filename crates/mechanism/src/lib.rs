@@ -20,6 +20,7 @@ pub mod edge;
 pub mod hop;
 pub mod mark;
 pub mod meter;
+mod outbox;
 pub mod queue;
 pub mod random;
 pub mod schedule;

@@ -71,6 +71,9 @@ impl<O: Observer> Simulation<O> {
             let border = &mut self.borders[index as usize];
             let Some(control) = &mut border.control else { return };
             let local = border.clock.shows(now);
+            if control.release_at().is_none_or(|at| at > local) {
+                break;
+            }
             let drops_by_reason = &mut border.drops_by_reason;
             let (world, flows) = (&mut self.world, &self.flows);
             let mut store = EdgeStore { world, flows, drops_by_reason, border: index };

@@ -8,7 +8,6 @@ mod way;
 
 pub(crate) use streams::Stream;
 
-use tidegate_mechanism::hop::HopControl;
 use tidegate_mechanism::random::Substream;
 use tidegate_mechanism::tcp::{ReceiverCounters, SenderCounters, TcpReceiver, TcpSender};
 use tidegate_packet::{DropReason, Dscp, Headers, Packet};
@@ -152,8 +151,8 @@ pub struct Simulation<O: Observer = ()> {
     pub(crate) run_seed: u64,
     pub(crate) planner: Planner,
     pub(crate) statistics_since: Time,
-    /// For the next message of a border.
-    message: Vec<u8>,
+    /// For the next message of a border or a router.
+    pub(crate) message: Vec<u8>,
     /// Counts of connections when the statistics began; empty while that is the start.
     connections_before: Vec<ConnectionCounters>,
     stopped: bool,
@@ -331,7 +330,7 @@ impl<O: Observer> Simulation<O> {
     pub fn assert_conservation(&self) {
         let on_links: usize = self.links.iter().map(Link::held_packets).sum();
         let in_shapers: usize = self.borders.iter().map(Border::held_packets).sum();
-        let in_hops: usize = self.hops.iter().map(|hop| hop.mechanism.held_packets()).sum();
+        let in_hops: usize = self.hops.iter().map(|hop| hop.router.held_packets()).sum();
         let held = self.held.iter().flatten().count();
         let totals = &self.world.totals;
         let live = self.world.arena.live();

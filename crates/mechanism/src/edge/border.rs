@@ -7,7 +7,6 @@
 //! Source: the form is that of `quinn-proto` (`Connection`) and `boringtun` (`Tunn`).
 //! Deviations: none.
 
-use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use tidegate_packet::{Backlog, DropReason, Headers, MarkReason, Packet, Sink};
@@ -18,6 +17,7 @@ use super::{
     PeerId, SegmentEditor,
 };
 use crate::Context;
+use crate::outbox::Outbox;
 use crate::shape::ShaperBank;
 
 /// See the module.
@@ -26,7 +26,7 @@ pub struct Border {
     ingress: AnyIngress,
     egress: AnyEgress,
     bank: ShaperBank,
-    outbox: Outbox,
+    outbox: Outbox<PeerId>,
     /// Left its shaper; the messages ahead of it are not all sent yet.
     going: Option<Packet>,
     /// The latest instant that it was told: time never goes back.
@@ -187,7 +187,7 @@ impl Border {
     /// Whether there are messages to send.
     #[inline]
     pub fn has_to_say(&self) -> bool {
-        !self.outbox.entries.is_empty()
+        !self.outbox.is_empty()
     }
 
     /// The half where traffic enters.
@@ -242,38 +242,10 @@ pub(crate) const fn earliest(one: Option<Time>, other: Option<Time>) -> Option<T
     }
 }
 
-/// Messages to send, one behind the other in a buffer that is reused.
-#[derive(Debug, Default)]
-struct Outbox {
-    entries: VecDeque<(PeerId, usize)>,
-    bytes: Vec<u8>,
-    /// Where the first one begins.
-    first: usize,
-}
-
-impl Outbox {
-    fn push(&mut self, to: PeerId, message: &[u8]) {
-        self.entries.push_back((to, message.len()));
-        self.bytes.extend_from_slice(message);
-    }
-
-    fn pop(&mut self, message: &mut Vec<u8>) -> Option<PeerId> {
-        let (to, length) = self.entries.pop_front()?;
-        message.clear();
-        message.extend_from_slice(&self.bytes[self.first..self.first + length]);
-        self.first += length;
-        if self.entries.is_empty() {
-            self.bytes.clear();
-            self.first = 0;
-        }
-        Some(to)
-    }
-}
-
 /// What a half asks for: shapers are set at once, messages are kept until they are asked for.
 struct EdgePort<'a> {
     bank: &'a mut ShaperBank,
-    outbox: &'a mut Outbox,
+    outbox: &'a mut Outbox<PeerId>,
     now: Time,
 }
 

@@ -129,7 +129,10 @@ pub(crate) fn segment_of<'a>(
     carried: &'a mut Carried,
 ) -> Option<AnySegment<'a>> {
     let flow = flows.get(packet.flow.0 as usize / 2)?;
-    (flow.headers.protocol == Protocol::TCP).then(|| match flow.carrier {
+    if flow.headers.protocol != Protocol::TCP {
+        return None;
+    }
+    Some(match flow.carrier {
         Carrier::External => AnySegment::Outside(OutsideSegment(&mut carried.tcp)),
         _ => AnySegment::Simulated(&mut carried.tcp),
     })

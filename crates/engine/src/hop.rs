@@ -229,8 +229,8 @@ impl<O: Observer> Simulation<O> {
                     if is_outside {
                         OutsideSegment(&mut carried.tcp).set_sequence(sequence);
                     }
-                    let route = carried.route;
-                    self.offer_admitted(link, packet, route);
+                    let onward = carried.route;
+                    self.offer_admitted(link, packet, onward);
                 }
                 Action::Message { .. } => self.send_to_neighbor(index, link, route, &message),
             }

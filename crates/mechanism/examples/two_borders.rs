@@ -99,8 +99,8 @@ pub struct Outcome {
 
 /// Sends 4 Mbit/s for `seconds` into a domain whose channel carries 1 Mbit/s.
 pub fn run(config: &EdgeConfig, seconds: u64) -> Outcome {
-    let border = |peer| Border::new(config, BorderSite { border: peer, level: 0 }, &Context::for_tests());
-    let mut borders = [border(INGRESS), border(EGRESS)];
+    let build = |peer| Border::new(config, BorderSite { border: peer, level: 0 }, &Context::for_tests());
+    let mut borders = [build(INGRESS), build(EGRESS)];
     let mut channels = [Channel::new(BitRate::from_mbps(1), 1), Channel::new(BitRate::from_mbps(1), 2)];
     let (mut store, mut message) = (Store::default(), Vec::new());
     let gap = BitRate::from_mbps(4).span_of(u64::from(PACKET_BYTES));

@@ -1,9 +1,9 @@
 //! What edge routers do with packets, and the messages between them.
 //!
-//! The mechanism is a [`Border`](tidegate_mechanism::edge::Border), by its own clock; here is what drives it. It has two alarms,
+//! The mechanism is a [`Border`], by its own clock; here is what drives it. It has two alarms,
 //! one for its timers and one for its shapers, so that the order of events does not depend on which of them is due first.
 
-use tidegate_mechanism::edge::PeerId;
+use tidegate_mechanism::edge::{Border, PeerId};
 use tidegate_packet::{Address, DropReason, Dscp, Ecn, FlowId, Headers, Packet, Protocol, TcpHeader};
 
 use super::{Carrier, Flow, Simulation};
@@ -89,7 +89,7 @@ impl<O: Observer> Simulation<O> {
     /// Arms the timer of a border's shapers: rates may have changed.
     fn arm_shapers(&mut self, index: u32) {
         let border = &mut self.borders[index as usize];
-        let due = border.control.as_ref().and_then(|control| control.release_at());
+        let due = border.control.as_ref().and_then(Border::release_at);
         if let Some(due) = due {
             let due = border.clock.when(due).max(self.world.now);
             border.shaper_alarm.arm(due, Wake::Shaper.token(index), &mut self.world.events);
@@ -171,11 +171,11 @@ impl<O: Observer> Simulation<O> {
 
     /// Sends what an edge has to say, and arms its timer.
     fn after_edge(&mut self, index: u32) {
-        if self.borders[index as usize].control.as_ref().is_some_and(|control| control.has_to_say()) {
+        if self.borders[index as usize].control.as_ref().is_some_and(Border::has_to_say) {
             self.send_messages(index);
         }
         let border = &mut self.borders[index as usize];
-        if let Some(at) = border.control.as_ref().and_then(|control| control.timer_at()) {
+        if let Some(at) = border.control.as_ref().and_then(Border::timer_at) {
             let at = border.clock.when(at).max(self.world.now);
             border.alarm.arm(at, Wake::Edge.token(index), &mut self.world.events);
         }

@@ -79,7 +79,13 @@ fn windows_scales_and_waits_are_those_of_the_reference() {
                 control.on_congestion(&congestion, now);
             } else {
                 control.on_ack(
-                    &Ack { acknowledgment: 0, acked_bytes: 1000, flight_bytes: window, srtt: rtt },
+                    &Ack {
+                        acknowledgment: 0,
+                        acked_bytes: 1000,
+                        flight_bytes: window,
+                        srtt: rtt,
+                        sample: None,
+                    },
                     now,
                 );
             }

@@ -72,6 +72,21 @@ pub enum FastRetransmitGuard {
     PerWindow,
 }
 
+/// How a receiver tells of congestion marks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum EcnFeedback {
+    /// Every acknowledgment from a mark on echoes it, until the sender says that it has heard (RFC 3168, section 6.1.3): one bit
+    /// for each round trip.
+    #[default]
+    Classic,
+    /// An acknowledgment echoes whether what it acknowledges was marked; where that changes, what waits is acknowledged at once
+    /// (RFC 8257, section 3.2): as many bits as there are acknowledgments.
+    Dctcp,
+    /// Every acknowledgment counts the marked packets (ACE) and their bytes (ECEB), so that none is lost with an acknowledgment
+    /// (RFC 9768, sections 3.2.2 and 3.2.3). The option costs 8 bytes on the wire.
+    Accurate,
+}
+
 /// Parameters of a connection: its sender and its receiver.
 #[expect(clippy::struct_excessive_bools, reason = "switches of the RFCs, each independent of the others")]
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -106,6 +121,9 @@ pub struct TcpConfig {
     pub delayed_ack: Option<DelayedAck>,
     /// Whether both ends speak ECN: no, no.
     pub ecn: bool,
+    /// How the receiver tells of marks, with `ecn`: [`Classic`](EcnFeedback::Classic) in both profiles. DCTCP wants one of the
+    /// others; what its sender would make of a classic echo is that everything was marked.
+    pub ecn_feedback: EcnFeedback,
     /// Whether an ECN echo that finds a window of one segment stops the sender for a time-out, doubled each time until
     /// an acknowledgment without echo (thesis of Feng, section 4.3.4; RFC 3168, section 6.1.2): no, as in Feng's other
     /// experiments; no, as in Linux. A control with windows below one segment does without it.
@@ -157,6 +175,7 @@ impl TcpConfig {
             },
             delayed_ack: None,
             ecn: false,
+            ecn_feedback: EcnFeedback::Classic,
             ecn_timeout: false,
             gradual_reduction: false,
             dupack_threshold: 3,
@@ -189,6 +208,7 @@ impl TcpConfig {
             },
             delayed_ack: Some(DelayedAck { segments: 2, timeout: Span::from_millis(40) }),
             ecn: false,
+            ecn_feedback: EcnFeedback::Classic,
             ecn_timeout: false,
             gradual_reduction: false,
             dupack_threshold: 3,
@@ -225,6 +245,11 @@ impl TcpConfig {
     /// Separate ranges that may be out of order at once: every second segment of a receive window, and one.
     pub(crate) const fn ranges_max(&self) -> u32 {
         self.receive_window_bytes / self.segment_bytes / 2 + 1
+    }
+
+    /// Whether marks are counted in every acknowledgment.
+    pub(crate) fn is_accurate(&self) -> bool {
+        self.ecn && self.ecn_feedback == EcnFeedback::Accurate
     }
 
     /// Checks what the state machines rely on.

@@ -5,6 +5,7 @@
 //!
 //! - `recovery/` decides *what* goes next and when something counts as lost (Tahoe, Reno, NewReno, SACK, ns's Sack1),
 //! - [`congestion`] decides the *window*, and when a segment may go,
+//! - `sampler` measures, for a control that asks, what each acknowledgment says of the path,
 //! - `rto` decides how long to wait,
 //! - `connection` holds the sequence space and the timer that these act on.
 //!
@@ -19,10 +20,12 @@ mod ranges;
 mod receiver;
 mod recovery;
 mod rto;
+mod sampler;
 mod sender;
 
 pub use config::{
-    DelayedAck, FastRetransmitGuard, RtoConfig, Rules, TcpConfig, Variant, initial_window_of_rfc_6928,
+    DelayedAck, EcnFeedback, FastRetransmitGuard, RtoConfig, Rules, TcpConfig, Variant,
+    initial_window_of_rfc_6928,
 };
 pub use connection::SenderCounters;
 pub use receiver::{Received, ReceiverCounters, TcpReceiver};

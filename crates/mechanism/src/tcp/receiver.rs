@@ -1,21 +1,31 @@
 //! The receiving half of a connection: puts bytes in order and acknowledges them.
 //!
 //! Source: RFC 9293, section 3.10.7.4; RFC 5681, section 4.2 (delayed acknowledgments); RFC 2018, section 4 (SACK
-//! blocks); RFC 3168, section 6.1.3 (ECN echo). `ns-1999`: ns-2's `TCPSink` with its `DelAck` and `Sack1` forms
+//! blocks); RFC 3168, section 6.1.3 (ECN echo), RFC 8257, section 3.2, and RFC 9768, section 3.2 (the other kinds of feedback
+//! on marks). `ns-1999`: ns-2's `TCPSink` with its `DelAck` and `Sack1` forms
 //! (tests/oracle/ns2, section 1.9).
 //! Deviations: the application reads at once, so the window is constant. `ns-1999` delays the acknowledgment of a
 //! segment that fills the first of several holes, as ns did; `modern` sends it at once, as RFC 5681 asks. ns's sink
 //! keeps whatever comes, this one what lies within the window. There is no D-SACK (RFC 2883).
+//! Accurate feedback is configured and not negotiated, and every acknowledgment carries the option, of which RFC 9768 may
+//! leave some out; the fields of packets without a mark are constant, for all data is sent as ECT(0) and nobody asks for them.
+//! Where one segment both changes the state of RFC 8257 and needs an acknowledgment at once, one goes for all that came.
 
 use tidegate_packet::{Dscp, Ecn, SackBlock, SackBlocks, TcpFlags, TcpHeader};
 use tidegate_units::{Span, Time};
 
-use super::config::{Rules, TcpConfig, Variant};
+use super::config::{EcnFeedback, Rules, TcpConfig, Variant};
 use super::ranges::{Range, RangeSet};
 use super::sender::Transmit;
 
 /// A SACK block in an acknowledgment, in bytes (RFC 2018, section 3).
 const SACK_BLOCK_BYTES: u32 = 8;
+
+/// The AccECN option with its fields EE1B and ECEB (RFC 9768, section 3.2.3).
+const ACCECN_OPTION_BYTES: u32 = 8;
+
+/// What ACE counts from (RFC 9768, section 3.2.1).
+pub(super) const ACE_AT_START: u8 = 5;
 
 /// What became of a segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -73,8 +83,12 @@ pub struct TcpReceiver {
     history_length: u8,
     sack: bool,
     ecn: bool,
+    /// The DCTCP.CE of RFC 8257, too.
     ecn_echo: bool,
+    feedback: EcnFeedback,
     rules: Rules,
+    /// Payload bytes that arrived with a mark, for accurate feedback.
+    ce_bytes: u64,
     counters: ReceiverCounters,
     /// What is held beyond `next`.
     held: RangeSet,
@@ -96,13 +110,15 @@ impl TcpReceiver {
             delay_segments: config.delayed_ack.map_or(1, |delayed| delayed.segments),
             unacknowledged: 0,
             window_bytes: config.receive_window_bytes,
-            ack_bytes: config.ack_bytes,
+            ack_bytes: config.ack_bytes + if config.is_accurate() { ACCECN_OPTION_BYTES } else { 0 },
             sack_option_bytes: config.sack_option_bytes,
             history_length: 0,
             sack: config.variant == Variant::Sack,
             ecn: config.ecn,
             ecn_echo: false,
+            feedback: if config.ecn { config.ecn_feedback } else { EcnFeedback::Classic },
             rules: config.rules,
+            ce_bytes: 0,
             counters: ReceiverCounters::default(),
             held: RangeSet::new(config.ranges_max()),
             history: [Range::default(); SackBlocks::MAX],
@@ -123,12 +139,17 @@ impl TcpReceiver {
             return received;
         }
         self.counters.received_segments += 1;
-        if self.ecn {
-            // The sender's answer to earlier echoes comes first: this very packet may carry a new mark.
-            self.ecn_echo &= !header.flags.contains(TcpFlags::CWR);
-            self.ecn_echo |= ecn == Ecn::Ce;
-        }
         self.counters.marked_segments += u64::from(ecn == Ecn::Ce);
+        let (mut earlier, mut at_once) = (None, false);
+        if self.ecn {
+            if self.feedback == EcnFeedback::Classic {
+                // The sender's answer to earlier echoes comes first: this very packet may carry a new mark.
+                self.ecn_echo &= !header.flags.contains(TcpFlags::CWR);
+                self.ecn_echo |= ecn == Ecn::Ce;
+            } else {
+                (earlier, at_once) = self.note_mark(header.payload_bytes, ecn == Ecn::Ce);
+            }
+        }
 
         let before = self.next;
         let had_holes = !self.held.is_empty();
@@ -137,15 +158,31 @@ impl TcpReceiver {
         received.delivered_bytes = self.next - before;
         self.counters.duplicate_segments += u64::from(received.duplicate);
 
-        if self.may_delay(end, received.delivered_bytes > 0 && !had_holes) {
+        if !at_once && self.may_delay(end, received.delivered_bytes > 0 && !had_holes) {
             self.unacknowledged += 1;
             if self.ack_at == Time::MAX {
                 self.ack_at = now.saturating_add(self.delay_timeout);
             }
+            received.ack = earlier;
         } else {
+            self.counters.sent_acks -= u64::from(earlier.is_some());
             received.ack = Some(self.acknowledge(end));
         }
         received
+    }
+
+    /// Feedback that is not classic, on one segment. Where the state of RFC 8257, Fig. 1, changes, what waited is acknowledged in
+    /// the old one; if nothing did, this segment is, in the new one: that acknowledgment, and whether this one is due at once.
+    #[inline(never)]
+    fn note_mark(&mut self, payload_bytes: u32, is_marked: bool) -> (Option<Transmit>, bool) {
+        if self.feedback == EcnFeedback::Accurate {
+            self.ce_bytes += if is_marked { u64::from(payload_bytes) } else { 0 };
+            return (None, false);
+        }
+        let changes = self.ecn_echo != is_marked;
+        let earlier = (changes && self.ack_at != Time::MAX).then(|| self.acknowledge(self.next));
+        self.ecn_echo = is_marked;
+        (earlier, changes && earlier.is_none())
     }
 
     /// Takes `start..end` in; whether any of it was new.
@@ -197,6 +234,9 @@ impl TcpReceiver {
             flags: TcpFlags::ACK.with_if(self.ecn_echo, TcpFlags::ECE),
             ..TcpHeader::default()
         };
+        if self.feedback == EcnFeedback::Accurate {
+            self.count_marks(&mut header);
+        }
         let mut wire_bytes = self.ack_bytes;
         if self.sack {
             if self.held.is_empty() {
@@ -210,6 +250,13 @@ impl TcpReceiver {
         Transmit { header, wire_bytes, ecn: Ecn::NotEct, dscp: Dscp::BEST_EFFORT, retransmission: false }
     }
 
+    /// RFC 9768, sections 3.2.2 and 3.2.3.
+    #[inline(never)]
+    fn count_marks(&self, header: &mut TcpHeader) {
+        header.flags = header.flags.with_ace(ACE_AT_START.wrapping_add(self.counters.marked_segments as u8));
+        header.ce_bytes = TcpHeader::ce_bytes_of(self.ce_bytes);
+    }
+
     /// The acknowledgment of all that came rides on `segment`, which carries data the other way (RFC 9293, section 3.10.7.4).
     pub fn ride_on(&mut self, segment: &mut Transmit) {
         // One that is owed at once was counted when it fell due.
@@ -220,7 +267,8 @@ impl TcpReceiver {
         segment.header.acknowledgment = ack.header.acknowledgment;
         segment.header.window_bytes = ack.header.window_bytes;
         segment.header.sack = ack.header.sack;
-        segment.header.flags = segment.header.flags.union(ack.header.flags);
+        segment.header.flags = segment.header.flags.with_ace(0).union(ack.header.flags);
+        segment.header.ce_bytes = ack.header.ce_bytes;
         segment.wire_bytes += ack.wire_bytes - self.ack_bytes;
     }
 

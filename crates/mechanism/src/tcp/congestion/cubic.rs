@@ -257,7 +257,10 @@ mod tests {
         for number in 1..=segments {
             let at = now + Span::from_nanos(rtt.as_nanos() * number / segments);
             let flight_bytes = cubic.cwnd_bytes();
-            cubic.on_ack(&Ack { acknowledgment: 0, acked_bytes: SEGMENT, flight_bytes, srtt: rtt }, at);
+            cubic.on_ack(
+                &Ack { acknowledgment: 0, acked_bytes: SEGMENT, flight_bytes, srtt: rtt, sample: None },
+                at,
+            );
         }
         now + rtt
     }

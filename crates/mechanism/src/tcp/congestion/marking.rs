@@ -350,7 +350,7 @@ mod tests {
     }
 
     fn ack() -> Ack {
-        Ack { acknowledgment: 0, acked_bytes: 1000, flight_bytes: 0, srtt: Span::ZERO }
+        Ack { acknowledgment: 0, acked_bytes: 1000, flight_bytes: 0, srtt: Span::ZERO, sample: None }
     }
 
     fn congestion(signal: Signal, number: u64) -> Congestion {

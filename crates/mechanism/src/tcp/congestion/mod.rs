@@ -5,19 +5,28 @@
 //! [`Permission::At`]. It also names the DSCP of each segment, because sources that mark their own packets choose the
 //! mark with the window.
 //!
+//! What an acknowledgment says beyond the bytes that it covers is a [`Sample`]: measured only for a control that asks for it by
+//! [`CongestionControl::sampling`], so that it costs the others nothing. A control that sends at a rate has a [`Pacer`].
+//!
 //! A control that must know which of its marks were lost or acknowledged keeps them itself: it sees the sequence number
 //! of every segment, of every acknowledgment and of every loss.
 
+mod bbr;
 mod cubic;
+mod dctcp;
 mod marking;
+mod pacer;
 mod reno;
 mod reserved;
 mod sent_marks;
 mod subtcp;
 mod unresponsive;
 
+pub use bbr::{Bbr, BbrConfig, BbrState};
 pub use cubic::{Cubic, CubicConfig};
+pub use dctcp::{Dctcp, DctcpConfig};
 pub use marking::{Detection, MarkingSource, MarkingSourceConfig, Surplus};
+pub use pacer::Pacer;
 pub use reno::{Reno, RenoConfig};
 pub use reserved::{Reserved, ReservedConfig, ReservedRoundTrip};
 
@@ -31,7 +40,18 @@ use tidegate_units::{Span, Time};
 
 use super::config::TcpConfig;
 
-/// New data was acknowledged, outside fast recovery and without an ECN echo.
+/// What a control wants to be told of acknowledgments.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Sampling {
+    /// Those that open a window: of new data, outside fast recovery and without an ECN echo. Without [`Ack::sample`].
+    OpeningAcks,
+    /// Every one, in recovery too, with [`Ack::sample`], but for what needs a record of each segment sent.
+    Acks,
+    /// Every one, with all of [`Ack::sample`].
+    Rates,
+}
+
+/// An acknowledgment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ack {
     /// The next byte that the receiver expects.
@@ -42,6 +62,59 @@ pub struct Ack {
     pub flight_bytes: u64,
     /// The smoothed round-trip time, this acknowledgment's sample included; zero before the first one.
     pub srtt: Span,
+    /// What else it says; `None` for a control that hears of [`Sampling::OpeningAcks`] only.
+    pub sample: Option<Sample>,
+}
+
+/// What one acknowledgment says of the path, cumulative and selective part together.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sample {
+    /// It opens the window of a control that counts acknowledgments: new data, no fast recovery, no echo.
+    pub opens_window: bool,
+    /// Losses are being repaired, of a fast retransmit or of a time-out; with the acknowledgment that ends it no more.
+    pub is_in_recovery: bool,
+    /// Bytes newly known to have arrived. Without SACK a duplicate counts as one segment.
+    pub delivered_bytes: u64,
+    /// The same since the start.
+    pub delivered_total_bytes: u64,
+    /// Bytes newly known to be lost, a time-out since the last acknowledgment included.
+    pub lost_bytes: u64,
+    /// Bytes that arrived with a congestion mark: those that [`EcnFeedback::Accurate`](crate::tcp::EcnFeedback) counts, otherwise
+    /// all that an acknowledgment with an echo newly covers.
+    pub marked_bytes: u64,
+    /// Bytes that recovery believed to be in the network before this acknowledgment.
+    pub in_flight_before_bytes: u64,
+    /// The same after it.
+    pub in_flight_bytes: u64,
+    /// One past the last byte sent since the last restart (`SND.NXT`).
+    pub sent_until: u64,
+    /// The round trip of the segment sent last of those that it newly acknowledges, if that was sent once only. With
+    /// [`Sampling::Rates`].
+    pub rtt: Option<Span>,
+    /// How fast data arrives. With [`Sampling::Rates`], if this acknowledgment tells.
+    pub rate: Option<RateSample>,
+}
+
+/// A delivery rate, over the time from one acknowledgment to another.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RateSample {
+    /// Bytes delivered in `interval`.
+    pub delivered_bytes: u64,
+    /// The longer one of the times in which they were sent and in which they were acknowledged; not zero.
+    pub interval: Span,
+    /// Bytes delivered before it, since the start: what was when the newest segment now acknowledged was sent.
+    pub prior_delivered_bytes: u64,
+    /// When that segment was sent.
+    pub sent_at: Time,
+    /// The application had nothing to send in that time, so that the path could have carried more.
+    pub is_app_limited: bool,
+}
+
+impl RateSample {
+    /// The rate, in bytes per second.
+    pub fn bytes_per_second(&self) -> f64 {
+        self.delivered_bytes as f64 / self.interval.as_secs_f64()
+    }
 }
 
 /// What tells of congestion.
@@ -108,7 +181,12 @@ pub enum Permission {
 /// A congestion control. It sees events in this order: what an acknowledgment signals, then what it acknowledges, then
 /// the segments that it releases.
 pub trait CongestionControl {
-    /// New data was acknowledged.
+    /// Of which acknowledgments [`on_ack`](Self::on_ack) is told, and how much. Asked once, when the connection is made.
+    fn sampling(&self) -> Sampling {
+        Sampling::OpeningAcks
+    }
+
+    /// An acknowledgment, after what it signals.
     fn on_ack(&mut self, ack: &Ack, now: Time);
 
     /// The network is congested.
@@ -166,6 +244,9 @@ macro_rules! controls {
         pub enum AnyCongestionControl { $($(#[$doc])* $variant($control),)* }
 
         impl CongestionControl for AnyCongestionControl {
+            fn sampling(&self) -> Sampling {
+                match self { $(Self::$variant(c) => c.sampling(),)* }
+            }
             #[inline]
             fn on_ack(&mut self, ack: &Ack, now: Time) {
                 match self { $(Self::$variant(c) => c.on_ack(ack, now),)* }
@@ -206,6 +287,10 @@ controls! {
     Reno(RenoConfig, Reno),
     /// Growth with time.
     Cubic(CubicConfig, Box<Cubic>),
+    /// In proportion to how much was marked.
+    Dctcp(DctcpConfig, Box<Dctcp>),
+    /// By a model of the path.
+    Bbr(BbrConfig, Box<Bbr>),
     /// With a reservation.
     Reserved(ReservedConfig, Box<Reserved>),
     /// With a packet marking engine.

@@ -99,6 +99,14 @@ impl Reno {
         };
     }
 
+    /// Sets the window and the threshold of slow start, for a control that closes it by a law of its own.
+    pub(super) fn close_to(&mut self, bytes: u64) {
+        self.bytes_acked = 0;
+        self.cwnd_bytes = bytes.max(self.minimum_bytes);
+        self.ssthresh_bytes = self.cwnd_bytes;
+        self.cwnd_segments = self.cwnd_bytes as f64 / f64::from(self.segment_bytes);
+    }
+
     /// ns's `opencwnd`: once for each acknowledgment of new data, whatever it covers.
     #[inline]
     fn open_ns(&mut self) {
@@ -237,7 +245,7 @@ mod tests {
     const NOW: Time = Time::ZERO;
 
     fn ack(acked_bytes: u64, flight_bytes: u64) -> Ack {
-        Ack { acknowledgment: 0, acked_bytes, flight_bytes, srtt: Span::ZERO }
+        Ack { acknowledgment: 0, acked_bytes, flight_bytes, srtt: Span::ZERO, sample: None }
     }
     fn congestion(signal: Signal, bytes: u64) -> Congestion {
         Congestion {

@@ -406,7 +406,13 @@ mod tests {
     fn with_round_trip(config: ReservedConfig, rtt_ms: u64) -> Reserved {
         let mut control = build(config);
         control.on_send(&segment(0), Time::ZERO);
-        let ack = Ack { acknowledgment: 1000, acked_bytes: 1000, flight_bytes: 1000, srtt: Span::ZERO };
+        let ack = Ack {
+            acknowledgment: 1000,
+            acked_bytes: 1000,
+            flight_bytes: 1000,
+            srtt: Span::ZERO,
+            sample: None,
+        };
         control.on_ack(&ack, ms(rtt_ms));
         control
     }
@@ -599,7 +605,7 @@ mod tests {
                         control.on_send(&segment(sequence), now);
                         let acknowledgment = (sequence + 1) * 1000;
                         let srtt = Span::ZERO;
-                        control.on_ack(&Ack { acknowledgment, acked_bytes: 1000, flight_bytes: 0, srtt }, now);
+                        control.on_ack(&Ack { acknowledgment, acked_bytes: 1000, flight_bytes: 0, srtt, sample: None }, now);
                         continue;
                     }
                 };

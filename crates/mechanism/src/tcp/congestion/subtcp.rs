@@ -225,7 +225,13 @@ mod tests {
     use crate::tcp::config::Variant;
 
     fn ack() -> Ack {
-        Ack { acknowledgment: 0, acked_bytes: 1000, flight_bytes: 1000, srtt: Span::from_millis(105) }
+        Ack {
+            acknowledgment: 0,
+            acked_bytes: 1000,
+            flight_bytes: 1000,
+            srtt: Span::from_millis(105),
+            sample: None,
+        }
     }
     fn congestion(signal: Signal, segments: u64) -> Congestion {
         Congestion {

@@ -83,6 +83,7 @@ mod tests {
                     acked_bytes: 1000,
                     flight_bytes,
                     srtt: Span::from_millis(40),
+                    sample: None,
                 };
                 control.on_ack(&ack, Time::ZERO);
                 let event = Congestion {

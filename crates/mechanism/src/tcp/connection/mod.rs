@@ -18,6 +18,8 @@ mod timing;
 
 pub use counters::SenderCounters;
 
+use alloc::boxed::Box;
+
 use tidegate_packet::SackBlocks;
 use tidegate_units::Time;
 
@@ -25,6 +27,7 @@ use super::config::{FastRetransmitGuard, Rules, TcpConfig};
 use super::congestion::{Ack, AnyCongestionControl, CongestionControl, Signal};
 use super::gradual::Gradual;
 use super::rto::RtoEstimator;
+use super::sampler::Sampler;
 
 /// No segment is being timed.
 const NOT_TIMED: u64 = u64::MAX;
@@ -104,6 +107,10 @@ pub(super) struct Connection {
     ecn_pauses: Option<u32>,
     /// The acknowledgment that is being taken in echoes a mark.
     pub echoes: bool,
+    /// Bytes that recovery found lost, for samples.
+    pub lost_bytes: u64,
+    /// For a control that asks for samples.
+    pub sampler: Option<Box<Sampler>>,
     pub cc: AnyCongestionControl,
     pub rto: RtoEstimator,
     pub last_sent: Time,
@@ -114,6 +121,7 @@ impl Connection {
     pub fn new(config: &TcpConfig) -> Self {
         config.assert_valid();
         let rto = RtoEstimator::new(config.rto, config.rules);
+        let cc = config.control.build(config);
         Self {
             una: 0,
             nxt: 0,
@@ -143,7 +151,9 @@ impl Connection {
                 .then(Gradual::default),
             ecn_pauses: config.ecn_timeout.then_some(0),
             echoes: false,
-            cc: config.control.build(config),
+            lost_bytes: 0,
+            sampler: Sampler::new(cc.sampling(), config),
+            cc,
             rto,
             last_sent: Time::ZERO,
             counters: SenderCounters::default(),
@@ -181,6 +191,11 @@ impl Connection {
     #[inline]
     pub const fn flight_bytes(&self) -> u64 {
         self.nxt - self.una
+    }
+
+    /// Whether losses are being repaired, of a fast retransmit or a time-out.
+    pub fn is_repairing(&self) -> bool {
+        matches!(self.action, Action::FastRecovery | Action::Timeout) && self.una < self.recover
     }
 
     /// The window in force: inflated, and bounded by the receiver's.
@@ -229,6 +244,9 @@ impl Connection {
         }
         if nothing_outstanding || self.rtx_at == Time::MAX {
             self.arm_timer(now);
+        }
+        if let Some(sampler) = &mut self.sampler {
+            sampler.on_send(sequence, retransmission, nothing_outstanding, now);
         }
         self.last_sent = now;
         if let Some(gradual) = &mut self.gradual {
@@ -280,8 +298,14 @@ impl Connection {
         self.take_new_ack(ack.number, now);
         if !ack.ece || echo_is_old {
             self.ecn_pauses = self.ecn_pauses.map(|_| 0);
+            if let Some(sampler) = &mut self.sampler {
+                // The control hears of it when recovery has said what was lost.
+                sampler.opens_window = true;
+                return;
+            }
             let srtt = self.rto.srtt();
-            self.cc.on_ack(&Ack { acknowledgment: ack.number, acked_bytes, flight_bytes, srtt }, now);
+            let ack = Ack { acknowledgment: ack.number, acked_bytes, flight_bytes, srtt, sample: None };
+            self.cc.on_ack(&ack, now);
         }
     }
 

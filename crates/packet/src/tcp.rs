@@ -123,7 +123,7 @@ pub struct TcpHeader {
     pub sack: SackBlocks,
     /// Flags.
     pub flags: TcpFlags,
-    /// The field ECEB of the AccECN option (RFC 9768, section 3.2.3), big-endian as there: payload bytes that arrived with a
+    /// The field ECEB of the option `AccECN` (RFC 9768, section 3.2.3), big-endian as there: payload bytes that arrived with a
     /// congestion mark, modulo 2^24. Three bytes, for which the padding of the header has just room.
     pub ce_bytes: [u8; 3],
 }

@@ -21,7 +21,7 @@ use super::sender::Transmit;
 /// A SACK block in an acknowledgment, in bytes (RFC 2018, section 3).
 const SACK_BLOCK_BYTES: u32 = 8;
 
-/// The AccECN option with its fields EE1B and ECEB (RFC 9768, section 3.2.3).
+/// The option `AccECN1` with its fields EE1B and ECEB (RFC 9768, section 3.2.3).
 const ACCECN_OPTION_BYTES: u32 = 8;
 
 /// What ACE counts from (RFC 9768, section 3.2.1).
@@ -128,8 +128,8 @@ impl TcpReceiver {
     /// A segment arrived, with `ecn` in its IP header.
     #[inline]
     pub fn on_segment(&mut self, header: &TcpHeader, ecn: Ecn, now: Time) -> Received {
-        let mut received = Received { delivered_bytes: 0, duplicate: false, ack: None };
         if header.payload_bytes == 0 {
+            let mut received = Received { delivered_bytes: 0, duplicate: false, ack: None };
             if header.flags.contains(TcpFlags::SYN) {
                 received.ack = Some(self.acknowledge(0));
                 if let Some(ack) = &mut received.ack {
@@ -138,18 +138,38 @@ impl TcpReceiver {
             }
             return received;
         }
-        self.counters.received_segments += 1;
-        self.counters.marked_segments += u64::from(ecn == Ecn::Ce);
-        let (mut earlier, mut at_once) = (None, false);
         if self.ecn {
-            if self.feedback == EcnFeedback::Classic {
-                // The sender's answer to earlier echoes comes first: this very packet may carry a new mark.
-                self.ecn_echo &= !header.flags.contains(TcpFlags::CWR);
-                self.ecn_echo |= ecn == Ecn::Ce;
+            if self.feedback != EcnFeedback::Classic {
+                return self.on_segment_with_feedback(header, ecn, now);
+            }
+            // The sender's answer to earlier echoes comes first: this very packet may carry a new mark.
+            self.ecn_echo &= !header.flags.contains(TcpFlags::CWR);
+            self.ecn_echo |= ecn == Ecn::Ce;
+        }
+        self.take_segment(header, ecn, false, now)
+    }
+
+    /// The same where feedback is not classic.
+    #[inline(never)]
+    fn on_segment_with_feedback(&mut self, header: &TcpHeader, ecn: Ecn, now: Time) -> Received {
+        let (earlier, at_once) = self.note_mark(header.payload_bytes, ecn == Ecn::Ce);
+        let mut received = self.take_segment(header, ecn, at_once, now);
+        if earlier.is_some() {
+            if received.ack.is_none() {
+                received.ack = earlier;
             } else {
-                (earlier, at_once) = self.note_mark(header.payload_bytes, ecn == Ecn::Ce);
+                self.counters.sent_acks -= 1;
             }
         }
+        received
+    }
+
+    /// Takes in a segment with payload, of whose mark is taken note; its acknowledgment may not wait if it is due `at_once`.
+    #[inline]
+    fn take_segment(&mut self, header: &TcpHeader, ecn: Ecn, at_once: bool, now: Time) -> Received {
+        let mut received = Received { delivered_bytes: 0, duplicate: false, ack: None };
+        self.counters.received_segments += 1;
+        self.counters.marked_segments += u64::from(ecn == Ecn::Ce);
 
         let before = self.next;
         let had_holes = !self.held.is_empty();
@@ -163,9 +183,7 @@ impl TcpReceiver {
             if self.ack_at == Time::MAX {
                 self.ack_at = now.saturating_add(self.delay_timeout);
             }
-            received.ack = earlier;
         } else {
-            self.counters.sent_acks -= u64::from(earlier.is_some());
             received.ack = Some(self.acknowledge(end));
         }
         received
@@ -173,7 +191,6 @@ impl TcpReceiver {
 
     /// Feedback that is not classic, on one segment. Where the state of RFC 8257, Fig. 1, changes, what waited is acknowledged in
     /// the old one; if nothing did, this segment is, in the new one: that acknowledgment, and whether this one is due at once.
-    #[inline(never)]
     fn note_mark(&mut self, payload_bytes: u32, is_marked: bool) -> (Option<Transmit>, bool) {
         if self.feedback == EcnFeedback::Accurate {
             self.ce_bytes += if is_marked { u64::from(payload_bytes) } else { 0 };
@@ -228,15 +245,21 @@ impl TcpReceiver {
         self.ack_at = Time::MAX;
         self.unacknowledged = 0;
         self.counters.sent_acks += 1;
+        let (mut flags, mut ce_bytes) = (TcpFlags::ACK, [0; 3]);
+        if self.ecn {
+            if self.feedback == EcnFeedback::Accurate {
+                (flags, ce_bytes) = self.counted_marks();
+            } else {
+                flags = flags.with_if(self.ecn_echo, TcpFlags::ECE);
+            }
+        }
         let mut header = TcpHeader {
             acknowledgment: self.next,
             window_bytes: self.window_bytes,
-            flags: TcpFlags::ACK.with_if(self.ecn_echo, TcpFlags::ECE),
+            flags,
+            ce_bytes,
             ..TcpHeader::default()
         };
-        if self.feedback == EcnFeedback::Accurate {
-            self.count_marks(&mut header);
-        }
         let mut wire_bytes = self.ack_bytes;
         if self.sack {
             if self.held.is_empty() {
@@ -250,11 +273,11 @@ impl TcpReceiver {
         Transmit { header, wire_bytes, ecn: Ecn::NotEct, dscp: Dscp::BEST_EFFORT, retransmission: false }
     }
 
-    /// RFC 9768, sections 3.2.2 and 3.2.3.
+    /// The flags with ACE, and ECEB: RFC 9768, sections 3.2.2 and 3.2.3.
     #[inline(never)]
-    fn count_marks(&self, header: &mut TcpHeader) {
-        header.flags = header.flags.with_ace(ACE_AT_START.wrapping_add(self.counters.marked_segments as u8));
-        header.ce_bytes = TcpHeader::ce_bytes_of(self.ce_bytes);
+    const fn counted_marks(&self) -> (TcpFlags, [u8; 3]) {
+        let ace = ACE_AT_START.wrapping_add(self.counters.marked_segments as u8);
+        (TcpFlags::ACK.with_ace(ace), TcpHeader::ce_bytes_of(self.ce_bytes))
     }
 
     /// The acknowledgment of all that came rides on `segment`, which carries data the other way (RFC 9293, section 3.10.7.4).
@@ -269,7 +292,8 @@ impl TcpReceiver {
         segment.header.sack = ack.header.sack;
         segment.header.flags = segment.header.flags.with_ace(0).union(ack.header.flags);
         segment.header.ce_bytes = ack.header.ce_bytes;
-        segment.wire_bytes += ack.wire_bytes - self.ack_bytes;
+        let option_bytes = if self.feedback == EcnFeedback::Accurate { ACCECN_OPTION_BYTES } else { 0 };
+        segment.wire_bytes += ack.wire_bytes - self.ack_bytes + option_bytes;
     }
 
     /// The block with the segment that ended at `end`, then what was told before, most recent first (RFC 2018, section

@@ -199,7 +199,7 @@ impl Sampler {
         let is_news = record.is_outstanding && record.sequence.abs_diff(position) < segment;
         if is_news {
             record.is_outstanding = false;
-            let key = |record: &Record| (record.delivered, record.sent_time);
+            let key = |of: &Record| (of.delivered, of.sent_time);
             if newest.is_none_or(|newest| key(record) >= key(&newest)) {
                 *newest = Some(*record);
             }
@@ -291,8 +291,8 @@ mod tests {
             "of the fourth"
         );
         assert_eq!(acked(&mut c, &mut sampler, 0, &[(1, 4)], at(23)).rate, None, "nothing new");
-        let sample = acked(&mut c, &mut sampler, 5, &[], at(25));
-        assert_eq!((sample.delivered_bytes, sample.delivered_total_bytes), (2000, 5000));
+        let last = acked(&mut c, &mut sampler, 5, &[], at(25));
+        assert_eq!((last.delivered_bytes, last.delivered_total_bytes), (2000, 5000));
     }
 
     #[test]

@@ -229,7 +229,9 @@ impl TcpSender {
         }
         let Some(candidate) = self.recovery.candidate(&mut self.c) else {
             self.c.burst = 0;
-            self.note_app_limited();
+            if self.c.sampler.is_some() {
+                self.note_app_limited();
+            }
             if self.c.rtx_at == Time::MAX && self.c.una < self.c.limit {
                 // The receiver's window is shut and nothing is under way: probe when the timer says so.
                 self.c.arm_timer(now);
@@ -249,8 +251,9 @@ impl TcpSender {
     }
 
     /// Nothing may follow. If that is because the application gave no more, a rate measured now says little of the path.
+    #[inline(never)]
     fn note_app_limited(&mut self) {
-        let in_flight_bytes = if self.c.sampler.is_some() { self.in_flight_bytes() } else { 0 };
+        let in_flight_bytes = self.in_flight_bytes();
         if let Some(sampler) = &mut self.c.sampler
             && self.c.nxt == self.c.limit
             && in_flight_bytes < self.c.cc.cwnd_bytes()
@@ -327,9 +330,10 @@ impl TcpSender {
         let wire_bytes = self.header_bytes + payload_bytes;
         let segment = Segment { sequence, payload_bytes, wire_bytes, retransmission };
         let dscp = self.c.cc.on_send(&segment, now);
-        let mut flags = self.flags;
+        let mut flags = TcpFlags::ACK;
         let mut ecn = Ecn::NotEct;
         if self.ecn {
+            flags = self.flags;
             // RFC 3168, section 6.1.5: retransmissions are not ECN-capable; ns's are.
             if !retransmission || self.c.rules == Rules::Ns1999 {
                 ecn = Ecn::Ect0;

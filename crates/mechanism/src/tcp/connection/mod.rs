@@ -101,6 +101,8 @@ pub(super) struct Connection {
     pub cwr_due: bool,
     /// Nothing is sent before: an ECN time-out.
     pub paused_until: Time,
+    /// There is something that wants to know what goes out: one of the next two.
+    is_watched: bool,
     /// Where an echo reduces gradually: how far that has come.
     gradual: Option<Gradual>,
     /// ECN time-outs since the last acknowledgment without echo; `None`: there are no ECN time-outs.
@@ -122,6 +124,8 @@ impl Connection {
         config.assert_valid();
         let rto = RtoEstimator::new(config.rto, config.rules);
         let cc = config.control.build(config);
+        let sampler = Sampler::new(cc.sampling(), config);
+        let is_gradual = config.gradual_reduction && matches!(config.rules, Rules::Modern);
         Self {
             una: 0,
             nxt: 0,
@@ -147,12 +151,12 @@ impl Connection {
             guard: config.fast_retransmit_guard,
             cwr_due: false,
             paused_until: Time::ZERO,
-            gradual: (config.gradual_reduction && matches!(config.rules, Rules::Modern))
-                .then(Gradual::default),
+            is_watched: is_gradual || sampler.is_some(),
+            gradual: is_gradual.then(Gradual::default),
             ecn_pauses: config.ecn_timeout.then_some(0),
             echoes: false,
             lost_bytes: 0,
-            sampler: Sampler::new(cc.sampling(), config),
+            sampler,
             cc,
             rto,
             last_sent: Time::ZERO,
@@ -245,17 +249,32 @@ impl Connection {
         if nothing_outstanding || self.rtx_at == Time::MAX {
             self.arm_timer(now);
         }
-        if let Some(sampler) = &mut self.sampler {
-            sampler.on_send(sequence, retransmission, nothing_outstanding, now);
-        }
         self.last_sent = now;
-        if let Some(gradual) = &mut self.gradual {
-            gradual.on_sent(payload_bytes);
+        if self.is_watched {
+            self.watch_output(sequence, payload_bytes, retransmission, nothing_outstanding, now);
         }
         self.counters.sent_segments += 1;
         self.counters.sent_bytes += u64::from(payload_bytes);
         self.counters.retransmissions += u64::from(retransmission);
         retransmission
+    }
+
+    /// What few connections want to know of a segment that goes out.
+    #[inline(never)]
+    fn watch_output(
+        &mut self,
+        sequence: u64,
+        payload_bytes: u32,
+        retransmission: bool,
+        nothing_outstanding: bool,
+        now: Time,
+    ) {
+        if let Some(gradual) = &mut self.gradual {
+            gradual.on_sent(payload_bytes);
+        }
+        if let Some(sampler) = &mut self.sampler {
+            sampler.on_send(sequence, retransmission, nothing_outstanding, now);
+        }
     }
 
     /// Moves `una` forward to `number`, which lies beyond it.

@@ -27,7 +27,7 @@ impl MaxOfRounds {
         self.round = round;
         let now = &mut self.largest[(round % ROUNDS as u64) as usize];
         *now = now.max(sample);
-        self.max = self.largest.iter().fold(0.0, |max: f64, sample| max.max(*sample));
+        self.max = self.largest.iter().fold(0.0, |max: f64, of_round| max.max(*of_round));
     }
 
     /// The largest sample; zero before the first one.

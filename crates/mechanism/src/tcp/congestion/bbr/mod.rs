@@ -5,8 +5,8 @@
 //! Source: draft-cardwell-iccrg-bbr-congestion-control-00 (version 1), section 4; its variable names.
 //! Deviations: segments go one by one and not in aggregates, so the send quantum (section 4.2.2) is one segment. The phase at
 //! which the cycle of gains begins is random in the draft; controls draw nothing here, so it follows from the bits of the instant
-//! at which it begins, which differ from flow to flow and are the same in every run. `pacing_margin` and `extra_segments` are not
-//! of this version but of its successors and of Linux; both are off. The window is never below one segment, and after a time-out
+//! at which it begins, which differ from flow to flow and are the same in every run. `pacing_margin`, `extra_segments` and
+//! `probe_segments` are not of this version but of its successors and of Linux; all three are off. The window is never below one segment, and after a time-out
 //! it is one. There is no long-term estimate for policers (of Linux, not of the draft).
 
 mod filter;
@@ -38,6 +38,9 @@ pub struct BbrConfig {
     /// Segments that the window gets beyond the three quanta of section 4.2.3.2. Default 0. Later versions add what aggregation
     /// of acknowledgments asks for; two is what every second segment does.
     pub extra_segments: u32,
+    /// Segments more that shall be under way where the rate is above the estimate, so that small windows probe too. Default 0.
+    /// Linux has 2.
+    pub probe_segments: u32,
 }
 
 impl Default for BbrConfig {
@@ -49,6 +52,7 @@ impl Default for BbrConfig {
             probe_rtt: Span::from_millis(200),
             pacing_margin: 0.0,
             extra_segments: 0,
+            probe_segments: 0,
         }
     }
 }
@@ -131,6 +135,7 @@ const QUANTA: u64 = 3;
 
 /// See the module. Rates are payload bytes per second.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "flags of the draft, each independent of the others")]
 pub struct Bbr {
     config: BbrConfig,
     state: BbrState,
@@ -177,8 +182,9 @@ impl Bbr {
     fn inflight(&self, gain: f64) -> u64 {
         let Some(rtprop) = self.rtprop else { return self.initial_bytes };
         let bdp = self.btlbw.get() * rtprop.as_secs_f64();
-        let quanta = QUANTA + u64::from(self.config.extra_segments);
-        (gain * bdp) as u64 + quanta * self.segment_bytes
+        let probes = self.state == BbrState::ProbeBw && self.cycle_index == 0;
+        let probe_segments = if probes { u64::from(self.config.probe_segments) } else { 0 };
+        (gain * bdp) as u64 + (QUANTA + probe_segments) * self.segment_bytes
     }
 
     /// `BBRUpdateBtlBw` with `BBRUpdateRound` (sections 4.1.1.3 and 4.1.1.5): whether a round begins.
@@ -364,7 +370,8 @@ impl Bbr {
     fn set_cwnd(&mut self, sample: &Sample, round_start: bool) {
         self.modulate_for_recovery(sample, round_start);
         if !self.conserves_packets && sample.delivered_bytes > 0 {
-            let target = self.inflight(self.cwnd_gain);
+            let extra_segments = if self.filled_pipe { u64::from(self.config.extra_segments) } else { 0 };
+            let target = self.inflight(self.cwnd_gain) + extra_segments * self.segment_bytes;
             let grown = self.cwnd_bytes + sample.delivered_bytes;
             if self.filled_pipe {
                 self.cwnd_bytes = grown.min(target);

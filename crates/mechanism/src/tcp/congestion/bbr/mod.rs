@@ -6,8 +6,8 @@
 //! Deviations: segments go one by one and not in aggregates, so the send quantum (section 4.2.2) is one segment. The phase at
 //! which the cycle of gains begins is random in the draft; controls draw nothing here, so it follows from the bits of the instant
 //! at which it begins, which differ from flow to flow and are the same in every run. `pacing_margin`, `extra_segments` and
-//! `probe_segments` are not of this version but of its successors and of Linux; all three are off. The window is never below one segment, and after a time-out
-//! it is one. There is no long-term estimate for policers (of Linux, not of the draft).
+//! `probe_segments` are not of this version but of its successors and of Linux; all three are off. The window is never below the minimum of
+//! the connection, which is what a time-out leaves. There is no long-term estimate for policers (of Linux, not of the draft).
 
 mod filter;
 
@@ -91,6 +91,7 @@ impl BbrConfig {
             probe_rtt_round_done: false,
             limited_until: 0,
             initial_bytes,
+            minimum_bytes: u64::from(tcp.minimum_window_segments) * segment_bytes,
             segment_bytes,
             pacer: Pacer::default(),
         }
@@ -164,6 +165,7 @@ pub struct Bbr {
     /// Rates of what was sent before so much was delivered are limited by this control itself (section 4.3.5).
     limited_until: u64,
     initial_bytes: u64,
+    minimum_bytes: u64,
     segment_bytes: u64,
     pacer: Pacer,
 }
@@ -175,7 +177,7 @@ impl Bbr {
     }
 
     fn min_pipe_bytes(&self) -> u64 {
-        MIN_PIPE_SEGMENTS * self.segment_bytes
+        (MIN_PIPE_SEGMENTS * self.segment_bytes).max(self.minimum_bytes)
     }
 
     /// `BBRInflight(gain)` (section 4.2.3.2).
@@ -347,7 +349,8 @@ impl Bbr {
             Loss::None => {}
             Loss::Begins => {
                 self.loss = Loss::Repaired;
-                self.cwnd_bytes = sample.in_flight_bytes + sample.delivered_bytes.max(self.segment_bytes);
+                let conserved = sample.in_flight_bytes + sample.delivered_bytes.max(self.segment_bytes);
+                self.cwnd_bytes = conserved.max(self.minimum_bytes);
                 self.conserves_packets = true;
                 self.next_round_delivered = sample.delivered_total_bytes;
             }
@@ -358,7 +361,7 @@ impl Bbr {
             }
             Loss::Repaired => {
                 self.conserves_packets &= !round_start;
-                self.cwnd_bytes = self.cwnd_bytes.saturating_sub(sample.lost_bytes).max(self.segment_bytes);
+                self.cwnd_bytes = self.cwnd_bytes.saturating_sub(sample.lost_bytes).max(self.minimum_bytes);
             }
         }
         if self.conserves_packets {
@@ -415,7 +418,7 @@ impl CongestionControl for Bbr {
                 self.save_cwnd();
                 self.loss = Loss::Repaired;
                 self.conserves_packets = false;
-                self.cwnd_bytes = self.segment_bytes;
+                self.cwnd_bytes = self.minimum_bytes;
             }
             Signal::Idle => {
                 // Section 4.3.4.4.

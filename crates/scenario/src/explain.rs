@@ -4,10 +4,11 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::model::{
-    Account, Adaptive, AdaptiveRed, BackPressure, Blue, Bulk, BurstLoss, Cbq, Cbr, Csfq, CsfqLabels,
-    CubicControl, DropTail, Drr, Eec, EecMarker, Engine, Ered, Fred, Iec, ListLoss, Marking, Nbp, Nbq, OnOff,
-    Poisson, Priority, Profile, RandomLoss, Red, RedPenaltyBox, RenoControl, Reserved, Sfb, Sfq, SingleRate,
-    SubTcp, TcpFriendly, TcpText, Tfrc, Transfer, TwoRates, Udp, UnresponsiveControl, Wfq,
+    Account, Adaptive, AdaptiveRed, BackPressure, BbrControl, Blue, Bulk, BurstLoss, Cbq, Cbr, Csfq,
+    CsfqLabels, CubicControl, DctcpControl, DropTail, Drr, Eec, EecMarker, Engine, Ered, Fred, Iec, ListLoss,
+    Marking, Nbp, Nbq, OnOff, Poisson, Priority, Profile, RandomLoss, Red, RedPenaltyBox, RenoControl,
+    Reserved, Sfb, Sfq, SingleRate, SubTcp, TcpFriendly, TcpText, Tfrc, Transfer, TwoRates, Udp,
+    UnresponsiveControl, Wfq,
 };
 use crate::schema::schema_of;
 
@@ -80,6 +81,8 @@ const ROWS: &[Row] = &[
     ("transport", "tfrc", schema_of::<Tfrc>),
     ("control", "reno", schema_of::<RenoControl>),
     ("control", "cubic", schema_of::<CubicControl>),
+    ("control", "dctcp", schema_of::<DctcpControl>),
+    ("control", "bbr", schema_of::<BbrControl>),
     ("control", "subtcp", schema_of::<SubTcp>),
     ("control", "reserved", schema_of::<Reserved>),
     ("control", "marking", schema_of::<Marking>),

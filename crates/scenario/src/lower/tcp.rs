@@ -1,18 +1,18 @@
 //! TCP.
 
 use tidegate_mechanism::tcp::congestion::{
-    self, CongestionControlConfig, CubicConfig, Detection, MarkingSourceConfig, ReservedConfig,
-    ReservedRoundTrip, SubTcpConfig, Surplus, UnresponsiveConfig,
+    self, BbrConfig, CongestionControlConfig, CubicConfig, DctcpConfig, Detection, MarkingSourceConfig,
+    ReservedConfig, ReservedRoundTrip, SubTcpConfig, Surplus, UnresponsiveConfig,
 };
-use tidegate_mechanism::tcp::{DelayedAck, RtoConfig, Rules, TcpConfig, Variant};
+use tidegate_mechanism::tcp::{self, DelayedAck, RtoConfig, Rules, TcpConfig, Variant};
 
 use tidegate_packet::Dscp;
 
 use super::bytes32;
 use super::marker::meter;
 use crate::model::{
-    Control, Marking, MarkingSurplus, Reserved, ReservedWindow, SubTcpForm, Tcp, TcpProfile, TcpVariant,
-    Window,
+    Control, EcnFeedback, Marking, MarkingSurplus, Reserved, ReservedWindow, SubTcpForm, Tcp, TcpProfile,
+    TcpVariant, Window,
 };
 
 /// Segments of a delayed acknowledgment: every second (RFC 5681, section 4.2; ns).
@@ -53,6 +53,11 @@ pub fn tcp(config: &Tcp) -> TcpConfig {
         delayed_ack: config.delayed_ack.map(|timeout| DelayedAck { segments: DELAYED_ACK_SEGMENTS, timeout }),
         control: control(&config.control),
         ecn: config.ecn,
+        ecn_feedback: match config.ecn_feedback {
+            EcnFeedback::Classic => tcp::EcnFeedback::Classic,
+            EcnFeedback::Dctcp => tcp::EcnFeedback::Dctcp,
+            EcnFeedback::Accurate => tcp::EcnFeedback::Accurate,
+        },
         ecn_timeout: config.ecn_timeout,
         gradual_reduction: config.gradual_reduction,
         dupack_threshold: config.dupack_threshold,
@@ -71,6 +76,18 @@ fn control(control: &Control) -> CongestionControlConfig {
             fast_convergence: config.fast_convergence,
             full_increase: config.full_increase,
             whole_segments: config.whole_segments,
+        }),
+        Control::Dctcp(config) => {
+            CongestionControlConfig::Dctcp(DctcpConfig { g: config.g, initial_alpha: config.initial_alpha })
+        }
+        Control::Bbr(config) => CongestionControlConfig::Bbr(BbrConfig {
+            high_gain: config.high_gain,
+            cwnd_gain: config.cwnd_gain,
+            rtprop_window: config.rtprop_window,
+            probe_rtt: config.probe_rtt,
+            pacing_margin: config.pacing_margin,
+            extra_segments: config.extra_segments,
+            probe_segments: config.probe_segments,
         }),
         Control::SubTcp(config) => CongestionControlConfig::SubTcp(SubTcpConfig {
             form: match config.form {
@@ -125,7 +142,23 @@ fn marking(config: &Marking) -> MarkingSourceConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{CubicControl, SubTcp};
+    use crate::model::{BbrControl, CubicControl, DctcpControl, SubTcp};
+
+    #[test]
+    fn the_defaults_of_dctcp_and_bbr_are_those_of_the_mechanism() {
+        let default = CongestionControlConfig::Dctcp(DctcpConfig::default());
+        assert_eq!(control(&Control::Dctcp(DctcpControl::default())), default);
+        let default = CongestionControlConfig::Bbr(BbrConfig::default());
+        assert_eq!(control(&Control::Bbr(BbrControl::default())), default);
+    }
+
+    #[test]
+    fn dctcp_brings_its_feedback_with_it() {
+        let of = |text| tcp(&serde_json::from_str::<TcpText>(text).expect("a transport").resolved());
+        let dctcp = of(r#"{"control": {"dctcp": {}}}"#);
+        assert_eq!((dctcp.ecn, dctcp.ecn_feedback), (true, tcp::EcnFeedback::Dctcp));
+        assert_eq!(of("{}").ecn_feedback, tcp::EcnFeedback::Classic);
+    }
 
     #[test]
     fn subtcps_defaults_are_those_of_the_mechanism() {

@@ -13,6 +13,8 @@ kinds! {
     Control {
         Reno(RenoControl) = "reno",
         Cubic(CubicControl) = "cubic",
+        Dctcp(DctcpControl) = "dctcp",
+        Bbr(BbrControl) = "bbr",
         SubTcp(SubTcp) = "subtcp",
         Reserved(Reserved) = "reserved",
         Marking(Box<Marking>) = "marking",
@@ -71,6 +73,71 @@ pub struct CubicControl {
 impl Default for CubicControl {
     fn default() -> Self {
         Self { c: 0.4, beta: 0.7, fast_convergence: true, full_increase: true, whole_segments: false }
+    }
+}
+
+/// # DCTCP's window
+///
+/// Closes in proportion to how much of the data was marked: with a queue that marks everything above a threshold it keeps the link
+/// busy with a short queue. It turns `ecn` on, and `ecn_feedback` to `dctcp`.
+///
+/// Source: RFC 8257.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct DctcpControl {
+    /// The weight of the last round trip in `alpha`. Source: RFC 8257, section 4.2.
+    pub g: f64,
+    /// `alpha` before the first round trip. Source: RFC 8257, section 4.2.
+    pub initial_alpha: f64,
+}
+
+impl Default for DctcpControl {
+    fn default() -> Self {
+        Self { g: 1.0 / 16.0, initial_alpha: 1.0 }
+    }
+}
+
+/// # BBR, version 1
+///
+/// Sends at the largest rate at which data arrived lately, and keeps about two products of that rate and the least round trip under
+/// way, whatever is lost or marked.
+///
+/// Source: draft-cardwell-iccrg-bbr-congestion-control-00.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct BbrControl {
+    /// By which the rate grows in each round trip of the start. Default: 2 / ln 2. Source: section 4.2.1.
+    pub high_gain: f64,
+    /// How many products of rate and round trip the window holds. Source: section 4.2.3.2.
+    pub cwnd_gain: f64,
+    /// How long the least round trip is believed. Source: section 4.1.2.3.
+    #[serde(with = "text")]
+    #[schemars(with = "Text<Span>")]
+    pub rtprop_window: Span,
+    /// How long next to nothing is under way to measure it anew. Source: section 4.3.5.
+    #[serde(with = "text")]
+    #[schemars(with = "Text<Span>")]
+    pub probe_rtt: Span,
+    /// By which part the rate stays below what the model says. Source: version 1 has none; Linux has 0.01.
+    pub pacing_margin: f64,
+    /// Segments that the window holds beyond the model. Source: version 1 has none; what Linux adds for acknowledgments of every
+    /// second segment is 2.
+    pub extra_segments: u32,
+    /// Segments more that are to be under way where it probes for more rate. Source: version 1 has none; Linux has 2.
+    pub probe_segments: u32,
+}
+
+impl Default for BbrControl {
+    fn default() -> Self {
+        Self {
+            high_gain: 2.0 / std::f64::consts::LN_2,
+            cwnd_gain: 2.0,
+            rtprop_window: Span::from_secs(10),
+            probe_rtt: Span::from_millis(200),
+            pacing_margin: 0.0,
+            extra_segments: 0,
+            probe_segments: 0,
+        }
     }
 }
 

@@ -14,8 +14,8 @@ mod transport;
 pub use application::{Adaptive, Application, Bulk, Cbr, OnOff, OnOffDistribution, Poisson, Transfer};
 pub use circuit::{CellDiscard, Circuit};
 pub use control::{
-    Control, CubicControl, Marking, MarkingSurplus, RenoControl, Reserved, ReservedWindow, SubTcp,
-    SubTcpForm, UnresponsiveControl,
+    BbrControl, Control, CubicControl, DctcpControl, Marking, MarkingSurplus, RenoControl, Reserved,
+    ReservedWindow, SubTcp, SubTcpForm, UnresponsiveControl,
 };
 pub use domain::{
     BackPressure, BackPressureCapacity, BackPressureExcess, BackPressureFeedback, BackPressureLastHop,
@@ -32,7 +32,9 @@ pub use queue::{
     Wfq, WfqClock, WfqReservation, WfqWeights,
 };
 pub use record::{DelayOf, DomainQuantity, FlowQuantity, LinkQuantity, MarkerQuantity, Record, Series, Way};
-pub use transport::{Tcp, TcpProfile, TcpText, TcpVariant, Tfrc, Transport, TransportText, Udp, Window};
+pub use transport::{
+    EcnFeedback, Tcp, TcpProfile, TcpText, TcpVariant, Tfrc, Transport, TransportText, Udp, Window,
+};
 
 use std::sync::Arc;
 

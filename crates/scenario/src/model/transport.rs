@@ -57,6 +57,18 @@ pub enum TcpVariant {
     Sack,
 }
 
+/// How a receiver tells of marks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum EcnFeedback {
+    /// Acknowledgments echo a mark until the sender says that it has heard (RFC 3168).
+    Classic,
+    /// Each acknowledgment says whether what it acknowledges was marked (RFC 8257).
+    Dctcp,
+    /// Each acknowledgment counts what was marked (RFC 9768).
+    Accurate,
+}
+
 /// A window of TCP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Window {
@@ -92,6 +104,8 @@ pub struct Tcp {
     pub control: Control,
     /// Whether marks are understood.
     pub ecn: bool,
+    /// How the receiver tells of them.
+    pub ecn_feedback: EcnFeedback,
     /// Whether a mark at a window of one segment stops the sender for a time-out.
     pub ecn_timeout: bool,
     /// Whether a mark reduces the window over a round trip.
@@ -184,8 +198,10 @@ pub struct TcpText {
     #[serde(with = "text::optional")]
     #[schemars(with = "Option<Text<Span>>")]
     pub delayed_ack_timeout: Option<Span>,
-    /// Whether marks are understood. Default: false. Source: RFC 3168.
+    /// Whether marks are understood. Default: false; true with the control `dctcp`. Source: RFC 3168.
     pub ecn: Option<bool>,
+    /// How the receiver tells of marks. Default: classic; dctcp with that control. Source: RFC 3168, RFC 8257, RFC 9768.
+    pub ecn_feedback: Option<EcnFeedback>,
     /// Whether a mark echoed at a window of one segment stops the sender for a time-out, doubled each time. Default: false.
     /// Source: thesis of Feng, section 4.3.4 (off in its other experiments); RFC 3168, section 6.1.2; Linux has it not.
     pub ecn_timeout: Option<bool>,
@@ -231,6 +247,7 @@ impl TcpText {
     pub fn resolved(&self) -> Tcp {
         let profile = self.profile.unwrap_or(TcpProfile::Modern);
         let old = profile == TcpProfile::Ns1999;
+        let is_dctcp = matches!(self.control, Some(Control::Dctcp(_)));
         let header = self.header.unwrap_or(Bytes::new(if old { 0 } else { 40 }));
         let packet = match (self.packet, self.segment) {
             (Some(packet), _) => packet,
@@ -262,7 +279,12 @@ impl TcpText {
             ack: self.ack.unwrap_or(Bytes::new(40)),
             delayed_ack: self.delayed_ack.unwrap_or(!old).then(|| millis(self.delayed_ack_timeout, 100, 40)),
             control: self.control.clone().unwrap_or_default(),
-            ecn: self.ecn.unwrap_or(false),
+            ecn: self.ecn.unwrap_or(is_dctcp),
+            ecn_feedback: self.ecn_feedback.unwrap_or(if is_dctcp {
+                EcnFeedback::Dctcp
+            } else {
+                EcnFeedback::Classic
+            }),
             ecn_timeout: self.ecn_timeout.unwrap_or(false),
             gradual_reduction: self.gradual_reduction.unwrap_or(false),
             handshake: self.handshake.unwrap_or(false),

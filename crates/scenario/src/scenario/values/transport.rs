@@ -2,7 +2,10 @@
 
 use super::Report;
 use super::marker::goal;
-use crate::model::{Application, Control, CubicControl, Marking, Reserved, SubTcp, Tcp, Tfrc, Udp, Window};
+use crate::model::{
+    Application, BbrControl, Control, CubicControl, DctcpControl, EcnFeedback, Marking, Reserved, SubTcp,
+    Tcp, Tfrc, Udp, Window,
+};
 
 pub(crate) fn tcp(config: &Tcp, report: &mut Report<'_>) {
     report.packet("packet", config.packet);
@@ -35,6 +38,9 @@ pub(crate) fn tcp(config: &Tcp, report: &mut Report<'_>) {
         let help = "its windows below one segment stand in for it";
         report.say(&["ecn_timeout"], "SUBTCP does without ECN time-outs", help);
     }
+    if config.ecn_feedback != EcnFeedback::Classic && !config.ecn {
+        report.say(&["ecn_feedback"], "without `ecn` there is no feedback on marks", "set ecn = true");
+    }
     if let Some(window) = config.initial_ssthresh
         && window == Window::Packets(0)
     {
@@ -59,6 +65,8 @@ fn control(control: &Control, report: &mut Report<'_>) {
     match control {
         Control::Reno(_) | Control::Unresponsive(_) => {}
         Control::Cubic(config) => cubic(config, report),
+        Control::Dctcp(config) => dctcp(config, report),
+        Control::Bbr(config) => bbr(config, report),
         Control::SubTcp(config) => subtcp(config, report),
         Control::Reserved(config) => reserved(config, report),
         Control::Marking(config) => marking(config, report),
@@ -71,6 +79,37 @@ fn cubic(config: &CubicControl, report: &mut Report<'_>) {
     }
     if !(config.beta > 0.0 && config.beta < 1.0) {
         report.say(&["beta"], format!("{} must be between 0 and 1", config.beta), "");
+    }
+}
+
+fn dctcp(config: &DctcpControl, report: &mut Report<'_>) {
+    if !(config.g > 0.0 && config.g <= 1.0) {
+        report.say(&["g"], format!("{} must be above 0 and at most 1", config.g), "");
+    }
+    report.probability("initial_alpha", config.initial_alpha);
+}
+
+fn bbr(config: &BbrControl, report: &mut Report<'_>) {
+    for (key, gain) in [("high_gain", config.high_gain), ("cwnd_gain", config.cwnd_gain)] {
+        if !(gain > 1.0 && gain <= 100.0) {
+            report.say(&[key], format!("{gain} must be above 1 and at most 100"), "");
+        }
+    }
+    report.positive_span("rtprop_window", config.rtprop_window);
+    report.positive_span("probe_rtt", config.probe_rtt);
+    if !(0.0..1.0).contains(&config.pacing_margin) {
+        report.say(
+            &["pacing_margin"],
+            format!("{} must be at least 0 and below 1", config.pacing_margin),
+            "",
+        );
+    }
+    for (key, segments) in
+        [("extra_segments", config.extra_segments), ("probe_segments", config.probe_segments)]
+    {
+        if segments > 1000 {
+            report.say(&[key], format!("{segments} is above 1000"), "");
+        }
     }
 }
 

@@ -3,20 +3,17 @@
 //! The way of a file: [`Document`] reads TOML with its includes into a [`tree`] of values with places in their [`source`]s,
 //! [`merge`]d where files lie over one another, and takes [`overrides`] (`listen.port=4000`). [`template`]s put parameters and
 //! whole-number [`expression`]s into strings. A [`Site`] is a part that is read as a type through the [`reader`], whose
-//! [`fault`]s become [`error`]s that name file, line, column and key, and [`suggest`] what was probably meant. [`text`] is how
-//! quantities are written, [`kinds!`] declares what a table chooses by its `kind`, and [`schema`] and [`json`] tell others of
-//! the same types.
+//! [`fault`]s become [`error`]s that name file, line, column and key, and [`suggest`] what was probably meant. [`schema`] and [`json`] tell others of the same types.
 //!
 //! Nothing here knows what a configuration is about: that says its [`Format`].
 //!
 //! ```
-//! use tidegate_document::{Document, Format, text};
+//! use tidegate_document::{Document, Format};
 //! use tidegate_units::BitRate;
 //!
 //! #[derive(serde::Deserialize)]
 //! #[serde(deny_unknown_fields)]
 //! struct Uplink {
-//!     #[serde(with = "text")]
 //!     rate: BitRate,
 //! }
 //! let format = Format { kind_keys: &[], repeated: &[], override_example: "rate=2Mbit" };
@@ -32,7 +29,6 @@
 
 mod document;
 mod format;
-mod kinds;
 mod site;
 
 pub mod error;
@@ -47,7 +43,6 @@ pub mod schema;
 pub mod source;
 pub mod suggest;
 pub mod template;
-pub mod text;
 pub mod tree;
 
 pub use document::Document;

@@ -7,7 +7,11 @@ use serde_json::{Value, json};
 
 /// The schema of one type, as the root has it.
 pub fn schema_of<T: JsonSchema>() -> Value {
-    let mut schema = SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<T>();
+    tidied(SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<T>())
+}
+
+/// A schema of one type as TOML has it.
+pub fn tidied(mut schema: Schema) -> Value {
     AbsentNotNull.transform(&mut schema);
     RecursiveTransform(join_lines).transform(&mut schema);
     schema.to_value()

@@ -4,8 +4,10 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::io::Read;
 
-use crate::recording::{Decision, DecodeError, Log, Reader, Record, Watcher};
+use tidegate_wire::recording::{Decision, DecodeError, Reader, Record};
+
 use crate::setup::{Setup, SetupError};
+use crate::watcher::{Log, Watcher};
 
 /// A recording that replayed as it was.
 #[derive(Debug)]

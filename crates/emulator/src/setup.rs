@@ -10,10 +10,10 @@ use tidegate_packet::{Address, Dscp, Ecn, Headers, Protocol};
 use tidegate_scenario::model::{NodeIndex, Transport};
 use tidegate_scenario::{ConfigErrors, Document, Scenario};
 use tidegate_units::Time;
+use tidegate_wire::flows::{FlowTable, OwnFlow};
+use tidegate_wire::recording::Configuration;
 
 use crate::address;
-use crate::flows::{FlowTable, OwnFlow};
-use crate::recording::Configuration;
 
 /// A scenario that real hosts take part in.
 #[derive(Clone, Debug)]

@@ -1,12 +1,12 @@
 //! Parity of the two worlds: what the emulator decided about packets that came at any instants, handled as late as may be,
 //! the simulator decides again from the recording. Every discipline and every edge mechanism there is goes through this.
 
-use tidegate_emulator::recording::{Configuration, Reader, Record, Writer};
 use tidegate_emulator::replay::{ReplayError, replay};
 use tidegate_emulator::{Emulation, Setup};
 use tidegate_mechanism::random::{Seed, Substream};
 use tidegate_scenario::{Document, list_mechanisms};
 use tidegate_units::{Span, Time};
+use tidegate_wire::recording::{Configuration, Reader, Record, Writer};
 
 /// A queue of this kind, with what it cannot do without.
 fn queue_of(kind: &str) -> String {

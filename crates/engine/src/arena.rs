@@ -1,9 +1,9 @@
 //! What the simulator knows of a packet beyond its descriptor, by slot.
 
-use tidegate_packet::{Packet, TcpHeader};
+use tidegate_packet::{OutsideTcp, Packet, TcpHeader};
 use tidegate_units::Time;
 
-use crate::external::OutsideTcp;
+use crate::outside;
 
 /// The rest of a packet.
 #[derive(Clone, Copy, Debug)]
@@ -22,6 +22,11 @@ impl Carried {
     /// Not a control packet.
     pub const NO_MESSAGE: u32 = u32::MAX;
 
+    /// Whether it is a control packet.
+    pub const fn is_message(&self) -> bool {
+        self.message != Self::NO_MESSAGE
+    }
+
     /// What its owner calls a packet that came from outside; meaningless for others.
     ///
     /// The handle stands where the sequence number of a simulated segment would: a field of its own would cost every
@@ -32,7 +37,7 @@ impl Carried {
 
     /// The TCP header of a packet that came from outside, as the network left it; all zero without such a header.
     pub const fn outside_tcp(&self) -> OutsideTcp {
-        OutsideTcp::unpack(&self.tcp)
+        outside::unpack(&self.tcp)
     }
 }
 

@@ -1,18 +1,19 @@
-//! The borders of domains: an edge mechanism's two halves with the shapers that it controls.
+//! The borders of domains: where an edge mechanism stands, and what it may ask of the simulation.
 
 use std::collections::HashMap;
 
-use tidegate_mechanism::Context;
-use tidegate_mechanism::edge::{AggregateId, AnyEgress, AnyIngress, BorderSite, EdgeConfig, EdgeOut, PeerId};
+use tidegate_mechanism::edge::{self, PacketStore, PeerId, SegmentEditor};
 use tidegate_mechanism::meter::CsfqLabeller;
 use tidegate_mechanism::random::Substream;
-use tidegate_mechanism::shape::ShaperBank;
-use tidegate_packet::{Backlog, DropReason, MarkReason, Packet, Sink};
-use tidegate_units::{BitRate, Span, Time};
+use tidegate_packet::{DropReason, Headers, MarkReason, Packet, Place, Protocol, Sink};
+use tidegate_units::{Span, Time};
 
+use crate::arena::Carried;
 use crate::network::ClockSpec;
 use crate::observer::Observer;
-use crate::world::{Alarm, Place, World};
+use crate::outside::{AnySegment, OutsideSegment};
+use crate::simulation::{Carrier, Flow, headers_of};
+use crate::world::{Alarm, World};
 
 /// The clock of a border: ahead by an offset, and fast or slow by a drift in parts per billion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +32,7 @@ impl Clock {
     }
 
     /// What it shows at `now`.
+    #[inline]
     pub(crate) fn shows(self, now: Time) -> Time {
         if self.drift_ppb == 0 {
             return now.saturating_add(self.offset);
@@ -41,7 +43,15 @@ impl Clock {
     }
 
     /// The first instant at which it shows `local` or more.
+    #[inline]
     pub(crate) fn when(self, local: Time) -> Time {
+        if self.drift_ppb == 0 {
+            return Time::ZERO + local.since(Time::ZERO + self.offset);
+        }
+        self.when_drifting(local)
+    }
+
+    fn when_drifting(self, local: Time) -> Time {
         let nanos = i128::from(local.since(Time::ZERO + self.offset).as_nanos());
         let exact = nanos * WHOLE / (WHOLE + i128::from(self.drift_ppb));
         // Both divisions round, by a nanosecond each: the first instant is not before this one, and a few later at most.
@@ -60,7 +70,8 @@ pub(crate) struct Border {
     pub(crate) domain: u32,
     /// Whether what enters here is shaped; a border that does not police still meters what leaves.
     pub(crate) polices: bool,
-    pub(crate) control: Option<Control>,
+    /// The edge mechanism, by the border's own clock.
+    pub(crate) control: Option<edge::Border>,
     pub(crate) clock: Clock,
     pub(crate) labeller: Option<CsfqLabeller>,
     /// Which messages to it get lost, and by what chance.
@@ -76,73 +87,20 @@ pub(crate) struct Border {
 impl Border {
     /// Packets waiting at the shapers.
     pub(crate) fn held_packets(&self) -> usize {
-        self.control.as_ref().map_or(0, |control| {
-            let bank = &control.bank;
-            bank.open_aggregates().map(|aggregate| bank.backlog(aggregate).packets as usize).sum()
-        })
+        self.control.as_ref().map_or(0, edge::Border::held_packets)
     }
 }
 
-/// An edge mechanism at work.
-#[derive(Debug)]
-pub(crate) struct Control {
-    pub(crate) ingress: AnyIngress,
-    pub(crate) egress: AnyEgress,
-    pub(crate) bank: ShaperBank,
-    pub(crate) message_header_bytes: u32,
-    pub(crate) message_class: u8,
-}
-
-impl Control {
-    pub(crate) fn new(config: &EdgeConfig, site: BorderSite, context: &Context) -> Self {
-        let (ingress, egress) = config.build(site, context);
-        let bank = ShaperBank::new(config.shaper().clone(), *context);
-        Self {
-            ingress,
-            egress,
-            bank,
-            message_header_bytes: config.message_header_bytes(),
-            message_class: config.message_class(),
-        }
-    }
-}
-
-/// What an edge asks of the world: shapers are set at once, messages are collected and sent when it is done.
-pub(crate) struct EdgePort<'a> {
-    pub(crate) bank: &'a mut ShaperBank,
-    pub(crate) outbox: &'a mut Vec<(PeerId, Vec<u8>)>,
-    pub(crate) now: Time,
-}
-
-impl EdgeOut for EdgePort<'_> {
-    fn open(&mut self, aggregate: AggregateId, rate: BitRate) {
-        self.bank.open(aggregate, rate, self.now);
-    }
-    fn set_rate(&mut self, aggregate: AggregateId, rate: BitRate) {
-        self.bank.set_rate(aggregate, rate, self.now);
-    }
-    fn close(&mut self, aggregate: AggregateId) {
-        self.bank.close(aggregate);
-    }
-    fn backlog(&self, aggregate: AggregateId) -> Backlog {
-        self.bank.backlog(aggregate)
-    }
-    fn send(&mut self, to: PeerId, message: &[u8]) {
-        self.outbox.push((to, message.to_vec()));
-    }
-}
-
-/// A shaper's queue tells the world.
-pub(crate) struct ShaperSink<'a, O> {
+/// What a border finds out about the packets that it holds, and what becomes of those that it drops.
+pub(crate) struct EdgeStore<'a, O> {
     pub(crate) world: &'a mut World<O>,
+    pub(crate) flows: &'a [Flow],
     pub(crate) drops_by_reason: &'a mut [u64; DropReason::ALL.len()],
     pub(crate) border: u32,
 }
 
-impl<O: Observer> Sink for ShaperSink<'_, O> {
+impl<O: Observer> Sink for EdgeStore<'_, O> {
     fn on_drop(&mut self, packet: Packet, why: DropReason) {
-        // A full queue in front of a shaper is the edge at work, not congestion of a link.
-        let why = if why == DropReason::Overflow { DropReason::Shaper } else { why };
         self.drops_by_reason[why.index()] += 1;
         self.world.drop_packet(&packet, Place::Edge(self.border), why);
     }
@@ -152,6 +110,32 @@ impl<O: Observer> Sink for ShaperSink<'_, O> {
         let world = &mut *self.world;
         world.observer.on_mark(world.now, Place::Edge(self.border), packet, world.arena.get(packet), why);
     }
+}
+
+impl<O: Observer> PacketStore for EdgeStore<'_, O> {
+    fn headers(&self, packet: &Packet) -> Headers {
+        headers_of(self.flows, packet.flow)
+    }
+
+    fn segment(&mut self, packet: &Packet) -> Option<impl SegmentEditor> {
+        segment_of(self.flows, packet, self.world.arena.get_mut(packet))
+    }
+}
+
+/// The TCP header that `packet` carries, if it has one.
+pub(crate) fn segment_of<'a>(
+    flows: &[Flow],
+    packet: &Packet,
+    carried: &'a mut Carried,
+) -> Option<AnySegment<'a>> {
+    let flow = flows.get(packet.flow.0 as usize / 2)?;
+    if flow.headers.protocol != Protocol::TCP {
+        return None;
+    }
+    Some(match flow.carrier {
+        Carrier::External => AnySegment::Outside(OutsideSegment(&mut carried.tcp)),
+        _ => AnySegment::Simulated(&mut carried.tcp),
+    })
 }
 
 #[cfg(test)]

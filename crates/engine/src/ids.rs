@@ -1,29 +1,11 @@
 //! Numbers of the parts of a network, and of flows.
 
 use tidegate_packet::FlowId;
+pub use tidegate_packet::LinkId;
 
 /// A node.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct NodeId(pub u32);
-
-/// One direction of a link. Directions of the `k`-th link are 2k (forward) and 2k + 1 (reverse).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct LinkId(pub u32);
-
-impl LinkId {
-    /// The direction of the `index`-th link.
-    pub const fn of(index: u32, reverse: bool) -> Self {
-        Self(index * 2 + reverse as u32)
-    }
-    /// The other direction.
-    pub const fn reversed(self) -> Self {
-        Self(self.0 ^ 1)
-    }
-    /// Position of the link among links.
-    pub const fn index(self) -> u32 {
-        self.0 / 2
-    }
-}
 
 /// The flow identities of a network: data of the `k`-th flow is 2k, its acknowledgments 2k + 1, and the control
 /// messages of the `e`-th edge follow after all flows, and those of the hop mechanisms after all edges.

@@ -8,33 +8,36 @@ mod arena;
 mod border;
 mod build;
 mod counters;
+mod error;
 mod event;
 mod external;
-mod hop;
 mod ids;
 mod link;
 mod marker;
 mod nesting;
 mod network;
 mod observer;
+mod outside;
+mod planner;
 mod probe;
 mod program;
 mod routing;
+mod shared;
 mod simulation;
 mod source;
+mod stream;
 mod waste;
 mod world;
 
 pub use arena::Carried;
-pub use build::BuildError;
 pub use counters::{Delays, FlowCounters, LinkCounters, SinkCounters, Totals};
+pub use error::BuildError;
 pub use event::{EventQueue, Token};
-pub use external::{Arrival, OutsideTcp};
 pub use ids::{FlowIds, LinkId, NodeId};
-pub use link::{CircuitSpec, LinkTrace, LossModel, Medium, OPPORTUNITY_BYTES, ReorderModel};
+pub use link::{CircuitSpec, DirectionSpec, LinkTrace, LossModel, Medium, OPPORTUNITY_BYTES, ReorderModel};
 pub use marker::MarkerCounters;
 pub use network::{
-    ApplicationSpec, Change, ClockSpec, DirectionSpec, DomainSpec, FlowSpec, HopSpec, LinkSpec, MarkerSpec,
+    ApplicationSpec, Change, ClockSpec, DomainSpec, FlowSpec, HopSpec, LabelsSpec, LinkSpec, MarkerSpec,
     Multipath, Network, NodeKind, NodeSpec, OnOffDistribution, ReservationChange, ScriptedChange, StartSpec,
     TransportSpec,
 };
@@ -42,4 +45,4 @@ pub use observer::Observer;
 pub use probe::{BorderReport, FlowPath};
 pub use routing::Path;
 pub use simulation::{ConnectionCounters, Simulation, Statistics};
-pub use world::Place;
+pub use tidegate_packet::{Arrival, OutsideTcp, Place};

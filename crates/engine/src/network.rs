@@ -3,15 +3,14 @@
 use tidegate_mechanism::edge::EdgeConfig;
 use tidegate_mechanism::hop::HopConfig;
 use tidegate_mechanism::mark::MarkerConfig;
-use tidegate_mechanism::meter::CsfqLabellerConfig;
-use tidegate_mechanism::schedule::DisciplineConfig;
+use tidegate_mechanism::meter::LabelsConfig;
 use tidegate_mechanism::tcp::TcpConfig;
 use tidegate_mechanism::tfrc::TfrcConfig;
-use tidegate_packet::{Dscp, Headers};
+use tidegate_packet::{Dscp, FlowId, Headers};
 use tidegate_units::{BitRate, Span, Time};
 
 use crate::ids::{LinkId, NodeId};
-use crate::link::{CircuitSpec, LinkTrace, LossModel, ReorderModel};
+use crate::link::DirectionSpec;
 
 /// What kind of node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -29,28 +28,6 @@ pub struct NodeSpec {
     pub name: String,
     /// Its kind.
     pub kind: NodeKind,
-}
-
-/// One direction of a link.
-#[derive(Clone, Debug)]
-pub struct DirectionSpec {
-    /// Rate, above zero. With a trace, what mechanisms take for the rate: its mean.
-    pub rate: BitRate,
-    /// When it may send, where that follows a trace. Not with a circuit, on a medium that both directions share, or at a
-    /// router with a hop mechanism.
-    pub trace: Option<LinkTrace>,
-    /// Propagation delay.
-    pub delay: Span,
-    /// The queue in front of it.
-    pub queue: DisciplineConfig,
-    /// Loss on the medium.
-    pub loss: Option<LossModel>,
-    /// Reordering on the medium.
-    pub reorder: Option<ReorderModel>,
-    /// The share of packets that arrive twice, from 0 to 1.
-    pub duplicate: f64,
-    /// The virtual circuit that it is, if it is one.
-    pub circuit: Option<CircuitSpec>,
 }
 
 /// A link.
@@ -214,8 +191,8 @@ pub struct DomainSpec {
     pub control_loss: f64,
     /// Clocks of borders that are not right.
     pub clocks: Vec<(NodeId, ClockSpec)>,
-    /// Borders write CSFQ labels.
-    pub labels: Option<CsfqLabellerConfig>,
+    /// Borders write labels.
+    pub labels: Option<LabelsSpec>,
 }
 
 /// A marker, and whose packets it marks where.
@@ -230,6 +207,15 @@ pub struct MarkerSpec {
     pub flows: Vec<u32>,
     /// What it does.
     pub config: MarkerConfig,
+}
+
+/// What the borders of a domain write on packets.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct LabelsSpec {
+    /// How they know what to write.
+    pub config: LabelsConfig,
+    /// The flows of which they lie, ascending, as names in the configuration are resolved; `None`: all.
+    pub liars: Option<Vec<FlowId>>,
 }
 
 /// How the clock of a border goes.
@@ -332,7 +318,7 @@ impl Network {
     pub(crate) fn mtu_bytes(&self) -> u32 {
         let largest = |flow: &FlowSpec| match (&flow.transport, &flow.application) {
             (TransportSpec::Tcp(config), _) => config.segment_bytes.saturating_add(config.header_bytes),
-            (TransportSpec::Tfrc(config), _) => config.packet_bytes,
+            (TransportSpec::Tfrc(config), _) => config.packet_bytes(),
             (
                 _,
                 ApplicationSpec::ConstantRate { packet_bytes, .. }

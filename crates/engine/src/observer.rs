@@ -1,11 +1,10 @@
 //! Who watches single packets. The engine is generic over its observer: with `()` nothing of this costs anything.
 
-use tidegate_packet::{DropReason, MarkReason, Packet};
+use tidegate_packet::{DropReason, MarkReason, Packet, Place};
 use tidegate_units::Time;
 
 use crate::arena::Carried;
 use crate::ids::LinkId;
-use crate::world::Place;
 
 /// Told of every packet; for traces.
 pub trait Observer {

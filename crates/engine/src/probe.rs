@@ -10,8 +10,8 @@ use crate::counters::{Delays, FlowCounters, LinkCounters, SinkCounters, no_delay
 use crate::ids::{FlowIds, LinkId, NodeId};
 use crate::marker::MarkerCounters;
 use crate::observer::Observer;
-use crate::program::Step;
-use crate::simulation::{Carrier, Routes, Simulation};
+use crate::program::{Routes, Step};
+use crate::simulation::{Carrier, Simulation};
 use crate::waste::Trails;
 
 /// A flow at the border where it enters a domain.
@@ -94,10 +94,10 @@ impl<O: Observer> Simulation<O> {
             |(index, control)| {
                 let peers = passage.filter(|passage| passage.border == index).map(|passage| &passage.peers);
                 let egress = peers.and_then(|peers| peers.first()).copied();
-                let edge = control.ingress.report(headers, egress)?;
+                let edge = control.ingress().report(headers, egress)?;
                 let far = egress.and_then(|peer| self.borders[peer.0 as usize].control.as_ref());
-                let epoch = far.and_then(|other| other.egress.epoch_report(PeerId(index)));
-                Some(BorderReport { edge, epoch, shaper: control.bank.backlog(edge.aggregate) })
+                let epoch = far.and_then(|other| other.egress().epoch_report(PeerId(index)));
+                Some(BorderReport { edge, epoch, shaper: control.backlog(edge.aggregate) })
             },
         )
     }

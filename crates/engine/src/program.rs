@@ -1,6 +1,8 @@
 //! The way of a packet, prepared: each flow has a short program of steps, and a packet carries its position in it. So
 //! forwarding is one array access, however large the network is.
 
+use tidegate_mechanism::random::Substream;
+
 use crate::ids::LinkId;
 
 /// One step. Four bits of operation and 28 bits of operand in a pool.
@@ -175,6 +177,31 @@ impl Programs {
             13 => Step::Nowhere,
             14 => Step::StreamData(operand),
             _ => Step::StreamReport(operand),
+        }
+    }
+}
+
+/// The programs among which a flow's packets choose.
+#[derive(Clone, Debug)]
+pub(crate) enum Routes {
+    One(u32),
+    /// Each packet draws one.
+    Many(Box<Spread>),
+}
+
+/// Several programs, and the flow's own stream to draw from.
+#[derive(Clone, Debug)]
+pub(crate) struct Spread {
+    pub(crate) programs: Vec<u32>,
+    pub(crate) random: Substream,
+}
+
+impl Routes {
+    #[inline]
+    pub(crate) fn choose(&mut self) -> u32 {
+        match self {
+            Self::One(program) => *program,
+            Self::Many(spread) => spread.programs[spread.random.below(spread.programs.len() as u32) as usize],
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Traffic sources: when a flow has something to send.
 
+use tidegate_mechanism::hop::nbq::AdvisedSource;
 use tidegate_mechanism::random::{Seed, Substream};
 use tidegate_units::{Span, Time, TransmissionClock};
 
@@ -42,10 +43,8 @@ pub(crate) struct Source {
     /// When the present on or off time ends.
     phase_ends: Time,
     stop: Time,
-    /// Which of its rates an adaptive source uses, when it last heard advice, and until when it ignores it.
-    rung: usize,
-    advised: Time,
-    deaf_until: Time,
+    /// The rates of an adaptive source.
+    advised: Option<Box<AdvisedSource>>,
 }
 
 impl Source {
@@ -70,10 +69,11 @@ impl Source {
             ApplicationSpec::Adaptive { ref rates, .. } => rates.last().copied().map(TransmissionClock::new),
             _ => None,
         };
-        // It begins with its best quality.
-        let rung = match &application {
-            ApplicationSpec::Adaptive { rates, .. } => rates.len().saturating_sub(1),
-            _ => 0,
+        let advised = match &application {
+            ApplicationSpec::Adaptive { rates, patience, settle, .. } => {
+                Some(Box::new(AdvisedSource::new(rates.clone(), *patience, *settle)))
+            }
+            _ => None,
         };
         let stop = stop.unwrap_or(Time::MAX);
         let state = if application == ApplicationSpec::External { State::Done } else { State::Waiting };
@@ -87,41 +87,14 @@ impl Source {
             next,
             phase_ends: Time::MAX,
             stop,
-            rung,
-            advised: Time::ZERO,
-            deaf_until: Time::ZERO,
+            advised,
         }
     }
 
-    /// A router discards the part `ratio` of this flow. A source that can takes the highest of its rates that gets
-    /// through: NBQ, section 8.1 ("the audio source node can use the most suitable coding scheme").
+    /// A router discards the part `ratio` of this flow.
     pub(crate) fn on_advice(&mut self, ratio: f64, now: Time) {
-        let ApplicationSpec::Adaptive { rates, .. } = &self.application else { return };
-        // Advice about what was sent before the last change is out of date.
-        if now < self.deaf_until {
-            return;
-        }
-        let through = rates[self.rung].as_bps_f64() * (1.0 - ratio);
-        let rung = rates.iter().rposition(|rate| rate.as_bps_f64() <= through).unwrap_or(0);
-        self.advised = now;
-        if rung < self.rung {
-            self.change_rung(rung, now);
-        }
-    }
-
-    fn change_rung(&mut self, rung: usize, now: Time) {
-        let ApplicationSpec::Adaptive { rates, settle, .. } = &self.application else { return };
-        self.rung = rung;
-        self.clock = Some(TransmissionClock::new(rates[rung]));
-        self.deaf_until = now.saturating_add(*settle);
-        self.advised = now;
-    }
-
-    /// After a time without advice, the next higher rate.
-    fn climb(&mut self, now: Time) {
-        let ApplicationSpec::Adaptive { rates, patience, .. } = &self.application else { return };
-        if now.since(self.advised) >= *patience && self.rung + 1 < rates.len() {
-            self.change_rung(self.rung + 1, now);
+        if let Some(rate) = self.advised.as_mut().and_then(|advised| advised.on_advice(ratio, now)) {
+            self.clock = Some(TransmissionClock::new(rate));
         }
     }
 
@@ -210,7 +183,9 @@ impl Source {
 
     /// Sets when the packet after the one at `now` is due; the size of the one at `now`.
     fn schedule_packet(&mut self, now: Time) -> u32 {
-        self.climb(now);
+        if let Some(rate) = self.advised.as_mut().and_then(|advised| advised.on_send(now)) {
+            self.clock = Some(TransmissionClock::new(rate));
+        }
         let (bytes, gap) = match (&self.application, &mut self.clock) {
             (&ApplicationSpec::ConstantRate { packet_bytes, jitter, .. }, Some(clock)) => {
                 let gap = clock.transmit(packet_bytes);

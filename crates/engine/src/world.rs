@@ -1,15 +1,15 @@
 //! What the parts of a simulation share: the event queue, the packets, the counters, the observer.
 
 use tidegate_mechanism::hop::PortId;
-use tidegate_packet::{DropReason, FlowId, MarkReason, Packet, Sink, TcpFlags};
+use tidegate_packet::{DropReason, FlowId, MarkReason, Packet, Place, Sink, TcpFlags};
 use tidegate_units::Time;
 
 use crate::arena::{Arena, Carried, Messages};
 use crate::counters::{FlowCounters, LinkCounters, Totals};
 use crate::event::{EventQueue, Token};
 use crate::ids::LinkId;
-use crate::link::SharedMedium;
 use crate::observer::Observer;
+use crate::shared::SharedMedium;
 use crate::waste::Trails;
 
 /// Who is woken by an event.
@@ -231,19 +231,6 @@ impl<O: Observer> World<O> {
         }
         self.arena.release(packet);
     }
-}
-
-/// Where something happened to a packet.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Place {
-    /// One direction of a link.
-    Link(LinkId),
-    /// The shapers of an edge, by its number.
-    Edge(u32),
-    /// A marker, by its number.
-    Marker(u32),
-    /// A node, by its number: no route, TTL.
-    Node(u32),
 }
 
 /// A link's queue tells the world.

@@ -1,5 +1,5 @@
 //! Whether what is promised fits: the reservations into each link, the bursts of marked packets into its queue, and a packet
-//! into each token bucket.
+//! into each token bucket; and whether somebody polices what a domain does not control.
 //!
 //! Source: Feng, sections 5.2.2 and 5.3.2. Admission by rate is what those sections assume of the network; the condition on the
 //! buffer is theirs.
@@ -11,10 +11,13 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use tidegate_engine::{LinkId, Network, NodeId, Path};
-use tidegate_mechanism::queue::admits;
+use tidegate_mechanism::edge::EdgeConfig;
+use tidegate_mechanism::mark::OutOfProfile;
+use tidegate_mechanism::queue::{EredConfig, admits};
+use tidegate_mechanism::tcp::congestion::ReservedConfig;
 use tidegate_scenario::model::{
-    Application, Control, Direction, Ered, Event, EventChange, Flow, LinkState, Marker, Queue, Reserved,
-    Scenario, Tcp, Transport,
+    Application, Control, Direction, Domain, Event, EventChange, Flow, LinkState, Manager, Marker, Mechanism,
+    Queue, ResolvedTcp, Scenario, Transport,
 };
 use tidegate_scenario::{ConfigError, Document};
 use tidegate_units::{BitRate, Bytes, Limit};
@@ -49,13 +52,17 @@ const WARNINGS_MAX: usize = 20;
 /// What is to be said of the scenario of `document`, at most 20 things: nothing, if all that it promises fits.
 pub fn warnings(document: &Document, scenario: &Scenario) -> Vec<ConfigError> {
     let promises = promises(scenario);
-    if promises.is_empty() && scenario.markers.is_empty() {
+    if promises.is_empty()
+        && scenario.markers.is_empty()
+        && scenario.domains.iter().all(|d| exempt(d).is_empty())
+    {
         return Vec::new();
     }
     let network = lower::network(scenario);
     let ways = network.ways();
     let mut found: Vec<ConfigError> = dry(document, scenario)
         .chain(aside(document, scenario, &network, &ways))
+        .chain(unwatched(document, scenario, &network, &ways))
         .take(WARNINGS_MAX)
         .collect();
     let loads = Ways::new(&network, &ways, &promises).loads();
@@ -82,7 +89,7 @@ pub fn warnings(document: &Document, scenario: &Scenario) -> Vec<ConfigError> {
                 "promise less, or make it faster",
             ));
         }
-        if let Queue::Ered(queue) = &direction.queue
+        if let Queue::Fifo(Manager::Ered(queue)) = &direction.queue
             && let Some((message, help)) = burst(queue, direction, peak(link, &loads, &promises, scenario))
         {
             found.push(document.at("links", &spec.name, &["queue", "max"], &message, &help));
@@ -104,7 +111,7 @@ fn dry<'a>(document: &'a Document, scenario: &'a Scenario) -> impl Iterator<Item
     let flows = scenario.flows.iter().enumerate().filter_map(move |(index, flow)| {
         let (tcp, reserved) = reservation(flow)?;
         let depth = most(scenario, index, reserved).bytes_in(reserved.depth);
-        warn("flows", &flow.name, &["transport", "control", "depth"], depth, tcp.packet)
+        warn("flows", &flow.name, &["transport", "control", "depth"], depth, tcp.config.packet())
     });
     let markers = scenario.markers.iter().filter_map(move |marker| {
         let (key, depth) = match &marker.mechanism {
@@ -146,15 +153,70 @@ fn aside<'a>(
     })
 }
 
+/// Codepoints that a domain does not control.
+fn exempt(domain: &Domain) -> &[u8] {
+    match &domain.mechanism {
+        Mechanism::Edge(EdgeConfig::Nbp(nbp)) => &nbp.exempt,
+        _ => &[],
+    }
+}
+
+/// Flows that a domain does not control and that nobody else holds to a profile before they enter it.
+fn unwatched<'a>(
+    document: &'a Document,
+    scenario: &'a Scenario,
+    network: &'a Network,
+    ways: &'a [Vec<Path>],
+) -> impl Iterator<Item = ConfigError> + 'a {
+    let of_domain = move |domain: &'a Domain| {
+        let edges: Vec<NodeId> = domain.edges.iter().map(|&edge| lower::node_id(edge)).collect();
+        let enters = move |path: &Path| {
+            // The hops before the first edge, if there is one.
+            path.iter().position(|&link| edges.contains(&network.near_end(link)))
+        };
+        let is_policed = |flow: usize, path: &Path, hops: usize| {
+            let stands_before = |at: Option<NodeId>| {
+                at.is_none_or(|at| path[..=hops].iter().any(|&link| network.near_end(link) == at))
+            };
+            let mut markers = scenario.markers.iter().filter(|marker| {
+                marker.flows.iter().any(|of| of.index() == flow)
+                    && stands_before(marker.at.map(lower::node_id))
+            });
+            markers.any(|marker| match &marker.mechanism {
+                Marker::Profile(profile) => {
+                    profile.beyond == OutOfProfile::Drop || !exempt(domain).contains(&profile.unmarked)
+                }
+                // They write codepoints of their own, each within its rate.
+                Marker::SingleRate(_) | Marker::TwoRates(_) => true,
+                Marker::Engine(_) | Marker::Account(_) => false,
+            })
+        };
+        let claims =
+            scenario.flows.iter().enumerate().filter(|(_, flow)| exempt(domain).contains(&flow.dscp.get()));
+        claims.filter_map(move |(index, flow)| {
+            let is_loose = |path: &Path| enters(path).is_some_and(|hops| !is_policed(index, path, hops));
+            ways[index].iter().any(is_loose).then(|| {
+                let message = format!(
+                    "`{}` passes the edges of `{}` without control, and nothing polices it",
+                    flow.name, domain.name
+                );
+                let help = "a marker that drops what exceeds a profile, before it enters; or exempt nothing";
+                document.at("domains", &domain.name, &["mechanism", "exempt"], &message, help)
+            })
+        })
+    };
+    scenario.domains.iter().filter(|domain| !exempt(domain).is_empty()).flat_map(of_domain)
+}
+
 /// The reservation of a flow, if it has one, and its transport.
-fn reservation(flow: &Flow) -> Option<(&Tcp, &Reserved)> {
+fn reservation(flow: &Flow) -> Option<(&ResolvedTcp, &ReservedConfig)> {
     let Transport::Tcp(tcp) = &flow.transport else { return None };
-    let Control::Reserved(reserved) = &tcp.control else { return None };
+    let Control::Reserved(reserved) = &tcp.config.control else { return None };
     Some((tcp, reserved))
 }
 
 /// The most that the flow at `index` ever has reserved.
-fn most(scenario: &Scenario, index: usize, reserved: &Reserved) -> BitRate {
+fn most(scenario: &Scenario, index: usize, reserved: &ReservedConfig) -> BitRate {
     let changed = scenario.events.iter().filter_map(|event| match event.change {
         EventChange::Reservation { flow: of, rate } if of.index() == index => Some(rate),
         _ => None,
@@ -165,7 +227,7 @@ fn most(scenario: &Scenario, index: usize, reserved: &Reserved) -> BitRate {
 /// A full data packet of a flow on the wire, where that is one size.
 fn packet(flow: &Flow) -> Option<Bytes> {
     match (&flow.transport, &flow.application) {
-        (Transport::Tcp(tcp), _) => Some(tcp.packet),
+        (Transport::Tcp(tcp), _) => Some(tcp.config.packet()),
         (Transport::Tfrc(tfrc), _) => Some(tfrc.packet),
         (Transport::Udp(_), Application::Cbr(cbr)) => cbr.packet,
         (Transport::Udp(_), Application::Poisson(poisson)) => poisson.packet,
@@ -285,7 +347,7 @@ fn total(rates: impl IntoIterator<Item = BitRate>) -> BitRate {
 }
 
 /// What is wrong with a queue to which marked packets come at `peak`, if anything is, and what to do.
-fn burst(queue: &Ered, direction: &Direction, peak: BitRate) -> Option<(String, String)> {
+fn burst(queue: &EredConfig, direction: &Direction, peak: BitRate) -> Option<(String, String)> {
     let link = direction.rate;
     let bytes = |limit: Limit| match limit {
         Limit::Packets(packets) => u64::from(packets).saturating_mul(queue.mean_packet.get()),
@@ -378,6 +440,19 @@ transport = "tcp"
         let of_marker = found("400p", "4Mbit", &[marker]);
         assert_eq!(of_marker.len(), 1, "{of_marker:?}");
         assert_eq!(of_marker[0].path, "markers.m.mechanism.depth");
+    }
+
+    #[test]
+    fn what_is_exempt_from_control_and_not_policed_is_named() {
+        let domain = "domains.net={ edges = [\"r\", \"s\"], mechanism = { kind = \"nbp\", exempt = [46] } }";
+        assert!(found("160p", "4Mbit", &[domain]).is_empty(), "no flow claims it");
+        let loose = found("160p", "4Mbit", &[domain, "flows.two.dscp=46"]);
+        assert_eq!(loose.len(), 1, "{loose:?}");
+        assert_eq!(loose[0].path, "domains.net.mechanism.exempt");
+        assert!(loose[0].message.contains("`two` passes the edges of `net`"), "{}", loose[0].message);
+        let policer = "markers.m={ flows = [\"two\"], mechanism = { kind = \"profile\", rate = \"1Mbit\", depth = \"3kB\", beyond = \"drop\", marked = 46 } }";
+        let policed = found("400p", "4Mbit", &[domain, "flows.two.dscp=46", policer]);
+        assert!(policed.is_empty(), "{policed:?}");
     }
 
     #[test]

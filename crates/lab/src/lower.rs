@@ -6,15 +6,15 @@ use std::sync::Arc;
 
 use tidegate_engine::{
     ApplicationSpec, Change, CircuitSpec, ClockSpec, DirectionSpec, DomainSpec, FlowIds, FlowSpec, HopSpec,
-    LinkId, LinkSpec, LinkTrace, LossModel, MarkerSpec, Multipath, Network, NodeId, NodeKind, NodeSpec,
-    OnOffDistribution, ReorderModel, ReservationChange, ScriptedChange, StartSpec, TransportSpec,
+    LabelsSpec, LinkId, LinkSpec, LinkTrace, LossModel, MarkerSpec, Multipath, Network, NodeId, NodeKind,
+    NodeSpec, OnOffDistribution, ReorderModel, ReservationChange, ScriptedChange, StartSpec, TransportSpec,
 };
 use tidegate_mechanism::edge::iec::VirtualLinkTerms;
 use tidegate_mechanism::edge::{EdgeConfig, PeerId};
-use tidegate_mechanism::meter::CsfqLabellerConfig;
+use tidegate_mechanism::schedule::Classification;
+use tidegate_mechanism::tfrc::TfrcConfig;
 use tidegate_packet::{Address, Ecn, Headers, Protocol};
-use tidegate_scenario::lower as configs;
-use tidegate_scenario::model::{self, Scenario, Tfrc, Udp};
+use tidegate_scenario::model::{self, Scenario, Udp};
 use tidegate_units::Bytes;
 
 /// The network of `scenario`.
@@ -59,15 +59,10 @@ struct Weights {
 impl Weights {
     /// Those that a queue looks up.
     fn of(&self, queue: &model::Queue) -> &[(u32, f64)] {
-        let classify = match queue {
-            model::Queue::Drr(drr) => drr.classify,
-            model::Queue::Wfq(wfq) => wfq.classify,
-            _ => return &[],
-        };
-        match classify {
-            model::QueueClassify::Flow => &self.by_flow,
-            model::QueueClassify::Class => &self.by_class,
-            model::QueueClassify::InputPort | model::QueueClassify::Dscp => &[],
+        match queue.weighted() {
+            Some(Classification::Flow) => &self.by_flow,
+            Some(Classification::Class) => &self.by_class,
+            _ => &[],
         }
     }
 }
@@ -110,7 +105,7 @@ fn direction(direction: &model::Direction, weights: &Weights) -> DirectionSpec {
         rate: direction.rate,
         trace: direction.trace.as_ref().map(|trace| LinkTrace::new(Arc::clone(&trace.stamps_ms))),
         delay: direction.delay,
-        queue: configs::discipline(&direction.queue, weights.of(&direction.queue)),
+        queue: direction.queue.clone().with_weights(weights.of(&direction.queue)),
         loss: direction.loss.as_ref().map(|loss| match loss {
             model::Loss::Random(random) => LossModel::Random { probability: random.probability },
             // Users count packets from one.
@@ -151,14 +146,13 @@ pub const fn source_port(index: usize) -> u16 {
 
 fn flow_spec(index: usize, flow: &model::Flow) -> FlowSpec {
     let transport = match &flow.transport {
-        model::Transport::Tcp(config) => TransportSpec::Tcp(Box::new(configs::tcp(config))),
+        model::Transport::Tcp(config) => TransportSpec::Tcp(Box::new(config.config)),
         model::Transport::Udp(udp) => TransportSpec::Udp { header_bytes: udp.header.get() as u32 },
-        model::Transport::Tfrc(config) => TransportSpec::Tfrc(configs::tfrc(config)),
+        model::Transport::Tfrc(config) => TransportSpec::Tfrc(*config),
     };
     let ecn = match &flow.transport {
-        model::Transport::Udp(Udp { ecn: true, .. }) | model::Transport::Tfrc(Tfrc { ecn: true, .. }) => {
-            Ecn::Ect0
-        }
+        model::Transport::Udp(Udp { ecn: true, .. })
+        | model::Transport::Tfrc(TfrcConfig { ecn: true, .. }) => Ecn::Ect0,
         _ => Ecn::NotEct,
     };
     let protocol = if matches!(transport, TransportSpec::Tcp(_)) { Protocol::TCP } else { Protocol::UDP };
@@ -232,7 +226,7 @@ fn application(application: &model::Application) -> ApplicationSpec {
 fn hops(scenario: &Scenario) -> Vec<HopSpec> {
     let mut specs: Vec<HopSpec> = Vec::new();
     for domain in &scenario.domains {
-        let Some(mechanism) = configs::hop(&domain.mechanism) else { continue };
+        let Some(mechanism) = domain.mechanism.hop() else { continue };
         for node in domain.edges.iter().chain(&domain.core).copied().map(node_id) {
             // Two domains may share an edge.
             if specs.iter().all(|spec| spec.node != node) {
@@ -257,7 +251,7 @@ fn domains(scenario: &Scenario, weights: &Weights) -> Vec<DomainSpec> {
     }
     let mut specs: Vec<DomainSpec> = Vec::new();
     for (first, domain) in scenario.domains.iter().enumerate().filter(|(index, _)| group[*index] == *index) {
-        if configs::hop(&domain.mechanism).is_some() && domain.labels.is_none() {
+        if domain.mechanism.hop().is_some() && domain.labels.is_none() {
             // Its borders do nothing of their own.
             continue;
         }
@@ -276,15 +270,19 @@ fn domains(scenario: &Scenario, weights: &Weights) -> Vec<DomainSpec> {
             }
             core.extend(member.core.iter().filter(|node| !is_shared(node)));
         }
-        let mut mechanism = configs::edge(&domain.mechanism, &|queue| weights.of(queue));
-        if let Some(EdgeConfig::Iec(config)) = &mut mechanism {
+        let mut mechanism = domain.mechanism.edge().cloned();
+        if let Some(config) = &mut mechanism {
+            let queue = &mut config.shaper_mut().queue;
+            *queue = queue.clone().with_weights(weights.of(queue));
+        }
+        if let Some(overlay) = mechanism.as_mut().and_then(EdgeConfig::overlay_mut) {
             // Borders are numbered through all domains.
             let first_border: usize = specs.iter().map(|spec| spec.edges.len()).sum();
             let border = |node: model::NodeIndex| {
                 let position = edges.iter().position(|edge| *edge == node)?;
                 Some(PeerId((first_border + position) as u32))
             };
-            config.terms = members.iter().flat_map(|member| terms(member, &border)).collect();
+            overlay.terms = members.iter().flat_map(|member| terms(member, &border)).collect();
         }
         specs.push(DomainSpec {
             name: domain.name.clone(),
@@ -292,12 +290,12 @@ fn domains(scenario: &Scenario, weights: &Weights) -> Vec<DomainSpec> {
             core: core.into_iter().map(node_id).collect(),
             mechanism,
             unpoliced: members.iter().flat_map(|d| d.unpoliced.iter().copied().map(node_id)).collect(),
-            labels: domain.labels.as_ref().map(|labels| CsfqLabellerConfig {
+            labels: domain.labels.clone().map(|config| LabelsSpec {
+                config,
                 liars: domain
                     .liars
                     .as_ref()
                     .map(|liars| liars.iter().map(|flow| FlowIds::data(flow.0)).collect()),
-                ..configs::labeller(labels)
             }),
             control_loss: domain.control_loss,
             clocks: members.iter().flat_map(|d| d.clocks.iter().map(clock)).collect(),
@@ -347,7 +345,7 @@ fn marker(point: &model::MarkerPoint) -> MarkerSpec {
         name: point.name.clone(),
         at: point.at.map(node_id),
         flows: point.flows.iter().map(|flow| flow.0).collect(),
-        config: configs::marker(&point.mechanism),
+        config: point.mechanism.clone(),
     }
 }
 

@@ -8,7 +8,10 @@ use tidegate_mechanism::tcp::TcpSender;
 use tidegate_mechanism::tcp::congestion::CongestionControl;
 use tidegate_record::Series;
 use tidegate_scenario::Scenario;
-use tidegate_scenario::model::{self, DomainQuantity, FlowQuantity, LinkQuantity, MarkerQuantity, Way};
+use tidegate_scenario::model::{
+    self, DomainQuantity, FlowCounter, FlowQuantity, LinkCounter, LinkQuantity, MarkerCounter,
+    MarkerQuantity, Way,
+};
 use tidegate_units::{Span, Time};
 
 /// Samples all series of a scenario.
@@ -133,33 +136,30 @@ fn read_flow<O: Observer>(simulation: &Simulation<O>, flow: usize, quantity: Flo
     let counters = simulation.flow_counters(flow);
     let sender = simulation.tcp_sender(flow);
     let of_sender = |read: &dyn Fn(&TcpSender) -> f64| Reading::Value(sender.map_or(f64::NAN, read));
-    match quantity {
-        FlowQuantity::Throughput => bits(sinks.iter().map(|sink| sink.received_bytes).sum()),
-        FlowQuantity::Goodput => bits(sinks.iter().map(|sink| sink.goodput_bytes).sum()),
-        FlowQuantity::Sent => Reading::Counter { count: counters.sent_bytes as f64, per_unit: 8.0 },
-        FlowQuantity::SentPackets => Reading::Value(counters.sent_packets as f64),
-        FlowQuantity::LostPackets => Reading::Value(counters.lost_packets as f64),
-        FlowQuantity::MarkedPackets => Reading::Value(counters.marked_packets as f64),
-        FlowQuantity::Retransmissions => of_sender(&|tcp| tcp.counters().retransmissions as f64),
-        FlowQuantity::Timeouts => of_sender(&|tcp| tcp.counters().timeouts as f64),
-        FlowQuantity::Cwnd => of_sender(&|tcp| tcp.cwnd_bytes() as f64),
-        FlowQuantity::CwndSegments => of_sender(&|tcp| control_variable(tcp, "cwnd_segments")),
-        FlowQuantity::Promised => bits(sinks.iter().map(|sink| sink.priority_bytes).sum()),
-        FlowQuantity::ReservedWindow
-        | FlowQuantity::LostTokens
-        | FlowQuantity::PriorityWindow
-        | FlowQuantity::BestEffortWindow
-        | FlowQuantity::MarkingProbability
-        | FlowQuantity::MarkingPause => of_sender(&|tcp| control_variable(tcp, quantity.name())),
-        FlowQuantity::AllowedRate | FlowQuantity::LossEventRate => {
+    let counter = match quantity {
+        FlowQuantity::Control(name) => return of_sender(&|tcp| control_variable(tcp, name)),
+        FlowQuantity::Counted(counter) => counter,
+    };
+    match counter {
+        FlowCounter::Throughput => bits(sinks.iter().map(|sink| sink.received_bytes).sum()),
+        FlowCounter::Goodput => bits(sinks.iter().map(|sink| sink.goodput_bytes).sum()),
+        FlowCounter::Sent => Reading::Counter { count: counters.sent_bytes as f64, per_unit: 8.0 },
+        FlowCounter::SentPackets => Reading::Value(counters.sent_packets as f64),
+        FlowCounter::LostPackets => Reading::Value(counters.lost_packets as f64),
+        FlowCounter::MarkedPackets => Reading::Value(counters.marked_packets as f64),
+        FlowCounter::Retransmissions => of_sender(&|tcp| tcp.counters().retransmissions as f64),
+        FlowCounter::Timeouts => of_sender(&|tcp| tcp.counters().timeouts as f64),
+        FlowCounter::Cwnd => of_sender(&|tcp| tcp.cwnd_bytes() as f64),
+        FlowCounter::CwndSegments => of_sender(&|tcp| control_variable(tcp, "cwnd_segments")),
+        FlowCounter::Promised => bits(sinks.iter().map(|sink| sink.priority_bytes).sum()),
+        FlowCounter::AllowedRate | FlowCounter::LossEventRate => {
             let stream = simulation.tfrc_sender(flow);
             Reading::Value(stream.and_then(|tfrc| tfrc.variable(quantity.name())).unwrap_or(f64::NAN))
         }
-        FlowQuantity::Scale => of_sender(&|tcp| control_variable(tcp, "scale")),
-        FlowQuantity::Ssthresh => of_sender(&|tcp| tcp.ssthresh_bytes() as f64),
-        FlowQuantity::InFlight => of_sender(&|tcp| tcp.in_flight_bytes() as f64),
-        FlowQuantity::SmoothedRtt => of_sender(&|tcp| tcp.srtt().map_or(f64::NAN, Span::as_millis_f64)),
-        FlowQuantity::Rto => of_sender(&|tcp| tcp.rto().as_millis_f64()),
+        FlowCounter::Ssthresh => of_sender(&|tcp| tcp.ssthresh_bytes() as f64),
+        FlowCounter::InFlight => of_sender(&|tcp| tcp.in_flight_bytes() as f64),
+        FlowCounter::SmoothedRtt => of_sender(&|tcp| tcp.srtt().map_or(f64::NAN, Span::as_millis_f64)),
+        FlowCounter::Rto => of_sender(&|tcp| tcp.rto().as_millis_f64()),
     }
 }
 
@@ -168,44 +168,32 @@ fn control_variable(tcp: &TcpSender, name: &str) -> f64 {
 }
 
 fn read_link<O: Observer>(simulation: &mut Simulation<O>, link: LinkId, quantity: LinkQuantity) -> Reading {
-    // What only some disciplines have, each under the name of the quantity.
-    let variable = match quantity {
-        LinkQuantity::AverageQueue
-        | LinkQuantity::Probability
-        | LinkQuantity::MaxP
-        | LinkQuantity::ActiveFlows
-        | LinkQuantity::BoxedFlows
-        | LinkQuantity::ActiveQueues
-        | LinkQuantity::UnmarkedPackets
-        | LinkQuantity::FairShare
-        | LinkQuantity::PollutedBins
-        | LinkQuantity::NonresponsiveFlows
-        | LinkQuantity::NonresponsiveLimit => {
-            simulation.queue_variable(link, quantity.name()).unwrap_or(f64::NAN)
+    let counter = match quantity {
+        LinkQuantity::Counted(counter) => counter,
+        LinkQuantity::Queue(name) => {
+            return Reading::Value(simulation.queue_variable(link, name).unwrap_or(f64::NAN));
         }
-        LinkQuantity::DiscardRatio | LinkQuantity::ExplicitRate => {
-            simulation.hop_variable(link, quantity.name()).unwrap_or(f64::NAN)
+        LinkQuantity::Hop(name) => {
+            return Reading::Value(simulation.hop_variable(link, name).unwrap_or(f64::NAN));
         }
-        _ => f64::NAN,
     };
     let counters = simulation.link_counters(link);
-    Reading::Value(match quantity {
-        LinkQuantity::Throughput => {
+    Reading::Value(match counter {
+        LinkCounter::Throughput => {
             return Reading::Counter { count: counters.delivered_bytes as f64, per_unit: 8.0 };
         }
-        LinkQuantity::Utilization => {
+        LinkCounter::Utilization => {
             return Reading::Counter { count: counters.busy_nanos as f64, per_unit: 1e-9 };
         }
-        LinkQuantity::MarkedRatio => {
+        LinkCounter::MarkedRatio => {
             let of = counters.arrived_packets as f64;
             return Reading::Ratio { count: counters.marked_packets() as f64, of };
         }
-        LinkQuantity::ArrivedPackets => counters.arrived_packets as f64,
-        LinkQuantity::DroppedPackets => counters.dropped_packets() as f64,
-        LinkQuantity::MarkedPackets => counters.marked_packets() as f64,
-        LinkQuantity::QueuePackets => f64::from(simulation.queue_length(link).0),
-        LinkQuantity::QueueBytes => simulation.queue_length(link).1 as f64,
-        _ => variable,
+        LinkCounter::ArrivedPackets => counters.arrived_packets as f64,
+        LinkCounter::DroppedPackets => counters.dropped_packets() as f64,
+        LinkCounter::MarkedPackets => counters.marked_packets() as f64,
+        LinkCounter::QueuePackets => f64::from(simulation.queue_length(link).0),
+        LinkCounter::QueueBytes => simulation.queue_length(link).1 as f64,
     })
 }
 
@@ -231,15 +219,11 @@ fn read_marker<O: Observer>(simulation: &Simulation<O>, marker: usize, quantity:
     let bytes = simulation.marker_counters(marker).bytes;
     let bits = |colour: usize| Reading::Counter { count: bytes[colour] as f64, per_unit: 8.0 };
     match quantity {
-        MarkerQuantity::Green => bits(0),
-        MarkerQuantity::Yellow => bits(1),
-        MarkerQuantity::Red => bits(2),
-        MarkerQuantity::Probability
-        | MarkerQuantity::Throughput
-        | MarkerQuantity::Tokens
-        | MarkerQuantity::Charge
-        | MarkerQuantity::ChargeRate => {
-            Reading::Value(simulation.marker_variable(marker, quantity.name()).unwrap_or(f64::NAN))
+        MarkerQuantity::Counted(MarkerCounter::Green) => bits(0),
+        MarkerQuantity::Counted(MarkerCounter::Yellow) => bits(1),
+        MarkerQuantity::Counted(MarkerCounter::Red) => bits(2),
+        MarkerQuantity::Inner(name) => {
+            Reading::Value(simulation.marker_variable(marker, name).unwrap_or(f64::NAN))
         }
     }
 }

@@ -10,15 +10,14 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use tidegate_mechanism::Context;
-use tidegate_mechanism::meter::ActiveFlowsConfig;
 use tidegate_mechanism::queue::{
-    AdaptiveRedConfig, BlueConfig, CsfqConfig, DropTailConfig, EecMarkerConfig, FredConfig, FromFlows,
-    ManagerConfig, QueueDiscipline, RedConfig, RedPenaltyBoxConfig, SfbConfig,
+    AdaptiveRedConfig, BlueConfig, CsfqConfig, DropTailConfig, EecMarkerConfig, FredConfig, ManagerConfig,
+    QueueDiscipline, RedConfig, RedPenaltyBoxConfig, SfbConfig,
 };
 use tidegate_mechanism::random::Seed;
 use tidegate_mechanism::schedule::{
-    AnyDiscipline, CbqClassConfig, CbqConfig, DisciplineConfig, DrrConfig, FlowQueuesConfig, PriorityConfig,
-    SfqConfig, WfqConfig,
+    AnyDiscipline, CbqClassConfig, CbqConfig, DisciplineConfig, DrrConfig, PriorityConfig, SfqConfig,
+    WfqConfig,
 };
 use tidegate_packet::{DropReason, Ecn, FlowId, MarkReason, Packet, RateLabel, Sink};
 use tidegate_units::{BitRate, Limit, Span, Time};
@@ -44,26 +43,23 @@ impl Sink for Told {
 
 /// Every discipline, with thresholds around the 40 packets that wait, so that its laws are at work.
 fn disciplines() -> Vec<(&'static str, DisciplineConfig)> {
-    let red = RedConfig { min_th: 30.0, max_th: 90.0, limit: LIMIT, ..RedConfig::floyd_1993() };
+    let red =
+        RedConfig { min: Limit::Packets(30), max: Limit::Packets(90), limit: LIMIT, ..RedConfig::default() };
     let manager = |name, config| (name, DisciplineConfig::Fifo(config));
-    let queues = || FlowQueuesConfig::shared(LIMIT);
-    let flows = FromFlows { count: ActiveFlowsConfig::default(), rtt: Span::from_millis(20) };
-    let classes = (0..8).map(|class| CbqClassConfig {
-        share: 0.1225,
-        parent: Some(0),
-        keys: vec![class],
-        ..CbqClassConfig::default()
+    let classes = (0..8).map(|class: u32| CbqClassConfig {
+        parent: Some("all".to_owned()),
+        r#match: vec![class],
+        ..CbqClassConfig::with(format!("{class}"), 0.1225)
     });
-    let root = CbqClassConfig { share: 0.98, ..CbqClassConfig::default() };
-    let cbq = CbqConfig {
-        classes: [root].into_iter().chain(classes).collect(),
-        default: 1,
-        ..CbqConfig::default()
-    };
+    let root = CbqClassConfig::with("all".to_owned(), 0.98);
+    let cbq = CbqConfig { classes: [root].into_iter().chain(classes).collect(), ..CbqConfig::default() };
     vec![
         manager("droptail", ManagerConfig::DropTail(DropTailConfig { limit: LIMIT })),
         manager("red", ManagerConfig::Red(red)),
-        manager("red with flows_rtt", ManagerConfig::Red(RedConfig { active: Some(flows), ..red })),
+        manager(
+            "red with flows_rtt",
+            ManagerConfig::Red(RedConfig { flows_rtt: Some(Span::from_millis(20)), ..red }),
+        ),
         manager("adaptive-red", ManagerConfig::AdaptiveRed(AdaptiveRedConfig { red, ..Default::default() })),
         manager(
             "red-penalty-box",
@@ -73,8 +69,8 @@ fn disciplines() -> Vec<(&'static str, DisciplineConfig)> {
         manager(
             "fred",
             ManagerConfig::Fred(FredConfig {
-                min_th: 30.0,
-                max_th: 90.0,
+                min: Some(Limit::Packets(30)),
+                max: Some(Limit::Packets(90)),
                 limit: LIMIT,
                 ..FredConfig::default()
             }),
@@ -85,9 +81,9 @@ fn disciplines() -> Vec<(&'static str, DisciplineConfig)> {
             "eec-marker",
             ManagerConfig::EecMarker(EecMarkerConfig { limit: LIMIT, ..EecMarkerConfig::default() }),
         ),
-        ("drr", DisciplineConfig::Drr(DrrConfig { queues: queues(), ..DrrConfig::default() })),
-        ("wfq", DisciplineConfig::Wfq(WfqConfig { queues: queues(), ..WfqConfig::default() })),
-        ("sfq", DisciplineConfig::Sfq(SfqConfig { limit: Some(100), ..SfqConfig::default() })),
+        ("drr", DisciplineConfig::Drr(DrrConfig { limit: LIMIT, ..DrrConfig::default() })),
+        ("wfq", DisciplineConfig::Wfq(WfqConfig { limit: Some(LIMIT), ..WfqConfig::default() })),
+        ("sfq", DisciplineConfig::Sfq(SfqConfig { limit: Some(LIMIT), ..SfqConfig::default() })),
         ("cbq", DisciplineConfig::Cbq(cbq)),
         ("priority", DisciplineConfig::Priority(PriorityConfig::default())),
     ]

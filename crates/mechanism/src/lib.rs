@@ -20,6 +20,7 @@ pub mod edge;
 pub mod hop;
 pub mod mark;
 pub mod meter;
+mod outbox;
 pub mod queue;
 pub mod random;
 pub mod schedule;
@@ -46,4 +47,31 @@ impl Context {
     pub const fn for_tests() -> Self {
         Self { seed: random::Seed(0), link_rate: BitRate::from_mbps(10), mtu_bytes: 1500 }
     }
+}
+
+/// An inner variable of a mechanism that may be recorded.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct Variable {
+    /// Its name in patterns and in results, with its unit; stable.
+    pub name: &'static str,
+    /// What it is.
+    pub meaning: &'static str,
+}
+
+impl Variable {
+    /// The variable `name`, which is what `meaning` says.
+    pub const fn new(name: &'static str, meaning: &'static str) -> Self {
+        Self { name, meaning }
+    }
+}
+
+/// Those of several lists, each name once.
+fn distinct(lists: &[&[Variable]]) -> alloc::vec::Vec<Variable> {
+    let mut all = alloc::vec::Vec::<Variable>::new();
+    for variable in lists.iter().copied().flatten() {
+        if all.iter().all(|known| known.name != variable.name) {
+            all.push(*variable);
+        }
+    }
+    all
 }

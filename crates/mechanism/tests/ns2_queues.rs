@@ -10,7 +10,7 @@ use tidegate_mechanism::Context;
 use tidegate_mechanism::queue::{DropTailConfig, Fifo, ManagerConfig, QueueDiscipline, RedConfig};
 use tidegate_mechanism::random::Seed;
 use tidegate_mechanism::schedule::{
-    BinHash, CbqClassConfig, CbqConfig, Classification, DrrConfig, FlowQueuesConfig, LinkSharing, SfqConfig,
+    BinHash, CbqClassConfig, CbqConfig, Classification, DrrConfig, LinkSharing, SfqConfig,
 };
 use tidegate_packet::{DropReason, FlowId, MarkReason, Packet, Sink};
 use tidegate_units::{BitRate, Bytes, Limit, Span, Time};
@@ -86,8 +86,8 @@ fn compare(kind: &str, discipline: impl Fn(&Context) -> Box<dyn Fn(&[Value]) -> 
 
 fn compare_drr(kind: &str, quantum: u64, limit: u64) {
     compare(kind, |context| {
-        let queues = FlowQueuesConfig::shared(Limit::Bytes(Bytes::new(limit)));
-        let drr = DrrConfig { quantum: Bytes::new(quantum), queues }.build(context);
+        let limit = Limit::Bytes(Bytes::new(limit));
+        let drr = DrrConfig { quantum: Bytes::new(quantum), limit, ..DrrConfig::default() }.build(context);
         Box::new(move |arrivals| run(&mut drr.clone(), arrivals))
     });
 }
@@ -95,7 +95,8 @@ fn compare_drr(kind: &str, quantum: u64, limit: u64) {
 fn compare_sfq(kind: &str, limit: u32) {
     compare(kind, |context| {
         // Five sources in sixteen bins, none of them together, as in ns-2.
-        let config = SfqConfig { hash: BinHash::Modulo, limit: Some(limit), ..SfqConfig::default() };
+        let config =
+            SfqConfig { hash: BinHash::Modulo, limit: Some(Limit::Packets(limit)), ..SfqConfig::default() };
         let sfq = config.build(context);
         Box::new(move |arrivals| run(&mut sfq.clone(), arrivals))
     });
@@ -104,35 +105,32 @@ fn compare_sfq(kind: &str, limit: u32) {
 /// Two agencies: A has sources 0 and 1, B has 2, 3 and 4.
 fn compare_cbq(kind: &str, sharing: LinkSharing, top: f64) {
     compare(kind, |context| {
-        let class = |parent: usize, share: f64, priority: u8| CbqClassConfig {
-            parent: Some(parent),
-            share,
-            priority,
-            ..CbqClassConfig::default()
+        let class = |name: &str, parent: Option<&str>, share: f64, priority: u8| CbqClassConfig {
+            parent: parent.map(str::to_owned),
+            priority: Some(priority),
+            ..CbqClassConfig::with(name.to_owned(), share)
         };
-        let manager = || ManagerConfig::DropTail(DropTailConfig { limit: Limit::Packets(20) });
-        let leaf = |parent: usize, share: f64, priority: u8, source: u32| CbqClassConfig {
-            keys: vec![source],
-            manager: manager(),
-            ..class(parent, share, priority)
+        let leaf = |parent: &str, share: f64, priority: u8, source: u32| CbqClassConfig {
+            r#match: vec![source],
+            queue: Some(ManagerConfig::DropTail(DropTailConfig { limit: Limit::Packets(20) })),
+            ..class(&format!("source {source}"), Some(parent), share, priority)
         };
         let classes = vec![
-            CbqClassConfig { parent: None, borrow: false, ..class(0, top, 8) },
-            class(0, 0.7 * top, 8),
-            class(0, 0.3 * top, 8),
-            leaf(1, 0.3, 1, 0),
-            leaf(1, 0.4, 2, 1),
-            leaf(2, 0.1, 1, 2),
-            leaf(2, 0.15, 2, 3),
-            leaf(2, 0.05, 2, 4),
+            CbqClassConfig { borrow: false, ..class("top", None, top, 8) },
+            class("A", Some("top"), 0.7 * top, 8),
+            class("B", Some("top"), 0.3 * top, 8),
+            leaf("A", 0.3, 1, 0),
+            leaf("A", 0.4, 2, 1),
+            leaf("B", 0.1, 1, 2),
+            leaf("B", 0.15, 2, 3),
+            leaf("B", 0.05, 2, 4),
         ];
         let config = CbqConfig {
             classify: Classification::Flow,
             classes,
-            default: 3,
             sharing,
-            rate: None,
-            max_packet: 1500,
+            max_packet: Bytes::new(1500),
+            ..CbqConfig::default()
         };
         let cbq = config.build(context);
         Box::new(move |arrivals| run(&mut cbq.clone(), arrivals))
@@ -141,7 +139,7 @@ fn compare_cbq(kind: &str, sharing: LinkSharing, top: f64) {
 
 fn compare_red(kind: &str, w: f64, limit: u32) {
     compare(kind, |context| {
-        let config = RedConfig { w, max_p: 1e-12, limit: Limit::Packets(limit), ..RedConfig::ns() };
+        let config = RedConfig { weight: w, max_p: 1e-12, limit: Limit::Packets(limit), ..RedConfig::ns() };
         let red = Fifo::new(config.build(context));
         Box::new(move |arrivals| run(&mut red.clone(), arrivals))
     });

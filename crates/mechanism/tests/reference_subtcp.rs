@@ -33,12 +33,12 @@ fn windows_scales_and_waits_are_those_of_the_reference() {
     let mut seen = 0;
     for case in items(&frozen(), "subtcp") {
         let (name, parameter) = (&case["name"], case["parameter"].as_f64().unwrap());
-        let form = match case["form"].as_str().unwrap() {
-            "halving" => SubTcpForm::Halving,
-            "scaled" => SubTcpForm::Scaled { scale_factor: parameter },
-            _ => SubTcpForm::Bandwidth { x: parameter },
-        };
-        let config = CongestionControlConfig::SubTcp(SubTcpConfig { form, ..SubTcpConfig::default() });
+        let base = SubTcpConfig::default();
+        let config = CongestionControlConfig::SubTcp(match case["form"].as_str().unwrap() {
+            "halving" => base,
+            "scaled" => SubTcpConfig { form: SubTcpForm::Scaled, scale_factor: parameter, ..base },
+            _ => SubTcpConfig { form: SubTcpForm::Bandwidth, increase: parameter, ..base },
+        });
         let mut control = config.build(&TcpConfig::ns_1999(Variant::Reno));
         let mut now = Time::ZERO;
         for (event, row) in items(case, "events").iter().zip(items(case, "rows")) {
@@ -79,7 +79,13 @@ fn windows_scales_and_waits_are_those_of_the_reference() {
                 control.on_congestion(&congestion, now);
             } else {
                 control.on_ack(
-                    &Ack { acknowledgment: 0, acked_bytes: 1000, flight_bytes: window, srtt: rtt },
+                    &Ack {
+                        acknowledgment: 0,
+                        acked_bytes: 1000,
+                        flight_bytes: window,
+                        srtt: rtt,
+                        sample: None,
+                    },
                     now,
                 );
             }

@@ -8,16 +8,16 @@ use std::path::Path;
 
 use serde_json::Value;
 use tidegate_mechanism::Context;
-use tidegate_mechanism::meter::{ActiveFlowsConfig, CsfqLabellerConfig, ExponentialMeterConfig};
-use tidegate_mechanism::queue::sfb::{AdaptiveRed, BinLaw, BinsBegin, NonresponsiveLimit, SfbHash};
+use tidegate_mechanism::meter::CsfqLabellerConfig;
+use tidegate_mechanism::queue::sfb::{BinsBegin, SfbHash, SfbLaw};
 use tidegate_mechanism::queue::{
-    AdaptiveRedConfig, BlueConfig, Counted, CsfqConfig, DropTailConfig, EredConfig, EredTests, Fifo, Flavor,
-    FredConfig, FredVariant, FreezeTimers, FromFlows, GapLaw, ManagerConfig, QueueDiscipline, QueueUnit,
-    RedConfig, RedPenaltyBoxConfig, SfbConfig, Victim,
+    AdaptiveRedConfig, BlueConfig, Counted, CsfqConfig, DropTailConfig, EredConfig, Fifo, Flavor, FredConfig,
+    FredVariant, FreezeTimers, GapLaw, ManagerConfig, QueueDiscipline, QueueUnit, RedConfig,
+    RedPenaltyBoxConfig, SfbConfig, Victim,
 };
 use tidegate_mechanism::random::{Seed, Substream};
 use tidegate_mechanism::schedule::{
-    BinHash, CbqClassConfig, CbqConfig, Classification, DrrConfig, FlowQueuesConfig, LinkSharing, SfqConfig,
+    BinHash, CbqClassConfig, CbqConfig, Classification, DrrConfig, LinkSharing, SfqConfig,
 };
 use tidegate_packet::{DropReason, Dscp, Ecn, FlowId, MarkReason, Packet, RateLabel, Sink};
 use tidegate_units::{BitRate, Bytes, Limit, Span, Time};
@@ -182,24 +182,33 @@ fn compare(case: &Value, discipline: &mut impl QueueDiscipline, arrivals: &[(Tim
     }
 }
 
+/// A threshold in packets, also where it is no whole number of them.
+fn threshold(config: &Value, key: &str) -> Limit {
+    let packets = real(config, key);
+    if packets.fract() == 0.0 {
+        return Limit::Packets(packets as u32);
+    }
+    Limit::Bytes(Bytes::new((packets * real(config, "packet_bytes")).round() as u64))
+}
+
 fn red_config(config: &Value) -> RedConfig {
     let is = |key: &str, text: &str| config[key].as_str() == Some(text);
     let yes = |key: &str| config[key].as_bool().expect("a switch");
     RedConfig {
-        min_th: real(config, "min_th"),
-        max_th: real(config, "max_th"),
-        w: real(config, "w"),
+        min: threshold(config, "min_th"),
+        max: threshold(config, "max_th"),
+        weight: real(config, "w"),
         max_p: real(config, "max_p"),
         limit: limit(config),
-        packet_bytes: whole(config, "packet_bytes") as u32,
-        unit: if is("unit", "bytes") { QueueUnit::Bytes } else { QueueUnit::Packets },
-        gap_law: if is("gap_law", "wait") { GapLaw::Wait } else { GapLaw::Paper },
+        mean_packet: Bytes::new(whole(config, "packet_bytes")),
+        mode: if is("unit", "bytes") { QueueUnit::Bytes } else { QueueUnit::Packets },
+        gap: if is("gap_law", "wait") { GapLaw::Wait } else { GapLaw::Paper },
         flavor: if is("flavor", "ns") { Flavor::Ns } else { Flavor::Floyd1993 },
         gentle: yes("gentle"),
         victim: if is("victim", "random") { Victim::Random } else { Victim::Arriving },
         ecn: yes("ecn"),
-        ecn_when_forced: yes("ecn_when_forced"),
-        ..RedConfig::floyd_1993()
+        mark_forced: yes("ecn_when_forced"),
+        ..RedConfig::default()
     }
 }
 
@@ -243,7 +252,7 @@ fn penalty_box_config(config: &Value) -> RedPenaltyBoxConfig {
         log: whole(config, "log") as u32,
         period: span(config, "period"),
         rtt: span(config, "rtt"),
-        high: real(config, "high"),
+        high: BitRate::from_bytes_per_second_f64(real(config, "high")),
         share: real(config, "share"),
         flows_max: whole(config, "flows_max") as u32,
     }
@@ -266,15 +275,12 @@ fn what_is_made_of_red_decides_every_packet_as_the_references_do() {
             let variable = if smoothing.is_some() { "marking_probability" } else { "max_p" };
             compare(case, &mut Fifo::new(adaptive.build(&context())), &packets, variable);
         } else {
-            let active = config.get("flows_rtt").map(|_| FromFlows {
-                count: ActiveFlowsConfig {
-                    window: span(config, "flows_window"),
-                    ..ActiveFlowsConfig::default()
-                },
-                rtt: span(config, "flows_rtt"),
-            });
-            let red = RedConfig { smoothing, active, ..red_config(config) };
-            let variable = if active.is_some() { "max_p" } else { "marking_probability" };
+            let mut red = RedConfig { smoothing, ..red_config(config) };
+            if config.get("flows_rtt").is_some() {
+                red.flows_rtt = Some(span(config, "flows_rtt"));
+                red.flows_window = span(config, "flows_window");
+            }
+            let variable = if red.flows_rtt.is_some() { "max_p" } else { "marking_probability" };
             compare(case, &mut Fifo::new(red.build(&context())), &packets, variable);
         }
     }
@@ -318,19 +324,19 @@ fn ered_decides_every_packet_as_the_reference_does() {
     for case in items(&cases, "ered") {
         let config = &case["config"];
         let yes = |key: &str| config[key].as_bool().expect("a switch");
-        let fair = EredTests::Fred { min_q: whole(config, "min_q") as u32, variant: FredVariant::Basic };
         let of_unmarked = config["counted"].as_str() == Some("unmarked");
         let ered = EredConfig {
-            min_th: real(config, "min_th"),
-            max_th: real(config, "max_th"),
-            w: real(config, "w"),
+            min: threshold(config, "min_th"),
+            max: threshold(config, "max_th"),
+            weight: real(config, "w"),
             max_p: real(config, "max_p"),
             limit: limit(config),
             unmarked_limit: config["unmarked_limit"].as_u64().map(|most| Limit::Packets(most as u32)),
-            packet_bytes: whole(config, "packet_bytes") as u32,
+            mean_packet: Bytes::new(whole(config, "packet_bytes")),
             counted: if of_unmarked { Counted::Unmarked } else { Counted::All },
             absolute: yes("absolute"),
-            tests: if yes("fair") { fair } else { EredTests::Red },
+            fair: yes("fair"),
+            min_q: whole(config, "min_q") as u32,
             ..EredConfig::default()
         };
         let mut fifo = Fifo::new(ered.build(&context()));
@@ -346,14 +352,14 @@ fn fred_decides_every_packet_as_the_reference_does() {
         let config = &case["config"];
         let is_basic = config["variant"].as_str() == Some("basic");
         let fred = FredConfig {
-            min_th: real(config, "min_th"),
-            max_th: real(config, "max_th"),
-            w: real(config, "w"),
+            min: Some(threshold(config, "min_th")),
+            max: Some(threshold(config, "max_th")),
+            weight: real(config, "w"),
             max_p: real(config, "max_p"),
             min_q: whole(config, "min_q") as u32,
             variant: if is_basic { FredVariant::Basic } else { FredVariant::ManyFlows },
             limit: limit(config),
-            packet_bytes: whole(config, "packet_bytes") as u32,
+            mean_packet: Bytes::new(whole(config, "packet_bytes")),
             ecn: config["ecn"].as_bool().expect("a switch"),
         };
         let mut fifo = Fifo::new(fred.build(&context()));
@@ -368,8 +374,7 @@ fn drr_sends_and_drops_every_packet_as_the_reference_does() {
     for case in items(&cases, "drr") {
         let config = &case["config"];
         let quantum = Bytes::new(whole(config, "quantum"));
-        let queues = FlowQueuesConfig::shared(limit(config));
-        let mut drr = DrrConfig { quantum, queues }.build(&context());
+        let mut drr = DrrConfig { quantum, limit: limit(config), ..DrrConfig::default() }.build(&context());
         compare(case, &mut drr, &arrivals(case, &vectors), "");
     }
 }
@@ -386,27 +391,29 @@ fn sfq_sends_and_drops_every_packet_as_the_reference_does() {
             buckets: whole(config, "buckets") as u32,
             hash: BinHash::Modulo,
             perturb: config["perturb"].as_u64().map(Span::from_nanos),
-            limit: config["limit"].as_u64().map(|limit| limit as u32),
-            manager: ManagerConfig::DropTail(DropTailConfig { limit: own }),
+            limit: config["limit"].as_u64().map(|limit| Limit::Packets(limit as u32)),
+            queue: Some(ManagerConfig::DropTail(DropTailConfig { limit: own })),
             ..SfqConfig::default()
         };
         compare(case, &mut sfq.build(&context()), &arrivals(case, &vectors), "");
     }
 }
 
-fn cbq_class(class: &Value, queue_packets: u32) -> CbqClassConfig {
+/// The class with `number`, which is its name.
+fn cbq_class(number: usize, class: &Value, queue_packets: u32) -> CbqClassConfig {
     let span = |key: &str| class[key].as_u64().map(Span::from_nanos);
     let flows = class["flows"].as_array().into_iter().flatten();
     CbqClassConfig {
-        parent: class["parent"].as_u64().map(|parent| parent as usize),
+        name: number.to_string(),
+        parent: class["parent"].as_u64().map(|parent| parent.to_string()),
         share: real(class, "share"),
-        priority: whole(class, "priority") as u8,
+        priority: Some(whole(class, "priority") as u8),
         borrow: class["borrow"].as_bool().expect("a switch"),
         max_idle: span("maxidle_ns"),
         min_idle: span("minidle_ns"),
         extra_delay: span("extradelay_ns").unwrap_or(Span::ZERO),
-        keys: flows.map(|flow| flow.as_u64().expect("flows are numbers") as u32).collect(),
-        manager: ManagerConfig::DropTail(DropTailConfig { limit: Limit::Packets(queue_packets) }),
+        r#match: flows.map(|flow| flow.as_u64().expect("flows are numbers") as u32).collect(),
+        queue: Some(ManagerConfig::DropTail(DropTailConfig { limit: Limit::Packets(queue_packets) })),
     }
 }
 
@@ -417,11 +424,14 @@ fn cbq_sends_and_drops_every_packet_as_the_reference_does() {
     for case in items(&cases, "cbq") {
         let config = &case["config"];
         let queue_packets = whole(config, "queue_packets") as u32;
-        let classes: Vec<_> =
-            items(config, "classes").iter().map(|class| cbq_class(class, queue_packets)).collect();
+        let classes: Vec<_> = items(config, "classes")
+            .iter()
+            .enumerate()
+            .map(|(n, class)| cbq_class(n, class, queue_packets))
+            .collect();
         let cbq = CbqConfig {
             classify: Classification::Flow,
-            default: classes.len() - 1,
+            default: Some((classes.len() - 1).to_string()),
             classes,
             sharing: match config["sharing"].as_str() {
                 Some("formal") => LinkSharing::Formal,
@@ -429,7 +439,7 @@ fn cbq_sends_and_drops_every_packet_as_the_reference_does() {
                 _ => LinkSharing::AncestorOnly,
             },
             rate: config["rate_bps"].as_u64().map(BitRate::from_bps),
-            max_packet: whole(config, "maxpkt") as u32,
+            max_packet: Bytes::new(whole(config, "maxpkt")),
         };
         compare(case, &mut cbq.build(&context()), &arrivals(case, &vectors), "");
     }
@@ -442,8 +452,7 @@ fn csfq_decides_every_packet_as_the_reference_does() {
     for case in items(&cases, "csfq") {
         let config = &case["config"];
         let span = |key| Span::from_nanos((real(config, key) * 1e9).round() as u64);
-        let meter = ExponentialMeterConfig { k: span("k") };
-        let mut edge = CsfqLabellerConfig { meter, ..CsfqLabellerConfig::default() }.build();
+        let mut edge = CsfqLabellerConfig { averaging: span("k"), ..CsfqLabellerConfig::default() }.build();
         let mut packets = arrivals(case, &vectors);
         for ((now, packet), label) in packets.iter_mut().zip(items(case, "labels")) {
             edge.on_arrival(packet, *now);
@@ -452,9 +461,9 @@ fn csfq_decides_every_packet_as_the_reference_does() {
             packet.label = RateLabel(reference);
         }
         let router = CsfqConfig {
-            k_alpha: span("k_alpha"),
-            k_c: span("k_c"),
-            threshold_packets: whole(config, "threshold_packets") as u32,
+            averaging: span("k_alpha"),
+            window: span("k_c"),
+            threshold: Limit::Packets(whole(config, "threshold_packets") as u32),
             limit: limit(config),
         };
         compare(case, &mut Fifo::new(router.build(&context())), &packets, "fair_share_bps");
@@ -465,34 +474,32 @@ fn sfb_config(config: &Value) -> SfbConfig {
     let span = |key: &str| config[key].as_u64().map(Span::from_nanos);
     let small = |key: &str| whole(config, key) as u32;
     let is = |key: &str, word: &str| config[key].as_str() == Some(word);
+    // Thresholds are parts of a bin; only Adaptive RED has them.
+    let part = |key: &str| config[key].as_f64().unwrap_or_default() / real(config, "bin_size");
     SfbConfig {
         limit: limit(config),
         levels: small("levels"),
         bins: small("bins"),
         hash: if is("hash", "even") { SfbHash::Even } else { SfbHash::Keyed },
-        bin_size: small("bin_size"),
-        law: match config["law"].as_str() {
-            Some("blue") => BinLaw::Blue {
-                increment: real(config, "increment"),
-                decrement: real(config, "decrement"),
-                freeze: span("freeze"),
-                ceiling: config["ceiling"].as_f64(),
-            },
-            _ => BinLaw::AdaptiveRed(AdaptiveRed {
-                min_th: real(config, "min_th"),
-                max_th: real(config, "max_th"),
-                w: real(config, "w"),
-                max_p: real(config, "max_p"),
-                alpha: real(config, "alpha"),
-                beta: real(config, "beta"),
-            }),
-        },
-        nonresponsive: NonresponsiveLimit::Rate(BitRate::from_bps(whole(config, "nonresponsive_bps"))),
+        bin_size: Limit::Packets(small("bin_size")),
+        law: if is("law", "blue") { SfbLaw::Blue } else { SfbLaw::AdaptiveRed },
+        increment: config["increment"].as_f64().unwrap_or_default(),
+        decrement: config["decrement"].as_f64().unwrap_or_default(),
+        freeze: span("freeze"),
+        ceiling: config["ceiling"].as_f64(),
+        min: part("min_th"),
+        max: part("max_th"),
+        weight: config["w"].as_f64().unwrap_or_default(),
+        max_p: config["max_p"].as_f64().unwrap_or_default(),
+        alpha: config["alpha"].as_f64().unwrap_or(1.0),
+        beta: config["beta"].as_f64().unwrap_or(1.0),
+        nonresponsive_rate: BitRate::from_bps(whole(config, "nonresponsive_bps")),
         nonresponsive_burst: Some(Bytes::new(whole(config, "burst_bytes"))),
         rehash: span("rehash"),
         double_buffered: config["double_buffered"].as_bool().expect("a switch"),
         bins_begin: if is("bins_begin", "mean") { BinsBegin::Mean } else { BinsBegin::Fresh },
         ecn: true,
+        ..SfbConfig::default()
     }
 }
 

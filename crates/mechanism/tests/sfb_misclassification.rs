@@ -5,8 +5,8 @@
 //! Deviations: none. Standard errors are those over secrets; within one secret the fates of flows depend on each other.
 
 use tidegate_mechanism::Context;
+use tidegate_mechanism::queue::sfb::Sfb;
 use tidegate_mechanism::queue::sfb::estimate::misclassification;
-use tidegate_mechanism::queue::sfb::{BinLaw, Sfb};
 use tidegate_mechanism::queue::{QueueManager, SfbConfig, Verdict};
 use tidegate_mechanism::random::Seed;
 use tidegate_packet::{Backlog, Ecn, FlowId, Packet};
@@ -20,7 +20,10 @@ fn attacked(levels: u32, bins: u32, attackers: impl Iterator<Item = u32> + Clone
         levels,
         bins,
         // Nothing is forgotten between the burst of one attacker and that of the next.
-        law: BinLaw::Blue { increment: 0.25, decrement: 0.0, freeze: None, ceiling: Some(1.0) },
+        increment: 0.25,
+        decrement: 0.0,
+        freeze: None,
+        ceiling: Some(1.0),
         limit: Limit::Packets(u32::MAX),
         ..SfbConfig::default()
     };

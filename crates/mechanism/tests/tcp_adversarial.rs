@@ -2,10 +2,11 @@
 
 use proptest::prelude::*;
 use tidegate_mechanism::tcp::congestion::{
-    CongestionControl, CongestionControlConfig, SubTcpConfig, SubTcpForm,
+    BbrConfig, CongestionControl, CongestionControlConfig, DctcpConfig, SubTcpConfig, SubTcpForm,
 };
 use tidegate_mechanism::tcp::{
-    DelayedAck, FastRetransmitGuard, Received, Rules, TcpConfig, TcpReceiver, TcpSender, Transmit, Variant,
+    DelayedAck, EcnFeedback, FastRetransmitGuard, Received, Rules, TcpConfig, TcpReceiver, TcpSender,
+    Transmit, Variant,
 };
 use tidegate_packet::{Ecn, SackBlock, SackBlocks, TcpFlags, TcpHeader};
 use tidegate_units::{Span, Time};
@@ -37,18 +38,27 @@ fn variant() -> impl Strategy<Value = Variant> {
 
 fn control() -> impl Strategy<Value = CongestionControlConfig> {
     let form = prop_oneof![
-        Just(SubTcpForm::Halving),
-        (0.01f64..3.0).prop_map(|scale_factor| SubTcpForm::Scaled { scale_factor }),
-        (0.001f64..1.0).prop_map(|x| SubTcpForm::Bandwidth { x }),
-    ];
-    let subtcp = (form, 1u64..50).prop_map(|(form, tick)| {
-        CongestionControlConfig::SubTcp(SubTcpConfig {
-            form,
-            tick: Span::from_millis(tick),
+        Just(SubTcpConfig::default()),
+        (0.01f64..3.0).prop_map(|scale_factor| SubTcpConfig {
+            form: SubTcpForm::Scaled,
+            scale_factor,
             ..SubTcpConfig::default()
-        })
+        }),
+        (0.001f64..1.0).prop_map(|increase| SubTcpConfig {
+            form: SubTcpForm::Bandwidth,
+            increase,
+            ..SubTcpConfig::default()
+        }),
+    ];
+    let subtcp = (form, 1u64..50).prop_map(|(config, tick)| {
+        CongestionControlConfig::SubTcp(SubTcpConfig { tick: Span::from_millis(tick), ..config })
     });
-    prop_oneof![2 => Just(CongestionControlConfig::RENO), 1 => subtcp]
+    prop_oneof![
+        2 => Just(CongestionControlConfig::RENO),
+        1 => subtcp,
+        1 => Just(CongestionControlConfig::Dctcp(DctcpConfig::default())),
+        1 => Just(CongestionControlConfig::Bbr(BbrConfig::default())),
+    ]
 }
 
 fn config() -> impl Strategy<Value = TcpConfig> {
@@ -58,7 +68,12 @@ fn config() -> impl Strategy<Value = TcpConfig> {
         1 => Just(FastRetransmitGuard::AfterTimeout),
         3 => Just(FastRetransmitGuard::PerWindow),
     ];
-    (variant(), switches, guard, 4u32..64, 1u32..4, control()).prop_map(
+    let feedback = prop_oneof![
+        2 => Just(EcnFeedback::Classic),
+        1 => Just(EcnFeedback::Dctcp),
+        1 => Just(EcnFeedback::Accurate),
+    ];
+    (variant(), switches, guard, 4u32..64, 1u32..4, control(), feedback).prop_map(
         |(
             variant,
             [ns, delayed, ecn, ecn_timeout, handshake, limited_transmit],
@@ -66,11 +81,13 @@ fn config() -> impl Strategy<Value = TcpConfig> {
             window,
             minimum,
             control,
+            ecn_feedback,
         )| {
             let base = if ns { TcpConfig::ns_1999(variant) } else { TcpConfig::modern(variant) };
             TcpConfig {
                 delayed_ack: delayed.then_some(DelayedAck { segments: 2, timeout: Span::from_millis(40) }),
                 ecn,
+                ecn_feedback,
                 ecn_timeout,
                 gradual_reduction: ecn != ecn_timeout,
                 control,
@@ -247,8 +264,8 @@ fn arbitrary_header() -> impl Strategy<Value = TcpHeader> {
     let number = prop_oneof![0u64..40_000, any::<u64>(), (0u64..40).prop_map(|n| n * 1000)];
     let blocks = prop::collection::vec((any::<u32>(), any::<u32>(), any::<bool>()), 0..4);
     let flags = prop::collection::vec(0usize..5, 0..4);
-    (number.clone(), number, any::<u32>(), any::<u32>(), blocks, flags).prop_map(
-        |(sequence, acknowledgment, payload, window, blocks, flags)| {
+    (number.clone(), number, any::<u32>(), any::<u32>(), blocks, flags, any::<[u8; 3]>()).prop_map(
+        |(sequence, acknowledgment, payload, window, blocks, flags, ce_bytes)| {
             let mut sack = SackBlocks::default();
             for (offset, length, small) in blocks {
                 let shrink = |value: u32| if small { value % 20_000 } else { value };
@@ -257,7 +274,8 @@ fn arbitrary_header() -> impl Strategy<Value = TcpHeader> {
             let all = [TcpFlags::ECE, TcpFlags::CWR, TcpFlags::SYN, TcpFlags::FIN, TcpFlags::NONE];
             let flags = flags.into_iter().fold(TcpFlags::ACK, |set, index| set.union(all[index]));
             let payload_bytes = if payload % 3 == 0 { payload } else { payload % 3000 };
-            TcpHeader { sequence, acknowledgment, payload_bytes, window_bytes: window, sack, flags }
+            let window_bytes = window;
+            TcpHeader { sequence, acknowledgment, payload_bytes, window_bytes, sack, flags, ce_bytes }
         },
     )
 }

@@ -5,6 +5,8 @@ use tidegate_packet::{Ecn, SackBlock, TcpFlags, TcpHeader};
 use tidegate_units::{Span, Time};
 
 const MSS: u64 = 1460;
+/// No segment goes out.
+const NOTHING: [i64; 0] = [];
 
 /// A sender whose peer is the test: acknowledgments are given in segments.
 struct Talk {
@@ -99,14 +101,14 @@ fn rfc_5681_the_third_duplicate_retransmits_and_halves_and_later_ones_release_ne
     assert_eq!(talk.sent(), (0..10).collect::<Vec<_>>());
     assert_eq!(talk.ack(1), [10, 11]);
     // Segment 1 is lost; 2 to 11 arrive.
-    assert_eq!(talk.ack(1), []);
-    assert_eq!(talk.ack(1), []);
+    assert_eq!(talk.ack(1), NOTHING);
+    assert_eq!(talk.ack(1), NOTHING);
     assert_eq!(talk.ack(1), [-1]);
     assert_eq!((talk.cwnd(), talk.ssthresh()), (5, 5), "half of the flight of 11");
     // 11 are in flight; three have left. The window of 5 opens when more than six have.
-    assert_eq!(talk.ack(1), []);
-    assert_eq!(talk.ack(1), []);
-    assert_eq!(talk.ack(1), []);
+    assert_eq!(talk.ack(1), NOTHING);
+    assert_eq!(talk.ack(1), NOTHING);
+    assert_eq!(talk.ack(1), NOTHING);
     assert_eq!(talk.ack(1), [12]);
     assert_eq!(talk.ack(1), [13]);
     assert_eq!(talk.ack(1), [14]);
@@ -151,7 +153,7 @@ fn tahoe_begins_again_from_one_segment() {
     talk.ack(1);
     assert_eq!(talk.ack(1), [-1]);
     assert_eq!((talk.cwnd(), talk.ssthresh()), (1, 5));
-    assert_eq!(talk.ack(1), [], "duplicates inflate nothing");
+    assert_eq!(talk.ack(1), NOTHING, "duplicates inflate nothing");
     assert_eq!(talk.ack(2), [-2, -3], "what followed the loss is sent again, in slow start");
     assert_eq!(talk.ack(12), [12, 13, 14, 15], "and what the receiver had is skipped");
 }
@@ -215,13 +217,13 @@ fn rfc_6675_holes_go_first_then_new_data_as_the_pipe_drains() {
     talk.sent();
     assert_eq!(talk.ack(1), [10, 11]);
     // Lost: 1, 3 and 5.
-    assert_eq!(talk.sack(1, &[(2, 3)]), []);
-    assert_eq!(talk.sack(1, &[(4, 5), (2, 3)]), []);
+    assert_eq!(talk.sack(1, &[(2, 3)]), NOTHING);
+    assert_eq!(talk.sack(1, &[(4, 5), (2, 3)]), NOTHING);
     // The third range above makes 1 lost; three is not yet (two ranges above it).
     assert_eq!(talk.sack(1, &[(6, 7), (4, 5), (2, 3)]), [-1]);
     assert_eq!((talk.cwnd(), talk.ssthresh()), (5, 5));
     // Two more: 3 is lost now. Pipe: 1 again, 5, and 8 to 11.
-    assert_eq!(talk.sack(1, &[(6, 8), (4, 5), (2, 3)]), []);
+    assert_eq!(talk.sack(1, &[(6, 8), (4, 5), (2, 3)]), NOTHING);
     assert_eq!(talk.sack(1, &[(6, 9), (4, 5), (2, 3)]), [-3], "the pipe has room for one");
     assert_eq!(talk.sack(1, &[(6, 10), (4, 5), (2, 3)]), [-5]);
     assert_eq!(talk.sack(1, &[(6, 11), (4, 5), (2, 3)]), [12], "no hole left: new data");
@@ -250,11 +252,11 @@ fn rfc_6675_one_rescue_retransmission_spares_the_timer_for_a_lost_tail() {
     talk.sender.on_app_data(10 * MSS);
     talk.sent();
     // Lost: 1, 8 and 9. There is no new data.
-    assert_eq!(talk.ack(1), []);
-    assert_eq!(talk.sack(1, &[(2, 4)]), []);
+    assert_eq!(talk.ack(1), NOTHING);
+    assert_eq!(talk.sack(1, &[(2, 4)]), NOTHING);
     assert_eq!(talk.sack(1, &[(2, 5)]), [-1]);
     let later = [talk.sack(1, &[(2, 6)]), talk.sack(1, &[(2, 7)]), talk.sack(1, &[(2, 8)])].concat();
-    assert_eq!(later, [], "section 5, step (4.3): not before the retransmission has arrived");
+    assert_eq!(later, NOTHING, "section 5, step (4.3): not before the retransmission has arrived");
     assert_eq!(talk.ack(8), [-9], "the highest outstanding segment, once");
     assert_eq!(talk.sack(8, &[(9, 10)]), [-8], "and what it shows to be missing");
     assert_eq!(talk.sender.counters().timeouts, 0);
@@ -271,7 +273,7 @@ fn rfc_6675_the_rescue_retransmission_reaches_what_was_sent_in_recovery() {
     assert_eq!(talk.sack(1, &[(2, 5)]), [-1]);
     assert_eq!(talk.sack(1, &[(2, 9)]), [12]);
     assert_eq!(talk.sack(1, &[(2, 10)]), [13], "the last there is");
-    assert_eq!(talk.sack(1, &[(2, 11)]), []);
+    assert_eq!(talk.sack(1, &[(2, 11)]), NOTHING);
     assert_eq!(talk.sack(1, &[(12, 13), (2, 11)]), [-11], "rule (3)");
     assert_eq!(talk.sack(11, &[(12, 13)]), [-13], "rule (4): the highest outstanding segment");
 }

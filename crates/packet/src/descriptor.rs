@@ -114,6 +114,35 @@ impl Dscp {
     }
 }
 
+/// Some of the 64 codepoints.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct DscpSet(u64);
+
+impl DscpSet {
+    /// None of them.
+    pub const NONE: Self = Self(0);
+
+    /// The same with `dscp`.
+    pub const fn with(self, dscp: Dscp) -> Self {
+        Self(self.0 | 1 << dscp.get())
+    }
+    /// Whether `dscp` is one of them.
+    #[inline]
+    pub const fn contains(self, dscp: Dscp) -> bool {
+        self.0 >> dscp.get() & 1 != 0
+    }
+    /// Whether there is none.
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+}
+
+impl FromIterator<Dscp> for DscpSet {
+    fn from_iter<I: IntoIterator<Item = Dscp>>(codepoints: I) -> Self {
+        codepoints.into_iter().fold(Self::NONE, Self::with)
+    }
+}
+
 /// The rate that an edge wrote on a packet (CSFQ's label), in bytes per second; up to 34 Gbit/s, then saturated.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct RateLabel(pub u32);

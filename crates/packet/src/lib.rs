@@ -7,11 +7,15 @@
 
 mod descriptor;
 mod headers;
+mod outside;
+mod place;
 mod reason;
 mod tcp;
 
-pub use descriptor::{Backlog, Colour, Dscp, Ecn, FlowId, InnerEcn, Packet, RateLabel};
+pub use descriptor::{Backlog, Colour, Dscp, DscpSet, Ecn, FlowId, InnerEcn, Packet, RateLabel};
 pub use headers::{Address, FlowKey, Headers, Protocol};
+pub use outside::{Arrival, OutsideTcp};
+pub use place::{LinkId, Place};
 pub use reason::{DropReason, MarkReason};
 pub use tcp::{SackBlock, SackBlocks, TcpFlags, TcpHeader};
 

@@ -3,7 +3,8 @@
 
 use core::fmt;
 
-/// The flags that the state machines use.
+/// The flags that the state machines use, and in the three bits above them the counter ACE of accurate ECN feedback, which on
+/// the wire stands in place of ECE and CWR (RFC 9768, section 3.2.1).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct TcpFlags(u8);
 
@@ -21,6 +22,17 @@ impl TcpFlags {
     /// The sender has finished.
     pub const FIN: Self = Self(16);
 
+    /// Where ACE begins.
+    const ACE_SHIFT: u32 = 5;
+
+    /// ACE: how many packets arrived with a congestion mark, modulo 8 (RFC 9768, section 3.2.2). Zero without accurate feedback.
+    pub const fn ace(self) -> u8 {
+        self.0 >> Self::ACE_SHIFT
+    }
+    /// These flags with the lowest three bits of `count` as ACE.
+    pub const fn with_ace(self, count: u8) -> Self {
+        Self(self.0 & ((1 << Self::ACE_SHIFT) - 1) | count << Self::ACE_SHIFT)
+    }
     /// Whether all flags of `other` are set.
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
@@ -49,6 +61,10 @@ impl fmt::Debug for TcpFlags {
                 write!(f, "{}{name}", if any { "|" } else { "" })?;
                 any = true;
             }
+        }
+        if self.ace() > 0 {
+            write!(f, "{}ACE={}", if any { "|" } else { "" }, self.ace())?;
+            any = true;
         }
         if any { Ok(()) } else { f.write_str("-") }
     }
@@ -107,4 +123,50 @@ pub struct TcpHeader {
     pub sack: SackBlocks,
     /// Flags.
     pub flags: TcpFlags,
+    /// The field ECEB of the option `AccECN` (RFC 9768, section 3.2.3), big-endian as there: payload bytes that arrived with a
+    /// congestion mark, modulo 2^24. Three bytes, for which the padding of the header has just room.
+    pub ce_bytes: [u8; 3],
+}
+
+impl TcpHeader {
+    /// The lowest 24 bits of `bytes` as ECEB.
+    pub const fn ce_bytes_of(bytes: u64) -> [u8; 3] {
+        let [.., high, middle, low] = bytes.to_be_bytes();
+        [high, middle, low]
+    }
+
+    /// How far ECEB is beyond that of `bytes` counted before; none if it is behind, as in an acknowledgment that was overtaken.
+    pub const fn ce_bytes_since(&self, bytes: u64) -> u64 {
+        let [high, middle, low] = self.ce_bytes;
+        let told = u32::from_be_bytes([0, high, middle, low]);
+        let ahead = told.wrapping_sub(bytes as u32) & 0x00ff_ffff;
+        if ahead < 1 << 23 { ahead as u64 } else { 0 }
+    }
+}
+
+/// Every packet of a simulation carries one.
+const _: () = assert!(core::mem::size_of::<TcpHeader>() == 56);
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use super::*;
+
+    #[test]
+    fn the_ace_counter_and_the_flags_leave_each_other_alone() {
+        let flags = TcpFlags::ACK.union(TcpFlags::ECE).with_ace(13);
+        assert_eq!((flags.ace(), flags.with_ace(0)), (5, TcpFlags::ACK.union(TcpFlags::ECE)));
+        assert!(flags.contains(TcpFlags::ECE) && !flags.contains(TcpFlags::CWR));
+        assert_eq!(std::format!("{:?}", TcpFlags::ACK.with_ace(3)), "ACK|ACE=3");
+    }
+
+    #[test]
+    fn the_byte_counter_wraps_and_what_was_overtaken_counts_nothing() {
+        let counted = (1 << 24) * 3 - 100;
+        let header = TcpHeader { ce_bytes: TcpHeader::ce_bytes_of(counted + 1460), ..TcpHeader::default() };
+        assert_eq!(header.ce_bytes_since(counted), 1460);
+        assert_eq!(header.ce_bytes_since(counted + 1460), 0);
+        assert_eq!(header.ce_bytes_since(counted + 2000), 0);
+    }
 }

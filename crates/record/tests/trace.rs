@@ -81,7 +81,7 @@ fn flow(name: &str, from: u32, to: u32, v6: bool, transport: TransportSpec, port
 /// a third, idle one if there are three) patrol their border.
 fn network(v6: bool, edges: &[u32]) -> Network {
     let drop_tail = || ManagerConfig::DropTail(DropTailConfig { limit: Limit::Packets(100) });
-    let red = RedConfig { ecn: true, w: 0.1, limit: Limit::Packets(20), ..RedConfig::default() };
+    let red = RedConfig { ecn: true, weight: 0.1, limit: Limit::Packets(20), ..RedConfig::default() };
     let mut network = Network::default();
     for (index, name) in ["west", "east", "north", "h1", "h2", "h3", "h4"].into_iter().enumerate() {
         let kind = if index < 3 { NodeKind::Router } else { NodeKind::Host };

@@ -2,14 +2,10 @@
 
 use serde::Serialize;
 use serde_json::{Map, Value};
-use tidegate_document::schema::schema_of;
+use tidegate_document::schema::tidied;
+use tidegate_parameters::text::{Family as _, SchemaOf};
 
-use crate::model::{
-    Account, Adaptive, AdaptiveRed, BackPressure, Blue, Bulk, BurstLoss, Cbq, Cbr, Csfq, CsfqLabels,
-    CubicControl, DropTail, Drr, Eec, EecMarker, Engine, Ered, Fred, Iec, ListLoss, Marking, Nbp, Nbq, OnOff,
-    Poisson, Priority, Profile, RandomLoss, Red, RedPenaltyBox, RenoControl, Reserved, Sfb, Sfq, SingleRate,
-    SubTcp, TcpFriendly, TcpText, Tfrc, Transfer, TwoRates, Udp, UnresponsiveControl, Wfq,
-};
+use crate::model::{Application, Control, Labels, Loss, Marker, Mechanism, Queue, Reorder, TransportText};
 
 /// The documentation of one mechanism.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -38,67 +34,35 @@ pub struct ParameterDoc {
     pub kind: String,
     /// Its default as text; `required` if there is none.
     pub default: String,
+    /// What may be written, in words; empty if the type says it all.
+    pub allowed: String,
     /// What it means.
     pub description: String,
     /// Where its default comes from; may be empty.
     pub source: String,
 }
 
-type Row = (&'static str, &'static str, fn() -> Value);
-
 /// Everything that has a `kind`, by family.
-const ROWS: &[Row] = &[
-    ("queue", "droptail", schema_of::<DropTail>),
-    ("queue", "red", schema_of::<Red>),
-    ("queue", "adaptive-red", schema_of::<AdaptiveRed>),
-    ("queue", "red-penalty-box", schema_of::<RedPenaltyBox>),
-    ("queue", "blue", schema_of::<Blue>),
-    ("queue", "fred", schema_of::<Fred>),
-    ("queue", "ered", schema_of::<Ered>),
-    ("queue", "csfq", schema_of::<Csfq>),
-    ("queue", "sfb", schema_of::<Sfb>),
-    ("queue", "drr", schema_of::<Drr>),
-    ("queue", "wfq", schema_of::<Wfq>),
-    ("queue", "sfq", schema_of::<Sfq>),
-    ("queue", "cbq", schema_of::<Cbq>),
-    ("queue", "priority", schema_of::<Priority>),
-    ("queue", "eec-marker", schema_of::<EecMarker>),
-    ("queue", "tcp-friendly", schema_of::<TcpFriendly>),
-    ("mechanism", "nbp", schema_of::<Nbp>),
-    ("mechanism", "iec", schema_of::<Iec>),
-    ("mechanism", "eec", schema_of::<Eec>),
-    ("mechanism", "nbq", schema_of::<Nbq>),
-    ("mechanism", "backpressure", schema_of::<BackPressure>),
-    ("labels", "csfq", schema_of::<CsfqLabels>),
-    ("marker", "profile", schema_of::<Profile>),
-    ("marker", "srtcm", schema_of::<SingleRate>),
-    ("marker", "trtcm", schema_of::<TwoRates>),
-    ("marker", "pme", schema_of::<Engine>),
-    ("marker", "account", schema_of::<Account>),
-    ("transport", "tcp", schema_of::<TcpText>),
-    ("transport", "udp", schema_of::<Udp>),
-    ("transport", "tfrc", schema_of::<Tfrc>),
-    ("control", "reno", schema_of::<RenoControl>),
-    ("control", "cubic", schema_of::<CubicControl>),
-    ("control", "subtcp", schema_of::<SubTcp>),
-    ("control", "reserved", schema_of::<Reserved>),
-    ("control", "marking", schema_of::<Marking>),
-    ("control", "unresponsive", schema_of::<UnresponsiveControl>),
-    ("application", "bulk", schema_of::<Bulk>),
-    ("application", "transfer", schema_of::<Transfer>),
-    ("application", "cbr", schema_of::<Cbr>),
-    ("application", "poisson", schema_of::<Poisson>),
-    ("application", "on-off", schema_of::<OnOff>),
-    ("application", "adaptive", schema_of::<Adaptive>),
-    ("loss", "random", schema_of::<RandomLoss>),
-    ("loss", "list", schema_of::<ListLoss>),
-    ("loss", "burst", schema_of::<BurstLoss>),
-    ("link", "reorder", schema_of::<crate::model::Reorder>),
-];
+fn rows() -> Vec<(&'static str, &'static str, SchemaOf)> {
+    let of = |family, documents: Vec<(&'static str, SchemaOf)>| {
+        documents.into_iter().map(move |(kind, schema)| (family, kind, schema))
+    };
+    let controlled = Mechanism::documents().into_iter().filter(|(kind, _)| *kind != "none").collect();
+    of("queue", Queue::documents())
+        .chain(of("mechanism", controlled))
+        .chain(of("labels", Labels::documents()))
+        .chain(of("marker", Marker::documents()))
+        .chain(of("transport", TransportText::documents()))
+        .chain(of("control", Control::documents()))
+        .chain(of("application", Application::documents()))
+        .chain(of("loss", Loss::documents()))
+        .chain(of("link", vec![("reorder", tidegate_parameters::text::schema_of::<Reorder>)]))
+        .collect()
+}
 
 /// All mechanisms.
 pub fn list_mechanisms() -> Vec<MechanismDoc> {
-    ROWS.iter().map(document).collect()
+    rows().into_iter().map(document).collect()
 }
 
 /// The mechanism called `kind`, like `red`; where two families share a name, `labels/csfq` tells them apart, and the name
@@ -108,13 +72,14 @@ pub fn explain(kind: &str) -> Option<MechanismDoc> {
         Some((family, name)) => (Some(family), name),
         None => (None, kind),
     };
-    ROWS.iter()
+    rows()
+        .into_iter()
         .find(|(of, known, _)| *known == name && family.is_none_or(|family| family == *of))
         .map(document)
 }
 
-fn document((family, kind, schema): &Row) -> MechanismDoc {
-    let schema = schema();
+fn document((family, kind, schema): (&str, &str, SchemaOf)) -> MechanismDoc {
+    let schema = tidied(schema());
     let empty = Map::new();
     let description = text_of(&schema, "description");
     let (text, source) = split_source(&description);
@@ -132,8 +97,8 @@ fn document((family, kind, schema): &Row) -> MechanismDoc {
         .map(|(name, schema)| parameter(name, schema, definitions, required.contains(&name.as_str())))
         .collect();
     MechanismDoc {
-        kind: (*kind).to_owned(),
-        family: (*family).to_owned(),
+        kind: kind.to_owned(),
+        family: family.to_owned(),
         title: text_of(&schema, "title"),
         text,
         source,
@@ -157,7 +122,14 @@ fn parameter(
         (None, None) if is_required => "required".to_owned(),
         (None, None) => "none".to_owned(),
     };
-    ParameterDoc { name: name.to_owned(), kind: type_of(schema, definitions), default, description, source }
+    ParameterDoc {
+        name: name.to_owned(),
+        kind: type_of(schema, definitions),
+        default,
+        allowed: text_of(schema, "$comment"),
+        description,
+        source,
+    }
 }
 
 /// What is written: the unit's name, the words that are allowed, or the type.
@@ -168,7 +140,7 @@ fn type_of(schema: &Value, definitions: &Map<String, Value>) -> String {
             Some(words) => words.join(" | "),
             None => match name {
                 "Time" | "Rate" | "Size" | "Limit" | "Window" => name.to_lowercase(),
-                "Queue" | "Manager" => "queue".to_owned(),
+                "Discipline" | "Manager" => "queue".to_owned(),
                 _ => "table".to_owned(),
             },
         };

@@ -1,7 +1,7 @@
 //! A scenario as JSON: for reports, drawings and comparisons. Names instead of indices, units in the names of keys.
 
 use serde_json::{Map, Value, json};
-use tidegate_document::json::{config, tagged};
+use tidegate_document::json::config;
 use tidegate_units::{BitRate, Span, Time};
 
 use crate::model::{
@@ -54,7 +54,7 @@ impl Scenario {
                     "name": domain.name,
                     "edges": self.node_names(&domain.edges),
                     "core": self.node_names(&domain.core),
-                    "mechanism": mechanism(&domain.mechanism),
+                    "mechanism": config(&domain.mechanism),
                     "labels": domain.labels.as_ref().map(config),
                     "trusts": trusts,
                     "unpoliced": self.node_names(&domain.unpoliced),
@@ -239,26 +239,15 @@ fn direction(direction: &Direction) -> Value {
     })
 }
 
-/// A mechanism, with its kind even where it has no parameters.
-fn mechanism(mechanism: &crate::model::Mechanism) -> Value {
-    match mechanism {
-        crate::model::Mechanism::None => json!({ "kind": "none" }),
-        crate::model::Mechanism::Nbp(nbp) => tagged("nbp", config(nbp)),
-        crate::model::Mechanism::Iec(iec) => tagged("iec", config(iec)),
-        crate::model::Mechanism::Eec(eec) => tagged("eec", config(eec)),
-        crate::model::Mechanism::Nbq(nbq) => tagged("nbq", config(nbq)),
-        crate::model::Mechanism::BackPressure(own) => tagged("backpressure", config(own)),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Queue, Red};
+    use crate::model::{Manager, Queue};
+    use tidegate_mechanism::queue::RedConfig;
 
     #[test]
     fn units_move_from_the_values_into_the_keys() {
-        let value = config(&Queue::Red(Red::default()));
+        let value = config(&Queue::Fifo(Manager::Red(RedConfig::default())));
         assert_eq!(value["kind"], "red");
         assert_eq!(value["limit_packets"], 100);
         assert_eq!(value["mean_packet_bytes"], 1000);

@@ -3,8 +3,8 @@
 //! The way of a file: [`Document`] reads it with its includes into a tree whose values know where they were written, and
 //! takes overrides (`links.bottleneck.rate=2Mbit`). [`Document::scenario`] lays defaults under links and flows, expands
 //! repeats and names in braces, resolves names to indices and checks everything. [`Document::experiment`] adds variants,
-//! axes, seeds and figures; each of its [`Point`]s is one scenario. [`lower`] turns configurations into those of the
-//! mechanisms. [`schema()`] and [`explain()`] come from the documentation of the model itself.
+//! axes, seeds and figures; each of its [`Point`]s is one scenario. What configures a
+//! mechanism is declared beside it, in `tidegate-mechanism`; [`schema()`] and [`explain()`] are made of these declarations.
 //!
 //! Nothing here runs a scenario.
 //!
@@ -41,7 +41,6 @@ mod scenario;
 mod schema;
 mod trace;
 
-pub mod lower;
 pub mod model;
 
 pub use document::Document;
@@ -54,4 +53,4 @@ pub use schema::schema;
 pub use tidegate_document::{ConfigError, ConfigErrors};
 
 // Under the names that they have there, for the whole crate.
-use tidegate_document::{error, fault, merge, overrides, reader, suggest, template, text, tree};
+use tidegate_document::{error, fault, merge, overrides, reader, suggest, template, tree};

@@ -16,7 +16,6 @@ use crate::scenario::raw::{
     CommandText, DefaultsText, DomainText, EventText, FlowText, LinkText, MarkerText, NodesText,
     ParameterText, RecordText, RoutingText,
 };
-use crate::text::Text;
 
 /// A scenario of Tidegate: a network and its traffic; with variants, axes, seeds or figures an experiment.
 ///
@@ -34,9 +33,9 @@ struct FileText {
     /// Which document it follows.
     source: Option<String>,
     /// How long the run is. Required, here or in an include.
-    duration: Option<Text<Span>>,
+    duration: Option<Span>,
     /// How long before statistics start; shorter than the duration. Default: 0s.
-    warmup: Option<Text<Time>>,
+    warmup: Option<Time>,
     /// What random numbers derive from. Default: 1.
     seed: Option<u64>,
     /// Named values for use in braces in any string.
@@ -90,7 +89,8 @@ pub fn schema() -> Value {
     if let Some(definitions) = schema.get_mut("$defs").and_then(Value::as_object_mut) {
         for (name, definition) in definitions {
             let family = match name.as_str() {
-                "Queue" | "Manager" => "queue",
+                "Discipline" | "Manager" => "queue",
+                "CongestionControl" => "control",
                 "TransportText" => "transport",
                 other => &other.to_lowercase(),
             };

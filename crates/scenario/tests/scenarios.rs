@@ -1,8 +1,9 @@
 //! What a scenario file means.
 
+use tidegate_mechanism::edge::EdgeConfig;
 use tidegate_scenario::model::{
-    Application, Bulk, DelayOf, FlowIndex, FlowQuantity, LinkIndex, LinkQuantity, Mechanism, NodeKind, Queue,
-    Series, Start, TcpVariant, Transport, Way, Window,
+    Application, Bulk, DelayOf, FlowCounter, FlowIndex, FlowQuantity, LinkCounter, LinkIndex, LinkQuantity,
+    Manager, Mechanism, NodeKind, Queue, Series, Start, TcpVariant, Transport, Way, Window,
 };
 use tidegate_scenario::{Document, Scenario};
 use tidegate_units::{BitRate, Bytes, Limit, Span, Time};
@@ -47,34 +48,43 @@ fn a_scenario_is_read_whole() {
     assert_eq!(core.forward.rate, BitRate::from_bps(1_500_000));
     assert_eq!(core.forward.delay, Span::from_millis(10));
     assert_eq!(core.reverse.rate, BitRate::from_mbps(3));
-    assert!(matches!(&core.forward.queue, Queue::Droptail(config) if config.limit == Limit::Packets(50)));
-    assert!(matches!(&core.reverse.queue, Queue::Red(config) if config.limit == Limit::Packets(100)));
+    assert!(
+        matches!(&core.forward.queue, Queue::Fifo(Manager::DropTail(config)) if config.limit == Limit::Packets(50))
+    );
+    assert!(
+        matches!(&core.reverse.queue, Queue::Fifo(Manager::Red(config)) if config.limit == Limit::Packets(100))
+    );
     let tcp = &scenario.flows[0];
     assert_eq!(tcp.application, Application::Bulk(Bulk {}));
     let Transport::Tcp(config) = &tcp.transport else { panic!("not TCP") };
-    assert_eq!((config.variant, config.window), (TcpVariant::Reno, Window::Bytes(Bytes::new(100_000))));
-    assert_eq!((config.initial_window, config.initial_rto), (1, Span::from_secs(6)));
+    assert_eq!(
+        (config.config.variant, config.window),
+        (TcpVariant::Reno, Window::Bytes(Bytes::new(100_000)))
+    );
+    assert_eq!((config.config.initial_window_segments, config.config.rto.initial), (1, Span::from_secs(6)));
     let udp = &scenario.flows[2];
     assert_eq!(udp.name, "udp2");
     assert!(matches!(&udp.application, Application::Cbr(cbr)
         if cbr.rate == BitRate::from_mbps(1) && cbr.packet == Some(Bytes::new(1000))));
     assert_eq!(udp.start, Start::Uniform(Time::ZERO, Time::from_nanos(1_000_000_000)));
     assert_eq!(scenario.domains[0].edges.len(), 2);
-    let Mechanism::Nbp(nbp) = &scenario.domains[0].mechanism else { panic!("not NBP") };
+    let Mechanism::Edge(EdgeConfig::Nbp(nbp)) = &scenario.domains[0].mechanism else { panic!("not NBP") };
     assert_eq!((nbp.mss, nbp.mrc_factor), (Bytes::new(1500), 10.0));
-    assert!(matches!(&nbp.shaper.queue, Queue::Droptail(queue) if queue.limit == Limit::Packets(100)));
+    assert!(
+        matches!(&nbp.shaper.queue, Queue::Fifo(Manager::DropTail(queue)) if queue.limit == Limit::Packets(100))
+    );
     assert_eq!(scenario.events.len(), 2);
     assert_eq!(scenario.events[0].at, Time::from_nanos(2_000_000_000));
     assert_eq!(
         scenario.record.series,
         [
-            Series::Flow(FlowIndex(0), FlowQuantity::Cwnd),
-            Series::Link(LinkIndex(1), Way::Forward, LinkQuantity::QueuePackets),
-            Series::Link(LinkIndex(2), Way::Forward, LinkQuantity::QueuePackets),
-            Series::Link(LinkIndex(3), Way::Forward, LinkQuantity::QueuePackets),
-            Series::Link(LinkIndex(1), Way::Reverse, LinkQuantity::AverageQueue),
-            Series::Link(LinkIndex(2), Way::Reverse, LinkQuantity::AverageQueue),
-            Series::Link(LinkIndex(3), Way::Reverse, LinkQuantity::AverageQueue),
+            Series::Flow(FlowIndex(0), FlowQuantity::Counted(FlowCounter::Cwnd)),
+            Series::Link(LinkIndex(1), Way::Forward, LinkQuantity::Counted(LinkCounter::QueuePackets)),
+            Series::Link(LinkIndex(2), Way::Forward, LinkQuantity::Counted(LinkCounter::QueuePackets)),
+            Series::Link(LinkIndex(3), Way::Forward, LinkQuantity::Counted(LinkCounter::QueuePackets)),
+            Series::Link(LinkIndex(1), Way::Reverse, LinkQuantity::Queue("average_queue_packets")),
+            Series::Link(LinkIndex(2), Way::Reverse, LinkQuantity::Queue("average_queue_packets")),
+            Series::Link(LinkIndex(3), Way::Reverse, LinkQuantity::Queue("average_queue_packets")),
         ]
     );
     assert_eq!(scenario.record.delays.len(), 5);
@@ -101,9 +111,9 @@ fn an_override_may_name_the_template_and_one_of_its_links() {
     let scenario = load(NBP, &["links.\"core{i}\".rate=7Mbit", "links.core3.queue.limit=9p"]);
     assert_eq!(link(&scenario, "core2").forward.rate, BitRate::from_mbps(7));
     assert!(
-        matches!(&link(&scenario, "core3").forward.queue, Queue::Droptail(c) if c.limit == Limit::Packets(9))
+        matches!(&link(&scenario, "core3").forward.queue, Queue::Fifo(Manager::DropTail(c)) if c.limit == Limit::Packets(9))
     );
-    assert!(matches!(&link(&scenario, "core3").reverse.queue, Queue::Red(_)));
+    assert!(matches!(&link(&scenario, "core3").reverse.queue, Queue::Fifo(Manager::Red(_))));
 }
 
 #[test]
@@ -242,7 +252,8 @@ fn a_queue_of_no_kind_is_of_the_default_kind() {
     let text = "duration = '1s'\nnodes = { hosts = ['A', 'B'] }\n\
                 links.l = { between = ['A', 'B'], rate = '1Mbit', delay = '1ms' }";
     let scenario = load(text, &["links.l.queue.limit=7p"]);
-    let is_seven = |queue: &Queue| matches!(queue, Queue::Droptail(q) if q.limit == Limit::Packets(7));
+    let is_seven =
+        |queue: &Queue| matches!(queue, Queue::Fifo(Manager::DropTail(q)) if q.limit == Limit::Packets(7));
     assert!(is_seven(&scenario.links[0].forward.queue) && is_seven(&scenario.links[0].reverse.queue));
     let text = text.replace("delay = '1ms'", "delay = '1ms', reverse = { queue = { limit = '7p' } }");
     let one_way = load(&text, &[]);

@@ -8,8 +8,21 @@ extern crate alloc;
 
 mod parse;
 mod serialize;
+#[cfg(feature = "text")]
+mod text;
 mod types;
 
 pub use parse::{Limit, UnitError};
 pub use serialize::TransmissionClock;
+#[cfg(feature = "text")]
+pub use text::Quantity;
 pub use types::{BitRate, Bytes, Span, Time};
+
+/// What the expansion of [`quantities!`] names; not for other use.
+#[cfg(feature = "text")]
+#[doc(hidden)]
+pub mod __private {
+    pub use crate::text::{QuantityVisitor, schema_of};
+    pub use alloc::borrow::Cow;
+    pub use {schemars, serde};
+}

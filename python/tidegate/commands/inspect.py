@@ -129,6 +129,7 @@ def explain(mechanism: str, as_json: bool) -> int:
         default = str(entry.get("default") or "none")
         facts = [entry.get("type") or entry.get("unit") or ""]
         facts.append(default if default == "required" else f"default {default}")
+        facts += [entry["allowed"]] if entry.get("allowed") else []
         print(f"\n{display.coloured(entry['name'], 'title')}  {', '.join(facts)}")
         words = entry.get("description") or entry.get("about") or ""
         source = f" Source: {entry['source']}." if entry.get("source") else ""

@@ -12,17 +12,17 @@ use std::collections::VecDeque;
 use std::io::Write;
 
 use serde_json::{Value, json};
-use tidegate_engine::{Arrival, Observer};
+use tidegate_engine::Observer;
 use tidegate_lab::{Outcome, Run};
-use tidegate_packet::FlowKey;
+use tidegate_packet::{Arrival, FlowKey};
 use tidegate_units::Time;
+use tidegate_wire::flows::{Assigned, FlowTable};
+use tidegate_wire::ip::{self, Written};
+use tidegate_wire::recording::{Record, Writer};
+use tidegate_wire::{Buffer, Pool};
 
 use crate::address;
-use crate::flows::{Assigned, FlowTable};
-use crate::ip::{self, Written};
 use crate::lateness::Lateness;
-use crate::pool::{Buffer, Pool};
-use crate::recording::{Record, Writer};
 use crate::setup::{Setup, SetupError};
 
 pub use port::Departure;

@@ -3,12 +3,11 @@
 use std::collections::VecDeque;
 use std::io::Write;
 
-use tidegate_engine::{Carried, LinkId, Observer, OutsideTcp, Place};
-use tidegate_packet::{DropReason, Dscp, Ecn, MarkReason, Packet};
+use tidegate_engine::{Carried, Observer};
+use tidegate_packet::{DropReason, Dscp, Ecn, LinkId, MarkReason, OutsideTcp, Packet, Place};
 use tidegate_units::Time;
-
-use crate::pool::Buffer;
-use crate::recording::{Decision, Record, Verdict, Writer};
+use tidegate_wire::Buffer;
+use tidegate_wire::recording::{Decision, Record, Verdict, Writer};
 
 /// Bits of a handle that name the buffer; the others count packets.
 pub(super) const BUFFER_BITS: u32 = 24;
@@ -55,7 +54,7 @@ impl<W: Write> Port<W> {
 
     fn record(&mut self, at: Time, verdict: impl FnOnce() -> Verdict, packet: &Packet, carried: &Carried) {
         if let Some(recording) = &mut self.recording {
-            recording.write(&Record::Decision(Decision::new(at, verdict(), packet, carried)));
+            recording.write(&Record::Decision(Decision::new(at, verdict(), packet, carried.handle())));
         }
     }
 }

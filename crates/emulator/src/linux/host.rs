@@ -5,11 +5,11 @@ use std::fs;
 use netconfig_rs::Interface;
 use netconfig_rs::sys::InterfaceExt;
 use tidegate_units::Time;
+use tidegate_wire::offload::Outbox;
 use tun_rs::{DeviceBuilder, SyncDevice};
 
 use super::error::Failure;
 use super::namespace::Namespace;
-use super::offload::Outbox;
 use crate::address;
 
 /// The device's name in the namespace.

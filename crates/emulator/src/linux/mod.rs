@@ -4,7 +4,6 @@ mod clean;
 mod error;
 mod host;
 mod namespace;
-mod offload;
 mod output;
 mod processes;
 mod run;

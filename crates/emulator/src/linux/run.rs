@@ -17,18 +17,18 @@ use serde_json::{Map, Value, json};
 use tidegate_lab::Outcome;
 use tidegate_scenario::Scenario;
 use tidegate_units::{Span, Time};
+use tidegate_wire::flows::OwnFlow;
+use tidegate_wire::offload::{self, Inbound};
 
 use super::clean::Lease;
 use super::error::{Failure, Kind};
 use super::host::{Host, HostOptions, Written};
 use super::namespace::Namespace;
-use super::offload::{self, Inbound};
 use super::output::Kept;
 use super::processes;
 use super::watch::Watchers;
 use crate::address;
 use crate::emulation::Emulation;
-use crate::flows::OwnFlow;
 use crate::setup::Setup;
 
 /// Packets read from one host before the others and what is due get their turn: at 1500 bytes and 10 Gbit/s 77 us.

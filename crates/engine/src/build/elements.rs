@@ -3,24 +3,25 @@
 use std::collections::HashMap;
 
 use tidegate_mechanism::Context;
-use tidegate_mechanism::edge::{BorderSite, PeerId};
-use tidegate_mechanism::meter::CsfqLabellerConfig;
+use tidegate_mechanism::edge::{self, BorderSite, PeerId};
 use tidegate_mechanism::random::{Seed, Substream};
 use tidegate_units::Time;
 
-use crate::border::{Border, Clock, Control};
+use crate::border::{Border, Clock};
 use crate::ids::LinkId;
-use crate::link::{FarEnd, Link, Medium, PortChoice, Share};
+use crate::link::{DirectionSpec, FarEnd, Link, Medium, PortChoice};
 use crate::marker::MarkerPoint;
-use crate::network::{DirectionSpec, MarkerSpec, Network, NodeKind};
+use crate::nesting;
+use crate::network::{MarkerSpec, Network, NodeKind};
+use crate::shared::Share;
+use crate::simulation::hops;
 use crate::world::Alarm;
-use crate::{hop, nesting};
 
 pub(super) fn build_links(network: &Network, seed: u64, choice: PortChoice) -> Vec<Link> {
     let mut ports = vec![0u16; network.nodes.len()];
     let mut links = Vec::with_capacity(network.links.len() * 2);
     let mut media = 0;
-    let hop_links = hop::links(network);
+    let hop_links = hops::links(network);
     let mtu_bytes = network.mtu_bytes();
     for (index, spec) in network.links.iter().enumerate() {
         let far_ports = spec.ends.map(|end| {
@@ -102,7 +103,7 @@ pub(super) fn build_borders(network: &Network, seed: u64) -> Vec<Border> {
                 mtu_bytes,
             };
             let site = BorderSite { border: PeerId(borders.len() as u32), level: around[index].len() as u8 };
-            let control = domain.mechanism.as_ref().map(|config| Control::new(config, site, &context));
+            let control = domain.mechanism.as_ref().map(|config| edge::Border::new(config, site, &context));
             let losses = Seed::for_component(seed, &format!("{name}.control_loss"));
             let clock = domain.clocks.iter().find(|(edge, _)| *edge == node).map(|(_, spec)| *spec);
             borders.push(Border {
@@ -111,7 +112,7 @@ pub(super) fn build_borders(network: &Network, seed: u64) -> Vec<Border> {
                 polices: control.is_some() && !domain.unpoliced.contains(&node),
                 control,
                 clock: Clock::new(clock.unwrap_or_default()),
-                labeller: domain.labels.as_ref().map(CsfqLabellerConfig::build),
+                labeller: domain.labels.as_ref().map(|labels| labels.config.build(labels.liars.clone())),
                 control_loss: (domain.control_loss, Substream::new(losses)),
                 routes: HashMap::new(),
                 alarm: Alarm::default(),

@@ -1,89 +1,28 @@
 //! From the description of a network to a simulation: links, endpoints, borders, and the program of every flow.
 
 mod elements;
-mod planner;
 mod ways;
-
-use std::fmt;
 
 use tidegate_mechanism::random::{Seed, Substream};
 use tidegate_mechanism::tcp::{Rules, TcpConfig, TcpReceiver, TcpSender};
 use tidegate_units::{Span, Time};
 
 use self::elements::{build_borders, build_links, build_markers};
-pub(crate) use self::planner::Planner;
 use self::ways::plan_flow;
 use crate::border::Border;
 use crate::counters::{FlowCounters, SinkCounters, Totals};
-use crate::hop;
-use crate::hop::Hop;
-use crate::link::{Link, PortChoice, SharedMedium};
-use crate::marker::MarkerPoint;
+use crate::error::BuildError;
+use crate::link::PortChoice;
 use crate::network::{FlowSpec, Network, TransportSpec};
 use crate::observer::Observer;
+use crate::planner::Planner;
 use crate::program::{Passage, Programs};
-use crate::simulation::{Carrier, Connection, Flow, Simulation, Stream};
+use crate::shared::SharedMedium;
+use crate::simulation::hops;
+use crate::simulation::{Carrier, Connection, Flow, Parts, Simulation};
 use crate::source::Source;
+use crate::stream::Stream;
 use crate::world::{Alarm, Wake, World};
-
-/// Why a network cannot be simulated.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum BuildError {
-    /// No path leads from a flow's source to a receiver, or back.
-    Unreachable {
-        /// The flow.
-        flow: String,
-        /// From this node.
-        from: String,
-        /// To this node.
-        to: String,
-    },
-    /// A flow crosses the border of a domain at a router that is not one of its edges.
-    CrossesAtCore {
-        /// The flow.
-        flow: String,
-        /// The domain.
-        domain: String,
-        /// The router.
-        node: String,
-    },
-    /// No flow crosses a domain whose edges control what enters.
-    DomainUncrossed {
-        /// The domain.
-        domain: String,
-    },
-}
-
-impl BuildError {
-    /// The domain that is wrong, if one is.
-    pub fn domain(&self) -> Option<&str> {
-        match self {
-            Self::Unreachable { .. } => None,
-            Self::CrossesAtCore { domain, .. } | Self::DomainUncrossed { domain } => Some(domain),
-        }
-    }
-}
-
-impl fmt::Display for BuildError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unreachable { flow, from, to } => {
-                write!(f, "flow `{flow}`: no path leads from `{from}` to `{to}`; add links, or move an end")
-            }
-            Self::CrossesAtCore { flow, domain, node } => write!(
-                f,
-                "flow `{flow}` crosses the border of domain `{domain}` at `{node}`, which is inside: a core router, or \
-                 shared by domains that trust each other. List `{node}` under `edges` alone, or take the trust away"
-            ),
-            Self::DomainUncrossed { domain } => write!(
-                f,
-                "no flow crosses domain `{domain}` from one of its edges to another, so its mechanism would do nothing; \
-                 list the routers between the edges under `core`"
-            ),
-        }
-    }
-}
-impl std::error::Error for BuildError {}
 
 impl Network {
     /// A simulation of this network in the run with `seed`, watched by `observer`.
@@ -122,7 +61,7 @@ impl Network {
         let links = build_links(&self, seed, ports);
         let borders = build_borders(&self, seed);
         world.flows = vec![FlowCounters::default(); self.flows.len() * 2 + borders.len() + self.hops.len()];
-        let mut planner = Planner::new(&self, &borders);
+        let mut planner = Planner::new(&self, &borders, hops::links(&self));
         let mut programs = Programs::default();
         let mut ends = Ends::default();
         let mut flows = Vec::with_capacity(self.flows.len());
@@ -154,7 +93,7 @@ impl Network {
         pair(&self.pairs, &flows, &mut ends.connections);
         check_domains(&self, &borders, &programs)?;
         let markers = build_markers(&self, seed);
-        let hops = hop::build(&self, seed, &mut programs, &mut world);
+        let hops = hops::build(&self, seed, &mut programs, &mut world);
         let parts = Parts {
             links,
             flows,
@@ -254,21 +193,6 @@ fn check_domains(network: &Network, borders: &[Border], programs: &Programs) -> 
         }
     }
     Ok(())
-}
-
-/// What the builder hands over.
-pub(crate) struct Parts {
-    pub(crate) links: Vec<Link>,
-    pub(crate) flows: Vec<Flow>,
-    pub(crate) connections: Vec<Connection>,
-    pub(crate) streams: Vec<Stream>,
-    pub(crate) connection_flow: Vec<u32>,
-    pub(crate) sinks: Vec<SinkCounters>,
-    pub(crate) borders: Vec<Border>,
-    pub(crate) markers: Vec<MarkerPoint>,
-    pub(crate) hops: Vec<Hop>,
-    pub(crate) programs: Programs,
-    pub(crate) planner: Planner,
 }
 
 #[cfg(test)]

@@ -3,14 +3,14 @@
 use tidegate_mechanism::edge::PeerId;
 use tidegate_mechanism::random::{Seed, Substream};
 
-use super::BuildError;
-use super::planner::{Naming, Planner};
 use crate::border::Border;
+use crate::error::BuildError;
 use crate::ids::NodeId;
 use crate::network::{Multipath, Network};
 use crate::observer::Observer;
-use crate::program::{Programs, Step};
-use crate::simulation::{Carrier, Routes, Simulation};
+use crate::planner::{Naming, Planner};
+use crate::program::{Programs, Routes, Step};
+use crate::simulation::{Carrier, Simulation};
 
 /// The programs of flow `index`, there and back.
 #[allow(clippy::too_many_arguments, reason = "the parts of a simulation, before they are one")]

@@ -1,8 +1,8 @@
 //! What is done to a link and asked of it between packets: changes of the network, and measurements.
 
+use tidegate_mechanism::hop::switch::Switch;
 use tidegate_units::{BitRate, Span, TransmissionClock};
 
-use super::circuit::Circuit;
 use super::{Link, Port, at_port};
 use crate::counters::LinkCounters;
 use crate::observer::Observer;
@@ -10,7 +10,7 @@ use crate::world::{LinkSink, World};
 
 impl Link {
     /// The circuit that the link is, if it is one.
-    fn circuit_mut(&mut self) -> Option<&mut Circuit> {
+    fn circuit_mut(&mut self) -> Option<&mut Switch> {
         match &mut self.port {
             Port::Tail(_) | Port::Planned(_) => None,
             Port::Scheduled(port) => port.circuit_mut(),

@@ -6,49 +6,40 @@
 //! its arrival at the far end, is enough, unless somebody must see each departure when it happens; and a link has one
 //! pending event, not one per packet.
 
-mod circuit;
 mod control;
 mod impairment;
 mod planned;
 mod scheduled;
-mod shared;
+mod spec;
 mod trace;
 mod transits;
+mod wire;
 
-pub use circuit::CircuitSpec;
 pub use impairment::{LossModel, Medium, ReorderModel};
-pub(crate) use shared::{Share, SharedMedium};
+pub use spec::DirectionSpec;
+pub use tidegate_mechanism::hop::switch::SwitchConfig as CircuitSpec;
 pub use trace::{LinkTrace, OPPORTUNITY_BYTES};
 
 use std::mem::offset_of;
 
 use tidegate_mechanism::Context;
+use tidegate_mechanism::hop::switch::Switch;
 use tidegate_mechanism::queue::{AnyManager, DropTail, QueueManager};
 use tidegate_mechanism::schedule::AnyDiscipline;
-use tidegate_packet::{DropReason, Packet};
+use tidegate_packet::{DropReason, Packet, Place};
 use tidegate_units::{Span, Time, TransmissionClock};
 
 use crate::counters::{Delays, LinkCounters};
 use crate::event::Token;
 use crate::ids::LinkId;
-use crate::network::DirectionSpec;
 use crate::observer::Observer;
-use crate::world::{Alarm, LinkSink, Place, Wake, World};
-use circuit::Circuit;
+use crate::shared::Share;
+use crate::world::{Alarm, LinkSink, Wake, World};
 use planned::Planned;
 use scheduled::Scheduled;
 use trace::Opportunities;
-use transits::Transits;
-
-/// A packet that waits, is in transmission, or travels.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Transit {
-    pub(crate) packet: Packet,
-    /// When its last bit is sent.
-    pub(crate) ends: Time,
-    /// Where it stands in its flow's route.
-    pub(crate) route: u32,
-}
+use transits::{Transit, Transits};
+use wire::Wire;
 
 /// Which kind of port a link gets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -86,25 +77,6 @@ macro_rules! at_port {
 }
 
 use at_port;
-
-/// What happens on the wire itself.
-#[derive(Debug)]
-struct Wire {
-    clock: TransmissionClock,
-    delay: Span,
-    /// End of the last transmission that has been decided.
-    busy_until: Time,
-    /// Packets that are decided: waiting for their planned transmission, in transmission, or travelling.
-    transits: Transits,
-}
-
-impl Wire {
-    /// When the packet at `position` from the front arrives at the far end; [`Time::MAX`] if there is none.
-    #[inline]
-    fn arrival(&self, position: usize) -> Time {
-        self.transits.get(position).map_or(Time::MAX, |transit| transit.ends.saturating_add(self.delay))
-    }
-}
 
 /// See the module.
 // In this order and from a cache line on, what every packet touches is together: links are many, and visited in turn.
@@ -214,7 +186,7 @@ impl Link {
                 };
                 // A hop mechanism is told of each departure.
                 let watched = matches!(choice, PortChoice::Hop(_));
-                let circuit = circuit.map(|circuit| Box::new(Circuit::new(circuit, context.link_rate)));
+                let circuit = circuit.map(|circuit| Box::new(Switch::new(circuit, context.link_rate)));
                 let opportunities = spec.trace.clone().map(|trace| Box::new(Opportunities::new(trace)));
                 Port::Scheduled(Box::new(Scheduled::new(discipline, share, opportunities, circuit, watched)))
             }

@@ -9,7 +9,8 @@ use tidegate_mechanism::queue::{QueueManager, Verdict};
 use tidegate_packet::{Backlog, Ecn, Packet, Sink};
 use tidegate_units::{BitRate, Time, TransmissionClock};
 
-use super::{Transit, Wire};
+use super::transits::Transit;
+use super::wire::Wire;
 use crate::counters::LinkCounters;
 use crate::ids::LinkId;
 use crate::observer::Observer;

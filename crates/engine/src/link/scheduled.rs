@@ -7,17 +7,19 @@
 
 use std::collections::VecDeque;
 
+use tidegate_mechanism::hop::switch::Switch;
 use tidegate_mechanism::queue::QueueDiscipline;
 use tidegate_mechanism::schedule::AnyDiscipline;
 use tidegate_packet::{DropReason, Packet, Sink};
 use tidegate_units::{BitRate, Time};
 
-use super::circuit::Circuit;
+use super::planned;
 use super::trace::Opportunities;
-use super::{Share, Transit, Wire, planned};
-use crate::arena::Carried;
+use super::transits::Transit;
+use super::wire::Wire;
 use crate::counters::LinkCounters;
 use crate::observer::Observer;
+use crate::shared::Share;
 use crate::world::{LinkSink, World};
 
 /// Messages between neighbours that may wait for one link. Beyond, the oldest goes: it is the most out of date.
@@ -39,7 +41,7 @@ pub(super) struct Scheduled {
     /// When it may send, if a trace says so.
     opportunities: Option<Box<Opportunities>>,
     /// The circuit that the link is, if it is one.
-    circuit: Option<Box<Circuit>>,
+    circuit: Option<Box<Switch>>,
     /// Until when the integrals of queue length over time are complete.
     integrated_until: Time,
 }
@@ -50,7 +52,7 @@ impl Scheduled {
         discipline: AnyDiscipline,
         share: Option<Share>,
         opportunities: Option<Box<Opportunities>>,
-        circuit: Option<Box<Circuit>>,
+        circuit: Option<Box<Switch>>,
         watched: bool,
     ) -> Self {
         // A circuit decides when its packets arrive.
@@ -72,7 +74,7 @@ impl Scheduled {
         }
     }
 
-    pub(super) fn circuit_mut(&mut self) -> Option<&mut Circuit> {
+    pub(super) fn circuit_mut(&mut self) -> Option<&mut Switch> {
         self.circuit.as_deref_mut()
     }
 
@@ -306,7 +308,11 @@ impl Scheduled {
         if wire.busy_until < now {
             wire.clock.restart();
         }
-        let bytes = if self.circuit.is_some() { Circuit::wire_bytes(&packet) } else { packet.wire_bytes };
+        let bytes = if self.circuit.is_some() {
+            Switch::wire_bytes(&packet, sink.world.arena.get(&packet).is_message())
+        } else {
+            packet.wire_bytes
+        };
         let transmission = wire.clock.transmit(bytes);
         wire.busy_until = now + transmission;
         self.occupy_medium(wire.busy_until, sink.world);
@@ -367,8 +373,10 @@ impl Scheduled {
     /// The last bit of `transit` is sent: it travels, on a circuit if its switch lets it pass.
     fn travel<O: Observer>(&mut self, mut transit: Transit, wire: &mut Wire, sink: &mut LinkSink<'_, O>) {
         if let Some(circuit) = &mut self.circuit {
-            let took = wire.clock.rate().span_of(u64::from(Circuit::wire_bytes(&transit.packet)));
-            match circuit.pass(&transit.packet, transit.ends.saturating_sub(took), transit.ends) {
+            let carried = sink.world.arena.get(&transit.packet);
+            let (message, is_message) = (carried.message, carried.is_message());
+            let took = wire.clock.rate().span_of(u64::from(Switch::wire_bytes(&transit.packet, is_message)));
+            match circuit.pass(&transit.packet, is_message, transit.ends.saturating_sub(took), transit.ends) {
                 Ok(out) => transit.ends = out,
                 Err(why) => {
                     sink.on_drop(transit.packet, why);
@@ -378,8 +386,7 @@ impl Scheduled {
                     return;
                 }
             }
-            let message = sink.world.arena.get(&transit.packet).message;
-            if message != Carried::NO_MESSAGE {
+            if is_message {
                 circuit.stamp(sink.world.messages.bytes_mut(message));
             }
         }

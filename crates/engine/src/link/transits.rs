@@ -7,7 +7,15 @@
 use tidegate_packet::{FlowId, Packet};
 use tidegate_units::Time;
 
-use super::Transit;
+/// A packet that waits, is in transmission, or travels.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Transit {
+    pub(super) packet: Packet,
+    /// When its last bit is sent.
+    pub(super) ends: Time,
+    /// Where it stands in its flow's route.
+    pub(super) route: u32,
+}
 
 /// What empty places hold.
 const NOTHING: Transit = Transit { packet: Packet::new(0, FlowId(0), 0), ends: Time::MAX, route: 0 };

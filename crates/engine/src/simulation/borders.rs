@@ -1,15 +1,17 @@
 //! What edge routers do with packets, and the messages between them.
+//!
+//! The mechanism is a [`Border`], by its own clock; here is what drives it. It has two alarms,
+//! one for its timers and one for its shapers, so that the order of events does not depend on which of them is due first.
 
-use tidegate_mechanism::edge::{Admission, AggregateId, EdgeHalf, PeerId};
-use tidegate_packet::{Address, DropReason, Dscp, Ecn, FlowId, Headers, Packet, Protocol, TcpHeader};
+use tidegate_mechanism::edge::{Border, PeerId};
+use tidegate_packet::{Address, DropReason, Dscp, Ecn, FlowId, Headers, Packet, Place, Protocol, TcpHeader};
 
 use super::{Carrier, Flow, Simulation};
 use crate::arena::Carried;
-use crate::border::{EdgePort, ShaperSink};
-use crate::external::OutsideSegment;
+use crate::border::{EdgeStore, segment_of};
 use crate::ids::FlowIds;
 use crate::observer::Observer;
-use crate::world::{Place, Wake};
+use crate::world::Wake;
 
 /// What classifiers of an inner domain see of messages of an outer one.
 const MESSAGE_HEADERS: Headers = Headers {
@@ -23,93 +25,75 @@ const MESSAGE_HEADERS: Headers = Headers {
     ecn: Ecn::NotEct,
 };
 
+/// What classifiers see of packets of `flow`.
+pub(crate) fn headers_of(flows: &[Flow], flow: FlowId) -> Headers {
+    let Some(Flow { headers, .. }) = flows.get(flow.0 as usize / 2) else {
+        // A message between the borders of an outer domain; their addresses are not the engine's to know.
+        return MESSAGE_HEADERS;
+    };
+    if flow.0.is_multiple_of(2) { *headers } else { headers.reversed() }
+}
+
 impl<O: Observer> Simulation<O> {
     /// `packet` enters a domain; `None` if it waits at a shaper or was dropped.
     pub(super) fn enter(&mut self, passage: u32, packet: &mut Packet, route: u32) -> Option<()> {
         let now = self.world.now;
+        let is_data = self.is_data(packet);
         let passage = &self.programs.passages[passage as usize];
         let index = passage.border;
-        let headers = self.headers_of(packet.flow);
         let border = &mut self.borders[index as usize];
         let Some(control) = &mut border.control else { return Some(()) };
-        let mut port = EdgePort { bank: &mut control.bank, outbox: &mut self.outbox, now };
+        if !is_data && !control.controls_messages() {
+            return Some(());
+        }
+        // Where its way goes on, should it wait.
+        self.world.arena.get_mut(packet).route = route;
+        let headers = headers_of(&self.flows, packet.flow);
         let local = border.clock.shows(now);
-        let admission = control.ingress.on_packet(packet, &headers, &passage.peers, local, &mut port);
+        let drops_by_reason = &mut border.drops_by_reason;
+        let (world, flows) = (&mut self.world, &self.flows);
+        let mut store = EdgeStore { world, flows, drops_by_reason, border: index };
+        let passed = control.handle_packet(*packet, &headers, &passage.peers, local, &mut store);
         // Feedback for a first packet goes ahead of it.
         self.after_edge(index);
-        match admission {
-            Admission::Pass => Some(()),
-            Admission::Drop(why) => {
-                self.borders[index as usize].drops_by_reason[why.index()] += 1;
-                self.world.drop_packet(packet, Place::Edge(index), why);
-                None
-            }
-            Admission::Shape(aggregate) => {
-                self.world.arena.get_mut(packet).route = route;
-                self.shape(index, aggregate, packet);
-                None
-            }
+        if let Some(passed) = passed {
+            *packet = passed;
+            return Some(());
         }
-    }
-
-    /// `packet` joins the queue of a shaper.
-    pub(super) fn shape(&mut self, index: u32, aggregate: AggregateId, packet: &Packet) {
-        let now = self.world.now;
-        let border = &mut self.borders[index as usize];
-        let control = border.control.as_mut().expect("this border shapes");
-        let drops_by_reason = &mut border.drops_by_reason;
-        let mut sink = ShaperSink { world: &mut self.world, drops_by_reason, border: index };
-        control.bank.enqueue(aggregate, *packet, now, &mut sink);
         self.release_shaped(index);
+        None
     }
 
     /// Lets go what the shapers of a border have due, and arms their timer.
-    pub(super) fn release_shaped(&mut self, index: u32) {
+    fn release_shaped(&mut self, index: u32) {
         let now = self.world.now;
         loop {
             let border = &mut self.borders[index as usize];
-            let control = border.control.as_mut().expect("this border shapes");
+            let Some(control) = &mut border.control else { return };
+            let local = border.clock.shows(now);
+            if control.release_at().is_none_or(|at| at > local) {
+                break;
+            }
             let drops_by_reason = &mut border.drops_by_reason;
-            let mut sink = ShaperSink { world: &mut self.world, drops_by_reason, border: index };
-            let Some((aggregate, mut packet)) = control.bank.release(now, &mut sink) else { break };
-            let route = self.on_released(index, aggregate, &mut packet);
+            let (world, flows) = (&mut self.world, &self.flows);
+            let mut store = EdgeStore { world, flows, drops_by_reason, border: index };
+            let Some(packet) = control.poll_packet(local, &mut store) else { break };
             // What the edge has to say goes ahead of the packet.
             self.after_edge(index);
+            let route = self.world.arena.get(&packet).route;
             self.advance(packet, route);
         }
         self.arm_shapers(index);
     }
 
     /// Arms the timer of a border's shapers: rates may have changed.
-    pub(super) fn arm_shapers(&mut self, index: u32) {
+    fn arm_shapers(&mut self, index: u32) {
         let border = &mut self.borders[index as usize];
-        let due = border.control.as_ref().and_then(|control| control.bank.release_at());
+        let due = border.control.as_ref().and_then(Border::release_at);
         if let Some(due) = due {
-            let due = due.max(self.world.now);
+            let due = border.clock.when(due).max(self.world.now);
             border.shaper_alarm.arm(due, Wake::Shaper.token(index), &mut self.world.events);
         }
-    }
-
-    /// Tells the edge of a packet that its shaper lets go; where the packet's way goes on.
-    pub(super) fn on_released(&mut self, index: u32, aggregate: AggregateId, packet: &mut Packet) -> u32 {
-        let now = self.world.now;
-        let (headers, is_outside) = (self.headers_of(packet.flow), self.is_outside(packet.flow));
-        let border = &mut self.borders[index as usize];
-        let control = border.control.as_mut().expect("this border shapes");
-        let carried = self.world.arena.get_mut(packet);
-        let is_tcp = headers.protocol == Protocol::TCP;
-        let mut port = EdgePort { bank: &mut control.bank, outbox: &mut self.outbox, now };
-        packet.arrived = border.clock.shows(packet.arrived);
-        let local = border.clock.shows(now);
-        if is_outside {
-            let mut segment = OutsideSegment(&mut carried.tcp);
-            let segment = is_tcp.then_some(&mut segment);
-            control.ingress.on_release(aggregate, packet, &headers, segment, local, &mut port);
-        } else {
-            let segment = is_tcp.then_some(&mut carried.tcp);
-            control.ingress.on_release(aggregate, packet, &headers, segment, local, &mut port);
-        }
-        carried.route
     }
 
     pub(super) fn on_shaper_alarm(&mut self, index: u32) {
@@ -127,32 +111,23 @@ impl<O: Observer> Simulation<O> {
 
     pub(super) fn leave(&mut self, departure: u32, packet: &mut Packet) {
         let now = self.world.now;
-        let (headers, is_outside) = (self.headers_of(packet.flow), self.is_outside(packet.flow));
+        let is_data = self.is_data(packet);
         let departure = &self.programs.departures[departure as usize];
         let index = departure.border;
         let border = &mut self.borders[index as usize];
-        if let Some(control) = &mut border.control {
-            let local = border.clock.shows(now);
-            let mut port = EdgePort { bank: &mut control.bank, outbox: &mut self.outbox, now };
-            control.egress.on_packet(packet, &headers, &departure.peers, local, &mut port);
-            if headers.protocol == Protocol::TCP {
-                let tcp = &mut self.world.arena.get_mut(packet).tcp;
-                if is_outside {
-                    control.ingress.on_reverse(&headers, &mut OutsideSegment(tcp), local);
-                } else {
-                    control.ingress.on_reverse(&headers, tcp, local);
-                }
-            }
-            self.after_edge(index);
+        let Some(control) = &mut border.control else { return };
+        if !is_data && !control.controls_messages() {
+            return;
         }
+        let headers = headers_of(&self.flows, packet.flow);
+        let local = border.clock.shows(now);
+        let mut segment = segment_of(&self.flows, packet, self.world.arena.get_mut(packet));
+        control.handle_leaving(packet, &headers, &departure.peers, segment.as_mut(), local);
+        self.after_edge(index);
     }
 
     pub(crate) fn headers_of(&self, flow: FlowId) -> Headers {
-        let Some(Flow { headers, .. }) = self.flows.get(flow.0 as usize / 2) else {
-            // A message between the borders of an outer domain; their addresses are not the engine's to know.
-            return MESSAGE_HEADERS;
-        };
-        if flow.0.is_multiple_of(2) { *headers } else { headers.reversed() }
+        headers_of(&self.flows, flow)
     }
 
     /// Whether packets of `flow` come from outside.
@@ -172,18 +147,13 @@ impl<O: Observer> Simulation<O> {
         let message = self.world.arena.get(packet).message;
         let bytes = self.world.messages.take(message);
         if let Some(control) = &mut border.control {
-            let local = border.clock.shows(now);
-            let mut port = EdgePort { bank: &mut control.bank, outbox: &mut self.outbox, now };
-            control.ingress.on_message(from, &bytes, packet.ttl, local, &mut port);
-            control.egress.on_message(from, &bytes, packet.ttl, local, &mut port);
+            control.handle_message(from, &bytes, packet.ttl, border.clock.shows(now));
         }
         self.world.messages.release(message, Some(bytes));
         self.world.retire(packet);
         self.after_edge(index);
-        if self.borders[index as usize].control.is_some() {
-            // Rates may have changed.
-            self.release_shaped(index);
-        }
+        // Rates may have changed.
+        self.release_shaped(index);
     }
 
     pub(super) fn on_edge_alarm(&mut self, index: u32) {
@@ -193,39 +163,40 @@ impl<O: Observer> Simulation<O> {
             return;
         }
         if let Some(control) = &mut border.control {
-            let local = border.clock.shows(now);
-            let mut port = EdgePort { bank: &mut control.bank, outbox: &mut self.outbox, now };
-            if control.ingress.timer_at().is_some_and(|at| at <= local) {
-                control.ingress.on_timer(local, &mut port);
-            }
-            if control.egress.timer_at().is_some_and(|at| at <= local) {
-                control.egress.on_timer(local, &mut port);
-            }
+            control.handle_timeout(border.clock.shows(now));
         }
         self.after_edge(index);
         self.arm_shapers(index);
     }
 
     /// Sends what an edge has to say, and arms its timer.
-    pub(super) fn after_edge(&mut self, index: u32) {
-        let mut outbox = core::mem::take(&mut self.outbox);
-        for (to, message) in outbox.drain(..) {
-            self.send_control(index, to, &message);
+    fn after_edge(&mut self, index: u32) {
+        if self.borders[index as usize].control.as_ref().is_some_and(Border::has_to_say) {
+            self.send_messages(index);
         }
-        self.outbox = outbox;
         let border = &mut self.borders[index as usize];
-        if let Some(control) = &border.control {
-            let next = [control.ingress.timer_at(), control.egress.timer_at()].into_iter().flatten().min();
-            if let Some(at) = next.map(|at| border.clock.when(at)) {
-                border.alarm.arm(at.max(self.world.now), Wake::Edge.token(index), &mut self.world.events);
-            }
+        if let Some(at) = border.control.as_ref().and_then(Border::timer_at) {
+            let at = border.clock.when(at).max(self.world.now);
+            border.alarm.arm(at, Wake::Edge.token(index), &mut self.world.events);
         }
     }
 
-    pub(super) fn send_control(&mut self, from: u32, to: PeerId, message: &[u8]) {
+    #[inline(never)]
+    fn send_messages(&mut self, index: u32) {
+        // The way of a message may lead through a border of an inner domain, which has messages of its own.
+        let mut message = core::mem::take(&mut self.message);
+        while let Some(control) = &mut self.borders[index as usize].control
+            && let Some(to) = control.poll_message(&mut message)
+        {
+            self.send_control(index, to, &message);
+        }
+        self.message = message;
+    }
+
+    fn send_control(&mut self, from: u32, to: PeerId, message: &[u8]) {
         let route = self.control_route(from, to);
         let (header_bytes, class) = match &self.borders[from as usize].control {
-            Some(control) => (control.message_header_bytes, control.message_class),
+            Some(control) => (control.message_header_bytes(), control.message_class()),
             None => (0, 0),
         };
         let wire_bytes = header_bytes + u32::try_from(message.len()).expect("messages are small");

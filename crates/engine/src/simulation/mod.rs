@@ -2,32 +2,30 @@
 
 mod borders;
 mod changes;
+pub(crate) mod hops;
 mod hosts;
 mod streams;
 mod way;
 
-pub(crate) use streams::Stream;
-
-use tidegate_mechanism::edge::PeerId;
-use tidegate_mechanism::hop::HopControl;
-use tidegate_mechanism::random::Substream;
 use tidegate_mechanism::tcp::{ReceiverCounters, SenderCounters, TcpReceiver, TcpSender};
 use tidegate_packet::{DropReason, Dscp, Headers, Packet};
 use tidegate_units::{Span, Time};
 
+pub(crate) use self::borders::headers_of;
 use crate::border::Border;
-use crate::build::{Parts, Planner};
 use crate::counters::{Delays, FlowCounters, LinkCounters, SinkCounters, Totals};
 use crate::event::Token;
-use crate::hop::Hop;
 use crate::ids::LinkId;
 use crate::link::Link;
 use crate::marker::{MarkerCounters, MarkerPoint};
 use crate::network::Network;
 use crate::observer::Observer;
-use crate::program::Programs;
+use crate::planner::Planner;
+use crate::program::{Programs, Routes};
 use crate::source::Source;
+use crate::stream::Stream;
 use crate::world::{Alarm, Wake, World};
+use hops::Hop;
 
 /// A TCP connection.
 #[derive(Debug)]
@@ -100,31 +98,6 @@ pub(crate) struct Flow {
     pub(crate) sinks: u32,
 }
 
-/// The programs among which a flow's packets choose.
-#[derive(Clone, Debug)]
-pub(crate) enum Routes {
-    One(u32),
-    /// Each packet draws one.
-    Many(Box<Spread>),
-}
-
-/// Several programs, and the flow's own stream to draw from.
-#[derive(Clone, Debug)]
-pub(crate) struct Spread {
-    pub(crate) programs: Vec<u32>,
-    pub(crate) random: Substream,
-}
-
-impl Routes {
-    #[inline]
-    pub(crate) fn choose(&mut self) -> u32 {
-        match self {
-            Self::One(program) => *program,
-            Self::Many(spread) => spread.programs[spread.random.below(spread.programs.len() as u32) as usize],
-        }
-    }
-}
-
 /// A network with its traffic, at some instant.
 #[derive(Debug)]
 pub struct Simulation<O: Observer = ()> {
@@ -152,7 +125,8 @@ pub struct Simulation<O: Observer = ()> {
     pub(crate) run_seed: u64,
     pub(crate) planner: Planner,
     pub(crate) statistics_since: Time,
-    outbox: Vec<(PeerId, Vec<u8>)>,
+    /// For the next message of a border or a router.
+    pub(crate) message: Vec<u8>,
     /// Counts of connections when the statistics began; empty while that is the start.
     connections_before: Vec<ConnectionCounters>,
     stopped: bool,
@@ -181,6 +155,21 @@ pub struct Statistics {
     pub totals: Totals,
 }
 
+/// What a simulation is made of, from its builder.
+pub(crate) struct Parts {
+    pub(crate) links: Vec<Link>,
+    pub(crate) flows: Vec<Flow>,
+    pub(crate) connections: Vec<Connection>,
+    pub(crate) streams: Vec<Stream>,
+    pub(crate) connection_flow: Vec<u32>,
+    pub(crate) sinks: Vec<SinkCounters>,
+    pub(crate) borders: Vec<Border>,
+    pub(crate) markers: Vec<MarkerPoint>,
+    pub(crate) hops: Vec<Hop>,
+    pub(crate) programs: Programs,
+    pub(crate) planner: Planner,
+}
+
 impl<O: Observer> Simulation<O> {
     pub(crate) fn assemble(network: Network, world: World<O>, parts: Parts, run_seed: u64) -> Self {
         Self {
@@ -204,7 +193,7 @@ impl<O: Observer> Simulation<O> {
             run_seed,
             planner: parts.planner,
             statistics_since: Time::ZERO,
-            outbox: Vec::new(),
+            message: Vec::new(),
             connections_before: Vec::new(),
             stopped: false,
         }
@@ -330,7 +319,7 @@ impl<O: Observer> Simulation<O> {
     pub fn assert_conservation(&self) {
         let on_links: usize = self.links.iter().map(Link::held_packets).sum();
         let in_shapers: usize = self.borders.iter().map(Border::held_packets).sum();
-        let in_hops: usize = self.hops.iter().map(|hop| hop.mechanism.held_packets()).sum();
+        let in_hops: usize = self.hops.iter().map(|hop| hop.router.held_packets()).sum();
         let held = self.held.iter().flatten().count();
         let totals = &self.world.totals;
         let live = self.world.arena.live();

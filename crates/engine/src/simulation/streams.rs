@@ -1,6 +1,6 @@
 //! Media streams with TCP-friendly rate control: a sender, a receiver, and reports on the way back.
 
-use tidegate_mechanism::tfrc::{Data, Report, TfrcConfig, TfrcReceiver, TfrcSender};
+use tidegate_mechanism::tfrc::{Data, Report, TfrcSender};
 use tidegate_packet::{FlowId, Packet, TcpHeader};
 use tidegate_units::{Span, Time};
 
@@ -9,34 +9,7 @@ use crate::arena::Carried;
 use crate::ids::FlowIds;
 use crate::observer::Observer;
 use crate::source::Act;
-use crate::world::{Alarm, Wake};
-
-/// Both ends of a stream.
-#[derive(Debug)]
-pub(crate) struct Stream {
-    /// Which flow it is.
-    pub(crate) flow: u32,
-    pub(crate) sender: TfrcSender,
-    pub(crate) receiver: TfrcReceiver,
-    pub(crate) header_bytes: u32,
-    pub(crate) report_bytes: u32,
-    pub(crate) send_alarm: Alarm,
-    pub(crate) receive_alarm: Alarm,
-}
-
-impl Stream {
-    pub(crate) fn new(flow: u32, config: &TfrcConfig) -> Self {
-        Self {
-            flow,
-            sender: TfrcSender::new(config),
-            receiver: TfrcReceiver::new(config),
-            header_bytes: config.header_bytes,
-            report_bytes: config.report_bytes,
-            send_alarm: Alarm::default(),
-            receive_alarm: Alarm::default(),
-        }
-    }
-}
+use crate::world::Wake;
 
 /// What a packet of data says travels where the header of a segment would: a field of its own would cost every packet.
 fn header_of_data(data: &Data) -> TcpHeader {

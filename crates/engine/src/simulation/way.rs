@@ -1,7 +1,7 @@
 //! The way of a packet: from link to link, and from step to step of its program.
 
 use tidegate_mechanism::mark::Conditioned;
-use tidegate_packet::{DropReason, Packet};
+use tidegate_packet::{DropReason, Packet, Place};
 use tidegate_units::Span;
 
 use super::Simulation;
@@ -10,7 +10,7 @@ use crate::ids::LinkId;
 use crate::link::{Arrival, Link};
 use crate::observer::Observer;
 use crate::program::Step;
-use crate::world::{Place, Wake, World};
+use crate::world::{Wake, World};
 
 impl<O: Observer> Simulation<O> {
     /// The event of link `index`. What packets meet mostly is done here, the rest in [`Self::on_arrived`].

@@ -6,7 +6,7 @@ use tidegate_engine::{
     ScriptedChange, TransportSpec,
 };
 use tidegate_mechanism::hop::HopConfig;
-use tidegate_mechanism::hop::backpressure::{BackPressureConfig, Feedback, LastHopConfig, LastHopForm};
+use tidegate_mechanism::hop::backpressure::{BackPressureConfig, Feedback, LastHopForm};
 use tidegate_mechanism::tcp::{TcpConfig, Variant};
 use tidegate_packet::DropReason;
 use tidegate_units::{BitRate, Span, Time};
@@ -130,8 +130,7 @@ fn last_hop(form: LastHopForm) -> (u64, u64, f64) {
     for _ in 0..10 {
         net.flow("h1", &["h2"], TransportSpec::Tcp(Box::new(tcp)), ApplicationSpec::Bulk);
     }
-    let last_hop = LastHopConfig { form, ..LastHopConfig::default() };
-    let config = BackPressureConfig { last_hop, ..BackPressureConfig::default() };
+    let config = BackPressureConfig { last_hop: form, ..BackPressureConfig::default() };
     for name in ["r1", "r2", "r3"] {
         let node = net.node(name);
         net.network.hops.push(HopSpec { node, mechanism: HopConfig::BackPressure(Box::new(config)) });

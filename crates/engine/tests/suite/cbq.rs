@@ -8,10 +8,16 @@ use tidegate_units::{BitRate, Span, Time};
 
 /// One class of 30 % that may not borrow.
 fn held_back(rate: Option<BitRate>) -> DisciplineConfig {
-    let root = CbqClassConfig { priority: 8, ..CbqClassConfig::default() };
-    let class = CbqClassConfig { parent: Some(0), share: 0.3, borrow: false, ..CbqClassConfig::default() };
+    let root = CbqClassConfig { priority: Some(8), ..CbqClassConfig::with("root".into(), 1.0) };
+    let class = CbqClassConfig {
+        parent: Some("root".into()),
+        priority: Some(1),
+        borrow: false,
+        ..CbqClassConfig::with("held back".into(), 0.3)
+    };
     let classes = vec![root, class];
-    DisciplineConfig::Cbq(CbqConfig { classes, default: 1, rate, ..CbqConfig::default() })
+    let default = Some("held back".into());
+    DisciplineConfig::Cbq(CbqConfig { classes, default, rate, ..CbqConfig::default() })
 }
 
 /// A source of 8 Mbit/s into a link of 10 Mbit/s under `queue`; instants at which packets of 1000 bytes came out of it, and

@@ -6,13 +6,12 @@
 use crate::common::{Net, direction, drop_tail};
 use proptest::prelude::*;
 use tidegate_engine::{
-    ApplicationSpec, BuildError, Change, FlowIds, LinkId, LossModel, Multipath, Network, OnOffDistribution,
-    ReorderModel, ScriptedChange, Simulation, StartSpec, TransportSpec,
+    ApplicationSpec, BuildError, Change, FlowIds, LabelsSpec, LinkId, LossModel, Multipath, Network,
+    OnOffDistribution, ReorderModel, ScriptedChange, Simulation, StartSpec, TransportSpec,
 };
 use tidegate_mechanism::edge::EdgeConfig;
-use tidegate_mechanism::meter::CsfqLabellerConfig;
 use tidegate_mechanism::queue::{CsfqConfig, DropTailConfig, ManagerConfig, RedConfig, Victim};
-use tidegate_mechanism::schedule::{Clock, DisciplineConfig, DrrConfig, FlowQueuesConfig, WfqConfig};
+use tidegate_mechanism::schedule::{DisciplineConfig, DrrConfig, WfqClock, WfqConfig};
 use tidegate_mechanism::tcp::{TcpConfig, Variant};
 use tidegate_packet::Dscp;
 use tidegate_units::{BitRate, Bytes, Limit, Span, Time};
@@ -77,8 +76,8 @@ fn limit() -> impl Strategy<Value = Limit> {
 fn manager() -> impl Strategy<Value = ManagerConfig> {
     let red = (limit(), any::<[bool; 2]>()).prop_map(|(limit, [random, ns])| {
         let victim = if random { Victim::Random } else { Victim::Arriving };
-        let base = if ns { RedConfig::ns() } else { RedConfig::floyd_1993() };
-        ManagerConfig::Red(RedConfig { limit, victim, w: 0.05, ..base })
+        let base = if ns { RedConfig::ns() } else { RedConfig::default() };
+        ManagerConfig::Red(RedConfig { limit, victim, weight: 0.05, ..base })
     });
     prop_oneof![
         limit().prop_map(|limit| ManagerConfig::DropTail(DropTailConfig { limit })),
@@ -88,25 +87,27 @@ fn manager() -> impl Strategy<Value = ManagerConfig> {
 }
 
 fn discipline() -> impl Strategy<Value = DisciplineConfig> {
-    let queues = || {
-        (manager(), limit(), 0u32..4, 0.5..4.0).prop_map(|(manager, limit, heavy, weight)| FlowQueuesConfig {
-            manager,
-            weights: vec![(heavy, weight)],
-            remembered: 2,
-            ..FlowQueuesConfig::shared(limit)
-        })
-    };
+    let queues = || (manager(), limit(), (0u32..4, 0.5..4.0));
     prop_oneof![
         manager().prop_map(DisciplineConfig::Fifo),
-        (queues(), 300u64..3_000).prop_map(|(queues, quantum)| DisciplineConfig::Drr(DrrConfig {
-            quantum: Bytes::new(quantum),
-            queues
-        })),
-        (queues(), any::<bool>()).prop_map(|(queues, exact)| DisciplineConfig::Wfq(WfqConfig {
-            clock: if exact { Clock::Gps } else { Clock::SelfClocked },
-            queues,
-            active: None,
-        })),
+        (queues(), 300u64..3_000).prop_map(|((manager, limit, heavy), quantum)| DisciplineConfig::Drr(
+            DrrConfig {
+                quantum: Bytes::new(quantum),
+                limit,
+                queue: Some(manager),
+                weight_of: vec![heavy],
+                ..DrrConfig::default()
+            }
+        )),
+        (queues(), any::<bool>()).prop_map(|((manager, limit, heavy), exact)| DisciplineConfig::Wfq(
+            WfqConfig {
+                clock: if exact { WfqClock::Gps } else { WfqClock::SelfClocked },
+                limit: Some(limit),
+                queue: Some(manager),
+                weight_of: vec![heavy],
+                ..WfqConfig::default()
+            }
+        )),
     ]
 }
 
@@ -293,7 +294,7 @@ fn network_of(case: &Case) -> Network {
         let core: Vec<&str> = core.iter().map(String::as_str).collect();
         let domain = net.domain(&edges, &core);
         domain.mechanism = case.nbp.then(|| EdgeConfig::Nbp(Box::default()));
-        domain.labels = case.labels.then(CsfqLabellerConfig::default);
+        domain.labels = case.labels.then(LabelsSpec::default);
     }
     net.network.multipath = case.multipath;
     let links = net.network.links.len() as u32;

@@ -3,9 +3,7 @@
 use crate::common::{Fate, Net, Recorder, direction};
 use tidegate_engine::{ApplicationSpec, LinkId, Simulation, StartSpec, TransportSpec};
 use tidegate_mechanism::queue::{BlueConfig, FreezeTimers, ManagerConfig};
-use tidegate_mechanism::schedule::{
-    Classification, DisciplineConfig, DrrConfig, FlowQueuesConfig, WfqConfig,
-};
+use tidegate_mechanism::schedule::{Classification, DisciplineConfig, DrrConfig, WfqConfig};
 use tidegate_packet::{DropReason, FlowId};
 use tidegate_units::{BitRate, Limit, Span, Time};
 
@@ -79,14 +77,10 @@ fn under_a_scheduler_each_queue_is_idle_for_itself_and_falls_at_the_right_instan
             timers,
             ..BlueConfig::default()
         };
-        let queues = FlowQueuesConfig {
-            classify: Classification::Class,
-            manager: ManagerConfig::Blue(blue),
-            ..FlowQueuesConfig::default()
-        };
-        let drr = DisciplineConfig::Drr(DrrConfig { queues: queues.clone(), ..DrrConfig::default() });
-        let wfq = DisciplineConfig::Wfq(WfqConfig { queues, ..WfqConfig::default() });
-        for queue in [drr, wfq] {
+        let (classify, own) = (Classification::Class, Some(ManagerConfig::Blue(blue)));
+        let drr = DrrConfig { classify, queue: own.clone(), ..DrrConfig::default() };
+        let wfq = WfqConfig { classify, queue: own, ..WfqConfig::default() };
+        for queue in [DisciplineConfig::Drr(drr), DisciplineConfig::Wfq(wfq)] {
             let mut net = Net::default();
             net.link("h0", "h1", direction("8Mbit", "1ms", queue));
             let nanosecond = Span::from_nanos(1);

@@ -4,7 +4,7 @@ use crate::common::{Net, constant, direction, drop_tail, seconds, throughput_bps
 use tidegate_engine::{
     ApplicationSpec, Change, ClockSpec, LinkCounters, LinkId, ScriptedChange, Statistics, TransportSpec,
 };
-use tidegate_mechanism::edge::iec::{CONTROL_HEADER_BYTES, Detection, IecConfig, VirtualLinkTerms, wire};
+use tidegate_mechanism::edge::iec::{CONTROL_HEADER_BYTES, Detection, OverlayConfig, VirtualLinkTerms, wire};
 use tidegate_mechanism::edge::tcp_rate::TcpRateConfig;
 use tidegate_mechanism::edge::{EdgeConfig, PeerId};
 use tidegate_mechanism::queue::{DropTailConfig, EecMarkerConfig, ManagerConfig};
@@ -15,7 +15,7 @@ use tidegate_packet::Ecn;
 use tidegate_units::{BitRate, Bytes, Limit, Span};
 
 /// N virtual links over a bottleneck of 10 Mb/s; link number `2 n` is the bottleneck.
-fn overlay(n: usize, config: IecConfig, tcps_each: usize) -> (Net, LinkId) {
+fn overlay(n: usize, config: OverlayConfig, tcps_each: usize) -> (Net, LinkId) {
     let mut net = Net::default();
     let access = || direction("100Mbit", "4ms", drop_tail(500));
     for index in 0..n {
@@ -49,14 +49,18 @@ fn overlay(n: usize, config: IecConfig, tcps_each: usize) -> (Net, LinkId) {
     }
     let edges: Vec<String> = (0..n).map(|i| format!("I{i}")).chain((0..n).map(|i| format!("E{i}"))).collect();
     let edges: Vec<&str> = edges.iter().map(String::as_str).collect();
-    net.domain(&edges, &["A", "B"]).mechanism = Some(EdgeConfig::Iec(Box::new(config)));
+    net.domain(&edges, &["A", "B"]).mechanism = Some(EdgeConfig::from(config));
     (net, LinkId::of(2 * n as u32, false))
 }
 
-fn config(detection: Detection) -> IecConfig {
+fn config(detection: Detection) -> OverlayConfig {
     let queue =
         DisciplineConfig::Fifo(ManagerConfig::DropTail(DropTailConfig { limit: Limit::Packets(500) }));
-    IecConfig { detection, shaper: ShaperConfig { bucket: Bytes::new(1000), queue }, ..IecConfig::default() }
+    OverlayConfig {
+        detection,
+        shaper: ShaperConfig { bucket: Some(Bytes::new(1000)), queue },
+        ..OverlayConfig::default()
+    }
 }
 
 fn bottleneck(statistics: &Statistics, link: LinkId) -> &LinkCounters {
@@ -152,7 +156,7 @@ fn a_link_that_loses_half_its_capacity_is_followed() {
 
 #[test]
 fn tcp_rate_control_gives_a_tcp_without_loss_retransmission_or_time_out() {
-    let with = IecConfig { tcp_rate: Some(TcpRateConfig::default()), ..config(Detection::OneWay) };
+    let with = OverlayConfig { tcp_rate: Some(TcpRateConfig::default()), ..config(Detection::OneWay) };
     let (net, link) = overlay(2, with, 5);
     let statistics = net.run(1, 10.0, 30.0);
     let counters = bottleneck(&statistics, link);
@@ -172,7 +176,7 @@ fn shares_of_virtual_links_follow_their_weights() {
     let terms = vec![VirtualLinkTerms { from: Some(PeerId(0)), to: None, weight: 2.0, rate_min: None }];
     // With marks, shares of so slow virtual links wander: `iec/weights` has faster ones.
     for detection in [Detection::OneWay, Detection::RoundTrip] {
-        let (net, link) = overlay(2, IecConfig { terms: terms.clone(), ..config(detection) }, 0);
+        let (net, link) = overlay(2, OverlayConfig { terms: terms.clone(), ..config(detection) }, 0);
         let statistics = net.run(1, 60.0, 120.0);
         let shares = [0, 1].map(|flow| throughput_bps(&statistics, flow));
         let ratio = shares[0] / shares[1];
@@ -193,7 +197,8 @@ fn an_assured_rate_is_kept_and_the_others_make_room() {
     let elsewhere = VirtualLinkTerms { from: Some(PeerId(1)), to: Some(PeerId(2)), ..assured };
     // With marks, shares of so slow virtual links wander: `iec/weights` has faster ones.
     for detection in [Detection::OneWay, Detection::RoundTrip] {
-        let (net, link) = overlay(2, IecConfig { terms: vec![elsewhere, assured], ..config(detection) }, 0);
+        let (net, link) =
+            overlay(2, OverlayConfig { terms: vec![elsewhere, assured], ..config(detection) }, 0);
         let statistics = net.run(1, 15.0, 40.0);
         let shares = [0, 1].map(|flow| throughput_bps(&statistics, flow) / 1e6);
         assert!(shares[0] > 6.8 && shares[1] > 2.3, "{detection:?}: {shares:?}");
@@ -223,7 +228,7 @@ fn virtual_links_carry_virtual_links_and_the_outermost_edge_drops() {
                     let (edges, core): (&[&str], &[&str]) =
                         if is_inner { (edges, core) } else { (&["I", "E"], &["P", "A", "Q"]) };
                     let domain = net.domain(edges, core);
-                    domain.mechanism = Some(EdgeConfig::Iec(Box::new(config(detection))));
+                    domain.mechanism = Some(EdgeConfig::from(config(detection)));
                 }
                 let statistics = net.run(1, 15.0, 40.0);
                 let what = format!("{detection:?}, {edges:?}, inner first: {inner_first}");
@@ -284,7 +289,7 @@ fn one_virtual_link_agrees_with_an_independent_model() {
         net.link("E", "hd", direction("10Gbit", "0s", drop_tail(500)));
         let load = constant(BitRate::from_bps((mbps * 1.5e6) as u64));
         net.flow("hs", &["hd"], TransportSpec::Udp { header_bytes: 28 }, load);
-        net.domain(&["I", "E"], &["A", "B"]).mechanism = Some(EdgeConfig::Iec(Box::new(config(detection))));
+        net.domain(&["I", "E"], &["A", "B"]).mechanism = Some(EdgeConfig::from(config(detection)));
         let statistics = net.run(1, 10.0, 20.0);
         let counters = bottleneck(&statistics, LinkId::of(2, false));
         let used = utilization(&statistics, LinkId::of(2, false));

@@ -17,6 +17,7 @@ mod maxmin;
 mod nbp;
 mod nbq;
 mod ns2_throughput;
+mod ns3_controls;
 mod ports;
 mod queueing;
 mod routing;

@@ -3,13 +3,12 @@
 use crate::common::{Net, constant, direction, drop_tail, seconds, throughput_bps};
 use tidegate_engine::{ApplicationSpec, MarkerSpec, TransportSpec};
 use tidegate_mechanism::mark::{MarkerConfig, OutOfProfile, ProfileConfig};
-use tidegate_mechanism::shape::TokenBucketConfig;
-use tidegate_units::{BitRate, Bytes};
+use tidegate_units::{BitRate, Bytes, Limit};
 
 const UDP: TransportSpec = TransportSpec::Udp { header_bytes: 28 };
 
 fn profile(mbps: u64) -> ProfileConfig {
-    ProfileConfig::new(TokenBucketConfig::new(BitRate::from_mbps(mbps), Bytes::new(10_000)))
+    ProfileConfig { depth: Limit::Bytes(Bytes::new(10_000)), ..ProfileConfig::with(BitRate::from_mbps(mbps)) }
 }
 
 /// Two flows of 3 Mbit/s each from two hosts through two routers.
@@ -75,10 +74,11 @@ fn a_peak_rate_holds_one_packet_of_the_network_however_large_its_packets_are() {
     let rate = BitRate::from_mbps(3);
     net.network.flows[0].application =
         ApplicationSpec::ConstantRate { rate, packet_bytes: 9_000, jitter: 0.0 };
-    let peak_rate = Some(BitRate::from_mbps(10));
-    let bucket =
-        TokenBucketConfig { peak_rate, ..TokenBucketConfig::new(BitRate::from_mbps(2), Bytes::new(50_000)) };
-    let config = MarkerConfig::Profile(ProfileConfig::new(bucket));
+    let config = MarkerConfig::Profile(ProfileConfig {
+        depth: Limit::Bytes(Bytes::new(50_000)),
+        peak: Some(BitRate::from_mbps(10)),
+        ..ProfileConfig::with(BitRate::from_mbps(2))
+    });
     net.network.markers = vec![MarkerSpec { name: "m".into(), at: None, flows: vec![0], config }];
     let statistics = net.run(1, 1.0, 11.0);
     let green = statistics.markers[0].bytes[0] as f64 * 8.0 / 10.0;

@@ -9,7 +9,7 @@ use tidegate_engine::{
 };
 use tidegate_mechanism::edge::EdgeConfig;
 use tidegate_mechanism::edge::nbp::wire::{self, Feedback};
-use tidegate_mechanism::edge::nbp::{Granularity, NbpConfig};
+use tidegate_mechanism::edge::nbp::{Classify, NbpConfig};
 use tidegate_mechanism::tcp::{TcpConfig, Variant};
 use tidegate_packet::{Address, Dscp, Packet};
 use tidegate_units::{BitRate, Span, Time};
@@ -59,6 +59,23 @@ fn nbp_prevents_the_congestion_collapse_of_figure_8() {
             "with NBP, UDP takes only what it can deliver: {tcp}, {udp}"
         );
     }
+}
+
+#[test]
+fn no_codepoint_evades_nbp_unless_the_domain_exempts_it() {
+    let tcp_under = |dscp, exempt| {
+        let mut net = with_nbp(figure_7(BitRate::from_mbps(2)));
+        net.network.flows[1].dscp = Dscp::new(dscp);
+        let mechanism = EdgeConfig::Nbp(Box::new(NbpConfig { exempt, ..NbpConfig::default() }));
+        net.network.domains[0].mechanism = Some(mechanism);
+        throughput_bps(&net.run(1, 10.0, 60.0), 0) / 1e6
+    };
+    for dscp in [1, 46, Dscp::CONTROL.get()] {
+        let tcp = tcp_under(dscp, Vec::new());
+        assert!(tcp > 1.30, "{dscp} is best effort: {tcp}");
+    }
+    let tcp = tcp_under(46, vec![46]);
+    assert!(tcp < 0.01, "what is exempt is not controlled: {tcp}");
 }
 
 /// What both flows of Fig. 7 get from `since` on, in Mb/s, with an unresponsive load of 1 Mb/s; `impair` changes the
@@ -209,7 +226,7 @@ fn a_multicast_flow_enters_as_fast_as_its_slowest_branch_delivers() {
 #[test]
 fn a_class_of_several_flows_enters_as_fast_as_the_slowest_branch_whoever_comes_first() {
     for multicast_first in [true, false] {
-        let config = NbpConfig { granularity: Granularity::AddressPair, ..NbpConfig::default() };
+        let config = NbpConfig { classify: Classify::AddressPair, ..NbpConfig::default() };
         let (mut net, slow) = two_branches("1Mbit", config);
         udp(&mut net, 0.01);
         let many = multicast(&mut net);
@@ -378,8 +395,11 @@ fn a_flow_that_ends_where_no_edge_is_is_refused_with_what_to_do() {
 }
 
 #[test]
-fn other_services_pass_unshaped() {
+fn exempt_services_pass_unshaped() {
     let mut net = line("1Mbit");
+    let exempt = vec![Dscp::EF.get()];
+    let mechanism = EdgeConfig::Nbp(Box::new(NbpConfig { exempt, ..NbpConfig::default() }));
+    net.network.domains[0].mechanism = Some(mechanism);
     let (voice, bulk) = (udp(&mut net, 0.2), udp(&mut net, 5.0));
     net.network.flows[voice].dscp = Dscp::EF;
     net.network.flows[bulk].start = StartSpec::At(seconds(5.0));
@@ -484,10 +504,10 @@ fn a_list_of_flows_longer_than_the_mtu_is_split_and_every_flow_is_controlled() {
 
 #[test]
 fn coarser_classes_share_a_shaper() {
-    let aggregates = |granularity: Granularity| {
+    let aggregates = |classify: Classify| {
         let mut net = line("1Mbit");
         net.network.domains[0].mechanism =
-            Some(EdgeConfig::Nbp(Box::new(NbpConfig { granularity, ..NbpConfig::default() })));
+            Some(EdgeConfig::Nbp(Box::new(NbpConfig { classify, ..NbpConfig::default() })));
         // To one host by two ports, and to another host in its network.
         net.link("E", "h2", direction("100Mbit", "1ms", drop_tail(100)));
         udp(&mut net, 1.0);
@@ -498,9 +518,9 @@ fn coarser_classes_share_a_shaper() {
         let all = (0..3).map(|flow| simulation.border_report(0, flow).unwrap().edge.aggregate);
         all.collect::<BTreeSet<_>>().len()
     };
-    assert_eq!(aggregates(Granularity::Flow), 3);
-    assert_eq!(aggregates(Granularity::AddressPair), 2);
-    assert_eq!(aggregates(Granularity::DestinationNetwork { prefix_bits: 24 }), 1);
+    assert_eq!(aggregates(Classify::Flow), 3);
+    assert_eq!(aggregates(Classify::AddressPair), 2);
+    assert_eq!(aggregates(Classify::DestinationNetwork), 1);
 }
 
 #[test]

@@ -175,7 +175,7 @@ fn a_source_takes_the_best_rate_that_gets_through() {
     for flow in &mut net.network.flows {
         flow.application = application.clone();
     }
-    speak(&mut net, &["r3", "r4"], NbqConfig { advises: true, ..NbqConfig::default() });
+    speak(&mut net, &["r3", "r4"], NbqConfig { advice: true, ..NbqConfig::default() });
     let mut simulation = net.build(1);
     simulation.run_until(seconds(5.0), u64::MAX);
     let (before, at) = (simulation.flow_counters(0), simulation.now());

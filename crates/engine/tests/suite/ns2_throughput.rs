@@ -12,7 +12,7 @@ use serde_json::Value;
 use tidegate_engine::{
     ApplicationSpec, Carried, LinkId, LossModel, Observer, Place, StartSpec, TransportSpec,
 };
-use tidegate_mechanism::schedule::{Clock, DisciplineConfig, DrrConfig, FlowQueuesConfig, WfqConfig};
+use tidegate_mechanism::schedule::{DisciplineConfig, DrrConfig, WfqClock, WfqConfig};
 use tidegate_mechanism::tcp::{FastRetransmitGuard, TcpConfig, Variant};
 use tidegate_packet::{DropReason, Packet};
 use tidegate_units::{BitRate, Bytes, Limit, Span, Time};
@@ -138,12 +138,13 @@ fn share(case: &Value) -> Shared {
         "DropTail" => drop_tail(24),
         "DRR" => DisciplineConfig::Drr(DrrConfig {
             quantum: Bytes::new(1000),
-            queues: FlowQueuesConfig::shared(Limit::Bytes(Bytes::new(25_000))),
+            limit: Limit::Bytes(Bytes::new(25_000)),
+            ..DrrConfig::default()
         }),
         "FQ" => DisciplineConfig::Wfq(WfqConfig {
-            clock: Clock::SelfClocked,
-            queues: FlowQueuesConfig::per_flow(Limit::Packets(25)),
-            active: None,
+            clock: WfqClock::SelfClocked,
+            per_flow_limit: Some(Limit::Packets(25)),
+            ..WfqConfig::default()
         }),
         other => panic!("unknown discipline {other}"),
     };

@@ -81,23 +81,31 @@ fn drop_tail() -> impl Strategy<Value = ManagerConfig> {
     limit().prop_map(|limit| ManagerConfig::DropTail(DropTailConfig { limit }))
 }
 
+/// A typical packet of the trains.
+const MEAN_PACKET: Bytes = Bytes::new(600);
+
+/// A threshold that need not be a whole number of packets.
+fn threshold(packets: f64) -> Limit {
+    Limit::Bytes(Bytes::new((packets * MEAN_PACKET.as_f64()).round() as u64))
+}
+
 /// Random early detection that has much to do: a quick average, low thresholds, a small limit.
 fn red(victims: &'static [Victim]) -> impl Strategy<Value = ManagerConfig> {
     (limit(), 0.0..4.0, 0.5..6.0, 0.02..1.0, 0.05..1.0, any::<[bool; 4]>(), prop::sample::select(victims))
         .prop_map(|(limit, min_th, between, w, max_p, [ns, bytes, gentle, wait], victim)| {
             ManagerConfig::Red(RedConfig {
-                min_th,
-                max_th: min_th + between,
-                w,
+                min: threshold(min_th),
+                max: threshold(min_th + between),
+                weight: w,
                 max_p,
                 limit,
-                packet_bytes: 600,
-                unit: if bytes { QueueUnit::Bytes } else { QueueUnit::Packets },
-                gap_law: if wait { GapLaw::Wait } else { GapLaw::Paper },
+                mean_packet: MEAN_PACKET,
+                mode: if bytes { QueueUnit::Bytes } else { QueueUnit::Packets },
+                gap: if wait { GapLaw::Wait } else { GapLaw::Paper },
                 flavor: if ns { Flavor::Ns } else { Flavor::Floyd1993 },
                 gentle,
                 victim,
-                ..RedConfig::floyd_1993()
+                ..RedConfig::default()
             })
         })
 }
@@ -125,14 +133,14 @@ fn fred() -> impl Strategy<Value = ManagerConfig> {
     (limit(), 0.5..4.0, 0.5..6.0, 0.02..1.0, 0.05..1.0, 0u32..4, any::<bool>()).prop_map(
         |(limit, min_th, between, w, max_p, min_q, many)| {
             ManagerConfig::Fred(FredConfig {
-                min_th,
-                max_th: min_th + between,
-                w,
+                min: Some(threshold(min_th)),
+                max: Some(threshold(min_th + between)),
+                weight: w,
                 max_p,
                 min_q,
                 variant: if many { FredVariant::ManyFlows } else { FredVariant::Basic },
                 limit,
-                packet_bytes: 600,
+                mean_packet: MEAN_PACKET,
                 ecn: false,
             })
         },
@@ -297,10 +305,10 @@ fn tcp_with_ecn_sees_no_difference_between_the_ports() {
     for (seed, variant) in [(1, Variant::NewReno), (2, Variant::Sack), (3, Variant::Reno)] {
         let network = || {
             let red = RedConfig {
-                ecn_when_forced: false,
+                mark_forced: false,
                 limit: Limit::Packets(20),
-                w: 0.02,
-                ..RedConfig::floyd_1993()
+                weight: 0.02,
+                ..RedConfig::default()
             };
             let mut net = Net::default();
             let fifo = DisciplineConfig::Fifo(ManagerConfig::Red(red));

@@ -7,7 +7,7 @@
 
 use crate::common::{Net, direction, drop_tail};
 use tidegate_engine::{ApplicationSpec, LinkCounters, TransportSpec};
-use tidegate_mechanism::schedule::{DisciplineConfig, DrrConfig, FlowQueuesConfig, WfqConfig};
+use tidegate_mechanism::schedule::{DisciplineConfig, DrrConfig, WfqConfig};
 use tidegate_units::{BitRate, Limit};
 
 /// One byte per microsecond.
@@ -72,11 +72,11 @@ fn check(service: Service, rho: f64, queue: DisciplineConfig, packets: f64) {
 }
 
 fn endless_drr() -> DisciplineConfig {
-    DisciplineConfig::Drr(DrrConfig { queues: FlowQueuesConfig::shared(ENDLESS), ..DrrConfig::default() })
+    DisciplineConfig::Drr(DrrConfig { limit: ENDLESS, ..DrrConfig::default() })
 }
 
 fn endless_wfq() -> DisciplineConfig {
-    DisciplineConfig::Wfq(WfqConfig { queues: FlowQueuesConfig::shared(ENDLESS), ..WfqConfig::default() })
+    DisciplineConfig::Wfq(WfqConfig { limit: Some(ENDLESS), ..WfqConfig::default() })
 }
 
 /// Packets for each utilisation.

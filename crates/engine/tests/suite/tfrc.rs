@@ -8,6 +8,7 @@ use tidegate_mechanism::schedule::DisciplineConfig;
 use tidegate_mechanism::tcp::TcpConfig;
 use tidegate_mechanism::tcp::Variant;
 use tidegate_mechanism::tfrc::TfrcConfig;
+use tidegate_units::Limit;
 
 const SEGMENT: f64 = 1000.0;
 
@@ -57,7 +58,8 @@ fn where_packets_are_lost_at_random_the_throughput_is_that_of_the_equation() {
 
 #[test]
 fn beside_tcp_a_stream_gets_an_equal_share_within_a_factor_of_two() {
-    let red = RedConfig { min_th: 10.0, max_th: 50.0, max_p: 0.1, ..RedConfig::floyd_1993() };
+    let red =
+        RedConfig { min: Limit::Packets(10), max: Limit::Packets(50), max_p: 0.1, ..RedConfig::default() };
     for queue in [drop_tail(60), DisciplineConfig::Fifo(ManagerConfig::Red(red))] {
         for pairs in [1, 4] {
             let mut net = path("10Mbit", queue.clone(), None);

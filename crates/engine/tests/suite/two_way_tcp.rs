@@ -5,7 +5,7 @@ use tidegate_engine::{
     ApplicationSpec, CircuitSpec, DirectionSpec, FlowIds, HopSpec, LinkId, Statistics, TransportSpec,
 };
 use tidegate_mechanism::hop::HopConfig;
-use tidegate_mechanism::hop::backpressure::{BackPressureConfig, LastHopConfig, LastHopForm};
+use tidegate_mechanism::hop::backpressure::{BackPressureConfig, LastHopForm};
 use tidegate_mechanism::tcp::{RtoConfig, TcpConfig, Variant};
 use tidegate_packet::Address;
 use tidegate_units::{BitRate, Span};
@@ -70,8 +70,7 @@ fn last_hop(form: LastHopForm) -> (u64, [f64; 2], u64) {
     let base = TcpConfig::ns_1999(Variant::Tahoe).with_ns_delayed_ack();
     let tcp = TcpConfig { receive_window_bytes: 64 * 1000, ecn: true, ..base };
     flows(&mut net, 10, true, &tcp, &ApplicationSpec::Bulk);
-    let last_hop = LastHopConfig { form, ..LastHopConfig::default() };
-    let config = BackPressureConfig { last_hop, ..BackPressureConfig::default() };
+    let config = BackPressureConfig { last_hop: form, ..BackPressureConfig::default() };
     for name in ["r1", "r2", "r3"] {
         let node = net.node(name);
         net.network.hops.push(HopSpec { node, mechanism: HopConfig::BackPressure(Box::new(config)) });

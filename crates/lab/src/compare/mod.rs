@@ -95,7 +95,7 @@ fn capacity_bps(direction: &Direction) -> f64 {
 /// What a flow wants while it is active, in bits per second, and the size of its packets.
 fn demand(flow: &Flow) -> (f64, u32) {
     let own = match &flow.transport {
-        Transport::Tcp(tcp) => tcp.packet,
+        Transport::Tcp(tcp) => tcp.config.packet(),
         Transport::Tfrc(tfrc) => tfrc.packet,
         Transport::Udp(udp) => udp.packet,
     };

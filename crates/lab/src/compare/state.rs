@@ -17,11 +17,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tidegate_engine::{FlowPath, LinkId};
+use tidegate_mechanism::edge::EdgeConfig;
+use tidegate_mechanism::edge::nbp::Classify;
+use tidegate_mechanism::hop::HopConfig;
+use tidegate_mechanism::hop::backpressure::Feedback;
+use tidegate_mechanism::queue::SfbConfig;
+use tidegate_mechanism::schedule::Classification as QueueClassify;
 use tidegate_scenario::Scenario;
-use tidegate_scenario::model::{
-    BackPressureFeedback, Classify, Flow, Link, Manager, Mechanism, NodeIndex, NodeKind, Queue,
-    QueueClassify, Transport, Way,
-};
+use tidegate_scenario::model::{Flow, Link, Manager, Mechanism, NodeIndex, NodeKind, Queue, Transport, Way};
 
 /// One direction of a flow, with the way it takes.
 pub(super) struct Stream<'s> {
@@ -49,6 +52,7 @@ impl Stream<'_> {
             QueueClassify::Class => u64::from(self.flow.class),
             QueueClassify::InputPort => input.map_or(u64::MAX, |link| u64::from(link.0)),
             QueueClassify::Dscp => u64::from(self.flow.dscp.get()),
+            QueueClassify::Precedence => u64::from(self.flow.dscp.get() >> 3),
         }
     }
 }
@@ -102,50 +106,24 @@ fn in_queue(queue: &Queue, crossing: &[(usize, &Stream<'_>, Option<LinkId>)]) ->
         Queue::Priority(priority) => queues(priority.classify) * managed(priority.queue.as_ref()),
         Queue::Sfq(sfq) => u64::from(sfq.buckets) * managed(sfq.queue.as_ref()),
         Queue::Cbq(cbq) => cbq.classes.len() as u64,
-        Queue::Fred(_) | Queue::TcpFriendly(_) => flows,
-        Queue::Red(red) if red.flows_rtt.is_some() => flows,
-        Queue::RedPenaltyBox(boxed) => u64::from(boxed.log),
-        Queue::Sfb(sfb) => bins(sfb),
-        Queue::Droptail(_)
-        | Queue::Red(_)
-        | Queue::AdaptiveRed(_)
-        | Queue::Blue(_)
-        | Queue::Csfq(_)
-        | Queue::EecMarker(_) => 0,
-        Queue::Ered(ered) => {
-            if ered.fair {
-                flows
-            } else {
-                0
-            }
-        }
+        Queue::Fifo(manager) => in_manager(manager, flows),
     }
 }
 
-/// The same for a manager inside a scheduler, whose queue `flows` flows share.
+/// The same for a manager of a queue that `flows` flows share.
 fn in_manager(manager: &Manager, flows: u64) -> u64 {
     match manager {
         Manager::Fred(_) | Manager::TcpFriendly(_) => flows,
         Manager::Red(red) if red.flows_rtt.is_some() => flows,
         Manager::RedPenaltyBox(boxed) => u64::from(boxed.log),
         Manager::Sfb(sfb) => bins(sfb),
-        Manager::Ered(ered) => {
-            if ered.fair {
-                flows
-            } else {
-                0
-            }
-        }
-        Manager::Droptail(_)
-        | Manager::Red(_)
-        | Manager::AdaptiveRed(_)
-        | Manager::Blue(_)
-        | Manager::Csfq(_)
-        | Manager::EecMarker(_) => 0,
+        Manager::Ered(ered) if ered.fair => flows,
+        // Counters, averages and probabilities, however many flows there are.
+        _ => 0,
     }
 }
 
-fn bins(sfb: &tidegate_scenario::model::Sfb) -> u64 {
+fn bins(sfb: &SfbConfig) -> u64 {
     let sets = if sfb.rehash.is_some() && sfb.double_buffered { 2 } else { 1 };
     u64::from(sfb.levels) * u64::from(sfb.bins) * sets
 }
@@ -163,8 +141,9 @@ fn at_edge(mechanism: &Mechanism, node: NodeIndex, streams: &[Stream<'_>]) -> u6
         let ends = |end| passing(end).map(|(_, _, peer)| peer).collect::<BTreeSet<_>>().len() as u64;
         ends(0) + ends(1)
     };
-    match mechanism {
-        Mechanism::Nbp(nbp) => {
+    let Some(edge) = mechanism.edge() else { return 0 };
+    match edge {
+        EdgeConfig::Nbp(nbp) => {
             let controlled = |end| {
                 let keys = passing(end).map(|(number, stream, _)| match nbp.classify {
                     Classify::Flow => (number as u32, 0),
@@ -184,13 +163,10 @@ fn at_edge(mechanism: &Mechanism, node: NodeIndex, streams: &[Stream<'_>]) -> u6
             };
             controlled(0) + controlled(1)
         }
-        Mechanism::Iec(iec) => {
-            virtual_links() + tcps(iec.tcp_rate.is_some(), passing(0).map(|(_, stream, _)| stream))
+        EdgeConfig::Iec(_) | EdgeConfig::Eec(_) => {
+            let counts = edge.overlay().is_some_and(|overlay| overlay.tcp_rate.is_some());
+            virtual_links() + tcps(counts, passing(0).map(|(_, stream, _)| stream))
         }
-        Mechanism::Eec(eec) => {
-            virtual_links() + tcps(eec.tcp_rate.is_some(), passing(0).map(|(_, stream, _)| stream))
-        }
-        Mechanism::None | Mechanism::Nbq(_) | Mechanism::BackPressure(_) => 0,
     }
 }
 
@@ -221,21 +197,21 @@ fn in_router(mechanism: &Mechanism, node: NodeIndex, scenario: &Scenario, stream
         }
         names
     };
-    match mechanism {
-        Mechanism::Nbq(_) => {
+    let Some(hop) = mechanism.hop() else { return 0 };
+    match hop {
+        HopConfig::Nbq(_) => {
             let flows = named(&|stream| matches!(stream.flow.transport, Transport::Udp(_)));
             let names: BTreeSet<NodeIndex> = flows.into_iter().map(|(_, destination)| destination).collect();
             names.len() as u64 + neighbours
         }
-        Mechanism::BackPressure(config) => {
+        HopConfig::BackPressure(config) => {
             // All hosts are one input.
             let pairs = ports.len() as u64 * (neighbours + 1);
             let routes = match config.feedback {
-                BackPressureFeedback::Selective => named(&|_| true).len() as u64,
-                BackPressureFeedback::Aggregate | BackPressureFeedback::Circuit => 0,
+                Feedback::Selective => named(&|_| true).len() as u64,
+                Feedback::Aggregate | Feedback::Circuit => 0,
             };
             pairs + routes.min(u64::from(config.routes_max))
         }
-        Mechanism::None | Mechanism::Nbp(_) | Mechanism::Iec(_) | Mechanism::Eec(_) => 0,
     }
 }

@@ -1,37 +1,96 @@
 //! Any edge mechanism, dispatched by an enumeration.
 
 use alloc::boxed::Box;
+use alloc::string::String;
 
 use tidegate_packet::{Headers, Packet};
-use tidegate_units::Time;
+use tidegate_parameters::family;
+use tidegate_units::{Bytes, Time};
 
-use super::iec::{CONTROL_HEADER_BYTES, EpochReport, IecConfig, IecEgress, IecIngress};
+use super::iec::{
+    CONTROL_HEADER_BYTES, Detection, EecConfig, EpochReport, IecConfig, IecDelays, IecEgress, IecIngress,
+    OverlayConfig,
+};
 use super::nbp::{FEEDBACK_HEADER_BYTES, NbpConfig, NbpEgress, NbpIngress};
-use super::{Admission, AggregateId, BorderSite, EdgeHalf, EdgeOut, EdgeReport, PeerId, SegmentEditor};
+use super::{
+    Admission, AggregateId, BorderSite, EdgeHalf, EdgeOut, EdgeReport, PacketStore, PeerId, SegmentEditor,
+};
 use crate::Context;
 use crate::shape::ShaperConfig;
 
-/// The parameters of any edge mechanism.
-#[derive(Clone, Debug, PartialEq)]
-pub enum EdgeConfig {
-    /// Network Border Patrol.
-    Nbp(Box<NbpConfig>),
-    /// Explicit or implicit edge control.
-    Iec(Box<IecConfig>),
+family! {
+    /// What the edges of a domain do.
+    pub enum EdgeConfig {
+        /// Network Border Patrol.
+        Nbp(Box<NbpConfig>) = "nbp",
+        /// Implicit edge control.
+        Iec(Box<IecConfig>) = "iec",
+        /// Explicit edge control.
+        Eec(Box<EecConfig>) = "eec",
+    }
+}
+
+impl From<OverlayConfig> for EdgeConfig {
+    /// The edge control that learns of congestion as `overlay` says.
+    fn from(overlay: OverlayConfig) -> Self {
+        match overlay.detection {
+            Detection::OneWay => Self::Iec(Box::new(IecConfig { overlay, delays: IecDelays::OneWay })),
+            Detection::RoundTrip => Self::Iec(Box::new(IecConfig { overlay, delays: IecDelays::RoundTrip })),
+            Detection::Marks => Self::Eec(Box::new(EecConfig { overlay })),
+        }
+    }
 }
 
 impl EdgeConfig {
     /// The two halves of the border at `site`.
     pub fn build(&self, site: BorderSite, context: &Context) -> (AnyIngress, AnyEgress) {
-        match self {
+        let overlay = match self {
             Self::Nbp(config) => {
                 let (ingress, egress) = config.build(context);
-                (AnyIngress::Nbp(Box::new(ingress)), AnyEgress::Nbp(Box::new(egress)))
+                return (AnyIngress::Nbp(Box::new(ingress)), AnyEgress::Nbp(Box::new(egress)));
             }
-            Self::Iec(config) => {
-                let (ingress, egress) = config.build(site, context);
-                (AnyIngress::Iec(Box::new(ingress)), AnyEgress::Iec(Box::new(egress)))
-            }
+            Self::Iec(config) => config.detecting(),
+            Self::Eec(config) => config.detecting(),
+        };
+        let (ingress, egress) = overlay.build(site, context);
+        (AnyIngress::Iec(Box::new(ingress)), AnyEgress::Iec(Box::new(egress)))
+    }
+
+    /// What explicit and implicit edge control have in common; none for others.
+    pub fn overlay(&self) -> Option<&OverlayConfig> {
+        match self {
+            Self::Nbp(_) => None,
+            Self::Iec(config) => Some(&config.overlay),
+            Self::Eec(config) => Some(&config.overlay),
+        }
+    }
+
+    /// The same, to be completed by the world.
+    pub fn overlay_mut(&mut self) -> Option<&mut OverlayConfig> {
+        match self {
+            Self::Nbp(_) => None,
+            Self::Iec(config) => Some(&mut config.overlay),
+            Self::Eec(config) => Some(&mut config.overlay),
+        }
+    }
+
+    /// Names of edges at which what enters is not shaped.
+    pub fn unpoliced(&self) -> &[String] {
+        match self {
+            Self::Nbp(config) => &config.unpoliced,
+            Self::Iec(config) => &config.overlay.unpoliced,
+            Self::Eec(config) => &config.overlay.unpoliced,
+        }
+    }
+
+    /// Takes away what it says of single edges.
+    pub fn forget_places(&mut self) {
+        if let Self::Nbp(config) = self {
+            config.unpoliced.clear();
+        }
+        if let Some(overlay) = self.overlay_mut() {
+            overlay.unpoliced.clear();
+            overlay.virtual_links.clear();
         }
     }
 
@@ -39,24 +98,46 @@ impl EdgeConfig {
     pub fn shaper(&self) -> &ShaperConfig {
         match self {
             Self::Nbp(config) => &config.shaper,
-            Self::Iec(config) => &config.shaper,
+            Self::Iec(config) => &config.overlay.shaper,
+            Self::Eec(config) => &config.overlay.shaper,
         }
+    }
+
+    /// The same, to be completed by the world.
+    pub fn shaper_mut(&mut self) -> &mut ShaperConfig {
+        match self {
+            Self::Nbp(config) => &mut config.shaper,
+            Self::Iec(config) => &mut config.overlay.shaper,
+            Self::Eec(config) => &mut config.overlay.shaper,
+        }
+    }
+
+    /// Bucket of a shaper that does not say: one packet, or one `sigma`.
+    pub fn bucket(&self) -> Bytes {
+        self.overlay().map_or(Bytes::ZERO, |overlay| overlay.sigma)
     }
 
     /// Bytes of headers around its messages on the wire.
     pub const fn message_header_bytes(&self) -> u32 {
         match self {
             Self::Nbp(_) => FEEDBACK_HEADER_BYTES,
-            Self::Iec(_) => CONTROL_HEADER_BYTES,
+            Self::Iec(_) | Self::Eec(_) => CONTROL_HEADER_BYTES,
+        }
+    }
+
+    /// Whether messages of other borders (those of a domain around this one) are traffic like any other to it. NBP lets them
+    /// pass (section IV.7: other services are policed by mechanisms of their own); to IEC all between two edges is one
+    /// virtual link.
+    pub const fn controls_messages(&self) -> bool {
+        match self {
+            Self::Nbp(_) => false,
+            Self::Iec(_) | Self::Eec(_) => true,
         }
     }
 
     /// The class of its messages: that of what it controls, for they must see the same queues.
     pub fn message_class(&self) -> u8 {
-        match self {
-            Self::Nbp(_) => 0,
-            Self::Iec(config) => config.class.unwrap_or(0),
-        }
+        self.overlay().and_then(|overlay| overlay.class).unwrap_or(0)
     }
 }
 
@@ -78,18 +159,16 @@ macro_rules! half {
             ) -> Admission {
                 match self { $(Self::$variant(half) => half.on_packet(packet, headers, peers, now, out),)* }
             }
-            fn on_release<S: SegmentEditor>(
+            #[inline]
+            fn on_release(
                 &mut self,
                 aggregate: AggregateId,
                 packet: &mut Packet,
-                headers: &Headers,
-                segment: Option<&mut S>,
+                store: &mut impl PacketStore,
                 now: Time,
                 out: &mut impl EdgeOut,
             ) {
-                match self {
-                    $(Self::$variant(half) => half.on_release(aggregate, packet, headers, segment, now, out),)*
-                }
+                match self { $(Self::$variant(half) => half.on_release(aggregate, packet, store, now, out),)* }
             }
             fn on_reverse<S: SegmentEditor>(&mut self, headers: &Headers, segment: &mut S, now: Time) {
                 match self { $(Self::$variant(half) => half.on_reverse(headers, segment, now),)* }
@@ -97,6 +176,7 @@ macro_rules! half {
             fn on_message(&mut self, from: PeerId, message: &[u8], ttl: u8, now: Time, out: &mut impl EdgeOut) {
                 match self { $(Self::$variant(half) => half.on_message(from, message, ttl, now, out),)* }
             }
+            #[inline]
             fn timer_at(&self) -> Option<Time> {
                 match self { $(Self::$variant(half) => half.timer_at(),)* }
             }

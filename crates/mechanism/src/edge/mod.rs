@@ -4,15 +4,17 @@
 //! aggregates (flows, or virtual links) and talk to the halves at the other borders through messages in one wire format.
 
 mod any;
+mod border;
 pub mod iec;
 pub mod nbp;
 mod segment;
 pub mod tcp_rate;
 
 pub use any::{AnyEgress, AnyIngress, EdgeConfig};
+pub use border::{Border, Transmit};
 pub use segment::{RawSegment, SegmentEditor};
 
-use tidegate_packet::{Backlog, DropReason, Headers, Packet};
+use tidegate_packet::{Backlog, DropReason, Headers, Packet, Sink};
 use tidegate_units::{BitRate, Span, Time};
 
 /// One of the borders of a domain, as the world numbers them.
@@ -73,18 +75,18 @@ pub trait EdgeHalf {
         out: &mut impl EdgeOut,
     ) -> Admission;
 
-    /// An ingress's shaper lets `packet` of `aggregate` go; [`Packet::arrived`] says when it joined. `segment` is its TCP
-    /// header, if it has one. Messages sent now go ahead of it.
-    fn on_release<S: SegmentEditor>(
+    /// An ingress's shaper lets `packet` of `aggregate` go; [`Packet::arrived`] says when it joined, and `store` knows the rest
+    /// of it. Messages sent now go ahead of it.
+    #[inline]
+    fn on_release(
         &mut self,
         aggregate: AggregateId,
         packet: &mut Packet,
-        headers: &Headers,
-        segment: Option<&mut S>,
+        store: &mut impl PacketStore,
         now: Time,
         out: &mut impl EdgeOut,
     ) {
-        let _ = (aggregate, packet, headers, segment, now, out);
+        let _ = (aggregate, packet, store, now, out);
     }
 
     /// A TCP segment leaves the domain where this ingress is: it may acknowledge data that enters here.
@@ -102,7 +104,15 @@ pub trait EdgeHalf {
     fn on_timer(&mut self, now: Time, out: &mut impl EdgeOut);
 }
 
-/// The world's side of an edge: shapers and the way to the other borders.
+/// The world's side of the packets that a border holds: it owns them, and frees those that are dropped.
+pub trait PacketStore: Sink {
+    /// The headers of `packet`.
+    fn headers(&self, packet: &Packet) -> Headers;
+    /// The TCP header of `packet`, if it has one.
+    fn segment(&mut self, packet: &Packet) -> Option<impl SegmentEditor>;
+}
+
+/// The world's side of one half of an edge: shapers and the way to the other borders.
 pub trait EdgeOut {
     /// A new aggregate gets a shaper and an empty queue.
     fn open(&mut self, aggregate: AggregateId, rate: BitRate);

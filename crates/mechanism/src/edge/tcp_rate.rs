@@ -20,26 +20,23 @@ use alloc::vec::Vec;
 
 use hashbrown::HashMap;
 use tidegate_packet::{FlowKey, Headers, Packet};
+use tidegate_parameters::{bound, parameters};
 use tidegate_units::{Span, Time};
 
 use super::{AggregateId, SegmentEditor};
 use crate::random::{KeyedHash, Seed};
 
-/// Parameters of [`TcpRate`].
-#[derive(Clone, Debug, PartialEq)]
-pub struct TcpRateConfig {
-    /// A TCP without data for so long has no share; default 1 s (assumed).
-    pub idle_timeout: Span,
-    /// The most TCPs of an edge; further ones are not controlled. Default 100,000.
-    pub flows_max: u32,
-    /// Round the window of each TCP up to whole segments, whatever the sum; default false. Senders then have more than the
-    /// virtual link takes, and a queue of half a segment for each stands at the ingress, as Fig. 8 of IEC shows one.
-    pub round_up: bool,
-}
-
-impl Default for TcpRateConfig {
-    fn default() -> Self {
-        Self { idle_timeout: Span::from_secs(1), flows_max: 100_000, round_up: false }
+parameters! {
+    /// TCP rate control at the ingress of a virtual link.
+    pub struct TcpRateConfig {
+        /// A TCP without data for so long has no share. Source: assumed.
+        idle_timeout: Span = Span::from_secs(1) => bound::DURATION;
+        /// The most TCPs of an edge; further ones are not controlled. Source: assumed; it bounds the memory.
+        flows_max: u32 = 100_000 => bound::COUNT;
+        /// Round each window up to whole segments, though the sum then exceeds what the virtual link takes, and a queue of half a
+        /// segment for each TCP stands at the ingress. Source: assumed, one reading of the queue at the ingress in Harrison and
+        /// Kalyanaraman, Fig. 8.
+        round_up: bool = false;
     }
 }
 

@@ -1,33 +1,46 @@
 //! Any hop mechanism, dispatched by an enumeration.
 
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 
 use tidegate_packet::{DropReason, Headers, Packet};
+use tidegate_parameters::family;
 use tidegate_units::{BitRate, Time};
 
 use super::backpressure::{BackPressure, BackPressureConfig};
 use super::nbq::{Nbq, NbqConfig};
 use super::{HopControl, HopOut, Passage, Port, PortId};
-use crate::Context;
 use crate::edge::SegmentEditor;
+use crate::{Context, Variable, distinct};
 
 /// Declares the mechanisms that there are.
 macro_rules! hops {
-    ($($(#[$doc:meta])* $variant:ident($config:ident => $type:ident),)*) => {
-        /// The parameters of any hop mechanism.
-        #[derive(Clone, Debug, PartialEq)]
-        pub enum HopConfig { $($(#[$doc])* $variant(Box<$config>),)* }
+    ($($(#[doc = $doc:literal])* $variant:ident($config:ident => $type:ident) = $kind:literal,)*) => {
+        family! {
+            /// What all routers of a domain do.
+            pub enum HopConfig { $($(#[doc = $doc])* $variant(Box<$config>) = $kind,)* }
+        }
 
         impl HopConfig {
             /// The mechanism of a router with these ports.
             pub fn build(&self, ports: &[Port], context: &Context) -> AnyHop {
                 match self { $(Self::$variant(config) => AnyHop::$variant(Box::new(config.build(ports, context))),)* }
             }
+
+            /// What may be recorded of it.
+            pub const fn variables(&self) -> &'static [Variable] {
+                match self { $(Self::$variant(_) => <$type as HopControl>::VARIABLES,)* }
+            }
+
+            /// What may be recorded of any of them.
+            pub fn all_variables() -> Vec<Variable> {
+                distinct(&[$(<$type as HopControl>::VARIABLES,)*])
+            }
         }
 
         /// Any mechanism of one router.
         #[derive(Debug)]
-        pub enum AnyHop { $($(#[$doc])* $variant(Box<$type>),)* }
+        pub enum AnyHop { $($(#[doc = $doc])* $variant(Box<$type>),)* }
 
         impl HopControl for AnyHop {
             fn on_segment<S: SegmentEditor>(
@@ -85,7 +98,7 @@ macro_rules! hops {
 
 hops! {
     /// Neighbor-state Based Queuing.
-    Nbq(NbqConfig => Nbq),
+    Nbq(NbqConfig => Nbq) = "nbq",
     /// Rate-based back-pressure.
-    BackPressure(BackPressureConfig => BackPressure),
+    BackPressure(BackPressureConfig => BackPressure) = "backpressure",
 }

@@ -1,7 +1,7 @@
 //! What do my neighbours tell me?
 //!
 //! A hop mechanism sits in one router, sees every port, and talks to the routers next to it in one wire format
-//! ([`wire`]). The world calls [`HopControl::on_arrival`] before the queue of the outgoing port,
+//! ([`wire`]). A world drives it by a [`Router`], which calls [`HopControl::on_arrival`] before the queue of the outgoing port,
 //! [`HopControl::on_departure`] when a packet leaves that queue for transmission, and [`HopControl::on_drop`] when the
 //! queue drops it. Messages travel over the links between neighbours, ahead of the queues that they are about.
 
@@ -9,13 +9,17 @@ mod any;
 pub mod backpressure;
 pub mod cell;
 pub mod nbq;
+mod router;
+pub mod switch;
 pub mod wire;
 
 pub use any::{AnyHop, HopConfig};
+pub use router::{Action, Router};
 
 use tidegate_packet::{DropReason, Headers, Packet};
 use tidegate_units::{BitRate, Time};
 
+use crate::Variable;
 use crate::edge::SegmentEditor;
 
 /// Bytes of headers around a message between neighbours: IPv4 and ICMP, as for feedback between edges.
@@ -73,6 +77,9 @@ pub enum Passage {
 
 /// A mechanism of one router.
 pub trait HopControl {
+    /// What [`variable`](Self::variable) answers to.
+    const VARIABLES: &'static [Variable] = &[];
+
     /// `packet`, whose TCP header is `segment`, is about to go out by port `to`, before
     /// [`on_arrival`](Self::on_arrival); it came in by [`Packet::in_port`].
     fn on_segment<S: SegmentEditor>(

@@ -79,6 +79,13 @@ pub struct Advice {
     pub ratio: u16,
 }
 
+impl Advice {
+    /// The part of its packets that is discarded.
+    pub fn discarded(&self) -> f64 {
+        f64::from(self.ratio) / f64::from(u16::MAX)
+    }
+}
+
 /// What a router says of the traffic that a neighbour sends through it to one destination.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Outlet {

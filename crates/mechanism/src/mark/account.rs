@@ -11,25 +11,48 @@
 //! - Of three colours (RFC 2597) green is marked, and the others are not.
 //! - An account acts on packets only: intervals in which none passed are accounted for when the next one does.
 
+use alloc::borrow::Cow;
+use alloc::format;
+
 use tidegate_packet::{Colour, Packet};
+use tidegate_parameters::{Check, Report, bound, parameters};
 use tidegate_units::{Span, Time};
 
 use super::{Conditioned, Marker};
+use crate::Variable;
 
-/// Parameters of [`Account`].
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct AccountConfig {
-    /// Over how long utilization is measured; not zero. Default 1 s (assumed; section 6.1: "fixed time intervals").
-    pub interval: Span,
-    /// For a megabyte that is not marked. Default 0 (assumed).
-    pub price: f64,
-    /// For a megabyte that is marked. Default 1 (assumed; section 6.1: higher).
-    pub marked_price: f64,
+/// What a megabyte may cost.
+#[derive(Clone, Copy, Debug)]
+struct Price;
+
+impl Check<f64> for Price {
+    fn check(&self, key: &str, price: &f64, report: &mut Report<'_>) {
+        if !(*price >= 0.0 && price.is_finite()) {
+            report.say(key, format!("{price} is no price"), "0 or more for a megabyte");
+        }
+    }
+
+    fn allowed(&self) -> Cow<'static, str> {
+        Cow::Borrowed("0 or more")
+    }
 }
 
-impl Default for AccountConfig {
-    fn default() -> Self {
-        Self { interval: Span::from_secs(1), price: 0.0, marked_price: 1.0 }
+parameters! {
+    /// # Account of marked traffic
+    ///
+    /// Charges for what passes, more for what is marked (green), and changes nothing. With prices of 0 and 1 the charge is the
+    /// marked volume in megabytes; beside m connections that mark nothing, these lost m / (m + 1) of it.
+    ///
+    /// Source: thesis of Feng, sections 6.1 and 6.4; MacKie-Mason and Varian 1995.
+    #[derive(Copy)]
+    pub struct AccountConfig {
+        /// What a megabyte costs that is not marked. Source: assumed.
+        price: f64 = 0.0 => Price;
+        /// What a megabyte costs that is marked. Source: assumed; thesis of Feng, section 6.1 (higher).
+        marked_price: f64 = 1.0 => Price;
+        /// Over how long utilization is measured, for `charge_per_s`. Source: assumed; thesis of Feng, section 6.1 (fixed
+        /// intervals).
+        interval: Span = Span::from_secs(1) => bound::DURATION;
     }
 }
 
@@ -56,6 +79,11 @@ pub struct Account {
 }
 
 impl Marker for Account {
+    const VARIABLES: &'static [Variable] = &[
+        Variable::new("charge", "What passed has cost since the start."),
+        Variable::new("charge_per_s", "What passed in the last interval of the account cost, per second."),
+    ];
+
     #[inline]
     fn on_packet(&mut self, packet: &mut Packet, now: Time) -> Conditioned {
         self.close_until(now);

@@ -1,33 +1,60 @@
 //! Any marker, dispatched by an enumeration: one predictable branch on the packet path, no virtual call.
 
+use alloc::vec::Vec;
+
 use tidegate_packet::Packet;
+use tidegate_parameters::family;
 use tidegate_units::Time;
 
 use super::{
     Account, AccountConfig, Conditioned, Marker, MarkingEngine, MarkingEngineConfig, ProfileConfig,
-    ProfileMarker, ThreeColour, ThreeColourConfig,
+    ProfileMarker, SingleRateConfig, ThreeColour, TwoRatesConfig,
 };
-use crate::Context;
+use crate::{Context, Variable, distinct};
 
-/// The parameters of any marker.
-#[derive(Clone, Debug, PartialEq)]
-pub enum MarkerConfig {
-    /// A token bucket.
-    Profile(ProfileConfig),
-    /// Three colours.
-    ThreeColour(ThreeColourConfig),
-    /// A packet marking engine.
-    Engine(MarkingEngineConfig),
-    /// Charges, and marks nothing.
-    Account(AccountConfig),
+family! {
+    /// What writes codepoints on packets.
+    pub enum MarkerConfig {
+        /// A token bucket.
+        Profile(ProfileConfig) = "profile",
+        /// Three colours by one rate and two bursts.
+        SingleRate(SingleRateConfig) = "srtcm",
+        /// Three colours by two rates.
+        TwoRates(TwoRatesConfig) = "trtcm",
+        /// A packet marking engine.
+        Engine(MarkingEngineConfig) = "pme",
+        /// Charges, and marks nothing.
+        Account(AccountConfig) = "account",
+    }
 }
 
 impl MarkerConfig {
+    /// What may be recorded of it.
+    pub const fn variables(&self) -> &'static [Variable] {
+        match self {
+            Self::Profile(_) => ProfileMarker::VARIABLES,
+            Self::SingleRate(_) | Self::TwoRates(_) => ThreeColour::VARIABLES,
+            Self::Engine(_) => MarkingEngine::VARIABLES,
+            Self::Account(_) => Account::VARIABLES,
+        }
+    }
+
+    /// What may be recorded of any of them.
+    pub fn all_variables() -> Vec<Variable> {
+        distinct(&[
+            MarkingEngine::VARIABLES,
+            ProfileMarker::VARIABLES,
+            ThreeColour::VARIABLES,
+            Account::VARIABLES,
+        ])
+    }
+
     /// The marker.
     pub fn build(&self, context: &Context, now: Time) -> AnyMarker {
         match self {
             Self::Profile(config) => AnyMarker::Profile(config.build(context, now)),
-            Self::ThreeColour(config) => AnyMarker::ThreeColour(config.build(now)),
+            Self::SingleRate(config) => AnyMarker::ThreeColour(config.build(now)),
+            Self::TwoRates(config) => AnyMarker::ThreeColour(config.build(now)),
             Self::Engine(config) => AnyMarker::Engine(config.build(context, now)),
             Self::Account(config) => AnyMarker::Account(config.build(now)),
         }

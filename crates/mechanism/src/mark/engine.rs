@@ -12,67 +12,80 @@
 //! - An engine acts on packets only: intervals in which none passed are accounted for when the next one does.
 
 use tidegate_packet::{Dscp, Packet};
-use tidegate_units::{BitRate, Span, Time};
+use tidegate_parameters::{Check as _, bound, parameters, words};
+use tidegate_units::{BitRate, Bytes, Span, Time};
 
-use super::throughput::{Throughput, ThroughputMeter};
+use super::throughput::{EngineMeter, Throughput};
 use super::{Conditioned, Marker};
-use crate::Context;
 use crate::random::Substream;
+use crate::{Context, Variable};
 
-/// How `P_mark` follows the throughput.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum MarkingLaw {
-    /// In steps at every update (Fig. 6.2).
-    Independent {
-        /// `increment`, the largest step; above 0. The thesis has 0.01 and 1.0 (Fig. 6.4).
-        step: f64,
-    },
-    /// As fast as TCP's window: at most one marked packet more, or less, per round trip (Fig. 6.6).
-    Friendly {
-        /// The round-trip time.
-        rtt: Span,
-        /// A typical packet, bytes, in which windows are counted.
-        packet_bytes: u32,
-    },
+words! {
+    /// How a marking engine's probability follows the throughput.
+    pub enum MarkingLaw {
+        /// At most one marked packet more, or less, per round trip.
+        Friendly = "tcp-friendly",
+        /// In steps of up to `step` at every update.
+        Independent = "tcp-independent",
+    }
 }
 
-/// Parameters of [`MarkingEngine`].
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct MarkingEngineConfig {
-    /// `B_t`, above zero.
-    pub target: BitRate,
-    /// The law. Default Fig. 6.6 at 100 ms and 1000 bytes.
-    pub law: MarkingLaw,
-    /// The meter of `B_o`. Default weighted, 0.15 (assumed).
-    pub meter: ThroughputMeter,
-    /// How often `B_o` (and, by Fig. 6.2, `P_mark`) is computed. Default 100 ms (section 6.3.1).
-    pub interval: Span,
-    /// Codepoint of marked packets. Default AF11.
-    pub marked: Dscp,
-    /// Codepoint of the others. Default best effort.
-    pub unmarked: Dscp,
+parameters! {
+    /// # Packet marking engine
+    ///
+    /// Watches the rate that passes and marks just so many packets that the target is met. It stands outside of the hosts;
+    /// for the one inside TCP see the transport's `control`.
+    ///
+    /// Source: thesis of Feng, section 6.3, Figs 6.2 and 6.6.
+    #[derive(Copy)]
+    pub struct MarkingEngineConfig {
+        /// The rate that its flows shall have together.
+        target: BitRate => bound::RATE;
+        /// How the marking probability follows. Source: thesis of Feng, Fig. 6.6.
+        law: MarkingLaw = MarkingLaw::Friendly;
+        /// The largest change of the probability per update, for `tcp-independent`. Source: thesis of Feng, Fig. 6.4 (0.01, 1).
+        step: f64 = 0.01;
+        /// The round-trip time, for `tcp-friendly`. Source: thesis of Feng, Fig. 6.3 (five links of 10 ms, both ways).
+        rtt: Span = Span::from_millis(100);
+        /// A typical packet, for `tcp-friendly`. Source: thesis of Feng, section 5.3.1 (1 KB).
+        packet: Bytes = Bytes::new(1000);
+        /// How the throughput is measured. Source: thesis of Feng, section 6.3.
+        meter: EngineMeter = EngineMeter::Weighted;
+        /// The weight of the newest interval. Source: assumed; slower ones mark for swings that are over
+        /// (`feng/6.12-choices`; chapter 6 runs with 0.5).
+        weight: f64 = 0.15;
+        /// Intervals in the sliding window. Source: assumed, one second.
+        windows: u32 = 10;
+        /// How often the throughput is measured. Source: thesis of Feng, section 6.3.1.
+        interval: Span = Span::from_millis(100) => bound::DURATION;
+        /// Codepoint of marked packets, 0 to 63. Source: RFC 2597 (AF11).
+        marked: u8 = Dscp::AF11.get() => bound::CODEPOINT;
+        /// Codepoint of the others, 0 to 63. Source: best effort.
+        unmarked: u8 = Dscp::BEST_EFFORT.get() => bound::CODEPOINT;
+    }
+    check |config, report| {
+        // What the law and the meter do not need may be anything.
+        match config.law {
+            MarkingLaw::Friendly => {
+                bound::DURATION.check("rtt", &config.rtt, report);
+                bound::PACKET.check("packet", &config.packet, report);
+            }
+            MarkingLaw::Independent => bound::ABOVE_ZERO.check("step", &config.step, report),
+        }
+        config.meter.check(config.weight, config.windows, report);
+    };
 }
 
 impl MarkingEngineConfig {
-    /// As in the thesis, for a target rate.
-    pub const fn new(target: BitRate) -> Self {
-        Self {
-            target,
-            law: MarkingLaw::Friendly { rtt: Span::from_millis(100), packet_bytes: 1000 },
-            meter: ThroughputMeter::Weighted { weight: 0.15 },
-            interval: Span::from_millis(100),
-            marked: Dscp::AF11,
-            unmarked: Dscp::BEST_EFFORT,
-        }
-    }
-
     /// An engine that starts at `now` and marks nothing.
     pub fn build(&self, context: &Context, now: Time) -> MarkingEngine {
         assert!(!self.target.is_zero(), "an engine without a target has nothing to do");
         MarkingEngine {
-            observed: Throughput::new(self.meter, self.interval, now),
+            observed: Throughput::new(self.meter.with(self.weight, self.windows), self.interval, now),
             p_mark: 0.0,
             random: Substream::new(context.seed),
+            marked: Dscp::new(self.marked),
+            unmarked: Dscp::new(self.unmarked),
             config: *self,
         }
     }
@@ -85,28 +98,36 @@ pub struct MarkingEngine {
     observed: Throughput,
     p_mark: f64,
     random: Substream,
+    marked: Dscp,
+    unmarked: Dscp,
     config: MarkingEngineConfig,
 }
 
 impl Marker for MarkingEngine {
+    const VARIABLES: &'static [Variable] = &[
+        Variable::new("marking_probability", "The probability with which it marks."),
+        Variable::new("throughput_bps", "The throughput that it observes."),
+    ];
+
     #[inline]
     fn on_packet(&mut self, packet: &mut Packet, now: Time) -> Conditioned {
         let target = self.config.target.as_bytes_per_second_f64();
         match self.config.law {
-            MarkingLaw::Independent { step } => {
+            MarkingLaw::Independent => {
+                let step = self.config.step;
                 let p_mark = &mut self.p_mark;
                 self.observed.advance(now, |observed| *p_mark = independent(*p_mark, observed, target, step));
             }
-            MarkingLaw::Friendly { rtt, packet_bytes } => {
+            MarkingLaw::Friendly => {
                 self.observed.advance(now, |_| ());
                 let observed = self.observed.bytes_per_second();
-                let cwnd = observed * rtt.as_secs_f64() / f64::from(packet_bytes);
+                let cwnd = observed * self.config.rtt.as_secs_f64() / self.config.packet.as_f64();
                 self.p_mark = friendly(self.p_mark, observed < target, cwnd);
             }
         }
         self.observed.add(packet.wire_bytes);
         let mark = self.random.chance(self.p_mark);
-        packet.dscp = if mark { self.config.marked } else { self.config.unmarked };
+        packet.dscp = if mark { self.marked } else { self.unmarked };
         Conditioned::Pass
     }
 
@@ -155,16 +176,21 @@ mod tests {
         f64::from(marked) / f64::from(sent)
     }
 
-    fn build(law: MarkingLaw) -> MarkingEngine {
-        let config = MarkingEngineConfig { law, ..MarkingEngineConfig::new(BitRate::from_mbps(4)) };
+    fn config() -> MarkingEngineConfig {
+        MarkingEngineConfig::with(BitRate::from_mbps(4))
+    }
+
+    fn independent_law(step: f64) -> MarkingEngineConfig {
+        MarkingEngineConfig { law: MarkingLaw::Independent, step, ..config() }
+    }
+
+    fn build(config: MarkingEngineConfig) -> MarkingEngine {
         config.build(&Context::for_tests(), Time::ZERO)
     }
 
-    const FRIENDLY: MarkingLaw = MarkingLaw::Friendly { rtt: Span::from_millis(100), packet_bytes: 1000 };
-
     #[test]
     fn it_marks_nothing_while_the_target_is_met_and_all_when_it_never_is() {
-        for law in [MarkingLaw::Independent { step: 1.0 }, MarkingLaw::Independent { step: 0.1 }, FRIENDLY] {
+        for law in [independent_law(1.0), independent_law(0.1), config()] {
             let mut engine = build(law);
             pass(&mut engine, 2.0, 0, 60_000);
             assert_eq!(pass(&mut engine, 2.0, 60_000, 70_000), 1.0, "{law:?}");
@@ -175,7 +201,7 @@ mod tests {
 
     #[test]
     fn the_friendly_law_marks_at_most_one_packet_more_per_round_trip() {
-        let mut engine = build(FRIENDLY);
+        let mut engine = build(config());
         pass(&mut engine, 5.0, 0, 10_000);
         pass(&mut engine, 3.0, 10_000, 11_500);
         let (before, window) = (engine.p_mark, engine.observed.bytes_per_second() * 0.1 / 1000.0);
@@ -193,7 +219,7 @@ mod tests {
 
     #[test]
     fn a_silence_of_hours_costs_a_bounded_number_of_steps_and_leaves_nothing() {
-        let mut engine = build(MarkingLaw::Independent { step: 0.01 });
+        let mut engine = build(independent_law(0.01));
         pass(&mut engine, 6.0, 0, 10_000);
         pass(&mut engine, 6.0, 1_000_000_000, 1_000_000_002);
         let left = engine.observed.bytes_per_second();
@@ -202,10 +228,9 @@ mod tests {
 
     #[test]
     fn both_meters_settle_at_the_rate_that_passes() {
-        for meter in [ThroughputMeter::Weighted { weight: 0.15 }, ThroughputMeter::Sliding { intervals: 10 }]
-        {
-            let config = MarkingEngineConfig { meter, ..MarkingEngineConfig::new(BitRate::from_mbps(4)) };
-            let mut engine = config.build(&Context::for_tests(), Time::ZERO);
+        for meter in [EngineMeter::Weighted, EngineMeter::Sliding] {
+            let config = MarkingEngineConfig { meter, weight: 0.15, windows: 10, ..config() };
+            let mut engine = build(config);
             pass(&mut engine, 2.0, 0, 10_000);
             let measured = engine.variable("throughput_bps").expect("it has one") / 1e6;
             assert!((measured - 2.0).abs() < 0.02, "{meter:?}: {measured}");
@@ -219,7 +244,7 @@ mod tests {
             step in 0.001f64..5.0,
             arrivals in prop::collection::vec((0u64..500_000_000, 40u32..65_535), 1..300),
         ) {
-            let mut engine = build(if friendly_law { FRIENDLY } else { MarkingLaw::Independent { step } });
+            let mut engine = build(if friendly_law { config() } else { independent_law(step) });
             let mut now = 0;
             for (gap, bytes) in arrivals {
                 now += gap;

@@ -20,12 +20,14 @@ pub use engine::{MarkingEngine, MarkingEngineConfig, MarkingLaw};
 pub use ideal::{IdealMarking, Oversubscribed, ideal_marking};
 pub use price::{congestion_costs, displaced};
 pub use profile::{OutOfProfile, ProfileConfig, ProfileMarker};
-pub use three_colour::{ColourActions, ThreeColour, ThreeColourConfig, TwoBuckets};
+pub use three_colour::{SingleRateConfig, ThreeColour, TwoRatesConfig};
 pub(crate) use throughput::Throughput;
-pub use throughput::ThroughputMeter;
+pub use throughput::{EngineMeter, ThroughputMeter};
 
 use tidegate_packet::{DropReason, Packet};
 use tidegate_units::Time;
+
+use crate::Variable;
 
 /// What a marker says of a packet, whose codepoint it may have changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,6 +40,9 @@ pub enum Conditioned {
 
 /// Writes codepoints on the packets of one aggregate.
 pub trait Marker {
+    /// What [`variable`](Self::variable) answers to.
+    const VARIABLES: &'static [Variable] = &[];
+
     /// `packet` passes.
     fn on_packet(&mut self, packet: &mut Packet, now: Time) -> Conditioned;
 

@@ -7,43 +7,83 @@
 //! tokens and gets none: a colour never improves.
 
 use tidegate_packet::{Colour, DropReason, Dscp, Packet};
-use tidegate_units::Time;
+use tidegate_parameters::{Check as _, Report, bound, parameters, words};
+use tidegate_units::{BitRate, Bytes, Limit, Span, Time};
 
 use super::{Conditioned, Marker};
-use crate::Context;
 use crate::shape::{TokenBucket, TokenBucketConfig};
+use crate::{Context, Variable};
 
-/// What happens to packets for which there are no tokens.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OutOfProfile {
-    /// They get this codepoint.
-    Mark(Dscp),
-    /// They are dropped: a policer.
-    Drop,
+words! {
+    /// What happens to packets beyond a profile.
+    pub enum OutOfProfile {
+        /// They get the codepoint `unmarked`.
+        Unmark = "unmark",
+        /// They are dropped: a policer.
+        Drop = "drop",
+    }
 }
 
-/// Parameters of [`ProfileMarker`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ProfileConfig {
-    /// Mean rate, depth and peak rate.
-    pub bucket: TokenBucketConfig,
-    /// Codepoint of packets within the profile. Default AF11.
-    pub within: Dscp,
-    /// What happens to the others. Default best effort (Feng, 5.3: "unmarked").
-    pub beyond: OutOfProfile,
-    /// Whether a packet must arrive green to stay so, as at a border between domains. Default no, as at a host.
-    pub aware: bool,
+parameters! {
+    /// # Token-bucket profile
+    ///
+    /// Marks what stays within a token bucket; what exceeds it goes on unmarked, or is dropped.
+    ///
+    /// Source: thesis of Feng, section 5.3; RFC 2475, section 2.3.3.
+    #[derive(Copy)]
+    pub struct ProfileConfig {
+        /// How fast tokens come.
+        rate: BitRate => bound::RATE;
+        /// What the bucket holds, as a size, or as the time in which the rate fills it. Source: thesis of Feng, section 5.3.1.
+        depth: Limit = Limit::Time(Span::from_millis(50)) => bound::QUEUE;
+        /// The rate of bursts. Default: no bound but the link's. Source: thesis of Feng, section 5.3 (the speed of the link).
+        peak: Option<BitRate> = None => bound::RATE;
+        /// What happens to packets for which there are no tokens. Source: thesis of Feng, section 5.3.
+        beyond: OutOfProfile = OutOfProfile::Unmark;
+        /// Codepoint of packets with tokens, 0 to 63. Source: RFC 2597 (AF11).
+        marked: u8 = Dscp::AF11.get() => bound::CODEPOINT;
+        /// Codepoint of the others, 0 to 63. Source: best effort.
+        unmarked: u8 = Dscp::BEST_EFFORT.get() => bound::CODEPOINT;
+        /// Whether a packet must arrive marked to stay so, as at the border between two networks. Source: RFC 2475.
+        aware: bool = false;
+    }
+    check ProfileConfig::check_depth;
 }
 
 impl ProfileConfig {
-    /// As at the sources of the thesis.
-    pub const fn new(bucket: TokenBucketConfig) -> Self {
-        Self { bucket, within: Dscp::AF11, beyond: OutOfProfile::Mark(Dscp::BEST_EFFORT), aware: false }
+    /// The depth in bytes; in time, what the rate brings in it. None in packets.
+    fn depth_bytes(&self) -> Option<Bytes> {
+        match self.depth {
+            Limit::Bytes(bytes) => Some(bytes),
+            Limit::Time(span) => Some(self.rate.bytes_in(span)),
+            Limit::Packets(_) => None,
+        }
+    }
+
+    fn check_depth(&self, report: &mut Report<'_>) {
+        match self.depth_bytes() {
+            Some(bytes) => bound::BUCKET.check("depth", &bytes, report),
+            None => {
+                report.say(
+                    "depth",
+                    "a bucket holds bytes",
+                    "a size (`10kB`), or a time (`50ms`) at the rate",
+                );
+            }
+        }
     }
 
     /// A marker with a full bucket.
     pub fn build(&self, context: &Context, now: Time) -> ProfileMarker {
-        ProfileMarker { bucket: self.bucket.build(context, now), now, config: *self }
+        let Some(depth) = self.depth_bytes() else { unreachable!("checked: a depth is a size or a time") };
+        let bucket = TokenBucketConfig { peak_rate: self.peak, ..TokenBucketConfig::new(self.rate, depth) };
+        ProfileMarker {
+            bucket: bucket.build(context, now),
+            now,
+            within: Dscp::new(self.marked),
+            unmarked: Dscp::new(self.unmarked),
+            config: *self,
+        }
     }
 }
 
@@ -52,25 +92,31 @@ impl ProfileConfig {
 pub struct ProfileMarker {
     bucket: TokenBucket,
     now: Time,
+    /// Codepoint of packets within the profile.
+    within: Dscp,
+    /// Codepoint of the others.
+    unmarked: Dscp,
     config: ProfileConfig,
 }
 
 impl Marker for ProfileMarker {
+    const VARIABLES: &'static [Variable] = &[Variable::new("tokens_bytes", "Tokens in its bucket.")];
+
     #[inline]
     fn on_packet(&mut self, packet: &mut Packet, now: Time) -> Conditioned {
         self.now = now;
         let may_be_green = !self.config.aware || packet.dscp.colour() == Colour::Green;
         if may_be_green && self.bucket.consume(packet.wire_bytes, now) {
-            packet.dscp = self.config.within;
+            packet.dscp = self.within;
             return Conditioned::Pass;
         }
         match self.config.beyond {
             OutOfProfile::Drop => return Conditioned::Drop(DropReason::Policed),
             // What came worse than that stays as it is.
-            OutOfProfile::Mark(dscp) if !self.config.aware || packet.dscp.colour() <= dscp.colour() => {
-                packet.dscp = dscp;
+            OutOfProfile::Unmark if !self.config.aware || packet.dscp.colour() <= self.unmarked.colour() => {
+                packet.dscp = self.unmarked;
             }
-            OutOfProfile::Mark(_) => {}
+            OutOfProfile::Unmark => {}
         }
         Conditioned::Pass
     }
@@ -85,14 +131,13 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use tidegate_packet::FlowId;
-    use tidegate_units::{BitRate, Bytes};
 
     fn packet(bytes: u32, dscp: Dscp) -> Packet {
         Packet { dscp, ..Packet::new(0, FlowId(0), bytes) }
     }
 
     fn config(rate: BitRate, depth: u64) -> ProfileConfig {
-        ProfileConfig::new(TokenBucketConfig::new(rate, Bytes::new(depth)))
+        ProfileConfig { depth: Limit::Bytes(Bytes::new(depth)), ..ProfileConfig::with(rate) }
     }
 
     #[test]

@@ -5,85 +5,103 @@
 //! Deviations: tokens come continuously instead of one per 1/CIR, as both documents allow.
 
 use tidegate_packet::{Colour, DropReason, Dscp, Packet};
+use tidegate_parameters::{bound, parameters};
 use tidegate_units::{BitRate, Bytes, Time};
 
 use super::{Conditioned, Marker};
 use crate::shape::Tokens;
 
-/// The two buckets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TwoBuckets {
-    /// RFC 2697: what the committed bucket cannot hold goes to the excess bucket.
-    SingleRate {
-        /// CIR.
-        committed_rate: BitRate,
-        /// CBS.
-        committed_burst: Bytes,
-        /// EBS.
-        excess_burst: Bytes,
-    },
-    /// RFC 2698: each bucket has its own rate.
-    TwoRates {
-        /// CIR.
-        committed_rate: BitRate,
-        /// CBS.
-        committed_burst: Bytes,
-        /// PIR, at least the CIR.
-        peak_rate: BitRate,
-        /// PBS.
-        peak_burst: Bytes,
-    },
-}
-
-/// What becomes of each colour.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ColourActions {
-    /// The class of assured forwarding, 1 to 4, whose codepoints are written. Default 1.
-    pub class: u8,
-    /// Whether red packets are dropped instead of marked. Default no.
-    pub drop_red: bool,
-}
-
-impl Default for ColourActions {
-    fn default() -> Self {
-        Self { class: 1, drop_red: false }
+parameters! {
+    /// # Single rate three colour marker
+    ///
+    /// Green within a committed rate and burst, yellow within an excess burst, red beyond.
+    ///
+    /// Source: RFC 2697; RFC 2597.
+    #[derive(Copy)]
+    pub struct SingleRateConfig {
+        /// The committed rate (CIR).
+        committed_rate: BitRate => bound::RATE;
+        /// The committed burst (CBS).
+        committed_burst: Bytes => bound::BUCKET;
+        /// The excess burst (EBS).
+        excess_burst: Bytes => bound::BUCKET;
+        /// The class of assured forwarding whose codepoints are written, 1 to 4. Source: RFC 2597.
+        class: u8 = 1 => bound::ASSURED_CLASS;
+        /// Whether a packet never leaves better than it came. Source: RFC 2697, colour-aware mode.
+        aware: bool = true;
+        /// Whether red packets are dropped. Source: RFC 2697 leaves it open.
+        drop_red: bool = false;
     }
 }
 
-/// Parameters of [`ThreeColour`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ThreeColourConfig {
-    /// The buckets.
-    pub buckets: TwoBuckets,
-    /// Colour-aware mode: a packet never leaves better than it came. Default yes, as between domains.
-    pub aware: bool,
-    /// What becomes of each colour.
-    pub actions: ColourActions,
+impl SingleRateConfig {
+    /// A marker with full buckets.
+    pub const fn build(&self, now: Time) -> ThreeColour {
+        ThreeColour {
+            committed: Tokens::full(self.committed_rate, self.committed_burst.get()),
+            other: Tokens::full(BitRate::ZERO, self.excess_burst.get()),
+            buckets: TwoBuckets::SingleRate,
+            updated: now,
+            class: self.class,
+            aware: self.aware,
+            drop_red: self.drop_red,
+        }
+    }
 }
 
-impl ThreeColourConfig {
-    /// Colour-aware, class 1, nothing dropped.
-    pub fn new(buckets: TwoBuckets) -> Self {
-        Self { buckets, aware: true, actions: ColourActions::default() }
+parameters! {
+    /// # Two rate three colour marker
+    ///
+    /// Green within a committed rate, yellow within a peak rate, red beyond.
+    ///
+    /// Source: RFC 2698; RFC 2597.
+    #[derive(Copy)]
+    pub struct TwoRatesConfig {
+        /// The committed rate (CIR).
+        committed_rate: BitRate => bound::RATE;
+        /// The committed burst (CBS).
+        committed_burst: Bytes => bound::BUCKET;
+        /// The peak rate (PIR), at least the committed rate.
+        peak_rate: BitRate => bound::RATE;
+        /// The peak burst (PBS).
+        peak_burst: Bytes => bound::BUCKET;
+        /// The class of assured forwarding whose codepoints are written, 1 to 4. Source: RFC 2597.
+        class: u8 = 1 => bound::ASSURED_CLASS;
+        /// Whether a packet never leaves better than it came. Source: RFC 2698, colour-aware mode.
+        aware: bool = true;
+        /// Whether red packets are dropped. Source: RFC 2698 leaves it open.
+        drop_red: bool = false;
     }
+    check |config, report| {
+        if config.peak_rate < config.committed_rate {
+            report.say("peak_rate", "below `committed_rate`", "RFC 2698: at least the committed rate");
+        }
+    };
+}
 
+impl TwoRatesConfig {
     /// A marker with full buckets.
     pub fn build(&self, now: Time) -> ThreeColour {
-        let (committed, other) = match self.buckets {
-            TwoBuckets::SingleRate { committed_rate, committed_burst, excess_burst } => (
-                Tokens::full(committed_rate, committed_burst.get()),
-                Tokens::full(BitRate::ZERO, excess_burst.get()),
-            ),
-            TwoBuckets::TwoRates { committed_rate, committed_burst, peak_rate, peak_burst } => {
-                assert!(peak_rate >= committed_rate, "RFC 2698: the PIR is at least the CIR");
-                (
-                    Tokens::full(committed_rate, committed_burst.get()),
-                    Tokens::full(peak_rate, peak_burst.get()),
-                )
-            }
-        };
-        ThreeColour { committed, other, updated: now, config: *self }
+        assert!(self.peak_rate >= self.committed_rate, "RFC 2698: the PIR is at least the CIR");
+        ThreeColour {
+            committed: Tokens::full(self.committed_rate, self.committed_burst.get()),
+            other: Tokens::full(self.peak_rate, self.peak_burst.get()),
+            buckets: TwoBuckets::TwoRates,
+            updated: now,
+            class: self.class,
+            aware: self.aware,
+            drop_red: self.drop_red,
+        }
     }
+}
+
+/// How the two buckets fill.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum TwoBuckets {
+    /// RFC 2697: what the committed bucket cannot hold goes to the excess bucket.
+    SingleRate,
+    /// RFC 2698: each bucket has its own rate.
+    TwoRates,
 }
 
 /// See the module.
@@ -92,23 +110,26 @@ pub struct ThreeColour {
     committed: Tokens,
     /// The excess bucket, or that of the peak rate.
     other: Tokens,
+    buckets: TwoBuckets,
     updated: Time,
-    config: ThreeColourConfig,
+    class: u8,
+    aware: bool,
+    drop_red: bool,
 }
 
 impl Marker for ThreeColour {
     #[inline]
     fn on_packet(&mut self, packet: &mut Packet, now: Time) -> Conditioned {
         self.fill_until(now);
-        let arrives = if self.config.aware { packet.dscp.colour() } else { Colour::Green };
-        let colour = match self.config.buckets {
-            TwoBuckets::SingleRate { .. } => self.single_rate(arrives, packet.wire_bytes),
-            TwoBuckets::TwoRates { .. } => self.two_rates(arrives, packet.wire_bytes),
+        let arrives = if self.aware { packet.dscp.colour() } else { Colour::Green };
+        let colour = match self.buckets {
+            TwoBuckets::SingleRate => self.single_rate(arrives, packet.wire_bytes),
+            TwoBuckets::TwoRates => self.two_rates(arrives, packet.wire_bytes),
         };
-        if colour == Colour::Red && self.config.actions.drop_red {
+        if colour == Colour::Red && self.drop_red {
             return Conditioned::Drop(DropReason::Policed);
         }
-        packet.dscp = Dscp::assured(self.config.actions.class, colour);
+        packet.dscp = Dscp::assured(self.class, colour);
         Conditioned::Pass
     }
 }
@@ -118,9 +139,9 @@ impl ThreeColour {
         let elapsed = now.since(self.updated);
         self.updated = now;
         let overflow = self.committed.fill(elapsed, 0);
-        match self.config.buckets {
-            TwoBuckets::SingleRate { .. } => self.other.fill(elapsed, overflow),
-            TwoBuckets::TwoRates { .. } => self.other.fill(elapsed, 0),
+        match self.buckets {
+            TwoBuckets::SingleRate => self.other.fill(elapsed, overflow),
+            TwoBuckets::TwoRates => self.other.fill(elapsed, 0),
         };
     }
 
@@ -170,12 +191,10 @@ mod tests {
     #[test]
     fn a_single_rate_fills_the_committed_bucket_first() {
         use Colour::{Green, Red, Yellow};
-        let buckets = TwoBuckets::SingleRate {
-            committed_rate: BitRate::from_mbps(8), // a packet of 1000 bytes per millisecond
-            committed_burst: Bytes::new(1000),
-            excess_burst: Bytes::new(2000),
-        };
-        let mut marker = ThreeColourConfig::new(buckets).build(Time::ZERO);
+        // A packet of 1000 bytes per millisecond.
+        let committed_rate = BitRate::from_mbps(8);
+        let mut marker =
+            SingleRateConfig::with(committed_rate, Bytes::new(1000), Bytes::new(2000)).build(Time::ZERO);
         assert_eq!(colours(&mut marker, &[0, 0, 0, 0]), [Green, Yellow, Yellow, Red]);
         // After 3 ms: one packet's tokens to the committed bucket, the overflow of two to the excess bucket.
         assert_eq!(colours(&mut marker, &[3000; 4]), [Green, Yellow, Yellow, Red]);
@@ -184,13 +203,9 @@ mod tests {
     #[test]
     fn two_rates_meter_the_peak_and_the_committed_rate() {
         use Colour::{Green, Red, Yellow};
-        let buckets = TwoBuckets::TwoRates {
-            committed_rate: BitRate::from_mbps(8),
-            committed_burst: Bytes::new(1000),
-            peak_rate: BitRate::from_mbps(16),
-            peak_burst: Bytes::new(2000),
-        };
-        let mut marker = ThreeColourConfig::new(buckets).build(Time::ZERO);
+        let (committed_rate, peak_rate) = (BitRate::from_mbps(8), BitRate::from_mbps(16));
+        let mut marker = TwoRatesConfig::with(committed_rate, Bytes::new(1000), peak_rate, Bytes::new(2000))
+            .build(Time::ZERO);
         assert_eq!(colours(&mut marker, &[0, 0, 0]), [Green, Yellow, Red]);
         // At the peak rate, every other packet is within the committed rate.
         assert_eq!(colours(&mut marker, &[1000, 1500, 2000, 2500]), [Green, Yellow, Green, Yellow]);
@@ -198,13 +213,8 @@ mod tests {
 
     #[test]
     fn red_may_be_dropped() {
-        let buckets = TwoBuckets::SingleRate {
-            committed_rate: BitRate::ZERO,
-            committed_burst: Bytes::ZERO,
-            excess_burst: Bytes::ZERO,
-        };
-        let actions = ColourActions { drop_red: true, ..ColourActions::default() };
-        let mut marker = ThreeColourConfig { actions, ..ThreeColourConfig::new(buckets) }.build(Time::ZERO);
+        let config = SingleRateConfig::with(BitRate::ZERO, Bytes::ZERO, Bytes::ZERO);
+        let mut marker = SingleRateConfig { drop_red: true, ..config }.build(Time::ZERO);
         let said = marker.on_packet(&mut packet(1000, Dscp::AF11), Time::ZERO);
         assert_eq!(said, Conditioned::Drop(DropReason::Policed));
     }
@@ -216,13 +226,12 @@ mod tests {
             arrivals in prop::collection::vec((0u64..2_000_000, 40u32..1500, 0u8..64), 1..200),
         ) {
             let (committed_rate, committed_burst) = (BitRate::from_mbps(5), Bytes::new(4000));
-            let buckets = if two_rates {
+            let mut border = if two_rates {
                 let (peak_rate, peak_burst) = (BitRate::from_mbps(9), Bytes::new(6000));
-                TwoBuckets::TwoRates { committed_rate, committed_burst, peak_rate, peak_burst }
+                TwoRatesConfig::with(committed_rate, committed_burst, peak_rate, peak_burst).build(Time::ZERO)
             } else {
-                TwoBuckets::SingleRate { committed_rate, committed_burst, excess_burst: Bytes::new(6000) }
+                SingleRateConfig::with(committed_rate, committed_burst, Bytes::new(6000)).build(Time::ZERO)
             };
-            let mut border = ThreeColourConfig::new(buckets).build(Time::ZERO);
             let mut now = 0;
             for (gap, bytes, codepoint) in arrivals {
                 now += gap;

@@ -5,7 +5,46 @@
 
 use alloc::collections::VecDeque;
 
+use tidegate_parameters::{Bound, Check as _, Report, bound, words};
 use tidegate_units::{Span, Time};
+
+words! {
+    /// How a marking engine measures the throughput.
+    pub enum EngineMeter {
+        /// A weighted average of the throughput of each interval.
+        Weighted = "weighted",
+        /// The average over a sliding window of `windows` intervals.
+        Sliding = "sliding",
+    }
+}
+
+impl EngineMeter {
+    /// It with the `weight` of the newest interval, or so many `windows`, whichever it needs.
+    pub(crate) const fn with(self, weight: f64, windows: u32) -> ThroughputMeter {
+        match self {
+            Self::Weighted => ThroughputMeter::Weighted { weight },
+            Self::Sliding => ThroughputMeter::Sliding { intervals: windows },
+        }
+    }
+
+    /// Tells `report` of the one of the keys `weight` and `windows` that it needs.
+    pub(crate) fn check(self, weight: f64, windows: u32, report: &mut Report<'_>) {
+        match self {
+            Self::Weighted => {
+                bound::ABOVE_ZERO.check("weight", &weight, report);
+                bound::PROBABILITY.check("weight", &weight, report);
+            }
+            Self::Sliding => WINDOWS.check("windows", &windows, report),
+        }
+    }
+}
+
+/// Intervals in a sliding window.
+const WINDOWS: Bound<u32> = Bound::between(1, 100_000).low("zero leaves nothing", "").high(
+    "",
+    " intervals are too many",
+    "at most 100000",
+);
 
 /// How the throughput is measured (section 6.3).
 #[derive(Clone, Copy, Debug, PartialEq)]

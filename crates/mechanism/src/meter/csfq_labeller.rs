@@ -6,45 +6,80 @@
 //! below one byte per second is written as one, because a label of zero says "none". An edge may be told to lie
 //! ([`CsfqLabellerConfig::lie`]): Feng, thesis, section 4.5.5, names a misconfigured edge as the weakness of the scheme.
 
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use tidegate_packet::{FlowId, Packet, RateLabel};
-use tidegate_units::Time;
+use tidegate_parameters::{bound, family, parameters};
+use tidegate_units::{Span, Time};
 
 use super::flow_table::FlowTable;
 use super::{ExponentialMeter, ExponentialMeterConfig};
 
-/// Parameters of [`CsfqLabeller`].
-#[derive(Clone, Debug, PartialEq)]
-pub struct CsfqLabellerConfig {
-    /// The estimator of each flow. Default K = 100 ms.
-    pub meter: ExponentialMeterConfig,
-    /// How many flows are known at once. Default 4096.
-    pub flows_max: u32,
-    /// The label is so many times the measured rate; above zero. Default 1: the truth.
-    pub lie: f64,
-    /// The flows of which it lies, ascending. Default none given: all.
-    pub liars: Option<Vec<FlowId>>,
+family! {
+    /// What the edges of a domain write on packets.
+    pub enum LabelsConfig {
+        /// The rates of flows, for core-stateless fair queueing.
+        Csfq(CsfqLabellerConfig) = "csfq",
+    }
 }
 
-impl Default for CsfqLabellerConfig {
+impl Default for LabelsConfig {
     fn default() -> Self {
-        Self { meter: ExponentialMeterConfig::default(), flows_max: 4096, lie: 1.0, liars: None }
+        Self::Csfq(CsfqLabellerConfig::default())
     }
+}
+
+impl LabelsConfig {
+    /// A labeller that knows no flow. The flows of which it lies are `liars`, ascending; all if there are none given.
+    pub fn build(&self, liars: Option<Vec<FlowId>>) -> CsfqLabeller {
+        match self {
+            Self::Csfq(config) => {
+                let labeller = config.build();
+                match liars {
+                    Some(liars) => labeller.lying_of(liars),
+                    None => labeller,
+                }
+            }
+        }
+    }
+}
+
+parameters! {
+    /// # Labels for Core-Stateless Fair Queueing
+    ///
+    /// The edge where a flow enters measures its rate and writes it on each packet.
+    ///
+    /// Source: Stoica, Shenker and Zhang 1998, equation 3.
+    pub struct CsfqLabellerConfig {
+        /// The time constant K of the average of a flow's rate. Source: the authors' simulations.
+        averaging: Span = Span::from_millis(100) => bound::DURATION;
+        /// The most flows that an edge knows at once. Source: assumed; it bounds the memory.
+        flows_max: u32 = 4096 => bound::COUNT;
+        /// The edge lies: it writes so many times the rate that it measures. Source: 1 is the truth; thesis of Feng, section
+        /// 4.5.5 (a misconfigured or poorly implemented edge).
+        lie: f64 = 1.0 => bound::ABOVE_ZERO;
+        /// The flows of which it lies; patterns with `*` and `?`. Default: all.
+        liars: Option<Vec<String>> = None;
+    }
+    check |config, report| {
+        if config.liars.as_ref().is_some_and(Vec::is_empty) {
+            report.say("liars", "nobody lies", "leave `lie` out");
+        }
+    };
 }
 
 impl CsfqLabellerConfig {
-    /// What the rate of `flow` is multiplied by. Once per flow that becomes known.
-    fn factor_of(&self, flow: FlowId) -> f64 {
-        let lies = self.liars.as_ref().is_none_or(|liars| liars.binary_search(&flow).is_ok());
-        if lies { self.lie } else { 1.0 }
-    }
-
-    /// A labeller that knows no flow.
+    /// A labeller that knows no flow. If it lies, then of all: what [`liars`](Self::liars) names is for who knows names
+    /// ([`CsfqLabeller::lying_of`]).
     pub fn build(&self) -> CsfqLabeller {
         assert!(self.lie > 0.0, "a label says something");
-        assert!(self.liars.as_ref().is_none_or(|liars| liars.is_sorted()), "searched by halves");
-        CsfqLabeller { flows: FlowTable::new(self.flows_max), config: self.clone() }
+        CsfqLabeller {
+            flows: FlowTable::new(self.flows_max),
+            meter: ExponentialMeterConfig { k: self.averaging },
+            lie: self.lie,
+            liars: None,
+        }
     }
 }
 
@@ -53,25 +88,40 @@ impl CsfqLabellerConfig {
 pub struct CsfqLabeller {
     /// Of each flow its meter and what its rate is multiplied by.
     flows: FlowTable<(ExponentialMeter, f64)>,
-    config: CsfqLabellerConfig,
+    meter: ExponentialMeterConfig,
+    lie: f64,
+    /// The flows of which it lies, ascending; none given: all.
+    liars: Option<Vec<FlowId>>,
 }
 
 impl CsfqLabeller {
+    /// It, which lies of no flows but `liars`, ascending.
+    #[must_use]
+    pub fn lying_of(self, liars: Vec<FlowId>) -> Self {
+        assert!(liars.is_sorted(), "searched by halves");
+        Self { liars: Some(liars), ..self }
+    }
+
     /// `packet` enters the domain: its label becomes the rate of its flow.
     #[inline]
     pub fn on_arrival(&mut self, packet: &mut Packet, now: Time) {
         let flow = packet.flow;
         let (meter, factor) =
-            self.flows.entry(flow, || (self.config.meter.build(), self.config.factor_of(flow)));
+            self.flows.entry(flow, || (self.meter.build(), factor_of(flow, self.lie, self.liars.as_deref())));
         let rate = meter.add(packet.wire_bytes, now) * *factor;
         packet.label = RateLabel::from_bytes_per_second(rate.max(1.0));
     }
 }
 
+/// What the rate of `flow` is multiplied by. Once per flow that becomes known.
+fn factor_of(flow: FlowId, lie: f64, liars: Option<&[FlowId]>) -> f64 {
+    let lies = liars.is_none_or(|liars| liars.binary_search(&flow).is_ok());
+    if lies { lie } else { 1.0 }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tidegate_units::Span;
 
     #[test]
     fn labels_converge_to_the_rate_of_each_flow() {
@@ -92,8 +142,8 @@ mod tests {
     #[test]
     fn an_edge_lies_of_the_flows_that_it_is_told_to_and_of_no_others() {
         let label = |liars: Option<Vec<FlowId>>, flow| {
-            let config = CsfqLabellerConfig { lie: 0.25, liars, ..CsfqLabellerConfig::default() };
-            let mut labeller = config.build();
+            let config = CsfqLabellerConfig { lie: 0.25, ..CsfqLabellerConfig::default() };
+            let mut labeller = LabelsConfig::Csfq(config).build(liars);
             let mut packet = Packet::new(0, FlowId(flow), 1000);
             for ms in 0..2000 {
                 labeller.on_arrival(&mut packet, Time::ZERO + Span::from_millis(ms));

@@ -8,7 +8,7 @@ mod interval;
 mod tsw;
 
 pub use active_flows::{ActiveFlows, ActiveFlowsConfig};
-pub use csfq_labeller::{CsfqLabeller, CsfqLabellerConfig};
+pub use csfq_labeller::{CsfqLabeller, CsfqLabellerConfig, LabelsConfig};
 pub(crate) use exponential::sample_weight;
 pub use exponential::{ExponentialMeter, ExponentialMeterConfig};
 pub use flow_table::FlowTable;

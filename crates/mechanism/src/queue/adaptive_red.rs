@@ -12,32 +12,53 @@
 //!   of the average between the thresholds. It is the straight line for `max_p` = 1, keeps `max_p` as the slope at
 //!   `min_th`, stays a probability, and reaches one at `max_th`. See [`super::red`].
 
+use alloc::format;
+
 use tidegate_packet::{Backlog, Packet};
+use tidegate_parameters::{Bound, bound, parameters};
 use tidegate_units::{BitRate, Time};
 
+use super::red::WITHOUT_FLOWS;
 use super::{QueueManager, Red, RedConfig, Verdict};
-use crate::Context;
+use crate::{Context, Variable};
 
-/// Parameters of [`AdaptiveRed`].
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct AdaptiveRedConfig {
-    /// The RED whose `max_p` moves, from the one given here. Default: RED's (its `max_p` of 1/50 is that of Fig. 3.9).
-    pub red: RedConfig,
-    /// Divides `max_p` when the average falls below `min_th`; above 1. Default 3 (section 3.2.3).
-    pub alpha: f64,
-    /// Multiplies `max_p` when the average rises above `max_th`; above 1. Default 2 (section 3.2.3).
-    pub beta: f64,
-    /// The smallest `max_p`, above 0. Default 0.001 (assumed; Fig. 3.9b stays above it).
-    pub floor: f64,
-    /// The largest `max_p`. Default 1, which section 3.5 calls the largest setting; above 1 marking becomes non-linear
-    /// (Fig. 3.27).
-    pub ceiling: f64,
-}
+/// Above 1, or `max_p` would not move.
+const FACTOR: Bound<f64> = Bound::above(1.0)
+    .and_below(f64::INFINITY)
+    .saying("", " does not change max_p as it should")
+    .helping("above 1");
+/// At 1000 everything above `min` is notified.
+const CEILING: Bound<f64> = Bound::at_most(1_000.0).saying("", " is no bound");
 
-impl Default for AdaptiveRedConfig {
-    fn default() -> Self {
-        Self { red: RedConfig::default(), alpha: 3.0, beta: 2.0, floor: 0.001, ceiling: 1.0 }
+parameters! {
+    /// # Adaptive RED
+    ///
+    /// RED that finds its own `max_p`: divides it when the average falls below `min`, multiplies it when the average rises
+    /// above `max`. The `max_p` given is where it starts.
+    ///
+    /// Source: thesis of Feng, section 3.2.3 and Fig. 3.6; ns (`feng_adaptive_`).
+    #[derive(Copy)]
+    pub struct AdaptiveRedConfig {
+        ..red: RedConfig;
+        /// Divides `max_p` when the average falls below `min`. Source: thesis of Feng, section 3.2.3.
+        alpha: f64 = 3.0 => FACTOR;
+        /// Multiplies `max_p` when the average rises above `max`. Source: thesis of Feng, section 3.2.3.
+        beta: f64 = 2.0 => FACTOR;
+        /// The smallest `max_p`. Source: assumed.
+        floor: f64 = 0.001 => bound::ABOVE_ZERO;
+        /// The largest `max_p`; above 1 the probability is no straight line but `1 - (1 - x)^max_p`. Source: thesis of
+        /// Feng, section 3.5; for values above 1 its Fig. 3.27.
+        ceiling: f64 = 1.0 => CEILING;
     }
+    check |config, report| {
+        if config.floor > config.ceiling {
+            report.say("floor", format!("floor ({}) is above ceiling ({})", config.floor, config.ceiling), "");
+        }
+        if config.red.flows_rtt.is_some() {
+            let help = "leave it out, or use `kind = \"red\"`";
+            report.say("flows_rtt", "max_p follows the average here, not the number of flows", help);
+        }
+    };
 }
 
 impl AdaptiveRedConfig {
@@ -45,7 +66,7 @@ impl AdaptiveRedConfig {
     pub fn build(&self, context: &Context) -> AdaptiveRed {
         assert!(self.alpha > 1.0 && self.beta > 1.0, "alpha divides and beta multiplies: both are above 1");
         assert!(self.floor > 0.0 && self.floor <= self.ceiling, "0 < floor <= ceiling");
-        assert!(self.red.active.is_none(), "max_p follows the average or the number of flows, not both");
+        assert!(self.red.flows_rtt.is_none(), "max_p follows the average or the number of flows, not both");
         let mut red = self.red.build(context);
         red.set_max_p(red.max_p().clamp(self.floor, self.ceiling));
         AdaptiveRed { red, status: Status::Between, config: *self }
@@ -69,6 +90,8 @@ pub struct AdaptiveRed {
 }
 
 impl QueueManager for AdaptiveRed {
+    const VARIABLES: &'static [Variable] = &WITHOUT_FLOWS;
+
     #[inline]
     fn on_arrival(&mut self, packet: &mut Packet, queue: Backlog, now: Time) -> Verdict {
         let avg = self.red.observe(packet, queue, now);
@@ -93,7 +116,7 @@ impl AdaptiveRed {
     /// Fig. 3.6: at every update of the average.
     #[inline]
     fn steer(&mut self, avg: f64) {
-        let RedConfig { min_th, max_th, .. } = self.config.red;
+        let (min_th, max_th) = self.red.thresholds();
         if avg < min_th && self.status != Status::Below {
             self.status = Status::Below;
             self.red.set_max_p((self.red.max_p() / self.config.alpha).max(self.config.floor));
@@ -109,6 +132,7 @@ impl AdaptiveRed {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::queue::limit::threshold;
     use crate::queue::{Fifo, QueueDiscipline, QueueLimit};
     use crate::schedule::testing::{arrivals, drive};
     use proptest::prelude::*;
@@ -162,11 +186,19 @@ mod tests {
         let core = (0.0..5.0f64, 0.1..10.0f64, 0.001..1.0f64, 0.0..=1.0f64, 1u32..30, any::<[bool; 3]>());
         (core, 1.01..10.0f64, 1.01..10.0f64, 0.0001..0.9f64, 1.0..20.0f64).prop_map(
             |((min_th, width, w, max_p, limit, [ns, gentle, smooth]), alpha, beta, floor, ceiling)| {
-                let base = if ns { RedConfig::ns() } else { RedConfig::floyd_1993() };
+                let base = if ns { RedConfig::ns() } else { RedConfig::default() };
                 let smoothing = smooth.then_some(tidegate_units::Span::from_micros(100));
                 let limit = Limit::Packets(limit);
-                let red =
-                    RedConfig { min_th, max_th: min_th + width, w, max_p, limit, gentle, smoothing, ..base };
+                let red = RedConfig {
+                    min: threshold(min_th),
+                    max: threshold(min_th + width),
+                    weight: w,
+                    max_p,
+                    limit,
+                    gentle,
+                    smoothing,
+                    ..base
+                };
                 AdaptiveRedConfig { red, alpha, beta, floor, ceiling }
             },
         )

@@ -2,34 +2,51 @@
 //! managers are boxed, for most links have a small one.
 
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 
 use tidegate_packet::{Backlog, Packet};
+use tidegate_parameters::family;
 use tidegate_units::{BitRate, Time};
 
+use super::red::WITHOUT_FLOWS;
 use super::{
     AdaptiveRed, AdaptiveRedConfig, Blue, BlueConfig, Csfq, CsfqConfig, DropTail, DropTailConfig, EecMarker,
     EecMarkerConfig, Ered, EredConfig, Fred, FredConfig, QueueManager, Red, RedConfig, RedPenaltyBox,
     RedPenaltyBoxConfig, Sfb, SfbConfig, TcpFriendly, TcpFriendlyConfig, Verdict,
 };
-use crate::Context;
+use crate::{Context, Variable, distinct};
 
 /// Declares [`AnyManager`] and [`ManagerConfig`] over the managers that there are.
 macro_rules! managers {
-    ($($(#[$doc:meta])* $variant:ident($config:ident, $manager:ty),)*) => {
-        /// The parameters of any queue manager.
-        #[derive(Clone, Debug, PartialEq)]
-        pub enum ManagerConfig { $($(#[$doc])* $variant($config),)* }
+    ($($(#[doc = $doc:literal])* $variant:ident($config:ident, $manager:ty) = $kind:literal,)*) => {
+        family! {
+            /// What manages one queue.
+            pub enum ManagerConfig { $($(#[doc = $doc])* $variant($config) = $kind,)* }
+        }
 
         impl ManagerConfig {
             /// The manager.
             pub fn build(&self, context: &Context) -> AnyManager {
                 match self { $(Self::$variant(config) => AnyManager::$variant(config.build(context).into()),)* }
             }
+
+            /// What may be recorded of it.
+            pub const fn variables(&self) -> &'static [Variable] {
+                if let Self::Red(RedConfig { flows_rtt: None, .. }) = self {
+                    return &WITHOUT_FLOWS;
+                }
+                match self { $(Self::$variant(_) => <$variant as QueueManager>::VARIABLES,)* }
+            }
+
+            /// What may be recorded of any manager.
+            pub fn all_variables() -> Vec<Variable> {
+                distinct(&[$(<$variant as QueueManager>::VARIABLES,)*])
+            }
         }
 
         /// Any queue manager.
         #[derive(Clone, Debug)]
-        pub enum AnyManager { $($(#[$doc])* $variant($manager),)* }
+        pub enum AnyManager { $($(#[doc = $doc])* $variant($manager),)* }
 
         impl QueueManager for AnyManager {
             #[inline]
@@ -74,25 +91,31 @@ macro_rules! managers {
 
 managers! {
     /// Drop-tail.
-    DropTail(DropTailConfig, DropTail),
+    DropTail(DropTailConfig, DropTail) = "droptail",
     /// Core-stateless fair queueing (the core router).
-    Csfq(CsfqConfig, Box<Csfq>),
+    Csfq(CsfqConfig, Box<Csfq>) = "csfq",
     /// Random early detection.
-    Red(RedConfig, Box<Red>),
+    Red(RedConfig, Box<Red>) = "red",
     /// Adaptive RED.
-    AdaptiveRed(AdaptiveRedConfig, Box<AdaptiveRed>),
+    AdaptiveRed(AdaptiveRedConfig, Box<AdaptiveRed>) = "adaptive-red",
     /// RED with a penalty box.
-    RedPenaltyBox(RedPenaltyBoxConfig, Box<RedPenaltyBox>),
+    RedPenaltyBox(RedPenaltyBoxConfig, Box<RedPenaltyBox>) = "red-penalty-box",
     /// BLUE.
-    Blue(BlueConfig, Box<Blue>),
+    Blue(BlueConfig, Box<Blue>) = "blue",
     /// Flow random early detection.
-    Fred(FredConfig, Box<Fred>),
+    Fred(FredConfig, Box<Fred>) = "fred",
     /// Stochastic Fair BLUE.
-    Sfb(SfbConfig, Box<Sfb>),
+    Sfb(SfbConfig, Box<Sfb>) = "sfb",
     /// The bottleneck of explicit edge control.
-    EecMarker(EecMarkerConfig, EecMarker),
+    EecMarker(EecMarkerConfig, EecMarker) = "eec-marker",
     /// Enhanced RED.
-    Ered(EredConfig, Box<Ered>),
+    Ered(EredConfig, Box<Ered>) = "ered",
     /// TCP-friendly dropping.
-    TcpFriendly(TcpFriendlyConfig, Box<TcpFriendly>),
+    TcpFriendly(TcpFriendlyConfig, Box<TcpFriendly>) = "tcp-friendly",
+}
+
+impl Default for ManagerConfig {
+    fn default() -> Self {
+        Self::DropTail(DropTailConfig::default())
+    }
 }

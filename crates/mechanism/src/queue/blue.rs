@@ -20,59 +20,60 @@
 //!   each update; off as in the thesis's experiments.
 
 use tidegate_packet::{Backlog, DropReason, MarkReason, Packet};
+use tidegate_parameters::{Bound, bound, parameters, words};
 use tidegate_units::{BitRate, Limit, Span, Time};
 
 use super::ered::is_marked;
 use super::{QueueLimit, QueueManager, Verdict};
-use crate::Context;
 use crate::random::Substream;
+use crate::{Context, Variable};
 
-/// Which updates a freeze time holds back.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum FreezeTimers {
-    /// Any update, up or down, after any other (the text).
-    #[default]
-    Shared,
-    /// Rises after rises and falls after falls (Feng's code for ns, as ported by NITK).
-    Separate,
+words! {
+    /// Which changes of the probability a freeze time holds back.
+    pub enum FreezeTimers {
+        /// Any change after any other (the text).
+        Shared = "shared",
+        /// Rises after rises, and falls after falls (Feng's code for ns, as ported by NITK).
+        Separate = "separate",
+    }
 }
 
-/// Parameters of [`Blue`].
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct BlueConfig {
-    /// By how much `p_m` rises when packets are lost. Default 0.01 (section 4.3.2: `delta`).
-    pub delta_up: f64,
-    /// By how much `p_m` falls while the link is idle. Default 0.01 (section 4.3.2: `delta`).
-    pub delta_down: f64,
-    /// The least time between two updates. Default 10 ms (section 4.3.2).
-    pub freeze_time: Span,
-    /// Half of the spread of the random freeze time, as a part of its mean, in [0, 1]. Default 0: fixed (section 4.3.1).
-    pub freeze_spread: f64,
-    /// What a freeze time holds back. Default any update.
-    pub timers: FreezeTimers,
-    /// A queue above this raises `p_m` as a loss does. Default none: only overflow does (section 4.3.1).
-    pub threshold: Option<Limit>,
-    /// How much may wait. Default 100 packets (section 4.3.2: 100 kB of 1 kB packets).
-    pub limit: Limit,
-    /// Whether a packet that can carry a mark is marked instead of dropped. Default yes (section 4.3.2).
-    pub ecn: bool,
-    /// Whether packets with a promise (green) are lost to a full buffer only. Default no.
-    pub priority: bool,
-}
+/// An idle link changes once per freeze time: this bounds the work.
+const FREEZE_TIME: Bound<Span> = Bound::between(Span::from_micros(1), bound::DELAY_MAX)
+    .saying("", " is no freeze time")
+    .helping("at least 1us: an idle link changes once in each");
 
-impl Default for BlueConfig {
-    fn default() -> Self {
-        Self {
-            delta_up: 0.01,
-            delta_down: 0.01,
-            freeze_time: Span::from_millis(10),
-            freeze_spread: 0.0,
-            timers: FreezeTimers::Shared,
-            threshold: None,
-            limit: Limit::Packets(100),
-            ecn: true,
-            priority: false,
-        }
+parameters! {
+    /// # BLUE
+    ///
+    /// Keeps one probability of notification: it rises while packets are lost to overflow, and falls while the link is idle.
+    ///
+    /// Source: thesis of Feng, section 4.3.1.
+    #[derive(Copy)]
+    pub struct BlueConfig {
+        /// How much may wait. Source: thesis of Feng, section 4.3.2 (100 kB of 1 kB packets, the smallest).
+        limit: Limit = Limit::Packets(100) => bound::QUEUE;
+        /// By how much the probability rises when packets are lost. Source: thesis of Feng, section 4.3.2 (`delta`).
+        delta_up: f64 = 0.01 => bound::PROBABILITY;
+        /// By how much it falls while the link is idle. Source: thesis of Feng, section 4.3.2 (`delta`); his code for ns has
+        /// a tenth of `delta_up`.
+        delta_down: f64 = 0.01 => bound::PROBABILITY;
+        /// The least time between two changes: long enough for a change to take effect. An idle link changes once in each.
+        /// Source: thesis of Feng, section 4.3.2.
+        freeze_time: Span = Span::from_millis(10) => FREEZE_TIME;
+        /// How much the freeze time varies at random, to both sides, as a part of itself: from 0 to 1. Source: thesis of Feng,
+        /// section 4.3.1 (fixed in its experiments; should be random against synchronization).
+        freeze_spread: f64 = 0.0 => Bound::between(0.0, 1.0).saying("", " is no part of a freeze time");
+        /// What a freeze time holds back. Source: thesis of Feng, section 4.3.1; his code for ns has separate timers.
+        timers: FreezeTimers = FreezeTimers::Shared;
+        /// A queue above this raises the probability as a loss does. Default: none. Source: thesis of Feng, section 4.3.1
+        /// (only overflow); the variant is the published BLUE's.
+        threshold: Option<Limit> = None => bound::QUEUE;
+        /// Whether packets of transports with ECN are marked instead of dropped. Source: thesis of Feng, section 4.3.2.
+        ecn: bool = true;
+        /// Whether marked (green) packets are lost only where the queue is full, as with `ered`. Source: thesis of Feng,
+        /// section 5.9 (proposed; off in its experiments).
+        priority: bool = false;
     }
 }
 
@@ -115,6 +116,9 @@ pub struct Blue {
 }
 
 impl QueueManager for Blue {
+    const VARIABLES: &'static [Variable] =
+        &[Variable::new("marking_probability", "The probability with which packets are marked or dropped.")];
+
     #[inline]
     fn on_arrival(&mut self, packet: &mut Packet, queue: Backlog, now: Time) -> Verdict {
         if !self.limit.admits(queue, packet) {

@@ -14,47 +14,58 @@
 //! - A packet without a label (zero) is never dropped for fairness, and counts in A and F.
 //! - Overflow counts as accepted in F: Fig. 3 estimates before it enqueues.
 
+use alloc::format;
+
 use tidegate_packet::{Backlog, DropReason, Packet, RateLabel};
+use tidegate_parameters::{bound, parameters};
 use tidegate_units::{BitRate, Limit, Span, Time};
 
 use super::{QueueLimit, QueueManager, Verdict};
-use crate::Context;
 use crate::meter::sample_weight;
 use crate::random::Substream;
+use crate::{Context, Variable};
 
-/// Parameters of [`Csfq`].
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct CsfqConfig {
-    /// `K_alpha`, time: averaging constant of the arrival and accepted rates. Default 100 ms (as K; the paper's rule is
-    /// about twice the longest queueing delay).
-    pub k_alpha: Span,
-    /// `K_c`, time: the window in which alpha is set. Default 100 ms (the authors' simulations).
-    pub k_c: Span,
-    /// Waiting packets below which the link is not restricted. Default 16 of 64; for NBP 25 of 100.
-    pub threshold_packets: u32,
-    /// How much may wait. Default 64 packets (the authors' simulations).
-    pub limit: Limit,
-}
-
-impl Default for CsfqConfig {
-    fn default() -> Self {
-        Self {
-            k_alpha: Span::from_millis(100),
-            k_c: Span::from_millis(100),
-            threshold_packets: 16,
-            limit: Limit::Packets(64),
-        }
+parameters! {
+    /// # Core-Stateless Fair Queueing
+    ///
+    /// Drops packets with a probability that follows from the rate that the edge wrote on them and from an estimate of the
+    /// fair share of the link. It needs edges that label: `labels` in a domain.
+    ///
+    /// Source: Stoica, Shenker and Zhang 1998.
+    #[derive(Copy)]
+    pub struct CsfqConfig {
+        /// How much may wait. Source: NBP, Table 1.
+        limit: Limit = Limit::Packets(100) => bound::QUEUE;
+        /// Packets waiting below which the link is not restricted. Source: assumed, a quarter of the limit as in the authors'
+        /// simulations (16 of 64).
+        threshold: Limit = Limit::Packets(25) => bound::in_packets("25p");
+        /// Time constant `K_alpha` of the averages of the arriving and of the accepted rate. Source: the authors' simulations.
+        averaging: Span = Span::from_millis(100) => bound::DURATION;
+        /// `K_c`: how long the link must stay congested, or uncongested, before the fair share follows. Source: the authors'
+        /// simulations.
+        window: Span = Span::from_millis(100) => bound::DURATION;
     }
+    check |config, report| {
+        if let (Limit::Packets(threshold), Limit::Packets(limit)) = (config.threshold, config.limit)
+            && threshold > limit
+        {
+            let message = format!("the threshold ({}) is above the limit ({})", config.threshold, config.limit);
+            report.say("threshold", message, "");
+        }
+    };
 }
 
 impl CsfqConfig {
     /// The manager.
     pub fn build(&self, context: &Context) -> Csfq {
-        assert!(!self.k_alpha.is_zero() && !self.k_c.is_zero(), "the constants are lengths of time");
+        let Limit::Packets(threshold_packets) = self.threshold else {
+            unreachable!("checked: the threshold is in packets")
+        };
+        assert!(!self.averaging.is_zero() && !self.window.is_zero(), "the constants are lengths of time");
         Csfq {
             alpha: 0.0,
             capacity: context.link_rate.as_bytes_per_second_f64(),
-            rates: Rates::new(self.k_alpha),
+            rates: Rates::new(self.averaging),
             congested: false,
             window_start: Time::ZERO,
             largest_label: 0.0,
@@ -62,6 +73,7 @@ impl CsfqConfig {
             cut_floor: 0.0,
             limit: QueueLimit::new(self.limit, context.link_rate),
             random: Substream::new(context.seed),
+            threshold_packets,
             config: *self,
         }
     }
@@ -84,6 +96,7 @@ pub struct Csfq {
     cut_floor: f64,
     limit: QueueLimit,
     random: Substream,
+    threshold_packets: u32,
     config: CsfqConfig,
 }
 
@@ -99,6 +112,9 @@ struct Rates {
 }
 
 impl QueueManager for Csfq {
+    const VARIABLES: &'static [Variable] =
+        &[Variable::new("fair_share_bps", "The fair share that the manager estimates.")];
+
     #[inline]
     fn on_arrival(&mut self, packet: &mut Packet, queue: Backlog, now: Time) -> Verdict {
         let label = packet.label.bytes_per_second();
@@ -140,7 +156,7 @@ impl Csfq {
         if !self.rates.on_arrival(wire_bytes, !dropped, now) {
             return;
         }
-        let long_queue = queue.packets >= self.config.threshold_packets;
+        let long_queue = queue.packets >= self.threshold_packets;
         if self.alpha == 0.0 {
             if !long_queue {
                 self.largest_label = self.largest_label.max(label);
@@ -150,7 +166,7 @@ impl Csfq {
             self.restrict(alpha, now);
             self.largest_label = 0.0;
         }
-        let window_over = now.since(self.window_start) >= self.config.k_c;
+        let window_over = now.since(self.window_start) >= self.config.window;
         if self.rates.arriving >= self.capacity {
             if !self.congested {
                 self.congested = true;
@@ -185,7 +201,7 @@ impl Csfq {
 
     /// A packet found no room: alpha was too high (section 3.3).
     fn cut(&mut self, now: Time) {
-        if now.since(self.cut_start) > self.config.k_c {
+        if now.since(self.cut_start) > self.config.window {
             self.start_cuts(now);
         }
         let lower = 0.99 * self.alpha;
@@ -256,7 +272,7 @@ mod tests {
     use tidegate_packet::FlowId;
 
     fn csfq() -> Csfq {
-        CsfqConfig::default().build(&Context::for_tests())
+        authors().build(&Context::for_tests())
     }
 
     fn labelled(label: f64) -> Packet {
@@ -297,6 +313,11 @@ mod tests {
             due[flow] += gaps[flow];
         }
         got.iter().map(|&n| n as f64 * 1000.0 / (fair * (end - warm) as f64 / 1e9)).collect()
+    }
+
+    /// As in the authors' simulations: 16 of 64 packets.
+    fn authors() -> CsfqConfig {
+        CsfqConfig { limit: Limit::Packets(64), threshold: Limit::Packets(16), ..CsfqConfig::default() }
     }
 
     #[test]
@@ -417,10 +438,10 @@ mod tests {
         #[test]
         fn any_arrivals_keep_the_invariants(vector in arrivals(4, 400), threshold in 0u32..20, packets in 1u32..30) {
             let config = CsfqConfig {
-                threshold_packets: threshold,
+                threshold: Limit::Packets(threshold),
                 limit: Limit::Packets(packets),
-                k_alpha: Span::from_micros(100),
-                k_c: Span::from_micros(100),
+                averaging: Span::from_micros(100),
+                window: Span::from_micros(100),
             };
             let context = Context { link_rate: BitRate::from_mbps(1000), ..Context::for_tests() };
             let mut fifo = Fifo::new(config.build(&context));

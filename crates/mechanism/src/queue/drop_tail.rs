@@ -5,21 +5,22 @@
 //! Linux.
 
 use tidegate_packet::{Backlog, DropReason, Packet};
+use tidegate_parameters::{bound, parameters};
 use tidegate_units::{BitRate, Limit, Time};
 
 use super::{QueueLimit, QueueManager, Verdict};
 use crate::Context;
 
-/// Parameters of [`DropTail`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DropTailConfig {
-    /// How much may wait; default 100 packets (NBP, Table 1).
-    pub limit: Limit,
-}
-
-impl Default for DropTailConfig {
-    fn default() -> Self {
-        Self { limit: Limit::Packets(100) }
+parameters! {
+    /// # Drop tail
+    ///
+    /// One first-in-first-out queue. What arrives when it is full is dropped.
+    ///
+    /// Source: the routers of all five documents unless they say otherwise.
+    #[derive(Copy)]
+    pub struct DropTailConfig {
+        /// How much may wait, the packet in transmission not counted. Source: NBP, Table 1 (100 packets).
+        limit: Limit = Limit::Packets(100) => bound::QUEUE;
     }
 }
 

@@ -5,25 +5,34 @@
 //! Deviations: the mark is the ECN field of the outer header of a tunnel between edges, so packets that cannot carry it pass
 //! unmarked.
 
+use alloc::format;
+
 use tidegate_packet::{Backlog, DropReason, MarkReason, Packet};
+use tidegate_parameters::{bound, parameters};
 use tidegate_units::{BitRate, Limit, Time};
 
 use super::{QueueLimit, QueueManager, Verdict};
 use crate::Context;
 
-/// Parameters of [`EecMarker`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct EecMarkerConfig {
-    /// `N sigma`, in packets or bytes: above, departing packets are marked. Default 10 packets, for ten virtual links.
-    pub threshold: Limit,
-    /// How much may wait. Default 100 packets (NBP, Table 1); the paper provisions one bandwidth-delay product.
-    pub limit: Limit,
-}
-
-impl Default for EecMarkerConfig {
-    fn default() -> Self {
-        Self { threshold: Limit::Packets(10), limit: Limit::Packets(100) }
+parameters! {
+    /// # Marking bottleneck of explicit edge control
+    ///
+    /// A drop-tail queue that marks every packet of a virtual link that departs while more than the threshold waits.
+    ///
+    /// Source: Harrison and Kalyanaraman 2000, section III.A.
+    #[derive(Copy)]
+    pub struct EecMarkerConfig {
+        /// N sigma: one burst for each virtual link. Source: assumed, for ten virtual links.
+        threshold: Limit = Limit::Packets(10) => bound::QUEUE;
+        /// How much may wait, the packet in transmission not counted. Source: NBP, Table 1 (100 packets).
+        limit: Limit = Limit::Packets(100) => bound::QUEUE;
     }
+    check |config, report| {
+        if matches!(config.threshold, Limit::Time(_)) {
+            let help = "in packets or bytes, like `10p`: sigma for each virtual link";
+            report.say("threshold", format!("{} is a time", config.threshold), help);
+        }
+    };
 }
 
 impl EecMarkerConfig {
@@ -72,6 +81,7 @@ impl QueueManager for EecMarker {
 mod tests {
     use super::*;
     use alloc::vec::Vec;
+
     use tidegate_packet::{Ecn, FlowId, Sink};
 
     use crate::queue::{Fifo, QueueDiscipline};

@@ -15,125 +15,135 @@
 //! - A packet of a transport with ECN is dropped, as in the thesis, unless [`EredConfig::ecn`] says otherwise.
 //! - The condition is printed with `<` (section 5.2.2) and with `<=` (section 5.3.2); the second is taken: what fits, fits.
 
+use alloc::format;
+
 use tidegate_packet::{Backlog, Colour, DropReason, Packet};
-use tidegate_units::{BitRate, Limit, Time};
+use tidegate_parameters::{Report, bound, parameters, words};
+use tidegate_units::{BitRate, Bytes, Limit, Time};
 
 use super::fred::{Fred, FredConfig, FredVariant};
+use super::limit::in_packets;
 use super::red::{GapLaw, QueueUnit, Red, RedConfig};
 use super::{QueueLimit, QueueManager, Verdict};
-use crate::Context;
+use crate::{Context, Variable};
 
-/// Which packets the average queue counts, and with FRED's tests what a flow has waiting.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Counted {
-    /// All that wait.
-    #[default]
-    All,
-    /// Those without a promise.
-    Unmarked,
+words! {
+    /// Which packets the average queue counts, and with FRED's tests what a flow has waiting.
+    pub enum Counted {
+        /// All that wait.
+        All = "all",
+        /// Those that are not green.
+        Unmarked = "unmarked",
+    }
 }
 
-/// What tests unmarked packets.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum EredTests {
-    /// RED.
-    #[default]
-    Red,
-    /// FRED: fair ERED.
-    Fred {
-        /// What each flow may have waiting without being dropped at random, packets. Default 2, as FRED's.
-        min_q: u32,
-        /// What happens above `max_th`. Default everything unmarked is dropped.
-        variant: FredVariant,
-    },
+parameters! {
+    /// # Enhanced RED
+    ///
+    /// One queue for packets with and without a promise: early dropping takes unmarked packets only, a marked (green) one is
+    /// lost only where the queue is full.
+    ///
+    /// Source: thesis of Feng, section 5.2.2.
+    #[derive(Copy)]
+    pub struct EredConfig {
+        /// How much may wait. Source: thesis of Feng, section 5.3.1 (100 KB of 1 KB packets).
+        limit: Limit = Limit::Packets(100) => bound::QUEUE;
+        /// Average queue at which random notification begins, in packets or bytes. Below it no packet is dropped early. Source:
+        /// thesis of Feng, section 5.3.1 (20 KB).
+        min: Limit = Limit::Packets(20);
+        /// Average queue from which on every unmarked packet is notified. Source: thesis of Feng, section 5.3.1 (80 KB).
+        max: Limit = Limit::Packets(80);
+        /// Probability of a notification as the average reaches `max`. Source: thesis of Feng, section 5.3.1.
+        max_p: f64 = 0.02 => bound::PROBABILITY;
+        /// Weight of the present queue in its average. Source: assumed, the RED paper's.
+        weight: f64 = 0.002 => bound::GAIN;
+        /// What the average counts. In bytes an acknowledgment takes the place that it has; with `fair` it is packets. Source:
+        /// ns; the thesis of Feng has thresholds in KB of 1 KB packets.
+        mode: QueueUnit = QueueUnit::Packets;
+        /// Size of a typical packet. Source: thesis of Feng, section 5.3.1 (1 KB).
+        mean_packet: Bytes = Bytes::new(1000) => bound::PACKET;
+        /// The distribution of the gaps between notifications. Source: thesis of Feng, Fig. 4.7.
+        gap: GapLaw = GapLaw::Paper;
+        /// Whether packets of transports with ECN are marked as congested instead of dropped. Source: thesis of Feng, section
+        /// 5.2.2 (dropped).
+        ecn: bool = false;
+        /// Which packets the average counts, and with `fair` what a flow has waiting. Source: thesis of Feng, section 5.2.2 ("the
+        /// average queue length").
+        counted: Counted = Counted::All;
+        /// Whether unmarked packets are also dropped while the present queue is at `max` or above. Source: thesis of Feng,
+        /// section 5.2.2 (absolute thresholds; off in its experiments).
+        absolute: bool = false;
+        /// How much of `limit` unmarked packets may fill; the rest is reserved for marked ones. Default: all. Source: thesis of
+        /// Feng, section 5.2.2 (a reserved portion; none in its experiments).
+        unmarked_limit: Option<Limit> = None => bound::QUEUE;
+        /// Whether unmarked packets are tested by FRED instead of RED: fair ERED. Source: thesis of Feng, section 6.5.2.
+        fair: bool = false;
+        /// With `fair`: unmarked packets that each flow may have waiting without being dropped at random. Source: FRED's.
+        min_q: u32 = 2;
+        /// With `fair`: what happens above `max`. Source: FRED's.
+        variant: FredVariant = FredVariant::Basic;
+    }
+    check EredConfig::check_together;
 }
 
-/// Parameters of [`Ered`].
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct EredConfig {
-    /// `min_th(unmark)`, packets. Default 20 (section 5.3.1: 20 KB).
-    pub min_th: f64,
-    /// `max_th(unmark)`, packets. Default 80 (section 5.3.1: 80 KB).
-    pub max_th: f64,
-    /// `w_q`. Default 0.002 (assumed; the RED paper).
-    pub w: f64,
-    /// `max_p` for unmarked packets. Default 0.02 (section 5.3.1).
-    pub max_p: f64,
-    /// How much may wait. Default 100 packets (section 5.3.1: 100 KB).
-    pub limit: Limit,
-    /// How much of it unmarked packets may fill. Default `None`: all (section 5.2.2 suggests a reserved portion).
-    pub unmarked_limit: Option<Limit>,
-    /// A typical packet, bytes. Default 1000 (section 5.3.1).
-    pub packet_bytes: u32,
-    /// What the queue is measured in; FRED's tests count packets whatever it says. Default packets (ns; the thesis writes its
-    /// thresholds in KB of 1 KB packets).
-    pub unit: QueueUnit,
-    /// Which packets the average counts. Default all.
-    pub counted: Counted,
-    /// Whether unmarked packets are also dropped where the present queue is at or above `max_th`. Default no.
-    pub absolute: bool,
-    /// What tests unmarked packets. Default RED.
-    pub tests: EredTests,
-    /// RED's spread of early drops. Default the paper's.
-    pub gap_law: GapLaw,
-    /// Whether a packet that can carry a congestion mark is marked instead of dropped early. Default no.
-    pub ecn: bool,
-}
-
-impl Default for EredConfig {
-    fn default() -> Self {
-        Self {
-            min_th: 20.0,
-            max_th: 80.0,
-            w: 0.002,
-            max_p: 0.02,
-            limit: Limit::Packets(100),
-            unmarked_limit: None,
-            packet_bytes: 1000,
-            unit: QueueUnit::Packets,
-            counted: Counted::All,
-            absolute: false,
-            tests: EredTests::Red,
-            gap_law: GapLaw::Paper,
-            ecn: false,
+impl EredConfig {
+    fn check_together(&self, report: &mut Report<'_>) {
+        match self.thresholds() {
+            Some((min, max)) if min < 0.0 || min.is_nan() || min >= max || (self.fair && min <= 0.0) => {
+                report.say("min", format!("min ({min} packets) is not between 0 and max ({max})"), "");
+            }
+            Some(_) => {}
+            None => {
+                report.say("min", "min and max are not in packets or bytes", "like `20p`, or like `20kB`");
+            }
         }
+        if self.fair && self.mode == QueueUnit::Bytes {
+            report.say("mode", "FRED's tests count packets", "leave out `mode` or `fair`");
+        }
+    }
+
+    /// `min` and `max` in packets; none where they are given in time.
+    pub fn thresholds(&self) -> Option<(f64, f64)> {
+        Some((in_packets(self.min, self.mean_packet)?, in_packets(self.max, self.mean_packet)?))
     }
 }
 
 impl EredConfig {
     /// The manager.
     pub fn build(&self, context: &Context) -> Ered {
-        let tests = match self.tests {
-            EredTests::Red => Tests::Red(
-                RedConfig {
-                    min_th: self.min_th,
-                    max_th: self.max_th,
-                    w: self.w,
-                    max_p: self.max_p,
-                    limit: self.limit,
-                    packet_bytes: self.packet_bytes,
-                    unit: self.unit,
-                    gap_law: self.gap_law,
-                    ecn: self.ecn,
-                    ecn_when_forced: self.ecn,
-                    ..RedConfig::floyd_1993()
-                }
-                .build(context),
-            ),
-            EredTests::Fred { min_q, variant } => Tests::Fred(
+        let (_, max_th) = self.thresholds().expect("checked: thresholds are in packets or bytes");
+        let tests = if self.fair {
+            Tests::Fred(
                 FredConfig {
-                    min_th: self.min_th,
-                    max_th: self.max_th,
-                    w: self.w,
-                    max_p: self.max_p,
-                    min_q,
-                    variant,
                     limit: self.limit,
-                    packet_bytes: self.packet_bytes,
+                    min: Some(self.min),
+                    max: Some(self.max),
+                    max_p: self.max_p,
+                    weight: self.weight,
+                    min_q: self.min_q,
+                    variant: self.variant,
+                    mean_packet: self.mean_packet,
                     ecn: self.ecn,
                 }
                 .build(context),
-            ),
+            )
+        } else {
+            Tests::Red(
+                RedConfig {
+                    limit: self.limit,
+                    min: self.min,
+                    max: self.max,
+                    max_p: self.max_p,
+                    weight: self.weight,
+                    mode: self.mode,
+                    mean_packet: self.mean_packet,
+                    gap: self.gap,
+                    ecn: self.ecn,
+                    mark_forced: self.ecn,
+                    ..RedConfig::default()
+                }
+                .build(context),
+            )
         };
         let link = context.link_rate;
         Ered {
@@ -141,6 +151,7 @@ impl EredConfig {
             unmarked: Backlog::EMPTY,
             limit: QueueLimit::new(self.limit, link),
             unmarked_limit: self.unmarked_limit.map(|limit| QueueLimit::new(limit, link)),
+            max_th,
             config: *self,
         }
     }
@@ -154,6 +165,8 @@ pub struct Ered {
     unmarked: Backlog,
     limit: QueueLimit,
     unmarked_limit: Option<QueueLimit>,
+    /// `max`, packets.
+    max_th: f64,
     config: EredConfig,
 }
 
@@ -169,6 +182,12 @@ pub(super) const fn is_marked(packet: &Packet) -> bool {
 }
 
 impl QueueManager for Ered {
+    const VARIABLES: &'static [Variable] = &[
+        Variable::new("average_queue_packets", "The average queue of the manager, in packets."),
+        Variable::new("marking_probability", "The probability of the last arrival of an unmarked packet."),
+        Variable::new("unmarked_packets", "Packets that wait without a promise."),
+    ];
+
     fn on_arrival(&mut self, packet: &mut Packet, queue: Backlog, now: Time) -> Verdict {
         let counted = if self.config.counted == Counted::All { queue } else { self.unmarked };
         if let Tests::Red(red) = &mut self.tests {
@@ -189,7 +208,7 @@ impl QueueManager for Ered {
         if self.unmarked_limit.is_some_and(|limit| !limit.admits(self.unmarked, packet)) {
             return Verdict::Drop(DropReason::Overflow);
         }
-        if self.config.absolute && self.measure(counted) >= self.config.max_th {
+        if self.config.absolute && self.measure(counted) >= self.max_th {
             return Verdict::Drop(DropReason::Forced);
         }
         let verdict = match &mut self.tests {
@@ -293,7 +312,7 @@ mod tests {
 
     /// With an average of some 95 packets, by `n` marked arrivals at a queue that long.
     fn loaded(config: EredConfig) -> Ered {
-        let mut ered = EredConfig { w: 0.02, ..config }.build(&Context::for_tests());
+        let mut ered = EredConfig { weight: 0.02, ..config }.build(&Context::for_tests());
         for k in 0..300 {
             assert_eq!(ered.on_arrival(&mut packet(Dscp::AF11), LONG, ms(k)), Verdict::Accept);
         }
@@ -365,8 +384,7 @@ mod tests {
 
     #[test]
     fn fair_ered_holds_an_unmarked_flow_to_its_share_and_leaves_marked_ones_alone() {
-        let tests = EredTests::Fred { min_q: 2, variant: FredVariant::Basic };
-        let mut ered = EredConfig { tests, ..EredConfig::default() }.build(&Context::for_tests());
+        let mut ered = EredConfig { fair: true, ..EredConfig::default() }.build(&Context::for_tests());
         let mut queue = Backlog::EMPTY;
         let mut send = |fair: &mut Ered, flow: u32, dscp| {
             let mut one = Packet { dscp, ..Packet::new(0, FlowId(flow), 1000) };
@@ -432,11 +450,9 @@ mod tests {
         fn every_packet_leaves_or_is_dropped_and_unmarked_ones_are_counted_right(
             input in arrivals(6, 400), fair: bool, of_all: bool,
         ) {
-            let tests =
-                if fair { EredTests::Fred { min_q: 2, variant: FredVariant::Basic } } else { EredTests::Red };
             let counted = if of_all { Counted::All } else { Counted::Unmarked };
             let config = EredConfig {
-                tests, counted, w: 0.1, min_th: 3.0, max_th: 9.0, limit: Limit::Packets(12), ..EredConfig::default()
+                fair, counted, weight: 0.1, min: Limit::Packets(3), max: Limit::Packets(9), limit: Limit::Packets(12), ..EredConfig::default()
             };
             let mut fifo = Fifo::new(Painted(config.build(&Context::for_tests())));
             drive(&mut fifo, &input, 8, |waiting| assert!(waiting.packets <= 12));

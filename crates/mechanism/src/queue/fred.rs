@@ -16,67 +16,96 @@
 //! - The paper only drops. With [`FredConfig::ecn`] the random notification marks what can carry a mark; flows that are
 //!   held to their share, and everything above `max_th`, are dropped in any case.
 
+use alloc::format;
 use alloc::vec::Vec;
 
 use hashbrown::HashTable;
 use tidegate_packet::{Backlog, DropReason, FlowId, MarkReason, Packet};
-use tidegate_units::{BitRate, Limit, Time};
+use tidegate_parameters::{bound, parameters, words};
+use tidegate_units::{BitRate, Bytes, Limit, Time};
 
 use super::average::{AverageQueue, IdleLaw};
+use super::limit::{bytes32, in_packets};
 use super::red::{marking_probability, spread_from_one};
 use super::{QueueLimit, QueueManager, Verdict};
-use crate::Context;
 use crate::random::{Substream, spread};
+use crate::{Context, Variable};
 
-/// What happens above `max_th`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum FredVariant {
-    /// Everything is dropped.
-    #[default]
-    Basic,
-    /// Each flow may keep two packets.
-    ManyFlows,
-}
-
-/// Parameters of [`Fred`].
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct FredConfig {
-    /// Average queue from which flows are notified at random; also the most that one flow may have waiting, packets.
-    /// Above zero. Default 25: a quarter of the limit (section 4.5; a round trip of the link, if that is less).
-    pub min_th: f64,
-    /// Average queue from which on [`FredVariant`] decides, packets. Default 50: `2 min_th` (section 4.5).
-    pub max_th: f64,
-    /// `w_q`, the weight of a sample. Default 0.002 (section 4.5).
-    pub w: f64,
-    /// `max_p`, the probability at `max_th`. Default 0.02 (section 4.5).
-    pub max_p: f64,
-    /// What each flow may have waiting without being notified at random, packets. Default 2 (section 4.5: 2 for small
-    /// buffers, 4 for large ones).
-    pub min_q: u32,
-    /// What happens above `max_th`. Default everything is dropped.
-    pub variant: FredVariant,
-    /// How much may wait. Default 100 packets.
-    pub limit: Limit,
-    /// A typical packet, bytes: idle time is counted in them. Default 1000 (as RED's).
-    pub packet_bytes: u32,
-    /// Whether a packet that can carry a mark is marked instead of dropped at random. Default no (the paper).
-    pub ecn: bool,
-}
-
-impl Default for FredConfig {
-    fn default() -> Self {
-        Self {
-            min_th: 25.0,
-            max_th: 50.0,
-            w: 0.002,
-            max_p: 0.02,
-            min_q: 2,
-            variant: FredVariant::Basic,
-            limit: Limit::Packets(100),
-            packet_bytes: 1000,
-            ecn: false,
-        }
+words! {
+    /// What happens above `max`.
+    pub enum FredVariant {
+        /// Everything is dropped.
+        Basic = "basic",
+        /// Two packets are left to each flow.
+        ManyFlows = "many-flows",
     }
+}
+
+parameters! {
+    /// # Flow Random Early Detection
+    ///
+    /// RED that counts what each flow has waiting: a flow that takes more than its share is held to it, one with little waiting
+    /// is not notified at random. It keeps state only for flows with packets in the queue.
+    ///
+    /// Source: Lin and Morris 1997.
+    #[derive(Copy)]
+    pub struct FredConfig {
+        /// How much may wait. Source: NBP, Table 1.
+        limit: Limit = Limit::Packets(100) => bound::QUEUE;
+        /// Average queue at which random notification begins, and the most that one flow may have waiting; in packets or
+        /// bytes, which count as packets of `mean_packet`. Default: a quarter of `limit`. Source: Lin and Morris 1997, section
+        /// 4.5 (or a round-trip time's worth, if that is less).
+        min: Option<Limit> = None;
+        /// Average queue above which `variant` says what happens. Default: twice `min`. Source: Lin and Morris 1997, section
+        /// 4.5.
+        max: Option<Limit> = None;
+        /// Probability of a notification as the average reaches `max`. Source: Lin and Morris 1997, section 4.5.
+        max_p: f64 = 0.02 => bound::PROBABILITY;
+        /// Weight of the present queue in its average. Source: Lin and Morris 1997, section 4.5.
+        weight: f64 = 0.002 => bound::GAIN;
+        /// Packets that each flow may have waiting without being notified at random. Source: Lin and Morris 1997, section 4.5
+        /// (2 for small queues, 4 for large ones).
+        min_q: u32 = 2;
+        /// What happens above `max`. Source: the reading of the catalogue, section 8; IEC and NBQ have it so.
+        variant: FredVariant = FredVariant::Basic;
+        /// Size of a typical packet: idle time is counted in them. Source: as RED's.
+        mean_packet: Bytes = Bytes::new(1000) => bound::PACKET;
+        /// Whether packets of transports with ECN are marked instead of dropped at random. Source: Lin and Morris 1997 (off).
+        ecn: bool = false;
+    }
+    check |config, report| match config.thresholds() {
+        Some((min, max)) if min <= 0.0 || min.is_nan() || min >= max => {
+            report.say("min", format!("min ({min} packets) is not between 0 and max ({max})"), "");
+        }
+        Some(_) => {}
+        None => report.say("min", "min and max are not in packets or bytes", NO_THRESHOLDS),
+    };
+}
+
+/// What to do where thresholds do not follow.
+pub(super) const NO_THRESHOLDS: &str =
+    "in packets, like `25p`, or bytes, like `25kB`; a limit in time needs `min`";
+
+impl FredConfig {
+    /// `min` and `max` in packets; none where they follow from a limit in time, or are given in time.
+    pub fn thresholds(&self) -> Option<(f64, f64)> {
+        quarter_and_half(self.limit, self.min, self.max, self.mean_packet)
+    }
+}
+
+/// Thresholds in packets: `min` or a quarter of the limit, `max` or twice that.
+pub(super) fn quarter_and_half(
+    limit: Limit,
+    min: Option<Limit>,
+    max: Option<Limit>,
+    mean_packet: Bytes,
+) -> Option<(f64, f64)> {
+    let min = match min {
+        Some(min) => in_packets(min, mean_packet)?,
+        None => in_packets(limit, mean_packet)? / 4.0,
+    };
+    let max = max.map_or(Some(2.0 * min), |max| in_packets(max, mean_packet))?;
+    Some((min, max))
 }
 
 /// Room for so many flows is there from the start; more grow with what waits.
@@ -85,20 +114,25 @@ const FLOWS_AT_ONCE: u32 = 1024;
 impl FredConfig {
     /// The manager.
     pub fn build(&self, context: &Context) -> Fred {
-        assert!(self.min_th > 0.0 && self.min_th < self.max_th, "0 < min_th < max_th");
+        let (min_th, max_th) = self.thresholds().expect("checked: thresholds are in packets or bytes");
+        assert!(min_th > 0.0 && min_th < max_th, "0 < min < max");
         assert!((0.0..=1.0).contains(&self.max_p), "max_p is a probability");
-        assert!(self.packet_bytes > 0, "a packet has bytes");
+        let packet_bytes = bytes32(self.mean_packet);
+        assert!(packet_bytes > 0, "a packet has bytes");
         let limit = QueueLimit::new(self.limit, context.link_rate);
         // Twice, so that a table from which flows come and go tidies up in place.
         let flows = 2 * limit.in_packets().unwrap_or(FLOWS_AT_ONCE).min(FLOWS_AT_ONCE) as usize;
         Fred {
-            average: AverageQueue::new(self.w, IdleLaw::Paper, self.packet_bytes, context.link_rate),
+            average: AverageQueue::new(self.weight, IdleLaw::Paper, packet_bytes, context.link_rate),
             avgcq: 1.0,
             count: -1,
             p_b: 0.0,
             flows: WaitingFlows { states: Vec::with_capacity(flows), at: HashTable::with_capacity(flows) },
             limit,
             random: Substream::new(context.seed),
+            min_th,
+            max_th,
+            packet_bytes,
             config: *self,
         }
     }
@@ -117,6 +151,10 @@ pub struct Fred {
     flows: WaitingFlows,
     limit: QueueLimit,
     random: Substream,
+    /// `min` and `max`, packets.
+    min_th: f64,
+    max_th: f64,
+    packet_bytes: u32,
     config: FredConfig,
 }
 
@@ -130,6 +168,12 @@ struct Flow {
 }
 
 impl QueueManager for Fred {
+    const VARIABLES: &'static [Variable] = &[
+        Variable::new("average_queue_packets", "The average queue of the manager, in packets."),
+        Variable::new("marking_probability", "The probability of the last arrival."),
+        Variable::new("active_flows", "Flows that have something waiting."),
+    ];
+
     fn on_arrival(&mut self, packet: &mut Packet, queue: Backlog, now: Time) -> Verdict {
         let is_empty = queue.is_empty();
         if is_empty {
@@ -174,7 +218,7 @@ impl QueueManager for Fred {
     }
 
     fn set_link_rate(&mut self, rate: BitRate, _now: Time) {
-        self.average.set_link_rate(rate, self.config.packet_bytes);
+        self.average.set_link_rate(rate, self.packet_bytes);
         self.limit.set_link_rate(rate);
     }
 
@@ -208,9 +252,9 @@ impl Fred {
 
     /// "Identify and manage non-adaptive flows."
     fn is_beyond_its_share(&self, flow: Flow, avg: f64) -> bool {
-        let is_high = avg >= self.config.max_th;
+        let is_high = avg >= self.max_th;
         let many_flows = self.config.variant == FredVariant::ManyFlows;
-        let maxq = if is_high && many_flows { 2.0 } else { self.config.min_th }; // [A]
+        let maxq = if is_high && many_flows { 2.0 } else { self.min_th }; // [A]
         let qlen = f64::from(flow.qlen);
         qlen >= maxq
             || (is_high && qlen > 2.0 * self.avgcq) // [B]
@@ -219,9 +263,9 @@ impl Fred {
 
     /// "Operate in random drop mode": only flows with more than their share waiting.
     fn random_drop_mode(&mut self, flow: Flow, avg: f64, can_mark: bool) -> Verdict {
-        if avg < self.config.min_th {
+        if avg < self.min_th {
             self.count = -1;
-        } else if avg < self.config.max_th {
+        } else if avg < self.max_th {
             self.count += 1;
             let robust = f64::from(flow.qlen) >= f64::from(self.config.min_q).max(self.avgcq);
             if robust && self.random.chance(spread_from_one(self.p_b, self.count as f64)) {
@@ -242,7 +286,7 @@ impl Fred {
     }
 
     fn probability(&self, avg: f64) -> f64 {
-        let FredConfig { min_th, max_th, max_p, .. } = self.config;
+        let (min_th, max_th, max_p) = (self.min_th, self.max_th, self.config.max_p);
         if avg < min_th {
             0.0
         } else if avg >= max_th {
@@ -311,6 +355,7 @@ impl WaitingFlows {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::queue::limit::threshold;
     use crate::queue::{Fifo, QueueDiscipline};
     use crate::schedule::testing::{Counted, arrivals, drive};
     use alloc::collections::BTreeMap;
@@ -319,7 +364,7 @@ mod tests {
 
     /// A manager whose average stays where it is put.
     fn held_at(avg: f64, config: FredConfig) -> Fred {
-        let mut fred = FredConfig { w: 1e-300, ..config }.build(&Context::for_tests());
+        let mut fred = FredConfig { weight: 1e-300, ..config }.build(&Context::for_tests());
         fred.average.force(avg);
         fred
     }
@@ -425,7 +470,7 @@ mod tests {
             let limit_packets = Limit::Packets(limit);
             let max_th = min_th + width;
             let config =
-                FredConfig { min_th, max_th, w, max_p, variant, limit: limit_packets, ..FredConfig::default() };
+                FredConfig { min: Some(threshold(min_th)), max: Some(threshold(max_th)), weight: w, max_p, variant, limit: limit_packets, ..FredConfig::default() };
             let mut fifo = Fifo::new(config.build(&Context::for_tests()));
             drive(&mut fifo, &arrivals, 8, |waiting| assert!(waiting.packets <= limit));
             prop_assert!(fifo.manager().flows.states.is_empty() && fifo.manager().flows.at.is_empty());

@@ -3,7 +3,21 @@
 //! Source: none for packets and bytes. A limit in time is the link's rate times it, as operators state buffers. Deviations: none.
 
 use tidegate_packet::{Backlog, Packet};
-use tidegate_units::{BitRate, Limit};
+use tidegate_units::{BitRate, Bytes, Limit};
+
+/// Sizes that were checked to fit.
+pub(crate) fn bytes32(bytes: Bytes) -> u32 {
+    u32::try_from(bytes.get()).unwrap_or(u32::MAX)
+}
+
+/// A threshold in packets, where bytes count as packets of `mean_packet`; none where it is a time.
+pub(super) fn in_packets(threshold: Limit, mean_packet: Bytes) -> Option<f64> {
+    match threshold {
+        Limit::Packets(packets) => Some(f64::from(packets)),
+        Limit::Bytes(bytes) => Some(bytes.as_f64() / mean_packet.as_f64()),
+        Limit::Time(_) => None,
+    }
+}
 
 /// A queue's limit, ready for use at its link's rate.
 #[derive(Clone, Copy, Debug)]
@@ -53,6 +67,12 @@ impl QueueLimit {
     pub const fn in_bytes(&self) -> u64 {
         self.bytes
     }
+}
+
+/// A threshold of so many packets of 1000 bytes, for tests whose thresholds are no whole number of packets.
+#[cfg(test)]
+pub(crate) fn threshold(packets: f64) -> Limit {
+    Limit::Bytes(Bytes::new(libm::round(packets * 1000.0) as u64))
 }
 
 #[cfg(test)]

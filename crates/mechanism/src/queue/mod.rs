@@ -29,11 +29,12 @@ pub use blue::{Blue, BlueConfig, FreezeTimers};
 pub use csfq::{Csfq, CsfqConfig};
 pub use drop_tail::{DropTail, DropTailConfig};
 pub use eec_marker::{EecMarker, EecMarkerConfig};
-pub use ered::{Counted, Ered, EredConfig, EredTests, admits};
+pub use ered::{Counted, Ered, EredConfig, admits};
 pub use fifo::Fifo;
 pub use fred::{Fred, FredConfig, FredVariant};
 pub use limit::QueueLimit;
-pub use red::{Flavor, FromFlows, GapLaw, QueueUnit, Red, RedConfig, Victim};
+pub(crate) use limit::bytes32;
+pub use red::{Flavor, GapLaw, QueueUnit, Red, RedConfig, Victim};
 pub use red_penalty_box::{RedPenaltyBox, RedPenaltyBoxConfig};
 pub use sfb::{Sfb, SfbConfig};
 pub use tcp_friendly::{TcpFriendly, TcpFriendlyConfig};
@@ -41,6 +42,8 @@ pub use virtual_queues::{VirtualQueues, exceeds_its_part};
 
 use tidegate_packet::{Backlog, DropReason, MarkReason, Packet, Sink};
 use tidegate_units::{BitRate, Time};
+
+use crate::Variable;
 
 /// What a manager says of an arriving packet, or of the packet at the head.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -66,6 +69,9 @@ pub enum Verdict {
 /// that leaves for transmission, and [`on_idle`](Self::on_idle) when the link is free and nothing waits. `now` never
 /// goes back over all of these.
 pub trait QueueManager {
+    /// What [`variable`](Self::variable) answers to, as far as it may be recorded.
+    const VARIABLES: &'static [Variable] = &[];
+
     /// `packet` arrives and finds `queue` waiting (itself not counted, nor the packet in transmission). The manager may
     /// change the packet's label.
     fn on_arrival(&mut self, packet: &mut Packet, queue: Backlog, now: Time) -> Verdict;
@@ -115,7 +121,8 @@ pub trait QueueManager {
         let _ = now;
     }
 
-    /// An inner variable by name, for `record`: the average queue, a marking probability. `None` for names it has not.
+    /// An inner variable by name, for `record`: those of [`VARIABLES`](Self::VARIABLES), and some for tests. `None` for names it has
+    /// not.
     fn variable(&self, name: &str) -> Option<f64> {
         let _ = name;
         None

@@ -20,45 +20,45 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 
 use tidegate_packet::{Backlog, DropReason, FlowId, MarkReason, Packet};
+use tidegate_parameters::{Bound, bound, parameters};
 use tidegate_units::{BitRate, Bytes, Span, Time};
 
-use super::red::QueueUnit;
+use super::red::{QueueUnit, WITHOUT_FLOWS};
 use super::{QueueManager, Red, RedConfig, Verdict};
-use crate::Context;
 use crate::shape::{Shaper, TokenBucket, TokenBucketConfig};
+use crate::{Context, Variable};
 
-/// Parameters of [`RedPenaltyBox`].
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct RedPenaltyBoxConfig {
-    /// The RED in front of which the box is. Its typical packet is the B of the tests.
-    pub red: RedConfig,
-    /// How many notifications the log holds, and how many a search needs; not zero. Default 100 (assumed).
-    pub log: u32,
-    /// The least time between two searches, and over which a flow in the box is watched; not zero. Default 1 s (assumed).
-    pub period: Span,
-    /// R of the TCP-friendliness test: no flow has a smaller round-trip time; not zero. Default 20 ms (assumed; Floyd &
-    /// Fall: at least twice the propagation delay of the link).
-    pub rtt: Span,
-    /// c of the test for high rates, bytes per second: high is above `c / sqrt(p)`. Default 12,000 (Floyd & Fall, section
-    /// 3.3).
-    pub high: f64,
-    /// What all flows in the box get together, as a share of the link, above 0 and at most 1. Default 0.05 (assumed).
-    pub share: f64,
-    /// How many flows fit into the box; not zero. Default 64 (assumed).
-    pub flows_max: u32,
-}
+/// Notifications that a box remembers; each search sorts them.
+const LOG: Bound<u32> =
+    Bound::between(1, 1_000_000).low("zero leaves nothing", "").high("", " is too much", "at most 1000000");
+/// Flows in a box; each packet looks through them.
+const FLOWS_MAX: Bound<u32> =
+    Bound::between(1, 10_000).low("zero leaves nothing", "").high("", " is too much", "at most 10000");
 
-impl Default for RedPenaltyBoxConfig {
-    fn default() -> Self {
-        Self {
-            red: RedConfig::default(),
-            log: 100,
-            period: Span::from_secs(1),
-            rtt: Span::from_millis(20),
-            high: 12_000.0,
-            share: 0.05,
-            flows_max: 64,
-        }
+parameters! {
+    /// # RED with a penalty box
+    ///
+    /// Finds flows that do not slow down in the log of RED's notifications, and puts them together under a restricted rate
+    /// until they back off.
+    ///
+    /// Source: thesis of Feng, section 4.5.1; Floyd and Fall 1999.
+    #[derive(Copy)]
+    pub struct RedPenaltyBoxConfig {
+        ..red: RedConfig;
+        /// How many notifications are remembered, and needed for a search. Source: assumed.
+        log: u32 = 100 => LOG;
+        /// The least time between two searches, and over which a flow in the box is watched. Source: assumed.
+        period: Span = Span::from_secs(1) => bound::DURATION;
+        /// R of the test for friendliness: no flow has a smaller round-trip time. Source: assumed (Floyd and Fall 1999: at least
+        /// twice the propagation delay of the link).
+        rtt: Span = Span::from_millis(20) => bound::DURATION;
+        /// c of the test for high rates: a flow with a disproportionate share is put into the box above this rate over the root
+        /// of the share of packets notified. Source: Floyd and Fall 1999, section 3.3.
+        high: BitRate = BitRate::from_bps(96_000);
+        /// What all flows in the box get together, as a share of the link. Source: assumed.
+        share: f64 = 0.05 => bound::SHARE.saying("", " is no share of a link");
+        /// How many flows fit into the box. Source: assumed.
+        flows_max: u32 = 64 => FLOWS_MAX;
     }
 }
 
@@ -145,6 +145,13 @@ struct Boxed {
 }
 
 impl QueueManager for RedPenaltyBox {
+    const VARIABLES: &'static [Variable] = &[
+        WITHOUT_FLOWS[0],
+        WITHOUT_FLOWS[1],
+        WITHOUT_FLOWS[2],
+        Variable::new("boxed_flows", "Flows in the penalty box."),
+    ];
+
     #[inline]
     fn on_arrival(&mut self, packet: &mut Packet, queue: Backlog, now: Time) -> Verdict {
         self.release(now);
@@ -201,7 +208,7 @@ impl RedPenaltyBox {
 
     fn note(&mut self, packet: &Packet) {
         // Notifications in byte mode are in proportion to bytes already; in packet mode a packet stands for its bytes.
-        let weight = match self.config.red.unit {
+        let weight = match self.config.red.mode {
             QueueUnit::Packets => u64::from(packet.wire_bytes),
             QueueUnit::Bytes => 1,
         };
@@ -231,8 +238,8 @@ impl RedPenaltyBox {
         for sum in &self.sums {
             let share = sum.weight as f64 / total as f64;
             let is_unfriendly = share * rate > 1.45 * self.friendly_rate(1.0, p);
-            let is_too_much =
-                share > disproportionate_share(flows) && share * rate > self.config.high / libm::sqrt(p);
+            let is_too_much = share > disproportionate_share(flows)
+                && share * rate > self.config.high.as_bytes_per_second_f64() / libm::sqrt(p);
             let has_room = self.boxed.len() < self.config.flows_max as usize;
             if (is_unfriendly || is_too_much) && share > 1.0 / flows && has_room {
                 self.boxed.push(Boxed { flow: sum.flow, since: now, offered: Offered::default() });
@@ -267,7 +274,7 @@ impl RedPenaltyBox {
     /// `factor B / (R sqrt(p))`, bytes per second (Floyd & Fall, section 3.1: 1.22 is what TCP reaches at most, 1.45
     /// allows for a coarse p). Without notifications any rate is friendly.
     fn friendly_rate(&self, factor: f64, p: f64) -> f64 {
-        factor * f64::from(self.config.red.packet_bytes) / (self.config.rtt.as_secs_f64() * libm::sqrt(p))
+        factor * self.config.red.mean_packet.as_f64() / (self.config.rtt.as_secs_f64() * libm::sqrt(p))
     }
 }
 
@@ -307,7 +314,7 @@ mod tests {
     }
 
     fn config() -> RedPenaltyBoxConfig {
-        let red = RedConfig { max_p: 0.1, ecn: false, ..RedConfig::floyd_1993() };
+        let red = RedConfig { max_p: 0.1, ecn: false, ..RedConfig::default() };
         RedPenaltyBoxConfig { red, log: 50, period: Span::from_millis(100), ..RedPenaltyBoxConfig::default() }
     }
 
@@ -411,8 +418,8 @@ mod tests {
                 red: RedConfig {
                     limit: Limit::Packets(limit),
                     max_p,
-                    w: 0.2,
-                    min_th: 1.0,
+                    weight: 0.2,
+                    min: Limit::Packets(1),
                     ..RedConfig::default()
                 },
                 log,

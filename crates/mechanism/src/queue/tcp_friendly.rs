@@ -13,71 +13,87 @@
 //!   whose half, 4, is the least in which three duplicates can show the next loss.
 //! - It does not restrain flows that do not slow down, which are spared as others are: FRED or a queue per flow do.
 
+use alloc::format;
+
 use tidegate_packet::{Backlog, DropReason, MarkReason, Packet};
-use tidegate_units::{BitRate, Limit, Time};
+use tidegate_parameters::{bound, parameters};
+use tidegate_units::{BitRate, Bytes, Limit, Time};
 
 use super::average::{AverageQueue, IdleLaw};
+use super::fred::{NO_THRESHOLDS, quarter_and_half};
+use super::limit::bytes32;
 use super::red::{marking_probability, spread_from_one};
 use super::{QueueLimit, QueueManager, Verdict};
-use crate::Context;
 use crate::meter::FlowTable;
 use crate::random::Substream;
+use crate::{Context, Variable};
 
 /// So many drops are put off at most (assumed): more would be a burst of losses when flows are no longer spared.
 const OWED_MAX: u32 = 16;
 
-/// Parameters of [`TcpFriendly`].
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct TcpFriendlyConfig {
-    /// Average queue from which packets are dropped at random, packets. Default 25: as FRED's here.
-    pub min_th: f64,
-    /// Average queue from which every packet that is not spared is dropped, packets. Default 50: as FRED's here.
-    pub max_th: f64,
-    /// `w_q`, the weight of a sample. Default 0.002 (as RED's).
-    pub w: f64,
-    /// `max_p`, the probability at `max_th`. Default 0.02 (as RED's).
-    pub max_p: f64,
-    /// For so many packets after a loss, and at its start, a flow is spared. Default 24 (see the module).
-    pub spacing: u32,
-    /// How much may wait; what overflows is dropped whosever it is. Default 100 packets.
-    pub limit: Limit,
-    /// A typical packet, bytes: idle time is counted in them. Default 1000 (as RED's).
-    pub packet_bytes: u32,
-    /// The most flows that are known at once; default 4096 (assumed: it bounds the memory).
-    pub flows_max: u32,
-    /// Whether a packet that can carry a mark is marked instead of dropped early. Default no.
-    pub ecn: bool,
+parameters! {
+    /// # TCP-friendly dropping
+    ///
+    /// RED says how much is dropped; dropped are flows that have sent `spacing` packets since their last loss, or their start.
+    /// So no TCP loses from a small window, twice from one window, or what it sends again, as long as there is another.
+    ///
+    /// Source: Harrison and Kalyanaraman 2000, section I, after Lo Monaco, Feroz and Kalyanaraman 2000.
+    #[derive(Copy)]
+    pub struct TcpFriendlyConfig {
+        /// How much may wait. What overflows is dropped whosever it is. Source: NBP, Table 1.
+        limit: Limit = Limit::Packets(100) => bound::QUEUE;
+        /// Average queue at which random drops begin. Default: a quarter of `limit`. Source: assumed, as FRED's.
+        min: Option<Limit> = None;
+        /// Average queue from which every packet that is not spared is dropped. Default: twice `min`. Source: assumed, as FRED's.
+        max: Option<Limit> = None;
+        /// Probability of a drop as the average reaches `max`. Source: as RED's.
+        max_p: f64 = 0.02 => bound::PROBABILITY;
+        /// Weight of the present queue in its average. Source: as RED's.
+        weight: f64 = 0.002 => bound::GAIN;
+        /// For so many packets after a loss, and at its start, a flow is spared. Source: derived; between losses a window of W
+        /// takes 3/8 W^2 packets, and half of a window of 8 still shows the next loss by three duplicates.
+        spacing: u32 = 24;
+        /// Size of a typical packet: idle time is counted in them. Source: as RED's.
+        mean_packet: Bytes = Bytes::new(1000) => bound::PACKET;
+        /// The most flows that are known at once. Source: assumed; it bounds the memory.
+        flows_max: u32 = 4096 => bound::COUNT;
+        /// Whether packets of transports with ECN are marked instead of dropped early. Source: assumed (off).
+        ecn: bool = false;
+    }
+    check |config, report| match config.thresholds() {
+        Some((min, max)) if min.is_nan() || min >= max => {
+            report.say("min", format!("min ({min} packets) is not below max ({max})"), "");
+        }
+        Some(_) => {}
+        None => report.say("min", "min and max are not in packets or bytes", NO_THRESHOLDS),
+    };
 }
 
-impl Default for TcpFriendlyConfig {
-    fn default() -> Self {
-        Self {
-            min_th: 25.0,
-            max_th: 50.0,
-            w: 0.002,
-            max_p: 0.02,
-            spacing: 24,
-            limit: Limit::Packets(100),
-            packet_bytes: 1000,
-            flows_max: 4096,
-            ecn: false,
-        }
+impl TcpFriendlyConfig {
+    /// `min` and `max` in packets, as FRED's.
+    pub fn thresholds(&self) -> Option<(f64, f64)> {
+        quarter_and_half(self.limit, self.min, self.max, self.mean_packet)
     }
 }
 
 impl TcpFriendlyConfig {
     /// The manager.
     pub fn build(&self, context: &Context) -> TcpFriendly {
-        assert!(self.min_th >= 0.0 && self.min_th < self.max_th, "0 <= min_th < max_th");
+        let (min_th, max_th) = self.thresholds().expect("checked: thresholds are in packets or bytes");
+        assert!(min_th >= 0.0 && min_th < max_th, "0 <= min < max");
+        let packet_bytes = bytes32(self.mean_packet);
         assert!((0.0..=1.0).contains(&self.max_p), "max_p is a probability");
         TcpFriendly {
-            average: AverageQueue::new(self.w, IdleLaw::Paper, self.packet_bytes, context.link_rate),
+            average: AverageQueue::new(self.weight, IdleLaw::Paper, packet_bytes, context.link_rate),
             count: -1,
             p_b: 0.0,
             owed: 0,
             since_loss: FlowTable::new(self.flows_max),
             limit: QueueLimit::new(self.limit, context.link_rate),
             random: Substream::new(context.seed),
+            min_th,
+            max_th,
+            packet_bytes,
             config: *self,
         }
     }
@@ -97,10 +113,19 @@ pub struct TcpFriendly {
     since_loss: FlowTable<u32>,
     limit: QueueLimit,
     random: Substream,
+    /// `min` and `max`, packets.
+    min_th: f64,
+    max_th: f64,
+    packet_bytes: u32,
     config: TcpFriendlyConfig,
 }
 
 impl QueueManager for TcpFriendly {
+    const VARIABLES: &'static [Variable] = &[
+        Variable::new("average_queue_packets", "The average queue of the manager, in packets."),
+        Variable::new("marking_probability", "The probability of the last arrival."),
+    ];
+
     fn on_arrival(&mut self, packet: &mut Packet, queue: Backlog, now: Time) -> Verdict {
         let avg = self.average.on_arrival(f64::from(queue.packets), now);
         self.owe(avg);
@@ -130,7 +155,7 @@ impl QueueManager for TcpFriendly {
     }
 
     fn set_link_rate(&mut self, rate: BitRate, _now: Time) {
-        self.average.set_link_rate(rate, self.config.packet_bytes);
+        self.average.set_link_rate(rate, self.packet_bytes);
         self.limit.set_link_rate(rate);
     }
 
@@ -146,7 +171,7 @@ impl QueueManager for TcpFriendly {
 impl TcpFriendly {
     /// How many drops are due, by RED (Floyd & Jacobson, Fig. 2).
     fn owe(&mut self, avg: f64) {
-        let TcpFriendlyConfig { min_th, max_th, max_p, .. } = self.config;
+        let (min_th, max_th, max_p) = (self.min_th, self.max_th, self.config.max_p);
         if avg < min_th {
             (self.count, self.p_b, self.owed) = (-1, 0.0, 0);
         } else if avg < max_th {
@@ -166,6 +191,7 @@ impl TcpFriendly {
 mod tests {
     use super::*;
     use crate::queue::Fifo;
+    use crate::queue::limit::threshold;
     use crate::schedule::testing::{arrivals, drive};
     use alloc::vec::Vec;
     use proptest::prelude::*;
@@ -173,7 +199,7 @@ mod tests {
 
     /// A manager whose average stays where it is put.
     fn held_at(avg: f64, config: TcpFriendlyConfig) -> TcpFriendly {
-        let mut manager = TcpFriendlyConfig { w: 1e-300, ..config }.build(&Context::for_tests());
+        let mut manager = TcpFriendlyConfig { weight: 1e-300, ..config }.build(&Context::for_tests());
         manager.average.force(avg);
         manager
     }
@@ -236,7 +262,7 @@ mod tests {
             let limit = Limit::Packets(most);
             let max_th = min_th + width;
             let config =
-                TcpFriendlyConfig { min_th, max_th, w, max_p, spacing, limit, flows_max, ..TcpFriendlyConfig::default() };
+                TcpFriendlyConfig { min: Some(threshold(min_th)), max: Some(threshold(max_th)), weight: w, max_p, spacing, limit, flows_max, ..TcpFriendlyConfig::default() };
             let mut fifo = Fifo::new(config.build(&Context::for_tests()));
             drive(&mut fifo, &arrivals, 8, |waiting| assert!(waiting.packets <= most));
             prop_assert!(fifo.manager().since_loss.len() <= flows_max as usize);

@@ -1,21 +1,43 @@
 //! Any queue discipline, dispatched by an enumeration: one predictable branch on the packet path, no virtual call.
 
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 
 use tidegate_packet::{Backlog, DropReason, Packet, Sink};
+use tidegate_parameters::family;
 use tidegate_units::{BitRate, Time};
 
-use super::{Cbq, CbqConfig, Drr, DrrConfig, Priority, PriorityConfig, Sfq, SfqConfig, Wfq, WfqConfig};
-use crate::Context;
-use crate::queue::{AnyManager, DropTailConfig, Fifo, ManagerConfig, QueueDiscipline};
+use super::{
+    Cbq, CbqConfig, Classification, Drr, DrrConfig, Priority, PriorityConfig, Sfq, SfqConfig, Wfq, WfqConfig,
+};
+use crate::queue::{AnyManager, Fifo, ManagerConfig, QueueDiscipline};
+use crate::{Context, Variable};
 
-/// Declares [`AnyDiscipline`] and [`DisciplineConfig`] over the disciplines that there are.
+family! {
+    /// What waits for a direction of a link, and in which order it goes.
+    pub enum DisciplineConfig {
+        /// Deficit round robin.
+        Drr(DrrConfig) = "drr",
+        /// Weighted fair queueing.
+        Wfq(WfqConfig) = "wfq",
+        /// Stochastic fairness queueing.
+        Sfq(SfqConfig) = "sfq",
+        /// Class-based queueing.
+        Cbq(CbqConfig) = "cbq",
+        /// Strict priority.
+        Priority(PriorityConfig) = "priority",
+    } and {
+        /// One FIFO under a manager.
+        Fifo(ManagerConfig),
+    }
+}
+
+/// What may be recorded of every scheduler.
+const SCHEDULED: &[Variable] = &[Variable::new("active_queues", "Queues with something waiting.")];
+
+/// Declares [`AnyDiscipline`] over the disciplines that there are.
 macro_rules! disciplines {
-    ($($(#[$doc:meta])* $variant:ident($config:ty, $discipline:ty),)*) => {
-        /// The parameters of any queue discipline.
-        #[derive(Clone, Debug, PartialEq)]
-        pub enum DisciplineConfig { $($(#[$doc])* $variant($config),)* }
-
+    ($($(#[$doc:meta])* $variant:ident($discipline:ty),)*) => {
         /// Any queue discipline.
         #[derive(Clone, Debug)]
         // One per link, never moved on the packet path: boxing would only add a miss.
@@ -71,20 +93,55 @@ macro_rules! disciplines {
 
 disciplines! {
     /// One FIFO under a manager.
-    Fifo(ManagerConfig, Fifo<AnyManager>),
+    Fifo(Fifo<AnyManager>),
     /// Deficit round robin.
-    Drr(DrrConfig, Drr),
+    Drr(Drr),
     /// Weighted fair queueing.
-    Wfq(WfqConfig, Wfq),
+    Wfq(Wfq),
     /// Stochastic fairness queueing.
-    Sfq(SfqConfig, Sfq),
+    Sfq(Sfq),
     /// Class-based queueing.
-    Cbq(CbqConfig, Cbq),
+    Cbq(Cbq),
     /// Strict priority.
-    Priority(PriorityConfig, Priority),
+    Priority(Priority),
 }
 
 impl DisciplineConfig {
+    /// Whose weights its queues have: what they are numbers of. None where weights mean nothing.
+    pub fn weighted(&self) -> Option<Classification> {
+        match self {
+            Self::Drr(config) => Some(config.classify),
+            Self::Wfq(config) => Some(config.classify),
+            Self::Sfq(_) | Self::Cbq(_) | Self::Priority(_) | Self::Fifo(_) => None,
+        }
+    }
+
+    /// The same with weights other than 1, by number of flow, class or port; nothing where weights mean nothing.
+    #[must_use]
+    pub fn with_weights(mut self, weights: &[(u32, f64)]) -> Self {
+        match &mut self {
+            Self::Drr(config) => config.weight_of = weights.to_vec(),
+            Self::Wfq(config) => config.weight_of = weights.to_vec(),
+            Self::Sfq(_) | Self::Cbq(_) | Self::Priority(_) | Self::Fifo(_) => {}
+        }
+        self
+    }
+
+    /// What may be recorded of it.
+    pub const fn variables(&self) -> &'static [Variable] {
+        match self {
+            Self::Fifo(manager) => manager.variables(),
+            Self::Drr(_) | Self::Wfq(_) | Self::Sfq(_) | Self::Cbq(_) | Self::Priority(_) => SCHEDULED,
+        }
+    }
+
+    /// What may be recorded of any discipline.
+    pub fn all_variables() -> Vec<Variable> {
+        let mut all = ManagerConfig::all_variables();
+        all.extend(SCHEDULED);
+        all
+    }
+
     /// The discipline.
     pub fn build(&self, context: &Context) -> AnyDiscipline {
         match self {
@@ -101,7 +158,7 @@ impl DisciplineConfig {
 impl Default for DisciplineConfig {
     /// A FIFO under drop-tail.
     fn default() -> Self {
-        Self::Fifo(ManagerConfig::DropTail(DropTailConfig::default()))
+        Self::Fifo(ManagerConfig::default())
     }
 }
 
@@ -123,8 +180,9 @@ impl AnyDiscipline {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::queue::DropTailConfig;
+    use crate::schedule::Classification;
     use crate::schedule::testing::Counted;
-    use crate::schedule::{Classification, FlowQueuesConfig};
     use tidegate_packet::FlowId;
     use tidegate_units::Limit;
 
@@ -138,9 +196,11 @@ mod tests {
     }
 
     /// How many of three packets of flows 0, 1 and 2 each, in classes and from ports as `number` says, find room.
-    fn accepted(queues: FlowQueuesConfig, number: impl Fn(u32) -> (u8, u16)) -> u32 {
-        let drr = DrrConfig { queues: queues.clone(), ..DrrConfig::default() };
-        let wfq = WfqConfig { queues, ..WfqConfig::default() };
+    fn accepted(classify: Classification, number: impl Fn(u32) -> (u8, u16)) -> u32 {
+        let two = Limit::Packets(2);
+        let queue = Some(ManagerConfig::DropTail(DropTailConfig { limit: two }));
+        let drr = DrrConfig { classify, queue, ..DrrConfig::default() };
+        let wfq = WfqConfig { classify, per_flow_limit: Some(two), ..WfqConfig::default() };
         let counts = [DisciplineConfig::Drr(drr), DisciplineConfig::Wfq(wfq)].map(|config| {
             let mut discipline = config.build(&Context::for_tests());
             for flow in [0, 1, 2].repeat(3) {
@@ -156,10 +216,9 @@ mod tests {
 
     #[test]
     fn packets_of_a_flow_a_class_or_a_port_share_a_queue_and_its_limit() {
-        let by = |classify| FlowQueuesConfig { classify, ..FlowQueuesConfig::per_flow(Limit::Packets(2)) };
         let number = |flow: u32| (u8::from(flow == 0), 7);
-        assert_eq!(accepted(by(Classification::Flow), number), 6);
-        assert_eq!(accepted(by(Classification::Class), number), 4);
-        assert_eq!(accepted(by(Classification::InputPort), number), 2);
+        assert_eq!(accepted(Classification::Flow, number), 6);
+        assert_eq!(accepted(Classification::Class, number), 4);
+        assert_eq!(accepted(Classification::InputPort, number), 2);
     }
 }

@@ -11,36 +11,58 @@
 //! - A manager that drops at the head may leave a larger packet than the one that the deficit was checked for; it goes,
 //!   and the deficit falls below zero, to be made up in later rounds.
 
+use alloc::vec::Vec;
+
 use tidegate_packet::{Backlog, Packet, Sink};
+use tidegate_parameters::{Bound, bound, parameters};
 use tidegate_units::{BitRate, Bytes, Limit, Time};
 
-use super::flow_queues::{FlowQueues, FlowQueuesConfig, NONE, SlotId, answered_by_queues};
+use super::flow_queues::{Classification, FlowQueues, FlowQueuesConfig, NONE, SlotId, answered_by_queues};
 use crate::Context;
-use crate::queue::QueueDiscipline;
+use crate::queue::{ManagerConfig, QueueDiscipline};
 
-/// Parameters of [`Drr`].
-#[derive(Clone, Debug, PartialEq)]
-pub struct DrrConfig {
-    /// What a queue of weight 1 may send per round, bytes, not zero. Default 1500, the largest packet, so that every turn
-    /// sends (Shreedhar & Varghese, section 3); NBQ has 1000, ns-2 250.
-    pub quantum: Bytes,
-    /// The queues. Default limit 25,000 bytes (ns-2); NBQ has 32 kB.
-    pub queues: FlowQueuesConfig,
-}
-
-impl Default for DrrConfig {
-    fn default() -> Self {
-        let limit = Limit::Bytes(Bytes::new(25_000));
-        Self { quantum: Bytes::new(1500), queues: FlowQueuesConfig::shared(limit) }
+parameters! {
+    /// # Deficit Round Robin
+    ///
+    /// The queues take turns; in its turn each may send `quantum` more bytes, times its weight. When the total overflows, the
+    /// longest queue loses its head.
+    ///
+    /// Source: Shreedhar and Varghese 1995; ns.
+    pub struct DrrConfig {
+        /// Bytes per turn. Source: NBQ, section 2 (1000 bytes); Shreedhar and Varghese 1995, section 3, advise the largest
+        /// packet, ns has 250.
+        quantum: Bytes = Bytes::new(1000) => QUANTUM;
+        /// How much may wait in all queues together. Source: NBP, Table 1.
+        limit: Limit = Limit::Packets(100) => bound::QUEUE;
+        /// What shares one queue. Source: NBQ, section 2 (per flow).
+        classify: Classification = Classification::Flow;
+        /// What manages each queue, besides the limit of all together. Default: none.
+        queue: Option<ManagerConfig> = None => bound::INSIDE;
+    }
+    world {
+        /// Weights other than 1, by number of flow, class or port.
+        weight_of: Vec<(u32, f64)> = Vec::new();
     }
 }
+
+/// What a turn may be.
+const QUANTUM: Bound<Bytes> = Bound::between(Bytes::new(1), Bytes::new(u32::MAX as u64))
+    .saying("", " is no quantum")
+    .helping("from 1B to 4GB");
 
 impl DrrConfig {
     /// The scheduler.
     pub fn build(&self, context: &Context) -> Drr {
         assert!(self.quantum > Bytes::ZERO, "a queue without a quantum never sends");
+        let queues = FlowQueuesConfig::given(
+            self.classify,
+            self.queue.as_ref(),
+            None,
+            Some(self.limit),
+            &self.weight_of,
+        );
         Drr {
-            queues: FlowQueues::new(&self.queues, context),
+            queues: FlowQueues::new(&queues, context),
             quantum: self.quantum.as_f64(),
             head: NONE,
             active: 0,
@@ -172,8 +194,7 @@ mod tests {
     use tidegate_packet::FlowId;
 
     fn drr(quantum: u64, limit: Limit) -> Drr {
-        DrrConfig { quantum: Bytes::new(quantum), queues: FlowQueuesConfig::shared(limit) }
-            .build(&Context::for_tests())
+        DrrConfig { quantum: Bytes::new(quantum), limit, ..DrrConfig::default() }.build(&Context::for_tests())
     }
 
     fn enqueue(drr: &mut Drr, flow: u32, bytes: u32, out: &mut Counted) {
@@ -236,9 +257,12 @@ mod tests {
 
     #[test]
     fn a_queue_of_weight_three_sends_three_times_as_much() {
-        let mut config = DrrConfig::default();
-        config.queues.limit = Limit::Packets(1000);
-        config.queues.weights.push((1, 3.0));
+        let config = DrrConfig {
+            quantum: Bytes::new(1500),
+            limit: Limit::Packets(1000),
+            weight_of: [(1, 3.0)].to_vec(),
+            ..DrrConfig::default()
+        };
         let mut drr = config.build(&Context::for_tests());
         for _ in 0..100 {
             enqueue(&mut drr, 0, 1500, &mut Counted::default());

@@ -12,6 +12,7 @@ use core::cmp::Reverse;
 
 use hashbrown::HashTable;
 use tidegate_packet::{Backlog, DropReason, Packet, Sink};
+use tidegate_parameters::words;
 use tidegate_units::{BitRate, Limit, Time};
 
 use crate::Context;
@@ -21,21 +22,21 @@ use crate::queue::{
 use crate::random::{Seed, spread};
 use crate::schedule::{IndexedHeap, RecencyList};
 
-/// What shares a queue.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Classification {
-    /// The packets of one flow.
-    #[default]
-    Flow,
-    /// The packets of one class of the scenario.
-    Class,
-    /// The packets that entered by one port.
-    InputPort,
-    /// The packets with one differentiated services codepoint.
-    Dscp,
-    /// The packets whose codepoints have the same first three bits, the highest as number 0 (class selectors, RFC 2474,
-    /// section 4.2.2.2): the network's own control, expedited forwarding, classes 4 to 1 of assured forwarding, best effort.
-    Precedence,
+words! {
+    /// What shares one queue of a scheduler.
+    pub enum Classification {
+        /// The packets of one flow.
+        Flow = "flow",
+        /// The packets of all flows with the same `class`.
+        Class = "class",
+        /// The packets that entered the router by the same port.
+        InputPort = "input-port",
+        /// The packets with the same differentiated services codepoint.
+        Dscp = "dscp",
+        /// The packets whose codepoints have the same first three bits, the highest as number 0 (class selectors, RFC 2474,
+        /// section 4.2.2.2): the network's own control, expedited forwarding, classes 4 to 1 of assured forwarding, best effort.
+        Precedence = "precedence",
+    }
 }
 
 impl Classification {
@@ -52,31 +53,24 @@ impl Classification {
     }
 }
 
-/// Parameters of the queues of one port.
+/// The queues of one port, as a scheduler sets them up.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FlowQueuesConfig {
-    /// What shares a queue. Default: the packets of one flow.
+    /// What shares a queue.
     pub classify: Classification,
-    /// The manager of each queue. Default: drop-tail without a limit of its own.
+    /// The manager of each queue.
     pub manager: ManagerConfig,
     /// How much may wait in all queues together; beyond, the packet at the head of the longest queue is dropped (longest
-    /// in packets for a limit in packets, else in bytes; of several, the one with the lowest number). Default 100 packets
-    /// (NBP, Table 1).
+    /// in packets for a limit in packets, else in bytes; of several, the one with the lowest number).
     pub limit: Limit,
     /// Weights other than 1, by number of flow, class or port; positive.
     pub weights: Vec<(u32, f64)>,
-    /// How many queues with nothing waiting keep the state of their managers. Default 64.
+    /// How many queues with nothing waiting keep the state of their managers.
     pub remembered: u32,
 }
 
-impl Default for FlowQueuesConfig {
-    fn default() -> Self {
-        Self::shared(Limit::Packets(100))
-    }
-}
-
 impl FlowQueuesConfig {
-    /// One limit for all queues.
+    /// One limit for all queues, a queue for each flow.
     pub fn shared(limit: Limit) -> Self {
         Self {
             classify: Classification::Flow,
@@ -87,12 +81,20 @@ impl FlowQueuesConfig {
         }
     }
 
-    /// A limit for each queue and none for all: what waits is bounded by the number of flows.
-    pub fn per_flow(limit: Limit) -> Self {
-        Self {
-            manager: ManagerConfig::DropTail(DropTailConfig { limit }),
-            ..Self::shared(Limit::Packets(u32::MAX))
-        }
+    /// What the keys of a scheduler say: managers of its own or drop-tail with a limit for each queue, and a limit for all.
+    pub(super) fn given(
+        classify: Classification,
+        own: Option<&ManagerConfig>,
+        per_queue: Option<Limit>,
+        limit: Option<Limit>,
+        weights: &[(u32, f64)],
+    ) -> Self {
+        let none = Limit::Packets(u32::MAX);
+        let manager = match own {
+            Some(own) => own.clone(),
+            None => ManagerConfig::DropTail(DropTailConfig { limit: per_queue.unwrap_or(none) }),
+        };
+        Self { classify, manager, weights: weights.to_vec(), ..Self::shared(limit.unwrap_or(none)) }
     }
 
     /// The weight of queue `key`.
@@ -470,7 +472,7 @@ mod tests {
 
     #[test]
     fn memory_is_bounded_by_what_waits_and_what_is_remembered() {
-        let config = FlowQueuesConfig { remembered: 3, ..FlowQueuesConfig::default() };
+        let config = FlowQueuesConfig { remembered: 3, ..FlowQueuesConfig::shared(Limit::Packets(100)) };
         let mut queues = FlowQueues::new(&config, &Context::for_tests());
         let mut out = Counted::default();
         for flow in 0..1000 {
@@ -483,7 +485,7 @@ mod tests {
 
     #[test]
     fn a_returning_flow_finds_its_slot_until_newer_ones_needed_it() {
-        let config = FlowQueuesConfig { remembered: 2, ..FlowQueuesConfig::default() };
+        let config = FlowQueuesConfig { remembered: 2, ..FlowQueuesConfig::shared(Limit::Packets(100)) };
         let mut queues = FlowQueues::new(&config, &Context::for_tests());
         let mut out = Counted::default();
         let first = pass(&mut queues, 7, &mut out);

@@ -22,4 +22,4 @@ pub use indexed_heap::IndexedHeap;
 pub use priority::{Priority, PriorityConfig};
 pub(crate) use recency_list::RecencyList;
 pub use sfq::{BinHash, Sfq, SfqConfig};
-pub use wfq::{Clock, Wfq, WfqConfig};
+pub use wfq::{Wfq, WfqClock, WfqConfig, WfqReservation, WfqWeights};

@@ -8,36 +8,52 @@
 //! assured forwarding (RFC 2597, section 2 forbids it).
 
 use tidegate_packet::{Backlog, Packet, Sink};
+use tidegate_parameters::{bound, parameters};
 use tidegate_units::{BitRate, Limit, Time};
 
 use super::flow_queues::{Classification, FlowQueues, FlowQueuesConfig, answered_by_queues};
 use super::indexed_heap::IndexedHeap;
 use crate::Context;
-use crate::queue::QueueDiscipline;
+use crate::queue::{ManagerConfig, QueueDiscipline};
 
-/// Parameters of [`Priority`].
-#[derive(Clone, Debug, PartialEq)]
-pub struct PriorityConfig {
-    /// The queues; the lowest number goes first. Default: one per class, each with a limit of 100 packets, for with one limit
-    /// for all a class that is never served would keep the others out.
-    pub queues: FlowQueuesConfig,
-}
-
-impl Default for PriorityConfig {
-    fn default() -> Self {
-        let queues = FlowQueuesConfig {
-            classify: Classification::Class,
-            remembered: 256,
-            ..FlowQueuesConfig::per_flow(Limit::Packets(100))
-        };
-        Self { queues }
+parameters! {
+    /// # Strict priority
+    ///
+    /// The packets of the class with the lowest number go before all others.
+    ///
+    /// Source: RFC 2598, section 2.2.
+    pub struct PriorityConfig {
+        /// How much may wait in each queue, where `queue` is not given: with one limit for all, a class that is never served
+        /// would keep the others out.
+        limit: Limit = Limit::Packets(100) => bound::QUEUE;
+        /// Whose number is the priority, the lowest first; `dscp`: the first three bits of the codepoint, the highest first (RFC
+        /// 2474, section 4.2.2.2): expedited forwarding, then classes 4 to 1 of assured forwarding, best effort last.
+        classify: Classification = Classification::Class;
+        /// What manages each queue. Default: droptail with `limit`.
+        queue: Option<ManagerConfig> = None => bound::INSIDE;
     }
+    check |config, report| {
+        if config.classify == Classification::Flow {
+            report.say("classify", "flows have no order of urgency", "\"class\", \"input-port\" or \"dscp\"");
+        }
+    };
 }
+
+/// How many queues with nothing waiting keep the state of their managers: one for each class that there can be.
+const REMEMBERED: u32 = 256;
 
 impl PriorityConfig {
     /// The scheduler.
     pub fn build(&self, context: &Context) -> Priority {
-        Priority { queues: FlowQueues::new(&self.queues, context), urgent: IndexedHeap::default() }
+        let classify = match self.classify {
+            Classification::Dscp => Classification::Precedence,
+            other => other,
+        };
+        let queues = FlowQueuesConfig {
+            remembered: REMEMBERED,
+            ..FlowQueuesConfig::given(classify, self.queue.as_ref(), Some(self.limit), None, &[])
+        };
+        Priority { queues: FlowQueues::new(&queues, context), urgent: IndexedHeap::default() }
     }
 }
 
@@ -101,8 +117,9 @@ mod tests {
     proptest! {
         #[test]
         fn the_most_urgent_packet_that_waits_goes_first_and_the_link_never_idles(vector in arrivals(6, 300)) {
-            let queues = FlowQueuesConfig::per_flow(Limit::Packets(7));
-            let mut priority = PriorityConfig { queues }.build(&Context::for_tests());
+            let limit = Limit::Packets(7);
+            let classify = Classification::Flow;
+            let mut priority = PriorityConfig { limit, classify, queue: None }.build(&Context::for_tests());
             let run = drive(&mut priority, &vector, 8, |waiting| assert!(waiting.packets <= 42));
             for (place, (at, packet)) in run.sent.iter().enumerate() {
                 let overtaken = run.sent[place + 1..].iter().find(|(_, later)| {
@@ -127,8 +144,7 @@ mod tests {
 
     #[test]
     fn by_codepoints_control_and_expedited_forwarding_go_first_and_assured_classes_stay_in_order() {
-        let mut config = PriorityConfig::default();
-        config.queues.classify = Classification::Precedence;
+        let config = PriorityConfig { classify: Classification::Dscp, ..PriorityConfig::default() };
         let mut priority = config.build(&Context::for_tests());
         let mut out = Counted::default();
         // Best effort, AF12, AF11, AF41, EF, CS6.

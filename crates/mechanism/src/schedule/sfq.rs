@@ -16,53 +16,51 @@ use alloc::collections::VecDeque;
 use core::hash::BuildHasher;
 
 use tidegate_packet::{Backlog, DropReason, Packet, Sink};
+use tidegate_parameters::{Bound, bound, parameters, words};
 use tidegate_units::{BitRate, Limit, Span, Time};
 
 use super::flow_queues::{Classification, FlowQueues, FlowQueuesConfig, SlotId, answered_by_queues};
 use crate::Context;
-use crate::queue::{DropTailConfig, ManagerConfig, QueueDiscipline};
+use crate::queue::{ManagerConfig, QueueDiscipline};
 use crate::random::{KeyedHash, Seed};
 
-/// How a flow finds its bin.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum BinHash {
-    /// By a keyed hash of its number.
-    #[default]
-    Keyed,
-    /// By its number modulo the number of bins: no collisions among few flows, for comparisons and exact placements.
-    Modulo,
-}
-
-/// Parameters of [`Sfq`].
-#[derive(Clone, Debug, PartialEq)]
-pub struct SfqConfig {
-    /// B, not zero. Default 16 (ns-2); Feng's thesis has 46.
-    pub buckets: u32,
-    /// How a flow finds its bin. Default keyed.
-    pub hash: BinHash,
-    /// How often the hash moves; not zero. Default never (ns-2).
-    pub perturb: Option<Span>,
-    /// How many packets may wait in all bins together, shared by ns-2's rule; `None` leaves all to the managers. Default 40
-    /// (ns-2 `maxqueue_`).
-    pub limit: Option<u32>,
-    /// What is hashed. Default: the flow.
-    pub classify: Classification,
-    /// The manager of each bin. Default: drop-tail without a limit of its own.
-    pub manager: ManagerConfig,
-}
-
-impl Default for SfqConfig {
-    fn default() -> Self {
-        Self {
-            buckets: 16,
-            hash: BinHash::Keyed,
-            perturb: None,
-            limit: Some(40),
-            classify: Classification::Flow,
-            manager: ManagerConfig::DropTail(DropTailConfig { limit: Limit::Packets(u32::MAX) }),
-        }
+words! {
+    /// How a flow finds its bin.
+    pub enum BinHash {
+        /// By a hash with a secret, which depends on the seed.
+        Keyed = "keyed",
+        /// By its number modulo the number of bins: the first flows have bins of their own.
+        Modulo = "modulo",
     }
 }
+
+parameters! {
+    /// # Stochastic Fairness Queueing
+    ///
+    /// A hash puts each flow into one of a few bins, and the bins take turns of one packet. With `queue`, each bin is managed by
+    /// itself (SFQ with RED); else a bin may fill half of what is left of the common `limit`, as in ns.
+    ///
+    /// Source: `McKenney` 1990; ns; Feng's thesis, section 4.4.2.
+    pub struct SfqConfig {
+        /// The number of bins. Source: ns (16); Feng's thesis has 46.
+        buckets: u32 = 16 => BUCKETS;
+        /// How a flow finds its bin.
+        hash: BinHash = BinHash::Keyed;
+        /// How often the hash changes; packets of a flow may then overtake each other. Default: never. Source: Feng's thesis,
+        /// section 4.5.4.
+        perturb: Option<Span> = None => bound::DURATION;
+        /// How many packets may wait in all bins together. Default: 40p, none if `queue` is given. Source: ns.
+        limit: Option<Limit> = None => bound::in_packets("40p");
+        /// What is hashed.
+        classify: Classification = Classification::Flow;
+        /// What manages each bin. Default: none.
+        queue: Option<ManagerConfig> = None => bound::INSIDE;
+    }
+}
+
+/// Bins, each a queue.
+const BUCKETS: Bound<u32> =
+    Bound::between(1, 1_000_000).saying("", " bins hold no flows").helping("from 1 to 1000000");
 
 impl SfqConfig {
     /// The scheduler.
@@ -73,10 +71,15 @@ impl SfqConfig {
             "a hash that always moves finds nothing"
         );
         let queues = FlowQueuesConfig {
-            manager: self.manager.clone(),
             // Each bin keeps its manager for good.
             remembered: self.buckets,
-            ..FlowQueuesConfig::shared(Limit::Packets(u32::MAX))
+            ..FlowQueuesConfig::given(Classification::Flow, self.queue.as_ref(), None, None, &[])
+        };
+        let limit = match (self.limit, &self.queue) {
+            (Some(Limit::Packets(packets)), _) => Some(packets),
+            (Some(Limit::Bytes(_) | Limit::Time(_)), _) => unreachable!("checked: the limit is in packets"),
+            (None, Some(_)) => None,
+            (None, None) => Some(40),
         };
         Sfq {
             queues: FlowQueues::new(&queues, context),
@@ -84,6 +87,7 @@ impl SfqConfig {
             hash: KeyedHash::new(context.seed),
             period: 0,
             seed: context.seed,
+            limit,
             config: self.clone(),
         }
     }
@@ -99,6 +103,8 @@ pub struct Sfq {
     /// How often the hash has moved.
     period: u64,
     seed: Seed,
+    /// Packets in all bins together, shared by ns-2's rule; `None` leaves all to the managers.
+    limit: Option<u32>,
     config: SfqConfig,
 }
 
@@ -108,7 +114,7 @@ impl QueueDiscipline for Sfq {
         let bin = self.bin_of(&packet);
         let slot = self.queues.slot_of_key(bin, |_, ()| ());
         let was_empty = self.queues.queue_backlog(slot).is_empty();
-        if self.config.limit.is_some_and(|limit| self.refuses(slot, limit)) {
+        if self.limit.is_some_and(|limit| self.refuses(slot, limit)) {
             out.on_drop(packet, DropReason::Overflow);
             if was_empty {
                 self.queues.release(slot);
@@ -214,14 +220,14 @@ mod tests {
         fn the_link_never_idles_nothing_is_lost_and_the_limit_holds(
             vector in arrivals(40, 300), buckets in 1u32..20, limit in 4u32..60
         ) {
-            let config = SfqConfig { buckets, limit: Some(limit), ..SfqConfig::default() };
+            let config = SfqConfig { buckets, limit: Some(Limit::Packets(limit)), ..SfqConfig::default() };
             drive(&mut sfq(&config), &vector, 8, |waiting| assert!(waiting.packets <= limit));
         }
 
         #[test]
         fn each_bin_under_a_manager_holds_its_own_limit_at_most(vector in arrivals(40, 300)) {
-            let manager = ManagerConfig::DropTail(DropTailConfig { limit: Limit::Bytes(Bytes::new(4000)) });
-            let config = SfqConfig { buckets: 4, limit: None, manager, ..SfqConfig::default() };
+            let queue = ManagerConfig::DropTail(crate::queue::DropTailConfig { limit: Limit::Bytes(Bytes::new(4000)) });
+            let config = SfqConfig { buckets: 4, queue: Some(queue), ..SfqConfig::default() };
             drive(&mut sfq(&config), &vector, 8, |waiting| assert!(waiting.bytes <= 16_000));
         }
 
@@ -292,18 +298,17 @@ mod tests {
     fn each_bin_has_an_average_of_its_own_under_red() {
         // Feng's thesis, section 4.4.2: one flow overflows its bin, the other bins see nothing of it.
         let red = RedConfig {
-            min_th: 2.0,
-            max_th: 8.0,
+            min: Limit::Packets(2),
+            max: Limit::Packets(8),
             max_p: 1.0,
-            w: 0.5,
+            weight: 0.5,
             limit: Limit::Bytes(Bytes::new(9000)),
-            packet_bytes: 1000,
-            unit: QueueUnit::Bytes,
+            mean_packet: Bytes::new(1000),
+            mode: QueueUnit::Bytes,
             ..RedConfig::default()
         };
-        let manager = ManagerConfig::Red(red);
-        let config =
-            SfqConfig { buckets: 46, hash: BinHash::Modulo, limit: None, manager, ..SfqConfig::default() };
+        let queue = Some(ManagerConfig::Red(red));
+        let config = SfqConfig { buckets: 46, hash: BinHash::Modulo, queue, ..SfqConfig::default() };
         let mut sfq = sfq(&config);
         let mut out = Counted::default();
         offer(&mut sfq, [0; 200], Time::ZERO, &mut out);

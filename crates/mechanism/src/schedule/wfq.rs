@@ -11,51 +11,152 @@
 //!   come, move forward by `L / w`; else a flow that loses packets would be charged for what it never sent.
 //! - Of equal finish tags, the flow with the lowest number goes first.
 //! - Virtual time is not reset when the link idles: tags then lie before it and have no effect.
-//! - Weights may follow the number of active connections ([`WfqConfig::active`]; Feng, section 5.2.2). What a queue is still owed
+//! - Weights may follow the number of active connections ([`WfqConfig::weights`]; Feng, section 5.2.2). What a queue is still owed
 //!   at the change, in bytes, it is owed at its new weight.
 //!
 //! Cost: O(log n) amortised in the flows that wait, for both clocks. A flow enters the fluid server's set with a packet
 //! and leaves it once.
 
 use alloc::collections::VecDeque;
+use alloc::format;
+use alloc::vec::Vec;
 
 use tidegate_packet::{Backlog, Packet, Sink};
-use tidegate_units::{BitRate, Time};
+use tidegate_parameters::{Report, bound, parameters, words};
+use tidegate_units::{BitRate, Limit, Span, Time};
 
 use super::active_weights::{ActiveWeights, ActiveWeightsConfig};
-use super::flow_queues::{FlowQueues, FlowQueuesConfig, SlotId, answered_by_queues};
+use super::flow_queues::{Classification, FlowQueues, FlowQueuesConfig, SlotId, answered_by_queues};
 use super::indexed_heap::IndexedHeap;
 use crate::Context;
-use crate::queue::QueueDiscipline;
+use crate::meter::ActiveFlowsConfig;
+use crate::queue::{ManagerConfig, QueueDiscipline};
 
-/// How virtual time passes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Clock {
-    /// As in the fluid server: exact.
-    #[default]
-    Gps,
-    /// By the finish tag of the packet in transmission: cheaper, independent of the link's rate.
-    SelfClocked,
+words! {
+    /// Which clock stamps the packets of a fair queue.
+    pub enum WfqClock {
+        /// The virtual time of the fluid system: exact.
+        Gps = "gps",
+        /// The stamp of the packet in service: cheaper, and independent of the rate of the link.
+        SelfClocked = "self-clocked",
+    }
 }
 
-/// Parameters of [`Wfq`].
-#[derive(Clone, Debug, PartialEq, Default)]
-pub struct WfqConfig {
-    /// How virtual time passes. Default [`Clock::Gps`].
-    pub clock: Clock,
-    /// The queues and their weights. Default limit: 100 packets for all, drop from the longest queue.
-    pub queues: FlowQueuesConfig,
-    /// Weights that follow how many connections are active in each queue, in place of those of `queues`. Default: none.
-    pub active: Option<ActiveWeightsConfig>,
+words! {
+    /// Where the weights of a fair queue come from.
+    pub enum WfqWeights {
+        /// From the flows' `weight`.
+        Flows = "flows",
+        /// From what is reserved for each queue and from how many connections are active in it.
+        Active = "active",
+    }
 }
+
+parameters! {
+    /// What is reserved for a queue of `wfq`.
+    #[derive(Copy)]
+    pub struct WfqReservation {
+        /// The number of the class, input port or codepoint.
+        r#match: u32;
+        /// The rate that its packets have together before the rest is shared.
+        rate: BitRate;
+    }
+}
+
+parameters! {
+    /// # Weighted Fair Queueing
+    ///
+    /// Sends packets in the order in which a fluid system would finish them, so each flow gets its weight's share of the
+    /// link. The weight is the flow's `weight`.
+    ///
+    /// Source: Demers, Keshav and Shenker 1989; Golestani 1994.
+    pub struct WfqConfig {
+        /// How much may wait in all queues together; the longest queue makes room. Default: 100p, unless `per_flow_limit` is
+        /// given. Source: NBP, Table 1.
+        limit: Option<Limit> = None => bound::QUEUE;
+        /// How much may wait in each queue, where `queue` is not given. Default: no limit of its own.
+        per_flow_limit: Option<Limit> = None => bound::QUEUE;
+        /// Which clock stamps the packets. Source: Parekh and Gallager 1993; NBP names only "WFQ".
+        clock: WfqClock = WfqClock::Gps;
+        /// What shares one queue. Source: NBP, section III.
+        classify: Classification = Classification::Flow;
+        /// What manages each queue, besides the limits. Default: none.
+        queue: Option<ManagerConfig> = None => bound::INSIDE;
+        /// Where weights come from. With `active` every active connection gets the same of what is not reserved, in whichever
+        /// queue it waits. Source: NBP, section III; for `active` thesis of Feng, section 5.2.2.
+        weights: WfqWeights = WfqWeights::Flows;
+        /// With `active`: what is reserved for queues. Source: thesis of Feng, section 5.2.2 (the reservations of controlled load).
+        reserved: Vec<WfqReservation> = Vec::new();
+        /// With `active`: how long a connection counts as active after a packet. Source: assumed, several round-trip times.
+        active_window: Span = Span::from_secs(1) => bound::DURATION;
+    }
+    world {
+        /// Weights other than 1, by number of flow, class or port.
+        weight_of: Vec<(u32, f64)> = Vec::new();
+    }
+    check WfqConfig::check_together;
+}
+
+/// Queues with a reservation: every packet looks for its own.
+const RESERVED_MAX: usize = 256;
 
 impl WfqConfig {
+    fn check_together(&self, report: &mut Report<'_>) {
+        if self.queue.is_some() && self.per_flow_limit.is_some() {
+            report.say("per_flow_limit", "not together with `queue`", "the queue has a limit of its own");
+        }
+        if self.weights == WfqWeights::Flows {
+            if !self.reserved.is_empty() {
+                report.say("reserved", "weights of flows know of no reservation", "weights = \"active\"");
+            }
+            return;
+        }
+        if self.classify == Classification::Flow {
+            let help = "\"class\", \"input-port\" or \"dscp\": a queue per flow has one connection";
+            report.say("classify", "no queue has more connections than another", help);
+        }
+        if self.reserved.len() > RESERVED_MAX {
+            report.say("reserved", format!("{} reservations", self.reserved.len()), "at most 256");
+        }
+        for (number, one) in self.reserved.iter().enumerate() {
+            if self.reserved[..number].iter().any(|other| other.r#match == one.r#match) {
+                report.say("reserved", format!("two reservations for {}", one.r#match), "");
+            }
+        }
+    }
+
     /// The scheduler.
     pub fn build(&self, context: &Context) -> Wfq {
-        Wfq {
-            queues: FlowQueues::new(&self.queues, context),
-            active: self.active.as_ref().map(|active| ActiveWeights::new(active, context.link_rate)),
-            clock: self.clock,
+        let limit = match (self.limit, self.per_flow_limit) {
+            (None, None) => Some(Limit::Packets(100)),
+            (limit, _) => limit,
+        };
+        let queues = FlowQueuesConfig::given(
+            self.classify,
+            self.queue.as_ref(),
+            self.per_flow_limit,
+            limit,
+            &self.weight_of,
+        );
+        let active = (self.weights == WfqWeights::Active).then(|| ActiveWeightsConfig {
+            reserved: self.reserved.iter().map(|one| (one.r#match, one.rate)).collect(),
+            count: ActiveFlowsConfig { window: self.active_window, ..ActiveFlowsConfig::default() },
+        });
+        Wfq::new(self.clock, &queues, active.as_ref(), context)
+    }
+}
+
+impl Wfq {
+    fn new(
+        clock: WfqClock,
+        queues: &FlowQueuesConfig,
+        active: Option<&ActiveWeightsConfig>,
+        context: &Context,
+    ) -> Self {
+        Self {
+            queues: FlowQueues::new(queues, context),
+            active: active.map(|active| ActiveWeights::new(active, context.link_rate)),
+            clock,
             virtual_time: 0.0,
             first: IndexedHeap::default(),
             updated: Time::ZERO,
@@ -74,7 +175,7 @@ type Tag = (f64, u32);
 pub struct Wfq {
     queues: FlowQueues<Share>,
     active: Option<ActiveWeights>,
-    clock: Clock,
+    clock: WfqClock,
     /// V.
     virtual_time: f64,
     /// Queues with packets, by the finish tag of the packet at the head.
@@ -105,7 +206,7 @@ struct Share {
 
 impl QueueDiscipline for Wfq {
     fn enqueue(&mut self, packet: Packet, now: Time, out: &mut impl Sink) {
-        if self.clock == Clock::Gps {
+        if self.clock == WfqClock::Gps {
             self.advance(now);
         }
         let slot = self.slot_of(&packet, now);
@@ -136,7 +237,7 @@ impl QueueDiscipline for Wfq {
             }
             let share = self.queues.state(slot);
             let finish = share.start + sent as f64 * share.per_weight;
-            if self.clock == Clock::SelfClocked && packet.is_some() {
+            if self.clock == WfqClock::SelfClocked && packet.is_some() {
                 self.virtual_time = self.virtual_time.max(finish); // Golestani: the tag in service
             }
             self.on_new_head(slot, finish);
@@ -218,7 +319,7 @@ impl Wfq {
             }
             share.late_starts.push_back((now, v));
         }
-        if self.clock == Clock::Gps && self.fluid.key(slot).is_none() {
+        if self.clock == WfqClock::Gps && self.fluid.key(slot).is_none() {
             self.fluid_weight += self.queues.state(slot).weight;
             self.fluid.set(slot, (finish, self.queues.key(slot)));
         }
@@ -345,12 +446,12 @@ mod tests {
     use tidegate_packet::FlowId;
     use tidegate_units::{Bytes, Limit};
 
-    fn wfq(clock: Clock, limit: Limit, weights: &[f64]) -> Wfq {
+    fn wfq(clock: WfqClock, limit: Limit, weights: &[f64]) -> Wfq {
         let mut queues = FlowQueuesConfig::shared(limit);
         queues.weights = (0u32..).zip(weights.iter().copied()).collect();
         // One byte per 8 ns, as in the tests' link.
         let context = Context { link_rate: BitRate::from_mbps(1000), ..Context::for_tests() };
-        WfqConfig { clock, queues, active: None }.build(&context)
+        Wfq::new(clock, &queues, None, &context)
     }
 
     /// When the fluid server finishes each packet, in nanoseconds: flows hold what remains of their packets, and time goes
@@ -399,7 +500,7 @@ mod tests {
         fn packets_leave_in_the_order_of_the_fluid_server_and_at_most_one_packet_later(
             vector in arrivals(5, 200), weights in prop::collection::vec(prop_oneof![Just(1.0), 0.25..8.0f64], 5)
         ) {
-            let mut wfq = wfq(Clock::Gps, Limit::Packets(u32::MAX), &weights);
+            let mut wfq = wfq(WfqClock::Gps, Limit::Packets(u32::MAX), &weights);
             let run = drive(&mut wfq, &vector, 8, |_| ());
             let finish = fluid_finish(&vector, &weights, 0.125);
             // The reference takes steps in real time; its rounding stays far below a nanosecond.
@@ -421,7 +522,7 @@ mod tests {
         fn self_clocked_service_of_backlogged_flows_differs_by_at_most_a_packet_each(
             sizes in prop::collection::vec((40u32..=1500, 40u32..=1500), 100), weight in 0.25..8.0f64, gps: bool
         ) {
-            let clock = if gps { Clock::Gps } else { Clock::SelfClocked };
+            let clock = if gps { WfqClock::Gps } else { WfqClock::SelfClocked };
             let mut wfq = wfq(clock, Limit::Packets(u32::MAX), &[1.0, weight]);
             let mut out = Counted::default();
             for &(a, b) in &sizes {
@@ -447,7 +548,7 @@ mod tests {
         fn nothing_is_lost_or_reordered_and_the_limit_holds(
             vector in arrivals(6, 300), gps: bool, packets in 1u32..20
         ) {
-            let clock = if gps { Clock::Gps } else { Clock::SelfClocked };
+            let clock = if gps { WfqClock::Gps } else { WfqClock::SelfClocked };
             let run = |limit, bound: &dyn Fn(Backlog) -> bool| {
                 drive(&mut wfq(clock, limit, &[1.0, 2.5]), &vector, 8, |b| assert!(bound(b)));
             };
@@ -457,10 +558,10 @@ mod tests {
 
         #[test]
         fn memory_falls_back_when_flows_end(vector in arrivals(200, 400), gps: bool) {
-            let clock = if gps { Clock::Gps } else { Clock::SelfClocked };
+            let clock = if gps { WfqClock::Gps } else { WfqClock::SelfClocked };
             let mut queues = FlowQueuesConfig::shared(Limit::Packets(10));
             queues.remembered = 4;
-            let mut wfq = WfqConfig { clock, queues, active: None }.build(&Context::for_tests());
+            let mut wfq = Wfq::new(clock, &queues, None, &Context::for_tests());
             drive(&mut wfq, &vector, 8, |_| ());
             let mut out = Counted::default();
             let later = Time::from_nanos(1 << 50);
@@ -483,7 +584,7 @@ mod tests {
 
     #[test]
     fn tags_of_waiting_packets_close_the_gaps_that_dropped_ones_leave() {
-        let mut wfq = wfq(Clock::Gps, Limit::Packets(10), &[1.0, 2.0, 0.5]);
+        let mut wfq = wfq(WfqClock::Gps, Limit::Packets(10), &[1.0, 2.0, 0.5]);
         let mut out = Counted::default();
         let mut now = Time::ZERO;
         // Departures somewhat faster than the link, so that the fluid server is rarely ahead.
@@ -503,7 +604,7 @@ mod tests {
     #[test]
     fn a_flow_that_lost_packets_is_not_charged_for_them() {
         // Flow 0 offers twice the link for a second and loses half; then flow 1 starts. Both get half from then on.
-        let mut wfq = wfq(Clock::Gps, Limit::Packets(20), &[]);
+        let mut wfq = wfq(WfqClock::Gps, Limit::Packets(20), &[]);
         let mut vector: Vec<Arrival> = vec![(4000, 0, 1000); 250_000 / 10];
         vector.extend((0..2000).map(|k| (4000, k % 2, 1000)));
         let run = drive(&mut wfq, &vector, 8, |_| ());
@@ -516,7 +617,7 @@ mod tests {
 
     #[test]
     fn a_flow_with_weight_four_gets_four_fifths() {
-        for clock in [Clock::Gps, Clock::SelfClocked] {
+        for clock in [WfqClock::Gps, WfqClock::SelfClocked] {
             let mut wfq = wfq(clock, Limit::Packets(100), &[1.0, 4.0]);
             let vector: Vec<Arrival> = (0..4000).map(|k| (4000, k % 2, 1000)).collect();
             let run = drive(&mut wfq, &vector, 8, |_| ());
@@ -554,7 +655,7 @@ mod tests {
 
     #[test]
     fn shares_follow_the_number_of_active_connections_in_each_class() {
-        for clock in [Clock::Gps, Clock::SelfClocked] {
+        for clock in [WfqClock::Gps, WfqClock::SelfClocked] {
             let mut queues = FlowQueuesConfig::shared(Limit::Packets(1000));
             queues.classify = crate::schedule::Classification::Class;
             let active = Some(ActiveWeightsConfig {
@@ -565,7 +666,7 @@ mod tests {
                 },
             });
             let context = Context { link_rate: BitRate::from_mbps(1000), ..Context::for_tests() };
-            let mut wfq = WfqConfig { clock, queues, active }.build(&context);
+            let mut wfq = Wfq::new(clock, &queues, active.as_ref(), &context);
             let mut now = Time::ZERO;
             let crowd = [(1, 0), (1, 1), (0, 2), (0, 3), (0, 4), (0, 5)];
             part_of_class_one(&mut wfq, &crowd, 3_000, &mut now);

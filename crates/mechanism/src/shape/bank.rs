@@ -10,6 +10,7 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 
 use tidegate_packet::{Backlog, Packet, Sink};
+use tidegate_parameters::{bound, parameters};
 use tidegate_units::{BitRate, Bytes, Time};
 
 use super::{LeakyBucket, LeakyBucketConfig, Shaper};
@@ -18,18 +19,13 @@ use crate::edge::AggregateId;
 use crate::queue::QueueDiscipline;
 use crate::schedule::{AnyDiscipline, DisciplineConfig};
 
-/// Parameters of every shaper of an edge.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ShaperConfig {
-    /// Bucket of the leaky bucket; zero (default) is one packet.
-    pub bucket: Bytes,
-    /// The queue in front of it; default drop-tail of 100 packets (assumed: NBP's router queue size).
-    pub queue: DisciplineConfig,
-}
-
-impl Default for ShaperConfig {
-    fn default() -> Self {
-        Self { bucket: Bytes::ZERO, queue: DisciplineConfig::default() }
+parameters! {
+    /// The shaper of a flow, or of a virtual link, at its ingress.
+    pub struct ShaperConfig {
+        /// How much may leave at once after silence. Default: one packet. Source: assumed, a leaky bucket.
+        bucket: Option<Bytes> = None => bound::BUCKET_OF_SOME;
+        /// What waits in front of the shaper. Source: assumed, as the router queues of NBP, Table 1 (100 packets).
+        queue: DisciplineConfig = DisciplineConfig::default() => bound::INSIDE;
     }
 }
 
@@ -47,6 +43,8 @@ struct Shaped {
 #[derive(Debug)]
 pub struct ShaperBank {
     config: ShaperConfig,
+    /// The bucket of each; zero is one packet.
+    bucket: Bytes,
     context: Context,
     aggregates: Vec<Option<Shaped>>,
     /// When which head is due; may hold stale entries.
@@ -54,9 +52,10 @@ pub struct ShaperBank {
 }
 
 impl ShaperBank {
-    /// An empty bank.
-    pub const fn new(config: ShaperConfig, context: Context) -> Self {
-        Self { config, context, aggregates: Vec::new(), agenda: BinaryHeap::new() }
+    /// An empty bank, whose shapers have `bucket` if `config` does not say; zero is one packet.
+    pub fn new(config: ShaperConfig, bucket: Bytes, context: Context) -> Self {
+        let bucket = config.bucket.unwrap_or(bucket);
+        Self { config, bucket, context, aggregates: Vec::new(), agenda: BinaryHeap::new() }
     }
 
     /// A new aggregate, shaped to `rate`.
@@ -65,7 +64,7 @@ impl ShaperBank {
         if index >= self.aggregates.len() {
             self.aggregates.resize_with(index + 1, || None);
         }
-        let bucket = LeakyBucketConfig { rate, bucket: self.config.bucket }.build(now);
+        let bucket = LeakyBucketConfig { rate, bucket: self.bucket }.build(now);
         let context = Context { link_rate: rate, ..self.context };
         debug_assert!(self.aggregates[index].is_none(), "an aggregate is opened once");
         self.aggregates[index] =
@@ -194,7 +193,7 @@ mod tests {
     }
 
     fn bank() -> ShaperBank {
-        ShaperBank::new(ShaperConfig::default(), Context::for_tests())
+        ShaperBank::new(ShaperConfig::default(), Bytes::ZERO, Context::for_tests())
     }
 
     #[test]

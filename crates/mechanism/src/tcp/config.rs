@@ -7,30 +7,54 @@
 //! the documents' simulations had none. The lower bound of the time-out of `modern` is Linux's (200 ms above the smoothed
 //! round-trip time), not the 1 s of RFC 6298, section 2.4; set [`RtoConfig::min`] for that.
 
-use tidegate_units::Span;
+use tidegate_parameters::words;
+use tidegate_units::{Bytes, Span};
 
 use super::congestion::CongestionControlConfig;
+use super::window::Window;
 
-/// How a sender recovers from loss.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Variant {
-    /// Fast retransmit, then slow start from one segment.
-    Tahoe,
-    /// Fast retransmit and fast recovery until the first acknowledgment of new data.
-    Reno,
-    /// Fast recovery until everything outstanding at its start is acknowledged.
-    NewReno,
-    /// Selective acknowledgments: RFC 6675 in `modern`, ns's Sack1 in `ns-1999`.
-    Sack,
+words! {
+    /// How TCP repairs and reduces.
+    pub enum Variant {
+        /// Fast retransmit, then slow start.
+        Tahoe = "tahoe",
+        /// Fast recovery, ended by the first new acknowledgment.
+        Reno = "reno",
+        /// Fast recovery until all that was outstanding is acknowledged (RFC 6582).
+        NewReno = "newreno",
+        /// Selective acknowledgments (RFC 2018, RFC 6675).
+        Sack = "sack",
+    }
 }
 
-/// Whose rules decide where the RFCs and ns differ.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Rules {
-    /// ns-2 as the five documents used it.
-    Ns1999,
-    /// The RFCs.
-    Modern,
+words! {
+    /// Whose TCP: a bundle of defaults.
+    pub enum Rules {
+        /// As in ns of 1997 to 1999: 0.1 s clock, initial window of one packet, whole packets counted.
+        Ns1999 = "ns-1999",
+        /// As hosts do it today: RFC 5681, 6298, 6582, 6675, 3042, 3168, 6928.
+        Modern = "modern",
+    }
+}
+
+impl Rules {
+    /// The variant of those who do not ask for one.
+    pub const fn variant(self) -> Variant {
+        match self {
+            Self::Ns1999 => Variant::Reno,
+            Self::Modern => Variant::Sack,
+        }
+    }
+
+    /// Delayed acknowledgments where they are on: every second segment (ns's `DelAck` sink; RFC 5681, section 4.2), or 100 ms
+    /// (ns), 40 ms (Linux).
+    pub const fn delayed_ack(self) -> DelayedAck {
+        let millis = match self {
+            Self::Ns1999 => 100,
+            Self::Modern => 40,
+        };
+        DelayedAck { segments: 2, timeout: Span::from_millis(millis) }
+    }
 }
 
 /// Parameters of the retransmission time-out.
@@ -72,13 +96,25 @@ pub enum FastRetransmitGuard {
     PerWindow,
 }
 
+words! {
+    /// How a receiver tells of marks.
+    pub enum EcnFeedback {
+        /// Acknowledgments echo a mark until the sender says that it has heard (RFC 3168).
+        Classic = "classic",
+        /// Each acknowledgment says whether what it acknowledges was marked (RFC 8257).
+        Dctcp = "dctcp",
+        /// Each acknowledgment counts what was marked (RFC 9768).
+        Accurate = "accurate",
+    }
+}
+
 /// Parameters of a connection: its sender and its receiver.
 #[expect(clippy::struct_excessive_bools, reason = "switches of the RFCs, each independent of the others")]
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct TcpConfig {
-    /// ns or the RFCs.
+    /// Whose rules decide where the RFCs and ns differ.
     pub rules: Rules,
-    /// Loss recovery.
+    /// Loss recovery. SACK is RFC 6675 in `modern`, ns's Sack1 in `ns-1999`.
     pub variant: Variant,
     /// Who decides the window.
     pub control: CongestionControlConfig,
@@ -106,6 +142,12 @@ pub struct TcpConfig {
     pub delayed_ack: Option<DelayedAck>,
     /// Whether both ends speak ECN: no, no.
     pub ecn: bool,
+    /// How the receiver tells of marks, with `ecn`: [`Classic`](EcnFeedback::Classic) in both profiles. DCTCP wants one of the
+    /// others; what its sender would make of a classic echo is that everything was marked. Classic feedback tells one bit for each
+    /// round trip (RFC 3168, section 6.1.3), DCTCP's one for each acknowledgment, and what waits is acknowledged at once where
+    /// marks begin or end (RFC 8257, section 3.2). Accurate feedback counts packets (ACE) and bytes (ECEB), so that nothing is lost
+    /// with an acknowledgment (RFC 9768, sections 3.2.2 and 3.2.3); the option costs 8 bytes on the wire.
+    pub ecn_feedback: EcnFeedback,
     /// Whether an ECN echo that finds a window of one segment stops the sender for a time-out, doubled each time until
     /// an acknowledgment without echo (thesis of Feng, section 4.3.4; RFC 3168, section 6.1.2): no, as in Feng's other
     /// experiments; no, as in Linux. A control with windows below one segment does without it.
@@ -157,6 +199,7 @@ impl TcpConfig {
             },
             delayed_ack: None,
             ecn: false,
+            ecn_feedback: EcnFeedback::Classic,
             ecn_timeout: false,
             gradual_reduction: false,
             dupack_threshold: 3,
@@ -187,8 +230,9 @@ impl TcpConfig {
                 granularity: Span::from_millis(1),
                 clock_phase: None,
             },
-            delayed_ack: Some(DelayedAck { segments: 2, timeout: Span::from_millis(40) }),
+            delayed_ack: Some(Rules::Modern.delayed_ack()),
             ecn: false,
+            ecn_feedback: EcnFeedback::Classic,
             ecn_timeout: false,
             gradual_reduction: false,
             dupack_threshold: 3,
@@ -200,13 +244,17 @@ impl TcpConfig {
 
     /// The same with packets of `packet_bytes` on the wire; the receive window keeps its number of packets, and under the
     /// rules of RFCs the initial window is that for this size.
-    pub const fn with_packet_bytes(mut self, packet_bytes: u32) -> Self {
+    pub const fn with_packet_bytes(self, packet_bytes: u32) -> Self {
         let packets = self.receive_window_bytes / self.segment_bytes;
-        self.segment_bytes = packet_bytes - self.header_bytes;
+        self.with_segment_bytes(packet_bytes - self.header_bytes).with_window_packets(packets)
+    }
+
+    /// The same with `segment_bytes` of payload in a full packet, and under the rules of RFCs the initial window for this size.
+    pub(crate) const fn with_segment_bytes(mut self, segment_bytes: u32) -> Self {
+        self.segment_bytes = segment_bytes;
         if matches!(self.rules, Rules::Modern) {
-            self.initial_window_segments = initial_window_of_rfc_6928(self.segment_bytes);
+            self.initial_window_segments = initial_window_of_rfc_6928(segment_bytes);
         }
-        self.receive_window_bytes = packets.saturating_mul(self.segment_bytes);
         self
     }
 
@@ -218,13 +266,44 @@ impl TcpConfig {
 
     /// The same with the delayed acknowledgments of ns's `DelAck` sink: every second packet, or 100 ms.
     pub const fn with_ns_delayed_ack(mut self) -> Self {
-        self.delayed_ack = Some(DelayedAck { segments: 2, timeout: Span::from_millis(100) });
+        self.delayed_ack = Some(Rules::Ns1999.delayed_ack());
         self
+    }
+
+    /// The profile of `rules`.
+    pub const fn of(rules: Rules, variant: Variant) -> Self {
+        match rules {
+            Rules::Ns1999 => Self::ns_1999(variant),
+            Rules::Modern => Self::modern(variant),
+        }
+    }
+
+    /// Payload of a full packet.
+    pub fn segment(&self) -> Bytes {
+        Bytes::new(u64::from(self.segment_bytes))
+    }
+
+    /// A full data packet on the wire, headers included.
+    pub fn packet(&self) -> Bytes {
+        Bytes::new(u64::from(self.segment_bytes) + u64::from(self.header_bytes))
+    }
+
+    /// The receive window as the rules count it: ns in packets, today's hosts in bytes.
+    pub(crate) fn window(&self) -> Window {
+        match self.rules {
+            Rules::Ns1999 => Window::Packets(self.receive_window_bytes / self.segment_bytes),
+            Rules::Modern => Window::Bytes(Bytes::new(u64::from(self.receive_window_bytes))),
+        }
     }
 
     /// Separate ranges that may be out of order at once: every second segment of a receive window, and one.
     pub(crate) const fn ranges_max(&self) -> u32 {
         self.receive_window_bytes / self.segment_bytes / 2 + 1
+    }
+
+    /// Whether marks are counted in every acknowledgment.
+    pub(crate) fn is_accurate(&self) -> bool {
+        self.ecn && self.ecn_feedback == EcnFeedback::Accurate
     }
 
     /// Checks what the state machines rely on.

@@ -1,21 +1,31 @@
 //! The receiving half of a connection: puts bytes in order and acknowledges them.
 //!
 //! Source: RFC 9293, section 3.10.7.4; RFC 5681, section 4.2 (delayed acknowledgments); RFC 2018, section 4 (SACK
-//! blocks); RFC 3168, section 6.1.3 (ECN echo). `ns-1999`: ns-2's `TCPSink` with its `DelAck` and `Sack1` forms
+//! blocks); RFC 3168, section 6.1.3 (ECN echo), RFC 8257, section 3.2, and RFC 9768, section 3.2 (the other kinds of feedback
+//! on marks). `ns-1999`: ns-2's `TCPSink` with its `DelAck` and `Sack1` forms
 //! (tests/oracle/ns2, section 1.9).
 //! Deviations: the application reads at once, so the window is constant. `ns-1999` delays the acknowledgment of a
 //! segment that fills the first of several holes, as ns did; `modern` sends it at once, as RFC 5681 asks. ns's sink
 //! keeps whatever comes, this one what lies within the window. There is no D-SACK (RFC 2883).
+//! Accurate feedback is configured and not negotiated, and every acknowledgment carries the option, of which RFC 9768 may
+//! leave some out; the fields of packets without a mark are constant, for all data is sent as ECT(0) and nobody asks for them.
+//! Where one segment both changes the state of RFC 8257 and needs an acknowledgment at once, one goes for all that came.
 
 use tidegate_packet::{Dscp, Ecn, SackBlock, SackBlocks, TcpFlags, TcpHeader};
 use tidegate_units::{Span, Time};
 
-use super::config::{Rules, TcpConfig, Variant};
+use super::config::{EcnFeedback, Rules, TcpConfig, Variant};
 use super::ranges::{Range, RangeSet};
 use super::sender::Transmit;
 
 /// A SACK block in an acknowledgment, in bytes (RFC 2018, section 3).
 const SACK_BLOCK_BYTES: u32 = 8;
+
+/// The option `AccECN1` with its fields EE1B and ECEB (RFC 9768, section 3.2.3).
+const ACCECN_OPTION_BYTES: u32 = 8;
+
+/// What ACE counts from (RFC 9768, section 3.2.1).
+pub(super) const ACE_AT_START: u8 = 5;
 
 /// What became of a segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -73,8 +83,12 @@ pub struct TcpReceiver {
     history_length: u8,
     sack: bool,
     ecn: bool,
+    /// The DCTCP.CE of RFC 8257, too.
     ecn_echo: bool,
+    feedback: EcnFeedback,
     rules: Rules,
+    /// Payload bytes that arrived with a mark, for accurate feedback.
+    ce_bytes: u64,
     counters: ReceiverCounters,
     /// What is held beyond `next`.
     held: RangeSet,
@@ -96,13 +110,15 @@ impl TcpReceiver {
             delay_segments: config.delayed_ack.map_or(1, |delayed| delayed.segments),
             unacknowledged: 0,
             window_bytes: config.receive_window_bytes,
-            ack_bytes: config.ack_bytes,
+            ack_bytes: config.ack_bytes + if config.is_accurate() { ACCECN_OPTION_BYTES } else { 0 },
             sack_option_bytes: config.sack_option_bytes,
             history_length: 0,
             sack: config.variant == Variant::Sack,
             ecn: config.ecn,
             ecn_echo: false,
+            feedback: if config.ecn { config.ecn_feedback } else { EcnFeedback::Classic },
             rules: config.rules,
+            ce_bytes: 0,
             counters: ReceiverCounters::default(),
             held: RangeSet::new(config.ranges_max()),
             history: [Range::default(); SackBlocks::MAX],
@@ -112,8 +128,8 @@ impl TcpReceiver {
     /// A segment arrived, with `ecn` in its IP header.
     #[inline]
     pub fn on_segment(&mut self, header: &TcpHeader, ecn: Ecn, now: Time) -> Received {
-        let mut received = Received { delivered_bytes: 0, duplicate: false, ack: None };
         if header.payload_bytes == 0 {
+            let mut received = Received { delivered_bytes: 0, duplicate: false, ack: None };
             if header.flags.contains(TcpFlags::SYN) {
                 received.ack = Some(self.acknowledge(0));
                 if let Some(ack) = &mut received.ack {
@@ -122,12 +138,37 @@ impl TcpReceiver {
             }
             return received;
         }
-        self.counters.received_segments += 1;
         if self.ecn {
+            if self.feedback != EcnFeedback::Classic {
+                return self.on_segment_with_feedback(header, ecn, now);
+            }
             // The sender's answer to earlier echoes comes first: this very packet may carry a new mark.
             self.ecn_echo &= !header.flags.contains(TcpFlags::CWR);
             self.ecn_echo |= ecn == Ecn::Ce;
         }
+        self.take_segment(header, ecn, false, now)
+    }
+
+    /// The same where feedback is not classic.
+    #[inline(never)]
+    fn on_segment_with_feedback(&mut self, header: &TcpHeader, ecn: Ecn, now: Time) -> Received {
+        let (earlier, at_once) = self.note_mark(header.payload_bytes, ecn == Ecn::Ce);
+        let mut received = self.take_segment(header, ecn, at_once, now);
+        if earlier.is_some() {
+            if received.ack.is_none() {
+                received.ack = earlier;
+            } else {
+                self.counters.sent_acks -= 1;
+            }
+        }
+        received
+    }
+
+    /// Takes in a segment with payload, of whose mark is taken note; its acknowledgment may not wait if it is due `at_once`.
+    #[inline]
+    fn take_segment(&mut self, header: &TcpHeader, ecn: Ecn, at_once: bool, now: Time) -> Received {
+        let mut received = Received { delivered_bytes: 0, duplicate: false, ack: None };
+        self.counters.received_segments += 1;
         self.counters.marked_segments += u64::from(ecn == Ecn::Ce);
 
         let before = self.next;
@@ -137,7 +178,7 @@ impl TcpReceiver {
         received.delivered_bytes = self.next - before;
         self.counters.duplicate_segments += u64::from(received.duplicate);
 
-        if self.may_delay(end, received.delivered_bytes > 0 && !had_holes) {
+        if !at_once && self.may_delay(end, received.delivered_bytes > 0 && !had_holes) {
             self.unacknowledged += 1;
             if self.ack_at == Time::MAX {
                 self.ack_at = now.saturating_add(self.delay_timeout);
@@ -146,6 +187,19 @@ impl TcpReceiver {
             received.ack = Some(self.acknowledge(end));
         }
         received
+    }
+
+    /// Feedback that is not classic, on one segment. Where the state of RFC 8257, Fig. 1, changes, what waited is acknowledged in
+    /// the old one; if nothing did, this segment is, in the new one: that acknowledgment, and whether this one is due at once.
+    fn note_mark(&mut self, payload_bytes: u32, is_marked: bool) -> (Option<Transmit>, bool) {
+        if self.feedback == EcnFeedback::Accurate {
+            self.ce_bytes += if is_marked { u64::from(payload_bytes) } else { 0 };
+            return (None, false);
+        }
+        let changes = self.ecn_echo != is_marked;
+        let earlier = (changes && self.ack_at != Time::MAX).then(|| self.acknowledge(self.next));
+        self.ecn_echo = is_marked;
+        (earlier, changes && earlier.is_none())
     }
 
     /// Takes `start..end` in; whether any of it was new.
@@ -191,10 +245,19 @@ impl TcpReceiver {
         self.ack_at = Time::MAX;
         self.unacknowledged = 0;
         self.counters.sent_acks += 1;
+        let (mut flags, mut ce_bytes) = (TcpFlags::ACK, [0; 3]);
+        if self.ecn {
+            if self.feedback == EcnFeedback::Accurate {
+                (flags, ce_bytes) = self.counted_marks();
+            } else {
+                flags = flags.with_if(self.ecn_echo, TcpFlags::ECE);
+            }
+        }
         let mut header = TcpHeader {
             acknowledgment: self.next,
             window_bytes: self.window_bytes,
-            flags: TcpFlags::ACK.with_if(self.ecn_echo, TcpFlags::ECE),
+            flags,
+            ce_bytes,
             ..TcpHeader::default()
         };
         let mut wire_bytes = self.ack_bytes;
@@ -210,6 +273,13 @@ impl TcpReceiver {
         Transmit { header, wire_bytes, ecn: Ecn::NotEct, dscp: Dscp::BEST_EFFORT, retransmission: false }
     }
 
+    /// The flags with ACE, and ECEB: RFC 9768, sections 3.2.2 and 3.2.3.
+    #[inline(never)]
+    const fn counted_marks(&self) -> (TcpFlags, [u8; 3]) {
+        let ace = ACE_AT_START.wrapping_add(self.counters.marked_segments as u8);
+        (TcpFlags::ACK.with_ace(ace), TcpHeader::ce_bytes_of(self.ce_bytes))
+    }
+
     /// The acknowledgment of all that came rides on `segment`, which carries data the other way (RFC 9293, section 3.10.7.4).
     pub fn ride_on(&mut self, segment: &mut Transmit) {
         // One that is owed at once was counted when it fell due.
@@ -220,8 +290,10 @@ impl TcpReceiver {
         segment.header.acknowledgment = ack.header.acknowledgment;
         segment.header.window_bytes = ack.header.window_bytes;
         segment.header.sack = ack.header.sack;
-        segment.header.flags = segment.header.flags.union(ack.header.flags);
-        segment.wire_bytes += ack.wire_bytes - self.ack_bytes;
+        segment.header.flags = segment.header.flags.with_ace(0).union(ack.header.flags);
+        segment.header.ce_bytes = ack.header.ce_bytes;
+        let option_bytes = if self.feedback == EcnFeedback::Accurate { ACCECN_OPTION_BYTES } else { 0 };
+        segment.wire_bytes += ack.wire_bytes - self.ack_bytes + option_bytes;
     }
 
     /// The block with the segment that ended at `end`, then what was told before, most recent first (RFC 2018, section

@@ -12,10 +12,12 @@
 use tidegate_packet::{Dscp, Ecn, TcpFlags, TcpHeader};
 use tidegate_units::{BitRate, Span, Time};
 
-use super::config::{Rules, TcpConfig};
-use super::congestion::{AnyCongestionControl, CongestionControl, Permission, Segment, Signal};
+use super::config::{EcnFeedback, Rules, TcpConfig};
+use super::congestion::{Ack, AnyCongestionControl, CongestionControl, Permission, Segment, Signal};
 use super::connection::{AckEvent, Connection, NO_BURST_LIMIT, SenderCounters};
+use super::receiver::ACE_AT_START;
 use super::recovery::{Candidate, Recovery};
+use super::sampler::Before;
 
 /// A segment to send.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -55,7 +57,12 @@ pub struct TcpSender {
     window_bytes_max: u32,
     opening: Opening,
     ecn: bool,
+    feedback: EcnFeedback,
     stopped: bool,
+    /// Bytes with marks of which accurate feedback told.
+    ce_bytes: u64,
+    /// ACK, and with accurate feedback the counter of marks on what this half receives: none.
+    flags: TcpFlags,
     recovery: Recovery,
 }
 
@@ -74,7 +81,10 @@ impl TcpSender {
             window_bytes_max: config.receive_window_bytes,
             opening: if config.handshake { Opening::SynDue } else { Opening::Open },
             ecn: config.ecn,
+            feedback: config.ecn_feedback,
             stopped: false,
+            ce_bytes: 0,
+            flags: if config.is_accurate() { TcpFlags::ACK.with_ace(ACE_AT_START) } else { TcpFlags::ACK },
             recovery: Recovery::new(config),
         }
     }
@@ -122,7 +132,15 @@ impl TcpSender {
         if number >= self.c.una && !same_window {
             self.c.rwnd_bytes = window_bytes;
         }
-        let ece = self.ecn && header.flags.contains(TcpFlags::ECE);
+        let mut accurate_bytes = 0;
+        let ece = self.ecn
+            && if self.feedback == EcnFeedback::Accurate {
+                accurate_bytes = header.ce_bytes_since(self.ce_bytes);
+                self.ce_bytes += accurate_bytes;
+                accurate_bytes > 0
+            } else {
+                header.flags.contains(TcpFlags::ECE)
+            };
         let begins = ece && !self.c.echoes;
         self.c.echoes = ece;
         if ece {
@@ -133,8 +151,42 @@ impl TcpSender {
             && header.payload_bytes == 0
             && (self.c.rules == Rules::Ns1999 || (same_window && self.c.una < self.c.max));
         let ack = AckEvent { number, sack: &header.sack, is_duplicate, ece };
-        self.recovery.on_ack(&mut self.c, &ack, now);
+        if self.c.sampler.is_some() {
+            self.take_with_sample(&ack, accurate_bytes, now);
+        } else {
+            self.recovery.on_ack(&mut self.c, &ack, now);
+        }
         self.note_progress(now);
+    }
+
+    /// The same for a control that asks for samples: it hears of every acknowledgment, when recovery has taken it in.
+    #[inline(never)]
+    fn take_with_sample(&mut self, ack: &AckEvent<'_>, accurate_bytes: u64, now: Time) {
+        let before = Before {
+            una: self.c.una,
+            flight_bytes: self.c.flight_bytes(),
+            in_flight_bytes: self.recovery.in_flight_bytes(&self.c),
+        };
+        self.recovery.on_ack(&mut self.c, ack, now);
+        let acked_bytes = self.c.una - before.una;
+        let marked_bytes = match self.feedback {
+            EcnFeedback::Accurate => accurate_bytes,
+            EcnFeedback::Classic | EcnFeedback::Dctcp if ack.ece => acked_bytes,
+            EcnFeedback::Classic | EcnFeedback::Dctcp => 0,
+        };
+        let state = (self.recovery.in_flight_bytes(&self.c), self.recovery.held_bytes(&self.c), marked_bytes);
+        // The sampler looks at the connection, of which it is a part.
+        let Some(mut sampler) = self.c.sampler.take() else { return };
+        let sample = sampler.sample(&self.c, ack, before, state, now);
+        self.c.sampler = Some(sampler);
+        let ack = Ack {
+            acknowledgment: ack.number,
+            acked_bytes,
+            flight_bytes: before.flight_bytes,
+            srtt: self.c.rto.srtt(),
+            sample: Some(sample),
+        };
+        self.c.cc.on_ack(&ack, now);
     }
 
     /// Whether the handshake is over with `header`.
@@ -177,6 +229,9 @@ impl TcpSender {
         }
         let Some(candidate) = self.recovery.candidate(&mut self.c) else {
             self.c.burst = 0;
+            if self.c.sampler.is_some() {
+                self.note_app_limited();
+            }
             if self.c.rtx_at == Time::MAX && self.c.una < self.c.limit {
                 // The receiver's window is shut and nothing is under way: probe when the timer says so.
                 self.c.arm_timer(now);
@@ -193,6 +248,18 @@ impl TcpSender {
         let transmit = self.emit(candidate.sequence, candidate.payload_bytes, now);
         self.recovery.on_sent(&candidate, transmit.retransmission);
         Some(transmit)
+    }
+
+    /// Nothing may follow. If that is because the application gave no more, a rate measured now says little of the path.
+    #[inline(never)]
+    fn note_app_limited(&mut self) {
+        let in_flight_bytes = self.in_flight_bytes();
+        if let Some(sampler) = &mut self.c.sampler
+            && self.c.nxt == self.c.limit
+            && in_flight_bytes < self.c.cc.cwnd_bytes()
+        {
+            sampler.on_app_limited(in_flight_bytes);
+        }
     }
 
     /// RFC 5681, section 4.1: after an idle time as long as a time-out, the window is worth no more than the initial
@@ -266,6 +333,7 @@ impl TcpSender {
         let mut flags = TcpFlags::ACK;
         let mut ecn = Ecn::NotEct;
         if self.ecn {
+            flags = self.flags;
             // RFC 3168, section 6.1.5: retransmissions are not ECN-capable; ns's are.
             if !retransmission || self.c.rules == Rules::Ns1999 {
                 ecn = Ecn::Ect0;

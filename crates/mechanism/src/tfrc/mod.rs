@@ -27,27 +27,60 @@ pub use loss::LossHistory;
 pub use receiver::TfrcReceiver;
 pub use sender::TfrcSender;
 
-use tidegate_units::{BitRate, Span, Time};
+use alloc::format;
 
-/// Parameters of a stream.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct TfrcConfig {
-    /// `s`, a packet on the wire, bytes, above zero. Default 1000 (as the documents' TCP).
-    pub packet_bytes: u32,
-    /// The headers in it. Default 40: IPv4, UDP, RTP (RFC 791, 768, 3550).
-    pub header_bytes: u32,
-    /// A report of the receiver on the wire. Default 60: headers and what section 3.2.2 lists.
-    pub report_bytes: u32,
-    /// The most that the medium sends. Default `None`: it takes whatever it gets.
-    pub max_rate: Option<BitRate>,
-    /// Whether packets say that they may carry congestion marks, which count as losses (section 5.1). Default no.
-    pub ecn: bool,
+use tidegate_parameters::{bound, parameters};
+use tidegate_units::{BitRate, Bytes, Span, Time};
+
+parameters! {
+    /// # TCP-friendly rate control
+    ///
+    /// A media stream over UDP (RTP) that sends at the rate that TCP would have, without TCP's halvings: the receiver measures
+    /// how often packets are lost and reports once per round-trip time.
+    ///
+    /// Source: RFC 5348; asked for by the thesis of Feng, chapter 7.
+    #[derive(Copy)]
+    pub struct TfrcConfig {
+        /// A packet on the wire, headers included. Source: RFC 5348 counts payload (s); the documents' TCP (1 kB).
+        packet: Bytes = Bytes::new(1000) => bound::PACKET;
+        /// The part of each packet that is headers. Source: IPv4, UDP and RTP without options.
+        header: Bytes = Bytes::new(40);
+        /// A report of the receiver on the wire. Source: RFC 5348, section 3.2.2, behind headers.
+        report: Bytes = Bytes::new(60) => bound::PACKET;
+        /// The most that the medium sends, on the wire. Default: whatever it is allowed. Source: RFC 5348, section 8.2.1.
+        max_rate: Option<BitRate> = None => bound::RATE;
+        /// Whether its packets may carry congestion marks, which count as losses. Source: RFC 5348, section 5.1 (off).
+        ecn: bool = false;
+    }
+    check |config, report| {
+        if config.header >= config.packet {
+            let message =
+                format!("a packet of {} has no room for a header of {}", config.packet, config.header);
+            report.say("header", message, "");
+        }
+    };
 }
 
-impl Default for TfrcConfig {
-    fn default() -> Self {
-        Self { packet_bytes: 1000, header_bytes: 40, report_bytes: 60, max_rate: None, ecn: false }
+impl TfrcConfig {
+    /// Bytes of a packet on the wire.
+    pub fn packet_bytes(&self) -> u32 {
+        bytes32(self.packet)
     }
+
+    /// Bytes of the headers in it.
+    pub fn header_bytes(&self) -> u32 {
+        bytes32(self.header)
+    }
+
+    /// Bytes of a report on the wire.
+    pub fn report_bytes(&self) -> u32 {
+        bytes32(self.report)
+    }
+}
+
+/// Sizes that were checked to fit.
+fn bytes32(bytes: Bytes) -> u32 {
+    u32::try_from(bytes.get()).unwrap_or(u32::MAX)
 }
 
 /// What a packet of data says beside its medium (section 3.2.1).

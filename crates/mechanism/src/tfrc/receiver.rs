@@ -33,7 +33,7 @@ impl TfrcReceiver {
     /// Nothing came yet.
     pub fn new(config: &TfrcConfig) -> Self {
         Self {
-            history: LossHistory::new(config.packet_bytes),
+            history: LossHistory::new(config.packet_bytes()),
             last: None,
             rtt: Span::ZERO,
             bytes: 0,
@@ -42,7 +42,7 @@ impl TfrcReceiver {
             received_max: 0.0,
             p: 0.0,
             report_at: None,
-            packet_bytes: config.packet_bytes,
+            packet_bytes: config.packet_bytes(),
         }
     }
 

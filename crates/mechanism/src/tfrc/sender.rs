@@ -93,8 +93,9 @@ pub struct TfrcSender {
 impl TfrcSender {
     /// It sends nothing before [`Self::start`].
     pub fn new(config: &TfrcConfig) -> Self {
-        assert!(config.packet_bytes > 0, "packets have a size");
-        let s = f64::from(config.packet_bytes);
+        let packet_bytes = config.packet_bytes();
+        assert!(packet_bytes > 0, "packets have a size");
+        let s = f64::from(packet_bytes);
         Self {
             // Section 4.2: one packet per second.
             x: s,
@@ -110,7 +111,7 @@ impl TfrcSender {
             sequence: 0,
             max_rate: config.max_rate.map_or(f64::INFINITY, BitRate::as_bytes_per_second_f64),
             s,
-            packet_bytes: config.packet_bytes,
+            packet_bytes,
         }
     }
 

@@ -22,13 +22,15 @@ use etherparse::{
 use tidegate_engine::{Network, TransportSpec};
 use tidegate_mechanism::edge::EdgeConfig;
 use tidegate_mechanism::hop::MESSAGE_HEADER_BYTES;
-use tidegate_mechanism::tcp::{TcpConfig, Variant};
+use tidegate_mechanism::tcp::{EcnFeedback, TcpConfig, Variant};
 use tidegate_packet::{Address, FlowId, Headers, Packet, Protocol, SackBlock, TcpFlags, TcpHeader};
 
 /// ICMP type for experiments (RFC 4727, section 4).
 const ICMP_EXPERIMENT: u8 = 253;
 /// `ICMPv6` type for private experiments, an informational one (RFC 4443, section 2.1).
 const ICMPV6_EXPERIMENT: u8 = 200;
+/// The kind of the TCP option `AccECN1`.
+const ACCECN1: u8 = 174;
 /// The protocol number of `ICMPv6`.
 const ICMPV6: Protocol = Protocol(58);
 /// The largest shift (RFC 7323, section 2.3).
@@ -91,6 +93,8 @@ struct TcpLook {
     mss_bytes: u16,
     window_shift: u8,
     sack_permitted: bool,
+    /// Whether acknowledgments count marks: the flags ECE and CWR are then a part of ACE, and the option follows.
+    counts_marks: bool,
     /// Whether these are segments of the side that sends no data.
     acknowledges: bool,
 }
@@ -102,6 +106,7 @@ impl TcpLook {
             mss_bytes: saturated(config.segment_bytes),
             window_shift: (0..WINDOW_SHIFT_MAX).find(fits).unwrap_or(WINDOW_SHIFT_MAX),
             sack_permitted: config.variant == Variant::Sack,
+            counts_marks: config.ecn && config.ecn_feedback == EcnFeedback::Accurate,
             acknowledges,
         }
     }
@@ -349,8 +354,11 @@ fn put_tcp(out: &mut Vec<u8>, look: &Look, connection: TcpLook, tcp: &TcpHeader)
     let mut header = etherparse::TcpHeader::new(look.source_port, look.destination_port, sequence, window);
     header.syn = syn;
     header.fin = has(TcpFlags::FIN);
-    header.ece = has(TcpFlags::ECE);
-    header.cwr = has(TcpFlags::CWR);
+    // ACE is zero where marks are not counted; its highest bit is AE (RFC 9768, section 3.2.1).
+    let ace = tcp.flags.ace();
+    header.ns = ace & 4 != 0;
+    header.cwr = has(TcpFlags::CWR) || ace & 2 != 0;
+    header.ece = has(TcpFlags::ECE) || ace & 1 != 0;
     header.ack = has(TcpFlags::ACK);
     if header.ack {
         header.acknowledgment_number = wire_number(tcp.acknowledgment);
@@ -381,7 +389,18 @@ fn put_tcp(out: &mut Vec<u8>, look: &Look, connection: TcpLook, tcp: &TcpHeader)
         ]);
     }
     header.set_options(&options).expect("a SYN's options or three SACK blocks fit into 40 bytes");
+    if connection.counts_marks && connection.acknowledges && !syn {
+        let mut with_counts = header.options.as_slice().to_vec();
+        with_counts.extend_from_slice(&accecn_option(tcp.ce_bytes));
+        header.set_options_raw(&with_counts).expect("three SACK blocks leave room for eight bytes");
+    }
     out.extend_from_slice(&header.to_bytes());
+}
+
+/// `AccECN1` with EE1B, which is at its start for nothing is sent as ECT(1), and ECEB (RFC 9768, section 3.2.3).
+const fn accecn_option(ce_bytes: [u8; 3]) -> [u8; 8] {
+    let [high, middle, low] = ce_bytes;
+    [ACCECN1, 8, 0, 0, 1, high, middle, low]
 }
 
 /// Byte `position` of the stream on the wire: behind a SYN of number zero, modulo 2^32.
@@ -464,6 +483,25 @@ mod tests {
         assert_eq!(u32::from(tcp.window_size()) << 7, 4 << 20, "4 MiB are scaled by 7");
         let source = (ip.source(), ip.destination());
         assert_eq!(tcp.checksum(), tcp.to_header().calc_checksum_ipv4_raw(source.0, source.1, &[]).unwrap());
+    }
+
+    #[test]
+    fn counters_of_marks_stand_in_the_flags_and_in_the_option() {
+        let accurate =
+            TcpConfig { ecn: true, ecn_feedback: EcnFeedback::Accurate, ..TcpConfig::modern(Variant::Sack) };
+        let segment = TcpHeader {
+            acknowledgment: 5000,
+            flags: TcpFlags::ACK.with_ace(6),
+            ce_bytes: TcpHeader::ce_bytes_of(1460),
+            ..TcpHeader::default()
+        };
+        let (header, original_bytes) = tcp_of(&tcp_look(&accurate, true, false), 48, &segment);
+        assert_eq!(original_bytes, 48, "the model counts the option as it is");
+        assert_eq!((header.ns, header.cwr, header.ece), (true, true, false));
+        assert_eq!(header.options.as_slice(), &[174, 8, 0, 0, 1, 0, 0x05, 0xb4]);
+        let data = TcpHeader { flags: TcpFlags::ACK.with_ace(5), ..TcpHeader::default() };
+        let (of_data, _) = tcp_of(&tcp_look(&accurate, false, false), 40, &data);
+        assert_eq!((of_data.ns, of_data.cwr, of_data.ece, of_data.options.len()), (true, false, true, 0));
     }
 
     #[test]

@@ -1,171 +1,139 @@
 //! Applications: when there is something to send.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use tidegate_parameters::bound::Each;
+use tidegate_parameters::{Bound, bound, family, parameters, words};
+
 use tidegate_units::{BitRate, Bytes, Span};
 
-use super::kinds;
-use crate::text::{self, Text};
-
-kinds! {
+family! {
     /// What gives a transport something to send.
-    Application {
+    pub enum Application {
+        /// As much as can be.
         Bulk(Bulk) = "bulk",
+        /// So much, once.
         Transfer(Transfer) = "transfer",
+        /// A constant rate.
         Cbr(Cbr) = "cbr",
+        /// At random.
         Poisson(Poisson) = "poisson",
+        /// In turns with silence.
         OnOff(OnOff) = "on-off",
+        /// One of several rates.
         Adaptive(Adaptive) = "adaptive",
     }
 }
 
-/// # Bulk transfer
-///
-/// Always has something to send, until the flow stops. For TCP.
-///
-/// Source: the "greedy" and FTP sources of all five documents.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Bulk {}
-
-/// # One transfer
-///
-/// Sends so much, then nothing. For TCP.
-///
-/// Source: ns (FTP `produce`).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Transfer {
-    /// The bytes of payload.
-    #[serde(with = "text")]
-    #[schemars(with = "Text<Bytes>")]
-    pub size: Bytes,
+parameters! {
+    /// # Bulk transfer
+    ///
+    /// Always has something to send, until the flow stops. For TCP.
+    ///
+    /// Source: the "greedy" and FTP sources of all five documents.
+    pub struct Bulk {
+    }
 }
 
-/// # Constant bit rate
-///
-/// One packet after another at a constant rate. For UDP.
-///
-/// Source: ns (CBR).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Cbr {
-    /// The rate on the wire, headers included.
-    #[serde(with = "text")]
-    #[schemars(with = "Text<BitRate>")]
-    pub rate: BitRate,
-    /// A packet on the wire. Default: the transport's `packet`.
-    #[serde(with = "text::optional", default)]
-    #[schemars(with = "Option<Text<Bytes>>")]
-    pub packet: Option<Bytes>,
-    /// Each gap is longer or shorter by up to this part of itself, uniformly; 0 to 1. Source: ns (`random_` off).
-    #[serde(default)]
-    pub jitter: f64,
+parameters! {
+    /// # One transfer
+    ///
+    /// Sends so much, then nothing. For TCP.
+    ///
+    /// Source: ns (FTP `produce`).
+    pub struct Transfer {
+        /// The bytes of payload.
+        size: Bytes => Bound::at_least(Bytes::new(1)).low("a transfer of nothing", "");
+    }
 }
 
-/// # Poisson process
-///
-/// Packets at random with exponential gaps. For UDP.
-///
-/// Source: queueing theory; the oracle of M/D/1 and M/M/1.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Poisson {
-    /// The mean rate on the wire, headers included.
-    #[serde(with = "text")]
-    #[schemars(with = "Text<BitRate>")]
-    pub rate: BitRate,
-    /// A packet on the wire. Default: the transport's `packet`.
-    #[serde(with = "text::optional", default)]
-    #[schemars(with = "Option<Text<Bytes>>")]
-    pub packet: Option<Bytes>,
+parameters! {
+    /// # Constant bit rate
+    ///
+    /// One packet after another at a constant rate. For UDP.
+    ///
+    /// Source: ns (CBR).
+    pub struct Cbr {
+        /// The rate on the wire, headers included.
+        rate: BitRate => bound::RATE;
+        /// A packet on the wire. Default: the transport's `packet`.
+        packet: Option<Bytes> = None;
+        /// Each gap is longer or shorter by up to this part of itself, uniformly; 0 to 1. Source: ns (`random_` off).
+        jitter: f64 = 0.0 => Bound::between(0.0, 1.0).saying("", " is no part of a gap");
+    }
 }
 
-/// How the lengths of on and off times are distributed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum OnOffDistribution {
-    /// Always the mean.
-    Constant,
-    /// Exponential.
-    Exponential,
-    /// Pareto with `shape`: heavy-tailed, self-similar in sum.
-    Pareto,
+parameters! {
+    /// # Poisson process
+    ///
+    /// Packets at random with exponential gaps. For UDP.
+    ///
+    /// Source: queueing theory; the oracle of M/D/1 and M/M/1.
+    pub struct Poisson {
+        /// The mean rate on the wire, headers included.
+        rate: BitRate => bound::RATE;
+        /// A packet on the wire. Default: the transport's `packet`.
+        packet: Option<Bytes> = None;
+    }
 }
 
-/// # Adaptive audio or video
-///
-/// Packets at a constant rate, one of several. Where a router advises that a part is discarded, it takes the highest rate
-/// that gets through; after a time without advice it tries the next higher one. For UDP. It needs a domain with `nbq` and
-/// `advice`.
-///
-/// Source: Tamura, Tobe and Tokuda 2000, section 8.1: sources choose a coding scheme by the discard ratio.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Adaptive {
-    /// The rates on the wire, headers included, ascending. It starts with the last one.
-    #[serde(with = "text::list")]
-    #[schemars(with = "Vec<Text<BitRate>>")]
-    pub rates: Vec<BitRate>,
-    /// A packet on the wire. Default: the transport's `packet`.
-    #[serde(with = "text::optional", default)]
-    #[schemars(with = "Option<Text<Bytes>>")]
-    pub packet: Option<Bytes>,
-    /// How long without advice before it tries the next higher rate. Source: assumed, several times `interval` of `nbq`.
-    #[serde(with = "text", default = "patience")]
-    #[schemars(with = "Text<Span>")]
-    pub patience: Span,
-    /// How long after a change it ignores advice, which is about the rate before. Source: assumed, as long as two
-    /// intervals of `nbq`.
-    #[serde(with = "text", default = "settle")]
-    #[schemars(with = "Text<Span>")]
-    pub settle: Span,
+words! {
+    /// How the lengths of on and off times are distributed.
+    pub enum OnOffDistribution {
+        /// Always the mean.
+        Constant = "constant",
+        /// Exponential.
+        Exponential = "exponential",
+        /// Pareto with `shape`: heavy-tailed, self-similar in sum.
+        Pareto = "pareto",
+    }
 }
 
-fn patience() -> Span {
-    Span::from_secs(2)
+parameters! {
+    /// # Adaptive audio or video
+    ///
+    /// Packets at a constant rate, one of several. Where a router advises that a part is discarded, it takes the highest rate
+    /// that gets through; after a time without advice it tries the next higher one. For UDP. It needs a domain with `nbq` and
+    /// `advice`.
+    ///
+    /// Source: Tamura, Tobe and Tokuda 2000, section 8.1: sources choose a coding scheme by the discard ratio.
+    pub struct Adaptive {
+        /// The rates on the wire, headers included, ascending. It starts with the last one.
+        rates: Vec<BitRate> => Each(bound::RATE);
+        /// A packet on the wire. Default: the transport's `packet`.
+        packet: Option<Bytes> = None;
+        /// How long without advice before it tries the next higher rate. Source: assumed, several times `interval` of `nbq`.
+        patience: Span = Span::from_secs(2) => bound::DURATION;
+        /// How long after a change it ignores advice, which is about the rate before. Source: assumed, as long as two
+        /// intervals of `nbq`.
+        settle: Span = Span::from_millis(200) => bound::DELAY;
+    }
+    check |config, report| {
+        if config.rates.is_empty() {
+            report.say("rates", "an adaptive source needs rates", "at least one");
+        }
+        if !config.rates.is_sorted_by(|a, b| a < b) {
+            report.say("rates", "the rates do not ascend", "the lowest first");
+        }
+    };
 }
 
-fn settle() -> Span {
-    Span::from_millis(200)
-}
-
-/// # On and off
-///
-/// Sends during on times and is silent during off times. Over UDP with `rate` while on; over TCP as much as TCP lets it.
-///
-/// Source: ns (`Application/Traffic/Pareto`, `Exponential`); thesis of Feng, chapter 4.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct OnOff {
-    /// The distribution of on and off times. Source: ns.
-    #[serde(default = "exponential")]
-    pub distribution: OnOffDistribution,
-    /// The mean on time.
-    #[serde(with = "text")]
-    #[schemars(with = "Text<Span>")]
-    pub on: Span,
-    /// The mean off time.
-    #[serde(with = "text")]
-    #[schemars(with = "Text<Span>")]
-    pub off: Span,
-    /// The shape of the Pareto distribution, above 1. Source: ns.
-    #[serde(default = "pareto_shape")]
-    pub shape: f64,
-    /// The rate while on; for UDP, where it is required.
-    #[serde(with = "text::optional", default)]
-    #[schemars(with = "Option<Text<BitRate>>")]
-    pub rate: Option<BitRate>,
-    /// A packet on the wire; for UDP. Default: the transport's `packet`.
-    #[serde(with = "text::optional", default)]
-    #[schemars(with = "Option<Text<Bytes>>")]
-    pub packet: Option<Bytes>,
-}
-
-fn exponential() -> OnOffDistribution {
-    OnOffDistribution::Exponential
-}
-
-fn pareto_shape() -> f64 {
-    1.5
+parameters! {
+    /// # On and off
+    ///
+    /// Sends during on times and is silent during off times. Over UDP with `rate` while on; over TCP as much as TCP lets it.
+    ///
+    /// Source: ns (`Application/Traffic/Pareto`, `Exponential`); thesis of Feng, chapter 4.
+    pub struct OnOff {
+        /// The distribution of on and off times. Source: ns.
+        distribution: OnOffDistribution = OnOffDistribution::Exponential;
+        /// The mean on time.
+        on: Span => bound::DURATION;
+        /// The mean off time.
+        off: Span => bound::DELAY;
+        /// The shape of the Pareto distribution, above 1. Source: ns.
+        shape: f64 = 1.5 => Bound::above(1.0).saying("a Pareto distribution of shape ", " has no mean");
+        /// The rate while on; for UDP, where it is required.
+        rate: Option<BitRate> = None => bound::RATE;
+        /// A packet on the wire; for UDP. Default: the transport's `packet`.
+        packet: Option<Bytes> = None;
+    }
 }

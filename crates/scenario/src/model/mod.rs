@@ -2,45 +2,33 @@
 
 mod application;
 mod circuit;
-mod control;
 mod domain;
-mod engine;
 mod impairment;
-mod marker;
-mod queue;
 mod record;
 mod transport;
 
 pub use application::{Adaptive, Application, Bulk, Cbr, OnOff, OnOffDistribution, Poisson, Transfer};
 pub use circuit::{CellDiscard, Circuit};
-pub use control::{
-    Control, CubicControl, Marking, MarkingSurplus, RenoControl, Reserved, ReservedWindow, SubTcp,
-    SubTcpForm, UnresponsiveControl,
-};
-pub use domain::{
-    BackPressure, BackPressureCapacity, BackPressureExcess, BackPressureFeedback, BackPressureLastHop,
-    Classify, Clock, CsfqLabels, Eec, Iec, IecDelays, Labels, Mechanism, Nbp, Nbq, NbqDecay, NbqDiscard,
-    Shaper, TcpRate, VirtualLink,
-};
-pub use engine::{EngineGoal, EngineMeter};
+pub use domain::{Clock, Mechanism, Uncontrolled};
 pub use impairment::{BurstLoss, ListLoss, Loss, RandomLoss, Reorder};
-pub use marker::{Account, Beyond, Engine, EngineLaw, Marker, Profile, SingleRate, TwoRates};
-pub use queue::{
-    AdaptiveRed, Blue, BlueTimers, Cbq, CbqClass, CbqSharing, Csfq, DropTail, Drr, EecMarker, Ered,
-    EredCounted, Fred, FredVariant, Manager, Priority, Queue, QueueClassify, Red, RedFlavor, RedGap, RedMode,
-    RedPenaltyBox, RedVictim, Sfb, SfbBinsBegin, SfbHash, SfbLaw, SfbLimiting, Sfq, SfqHash, TcpFriendly,
-    Wfq, WfqClock, WfqReservation, WfqWeights,
+pub use record::{
+    DelayOf, DomainQuantity, FlowCounter, FlowQuantity, LinkCounter, LinkQuantity, MarkerCounter,
+    MarkerQuantity, Record, Series, Way,
 };
-pub use record::{DelayOf, DomainQuantity, FlowQuantity, LinkQuantity, MarkerQuantity, Record, Series, Way};
-pub use transport::{Tcp, TcpProfile, TcpText, TcpVariant, Tfrc, Transport, TransportText, Udp, Window};
+pub use tidegate_mechanism::mark::MarkerConfig as Marker;
+pub use tidegate_mechanism::meter::LabelsConfig as Labels;
+pub use tidegate_mechanism::queue::ManagerConfig as Manager;
+pub use tidegate_mechanism::schedule::DisciplineConfig as Queue;
+pub use tidegate_mechanism::tcp::congestion::CongestionControlConfig as Control;
+pub use tidegate_mechanism::tcp::{ResolvedTcp, TcpKeys, Variant as TcpVariant, Window};
+pub use transport::{Transport, TransportText, Udp};
 
 use std::sync::Arc;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 pub use tidegate_document::Parameter;
-use tidegate_document::kinds;
 use tidegate_packet::Dscp;
+use tidegate_parameters::words;
 use tidegate_units::{BitRate, Span, Time};
 
 use crate::error::ConfigError;
@@ -147,15 +135,21 @@ pub enum NodeKind {
     Router,
 }
 
-/// What the directions of a link share.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, serde::Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Duplex {
-    /// Nothing.
-    #[default]
-    Full,
-    /// The medium: one packet at a time, in turns when both wait.
-    Half,
+words! {
+    /// What the directions of a link share.
+    pub enum Duplex {
+        /// Nothing.
+        Full = "full",
+        /// The medium: one packet at a time, in turns when both wait.
+        Half = "half",
+    }
+}
+
+#[allow(clippy::derivable_impls, reason = "its declaration has no place for the attribute")]
+impl Default for Duplex {
+    fn default() -> Self {
+        Self::Full
+    }
 }
 
 /// A link between two nodes: two directions.
@@ -260,17 +254,23 @@ pub struct Routing {
     pub multipath: Multipath,
 }
 
-/// What happens where several ways are equally short.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Multipath {
-    /// One of them is used for all.
-    #[default]
-    None,
-    /// Each flow keeps to one of them.
-    Flow,
-    /// Each packet takes one of them at random.
-    Packet,
+words! {
+    /// What happens where several ways are equally short.
+    pub enum Multipath {
+        /// One of them is used for all.
+        None = "none",
+        /// Each flow keeps to one of them.
+        Flow = "flow",
+        /// Each packet takes one of them at random.
+        Packet = "packet",
+    }
+}
+
+#[allow(clippy::derivable_impls, reason = "its declaration has no place for the attribute")]
+impl Default for Multipath {
+    fn default() -> Self {
+        Self::None
+    }
 }
 
 /// A controlled network.
@@ -364,25 +364,31 @@ pub enum EventChange {
     },
 }
 
-/// Which directions of a link.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Ways {
-    /// Both.
-    #[default]
-    Both,
-    /// From its first node to its second.
-    Forward,
-    /// From its second node to its first.
-    Reverse,
+words! {
+    /// Which directions of a link.
+    pub enum Ways {
+        /// Both.
+        Both = "both",
+        /// From its first node to its second.
+        Forward = "forward",
+        /// From its second node to its first.
+        Reverse = "reverse",
+    }
 }
 
-/// Whether a link works.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum LinkState {
-    /// It carries packets.
-    Up,
-    /// It carries none; routing goes around it where it can.
-    Down,
+#[allow(clippy::derivable_impls, reason = "its declaration has no place for the attribute")]
+impl Default for Ways {
+    fn default() -> Self {
+        Self::Both
+    }
+}
+
+words! {
+    /// Whether a link works.
+    pub enum LinkState {
+        /// It carries packets.
+        Up = "up",
+        /// It carries none; routing goes around it where it can.
+        Down = "down",
+    }
 }

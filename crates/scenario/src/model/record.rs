@@ -1,6 +1,10 @@
 //! What a run records beyond its counters.
 
 use serde::Serialize;
+use tidegate_mechanism::hop::HopConfig;
+use tidegate_mechanism::mark::MarkerConfig;
+use tidegate_mechanism::schedule::DisciplineConfig;
+use tidegate_mechanism::tcp::congestion::CongestionControlConfig;
 use tidegate_units::Span;
 
 use super::{DomainIndex, FlowIndex, LinkIndex, MarkerIndex};
@@ -81,8 +85,8 @@ macro_rules! quantities {
 }
 
 quantities! {
-    /// What can be recorded of a flow.
-    FlowQuantity {
+    /// What is known of a flow whatever decides its window.
+    FlowCounter {
         /// Network-layer bits delivered to the receiver in the interval, per second.
         Throughput = "throughput_bps",
         /// Payload bits delivered in order once in the interval, per second.
@@ -103,22 +107,8 @@ quantities! {
         Cwnd = "cwnd_bytes",
         /// The effective window with its fraction, also below one segment.
         CwndSegments = "cwnd_segments",
-        /// What divides a window of one segment (SUBTCP).
-        Scale = "scale",
         /// Bits of green packets that were delivered in the interval, per second.
         Promised = "marked_bps",
-        /// What the reserved rate keeps under way (TCP with a reservation).
-        ReservedWindow = "reserved_window_segments",
-        /// Tokens that found the bucket full, since the start (TCP with a reservation).
-        LostTokens = "lost_tokens_bytes",
-        /// The window of marked segments (TCP with a marking engine).
-        PriorityWindow = "priority_window_segments",
-        /// The window of the others (TCP with a marking engine).
-        BestEffortWindow = "best_effort_window_segments",
-        /// The part of segments that are marked (TCP with a marking engine).
-        MarkingProbability = "marking_probability",
-        /// The next pause of marking (TCP with a marking engine).
-        MarkingPause = "marking_pause_s",
         /// The rate that TCP-friendly rate control allows.
         AllowedRate = "allowed_bps",
         /// The loss event rate that its sender was told.
@@ -135,8 +125,8 @@ quantities! {
 }
 
 quantities! {
-    /// What can be recorded of one direction of a link.
-    LinkQuantity {
+    /// What is counted of one direction of a link.
+    LinkCounter {
         /// Packets waiting and in transmission.
         QueuePackets = "queue_packets",
         /// Their bytes.
@@ -153,32 +143,61 @@ quantities! {
         MarkedPackets = "marked_packets",
         /// Packets marked in the interval, over those that arrived in it.
         MarkedRatio = "marked_ratio",
-        /// The average queue of the manager, in packets (RED, ERED, FRED).
-        AverageQueue = "average_queue_packets",
-        /// The marking or dropping probability (BLUE), or that of the last arrival (RED, FRED, SFB).
-        Probability = "marking_probability",
-        /// The largest early probability (RED; Adaptive RED moves it).
-        MaxP = "max_p",
-        /// Flows that sent within the window (RED with `flows_rtt`), or have something waiting (FRED).
-        ActiveFlows = "active_flows",
-        /// Packets that wait without a promise (ERED).
-        UnmarkedPackets = "unmarked_packets",
-        /// Flows in the penalty box (RED with a penalty box).
-        BoxedFlows = "boxed_flows",
-        /// Queues with something waiting (schedulers).
-        ActiveQueues = "active_queues",
-        /// The fair share that the manager estimates (CSFQ).
-        FairShare = "fair_share_bps",
-        /// Bins with a marking probability of 1, over all levels (SFB).
-        PollutedBins = "polluted_bins",
-        /// The number of non-responsive flows that they tell of (SFB).
-        NonresponsiveFlows = "nonresponsive_flows",
-        /// What non-responsive flows may send together (SFB).
-        NonresponsiveLimit = "nonresponsive_limit_bps",
-        /// The part of non-adaptive flows that is discarded in front of the queue (NBQ).
-        DiscardRatio = "discard_ratio",
-        /// The rate at which the router may send (back-pressure).
-        ExplicitRate = "explicit_rate_bps",
+    }
+}
+
+/// What can be recorded of a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum FlowQuantity {
+    /// What is known whatever decides its window.
+    Counted(FlowCounter),
+    /// What its congestion control has inside, by name.
+    Control(&'static str),
+}
+
+impl FlowQuantity {
+    /// All that any flow can have.
+    pub fn all() -> Vec<Self> {
+        let counted = FlowCounter::ALL.iter().copied().map(Self::Counted);
+        let controls = CongestionControlConfig::all_variables();
+        counted.chain(controls.into_iter().map(|known| Self::Control(known.name))).collect()
+    }
+
+    /// The name in patterns and in results: stable.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Counted(counter) => counter.name(),
+            Self::Control(name) => name,
+        }
+    }
+}
+
+/// What can be recorded of one direction of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum LinkQuantity {
+    /// What every link counts.
+    Counted(LinkCounter),
+    /// What its queue manager or scheduler has inside, by name.
+    Queue(&'static str),
+    /// What the mechanism of the router that sends over it has inside, by name.
+    Hop(&'static str),
+}
+
+impl LinkQuantity {
+    /// All that any link can have.
+    pub fn all() -> Vec<Self> {
+        let counted = LinkCounter::ALL.iter().copied().map(Self::Counted);
+        let queue = DisciplineConfig::all_variables().into_iter().map(|known| Self::Queue(known.name));
+        let hop = HopConfig::all_variables().into_iter().map(|known| Self::Hop(known.name));
+        counted.chain(queue).chain(hop).collect()
+    }
+
+    /// The name in patterns and in results: stable.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Counted(counter) => counter.name(),
+            Self::Queue(name) | Self::Hop(name) => name,
+        }
     }
 }
 
@@ -203,23 +222,40 @@ quantities! {
 }
 
 quantities! {
-    /// What can be recorded of a marker.
-    MarkerQuantity {
+    /// What is counted of a marker.
+    MarkerCounter {
         /// Bits in the interval that left it green, per second.
         Green = "green_bps",
         /// The same in yellow.
         Yellow = "yellow_bps",
         /// The same in red.
         Red = "red_bps",
-        /// The marking probability (packet marking engine).
-        Probability = "marking_probability",
-        /// The throughput that it observes (packet marking engine).
-        Throughput = "throughput_bps",
-        /// Tokens in its bucket (profile).
-        Tokens = "tokens_bytes",
-        /// What passed has cost since the start (account).
-        Charge = "charge",
-        /// What passed in the last interval of the account cost, per second (account).
-        ChargeRate = "charge_per_s",
+    }
+}
+
+/// What can be recorded of a marker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum MarkerQuantity {
+    /// What every marker counts.
+    Counted(MarkerCounter),
+    /// What it has inside, by name.
+    Inner(&'static str),
+}
+
+impl MarkerQuantity {
+    /// All that any marker can have.
+    pub fn all() -> Vec<Self> {
+        let counted = MarkerCounter::ALL.iter().copied().map(Self::Counted);
+        counted
+            .chain(MarkerConfig::all_variables().into_iter().map(|known| Self::Inner(known.name)))
+            .collect()
+    }
+
+    /// The name in patterns and in results: stable.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Counted(counter) => counter.name(),
+            Self::Inner(name) => name,
+        }
     }
 }

@@ -1,6 +1,8 @@
 //! Domains: their borders, and that nothing gets past them.
 
 use tidegate_document::names::first_duplicate;
+use tidegate_parameters::bound::{self, INSIDE};
+use tidegate_parameters::{Check as _, Parameters, Report};
 
 use super::Site;
 use super::elements::{Names, Section, for_each};
@@ -9,10 +11,8 @@ use super::links::Links;
 use super::nodes::Nodes;
 use super::raw::DomainText;
 use super::record::{COMPARISONS_MAX, matching};
-use super::values::{self, Report};
 use crate::error::{Problem, Problems};
 use crate::fault::shortened;
-use crate::lower;
 use crate::model::{Domain, DomainIndex, FlowIndex, Labels, Link, Mechanism, NodeIndex, NodeKind};
 use crate::overrides::Late;
 use crate::template::Scope;
@@ -128,7 +128,7 @@ fn read_domain(
             let all: Vec<&str> = keys.iter().chain(below).copied().collect();
             problems.push(site.problem(&all, message, help));
         };
-        values::clock(clock, &mut Report { sink: &mut sink });
+        Parameters::check(clock, &mut Report::new(&mut sink));
     }
     let liars = match &text.labels {
         Some(Labels::Csfq(labels)) => {
@@ -139,12 +139,10 @@ fn read_domain(
     let mut sink = |keys: &[&str], message: String, help: &str| {
         problems.push(site.problem(keys, message, help));
     };
-    let mut report = Report { sink: &mut sink };
-    report.below("mechanism", |report| values::mechanism(&text.mechanism, report));
-    report.probability("control_loss", text.control_loss);
-    if let Some(labels) = &text.labels {
-        report.below("labels", |report| values::labels(labels, report));
-    }
+    let mut report = Report::new(&mut sink);
+    INSIDE.check("mechanism", &text.mechanism, &mut report);
+    bound::PROBABILITY.check("control_loss", &text.control_loss, &mut report);
+    INSIDE.check("labels", &text.labels, &mut report);
     if problems.len() > before {
         return None;
     }
@@ -245,8 +243,11 @@ fn check_nesting(
     problems: &mut Problems,
 ) -> Vec<u32> {
     let size = |of: &Domain| of.edges.len() + of.core.len();
-    let has_virtual_links =
-        |of: &Domain| matches!(of.mechanism, Mechanism::None | Mechanism::Iec(_) | Mechanism::Eec(_));
+    let has_virtual_links = |of: &Domain| match &of.mechanism {
+        Mechanism::None(_) => true,
+        Mechanism::Edge(config) => config.overlay().is_some(),
+        Mechanism::Hop(_) => false,
+    };
     let mut common = std::collections::BTreeMap::new();
     for node in domain.edges.iter().chain(&domain.core) {
         for role in &roles[node.index()] {
@@ -312,7 +313,7 @@ fn check_borders(
 
 /// Routers that work together count on the rates of their links.
 fn check_rates(site: Site<'_>, domain: &Domain, links: &Links, problems: &mut Problems) {
-    if lower::hop(&domain.mechanism).is_none() {
+    if domain.mechanism.hop().is_none() {
         return;
     }
     let is_inside = |node: NodeIndex| domain.edges.contains(&node) || domain.core.contains(&node);

@@ -1,12 +1,13 @@
 //! What changes during the run.
 
+use tidegate_parameters::{Check as _, Report, bound};
 use tidegate_units::{BitRate, Span, Time};
 
 use super::Site;
 use super::flows::Flows;
 use super::links::Links;
 use super::raw::EventText;
-use super::values::{self, Report};
+use super::values;
 use crate::error::Problems;
 use crate::fault::shortened;
 use crate::model::{Control, Event, EventChange, FlowIndex, Link, LinkIndex, Transport, Way, Ways};
@@ -71,13 +72,9 @@ fn check(
     let mut sink = |keys: &[&str], message: String, help: &str| {
         problems.push(site.problem(keys, message, help));
     };
-    let mut report = Report { sink: &mut sink };
-    if let Some(rate) = text.rate {
-        report.rate("rate", rate);
-    }
-    if let Some(delay) = text.delay {
-        report.delay("delay", delay);
-    }
+    let mut report = Report::new(&mut sink);
+    bound::RATE.check("rate", &text.rate, &mut report);
+    bound::DELAY.check("delay", &text.delay, &mut report);
     let Some(name) = &text.link else {
         problems.push(site.problem(&[], "an event of nothing", "give `link`, or `flow` with `reservation`"));
         return None;
@@ -131,7 +128,7 @@ fn reservation(
         problems.push(site.problem(keys, message, help));
     };
     if !rate.is_zero() {
-        Report { sink: &mut sink }.rate("reservation", rate);
+        bound::RATE.check("reservation", &rate, &mut Report::new(&mut sink));
     }
     let Some(flow) = flows.names.get(name) else {
         let message = format!("there is no flow `{}`", shortened(name));
@@ -140,7 +137,7 @@ fn reservation(
     };
     let reserves = matches!(
         &flows.list[flow as usize].transport,
-        Transport::Tcp(tcp) if matches!(tcp.control, Control::Reserved(_))
+        Transport::Tcp(tcp) if matches!(tcp.config.control, Control::Reserved(_))
     );
     if !reserves {
         let message = format!("the flow `{}` reserves nothing", shortened(name));
@@ -175,7 +172,7 @@ fn check_background(
         let mut sink = |keys: &[&str], message: String, help: &str| {
             problems.push(site.problem(keys, message, help));
         };
-        values::background(circuit, background, direction.rate, &mut Report { sink: &mut sink });
+        values::background(circuit, background, direction.rate, &mut Report::new(&mut sink));
         if problems.len() > before {
             return;
         }

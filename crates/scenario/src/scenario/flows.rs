@@ -2,6 +2,8 @@
 
 use tidegate_document::names::first_duplicate;
 use tidegate_packet::Dscp;
+use tidegate_parameters::bound::{self, INSIDE};
+use tidegate_parameters::{Check as _, Report};
 use tidegate_units::{Bytes, Span, Time};
 
 use super::Site;
@@ -10,10 +12,9 @@ use super::keys;
 use super::nodes::Nodes;
 use super::raw::{FlowText, StartText};
 use super::reach::Reach;
-use super::values::{self, Report};
 use crate::error::Problems;
 use crate::merge::{kind_table, merged};
-use crate::model::{Application, Bulk, Flow, NodeIndex, NodeKind, Start, Transport, TransportText, Udp};
+use crate::model::{Application, Bulk, Flow, NodeIndex, NodeKind, Start, Transport, Udp};
 use crate::overrides::Late;
 use crate::template::Scope;
 use crate::tree::{Table, Tree};
@@ -141,36 +142,19 @@ fn read_flow(
             ));
             None
         }
-        Some(TransportText::Udp(udp)) => Some(Transport::Udp(udp)),
-        Some(TransportText::Tfrc(tfrc)) => Some(Transport::Tfrc(tfrc)),
-        Some(TransportText::Tcp(tcp)) => {
-            if tcp.packet.is_some() && tcp.segment.is_some() {
-                let message = "`packet` and `segment` say the same in two ways";
-                problems.push(site.problem(&["transport", "segment"], message, "give one of them"));
-            }
-            Some(Transport::Tcp(tcp.resolved()))
-        }
+        Some(transport) => Some(transport),
     };
     let mut sink = |keys: &[&str], message: String, help: &str| {
         problems.push(site.problem(keys, message, help));
     };
-    let mut report = Report { sink: &mut sink };
-    match &transport {
-        None => {}
-        Some(Transport::Tcp(tcp)) => report.below("transport", |report| values::tcp(tcp, report)),
-        Some(Transport::Udp(udp)) => report.below("transport", |report| values::udp(udp, report)),
-        Some(Transport::Tfrc(tfrc)) => report.below("transport", |report| values::tfrc(tfrc, report)),
-    }
-    if let Some(application) = &text.application {
-        report.below("application", |report| values::application(application, report));
-    }
+    let mut report = Report::new(&mut sink);
+    INSIDE.check("transport", &transport, &mut report);
+    INSIDE.check("application", &text.application, &mut report);
     let weight = text.weight.unwrap_or(1.0);
-    report.weight("weight", weight);
+    bound::WEIGHT.check("weight", &weight, &mut report);
     let dscp = text.dscp.unwrap_or(0);
-    if dscp > 63 {
-        (report.sink)(&["dscp"], format!("{dscp} is no codepoint"), "from 0 to 63");
-    }
-    let transport = transport?;
+    bound::CODEPOINT.check("dscp", &dscp, &mut report);
+    let transport = transport?.resolved();
     let application = fit(text.application, &transport, site, problems)?;
     let start = match text.start.unwrap_or(StartText::At(Time::ZERO)) {
         StartText::At(time) => Start::At(time),
@@ -336,11 +320,11 @@ fn check_packet(size: Bytes, udp: &Udp, site: Site<'_>, problems: &mut Problems)
         let keys: Vec<&str> = std::iter::once("application").chain(keys.iter().copied()).collect();
         problems.push(site.problem(&keys, message, help));
     };
-    let mut report = Report { sink: &mut sink };
-    report.packet("packet", size);
+    let mut report = Report::new(&mut sink);
+    bound::PACKET.check("packet", &size, &mut report);
     if size < udp.header && size.get() > 0 {
         let message = format!("a packet of {size} has no room for a header of {}", udp.header);
-        (report.sink)(&["packet"], message, "");
+        report.say("packet", message, "");
     }
 }
 

@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use tidegate_parameters::bound::{self, INSIDE};
+use tidegate_parameters::{Check as _, Parameters, Report};
 use tidegate_units::BitRate;
 
 use super::Site;
@@ -10,7 +12,7 @@ use super::elements::{Defaults, Names, Section, for_each};
 use super::keys;
 use super::nodes::Nodes;
 use super::raw::{DirectionText, LinkHead, RateText};
-use super::values::{self, Report};
+use super::values;
 use crate::error::Problems;
 use crate::fault::shortened;
 use crate::merge::{merged, merged_tables};
@@ -204,37 +206,34 @@ fn read_direction(
     let mut sink = |keys: &[&str], message: String, help: &str| {
         problems.push(site_of(keys.first().copied()).problem(keys, message, help));
     };
-    let mut report = Report { sink: &mut sink };
+    let mut report = Report::new(&mut sink);
     let mut trace = None;
     let rate = match text.rate {
         Some(RateText::Trace(file)) => {
-            trace = traces.get(&file).map_err(|why| report.at(&["rate", "trace"], why)).ok();
+            trace = traces.get(&file).map_err(|why| report.at(&["rate", "trace"], why, "")).ok();
             // One that cannot be read has been reported, and causes no other errors.
             Some(trace.as_ref().map_or(BitRate::from_mbps(1), Trace::mean_rate))
         }
         Some(RateText::Constant(rate)) => Some(rate),
         None => None,
     };
-    if let Some(rate) = rate {
-        report.rate("rate", rate);
-    }
-    if let Some(delay) = text.delay {
-        report.delay("delay", delay);
-    }
     let queue = text.queue.unwrap_or_default();
-    report.below("queue", |report| values::queue(&queue, report));
-    if let Some(loss) = &text.loss {
-        report.below("loss", |report| values::loss(loss, report));
-    }
-    if let Some(reorder) = &text.reorder {
-        report.below("reorder", |report| values::reorder(reorder, report));
-    }
+    bound::RATE.check("rate", &rate, &mut report);
+    bound::DELAY.check("delay", &text.delay, &mut report);
+    INSIDE.check("queue", &queue, &mut report);
+    INSIDE.check("loss", &text.loss, &mut report);
+    INSIDE.check("reorder", &text.reorder, &mut report);
     let duplicate = text.duplicate.unwrap_or(0.0);
-    report.probability("duplicate", duplicate);
+    bound::PROBABILITY.check("duplicate", &duplicate, &mut report);
     if let Some(circuit) = &text.circuit {
-        report.below("circuit", |report| values::circuit(circuit, rate, report));
+        report.below("circuit", |report| {
+            if let Some(capacity) = rate {
+                values::background(circuit, circuit.background, capacity, report);
+            }
+            Parameters::check(circuit, report);
+        });
         if trace.is_some() {
-            report.at(&["circuit"], "a circuit has a constant rate, and no trace".to_owned());
+            report.say("circuit", "a circuit has a constant rate, and no trace", "");
         }
     }
     let (Some(rate), Some(delay)) = (rate, text.delay) else {

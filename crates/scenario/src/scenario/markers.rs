@@ -1,12 +1,14 @@
 //! Markers: whose packets they mark, and where.
 
+use tidegate_parameters::bound::INSIDE;
+use tidegate_parameters::{Check as _, Report};
+
 use super::Site;
 use super::elements::{Names, Section, for_each};
 use super::flows::Flows;
 use super::nodes::Nodes;
 use super::raw::MarkerText;
 use super::record::matching;
-use super::values::{self, Report};
 use crate::error::Problems;
 use crate::model::{FlowIndex, MarkerPoint};
 use crate::overrides::Late;
@@ -87,7 +89,7 @@ fn read_marker(
     let mut sink = |keys: &[&str], message: String, help: &str| {
         problems.push(site.problem(keys, message, help));
     };
-    Report { sink: &mut sink }.below("mechanism", |report| values::marker(&text.mechanism, report));
+    INSIDE.check("mechanism", &text.mechanism, &mut Report::new(&mut sink));
     if problems.len() > before {
         return None;
     }

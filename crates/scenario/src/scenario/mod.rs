@@ -246,9 +246,8 @@ fn parameter_value<'t>(
 /// `duration` and `warmup`. A duration that is missing or wrong becomes the longest, so that it causes no other errors.
 fn read_duration(root: &Tree, table: &Table, scope: &Scope<'_>, problems: &mut Problems) -> (Span, Span) {
     let site = Site { tree: root, section: "", name: "" };
-    let span = |key: &str, found: &mut Problems| -> Option<Span> {
-        read_key::<values::SpanText>(table, key, scope, found).map(|text| text.0)
-    };
+    let span =
+        |key: &str, found: &mut Problems| -> Option<Span> { read_key::<Span>(table, key, scope, found) };
     let duration = span("duration", problems);
     let warmup = span("warmup", problems).unwrap_or(Span::ZERO);
     let Some(duration) = duration else {

@@ -12,9 +12,8 @@ use tidegate_units::{BitRate, Span, Time};
 
 use crate::model::{
     Application, Circuit, Clock, Duplex, Labels, LinkState, Loss, Marker, Mechanism, Multipath, Queue,
-    Reorder, TcpText, TransportText, Udp, Ways,
+    Reorder, TcpKeys, TransportText, Udp, Ways,
 };
-use crate::text::{self, Text};
 
 /// The nodes of the network. A range in braces gives several: `R{1..3}` is R1, R2, R3.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -39,7 +38,7 @@ pub(crate) struct DefaultsText {
     /// For every flow.
     pub(crate) flow: Option<FlowText>,
     /// For the transport of every flow over TCP.
-    pub(crate) tcp: Option<TcpText>,
+    pub(crate) tcp: Option<TcpKeys>,
     /// For the transport of every flow over UDP.
     pub(crate) udp: Option<Udp>,
 }
@@ -57,7 +56,6 @@ pub(crate) struct LinkText {
     /// How fast packets leave, in both directions: a rate, or `{ trace = "FILE" }`.
     pub(crate) rate: Option<RateText>,
     /// How long a bit travels, in both directions.
-    #[schemars(with = "Option<Text<Span>>")]
     pub(crate) delay: Option<Span>,
     /// What waits for the link, in each direction. Default: droptail with 100p.
     pub(crate) queue: Option<Queue>,
@@ -102,8 +100,6 @@ pub(crate) struct DirectionText {
     /// How fast packets leave: a rate, or `{ trace = "FILE" }`.
     pub(crate) rate: Option<RateText>,
     /// How long a bit travels.
-    #[serde(with = "text::optional")]
-    #[schemars(with = "Option<Text<Span>>")]
     pub(crate) delay: Option<Span>,
     /// What waits for it.
     pub(crate) queue: Option<Queue>,
@@ -154,7 +150,7 @@ impl JsonSchema for RateText {
         "LinkRate".into()
     }
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let rate = generator.subschema_for::<Text<BitRate>>();
+        let rate = generator.subschema_for::<BitRate>();
         json_schema!({ "anyOf": [
             rate,
             {
@@ -188,8 +184,6 @@ pub(crate) struct FlowText {
     /// When it starts: a time, or a random one, `{ uniform = ["0s", "1s"] }`. Default: 0s.
     pub(crate) start: Option<StartText>,
     /// When it stops. Default: with the run.
-    #[serde(with = "text::optional")]
-    #[schemars(with = "Option<Text<Time>>")]
     pub(crate) stop: Option<Time>,
     /// The differentiated services codepoint of its packets, 0 to 63. Default: 0.
     pub(crate) dscp: Option<u8>,
@@ -282,7 +276,7 @@ impl JsonSchema for StartText {
         "Start".into()
     }
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let time = generator.subschema_for::<Text<Time>>();
+        let time = generator.subschema_for::<Time>();
         json_schema!({ "anyOf": [
             time,
             {
@@ -365,8 +359,6 @@ pub(crate) struct CommandText {
 #[serde(deny_unknown_fields)]
 pub(crate) struct EventText {
     /// When.
-    #[serde(with = "text")]
-    #[schemars(with = "Text<Time>")]
     pub(crate) at: Time,
     /// Which link.
     #[serde(default)]
@@ -375,16 +367,13 @@ pub(crate) struct EventText {
     #[serde(default)]
     pub(crate) direction: Ways,
     /// The new rate.
-    #[serde(with = "text::optional", default)]
-    #[schemars(with = "Option<Text<BitRate>>")]
+    #[serde(default)]
     pub(crate) rate: Option<BitRate>,
     /// The new delay.
-    #[serde(with = "text::optional", default)]
-    #[schemars(with = "Option<Text<Span>>")]
+    #[serde(default)]
     pub(crate) delay: Option<Span>,
     /// What the switch of the circuit carries besides, from now on.
-    #[serde(with = "text::optional", default)]
-    #[schemars(with = "Option<Text<BitRate>>")]
+    #[serde(default)]
     pub(crate) background: Option<BitRate>,
     /// Whether the link works from now on.
     #[serde(default)]
@@ -393,8 +382,7 @@ pub(crate) struct EventText {
     #[serde(default)]
     pub(crate) flow: Option<String>,
     /// Its new reserved rate.
-    #[serde(with = "text::optional", default)]
-    #[schemars(with = "Option<Text<BitRate>>")]
+    #[serde(default)]
     pub(crate) reservation: Option<BitRate>,
 }
 
@@ -403,8 +391,6 @@ pub(crate) struct EventText {
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct RecordText {
     /// The interval of the time series. Default: 100ms.
-    #[serde(with = "text::optional")]
-    #[schemars(with = "Option<Text<Span>>")]
     pub(crate) every: Option<Span>,
     /// The time series, as patterns with `*` and `?`: `flows.NAME.QUANTITY`, `links.NAME.QUANTITY`,
     /// `links.NAME.reverse.QUANTITY`, `domains.DOMAIN.FLOW.QUANTITY`, `markers.NAME.QUANTITY`. Default: none.

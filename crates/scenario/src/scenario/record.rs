@@ -13,9 +13,13 @@ use super::markers::Markers;
 use super::raw::RecordText;
 use crate::error::Problems;
 use crate::fault::shortened;
+use tidegate_mechanism::Variable;
+use tidegate_mechanism::edge::EdgeConfig;
+
 use crate::model::{
-    Control, DelayOf, Direction, DomainIndex, DomainQuantity, FlowIndex, FlowQuantity, LinkIndex,
-    LinkQuantity, Marker, MarkerIndex, MarkerQuantity, Mechanism, Queue, Record, Series, Transport, Way,
+    DelayOf, DomainIndex, DomainQuantity, FlowCounter, FlowIndex, FlowQuantity, Link, LinkIndex,
+    LinkQuantity, Manager, Marker, MarkerIndex, MarkerQuantity, Mechanism, Queue, Record, Series, Transport,
+    Way,
 };
 use crate::suggest;
 use crate::template::Scope;
@@ -116,7 +120,7 @@ fn series(pattern: &str, known: &Known<'_>, left: &mut u64) -> Result<Vec<Series
     let parts: Vec<&str> = pattern.split('.').collect();
     let found: Vec<Series> = match parts.as_slice() {
         ["flows", name, quantity] => {
-            let quantities = choose(quantity, FlowQuantity::ALL, FlowQuantity::name)?;
+            let quantities = choose(quantity, &FlowQuantity::all(), FlowQuantity::name)?;
             let flows = matching(&known.flows.names, name, "flow", left)?;
             let all = cross(&flows, &quantities);
             having(all, |(index, what)| has(&known.flows.list[index as usize].transport, what))
@@ -158,7 +162,7 @@ fn series(pattern: &str, known: &Known<'_>, left: &mut u64) -> Result<Vec<Series
                 .collect()
         }
         ["markers", name, quantity] => {
-            let quantities = choose(quantity, MarkerQuantity::ALL, MarkerQuantity::name)?;
+            let quantities = choose(quantity, &MarkerQuantity::all(), MarkerQuantity::name)?;
             let markers = matching(&known.markers.names, name, "marker", left)?;
             let all = cross(&markers, &quantities);
             having(all, |(index, what)| marks(&known.markers.list[index as usize].mechanism, what))
@@ -189,24 +193,23 @@ fn link_series(
     known: &Known<'_>,
     left: &mut u64,
 ) -> Result<Vec<Series>, Wrong> {
-    let quantities = choose(quantity, LinkQuantity::ALL, LinkQuantity::name)?;
+    let quantities = choose(quantity, &LinkQuantity::all(), LinkQuantity::name)?;
     let links = matching(&known.links.names, name, "link", left)?;
     // The router that sends over the link may control what goes there.
-    let controls = |link: u32, what: LinkQuantity| {
-        let link = &known.links.list[link as usize];
+    let is_controlled = |link: &Link, variable: &str| {
         let sender = if way == Way::Forward { link.a } else { link.b };
         known.domains.list.iter().any(|domain| {
-            let has_it = match what {
-                LinkQuantity::DiscardRatio => matches!(domain.mechanism, Mechanism::Nbq(_)),
-                LinkQuantity::ExplicitRate => matches!(domain.mechanism, Mechanism::BackPressure(_)),
-                _ => true,
-            };
+            let has_it = domain.mechanism.hop().is_some_and(|hop| names(hop.variables(), variable));
             has_it && domain.edges.iter().chain(&domain.core).any(|node| *node == sender)
         })
     };
     let knows_it = |(link, what): (u32, LinkQuantity)| {
-        let of_hops = matches!(what, LinkQuantity::DiscardRatio | LinkQuantity::ExplicitRate);
-        knows(known.links.list[link as usize].direction(way), what) && (!of_hops || controls(link, what))
+        let link = &known.links.list[link as usize];
+        match what {
+            LinkQuantity::Counted(_) => true,
+            LinkQuantity::Queue(variable) => names(link.direction(way).queue.variables(), variable),
+            LinkQuantity::Hop(variable) => is_controlled(link, variable),
+        }
     };
     Ok(having(cross(&links, &quantities), knows_it)
         .map(|(link, what)| Series::Link(LinkIndex(link), way, what))
@@ -223,7 +226,7 @@ fn bin_series(
 ) -> Result<Vec<Series>, Wrong> {
     let mut found = Vec::new();
     for link in matching(&known.links.names, name, "link", left)? {
-        let Queue::Sfb(sfb) = &known.links.list[link as usize].direction(way).queue else {
+        let Queue::Fifo(Manager::Sfb(sfb)) = &known.links.list[link as usize].direction(way).queue else {
             // As in `having`: a bin that another variant has.
             if let (Ok(level), Ok(bin)) = (level_pattern.parse(), bin_pattern.parse()) {
                 found.push(Series::Bin(LinkIndex(link), way, level, bin));
@@ -315,91 +318,53 @@ fn cross<'c, Q: Copy>(
     elements.iter().flat_map(|element| quantities.iter().map(move |quantity| (*element, *quantity)))
 }
 
-/// Whether the queue is RED or made of it.
-fn is_red(queue: &Queue) -> bool {
-    matches!(queue, Queue::Red(_) | Queue::AdaptiveRed(_) | Queue::RedPenaltyBox(_))
+/// Whether `name` is one of these.
+fn names(variables: &[Variable], name: &str) -> bool {
+    variables.iter().any(|variable| variable.name == name)
 }
 
 /// Whether a flow with this transport has the quantity.
 fn has(transport: &Transport, quantity: FlowQuantity) -> bool {
-    let of_tcp = matches!(
-        quantity,
-        FlowQuantity::Cwnd
-            | FlowQuantity::CwndSegments
-            | FlowQuantity::Ssthresh
-            | FlowQuantity::InFlight
-            | FlowQuantity::SmoothedRtt
-            | FlowQuantity::Rto
-            | FlowQuantity::Retransmissions
-            | FlowQuantity::Timeouts
-    );
     let control = match transport {
-        Transport::Tcp(tcp) => Some(&tcp.control),
+        Transport::Tcp(tcp) => Some(&tcp.config.control),
         Transport::Udp(_) | Transport::Tfrc(_) => None,
     };
-    match quantity {
-        FlowQuantity::Scale => matches!(control, Some(Control::SubTcp(_))),
-        FlowQuantity::ReservedWindow | FlowQuantity::LostTokens => {
-            matches!(control, Some(Control::Reserved(_)))
+    let counter = match quantity {
+        FlowQuantity::Control(name) => {
+            return control.is_some_and(|control| names(control.variables(), name));
         }
-        FlowQuantity::PriorityWindow
-        | FlowQuantity::BestEffortWindow
-        | FlowQuantity::MarkingProbability
-        | FlowQuantity::MarkingPause => matches!(control, Some(Control::Marking(_))),
-        FlowQuantity::AllowedRate | FlowQuantity::LossEventRate => matches!(transport, Transport::Tfrc(_)),
-        _ => control.is_some() || !of_tcp,
+        FlowQuantity::Counted(counter) => counter,
+    };
+    match counter {
+        FlowCounter::Cwnd
+        | FlowCounter::CwndSegments
+        | FlowCounter::Ssthresh
+        | FlowCounter::InFlight
+        | FlowCounter::SmoothedRtt
+        | FlowCounter::Rto
+        | FlowCounter::Retransmissions
+        | FlowCounter::Timeouts => control.is_some(),
+        FlowCounter::AllowedRate | FlowCounter::LossEventRate => matches!(transport, Transport::Tfrc(_)),
+        _ => true,
     }
 }
 
 /// Whether the edges of a domain know the quantity.
 const fn measures(mechanism: &Mechanism, quantity: DomainQuantity) -> bool {
     match (mechanism, quantity) {
-        (Mechanism::None | Mechanism::Nbq(_) | Mechanism::BackPressure(_), _) => false,
-        (Mechanism::Iec(_) | Mechanism::Eec(_), _) => true,
-        (_, quantity) => !matches!(quantity, DomainQuantity::Accumulation | DomainQuantity::Epoch),
-    }
-}
-
-/// Whether the queue of a direction has the quantity.
-fn knows(direction: &Direction, quantity: LinkQuantity) -> bool {
-    match quantity {
-        LinkQuantity::AverageQueue => {
-            is_red(&direction.queue)
-                || matches!(direction.queue, Queue::Fred(_) | Queue::Ered(_) | Queue::TcpFriendly(_))
+        (Mechanism::None(_) | Mechanism::Hop(_), _) => false,
+        (Mechanism::Edge(EdgeConfig::Iec(_) | EdgeConfig::Eec(_)), _) => true,
+        (Mechanism::Edge(EdgeConfig::Nbp(_)), quantity) => {
+            !matches!(quantity, DomainQuantity::Accumulation | DomainQuantity::Epoch)
         }
-        LinkQuantity::Probability => {
-            is_red(&direction.queue)
-                || matches!(
-                    direction.queue,
-                    Queue::Blue(_) | Queue::Ered(_) | Queue::Fred(_) | Queue::Sfb(_) | Queue::TcpFriendly(_)
-                )
-        }
-        LinkQuantity::PollutedBins | LinkQuantity::NonresponsiveFlows | LinkQuantity::NonresponsiveLimit => {
-            matches!(direction.queue, Queue::Sfb(_))
-        }
-        LinkQuantity::MaxP => is_red(&direction.queue),
-        LinkQuantity::ActiveFlows => match &direction.queue {
-            Queue::Red(red) => red.flows_rtt.is_some(),
-            queue => matches!(queue, Queue::Fred(_)),
-        },
-        LinkQuantity::UnmarkedPackets => matches!(direction.queue, Queue::Ered(_)),
-        LinkQuantity::BoxedFlows => matches!(direction.queue, Queue::RedPenaltyBox(_)),
-        LinkQuantity::ActiveQueues => matches!(
-            direction.queue,
-            Queue::Drr(_) | Queue::Wfq(_) | Queue::Sfq(_) | Queue::Cbq(_) | Queue::Priority(_)
-        ),
-        LinkQuantity::FairShare => matches!(direction.queue, Queue::Csfq(_)),
-        _ => true,
     }
 }
 
 /// Whether a marker has the quantity.
 fn marks(marker: &Marker, quantity: MarkerQuantity) -> bool {
     match quantity {
-        MarkerQuantity::Probability | MarkerQuantity::Throughput => matches!(marker, Marker::Engine(_)),
-        MarkerQuantity::Tokens => matches!(marker, Marker::Profile(_)),
-        MarkerQuantity::Charge | MarkerQuantity::ChargeRate => matches!(marker, Marker::Account(_)),
-        MarkerQuantity::Green | MarkerQuantity::Yellow | MarkerQuantity::Red => true,
+        MarkerQuantity::Counted(_) => true,
+        MarkerQuantity::Inner(name) => names(marker.variables(), name),
     }
 }
 

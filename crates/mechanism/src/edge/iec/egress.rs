@@ -18,7 +18,7 @@ use tidegate_units::{Span, Time};
 
 use super::epoch::growth;
 use super::wire::{self, Control, Feedback, Message};
-use super::{Detection, Epoch, IecConfig, epsilon_nanos};
+use super::{Detection, Epoch, OverlayConfig, epsilon_nanos};
 use crate::edge::{Admission, BorderSite, EdgeHalf, EdgeOut, PeerId};
 
 /// A virtual link that ends here.
@@ -71,13 +71,13 @@ pub struct EpochReport {
 /// See the module.
 #[derive(Debug)]
 pub struct IecEgress {
-    config: IecConfig,
+    config: OverlayConfig,
     site: BorderSite,
     incoming: BTreeMap<PeerId, Incoming>,
 }
 
 impl Incoming {
-    fn new(config: &IecConfig, sigma: f64, now: Time) -> Self {
+    fn new(config: &OverlayConfig, sigma: f64, now: Time) -> Self {
         Self {
             sigma,
             last: None,
@@ -88,7 +88,7 @@ impl Incoming {
             packets_before: 0,
             missing_max: 0,
             nu: None,
-            epoch: Epoch::new(config.minimum),
+            epoch: Epoch::new(config.minimum()),
             grown: 0.0,
             delay: 0,
             answered: None,
@@ -113,14 +113,14 @@ impl Incoming {
     }
 
     /// The first control packet of a virtual link: counting begins.
-    fn begin(&mut self, control: &Control, config: &IecConfig, now: Time) {
+    fn begin(&mut self, control: &Control, config: &OverlayConfig, now: Time) {
         let is_another = self.last.is_some();
         // Data that overtook the first control packet is not missing; it was counted there.
         self.packets_before = self.received_packets.saturating_sub(control.sent_packets);
         self.missing_max = control.sent_packets.saturating_sub(self.received_packets - self.packets_before);
         if is_another {
             self.nu = None;
-            self.epoch = Epoch::new(config.minimum);
+            self.epoch = Epoch::new(config.minimum());
             self.grown = 0.0;
             self.answered = None;
             self.least_answered = None;
@@ -137,7 +137,7 @@ impl Incoming {
     }
 
     /// Measures over the interval that `control` ends, and detects with IEC.
-    fn on_control(&mut self, control: &Control, config: &IecConfig, now: Time) {
+    fn on_control(&mut self, control: &Control, config: &OverlayConfig, now: Time) {
         let Some(last) = self.last.filter(|last| last.opened == control.opened) else {
             self.begin(control, config, now);
             return;
@@ -177,7 +177,7 @@ impl Incoming {
     }
 
     /// Whether negative feedback is due.
-    fn owes_negative(&self, config: &IecConfig, now: Time) -> bool {
+    fn owes_negative(&self, config: &OverlayConfig, now: Time) -> bool {
         let Some(last) = &self.last else { return false };
         let distance = match config.detection {
             Detection::Marks => last.rtt,
@@ -189,7 +189,7 @@ impl Incoming {
     }
 
     /// Whether the ingress wants an answer, or should have one for it to know the least round-trip time.
-    fn owes_answer(&self, control: &Control, config: &IecConfig) -> bool {
+    fn owes_answer(&self, control: &Control, config: &OverlayConfig) -> bool {
         let is_least = || {
             let margin = self.nu.map_or(0, |nu| epsilon_nanos(self.sigma, nu) / 2);
             self.least_answered.is_none_or(|least| self.delay < least.saturating_sub_unsigned(margin))
@@ -236,7 +236,7 @@ impl Incoming {
 }
 
 impl IecEgress {
-    pub(super) const fn new(config: IecConfig, site: BorderSite) -> Self {
+    pub(super) const fn new(config: OverlayConfig, site: BorderSite) -> Self {
         Self { config, site, incoming: BTreeMap::new() }
     }
 
@@ -324,7 +324,7 @@ mod tests {
     fn only_the_echo_of_the_last_answer_moves_the_minimum() {
         // A delay of 10 ms, and then of 15 ms, of which nothing is queueing: the clocks have drifted.
         let excess = |queueing: Option<Span>, echo: u32| {
-            let mut incoming = Incoming::new(&IecConfig::default(), 1000.0, Time::ZERO);
+            let mut incoming = Incoming::new(&OverlayConfig::default(), 1000.0, Time::ZERO);
             for (sequence, delay) in [(1, 10), (2, 10), (3, 15)] {
                 let sent = u64::from(sequence) * 10;
                 let control = Control {
@@ -341,7 +341,7 @@ mod tests {
                 incoming.received_bytes = control.sent_bytes;
                 incoming.received_packets = control.sent_packets;
                 incoming.answered = Some((7, 15_000_000));
-                incoming.on_control(&control, &IecConfig::default(), at(sent + delay));
+                incoming.on_control(&control, &OverlayConfig::default(), at(sent + delay));
             }
             incoming.epoch.minimum.excess(15_000_000, at(50))
         };

@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn accumulation_begins_an_epoch_and_delay_ends_it() {
-        let mut epoch = Epoch::new(MinimumDelayConfig::default());
+        let mut epoch = Epoch::new(crate::edge::iec::OverlayConfig::default().minimum());
         let mut see = |millis: i64, grown: f64, is_on: bool, q: f64| {
             epoch.accumulation.add(grown);
             let now = Time::from_nanos(0);

@@ -27,9 +27,11 @@ use tidegate_units::{BitRate, Span, Time};
 
 use super::rate::SLOW_START_STEPS;
 use super::wire::{self, Control, Feedback, Message};
-use super::{Detection, Epoch, IecConfig, Phase, RateLimits, VirtualLinkRate, epsilon_nanos};
+use super::{Detection, Epoch, OverlayConfig, Phase, RateLimits, VirtualLinkRate, epsilon_nanos};
 use crate::edge::tcp_rate::TcpRate;
-use crate::edge::{Admission, AggregateId, BorderSite, EdgeHalf, EdgeOut, EdgeReport, PeerId, SegmentEditor};
+use crate::edge::{
+    Admission, AggregateId, BorderSite, EdgeHalf, EdgeOut, EdgeReport, PacketStore, PeerId, SegmentEditor,
+};
 use crate::random::Seed;
 
 /// Without an answer for so many intervals in which it was asked for, the rate does not grow.
@@ -74,7 +76,7 @@ struct Outgoing {
 /// See the module.
 #[derive(Debug)]
 pub struct IecIngress {
-    config: IecConfig,
+    config: OverlayConfig,
     site: BorderSite,
     links: BTreeMap<PeerId, Outgoing>,
     /// By aggregate: the egress.
@@ -85,11 +87,11 @@ pub struct IecIngress {
 }
 
 impl Outgoing {
-    fn t(&self, config: &IecConfig) -> Span {
+    fn t(&self, config: &OverlayConfig) -> Span {
         self.rtt.unwrap_or(config.initial_interval)
     }
 
-    fn send_control(&mut self, to: PeerId, config: &IecConfig, now: Time, out: &mut impl EdgeOut) {
+    fn send_control(&mut self, to: PeerId, config: &OverlayConfig, now: Time, out: &mut impl EdgeOut) {
         self.sequence = self.sequence.wrapping_add(1);
         self.last_control = now;
         let control = Control {
@@ -107,7 +109,7 @@ impl Outgoing {
     }
 
     /// Whether the rate is used well enough to grow.
-    fn is_used(&mut self, config: &IecConfig, now: Time, out: &impl EdgeOut) -> bool {
+    fn is_used(&mut self, config: &OverlayConfig, now: Time, out: &impl EdgeOut) -> bool {
         let round = now.since(self.round_began);
         if round >= self.t(config) {
             self.was_used = self.round_bytes as f64 >= config.use_min * self.rate.r * round.as_secs_f64();
@@ -122,7 +124,7 @@ impl Outgoing {
     }
 
     /// A round trip begins, or a step of the slow start.
-    fn on_round(&mut self, to: PeerId, config: &IecConfig, now: Time, out: &mut impl EdgeOut) {
+    fn on_round(&mut self, to: PeerId, config: &OverlayConfig, now: Time, out: &mut impl EdgeOut) {
         let silence_max = config.answer_interval * ANSWERS_MISSED_MAX;
         let Some(t) = self.rtt else {
             self.send_control(to, config, now, out);
@@ -154,7 +156,13 @@ impl Outgoing {
             && self.last_feedback.is_none_or(|last| feedback.sequence.wrapping_sub(last).cast_signed() > 0)
     }
 
-    fn on_feedback(&mut self, feedback: &Feedback, config: &IecConfig, now: Time, out: &mut impl EdgeOut) {
+    fn on_feedback(
+        &mut self,
+        feedback: &Feedback,
+        config: &OverlayConfig,
+        now: Time,
+        out: &mut impl EdgeOut,
+    ) {
         self.last_feedback = Some(feedback.sequence);
         self.last_heard = now;
         self.output_rate = feedback.output_rate as f64;
@@ -183,7 +191,7 @@ impl Outgoing {
     }
 
     /// With one-way delays: the least round-trip time may be stale, too.
-    fn watch(&mut self, delay: i64, config: &IecConfig, now: Time) {
+    fn watch(&mut self, delay: i64, config: &OverlayConfig, now: Time) {
         if self.in_epoch {
             let epsilon = epsilon_nanos(self.limits.sigma, self.output_rate);
             self.epoch.minimum.watch(delay, epsilon, self.t(config), 1.0 - config.beta, now);
@@ -193,7 +201,7 @@ impl Outgoing {
     }
 
     /// The round-trip version: whether an epoch is on and a decrease is due.
-    fn detect(&mut self, feedback: &Feedback, delay: i64, config: &IecConfig, now: Time) -> bool {
+    fn detect(&mut self, feedback: &Feedback, delay: i64, config: &OverlayConfig, now: Time) -> bool {
         let growth = feedback.accumulation.wrapping_sub(self.grown);
         self.grown = feedback.accumulation;
         let (t, drain) = (self.t(config), 1.0 - config.beta);
@@ -207,7 +215,7 @@ impl Outgoing {
 }
 
 impl IecIngress {
-    pub(super) fn new(config: IecConfig, site: BorderSite, seed: Seed) -> Self {
+    pub(super) fn new(config: OverlayConfig, site: BorderSite, seed: Seed) -> Self {
         let tcp = config.tcp_rate.as_ref().map(|tcp| TcpRate::new(tcp.clone(), seed));
         Self { config, site, links: BTreeMap::new(), by_aggregate: Vec::new(), tcp, timer: None }
     }
@@ -253,7 +261,7 @@ impl IecIngress {
             last_control: now,
             rtt: None,
             rtt_least: Span::MAX,
-            epoch: Epoch::new(self.config.minimum.without_drift()),
+            epoch: Epoch::new(self.config.minimum().without_drift()),
             grown: 0,
             last_decrease: None,
             queueing: None,
@@ -306,12 +314,11 @@ impl EdgeHalf for IecIngress {
         Admission::Shape(self.open(to, now, out))
     }
 
-    fn on_release<S: SegmentEditor>(
+    fn on_release(
         &mut self,
         aggregate: AggregateId,
         packet: &mut Packet,
-        headers: &Headers,
-        segment: Option<&mut S>,
+        store: &mut impl PacketStore,
         now: Time,
         out: &mut impl EdgeOut,
     ) {
@@ -326,8 +333,11 @@ impl EdgeHalf for IecIngress {
         link.sent_bytes += u64::from(packet.wire_bytes);
         link.sent_packets += 1;
         link.round_bytes += u64::from(packet.wire_bytes);
-        if let (Some(tcp), Some(segment)) = (&mut self.tcp, segment) {
-            tcp.on_data(aggregate, headers, segment, packet, now);
+        if let Some(tcp) = &mut self.tcp {
+            let headers = store.headers(packet);
+            if let Some(segment) = store.segment(packet) {
+                tcp.on_data(aggregate, &headers, &segment, packet, now);
+            }
         }
     }
 

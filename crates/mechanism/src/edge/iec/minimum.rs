@@ -25,17 +25,10 @@ use tidegate_units::{Span, Time};
 /// How the minimum delay ages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MinimumDelayConfig {
-    /// How fast the minimum rises, parts per million; default 0 (section III.B: it never does).
+    /// How fast the minimum rises, parts per million.
     pub drift_ppm: u32,
-    /// Least length of a window in round trips; default 10 (assumed: a drain by 2 % then moves the delay by a fifth of a
-    /// round trip).
+    /// Least length of a window in round trips.
     pub stale_rounds: u32,
-}
-
-impl Default for MinimumDelayConfig {
-    fn default() -> Self {
-        Self { drift_ppm: 0, stale_rounds: 10 }
-    }
 }
 
 impl MinimumDelayConfig {
@@ -137,11 +130,14 @@ mod tests {
     const DRAIN: f64 = 0.02;
 
     fn minimum() -> MinimumDelay {
-        MinimumDelay::new(MinimumDelayConfig::default())
+        MinimumDelay::new(crate::edge::iec::OverlayConfig::default().minimum())
     }
 
     fn ageing() -> MinimumDelay {
-        MinimumDelay::new(MinimumDelayConfig { drift_ppm: 200, ..MinimumDelayConfig::default() })
+        MinimumDelay::new(MinimumDelayConfig {
+            drift_ppm: 200,
+            ..crate::edge::iec::OverlayConfig::default().minimum()
+        })
     }
 
     #[test]

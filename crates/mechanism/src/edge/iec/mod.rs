@@ -32,8 +32,10 @@ pub use minimum::{MinimumDelay, MinimumDelayConfig};
 pub use rate::{Phase, RateLimits, VirtualLinkRate};
 pub use terms::VirtualLinkTerms;
 
+use alloc::string::String;
 use alloc::vec::Vec;
 
+use tidegate_parameters::{Bound, bound, parameters, words};
 use tidegate_units::{BitRate, Bytes, Span};
 
 use super::tcp_rate::TcpRateConfig;
@@ -53,72 +55,135 @@ pub enum Detection {
     Marks,
 }
 
-/// Parameters of EEC and IEC.
-#[derive(Clone, Debug, PartialEq)]
-pub struct IecConfig {
-    /// How congestion is detected; default one-way IEC.
-    pub detection: Detection,
-    /// `sigma`, bytes: the maximum burst, the increase per round trip, and the accumulation that begins an epoch. Default
-    /// 1000 (Fig. 4: 8000 bits, one packet). The shaper's bucket should be the same.
-    pub sigma: Bytes,
-    /// `beta`, the backoff; default 0.98 (Fig. 4).
-    pub beta: f64,
-    /// What the rate becomes after a loss, as a part of the output rate; default 0.5 (section III.B).
-    pub loss_backoff: f64,
-    /// Weight of a new measurement in the smoothed output rate; default 0.5 (assumed, the constant is lost: IEC-3).
-    pub smoothing: f64,
-    /// The least rate, or the rate assured to each virtual link (section VI); default 8 kbit/s, one packet per second
-    /// (assumed: below, a virtual link would freeze).
-    pub rate_min: BitRate,
-    /// Weights and assured rates of some virtual links; the first that fits counts. Default none: all are alike.
-    pub terms: Vec<VirtualLinkTerms>,
-    /// Rate of a new virtual link; default (`None`) `sigma` per `initial_interval` (assumed).
-    pub initial_rate: Option<BitRate>,
-    /// The round-trip time until one was measured; default 50 ms (assumed).
-    pub initial_interval: Span,
-    /// The rate grows only while at least this part of it is used, above zero; default 0.5 (assumed: the paper's sources
-    /// are persistent, and the rate of an idle one would grow without bound). It bounds the rate: see [`IecIngress`].
-    pub use_min: f64,
-    /// An answer to a control packet is asked for after so long without one; default 1 s (assumed). Four times as long
-    /// without any, and the rate no longer grows.
-    pub answer_interval: Span,
-    /// A virtual link without packets for so long is forgotten; default 10 s (assumed).
-    pub idle_timeout: Span,
-    /// How the minimum delay ages.
-    pub minimum: MinimumDelayConfig,
-    /// Control only packets of this class, the others pass; default (`None`) all.
-    pub class: Option<u8>,
-    /// TCP rate control at the ingress; default none.
-    pub tcp_rate: Option<TcpRateConfig>,
-    /// Every virtual link's shaper.
-    pub shaper: ShaperConfig,
+words! {
+    /// Which delays IEC looks at.
+    pub enum IecDelays {
+        /// From edge to edge, by both clocks.
+        OneWay = "one-way",
+        /// There and back, by the clock of the ingress, with twice as many control packets.
+        RoundTrip = "round-trip",
+    }
 }
 
-impl Default for IecConfig {
-    fn default() -> Self {
-        let sigma = Bytes::new(1000);
-        Self {
-            detection: Detection::OneWay,
-            sigma,
-            beta: 0.98,
-            loss_backoff: 0.5,
-            smoothing: 0.5,
-            rate_min: BitRate::from_bps(8_000),
-            terms: Vec::new(),
-            initial_rate: None,
-            initial_interval: Span::from_millis(50),
-            use_min: 0.5,
-            answer_interval: Span::from_secs(1),
-            idle_timeout: Span::from_secs(10),
-            minimum: MinimumDelayConfig::default(),
-            class: None,
-            tcp_rate: None,
-            shaper: ShaperConfig { bucket: sigma, ..ShaperConfig::default() },
-        }
+parameters! {
+    /// What holds for some virtual links.
+    pub struct VirtualLinkConfig {
+        /// For those that begin at this edge. Default: at any.
+        from: Option<String> = None;
+        /// For those that end at this edge. Default: at any.
+        to: Option<String> = None;
+        /// Its share beside others: `sigma` times this is the growth of its rate and its part of queues. Source: Harrison and
+        /// Kalyanaraman, section VI plans services of this kind; the law is derived in `docs/mechanisms/iec.md`.
+        weight: f64 = 1.0 => bound::WEIGHT;
+        /// The rate that is assured to it. Default: that of all. Source: Harrison and Kalyanaraman, section VI.
+        rate_min: Option<BitRate> = None => bound::RATE;
+    }
+}
+
+/// A part of something, of which there is some.
+const PART: Bound<f64> = Bound::above(0.0).and_at_most(1.0).saying("", " is no part");
+
+parameters! {
+    /// What explicit and implicit edge control have in common.
+    pub struct OverlayConfig {
+        /// The maximum burst, the growth of the rate per round trip, and what each virtual link may have in queues.
+        /// Source: Harrison and Kalyanaraman, Fig. 4 (8000 bits).
+        sigma: Bytes = Bytes::new(1000) => bound::PACKET;
+        /// The backoff: the rate becomes this part of the output rate. Source: Harrison and Kalyanaraman, Fig. 4.
+        beta: f64 = 0.98 => PART;
+        /// The same after a loss. Source: Harrison and Kalyanaraman, section III.B.
+        loss_backoff: f64 = 0.5 => PART;
+        /// Weight of a new measurement in the smoothed output rate. Source: assumed; the constant is lost.
+        smoothing: f64 = 0.5 => PART;
+        /// The least rate of a virtual link: what is assured to it. Source: assumed, one packet per second; else a
+        /// virtual link of which nothing gets through would never send again.
+        rate_min: BitRate = BitRate::from_bps(8_000) => bound::RATE;
+        /// Weights and assured rates of single virtual links; the first that fits holds. Default: all are alike.
+        virtual_links: Vec<VirtualLinkConfig> = Vec::new() => bound::INSIDE;
+        /// The rate of a new virtual link. Default: `sigma` per `initial_interval`. Source: assumed.
+        initial_rate: Option<BitRate> = None => bound::RATE;
+        /// The round-trip time until one was measured. Source: assumed.
+        initial_interval: Span = Span::from_millis(50) => bound::DURATION;
+        /// The rate grows only while at least this part of it is used. Source: assumed; the paper's sources always
+        /// have something to send.
+        use_min: f64 = 0.5 => PART;
+        /// A round-trip time is asked for after so long without one. Source: assumed.
+        answer_interval: Span = Span::from_secs(1) => bound::DURATION;
+        /// How long a virtual link may be silent before its state is dropped. Source: assumed.
+        idle_timeout: Span = Span::from_secs(10) => bound::DURATION;
+        /// How fast the minimum delay rises, parts per million. Drift needs none: round-trip times tell it from queues.
+        /// Source: Harrison and Kalyanaraman, section III.B.
+        drift_ppm: u32 = 0 => Bound::at_most(100_000).saying("a drift of ", " ppm");
+        /// The least window, in round trips: if the delay does not move in it during an epoch, the minimum is stale. Source:
+        /// assumed; a drain by 2 % moves it.
+        stale_rounds: u32 = 10 => bound::COUNT;
+        /// Control only packets of this class; others pass. Default: all.
+        class: Option<u8> = None;
+        /// TCP rate control at the ingress. Default: none.
+        tcp_rate: Option<TcpRateConfig> = None => bound::INSIDE;
+        /// The shaper of each virtual link; its bucket is one `sigma` if it does not say.
+        shaper: ShaperConfig = ShaperConfig::default() => bound::INSIDE;
+        /// Edges at which what enters is not shaped. Default: none.
+        unpoliced: Vec<String> = Vec::new();
+    }
+    world {
+        /// How an egress learns of congestion.
+        detection: Detection = Detection::OneWay;
+        /// What [`virtual_links`](Self::virtual_links) says, with borders in place of names; the first that fits counts.
+        terms: Vec<VirtualLinkTerms> = Vec::new();
+    }
+}
+
+parameters! {
+    /// # Implicit edge control
+    ///
+    /// Each pair of edges is a virtual link whose rate follows what leaves it. It learns of congestion from its own part
+    /// of the queues and from delays, without a loss and without help from the network.
+    ///
+    /// Source: Harrison and Kalyanaraman 2000, sections II and III.
+    pub struct IecConfig {
+        ..overlay: OverlayConfig;
+        /// Which delays end an epoch. Source: Harrison and Kalyanaraman, section III.B.
+        delays: IecDelays = IecDelays::OneWay;
+    }
+}
+
+parameters! {
+    /// # Explicit edge control
+    ///
+    /// Each pair of edges is a virtual link whose rate follows what leaves it. It learns of congestion from marks, which
+    /// the bottleneck's queue `eec-marker` sets.
+    ///
+    /// Source: Harrison and Kalyanaraman 2000, section II.
+    pub struct EecConfig {
+        ..overlay: OverlayConfig;
     }
 }
 
 impl IecConfig {
+    /// What both have in common, with the way in which this one learns of congestion.
+    pub fn detecting(&self) -> OverlayConfig {
+        let detection = match self.delays {
+            IecDelays::OneWay => Detection::OneWay,
+            IecDelays::RoundTrip => Detection::RoundTrip,
+        };
+        OverlayConfig { detection, ..self.overlay.clone() }
+    }
+}
+
+impl EecConfig {
+    /// What both have in common, with the way in which this one learns of congestion.
+    pub fn detecting(&self) -> OverlayConfig {
+        OverlayConfig { detection: Detection::Marks, ..self.overlay.clone() }
+    }
+}
+
+impl OverlayConfig {
+    /// How the minimum delay ages.
+    pub(crate) const fn minimum(&self) -> MinimumDelayConfig {
+        MinimumDelayConfig { drift_ppm: self.drift_ppm, stale_rounds: self.stale_rounds }
+    }
+
     /// The two halves of the border at `site`.
     pub fn build(&self, site: BorderSite, context: &Context) -> (IecIngress, IecEgress) {
         (IecIngress::new(self.clone(), site, context.seed), IecEgress::new(self.clone(), site))

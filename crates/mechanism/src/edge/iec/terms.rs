@@ -11,7 +11,7 @@
 
 use tidegate_units::BitRate;
 
-use super::{IecConfig, RateLimits};
+use super::{OverlayConfig, RateLimits};
 use crate::edge::PeerId;
 
 /// What holds for some virtual links.
@@ -27,7 +27,7 @@ pub struct VirtualLinkTerms {
     pub rate_min: Option<BitRate>,
 }
 
-impl IecConfig {
+impl OverlayConfig {
     /// `w sigma` in bytes of the virtual link from `from` to `to`.
     pub(super) fn weighted_sigma(&self, from: PeerId, to: PeerId) -> f64 {
         self.terms_of(from, to).map_or(1.0, |terms| terms.weight) * self.sigma.as_f64()
@@ -62,12 +62,12 @@ mod tests {
     fn the_first_terms_that_fit_a_virtual_link_hold_for_it() {
         let [a, b, c] = [PeerId(1), PeerId(2), PeerId(3)];
         let rate_min = Some(BitRate::from_mbps(8));
-        let config = IecConfig {
+        let config = OverlayConfig {
             terms: vec![
                 VirtualLinkTerms { from: Some(a), to: Some(b), weight: 3.0, rate_min: None },
                 VirtualLinkTerms { from: Some(a), to: None, weight: 2.0, rate_min },
             ],
-            ..IecConfig::default()
+            ..OverlayConfig::default()
         };
         let seen = |from, to| {
             let limits = config.limits_of(from, to);
@@ -85,7 +85,7 @@ mod tests {
             links in prop::collection::vec((0.5f64..8.0, 1.0f64..1e7), 2..12), rounds in 2u32..12,
         ) {
             let (mu, t) = (1.25e7, 0.04);
-            let config = IecConfig::default();
+            let config = OverlayConfig::default();
             let limits: Vec<RateLimits> = links.iter().map(|(weight, _)| {
                 RateLimits { sigma: weight * 1000.0, ..config.limits_of(PeerId(0), PeerId(1)) }
             }).collect();
@@ -112,7 +112,7 @@ mod tests {
             let terms = VirtualLinkTerms {
                 from: None, to: None, weight: 1.0, rate_min: Some(BitRate::from_mbps(8)),
             };
-            let config = IecConfig { terms: vec![terms], ..IecConfig::default() };
+            let config = OverlayConfig { terms: vec![terms], ..OverlayConfig::default() };
             let limits = config.limits_of(PeerId(0), PeerId(1));
             let mut rate = VirtualLinkRate::new(1e6);
             for (nu, has_loss) in nus {

@@ -4,13 +4,17 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use proptest::prelude::*;
-use tidegate_packet::{Address, Backlog, Dscp, Ecn, FlowId, Headers, Packet, Protocol, TcpHeader};
+use tidegate_packet::{
+    Address, Backlog, DropReason, Dscp, Ecn, FlowId, Headers, MarkReason, Packet, Protocol, Sink, TcpHeader,
+};
 use tidegate_units::{BitRate, Bytes, Span, Time};
 
 use super::wire::{self, Control, Feedback, Message};
-use super::{Detection, IecConfig, IecEgress, IecIngress};
+use super::{Detection, IecEgress, IecIngress, OverlayConfig};
 use crate::Context;
-use crate::edge::{Admission, AggregateId, BorderSite, EdgeHalf, EdgeOut, PeerId};
+use crate::edge::{
+    Admission, AggregateId, BorderSite, EdgeHalf, EdgeOut, PacketStore, PeerId, SegmentEditor,
+};
 
 const INGRESS: PeerId = PeerId(0);
 const EGRESS: PeerId = PeerId(1);
@@ -45,6 +49,23 @@ impl EdgeOut for Out {
     }
 }
 
+/// Packets without TCP headers.
+struct Datagrams;
+
+impl Sink for Datagrams {
+    fn on_drop(&mut self, _packet: Packet, _why: DropReason) {}
+    fn on_mark(&mut self, _packet: &Packet, _why: MarkReason) {}
+}
+
+impl PacketStore for Datagrams {
+    fn headers(&self, _packet: &Packet) -> Headers {
+        headers()
+    }
+    fn segment(&mut self, _packet: &Packet) -> Option<impl SegmentEditor> {
+        None::<TcpHeader>
+    }
+}
+
 fn at(millis: u64) -> Time {
     Time::from_nanos(millis * 1_000_000)
 }
@@ -75,7 +96,7 @@ struct World {
 
 impl World {
     fn new(detection: Detection) -> Self {
-        let config = IecConfig { detection, sigma: Bytes::new(1000), ..IecConfig::default() };
+        let config = OverlayConfig { detection, sigma: Bytes::new(1000), ..OverlayConfig::default() };
         let half = |border| config.build(BorderSite { border, level: 0 }, &Context::for_tests());
         let (ingress, egress) = (half(INGRESS).0, half(EGRESS).1);
         let (controls, feedbacks) = (Vec::new(), Vec::new());
@@ -92,8 +113,7 @@ impl World {
             let mut packet = Packet::new(0, FlowId(0), 1000);
             let admission = self.ingress.on_packet(&mut packet, &headers(), &[EGRESS], sent, &mut out);
             let Admission::Shape(aggregate) = admission else { panic!("it is shaped") };
-            let segment: Option<&mut TcpHeader> = None;
-            self.ingress.on_release(aggregate, &mut packet, &headers(), segment, sent, &mut out);
+            self.ingress.on_release(aggregate, &mut packet, &mut Datagrams, sent, &mut out);
             if self.ingress.timer_at().is_some_and(|due| due <= sent) {
                 self.ingress.on_timer(sent, &mut out);
             }

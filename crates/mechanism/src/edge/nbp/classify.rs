@@ -5,7 +5,9 @@
 //! Deviations: the protocol is part of the finest class, for a TCP and a UDP flow may share addresses and ports; an IPv6
 //! flow label counts together with the addresses that scope it (RFC 6437), and with the ports where it is zero.
 
-use tidegate_packet::{Address, FlowKey, Headers};
+use alloc::vec::Vec;
+
+use tidegate_packet::{Address, FlowId, FlowKey, Headers};
 
 /// How finely flows are told apart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -64,6 +66,30 @@ impl Granularity {
                 prefix_bits,
             },
         }
+    }
+}
+
+/// Where the state of a class was found last, by the number that the world gave the flow of the packet. Only a hint, to be
+/// compared with the key that stands there: to hash a key costs more than all else that a border does with a packet.
+#[derive(Debug, Default)]
+pub(super) struct Hints(Vec<u32>);
+
+/// Flows whose numbers are equal modulo this share a hint.
+const HINTS_MAX: u32 = 1 << 16;
+
+impl Hints {
+    #[inline]
+    pub(super) fn get(&self, flow: FlowId) -> Option<u32> {
+        self.0.get((flow.0 % HINTS_MAX) as usize).copied()
+    }
+
+    #[cold]
+    pub(super) fn set(&mut self, flow: FlowId, place: u32) {
+        let index = (flow.0 % HINTS_MAX) as usize;
+        if index >= self.0.len() {
+            self.0.resize(index + 1, u32::MAX);
+        }
+        self.0[index] = place;
     }
 }
 

@@ -9,11 +9,13 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use hashbrown::HashMap;
-use tidegate_packet::{Dscp, Headers, Packet};
+use tidegate_packet::{DscpSet, FlowId, Headers, Packet};
 use tidegate_units::Time;
 
-use super::wire::{self, Encoder, Feedback};
-use super::{ClassKey, FEEDBACK_HEADER_BYTES, NbpConfig};
+use super::classify::Hints;
+use super::wire::{self, Encoder, Head};
+use super::{ClassKey, Granularity, NbpConfig};
+use crate::edge::border::earliest;
 use crate::edge::{Admission, EdgeHalf, EdgeOut, PeerId};
 use crate::meter::{RateMeter, TswMeter};
 use crate::random::KeyedHash;
@@ -21,6 +23,7 @@ use crate::random::KeyedHash;
 /// What the egress knows of one flow.
 #[derive(Debug)]
 struct Metered {
+    key: ClassKey,
     meter: TswMeter,
     /// When its last packet arrived, or when it was announced if none did.
     last_heard: Time,
@@ -42,78 +45,109 @@ struct Ingress {
 #[derive(Debug)]
 pub struct NbpEgress {
     config: NbpConfig,
-    flows: HashMap<ClassKey, Metered, KeyedHash>,
+    granularity: Granularity,
+    exempt: DscpSet,
+    by_key: HashMap<ClassKey, u32, KeyedHash>,
+    hints: Hints,
+    flows: Vec<Option<Metered>>,
+    free: Vec<u32>,
     ingresses: BTreeMap<PeerId, Ingress>,
     /// When silent flows are looked for next.
     expire_at: Time,
     /// The earliest of `asynchronous_at` and `expire_at`; `None` while there is nothing to watch.
     timer: Option<Time>,
     encoder: Encoder,
+    /// What the message at hand lists, and whose timers are due; kept for their memory.
+    heard: Vec<(ClassKey, u32)>,
+    due: Vec<PeerId>,
 }
 
 impl NbpEgress {
     pub(super) fn new(config: NbpConfig, hash: KeyedHash) -> Self {
         Self {
+            granularity: config.granularity(),
+            exempt: config.exempted(),
             config,
-            flows: HashMap::with_hasher(hash),
+            by_key: HashMap::with_hasher(hash),
+            hints: Hints::default(),
+            flows: Vec::new(),
+            free: Vec::new(),
             ingresses: BTreeMap::new(),
             expire_at: Time::ZERO,
             timer: None,
             encoder: Encoder::default(),
+            heard: Vec::new(),
+            due: Vec::new(),
         }
     }
 
     /// The egress rate of a flow in bytes per second, as feedback would report it at `now`.
     pub fn egress_rate(&self, key: &ClassKey, now: Time) -> Option<f64> {
-        self.flows.get(key).map(|flow| flow.meter.bytes_per_second(now))
+        self.metered(key).map(|flow| flow.meter.bytes_per_second(now))
     }
 
     /// How many flows are metered.
     pub fn flow_count(&self) -> usize {
-        self.flows.len()
+        self.by_key.len()
+    }
+
+    fn metered(&self, key: &ClassKey) -> Option<&Metered> {
+        self.flows[*self.by_key.get(key)? as usize].as_ref()
     }
 
     fn on_forward(
         &mut self,
         from: PeerId,
         timestamp: Time,
-        keys: &[ClassKey],
+        keys: &[(ClassKey, u32)],
         ttl: u8,
         now: Time,
         out: &mut impl EdgeOut,
     ) {
         let hop_count = u8::MAX - ttl;
-        let known: Vec<ClassKey> =
-            keys.iter().copied().filter(|key| self.flow(*key, now).is_some()).collect();
         let ingress = self.ingresses.entry(from).or_default();
         ingress.hop_count = hop_count;
         ingress.asynchronous_at = now + self.config.asynch_interval;
-        ingress.flows.extend(known.into_iter().map(|key| (key, now)));
-        let rates = keys.iter().filter_map(|key| self.flows.get(key).map(|flow| (key, flow)));
-        send_backward(&mut self.encoder, &self.config, from, (timestamp, false, hop_count), rates, now, out);
+        for (key, _) in keys {
+            if self.place(None, key, now).is_some() {
+                let announced = &mut self.ingresses.get_mut(&from).expect("it was made above").flows;
+                announced.insert(*key, now);
+            }
+        }
+        let mut encoder = core::mem::take(&mut self.encoder);
+        let rates = keys.iter().filter_map(|(key, _)| self.metered(key));
+        send_backward(&mut encoder, &self.config, from, (timestamp, false, hop_count), rates, now, out);
+        self.encoder = encoder;
         self.find_timer();
     }
 
     fn send_asynchronous(&mut self, to: PeerId, now: Time, out: &mut impl EdgeOut) {
+        let mut encoder = core::mem::take(&mut self.encoder);
         let ingress = &self.ingresses[&to];
-        let rates = ingress
-            .flows
-            .keys()
-            .filter_map(|key| self.flows.get(key).map(|flow| (key, flow)))
-            .filter(|(_, flow)| flow.has_arrived);
+        let rates = ingress.flows.keys().filter_map(|key| self.metered(key)).filter(|flow| flow.has_arrived);
         let header = (Time::ZERO, true, ingress.hop_count);
-        send_backward(&mut self.encoder, &self.config, to, header, rates, now, out);
+        send_backward(&mut encoder, &self.config, to, header, rates, now, out);
+        self.encoder = encoder;
     }
 
     /// Forgets what has been silent.
     fn expire(&mut self, now: Time) {
         let timeout = self.config.idle_timeout;
-        let flows = &mut self.flows;
-        flows.retain(|_, flow| now.since(flow.last_heard) <= timeout);
+        let (flows, free) = (&mut self.flows, &mut self.free);
+        self.by_key.retain(|_, place| {
+            let flow = &mut flows[*place as usize];
+            let is_heard = flow.as_ref().is_some_and(|heard| now.since(heard.last_heard) <= timeout);
+            if !is_heard {
+                *flow = None;
+                free.push(*place);
+            }
+            is_heard
+        });
+        let by_key = &self.by_key;
         self.ingresses.retain(|_, ingress| {
             ingress
                 .flows
-                .retain(|key, announced| now.since(*announced) <= timeout && flows.contains_key(key));
+                .retain(|key, announced| now.since(*announced) <= timeout && by_key.contains_key(key));
             !ingress.flows.is_empty()
         });
         self.expire_at = now + timeout;
@@ -122,26 +156,49 @@ impl NbpEgress {
     fn find_timer(&mut self) {
         let asynchronous =
             self.ingresses.values().map(|i| i.asynchronous_at).min().filter(|&at| at != Time::MAX);
-        let expiry = if self.flows.is_empty() { None } else { Some(self.expire_at) };
-        self.timer = [asynchronous, expiry].into_iter().flatten().min();
+        let expiry = if self.by_key.is_empty() { None } else { Some(self.expire_at) };
+        self.timer = earliest(asynchronous, expiry);
     }
 
-    /// The flow of `key`, if there is or may be one.
-    fn flow(&mut self, key: ClassKey, now: Time) -> Option<&mut Metered> {
-        if self.flows.is_empty() {
+    /// Where the flow of `key` stands, if there is or may be one: something was heard of it `now`.
+    #[inline]
+    fn place(&mut self, number: Option<FlowId>, key: &ClassKey, now: Time) -> Option<usize> {
+        if let Some(place) = number.and_then(|number| self.hints.get(number))
+            && let Some(Some(flow)) = self.flows.get_mut(place as usize)
+            && flow.key == *key
+        {
+            flow.last_heard = now;
+            return Some(place as usize);
+        }
+        let place = self.find_or_add(key, now)?;
+        if let Some(number) = number {
+            self.hints.set(number, place as u32);
+        }
+        Some(place)
+    }
+
+    fn find_or_add(&mut self, key: &ClassKey, now: Time) -> Option<usize> {
+        if self.by_key.is_empty() {
             self.expire_at = now + self.config.idle_timeout;
         }
+        if let Some(&place) = self.by_key.get(key) {
+            if let Some(flow) = &mut self.flows[place as usize] {
+                flow.last_heard = now;
+            }
+            return Some(place as usize);
+        }
         // A full table leaves further flows unmetered: their ingress has no room for them either.
-        if self.flows.len() >= self.config.flows_max as usize && !self.flows.contains_key(&key) {
+        if self.by_key.len() >= self.config.flows_max as usize {
             return None;
         }
-        let flow = self.flows.entry(key).or_insert_with(|| Metered {
-            meter: self.config.meter.build(now),
-            last_heard: now,
-            has_arrived: false,
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.flows.push(None);
+            self.flows.len() as u32 - 1
         });
-        flow.last_heard = now;
-        Some(flow)
+        let meter = self.config.meter().build(now);
+        self.flows[place as usize] = Some(Metered { key: *key, meter, last_heard: now, has_arrived: false });
+        self.by_key.insert(*key, place);
+        Some(place as usize)
     }
 }
 
@@ -151,18 +208,18 @@ fn send_backward<'a>(
     config: &NbpConfig,
     to: PeerId,
     (timestamp, asynchronous, hop_count): (Time, bool, u8),
-    flows: impl Iterator<Item = (&'a ClassKey, &'a Metered)>,
+    flows: impl Iterator<Item = &'a Metered>,
     now: Time,
     out: &mut impl EdgeOut,
 ) {
-    let bytes_max = (config.feedback_mtu_bytes - FEEDBACK_HEADER_BYTES) as usize;
+    let bytes_max = config.feedback_bytes_max();
     encoder.backward(timestamp, asynchronous, hop_count);
-    for (key, flow) in flows {
-        if !encoder.has_room(key, true, bytes_max) {
+    for flow in flows {
+        if !encoder.has_room(&flow.key, true, bytes_max) {
             out.send(to, encoder.finish());
             encoder.backward(timestamp, asynchronous, hop_count);
         }
-        encoder.push_with_rate(key, flow.meter.bytes_per_second(now) as u32);
+        encoder.push_with_rate(&flow.key, flow.meter.bytes_per_second(now) as u32);
     }
     if encoder.count() > 0 || !asynchronous {
         out.send(to, encoder.finish());
@@ -178,12 +235,14 @@ impl EdgeHalf for NbpEgress {
         now: Time,
         _out: &mut impl EdgeOut,
     ) -> Admission {
-        if packet.dscp != Dscp::BEST_EFFORT {
+        if self.exempt.contains(packet.dscp) {
             return Admission::Pass;
         }
-        let key = self.config.granularity.class_of(headers);
-        let was_unwatched = self.flows.is_empty();
-        if let Some(flow) = self.flow(key, now) {
+        let key = self.granularity.class_of(headers);
+        let was_unwatched = self.by_key.is_empty();
+        if let Some(place) = self.place(Some(packet.flow), &key, now)
+            && let Some(flow) = &mut self.flows[place]
+        {
             if !flow.has_arrived {
                 // The gap since the announcement is no gap between packets.
                 flow.meter.restart(now);
@@ -198,9 +257,11 @@ impl EdgeHalf for NbpEgress {
     }
 
     fn on_message(&mut self, from: PeerId, message: &[u8], ttl: u8, now: Time, out: &mut impl EdgeOut) {
-        if let Ok(Feedback::Forward { timestamp, flows }) = wire::decode(message) {
+        let mut flows = core::mem::take(&mut self.heard);
+        if let Ok(Head::Forward { timestamp }) = wire::decode_into(message, &mut flows) {
             self.on_forward(from, timestamp, &flows, ttl, now, out);
         }
+        self.heard = flows;
     }
 
     fn timer_at(&self) -> Option<Time> {
@@ -211,19 +272,17 @@ impl EdgeHalf for NbpEgress {
         if self.expire_at <= now {
             self.expire(now);
         }
-        let due: Vec<PeerId> = self
-            .ingresses
-            .iter_mut()
-            .filter(|(_, ingress)| ingress.asynchronous_at <= now)
-            .map(|(peer, ingress)| {
-                let again = now + self.config.asynch_interval;
-                ingress.asynchronous_at = if self.config.asynch_repeats { again } else { Time::MAX };
-                *peer
-            })
-            .collect();
-        for peer in due {
+        let again = if self.config.asynch_repeats { now + self.config.asynch_interval } else { Time::MAX };
+        let mut due = core::mem::take(&mut self.due);
+        for (peer, ingress) in self.ingresses.iter_mut().filter(|(_, ingress)| ingress.asynchronous_at <= now)
+        {
+            ingress.asynchronous_at = again;
+            due.push(*peer);
+        }
+        for peer in due.drain(..) {
             self.send_asynchronous(peer, now, out);
         }
+        self.due = due;
         self.find_timer();
     }
 }

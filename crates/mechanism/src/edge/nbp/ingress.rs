@@ -22,12 +22,13 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use hashbrown::HashMap;
-use tidegate_packet::{DropReason, Dscp, Headers, Packet};
+use tidegate_packet::{DropReason, DscpSet, FlowId, Headers, Packet};
 use tidegate_units::{BitRate, Span, Time};
 
+use super::classify::Hints;
 use super::rate::is_congested;
-use super::wire::{self, Encoder, Feedback};
-use super::{ClassKey, FEEDBACK_HEADER_BYTES, FlowRate, Limits, NbpConfig, PathDelay};
+use super::wire::{self, Encoder, Head};
+use super::{ClassKey, FlowRate, Granularity, Limits, NbpConfig, PathDelay};
 use crate::edge::{Admission, AggregateId, EdgeHalf, EdgeOut, EdgeReport, PeerId};
 use crate::meter::{RateMeter, TswMeter};
 use crate::random::KeyedHash;
@@ -76,38 +77,49 @@ struct Egress {
 #[derive(Debug)]
 pub struct NbpIngress {
     config: NbpConfig,
+    granularity: Granularity,
+    exempt: DscpSet,
     limits: Limits,
     by_key: HashMap<ClassKey, AggregateId, KeyedHash>,
+    hints: Hints,
     flows: Vec<Option<Flow>>,
     free: Vec<AggregateId>,
     egresses: BTreeMap<PeerId, Egress>,
     /// The earliest `next_forward`.
     timer: Option<Time>,
     encoder: Encoder,
+    /// What the message at hand lists, and whose timers are due; kept for their memory.
+    heard: Vec<(ClassKey, u32)>,
+    due: Vec<PeerId>,
 }
 
 impl NbpIngress {
     pub(super) fn new(config: NbpConfig, hash: KeyedHash) -> Self {
         let limits = Limits {
-            mss: f64::from(config.mss_bytes),
+            mss: config.mss.as_f64(),
             mrc_factor: config.mrc_factor,
             rate_min: config.rate_min.as_bytes_per_second_f64(),
         };
         Self {
+            granularity: config.granularity(),
+            exempt: config.exempted(),
             config,
             limits,
             by_key: HashMap::with_hasher(hash),
+            hints: Hints::default(),
             flows: Vec::new(),
             free: Vec::new(),
             egresses: BTreeMap::new(),
             timer: None,
             encoder: Encoder::default(),
+            heard: Vec::new(),
+            due: Vec::new(),
         }
     }
 
     /// What is known of the flow with these headers.
     pub fn report(&self, headers: &Headers) -> Option<EdgeReport> {
-        let aggregate = *self.by_key.get(&self.config.granularity.class_of(headers))?;
+        let aggregate = *self.by_key.get(&self.granularity.class_of(headers))?;
         let flow = self.flows[aggregate.0 as usize].as_ref()?;
         let egress = flow.exits.first().and_then(|exit| self.egresses.get(&exit.peer));
         Some(EdgeReport {
@@ -127,7 +139,7 @@ impl NbpIngress {
 
     fn initial_rate(&self) -> f64 {
         self.config.initial_rate.map_or_else(
-            || f64::from(self.config.mss_bytes) / self.config.initial_interval.as_secs_f64(),
+            || self.config.mss.as_f64() / self.config.initial_interval.as_secs_f64(),
             BitRate::as_bytes_per_second_f64,
         )
     }
@@ -139,10 +151,34 @@ impl NbpIngress {
             AggregateId(self.flows.len() as u32 - 1)
         });
         out.open(id, BitRate::from_bytes_per_second_f64(rate.ingress_rate));
-        let arrival = self.config.arrival_headroom.map(|_| self.config.meter.build(now));
+        let arrival = self.config.arrival_headroom.map(|_| self.config.meter().build(now));
         self.flows[id.0 as usize] = Some(Flow { key, rate, exits: Vec::new(), is_multicast: false, arrival });
         self.by_key.insert(key, id);
         id
+    }
+
+    /// The aggregate of the class `key`; none if there is no room for it.
+    #[inline]
+    fn find_or_admit(
+        &mut self,
+        flow: FlowId,
+        key: &ClassKey,
+        now: Time,
+        out: &mut impl EdgeOut,
+    ) -> Option<AggregateId> {
+        if let Some(place) = self.hints.get(flow)
+            && let Some(Some(hinted)) = self.flows.get(place as usize)
+            && hinted.key == *key
+        {
+            return Some(AggregateId(place));
+        }
+        let id = match self.by_key.get(key) {
+            Some(&id) => id,
+            None if self.by_key.len() >= self.config.flows_max as usize => return None,
+            None => self.admit_flow(*key, now, out),
+        };
+        self.hints.set(flow, id.0);
+        Some(id)
     }
 
     /// The flow goes to `peer` from now on (also).
@@ -192,7 +228,7 @@ impl NbpIngress {
     }
 
     fn send_forward(&mut self, peer: PeerId, now: Time, out: &mut impl EdgeOut) {
-        let bytes_max = (self.config.feedback_mtu_bytes - FEEDBACK_HEADER_BYTES) as usize;
+        let bytes_max = self.config.feedback_bytes_max();
         let Some(egress) = self.egresses.get_mut(&peer) else { return };
         let interval = egress.base_rtt.unwrap_or(self.config.initial_interval).max(self.config.interval_min);
         egress.next_forward = now + interval;
@@ -295,17 +331,12 @@ impl EdgeHalf for NbpIngress {
         now: Time,
         out: &mut impl EdgeOut,
     ) -> Admission {
-        // Section IV.7: other services are policed by mechanisms of their own.
-        if packet.dscp != Dscp::BEST_EFFORT {
+        if self.exempt.contains(packet.dscp) {
             return Admission::Pass;
         }
-        let key = self.config.granularity.class_of(headers);
-        let id = match self.by_key.get(&key) {
-            Some(&id) => id,
-            None if self.by_key.len() >= self.config.flows_max as usize => {
-                return Admission::Drop(DropReason::Policed);
-            }
-            None => self.admit_flow(key, now, out),
+        let key = self.granularity.class_of(headers);
+        let Some(id) = self.find_or_admit(packet.flow, &key, now, out) else {
+            return Admission::Drop(DropReason::Policed);
         };
         let flow = self.flows[id.0 as usize].as_mut().expect("an admitted flow is known");
         // A class may hold both; its slowest branch then counts for all.
@@ -324,10 +355,13 @@ impl EdgeHalf for NbpIngress {
     }
 
     fn on_message(&mut self, from: PeerId, message: &[u8], _ttl: u8, now: Time, out: &mut impl EdgeOut) {
-        if let Ok(Feedback::Backward { timestamp, asynchronous, hop_count, flows }) = wire::decode(message) {
+        let mut flows = core::mem::take(&mut self.heard);
+        let head = wire::decode_into(message, &mut flows);
+        if let Ok(Head::Backward { timestamp, asynchronous, hop_count }) = head {
             let answers = if asynchronous { None } else { Some(timestamp) };
             self.on_backward(from, answers, hop_count, &flows, now, out);
         }
+        self.heard = flows;
     }
 
     fn timer_at(&self) -> Option<Time> {
@@ -335,16 +369,15 @@ impl EdgeHalf for NbpIngress {
     }
 
     fn on_timer(&mut self, now: Time, out: &mut impl EdgeOut) {
-        let due: Vec<PeerId> = self
-            .egresses
-            .iter()
-            .filter(|(_, egress)| egress.next_forward <= now)
-            .map(|(peer, _)| *peer)
-            .collect();
-        for peer in due {
+        let mut due = core::mem::take(&mut self.due);
+        due.extend(
+            self.egresses.iter().filter(|(_, egress)| egress.next_forward <= now).map(|(peer, _)| *peer),
+        );
+        for peer in due.drain(..) {
             self.expire(peer, now, out);
             self.send_forward(peer, now, out);
         }
+        self.due = due;
         self.find_timer();
     }
 }

@@ -21,73 +21,114 @@ pub use egress::NbpEgress;
 pub use ingress::NbpIngress;
 pub use rate::{FlowRate, Limits, PathDelay, Phase};
 
-use tidegate_units::{BitRate, Span};
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use tidegate_packet::{Dscp, DscpSet};
+use tidegate_parameters::bound::Each;
+use tidegate_parameters::{Bound, bound, parameters, words};
+use tidegate_units::{BitRate, Bytes, Span};
 
 use crate::Context;
 use crate::meter::TswConfig;
 use crate::random::KeyedHash;
 use crate::shape::ShaperConfig;
 
-/// Parameters of NBP.
-#[derive(Clone, Debug, PartialEq)]
-pub struct NbpConfig {
-    /// `MSS` of the control law, bytes; default 1500 (Table 1).
-    pub mss_bytes: u32,
-    /// `MF`: the rate grows by at most 1/MF of the egress rate at a time; default 10 (Table 1).
-    pub mrc_factor: f64,
-    /// `AsynchInterval`: after so long without a forward packet, feedback comes unasked; default 10 ms (Table 1).
-    pub asynch_interval: Span,
-    /// Whether asynchronous feedback comes again after each further interval. Default no: section II.B lets an egress that
-    /// misses a forward packet send "a" backward packet. Repeated, every dip of a 10 ms meter is taken for congestion.
-    pub asynch_repeats: bool,
-    /// The egress meter; default a time sliding window of 10 ms (Table 1).
-    pub meter: TswConfig,
-    /// Rate of a new flow until feedback speaks; default (`None`) one MSS per `initial_interval` (assumed).
-    pub initial_rate: Option<BitRate>,
-    /// The least rate of a flow; default 12 kbit/s, one MSS per second (assumed: below, a flow would freeze).
-    pub rate_min: BitRate,
-    /// Distance of forward packets until the first answer; default 50 ms (assumed).
-    pub initial_interval: Span,
-    /// The least distance of forward packets, whatever the round-trip time; default 100 us (assumed: bounds the work).
-    pub interval_min: Span,
-    /// A flow without packets for so long is forgotten; default 1 s (assumed).
-    pub idle_timeout: Span,
-    /// What counts as one flow; default addresses and ports.
-    pub granularity: Granularity,
-    /// Bytes of the largest feedback packet on the wire; default 1500.
-    pub feedback_mtu_bytes: u32,
-    /// If set, a rate never exceeds so many times the rate at which the flow's packets arrive; default off, as the paper
-    /// is silent (catalogue, NBP-4).
-    pub arrival_headroom: Option<f64>,
-    /// Every flow's shaper.
-    pub shaper: ShaperConfig,
-    /// The most flows that an edge keeps; packets of further flows are dropped. Default 1,000,000.
-    pub flows_max: u32,
+words! {
+    /// What one shaper at an edge controls.
+    pub enum Classify {
+        /// Each flow by itself.
+        Flow = "flow",
+        /// All flows between the same two addresses.
+        AddressPair = "address-pair",
+        /// All flows to one destination network of `prefix` bits.
+        DestinationNetwork = "destination-network",
+    }
 }
 
-impl Default for NbpConfig {
-    fn default() -> Self {
-        Self {
-            mss_bytes: 1500,
-            mrc_factor: 10.0,
-            asynch_interval: Span::from_millis(10),
-            asynch_repeats: false,
-            meter: TswConfig::nbp(),
-            initial_rate: None,
-            rate_min: BitRate::from_bps(12_000),
-            initial_interval: Span::from_millis(50),
-            interval_min: Span::from_micros(100),
-            idle_timeout: Span::from_secs(1),
-            granularity: Granularity::Flow,
-            feedback_mtu_bytes: 1500,
-            arrival_headroom: None,
-            shaper: ShaperConfig::default(),
-            flows_max: 1_000_000,
-        }
+/// A report of one flow fits, and so does a feedback packet into the network.
+const FEEDBACK_MTU: Bound<Bytes> = Bound::between(Bytes::new(100), Bytes::new(65_535))
+    .low("too small for a report of one flow", "at least 100B")
+    .high("", " is no size of a packet", "IP counts the bytes of a packet in 16 bits: at most 65535B");
+
+parameters! {
+    /// # Network Border Patrol
+    ///
+    /// The egress measures each flow's rate and reports it to the ingress, which shapes the flow to what gets through. So a
+    /// network carries no packet that it would drop later.
+    ///
+    /// Source: Albuquerque, Vickers and Suda 1999 (UCI TR 99-44), section II.
+    pub struct NbpConfig {
+        /// The segment size in the law of the rate. Source: NBP, Table 1.
+        mss: Bytes = Bytes::new(1500) => bound::PACKET;
+        /// MF: the rate changes per round trip by at most this fraction (one over it) of the egress rate. Source: NBP,
+        /// Table 1.
+        mrc_factor: f64 = 10.0 => Bound::at_least(1.0).saying("", " is below 1").helping("at least 1");
+        /// How long an egress waits for forward feedback before it reports unasked. Source: NBP, Table 1 (`AsynchInterval`).
+        asynch_interval: Span = Span::from_millis(10) => bound::DURATION;
+        /// Whether unasked reports repeat at that interval for as long as no forward feedback comes; else one per lapse.
+        /// Source: assumed; the document's text and its Fig. 5 can be read both ways.
+        asynch_repeats: bool = false;
+        /// The window of the time sliding window that measures a flow. Source: NBP, Table 1.
+        meter_window: Span = Span::from_millis(10) => bound::DURATION;
+        /// The interval of forward feedback until the first round trip is known. Source: assumed.
+        initial_interval: Span = Span::from_millis(50) => bound::DURATION;
+        /// The least interval of forward feedback, whatever the round-trip time. Source: assumed; it bounds the work.
+        interval_min: Span = Span::from_micros(100) => bound::DURATION;
+        /// The rate of a new flow until feedback speaks. Default: one `mss` per `initial_interval`. Source: assumed; the
+        /// document does not say.
+        initial_rate: Option<BitRate> = None => bound::RATE;
+        /// The least rate of a flow. Source: assumed, one `mss` per second; else a flow of which nothing gets through would
+        /// never send again.
+        rate_min: BitRate = BitRate::from_bps(12_000);
+        /// A rate never exceeds so many times the rate at which the flow arrives. Default: no such bound. Source: the document
+        /// is silent.
+        arrival_headroom: Option<f64> = None => bound::ABOVE_ZERO;
+        /// How long a flow may be silent before its state is dropped. Source: assumed.
+        idle_timeout: Span = Span::from_secs(1) => bound::DURATION;
+        /// Codepoints (DSCP) whose packets pass without control, for services that mechanisms of their own police. Default: none;
+        /// whatever else packets call themselves, they are best effort. Source: NBP, section IV.7.
+        exempt: Vec<u8> = Vec::new() => Each(bound::CODEPOINT);
+        /// What one shaper controls. Source: NBP, section II.A.
+        classify: Classify = Classify::Flow;
+        /// The bits of a destination network, for that kind of classification. Source: assumed, 24 as most routed networks.
+        prefix: u8 = 24 => Bound::at_most(128).saying("a network of ", " bits").helping("at most 128, for IPv4 32");
+        /// The largest feedback packet; longer reports are split. Source: Ethernet.
+        feedback_mtu: Bytes = Bytes::new(1500) => FEEDBACK_MTU;
+        /// The shaper of each flow.
+        shaper: ShaperConfig = ShaperConfig::default() => bound::INSIDE;
+        /// The most flows that an edge keeps; packets of further flows are dropped. Source: assumed; it bounds the memory.
+        flows_max: u32 = 1_000_000 => bound::COUNT;
+        /// Edges at which what enters is not shaped. Default: none.
+        unpoliced: Vec<String> = Vec::new();
     }
 }
 
 impl NbpConfig {
+    /// What counts as one flow.
+    pub(super) const fn granularity(&self) -> Granularity {
+        match self.classify {
+            Classify::Flow => Granularity::Flow,
+            Classify::AddressPair => Granularity::AddressPair,
+            Classify::DestinationNetwork => Granularity::DestinationNetwork { prefix_bits: self.prefix },
+        }
+    }
+
+    /// The codepoints that pass without control.
+    pub(super) fn exempted(&self) -> DscpSet {
+        self.exempt.iter().copied().map(Dscp::new).collect()
+    }
+
+    /// What measures a flow.
+    pub(super) fn meter(&self) -> TswConfig {
+        TswConfig { window: self.meter_window, ..TswConfig::nbp() }
+    }
+
+    /// The room for reports in one feedback packet, bytes.
+    pub(super) fn feedback_bytes_max(&self) -> usize {
+        (self.feedback_mtu.get() - u64::from(FEEDBACK_HEADER_BYTES)) as usize
+    }
+
     /// The two halves of one border.
     pub fn build(&self, context: &Context) -> (NbpIngress, NbpEgress) {
         let hash = KeyedHash::new(context.seed);

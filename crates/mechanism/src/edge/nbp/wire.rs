@@ -205,33 +205,57 @@ impl Reader<'_> {
     }
 }
 
-/// The message in `bytes`.
+/// What a message says besides its flows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Head {
+    /// See [`Feedback::Forward`].
+    Forward { timestamp: Time },
+    /// See [`Feedback::Backward`].
+    Backward { timestamp: Time, asynchronous: bool, hop_count: u8 },
+}
+
+/// The message in `bytes`; its flows, each with its rate if it has one, take the place of what was in `flows`.
 ///
 /// # Errors
 /// When they are no message, or more than one.
-pub fn decode(bytes: &[u8]) -> Result<Feedback, Malformed> {
+pub(super) fn decode_into(bytes: &[u8], flows: &mut Vec<(ClassKey, u32)>) -> Result<Head, Malformed> {
+    flows.clear();
     let mut reader = Reader(bytes);
-    let message = match reader.u8()? {
-        FORWARD => {
-            let timestamp = reader.time()?;
-            let count = reader.u16()?;
-            let flows = (0..count).map(|_| reader.spec()).collect::<Result<_, _>>()?;
-            Feedback::Forward { timestamp, flows }
-        }
+    let kind = reader.u8()?;
+    let (head, has_rates) = match kind {
+        FORWARD => (Head::Forward { timestamp: reader.time()? }, false),
         BACKWARD => {
             let timestamp = reader.time()?;
             let flags = reader.u8()?;
             if flags & !ASYNCHRONOUS != 0 {
                 return Err(Malformed);
             }
-            let hop_count = reader.u8()?;
-            let count = reader.u16()?;
-            let flows = (0..count).map(|_| Ok((reader.spec()?, reader.u32()?))).collect::<Result<_, _>>()?;
-            Feedback::Backward { timestamp, asynchronous: flags & ASYNCHRONOUS != 0, hop_count, flows }
+            let asynchronous = flags & ASYNCHRONOUS != 0;
+            (Head::Backward { timestamp, asynchronous, hop_count: reader.u8()? }, true)
         }
         _ => return Err(Malformed),
     };
-    reader.finish(message)
+    for _ in 0..reader.u16()? {
+        let key = reader.spec()?;
+        flows.push((key, if has_rates { reader.u32()? } else { 0 }));
+    }
+    reader.finish(head)
+}
+
+/// The message in `bytes`.
+///
+/// # Errors
+/// When they are no message, or more than one.
+pub fn decode(bytes: &[u8]) -> Result<Feedback, Malformed> {
+    let mut flows = Vec::new();
+    Ok(match decode_into(bytes, &mut flows)? {
+        Head::Forward { timestamp } => {
+            Feedback::Forward { timestamp, flows: flows.into_iter().map(|(key, _)| key).collect() }
+        }
+        Head::Backward { timestamp, asynchronous, hop_count } => {
+            Feedback::Backward { timestamp, asynchronous, hop_count, flows }
+        }
+    })
 }
 
 #[cfg(test)]

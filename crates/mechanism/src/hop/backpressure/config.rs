@@ -3,93 +3,111 @@
 //! Source: Pazos and Gerla, sections 4.1 to 4.4; ATM Forum, Traffic Management 4.0 (`Nrm`). Values that the paper lacks are
 //! said to be assumed. Deviations: in [`super`].
 
+use alloc::format;
+
+use tidegate_parameters::{Bound, bound, parameters, words};
 use tidegate_units::{BitRate, Span};
 
-use super::LastHopConfig;
-
-/// What a router tells its neighbours.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Feedback {
-    /// What it accepts from them, the sum over its outputs.
-    #[default]
-    Aggregate,
-    /// The same, and what each output accepts, so that they need not divide the sum evenly (beyond the paper; see its
-    /// section 4.3).
-    Selective,
-    /// Nothing of its own: only the circuits limit rates (plain ABR).
-    Circuit,
-}
-
-/// What `Tf_out` is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Capacity {
-    /// What the explicit rate allows.
-    #[default]
-    ExplicitRate,
-    /// What was sent.
-    Measured,
-}
-
-/// What an input has to exceed for step 1(d) to take it back.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Excess {
-    /// Its share of the period before, which is what its sender was told, or its new share if that is more: whoever obeyed is
-    /// not punished.
-    #[default]
-    OverTold,
-    /// The share that step 1(c) just assigned.
-    OverNew,
-}
-
-/// Parameters of [`BackPressure`](super::BackPressure).
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct BackPressureConfig {
-    /// The sampling period of shares. Default 10 ms (assumed; the text has none).
-    pub period: Span,
-    /// `Nrm`: one in so many cells is an RM cell; on links that are no circuits, the same in bytes. Default 32 (ATM Forum).
-    pub nrm: u32,
-    /// `Trm`: after so long without one, the first packet brings an RM cell with it. Default 100 ms (ATM Forum).
-    pub rm_gap: Span,
-    /// The part of the minimum cell rate that is reserved. Default 0.7 (section 5: for video).
-    pub reserved: f64,
-    /// How far below its fair share an input is still constrained. Default 0.1 (assumed: RM cells of both directions take
-    /// 0.06 of what it was told, and a packet more or less in a period of 30 is 0.03).
-    pub tolerance: f64,
-    /// How long after its last packet an input contributes. Default 100 ms (assumed: a few round trips).
-    pub hold: Span,
-    /// After how long without an answer a neighbour is forgotten. Default 1 s (assumed).
-    pub idle: Span,
-    /// The least rate of a link, so that its loop goes on. Default 64 kbit/s (assumed).
-    pub rate_min: BitRate,
-    /// What neighbours are told. Default: the sum (section 4.2).
-    pub feedback: Feedback,
-    /// Pairs of input and destination that selective feedback tells apart at once. Default 4096 (assumed; it bounds the
-    /// memory).
-    pub routes_max: u32,
-    /// What `Tf_out` is. Default: by the explicit rate (settled; see the module).
-    pub capacity: Capacity,
-    /// What an excess is. Default: what exceeds the share that was told (settled; see the module).
-    pub excess: Excess,
-    /// What is done about senders on the links to hosts. Default: nothing.
-    pub last_hop: LastHopConfig,
-}
-
-impl Default for BackPressureConfig {
-    fn default() -> Self {
-        Self {
-            period: Span::from_millis(10),
-            nrm: 32,
-            rm_gap: Span::from_millis(100),
-            reserved: 0.7,
-            tolerance: 0.1,
-            hold: Span::from_millis(100),
-            idle: Span::from_secs(1),
-            rate_min: BitRate::from_bps(64_000),
-            feedback: Feedback::default(),
-            routes_max: 4096,
-            capacity: Capacity::default(),
-            excess: Excess::default(),
-            last_hop: LastHopConfig::default(),
-        }
+words! {
+    /// What routers tell their neighbours.
+    pub enum Feedback {
+        /// What they accept from them.
+        Aggregate = "aggregate",
+        /// The same, and what each output accepts.
+        Selective = "selective",
+        /// Only what the circuits carry: plain ABR.
+        Circuit = "circuit",
     }
+}
+
+words! {
+    /// What an output can send in a period.
+    pub enum Capacity {
+        /// What its explicit rate allows.
+        ExplicitRate = "explicit-rate",
+        /// What it sent in the last one.
+        Measured = "measured",
+    }
+}
+
+words! {
+    /// What an input has to exceed for twice the excess to be taken back.
+    pub enum Excess {
+        /// The share that its sender was told, or its next one if that is more.
+        OverTold = "over-told",
+        /// Its share of the next period.
+        OverNew = "over-new",
+    }
+}
+
+words! {
+    /// What edges do about TCP senders on the links to hosts.
+    pub enum LastHopForm {
+        /// Nothing: the queue of the circuit takes what comes.
+        None = "none",
+        /// Acknowledgments wait until the circuit can take what they let out.
+        Bucket = "bucket",
+        /// Acknowledgments carry the congestion echo while the queue of the circuit is long.
+        Ecn = "ecn",
+    }
+}
+
+parameters! {
+    /// # Rate-based back-pressure
+    ///
+    /// Each router tells each neighbour, in answers to its resource management cells, what it accepts from it: its shares of
+    /// what the outputs may send. Neighbours send no faster, so what cannot be carried waits at the edges. All routers of the
+    /// domain, edges and core, take part, on circuits and on other links.
+    ///
+    /// Source: Pazos and Gerla 1999, section 4.
+    #[derive(Copy)]
+    pub struct BackPressureConfig {
+        /// The sampling period, after which shares are computed. Source: assumed; the document has none.
+        period: Span = Span::from_millis(10) => bound::DURATION;
+        /// One cell in so many is a resource management cell (`Nrm`); on other links one message per so many times 53 bytes.
+        /// Source: ATM Forum, Traffic Management 4.0.
+        nrm: u32 = 32 => Bound::between(2, 65_536).saying("one cell in ", "");
+        /// After so long without one (`Trm`), the next packet brings one with it. Source: ATM Forum, Traffic Management 4.0.
+        rm_gap: Span = Span::from_millis(100);
+        /// The part of the minimum rate of a circuit that is reserved, in equal parts for its inputs. Source: Pazos and Gerla,
+        /// section 5.
+        reserved: f64 = 0.7 => bound::PROBABILITY;
+        /// How far below its fair share an input still counts as constrained by the output. Source: assumed, what RM cells and
+        /// a packet in a period of 30 take.
+        tolerance: f64 = 0.1 => bound::PROBABILITY;
+        /// How long after its last packet an input has a share. Source: assumed, a few round trips.
+        hold: Span = Span::from_millis(100) => bound::DURATION;
+        /// After how long without an answer a neighbour is forgotten. Source: assumed.
+        idle: Span = Span::from_secs(1) => bound::DURATION;
+        /// The least rate of a link. Source: assumed; below the minimum rates of circuits it has no effect.
+        rate_min: BitRate = BitRate::from_bps(64_000) => bound::RATE;
+        /// What neighbours are told. Source: Pazos and Gerla, section 4.2; `circuit` is section 5.2, "no back-pressure";
+        /// `selective` is ours, for what its section 4.3 leaves open.
+        feedback: Feedback = Feedback::Aggregate;
+        /// Pairs of input and destination that `selective` tells apart at once. Source: assumed; it bounds the memory.
+        routes_max: u32 = 4096 => bound::COUNT;
+        /// What an output can send in a period (`Tf_out`). Source: settled; what was sent is the demand if nothing waits.
+        capacity: Capacity = Capacity::ExplicitRate;
+        /// What an input has to exceed for twice the excess to be taken back. Source: Pazos and Gerla, section 4.2, step 1(d),
+        /// which does not say which share; settled, since only with `over-told` the oscillation of section 5.1 ends with its
+        /// cause.
+        excess: Excess = Excess::OverTold;
+        /// What edges do about TCP senders on the links to hosts. Source: Pazos and Gerla, section 4.4, after Narvaez and Siu
+        /// 1997 (`bucket`) and Floyd 1994 (`ecn`).
+        last_hop: LastHopForm = LastHopForm::None;
+        /// At so many packets of TCP in the queue of a circuit its bucket is closed, and echoes are set. Source: assumed, half
+        /// of the queue in section 5.
+        last_hop_queue: u32 = 50 => bound::COUNT;
+        /// The most acknowledgments that wait for one circuit. Source: assumed; it bounds the memory.
+        last_hop_acks_max: u32 = 4096 => bound::COUNT;
+        /// The most TCPs that a router knows for this. Source: assumed; it bounds the memory.
+        last_hop_flows_max: u32 = 65_536 => bound::COUNT;
+    }
+    check |config, report| {
+        if config.hold < config.period {
+            let message = format!("{} is shorter than the period, {}", config.hold, config.period);
+            let help = "an input has no share then that lasts until the next: ten periods are usual";
+            report.say("hold", message, help);
+        }
+    };
 }

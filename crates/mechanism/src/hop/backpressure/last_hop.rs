@@ -11,59 +11,28 @@
 //! Deviations, all settled here, because the paper names the ideas and Narvaez and Siu's laws are not at hand:
 //! - "Translates the ER indications into a sequence of acknowledgments": tokens come at the explicit rate of the circuit, an
 //!   acknowledgment takes as many as the data that it newly acknowledges cost there, and two packets' worth may be saved up.
-//! - A sender whose window grows answers with more than was acknowledged. So the bucket is also closed while `threshold`
+//! - A sender whose window grows answers with more than was acknowledged. So the bucket is also closed while `last_hop_queue`
 //!   packets of TCP wait for the circuit. What acknowledges nothing new goes as soon as it is at the front, and costs nothing.
-//! - One bucket for each circuit, first in first out: its TCPs share the rate as their acknowledgments come. Beyond `acks_max`
-//!   acknowledgments pass, and none is ever lost here.
+//! - One bucket for each circuit, first in first out: its TCPs share the rate as their acknowledgments come. Beyond
+//!   `last_hop_acks_max` acknowledgments pass, and none is ever lost here.
 //! - An acknowledgment that rides on data does not hold up the data: the segment goes on with the last number that was let
 //!   out, and its own number follows from the bucket in a segment without data ("altering the acknowledgment field").
-//! - ECN on returning acknowledgments: each one has the echo while `threshold` packets wait, if the sender's data are marked as
-//!   capable of ECN. A sender heeds one echo in a round trip.
+//! - ECN on returning acknowledgments: each one has the echo while `last_hop_queue` packets wait, if the sender's data are marked
+//!   as capable of ECN. A sender heeds one echo in a round trip.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use hashbrown::HashMap;
 use tidegate_packet::{Ecn, FlowKey, Headers, Packet, Protocol};
-use tidegate_units::{BitRate, Bytes, Span, Time};
+use tidegate_units::{BitRate, Bytes, Time};
 
+use super::{BackPressureConfig, LastHopForm};
 use crate::Context;
 use crate::edge::SegmentEditor;
 use crate::hop::{HopOut, Passage, Port, PortId};
 use crate::random::KeyedHash;
 use crate::shape::{Shaper, TokenBucket, TokenBucketConfig};
-
-/// What is done about the last hop, besides its queue.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum LastHopForm {
-    /// Nothing.
-    #[default]
-    None,
-    /// Acknowledgments wait until the circuit can take what they let out.
-    Bucket,
-    /// Acknowledgments carry the congestion echo while the queue is long.
-    Ecn,
-}
-
-/// Parameters of [`LastHop`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct LastHopConfig {
-    /// What is done. Default: nothing.
-    pub form: LastHopForm,
-    /// At so many packets of TCP in the queue of a circuit its bucket is closed, and echoes are set. Default 50 (assumed: half of the
-    /// queue in section 5).
-    pub threshold: u32,
-    /// The most acknowledgments in a bucket. Default 4096 (assumed; it bounds the memory).
-    pub acks_max: u32,
-    /// The most TCPs that a router knows; acknowledgments of others pass. Default 65,536 (assumed; it bounds the memory).
-    pub flows_max: u32,
-}
-
-impl Default for LastHopConfig {
-    fn default() -> Self {
-        Self { form: LastHopForm::None, threshold: 50, acks_max: 4096, flows_max: 65_536 }
-    }
-}
 
 /// A TCP whose data comes from a host here.
 #[derive(Clone, Copy, Debug)]
@@ -114,8 +83,7 @@ struct Exit {
 /// See the module.
 #[derive(Clone, Debug)]
 pub(super) struct LastHop {
-    config: LastHopConfig,
-    idle: Span,
+    config: BackPressureConfig,
     /// Tokens that a bucket holds.
     depth: u32,
     by_key: HashMap<FlowKey, u32, KeyedHash>,
@@ -142,7 +110,7 @@ fn cost_of(acknowledged: u32, segment_bytes: u32, segment_cost: u32) -> u32 {
 }
 
 impl LastHop {
-    pub(super) fn new(config: &LastHopConfig, idle: Span, ports: &[Port], context: &Context) -> Self {
+    pub(super) fn new(config: &BackPressureConfig, ports: &[Port], context: &Context) -> Self {
         let depth = 2 * context.mtu_bytes;
         let bucket = |port: &Port| Exit {
             waiting: 0,
@@ -152,7 +120,6 @@ impl LastHop {
         };
         Self {
             config: *config,
-            idle,
             depth,
             by_key: HashMap::with_hasher(KeyedHash::new(context.seed)),
             flows: Vec::new(),
@@ -177,7 +144,7 @@ impl LastHop {
         let key = headers.flow_key();
         let index = match self.by_key.get(&key) {
             Some(&index) => index as usize,
-            None if self.flows.len() >= self.config.flows_max as usize => return,
+            None if self.flows.len() >= self.config.last_hop_flows_max as usize => return,
             None => {
                 self.by_key.insert(key, self.flows.len() as u32);
                 self.flows.push(Flow {
@@ -217,8 +184,8 @@ impl LastHop {
         let sequence = segment.sequence().wrapping_add(segment.payload_bytes());
         flow.sequence = later(flow.sequence, sequence);
         let exit = &mut self.exits[flow.exit.index()];
-        if self.config.form == LastHopForm::Ecn {
-            if flow.is_ecn_capable && exit.waiting >= self.config.threshold {
+        if self.config.last_hop == LastHopForm::Ecn {
+            if flow.is_ecn_capable && exit.waiting >= self.config.last_hop_queue {
                 segment.set_ecn_echo();
             }
             return Passage::On;
@@ -231,7 +198,7 @@ impl LastHop {
         flow.came = later(flow.came, number);
         let cost = cost_of(newly, flow.segment_bytes, flow.segment_cost);
         let front = exit.held.is_empty() && exit.takes(cost, &self.config, self.depth, now);
-        let is_full = exit.held.len() >= self.config.acks_max as usize;
+        let is_full = exit.held.len() >= self.config.last_hop_acks_max as usize;
         let rides = segment.payload_bytes() > 0;
         // With nothing let out yet there is no earlier number that could stand beside data.
         if front || is_full || (rides && flow.let_out.is_none()) {
@@ -313,7 +280,7 @@ impl LastHop {
     pub(super) fn forget_idle(&mut self, now: Time) {
         let mut index = 0;
         while index < self.flows.len() {
-            if now.since(self.flows[index].last_data) <= self.idle {
+            if now.since(self.flows[index].last_data) <= self.config.idle {
                 index += 1;
                 continue;
             }
@@ -328,16 +295,16 @@ impl LastHop {
 
 impl Exit {
     /// Whether an acknowledgment of `cost` may go at `now`, were it the first.
-    fn takes(&self, cost: u32, config: &LastHopConfig, depth: u32, now: Time) -> bool {
-        let is_open = self.waiting < config.threshold || cost == 0;
+    fn takes(&self, cost: u32, config: &BackPressureConfig, depth: u32, now: Time) -> bool {
+        let is_open = self.waiting < config.last_hop_queue || cost == 0;
         is_open && self.tokens.release_at(cost.min(depth), now) <= now
     }
 
     /// When the first acknowledgment may go; none while the queue is too long, or none waits.
-    fn release_at(&self, config: &LastHopConfig, depth: u32) -> Option<Time> {
+    fn release_at(&self, config: &BackPressureConfig, depth: u32) -> Option<Time> {
         let first = self.held.front()?;
         let cost = first.of.cost;
-        let is_open = self.waiting < config.threshold || cost == 0;
+        let is_open = self.waiting < config.last_hop_queue || cost == 0;
         // One that acknowledges more than the bucket holds goes when it is full, and the next ones wait for it.
         is_open.then(|| self.tokens.release_at(cost.min(depth), Time::ZERO))
     }

@@ -40,17 +40,16 @@ use alloc::vec::Vec;
 use tidegate_packet::{DropReason, Headers, Packet};
 use tidegate_units::{BitRate, Span, Time};
 
-pub use self::config::{BackPressureConfig, Capacity, Excess, Feedback};
+pub use self::config::{BackPressureConfig, Capacity, Excess, Feedback, LastHopForm};
 use self::last_hop::LastHop;
-pub use self::last_hop::{LastHopConfig, LastHopForm};
 use self::law::Offered;
 use self::selective::Selective;
 use super::cell::{self, CELL_BYTES};
 use super::wire::{self, Encoder, FlowName, Message, Outlet, Rm};
 use super::{HopControl, HopOut, Neighbor, Passage, Port, PortId};
-use crate::Context;
 use crate::edge::SegmentEditor;
 use crate::random::KeyedHash;
+use crate::{Context, Variable};
 
 /// The largest message without its headers: with them an Ethernet packet.
 const MESSAGE_BYTES_MAX: usize = 1472;
@@ -72,8 +71,7 @@ impl BackPressureConfig {
             offered: vec![Offered::default(); inputs],
             selective: (self.feedback == Feedback::Selective)
                 .then(|| Selective::new(ports.len(), inputs, self.routes_max, KeyedHash::new(context.seed))),
-            last_hop: (self.last_hop.form != LastHopForm::None)
-                .then(|| LastHop::new(&self.last_hop, self.idle, ports, context)),
+            last_hop: (self.last_hop != LastHopForm::None).then(|| LastHop::new(self, ports, context)),
             encoder: Encoder::default(),
             period_ends: None,
             period_began: Time::ZERO,
@@ -166,6 +164,9 @@ pub struct BackPressure {
 }
 
 impl HopControl for BackPressure {
+    const VARIABLES: &'static [Variable] =
+        &[Variable::new("explicit_rate_bps", "The rate at which the router may send.")];
+
     fn on_segment<S: SegmentEditor>(
         &mut self,
         packet: &Packet,

@@ -1,6 +1,8 @@
 //! The laws of NBQ: pure functions of measured rates and ratios.
 //!
-//! Source: Tamura, Tobe & Tokuda, sections 4 (equations 1 to 4) and 5 (Figs. 12, 13); deviations in [`super`].
+//! Source: Tamura, Tobe & Tokuda, sections 4 (equations 1 to 4), 5 (Figs. 12, 13) and 8.1; deviations in [`super`].
+
+use tidegate_units::BitRate;
 
 /// A (equation 1): the part of a flow that a router lost, from its arrival and departure rates; never below zero.
 pub(super) fn loss(arrival: f64, departure: f64) -> f64 {
@@ -21,6 +23,13 @@ pub(super) const fn smoothed_ratio(weight: f64, ratio: f64, required: f64) -> f6
 /// `b_in_new` over `b_in_old` of equation 4; one without a past (Fig. 13).
 pub(super) const fn arrival_change(now: f64, before: f64) -> f64 {
     if before > 0.0 { now / before } else { 1.0 }
+}
+
+/// Section 8.1: which of `rates`, ascending, suits a source that sends at the one at `current` and of which `ratio` is
+/// discarded: the highest that gets through, or the lowest.
+pub(super) fn suitable_rate(rates: &[BitRate], current: usize, ratio: f64) -> usize {
+    let through = rates.get(current).map_or(0.0, |rate| rate.as_bps_f64()) * (1.0 - ratio);
+    rates.iter().rposition(|rate| rate.as_bps_f64() <= through).unwrap_or(0)
 }
 
 #[cfg(test)]

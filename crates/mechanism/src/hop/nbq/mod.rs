@@ -34,80 +34,78 @@
 
 mod flow;
 mod law;
+mod source;
+
+pub use source::AdvisedSource;
 
 use alloc::vec::Vec;
 
 use tidegate_packet::{DropReason, Headers, Packet, Protocol};
+use tidegate_parameters::{Bound, bound, parameters, words};
 use tidegate_units::{BitRate, Span, Time};
 
 use super::wire::{self, Advice, Encoder, FlowName, Message, Report};
 use super::{HopControl, HopOut, Neighbor, Port, PortId};
-use crate::Context;
 use crate::random::{KeyedHash, Substream};
+use crate::{Context, Variable};
 use flow::{Flow, Table};
 
-/// When the discard ratio decays.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Decay {
-    /// While the downstream neighbour reports nothing.
-    #[default]
-    Silence,
-    /// While it reports a loss of at most [`NbqConfig::discard_min`], or nothing (Fig. 13).
-    Literal,
+/// Largest message on the wire without its headers: with them an Ethernet packet.
+const MESSAGE_BYTES_MAX: usize = 1472;
+
+words! {
+    /// When a discard ratio decays.
+    pub enum Decay {
+        /// While the downstream neighbour reports nothing.
+        Silence = "silence",
+        /// While it reports a loss of at most `discard_min`, or nothing.
+        Literal = "literal",
+    }
 }
 
-/// Which packets are discarded.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Discard {
-    /// Evenly spaced ones.
-    #[default]
-    Even,
-    /// Each with the ratio as its probability.
-    Random,
+words! {
+    /// Which packets are discarded.
+    pub enum Discard {
+        /// Evenly spaced ones.
+        Even = "even",
+        /// Each with the ratio as its probability.
+        Random = "random",
+    }
 }
 
-/// Parameters of [`Nbq`].
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct NbqConfig {
-    /// `MAX_DISCARD`: the largest discard ratio. Default 0.9 (Fig. 12).
-    pub discard_max: f64,
-    /// `MIN_DISCARD`: a loss that counts as none. Default 0.1 (Fig. 12).
-    pub discard_min: f64,
-    /// `DECR_DISCARD`: factor of the ratio per interval while it decays. Default 0.6 (Fig. 12).
-    pub decrease: f64,
-    /// `EST_INTERVAL`: least time between two estimates, and between two messages. Default 100 ms (Fig. 12).
-    pub interval: Span,
-    /// `WEIGHT`, beta of equation 3: weight of the previous ratio. Default 0.8 (Fig. 12).
-    pub weight: f64,
-    /// `ALLOW_IDLE`: how long a silent flow is remembered. Default 2 s (Fig. 12).
-    pub idle: Span,
-    /// When the ratio decays. Default: at silence (settled; see the module).
-    pub decay: Decay,
-    /// Which packets are discarded. Default: evenly spaced (settled; see the module).
-    pub discard: Discard,
-    /// Whether the discard ratio is offered to hosts that are neighbours (section 8.1). Default: no.
-    pub advises: bool,
-    /// Largest message on the wire without its headers, in bytes. Default 1472: with them an Ethernet packet.
-    pub message_bytes_max: u32,
-    /// Flows that are controlled at once; further ones pass. Default 65536 (assumed; it bounds the memory).
-    pub flows_max: u32,
-}
+/// A ratio, or a weight that may be nothing or all.
+const RATIO: Bound<f64> = Bound::between(0.0, 1.0).saying("", " is not between 0 and 1");
 
-impl Default for NbqConfig {
-    fn default() -> Self {
-        Self {
-            discard_max: 0.9,
-            discard_min: 0.1,
-            decrease: 0.6,
-            interval: Span::from_millis(100),
-            weight: 0.8,
-            idle: Span::from_secs(2),
-            decay: Decay::default(),
-            discard: Discard::default(),
-            advises: false,
-            message_bytes_max: 1472,
-            flows_max: 65_536,
-        }
+parameters! {
+    /// # Neighbor-state Based Queuing
+    ///
+    /// A router whose output overflows tells its upstream neighbours the rates of flows that do not adapt, and these discard
+    /// on arrival what would be dropped later. TCP is never touched. All routers of the domain, edges and core, take part.
+    ///
+    /// Source: Tamura, Tobe and Tokuda 2000, sections 4 and 5.
+    #[derive(Copy)]
+    pub struct NbqConfig {
+        /// The largest discard ratio. Source: NBQ, Fig. 12 (`MAX_DISCARD`).
+        discard_max: f64 = 0.9 => RATIO;
+        /// A loss that counts as none. Source: NBQ, Fig. 12 (`MIN_DISCARD`).
+        discard_min: f64 = 0.1 => RATIO;
+        /// The factor of the ratio per interval while it decays. Source: NBQ, Fig. 12 (`DECR_DISCARD`).
+        decrease: f64 = 0.6 => RATIO;
+        /// The time between two estimates, and between two messages. Source: NBQ, Fig. 12 (`EST_INTERVAL`).
+        interval: Span = Span::from_millis(100) => bound::DURATION;
+        /// The weight of the previous ratio. Source: NBQ, Fig. 12 (`WEIGHT`).
+        weight: f64 = 0.8 => RATIO;
+        /// How long a silent flow, or neighbour, is remembered. Source: NBQ, Fig. 12 (`ALLOW_IDLE`).
+        idle: Span = Span::from_secs(2) => bound::DURATION;
+        /// When the ratio decays. Source: settled; with the literal rule of NBQ, Fig. 13, the rates of its section 6.2 are not
+        /// reached.
+        decay: Decay = Decay::Silence;
+        /// Which packets are discarded. Source: settled; NBQ, Fig. 13 says "with ratio".
+        discard: Discard = Discard::Even;
+        /// Whether the discard ratio is offered to neighbouring hosts, for sources that adapt. Source: NBQ, section 8.1.
+        advice: bool = false;
+        /// The most flows that a router controls; further ones pass. Source: assumed; it bounds the memory.
+        flows_max: u32 = 65_536 => bound::COUNT;
     }
 }
 
@@ -194,6 +192,11 @@ fn non_adaptive(headers: &Headers) -> Option<FlowName> {
 }
 
 impl HopControl for Nbq {
+    const VARIABLES: &'static [Variable] = &[Variable::new(
+        "discard_ratio",
+        "The part of non-adaptive flows that is discarded in front of the queue.",
+    )];
+
     /// The enqueuing module of Fig. 13.
     fn on_arrival(
         &mut self,
@@ -314,7 +317,6 @@ impl HopControl for Nbq {
 impl Nbq {
     /// Tells upstream routers of the flows that suffer here, and hosts what part of theirs is lost.
     fn write_messages(&mut self, now: Time, out: &mut impl HopOut) {
-        let bytes_max = self.config.message_bytes_max as usize;
         for flow in self.flows.iter_mut() {
             let output = &self.ports[flow.to.index()];
             let lost = core::mem::take(&mut flow.has_lost);
@@ -328,12 +330,12 @@ impl Nbq {
                     // Rates of a wire are whole bytes per second, and saturate (`as`).
                     let report =
                         Report { flow: flow.name, arrival: arrival as u32, departure: departure as u32 };
-                    put(&mut upstream.encoder, &report, flow.from, bytes_max, now, out);
+                    put(&mut upstream.encoder, &report, flow.from, MESSAGE_BYTES_MAX, now, out);
                 }
-                Neighbor::Host if self.config.advises && lost && arrival > 0.0 => {
+                Neighbor::Host if self.config.advice && lost && arrival > 0.0 => {
                     let ratio = (law::loss(arrival, departure) * f64::from(u16::MAX)) as u16;
                     let advice = Advice { flow: flow.name, ratio };
-                    put(&mut upstream.encoder, &advice, flow.from, bytes_max, now, out);
+                    put(&mut upstream.encoder, &advice, flow.from, MESSAGE_BYTES_MAX, now, out);
                 }
                 _ => {}
             }

@@ -279,8 +279,8 @@ fn what_a_router_discards_is_reported_too_while_it_overflows() {
 
 #[test]
 fn hosts_hear_nothing_unless_they_are_to_be_advised() {
-    for advises in [false, true] {
-        let mut nbq = router(NbqConfig { advises, ..NbqConfig::default() });
+    for advice in [false, true] {
+        let mut nbq = router(NbqConfig { advice, ..NbqConfig::default() });
         let mut sent = Sent::default();
         let mut now = at(0.0);
         while now < at(5.0) {
@@ -295,7 +295,7 @@ fn hosts_hear_nothing_unless_they_are_to_be_advised() {
             }
             now += GAP;
         }
-        assert_eq!(sent.0.is_empty(), !advises);
+        assert_eq!(sent.0.is_empty(), !advice);
         if let Some((port, message)) = sent.0.last() {
             assert_eq!(*port, HOST_PORT);
             let Ok(Message::Advice { mut entries, .. }) = wire::decode(message) else {

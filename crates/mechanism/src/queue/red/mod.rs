@@ -20,7 +20,7 @@
 //!   is exponential in time, its input is the whole calculated probability (0 below `min_th`, 1 where RED forces), and what
 //!   comes out alone decides, early, with the gaps of the law; so there are no forced notifications, and marking goes on
 //!   for a while below `min_th`, as in BLUE.
-//! - [`RedConfig::active`] is the count of connections of section 3.5, which gives no rule either. Settled: `max_p` is what
+//! - [`RedConfig::flows_rtt`] is the count of connections of section 3.5, which gives no rule either. Settled: `max_p` is what
 //!   equation 3.2 asks for, so that the average settles halfway between the thresholds; see [`needed_max_p`].
 //! - A limit in bytes is never exceeded; ns-2 lets the last packet exceed it.
 //! - A random victim makes room only for packets that it surely fits: with a limit in bytes or time, overflow drops the
@@ -29,44 +29,60 @@
 mod config;
 mod law;
 
-pub use config::{Flavor, FromFlows, GapLaw, QueueUnit, RedConfig, Victim};
+pub use config::{Flavor, GapLaw, QueueUnit, RedConfig, Victim};
 pub(super) use law::{marking_probability, needed_max_p, spread_after_wait, spread_from_one};
 
 use tidegate_packet::{Backlog, DropReason, MarkReason, Packet};
 use tidegate_units::{BitRate, Time};
 
 use super::average::{AverageQueue, IdleLaw};
+use super::limit::bytes32;
 use super::{QueueLimit, QueueManager, Verdict};
-use crate::Context;
-use crate::meter::ActiveFlows;
+use crate::meter::{ActiveFlows, ActiveFlowsConfig};
 use crate::random::Substream;
+use crate::{Context, Variable};
 use law::{LowPass, window_of_all};
 
 impl RedConfig {
     /// The manager.
     pub fn build(&self, context: &Context) -> Red {
-        assert!(self.min_th >= 0.0 && self.min_th < self.max_th, "0 <= min_th < max_th");
+        let (min_th, max_th) = self.thresholds().expect("checked: thresholds are in packets or bytes");
+        assert!(min_th >= 0.0 && min_th < max_th, "0 <= min < max");
         assert!((0.0..=1.0).contains(&self.max_p), "max_p is a probability");
-        assert!(self.packet_bytes > 0, "a packet has bytes");
+        let packet_bytes = bytes32(self.mean_packet);
+        assert!(packet_bytes > 0, "a packet has bytes");
         assert!(self.smoothing.is_none_or(|span| !span.is_zero()), "a filter has a time constant");
-        assert!(self.active.is_none_or(|active| !active.rtt.is_zero()), "a round trip takes time");
+        assert!(self.flows_rtt.is_none_or(|rtt| !rtt.is_zero()), "a round trip takes time");
+        let count = ActiveFlowsConfig { window: self.flows_window, ..ActiveFlowsConfig::default() };
         let idle_law = if self.flavor == Flavor::Ns { IdleLaw::Ns } else { IdleLaw::Paper };
         Red {
-            average: AverageQueue::new(self.w, idle_law, self.packet_bytes, context.link_rate),
+            average: AverageQueue::new(self.weight, idle_law, packet_bytes, context.link_rate),
             count: Count::BELOW,
             between: false,
             p_b: 0.0,
             max_p: self.max_p,
-            per_packet_byte: 1.0 / f64::from(self.packet_bytes),
+            per_packet_byte: 1.0 / f64::from(packet_bytes),
             low_pass: self.smoothing.map(LowPass::new),
-            active: self.active.map(|active| active.count.build()),
+            active: self.flows_rtt.map(|_| count.build()),
             link_rate: context.link_rate,
             limit: QueueLimit::new(self.limit, context.link_rate),
             random: Substream::new(context.seed),
+            min_th,
+            max_th,
+            packet_bytes,
             config: *self,
         }
     }
 }
+
+const AVERAGE_QUEUE: Variable =
+    Variable::new("average_queue_packets", "The average queue of the manager, in packets.");
+const MARKING_PROBABILITY: Variable =
+    Variable::new("marking_probability", "The probability of the last arrival.");
+const MAX_P: Variable = Variable::new("max_p", "The largest early probability; Adaptive RED moves it.");
+
+/// What may be recorded of RED that counts no flows.
+pub(super) const WITHOUT_FLOWS: [Variable; 3] = [AVERAGE_QUEUE, MARKING_PROBABILITY, MAX_P];
 
 /// See the module.
 #[derive(Clone, Debug)]
@@ -84,6 +100,10 @@ pub struct Red {
     link_rate: BitRate,
     limit: QueueLimit,
     random: Substream,
+    /// `min` and `max`, packets.
+    min_th: f64,
+    max_th: f64,
+    packet_bytes: u32,
     config: RedConfig,
 }
 
@@ -109,6 +129,13 @@ enum Signal {
 }
 
 impl QueueManager for Red {
+    const VARIABLES: &'static [Variable] = &[
+        AVERAGE_QUEUE,
+        MARKING_PROBABILITY,
+        MAX_P,
+        Variable::new("active_flows", "Flows that sent within the window (with `flows_rtt`)."),
+    ];
+
     #[inline]
     fn on_arrival(&mut self, packet: &mut Packet, queue: Backlog, now: Time) -> Verdict {
         self.observe(packet, queue, now);
@@ -120,7 +147,7 @@ impl QueueManager for Red {
     }
 
     fn set_link_rate(&mut self, rate: BitRate, _now: Time) {
-        self.average.set_link_rate(rate, self.config.packet_bytes);
+        self.average.set_link_rate(rate, self.packet_bytes);
         self.limit.set_link_rate(rate);
         self.link_rate = rate;
     }
@@ -140,12 +167,12 @@ impl Red {
     /// `packet` arrives and finds `queue`: the new average. [`Self::decide`] comes next.
     #[inline]
     pub(super) fn observe(&mut self, packet: &Packet, queue: Backlog, now: Time) -> f64 {
-        if let (Some(counter), Some(from)) = (&mut self.active, &self.config.active) {
+        if let (Some(counter), Some(rtt)) = (&mut self.active, self.config.flows_rtt) {
             let before = counter.count();
             let flows = counter.on_arrival(packet.flow, now);
             if flows != before {
-                let window = window_of_all(self.link_rate, from.rtt, self.config.packet_bytes);
-                self.max_p = needed_max_p(f64::from(flows), window, self.config.gap_law);
+                let window = window_of_all(self.link_rate, rtt, self.packet_bytes);
+                self.max_p = needed_max_p(f64::from(flows), window, self.config.gap);
             }
         }
         self.average.on_arrival(self.measure(queue), now)
@@ -175,6 +202,11 @@ impl Red {
         self.average.on_joined();
     }
 
+    /// `min` and `max` in packets.
+    pub(super) const fn thresholds(&self) -> (f64, f64) {
+        (self.min_th, self.max_th)
+    }
+
     /// The present `max_p`.
     pub(super) const fn max_p(&self) -> f64 {
         self.max_p
@@ -188,7 +220,7 @@ impl Red {
     /// The queue in packets, or in typical packets' worth of bytes.
     #[inline]
     pub(super) fn measure(&self, queue: Backlog) -> f64 {
-        match self.config.unit {
+        match self.config.mode {
             QueueUnit::Packets => f64::from(queue.packets),
             QueueUnit::Bytes => queue.bytes as f64 * self.per_packet_byte,
         }
@@ -199,7 +231,7 @@ impl Red {
     fn signal(&mut self, wire_bytes: u32, queue: Backlog) -> Signal {
         let avg = self.average.value();
         let ns = self.config.flavor == Flavor::Ns;
-        if avg < self.config.min_th || (ns && self.is_short(queue)) {
+        if avg < self.min_th || (ns && self.is_short(queue)) {
             self.count = Count::BELOW;
             self.between = false;
             self.p_b = 0.0;
@@ -210,7 +242,7 @@ impl Red {
             self.p_b = 1.0;
             return Signal::Forced;
         }
-        self.p_b = marking_probability(avg, self.config.min_th, self.config.max_th, self.max_p);
+        self.p_b = marking_probability(avg, self.min_th, self.max_th, self.max_p);
         if ns && !self.between {
             self.between = true;
             self.count = Count { packets: 1, bytes: u64::from(wire_bytes) };
@@ -222,12 +254,12 @@ impl Red {
     /// The filtered probability decides, whatever the average is now (thesis, section 4.3.3).
     fn smoothed_signal(&mut self, wire_bytes: u32, queue: Backlog, now: Time) -> Signal {
         let avg = self.average.value();
-        let p_b = if avg < self.config.min_th || (self.config.flavor == Flavor::Ns && self.is_short(queue)) {
+        let p_b = if avg < self.min_th || (self.config.flavor == Flavor::Ns && self.is_short(queue)) {
             0.0
         } else if avg >= self.forced_from() {
             1.0
         } else {
-            marking_probability(avg, self.config.min_th, self.config.max_th, self.max_p)
+            marking_probability(avg, self.min_th, self.max_th, self.max_p)
         };
         self.p_b = self.low_pass.as_mut().map_or(p_b, |filter| filter.next(p_b, now));
         if self.p_b <= 0.0 {
@@ -252,32 +284,32 @@ impl Red {
 
     /// ns-2: at most one packet, or one byte, waits.
     fn is_short(&self, queue: Backlog) -> bool {
-        match self.config.unit {
+        match self.config.mode {
             QueueUnit::Packets => queue.packets <= 1,
             QueueUnit::Bytes => queue.bytes <= 1,
         }
     }
 
     fn forced_from(&self) -> f64 {
-        if self.config.gentle { 2.0 * self.config.max_th } else { self.config.max_th }
+        if self.config.gentle { 2.0 * self.max_th } else { self.max_th }
     }
 
     /// `p_a`.
     #[inline]
     fn spread_probability(&self, wire_bytes: u32) -> f64 {
-        let spread = match self.config.gap_law {
+        let spread = match self.config.gap {
             GapLaw::Paper => spread_from_one,
             GapLaw::Wait => spread_after_wait,
         };
         let count = self.count.packets as f64;
         let size = f64::from(wire_bytes) * self.per_packet_byte;
-        match (self.config.unit, self.config.flavor) {
+        match (self.config.mode, self.config.flavor) {
             (QueueUnit::Packets, _) => spread(self.p_b, count),
             // Section III: p_b <- p_b PacketSize / MaximumPacketSize, before the spread.
             (QueueUnit::Bytes, Flavor::Floyd1993) => spread((self.p_b * size).min(1.0), count),
             // ns-2 counts whole typical packets of bytes between marks, and scales after the spread.
             (QueueUnit::Bytes, Flavor::Ns) => {
-                let p = spread(self.p_b, (self.count.bytes / u64::from(self.config.packet_bytes)) as f64);
+                let p = spread(self.p_b, (self.count.bytes / u64::from(self.packet_bytes)) as f64);
                 if p < 1.0 { (p * size).min(1.0) } else { 1.0 }
             }
         }
@@ -290,7 +322,7 @@ impl Red {
             Signal::None => Verdict::Accept,
             Signal::Early if ecn => Verdict::Mark(MarkReason::Early),
             Signal::Early => Verdict::Drop(DropReason::Early),
-            Signal::Forced if ecn && self.config.ecn_when_forced => Verdict::Mark(MarkReason::Forced),
+            Signal::Forced if ecn && self.config.mark_forced => Verdict::Mark(MarkReason::Forced),
             Signal::Forced => self.forced_drop(queue, DropReason::Forced),
         }
     }
@@ -320,7 +352,7 @@ impl Red {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::meter::ActiveFlowsConfig;
+    use crate::queue::limit::threshold;
     use crate::queue::{Fifo, QueueDiscipline};
     use crate::random::Seed;
     use crate::schedule::testing::{arrivals, drive};
@@ -334,7 +366,7 @@ mod tests {
 
     /// A manager whose average stays where it is put: the weight is tiny.
     fn held_at(avg: f64, config: RedConfig) -> Red {
-        let mut red = RedConfig { w: 1e-300, ..config }.build(&Context::for_tests());
+        let mut red = RedConfig { weight: 1e-300, ..config }.build(&Context::for_tests());
         red.average.force(avg);
         red
     }
@@ -398,7 +430,7 @@ mod tests {
     #[test]
     fn a_filtered_probability_follows_as_one_minus_e_to_the_minus_t_over_k() {
         let config =
-            RedConfig { smoothing: Some(Span::from_millis(100)), max_p: 0.1, ..RedConfig::floyd_1993() };
+            RedConfig { smoothing: Some(Span::from_millis(100)), max_p: 0.1, ..RedConfig::default() };
         let mut red = held_at(10.0, config);
         for millis in 1..=400u64 {
             red.on_arrival(&mut packet(Ecn::NotEct), Q, Time::ZERO + Span::from_millis(millis));
@@ -414,7 +446,7 @@ mod tests {
 
     #[test]
     fn a_filtered_probability_is_never_forced() {
-        let config = RedConfig { smoothing: Some(Span::from_millis(10)), ..RedConfig::floyd_1993() };
+        let config = RedConfig { smoothing: Some(Span::from_millis(10)), ..RedConfig::default() };
         let mut red = held_at(100.0, config);
         let at = |micros| Time::ZERO + Span::from_micros(micros);
         let verdicts: Vec<Verdict> =
@@ -426,8 +458,7 @@ mod tests {
 
     #[test]
     fn max_p_grows_with_the_square_of_the_number_of_active_flows() {
-        let active = FromFlows { count: ActiveFlowsConfig::default(), rtt: Span::from_millis(100) };
-        let config = RedConfig { active: Some(active), ..RedConfig::floyd_1993() };
+        let config = RedConfig { flows_rtt: Some(Span::from_millis(100)), ..RedConfig::default() };
         let mut red = config.build(&Context::for_tests());
         assert_eq!(red.variable("max_p"), Some(0.02));
         // 10 Mbit/s for 100 ms are 125 packets of 1000 bytes.
@@ -446,7 +477,7 @@ mod tests {
 
     #[test]
     fn halfway_between_the_thresholds_the_needed_max_p_notifies_as_often_as_equation_3_2_asks() {
-        for (law, base) in [(GapLaw::Paper, RedConfig::floyd_1993()), (GapLaw::Wait, RedConfig::ns())] {
+        for (law, base) in [(GapLaw::Paper, RedConfig::default()), (GapLaw::Wait, RedConfig::ns())] {
             // Windows of 10 packets: p = 0.015.
             let max_p = needed_max_p(10.0, 100.0, law);
             let mut red = held_at(10.0, RedConfig { max_p, ..base });
@@ -458,7 +489,7 @@ mod tests {
     #[test]
     fn gaps_of_the_paper_are_uniform_from_one_to_one_less_than_one_over_p_b() {
         // avg 10 between 5 and 15 gives p_b = max_p / 2 = 1/40.
-        let config = RedConfig { max_p: 0.05, ..RedConfig::floyd_1993() };
+        let config = RedConfig { max_p: 0.05, ..RedConfig::default() };
         assert_uniform(&gaps(&mut held_at(10.0, config), 400_000), 1, 39);
     }
 
@@ -474,7 +505,7 @@ mod tests {
     #[test]
     fn ns_marks_about_a_third_as_often_for_the_same_max_p() {
         let marks = |config| gaps(&mut held_at(10.0, config), 300_000).len() as f64;
-        let paper = marks(RedConfig { max_p: 0.05, ..RedConfig::floyd_1993() });
+        let paper = marks(RedConfig { max_p: 0.05, ..RedConfig::default() });
         let ns = marks(RedConfig { max_p: 0.05, ..RedConfig::ns() });
         // Mean gaps 20 and 59.5.
         assert!((paper / ns - 59.5 / 20.0).abs() < 0.1, "{}", paper / ns);
@@ -484,12 +515,12 @@ mod tests {
     fn the_first_packet_above_min_th_may_be_marked_by_the_paper_but_never_by_ns() {
         let first = |config: RedConfig, seed| {
             let context = Context { seed: Seed(seed), ..Context::for_tests() };
-            let mut red = RedConfig { max_p: 1.0, w: 1e-300, ..config }.build(&context);
+            let mut red = RedConfig { max_p: 1.0, weight: 1e-300, ..config }.build(&context);
             red.average.force(14.99);
             ask(&mut red)
         };
-        assert!((0..50).any(|seed| first(RedConfig::floyd_1993(), seed) != Verdict::Accept));
-        let no_wait = RedConfig { gap_law: GapLaw::Paper, ..RedConfig::ns() };
+        assert!((0..50).any(|seed| first(RedConfig::default(), seed) != Verdict::Accept));
+        let no_wait = RedConfig { gap: GapLaw::Paper, ..RedConfig::ns() };
         assert!((0..50).all(|seed| first(no_wait, seed) == Verdict::Accept));
     }
 
@@ -503,7 +534,7 @@ mod tests {
 
     #[test]
     fn an_overflow_below_min_th_does_not_undo_the_protection_of_the_first_packet() {
-        let mut red = held_at(0.0, RedConfig { gap_law: GapLaw::Paper, max_p: 1.0, ..RedConfig::ns() });
+        let mut red = held_at(0.0, RedConfig { gap: GapLaw::Paper, max_p: 1.0, ..RedConfig::ns() });
         let full = Backlog { packets: 50, bytes: 50_000 };
         let verdict = red.on_arrival(&mut packet(Ecn::NotEct), full, Time::ZERO);
         assert_eq!(verdict, Verdict::Drop(DropReason::Overflow));
@@ -514,9 +545,9 @@ mod tests {
 
     #[test]
     fn above_max_th_everything_is_forced_unless_gentle() {
-        let mut red = held_at(15.0, RedConfig::floyd_1993());
+        let mut red = held_at(15.0, RedConfig::default());
         assert!((0..100).all(|_| ask(&mut red) == Verdict::Drop(DropReason::Forced)));
-        let gentle = RedConfig { gentle: true, ..RedConfig::floyd_1993() };
+        let gentle = RedConfig { gentle: true, ..RedConfig::default() };
         let mut red_gentle = held_at(15.0, gentle);
         assert!((0..100).any(|_| ask(&mut red_gentle) == Verdict::Accept));
         red_gentle.average.force(30.0);
@@ -525,20 +556,20 @@ mod tests {
 
     #[test]
     fn capable_packets_are_marked_and_overflow_drops_them_all_the_same() {
-        let mut red = held_at(15.0, RedConfig::floyd_1993());
+        let mut red = held_at(15.0, RedConfig::default());
         let mut ask_with = |ecn, queue| red.on_arrival(&mut packet(ecn), queue, Time::ZERO);
         assert_eq!(ask_with(Ecn::Ect0, Q), Verdict::Mark(MarkReason::Forced));
         assert_eq!(ask_with(Ecn::NotEct, Q), Verdict::Drop(DropReason::Forced));
         let full = Backlog { packets: 100, bytes: 100_000 };
         assert_eq!(ask_with(Ecn::Ect0, full), Verdict::Drop(DropReason::Overflow));
-        let mut dropping = held_at(15.0, RedConfig { ecn_when_forced: false, ..RedConfig::floyd_1993() });
+        let mut dropping = held_at(15.0, RedConfig { mark_forced: false, ..RedConfig::default() });
         let verdict = dropping.on_arrival(&mut packet(Ecn::Ect0), Q, Time::ZERO);
         assert_eq!(verdict, Verdict::Drop(DropReason::Forced));
     }
 
     #[test]
     fn a_random_victim_is_any_packet_with_equal_probability() {
-        let mut red = held_at(15.0, RedConfig { victim: Victim::Random, ..RedConfig::floyd_1993() });
+        let mut red = held_at(15.0, RedConfig { victim: Victim::Random, ..RedConfig::default() });
         let mut positions = Vec::new();
         for _ in 0..110_000 {
             positions.push(match ask(&mut red) {
@@ -552,8 +583,13 @@ mod tests {
 
     #[test]
     fn in_byte_mode_a_packet_is_marked_in_proportion_to_its_size() {
-        let config = RedConfig { unit: QueueUnit::Bytes, max_p: 0.02, ..RedConfig::floyd_1993() };
-        let ns = RedConfig { unit: QueueUnit::Bytes, max_p: 0.02, packet_bytes: 1000, ..RedConfig::ns() };
+        let config = RedConfig { mode: QueueUnit::Bytes, max_p: 0.02, ..RedConfig::default() };
+        let ns = RedConfig {
+            mode: QueueUnit::Bytes,
+            max_p: 0.02,
+            mean_packet: Bytes::new(1000),
+            ..RedConfig::ns()
+        };
         let mut waiting = held_at(10.0, ns);
         let mut sizes = Substream::new(Seed(3));
         let mut marks = [0u32; 2];
@@ -575,7 +611,7 @@ mod tests {
 
     #[test]
     fn byte_mode_measures_the_queue_in_typical_packets() {
-        let config = RedConfig { unit: QueueUnit::Bytes, w: 1.0, ..RedConfig::floyd_1993() };
+        let config = RedConfig { mode: QueueUnit::Bytes, weight: 1.0, ..RedConfig::default() };
         let mut red = config.build(&Context::for_tests());
         red.average.force(0.0);
         red.on_arrival(&mut packet(Ecn::NotEct), Backlog { packets: 100, bytes: 4000 }, Time::ZERO);
@@ -588,24 +624,22 @@ mod tests {
         (switches, options, 0.0..5.0f64, 0.1..10.0f64, 0.001..1.0f64, 0.0..=1.0f64, 1u32..30).prop_map(
             |((ns, bytes, gentle, random, limit_bytes), (smooth, active), min_th, width, w, max_p, limit)| {
                 RedConfig {
-                    min_th,
-                    max_th: min_th + width,
-                    w,
+                    min: threshold(min_th),
+                    max: threshold(min_th + width),
+                    weight: w,
                     max_p,
                     limit: if limit_bytes {
                         Limit::Bytes(Bytes::new(u64::from(limit) * 1000))
                     } else {
                         Limit::Packets(limit)
                     },
-                    unit: if bytes { QueueUnit::Bytes } else { QueueUnit::Packets },
+                    mode: if bytes { QueueUnit::Bytes } else { QueueUnit::Packets },
                     gentle,
                     victim: if random { Victim::Random } else { Victim::Arriving },
                     smoothing: smooth.then_some(Span::from_micros(100)),
-                    active: active.then_some(FromFlows {
-                        count: ActiveFlowsConfig { window: Span::from_micros(50), flows_max: 2 },
-                        rtt: Span::from_millis(10),
-                    }),
-                    ..if ns { RedConfig::ns() } else { RedConfig::floyd_1993() }
+                    flows_rtt: active.then_some(Span::from_millis(10)),
+                    flows_window: Span::from_micros(50),
+                    ..if ns { RedConfig::ns() } else { RedConfig::default() }
                 }
             },
         )

@@ -11,17 +11,19 @@
 
 use tidegate_packet::FlowId;
 
+use tidegate_parameters::words;
+
 use super::bins::LEVELS_MAX;
 use crate::random::{KeyedHash, Substream};
 
-/// How flows are spread over the bins of a level.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum SfbHash {
-    /// By a keyed hash of the flow's number.
-    #[default]
-    Keyed,
-    /// Evenly, by arithmetic on the flow's number; not more levels than bins.
-    Even,
+words! {
+    /// How flows are spread over the bins of a level.
+    pub enum SfbHash {
+        /// By a hash with a secret, which depends on the seed.
+        Keyed = "keyed",
+        /// Evenly, by arithmetic on the flow's number. Whoever numbers the flows can aim at bins: for reproductions only.
+        Even = "even",
+    }
 }
 
 /// The hash functions of all levels, which last until the next are drawn.

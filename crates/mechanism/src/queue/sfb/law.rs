@@ -19,54 +19,26 @@ use tidegate_units::{Span, Time};
 
 use super::super::red::marking_probability;
 
-/// How a bin's probability follows its occupancy.
+/// How a bin's probability follows its occupancy: [`SfbLaw`](super::SfbLaw) with its numbers, which
+/// [`SfbConfig`](super::SfbConfig) declares.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub enum BinLaw {
-    /// BLUE: up by a step when an arrival finds the bin above its size, down by a step when it finds it empty.
-    Blue {
-        /// The step up. Default 0.01 (section 4.3.2; Fig. 4.14 names `delta` without a value).
-        increment: f64,
-        /// The step down. Default 0.01: the figure has one `delta`.
-        decrement: f64,
-        /// The least time between two steps of one bin, a step at its very end included. Default none: Fig. 4.14 has no
-        /// `freeze_time`.
-        freeze: Option<Span>,
-        /// How far the account of a bin may rise; above 1 it is a reserve against parole. At least 1. Default without end,
-        /// as in Fig. 4.14.
-        ceiling: Option<f64>,
-    },
+pub(crate) enum BinLaw {
+    /// BLUE: up by a step when an arrival finds the bin above its size, down by a step when it finds it empty. A freeze time
+    /// holds back a step before its end; the account stays at or below the ceiling.
+    Blue { increment: f64, decrement: f64, freeze: Option<Span>, ceiling: Option<f64> },
     /// Adaptive RED.
     AdaptiveRed(AdaptiveRed),
 }
 
-impl Default for BinLaw {
-    fn default() -> Self {
-        Self::Blue { increment: 0.01, decrement: 0.01, freeze: None, ceiling: None }
-    }
-}
-
-/// Parameters of Adaptive RED in a bin.
+/// Adaptive RED in a bin; thresholds in packets.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct AdaptiveRed {
-    /// Average occupancy below which nothing is notified, packets. Default 3.9: 30 % of 13 (section 4.3.2 has 30 % of the
-    /// queue; of the bin assumed).
-    pub min_th: f64,
-    /// Average occupancy from which every packet is notified, packets. Default 11.7: 90 % of 13.
-    pub max_th: f64,
-    /// Weight of a sample. Default 0.002 (as RED; assumed).
-    pub w: f64,
-    /// `max_p` at the start. Default 0.02 (as RED; assumed).
-    pub max_p: f64,
-    /// Divides `max_p` when the average falls below `min_th`. Default 3 (section 3.2.3).
-    pub alpha: f64,
-    /// Multiplies `max_p` when the average rises above `max_th`. Default 2 (section 3.2.3).
-    pub beta: f64,
-}
-
-impl Default for AdaptiveRed {
-    fn default() -> Self {
-        Self { min_th: 3.9, max_th: 11.7, w: 0.002, max_p: 0.02, alpha: 3.0, beta: 2.0 }
-    }
+pub(crate) struct AdaptiveRed {
+    pub(super) min_th: f64,
+    pub(super) max_th: f64,
+    pub(super) w: f64,
+    pub(super) max_p: f64,
+    pub(super) alpha: f64,
+    pub(super) beta: f64,
 }
 
 /// Where the average of Adaptive RED was last.
@@ -205,10 +177,14 @@ mod tests {
         assert_eq!(seen(&law, &[(14, 1), (14, 10), (14, 11)]).to_bits(), 0.5f64.to_bits());
     }
 
+    fn adaptive_red(max_p: f64) -> BinLaw {
+        let law = crate::queue::sfb::SfbLaw::AdaptiveRed;
+        crate::queue::SfbConfig { law, weight: 1.0, max_p, ..crate::queue::SfbConfig::default() }.bin_law()
+    }
+
     #[test]
     fn adaptive_red_moves_max_p_at_crossings_only() {
-        let red = AdaptiveRed { w: 1.0, max_p: 0.25, ..AdaptiveRed::default() };
-        let law = BinLaw::AdaptiveRed(red);
+        let law = adaptive_red(0.25);
         assert_eq!(seen(&law, &[(13, 0); 5]).to_bits(), 0.5f64.to_bits());
         assert_eq!(seen(&law, &[(13, 0), (8, 0), (13, 0)]).to_bits(), 1f64.to_bits());
         assert_eq!(seen(&law, &[(13, 0), (8, 0), (13, 0), (8, 0), (13, 0)]).to_bits(), 1f64.to_bits());
@@ -217,7 +193,7 @@ mod tests {
 
     #[test]
     fn adaptive_red_notifies_along_reds_line() {
-        let law = BinLaw::AdaptiveRed(AdaptiveRed { w: 1.0, max_p: 0.5, ..AdaptiveRed::default() });
+        let law = adaptive_red(0.5);
         let mut bin = law.fresh();
         let mut at = |qlen| {
             law.observe(&mut bin, qlen, 13, Time::ZERO);

@@ -4,7 +4,7 @@
 //! flow. Packets of flows whose bins are all at 1 share a rate limit; the least probability of its bins marks any other.
 //!
 //! Source: Feng, thesis, sections 4.4 (Fig. 4.14: enqueueing; 4.4.4: moving hash, double buffered) and 4.6 (the limit as
-//! a fair share). Per-bin laws: [`law`]; estimates: [`estimate`].
+//! a fair share). Per-bin laws: `law`; estimates: [`estimate`].
 //! Deviations:
 //! - The figure takes the minimum over `B[0]..B[L]` and drops inside of its loop: there are L levels, and a packet is
 //!   dropped once, after all its bins were updated.
@@ -28,97 +28,181 @@
 mod bins;
 pub mod estimate;
 mod hash;
-pub mod law;
+mod law;
 
 pub use bins::LEVELS_MAX;
 pub use hash::SfbHash;
-pub use law::{AdaptiveRed, BinLaw};
+use law::{AdaptiveRed, BinLaw};
+
+use alloc::format;
 
 use tidegate_packet::{Backlog, DropReason, FlowId, MarkReason, Packet};
+use tidegate_parameters::{Bound, Check as _, Report, bound, parameters, words};
 use tidegate_units::{BitRate, Bytes, Limit, Span, Time};
 
 use self::bins::Bins;
 use self::estimate::{Census, fair_limit, flows_filling};
 use super::{QueueLimit, QueueManager, Verdict};
-use crate::Context;
 use crate::random::Substream;
 use crate::shape::{Shaper, TokenBucket, TokenBucketConfig};
+use crate::{Context, Variable};
 
-/// What all flows classified as non-responsive may send together.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum NonresponsiveLimit {
-    /// This rate. Default 0.16 Mb/s (section 4.4.2).
-    Rate(BitRate),
-    /// As many fair shares as there are non-responsive flows, both estimated (section 4.6).
-    FairShare {
-        /// Bits of the map in which the flows of a window are counted. Default 4096 (assumed: within 2 % up to 4000 flows).
-        map_bits: u32,
-        /// The window. Default 1 s (assumed: a flow at its share of 45 Mb/s over 400 sends 14 packets in it).
-        window: Span,
-    },
-}
-
-/// Where bins begin when the hash functions change.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum BinsBegin {
-    /// At nothing (section 4.4.4: "the bins are reset").
-    #[default]
-    Fresh,
-    /// Not below the mean `p_m` of those bins in use until then that are not polluted.
-    Mean,
-}
-
-impl NonresponsiveLimit {
-    /// The fair share with its defaults.
-    pub const fn fair_share() -> Self {
-        Self::FairShare { map_bits: 4096, window: Span::from_secs(1) }
+words! {
+    /// What moves the marking probability of a bin.
+    pub enum SfbLaw {
+        /// A step up when an arrival finds the bin above its size, a step down when it finds it empty.
+        Blue = "blue",
+        /// RED on the bin's average occupancy, with a largest probability that moves as Adaptive RED's.
+        AdaptiveRed = "adaptive-red",
     }
 }
 
-/// Parameters of [`Sfb`].
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct SfbConfig {
-    /// How much may wait. Default 200 KB (section 4.4.2).
-    pub limit: Limit,
-    /// `L`. Default 2 (section 4.4.2). At most [`LEVELS_MAX`].
-    pub levels: u32,
-    /// `N`, per level. Default 23 (section 4.4.2).
-    pub bins: u32,
-    /// How flows are spread over the bins. Default by a secret.
-    pub hash: SfbHash,
-    /// `bin_size`, packets. Default 13 (section 4.4.2: half more than a 23rd of the buffer).
-    pub bin_size: u32,
-    /// What moves the probability of a bin. Default BLUE (Fig. 4.14).
-    pub law: BinLaw,
-    /// What non-responsive flows may send. Default 0.16 Mb/s (section 4.4.2).
-    pub nonresponsive: NonresponsiveLimit,
-    /// Depth of the bucket of that limit; `None` (default) for the largest packet of the link (assumed).
-    pub nonresponsive_burst: Option<Bytes>,
-    /// How often the hash functions change; `None` (default) for never (section 4.4.4 has 2 s).
-    pub rehash: Option<Span>,
-    /// Whether the next set of bins is warmed up meanwhile. Default yes (section 4.4.4).
-    pub double_buffered: bool,
-    /// Where the bins of new hash functions begin. Default at nothing (section 4.4.4).
-    pub bins_begin: BinsBegin,
-    /// Whether a packet that can carry a mark is marked instead of dropped. Default yes (section 4.4.2).
-    pub ecn: bool,
+words! {
+    /// Where bins begin when the hash functions change.
+    pub enum BinsBegin {
+        /// At nothing, but for what warmed them up (section 4.4.4: "the bins are reset").
+        Fresh = "fresh",
+        /// Not below the mean of the bins that were in use until then, without those that have reached 1.
+        Mean = "mean",
+    }
 }
 
-impl Default for SfbConfig {
-    fn default() -> Self {
-        Self {
-            limit: Limit::Bytes(Bytes::new(200_000)),
-            levels: 2,
-            bins: 23,
-            hash: SfbHash::Keyed,
-            bin_size: 13,
-            law: BinLaw::default(),
-            nonresponsive: NonresponsiveLimit::Rate(BitRate::from_bps(160_000)),
-            nonresponsive_burst: None,
-            rehash: None,
-            double_buffered: true,
-            bins_begin: BinsBegin::Fresh,
-            ecn: true,
+words! {
+    /// What limits flows that do not respond.
+    pub enum SfbLimiting {
+        /// `nonresponsive_rate` for all of them together.
+        Fixed = "fixed",
+        /// A fair share of the link for each, by estimates of their number and of the number of all flows (section 4.6).
+        FairShare = "fair-share",
+    }
+}
+
+/// No set of bins is larger, and no bit map either.
+const BINS: Bound<u32> = {
+    assert!((1 << 24) / LEVELS_MAX == 2_097_152, "as the advice says");
+    Bound::between(1, (1 << 24) / LEVELS_MAX).low("zero leaves nothing", "").high(
+        "",
+        " is too many",
+        "at most 2097152",
+    )
+};
+/// At least 1.
+const ONE_OR_MORE: Bound<f64> =
+    Bound::at_least(1.0).and_below(f64::INFINITY).saying("", " is below 1").helping("at least 1");
+
+parameters! {
+    /// # Stochastic Fair BLUE
+    ///
+    /// Accounts each flow in one bin per level, with hash functions that nobody outside knows. A flow that does not respond
+    /// drives the marking probability of all its bins to 1 and is then limited in rate; any other is marked with the least
+    /// probability of its bins. Memory does not depend on the number of flows.
+    ///
+    /// Source: thesis of Feng, sections 4.4 and 4.6.
+    #[derive(Copy)]
+    pub struct SfbConfig {
+        /// How much may wait. Source: thesis of Feng, section 4.4.2.
+        limit: Limit = Limit::Bytes(Bytes::new(200_000)) => bound::QUEUE;
+        /// Levels of bins, 1 to 8. Source: thesis of Feng, section 4.4.2.
+        levels: u32 = 2 => Bound::between(1, LEVELS_MAX).saying("", " levels");
+        /// Bins per level. `tidegate design sfb` finds levels and bins for a given memory. Source: thesis of Feng, section
+        /// 4.4.2.
+        bins: u32 = 23 => BINS;
+        /// How flows are spread over the bins. Source: assumed; thesis of Feng, section 4.4.1, has "independent hash functions".
+        hash: SfbHash = SfbHash::Keyed;
+        /// Size of a bin in packets: a bin that holds more refuses and moves its probability up. Source: thesis of Feng,
+        /// section 4.4.2 (half more than a bin's part of the buffer).
+        bin_size: Limit = Limit::Packets(13) => bound::in_packets("13p");
+        /// What moves the probability of a bin. Source: thesis of Feng, Fig. 4.14; section 4.4.1 for `adaptive-red`.
+        law: SfbLaw = SfbLaw::Blue;
+        /// Step up of a bin's probability (`blue`). Source: thesis of Feng, section 4.3.2; assumed for SFB.
+        increment: f64 = 0.01 => bound::PROBABILITY;
+        /// Step down of a bin's probability (`blue`). Source: thesis of Feng, section 4.3.2; assumed for SFB.
+        decrement: f64 = 0.01 => bound::PROBABILITY;
+        /// The least time between two steps of one bin (`blue`). Default: none. Source: thesis of Feng, Fig. 4.14.
+        freeze: Option<Span> = None => bound::DELAY;
+        /// How far the account of a bin's probability may rise, 1 or more: what is above 1 is a reserve against parole (`blue`).
+        /// Default: no bound. Source: thesis of Feng, Fig. 4.14.
+        ceiling: Option<f64> = None => ONE_OR_MORE;
+        /// Average occupancy of a bin below which nothing is notified, as a part of `bin_size` (`adaptive-red`). Source: thesis
+        /// of Feng, section 4.3.2, of the queue; of a bin assumed.
+        min: f64 = 0.3;
+        /// Average occupancy of a bin from which everything is notified, as a part of `bin_size` (`adaptive-red`). Source:
+        /// thesis of Feng, section 4.3.2, of the queue; of a bin assumed.
+        max: f64 = 0.9;
+        /// Weight of a sample in the average (`adaptive-red`). Source: Floyd and Jacobson 1993, section VII.
+        weight: f64 = 0.002 => bound::PROBABILITY;
+        /// The largest probability at the start (`adaptive-red`). Source: Floyd and Jacobson 1993, section VII.
+        max_p: f64 = 0.02 => bound::PROBABILITY;
+        /// Divides the largest probability when the average falls below `min` (`adaptive-red`). Source: thesis of Feng, section
+        /// 3.2.3.
+        alpha: f64 = 3.0 => ONE_OR_MORE;
+        /// Multiplies it when the average rises above `max` (`adaptive-red`). Source: thesis of Feng, section 3.2.3.
+        beta: f64 = 2.0 => ONE_OR_MORE;
+        /// What limits flows that do not respond. Source: thesis of Feng, section 4.4.2; section 4.6 for `fair-share`.
+        limiting: SfbLimiting = SfbLimiting::Fixed;
+        /// What they may send together (`fixed`). Source: thesis of Feng, section 4.4.2.
+        nonresponsive_rate: BitRate = BitRate::from_bps(160_000);
+        /// How much they may save up for a burst. Default: the largest packet of the link. Source: assumed.
+        nonresponsive_burst: Option<Bytes> = None => bound::BUCKET_OF_SOME;
+        /// Bits of the map in which all flows are counted (`fair-share`). Source: assumed; within 2 % up to 4000 flows.
+        census_bits: u32 = 4096 => BINS;
+        /// How long flows are counted (`fair-share`). Source: assumed.
+        census_window: Span = Span::from_secs(1) => bound::DURATION;
+        /// How often the hash functions change. Default: never. Source: thesis of Feng, section 4.4.4 (2 s where they move).
+        rehash: Option<Span> = None => bound::DURATION;
+        /// Whether the bins of the next hash functions are warmed up meanwhile (with `rehash`). Source: thesis of Feng, section
+        /// 4.4.4.
+        double_buffered: bool = true;
+        /// Where the probabilities of the bins begin when the hash functions change. Source: thesis of Feng, section 4.4.4; `mean`
+        /// is assumed, from its Table 4.2.
+        bins_begin: BinsBegin = BinsBegin::Fresh;
+        /// Whether packets of transports with ECN are marked instead of dropped. Source: thesis of Feng, section 4.4.2.
+        ecn: bool = true;
+    }
+    check SfbConfig::check_together;
+}
+
+impl SfbConfig {
+    fn check_together(&self, report: &mut Report<'_>) {
+        if self.hash == SfbHash::Even && self.levels > self.bins {
+            let message = format!("{} levels of {} bins", self.levels, self.bins);
+            report.say("levels", message, "with `hash = \"even\"` not more levels than bins");
+        }
+        if !(self.min >= 0.0 && self.min < self.max && self.max.is_finite()) {
+            let message = format!("min ({}) is not below max ({})", self.min, self.max);
+            report.say("min", message, "parts of `bin_size`, like 0.3 and 0.9");
+        }
+        if self.limiting == SfbLimiting::Fixed {
+            bound::RATE.check("nonresponsive_rate", &self.nonresponsive_rate, report);
+        }
+    }
+
+    /// The size of a bin, packets.
+    fn bin_packets(&self) -> u32 {
+        match self.bin_size {
+            Limit::Packets(packets) => packets,
+            Limit::Bytes(_) | Limit::Time(_) => unreachable!("checked: a bin counts packets"),
+        }
+    }
+
+    /// What moves the probability of a bin, with the numbers that it needs.
+    pub(crate) fn bin_law(&self) -> BinLaw {
+        let bin_packets = f64::from(self.bin_packets());
+        match self.law {
+            SfbLaw::Blue => BinLaw::Blue {
+                increment: self.increment,
+                decrement: self.decrement,
+                freeze: self.freeze,
+                ceiling: self.ceiling,
+            },
+            SfbLaw::AdaptiveRed => BinLaw::AdaptiveRed(AdaptiveRed {
+                min_th: self.min * bin_packets,
+                max_th: self.max * bin_packets,
+                w: self.weight,
+                max_p: self.max_p,
+                alpha: self.alpha,
+                beta: self.beta,
+            }),
         }
     }
 }
@@ -135,21 +219,22 @@ impl SfbConfig {
         assert!(self.rehash.is_none_or(|span| !span.is_zero()), "hash functions last for a while");
         let mut random = Substream::new(context.seed);
         let set = |salts: &mut Substream| {
-            Bins::new(self.levels, self.bins, self.bin_size, self.law, self.hash, salts)
+            Bins::new(self.levels, self.bins, self.bin_packets(), self.bin_law(), self.hash, salts)
         };
         let active = set(&mut random);
         let warming = (self.rehash.is_some() && self.double_buffered).then(|| set(&mut random));
-        let census = match self.nonresponsive {
-            NonresponsiveLimit::Rate(_) => None,
-            NonresponsiveLimit::FairShare { map_bits, window } => {
+        let census = match self.limiting {
+            SfbLimiting::Fixed => None,
+            SfbLimiting::FairShare => {
+                let (map_bits, window) = (self.census_bits, self.census_window);
                 assert!(map_bits > 0 && !window.is_zero(), "a census has a map and takes a while");
                 Some(Census::new(map_bits, window, &mut random))
             }
         };
-        let rate = match self.nonresponsive {
-            NonresponsiveLimit::Rate(rate) => rate,
+        let rate = match self.limiting {
+            SfbLimiting::Fixed => self.nonresponsive_rate,
             // Nothing is known of the flows yet: as if there were as many as fill the bins of one level.
-            NonresponsiveLimit::FairShare { .. } => fair_limit(context.link_rate, 1.0, f64::from(self.bins)),
+            SfbLimiting::FairShare => fair_limit(context.link_rate, 1.0, f64::from(self.bins)),
         };
         let depth = self.nonresponsive_burst.unwrap_or(Bytes::new(u64::from(context.mtu_bytes)));
         Sfb {
@@ -194,6 +279,13 @@ pub struct Sfb {
 }
 
 impl QueueManager for Sfb {
+    const VARIABLES: &'static [Variable] = &[
+        Variable::new("marking_probability", "The probability of the last arrival: the least of its bins."),
+        Variable::new("polluted_bins", "Bins with a marking probability of 1, over all levels."),
+        Variable::new("nonresponsive_flows", "The number of non-responsive flows that they tell of."),
+        Variable::new("nonresponsive_limit_bps", "What non-responsive flows may send together."),
+    ];
+
     #[inline]
     fn on_arrival(&mut self, packet: &mut Packet, queue: Backlog, now: Time) -> Verdict {
         self.change_hash(now);

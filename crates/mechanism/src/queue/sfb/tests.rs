@@ -21,7 +21,10 @@ fn at_millis(millis: u64) -> Time {
 /// An SFB whose bins reach 1 in four steps.
 fn quick() -> SfbConfig {
     SfbConfig {
-        law: BinLaw::Blue { increment: 0.25, decrement: 0.25, freeze: None, ceiling: Some(1.0) },
+        increment: 0.25,
+        decrement: 0.25,
+        freeze: None,
+        ceiling: Some(1.0),
         limit: Limit::Packets(1000),
         ..SfbConfig::default()
     }
@@ -64,8 +67,7 @@ fn a_bin_takes_one_packet_more_than_its_size_and_then_refuses() {
 #[test]
 fn flows_classified_as_nonresponsive_share_one_rate_limit() {
     // Without steps down nobody comes on parole.
-    let law = BinLaw::Blue { increment: 0.25, decrement: 0.0, freeze: None, ceiling: Some(1.0) };
-    let mut fifo = Fifo::new(SfbConfig { law, ..quick() }.build(&context()));
+    let mut fifo = Fifo::new(SfbConfig { decrement: 0.0, ..quick() }.build(&context()));
     for flow in [1, 2, 3] {
         offer(&mut fifo, flow, 30, Time::ZERO);
     }
@@ -142,7 +144,7 @@ fn after_a_pause_of_several_turns_nothing_is_held_against_anybody() {
 
 #[test]
 fn the_fair_share_follows_from_the_polluted_bins() {
-    let config = SfbConfig { nonresponsive: NonresponsiveLimit::fair_share(), ..quick() };
+    let config = SfbConfig { limiting: SfbLimiting::FairShare, ..quick() };
     let mut fifo = Fifo::new(config.build(&context()));
     // Two flows that never pause, and ninety-eight of one packet in a while, over three windows.
     for millis in 0..3000u64 {
@@ -163,11 +165,8 @@ fn the_fair_share_follows_from_the_polluted_bins() {
 
 #[test]
 fn a_million_flows_change_no_memory() {
-    let config = SfbConfig {
-        rehash: Some(Span::from_millis(50)),
-        nonresponsive: NonresponsiveLimit::fair_share(),
-        ..quick()
-    };
+    let config =
+        SfbConfig { rehash: Some(Span::from_millis(50)), limiting: SfbLimiting::FairShare, ..quick() };
     let mut sfb = config.build(&context());
     let sizes = |of: &Sfb| (of.active.all().len(), of.warming.as_ref().map(|set| set.all().len()));
     let before = sizes(&sfb);
@@ -182,41 +181,44 @@ fn a_million_flows_change_no_memory() {
     assert_eq!(before, (46, Some(46)));
 }
 
-fn laws() -> impl Strategy<Value = BinLaw> {
+/// Configurations with any law in their bins.
+fn laws() -> impl Strategy<Value = SfbConfig> {
     let blue = (0.001..1.0f64, 0.001..1.0f64, prop::option::of(1u64..100_000), prop::option::of(1.0..3.0f64))
-        .prop_map(|(up, down, freeze, ceiling)| BinLaw::Blue {
-            increment: up,
-            decrement: down,
+        .prop_map(|(increment, decrement, freeze, ceiling)| SfbConfig {
+            increment,
+            decrement,
             freeze: freeze.map(Span::from_nanos),
             ceiling,
+            ..SfbConfig::default()
         });
-    let red = (0.002..1.0f64, 0.01..1.0f64).prop_map(|(w, max_p)| {
-        BinLaw::AdaptiveRed(AdaptiveRed { min_th: 0.5, max_th: 2.5, w, max_p, ..AdaptiveRed::default() })
+    let red = (0.002..1.0f64, 0.01..1.0f64).prop_map(|(weight, max_p)| SfbConfig {
+        law: SfbLaw::AdaptiveRed,
+        weight,
+        max_p,
+        ..SfbConfig::default()
     });
     prop_oneof![blue, red]
 }
 
 fn configs() -> impl Strategy<Value = SfbConfig> {
     let rehash = prop::option::of(10u64..1000).prop_map(|micros| micros.map(Span::from_micros));
-    let fair = prop_oneof![
-        Just(NonresponsiveLimit::Rate(BitRate::from_mbps(20))),
-        Just(NonresponsiveLimit::FairShare { map_bits: 64, window: Span::from_micros(200) })
-    ];
+    let limiting = prop::sample::select(SfbLimiting::ALL);
     let switches = any::<(bool, bool, bool)>();
-    (1..=LEVELS_MAX, 1u32..12, 0u32..6, laws(), rehash, switches, 1u32..40, fair).prop_map(
-        |(levels, bins, bin_size, law, rehash, switches, packets, nonresponsive)| SfbConfig {
+    (1..=LEVELS_MAX, 1u32..12, 0u32..6, laws(), rehash, switches, 1u32..40, limiting).prop_map(
+        |(levels, bins, bin_size, law, rehash, switches, packets, limiting)| SfbConfig {
             limit: Limit::Packets(packets),
             levels,
             bins,
             hash: if switches.1 && levels <= bins { SfbHash::Even } else { SfbHash::Keyed },
-            bin_size,
-            law,
-            nonresponsive,
-            nonresponsive_burst: None,
+            bin_size: Limit::Packets(bin_size),
+            limiting,
+            nonresponsive_rate: BitRate::from_mbps(20),
+            census_bits: 64,
+            census_window: Span::from_micros(200),
             rehash,
             double_buffered: switches.0,
             bins_begin: if switches.2 { BinsBegin::Mean } else { BinsBegin::Fresh },
-            ecn: true,
+            ..law
         },
     )
 }
@@ -234,10 +236,9 @@ proptest! {
         let sfb = fifo.manager();
         for set in core::iter::once(&sfb.active).chain(&sfb.warming) {
             for bin in set.all() {
-                let ceiling = if let BinLaw::Blue { ceiling, .. } = config.law {
-                    ceiling.unwrap_or(f64::INFINITY)
-                } else {
-                    1.0
+                let ceiling = match config.law {
+                    SfbLaw::Blue => config.ceiling.unwrap_or(f64::INFINITY),
+                    SfbLaw::AdaptiveRed => 1.0,
                 };
                 prop_assert!((0.0..=ceiling).contains(&bin.p));
                 prop_assert!(bin.qlen == 0, "nothing waits, so no bin counts anything");
@@ -249,7 +250,7 @@ proptest! {
 
     #[test]
     fn each_level_accounts_every_waiting_packet_and_no_bin_exceeds_its_size(vector in arrivals(12, 300), bins in 1u32..9) {
-        let config = SfbConfig { bins, bin_size: 4, levels: 3, ..quick() };
+        let config = SfbConfig { bins, bin_size: Limit::Packets(4), levels: 3, ..quick() };
         let mut sfb = config.build(&fast_context());
         let mut waiting = alloc::collections::VecDeque::new();
         let mut now = Time::ZERO;
@@ -278,9 +279,9 @@ proptest! {
         // Bins so small that everybody is limited soon, and stays so: an arrival never finds its bin empty.
         let config = SfbConfig {
             bins: 1,
-            bin_size: 0,
-            law: BinLaw::Blue { increment: 1.0, decrement: 0.0, freeze: None, ceiling: Some(1.0) },
-            nonresponsive: NonresponsiveLimit::Rate(BitRate::from_mbps(80)),
+            bin_size: Limit::Packets(0),
+            increment: 1.0, decrement: 0.0, freeze: None, ceiling: Some(1.0),
+            nonresponsive_rate: BitRate::from_mbps(80),
             ..quick()
         };
         let mut sfb = config.build(&Context { mtu_bytes: 1500, ..fast_context() });
@@ -319,7 +320,10 @@ fn bins_that_begin_at_the_mean_begin_where_those_in_use_are_without_the_polluted
         hash: SfbHash::Even,
         rehash: Some(Span::from_secs(2)),
         double_buffered: false,
-        law: BinLaw::Blue { increment: 0.25, decrement: 0.0, freeze: None, ceiling: None },
+        increment: 0.25,
+        decrement: 0.0,
+        freeze: None,
+        ceiling: None,
         ..quick()
     };
     for (bins_begin, expected) in [(BinsBegin::Mean, 0.25), (BinsBegin::Fresh, 0.0)] {

@@ -22,6 +22,7 @@ mod config;
 mod counters;
 mod estimator;
 mod sharing;
+mod tree;
 
 pub use config::{CbqClassConfig, CbqConfig, LinkSharing};
 
@@ -33,6 +34,7 @@ use tidegate_units::{BitRate, Time};
 use crate::queue::{AnyManager, Fifo, QueueDiscipline};
 use counters::{ClassCounters, Counting};
 use estimator::{Estimator, Ticks, ticks, ticks_of, time_not_before, transmission};
+use tree::Tree;
 
 /// How many priorities there are (ns-2 `MAXPRIO`).
 pub const CBQ_PRIORITIES: u8 = 10;
@@ -57,7 +59,7 @@ pub struct Cbq {
     timer: Option<Time>,
     /// At least one.
     link_bps: u64,
-    config: CbqConfig,
+    config: Tree,
 }
 
 #[derive(Clone, Debug)]

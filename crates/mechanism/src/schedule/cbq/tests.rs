@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use tidegate_packet::{Dscp, FlowId};
 use tidegate_units::{Bytes, Limit, Span};
 
+use super::tree::TreeClass;
 use super::*;
 use crate::Context;
 use crate::queue::{DropTailConfig, ManagerConfig, RedConfig};
@@ -18,32 +19,36 @@ fn context() -> Context {
     Context { link_rate: GIGABIT, ..Context::for_tests() }
 }
 
-/// A class of flow `key` below class 0.
-fn leaf(share: f64, priority: u8, borrow: bool, key: u32) -> CbqClassConfig {
-    let manager = ManagerConfig::DropTail(DropTailConfig { limit: Limit::Packets(20) });
-    CbqClassConfig {
-        parent: Some(0),
-        share,
-        priority,
-        borrow,
-        keys: vec![key],
-        manager,
-        ..CbqClassConfig::default()
+impl Default for TreeClass {
+    fn default() -> Self {
+        Self {
+            parent: None,
+            share: 1.0,
+            priority: 1,
+            borrow: true,
+            max_idle: None,
+            min_idle: None,
+            extra_delay: Span::ZERO,
+            keys: Vec::new(),
+            manager: ManagerConfig::default(),
+        }
     }
 }
 
-fn root(share: f64) -> CbqClassConfig {
-    CbqClassConfig { share, priority: 8, ..CbqClassConfig::default() }
+/// A class of flow `key` below class 0.
+fn leaf(share: f64, priority: u8, borrow: bool, key: u32) -> TreeClass {
+    let manager = ManagerConfig::DropTail(DropTailConfig { limit: Limit::Packets(20) });
+    TreeClass { parent: Some(0), share, priority, borrow, keys: vec![key], manager, ..TreeClass::default() }
 }
 
-fn flat(
-    sharing: LinkSharing,
-    root_share: f64,
-    leaves: impl IntoIterator<Item = CbqClassConfig>,
-) -> CbqConfig {
+fn root(share: f64) -> TreeClass {
+    TreeClass { share, priority: 8, ..TreeClass::default() }
+}
+
+fn flat(sharing: LinkSharing, root_share: f64, leaves: impl IntoIterator<Item = TreeClass>) -> Tree {
     let classes: Vec<_> = core::iter::once(root(root_share)).chain(leaves).collect();
     let max_packet = 1500;
-    CbqConfig { classify: Classification::Flow, classes, default: 1, sharing, max_packet, rate: None }
+    Tree { classify: Classification::Flow, classes, default: 1, sharing, max_packet, rate: None }
 }
 
 /// Bytes sent per flow until `end`, on a link of a byte per 8 ns, where each of `saturating` (flow, packet size) always has
@@ -134,14 +139,14 @@ proptest! {
         let mut classes = vec![root(1.0)];
         for (n, (&borrows, &parent)) in borrow.iter().zip(&parents).enumerate() {
             let parent = Some(parent.min(n));
-            classes.push(CbqClassConfig { parent, ..leaf(0.2, n as u8 % 3, borrows, n as u32) });
+            classes.push(TreeClass { parent, ..leaf(0.2, n as u8 % 3, borrows, n as u32) });
         }
         for parent in parents.iter().zip(0..).map(|(&parent, n)| parent.min(n)) {
             classes[parent].keys.clear();
         }
         let default = classes.len() - 1;
         let config =
-            CbqConfig { classify: Classification::Flow, classes, default, sharing, rate: None, max_packet: 1500 };
+            Tree { classify: Classification::Flow, classes, default, sharing, rate: None, max_packet: 1500 };
         let (sent, dropped) = drive_held_back(&mut config.build(&context()), &vector);
         prop_assert_eq!(sent + dropped, vector.len());
     }
@@ -225,9 +230,8 @@ fn the_rate_that_is_shared_may_differ_from_the_links() {
 fn an_agencys_idle_class_lends_to_its_own_agency_first() {
     // Floyd & Jacobson 1995, figure 1: two agencies of one link.
     for sharing in [LinkSharing::TopLevel, LinkSharing::Formal] {
-        let agency =
-            |share| CbqClassConfig { parent: Some(0), share, priority: 8, ..CbqClassConfig::default() };
-        let of = |parent, config: CbqClassConfig| CbqClassConfig { parent: Some(parent), ..config };
+        let agency = |share| TreeClass { parent: Some(0), share, priority: 8, ..TreeClass::default() };
+        let of = |parent, config: TreeClass| TreeClass { parent: Some(parent), ..config };
         let classes = vec![
             root(1.0),
             agency(0.7),
@@ -236,7 +240,7 @@ fn an_agencys_idle_class_lends_to_its_own_agency_first() {
             of(1, leaf(0.4, 1, true, 1)),
             of(2, leaf(0.3, 1, true, 2)),
         ];
-        let config = CbqConfig {
+        let config = Tree {
             classify: Classification::Flow,
             classes,
             default: 3,
@@ -252,12 +256,14 @@ fn an_agencys_idle_class_lends_to_its_own_agency_first() {
 
 #[test]
 fn packets_find_their_class_by_key_and_the_rest_the_default() {
-    let classes = vec![
-        root(1.0),
-        CbqClassConfig { keys: vec![46, 10], ..leaf(0.5, 1, true, 0) },
-        leaf(0.5, 1, true, 7),
-    ];
-    let config = CbqConfig { classify: Classification::Dscp, classes, default: 2, ..CbqConfig::default() };
+    let classes =
+        vec![root(1.0), TreeClass { keys: vec![46, 10], ..leaf(0.5, 1, true, 0) }, leaf(0.5, 1, true, 7)];
+    let config = Tree {
+        classify: Classification::Dscp,
+        classes,
+        default: 2,
+        ..flat(LinkSharing::AncestorOnly, 1.0, [])
+    };
     let mut cbq = config.build(&context());
     for (dscp, in_port) in [(46, 0), (10, 3), (7, 1), (0, 1), (63, 1)] {
         let dscp = Dscp::new(dscp);
@@ -282,7 +288,7 @@ fn packets_find_their_class_by_key_and_the_rest_the_default() {
 #[test]
 fn each_class_counts_what_became_of_its_packets() {
     let red = ManagerConfig::Red(RedConfig { limit: Limit::Bytes(Bytes::new(5000)), ..RedConfig::default() });
-    let classes = [leaf(0.5, 1, true, 0), CbqClassConfig { manager: red, ..leaf(0.5, 1, false, 1) }];
+    let classes = [leaf(0.5, 1, true, 0), TreeClass { manager: red, ..leaf(0.5, 1, false, 1) }];
     let mut cbq = flat(LinkSharing::AncestorOnly, 1.0, classes).build(&context());
     let mut out = Counted::default();
     for slot in 0..60 {

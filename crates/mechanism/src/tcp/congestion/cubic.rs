@@ -8,31 +8,35 @@
 //! loss: section 4.10 recommends `HyStart++`, which is not here, and of which Linux has the older form. A window cut without
 //! reason is not restored (section 4.9 allows it). The rules of ns know no CUBIC; it is the same under them.
 
+use tidegate_parameters::{Bound, parameters};
 use tidegate_units::{Span, Time};
 
-use super::{Ack, Congestion, CongestionControl, Permission, Signal};
+use super::reno::BYTE_LIMIT_SEGMENTS;
+use super::{Ack, Congestion, CongestionControl, Permission, Signal, telling};
 use crate::tcp::config::TcpConfig;
 
-/// Parameters of [`Cubic`].
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct CubicConfig {
-    /// C, how fast the window grows, in segments per cubic second. Default 0.4: section 5.1.
-    pub c: f64,
-    /// `beta_cubic`: what congestion leaves of the window. Default 0.7: section 4.6.
-    pub beta: f64,
-    /// Whether a flow that met congestion earlier than the last time gives way to others. Default true: section 4.7.
-    pub fast_convergence: bool,
-    /// Whether the window of Reno that is followed on short paths rises by a whole segment per round trip from the window
-    /// before the congestion on. Default true: section 4.3. RFC 8312 and Linux keep the smaller increase.
-    pub full_increase: bool,
-    /// Whether congestion leaves whole segments, rounded down. Default false. Linux counts its window in whole segments, so
-    /// that small windows fall further than to `beta`.
-    pub whole_segments: bool,
-}
-
-impl Default for CubicConfig {
-    fn default() -> Self {
-        Self { c: 0.4, beta: 0.7, fast_convergence: true, full_increase: true, whole_segments: false }
+parameters! {
+    /// # CUBIC's window
+    ///
+    /// Grows with the time since the last congestion: quickly to where that was, slowly there, and on beyond. Where Reno would
+    /// be faster it is as fast as Reno. What hosts use by default today.
+    ///
+    /// Source: RFC 9438.
+    #[derive(Copy)]
+    pub struct CubicConfig {
+        /// How fast the window grows (C), in segments per cubic second. Source: RFC 9438, section 5.1.
+        c: f64 = 0.4
+            => telling(Bound::above(0.0).and_at_most(1e6), " must be above 0 and at most 1000000");
+        /// What congestion leaves of the window. Source: RFC 9438, section 4.6.
+        beta: f64 = 0.7 => telling(Bound::above(0.0).and_below(1.0), " must be between 0 and 1");
+        /// Whether a flow that meets congestion earlier than the last time gives way to others. Source: RFC 9438, section 4.7.
+        fast_convergence: bool = true;
+        /// Whether the window of Reno that is followed on short paths rises by a whole segment per round trip once it is above
+        /// the window before the congestion. Linux does not. Source: RFC 9438, section 4.3.
+        full_increase: bool = true;
+        /// Whether congestion leaves whole segments, rounded down, as in Linux: small windows fall further than to `beta`.
+        /// Source: Linux.
+        whole_segments: bool = false;
     }
 }
 
@@ -55,9 +59,6 @@ impl CubicConfig {
         }
     }
 }
-
-/// Slow start opens the window by at most so many segments for each acknowledgment (RFC 3465, section 2.2).
-const BYTE_LIMIT_SEGMENTS: f64 = 2.0;
 
 /// A stage of congestion avoidance.
 #[derive(Clone, Copy, Debug)]
@@ -167,8 +168,8 @@ impl CongestionControl for Cubic {
         let (acked, flight) = (self.flight(ack.acked_bytes), self.flight(ack.flight_bytes));
         if self.cwnd < self.ssthresh {
             if 2.0 * flight >= self.cwnd {
-                let limit = if self.after_timeout { 1.0 } else { BYTE_LIMIT_SEGMENTS };
-                self.cwnd += acked.min(limit);
+                let limit = if self.after_timeout { 1 } else { BYTE_LIMIT_SEGMENTS };
+                self.cwnd += acked.min(f64::from(limit));
             }
         } else if flight + 1.0 > self.cwnd {
             self.avoid(acked, ack.srtt, now);
@@ -257,7 +258,10 @@ mod tests {
         for number in 1..=segments {
             let at = now + Span::from_nanos(rtt.as_nanos() * number / segments);
             let flight_bytes = cubic.cwnd_bytes();
-            cubic.on_ack(&Ack { acknowledgment: 0, acked_bytes: SEGMENT, flight_bytes, srtt: rtt }, at);
+            cubic.on_ack(
+                &Ack { acknowledgment: 0, acked_bytes: SEGMENT, flight_bytes, srtt: rtt, sample: None },
+                at,
+            );
         }
         now + rtt
     }

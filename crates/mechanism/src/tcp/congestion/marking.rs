@@ -7,85 +7,90 @@
 //! - With `PSSTHRESH` above zero, a `PWND` of zero would never grow, for slow start adds a part of it. It starts from one
 //!   segment, and `PSSTHRESH` starts at zero.
 //! - Which segments carry the marks is spread evenly (the sum of `P_mark` over the segments), not drawn at random.
-//! - At or above the target, Fig. 6.9 shrinks `PWND` and leaves `BWND`: the whole window shrinks. [`Surplus`] chooses between
+//! - At or above the target, Fig. 6.9 shrinks `PWND` and leaves `BWND`: the whole window shrinks. [`MarkingSurplus`] chooses between
 //!   that and replacing marked by best-effort segments (catalogue, F69-1).
 //! - A time-out is not in Fig. 6.10: thresholds as for a marked loss, one segment.
 //! - An ECN echo counts as the loss of the segment with whose acknowledgment it begins (with delayed acknowledgments of the
 //!   last of two); one that goes on from before, as that of a best-effort segment, and says nothing of differentiation.
-//! - "Substantially greater" (section 6.5.3) is a factor, [`Detection::factor`], of the mean numbers of segments between losses;
+//! - "Substantially greater" (section 6.5.3) is a factor, [`MarkingSourceConfig::factor`], of the mean numbers of segments between losses;
 //!   it is decided whenever three losses of marked segments would be expected without differentiation, and then counted
 //!   anew, so that one odd loss decides nothing. A loss is a segment that is sent again, or an echo; what is sent again after a
 //!   time-out was perhaps never lost, and of it only the first one counts.
 
+use alloc::format;
+
 use tidegate_packet::Dscp;
+use tidegate_parameters::{Bound, bound, parameters, words};
 use tidegate_units::{BitRate, Span, Time};
 
 use super::sent_marks::SentMarks;
 use super::{Ack, Congestion, CongestionControl, Permission, Segment, Signal};
-use crate::mark::{Throughput, ThroughputMeter};
+use crate::Variable;
+use crate::mark::{EngineMeter, Throughput};
 use crate::tcp::config::{Rules, TcpConfig};
 
-/// What happens to marked segments that the target does not need any more.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Surplus {
-    /// They are given up (Fig. 6.9 as printed).
-    #[default]
-    GivenUp,
-    /// They become best-effort segments.
-    Replaced,
-}
-
-/// How missing differentiation is noticed (section 6.5.3).
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Detection {
-    /// Between two losses of marked segments there must be at least so many times more segments than between two losses of
-    /// best-effort segments. Default 2 (assumed).
-    pub factor: f64,
-    /// How long marking is off the first time; each time twice as long, until differentiation is seen. Default 5 s (assumed).
-    pub pause: Span,
-    /// The longest pause. Default 64 s (assumed).
-    pub pause_max: Span,
-}
-
-impl Default for Detection {
-    fn default() -> Self {
-        Self { factor: 2.0, pause: Span::from_secs(5), pause_max: Span::from_secs(64) }
+words! {
+    /// What becomes of marked segments that the target does not need any more.
+    pub enum MarkingSurplus {
+        /// They are given up.
+        GivenUp = "given-up",
+        /// They become best-effort segments.
+        Replaced = "replaced",
     }
 }
 
-/// Parameters of [`MarkingSource`].
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct MarkingSourceConfig {
-    /// `B_t`, on the wire, above zero.
-    pub target: BitRate,
-    /// How `B_o` is measured. Default weighted, 0.15 (assumed).
-    pub meter: ThroughputMeter,
-    /// How often. Default 100 ms (section 6.3.1).
-    pub interval: Span,
-    /// Default given up.
-    pub surplus: Surplus,
-    /// Detection of missing differentiation; `None` for none. Default on.
-    pub detection: Option<Detection>,
-    /// Codepoint of marked segments. Default AF11.
-    pub marked: Dscp,
-    /// Codepoint of the others. Default best effort.
-    pub unmarked: Dscp,
+/// How much larger gaps between losses must be.
+const FACTOR: Bound<f64> = Bound::above(0.0).saying("", " is no factor");
+
+parameters! {
+    /// # TCP with a packet marking engine
+    ///
+    /// A window of marked and one of best-effort segments: the connection competes for best effort like any other and marks
+    /// only what its target lacks. It stops marking where marks are not honoured.
+    ///
+    /// Source: thesis of Feng, sections 6.4 and 6.5.3.
+    #[derive(Copy)]
+    pub struct MarkingSourceConfig {
+        /// The rate that it shall have, on the wire.
+        target: BitRate => bound::RATE;
+        /// How the throughput is measured. Source: thesis of Feng, section 6.3.
+        meter: EngineMeter = EngineMeter::Weighted;
+        /// The weight of the newest interval. Source: assumed; slower ones mark for swings that are over
+        /// (`feng/6.12-choices`; chapter 6 runs with 0.5).
+        weight: f64 = 0.15;
+        /// Intervals in the sliding window. Source: assumed, one second.
+        windows: u32 = 10;
+        /// How often the throughput is measured. Source: thesis of Feng, section 6.3.1.
+        interval: Span = Span::from_millis(100) => bound::DURATION;
+        /// What becomes of marks above the target. Source: thesis of Feng, Fig. 6.9 as printed.
+        surplus: MarkingSurplus = MarkingSurplus::GivenUp;
+        /// Whether missing differentiation is noticed. Source: thesis of Feng, section 6.5.3.
+        detection: bool = true;
+        /// So many times more segments must go between two losses of marked segments than between two of others. Source:
+        /// assumed ("substantially greater").
+        factor: f64 = 2.0 => FACTOR;
+        /// How long marking pauses at first where that is not so; then twice as long each time. Source: assumed.
+        pause: Span = Span::from_secs(5) => bound::DURATION;
+        /// The longest pause. Source: assumed.
+        pause_max: Span = Span::from_secs(64);
+        /// Codepoint of marked packets, 0 to 63. Source: RFC 2597 (AF11).
+        marked: u8 = Dscp::AF11.get() => bound::CODEPOINT;
+        /// Codepoint of the others, 0 to 63. Source: best effort.
+        unmarked: u8 = Dscp::BEST_EFFORT.get() => bound::CODEPOINT;
+    }
+    check |config, report| {
+        config.meter.check(config.weight, config.windows, report);
+        if config.factor == f64::INFINITY {
+            report.say("factor", "inf is no factor", "above 0");
+        }
+        if config.pause_max < config.pause {
+            let message = format!("pause_max ({}) is below pause ({})", config.pause_max, config.pause);
+            report.say("pause_max", message, "");
+        }
+    };
 }
 
 impl MarkingSourceConfig {
-    /// As in the thesis, for a target rate.
-    pub fn new(target: BitRate) -> Self {
-        Self {
-            target,
-            meter: ThroughputMeter::Weighted { weight: 0.15 },
-            interval: Span::from_millis(100),
-            surplus: Surplus::default(),
-            detection: Some(Detection::default()),
-            marked: Dscp::AF11,
-            unmarked: Dscp::BEST_EFFORT,
-        }
-    }
-
     /// The control for a connection with the parameters `tcp`.
     pub fn build(&self, tcp: &TcpConfig) -> MarkingSource {
         assert!(!self.target.is_zero(), "an engine without a target has nothing to do");
@@ -100,15 +105,17 @@ impl MarkingSourceConfig {
             minimum: f64::from(tcp.minimum_window_segments),
             segment_bytes: tcp.segment_bytes,
             counts_acks: tcp.rules == Rules::Ns1999,
-            observed: Throughput::new(self.meter, self.interval, Time::ZERO),
+            observed: Throughput::new(self.meter.with(self.weight, self.windows), self.interval, Time::ZERO),
             credit: 0.0,
             marks: SentMarks::new(tcp),
             losses: [Losses::default(); 2],
             sent_until: 0,
             resent_until: 0,
             off_until: Time::ZERO,
-            pause: self.detection.map_or(Span::ZERO, |detection| detection.pause),
+            pause: if self.detection { self.pause } else { Span::ZERO },
             marked_bytes: 0,
+            marked: Dscp::new(self.marked),
+            unmarked: Dscp::new(self.unmarked),
             config: *self,
         }
     }
@@ -153,6 +160,8 @@ pub struct MarkingSource {
     off_until: Time,
     pause: Span,
     marked_bytes: u64,
+    marked: Dscp,
+    unmarked: Dscp,
     config: MarkingSourceConfig,
 }
 
@@ -180,7 +189,7 @@ impl MarkingSource {
         } else if self.pwnd > 0.0 {
             let surplus = best_effort.min(self.pwnd);
             self.pwnd -= surplus;
-            if self.config.surplus == Surplus::Replaced {
+            if self.config.surplus == MarkingSurplus::Replaced {
                 self.bwnd += surplus;
             }
         } else {
@@ -218,7 +227,10 @@ impl MarkingSource {
     fn detect(&mut self, sequence: u64, now: Time) {
         let kind = if self.marks.is_marked(sequence) { MARKED } else { BEST_EFFORT };
         self.losses[kind].lost = self.losses[kind].lost.saturating_add(1);
-        let Some(Detection { factor, pause, pause_max }) = self.config.detection else { return };
+        let MarkingSourceConfig { detection, factor, pause, pause_max, .. } = self.config;
+        if !detection {
+            return;
+        }
         let [marked, best_effort] = self.losses;
         let expected = expected_losses(marked.sent, best_effort);
         if expected < LOSSES_EXPECTED {
@@ -238,6 +250,13 @@ impl MarkingSource {
 }
 
 impl CongestionControl for MarkingSource {
+    const VARIABLES: &'static [Variable] = &[
+        Variable::new("priority_window_segments", "The window of marked segments."),
+        Variable::new("best_effort_window_segments", "The window of the others."),
+        Variable::new("marking_probability", "The part of segments that are marked."),
+        Variable::new("marking_pause_s", "The next pause of marking."),
+    ];
+
     fn on_ack(&mut self, ack: &Ack, now: Time) {
         let acked = ack.acked_bytes as f64 / f64::from(self.segment_bytes);
         let acked = if self.counts_acks { 1.0 } else { acked.min(2.0) };
@@ -296,7 +315,7 @@ impl CongestionControl for MarkingSource {
         self.sent_until = self.sent_until.max(segment.sequence + u64::from(segment.payload_bytes));
         self.marks.set(segment.sequence, marked);
         self.losses[if marked { MARKED } else { BEST_EFFORT }].sent += 1.0;
-        if marked { self.config.marked } else { self.config.unmarked }
+        if marked { self.marked } else { self.unmarked }
     }
 
     fn cwnd_bytes(&self) -> u64 {
@@ -342,7 +361,7 @@ mod tests {
 
     fn build() -> MarkingSource {
         let tcp = TcpConfig::ns_1999(Variant::NewReno).with_window_packets(200);
-        MarkingSourceConfig::new(BitRate::from_mbps(4)).build(&tcp)
+        MarkingSourceConfig::with(BitRate::from_mbps(4)).build(&tcp)
     }
 
     fn windows(pwnd: f64, bwnd: f64) -> MarkingSource {
@@ -350,7 +369,7 @@ mod tests {
     }
 
     fn ack() -> Ack {
-        Ack { acknowledgment: 0, acked_bytes: 1000, flight_bytes: 0, srtt: Span::ZERO }
+        Ack { acknowledgment: 0, acked_bytes: 1000, flight_bytes: 0, srtt: Span::ZERO, sample: None }
     }
 
     fn congestion(signal: Signal, number: u64) -> Congestion {
@@ -422,7 +441,7 @@ mod tests {
 
     #[test]
     fn above_the_target_marks_are_given_up_or_replaced() {
-        for (surplus, whole) in [(Surplus::GivenUp, 29.0), (Surplus::Replaced, 30.0)] {
+        for (surplus, whole) in [(MarkingSurplus::GivenUp, 29.0), (MarkingSurplus::Replaced, 30.0)] {
             let mut source = windows(10.0, 20.0);
             source.config.surplus = surplus;
             (0..30).for_each(|_| source.open(1.0, false));

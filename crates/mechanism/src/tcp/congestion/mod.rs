@@ -5,33 +5,56 @@
 //! [`Permission::At`]. It also names the DSCP of each segment, because sources that mark their own packets choose the
 //! mark with the window.
 //!
+//! What an acknowledgment says beyond the bytes that it covers is a [`Sample`]: measured only for a control that asks for it by
+//! [`CongestionControl::sampling`], so that it costs the others nothing. A control that sends at a rate has a [`Pacer`].
+//!
 //! A control that must know which of its marks were lost or acknowledged keeps them itself: it sees the sequence number
 //! of every segment, of every acknowledgment and of every loss.
 
+mod bbr;
 mod cubic;
+mod dctcp;
 mod marking;
+mod pacer;
 mod reno;
 mod reserved;
 mod sent_marks;
 mod subtcp;
 mod unresponsive;
 
+pub use bbr::{Bbr, BbrConfig, BbrState};
 pub use cubic::{Cubic, CubicConfig};
-pub use marking::{Detection, MarkingSource, MarkingSourceConfig, Surplus};
+pub use dctcp::{Dctcp, DctcpConfig};
+pub use marking::{MarkingSource, MarkingSourceConfig, MarkingSurplus};
+pub use pacer::Pacer;
 pub use reno::{Reno, RenoConfig};
-pub use reserved::{Reserved, ReservedConfig, ReservedRoundTrip};
-
+pub use reserved::{Reserved, ReservedConfig, ReservedWindow};
 pub use subtcp::{SubTcp, SubTcpConfig, SubTcpForm};
 pub use unresponsive::{Unresponsive, UnresponsiveConfig};
 
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 
+use crate::{Variable, distinct};
 use tidegate_packet::Dscp;
+use tidegate_parameters::bound::Scalar;
+use tidegate_parameters::{Bound, family};
 use tidegate_units::{Span, Time};
 
 use super::config::TcpConfig;
 
-/// New data was acknowledged, outside fast recovery and without an ECN echo.
+/// What a control wants to be told of acknowledgments.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Sampling {
+    /// Those that open a window: of new data, outside fast recovery and without an ECN echo. Without [`Ack::sample`].
+    OpeningAcks,
+    /// Every one, in recovery too, with [`Ack::sample`], but for what needs a record of each segment sent.
+    Acks,
+    /// Every one, with all of [`Ack::sample`].
+    Rates,
+}
+
+/// An acknowledgment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ack {
     /// The next byte that the receiver expects.
@@ -42,6 +65,59 @@ pub struct Ack {
     pub flight_bytes: u64,
     /// The smoothed round-trip time, this acknowledgment's sample included; zero before the first one.
     pub srtt: Span,
+    /// What else it says; `None` for a control that hears of [`Sampling::OpeningAcks`] only.
+    pub sample: Option<Sample>,
+}
+
+/// What one acknowledgment says of the path, cumulative and selective part together.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sample {
+    /// It opens the window of a control that counts acknowledgments: new data, no fast recovery, no echo.
+    pub opens_window: bool,
+    /// Losses are being repaired, of a fast retransmit or of a time-out; with the acknowledgment that ends it no more.
+    pub is_in_recovery: bool,
+    /// Bytes newly known to have arrived. Without SACK a duplicate counts as one segment.
+    pub delivered_bytes: u64,
+    /// The same since the start.
+    pub delivered_total_bytes: u64,
+    /// Bytes newly known to be lost, a time-out since the last acknowledgment included.
+    pub lost_bytes: u64,
+    /// Bytes that arrived with a congestion mark: those that [`EcnFeedback::Accurate`](crate::tcp::EcnFeedback) counts, otherwise
+    /// all that an acknowledgment with an echo newly covers.
+    pub marked_bytes: u64,
+    /// Bytes that recovery believed to be in the network before this acknowledgment.
+    pub in_flight_before_bytes: u64,
+    /// The same after it.
+    pub in_flight_bytes: u64,
+    /// One past the last byte sent since the last restart (`SND.NXT`).
+    pub sent_until: u64,
+    /// The round trip of the segment sent last of those that it newly acknowledges, if that was sent once only. With
+    /// [`Sampling::Rates`].
+    pub rtt: Option<Span>,
+    /// How fast data arrives. With [`Sampling::Rates`], if this acknowledgment tells.
+    pub rate: Option<RateSample>,
+}
+
+/// A delivery rate, over the time from one acknowledgment to another.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RateSample {
+    /// Bytes delivered in `interval`.
+    pub delivered_bytes: u64,
+    /// The longer one of the times in which they were sent and in which they were acknowledged; not zero.
+    pub interval: Span,
+    /// Bytes delivered before it, since the start: what was when the newest segment now acknowledged was sent.
+    pub prior_delivered_bytes: u64,
+    /// When that segment was sent.
+    pub sent_at: Time,
+    /// The application had nothing to send in that time, so that the path could have carried more.
+    pub is_app_limited: bool,
+}
+
+impl RateSample {
+    /// The rate, in bytes per second.
+    pub fn bytes_per_second(&self) -> f64 {
+        self.delivered_bytes as f64 / self.interval.as_secs_f64()
+    }
 }
 
 /// What tells of congestion.
@@ -108,7 +184,15 @@ pub enum Permission {
 /// A congestion control. It sees events in this order: what an acknowledgment signals, then what it acknowledges, then
 /// the segments that it releases.
 pub trait CongestionControl {
-    /// New data was acknowledged.
+    /// What [`variable`](Self::variable) answers to beside `cwnd_segments`, as far as it may be recorded.
+    const VARIABLES: &'static [Variable] = &[];
+
+    /// Of which acknowledgments [`on_ack`](Self::on_ack) is told, and how much. Asked once, when the connection is made.
+    fn sampling(&self) -> Sampling {
+        Sampling::OpeningAcks
+    }
+
+    /// An acknowledgment, after what it signals.
     fn on_ack(&mut self, ack: &Ack, now: Time);
 
     /// The network is congested.
@@ -149,12 +233,25 @@ pub trait CongestionControl {
 
 /// Declares [`AnyCongestionControl`] and [`CongestionControlConfig`] over the controls that there are.
 macro_rules! controls {
-    ($($(#[$doc:meta])* $variant:ident($config:ident, $control:ty),)*) => {
-        /// The parameters of any congestion control.
-        #[derive(Clone, Copy, Debug, PartialEq)]
-        pub enum CongestionControlConfig { $($(#[$doc])* $variant($config),)* }
+    ($($(#[doc = $doc:literal])* $variant:ident($config:ident => $of:ident, $control:ty) = $kind:literal,)*) => {
+        family! {
+            /// Who decides the window of TCP.
+            pub enum CongestionControlConfig { $($(#[doc = $doc])* $variant($config) = $kind,)* }
+        }
+
+        impl Copy for CongestionControlConfig {}
 
         impl CongestionControlConfig {
+            /// What may be recorded of it.
+            pub const fn variables(&self) -> &'static [Variable] {
+                match self { $(Self::$variant(_) => <$of as CongestionControl>::VARIABLES,)* }
+            }
+
+            /// What may be recorded of any of them.
+            pub fn all_variables() -> Vec<Variable> {
+                distinct(&[$(<$of as CongestionControl>::VARIABLES,)*])
+            }
+
             /// The control for a connection with the parameters `tcp`.
             pub fn build(&self, tcp: &TcpConfig) -> AnyCongestionControl {
                 match self { $(Self::$variant(config) => AnyCongestionControl::$variant(config.build(tcp).into()),)* }
@@ -163,9 +260,12 @@ macro_rules! controls {
 
         /// Any congestion control, dispatched by an enumeration.
         #[derive(Clone, Debug)]
-        pub enum AnyCongestionControl { $($(#[$doc])* $variant($control),)* }
+        pub enum AnyCongestionControl { $($(#[doc = $doc])* $variant($control),)* }
 
         impl CongestionControl for AnyCongestionControl {
+            fn sampling(&self) -> Sampling {
+                match self { $(Self::$variant(c) => c.sampling(),)* }
+            }
             #[inline]
             fn on_ack(&mut self, ack: &Ack, now: Time) {
                 match self { $(Self::$variant(c) => c.on_ack(ack, now),)* }
@@ -203,20 +303,123 @@ macro_rules! controls {
 
 controls! {
     /// Additive increase, multiplicative decrease.
-    Reno(RenoConfig, Reno),
+    Reno(RenoConfig => Reno, Reno) = "reno",
     /// Growth with time.
-    Cubic(CubicConfig, Box<Cubic>),
-    /// With a reservation.
-    Reserved(ReservedConfig, Box<Reserved>),
-    /// With a packet marking engine.
-    Marking(MarkingSourceConfig, Box<MarkingSource>),
+    Cubic(CubicConfig => Cubic, Box<Cubic>) = "cubic",
+    /// In proportion to how much was marked.
+    Dctcp(DctcpConfig => Dctcp, Box<Dctcp>) = "dctcp",
+    /// By a model of the path.
+    Bbr(BbrConfig => Bbr, Box<Bbr>) = "bbr",
     /// Windows below one segment.
-    SubTcp(SubTcpConfig, SubTcp),
+    SubTcp(SubTcpConfig => SubTcp, SubTcp) = "subtcp",
+    /// With a reservation.
+    Reserved(ReservedConfig => Reserved, Box<Reserved>) = "reserved",
+    /// With a packet marking engine.
+    Marking(MarkingSourceConfig => MarkingSource, Box<MarkingSource>) = "marking",
     /// Ignores losses.
-    Unresponsive(UnresponsiveConfig, Unresponsive),
+    Unresponsive(UnresponsiveConfig => Unresponsive, Unresponsive) = "unresponsive",
 }
 
 impl CongestionControlConfig {
-    /// Reno with its defaults.
-    pub const RENO: Self = Self::Reno(RenoConfig { byte_limit_segments: 2 });
+    /// Reno.
+    pub const RENO: Self = Self::Reno(RenoConfig {});
+}
+
+impl Default for CongestionControlConfig {
+    fn default() -> Self {
+        Self::RENO
+    }
+}
+
+/// A range with a message that says all of it, so that help has nothing to add.
+const fn telling<T: Scalar>(range: Bound<T>, message: &'static str) -> Bound<T> {
+    range.saying("", message).high("", message, "")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::format;
+    use alloc::string::String;
+    use alloc::vec::Vec;
+    use tidegate_parameters::{Parameters, Report};
+    use tidegate_units::BitRate;
+
+    fn complaints(config: &CongestionControlConfig) -> Vec<String> {
+        let mut found = Vec::new();
+        let mut sink = |path: &[&str], message: String, help: &str| {
+            found.push(format!("{}: {message}; {help}", path.join(".")));
+        };
+        config.check(&mut Report::new(&mut sink));
+        found
+    }
+
+    #[test]
+    fn what_is_out_of_bounds_is_said_once() {
+        let rate = BitRate::from_mbps(4);
+        let cubic = CubicConfig { c: f64::NAN, beta: 1.0, ..CubicConfig::default() };
+        let dctcp = DctcpConfig { g: 0.0, initial_alpha: 2.0 };
+        let bbr =
+            BbrConfig { high_gain: 1.0, pacing_margin: 1.0, extra_segments: 1001, ..BbrConfig::default() };
+        let subtcp =
+            SubTcpConfig { increase: -1.0, scale_max: 0.5, tick: Span::ZERO, ..SubTcpConfig::default() };
+        let reserved = ReservedConfig {
+            depth: Span::from_secs(3_600),
+            burst: Some(0),
+            marked: 64,
+            ..ReservedConfig::with(rate)
+        };
+        let marking = MarkingSourceConfig {
+            weight: 2.0,
+            factor: f64::INFINITY,
+            pause: Span::from_secs(70),
+            ..MarkingSourceConfig::with(rate)
+        };
+        let cases: [(CongestionControlConfig, &[&str]); 6] = [
+            (
+                CongestionControlConfig::Cubic(cubic),
+                &["c: NaN must be above 0 and at most 1000000; ", "beta: 1 must be between 0 and 1; "],
+            ),
+            (
+                CongestionControlConfig::Dctcp(dctcp),
+                &["g: 0 must be above 0 and at most 1; ", "initial_alpha: 2 is no probability; from 0 to 1"],
+            ),
+            (
+                CongestionControlConfig::Bbr(bbr),
+                &[
+                    "high_gain: 1 must be above 1 and at most 100; ",
+                    "pacing_margin: 1 must be at least 0 and below 1; ",
+                    "extra_segments: 1001 is above 1000; ",
+                ],
+            ),
+            (
+                CongestionControlConfig::SubTcp(subtcp),
+                &[
+                    "increase: -1 must be above 0 and at most 1000; ",
+                    "tick: this time cannot be zero; ",
+                    "scale_max: 0.5 must be from 1 to 1000000; ",
+                ],
+            ),
+            (
+                CongestionControlConfig::Reserved(reserved),
+                &[
+                    "burst: zero leaves nothing; ",
+                    "marked: 64 is no codepoint; from 0 to 63",
+                    "depth: no bucket holds 1.8GB; at most 500MB",
+                ],
+            ),
+            (
+                CongestionControlConfig::Marking(marking),
+                &[
+                    "weight: 2 is no probability; from 0 to 1",
+                    "factor: inf is no factor; above 0",
+                    "pause_max: pause_max (64s) is below pause (70s); ",
+                ],
+            ),
+        ];
+        for (config, expected) in cases {
+            assert_eq!(complaints(&config), expected, "{}", config.kind());
+        }
+        assert!(complaints(&CongestionControlConfig::default()).is_empty());
+    }
 }

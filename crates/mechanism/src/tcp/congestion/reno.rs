@@ -9,24 +9,25 @@
 //! timed sends: so it does with [`TcpConfig::ecn_timeout`]. `ns-1999` keeps at least the minimum window after a halving, where ns
 //! could reach a window of zero from a receive window of one packet.
 
+use tidegate_parameters::parameters;
 use tidegate_units::Time;
 
 use super::{Ack, Congestion, CongestionControl, Permission, Signal};
 use crate::tcp::config::{Rules, TcpConfig};
 
-/// Parameters of [`Reno`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct RenoConfig {
-    /// L of RFC 3465, section 2.2: slow start opens the window by at most this many segments for each acknowledgment. 1
-    /// is RFC 5681 without delayed acknowledgments, 2 (the default) makes up for them. `ns-1999` ignores it.
-    pub byte_limit_segments: u32,
+parameters! {
+    /// # Reno's window
+    ///
+    /// Slow start, additive increase, multiplicative decrease; never below `minimum_window`.
+    ///
+    /// Source: RFC 5681; ns.
+    #[derive(Copy)]
+    pub struct RenoConfig {}
 }
 
-impl Default for RenoConfig {
-    fn default() -> Self {
-        Self { byte_limit_segments: 2 }
-    }
-}
+/// L of RFC 3465, section 2.2: slow start opens the window by at most this many segments for each acknowledgment. 1 would be RFC
+/// 5681 without delayed acknowledgments, 2 makes up for them. `ns-1999` ignores it.
+pub(super) const BYTE_LIMIT_SEGMENTS: u32 = 2;
 
 impl RenoConfig {
     /// The control for a connection with the parameters `tcp`.
@@ -47,7 +48,7 @@ impl RenoConfig {
             minimum_bytes: u64::from(tcp.minimum_window_segments) * segment,
             echo_floor_segments: if tcp.ecn_timeout { 1 } else { 2 },
             segment_bytes: tcp.segment_bytes,
-            byte_limit: self.byte_limit_segments.max(1).saturating_mul(tcp.segment_bytes),
+            byte_limit: BYTE_LIMIT_SEGMENTS.saturating_mul(tcp.segment_bytes),
             after_timeout: false,
             rules: tcp.rules,
         }
@@ -97,6 +98,14 @@ impl Reno {
             Rules::Ns1999 => segments as u64 * u64::from(self.segment_bytes),
             Rules::Modern => (segments * segment) as u64,
         };
+    }
+
+    /// Sets the window and the threshold of slow start, for a control that closes it by a law of its own.
+    pub(super) fn close_to(&mut self, bytes: u64) {
+        self.bytes_acked = 0;
+        self.cwnd_bytes = bytes.max(self.minimum_bytes);
+        self.ssthresh_bytes = self.cwnd_bytes;
+        self.cwnd_segments = self.cwnd_bytes as f64 / f64::from(self.segment_bytes);
     }
 
     /// ns's `opencwnd`: once for each acknowledgment of new data, whatever it covers.
@@ -237,7 +246,7 @@ mod tests {
     const NOW: Time = Time::ZERO;
 
     fn ack(acked_bytes: u64, flight_bytes: u64) -> Ack {
-        Ack { acknowledgment: 0, acked_bytes, flight_bytes, srtt: Span::ZERO }
+        Ack { acknowledgment: 0, acked_bytes, flight_bytes, srtt: Span::ZERO, sample: None }
     }
     fn congestion(signal: Signal, bytes: u64) -> Congestion {
         Congestion {

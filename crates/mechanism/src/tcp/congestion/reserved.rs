@@ -25,64 +25,68 @@
 //!   distribution is not given, uniform is taken, from the sequence number, so that it needs no state.
 
 use tidegate_packet::Dscp;
+use tidegate_parameters::{Check as _, bound, parameters, words};
 use tidegate_units::{BitRate, Span, Time};
 
 use super::sent_marks::SentMarks;
 use super::{Ack, Congestion, CongestionControl, Permission, Segment, Signal};
+use crate::Variable;
 use crate::shape::{Tokens, work_of};
 use crate::tcp::config::{Rules, TcpConfig};
 
-/// Which round-trip time makes the reserved window (section 5.4.2 tried both).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ReservedRoundTrip {
-    /// The least one observed: conservative, for a queue does not enlarge the window.
-    Best,
-    /// The smoothed one.
-    Average,
+words! {
+    /// Which round-trip time makes the window of a reservation.
+    pub enum ReservedWindow {
+        /// None: the window is plain TCP's.
+        None = "none",
+        /// The least one observed.
+        Best = "best",
+        /// The smoothed one.
+        Average = "average",
+    }
 }
 
-/// Parameters of [`Reserved`].
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct ReservedConfig {
-    /// The reserved rate on the wire. Zero: no tokens, plain Reno.
-    pub rate: BitRate,
-    /// Depth of the token bucket, as the time in which the rate fills it. Default 50 ms (section 5.3.1).
-    pub depth: Span,
-    /// Interval of timed transmissions; `None` (default) for none. The thesis has 20 ms (Fig. 5.6).
-    pub timer: Option<Span>,
-    /// Rate adaptive windowing, and with which round-trip time; `None` (default) for none.
-    pub window: Option<ReservedRoundTrip>,
-    /// The most that a delayed transmission waits; `None` (default) for none.
-    pub delayed: Option<Span>,
-    /// How many segments without tokens may go at one instant; `None` (default) for any number.
-    pub burst: Option<u32>,
-    /// Whether growth is scaled in congestion avoidance too. Default no.
-    pub literal_growth: bool,
-    /// Whether timer and windowing are turned off, for good, when a marked segment is lost or echoed as congested. Default no.
-    pub safeguard: bool,
-    /// Codepoint of segments with tokens. Default AF11.
-    pub marked: Dscp,
-    /// Codepoint of the others. Default best effort.
-    pub unmarked: Dscp,
+parameters! {
+    /// # TCP with a reservation
+    ///
+    /// Marks the segments that a token bucket covers. With a timer it sends on tokens even where the window would make it
+    /// wait; with a window of its own, losses reduce only what it sends beyond the reservation.
+    ///
+    /// Source: thesis of Feng, sections 5.3 and 5.4.
+    #[derive(Copy)]
+    pub struct ReservedConfig {
+        /// The reserved rate on the wire. An event can change it.
+        rate: BitRate => bound::RATE;
+        /// Depth of the token bucket: the time in which the rate fills it. Source: thesis of Feng, section 5.3.1.
+        depth: Span = Span::from_millis(50) => bound::DURATION;
+        /// Interval of timed transmissions, which send on tokens whatever the window says. Default: none. Source: thesis of
+        /// Feng, section 5.4.1 (20 ms).
+        timer: Option<Span> = None => bound::DURATION;
+        /// The round-trip time from which the reserved part of the window follows. Source: thesis of Feng, section 5.4.2 (it
+        /// tried both).
+        window: ReservedWindow = ReservedWindow::None;
+        /// The most that a segment without tokens waits for some. Default: none. Source: thesis of Feng, section 5.4.1.
+        delayed: Option<Span> = None => bound::DURATION;
+        /// How many segments without tokens may go at one instant. Default: any number. Source: the thesis of Feng has no bound;
+        /// RFC 2582, section 3, suggests 4 (ns's `maxburst`).
+        burst: Option<u32> = None => bound::COUNT;
+        /// Whether growth is scaled by the variable part of the window in congestion avoidance too. Source: thesis of Feng,
+        /// section 5.4.2 has it so; off, because then the variable part loses against best effort (catalogue, RAW-1).
+        literal_growth: bool = false;
+        /// Whether timer and window are turned off, for good, when a marked segment is lost or echoed as congested. Source:
+        /// thesis of Feng, section 5.4.2 (proposed).
+        safeguard: bool = false;
+        /// Codepoint of segments with tokens, 0 to 63. Source: RFC 2597 (AF11).
+        marked: u8 = Dscp::AF11.get() => bound::CODEPOINT;
+        /// Codepoint of the others, 0 to 63. Source: best effort.
+        unmarked: u8 = Dscp::BEST_EFFORT.get() => bound::CODEPOINT;
+    }
+    check |config, report| {
+        bound::BUCKET.check("depth", &config.rate.bytes_in(config.depth), report);
+    };
 }
 
 impl ReservedConfig {
-    /// Marking alone, as in section 5.3.
-    pub const fn new(rate: BitRate) -> Self {
-        Self {
-            rate,
-            depth: Span::from_millis(50),
-            timer: None,
-            window: None,
-            delayed: None,
-            burst: None,
-            literal_growth: false,
-            safeguard: false,
-            marked: Dscp::AF11,
-            unmarked: Dscp::BEST_EFFORT,
-        }
-    }
-
     /// The control for a connection with the parameters `tcp`.
     pub fn build(&self, tcp: &TcpConfig) -> Reserved {
         let segment = f64::from(tcp.segment_bytes);
@@ -108,6 +112,8 @@ impl ReservedConfig {
             marks: SentMarks::new(tcp),
             adapts: true,
             marked_bytes: 0,
+            marked: Dscp::new(self.marked),
+            unmarked: Dscp::new(self.unmarked),
             config: *self,
         }
     }
@@ -150,6 +156,8 @@ pub struct Reserved {
     /// Whether timer and windowing are on.
     adapts: bool,
     marked_bytes: u64,
+    marked: Dscp,
+    unmarked: Dscp,
     config: ReservedConfig,
 }
 
@@ -182,8 +190,8 @@ impl Reserved {
     /// `RWND` in segments: what the reserved rate keeps under way in a round trip (section 5.4.2).
     fn rwnd(&self) -> f64 {
         let rtt = match self.config.window {
-            Some(ReservedRoundTrip::Best) if self.adapts && self.best_rtt.is_finite() => self.best_rtt,
-            Some(ReservedRoundTrip::Average) if self.adapts => self.srtt,
+            ReservedWindow::Best if self.adapts && self.best_rtt.is_finite() => self.best_rtt,
+            ReservedWindow::Average if self.adapts => self.srtt,
             _ => return 0.0,
         };
         let window = self.config.rate.as_bytes_per_second_f64() * rtt / f64::from(self.wire_bytes);
@@ -209,6 +217,11 @@ impl Reserved {
 }
 
 impl CongestionControl for Reserved {
+    const VARIABLES: &'static [Variable] = &[
+        Variable::new("reserved_window_segments", "What the reserved rate keeps under way."),
+        Variable::new("lost_tokens_bytes", "Tokens that found the bucket full, since the start."),
+    ];
+
     fn on_ack(&mut self, ack: &Ack, now: Time) {
         self.sample_rtt(ack.acknowledgment, now);
         let acked = ack.acked_bytes as f64 / f64::from(self.segment_bytes);
@@ -288,7 +301,7 @@ impl CongestionControl for Reserved {
         if marked {
             self.marked_bytes += u64::from(segment.wire_bytes);
         }
-        if marked { self.config.marked } else { self.config.unmarked }
+        if marked { self.marked } else { self.unmarked }
     }
 
     fn cwnd_bytes(&self) -> u64 {
@@ -406,7 +419,13 @@ mod tests {
     fn with_round_trip(config: ReservedConfig, rtt_ms: u64) -> Reserved {
         let mut control = build(config);
         control.on_send(&segment(0), Time::ZERO);
-        let ack = Ack { acknowledgment: 1000, acked_bytes: 1000, flight_bytes: 1000, srtt: Span::ZERO };
+        let ack = Ack {
+            acknowledgment: 1000,
+            acked_bytes: 1000,
+            flight_bytes: 1000,
+            srtt: Span::ZERO,
+            sample: None,
+        };
         control.on_ack(&ack, ms(rtt_ms));
         control
     }
@@ -414,7 +433,7 @@ mod tests {
     #[test]
     fn a_full_bucket_marks_its_depth_and_then_the_rate() {
         // 4 Mbit/s for 50 ms are 25 segments.
-        let mut control = build(ReservedConfig::new(RATE));
+        let mut control = build(ReservedConfig::with(RATE));
         let marked = |sender: &mut Reserved, at| sender.on_send(&segment(0), at) == Dscp::AF11;
         assert!((0..25).all(|_| marked(&mut control, Time::ZERO)));
         assert!(!marked(&mut control, Time::ZERO));
@@ -424,7 +443,7 @@ mod tests {
 
     #[test]
     fn a_bounded_burst_goes_on_at_the_next_instant_and_never_holds_tokens_back() {
-        let mut control = build(ReservedConfig { burst: Some(4), ..ReservedConfig::new(RATE) });
+        let mut control = build(ReservedConfig { burst: Some(4), ..ReservedConfig::with(RATE) });
         control.cwnd = 100.0;
         let mut sent = 0;
         let mut send_all = |sender: &mut Reserved, at| {
@@ -442,7 +461,7 @@ mod tests {
 
     #[test]
     fn the_timer_sends_on_tokens_whatever_the_window_says() {
-        let config = ReservedConfig { timer: Some(Span::from_millis(20)), ..ReservedConfig::new(RATE) };
+        let config = ReservedConfig { timer: Some(Span::from_millis(20)), ..ReservedConfig::with(RATE) };
         let mut control = build(config);
         let full = 1_000_000;
         assert_eq!(control.may_send(full, 1000, ms(5)), Permission::At(ms(20)));
@@ -459,8 +478,8 @@ mod tests {
 
     #[test]
     fn a_loss_halves_only_what_is_above_the_reserved_window() {
-        let window = Some(ReservedRoundTrip::Best);
-        let mut control = with_round_trip(ReservedConfig { window, ..ReservedConfig::new(RATE) }, 100);
+        let window = ReservedWindow::Best;
+        let mut control = with_round_trip(ReservedConfig { window, ..ReservedConfig::with(RATE) }, 100);
         assert_eq!(control.rwnd(), 50.0);
         control.cwnd = 80.0;
         control.on_congestion(&congestion(Signal::Loss, 1), ms(100));
@@ -471,7 +490,7 @@ mod tests {
 
     #[test]
     fn without_windowing_it_is_reno() {
-        let mut control = with_round_trip(ReservedConfig::new(RATE), 100);
+        let mut control = with_round_trip(ReservedConfig::with(RATE), 100);
         control.cwnd = 80.0;
         control.on_congestion(&congestion(Signal::Loss, 1), ms(100));
         assert_eq!((control.cwnd, control.ssthresh), (40.0, 40.0));
@@ -489,8 +508,8 @@ mod tests {
     #[test]
     fn the_safeguard_turns_both_off_when_a_marked_segment_is_lost() {
         let timer = Some(Span::from_millis(20));
-        let window = Some(ReservedRoundTrip::Best);
-        let config = ReservedConfig { timer, window, safeguard: true, ..ReservedConfig::new(RATE) };
+        let window = ReservedWindow::Best;
+        let config = ReservedConfig { timer, window, safeguard: true, ..ReservedConfig::with(RATE) };
         let mut control = with_round_trip(config, 100);
         (1..=30).for_each(|number| {
             control.on_send(&segment(number), Time::ZERO);
@@ -504,8 +523,8 @@ mod tests {
 
     #[test]
     fn a_reservation_that_changes_leaves_the_variable_window_as_it_was() {
-        let window = Some(ReservedRoundTrip::Best);
-        let mut control = with_round_trip(ReservedConfig { window, ..ReservedConfig::new(RATE) }, 100);
+        let window = ReservedWindow::Best;
+        let mut control = with_round_trip(ReservedConfig { window, ..ReservedConfig::with(RATE) }, 100);
         (control.cwnd, control.ssthresh) = (80.0, 60.0);
         control.set_rate(BitRate::from_mbps(8), ms(100));
         assert_eq!((control.rwnd(), control.cwnd, control.ssthresh), (100.0, 130.0, 110.0));
@@ -516,7 +535,7 @@ mod tests {
     #[test]
     fn without_a_reservation_nothing_waits_for_tokens() {
         let delayed = Some(Span::from_millis(100));
-        let mut control = build(ReservedConfig { delayed, ..ReservedConfig::new(RATE) });
+        let mut control = build(ReservedConfig { delayed, ..ReservedConfig::with(RATE) });
         (0..30).for_each(|number| {
             control.on_send(&segment(number), Time::ZERO);
         });
@@ -529,8 +548,8 @@ mod tests {
 
     #[test]
     fn a_threshold_that_no_loss_has_set_stays_none() {
-        let window = Some(ReservedRoundTrip::Best);
-        let mut control = with_round_trip(ReservedConfig { window, ..ReservedConfig::new(RATE) }, 100);
+        let window = ReservedWindow::Best;
+        let mut control = with_round_trip(ReservedConfig { window, ..ReservedConfig::with(RATE) }, 100);
         assert_eq!(control.ssthresh, control.awnd);
         control.set_rate(BitRate::from_mbps(1), ms(100));
         assert_eq!(control.ssthresh, control.awnd);
@@ -538,8 +557,8 @@ mod tests {
 
     #[test]
     fn the_safeguard_heeds_the_echo_of_a_marked_segment() {
-        let window = Some(ReservedRoundTrip::Best);
-        let config = ReservedConfig { window, safeguard: true, ..ReservedConfig::new(RATE) };
+        let window = ReservedWindow::Best;
+        let config = ReservedConfig { window, safeguard: true, ..ReservedConfig::with(RATE) };
         let mut control = with_round_trip(config, 100);
         (1..=30).for_each(|number| {
             control.on_send(&segment(number), Time::ZERO);
@@ -554,7 +573,7 @@ mod tests {
 
     #[test]
     fn a_delayed_transmission_waits_for_tokens_but_not_for_ever() {
-        let config = ReservedConfig { delayed: Some(Span::from_millis(10)), ..ReservedConfig::new(RATE) };
+        let config = ReservedConfig { delayed: Some(Span::from_millis(10)), ..ReservedConfig::with(RATE) };
         let mut control = build(config);
         (0..25).for_each(|number| {
             control.on_send(&segment(number), Time::ZERO);
@@ -566,7 +585,7 @@ mod tests {
 
     #[test]
     fn tokens_of_a_full_bucket_are_counted_as_lost() {
-        let mut control = build(ReservedConfig::new(RATE));
+        let mut control = build(ReservedConfig::with(RATE));
         control.on_send(&segment(0), ms(100));
         assert_eq!(control.variable("lost_tokens_bytes"), Some(50_000.0));
     }
@@ -578,8 +597,8 @@ mod tests {
             rate in 0u64..100_000_000,
             other in 0u64..100_000_000,
         ) {
-            let window = Some(ReservedRoundTrip::Average);
-            let config = ReservedConfig { window, ..ReservedConfig::new(BitRate::from_bps(rate)) };
+            let window = ReservedWindow::Average;
+            let config = ReservedConfig { window, ..ReservedConfig::with(BitRate::from_bps(rate)) };
             let mut control = build(config);
             let mut now = Time::ZERO;
             for (sequence, (event, wait)) in (0u64..).zip(events) {
@@ -599,7 +618,7 @@ mod tests {
                         control.on_send(&segment(sequence), now);
                         let acknowledgment = (sequence + 1) * 1000;
                         let srtt = Span::ZERO;
-                        control.on_ack(&Ack { acknowledgment, acked_bytes: 1000, flight_bytes: 0, srtt }, now);
+                        control.on_ack(&Ack { acknowledgment, acked_bytes: 1000, flight_bytes: 0, srtt, sample: None }, now);
                         continue;
                     }
                 };

@@ -15,44 +15,49 @@
 //! window of one. Under the rules of RFCs an ECN echo takes the window down to one segment and not two.
 
 use tidegate_packet::Dscp;
+use tidegate_parameters::{Bound, bound, parameters, words};
 use tidegate_units::{Span, Time};
 
 use super::reno::{Reno, RenoConfig};
-use super::{Ack, Congestion, CongestionControl, Permission, Segment, Signal};
+use super::{Ack, Congestion, CongestionControl, Permission, Segment, Signal, telling};
+use crate::Variable;
 use crate::tcp::config::TcpConfig;
 
-/// How the window grows.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub enum SubTcpForm {
-    /// A success halves `scale` (Fig. 3.17); from one segment on as TCP.
-    Halving,
-    /// A success takes `scale_factor` from `scale` (Fig. 3.21); from one segment on as TCP.
-    Scaled {
-        /// What each success takes. Default 0.25: section 3.3.2.
-        scale_factor: f64,
-    },
-    /// The rate rises by the part `x` of itself per round trip, or as TCP's where that is less (Fig. 3.22). There is no
-    /// slow start.
-    Bandwidth {
-        /// X, as a part of one. Default 0.01: section 3.3.2.
-        x: f64,
-    },
+words! {
+    /// How SUBTCP's window grows.
+    pub enum SubTcpForm {
+        /// Below one segment a success halves `scale`.
+        Halving = "halving",
+        /// Below one segment a success takes `scale_factor` from `scale`.
+        Scaled = "scaled",
+        /// The rate rises by at most `increase` of itself per round trip.
+        Bandwidth = "bandwidth",
+    }
 }
 
-/// Parameters of [`SubTcp`].
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct SubTcpConfig {
-    /// How the window grows. Default [`SubTcpForm::Halving`].
-    pub form: SubTcpForm,
-    /// `timer_interval`: what `counter` counts. Default 10 ms: assumed (catalogue, section 5). Never zero.
-    pub tick: Span,
-    /// The largest `scale`. Default 64: ns's largest back-off, which `scale` replaces; assumed.
-    pub scale_max: f64,
-}
+/// What a success takes from `scale`, and by which part of itself a rate may rise.
+const STEP: Bound<f64> = telling(Bound::above(0.0).and_at_most(1e3), " must be above 0 and at most 1000");
 
-impl Default for SubTcpConfig {
-    fn default() -> Self {
-        Self { form: SubTcpForm::Halving, tick: Span::from_millis(10), scale_max: 64.0 }
+parameters! {
+    /// # SUBTCP: windows below one segment
+    ///
+    /// Sends one segment every `scale` round trips where a window of one segment is too much. Congestion doubles `scale`, a
+    /// success takes some of it back; from one segment on it is TCP, but for the form `bandwidth`.
+    ///
+    /// Source: thesis of Feng, section 3.3.
+    #[derive(Copy)]
+    pub struct SubTcpConfig {
+        /// How the window grows. Source: thesis of Feng, Fig. 3.17, Fig. 3.21, Fig. 3.22.
+        form: SubTcpForm = SubTcpForm::Halving;
+        /// What a success takes from `scale`, in the form `scaled`. Source: thesis of Feng, section 3.3.2.
+        scale_factor: f64 = 0.25 => STEP;
+        /// By which part of itself the rate may rise per round trip, in the form `bandwidth` (X). Source: thesis of Feng,
+        /// section 3.3.2 (1 %).
+        increase: f64 = 0.01 => STEP;
+        /// The tick in which waits between segments are counted. Source: assumed.
+        tick: Span = Span::from_millis(10) => bound::DURATION;
+        /// The largest `scale`. Source: assumed, ns's largest back-off, which `scale` replaces.
+        scale_max: f64 = 64.0 => telling(Bound::between(1.0, 1e6), " must be from 1 to 1000000");
     }
 }
 
@@ -66,11 +71,26 @@ impl SubTcpConfig {
             scale: 1.0,
             send_at: Time::ZERO,
             rtt: Span::ZERO,
-            form: self.form,
+            growth: match self.form {
+                SubTcpForm::Halving => Growth::Halving,
+                SubTcpForm::Scaled => Growth::Scaled { scale_factor: self.scale_factor },
+                SubTcpForm::Bandwidth => Growth::Bandwidth { x: self.increase },
+            },
             tick: self.tick,
             scale_max: self.scale_max,
         }
     }
+}
+
+/// A form with what it needs.
+#[derive(Clone, Copy, Debug)]
+enum Growth {
+    /// Fig. 3.17; from one segment on as TCP.
+    Halving,
+    /// Fig. 3.21; from one segment on as TCP.
+    Scaled { scale_factor: f64 },
+    /// Fig. 3.22, or as TCP's where that is less. There is no slow start.
+    Bandwidth { x: f64 },
 }
 
 /// See the module.
@@ -78,14 +98,14 @@ impl SubTcpConfig {
 pub struct SubTcp {
     /// The window from one segment on: `normal_tcp_...` of the figures.
     reno: Reno,
-    /// `CWND` in segments, with its fraction; [`SubTcpForm::Bandwidth`] alone sets it by itself.
+    /// `CWND` in segments, with its fraction; [`Growth::Bandwidth`] alone sets it by itself.
     cwnd: f64,
     scale: f64,
     /// When `counter` reaches zero.
     send_at: Time,
     /// The last known round-trip time.
     rtt: Span,
-    form: SubTcpForm,
+    growth: Growth,
     tick: Span,
     scale_max: f64,
 }
@@ -112,20 +132,22 @@ impl SubTcp {
 }
 
 impl CongestionControl for SubTcp {
+    const VARIABLES: &'static [Variable] = &[Variable::new("scale", "What divides a window of one segment.")];
+
     /// `opencwnd()`.
     fn on_ack(&mut self, ack: &Ack, now: Time) {
         self.rtt = ack.srtt;
         let below_one = self.is_one() && self.scale > 1.0;
-        match self.form {
-            SubTcpForm::Halving if below_one => self.scale = halved(self.scale),
-            SubTcpForm::Scaled { scale_factor } if below_one => {
+        match self.growth {
+            Growth::Halving if below_one => self.scale = halved(self.scale),
+            Growth::Scaled { scale_factor } if below_one => {
                 self.scale = lowered(self.scale, scale_factor);
             }
-            SubTcpForm::Halving | SubTcpForm::Scaled { .. } => {
+            Growth::Halving | Growth::Scaled { .. } => {
                 self.reno.on_ack(ack, now);
                 self.cwnd = self.reno.cwnd_segments();
             }
-            SubTcpForm::Bandwidth { x } => {
+            Growth::Bandwidth { x } => {
                 let (cwnd, scale) = split(increased(self.cwnd, self.scale, x));
                 self.set(cwnd);
                 self.scale = scale.min(self.scale_max);
@@ -225,7 +247,13 @@ mod tests {
     use crate::tcp::config::Variant;
 
     fn ack() -> Ack {
-        Ack { acknowledgment: 0, acked_bytes: 1000, flight_bytes: 1000, srtt: Span::from_millis(105) }
+        Ack {
+            acknowledgment: 0,
+            acked_bytes: 1000,
+            flight_bytes: 1000,
+            srtt: Span::from_millis(105),
+            sample: None,
+        }
     }
     fn congestion(signal: Signal, segments: u64) -> Congestion {
         Congestion {
@@ -245,9 +273,6 @@ mod tests {
     fn control(form: SubTcpForm) -> SubTcp {
         SubTcpConfig { form, ..SubTcpConfig::default() }.build(&TcpConfig::ns_1999(Variant::Reno))
     }
-    const FORMS: [SubTcpForm; 3] =
-        [SubTcpForm::Halving, SubTcpForm::Scaled { scale_factor: 0.25 }, SubTcpForm::Bandwidth { x: 0.01 }];
-
     #[test]
     fn a_success_takes_back_half_a_quarter_or_one_percent() {
         assert_eq!([8.0, 3.0, 1.5].map(halved), [4.0, 1.5, 1.0]);
@@ -271,7 +296,7 @@ mod tests {
 
     #[test]
     fn congestion_at_one_segment_doubles_scale_whatever_signals_it() {
-        for form in FORMS {
+        for &form in SubTcpForm::ALL {
             for signal in [Signal::Loss, Signal::LossRestart, Signal::Timeout, Signal::EcnEcho] {
                 let mut control = control(form);
                 control.on_congestion(&congestion(signal, 1), Time::ZERO);
@@ -287,7 +312,7 @@ mod tests {
 
     #[test]
     fn a_window_above_one_closes_as_tcps() {
-        for form in FORMS {
+        for &form in SubTcpForm::ALL {
             let mut control = control(form);
             control.set(7.0);
             control.on_congestion(&congestion(Signal::EcnEcho, 7), Time::ZERO);
@@ -331,7 +356,7 @@ mod tests {
     #[test]
     fn the_bandwidth_based_rate_rises_by_x_in_a_round_trip() {
         for (scale, cwnd, acks) in [(8.0, 1.0, 1), (1.0, 1.0, 1), (1.0, 10.0, 10), (1.0, 64.0, 64)] {
-            let mut control = control(SubTcpForm::Bandwidth { x: 0.01 });
+            let mut control = control(SubTcpForm::Bandwidth);
             control.set(cwnd);
             control.scale = scale;
             let before = control.effective_segments();

@@ -7,15 +7,23 @@
 //! receiver, recovery still finds out what was lost, and the retransmission timer does not back off.
 
 use tidegate_packet::Dscp;
+use tidegate_parameters::parameters;
 use tidegate_units::Time;
 
 use super::reno::{Reno, RenoConfig};
 use super::{Ack, Congestion, CongestionControl, Permission, Segment};
 use crate::tcp::config::TcpConfig;
 
-/// Parameters of [`Unresponsive`]: none of its own.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct UnresponsiveConfig;
+parameters! {
+    /// # A TCP that ignores losses
+    ///
+    /// Opens its window as Reno does and never closes it, whatever is lost; what was lost it sends again. A host that was changed
+    /// to take more than its share.
+    ///
+    /// Source: Harrison and Kalyanaraman 2000, section IV ("hacked TCP implementations").
+    #[derive(Copy)]
+    pub struct UnresponsiveConfig {}
+}
 
 impl UnresponsiveConfig {
     /// The control for a connection with the parameters `tcp`.
@@ -73,7 +81,7 @@ mod tests {
     #[test]
     fn no_sign_of_congestion_ever_lowers_the_window() {
         for tcp in [TcpConfig::ns_1999(Variant::Reno), TcpConfig::modern(Variant::Sack)] {
-            let mut control = UnresponsiveConfig.build(&tcp);
+            let mut control = UnresponsiveConfig {}.build(&tcp);
             let all = [Signal::Loss, Signal::LossRestart, Signal::Timeout, Signal::Idle, Signal::EcnEcho];
             let mut before = control.cwnd_bytes();
             for (step, signal) in (0u64..).zip(all.into_iter().cycle().take(50)) {
@@ -83,6 +91,7 @@ mod tests {
                     acked_bytes: 1000,
                     flight_bytes,
                     srtt: Span::from_millis(40),
+                    sample: None,
                 };
                 control.on_ack(&ack, Time::ZERO);
                 let event = Congestion {

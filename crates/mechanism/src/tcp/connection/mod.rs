@@ -18,6 +18,8 @@ mod timing;
 
 pub use counters::SenderCounters;
 
+use alloc::boxed::Box;
+
 use tidegate_packet::SackBlocks;
 use tidegate_units::Time;
 
@@ -25,6 +27,7 @@ use super::config::{FastRetransmitGuard, Rules, TcpConfig};
 use super::congestion::{Ack, AnyCongestionControl, CongestionControl, Signal};
 use super::gradual::Gradual;
 use super::rto::RtoEstimator;
+use super::sampler::Sampler;
 
 /// No segment is being timed.
 const NOT_TIMED: u64 = u64::MAX;
@@ -98,12 +101,18 @@ pub(super) struct Connection {
     pub cwr_due: bool,
     /// Nothing is sent before: an ECN time-out.
     pub paused_until: Time,
+    /// There is something that wants to know what goes out: one of the next two.
+    is_watched: bool,
     /// Where an echo reduces gradually: how far that has come.
     gradual: Option<Gradual>,
     /// ECN time-outs since the last acknowledgment without echo; `None`: there are no ECN time-outs.
     ecn_pauses: Option<u32>,
     /// The acknowledgment that is being taken in echoes a mark.
     pub echoes: bool,
+    /// Bytes that recovery found lost, for samples.
+    pub lost_bytes: u64,
+    /// For a control that asks for samples.
+    pub sampler: Option<Box<Sampler>>,
     pub cc: AnyCongestionControl,
     pub rto: RtoEstimator,
     pub last_sent: Time,
@@ -114,6 +123,9 @@ impl Connection {
     pub fn new(config: &TcpConfig) -> Self {
         config.assert_valid();
         let rto = RtoEstimator::new(config.rto, config.rules);
+        let cc = config.control.build(config);
+        let sampler = Sampler::new(cc.sampling(), config);
+        let is_gradual = config.gradual_reduction && matches!(config.rules, Rules::Modern);
         Self {
             una: 0,
             nxt: 0,
@@ -139,11 +151,13 @@ impl Connection {
             guard: config.fast_retransmit_guard,
             cwr_due: false,
             paused_until: Time::ZERO,
-            gradual: (config.gradual_reduction && matches!(config.rules, Rules::Modern))
-                .then(Gradual::default),
+            is_watched: is_gradual || sampler.is_some(),
+            gradual: is_gradual.then(Gradual::default),
             ecn_pauses: config.ecn_timeout.then_some(0),
             echoes: false,
-            cc: config.control.build(config),
+            lost_bytes: 0,
+            sampler,
+            cc,
             rto,
             last_sent: Time::ZERO,
             counters: SenderCounters::default(),
@@ -181,6 +195,11 @@ impl Connection {
     #[inline]
     pub const fn flight_bytes(&self) -> u64 {
         self.nxt - self.una
+    }
+
+    /// Whether losses are being repaired, of a fast retransmit or a time-out.
+    pub fn is_repairing(&self) -> bool {
+        matches!(self.action, Action::FastRecovery | Action::Timeout) && self.una < self.recover
     }
 
     /// The window in force: inflated, and bounded by the receiver's.
@@ -231,13 +250,31 @@ impl Connection {
             self.arm_timer(now);
         }
         self.last_sent = now;
-        if let Some(gradual) = &mut self.gradual {
-            gradual.on_sent(payload_bytes);
+        if self.is_watched {
+            self.watch_output(sequence, payload_bytes, retransmission, nothing_outstanding, now);
         }
         self.counters.sent_segments += 1;
         self.counters.sent_bytes += u64::from(payload_bytes);
         self.counters.retransmissions += u64::from(retransmission);
         retransmission
+    }
+
+    /// What few connections want to know of a segment that goes out.
+    #[inline(never)]
+    fn watch_output(
+        &mut self,
+        sequence: u64,
+        payload_bytes: u32,
+        retransmission: bool,
+        nothing_outstanding: bool,
+        now: Time,
+    ) {
+        if let Some(gradual) = &mut self.gradual {
+            gradual.on_sent(payload_bytes);
+        }
+        if let Some(sampler) = &mut self.sampler {
+            sampler.on_send(sequence, retransmission, nothing_outstanding, now);
+        }
     }
 
     /// Moves `una` forward to `number`, which lies beyond it.
@@ -280,8 +317,14 @@ impl Connection {
         self.take_new_ack(ack.number, now);
         if !ack.ece || echo_is_old {
             self.ecn_pauses = self.ecn_pauses.map(|_| 0);
+            if let Some(sampler) = &mut self.sampler {
+                // The control hears of it when recovery has said what was lost.
+                sampler.opens_window = true;
+                return;
+            }
             let srtt = self.rto.srtt();
-            self.cc.on_ack(&Ack { acknowledgment: ack.number, acked_bytes, flight_bytes, srtt }, now);
+            let ack = Ack { acknowledgment: ack.number, acked_bytes, flight_bytes, srtt, sample: None };
+            self.cc.on_ack(&ack, now);
         }
     }
 

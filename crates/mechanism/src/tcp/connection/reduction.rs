@@ -137,6 +137,10 @@ impl Connection {
                 self.rto.back_off();
             }
             self.paused_until = Time::MAX;
+            // It rests where a segment is held back with nothing under way, and now it alone ends the pause.
+            if self.rtx_at == Time::MAX {
+                self.arm_timer(now);
+            }
         } else {
             self.paused_until = now.saturating_add(self.rto.ecn_pause(pauses));
         }

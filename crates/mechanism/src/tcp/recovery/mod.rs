@@ -61,6 +61,8 @@ impl Recovery {
 
     /// The retransmission timer expired.
     pub fn on_timeout(&mut self, c: &mut Connection, now: Time) {
+        // What was under way is given up.
+        c.lost_bytes += self.in_flight_bytes(c);
         match self {
             // ns's Tahoe alone goes on counting duplicates over a time-out.
             Self::Tahoe if c.is_ns() => {}
@@ -96,6 +98,15 @@ impl Recovery {
             Self::Tahoe | Self::Reno | Self::NewReno(_) => {}
             Self::Sack1(sack1) => sack1.on_sent(sent),
             Self::Sack(sack) => sack.on_sent(sent, retransmission),
+        }
+    }
+
+    /// Bytes that the receiver is known to hold beyond what it acknowledged; without SACK a duplicate stands for a segment.
+    pub fn held_bytes(&self, c: &Connection) -> u64 {
+        match self {
+            Self::Tahoe | Self::Reno | Self::NewReno(_) => u64::from(c.dupacks) * c.segment(),
+            Self::Sack1(sack1) => sack1.held_bytes(),
+            Self::Sack(sack) => sack.held_bytes(),
         }
     }
 

@@ -77,6 +77,7 @@ impl NewReno {
             }
         }
         self.had_partial = true;
+        c.lost_bytes += c.segment();
         c.retransmit_head = true;
     }
 }

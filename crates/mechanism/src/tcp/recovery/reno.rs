@@ -41,6 +41,7 @@ pub(super) fn on_duplicate(c: &mut Connection, now: Time) {
         if c.repairs_behind_echo(now) {
             c.retransmit_head = true;
         } else if c.may_enter_recovery() {
+            c.lost_bytes += c.segment();
             c.enter_recovery(Signal::Loss, now);
             c.retransmit_head = true;
         }

@@ -106,14 +106,20 @@ impl Sack {
     }
 
     /// `IsLost`, for all holes at once.
-    fn find_lost(&mut self, c: &Connection) {
+    fn find_lost(&mut self, c: &mut Connection) {
         let bytes_enough = u64::from(c.dupack_threshold - 1) * c.segment();
         let (mut ranges, mut bytes) = (0, 0);
         for range in self.scoreboard.as_slice().iter().rev() {
             ranges += 1;
             bytes += range.len();
             if ranges >= c.dupack_threshold || bytes > bytes_enough {
-                self.lost_below = self.lost_below.max(range.start);
+                let known = self.lost_below.max(c.una);
+                if range.start > known {
+                    let held =
+                        self.scoreboard.covered_below(range.start) - self.scoreboard.covered_below(known);
+                    c.lost_bytes += range.start - known - held;
+                    self.lost_below = range.start;
+                }
                 return;
             }
         }
@@ -208,6 +214,10 @@ impl Sack {
         } else if retransmission {
             self.rescue_rxt = u64::MAX;
         }
+    }
+
+    pub(super) const fn held_bytes(&self) -> u64 {
+        self.scoreboard.covered_bytes()
     }
 
     pub(super) fn in_flight_bytes(&self, c: &Connection) -> u64 {

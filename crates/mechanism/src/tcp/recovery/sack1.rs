@@ -65,6 +65,7 @@ impl Sack1 {
 
     /// The packet that is missing first goes again; of `outstanding_segments` three have left the pipe.
     fn begin(&mut self, c: &mut Connection, outstanding_segments: u64) {
+        c.lost_bytes += c.segment();
         self.pipe = outstanding_segments.cast_signed() - i64::from(c.dupack_threshold);
         self.in_recovery = true;
         self.high = self.high.max(c.una + c.segment());
@@ -122,6 +123,10 @@ impl Sack1 {
         self.in_recovery = false;
         self.timed_out = true;
         self.clear();
+    }
+
+    pub(super) const fn held_bytes(&self) -> u64 {
+        self.scoreboard.covered_bytes()
     }
 
     pub(super) fn candidate(&self, c: &Connection) -> Option<Candidate> {

@@ -23,6 +23,7 @@ pub(super) fn on_ack(c: &mut Connection, ack: &AckEvent<'_>, now: Time) {
                 c.cwr_due = true;
                 c.nxt = c.una;
             } else if c.may_enter_recovery() {
+                c.lost_bytes += c.segment();
                 c.enter_recovery(Signal::LossRestart, now);
                 c.nxt = c.una;
             }

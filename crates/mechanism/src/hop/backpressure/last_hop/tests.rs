@@ -3,6 +3,7 @@ use alloc::vec::Vec;
 
 use proptest::prelude::*;
 use tidegate_packet::{Address, Dscp, FlowId, TcpFlags, TcpHeader};
+use tidegate_units::Span;
 
 use super::*;
 use crate::hop::{Circuit, Neighbor};
@@ -47,17 +48,22 @@ const fn at_us(us: u64) -> Time {
 }
 
 /// An edge with a circuit of 8 Mbit/s and one TCP whose data went out at the start; 3000 tokens.
-fn edge(config: LastHopConfig) -> LastHop {
+fn edge(config: BackPressureConfig) -> LastHop {
     let port = |neighbor, circuit| Port { rate: BitRate::from_mbps(8), neighbor, circuit };
     let ports =
         [port(Neighbor::Router, Some(Circuit { minimum: BitRate::ZERO })), port(Neighbor::Host, None)];
-    let mut edge = LastHop::new(&config, Span::from_secs(1), &ports, &Context::for_tests());
+    let mut edge = LastHop::new(&config, &ports, &Context::for_tests());
     data(&mut edge, 1, Ecn::NotEct, Time::ZERO);
     edge
 }
 
 fn bucket() -> LastHop {
-    edge(LastHopConfig { form: LastHopForm::Bucket, threshold: 10, ..LastHopConfig::default() })
+    edge(BackPressureConfig {
+        idle: Span::from_secs(1),
+        last_hop: LastHopForm::Bucket,
+        last_hop_queue: 10,
+        ..BackPressureConfig::default()
+    })
 }
 
 fn data(edge: &mut LastHop, port: u16, ecn: Ecn, now: Time) {
@@ -187,7 +193,13 @@ fn one_that_acknowledges_much_goes_when_the_bucket_is_full_and_is_paid_for_by_th
 
 #[test]
 fn acknowledgments_of_unknown_tcps_and_beyond_the_bound_pass() {
-    let mut edge = edge(LastHopConfig { form: LastHopForm::Bucket, threshold: 1, acks_max: 2, flows_max: 1 });
+    let mut edge = edge(BackPressureConfig {
+        last_hop: LastHopForm::Bucket,
+        last_hop_queue: 1,
+        last_hop_acks_max: 2,
+        last_hop_flows_max: 1,
+        ..BackPressureConfig::default()
+    });
     queue(&mut edge, 5);
     data(&mut edge, 7, Ecn::NotEct, Time::ZERO);
     let mut unknown = segment(1000, 0);
@@ -211,7 +223,11 @@ fn a_silent_tcp_is_forgotten_and_what_waits_of_it_still_goes() {
 
 #[test]
 fn echoes_are_set_while_the_queue_is_long_for_senders_that_understand_them() {
-    let mut edge = edge(LastHopConfig { form: LastHopForm::Ecn, threshold: 3, ..LastHopConfig::default() });
+    let mut edge = edge(BackPressureConfig {
+        last_hop: LastHopForm::Ecn,
+        last_hop_queue: 3,
+        ..BackPressureConfig::default()
+    });
     let echo = |at: &mut LastHop| {
         let (said, segment) = acknowledge(at, 1000, 0, Time::ZERO);
         assert_eq!(said, Passage::On, "nothing waits");

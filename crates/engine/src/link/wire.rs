@@ -1,0 +1,24 @@
+//! What happens on the wire itself.
+
+use tidegate_units::{Span, Time, TransmissionClock};
+
+use super::transits::Transits;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Wire {
+    pub(super) clock: TransmissionClock,
+    pub(super) delay: Span,
+    /// End of the last transmission that has been decided.
+    pub(super) busy_until: Time,
+    /// Packets that are decided: waiting for their planned transmission, in transmission, or travelling.
+    pub(super) transits: Transits,
+}
+
+impl Wire {
+    /// When the packet at `position` from the front arrives at the far end; [`Time::MAX`] if there is none.
+    #[inline]
+    pub(super) fn arrival(&self, position: usize) -> Time {
+        self.transits.get(position).map_or(Time::MAX, |transit| transit.ends.saturating_add(self.delay))
+    }
+}

@@ -1,0 +1,281 @@
+//! A border of a domain, whole: both halves of an edge mechanism, the shapers that it controls, and what it has to say.
+//!
+//! A world hands over what happens (`handle_...`), and asks what to send and when to come back (`poll_...`), as with other
+//! protocols without input and output. Any order of calls is safe: one that is forgotten delays what would have come of it, and
+//! breaks nothing. Time is that of the border's own clock.
+//!
+//! Source: the form is that of `quinn-proto` (`Connection`) and `boringtun` (`Tunn`).
+//! Deviations: none.
+
+use alloc::vec::Vec;
+
+use tidegate_packet::{Backlog, DropReason, Headers, MarkReason, Packet, Sink};
+use tidegate_units::{BitRate, Time};
+
+use super::{
+    Admission, AggregateId, AnyEgress, AnyIngress, BorderSite, EdgeConfig, EdgeHalf, EdgeOut, PacketStore,
+    PeerId, SegmentEditor,
+};
+use crate::Context;
+use crate::outbox::Outbox;
+use crate::shape::ShaperBank;
+
+/// See the module.
+#[derive(Debug)]
+pub struct Border {
+    ingress: AnyIngress,
+    egress: AnyEgress,
+    bank: ShaperBank,
+    outbox: Outbox<PeerId>,
+    /// Left its shaper; the messages ahead of it are not all sent yet.
+    going: Option<Packet>,
+    /// The latest instant that it was told: time never goes back.
+    latest: Time,
+    message_header_bytes: u32,
+    message_class: u8,
+    controls_messages: bool,
+}
+
+/// What a border sends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Transmit {
+    /// The message in the buffer, to another border of the domain.
+    Message {
+        /// To whom.
+        to: PeerId,
+    },
+    /// A packet that waited at a shaper goes on.
+    Packet(Packet),
+}
+
+impl Border {
+    /// The border at `site`.
+    pub fn new(config: &EdgeConfig, site: BorderSite, context: &Context) -> Self {
+        let (ingress, egress) = config.build(site, context);
+        Self {
+            ingress,
+            egress,
+            bank: ShaperBank::new(config.shaper().clone(), config.bucket(), *context),
+            outbox: Outbox::default(),
+            going: None,
+            latest: Time::ZERO,
+            message_header_bytes: config.message_header_bytes(),
+            message_class: config.message_class(),
+            controls_messages: config.controls_messages(),
+        }
+    }
+
+    /// `packet` enters the domain, and will leave it by `exits`: one for unicast, several for multicast. It goes on if it is
+    /// given back; otherwise it waits for [`poll_transmit`](Self::poll_transmit), or was dropped into `store`.
+    pub fn handle_packet(
+        &mut self,
+        mut packet: Packet,
+        headers: &Headers,
+        exits: &[PeerId],
+        now: Time,
+        store: &mut impl PacketStore,
+    ) -> Option<Packet> {
+        let now = self.at(now);
+        let mut port = EdgePort { bank: &mut self.bank, outbox: &mut self.outbox, now };
+        match self.ingress.on_packet(&mut packet, headers, exits, now, &mut port) {
+            Admission::Pass => Some(packet),
+            Admission::Shape(aggregate) => {
+                self.bank.enqueue(aggregate, packet, now, &mut ShaperSink(store));
+                None
+            }
+            Admission::Drop(why) => {
+                store.on_drop(packet, why);
+                None
+            }
+        }
+    }
+
+    /// `packet`, which entered by `entry`, leaves the domain. `segment` is its TCP header, if it has one.
+    pub fn handle_leaving<S: SegmentEditor>(
+        &mut self,
+        packet: &mut Packet,
+        headers: &Headers,
+        entry: &[PeerId],
+        segment: Option<&mut S>,
+        now: Time,
+    ) {
+        let now = self.at(now);
+        let mut port = EdgePort { bank: &mut self.bank, outbox: &mut self.outbox, now };
+        self.egress.on_packet(packet, headers, entry, now, &mut port);
+        if let Some(segment) = segment {
+            self.ingress.on_reverse(headers, segment, now);
+        }
+    }
+
+    /// `message` from border `from` arrived in a packet that had `ttl` hops left. Bad messages change nothing.
+    pub fn handle_message(&mut self, from: PeerId, message: &[u8], ttl: u8, now: Time) {
+        let now = self.at(now);
+        let mut port = EdgePort { bank: &mut self.bank, outbox: &mut self.outbox, now };
+        self.ingress.on_message(from, message, ttl, now, &mut port);
+        self.egress.on_message(from, message, ttl, now, &mut port);
+    }
+
+    /// It is `now`: what was to be done by then is done. Nothing happens if it is too early.
+    pub fn handle_timeout(&mut self, now: Time) {
+        let now = self.at(now);
+        let mut port = EdgePort { bank: &mut self.bank, outbox: &mut self.outbox, now };
+        if self.ingress.timer_at().is_some_and(|at| at <= now) {
+            self.ingress.on_timer(now, &mut port);
+        }
+        if self.egress.timer_at().is_some_and(|at| at <= now) {
+            self.egress.on_timer(now, &mut port);
+        }
+    }
+
+    /// When to come back with [`handle_timeout`](Self::handle_timeout) and [`poll_transmit`](Self::poll_transmit). Any other call
+    /// may change it.
+    pub fn poll_timeout(&self) -> Option<Time> {
+        if self.has_to_say() || self.going.is_some() {
+            return Some(self.latest);
+        }
+        earliest(self.timer_at(), self.release_at())
+    }
+
+    /// What to send next; call it until it gives `None`. A message is written into `message`, in place of what was there.
+    pub fn poll_transmit(
+        &mut self,
+        now: Time,
+        store: &mut impl PacketStore,
+        message: &mut Vec<u8>,
+    ) -> Option<Transmit> {
+        if !self.has_to_say()
+            && let Some(packet) = self.poll_packet(now, store)
+        {
+            if !self.has_to_say() {
+                return Some(Transmit::Packet(packet));
+            }
+            // What it gives occasion to say goes ahead of it.
+            self.going = Some(packet);
+        }
+        self.poll_message(message).map(|to| Transmit::Message { to })
+    }
+
+    /// One half of [`poll_transmit`](Self::poll_transmit), for worlds where the order of their own events counts: the next message.
+    pub fn poll_message(&mut self, message: &mut Vec<u8>) -> Option<PeerId> {
+        self.outbox.pop(message)
+    }
+
+    /// The other half: the next packet that its shaper lets go. The messages that there are after this call go ahead of it.
+    pub fn poll_packet(&mut self, now: Time, store: &mut impl PacketStore) -> Option<Packet> {
+        if let Some(packet) = self.going.take() {
+            return Some(packet);
+        }
+        let now = self.at(now);
+        let (aggregate, mut packet) = self.bank.release(now, &mut ShaperSink(store))?;
+        let mut port = EdgePort { bank: &mut self.bank, outbox: &mut self.outbox, now };
+        self.ingress.on_release(aggregate, &mut packet, store, now, &mut port);
+        Some(packet)
+    }
+
+    /// When the mechanism has something to do.
+    #[inline]
+    pub fn timer_at(&self) -> Option<Time> {
+        earliest(self.ingress.timer_at(), self.egress.timer_at())
+    }
+
+    /// When a shaper has a packet to let go.
+    #[inline]
+    pub fn release_at(&self) -> Option<Time> {
+        self.bank.release_at()
+    }
+
+    /// Whether there are messages to send.
+    #[inline]
+    pub fn has_to_say(&self) -> bool {
+        !self.outbox.is_empty()
+    }
+
+    /// The half where traffic enters.
+    pub const fn ingress(&self) -> &AnyIngress {
+        &self.ingress
+    }
+
+    /// The half where traffic leaves.
+    pub const fn egress(&self) -> &AnyEgress {
+        &self.egress
+    }
+
+    /// What waits at the shaper of `aggregate`.
+    pub fn backlog(&self, aggregate: AggregateId) -> Backlog {
+        self.bank.backlog(aggregate)
+    }
+
+    /// Packets that wait here.
+    pub fn held_packets(&self) -> usize {
+        let waiting = |aggregate| self.bank.backlog(aggregate).packets as usize;
+        self.bank.open_aggregates().map(waiting).sum::<usize>() + usize::from(self.going.is_some())
+    }
+
+    /// Bytes of headers around its messages on the wire.
+    pub const fn message_header_bytes(&self) -> u32 {
+        self.message_header_bytes
+    }
+
+    /// The class of its messages.
+    pub const fn message_class(&self) -> u8 {
+        self.message_class
+    }
+
+    /// Whether messages of other borders are traffic like any other to it; see [`EdgeConfig::controls_messages`].
+    pub const fn controls_messages(&self) -> bool {
+        self.controls_messages
+    }
+
+    fn at(&mut self, now: Time) -> Time {
+        self.latest = self.latest.max(now);
+        self.latest
+    }
+}
+
+/// The earlier of two instants. (An iterator over both costs hundreds of instructions.)
+#[inline]
+pub(crate) const fn earliest(one: Option<Time>, other: Option<Time>) -> Option<Time> {
+    match (one, other) {
+        (Some(a), Some(b)) => Some(if a.as_nanos() <= b.as_nanos() { a } else { b }),
+        (Some(at), None) | (None, Some(at)) => Some(at),
+        (None, None) => None,
+    }
+}
+
+/// What a half asks for: shapers are set at once, messages are kept until they are asked for.
+struct EdgePort<'a> {
+    bank: &'a mut ShaperBank,
+    outbox: &'a mut Outbox<PeerId>,
+    now: Time,
+}
+
+impl EdgeOut for EdgePort<'_> {
+    fn open(&mut self, aggregate: AggregateId, rate: BitRate) {
+        self.bank.open(aggregate, rate, self.now);
+    }
+    fn set_rate(&mut self, aggregate: AggregateId, rate: BitRate) {
+        self.bank.set_rate(aggregate, rate, self.now);
+    }
+    fn close(&mut self, aggregate: AggregateId) {
+        self.bank.close(aggregate);
+    }
+    fn backlog(&self, aggregate: AggregateId) -> Backlog {
+        self.bank.backlog(aggregate)
+    }
+    fn send(&mut self, to: PeerId, message: &[u8]) {
+        self.outbox.push(to, message);
+    }
+}
+
+/// The queue in front of a shaper tells the world.
+struct ShaperSink<'a, S>(&'a mut S);
+
+impl<S: PacketStore> Sink for ShaperSink<'_, S> {
+    fn on_drop(&mut self, packet: Packet, why: DropReason) {
+        // A full queue in front of a shaper is the edge at work, not congestion of a link.
+        self.0.on_drop(packet, if why == DropReason::Overflow { DropReason::Shaper } else { why });
+    }
+    fn on_mark(&mut self, packet: &Packet, why: MarkReason) {
+        self.0.on_mark(packet, why);
+    }
+}

@@ -1,0 +1,491 @@
+//! BBR: a rate and a window from a model of the path. A control that waits for losses fills every queue, and where losses are not
+//! from queues it fills no link. BBR measures how fast data arrives at most and how short a round trip is at least, sends at that
+//! rate, and keeps about two of their products under way.
+//!
+//! Source: draft-cardwell-iccrg-bbr-congestion-control-00 (version 1), section 4; its variable names.
+//! Deviations: segments go one by one and not in aggregates, so the send quantum (section 4.2.2) is one segment. The phase at
+//! which the cycle of gains begins is random in the draft; controls draw nothing here, so it follows from the bits of the instant
+//! at which it begins, which differ from flow to flow and are the same in every run. `pacing_margin`, `extra_segments` and
+//! `probe_segments` are not of this version but of its successors and of Linux; all three are off. The window is never below the minimum of
+//! the connection, which is what a time-out leaves. There is no long-term estimate for policers (of Linux, not of the draft).
+
+mod filter;
+
+use tidegate_packet::Dscp;
+use tidegate_parameters::{Bound, bound, parameters};
+use tidegate_units::{Span, Time};
+
+use self::filter::MaxOfRounds;
+use super::{
+    Ack, Congestion, CongestionControl, Pacer, Permission, RateSample, Sample, Sampling, Segment, Signal,
+    telling,
+};
+use crate::Variable;
+use crate::tcp::config::TcpConfig;
+
+/// A gain that makes something grow.
+const GAIN: Bound<f64> = telling(Bound::above(1.0).and_at_most(100.0), " must be above 1 and at most 100");
+/// Segments more than the model asks for.
+const MORE_SEGMENTS: Bound<u32> = telling(Bound::at_most(1000), " is above 1000");
+
+parameters! {
+    /// # BBR, version 1
+    ///
+    /// Sends at the largest rate at which data arrived lately, and keeps about two products of that rate and the least round trip under
+    /// way, whatever is lost or marked.
+    ///
+    /// Source: draft-cardwell-iccrg-bbr-congestion-control-00.
+    #[derive(Copy)]
+    pub struct BbrConfig {
+        /// By which the rate grows in each round trip of the start. Default: 2 / ln 2. Source: section 4.2.1.
+        high_gain: f64 = 2.0 / core::f64::consts::LN_2 => GAIN;
+        /// How many products of rate and round trip the window holds. Source: section 4.2.3.2.
+        cwnd_gain: f64 = 2.0 => GAIN;
+        /// How long the least round trip is believed. Source: section 4.1.2.3.
+        rtprop_window: Span = Span::from_secs(10) => bound::DURATION;
+        /// How long next to nothing is under way to measure it anew. Source: section 4.3.5.
+        probe_rtt: Span = Span::from_millis(200) => bound::DURATION;
+        /// By which part the rate stays below what the model says. Source: version 1 has none; Linux has 0.01.
+        pacing_margin: f64 = 0.0
+            => telling(Bound::at_least(0.0).and_below(1.0), " must be at least 0 and below 1");
+        /// Segments that the window holds beyond the model. Source: version 1 has none; what Linux adds for acknowledgments of every
+        /// second segment is 2.
+        extra_segments: u32 = 0 => MORE_SEGMENTS;
+        /// Segments more that are to be under way where it probes for more rate. Source: version 1 has none; Linux has 2.
+        probe_segments: u32 = 0 => MORE_SEGMENTS;
+    }
+}
+
+impl BbrConfig {
+    /// The control for a connection with the parameters `tcp`.
+    pub fn build(&self, tcp: &TcpConfig) -> Bbr {
+        let segment_bytes = u64::from(tcp.segment_bytes);
+        let initial_segments = tcp.initial_window_segments.max(tcp.minimum_window_segments);
+        let initial_bytes = u64::from(initial_segments) * segment_bytes;
+        // Section 4.2.1: before the first round trip, as if it were 1 ms.
+        let nominal = initial_bytes as f64 / Span::from_millis(1).as_secs_f64();
+        Bbr {
+            config: *self,
+            state: BbrState::Startup,
+            btlbw: MaxOfRounds::default(),
+            rtprop: None,
+            rtprop_stamp: Time::ZERO,
+            round_count: 0,
+            next_round_delivered: 0,
+            full_bw: 0.0,
+            full_bw_count: 0,
+            filled_pipe: false,
+            pacing_gain: self.high_gain,
+            cwnd_gain: self.high_gain,
+            cycle_index: 0,
+            cycle_stamp: Time::ZERO,
+            pacing_rate: self.high_gain * nominal,
+            has_seen_rtt: false,
+            cwnd_bytes: initial_bytes,
+            prior_cwnd_bytes: 0,
+            loss: Loss::None,
+            conserves_packets: false,
+            idle_restart: false,
+            probe_rtt_done: None,
+            probe_rtt_round_done: false,
+            limited_until: 0,
+            initial_bytes,
+            minimum_bytes: u64::from(tcp.minimum_window_segments) * segment_bytes,
+            segment_bytes,
+            pacer: Pacer::default(),
+        }
+    }
+}
+
+/// What BBR is about (section 4.3).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum BbrState {
+    /// Looks for the rate of the bottleneck.
+    Startup,
+    /// Empties the queue that this made.
+    Drain,
+    /// Sends at the rate, a little above and below it in turn.
+    ProbeBw,
+    /// Measures the round trip without a queue.
+    ProbeRtt,
+}
+
+/// What is being repaired.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Loss {
+    None,
+    /// A fast retransmit has begun with the acknowledgment that comes next.
+    Begins,
+    /// A fast retransmit or a time-out.
+    Repaired,
+}
+
+/// The gains of the rate, one for each round trip (section 4.3.4.1).
+const CYCLE: [f64; 8] = [1.25, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0];
+
+/// `BBRMinPipeCwnd` (section 4.2.3.3), in segments.
+const MIN_PIPE_SEGMENTS: u64 = 4;
+
+/// The pipe is full when so many round trips in a row raised the rate by less than a quarter (section 4.3.2.2).
+const FULL_ROUNDS: u32 = 3;
+const FULL_GROWTH: f64 = 1.25;
+
+/// The quanta of section 4.2.3.2 that the window gets beyond the product.
+const QUANTA: u64 = 3;
+
+/// See the module. Rates are payload bytes per second.
+#[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "flags of the draft, each independent of the others")]
+pub struct Bbr {
+    config: BbrConfig,
+    state: BbrState,
+    btlbw: MaxOfRounds,
+    rtprop: Option<Span>,
+    rtprop_stamp: Time,
+    round_count: u64,
+    next_round_delivered: u64,
+    full_bw: f64,
+    full_bw_count: u32,
+    filled_pipe: bool,
+    pacing_gain: f64,
+    cwnd_gain: f64,
+    cycle_index: usize,
+    cycle_stamp: Time,
+    pacing_rate: f64,
+    has_seen_rtt: bool,
+    cwnd_bytes: u64,
+    prior_cwnd_bytes: u64,
+    loss: Loss,
+    /// `BBR.packet_conservation`.
+    conserves_packets: bool,
+    idle_restart: bool,
+    probe_rtt_done: Option<Time>,
+    probe_rtt_round_done: bool,
+    /// Rates of what was sent before so much was delivered are limited by this control itself (section 4.3.5).
+    limited_until: u64,
+    initial_bytes: u64,
+    minimum_bytes: u64,
+    segment_bytes: u64,
+    pacer: Pacer,
+}
+
+impl Bbr {
+    /// What it is about.
+    pub const fn state(&self) -> BbrState {
+        self.state
+    }
+
+    fn min_pipe_bytes(&self) -> u64 {
+        (MIN_PIPE_SEGMENTS * self.segment_bytes).max(self.minimum_bytes)
+    }
+
+    /// `BBRInflight(gain)` (section 4.2.3.2).
+    fn inflight(&self, gain: f64) -> u64 {
+        let Some(rtprop) = self.rtprop else { return self.initial_bytes };
+        let bdp = self.btlbw.get() * rtprop.as_secs_f64();
+        let probes = self.state == BbrState::ProbeBw && self.cycle_index == 0;
+        let probe_segments = if probes { u64::from(self.config.probe_segments) } else { 0 };
+        (gain * bdp) as u64 + (QUANTA + probe_segments) * self.segment_bytes
+    }
+
+    /// `BBRUpdateBtlBw` with `BBRUpdateRound` (sections 4.1.1.3 and 4.1.1.5): whether a round begins.
+    fn update_btlbw(&mut self, rate: Option<&RateSample>, sample: &Sample) -> bool {
+        let Some(rate) = rate else { return false };
+        let round_start = rate.prior_delivered_bytes >= self.next_round_delivered;
+        if round_start {
+            self.next_round_delivered = sample.delivered_total_bytes;
+            self.round_count += 1;
+        }
+        let delivery_rate = rate.bytes_per_second();
+        if delivery_rate >= self.btlbw.get() || !self.is_app_limited(rate) {
+            self.btlbw.update(self.round_count, delivery_rate);
+        }
+        round_start
+    }
+
+    const fn is_app_limited(&self, rate: &RateSample) -> bool {
+        rate.is_app_limited || rate.prior_delivered_bytes < self.limited_until
+    }
+
+    /// Section 4.3.4.3.
+    fn check_cycle_phase(&mut self, sample: &Sample, now: Time) {
+        if self.state != BbrState::ProbeBw {
+            return;
+        }
+        let is_full_length = now.since(self.cycle_stamp) > self.rtprop.unwrap_or(Span::ZERO);
+        let is_over = if self.pacing_gain > 1.0 {
+            let has_probed = sample.in_flight_before_bytes >= self.inflight(self.pacing_gain);
+            is_full_length && (sample.lost_bytes > 0 || has_probed)
+        } else if self.pacing_gain < 1.0 {
+            is_full_length || sample.in_flight_before_bytes <= self.inflight(1.0)
+        } else {
+            is_full_length
+        };
+        if is_over {
+            self.advance_cycle_phase(now);
+        }
+    }
+
+    fn advance_cycle_phase(&mut self, now: Time) {
+        self.cycle_stamp = now;
+        self.cycle_index = (self.cycle_index + 1) % CYCLE.len();
+        self.pacing_gain = CYCLE[self.cycle_index];
+    }
+
+    /// Section 4.3.2.2.
+    fn check_full_pipe(&mut self, round_start: bool, rate: Option<&RateSample>) {
+        if self.filled_pipe || !round_start || rate.is_none_or(|rate| self.is_app_limited(rate)) {
+            return;
+        }
+        if self.btlbw.get() >= self.full_bw * FULL_GROWTH {
+            self.full_bw = self.btlbw.get();
+            self.full_bw_count = 0;
+            return;
+        }
+        self.full_bw_count += 1;
+        self.filled_pipe = self.full_bw_count >= FULL_ROUNDS;
+    }
+
+    /// Section 4.3.3.
+    fn check_drain(&mut self, sample: &Sample, now: Time) {
+        if self.state == BbrState::Startup && self.filled_pipe {
+            self.state = BbrState::Drain;
+            self.pacing_gain = 1.0 / self.config.high_gain;
+            self.cwnd_gain = self.config.high_gain;
+        }
+        if self.state == BbrState::Drain && sample.in_flight_bytes <= self.inflight(1.0) {
+            self.enter_probe_bw(now);
+        }
+    }
+
+    /// Section 4.3.4.3: any phase but the one that drains.
+    fn enter_probe_bw(&mut self, now: Time) {
+        self.state = BbrState::ProbeBw;
+        self.pacing_gain = 1.0;
+        self.cwnd_gain = self.config.cwnd_gain;
+        self.cycle_index = CYCLE.len() - 1 - scattered(now, CYCLE.len() as u64 - 1) as usize;
+        self.advance_cycle_phase(now);
+    }
+
+    /// Section 4.1.2.3: whether the least round trip is too old to be believed.
+    fn update_rtprop(&mut self, rtt: Option<Span>, now: Time) -> bool {
+        let is_expired = now > self.rtprop_stamp.saturating_add(self.config.rtprop_window);
+        if let Some(rtt) = rtt
+            && (is_expired || self.rtprop.is_none_or(|rtprop| rtt <= rtprop))
+        {
+            self.rtprop = Some(rtt);
+            self.rtprop_stamp = now;
+        }
+        is_expired
+    }
+
+    /// Section 4.3.5.
+    fn check_probe_rtt(&mut self, is_expired: bool, round_start: bool, sample: &Sample, now: Time) {
+        if self.state != BbrState::ProbeRtt && is_expired && !self.idle_restart {
+            self.save_cwnd();
+            self.state = BbrState::ProbeRtt;
+            self.pacing_gain = 1.0;
+            self.cwnd_gain = 1.0;
+            self.probe_rtt_done = None;
+        }
+        if self.state == BbrState::ProbeRtt {
+            self.handle_probe_rtt(round_start, sample, now);
+        }
+        self.idle_restart = false;
+    }
+
+    fn handle_probe_rtt(&mut self, round_start: bool, sample: &Sample, now: Time) {
+        self.limited_until = sample.delivered_total_bytes + sample.in_flight_bytes;
+        let Some(done) = self.probe_rtt_done else {
+            if sample.in_flight_bytes <= self.min_pipe_bytes() {
+                self.probe_rtt_done = Some(now.saturating_add(self.config.probe_rtt));
+                self.probe_rtt_round_done = false;
+                self.next_round_delivered = sample.delivered_total_bytes;
+            }
+            return;
+        };
+        self.probe_rtt_round_done |= round_start;
+        if self.probe_rtt_round_done && now > done {
+            self.rtprop_stamp = now;
+            self.restore_cwnd();
+            if self.filled_pipe {
+                self.enter_probe_bw(now);
+            } else {
+                self.state = BbrState::Startup;
+                self.pacing_gain = self.config.high_gain;
+                self.cwnd_gain = self.config.high_gain;
+            }
+        }
+    }
+
+    /// Section 4.2.1.
+    fn set_pacing_rate(&mut self, srtt: Span) {
+        if !self.has_seen_rtt && !srtt.is_zero() {
+            self.has_seen_rtt = true;
+            self.pacing_rate = self.config.high_gain * self.initial_bytes as f64 / srtt.as_secs_f64();
+        }
+        let rate = self.pacing_gain * self.btlbw.get() * (1.0 - self.config.pacing_margin);
+        if rate > 0.0 && (self.filled_pipe || rate > self.pacing_rate) {
+            self.pacing_rate = rate;
+        }
+    }
+
+    fn save_cwnd(&mut self) {
+        self.prior_cwnd_bytes = if self.loss == Loss::None && self.state != BbrState::ProbeRtt {
+            self.cwnd_bytes
+        } else {
+            self.prior_cwnd_bytes.max(self.cwnd_bytes)
+        };
+    }
+
+    fn restore_cwnd(&mut self) {
+        self.cwnd_bytes = self.cwnd_bytes.max(self.prior_cwnd_bytes);
+    }
+
+    /// Section 4.2.3.4: what recovery does to the window.
+    fn modulate_for_recovery(&mut self, sample: &Sample, round_start: bool) {
+        match self.loss {
+            Loss::None => {}
+            Loss::Begins => {
+                self.loss = Loss::Repaired;
+                let conserved = sample.in_flight_bytes + sample.delivered_bytes.max(self.segment_bytes);
+                self.cwnd_bytes = conserved.max(self.minimum_bytes);
+                self.conserves_packets = true;
+                self.next_round_delivered = sample.delivered_total_bytes;
+            }
+            Loss::Repaired if !sample.is_in_recovery => {
+                self.loss = Loss::None;
+                self.conserves_packets = false;
+                self.restore_cwnd();
+            }
+            Loss::Repaired => {
+                self.conserves_packets &= !round_start;
+                self.cwnd_bytes = self.cwnd_bytes.saturating_sub(sample.lost_bytes).max(self.minimum_bytes);
+            }
+        }
+        if self.conserves_packets {
+            self.cwnd_bytes = self.cwnd_bytes.max(sample.in_flight_bytes + sample.delivered_bytes);
+        }
+    }
+
+    /// Section 4.2.3.6.
+    fn set_cwnd(&mut self, sample: &Sample, round_start: bool) {
+        self.modulate_for_recovery(sample, round_start);
+        if !self.conserves_packets && sample.delivered_bytes > 0 {
+            let extra_segments = if self.filled_pipe { u64::from(self.config.extra_segments) } else { 0 };
+            let target = self.inflight(self.cwnd_gain) + extra_segments * self.segment_bytes;
+            let grown = self.cwnd_bytes + sample.delivered_bytes;
+            if self.filled_pipe {
+                self.cwnd_bytes = grown.min(target);
+            } else if self.cwnd_bytes < target || sample.delivered_total_bytes < self.initial_bytes {
+                self.cwnd_bytes = grown;
+            }
+            self.cwnd_bytes = self.cwnd_bytes.max(self.min_pipe_bytes());
+        }
+        if self.state == BbrState::ProbeRtt {
+            self.cwnd_bytes = self.cwnd_bytes.min(self.min_pipe_bytes());
+        }
+    }
+}
+
+impl CongestionControl for Bbr {
+    const VARIABLES: &'static [Variable] = &[
+        Variable::new("btlbw_bps", "The largest rate at which data arrived lately."),
+        Variable::new("rtprop_s", "The least round trip."),
+        Variable::new("pacing_gain", "What the rate is of the largest one."),
+        Variable::new("pacing_rate_bps", "The rate at which it may send."),
+        Variable::new("state", "0 start-up, 1 drain, 2 probe bandwidth, 3 probe the round trip."),
+    ];
+
+    fn sampling(&self) -> Sampling {
+        Sampling::Rates
+    }
+
+    /// `BBRUpdateOnACK` (section 3.5).
+    fn on_ack(&mut self, ack: &Ack, now: Time) {
+        let Some(sample) = &ack.sample else { return };
+        let rate = sample.rate.as_ref();
+        let round_start = self.update_btlbw(rate, sample);
+        self.check_cycle_phase(sample, now);
+        self.check_full_pipe(round_start, rate);
+        self.check_drain(sample, now);
+        let is_expired = self.update_rtprop(sample.rtt, now);
+        self.check_probe_rtt(is_expired, round_start, sample, now);
+        self.set_pacing_rate(ack.srtt);
+        self.set_cwnd(sample, round_start);
+    }
+
+    fn on_congestion(&mut self, event: &Congestion, now: Time) {
+        match event.signal {
+            Signal::Loss | Signal::LossRestart => {
+                self.save_cwnd();
+                self.loss = Loss::Begins;
+            }
+            Signal::Timeout => {
+                self.save_cwnd();
+                self.loss = Loss::Repaired;
+                self.conserves_packets = false;
+                self.cwnd_bytes = self.minimum_bytes;
+            }
+            Signal::Idle => {
+                // Section 4.3.4.4.
+                self.idle_restart = true;
+                if self.state == BbrState::ProbeBw {
+                    self.pacing_gain = 1.0;
+                    self.set_pacing_rate(event.srtt);
+                    self.cycle_stamp = now;
+                }
+            }
+            // Version 1 knows no marks.
+            Signal::EcnEcho => {}
+        }
+    }
+
+    #[inline]
+    fn may_send(&self, in_flight_bytes: u64, payload_bytes: u32, now: Time) -> Permission {
+        if in_flight_bytes + u64::from(payload_bytes) <= self.cwnd_bytes {
+            self.pacer.or_wait(Permission::Now, now)
+        } else {
+            Permission::No
+        }
+    }
+
+    #[inline]
+    fn on_send(&mut self, segment: &Segment, now: Time) -> Dscp {
+        self.pacer.on_send(segment.payload_bytes, self.pacing_rate, now);
+        Dscp::BEST_EFFORT
+    }
+
+    fn cwnd_bytes(&self) -> u64 {
+        self.cwnd_bytes
+    }
+
+    /// It has none.
+    fn ssthresh_bytes(&self) -> u64 {
+        u64::MAX
+    }
+
+    fn variable(&self, name: &str) -> Option<f64> {
+        match name {
+            "cwnd_segments" => Some(self.cwnd_bytes as f64 / self.segment_bytes as f64),
+            "btlbw_bps" => Some(self.btlbw.get() * 8.0),
+            "rtprop_s" => self.rtprop.map(Span::as_secs_f64),
+            "pacing_gain" => Some(self.pacing_gain),
+            "pacing_rate_bps" => Some(self.pacing_rate * 8.0),
+            "state" => Some(f64::from(self.state as u8)),
+            _ => None,
+        }
+    }
+}
+
+/// A number below `bound` that looks random over instants.
+const fn scattered(now: Time, bound: u64) -> u64 {
+    // SplitMix64's finalizer.
+    let mut z = now.as_nanos().wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    (z ^ (z >> 31)) % bound
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,175 @@
+use super::*;
+use crate::tcp::config::Variant;
+
+const SEGMENT: u64 = 1460;
+/// Ten segments in a round trip of 10 ms.
+const RATE: f64 = 1000.0 * SEGMENT as f64;
+
+fn bbr() -> Bbr {
+    BbrConfig::default().build(&TcpConfig::modern(Variant::Sack))
+}
+
+fn ms(millis: u64) -> Time {
+    Time::ZERO + Span::from_millis(millis)
+}
+
+/// The acknowledgment of one segment at the start of round `round`, at a delivery rate and with so many segments under way.
+fn round(control: &mut Bbr, round: u64, rate: f64, in_flight: u64, change: impl FnOnce(&mut Sample)) {
+    let total = round * 10 * SEGMENT;
+    let mut sample = Sample {
+        opens_window: true,
+        is_in_recovery: false,
+        delivered_bytes: SEGMENT,
+        delivered_total_bytes: total,
+        lost_bytes: 0,
+        marked_bytes: 0,
+        in_flight_before_bytes: (in_flight + 1) * SEGMENT,
+        in_flight_bytes: in_flight * SEGMENT,
+        sent_until: total + 10 * SEGMENT,
+        rtt: Some(Span::from_millis(10)),
+        rate: Some(RateSample {
+            delivered_bytes: (rate / 100.0) as u64,
+            interval: Span::from_millis(10),
+            prior_delivered_bytes: total - 10 * SEGMENT,
+            sent_at: Time::ZERO,
+            is_app_limited: false,
+        }),
+    };
+    change(&mut sample);
+    let ack = Ack {
+        acknowledgment: total,
+        acked_bytes: SEGMENT,
+        flight_bytes: in_flight * SEGMENT,
+        srtt: Span::from_millis(10),
+        sample: Some(sample),
+    };
+    control.on_ack(&ack, ms(11 * round));
+}
+
+/// In `PROBE_BW`, after some rounds at the rate.
+fn probing() -> (Bbr, u64) {
+    let mut control = bbr();
+    for number in 1..=8 {
+        round(&mut control, number, RATE, 10, |_| ());
+    }
+    assert_eq!(control.state(), BbrState::ProbeBw);
+    (control, 9)
+}
+
+#[test]
+fn the_start_ends_when_three_rounds_no_longer_raise_the_rate_by_a_quarter() {
+    let mut control = bbr();
+    for number in 1..=4 {
+        round(&mut control, number, RATE * number as f64, 20, |_| ());
+        assert_eq!(control.state(), BbrState::Startup);
+    }
+    for number in 5..=6 {
+        round(&mut control, number, RATE * 4.2, 100, |_| ());
+        assert_eq!(control.state(), BbrState::Startup);
+    }
+    round(&mut control, 7, RATE * 4.2, 100, |_| ());
+    assert_eq!(control.state(), BbrState::Drain);
+    assert!(control.pacing_gain < 0.35, "{}", control.pacing_gain);
+    round(&mut control, 8, RATE * 4.2, 45, |_| ());
+    assert_eq!(control.state(), BbrState::ProbeBw, "42 segments and three are a full pipe");
+}
+
+#[test]
+fn a_rate_limited_by_the_application_neither_lowers_the_model_nor_ends_the_start() {
+    let mut control = bbr();
+    round(&mut control, 1, RATE, 10, |_| ());
+    for number in 2..40 {
+        round(&mut control, number, RATE / 2.0, 1, |sample| {
+            sample.rate.as_mut().expect("a rate").is_app_limited = true;
+        });
+    }
+    assert_eq!((control.state(), control.btlbw.get()), (BbrState::Startup, RATE));
+}
+
+#[test]
+fn the_gains_go_around_in_eight_round_trips_and_their_mean_is_one() {
+    let (mut control, first) = probing();
+    let mut gains = [0.0; 16];
+    for (number, gain) in (first..).zip(&mut gains) {
+        round(&mut control, number, RATE, 16, |_| ());
+        *gain = control.pacing_gain;
+    }
+    assert_eq!(gains[..8], gains[8..]);
+    assert_eq!(gains[..8].iter().sum::<f64>(), 8.0);
+    let up = gains.iter().position(|gain| *gain == 1.25).expect("it probes");
+    assert_eq!(gains[(up + 1) % 8], 0.75);
+}
+
+#[test]
+fn a_full_pipe_keeps_two_products_and_three_segments_under_way() {
+    let (mut control, first) = probing();
+    (first..first + 20).for_each(|number| round(&mut control, number, RATE, 20, |_| ()));
+    assert_eq!(control.cwnd_bytes(), 23 * SEGMENT);
+    assert_eq!(control.variable("btlbw_bps"), Some(RATE * 8.0));
+    assert_eq!(control.variable("rtprop_s"), Some(0.01));
+}
+
+#[test]
+fn after_ten_seconds_four_segments_are_left_for_200_ms_and_then_the_window_is_back() {
+    let (mut control, first) = probing();
+    let mut number = first;
+    while control.state() != BbrState::ProbeRtt {
+        round(&mut control, number, RATE, 20, |sample| sample.rtt = Some(Span::from_millis(12)));
+        number += 1;
+    }
+    assert!((917..=920).contains(&number), "10 s of 11 ms: {number}");
+    assert_eq!(control.cwnd_bytes(), 4 * SEGMENT);
+    let began = number;
+    while control.state() == BbrState::ProbeRtt {
+        round(&mut control, number, RATE / 3.0, 4, |sample| sample.rtt = Some(Span::from_millis(11)));
+        number += 1;
+    }
+    assert!((18..=21).contains(&(number - began)), "{}", number - began);
+    assert_eq!(
+        (control.cwnd_bytes(), control.btlbw.get()),
+        (24 * SEGMENT, RATE),
+        "with the round trip of 12 ms, less"
+    );
+}
+
+#[test]
+fn a_loss_conserves_packets_for_a_round_trip_and_the_window_is_back_with_its_repair() {
+    let (mut control, first) = probing();
+    (first..first + 20).for_each(|number| round(&mut control, number, RATE, 20, |_| ()));
+    let before = control.cwnd_bytes();
+    let event = Congestion {
+        signal: Signal::Loss,
+        sequence: 0,
+        echoed: None,
+        window_bytes: before,
+        flight_bytes: before,
+        repeated: false,
+        srtt: Span::from_millis(10),
+        rto: Span::from_millis(300),
+    };
+    control.on_congestion(&event, Time::ZERO);
+    let next = first + 20;
+    let repairing = |sample: &mut Sample| sample.is_in_recovery = true;
+    round(&mut control, next, RATE, 15, repairing);
+    assert_eq!(control.cwnd_bytes(), 16 * SEGMENT);
+    round(&mut control, next + 1, RATE, 15, repairing);
+    assert_eq!(control.cwnd_bytes(), 17 * SEGMENT, "it grows again");
+    round(&mut control, next + 2, RATE, 15, |_| ());
+    assert_eq!(control.cwnd_bytes(), before);
+    control.on_congestion(&Congestion { signal: Signal::EcnEcho, ..event }, Time::ZERO);
+    assert_eq!(control.cwnd_bytes(), before, "marks mean nothing to it");
+    control.on_congestion(&Congestion { signal: Signal::Timeout, ..event }, Time::ZERO);
+    assert_eq!(control.cwnd_bytes(), SEGMENT);
+}
+
+#[test]
+fn flows_begin_the_cycle_in_every_phase_but_the_one_that_drains() {
+    let mut seen = [0; 8];
+    for nanos in 0..7000 {
+        let mut control = bbr();
+        control.enter_probe_bw(Time::from_nanos(nanos));
+        seen[control.cycle_index] += 1;
+    }
+    assert_eq!(seen[1], 0);
+    assert!(seen.iter().enumerate().all(|(phase, count)| phase == 1 || *count > 850), "{seen:?}");
+}

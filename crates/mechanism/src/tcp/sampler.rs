@@ -1,0 +1,323 @@
+//! What each acknowledgment says of the path: how much arrived, was lost, was marked, and how fast it came. A control that models
+//! the path, or counts marks, needs this from every acknowledgment and in recovery too. Nothing here exists for others.
+//!
+//! Source: draft-cheng-iccrg-delivery-rate-estimation-00, section 3 (variable names); RFC 9768, section 3.2 (bytes with marks).
+//! Deviations: a record belongs to the place of its segment in the sequence space, one for each segment of the receive window;
+//! where segments are short, the later of two in one place has the record. What SACK blocks newly report is looked for at both
+//! ends of each block: a hole that is filled inside of one gives its record when the cumulative acknowledgment passes. A sample
+//! below the least round trip is not thrown away (section 3.3): there is no reneging here to make one.
+
+use alloc::boxed::Box;
+use alloc::vec;
+
+use tidegate_units::{Span, Time};
+
+use super::config::TcpConfig;
+use super::congestion::{RateSample, Sample, Sampling};
+use super::connection::{AckEvent, Connection};
+
+/// A segment that was sent (section 3.1.2).
+#[derive(Clone, Copy, Debug, Default)]
+struct Record {
+    sequence: u64,
+    delivered: u64,
+    delivered_time: Time,
+    first_sent_time: Time,
+    sent_time: Time,
+    is_app_limited: bool,
+    is_retransmission: bool,
+    /// Not yet known to have arrived.
+    is_outstanding: bool,
+}
+
+/// The state before an acknowledgment is taken in.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Before {
+    pub una: u64,
+    pub flight_bytes: u64,
+    pub in_flight_bytes: u64,
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub(super) struct Sampler {
+    /// `C.delivered`.
+    delivered: u64,
+    /// `C.delivered_time`.
+    delivered_time: Time,
+    /// `C.first_sent_time`.
+    first_sent_time: Time,
+    /// `C.app_limited`; zero: not.
+    app_limited: u64,
+    /// Bytes lost, of which the control knows.
+    lost: u64,
+    /// The acknowledgment that is being taken in opens the window.
+    pub opens_window: bool,
+    segment_bytes: u64,
+    /// Empty where no rates are asked for.
+    records: Box<[Record]>,
+}
+
+impl Sampler {
+    /// For a control that asks for it.
+    pub fn new(sampling: Sampling, tcp: &TcpConfig) -> Option<Box<Self>> {
+        // Two more: the window may begin and end within a segment.
+        let segments = tcp.receive_window_bytes / tcp.segment_bytes + 2;
+        let records = if sampling == Sampling::Rates { segments as usize } else { 0 };
+        (sampling != Sampling::OpeningAcks).then(|| {
+            Box::new(Self {
+                delivered: 0,
+                delivered_time: Time::ZERO,
+                first_sent_time: Time::ZERO,
+                app_limited: 0,
+                lost: 0,
+                opens_window: false,
+                segment_bytes: u64::from(tcp.segment_bytes),
+                records: vec![Record::default(); records].into_boxed_slice(),
+            })
+        })
+    }
+
+    fn place(&self, sequence: u64) -> usize {
+        (sequence / self.segment_bytes % self.records.len() as u64) as usize
+    }
+
+    /// Section 3.2: `SendPacket`.
+    pub fn on_send(&mut self, sequence: u64, is_retransmission: bool, nothing_outstanding: bool, now: Time) {
+        if self.records.is_empty() {
+            return;
+        }
+        if nothing_outstanding {
+            self.first_sent_time = now;
+            self.delivered_time = now;
+        }
+        let place = self.place(sequence);
+        self.records[place] = Record {
+            sequence,
+            delivered: self.delivered,
+            delivered_time: self.delivered_time,
+            first_sent_time: self.first_sent_time,
+            sent_time: now,
+            is_app_limited: self.app_limited != 0,
+            is_retransmission,
+            is_outstanding: true,
+        };
+    }
+
+    /// The application has nothing more to send although the window has room (section 3.4).
+    pub fn on_app_limited(&mut self, in_flight_bytes: u64) {
+        self.app_limited = (self.delivered + in_flight_bytes).max(1);
+    }
+
+    /// Section 3.3: `GenerateRateSample`. `in_flight_bytes` and `held_bytes`, which the receiver has beyond what it acknowledged,
+    /// are those after the acknowledgment.
+    pub fn sample(
+        &mut self,
+        c: &Connection,
+        ack: &AckEvent<'_>,
+        before: Before,
+        (in_flight_bytes, held_bytes, marked_bytes): (u64, u64, u64),
+        now: Time,
+    ) -> Sample {
+        // Never less than before: a time-out forgets what was held.
+        let delivered = (c.una + held_bytes).min(c.max).max(self.delivered);
+        let delivered_bytes = delivered - self.delivered;
+        self.delivered = delivered;
+        if delivered_bytes > 0 {
+            self.delivered_time = now;
+        }
+        let newest = if self.records.is_empty() { None } else { self.newest_delivered(c, ack, before.una) };
+        if let Some(newest) = newest {
+            self.first_sent_time = newest.sent_time;
+        }
+        if self.app_limited != 0 && self.delivered > self.app_limited {
+            self.app_limited = 0;
+        }
+        let lost_bytes = c.lost_bytes - self.lost;
+        self.lost = c.lost_bytes;
+        Sample {
+            opens_window: core::mem::take(&mut self.opens_window),
+            is_in_recovery: c.is_repairing(),
+            delivered_bytes,
+            delivered_total_bytes: self.delivered,
+            lost_bytes,
+            marked_bytes,
+            in_flight_before_bytes: before.in_flight_bytes,
+            in_flight_bytes,
+            sent_until: c.nxt,
+            rtt: newest.filter(|newest| !newest.is_retransmission).map(|newest| now.since(newest.sent_time)),
+            rate: newest.and_then(|newest| self.rate(&newest, now)),
+        }
+    }
+
+    fn rate(&self, newest: &Record, now: Time) -> Option<RateSample> {
+        let send_elapsed = newest.sent_time.since(newest.first_sent_time);
+        let ack_elapsed = now.since(newest.delivered_time);
+        let interval = send_elapsed.max(ack_elapsed);
+        (interval > Span::ZERO).then(|| RateSample {
+            delivered_bytes: self.delivered - newest.delivered,
+            interval,
+            prior_delivered_bytes: newest.delivered,
+            sent_at: newest.sent_time,
+            is_app_limited: newest.is_app_limited,
+        })
+    }
+
+    /// `UpdateRateSample` for all that the acknowledgment newly reports: the record of the segment that was sent last, with the
+    /// most delivered before it.
+    fn newest_delivered(&mut self, c: &Connection, ack: &AckEvent<'_>, una_before: u64) -> Option<Record> {
+        let mut newest = None;
+        let segment = self.segment_bytes;
+        let mut sequence = una_before;
+        while sequence < c.una {
+            self.take(sequence, &mut newest);
+            sequence += segment;
+        }
+        for block in ack.sack.as_slice() {
+            let start = ack.number + u64::from(block.offset);
+            let end = start + u64::from(block.length);
+            if end > c.max {
+                continue;
+            }
+            let mut upwards = start;
+            while upwards < end && self.take(upwards, &mut newest) {
+                upwards += segment;
+            }
+            let mut downwards = end;
+            while downwards > upwards && self.take(downwards - 1, &mut newest) {
+                downwards = downwards.saturating_sub(segment);
+            }
+        }
+        newest
+    }
+
+    /// Takes the segment around `position`; whether its arrival is news.
+    fn take(&mut self, position: u64, newest: &mut Option<Record>) -> bool {
+        let segment = self.segment_bytes;
+        let place = self.place(position);
+        let record = &mut self.records[place];
+        let is_news = record.is_outstanding && record.sequence.abs_diff(position) < segment;
+        if is_news {
+            record.is_outstanding = false;
+            let key = |of: &Record| (of.delivered, of.sent_time);
+            if newest.is_none_or(|newest| key(record) >= key(&newest)) {
+                *newest = Some(*record);
+            }
+        }
+        is_news
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tcp::config::Variant;
+    use crate::tcp::congestion::{BbrConfig, CongestionControlConfig};
+    use tidegate_packet::{SackBlock, SackBlocks};
+
+    const SEGMENT: u64 = 1000;
+
+    fn at(millis: u64) -> Time {
+        Time::ZERO + Span::from_millis(millis)
+    }
+
+    /// A connection that has sent `segments`, one each millisecond from zero on.
+    fn with_sent(segments: u64) -> (Connection, Sampler) {
+        let tcp = TcpConfig {
+            segment_bytes: 1000,
+            control: CongestionControlConfig::Bbr(BbrConfig::default()),
+            ..TcpConfig::modern(Variant::Sack)
+        };
+        let mut c = Connection::new(&tcp);
+        c.limit = u64::MAX;
+        let mut sampler = *Sampler::new(Sampling::Rates, &tcp).expect("asked for");
+        for number in 0..segments {
+            sampler.on_send(number * SEGMENT, false, number == 0, at(number));
+            c.on_output(number * SEGMENT, 1000, at(number));
+        }
+        (c, sampler)
+    }
+
+    fn acked(
+        c: &mut Connection,
+        sampler: &mut Sampler,
+        number: u64,
+        blocks: &[(u64, u64)],
+        now: Time,
+    ) -> Sample {
+        let mut sack = SackBlocks::default();
+        for (from, to) in blocks {
+            let offset = ((from - number) * SEGMENT) as u32;
+            sack.push(SackBlock { offset, length: ((to - from) * SEGMENT) as u32 });
+        }
+        let held = blocks.iter().map(|(from, to)| (to - from) * SEGMENT).sum();
+        let before = Before { una: c.una, flight_bytes: c.flight_bytes(), in_flight_bytes: c.flight_bytes() };
+        c.advance(number * SEGMENT);
+        let ack = AckEvent { number: number * SEGMENT, sack: &sack, is_duplicate: false, ece: false };
+        sampler.sample(c, &ack, before, (0, held, 0), now)
+    }
+
+    #[test]
+    fn the_rate_is_what_arrived_since_the_newest_segment_was_sent_over_the_longer_interval() {
+        let (mut c, mut sampler) = with_sent(10);
+        // The path carries one segment in two milliseconds; the round trip without a queue is 20 ms.
+        let first = acked(&mut c, &mut sampler, 1, &[], at(20));
+        assert_eq!((first.delivered_bytes, first.rtt), (1000, Some(Span::from_millis(20))));
+        for number in 2..=10 {
+            acked(&mut c, &mut sampler, number, &[], at(18 + 2 * number));
+        }
+        sampler.on_send(10 * SEGMENT, false, false, at(38));
+        c.on_output(10 * SEGMENT, 1000, at(38));
+        sampler.on_send(11 * SEGMENT, false, false, at(39));
+        c.on_output(11 * SEGMENT, 1000, at(39));
+        acked(&mut c, &mut sampler, 11, &[], at(58));
+        let rate = acked(&mut c, &mut sampler, 12, &[], at(60)).rate.expect("a rate");
+        assert_eq!(
+            (rate.delivered_bytes, rate.interval),
+            (2000, Span::from_millis(30)),
+            "sent from 9 to 39 ms"
+        );
+        assert_eq!(rate.prior_delivered_bytes, 10 * SEGMENT);
+    }
+
+    #[test]
+    fn what_blocks_report_counts_once_and_the_cumulative_acknowledgment_adds_the_rest() {
+        let (mut c, mut sampler) = with_sent(10);
+        assert_eq!(acked(&mut c, &mut sampler, 0, &[(1, 2)], at(20)).delivered_bytes, 1000);
+        let sample = acked(&mut c, &mut sampler, 0, &[(1, 4)], at(22));
+        assert_eq!(
+            (sample.delivered_bytes, sample.rtt),
+            (2000, Some(Span::from_millis(19))),
+            "of the fourth"
+        );
+        assert_eq!(acked(&mut c, &mut sampler, 0, &[(1, 4)], at(23)).rate, None, "nothing new");
+        let last = acked(&mut c, &mut sampler, 5, &[], at(25));
+        assert_eq!((last.delivered_bytes, last.delivered_total_bytes), (2000, 5000));
+    }
+
+    #[test]
+    fn a_segment_sent_twice_gives_no_round_trip() {
+        let (mut c, mut sampler) = with_sent(2);
+        sampler.on_send(0, true, false, at(30));
+        assert_eq!(acked(&mut c, &mut sampler, 1, &[], at(50)).rtt, None);
+        assert!(acked(&mut c, &mut sampler, 2, &[], at(51)).rtt.is_some());
+    }
+
+    #[test]
+    fn what_was_sent_while_the_application_was_silent_is_said_to_be_limited_by_it() {
+        let (mut c, mut sampler) = with_sent(2);
+        sampler.on_app_limited(2 * SEGMENT);
+        sampler.on_send(2 * SEGMENT, false, false, at(5));
+        c.on_output(2 * SEGMENT, 1000, at(5));
+        let limited = |sample: Sample| sample.rate.map(|rate| rate.is_app_limited);
+        assert_eq!(limited(acked(&mut c, &mut sampler, 2, &[], at(20))), Some(false));
+        assert_eq!(limited(acked(&mut c, &mut sampler, 3, &[], at(25))), Some(true));
+        sampler.on_send(3 * SEGMENT, false, true, at(30));
+        c.on_output(3 * SEGMENT, 1000, at(30));
+        assert_eq!(
+            limited(acked(&mut c, &mut sampler, 4, &[], at(50))),
+            Some(false),
+            "what it had sent has arrived"
+        );
+    }
+}

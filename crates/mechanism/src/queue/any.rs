@@ -10,9 +10,9 @@ use tidegate_units::{BitRate, Time};
 
 use super::red::WITHOUT_FLOWS;
 use super::{
-    AdaptiveRed, AdaptiveRedConfig, Blue, BlueConfig, Csfq, CsfqConfig, DropTail, DropTailConfig, EecMarker,
-    EecMarkerConfig, Ered, EredConfig, Fred, FredConfig, QueueManager, Red, RedConfig, RedPenaltyBox,
-    RedPenaltyBoxConfig, Sfb, SfbConfig, TcpFriendly, TcpFriendlyConfig, Verdict,
+    AdaptiveRed, AdaptiveRedConfig, Blue, BlueConfig, Codel, CodelConfig, Csfq, CsfqConfig, DropTail,
+    DropTailConfig, EecMarker, EecMarkerConfig, Ered, EredConfig, Fred, FredConfig, QueueManager, Red,
+    RedConfig, RedPenaltyBox, RedPenaltyBoxConfig, Sfb, SfbConfig, TcpFriendly, TcpFriendlyConfig, Verdict,
 };
 use crate::{Context, Variable, distinct};
 
@@ -102,6 +102,8 @@ managers! {
     RedPenaltyBox(RedPenaltyBoxConfig, Box<RedPenaltyBox>) = "red-penalty-box",
     /// BLUE.
     Blue(BlueConfig, Box<Blue>) = "blue",
+    /// Controlled delay.
+    Codel(CodelConfig, Box<Codel>) = "codel",
     /// Flow random early detection.
     Fred(FredConfig, Box<Fred>) = "fred",
     /// Stochastic Fair BLUE.

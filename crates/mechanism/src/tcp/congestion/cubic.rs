@@ -240,16 +240,7 @@ mod tests {
 
     fn congestion(signal: Signal, segments: f64) -> Congestion {
         let bytes = (segments * SEGMENT as f64) as u64;
-        Congestion {
-            signal,
-            sequence: 0,
-            echoed: None,
-            window_bytes: bytes,
-            flight_bytes: bytes,
-            repeated: false,
-            srtt: Span::ZERO,
-            rto: Span::ZERO,
-        }
+        Congestion::for_tests(signal, bytes)
     }
 
     /// A round trip in which every segment of a full window is acknowledged, evenly; where it ends.

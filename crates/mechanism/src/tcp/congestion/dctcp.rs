@@ -151,19 +151,6 @@ mod tests {
         DctcpConfig::default().build(&TcpConfig::modern(Variant::Sack))
     }
 
-    fn congestion(signal: Signal, bytes: u64) -> Congestion {
-        Congestion {
-            signal,
-            sequence: 0,
-            echoed: None,
-            window_bytes: bytes,
-            flight_bytes: bytes,
-            repeated: false,
-            srtt: Span::ZERO,
-            rto: Span::ZERO,
-        }
-    }
-
     /// The acknowledgment of segment `number`, with ten behind it.
     fn acked(control: &mut Dctcp, number: u64, is_marked: bool) {
         let sample = Sample {
@@ -212,17 +199,19 @@ mod tests {
         let mut control = dctcp();
         let full = control.cwnd_bytes();
         control.alpha = 0.1;
-        control.on_congestion(&congestion(Signal::EcnEcho, full), Time::ZERO);
+        control.on_congestion(&Congestion::for_tests(Signal::EcnEcho, full), Time::ZERO);
         assert_eq!(control.cwnd_bytes(), 13_870, "95 % of ten segments");
         assert_eq!(control.ssthresh_bytes(), 13_870);
-        control.on_congestion(&congestion(Signal::Loss, 13_870), Time::ZERO);
+        control.on_congestion(&Congestion::for_tests(Signal::Loss, 13_870), Time::ZERO);
         assert_eq!(control.cwnd_bytes(), 13_870 / 2);
     }
 
     #[test]
     fn two_segments_are_left_however_much_is_marked() {
         let mut control = dctcp();
-        (0..20).for_each(|_| control.on_congestion(&congestion(Signal::EcnEcho, 1 << 30), Time::ZERO));
+        (0..20).for_each(|_| {
+            control.on_congestion(&Congestion::for_tests(Signal::EcnEcho, 1 << 30), Time::ZERO);
+        });
         assert_eq!(control.cwnd_bytes(), 2 * SEGMENT);
     }
 }

@@ -157,6 +157,23 @@ pub struct Congestion {
     pub rto: Span,
 }
 
+#[cfg(test)]
+impl Congestion {
+    /// `signal` while `bytes` are the window and under way, of a connection whose round trip nothing measured yet.
+    pub(crate) const fn for_tests(signal: Signal, bytes: u64) -> Self {
+        Self {
+            signal,
+            sequence: 0,
+            echoed: None,
+            window_bytes: bytes,
+            flight_bytes: bytes,
+            repeated: false,
+            srtt: Span::ZERO,
+            rto: Span::ZERO,
+        }
+    }
+}
+
 /// A segment that goes out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Segment {

@@ -248,18 +248,6 @@ mod tests {
     fn ack(acked_bytes: u64, flight_bytes: u64) -> Ack {
         Ack { acknowledgment: 0, acked_bytes, flight_bytes, srtt: Span::ZERO, sample: None }
     }
-    fn congestion(signal: Signal, bytes: u64) -> Congestion {
-        Congestion {
-            signal,
-            sequence: 0,
-            echoed: None,
-            window_bytes: bytes,
-            flight_bytes: bytes,
-            repeated: false,
-            srtt: Span::ZERO,
-            rto: Span::ZERO,
-        }
-    }
     fn ns() -> Reno {
         RenoConfig::default().build(&TcpConfig::ns_1999(Variant::Reno))
     }
@@ -281,11 +269,11 @@ mod tests {
     #[test]
     fn ns_halves_the_whole_window_with_integer_division() {
         let mut reno = ns();
-        reno.on_congestion(&congestion(Signal::Loss, 15_000), NOW);
+        reno.on_congestion(&Congestion::for_tests(Signal::Loss, 15_000), NOW);
         assert_eq!((reno.cwnd_bytes(), reno.ssthresh_bytes()), (7_000, 7_000));
-        reno.on_congestion(&congestion(Signal::Timeout, 7_000), NOW);
+        reno.on_congestion(&Congestion::for_tests(Signal::Timeout, 7_000), NOW);
         assert_eq!((reno.cwnd_bytes(), reno.ssthresh_bytes()), (1_000, 3_000));
-        reno.on_congestion(&congestion(Signal::Loss, 3_000), NOW);
+        reno.on_congestion(&Congestion::for_tests(Signal::Loss, 3_000), NOW);
         assert_eq!((reno.cwnd_bytes(), reno.ssthresh_bytes()), (1_000, 2_000), "ssthresh has a floor of two");
     }
 
@@ -304,7 +292,7 @@ mod tests {
     #[test]
     fn congestion_avoidance_adds_one_segment_per_window() {
         let mut reno = modern();
-        reno.on_congestion(&congestion(Signal::Loss, 20 * 1460), NOW);
+        reno.on_congestion(&Congestion::for_tests(Signal::Loss, 20 * 1460), NOW);
         let cwnd = reno.cwnd_bytes();
         assert_eq!(cwnd, 5 * 1460, "half of what the window of ten allowed to fly");
         for _ in 0..4 {
@@ -318,9 +306,12 @@ mod tests {
     #[test]
     fn a_repeated_timeout_leaves_ssthresh_alone() {
         let mut reno = modern();
-        reno.on_congestion(&congestion(Signal::Timeout, 10 * 1460), NOW);
+        reno.on_congestion(&Congestion::for_tests(Signal::Timeout, 10 * 1460), NOW);
         assert_eq!((reno.cwnd_bytes(), reno.ssthresh_bytes()), (1460, 5 * 1460));
-        reno.on_congestion(&Congestion { repeated: true, ..congestion(Signal::Timeout, 1460) }, NOW);
+        reno.on_congestion(
+            &Congestion { repeated: true, ..Congestion::for_tests(Signal::Timeout, 1460) },
+            NOW,
+        );
         assert_eq!((reno.cwnd_bytes(), reno.ssthresh_bytes()), (1460, 5 * 1460));
     }
 
@@ -339,7 +330,7 @@ mod tests {
             for signal in [Signal::Loss, Signal::LossRestart, Signal::Timeout, Signal::Idle, Signal::EcnEcho]
             {
                 let mut reno = RenoConfig::default().build(&config);
-                (0..5).for_each(|_| reno.on_congestion(&congestion(signal, 1000), NOW));
+                (0..5).for_each(|_| reno.on_congestion(&Congestion::for_tests(signal, 1000), NOW));
                 assert!(reno.cwnd_bytes() >= 2 * u64::from(config.segment_bytes), "{signal:?}");
             }
         }

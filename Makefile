@@ -20,7 +20,7 @@ RESULTS := results
 # With which profile of Cargo.toml the Python module is compiled.
 PROFILE ?= release
 
-.PHONY: help run test reproduce bench bench-emulator check-peers check-maxmin clean build tools
+.PHONY: help run test reproduce bench bench-emulator check-peers check-maxmin torture clean build tools
 
 help: ## what can be made
 	@echo "Tidegate. Targets:"
@@ -45,17 +45,17 @@ build: tools ## compile and install into .venv
 	@$(MAKE) --no-print-directory $(VENV)/.built
 
 run: build ## the published experiments of Network Border Patrol, expected against measured, and the HTML report
-	$(BIN)/tidegate reproduce nbp --quick --out $(RESULTS)/quick
+	$(BIN)/tidegate reproduce nbp --quick --fresh --out $(RESULTS)/quick
 
 test: build ## everything that must hold: format, lints, Rust and Python tests, layers, experiments in quick form
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
-	cargo test --workspace --exclude tidegate-python
+	cargo test --workspace --exclude tidegate-core
 	$(BIN)/python tests/check_layers.py
-	$(BIN)/ruff check python tests benches
+	$(BIN)/ruff check python tests benches examples
 	$(BIN)/python -m pytest -n 2
 	$(BIN)/python -m pytest -n 4 tests/system
-	$(BIN)/tidegate reproduce --quick --out $(RESULTS)/quick
+	$(BIN)/tidegate reproduce --quick --fresh --out $(RESULTS)/quick
 
 reproduce: build ## every experiment in full
 	$(BIN)/tidegate reproduce --out $(RESULTS)/full
@@ -72,6 +72,10 @@ check-peers: build ## results against ns-2, in the same run; installs what it ne
 
 check-maxmin: tools ## how near NBP with WFQ comes to max-min fairness on 50 random networks (some minutes)
 	cargo run --release -q -p tidegate-engine --example maxmin
+
+torture: build ## what takes long: thousands of random networks with overflow checks, sweeps killed at hundreds of instants
+	TIDEGATE_CASES=10000 cargo test -p tidegate-lab --test ranges
+	TIDEGATE_KILLS=200 $(BIN)/python -m pytest tests/system/test_killed.py
 
 clean: ## remove all that was built or produced
 	rm -rf $(VENV) target $(RESULTS) .pytest_cache .ruff_cache .hypothesis

@@ -20,14 +20,18 @@ ALLOWED = {
     "scenario": {"units", "parameters", "packet", "mechanism", "document"},
     "engine": {"units", "packet", "mechanism"},
     "record": {"units", "packet", "mechanism", "engine"},
-    "lab": {"units", "packet", "mechanism", "engine", "scenario", "record"},
+    "lab": {"units", "parameters", "packet", "mechanism", "engine", "scenario", "record"},
     "emulator": {"units", "packet", "mechanism", "wire", "record", "scenario", "engine", "lab"},
     "gateway": {"units", "parameters", "packet", "mechanism", "document", "wire"},
-    "python": {"units", "packet", "mechanism", "record", "scenario", "engine", "lab", "emulator"},
+    "python": {
+        *("units", "parameters", "packet", "mechanism", "record", "scenario", "engine", "lab", "emulator")
+    },
+    "core": {"python"},
+    "own": {"units", "parameters", "packet", "mechanism", "python"},
 }
 # Other people's crates that only some of ours may name.
 ONLY_IN = {
-    "pyo3": {"python"},
+    "pyo3": {"python", "core", "own"},
     "numpy": {"python"},
     "pyo3-arrow": {"python"},
     "serde": set(ALLOWED) - {"packet", "mechanism"},

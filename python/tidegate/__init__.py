@@ -14,6 +14,8 @@ Load a scenario file or build one in code, run it, look at the result:
 Names are imported when first used, so that importing the package costs next to nothing.
 """
 
+import sys
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -22,11 +24,14 @@ if TYPE_CHECKING:
     from tidegate.api import LoadedScenario, Result, load, run
     from tidegate.builder import Scenario
     from tidegate.errors import MeasureError, TidegateError
+    from tidegate.own import CongestionControl, QueueManager
 
 __all__ = [
     "ConfigError",
+    "CongestionControl",
     "LoadedScenario",
     "MeasureError",
+    "QueueManager",
     "Result",
     "Scenario",
     "TidegateError",
@@ -34,6 +39,7 @@ __all__ = [
     "design",
     "load",
     "run",
+    "use_core",
 ]
 
 _HOME = {
@@ -46,7 +52,23 @@ _HOME = {
     "Scenario": "builder",
     "MeasureError": "errors",
     "TidegateError": "errors",
+    "CongestionControl": "own",
+    "QueueManager": "own",
 }
+
+
+def use_core(core: ModuleType) -> None:
+    """Make `core` the compiled part of Tidegate: a module with mechanisms of its own (docs/own-mechanism.md).
+
+    Call it in the `__init__` of the package that brings the module, before anything else of Tidegate is used.
+    """
+    current = sys.modules.get("tidegate._core")
+    if current is core:
+        return
+    if current is not None:
+        raise ImportError(f"{core.__name__} comes too late: import it before anything else of tidegate")
+    sys.modules["tidegate._core"] = core
+    globals()["_core"] = core
 
 
 def __getattr__(name: str) -> Any:

@@ -1,6 +1,7 @@
 """Types of the compiled module: the engine and the scenario format, written in Rust (crates/python)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, TypedDict
 
 import numpy as np
@@ -9,6 +10,8 @@ from numpy.typing import NDArray
 __version__: str
 
 Overrides = Sequence[tuple[str, str]]
+# Folders in which the files that a file names may lie, beside its own.
+Allowed = Sequence[str]
 
 class ConfigError(ValueError):
     """A file is not valid. `str(error)` is one line, `rendered` shows the place in the file."""
@@ -29,7 +32,7 @@ class Scenario:
     seed: int
     warnings: list[str]
     @staticmethod
-    def from_file(path: str, overrides: Overrides = ...) -> Scenario: ...
+    def from_file(path: str | Path, overrides: Overrides = ..., allowed: Allowed = ...) -> Scenario: ...
     @staticmethod
     def from_text(text: str, name: str = "<text>", overrides: Overrides = ...) -> Scenario: ...
     def to_json(self) -> str: ...
@@ -46,7 +49,7 @@ class Experiment:
     """A validated scenario with variants, swept axes, seeds and figures."""
 
     @staticmethod
-    def from_file(path: str, overrides: Overrides = ...) -> Experiment: ...
+    def from_file(path: str | Path, overrides: Overrides = ..., allowed: Allowed = ...) -> Experiment: ...
     def to_json(self) -> str: ...
     def points(self, quick: bool) -> list[Point]: ...
     def scenario(self, point: Point) -> Scenario: ...
@@ -70,8 +73,70 @@ class RunResult:
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any: ...
     def write_parquet(self, path: str) -> None: ...
 
-def run(scenario: Scenario, seed: int | None = None, trace: str | None = None) -> RunResult: ...
+class Packet:
+    """A packet, as a queue manager in Python sees it. Times in seconds."""
+
+    flow: int
+    is_reverse: bool
+    bytes: int
+    dscp: int
+    traffic_class: int
+    can_mark: bool
+    arrived: float
+
+class Backlog:
+    """What waits, the packet in transmission not counted."""
+
+    packets: int
+    bytes: int
+
+class Ack:
+    """An acknowledgment, as a congestion control in Python sees it. Times in seconds."""
+
+    acked_bytes: int
+    delivered_bytes: int
+    lost_bytes: int
+    marked_bytes: int
+    in_flight_bytes: int
+    opens_window: bool
+    is_in_recovery: bool
+    rtt: float | None
+    srtt: float
+    delivery_rate_bps: float | None
+    is_app_limited: bool
+
+class Congestion:
+    """A signal of congestion: `loss`, `loss-restart`, `timeout`, `idle` or `ecn`."""
+
+    signal: str
+    window_segments: float
+    flight_bytes: int
+    srtt: float
+
+class AgentRun:
+    """A run that is steered from sample to sample.
+
+    `handles` are pairs of `window`, `rate` or `drop` and a name.
+    """
+
+    names: list[str]
+    now_s: float
+    def __init__(self, scenario: Scenario, handles: Sequence[tuple[str, str]], seed: int) -> None: ...
+    def step(self, settings: NDArray[np.float64], sample: NDArray[np.float32]) -> bool: ...
+
+# Functions that get a dictionary about the place, and give the methods of the mechanism there.
+Places = Sequence[tuple[str, Callable[[dict[str, Any]], dict[str, Any]]]]
+
+def run(
+    scenario: Scenario,
+    seed: int | None = None,
+    trace: str | None = None,
+    queues: Places = ...,
+    controls: Places = ...,
+) -> RunResult: ...
+def replace_folder(new: Path, target: Path) -> None: ...
+def emulate(arguments: Sequence[str]) -> int: ...
 def schema() -> str: ...
 def explain(kind: str) -> str: ...
 def list_mechanisms() -> str: ...
-def validate(path: str, overrides: Overrides = ...) -> str: ...
+def validate(path: str | Path, overrides: Overrides = ..., allowed: Allowed = ...) -> str: ...

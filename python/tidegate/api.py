@@ -9,18 +9,20 @@ time_s, queue = result.series("links.bottleneck.queue_packets")
 import html
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from os import PathLike, fspath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tidegate import _core
+from tidegate import _core, reach
 from tidegate.builder import toml_value
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from tidegate import own
     from tidegate.builder import Scenario as BuiltScenario
 
 
@@ -60,9 +62,33 @@ class LoadedScenario:
         """Everything about it, defaults filled in; units are in the names."""
         return json.loads(self.core.to_json())
 
-    def run(self, seed: int | None = None, trace: str | PathLike[str] | None = None) -> "Result":
-        """Run it. Without `seed`, the scenario's own; `trace` writes every packet as pcapng."""
-        return Result(self, _core.run(self.core, seed=seed, trace=fspath(trace) if trace else None), seed)
+    def run(
+        self,
+        seed: int | None = None,
+        trace: str | PathLike[str] | None = None,
+        queues: "own.Own | None" = None,
+        controls: "own.Own | None" = None,
+    ) -> "Result":
+        """Run it. Without `seed`, the scenario's own; `trace` writes every packet as pcapng.
+
+        `queues` and `controls` put mechanisms in Python in the place of the scenario's: by names or patterns
+        of links (`bottleneck`, `bottleneck.reverse`, `*`) and of TCP flows, a subclass of `QueueManager` or
+        `CongestionControl`.
+        """
+        if seed is not None and not 0 <= seed < 1 << 64:
+            raise ValueError(f"seed is {seed}: a whole number from 0 to {(1 << 64) - 1}")
+        options: dict[str, Any] = {"seed": seed, "trace": fspath(trace) if trace else None}
+        if queues or controls:
+            from tidegate import own
+
+            links = [link["name"] for link in self.description["links"]]
+            sides = [side for name in links for side in (name, f"{name}.reverse")]
+            flows = [
+                flow["name"] for flow in self.description["flows"] if flow["transport"]["kind"] == "tcp"
+            ]
+            options["queues"] = own.places(queues, sides, "link", own.QueueManager)
+            options["controls"] = own.places(controls, flows, "TCP flow", own.CongestionControl)
+        return Result(self, _core.run(self.core, **options), seed)
 
     def __repr__(self) -> str:
         nodes, flows = len(self.description.get("nodes", ())), len(self.description.get("flows", ()))
@@ -159,25 +185,31 @@ class Result:
         return f"<pre>{html.escape(str(self))}</pre>"
 
 
-def load(path: str | PathLike[str], **overrides: Any) -> LoadedScenario:
+def load(
+    path: str | PathLike[str], *, allow: Sequence[str | PathLike[str]] = (), **overrides: Any
+) -> LoadedScenario:
     """Read and validate a scenario file.
 
     Keywords override single values by path, two underscores for each dot: `links__core__rate="2Mbit"`. A dict
-    replaces a whole table: `links__core__queue={"kind": "red"}`.
+    replaces a whole table: `links__core__queue={"kind": "red"}`. Includes and traces lie in the folder of the
+    file, or in one of those that `allow` names.
     """
     pairs = [(name.replace("__", "."), _override_text(value)) for name, value in overrides.items()]
-    return LoadedScenario(_core.Scenario.from_file(fspath(path), pairs))
+    folders = [*reach.of(Path(path)), *map(fspath, allow)]
+    return LoadedScenario(_core.Scenario.from_file(fspath(path), pairs, folders))
 
 
 def run(
     scenario: "LoadedScenario | BuiltScenario | str | PathLike[str]",
     seed: int | None = None,
     trace: str | PathLike[str] | None = None,
+    queues: "own.Own | None" = None,
+    controls: "own.Own | None" = None,
 ) -> Result:
-    """Run a scenario: loaded, built in code, or a file."""
+    """Run a scenario: loaded, built in code, or a file. The rest is as in `LoadedScenario.run`."""
     if isinstance(scenario, str | PathLike):
         scenario = load(scenario)
-    return scenario.run(seed=seed, trace=trace)
+    return scenario.run(seed=seed, trace=trace, queues=queues, controls=controls)
 
 
 def _override_text(value: Any) -> str:

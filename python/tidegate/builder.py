@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
+    from tidegate import own
     from tidegate.api import LoadedScenario, Result
 
 Table = dict[str, Any]
@@ -114,9 +115,15 @@ class Scenario:
             _core.Scenario.from_text(self.to_toml(), str(self.table.get("title") or "scenario"))
         )
 
-    def run(self, seed: int | None = None, trace: str | PathLike[str] | None = None) -> "Result":
-        """Validate and run it."""
-        return self.build().run(seed=seed, trace=trace)
+    def run(
+        self,
+        seed: int | None = None,
+        trace: str | PathLike[str] | None = None,
+        queues: "own.Own | None" = None,
+        controls: "own.Own | None" = None,
+    ) -> "Result":
+        """Validate and run it, as `LoadedScenario.run` does."""
+        return self.build().run(seed=seed, trace=trace, queues=queues, controls=controls)
 
     def __repr__(self) -> str:
         counts = {"nodes": sum(map(len, self._nodes.values()))}

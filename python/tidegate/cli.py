@@ -16,7 +16,7 @@ from typing import Annotated
 
 import typer
 
-from tidegate import errors
+from tidegate import errors, reach
 from tidegate.commands.design import app as design
 
 app = typer.Typer(
@@ -41,6 +41,19 @@ Seeds = Annotated[
 Quick = Annotated[bool, typer.Option("--quick", help="Few seeds and points: the form the tests use.")]
 
 
+Allowed = Annotated[
+    list[Path] | None,
+    typer.Option("--allow", metavar="DIR", help="Also read includes and traces in this folder."),
+]
+Resume = Annotated[bool, typer.Option("--resume", help="Keep the points that an earlier run finished.")]
+Fresh = Annotated[bool, typer.Option("--fresh", help="Throw away what an earlier run left.")]
+
+
+def _require_one(resume: bool, fresh: bool) -> None:
+    if resume and fresh:
+        raise errors.UsageError("--resume and --fresh exclude each other")
+
+
 def _print_version(wanted: bool) -> None:
     if wanted:
         from tidegate import _core
@@ -62,6 +75,7 @@ def _options(
 def run(
     scenario: Annotated[Path, typer.Argument(help="A scenario file (TOML).")],
     overrides: Overrides = None,
+    allowed: Allowed = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of the random numbers.")] = None,
     as_json: Json = False,
     timing: Annotated[bool, typer.Option("--timing", help="What the run cost, on stderr.")] = False,
@@ -69,22 +83,26 @@ def run(
     out: Annotated[
         Path | None, typer.Option("-o", "--out", metavar="DIR", help="Keep a result folder.")
     ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the result that is in DIR.")] = False,
 ) -> int:
     """Run one scenario once; print a summary per flow and link."""
     from tidegate.commands import run as command
 
-    return command.run(scenario, overrides or [], seed, as_json, timing, trace, out)
+    reach.allow(allowed)
+    return command.run(scenario, overrides or [], seed, as_json, timing, trace, out, force)
 
 
 @app.command()
 def validate(
     files: Annotated[list[Path], typer.Argument(help="Scenario or experiment files.")],
     overrides: Overrides = None,
+    allowed: Allowed = None,
     as_json: Json = False,
 ) -> int:
     """Check files as `run` does, without running them."""
     from tidegate.commands import inspect as command
 
+    reach.allow(allowed)
     return command.validate(files, overrides or [], as_json)
 
 
@@ -109,15 +127,21 @@ def reproduce(
         Path, typer.Option("-o", "--out", metavar="DIR", help="Where results and report go.")
     ] = Path("results"),
     workers: Workers = None,
+    resume: Resume = False,
+    fresh: Fresh = False,
     overrides: Overrides = None,
+    allowed: Allowed = None,
     as_json: Json = False,
 ) -> int:
-    """Run published experiments; compare what they report with what is measured."""
+    """Run published experiments; compare what they report with what is measured. Resumable, as a sweep is."""
     from tidegate.commands import reproduce as command
+
+    _require_one(resume, fresh)
+    reach.allow(allowed)
 
     if list_only:
         return command.list_experiments(ids or [], as_json)
-    return command.reproduce(ids or [], quick, seeds, out, workers, overrides or [], as_json)
+    return command.reproduce(ids or [], quick, seeds, out, workers, overrides or [], as_json, resume, fresh)
 
 
 @app.command()
@@ -129,18 +153,17 @@ def sweep(
     out: Annotated[
         Path | None, typer.Option("-o", "--out", metavar="DIR", help="Default: results/NAME.")
     ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Keep the points that an earlier sweep finished.")
-    ] = False,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Throw away what an earlier sweep left.")] = False,
+    resume: Resume = False,
+    fresh: Fresh = False,
     overrides: Overrides = None,
+    allowed: Allowed = None,
     as_json: Json = False,
 ) -> int:
     """Run every point of an experiment, in parallel; resumable."""
     from tidegate.commands import sweep as command
 
-    if resume and fresh:
-        raise errors.UsageError("--resume and --fresh exclude each other")
+    _require_one(resume, fresh)
+    reach.allow(allowed)
     return command.sweep(experiment, quick, seeds, out, workers, resume, fresh, overrides or [], as_json)
 
 

@@ -44,6 +44,10 @@ class NoValueError(LackingError):
     """The number exists and has no value in this run: the delay of a flow of which nothing arrived."""
 
 
+class NotKeptError(TidegateError):
+    """A finished run could not be written: what was kept before it stays, and nothing goes on."""
+
+
 class NotStoredError(TidegateError):
     """The result was printed, and could not be written to the folder as well."""
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tidegate import labels, measure, parallel, quantities
-from tidegate.errors import MeasureError
+from tidegate import labels, measure, parallel, quantities, reach
+from tidegate.errors import MeasureError, NotKeptError
 
 Overrides = Sequence[tuple[str, str]]
 
@@ -155,7 +155,7 @@ class Experiment:
         self.id = experiment_id
         self.path = path
         self.overrides = list(overrides)
-        self.core = _core.Experiment.from_file(str(path), list(overrides))
+        self.core = _core.Experiment.from_file(path, list(overrides), reach.of(path))
         self.info = Info.from_raw(experiment_id, json.loads(self.core.to_json()))
         _require_measures(self.info.figures, path)
         self.scenario: dict[str, Any] = {}  # the scenario of the first point, as a dict; set by `tasks`
@@ -205,12 +205,30 @@ def content_key(scenario_json: str, seed: int, version: str) -> str:
 
 
 def run_tasks(
-    tasks: Sequence[Task], workers: int | None, on_done: Callable[[int], None] = lambda index: None
+    tasks: Sequence[Task],
+    workers: int | None,
+    on_done: Callable[[int], None] = lambda index: None,
+    keep: Callable[[Task, PointResult], None] = lambda task, point: None,
 ) -> Iterator[PointResult | Exception]:
-    """Run tasks in parallel, with real hosts among them one by one; results in the order of the tasks."""
+    """Run tasks in parallel, with real hosts among them one by one; results in the order of the tasks.
+
+    `keep` gets each result as soon as it is there, whatever the order, on the thread that made it.
+    """
     if any(task.is_real for task in tasks):
         workers = 1
-    return parallel.run_ordered([task.run for task in tasks], workers, on_done)
+
+    def job(task: Task) -> Callable[[], PointResult]:
+        def run() -> PointResult:
+            point = task.run()
+            try:
+                keep(task, point)
+            except OSError as error:
+                raise NotKeptError(str(error)) from error
+            return point
+
+        return run
+
+    return parallel.run_ordered([job(task) for task in tasks], workers, on_done)
 
 
 def named(things: Any) -> dict[str, dict[str, Any]]:

@@ -24,11 +24,13 @@ def run_ordered(
 ) -> Iterator[Result | Exception]:
     """Yield each job's result, or the exception it raised, in order; `on_done` is told as each finishes.
 
+    What a job raises that is no `Exception` is raised here.
+
     The threads are daemons: when the caller leaves early (Ctrl-C), jobs not yet begun never begin, and those
     under way do not keep the process.
     """
     finished = threading.Condition()
-    results: dict[int, Result | Exception] = {}
+    results: dict[int, Result | BaseException] = {}
     done: list[int] = []
     upcoming = iter(range(len(jobs)))
     stopping = False
@@ -40,8 +42,9 @@ def run_ordered(
             if index is None:
                 return
             try:
-                result: Result | Exception = jobs[index]()
-            except Exception as error:
+                result: Result | BaseException = jobs[index]()
+            except BaseException as error:
+                # Also what is no `Exception`, such as a panic of the core: whoever waits must hear of it.
                 result = error
             with finished:
                 results[index] = result
@@ -62,7 +65,10 @@ def run_ordered(
                     on_done(done_index)
                 if index in results:
                     break
-            yield results.pop(index)
+            result = results.pop(index)
+            if isinstance(result, BaseException) and not isinstance(result, Exception):
+                raise result
+            yield result
         for done_index in done:
             on_done(done_index)
     finally:

@@ -1,4 +1,4 @@
-"""Points of experiments whose hosts are real: they go through `tidegate-emulate`, alone and in real time.
+"""Points of experiments whose hosts are real: they go through `tidegate emulate`, alone and in real time.
 
 A run in which the machine was too late shows the machine and not the network: it is thrown away and made
 again.
@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tidegate import reach
 from tidegate.errors import TidegateError
 
 # A run is thrown away if events or packets were later than this, 99 times of 100.
@@ -40,8 +41,6 @@ def programs(scenario: Mapping[str, Any]) -> list[str]:
 
 def obstacle(needs: Iterable[str]) -> str | None:
     """Why this machine cannot run real hosts with these programs; `None` if it can."""
-    from tidegate.commands import emulate
-
     if sys.platform != "linux":
         return "real hosts need Linux"
     if os.geteuid() != 0:
@@ -54,10 +53,6 @@ def obstacle(needs: Iterable[str]) -> str | None:
     missing = [name for name in needs if shutil.which(name) is None]
     if missing:
         return f"not installed: {', '.join(missing)}"
-    try:
-        emulate.find()
-    except TidegateError as error:
-        return str(error)
     return None
 
 
@@ -86,7 +81,9 @@ def lateness_us(summary: Mapping[str, Any]) -> float:
 def _emulate(path: Path, overrides: Sequence[tuple[str, str]], seed: int) -> dict[str, Any]:
     from tidegate.commands import emulate
 
-    command = [str(emulate.find()), "emulate", str(path), "--json", "--seed", str(seed)]
+    command = [*emulate.program(), "emulate", str(path), "--json", "--seed", str(seed)]
+    for folder in reach.of(path):
+        command += ["--allow", folder]
     for key, value in overrides:
         command += ["--set", f"{key}={value}"]
     ended = subprocess.run([*_urgent(), *command], capture_output=True, text=True, errors="replace")

@@ -1,19 +1,23 @@
 """Result folders: writes them whole or not at all, and reads them back.
 
-    result.json      what this is: schema_version, kind ("run" or "experiment"), versions, the experiment, the
-    scenario,
-                     the outcomes of its checks
+    result.json      what this is: schema_version, kind ("run" or "experiment"), versions, the experiment,
+                     the scenario, the outcomes of its checks
     points.jsonl     one line per run: variant, axes, seed, key (hash of what the results depend on), summary,
-    series series/*.parquet time series of the runs that recorded any *.toml           a copy of the file that
-    was run
+                     series, digest (hash of the line and of its series: an edited point is noticed)
+    series/*.parquet time series of the runs that recorded any
+    *.toml           a copy of the file that was run
 
-A folder is written under a temporary name beside its place and renamed when complete, so whatever carries the
-final name is whole. A sweep collects finished points in `NAME.partial/` until all are there.
+A folder is written under a temporary name beside its place, brought to the disk, and exchanged with what has
+the final name, so whatever carries that name is whole. Points that are finished before all are wait in
+`NAME.partial/`. One process at a time writes to a place: it holds `.NAME.lock`, and sweeps what killed ones
+left.
 """
 
 import contextlib
+import hashlib
 import json
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -21,25 +25,85 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tidegate import _core
 from tidegate.errors import InvalidFileError, MissingExtraError, TidegateError
 from tidegate.experiment import Info, PointResult
 
 SCHEMA_VERSION = 1
+# Samples of all series of one run: some 400 MB of memory.
+ROWS_MAX = 10_000_000
 _MANIFEST = "result.json"
 _POINTS = "points.jsonl"
 _AGAIN = "the folder is damaged: run it again"
 
 
 @contextlib.contextmanager
+def locked(target: Path) -> Iterator[None]:
+    """Keep other processes from writing to `target` meanwhile.
+
+    Temporaries that killed ones left are removed first.
+    """
+    target = target.absolute()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    path = target.with_name(f".{target.name}.lock")
+    with _held(path, target):
+        for pattern in (f".{target.name}.*.tmp", f".{target.name}.*.old"):
+            for left in target.parent.glob(_literal(pattern, target.name)):
+                shutil.rmtree(left, ignore_errors=True)
+        yield
+
+
+def _literal(pattern: str, name: str) -> str:
+    """`pattern` with the `name` in it as it is: names may hold what globs mean otherwise."""
+    import glob
+
+    return pattern.replace(name, glob.escape(name), 1)
+
+
+@contextlib.contextmanager
+def _held(path: Path, target: Path) -> Iterator[None]:
+    """An advisory lock on the file `path`, which is there while it is held."""
+    try:
+        import fcntl
+    except ImportError:  # no such locks on this system
+        yield
+        return
+    while True:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Whoever held it may have removed it between the two calls: then it is another file, or none.
+            if os.path.samestat(os.fstat(handle), os.stat(path)):
+                break
+        except FileNotFoundError:
+            pass
+        except BlockingIOError:
+            os.close(handle)
+            message = f"another process is writing to {target}: wait for it, or give another --out"
+            raise TidegateError(message) from None
+        os.close(handle)
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+        os.close(handle)
+
+
+@contextlib.contextmanager
 def atomic_folder(target: Path) -> Iterator[Path]:
-    """A folder to fill; becomes `target` when the block ends well, vanishes when it does not."""
+    """A folder to fill; becomes `target` when the block ends well, vanishes when it does not.
+
+    Hold the lock of `target`.
+    """
     target = target.absolute()
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent))
     try:
         temporary.chmod(0o755)
         yield temporary
-        _replace_folder(temporary, target)
+        if target.exists():
+            _require_replaceable(target)
+        _core.replace_folder(temporary, target)
     except OSError as error:
         _name_file(error, target)
         raise
@@ -68,21 +132,6 @@ def _require_replaceable(target: Path) -> None:
         raise InvalidFileError(f"{target} exists and is no result folder; not replaced")
 
 
-def _replace_folder(new: Path, target: Path) -> None:
-    if target.exists():
-        _require_replaceable(target)
-        old = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".old", dir=target.parent))
-        os.replace(target, old)
-        try:
-            os.replace(new, target)
-        except OSError:
-            os.replace(old, target)
-            raise
-        shutil.rmtree(old, ignore_errors=True)
-    else:
-        os.replace(new, target)
-
-
 def write_atomic(target: Path, data: str | bytes) -> None:
     """Write a file under a temporary name and rename it; through links, straight into devices and pipes."""
     data = data.encode() if isinstance(data, str) else data
@@ -98,6 +147,8 @@ def write_atomic(target: Path, data: str | bytes) -> None:
         handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
         with os.fdopen(handle, "wb") as file:
             file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
         os.chmod(temporary, 0o644)
         os.replace(temporary, target)
     except BaseException as error:
@@ -142,7 +193,11 @@ def _read_parquet(path: Path) -> dict[str, tuple[Any, Any]]:
     except ImportError:
         raise MissingExtraError("reading time series needs polars: pip install 'tidegate[data]'") from None
     try:
-        table = polars.read_parquet(path)
+        # The footer says how many rows there are: a small file may hold more than there is memory.
+        rows = polars.scan_parquet(path).select(polars.len()).collect().item()
+        if rows > ROWS_MAX:
+            raise InvalidFileError(f"{path}: {rows} samples; at most {ROWS_MAX} are read")
+        table = polars.read_parquet(path, columns=["time_s", "name", "value"])
         parts = table.partition_by("name", as_dict=True, maintain_order=True)
         return {
             str(key[0]): (part["time_s"].to_numpy(), part["value"].to_numpy()) for key, part in parts.items()
@@ -199,7 +254,7 @@ def _write_point(folder: Path, name: str, point: PointResult) -> str:
         (folder / "series").mkdir(exist_ok=True)
         series = f"series/{name}.parquet"
         point.result.write_parquet(str(folder / series))
-    entry = {
+    entry: dict[str, Any] = {
         "variant": point.variant,
         "axes": point.axes,
         "seed": point.seed,
@@ -208,16 +263,46 @@ def _write_point(folder: Path, name: str, point: PointResult) -> str:
         "series_names": point.series_names,
         "summary": point.summary,
     }
+    entry["digest"] = _digest(folder, entry)
+    return _json_line(entry)
+
+
+def _json_line(entry: dict[str, Any]) -> str:
     return json.dumps(entry, ensure_ascii=False, separators=(",", ":"))
 
 
-def _read_point(folder: Path, line: str) -> PointResult:
+def _digest(folder: Path, entry: dict[str, Any]) -> str:
+    """The hash of a point: of its line without the digest, and of its series.
+
+    Where these are read from changes nothing.
+    """
+    about = {name: value for name, value in entry.items() if name not in ("digest", "series")}
+    found = hashlib.sha256(_json_line(about).encode())
+    if entry["series"]:
+        with (folder / entry["series"]).open("rb") as file:
+            found.update(hashlib.file_digest(file, "sha256").digest())
+    return found.hexdigest()
+
+
+def _read_point(folder: Path, line: str, is_checked: bool = False) -> PointResult:
+    """The point of a line; `is_checked`.
+
+    Only if neither it nor its series changed since they were written.
+    """
     entry = json.loads(line)
     _require(isinstance(entry["summary"], dict), "a summary is no table")
+    _require(entry["series"] is None or _is_series_name(entry["series"]), "a series lies elsewhere")
+    if is_checked:
+        _require(entry.get("digest") == _digest(folder, entry), "it was changed after it was written")
     stored = StoredSeries(folder / entry["series"], entry["series_names"]) if entry["series"] else None
     return PointResult(
         entry["variant"], entry["axes"], entry["seed"], entry["summary"], entry.get("key", ""), stored
     )
+
+
+def _is_series_name(name: Any) -> bool:
+    """Whether this names a file of series inside a result folder: nothing else is read on behalf of one."""
+    return isinstance(name, str) and re.fullmatch(r"(series/)?[\w-]+\.parquet", name) is not None
 
 
 def _require(holds: bool, otherwise: str) -> None:
@@ -242,6 +327,19 @@ def _require_shape(manifest: dict[str, Any], points: list[PointResult]) -> None:
             check.keys() >= _CHECK_KEYS, f"a check lacks {', '.join(sorted(_CHECK_KEYS - check.keys()))}"
         )
     _require(bool(points) or manifest["kind"] != "run", f"{_POINTS} is empty")
+    for figure in manifest["experiment"].get("figures") or ():
+        _require(is_file_name(figure["id"]), "the id of a figure is no name")
+
+
+def is_file_name(name: Any) -> bool:
+    """Whether a file may be called so, in any folder: what is asked of ids of figures when they are read."""
+    return isinstance(name, str) and re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", name) is not None
+
+
+def require_inside(folder: Path, path: Path) -> None:
+    """Refuse to write to `path` on behalf of `folder` if a link leads out of it."""
+    if not path.resolve().is_relative_to(folder.resolve()):
+        raise InvalidFileError(f"{path} leads out of {folder}: nothing is written there")
 
 
 def is_result(folder: Path) -> bool:
@@ -311,30 +409,70 @@ def _damage(error: Exception) -> str:
     return "nested too deeply" if isinstance(error, RecursionError) else str(error)
 
 
-class PartialSweep:
-    """The finished points of a sweep that is under way, one file each, in `NAME.partial/`."""
+def kept_points(folder: Path, version: str) -> tuple[dict[str, PointResult], int]:
+    """The points of a result folder of this `version`, by key, and how many are damaged or were edited."""
+    if not is_result(folder):
+        return {}, 0
+    try:
+        manifest = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))
+        if manifest["version"] != version or manifest["schema_version"] != SCHEMA_VERSION:
+            return {}, 0
+        lines = (folder / _POINTS).read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InvalidFileError(f"{folder} is no complete result folder: {_damage(error)}; {_AGAIN}") from None
+    return _whole_points(folder, lines)
+
+
+def _whole_points(folder: Path, lines: Sequence[str]) -> tuple[dict[str, PointResult], int]:
+    """Those of `lines` that are as they were written, by key, and the number of the others."""
+    found: dict[str, PointResult] = {}
+    damaged = 0
+    for line in lines:
+        try:
+            point = _read_point(folder, line, is_checked=True)
+            found[point.key] = point
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            damaged += 1
+    return found, damaged
+
+
+class PartialResult:
+    """The finished points of a result that is not complete yet, one file each, in `NAME.partial/`."""
 
     def __init__(self, target: Path):
         self.folder = target.with_name(target.name + ".partial")
 
     def exists(self) -> bool:
-        """Whether an earlier sweep left points."""
+        """Whether an earlier process left points."""
         return self.folder.is_dir() and any(self.folder.glob("*.json"))
 
     def add(self, point: PointResult) -> None:
-        """Keep a finished point."""
+        """Keep a finished point: it is on the disk when this returns."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        line = _write_point(self.folder, point.key, point)
-        write_atomic(self.folder / f"{point.key}.json", line)
+        try:
+            line = _write_point(self.folder, point.key, point)
+            write_atomic(self.folder / f"{point.key}.json", line)
+        except BaseException:
+            # A folder without a point is nothing to go on with.
+            for empty in (self.folder / "series", self.folder):
+                with contextlib.suppress(OSError):
+                    empty.rmdir()
+            raise
 
-    def points(self) -> dict[str, PointResult]:
-        """The points kept, by key. A file that cannot be read counts as not there."""
-        found = {}
+    def points(self) -> tuple[dict[str, PointResult], int]:
+        """The points kept, by key, and how many are damaged or were edited.
+
+        These are as good as not there.
+        """
+        lines = []
+        unreadable = 0
         for path in sorted(self.folder.glob("*.json")):
-            with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-                point = _read_point(self.folder, path.read_text(encoding="utf-8"))
-                found[point.key] = point
-        return found
+            try:
+                lines.append(path.read_text(encoding="utf-8"))
+            except (OSError, ValueError):
+                unreadable += 1
+        found, damaged = _whole_points(self.folder, lines)
+        return found, damaged + unreadable
 
     def remove(self) -> None:
         """Forget the points."""

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from conftest import EXPERIMENT, SCENARIO, check_text
 
-from tidegate import display, errors, experiment, quantities, store
+from tidegate import display, experiment, quantities, store
 from tidegate.commands import emulate
 
 
@@ -256,18 +256,18 @@ def test_sweep_resumes_with_what_is_missing(tidegate_command, shelf, core):
     assert len(set(labels)) == 24
     code, _, err = tidegate_command("sweep", "two/share", "--seeds", "1", "--resume")
     assert code == 2, "points that nobody asks for now would go"
-    assert "finished points that this sweep does not ask for" in err
+    assert "finished points that this run does not ask for" in err
     assert len(store.read_result(Path("results/two/share")).points) == 24
 
 
 def test_a_sweep_that_is_interrupted_says_how_to_go_on(tidegate_command, shelf, monkeypatch):
     whole = experiment.run_tasks
 
-    def stop_after_three(tasks, workers, each):
-        for number, outcome in enumerate(whole(tasks, workers, each)):
-            if number == 3:
-                raise KeyboardInterrupt
+    def stop_after_three(tasks, workers, *told):
+        for number, outcome in enumerate(whole(tasks[:3], 1, *told)):
             yield outcome
+            if number == 2:
+                raise KeyboardInterrupt
 
     monkeypatch.setattr(experiment, "run_tasks", stop_after_three)
     code, _, err = tidegate_command("sweep", "two/share", "--quick")
@@ -322,12 +322,14 @@ def test_a_check_outside_the_quick_form_is_skipped_there(tidegate_command, shelf
     assert (code, "1 experiment skipped" in out) == (0, True), out
 
 
-def test_help_of_a_program_that_is_not_built_says_how_to_get_it(capsys, monkeypatch):
-    monkeypatch.setattr(emulate, "find", lambda: (_ for _ in ()).throw(errors.TidegateError("it is missing")))
-    assert emulate.run("replay", ["--help"]) == 0
-    assert "compare every verdict" in capsys.readouterr().out
-    with pytest.raises(errors.TidegateError):
-        emulate.run("replay", ["x"])
+@pytest.mark.real_core
+def test_emulation_is_part_of_the_module_and_another_program_may_be_named(monkeypatch):
+    command = [sys.executable, "-m", "tidegate", "replay", "no-such-file"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, "no-such-file cannot be read" in done.stderr) == (1, True), done.stderr
+    assert emulate.program() == [sys.executable, "-m", "tidegate"]
+    monkeypatch.setenv("TIDEGATE_EMULATE", "/opt/other")
+    assert emulate.program() == ["/opt/other"]
 
 
 def test_plot_and_report_from_a_folder(tidegate_command, shelf):
@@ -363,7 +365,88 @@ def test_an_interrupted_reproduction_leaves_nothing_that_looks_whole(tidegate_co
     code, _, err = tidegate_command("reproduce", "--quick", "--out", "res")
     assert code == 130
     assert "interrupted" in err
-    assert list(Path("res/two").iterdir()) == []
+    # What other workers just began may be there for a moment, without a point.
+    assert not list(Path("res").rglob("*.json"))
+
+
+@pytest.mark.parametrize("name", ["../../../README", "/etc/x", "a/b", ".hidden", "", "x" * 101, 7, None])
+def test_a_figure_of_a_stranger_is_written_nowhere_else(tidegate_command, shelf, name):
+    tidegate_command("reproduce", "--quick", "--out", "res")
+    manifest = Path("res/two/share/result.json")
+    about = json.loads(manifest.read_text())
+    about["experiment"]["figures"][0]["id"] = name
+    manifest.write_text(json.dumps(about))
+    before = sorted(path for path in Path().rglob("*"))
+    code, _, err = tidegate_command("plot", "res/two/share")
+    assert (code, "the id of a figure is no name" in err) == (3, True), err
+    assert sorted(path for path in Path().rglob("*")) == before
+
+
+def test_a_link_in_a_result_folder_leads_no_picture_out_of_it(tidegate_command, shelf):
+    tidegate_command("reproduce", "--quick", "--out", "res")
+    Path("mine.svg").write_text("precious")
+    folder = Path("res/two/share")
+    for figure in json.loads((folder / "result.json").read_text())["experiment"]["figures"]:
+        (folder / f"{figure['id']}.svg").symlink_to(Path("mine.svg").resolve())
+    (folder / "report.html").symlink_to(Path("mine.svg").resolve())
+    for command in ("plot", "report"):
+        code, _, err = tidegate_command(command, folder)
+        assert (code, "leads out of" in err) == (3, True), err
+    assert Path("mine.svg").read_text() == "precious"
+
+
+def test_an_edited_point_is_noticed_and_run_again(tidegate_command, shelf):
+    tidegate_command("sweep", "two/share", "--quick")
+    points = Path("results/two/share/points.jsonl")
+    whole = points.read_text()
+    lines = whole.splitlines(keepends=True)
+    lines[2] = lines[2].replace('"seed":', '"seed": ')
+    points.write_text("".join(lines))
+    assert json.loads(tidegate_command("sweep", "two/share", "--quick", "--resume", "--json")[1])["run"] == 0
+    lines[2] = re.sub(r'"throughput_bps":\d', '"throughput_bps":9', lines[2], count=1)
+    points.write_text("".join(lines))
+    code, out, err = tidegate_command("sweep", "two/share", "--quick", "--resume", "--json")
+    assert (code, json.loads(out)["run"]) == (0, 1), err
+    assert "1 point was changed after being written" in err
+    assert points.read_text() == whole
+
+
+def test_two_processes_do_not_write_to_one_place(tidegate_command, shelf, scenario_file):
+    with store.locked(Path("results/two/share")):
+        code, _, err = tidegate_command("sweep", "two/share", "--quick")
+        assert (code, "another process is writing" in err) == (1, True), err
+        code, _, err = tidegate_command("reproduce", "--quick")
+        assert (code, "another process is writing" in err) == (1, True), err
+    assert tidegate_command("sweep", "two/share", "--quick")[0] == 0
+    assert [path.name for path in Path("results/two").iterdir()] == ["share"]
+
+
+def test_a_run_replaces_a_result_only_if_it_is_told(tidegate_command, scenario_file, tmp_path):
+    command = ("run", scenario_file, "-o", tmp_path / "one")
+    assert tidegate_command(*command)[0] == 0
+    code, _, err = tidegate_command(*command)
+    assert (code, "--force" in err) == (2, True), err
+    assert tidegate_command(*command, "--force")[0] == 0
+
+
+def test_reproduction_goes_on_where_it_was_interrupted(tidegate_command, shelf, monkeypatch):
+    whole = experiment.Task.run
+    count = []
+
+    def stop_after_three(task):
+        count.append(task)
+        if len(count) > 3:
+            raise KeyboardInterrupt
+        return whole(task)
+
+    monkeypatch.setattr(experiment.Task, "run", stop_after_three)
+    assert tidegate_command("reproduce", "--quick", "--out", "res", "--workers", "1")[0] == 130
+    monkeypatch.setattr(experiment.Task, "run", whole)
+    code, _, err = tidegate_command("reproduce", "--quick", "--out", "res")
+    assert (code, "--resume" in err) == (2, True), err
+    code, _, err = tidegate_command("reproduce", "--quick", "--out", "res", "--resume")
+    assert code == 0 and "3 of " in err, err
+    assert not list(Path("res").rglob("*.partial"))
 
 
 def test_a_full_disk_leaves_the_old_result(tidegate_command, shelf, monkeypatch):
@@ -378,7 +461,8 @@ def test_a_full_disk_leaves_the_old_result(tidegate_command, shelf, monkeypatch)
     assert code == 1
     assert "No space left" in err
     assert Path("res/two/share/points.jsonl").read_bytes() == before
-    assert [path.name for path in Path("res/two").iterdir()] == ["share"]
+    # What other workers just began may be there for a moment, without a point.
+    assert [path.name for path in Path("res/two").iterdir() if list(path.glob("*.json"))] == ["share"]
 
 
 def test_a_foreign_folder_is_never_replaced(tidegate_command, shelf, scenario_file):

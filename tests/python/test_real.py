@@ -34,7 +34,7 @@ def emulator(monkeypatch):
         commands.append(command)
         return subprocess.CompletedProcess(command, 0, json.dumps(said.pop(0)), "iperf3: refused\n")
 
-    monkeypatch.setattr(emulate, "find", lambda: Path("/bin/true"))
+    monkeypatch.setattr(emulate, "program", lambda: ["/bin/true"])
     monkeypatch.setattr(real, "_urgent", lambda: [])
     monkeypatch.setattr(real.subprocess, "run", run)
     return said, commands

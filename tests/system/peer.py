@@ -29,6 +29,8 @@ def serve() -> None:
     """Echo datagrams; swallow streams and answer each with the bytes it had, when it ends."""
     udp = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
     udp.bind(("::", PORT))
+    silent = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+    silent.bind(("::", PORT + 1))
 
     def echo() -> None:
         while True:
@@ -71,6 +73,24 @@ def round_trips(address: str, count: int) -> None:
     print(json.dumps({"round_trips_ms": times}))
 
 
+def flood(address: str, seconds: float) -> None:
+    """Send small datagrams as fast as this can for so long; how many, and from which port."""
+    dial(address).close()
+    time.sleep(0.3)
+    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    # Nobody answers there.
+    sock.connect((address, PORT + 1))
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 22)
+    sent, end, data = 0, time.monotonic() + seconds, bytes(64)
+    while time.monotonic() < end:
+        for _ in range(64):
+            sock.send(data)
+        sent += 64
+    # What still waits in the queue of the socket and of the device goes on.
+    time.sleep(0.5)
+    print(json.dumps({"sent": sent, "port": sock.getsockname()[1]}))
+
+
 def stream(address: str, seconds: float, control: str | None) -> None:
     """Send for so long over TCP; what the other side got, as JSON."""
     sock = dial(address)
@@ -95,6 +115,8 @@ def main() -> None:
         round_trips(peer, int(rest[0]))
     elif what == "round_trips6":
         round_trips(os.environ["TIDEGATE_PEER6"], int(rest[0]))
+    elif what == "flood":
+        flood(peer, float(rest[0]))
     elif what == "stream":
         stream(peer, float(rest[0]), rest[1] if len(rest) > 1 else None)
     else:

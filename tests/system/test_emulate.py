@@ -48,6 +48,19 @@ def test_a_round_trip_takes_twice_the_delay(emulate, what):
     assert min(said["round_trips_ms"]) >= 40
 
 
+def test_no_packet_of_a_flood_is_lost_without_being_counted(emulate):
+    queue = '{ kind = "droptail", limit = "50p" }'
+    link = ("--rate", "1Gbit", "--delay", "1ms", "--queue", queue, "--buffers", "64")
+    summary, said = results(emulate(*link, "--json", "--on", SERVE, *client("flood", "2")))
+    emulation = summary["emulation"]
+    (flow,) = [each for each in emulation["connections"] if each["source_port"] == said["port"]]
+    elsewhere = sum(emulation[f"{fate}_packets"] for fate in ("unbuffered", "device_dropped", "unread"))
+    assert elsewhere > 0, "more than this machine carries"
+    # Among those that were lost may be some that the kernel sends of itself, to find its neighbours.
+    assert 0 <= flow["sent_packets"] + elsewhere - said["sent"] <= 10
+    assert emulation["kept_up"] is False
+
+
 @pytest.mark.parametrize("control", ["cubic", "reno"])
 def test_tcp_fills_the_link(emulate, control):
     ended = emulate(

@@ -34,15 +34,23 @@ pub struct Document {
 }
 
 impl Document {
-    /// Reads the file at `path` and what it includes.
+    /// Reads the file at `path` and what it includes, which must lie in its folder.
     ///
     /// # Errors
     /// When a file cannot be read, is too large, is not TOML, or includes itself.
     pub fn open(path: &Path, format: Format) -> Result<Self, ConfigErrors> {
+        Self::open_within(path, &[], format)
+    }
+
+    /// The same; what it includes may also lie in one of the folders `allowed`.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_within(path: &Path, allowed: &[PathBuf], format: Format) -> Result<Self, ConfigErrors> {
         let name = path.display().to_string();
         let text =
             read_file(path).map_err(|why| ConfigError::without_place(name.clone(), why, String::new()))?;
-        Self::build(name, &text, path, format)
+        Self::build(name, &text, path, allowed, format)
     }
 
     /// Reads `text` as if it stood in a file called `name`; its includes are relative to that.
@@ -53,12 +61,18 @@ impl Document {
         if text.len() as u64 > FILE_BYTES_MAX {
             return Err(ConfigError::without_place(name.to_owned(), too_large(), String::new()).into());
         }
-        Self::build(name.to_owned(), text, Path::new(name), format)
+        Self::build(name.to_owned(), text, Path::new(name), &[], format)
     }
 
-    fn build(name: String, text: &str, path: &Path, format: Format) -> Result<Self, ConfigErrors> {
+    fn build(
+        name: String,
+        text: &str,
+        path: &Path,
+        allowed: &[PathBuf],
+        format: Format,
+    ) -> Result<Self, ConfigErrors> {
         let (mut sources, mut loaded) = (Sources::default(), 0);
-        sources.set_directory(path.parent().unwrap_or(Path::new("")));
+        sources.set_directory(path.parent().unwrap_or(Path::new("")), allowed);
         let mut loader =
             Loader { format: &format, sources: &mut sources, chain: Vec::new(), loaded: &mut loaded };
         let read = loader.load(name.clone(), text, path);
@@ -218,7 +232,7 @@ impl Loader<'_> {
         if *self.loaded >= INCLUDES_MAX {
             return Err(fail(format!("more than {INCLUDES_MAX} includes")));
         }
-        let text = read_file(&path).map_err(|why| fail(format!("`{file}` {why}")))?;
+        let text = self.sources.read_file(&path).map_err(|why| fail(format!("`{file}` {why}")))?;
         self.load(path.display().to_string(), &text, &path)
     }
 }
@@ -266,5 +280,33 @@ mod tests {
         let mut document = Document::from_text("gate.toml", TEXT, FORMAT).unwrap();
         let refused = document.set("listen.port").unwrap_err();
         assert!(refused.to_string().contains("like listen.port=4000"), "{refused}");
+    }
+
+    #[test]
+    fn what_a_document_names_lies_in_its_folder_or_where_it_is_allowed() {
+        let scratch = std::env::temp_dir().join(format!("tidegate-document-{}", std::process::id()));
+        let (own, other) = (scratch.join("own"), scratch.join("other"));
+        std::fs::create_dir_all(own.join("below")).unwrap();
+        std::fs::create_dir_all(&other).unwrap();
+        std::fs::write(other.join("secret.toml"), "password = 'hunter2'").unwrap();
+        std::fs::write(own.join("below/base.toml"), "peers = []").unwrap();
+        let open = |include: &str, allowed: &[PathBuf]| {
+            let file = own.join("gate.toml");
+            std::fs::write(&file, format!("include = '{include}'\nlisten.port = 1\n")).unwrap();
+            Document::open_within(&file, allowed, FORMAT)
+        };
+        assert!(open("below/base.toml", &[]).is_ok());
+        assert!(open("./below/../below/base.toml", &[]).is_ok());
+        #[cfg(unix)]
+        std::os::unix::fs::symlink(other.join("secret.toml"), own.join("link.toml")).unwrap();
+        for outside in ["../other/secret.toml", "link.toml", "below/../../other/secret.toml"] {
+            let refused = open(outside, &[]).unwrap_err().render();
+            assert!(
+                refused.contains("lies outside of the folder") && !refused.contains("hunter2"),
+                "{refused}"
+            );
+            assert!(open(outside, core::slice::from_ref(&other)).is_ok(), "{outside}");
+        }
+        std::fs::remove_dir_all(&scratch).unwrap();
     }
 }

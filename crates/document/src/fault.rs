@@ -23,6 +23,9 @@ struct Inner {
     unknown_key: Option<String>,
 }
 
+/// Between message and help, where a fault is one text.
+const HELP: &str = "\n  = help: ";
+
 impl Fault {
     /// A fault of which neither place nor path is known.
     pub fn new(message: impl Into<String>, help: impl Into<String>) -> Self {
@@ -79,14 +82,21 @@ impl Fault {
 
 impl Display for Fault {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0.message)
+        f.write_str(&self.0.message)?;
+        if !self.0.help.is_empty() {
+            write!(f, "{HELP}{}", self.0.help)?;
+        }
+        Ok(())
     }
 }
 impl std::error::Error for Fault {}
 
 impl de::Error for Fault {
     fn custom<T: Display>(message: T) -> Self {
-        Self::new(message.to_string(), "")
+        // A fault that passed through an erased deserializer comes back as its text.
+        let text = message.to_string();
+        let (what, help) = text.split_once(HELP).unwrap_or((&text, ""));
+        Self::new(what, help)
     }
     fn invalid_type(found: de::Unexpected<'_>, expected: &dyn de::Expected) -> Self {
         let found = match found {

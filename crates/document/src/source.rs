@@ -63,6 +63,8 @@ pub struct Sources {
     list: Vec<Source>,
     /// Where the file is that everything began with.
     directory: PathBuf,
+    /// Folders in which files that the configuration names may lie, without links.
+    reach: Vec<PathBuf>,
     /// Texts that stand for files that the configuration names.
     attached: BTreeMap<String, Arc<str>>,
 }
@@ -96,9 +98,26 @@ impl Sources {
         (self.list.len() - 1) as u32
     }
 
-    /// What names of files in the configuration are relative to.
-    pub fn set_directory(&mut self, directory: &Path) {
+    /// What names of files in the configuration are relative to. They may name what lies in this folder, or in one of `allowed`.
+    pub fn set_directory(&mut self, directory: &Path, allowed: &[PathBuf]) {
         directory.clone_into(&mut self.directory);
+        let here = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
+        let folders = core::iter::once(here).chain(allowed.iter().map(PathBuf::as_path));
+        self.reach = folders.filter_map(|folder| folder.canonicalize().ok()).collect();
+    }
+
+    /// The text of a file that the configuration names, at `path`.
+    ///
+    /// # Errors
+    /// Why it cannot be read; or that it lies elsewhere, also by way of a link: a configuration may come from a stranger.
+    pub fn read_file(&self, path: &Path) -> Result<String, String> {
+        let real = path.canonicalize().map_err(|why| format!("cannot be read: {why}"))?;
+        if !self.reach.iter().any(|folder| real.starts_with(folder)) {
+            return Err(
+                "lies outside of the folder of this file: allow its folder with `--allow DIR`".to_owned()
+            );
+        }
+        read_file(&real)
     }
 
     /// `text` stands for the file called `name`.

@@ -15,6 +15,7 @@ pub mod live;
 pub mod look;
 pub mod metrics;
 pub mod one_link;
+pub mod program;
 pub mod replay;
 pub mod report;
 mod setup;

@@ -64,11 +64,12 @@ pub fn page(before: &Look, now: &Look, (width, height): (u16, u16)) -> Vec<Strin
     let height = usize::from(height);
     let title = if now.scenario.title.is_empty() { "Emulation" } else { &now.scenario.title };
     page.line(&format!(
-        "{title}: {:.1} s; events late by {:.0} us, packets by {:.0} us (p99); {} found no buffer",
+        "{title}: {:.1} s; events late by {:.0} us, packets by {:.0} us (p99); {} found no buffer, {} were dropped by devices",
         now.at.as_secs_f64(),
         now.events.p99_us,
         now.deliveries.p99_us,
         now.counts.unbuffered_packets,
+        now.counts.device_dropped_packets,
     ));
     page.line("");
     page.line(&format!(

@@ -97,9 +97,10 @@ pub fn warning(summary: &Value) -> Option<String> {
     let p99 = |key: &str| emulation["lateness"][key]["p99_us"].as_f64().unwrap_or(0.0) / 1e3;
     Some(format!(
         "this machine could not keep up: events ran {:.1} ms late and packets were handed over {:.1} ms late (p99; 1 ms is \
-         the limit), {} packets found no buffer. Results show the machine, not the network; lower the rates.",
+         the limit), {} packets found no buffer, {} were dropped by the devices of hosts. Results show the machine, not the network; lower the rates.",
         p99("events"),
         p99("deliveries"),
         emulation["unbuffered_packets"],
+        emulation["device_dropped_packets"],
     ))
 }

@@ -117,8 +117,8 @@ impl<O: Observer> PacketStore for EdgeStore<'_, O> {
         headers_of(self.flows, packet.flow)
     }
 
-    fn segment(&mut self, packet: &Packet) -> Option<impl SegmentEditor> {
-        segment_of(self.flows, packet, self.world.arena.get_mut(packet))
+    fn segment(&mut self, packet: Packet) -> Option<impl SegmentEditor> {
+        segment_of(self.flows, &packet, self.world.arena.get_mut(&packet))
     }
 }
 

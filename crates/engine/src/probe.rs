@@ -141,6 +141,11 @@ impl<O: Observer> Simulation<O> {
         Some(self.world.trails.as_ref()?.wasted_bytes(link))
     }
 
+    /// Bytes that `link` has carried, those included that its medium lost, if that is counted.
+    pub fn crossed_bytes(&self, link: LinkId) -> Option<u64> {
+        Some(self.world.trails.as_ref()?.crossed_bytes(link))
+    }
+
     /// The way of the data of flow `flow`, or with `back` of its acknowledgments. `None` where there is none, or several:
     /// for multicast, and for packets that choose among paths.
     pub fn flow_path(&self, flow: usize, back: bool) -> Option<FlowPath> {

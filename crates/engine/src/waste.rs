@@ -23,15 +23,18 @@ pub(crate) struct Trails {
     by_slot: Vec<Trail>,
     /// By [`LinkId`].
     wasted_bytes: Vec<u64>,
+    /// What each carried altogether.
+    crossed_bytes: Vec<u64>,
 }
 
 impl Trails {
     pub(crate) fn new(directions: usize) -> Self {
-        Self { by_slot: Vec::new(), wasted_bytes: vec![0; directions] }
+        Self { by_slot: Vec::new(), wasted_bytes: vec![0; directions], crossed_bytes: vec![0; directions] }
     }
 
     /// `packet` has used `link`.
     pub(crate) fn on_crossed(&mut self, packet: &Packet, created: Time, link: LinkId) {
+        self.crossed_bytes[link.0 as usize] += u64::from(packet.wire_bytes);
         let slot = packet.slot as usize;
         if slot >= self.by_slot.len() {
             let nobody = || Trail { flow: packet.flow, created: Time::MAX, links: Vec::new() };
@@ -63,14 +66,20 @@ impl Trails {
         }
     }
 
-    /// Statistics begin now.
+    /// Statistics begin now. What is dropped from now on counts, wherever it was before: as much is on its way at the end.
     pub(crate) fn restart(&mut self) {
         self.wasted_bytes.fill(0);
+        self.crossed_bytes.fill(0);
     }
 
     /// Bytes that `link` carried in vain since.
     pub(crate) fn wasted_bytes(&self, link: LinkId) -> u64 {
         self.wasted_bytes[link.0 as usize]
+    }
+
+    /// Bytes that `link` carried since.
+    pub(crate) fn crossed_bytes(&self, link: LinkId) -> u64 {
+        self.crossed_bytes[link.0 as usize]
     }
 }
 
@@ -102,6 +111,8 @@ mod tests {
         assert_eq!(wasted(&trails), [110, 100], "it crossed nothing");
         trails.restart();
         assert_eq!(wasted(&trails), [0, 0]);
+        trails.on_crossed(&packet(5, 100), Time::ZERO, LINKS[1]);
+        assert_eq!(LINKS.map(|link| trails.crossed_bytes(link)), [0, 100]);
     }
 
     #[test]

@@ -151,6 +151,8 @@ pub(crate) struct World<O> {
     pub(crate) media: Vec<SharedMedium>,
     /// By flow identity; see [`crate::ids::FlowIds`].
     pub(crate) flows: Vec<FlowCounters>,
+    /// Identities from this one on are control messages.
+    pub(crate) first_control: u32,
     pub(crate) totals: Totals,
     pub(crate) observer: O,
     /// By link: the hop mechanism that sees to it, and which of its ports this is. Empty if there is none at all.

@@ -9,7 +9,9 @@ use tidegate_scenario::Document;
 
 fn main() {
     for file in std::env::args().skip(1) {
-        let scenario = match Document::open(Path::new(&file)).and_then(|document| document.scenario()) {
+        let scenario = match Document::open_within(Path::new(&file), &[".".into()])
+            .and_then(|document| document.scenario())
+        {
             Ok(scenario) => Arc::new(scenario),
             Err(errors) => {
                 eprint!("{}", errors.render());

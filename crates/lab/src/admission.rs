@@ -22,7 +22,7 @@ use tidegate_scenario::model::{
 use tidegate_scenario::{ConfigError, Document};
 use tidegate_units::{BitRate, Bytes, Limit};
 
-use crate::lower;
+use crate::{lower, plausible};
 
 /// Something that is promised: a rate to some flows together.
 struct Promise {
@@ -51,16 +51,19 @@ const WARNINGS_MAX: usize = 20;
 
 /// What is to be said of the scenario of `document`, at most 20 things: nothing, if all that it promises fits.
 pub fn warnings(document: &Document, scenario: &Scenario) -> Vec<ConfigError> {
+    let odd = plausible::warnings(document, scenario);
     let promises = promises(scenario);
     if promises.is_empty()
         && scenario.markers.is_empty()
         && scenario.domains.iter().all(|d| exempt(d).is_empty())
     {
-        return Vec::new();
+        return odd;
     }
     let network = lower::network(scenario);
     let ways = network.ways();
-    let mut found: Vec<ConfigError> = dry(document, scenario)
+    let mut found: Vec<ConfigError> = odd
+        .into_iter()
+        .chain(dry(document, scenario))
         .chain(aside(document, scenario, &network, &ways))
         .chain(unwatched(document, scenario, &network, &ways))
         .take(WARNINGS_MAX)

@@ -5,8 +5,10 @@
 //! Results depend on the scenario and the seed alone.
 
 mod admission;
+pub mod agent;
 mod compare;
 pub mod lower;
+mod plausible;
 mod run;
 mod sample;
 mod summary;

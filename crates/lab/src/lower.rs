@@ -146,7 +146,7 @@ pub const fn source_port(index: usize) -> u16 {
 
 fn flow_spec(index: usize, flow: &model::Flow) -> FlowSpec {
     let transport = match &flow.transport {
-        model::Transport::Tcp(config) => TransportSpec::Tcp(Box::new(config.config)),
+        model::Transport::Tcp(config) => TransportSpec::Tcp(Box::new(config.config.clone())),
         model::Transport::Udp(udp) => TransportSpec::Udp { header_bytes: udp.header.get() as u32 },
         model::Transport::Tfrc(config) => TransportSpec::Tfrc(*config),
     };
@@ -271,8 +271,8 @@ fn domains(scenario: &Scenario, weights: &Weights) -> Vec<DomainSpec> {
             core.extend(member.core.iter().filter(|node| !is_shared(node)));
         }
         let mut mechanism = domain.mechanism.edge().cloned();
-        if let Some(config) = &mut mechanism {
-            let queue = &mut config.shaper_mut().queue;
+        if let Some(shaper) = mechanism.as_mut().and_then(EdgeConfig::shaper_mut) {
+            let queue = &mut shaper.queue;
             *queue = queue.clone().with_weights(weights.of(queue));
         }
         if let Some(overlay) = mechanism.as_mut().and_then(EdgeConfig::overlay_mut) {

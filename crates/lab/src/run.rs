@@ -130,8 +130,10 @@ impl<O: Observer> Run<O> {
         let end = Time::ZERO + self.scenario.duration;
         let warm_at = Time::ZERO + self.scenario.warmup;
         let stop_at = self.simulation.totals().events.saturating_add(events_max);
+        // A sample is work as well: without events between them, samples alone must come to a pause too.
+        let mut sampled = 0;
         let progress = loop {
-            let left = stop_at.saturating_sub(self.simulation.totals().events);
+            let left = stop_at.saturating_sub(self.simulation.totals().events.saturating_add(sampled));
             if left == 0 {
                 break Progress::Running(self.simulation.now().as_secs_f64() / end.as_secs_f64());
             }
@@ -139,7 +141,7 @@ impl<O: Observer> Run<O> {
             if !self.simulation.run_until(until, left) {
                 continue;
             }
-            self.look();
+            sampled = sampled.saturating_add(self.look());
             if self.simulation.now() == end {
                 break Progress::Done;
             }
@@ -148,9 +150,29 @@ impl<O: Observer> Run<O> {
         progress
     }
 
-    /// Takes the sample that is due now, and begins the statistics if it is time to.
-    fn look(&mut self) {
-        if self.simulation.now() == self.next_sample {
+    /// Runs to the instant of the next sample, or to the end of the scenario if that is earlier.
+    pub fn advance_to_sample(&mut self) -> Progress {
+        let started = clock();
+        let end = Time::ZERO + self.scenario.duration;
+        let stop = self.next_sample.min(end);
+        while self.simulation.now() < stop {
+            let warm_at = if self.warm { stop } else { Time::ZERO + self.scenario.warmup };
+            self.simulation.run_until(warm_at.min(stop), u64::MAX);
+            self.look();
+        }
+        self.timing.run += started.elapsed();
+        if stop == end { Progress::Done } else { Progress::Running(stop.as_secs_f64() / end.as_secs_f64()) }
+    }
+
+    /// What was recorded so far.
+    pub fn series(&self) -> impl Iterator<Item = &Series> {
+        self.sampler.series()
+    }
+
+    /// Takes the sample that is due now, and begins the statistics if it is time to; how many values it took.
+    fn look(&mut self) -> u64 {
+        let is_due = self.simulation.now() == self.next_sample;
+        if is_due {
             self.sampler.take(&mut self.simulation);
             let every = self.scenario.record.every.unwrap_or(Span::MAX);
             self.next_sample = self.next_sample.saturating_add(every);
@@ -160,6 +182,12 @@ impl<O: Observer> Run<O> {
             self.simulation.restart_statistics();
             self.sampler.resume(&mut self.simulation);
         }
+        if is_due { self.sampler.series().count() as u64 } else { 0 }
+    }
+
+    /// The present instant.
+    pub const fn now(&self) -> Time {
+        self.simulation.now()
     }
 
     /// When the next event is due, if there is one: until then [`Self::advance_to`] has nothing to do.

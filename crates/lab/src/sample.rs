@@ -42,6 +42,11 @@ impl Sampler {
         Self { before_of: before.clone(), before, series, out, last: Time::ZERO, domains, classes }
     }
 
+    /// What was sampled so far.
+    pub(crate) fn series(&self) -> impl Iterator<Item = &Series> {
+        self.out.iter()
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.series.is_empty()
     }
@@ -146,6 +151,9 @@ fn read_flow<O: Observer>(simulation: &Simulation<O>, flow: usize, quantity: Flo
         FlowCounter::Sent => Reading::Counter { count: counters.sent_bytes as f64, per_unit: 8.0 },
         FlowCounter::SentPackets => Reading::Value(counters.sent_packets as f64),
         FlowCounter::LostPackets => Reading::Value(counters.lost_packets as f64),
+        FlowCounter::LostRatio => {
+            Reading::Ratio { count: counters.lost_packets as f64, of: counters.sent_packets as f64 }
+        }
         FlowCounter::MarkedPackets => Reading::Value(counters.marked_packets as f64),
         FlowCounter::Retransmissions => of_sender(&|tcp| tcp.counters().retransmissions as f64),
         FlowCounter::Timeouts => of_sender(&|tcp| tcp.counters().timeouts as f64),
@@ -188,6 +196,10 @@ fn read_link<O: Observer>(simulation: &mut Simulation<O>, link: LinkId, quantity
         LinkCounter::MarkedRatio => {
             let of = counters.arrived_packets as f64;
             return Reading::Ratio { count: counters.marked_packets() as f64, of };
+        }
+        LinkCounter::DroppedRatio => {
+            let of = counters.arrived_packets as f64;
+            return Reading::Ratio { count: counters.dropped_packets() as f64, of };
         }
         LinkCounter::ArrivedPackets => counters.arrived_packets as f64,
         LinkCounter::DroppedPackets => counters.dropped_packets() as f64,

@@ -132,8 +132,8 @@ impl Summary {
         let wasted = self.comparison.wasted_bytes.as_ref()?;
         let inner = || (0..wasted.len()).filter(|id| is_between_routers(&self.scenario, id / 2));
         let wasted: u64 = inner().map(|id| wasted[id]).sum();
-        let all: u64 = inner().map(|id| self.statistics.links[id].delivered_bytes).sum();
-        Some(Waste { wasted_bps: per_second(wasted as f64 * 8.0, self.window()), ratio: ratio(wasted, all) })
+        let all: u64 = inner().map(|id| self.comparison.crossed_bytes[id]).sum();
+        Some(Waste { wasted_bps: per_second(wasted as f64 * 8.0, self.window()), ratio: lost(wasted, all) })
     }
 }
 
@@ -221,6 +221,11 @@ fn ratio(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
+/// Which part was lost: of more, if more was lost than came in the same time (what came before it, or went several ways).
+fn lost(packets: u64, of: u64) -> f64 {
+    ratio(packets, of.max(packets))
+}
+
 fn millis(nanos: f64) -> f64 {
     nanos / 1e6
 }
@@ -261,7 +266,10 @@ impl Serialize for FlowSummary<'_> {
         map.serialize_entry("sent_packets", &counters.sent_packets)?;
         map.serialize_entry("received_packets", &received)?;
         map.serialize_entry("lost_packets", &counters.lost_packets)?;
-        map.serialize_entry("loss_ratio", &ratio(counters.lost_packets, counters.sent_packets))?;
+        map.serialize_entry(
+            "loss_ratio",
+            &lost(counters.lost_packets, counters.sent_packets + counters.duplicated_packets),
+        )?;
         map.serialize_entry("marked_packets", &counters.marked_packets)?;
         map.serialize_entry("delay_ms", &Percentiles::add_to(self.percentiles, flow_delay(self.sinks())))?;
         if let Some(connection) = &self.statistics.connections[self.index] {
@@ -340,7 +348,7 @@ impl Serialize for LinkSummary<'_> {
             map.serialize_entry("duplicated_packets", &counters.duplicated_packets)?;
         }
         map.serialize_entry("marked_packets", &counters.marked_packets())?;
-        map.serialize_entry("loss_ratio", &ratio(counters.dropped_packets(), counters.arrived_packets))?;
+        map.serialize_entry("loss_ratio", &lost(counters.dropped_packets(), counters.arrived_packets))?;
         let max = u64::from(counters.queue_packets_max);
         map.serialize_entry("queue_packets", &length(counters.packet_nanos, max))?;
         map.serialize_entry("queue_bytes", &length(counters.byte_nanos, counters.queue_bytes_max))?;

@@ -94,3 +94,73 @@ fn a_pattern_records_only_what_has_the_quantity_if_something_has() {
         ["flows.f.cwnd_bytes"]
     );
 }
+
+/// What is warned of on a chain of so many routers, and how many packets its flow delivers.
+fn chain(routers: usize) -> (Vec<String>, u64) {
+    let text = format!(
+        r#"
+        duration = "2s"
+        nodes = {{ hosts = ["A", "B"], routers = ["R{{1..{routers}}}"] }}
+        [defaults]
+        link = {{ rate = "10Mbit", delay = "0s" }}
+        [links.in]
+        between = ["A", "R1"]
+        [links.out]
+        between = ["R{routers}", "B"]
+        [links."R{{i}}"]
+        repeat = "i = 1..{}"
+        between = ["R{{i}}", "R{{i+1}}"]
+        [flows.f]
+        from = "A"
+        to = "B"
+        transport = "udp"
+        application = {{ kind = "cbr", rate = "100kbit" }}
+        "#,
+        routers - 1
+    );
+    let document = tidegate_scenario::Document::from_text("chain", &text).unwrap();
+    let scenario = document.scenario().unwrap_or_else(|errors| panic!("{}", errors.render()));
+    let warnings = tidegate_lab::warnings(&document, &scenario);
+    let summary = tidegate_lab::run(&std::sync::Arc::new(scenario), 1).unwrap().summary.to_json();
+    let summary: serde_json::Value = serde_json::from_str(&summary).unwrap();
+    let delivered = summary["flows"]["f"]["received_packets"].as_u64().unwrap();
+    (warnings.iter().map(ToString::to_string).collect(), delivered)
+}
+
+#[test]
+fn a_way_that_no_packet_survives_is_warned_of_and_the_longest_that_one_does_is_not() {
+    let (warnings, delivered) = chain(254);
+    assert!(warnings.is_empty() && delivered > 0, "{warnings:?} {delivered}");
+    let (said, arrived) = chain(255);
+    assert_eq!(arrived, 0);
+    assert!(said[0].contains("255 routers lie on its way, and a packet passes 254 at most"), "{said:?}");
+    assert!(said[0].starts_with("chain:") && said[0].contains("flows.f"), "{said:?}");
+}
+
+#[test]
+fn a_record_that_takes_a_gigabyte_is_warned_of_and_its_run_can_be_interrupted() {
+    let text = r#"
+        duration = "1000s"
+        nodes.hosts = ["A", "B"]
+        [links.l]
+        between = ["A", "B"]
+        rate = "1Mbit"
+        delay = "1ms"
+        [record]
+        every = "10us"
+        series = ["links.l.queue_packets"]
+        "#;
+    let document = tidegate_scenario::Document::from_text("big", text).unwrap();
+    let scenario = std::sync::Arc::new(document.scenario().unwrap());
+    let warnings = tidegate_lab::warnings(&document, &scenario);
+    let said: Vec<String> = warnings.iter().map(ToString::to_string).collect();
+    assert!(
+        said[0].contains("1.00e8 values") && said[0].contains("1.6 GB") && said[0].contains("record.every"),
+        "{said:?}"
+    );
+    assert!(said[0].starts_with("big:9"), "{said:?}");
+    let mut run = tidegate_lab::Run::start(&scenario, 1, ()).unwrap();
+    // No events at all, and still it comes back.
+    let tidegate_lab::Progress::Running(part) = run.advance(1000) else { panic!("not there yet") };
+    assert!(part > 0.0 && part < 1e-4, "{part}");
+}

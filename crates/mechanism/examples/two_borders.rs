@@ -47,7 +47,7 @@ impl PacketStore for Store {
     fn headers(&self, _packet: &Packet) -> Headers {
         HEADERS
     }
-    fn segment(&mut self, _packet: &Packet) -> Option<impl SegmentEditor> {
+    fn segment(&mut self, _packet: Packet) -> Option<impl SegmentEditor> {
         None::<TcpHeader>
     }
 }

@@ -151,7 +151,7 @@ impl PacketStore for Store {
     fn headers(&self, packet: &Packet) -> Headers {
         headers(packet.flow.0 as u8)
     }
-    fn segment(&mut self, packet: &Packet) -> Option<impl SegmentEditor> {
+    fn segment(&mut self, packet: Packet) -> Option<impl SegmentEditor> {
         segment(packet.flow.0 as u8)
     }
 }

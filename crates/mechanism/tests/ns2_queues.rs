@@ -87,8 +87,9 @@ fn compare(kind: &str, discipline: impl Fn(&Context) -> Box<dyn Fn(&[Value]) -> 
 fn compare_drr(kind: &str, quantum: u64, limit: u64) {
     compare(kind, |context| {
         let limit = Limit::Bytes(Bytes::new(limit));
-        let drr = DrrConfig { quantum: Bytes::new(quantum), limit, ..DrrConfig::default() }.build(context);
-        Box::new(move |arrivals| run(&mut drr.clone(), arrivals))
+        let config = DrrConfig { quantum: Bytes::new(quantum), limit, ..DrrConfig::default() };
+        let context = *context;
+        Box::new(move |arrivals| run(&mut config.build(&context), arrivals))
     });
 }
 
@@ -97,8 +98,8 @@ fn compare_sfq(kind: &str, limit: u32) {
         // Five sources in sixteen bins, none of them together, as in ns-2.
         let config =
             SfqConfig { hash: BinHash::Modulo, limit: Some(Limit::Packets(limit)), ..SfqConfig::default() };
-        let sfq = config.build(context);
-        Box::new(move |arrivals| run(&mut sfq.clone(), arrivals))
+        let context = *context;
+        Box::new(move |arrivals| run(&mut config.build(&context), arrivals))
     });
 }
 
@@ -132,8 +133,8 @@ fn compare_cbq(kind: &str, sharing: LinkSharing, top: f64) {
             max_packet: Bytes::new(1500),
             ..CbqConfig::default()
         };
-        let cbq = config.build(context);
-        Box::new(move |arrivals| run(&mut cbq.clone(), arrivals))
+        let context = *context;
+        Box::new(move |arrivals| run(&mut config.build(&context), arrivals))
     });
 }
 

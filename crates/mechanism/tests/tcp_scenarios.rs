@@ -440,7 +440,7 @@ fn echoes_that_no_new_data_could_stop_do_not_hold_the_window_at_one_segment() {
 fn rfc_9937_an_echo_can_reduce_in_proportion_to_what_arrives() {
     let base = TcpConfig { ecn: true, ..TcpConfig::modern(Variant::Sack) };
     for gradual_reduction in [false, true] {
-        let mut talk = Talk::with(&TcpConfig { gradual_reduction, ..base });
+        let mut talk = Talk::with(&TcpConfig { gradual_reduction, ..base.clone() });
         assert_eq!(talk.sent().len(), 10);
         let released: Vec<usize> = (1..=10).map(|segments| talk.ack_with_echo(segments).len()).collect();
         let expected =

@@ -26,3 +26,12 @@ pub trait Sink {
     /// `packet` now carries a congestion mark.
     fn on_mark(&mut self, packet: &Packet, why: MarkReason);
 }
+
+impl<S: Sink + ?Sized> Sink for &mut S {
+    fn on_drop(&mut self, packet: Packet, why: DropReason) {
+        (**self).on_drop(packet, why);
+    }
+    fn on_mark(&mut self, packet: &Packet, why: MarkReason) {
+        (**self).on_mark(packet, why);
+    }
+}

@@ -160,19 +160,7 @@ macro_rules! parameters {
                     }
                 }
 
-                impl $crate::__private::schemars::JsonSchema for $name {
-                    fn schema_name() -> $crate::__private::Cow<'static, str> {
-                        $crate::text::schema_name(stringify!($name)).into()
-                    }
-                    fn schema_id() -> $crate::__private::Cow<'static, str> {
-                        concat!(module_path!(), "::", stringify!($name)).into()
-                    }
-                    fn json_schema(
-                        generator: &mut $crate::__private::schemars::SchemaGenerator,
-                    ) -> $crate::__private::schemars::Schema {
-                        $crate::text::table_schema::<$name>(generator)
-                    }
-                }
+                $crate::__json_schema!($name, |generator| $crate::text::table_schema::<$name>(generator));
             };
         }
     };
@@ -223,17 +211,7 @@ macro_rules! words {
                 }
             }
 
-            impl $crate::__private::schemars::JsonSchema for $name {
-                fn schema_name() -> $crate::__private::Cow<'static, str> {
-                    stringify!($name).into()
-                }
-                fn schema_id() -> $crate::__private::Cow<'static, str> {
-                    concat!(module_path!(), "::", stringify!($name)).into()
-                }
-                fn json_schema(_: &mut $crate::__private::schemars::SchemaGenerator) -> $crate::__private::schemars::Schema {
-                    $crate::text::words_schema(concat!($($about, "\n",)*), &[$(($word, concat!($($doc, "\n",)*))),*])
-                }
-            }
+            $crate::__json_schema!($name, |_| $crate::text::words_schema(concat!($($about, "\n",)*), &[$(($word, concat!($($doc, "\n",)*))),*]));
         }
     };
 }
@@ -260,6 +238,9 @@ macro_rules! family {
         }
 
         impl $name {
+            /// The kinds that are its own.
+            pub const KINDS: &'static [&'static str] = &[$($kind),*];
+
             /// Its kind, as configurations name it.
             #[allow(clippy::needless_pass_by_value, reason = "an inner family has the same")]
             pub fn kind(&self) -> &'static str {
@@ -349,18 +330,28 @@ $($(
                 }
             }
 
-            impl $crate::__private::schemars::JsonSchema for $name {
-                fn schema_name() -> $crate::__private::Cow<'static, str> {
-                    $crate::text::schema_name(stringify!($name)).into()
-                }
-                fn schema_id() -> $crate::__private::Cow<'static, str> {
-                    concat!(module_path!(), "::", stringify!($name)).into()
-                }
-                fn json_schema(
-                    generator: &mut $crate::__private::schemars::SchemaGenerator,
-                ) -> $crate::__private::schemars::Schema {
-                    $crate::text::family_schema::<Self>(concat!($($about, "\n",)*), generator)
-                }
+            $crate::__json_schema!($name, |generator| $crate::text::family_schema::<Self>(concat!($($about, "\n",)*), generator));
+        }
+    };
+}
+
+/// The schema of a declared type, by its name without `Config`.
+#[cfg(feature = "text")]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __json_schema {
+    ($name:ident, |$generator:pat_param| $schema:expr) => {
+        impl $crate::__private::schemars::JsonSchema for $name {
+            fn schema_name() -> $crate::__private::Cow<'static, str> {
+                $crate::text::schema_name(stringify!($name)).into()
+            }
+            fn schema_id() -> $crate::__private::Cow<'static, str> {
+                concat!(module_path!(), "::", stringify!($name)).into()
+            }
+            fn json_schema(
+                $generator: &mut $crate::__private::schemars::SchemaGenerator,
+            ) -> $crate::__private::schemars::Schema {
+                $schema
             }
         }
     };

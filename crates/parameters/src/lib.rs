@@ -38,6 +38,7 @@ extern crate alloc;
 
 pub mod bound;
 mod declare;
+pub mod own;
 mod report;
 #[cfg(feature = "text")]
 pub mod text;
@@ -45,6 +46,7 @@ pub mod text;
 pub use bound::{Bound, Check};
 #[doc(hidden)]
 pub use declare::__key;
+pub use own::Own;
 pub use report::Report;
 
 /// A table of parameters, or a choice between such tables.

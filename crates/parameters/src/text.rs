@@ -147,7 +147,8 @@ impl<'de> de::Visitor<'de> for Word {
     }
 }
 
-struct Key(&'static [&'static str]);
+/// Reads a key of a table: its number in the list.
+pub(crate) struct Key(pub &'static [&'static str]);
 
 impl<'de> de::DeserializeSeed<'de> for Key {
     type Value = usize;

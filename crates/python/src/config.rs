@@ -1,6 +1,6 @@
 //! Scenarios and experiments: reading, checking, describing.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pyo3::exceptions::PyValueError;
@@ -42,9 +42,9 @@ pub(crate) fn unbuildable(scenario: &Scenario, error: &BuildError) -> PyErr {
     raise_all(&[found], rendered)
 }
 
-/// The document at `path` under `overrides`.
-fn open(path: &str, overrides: &[(String, String)]) -> PyResult<Document> {
-    let mut document = Document::open(Path::new(path)).map_err(|errors| raise(&errors))?;
+/// The document at `path` under `overrides`; the files that it names lie in its folder or in one of those `allowed`.
+fn open(path: &Path, overrides: &[(String, String)], allowed: &[PathBuf]) -> PyResult<Document> {
+    let mut document = Document::open_within(path, allowed).map_err(|errors| raise(&errors))?;
     apply(&mut document, overrides)?;
     Ok(document)
 }
@@ -77,10 +77,10 @@ impl PyScenario {
 impl PyScenario {
     /// Reads a file.
     #[staticmethod]
-    #[pyo3(signature = (path, overrides = Vec::new()))]
+    #[pyo3(signature = (path, overrides = Vec::new(), allowed = Vec::new()))]
     #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands over owned values")]
-    fn from_file(path: &str, overrides: Vec<(String, String)>) -> PyResult<Self> {
-        Self::of(&open(path, &overrides)?, path)
+    fn from_file(path: PathBuf, overrides: Vec<(String, String)>, allowed: Vec<PathBuf>) -> PyResult<Self> {
+        Self::of(&open(&path, &overrides, &allowed)?, &path.to_string_lossy())
     }
 
     /// Reads a text.
@@ -166,11 +166,11 @@ pub struct PyExperiment {
 impl PyExperiment {
     /// Reads a file.
     #[staticmethod]
-    #[pyo3(signature = (path, overrides = Vec::new()))]
+    #[pyo3(signature = (path, overrides = Vec::new(), allowed = Vec::new()))]
     #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands over owned values")]
-    fn from_file(path: &str, overrides: Vec<(String, String)>) -> PyResult<Self> {
-        let experiment = open(path, &overrides)?.experiment().map_err(|errors| raise(&errors))?;
-        Ok(Self { name: path.to_owned(), experiment })
+    fn from_file(path: PathBuf, overrides: Vec<(String, String)>, allowed: Vec<PathBuf>) -> PyResult<Self> {
+        let experiment = open(&path, &overrides, &allowed)?.experiment().map_err(|errors| raise(&errors))?;
+        Ok(Self { name: path.to_string_lossy().into_owned(), experiment })
     }
 
     /// Everything but the points.
@@ -192,10 +192,10 @@ impl PyExperiment {
 
 /// Checks a file as `run` and `reproduce` would; what it is.
 #[pyfunction]
-#[pyo3(signature = (path, overrides = Vec::new()))]
+#[pyo3(signature = (path, overrides = Vec::new(), allowed = Vec::new()))]
 #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands over owned values")]
-pub fn validate(path: &str, overrides: Vec<(String, String)>) -> PyResult<String> {
-    let document = open(path, &overrides)?;
+pub fn validate(path: PathBuf, overrides: Vec<(String, String)>, allowed: Vec<PathBuf>) -> PyResult<String> {
+    let document = open(&path, &overrides, &allowed)?;
     let kind = if document.is_experiment() { "experiment" } else { "scenario" };
     document.check().map_err(|errors| raise(&errors))?;
     let scenario = document.scenario().map_err(|errors| raise(&errors))?;
@@ -213,7 +213,7 @@ pub fn validate(path: &str, overrides: Vec<(String, String)>) -> PyResult<String
             })
         })
         .collect();
-    Ok(serde_json::json!({ "kind": kind, "file": path, "warnings": warnings }).to_string())
+    Ok(serde_json::json!({ "kind": kind, "file": path.to_string_lossy(), "warnings": warnings }).to_string())
 }
 
 /// The JSON Schema of scenarios and experiments.

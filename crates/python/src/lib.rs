@@ -1,24 +1,35 @@
-//! PyO3 bindings: the module `tidegate._core`. Only here is Python known; `python/tidegate/_core.pyi` has the types.
+//! PyO3 bindings: what the module `tidegate._core` holds. Only here is Python known; `python/tidegate/_core.pyi` has the types.
 
+mod agent;
 mod config;
+mod emulate;
+mod own;
 mod run;
 
 use pyo3::prelude::*;
 
-/// The compiled part of Tidegate.
-#[pymodule]
-mod _core {
-    #[pymodule_export]
-    use crate::config::{
-        ConfigError, PyExperiment, PyPoint, PyScenario, explain, list_mechanisms, schema, validate,
-    };
-    #[pymodule_export]
-    use crate::run::{PyRunResult, run};
-
-    use pyo3::prelude::*;
-
-    #[pymodule_init]
-    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
-        module.add("__version__", env!("CARGO_PKG_VERSION"))
-    }
+/// Puts all of Tidegate into `module`.
+///
+/// # Errors
+/// Those of Python.
+pub fn fill(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    let py = module.py();
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add("ConfigError", py.get_type::<config::ConfigError>())?;
+    module.add_class::<config::PyScenario>()?;
+    module.add_class::<config::PyExperiment>()?;
+    module.add_class::<config::PyPoint>()?;
+    module.add_class::<run::PyRunResult>()?;
+    module.add_class::<agent::PyAgentRun>()?;
+    module.add_class::<own::PyPacket>()?;
+    module.add_class::<own::PyBacklog>()?;
+    module.add_class::<own::PyAck>()?;
+    module.add_class::<own::PyCongestion>()?;
+    module.add_function(wrap_pyfunction!(config::validate, module)?)?;
+    module.add_function(wrap_pyfunction!(config::schema, module)?)?;
+    module.add_function(wrap_pyfunction!(config::explain, module)?)?;
+    module.add_function(wrap_pyfunction!(config::list_mechanisms, module)?)?;
+    module.add_function(wrap_pyfunction!(run::run, module)?)?;
+    module.add_function(wrap_pyfunction!(run::replace_folder, module)?)?;
+    module.add_function(wrap_pyfunction!(emulate::emulate, module)?)
 }

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use numpy::PyArray1;
@@ -15,9 +15,13 @@ use tidegate_record::{PendingFile, to_record_batches, write_parquet};
 use tidegate_scenario::Scenario;
 
 use crate::config::{PyScenario, unbuildable};
+use crate::own::{Failure, Places, with_own};
 
 /// Events between two looks at pending signals: some tens of milliseconds.
 const EVENTS_PER_STEP: u64 = 500_000;
+
+/// The same where mechanisms are Python's: what one raises should end the run soon.
+const EVENTS_PER_STEP_OF_PYTHON: u64 = 1_000;
 
 /// What one run leaves behind.
 #[pyclass(name = "RunResult", module = "tidegate._core", frozen)]
@@ -89,6 +93,14 @@ fn os_error(error: &io::Error, path: &str) -> PyErr {
     }
 }
 
+/// Brings the folder `new` to the disk and puts it in the place of `target`, which is removed if it was there.
+#[pyfunction]
+#[expect(clippy::needless_pass_by_value, reason = "PyO3 hands over owned values")]
+pub fn replace_folder(py: Python<'_>, new: PathBuf, target: PathBuf) -> PyResult<()> {
+    py.detach(|| tidegate_record::replace_folder(&new, &target))
+        .map_err(|error| os_error(&error, &target.to_string_lossy()))
+}
+
 /// The most memory that the process has had, in bytes; zero where the system does not say.
 fn peak_rss_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -96,23 +108,32 @@ fn peak_rss_bytes() -> u64 {
     line.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok()).map_or(0, |kib| kib * 1024)
 }
 
-/// Runs `scenario` with `seed`, or its own.
+/// Runs `scenario` with `seed`, or its own; `queues` and `controls` are mechanisms in Python in the place of those of the scenario.
 #[pyfunction]
-#[pyo3(signature = (scenario, seed = None, trace = None))]
+#[pyo3(signature = (scenario, seed = None, trace = None, queues = Vec::new(), controls = Vec::new()))]
 pub fn run(
     py: Python<'_>,
     scenario: &PyScenario,
     seed: Option<u64>,
     trace: Option<&str>,
+    queues: Places,
+    controls: Places,
 ) -> PyResult<PyRunResult> {
-    let scenario = &scenario.scenario;
-    let seed = seed.unwrap_or(scenario.seed);
+    let mut job = Job {
+        scenario: Arc::clone(&scenario.scenario),
+        seed: seed.unwrap_or(scenario.scenario.seed),
+        own: None,
+    };
+    if !queues.is_empty() || !controls.is_empty() {
+        let (changed, failure) = with_own(&job.scenario, queues, controls)?;
+        job = Job { scenario: changed, own: Some(failure), ..job };
+    }
     let outcome = match trace {
-        None => run_observed(py, scenario, seed, ())?.0,
+        None => job.run(py, ())?.0,
         Some(path) => {
             let failed = |error: io::Error| PyOSError::new_err(error.to_string());
             let pending = PendingFile::create(Path::new(path)).map_err(failed)?;
-            let outcome = trace_to(py, scenario, seed, pending.writer().map_err(failed)?, path)?;
+            let outcome = job.trace_to(py, pending.writer().map_err(failed)?, path)?;
             pending.keep().map_err(failed)?;
             outcome
         }
@@ -120,27 +141,41 @@ pub fn run(
     Ok(PyRunResult { outcome })
 }
 
-fn trace_to(
-    py: Python<'_>,
-    scenario: &Arc<Scenario>,
+/// A run that is asked for.
+struct Job {
+    scenario: Arc<Scenario>,
     seed: u64,
-    file: File,
-    path: &str,
-) -> PyResult<Outcome> {
-    let trace = tidegate_lab::trace(scenario, file).map_err(|error| os_error(&error, path))?;
-    let (outcome, trace) = run_observed(py, scenario, seed, trace)?;
-    trace.finish().map_err(|error| os_error(&error, path))?;
-    Ok(outcome)
+    /// Where mechanisms in Python keep what they raise, if there are such.
+    own: Option<Failure>,
 }
 
-fn run_observed<O>(py: Python<'_>, scenario: &Arc<Scenario>, seed: u64, observer: O) -> PyResult<(Outcome, O)>
-where
-    O: Observer + Send + Sync,
-{
-    let mut run =
-        py.detach(|| Run::start(scenario, seed, observer)).map_err(|error| unbuildable(scenario, &error))?;
-    while py.detach(|| run.advance(EVENTS_PER_STEP)) != Progress::Done {
-        py.check_signals()?;
+impl Job {
+    fn trace_to(&self, py: Python<'_>, file: File, path: &str) -> PyResult<Outcome> {
+        let trace = tidegate_lab::trace(&self.scenario, file).map_err(|error| os_error(&error, path))?;
+        let (outcome, trace) = self.run(py, trace)?;
+        trace.finish().map_err(|error| os_error(&error, path))?;
+        Ok(outcome)
     }
-    Ok(py.detach(|| run.finish()))
+
+    fn run<O: Observer + Send + Sync>(&self, py: Python<'_>, observer: O) -> PyResult<(Outcome, O)> {
+        let scenario = &self.scenario;
+        let start = || Run::start(scenario, self.seed, observer);
+        let Some(failure) = &self.own else {
+            let mut run = py.detach(start).map_err(|error| unbuildable(scenario, &error))?;
+            while py.detach(|| run.advance(EVENTS_PER_STEP)) != Progress::Done {
+                py.check_signals()?;
+            }
+            return Ok(py.detach(|| run.finish()));
+        };
+        // The interpreter's lock is held: mechanisms need it for every packet.
+        let mut run = start().map_err(|error| unbuildable(scenario, &error))?;
+        let raised = || failure.take().map_or(Ok(()), Err);
+        raised()?;
+        while run.advance(EVENTS_PER_STEP_OF_PYTHON) != Progress::Done {
+            raised()?;
+            py.check_signals()?;
+        }
+        raised()?;
+        Ok(run.finish())
+    }
 }

@@ -74,18 +74,6 @@ pub fn write_file(path: &Path, write: impl FnOnce(&mut BufWriter<File>) -> io::R
     pending.keep()
 }
 
-/// Fills `file` by `write` and brings it to the disk.
-pub(crate) fn write_through(
-    file: File,
-    write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
-) -> io::Result<()> {
-    let mut writer = BufWriter::new(file);
-    write(&mut writer)?;
-    writer.flush()?;
-    // Some systems report a full disk only here.
-    writer.get_ref().sync_all()
-}
-
 /// Creates by `create` something in the folder of `path`, under a hidden name that is not taken and tells its `state`.
 pub(crate) fn create_sibling<T>(
     path: &Path,

@@ -9,6 +9,6 @@ mod pcapng;
 mod table;
 
 pub use file::{PendingFile, write_file};
-pub use folder::{Existing, ResultsFolder};
+pub use folder::replace_folder;
 pub use pcapng::PcapTrace;
 pub use table::{Series, to_record_batches, write_parquet};

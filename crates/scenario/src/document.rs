@@ -1,7 +1,7 @@
 //! A configuration file with its includes and overrides, as scenarios and experiments have them.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use tidegate_document as generic;
 
@@ -23,12 +23,20 @@ pub struct Document {
 }
 
 impl Document {
-    /// Reads the file at `path` and what it includes.
+    /// Reads the file at `path` and what it includes, which must lie in its folder, as traces must.
     ///
     /// # Errors
     /// When a file cannot be read, is too large, is not TOML, or includes itself.
     pub fn open(path: &Path) -> Result<Self, ConfigErrors> {
-        generic::Document::open(path, keys::FORMAT).and_then(Self::with_axes)
+        Self::open_within(path, &[])
+    }
+
+    /// The same; the files that it names may also lie in one of the folders `allowed`.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_within(path: &Path, allowed: &[PathBuf]) -> Result<Self, ConfigErrors> {
+        generic::Document::open_within(path, allowed, keys::FORMAT).and_then(Self::with_axes)
     }
 
     /// Reads `text` as if it stood in a file called `name`; its includes are relative to that.
@@ -102,8 +110,8 @@ impl Document {
         scenario::build(&self.root, &self.overrides(), self.base.sources())
     }
 
-    /// What is to be said of the element `name` of a section (`links`, `flows`, `markers`), where that was written. `keys` are
-    /// those below it.
+    /// What is to be said of the element `name` of a section (`links`, `flows`, `markers`), or of the section itself where `name` is
+    /// empty (`record`), where that was written. `keys` are those below it.
     pub fn at(
         &self,
         section: &'static str,

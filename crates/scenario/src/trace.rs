@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use tidegate_document::source::{Sources, read_file};
+use tidegate_document::source::Sources;
 use tidegate_units::BitRate;
 
 use crate::fault::shortened;
@@ -95,7 +95,10 @@ impl<'a> Traces<'a> {
             None if file.is_empty() || Path::new(file).is_absolute() => {
                 Err("a trace is a file relative to the scenario".to_owned())
             }
-            None => read_file(&self.sources.directory().join(file)).map_err(|why| format!("{file}: {why}")),
+            None => {
+                let path = self.sources.directory().join(file);
+                self.sources.read_file(&path).map_err(|why| format!("{file}: {why}"))
+            }
         };
         let trace = text.and_then(|text| Trace::parse(file, &text)).and_then(|trace| {
             self.opportunities += trace.stamps_ms.len();

@@ -1,57 +1,34 @@
-"""`tidegate emulate` and `tidegate replay`: hand over to the program `tidegate-emulate`.
+"""`tidegate emulate` and `tidegate replay`: hand over to the command line of the compiled module.
 
-It takes the place of this process: signals reach it, and no Python remains beside a real-time loop.
+Nothing else of Python runs meanwhile, and no other thread: signals reach the emulation.
 """
 
 import os
-import shutil
 import sys
-from pathlib import Path
 
-from tidegate import errors
-
-PROGRAM = "tidegate-emulate"
-# Names it, before all other places where it may be.
+# Names a program that is run instead of the module.
 VARIABLE = "TIDEGATE_EMULATE"
 
 
-def find() -> Path:
-    """The program, or a complaint that says how to get it."""
-    package = Path(__file__).resolve().parent.parent
-    checkout = package.parent.parent
-    places = [
-        *filter(None, [os.environ.get(VARIABLE)]),
-        package / "bin" / PROGRAM,
-        Path(sys.executable).parent / PROGRAM,
-        checkout / "target" / "release" / PROGRAM,
-        shutil.which(PROGRAM) or "",
-    ]
-    for place in places:
-        if os.access(place, os.X_OK) and Path(place).is_file():
-            return Path(place)
-    raise errors.TidegateError(
-        f"the program {PROGRAM} is missing; in a checkout make it with "
-        "`cargo build --release -p tidegate-emulator`, or name it in TIDEGATE_EMULATE"
-    )
+def program() -> list[str]:
+    """The command that emulates, in a process of its own: words before `emulate` or `replay`."""
+    if named := os.environ.get(VARIABLE):
+        return [named]
+    from tidegate import _core
 
-
-_ABOUT = {
-    "emulate": "Run a scenario in real time: hosts become network namespaces, in which real programs talk "
-    "through the simulated network (as root).",
-    "replay": "Run the recording of an emulation through the simulator and compare every verdict.",
-}
+    # A module with mechanisms of its own is known to the package that brings it.
+    package = _core.__name__.rpartition(".")[0]
+    if package == "tidegate":
+        return [sys.executable, "-m", "tidegate"]
+    return [sys.executable, "-c", f"import {package}; from tidegate.cli import main; main()"]
 
 
 def run(command: str, arguments: list[str]) -> int:
-    """Become `tidegate-emulate COMMAND ARGUMENTS...`."""
-    try:
-        program = find()
-    except errors.TidegateError as missing:
-        if not {"-h", "--help"}.isdisjoint(arguments):
-            print(f"Usage: tidegate {command} ...\n\n{_ABOUT[command]}\n")
-            print(f"The program itself tells its options: {missing}")
-            return errors.EXIT_DONE
-        raise
+    """Run `emulate ARGUMENTS...` or `replay ARGUMENTS...`; the exit code."""
     sys.stdout.flush()
     sys.stderr.flush()
-    os.execv(program, [str(program), command, *arguments])
+    if named := os.environ.get(VARIABLE):
+        os.execv(named, [named, command, *arguments])
+    from tidegate import _core
+
+    return _core.emulate([command, *arguments])

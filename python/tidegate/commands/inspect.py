@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tidegate import _core, display
+from tidegate import _core, display, reach
 from tidegate.commands import parse_overrides
 from tidegate.errors import EXIT_INVALID, MeasureError, UsageError
 from tidegate.experiment import Experiment
@@ -18,7 +18,7 @@ def validate(files: list[Path], overrides: list[str], as_json: bool) -> int:
     reports: list[dict[str, Any]] = []
     for path in files:
         try:
-            about = json.loads(_core.validate(str(path), pairs))
+            about = json.loads(_core.validate(path, pairs, reach.of(path)))
             if about["kind"] == "experiment":
                 Experiment(path.stem, path, pairs)  # reads the measures of figures as well
             reports.append({"file": str(path), "valid": True, **about})

@@ -35,6 +35,9 @@ def plot(folder: Path, wanted: str | None, out: Path | None, as_json: bool) -> i
         if figure.table is not None:
             # A table is text, whatever format its neighbours have.
             path = path.with_suffix(".md")
+        if out is None:
+            store.require_inside(folder, path)
+        if figure.table is not None:
             tables.write(figure.table, path)
         else:
             draw_static.draw(figure, path)
@@ -53,6 +56,8 @@ def report(folders: list[Path], out: Path | None, as_json: bool) -> int:
     found = [path for folder in folders for path in store.find_results(folder)]
     results = [store.read_result(path) for path in found]
     target = out or folders[0] / "report.html"
+    if out is None:
+        store.require_inside(folders[0], target)
     title = results[0].info.title if len(results) == 1 else "Published and measured"
     store.write_atomic(target, page.render(results, title))
     print(json.dumps({"schema_version": 1, "files": [str(target)]}) if as_json else target)

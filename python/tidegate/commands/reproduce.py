@@ -4,15 +4,18 @@ All runs of all chosen experiments share one pool of workers; each experiment is
 as soon as its last run is in.
 """
 
+import contextlib
 import json
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tidegate import _core, checks, display, experiment, figures, library, progress, real, store
 from tidegate.commands import parse_overrides
-from tidegate.errors import EXIT_DONE, EXIT_FAILED
+from tidegate.errors import EXIT_DONE, EXIT_FAILED, NotKeptError
+from tidegate.finished import Finished
 
 REPORT = "report.html"
 
@@ -39,6 +42,8 @@ def reproduce(
     workers: int | None,
     override_texts: list[str],
     as_json: bool,
+    resume: bool = False,
+    fresh: bool = False,
 ) -> int:
     """Run, judge, write folders and the report; exit code 1 if a check fails."""
     overrides = parse_overrides(override_texts)
@@ -54,7 +59,11 @@ def reproduce(
     experiments = [experiment.Experiment(name, path, overrides) for name, path in chosen.items()]
     for each in experiments:
         checks.require_fits(expected.get(each.id, checks.Expectations()), each.info)
-    results = list(_run_all(experiments, expected, quick, seeds, out, workers))
+    with contextlib.ExitStack() as locks:
+        for name in chosen:
+            locks.enter_context(store.locked(out / name))
+        places = Places(out, resume, fresh)
+        results = list(_run_all(experiments, expected, quick, seeds, places, workers))
     report_path = out / REPORT
     from tidegate import report
 
@@ -98,34 +107,55 @@ def _run_all(
     expected: dict[str, checks.Expectations],
     quick: bool,
     seeds: int | None,
-    out: Path,
+    places: "Places",
     workers: int | None,
 ) -> Iterator[store.StoredResult]:
     tasks = [each.tasks(quick, seeds) for each in experiments]
     obstacles = [_obstacle(own) for own in tasks]
     tasks = [[] if why else own for own, why in zip(tasks, obstacles, strict=True)]
-    everything = [task for own in tasks for task in own]
+    kept = [
+        Finished(places.out / each.id, own, places.resume, places.fresh)
+        for each, own in zip(experiments, tasks, strict=True)
+    ]
+    home = {id(task): finished for finished in kept for task in finished.missing}
+    everything = [task for finished in kept for task in finished.missing]
+    count = sum(finished.count for finished in kept)
+    if count:
+        display.progress_line(f"{count} of {count + len(everything)} points are there already")
     begin = time.perf_counter()
     with progress.Progress(len(everything), "reproducing") as bar:
-        outcomes = experiment.run_tasks(everything, workers, bar.advance)
-        for each, own, why in zip(experiments, tasks, obstacles, strict=True):
-            points, problems = [], []
-            for task in own:
+        keep = lambda task, point: home[id(task)].add(point)  # noqa: E731
+        outcomes = experiment.run_tasks(everything, workers, bar.advance, keep)
+        for each, finished, why in zip(experiments, kept, obstacles, strict=True):
+            problems = []
+            for task in finished.missing:
                 outcome = next(outcomes)
+                if isinstance(outcome, NotKeptError):
+                    raise outcome
                 if isinstance(outcome, Exception):
                     problems.append(f"{task.variant or 'run'} {task.axes}, seed {task.seed}: {outcome}")
-                else:
-                    points.append(outcome)
+            points = finished.ordered()
             expectations = expected.get(each.id, checks.Expectations())
             if why:
                 result = skipped(each, expectations, why, quick)
             else:
                 result = judge(each, points, problems, expectations, quick)
-            store.write_result(out / each.id, result, each.path)
+            store.write_result(places.out / each.id, result, each.path)
+            if len(points) == len(finished.tasks):
+                finished.complete()
             took = time.perf_counter() - begin
             runs = f"{len(points)} run{'' if len(points) == 1 else 's'}{_discarded(points)}"
             bar.say(f"{each.id}: {result.status}, {runs}, {took:.1f} s since the start")
             yield result
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where results go, and what becomes of points that are there already."""
+
+    out: Path
+    resume: bool
+    fresh: bool
 
 
 def _obstacle(tasks: list[experiment.Task]) -> str | None:

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tidegate import _core, store
+from tidegate import _core, reach, store
 from tidegate.commands import parse_overrides
 from tidegate.display import progress_line, run_summary
-from tidegate.errors import NotStoredError
+from tidegate.errors import NotStoredError, UsageError
 
 
 def run(
@@ -20,11 +20,14 @@ def run(
     timing: bool,
     trace: Path | None,
     out: Path | None,
+    force: bool = False,
 ) -> int:
     """Run `path`; the summary goes to stdout, the cost to stderr."""
     if out is not None:
         store.require_place(out)
-    scenario = _core.Scenario.from_file(str(path), parse_overrides(overrides))
+        if store.is_result(out) and not force:
+            raise UsageError(f"{out} holds a result: add --force to replace it, or give another --out")
+    scenario = _core.Scenario.from_file(path, parse_overrides(overrides), reach.of(path))
     for warning in scenario.warnings:
         progress_line(warning)
     result = _core.run(scenario, seed=seed, trace=str(trace) if trace else None)
@@ -59,7 +62,8 @@ def _store(out: Path, path: Path, scenario: _core.Scenario, result: _core.RunRes
     point = experiment.PointResult(None, {}, seed, json.loads(result.summary_json), key, result)
     info = experiment.Info.from_raw(scenario.name or path.stem, raw)
     stored = store.StoredResult("run", info, description, [point], version=_core.__version__)
-    store.write_result(out, stored, path)
+    with store.locked(out):
+        store.write_result(out, stored, path)
 
 
 def _say_timing(timing: Mapping[str, Any], as_json: bool) -> None:

@@ -1,14 +1,13 @@
 """`tidegate sweep`: every point of any experiment, in parallel; what is finished survives an interruption."""
 
 import json
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
-from tidegate import _core, checks, display, experiment, library, progress, store
+from tidegate import checks, display, experiment, library, progress, store
 from tidegate.commands import parse_overrides
 from tidegate.commands.reproduce import expectations, judge
-from tidegate.errors import EXIT_DONE, EXIT_FAILED, EXIT_PARTIAL, UsageError
+from tidegate.errors import EXIT_DONE, EXIT_FAILED, EXIT_PARTIAL, NotKeptError
+from tidegate.finished import Finished
 
 
 def sweep(
@@ -29,54 +28,56 @@ def sweep(
     checks.require_fits(expected.get(experiment_id, checks.Expectations()), each.info)
     target = out or Path("results") / experiment_id
     store.require_place(target)
-    partial = store.PartialSweep(target)
-    if partial.exists() and not (resume or fresh):
-        raise UsageError(
-            f"{partial.folder} holds points of an earlier sweep: add --resume to keep them or --fresh"
+    with store.locked(target):
+        points = Finished(target, each.tasks(quick, seeds), resume, fresh)
+        return _run(
+            each, points, path, expected.get(experiment_id, checks.Expectations()), quick, workers, as_json
         )
-    if fresh:
-        partial.remove()
-    tasks = each.tasks(quick, seeds)
-    kept = _kept(target, partial) if resume else {}
-    _require_no_loss(kept, tasks, target)
-    points = {task.key: kept[task.key] for task in tasks if task.key in kept}
-    missing = [task for task in tasks if task.key not in points]
-    if points:
-        display.progress_line(f"{len(points)} of {len(tasks)} points are there already")
+
+
+def _run(
+    each: experiment.Experiment,
+    points: Finished,
+    path: Path,
+    expectations: checks.Expectations,
+    quick: bool,
+    workers: int | None,
+    as_json: bool,
+) -> int:
+    """Run what is missing, judge and write what is there, say what came of it."""
+    tasks, missing, target = points.tasks, points.missing, points.target
+    if points.count:
+        display.progress_line(f"{points.count} of {len(tasks)} points are there already")
     failures = []
     try:
-        with progress.Progress(len(missing), experiment_id) as bar:
-            for task, outcome in zip(
-                missing, experiment.run_tasks(missing, workers, bar.advance), strict=True
-            ):
+        with progress.Progress(len(missing), each.id) as bar:
+            outcomes = experiment.run_tasks(missing, workers, bar.advance, lambda _, point: points.add(point))
+            for task, outcome in zip(missing, outcomes, strict=True):
+                if isinstance(outcome, NotKeptError):
+                    raise outcome
                 if isinstance(outcome, Exception):
                     failures.append(f"{task.variant or 'run'} {task.axes}, seed {task.seed}: {outcome}")
                     bar.say(f"failed: {failures[-1]}")
-                else:
-                    partial.add(outcome)
-                    points[task.key] = outcome
     except KeyboardInterrupt:
-        if points:
+        if points.count:
             display.progress_line(
-                f"{len(points)} of {len(tasks)} points are finished and kept in {partial.folder}; "
+                f"{points.count} of {len(tasks)} points are finished and kept in {points.folder}; "
                 "--resume goes on"
             )
         raise
-    where = target if not failures else partial.folder
+    where = target if not failures else points.folder
     judged: list[store.StoredResult] = []
     if not failures:
-        # A key holds all that results depend on, so points that were kept may carry another point's labels.
-        ordered = [_labelled(points[task.key], task) for task in tasks]
-        result = judge(each, ordered, [], expected.get(experiment_id, checks.Expectations()), quick)
+        result = judge(each, points.ordered(), [], expectations, quick)
         if not as_json and (tables := display.tables_of([result])):
             print(tables)
             print()
         store.write_result(target, result, path)
         judged = [result] if result.checks else []
-        partial.remove()
+        points.complete()
     summary = {
         "schema_version": 1,
-        "id": experiment_id,
+        "id": each.id,
         "points": len(tasks),
         "run": len(missing),
         "failed": failures,
@@ -86,7 +87,7 @@ def sweep(
         print(json.dumps(summary, indent=1, ensure_ascii=False))
     else:
         print(
-            f"{experiment_id}: {len(tasks)} point{'s' if len(tasks) != 1 else ''}, {len(missing)} run now, "
+            f"{each.id}: {len(tasks)} point{'s' if len(tasks) != 1 else ''}, {len(missing)} run now, "
             f"{len(failures)} failed; {where}"
         )
         if judged:
@@ -94,34 +95,3 @@ def sweep(
     if failures and len(failures) == len(tasks):
         return EXIT_FAILED
     return EXIT_PARTIAL if failures else EXIT_DONE
-
-
-def _kept(target: Path, partial: store.PartialSweep) -> dict[str, experiment.PointResult]:
-    kept = {}
-    if store.is_result(target):
-        stored = store.read_result(target)
-        if stored.version == _core.__version__:
-            kept = {point.key: point for point in stored.points}
-    return kept | partial.points()
-
-
-def _require_no_loss(
-    kept: Mapping[str, experiment.PointResult], tasks: Sequence[experiment.Task], target: Path
-) -> None:
-    """Refuse to go on with less than was asked for before: the result would replace points that are good."""
-    asked = {_place(task) for task in tasks}
-    beyond = sum(_place(point) not in asked for point in kept.values())
-    if beyond:
-        raise UsageError(
-            f"{target} has {beyond} finished point{'s' if beyond > 1 else ''} that this sweep does not ask "
-            "for (other seeds, or the quick form?) and that it would throw away: ask for them too, give "
-            "another --out, or add --fresh"
-        )
-
-
-def _place(point: experiment.PointResult | experiment.Task) -> tuple[Any, ...]:
-    return (point.variant, tuple(sorted(point.axes.items())), point.seed)
-
-
-def _labelled(point: experiment.PointResult, task: experiment.Task) -> experiment.PointResult:
-    return experiment.PointResult(task.variant, task.axes, task.seed, point.summary, task.key, point.result)

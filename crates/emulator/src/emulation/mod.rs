@@ -280,11 +280,12 @@ impl<W: Write> Emulation<W> {
         }
     }
 
-    /// Whether what was due ran within a millisecond, 99 times of 100, and every packet had a buffer.
+    /// Whether what was due ran within a millisecond, 99 times of 100, and every packet that hosts sent had a buffer.
     pub fn has_kept_up(&self) -> bool {
         self.event_lateness.quantile_us(0.99) <= 1e3
             && self.delivery_lateness.quantile_us(0.99) <= 1e3
             && self.counts.unbuffered_packets == 0
+            && self.counts.device_dropped_packets == 0
     }
 
     /// The network, to look at.

@@ -20,6 +20,11 @@ pub struct Counts {
     pub unbuffered_packets: u64,
     /// Packets that a host's device did not take.
     pub refused_packets: u64,
+    /// Packets of hosts that their own device dropped, since the emulation did not read them in time: they never came here, and
+    /// are among none of the others.
+    pub device_dropped_packets: u64,
+    /// Packets that devices still held when it ended; without segmentation offload.
+    pub unread_packets: u64,
 }
 
 impl Counts {
@@ -30,6 +35,8 @@ impl Counts {
         results["stray_packets"] = json!(self.stray_packets);
         results["unbuffered_packets"] = json!(self.unbuffered_packets);
         results["refused_packets"] = json!(self.refused_packets);
+        results["device_dropped_packets"] = json!(self.device_dropped_packets);
+        results["unread_packets"] = json!(self.unread_packets);
     }
 }
 

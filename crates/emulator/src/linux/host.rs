@@ -1,6 +1,7 @@
 //! A real host: a namespace with one device that leads into the simulated network.
 
-use std::fs;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt as _;
 
 use netconfig_rs::Interface;
 use netconfig_rs::sys::InterfaceExt;
@@ -15,7 +16,7 @@ use crate::address;
 /// The device's name in the namespace.
 pub const DEVICE: &str = "tide0";
 /// Packets that the device keeps for us; further ones are lost before they reach the network, which is the host's own queue.
-const DEVICE_QUEUE_PACKETS: u32 = 1000;
+pub const DEVICE_QUEUE_PACKETS: u32 = 1000;
 
 /// See the module.
 pub struct Host {
@@ -26,6 +27,8 @@ pub struct Host {
     /// Where its processes run.
     pub namespace: Namespace,
     device: SyncDevice,
+    /// The counters of the devices of its namespace: those of where the file was opened, whoever reads it.
+    counters: File,
     /// What is handed over as one, with segmentation offload.
     outbox: Option<Outbox>,
 }
@@ -63,9 +66,21 @@ impl Host {
         let label =
             if name.len() <= 64 && name.chars().all(is_plain) { name.to_owned() } else { format!("n{node}") };
         let namespace_name = format!("{}{run}-{label}", super::namespace::PREFIX);
-        let (namespace, device) = Namespace::create(&namespace_name, || prepare(node, options))?;
+        let (namespace, (device, counters)) = Namespace::create(&namespace_name, || {
+            let device = prepare(node, options)?;
+            let counters = File::open("/proc/thread-self/net/dev")
+                .map_err(|why| Failure::system("the counters of devices cannot be read", why))?;
+            Ok((device, counters))
+        })?;
         let outbox = options.offload.then(Outbox::default);
-        Ok(Self { name: name.to_owned(), node, namespace, device, outbox })
+        Ok(Self { name: name.to_owned(), node, namespace, device, counters, outbox })
+    }
+
+    /// Packets of the host that its device has dropped because nobody read them in time.
+    pub fn dropped_packets(&self) -> u64 {
+        let mut text = [0; 4096];
+        let length = self.counters.read_at(&mut text, 0).unwrap_or(0);
+        dropped(&String::from_utf8_lossy(&text[..length])).unwrap_or(0)
     }
 
     /// Reads a packet into `room`; `None` if there is none.
@@ -108,6 +123,13 @@ impl Host {
     pub fn descriptor(&self) -> std::os::fd::BorrowedFd<'_> {
         std::os::fd::AsFd::as_fd(&self.device)
     }
+}
+
+/// Of the counters as `/proc/net/dev` shows them: what our device dropped of what it was to send.
+fn dropped(counters: &str) -> Option<u64> {
+    let line = counters.lines().find_map(|line| line.trim().strip_prefix(DEVICE)?.strip_prefix(':'))?;
+    // Eight columns of what it received; then bytes, packets, errors and drops of what it was to send.
+    line.split_whitespace().nth(11)?.parse().ok()
 }
 
 fn is_temporary(why: &std::io::Error) -> bool {
@@ -164,4 +186,20 @@ fn no_congestion_control(name: &str, why: std::io::Error) -> Failure {
 
 fn set(key: &str, value: &str) -> std::io::Result<()> {
     fs::write(format!("/proc/sys/{key}"), value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn drops_are_read_from_the_line_of_our_device() {
+        let text = "Inter-|   Receive  |  Transmit\n face |bytes packets errs drop\n\
+                        lo:     1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n\
+                     tide0: 3450 12 0 1 0 0 0 0 4410000 3675 0 1325 0 0 0 0\n";
+        assert_eq!(dropped(text), Some(1325));
+        for broken in ["", "tide0:", "tide0: 1 2 3", "tide01: 1 2 3 4 5 6 7 8 9 10 11 12 13"] {
+            assert_eq!(dropped(broken), None, "{broken}");
+        }
+    }
 }

@@ -22,7 +22,7 @@ use tidegate_wire::offload::{self, Inbound};
 
 use super::clean::Lease;
 use super::error::{Failure, Kind};
-use super::host::{Host, HostOptions, Written};
+use super::host::{DEVICE_QUEUE_PACKETS, Host, HostOptions, Written};
 use super::namespace::Namespace;
 use super::output::Kept;
 use super::processes;
@@ -152,6 +152,26 @@ impl Drop for Hosts {
 }
 
 impl Hosts {
+    /// Packets that devices of hosts have dropped.
+    fn dropped_packets(&self) -> u64 {
+        self.list.iter().map(Host::dropped_packets).sum()
+    }
+
+    /// Takes what devices still hold away; how many packets that is. What hosts send meanwhile may be among them.
+    fn unread_packets(&self) -> Result<u64, Failure> {
+        let mut nowhere = [0; 1];
+        let mut count = 0;
+        for host in &self.list {
+            for _ in 0..DEVICE_QUEUE_PACKETS {
+                if host.read(&mut nowhere)?.is_none() {
+                    break;
+                }
+                count += 1;
+            }
+        }
+        Ok(count)
+    }
+
     fn find(&self, name: &str) -> Result<usize, Failure> {
         self.list.iter().position(|host| host.name == name).ok_or_else(|| {
             let names: Vec<&str> = self.list.iter().map(|host| host.name.as_str()).collect();
@@ -240,6 +260,11 @@ pub fn emulate(setup: Setup, options: &Options) -> Result<Ended, Failure> {
     start_commands(&mut hosts, &scenario, &own, options, kept.as_ref())?;
     let end = Time::ZERO + scenario.duration;
     let stop = carry(&mut emulation, &mut hosts, &signals, end, options.offload, watchers)?;
+    emulation.counts.device_dropped_packets = hosts.dropped_packets();
+    if !options.offload {
+        // With offload a packet of a device may be many.
+        emulation.counts.unread_packets = hosts.unread_packets()?;
+    }
 
     // Commands first: what they still send is no part of the results.
     hosts.children.reap();
@@ -333,6 +358,7 @@ fn carry<W: Write>(
         emulation.advance(now);
         hand_over(emulation, &mut hosts.list, &clock);
         if now >= watchers.wants_at() {
+            emulation.counts.device_dropped_packets = hosts.dropped_packets();
             watchers.leave(emulation.look(now));
         }
         if now >= end {

@@ -12,6 +12,7 @@ use self::ways::plan_flow;
 use crate::border::Border;
 use crate::counters::{FlowCounters, SinkCounters, Totals};
 use crate::error::BuildError;
+use crate::ids::FlowIds;
 use crate::link::PortChoice;
 use crate::network::{FlowSpec, Network, TransportSpec};
 use crate::observer::Observer;
@@ -52,6 +53,7 @@ impl Network {
             messages: crate::arena::Messages::default(),
             media: self.links.iter().filter(|link| link.half_duplex).map(|_| SharedMedium::new()).collect(),
             flows: Vec::new(),
+            first_control: FlowIds { flows: self.flows.len() as u32 }.control(0).0,
             totals: Totals::default(),
             observer,
             hop_ports: Vec::new(),
@@ -130,7 +132,7 @@ impl Ends {
         self.sinks.resize(self.sinks.len() + spec.to.len(), SinkCounters::default());
         match &spec.transport {
             TransportSpec::Tcp(config) => {
-                let config = with_clock_phase(**config, &spec.name, seed);
+                let config = with_clock_phase((**config).clone(), &spec.name, seed);
                 self.connections.push(Connection {
                     sender: TcpSender::new(&config),
                     receiver: TcpReceiver::new(&config),
@@ -203,14 +205,14 @@ mod tests {
     #[test]
     fn clocks_of_ns_are_drawn_by_name_and_seed_within_a_tick_and_others_are_left_alone() {
         let ns = TcpConfig::ns_1999(Variant::Reno);
-        let drawn = |name: &str, seed| with_clock_phase(ns, name, seed).rto.clock_phase.unwrap();
+        let drawn = |name: &str, seed| with_clock_phase(ns.clone(), name, seed).rto.clock_phase.unwrap();
         let phases = [drawn("a", 1), drawn("b", 1), drawn("a", 2)];
         assert!(phases.iter().all(|&phase| phase < ns.rto.granularity));
         assert!(phases[0] != phases[1] && phases[0] != phases[2] && phases[0] == drawn("a", 1));
-        let mut given = ns;
+        let mut given = ns.clone();
         given.rto.clock_phase = Some(Span::from_millis(7));
-        assert_eq!(with_clock_phase(given, "a", 1), given);
+        assert_eq!(with_clock_phase(given.clone(), "a", 1), given);
         let modern = TcpConfig::modern(Variant::Reno);
-        assert_eq!(with_clock_phase(modern, "a", 1), modern);
+        assert_eq!(with_clock_phase(modern.clone(), "a", 1), modern);
     }
 }

@@ -424,7 +424,7 @@ impl Link {
         if self.medium.is_some() {
             return self.pass_medium(packet, route, world);
         }
-        Arrival::Now(self.count_delivered(packet, world), route)
+        Arrival::Now(self.count_any_delivered(packet, world), route)
     }
 
     /// What becomes of `packet` on a medium that loses, reorders or duplicates.
@@ -436,7 +436,7 @@ impl Link {
         }
         let held = medium.holds_back();
         let is_doubled = medium.duplicates();
-        let packet = self.count_delivered(packet, world);
+        let packet = self.count_any_delivered(packet, world);
         if is_doubled {
             self.counters.duplicated_packets += 1;
             return Arrival::Twice(packet, route, held);
@@ -444,8 +444,11 @@ impl Link {
         if held.is_zero() { Arrival::Now(packet, route) } else { Arrival::Later(packet, route, held) }
     }
 
-    /// A packet that this link delivered was a control message.
-    pub(crate) fn count_control(&mut self, packet: &Packet) {
-        self.counters.control_bytes += u64::from(packet.wire_bytes);
+    /// Counts a packet that may be a control message: once, whatever the medium makes of it, and at the same instant as all others.
+    fn count_any_delivered<O>(&mut self, packet: Packet, world: &mut World<O>) -> Packet {
+        if packet.flow.0 >= world.first_control {
+            self.counters.control_bytes += u64::from(packet.wire_bytes);
+        }
+        self.count_delivered(packet, world)
     }
 }

@@ -195,6 +195,8 @@ impl Scheduled {
         }
         self.messages.push_back((packet, route));
         self.on_wake(now, wire, sink);
+        let (packets, bytes) = self.length(now);
+        sink.counters.on_length(packets, bytes);
     }
 
     /// The packet in transmission and when it ends.

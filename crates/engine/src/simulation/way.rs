@@ -104,9 +104,6 @@ impl<O: Observer> Simulation<O> {
                 (carried.message != Carried::NO_MESSAGE).then(|| self.world.messages.bytes(carried.message));
             self.world.observer.on_delivered(self.world.now, link, &packet, carried, message);
         }
-        if packet.flow.0 as usize >= 2 * self.flows.len() {
-            self.links[link.0 as usize].count_control(&packet);
-        }
         let Link { to_router, to_node, .. } = self.links[link.0 as usize];
         if to_router && self.programs.step(route).leads_on() {
             packet.ttl -= 1;

@@ -128,7 +128,7 @@ fn last_hop(form: LastHopForm) -> (u64, u64, f64) {
     let base = TcpConfig::ns_1999(Variant::Tahoe);
     let tcp = TcpConfig { receive_window_bytes: 64 * 1000, ecn: true, ..base };
     for _ in 0..10 {
-        net.flow("h1", &["h2"], TransportSpec::Tcp(Box::new(tcp)), ApplicationSpec::Bulk);
+        net.flow("h1", &["h2"], TransportSpec::Tcp(Box::new(tcp.clone())), ApplicationSpec::Bulk);
     }
     let config = BackPressureConfig { last_hop: form, ..BackPressureConfig::default() };
     for name in ["r1", "r2", "r3"] {

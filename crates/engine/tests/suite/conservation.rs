@@ -270,7 +270,7 @@ fn network_of(case: &Case) -> Network {
     for flow in &case.flows {
         let mut to = vec![flow.ends.1];
         let transport = if let Some(config) = &flow.tcp {
-            TransportSpec::Tcp(Box::new(*config))
+            TransportSpec::Tcp(Box::new(config.clone()))
         } else {
             to.extend(flow.further_receivers.iter().filter(|&&host| host != flow.ends.0));
             to.sort_unstable();

@@ -103,7 +103,8 @@ fn run(case: &Value, control: CongestionControlConfig, shift: Span) -> Measured 
         let (source, sink) = (format!("h{i}"), format!("hd{i}"));
         net.link(&source, "A", direction("1Gbit", "1us", drop_tail(10_000)));
         net.link("B", &sink, direction("1Gbit", "1us", drop_tail(10_000)));
-        let flow = net.flow(&source, &[&sink], TransportSpec::Tcp(Box::new(tcp)), ApplicationSpec::Bulk);
+        let flow =
+            net.flow(&source, &[&sink], TransportSpec::Tcp(Box::new(tcp.clone())), ApplicationSpec::Bulk);
         net.network.flows[flow].start = StartSpec::At(seconds(0.1 * i as f64) + shift);
     }
     let (warmup, until) = (number(&set["warmup_s"]), number(&set["duration_s"]));

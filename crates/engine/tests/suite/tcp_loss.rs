@@ -30,13 +30,13 @@ struct Sent {
 }
 
 /// The mean over seeds of a connection that never stops.
-fn run(config: TcpConfig, loss: f64) -> Sent {
+fn run(config: &TcpConfig, loss: f64) -> Sent {
     let mut all = Sent::default();
     for seed in 1..=SEEDS {
         let mut net = Net::default();
         net.link("h0", "h1", direction("1Gbit", "50ms", drop_tail(10_000)));
         net.network.links[0].forward.loss = Some(LossModel::Random { probability: loss });
-        net.flow("h0", &["h1"], TransportSpec::Tcp(Box::new(config)), ApplicationSpec::Bulk);
+        net.flow("h0", &["h1"], TransportSpec::Tcp(Box::new(config.clone())), ApplicationSpec::Bulk);
         let sender = net.run(seed, 20.0, 20.0 + DURATION).connections[0].unwrap().sender;
         all.segments_per_second += sender.sent_segments as f64 / DURATION / SEEDS as f64;
         all.timeouts += sender.timeouts;
@@ -67,7 +67,7 @@ fn pftk(p: f64, b: f64, t0: f64) -> f64 {
 fn check(name: &str, config: impl Fn(Variant) -> TcpConfig, b: f64, t0: f64) {
     for variant in VARIANTS {
         for loss in LOSSES {
-            let sent = run(config(variant).with_window_packets(2000), loss);
+            let sent = run(&config(variant).with_window_packets(2000), loss);
             let what = format!("{name} {variant:?} at {loss}: {sent:?}");
             let to_mathis = sent.segments_per_second / mathis(loss, b);
             let to_pftk = sent.segments_per_second / pftk(loss, b, t0);

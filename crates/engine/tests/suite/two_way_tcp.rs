@@ -13,7 +13,7 @@ use tidegate_units::{BitRate, Span};
 /// `count` TCPs from `h1` to `h2` and as many back; which of them is the other direction of which, if they are `paired`.
 fn flows(net: &mut Net, count: usize, paired: bool, config: &TcpConfig, application: &ApplicationSpec) {
     for _ in 0..count {
-        let tcp = || TransportSpec::Tcp(Box::new(*config));
+        let tcp = || TransportSpec::Tcp(Box::new(config.clone()));
         let there = net.flow("h1", &["h2"], tcp(), application.clone());
         let back = net.flow("h2", &["h1"], tcp(), application.clone());
         if paired {

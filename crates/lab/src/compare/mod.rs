@@ -19,6 +19,8 @@ use state::Stream;
 pub(crate) struct Comparison {
     /// By direction of a link: bytes of packets that were dropped later.
     pub(crate) wasted_bytes: Option<Vec<u64>>,
+    /// By direction of a link: bytes that it carried, what its medium lost included.
+    pub(crate) crossed_bytes: Vec<u64>,
     /// By flow, in bits per second. None where a flow has no path, or several.
     pub(crate) max_min_bps: Option<Vec<f64>>,
     /// Name of each router and how many entries it keeps, and whether a host is its neighbour.
@@ -31,11 +33,12 @@ impl Comparison {
     /// What `scenario` asks for.
     pub(crate) fn of<O: Observer>(scenario: &Scenario, simulation: &Simulation<O>) -> Self {
         let record = &scenario.record;
-        let directions = (0..2 * scenario.links.len() as u32).map(LinkId);
+        let directions = || (0..2 * scenario.links.len() as u32).map(LinkId);
         Self {
             wasted_bytes: record
                 .waste
-                .then(|| directions.filter_map(|link| simulation.wasted_bytes(link)).collect()),
+                .then(|| directions().filter_map(|link| simulation.wasted_bytes(link)).collect()),
+            crossed_bytes: directions().filter_map(|link| simulation.crossed_bytes(link)).collect(),
             max_min_bps: if record.max_min { max_min_bps(scenario, simulation) } else { None },
             state: if record.state { state(scenario, simulation) } else { None },
             delays: pooled(scenario, simulation).map(|delays| Percentiles::of(&delays)),

@@ -107,6 +107,8 @@ fn in_queue(queue: &Queue, crossing: &[(usize, &Stream<'_>, Option<LinkId>)]) ->
         Queue::Sfq(sfq) => u64::from(sfq.buckets) * managed(sfq.queue.as_ref()),
         Queue::Cbq(cbq) => cbq.classes.len() as u64,
         Queue::Fifo(manager) => in_manager(manager, flows),
+        // Nothing is known of it.
+        Queue::Own(_) => 0,
     }
 }
 
@@ -163,6 +165,8 @@ fn at_edge(mechanism: &Mechanism, node: NodeIndex, streams: &[Stream<'_>]) -> u6
             };
             controlled(0) + controlled(1)
         }
+        // Nothing is known of it.
+        EdgeConfig::Own(_) => 0,
         EdgeConfig::Iec(_) | EdgeConfig::Eec(_) => {
             let counts = edge.overlay().is_some_and(|overlay| overlay.tcp_rate.is_some());
             virtual_links() + tcps(counts, passing(0).map(|(_, stream, _)| stream))

@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use alloc::string::String;
 
 use tidegate_packet::{Headers, Packet};
-use tidegate_parameters::family;
+use tidegate_parameters::{Own, family};
 use tidegate_units::{Bytes, Time};
 
 use super::iec::{
@@ -12,6 +12,7 @@ use super::iec::{
     OverlayConfig,
 };
 use super::nbp::{FEEDBACK_HEADER_BYTES, NbpConfig, NbpEgress, NbpIngress};
+use super::own::{MakeEdge, OwnHalf};
 use super::{
     Admission, AggregateId, BorderSite, EdgeHalf, EdgeOut, EdgeReport, PacketStore, PeerId, SegmentEditor,
 };
@@ -27,6 +28,9 @@ family! {
         Iec(Box<IecConfig>) = "iec",
         /// Explicit edge control.
         Eec(Box<EecConfig>) = "eec",
+    } and {
+        /// One's own.
+        Own(Own<dyn MakeEdge>),
     }
 }
 
@@ -49,6 +53,10 @@ impl EdgeConfig {
                 let (ingress, egress) = config.build(context);
                 return (AnyIngress::Nbp(Box::new(ingress)), AnyEgress::Nbp(Box::new(egress)));
             }
+            Self::Own(own) => {
+                let (ingress, egress) = own.values().make(site, context);
+                return (AnyIngress::Own(ingress), AnyEgress::Own(egress));
+            }
             Self::Iec(config) => config.detecting(),
             Self::Eec(config) => config.detecting(),
         };
@@ -59,7 +67,7 @@ impl EdgeConfig {
     /// What explicit and implicit edge control have in common; none for others.
     pub fn overlay(&self) -> Option<&OverlayConfig> {
         match self {
-            Self::Nbp(_) => None,
+            Self::Nbp(_) | Self::Own(_) => None,
             Self::Iec(config) => Some(&config.overlay),
             Self::Eec(config) => Some(&config.overlay),
         }
@@ -68,7 +76,7 @@ impl EdgeConfig {
     /// The same, to be completed by the world.
     pub fn overlay_mut(&mut self) -> Option<&mut OverlayConfig> {
         match self {
-            Self::Nbp(_) => None,
+            Self::Nbp(_) | Self::Own(_) => None,
             Self::Iec(config) => Some(&mut config.overlay),
             Self::Eec(config) => Some(&mut config.overlay),
         }
@@ -77,6 +85,7 @@ impl EdgeConfig {
     /// Names of edges at which what enters is not shaped.
     pub fn unpoliced(&self) -> &[String] {
         match self {
+            Self::Own(_) => &[],
             Self::Nbp(config) => &config.unpoliced,
             Self::Iec(config) => &config.overlay.unpoliced,
             Self::Eec(config) => &config.overlay.unpoliced,
@@ -95,20 +104,22 @@ impl EdgeConfig {
     }
 
     /// What its shapers are.
-    pub fn shaper(&self) -> &ShaperConfig {
+    pub fn shaper(&self) -> ShaperConfig {
         match self {
-            Self::Nbp(config) => &config.shaper,
-            Self::Iec(config) => &config.overlay.shaper,
-            Self::Eec(config) => &config.overlay.shaper,
+            Self::Nbp(config) => config.shaper.clone(),
+            Self::Iec(config) => config.overlay.shaper.clone(),
+            Self::Eec(config) => config.overlay.shaper.clone(),
+            Self::Own(own) => own.values().shaper(),
         }
     }
 
-    /// The same, to be completed by the world.
-    pub fn shaper_mut(&mut self) -> &mut ShaperConfig {
+    /// The same, to be completed by the world; none where it is made by code.
+    pub fn shaper_mut(&mut self) -> Option<&mut ShaperConfig> {
         match self {
-            Self::Nbp(config) => &mut config.shaper,
-            Self::Iec(config) => &mut config.overlay.shaper,
-            Self::Eec(config) => &mut config.overlay.shaper,
+            Self::Nbp(config) => Some(&mut config.shaper),
+            Self::Iec(config) => Some(&mut config.overlay.shaper),
+            Self::Eec(config) => Some(&mut config.overlay.shaper),
+            Self::Own(_) => None,
         }
     }
 
@@ -118,10 +129,11 @@ impl EdgeConfig {
     }
 
     /// Bytes of headers around its messages on the wire.
-    pub const fn message_header_bytes(&self) -> u32 {
+    pub fn message_header_bytes(&self) -> u32 {
         match self {
             Self::Nbp(_) => FEEDBACK_HEADER_BYTES,
             Self::Iec(_) | Self::Eec(_) => CONTROL_HEADER_BYTES,
+            Self::Own(own) => own.values().message_header_bytes(),
         }
     }
 
@@ -130,7 +142,7 @@ impl EdgeConfig {
     /// virtual link.
     pub const fn controls_messages(&self) -> bool {
         match self {
-            Self::Nbp(_) => false,
+            Self::Nbp(_) | Self::Own(_) => false,
             Self::Iec(_) | Self::Eec(_) => true,
         }
     }
@@ -146,7 +158,18 @@ macro_rules! half {
     ($(#[$doc:meta])* $any:ident { $($(#[$vdoc:meta])* $variant:ident($type:ident),)* }) => {
         $(#[$doc])*
         #[derive(Debug)]
-        pub enum $any { $($(#[$vdoc])* $variant(Box<$type>),)* }
+        pub enum $any {
+            $($(#[$vdoc])* $variant(Box<$type>),)*
+            /// One's own.
+            Own(OwnHalf),
+        }
+
+        /// Calls the same of any half.
+        macro_rules! each {
+            ($self_:ident, $half:ident => $call:expr) => {
+                match $self_ { $(Self::$variant($half) => $call,)* Self::Own($half) => $call }
+            };
+        }
 
         impl EdgeHalf for $any {
             fn on_packet(
@@ -157,7 +180,7 @@ macro_rules! half {
                 now: Time,
                 out: &mut impl EdgeOut,
             ) -> Admission {
-                match self { $(Self::$variant(half) => half.on_packet(packet, headers, peers, now, out),)* }
+                each!(self, half => half.on_packet(packet, headers, peers, now, out))
             }
             #[inline]
             fn on_release(
@@ -168,20 +191,20 @@ macro_rules! half {
                 now: Time,
                 out: &mut impl EdgeOut,
             ) {
-                match self { $(Self::$variant(half) => half.on_release(aggregate, packet, store, now, out),)* }
+                each!(self, half => half.on_release(aggregate, packet, store, now, out))
             }
             fn on_reverse<S: SegmentEditor>(&mut self, headers: &Headers, segment: &mut S, now: Time) {
-                match self { $(Self::$variant(half) => half.on_reverse(headers, segment, now),)* }
+                each!(self, half => half.on_reverse(headers, segment, now))
             }
             fn on_message(&mut self, from: PeerId, message: &[u8], ttl: u8, now: Time, out: &mut impl EdgeOut) {
-                match self { $(Self::$variant(half) => half.on_message(from, message, ttl, now, out),)* }
+                each!(self, half => half.on_message(from, message, ttl, now, out))
             }
             #[inline]
             fn timer_at(&self) -> Option<Time> {
-                match self { $(Self::$variant(half) => half.timer_at(),)* }
+                each!(self, half => half.timer_at())
             }
             fn on_timer(&mut self, now: Time, out: &mut impl EdgeOut) {
-                match self { $(Self::$variant(half) => half.on_timer(now, out),)* }
+                each!(self, half => half.on_timer(now, out))
             }
         }
     };
@@ -193,6 +216,7 @@ impl AnyIngress {
         match self {
             Self::Nbp(ingress) => ingress.report(headers),
             Self::Iec(ingress) => egress.and_then(|peer| ingress.report(peer)),
+            Self::Own(ingress) => ingress.report(headers, egress),
         }
     }
 }
@@ -201,7 +225,7 @@ impl AnyEgress {
     /// What is known of the congestion of the virtual link from `ingress`.
     pub fn epoch_report(&self, ingress: PeerId) -> Option<EpochReport> {
         match self {
-            Self::Nbp(_) => None,
+            Self::Nbp(_) | Self::Own(_) => None,
             Self::Iec(egress) => egress.report(ingress),
         }
     }

@@ -55,7 +55,7 @@ impl Border {
         Self {
             ingress,
             egress,
-            bank: ShaperBank::new(config.shaper().clone(), config.bucket(), *context),
+            bank: ShaperBank::new(config.shaper(), config.bucket(), *context),
             outbox: Outbox::default(),
             going: None,
             latest: Time::ZERO,

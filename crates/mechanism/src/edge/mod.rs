@@ -7,6 +7,7 @@ mod any;
 mod border;
 pub mod iec;
 pub mod nbp;
+pub mod own;
 mod segment;
 pub mod tcp_rate;
 
@@ -73,7 +74,9 @@ pub trait EdgeHalf {
         peers: &[PeerId],
         now: Time,
         out: &mut impl EdgeOut,
-    ) -> Admission;
+    ) -> Admission
+    where
+        Self: Sized;
 
     /// An ingress's shaper lets `packet` of `aggregate` go; [`Packet::arrived`] says when it joined, and `store` knows the rest
     /// of it. Messages sent now go ahead of it.
@@ -85,23 +88,32 @@ pub trait EdgeHalf {
         store: &mut impl PacketStore,
         now: Time,
         out: &mut impl EdgeOut,
-    ) {
+    ) where
+        Self: Sized,
+    {
         let _ = (aggregate, packet, store, now, out);
     }
 
     /// A TCP segment leaves the domain where this ingress is: it may acknowledge data that enters here.
-    fn on_reverse<S: SegmentEditor>(&mut self, headers: &Headers, segment: &mut S, now: Time) {
+    fn on_reverse<S: SegmentEditor>(&mut self, headers: &Headers, segment: &mut S, now: Time)
+    where
+        Self: Sized,
+    {
         let _ = (headers, segment, now);
     }
 
     /// A message from `from` arrived in a packet that had `ttl` hops left. Bad messages change nothing.
-    fn on_message(&mut self, from: PeerId, message: &[u8], ttl: u8, now: Time, out: &mut impl EdgeOut);
+    fn on_message(&mut self, from: PeerId, message: &[u8], ttl: u8, now: Time, out: &mut impl EdgeOut)
+    where
+        Self: Sized;
 
     /// When [`on_timer`](Self::on_timer) wants to run.
     fn timer_at(&self) -> Option<Time>;
 
     /// The timer is due, or overdue.
-    fn on_timer(&mut self, now: Time, out: &mut impl EdgeOut);
+    fn on_timer(&mut self, now: Time, out: &mut impl EdgeOut)
+    where
+        Self: Sized;
 }
 
 /// The world's side of the packets that a border holds: it owns them, and frees those that are dropped.
@@ -109,7 +121,7 @@ pub trait PacketStore: Sink {
     /// The headers of `packet`.
     fn headers(&self, packet: &Packet) -> Headers;
     /// The TCP header of `packet`, if it has one.
-    fn segment(&mut self, packet: &Packet) -> Option<impl SegmentEditor>;
+    fn segment(&mut self, packet: Packet) -> Option<impl SegmentEditor>;
 }
 
 /// The world's side of one half of an edge: shapers and the way to the other borders.
@@ -124,4 +136,22 @@ pub trait EdgeOut {
     fn backlog(&self, aggregate: AggregateId) -> Backlog;
     /// Sends `message` to another border, with a full TTL (255).
     fn send(&mut self, to: PeerId, message: &[u8]);
+}
+
+impl<E: EdgeOut + ?Sized> EdgeOut for &mut E {
+    fn open(&mut self, aggregate: AggregateId, rate: BitRate) {
+        (**self).open(aggregate, rate);
+    }
+    fn set_rate(&mut self, aggregate: AggregateId, rate: BitRate) {
+        (**self).set_rate(aggregate, rate);
+    }
+    fn close(&mut self, aggregate: AggregateId) {
+        (**self).close(aggregate);
+    }
+    fn backlog(&self, aggregate: AggregateId) -> Backlog {
+        (**self).backlog(aggregate)
+    }
+    fn send(&mut self, to: PeerId, message: &[u8]) {
+        (**self).send(to, message);
+    }
 }

@@ -4,6 +4,8 @@
 //! Source: RFC 9293, section 3.1 (header), RFC 7323, section 2 (window scale), RFC 1624 (incremental checksum).
 //! Deviations: none.
 
+use alloc::boxed::Box;
+
 use tidegate_packet::{TcpFlags, TcpHeader};
 
 /// Reads a TCP header, and writes what edges change in it. Sequence numbers are those of the wire: 32 bits, wrapping.
@@ -27,6 +29,44 @@ pub trait SegmentEditor {
     /// Sets the echo of a congestion mark (RFC 3168, section 6.1).
     fn set_ecn_echo(&mut self);
 }
+
+/// The same through a pointer.
+macro_rules! through_pointer {
+    ($pointer:ty) => {
+        impl<S: SegmentEditor + ?Sized> SegmentEditor for $pointer {
+            fn sequence(&self) -> u32 {
+                (**self).sequence()
+            }
+            fn payload_bytes(&self) -> u32 {
+                (**self).payload_bytes()
+            }
+            fn acknowledgment(&self) -> Option<u32> {
+                (**self).acknowledgment()
+            }
+            fn is_syn(&self) -> bool {
+                (**self).is_syn()
+            }
+            fn announced_shift(&self) -> Option<u8> {
+                (**self).announced_shift()
+            }
+            fn window_bytes(&self, shift: u8) -> u32 {
+                (**self).window_bytes(shift)
+            }
+            fn set_window_bytes(&mut self, bytes: u32, shift: u8) {
+                (**self).set_window_bytes(bytes, shift);
+            }
+            fn set_acknowledgment(&mut self, number: u32) {
+                (**self).set_acknowledgment(number);
+            }
+            fn set_ecn_echo(&mut self) {
+                (**self).set_ecn_echo();
+            }
+        }
+    };
+}
+
+through_pointer!(&mut S);
+through_pointer!(Box<S>);
 
 impl SegmentEditor for TcpHeader {
     fn sequence(&self) -> u32 {

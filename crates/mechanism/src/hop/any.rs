@@ -28,13 +28,13 @@ macro_rules! hops {
             }
 
             /// What may be recorded of it.
-            pub const fn variables(&self) -> &'static [Variable] {
-                match self { $(Self::$variant(_) => <$type as HopControl>::VARIABLES,)* }
+            pub fn variables(&self) -> &'static [Variable] {
+                match self { $(Self::$variant(_) => <$type as HopControl>::variables(),)* }
             }
 
             /// What may be recorded of any of them.
             pub fn all_variables() -> Vec<Variable> {
-                distinct(&[$(<$type as HopControl>::VARIABLES,)*])
+                distinct(&[$(<$type as HopControl>::variables(),)*])
             }
         }
 

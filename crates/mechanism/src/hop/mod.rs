@@ -78,7 +78,12 @@ pub enum Passage {
 /// A mechanism of one router.
 pub trait HopControl {
     /// What [`variable`](Self::variable) answers to.
-    const VARIABLES: &'static [Variable] = &[];
+    fn variables() -> &'static [Variable]
+    where
+        Self: Sized,
+    {
+        &[]
+    }
 
     /// `packet`, whose TCP header is `segment`, is about to go out by port `to`, before
     /// [`on_arrival`](Self::on_arrival); it came in by [`Packet::in_port`].

@@ -79,10 +79,17 @@ pub struct Account {
 }
 
 impl Marker for Account {
-    const VARIABLES: &'static [Variable] = &[
-        Variable::new("charge", "What passed has cost since the start."),
-        Variable::new("charge_per_s", "What passed in the last interval of the account cost, per second."),
-    ];
+    fn variables() -> &'static [Variable] {
+        const {
+            &[
+                Variable::new("charge", "What passed has cost since the start."),
+                Variable::new(
+                    "charge_per_s",
+                    "What passed in the last interval of the account cost, per second.",
+                ),
+            ]
+        }
+    }
 
     #[inline]
     fn on_packet(&mut self, packet: &mut Packet, now: Time) -> Conditioned {

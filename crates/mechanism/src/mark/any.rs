@@ -30,22 +30,22 @@ family! {
 
 impl MarkerConfig {
     /// What may be recorded of it.
-    pub const fn variables(&self) -> &'static [Variable] {
+    pub fn variables(&self) -> &'static [Variable] {
         match self {
-            Self::Profile(_) => ProfileMarker::VARIABLES,
-            Self::SingleRate(_) | Self::TwoRates(_) => ThreeColour::VARIABLES,
-            Self::Engine(_) => MarkingEngine::VARIABLES,
-            Self::Account(_) => Account::VARIABLES,
+            Self::Profile(_) => ProfileMarker::variables(),
+            Self::SingleRate(_) | Self::TwoRates(_) => ThreeColour::variables(),
+            Self::Engine(_) => MarkingEngine::variables(),
+            Self::Account(_) => Account::variables(),
         }
     }
 
     /// What may be recorded of any of them.
     pub fn all_variables() -> Vec<Variable> {
         distinct(&[
-            MarkingEngine::VARIABLES,
-            ProfileMarker::VARIABLES,
-            ThreeColour::VARIABLES,
-            Account::VARIABLES,
+            MarkingEngine::variables(),
+            ProfileMarker::variables(),
+            ThreeColour::variables(),
+            Account::variables(),
         ])
     }
 

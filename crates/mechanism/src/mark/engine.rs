@@ -104,10 +104,14 @@ pub struct MarkingEngine {
 }
 
 impl Marker for MarkingEngine {
-    const VARIABLES: &'static [Variable] = &[
-        Variable::new("marking_probability", "The probability with which it marks."),
-        Variable::new("throughput_bps", "The throughput that it observes."),
-    ];
+    fn variables() -> &'static [Variable] {
+        const {
+            &[
+                Variable::new("marking_probability", "The probability with which it marks."),
+                Variable::new("throughput_bps", "The throughput that it observes."),
+            ]
+        }
+    }
 
     #[inline]
     fn on_packet(&mut self, packet: &mut Packet, now: Time) -> Conditioned {

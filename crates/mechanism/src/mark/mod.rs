@@ -41,7 +41,12 @@ pub enum Conditioned {
 /// Writes codepoints on the packets of one aggregate.
 pub trait Marker {
     /// What [`variable`](Self::variable) answers to.
-    const VARIABLES: &'static [Variable] = &[];
+    fn variables() -> &'static [Variable]
+    where
+        Self: Sized,
+    {
+        &[]
+    }
 
     /// `packet` passes.
     fn on_packet(&mut self, packet: &mut Packet, now: Time) -> Conditioned;

@@ -100,7 +100,9 @@ pub struct ProfileMarker {
 }
 
 impl Marker for ProfileMarker {
-    const VARIABLES: &'static [Variable] = &[Variable::new("tokens_bytes", "Tokens in its bucket.")];
+    fn variables() -> &'static [Variable] {
+        const { &[Variable::new("tokens_bytes", "Tokens in its bucket.")] }
+    }
 
     #[inline]
     fn on_packet(&mut self, packet: &mut Packet, now: Time) -> Conditioned {

@@ -90,7 +90,9 @@ pub struct AdaptiveRed {
 }
 
 impl QueueManager for AdaptiveRed {
-    const VARIABLES: &'static [Variable] = &WITHOUT_FLOWS;
+    fn variables() -> &'static [Variable] {
+        &WITHOUT_FLOWS
+    }
 
     #[inline]
     fn on_arrival(&mut self, packet: &mut Packet, queue: Backlog, now: Time) -> Verdict {

@@ -1,13 +1,16 @@
 //! Any queue manager, dispatched by an enumeration: one predictable branch on the packet path, no virtual call. Large
-//! managers are boxed, for most links have a small one.
+//! managers are boxed, for most links have a small one. Those of one's own ([`super::own`]) are called through a pointer.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use tidegate_packet::{Backlog, Packet};
-use tidegate_parameters::family;
+#[cfg(feature = "text")]
+use tidegate_parameters::own::Registered as _;
+use tidegate_parameters::{Own, family};
 use tidegate_units::{BitRate, Time};
 
+use super::own::{MakeManager, OwnManager};
 use super::red::WITHOUT_FLOWS;
 use super::{
     AdaptiveRed, AdaptiveRedConfig, Blue, BlueConfig, Codel, CodelConfig, Csfq, CsfqConfig, DropTail,
@@ -21,69 +24,93 @@ macro_rules! managers {
     ($($(#[doc = $doc:literal])* $variant:ident($config:ident, $manager:ty) = $kind:literal,)*) => {
         family! {
             /// What manages one queue.
-            pub enum ManagerConfig { $($(#[doc = $doc])* $variant($config) = $kind,)* }
+            pub enum ManagerConfig { $($(#[doc = $doc])* $variant($config) = $kind,)* } and {
+                /// One's own.
+                Own(Own<dyn MakeManager>),
+            }
+        }
+
+        /// Calls the same of any manager.
+        macro_rules! each {
+            ($any:ident, $m:ident => $call:expr) => {
+                match $any { $(Self::$variant($m) => $call,)* Self::Own($m) => $call }
+            };
         }
 
         impl ManagerConfig {
             /// The manager.
             pub fn build(&self, context: &Context) -> AnyManager {
-                match self { $(Self::$variant(config) => AnyManager::$variant(config.build(context).into()),)* }
+                match self {
+$(Self::$variant(config) => AnyManager::$variant(config.build(context).into()),)*
+                    Self::Own(own) => AnyManager::Own(own.values().make(context)),
+                }
             }
 
             /// What may be recorded of it.
-            pub const fn variables(&self) -> &'static [Variable] {
+            pub fn variables(&self) -> &'static [Variable] {
                 if let Self::Red(RedConfig { flows_rtt: None, .. }) = self {
                     return &WITHOUT_FLOWS;
                 }
-                match self { $(Self::$variant(_) => <$variant as QueueManager>::VARIABLES,)* }
+                match self {
+                    $(Self::$variant(_) => <$variant as QueueManager>::variables(),)*
+                    Self::Own(own) => own.values().variables(),
+                }
             }
 
             /// What may be recorded of any manager.
             pub fn all_variables() -> Vec<Variable> {
-                distinct(&[$(<$variant as QueueManager>::VARIABLES,)*])
+                #[allow(unused_mut, reason = "without text nothing is registered")]
+                let mut lists = Vec::from([$(<$variant as QueueManager>::variables(),)*]);
+                #[cfg(feature = "text")]
+                lists.extend(<dyn MakeManager>::registry().abouts().map(|(_, variables)| variables));
+                distinct(&lists)
             }
         }
 
         /// Any queue manager.
-        #[derive(Clone, Debug)]
-        pub enum AnyManager { $($(#[doc = $doc])* $variant($manager),)* }
+        #[derive(Debug)]
+        pub enum AnyManager {
+            $($(#[doc = $doc])* $variant($manager),)*
+            /// One's own.
+            Own(OwnManager),
+        }
 
         impl QueueManager for AnyManager {
             #[inline]
             fn on_arrival(&mut self, packet: &mut Packet, queue: Backlog, now: Time) -> Verdict {
-                match self { $(Self::$variant(m) => m.on_arrival(packet, queue, now),)* }
+                each!(self, m => m.on_arrival(packet, queue, now))
             }
             #[inline]
             fn decides_at_head(&self) -> bool {
-                match self { $(Self::$variant(m) => m.decides_at_head(),)* }
+                each!(self, m => m.decides_at_head())
             }
             #[inline]
             fn at_head(&mut self, packet: &Packet, queue: Backlog, now: Time) -> Verdict {
-                match self { $(Self::$variant(m) => m.at_head(packet, queue, now),)* }
+                each!(self, m => m.at_head(packet, queue, now))
             }
             #[inline]
             fn on_departure(&mut self, packet: &Packet, queue: Backlog, now: Time) {
-                match self { $(Self::$variant(m) => m.on_departure(packet, queue, now),)* }
+                each!(self, m => m.on_departure(packet, queue, now))
             }
             fn on_removed(&mut self, now: Time) {
-                match self { $(Self::$variant(m) => m.on_removed(now),)* }
+                each!(self, m => m.on_removed(now))
             }
             #[inline]
             fn on_idle(&mut self, now: Time) {
-                match self { $(Self::$variant(m) => m.on_idle(now),)* }
+                each!(self, m => m.on_idle(now))
             }
             fn set_link_rate(&mut self, rate: BitRate, now: Time) {
-                match self { $(Self::$variant(m) => m.set_link_rate(rate, now),)* }
+                each!(self, m => m.set_link_rate(rate, now))
             }
             #[inline]
             fn timer_at(&self) -> Option<Time> {
-                match self { $(Self::$variant(m) => m.timer_at(),)* }
+                each!(self, m => m.timer_at())
             }
             fn on_timer(&mut self, now: Time) {
-                match self { $(Self::$variant(m) => m.on_timer(now),)* }
+                each!(self, m => m.on_timer(now))
             }
             fn variable(&self, name: &str) -> Option<f64> {
-                match self { $(Self::$variant(m) => m.variable(name),)* }
+                each!(self, m => m.variable(name))
             }
         }
     };

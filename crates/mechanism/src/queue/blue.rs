@@ -116,8 +116,14 @@ pub struct Blue {
 }
 
 impl QueueManager for Blue {
-    const VARIABLES: &'static [Variable] =
-        &[Variable::new("marking_probability", "The probability with which packets are marked or dropped.")];
+    fn variables() -> &'static [Variable] {
+        const {
+            &[Variable::new(
+                "marking_probability",
+                "The probability with which packets are marked or dropped.",
+            )]
+        }
+    }
 
     #[inline]
     fn on_arrival(&mut self, packet: &mut Packet, queue: Backlog, now: Time) -> Verdict {

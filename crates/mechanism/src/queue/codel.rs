@@ -118,11 +118,15 @@ pub struct Codel {
 }
 
 impl QueueManager for Codel {
-    const VARIABLES: &'static [Variable] = &[
-        Variable::new("sojourn_ms", "How long the last packet at the head had waited."),
-        Variable::new("drop_count", "Notifications since it began to notify."),
-        Variable::new("is_dropping", "1 while it notifies, else 0."),
-    ];
+    fn variables() -> &'static [Variable] {
+        const {
+            &[
+                Variable::new("sojourn_ms", "How long the last packet at the head had waited."),
+                Variable::new("drop_count", "Notifications since it began to notify."),
+                Variable::new("is_dropping", "1 while it notifies, else 0."),
+            ]
+        }
+    }
 
     #[inline]
     fn on_arrival(&mut self, packet: &mut Packet, queue: Backlog, _now: Time) -> Verdict {

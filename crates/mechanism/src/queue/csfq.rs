@@ -112,8 +112,9 @@ struct Rates {
 }
 
 impl QueueManager for Csfq {
-    const VARIABLES: &'static [Variable] =
-        &[Variable::new("fair_share_bps", "The fair share that the manager estimates.")];
+    fn variables() -> &'static [Variable] {
+        const { &[Variable::new("fair_share_bps", "The fair share that the manager estimates.")] }
+    }
 
     #[inline]
     fn on_arrival(&mut self, packet: &mut Packet, queue: Backlog, now: Time) -> Verdict {

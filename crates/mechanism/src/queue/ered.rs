@@ -182,11 +182,18 @@ pub(super) const fn is_marked(packet: &Packet) -> bool {
 }
 
 impl QueueManager for Ered {
-    const VARIABLES: &'static [Variable] = &[
-        Variable::new("average_queue_packets", "The average queue of the manager, in packets."),
-        Variable::new("marking_probability", "The probability of the last arrival of an unmarked packet."),
-        Variable::new("unmarked_packets", "Packets that wait without a promise."),
-    ];
+    fn variables() -> &'static [Variable] {
+        const {
+            &[
+                Variable::new("average_queue_packets", "The average queue of the manager, in packets."),
+                Variable::new(
+                    "marking_probability",
+                    "The probability of the last arrival of an unmarked packet.",
+                ),
+                Variable::new("unmarked_packets", "Packets that wait without a promise."),
+            ]
+        }
+    }
 
     fn on_arrival(&mut self, packet: &mut Packet, queue: Backlog, now: Time) -> Verdict {
         let counted = if self.config.counted == Counted::All { queue } else { self.unmarked };

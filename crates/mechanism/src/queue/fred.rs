@@ -168,11 +168,15 @@ struct Flow {
 }
 
 impl QueueManager for Fred {
-    const VARIABLES: &'static [Variable] = &[
-        Variable::new("average_queue_packets", "The average queue of the manager, in packets."),
-        Variable::new("marking_probability", "The probability of the last arrival."),
-        Variable::new("active_flows", "Flows that have something waiting."),
-    ];
+    fn variables() -> &'static [Variable] {
+        const {
+            &[
+                Variable::new("average_queue_packets", "The average queue of the manager, in packets."),
+                Variable::new("marking_probability", "The probability of the last arrival."),
+                Variable::new("active_flows", "Flows that have something waiting."),
+            ]
+        }
+    }
 
     fn on_arrival(&mut self, packet: &mut Packet, queue: Backlog, now: Time) -> Verdict {
         let is_empty = queue.is_empty();

@@ -17,6 +17,7 @@ mod ered;
 mod fifo;
 mod fred;
 mod limit;
+pub mod own;
 mod red;
 mod red_penalty_box;
 pub mod sfb;
@@ -72,7 +73,12 @@ pub enum Verdict {
 /// goes back over all of these.
 pub trait QueueManager {
     /// What [`variable`](Self::variable) answers to, as far as it may be recorded.
-    const VARIABLES: &'static [Variable] = &[];
+    fn variables() -> &'static [Variable]
+    where
+        Self: Sized,
+    {
+        &[]
+    }
 
     /// `packet` arrives and finds `queue` waiting (itself not counted, nor the packet in transmission). The manager may
     /// change the packet's label.
@@ -123,7 +129,7 @@ pub trait QueueManager {
         let _ = now;
     }
 
-    /// An inner variable by name, for `record`: those of [`VARIABLES`](Self::VARIABLES), and some for tests. `None` for names it has
+    /// An inner variable by name, for `record`: those of [`variables`](Self::variables), and some for tests. `None` for names it has
     /// not.
     fn variable(&self, name: &str) -> Option<f64> {
         let _ = name;
@@ -134,10 +140,14 @@ pub trait QueueManager {
 /// What waits for one link and in which order it goes.
 pub trait QueueDiscipline {
     /// `packet` joins or is refused; others may be evicted for it. The caller has set [`Packet::arrived`] to `now`.
-    fn enqueue(&mut self, packet: Packet, now: Time, out: &mut impl Sink);
+    fn enqueue(&mut self, packet: Packet, now: Time, out: &mut impl Sink)
+    where
+        Self: Sized;
 
     /// The next packet to send. It may drop packets on the way. `None` if nothing waits, or nothing may go yet.
-    fn dequeue(&mut self, now: Time, out: &mut impl Sink) -> Option<Packet>;
+    fn dequeue(&mut self, now: Time, out: &mut impl Sink) -> Option<Packet>
+    where
+        Self: Sized;
 
     /// When the next packet may go: `now` or later; `None` if nothing waits.
     fn ready_at(&self, now: Time) -> Option<Time> {
@@ -169,12 +179,18 @@ pub trait QueueDiscipline {
     }
 
     /// The timer is due.
-    fn on_timer(&mut self, now: Time, out: &mut impl Sink) {
+    fn on_timer(&mut self, now: Time, out: &mut impl Sink)
+    where
+        Self: Sized,
+    {
         let _ = (now, out);
     }
 
     /// The link is gone: every packet that waits is dropped because of `why`.
-    fn purge(&mut self, now: Time, why: DropReason, out: &mut impl Sink) {
+    fn purge(&mut self, now: Time, why: DropReason, out: &mut impl Sink)
+    where
+        Self: Sized,
+    {
         while let Some(packet) = self.dequeue(now, out) {
             out.on_drop(packet, why);
         }

@@ -145,12 +145,16 @@ struct Boxed {
 }
 
 impl QueueManager for RedPenaltyBox {
-    const VARIABLES: &'static [Variable] = &[
-        WITHOUT_FLOWS[0],
-        WITHOUT_FLOWS[1],
-        WITHOUT_FLOWS[2],
-        Variable::new("boxed_flows", "Flows in the penalty box."),
-    ];
+    fn variables() -> &'static [Variable] {
+        const {
+            &[
+                WITHOUT_FLOWS[0],
+                WITHOUT_FLOWS[1],
+                WITHOUT_FLOWS[2],
+                Variable::new("boxed_flows", "Flows in the penalty box."),
+            ]
+        }
+    }
 
     #[inline]
     fn on_arrival(&mut self, packet: &mut Packet, queue: Backlog, now: Time) -> Verdict {

@@ -121,10 +121,14 @@ pub struct TcpFriendly {
 }
 
 impl QueueManager for TcpFriendly {
-    const VARIABLES: &'static [Variable] = &[
-        Variable::new("average_queue_packets", "The average queue of the manager, in packets."),
-        Variable::new("marking_probability", "The probability of the last arrival."),
-    ];
+    fn variables() -> &'static [Variable] {
+        const {
+            &[
+                Variable::new("average_queue_packets", "The average queue of the manager, in packets."),
+                Variable::new("marking_probability", "The probability of the last arrival."),
+            ]
+        }
+    }
 
     fn on_arrival(&mut self, packet: &mut Packet, queue: Backlog, now: Time) -> Verdict {
         let avg = self.average.on_arrival(f64::from(queue.packets), now);

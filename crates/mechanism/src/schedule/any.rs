@@ -4,12 +4,17 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use tidegate_packet::{Backlog, DropReason, Packet, Sink};
-use tidegate_parameters::family;
+#[cfg(feature = "text")]
+use tidegate_parameters::own::Registered as _;
+use tidegate_parameters::{Own, family};
 use tidegate_units::{BitRate, Time};
 
+use super::own::{MakeDiscipline, OwnDiscipline};
 use super::{
     Cbq, CbqConfig, Classification, Drr, DrrConfig, Priority, PriorityConfig, Sfq, SfqConfig, Wfq, WfqConfig,
 };
+#[cfg(feature = "text")]
+use crate::queue::own::MakeManager;
 use crate::queue::{AnyManager, Fifo, ManagerConfig, QueueDiscipline};
 use crate::{Context, Variable};
 
@@ -29,6 +34,8 @@ family! {
     } and {
         /// One FIFO under a manager.
         Fifo(ManagerConfig),
+        /// One's own.
+        Own(Own<dyn MakeDiscipline>),
     }
 }
 
@@ -39,7 +46,7 @@ const SCHEDULED: &[Variable] = &[Variable::new("active_queues", "Queues with som
 macro_rules! disciplines {
     ($($(#[$doc:meta])* $variant:ident($discipline:ty),)*) => {
         /// Any queue discipline.
-        #[derive(Clone, Debug)]
+        #[derive(Debug)]
         // One per link, never moved on the packet path: boxing would only add a miss.
         #[allow(clippy::large_enum_variant)]
         pub enum AnyDiscipline { $($(#[$doc])* $variant($discipline),)* }
@@ -104,6 +111,8 @@ disciplines! {
     Cbq(Cbq),
     /// Strict priority.
     Priority(Priority),
+    /// One's own.
+    Own(OwnDiscipline),
 }
 
 impl DisciplineConfig {
@@ -112,7 +121,7 @@ impl DisciplineConfig {
         match self {
             Self::Drr(config) => Some(config.classify),
             Self::Wfq(config) => Some(config.classify),
-            Self::Sfq(_) | Self::Cbq(_) | Self::Priority(_) | Self::Fifo(_) => None,
+            Self::Sfq(_) | Self::Cbq(_) | Self::Priority(_) | Self::Fifo(_) | Self::Own(_) => None,
         }
     }
 
@@ -122,15 +131,16 @@ impl DisciplineConfig {
         match &mut self {
             Self::Drr(config) => config.weight_of = weights.to_vec(),
             Self::Wfq(config) => config.weight_of = weights.to_vec(),
-            Self::Sfq(_) | Self::Cbq(_) | Self::Priority(_) | Self::Fifo(_) => {}
+            Self::Sfq(_) | Self::Cbq(_) | Self::Priority(_) | Self::Fifo(_) | Self::Own(_) => {}
         }
         self
     }
 
     /// What may be recorded of it.
-    pub const fn variables(&self) -> &'static [Variable] {
+    pub fn variables(&self) -> &'static [Variable] {
         match self {
             Self::Fifo(manager) => manager.variables(),
+            Self::Own(own) => own.values().variables(),
             Self::Drr(_) | Self::Wfq(_) | Self::Sfq(_) | Self::Cbq(_) | Self::Priority(_) => SCHEDULED,
         }
     }
@@ -139,7 +149,17 @@ impl DisciplineConfig {
     pub fn all_variables() -> Vec<Variable> {
         let mut all = ManagerConfig::all_variables();
         all.extend(SCHEDULED);
+        #[cfg(feature = "text")]
+        all.extend(<dyn MakeDiscipline>::registry().abouts().flat_map(|(_, variables)| variables));
         all
+    }
+
+    /// The names that no mechanism of one's own may have here.
+    #[cfg(feature = "text")]
+    pub(crate) fn taken() -> Vec<&'static str> {
+        let managers = <dyn MakeManager>::registry().names();
+        let disciplines = <dyn MakeDiscipline>::registry().names();
+        [Self::KINDS, ManagerConfig::KINDS, &managers, &disciplines].concat()
     }
 
     /// The discipline.
@@ -151,6 +171,7 @@ impl DisciplineConfig {
             Self::Sfq(config) => AnyDiscipline::Sfq(config.build(context)),
             Self::Cbq(config) => AnyDiscipline::Cbq(config.build(context)),
             Self::Priority(config) => AnyDiscipline::Priority(config.build(context)),
+            Self::Own(own) => AnyDiscipline::Own(own.values().make(context)),
         }
     }
 }

@@ -71,7 +71,7 @@ impl DrrConfig {
 }
 
 /// See the module.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Drr {
     queues: FlowQueues<Turn>,
     /// Of weight 1.

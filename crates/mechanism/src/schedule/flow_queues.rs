@@ -116,7 +116,7 @@ const SLOTS_SEARCHED_MAX: usize = 32;
 /// How long a queue is, so that the longest comes first, and of several the one with the lowest number.
 type Longest = (Reverse<u64>, u32);
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct Slot<S> {
     queue: Fifo<AnyManager>,
     state: S,
@@ -124,7 +124,7 @@ struct Slot<S> {
 }
 
 /// The queues of one port, each with the scheduler's state `S`.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct FlowQueues<S> {
     slots: Vec<Slot<S>>,
     by_key: HashTable<SlotId>,

@@ -6,6 +6,7 @@ mod cbq;
 mod drr;
 mod flow_queues;
 mod indexed_heap;
+pub mod own;
 mod priority;
 mod recency_list;
 mod sfq;

@@ -58,7 +58,7 @@ impl PriorityConfig {
 }
 
 /// See the module.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Priority {
     queues: FlowQueues<()>,
     /// Queues with packets, by number.

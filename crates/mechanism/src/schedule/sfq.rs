@@ -94,7 +94,7 @@ impl SfqConfig {
 }
 
 /// See the module.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Sfq {
     queues: FlowQueues<()>,
     /// Bins with packets; the first is next.

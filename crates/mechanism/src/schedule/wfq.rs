@@ -171,7 +171,7 @@ impl Wfq {
 type Tag = (f64, u32);
 
 /// See the module. Virtual time and tags are in bytes per weight.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Wfq {
     queues: FlowQueues<Share>,
     active: Option<ActiveWeights>,

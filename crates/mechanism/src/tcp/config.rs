@@ -110,7 +110,7 @@ words! {
 
 /// Parameters of a connection: its sender and its receiver.
 #[expect(clippy::struct_excessive_bools, reason = "switches of the RFCs, each independent of the others")]
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct TcpConfig {
     /// Whose rules decide where the RFCs and ns differ.
     pub rules: Rules,
@@ -244,13 +244,14 @@ impl TcpConfig {
 
     /// The same with packets of `packet_bytes` on the wire; the receive window keeps its number of packets, and under the
     /// rules of RFCs the initial window is that for this size.
-    pub const fn with_packet_bytes(self, packet_bytes: u32) -> Self {
+    pub fn with_packet_bytes(self, packet_bytes: u32) -> Self {
         let packets = self.receive_window_bytes / self.segment_bytes;
-        self.with_segment_bytes(packet_bytes - self.header_bytes).with_window_packets(packets)
+        let segment_bytes = packet_bytes - self.header_bytes;
+        self.with_segment_bytes(segment_bytes).with_window_packets(packets)
     }
 
     /// The same with `segment_bytes` of payload in a full packet, and under the rules of RFCs the initial window for this size.
-    pub(crate) const fn with_segment_bytes(mut self, segment_bytes: u32) -> Self {
+    pub(crate) fn with_segment_bytes(mut self, segment_bytes: u32) -> Self {
         self.segment_bytes = segment_bytes;
         if matches!(self.rules, Rules::Modern) {
             self.initial_window_segments = initial_window_of_rfc_6928(segment_bytes);
@@ -259,13 +260,13 @@ impl TcpConfig {
     }
 
     /// The same with a receive window of `packets` full segments (ns's `window_`).
-    pub const fn with_window_packets(mut self, packets: u32) -> Self {
+    pub fn with_window_packets(mut self, packets: u32) -> Self {
         self.receive_window_bytes = packets.saturating_mul(self.segment_bytes);
         self
     }
 
     /// The same with the delayed acknowledgments of ns's `DelAck` sink: every second packet, or 100 ms.
-    pub const fn with_ns_delayed_ack(mut self) -> Self {
+    pub fn with_ns_delayed_ack(mut self) -> Self {
         self.delayed_ack = Some(Rules::Ns1999.delayed_ack());
         self
     }

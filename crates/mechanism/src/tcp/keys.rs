@@ -94,8 +94,8 @@ impl TcpKeys {
         let profile = self.profile();
         let (packet, header) = self.packet_and_header(&profile);
         let segment = payload(packet, header);
-        let base = profile.with_segment_bytes(bytes32(segment));
         let window = self.window.unwrap_or_else(|| profile.window());
+        let base = profile.with_segment_bytes(bytes32(segment));
         let is_dctcp = matches!(self.control, Some(CongestionControlConfig::Dctcp(_)));
         let delayed_ack = || {
             let usual = base.rules.delayed_ack();
@@ -103,7 +103,7 @@ impl TcpKeys {
         };
         let packets = |given: Option<Window>, usual| given.map_or(usual, |least| least.packets(segment));
         let config = TcpConfig {
-            control: self.control.unwrap_or(base.control),
+            control: self.control.clone().unwrap_or(base.control),
             header_bytes: bytes32(header),
             ack_bytes: self.ack.map_or(base.ack_bytes, bytes32),
             initial_window_segments: packets(self.initial_window, base.initial_window_segments),
@@ -220,7 +220,7 @@ fn payload(packet: Bytes, header: Bytes) -> Bytes {
 }
 
 /// TCP, complete, as [`TcpKeys`] make it.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ResolvedTcp {
     /// The parameters of the connection.
     pub config: TcpConfig,
@@ -299,7 +299,7 @@ mod tests {
     #[test]
     fn dctcp_brings_its_feedback_with_it() {
         let control = Some(CongestionControlConfig::Dctcp(DctcpConfig::default()));
-        let config = TcpKeys { control, ..TcpKeys::default() }.config();
+        let config = TcpKeys { control: control.clone(), ..TcpKeys::default() }.config();
         assert_eq!((config.ecn, config.ecn_feedback), (true, EcnFeedback::Dctcp));
         let without = TcpKeys { control, ecn: Some(false), ..TcpKeys::default() };
         assert_eq!(

@@ -46,7 +46,7 @@ enum Opening {
 }
 
 /// The sending half; see the module.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct TcpSender {
     c: Connection,
     /// The control wants to be asked again then; [`Time::MAX`]: it waits for an event.

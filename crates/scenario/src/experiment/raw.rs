@@ -4,9 +4,9 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, de};
 
 /// A swept value.
-#[derive(Debug, JsonSchema)]
-#[schemars(deny_unknown_fields)]
-#[allow(dead_code, reason = "read key by key; this is for the schema")]
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[allow(dead_code, reason = "read key by key; this is for the schema and the list of keys")]
 pub(crate) struct AxisText {
     /// The path of the key that it sets, like `parameters.load`. This, `paths` or `include`.
     pub(crate) path: Option<String>,
@@ -31,9 +31,9 @@ fn scalars(_: &mut SchemaGenerator) -> Schema {
 }
 
 /// Named overrides: one version of the scenario.
-#[derive(Debug, JsonSchema)]
-#[schemars(deny_unknown_fields)]
-#[allow(dead_code, reason = "read key by key; this is for the schema")]
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[allow(dead_code, reason = "read key by key; this is for the schema and the list of keys")]
 pub(crate) struct VariantText {
     /// How a figure names it. Default: its name.
     pub(crate) label: Option<String>,

@@ -155,7 +155,7 @@ impl<'t> Reader<'t> {
     fn variants(&mut self) -> Vec<Variant> {
         let mut variants = Vec::new();
         for (site, table) in self.tables("variants") {
-            report_unknown(site, table, &keys::VARIANT, &mut self.problems);
+            report_unknown(site, table, keys::variant(), &mut self.problems);
             let label = optional_text(site, table, "label", &mut self.problems);
             let set = match table.get("set") {
                 Some(tree) => set(site, tree, &["set"], &mut self.problems),
@@ -215,12 +215,13 @@ impl<'t> Reader<'t> {
                 let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
                 self.problems.push(root.problem(&keys, message, help));
             };
-            if figure.id.is_empty() || !ids.insert(&figure.id) {
-                say(
-                    "id",
-                    format!("`{}` is no name, or not the only one", shortened(&figure.id)),
-                    String::new(),
-                );
+            if !is_file_name(&figure.id) {
+                // It becomes the name of a file.
+                let help =
+                    "letters, digits, `.`, `-` and `_`, a letter or digit first, at most 100".to_owned();
+                say("id", format!("`{}` is no name", shortened(&figure.id)), help);
+            } else if !ids.insert(&figure.id) {
+                say("id", format!("there is already a figure `{}`", figure.id), String::new());
             }
             if figure.y.0.is_empty() {
                 say("y", "a figure of nothing".to_owned(), String::new());
@@ -318,7 +319,7 @@ fn read_axis(
     problems: &mut Problems,
 ) -> Option<Axis> {
     let before = problems.len();
-    report_unknown(site, table, &keys::AXIS, problems);
+    report_unknown(site, table, keys::axis(), problems);
     let label = optional_text(site, table, "label", problems);
     let unit = optional_text(site, table, "unit", problems);
     let list = |key| table.get(key).map(|tree| &tree.value);
@@ -407,4 +408,27 @@ fn scalars(site: Site<'_>, table: &Table, key: &str, problems: &mut Problems) ->
         return Vec::new();
     }
     list.clone()
+}
+/// Whether a file may be called so, in any folder and on any system.
+fn is_file_name(name: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    name.starts_with(|c: char| c.is_ascii_alphanumeric()) && name.len() <= 100 && name.chars().all(is_plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_figure_is_called_what_a_file_may_be_called_anywhere() {
+        for name in ["rate", "6.17b", "a-b_c", "8"] {
+            assert!(is_file_name(name), "{name}");
+        }
+        let long = "x".repeat(101);
+        for name in
+            ["", ".", "..", "../a", "/etc/passwd", "a/b", "a\\b", ".hidden", "a b", "\u{e4}", "a\0", &long]
+        {
+            assert!(!is_file_name(name), "{name}");
+        }
+    }
 }

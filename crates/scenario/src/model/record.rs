@@ -97,6 +97,8 @@ quantities! {
         SentPackets = "sent_packets",
         /// Packets lost since the start.
         LostPackets = "lost_packets",
+        /// Packets lost in the interval, over those that were sent in it.
+        LostRatio = "lost_ratio",
         /// Packets marked since the start.
         MarkedPackets = "marked_packets",
         /// Retransmissions since the start.
@@ -141,6 +143,8 @@ quantities! {
         DroppedPackets = "dropped_packets",
         /// Packets marked since the start.
         MarkedPackets = "marked_packets",
+        /// Packets dropped in the interval, over those that arrived in it.
+        DroppedRatio = "dropped_ratio",
         /// Packets marked in the interval, over those that arrived in it.
         MarkedRatio = "marked_ratio",
     }

@@ -44,7 +44,7 @@ impl Defaults {
                     let mut problem = site.problem(
                         &[other],
                         format!("unknown key `{}`", shortened(other)),
-                        suggest::help(other, &keys::DEFAULTS),
+                        suggest::help(other, keys::defaults()),
                     );
                     problem.place = entry.key_place;
                     problems.push(problem);

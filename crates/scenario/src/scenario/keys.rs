@@ -1,6 +1,13 @@
-//! The keys of tables that are read key by key. A test holds them against the schema.
+//! The keys of tables that are read key by key: those of the structures that the schema describes.
 
+use std::sync::OnceLock;
+
+use serde_aux::serde_introspection::serde_introspect;
 use tidegate_document::Format;
+
+use super::raw::{DefaultsText, DirectionText, DocumentedParameter, LinkText};
+use crate::experiment::raw::{AxisText, VariantText};
+use crate::schema::FileText;
 
 /// What scenarios and experiments are as documents.
 pub(crate) const FORMAT: Format = Format {
@@ -9,60 +16,47 @@ pub(crate) const FORMAT: Format = Format {
     override_example: "links.bottleneck.rate=2Mbit",
 };
 
-/// Keys of a scenario, besides `include`.
-pub(crate) const SCENARIO: [&str; 17] = [
-    "title",
-    "description",
-    "source",
-    "duration",
-    "warmup",
-    "seed",
-    "parameters",
-    "nodes",
-    "defaults",
-    "links",
-    "flows",
-    "routing",
-    "domains",
-    "markers",
-    "commands",
-    "events",
-    "record",
-];
 /// Keys that make a file an experiment.
 pub(crate) const EXPERIMENT: [&str; 7] =
     ["also", "seeds", "quick_seeds", "quick_set", "axes", "variants", "figures"];
-/// Keys of a link.
-pub(crate) const LINK: [&str; 13] = [
-    "repeat",
-    "between",
-    "rate",
-    "delay",
-    "queue",
-    "loss",
-    "reorder",
-    "duplicate",
-    "circuit",
-    "cost",
-    "duplex",
-    "forward",
-    "reverse",
-];
-/// Those that are not about a direction.
-pub(crate) const LINK_HEAD: [&str; 6] = ["repeat", "between", "cost", "duplex", "forward", "reverse"];
-/// Those that are.
-pub(crate) const LINK_DIRECTION: [&str; 7] =
-    ["rate", "delay", "queue", "loss", "reorder", "duplicate", "circuit"];
-/// Tables of defaults.
-pub(crate) const DEFAULTS: [&str; 4] = ["link", "flow", "tcp", "udp"];
-/// Keys of a parameter that says where its value comes from.
-pub(crate) const PARAMETER: [&str; 5] = ["value", "label", "unit", "provenance", "why"];
-/// Keys of an axis.
-pub(crate) const AXIS: [&str; 7] = ["path", "paths", "include", "values", "quick", "label", "unit"];
-/// Keys of a variant.
-pub(crate) const VARIANT: [&str; 2] = ["label", "set"];
 
 /// All keys of a file.
-pub(crate) fn file() -> Vec<&'static str> {
-    SCENARIO.iter().chain(&EXPERIMENT).chain(&["include"]).copied().collect()
+pub(crate) fn file() -> &'static [&'static str] {
+    serde_introspect::<FileText>()
+}
+
+/// Keys of a link.
+pub(crate) fn link() -> &'static [&'static str] {
+    serde_introspect::<LinkText>()
+}
+
+/// Those that are about a direction.
+pub(crate) fn direction() -> &'static [&'static str] {
+    serde_introspect::<DirectionText>()
+}
+
+/// Those that are not.
+pub(crate) fn link_head() -> &'static [&'static str] {
+    static HEAD: OnceLock<Vec<&'static str>> = OnceLock::new();
+    HEAD.get_or_init(|| link().iter().filter(|key| !direction().contains(key)).copied().collect())
+}
+
+/// Tables of defaults.
+pub(crate) fn defaults() -> &'static [&'static str] {
+    serde_introspect::<DefaultsText>()
+}
+
+/// Keys of a parameter that says where its value comes from, the value first.
+pub(crate) fn parameter() -> &'static [&'static str] {
+    serde_introspect::<DocumentedParameter>()
+}
+
+/// Keys of an axis.
+pub(crate) fn axis() -> &'static [&'static str] {
+    serde_introspect::<AxisText>()
+}
+
+/// Keys of a variant.
+pub(crate) fn variant() -> &'static [&'static str] {
+    serde_introspect::<VariantText>()
 }

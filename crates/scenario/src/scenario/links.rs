@@ -77,8 +77,8 @@ fn read_link(
 ) -> Option<Link> {
     let table = site.tree.as_table()?;
     for (key, entry) in table.iter() {
-        if !keys::LINK.contains(&&**key) {
-            let help = suggest::help(key, &keys::LINK);
+        if !keys::link().contains(&&**key) {
+            let help = suggest::help(key, keys::link());
             let mut problem = site.problem(&[key], format!("unknown key `{}`", shortened(key)), help);
             problem.place = entry.key_place;
             problems.push(problem);
@@ -157,9 +157,8 @@ fn overriding<'t>(site: Site<'_>, tree: &'t Tree, key: &str, problems: &mut Prob
         problems.push(site.problem(&[key], format!("expected a table, found {}", tree.what()), ""));
         return None;
     };
-    if let Some((unknown, entry)) = table.iter().find(|(known, _)| !keys::LINK_DIRECTION.contains(&&***known))
-    {
-        let help = suggest::help(unknown, &keys::LINK_DIRECTION);
+    if let Some((unknown, entry)) = table.iter().find(|(known, _)| !keys::direction().contains(&&***known)) {
+        let help = suggest::help(unknown, keys::direction());
         let message = format!("unknown key `{}`", shortened(unknown));
         let mut problem = site.problem(&[key, unknown], message, help);
         problem.place = entry.key_place;
@@ -195,7 +194,7 @@ fn read_direction(
         Some(first) if over_table.contains(first) => Site { name: &name, ..own },
         _ => own,
     };
-    let text: DirectionText = match read_without(&whole, &keys::LINK_HEAD, scope) {
+    let text: DirectionText = match read_without(&whole, keys::link_head(), scope) {
         Ok(text) => text,
         Err(fault) => {
             let at = site_of(fault.first_key());

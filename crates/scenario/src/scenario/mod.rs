@@ -142,7 +142,8 @@ pub(crate) fn at(
         let section = elements::Section { name: section, complete: &complete };
         elements::for_each(table, &section, &mut scope, &mut late, &mut ignored, look);
     }
-    found.unwrap_or_else(|| Site { tree: &root, section, name }.problem(keys, message, help))
+    let whole = table.get(section).filter(|_| name.is_empty()).unwrap_or(&root);
+    found.unwrap_or_else(|| Site { tree: whole, section, name }.problem(keys, message, help))
 }
 
 fn report_unknown_keys(table: &Table, problems: &mut Problems) {
@@ -153,7 +154,7 @@ fn report_unknown_keys(table: &Table, problems: &mut Problems) {
                 place: entry.key_place,
                 path: key.to_string(),
                 message: format!("unknown key `{}`", fault::shortened(key)),
-                help: suggest::help(key, &known),
+                help: suggest::help(key, known),
             });
         }
     }
@@ -214,14 +215,14 @@ fn parameter_value<'t>(
     table: &'t Table,
     problems: &mut Problems,
 ) -> Option<&'t Tree> {
-    if let Some((key, entry)) = table.iter().find(|(key, _)| !keys::PARAMETER.contains(&&***key)) {
+    if let Some((key, entry)) = table.iter().find(|(key, _)| !keys::parameter().contains(&&***key)) {
         let message = format!("unknown key `{}`", fault::shortened(key));
-        let mut problem = site.problem(&[name, key], message, suggest::help(key, &keys::PARAMETER));
+        let mut problem = site.problem(&[name, key], message, suggest::help(key, keys::parameter()));
         problem.place = entry.key_place;
         problems.push(problem);
         return None;
     }
-    for key in &keys::PARAMETER[1..] {
+    for key in &keys::parameter()[1..] {
         let Some(tree) = table.get(key) else { continue };
         let right = match tree.as_text() {
             Some(text) if *key == "provenance" => {

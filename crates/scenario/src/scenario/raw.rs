@@ -29,9 +29,9 @@ pub(crate) struct NodesText {
 }
 
 /// What links and flows do not say themselves.
-#[derive(Debug, Default, JsonSchema)]
-#[schemars(deny_unknown_fields, default)]
-#[allow(dead_code, reason = "read key by key; this is for the schema")]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[allow(dead_code, reason = "read key by key; this is for the schema and the list of keys")]
 pub(crate) struct DefaultsText {
     /// For every link.
     pub(crate) link: Option<LinkText>,
@@ -44,9 +44,9 @@ pub(crate) struct DefaultsText {
 }
 
 /// A link between two nodes: two directions that share nothing.
-#[derive(Debug, Default, JsonSchema)]
-#[schemars(deny_unknown_fields, default)]
-#[allow(dead_code, reason = "read in parts; this is for the schema")]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[allow(dead_code, reason = "read key by key; this is for the schema and the list of keys")]
 pub(crate) struct LinkText {
     /// Makes one link per value: `i = 1..3`, or several variables, `i = 1..3, j = 1..2`. Both ends are included. The name
     /// of the link needs the variables in braces.
@@ -406,8 +406,8 @@ pub(crate) struct RecordText {
 }
 
 /// A named value for use in braces: a number, a string, or a table that also says where the value comes from.
-#[derive(Debug, JsonSchema)]
-#[schemars(untagged)]
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
 #[allow(dead_code, reason = "read by hand; this is for the schema")]
 pub(crate) enum ParameterText {
     /// A whole number or a real one.
@@ -419,9 +419,9 @@ pub(crate) enum ParameterText {
 }
 
 /// A value with its provenance.
-#[derive(Debug, JsonSchema)]
-#[schemars(deny_unknown_fields)]
-#[allow(dead_code, reason = "read by hand; this is for the schema")]
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[allow(dead_code, reason = "read by hand; this is for the schema and the list of keys")]
 pub(crate) struct DocumentedParameter {
     /// The value: a number or a string.
     #[schemars(extend("type" = ["number", "string"]))]

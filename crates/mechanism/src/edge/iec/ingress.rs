@@ -84,6 +84,8 @@ pub struct IecIngress {
     tcp: Option<TcpRate>,
     /// The earliest `next_round`.
     timer: Option<Time>,
+    /// Empty; keeps its room between calls.
+    due: Vec<PeerId>,
 }
 
 impl Outgoing {
@@ -217,7 +219,15 @@ impl Outgoing {
 impl IecIngress {
     pub(super) fn new(config: OverlayConfig, site: BorderSite, seed: Seed) -> Self {
         let tcp = config.tcp_rate.as_ref().map(|tcp| TcpRate::new(tcp.clone(), seed));
-        Self { config, site, links: BTreeMap::new(), by_aggregate: Vec::new(), tcp, timer: None }
+        Self {
+            config,
+            site,
+            links: BTreeMap::new(),
+            by_aggregate: Vec::new(),
+            tcp,
+            timer: None,
+            due: Vec::new(),
+        }
     }
 
     /// What is known of the virtual link to `egress`.
@@ -335,7 +345,7 @@ impl EdgeHalf for IecIngress {
         link.round_bytes += u64::from(packet.wire_bytes);
         if let Some(tcp) = &mut self.tcp {
             let headers = store.headers(packet);
-            if let Some(segment) = store.segment(packet) {
+            if let Some(segment) = store.segment(*packet) {
                 tcp.on_data(aggregate, &headers, &segment, packet, now);
             }
         }
@@ -363,9 +373,9 @@ impl EdgeHalf for IecIngress {
     }
 
     fn on_timer(&mut self, now: Time, out: &mut impl EdgeOut) {
-        let due: Vec<PeerId> =
-            self.links.iter().filter(|(_, link)| link.next_round <= now).map(|(peer, _)| *peer).collect();
-        for peer in due {
+        let mut due = core::mem::take(&mut self.due);
+        due.extend(self.links.iter().filter(|(_, link)| link.next_round <= now).map(|(peer, _)| *peer));
+        for peer in due.drain(..) {
             let link = self.links.get_mut(&peer).expect("it was just listed");
             let is_idle = now.since(link.last_used) > self.config.idle_timeout;
             if is_idle && out.backlog(link.aggregate).is_empty() {
@@ -378,6 +388,7 @@ impl EdgeHalf for IecIngress {
             link.on_round(peer, &self.config, now, out);
             self.share_among_tcps(peer, now);
         }
+        self.due = due;
         self.find_timer();
     }
 }

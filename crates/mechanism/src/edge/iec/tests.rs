@@ -61,7 +61,7 @@ impl PacketStore for Datagrams {
     fn headers(&self, _packet: &Packet) -> Headers {
         headers()
     }
-    fn segment(&mut self, _packet: &Packet) -> Option<impl SegmentEditor> {
+    fn segment(&mut self, _packet: Packet) -> Option<impl SegmentEditor> {
         None::<TcpHeader>
     }
 }

@@ -164,8 +164,9 @@ pub struct BackPressure {
 }
 
 impl HopControl for BackPressure {
-    const VARIABLES: &'static [Variable] =
-        &[Variable::new("explicit_rate_bps", "The rate at which the router may send.")];
+    fn variables() -> &'static [Variable] {
+        const { &[Variable::new("explicit_rate_bps", "The rate at which the router may send.")] }
+    }
 
     fn on_segment<S: SegmentEditor>(
         &mut self,

@@ -192,10 +192,14 @@ fn non_adaptive(headers: &Headers) -> Option<FlowName> {
 }
 
 impl HopControl for Nbq {
-    const VARIABLES: &'static [Variable] = &[Variable::new(
-        "discard_ratio",
-        "The part of non-adaptive flows that is discarded in front of the queue.",
-    )];
+    fn variables() -> &'static [Variable] {
+        const {
+            &[Variable::new(
+                "discard_ratio",
+                "The part of non-adaptive flows that is discarded in front of the queue.",
+            )]
+        }
+    }
 
     /// The enqueuing module of Fig. 13.
     fn on_arrival(

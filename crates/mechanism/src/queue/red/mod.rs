@@ -129,12 +129,16 @@ enum Signal {
 }
 
 impl QueueManager for Red {
-    const VARIABLES: &'static [Variable] = &[
-        AVERAGE_QUEUE,
-        MARKING_PROBABILITY,
-        MAX_P,
-        Variable::new("active_flows", "Flows that sent within the window (with `flows_rtt`)."),
-    ];
+    fn variables() -> &'static [Variable] {
+        const {
+            &[
+                AVERAGE_QUEUE,
+                MARKING_PROBABILITY,
+                MAX_P,
+                Variable::new("active_flows", "Flows that sent within the window (with `flows_rtt`)."),
+            ]
+        }
+    }
 
     #[inline]
     fn on_arrival(&mut self, packet: &mut Packet, queue: Backlog, now: Time) -> Verdict {

@@ -279,12 +279,19 @@ pub struct Sfb {
 }
 
 impl QueueManager for Sfb {
-    const VARIABLES: &'static [Variable] = &[
-        Variable::new("marking_probability", "The probability of the last arrival: the least of its bins."),
-        Variable::new("polluted_bins", "Bins with a marking probability of 1, over all levels."),
-        Variable::new("nonresponsive_flows", "The number of non-responsive flows that they tell of."),
-        Variable::new("nonresponsive_limit_bps", "What non-responsive flows may send together."),
-    ];
+    fn variables() -> &'static [Variable] {
+        const {
+            &[
+                Variable::new(
+                    "marking_probability",
+                    "The probability of the last arrival: the least of its bins.",
+                ),
+                Variable::new("polluted_bins", "Bins with a marking probability of 1, over all levels."),
+                Variable::new("nonresponsive_flows", "The number of non-responsive flows that they tell of."),
+                Variable::new("nonresponsive_limit_bps", "What non-responsive flows may send together."),
+            ]
+        }
+    }
 
     #[inline]
     fn on_arrival(&mut self, packet: &mut Packet, queue: Backlog, now: Time) -> Verdict {

@@ -43,7 +43,7 @@ const LEAF_LEVEL: u32 = 1;
 const NONE: usize = usize::MAX;
 
 /// See the module.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Cbq {
     classes: Vec<Class>,
     /// The classes with queues of each priority in use, most urgent first.
@@ -62,7 +62,7 @@ pub struct Cbq {
     config: Tree,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct Class {
     estimator: Estimator,
     /// [`NONE`] for a root.

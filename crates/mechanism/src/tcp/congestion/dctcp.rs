@@ -92,8 +92,9 @@ impl Dctcp {
 }
 
 impl CongestionControl for Dctcp {
-    const VARIABLES: &'static [Variable] =
-        &[Variable::new("alpha", "How much was marked, smoothed over round trips.")];
+    fn variables() -> &'static [Variable] {
+        const { &[Variable::new("alpha", "How much was marked, smoothed over round trips.")] }
+    }
 
     fn sampling(&self) -> Sampling {
         Sampling::Acks

@@ -250,12 +250,16 @@ impl MarkingSource {
 }
 
 impl CongestionControl for MarkingSource {
-    const VARIABLES: &'static [Variable] = &[
-        Variable::new("priority_window_segments", "The window of marked segments."),
-        Variable::new("best_effort_window_segments", "The window of the others."),
-        Variable::new("marking_probability", "The part of segments that are marked."),
-        Variable::new("marking_pause_s", "The next pause of marking."),
-    ];
+    fn variables() -> &'static [Variable] {
+        const {
+            &[
+                Variable::new("priority_window_segments", "The window of marked segments."),
+                Variable::new("best_effort_window_segments", "The window of the others."),
+                Variable::new("marking_probability", "The part of segments that are marked."),
+                Variable::new("marking_pause_s", "The next pause of marking."),
+            ]
+        }
+    }
 
     fn on_ack(&mut self, ack: &Ack, now: Time) {
         let acked = ack.acked_bytes as f64 / f64::from(self.segment_bytes);

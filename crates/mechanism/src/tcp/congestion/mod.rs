@@ -14,7 +14,9 @@
 mod bbr;
 mod cubic;
 mod dctcp;
+mod fixed;
 mod marking;
+pub mod own;
 mod pacer;
 mod reno;
 mod reserved;
@@ -25,6 +27,7 @@ mod unresponsive;
 pub use bbr::{Bbr, BbrConfig, BbrState};
 pub use cubic::{Cubic, CubicConfig};
 pub use dctcp::{Dctcp, DctcpConfig};
+pub use fixed::{Fixed, FixedConfig};
 pub use marking::{MarkingSource, MarkingSourceConfig, MarkingSurplus};
 pub use pacer::Pacer;
 pub use reno::{Reno, RenoConfig};
@@ -38,9 +41,12 @@ use alloc::vec::Vec;
 use crate::{Variable, distinct};
 use tidegate_packet::Dscp;
 use tidegate_parameters::bound::Scalar;
-use tidegate_parameters::{Bound, family};
+#[cfg(feature = "text")]
+use tidegate_parameters::own::Registered as _;
+use tidegate_parameters::{Bound, Own, family};
 use tidegate_units::{Span, Time};
 
+use self::own::{MakeControl, OwnControl};
 use super::config::TcpConfig;
 
 /// What a control wants to be told of acknowledgments.
@@ -202,7 +208,12 @@ pub enum Permission {
 /// the segments that it releases.
 pub trait CongestionControl {
     /// What [`variable`](Self::variable) answers to beside `cwnd_segments`, as far as it may be recorded.
-    const VARIABLES: &'static [Variable] = &[];
+    fn variables() -> &'static [Variable]
+    where
+        Self: Sized,
+    {
+        &[]
+    }
 
     /// Of which acknowledgments [`on_ack`](Self::on_ack) is told, and how much. Asked once, when the connection is made.
     fn sampling(&self) -> Sampling {
@@ -253,66 +264,88 @@ macro_rules! controls {
     ($($(#[doc = $doc:literal])* $variant:ident($config:ident => $of:ident, $control:ty) = $kind:literal,)*) => {
         family! {
             /// Who decides the window of TCP.
-            pub enum CongestionControlConfig { $($(#[doc = $doc])* $variant($config) = $kind,)* }
+            pub enum CongestionControlConfig { $($(#[doc = $doc])* $variant($config) = $kind,)* } and {
+                /// One's own.
+                Own(Own<dyn MakeControl>),
+            }
         }
 
-        impl Copy for CongestionControlConfig {}
+        /// Calls the same of any control.
+        macro_rules! each {
+            ($any:ident, $c:ident => $call:expr) => {
+                match $any { $(Self::$variant($c) => $call,)* Self::Own($c) => $call }
+            };
+        }
 
         impl CongestionControlConfig {
             /// What may be recorded of it.
-            pub const fn variables(&self) -> &'static [Variable] {
-                match self { $(Self::$variant(_) => <$of as CongestionControl>::VARIABLES,)* }
+            pub fn variables(&self) -> &'static [Variable] {
+                match self {
+                    $(Self::$variant(_) => <$of as CongestionControl>::variables(),)*
+                    Self::Own(own) => own.values().variables(),
+                }
             }
 
             /// What may be recorded of any of them.
             pub fn all_variables() -> Vec<Variable> {
-                distinct(&[$(<$of as CongestionControl>::VARIABLES,)*])
+                #[allow(unused_mut, reason = "without text nothing is registered")]
+                let mut lists = Vec::from([$(<$of as CongestionControl>::variables(),)*]);
+                #[cfg(feature = "text")]
+                lists.extend(<dyn MakeControl>::registry().abouts().map(|(_, variables)| variables));
+                distinct(&lists)
             }
 
             /// The control for a connection with the parameters `tcp`.
             pub fn build(&self, tcp: &TcpConfig) -> AnyCongestionControl {
-                match self { $(Self::$variant(config) => AnyCongestionControl::$variant(config.build(tcp).into()),)* }
+                match self {
+                    $(Self::$variant(config) => AnyCongestionControl::$variant(config.build(tcp).into()),)*
+                    Self::Own(own) => AnyCongestionControl::Own(own.values().make(tcp)),
+                }
             }
         }
 
         /// Any congestion control, dispatched by an enumeration.
-        #[derive(Clone, Debug)]
-        pub enum AnyCongestionControl { $($(#[doc = $doc])* $variant($control),)* }
+        #[derive(Debug)]
+        pub enum AnyCongestionControl {
+            $($(#[doc = $doc])* $variant($control),)*
+            /// One's own.
+            Own(OwnControl),
+        }
 
         impl CongestionControl for AnyCongestionControl {
             fn sampling(&self) -> Sampling {
-                match self { $(Self::$variant(c) => c.sampling(),)* }
+                each!(self, c => c.sampling())
             }
             #[inline]
             fn on_ack(&mut self, ack: &Ack, now: Time) {
-                match self { $(Self::$variant(c) => c.on_ack(ack, now),)* }
+                each!(self, c => c.on_ack(ack, now))
             }
             fn on_congestion(&mut self, event: &Congestion, now: Time) {
-                match self { $(Self::$variant(c) => c.on_congestion(event, now),)* }
+                each!(self, c => c.on_congestion(event, now))
             }
             fn on_recovered(&mut self, flight_bytes: u64, now: Time) {
-                match self { $(Self::$variant(c) => c.on_recovered(flight_bytes, now),)* }
+                each!(self, c => c.on_recovered(flight_bytes, now))
             }
             #[inline]
             fn may_send(&self, in_flight_bytes: u64, payload_bytes: u32, now: Time) -> Permission {
-                match self { $(Self::$variant(c) => c.may_send(in_flight_bytes, payload_bytes, now),)* }
+                each!(self, c => c.may_send(in_flight_bytes, payload_bytes, now))
             }
             #[inline]
             fn on_send(&mut self, segment: &Segment, now: Time) -> Dscp {
-                match self { $(Self::$variant(c) => c.on_send(segment, now),)* }
+                each!(self, c => c.on_send(segment, now))
             }
             #[inline]
             fn cwnd_bytes(&self) -> u64 {
-                match self { $(Self::$variant(c) => c.cwnd_bytes(),)* }
+                each!(self, c => c.cwnd_bytes())
             }
             fn ssthresh_bytes(&self) -> u64 {
-                match self { $(Self::$variant(c) => c.ssthresh_bytes(),)* }
+                each!(self, c => c.ssthresh_bytes())
             }
             fn backs_off_timer(&self) -> bool {
-                match self { $(Self::$variant(c) => c.backs_off_timer(),)* }
+                each!(self, c => c.backs_off_timer())
             }
             fn variable(&self, name: &str) -> Option<f64> {
-                match self { $(Self::$variant(c) => c.variable(name),)* }
+                each!(self, c => c.variable(name))
             }
         }
     };
@@ -333,6 +366,8 @@ controls! {
     Reserved(ReservedConfig => Reserved, Box<Reserved>) = "reserved",
     /// With a packet marking engine.
     Marking(MarkingSourceConfig => MarkingSource, Box<MarkingSource>) = "marking",
+    /// Never changes.
+    Fixed(FixedConfig => Fixed, Fixed) = "fixed",
     /// Ignores losses.
     Unresponsive(UnresponsiveConfig => Unresponsive, Unresponsive) = "unresponsive",
 }

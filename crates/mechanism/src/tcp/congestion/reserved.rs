@@ -217,10 +217,14 @@ impl Reserved {
 }
 
 impl CongestionControl for Reserved {
-    const VARIABLES: &'static [Variable] = &[
-        Variable::new("reserved_window_segments", "What the reserved rate keeps under way."),
-        Variable::new("lost_tokens_bytes", "Tokens that found the bucket full, since the start."),
-    ];
+    fn variables() -> &'static [Variable] {
+        const {
+            &[
+                Variable::new("reserved_window_segments", "What the reserved rate keeps under way."),
+                Variable::new("lost_tokens_bytes", "Tokens that found the bucket full, since the start."),
+            ]
+        }
+    }
 
     fn on_ack(&mut self, ack: &Ack, now: Time) {
         self.sample_rtt(ack.acknowledgment, now);

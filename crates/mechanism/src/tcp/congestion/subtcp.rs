@@ -132,7 +132,9 @@ impl SubTcp {
 }
 
 impl CongestionControl for SubTcp {
-    const VARIABLES: &'static [Variable] = &[Variable::new("scale", "What divides a window of one segment.")];
+    fn variables() -> &'static [Variable] {
+        const { &[Variable::new("scale", "What divides a window of one segment.")] }
+    }
 
     /// `opencwnd()`.
     fn on_ack(&mut self, ack: &Ack, now: Time) {

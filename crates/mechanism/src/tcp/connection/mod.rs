@@ -58,7 +58,7 @@ pub(super) struct AckEvent<'a> {
 }
 
 /// See the module. The order of the fields is the order in which the loss-free path meets them.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "facts of a connection, each independent of the others")]
 pub(super) struct Connection {
     /// First byte not acknowledged.

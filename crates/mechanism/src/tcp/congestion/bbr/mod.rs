@@ -389,13 +389,17 @@ impl Bbr {
 }
 
 impl CongestionControl for Bbr {
-    const VARIABLES: &'static [Variable] = &[
-        Variable::new("btlbw_bps", "The largest rate at which data arrived lately."),
-        Variable::new("rtprop_s", "The least round trip."),
-        Variable::new("pacing_gain", "What the rate is of the largest one."),
-        Variable::new("pacing_rate_bps", "The rate at which it may send."),
-        Variable::new("state", "0 start-up, 1 drain, 2 probe bandwidth, 3 probe the round trip."),
-    ];
+    fn variables() -> &'static [Variable] {
+        const {
+            &[
+                Variable::new("btlbw_bps", "The largest rate at which data arrived lately."),
+                Variable::new("rtprop_s", "The least round trip."),
+                Variable::new("pacing_gain", "What the rate is of the largest one."),
+                Variable::new("pacing_rate_bps", "The rate at which it may send."),
+                Variable::new("state", "0 start-up, 1 drain, 2 probe bandwidth, 3 probe the round trip."),
+            ]
+        }
+    }
 
     fn sampling(&self) -> Sampling {
         Sampling::Rates

@@ -1,0 +1,10 @@
+//! The Python module `tidegate._core`. A crate with mechanisms of its own makes another one of the same bindings
+//! (`examples/own-mechanism`).
+
+use pyo3::prelude::*;
+
+/// The compiled part of Tidegate.
+#[pymodule]
+fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    tidegate_python::fill(module)
+}

@@ -1,0 +1,292 @@
+//! The command line of `tidegate emulate` and `tidegate replay`: the same in the Python module, in the program
+//! `tidegate-emulate`, and in programs that know mechanisms of their own.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, BufReader, Write};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use crate::replay::{self, ReplayError};
+use clap::{Args, Parser, Subcommand};
+use serde_json::json;
+
+/// What the exit codes of `tidegate` mean.
+const EXIT_DONE: u8 = 0;
+const EXIT_FAILED: u8 = 1;
+const EXIT_USAGE: u8 = 2;
+const EXIT_INVALID: u8 = 3;
+const EXIT_INTERRUPTED: u8 = 130;
+
+#[derive(Parser)]
+#[command(
+    name = "tidegate",
+    version,
+    about = "Real hosts on a simulated network, and the proof that it is the same one"
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Sub,
+}
+
+#[derive(Subcommand)]
+enum Sub {
+    /// Emulate a scenario in real time: its hosts that are marked `real` are network namespaces.
+    Emulate(Box<Emulate>),
+    /// Run a recording through the simulator and compare every verdict.
+    Replay(Replay),
+}
+
+#[derive(Args)]
+struct Emulate {
+    /// A scenario file (TOML) with `real` hosts.
+    #[arg(required_unless_present_any = ["rate", "trace", "clean"])]
+    scenario: Option<PathBuf>,
+    /// Runs in the first real host, with `TIDEGATE_PEER` as the address of the second; its end ends the emulation.
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<String>,
+    /// Instead of a file: two hosts A and B on a link with this rate.
+    #[arg(long, value_name = "RATE", conflicts_with = "scenario")]
+    rate: Option<String>,
+    /// Instead of --rate: a file in Mahimahi's format says when 1500 bytes may leave the link, in either direction.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["scenario", "rate"])]
+    trace: Option<PathBuf>,
+    /// Delay of that link.
+    #[arg(long, value_name = "TIME", default_value = "10ms")]
+    delay: String,
+    /// Queue of that link: a kind, or a table like '{ kind = "red", min = "5p", max = "15p" }'.
+    #[arg(long, value_name = "KIND", default_value = "droptail")]
+    queue: String,
+    /// Also read includes and traces that lie in this folder; else only those in the scenario's.
+    #[arg(long, value_name = "DIR")]
+    allow: Vec<PathBuf>,
+    /// Override one value, e.g. links.bottleneck.rate=2Mbit.
+    #[arg(long = "set", value_name = "PATH=VALUE")]
+    overrides: Vec<String>,
+    /// End after this time, like 10s.
+    #[arg(long, value_name = "TIME")]
+    duration: Option<String>,
+    /// Seed of the random numbers.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Open a shell in this host; its end ends the emulation.
+    #[arg(long, value_name = "HOST", conflicts_with = "command")]
+    shell: Option<String>,
+    /// Run a shell line in a host beside the command, e.g. B='iperf3 -s'. It ends with the emulation.
+    #[arg(long = "on", value_name = "HOST=LINE")]
+    beside: Vec<String>,
+    /// What TCP of the hosts uses unless a program chooses for itself. (Every kernel allows reno.)
+    #[arg(long, value_name = "NAME", default_value = "reno")]
+    congestion_control: String,
+    /// Largest packet of the hosts, in bytes.
+    #[arg(long, default_value_t = 1500, value_parser = clap::value_parser!(u16).range(1280..=9000))]
+    mtu: u16,
+    /// Whether hosts use segmentation offload: less work per packet, but packets come in bursts.
+    #[arg(long, value_name = "on|off", default_value = "off", value_parser = clap::builder::PossibleValuesParser::new(["on", "off"]))]
+    offload: String,
+    /// Packets of real hosts that may be in the network at once.
+    #[arg(long, default_value_t = 65_536, value_parser = clap::value_parser!(u32).range(16..=4_194_304))]
+    buffers: u32,
+    /// Connections between two hosts that are told apart, in each direction; further ones share.
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    flows_per_pair: u32,
+    /// Show in the terminal what happens: links, queues, flows. What commands print comes at the end.
+    #[arg(long, conflicts_with = "shell")]
+    live: bool,
+    /// Offer counters to Prometheus: <http://ADDRESS/metrics>.
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    metrics: Option<SocketAddr>,
+    /// Record what came in and what was decided, for `tidegate replay`.
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
+    /// Print JSON with stable keys instead of text; commands write to standard error then.
+    #[arg(long)]
+    json: bool,
+    /// Remove what crashed emulations left: namespaces, devices, processes in them. Running ones stay.
+    #[arg(long, conflicts_with_all = ["scenario", "rate", "trace", "command"])]
+    clean: bool,
+}
+
+#[derive(Args)]
+struct Replay {
+    /// A file that `tidegate emulate --record` wrote.
+    recording: PathBuf,
+    /// Print JSON with stable keys instead of text.
+    #[arg(long)]
+    json: bool,
+}
+
+/// A sentence and the exit code.
+struct Complaint(u8, String);
+
+/// Runs the command of `arguments`, the first of which is the name of the program; the exit code. What it has to say goes to
+/// standard output and standard error. Signals of the process end an emulation as they end other programs: it must be called on
+/// a thread beside which no other takes signals.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
+    let cli = match Cli::try_parse_from(arguments) {
+        Ok(cli) => cli,
+        Err(usage) => {
+            // Help that nobody reads is no failure.
+            let _ = usage.print();
+            return u8::try_from(usage.exit_code()).unwrap_or(EXIT_USAGE);
+        }
+    };
+    let result = match cli.command {
+        Sub::Emulate(given) => emulate(*given),
+        Sub::Replay(given) => replay(&given),
+    };
+    match result {
+        Ok(code) => code,
+        Err(Complaint(code, message)) => {
+            eprintln!("tidegate: {message}");
+            code
+        }
+    }
+}
+
+/// Writes results; a reader that has gone away is no reason to panic.
+fn print(text: &str) -> Result<(), Complaint> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())
+        .and_then(|()| out.flush())
+        .map_err(|why| Complaint(EXIT_FAILED, why.to_string()))
+}
+
+fn replay(arguments: &Replay) -> Result<u8, Complaint> {
+    let path = &arguments.recording;
+    let file = File::open(path)
+        .map_err(|why| Complaint(EXIT_FAILED, format!("{} cannot be read: {why}", path.display())))?;
+    match replay::replay(BufReader::new(file)) {
+        Ok(replay) if arguments.json => {
+            let result = json!({
+                "schema_version": 1,
+                "identical": true,
+                "verdicts": replay.verdicts,
+                "arrivals": replay.arrivals,
+                "duration_s": replay.duration_s,
+            });
+            print(&format!("{result}\n"))?;
+            Ok(EXIT_DONE)
+        }
+        Ok(replay) => {
+            print(&format!(
+                "identical: {} verdicts on {} packets of real hosts and all others, in {:.3} s\n",
+                replay.verdicts, replay.arrivals, replay.duration_s
+            ))?;
+            Ok(EXIT_DONE)
+        }
+        Err(ReplayError::Differs(difference)) if arguments.json => {
+            let tell = |decision: &Option<_>| decision.as_ref().map(ToString::to_string);
+            let result = json!({
+                "schema_version": 1,
+                "identical": false,
+                "first_difference": {
+                    "verdict": difference.number,
+                    "recorded": tell(&difference.recorded),
+                    "replayed": tell(&difference.replayed),
+                },
+            });
+            print(&format!("{result}\n"))?;
+            Ok(EXIT_FAILED)
+        }
+        Err(why) => Err(Complaint(EXIT_FAILED, format!("{}: {why}", path.display()))),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn emulate(_: Emulate) -> Result<u8, Complaint> {
+    Err(Complaint(EXIT_FAILED, "emulation needs Linux: hosts are network namespaces there".to_owned()))
+}
+
+#[cfg(target_os = "linux")]
+fn emulate(arguments: Emulate) -> Result<u8, Complaint> {
+    use crate::linux::{self, Kind, Options};
+    use crate::one_link::{self, Rate};
+    use crate::{Setup, SetupError, report};
+    use tidegate_scenario::Document;
+
+    let failed = |failure: linux::Failure| {
+        let code = match failure.kind {
+            Kind::System => EXIT_FAILED,
+            Kind::Usage => EXIT_USAGE,
+            Kind::Scenario => EXIT_INVALID,
+        };
+        Complaint(code, failure.message)
+    };
+    if arguments.clean {
+        let removed = linux::clean().map_err(failed)?;
+        for name in &removed {
+            eprintln!("removed {name}");
+        }
+        if removed.is_empty() {
+            eprintln!("nothing was left");
+        }
+        return Ok(EXIT_DONE);
+    }
+    let invalid = |error: SetupError| Complaint(EXIT_INVALID, error.to_string());
+    let one_link =
+        |rate| Document::from_text("one link", &one_link::toml(rate, &arguments.delay, &arguments.queue));
+    let document = match (&arguments.scenario, &arguments.rate, &arguments.trace) {
+        (Some(path), _, _) => Document::open_within(path, &arguments.allow),
+        (None, Some(rate), _) => one_link(Rate::Constant(rate)),
+        (None, None, Some(path)) => {
+            let name = path.display().to_string();
+            one_link(Rate::Trace(&name)).and_then(|mut document| {
+                document.attach_file(&name, path)?;
+                Ok(document)
+            })
+        }
+        (None, None, None) => {
+            return Err(Complaint(EXIT_USAGE, "give a scenario, --rate or --trace".to_owned()));
+        }
+    };
+    let document = document.map_err(|errors| Complaint(EXIT_INVALID, errors.render()))?;
+    let mut overrides = arguments.overrides;
+    overrides.extend(arguments.duration.map(|duration| format!("duration={duration}")));
+    let setup =
+        Setup::new(document, &overrides, arguments.seed, arguments.flows_per_pair).map_err(invalid)?;
+    let beside = arguments.beside.iter().map(|given| match given.split_once('=') {
+        Some((host, line)) => Ok((host.to_owned(), line.to_owned())),
+        None => Err(Complaint(EXIT_USAGE, format!("--on {given}: expected HOST=LINE"))),
+    });
+    let command = match arguments.shell {
+        Some(host) => {
+            let shell = std::env::var("SHELL").unwrap_or_else(|_| "/bin/sh".to_owned());
+            Some((Some(host), vec![shell]))
+        }
+        None if arguments.command.is_empty() => None,
+        None => Some((None, arguments.command)),
+    };
+    let options = Options {
+        mtu: arguments.mtu,
+        buffers: arguments.buffers,
+        offload: arguments.offload == "on",
+        congestion_control: arguments.congestion_control,
+        record: arguments.record,
+        command,
+        beside: beside.collect::<Result<_, _>>()?,
+        live: arguments.live,
+        metrics: arguments.metrics,
+        keep_stdout: arguments.json,
+    };
+    let ended = linux::emulate(setup, &options).map_err(failed)?;
+    let mut summary = serde_json::to_value(&ended.outcome.summary).expect("a summary has a JSON form");
+    report::leave_out_unknown(&mut summary, &ended.emulation);
+    summary["emulation"] = ended.emulation;
+    if arguments.json {
+        print(&format!("{summary}\n"))?;
+    } else {
+        print(&report::text(&summary))?;
+    }
+    if let Some(warning) = report::warning(&summary) {
+        eprintln!("tidegate: {warning}");
+    }
+    Ok(match ended.status {
+        Some(status) if !status.success() => {
+            eprintln!("tidegate: the command ended with {status}");
+            EXIT_FAILED
+        }
+        _ if ended.is_interrupted => EXIT_INTERRUPTED,
+        _ => EXIT_DONE,
+    })
+}

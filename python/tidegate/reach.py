@@ -1,0 +1,29 @@
+"""Where the files that a scenario names (includes, traces) may lie, beside its own folder.
+
+A scenario may come from a stranger, so what lies elsewhere is read only where the user allows it. Experiments
+that ship with Tidegate include one another.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from tidegate import library
+
+_allowed: list[str] = []
+
+
+def allow(folders: Sequence[Path] | None) -> None:
+    """Let files lie in these folders as well, in this process; in place of those allowed before."""
+    _allowed[:] = [str(folder) for folder in folders or ()]
+
+
+def allowed() -> list[str]:
+    """The folders that the user allows."""
+    return list(_allowed)
+
+
+def of(path: Path) -> list[str]:
+    """The folders in which files that `path` names may lie, beside its own."""
+    shipped = library.experiments_dir().resolve()
+    is_shipped = path.resolve().is_relative_to(shipped)
+    return allowed() + ([str(shipped)] if is_shipped else [])

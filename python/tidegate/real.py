@@ -4,7 +4,6 @@ A run in which the machine was too late shows the machine and not the network: i
 again.
 """
 
-import functools
 import json
 import os
 import shutil
@@ -21,8 +20,6 @@ from tidegate.errors import TidegateError
 LATE_US_MAX = 2000.0
 # Runs made for one point before it is given up.
 ATTEMPTS_MAX = 4
-# Real time needs its processor when it is due: the first of these that the machine allows.
-_URGENT = (["chrt", "-r", "10"], ["nice", "-n", "-15"])
 
 
 class LateError(TidegateError):
@@ -86,7 +83,7 @@ def _emulate(path: Path, overrides: Sequence[tuple[str, str]], seed: int) -> dic
         command += ["--allow", folder]
     for key, value in overrides:
         command += ["--set", f"{key}={value}"]
-    ended = subprocess.run([*_urgent(), *command], capture_output=True, text=True, errors="replace")
+    ended = subprocess.run(command, capture_output=True, text=True, errors="replace")
     if ended.returncode != 0:
         raise TidegateError(f"tidegate emulate: {_last_words(ended.stderr)}")
     summary: dict[str, Any] = json.loads(ended.stdout)
@@ -95,15 +92,6 @@ def _emulate(path: Path, overrides: Sequence[tuple[str, str]], seed: int) -> dic
         what = ", ".join(f"{name} ended with {code}" for name, code in failed.items())
         raise TidegateError(f"commands failed: {what}; {_last_words(ended.stderr)}")
     return summary
-
-
-@functools.cache
-def _urgent() -> list[str]:
-    """What makes a command be served before others."""
-    for words in _URGENT:
-        if shutil.which(words[0]) and subprocess.run([*words, "true"], capture_output=True).returncode == 0:
-            return words
-    return []
 
 
 def _last_words(text: str) -> str:

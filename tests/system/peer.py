@@ -91,6 +91,71 @@ def flood(address: str, seconds: float) -> None:
     print(json.dumps({"sent": sent, "port": sock.getsockname()[1]}))
 
 
+def trace(version: str, count: int) -> None:
+    """Who answers datagrams with few hops to go, and after how long."""
+    address = os.environ["TIDEGATE_PEER" if version == "4" else "TIDEGATE_PEER6"]
+    dial(address).close()
+    level, hops, errors = {
+        "4": (socket.IPPROTO_IP, socket.IP_TTL, 11),
+        "6": (socket.IPPROTO_IPV6, socket.IPV6_UNICAST_HOPS, 25),
+    }[version]
+    found = []
+    for number in range(1, count + 1):
+        sock = dial(address, socket.SOCK_DGRAM)
+        sock.setsockopt(level, errors, 1)
+        sock.setsockopt(level, hops, number)
+        start = time.monotonic()
+        sock.send(b"?")
+        sock.settimeout(2)
+        try:
+            sock.recv(100)
+            who = "echo"
+        except OSError:
+            _, more, _, _ = sock.recvmsg(2000, 1000, 0x2000)
+            # After what went wrong comes the address of who says so.
+            family, offender = more[0][0], more[0][2][16:]
+            who = (
+                socket.inet_ntop(socket.AF_INET, offender[4:8])
+                if family == socket.IPPROTO_IP
+                else socket.inet_ntop(socket.AF_INET6, offender[8:24])
+            )
+        found.append({"from": who, "ms": (time.monotonic() - start) * 1e3})
+    print(json.dumps({"hops": found}))
+
+
+def labels() -> None:
+    """Datagrams of one connection over IPv6, each with another flow label."""
+    address = os.environ["TIDEGATE_PEER6"]
+    dial(address).close()
+    sock = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+    sock.bind(("::", 0))
+    # IPV6_FLOWINFO_SEND of Linux: the label is taken from the address.
+    sock.setsockopt(socket.IPPROTO_IPV6, 33, 1)
+    for number in range(50):
+        sock.sendto(b"x", (address, PORT + 1, number + 1, 0))
+        time.sleep(0.005)
+    time.sleep(0.3)
+    print(json.dumps({"sent": 50, "port": sock.getsockname()[1]}))
+
+
+def large(address: str, size: int) -> None:
+    """Send datagrams that must not be cut, until the system refuses it; what it knows of the path."""
+    dial(address).close()
+    sock = dial(address, socket.SOCK_DGRAM)
+    # IP_MTU_DISCOVER: IP_PMTUDISC_DO.
+    sock.setsockopt(socket.IPPROTO_IP, 10, 2)
+    sent, refused = 0, ""
+    while sent < 20 and not refused:
+        try:
+            sock.send(bytes(size))
+            sent += 1
+            time.sleep(0.1)
+        except OSError as why:
+            refused = os.strerror(why.errno)
+    # IP_MTU.
+    print(json.dumps({"sent": sent, "refused": refused, "mtu": sock.getsockopt(socket.IPPROTO_IP, 14)}))
+
+
 def stream(address: str, seconds: float, control: str | None) -> None:
     """Send for so long over TCP; what the other side got, as JSON."""
     sock = dial(address)
@@ -117,6 +182,12 @@ def main() -> None:
         round_trips(os.environ["TIDEGATE_PEER6"], int(rest[0]))
     elif what == "flood":
         flood(peer, float(rest[0]))
+    elif what == "trace":
+        trace(rest[0], int(rest[1]))
+    elif what == "large":
+        large(peer, int(rest[0]))
+    elif what == "labels":
+        labels()
     elif what == "stream":
         stream(peer, float(rest[0]), rest[1] if len(rest) > 1 else None)
     else:

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import warnings
 
 import pytest
 
@@ -24,6 +25,12 @@ def test_tcp_of_the_kernel_gets_what_the_simulator_gives(program, tmp_path):
     if result["status"] == "skipped":
         # Where there are namespaces and CI is set, this fails.
         pytest.skip("; ".join(result["skipped"]))
+    if problems := result.get("problems"):
+        # A machine that is late again and again shows itself, not the network: it says so and gives up.
+        assert all("this machine was late by" in problem for problem in problems), problems
+        warnings.warn(f"not judged: {problems}", stacklevel=1)
+        assert result["status"] == "fail" and ended.returncode == 1
+        return
     # In six seconds nothing but throughput is certain.
     throughput = [check for check in result["checks"] if "kernel gets" in check["name"]]
     assert [check["status"] for check in throughput] == ["pass", "pass"], result

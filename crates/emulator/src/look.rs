@@ -4,12 +4,12 @@ use std::io::Write;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use tidegate_engine::{LinkCounters, LinkId, SinkCounters};
+use tidegate_engine::{LinkCounters, LinkId};
 use tidegate_scenario::Scenario;
 use tidegate_units::{BitRate, Time};
 
 use crate::address;
-use crate::emulation::{Counts, Emulation, protocol_name};
+use crate::emulation::{Counts, Emulation, Totals, protocol_name};
 use crate::lateness::Lateness;
 
 /// One direction of a link.
@@ -42,6 +42,19 @@ pub struct FlowLook {
     pub received_packets: u64,
     /// Its bytes at the network layer.
     pub received_bytes: u64,
+}
+
+impl FlowLook {
+    fn of(name: String, total: Totals) -> Self {
+        Self {
+            name,
+            sent_packets: total.sent_packets,
+            lost_packets: total.lost_packets,
+            marked_packets: total.marked_packets,
+            received_packets: total.received_packets,
+            received_bytes: total.received_bytes,
+        }
+    }
 }
 
 /// The distribution of lateness so far, in microseconds.
@@ -88,22 +101,7 @@ impl<W: Write> Emulation<W> {
     /// What it looks like now. Changes nothing of what follows.
     pub fn look(&mut self, now: Time) -> Look {
         let scenario = Arc::clone(&self.setup().scenario);
-        let connections: Vec<(usize, String)> = self
-            .seen()
-            .iter()
-            .map(|seen| {
-                let (source, destination) =
-                    (address::to_ip(seen.key.source), address::to_ip(seen.key.destination));
-                let name = format!(
-                    "{} {} > {}",
-                    protocol_name(seen.key.protocol.0),
-                    SocketAddr::new(source, seen.key.source_port),
-                    SocketAddr::new(destination, seen.key.destination_port)
-                );
-                (seen.flow as usize, name)
-            })
-            .collect();
-        let simulation = self.run().simulation();
+        let (simulation, connections) = self.parts();
         let links = (0..simulation.direction_count())
             .map(|direction| {
                 let id = LinkId(direction as u32);
@@ -116,23 +114,18 @@ impl<W: Write> Emulation<W> {
                 }
             })
             .collect();
+        let counted = |flow| Totals::of_flow(simulation, flow);
         let simulated = scenario.flows.iter().map(|flow| flow.name.clone()).enumerate();
-        let flows = simulated
-            .chain(connections)
-            .map(|(flow, name)| {
-                let counters = simulation.flow_counters(flow);
-                let sinks = simulation.sink_counters(flow);
-                let sum = |part: fn(&SinkCounters) -> u64| sinks.iter().map(part).sum();
-                FlowLook {
-                    name,
-                    sent_packets: counters.sent_packets,
-                    lost_packets: counters.lost_packets,
-                    marked_packets: counters.marked_packets,
-                    received_packets: sum(|sink| sink.received_packets),
-                    received_bytes: sum(|sink| sink.received_bytes),
-                }
-            })
-            .collect();
+        let simulated = simulated.map(|(flow, name)| FlowLook::of(name, counted(flow)));
+        let real = connections.totals(counted).map(|(one, total)| {
+            let end = |address, port| SocketAddr::new(address::to_ip(address), port);
+            let (from, to) = (
+                end(one.key.source, one.key.source_port),
+                end(one.key.destination, one.key.destination_port),
+            );
+            FlowLook::of(format!("{} {from} > {to}", protocol_name(one.key.protocol.0)), total)
+        });
+        let flows = simulated.chain(real).collect();
         Look {
             at: now,
             scenario,

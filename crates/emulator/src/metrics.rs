@@ -131,6 +131,7 @@ impl Written {
             ("unbuffered", counts.unbuffered_packets),
             ("refused", counts.refused_packets),
             ("device_dropped", counts.device_dropped_packets),
+            ("oversized", counts.oversized_packets),
         ];
         let members = fates.map(|(fate, value)| ([("fate", fate)], ConstCounter::new(value)));
         let unit = Some(Unit::Other("packets".to_owned()));

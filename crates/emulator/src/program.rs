@@ -90,6 +90,9 @@ struct Emulate {
     /// Connections between two hosts that are told apart, in each direction; further ones share.
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=4096))]
     flows_per_pair: u32,
+    /// Whether to ask the system for real-time priority and locked memory, so that other work does not make it late.
+    #[arg(long, value_name = "on|off", default_value = "on", value_parser = clap::builder::PossibleValuesParser::new(["on", "off"]))]
+    urgency: String,
     /// Show in the terminal what happens: links, queues, flows. What commands print comes at the end.
     #[arg(long, conflicts_with = "shell")]
     live: bool,
@@ -268,6 +271,7 @@ fn emulate(arguments: Emulate) -> Result<u8, Complaint> {
         live: arguments.live,
         metrics: arguments.metrics,
         keep_stdout: arguments.json,
+        is_urgent: arguments.urgency == "on",
     };
     let ended = linux::emulate(setup, &options).map_err(failed)?;
     let mut summary = serde_json::to_value(&ended.outcome.summary).expect("a summary has a JSON form");
@@ -278,8 +282,14 @@ fn emulate(arguments: Emulate) -> Result<u8, Complaint> {
     } else {
         print(&report::text(&summary))?;
     }
-    if let Some(warning) = report::warning(&summary) {
+    for warning in report::warnings(&summary) {
         eprintln!("tidegate: {warning}");
+    }
+    if let Some(why) = ended.unrecorded {
+        return Err(Complaint(
+            EXIT_FAILED,
+            format!("{why}: the recording ends early, the results are whole"),
+        ));
     }
     Ok(match ended.status {
         Some(status) if !status.success() => {

@@ -88,9 +88,38 @@ pub fn text(summary: &Value) -> String {
     out
 }
 
-/// What is to be said if the machine was too slow.
-pub fn warning(summary: &Value) -> Option<String> {
+/// What is to be said of how the results came about, if anything.
+pub fn warnings(summary: &Value) -> Vec<String> {
     let emulation = &summary["emulation"];
+    [too_slow(emulation), not_urgent(emulation), bursts(emulation)].into_iter().flatten().collect()
+}
+
+/// If the system refused what keeps the loop in time.
+fn not_urgent(emulation: &Value) -> Option<String> {
+    let urgency = &emulation["urgency"];
+    let priority = urgency["priority"].as_str().filter(|priority| *priority != "real-time");
+    let refused = match (priority, &urgency["memory_locked"]) {
+        // Nobody asked.
+        _ if urgency["asked"] == false => return None,
+        (None, Value::Bool(true)) => return None,
+        (Some(_), Value::Bool(true)) => "real-time priority (CAP_SYS_NICE)",
+        (None, _) => "locked memory (CAP_IPC_LOCK)",
+        (Some(_), _) => "real-time priority and locked memory (CAP_SYS_NICE, CAP_IPC_LOCK)",
+    };
+    Some(format!("this system refused {refused}: other work on this machine can make the emulation late"))
+}
+
+/// If hosts sent datagrams in bursts that their own device would have spread.
+fn bursts(emulation: &Value) -> Option<String> {
+    let count = emulation["burst_datagrams"].as_u64().filter(|count| *count > 0)?;
+    Some(format!(
+        "{count} datagrams came in at one instant with others, since their hosts leave segmentation to the device: a real one \
+         sends them one after the other; use --offload off where bursts matter"
+    ))
+}
+
+/// If the machine was too slow.
+fn too_slow(emulation: &Value) -> Option<String> {
     if emulation["kept_up"] == true {
         return None;
     }

@@ -24,6 +24,8 @@ pub struct Setup {
     pub scenario: Arc<Scenario>,
     /// The nodes of the real hosts, in order.
     pub real: Vec<u32>,
+    /// By real host: the node at the far end of its first link.
+    pub neighbours: Vec<NodeId>,
     /// The flows of the scenario that they send themselves.
     pub own: Vec<OwnFlow>,
 }
@@ -104,7 +106,8 @@ impl Setup {
             seed: seed.unwrap_or(scenario.seed),
             flows_per_pair,
         };
-        Ok(Self { configuration, scenario: Arc::new(scenario), real, own })
+        let neighbours = real.iter().map(|&node| neighbour(&scenario, node)).collect();
+        Ok(Self { configuration, scenario: Arc::new(scenario), real, neighbours, own })
     }
 
     /// The same scenario as a recording was made of.
@@ -202,6 +205,16 @@ impl Setup {
             },
         }
     }
+}
+
+/// The node at the far end of the first link of `node`; itself where it has none.
+fn neighbour(scenario: &Scenario, node: u32) -> NodeId {
+    let far_end = scenario.links.iter().find_map(|link| match (link.a.0, link.b.0) {
+        (from, to) if from == node => Some(to),
+        (from, to) if to == node => Some(from),
+        _ => None,
+    });
+    NodeId(far_end.unwrap_or(node))
 }
 
 /// The flows from one real host to another; those to several hosts are simulated.

@@ -162,6 +162,54 @@ fn every_queue_and_every_edge_replays_identically() {
 }
 
 #[test]
+fn what_follows_the_end_of_a_recording_is_noticed() {
+    let mut recording = record(scenario("droptail", "none", "pme"));
+    replay(&recording[..]).unwrap();
+    recording.push(0);
+    let why = replay(&recording[..]).unwrap_err().to_string();
+    assert!(why.contains("something follows its end"), "{why}");
+}
+
+/// A packet that has `ttl` hops to go.
+fn packet_with(ttl: u8) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let builder = etherparse::PacketBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2], ttl);
+    builder.udp(4000, 5001).write(&mut bytes, &[0; 100]).unwrap();
+    bytes
+}
+
+#[test]
+fn an_answer_takes_as_long_as_the_packet_took_and_gives_its_buffer_back() {
+    let text = "duration = \"10s\"\nnodes = { hosts = [\"A\", \"B\"], routers = [\"R\", \"Q\"], real = [\"A\", \"B\"] }\n\
+        defaults.link = { rate = \"1Mbit\", delay = \"3ms\" }\nlinks.a = { between = [\"A\", \"R\"] }\n\
+        links.m = { between = [\"R\", \"Q\"] }\nlinks.b = { between = [\"Q\", \"B\"] }";
+    let setup = Setup::new(Document::from_text("chain.toml", text).unwrap(), &[], None, 4).unwrap();
+    let mut emulation = Emulation::start(setup, 16, 1500, None::<Vec<u8>>).unwrap();
+    let mut now = Time::ZERO;
+    let mut answers = 0;
+    // Four times as many as there are buffers: none may be lost.
+    for round in 0..64 {
+        let bytes = packet_with(1 + round % 2);
+        emulation.room().unwrap()[..bytes.len()].copy_from_slice(&bytes);
+        let sent = now;
+        emulation.arrive(0, bytes.len(), sent);
+        now += Span::from_millis(40);
+        emulation.advance(now);
+        while let Some(departure) = emulation.next_departure() {
+            let packet = emulation.packet(&departure).to_vec();
+            assert_eq!((departure.host, packet[9], packet[20]), (0, 1, 11), "ICMP to its sender");
+            let way = departure.due.since(sent).as_millis_f64();
+            // 128 bytes at 1 Mbit/s and 3 ms for each hop there, and as long back.
+            let expected = 2.0 * 4.024 * f64::from(1 + round % 2);
+            assert!((way - expected).abs() < 1e-6, "hop {}: {way} ms", 1 + round % 2);
+            emulation.release(departure);
+            answers += 1;
+        }
+    }
+    assert_eq!((answers, emulation.counts.answers), (64, 64));
+}
+
+#[test]
 fn a_link_that_follows_a_trace_replays_without_the_file() {
     let text = "duration = \"10s\"\nnodes = { hosts = [\"A\", \"B\"], real = [\"A\", \"B\"] }\n\
         links.l = { between = [\"A\", \"B\"], rate = { trace = \"no-such-file\" }, delay = \"3ms\", queue = \"red\" }";

@@ -40,6 +40,8 @@ impl Protocol {
     pub const TCP: Self = Self(6);
     /// UDP.
     pub const UDP: Self = Self(17);
+    /// `ICMPv6`.
+    pub const ICMPV6: Self = Self(58);
 }
 
 /// The fields of a packet's IP and transport headers that classifiers use.
@@ -64,14 +66,16 @@ pub struct Headers {
 }
 
 impl Headers {
-    /// The flow these headers belong to, as NBP identifies it (section II.A and its footnote 3): for IPv6 the flow
-    /// label with the address pair that scopes it, for IPv4 the addresses and ports. The protocol is part of the key,
-    /// for a TCP and a UDP flow may share ports.
+    /// The flow these headers belong to: addresses, protocol and ports. Where no ports can be read, over IPv6 the flow
+    /// label stands for them. NBP (section II.A, footnote 3) takes the label for all of IPv6; but hosts change it while
+    /// a connection lasts, to get another path (RFC 6438 asks for labels in the choice of paths, and Linux draws a new
+    /// one after each time-out), and a flow would be many.
     pub const fn flow_key(&self) -> FlowKey {
+        let has_ports = self.source_port != 0 || self.destination_port != 0;
         FlowKey {
             source: self.source,
             destination: self.destination,
-            flow_label: self.flow_label,
+            flow_label: if has_ports { 0 } else { self.flow_label },
             protocol: self.protocol,
             source_port: self.source_port,
             destination_port: self.destination_port,
@@ -97,7 +101,7 @@ pub struct FlowKey {
     pub source: Address,
     /// Destination address.
     pub destination: Address,
-    /// IPv6 flow label.
+    /// IPv6 flow label; zero where there are ports.
     pub flow_label: u32,
     /// Transport protocol.
     pub protocol: Protocol,

@@ -11,11 +11,15 @@ use std::collections::HashMap;
 use std::hash::BuildHasher;
 
 use tidegate_mechanism::random::{KeyedHash, Seed};
-use tidegate_packet::{FlowKey, Headers, Protocol};
+use tidegate_packet::{Address, FlowKey, Headers, Protocol};
 use tidegate_units::{Span, Time};
+
+use crate::ip::Fragment;
 
 /// So long a flow must be silent before it serves another connection: longer than any packet is under way.
 const REUSE_AFTER: Span = Span::from_secs(10);
+/// Packets in parts of which it is known to which flow they belong: a power of two. Hosts send the parts of one in a row.
+const FRAGMENTED_MAX: usize = 256;
 
 /// A flow of the scenario that real hosts send and receive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,6 +58,17 @@ pub struct FlowTable {
     flows: Vec<Entry>,
     /// The flow that a claim stands for, and the connection that it serves now.
     claims: HashMap<Claim, (u32, Option<FlowKey>), KeyedHash>,
+    /// By the hash of a packet in parts: which it is, and the flow of its first part.
+    fragmented: Box<[Option<(Fragmented, u32)>]>,
+}
+
+/// What tells a packet that comes in parts.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+struct Fragmented {
+    source: Address,
+    destination: Address,
+    protocol: Protocol,
+    identification: u32,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -73,6 +88,15 @@ pub enum Assigned {
     Shared(u32),
 }
 
+impl Assigned {
+    /// Its number.
+    pub const fn flow(self) -> u32 {
+        match self {
+            Self::Known(flow) | Self::New(flow) | Self::Shared(flow) => flow,
+        }
+    }
+}
+
 impl FlowTable {
     /// For `hosts` real hosts, `per_pair` flows for each ordered pair, numbered from `first`; then one for the acknowledgments
     /// of each of `own`.
@@ -87,7 +111,16 @@ impl FlowTable {
             let back = Claim { from: to, to: from, protocol, port, is_source: false };
             claims.insert(back, (acknowledgments, None));
         }
-        Self { hosts, per_pair, first, by_key, hash, flows, claims }
+        Self {
+            hosts,
+            per_pair,
+            first,
+            by_key,
+            hash,
+            flows,
+            claims,
+            fragmented: [None; FRAGMENTED_MAX].into(),
+        }
     }
 
     /// The pairs of hosts, each as often as it has flows, in the order of their numbers.
@@ -98,8 +131,37 @@ impl FlowTable {
             .flat_map(move |pair| (0..per_pair).map(move |_| pair))
     }
 
-    /// The flow of a packet with `headers` from host `from` to another one, `to`.
-    pub fn assign(&mut self, from: u32, to: u32, headers: &Headers, now: Time) -> Assigned {
+    /// The flow of a packet with `headers` from host `from` to another one, `to`; of a `fragment` that of the first one, which
+    /// has the ports.
+    pub fn assign(
+        &mut self,
+        from: u32,
+        to: u32,
+        headers: &Headers,
+        fragment: Option<Fragment>,
+        now: Time,
+    ) -> Assigned {
+        let Some(fragment) = fragment else { return self.assign_whole(from, to, headers, now) };
+        let of = Fragmented {
+            source: headers.source,
+            destination: headers.destination,
+            protocol: headers.protocol,
+            identification: fragment.identification,
+        };
+        let slot = self.hash.hash_one(of) as usize & (FRAGMENTED_MAX - 1);
+        if !fragment.is_first
+            && let Some((_, flow)) = self.fragmented[slot].filter(|(known, _)| *known == of)
+        {
+            return Assigned::Known(flow);
+        }
+        let assigned = self.assign_whole(from, to, headers, now);
+        if fragment.is_first {
+            self.fragmented[slot] = Some((of, assigned.flow()));
+        }
+        assigned
+    }
+
+    fn assign_whole(&mut self, from: u32, to: u32, headers: &Headers, now: Time) -> Assigned {
         let key = headers.flow_key();
         if let Some(&flow) = self.by_key.get(&key) {
             if let Some(entry) = flow.checked_sub(self.first).and_then(|row| self.flows.get_mut(row as usize))
@@ -151,7 +213,7 @@ impl FlowTable {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tidegate_packet::{Address, Dscp, Ecn, Protocol};
+    use tidegate_packet::{Dscp, Ecn};
 
     fn headers(source_port: u16) -> Headers {
         Headers {
@@ -170,6 +232,34 @@ mod tests {
     }
 
     #[test]
+    fn fragments_stay_with_their_first() {
+        let mut table = FlowTable::new(2, 4, 0, &[]);
+        let part = |identification, is_first| Some(Fragment { identification, is_first });
+        let without_ports = Headers { source_port: 0, destination_port: 0, ..headers(1) };
+        assert_eq!(table.assign(0, 1, &headers(1), part(7, true), at(0)), Assigned::New(0));
+        assert_eq!(table.assign(0, 1, &headers(2), part(8, true), at(0)), Assigned::New(1));
+        assert_eq!(table.assign(0, 1, &without_ports, part(7, false), at(0)), Assigned::Known(0));
+        assert_eq!(table.assign(0, 1, &without_ports, part(8, false), at(0)), Assigned::Known(1));
+        assert_eq!(
+            table.assign(0, 1, &without_ports, part(9, false), at(0)),
+            Assigned::New(2),
+            "no first one"
+        );
+    }
+
+    #[test]
+    fn a_connection_whose_flow_label_changes_stays_one() {
+        let mut table = FlowTable::new(2, 4, 0, &[]);
+        let (source, destination) = (Address::V6([1; 16]), Address::V6([2; 16]));
+        let labelled = |flow_label| Headers { source, destination, flow_label, ..headers(1) };
+        assert_eq!(table.assign(0, 1, &labelled(5), None, at(0)), Assigned::New(0));
+        assert_eq!(table.assign(0, 1, &labelled(6), None, at(0)), Assigned::Known(0));
+        let without_ports = |label| Headers { source_port: 0, destination_port: 0, ..labelled(label) };
+        assert_eq!(table.assign(0, 1, &without_ports(5), None, at(0)), Assigned::New(1), "all there is");
+        assert_eq!(table.assign(0, 1, &without_ports(6), None, at(0)), Assigned::New(2));
+    }
+
+    #[test]
     fn each_pair_has_its_own_flows() {
         let mut table = FlowTable::new(3, 2, 100, &[]);
         let ends: Vec<_> = table.ends().collect();
@@ -179,38 +269,45 @@ mod tests {
         );
         for (number, (from, to)) in ends.into_iter().enumerate() {
             let port = number as u16;
-            assert_eq!(table.assign(from, to, &headers(port), at(0)), Assigned::New(100 + number as u32));
+            assert_eq!(
+                table.assign(from, to, &headers(port), None, at(0)),
+                Assigned::New(100 + number as u32)
+            );
         }
     }
 
     #[test]
     fn connections_share_when_there_are_too_many_and_silent_ones_give_way() {
         let mut table = FlowTable::new(2, 2, 0, &[]);
-        assert_eq!(table.assign(0, 1, &headers(1), at(0)), Assigned::New(0));
-        assert_eq!(table.assign(0, 1, &headers(2), at(1)), Assigned::New(1));
-        assert_eq!(table.assign(0, 1, &headers(1), at(5)), Assigned::Known(0));
-        assert!(matches!(table.assign(0, 1, &headers(3), at(6)), Assigned::Shared(0 | 1)));
-        assert_eq!(table.assign(0, 1, &headers(3), at(11)), Assigned::New(1));
-        assert!(matches!(table.assign(0, 1, &headers(2), at(12)), Assigned::Shared(_)));
-        assert_eq!(table.assign(0, 1, &headers(1), at(13)), Assigned::Known(0));
+        assert_eq!(table.assign(0, 1, &headers(1), None, at(0)), Assigned::New(0));
+        assert_eq!(table.assign(0, 1, &headers(2), None, at(1)), Assigned::New(1));
+        assert_eq!(table.assign(0, 1, &headers(1), None, at(5)), Assigned::Known(0));
+        assert!(matches!(table.assign(0, 1, &headers(3), None, at(6)), Assigned::Shared(0 | 1)));
+        assert_eq!(table.assign(0, 1, &headers(3), None, at(11)), Assigned::New(1));
+        assert!(matches!(table.assign(0, 1, &headers(2), None, at(12)), Assigned::Shared(_)));
+        assert_eq!(table.assign(0, 1, &headers(1), None, at(13)), Assigned::Known(0));
     }
 
     #[test]
     fn a_connection_from_the_port_of_a_flow_is_that_flow() {
         let own = OwnFlow { flow: 7, from: 0, to: 1, protocol: Protocol::UDP, source_port: 1031 };
         let mut table = FlowTable::new(2, 2, 10, &[own]);
-        assert_eq!(table.assign(0, 1, &headers(1031), at(0)), Assigned::New(7));
-        assert_eq!(table.assign(0, 1, &headers(1031), at(30)), Assigned::Known(7));
+        assert_eq!(table.assign(0, 1, &headers(1031), None, at(0)), Assigned::New(7));
+        assert_eq!(table.assign(0, 1, &headers(1031), None, at(30)), Assigned::Known(7));
         assert_eq!(
-            table.assign(1, 0, &headers(1031).reversed(), at(0)),
+            table.assign(1, 0, &headers(1031).reversed(), None, at(0)),
             Assigned::New(14),
             "acknowledgments"
         );
-        assert_eq!(table.assign(0, 1, &headers(1032), at(0)), Assigned::New(10), "another port");
+        assert_eq!(table.assign(0, 1, &headers(1032), None, at(0)), Assigned::New(10), "another port");
         let tcp = Headers { protocol: Protocol::TCP, ..headers(1031) };
-        assert_eq!(table.assign(0, 1, &tcp, at(0)), Assigned::New(11), "another protocol");
+        assert_eq!(table.assign(0, 1, &tcp, None, at(0)), Assigned::New(11), "another protocol");
         let next = Headers { destination_port: 5202, ..headers(1031) };
-        assert_eq!(table.assign(0, 1, &next, at(40)), Assigned::New(7), "the next connection of the flow");
-        assert_eq!(table.assign(0, 1, &next, at(41)), Assigned::Known(7));
+        assert_eq!(
+            table.assign(0, 1, &next, None, at(40)),
+            Assigned::New(7),
+            "the next connection of the flow"
+        );
+        assert_eq!(table.assign(0, 1, &next, None, at(41)), Assigned::Known(7));
     }
 }

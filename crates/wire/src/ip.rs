@@ -1,6 +1,6 @@
 //! The headers of real packets: what the network reads of them, and what it writes back.
 
-use etherparse::{LaxNetSlice, LaxSlicedPacket, TransportSlice};
+use etherparse::{Ipv6ExtensionSlice, LaxNetSlice, LaxSlicedPacket, TransportSlice};
 use tidegate_mechanism::edge::{RawSegment, SegmentEditor};
 use tidegate_packet::{Address, Dscp, Ecn, Headers, OutsideTcp, Protocol};
 
@@ -14,39 +14,74 @@ pub struct Read {
     pub headers: Headers,
     /// Hops it may still make.
     pub ttl: u8,
-    /// Where the transport header begins; zero where there is none that can be read.
-    transport_at: u16,
+    /// Which part of a larger packet it is, if it is one.
+    pub fragment: Option<Fragment>,
+    /// Its length, as its header has it; more than there are bytes if it was cut off.
+    pub bytes: u32,
+    /// Where what the IP headers precede begins.
+    payload_at: u16,
+    /// Whether that is a transport header that can be read.
+    has_transport: bool,
+}
+
+impl Read {
+    /// Of `packet`, of which this was read: what the IP headers precede.
+    pub fn payload<'a>(&self, packet: &'a [u8]) -> &'a [u8] {
+        packet.get(usize::from(self.payload_at)..).unwrap_or_default()
+    }
+}
+
+/// A fragment (RFC 791, section 3.2; RFC 8200, section 4.5).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Fragment {
+    /// The same in all fragments of a packet.
+    pub identification: u32,
+    /// Whether it begins with the transport header.
+    pub is_first: bool,
 }
 
 /// Reads the headers of `packet`; `None` if it is no IP packet.
 pub fn read(packet: &[u8]) -> Option<Read> {
     let sliced = LaxSlicedPacket::from_ip(packet).ok()?;
-    let (source, destination, (payload_protocol, payload), traffic_class, ttl, flow_label) =
-        match sliced.net? {
-            LaxNetSlice::Ipv4(ip) => {
-                let header = ip.header();
-                (
-                    Address::V4(header.source()),
-                    Address::V4(header.destination()),
-                    (ip.payload().ip_number, ip.payload().payload),
-                    packet[1],
-                    header.ttl(),
-                    0,
-                )
-            }
-            LaxNetSlice::Ipv6(ip) => {
-                let header = ip.header();
-                (
-                    Address::V6(header.source()),
-                    Address::V6(header.destination()),
-                    (ip.payload().ip_number, ip.payload().payload),
-                    packet[0] << 4 | packet[1] >> 4,
-                    header.hop_limit(),
-                    header.flow_label().value(),
-                )
-            }
-            LaxNetSlice::Arp(_) => return None,
-        };
+    let (source, destination, payload, traffic_class, ttl, flow_label, fragment, bytes) = match sliced.net? {
+        LaxNetSlice::Ipv4(ip) => {
+            let header = ip.header();
+            (
+                Address::V4(header.source()),
+                Address::V4(header.destination()),
+                ip.payload().clone(),
+                packet[1],
+                header.ttl(),
+                0,
+                header.is_fragmenting_payload().then(|| Fragment {
+                    identification: header.identification().into(),
+                    is_first: header.fragments_offset().value() == 0,
+                }),
+                u32::from(header.total_len()),
+            )
+        }
+        LaxNetSlice::Ipv6(ip) => {
+            let header = ip.header();
+            let fragment = ip.extensions().clone().into_iter().find_map(|extension| match extension {
+                Ipv6ExtensionSlice::Fragment(fragment) => Some(Fragment {
+                    identification: fragment.identification(),
+                    is_first: fragment.fragment_offset().value() == 0,
+                }),
+                _ => None,
+            });
+            (
+                Address::V6(header.source()),
+                Address::V6(header.destination()),
+                ip.payload().clone(),
+                packet[0] << 4 | packet[1] >> 4,
+                header.hop_limit(),
+                header.flow_label().value(),
+                fragment,
+                u32::from(IPV6_HEADER_BYTES) + u32::from(header.payload_length()),
+            )
+        }
+        LaxNetSlice::Arp(_) => return None,
+    };
     let (source_port, destination_port) = match &sliced.transport {
         Some(TransportSlice::Tcp(tcp)) => (tcp.source_port(), tcp.destination_port()),
         Some(TransportSlice::Udp(udp)) => (udp.source_port(), udp.destination_port()),
@@ -56,24 +91,24 @@ pub fn read(packet: &[u8]) -> Option<Read> {
         source,
         destination,
         flow_label,
-        protocol: Protocol(payload_protocol.0),
+        protocol: Protocol(payload.ip_number.0),
         source_port,
         destination_port,
         dscp: Dscp::new(traffic_class >> 2),
         ecn: Ecn::from_bits(traffic_class),
     };
     // Where a slice lies in the packet that it was cut from.
-    let start = payload.as_ptr() as usize - packet.as_ptr() as usize;
-    let transport_at = if sliced.transport.is_some() { u16::try_from(start).unwrap_or(0) } else { 0 };
-    Some(Read { headers, ttl, transport_at })
+    let payload_at = payload.payload.as_ptr() as usize - packet.as_ptr() as usize;
+    let payload_at = u16::try_from(payload_at).ok()?;
+    Some(Read { headers, ttl, fragment, bytes, payload_at, has_transport: sliced.transport.is_some() })
 }
 
 /// Where the TCP header of `packet` begins, which [`read`] has understood as `about`, and what edges read of it.
 pub fn read_tcp(packet: &mut [u8], about: &Read) -> Option<(u16, OutsideTcp)> {
-    if about.headers.protocol != Protocol::TCP || about.transport_at == 0 {
+    if about.headers.protocol != Protocol::TCP || !about.has_transport {
         return None;
     }
-    let segment = RawSegment::parse(packet.get_mut(usize::from(about.transport_at)..)?)?;
+    let segment = RawSegment::parse(packet.get_mut(usize::from(about.payload_at)..)?)?;
     let tcp = OutsideTcp {
         sequence: segment.sequence(),
         acknowledgment: segment.acknowledgment().unwrap_or(0),
@@ -83,7 +118,7 @@ pub fn read_tcp(packet: &mut [u8], about: &Read) -> Option<(u16, OutsideTcp)> {
         ecn_echo: segment.has_ecn_echo(),
         announced_shift: segment.announced_shift(),
     };
-    Some((about.transport_at, tcp))
+    Some((about.payload_at, tcp))
 }
 
 /// Where [`write_tcp`] has left a packet.

@@ -81,6 +81,11 @@ impl<'a> Inbound<'a> {
         Ok(Self { header, packet, is_v6 })
     }
 
+    /// Whether they are datagrams, which a device would have sent one after the other; TCP sends its own in bursts.
+    pub const fn is_datagrams(&self) -> bool {
+        self.header.gso_type == VIRTIO_NET_HDR_GSO_UDP_L4
+    }
+
     /// How many packets it is.
     pub fn count(&self) -> usize {
         if self.header.gso_type == ONE_PACKET {

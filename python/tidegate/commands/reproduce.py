@@ -234,10 +234,17 @@ def to_json(results: list[store.StoredResult]) -> dict[str, Any]:
                     if check["status"] != "skipped"
                 ],
             }
-            | ({"skipped": result.problems} if result.status == "skipped" else {})
+            | _problems(result)
             for result in results
         ],
     }
+
+
+def _problems(result: store.StoredResult) -> dict[str, list[str]]:
+    """Why an experiment was not made, or what went wrong in it; nothing if all went well."""
+    if not result.problems:
+        return {}
+    return {"skipped" if result.status == "skipped" else "problems": result.problems}
 
 
 def _count(results: list[store.StoredResult]) -> str:

@@ -5,18 +5,21 @@
 //! instant at which it was read. So a mechanism sees an ideal network, what it does follows from the packets read and their
 //! instants alone, and lateness touches only when a packet gets to its host. It is measured there and at every event.
 
+mod connections;
+mod counts;
 mod port;
-mod results;
 
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
 use std::io::Write;
 
 use serde_json::{Value, json};
-use tidegate_engine::Observer;
+use tidegate_engine::{NodeId, Observer, Simulation};
 use tidegate_lab::{Outcome, Run};
-use tidegate_packet::{Arrival, FlowKey};
+use tidegate_packet::{Arrival, Dscp, Ecn, OutsideTcp};
 use tidegate_units::Time;
 use tidegate_wire::flows::{Assigned, FlowTable};
+use tidegate_wire::icmp::{self, Trouble};
 use tidegate_wire::ip::{self, Written};
 use tidegate_wire::recording::{Record, Writer};
 use tidegate_wire::{Buffer, Pool};
@@ -25,11 +28,15 @@ use crate::address;
 use crate::lateness::Lateness;
 use crate::setup::{Setup, SetupError};
 
+pub(crate) use connections::{Connections, Totals, protocol_name};
+pub use counts::Counts;
 pub use port::Departure;
 use port::{BUFFER_BITS, Port};
-pub use results::Counts;
-use results::connections;
-pub(crate) use results::{Seen, protocol_name};
+
+/// Answers to packets that could not go on, under way at once; further such packets have none, as behind a router that is busy.
+const ANSWERS_MAX: usize = 1000;
+/// Bytes of an answer at most.
+const ANSWER_BYTES_MAX: usize = 1280;
 
 /// See the module.
 #[derive(Debug)]
@@ -37,12 +44,17 @@ pub struct Emulation<W: Write> {
     setup: Setup,
     run: Run<Port<W>>,
     flows: FlowTable,
-    seen: Vec<Seen>,
+    connections: Connections,
     pool: Pool,
+    /// By buffer: when its packet came in.
+    entered: Box<[Time]>,
+    /// Answers that are under way: when they are due, where, and in which buffer.
+    answers: BinaryHeap<Reverse<(Time, u64, u32, u32)>>,
     /// By buffer: where the TCP header of its packet begins; zero if it has none.
     segments: Box<[u16]>,
     /// An acknowledgment that goes on without the data that it came with.
     bare: Vec<u8>,
+    mtu_bytes: u16,
     /// By node: which real host it is.
     host_of_node: Vec<Option<u32>>,
     /// A buffer to read the next packet into.
@@ -73,6 +85,7 @@ impl<W: Write> Emulation<W> {
             to: setup.receivers(),
             departures: VecDeque::with_capacity(buffers as usize),
             freed: Vec::with_capacity(buffers as usize),
+            expired: Vec::new(),
             shared: Vec::new(),
             recording: recording.map(|out| Writer::new(out, &setup.configuration)),
         };
@@ -83,14 +96,17 @@ impl<W: Write> Emulation<W> {
         }
         assert!(buffers < 1 << BUFFER_BITS, "a handle names its buffer");
         Ok(Self {
-            setup,
             run,
             flows,
-            seen: Vec::new(),
+            connections: Connections::new(Time::ZERO + setup.scenario.warmup),
             pool: Pool::new(buffers, mtu_bytes),
+            entered: vec![Time::ZERO; buffers as usize].into(),
+            answers: BinaryHeap::new(),
             segments: vec![0; buffers as usize].into(),
             bare: Vec::with_capacity(mtu_bytes),
+            mtu_bytes: u16::try_from(mtu_bytes).unwrap_or(u16::MAX),
             host_of_node,
+            setup,
             next_buffer: None,
             serial: 0,
             event_lateness: Lateness::default(),
@@ -104,9 +120,9 @@ impl<W: Write> Emulation<W> {
         &self.setup
     }
 
-    /// The connections that have had a flow.
-    pub(crate) fn seen(&self) -> &[Seen] {
-        &self.seen
+    /// The network, and the connections that have had a flow.
+    pub(crate) const fn parts(&mut self) -> (&mut Simulation<impl Observer + use<W>>, &Connections) {
+        (self.run.simulation(), &self.connections)
     }
 
     /// Room for the next packet to be read; `None` while too many packets are in the network.
@@ -171,17 +187,30 @@ impl<W: Write> Emulation<W> {
             self.pool.release(buffer);
             return;
         };
+        if read.bytes as usize > bytes {
+            // The host's device was given a larger size, and this is the beginning of a packet.
+            self.counts.oversized_packets += 1;
+            self.answer(
+                buffer,
+                Trouble::TooBig(self.mtu_bytes),
+                self.setup.neighbours[from as usize],
+                at,
+                at,
+            );
+            self.pool.release(buffer);
+            return;
+        }
         self.counts.arrived_packets += 1;
         self.advance(at);
-        let flow = match self.flows.assign(from, to, &read.headers, at) {
-            Assigned::Known(flow) | Assigned::Shared(flow) => flow,
-            Assigned::New(flow) => {
-                self.record(&Record::Headers(flow, read.headers));
-                self.run.set_headers(flow, read.headers);
-                self.see(flow, read.headers.flow_key());
-                flow
-            }
-        };
+        let assigned = self.flows.assign(from, to, &read.headers, read.fragment, at);
+        let flow = assigned.flow();
+        if let Assigned::New(_) = assigned {
+            self.record(&Record::Headers(flow, read.headers));
+            self.run.set_headers(flow, read.headers);
+            let counted = Totals::of_flow(self.run.simulation(), flow as usize);
+            self.connections.begin(read.headers.flow_key(), flow, at, counted);
+        }
+        self.entered[buffer.0 as usize] = at;
         let (offset, tcp) = ip::read_tcp(self.pool.packet(buffer), &read).unzip();
         self.segments[buffer.0 as usize] = offset.unwrap_or(0);
         let arrival = Arrival {
@@ -199,12 +228,30 @@ impl<W: Write> Emulation<W> {
         self.collect();
     }
 
-    /// The flow serves this connection; of several in turn the last one names it.
-    fn see(&mut self, flow: u32, key: FlowKey) {
-        match self.seen.iter_mut().find(|seen| seen.flow == flow) {
-            Some(seen) => seen.key = key,
-            None => self.seen.push(Seen { flow, key }),
+    /// Node `node` answers at `at` to the packet in `buffer`. The answer does not go through the network, of which it is no part:
+    /// it takes as long as the packet took, from when it `entered`.
+    fn answer(&mut self, buffer: Buffer, trouble: Trouble, node: NodeId, entered: Time, at: Time) {
+        let router = (address::ipv4(node.0).octets(), address::ipv6(node.0).octets());
+        let mut bytes = [0; ANSWER_BYTES_MAX];
+        let packet = self.pool.packet(buffer);
+        let host = ip::read(packet).and_then(|read| {
+            let sender = address::node_of(read.headers.source)?;
+            *self.host_of_node.get(sender as usize)?
+        });
+        let (Some(length), Some(host)) = (icmp::answer(packet, trouble, router, &mut bytes), host) else {
+            return;
+        };
+        if self.answers.len() >= ANSWERS_MAX {
+            return;
         }
+        let Some(own) = self.pool.take() else { return };
+        let room = self.pool.room(own);
+        let length = length.min(room.len());
+        room[..length].copy_from_slice(&bytes[..length]);
+        self.pool.set_length(own, length);
+        self.segments[own.0 as usize] = 0;
+        self.counts.answers += 1;
+        self.answers.push(Reverse((at + at.since(entered), self.counts.answers, host, own.0)));
     }
 
     fn record(&mut self, record: &Record) {
@@ -229,6 +276,9 @@ impl<W: Write> Emulation<W> {
 
     /// Takes back the buffers of packets that were dropped, after those that have several packets are known.
     fn collect(&mut self) {
+        while let Some((node, at, buffer)) = self.run.observer_mut().expired.pop() {
+            self.answer(buffer, Trouble::TimeExceeded, node, self.entered[buffer.0 as usize], at);
+        }
         let port = self.run.observer_mut();
         for buffer in port.shared.drain(..) {
             self.pool.share(buffer);
@@ -240,12 +290,25 @@ impl<W: Write> Emulation<W> {
 
     /// When something is due next.
     pub fn next_event(&self) -> Option<Time> {
-        self.run.next_event()
+        let answer = self.answers.peek().map(|Reverse((due, ..))| *due);
+        self.run.next_event().into_iter().chain(answer).min()
     }
 
-    /// The next packet for a real host, in the order of their instants.
+    /// The next packet for a real host: those that came through the network in the order of their instants, then answers of
+    /// routers.
     pub fn next_departure(&mut self) -> Option<Departure> {
-        self.run.observer_mut().departures.pop_front()
+        let departure = self.run.observer_mut().departures.pop_front();
+        departure.or_else(|| {
+            let now = self.run.simulation().now();
+            let is_due = |Reverse((due, ..)): &Reverse<(Time, u64, u32, u32)>| *due <= now;
+            self.answers.peek().filter(|answer| is_due(answer))?;
+            let Reverse((due, _, host, buffer)) = self.answers.pop()?;
+            let buffer = Buffer(buffer);
+            // As it was written.
+            let ttl = ip::read(self.pool.packet(buffer)).map_or(0, |read| read.ttl);
+            let (ecn, dscp, tcp) = (Ecn::NotEct, Dscp::BEST_EFFORT, OutsideTcp::default());
+            Some(Departure { host, due, buffer, ecn, dscp, ttl, tcp })
+        })
     }
 
     /// The bytes of a departing packet, with what the network changed.
@@ -299,19 +362,23 @@ impl<W: Write> Emulation<W> {
         while let Some(departure) = self.next_departure() {
             self.pool.release(departure.buffer);
         }
+        for Reverse((.., buffer)) in self.answers.drain() {
+            self.pool.release(Buffer(buffer));
+        }
         if let Some(buffer) = self.next_buffer.take() {
             self.pool.release(buffer);
         }
         let end = self.run.simulation().now();
         let kept_up = self.has_kept_up();
-        let Self { run, seen, setup, event_lateness, delivery_lateness, counts, .. } = self;
+        let Self { run, connections, setup, event_lateness, delivery_lateness, counts, .. } = self;
         let (outcome, port) = run.finish();
         let mut results = json!({
             "kept_up": kept_up,
             "lateness": { "events": event_lateness.to_json(), "deliveries": delivery_lateness.to_json() },
         });
         counts.add_to(&mut results);
-        results["connections"] = connections(&seen, &setup, &outcome).into();
+        results["connections"] = connections.to_json(&setup, &outcome).into();
+        results["connections_left_out"] = json!(connections.left_out());
         (outcome, results, port.recording.map(|recording| recording.finish(end)))
     }
 }

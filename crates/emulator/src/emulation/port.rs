@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::io::Write;
 
-use tidegate_engine::{Carried, Observer};
+use tidegate_engine::{Carried, NodeId, Observer};
 use tidegate_packet::{DropReason, Dscp, Ecn, LinkId, MarkReason, OutsideTcp, Packet, Place};
 use tidegate_units::Time;
 use tidegate_wire::Buffer;
@@ -35,6 +35,8 @@ pub(super) struct Port<W> {
     pub(super) to: Vec<Option<u32>>,
     pub(super) departures: VecDeque<Departure>,
     pub(super) freed: Vec<Buffer>,
+    /// Packets that have made all hops that they may: where, when, and what they were.
+    pub(super) expired: Vec<(NodeId, Time, Buffer)>,
     /// Once for each copy that a medium made, and for each acknowledgment that goes on without its data.
     pub(super) shared: Vec<Buffer>,
     pub(super) recording: Option<Writer<W>>,
@@ -73,7 +75,11 @@ impl<W: Write> Observer for Port<W> {
     fn on_drop(&mut self, now: Time, place: Place, packet: &Packet, carried: &Carried, why: DropReason) {
         self.record(now, || Verdict::Drop(place, why), packet, carried);
         if self.host_of(packet).is_some() {
-            self.freed.push(buffer_of(carried));
+            let buffer = buffer_of(carried);
+            if let (Place::Node(node), DropReason::TtlExpired) = (place, why) {
+                self.expired.push((NodeId(node), now, buffer));
+            }
+            self.freed.push(buffer);
         }
     }
     fn on_mark(&mut self, now: Time, place: Place, packet: &Packet, carried: &Carried, why: MarkReason) {

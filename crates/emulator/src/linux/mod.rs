@@ -6,7 +6,9 @@ mod host;
 mod namespace;
 mod output;
 mod processes;
+mod recorder;
 mod run;
+mod urgency;
 mod watch;
 
 pub use clean::clean;

@@ -1,11 +1,11 @@
 //! The loop: what is due runs, packets are read and written, and in between the process sleeps until the next of these.
 
-use std::fs::File;
-use std::io::{self, BufWriter, IsTerminal, Write};
+use std::io::{self, IsTerminal, Write};
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::prctl;
@@ -26,6 +26,8 @@ use super::host::{DEVICE_QUEUE_PACKETS, Host, HostOptions, Written};
 use super::namespace::Namespace;
 use super::output::Kept;
 use super::processes;
+use super::recorder::Recorder;
+use super::urgency::Urgency;
 use super::watch::Watchers;
 use crate::address;
 use crate::emulation::Emulation;
@@ -35,8 +37,12 @@ use crate::setup::Setup;
 const BATCH_PACKETS: usize = 64;
 /// The kernel may wake us this late at most, in nanoseconds; the default of 50 us would be the largest part of the lateness.
 const TIMER_SLACK_NANOS: u64 = 1;
+/// So long a recording may take to be written after the end; after a signal somebody waits for the prompt.
+const RECORDING_PATIENCE: Duration = Duration::from_secs(60);
+const RECORDING_PATIENCE_AFTER_SIGNAL: Duration = Duration::from_millis(500);
 
 /// How to emulate.
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
 #[derive(Debug)]
 pub struct Options {
     /// Largest packet of the hosts.
@@ -59,6 +65,8 @@ pub struct Options {
     pub metrics: Option<SocketAddr>,
     /// The output of commands goes to standard error, for standard output is the result's.
     pub keep_stdout: bool,
+    /// Whether to ask for real-time priority and locked memory.
+    pub is_urgent: bool,
 }
 
 /// What an emulation left behind.
@@ -72,6 +80,8 @@ pub struct Ended {
     pub status: Option<ExitStatus>,
     /// Whether a signal ended the emulation.
     pub is_interrupted: bool,
+    /// Why not all was recorded that was to be.
+    pub unrecorded: Option<Failure>,
 }
 
 /// The time since the emulation began. The only clock of this world.
@@ -231,10 +241,7 @@ pub fn emulate(setup: Setup, options: &Options) -> Result<Ended, Failure> {
     let signals = SignalFd::with_flags(&signals, flags)
         .map_err(|why| Failure::system("signals cannot be read", why))?;
 
-    let recording = options.record.as_ref().map(|path| {
-        let refused = |why| Failure::system(format!("{} cannot be written", path.display()), why);
-        File::create(path).map(BufWriter::new).map_err(refused)
-    });
+    let recording = options.record.as_deref().map(Recorder::create);
     let scenario = std::sync::Arc::clone(&setup.scenario);
     let (real, own) = (setup.real.clone(), setup.own.clone());
     let mut emulation =
@@ -259,7 +266,11 @@ pub fn emulate(setup: Setup, options: &Options) -> Result<Ended, Failure> {
     let _ = prctl::set_timerslack(TIMER_SLACK_NANOS);
     start_commands(&mut hosts, &scenario, &own, options, kept.as_ref())?;
     let end = Time::ZERO + scenario.duration;
+    // After all threads and children: they are served as others are.
+    let urgency = if options.is_urgent { Urgency::take() } else { Urgency::normal() };
     let stop = carry(&mut emulation, &mut hosts, &signals, end, options.offload, watchers)?;
+    let granted = urgency.to_json();
+    drop(urgency);
     emulation.counts.device_dropped_packets = hosts.dropped_packets();
     if !options.offload {
         // With offload a packet of a device may be many.
@@ -280,15 +291,25 @@ pub fn emulate(setup: Setup, options: &Options) -> Result<Ended, Failure> {
     let (outcome, mut results, recorded) = emulation.finish(stop.at);
     let name = |flow: &OwnFlow| scenario.flows[flow.flow as usize].name.clone();
     results["real_flows"] = own.iter().map(name).collect();
-    if let (Some(Err(why)), Some(path)) = (recorded, &options.record) {
-        return Err(Failure::system(format!("{} cannot be written", path.display()), why));
-    }
+    let patience = if stop.by_signal { RECORDING_PATIENCE_AFTER_SIGNAL } else { RECORDING_PATIENCE };
+    let recorded = recorded.map(|recorded| recorded.and_then(|recorder| recorder.close(patience)));
+    results["recording"] = json!(recorded.as_ref().map(|recorded| json!({
+        "complete": recorded.is_ok(),
+        "bytes": recorded.as_ref().ok(),
+    })));
+    let unrecorded = match (recorded, &options.record) {
+        (Some(Err(why)), Some(path)) => {
+            Some(Failure::system(format!("{} cannot be written", path.display()), why))
+        }
+        _ => None,
+    };
+    results["urgency"] = granted;
     results["offload"] = json!(options.offload);
     results["congestion_control"] = json!(options.congestion_control);
     results["hosts"] = json!(namespaces);
     results["ended_commands"] = Value::Object(codes);
     results["command_exit_code"] = json!(status.map(|status| status.code()));
-    Ok(Ended { outcome, emulation: results, status, is_interrupted: stop.by_signal })
+    Ok(Ended { outcome, emulation: results, status, is_interrupted: stop.by_signal, unrecorded })
 }
 
 /// Starts what the user wants to run in the hosts.
@@ -438,6 +459,9 @@ fn read_together<W: Write>(emulation: &mut Emulation<W>, number: u32, read: &mut
         return 1;
     };
     let count = inbound.count();
+    if inbound.is_datagrams() && count > 1 {
+        emulation.counts.burst_datagrams += count as u64;
+    }
     let entered =
         emulation.arrive_together(number, count, now, |rooms, lengths| inbound.split(rooms, lengths));
     if entered.is_err() {

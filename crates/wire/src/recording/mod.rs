@@ -164,6 +164,8 @@ pub enum DecodeError {
     Malformed(&'static str),
     /// They are not as they were written.
     Digest,
+    /// There is more after the end.
+    Appended,
 }
 
 impl fmt::Display for DecodeError {
@@ -177,9 +179,12 @@ impl fmt::Display for DecodeError {
                     "the recording has version {version} of the format; this program reads version {VERSION}"
                 )
             }
-            Self::CutOff => f.write_str("the recording ends early: its emulation was interrupted"),
+            Self::CutOff => f.write_str(
+                "the recording ends early: its emulation was interrupted, or it could not be written",
+            ),
             Self::Malformed(what) => write!(f, "the recording is damaged: {what}"),
             Self::Digest => f.write_str("the recording is damaged: its digest does not fit"),
+            Self::Appended => f.write_str("the recording is damaged: something follows its end"),
         }
     }
 }
@@ -320,6 +325,11 @@ impl<R: Read> Reader<R> {
             if u64::from_le_bytes(digest) != expected {
                 return Err(DecodeError::Digest);
             }
+            return match self.from.read_exact(&mut [0]) {
+                Ok(()) => Err(DecodeError::Appended),
+                Err(why) if why.kind() == io::ErrorKind::UnexpectedEof => Ok(Some(record)),
+                Err(why) => Err(DecodeError::Io(why)),
+            };
         }
         Ok(Some(record))
     }

@@ -3,7 +3,7 @@
 //! Source: NBP, section II.A and footnote 3 (IPv4 four-tuple, IPv6 flow label) and section IV.1 (coarser classes: the
 //! address pair; the destination network).
 //! Deviations: the protocol is part of the finest class, for a TCP and a UDP flow may share addresses and ports; an IPv6
-//! flow label counts together with the addresses that scope it (RFC 6437), and with the ports where it is zero.
+//! flow label counts only where no ports can be read, for hosts change it while a connection lasts ([`Headers::flow_key`]).
 
 use alloc::vec::Vec;
 
@@ -12,7 +12,7 @@ use tidegate_packet::{Address, FlowId, FlowKey, Headers};
 /// How finely flows are told apart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Granularity {
-    /// Addresses, protocol and ports (IPv4), or addresses and flow label (IPv6).
+    /// Addresses, protocol and ports; where no ports can be read, the flow label of IPv6.
     #[default]
     Flow,
     /// Source and destination address.
@@ -49,15 +49,7 @@ impl Granularity {
     /// The class of packets with these headers.
     pub fn class_of(self, headers: &Headers) -> ClassKey {
         match self {
-            Self::Flow => {
-                let mut key = headers.flow_key();
-                if key.flow_label != 0 {
-                    // The label stands for the ports, which may be out of sight behind extension headers.
-                    key.source_port = 0;
-                    key.destination_port = 0;
-                }
-                ClassKey::Flow(key)
-            }
+            Self::Flow => ClassKey::Flow(headers.flow_key()),
             Self::AddressPair => {
                 ClassKey::AddressPair { source: headers.source, destination: headers.destination }
             }
@@ -125,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ipv6_flow_label_stands_for_the_ports() {
+    fn an_ipv6_flow_label_stands_for_ports_that_are_out_of_sight() {
         let v6 = |label, port| Headers {
             source: Address::V6([1; 16]),
             destination: Address::V6([2; 16]),
@@ -133,8 +125,11 @@ mod tests {
             ..headers(1, port)
         };
         let class = |h: &Headers| Granularity::Flow.class_of(h);
-        assert_eq!(class(&v6(7, 1)), class(&v6(7, 2)));
-        assert_ne!(class(&v6(7, 1)), class(&v6(8, 1)));
-        assert_ne!(class(&v6(0, 1)), class(&v6(0, 2)));
+        let without_ports = |label| Headers { source_port: 0, destination_port: 0, ..v6(label, 0) };
+        assert_eq!(class(&without_ports(7)), class(&without_ports(7)));
+        assert_ne!(class(&without_ports(7)), class(&without_ports(8)));
+        // A host that changes it while a connection lasts does not make it another.
+        assert_eq!(class(&v6(7, 1)), class(&v6(8, 1)));
+        assert_ne!(class(&v6(7, 1)), class(&v6(7, 2)));
     }
 }

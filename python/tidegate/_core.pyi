@@ -131,6 +131,8 @@ def run(
     scenario: Scenario,
     seed: int | None = None,
     trace: str | None = None,
+    trace_at: Sequence[str] | None = None,
+    trace_drops: str | None = None,
     queues: Places = ...,
     controls: Places = ...,
 ) -> RunResult: ...

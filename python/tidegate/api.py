@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from os import PathLike, fspath
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from tidegate import _core, reach
 from tidegate.builder import toml_value
@@ -24,6 +24,16 @@ if TYPE_CHECKING:
 
     from tidegate import own
     from tidegate.builder import Scenario as BuiltScenario
+
+
+class RunOptions(TypedDict, total=False):
+    """What `run` takes besides a seed."""
+
+    trace: str | PathLike[str] | None
+    trace_at: Sequence[str]
+    trace_drops: str | PathLike[str] | None
+    queues: "own.Own | None"
+    controls: "own.Own | None"
 
 
 class LoadedScenario:
@@ -62,14 +72,11 @@ class LoadedScenario:
         """Everything about it, defaults filled in; units are in the names."""
         return json.loads(self.core.to_json())
 
-    def run(
-        self,
-        seed: int | None = None,
-        trace: str | PathLike[str] | None = None,
-        queues: "own.Own | None" = None,
-        controls: "own.Own | None" = None,
-    ) -> "Result":
-        """Run it. Without `seed`, the scenario's own; `trace` writes every packet as pcapng.
+    def run(self, seed: int | None = None, **options: "Unpack[RunOptions]") -> "Result":
+        """Run it. Without `seed`, the scenario's own; `trace` writes packets as pcapng.
+
+        `trace_at`: `hosts` for those that send data, `links`, or names of hosts and links (`bottleneck`,
+        `bottleneck.reverse`). `trace_drops` writes what was dropped or marked, with the reasons.
 
         `queues` and `controls` put mechanisms in Python in the place of the scenario's: by names or patterns
         of links (`bottleneck`, `bottleneck.reverse`, `*`) and of TCP flows, a subclass of `QueueManager` or
@@ -77,7 +84,15 @@ class LoadedScenario:
         """
         if seed is not None and not 0 <= seed < 1 << 64:
             raise ValueError(f"seed is {seed}: a whole number from 0 to {(1 << 64) - 1}")
-        options: dict[str, Any] = {"seed": seed, "trace": fspath(trace) if trace else None}
+        if unknown := options.keys() - RunOptions.__annotations__.keys():
+            raise TypeError(f"run() has no keyword {', '.join(map(repr, sorted(unknown)))}")
+        given: dict[str, Any] = {"seed": seed}
+        for key in ("trace", "trace_drops"):
+            if path := options.get(key):
+                given[key] = fspath(path)
+        if "trace_at" in options:
+            given["trace_at"] = list(options["trace_at"])
+        queues, controls = options.get("queues"), options.get("controls")
         if queues or controls:
             from tidegate import own
 
@@ -86,9 +101,9 @@ class LoadedScenario:
             flows = [
                 flow["name"] for flow in self.description["flows"] if flow["transport"]["kind"] == "tcp"
             ]
-            options["queues"] = own.places(queues, sides, "link", own.QueueManager)
-            options["controls"] = own.places(controls, flows, "TCP flow", own.CongestionControl)
-        return Result(self, _core.run(self.core, **options), seed)
+            given["queues"] = own.places(queues, sides, "link", own.QueueManager)
+            given["controls"] = own.places(controls, flows, "TCP flow", own.CongestionControl)
+        return Result(self, _core.run(self.core, **given), seed)
 
     def __repr__(self) -> str:
         nodes, flows = len(self.description.get("nodes", ())), len(self.description.get("flows", ()))
@@ -202,14 +217,12 @@ def load(
 def run(
     scenario: "LoadedScenario | BuiltScenario | str | PathLike[str]",
     seed: int | None = None,
-    trace: str | PathLike[str] | None = None,
-    queues: "own.Own | None" = None,
-    controls: "own.Own | None" = None,
+    **options: "Unpack[RunOptions]",
 ) -> Result:
     """Run a scenario: loaded, built in code, or a file. The rest is as in `LoadedScenario.run`."""
     if isinstance(scenario, str | PathLike):
         scenario = load(scenario)
-    return scenario.run(seed=seed, trace=trace, queues=queues, controls=controls)
+    return scenario.run(seed, **options)
 
 
 def _override_text(value: Any) -> str:

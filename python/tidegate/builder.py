@@ -15,11 +15,10 @@ import re
 from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 if TYPE_CHECKING:
-    from tidegate import own
-    from tidegate.api import LoadedScenario, Result
+    from tidegate.api import LoadedScenario, Result, RunOptions
 
 Table = dict[str, Any]
 
@@ -115,15 +114,9 @@ class Scenario:
             _core.Scenario.from_text(self.to_toml(), str(self.table.get("title") or "scenario"))
         )
 
-    def run(
-        self,
-        seed: int | None = None,
-        trace: str | PathLike[str] | None = None,
-        queues: "own.Own | None" = None,
-        controls: "own.Own | None" = None,
-    ) -> "Result":
+    def run(self, seed: int | None = None, **options: "Unpack[RunOptions]") -> "Result":
         """Validate and run it, as `LoadedScenario.run` does."""
-        return self.build().run(seed=seed, trace=trace, queues=queues, controls=controls)
+        return self.build().run(seed, **options)
 
     def __repr__(self) -> str:
         counts = {"nodes": sum(map(len, self._nodes.values()))}

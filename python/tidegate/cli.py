@@ -79,7 +79,17 @@ def run(
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of the random numbers.")] = None,
     as_json: Json = False,
     timing: Annotated[bool, typer.Option("--timing", help="What the run cost, on stderr.")] = False,
-    trace: Annotated[Path | None, typer.Option(metavar="FILE", help="Write every packet as pcapng.")] = None,
+    trace: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write packets as pcapng, for Wireshark.")
+    ] = None,
+    trace_at: Annotated[
+        str,
+        typer.Option(metavar="PLACES", help="Where: hosts (that send), links, or names of them with commas."),
+    ] = "hosts",
+    trace_drops: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write dropped and marked packets as pcapng, with the reasons."),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option("-o", "--out", metavar="DIR", help="Keep a result folder.")
     ] = None,
@@ -89,7 +99,10 @@ def run(
     from tidegate.commands import run as command
 
     reach.allow(allowed)
-    return command.run(scenario, overrides or [], seed, as_json, timing, trace, out, force)
+    places = [place.strip() for place in trace_at.split(",") if place.strip()]
+    return command.run(
+        scenario, overrides or [], seed, as_json, timing, trace, places, trace_drops, out, force
+    )
 
 
 @app.command()

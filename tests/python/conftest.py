@@ -138,8 +138,9 @@ def scenario_file(tmp_path) -> Path:
 
 
 @pytest.fixture
-def tidegate_command(capsys):
-    """Run a command line in this process: exit code, stdout, stderr."""
+def tidegate_command(capsys, tmp_path, monkeypatch):
+    """Run a command line in this process, in a directory of its own: exit code, stdout, stderr."""
+    monkeypatch.chdir(tmp_path)
 
     def invoke(*arguments):
         code = cli.invoke([str(argument) for argument in arguments])

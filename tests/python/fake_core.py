@@ -208,7 +208,7 @@ def replace_folder(new, target):
     os.replace(new, target)
 
 
-def run(scenario, seed=None, trace=None):
+def run(scenario, seed=None, trace=None, trace_at=None, trace_drops=None):
     """Throughputs as `model.shares` says (Mb/s per flow, expressions of `load`), or equal shares."""
     seed = scenario.seed if seed is None else seed
     model = scenario.table.get("model", {})

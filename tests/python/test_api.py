@@ -40,6 +40,23 @@ def test_scenarios_of_benchmarks_are_valid(file):
 
 
 @pytest.mark.real_core
+def test_traces_are_taken_where_they_are_asked_for(tmp_path):
+    network = tidegate.Scenario(duration="2s").hosts("a", "b")
+    queue = {"kind": "droptail", "limit": "5p"}
+    network.link("a", "b", name="thin", rate="1Mbit", delay="10ms", queue=queue)
+    network.flow("f", "a", "b", transport="tcp")
+    sizes = {}
+    for places in (["hosts"], ["links"], ["b"], ["thin.forward"]):
+        trace, drops = tmp_path / "trace", tmp_path / "drops"
+        network.run(trace=trace, trace_at=places, trace_drops=drops)
+        sizes[places[0]] = trace.stat().st_size
+        assert drops.stat().st_size > 300
+    assert len(set(sizes.values())) == 4 and sizes["links"] > sizes["thin.forward"]
+    with pytest.raises(ValueError, match="there is no host and no link `thinn`; did you mean `thin`"):
+        network.run(trace=tmp_path / "trace", trace_at=["thinn"])
+
+
+@pytest.mark.real_core
 def test_a_dict_replaces_a_table(tmp_path):
     s = tidegate.Scenario(duration="1s").hosts("a", "b").link("a", "b", rate="1Mbit", delay="1ms")
     s.flow("f", "a", "b", transport="tcp")

@@ -35,7 +35,6 @@ def emulator(monkeypatch):
         return subprocess.CompletedProcess(command, 0, json.dumps(said.pop(0)), "iperf3: refused\n")
 
     monkeypatch.setattr(emulate, "program", lambda: ["/bin/true"])
-    monkeypatch.setattr(real, "_urgent", lambda: [])
     monkeypatch.setattr(real.subprocess, "run", run)
     return said, commands
 

@@ -11,6 +11,10 @@ pub trait Observer {
     /// Whether it wants to be told at all. If not, the engine does not even look up what it would tell.
     const WATCHES: bool = true;
 
+    /// A host sends `packet`, which is new.
+    fn on_sent(&mut self, now: Time, packet: &Packet, carried: &Carried) {
+        let _ = (now, packet, carried);
+    }
     /// The last bit of `packet` reached the far end of `link`. `message` is what a control packet carries.
     fn on_delivered(
         &mut self,
@@ -48,6 +52,9 @@ impl Observer for () {
 impl<O: Observer> Observer for &mut O {
     const WATCHES: bool = O::WATCHES;
 
+    fn on_sent(&mut self, now: Time, packet: &Packet, carried: &Carried) {
+        (**self).on_sent(now, packet, carried);
+    }
     fn on_delivered(
         &mut self,
         now: Time,
@@ -69,5 +76,48 @@ impl<O: Observer> Observer for &mut O {
     }
     fn on_external(&mut self, now: Time, packet: &Packet, carried: &Carried) {
         (**self).on_external(now, packet, carried);
+    }
+}
+
+/// Several observers, each of which is told.
+impl<O: Observer> Observer for Vec<O> {
+    const WATCHES: bool = O::WATCHES;
+
+    fn on_sent(&mut self, now: Time, packet: &Packet, carried: &Carried) {
+        for each in self {
+            each.on_sent(now, packet, carried);
+        }
+    }
+    fn on_delivered(
+        &mut self,
+        now: Time,
+        link: LinkId,
+        packet: &Packet,
+        carried: &Carried,
+        message: Option<&[u8]>,
+    ) {
+        for each in self {
+            each.on_delivered(now, link, packet, carried, message);
+        }
+    }
+    fn on_drop(&mut self, now: Time, place: Place, packet: &Packet, carried: &Carried, why: DropReason) {
+        for each in self {
+            each.on_drop(now, place, packet, carried, why);
+        }
+    }
+    fn on_mark(&mut self, now: Time, place: Place, packet: &Packet, carried: &Carried, why: MarkReason) {
+        for each in self {
+            each.on_mark(now, place, packet, carried, why);
+        }
+    }
+    fn on_duplicate(&mut self, now: Time, packet: &Packet, carried: &Carried) {
+        for each in self {
+            each.on_duplicate(now, packet, carried);
+        }
+    }
+    fn on_external(&mut self, now: Time, packet: &Packet, carried: &Carried) {
+        for each in self {
+            each.on_external(now, packet, carried);
+        }
     }
 }

@@ -14,7 +14,7 @@ mod sample;
 mod summary;
 
 pub use admission::warnings;
-pub use run::{Outcome, Progress, Run, Timing, run, trace};
+pub use run::{Outcome, Progress, Run, Timing, capture, run, trace};
 pub use summary::{SCHEMA_VERSION, Summary};
 pub use tidegate_engine::{BuildError, Observer};
-pub use tidegate_record::Series;
+pub use tidegate_record::{Capture, Series};

@@ -5,11 +5,11 @@ use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_engine::{Arrival, BuildError, LinkId, Network, Observer, Simulation};
+use tidegate_engine::{Arrival, BuildError, LinkId, Network, NodeId, Observer, Simulation};
 use tidegate_packet::Headers;
-use tidegate_record::{PcapTrace, Series};
-use tidegate_scenario::Scenario;
+use tidegate_record::{Capture, PcapTrace, Series};
 use tidegate_scenario::model::{self, DelayOf, Way};
+use tidegate_scenario::{Scenario, suggest};
 use tidegate_units::{Span, Time};
 
 use crate::compare::Comparison;
@@ -278,12 +278,49 @@ impl<O: Observer> Run<O> {
     }
 }
 
-/// A packet trace of a run of `scenario`, for [`Run::start`] and then [`PcapTrace::finish`].
+/// A packet trace of a run of `scenario` with what `capture` takes, for [`Run::start`] and then [`PcapTrace::finish`].
 ///
 /// # Errors
 /// The first bytes cannot be written.
-pub fn trace<W: Write>(scenario: &Scenario, writer: W) -> io::Result<PcapTrace<W>> {
-    PcapTrace::new(writer, &lower::network(scenario))
+pub fn trace<W: Write>(scenario: &Scenario, writer: W, capture: Capture) -> io::Result<PcapTrace<W>> {
+    PcapTrace::new(writer, &lower::network(scenario), capture)
+}
+
+/// Where frames are taken, as users say it: `hosts` (those that send data), `links`, or names of hosts and links, a link's with
+/// `.reverse` for that direction alone and `.forward` for the other.
+///
+/// # Errors
+/// The first name that is neither, with the names that there are.
+pub fn capture(scenario: &Scenario, places: &[String]) -> Result<Capture, String> {
+    match places {
+        [only] if only == "hosts" => return Ok(Capture::at_senders()),
+        [only] if only == "links" => return Ok(Capture::at_links()),
+        _ => {}
+    }
+    let (mut hosts, mut links) = (Vec::new(), Vec::new());
+    for place in places {
+        let node =
+            scenario.nodes.iter().position(|node| node.name == *place && node.kind == model::NodeKind::Host);
+        if let Some(node) = node {
+            hosts.push(NodeId(node as u32));
+            continue;
+        }
+        let (name, ways) = match place.rsplit_once('.') {
+            Some((name, "forward")) => (name, &[false][..]),
+            Some((name, "reverse")) => (name, &[true][..]),
+            _ => (place.as_str(), &[false, true][..]),
+        };
+        let Some(link) = scenario.links.iter().position(|link| link.name == name) else {
+            let hosts = scenario.nodes.iter().filter(|node| node.kind == model::NodeKind::Host);
+            let known: Vec<&str> = hosts
+                .map(|host| host.name.as_str())
+                .chain(scenario.links.iter().map(|link| link.name.as_str()))
+                .collect();
+            return Err(format!("there is no host and no link `{place}`; {}", suggest::help(place, &known)));
+        };
+        links.extend(ways.iter().map(|&is_reverse| LinkId::of(link as u32, is_reverse)));
+    }
+    Ok(Capture::at(hosts, links))
 }
 
 /// Runs `scenario` to its end, without a pause.

@@ -276,6 +276,8 @@ impl Serialize for FlowSummary<'_> {
             let ConnectionCounters { sender, receiver, completion } = connection;
             let acks = &self.statistics.flows[2 * self.index + 1];
             map.serialize_entry("retransmissions", &sender.retransmissions)?;
+            map.serialize_entry("sent_payload_bytes", &sender.sent_bytes)?;
+            map.serialize_entry("duplicate_acks", &sender.duplicate_acks)?;
             map.serialize_entry("timeouts", &sender.timeouts)?;
             map.serialize_entry("fast_retransmits", &sender.fast_retransmits)?;
             map.serialize_entry("ecn_reductions", &sender.ecn_reductions)?;

@@ -20,7 +20,7 @@ impl LinkId {
 }
 
 /// Where something happened to a packet.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Place {
     /// One direction of a link.
     Link(LinkId),

@@ -1,6 +1,5 @@
 //! Running a scenario: without the interpreter's lock, stoppable by Ctrl-C.
 
-use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,7 +9,7 @@ use pyo3::exceptions::{PyKeyError, PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
 use pyo3_arrow::PyTable;
-use tidegate_lab::{Observer, Outcome, Progress, Run};
+use tidegate_lab::{Capture, Observer, Outcome, Progress, Run};
 use tidegate_record::{PendingFile, to_record_batches, write_parquet};
 use tidegate_scenario::Scenario;
 
@@ -110,12 +109,15 @@ fn peak_rss_bytes() -> u64 {
 
 /// Runs `scenario` with `seed`, or its own; `queues` and `controls` are mechanisms in Python in the place of those of the scenario.
 #[pyfunction]
-#[pyo3(signature = (scenario, seed = None, trace = None, queues = Vec::new(), controls = Vec::new()))]
+#[pyo3(signature = (scenario, seed = None, trace = None, trace_at = None, trace_drops = None, queues = Vec::new(), controls = Vec::new()))]
+#[expect(clippy::too_many_arguments, reason = "keywords of Python")]
 pub fn run(
     py: Python<'_>,
     scenario: &PyScenario,
     seed: Option<u64>,
     trace: Option<&str>,
+    trace_at: Option<Vec<String>>,
+    trace_drops: Option<&str>,
     queues: Places,
     controls: Places,
 ) -> PyResult<PyRunResult> {
@@ -128,16 +130,14 @@ pub fn run(
         let (changed, failure) = with_own(&job.scenario, queues, controls)?;
         job = Job { scenario: changed, own: Some(failure), ..job };
     }
-    let outcome = match trace {
-        None => job.run(py, ())?.0,
-        Some(path) => {
-            let failed = |error: io::Error| PyOSError::new_err(error.to_string());
-            let pending = PendingFile::create(Path::new(path)).map_err(failed)?;
-            let outcome = job.trace_to(py, pending.writer().map_err(failed)?, path)?;
-            pending.keep().map_err(failed)?;
-            outcome
-        }
-    };
+    let places = trace_at.unwrap_or_else(|| vec!["hosts".to_owned()]);
+    let capture = tidegate_lab::capture(&job.scenario, &places).map_err(PyValueError::new_err)?;
+    let traces: Vec<(&str, Capture)> = trace
+        .map(|path| (path, capture))
+        .into_iter()
+        .chain(trace_drops.map(|path| (path, Capture::fates())))
+        .collect();
+    let outcome = if traces.is_empty() { job.run(py, ())?.0 } else { job.trace_to(py, traces)? };
     Ok(PyRunResult { outcome })
 }
 
@@ -150,10 +150,24 @@ struct Job {
 }
 
 impl Job {
-    fn trace_to(&self, py: Python<'_>, file: File, path: &str) -> PyResult<Outcome> {
-        let trace = tidegate_lab::trace(&self.scenario, file).map_err(|error| os_error(&error, path))?;
-        let (outcome, trace) = self.run(py, trace)?;
-        trace.finish().map_err(|error| os_error(&error, path))?;
+    /// Runs it with these traces. All of them are complete, or none is there.
+    fn trace_to(&self, py: Python<'_>, wanted: Vec<(&str, Capture)>) -> PyResult<Outcome> {
+        let failed = |error: io::Error| PyOSError::new_err(error.to_string());
+        let (mut files, mut traces, mut paths) = (Vec::new(), Vec::new(), Vec::new());
+        for (path, capture) in wanted {
+            let pending = PendingFile::create(Path::new(path)).map_err(failed)?;
+            let out = pending.writer().map_err(failed)?;
+            traces.push(
+                tidegate_lab::trace(&self.scenario, out, capture).map_err(|error| os_error(&error, path))?,
+            );
+            files.push(pending);
+            paths.push(path);
+        }
+        let (outcome, traces) = self.run(py, traces)?;
+        for (trace, path) in traces.into_iter().zip(paths) {
+            trace.finish().map_err(|error| os_error(&error, path))?;
+        }
+        files.into_iter().try_for_each(PendingFile::keep).map_err(failed)?;
         Ok(outcome)
     }
 

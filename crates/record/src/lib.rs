@@ -10,5 +10,5 @@ mod table;
 
 pub use file::{PendingFile, write_file};
 pub use folder::replace_folder;
-pub use pcapng::PcapTrace;
+pub use pcapng::{Capture, PcapTrace};
 pub use table::{Series, to_record_batches, write_parquet};

@@ -53,4 +53,5 @@ pub use schema::schema;
 pub use tidegate_document::{ConfigError, ConfigErrors};
 
 // Under the names that they have there, for the whole crate.
-use tidegate_document::{error, fault, merge, overrides, reader, suggest, template, tree};
+pub use tidegate_document::suggest;
+use tidegate_document::{error, fault, merge, overrides, reader, template, tree};

@@ -19,6 +19,8 @@ def run(
     as_json: bool,
     timing: bool,
     trace: Path | None,
+    trace_at: list[str],
+    trace_drops: Path | None,
     out: Path | None,
     force: bool = False,
 ) -> int:
@@ -30,7 +32,14 @@ def run(
     scenario = _core.Scenario.from_file(path, parse_overrides(overrides), reach.of(path))
     for warning in scenario.warnings:
         progress_line(warning)
-    result = _core.run(scenario, seed=seed, trace=str(trace) if trace else None)
+    files = {"trace": trace, "trace_drops": trace_drops}
+    named = {key: str(path) for key, path in files.items() if path is not None}
+    try:
+        result = _core.run(scenario, seed=seed, trace_at=trace_at, **named)
+    except _core.ConfigError:
+        raise
+    except ValueError as error:
+        raise UsageError(f"--trace-at: {error}") from error
     used_seed = scenario.seed if seed is None else seed
     if as_json:
         sys.stdout.write(result.summary_json.rstrip("\n") + "\n")
@@ -44,8 +53,9 @@ def run(
         except OSError as error:
             raise NotStoredError(str(error)) from error
         progress_line(f"results: {out}")
-    if trace is not None:
-        progress_line(f"trace: {trace}")
+    for what, path in files.items():
+        if path is not None:
+            progress_line(f"{what.replace('_', ' of ')}: {path}")
     if timing:
         _say_timing(result.timing, as_json)
     return 0

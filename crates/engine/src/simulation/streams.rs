@@ -78,7 +78,7 @@ impl<O: Observer> Simulation<O> {
         packet.dscp = flow.dscp;
         packet.class = flow.class;
         packet.ecn = flow.headers.ecn;
-        self.advance(packet, route);
+        self.send(packet, route);
     }
 
     pub(super) fn on_stream_data(&mut self, index: u32, packet: &Packet) {

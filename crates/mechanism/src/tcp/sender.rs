@@ -150,6 +150,7 @@ impl TcpSender {
         let is_duplicate = number == self.c.una
             && header.payload_bytes == 0
             && (self.c.rules == Rules::Ns1999 || (same_window && self.c.una < self.c.max));
+        self.c.counters.duplicate_acks += u64::from(is_duplicate);
         let ack = AckEvent { number, sack: &header.sack, is_duplicate, ece };
         if self.c.sampler.is_some() {
             self.take_with_sample(&ack, accurate_bytes, now);

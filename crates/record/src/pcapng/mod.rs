@@ -1,14 +1,14 @@
 //! Packet traces in pcapng, for Wireshark, tshark and whatever else reads it.
 //!
-//! Each direction of each link is an interface, named as in the summary (`links.bottleneck.forward`). A packet is
-//! written there when its last bit has reached the far end; time stamps are nanoseconds since the start of the run.
-//! Drops and marks are written as packets as well, at the moment and on the interface where they happened, with a
-//! comment (`drop: overflow`, `mark: early`): `frame.comment` finds them and `!frame.comment` leaves the packets that
-//! were delivered. What happens in front of an edge's shapers is on the interface `domains.<domain>.<node>`, what
-//! happens inside a node on `nodes.<node>`.
+//! A [`Capture`] says where frames are taken. Each place is an interface: the host `hosts.<host>` for what a host sends and what
+//! reaches it, the direction of a link, named as in the summary (`links.bottleneck.forward`), for what has reached its far
+//! end. Time stamps are nanoseconds since the start of the run. Analyses of TCP take a packet that they see twice for a
+//! retransmission: only where each is seen once, at the hosts that send data or at one direction of a link, do they find what
+//! happened.
 //!
-//! A trace of several links shows each packet on each of them, which dissectors of TCP take for retransmissions:
-//! [`PcapTrace::limited_to`] one direction where that matters.
+//! Drops and marks are a trace of their own ([`Capture::fates`]): the packet at the moment and on the interface where it
+//! happened, with a comment (`drop: overflow`, `mark: early`). What happens in front of an edge's shapers is on the interface
+//! `domains.<domain>.<node>`, what happens inside a node on `nodes.<node>`.
 //!
 //! How packets are made to look is told in [`synthesis`](self).
 
@@ -26,7 +26,7 @@ use pcap_file::pcapng::blocks::interface_description::{
 use pcap_file::pcapng::blocks::section_header::{SectionHeaderBlock, SectionHeaderOption};
 use pcap_file::pcapng::{PcapNgBlock, PcapNgWriter};
 use pcap_file::{DataLink, Endianness, PcapError};
-use tidegate_engine::{Carried, LinkId, Network, Observer, Place};
+use tidegate_engine::{Carried, DirectionSpec, LinkId, Network, NodeId, Observer, Place};
 use tidegate_packet::{DropReason, MarkReason, Packet};
 use tidegate_units::{BitRate, Time};
 
@@ -39,7 +39,39 @@ const NANOSECONDS: u8 = 9;
 const ABOUT: &str = "Packets of a simulation. Addresses, ports and headers are synthetic; payload is not stored. Time \
                      stamps count from the start of the run.";
 
-/// Writes a trace of all packets of a run.
+/// Where frames are taken.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Capture {
+    at_senders: bool,
+    hosts: Vec<NodeId>,
+    every_link: bool,
+    links: Vec<LinkId>,
+    fates: bool,
+}
+
+impl Capture {
+    /// At the hosts that send data: that, and the acknowledgments and reports that come back. No packet is there twice.
+    pub fn at_senders() -> Self {
+        Self { at_senders: true, ..Self::default() }
+    }
+
+    /// At the far end of each direction of each link: a packet is there once for each that it crosses.
+    pub fn at_links() -> Self {
+        Self { every_link: true, ..Self::default() }
+    }
+
+    /// At these hosts, and at the far ends of these directions of links.
+    pub fn at(hosts: Vec<NodeId>, links: Vec<LinkId>) -> Self {
+        Self { hosts, links, ..Self::default() }
+    }
+
+    /// What is dropped or marked, wherever that is.
+    pub fn fates() -> Self {
+        Self { fates: true, ..Self::default() }
+    }
+}
+
+/// Writes a trace of the packets of a run.
 ///
 /// Give `&mut trace` to [`Network::build`] as observer, run, and [`PcapTrace::finish`]. Writes are buffered here.
 #[derive(Debug)]
@@ -47,13 +79,77 @@ pub struct PcapTrace<W: Write> {
     output: Output<W>,
     synthesis: Synthesis,
     looks: Vec<Look>,
-    /// Interfaces written so far: one per direction of a link, then one per edge, then nodes as they are needed.
-    interfaces: u32,
-    first_edge_interface: u32,
-    first_marker_interface: u32,
-    node_names: Vec<String>,
-    node_interfaces: HashMap<u32, u32>,
-    only: Option<Vec<LinkId>>,
+    capture: Capture,
+    /// By identity of a flow: which host sends its packets, and whether these are data; none for messages.
+    origins: Vec<(NodeId, bool)>,
+    /// By direction of a link: where it leads to.
+    far_ends: Vec<NodeId>,
+    names: Names,
+    /// The numbers of interfaces, in the order in which they were needed first.
+    interfaces: HashMap<Spot, u32>,
+}
+
+/// Where a frame was taken.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum Spot {
+    Host(NodeId),
+    At(Place),
+}
+
+/// What interfaces are called.
+#[derive(Debug)]
+struct Names {
+    /// By direction of a link: name, rate and description.
+    links: Vec<(String, BitRate, String)>,
+    /// By number of an edge, as the engine builds them: domain by domain.
+    edges: Vec<String>,
+    markers: Vec<String>,
+    nodes: Vec<String>,
+}
+
+impl Names {
+    fn of(network: &Network) -> Self {
+        let node = |id: NodeId| &network.nodes[id.0 as usize].name;
+        let links = network.links.iter().flat_map(|link| {
+            let [first, second] = link.ends.map(node);
+            let way = |way: &str, direction: &DirectionSpec, from: &String, to: &String| {
+                (format!("links.{}.{way}", link.name), direction.rate, format!("from {from} to {to}"))
+            };
+            [way("forward", &link.forward, first, second), way("reverse", &link.reverse, second, first)]
+        });
+        let edges = network.domains.iter().flat_map(|domain| {
+            domain.edges.iter().map(|edge| format!("domains.{}.{}", domain.name, node(*edge)))
+        });
+        Self {
+            links: links.collect(),
+            edges: edges.collect(),
+            markers: network.markers.iter().map(|marker| format!("markers.{}", marker.name)).collect(),
+            nodes: network.nodes.iter().map(|each| each.name.clone()).collect(),
+        }
+    }
+
+    /// The interface of `spot`.
+    fn describe(&self, spot: Spot) -> Vec<InterfaceDescriptionOption<'static>> {
+        // A packet without a route may be nowhere in particular.
+        let node = |number: u32| self.nodes.get(number as usize).map_or("nowhere", String::as_str);
+        let mut more = Vec::new();
+        let name = match spot {
+            Spot::Host(host) => format!("hosts.{}", node(host.0)),
+            Spot::At(Place::Link(link)) => {
+                let (name, rate, description) = &self.links[link.0 as usize];
+                more.push(InterfaceDescriptionOption::IfDescription(description.clone().into()));
+                more.push(InterfaceDescriptionOption::IfSpeed(rate.as_bps()));
+                name.clone()
+            }
+            Spot::At(Place::Edge(edge)) => self.edges[edge as usize].clone(),
+            Spot::At(Place::Marker(marker)) => self.markers[marker as usize].clone(),
+            Spot::At(Place::Node(number)) => format!("nodes.{}", node(number)),
+        };
+        let mut options = vec![InterfaceDescriptionOption::IfName(name.into())];
+        options.append(&mut more);
+        options.push(InterfaceDescriptionOption::IfTsResol(NANOSECONDS));
+        options
+    }
 }
 
 /// Where blocks go.
@@ -87,11 +183,11 @@ impl<W: Write> Output<W> {
 }
 
 impl<W: Write> PcapTrace<W> {
-    /// A trace of a run of `network`, written to `writer`.
+    /// A trace of a run of `network`, written to `writer`, with what `capture` takes.
     ///
     /// # Errors
     /// The first bytes cannot be written. Later errors are kept for [`PcapTrace::finish`].
-    pub fn new(writer: W, network: &Network) -> io::Result<Self> {
+    pub fn new(writer: W, network: &Network, capture: Capture) -> io::Result<Self> {
         let application = concat!("tidegate ", env!("CARGO_PKG_VERSION"));
         let section = SectionHeaderBlock {
             // The same bytes on every machine.
@@ -103,26 +199,18 @@ impl<W: Write> PcapTrace<W> {
             ..SectionHeaderBlock::default()
         };
         let writer = PcapNgWriter::with_section_header(BufWriter::new(writer), section).map_err(into_io)?;
-        let mut trace = Self {
+        // In the order of `FlowIds`: data, then what comes back from the first receiver.
+        let origins = network.flows.iter().flat_map(|flow| [(flow.from, true), (flow.to[0], false)]);
+        Ok(Self {
             output: Output::Open(writer),
             synthesis: Synthesis::default(),
             looks: synthesis::looks(network),
-            interfaces: 0,
-            first_edge_interface: network.links.len() as u32 * 2,
-            first_marker_interface: network.links.len() as u32 * 2
-                + network.domains.iter().map(|domain| domain.edges.len() as u32).sum::<u32>(),
-            node_names: network.nodes.iter().map(|node| node.name.clone()).collect(),
-            node_interfaces: HashMap::new(),
-            only: None,
-        };
-        trace.describe(network);
-        Ok(trace)
-    }
-
-    /// Keeps only what happens on these directions of links.
-    pub fn limited_to(mut self, links: &[LinkId]) -> Self {
-        self.only = Some(links.to_vec());
-        self
+            capture,
+            origins: origins.collect(),
+            far_ends: network.links.iter().flat_map(|link| [link.ends[1], link.ends[0]]).collect(),
+            names: Names::of(network),
+            interfaces: HashMap::new(),
+        })
     }
 
     /// Writes what is still buffered, and gives the writer back.
@@ -136,83 +224,45 @@ impl<W: Write> PcapTrace<W> {
         }
     }
 
-    /// Writes the interfaces that are known beforehand.
-    fn describe(&mut self, network: &Network) {
-        for link in &network.links {
-            let [first, second] = link.ends.map(|end| &network.nodes[end.0 as usize].name);
-            let directions =
-                [("forward", &link.forward, first, second), ("reverse", &link.reverse, second, first)];
-            for (way, direction, from, to) in directions {
-                let description = format!("from {from} to {to}");
-                self.add_interface(format!("links.{}.{way}", link.name), Some((direction.rate, description)));
-            }
+    fn interface_of(&mut self, spot: Spot) -> u32 {
+        if let Some(&interface) = self.interfaces.get(&spot) {
+            return interface;
         }
-        // Edges are numbered as the engine builds them: domain by domain.
-        for domain in &network.domains {
-            for node in &domain.edges {
-                let name = format!("domains.{}.{}", domain.name, network.nodes[node.0 as usize].name);
-                self.add_interface(name, None);
-            }
-        }
-        for marker in &network.markers {
-            self.add_interface(format!("markers.{}", marker.name), None);
-        }
-    }
-
-    fn add_interface(&mut self, name: String, link: Option<(BitRate, String)>) -> u32 {
-        let mut options = vec![InterfaceDescriptionOption::IfName(name.into())];
-        if let Some((rate, description)) = link {
-            options.push(InterfaceDescriptionOption::IfDescription(description.into()));
-            options.push(InterfaceDescriptionOption::IfSpeed(rate.as_bps()));
-        }
-        options.push(InterfaceDescriptionOption::IfTsResol(NANOSECONDS));
+        let options = self.names.describe(spot);
         // A snap length of zero is no limit.
         self.output.write(InterfaceDescriptionBlock { linktype: DataLink::RAW, snaplen: 0, options });
-        self.interfaces += 1;
-        self.interfaces - 1
+        let interface = self.interfaces.len() as u32;
+        self.interfaces.insert(spot, interface);
+        interface
     }
 
-    fn interface_of(&mut self, place: Place) -> u32 {
-        match place {
-            Place::Link(link) => link.0,
-            Place::Edge(edge) => self.first_edge_interface + edge,
-            Place::Marker(marker) => self.first_marker_interface + marker,
-            Place::Node(node) => {
-                if let Some(&interface) = self.node_interfaces.get(&node) {
-                    return interface;
-                }
-                // A packet without a route may be nowhere in particular.
-                let name = self.node_names.get(node as usize).map_or("nowhere", String::as_str);
-                let interface = self.add_interface(format!("nodes.{name}"), None);
-                self.node_interfaces.insert(node, interface);
-                interface
-            }
+    /// The host at which a packet that has crossed `link` is to be seen: it leads there, and no further.
+    fn host_at(&self, link: LinkId, packet: &Packet) -> Option<NodeId> {
+        let &(origin, is_data) = self.origins.get(packet.flow.0 as usize)?;
+        let host = self.far_ends[link.0 as usize];
+        if self.capture.hosts.contains(&host) {
+            return Some(host);
         }
-    }
-
-    #[inline]
-    fn wants(&self, place: Place) -> bool {
-        match &self.only {
-            None => true,
-            Some(links) => matches!(place, Place::Link(link) if links.contains(&link)),
-        }
+        // What comes back to who sends the data of the flow.
+        let sender = self.origins[packet.flow.0 as usize ^ 1].0;
+        (self.capture.at_senders && !is_data && host == sender && host != origin).then_some(host)
     }
 
     fn record(
         &mut self,
         now: Time,
-        place: Place,
+        spot: Spot,
         packet: &Packet,
         carried: &Carried,
         message: Option<&[u8]>,
         comment: Option<String>,
     ) {
-        if matches!(self.output, Output::Failed(_)) || !self.wants(place) {
+        if matches!(self.output, Output::Failed(_)) {
             return;
         }
-        let interface_id = self.interface_of(place);
+        let interface_id = self.interface_of(spot);
         let look = &self.looks[synthesis::look_of(packet.flow)];
-        let (data, original_len) = self.synthesis.packet(look, packet, &carried.tcp, message);
+        let (data, original_len) = self.synthesis.packet(look, packet, carried, message);
         self.output.write(EnhancedPacketBlock {
             interface_id,
             timestamp: Duration::from_nanos(now.as_nanos()),
@@ -225,6 +275,13 @@ impl<W: Write> PcapTrace<W> {
 
 /// The observer is the trace borrowed, for a simulation keeps its observer and the trace is to be finished after it.
 impl<W: Write> Observer for PcapTrace<W> {
+    fn on_sent(&mut self, now: Time, packet: &Packet, carried: &Carried) {
+        let Some(&(host, is_data)) = self.origins.get(packet.flow.0 as usize) else { return };
+        if (self.capture.at_senders && is_data) || self.capture.hosts.contains(&host) {
+            self.record(now, Spot::Host(host), packet, carried, None, None);
+        }
+    }
+
     fn on_delivered(
         &mut self,
         now: Time,
@@ -233,15 +290,24 @@ impl<W: Write> Observer for PcapTrace<W> {
         carried: &Carried,
         message: Option<&[u8]>,
     ) {
-        self.record(now, Place::Link(link), packet, carried, message, None);
+        if self.capture.every_link || self.capture.links.contains(&link) {
+            self.record(now, Spot::At(Place::Link(link)), packet, carried, message, None);
+        }
+        if let Some(host) = self.host_at(link, packet) {
+            self.record(now, Spot::Host(host), packet, carried, message, None);
+        }
     }
 
     fn on_drop(&mut self, now: Time, place: Place, packet: &Packet, carried: &Carried, why: DropReason) {
-        self.record(now, place, packet, carried, None, Some(format!("drop: {}", why.name())));
+        if self.capture.fates {
+            self.record(now, Spot::At(place), packet, carried, None, Some(format!("drop: {}", why.name())));
+        }
     }
 
     fn on_mark(&mut self, now: Time, place: Place, packet: &Packet, carried: &Carried, why: MarkReason) {
-        self.record(now, place, packet, carried, None, Some(format!("mark: {}", why.name())));
+        if self.capture.fates {
+            self.record(now, Spot::At(place), packet, carried, None, Some(format!("mark: {}", why.name())));
+        }
     }
 }
 
@@ -307,7 +373,7 @@ mod tests {
     #[test]
     fn the_first_error_of_a_full_disk_comes_with_finish_and_nothing_is_written_after_it() {
         let mut disk = Disk { room_bytes: 20_000, refusals: 0 };
-        let mut trace = PcapTrace::new(&mut disk, &network()).unwrap();
+        let mut trace = PcapTrace::new(&mut disk, &network(), Capture::fates()).unwrap();
         for _ in 0..10_000 {
             drop_at(&mut trace, Place::Edge(0));
         }
@@ -318,14 +384,14 @@ mod tests {
     #[test]
     fn a_disk_that_is_full_only_when_the_buffer_is_written_out_is_noticed() {
         let mut disk = Disk { room_bytes: 0, refusals: 0 };
-        let mut trace = PcapTrace::new(&mut disk, &network()).unwrap();
+        let mut trace = PcapTrace::new(&mut disk, &network(), Capture::fates()).unwrap();
         drop_at(&mut trace, Place::Edge(0));
         assert_eq!(trace.finish().unwrap_err().kind(), io::ErrorKind::StorageFull);
     }
 
     #[test]
-    fn drops_inside_nodes_get_interfaces_when_the_first_one_happens() {
-        let mut trace = PcapTrace::new(Vec::new(), &network()).unwrap();
+    fn places_get_interfaces_when_something_happens_there_first() {
+        let mut trace = PcapTrace::new(Vec::new(), &network(), Capture::fates()).unwrap();
         for place in [Place::Node(1), Place::Edge(1), Place::Node(u32::MAX), Place::Node(1)] {
             drop_at(&mut trace, place);
         }
@@ -348,15 +414,7 @@ mod tests {
                 _ => None,
             })
             .collect();
-        assert_eq!(names, ["domains.isp.west", "domains.isp.east", "nodes.east", "nodes.nowhere"]);
-        assert_eq!(seen, [2, 1, 3, 2]);
-    }
-
-    #[test]
-    fn a_limited_trace_leaves_out_the_rest() {
-        let mut trace = PcapTrace::new(Vec::new(), &network()).unwrap().limited_to(&[LinkId(0)]);
-        let empty = PcapTrace::new(Vec::new(), &network()).unwrap().finish().unwrap();
-        drop_at(&mut trace, Place::Edge(1));
-        assert_eq!(trace.finish().unwrap(), empty);
+        assert_eq!(names, ["nodes.east", "domains.isp.east", "nodes.nowhere"]);
+        assert_eq!(seen, [0, 1, 2, 0]);
     }
 }

@@ -19,7 +19,7 @@ use etherparse::checksum::Sum16BitWords;
 use etherparse::{
     IpDscp, IpEcn, IpNumber, Ipv4Header, Ipv6FlowLabel, Ipv6Header, TcpOptionElement, UdpHeader,
 };
-use tidegate_engine::{Network, TransportSpec};
+use tidegate_engine::{Carried, Network, TransportSpec};
 use tidegate_mechanism::edge::EdgeConfig;
 use tidegate_mechanism::hop::MESSAGE_HEADER_BYTES;
 use tidegate_mechanism::tcp::{EcnFeedback, TcpConfig, Variant};
@@ -32,7 +32,7 @@ const ICMPV6_EXPERIMENT: u8 = 200;
 /// The kind of the TCP option `AccECN1`.
 const ACCECN1: u8 = 174;
 /// The protocol number of `ICMPv6`.
-const ICMPV6: Protocol = Protocol(58);
+const ICMPV6: Protocol = Protocol::ICMPV6;
 /// The largest shift (RFC 7323, section 2.3).
 const WINDOW_SHIFT_MAX: u8 = 14;
 
@@ -237,9 +237,10 @@ impl Synthesis {
         &mut self,
         look: &Look,
         packet: &Packet,
-        tcp: &TcpHeader,
+        carried: &Carried,
         message: Option<&[u8]>,
     ) -> (&[u8], u32) {
+        let tcp = &carried.tcp;
         let ip_header_bytes = look.addresses.ip_header_bytes();
         let behind_ip_bytes = packet.wire_bytes.saturating_sub(ip_header_bytes);
         self.segment.clear();
@@ -263,7 +264,7 @@ impl Synthesis {
         };
         self.fill_checksum(look, segment_bytes);
         self.bytes.clear();
-        put_ip(&mut self.bytes, look, packet, segment_bytes);
+        put_ip(&mut self.bytes, look, packet, identification(packet, carried), segment_bytes);
         self.bytes.extend_from_slice(&self.segment);
         (&self.bytes, packet.wire_bytes.max(ip_header_bytes + segment_bytes))
     }
@@ -286,7 +287,17 @@ impl Synthesis {
     }
 }
 
-fn put_ip(out: &mut Vec<u8>, look: &Look, packet: &Packet, segment_bytes: u32) {
+/// The same for a packet wherever it is seen, and for its copies: 16 bits of when it was made, of which flow, and of what in it.
+const fn identification(packet: &Packet, carried: &Carried) -> u16 {
+    let of = carried.created.as_nanos()
+        ^ (packet.flow.0 as u64).rotate_left(40)
+        ^ carried.tcp.sequence.rotate_left(20)
+        ^ carried.tcp.acknowledgment.rotate_left(10);
+    // Fibonacci hashing: the high bits depend on all.
+    (of.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48) as u16
+}
+
+fn put_ip(out: &mut Vec<u8>, look: &Look, packet: &Packet, identification: u16, segment_bytes: u32) {
     let dscp = IpDscp::try_new(packet.dscp.get()).expect("six bits");
     let ecn = IpEcn::try_new(packet.ecn as u8).expect("two bits");
     match look.addresses {
@@ -295,7 +306,8 @@ fn put_ip(out: &mut Vec<u8>, look: &Look, packet: &Packet, segment_bytes: u32) {
                 dscp,
                 ecn,
                 total_len: saturated(segment_bytes.saturating_add(Ipv4Header::MIN_LEN as u32)),
-                // An identification means nothing where nothing is fragmented (RFC 6864).
+                // It means nothing where nothing is fragmented (RFC 6864), but readers of traces know packets by it.
+                identification,
                 dont_fragment: true,
                 time_to_live: packet.ttl,
                 protocol: IpNumber(look.protocol.0),
@@ -419,6 +431,11 @@ mod tests {
 
     use etherparse::{NetSlice, SlicedPacket, TransportSlice};
     use tidegate_packet::{Dscp, Ecn, SackBlocks};
+    use tidegate_units::Time;
+
+    fn carrying(tcp: &TcpHeader) -> Carried {
+        Carried { created: Time::ZERO, route: 0, message: 0, tcp: *tcp }
+    }
 
     fn headers(protocol: Protocol, v6: bool) -> Headers {
         let address = |last: u8| {
@@ -447,7 +464,7 @@ mod tests {
     fn tcp_of(look: &Look, wire_bytes: u32, segment: &TcpHeader) -> (etherparse::TcpHeader, u32) {
         let mut synthesis = Synthesis::default();
         let (bytes, original_bytes) =
-            synthesis.packet(look, &Packet::new(0, FlowId(0), wire_bytes), segment, None);
+            synthesis.packet(look, &Packet::new(0, FlowId(0), wire_bytes), &carrying(segment), None);
         // The slice ends before the payload, which a strict reader would call too short.
         let ip_header_bytes = look.addresses.ip_header_bytes() as usize;
         let (header, rest) = etherparse::TcpHeader::from_slice(&bytes[ip_header_bytes..]).unwrap();
@@ -468,7 +485,7 @@ mod tests {
         };
         let mut synthesis = Synthesis::default();
         let (bytes, original_bytes) =
-            synthesis.packet(&tcp_look(&config, true, false), &packet, &segment, None);
+            synthesis.packet(&tcp_look(&config, true, false), &packet, &carrying(&segment), None);
         assert_eq!((bytes.len(), original_bytes), (40, 40));
         let parsed = SlicedPacket::from_ip(bytes).unwrap();
         let Some(NetSlice::Ipv4(ip)) = parsed.net else { panic!("IPv4") };
@@ -586,7 +603,8 @@ mod tests {
         let mut synthesis = Synthesis::default();
         for (wire_bytes, udp_bytes) in [(1000, 960), (49, 9), (48, 8), (10, 8), (1_000_000, 65_535)] {
             let packet = Packet::new(0, FlowId(0), wire_bytes);
-            let (bytes, original_bytes) = synthesis.packet(&look, &packet, &TcpHeader::default(), None);
+            let (bytes, original_bytes) =
+                synthesis.packet(&look, &packet, &carrying(&TcpHeader::default()), None);
             assert_eq!((bytes.len(), original_bytes), (48, wire_bytes.max(48)));
             let (ip, rest) = Ipv6Header::from_slice(bytes).unwrap();
             assert_eq!((ip.flow_label.value(), ip.payload_length), (0xabcde, udp_bytes));
@@ -611,7 +629,8 @@ mod tests {
             look.above = Above::Control { header_bytes: 28 };
             let ip_header_bytes = look.addresses.ip_header_bytes();
             let message = Some(&b"eleven byte"[..]);
-            let (bytes, original_bytes) = synthesis.packet(&look, &packet, &TcpHeader::default(), message);
+            let (bytes, original_bytes) =
+                synthesis.packet(&look, &packet, &carrying(&TcpHeader::default()), message);
             assert_eq!((bytes.len() as u32, original_bytes), (ip_header_bytes + 19, ip_header_bytes + 19));
             assert!(bytes.ends_with(b"eleven byte"));
             match SlicedPacket::from_ip(bytes).unwrap() {
@@ -627,7 +646,8 @@ mod tests {
                 }
                 other => panic!("{other:?}"),
             }
-            let (dropped, whole_bytes) = synthesis.packet(&look, &packet, &TcpHeader::default(), None);
+            let (dropped, whole_bytes) =
+                synthesis.packet(&look, &packet, &carrying(&TcpHeader::default()), None);
             assert_eq!((dropped.len() as u32, whole_bytes), (ip_header_bytes + 8, original_bytes));
         }
     }

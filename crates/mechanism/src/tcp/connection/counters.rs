@@ -21,6 +21,8 @@ pub struct SenderCounters {
     pub ecn_timeouts: u64,
     /// Segments that made no sense and were ignored.
     pub ignored_acks: u64,
+    /// Acknowledgments that repeated the last while data was under way (RFC 5681, section 2).
+    pub duplicate_acks: u64,
 }
 
 impl SenderCounters {
@@ -32,6 +34,7 @@ impl SenderCounters {
             retransmissions: self.retransmissions - earlier.retransmissions,
             timeouts: self.timeouts - earlier.timeouts,
             fast_retransmits: self.fast_retransmits - earlier.fast_retransmits,
+            duplicate_acks: self.duplicate_acks - earlier.duplicate_acks,
             ecn_reductions: self.ecn_reductions - earlier.ecn_reductions,
             ecn_timeouts: self.ecn_timeouts - earlier.ecn_timeouts,
             ignored_acks: self.ignored_acks - earlier.ignored_acks,

@@ -20,7 +20,7 @@ RESULTS := results
 # With which profile of Cargo.toml the Python module is compiled.
 PROFILE ?= release
 
-.PHONY: help run test reproduce bench bench-emulator check-peers check-maxmin torture clean build tools
+.PHONY: help run test reproduce bench bench-emulator check-peers check-maxmin torture fuzz audit clean build tools
 
 help: ## what can be made
 	@echo "Tidegate. Targets:"
@@ -76,6 +76,17 @@ check-maxmin: tools ## how near NBP with WFQ comes to max-min fairness on 50 ran
 torture: build ## what takes long: thousands of random networks with overflow checks, sweeps killed at hundreds of instants
 	TIDEGATE_CASES=10000 cargo test -p tidegate-lab --test ranges
 	TIDEGATE_KILLS=200 $(BIN)/python -m pytest tests/system/test_killed.py
+
+fuzz: tools ## inputs that nobody thought of, for SECONDS each (60) or RUNS inputs: what strangers may send or write, and what hears it
+	@cargo fuzz --version >/dev/null 2>&1 || cargo install --locked cargo-fuzz
+	$(PYTHON) fuzz/run.py --seconds $(or $(SECONDS),60) $(if $(RUNS),--runs $(RUNS)) $(TARGETS)
+
+audit: $(VENV)/.built ## licences, advisories and duplicates of what is depended on
+	@cargo deny --version >/dev/null 2>&1 || cargo install --locked cargo-deny
+	cargo deny --locked check
+	cargo deny --locked --manifest-path fuzz/Cargo.toml check advisories
+	$(BIN)/python -m pip install -q pip-audit
+	$(BIN)/pip-audit --skip-editable
 
 clean: ## remove all that was built or produced
 	rm -rf $(VENV) target $(RESULTS) .pytest_cache .ruff_cache .hypothesis

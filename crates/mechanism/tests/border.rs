@@ -1,20 +1,18 @@
 //! A border as a world drives it: the example, and any order of calls with any bytes.
 
 use proptest::prelude::*;
-use tidegate_mechanism::Context;
+use tidegate_mechanism::edge::EdgeConfig;
 use tidegate_mechanism::edge::iec::{Detection, OverlayConfig};
 use tidegate_mechanism::edge::nbp::{Classify, NbpConfig};
 use tidegate_mechanism::edge::tcp_rate::TcpRateConfig;
-use tidegate_mechanism::edge::{
-    Border, BorderSite, EdgeConfig, PacketStore, PeerId, SegmentEditor, Transmit,
-};
-use tidegate_packet::{
-    Address, DropReason, Dscp, Ecn, FlowId, Headers, MarkReason, Packet, Protocol, Sink, TcpFlags, TcpHeader,
-};
-use tidegate_units::{BitRate, Span, Time};
+use tidegate_packet::Dscp;
+use tidegate_units::{BitRate, Span};
 
+mod border_world;
 #[path = "../examples/two_borders.rs"]
 mod two_borders;
+
+use border_world::{Call, World, drive};
 
 #[test]
 fn two_borders_keep_the_queue_between_them_short_over_a_lossy_channel() {
@@ -25,44 +23,6 @@ fn two_borders_keep_the_queue_between_them_short_over_a_lossy_channel() {
         assert!(outcome.overflows * 50 < outcome.delivered, "and its queue is not full: {outcome:?}");
         assert!(outcome.refused > 10_000, "the rest never enters: {outcome:?}");
     }
-}
-
-/// One call, by a world that knows no rules.
-#[derive(Clone, Debug)]
-enum Call {
-    Enter {
-        flow: u8,
-        wire_bytes: u32,
-        dscp: u8,
-        exits: Vec<u32>,
-    },
-    Leave {
-        flow: u8,
-        wire_bytes: u32,
-        entry: Vec<u32>,
-        ecn: u8,
-        is_tunnelled: bool,
-    },
-    Bytes {
-        from: u32,
-        bytes: Vec<u8>,
-        ttl: u8,
-    },
-    /// The message that was heard so many before the last, from the other border or from itself, damaged or not.
-    Echo {
-        from: u32,
-        which: usize,
-        flip: Option<(usize, u8)>,
-        ttl: u8,
-    },
-    Timeout,
-    Poll {
-        count: u8,
-    },
-    /// Time goes on, or seems to go back.
-    Clock {
-        nanos: i64,
-    },
 }
 
 fn call() -> impl Strategy<Value = Call> {
@@ -117,152 +77,13 @@ fn config() -> impl Strategy<Value = EdgeConfig> {
     prop_oneof![nbp, iec]
 }
 
-fn headers(flow: u8) -> Headers {
-    Headers {
-        source: Address::V4([10, 0, 0, flow]),
-        destination: Address::V4([10, 0, flow % 2, 2]),
-        flow_label: 0,
-        protocol: if flow.is_multiple_of(2) { Protocol::TCP } else { Protocol::UDP },
-        source_port: 1,
-        destination_port: 2,
-        dscp: Dscp::BEST_EFFORT,
-        ecn: Ecn::NotEct,
-    }
-}
-
-fn segment(flow: u8) -> Option<TcpHeader> {
-    let header = TcpHeader { payload_bytes: 1000, flags: TcpFlags::ACK, ..TcpHeader::default() };
-    flow.is_multiple_of(2).then_some(header)
-}
-
-#[derive(Default)]
-struct Store {
-    dropped: u32,
-}
-
-impl Sink for Store {
-    fn on_drop(&mut self, _packet: Packet, _why: DropReason) {
-        self.dropped += 1;
-    }
-    fn on_mark(&mut self, _packet: &Packet, _why: MarkReason) {}
-}
-
-impl PacketStore for Store {
-    fn headers(&self, packet: &Packet) -> Headers {
-        headers(packet.flow.0 as u8)
-    }
-    fn segment(&mut self, packet: Packet) -> Option<impl SegmentEditor> {
-        segment(packet.flow.0 as u8)
-    }
-}
-
-/// A border, what was said by it, and where its packets are.
-struct World {
-    border: Border,
-    store: Store,
-    heard: Vec<Vec<u8>>,
-    now: Time,
-    /// The latest that it ever was.
-    latest: Time,
-    entered: u32,
-    went_on: u32,
-    message: Vec<u8>,
-}
-
-impl World {
-    fn new(config: &EdgeConfig) -> Self {
-        let site = BorderSite { border: PeerId(0), level: 0 };
-        let border = Border::new(config, site, &Context::for_tests());
-        let (heard, message, now) = (Vec::new(), Vec::new(), Time::from_nanos(1_000_000_000));
-        Self { border, store: Store::default(), heard, now, latest: now, entered: 0, went_on: 0, message }
-    }
-
-    fn poll(&mut self) -> bool {
-        match self.border.poll_transmit(self.now, &mut self.store, &mut self.message) {
-            None => return false,
-            Some(Transmit::Packet(_)) => self.went_on += 1,
-            Some(Transmit::Message { .. }) => self.heard.push(self.message.clone()),
-        }
-        true
-    }
-
-    fn call(&mut self, call: Call) {
-        let now = self.now;
-        match call {
-            Call::Enter { flow, wire_bytes, dscp, exits } => {
-                self.entered += 1;
-                let exits: Vec<PeerId> = exits.into_iter().map(PeerId).collect();
-                let mut packet = Packet::new(0, FlowId(u32::from(flow)), wire_bytes);
-                packet.dscp = Dscp::new(dscp);
-                let passed = self.border.handle_packet(packet, &headers(flow), &exits, now, &mut self.store);
-                self.went_on += u32::from(passed.is_some());
-            }
-            Call::Leave { flow, wire_bytes, entry, ecn, is_tunnelled } => {
-                let entry: Vec<PeerId> = entry.into_iter().map(PeerId).collect();
-                let mut packet = Packet::new(0, FlowId(u32::from(flow)), wire_bytes);
-                packet.ecn = Ecn::from_bits(ecn);
-                if is_tunnelled {
-                    packet.inner_ecn.put(0, Ecn::Ect0);
-                }
-                let mut segment = segment(flow);
-                self.border.handle_leaving(&mut packet, &headers(flow), &entry, segment.as_mut(), now);
-            }
-            Call::Bytes { from, bytes, ttl } => self.border.handle_message(PeerId(from), &bytes, ttl, now),
-            Call::Echo { from, which, flip, ttl } => {
-                let Some(bytes) = self.heard.iter().rev().nth(which) else { return };
-                let mut bytes = bytes.clone();
-                if let Some((at, mask)) = flip.filter(|(at, _)| *at < bytes.len()) {
-                    bytes[at] ^= mask;
-                }
-                self.border.handle_message(PeerId(from), &bytes, ttl, now);
-            }
-            Call::Timeout => self.border.handle_timeout(now),
-            Call::Poll { count } => {
-                for _ in 0..count {
-                    self.poll();
-                }
-            }
-            Call::Clock { nanos } => {
-                self.now = Time::from_nanos(now.as_nanos().saturating_add_signed(nanos));
-                self.latest = self.latest.max(self.now);
-            }
-        }
-    }
-}
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
     #[test]
     fn any_order_of_calls_is_safe_and_loses_no_packet(
         config in config(), calls in prop::collection::vec(call(), 0..120), pairs in any::<bool>(),
     ) {
-        // What one says the other hears, if there are two.
-        let mut worlds = vec![World::new(&config)];
-        if pairs {
-            worlds.push(World::new(&config));
-        }
-        let count = worlds.len();
-        for (turn, call) in calls.into_iter().enumerate() {
-            let (said, hears) = (turn % count, (turn + 1) % count);
-            if count > 1 && let Some(message) = worlds[said].heard.last().cloned() {
-                worlds[hears].heard.push(message);
-            }
-            let world = &mut worlds[hears];
-            world.call(call);
-            let held = world.border.held_packets() as u32;
-            prop_assert_eq!(world.entered, world.went_on + world.store.dropped + held);
-        }
-        for mut world in worlds {
-            // A world that comes back is done with this instant at some time.
-            world.now = world.latest;
-            world.border.handle_timeout(world.now);
-            let mut polls = 0;
-            while world.poll() {
-                polls += 1;
-                prop_assert!(polls < 1000, "it says no more than there is to say");
-            }
-            prop_assert!(world.border.poll_timeout().is_none_or(|at| at > world.latest));
-        }
+        drive(&config, calls, pairs);
     }
 }
 

@@ -1,6 +1,6 @@
 //! The headers of real packets: what the network reads of them, and what it writes back.
 
-use etherparse::{Ipv6ExtensionSlice, LaxNetSlice, LaxSlicedPacket, TransportSlice};
+use etherparse::{IpNumber, LaxNetSlice, LaxSlicedPacket, TransportSlice};
 use tidegate_mechanism::edge::{RawSegment, SegmentEditor};
 use tidegate_packet::{Address, Dscp, Ecn, Headers, OutsideTcp, Protocol};
 
@@ -62,13 +62,6 @@ pub fn read(packet: &[u8]) -> Option<Read> {
         }
         LaxNetSlice::Ipv6(ip) => {
             let header = ip.header();
-            let fragment = ip.extensions().clone().into_iter().find_map(|extension| match extension {
-                Ipv6ExtensionSlice::Fragment(fragment) => Some(Fragment {
-                    identification: fragment.identification(),
-                    is_first: fragment.fragment_offset().value() == 0,
-                }),
-                _ => None,
-            });
             (
                 Address::V6(header.source()),
                 Address::V6(header.destination()),
@@ -76,7 +69,7 @@ pub fn read(packet: &[u8]) -> Option<Read> {
                 packet[0] << 4 | packet[1] >> 4,
                 header.hop_limit(),
                 header.flow_label().value(),
-                fragment,
+                ip.payload().fragmented.then(|| fragment_of_ipv6(packet)).flatten(),
                 u32::from(IPV6_HEADER_BYTES) + u32::from(header.payload_length()),
             )
         }
@@ -85,6 +78,15 @@ pub fn read(packet: &[u8]) -> Option<Read> {
     let (source_port, destination_port) = match &sliced.transport {
         Some(TransportSlice::Tcp(tcp)) => (tcp.source_port(), tcp.destination_port()),
         Some(TransportSlice::Udp(udp)) => (udp.source_port(), udp.destination_port()),
+        // The library looks into no fragment, but the first one has them: at the start in both protocols.
+        _ if fragment.is_some_and(|fragment| fragment.is_first)
+            && [IpNumber::TCP, IpNumber::UDP].contains(&payload.ip_number) =>
+        {
+            let word = |at: usize| {
+                payload.payload.get(at..at + 2).map_or(0, |bytes| u16::from_be_bytes([bytes[0], bytes[1]]))
+            };
+            (word(0), word(2))
+        }
         _ => (0, 0),
     };
     let headers = Headers {
@@ -101,6 +103,37 @@ pub fn read(packet: &[u8]) -> Option<Read> {
     let payload_at = payload.payload.as_ptr() as usize - packet.as_ptr() as usize;
     let payload_at = u16::try_from(payload_at).ok()?;
     Some(Read { headers, ttl, fragment, bytes, payload_at, has_transport: sliced.transport.is_some() })
+}
+
+/// What the fragment header of an IPv6 packet says. (The library's iterator over headers reads beyond the end of a packet that was cut
+/// off.)
+fn fragment_of_ipv6(packet: &[u8]) -> Option<Fragment> {
+    let mut kind = IpNumber(*packet.get(6)?);
+    let mut rest = packet.get(usize::from(IPV6_HEADER_BYTES)..)?;
+    loop {
+        let &[next, length, ..] = rest else { return None };
+        let bytes = match kind {
+            IpNumber::IPV6_FRAGMENTATION_HEADER => {
+                let [_, _, high, low, identification @ ..] = *rest.first_chunk::<8>()?;
+                let identification = u32::from_be_bytes(identification);
+                // The lowest three bits are no part of the offset.
+                return Some(Fragment {
+                    identification,
+                    is_first: u16::from_be_bytes([high, low]) >> 3 == 0,
+                });
+            }
+            IpNumber::IPV6_HEADER_HOP_BY_HOP
+            | IpNumber::IPV6_ROUTE_HEADER
+            | IpNumber::IPV6_DESTINATION_OPTIONS
+            | IpNumber::MOBILITY_HEADER
+            | IpNumber::HIP
+            | IpNumber::SHIM6 => (usize::from(length) + 1) * 8,
+            IpNumber::AUTHENTICATION_HEADER => (usize::from(length) + 2) * 4,
+            _ => return None,
+        };
+        kind = IpNumber(next);
+        rest = rest.get(bytes..)?;
+    }
 }
 
 /// Where the TCP header of `packet` begins, which [`read`] has understood as `about`, and what edges read of it.
@@ -268,6 +301,34 @@ mod tests {
         let mut packet = tcp4(64, 0);
         packet[6..8].copy_from_slice(&[0x00, 0x10]);
         assert_eq!(read(&packet).unwrap().headers.source_port, 0);
+    }
+
+    #[test]
+    fn the_parts_of_a_packet_are_told_over_both_versions_of_ip() {
+        let part = |identification, is_first| Some(Fragment { identification, is_first });
+        let mut packet = tcp4(64, 0);
+        assert_eq!(read(&packet).unwrap().fragment, None);
+        packet[4..8].copy_from_slice(&[0x12, 0x34, 0x20, 0]);
+        let first = read(&packet).unwrap();
+        assert_eq!((first.fragment, first.headers.source_port), (part(0x1234, true), 4000));
+        packet[6..8].copy_from_slice(&[0, 9]);
+        assert_eq!(read(&packet).unwrap().fragment, part(0x1234, false));
+
+        let mut v6 = Vec::new();
+        PacketBuilder::ipv6([0xfd; 16], [0xfe; 16], 9).udp(53, 54).write(&mut v6, b"data").unwrap();
+        // Destination options, then the header of a fragment, in front of the datagram.
+        let headers = [44, 0, 1, 4, 0, 0, 0, 0, 17, 0, 0, 1, 0xaa, 0xbb, 0xcc, 0xdd];
+        v6.splice(40..40, headers);
+        v6[6] = 60;
+        v6[5] += headers.len() as u8;
+        assert_eq!(read(&v6).unwrap().fragment, part(0xaabb_ccdd, true));
+        assert_eq!(read(&v6).unwrap().headers.source_port, 53);
+        v6[51] = 8 | 1;
+        let later = read(&v6).unwrap();
+        assert_eq!((later.fragment, later.headers.source_port), (part(0xaabb_ccdd, false), 0));
+        for end in 0..v6.len() {
+            let _ = read(&v6[..end]);
+        }
     }
 
     #[test]

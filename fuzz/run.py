@@ -1,7 +1,7 @@
-"""`make fuzz SECONDS=N [TARGETS="a b"]`: each target for so long, with its corpus; what it found is in artifacts/TARGET.
+"""`make fuzz SECONDS=N [TARGETS="a b"]`: each target for so long, with its corpus.
 
-The corpora that are committed (corpus/TARGET) are read; what a run finds beyond them goes to found/TARGET, from
-which `--merge` takes the inputs that reach something new.
+What fails is in artifacts/TARGET. The corpora that are committed (corpus/TARGET) are read; what a run finds
+beyond them goes to found/TARGET, from which `--merge` takes the inputs that reach something new.
 """
 
 import argparse
@@ -22,10 +22,12 @@ KEPT_MAX = 150
 
 
 def fuzz(*arguments: str, check: bool = False) -> int:
+    """`cargo fuzz` with these arguments; its exit code."""
     return subprocess.run(["cargo", "fuzz", *arguments], cwd=HERE.parent, check=check).returncode
 
 
 def main() -> None:
+    """Build all targets, then run them one after the other."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=int, default=60, help="for each target")
     parser.add_argument("--runs", type=int, help="inputs for each target, in place of seconds")

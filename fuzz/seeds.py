@@ -1,4 +1,4 @@
-"""Gives the targets that read text what the repository itself has: files in seeds/scenario, experiment and trace."""
+"""Gives the targets that read text what the repository itself has: files in seeds/TARGET."""
 
 import hashlib
 import re
@@ -10,8 +10,8 @@ ROOT = HERE.parent
 BYTES_MAX = 4096
 
 
-def put(target: str, text: str) -> None:
-    data = text.encode()
+def put(target: str, data: bytes) -> None:
+    """One more seed."""
     if len(data) <= BYTES_MAX:
         folder = HERE / "seeds" / target
         folder.mkdir(parents=True, exist_ok=True)
@@ -19,15 +19,19 @@ def put(target: str, text: str) -> None:
 
 
 def main() -> None:
-    scenarios = re.findall(r"```toml[^\n]*\n(.*?)```", "".join(map(Path.read_text, (ROOT / "docs").glob("*.md"))), re.DOTALL)
-    scenarios += [path.read_text() for path in (ROOT / "benches/scenarios").glob("*.toml")]
-    scenarios += [path.read_text() for path in (ROOT / "tests").rglob("*.toml")]
+    """Scenarios of the documentation, of benchmarks and of tests; all experiments; some traces."""
+    documentation = "".join(path.read_text() for path in (ROOT / "docs").glob("*.md"))
+    texts = re.findall(r"```toml[^\n]*\n(.*?)```", documentation, re.DOTALL)
+    scenarios = [text.encode() for text in texts]
+    for folder in ("benches/scenarios", "tests"):
+        scenarios += [path.read_bytes() for path in (ROOT / folder).rglob("*.toml")]
     for text in scenarios:
         put("scenario", text)
     for path in (ROOT / "python/tidegate/experiments").rglob("*.toml"):
-        put("experiment", path.read_text())
-    for text in ("0\n", "1\n2\n2\n5\n", "# comment\n0\n10\n", "1\n1\n1000000000\n", "5\n3\n", "-1\n", "1.5\n", "\n\n7"):
-        put("trace", text)
+        put("experiment", path.read_bytes())
+    traces = ("0\n", "1\n2\n2\n5\n", "# comment\n0\n10\n", "1\n1\n1000000000\n", "5\n3\n", "-1\n", "1.5\n")
+    for text in traces:
+        put("trace", text.encode())
 
 
 if __name__ == "__main__":

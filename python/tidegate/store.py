@@ -1,7 +1,7 @@
 """Result folders: writes them whole or not at all, and reads them back.
 
     result.json      what this is: schema_version, kind ("run" or "experiment"), versions, the experiment,
-                     the scenario, the outcomes of its checks
+                     the scenario, the outcomes of its checks; hashes of itself and of points.jsonl
     points.jsonl     one line per run: variant, axes, seed, key (hash of what the results depend on), summary,
                      series, digest (hash of the line and of its series: an edited point is noticed)
     series/*.parquet time series of the runs that recorded any
@@ -134,7 +134,7 @@ def _require_replaceable(target: Path) -> None:
 
 def write_atomic(target: Path, data: str | bytes) -> None:
     """Write a file under a temporary name and rename it; through links, straight into devices and pipes."""
-    data = data.encode() if isinstance(data, str) else data
+    data = data.encode("utf-8", "backslashreplace") if isinstance(data, str) else data
     if target.exists() and not (target.is_file() or target.is_dir()):
         # Renaming would replace the device by a file.
         with open(target, "wb") as stream:
@@ -194,10 +194,12 @@ def _read_parquet(path: Path) -> dict[str, tuple[Any, Any]]:
         raise MissingExtraError("reading time series needs polars: pip install 'tidegate[data]'") from None
     try:
         # The footer says how many rows there are: a small file may hold more than there is memory.
-        rows = polars.scan_parquet(path).select(polars.len()).collect().item()
-        if rows > ROWS_MAX:
-            raise InvalidFileError(f"{path}: {rows} samples; at most {ROWS_MAX} are read")
-        table = polars.read_parquet(path, columns=["time_s", "name", "value"])
+        # As a file that is open: its name may be no text, which polars takes for none.
+        with path.open("rb") as file:
+            rows = polars.scan_parquet(file).select(polars.len()).collect().item()
+            if rows > ROWS_MAX:
+                raise InvalidFileError(f"{path}: {rows} samples; at most {ROWS_MAX} are read")
+            table = polars.read_parquet(file, columns=["time_s", "name", "value"])
         parts = table.partition_by("name", as_dict=True, maintain_order=True)
         return {
             str(key[0]): (part["time_s"].to_numpy(), part["value"].to_numpy()) for key, part in parts.items()
@@ -243,9 +245,17 @@ def write_result(target: Path, result: StoredResult, source_file: Path | None) -
             "references": result.references,
             "experiment": result.info.raw,
             "scenario": result.scenario,
+            "points_digest": hashlib.sha256((folder / _POINTS).read_bytes()).hexdigest(),
         }
+        manifest["digest"] = _manifest_digest(manifest)
         text = json.dumps(manifest, indent=1, ensure_ascii=False)
-        (folder / _MANIFEST).write_text(text + "\n", encoding="utf-8")
+        # Names of files may hold what is no letter; what replaces it is what JSON writes for it.
+        (folder / _MANIFEST).write_bytes(f"{text}\n".encode("utf-8", "backslashreplace"))
+
+
+def _manifest_digest(manifest: dict[str, Any]) -> str:
+    about = {name: value for name, value in manifest.items() if name != "digest"}
+    return hashlib.sha256(_json_line(about).encode("utf-8", "backslashreplace")).hexdigest()
 
 
 def _write_point(folder: Path, name: str, point: PointResult) -> str:
@@ -375,9 +385,15 @@ def read_result(folder: Path) -> StoredResult:
             raise InvalidFileError(
                 f"{folder}: results of schema {manifest['schema_version']}, not {SCHEMA_VERSION}"
             )
-        with (folder / _POINTS).open(encoding="utf-8") as lines:
-            points = [_read_point(folder, line) for line in lines]
+        written = (folder / _POINTS).read_bytes()
+        points = [_read_point(folder, line) for line in written.decode("utf-8").splitlines()]
         _require_shape(manifest, points)
+        # Folders of earlier versions have none.
+        expected = manifest.get("points_digest")
+        _require(
+            expected is None or hashlib.sha256(written).hexdigest() == expected,
+            f"{_POINTS} is not the one that was written with {_MANIFEST}",
+        )
         return StoredResult(
             kind=manifest["kind"],
             info=Info.from_raw(manifest["id"], manifest["experiment"]),
@@ -394,6 +410,34 @@ def read_result(folder: Path) -> StoredResult:
         if isinstance(error, InvalidFileError):
             raise
         raise InvalidFileError(f"{folder} is no complete result folder: {_damage(error)}; {_AGAIN}") from None
+
+
+@contextlib.contextmanager
+def using(*folders: Path) -> Iterator[None]:
+    """What is made of the results in `folders` here may fail because one was changed since it was written.
+
+    Then that is told. On whole ones a failure is our own, and stays what it is.
+    """
+    try:
+        yield
+    except (TidegateError, OSError):
+        raise
+    except Exception as error:
+        changed = [folder for folder in folders if not _is_as_written(folder)]
+        if not changed:
+            raise
+        raise InvalidFileError(
+            f"{changed[0]}: {_MANIFEST} was changed after it was written, and cannot be made sense of: "
+            f"{_damage(error)}; {_AGAIN}"
+        ) from None
+
+
+def _is_as_written(folder: Path) -> bool:
+    try:
+        manifest = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))
+        return bool(manifest["digest"] == _manifest_digest(manifest))
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return False
 
 
 def _damage(error: Exception) -> str:

@@ -311,8 +311,10 @@ pub fn capture(scenario: &Scenario, places: &[String]) -> Result<Capture, String
             _ => (place.as_str(), &[false, true][..]),
         };
         let Some(link) = scenario.links.iter().position(|link| link.name == name) else {
-            let hosts = scenario.nodes.iter().filter(|node| node.kind == model::NodeKind::Host);
-            let known: Vec<&str> = hosts
+            let known: Vec<&str> = scenario
+                .nodes
+                .iter()
+                .filter(|each| each.kind == model::NodeKind::Host)
                 .map(|host| host.name.as_str())
                 .chain(scenario.links.iter().map(|link| link.name.as_str()))
                 .collect();

@@ -65,9 +65,9 @@ impl PyRunResult {
     }
 
     /// Writes all series as one long table to a Parquet file.
-    fn write_parquet(&self, py: Python<'_>, path: &str) -> PyResult<()> {
-        py.detach(|| write_parquet(Path::new(path), &self.outcome.series))
-            .map_err(|error| os_error(&error, path))
+    #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands over owned values")]
+    fn write_parquet(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        py.detach(|| write_parquet(&path, &self.outcome.series)).map_err(|error| os_error(&error, &path))
     }
 
     #[getter]
@@ -85,10 +85,10 @@ impl PyRunResult {
 
 /// The exception for `error`, with its number where the system gave one (so that a full disk is an `OSError` with its
 /// `errno`).
-fn os_error(error: &io::Error, path: &str) -> PyErr {
+fn os_error(error: &io::Error, path: &Path) -> PyErr {
     match error.raw_os_error() {
-        Some(number) => PyOSError::new_err((number, error.to_string(), path.to_owned())),
-        None => PyOSError::new_err(format!("{path}: {error}")),
+        Some(number) => PyOSError::new_err((number, error.to_string(), path.as_os_str().to_owned())),
+        None => PyOSError::new_err(format!("{}: {error}", path.display())),
     }
 }
 
@@ -96,8 +96,7 @@ fn os_error(error: &io::Error, path: &str) -> PyErr {
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands over owned values")]
 pub fn replace_folder(py: Python<'_>, new: PathBuf, target: PathBuf) -> PyResult<()> {
-    py.detach(|| tidegate_record::replace_folder(&new, &target))
-        .map_err(|error| os_error(&error, &target.to_string_lossy()))
+    py.detach(|| tidegate_record::replace_folder(&new, &target)).map_err(|error| os_error(&error, &target))
 }
 
 /// The most memory that the process has had, in bytes; zero where the system does not say.
@@ -115,9 +114,9 @@ pub fn run(
     py: Python<'_>,
     scenario: &PyScenario,
     seed: Option<u64>,
-    trace: Option<&str>,
+    trace: Option<PathBuf>,
     trace_at: Option<Vec<String>>,
-    trace_drops: Option<&str>,
+    trace_drops: Option<PathBuf>,
     queues: Places,
     controls: Places,
 ) -> PyResult<PyRunResult> {
@@ -132,7 +131,7 @@ pub fn run(
     }
     let places = trace_at.unwrap_or_else(|| vec!["hosts".to_owned()]);
     let capture = tidegate_lab::capture(&job.scenario, &places).map_err(PyValueError::new_err)?;
-    let traces: Vec<(&str, Capture)> = trace
+    let traces: Vec<(PathBuf, Capture)> = trace
         .map(|path| (path, capture))
         .into_iter()
         .chain(trace_drops.map(|path| (path, Capture::fates())))
@@ -151,21 +150,21 @@ struct Job {
 
 impl Job {
     /// Runs it with these traces. All of them are complete, or none is there.
-    fn trace_to(&self, py: Python<'_>, wanted: Vec<(&str, Capture)>) -> PyResult<Outcome> {
+    fn trace_to(&self, py: Python<'_>, wanted: Vec<(PathBuf, Capture)>) -> PyResult<Outcome> {
         let failed = |error: io::Error| PyOSError::new_err(error.to_string());
         let (mut files, mut traces, mut paths) = (Vec::new(), Vec::new(), Vec::new());
         for (path, capture) in wanted {
-            let pending = PendingFile::create(Path::new(path)).map_err(failed)?;
+            let pending = PendingFile::create(&path).map_err(failed)?;
             let out = pending.writer().map_err(failed)?;
             traces.push(
-                tidegate_lab::trace(&self.scenario, out, capture).map_err(|error| os_error(&error, path))?,
+                tidegate_lab::trace(&self.scenario, out, capture).map_err(|error| os_error(&error, &path))?,
             );
             files.push(pending);
             paths.push(path);
         }
         let (outcome, traces) = self.run(py, traces)?;
         for (trace, path) in traces.into_iter().zip(paths) {
-            trace.finish().map_err(|error| os_error(&error, path))?;
+            trace.finish().map_err(|error| os_error(&error, &path))?;
         }
         files.into_iter().try_for_each(PendingFile::keep).map_err(failed)?;
         Ok(outcome)

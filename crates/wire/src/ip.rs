@@ -83,7 +83,7 @@ pub fn read(packet: &[u8]) -> Option<Read> {
             && [IpNumber::TCP, IpNumber::UDP].contains(&payload.ip_number) =>
         {
             let word = |at: usize| {
-                payload.payload.get(at..at + 2).map_or(0, |bytes| u16::from_be_bytes([bytes[0], bytes[1]]))
+                payload.payload.get(at..at + 2).map_or(0, |two| u16::from_be_bytes([two[0], two[1]]))
             };
             (word(0), word(2))
         }

@@ -11,7 +11,13 @@ def plot(folder: Path, wanted: str | None, out: Path | None, as_json: bool) -> i
     """Draw the figures of one folder, or the one that is named (by id, or all of a kind)."""
     if not store.is_result(folder):
         raise InvalidFileError(f"{folder} is no result folder")
-    result = store.read_result(folder)
+    with store.using(folder):
+        return _plot(folder, store.read_result(folder), wanted, out, as_json)
+
+
+def _plot(
+    folder: Path, result: store.StoredResult, wanted: str | None, out: Path | None, as_json: bool
+) -> int:
     built = figures.build_all(result.info, result.points, result.references)
     chosen = [figure for figure in built if wanted in (None, figure.id, figure.kind)]
     if not chosen:
@@ -59,6 +65,7 @@ def report(folders: list[Path], out: Path | None, as_json: bool) -> int:
     if out is None:
         store.require_inside(folders[0], target)
     title = results[0].info.title if len(results) == 1 else "Published and measured"
-    store.write_atomic(target, page.render(results, title))
+    with store.using(*found):
+        store.write_atomic(target, page.render(results, title))
     print(json.dumps({"schema_version": 1, "files": [str(target)]}) if as_json else target)
     return 0

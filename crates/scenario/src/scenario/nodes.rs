@@ -9,6 +9,9 @@ use crate::model::{Node, NodeIndex, NodeKind};
 use crate::template::Scope;
 use crate::tree::{Table, Tree, Value};
 
+/// Nodes of a scenario at most.
+const NODES_MAX: usize = 1_000_000;
+
 /// The nodes and their names.
 #[derive(Debug, Default)]
 pub(crate) struct Nodes {
@@ -45,6 +48,12 @@ pub(crate) fn read(root: &Tree, table: &Table, scope: &Scope<'_>, problems: &mut
     };
     let site = Site { tree, section: "", name: "nodes" };
     let Some(text) = site.read::<NodesText>(scope, problems) else { return nodes };
+    let count = text.hosts.len() + text.routers.len();
+    if count > NODES_MAX {
+        let help = format!("{NODES_MAX} are as many as there may be");
+        problems.push(site.problem(&[], format!("{count} hosts and routers"), help));
+        return nodes;
+    }
     for (key, kind, names) in
         [("hosts", NodeKind::Host, text.hosts), ("routers", NodeKind::Router, text.routers)]
     {

@@ -1,7 +1,7 @@
 //! What is always counted. Everything else is measured only where a scenario asks for it.
 
 use tidegate_packet::{DropReason, MarkReason};
-use tidegate_units::{Span, Time};
+use tidegate_units::{BitRate, Span, Time};
 
 /// A distribution of delays in nanoseconds, exact to three digits.
 pub type Delays = hdrhistogram::Histogram<u64>;
@@ -52,9 +52,19 @@ pub struct LinkCounters {
     pub marks_by_reason: [u64; MarkReason::ALL.len()],
     /// Packets dropped by the queue, the link or its medium.
     pub drops_by_reason: [u64; DropReason::ALL.len()],
+    /// The rate, integrated over time: bits per second times nanoseconds. Until now in copies; else until its last change.
+    pub rate_nanos: u128,
+    /// When that was.
+    pub(crate) rate_since: Time,
 }
 
 impl LinkCounters {
+    /// The link has had `rate` until `now`.
+    pub(crate) fn count_rate(&mut self, rate: BitRate, now: Time) {
+        self.rate_nanos += u128::from(rate.as_bps()) * u128::from(now.since(self.rate_since).as_nanos());
+        self.rate_since = now;
+    }
+
     /// All drops together.
     pub fn dropped_packets(&self) -> u64 {
         self.drops_by_reason.iter().sum()

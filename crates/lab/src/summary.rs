@@ -340,7 +340,12 @@ impl Serialize for LinkSummary<'_> {
             })
         });
         let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("rate_bps", &self.rate.as_bps())?;
+        let nanos = u128::from(window.as_nanos());
+        let mean = counters.rate_nanos.checked_div(nanos).map_or(self.rate.as_bps(), |mean| mean as u64);
+        map.serialize_entry("rate_bps", &mean)?;
+        if mean != self.rate.as_bps() {
+            map.serialize_entry("rate_end_bps", &self.rate.as_bps())?;
+        }
         map.serialize_entry("throughput_bps", &per_second(counters.delivered_bytes as f64 * 8.0, window))?;
         map.serialize_entry("utilization", &average(u128::from(counters.busy_nanos)))?;
         map.serialize_entry("arrived_packets", &counters.arrived_packets)?;

@@ -21,9 +21,12 @@ INPUT_BYTES_MAX = 4096
 KEPT_MAX = 150
 
 
-def fuzz(*arguments: str, check: bool = False) -> int:
-    """`cargo fuzz` with these arguments; its exit code."""
-    return subprocess.run(["cargo", "fuzz", *arguments], cwd=HERE.parent, check=check).returncode
+def run(target: str, *arguments: str) -> int:
+    """The program of a target with these arguments; its exit code. Sources may change meanwhile."""
+    (program,) = HERE.glob(f"target/*/release/{target}")
+    failures = HERE / "artifacts" / target
+    failures.mkdir(parents=True, exist_ok=True)
+    return subprocess.run([program, f"-artifact_prefix={failures}/", *arguments]).returncode
 
 
 def main() -> None:
@@ -37,7 +40,7 @@ def main() -> None:
     declared = tomllib.loads((HERE / "Cargo.toml").read_text())["bin"]
     targets = given.targets or [target["name"] for target in declared]
     seeds.main()
-    fuzz("build", "--sanitizer", "none", check=True)
+    subprocess.run(["cargo", "fuzz", "build", "--sanitizer", "none"], cwd=HERE.parent, check=True)
     failed = []
     for target in targets:
         kept, found = HERE / "corpus" / target, HERE / "found" / target
@@ -49,7 +52,8 @@ def main() -> None:
             merged = HERE / "merged" / target
             merged.mkdir(parents=True, exist_ok=True)
             folders = [str(merged), *map(str, (kept, found, sown))]
-            fuzz("run", "--sanitizer", "none", target, *folders, "--", "-merge=1", *limits, check=True)
+            if run(target, *folders, "-merge=1", *limits):
+                failed.append(target)
             for old in kept.iterdir():
                 old.unlink()
             for path in sorted(merged.iterdir(), key=lambda path: path.stat().st_size)[:KEPT_MAX]:
@@ -58,7 +62,7 @@ def main() -> None:
         until = f"-runs={given.runs}" if given.runs else f"-max_total_time={given.seconds}"
         print(f"== {target}", flush=True)
         folders = [*map(str, (found, kept, sown))]
-        if fuzz("run", "--sanitizer", "none", target, *folders, "--", until, "-print_final_stats=1", *limits):
+        if run(target, *folders, until, "-print_final_stats=1", *limits):
             failed.append(target)
     if failed:
         sys.exit(f"failed: {', '.join(failed)}; the inputs are in fuzz/artifacts")

@@ -11,6 +11,33 @@ pub(crate) fn no_delays() -> Delays {
     Delays::new(3).expect("three digits are allowed")
 }
 
+/// The rate of one direction of a link, integrated over time. Apart from [`LinkCounters`], which packets touch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct RateIntegral {
+    /// Bits per second times nanoseconds, until the last change.
+    sum: u128,
+    /// When that was.
+    since: Time,
+}
+
+impl RateIntegral {
+    /// Begins at `now`.
+    pub(crate) const fn starting(now: Time) -> Self {
+        Self { sum: 0, since: now }
+    }
+
+    /// The link has had `rate` since the last change, until `now`.
+    pub(crate) fn until(self, rate: BitRate, now: Time) -> Self {
+        let more = u128::from(rate.as_bps()) * u128::from(now.since(self.since).as_nanos());
+        Self { sum: self.sum + more, since: now }
+    }
+
+    /// Its value at the last change.
+    pub(crate) const fn sum(self) -> u128 {
+        self.sum
+    }
+}
+
 /// Counts of one direction of a link since the statistics began.
 ///
 /// A packet is in the queue from its arrival until its last bit is sent, so that lengths count the packet in
@@ -52,19 +79,9 @@ pub struct LinkCounters {
     pub marks_by_reason: [u64; MarkReason::ALL.len()],
     /// Packets dropped by the queue, the link or its medium.
     pub drops_by_reason: [u64; DropReason::ALL.len()],
-    /// The rate, integrated over time: bits per second times nanoseconds. Until now in copies; else until its last change.
-    pub rate_nanos: u128,
-    /// When that was.
-    pub(crate) rate_since: Time,
 }
 
 impl LinkCounters {
-    /// The link has had `rate` until `now`.
-    pub(crate) fn count_rate(&mut self, rate: BitRate, now: Time) {
-        self.rate_nanos += u128::from(rate.as_bps()) * u128::from(now.since(self.rate_since).as_nanos());
-        self.rate_since = now;
-    }
-
     /// All drops together.
     pub fn dropped_packets(&self) -> u64 {
         self.drops_by_reason.iter().sum()

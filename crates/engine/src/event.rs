@@ -132,7 +132,8 @@ impl EventQueue {
                 self.last = time.as_nanos();
                 return Some((time, token));
             }
-            return Some(self.spread(list));
+            let second = self.pool[list.first as usize].next;
+            return Some(if second == list.last { self.part(list) } else { self.spread(list) });
         }
         let index = self.due.first;
         self.due.first = self.pool[index as usize].next;
@@ -155,6 +156,18 @@ impl EventQueue {
         let entry = &mut self.pool[index as usize];
         entry.next = core::mem::replace(&mut self.free, index);
         (Time::from_nanos(entry.time), entry.token)
+    }
+
+    /// As [`spread`](Self::spread), of the two entries of `list`: most lists that have several have two.
+    #[inline(never)]
+    fn part(&mut self, list: List) -> (Time, Token) {
+        let List { first, last } = list;
+        let (time, later) = (self.pool[first as usize].time, self.pool[last as usize].time);
+        let is_in_order = time <= later;
+        let (earliest, other) = if is_in_order { (first, last) } else { (last, first) };
+        self.last = time.min(later);
+        self.place(other, time.max(later));
+        self.take(earliest)
     }
 
     /// Takes the earliest entry of `list`, the first among equals, and moves the others to where they belong relative to it.

@@ -5,7 +5,7 @@ use tidegate_packet::{DropReason, FlowId, MarkReason, Packet, Place, Sink, TcpFl
 use tidegate_units::Time;
 
 use crate::arena::{Arena, Carried, Messages};
-use crate::counters::{FlowCounters, LinkCounters, Totals};
+use crate::counters::{FlowCounters, LinkCounters, RateIntegral, Totals};
 use crate::event::{EventQueue, Token};
 use crate::ids::LinkId;
 use crate::observer::Observer;
@@ -155,6 +155,8 @@ pub(crate) struct World<O> {
     pub(crate) first_control: u32,
     pub(crate) totals: Totals,
     pub(crate) observer: O,
+    /// By direction of a link: its rate, integrated.
+    pub(crate) rates: Vec<RateIntegral>,
     /// By link: the hop mechanism that sees to it, and which of its ports this is. Empty if there is none at all.
     pub(crate) hop_ports: Vec<Option<(u32, PortId)>>,
     /// What queues of such links dropped since their mechanisms were last told.

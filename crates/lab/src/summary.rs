@@ -170,6 +170,7 @@ impl Serialize for Summary {
             LinkSummary {
                 counters: &statistics.links[id],
                 rate: self.rates[id],
+                rate_nanos: statistics.link_rate_nanos[id],
                 window,
                 percentiles: self.link_percentiles.get(&id),
                 classes: self.classes.get(&id),
@@ -319,6 +320,8 @@ fn flow_delay(sinks: &[SinkCounters]) -> serde_json::Value {
 struct LinkSummary<'a> {
     counters: &'a LinkCounters,
     rate: BitRate,
+    /// Integrated over the window.
+    rate_nanos: u128,
     window: Span,
     percentiles: Option<&'a Percentiles>,
     classes: Option<&'a serde_json::Value>,
@@ -341,7 +344,7 @@ impl Serialize for LinkSummary<'_> {
         });
         let mut map = serializer.serialize_map(None)?;
         let nanos = u128::from(window.as_nanos());
-        let mean = counters.rate_nanos.checked_div(nanos).map_or(self.rate.as_bps(), |mean| mean as u64);
+        let mean = self.rate_nanos.checked_div(nanos).map_or(self.rate.as_bps(), |mean| mean as u64);
         map.serialize_entry("rate_bps", &mean)?;
         if mean != self.rate.as_bps() {
             map.serialize_entry("rate_end_bps", &self.rate.as_bps())?;

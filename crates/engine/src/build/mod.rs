@@ -10,7 +10,7 @@ use tidegate_units::{Span, Time};
 use self::elements::{build_borders, build_links, build_markers};
 use self::ways::plan_flow;
 use crate::border::Border;
-use crate::counters::{FlowCounters, SinkCounters, Totals};
+use crate::counters::{FlowCounters, RateIntegral, SinkCounters, Totals};
 use crate::error::BuildError;
 use crate::ids::FlowIds;
 use crate::link::PortChoice;
@@ -56,6 +56,7 @@ impl Network {
             first_control: FlowIds { flows: self.flows.len() as u32 }.control(0).0,
             totals: Totals::default(),
             observer,
+            rates: vec![RateIntegral::default(); 2 * self.links.len()],
             hop_ports: Vec::new(),
             hop_drops: Vec::new(),
             trails: None,

@@ -38,7 +38,9 @@ impl Link {
         // What was sent until now was sent at the old rate.
         self.settle(world);
         let old = self.wire.clock.rate();
-        self.counters.count_rate(old, now);
+        let link = self.id();
+        let integral = &mut world.rates[link.0 as usize];
+        *integral = integral.until(old, now);
         self.wire.clock = TransmissionClock::new(rate);
         let mut sink = LinkSink { link: self.id(), world, counters: &mut self.counters };
         at_port!(&mut self.port, {
@@ -118,7 +120,6 @@ impl Link {
         self.settle(world);
         let now = world.now;
         let mut counters = self.counters.clone();
-        counters.count_rate(self.wire.clock.rate(), now);
         at_port!(&mut self.port, {
             Planned(port) => port.subtract_future(now, &self.wire, &mut counters),
             Scheduled(_) => counters.busy_nanos -= self.wire.busy_until.since(now).as_nanos(),
@@ -130,7 +131,7 @@ impl Link {
     pub(crate) fn restart_counters<O: Observer>(&mut self, world: &mut World<O>) {
         self.settle(world);
         let now = world.now;
-        let mut future = LinkCounters { rate_since: now, ..LinkCounters::default() };
+        let mut future = LinkCounters::default();
         at_port!(&mut self.port, {
             Planned(port) => port.add_future(now, &self.wire, &mut future),
             Scheduled(port) => port.restart(now, &self.wire, &mut future),

@@ -13,7 +13,7 @@ use tidegate_units::{Span, Time};
 
 pub(crate) use self::borders::headers_of;
 use crate::border::Border;
-use crate::counters::{Delays, FlowCounters, LinkCounters, SinkCounters, Totals};
+use crate::counters::{Delays, FlowCounters, LinkCounters, RateIntegral, SinkCounters, Totals};
 use crate::event::Token;
 use crate::ids::LinkId;
 use crate::link::Link;
@@ -141,6 +141,8 @@ pub struct Statistics {
     pub until: Time,
     /// By [`LinkId`].
     pub links: Vec<LinkCounters>,
+    /// By [`LinkId`]: the rate, integrated over that time: bits per second times nanoseconds.
+    pub link_rate_nanos: Vec<u128>,
     /// By flow identity.
     pub flows: Vec<FlowCounters>,
     /// By flow, then by receiver.
@@ -264,6 +266,7 @@ impl<O: Observer> Simulation<O> {
         for link in &mut self.links {
             link.restart_counters(&mut self.world);
         }
+        self.world.rates.fill(RateIntegral::starting(now));
         self.world.flows.fill(FlowCounters::default());
         self.sinks.fill(SinkCounters::default());
         self.sink_delays.iter_mut().flatten().for_each(|delays| delays.reset());
@@ -284,6 +287,12 @@ impl<O: Observer> Simulation<O> {
             since: self.statistics_since,
             until: now,
             links: self.links.iter_mut().map(|link| link.counters_now(&mut self.world)).collect(),
+            link_rate_nanos: self
+                .links
+                .iter()
+                .zip(&self.world.rates)
+                .map(|(link, integral)| integral.until(link.rate(), now).sum())
+                .collect(),
             flows: self.world.flows.clone(),
             sinks: self
                 .flows

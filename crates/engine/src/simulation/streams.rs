@@ -78,7 +78,9 @@ impl<O: Observer> Simulation<O> {
         packet.dscp = flow.dscp;
         packet.class = flow.class;
         packet.ecn = flow.headers.ecn;
-        self.send(packet, route);
+        self.tell_sent(&packet);
+        // A third caller would end the inlining of `send`.
+        self.advance(packet, route);
     }
 
     pub(super) fn on_stream_data(&mut self, index: u32, packet: &Packet) {

@@ -115,12 +115,18 @@ impl<O: Observer> Simulation<O> {
         self.advance(packet, route);
     }
 
+    /// Tells the observer that a host sends `packet`.
+    #[inline]
+    pub(crate) fn tell_sent(&mut self, packet: &Packet) {
+        if O::WATCHES {
+            self.world.observer.on_sent(self.world.now, packet, self.world.arena.get(packet));
+        }
+    }
+
     /// A host or a source sends `packet` on its way.
     #[inline]
     pub(crate) fn send(&mut self, packet: Packet, route: u32) {
-        if O::WATCHES {
-            self.world.observer.on_sent(self.world.now, &packet, self.world.arena.get(&packet));
-        }
+        self.tell_sent(&packet);
         match self.programs.link(route) {
             Some(link) => self.links[link.0 as usize].offer(packet, route + 1, &mut self.world),
             None => self.advance(packet, route),

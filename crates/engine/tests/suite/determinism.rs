@@ -64,12 +64,22 @@ fn finish<O: Observer>(mut simulation: Simulation<O>) -> Statistics {
 
 /// All of the results; the number of events is not one, for a pause is an event.
 fn results(statistics: &Statistics) -> String {
-    let Statistics { since, until, links, flows, sinks, connections, border_drops, markers, totals } =
-        statistics;
+    let Statistics {
+        since,
+        until,
+        links,
+        link_rate_nanos,
+        flows,
+        sinks,
+        connections,
+        border_drops,
+        markers,
+        totals,
+    } = statistics;
     let mut totals = *totals;
     totals.events = 0;
     format!(
-        "{since:?} {until:?} {links:#?} {flows:#?} {sinks:#?} {connections:#?} {border_drops:?} {markers:?} {totals:?}"
+        "{since:?} {until:?} {links:#?} {link_rate_nanos:?} {flows:#?} {sinks:#?} {connections:#?} {border_drops:?} {markers:?} {totals:?}"
     )
 }
 

@@ -1,8 +1,8 @@
-"""Expected against measured: reads `experiments/expected.toml` and judges the results of an experiment by it.
+"""Expected against measured: reads the `expected.toml` beside an experiment and judges its results by it.
 
-The file has, per experiment id, a list of checks:
+The file has, by name of an experiment's file, a list of checks:
 
-    [["nbp/fig8a".checks]]
+    [["fig8a".checks]]
     name = "TCP starves under FIFO"                # what is claimed
     measure = "flows.tcp.throughput_bps / 1e6"     # see measure.py
     unit = "Mb/s"                                  # of the measure, for people
@@ -18,7 +18,7 @@ The file has, per experiment id, a list of checks:
 
 and, for figures, what the document itself shows:
 
-    [["nbp/table2".references]]
+    [["table2".references]]
     figure = "table2"
     label = "paper"
     x = ["A", "B"]
@@ -32,7 +32,7 @@ import difflib
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,10 @@ from tidegate.experiment import Info, PointResult
 KINDS = ("quantitative", "qualitative")
 PROVENANCES = ("text", "derived", "literature", "assumed")
 REDUCTIONS = ("each", "mean", "min", "max")
+# Of a check whose experiment was run with other values than the document's.
+NOT_COMPARABLE = "not comparable"
+# A measurement that lies less than this inside its bounds could as well lie outside.
+NOISE_SIGMAS = 2.0
 _COMPARISONS = ("value", "at_least", "at_most", "between")
 _KEYS = {
     "name", "measure", "unit", "where", "reduce", "tolerance", "relative_to", "kind", "provenance", "source",
@@ -91,7 +95,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a check came out. `status` is pass, differs, fail or skipped."""
+    """How a check came out. `status` is pass, differs, fail, skipped or not comparable."""
 
     check: Check
     status: str
@@ -99,6 +103,8 @@ class Outcome:
     ci95: tuple[float, float] | None = None
     where: str = ""
     note: str = ""
+    # How far inside its bounds, in standard errors; negative outside. None for one seed, or without spread.
+    margin_sigma: float | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The entry of `tidegate reproduce --json`."""
@@ -111,6 +117,7 @@ class Outcome:
             "kind": self.check.kind,
             "provenance": self.check.provenance,
             "status": self.status,
+            "margin_sigma": self.margin_sigma,
         }
 
     def to_record(self) -> dict[str, Any]:
@@ -135,8 +142,14 @@ class Expectations:
     references: tuple[dict[str, Any], ...] = ()
 
 
-def load(path: Path, known_ids: Sequence[str] | None = None) -> dict[str, Expectations]:
-    """Read and validate `expected.toml`; names must be among `known_ids`. Empty where there is no file."""
+def load(
+    path: Path, known: Sequence[str] | None = None, shipped: Sequence[str] = ()
+) -> dict[str, Expectations]:
+    """Read and validate `expected.toml`; empty where there is no file.
+
+    Names must be among `known`, the files beside it; what shows the cause of a difference may be one of them
+    or of the experiments that are `shipped`, by id.
+    """
     if not path.exists():
         return {}
     try:
@@ -149,7 +162,7 @@ def load(path: Path, known_ids: Sequence[str] | None = None) -> dict[str, Expect
     lines = _lines_of_checks(text)
     expected = {name: _expectations(name, table, path, lines) for name, table in tables.items()}
     try:
-        _check_names(expected, known_ids)
+        _check_names(expected, known, shipped)
     except InvalidFileError as error:
         raise InvalidFileError(f"{path}: {error}") from None
     return expected
@@ -262,18 +275,20 @@ def _bounds(entry: dict[str, Any], where: str) -> Bounds:
     return Bounds(value - width, value + width, value, text)
 
 
-def _check_names(expected: dict[str, Expectations], known_ids: Sequence[str] | None) -> None:
-    if known_ids is None:
+def _check_names(
+    expected: dict[str, Expectations], known: Sequence[str] | None, shipped: Sequence[str]
+) -> None:
+    if known is None:
         return
     for name, expectations in expected.items():
-        if name not in known_ids:
-            close = difflib.get_close_matches(name, known_ids, n=3, cutoff=0.5)
+        if name not in known:
+            close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
             hint = f"; did you mean {', '.join(close)}?" if close else ""
             raise InvalidFileError(f"no experiment {name!r}{hint}")
         for check in expectations.checks:
             # A variant of the same experiment may show it too: `require_fits`, once that file is
             # read.
-            if "/" in check.sensitivity and check.sensitivity not in known_ids:
+            if "/" in check.sensitivity and check.sensitivity not in shipped:
                 raise InvalidFileError(
                     f"{name}, {check.name!r}: no experiment {check.sensitivity!r} (sensitivity)"
                 )
@@ -327,10 +342,19 @@ def evaluate(check: Check, points: Sequence[PointResult], quick: bool = False) -
     except MeasureError as error:
         return Outcome(check, "fail", note=str(error))
     interval = None if measured.low is None or measured.high is None else (measured.low, measured.high)
+    sigmas = stats.in_standard_errors(margin, measured)
     if margin >= 0:
-        return Outcome(check, "pass", measured.mean, interval, where)
+        note = "within its noise" if sigmas is not None and sigmas < NOISE_SIGMAS else ""
+        return Outcome(check, "pass", measured.mean, interval, where, note, sigmas)
     status = "differs" if check.cause and check.provenance != "derived" else "fail"
-    return Outcome(check, status, measured.mean, interval, where, check.cause)
+    return Outcome(check, status, measured.mean, interval, where, check.cause, sigmas)
+
+
+def not_comparable(outcome: Outcome) -> Outcome:
+    """The outcome where values of the document were overridden: what it reports is of another network."""
+    if outcome.status == "skipped":
+        return outcome
+    return replace(outcome, status=NOT_COMPARABLE, note="")
 
 
 def _measure(check: Check, points: Sequence[PointResult]) -> tuple[stats.Estimate, str, float]:
@@ -406,6 +430,8 @@ def status_of(outcomes: Sequence[Outcome]) -> str:
     statuses = {outcome.status for outcome in outcomes} - {"skipped"}
     if not statuses:
         return "skipped" if outcomes else "unchecked"
+    if NOT_COMPARABLE in statuses:
+        return NOT_COMPARABLE
     return "fail" if "fail" in statuses else "differs" if "differs" in statuses else "pass"
 
 

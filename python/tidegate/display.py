@@ -259,6 +259,7 @@ def explanations(results: Sequence[Any]) -> str:
     """Why checks failed or differ, one line each; empty where all passed."""
     lines = []
     for result in results:
+        lines += [f"overridden  {result.info.id}: {overridden_text(each)}" for each in result.overridden]
         lines += [f"{result.info.id}: {problem}" for problem in result.problems[:_PROBLEMS_MAX]]
         if len(result.problems) > _PROBLEMS_MAX:
             lines.append(f"{result.info.id}: and {len(result.problems) - _PROBLEMS_MAX} more problems")
@@ -269,6 +270,12 @@ def explanations(results: Sequence[Any]) -> str:
                 status = coloured(check["status"], check["status"])
                 lines.append(f"{status}  {result.info.id}, {check['name']}{place}{reason}")
     return "\n".join(lines)
+
+
+def overridden_text(each: dict[str, str]) -> str:
+    """One overridden value: `parameters.shared = 6Mbit (document: 1.5Mbit)`."""
+    document = f"document: {each['document']}" if each["document"] else "the document's file does not set it"
+    return f"{each['path']} = {each['value']} ({document})"
 
 
 def _clip(text: str, width: int) -> str:

@@ -6,7 +6,9 @@ The file is read and validated by the core; here its points become jobs for `par
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import threading
+import tomllib
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -157,6 +159,7 @@ class Experiment:
         self.overrides = list(overrides)
         self.core = _core.Experiment.from_file(path, list(overrides), reach.of(path))
         self.info = Info.from_raw(experiment_id, json.loads(self.core.to_json()))
+        self.overridden = _overridden(path, self.overrides)
         _require_measures(self.info.figures, path)
         self.scenario: dict[str, Any] = {}  # the scenario of the first point, as a dict; set by `tasks`
 
@@ -188,6 +191,31 @@ class Experiment:
         return tasks
 
 
+def _overridden(path: Path, overrides: Overrides) -> list[dict[str, str]]:
+    """What is set in place of what the file says: `path`, `value`, `document` (empty if it says nothing)."""
+    from tidegate import _core
+
+    if not overrides:
+        return []
+    plain = json.loads(_core.Experiment.from_file(path, [], reach.of(path)).to_json())
+    parameters = named(plain.get("parameters"))
+    try:
+        written = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        written = {}
+    found = []
+    for key, value in overrides:
+        section, _, name = key.partition(".")
+        if section == "parameters" and name in parameters:
+            document = parameters[name].get("value", "")
+        else:
+            document = written
+            for part in key.split("."):
+                document = document.get(part, "") if isinstance(document, dict) else ""
+        found.append({"path": key, "value": value, "document": "" if document == "" else str(document)})
+    return found
+
+
 def _require_measures(figures: Sequence[Mapping[str, Any]], path: Path) -> None:
     """Refuse, before anything runs, figures whose measures cannot be read. Series have names instead."""
     for figure in figures:
@@ -209,26 +237,58 @@ def run_tasks(
     workers: int | None,
     on_done: Callable[[int], None] = lambda index: None,
     keep: Callable[[Task, PointResult], None] = lambda task, point: None,
-) -> Iterator[PointResult | Exception]:
+) -> Generator[PointResult | Exception]:
     """Run tasks in parallel, with real hosts among them one by one; results in the order of the tasks.
 
-    `keep` gets each result as soon as it is there, whatever the order, on the thread that made it.
+    `keep` gets each result as soon as it is there, whatever the order, on the thread that made it. Once the
+    caller has left, early or not, nothing is kept any more: the place of the results may be another's then.
     """
     if any(task.is_real for task in tasks):
         workers = 1
+    door = _Door()
 
     def job(task: Task) -> Callable[[], PointResult]:
         def run() -> PointResult:
             point = task.run()
             try:
-                keep(task, point)
+                door.within(lambda: keep(task, point))
             except OSError as error:
                 raise NotKeptError(str(error)) from error
             return point
 
         return run
 
-    return parallel.run_ordered([job(task) for task in tasks], workers, on_done)
+    try:
+        yield from parallel.run_ordered([job(task) for task in tasks], workers, on_done)
+    finally:
+        door.close()
+
+
+class _Door:
+    """Lets others do something until it is closed; closing waits for those who are at it."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._within = 0
+        self._is_closed = False
+
+    def within(self, act: Callable[[], None]) -> None:
+        """Do it, unless the door is closed."""
+        with self._changed:
+            if self._is_closed:
+                return
+            self._within += 1
+        try:
+            act()
+        finally:
+            with self._changed:
+                self._within -= 1
+                self._changed.notify_all()
+
+    def close(self) -> None:
+        with self._changed:
+            self._is_closed = True
+            self._changed.wait_for(lambda: self._within == 0)
 
 
 def named(things: Any) -> dict[str, dict[str, Any]]:

@@ -102,9 +102,8 @@ def select(ids: list[str], directory: Path | None = None) -> dict[str, Path]:
 
 
 def expected_file(path: Path) -> Path:
-    """Where the expected values of an experiment stand: of shipped ones in one file, else beside it."""
-    root = experiments_dir()
-    return (root if path.resolve().is_relative_to(root.resolve()) else path.parent) / EXPECTED
+    """Where the expected values of an experiment stand: beside it."""
+    return path.parent / EXPECTED
 
 
 def resolve(name: str) -> tuple[str, Path]:

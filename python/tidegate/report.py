@@ -5,10 +5,12 @@ interactive figures, the topology, the exact parameters with where each comes fr
 """
 
 import json
+import shlex
 from collections.abc import Sequence
 from typing import Any
 
 from tidegate import display, draw_interactive, figures, quantities, tables, topology
+from tidegate.checks import NOT_COMPARABLE
 from tidegate.figure import in_words
 from tidegate.store import StoredResult
 
@@ -79,12 +81,25 @@ def _section(result: StoredResult, drawn: dict[str, Any]) -> dict[str, Any]:
         "description": info.description,
         "status": result.status,
         "problems": result.problems,
+        "banner": _banner(result),
         "checks": checks,
         "passed": f"{passed} of {len(judged)}" if judged else "–",
         "figures": shown,
         "topology": topology.svg(result.scenario),
         "tables": _tables(result),
         "footer": _footer(result),
+    }
+
+
+def _banner(result: StoredResult) -> dict[str, Any] | None:
+    """What a reader must know first: these are not the values of the document, and how they were set."""
+    if not result.overridden:
+        return None
+    options = " ".join(shlex.quote(f"--set={each['path']}={each['value']}") for each in result.overridden)
+    quick = " --quick" if result.quick else ""
+    return {
+        "settings": [display.overridden_text(each) for each in result.overridden],
+        "command": f"tidegate reproduce {result.info.id}{quick} {options}",
     }
 
 
@@ -99,11 +114,13 @@ def _total(results: Sequence[StoredResult]) -> str:
     statuses = [check["status"] for result in results for check in result.checks]
     if not statuses:
         return ""
-    counts = {status: statuses.count(status) for status in ("pass", "differs", "fail", "skipped")}
+    known = ("pass", "differs", "fail", NOT_COMPARABLE, "skipped")
+    counts = {status: statuses.count(status) for status in known}
     words = {
         "pass": "pass",
         "differs": "differ from the document for a named cause",
         "fail": "fail",
+        NOT_COMPARABLE: "cannot be compared, for values were overridden",
         "skipped": "are not part of this form",
     }
     parts = [f"{count} {words[status]}" for status, count in counts.items() if count]
@@ -125,7 +142,7 @@ def _tables(result: StoredResult) -> list[dict[str, Any]]:
     tables = []
     if result.kind == "run" and result.points:
         tables += _summary_tables(result.points[0].summary)
-    named = _parameters(result.info.raw)
+    named = _parameters(result.info.raw, result.overridden)
     if named:
         columns = [_column("Parameter"), _column("Value"), _column("From"), _column("Why")]
         tables.append(
@@ -157,16 +174,22 @@ def _column(title: str, number: bool = False, path: bool = False) -> dict[str, A
     return {"title": title, "number": number, "path": path}
 
 
-def _parameters(raw: dict[str, Any]) -> list[list[str]]:
+def _parameters(raw: dict[str, Any], overridden: Sequence[dict[str, str]]) -> list[list[str]]:
     """Name, value, provenance and reason of each parameter that the experiment names."""
     from tidegate.experiment import named
 
+    others = {each["path"]: each for each in overridden}
     rows = []
     parameters = raw.get("parameters")
     for name, entry in named(parameters).items():
         value = entry.get("value", "") if entry else parameters[name] if isinstance(parameters, dict) else ""
         unit = entry.get("unit") or ""
         reason = entry.get("why") or entry.get("reason") or entry.get("source") or ""
+        if other := others.get(f"parameters.{name}"):
+            text = f"{value} {unit}".strip()
+            shown = f"{text}, overridden (document: {other['document']})"
+            rows.append([entry.get("label") or name, shown, "overridden", ""])
+            continue
         rows.append(
             [entry.get("label") or name, f"{value} {unit}".strip(), entry.get("provenance") or "", reason]
         )

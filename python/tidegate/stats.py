@@ -61,6 +61,14 @@ def estimate(values: Sequence[float]) -> Estimate:
     return Estimate(centre, centre - half, centre + half, len(values))
 
 
+def in_standard_errors(distance: float, measured: Estimate) -> float | None:
+    """`distance` in standard errors of the mean; None where there is one value, or all are the same."""
+    if measured.low is None or measured.high is None or measured.high == measured.low:
+        return None
+    error = (measured.high - measured.low) / 2 / t_975(measured.count - 1)
+    return distance / error if math.isfinite(distance) else None
+
+
 def quantile(values: Sequence[float], q: float) -> float:
     """Quantile with linear interpolation between order statistics."""
     ordered = sorted(values)

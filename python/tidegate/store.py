@@ -222,6 +222,8 @@ class StoredResult:
     problems: list[str] = field(default_factory=list)
     quick: bool = False
     version: str = ""
+    # What was set in place of what the experiment's file says: `path`, `value`, `document`.
+    overridden: list[dict[str, str]] = field(default_factory=list)
 
 
 def write_result(target: Path, result: StoredResult, source_file: Path | None) -> None:
@@ -245,6 +247,7 @@ def write_result(target: Path, result: StoredResult, source_file: Path | None) -
             "references": result.references,
             "experiment": result.info.raw,
             "scenario": result.scenario,
+            "overridden": result.overridden,
             "points_digest": hashlib.sha256((folder / _POINTS).read_bytes()).hexdigest(),
         }
         manifest["digest"] = _manifest_digest(manifest)
@@ -329,6 +332,8 @@ def _require_shape(manifest: dict[str, Any], points: list[PointResult]) -> None:
     scenario = manifest["scenario"]
     _require(isinstance(scenario, dict), "`scenario` is no table")
     _require(isinstance(manifest["problems"], list), "`problems` is no list")
+    for each in manifest.get("overridden", []):
+        _require({"path", "value", "document"} <= each.keys(), "an overridden value has no path")
     for name in ("checks", "references"):
         _require(isinstance(manifest[name], list), f"`{name}` is no list")
         _require(all(isinstance(each, dict) for each in manifest[name]), f"`{name}` holds no tables")
@@ -405,6 +410,7 @@ def read_result(folder: Path) -> StoredResult:
             problems=manifest["problems"],
             quick=manifest["quick"],
             version=manifest["version"],
+            overridden=manifest.get("overridden", []),
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         if isinstance(error, InvalidFileError):

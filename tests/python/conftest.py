@@ -79,7 +79,7 @@ y = "flows.*.throughput_bps"
 """
 
 CHECK = """
-[["two/share".checks]]
+[["share".checks]]
 name = "{name}"
 measure = "flows.tcp.throughput_bps / 1e6"
 unit = "Mb/s"
@@ -124,7 +124,7 @@ def shelf(tmp_path, monkeypatch) -> Path:
     (directory / "two").mkdir(parents=True)
     (directory / "two" / "share.toml").write_text(EXPERIMENT)
     (directory / "two" / "base.toml").write_text('duration = "1s"\n')
-    (directory / "expected.toml").write_text(check_text('value = 0.75\ntolerance = "3%"'))
+    (directory / "two" / "expected.toml").write_text(check_text('value = 0.75\ntolerance = "3%"'))
     monkeypatch.setattr(library, "experiments_dir", lambda: directory)
     monkeypatch.chdir(tmp_path)
     return directory

@@ -1,5 +1,6 @@
 """The Python interface: loading, building, running, looking."""
 
+import threading
 import tomllib
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tidegate
-from tidegate import builder, library, parallel, quantities
+from tidegate import builder, experiment, library, parallel, quantities
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -37,6 +38,34 @@ def test_load_run_and_look(scenario_file):
 )
 def test_scenarios_of_benchmarks_are_valid(file):
     assert tidegate.load(file, allow=[ROOT / "experiments"]).duration_s > 0
+
+
+def test_nothing_is_kept_once_the_caller_has_left():
+    begun, go_on, ended = threading.Event(), threading.Event(), threading.Event()
+
+    class Task:
+        is_real = False
+
+        def __init__(self, is_slow):
+            self.is_slow = is_slow
+
+        def run(self):
+            if self.is_slow:
+                begun.set()
+                go_on.wait(20)
+                threading.Timer(0.05, ended.set).start()
+            else:
+                begun.wait(20)
+            return self
+
+    kept = []
+    tasks = [Task(False), Task(True)]
+    runs = experiment.run_tasks(tasks, 2, keep=lambda task, point: kept.append(task))
+    next(runs)
+    runs.close()
+    go_on.set()
+    ended.wait(20)
+    assert kept == [tasks[0]]
 
 
 @pytest.mark.real_core

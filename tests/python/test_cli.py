@@ -186,13 +186,32 @@ def test_reproduce_json_has_exactly_the_published_structure(tidegate_command, sh
     assert list(entry) == ["id", "title", "source", "status", "checks"]
     (check,) = entry["checks"]
     assert list(check) == [
-        "name", "expected", "measured", "ci95", "tolerance", "kind", "provenance", "status",
+        "name", "expected", "measured", "ci95", "tolerance", "kind", "provenance", "status", "margin_sigma",
     ]  # fmt: skip
     assert (entry["status"], check["status"], check["expected"]) == ("pass", "pass", 0.75)
 
 
+@pytest.mark.real_core
+def test_a_reproduction_with_other_values_does_not_claim_the_document(tidegate_command):
+    command = ["reproduce", "nbp/fig8", "--quick", "--set", "parameters.shared=6Mbit", "--out", "res"]
+    code, out, err = tidegate_command(*command)
+    assert code == 0, err
+    assert " pass" not in out.replace("0 of 1 checks pass", "") and "not comparable" in out
+    assert "overridden  nbp/fig8: parameters.shared = 6Mbit (document: 1.5Mbit)" in out
+    page = Path("res/report.html").read_text(encoding="utf-8")
+    assert "6Mbit, overridden (document: 1.5Mbit)" in page
+    assert "tidegate reproduce nbp/fig8 --quick --set=parameters.shared=6Mbit" in page
+    result = store.read_result(Path("res/nbp/fig8"))
+    assert (result.status, result.references) == ("not comparable", [])
+    assert result.overridden == [{"path": "parameters.shared", "value": "6Mbit", "document": "1.5Mbit"}]
+    code, out, _ = tidegate_command(*command, "--fresh", "--json")
+    (entry,) = json.loads(out)["experiments"]
+    assert entry["overridden"] == result.overridden
+    assert {check["status"] for check in entry["checks"]} == {"not comparable"}
+
+
 def test_reproduce_fails_when_a_check_fails(tidegate_command, shelf):
-    (shelf / "expected.toml").write_text(check_text("at_least = 1.3"))
+    (shelf / "two" / "expected.toml").write_text(check_text("at_least = 1.3"))
     code, out, _ = tidegate_command("reproduce", "two/share", "--quick")
     assert code == 1
     assert "fail" in out
@@ -201,7 +220,7 @@ def test_reproduce_fails_when_a_check_fails(tidegate_command, shelf):
 
 def test_reproduce_reports_an_explained_difference(tidegate_command, shelf):
     text = check_text("at_least = 1.3", more='differs = { cause = "another queue", sensitivity = "fifo" }')
-    (shelf / "expected.toml").write_text(text)
+    (shelf / "two" / "expected.toml").write_text(text)
     code, out, _ = tidegate_command("reproduce", "--quick")
     assert code == 0
     assert "another queue" in out
@@ -307,7 +326,7 @@ def test_a_check_of_a_place_that_is_not_there_is_refused_before_anything_runs(
     tidegate_command, shelf, change, words
 ):
     text = re.sub(r"where = \{[^}]*\}", f"where = {change}", check_text("at_least = 1"))
-    (shelf / "expected.toml").write_text(text)
+    (shelf / "two" / "expected.toml").write_text(text)
     for command in (["reproduce", "two"], ["sweep", "two/share"]):
         code, _, err = tidegate_command(*command, "--quick")
         assert code == 3
@@ -317,7 +336,8 @@ def test_a_check_of_a_place_that_is_not_there_is_refused_before_anything_runs(
 
 def test_a_check_outside_the_quick_form_is_skipped_there(tidegate_command, shelf):
     text = check_text("at_least = 1e9")
-    (shelf / "expected.toml").write_text(re.sub(r"where = \{[^}]*\}", 'where = { load = "250kbit" }', text))
+    other = re.sub(r"where = \{[^}]*\}", 'where = { load = "250kbit" }', text)
+    (shelf / "two" / "expected.toml").write_text(other)
     code, out, _ = tidegate_command("reproduce", "two", "--quick")
     assert (code, "1 experiment skipped" in out) == (0, True), out
 
@@ -525,7 +545,7 @@ def test_an_experiment_of_ones_own_is_judged_by_the_file_beside_it(tidegate_comm
     own = tmp_path / "own"
     own.mkdir()
     (own / "mine.toml").write_text(EXPERIMENT)
-    (own / "expected.toml").write_text(check_text("at_least = 1e9").replace("two/share", "mine"))
+    (own / "expected.toml").write_text(check_text("at_least = 1e9").replace("share", "mine", 1))
     code, out, _ = tidegate_command("reproduce", own / "mine.toml", "--quick")
     assert code == 1
     assert "fail" in out

@@ -28,7 +28,7 @@ from tidegate.network import range_label, stem
 def result(shelf):
     each = experiment.Experiment("two/share", shelf / "two" / "share.toml")
     points = list(experiment.run_tasks(each.tasks(), 2))
-    expected = checks.load(shelf / "expected.toml")["two/share"]
+    expected = checks.load(shelf / "two" / "expected.toml")["share"]
     return judge(each, points, [], expected, quick=False)
 
 

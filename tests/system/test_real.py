@@ -33,7 +33,11 @@ def test_tcp_of_the_kernel_gets_what_the_simulator_gives(program, tmp_path):
         return
     # In six seconds nothing but throughput is certain.
     throughput = [check for check in result["checks"] if "kernel gets" in check["name"]]
-    assert [check["status"] for check in throughput] == ["pass", "pass"], result
+    # With one connection instead of four nothing is claimed of the experiment; it must hold all the same.
+    assert [check["status"] for check in throughput] == ["not comparable"] * 2, result
+    for check in throughput:
+        tolerance = float(check["tolerance"].removesuffix("%")) / 100
+        assert check["measured"] == pytest.approx(check["expected"], rel=tolerance), check
     lines = (tmp_path / "real/agreement/points.jsonl").read_text().splitlines()
     points = [json.loads(line) for line in lines]
     real = next(point["summary"] for point in points if point["variant"] == "real-reno")

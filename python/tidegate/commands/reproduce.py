@@ -86,20 +86,20 @@ def reproduce(
 
 
 def expectations(chosen: Mapping[str, Path]) -> dict[str, checks.Expectations]:
-    """What is expected of experiments, of those that are not shipped by `expected.toml` beside the file."""
+    """What is expected of experiments, by the `expected.toml` beside each file."""
     shipped = list(library.all_experiments())
-    found: dict[str, checks.Expectations] = {}
+    tables: dict[Path, dict[str, checks.Expectations]] = {}
     for name, path in chosen.items():
-        if name in found:
-            continue
         file = library.expected_file(path)
-        is_shipped = file.parent == library.experiments_dir()
-        beside = [] if is_shipped else [other.stem for other in file.parent.glob("*.toml")]
+        if file in tables:
+            continue
         if not file.exists():
             display.progress_line(f"{name}: nothing to check, there is no {file}")
-        tables = checks.load(file, shipped + beside)
-        found |= tables if is_shipped else {name: tables.get(name, checks.Expectations())}
-    return found
+        tables[file] = checks.load(file, [other.stem for other in file.parent.glob("*.toml")], shipped)
+    return {
+        name: tables[library.expected_file(path)].get(path.stem, checks.Expectations())
+        for name, path in chosen.items()
+    }
 
 
 def _run_all(
@@ -123,9 +123,11 @@ def _run_all(
     if count:
         display.progress_line(f"{count} of {count + len(everything)} points are there already")
     begin = time.perf_counter()
-    with progress.Progress(len(everything), "reproducing") as bar:
+    with contextlib.ExitStack() as left, progress.Progress(len(everything), "reproducing") as bar:
         keep = lambda task, point: home[id(task)].add(point)  # noqa: E731
-        outcomes = experiment.run_tasks(everything, workers, bar.advance, keep)
+        outcomes = left.enter_context(
+            contextlib.closing(experiment.run_tasks(everything, workers, bar.advance, keep))
+        )
         for each, finished, why in zip(experiments, kept, obstacles, strict=True):
             problems = []
             for task in finished.missing:
@@ -199,7 +201,11 @@ def judge(
 ) -> store.StoredResult:
     """The result of an experiment: its points, its checks' outcomes, and whatever went wrong."""
     outcomes = [checks.evaluate(check, points, quick) for check in expectations.checks]
-    built = figures.build_all(each.info, points, expectations.references) if points else []
+    references = list(expectations.references)
+    if each.overridden:
+        # What the document shows is of another network.
+        outcomes, references = [checks.not_comparable(outcome) for outcome in outcomes], []
+    built = figures.build_all(each.info, points, references) if points else []
     problems = problems + [f"figure {figure.id}: {figure.problem}" for figure in built if figure.problem]
     return store.StoredResult(
         kind="experiment",
@@ -207,15 +213,18 @@ def judge(
         scenario=each.scenario,
         points=points,
         checks=[outcome.to_record() for outcome in outcomes],
-        references=list(expectations.references),
+        references=references,
         status="fail" if problems else checks.status_of(outcomes),
+        overridden=each.overridden,
         problems=problems,
         quick=quick,
         version=_core.__version__,
     )
 
 
-_JSON_KEYS = ("name", "expected", "measured", "ci95", "tolerance", "kind", "provenance", "status")
+_JSON_KEYS = (
+    "name", "expected", "measured", "ci95", "tolerance", "kind", "provenance", "status", "margin_sigma",
+)  # fmt: skip
 
 
 def to_json(results: list[store.StoredResult]) -> dict[str, Any]:
@@ -229,12 +238,13 @@ def to_json(results: list[store.StoredResult]) -> dict[str, Any]:
                 "source": result.info.source,
                 "status": result.status,
                 "checks": [
-                    {key: check[key] for key in _JSON_KEYS}
+                    {key: check.get(key) for key in _JSON_KEYS}
                     for check in result.checks
                     if check["status"] != "skipped"
                 ],
             }
             | _problems(result)
+            | ({"overridden": result.overridden} if result.overridden else {})
             for result in results
         ],
     }
@@ -253,6 +263,8 @@ def _count(results: list[store.StoredResult]) -> str:
     if statuses.count("differs"):
         parts.append(f"{statuses.count('differs')} differ for a named cause")
     parts.append(f"{statuses.count('fail')} fail")
+    if other := statuses.count(checks.NOT_COMPARABLE):
+        parts.append(f"{other} not comparable: values were overridden")
     here = [result.status != "skipped" for result in results]
     if left_out := sum(
         check["status"] == "skipped"

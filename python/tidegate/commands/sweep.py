@@ -1,5 +1,6 @@
 """`tidegate sweep`: every point of any experiment, in parallel; what is finished survives an interruption."""
 
+import contextlib
 import json
 from pathlib import Path
 
@@ -50,8 +51,9 @@ def _run(
         display.progress_line(f"{points.count} of {len(tasks)} points are there already")
     failures = []
     try:
-        with progress.Progress(len(missing), each.id) as bar:
-            outcomes = experiment.run_tasks(missing, workers, bar.advance, lambda _, point: points.add(point))
+        with contextlib.ExitStack() as left, progress.Progress(len(missing), each.id) as bar:
+            made = experiment.run_tasks(missing, workers, bar.advance, lambda _, point: points.add(point))
+            outcomes = left.enter_context(contextlib.closing(made))
             for task, outcome in zip(missing, outcomes, strict=True):
                 if isinstance(outcome, NotKeptError):
                     raise outcome

@@ -13,6 +13,7 @@ The file has, by name of an experiment's file, a list of checks:
     kind = "quantitative"                          # | qualitative
     provenance = "text"                            # | derived | literature | assumed
     source = "section III.A"                       # where the document says so
+    fitted = "delay, from Fig. 4.6"                # optional: inferred from this very number
     quick = false                                  # optional: not in the quick form
     differs = { cause = "...", sensitivity = "nbp/fig8a-delay" }   # optional: a miss is explained
 
@@ -50,7 +51,7 @@ NOISE_SIGMAS = 2.0
 _COMPARISONS = ("value", "at_least", "at_most", "between")
 _KEYS = {
     "name", "measure", "unit", "where", "reduce", "tolerance", "relative_to", "kind", "provenance", "source",
-    "quick", "differs", *_COMPARISONS,
+    "quick", "differs", "fitted", *_COMPARISONS,
 }  # fmt: skip
 _CHECK_HEADER = re.compile(
     r"""\s*\[\[\s*(?:["'](?P<quoted>[^"']+)["']|(?P<bare>[\w-]+))\s*\.\s*checks\s*\]\]"""
@@ -90,6 +91,8 @@ class Check:
     quick: bool = True
     cause: str = ""
     sensitivity: str = ""
+    # The parameter that was inferred from what is compared here, so that agreement says nothing; or empty.
+    fitted: str = ""
     place: str = ""  # file and line
 
 
@@ -115,7 +118,7 @@ class Outcome:
             "ci95": list(self.ci95) if self.ci95 else None,
             "tolerance": self.check.bounds.tolerance,
             "kind": self.check.kind,
-            "provenance": self.check.provenance,
+            "provenance": "fitted" if self.check.fitted else self.check.provenance,
             "status": self.status,
             "margin_sigma": self.margin_sigma,
         }
@@ -130,6 +133,7 @@ class Outcome:
             "note": self.note,
             "cause": self.check.cause,
             "sensitivity": self.check.sensitivity,
+            "fitted": self.check.fitted,
         }
         return self.to_json() | details
 
@@ -218,6 +222,8 @@ def _check(experiment: str, number: int, entry: dict[str, Any], place: str) -> C
     for axis, wanted in entry.get("where", {}).items():
         if isinstance(wanted, Mapping):
             _refuse_unknown(wanted, {"at_least", "at_most"}, f"{where}: where.{axis}")
+    if not isinstance(entry.get("fitted", ""), str):
+        raise InvalidFileError(f"{where}: `fitted` says which parameter was inferred, and from what")
     differs = entry.get("differs", {})
     if differs:
         _refuse_unknown(differs, {"cause", "sensitivity"}, f"{where}: differs")
@@ -240,6 +246,7 @@ def _check(experiment: str, number: int, entry: dict[str, Any], place: str) -> C
         quick=entry.get("quick", True),
         cause=differs.get("cause", ""),
         sensitivity=differs.get("sensitivity", ""),
+        fitted=entry.get("fitted", ""),
         place=place,
     )
 
@@ -433,6 +440,28 @@ def status_of(outcomes: Sequence[Outcome]) -> str:
     if NOT_COMPARABLE in statuses:
         return NOT_COMPARABLE
     return "fail" if "fail" in statuses else "differs" if "differs" in statuses else "pass"
+
+
+# What a check that passes is worth: a number that follows from the document and came out; a claim in words; a
+# number from which a parameter was inferred; what we assume ourselves, as a rule to show a cause.
+WORTHS = ("predicted", "qualitative", "fitted", "own")
+
+
+def worth(check: Mapping[str, Any]) -> str:
+    """One of `WORTHS`, of a check as it is stored."""
+    if check["provenance"] == "fitted":
+        return "fitted"
+    if check["provenance"] == "assumed":
+        return "own"
+    return "qualitative" if check["kind"] == "qualitative" else "predicted"
+
+
+def counts(outcomes: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """How many checks there are of each status; those that pass by what they are worth."""
+    found = {worth: 0 for worth in WORTHS} | {"differs": 0, "fail": 0, NOT_COMPARABLE: 0, "skipped": 0}
+    for check in outcomes:
+        found[worth(check) if check["status"] == "pass" else check["status"]] += 1
+    return found
 
 
 def _refuse_unknown(table: Any, allowed: set[str], where: str) -> None:

@@ -9,8 +9,7 @@ import shlex
 from collections.abc import Sequence
 from typing import Any
 
-from tidegate import display, draw_interactive, figures, quantities, tables, topology
-from tidegate.checks import NOT_COMPARABLE
+from tidegate import checks, display, draw_interactive, figures, quantities, tables, topology
 from tidegate.figure import in_words
 from tidegate.store import StoredResult
 
@@ -65,11 +64,11 @@ def _section(result: StoredResult, drawn: dict[str, Any]) -> dict[str, Any]:
                 "table": _shown_table(figure.table),
             }
         )
-    checks = [
+    shown_checks = [
         check | {"expected_text": display.expected_text(check), "measured_text": display.measured_text(check)}
         for check in result.checks
     ]
-    judged = [check for check in checks if check["status"] != "skipped"]
+    judged = [check for check in shown_checks if check["status"] != "skipped"]
     passed = sum(check["status"] == "pass" for check in judged)
     return {
         "id": info.id,
@@ -82,7 +81,7 @@ def _section(result: StoredResult, drawn: dict[str, Any]) -> dict[str, Any]:
         "status": result.status,
         "problems": result.problems,
         "banner": _banner(result),
-        "checks": checks,
+        "checks": shown_checks,
         "passed": f"{passed} of {len(judged)}" if judged else "–",
         "figures": shown,
         "topology": topology.svg(result.scenario),
@@ -114,15 +113,17 @@ def _total(results: Sequence[StoredResult]) -> str:
     statuses = [check["status"] for result in results for check in result.checks]
     if not statuses:
         return ""
-    known = ("pass", "differs", "fail", NOT_COMPARABLE, "skipped")
+    known = ("pass", "differs", "fail", checks.NOT_COMPARABLE, "skipped")
     counts = {status: statuses.count(status) for status in known}
     words = {
         "pass": "pass",
         "differs": "differ from the document for a named cause",
         "fail": "fail",
-        NOT_COMPARABLE: "cannot be compared, for values were overridden",
+        checks.NOT_COMPARABLE: "cannot be compared, for values were overridden",
         "skipped": "are not part of this form",
     }
+    worths = checks.counts([check for result in results for check in result.checks])
+    words["pass"] += f" ({', '.join(f'{worths[worth]} {worth}' for worth in checks.WORTHS if worths[worth])})"
     parts = [f"{count} {words[status]}" for status, count in counts.items() if count]
     return f"{len(results)} experiments, {len(statuses)} checks: {', '.join(parts)}."
 

@@ -181,7 +181,8 @@ def test_reproduce_passes_and_writes_everything(tidegate_command, shelf):
 def test_reproduce_json_has_exactly_the_published_structure(tidegate_command, shelf):
     _, out, _ = tidegate_command("reproduce", "--quick", "--json")
     report = json.loads(out)
-    assert list(report) == ["schema_version", "experiments"]
+    assert list(report) == ["schema_version", "counts", "experiments"]
+    assert report["counts"]["predicted"] == 1
     (entry,) = report["experiments"]
     assert list(entry) == ["id", "title", "source", "status", "checks"]
     (check,) = entry["checks"]

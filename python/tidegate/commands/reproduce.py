@@ -231,6 +231,7 @@ def to_json(results: list[store.StoredResult]) -> dict[str, Any]:
     """What `--json` prints. Skipped checks are not in it: they were not made."""
     return {
         "schema_version": 1,
+        "counts": checks.counts([check for result in results for check in result.checks]),
         "experiments": [
             {
                 "id": result.info.id,
@@ -260,6 +261,10 @@ def _problems(result: store.StoredResult) -> dict[str, list[str]]:
 def _count(results: list[store.StoredResult]) -> str:
     statuses = [check["status"] for result in results for check in result.checks]
     parts = [f"{statuses.count('pass')} of {len(statuses) - statuses.count('skipped')} checks pass"]
+    if statuses.count("pass"):
+        counts = checks.counts([check for result in results for check in result.checks])
+        worths = ", ".join(f"{counts[worth]} {worth}" for worth in checks.WORTHS if counts[worth])
+        parts[0] += f" ({worths})"
     if statuses.count("differs"):
         parts.append(f"{statuses.count('differs')} differ for a named cause")
     parts.append(f"{statuses.count('fail')} fail")

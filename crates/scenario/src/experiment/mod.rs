@@ -58,7 +58,7 @@ pub struct DocumentedParameter {
     /// Its unit in reports.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unit: Option<String>,
-    /// `text`, `derived`, `literature` or `assumed`.
+    /// `text`, `derived`, `literature`, `fitted` or `assumed`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub provenance: Option<String>,
     /// The reason for the value, or the place that states it.

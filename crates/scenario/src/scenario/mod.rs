@@ -208,6 +208,10 @@ fn read_parameters(table: &Table, problems: &mut Problems) -> IndexMap<String, P
     }
 }
 
+/// Where the value of a parameter comes from: the document says it, it follows from what it says, others say it, it was inferred from
+/// the very numbers that are to come out, or it is assumed.
+const PROVENANCES: [&str; 5] = ["text", "derived", "literature", "fitted", "assumed"];
+
 /// The value of a parameter that says where it comes from.
 fn parameter_value<'t>(
     site: Site<'_>,
@@ -225,15 +229,15 @@ fn parameter_value<'t>(
     for key in &keys::parameter()[1..] {
         let Some(tree) = table.get(key) else { continue };
         let right = match tree.as_text() {
-            Some(text) if *key == "provenance" => {
-                ["text", "derived", "literature", "assumed"].contains(&text)
-            }
+            Some(text) if *key == "provenance" => PROVENANCES.contains(&text),
             Some(_) => true,
             None => false,
         };
         if !right {
-            let help =
-                if *key == "provenance" { "allowed: text, derived, literature, assumed" } else { "a string" };
+            let help = match *key {
+                "provenance" => suggest::list("allowed", &PROVENANCES),
+                _ => "a string".to_owned(),
+            };
             problems.push(site.problem(&[name, key], format!("this is no {key}"), help));
         }
     }

@@ -15,7 +15,7 @@ The file has, by name of an experiment's file, a list of checks:
     source = "section III.A"                       # where the document says so
     fitted = "delay, from Fig. 4.6"                # optional: inferred from this very number
     quick = false                                  # optional: not in the quick form
-    differs = { cause = "...", sensitivity = "nbp/fig8a-delay" }   # optional: a miss is explained
+    differs = { cause = "...", sensitivity = "nbp/fig8a-delay", band = [0.2, 0.3] }   # optional: a miss
 
 and, for figures, what the document itself shows:
 
@@ -91,6 +91,8 @@ class Check:
     quick: bool = True
     cause: str = ""
     sensitivity: str = ""
+    # Where it was measured, as its cause explains it; None where that is not said.
+    band: tuple[float, float] | None = None
     # The parameter that was inferred from what is compared here, so that agreement says nothing; or empty.
     fitted: str = ""
     place: str = ""  # file and line
@@ -121,6 +123,7 @@ class Outcome:
             "provenance": "fitted" if self.check.fitted else self.check.provenance,
             "status": self.status,
             "margin_sigma": self.margin_sigma,
+            "band": list(self.check.band) if self.check.band else None,
         }
 
     def to_record(self) -> dict[str, Any]:
@@ -226,11 +229,14 @@ def _check(experiment: str, number: int, entry: dict[str, Any], place: str) -> C
         raise InvalidFileError(f"{where}: `fitted` says which parameter was inferred, and from what")
     differs = entry.get("differs", {})
     if differs:
-        _refuse_unknown(differs, {"cause", "sensitivity"}, f"{where}: differs")
+        _refuse_unknown(differs, {"cause", "sensitivity", "band"}, f"{where}: differs")
         if not differs.get("cause") or not differs.get("sensitivity"):
             raise InvalidFileError(f"{where}: `differs` needs a `cause` and a `sensitivity` that shows it")
         if entry["provenance"] == "derived":
             raise InvalidFileError(f"{where}: what follows from arithmetic cannot differ")
+    band = differs.get("band")
+    if band is not None and not _is_range(band):
+        raise InvalidFileError(f"{where}: differs: `band` is [low, high]")
     return Check(
         experiment=experiment,
         name=entry["name"],
@@ -246,6 +252,7 @@ def _check(experiment: str, number: int, entry: dict[str, Any], place: str) -> C
         quick=entry.get("quick", True),
         cause=differs.get("cause", ""),
         sensitivity=differs.get("sensitivity", ""),
+        band=(float(band[0]), float(band[1])) if band else None,
         fitted=entry.get("fitted", ""),
         place=place,
     )
@@ -259,12 +266,7 @@ def _bounds(entry: dict[str, Any], where: str) -> Bounds:
     if "tolerance" in entry and key != "value":
         raise InvalidFileError(f"{where}: `tolerance` goes with `value`")
     if key == "between":
-        if not (
-            isinstance(value, list)
-            and len(value) == 2
-            and all(map(_is_number, value))
-            and value[0] <= value[1]
-        ):
+        if not _is_range(value):
             raise InvalidFileError(f"{where}: `between` is [low, high]")
         return Bounds(float(value[0]), float(value[1]), [float(value[0]), float(value[1])], "between")
     if not _is_number(value):
@@ -352,9 +354,17 @@ def evaluate(check: Check, points: Sequence[PointResult], quick: bool = False) -
     sigmas = stats.in_standard_errors(margin, measured)
     if margin >= 0:
         note = "within its noise" if sigmas is not None and sigmas < NOISE_SIGMAS else ""
+        if check.cause and not quick:
+            # A quick form is too short for many a difference to show.
+            note = f"it does not differ any more: `differs` is stale{', or ' if note else ''}{note}"
         return Outcome(check, "pass", measured.mean, interval, where, note, sigmas)
-    status = "differs" if check.cause and check.provenance != "derived" else "fail"
-    return Outcome(check, status, measured.mean, interval, where, check.cause, sigmas)
+    if not check.cause or check.provenance == "derived":
+        return Outcome(check, "fail", measured.mean, interval, where, "", sigmas)
+    if check.band is not None and not check.band[0] <= measured.mean <= check.band[1]:
+        low, high = (quantities.number(end) for end in check.band)
+        note = f"outside of {low} to {high}, where it was measured: the named cause does not explain it"
+        return Outcome(check, "fail", measured.mean, interval, where, note, sigmas)
+    return Outcome(check, "differs", measured.mean, interval, where, check.cause, sigmas)
 
 
 def not_comparable(outcome: Outcome) -> Outcome:
@@ -475,6 +485,15 @@ def _refuse_unknown(table: Any, allowed: set[str], where: str) -> None:
 def _one_of(value: Any, allowed: Sequence[str], where: str) -> None:
     if value not in allowed:
         raise InvalidFileError(f"{where}: {value!r} is none of {', '.join(allowed)}")
+
+
+def _is_range(value: Any) -> bool:
+    return (
+        isinstance(value, list)
+        and len(value) == 2
+        and all(map(_is_number, value))
+        and bool(value[0] <= value[1])
+    )
 
 
 def _is_number(value: Any) -> bool:

@@ -20,6 +20,7 @@ import os
 import re
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,6 +35,8 @@ SCHEMA_VERSION = 1
 ROWS_MAX = 10_000_000
 _MANIFEST = "result.json"
 _POINTS = "points.jsonl"
+# A temporary file is locked sooner than this after it was made.
+_JUST_MADE_S = 0.1
 _AGAIN = "the folder is damaged: run it again"
 
 
@@ -133,7 +136,10 @@ def _require_replaceable(target: Path) -> None:
 
 
 def write_atomic(target: Path, data: str | bytes) -> None:
-    """Write a file under a temporary name and rename it; through links, straight into devices and pipes."""
+    """Write a file under a temporary name and rename it; through links, straight into devices and pipes.
+
+    Temporaries of the same file that killed processes left are removed first.
+    """
     data = data.encode("utf-8", "backslashreplace") if isinstance(data, str) else data
     if target.exists() and not (target.is_file() or target.is_dir()):
         # Renaming would replace the device by a file.
@@ -144,13 +150,17 @@ def write_atomic(target: Path, data: str | bytes) -> None:
     temporary = None
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
+        for left in target.parent.glob(_literal(f".{target.name}.*.tmp", target.name)):
+            _remove_if_left(left)
         handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
         with os.fdopen(handle, "wb") as file:
+            _lock(handle)
             file.write(data)
             file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, target)
+            os.fsync(handle)
+            os.chmod(temporary, 0o644)
+            # While it is locked: who finds it unlocked takes it for one that was left.
+            os.replace(temporary, target)
     except BaseException as error:
         if temporary is not None:
             Path(temporary).unlink(missing_ok=True)
@@ -158,6 +168,31 @@ def write_atomic(target: Path, data: str | bytes) -> None:
             # Whoever reads this knows the file that was asked for, not the temporary one.
             error.filename, error.filename2 = str(target), None
         raise
+
+
+def _lock(handle: int) -> bool:
+    """Lock an open file against `_remove_if_left`; whether it was free. It is until the process ends."""
+    try:
+        import fcntl
+
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except ImportError:  # no such locks on this system
+        return False
+    except OSError:
+        return False
+    return True
+
+
+def _remove_if_left(path: Path) -> None:
+    """Remove a temporary file that no living process is writing."""
+    with contextlib.suppress(OSError):
+        handle = os.open(path, os.O_RDWR)
+        try:
+            # One that was made a moment ago may not be locked yet.
+            if time.time() - os.fstat(handle).st_mtime > _JUST_MADE_S and _lock(handle):
+                path.unlink()
+        finally:
+            os.close(handle)
 
 
 def _name_file(error: OSError, target: Path) -> None:

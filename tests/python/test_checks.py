@@ -203,3 +203,45 @@ def test_student_t_matches_tables():
         (120, 1.9799),
     ):
         assert stats.t_975(degrees) == pytest.approx(expected, abs=5e-4)
+
+
+BANDED = 'differs = { cause = "c", sensitivity = "nbp", band = [3, 4] }'
+
+
+@pytest.mark.parametrize(
+    ("value", "quick", "status", "says"),
+    [
+        (3.5, False, "differs", "c"),
+        (4.5, False, "fail", "outside of 3 to 4"),
+        (2.5, True, "fail", "outside of 3 to 4"),
+        (1.0, False, "pass", "stale"),
+        (1.0, True, "pass", ""),
+    ],
+)
+def test_a_difference_stays_in_its_band_or_is_none(tmp_path, value, quick, status, says):
+    check = make(tmp_path, f"at_most = 2\n{TEXT}{BANDED}")
+    outcome = checks.evaluate(check, [point(value)], quick)
+    assert (outcome.status, says in outcome.note) == (status, True)
+    assert outcome.to_json()["band"] == [3.0, 4.0]
+
+
+def test_a_band_is_a_range(tmp_path):
+    with pytest.raises(InvalidFileError, match="band"):
+        make(tmp_path, f"at_most = 2\n{TEXT}{BANDED.replace('[3, 4]', '[4, 3]')}")
+
+
+def test_what_passes_within_its_noise_says_so(tmp_path):
+    check = make(tmp_path, f"at_most = 2\n{TEXT}")
+    noisy = [point(value, seed) for seed, value in enumerate((1.0, 2.9, 1.9), 1)]
+    outcome = checks.evaluate(check, noisy)
+    assert outcome.status == "pass" and outcome.note == "within its noise"
+    deviation = statistics.stdev((1.0, 2.9, 1.9)) / 3**0.5
+    assert outcome.margin_sigma == pytest.approx((2 - statistics.mean((1.0, 2.9, 1.9))) / deviation)
+    assert checks.evaluate(check, noisy[:1]).margin_sigma is None
+
+
+def test_what_was_fitted_is_counted_as_such(tmp_path):
+    check = make(tmp_path, f'at_most = 2\n{TEXT}fitted = "delay"')
+    stored = checks.evaluate(check, [point(1.0)]).to_record()
+    assert (stored["provenance"], checks.worth(stored)) == ("fitted", "fitted")
+    assert checks.counts([stored])["fitted"] == 1

@@ -188,6 +188,7 @@ def test_reproduce_json_has_exactly_the_published_structure(tidegate_command, sh
     (check,) = entry["checks"]
     assert list(check) == [
         "name", "expected", "measured", "ci95", "tolerance", "kind", "provenance", "status", "margin_sigma",
+        "band",
     ]  # fmt: skip
     assert (entry["status"], check["status"], check["expected"]) == ("pass", "pass", 0.75)
 
@@ -713,3 +714,16 @@ def test_a_design_says_how_a_quantity_is_written(tidegate_command, given, words)
     code, _, err = tidegate_command("design", "red", "--rate", given, "--rtt", "60ms", "--flows", "8")
     assert code == 2
     assert words in err
+
+
+def test_temporaries_that_killed_processes_left_are_swept_and_those_of_living_ones_stay(tmp_path):
+    fcntl = pytest.importorskip("fcntl")
+    names = {name: tmp_path / f".{name}.tmp" for name in ("page.html.left", "page.html.living", "other.left")}
+    for path in names.values():
+        path.write_text("half")
+        os.utime(path, (1, 1))
+    with names["page.html.living"].open("r+b") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        store.write_atomic(tmp_path / "page.html", "whole")
+    there = {path.name for path in tmp_path.iterdir()}
+    assert there == {".page.html.living.tmp", ".other.left.tmp", "page.html"}

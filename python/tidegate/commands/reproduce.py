@@ -224,6 +224,7 @@ def judge(
 
 _JSON_KEYS = (
     "name", "expected", "measured", "ci95", "tolerance", "kind", "provenance", "status", "margin_sigma",
+    "band",
 )  # fmt: skip
 
 

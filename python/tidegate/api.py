@@ -98,9 +98,7 @@ class LoadedScenario:
 
             links = [link["name"] for link in self.description["links"]]
             sides = [side for name in links for side in (name, f"{name}.reverse")]
-            flows = [
-                flow["name"] for flow in self.description["flows"] if flow["transport"]["kind"] == "tcp"
-            ]
+            flows = [flow["name"] for flow in self.description["flows"] if flow["transport"]["kind"] == "tcp"]
             given["queues"] = own.places(queues, sides, "link", own.QueueManager)
             given["controls"] = own.places(controls, flows, "TCP flow", own.CongestionControl)
         return Result(self, _core.run(self.core, **given), seed)

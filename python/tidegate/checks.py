@@ -26,7 +26,7 @@ and, for figures, what the document itself shows:
     y = [10.0, 5.04]
 
 A value is measured per seed and averaged; the mean is what is compared, the 95 % interval is reported with
-it.
+it. Where that could go either way with other seeds, `undecided` says so, and `seeding` runs more.
 """
 
 import difflib
@@ -39,7 +39,7 @@ from typing import Any
 
 from tidegate import measure, quantities, stats
 from tidegate.errors import InvalidFileError, MeasureError
-from tidegate.experiment import Info, PointResult
+from tidegate.experiment import Info, Place, PointResult, place_of
 
 KINDS = ("quantitative", "qualitative")
 PROVENANCES = ("text", "derived", "literature", "assumed")
@@ -374,42 +374,84 @@ def not_comparable(outcome: Outcome) -> Outcome:
     return replace(outcome, status=NOT_COMPARABLE, note="")
 
 
+def undecided(judged: Sequence[Check], points: Sequence[PointResult]) -> set[Place]:
+    """The points of which more seeds could turn the verdict of a check: those whose mean lies so near to the
+    bounds that it is on its side with less than 99.5 % (Student's t), and those that they are compared with.
+
+    A check that cannot be measured is decided: more seeds do not help it.
+    """
+    found: set[Place] = set()
+    for check in judged:
+        try:
+            for estimate, members in _estimates(check, points):
+                if not _is_decided(check, estimate):
+                    found |= {place_of(point) for point in members}
+        except MeasureError:
+            continue
+    return found
+
+
+def _is_decided(check: Check, measured: stats.Estimate) -> bool:
+    sigmas = stats.in_standard_errors(check.bounds.margin(measured.mean), measured)
+    return sigmas is None or abs(sigmas) >= stats.t_995(measured.count - 1)
+
+
 def _measure(check: Check, points: Sequence[PointResult]) -> tuple[stats.Estimate, str, float]:
     """The value that decides, where it was measured, and its margin to the bounds."""
-    groups: dict[str, dict[int, float]] = {}
-    for point in points:
-        if matches(point, check.where):
-            groups.setdefault(point.label, {})[point.seed] = _value(check, point, points)
-    if not groups:
-        raise MeasureError(f"no point of the experiment matches where = {dict(check.where)}")
-    if check.reduce == "each":
-        estimates = {label: stats.estimate(list(by_seed.values())) for label, by_seed in groups.items()}
-        worst = min(estimates, key=lambda label: check.bounds.margin(estimates[label].mean))
-        return estimates[worst], worst, check.bounds.margin(estimates[worst].mean)
-    reduction = {"mean": stats.mean, "min": min, "max": max}[check.reduce]
-    seeds = sorted(set.union(*(set(by_seed) for by_seed in groups.values())))
-    per_seed = [
-        reduction([by_seed[seed] for by_seed in groups.values() if seed in by_seed]) for seed in seeds
-    ]
-    estimate = stats.estimate(per_seed)
-    where = next(iter(groups)) if len(groups) == 1 else f"{check.reduce} over {len(groups)} points"
+    measured = _estimates(check, points)
+    estimate, members = min(measured, key=lambda each: check.bounds.margin(each[0].mean))
+    labels = dict.fromkeys(point.label for point in members if matches(point, check.where))
+    where = next(iter(labels)) if len(labels) == 1 else f"{check.reduce} over {len(labels)} points"
     return estimate, where, check.bounds.margin(estimate.mean)
 
 
-def _value(check: Check, point: PointResult, points: Sequence[PointResult]) -> float:
-    value = measure.evaluate(check.measure, point)
+def _estimates(check: Check, points: Sequence[PointResult]) -> list[tuple[stats.Estimate, list[PointResult]]]:
+    """What is measured, once per point or once over all of them, and the runs that it comes from.
+
+    Where points have other seeds than those that they are set against, only the common ones count.
+    """
+    groups: dict[Place, dict[int, float]] = {}
+    members: dict[Place, list[PointResult]] = {}
+    problem: MeasureError | None = None
+    for point in points:
+        if not matches(point, check.where):
+            continue
+        place = place_of(point)
+        base = _base(check, point, points)
+        members.setdefault(place, []).extend([point, *([base] if base else [])])
+        value = measure.evaluate(check.measure, point)
+        if not check.relative_to:
+            groups.setdefault(place, {})[point.seed] = value
+        elif base is None:
+            problem = MeasureError(
+                f"no point to compare with at {dict(check.relative_to)}, seed {point.seed}"
+            )
+        else:
+            divisor = measure.evaluate(check.measure, base)
+            if divisor == 0:
+                raise MeasureError(f"relative to zero: {check.measure} at {base.label}")
+            groups.setdefault(place, {})[point.seed] = value / divisor
+    if not members:
+        raise MeasureError(f"no point of the experiment matches where = {dict(check.where)}")
+    if len(groups) < len(members) and problem:
+        raise problem
+    if check.reduce == "each":
+        return [(stats.estimate(list(by_seed.values())), members[place]) for place, by_seed in groups.items()]
+    reduction = {"mean": stats.mean, "min": min, "max": max}[check.reduce]
+    seeds = sorted(set.intersection(*(set(by_seed) for by_seed in groups.values())))
+    if not seeds:
+        raise MeasureError("its points have no seed in common")
+    per_seed = [reduction([by_seed[seed] for by_seed in groups.values()]) for seed in seeds]
+    return [(stats.estimate(per_seed), [point for own in members.values() for point in own])]
+
+
+def _base(check: Check, point: PointResult, points: Sequence[PointResult]) -> PointResult | None:
+    """What a point is divided by: the same axes and seed but for `relative_to`."""
     if not check.relative_to:
-        return value
+        return None
     wanted = {"variant": point.variant, **point.axes, **check.relative_to}
-    for other in points:
-        if other.seed == point.seed and matches(
-            other, {key: text for key, text in wanted.items() if text is not None}
-        ):
-            base = measure.evaluate(check.measure, other)
-            if base == 0:
-                raise MeasureError(f"relative to zero: {check.measure} at {other.label}")
-            return value / base
-    raise MeasureError(f"no point to compare with at {dict(check.relative_to)}, seed {point.seed}")
+    place = {key: text for key, text in wanted.items() if text is not None}
+    return next((other for other in points if other.seed == point.seed and matches(other, place)), None)
 
 
 def matches(point: PointResult, where: Mapping[str, Any]) -> bool:

@@ -135,6 +135,13 @@ def reproduce(
     ] = None,
     list_only: Annotated[bool, typer.Option("--list", help="List the experiments and stop.")] = False,
     seeds: Seeds = None,
+    all_seeds: Annotated[
+        bool,
+        typer.Option("--all-seeds", help="All seeds of the files, also where fewer decide the checks."),
+    ] = False,
+    first_seed: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Begin with this seed instead of 1: other random numbers.")
+    ] = 1,
     quick: Quick = False,
     out: Annotated[
         Path, typer.Option("-o", "--out", metavar="DIR", help="Where results and report go.")
@@ -154,7 +161,9 @@ def reproduce(
 
     if list_only:
         return command.list_experiments(ids or [], as_json)
-    return command.reproduce(ids or [], quick, seeds, out, workers, overrides or [], as_json, resume, fresh)
+    return command.reproduce(
+        ids or [], quick, seeds, out, workers, overrides or [], as_json, resume, fresh, all_seeds, first_seed
+    )
 
 
 @app.command()

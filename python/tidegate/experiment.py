@@ -17,6 +17,8 @@ from tidegate import labels, measure, parallel, quantities, reach
 from tidegate.errors import MeasureError, NotKeptError
 
 Overrides = Sequence[tuple[str, str]]
+# A point without its seed: variant, and axes with their values.
+Place = tuple[str | None, tuple[tuple[str, str], ...]]
 
 
 @dataclass(frozen=True)
@@ -148,6 +150,11 @@ class Task:
         )
 
 
+def place_of(point: PointResult | Task) -> Place:
+    """Which point of its experiment a run belongs to, whatever its seed."""
+    return point.variant, tuple(sorted(point.axes.items()))
+
+
 class Experiment:
     """An experiment file, read and validated."""
 
@@ -163,8 +170,11 @@ class Experiment:
         _require_measures(self.info.figures, path)
         self.scenario: dict[str, Any] = {}  # the scenario of the first point, as a dict; set by `tasks`
 
-    def tasks(self, quick: bool = False, seeds: int | None = None) -> list[Task]:
-        """Every run, seeds innermost; with `seeds`, seeds 1 to that number instead of the file's."""
+    def tasks(self, quick: bool = False, seeds: int | None = None, first_seed: int = 1) -> list[Task]:
+        """Every run, seeds innermost; with `seeds`, seeds 1 to that number instead of the file's.
+
+        With `first_seed` all seeds are moved, so that the lowest of 1, 2, .. is that one.
+        """
         from tidegate import _core, real
 
         groups: dict[tuple, tuple[Any, list[int]]] = {}
@@ -186,8 +196,9 @@ class Experiment:
                 point.axes
             )
             for seed in range(1, seeds + 1) if seeds else own_seeds:
-                key = content_key(text, seed, _core.__version__)
-                tasks.append(Task(point.variant, axes, seed, scenario, key, **hosts))
+                moved = seed + first_seed - 1
+                key = content_key(text, moved, _core.__version__)
+                tasks.append(Task(point.variant, axes, moved, scenario, key, **hosts))
         return tasks
 
 

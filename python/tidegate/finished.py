@@ -1,22 +1,21 @@
 """Which points of an experiment are finished: kept on disk as they come, found again after an interruption.
 
 `tidegate sweep` and `tidegate reproduce` both run what `missing` says, give each finished point to `add`, and
-end with `ordered` and `complete`.
+end with `ordered` and `complete`. A reproduction asks for part of the points first (see `seeding`).
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from tidegate import _core, display, store
 from tidegate.errors import UsageError
-from tidegate.experiment import PointResult, Task
+from tidegate.experiment import PointResult, Task, place_of
 
 
 @dataclass
 class Finished:
-    """The points of one experiment whose results go to `target`.
+    """The points of one experiment whose results go to `target`; `tasks` are all that may be asked for.
 
     Hold the lock of `target` while it is used.
     """
@@ -25,7 +24,6 @@ class Finished:
     tasks: Sequence[Task]
     resume: bool = False
     fresh: bool = False
-    missing: list[Task] = field(init=False)
 
     def __post_init__(self) -> None:
         self._partial = store.PartialResult(self.target)
@@ -45,7 +43,10 @@ class Finished:
                 display.progress_line(f"{self.target}: {points} changed after being written; run again")
             self._require_no_loss(kept)
         self._points = {task.key: kept[task.key] for task in self.tasks if task.key in kept}
-        self.missing = [task for task in self.tasks if task.key not in self._points]
+
+    def missing(self, asked: Sequence[Task] | None = None) -> list[Task]:
+        """Those of `asked`, as a rule all, that are not finished."""
+        return [task for task in self._asked(asked) if task.key not in self._points]
 
     @property
     def count(self) -> int:
@@ -62,16 +63,19 @@ class Finished:
         self._partial.add(point)
         self._points[point.key] = point
 
-    def ordered(self) -> list[PointResult]:
-        """The finished points in the order of the tasks.
+    def ordered(self, asked: Sequence[Task] | None = None) -> list[PointResult]:
+        """The finished points of `asked`, as a rule all, in their order.
 
         A key holds all that results depend on, so points that were kept may carry another point's labels.
         """
-        found = [(task, self._points[task.key]) for task in self.tasks if task.key in self._points]
+        found = [(task, self._points[task.key]) for task in self._asked(asked) if task.key in self._points]
         return [
             PointResult(task.variant, task.axes, task.seed, point.summary, task.key, point.result)
             for task, point in found
         ]
+
+    def _asked(self, asked: Sequence[Task] | None) -> Sequence[Task]:
+        return self.tasks if asked is None else asked
 
     def complete(self) -> None:
         """The result is written: what was kept for it is not needed any more."""
@@ -82,15 +86,11 @@ class Finished:
 
         The result would replace points that are good.
         """
-        asked = {_place(task) for task in self.tasks}
-        beyond = sum(_place(point) not in asked for point in kept.values())
+        asked = {(place_of(task), task.seed) for task in self.tasks}
+        beyond = sum((place_of(point), point.seed) not in asked for point in kept.values())
         if beyond:
             points = "1 finished point" if beyond == 1 else f"{beyond} finished points"
             raise UsageError(
                 f"{self.target} has {points} that this run does not ask for (other seeds, the quick form?) "
                 "and that it would throw away: ask for them too, give another --out, or add --fresh"
             )
-
-
-def _place(point: PointResult | Task) -> tuple[Any, ...]:
-    return (point.variant, tuple(sorted(point.axes.items())), point.seed)

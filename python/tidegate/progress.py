@@ -40,6 +40,11 @@ class Progress:
         if self._bar is not None:
             self._bar.advance(self._task)
 
+    def expect(self, more: int) -> None:
+        """There is more work than was known."""
+        if self._bar is not None:
+            self._bar.update(self._task, total=(self._bar.tasks[0].total or 0) + more)
+
     def say(self, text: str) -> None:
         """Print a line above the bar."""
         if self._bar is not None:

@@ -15,6 +15,13 @@ _T_975 = (
     2.0796, 2.0739, 2.0687, 2.0639, 2.0595, 2.0555, 2.0518, 2.0484, 2.0452, 2.0423,
 )  # fmt: skip
 _Z_975 = 1.959964
+# The same for 99 % (quantile 0.995).
+_T_995 = (
+    63.6567, 9.9248, 5.8409, 4.6041, 4.0321, 3.7074, 3.4995, 3.3554, 3.2498, 3.1693,
+    3.1058, 3.0545, 3.0123, 2.9768, 2.9467, 2.9208, 2.8982, 2.8784, 2.8609, 2.8453,
+    2.8314, 2.8188, 2.8073, 2.7969, 2.7874, 2.7787, 2.7707, 2.7633, 2.7564, 2.7500,
+)  # fmt: skip
+_Z_995 = 2.575829
 
 
 class Estimate(NamedTuple):
@@ -28,12 +35,21 @@ class Estimate(NamedTuple):
 
 def t_975(degrees: int) -> float:
     """The 0.975 quantile of Student's t distribution."""
+    return _t(degrees, _T_975, _Z_975)
+
+
+def t_995(degrees: int) -> float:
+    """The 0.995 quantile of Student's t distribution."""
+    return _t(degrees, _T_995, _Z_995)
+
+
+def _t(degrees: int, table: Sequence[float], z: float) -> float:
+    """From a table, and beyond it from the quantile `z` of the normal distribution."""
     if degrees < 1:
         raise ValueError(f"t needs at least 1 degree of freedom, not {degrees}")
-    if degrees <= len(_T_975):
-        return _T_975[degrees - 1]
-    # Cornish-Fisher expansion around the normal quantile: off by less than 1e-4 from 31 degrees on.
-    z = _Z_975
+    if degrees <= len(table):
+        return table[degrees - 1]
+    # Cornish-Fisher expansion around the normal quantile: off by less than 1e-3 from 31 degrees on.
     first = (z**3 + z) / (4 * degrees)
     second = (5 * z**5 + 16 * z**3 + 3 * z) / (96 * degrees**2)
     return z + first + second

@@ -8,7 +8,7 @@ import contextlib
 import json
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from tidegate import _core, checks, display, experiment, figures, library, progr
 from tidegate.commands import parse_overrides
 from tidegate.errors import EXIT_DONE, EXIT_FAILED, NotKeptError
 from tidegate.finished import Finished
+from tidegate.seeding import Seeding
 
 REPORT = "report.html"
 
@@ -44,6 +45,8 @@ def reproduce(
     as_json: bool,
     resume: bool = False,
     fresh: bool = False,
+    all_seeds: bool = False,
+    first_seed: int = 1,
 ) -> int:
     """Run, judge, write folders and the report; exit code 1 if a check fails."""
     overrides = parse_overrides(override_texts)
@@ -63,7 +66,8 @@ def reproduce(
         for name in chosen:
             locks.enter_context(store.locked(out / name))
         places = Places(out, resume, fresh)
-        results = list(_run_all(experiments, expected, quick, seeds, places, workers))
+        wanted = Wanted(quick, seeds, all_seeds or quick or seeds is not None, first_seed)
+        results = _run_all(experiments, expected, wanted, places, workers)
     report_path = out / REPORT
     from tidegate import report
 
@@ -102,53 +106,138 @@ def expectations(chosen: Mapping[str, Path]) -> dict[str, checks.Expectations]:
     }
 
 
+@dataclass(frozen=True)
+class Wanted:
+    """Which runs of an experiment are asked for."""
+
+    quick: bool
+    seeds: int | None
+    all_seeds: bool  # and not only as many as decide the checks
+    first_seed: int
+
+
+@dataclass
+class _Work:
+    """One experiment under way."""
+
+    each: experiment.Experiment
+    expectations: checks.Expectations
+    finished: Finished
+    seeding: Seeding
+    obstacle: str | None
+    problems: dict[str, str] = field(default_factory=dict)  # by the key of the run
+
+    def points(self) -> list[experiment.PointResult]:
+        """The results of what was asked for so far."""
+        return self.finished.ordered(self.seeding.asked)
+
+    def missing(self) -> list[experiment.Task]:
+        """What was asked for and is neither there nor failed."""
+        return [task for task in self.finished.missing(self.seeding.asked) if task.key not in self.problems]
+
+
 def _run_all(
     experiments: list[experiment.Experiment],
-    expected: dict[str, checks.Expectations],
-    quick: bool,
-    seeds: int | None,
+    expected: Mapping[str, checks.Expectations],
+    wanted: Wanted,
     places: "Places",
     workers: int | None,
-) -> Iterator[store.StoredResult]:
-    tasks = [each.tasks(quick, seeds) for each in experiments]
-    obstacles = [_obstacle(own) for own in tasks]
-    tasks = [[] if why else own for own, why in zip(tasks, obstacles, strict=True)]
-    kept = [
-        Finished(places.out / each.id, own, places.resume, places.fresh)
-        for each, own in zip(experiments, tasks, strict=True)
+) -> list[store.StoredResult]:
+    """Round by round: everything asked for in one pool, then more seeds where checks are open."""
+    works = [
+        _begin(each, expected.get(each.id, checks.Expectations()), wanted, places) for each in experiments
     ]
-    home = {id(task): finished for finished in kept for task in finished.missing}
-    everything = [task for finished in kept for task in finished.missing]
-    count = sum(finished.count for finished in kept)
-    if count:
-        display.progress_line(f"{count} of {count + len(everything)} points are there already")
-    begin = time.perf_counter()
-    with contextlib.ExitStack() as left, progress.Progress(len(everything), "reproducing") as bar:
-        keep = lambda task, point: home[id(task)].add(point)  # noqa: E731
-        outcomes = left.enter_context(
-            contextlib.closing(experiment.run_tasks(everything, workers, bar.advance, keep))
+    if count := sum(work.finished.count for work in works):
+        display.progress_line(
+            f"{count} of {sum(len(work.finished.tasks) for work in works)} points are there"
         )
-        for each, finished, why in zip(experiments, kept, obstacles, strict=True):
-            problems = []
-            for task in finished.missing:
-                outcome = next(outcomes)
+    begin = time.perf_counter()
+    done: dict[str, store.StoredResult] = {}
+    with progress.Progress(sum(len(work.missing()) for work in works), "reproducing") as bar:
+        upcoming = works
+        while upcoming:
+            current, upcoming = upcoming, []
+            for work in _round(current, works, workers, bar):
+                points = work.points()
+                if not work.problems and work.seeding.go_on(points):
+                    bar.expect(len(work.missing()))
+                    upcoming.append(work)
+                    continue
+                result = done[work.each.id] = _close(work, points, wanted, places)
+                took = time.perf_counter() - begin
+                bar.say(
+                    f"{work.each.id}: {result.status}, {_runs(work, points)}, {took:.1f} s since the start"
+                )
+    return [done[each.id] for each in experiments]
+
+
+def _begin(
+    each: experiment.Experiment, expectations: checks.Expectations, wanted: Wanted, places: "Places"
+) -> _Work:
+    tasks = each.tasks(wanted.quick, wanted.seeds, wanted.first_seed)
+    obstacle = _obstacle(tasks)
+    tasks = [] if obstacle else tasks
+    finished = Finished(places.out / each.id, tasks, places.resume, places.fresh)
+    is_whole = wanted.all_seeds or any(task.is_real for task in tasks)
+    return _Work(each, expectations, finished, Seeding(tasks, expectations.checks, is_whole), obstacle)
+
+
+def _round(
+    current: list[_Work], works: list[_Work], workers: int | None, bar: progress.Progress
+) -> Iterator[_Work]:
+    """Make the runs that `current` lacks, each once however many experiments hold it; each in turn when it
+    has all of its own."""
+    homes: dict[str, list[Finished]] = {}
+    for work in works:
+        for key in {task.key for task in work.finished.tasks}:
+            homes.setdefault(key, []).append(work.finished)
+    tasks = list({task.key: task for work in current for task in work.missing()}.values())
+
+    def keep(task: experiment.Task, point: experiment.PointResult) -> None:
+        for finished in homes[task.key]:
+            finished.add(point)
+
+    with contextlib.closing(experiment.run_tasks(tasks, workers, bar.advance, keep)) as outcomes:
+        made = zip(tasks, outcomes, strict=True)
+        failed: dict[str, Exception] = {}
+        seen: set[str] = set()
+        for work in current:
+            own = {task.key: task for task in work.missing()}
+            while own.keys() - seen:
+                task, outcome = next(made)
                 if isinstance(outcome, NotKeptError):
                     raise outcome
+                seen.add(task.key)
                 if isinstance(outcome, Exception):
-                    problems.append(f"{task.variant or 'run'} {task.axes}, seed {task.seed}: {outcome}")
-            points = finished.ordered()
-            expectations = expected.get(each.id, checks.Expectations())
-            if why:
-                result = skipped(each, expectations, why, quick)
-            else:
-                result = judge(each, points, problems, expectations, quick)
-            store.write_result(places.out / each.id, result, each.path)
-            if len(points) == len(finished.tasks):
-                finished.complete()
-            took = time.perf_counter() - begin
-            runs = f"{len(points)} run{'' if len(points) == 1 else 's'}{_discarded(points)}"
-            bar.say(f"{each.id}: {result.status}, {runs}, {took:.1f} s since the start")
-            yield result
+                    failed[task.key] = outcome
+            for key, task in own.items():
+                if key in failed:
+                    place = f"{task.variant or 'run'} {task.axes}, seed {task.seed}"
+                    work.problems[key] = f"{place}: {failed[key]}"
+            yield work
+
+
+def _close(
+    work: _Work, points: list[experiment.PointResult], wanted: Wanted, places: "Places"
+) -> store.StoredResult:
+    """Judge an experiment and write its folder."""
+    each, expectations = work.each, work.expectations
+    if work.obstacle:
+        result = skipped(each, expectations, work.obstacle, wanted.quick)
+    else:
+        result = judge(each, points, list(work.problems.values()), expectations, wanted.quick)
+    store.write_result(places.out / each.id, result, each.path)
+    if len(points) == len(work.seeding.asked):
+        work.finished.complete()
+    return result
+
+
+def _runs(work: _Work, points: list[experiment.PointResult]) -> str:
+    """How many runs there were, and how many there could have been."""
+    runs = f"{len(points)} run{'' if len(points) == 1 else 's'}"
+    if len(work.seeding.asked) < len(work.finished.tasks):
+        runs += f" of at most {len(work.finished.tasks)}"
+    return runs + _discarded(points)
 
 
 @dataclass(frozen=True)

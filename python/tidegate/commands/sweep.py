@@ -46,7 +46,7 @@ def _run(
     as_json: bool,
 ) -> int:
     """Run what is missing, judge and write what is there, say what came of it."""
-    tasks, missing, target = points.tasks, points.missing, points.target
+    tasks, missing, target = points.tasks, points.missing(), points.target
     if points.count:
         display.progress_line(f"{points.count} of {len(tasks)} points are there already")
     failures = []

@@ -80,6 +80,10 @@ impl Scenario {
             "events": self.events.iter().map(|event| self.event(event)).collect::<Vec<_>>(),
             "record": self.record_json(&self.record),
         });
+        // Results are the same bytes where it is not there.
+        if let Some(ties) = &self.ties {
+            all["ties"] = json!({ "seed": ties.seed, "spread_s": ties.spread.as_secs_f64() });
+        }
         // Only where there are some: a run in the simulator does not depend on them.
         if !self.commands.is_empty() {
             all["commands"] = self.commands.iter().map(|command| self.command(command)).collect();

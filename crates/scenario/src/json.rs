@@ -1,12 +1,13 @@
 //! A scenario as JSON: for reports, drawings and comparisons. Names instead of indices, units in the names of keys.
 
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 use tidegate_document::json::config;
 use tidegate_units::{BitRate, Span, Time};
 
 use crate::model::{
-    Clock, Command, DelayOf, Direction, Event, EventChange, Flow, LinkIndex, MarkerPoint, NodeIndex, Record,
-    Scenario, Series, Start, Way,
+    Application, Clock, Command, DelayOf, Direction, Event, EventChange, Flow, LinkIndex, MarkerPoint,
+    NodeIndex, Record, Scenario, Series, Start, Transport, Way,
 };
 
 /// Counts up when a key changes its meaning.
@@ -62,6 +63,9 @@ impl Scenario {
                 })
             })
             .collect();
+        let (mut transports, mut applications) = (Repeated::default(), Repeated::default());
+        let flow = |flow| self.flow(flow, &mut transports, &mut applications);
+        let flows: Vec<Value> = self.flows.iter().map(flow).collect();
         let mut all = json!({
             "schema_version": SCHEMA_VERSION,
             "title": self.title,
@@ -73,7 +77,7 @@ impl Scenario {
             "parameters": parameters,
             "nodes": nodes,
             "links": links,
-            "flows": self.flows.iter().map(|flow| self.flow(flow)).collect::<Vec<_>>(),
+            "flows": flows,
             "routing": self.routing,
             "domains": domains,
             "markers": self.markers.iter().map(|point| self.marker(point)).collect::<Vec<_>>(),
@@ -108,7 +112,12 @@ impl Scenario {
         list.iter().map(|index| self.node_name(*index)).collect()
     }
 
-    fn flow(&self, flow: &Flow) -> Value {
+    fn flow<'s>(
+        &self,
+        flow: &'s Flow,
+        transports: &mut Repeated<'s, Transport>,
+        applications: &mut Repeated<'s, Application>,
+    ) -> Value {
         let start = match flow.start {
             Start::At(time) => json!(seconds(time)),
             Start::Uniform(from, to) => json!({ "uniform": [seconds(from), seconds(to)] }),
@@ -117,8 +126,8 @@ impl Scenario {
             "name": flow.name,
             "from": self.node_name(flow.from),
             "to": self.node_names(&flow.to),
-            "transport": config(&flow.transport),
-            "application": config(&flow.application),
+            "transport": transports.config(&flow.transport),
+            "application": applications.config(&flow.application),
             "start_s": start,
             "stop_s": flow.stop.map(seconds),
             "dscp": flow.dscp.get(),
@@ -222,6 +231,29 @@ impl Scenario {
                 self.flows[flow.index()].name,
                 quantity.name()
             ),
+        }
+    }
+}
+
+/// What thousands of flows have in common is put into words once.
+struct Repeated<'s, T>(Option<(&'s T, Value)>);
+
+impl<T> Default for Repeated<'_, T> {
+    fn default() -> Self {
+        Self(None)
+    }
+}
+
+impl<'s, T: Serialize + PartialEq> Repeated<'s, T> {
+    /// As [`config`].
+    fn config(&mut self, each: &'s T) -> Value {
+        match &self.0 {
+            Some((last, words)) if *last == each => words.clone(),
+            _ => {
+                let words = config(each);
+                self.0 = Some((each, words.clone()));
+                words
+            }
         }
     }
 }

@@ -93,6 +93,8 @@ class Check:
     sensitivity: str = ""
     # Where it was measured, as its cause explains it; None where that is not said.
     band: tuple[float, float] | None = None
+    # The same of the quick form, where that has other points or less time.
+    quick_band: tuple[float, float] | None = None
     # The parameter that was inferred from what is compared here, so that agreement says nothing; or empty.
     fitted: str = ""
     place: str = ""  # file and line
@@ -229,14 +231,18 @@ def _check(experiment: str, number: int, entry: dict[str, Any], place: str) -> C
         raise InvalidFileError(f"{where}: `fitted` says which parameter was inferred, and from what")
     differs = entry.get("differs", {})
     if differs:
-        _refuse_unknown(differs, {"cause", "sensitivity", "band"}, f"{where}: differs")
-        if not differs.get("cause") or not differs.get("sensitivity"):
-            raise InvalidFileError(f"{where}: `differs` needs a `cause` and a `sensitivity` that shows it")
+        _refuse_unknown(differs, {"cause", "sensitivity", "band", "quick_band"}, f"{where}: differs")
+        if not differs.get("cause") or not differs.get("sensitivity") or "band" not in differs:
+            raise InvalidFileError(
+                f"{where}: `differs` needs a `cause`, a `sensitivity` that shows it, and the `band` "
+                "in which it was measured"
+            )
         if entry["provenance"] == "derived":
             raise InvalidFileError(f"{where}: what follows from arithmetic cannot differ")
-    band = differs.get("band")
-    if band is not None and not _is_range(band):
-        raise InvalidFileError(f"{where}: differs: `band` is [low, high]")
+    band, quick_band = differs.get("band"), differs.get("quick_band")
+    for name, ends in (("band", band), ("quick_band", quick_band)):
+        if ends is not None and not _is_range(ends):
+            raise InvalidFileError(f"{where}: differs: `{name}` is [low, high]")
     return Check(
         experiment=experiment,
         name=entry["name"],
@@ -253,6 +259,7 @@ def _check(experiment: str, number: int, entry: dict[str, Any], place: str) -> C
         cause=differs.get("cause", ""),
         sensitivity=differs.get("sensitivity", ""),
         band=(float(band[0]), float(band[1])) if band else None,
+        quick_band=(float(quick_band[0]), float(quick_band[1])) if quick_band else None,
         fitted=entry.get("fitted", ""),
         place=place,
     )
@@ -360,8 +367,9 @@ def evaluate(check: Check, points: Sequence[PointResult], quick: bool = False) -
         return Outcome(check, "pass", measured.mean, interval, where, note, sigmas)
     if not check.cause or check.provenance == "derived":
         return Outcome(check, "fail", measured.mean, interval, where, "", sigmas)
-    if check.band is not None and not check.band[0] <= measured.mean <= check.band[1]:
-        low, high = (quantities.number(end) for end in check.band)
+    band = check.quick_band if quick and check.quick_band else check.band
+    if band is not None and not band[0] <= measured.mean <= band[1]:
+        low, high = (quantities.number(end) for end in band)
         note = f"outside of {low} to {high}, where it was measured: the named cause does not explain it"
         return Outcome(check, "fail", measured.mean, interval, where, note, sigmas)
     return Outcome(check, "differs", measured.mean, interval, where, check.cause, sigmas)

@@ -118,7 +118,7 @@ def test_a_measure_that_is_not_there_fails(tmp_path):
     assert checks.evaluate(check, [PointResult("nbp", {}, 1, {"y": 1})]).status == "fail"
 
 
-DIFFERS = 'differs = { cause = "the paper averages elsewhere", sensitivity = "fifo" }\n'
+DIFFERS = 'differs = { cause = "the paper averages elsewhere", sensitivity = "fifo", band = [3.8, 4.2] }\n'
 
 
 def test_a_miss_differs_only_for_a_named_cause(tmp_path):
@@ -134,6 +134,7 @@ def test_a_miss_differs_only_for_a_named_cause(tmp_path):
         TEXT.replace("text", "derived") + "at_least = 5\n" + DIFFERS,
         TEXT + 'at_least = 5\ndiffers = { cause = "because" }',
         TEXT + 'at_least = 5\ndiffers = { sensitivity = "fifo" }',
+        TEXT + 'at_least = 5\ndiffers = { cause = "because", sensitivity = "fifo" }',
         TEXT + "",
         TEXT + "at_least = 5\nat_most = 6",
         TEXT + "value = 5",
@@ -158,10 +159,14 @@ def test_a_wrong_file_is_refused(tmp_path, body):
 
 def test_a_sensitivity_must_exist(tmp_path):
     path = tmp_path / "expected.toml"
-    path.write_text(check_text("at_least = 1", more='differs = { cause = "c", sensitivity = "no/where" }'))
+    path.write_text(
+        check_text("at_least = 1", more='differs = { cause = "c", sensitivity = "no/where", band = [0, 1] }')
+    )
     with pytest.raises(InvalidFileError, match="no/where"):
         checks.load(path, ["share"])
-    path.write_text(check_text("at_least = 1", more='differs = { cause = "c", sensitivity = "nobody" }'))
+    path.write_text(
+        check_text("at_least = 1", more='differs = { cause = "c", sensitivity = "nobody", band = [0, 1] }')
+    )
     expected = checks.load(path, ["share"])
     with pytest.raises(InvalidFileError, match="nobody"):
         checks.require_fits(expected["share"], Info("two/share", {}, variants={"fifo": "", "fair": ""}))
@@ -223,6 +228,14 @@ def test_a_difference_stays_in_its_band_or_is_none(tmp_path, value, quick, statu
     outcome = checks.evaluate(check, [point(value)], quick)
     assert (outcome.status, says in outcome.note) == (status, True)
     assert outcome.to_json()["band"] == [3.0, 4.0]
+
+
+def test_the_quick_form_may_have_a_band_of_its_own(tmp_path):
+    banded = BANDED.replace("band = [3, 4]", "band = [3, 4], quick_band = [5, 6]")
+    check = make(tmp_path, f"at_most = 2\n{TEXT}{banded}")
+    assert checks.evaluate(check, [point(5.5)], quick=True).status == "differs"
+    assert checks.evaluate(check, [point(3.5)], quick=True).status == "fail"
+    assert checks.evaluate(check, [point(3.5)]).status == "differs"
 
 
 def test_a_band_is_a_range(tmp_path):

@@ -221,7 +221,9 @@ def test_reproduce_fails_when_a_check_fails(tidegate_command, shelf):
 
 
 def test_reproduce_reports_an_explained_difference(tidegate_command, shelf):
-    text = check_text("at_least = 1.3", more='differs = { cause = "another queue", sensitivity = "fifo" }')
+    text = check_text(
+        "at_least = 1.3", more='differs = { cause = "another queue", sensitivity = "fifo", band = [0, 10] }'
+    )
     (shelf / "two" / "expected.toml").write_text(text)
     code, out, _ = tidegate_command("reproduce", "--quick")
     assert code == 0

@@ -11,7 +11,7 @@ its band.
 import re
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -37,6 +37,12 @@ What is compared with each figure, table and claim of the five documents, by wha
   outside of the band of such a check fails.
 
 `tidegate reproduce` runs all of it, and its report has the measured values.
+"""
+
+
+FITTED = """Parameters that the documents do not give, inferred from numbers which checks then compare. Those checks
+are counted as fitted. The others of the same experiments were not looked at for it: the same value stands its
+test there. Some checks name a choice beside the parameters (gaps of ns: `fitted` in `expected.toml`).
 """
 
 
@@ -72,6 +78,7 @@ class Shipped:
     source: str
     names: list[str]
     judged: tuple[checks.Check, ...]
+    fitted: dict[str, dict]  # parameters that were inferred, by name, each with its group in `place`
 
 
 def experiments() -> list[Shipped]:
@@ -85,16 +92,24 @@ def experiments() -> list[Shipped]:
         tables = _with_includes(path)
         judged = expected[file].get(path.stem, checks.Expectations()).checks
         names = [path.stem, *tables.get("also", ())]
-        found.append(Shipped(name, tables.get("title", name), tables.get("source", ""), names, judged))
+        fitted = {
+            key: value
+            for key, value in tables.get("parameters", {}).items()
+            if isinstance(value, dict) and value.get("provenance") == "fitted"
+        }
+        found.append(
+            Shipped(name, tables.get("title", name), tables.get("source", ""), names, judged, fitted)
+        )
     return found
 
 
 def _with_includes(path: Path) -> dict:
-    tables = tomllib.loads(path.read_text(encoding="utf-8"))
-    included = tables.get("include", [])
+    own = tomllib.loads(path.read_text(encoding="utf-8"))
+    tables: dict = {}
+    included = own.get("include", [])
     for other in [included] if isinstance(included, str) else included:
-        tables = _with_includes(path.parent / other) | tables
-    return tables
+        tables |= _with_includes(path.parent / other)
+    return tables | own | {"parameters": tables.get("parameters", {}) | own.get("parameters", {})}
 
 
 def mentioned(text: str) -> set[str]:
@@ -179,6 +194,28 @@ def differences(of: list[Row]) -> Iterator[str]:
             yield f"{what} measured {band}. {cause}. Shown by `{check.sensitivity}`."
 
 
+def inferences(shipped: list[Shipped]) -> Iterator[str]:
+    """The table of parameters that were inferred, and of what the same values predict."""
+    uses: dict[tuple[str, str, str], list[Shipped]] = {}
+    for one in shipped:
+        for name, value in one.fitted.items():
+            uses.setdefault((name, str(value["value"]), value.get("why", "")), []).append(one)
+    yield "| parameter | value | why | fitted | not fitted: numbers and claims that are held with the same value |"
+    yield "|---|---|---|---|---|"
+    for (name, value, why), of in uses.items():
+        fitted = _tally(of, lambda check: bool(check.fitted))
+        predicted = _tally(
+            of, lambda check: not (check.fitted or check.cause or check.provenance == "assumed")
+        )
+        yield f"| `{name}` | {value} | {why} | {fitted} | {predicted} |"
+
+
+def _tally(of: list[Shipped], counts: Callable[[checks.Check], bool]) -> str:
+    """How many checks of each experiment count."""
+    found = {one.id: sum(map(counts, one.judged)) for one in of}
+    return ", ".join(f"`{name}` {count}" for name, count in found.items() if count) or "none"
+
+
 def page() -> str:
     """The whole page."""
     shipped = experiments()
@@ -197,6 +234,7 @@ def page() -> str:
             lines += ["Claims beside the figures:", "", *table(others, "source"), ""]
         if found := list(differences(figures + others)):
             lines += ["What differs:", "", *found, ""]
+    lines += ["## What is fitted", "", *FITTED.splitlines(), "", *inferences(shipped), ""]
     return "\n".join(lines).rstrip() + "\n"
 
 

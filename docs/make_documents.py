@@ -40,9 +40,9 @@ What is compared with each figure, table and claim of the five documents, by wha
 """
 
 
-FITTED = """Parameters that the documents do not give, inferred from numbers which checks then compare. Those checks
-are counted as fitted. The others of the same experiments were not looked at for it: the same value stands its
-test there. Some checks name a choice beside the parameters (gaps of ns: `fitted` in `expected.toml`).
+FITTED = """Parameters that the documents do not give, inferred from numbers which checks then compare. Those
+checks are counted as fitted. The others of the same experiments were not looked at for it: the same value
+stands its test there. Some checks name a choice beside the parameters (`fitted` in `expected.toml`).
 """
 
 
@@ -200,7 +200,7 @@ def inferences(shipped: list[Shipped]) -> Iterator[str]:
     for one in shipped:
         for name, value in one.fitted.items():
             uses.setdefault((name, str(value["value"]), value.get("why", "")), []).append(one)
-    yield "| parameter | value | why | fitted | not fitted: numbers and claims that are held with the same value |"
+    yield "| parameter | value | why | fitted | not fitted, held with the same value |"
     yield "|---|---|---|---|---|"
     for (name, value, why), of in uses.items():
         fitted = _tally(of, lambda check: bool(check.fitted))

@@ -5,6 +5,7 @@ An experiment's id is its path there without `.toml`: `nbp/fig8a`. Files that on
 experiments.
 """
 
+import functools
 import re
 import tomllib
 from pathlib import Path
@@ -41,7 +42,14 @@ def all_experiments(directory: Path | None = None) -> dict[str, Path]:
 
 
 def _read(path: Path) -> dict[str, Any] | None:
-    """The tables of a file; None where it is broken, which is reported when it is run."""
+    """The tables of a file; None where it is broken, which is reported when it is run. Not to be changed."""
+    about = path.stat()
+    return _parsed(path, about.st_mtime_ns, about.st_size)
+
+
+@functools.lru_cache(maxsize=1024)
+def _parsed(path: Path, _changed: int, _size: int) -> dict[str, Any] | None:
+    """Each file is asked for several times: is it one, is it real, what else is it called."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except ValueError:

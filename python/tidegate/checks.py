@@ -32,7 +32,7 @@ it. Where that could go either way with other seeds, `undecided` says so, and `s
 import difflib
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -413,11 +413,12 @@ def _estimates(check: Check, points: Sequence[PointResult]) -> list[tuple[stats.
     groups: dict[Place, dict[int, float]] = {}
     members: dict[Place, list[PointResult]] = {}
     problem: MeasureError | None = None
+    base_of = _bases(check, points)
     for point in points:
         if not matches(point, check.where):
             continue
         place = place_of(point)
-        base = _base(check, point, points)
+        base = base_of(point)
         members.setdefault(place, []).extend([point, *([base] if base else [])])
         value = measure.evaluate(check.measure, point)
         if not check.relative_to:
@@ -445,13 +446,22 @@ def _estimates(check: Check, points: Sequence[PointResult]) -> list[tuple[stats.
     return [(stats.estimate(per_seed), [point for own in members.values() for point in own])]
 
 
-def _base(check: Check, point: PointResult, points: Sequence[PointResult]) -> PointResult | None:
-    """What a point is divided by: the same axes and seed but for `relative_to`."""
+def _bases(check: Check, points: Sequence[PointResult]) -> Callable[[PointResult], PointResult | None]:
+    """What a point is divided by: the one with the same axes and seed but for `relative_to`."""
     if not check.relative_to:
-        return None
-    wanted = {"variant": point.variant, **point.axes, **check.relative_to}
-    place = {key: text for key, text in wanted.items() if text is not None}
-    return next((other for other in points if other.seed == point.seed and matches(other, place)), None)
+        return lambda point: None
+    # A value may be written in another way than in the experiment: 1Mbit, 1000kbit.
+    wanted = {}
+    for key, text in check.relative_to.items():
+        values = dict.fromkeys(point.variant if key == "variant" else point.axes.get(key) for point in points)
+        wanted[key] = next((value for value in values if value is not None and _same(value, text)), text)
+    at = {(place_of(point), point.seed): point for point in points}
+
+    def base_of(point: PointResult) -> PointResult | None:
+        axes = point.axes | {key: text for key, text in wanted.items() if key != "variant"}
+        return at.get(((wanted.get("variant", point.variant), tuple(sorted(axes.items()))), point.seed))
+
+    return base_of
 
 
 def matches(point: PointResult, where: Mapping[str, Any]) -> bool:

@@ -142,6 +142,10 @@ def reproduce(
     first_seed: Annotated[
         int, typer.Option(min=1, metavar="N", help="Begin with this seed instead of 1: other random numbers.")
     ] = 1,
+    ties: Annotated[
+        int | None,
+        typer.Option(min=0, metavar="SEED", help="Break ties of events by this seed, not by their order."),
+    ] = None,
     quick: Quick = False,
     out: Annotated[
         Path, typer.Option("-o", "--out", metavar="DIR", help="Where results and report go.")
@@ -162,7 +166,18 @@ def reproduce(
     if list_only:
         return command.list_experiments(ids or [], as_json)
     return command.reproduce(
-        ids or [], quick, seeds, out, workers, overrides or [], as_json, resume, fresh, all_seeds, first_seed
+        ids or [],
+        quick,
+        seeds,
+        out,
+        workers,
+        overrides or [],
+        as_json,
+        resume,
+        fresh,
+        all_seeds,
+        first_seed,
+        ties,
     )
 
 

@@ -158,15 +158,19 @@ def place_of(point: PointResult | Task) -> Place:
 class Experiment:
     """An experiment file, read and validated."""
 
-    def __init__(self, experiment_id: str, path: Path, overrides: Overrides = ()):
+    def __init__(self, experiment_id: str, path: Path, overrides: Overrides = (), ties: int | None = None):
+        """`overrides` are paths of the scenario and texts to set them to.
+
+        `ties` is a seed that breaks ties of events. No document says how these end: it overrides nothing.
+        """
         from tidegate import _core
 
         self.id = experiment_id
         self.path = path
-        self.overrides = list(overrides)
-        self.core = _core.Experiment.from_file(path, list(overrides), reach.of(path))
+        self.overrides = [*overrides, *([("ties.seed", str(ties))] if ties is not None else [])]
+        self.core = _core.Experiment.from_file(path, self.overrides, reach.of(path))
         self.info = Info.from_raw(experiment_id, json.loads(self.core.to_json()))
-        self.overridden = _overridden(path, self.overrides)
+        self.overridden = _overridden(path, overrides)
         _require_measures(self.info.figures, path)
         self.scenario: dict[str, Any] = {}  # the scenario of the first point, as a dict; set by `tasks`
 

@@ -3,6 +3,7 @@
 Only for display and for reading axis values: the scenario format itself is parsed and validated by the core.
 """
 
+import functools
 import math
 import re
 
@@ -33,6 +34,8 @@ _UNITS["bytes"] = ("bytes", 1.0)
 _QUANTITY = re.compile(r"\s*([+-]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([^\d\s][^\s]*)?\s*")
 
 
+# The same few values are asked for once per run and check.
+@functools.lru_cache(maxsize=4096)
 def parse(text: str) -> tuple[float, str] | None:
     """Value in base units (bit/s, s, bytes, packets) and that base unit; None where `text` is no quantity."""
     match = _QUANTITY.fullmatch(text)

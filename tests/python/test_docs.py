@@ -77,6 +77,14 @@ class TestReference:
             # If not: python docs/make_tables.py
             assert make_tables.page(text_of(name), schema) == text_of(name), name
 
+    def test_the_page_of_figures_is_written_from_the_experiments(self):
+        specification = importlib.util.spec_from_file_location("make_documents", DOCS / "make_documents.py")
+        make_documents = importlib.util.module_from_spec(specification)
+        sys.modules["make_documents"] = make_documents
+        specification.loader.exec_module(make_documents)
+        # If not: python docs/make_documents.py
+        assert make_documents.page() == text_of("documents.md")
+
     def test_defaults_are_those_of_the_schema(self, core):
         text = text_of("scenarios.md") + text_of("experiments.md")
         described = tables_of_page(text)

@@ -26,6 +26,7 @@ mod shared;
 mod simulation;
 mod source;
 mod stream;
+mod ties;
 mod waste;
 mod world;
 
@@ -39,7 +40,7 @@ pub use marker::MarkerCounters;
 pub use network::{
     ApplicationSpec, Change, ClockSpec, DomainSpec, FlowSpec, HopSpec, LabelsSpec, LinkSpec, MarkerSpec,
     Multipath, Network, NodeKind, NodeSpec, OnOffDistribution, ReservationChange, ScriptedChange, StartSpec,
-    TransportSpec,
+    Ties, TransportSpec,
 };
 pub use observer::Observer;
 pub use probe::{BorderReport, FlowPath};

@@ -304,10 +304,22 @@ pub struct Network {
     pub hops: Vec<HopSpec>,
     /// How paths are chosen.
     pub multipath: Multipath,
+    /// What breaks ties; `None` leaves them to the order of events.
+    pub ties: Option<Ties>,
     /// Changes, in order of time.
     pub script: Vec<ScriptedChange>,
     /// Changes of reservations, in order of time.
     pub reservations: Vec<ReservationChange>,
+}
+
+/// What breaks the ties of events that fall into one instant: hosts send each packet a little later than they could,
+/// as real ones do, in order per flow and direction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ties {
+    /// What the delays derive from, beside the seed of the run.
+    pub seed: u64,
+    /// They are uniform from nothing to this.
+    pub spread: Span,
 }
 
 /// An Ethernet frame's worth of IP, in bytes: what packets from outside have.

@@ -39,6 +39,8 @@ pub(crate) enum Step {
     Control(u32),
     /// A message for the mechanism of this node, from the neighbour behind the port by which it came.
     Neighbor(u32),
+    /// Stay at the host for a moment, then go on elsewhere: index of a [`Pause`].
+    Pause(u32),
     /// The flow has no route at the moment.
     Nowhere,
 }
@@ -62,6 +64,7 @@ impl Step {
             | Self::External(_)
             | Self::Control(_)
             | Self::Neighbor(_)
+            | Self::Pause(_)
             | Self::Nowhere => false,
         }
     }
@@ -82,6 +85,15 @@ pub(crate) struct Passage {
     pub(crate) peers: Vec<tidegate_mechanism::edge::PeerId>,
 }
 
+/// What the packets of one direction of a flow do before they leave their host.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pause {
+    /// The program that they go on with.
+    pub(crate) then: u32,
+    /// Twice the number of the flow, and one more for what goes back.
+    pub(crate) way: u32,
+}
+
 /// All programs of a network.
 #[derive(Debug, Default)]
 pub(crate) struct Programs {
@@ -90,6 +102,7 @@ pub(crate) struct Programs {
     pub(crate) departures: Vec<Passage>,
     /// Starts of the programs of each branching.
     pub(crate) branches: Vec<Vec<u32>>,
+    pub(crate) pauses: Vec<Pause>,
 }
 
 impl Programs {
@@ -114,7 +127,9 @@ impl Programs {
             Step::Hop(link) => (10, link.0),
             Step::Neighbor(node) => (11, node),
             Step::External(index) => (12, index),
+            // The operations are used up: these two share one.
             Step::Nowhere => (13, 0),
+            Step::Pause(index) => (13, index + 1),
             Step::StreamData(index) => (14, index),
             Step::StreamReport(index) => (15, index),
         };
@@ -126,6 +141,7 @@ impl Programs {
     pub(crate) fn passage_into(&self, mut position: u32, is_one: impl Fn(u32) -> bool) -> Option<&Passage> {
         loop {
             match self.step(position) {
+                Step::Pause(index) => position = self.pauses[index as usize].then,
                 Step::Ingress(index) if is_one(self.passages[index as usize].border) => {
                     return Some(&self.passages[index as usize]);
                 }
@@ -141,6 +157,10 @@ impl Programs {
         loop {
             match self.step(position) {
                 Step::Branch(_) | Step::Nowhere => return None,
+                Step::Pause(index) => {
+                    position = self.pauses[index as usize].then;
+                    continue;
+                }
                 step if step.goes_on() => way.push(step),
                 _ => return Some(way),
             }
@@ -174,7 +194,8 @@ impl Programs {
             10 => Step::Hop(LinkId(operand)),
             11 => Step::Neighbor(operand),
             12 => Step::External(operand),
-            13 => Step::Nowhere,
+            13 if operand == 0 => Step::Nowhere,
+            13 => Step::Pause(operand - 1),
             14 => Step::StreamData(operand),
             _ => Step::StreamReport(operand),
         }
@@ -197,6 +218,21 @@ pub(crate) struct Spread {
 }
 
 impl Routes {
+    /// The same, each behind a pause of `way`.
+    pub(crate) fn behind_pauses(mut self, way: u32, programs: &mut Programs) -> Self {
+        let starts = match &mut self {
+            Self::One(start) => core::slice::from_mut(start),
+            Self::Many(spread) => &mut spread.programs[..],
+        };
+        for start in starts {
+            let index = programs.pauses.len() as u32;
+            programs.pauses.push(Pause { then: *start, way });
+            *start = programs.position();
+            programs.push(Step::Pause(index));
+        }
+        self
+    }
+
     #[inline]
     pub(crate) fn choose(&mut self) -> u32 {
         match self {
@@ -232,6 +268,22 @@ mod tests {
             assert_eq!(programs.way(0).as_deref(), Some(&links[..]), "{end:?}");
             assert_eq!(programs.way(4), Some(Vec::new()));
         }
+    }
+
+    #[test]
+    fn what_follows_a_pause_is_part_of_the_way() {
+        let mut programs = Programs::default();
+        programs.passages.push(Passage { border: 7, peers: Vec::new() });
+        for step in [Step::Link(LinkId(1)), Step::Ingress(0), Step::TcpData(0)] {
+            programs.push(step);
+        }
+        let Routes::One(start) = Routes::One(0).behind_pauses(3, &mut programs) else { unreachable!() };
+        assert_eq!(programs.step(start), Step::Pause(0));
+        assert_eq!(programs.pauses[0].way, 3);
+        assert_eq!(programs.way(start), programs.way(0));
+        assert!(programs.passage_into(start, |border| border == 7).is_some());
+        programs.push(Step::Nowhere);
+        assert_eq!(programs.way(start + 1), None, "nowhere is no pause");
     }
 
     #[test]

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use tidegate_engine::{
     ApplicationSpec, Change, CircuitSpec, ClockSpec, DirectionSpec, DomainSpec, FlowIds, FlowSpec, HopSpec,
     LabelsSpec, LinkId, LinkSpec, LinkTrace, LossModel, MarkerSpec, Multipath, Network, NodeId, NodeKind,
-    NodeSpec, OnOffDistribution, ReorderModel, ReservationChange, ScriptedChange, StartSpec, TransportSpec,
+    NodeSpec, OnOffDistribution, ReorderModel, ReservationChange, ScriptedChange, StartSpec, Ties,
+    TransportSpec,
 };
 use tidegate_mechanism::edge::iec::VirtualLinkTerms;
 use tidegate_mechanism::edge::{EdgeConfig, PeerId};
@@ -33,6 +34,7 @@ pub fn network(scenario: &Scenario) -> Network {
             model::Multipath::Flow => Multipath::Flow,
             model::Multipath::Packet => Multipath::Packet,
         },
+        ties: scenario.ties.map(|ties| Ties { seed: ties.seed, spread: ties.spread }),
         script: script(scenario),
         reservations: reservations(scenario),
     }

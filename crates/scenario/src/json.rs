@@ -1,88 +1,118 @@
 //! A scenario as JSON: for reports, drawings and comparisons. Names instead of indices, units in the names of keys.
 
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 use tidegate_document::json::config;
 use tidegate_units::{BitRate, Span, Time};
 
 use crate::model::{
-    Clock, Command, DelayOf, Direction, Event, EventChange, Flow, LinkIndex, MarkerPoint, NodeIndex, Record,
-    Scenario, Series, Start, Way,
+    Application, Clock, Command, DelayOf, Direction, Domain, Event, EventChange, Flow, Link, LinkIndex,
+    MarkerPoint, Node, NodeIndex, Record, Routing, Scenario, Series, Start, Transport, Way,
 };
 
 /// Counts up when a key changes its meaning.
 const SCHEMA_VERSION: u32 = 1;
 
 impl Scenario {
-    /// Everything that a run depends on, as JSON. Equal scenarios give equal JSON, and the other way round.
+    /// Everything that a run depends on, as JSON. Equal scenarios give equal JSON, and the other way round: whoever takes
+    /// results for those of a scenario compares it. So structures are taken apart whole; a field that is new has to be placed.
     pub fn to_json(&self) -> Value {
+        let Self {
+            title,
+            description,
+            source,
+            duration,
+            warmup,
+            seed,
+            parameters,
+            nodes,
+            links,
+            flows,
+            routing: Routing { multipath },
+            ties,
+            domains,
+            markers,
+            commands,
+            events,
+            record,
+            domain_sites: _,
+        } = self;
         let parameters: Map<String, Value> =
-            self.parameters.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
-        let nodes: Vec<Value> = self
-            .nodes
-            .iter()
-            .map(|node| {
-                let mut each = json!({ "name": node.name, "kind": node.kind });
-                // Only where it is so: a run in the simulator does not depend on it.
-                if node.is_real {
-                    each["real"] = json!(true);
-                }
-                each
-            })
-            .collect();
-        let links: Vec<Value> = self
-            .links
-            .iter()
-            .map(|link| {
-                json!({
-                    "name": link.name,
-                    "a": self.node_name(link.a),
-                    "b": self.node_name(link.b),
-                    "cost": link.cost,
-                    "duplex": link.duplex,
-                    "forward": direction(&link.forward),
-                    "reverse": direction(&link.reverse),
-                })
-            })
-            .collect();
-        let domains: Vec<Value> = self
-            .domains
-            .iter()
-            .map(|domain| {
-                let trusts: Vec<&str> =
-                    domain.trusts.iter().map(|other| self.domains[other.index()].name.as_str()).collect();
-                json!({
-                    "name": domain.name,
-                    "edges": self.node_names(&domain.edges),
-                    "core": self.node_names(&domain.core),
-                    "mechanism": config(&domain.mechanism),
-                    "labels": domain.labels.as_ref().map(config),
-                    "trusts": trusts,
-                    "unpoliced": self.node_names(&domain.unpoliced),
-                    "clocks": self.clocks_json(&domain.clocks),
-                })
-            })
-            .collect();
+            parameters.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
+        let (mut transports, mut applications) = (Repeated::default(), Repeated::default());
+        let flow = |flow| self.flow(flow, &mut transports, &mut applications);
+        let flows: Vec<Value> = flows.iter().map(flow).collect();
         let mut all = json!({
             "schema_version": SCHEMA_VERSION,
-            "title": self.title,
-            "description": self.description,
-            "source": self.source,
-            "duration_s": self.duration.as_secs_f64(),
-            "warmup_s": self.warmup.as_secs_f64(),
-            "seed": self.seed,
+            "title": title,
+            "description": description,
+            "source": source,
+            "duration_s": duration.as_secs_f64(),
+            "warmup_s": warmup.as_secs_f64(),
+            "seed": seed,
             "parameters": parameters,
-            "nodes": nodes,
-            "links": links,
-            "flows": self.flows.iter().map(|flow| self.flow(flow)).collect::<Vec<_>>(),
-            "routing": self.routing,
-            "domains": domains,
-            "markers": self.markers.iter().map(|point| self.marker(point)).collect::<Vec<_>>(),
-            "events": self.events.iter().map(|event| self.event(event)).collect::<Vec<_>>(),
-            "record": self.record_json(&self.record),
+            "nodes": nodes.iter().map(node).collect::<Vec<_>>(),
+            "links": links.iter().map(|link| self.link(link)).collect::<Vec<_>>(),
+            "flows": flows,
+            "routing": { "multipath": multipath },
+            "domains": domains.iter().map(|domain| self.domain(domain)).collect::<Vec<_>>(),
+            "markers": markers.iter().map(|point| self.marker(point)).collect::<Vec<_>>(),
+            "events": events.iter().map(|event| self.event(event)).collect::<Vec<_>>(),
+            "record": self.record_json(record),
         });
+        // Results are the same bytes where it is not there.
+        if let Some(ties) = ties {
+            all["ties"] = json!({ "seed": ties.seed, "spread_s": ties.spread.as_secs_f64() });
+        }
         // Only where there are some: a run in the simulator does not depend on them.
-        if !self.commands.is_empty() {
-            all["commands"] = self.commands.iter().map(|command| self.command(command)).collect();
+        if !commands.is_empty() {
+            all["commands"] = commands.iter().map(|command| self.command(command)).collect();
+        }
+        all
+    }
+
+    fn link(&self, link: &Link) -> Value {
+        let Link { name, a, b, cost, duplex, forward, reverse } = link;
+        json!({
+            "name": name,
+            "a": self.node_name(*a),
+            "b": self.node_name(*b),
+            "cost": cost,
+            "duplex": duplex,
+            "forward": direction(forward),
+            "reverse": direction(reverse),
+        })
+    }
+
+    fn domain(&self, domain: &Domain) -> Value {
+        // `labels` and `mechanism` say themselves whom they concern.
+        let Domain {
+            name,
+            edges,
+            core,
+            mechanism,
+            labels,
+            liars: _,
+            trusts,
+            unpoliced,
+            virtual_links: _,
+            control_loss,
+            clocks,
+        } = domain;
+        let trusts: Vec<&str> =
+            trusts.iter().map(|other| self.domains[other.index()].name.as_str()).collect();
+        let mut all = json!({
+            "name": name,
+            "edges": self.node_names(edges),
+            "core": self.node_names(core),
+            "mechanism": config(mechanism),
+            "labels": labels.as_ref().map(config),
+            "trusts": trusts,
+            "unpoliced": self.node_names(unpoliced),
+            "clocks": self.clocks_json(clocks),
+        });
+        if *control_loss > 0.0 {
+            all["control_loss"] = json!(control_loss);
         }
         all
     }
@@ -104,34 +134,41 @@ impl Scenario {
         list.iter().map(|index| self.node_name(*index)).collect()
     }
 
-    fn flow(&self, flow: &Flow) -> Value {
-        let start = match flow.start {
+    fn flow<'s>(
+        &self,
+        flow: &'s Flow,
+        transports: &mut Repeated<'s, Transport>,
+        applications: &mut Repeated<'s, Application>,
+    ) -> Value {
+        let Flow { name, from, to, transport, application, start, stop, dscp, weight, class, back_of } = flow;
+        let start = match *start {
             Start::At(time) => json!(seconds(time)),
-            Start::Uniform(from, to) => json!({ "uniform": [seconds(from), seconds(to)] }),
+            Start::Uniform(first, last) => json!({ "uniform": [seconds(first), seconds(last)] }),
         };
         json!({
-            "name": flow.name,
-            "from": self.node_name(flow.from),
-            "to": self.node_names(&flow.to),
-            "transport": config(&flow.transport),
-            "application": config(&flow.application),
+            "name": name,
+            "from": self.node_name(*from),
+            "to": self.node_names(to),
+            "transport": transports.config(transport),
+            "application": applications.config(application),
             "start_s": start,
-            "stop_s": flow.stop.map(seconds),
-            "dscp": flow.dscp.get(),
-            "weight": flow.weight,
-            "class": flow.class,
-            "back_of": flow.back_of.map(|forth| self.flows[forth as usize].name.as_str()),
+            "stop_s": stop.map(seconds),
+            "dscp": dscp.get(),
+            "weight": weight,
+            "class": class,
+            "back_of": back_of.map(|forth| self.flows[forth as usize].name.as_str()),
         })
     }
 
     fn marker(&self, point: &MarkerPoint) -> Value {
-        let flows: Vec<&str> =
-            point.flows.iter().map(|flow| self.flows[flow.index()].name.as_str()).collect();
+        // Whether a pattern takes every flow matters to real hosts alone, which no result is the same of.
+        let MarkerPoint { name, at, flows, has_all: _, mechanism } = point;
+        let flows: Vec<&str> = flows.iter().map(|flow| self.flows[flow.index()].name.as_str()).collect();
         json!({
-            "name": point.name,
-            "at": point.at.map(|node| self.node_name(node)),
+            "name": name,
+            "at": at.map(|node| self.node_name(node)),
             "flows": flows,
-            "mechanism": config(&point.mechanism),
+            "mechanism": config(mechanism),
         })
     }
 
@@ -163,22 +200,22 @@ impl Scenario {
     }
 
     fn record_json(&self, record: &Record) -> Value {
-        let delays: Vec<String> = record
-            .delays
+        let Record { every, series, delays, waste, max_min, state } = record;
+        let delays: Vec<String> = delays
             .iter()
             .map(|delay| match delay {
                 DelayOf::Flow(flow) => format!("flows.{}", self.flows[flow.index()].name),
                 DelayOf::Link(link, way) => self.link_path(*link, *way),
             })
             .collect();
-        let series: Vec<String> = record.series.iter().map(|series| self.series_name(*series)).collect();
+        let series: Vec<String> = series.iter().map(|series| self.series_name(*series)).collect();
         json!({
-            "every_s": record.every.map(Span::as_secs_f64),
+            "every_s": every.map(Span::as_secs_f64),
             "series": series,
             "delays": delays,
-            "waste": record.waste,
-            "max_min": record.max_min,
-            "state": record.state,
+            "waste": waste,
+            "max_min": max_min,
+            "state": state,
         })
     }
 
@@ -222,21 +259,66 @@ impl Scenario {
     }
 }
 
+/// What thousands of flows have in common is put into words once.
+struct Repeated<'s, T>(Option<(&'s T, Value)>);
+
+impl<T> Default for Repeated<'_, T> {
+    fn default() -> Self {
+        Self(None)
+    }
+}
+
+impl<'s, T: Serialize + PartialEq> Repeated<'s, T> {
+    /// As [`config`].
+    fn config(&mut self, each: &'s T) -> Value {
+        match &self.0 {
+            Some((last, words)) if *last == each => words.clone(),
+            _ => {
+                let words = config(each);
+                self.0 = Some((each, words.clone()));
+                words
+            }
+        }
+    }
+}
+
 fn seconds(time: Time) -> f64 {
     time.as_secs_f64()
 }
 
+fn node(node: &Node) -> Value {
+    let Node { name, kind, is_real } = node;
+    let mut all = json!({ "name": name, "kind": kind });
+    // Only where it is so: a run in the simulator does not depend on it.
+    if *is_real {
+        all["real"] = json!(true);
+    }
+    all
+}
+
 fn direction(direction: &Direction) -> Value {
-    json!({
-        "rate_bps": direction.rate.as_bps(),
-        "trace": direction.trace.as_ref().map(|trace| &trace.file),
-        "delay_s": direction.delay.as_secs_f64(),
-        "queue": config(&direction.queue),
-        "loss": direction.loss.as_ref().map(config),
-        "reorder": direction.reorder.as_ref().map(config),
-        "duplicate": direction.duplicate,
-        "circuit": direction.circuit.as_ref().map(config),
-    })
+    let Direction { rate, trace, delay, queue, loss, reorder, duplicate, circuit } = direction;
+    let mut all = json!({
+        "rate_bps": rate.as_bps(),
+        "trace": trace.as_ref().map(|trace| &trace.file),
+        "delay_s": delay.as_secs_f64(),
+        "queue": config(queue),
+        "loss": loss.as_ref().map(config),
+        "reorder": reorder.as_ref().map(config),
+        "duplicate": duplicate,
+        "circuit": circuit.as_ref().map(config),
+    });
+    if let Some(trace) = trace {
+        // Another trace in a file of the same name is another link.
+        all["trace_digest"] = json!(format!("{:016x}", digest(&trace.stamps_ms)));
+    }
+    all
+}
+
+/// FNV-1a over the bytes of `numbers`.
+fn digest(numbers: &[u64]) -> u64 {
+    let bytes = numbers.iter().flat_map(|number| number.to_le_bytes());
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use crate::experiment::raw::{AxisText, VariantText};
 use crate::explain::list_mechanisms;
 use crate::scenario::raw::{
     CommandText, DefaultsText, DomainText, EventText, FlowText, LinkText, MarkerText, NodesText,
-    ParameterText, RecordText, RoutingText,
+    ParameterText, RecordText, RoutingText, TiesText,
 };
 
 /// A scenario of Tidegate: a network and its traffic; with variants, axes, seeds or figures an experiment.
@@ -51,6 +51,8 @@ pub(crate) struct FileText {
     flows: Option<BTreeMap<String, FlowText>>,
     /// How packets find their way.
     routing: Option<RoutingText>,
+    /// What breaks ties of events that fall into one instant. Default: the order of events does.
+    ties: Option<TiesText>,
     /// The controlled networks by name.
     domains: Option<BTreeMap<String, DomainText>>,
     /// What writes promises on packets, by name.

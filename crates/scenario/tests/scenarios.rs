@@ -182,7 +182,12 @@ fn files_lie_over_what_they_include() {
 fn equal_scenarios_have_equal_json_with_names_and_units() {
     let json = load(NBP, &[]).to_json();
     assert_eq!(json, load(NBP, &[]).to_json());
-    assert_ne!(json, load(NBP, &["links.last.delay=1ns"]).to_json());
+    let changes =
+        ["links.last.delay=1ns", "domains.net.control_loss=0.1", "ties.seed=1", "flows.tcp.weight=2"];
+    for change in changes {
+        assert_ne!(json, load(NBP, &[change]).to_json(), "{change}");
+    }
+    assert_ne!(load(NBP, &["ties.seed=1"]).to_json(), load(NBP, &["ties.seed=2"]).to_json());
     assert_eq!(json["duration_s"], 100.0);
     assert_eq!(json["links"][1]["a"], "R1");
     assert_eq!(json["links"][1]["forward"]["rate_bps"], 1_500_000);

@@ -47,6 +47,7 @@ def reproduce(
     fresh: bool = False,
     all_seeds: bool = False,
     first_seed: int = 1,
+    ties: int | None = None,
 ) -> int:
     """Run, judge, write folders and the report; exit code 1 if a check fails."""
     overrides = parse_overrides(override_texts)
@@ -59,7 +60,7 @@ def reproduce(
         store.require_place(out / name)
     # Every file is read before anything runs: a mistake in the last one should not cost the time of the
     # first.
-    experiments = [experiment.Experiment(name, path, overrides) for name, path in chosen.items()]
+    experiments = [experiment.Experiment(name, path, overrides, ties) for name, path in chosen.items()]
     for each in experiments:
         checks.require_fits(expected.get(each.id, checks.Expectations()), each.info)
     with contextlib.ExitStack() as locks:

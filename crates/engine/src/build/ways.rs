@@ -41,15 +41,21 @@ pub(super) fn plan_flow(
             spec.to.iter().zip(first_sink..).map(|(&node, sink)| (node, Step::Datagram(sink))).collect()
         }
     };
-    let forward =
+    // Real hosts have their own time.
+    let pausing = network.ties.is_some() && !matches!(carrier, Carrier::External);
+    let way = 2 * index as u32;
+    let mut forward =
         planner.routes(spec.from, &ends, network.multipath, &mut stream("path"), programs, &naming)?;
+    if pausing {
+        forward = forward.behind_pauses(way, programs);
+    }
     let back = match carrier {
         Carrier::Tcp(connection) => Step::TcpAck(connection),
         Carrier::Stream(number) => Step::StreamReport(number),
         Carrier::Datagrams { .. } | Carrier::External => return Ok((forward, Routes::One(0))),
     };
     let mut random = stream("path_back");
-    let reverse = planner.routes(
+    let mut reverse = planner.routes(
         spec.to[0],
         &[(spec.from, back)],
         network.multipath,
@@ -57,6 +63,9 @@ pub(super) fn plan_flow(
         programs,
         &naming_back,
     )?;
+    if pausing {
+        reverse = reverse.behind_pauses(way + 1, programs);
+    }
     Ok((forward, reverse))
 }
 

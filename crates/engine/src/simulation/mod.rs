@@ -24,6 +24,7 @@ use crate::planner::Planner;
 use crate::program::{Programs, Routes};
 use crate::source::Source;
 use crate::stream::Stream;
+use crate::ties::TieBreaker;
 use crate::world::{Alarm, Wake, World};
 use hops::Hop;
 
@@ -120,8 +121,10 @@ pub struct Simulation<O: Observer = ()> {
     pub(crate) script_next: usize,
     pub(crate) reservation_next: usize,
     /// Packets that a reordering medium holds back.
-    pub(crate) held: Vec<Option<(Packet, u32, LinkId)>>,
+    /// Those of hosts that pause (see [`TieBreaker`]) came over no link.
+    pub(crate) held: Vec<Option<(Packet, u32, Option<LinkId>)>>,
     pub(crate) held_free: Vec<u32>,
+    pub(crate) ties: TieBreaker,
     pub(crate) run_seed: u64,
     pub(crate) planner: Planner,
     pub(crate) statistics_since: Time,
@@ -174,6 +177,7 @@ pub(crate) struct Parts {
 
 impl<O: Observer> Simulation<O> {
     pub(crate) fn assemble(network: Network, world: World<O>, parts: Parts, run_seed: u64) -> Self {
+        let ties = TieBreaker::new(network.ties, network.flows.iter().map(|flow| &*flow.name), run_seed);
         Self {
             network,
             world,
@@ -192,6 +196,7 @@ impl<O: Observer> Simulation<O> {
             reservation_next: 0,
             held: Vec::new(),
             held_free: Vec::new(),
+            ties,
             run_seed,
             planner: parts.planner,
             statistics_since: Time::ZERO,

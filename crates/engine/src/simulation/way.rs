@@ -2,14 +2,14 @@
 
 use tidegate_mechanism::mark::Conditioned;
 use tidegate_packet::{DropReason, Packet, Place};
-use tidegate_units::Span;
+use tidegate_units::{Span, Time};
 
 use super::Simulation;
 use crate::arena::Carried;
 use crate::ids::LinkId;
 use crate::link::{Arrival, Link};
 use crate::observer::Observer;
-use crate::program::Step;
+use crate::program::{Pause, Step};
 use crate::world::{Wake, World};
 
 impl<O: Observer> Simulation<O> {
@@ -78,6 +78,11 @@ impl<O: Observer> Simulation<O> {
     }
 
     fn hold(&mut self, packet: Packet, route: u32, held: Span, link: LinkId) {
+        self.hold_until(self.world.now + held, packet, route, Some(link));
+    }
+
+    /// `packet` stays where it is, behind `link` or at its host, and goes on at `until`.
+    fn hold_until(&mut self, until: Time, packet: Packet, route: u32, link: Option<LinkId>) {
         let entry = Some((packet, route, link));
         let index = if let Some(index) = self.held_free.pop() {
             self.held[index as usize] = entry;
@@ -86,13 +91,16 @@ impl<O: Observer> Simulation<O> {
             self.held.push(entry);
             self.held.len() as u32 - 1
         };
-        self.world.events.schedule(self.world.now + held, Wake::Held.token(index));
+        self.world.events.schedule(until, Wake::Held.token(index));
     }
 
     pub(super) fn on_held(&mut self, index: u32) {
         if let Some((packet, route, link)) = self.held[index as usize].take() {
             self.held_free.push(index);
-            self.arrive(packet, route, link);
+            match link {
+                Some(link) => self.arrive(packet, route, link),
+                None => self.advance(packet, route),
+            }
         }
     }
 
@@ -162,6 +170,11 @@ impl<O: Observer> Simulation<O> {
                 }
                 Step::Egress(departure) => self.leave(departure, &mut packet),
                 Step::Branch(branch) => return self.branch(branch, packet),
+                Step::Pause(pause) => {
+                    let Pause { then, way } = self.programs.pauses[pause as usize];
+                    let until = self.ties.until(way, self.world.now);
+                    return self.hold_until(until, packet, then, None);
+                }
                 Step::Control(border) => return self.on_control(border, &packet),
                 Step::Neighbor(node) => return self.on_neighbor(node, &packet),
                 Step::Nowhere => {

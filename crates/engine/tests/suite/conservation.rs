@@ -7,7 +7,7 @@ use crate::common::{Net, direction, drop_tail};
 use proptest::prelude::*;
 use tidegate_engine::{
     ApplicationSpec, BuildError, Change, FlowIds, LabelsSpec, LinkId, LossModel, Multipath, Network,
-    OnOffDistribution, ReorderModel, ScriptedChange, Simulation, StartSpec, TransportSpec,
+    OnOffDistribution, ReorderModel, ScriptedChange, Simulation, StartSpec, Ties, TransportSpec,
 };
 use tidegate_mechanism::edge::EdgeConfig;
 use tidegate_mechanism::queue::{CsfqConfig, DropTailConfig, ManagerConfig, RedConfig, Victim};
@@ -297,6 +297,8 @@ fn network_of(case: &Case) -> Network {
         domain.labels = case.labels.then(LabelsSpec::default);
     }
     net.network.multipath = case.multipath;
+    net.network.ties =
+        case.seed.is_multiple_of(2).then_some(Ties { seed: case.seed, spread: Span::from_micros(50) });
     let links = net.network.links.len() as u32;
     net.network.script = case
         .changes

@@ -23,5 +23,6 @@ mod queueing;
 mod routing;
 mod tcp_loss;
 mod tfrc;
+mod ties;
 mod two_way_tcp;
 mod waste;

@@ -287,7 +287,7 @@ fn set(site: Site<'_>, tree: &Tree, keys: &[&str], problems: &mut Problems) -> V
     for (key, entry) in table.iter() {
         let depth = match &**key {
             "links" | "flows" | "domains" | "defaults" => 2,
-            "parameters" | "nodes" | "routing" | "record" => 1,
+            "parameters" | "nodes" | "routing" | "record" | "ties" => 1,
             _ => 0,
         };
         match Override::in_file(key, entry.key_place, entry.tree.clone()) {

@@ -88,6 +88,8 @@ pub struct Scenario {
     pub flows: Vec<Flow>,
     /// How packets find their way.
     pub routing: Routing,
+    /// What breaks ties; `None` leaves them to the order of events.
+    pub ties: Option<Ties>,
     /// The controlled networks in the order of the file.
     pub domains: Vec<Domain>,
     /// The markers in the order of the file.
@@ -252,6 +254,15 @@ pub enum Start {
 pub struct Routing {
     /// What happens where several ways are equally short.
     pub multipath: Multipath,
+}
+
+/// What breaks the ties of events that fall into one instant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ties {
+    /// What the pauses of hosts derive from, beside the seed of the run.
+    pub seed: u64,
+    /// They are uniform from nothing to this.
+    pub spread: Span,
 }
 
 words! {

@@ -24,7 +24,7 @@ use tidegate_units::Span;
 
 use crate::error::{ConfigErrors, Problem, Problems};
 use crate::fault;
-use crate::model::{Parameter, Routing, Scenario};
+use crate::model::{Parameter, Routing, Scenario, Ties};
 use crate::overrides::{self, Override};
 use crate::suggest;
 use crate::template::{ELEMENTS_MAX, Scope, resolve_parameters};
@@ -100,6 +100,7 @@ pub(crate) fn build(
         links: links.list,
         flows: flows.list,
         routing: Routing { multipath: routing.multipath },
+        ties: read_ties(table, &scope, &mut problems),
         domains: domains.list,
         markers: markers.list,
         commands,
@@ -169,6 +170,20 @@ fn read_key<T: DeserializeOwned>(
 ) -> Option<T> {
     let tree = table.get(key)?;
     Site { tree, section: "", name: key }.read(scope, problems)
+}
+
+/// `ties`: a host that pauses for longer than a millisecond does more than break them.
+fn read_ties(table: &Table, scope: &Scope<'_>, problems: &mut Problems) -> Option<Ties> {
+    const SPREAD_MAX: Span = Span::from_millis(1);
+    let text: raw::TiesText = read_key(table, "ties", scope, problems)?;
+    let spread = text.spread.unwrap_or(Span::from_micros(1));
+    if spread.is_zero() || spread > SPREAD_MAX {
+        let site = Site { tree: table.get("ties")?, section: "", name: "ties" };
+        let message = format!("a pause of {spread} is not between 0s and {SPREAD_MAX}");
+        problems.push(site.problem(&["spread"], message, "less than a packet takes, like `1us`"));
+        return None;
+    }
+    Some(Ties { seed: text.seed, spread })
 }
 
 fn read_parameters(table: &Table, problems: &mut Problems) -> IndexMap<String, Parameter> {

@@ -297,6 +297,16 @@ pub(crate) struct RoutingText {
     pub(crate) multipath: Multipath,
 }
 
+/// What breaks the ties of events that fall into one instant: each packet leaves its host a little later than it could.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TiesText {
+    /// What the pauses derive from, beside the seed of the run: with another one, ties end otherwise and all else is the same.
+    pub(crate) seed: u64,
+    /// The longest pause; each is uniform between nothing and this, and packets stay in order. At most 1ms. Default: 1us.
+    pub(crate) spread: Option<Span>,
+}
+
 /// A controlled network: its border routers and what they do.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]

@@ -1,0 +1,144 @@
+"""Random networks: dumbbells and parking lots, as scenario number `index` of a generator's `seed`.
+
+Every third or so is deterministic: nothing is drawn while it runs, so that both sides are compared packet by packet. There the
+access links are shorter than the transmission of a packet at the first bottleneck: an arrival in the very instant in which a
+transmission ends comes after it on both sides (README.md beside this file's ns-2 folder, "ties").
+"""
+
+from __future__ import annotations
+
+import random
+
+from .scenario import MS, SECOND, Flow, Hop, Queue, Scenario
+
+SLOW = (1_000_000, 1_250_000, 1_600_000, 2_000_000, 2_500_000, 4_000_000)
+ACCESS = (10_000_000, 12_500_000, 20_000_000, 40_000_000, 100_000_000)
+SIZES = (500, 1000, 1000, 1000, 1500)
+VARIANTS = ("tahoe", "reno", "newreno", "sack")
+
+# How often each queue is drawn.
+QUEUES = {"droptail": 30, "red": 42, "adaptive-red": 8, "sfq": 10, "drr": 10}
+DETERMINISTIC = 0.2
+
+# What a run should carry over all its bottlenecks, in packets of 1000 bytes: some tenths of a second of ns-2's time.
+PACKETS = 7_000
+
+
+def scenario(seed: int, index: int, fixed: bool | None = None) -> Scenario:
+    """Scenario `index` of the generator with `seed`; `fixed`: whether it is deterministic (drawn if not said)."""
+    draw = random.Random(f"scenario {seed} {index}")
+    is_fixed = draw.random() < DETERMINISTIC
+    if fixed is not None:
+        is_fixed = fixed
+    length = draw.choice((1, 1, 1, 2, 3, 4))
+    queue = _queue(draw, ("droptail",) if is_fixed else tuple(QUEUES))
+    hops = tuple(_hop(draw, queue, length) for _ in range(length))
+    flows = _flows(draw, hops, is_fixed)
+    capacity = sum(hop.rate for hop in hops)
+    seconds = min(max(PACKETS * 8000 / capacity, 12), 45)
+    stop = round(seconds) * SECOND
+    begin = 0 if is_fixed else stop // 4
+    return Scenario(f"{seed}.{index}", hops, flows, begin, stop)
+
+
+def _queue(draw: random.Random, kinds: tuple[str, ...]) -> Queue:
+    kind = draw.choices(kinds, [QUEUES[kind] for kind in kinds])[0]
+    if kind == "droptail":
+        return Queue("droptail", limit=draw.choice((5, 8, 12, 20, 30, 50)))
+    if kind in ("sfq", "drr"):
+        return Queue(kind, limit=draw.choice((40, 64, 100)), buckets=draw.choice((16, 32)))
+    low = draw.choice((4, 5, 8, 10))
+    high = low * draw.choice((2, 3, 4))
+    return Queue(
+        kind,
+        limit=high + draw.choice((10, 20, 60)),
+        low=low,
+        high=high,
+        max_p=draw.choice((0.02, 0.05, 0.1, 0.2)),
+        weight=draw.choice((0.002, 0.005, 0.02)),
+        gentle=kind == "red" and draw.random() < 0.3,
+    )
+
+
+def _hop(draw: random.Random, queue: Queue, length: int) -> Hop:
+    rate = draw.choice(SLOW if length == 1 else SLOW[:4])
+    return Hop(rate, draw.randint(2_000, 40_000 if length == 1 else 15_000) * 1000, queue)
+
+
+def _flows(draw: random.Random, hops: tuple[Hop, ...], is_fixed: bool) -> tuple[Flow, ...]:
+    length, queue = len(hops), hops[0].queue
+    ends = [(0, length)] * draw.randint(1, 5)
+    if length > 1:
+        ends += [(hop, hop + 1) for hop in range(length) for _ in range(draw.randint(0, 2))]
+        ends += [(0, length - 1)] * draw.randint(0, 1)
+    may_turn = queue.kind in ("droptail", "red") and draw.random() < 0.3
+    if may_turn:
+        ends += [(length, 0)] * draw.randint(1, 2)
+    style = {
+        "variant": draw.choice(VARIANTS) if draw.random() < 0.6 else None,
+        "ecn": queue.is_random and draw.random() < 0.6,
+        "delayed_ack": draw.random() < 0.25,
+        "packet": 1000 if draw.random() < 0.6 else None,
+        "window": draw.choice((10, 20, 30, 60, 100)),
+    }
+    flows = [_tcp(draw, a, b, style, is_fixed) for a, b in ends]
+    if draw.random() < 0.4:
+        hop = draw.randrange(length)
+        enters, leaves = draw.choice(((hop, hop + 1), (0, length)))
+        flows.append(_datagrams(draw, enters, leaves, hops[hop].rate, is_fixed))
+    return tuple(flows)
+
+
+def _place(draw: random.Random, enters: int, leaves: int, is_fixed: bool) -> dict:
+    start = draw.randint(0, 2_000_000) * 1000
+    return {
+        "enters": enters,
+        "leaves": leaves,
+        "access_rate": draw.choice(ACCESS),
+        # A thousand bytes take 2 ms at the fastest bottleneck; 500 bytes, 1 ms.
+        "access_delay": draw.randint(50, 500 if is_fixed else 12_000) * 1000,
+        "exit_delay": draw.randint(100, 8_000) * 1000,
+        "start": (start, start) if is_fixed else (0, 3 * SECOND),
+    }
+
+
+def _tcp(draw: random.Random, enters: int, leaves: int, style: dict, is_fixed: bool) -> Flow:
+    return Flow(
+        "tcp",
+        **_place(draw, enters, leaves, is_fixed),
+        variant=style["variant"] or draw.choice(VARIANTS),
+        window=style["window"],
+        packet=style["packet"] or draw.choice(SIZES),
+        ecn=style["ecn"],
+        delayed_ack=style["delayed_ack"],
+        transfer=draw.randint(50, 800) if draw.random() < 0.1 else None,
+    )
+
+
+def _datagrams(draw: random.Random, enters: int, leaves: int, capacity: int, is_fixed: bool) -> Flow:
+    kind = "cbr" if is_fixed else draw.choice(("cbr", "cbr", "poisson", "on-off"))
+    # Gaps of whole microseconds.
+    packet = draw.choice(SIZES)
+    share = draw.choice((0.1, 0.25, 0.5))
+    gap_us = draw.choice([gap for gap in GAPS_US if packet * 8_000_000 % gap == 0])
+    wanted = share * capacity
+    rates = [packet * 8_000_000 // gap for gap in GAPS_US if packet * 8_000_000 % gap == 0]
+    rate = min(rates, key=lambda r: abs(r - wanted)) if rates else packet * 8_000_000 // gap_us
+    return Flow(
+        kind,
+        **_place(draw, enters, leaves, is_fixed),
+        packet=packet,
+        rate=rate,
+        jitter=kind == "cbr" and not is_fixed and draw.random() < 0.6,
+        on=draw.choice((200, 500)) * MS if kind == "on-off" else 0,
+        off=draw.choice((200, 500)) * MS if kind == "on-off" else 0,
+    )
+
+
+# Gaps between datagrams for which common sizes give whole bit/s.
+GAPS_US = tuple(
+    gap
+    for gap in (
+        1600, 2000, 2500, 3200, 4000, 5000, 6400, 8000, 10_000, 12_800, 16_000, 20_000, 25_000, 32_000, 40_000, 64_000,
+    )
+)

@@ -11,8 +11,9 @@ import random
 
 from .scenario import MS, SECOND, Flow, Hop, Queue, Scenario
 
-SLOW = (1_000_000, 1_250_000, 1_600_000, 2_000_000, 2_500_000, 4_000_000)
-ACCESS = (10_000_000, 12_500_000, 20_000_000, 40_000_000, 100_000_000)
+# Four bytes take a multiple of 125 ns, and all sizes are multiples of four bytes.
+SLOW = (1_000_000, 1_280_000, 1_600_000, 2_000_000, 2_560_000, 4_000_000)
+ACCESS = (8_000_000, 16_000_000, 32_000_000, 64_000_000, 128_000_000)
 SIZES = (500, 1000, 1000, 1000, 1500)
 VARIANTS = ("tahoe", "reno", "newreno", "sack")
 

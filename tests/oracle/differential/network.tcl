@@ -1,7 +1,8 @@
 # network.tcl - a chain of bottlenecks with flows, as `theirs.py` describes it. What it needs stands in front of it in the file
 # that is run: profile.tcl, and the parameters
 #
-#   unit    seconds of ns-2 per second: 1, or 1e9, so that its clock counts nanoseconds and rounds nothing
+#   unit    seconds of ns-2 per second: 1, or 125000: it then counts 8 us, in which sums of 125 ns are not rounded (with
+#           nanoseconds, an integer in a header of 2.35 that holds the round-trip time overflows)
 #   seed    of its random numbers
 #   begin, stop   nanoseconds: from when to when counters count
 #   packets 0: print counters; 1: print each packet at the far end of each link, and each that is dropped
@@ -11,13 +12,13 @@
 #
 # Output: one line per counter, NAME VALUE; or one per packet, NANOSECONDS LINK WHAT FLOW KIND SEQUENCE.
 
-proc seconds {ns} { global unit; return [expr {$ns * ($unit / 1e9)}] }
-proc rate {bps} { global unit; return [expr {$bps / $unit}] }
+proc seconds {ns} { global unit; return [expr {$ns / (1e9 / $unit)}] }
+proc rate {bps} { global unit; return [expr {double($bps) / $unit}] }
 if {$unit != 1} {
     foreach name {tcpTick_ rtxcur_init_ minrto_ maxrto_} {
         Agent/TCP set $name [expr {$unit * [Agent/TCP set $name]}]
     }
-    foreach sink {Agent/TCPSink/DelAck Agent/TCPSink/Sack1/DelAck} { $sink set interval_ [seconds 100000000] }
+    foreach class {Agent/TCPSink/DelAck Agent/TCPSink/Sack1/DelAck} { $class set interval_ [seconds 100000000] }
     Scheduler/Heap set maxslop_ 0
 }
 

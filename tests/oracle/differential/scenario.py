@@ -1,8 +1,8 @@
 """What a network is, in words that both simulators can be told: a chain of bottlenecks, and flows over parts of it.
 
 Router 0 to router K are joined by K hops. A flow enters at one router and leaves at another; one that goes to a lower number
-travels against the chain. Each flow has hosts of its own. Times are whole nanoseconds; rates are such that each byte takes a
-whole number of them, so that nothing depends on how a simulator rounds.
+travels against the chain. Each flow has hosts of its own. Times are nanoseconds, all of them multiples of 125, and so are the times
+that packets take on links: nothing depends on how a simulator rounds.
 """
 
 from __future__ import annotations
@@ -13,9 +13,6 @@ from dataclasses import dataclass
 
 MS = 1_000_000
 SECOND = 1_000_000_000
-
-# Bit/s for which a byte lasts a whole number of nanoseconds.
-BYTE_NS_PER_BIT = 8 * SECOND
 
 # What both sides give a queue that shall never drop.
 ENDLESS = 10_000

@@ -1,15 +1,14 @@
 """Random networks: dumbbells and parking lots, as scenario number `index` of a generator's `seed`.
 
-Every third or so is deterministic: nothing is drawn while it runs, so that both sides are compared packet by packet. There the
-access links are shorter than the transmission of a packet at the first bottleneck: an arrival in the very instant in which a
-transmission ends comes after it on both sides (README.md beside this file's ns-2 folder, "ties").
+Every third or so is deterministic: nothing is drawn while it runs, so that both sides are compared packet by packet.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import random
 
-from .scenario import MS, SECOND, Flow, Hop, Queue, Scenario
+from .scenario import ENDLESS, FORCED_ONLY, MS, SECOND, Flow, Hop, Queue, Scenario
 
 # Four bytes take a multiple of 125 ns, and all sizes are multiples of four bytes.
 SLOW = (1_000_000, 1_280_000, 1_600_000, 2_000_000, 2_560_000, 4_000_000)
@@ -19,7 +18,8 @@ VARIANTS = ("tahoe", "reno", "newreno", "sack")
 
 # How often each queue is drawn.
 QUEUES = {"droptail": 30, "red": 42, "adaptive-red": 8, "sfq": 10, "drr": 10}
-DETERMINISTIC = 0.2
+DETERMINISTIC = 0.3
+FIXED = ("droptail", "red", "sfq", "drr")
 
 # What a run should carry over all its bottlenecks, in packets of 1000 bytes: some tenths of a second of ns-2's time.
 PACKETS = 7_000
@@ -32,7 +32,7 @@ def scenario(seed: int, index: int, fixed: bool | None = None) -> Scenario:
     if fixed is not None:
         is_fixed = fixed
     length = draw.choice((1, 1, 1, 2, 3, 4))
-    queue = _queue(draw, ("droptail",) if is_fixed else tuple(QUEUES))
+    queue = _fixed_queue(draw) if is_fixed else _queue(draw, tuple(QUEUES))
     hops = tuple(_hop(draw, queue, length) for _ in range(length))
     flows = _flows(draw, hops, is_fixed)
     capacity = sum(hop.rate for hop in hops)
@@ -59,6 +59,14 @@ def _queue(draw: random.Random, kinds: tuple[str, ...]) -> Queue:
         weight=draw.choice((0.002, 0.005, 0.02)),
         gentle=kind == "red" and draw.random() < 0.3,
     )
+
+
+def _fixed_queue(draw: random.Random) -> Queue:
+    """One that draws nothing: RED drops only when it must, and DRR never, for of equal queues each side cuts another."""
+    queue = _queue(draw, FIXED)
+    if queue.kind == "red":
+        return dataclasses.replace(queue, max_p=FORCED_ONLY, gentle=False)
+    return dataclasses.replace(queue, limit=ENDLESS) if queue.kind == "drr" else queue
 
 
 def _hop(draw: random.Random, queue: Queue, length: int) -> Hop:
@@ -96,8 +104,7 @@ def _place(draw: random.Random, enters: int, leaves: int, is_fixed: bool) -> dic
         "enters": enters,
         "leaves": leaves,
         "access_rate": draw.choice(ACCESS),
-        # A thousand bytes take 2 ms at the fastest bottleneck; 500 bytes, 1 ms.
-        "access_delay": draw.randint(50, 500 if is_fixed else 12_000) * 1000,
+        "access_delay": draw.randint(50, 12_000) * 1000,
         "exit_delay": draw.randint(100, 8_000) * 1000,
         "start": (start, start) if is_fixed else (0, 3 * SECOND),
     }

@@ -9,6 +9,10 @@
 #   hops    list of {rate delay queue}; queue is a dictionary
 #   flows   list of dictionaries
 #   two_way whether the hops' queues are in both directions
+#   departures_first
+#           1: a transmission that ends in the very instant in which a packet comes to a hop's queue has ended, as in Tidegate.
+#           ns-2 goes by which was scheduled first, and by how its clock rounds. A link without length in front of the queue
+#           does it: what it delivers is scheduled in that instant, behind all that was scheduled before
 #
 # Output: one line per counter, NAME VALUE; or one per packet, NANOSECONDS LINK WHAT FLOW KIND SEQUENCE.
 
@@ -68,21 +72,36 @@ proc one-way {a b bps delay kind name} {
 # Nodes have the numbers in which they are made: routers, then source and sink of each flow.
 for {set i 0} {$i <= [llength $hops]} {incr i} { set r($i) [$ns node] }
 set i 0
+foreach flow $flows {
+    set s($i) [$ns node]
+    set d($i) [$ns node]
+    incr i
+}
+proc front {node} {
+    global ns departures_first
+    if {!$departures_first} { return $node }
+    set limit [Queue set limit_]
+    Queue set limit_ 10000
+    set front [$ns node]
+    $ns simplex-link $node $front 1e300 0 DropTail
+    Queue set limit_ $limit
+    return $front
+}
+
+set i 0
 foreach hop $hops {
     lassign $hop bps delay queue
     set next [expr {$i + 1}]
     set kind [configure $queue]
-    one-way $r($i) $r($next) $bps $delay $kind hop$i.forward
+    one-way [front $r($i)] $r($next) $bps $delay $kind hop$i.forward
     if {!$two_way} { Queue set limit_ 10000; set kind DropTail }
-    one-way $r($next) $r($i) $bps $delay $kind hop$i.reverse
+    one-way [front $r($next)] $r($i) $bps $delay $kind hop$i.reverse
     incr i
 }
 Queue set limit_ 10000
 set i 0
 foreach flow $flows {
     dict with flow {
-        set s($i) [$ns node]
-        set d($i) [$ns node]
         one-way $s($i) $r($enters) $access_rate $access_delay DropTail in$i.forward
         one-way $r($enters) $s($i) $access_rate $access_delay DropTail in$i.reverse
         one-way $r($leaves) $d($i) $access_rate $exit_delay DropTail out$i.forward

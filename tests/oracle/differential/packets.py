@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
+
+# Words for two packets that come to a queue in the very same instant. Which of them is first is nobody's law: ns-2 goes by when
+# their transmissions began, Tidegate by when they were planned.
+SIMULTANEOUS = "simultaneous"
 
 
 class Event(NamedTuple):
@@ -17,6 +22,11 @@ class Event(NamedTuple):
     kind: str
     sequence: int
 
+    @property
+    def packet(self) -> tuple[int, str, int]:
+        """Which packet it is."""
+        return self.flow, self.kind, self.sequence
+
     def __str__(self) -> str:
         number = "" if self.sequence < 0 else f" {self.sequence}"
         return f"{self.time / 1e9:.9f} s  {self.what:6} {self.link:14} flow {self.flow} {self.kind}{number}"
@@ -24,12 +34,12 @@ class Event(NamedTuple):
 
 @dataclass(frozen=True)
 class Divergence:
-    """The first event that only one side has. `matched` counts the events before it."""
+    """The first event that only one side has. `matched` counts the events before it; `cause` is empty if it is not known."""
 
     matched: int
     ours: Event | None
     theirs: Event | None
-    is_tie: bool
+    cause: str
 
     @property
     def time(self) -> int:
@@ -37,41 +47,53 @@ class Divergence:
         return min(event.time for event in (self.ours, self.theirs) if event)
 
     def __str__(self) -> str:
-        lines = [f"{self.matched} events are the same; then"]
+        lines = [f"{self.matched} events are the same; then" + (f" ({self.cause})" if self.cause else "")]
         lines += [
-            f"  {side:9} {event if event else 'has nothing then'}"
+            f"  {side:9} {event if event else 'has nothing more'}"
             for side, event in (("Tidegate", self.ours), ("ns-2", self.theirs))
         ]
-        if self.is_tie:
-            lines.append("  A tie: a packet came in the very instant in which a transmission of that queue ended.")
         return "\n".join(lines)
 
 
 def first_divergence(
-    ours: list[Event], theirs: list[Event], transmission_ends: set[tuple[str, int]] | None = None
+    ours: list[Event], theirs: list[Event], next_link: Callable[[Event], str | None]
 ) -> Divergence | None:
-    """Where two runs part, instant by instant: what happens in one instant may stand in any order.
+    """Where two runs part. What happens in one instant may stand in any order.
 
-    `transmission_ends`: links and instants at which a transmission ended (`ties`). A drop at such an instant, or the lack of
-    one, is a tie.
+    `next_link` says to which queue a packet comes that has reached the far end of a link.
     """
-    at, matched = 0, 0
     ours, theirs = sorted(ours), sorted(theirs)
-    while at < len(ours) and at < len(theirs) and ours[at] == theirs[at]:
-        at += 1
-    matched = at
-    mine, other = ours[at:], theirs[at:]
+    matched = 0
+    while matched < min(len(ours), len(theirs)) and ours[matched] == theirs[matched]:
+        matched += 1
+    mine, other = ours[matched:], theirs[matched:]
     if not mine and not other:
         return None
+    # The first on each side that the other side does not have in that instant, and what the other has on that link instead.
     time = min(events[0].time for events in (mine, other) if events)
     here = [Counter(event for event in events if event.time == time) for events in (mine, other)]
-    only = [sorted((here[0] - here[1]).elements()), sorted((here[1] - here[0]).elements())]
-    firsts = [events[0] if events else None for events in only]
-    ends = transmission_ends or set()
-    is_tie = any((event.link, event.time) in ends for events in only for event in events if event.what == "drop")
-    return Divergence(matched, firsts[0], firsts[1], is_tie)
+    only = [min((here[0] - here[1]).elements(), default=None), min((here[1] - here[0]).elements(), default=None)]
+    link = next(event.link for event in only if event)
+    firsts = [
+        event or next((later for later in events if later.link == link), None)
+        for event, events in zip(only, (mine, other), strict=True)
+    ]
+    both = all(firsts)
+    cause = SIMULTANEOUS if both and _came_together(*firsts, theirs, next_link) else ""
+    return Divergence(matched, firsts[0], firsts[1], cause)
 
 
-def ties(events: list[Event], delays: dict[str, int]) -> set[tuple[str, int]]:
-    """Links and instants at which the last bit of a packet left: its arrival at the far end less the way there."""
-    return {(event.link, event.time - delays[event.link]) for event in events if event.what == "arrive"}
+def _came_together(
+    one: Event, other: Event, events: list[Event], next_link: Callable[[Event], str | None]
+) -> bool:
+    """Whether both packets came to the queue of `one`'s link in the same instant."""
+    until = max(one.time, other.time)
+    instants: list[set[int]] = [set(), set()]
+    for event in events:
+        if event.time > until:
+            break
+        if event.what == "arrive" and next_link(event) == one.link:
+            for packet, found in zip((one.packet, other.packet), instants, strict=True):
+                if event.packet == packet:
+                    found.add(event.time)
+    return one.link == other.link and one.packet != other.packet and bool(instants[0] & instants[1])

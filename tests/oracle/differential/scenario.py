@@ -17,6 +17,9 @@ SECOND = 1_000_000_000
 # What both sides give a queue that shall never drop.
 ENDLESS = 10_000
 
+# A largest probability with which RED drops nothing before the average is above its upper threshold.
+FORCED_ONLY = 1e-12
+
 
 @dataclass(frozen=True)
 class Queue:
@@ -34,7 +37,7 @@ class Queue:
     @property
     def is_random(self) -> bool:
         """Whether it draws random numbers."""
-        return self.kind in ("red", "adaptive-red")
+        return self.kind in ("red", "adaptive-red") and self.max_p > FORCED_ONLY
 
 
 @dataclass(frozen=True)
@@ -119,6 +122,18 @@ class Scenario:
         """Whether data of `flow` takes this direction of `hop`."""
         low, high = sorted((flow.enters, flow.leaves))
         return low <= hop < high and flow.is_backward == backward
+
+    def way(self, number: int, is_ack: bool) -> list[str]:
+        """The directions of links that packets of flow `number` take."""
+        flow = self.flows[number]
+        if flow.is_backward == is_ack:
+            hops = [f"hop{hop}.forward" for hop in range(min(flow.enters, flow.leaves), max(flow.enters, flow.leaves))]
+        else:
+            ends = sorted((flow.enters, flow.leaves))
+            hops = [f"hop{hop}.reverse" for hop in reversed(range(*ends))]
+        if is_ack:
+            return [f"out{number}.reverse", *hops, f"in{number}.reverse"]
+        return [f"in{number}.forward", *hops, f"out{number}.forward"]
 
     def starts(self, seed: int) -> list[int]:
         """When each flow starts in the run with `seed`: the same on both sides."""

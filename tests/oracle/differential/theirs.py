@@ -27,8 +27,11 @@ def spread(seed: int) -> int:
     return random.Random(seed).randrange(1, 2**31 - 1)
 
 
-def tcl(scenario: Scenario, seed: int, packets: bool = False, exact: bool = False) -> str:
-    """The file that ns-2 runs, complete. `exact`: its clock rounds no sum of times."""
+def tcl(scenario: Scenario, seed: int, packets: bool = False, exact: bool = False, plain: bool = True) -> str:
+    """The file that ns-2 runs, complete.
+
+    `exact`: its clock rounds no sum of times. Not `plain`: ties go as in Tidegate (`departures_first` in network.tcl).
+    """
     starts = scenario.starts(seed)
     hops = [f"{{{hop.rate} {hop.delay} {{{_queue(hop.queue)}}}}}" for hop in scenario.hops]
     flows = [f"{{{_flow(flow, number, starts[number], seed)}}}" for number, flow in enumerate(scenario.flows)]
@@ -40,6 +43,7 @@ def tcl(scenario: Scenario, seed: int, packets: bool = False, exact: bool = Fals
         f"set stop {scenario.stop}",
         f"set packets {int(packets)}",
         f"set two_way {int(scenario.is_two_way)}",
+        f"set departures_first {int(not plain)}",
         "set hops {",
         *hops,
         "}",
@@ -60,10 +64,10 @@ def counters(scenario: Scenario, seed: int, exact: bool = False) -> dict[str, fl
     return found
 
 
-def events(scenario: Scenario, seed: int, exact: bool = True) -> list[Event]:
+def events(scenario: Scenario, seed: int, plain: bool = False) -> list[Event]:
     """All packets that reached the far end of a link, or were dropped, in the order of time."""
     found = []
-    for line in _run(tcl(scenario, seed, packets=True, exact=exact)).splitlines():
+    for line in _run(tcl(scenario, seed, packets=True, exact=True, plain=plain)).splitlines():
         time, link, what, flow, kind, sequence = line.split()
         found.append(Event(int(time), link, what, int(flow), kind, int(sequence)))
     return sorted(found)

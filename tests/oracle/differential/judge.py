@@ -106,9 +106,15 @@ def discoveries(p_values: list[float], rate: float = FALSE_DISCOVERIES) -> list[
 
 def derived(scenario: Scenario, run: dict[str, float]) -> dict[str, float]:
     """The quantities of one run that are compared: its counters, with sums over flows."""
-    found = {name: value for name, value in run.items() if name.split(".")[0] in ("goodput", "queue", "drops", "marks")}
+    found = {
+        name: value
+        for name, value in run.items()
+        if name.split(".")[0] in ("goodput", "queue", "drops", "marks")
+    }
     found["goodput.total"] = sum(value for name, value in run.items() if name.startswith("goodput."))
-    found["retransmissions.total"] = sum(value for name, value in run.items() if name.startswith("retransmissions."))
+    found["retransmissions.total"] = sum(
+        value for name, value in run.items() if name.startswith("retransmissions.")
+    )
     return found
 
 
@@ -135,7 +141,9 @@ def margins(scenario: Scenario, theirs: list[dict[str, float]]) -> dict[str, flo
     return found
 
 
-def compare(scenario: Scenario, ours: list[dict[str, float]], theirs: list[dict[str, float]]) -> list[Verdict]:
+def compare(
+    scenario: Scenario, ours: list[dict[str, float]], theirs: list[dict[str, float]]
+) -> list[Verdict]:
     """All quantities of a scenario, from the counters of its runs."""
     limits = margins(scenario, theirs)
     mine, other = ([derived(scenario, run) for run in runs] for runs in (ours, theirs))
@@ -193,7 +201,10 @@ def _incomplete_beta(a: float, b: float, x: float) -> float:
         return float(x >= 1)
     if x > (a + 1) / (a + b + 2):
         return 1 - _incomplete_beta(b, a, 1 - x)
-    front = math.exp(math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)) / a
+    front = (
+        math.exp(math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x))
+        / a
+    )
     tiny = 1e-300
     c, d = 1.0, 1 / _nonzero(1 - (a + b) * x / (a + 1), tiny)
     total = d

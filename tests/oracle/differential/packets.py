@@ -72,7 +72,10 @@ def first_divergence(
     # The first on each side that the other side does not have in that instant, and what the other has on that link instead.
     time = min(events[0].time for events in (mine, other) if events)
     here = [Counter(event for event in events if event.time == time) for events in (mine, other)]
-    only = [min((here[0] - here[1]).elements(), default=None), min((here[1] - here[0]).elements(), default=None)]
+    only = [
+        min((here[0] - here[1]).elements(), default=None),
+        min((here[1] - here[0]).elements(), default=None),
+    ]
     link = next(event.link for event in only if event)
     firsts = [
         event or next((later for later in events if later.link == link), None)

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
-import random
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 
 from . import judge, ours, theirs
 from .packets import Divergence, Event, first_divergence
 from .scenario import Scenario
-
-# By how much delays and starts move, in microseconds, to get out of the way of a tie.
-NUDGE_US = 200
 
 
 class Runner:
@@ -30,7 +25,9 @@ class Runner:
         runs = [run.result() for run in both]
         return judge.compare(scenario, runs[: len(seeds)], runs[len(seeds) :])
 
-    def divergence(self, scenario: Scenario, seed: int = 1, plain: bool = False) -> tuple[Divergence | None, int]:
+    def divergence(
+        self, scenario: Scenario, seed: int = 1, plain: bool = False
+    ) -> tuple[Divergence | None, int]:
         """The first packet that differs, and how many there are of ns-2."""
         mine, other = self.pool.submit(ours.events, scenario, seed), theirs.events(scenario, seed, plain)
         self.runs += 2
@@ -45,22 +42,3 @@ def next_links(scenario: Scenario) -> Callable[[Event], str | None]:
             way = scenario.way(number, kind == "ack")
             table |= {(number, kind, link): after for link, after in zip(way, [*way[1:], None], strict=True)}
     return lambda event: table[event.flow, event.kind, event.link]
-
-
-def nudged(scenario: Scenario, number: int) -> Scenario:
-    """The same network, its access links and starts a little longer and later."""
-    draw = random.Random(f"nudge {scenario.name} {number}")
-
-    def some() -> int:
-        return draw.randint(1, NUDGE_US) * 1000
-
-    flows = tuple(
-        dataclasses.replace(
-            flow,
-            access_delay=flow.access_delay + some(),
-            exit_delay=flow.exit_delay + some(),
-            start=tuple(time + moved for moved in [some()] for time in flow.start),
-        )
-        for flow in scenario.flows
-    )
-    return dataclasses.replace(scenario, name=f"{scenario.name}+{number}", flows=flows)

@@ -127,7 +127,10 @@ class Scenario:
         """The directions of links that packets of flow `number` take."""
         flow = self.flows[number]
         if flow.is_backward == is_ack:
-            hops = [f"hop{hop}.forward" for hop in range(min(flow.enters, flow.leaves), max(flow.enters, flow.leaves))]
+            hops = [
+                f"hop{hop}.forward"
+                for hop in range(min(flow.enters, flow.leaves), max(flow.enters, flow.leaves))
+            ]
         else:
             ends = sorted((flow.enters, flow.leaves))
             hops = [f"hop{hop}.reverse" for hop in reversed(range(*ends))]

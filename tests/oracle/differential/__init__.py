@@ -1,6 +1,6 @@
-"""Differential testing against ns-2.35: random networks through both simulators, and what becomes of a difference.
+"""Differential testing against ns-2.35: random networks through both simulators.
 
-`python -m differential` from the folder above, or `make differential`. What each module does:
+`python -m differential` from the folder above, or `make differential`. What each module holds:
 
     scenario   what a network is, in words that both simulators can be told
     generate   random networks

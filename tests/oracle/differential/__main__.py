@@ -1,7 +1,7 @@
-"""`python -m differential`: random networks through Tidegate and ns-2.35; what differs is reduced, and explained or reported.
+"""Random networks through Tidegate and ns-2.35; what differs is reduced, and explained or reported.
 
-Needs ns-2.35 as the command `ns`, and the package `tidegate`. Exit code 1 if there are more differences without a known cause
-than chance gives.
+Needs ns-2.35 as the command `ns`, and the package `tidegate`. Exit code 1 if there are more differences
+without a known cause than chance gives.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from .report import Finding, Outcome
 from .runner import Runner
 from .scenario import Scenario
 
-# Runs of a network that is being reduced, how many networks are tried, and how sure a difference must be there.
+# Runs of a network that is being reduced, how many networks are tried, and how sure a difference must be
+# there.
 TRIES = 30
 SURE = 0.001
 
@@ -94,7 +95,7 @@ def _confirmed(outcome: Outcome, seeds: int, runner: Runner) -> list[Finding]:
 
 
 def _reduce(finding: Finding, seeds: int, runner: Runner, folder: pathlib.Path) -> None:
-    """The smallest network with the difference, and the first packet that differs in its deterministic form."""
+    """The smallest network with the difference, and the first packet that differs without chance."""
     small = finding.scenario
     if finding.verdict:
         kind, up = finding.quantity.split(".")[0], finding.verdict.ours > finding.verdict.theirs

@@ -1,7 +1,7 @@
 """The phase of each sender's clock of 0.1 s: both sides must have the same, or their time-outs differ.
 
-Tidegate draws it from a substream of the run (`crates/mechanism/src/random.rs`), ns-2 from its generator when an agent is
-reset. Here the first is computed, and a seed is found with which ns-2 draws the same.
+Tidegate draws it from a substream of the run (`crates/mechanism/src/random.rs`), ns-2 from its generator when
+an agent is reset. Here the first is computed, and a seed is found with which ns-2 draws the same.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Random networks: dumbbells and parking lots, as scenario number `index` of a generator's `seed`.
 
-Every third or so is deterministic: nothing is drawn while it runs, so that both sides are compared packet by packet.
+Every third or so is deterministic: nothing is drawn while it runs, and both sides are compared packet by
+packet.
 """
 
 from __future__ import annotations
@@ -17,12 +18,32 @@ ACCESS = (8_000_000, 16_000_000, 32_000_000, 64_000_000, 128_000_000)
 SIZES = (500, 1000, 1000, 1000, 1500)
 VARIANTS = ("tahoe", "reno", "newreno", "sack")
 
+# Microseconds between datagrams. With most sizes they give whole bit/s.
+GAPS_US = (
+    1600,
+    2000,
+    2500,
+    3200,
+    4000,
+    5000,
+    6400,
+    8000,
+    10_000,
+    12_800,
+    16_000,
+    20_000,
+    32_000,
+    40_000,
+    64_000,
+)
+
 # How often each queue is drawn.
 QUEUES = {"droptail": 30, "red": 42, "adaptive-red": 8, "sfq": 10, "drr": 10}
 DETERMINISTIC = 0.3
 FIXED = ("droptail", "red", "sfq", "drr")
 
-# What a run should carry over all its bottlenecks, in packets of 1000 bytes: some tenths of a second of ns-2's time.
+# What a run should carry over all its bottlenecks, in packets of 1000 bytes: some tenths of a second of
+# ns-2's time.
 PACKETS = 7_000
 
 
@@ -39,7 +60,7 @@ def scenarios(seed: int, count: int) -> list[Scenario]:
 
 
 def scenario(seed: int, index: int, fixed: bool | None = None) -> Scenario:
-    """Scenario `index` of the generator with `seed`; `fixed`: whether it is deterministic (drawn if not said)."""
+    """Scenario `index` of the generator with `seed`; `fixed`: whether it is deterministic (else drawn)."""
     draw = random.Random(f"scenario {seed} {index}")
     is_fixed = draw.random() < DETERMINISTIC
     if fixed is not None:
@@ -75,7 +96,7 @@ def _queue(draw: random.Random, kinds: tuple[str, ...]) -> Queue:
 
 
 def _fixed_queue(draw: random.Random) -> Queue:
-    """One that draws nothing: RED drops only when it must, and DRR never, for of equal queues each side cuts another."""
+    """One that draws nothing. RED drops only when it must; DRR never, for each side cuts another of equals."""
     queue = _queue(draw, FIXED)
     if queue.kind == "red":
         return dataclasses.replace(queue, max_p=FORCED_ONLY, gentle=False)
@@ -138,13 +159,10 @@ def _tcp(draw: random.Random, enters: int, leaves: int, style: dict, is_fixed: b
 
 def _datagrams(draw: random.Random, enters: int, leaves: int, capacity: int, is_fixed: bool) -> Flow:
     kind = "cbr" if is_fixed else draw.choice(("cbr", "cbr", "poisson", "on-off"))
-    # Gaps of whole microseconds.
     packet = draw.choice(SIZES)
-    share = draw.choice((0.1, 0.25, 0.5))
-    gap_us = draw.choice([gap for gap in GAPS_US if packet * 8_000_000 % gap == 0])
-    wanted = share * capacity
+    wanted = draw.choice((0.1, 0.25, 0.5)) * capacity
     rates = [packet * 8_000_000 // gap for gap in GAPS_US if packet * 8_000_000 % gap == 0]
-    rate = min(rates, key=lambda r: abs(r - wanted)) if rates else packet * 8_000_000 // gap_us
+    rate = min(rates, key=lambda one: abs(one - wanted))
     return Flow(
         kind,
         **_place(draw, enters, leaves, is_fixed),
@@ -154,27 +172,3 @@ def _datagrams(draw: random.Random, enters: int, leaves: int, capacity: int, is_
         on=draw.choice((200, 500)) * MS if kind == "on-off" else 0,
         off=draw.choice((200, 500)) * MS if kind == "on-off" else 0,
     )
-
-
-# Gaps between datagrams for which common sizes give whole bit/s.
-GAPS_US = tuple(
-    gap
-    for gap in (
-        1600,
-        2000,
-        2500,
-        3200,
-        4000,
-        5000,
-        6400,
-        8000,
-        10_000,
-        12_800,
-        16_000,
-        20_000,
-        25_000,
-        32_000,
-        40_000,
-        64_000,
-    )
-)

@@ -1,17 +1,18 @@
 """When a difference between two simulators is one.
 
-Each quantity of each scenario has a margin, below which a difference is of no practical importance. Two questions are asked of
-the runs (Welch's test, Welch 1947; the null hypothesis "within the margin" and its opposite, Wellek, *Testing Statistical
-Hypotheses of Equivalence and Noninferiority*, 2010):
+Each quantity of each scenario has a margin, below which a difference is of no practical importance. Two
+questions are asked of the runs (Welch's test, Welch 1947; the null hypothesis "within the margin" and its
+opposite, Wellek, *Testing Statistical Hypotheses of Equivalence and Noninferiority*, 2010):
 
-- does it differ by more than the margin? Over all quantities of all scenarios the share of false discoveries is held at
-  `FALSE_DISCOVERIES` (Benjamini and Hochberg 1995);
+- does it differ by more than the margin? Over all quantities of all scenarios the share of false discoveries
+  is held at `FALSE_DISCOVERIES` (Benjamini and Hochberg 1995);
 - is it shown to be within the margin? What is neither is open: the runs are too few, or too different.
 
-The margins: 1 % of the total goodput, for two simulators of one network must agree on how full it is. Of a flow 2 % or 0.5 % of
-its slowest link, for nobody gives shares more exactly. Of a queue 5 % or half a packet, which is less than the packet in
-transmission by which definitions differ. Of drops, marks and retransmissions 5 %, or one in a thousand packets that came:
-5 % more losses are 2.5 % less throughput of a TCP, by its square root.
+The margins: 1 % of the total goodput, for two simulators of one network must agree on how full it is. Of a
+flow 2 %, or 0.5 % of its slowest link: nobody gives shares more exactly. Of a queue 5 %, or half a packet,
+which is less than the packet in transmission by which definitions differ. Of drops, marks and retransmissions
+5 %, or one in a thousand packets that came: 5 % more losses are 2.5 % less throughput of a TCP, which goes by
+their square root.
 """
 
 from __future__ import annotations
@@ -94,7 +95,7 @@ def verdict(scenario: str, quantity: str, ours: list[float], theirs: list[float]
 
 
 def discoveries(p_values: list[float], rate: float = FALSE_DISCOVERIES) -> list[bool]:
-    """Which of the hypotheses are rejected, with at most `rate` of them wrongly (Benjamini and Hochberg 1995)."""
+    """Which hypotheses are rejected, with at most `rate` of them wrongly (Benjamini and Hochberg 1995)."""
     order = sorted(range(len(p_values)), key=lambda i: p_values[i])
     last = 0
     for rank, i in enumerate(order, 1):
@@ -170,7 +171,8 @@ class Pooled:
 def pool(groups: dict[str, set[str]], verdicts: list[Verdict]) -> list[Pooled]:
     """What is too small to be seen in one scenario. `groups` names scenarios; each scenario counts once.
 
-    A scenario's value is the mean of its relative differences; quantities of which a margin is more than a fifth do not count.
+    A scenario's value is the mean of its relative differences. What is so rare that the margin is more than a
+    fifth of it does not count.
     """
     found = []
     for group, names in sorted(groups.items()):

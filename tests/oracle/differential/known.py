@@ -3,13 +3,14 @@
 Each is a table of the list `difference`:
 
     name         what it is called in reports
-    quantity     which counters, with `*`; or `packets`: the first packet that differs in a deterministic network
-    queue, variant   of which scenarios: the kinds of queue, or the variants of which one is among the flows
+    quantity     which counters, with `*`; or `packets`: the first packet that differs
+    queue        in which scenarios: the kinds of queue
+    variant      the variants of which one is among the flows
     two_way      whether data goes both ways
     cause        the word that `packets.py` gives a divergence
     at_most      the largest relative difference that it explains
     why          the cause, and
-    evidence     what shows that
+    evidence     what shows that it is this
 """
 
 from __future__ import annotations
@@ -33,18 +34,17 @@ def load(path: pathlib.Path = FILE) -> list[dict]:
     for entry in entries:
         wrong = (set(entry) - KEYS) | (NEEDED - set(entry))
         if wrong:
-            raise ValueError(
-                f"{path.name}: {entry.get('name', 'an entry')}: keys unknown or missing: {', '.join(sorted(wrong))}"
-            )
+            name = entry.get("name", "an entry")
+            raise ValueError(f"{path.name}: {name}: keys unknown or missing: {', '.join(sorted(wrong))}")
     return entries
 
 
 def of_verdict(entries: list[dict], scenario: Scenario, found: Verdict) -> str | None:
     """The name of the entry that explains a difference of counters."""
     for entry in entries:
-        if fnmatch.fnmatchcase(found.quantity, entry["quantity"]) and _fits(entry, scenario):
-            if abs(found.relative) <= entry.get("at_most", float("inf")):
-                return entry["name"]
+        is_small = abs(found.relative) <= entry.get("at_most", float("inf"))
+        if is_small and fnmatch.fnmatchcase(found.quantity, entry["quantity"]) and _fits(entry, scenario):
+            return entry["name"]
     return None
 
 

@@ -22,8 +22,9 @@ def queue_text(queue: Queue) -> str:
         return f'{{ kind = "drr", quantum = "1000B", limit = "{queue.limit}kB" }}'
     bounds = ", floor = 1e-9, ceiling = 1.0" if queue.kind == "adaptive-red" else ""
     return (
-        f'{{ kind = "{queue.kind}", {limit}, min = "{queue.low}p", max = "{queue.high}p", max_p = {queue.max_p}, '
-        f'weight = {queue.weight}, mean_packet = "1000B", gap = "ns", flavor = "ns", mark_forced = false, '
+        f'{{ kind = "{queue.kind}", {limit}, min = "{queue.low}p", max = "{queue.high}p", '
+        f'max_p = {queue.max_p}, weight = {queue.weight}, mean_packet = "1000B", '
+        f'gap = "ns", flavor = "ns", mark_forced = false, '
         f"gentle = {_word(queue.gentle)}{bounds} }}"
     )
 
@@ -31,7 +32,8 @@ def queue_text(queue: Queue) -> str:
 def flow_text(flow: Flow, number: int, start: int) -> str:
     """One line of the section `[flows]`."""
     if flow.is_tcp:
-        # A mark at a window of one stops ns-2's sender for a time-out: its integer half of one is a window of zero.
+        # A mark at a window of one stops ns-2's sender for a time-out: its integer half of one is a window of
+        # zero.
         ecn = ", ecn = true, ecn_timeout = true" if flow.ecn else ""
         transport = (
             f'{{ kind = "tcp", profile = "ns-1999", variant = "{flow.variant}", window = "{flow.window}p", '
@@ -75,13 +77,12 @@ def toml(scenario: Scenario, seed: int) -> str:
             f'delay = "{hop.delay}ns", {queue} }}'
         )
     for number, flow in enumerate(scenario.flows):
-        rate = f'rate = "{flow.access_rate}bit"'
-        lines.append(
-            f'in{number} = {{ between = ["s{number}", "r{flow.enters}"], {rate}, delay = "{flow.access_delay}ns", {plain} }}'
-        )
-        lines.append(
-            f'out{number} = {{ between = ["r{flow.leaves}", "d{number}"], {rate}, delay = "{flow.exit_delay}ns", {plain} }}'
-        )
+        rest = f'rate = "{flow.access_rate}bit", {plain}'
+        for name, ends, delay in (
+            ("in", f'"s{number}", "r{flow.enters}"', flow.access_delay),
+            ("out", f'"r{flow.leaves}", "d{number}"', flow.exit_delay),
+        ):
+            lines.append(f'{name}{number} = {{ between = [{ends}], delay = "{delay}ns", {rest} }}')
     starts = scenario.starts(seed)
     flows = [flow_text(flow, number, starts[number]) for number, flow in enumerate(scenario.flows)]
     return "\n".join([*lines, "", "[flows]", *flows, ""])
@@ -157,7 +158,7 @@ def _options(data: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _event(scenario: Scenario, time: int, link: str, what: str, packet: bytes) -> Event:
-    """One packet. Hosts are numbered in the order of the file: source and sink of each flow, from 10.0.0.1 on."""
+    """One packet. Hosts have addresses in the order of the file: source and sink of each flow."""
     source = int.from_bytes(packet[13:16], "big") - 1
     flow, is_ack = divmod(source, 2)
     header = 4 * (packet[0] & 15)

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-# Words for two packets that come to a queue in the very same instant. Which of them is first is nobody's law: ns-2 goes by when
-# their transmissions began, Tidegate by when they were planned.
+# Words for two packets that come to a queue in the very same instant. Which of them is first is nobody's law:
+# ns-2 goes by when their transmissions began, Tidegate by when they were planned.
 SIMULTANEOUS = "simultaneous"
 
 
 class Event(NamedTuple):
-    """A packet at the far end of a link (`arrive`), or dropped in front of it (`drop`). Sequences count packets."""
+    """A packet at the far end of a link (`arrive`), or dropped in front of it (`drop`)."""
 
     time: int
     link: str
@@ -34,7 +34,7 @@ class Event(NamedTuple):
 
 @dataclass(frozen=True)
 class Divergence:
-    """The first event that only one side has. `matched` counts the events before it; `cause` is empty if it is not known."""
+    """The first event that only one side has, and how many there are before it. `cause` may be empty."""
 
     matched: int
     ours: Event | None
@@ -69,7 +69,8 @@ def first_divergence(
     mine, other = ours[matched:], theirs[matched:]
     if not mine and not other:
         return None
-    # The first on each side that the other side does not have in that instant, and what the other has on that link instead.
+    # The first on each side that the other side does not have in that instant, and what the other has on that
+    # link instead.
     time = min(events[0].time for events in (mine, other) if events)
     here = [Counter(event for event in events if event.time == time) for events in (mine, other)]
     only = [

@@ -1,7 +1,7 @@
 """Smaller networks under which a difference stays.
 
-Each step proposes simpler networks, the greatest simplification first, and keeps the first under which the difference is still
-there; it ends when none is left, or when `tries` are used up.
+Each step proposes simpler networks, the greatest simplification first, and keeps the first under which the
+difference is still there; it ends when none is left, or when `tries` are used up.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def one_bottleneck(scenario: Scenario, hop: int) -> Scenario:
 
 
 def deterministic(scenario: Scenario, seed: int) -> Scenario:
-    """The same network with nothing left to chance: the starts of one run, no random gaps, no random drops."""
+    """The same network with nothing left to chance: the starts of one run, no random gaps or drops."""
     starts = scenario.starts(seed)
     flows = tuple(
         dataclasses.replace(

@@ -77,7 +77,7 @@ class Outcome:
 
     @property
     def is_good(self) -> bool:
-        """Whether there are no more differences without a cause than chance gives; one of packets is never chance."""
+        """Whether no more differences lack a cause than chance gives; one of packets is never chance."""
         return all(finding.verdict for finding in self.unexplained) and len(self.unexplained) <= self.expected
 
 
@@ -104,7 +104,8 @@ def groups(scenarios: list[Scenario]) -> dict[str, set[str]]:
 def text(outcome: Outcome) -> str:
     """The report."""
     lines = [
-        f"{len(outcome.scenarios)} scenarios (generator {outcome.seed}), {outcome.runs} runs, {outcome.seconds:.0f} s",
+        f"{len(outcome.scenarios)} scenarios (generator {outcome.seed}), {outcome.runs} runs, "
+        f"{outcome.seconds:.0f} s",
         "",
         *_packets_table(outcome),
         "",
@@ -122,7 +123,7 @@ def text(outcome: Outcome) -> str:
         lines += ["", *_finding(finding)]
     lines += [
         "",
-        f"{len(outcome.unexplained)} differences without a known cause, {outcome.expected} expected by chance.",
+        f"{len(outcome.unexplained)} differences without a known cause, {outcome.expected} by chance.",
     ]
     return "\n".join(lines)
 
@@ -178,7 +179,7 @@ def reproduce(
 
 def _packets_table(outcome: Outcome) -> list[str]:
     lines = [
-        f"{'packet by packet':22} {'scenarios':>9} {'the same':>9} {'events':>10} {'also with the ties of ns-2':>27}"
+        f"{'packet by packet':22} {'scenarios':>9} {'the same':>9} {'events':>10} {'with ties of ns-2':>18}"
     ]
     by_queue: dict[str, list[str]] = {}
     for scenario in outcome.scenarios:
@@ -188,14 +189,14 @@ def _packets_table(outcome: Outcome) -> list[str]:
         found = [outcome.packets[name] for name in names]
         lines.append(
             f"{queue:22} {len(found):9} {sum(not d for _, d, _ in found):9} {sum(n for n, _, _ in found):10} "
-            f"{sum(same for _, _, same in found):27}"
+            f"{sum(same for _, _, same in found):18}"
         )
     return lines
 
 
 def _quantities_table(outcome: Outcome) -> list[str]:
-    head = f"{'counters, ' + str(outcome.seeds) + ' seeds':22} {'compared':>9} {'the same':>9} {'open':>6} {'differ':>7}"
-    lines = [f"{head} {'median':>8} {'nine in ten':>12} {'largest':>9} {'beyond 2 errors':>16}"]
+    head = f"{f'counters, {outcome.seeds} seeds':22} {'compared':>9} {'the same':>9} {'open':>6}"
+    lines = [f"{head} {'differ':>7} {'median':>8} {'nine in ten':>12} {'largest':>9} {'beyond 2 errors':>16}"]
     differ = {(finding.scenario.name, finding.quantity) for finding in outcome.findings}
     kinds = ["goodput.total", "goodput", "queue", "drops", "marks", "retransmissions"]
     for kind in kinds:
@@ -211,10 +212,10 @@ def _quantities_table(outcome: Outcome) -> list[str]:
         sizes = sorted(abs(v.ours - v.theirs) / max(v.theirs, v.margin) for v in found)
         wide = [v for v in found if v.error > 0]
         beyond = sum(abs(v.ours - v.theirs) > 2 * v.error for v in wide) / max(len(wide), 1)
-        is_different = [(v.scenario, v.quantity) in differ for v in found]
+        different = sum((v.scenario, v.quantity) in differ for v in found)
+        open_ = sum(not v.is_same and (v.scenario, v.quantity) not in differ for v in found)
         lines.append(
-            f"{kind:22} {len(found):9} {sum(v.is_same for v in found):9} "
-            f"{sum(not v.is_same and not d for v, d in zip(found, is_different, strict=True)):6} {sum(is_different):7} "
+            f"{kind:22} {len(found):9} {sum(v.is_same for v in found):9} {open_:6} {different:7} "
             f"{100 * statistics.median(sizes):6.2f} % {100 * sizes[int(0.9 * (len(sizes) - 1))]:10.2f} % "
             f"{100 * sizes[-1]:7.1f} % {100 * beyond:14.1f} %"
         )
@@ -243,8 +244,8 @@ def _finding(finding: Finding) -> list[str]:
     if finding.verdict:
         v = finding.verdict
         lines.append(
-            f"  Tidegate {v.ours:.6g}, ns-2 {v.theirs:.6g}, {100 * v.relative:+.2f} %, standard error {v.error:.3g}, "
-            f"margin {v.margin:.3g}, p {v.p_differs:.2g}"
+            f"  Tidegate {v.ours:.6g}, ns-2 {v.theirs:.6g}, {100 * v.relative:+.2f} %, "
+            f"standard error {v.error:.3g}, margin {v.margin:.3g}, p {v.p_differs:.2g}"
         )
     if finding.divergence:
         lines += [f"  {line}" for line in str(finding.divergence).splitlines()]

@@ -1,8 +1,8 @@
-"""What a network is, in words that both simulators can be told: a chain of bottlenecks, and flows over parts of it.
+"""What a network is, in words that both simulators can be told: a chain of bottlenecks, and flows over them.
 
-Router 0 to router K are joined by K hops. A flow enters at one router and leaves at another; one that goes to a lower number
-travels against the chain. Each flow has hosts of its own. Times are nanoseconds, all of them multiples of 125, and so are the times
-that packets take on links: nothing depends on how a simulator rounds.
+Router 0 to router K are joined by K hops. A flow enters at one router and leaves at another; one that goes to
+a lower number travels against the chain. Each flow has hosts of its own. Times are nanoseconds, all of them
+multiples of 125, and so are the times that packets take on links: nothing depends on how a simulator rounds.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FORCED_ONLY = 1e-12
 
 @dataclass(frozen=True)
 class Queue:
-    """What waits in front of a bottleneck. Limits and thresholds are packets; `limit` leaves out the one being sent."""
+    """What waits in front of a bottleneck. Limits count packets, without the one that is being sent."""
 
     kind: str = "droptail"
     limit: int = 50
@@ -106,7 +106,7 @@ class Scenario:
 
     @property
     def is_deterministic(self) -> bool:
-        """Whether nothing in it is random, so that both sides must send the same packets at the same times."""
+        """Whether nothing in it is random: both sides must send the same packets at the same times."""
         return (
             not any(hop.queue.is_random for hop in self.hops)
             and not any(flow.is_random for flow in self.flows)
@@ -114,7 +114,7 @@ class Scenario:
         )
 
     def directions(self) -> list[tuple[int, bool]]:
-        """The bottlenecks that are measured: number of the hop, and whether it is the direction against the chain."""
+        """The bottlenecks that are measured: number of the hop, and whether against the chain."""
         forward = [(number, False) for number in range(len(self.hops))]
         return forward + [(number, True) for number in range(len(self.hops)) if self.is_two_way]
 

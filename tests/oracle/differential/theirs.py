@@ -18,7 +18,8 @@ NETWORK = HERE / "network.tcl"
 # What `advance` is told where there is always something to send.
 WITHOUT_END = 100_000_000
 
-# Its clock counts 8 us then, and all times of a scenario are multiples of 125 ns, which such numbers hold exactly.
+# Its clock counts 8 us then, and all times of a scenario are multiples of 125 ns, which such numbers hold
+# exactly.
 EXACT_UNIT = 125_000
 
 
@@ -30,7 +31,8 @@ def spread(seed: int) -> int:
 def tcl(scenario: Scenario, seed: int, packets: bool = False, exact: bool = False, plain: bool = True) -> str:
     """The file that ns-2 runs, complete.
 
-    `exact`: its clock rounds no sum of times. Not `plain`: ties go as in Tidegate (`departures_first` in network.tcl).
+    `exact`: its clock rounds no sum of times. Not `plain`: ties go as in Tidegate (`departures_first` in
+    network.tcl).
     """
     starts = scenario.starts(seed)
     hops = [f"{{{hop.rate} {hop.delay} {{{_queue(hop.queue)}}}}}" for hop in scenario.hops]
@@ -98,8 +100,8 @@ def _bucket(queue: Queue, scenario: Scenario, flow: int) -> int:
 
 def _queue(queue: Queue) -> str:
     return (
-        f"kind {queue.kind} limit {queue.limit} low {queue.low} high {queue.high} max_p {queue.max_p} weight {queue.weight} "
-        f"gentle {int(queue.gentle)} buckets {queue.buckets}"
+        f"kind {queue.kind} limit {queue.limit} low {queue.low} high {queue.high} max_p {queue.max_p} "
+        f"weight {queue.weight} gentle {int(queue.gentle)} buckets {queue.buckets}"
     )
 
 

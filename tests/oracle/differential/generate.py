@@ -96,7 +96,7 @@ def _queue(draw: random.Random, kinds: tuple[str, ...]) -> Queue:
 
 
 def _fixed_queue(draw: random.Random) -> Queue:
-    """One that draws nothing. RED drops only when it must; DRR never, for each side cuts another of equals."""
+    """One that draws nothing. RED drops only when it must; DRR never, for of equals each cuts another."""
     queue = _queue(draw, FIXED)
     if queue.kind == "red":
         return dataclasses.replace(queue, max_p=FORCED_ONLY, gentle=False)

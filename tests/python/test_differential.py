@@ -154,10 +154,9 @@ def test_clocks_are_those_of_the_simulators():
     key = tuple(int.from_bytes(bytes(range(i, i + 8)), "little") for i in (0, 8))
     assert clocks.siphash13(key, b"").to_bytes(8, "little").hex() == "dcc40f055801acab"
     # `$defaultRNG seed 401` and a draw, in ns-2.35.
-    assert (clocks.FIRST * 401 % clocks.M1 - clocks.SECOND * 401 % clocks.M2) % clocks.M1 / (
-        clocks.M1 + 1
-    ) == pytest.approx(0.13406157965495324, abs=1e-12)
-    assert clocks.seed_of_ns(50_000_000) < clocks.SEEDS
+    assert clocks.first_draw_of_ns(401) == pytest.approx(0.13406157965495324, abs=1e-9)
+    near = clocks.first_draw_of_ns(clocks.seed_of_ns(50_000_000)) * clocks.TICK_NS
+    assert near == pytest.approx(50_000_000, abs=100)
 
 
 def at(time, link="hop0.forward", what="arrive", flow=0, sequence=0, kind="data"):
@@ -198,7 +197,8 @@ def test_known_differences_have_evidence():
 def test_a_known_difference_explains_no_more_than_it_says(tmp_path):
     path = tmp_path / "known.toml"
     path.write_text(
-        '[[difference]]\nname = "n"\nquantity = "queue.*"\nqueue = ["red"]\nat_most = 0.1\nwhy = "w"\nevidence = "e"\n'
+        '[[difference]]\nname = "n"\nquantity = "queue.*"\nqueue = ["red"]\nat_most = 0.1\n'
+        'why = "w"\nevidence = "e"\n'
     )
     entries = known.load(path)
     small = judge.Verdict("test", "queue.hop0", 10.5, 10.0, 0.1, 0.2, 0.0, 1.0)

@@ -77,12 +77,17 @@ def phase_of_tidegate(seed: int, flow: str) -> int:
     return int((bits >> 11) * 2.0**-53 * TICK_NS)
 
 
+def first_draw_of_ns(seeds: numpy.ndarray | int) -> numpy.ndarray | float:
+    """The first uniform number that ns-2 draws after each seed, to nine digits."""
+    return (FIRST * seeds % M1 - SECOND * seeds % M2) % M1 / (M1 + 1)
+
+
 @functools.cache
 def _draws_of_ns() -> tuple[numpy.ndarray, numpy.ndarray]:
     seeds = numpy.arange(1, SEEDS, dtype=numpy.int64)
-    found = (FIRST * seeds % M1 - SECOND * seeds % M2) % M1
-    order = numpy.argsort(found)
-    return found[order] / (M1 + 1), seeds[order]
+    draws = first_draw_of_ns(seeds)
+    order = numpy.argsort(draws)
+    return draws[order], seeds[order]
 
 
 def seed_of_ns(phase_ns: int) -> int:

@@ -10,7 +10,7 @@ import dataclasses
 import random
 
 from . import theirs
-from .scenario import ENDLESS, FORCED_ONLY, MS, SECOND, Flow, Hop, Queue, Scenario
+from .scenario import ENDLESS, FORCED_ONLY, MEAN, MS, SECOND, STEP, Flow, Hop, Queue, Scenario
 
 # Four bytes take a multiple of 125 ns, and all sizes are multiples of four bytes.
 SLOW = (1_000_000, 1_280_000, 1_600_000, 2_000_000, 2_560_000, 4_000_000)
@@ -60,7 +60,7 @@ def scenarios(seed: int, count: int) -> list[Scenario]:
 
 
 def scenario(seed: int, index: int, fixed: bool | None = None) -> Scenario:
-    """Scenario `index` of the generator with `seed`; `fixed`: whether it is deterministic (else drawn)."""
+    """Scenario `index` of the generator with `seed`; `fixed`: whether it is deterministic, or drawn."""
     draw = random.Random(f"scenario {seed} {index}")
     is_fixed = draw.random() < DETERMINISTIC
     if fixed is not None:
@@ -99,13 +99,13 @@ def _fixed_queue(draw: random.Random) -> Queue:
     """One that draws nothing. RED drops only when it must; DRR never, for of equals each cuts another."""
     queue = _queue(draw, FIXED)
     if queue.kind == "red":
-        return dataclasses.replace(queue, max_p=FORCED_ONLY, gentle=False)
+        return dataclasses.replace(queue, max_p=FORCED_ONLY, gentle=False, mean_packet=MEAN)
     return dataclasses.replace(queue, limit=ENDLESS) if queue.kind == "drr" else queue
 
 
 def _hop(draw: random.Random, queue: Queue, length: int) -> Hop:
     rate = draw.choice(SLOW if length == 1 else SLOW[:4])
-    return Hop(rate, draw.randint(2_000, 40_000 if length == 1 else 15_000) * 1000, queue)
+    return Hop(rate, _time(draw, 2, 40 if length == 1 else 15), queue)
 
 
 def _flows(draw: random.Random, hops: tuple[Hop, ...], is_fixed: bool) -> tuple[Flow, ...]:
@@ -133,15 +133,19 @@ def _flows(draw: random.Random, hops: tuple[Hop, ...], is_fixed: bool) -> tuple[
 
 
 def _place(draw: random.Random, enters: int, leaves: int, is_fixed: bool) -> dict:
-    start = draw.randint(0, 2_000_000) * 1000
+    start = _time(draw, 0, 2000)
     return {
         "enters": enters,
         "leaves": leaves,
         "access_rate": draw.choice(ACCESS),
-        "access_delay": draw.randint(50, 12_000) * 1000,
-        "exit_delay": draw.randint(100, 8_000) * 1000,
+        "access_delay": _time(draw, 0.05, 12),
+        "exit_delay": _time(draw, 0.1, 8),
         "start": (start, start) if is_fixed else (0, 3 * SECOND),
     }
+
+
+def _time(draw: random.Random, from_ms: float, to_ms: float) -> int:
+    return draw.randint(int(from_ms * MS / STEP), int(to_ms * MS / STEP)) * STEP
 
 
 def _tcp(draw: random.Random, enters: int, leaves: int, style: dict, is_fixed: bool) -> Flow:

@@ -33,8 +33,6 @@ Queue/RED set wait_ true
 Queue/RED set drop_tail_ true
 Queue/RED set use_mark_p_ false       ;# 2.35: true, drops above mark_p_ 0.1 although setbit_
 Queue/RED set setbit_ true            ;# marks packets of flows with ECN, drops others
-Queue/RED set mean_pktsize_ 1000
-Queue/RED set idle_pktsize_ 1000      ;# 2.35: 100
 Queue/RED set alpha_ 3.0
 Queue/RED set beta_ 2.0
 Queue/DRR set buckets_ 128
@@ -50,6 +48,8 @@ proc configure {queue} {
             drr { Queue/DRR set blimit_ [expr {1000 * $limit}]; return DRR }
         }
         Queue/RED set gentle_ $gentle
+        Queue/RED set mean_pktsize_ $mean_packet
+        Queue/RED set idle_pktsize_ $mean_packet      ;# 2.35: 100
         Queue/RED set thresh_ $low
         Queue/RED set maxthresh_ $high
         Queue/RED set linterm_ [expr {1.0 / $max_p}]

@@ -23,7 +23,7 @@ def queue_text(queue: Queue) -> str:
     bounds = ", floor = 1e-9, ceiling = 1.0" if queue.kind == "adaptive-red" else ""
     return (
         f'{{ kind = "{queue.kind}", {limit}, min = "{queue.low}p", max = "{queue.high}p", '
-        f'max_p = {queue.max_p}, weight = {queue.weight}, mean_packet = "1000B", '
+        f'max_p = {queue.max_p}, weight = {queue.weight}, mean_packet = "{queue.mean_packet}B", '
         f'gap = "ns", flavor = "ns", mark_forced = false, '
         f"gentle = {_word(queue.gentle)}{bounds} }}"
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator
 
-from .scenario import ENDLESS, FORCED_ONLY, MS, SECOND, Flow, Queue, Scenario
+from .scenario import ENDLESS, FORCED_ONLY, MEAN, MS, SECOND, STEP, Flow, Queue, Scenario
 
 SHORTEST = 4 * SECOND
 
@@ -62,7 +62,7 @@ def deterministic(scenario: Scenario, seed: int) -> Scenario:
             flow,
             kind="tcp" if flow.is_tcp else "cbr",
             jitter=False,
-            start=(start // 1000 * 1000, start // 1000 * 1000),
+            start=(start // STEP * STEP, start // STEP * STEP),
         )
         for flow, start in zip(scenario.flows, starts, strict=True)
     )
@@ -102,7 +102,7 @@ def _with_flows(scenario: Scenario, flows: list[Flow] | tuple[Flow, ...]) -> Sce
 
 def _without_chance(queue: Queue) -> Queue:
     if queue.kind in ("red", "adaptive-red"):
-        return dataclasses.replace(queue, kind="red", max_p=FORCED_ONLY, gentle=False)
+        return dataclasses.replace(queue, kind="red", max_p=FORCED_ONLY, gentle=False, mean_packet=MEAN)
     return dataclasses.replace(queue, limit=ENDLESS) if queue.kind == "drr" else queue
 
 

@@ -11,6 +11,8 @@ import dataclasses
 import random
 from dataclasses import dataclass
 
+# In whole numbers of these all times are, in nanoseconds.
+STEP = 125
 MS = 1_000_000
 SECOND = 1_000_000_000
 
@@ -19,6 +21,10 @@ ENDLESS = 10_000
 
 # A largest probability with which RED drops nothing before the average is above its upper threshold.
 FORCED_ONLY = 1e-12
+
+# RED counts idle time in whole packets of a mean size. Of these no silence lasts exactly a number: ns-2 would
+# round either way, as its clock does.
+MEAN = 997
 
 
 @dataclass(frozen=True)
@@ -32,6 +38,7 @@ class Queue:
     max_p: float = 0.1
     weight: float = 0.002
     gentle: bool = False
+    mean_packet: int = 1000
     buckets: int = 16
 
     @property

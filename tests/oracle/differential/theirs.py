@@ -101,7 +101,8 @@ def _bucket(queue: Queue, scenario: Scenario, flow: int) -> int:
 def _queue(queue: Queue) -> str:
     return (
         f"kind {queue.kind} limit {queue.limit} low {queue.low} high {queue.high} max_p {queue.max_p} "
-        f"weight {queue.weight} gentle {int(queue.gentle)} buckets {queue.buckets}"
+        f"weight {queue.weight} gentle {int(queue.gentle)} mean_packet {queue.mean_packet} "
+        f"buckets {queue.buckets}"
     )
 
 

@@ -52,7 +52,8 @@ def main() -> int:
         if finding.divergence:
             finding.known = known.of_divergence(entries, finding.scenario, finding.divergence)
         else:
-            finding.known = known.of_verdict(entries, finding.scenario, finding.verdict)
+            finding.cause = _cause(finding, 2 * options.seeds, runner)
+            finding.known = known.of_verdict(entries, finding.scenario, finding.verdict, finding.cause)
     for finding in outcome.unexplained[: options.reduce]:
         _tell(f"reducing {finding.scenario.name} {finding.quantity}")
         _reduce(
@@ -92,6 +93,13 @@ def _confirmed(outcome: Outcome, seeds: int, runner: Runner) -> list[Finding]:
     return [
         Finding(scenario, verdict) for (scenario, verdict), stays in zip(again, chosen, strict=True) if stays
     ]
+
+
+def _cause(finding: Finding, seeds: int, runner: Runner) -> str:
+    """`ties`, if nothing is left of a difference of counters where ns-2 has ties as Tidegate has them."""
+    found = runner.verdicts(finding.scenario, range(1, seeds + 1), plain=False)
+    left = next((verdict for verdict in found if verdict.quantity == finding.quantity), None)
+    return "ties" if left is None or abs(left.in_margins) <= 1 else ""
 
 
 def _reduce(finding: Finding, seeds: int, runner: Runner, folder: pathlib.Path) -> None:

@@ -152,7 +152,7 @@ def compare(
         verdict(scenario.name, name, [run[name] for run in mine], [run[name] for run in other], limit)
         for name, limit in limits.items()
         # Nothing ever happened on either side.
-        if any(run[name] for run in (*mine, *other))
+        if any(run[name] > 1e-9 for run in (*mine, *other))
     ]
 
 

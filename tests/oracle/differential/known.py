@@ -7,7 +7,7 @@ Each is a table of the list `difference`:
     queue        in which scenarios: the kinds of queue
     variant      the variants of which one is among the flows
     two_way      whether data goes both ways
-    cause        the word that `packets.py` gives a divergence
+    cause        what the tool finds: `simultaneous` of packets, `ties` of counters
     at_most      the largest relative difference that it explains
     why          the cause, and
     evidence     what shows that it is this
@@ -39,11 +39,12 @@ def load(path: pathlib.Path = FILE) -> list[dict]:
     return entries
 
 
-def of_verdict(entries: list[dict], scenario: Scenario, found: Verdict) -> str | None:
-    """The name of the entry that explains a difference of counters."""
+def of_verdict(entries: list[dict], scenario: Scenario, found: Verdict, cause: str = "") -> str | None:
+    """The name of the entry that explains a difference of counters. `cause`: what was found out about it."""
     for entry in entries:
-        is_small = abs(found.relative) <= entry.get("at_most", float("inf"))
-        if is_small and fnmatch.fnmatchcase(found.quantity, entry["quantity"]) and _fits(entry, scenario):
+        if entry.get("cause", cause) != cause or abs(found.relative) > entry.get("at_most", float("inf")):
+            continue
+        if fnmatch.fnmatchcase(found.quantity, entry["quantity"]) and _fits(entry, scenario):
             return entry["name"]
     return None
 

@@ -148,8 +148,11 @@ foreach flow $flows {
                     $app set rate_ [rate 1e15]
                     $app set idle_time_ [seconds [expr {8e9 * $packet / $rate}]]
                 } else {
-                    $app set burst_time_ [seconds $on]
-                    $app set idle_time_ [seconds $off]
+                    # Tidegate sends at the start of a burst and then every gap as long as it lasts: half a packet more on
+                    # average than ns-2, which rounds its length to packets, and begins the silence a gap behind the last.
+                    set half [expr {4e9 * $packet / $rate}]
+                    $app set burst_time_ [seconds [expr {$on + $half}]]
+                    $app set idle_time_ [seconds [expr {$off - $half}]]
                     $app set rate_ [rate $rate]
                 }
             }

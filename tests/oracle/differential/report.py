@@ -22,6 +22,7 @@ class Finding:
     verdict: judge.Verdict | None = None
     divergence: Divergence | None = None
     known: str | None = None
+    cause: str = ""
     reduced: Scenario | None = None
     steps: list[str] = field(default_factory=list)
     first: Divergence | None = None
@@ -41,6 +42,7 @@ class Finding:
             "verdict": self.verdict and dataclasses.asdict(self.verdict),
             "divergence": self.divergence and str(self.divergence),
             "known": self.known,
+            "cause": self.cause,
             "reduced": self.reduced and self.reduced.to_json(),
             "steps": self.steps,
             "first_diverging_packet": self.first and str(self.first),

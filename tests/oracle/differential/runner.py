@@ -17,10 +17,11 @@ class Runner:
         self.pool = ThreadPoolExecutor(jobs)
         self.runs = 0
 
-    def verdicts(self, scenario: Scenario, seeds: Iterable[int]) -> list[judge.Verdict]:
-        """The scenario under each seed, on both sides."""
+    def verdicts(self, scenario: Scenario, seeds: Iterable[int], plain: bool = True) -> list[judge.Verdict]:
+        """The scenario under each seed, on both sides. Not `plain`: ns-2 with ties as in Tidegate."""
         seeds = list(seeds)
-        both = [self.pool.submit(side.counters, scenario, seed) for side in (ours, theirs) for seed in seeds]
+        both = [self.pool.submit(ours.counters, scenario, seed) for seed in seeds]
+        both += [self.pool.submit(theirs.counters, scenario, seed, plain) for seed in seeds]
         self.runs += len(both)
         runs = [run.result() for run in both]
         return judge.compare(scenario, runs[: len(seeds)], runs[len(seeds) :])

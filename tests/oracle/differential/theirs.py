@@ -57,10 +57,10 @@ def tcl(scenario: Scenario, seed: int, packets: bool = False, exact: bool = Fals
     return "\n".join(lines) + PROFILE.read_text() + NETWORK.read_text()
 
 
-def counters(scenario: Scenario, seed: int, exact: bool = False) -> dict[str, float]:
-    """What `judge.QUANTITIES` names, from one run."""
+def counters(scenario: Scenario, seed: int, plain: bool = True) -> dict[str, float]:
+    """What `judge.QUANTITIES` names, from one run of ns-2 as it is; not `plain`: with ties as in Tidegate."""
     found = {}
-    for line in _run(tcl(scenario, seed, exact=exact)).splitlines():
+    for line in _run(tcl(scenario, seed, exact=not plain, plain=plain)).splitlines():
         name, value = line.split()
         found[name] = float(value)
     return found

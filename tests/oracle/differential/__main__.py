@@ -71,7 +71,8 @@ def _look(scenario: Scenario, seeds: int, runner: Runner, outcome: Outcome) -> N
     if scenario.is_deterministic:
         divergence, events = runner.divergence(scenario)
         plain, _ = runner.divergence(scenario, plain=True)
-        outcome.packets[scenario.name] = events, divergence, plain is None
+        alike = divergence.matched if divergence else events
+        outcome.packets[scenario.name] = alike, divergence, plain is None
     else:
         outcome.verdicts += runner.verdicts(scenario, range(1, seeds + 1))
 

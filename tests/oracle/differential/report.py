@@ -59,10 +59,10 @@ class Outcome:
     seeds: int
     scenarios: list[Scenario]
     verdicts: list[judge.Verdict]
-    packets: dict[
-        str, tuple[int, Divergence | None, bool]
-    ]  # events, the first that differs, whether ns-2's own order of ties gives the same
-    suspected: int = 0  # discoveries before they were tried again with other seeds
+    # Events that are the same, the first that is not, and whether all are the same with ns-2's own order of ties.
+    packets: dict[str, tuple[int, Divergence | None, bool]]
+    # Discoveries before they were tried again with other seeds.
+    suspected: int = 0
     findings: list[Finding] = field(default_factory=list)
     seconds: float = 0.0
     runs: int = 0
@@ -181,7 +181,7 @@ def reproduce(
 
 def _packets_table(outcome: Outcome) -> list[str]:
     lines = [
-        f"{'packet by packet':22} {'scenarios':>9} {'the same':>9} {'events':>10} {'with ties of ns-2':>18}"
+        f"{'packet by packet':22} {'scenarios':>9} {'the same':>9} {'same events':>11} {'with ties of ns-2':>18}"
     ]
     by_queue: dict[str, list[str]] = {}
     for scenario in outcome.scenarios:
@@ -190,7 +190,7 @@ def _packets_table(outcome: Outcome) -> list[str]:
     for queue, names in sorted(by_queue.items()):
         found = [outcome.packets[name] for name in names]
         lines.append(
-            f"{queue:22} {len(found):9} {sum(not d for _, d, _ in found):9} {sum(n for n, _, _ in found):10} "
+            f"{queue:22} {len(found):9} {sum(not d for _, d, _ in found):9} {sum(n for n, _, _ in found):11} "
             f"{sum(same for _, _, same in found):18}"
         )
     return lines

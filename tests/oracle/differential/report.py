@@ -59,7 +59,7 @@ class Outcome:
     seeds: int
     scenarios: list[Scenario]
     verdicts: list[judge.Verdict]
-    # Events that are the same, the first that is not, and whether all are the same with ns-2's own order of ties.
+    # Events that are the same, the first that is not, and whether ns-2's own order of ties gives the same.
     packets: dict[str, tuple[int, Divergence | None, bool]]
     # Discoveries before they were tried again with other seeds.
     suspected: int = 0
@@ -181,7 +181,8 @@ def reproduce(
 
 def _packets_table(outcome: Outcome) -> list[str]:
     lines = [
-        f"{'packet by packet':22} {'scenarios':>9} {'the same':>9} {'same events':>11} {'with ties of ns-2':>18}"
+        f"{'packet by packet':22} {'scenarios':>9} {'the same':>9} {'same events':>11} "
+        f"{'with ties of ns-2':>18}"
     ]
     by_queue: dict[str, list[str]] = {}
     for scenario in outcome.scenarios:

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-# Words for two packets that come to a queue in the very same instant. Which of them is first is nobody's law:
-# ns-2 goes by when their transmissions began, Tidegate by when they were planned.
+# Two packets come to a queue in the very same instant. Which of them is first is no law, and the simulators differ there:
+# known.toml beside ns-2's scripts says how.
 SIMULTANEOUS = "simultaneous"
 
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-# Two packets come to a queue in the very same instant. Which of them is first is no law, and the simulators differ there:
-# known.toml beside ns-2's scripts says how.
+# Two packets come to a queue in the very same instant. Which of them is first is no law, and the simulators
+# differ there: known.toml beside ns-2's scripts says how.
 SIMULTANEOUS = "simultaneous"
 
 

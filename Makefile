@@ -20,7 +20,7 @@ RESULTS := results
 # With which profile of Cargo.toml the Python module is compiled.
 PROFILE ?= release
 
-.PHONY: help run test reproduce bench bench-emulator check-peers check-maxmin torture fuzz audit wheel clean build tools
+.PHONY: help run test reproduce bench bench-emulator check-peers differential check-maxmin torture fuzz audit wheel clean build tools
 
 help: ## what can be made
 	@echo "Tidegate. Targets:"
@@ -69,6 +69,11 @@ bench-emulator: tools ## how much the emulator carries, next to forwarding by th
 
 check-peers: build ## results against ns-2, in the same run; installs what it needs
 	bash tests/oracle/check-peers.sh
+
+differential: build ## SCENARIOS random networks (200) of generator SEED (1) through Tidegate and ns-2; what differs is reduced
+	@bash tests/oracle/install-ns2.sh
+	PYTHONPATH=tests/oracle $(BIN)/python -m differential --scenarios $(or $(SCENARIOS),200) --seed $(or $(SEED),1) \
+	  --jobs $(or $(JOBS),2) --out target/differential
 
 check-maxmin: tools ## how near NBP with WFQ comes to max-min fairness on 50 random networks (some minutes)
 	cargo run --release -q -p tidegate-engine --example maxmin

@@ -5,13 +5,7 @@
 # (TIDEGATE_PYTHON names another interpreter).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-if ! command -v ns >/dev/null; then
-    echo "installing ns-2 (Debian package ns2)" >&2
-    if [ "$(id -u)" = 0 ]; then apt-get update -q && apt-get install -qy ns2; else
-        echo "ns-2 is missing. Install it: apt install ns2" >&2
-        exit 1
-    fi
-fi
+bash tests/oracle/install-ns2.sh
 python3 tests/oracle/ns2/make_frozen.py --check
 python3 tests/oracle/ns2/make_frozen_queues.py --check
 python3 tests/oracle/python/freeze_verdicts.py --check

@@ -36,6 +36,8 @@ mod law;
 pub use config::{Flavor, GapLaw, QueueUnit, RedConfig, Victim};
 pub(super) use law::{marking_probability, needed_max_p, spread_after_wait, spread_from_one};
 
+use alloc::boxed::Box;
+
 use tidegate_packet::{Backlog, DropReason, MarkReason, Packet};
 use tidegate_units::{BitRate, Time};
 
@@ -71,7 +73,7 @@ impl RedConfig {
             per_packet_byte: 1.0 / f64::from(packet_bytes),
             low_pass: self.smoothing.map(LowPass::new),
             active: self.flows_rtt.map(|_| count.build()),
-            slope: self.slope_rtt.map(Slope::new),
+            slope: self.slope_rtt.map(|rtt| Box::new(Slope::new(rtt))),
             link_rate: context.link_rate,
             limit: QueueLimit::new(self.limit, context.link_rate),
             random: Substream::new(context.seed),
@@ -117,7 +119,8 @@ pub struct Red {
     per_packet_byte: f64,
     low_pass: Option<LowPass>,
     active: Option<ActiveFlows>,
-    slope: Option<Slope>,
+    /// Behind a pointer: few REDs have it.
+    slope: Option<Box<Slope>>,
     link_rate: BitRate,
     limit: QueueLimit,
     random: Substream,

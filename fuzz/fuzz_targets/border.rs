@@ -5,7 +5,7 @@ use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
 use tidegate_mechanism::edge::EdgeConfig;
 use tidegate_mechanism::edge::iec::{Detection, OverlayConfig};
-use tidegate_mechanism::edge::nbp::{Classify, NbpConfig};
+use tidegate_mechanism::edge::nbp::{Classify, NbpConfig, RoundTrip};
 use tidegate_mechanism::edge::tcp_rate::TcpRateConfig;
 use tidegate_units::Span;
 
@@ -32,6 +32,8 @@ impl Kind {
                     arrival_headroom: headroom.map(|more| 1.0 + f64::from(more) / 64.0),
                     exempt: vec![46],
                     idle_timeout,
+                    // From a number that there is, so that inputs that were found mean what they did.
+                    round_trip: if flows_max & 4 == 0 { RoundTrip::Feedback } else { RoundTrip::Data },
                     ..NbpConfig::default()
                 }))
             }

@@ -1,6 +1,8 @@
 //! What the simulator knows of a packet beyond its descriptor, by slot.
 
-use tidegate_packet::{OutsideTcp, Packet, TcpHeader};
+use std::num::NonZeroU32;
+
+use tidegate_packet::{InnerEcn, OutsideTcp, Packet, TcpHeader};
 use tidegate_units::Time;
 
 use crate::outside;
@@ -82,6 +84,56 @@ impl Arena {
     /// How many packets exist.
     pub const fn live(&self) -> usize {
         self.slots.len() - self.free.len()
+    }
+}
+
+/// What borders wrote on packets, by slot and by the level of their domain; empty unless they write.
+#[derive(Debug, Default)]
+pub struct Stamps(Vec<Stamp>);
+
+/// A stamp, and when the packet that carries it was made: its slot may have become another's.
+#[derive(Clone, Copy, Debug, Default)]
+struct Stamp {
+    of: Time,
+    stamp: u32,
+}
+
+impl Stamps {
+    const LEVELS: usize = InnerEcn::LEVELS as usize;
+
+    /// Where `packet` has its stamp of `level`.
+    fn place(packet: &Packet, level: u8) -> usize {
+        packet.slot as usize * Self::LEVELS + usize::from(level)
+    }
+
+    /// `packet`, which was made at `created`, carries `stamp` from now on. The table grows with the arena.
+    pub fn write(&mut self, packet: &Packet, created: Time, level: u8, stamp: NonZeroU32) {
+        let place = Self::place(packet, level);
+        if place >= self.0.len() {
+            self.0.resize((packet.slot as usize + 1) * Self::LEVELS, Stamp::default());
+        }
+        self.0[place] = Stamp { of: created, stamp: stamp.get() };
+    }
+
+    /// What `packet`, which was made at `created`, carries; nothing afterwards.
+    pub fn take(&mut self, packet: &Packet, created: Time, level: u8) -> Option<NonZeroU32> {
+        let place = self.0.get_mut(Self::place(packet, level))?;
+        let stamp = if place.of == created { NonZeroU32::new(place.stamp) } else { None };
+        place.stamp = 0;
+        stamp
+    }
+
+    /// `copy` carries what `packet` does.
+    pub fn copy(&mut self, packet: &Packet, copy: &Packet) {
+        let begin = Self::place(packet, 0);
+        if begin >= self.0.len() {
+            return;
+        }
+        let needed = (copy.slot as usize + 1) * Self::LEVELS;
+        if needed > self.0.len() {
+            self.0.resize(needed, Stamp::default());
+        }
+        self.0.copy_within(begin..begin + Self::LEVELS, Self::place(copy, 0));
     }
 }
 

@@ -1,6 +1,7 @@
 //! The borders of domains: where an edge mechanism stands, and what it may ask of the simulation.
 
 use std::collections::HashMap;
+use std::num::NonZeroU32;
 
 use tidegate_mechanism::edge::{self, PacketStore, PeerId, SegmentEditor};
 use tidegate_mechanism::meter::CsfqLabeller;
@@ -68,6 +69,8 @@ impl Clock {
 pub(crate) struct Border {
     pub(crate) node: u32,
     pub(crate) domain: u32,
+    /// How many domains are around its own.
+    pub(crate) level: u8,
     /// Whether what enters here is shaped; a border that does not police still meters what leaves.
     pub(crate) polices: bool,
     /// The edge mechanism, by the border's own clock.
@@ -97,6 +100,7 @@ pub(crate) struct EdgeStore<'a, O> {
     pub(crate) flows: &'a [Flow],
     pub(crate) drops_by_reason: &'a mut [u64; DropReason::ALL.len()],
     pub(crate) border: u32,
+    pub(crate) level: u8,
 }
 
 impl<O: Observer> Sink for EdgeStore<'_, O> {
@@ -115,6 +119,11 @@ impl<O: Observer> Sink for EdgeStore<'_, O> {
 impl<O: Observer> PacketStore for EdgeStore<'_, O> {
     fn headers(&self, packet: &Packet) -> Headers {
         headers_of(self.flows, packet.flow)
+    }
+
+    fn stamp(&mut self, packet: &Packet, stamp: NonZeroU32) {
+        let created = self.world.arena.get(packet).created;
+        self.world.stamps.write(packet, created, self.level, stamp);
     }
 
     fn segment(&mut self, packet: Packet) -> Option<impl SegmentEditor> {

@@ -4,7 +4,7 @@ use tidegate_mechanism::hop::PortId;
 use tidegate_packet::{DropReason, FlowId, MarkReason, Packet, Place, Sink, TcpFlags};
 use tidegate_units::Time;
 
-use crate::arena::{Arena, Carried, Messages};
+use crate::arena::{Arena, Carried, Messages, Stamps};
 use crate::counters::{FlowCounters, LinkCounters, RateIntegral, Totals};
 use crate::event::{EventQueue, Token};
 use crate::ids::LinkId;
@@ -147,6 +147,7 @@ pub(crate) struct World<O> {
     pub(crate) events: EventQueue,
     pub(crate) arena: Arena,
     pub(crate) messages: Messages,
+    pub(crate) stamps: Stamps,
     /// Those of the links whose directions share one.
     pub(crate) media: Vec<SharedMedium>,
     /// By flow identity; see [`crate::ids::FlowIds`].
@@ -197,7 +198,9 @@ impl<O: Observer> World<O> {
         self.flows[packet.flow.0 as usize].duplicated_packets += 1;
         self.totals.created += 1;
         self.totals.duplicated += 1;
-        Packet { slot: self.arena.insert(carried), ..*packet }
+        let copy = Packet { slot: self.arena.insert(carried), ..*packet };
+        self.stamps.copy(packet, &copy);
+        copy
     }
 
     /// The acknowledgment that rides on `packet`, in a packet of its own.

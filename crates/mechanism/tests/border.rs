@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use tidegate_mechanism::edge::EdgeConfig;
 use tidegate_mechanism::edge::iec::{Detection, OverlayConfig};
-use tidegate_mechanism::edge::nbp::{Classify, NbpConfig};
+use tidegate_mechanism::edge::nbp::{Classify, NbpConfig, RoundTrip};
 use tidegate_mechanism::edge::tcp_rate::TcpRateConfig;
 use tidegate_packet::Dscp;
 use tidegate_units::{BitRate, Span};
@@ -47,8 +47,8 @@ fn call() -> impl Strategy<Value = Call> {
 }
 
 fn config() -> impl Strategy<Value = EdgeConfig> {
-    let nbp = (0u8..3, 1u32..4, any::<bool>(), prop::option::of(1.0f64..4.0)).prop_map(
-        |(granularity, flows_max, asynch_repeats, arrival_headroom)| {
+    let nbp = (0u8..3, 1u32..4, any::<[bool; 2]>(), prop::option::of(1.0f64..4.0)).prop_map(
+        |(granularity, flows_max, [asynch_repeats, by_data], arrival_headroom)| {
             let classify = Classify::ALL[usize::from(granularity)];
             let exempt = vec![Dscp::EF.get()];
             let idle_timeout = Span::from_millis(50);
@@ -60,6 +60,7 @@ fn config() -> impl Strategy<Value = EdgeConfig> {
                 arrival_headroom,
                 exempt,
                 idle_timeout,
+                round_trip: if by_data { RoundTrip::Data } else { RoundTrip::Feedback },
                 ..base
             }))
         },

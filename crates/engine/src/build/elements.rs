@@ -102,13 +102,15 @@ pub(super) fn build_borders(network: &Network, seed: u64) -> Vec<Border> {
                 link_rate: tidegate_units::BitRate::MAX,
                 mtu_bytes,
             };
-            let site = BorderSite { border: PeerId(borders.len() as u32), level: around[index].len() as u8 };
+            let level = around[index].len() as u8;
+            let site = BorderSite { border: PeerId(borders.len() as u32), level };
             let control = domain.mechanism.as_ref().map(|config| edge::Border::new(config, site, &context));
             let losses = Seed::for_component(seed, &format!("{name}.control_loss"));
             let clock = domain.clocks.iter().find(|(edge, _)| *edge == node).map(|(_, spec)| *spec);
             borders.push(Border {
                 node: node.0,
                 domain: index as u32,
+                level,
                 polices: control.is_some() && !domain.unpoliced.contains(&node),
                 control,
                 clock: Clock::new(clock.unwrap_or_default()),

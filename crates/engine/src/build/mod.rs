@@ -51,6 +51,7 @@ impl Network {
             events: crate::event::EventQueue::default(),
             arena: crate::arena::Arena::default(),
             messages: crate::arena::Messages::default(),
+            stamps: crate::arena::Stamps::default(),
             media: self.links.iter().filter(|link| link.half_duplex).map(|_| SharedMedium::new()).collect(),
             flows: Vec::new(),
             first_control: FlowIds { flows: self.flows.len() as u32 }.control(0).0,

@@ -50,9 +50,9 @@ impl<O: Observer> Simulation<O> {
         self.world.arena.get_mut(packet).route = route;
         let headers = headers_of(&self.flows, packet.flow);
         let local = border.clock.shows(now);
-        let drops_by_reason = &mut border.drops_by_reason;
+        let (level, drops_by_reason) = (border.level, &mut border.drops_by_reason);
         let (world, flows) = (&mut self.world, &self.flows);
-        let mut store = EdgeStore { world, flows, drops_by_reason, border: index };
+        let mut store = EdgeStore { world, flows, drops_by_reason, border: index, level };
         let passed = control.handle_packet(*packet, &headers, &passage.peers, local, &mut store);
         // Feedback for a first packet goes ahead of it.
         self.after_edge(index);
@@ -74,9 +74,9 @@ impl<O: Observer> Simulation<O> {
             if control.release_at().is_none_or(|at| at > local) {
                 break;
             }
-            let drops_by_reason = &mut border.drops_by_reason;
+            let (level, drops_by_reason) = (border.level, &mut border.drops_by_reason);
             let (world, flows) = (&mut self.world, &self.flows);
-            let mut store = EdgeStore { world, flows, drops_by_reason, border: index };
+            let mut store = EdgeStore { world, flows, drops_by_reason, border: index, level };
             let Some(packet) = control.poll_packet(local, &mut store) else { break };
             // What the edge has to say goes ahead of the packet.
             self.after_edge(index);
@@ -121,6 +121,12 @@ impl<O: Observer> Simulation<O> {
         }
         let headers = headers_of(&self.flows, packet.flow);
         let local = border.clock.shows(now);
+        if control.stamps() {
+            let created = self.world.arena.get(packet).created;
+            if let Some(stamp) = self.world.stamps.take(packet, created, border.level) {
+                control.handle_stamp(packet.flow, &headers, stamp, local);
+            }
+        }
         let mut segment = segment_of(&self.flows, packet, self.world.arena.get_mut(packet));
         control.handle_leaving(packet, &headers, &departure.peers, segment.as_mut(), local);
         self.after_edge(index);

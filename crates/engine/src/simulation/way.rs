@@ -199,6 +199,7 @@ impl<O: Observer> Simulation<O> {
             let mut copy = packet;
             if index + 1 < count {
                 copy.slot = self.world.arena.insert(*self.world.arena.get(&packet));
+                self.world.stamps.copy(&packet, &copy);
                 self.world.totals.created += 1;
                 forget(&mut self.world, &copy);
             }

@@ -1,10 +1,10 @@
 //! NBP with WFQ gives flows their max-min fair rates: three of the fifty random networks. The example `maxmin` runs all.
 
-use crate::common::random_network::{CoreLink, Topology, nbp};
+use crate::common::random_network::{CoreLink, Topology, nbp, nbp_by_data};
 use crate::common::{Net, constant, direction, throughput_bps};
 use tidegate_engine::TransportSpec;
 use tidegate_mechanism::schedule::{DisciplineConfig, WfqConfig};
-use tidegate_units::{BitRate, Span};
+use tidegate_units::{BitRate, Limit, Span};
 
 /// Small ones among those of the example.
 const SEEDS: [u64; 3] = [12, 21, 36];
@@ -21,6 +21,15 @@ fn rates_under_nbp_with_wfq_are_max_min_fair() {
             outcome.measured,
             outcome.ideal
         );
+    }
+}
+
+#[test]
+fn by_the_round_trip_of_data_rates_are_as_fair_and_the_core_loses_nothing() {
+    for seed in SEEDS {
+        let outcome = Topology::random(seed).run_with(seed, nbp_by_data(), Limit::Packets(1000));
+        let (lost, mean) = (outcome.core_loss, outcome.mean_deviation());
+        assert!(lost < 1e-4 && mean < 0.07, "seed {seed}: lost {lost}, off {mean}");
     }
 }
 

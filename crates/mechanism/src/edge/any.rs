@@ -2,8 +2,9 @@
 
 use alloc::boxed::Box;
 use alloc::string::String;
+use core::num::NonZeroU32;
 
-use tidegate_packet::{Headers, Packet};
+use tidegate_packet::{FlowId, Headers, Packet};
 use tidegate_parameters::{Own, family};
 use tidegate_units::{Bytes, Time};
 
@@ -11,7 +12,7 @@ use super::iec::{
     CONTROL_HEADER_BYTES, Detection, EecConfig, EpochReport, IecConfig, IecDelays, IecEgress, IecIngress,
     OverlayConfig,
 };
-use super::nbp::{FEEDBACK_HEADER_BYTES, NbpConfig, NbpEgress, NbpIngress};
+use super::nbp::{FEEDBACK_HEADER_BYTES, NbpConfig, NbpEgress, NbpIngress, RoundTrip};
 use super::own::{MakeEdge, OwnHalf};
 use super::{
     Admission, AggregateId, BorderSite, EdgeHalf, EdgeOut, EdgeReport, PacketStore, PeerId, SegmentEditor,
@@ -147,6 +148,11 @@ impl EdgeConfig {
         }
     }
 
+    /// Whether it writes on packets where they enter what it reads where they leave.
+    pub fn stamps(&self) -> bool {
+        matches!(self, Self::Nbp(config) if config.round_trip == RoundTrip::Data)
+    }
+
     /// The class of its messages: that of what it controls, for they must see the same queues.
     pub fn message_class(&self) -> u8 {
         self.overlay().and_then(|overlay| overlay.class).unwrap_or(0)
@@ -192,6 +198,10 @@ macro_rules! half {
                 out: &mut impl EdgeOut,
             ) {
                 each!(self, half => half.on_release(aggregate, packet, store, now, out))
+            }
+            #[inline]
+            fn on_stamp(&mut self, flow: FlowId, headers: &Headers, stamp: NonZeroU32, now: Time) {
+                each!(self, half => half.on_stamp(flow, headers, stamp, now))
             }
             fn on_reverse<S: SegmentEditor>(&mut self, headers: &Headers, segment: &mut S, now: Time) {
                 each!(self, half => half.on_reverse(headers, segment, now))

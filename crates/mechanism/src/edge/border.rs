@@ -8,8 +8,9 @@
 //! Deviations: none.
 
 use alloc::vec::Vec;
+use core::num::NonZeroU32;
 
-use tidegate_packet::{Backlog, DropReason, Headers, MarkReason, Packet, Sink};
+use tidegate_packet::{Backlog, DropReason, FlowId, Headers, MarkReason, Packet, Sink};
 use tidegate_units::{BitRate, Time};
 
 use super::{
@@ -34,6 +35,7 @@ pub struct Border {
     message_header_bytes: u32,
     message_class: u8,
     controls_messages: bool,
+    stamps: bool,
 }
 
 /// What a border sends.
@@ -62,6 +64,7 @@ impl Border {
             message_header_bytes: config.message_header_bytes(),
             message_class: config.message_class(),
             controls_messages: config.controls_messages(),
+            stamps: config.stamps(),
         }
     }
 
@@ -105,6 +108,12 @@ impl Border {
         if let Some(segment) = segment {
             self.ingress.on_reverse(headers, segment, now);
         }
+    }
+
+    /// A packet of `flow` leaves the domain, with `stamp` on it ([`PacketStore::stamp`]). To be asked for where [`Self::stamps`].
+    pub fn handle_stamp(&mut self, flow: FlowId, headers: &Headers, stamp: NonZeroU32, now: Time) {
+        let now = self.at(now);
+        self.egress.on_stamp(flow, headers, stamp, now);
     }
 
     /// `message` from border `from` arrived in a packet that had `ttl` hops left. Bad messages change nothing.
@@ -224,6 +233,12 @@ impl Border {
     /// Whether messages of other borders are traffic like any other to it; see [`EdgeConfig::controls_messages`].
     pub const fn controls_messages(&self) -> bool {
         self.controls_messages
+    }
+
+    /// Whether packets that leave carry a stamp for it.
+    #[inline]
+    pub const fn stamps(&self) -> bool {
+        self.stamps
     }
 
     fn at(&mut self, now: Time) -> Time {

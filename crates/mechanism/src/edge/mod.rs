@@ -15,7 +15,9 @@ pub use any::{AnyEgress, AnyIngress, EdgeConfig};
 pub use border::{Border, Transmit};
 pub use segment::{RawSegment, SegmentEditor};
 
-use tidegate_packet::{Backlog, DropReason, Headers, Packet, Sink};
+use core::num::NonZeroU32;
+
+use tidegate_packet::{Backlog, DropReason, FlowId, Headers, Packet, Sink};
 use tidegate_units::{BitRate, Span, Time};
 
 /// One of the borders of a domain, as the world numbers them.
@@ -94,6 +96,15 @@ pub trait EdgeHalf {
         let _ = (aggregate, packet, store, now, out);
     }
 
+    /// A packet of `flow` leaves the domain at this egress, and the ingress wrote `stamp` on it.
+    #[inline]
+    fn on_stamp(&mut self, flow: FlowId, headers: &Headers, stamp: NonZeroU32, now: Time)
+    where
+        Self: Sized,
+    {
+        let _ = (flow, headers, stamp, now);
+    }
+
     /// A TCP segment leaves the domain where this ingress is: it may acknowledge data that enters here.
     fn on_reverse<S: SegmentEditor>(&mut self, headers: &Headers, segment: &mut S, now: Time)
     where
@@ -120,6 +131,10 @@ pub trait EdgeHalf {
 pub trait PacketStore: Sink {
     /// The headers of `packet`.
     fn headers(&self, packet: &Packet) -> Headers;
+    /// Writes `stamp` on `packet`, for the border where it leaves ([`Border::handle_stamp`]). A world that cannot does nothing.
+    fn stamp(&mut self, packet: &Packet, stamp: NonZeroU32) {
+        let _ = (packet, stamp);
+    }
     /// The TCP header of `packet`, if it has one.
     fn segment(&mut self, packet: Packet) -> Option<impl SegmentEditor>;
 }

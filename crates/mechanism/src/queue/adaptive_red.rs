@@ -54,9 +54,11 @@ parameters! {
         if config.floor > config.ceiling {
             report.say("floor", format!("floor ({}) is above ceiling ({})", config.floor, config.ceiling), "");
         }
-        if config.red.flows_rtt.is_some() {
-            let help = "leave it out, or use `kind = \"red\"`";
-            report.say("flows_rtt", "max_p follows the average here, not the number of flows", help);
+        let help = "leave it out, or use `kind = \"red\"`";
+        for (key, is_given) in [("flows_rtt", config.red.flows_rtt), ("slope_rtt", config.red.slope_rtt)] {
+            if is_given.is_some() {
+                report.say(key, "max_p follows the average here, not the number of flows", help);
+            }
         }
     };
 }
@@ -66,7 +68,8 @@ impl AdaptiveRedConfig {
     pub fn build(&self, context: &Context) -> AdaptiveRed {
         assert!(self.alpha > 1.0 && self.beta > 1.0, "alpha divides and beta multiplies: both are above 1");
         assert!(self.floor > 0.0 && self.floor <= self.ceiling, "0 < floor <= ceiling");
-        assert!(self.red.flows_rtt.is_none(), "max_p follows the average or the number of flows, not both");
+        let is_plain = self.red.flows_rtt.is_none() && self.red.slope_rtt.is_none();
+        assert!(is_plain, "max_p follows the average or the number of flows, not both");
         let mut red = self.red.build(context);
         red.set_max_p(red.max_p().clamp(self.floor, self.ceiling));
         AdaptiveRed { red, status: Status::Between, config: *self }

@@ -11,7 +11,7 @@ use tidegate_parameters::{Own, family};
 use tidegate_units::{BitRate, Time};
 
 use super::own::{MakeManager, OwnManager};
-use super::red::WITHOUT_FLOWS;
+use super::red::{WITH_FLOWS, WITH_SLOPE, WITHOUT_FLOWS};
 use super::{
     AdaptiveRed, AdaptiveRedConfig, Blue, BlueConfig, Codel, CodelConfig, Csfq, CsfqConfig, DropTail,
     DropTailConfig, EecMarker, EecMarkerConfig, Ered, EredConfig, Fred, FredConfig, QueueManager, Red,
@@ -48,8 +48,12 @@ $(Self::$variant(config) => AnyManager::$variant(config.build(context).into()),)
 
             /// What may be recorded of it.
             pub fn variables(&self) -> &'static [Variable] {
-                if let Self::Red(RedConfig { flows_rtt: None, .. }) = self {
-                    return &WITHOUT_FLOWS;
+                if let Self::Red(red) = self {
+                    return match (red.slope_rtt, red.flows_rtt) {
+                        (Some(_), _) => &WITH_SLOPE,
+                        (None, Some(_)) => &WITH_FLOWS,
+                        (None, None) => &WITHOUT_FLOWS,
+                    };
                 }
                 match self {
                     $(Self::$variant(_) => <$variant as QueueManager>::variables(),)*

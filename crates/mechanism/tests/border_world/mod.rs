@@ -3,6 +3,8 @@
 
 #![allow(dead_code, unreachable_pub, missing_docs, reason = "each program takes what it needs of it")]
 
+use std::num::NonZeroU32;
+
 use tidegate_mechanism::Context;
 use tidegate_mechanism::edge::{
     Border, BorderSite, EdgeConfig, PacketStore, PeerId, SegmentEditor, Transmit,
@@ -142,6 +144,12 @@ impl World {
                     packet.inner_ecn.put(0, Ecn::Ect0);
                 }
                 let mut segment = segment(flow);
+                // Any number will do as a stamp.
+                if self.border.stamps()
+                    && let Some(stamp) = NonZeroU32::new(wire_bytes.wrapping_mul(0x9e37_79b9))
+                {
+                    self.border.handle_stamp(packet.flow, &headers(flow), stamp, now);
+                }
                 self.border.handle_leaving(&mut packet, &headers(flow), &entry, segment.as_mut(), now);
             }
             Call::Bytes { from, bytes, ttl } => self.border.handle_message(PeerId(from), &bytes, ttl, now),

@@ -6,11 +6,12 @@
 
 #![allow(dead_code, missing_docs, reason = "the test and the example use different parts of it")]
 
-use tidegate_engine::{ApplicationSpec, TransportSpec};
+use tidegate_engine::{ApplicationSpec, LinkCounters, TransportSpec};
 use tidegate_mechanism::edge::EdgeConfig;
+use tidegate_mechanism::edge::nbp::{NbpConfig, RoundTrip};
 use tidegate_mechanism::random::{Seed, Substream};
 use tidegate_mechanism::schedule::{DisciplineConfig, WfqConfig};
-use tidegate_units::{BitRate, Span};
+use tidegate_units::{BitRate, Limit, Span};
 
 use super::{Net, direction, drop_tail, throughput_bps};
 
@@ -49,6 +50,8 @@ pub struct Outcome {
     pub ideal: Vec<f64>,
     /// Rates received, bits per second.
     pub measured: Vec<f64>,
+    /// Of the packets that arrived at core links, how many these dropped.
+    pub core_loss: f64,
 }
 
 impl Outcome {
@@ -172,9 +175,9 @@ impl Topology {
         rates
     }
 
-    /// The network, under NBP with WFQ in every queue.
-    fn build(&self, paths: &[Vec<(usize, bool)>], mechanism: EdgeConfig) -> Net {
-        let fair = || DisciplineConfig::Wfq(WfqConfig::default());
+    /// The network, under NBP with WFQ with `room` in every queue; the links of the core come first.
+    fn build(&self, paths: &[Vec<(usize, bool)>], mechanism: EdgeConfig, room: Limit) -> Net {
+        let fair = || DisciplineConfig::Wfq(WfqConfig { limit: Some(room), ..WfqConfig::default() });
         let mut net = Net::default();
         let core: Vec<String> = (0..self.routers).map(|router| format!("R{router}")).collect();
         for link in &self.links {
@@ -208,12 +211,26 @@ impl Topology {
 
     /// Simulates it with `seed`.
     pub fn run(self, seed: u64, mechanism: EdgeConfig) -> Outcome {
+        self.run_with(seed, mechanism, Limit::Packets(100))
+    }
+
+    /// The same with `room` in every queue.
+    pub fn run_with(self, seed: u64, mechanism: EdgeConfig, room: Limit) -> Outcome {
         let paths = self.paths();
         let ideal = self.max_min_rates(&paths);
-        let statistics = self.build(&paths, mechanism).run(seed, DURATION - WINDOW, DURATION);
+        let statistics = self.build(&paths, mechanism, room).run(seed, DURATION - WINDOW, DURATION);
         let measured = (0..self.flows.len()).map(|flow| throughput_bps(&statistics, flow)).collect();
-        Outcome { topology: self, paths, ideal, measured }
+        let core = &statistics.links[..2 * self.links.len()];
+        let sum = |of: fn(&LinkCounters) -> u64| core.iter().map(of).sum::<u64>() as f64;
+        let core_loss =
+            sum(|link| link.drops_by_reason.iter().sum()) / sum(|link| link.arrived_packets).max(1.0);
+        Outcome { topology: self, paths, ideal, measured, core_loss }
     }
+}
+
+/// NBP that looks at the round trip of data.
+pub fn nbp_by_data() -> EdgeConfig {
+    EdgeConfig::Nbp(Box::new(NbpConfig { round_trip: RoundTrip::Data, ..NbpConfig::default() }))
 }
 
 /// NBP as by default.

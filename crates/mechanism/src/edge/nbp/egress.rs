@@ -7,14 +7,15 @@
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+use core::num::NonZeroU32;
 
 use hashbrown::HashMap;
 use tidegate_packet::{DscpSet, FlowId, Headers, Packet};
 use tidegate_units::Time;
 
 use super::classify::Hints;
-use super::wire::{self, Encoder, Head};
-use super::{ClassKey, Granularity, NbpConfig};
+use super::wire::{self, Encoder, Head, Listed};
+use super::{ClassKey, Granularity, NbpConfig, RoundTrip, aged};
 use crate::edge::border::earliest;
 use crate::edge::{Admission, EdgeHalf, EdgeOut, PeerId};
 use crate::meter::{RateMeter, TswMeter};
@@ -28,6 +29,8 @@ struct Metered {
     /// When its last packet arrived, or when it was announced if none did.
     last_heard: Time,
     has_arrived: bool,
+    /// The stamp of its last packet and when that left, until it is reported.
+    stamped: Option<(NonZeroU32, Time)>,
 }
 
 /// What the egress knows of one ingress.
@@ -58,7 +61,7 @@ pub struct NbpEgress {
     timer: Option<Time>,
     encoder: Encoder,
     /// What the message at hand lists, and whose timers are due; kept for their memory.
-    heard: Vec<(ClassKey, u32)>,
+    heard: Vec<Listed>,
     due: Vec<PeerId>,
 }
 
@@ -99,7 +102,7 @@ impl NbpEgress {
         &mut self,
         from: PeerId,
         timestamp: Time,
-        keys: &[(ClassKey, u32)],
+        listed: &[Listed],
         ttl: u8,
         now: Time,
         out: &mut impl EdgeOut,
@@ -108,17 +111,31 @@ impl NbpEgress {
         let ingress = self.ingresses.entry(from).or_default();
         ingress.hop_count = hop_count;
         ingress.asynchronous_at = now + self.config.asynch_interval;
-        for (key, _) in keys {
+        for Listed { key, .. } in listed {
             if self.place(None, key, now).is_some() {
                 let announced = &mut self.ingresses.get_mut(&from).expect("it was made above").flows;
                 announced.insert(*key, now);
             }
         }
         let mut encoder = core::mem::take(&mut self.encoder);
-        let rates = keys.iter().filter_map(|(key, _)| self.metered(key));
+        let rates = listed.iter().filter_map(|flow| self.metered(&flow.key));
         send_backward(&mut encoder, &self.config, from, (timestamp, false, hop_count), rates, now, out);
         self.encoder = encoder;
+        if self.config.round_trip == RoundTrip::Data {
+            self.forget_stamps(listed);
+        }
         self.find_timer();
+    }
+
+    /// What was reported of these flows says nothing of the next round trip.
+    fn forget_stamps(&mut self, listed: &[Listed]) {
+        for flow in listed {
+            if let Some(&place) = self.by_key.get(&flow.key)
+                && let Some(metered) = &mut self.flows[place as usize]
+            {
+                metered.stamped = None;
+            }
+        }
     }
 
     fn send_asynchronous(&mut self, to: PeerId, now: Time, out: &mut impl EdgeOut) {
@@ -196,7 +213,8 @@ impl NbpEgress {
             self.flows.len() as u32 - 1
         });
         let meter = self.config.meter().build(now);
-        self.flows[place as usize] = Some(Metered { key: *key, meter, last_heard: now, has_arrived: false });
+        let flow = Metered { key: *key, meter, last_heard: now, has_arrived: false, stamped: None };
+        self.flows[place as usize] = Some(flow);
         self.by_key.insert(*key, place);
         Some(place as usize)
     }
@@ -213,13 +231,19 @@ fn send_backward<'a>(
     out: &mut impl EdgeOut,
 ) {
     let bytes_max = config.feedback_bytes_max();
-    encoder.backward(timestamp, asynchronous, hop_count);
+    // Asynchronous feedback says nothing of delays.
+    let with_echoes = config.round_trip == RoundTrip::Data && !asynchronous;
+    let numbers = 1 + usize::from(with_echoes);
+    encoder.backward(timestamp, asynchronous, hop_count, with_echoes);
     for flow in flows {
-        if !encoder.has_room(&flow.key, true, bytes_max) {
+        if !encoder.has_room(&flow.key, numbers, bytes_max) {
             out.send(to, encoder.finish());
-            encoder.backward(timestamp, asynchronous, hop_count);
+            encoder.backward(timestamp, asynchronous, hop_count, with_echoes);
         }
         encoder.push_with_rate(&flow.key, flow.meter.bytes_per_second(now) as u32);
+        if with_echoes {
+            encoder.push_echo(flow.stamped.map_or(0, |(stamp, left)| aged(stamp, now.since(left))));
+        }
     }
     if encoder.count() > 0 || !asynchronous {
         out.send(to, encoder.finish());
@@ -254,6 +278,16 @@ impl EdgeHalf for NbpEgress {
             self.find_timer();
         }
         Admission::Pass
+    }
+
+    #[inline]
+    fn on_stamp(&mut self, flow: FlowId, headers: &Headers, stamp: NonZeroU32, now: Time) {
+        let key = self.granularity.class_of(headers);
+        if let Some(place) = self.place(Some(flow), &key, now)
+            && let Some(metered) = &mut self.flows[place]
+        {
+            metered.stamped = Some((stamp, now));
+        }
     }
 
     fn on_message(&mut self, from: PeerId, message: &[u8], ttl: u8, now: Time, out: &mut impl EdgeOut) {

@@ -15,6 +15,11 @@
 //!   enters more slowly than that path leaves, the lowest rate is another path's, which would raise the flow while the
 //!   queue of the congested one still stands. So congestion on any path cuts to what leaves there, and while there is
 //!   none the path with the longest base round-trip time raises.
+//! - [`RoundTrip::Data`], ours: the ingress writes the time on each packet that its shaper lets go, and feedback brings it back,
+//!   older by as long as it was at the egress. What it makes with the present time is the round trip of the flow's own data
+//!   there and of feedback back, with a base of its own, and takes the place of `e.currentRTT` for this flow. In a round trip of which no
+//!   data came nothing shows that more would get through: the rate does not grow. The stamp is 4 bytes of an IP option, which are not
+//!   counted on the wire; one packet per round trip would do.
 //! - An egress that has carried nothing of a flow for the idle time-out no longer counts for it, unless it is the only one
 //!   and packets still wait to enter.
 
@@ -27,9 +32,11 @@ use tidegate_units::{BitRate, Span, Time};
 
 use super::classify::Hints;
 use super::rate::is_congested;
-use super::wire::{self, Encoder, Head};
-use super::{ClassKey, FlowRate, Granularity, Limits, NbpConfig, PathDelay};
-use crate::edge::{Admission, AggregateId, EdgeHalf, EdgeOut, EdgeReport, PeerId};
+use super::wire::{self, Encoder, Head, Listed};
+use super::{
+    ClassKey, FlowRate, Granularity, Limits, NbpConfig, PathDelay, RoundTrip, since_stamp, stamp_at,
+};
+use crate::edge::{Admission, AggregateId, EdgeHalf, EdgeOut, EdgeReport, PacketStore, PeerId};
 use crate::meter::{RateMeter, TswMeter};
 use crate::random::KeyedHash;
 
@@ -41,10 +48,24 @@ struct Exit {
     egress_rate: f64,
     /// That of the way there, once feedback of this flow has come.
     base_rtt: Option<Span>,
+    /// The shortest round trip of this flow's data; only with [`RoundTrip::Data`].
+    data_base_rtt: Option<Span>,
     /// Whether the last normal feedback showed congestion.
     is_congested: bool,
     /// When a packet last went that way.
     last_used: Time,
+}
+
+impl Exit {
+    /// Puts the round trip of the flow's data into `path`, if `echo` tells it.
+    fn measure(&mut self, echo: u32, now: Time, path: &mut PathDelay) -> bool {
+        let Some(rtt) = since_stamp(echo, now) else { return false };
+        let base = self.data_base_rtt.map_or(rtt, |base| base.min(rtt));
+        self.data_base_rtt = Some(base);
+        path.current_rtt = rtt.as_secs_f64();
+        path.base_rtt = base.as_secs_f64();
+        true
+    }
 }
 
 /// A flow that enters here.
@@ -89,7 +110,7 @@ pub struct NbpIngress {
     timer: Option<Time>,
     encoder: Encoder,
     /// What the message at hand lists, and whose timers are due; kept for their memory.
-    heard: Vec<(ClassKey, u32)>,
+    heard: Vec<Listed>,
     due: Vec<PeerId>,
 }
 
@@ -185,7 +206,14 @@ impl NbpIngress {
     fn add_exit(&mut self, id: AggregateId, peer: PeerId, now: Time) {
         let flow = self.flows[id.0 as usize].as_mut().expect("an admitted flow is known");
         let position = flow.exits.partition_point(|exit| exit.peer < peer);
-        let exit = Exit { peer, egress_rate: 0.0, base_rtt: None, is_congested: false, last_used: now };
+        let exit = Exit {
+            peer,
+            egress_rate: 0.0,
+            base_rtt: None,
+            data_base_rtt: None,
+            is_congested: false,
+            last_used: now,
+        };
         flow.exits.insert(position, exit);
         let egress = self.egresses.entry(peer).or_insert_with(|| Egress {
             flows: Vec::new(),
@@ -235,7 +263,7 @@ impl NbpIngress {
         self.encoder.forward(now);
         for &id in &egress.flows {
             let key = &self.flows[id.0 as usize].as_ref().expect("an egress lists flows that exist").key;
-            if !self.encoder.has_room(key, false, bytes_max) {
+            if !self.encoder.has_room(key, 0, bytes_max) {
                 out.send(peer, self.encoder.finish());
                 self.encoder.forward(now);
             }
@@ -254,7 +282,7 @@ impl NbpIngress {
         from: PeerId,
         answers: Option<Time>,
         hop_count: u8,
-        flows: &[(ClassKey, u32)],
+        flows: &[Listed],
         now: Time,
         out: &mut impl EdgeOut,
     ) {
@@ -279,18 +307,23 @@ impl NbpIngress {
             base_rtt: base_rtt.as_secs_f64(),
             hop_count: f64::from(egress.hop_count),
         };
-        for &(key, reported) in flows {
-            let Some(&id) = self.by_key.get(&key) else { continue };
+        for listed in flows {
+            let Some(&id) = self.by_key.get(&listed.key) else { continue };
             let flow = self.flows[id.0 as usize].as_mut().expect("a key leads to a flow");
             let Some(exit) = flow.exits.iter_mut().find(|exit| exit.peer == from) else { continue };
-            exit.egress_rate = f64::from(reported);
+            exit.egress_rate = f64::from(listed.rate);
+            let mut path = path;
+            let mut is_measured = true;
+            if self.config.round_trip == RoundTrip::Data && answers.is_some() {
+                is_measured = exit.measure(listed.echo, now, &mut path);
+            }
             if answers.is_some() {
                 exit.base_rtt = Some(base_rtt);
                 exit.is_congested = is_congested(flow.rate.ingress_rate, &path, &self.limits);
             }
             let egress_rate = if flow.is_multicast { exit.egress_rate } else { combined_egress_rate(flow) };
             if answers.is_some() {
-                let may_increase = is_new_round && is_raised_by(flow, from);
+                let may_increase = is_new_round && is_measured && is_raised_by(flow, from);
                 flow.rate.on_normal(egress_rate, &path, &self.limits, may_increase);
             } else {
                 flow.rate.on_asynchronous(egress_rate, &path, &self.limits);
@@ -354,6 +387,20 @@ impl EdgeHalf for NbpIngress {
         Admission::Shape(id)
     }
 
+    #[inline]
+    fn on_release(
+        &mut self,
+        _aggregate: AggregateId,
+        packet: &mut Packet,
+        store: &mut impl PacketStore,
+        now: Time,
+        _out: &mut impl EdgeOut,
+    ) {
+        if self.config.round_trip == RoundTrip::Data {
+            store.stamp(packet, stamp_at(now));
+        }
+    }
+
     fn on_message(&mut self, from: PeerId, message: &[u8], _ttl: u8, now: Time, out: &mut impl EdgeOut) {
         let mut flows = core::mem::take(&mut self.heard);
         let head = wire::decode_into(message, &mut flows);
@@ -379,5 +426,113 @@ impl EdgeHalf for NbpIngress {
         }
         self.due = due;
         self.find_timer();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Context;
+    use crate::edge::SegmentEditor;
+    use crate::edge::nbp::aged;
+    use core::num::NonZeroU32;
+    use tidegate_packet::{Address, Backlog, Dscp, Ecn, MarkReason, Protocol, Sink, TcpHeader};
+
+    const EGRESS: PeerId = PeerId(1);
+    const HEADERS: Headers = Headers {
+        source: Address::V4([10, 0, 0, 1]),
+        destination: Address::V4([10, 0, 0, 2]),
+        flow_label: 0,
+        protocol: Protocol::UDP,
+        source_port: 1,
+        destination_port: 2,
+        dscp: Dscp::BEST_EFFORT,
+        ecn: Ecn::NotEct,
+    };
+
+    /// What an ingress said last: a rate, and a stamp.
+    #[derive(Default)]
+    struct Said {
+        rate: Option<BitRate>,
+        stamp: Option<NonZeroU32>,
+    }
+
+    impl EdgeOut for Said {
+        fn open(&mut self, _: AggregateId, rate: BitRate) {
+            self.rate = Some(rate);
+        }
+        fn set_rate(&mut self, _: AggregateId, rate: BitRate) {
+            self.rate = Some(rate);
+        }
+        fn close(&mut self, _: AggregateId) {}
+        fn backlog(&self, _: AggregateId) -> Backlog {
+            Backlog::EMPTY
+        }
+        fn send(&mut self, _: PeerId, _: &[u8]) {}
+    }
+
+    impl Sink for Said {
+        fn on_drop(&mut self, _: Packet, _: DropReason) {}
+        fn on_mark(&mut self, _: &Packet, _: MarkReason) {}
+    }
+
+    impl PacketStore for Said {
+        fn headers(&self, _: &Packet) -> Headers {
+            HEADERS
+        }
+        fn stamp(&mut self, _: &Packet, stamp: NonZeroU32) {
+            self.stamp = Some(stamp);
+        }
+        fn segment(&mut self, _: Packet) -> Option<impl SegmentEditor> {
+            None::<TcpHeader>
+        }
+    }
+
+    /// One round: a packet enters at once and leaves after `there`, feedback takes 10 ms both ways together, and says that the flow
+    /// leaves at 1 MB/s. The rate afterwards.
+    fn round(ingress: &mut NbpIngress, begin: Time, there: Option<Span>) -> BitRate {
+        let mut said = Said::default();
+        let mut packet = Packet::new(0, FlowId(0), 1000);
+        let id = ingress.on_packet(&mut packet, &HEADERS, &[EGRESS], begin, &mut said);
+        let Admission::Shape(id) = id else { panic!("it is shaped") };
+        let mut store = Said::default();
+        ingress.on_release(id, &mut packet, &mut store, begin, &mut said);
+        let answered = begin + Span::from_millis(505);
+        let kept = there.map(|there| Span::from_millis(500) - there);
+        let echo = store.stamp.zip(kept).map_or(0, |(stamp, kept)| aged(stamp, kept));
+        let mut encoder = Encoder::default();
+        encoder.backward(begin + Span::from_millis(495), false, 2, true);
+        encoder.push_with_rate(&Granularity::Flow.class_of(&HEADERS), 1_000_000);
+        encoder.push_echo(echo);
+        ingress.on_message(EGRESS, encoder.finish(), 250, answered, &mut said);
+        said.rate.unwrap()
+    }
+
+    #[test]
+    fn a_queue_that_only_data_sees_is_congestion_where_the_round_trip_is_that_of_data() {
+        for (round_trip, is_cut) in [(RoundTrip::Feedback, false), (RoundTrip::Data, true)] {
+            let config = NbpConfig {
+                round_trip,
+                initial_rate: Some(BitRate::from_mbps(10)),
+                idle_timeout: Span::from_secs(9),
+                ..NbpConfig::default()
+            };
+            let (mut ingress, _) = config.build(&Context::for_tests());
+            let at = |seconds| Time::ZERO + Span::from_secs(seconds);
+            assert_eq!(round(&mut ingress, at(1), Some(Span::from_millis(5))), BitRate::from_mbps(20));
+            // 20 Mb/s for 5 ms are 12.5 kB in the network, more than two packets of 1500.
+            let rate = round(&mut ingress, at(2), Some(Span::from_millis(10)));
+            assert_eq!(rate < BitRate::from_mbps(8), is_cut, "{round_trip:?}: {rate}");
+        }
+    }
+
+    #[test]
+    fn where_no_data_came_through_no_rate_grows() {
+        let config = NbpConfig { round_trip: RoundTrip::Data, ..NbpConfig::default() };
+        let (mut ingress, _) = config.build(&Context::for_tests());
+        let first = round(&mut ingress, Time::ZERO + Span::from_secs(1), None);
+        assert_eq!(first, BitRate::from_bps(240_000), "as it began");
+        let more = round(&mut ingress, Time::ZERO + Span::from_secs(2), Some(Span::from_millis(5)));
+        assert_eq!(more, BitRate::from_bps(480_000));
     }
 }

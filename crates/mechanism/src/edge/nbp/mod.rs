@@ -23,11 +23,12 @@ pub use rate::{FlowRate, Limits, PathDelay, Phase};
 
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::num::NonZeroU32;
 
 use tidegate_packet::{Dscp, DscpSet};
 use tidegate_parameters::bound::Each;
 use tidegate_parameters::{Bound, bound, parameters, words};
-use tidegate_units::{BitRate, Bytes, Span};
+use tidegate_units::{BitRate, Bytes, Span, Time};
 
 use crate::Context;
 use crate::meter::TswConfig;
@@ -43,6 +44,16 @@ words! {
         AddressPair = "address-pair",
         /// All flows to one destination network of `prefix` bits.
         DestinationNetwork = "destination-network",
+    }
+}
+
+words! {
+    /// Whose round trip shows what the network buffers of a flow.
+    pub enum RoundTrip {
+        /// That of feedback packets, the same for all flows between two edges.
+        Feedback = "feedback",
+        /// That of each flow's own packets on their way there, and of feedback on its way back.
+        Data = "data",
     }
 }
 
@@ -69,6 +80,9 @@ parameters! {
         /// Whether unasked reports repeat at that interval for as long as no forward feedback comes; else one per lapse.
         /// Source: assumed; the document's text and its Fig. 5 can be read both ways.
         asynch_repeats: bool = false;
+        /// Whose round trip shows what the network buffers of a flow. In fair queues feedback has a queue of its own, and passes
+        /// the data. Source: NBP, section II.C (`feedback`); `data` is ours.
+        round_trip: RoundTrip = RoundTrip::Feedback;
         /// The window of the time sliding window that measures a flow. Source: NBP, Table 1.
         meter_window: Span = Span::from_millis(10) => bound::DURATION;
         /// The interval of forward feedback until the first round trip is known. Source: assumed.
@@ -139,3 +153,43 @@ impl NbpConfig {
 /// Bytes around a feedback message on the wire: IPv4 (20) and ICMP (8) headers, for "feedback packets take the form of
 /// ICMP packets" (section II.B).
 pub const FEEDBACK_HEADER_BYTES: u32 = 28;
+
+/// The stamp of a packet that enters at `now`: microseconds of the ingress's clock, modulo 2^32. Zero means none.
+const fn stamp_at(now: Time) -> NonZeroU32 {
+    match NonZeroU32::new((now.as_nanos() / 1000) as u32) {
+        Some(stamp) => stamp,
+        None => NonZeroU32::MIN,
+    }
+}
+
+/// What an egress reports of `stamp` after it has kept it for `age`.
+fn aged(stamp: NonZeroU32, age: Span) -> u32 {
+    stamp.get().wrapping_add((age.as_nanos() / 1000) as u32).max(1)
+}
+
+/// The time since the stamp that `echo` brings back; none if there is none, or if it lies ahead.
+fn since_stamp(echo: u32, now: Time) -> Option<Span> {
+    let stamp = NonZeroU32::new(echo)?;
+    let micros = stamp_at(now).get().wrapping_sub(stamp.get());
+    if micros > u32::MAX / 2 { None } else { Some(Span::from_micros(u64::from(micros).max(1))) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_echo_tells_the_time_since_the_stamp_less_the_stay_at_the_egress() {
+        // Beyond the first turn of the counter, after an hour and twelve minutes.
+        for begin in [Time::ZERO + Span::from_millis(7), Time::ZERO + Span::from_secs(4_294)] {
+            let stamp = stamp_at(begin);
+            for (there, stays, back) in [(10, 0, 5), (700, 300, 12), (1, 1, 1)] {
+                let echo = aged(stamp, Span::from_millis(stays));
+                let now = begin + Span::from_millis(there + stays + back);
+                assert_eq!(since_stamp(echo, now), Some(Span::from_millis(there + back)));
+            }
+        }
+        assert_eq!(since_stamp(0, Time::ZERO + Span::from_secs(1)), None);
+        assert_eq!(since_stamp(5_000, Time::ZERO + Span::from_millis(4)), None, "from the future");
+    }
+}

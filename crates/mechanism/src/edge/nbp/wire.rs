@@ -7,13 +7,14 @@
 //! | forward (kind 1) | bytes | backward (kind 2) | bytes |
 //! |---|---|---|---|
 //! | time stamp, ns | 8 | time stamp of the forward packet, ns | 8 |
-//! | number of flows | 2 | flags: bit 0 asynchronous | 1 |
+//! | number of flows | 2 | flags: bit 0 asynchronous, bit 1 with echoes | 1 |
 //! | flow specifications | | hop count | 1 |
 //! | | | number of flows | 2 |
-//! | | | flow specifications, each with its egress rate (bytes/s, 4 bytes) | |
+//! | | | flow specifications, each with its egress rate (bytes/s, 4 bytes) and, with echoes, its echo (4 bytes) | |
 //!
 //! A flow specification is a byte that names its form and then the fields of [`ClassKey`]: 14 bytes for an IPv4 flow.
-//! Egress rates saturate at 2^32 - 1 bytes/s (34 Gbit/s): a flow that leaves faster is held to that.
+//! An echo is the stamp of the flow's last packet plus the microseconds since that left; zero if none did since the last report
+//! (`round_trip = "data"`). Egress rates saturate at 2^32 - 1 bytes/s (34 Gbit/s): a flow that leaves faster is held to that.
 //! Decoding is total: any bytes give a message or [`Malformed`]; trailing bytes are malformed.
 
 use alloc::vec::Vec;
@@ -29,6 +30,7 @@ const VERSION: u8 = 1;
 const FORWARD: u8 = VERSION << 4 | 1;
 const BACKWARD: u8 = VERSION << 4 | 2;
 const ASYNCHRONOUS: u8 = 1;
+const WITH_ECHOES: u8 = 2;
 
 const FORM_FLOW_V4: u8 = 1;
 const FORM_FLOW_V6: u8 = 2;
@@ -41,8 +43,8 @@ const FORM_NETWORK_V6: u8 = 6;
 pub const FORWARD_BYTES: usize = 11;
 /// Bytes of a backward message without flows.
 pub const BACKWARD_BYTES: usize = 13;
-/// Bytes of an egress rate.
-const RATE_BYTES: usize = 4;
+/// Bytes of an egress rate, and of an echo.
+const NUMBER_BYTES: usize = 4;
 
 /// What a feedback packet says.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -64,7 +66,19 @@ pub enum Feedback {
         hop_count: u8,
         /// Flows and their egress rates in bytes per second.
         flows: Vec<(ClassKey, u32)>,
+        /// By flow, if there are any: the stamp of its last packet, as old as it was; zero if none came.
+        echoes: Vec<u32>,
     },
+}
+
+/// A flow in a message. What the message does not say is zero.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Listed {
+    pub(super) key: ClassKey,
+    /// Its egress rate, bytes per second.
+    pub(super) rate: u32,
+    /// See the module.
+    pub(super) echo: u32,
 }
 
 /// Bytes of the encoded specification of a flow.
@@ -130,12 +144,13 @@ impl Encoder {
         self.begin_flows();
     }
 
-    /// Begins a backward message.
-    pub fn backward(&mut self, timestamp: Time, asynchronous: bool, hop_count: u8) {
+    /// Begins a backward message; `with_echoes` if its flows have echoes.
+    pub fn backward(&mut self, timestamp: Time, asynchronous: bool, hop_count: u8, with_echoes: bool) {
         self.buffer.clear();
         self.buffer.push(BACKWARD);
         self.buffer.extend_from_slice(&timestamp.as_nanos().to_be_bytes());
-        self.buffer.push(if asynchronous { ASYNCHRONOUS } else { 0 });
+        let unasked = if asynchronous { ASYNCHRONOUS } else { 0 };
+        self.buffer.push(unasked | if with_echoes { WITH_ECHOES } else { 0 });
         self.buffer.push(hop_count);
         self.begin_flows();
     }
@@ -146,9 +161,10 @@ impl Encoder {
         self.buffer.extend_from_slice(&[0, 0]);
     }
 
-    /// Whether a further flow (with its rate) still fits into `bytes_max`. An empty message always takes one.
-    pub fn has_room(&self, key: &ClassKey, with_rate: bool, bytes_max: usize) -> bool {
-        let more = spec_bytes(key) + if with_rate { RATE_BYTES } else { 0 };
+    /// Whether a further flow with so many `numbers` (its rate, its echo) still fits into `bytes_max`. An empty message always
+    /// takes one.
+    pub fn has_room(&self, key: &ClassKey, numbers: usize, bytes_max: usize) -> bool {
+        let more = spec_bytes(key) + numbers * NUMBER_BYTES;
         self.count == 0 || (self.count < u16::MAX && self.buffer.len() + more <= bytes_max)
     }
 
@@ -162,6 +178,11 @@ impl Encoder {
     pub fn push_with_rate(&mut self, key: &ClassKey, bytes_per_second: u32) {
         self.push(key);
         self.buffer.extend_from_slice(&bytes_per_second.to_be_bytes());
+    }
+
+    /// Adds the echo of the flow that was added last.
+    pub fn push_echo(&mut self, echo: u32) {
+        self.buffer.extend_from_slice(&echo.to_be_bytes());
     }
 
     /// The message.
@@ -214,32 +235,43 @@ pub(super) enum Head {
     Backward { timestamp: Time, asynchronous: bool, hop_count: u8 },
 }
 
-/// The message in `bytes`; its flows, each with its rate if it has one, take the place of what was in `flows`.
+/// The message in `bytes`; its flows take the place of what was in `flows`.
 ///
 /// # Errors
 /// When they are no message, or more than one.
-pub(super) fn decode_into(bytes: &[u8], flows: &mut Vec<(ClassKey, u32)>) -> Result<Head, Malformed> {
+pub(super) fn decode_into(bytes: &[u8], flows: &mut Vec<Listed>) -> Result<Head, Malformed> {
+    decode_listed(bytes, flows).map(|(head, _)| head)
+}
+
+/// The same, and whether there are echoes.
+fn decode_listed(bytes: &[u8], flows: &mut Vec<Listed>) -> Result<(Head, bool), Malformed> {
     flows.clear();
     let mut reader = Reader(bytes);
     let kind = reader.u8()?;
-    let (head, has_rates) = match kind {
-        FORWARD => (Head::Forward { timestamp: reader.time()? }, false),
+    let (head, has_rates, has_echoes) = match kind {
+        FORWARD => (Head::Forward { timestamp: reader.time()? }, false, false),
         BACKWARD => {
             let timestamp = reader.time()?;
             let flags = reader.u8()?;
-            if flags & !ASYNCHRONOUS != 0 {
+            if flags & !(ASYNCHRONOUS | WITH_ECHOES) != 0 {
                 return Err(Malformed);
             }
             let asynchronous = flags & ASYNCHRONOUS != 0;
-            (Head::Backward { timestamp, asynchronous, hop_count: reader.u8()? }, true)
+            (
+                Head::Backward { timestamp, asynchronous, hop_count: reader.u8()? },
+                true,
+                flags & WITH_ECHOES != 0,
+            )
         }
         _ => return Err(Malformed),
     };
     for _ in 0..reader.u16()? {
         let key = reader.spec()?;
-        flows.push((key, if has_rates { reader.u32()? } else { 0 }));
+        let rate = if has_rates { reader.u32()? } else { 0 };
+        let echo = if has_echoes { reader.u32()? } else { 0 };
+        flows.push(Listed { key, rate, echo });
     }
-    reader.finish(head)
+    reader.finish((head, has_echoes))
 }
 
 /// The message in `bytes`.
@@ -248,12 +280,15 @@ pub(super) fn decode_into(bytes: &[u8], flows: &mut Vec<(ClassKey, u32)>) -> Res
 /// When they are no message, or more than one.
 pub fn decode(bytes: &[u8]) -> Result<Feedback, Malformed> {
     let mut flows = Vec::new();
-    Ok(match decode_into(bytes, &mut flows)? {
+    let (head, has_echoes) = decode_listed(bytes, &mut flows)?;
+    Ok(match head {
         Head::Forward { timestamp } => {
-            Feedback::Forward { timestamp, flows: flows.into_iter().map(|(key, _)| key).collect() }
+            Feedback::Forward { timestamp, flows: flows.into_iter().map(|flow| flow.key).collect() }
         }
         Head::Backward { timestamp, asynchronous, hop_count } => {
-            Feedback::Backward { timestamp, asynchronous, hop_count, flows }
+            let echoes = if has_echoes { flows.iter().map(|flow| flow.echo).collect() } else { Vec::new() };
+            let flows = flows.into_iter().map(|flow| (flow.key, flow.rate)).collect();
+            Feedback::Backward { timestamp, asynchronous, hop_count, flows, echoes }
         }
     })
 }
@@ -298,7 +333,7 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_encoded_decodes_to_itself(
-            nanos in any::<u64>(), asynchronous in any::<bool>(), hop_count in any::<u8>(),
+            nanos in any::<u64>(), asynchronous in any::<bool>(), hop_count in any::<u8>(), with_echoes in any::<bool>(),
             flows in prop::collection::vec((class_key(), any::<u32>()), 0..40),
         ) {
             let timestamp = Time::from_nanos(nanos);
@@ -309,13 +344,17 @@ mod tests {
             }
             let keys = flows.iter().map(|(key, _)| *key).collect();
             prop_assert_eq!(decode(encoder.finish()), Ok(Feedback::Forward { timestamp, flows: keys }));
-            encoder.backward(timestamp, asynchronous, hop_count);
+            encoder.backward(timestamp, asynchronous, hop_count, with_echoes);
             for (key, rate) in &flows {
                 encoder.push_with_rate(key, *rate);
+                if with_echoes {
+                    encoder.push_echo(!*rate);
+                }
             }
+            let echoes = if with_echoes { flows.iter().map(|(_, rate)| !rate).collect() } else { Vec::new() };
             prop_assert_eq!(
                 decode(encoder.finish()),
-                Ok(Feedback::Backward { timestamp, asynchronous, hop_count, flows })
+                Ok(Feedback::Backward { timestamp, asynchronous, hop_count, flows, echoes })
             );
         }
 
@@ -356,7 +395,7 @@ mod tests {
         assert_eq!(encoder.finish().len(), FORWARD_BYTES);
         encoder.push(&key);
         assert_eq!(encoder.finish().len(), FORWARD_BYTES + 14);
-        encoder.backward(Time::ZERO, true, 3);
+        encoder.backward(Time::ZERO, true, 3, false);
         assert_eq!(encoder.finish().len(), BACKWARD_BYTES);
     }
 }

@@ -99,6 +99,11 @@ parameters! {
         /// Round-trip time of the flows, queueing included. With it `max_p` follows the number of active flows. Default:
         /// `max_p` is fixed. Source: thesis of Feng, section 3.5 and equation 3.2.
         flows_rtt: Option<Span> = None => bound::DURATION;
+        /// Round-trip time of the flows, queueing included. With it the number of flows is read from the slope of the average and
+        /// from the notifications of each round trip, and the average at which the probability reaches `max_p` moves so that the
+        /// average settles halfway between `min` and `max`. Default: it is `max`. Source: ours, after the thesis of Feng, section
+        /// 3.5.
+        slope_rtt: Option<Span> = None => bound::DURATION;
         /// How long a flow counts as active after a packet; with `flows_rtt`. Source: assumed, several round-trip times.
         flows_window: Span = Span::from_secs(1) => bound::DURATION;
     }
@@ -126,6 +131,12 @@ impl RedConfig {
     }
 
     fn check_together(&self, report: &mut Report<'_>) {
+        if self.flows_rtt.is_some() && self.slope_rtt.is_some() {
+            report.say("slope_rtt", "the number of flows is counted or read from the slope, not both", "");
+        }
+        if self.slope_rtt.is_some() && self.max_p == 0.0 {
+            report.say("max_p", "a line that reaches 0 has no end that could move", "above 0");
+        }
         let counted = |limit: Limit| match (self.mode, limit) {
             (QueueUnit::Packets, Limit::Packets(packets)) => Some(u64::from(packets)),
             (QueueUnit::Bytes, Limit::Bytes(bytes)) => Some(bytes.get()),

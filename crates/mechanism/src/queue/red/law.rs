@@ -64,6 +64,58 @@ pub(in crate::queue) fn needed_max_p(flows: f64, packets: f64, gap_law: GapLaw) 
     }
 }
 
+/// How many flows share a window of `packets`, if in a round trip the queue rises by `rise` packets while `notified` of theirs are
+/// notified.
+///
+/// Each flow adds a packet per round trip; one that is notified gives up half of its window at that time, which is 4/3 of the mean
+/// one (a sawtooth): `rise = N - notified (2/3) packets / N`. Where the queue stands, this is [`needed_max_p`]'s law.
+pub(super) fn flows_from_slope(rise: f64, notified: f64, packets: f64) -> f64 {
+    0.5 * (rise + libm::sqrt(rise * rise + 8.0 / 3.0 * notified * packets))
+}
+
+/// Where the line from `min_th` on reaches `max_p`, for the average to settle halfway between `min_th` and `max_th` with `needed` for
+/// its `max_p`: at `max_th` for `needed = max_p`, farther for less.
+pub(super) fn moved_end(min_th: f64, max_th: f64, max_p: f64, needed: f64) -> f64 {
+    min_th + (max_th - min_th) * max_p / needed
+}
+
+/// The load as the average queue and the notifications tell it, once per round trip.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Slope {
+    rtt: Span,
+    /// When this round began, the average then, and what was notified since.
+    since: Time,
+    average: f64,
+    pub(super) notified: u32,
+    /// The estimate.
+    pub(super) flows: f64,
+}
+
+impl Slope {
+    /// Of a new round in the estimate. What is notified acts a round trip later, and the average is later still: an estimate that is
+    /// not much slower than both takes the notifications of its own mistakes for flows.
+    const GAIN: f64 = 1.0 / 32.0;
+
+    pub(super) const fn new(rtt: Span) -> Self {
+        Self { rtt, since: Time::ZERO, average: 0.0, notified: 0, flows: 0.0 }
+    }
+
+    /// The average is `avg` now: whether a round is over, and with it the estimate is another.
+    #[inline]
+    pub(super) fn observe(&mut self, avg: f64, link: BitRate, packet_bytes: u32, now: Time) -> bool {
+        if now.since(self.since) < self.rtt {
+            return false;
+        }
+        // A round is longer where no packet came at its end.
+        let rounds = now.since(self.since).as_secs_f64() / self.rtt.as_secs_f64();
+        let (rise, notified) = ((avg - self.average) / rounds, f64::from(self.notified) / rounds);
+        let flows = flows_from_slope(rise, notified, window_of_all(link, self.rtt, packet_bytes));
+        self.flows += Self::GAIN * (flows - self.flows);
+        *self = Self { since: now, average: avg, notified: 0, ..*self };
+        true
+    }
+}
+
 /// `p_a = p_b / (1 - count p_b)` (Floyd & Jacobson, Fig. 2).
 pub(in crate::queue) fn spread_from_one(p_b: f64, count: f64) -> f64 {
     let rest = 1.0 - count * p_b;

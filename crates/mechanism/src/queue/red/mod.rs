@@ -22,6 +22,10 @@
 //!   for a while below `min_th`, as in BLUE.
 //! - [`RedConfig::flows_rtt`] is the count of connections of section 3.5, which gives no rule either. Settled: `max_p` is what
 //!   equation 3.2 asks for, so that the average settles halfway between the thresholds; see [`needed_max_p`].
+//! - [`RedConfig::slope_rtt`] is section 3.5's other proposal ("infer the number of connections present by the rate at which the
+//!   average queue length changes"), with its "RED threshold values" as what adapts; it has no rule. Settled, and ours: see
+//!   [`law::flows_from_slope`] and [`law::moved_end`]. The upper threshold moves as the end of the line, with the line of `gentle` behind
+//!   it; everything is notified from `max` on as before. (A lower threshold that moves leaves the line too steep for few flows.)
 //! - A limit in bytes is never exceeded; ns-2 lets the last packet exceed it.
 //! - A random victim makes room only for packets that it surely fits: with a limit in bytes or time, overflow drops the
 //!   arriving packet.
@@ -32,6 +36,8 @@ mod law;
 pub use config::{Flavor, GapLaw, QueueUnit, RedConfig, Victim};
 pub(super) use law::{marking_probability, needed_max_p, spread_after_wait, spread_from_one};
 
+use alloc::boxed::Box;
+
 use tidegate_packet::{Backlog, DropReason, MarkReason, Packet};
 use tidegate_units::{BitRate, Time};
 
@@ -41,7 +47,7 @@ use super::{QueueLimit, QueueManager, Verdict};
 use crate::meter::{ActiveFlows, ActiveFlowsConfig};
 use crate::random::Substream;
 use crate::{Context, Variable};
-use law::{LowPass, window_of_all};
+use law::{LowPass, Slope, moved_end, window_of_all};
 
 impl RedConfig {
     /// The manager.
@@ -52,7 +58,10 @@ impl RedConfig {
         let packet_bytes = bytes32(self.mean_packet);
         assert!(packet_bytes > 0, "a packet has bytes");
         assert!(self.smoothing.is_none_or(|span| !span.is_zero()), "a filter has a time constant");
-        assert!(self.flows_rtt.is_none_or(|rtt| !rtt.is_zero()), "a round trip takes time");
+        assert!(self.slope_rtt.is_none() || self.max_p > 0.0, "a line that rises has an end");
+        for rtt in [self.flows_rtt, self.slope_rtt] {
+            assert!(rtt.is_none_or(|rtt| !rtt.is_zero()), "a round trip takes time");
+        }
         let count = ActiveFlowsConfig { window: self.flows_window, ..ActiveFlowsConfig::default() };
         let idle_law = if self.flavor == Flavor::Ns { IdleLaw::Ns } else { IdleLaw::Paper };
         Red {
@@ -64,11 +73,13 @@ impl RedConfig {
             per_packet_byte: 1.0 / f64::from(packet_bytes),
             low_pass: self.smoothing.map(LowPass::new),
             active: self.flows_rtt.map(|_| count.build()),
+            slope: self.slope_rtt.map(|rtt| Box::new(Slope::new(rtt))),
             link_rate: context.link_rate,
             limit: QueueLimit::new(self.limit, context.link_rate),
             random: Substream::new(context.seed),
             min_th,
             max_th,
+            line_end: max_th,
             packet_bytes,
             config: *self,
         }
@@ -80,9 +91,20 @@ const AVERAGE_QUEUE: Variable =
 const MARKING_PROBABILITY: Variable =
     Variable::new("marking_probability", "The probability of the last arrival.");
 const MAX_P: Variable = Variable::new("max_p", "The largest early probability; Adaptive RED moves it.");
+const ACTIVE_FLOWS: Variable =
+    Variable::new("active_flows", "Flows that sent within the window (with `flows_rtt`).");
+const ESTIMATED_FLOWS: Variable =
+    Variable::new("estimated_flows", "Flows as the slope of the average tells them (with `slope_rtt`).");
+const LINE_END: Variable =
+    Variable::new("max_packets", "Where the line reaches `max_p`, in packets; `slope_rtt` moves it.");
 
 /// What may be recorded of RED that counts no flows.
 pub(super) const WITHOUT_FLOWS: [Variable; 3] = [AVERAGE_QUEUE, MARKING_PROBABILITY, MAX_P];
+
+/// The same of RED that counts them, and of RED that reads the load from the slope.
+pub(super) const WITH_FLOWS: [Variable; 4] = [AVERAGE_QUEUE, MARKING_PROBABILITY, MAX_P, ACTIVE_FLOWS];
+pub(super) const WITH_SLOPE: [Variable; 5] =
+    [AVERAGE_QUEUE, MARKING_PROBABILITY, MAX_P, ESTIMATED_FLOWS, LINE_END];
 
 /// See the module.
 #[derive(Clone, Debug)]
@@ -97,12 +119,16 @@ pub struct Red {
     per_packet_byte: f64,
     low_pass: Option<LowPass>,
     active: Option<ActiveFlows>,
+    /// Behind a pointer: few REDs have it.
+    slope: Option<Box<Slope>>,
     link_rate: BitRate,
     limit: QueueLimit,
     random: Substream,
     /// `min` and `max`, packets.
     min_th: f64,
     max_th: f64,
+    /// Where the line from `min_th` on reaches `max_p`: `max_th`, unless it moved.
+    line_end: f64,
     packet_bytes: u32,
     config: RedConfig,
 }
@@ -130,14 +156,7 @@ enum Signal {
 
 impl QueueManager for Red {
     fn variables() -> &'static [Variable] {
-        const {
-            &[
-                AVERAGE_QUEUE,
-                MARKING_PROBABILITY,
-                MAX_P,
-                Variable::new("active_flows", "Flows that sent within the window (with `flows_rtt`)."),
-            ]
-        }
+        const { &[AVERAGE_QUEUE, MARKING_PROBABILITY, MAX_P, ACTIVE_FLOWS, ESTIMATED_FLOWS, LINE_END] }
     }
 
     #[inline]
@@ -161,6 +180,8 @@ impl QueueManager for Red {
             "average_queue_packets" => Some(self.average.value()),
             "marking_probability" => Some(self.p_b),
             "max_p" => Some(self.max_p),
+            "estimated_flows" => self.slope.as_ref().map(|slope| slope.flows),
+            "max_packets" => Some(self.line_end),
             "active_flows" => self.active.as_ref().map(|active| f64::from(active.count())),
             _ => None,
         }
@@ -179,7 +200,22 @@ impl Red {
                 self.max_p = needed_max_p(f64::from(flows), window, self.config.gap);
             }
         }
-        self.average.on_arrival(self.measure(queue), now)
+        let avg = self.average.on_arrival(self.measure(queue), now);
+        if let Some(slope) = &mut self.slope
+            && slope.observe(avg, self.link_rate, self.packet_bytes, now)
+        {
+            self.move_end();
+        }
+        avg
+    }
+
+    /// There is another estimate of the number of flows.
+    fn move_end(&mut self) {
+        let (Some(slope), Some(rtt)) = (&self.slope, self.config.slope_rtt) else { return };
+        let window = window_of_all(self.link_rate, rtt, self.packet_bytes);
+        // Without flows there is nothing to settle.
+        let needed = needed_max_p(slope.flows.max(1.0), window, self.config.gap);
+        self.line_end = moved_end(self.min_th, self.max_th, self.max_p, needed);
     }
 
     /// What becomes of the packet that was observed.
@@ -197,6 +233,11 @@ impl Red {
         };
         if !matches!(verdict, Verdict::Drop(_)) {
             self.average.on_joined();
+        }
+        if let Some(slope) = &mut self.slope
+            && verdict != Verdict::Accept
+        {
+            slope.notified += 1;
         }
         verdict
     }
@@ -246,7 +287,7 @@ impl Red {
             self.p_b = 1.0;
             return Signal::Forced;
         }
-        self.p_b = marking_probability(avg, self.min_th, self.max_th, self.max_p);
+        self.p_b = marking_probability(avg, self.min_th, self.line_end, self.max_p);
         if ns && !self.between {
             self.between = true;
             self.count = Count { packets: 1, bytes: u64::from(wire_bytes) };
@@ -263,7 +304,7 @@ impl Red {
         } else if avg >= self.forced_from() {
             1.0
         } else {
-            marking_probability(avg, self.min_th, self.max_th, self.max_p)
+            marking_probability(avg, self.min_th, self.line_end, self.max_p)
         };
         self.p_b = self.low_pass.as_mut().map_or(p_b, |filter| filter.next(p_b, now));
         if self.p_b <= 0.0 {
@@ -647,6 +688,42 @@ mod tests {
                 }
             },
         )
+    }
+
+    #[test]
+    fn a_standing_queue_tells_the_flows_by_its_notifications_and_a_rising_one_by_its_slope() {
+        use law::flows_from_slope;
+        // Nobody is notified: each flow adds a packet.
+        assert_eq!(flows_from_slope(12.0, 0.0, 100.0), 12.0);
+        assert_eq!(flows_from_slope(-3.0, 0.0, 100.0), 0.0);
+        // It stands: p = 1.5 (N / packets)^2 of the packets are notified (equation 3.2).
+        for flows in [2.0f64, 8.0, 32.0] {
+            let notified = 1.5 * flows * flows / 125.0;
+            assert!((flows_from_slope(0.0, notified, 125.0) - flows).abs() < 1e-9);
+            // It rises by as much as fewer are notified.
+            let rise = flows / 2.0;
+            let fewer = notified / 2.0;
+            assert!((flows_from_slope(rise, fewer, 125.0) - flows).abs() < 1e-9);
+        }
+    }
+
+    #[test]
+    fn the_line_ends_farther_off_for_fewer_flows() {
+        let end = |needed| moved_end(20.0, 80.0, 0.25, needed);
+        assert_eq!([end(0.25), end(0.125), end(0.5)], [80.0, 140.0, 50.0]);
+        // Halfway between the thresholds the probability is half of what is needed.
+        assert!((marking_probability(50.0, 20.0, end(0.125), 0.25) - 0.0625).abs() < 1e-12);
+        let config =
+            RedConfig { slope_rtt: Some(Span::from_millis(100)), max_p: 0.25, ..RedConfig::default() };
+        let mut red = config.build(&Context::for_tests());
+        assert_eq!(red.variable("max_packets"), Some(15.0));
+        // 125 packets of 1000 bytes in 100 ms; nothing is notified, and the average stays: as if for one flow.
+        for milli in 0..1000u64 {
+            red.on_arrival(&mut packet(Ecn::Ect0), Backlog::EMPTY, Time::from_nanos(milli * 1_000_000));
+        }
+        assert_eq!(red.variable("estimated_flows"), Some(0.0));
+        let expected = 5.0 + 10.0 * 0.25 / (1.5 / (125.0 * 125.0));
+        assert!((red.variable("max_packets").unwrap() / expected - 1.0).abs() < 1e-9);
     }
 
     proptest! {

@@ -10,7 +10,9 @@
 //! (a rate rises by at most X % per round trip) needs 1 + X / CWND (SUB-1). Losses below one segment are seen by the
 //! retransmission timer alone, and `scale` stands in for the timer's own back-off (SUB-3); like that in ns, it stops at
 //! 64. `counter` runs from the segment that set it and not on a clock that free-runs beside it, so that hosts do not
-//! send in step. The window stays in force besides the counter: one segment is under way at a time. Before the first
+//! send in step. Damping and evenness are what the thesis's section 3.5 wants and gives no rule for ("change its sending rate
+//! more slowly or not at all when nearing the congestion point"; "an advantage to low-bandwidth flows"); the rules, [`damped`] and
+//! [`evened`], are ours, and off. The window stays in force besides the counter: one segment is under way at a time. Before the first
 //! round-trip sample a loss counts the time-out as the round trip. The timer of an idle sender changes nothing at a
 //! window of one. Under the rules of RFCs an ECN echo takes the window down to one segment and not two.
 
@@ -54,6 +56,13 @@ parameters! {
         /// By which part of itself the rate may rise per round trip, in the form `bandwidth` (X). Source: thesis of Feng,
         /// section 3.3.2 (1 %).
         increase: f64 = 0.01 => STEP;
+        /// By how much less the rate rises where it nears the one at which congestion came last, in the form `bandwidth`: from 0, as
+        /// anywhere, to 0.95, hardly at all. Source: ours, after the thesis of Feng, section 3.5 (0 in its experiments).
+        damping: f64 = 0.0 => telling(Bound::between(0.0, 0.95), " must be from 0 to 0.95");
+        /// How much small windows are favoured, in the form `bandwidth`: 0, all rates rise by the same part of themselves; 1, all
+        /// by the same amount, `increase` segments per round trip. Source: ours, after the thesis of Feng, section 3.5 (0 in its
+        /// experiments).
+        evenness: f64 = 0.0 => telling(Bound::between(0.0, 1.0), " must be from 0 to 1");
         /// The tick in which waits between segments are counted. Source: assumed.
         tick: Span = Span::from_millis(10) => bound::DURATION;
         /// The largest `scale`. Source: assumed, ns's largest back-off, which `scale` replaces.
@@ -76,6 +85,9 @@ impl SubTcpConfig {
                 SubTcpForm::Scaled => Growth::Scaled { scale_factor: self.scale_factor },
                 SubTcpForm::Bandwidth => Growth::Bandwidth { x: self.increase },
             },
+            damping: self.damping,
+            evenness: self.evenness,
+            congested_at: 0.0,
             tick: self.tick,
             scale_max: self.scale_max,
         }
@@ -106,6 +118,10 @@ pub struct SubTcp {
     /// The last known round-trip time.
     rtt: Span,
     growth: Growth,
+    damping: f64,
+    evenness: f64,
+    /// The effective window at which congestion came last; zero before.
+    congested_at: f64,
     tick: Span,
     scale_max: f64,
 }
@@ -150,6 +166,12 @@ impl CongestionControl for SubTcp {
                 self.cwnd = self.reno.cwnd_segments();
             }
             Growth::Bandwidth { x } => {
+                let x = if self.damping > 0.0 || self.evenness > 0.0 {
+                    let wnd = self.effective_segments();
+                    x * damped(wnd, self.congested_at, self.damping) * evened(wnd, self.evenness)
+                } else {
+                    x
+                };
                 let (cwnd, scale) = split(increased(self.cwnd, self.scale, x));
                 self.set(cwnd);
                 self.scale = scale.min(self.scale_max);
@@ -160,6 +182,9 @@ impl CongestionControl for SubTcp {
     /// `closewnd()`.
     fn on_congestion(&mut self, event: &Congestion, now: Time) {
         self.rtt = if event.srtt.is_zero() { event.rto } else { event.srtt };
+        if event.signal != Signal::Idle {
+            self.congested_at = self.effective_segments();
+        }
         if !self.is_one() {
             self.reno.on_congestion(event, now);
             self.cwnd = self.reno.cwnd_segments();
@@ -236,6 +261,21 @@ fn lowered(scale: f64, scale_factor: f64) -> f64 {
 fn increased(cwnd: f64, scale: f64, x: f64) -> f64 {
     let e_cwnd = cwnd / scale;
     (e_cwnd * (1.0 + x / cwnd)).min(e_cwnd + 1.0 / cwnd)
+}
+
+/// What becomes of a rise at the window `wnd`, if congestion came at `at` last: the whole at half of it and at one and a half times it,
+/// `1 - damping` at it.
+fn damped(wnd: f64, at: f64, damping: f64) -> f64 {
+    if at <= 0.0 {
+        return 1.0;
+    }
+    let distance = 2.0 * libm::fabs(1.0 - wnd / at);
+    1.0 - damping * (1.0 - distance.min(1.0))
+}
+
+/// What becomes of a rise in proportion to the window `wnd`, to favour small ones: `wnd^-evenness`.
+fn evened(wnd: f64, evenness: f64) -> f64 {
+    libm::pow(wnd, -evenness)
 }
 
 /// `CWND` and `scale` of an effective window (Fig. 3.22).
@@ -353,6 +393,38 @@ mod tests {
             control.on_congestion(&congestion(Signal::EcnEcho, segments), Time::ZERO);
         }
         assert_eq!((control.cwnd_bytes(), control.scale), (1000, 2.0));
+    }
+
+    #[test]
+    fn a_damped_rate_rises_slowly_where_congestion_came_and_as_ever_far_from_it() {
+        let at = |wnd| damped(wnd, 8.0, 0.9);
+        assert_eq!([at(1.0), at(4.0), at(12.0), at(20.0)], [1.0; 4]);
+        assert!((at(8.0) - 0.1).abs() < 1e-12 && (at(6.0) - 0.55).abs() < 1e-12);
+        assert_eq!(damped(8.0, 0.0, 0.9), 1.0, "nothing is known yet");
+        let config = SubTcpConfig { form: SubTcpForm::Bandwidth, damping: 0.5, ..SubTcpConfig::default() };
+        let mut control = config.build(&TcpConfig::ns_1999(Variant::Reno));
+        control.set(8.0);
+        control.on_congestion(&congestion(Signal::EcnEcho, 8), Time::ZERO);
+        assert_eq!((control.congested_at, control.effective_segments()), (8.0, 4.0));
+        control.set(8.0);
+        control.on_ack(&ack(), Time::ZERO);
+        assert!((control.effective_segments() - 8.005).abs() < 1e-9, "half of one percent of a segment");
+    }
+
+    #[test]
+    fn with_evenness_small_windows_rise_by_a_larger_part() {
+        for (evenness, expected) in [(0.0, 1.0), (0.5, 4.0), (1.0, 16.0)] {
+            let config = SubTcpConfig { form: SubTcpForm::Bandwidth, evenness, ..SubTcpConfig::default() };
+            let rise = |wnd: f64| {
+                let mut control = config.build(&TcpConfig::ns_1999(Variant::Reno));
+                let (cwnd, scale) = split(wnd);
+                control.set(cwnd);
+                control.scale = scale;
+                (0..cwnd as u32).for_each(|_| control.on_ack(&ack(), Time::ZERO));
+                control.effective_segments() / wnd - 1.0
+            };
+            assert!((rise(0.25) / rise(4.0) / expected - 1.0).abs() < 0.02, "{evenness}");
+        }
     }
 
     #[test]

@@ -24,11 +24,14 @@ if TYPE_CHECKING:
     from tidegate.api import LoadedScenario, Result, load, run
     from tidegate.builder import Scenario
     from tidegate.errors import MeasureError, TidegateError
+    from tidegate.home import ExperimentResult, reproduce, sweep
+    from tidegate.home import open_result as open
     from tidegate.own import CongestionControl, QueueManager
 
 __all__ = [
     "ConfigError",
     "CongestionControl",
+    "ExperimentResult",
     "LoadedScenario",
     "MeasureError",
     "QueueManager",
@@ -38,7 +41,10 @@ __all__ = [
     "__version__",
     "design",
     "load",
+    "open",
+    "reproduce",
     "run",
+    "sweep",
     "use_core",
 ]
 
@@ -49,6 +55,10 @@ _HOME = {
     "Result": "api",
     "load": "api",
     "run": "api",
+    "ExperimentResult": "home",
+    "open": "home",
+    "reproduce": "home",
+    "sweep": "home",
     "Scenario": "builder",
     "MeasureError": "errors",
     "TidegateError": "errors",
@@ -77,7 +87,9 @@ def __getattr__(name: str) -> Any:
     if name == "design":
         return import_module("tidegate.design")
     if name in _HOME:
-        return getattr(import_module(f"tidegate.{_HOME[name]}"), name)
+        # In its module it does not hide what Python calls so.
+        inner = "open_result" if name == "open" else name
+        return getattr(import_module(f"tidegate.{_HOME[name]}"), inner)
     raise AttributeError(f"module 'tidegate' has no attribute {name!r}")
 
 

@@ -204,6 +204,34 @@ def sweep(
     return command.sweep(experiment, quick, seeds, out, workers, resume, fresh, overrides or [], as_json)
 
 
+@app.command(short_help="Write a result folder's numbers as CSV, Parquet or Arrow.")
+def export(
+    result: Annotated[Path, typer.Argument(help="A result folder.")],
+    out: Annotated[
+        Path, typer.Option("-o", "--out", metavar="FILE", help="What to write: .csv, .parquet or .arrow.")
+    ],
+    what: Annotated[
+        str,
+        typer.Option(
+            "--what",
+            metavar="TABLE",
+            help="values (a row per run), means (over seeds, with intervals), series.",
+        ),
+    ] = "values",
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--only", metavar="PATTERN", help="Only these: flows.*.throughput_bps. May be repeated."
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> int:
+    """Write a result folder's numbers as a table in tidy form: one row per run, place and metric."""
+    from tidegate.commands import picture as command
+
+    return command.export(result, out, what, only or [], as_json)
+
+
 @app.command()
 def plot(
     result: Annotated[Path, typer.Argument(help="A result folder.")],

@@ -42,6 +42,11 @@ _STYLE = {
 
 def draw(figure: Figure, path: Path) -> None:
     """Write the figure to `path`; its suffix chooses the format."""
+    write_atomic(path, drawn(figure, path.suffix[1:]))
+
+
+def drawn(figure: Figure, form: str) -> bytes:
+    """The figure as `svg`, `png` or `pdf`."""
     try:
         from matplotlib import rc_context
         from matplotlib.figure import Figure as Canvas
@@ -75,10 +80,10 @@ def draw(figure: Figure, path: Path) -> None:
             )
             axes.set_ylim(bottom=min(0.0, 1.05 * lowest))
         _legend(canvas, figure)
-        metadata = {"Date": None} if path.suffix == ".svg" else None
-        drawn = io.BytesIO()
-        canvas.savefig(drawn, dpi=160, metadata=metadata, format=path.suffix[1:])
-        write_atomic(path, drawn.getvalue())
+        metadata = {"Date": None} if form == "svg" else None
+        stream = io.BytesIO()
+        canvas.savefig(stream, dpi=160, metadata=metadata, format=form)
+        return stream.getvalue()
 
 
 def _set_ticks(axis: Any, ticks: list[tuple[float, str]]) -> None:

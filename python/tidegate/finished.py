@@ -4,12 +4,13 @@
 end with `ordered` and `complete`. A reproduction asks for part of the points first (see `seeding`).
 """
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tidegate import _core, display, store
-from tidegate.errors import UsageError
+from tidegate import _core, display, experiment, progress, store
+from tidegate.errors import NotKeptError, UsageError
 from tidegate.experiment import PointResult, Task, place_of
 
 
@@ -62,6 +63,21 @@ class Finished:
         """Keep a point: it survives the process from now on."""
         self._partial.add(point)
         self._points[point.key] = point
+
+    def run(self, workers: int | None, title: str) -> list[str]:
+        """Run what is missing, with progress. What failed, in words."""
+        missing = self.missing()
+        failures = []
+        with contextlib.ExitStack() as left, progress.Progress(len(missing), title) as bar:
+            made = experiment.run_tasks(missing, workers, bar.advance, lambda _, point: self.add(point))
+            outcomes = left.enter_context(contextlib.closing(made))
+            for task, outcome in zip(missing, outcomes, strict=True):
+                if isinstance(outcome, NotKeptError):
+                    raise outcome
+                if isinstance(outcome, Exception):
+                    failures.append(f"{task.variant or 'run'} {task.axes}, seed {task.seed}: {outcome}")
+                    bar.say(f"failed: {failures[-1]}")
+        return failures
 
     def ordered(self, asked: Sequence[Task] | None = None) -> list[PointResult]:
         """The finished points of `asked`, as a rule all, in their order.

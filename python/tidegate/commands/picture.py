@@ -1,10 +1,20 @@
-"""`tidegate plot` and `tidegate report`: pictures and pages from result folders."""
+"""`tidegate plot`, `report` and `export`: pictures, pages and tables from result folders."""
 
 import json
 from pathlib import Path
 
 from tidegate import draw_static, figures, store, tables
 from tidegate.errors import InvalidFileError, UsageError
+
+
+def export(folder: Path, out: Path, what: str, only: list[str], as_json: bool) -> int:
+    """Write the numbers of one folder as a table."""
+    from tidegate import home
+
+    result = home.open_result(folder)
+    result.export(out, what, only)
+    print(json.dumps({"schema_version": 1, "files": [str(out)]}) if as_json else out)
+    return 0
 
 
 def plot(folder: Path, wanted: str | None, out: Path | None, as_json: bool) -> int:
@@ -38,7 +48,12 @@ def _plot(
             path = folder / f"{figure.id}{'.svg' if figure.table is None else '.md'}"
         else:
             path = out if len(chosen) == 1 else out.with_name(f"{out.stem}-{figure.id}{out.suffix}")
-        if figure.table is not None:
+        if figure.table is not None and out is not None and out.suffix != ".md":
+            if len(chosen) == 1:
+                raise UsageError(
+                    f"figure {figure.id} is a table: give it a name in .md, or take its numbers by "
+                    f"`tidegate export {folder} -o numbers.csv`"
+                )
             # A table is text, whatever format its neighbours have.
             path = path.with_suffix(".md")
         if out is None:

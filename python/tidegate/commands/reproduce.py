@@ -51,24 +51,8 @@ def reproduce(
 ) -> int:
     """Run, judge, write folders and the report; exit code 1 if a check fails."""
     overrides = parse_overrides(override_texts)
-    chosen = library.select(ids)
-    if not ids:
-        # Real hosts need privileges and their time: they run when they are named.
-        chosen = {name: path for name, path in chosen.items() if not library.is_real(path)}
-    expected = expectations(chosen)
-    for name in chosen:
-        store.require_place(out / name)
-    # Every file is read before anything runs: a mistake in the last one should not cost the time of the
-    # first.
-    experiments = [experiment.Experiment(name, path, overrides, ties) for name, path in chosen.items()]
-    for each in experiments:
-        checks.require_fits(expected.get(each.id, checks.Expectations()), each.info)
-    with contextlib.ExitStack() as locks:
-        for name in chosen:
-            locks.enter_context(store.locked(out / name))
-        places = Places(out, resume, fresh)
-        wanted = Wanted(quick, seeds, all_seeds or quick or seeds is not None, first_seed)
-        results = _run_all(experiments, expected, wanted, places, workers)
+    wanted = Wanted(quick, seeds, all_seeds or quick or seeds is not None, first_seed)
+    results = results_of(ids, wanted, Places(out, resume, fresh), workers, overrides, ties)
     report_path = out / REPORT
     from tidegate import report
 
@@ -90,15 +74,42 @@ def reproduce(
     return EXIT_FAILED if any(result.status == "fail" for result in results) else EXIT_DONE
 
 
-def expectations(chosen: Mapping[str, Path]) -> dict[str, checks.Expectations]:
-    """What is expected of experiments, by the `expected.toml` beside each file."""
+def results_of(
+    ids: list[str],
+    wanted: "Wanted",
+    places: "Places",
+    workers: int | None,
+    overrides: experiment.Overrides = (),
+    ties: int | None = None,
+) -> list[store.StoredResult]:
+    """Run and judge experiments and write their folders; all that need no real hosts if none is named."""
+    chosen = library.select(ids)
+    if not ids:
+        # Real hosts need privileges and their time: they run when they are named.
+        chosen = {name: path for name, path in chosen.items() if not library.is_real(path)}
+    expected = expectations(chosen)
+    for name in chosen:
+        store.require_place(places.out / name)
+    # Every file is read before anything runs: a mistake in the last one should not cost the time of the
+    # first.
+    experiments = [experiment.Experiment(name, path, overrides, ties) for name, path in chosen.items()]
+    for each in experiments:
+        checks.require_fits(expected.get(each.id, checks.Expectations()), each.info)
+    with contextlib.ExitStack() as locks:
+        for name in chosen:
+            locks.enter_context(store.locked(places.out / name))
+        return _run_all(experiments, expected, wanted, places, workers)
+
+
+def expectations(chosen: Mapping[str, Path], tells: bool = True) -> dict[str, checks.Expectations]:
+    """What is expected of experiments, by the `expected.toml` beside each; `tells` where there is none."""
     shipped = list(library.all_experiments())
     tables: dict[Path, dict[str, checks.Expectations]] = {}
     for name, path in chosen.items():
         file = library.expected_file(path)
         if file in tables:
             continue
-        if not file.exists():
+        if not file.exists() and tells:
             display.progress_line(f"{name}: nothing to check, there is no {file}")
         tables[file] = checks.load(file, [other.stem for other in file.parent.glob("*.toml")], shipped)
     return {

@@ -1,13 +1,12 @@
 """`tidegate sweep`: every point of any experiment, in parallel; what is finished survives an interruption."""
 
-import contextlib
 import json
 from pathlib import Path
 
-from tidegate import checks, display, experiment, library, progress, store
+from tidegate import checks, display, experiment, library, store
 from tidegate.commands import parse_overrides
 from tidegate.commands.reproduce import expectations, judge
-from tidegate.errors import EXIT_DONE, EXIT_FAILED, EXIT_PARTIAL, NotKeptError
+from tidegate.errors import EXIT_DONE, EXIT_FAILED, EXIT_PARTIAL
 from tidegate.finished import Finished
 
 
@@ -49,17 +48,8 @@ def _run(
     tasks, missing, target = points.tasks, points.missing(), points.target
     if points.count:
         display.progress_line(f"{points.count} of {len(tasks)} points are there already")
-    failures = []
     try:
-        with contextlib.ExitStack() as left, progress.Progress(len(missing), each.id) as bar:
-            made = experiment.run_tasks(missing, workers, bar.advance, lambda _, point: points.add(point))
-            outcomes = left.enter_context(contextlib.closing(made))
-            for task, outcome in zip(missing, outcomes, strict=True):
-                if isinstance(outcome, NotKeptError):
-                    raise outcome
-                if isinstance(outcome, Exception):
-                    failures.append(f"{task.variant or 'run'} {task.axes}, seed {task.seed}: {outcome}")
-                    bar.say(f"failed: {failures[-1]}")
+        failures = points.run(workers, each.id)
     except KeyboardInterrupt:
         if points.count:
             display.progress_line(

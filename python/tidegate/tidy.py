@@ -1,0 +1,249 @@
+"""Results as tables in tidy form: one row per run, place and metric, whatever was measured.
+
+    variant, one column per axis, seed, place, metric, unit, value
+
+`place` is what a number belongs to (`flows.tcp`, `links.core.reverse`), `metric` its name there
+(`throughput_bps`, `queue_packets.mean`), and both joined by a dot are the path that measures use. Time series
+have `time_s` besides, and their unit likewise from the end of their name.
+"""
+
+import csv
+import io
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from tidegate import stats
+from tidegate.errors import MissingExtraError, UsageError
+from tidegate.experiment import PointResult, place_of
+
+# What stands behind the last underline of a metric, or is all of it; the rest counts or compares.
+_UNITS = {
+    "bps": "bit/s", "bytes": "B", "packets": "packets", "segments": "segments", "s": "s", "ms": "ms",
+    "us": "us", "ns": "ns", "ratio": "1", "ppm": "ppm", "utilization": "1", "jain": "1",
+    "hops": "packet-hops",
+}  # fmt: skip
+# Sections of a summary that have an entry for each name.
+_NAMED = ("flows", "links", "domains", "markers", "nodes", "hosts")
+FORMATS = (".csv", ".parquet", ".arrow")
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A table: columns of equal length by name. What speaks the Arrow C stream reads it (needs polars)."""
+
+    columns: Mapping[str, list[Any]]
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values()), ()))
+
+    def __getitem__(self, name: str) -> list[Any]:
+        if name not in self.columns:
+            raise KeyError(f"no column {name!r}; there are {', '.join(self.columns)}")
+        return self.columns[name]
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """One dict per row."""
+        for values in zip(*self.columns.values(), strict=True):
+            yield dict(zip(self.columns, values, strict=True))
+
+    def where(self, **wanted: Any) -> "Frame":
+        """The rows in which columns have these values, or one of them where a list is given."""
+        for name in wanted:
+            self[name]
+        ways = [(self[name], value if isinstance(value, list) else [value]) for name, value in wanted.items()]
+        kept = [
+            index for index in range(len(self)) if all(column[index] in any_of for column, any_of in ways)
+        ]
+        return Frame({name: [column[index] for index in kept] for name, column in self.columns.items()})
+
+    def to_polars(self) -> Any:
+        """As a `polars.DataFrame`."""
+        try:
+            import polars
+        except ImportError:
+            raise MissingExtraError("this needs polars: pip install 'tidegate[data]'") from None
+        # A column without any value still is of numbers, or of texts.
+        numbers = {name: polars.Float64 for name in ("value", "mean", "low", "high") if name in self.columns}
+        empty = [name for name, column in self.columns.items() if not any(v is not None for v in column)]
+        texts = {name: polars.String for name in empty if name not in numbers}
+        return polars.DataFrame(dict(self.columns), schema_overrides=texts | numbers, strict=False)
+
+    def to_pandas(self) -> Any:
+        """As a `pandas.DataFrame`."""
+        try:
+            import pandas
+        except ImportError:
+            raise MissingExtraError("this needs pandas: pip install pandas") from None
+        return pandas.DataFrame(dict(self.columns))
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        return self.to_polars().__arrow_c_stream__(requested_schema)
+
+    def to_csv(self) -> str:
+        """As CSV with a header; numbers as they are read back the same, nothing for no value."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(self.columns)
+        writer.writerows(zip(*self.columns.values(), strict=True))
+        return text.getvalue()
+
+    def write(self, path: Path) -> None:
+        """Write it; the suffix chooses between CSV, Parquet and Arrow (IPC)."""
+        from tidegate.store import write_atomic
+
+        if path.suffix == ".csv":
+            write_atomic(path, self.to_csv())
+            return
+        buffer = io.BytesIO()
+        if path.suffix == ".parquet":
+            self.to_polars().write_parquet(buffer)
+        elif path.suffix == ".arrow":
+            self.to_polars().write_ipc(buffer)
+        else:
+            named = path.suffix or "a file without suffix"
+            raise UsageError(f"cannot write {named}; formats: {', '.join(FORMATS)}")
+        write_atomic(path, buffer.getvalue())
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        shown = [[_cell(value) for value in row] for row in zip(*self.columns.values(), strict=True)][:20]
+        head = "".join(f"<th>{escape(name)}</th>" for name in self.columns)
+        body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in shown)
+        more = f"<p>{len(self)} rows</p>" if len(self) > len(shown) else ""
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
+
+    def __repr__(self) -> str:
+        return f"<Frame: {len(self)} rows of {', '.join(self.columns)}>"
+
+
+def _cell(value: Any) -> str:
+    return "" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def unit_of(metric: str) -> str:
+    """The unit in the name of a metric or of a series; "1" for ratios, nothing for what only counts.
+
+    Of `queue_packets.mean` it is in front of the dot, of `links.core.queue_bytes` behind the last.
+    """
+    for part in reversed(metric.split(".")):
+        unit = _UNITS.get(part.rpartition("_")[2])
+        if unit is not None:
+            return unit
+    return ""
+
+
+def metrics_of(summary: Mapping[str, Any]) -> Iterator[tuple[str, str, float]]:
+    """Place, metric and value of each number of a summary."""
+    for section, content in summary.items():
+        if not isinstance(content, Mapping):
+            continue
+        if section not in _NAMED:
+            yield from _numbers(section, "", content)
+            continue
+        for name, entry in content.items():
+            if isinstance(entry, Mapping):
+                yield from _numbers(f"{section}.{name}", "", entry)
+
+
+def _numbers(place: str, prefix: str, table: Mapping[str, Any]) -> Iterator[tuple[str, str, float]]:
+    for key, value in table.items():
+        metric = f"{prefix}{key}"
+        if isinstance(value, bool):
+            continue
+        if isinstance(value, int | float):
+            yield place, metric, float(value)
+        elif isinstance(value, Mapping) and key == "reverse" and not prefix:
+            yield from _numbers(f"{place}.reverse", "", value)
+        elif isinstance(value, Mapping):
+            yield from _numbers(place, f"{metric}.", value)
+
+
+def _chosen(patterns: Sequence[str]) -> Callable[[str], bool]:
+    """Whether a path is one of those that are asked for; all where nothing is."""
+    if not patterns:
+        return lambda path: True
+    return lambda path: any(fnmatchcase(path, pattern) for pattern in patterns)
+
+
+def _axes(points: Sequence[PointResult]) -> list[str]:
+    return list(dict.fromkeys(name for point in points for name in point.axes))
+
+
+def values(points: Sequence[PointResult], patterns: Sequence[str] = ()) -> Frame:
+    """One row per run and metric; `patterns` choose among paths: `flows.*.throughput_bps`."""
+    axes = _axes(points)
+    columns: dict[str, list[Any]] = {
+        name: [] for name in ("variant", *axes, "seed", "place", "metric", "unit", "value")
+    }
+    is_chosen = _chosen(patterns)
+    for point in points:
+        for place, metric, value in metrics_of(point.summary):
+            if is_chosen(f"{place}.{metric}"):
+                here = (point.variant, *(point.axes.get(name) for name in axes), point.seed)
+                _append(columns, (*here, place, metric, unit_of(metric), value))
+    return Frame(columns)
+
+
+def means(points: Sequence[PointResult], patterns: Sequence[str] = ()) -> Frame:
+    """One row per point and metric: the mean over seeds, its 95 % confidence interval, how many there are."""
+    axes = _axes(points)
+    names = ("variant", *axes, "place", "metric", "unit", "mean", "low", "high", "seeds")
+    columns: dict[str, list[Any]] = {name: [] for name in names}
+    is_chosen = _chosen(patterns)
+    groups: dict[Any, tuple[PointResult, dict[tuple[str, str], list[float]]]] = {}
+    for point in points:
+        _, found = groups.setdefault(place_of(point), (point, {}))
+        for place, metric, value in metrics_of(point.summary):
+            if is_chosen(f"{place}.{metric}"):
+                found.setdefault((place, metric), []).append(value)
+    for point, found in groups.values():
+        here = (point.variant, *(point.axes.get(name) for name in axes))
+        for (place, metric), measured in found.items():
+            mean, low, high, count = stats.estimate(measured)
+            _append(columns, (*here, place, metric, unit_of(metric), mean, low, high, count))
+    return Frame(columns)
+
+
+def series(points: Sequence[PointResult], patterns: Sequence[str] = ()) -> Frame:
+    """One row per run, series and instant."""
+    axes = _axes(points)
+    names = ("variant", *axes, "seed", "series", "unit", "time_s", "value")
+    columns: dict[str, list[Any]] = {name: [] for name in names}
+    is_chosen = _chosen(patterns)
+    for point in points:
+        here = (point.variant, *(point.axes.get(name) for name in axes), point.seed)
+        for name in filter(is_chosen, point.series_names):
+            times, samples = (list(map(float, column)) for column in point.series(name))
+            same: Iterable[Any] = (*here, name, unit_of(name))
+            for column, value in zip(names, same, strict=False):
+                columns[column].extend([value] * len(times))
+            columns["time_s"].extend(times)
+            columns["value"].extend(samples)
+    return Frame(columns)
+
+
+def measured(points: Sequence[PointResult], expressions: Mapping[str, str]) -> Frame:
+    """One row per run with a column for each measure; None where a run has no such value."""
+    from tidegate import measure
+    from tidegate.errors import NoValueError
+
+    axes = _axes(points)
+    columns: dict[str, list[Any]] = {name: [] for name in ("variant", *axes, "seed", *expressions)}
+    for point in points:
+        found: list[float | None] = []
+        for expression in expressions.values():
+            try:
+                found.append(measure.evaluate(expression, point))
+            except NoValueError:
+                found.append(None)
+        _append(columns, (point.variant, *(point.axes.get(name) for name in axes), point.seed, *found))
+    return Frame(columns)
+
+
+def _append(columns: dict[str, list[Any]], row: Sequence[Any]) -> None:
+    for column, value in zip(columns.values(), row, strict=True):
+        column.append(value)

@@ -6,7 +6,7 @@ use tidegate_units::{BitRate, Span};
 use crate::common::{Net, direction, drop_tail};
 
 /// Two flows of 1 Mb/s over a link of 1 Mb/s, all links alike.
-fn lockstep(ties: Option<u64>, seed: u64) -> Statistics {
+fn lockstep(ties: Option<u64>, run_seed: u64) -> Statistics {
     let mut net = Net::default();
     for host in ["h1", "h2"] {
         net.link(host, "a", direction("100Mbit", "1ms", drop_tail(100)));
@@ -18,7 +18,7 @@ fn lockstep(ties: Option<u64>, seed: u64) -> Statistics {
         net.flow(host, &["h3"], TransportSpec::Udp { header_bytes: 28 }, crate::common::constant(rate));
     }
     net.network.ties = ties.map(|seed| Ties { seed, spread: Span::from_micros(1) });
-    net.run(seed, 1.0, 101.0)
+    net.run(run_seed, 1.0, 101.0)
 }
 
 fn received(statistics: &Statistics) -> [u64; 2] {

@@ -300,7 +300,10 @@ class Quick:
     def runs(self, mutant: Mutant | None) -> Runs:
         """The experiments with this mutant; without one all at once."""
         number = mutant.number if mutant else 0
-        for ids in batches(self.ids, mutant.first) if mutant else [self.ids]:
+        tries = batches(self.ids, mutant.first) if mutant else [self.ids]
+        if mutant and self.given.first:
+            tries = [[name] for name in mutant.first]
+        for ids in tries:
             yield partial(
                 run_experiments, self.given.python, ids, number, self.given.jobs, self.given.timeout
             )
@@ -383,7 +386,8 @@ def judge_all(kind: str, every: Sequence[Mutant], given: argparse.Namespace) -> 
             by = next((said for said in (run() for run in tests.runs(mutant)) if said is not None), None)
             outcome = Outcome(f"{sources} {digest}", by, round(time.monotonic() - began, 1))
             print(f"{kind}, {name}: {by or 'all passes'} ({outcome.seconds} s)", flush=True)
-            if mutant or by is None:
+            # What failed without a mutant is mended, and what survived some experiments may not survive all.
+            if by is None if mutant is None else by is not None or not given.first:
                 outcomes.put(name, kind, outcome)
         return outcome
 
@@ -400,6 +404,7 @@ def main() -> int:
     parser.add_argument("--only", nargs="+", metavar="NAME", help="these mutants")
     parser.add_argument("--unit", action="store_true", help="the unit tests only")
     parser.add_argument("--quick", action="store_true", help="the quick experiments only")
+    parser.add_argument("--first", action="store_true", help="no experiments but those that a mutant names")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="threads and workers")
     parser.add_argument("--timeout", type=float, default=600, help="seconds after which a run has no end")
     parser.add_argument(

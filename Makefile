@@ -20,7 +20,7 @@ RESULTS := results
 # With which profile of Cargo.toml the Python module is compiled.
 PROFILE ?= release
 
-.PHONY: help run test reproduce bench bench-emulator check-peers differential check-maxmin torture fuzz audit wheel clean build tools
+.PHONY: help run test reproduce bench bench-emulator check-peers differential check-maxmin torture mutants fuzz audit wheel clean build tools
 
 help: ## what can be made
 	@echo "Tidegate. Targets:"
@@ -81,6 +81,9 @@ check-maxmin: tools ## how near NBP with WFQ comes to max-min fairness on 50 ran
 torture: build ## what takes long: thousands of random networks with overflow checks, sweeps killed at hundreds of instants
 	TIDEGATE_CASES=10000 cargo test -p tidegate-lab --test ranges
 	TIDEGATE_KILLS=200 $(BIN)/python -m pytest tests/system/test_killed.py
+
+mutants: build ## small breakages of mechanisms, and whether the unit tests and the quick experiments notice them (long; goes on where it stopped)
+	$(BIN)/python tests/mutants/run.py $(if $(ONLY),--only $(ONLY))
 
 wheel: tools $(VENV)/.made ## the package, in dist/: from the same commit the same bytes, wherever it is built
 	env SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) \

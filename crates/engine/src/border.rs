@@ -152,6 +152,13 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    #[test]
+    fn a_clock_that_drifts_gains_as_many_microseconds_a_second_as_it_has_parts_per_million() {
+        let clock = Clock::new(ClockSpec { offset: Span::from_secs(3), drift_ppm: -200.0 });
+        let shown = clock.shows(Time::ZERO + Span::from_secs(10));
+        assert_eq!(shown, Time::ZERO + Span::from_millis(12_998));
+    }
+
     proptest! {
         #[test]
         fn an_alarm_by_a_border_s_clock_rings_at_the_first_instant_that_shows_it(

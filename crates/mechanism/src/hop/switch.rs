@@ -250,6 +250,15 @@ mod tests {
     }
 
     #[test]
+    fn the_explicit_rate_leaves_what_drains_the_buffer_in_ten_milliseconds() {
+        let mut circuit = circuit(None);
+        saturate(&mut circuit, BitRate::from_mbps(150), Span::from_millis(2));
+        // 80 Mb/s too much for 2 ms are 160 kbit.
+        let rate = circuit.explicit_rate().as_bps() as f64 / 1e6;
+        assert!((rate - (70.0 - 16.0)).abs() < 1.0, "{rate}");
+    }
+
+    #[test]
     fn the_explicit_rate_follows_the_background_but_not_below_the_promise() {
         let mut circuit = circuit(None);
         assert_eq!(circuit.explicit_rate(), BitRate::from_mbps(70));

@@ -302,6 +302,27 @@ fn lost_control_packets_show_neither_loss_nor_accumulation() {
     }
 }
 
+#[test]
+fn a_packet_that_never_arrives_is_told_of_once_as_a_loss() {
+    for detection in ALL {
+        let mut world = World::new(detection);
+        world.run(300, |_| true);
+        let told = world.feedbacks.len();
+        let (mut packet, mut out) = (Packet::new(0, FlowId(0), 1000), Out::default());
+        let sent = at(world.now);
+        let admission = world.ingress.on_packet(&mut packet, &headers(), &[EGRESS], sent, &mut out);
+        let Admission::Shape(aggregate) = admission else { panic!("it is shaped") };
+        world.ingress.on_release(aggregate, &mut packet, &mut Datagrams, sent, &mut out);
+        world.run(300, |_| true);
+        let is_loss = |message: &[u8]| match wire::decode(message) {
+            Ok(Message::Feedback(feedback)) => feedback.is_negative && feedback.has_loss,
+            _ => false,
+        };
+        let losses = world.feedbacks[told..].iter().filter(|message| is_loss(message)).count();
+        assert_eq!(losses, 1, "{detection:?}");
+    }
+}
+
 proptest! {
     #[test]
     fn noise_changes_nothing(noise in prop::collection::vec(any::<u8>(), 0..100)) {

@@ -2,8 +2,8 @@
 //!
 //! A simulation never schedules into the past, so keys only need ordering relative to the last one taken. An entry sits at
 //! the level of the highest digit in which its time differs from the last time taken, in the slot of that digit's value;
-//! the first occupied slot of the lowest occupied level holds the earliest entry, often alone. Otherwise taking the earliest
-//! moves the others of its slot to lower levels, a few times at most, always in order, so entries of equal time stay in
+//! the first occupied slot of the lowest occupied level holds the earliest entry, often alone. Otherwise the entries of
+//! the slot move to lower levels, a few times at most, always in order, so entries of equal time stay in
 //! order of scheduling: equal times differ from any earlier time in the same digit and therefore always share a slot.
 
 use tidegate_units::Time;
@@ -120,7 +120,7 @@ impl EventQueue {
     /// The earliest entry; among equal times the one scheduled first.
     #[inline]
     pub fn pop(&mut self) -> Option<(Time, Token)> {
-        if self.due.first == NONE {
+        while self.due.first == NONE {
             let (level, slot) = self.first_slot()?;
             let list = core::mem::replace(&mut self.slots[level][slot], List::EMPTY);
             self.occupied[level] &= self.occupied[level] - 1;
@@ -133,7 +133,10 @@ impl EventQueue {
                 return Some((time, token));
             }
             let second = self.pool[list.first as usize].next;
-            return Some(if second == list.last { self.part(list) } else { self.spread(list) });
+            if second == list.last {
+                return Some(self.part(list));
+            }
+            self.spread(list, level);
         }
         let index = self.due.first;
         self.due.first = self.pool[index as usize].next;
@@ -170,20 +173,18 @@ impl EventQueue {
         self.take(earliest)
     }
 
-    /// Takes the earliest entry of `list`, the first among equals, and moves the others to where they belong relative to it.
+    /// Moves the entries of `list`, which was a slot of `level`, to where they belong relative to the slot's first instant. None is
+    /// earlier than that, so it serves as the last time taken until one of them is.
     #[inline(never)]
-    fn spread(&mut self, list: List) -> (Time, Token) {
-        let earliest = self.earliest(list);
-        self.last = self.pool[earliest as usize].time;
+    fn spread(&mut self, list: List, level: usize) {
         let mut index = list.first;
+        let shift = level as u32 * DIGIT_BITS;
+        self.last = self.pool[index as usize].time >> shift << shift;
         while index != NONE {
             let Entry { time, next, .. } = self.pool[index as usize];
-            if index != earliest {
-                self.place(index, time);
-            }
+            self.place(index, time);
             index = next;
         }
-        self.take(earliest)
     }
 
     /// The earliest entry of `list`, which is not empty; the first among equals.

@@ -61,6 +61,7 @@ impl AverageQueue {
         self.avg
     }
 
+    #[inline(never)]
     fn after_idle(&mut self, q: f64, m: f64) {
         match self.law {
             IdleLaw::Paper => self.avg *= kept_after(m, self.ln_keep),

@@ -71,9 +71,15 @@ impl RedConfig {
             p_b: 0.0,
             max_p: self.max_p,
             per_packet_byte: 1.0 / f64::from(packet_bytes),
-            low_pass: self.smoothing.map(LowPass::new),
-            active: self.flows_rtt.map(|_| count.build()),
-            slope: self.slope_rtt.map(|rtt| Box::new(Slope::new(rtt))),
+            options: (self.smoothing.is_some() || self.flows_rtt.is_some() || self.slope_rtt.is_some()).then(
+                || {
+                    Box::new(Options {
+                        low_pass: self.smoothing.map(LowPass::new),
+                        active: self.flows_rtt.map(|_| count.build()),
+                        slope: self.slope_rtt.map(Slope::new),
+                    })
+                },
+            ),
             link_rate: context.link_rate,
             limit: QueueLimit::new(self.limit, context.link_rate),
             random: Substream::new(context.seed),
@@ -117,10 +123,8 @@ pub struct Red {
     p_b: f64,
     max_p: f64,
     per_packet_byte: f64,
-    low_pass: Option<LowPass>,
-    active: Option<ActiveFlows>,
-    /// Behind a pointer: few REDs have it.
-    slope: Option<Box<Slope>>,
+    /// Behind one pointer, and off the way of most packets: few REDs have any.
+    options: Option<Box<Options>>,
     link_rate: BitRate,
     limit: QueueLimit,
     random: Substream,
@@ -131,6 +135,14 @@ pub struct Red {
     line_end: f64,
     packet_bytes: u32,
     config: RedConfig,
+}
+
+/// What the thesis proposes for RED, see the module.
+#[derive(Clone, Debug)]
+struct Options {
+    low_pass: Option<LowPass>,
+    active: Option<ActiveFlows>,
+    slope: Option<Slope>,
 }
 
 /// Since the last mark, while the average is above `min_th`.
@@ -180,9 +192,9 @@ impl QueueManager for Red {
             "average_queue_packets" => Some(self.average.value()),
             "marking_probability" => Some(self.p_b),
             "max_p" => Some(self.max_p),
-            "estimated_flows" => self.slope.as_ref().map(|slope| slope.flows),
+            "estimated_flows" => Some(self.options.as_ref()?.slope.as_ref()?.flows),
             "max_packets" => Some(self.line_end),
-            "active_flows" => self.active.as_ref().map(|active| f64::from(active.count())),
+            "active_flows" => Some(f64::from(self.options.as_ref()?.active.as_ref()?.count())),
             _ => None,
         }
     }
@@ -192,7 +204,18 @@ impl Red {
     /// `packet` arrives and finds `queue`: the new average. [`Self::decide`] comes next.
     #[inline]
     pub(super) fn observe(&mut self, packet: &Packet, queue: Backlog, now: Time) -> f64 {
-        if let (Some(counter), Some(rtt)) = (&mut self.active, self.config.flows_rtt) {
+        let avg = self.average.on_arrival(self.measure(queue), now);
+        if self.options.is_some() {
+            self.observe_load(packet, avg, now);
+        }
+        avg
+    }
+
+    /// How many flows there are, by their count or by the slope of the average, which is `avg` now; and what follows for the line.
+    #[cold]
+    fn observe_load(&mut self, packet: &Packet, avg: f64, now: Time) {
+        let Some(options) = &mut self.options else { return };
+        if let (Some(counter), Some(rtt)) = (&mut options.active, self.config.flows_rtt) {
             let before = counter.count();
             let flows = counter.on_arrival(packet.flow, now);
             if flows != before {
@@ -200,28 +223,20 @@ impl Red {
                 self.max_p = needed_max_p(f64::from(flows), window, self.config.gap);
             }
         }
-        let avg = self.average.on_arrival(self.measure(queue), now);
-        if let Some(slope) = &mut self.slope
+        if let (Some(slope), Some(rtt)) = (&mut options.slope, self.config.slope_rtt)
             && slope.observe(avg, self.link_rate, self.packet_bytes, now)
         {
-            self.move_end();
+            let window = window_of_all(self.link_rate, rtt, self.packet_bytes);
+            // Without flows there is nothing to settle.
+            let needed = needed_max_p(slope.flows.max(1.0), window, self.config.gap);
+            self.line_end = moved_end(self.min_th, self.max_th, self.max_p, needed);
         }
-        avg
-    }
-
-    /// There is another estimate of the number of flows.
-    fn move_end(&mut self) {
-        let (Some(slope), Some(rtt)) = (&self.slope, self.config.slope_rtt) else { return };
-        let window = window_of_all(self.link_rate, rtt, self.packet_bytes);
-        // Without flows there is nothing to settle.
-        let needed = needed_max_p(slope.flows.max(1.0), window, self.config.gap);
-        self.line_end = moved_end(self.min_th, self.max_th, self.max_p, needed);
     }
 
     /// What becomes of the packet that was observed.
     #[inline]
     pub(super) fn decide(&mut self, packet: &Packet, queue: Backlog, now: Time) -> Verdict {
-        let signal = if self.low_pass.is_some() {
+        let signal = if self.options.as_ref().is_some_and(|options| options.low_pass.is_some()) {
             self.smoothed_signal(packet.wire_bytes, queue, now)
         } else {
             self.signal(packet.wire_bytes, queue)
@@ -234,8 +249,8 @@ impl Red {
         if !matches!(verdict, Verdict::Drop(_)) {
             self.average.on_joined();
         }
-        if let Some(slope) = &mut self.slope
-            && verdict != Verdict::Accept
+        if verdict != Verdict::Accept
+            && let Some(slope) = self.options.as_mut().and_then(|options| options.slope.as_mut())
         {
             slope.notified += 1;
         }
@@ -297,6 +312,7 @@ impl Red {
     }
 
     /// The filtered probability decides, whatever the average is now (thesis, section 4.3.3).
+    #[cold]
     fn smoothed_signal(&mut self, wire_bytes: u32, queue: Backlog, now: Time) -> Signal {
         let avg = self.average.value();
         let p_b = if avg < self.min_th || (self.config.flavor == Flavor::Ns && self.is_short(queue)) {
@@ -306,7 +322,8 @@ impl Red {
         } else {
             marking_probability(avg, self.min_th, self.line_end, self.max_p)
         };
-        self.p_b = self.low_pass.as_mut().map_or(p_b, |filter| filter.next(p_b, now));
+        let filter = self.options.as_mut().and_then(|options| options.low_pass.as_mut());
+        self.p_b = filter.map_or(p_b, |filter| filter.next(p_b, now));
         if self.p_b <= 0.0 {
             self.count = Count::BELOW;
             return Signal::None;

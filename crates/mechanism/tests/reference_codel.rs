@@ -36,6 +36,7 @@ fn queue(of: &Value) -> Fifo<Codel> {
             Some("two-less") => Reentry::TwoLess,
             _ => Reentry::LastDrops,
         },
+        ce_threshold: None,
     };
     let mtu_bytes = whole(&of["maxpacket"]) as u32;
     Fifo::new(config.build(&Context { mtu_bytes, ..Context::for_tests() }))

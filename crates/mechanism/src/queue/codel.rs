@@ -64,6 +64,9 @@ parameters! {
         ecn: bool = true;
         /// Where the count of drops begins if dropping begins again soon after it ended. Source: RFC 8289, section 5.5.
         reentry: Reentry = Reentry::LastDrops;
+        /// Above which wait every packet of a transport with ECN is marked that would leave without a mark, whatever `target` and
+        /// `ecn` say: a step of delay, for DCTCP. Without it there is none. Source: Linux (`ce_threshold`).
+        ce_threshold: Option<Span> = None => bound::DURATION;
     }
     check |config, report| {
         if config.target > config.interval {
@@ -137,31 +140,13 @@ impl QueueManager for Codel {
         true
     }
 
-    /// Section 5.5. Its loop over heads is the caller's, who asks again after each drop, at the same instant.
+    /// The law, and what Linux does to packets that it lets pass (`codel_dequeue`, at its end).
     #[inline]
     fn at_head(&mut self, packet: &Packet, queue: Backlog, now: Time) -> Verdict {
-        self.sojourn = now.since(packet.arrived);
-        let ok_to_drop = self.ok_to_drop(queue.bytes.saturating_sub(u64::from(packet.wire_bytes)), now);
-        if !ok_to_drop {
-            self.leave();
-            return Verdict::Accept;
-        }
-        if !self.dropping {
-            self.enter(now);
-            return self.notify(packet);
-        }
-        if self.is_unscheduled {
-            self.schedule(self.drop_next);
-        }
-        if now < self.drop_next {
-            return Verdict::Accept;
-        }
-        self.count = self.count.saturating_add(1);
-        let verdict = self.notify(packet);
-        if let Verdict::Mark(_) = verdict {
-            self.schedule(self.drop_next);
-        } else {
-            self.is_unscheduled = true;
+        let verdict = self.judge(packet, queue, now);
+        let is_late = self.config.ce_threshold.is_some_and(|threshold| self.sojourn > threshold);
+        if verdict == Verdict::Accept && is_late && packet.ecn.is_capable() {
+            return Verdict::Mark(MarkReason::Early);
         }
         verdict
     }
@@ -189,6 +174,35 @@ impl QueueManager for Codel {
 }
 
 impl Codel {
+    /// Section 5.5. Its loop over heads is the caller's, who asks again after each drop, at the same instant.
+    #[inline]
+    fn judge(&mut self, packet: &Packet, queue: Backlog, now: Time) -> Verdict {
+        self.sojourn = now.since(packet.arrived);
+        let ok_to_drop = self.ok_to_drop(queue.bytes.saturating_sub(u64::from(packet.wire_bytes)), now);
+        if !ok_to_drop {
+            self.leave();
+            return Verdict::Accept;
+        }
+        if !self.dropping {
+            self.enter(now);
+            return self.notify(packet);
+        }
+        if self.is_unscheduled {
+            self.schedule(self.drop_next);
+        }
+        if now < self.drop_next {
+            return Verdict::Accept;
+        }
+        self.count = self.count.saturating_add(1);
+        let verdict = self.notify(packet);
+        if let Verdict::Mark(_) = verdict {
+            self.schedule(self.drop_next);
+        } else {
+            self.is_unscheduled = true;
+        }
+        verdict
+    }
+
     /// Whether heads have been above the target for an interval (section 5.6, `dodequeue`); `left_bytes` wait behind this one.
     fn ok_to_drop(&mut self, left_bytes: u64, now: Time) -> bool {
         if is_below(self.sojourn, self.config.target, left_bytes, self.mtu_bytes) {
@@ -419,6 +433,25 @@ mod tests {
     }
 
     #[test]
+    fn above_the_threshold_every_packet_that_may_be_is_marked_and_the_law_goes_on() {
+        let config =
+            CodelConfig { ecn: false, ce_threshold: Some(Span::from_millis(2)), ..CodelConfig::default() };
+        let mut codel = codel(config);
+        for (ecn, waited_ms, expected) in [
+            (Ecn::Ect0, 2, Verdict::Accept),
+            (Ecn::Ect0, 3, MARK),
+            (Ecn::Ect1, 3, MARK),
+            (Ecn::NotEct, 3, Verdict::Accept),
+            (Ecn::Ect0, 10, MARK),
+        ] {
+            assert_eq!(head(&mut codel, ecn, waited_ms, LONG, ms(1000)), expected, "{ecn:?}, {waited_ms} ms");
+        }
+        assert_eq!(head(&mut codel, Ecn::Ect0, 10, LONG, ms(1100)), DROP, "`ecn` is off");
+        assert_eq!(head(&mut codel, Ecn::Ect0, 10, LONG, ms(1100)), MARK);
+        assert_eq!(codel.variable("drop_count"), Some(1.0), "a mark of the threshold is none of the series");
+    }
+
+    #[test]
     fn marks_that_are_overdue_go_out_one_with_each_packet() {
         let mut fifo = Fifo::new(codel(CodelConfig::default()));
         let mut out = Counted::default();
@@ -495,6 +528,7 @@ mod tests {
                 interval: Span::from_micros(interval),
                 ecn: true,
                 reentry: if two_less { Reentry::TwoLess } else { Reentry::LastDrops },
+                ce_threshold: None,
             };
             let mut fifo = Fifo::new(codel(config));
             let run = drive(&mut fifo, &arrivals, 8, |waiting| assert!(waiting.packets <= limit));

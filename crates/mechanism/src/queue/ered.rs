@@ -171,10 +171,6 @@ pub struct Ered {
 }
 
 #[derive(Clone, Debug)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "a queue has one; a pointer would be followed for every packet"
-)]
 enum Tests {
     Red(Red),
     Fred(Fred),

@@ -30,6 +30,7 @@ class Scenario:
     duration_s: float
     warmup_s: float
     seed: int
+    is_real: bool
     warnings: list[str]
     @staticmethod
     def from_file(path: str | Path, overrides: Overrides = ..., allowed: Allowed = ...) -> Scenario: ...

@@ -189,13 +189,12 @@ class Experiment:
         for point, own_seeds in groups.values():
             scenario = self.core.scenario(point)
             text = scenario.to_json()
-            about = json.loads(text)
-            if not self.scenario:
-                self.scenario = about
+            self.scenario = self.scenario or json.loads(text)
             hosts: dict[str, Any] = {}
-            if real.is_real(about):
+            if scenario.is_real:
                 overrides = [*point.overrides, *self.overrides]
-                hosts = {"path": self.path, "overrides": overrides, "needs": real.programs(about)}
+                needs = real.programs(json.loads(text))
+                hosts = {"path": self.path, "overrides": overrides, "needs": needs}
             axes = {name: point.axes[name] for name in self.info.axes if name in point.axes} or dict(
                 point.axes
             )

@@ -26,11 +26,6 @@ class LateError(TidegateError):
     """The machine was too late in every attempt."""
 
 
-def is_real(scenario: Mapping[str, Any]) -> bool:
-    """Whether hosts of this scenario (as JSON of the core) are real."""
-    return any(node.get("real") for node in scenario.get("nodes") or ())
-
-
 def programs(scenario: Mapping[str, Any]) -> list[str]:
     """What the commands of its real hosts need."""
     return sorted({name for command in scenario.get("commands") or () for name in command["needs"]})

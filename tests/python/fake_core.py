@@ -75,6 +75,7 @@ class Scenario:
         self.warmup_s = quantities.base_value(table.get("warmup", "0s"))
         self.seed = table.get("seed", 1)
         self.warnings = []
+        self.is_real = False
 
     @staticmethod
     def from_file(path, overrides=(), allowed=()):

@@ -113,6 +113,11 @@ impl PyScenario {
     fn seed(&self) -> u64 {
         self.scenario.seed
     }
+    /// Whether any of its hosts is real.
+    #[getter]
+    fn is_real(&self) -> bool {
+        self.scenario.nodes.iter().any(|node| node.is_real)
+    }
 
     /// What `validate` warns of, each with the place in the file; nothing for the points of an experiment.
     #[getter]
@@ -121,8 +126,8 @@ impl PyScenario {
     }
 
     /// Everything, with units in the names.
-    fn to_json(&self) -> String {
-        self.scenario.to_json().to_string()
+    fn to_json(&self, py: Python<'_>) -> String {
+        py.detach(|| self.scenario.to_json_text())
     }
 }
 
@@ -184,8 +189,9 @@ impl PyExperiment {
     }
 
     /// The scenario of one run.
-    fn scenario(&self, point: &PyPoint) -> PyResult<PyScenario> {
-        let scenario = self.experiment.scenario(&point.point).map_err(|errors| raise(&errors))?;
+    fn scenario(&self, py: Python<'_>, point: &PyPoint) -> PyResult<PyScenario> {
+        let read = py.detach(|| self.experiment.scenario(&point.point));
+        let scenario = read.map_err(|errors| raise(&errors))?;
         Ok(PyScenario { name: self.name.clone(), scenario: Arc::new(scenario), warnings: Vec::new() })
     }
 }

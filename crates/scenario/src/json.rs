@@ -1,6 +1,9 @@
 //! A scenario as JSON: for reports, drawings and comparisons. Names instead of indices, units in the names of keys.
 
+use std::rc::Rc;
+
 use serde::Serialize;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use tidegate_document::json::config;
 use tidegate_units::{BitRate, Span, Time};
@@ -13,10 +16,63 @@ use crate::model::{
 /// Counts up when a key changes its meaning.
 const SCHEMA_VERSION: u32 = 1;
 
+/// A scenario in words, its keys in the order in which they are written.
+#[derive(Serialize)]
+struct Words<'s> {
+    schema_version: u32,
+    title: &'s str,
+    description: &'s str,
+    source: &'s str,
+    duration_s: f64,
+    warmup_s: f64,
+    seed: u64,
+    parameters: Map<String, Value>,
+    nodes: Vec<Value>,
+    links: Vec<Value>,
+    flows: Vec<FlowWords<'s>>,
+    routing: Value,
+    domains: Vec<Value>,
+    markers: Vec<Value>,
+    events: Vec<Value>,
+    record: Value,
+    /// Results are the same bytes where it is not there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ties: Option<Value>,
+    /// Only where there are some: a run in the simulator does not depend on them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    commands: Vec<Value>,
+}
+
+/// One flow. There are thousands of them in places, so what they have in common is text already.
+#[derive(Serialize)]
+struct FlowWords<'s> {
+    name: &'s str,
+    from: &'s str,
+    to: Vec<&'s str>,
+    transport: Rc<RawValue>,
+    application: Rc<RawValue>,
+    start_s: Value,
+    stop_s: Option<f64>,
+    dscp: u8,
+    weight: f64,
+    class: u8,
+    back_of: Option<&'s str>,
+}
+
 impl Scenario {
     /// Everything that a run depends on, as JSON. Equal scenarios give equal JSON, and the other way round: whoever takes
-    /// results for those of a scenario compares it. So structures are taken apart whole; a field that is new has to be placed.
+    /// results for those of a scenario compares it.
     pub fn to_json(&self) -> Value {
+        serde_json::to_value(self.words()).expect("words have names for keys")
+    }
+
+    /// [`Self::to_json`] as text.
+    pub fn to_json_text(&self) -> String {
+        serde_json::to_string(&self.words()).expect("words have names for keys")
+    }
+
+    /// Structures are taken apart whole here; a field that is new has to be placed.
+    fn words(&self) -> Words<'_> {
         let Self {
             title,
             description,
@@ -41,34 +97,26 @@ impl Scenario {
             parameters.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
         let (mut transports, mut applications) = (Repeated::default(), Repeated::default());
         let flow = |flow| self.flow(flow, &mut transports, &mut applications);
-        let flows: Vec<Value> = flows.iter().map(flow).collect();
-        let mut all = json!({
-            "schema_version": SCHEMA_VERSION,
-            "title": title,
-            "description": description,
-            "source": source,
-            "duration_s": duration.as_secs_f64(),
-            "warmup_s": warmup.as_secs_f64(),
-            "seed": seed,
-            "parameters": parameters,
-            "nodes": nodes.iter().map(node).collect::<Vec<_>>(),
-            "links": links.iter().map(|link| self.link(link)).collect::<Vec<_>>(),
-            "flows": flows,
-            "routing": { "multipath": multipath },
-            "domains": domains.iter().map(|domain| self.domain(domain)).collect::<Vec<_>>(),
-            "markers": markers.iter().map(|point| self.marker(point)).collect::<Vec<_>>(),
-            "events": events.iter().map(|event| self.event(event)).collect::<Vec<_>>(),
-            "record": self.record_json(record),
-        });
-        // Results are the same bytes where it is not there.
-        if let Some(ties) = ties {
-            all["ties"] = json!({ "seed": ties.seed, "spread_s": ties.spread.as_secs_f64() });
+        Words {
+            schema_version: SCHEMA_VERSION,
+            title,
+            description,
+            source,
+            duration_s: duration.as_secs_f64(),
+            warmup_s: warmup.as_secs_f64(),
+            seed: *seed,
+            parameters,
+            nodes: nodes.iter().map(node).collect(),
+            links: links.iter().map(|link| self.link(link)).collect(),
+            flows: flows.iter().map(flow).collect(),
+            routing: json!({ "multipath": multipath }),
+            domains: domains.iter().map(|domain| self.domain(domain)).collect(),
+            markers: markers.iter().map(|point| self.marker(point)).collect(),
+            events: events.iter().map(|event| self.event(event)).collect(),
+            record: self.record_json(record),
+            ties: ties.map(|ties| json!({ "seed": ties.seed, "spread_s": ties.spread.as_secs_f64() })),
+            commands: commands.iter().map(|command| self.command(command)).collect(),
         }
-        // Only where there are some: a run in the simulator does not depend on them.
-        if !commands.is_empty() {
-            all["commands"] = commands.iter().map(|command| self.command(command)).collect();
-        }
-        all
     }
 
     fn link(&self, link: &Link) -> Value {
@@ -135,29 +183,28 @@ impl Scenario {
     }
 
     fn flow<'s>(
-        &self,
+        &'s self,
         flow: &'s Flow,
         transports: &mut Repeated<'s, Transport>,
         applications: &mut Repeated<'s, Application>,
-    ) -> Value {
+    ) -> FlowWords<'s> {
         let Flow { name, from, to, transport, application, start, stop, dscp, weight, class, back_of } = flow;
-        let start = match *start {
-            Start::At(time) => json!(seconds(time)),
-            Start::Uniform(first, last) => json!({ "uniform": [seconds(first), seconds(last)] }),
-        };
-        json!({
-            "name": name,
-            "from": self.node_name(*from),
-            "to": self.node_names(to),
-            "transport": transports.config(transport),
-            "application": applications.config(application),
-            "start_s": start,
-            "stop_s": stop.map(seconds),
-            "dscp": dscp.get(),
-            "weight": weight,
-            "class": class,
-            "back_of": back_of.map(|forth| self.flows[forth as usize].name.as_str()),
-        })
+        FlowWords {
+            name,
+            from: self.node_name(*from),
+            to: self.node_names(to),
+            transport: transports.config(transport),
+            application: applications.config(application),
+            start_s: match *start {
+                Start::At(time) => json!(seconds(time)),
+                Start::Uniform(first, last) => json!({ "uniform": [seconds(first), seconds(last)] }),
+            },
+            stop_s: stop.map(seconds),
+            dscp: dscp.get(),
+            weight: *weight,
+            class: *class,
+            back_of: back_of.map(|forth| self.flows[forth as usize].name.as_str()),
+        }
     }
 
     fn marker(&self, point: &MarkerPoint) -> Value {
@@ -260,7 +307,7 @@ impl Scenario {
 }
 
 /// What thousands of flows have in common is put into words once.
-struct Repeated<'s, T>(Option<(&'s T, Value)>);
+struct Repeated<'s, T>(Option<(&'s T, Rc<RawValue>)>);
 
 impl<T> Default for Repeated<'_, T> {
     fn default() -> Self {
@@ -270,12 +317,13 @@ impl<T> Default for Repeated<'_, T> {
 
 impl<'s, T: Serialize + PartialEq> Repeated<'s, T> {
     /// As [`config`].
-    fn config(&mut self, each: &'s T) -> Value {
+    fn config(&mut self, each: &'s T) -> Rc<RawValue> {
         match &self.0 {
-            Some((last, words)) if *last == each => words.clone(),
+            Some((last, words)) if *last == each => Rc::clone(words),
             _ => {
-                let words = config(each);
-                self.0 = Some((each, words.clone()));
+                let words = serde_json::value::to_raw_value(&config(each)).expect("a value is words");
+                let words: Rc<RawValue> = words.into();
+                self.0 = Some((each, Rc::clone(&words)));
                 words
             }
         }

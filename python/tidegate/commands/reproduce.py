@@ -5,6 +5,7 @@ as soon as its last run is in.
 """
 
 import contextlib
+import functools
 import json
 import time
 from collections.abc import Iterator, Mapping
@@ -12,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tidegate import _core, checks, display, experiment, figures, library, progress, real, store
+from tidegate import _core, checks, display, experiment, figures, library, parallel, progress, real, store
 from tidegate.commands import parse_overrides
 from tidegate.errors import EXIT_DONE, EXIT_FAILED, NotKeptError
 from tidegate.finished import Finished
@@ -156,9 +157,14 @@ def _run_all(
     workers: int | None,
 ) -> list[store.StoredResult]:
     """Round by round: everything asked for in one pool, then more seeds where checks are open."""
-    works = [
-        _begin(each, expected.get(each.id, checks.Expectations()), wanted, places) for each in experiments
-    ]
+    begun = parallel.run_ordered(
+        [
+            functools.partial(_begin, each, expected.get(each.id, checks.Expectations()), wanted, places)
+            for each in experiments
+        ],
+        workers,
+    )
+    works = [_raised(work) for work in begun]
     if count := sum(work.finished.count for work in works):
         display.progress_line(
             f"{count} of {sum(len(work.finished.tasks) for work in works)} points are there"
@@ -181,6 +187,12 @@ def _run_all(
                     f"{work.each.id}: {result.status}, {_runs(work, points)}, {took:.1f} s since the start"
                 )
     return [done[each.id] for each in experiments]
+
+
+def _raised(work: _Work | Exception) -> _Work:
+    if isinstance(work, Exception):
+        raise work
+    return work
 
 
 def _begin(

@@ -12,7 +12,7 @@ use tidegate_engine::{
 };
 use tidegate_mechanism::queue::{DropTailConfig, ManagerConfig};
 use tidegate_mechanism::schedule::DisciplineConfig;
-use tidegate_packet::{Address, DropReason, Dscp, Ecn, FlowId, Headers, MarkReason, Packet, Protocol};
+use tidegate_packet::{Address, DropReason, Dscp, FlowId, Headers, MarkReason, Packet, Protocol};
 use tidegate_units::{BitRate, Limit, Span, Time};
 
 pub fn seconds(secs: f64) -> Time {
@@ -92,16 +92,11 @@ impl Net {
             stop: None,
             dscp: Dscp::BEST_EFFORT,
             class: 0,
-            headers: Headers {
-                source: address(source),
-                destination: address(sinks[0]),
-                flow_label: 0,
+            headers: Headers::best_effort(
                 protocol,
-                source_port: 1000 + index as u16,
-                destination_port: 7,
-                dscp: Dscp::BEST_EFFORT,
-                ecn: Ecn::NotEct,
-            },
+                (address(source), 1000 + index as u16),
+                (address(sinks[0]), 7),
+            ),
         });
         index
     }

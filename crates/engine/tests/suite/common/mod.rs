@@ -7,9 +7,10 @@ pub mod random_network;
 use std::net::Ipv4Addr;
 
 use tidegate_engine::{
-    ApplicationSpec, Carried, DirectionSpec, DomainSpec, FlowSpec, LinkId, LinkSpec, Network, NodeId,
-    NodeKind, NodeSpec, Observer, Place, Simulation, StartSpec, Statistics, TransportSpec,
+    ApplicationSpec, Carried, DirectionSpec, DomainSpec, FlowSpec, HopSpec, LinkId, LinkSpec, Network,
+    NodeId, NodeKind, NodeSpec, Observer, Place, Simulation, StartSpec, Statistics, TransportSpec,
 };
+use tidegate_mechanism::hop::HopConfig;
 use tidegate_mechanism::queue::{DropTailConfig, ManagerConfig};
 use tidegate_mechanism::schedule::DisciplineConfig;
 use tidegate_packet::{Address, DropReason, Dscp, FlowId, Headers, MarkReason, Packet, Protocol};
@@ -118,6 +119,14 @@ impl Net {
         self.network.domains.last_mut().unwrap()
     }
 
+    /// Puts `mechanism` into each of these routers.
+    pub fn hops(&mut self, routers: &[&str], mechanism: &HopConfig) {
+        for name in routers {
+            let node = self.node(name);
+            self.network.hops.push(HopSpec { node, mechanism: mechanism.clone() });
+        }
+    }
+
     pub fn build(self, seed: u64) -> Simulation {
         self.network.build(seed, ()).unwrap()
     }
@@ -130,6 +139,14 @@ impl Net {
         simulation.run_until(seconds(until), u64::MAX);
         simulation.assert_conservation();
         simulation.statistics()
+    }
+}
+
+/// Runs for so many tenths of a second, after each of which nothing may have got lost.
+pub fn run_in_tenths(simulation: &mut Simulation, tenths: u32) {
+    for tenth in 1..=tenths {
+        simulation.run_until(seconds(0.1 * f64::from(tenth)), u64::MAX);
+        simulation.assert_conservation();
     }
 }
 

@@ -6,6 +6,7 @@ Only for display and for reading axis values: the scenario format itself is pars
 import functools
 import math
 import re
+from typing import Any
 
 _PREFIX = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 _UNITS: dict[str, tuple[str, float]] = {
@@ -52,6 +53,14 @@ def base_value(text: str) -> float | None:
     """The number in base units, or None."""
     parsed = parse(text)
     return None if parsed is None else parsed[0]
+
+
+def is_same(have: str | None, wanted: Any) -> bool:
+    """Whether two values are the same as text, or the same quantity in another spelling: 1Mbit, 1000kbit."""
+    if have == str(wanted):
+        return True
+    left, right = parse(have or ""), parse(str(wanted))
+    return left is not None and left == right
 
 
 def in_unit(text: str, unit: str) -> float | None:

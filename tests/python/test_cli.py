@@ -385,7 +385,7 @@ def test_an_interrupted_reproduction_leaves_nothing_that_looks_whole(tidegate_co
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(store, "_write_point", interrupt)
+    monkeypatch.setattr("tidegate.store.points.write_point", interrupt)
     code, _, err = tidegate_command("reproduce", "--quick", "--out", "res")
     assert code == 130
     assert "interrupted" in err
@@ -480,7 +480,7 @@ def test_a_full_disk_leaves_the_old_result(tidegate_command, shelf, monkeypatch)
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(store, "_write_point", full)
+    monkeypatch.setattr("tidegate.store.points.write_point", full)
     code, _, err = tidegate_command("reproduce", "--out", "res")
     assert code == 1
     assert "No space left" in err

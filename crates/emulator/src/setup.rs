@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tidegate_engine::{ApplicationSpec, FlowSpec, Network, NodeId, Observer, StartSpec, TransportSpec};
 use tidegate_lab::Run;
 use tidegate_lab::lower::source_port;
-use tidegate_packet::{Address, Dscp, Ecn, Headers, Protocol};
+use tidegate_packet::{Address, Dscp, Headers, Protocol};
 use tidegate_scenario::model::{NodeIndex, Transport};
 use tidegate_scenario::{ConfigErrors, Document, Scenario};
 use tidegate_units::Time;
@@ -193,16 +193,7 @@ impl Setup {
             dscp: Dscp::BEST_EFFORT,
             class,
             // Until a connection takes the flow.
-            headers: Headers {
-                source: address(from),
-                destination: address(to),
-                flow_label: 0,
-                protocol: Protocol(255),
-                source_port: 0,
-                destination_port: 0,
-                dscp: Dscp::BEST_EFFORT,
-                ecn: Ecn::NotEct,
-            },
+            headers: Headers::best_effort(Protocol(255), (address(from), 0), (address(to), 0)),
         }
     }
 }

@@ -9,7 +9,7 @@ use tidegate_engine::{
 use tidegate_mechanism::queue::{DropTailConfig, ManagerConfig};
 use tidegate_mechanism::schedule::DisciplineConfig;
 use tidegate_mechanism::tcp::{DelayedAck, TcpConfig, Variant};
-use tidegate_packet::{Address, Dscp, Ecn, Headers, Protocol};
+use tidegate_packet::{Address, Dscp, Headers, Protocol};
 use tidegate_units::{BitRate, Limit, Span, Time};
 
 fn main() {
@@ -65,16 +65,7 @@ fn main() {
             stop: None,
             dscp: Dscp::BEST_EFFORT,
             class: 0,
-            headers: Headers {
-                source: address(source.0),
-                destination: address(sink.0),
-                flow_label: 0,
-                protocol: Protocol::TCP,
-                source_port: 1,
-                destination_port: 2,
-                dscp: Dscp::BEST_EFFORT,
-                ecn: Ecn::NotEct,
-            },
+            headers: Headers::best_effort(Protocol::TCP, (address(source.0), 1), (address(sink.0), 2)),
         });
     }
     let mut simulation = match network.build(1, ()) {

@@ -9,9 +9,7 @@ use tidegate_mechanism::edge::{
     Border, BorderSite, EdgeConfig, PacketStore, PeerId, SegmentEditor, Transmit,
 };
 use tidegate_mechanism::random::{Seed, Substream};
-use tidegate_packet::{
-    Address, DropReason, Dscp, Ecn, FlowId, Headers, MarkReason, Packet, Protocol, Sink, TcpHeader,
-};
+use tidegate_packet::{Address, DropReason, FlowId, Headers, MarkReason, Packet, Protocol, Sink, TcpHeader};
 use tidegate_units::{BitRate, Span, Time};
 
 const INGRESS: PeerId = PeerId(0);
@@ -25,16 +23,8 @@ struct Store {
     dropped: u32,
 }
 
-const HEADERS: Headers = Headers {
-    source: Address::V4([10, 0, 0, 1]),
-    destination: Address::V4([10, 0, 0, 2]),
-    flow_label: 0,
-    protocol: Protocol::UDP,
-    source_port: 1,
-    destination_port: 2,
-    dscp: Dscp::BEST_EFFORT,
-    ecn: Ecn::NotEct,
-};
+const HEADERS: Headers =
+    Headers::best_effort(Protocol::UDP, (Address::V4([10, 0, 0, 1]), 1), (Address::V4([10, 0, 0, 2]), 2));
 
 impl Sink for Store {
     fn on_drop(&mut self, _packet: Packet, _why: DropReason) {

@@ -4,25 +4,18 @@ use tidegate_mechanism::Context;
 use tidegate_mechanism::edge::{
     Border, BorderSite, EdgeConfig, PacketStore, PeerId, SegmentEditor, Transmit,
 };
-use tidegate_packet::{
-    Address, DropReason, Dscp, Ecn, FlowId, Headers, MarkReason, Packet, Protocol, Sink, TcpHeader,
-};
+use tidegate_packet::{Address, DropReason, FlowId, Headers, MarkReason, Packet, Protocol, Sink, TcpHeader};
 use tidegate_units::{Span, Time};
 
 const FLOWS: u32 = 20;
 const PEERS: [PeerId; 2] = [PeerId(0), PeerId(1)];
 
 fn headers(flow: u32) -> Headers {
-    Headers {
-        source: Address::V4([10, 0, 0, flow as u8]),
-        destination: Address::V4([10, 0, 1, 0]),
-        source_port: 1,
-        destination_port: 2,
-        protocol: Protocol::UDP,
-        dscp: Dscp::BEST_EFFORT,
-        ecn: Ecn::NotEct,
-        flow_label: 0,
-    }
+    Headers::best_effort(
+        Protocol::UDP,
+        (Address::V4([10, 0, 0, flow as u8]), 1),
+        (Address::V4([10, 0, 1, 0]), 2),
+    )
 }
 
 struct Store;

@@ -5,13 +5,15 @@
 //! last link, and the same way back; packets are lost in front of the bottleneck's queue. It counts time in thirds of a
 //! nanosecond, in which every transmission at 1.5 Mb/s and 10 Mb/s is a whole number.
 
+mod ns2_cases;
+
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet, VecDeque};
-use std::path::Path;
 
+use ns2_cases::{frozen, tcp_of};
 use serde_json::Value;
 use tidegate_mechanism::tcp::congestion::CongestionControl;
-use tidegate_mechanism::tcp::{FastRetransmitGuard, TcpConfig, TcpReceiver, TcpSender, Transmit, Variant};
+use tidegate_mechanism::tcp::{TcpConfig, TcpReceiver, TcpSender, Transmit};
 use tidegate_packet::Ecn;
 use tidegate_units::{Span, Time};
 
@@ -220,23 +222,9 @@ impl Path4 {
 }
 
 fn config_of(case: &Value) -> TcpConfig {
-    let variant = match case["variant"].as_str().unwrap() {
-        "tahoe" => Variant::Tahoe,
-        "reno" | "reno-nobugfix" => Variant::Reno,
-        "newreno" => Variant::NewReno,
-        "sack1" => Variant::Sack,
-        other => panic!("unknown variant {other}"),
-    };
-    let window = u32::try_from(case["window"].as_u64().unwrap()).unwrap();
-    let mut config = TcpConfig::ns_1999(variant).with_window_packets(window);
-    if case["variant"] == "reno-nobugfix" {
-        config.fast_retransmit_guard = FastRetransmitGuard::Off;
-    }
-    config.ecn = case["mark_spec"].is_array();
+    let ecn = case["mark_spec"].is_array();
     // Half a segment is a window of zero in ns-2.35: it waits for its timer.
-    config.ecn_timeout = config.ecn;
-    config.rto.clock_phase = Some(Span::from_secs_f64(case["phase"].as_f64().unwrap()));
-    if case["sink"] == "delack" { config.with_ns_delayed_ack() } else { config }
+    TcpConfig { ecn, ecn_timeout: ecn, ..tcp_of(case, case["phase"].as_f64().unwrap()) }
 }
 
 /// Which transmissions of which packets `key` names: none, if the case has no such list.
@@ -289,9 +277,7 @@ fn difference(case: &Value) -> Option<String> {
 
 /// Fails, unless at least `cases_min` cases of the frozen `file` have no difference.
 fn compare_with(file: &str, cases_min: usize) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/oracle/ns2/frozen").join(file);
-    let text = std::fs::read_to_string(&path).expect("the frozen outputs of ns-2 are part of the repository");
-    let frozen: Value = serde_json::from_str(&text).unwrap();
+    let frozen = frozen(file);
     let cases = frozen["cases"].as_array().unwrap();
     assert!(cases.len() >= cases_min, "{} of at least {cases_min} cases", cases.len());
     let differences: Vec<String> = cases

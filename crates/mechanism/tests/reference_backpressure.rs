@@ -11,7 +11,7 @@ use tidegate_mechanism::hop::backpressure::{BackPressureConfig, Capacity, Excess
 use tidegate_mechanism::hop::wire::{self, Message, Rm};
 use tidegate_mechanism::hop::{Circuit, HopControl, HopOut, Neighbor, Port, PortId};
 use tidegate_mechanism::random::Seed;
-use tidegate_packet::{Address, Dscp, Ecn, FlowId, Headers, Packet, Protocol};
+use tidegate_packet::{Address, FlowId, Headers, Packet, Protocol};
 use tidegate_units::{BitRate, Span, Time};
 
 fn frozen() -> Value {
@@ -80,16 +80,8 @@ impl HopOut for World {
 
 #[test]
 fn a_router_tells_its_neighbours_the_rates_of_the_reference() {
-    let headers = Headers {
-        source: Address::V4([10, 0, 0, 1]),
-        destination: Address::V4([10, 0, 1, 1]),
-        flow_label: 0,
-        protocol: Protocol::TCP,
-        source_port: 1,
-        destination_port: 2,
-        dscp: Dscp::BEST_EFFORT,
-        ecn: Ecn::NotEct,
-    };
+    let headers =
+        Headers::best_effort(Protocol::TCP, (Address::V4([10, 0, 0, 1]), 1), (Address::V4([10, 0, 1, 1]), 2));
     let mut compared = 0;
     for router in items(&frozen()["backpressure"]) {
         let ports = ports(&router["ports"]);

@@ -66,6 +66,24 @@ pub struct Headers {
 }
 
 impl Headers {
+    /// Those of a packet of best effort without ECN and without a flow label; `source` and `destination` are an address and a port.
+    pub const fn best_effort(
+        protocol: Protocol,
+        source: (Address, u16),
+        destination: (Address, u16),
+    ) -> Self {
+        Self {
+            source: source.0,
+            destination: destination.0,
+            flow_label: 0,
+            protocol,
+            source_port: source.1,
+            destination_port: destination.1,
+            dscp: Dscp::BEST_EFFORT,
+            ecn: Ecn::NotEct,
+        }
+    }
+
     /// The flow these headers belong to: addresses, protocol and ports. Where no ports can be read, over IPv6 the flow
     /// label stands for them. NBP (section II.A, footnote 3) takes the label for all of IPv6; but hosts change it while
     /// a connection lasts, to get another path (RFC 6438 asks for labels in the choice of paths, and Linux draws a new

@@ -213,19 +213,13 @@ impl FlowTable {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tidegate_packet::{Dscp, Ecn};
 
     fn headers(source_port: u16) -> Headers {
-        Headers {
-            source: Address::V4([10, 0, 0, 1]),
-            destination: Address::V4([10, 0, 0, 3]),
-            flow_label: 0,
-            protocol: Protocol::UDP,
-            source_port,
-            destination_port: 5201,
-            dscp: Dscp::BEST_EFFORT,
-            ecn: Ecn::NotEct,
-        }
+        Headers::best_effort(
+            Protocol::UDP,
+            (Address::V4([10, 0, 0, 1]), source_port),
+            (Address::V4([10, 0, 0, 3]), 5201),
+        )
     }
     const fn at(secs: u64) -> Time {
         Time::from_nanos(secs * 1_000_000_000)

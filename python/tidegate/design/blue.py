@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from tidegate import quantities
-from tidegate.design.result import Design, Step, quantity
+from tidegate.design.result import Design, Step, Steps, quantity
 from tidegate.errors import UsageError
 
 C = math.sqrt(3 / 2)  # Mathis et al. 1997: losses at random, an acknowledgment for each packet
@@ -46,13 +46,9 @@ def blue(
     size, crossing = quantity(packet, "bytes", "packet"), quantity(adaptation, "s", "adaptation")
     if flows < 1:
         raise UsageError(f"flows: {flows} flows need no design; give 1 or more")
-    steps: list[Step] = []
     warnings: list[str] = []
-
-    def step(about: str, symbol: str, formula: str, value: float, unit: str, source: str) -> float:
-        shown = quantities.duration(value) if unit == "s" else f"{quantities.number(value)} {unit}".rstrip()
-        steps.append(Step(about, symbol, formula, value, shown, source))
-        return value
+    steps = Steps()
+    step = steps.add
 
     mu = step("The link sends", "mu", "L / (8 s)", bits / (8 * size), "packets/s", "definition")
     bdp = step("One round-trip time holds", "L RTT", "mu RTT", mu * seconds, "packets", "definition")

@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tidegate import quantities
-from tidegate.design.result import Design, Step, quantity
+from tidegate.design.result import Design, Steps, quantity
 from tidegate.errors import UsageError
 
 MAX_SHARE = 0.8  # of the buffer: the thesis's 80 of 100 KB
@@ -35,35 +34,34 @@ def ered(rate: str | float, peak: str | float, *, limit: str | int = 100, packet
     lo = max(round(MIN_SHARE * hi), 1)
     spare, needed = most - hi, (peaks - bits) * hi / bits
 
-    def step(about: str, symbol: str, formula: str, value: float, source: str) -> Step:
-        return Step(about, symbol, formula, value, f"{quantities.number(value)} packets", source)
-
     condition = "thesis of Feng, sections 5.2.2 and 5.3.2"
-    steps = [
-        step("The buffer", "B", "as given", most, "as given"),
-        step(
-            "While unmarked packets drain, marked ones at peak rates P add (P - L) max / L: at most B - max",
-            "max",
-            f"min(B L / P, {MAX_SHARE:g} B)",
-            hi,
-            condition,
-        ),
-        step(
-            "What marked packets may then need",
-            "(P - L) max / L",
-            "by the condition",
-            max(needed, 0.0),
-            condition,
-        ),
-        step("and what there is for them", "B - max", "by the condition", spare, condition),
-        step(
-            "Early drops begin at",
-            "min",
-            f"{MIN_SHARE:g} max",
-            lo,
-            "thesis of Feng, section 5.3.1: 20 and 80 KB",
-        ),
-    ]
+    steps = Steps()
+    steps.add("The buffer", "B", "as given", most, "packets", "as given")
+    steps.add(
+        "While unmarked packets drain, marked ones at peak rates P add (P - L) max / L: at most B - max",
+        "max",
+        f"min(B L / P, {MAX_SHARE:g} B)",
+        hi,
+        "packets",
+        condition,
+    )
+    steps.add(
+        "What marked packets may then need",
+        "(P - L) max / L",
+        "by the condition",
+        max(needed, 0.0),
+        "packets",
+        condition,
+    )
+    steps.add("and what there is for them", "B - max", "by the condition", spare, "packets", condition)
+    steps.add(
+        "Early drops begin at",
+        "min",
+        f"{MIN_SHARE:g} max",
+        lo,
+        "packets",
+        "thesis of Feng, section 5.3.1: 20 and 80 KB",
+    )
     warnings = []
     if needed > spare:
         warnings.append(

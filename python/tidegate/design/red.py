@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from tidegate import quantities
-from tidegate.design.result import Design, Step, quantity
+from tidegate.design.result import Design, Steps, quantity
 from tidegate.errors import UsageError
 
 MIN_PACKETS = 5  # Floyd & Jacobson 1993, section VII
@@ -52,13 +52,9 @@ def red(
         raise UsageError(f"flows: {flows} flows need no design; give 1 or more")
     if gap not in MEAN_GAP:
         raise UsageError(f"gap: {gap!r} is neither paper nor ns")
-    steps: list[Step] = []
     warnings: list[str] = []
-
-    def step(about: str, symbol: str, formula: str, value: float, unit: str, source: str) -> float:
-        shown = quantities.duration(value) if unit == "s" else f"{quantities.number(value)} {unit}".rstrip()
-        steps.append(Step(about, symbol, formula, value, shown, source))
-        return value
+    steps = Steps()
+    step = steps.add
 
     mu = step("The link sends", "mu", "L / (8 s)", bits / (8 * size), "packets/s", "definition")
     bdp = step("One round-trip time holds", "L RTT", "mu RTT", mu * seconds, "packets", "definition")

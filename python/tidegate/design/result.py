@@ -33,6 +33,16 @@ class Step:
     """Document and section."""
 
 
+class Steps(list[Step]):
+    """The argument of a design, as it grows."""
+
+    def add(self, about: str, symbol: str, formula: str, value: float, unit: str, source: str) -> float:
+        """One more conclusion, whose value is shown in its unit; the value comes back."""
+        shown = quantities.duration(value) if unit == "s" else f"{quantities.number(value)} {unit}".rstrip()
+        self.append(Step(about, symbol, formula, value, shown, source))
+        return value
+
+
 @dataclass(frozen=True)
 class Design:
     """Parameters of one mechanism, with the reasoning and what speaks against it."""

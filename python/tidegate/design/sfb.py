@@ -10,8 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tidegate import quantities
-from tidegate.design.result import Design, Step, quantity
+from tidegate.design.result import Design, Steps, quantity
 from tidegate.errors import UsageError
 
 LEVELS_MAX = 8  # of `kind = "sfb"`
@@ -59,13 +58,9 @@ def sfb(
     total = int(store // (bin_bytes * sets))
     if total < 1:
         raise UsageError(f"memory: {memory} does not hold one bin of {bin_bytes} B in each of {sets} set(s)")
-    steps: list[Step] = []
     warnings: list[str] = []
-
-    def step(about: str, symbol: str, formula: str, value: float, unit: str, source: str) -> None:
-        steps.append(
-            Step(about, symbol, formula, value, f"{quantities.number(value)} {unit}".rstrip(), source)
-        )
+    steps = Steps()
+    step = steps.add
 
     step(
         f"The memory holds, at {bin_bytes} B each{' in two sets' if double_buffered else ''}",

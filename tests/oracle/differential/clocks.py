@@ -10,6 +10,9 @@ import functools
 
 import numpy
 
+# The folder beside this one, as `python -m differential` sees it.
+from python.siphash import siphash_1_3
+
 U64 = (1 << 64) - 1
 U128 = (1 << 128) - 1
 TICK_NS = 100_000_000
@@ -22,39 +25,6 @@ PCG_MULTIPLIER = 0x2360_ED05_1FC6_5DA4_4385_DF64_9FCC_F645
 M1, M2 = 4294967087, 4294944443
 FIRST, SECOND = 1403580 - 810728, 527612 - 1370589
 SEEDS = 1 << 20
-
-
-def siphash13(key: tuple[int, int], data: bytes) -> int:
-    """SipHash-1-3 of `data`."""
-    k0, k1 = key
-    v = [k0 ^ 0x736F6D6570736575, k1 ^ 0x646F72616E646F6D, k0 ^ 0x6C7967656E657261, k1 ^ 0x7465646279746573]
-
-    def left(x: int, by: int) -> int:
-        return ((x << by) | (x >> (64 - by))) & U64
-
-    def rounds(count: int) -> None:
-        for _ in range(count):
-            v[0] = (v[0] + v[1]) & U64
-            v[1] = left(v[1], 13) ^ v[0]
-            v[0] = left(v[0], 32)
-            v[2] = (v[2] + v[3]) & U64
-            v[3] = left(v[3], 16) ^ v[2]
-            v[0] = (v[0] + v[3]) & U64
-            v[3] = left(v[3], 21) ^ v[0]
-            v[2] = (v[2] + v[1]) & U64
-            v[1] = left(v[1], 17) ^ v[2]
-            v[2] = left(v[2], 32)
-
-    whole = len(data) // 8 * 8
-    words = [int.from_bytes(data[i : i + 8], "little") for i in range(0, whole, 8)]
-    words.append(int.from_bytes(data[whole:], "little") | (len(data) & 0xFF) << 56)
-    for word in words:
-        v[3] ^= word
-        rounds(1)
-        v[0] ^= word
-    v[2] ^= 0xFF
-    rounds(3)
-    return v[0] ^ v[1] ^ v[2] ^ v[3]
 
 
 def first_bits(seed: int) -> int:
@@ -73,7 +43,7 @@ def first_bits(seed: int) -> int:
 
 def phase_of_tidegate(seed: int, flow: str) -> int:
     """The phase, in nanoseconds, that Tidegate draws for `flow` in the run with `seed`."""
-    bits = first_bits(siphash13((seed, KEY), f"flows.{flow}.clock".encode()))
+    bits = first_bits(siphash_1_3(seed, KEY, f"flows.{flow}.clock".encode()))
     return int((bits >> 11) * 2.0**-53 * TICK_NS)
 
 

@@ -201,19 +201,13 @@ pub(crate) fn protocol_name(number: u8) -> String {
 
 #[cfg(test)]
 mod tests {
-    use tidegate_packet::{Address, Protocol};
+    use tidegate_packet::{Address, Headers, Protocol};
 
     use super::*;
 
     fn key(source_port: u16) -> FlowKey {
-        FlowKey {
-            source: Address::V4([10, 0, 0, 1]),
-            destination: Address::V4([10, 0, 0, 2]),
-            flow_label: 0,
-            protocol: Protocol::UDP,
-            source_port,
-            destination_port: 9,
-        }
+        let (source, destination) = (Address::V4([10, 0, 0, 1]), Address::V4([10, 0, 0, 2]));
+        Headers::best_effort(Protocol::UDP, (source, source_port), (destination, 9)).flow_key()
     }
 
     fn sent(packets: u64) -> Totals {

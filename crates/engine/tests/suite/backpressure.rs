@@ -1,9 +1,9 @@
 //! Back-pressure and circuits in routers of the simulator: where packets wait and are lost on a chain of two circuits.
 
-use crate::common::{Net, constant, direction, drop_tail, seconds};
+use crate::common::{Net, constant, direction, drop_tail, run_in_tenths, seconds};
 use tidegate_engine::{
-    ApplicationSpec, Change, CircuitSpec, DirectionSpec, HopSpec, LinkId, LossModel, ReorderModel,
-    ScriptedChange, TransportSpec,
+    ApplicationSpec, Change, CircuitSpec, DirectionSpec, LinkId, LossModel, ReorderModel, ScriptedChange,
+    TransportSpec,
 };
 use tidegate_mechanism::hop::HopConfig;
 use tidegate_mechanism::hop::backpressure::{BackPressureConfig, Feedback, LastHopForm};
@@ -36,10 +36,7 @@ fn chain(feedback: Option<Feedback>) -> (Net, LinkId, LinkId) {
     net.flow("h1", &["h2"], UDP, constant(BitRate::from_mbps(90)));
     if let Some(feedback) = feedback {
         let config = BackPressureConfig { feedback, ..BackPressureConfig::default() };
-        for name in ["r1", "r2", "r3"] {
-            let node = net.node(name);
-            net.network.hops.push(HopSpec { node, mechanism: HopConfig::BackPressure(Box::new(config)) });
-        }
+        net.hops(&["r1", "r2", "r3"], &HopConfig::BackPressure(Box::new(config)));
     }
     (net, first, second)
 }
@@ -131,15 +128,9 @@ fn last_hop(form: LastHopForm) -> (u64, u64, f64) {
         net.flow("h1", &["h2"], TransportSpec::Tcp(Box::new(tcp.clone())), ApplicationSpec::Bulk);
     }
     let config = BackPressureConfig { last_hop: form, ..BackPressureConfig::default() };
-    for name in ["r1", "r2", "r3"] {
-        let node = net.node(name);
-        net.network.hops.push(HopSpec { node, mechanism: HopConfig::BackPressure(Box::new(config)) });
-    }
+    net.hops(&["r1", "r2", "r3"], &HopConfig::BackPressure(Box::new(config)));
     let mut simulation = net.build(1);
-    for tenth in 1..=20 {
-        simulation.run_until(seconds(0.1 * f64::from(tenth)), u64::MAX);
-        simulation.assert_conservation();
-    }
+    run_in_tenths(&mut simulation, 20);
     let lost = [first, second].map(|link| simulation.link_counters(link).dropped_packets());
     let statistics = simulation.statistics();
     let goodput: u64 = statistics.sinks.iter().flatten().map(|sink| sink.goodput_bytes).sum();

@@ -2,6 +2,8 @@
 //! runs one compiles all of it anew.
 
 mod common;
+#[path = "../../../mechanism/tests/ns2_cases/mod.rs"]
+mod ns2_cases;
 
 mod backpressure;
 mod cbq;

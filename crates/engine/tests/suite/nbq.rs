@@ -1,7 +1,7 @@
 //! NBQ in routers of the simulator: the network of Fig. 14 of its document, against the fluid model and the claims.
 
 use crate::common::{Net, constant, direction, drop_tail, seconds};
-use tidegate_engine::{ApplicationSpec, HopSpec, LinkId, LossModel, Simulation, StartSpec, TransportSpec};
+use tidegate_engine::{ApplicationSpec, LinkId, LossModel, Simulation, StartSpec, TransportSpec};
 use tidegate_mechanism::hop::HopConfig;
 use tidegate_mechanism::hop::nbq::NbqConfig;
 use tidegate_units::{BitRate, Span, Time};
@@ -27,10 +27,7 @@ fn fig14(narrow: &str, speakers: &[&str]) -> (Net, LinkId, LinkId) {
 }
 
 fn speak(net: &mut Net, speakers: &[&str], config: NbqConfig) {
-    for name in speakers {
-        let node = net.node(name);
-        net.network.hops.push(HopSpec { node, mechanism: HopConfig::Nbq(Box::new(config)) });
-    }
+    net.hops(speakers, &HopConfig::Nbq(Box::new(config)));
 }
 
 fn ratio(simulation: &Simulation, link: LinkId) -> f64 {

@@ -5,40 +5,15 @@
 //! Deviations: our FQ is self-clocked WFQ with 25 packets per flow (24 and one at the scheduler in ns-2); ns-2's `FQ` takes
 //! tags from real time and the number of flows. For equal packets and backlogged flows both give equal shares.
 
-use std::path::Path;
-
 use crate::common::{Net, direction, drop_tail, seconds};
+use crate::ns2_cases::{frozen, tcp_of};
 use serde_json::Value;
 use tidegate_engine::{
     ApplicationSpec, Carried, LinkId, LossModel, Observer, Place, StartSpec, TransportSpec,
 };
 use tidegate_mechanism::schedule::{DisciplineConfig, DrrConfig, WfqClock, WfqConfig};
-use tidegate_mechanism::tcp::{FastRetransmitGuard, TcpConfig, Variant};
 use tidegate_packet::{DropReason, Packet};
 use tidegate_units::{BitRate, Bytes, Limit, Span, Time};
-
-fn frozen(file: &str) -> Value {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/oracle/ns2/frozen").join(file);
-    let text = std::fs::read_to_string(path).expect("the frozen outputs of ns-2 are part of the repository");
-    serde_json::from_str(&text).unwrap()
-}
-
-fn config_of(case: &Value, phase: f64) -> TcpConfig {
-    let variant = match case["variant"].as_str().unwrap() {
-        "tahoe" => Variant::Tahoe,
-        "reno" | "reno-nobugfix" => Variant::Reno,
-        "newreno" => Variant::NewReno,
-        "sack1" => Variant::Sack,
-        other => panic!("unknown variant {other}"),
-    };
-    let window = u32::try_from(case["window"].as_u64().unwrap()).unwrap();
-    let mut config = TcpConfig::ns_1999(variant).with_window_packets(window);
-    if case["variant"] == "reno-nobugfix" {
-        config.fast_retransmit_guard = FastRetransmitGuard::Off;
-    }
-    config.rto.clock_phase = Some(Span::from_secs_f64(phase));
-    if case["sink"] == "delack" { config.with_ns_delayed_ack() } else { config }
-}
 
 /// The data packets that reach the bottleneck, lost there or not: when, and which.
 #[derive(Debug, Default)]
@@ -71,7 +46,7 @@ fn difference(case: &Value) -> Option<String> {
     net.network.links[0].forward.loss = Some(LossModel::List(drops));
     net.link("r0", "r1", direction("1.5Mbit", "10ms", long()));
     net.link("r1", "h1", direction("10Mbit", "1ms", long()));
-    let config = config_of(case, case["phase"].as_f64().unwrap());
+    let config = tcp_of(case, case["phase"].as_f64().unwrap());
     let bytes = case["transfer_packets"].as_u64().unwrap() * PACKET_BYTES;
     net.flow("h0", &["h1"], TransportSpec::Tcp(Box::new(config)), ApplicationSpec::Transfer { bytes });
     let mut simulation = net.network.build(1, AtBottleneck::default()).unwrap();
@@ -158,7 +133,7 @@ fn share(case: &Value) -> Shared {
         net.link(&source, "r0", direction("10Mbit", delay, drop_tail(1000)));
         net.link("r1", &sink, direction("10Mbit", "1ms", drop_tail(1000)));
         if flow["kind"] == "tcp" {
-            let config = config_of(case, flow["phase"].as_f64().unwrap());
+            let config = tcp_of(case, flow["phase"].as_f64().unwrap());
             net.flow(&source, &[&sink], TransportSpec::Tcp(Box::new(config)), ApplicationSpec::Bulk);
         } else {
             net.flow(

@@ -1,8 +1,8 @@
 //! TCP with data in both directions: acknowledgments ride on data, and the last hop of back-pressure takes them off.
 
-use crate::common::{Net, direction, drop_tail, seconds};
+use crate::common::{Net, direction, drop_tail, run_in_tenths, seconds};
 use tidegate_engine::{
-    ApplicationSpec, CircuitSpec, DirectionSpec, FlowIds, HopSpec, LinkId, Statistics, TransportSpec,
+    ApplicationSpec, CircuitSpec, DirectionSpec, FlowIds, LinkId, Statistics, TransportSpec,
 };
 use tidegate_mechanism::hop::HopConfig;
 use tidegate_mechanism::hop::backpressure::{BackPressureConfig, LastHopForm};
@@ -71,15 +71,9 @@ fn last_hop(form: LastHopForm) -> (u64, [f64; 2], u64) {
     let tcp = TcpConfig { receive_window_bytes: 64 * 1000, ecn: true, ..base };
     flows(&mut net, 10, true, &tcp, &ApplicationSpec::Bulk);
     let config = BackPressureConfig { last_hop: form, ..BackPressureConfig::default() };
-    for name in ["r1", "r2", "r3"] {
-        let node = net.node(name);
-        net.network.hops.push(HopSpec { node, mechanism: HopConfig::BackPressure(Box::new(config)) });
-    }
+    net.hops(&["r1", "r2", "r3"], &HopConfig::BackPressure(Box::new(config)));
     let mut simulation = net.build(1);
-    for tenth in 1..=20 {
-        simulation.run_until(seconds(0.1 * f64::from(tenth)), u64::MAX);
-        simulation.assert_conservation();
-    }
+    run_in_tenths(&mut simulation, 20);
     let statistics = simulation.statistics();
     let edges = [first, LinkId::of(second.index(), true)];
     let lost = edges.iter().map(|link| statistics.links[link.0 as usize].dropped_packets()).sum();

@@ -10,6 +10,8 @@ pub mod nbp;
 pub mod own;
 mod segment;
 pub mod tcp_rate;
+#[cfg(test)]
+mod testing;
 
 pub use any::{AnyEgress, AnyIngress, EdgeConfig};
 pub use border::{Border, Transmit};

@@ -281,21 +281,16 @@ impl TcpRate {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use tidegate_packet::{Address, Dscp, Ecn, FlowId, Protocol, TcpFlags, TcpHeader};
+    use tidegate_packet::{Address, FlowId, Protocol, TcpFlags, TcpHeader};
 
     const VL: AggregateId = AggregateId(0);
 
     fn headers(port: u16) -> Headers {
-        Headers {
-            source: Address::V4([10, 0, 0, 1]),
-            destination: Address::V4([10, 0, 0, 2]),
-            flow_label: 0,
-            protocol: Protocol::TCP,
-            source_port: port,
-            destination_port: 5001,
-            dscp: Dscp::BEST_EFFORT,
-            ecn: Ecn::NotEct,
-        }
+        Headers::best_effort(
+            Protocol::TCP,
+            (Address::V4([10, 0, 0, 1]), port),
+            (Address::V4([10, 0, 0, 2]), 5001),
+        )
     }
 
     fn at(millis: u64) -> Time {

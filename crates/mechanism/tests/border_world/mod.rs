@@ -57,16 +57,9 @@ pub enum Call {
 }
 
 pub fn headers(flow: u8) -> Headers {
-    Headers {
-        source: Address::V4([10, 0, 0, flow]),
-        destination: Address::V4([10, 0, flow % 2, 2]),
-        flow_label: 0,
-        protocol: if flow.is_multiple_of(2) { Protocol::TCP } else { Protocol::UDP },
-        source_port: 1,
-        destination_port: 2,
-        dscp: Dscp::BEST_EFFORT,
-        ecn: Ecn::NotEct,
-    }
+    let protocol = if flow.is_multiple_of(2) { Protocol::TCP } else { Protocol::UDP };
+    let (source, destination) = (Address::V4([10, 0, 0, flow]), Address::V4([10, 0, flow % 2, 2]));
+    Headers::best_effort(protocol, (source, 1), (destination, 2))
 }
 
 pub fn segment(flow: u8) -> Option<TcpHeader> {

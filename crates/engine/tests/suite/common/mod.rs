@@ -7,12 +7,13 @@ pub mod random_network;
 use std::net::Ipv4Addr;
 
 use tidegate_engine::{
-    ApplicationSpec, Carried, DirectionSpec, DomainSpec, FlowSpec, LinkId, LinkSpec, Network, NodeId,
-    NodeKind, NodeSpec, Observer, Place, Simulation, StartSpec, Statistics, TransportSpec,
+    ApplicationSpec, Carried, DirectionSpec, DomainSpec, FlowSpec, HopSpec, LinkId, LinkSpec, Network,
+    NodeId, NodeKind, NodeSpec, Observer, Place, Simulation, StartSpec, Statistics, TransportSpec,
 };
+use tidegate_mechanism::hop::HopConfig;
 use tidegate_mechanism::queue::{DropTailConfig, ManagerConfig};
 use tidegate_mechanism::schedule::DisciplineConfig;
-use tidegate_packet::{Address, DropReason, Dscp, Ecn, FlowId, Headers, MarkReason, Packet, Protocol};
+use tidegate_packet::{Address, DropReason, Dscp, FlowId, Headers, MarkReason, Packet, Protocol};
 use tidegate_units::{BitRate, Limit, Span, Time};
 
 pub fn seconds(secs: f64) -> Time {
@@ -92,16 +93,11 @@ impl Net {
             stop: None,
             dscp: Dscp::BEST_EFFORT,
             class: 0,
-            headers: Headers {
-                source: address(source),
-                destination: address(sinks[0]),
-                flow_label: 0,
+            headers: Headers::best_effort(
                 protocol,
-                source_port: 1000 + index as u16,
-                destination_port: 7,
-                dscp: Dscp::BEST_EFFORT,
-                ecn: Ecn::NotEct,
-            },
+                (address(source), 1000 + index as u16),
+                (address(sinks[0]), 7),
+            ),
         });
         index
     }
@@ -123,6 +119,14 @@ impl Net {
         self.network.domains.last_mut().unwrap()
     }
 
+    /// Puts `mechanism` into each of these routers.
+    pub fn hops(&mut self, routers: &[&str], mechanism: &HopConfig) {
+        for name in routers {
+            let node = self.node(name);
+            self.network.hops.push(HopSpec { node, mechanism: mechanism.clone() });
+        }
+    }
+
     pub fn build(self, seed: u64) -> Simulation {
         self.network.build(seed, ()).unwrap()
     }
@@ -135,6 +139,14 @@ impl Net {
         simulation.run_until(seconds(until), u64::MAX);
         simulation.assert_conservation();
         simulation.statistics()
+    }
+}
+
+/// Runs for so many tenths of a second, after each of which nothing may have got lost.
+pub fn run_in_tenths(simulation: &mut Simulation, tenths: u32) {
+    for tenth in 1..=tenths {
+        simulation.run_until(seconds(0.1 * f64::from(tenth)), u64::MAX);
+        simulation.assert_conservation();
     }
 }
 

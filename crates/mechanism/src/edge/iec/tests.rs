@@ -4,17 +4,14 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use proptest::prelude::*;
-use tidegate_packet::{
-    Address, Backlog, DropReason, Dscp, Ecn, FlowId, Headers, MarkReason, Packet, Protocol, Sink, TcpHeader,
-};
+use tidegate_packet::{FlowId, Packet};
 use tidegate_units::{BitRate, Bytes, Span, Time};
 
 use super::wire::{self, Control, Feedback, Message};
 use super::{Detection, IecEgress, IecIngress, OverlayConfig};
 use crate::Context;
-use crate::edge::{
-    Admission, AggregateId, BorderSite, EdgeHalf, EdgeOut, PacketStore, PeerId, SegmentEditor,
-};
+use crate::edge::testing::{HEADERS, Said};
+use crate::edge::{Admission, BorderSite, EdgeHalf, PeerId};
 
 const INGRESS: PeerId = PeerId(0);
 const EGRESS: PeerId = PeerId(1);
@@ -25,62 +22,8 @@ const BEGIN: u64 = 1000;
 /// A packet of 1000 bytes in each millisecond, bytes per second.
 const SOURCE: f64 = 1e6;
 
-/// Records what a half says and sets.
-#[derive(Default)]
-struct Out {
-    sent: Vec<Vec<u8>>,
-    rate: Option<BitRate>,
-    waiting: u32,
-}
-
-impl EdgeOut for Out {
-    fn open(&mut self, _aggregate: AggregateId, rate: BitRate) {
-        self.rate = Some(rate);
-    }
-    fn set_rate(&mut self, _aggregate: AggregateId, rate: BitRate) {
-        self.rate = Some(rate);
-    }
-    fn close(&mut self, _aggregate: AggregateId) {}
-    fn backlog(&self, _aggregate: AggregateId) -> Backlog {
-        Backlog { packets: self.waiting, bytes: u64::from(self.waiting) * 1000 }
-    }
-    fn send(&mut self, _to: PeerId, message: &[u8]) {
-        self.sent.push(message.to_vec());
-    }
-}
-
-/// Packets without TCP headers.
-struct Datagrams;
-
-impl Sink for Datagrams {
-    fn on_drop(&mut self, _packet: Packet, _why: DropReason) {}
-    fn on_mark(&mut self, _packet: &Packet, _why: MarkReason) {}
-}
-
-impl PacketStore for Datagrams {
-    fn headers(&self, _packet: &Packet) -> Headers {
-        headers()
-    }
-    fn segment(&mut self, _packet: Packet) -> Option<impl SegmentEditor> {
-        None::<TcpHeader>
-    }
-}
-
 fn at(millis: u64) -> Time {
     Time::from_nanos(millis * 1_000_000)
-}
-
-fn headers() -> Headers {
-    Headers {
-        source: Address::V4([10, 0, 0, 1]),
-        destination: Address::V4([10, 0, 0, 2]),
-        flow_label: 0,
-        protocol: Protocol::UDP,
-        source_port: 1,
-        destination_port: 2,
-        dscp: Dscp::BEST_EFFORT,
-        ecn: Ecn::NotEct,
-    }
 }
 
 /// A virtual link with a packet each millisecond, over a path without a queue.
@@ -109,16 +52,16 @@ impl World {
             let (sent, arrives, answered) = (at(self.now), at(self.now + DELAY), at(self.now + 2 * DELAY));
             // Only a rate below that of the source makes packets wait.
             let is_enough = self.rate.is_some_and(|rate| rate.as_bytes_per_second_f64() >= SOURCE);
-            let mut out = Out { waiting: if is_enough { 0 } else { 5 }, ..Out::default() };
+            let mut out = Said { waiting: if is_enough { 0 } else { 5 }, ..Said::default() };
             let mut packet = Packet::new(0, FlowId(0), 1000);
-            let admission = self.ingress.on_packet(&mut packet, &headers(), &[EGRESS], sent, &mut out);
+            let admission = self.ingress.on_packet(&mut packet, &HEADERS, &[EGRESS], sent, &mut out);
             let Admission::Shape(aggregate) = admission else { panic!("it is shaped") };
-            self.ingress.on_release(aggregate, &mut packet, &mut Datagrams, sent, &mut out);
+            self.ingress.on_release(aggregate, &mut packet, &mut Said::default(), sent, &mut out);
             if self.ingress.timer_at().is_some_and(|due| due <= sent) {
                 self.ingress.on_timer(sent, &mut out);
             }
             self.rate = out.rate.or(self.rate);
-            let mut back = Out::default();
+            let mut back = Said::default();
             for message in out.sent {
                 let arrives_at_all = keeps(self.controls.len());
                 self.controls.push(message.clone());
@@ -126,8 +69,8 @@ impl World {
                     self.egress.on_message(INGRESS, &message, 255, arrives, &mut back);
                 }
             }
-            self.egress.on_packet(&mut packet, &headers(), &[INGRESS], arrives, &mut back);
-            let mut reaction = Out::default();
+            self.egress.on_packet(&mut packet, &HEADERS, &[INGRESS], arrives, &mut back);
+            let mut reaction = Said::default();
             for message in back.sent {
                 self.feedbacks.push(message.clone());
                 self.ingress.on_message(EGRESS, &message, 255, answered, &mut reaction);
@@ -159,7 +102,7 @@ impl World {
     /// Gives `message` to both halves: it must change nothing, and nobody answers.
     fn ignores(&mut self, message: &[u8]) -> bool {
         let before = self.state();
-        let mut out = Out::default();
+        let mut out = Said::default();
         let later = at(self.now + 2 * DELAY);
         self.egress.on_message(INGRESS, message, 255, later, &mut out);
         self.ingress.on_message(EGRESS, message, 255, later, &mut out);
@@ -308,11 +251,11 @@ fn a_packet_that_never_arrives_is_told_of_once_as_a_loss() {
         let mut world = World::new(detection);
         world.run(300, |_| true);
         let told = world.feedbacks.len();
-        let (mut packet, mut out) = (Packet::new(0, FlowId(0), 1000), Out::default());
+        let (mut packet, mut out) = (Packet::new(0, FlowId(0), 1000), Said::default());
         let sent = at(world.now);
-        let admission = world.ingress.on_packet(&mut packet, &headers(), &[EGRESS], sent, &mut out);
+        let admission = world.ingress.on_packet(&mut packet, &HEADERS, &[EGRESS], sent, &mut out);
         let Admission::Shape(aggregate) = admission else { panic!("it is shaped") };
-        world.ingress.on_release(aggregate, &mut packet, &mut Datagrams, sent, &mut out);
+        world.ingress.on_release(aggregate, &mut packet, &mut Said::default(), sent, &mut out);
         world.run(300, |_| true);
         let is_loss = |message: &[u8]| match wire::decode(message) {
             Ok(Message::Feedback(feedback)) => feedback.is_negative && feedback.has_loss,

@@ -88,19 +88,14 @@ impl Hints {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tidegate_packet::{Dscp, Ecn, Protocol};
+    use tidegate_packet::Protocol;
 
     fn headers(last: u8, port: u16) -> Headers {
-        Headers {
-            source: Address::V4([10, 0, 0, 1]),
-            destination: Address::V4([10, 0, 1, last]),
-            flow_label: 0,
-            protocol: Protocol::UDP,
-            source_port: port,
-            destination_port: 9,
-            dscp: Dscp::BEST_EFFORT,
-            ecn: Ecn::NotEct,
-        }
+        Headers::best_effort(
+            Protocol::UDP,
+            (Address::V4([10, 0, 0, 1]), port),
+            (Address::V4([10, 0, 1, last]), 9),
+        )
     }
 
     #[test]

@@ -80,6 +80,19 @@ struct Flow {
     arrival: Option<TswMeter>,
 }
 
+impl Flow {
+    /// How fast it leaves by all its paths together (section IV.6), bytes per second.
+    fn sum_of_paths(&self) -> f64 {
+        self.exits.iter().map(|exit| exit.egress_rate).sum()
+    }
+
+    /// How fast multicast comes to those who get least of it (section IV.5), bytes per second. It is told and steers nothing: see
+    /// the module.
+    fn slowest_branch(&self) -> f64 {
+        self.exits.iter().map(|exit| exit.egress_rate).fold(f64::INFINITY, f64::min)
+    }
+}
+
 /// An egress to which flows go.
 #[derive(Debug)]
 struct Egress {
@@ -146,7 +159,7 @@ impl NbpIngress {
         Some(EdgeReport {
             aggregate,
             ingress_rate: flow.rate.ingress_rate,
-            egress_rate: combined_egress_rate(flow),
+            egress_rate: if flow.is_multicast { flow.slowest_branch() } else { flow.sum_of_paths() },
             rtt: egress.filter(|egress| egress.base_rtt.is_some()).map(|egress| egress.current_rtt),
             accumulation: None,
             in_epoch: None,
@@ -321,7 +334,7 @@ impl NbpIngress {
                 exit.base_rtt = Some(base_rtt);
                 exit.is_congested = is_congested(flow.rate.ingress_rate, &path, &self.limits);
             }
-            let egress_rate = if flow.is_multicast { exit.egress_rate } else { combined_egress_rate(flow) };
+            let egress_rate = if flow.is_multicast { exit.egress_rate } else { flow.sum_of_paths() };
             if answers.is_some() {
                 let may_increase = is_new_round && is_measured && is_raised_by(flow, from);
                 flow.rate.on_normal(egress_rate, &path, &self.limits, may_increase);
@@ -336,12 +349,6 @@ impl NbpIngress {
             out.set_rate(id, BitRate::from_bytes_per_second_f64(flow.rate.ingress_rate));
         }
     }
-}
-
-/// The sum over paths (section IV.6); for multicast the slowest branch (section IV.5).
-fn combined_egress_rate(flow: &Flow) -> f64 {
-    let rates = flow.exits.iter().map(|exit| exit.egress_rate);
-    if flow.is_multicast { rates.fold(f64::INFINITY, f64::min) } else { rates.sum() }
 }
 
 /// Whether feedback from `peer` raises the rate of this flow, so that it grows once per round trip.
@@ -433,60 +440,10 @@ impl EdgeHalf for NbpIngress {
 mod tests {
     use super::*;
     use crate::Context;
-    use crate::edge::SegmentEditor;
     use crate::edge::nbp::aged;
-    use core::num::NonZeroU32;
-    use tidegate_packet::{Address, Backlog, Dscp, Ecn, MarkReason, Protocol, Sink, TcpHeader};
+    use crate::edge::testing::{HEADERS, Said};
 
     const EGRESS: PeerId = PeerId(1);
-    const HEADERS: Headers = Headers {
-        source: Address::V4([10, 0, 0, 1]),
-        destination: Address::V4([10, 0, 0, 2]),
-        flow_label: 0,
-        protocol: Protocol::UDP,
-        source_port: 1,
-        destination_port: 2,
-        dscp: Dscp::BEST_EFFORT,
-        ecn: Ecn::NotEct,
-    };
-
-    /// What an ingress said last: a rate, and a stamp.
-    #[derive(Default)]
-    struct Said {
-        rate: Option<BitRate>,
-        stamp: Option<NonZeroU32>,
-    }
-
-    impl EdgeOut for Said {
-        fn open(&mut self, _: AggregateId, rate: BitRate) {
-            self.rate = Some(rate);
-        }
-        fn set_rate(&mut self, _: AggregateId, rate: BitRate) {
-            self.rate = Some(rate);
-        }
-        fn close(&mut self, _: AggregateId) {}
-        fn backlog(&self, _: AggregateId) -> Backlog {
-            Backlog::EMPTY
-        }
-        fn send(&mut self, _: PeerId, _: &[u8]) {}
-    }
-
-    impl Sink for Said {
-        fn on_drop(&mut self, _: Packet, _: DropReason) {}
-        fn on_mark(&mut self, _: &Packet, _: MarkReason) {}
-    }
-
-    impl PacketStore for Said {
-        fn headers(&self, _: &Packet) -> Headers {
-            HEADERS
-        }
-        fn stamp(&mut self, _: &Packet, stamp: NonZeroU32) {
-            self.stamp = Some(stamp);
-        }
-        fn segment(&mut self, _: Packet) -> Option<impl SegmentEditor> {
-            None::<TcpHeader>
-        }
-    }
 
     /// One round: a packet enters at once and leaves after `there`, feedback takes 10 ms both ways together, and says that the flow
     /// leaves at 1 MB/s. The rate afterwards.

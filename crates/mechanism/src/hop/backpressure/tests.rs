@@ -1,6 +1,6 @@
 use alloc::vec::Vec;
 
-use tidegate_packet::{Address, Dscp, Ecn, FlowId, Protocol};
+use tidegate_packet::{Address, FlowId, Protocol};
 
 use super::*;
 use crate::hop::Circuit;
@@ -38,16 +38,7 @@ const fn mbps(rate: u64) -> BitRate {
 }
 
 fn headers() -> Headers {
-    Headers {
-        source: Address::V4([10, 0, 0, 1]),
-        destination: Address::V4([10, 0, 1, 1]),
-        flow_label: 0,
-        protocol: Protocol::TCP,
-        source_port: 1,
-        destination_port: 2,
-        dscp: Dscp::BEST_EFFORT,
-        ecn: Ecn::NotEct,
-    }
+    Headers::best_effort(Protocol::TCP, (Address::V4([10, 0, 0, 1]), 1), (Address::V4([10, 0, 1, 1]), 2))
 }
 
 fn router(config: &BackPressureConfig) -> BackPressure {

@@ -1,5 +1,5 @@
 use super::*;
-use tidegate_packet::{Address, Dscp, Ecn, FlowId};
+use tidegate_packet::{Address, FlowId};
 
 const HOST_PORT: PortId = PortId(0);
 const ROUTER_PORT: PortId = PortId(1);
@@ -31,16 +31,7 @@ fn router(config: NbqConfig) -> Nbq {
 }
 
 fn headers(protocol: Protocol, host: u8) -> Headers {
-    Headers {
-        source: Address::V4([10, 0, 0, 1]),
-        destination: Address::V4([10, 0, 1, host]),
-        flow_label: 0,
-        protocol,
-        source_port: 1,
-        destination_port: 2,
-        dscp: Dscp::BEST_EFFORT,
-        ecn: Ecn::NotEct,
-    }
+    Headers::best_effort(protocol, (Address::V4([10, 0, 0, 1]), 1), (Address::V4([10, 0, 1, host]), 2))
 }
 
 fn name(host: u8) -> FlowName {

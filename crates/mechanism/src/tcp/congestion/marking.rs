@@ -376,39 +376,24 @@ mod tests {
         Ack { acknowledgment: 0, acked_bytes: 1000, flight_bytes: 0, srtt: Span::ZERO, sample: None }
     }
 
-    fn congestion(signal: Signal, number: u64) -> Congestion {
-        Congestion {
-            signal,
-            sequence: number * 1000,
-            echoed: Some(number * 1000),
-            window_bytes: 0,
-            flight_bytes: 0,
-            repeated: false,
-            srtt: Span::ZERO,
-            rto: Span::ZERO,
-        }
-    }
-
-    fn segment(number: u64) -> Segment {
-        Segment { sequence: number * 1000, payload_bytes: 1000, wire_bytes: 1000, retransmission: false }
-    }
-
     /// Sends until a segment is marked as wished; its number.
     fn send_until(source: &mut MarkingSource, marked: bool) -> u64 {
         let wanted = if marked { Dscp::AF11 } else { Dscp::BEST_EFFORT };
-        (0..1000).find(|&number| source.on_send(&segment(number), NOW) == wanted).expect("sooner or later")
+        (0..1000)
+            .find(|&number| source.on_send(&Segment::for_tests(number), NOW) == wanted)
+            .expect("sooner or later")
     }
 
     /// Segment `number` is lost, and sent again.
     fn lose(source: &mut MarkingSource, number: u64, now: Time) {
-        source.on_congestion(&congestion(Signal::Loss, number), now);
+        source.on_congestion(&Congestion::of_segment_for_tests(Signal::Loss, number), now);
         source.on_send(&Segment { retransmission: true, ..segment(number) }, now);
     }
 
     #[test]
     fn under_ns_rules_without_marks_windows_are_halved_as_plain_tcps() {
         let mut source = windows(0.0, 25.9);
-        source.on_congestion(&congestion(Signal::Loss, 0), NOW);
+        source.on_congestion(&Congestion::of_segment_for_tests(Signal::Loss, 0), NOW);
         assert_eq!((source.bwnd, source.bssthresh), (12.0, 12.0));
     }
 
@@ -416,9 +401,9 @@ mod tests {
     fn what_a_time_out_sends_again_counts_as_one_loss() {
         let mut source = windows(0.0, 20.0);
         (0..20).for_each(|number| {
-            source.on_send(&segment(number), NOW);
+            source.on_send(&Segment::for_tests(number), NOW);
         });
-        source.on_congestion(&congestion(Signal::Timeout, 5), NOW);
+        source.on_congestion(&Congestion::of_segment_for_tests(Signal::Timeout, 5), NOW);
         (5..20).for_each(|number| {
             source.on_send(&Segment { retransmission: true, ..segment(number) }, NOW);
         });
@@ -436,10 +421,10 @@ mod tests {
     fn the_loss_of_a_marked_segment_halves_both_windows_and_else_one() {
         let mut source = windows(10.0, 20.0);
         let marked = send_until(&mut source, true);
-        source.on_congestion(&congestion(Signal::Loss, marked), NOW);
+        source.on_congestion(&Congestion::of_segment_for_tests(Signal::Loss, marked), NOW);
         assert_eq!((source.pwnd, source.bwnd, source.pssthresh, source.bssthresh), (5.0, 10.0, 5.0, 10.0));
         let unmarked = send_until(&mut source, false);
-        source.on_congestion(&congestion(Signal::Loss, unmarked), NOW);
+        source.on_congestion(&Congestion::of_segment_for_tests(Signal::Loss, unmarked), NOW);
         assert_eq!((source.pwnd, source.bwnd, source.pssthresh, source.bssthresh), (5.0, 5.0, 5.0, 5.0));
     }
 
@@ -466,7 +451,7 @@ mod tests {
     #[test]
     fn the_part_of_marked_segments_is_the_marking_probability() {
         let mut source = windows(5.0, 15.0);
-        let marked = (0..1000).filter(|&n| source.on_send(&segment(n), NOW) == Dscp::AF11).count();
+        let marked = (0..1000).filter(|&n| source.on_send(&Segment::for_tests(n), NOW) == Dscp::AF11).count();
         assert_eq!(marked, 250);
     }
 
@@ -481,7 +466,7 @@ mod tests {
             if !was_off && source.pwnd == 0.0 {
                 (source.pwnd, source.bwnd) = (50.0, 50.0);
             }
-            source.on_send(&segment(number), now);
+            source.on_send(&Segment::for_tests(number), now);
             // Every fortieth segment is lost, whatever it carries (with what is sent again 41, which is odd: both kinds are hit).
             if number % 40 == 0 {
                 lose(&mut source, number, now);
@@ -500,9 +485,9 @@ mod tests {
             let mut source = windows(50.0, 50.0);
             let mut pauses = 0;
             for number in 0..5_000u64 {
-                let marked = source.on_send(&segment(number), NOW) == Dscp::AF11;
+                let marked = source.on_send(&Segment::for_tests(number), NOW) == Dscp::AF11;
                 if number % 41 == 0 && !(marked && differentiates) {
-                    source.on_congestion(&congestion(Signal::EcnEcho, number), NOW);
+                    source.on_congestion(&Congestion::of_segment_for_tests(Signal::EcnEcho, number), NOW);
                     // What goes on from before tells nothing.
                     let later = Congestion { echoed: None, ..congestion(Signal::EcnEcho, number) };
                     source.on_congestion(&later, NOW);
@@ -519,7 +504,7 @@ mod tests {
     fn the_echo_of_a_marked_segment_halves_both_windows() {
         let mut source = windows(10.0, 20.0);
         let marked = send_until(&mut source, true);
-        source.on_congestion(&congestion(Signal::EcnEcho, marked), NOW);
+        source.on_congestion(&Congestion::of_segment_for_tests(Signal::EcnEcho, marked), NOW);
         assert_eq!((source.pwnd, source.bwnd), (5.0, 10.0));
     }
 
@@ -528,7 +513,7 @@ mod tests {
         let mut source = windows(50.0, 50.0);
         source.pause = Span::from_secs(40);
         for number in 0..5_000u64 {
-            let marked = source.on_send(&segment(number), NOW) == Dscp::AF11;
+            let marked = source.on_send(&Segment::for_tests(number), NOW) == Dscp::AF11;
             if !marked && number % 41 == 0 {
                 lose(&mut source, number, NOW);
                 (source.pwnd, source.bwnd) = (50.0, 50.0);
@@ -547,13 +532,13 @@ mod tests {
             let mut now = NOW;
             for (number, (event, wait)) in (0u64..).zip(events) {
                 now += Span::from_millis(wait);
-                let marked = source.on_send(&segment(number), now);
+                let marked = source.on_send(&Segment::for_tests(number), now);
                 prop_assert!(marked == Dscp::AF11 || marked == Dscp::BEST_EFFORT);
                 match event {
-                    0 => source.on_congestion(&congestion(Signal::Loss, number), now),
-                    1 => source.on_congestion(&congestion(Signal::Timeout, number), now),
-                    2 => source.on_congestion(&congestion(Signal::EcnEcho, number), now),
-                    3 => source.on_congestion(&congestion(Signal::Idle, number), now),
+                    0 => source.on_congestion(&Congestion::of_segment_for_tests(Signal::Loss, number), now),
+                    1 => source.on_congestion(&Congestion::of_segment_for_tests(Signal::Timeout, number), now),
+                    2 => source.on_congestion(&Congestion::of_segment_for_tests(Signal::EcnEcho, number), now),
+                    3 => source.on_congestion(&Congestion::of_segment_for_tests(Signal::Idle, number), now),
                     _ => source.on_ack(&ack(), now),
                 }
                 prop_assert!(source.cwnd() >= 1.0 && source.cwnd_bytes() >= 1000);

@@ -178,6 +178,20 @@ impl Congestion {
             rto: Span::ZERO,
         }
     }
+
+    /// `signal` about the segment `number` of [`Segment::for_tests`], which the receiver speaks of.
+    pub(crate) const fn of_segment_for_tests(signal: Signal, number: u64) -> Self {
+        let sequence = Segment::for_tests(number).sequence;
+        Self { sequence, echoed: Some(sequence), ..Self::for_tests(signal, 0) }
+    }
+}
+
+#[cfg(test)]
+impl Segment {
+    /// The segment `number` of 1000 bytes each, sent for the first time.
+    pub(crate) const fn for_tests(number: u64) -> Self {
+        Self { sequence: number * 1000, payload_bytes: 1000, wire_bytes: 1000, retransmission: false }
+    }
 }
 
 /// A segment that goes out.

@@ -402,27 +402,10 @@ mod tests {
         Time::ZERO + Span::from_millis(ms)
     }
 
-    fn segment(number: u64) -> Segment {
-        Segment { sequence: number * 1000, payload_bytes: 1000, wire_bytes: 1000, retransmission: false }
-    }
-
-    fn congestion(signal: Signal, number: u64) -> Congestion {
-        Congestion {
-            signal,
-            sequence: number * 1000,
-            echoed: Some(number * 1000),
-            window_bytes: 0,
-            flight_bytes: 0,
-            repeated: false,
-            srtt: Span::ZERO,
-            rto: Span::ZERO,
-        }
-    }
-
     /// Sends segment 0 and has it acknowledged `rtt_ms` later.
     fn with_round_trip(config: ReservedConfig, rtt_ms: u64) -> Reserved {
         let mut control = build(config);
-        control.on_send(&segment(0), Time::ZERO);
+        control.on_send(&Segment::for_tests(0), Time::ZERO);
         let ack = Ack {
             acknowledgment: 1000,
             acked_bytes: 1000,
@@ -438,7 +421,7 @@ mod tests {
     fn a_full_bucket_marks_its_depth_and_then_the_rate() {
         // 4 Mbit/s for 50 ms are 25 segments.
         let mut control = build(ReservedConfig::with(RATE));
-        let marked = |sender: &mut Reserved, at| sender.on_send(&segment(0), at) == Dscp::AF11;
+        let marked = |sender: &mut Reserved, at| sender.on_send(&Segment::for_tests(0), at) == Dscp::AF11;
         assert!((0..25).all(|_| marked(&mut control, Time::ZERO)));
         assert!(!marked(&mut control, Time::ZERO));
         assert!(!marked(&mut control, ms(1)), "half a segment of tokens");
@@ -453,7 +436,7 @@ mod tests {
         let mut send_all = |sender: &mut Reserved, at| {
             let before = sent;
             while sender.may_send(sent * 1000, 1000, at) == Permission::Now {
-                sender.on_send(&segment(sent), at);
+                sender.on_send(&Segment::for_tests(sent), at);
                 sent += 1;
             }
             sent - before
@@ -472,7 +455,7 @@ mod tests {
         // 25 segments were saved up; all of them go at the expiry, then the next one is awaited.
         let sent = (0..100).take_while(|&number| {
             let may = control.may_send(full, 1000, ms(20)) == Permission::Now;
-            may && control.on_send(&segment(number), ms(20)) == Dscp::AF11
+            may && control.on_send(&Segment::for_tests(number), ms(20)) == Dscp::AF11
         });
         assert_eq!(sent.count(), 25);
         assert_eq!(control.may_send(full, 1000, ms(20)), Permission::At(ms(40)));
@@ -486,9 +469,9 @@ mod tests {
         let mut control = with_round_trip(ReservedConfig { window, ..ReservedConfig::with(RATE) }, 100);
         assert_eq!(control.rwnd(), 50.0);
         control.cwnd = 80.0;
-        control.on_congestion(&congestion(Signal::Loss, 1), ms(100));
+        control.on_congestion(&Congestion::of_segment_for_tests(Signal::Loss, 1), ms(100));
         assert_eq!((control.cwnd, control.ssthresh), (65.0, 65.0));
-        control.on_congestion(&congestion(Signal::Timeout, 1), ms(100));
+        control.on_congestion(&Congestion::of_segment_for_tests(Signal::Timeout, 1), ms(100));
         assert_eq!((control.cwnd, control.ssthresh), (51.0, 57.0));
     }
 
@@ -496,9 +479,9 @@ mod tests {
     fn without_windowing_it_is_reno() {
         let mut control = with_round_trip(ReservedConfig::with(RATE), 100);
         control.cwnd = 80.0;
-        control.on_congestion(&congestion(Signal::Loss, 1), ms(100));
+        control.on_congestion(&Congestion::of_segment_for_tests(Signal::Loss, 1), ms(100));
         assert_eq!((control.cwnd, control.ssthresh), (40.0, 40.0));
-        control.on_congestion(&congestion(Signal::Timeout, 1), ms(100));
+        control.on_congestion(&Congestion::of_segment_for_tests(Signal::Timeout, 1), ms(100));
         assert_eq!((control.cwnd, control.ssthresh), (1.0, 20.0));
     }
 
@@ -516,11 +499,11 @@ mod tests {
         let config = ReservedConfig { timer, window, safeguard: true, ..ReservedConfig::with(RATE) };
         let mut control = with_round_trip(config, 100);
         (1..=30).for_each(|number| {
-            control.on_send(&segment(number), Time::ZERO);
+            control.on_send(&Segment::for_tests(number), Time::ZERO);
         });
-        control.on_congestion(&congestion(Signal::Loss, 30), ms(100));
+        control.on_congestion(&Congestion::of_segment_for_tests(Signal::Loss, 30), ms(100));
         assert!(control.rwnd() > 0.0, "the thirtieth segment had no tokens");
-        control.on_congestion(&congestion(Signal::Loss, 1), ms(100));
+        control.on_congestion(&Congestion::of_segment_for_tests(Signal::Loss, 1), ms(100));
         assert_eq!(control.rwnd(), 0.0);
         assert_eq!(control.may_send(1_000_000, 1000, ms(200)), Permission::No);
     }
@@ -541,12 +524,12 @@ mod tests {
         let delayed = Some(Span::from_millis(100));
         let mut control = build(ReservedConfig { delayed, ..ReservedConfig::with(RATE) });
         (0..30).for_each(|number| {
-            control.on_send(&segment(number), Time::ZERO);
+            control.on_send(&Segment::for_tests(number), Time::ZERO);
         });
         assert!(matches!(control.may_send(0, 1000, Time::ZERO), Permission::At(_)));
         control.set_rate(BitRate::from_bps(0), Time::ZERO);
         assert_eq!(control.may_send(0, 1000, Time::ZERO), Permission::Now);
-        control.on_send(&segment(30), Time::ZERO);
+        control.on_send(&Segment::for_tests(30), Time::ZERO);
         assert_eq!(control.may_send(0, 1000, Time::ZERO), Permission::Now);
     }
 
@@ -565,13 +548,13 @@ mod tests {
         let config = ReservedConfig { window, safeguard: true, ..ReservedConfig::with(RATE) };
         let mut control = with_round_trip(config, 100);
         (1..=30).for_each(|number| {
-            control.on_send(&segment(number), Time::ZERO);
+            control.on_send(&Segment::for_tests(number), Time::ZERO);
         });
-        control.on_congestion(&congestion(Signal::EcnEcho, 30), ms(100));
+        control.on_congestion(&Congestion::of_segment_for_tests(Signal::EcnEcho, 30), ms(100));
         let later = Congestion { echoed: None, ..congestion(Signal::EcnEcho, 2) };
         control.on_congestion(&later, ms(100));
         assert!(control.rwnd() > 0.0, "neither tells of a marked segment");
-        control.on_congestion(&congestion(Signal::EcnEcho, 2), ms(100));
+        control.on_congestion(&Congestion::of_segment_for_tests(Signal::EcnEcho, 2), ms(100));
         assert_eq!(control.rwnd(), 0.0);
     }
 
@@ -580,7 +563,7 @@ mod tests {
         let config = ReservedConfig { delayed: Some(Span::from_millis(10)), ..ReservedConfig::with(RATE) };
         let mut control = build(config);
         (0..25).for_each(|number| {
-            control.on_send(&segment(number), Time::ZERO);
+            control.on_send(&Segment::for_tests(number), Time::ZERO);
         });
         let Permission::At(at) = control.may_send(0, 1000, Time::ZERO) else { panic!("it has no tokens") };
         assert!(at <= ms(2), "a segment of tokens takes 2 ms");
@@ -590,7 +573,7 @@ mod tests {
     #[test]
     fn tokens_of_a_full_bucket_are_counted_as_lost() {
         let mut control = build(ReservedConfig::with(RATE));
-        control.on_send(&segment(0), ms(100));
+        control.on_send(&Segment::for_tests(0), ms(100));
         assert_eq!(control.variable("lost_tokens_bytes"), Some(50_000.0));
     }
 
@@ -619,14 +602,14 @@ mod tests {
                         continue;
                     }
                     _ => {
-                        control.on_send(&segment(sequence), now);
+                        control.on_send(&Segment::for_tests(sequence), now);
                         let acknowledgment = (sequence + 1) * 1000;
                         let srtt = Span::ZERO;
                         control.on_ack(&Ack { acknowledgment, acked_bytes: 1000, flight_bytes: 0, srtt, sample: None }, now);
                         continue;
                     }
                 };
-                control.on_congestion(&congestion(signal, sequence), now);
+                control.on_congestion(&Congestion::of_segment_for_tests(signal, sequence), now);
                 prop_assert!(control.cwnd >= 1.0 && control.cwnd >= control.rwnd());
                 prop_assert!(control.cwnd_bytes() >= 1000);
             }

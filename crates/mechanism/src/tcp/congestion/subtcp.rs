@@ -298,19 +298,8 @@ mod tests {
         }
     }
     fn congestion(signal: Signal, segments: u64) -> Congestion {
-        Congestion {
-            signal,
-            sequence: 0,
-            echoed: None,
-            window_bytes: segments * 1000,
-            flight_bytes: segments * 1000,
-            repeated: false,
-            srtt: Span::from_millis(105),
-            rto: Span::from_millis(300),
-        }
-    }
-    fn segment() -> Segment {
-        Segment { sequence: 0, payload_bytes: 1000, wire_bytes: 1000, retransmission: false }
+        let (srtt, rto) = (Span::from_millis(105), Span::from_millis(300));
+        Congestion { srtt, rto, ..Congestion::for_tests(signal, segments * 1000) }
     }
     fn control(form: SubTcpForm) -> SubTcp {
         SubTcpConfig { form, ..SubTcpConfig::default() }.build(&TcpConfig::ns_1999(Variant::Reno))
@@ -372,7 +361,7 @@ mod tests {
         assert_eq!(control.may_send(0, 1000, Time::ZERO), Permission::At(due));
         assert_eq!(control.may_send(1000, 1000, due), Permission::No, "the window stays in force");
         assert_eq!(control.may_send(0, 1000, due), Permission::Now);
-        control.on_send(&segment(), due);
+        control.on_send(&Segment::for_tests(0), due);
         assert_eq!(control.may_send(0, 1000, due), Permission::At(due + Span::from_millis(220)));
     }
 
@@ -381,7 +370,7 @@ mod tests {
         let mut control = control(SubTcpForm::Halving);
         control.on_ack(&ack(), Time::ZERO);
         assert_eq!(control.cwnd_bytes(), 2000);
-        control.on_send(&segment(), Time::ZERO);
+        control.on_send(&Segment::for_tests(0), Time::ZERO);
         assert_eq!(control.may_send(1000, 1000, Time::ZERO), Permission::Now);
     }
 

@@ -2,7 +2,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use proptest::prelude::*;
-use tidegate_packet::{Address, Dscp, FlowId, TcpFlags, TcpHeader};
+use tidegate_packet::{Address, FlowId, TcpFlags, TcpHeader};
 use tidegate_units::Span;
 
 use super::*;
@@ -31,16 +31,7 @@ impl HopOut for World {
 }
 
 fn headers(port: u16) -> Headers {
-    Headers {
-        source: Address::V4([10, 0, 0, 1]),
-        destination: Address::V4([10, 0, 1, 1]),
-        flow_label: 0,
-        protocol: Protocol::TCP,
-        source_port: port,
-        destination_port: 2,
-        dscp: Dscp::BEST_EFFORT,
-        ecn: Ecn::NotEct,
-    }
+    Headers::best_effort(Protocol::TCP, (Address::V4([10, 0, 0, 1]), port), (Address::V4([10, 0, 1, 1]), 2))
 }
 
 const fn at_us(us: u64) -> Time {

@@ -1,4 +1,4 @@
-"""Expected against measured: reads the `expected.toml` beside an experiment and judges its results by it.
+"""What is expected: reads and validates the `expected.toml` beside an experiment.
 
 The file has, by name of an experiment's file, a list of checks:
 
@@ -24,30 +24,23 @@ and, for figures, what the document itself shows:
     label = "paper"
     x = ["A", "B"]
     y = [10.0, 5.04]
-
-A value is measured per seed and averaged; the mean is what is compared, the 95 % interval is reported with
-it. Where that could go either way with other seeds, `undecided` says so, and `seeding` runs more.
 """
 
 import difflib
 import re
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tidegate import measure, quantities, stats
+from tidegate import measure, quantities
 from tidegate.errors import InvalidFileError, MeasureError
-from tidegate.experiment import Info, Place, PointResult, place_of
+from tidegate.experiment import Info
 
 KINDS = ("quantitative", "qualitative")
 PROVENANCES = ("text", "derived", "literature", "assumed")
 REDUCTIONS = ("each", "mean", "min", "max")
-# Of a check whose experiment was run with other values than the document's.
-NOT_COMPARABLE = "not comparable"
-# A measurement that lies less than this inside its bounds could as well lie outside.
-NOISE_SIGMAS = 2.0
 _COMPARISONS = ("value", "at_least", "at_most", "between")
 _KEYS = {
     "name", "measure", "unit", "where", "reduce", "tolerance", "relative_to", "kind", "provenance", "source",
@@ -98,49 +91,6 @@ class Check:
     # The parameter that was inferred from what is compared here, so that agreement says nothing; or empty.
     fitted: str = ""
     place: str = ""  # file and line
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """How a check came out. `status` is pass, differs, fail, skipped or not comparable."""
-
-    check: Check
-    status: str
-    measured: float | None = None
-    ci95: tuple[float, float] | None = None
-    where: str = ""
-    note: str = ""
-    # How far inside its bounds, in standard errors; negative outside. None for one seed, or without spread.
-    margin_sigma: float | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """The entry of `tidegate reproduce --json`."""
-        return {
-            "name": self.check.name,
-            "expected": self.check.bounds.expected,
-            "measured": self.measured,
-            "ci95": list(self.ci95) if self.ci95 else None,
-            "tolerance": self.check.bounds.tolerance,
-            "kind": self.check.kind,
-            "provenance": "fitted" if self.check.fitted else self.check.provenance,
-            "status": self.status,
-            "margin_sigma": self.margin_sigma,
-            "band": list(self.check.band) if self.check.band else None,
-        }
-
-    def to_record(self) -> dict[str, Any]:
-        """All of it, for the result folder and the report."""
-        details = {
-            "unit": self.check.unit,
-            "measure": self.check.measure,
-            "source": self.check.source,
-            "where": self.where,
-            "note": self.note,
-            "cause": self.check.cause,
-            "sensitivity": self.check.sensitivity,
-            "fitted": self.check.fitted,
-        }
-        return self.to_json() | details
 
 
 @dataclass(frozen=True)
@@ -339,199 +289,12 @@ def _require_places(expectations: Expectations, info: Info) -> None:
                 if isinstance(wanted, Mapping):
                     continue
                 for text in wanted if isinstance(wanted, list) else [wanted]:
-                    if not any(_same(value, text) for value in known):
+                    if not any(quantities.is_same(value, text) for value in known):
                         raise InvalidFileError(f"{place}: {text!r} is none of {', '.join(known) or 'none'}")
 
 
 def _axis_values(info: Info, name: str) -> list[str] | None:
     return list(info.axes[name].values) if name in info.axes else None
-
-
-def evaluate(check: Check, points: Sequence[PointResult], quick: bool = False) -> Outcome:
-    """Judge one check by the results of its experiment. Never raises for what results contain."""
-    if quick and not check.quick:
-        return Outcome(check, "skipped", note="not part of the quick form")
-    try:
-        if quick and points and not any(matches(point, check.where) for point in points):
-            return Outcome(check, "skipped", note="its points are not part of the quick form")
-        measured, where, margin = _measure(check, points)
-    except MeasureError as error:
-        return Outcome(check, "fail", note=str(error))
-    interval = None if measured.low is None or measured.high is None else (measured.low, measured.high)
-    sigmas = stats.in_standard_errors(margin, measured)
-    if margin >= 0:
-        note = "within its noise" if sigmas is not None and sigmas < NOISE_SIGMAS else ""
-        if check.cause and not quick:
-            # A quick form is too short for many a difference to show.
-            note = f"it does not differ any more: `differs` is stale{', or ' if note else ''}{note}"
-        return Outcome(check, "pass", measured.mean, interval, where, note, sigmas)
-    if not check.cause or check.provenance == "derived":
-        return Outcome(check, "fail", measured.mean, interval, where, "", sigmas)
-    band = check.quick_band if quick and check.quick_band else check.band
-    if band is not None and not band[0] <= measured.mean <= band[1]:
-        low, high = (quantities.number(end) for end in band)
-        note = f"outside of {low} to {high}, where it was measured: the named cause does not explain it"
-        return Outcome(check, "fail", measured.mean, interval, where, note, sigmas)
-    return Outcome(check, "differs", measured.mean, interval, where, check.cause, sigmas)
-
-
-def not_comparable(outcome: Outcome) -> Outcome:
-    """The outcome where values of the document were overridden: what it reports is of another network."""
-    if outcome.status == "skipped":
-        return outcome
-    return replace(outcome, status=NOT_COMPARABLE, note="")
-
-
-def undecided(judged: Sequence[Check], points: Sequence[PointResult]) -> set[Place]:
-    """The points of which more seeds could turn the verdict of a check: those whose mean lies so near to the
-    bounds that it is on its side with less than 99.5 % (Student's t), and those that they are compared with.
-
-    A check that cannot be measured is decided: more seeds do not help it.
-    """
-    found: set[Place] = set()
-    for check in judged:
-        try:
-            for estimate, members in _estimates(check, points):
-                if not _is_decided(check, estimate):
-                    found |= {place_of(point) for point in members}
-        except MeasureError:
-            continue
-    return found
-
-
-def _is_decided(check: Check, measured: stats.Estimate) -> bool:
-    sigmas = stats.in_standard_errors(check.bounds.margin(measured.mean), measured)
-    return sigmas is None or abs(sigmas) >= stats.t_995(measured.count - 1)
-
-
-def _measure(check: Check, points: Sequence[PointResult]) -> tuple[stats.Estimate, str, float]:
-    """The value that decides, where it was measured, and its margin to the bounds."""
-    measured = _estimates(check, points)
-    estimate, members = min(measured, key=lambda each: check.bounds.margin(each[0].mean))
-    labels = dict.fromkeys(point.label for point in members if matches(point, check.where))
-    where = next(iter(labels)) if len(labels) == 1 else f"{check.reduce} over {len(labels)} points"
-    return estimate, where, check.bounds.margin(estimate.mean)
-
-
-def _estimates(check: Check, points: Sequence[PointResult]) -> list[tuple[stats.Estimate, list[PointResult]]]:
-    """What is measured, once per point or once over all of them, and the runs that it comes from.
-
-    Where points have other seeds than those that they are set against, only the common ones count.
-    """
-    groups: dict[Place, dict[int, float]] = {}
-    members: dict[Place, list[PointResult]] = {}
-    problem: MeasureError | None = None
-    base_of = _bases(check, points)
-    for point in points:
-        if not matches(point, check.where):
-            continue
-        place = place_of(point)
-        base = base_of(point)
-        members.setdefault(place, []).extend([point, *([base] if base else [])])
-        value = measure.evaluate(check.measure, point)
-        if not check.relative_to:
-            groups.setdefault(place, {})[point.seed] = value
-        elif base is None:
-            problem = MeasureError(
-                f"no point to compare with at {dict(check.relative_to)}, seed {point.seed}"
-            )
-        else:
-            divisor = measure.evaluate(check.measure, base)
-            if divisor == 0:
-                raise MeasureError(f"relative to zero: {check.measure} at {base.label}")
-            groups.setdefault(place, {})[point.seed] = value / divisor
-    if not members:
-        raise MeasureError(f"no point of the experiment matches where = {dict(check.where)}")
-    if len(groups) < len(members) and problem:
-        raise problem
-    if check.reduce == "each":
-        return [(stats.estimate(list(by_seed.values())), members[place]) for place, by_seed in groups.items()]
-    reduction = {"mean": stats.mean, "min": min, "max": max}[check.reduce]
-    seeds = sorted(set.intersection(*(set(by_seed) for by_seed in groups.values())))
-    if not seeds:
-        raise MeasureError("its points have no seed in common")
-    per_seed = [reduction([by_seed[seed] for by_seed in groups.values()]) for seed in seeds]
-    return [(stats.estimate(per_seed), [point for own in members.values() for point in own])]
-
-
-def _bases(check: Check, points: Sequence[PointResult]) -> Callable[[PointResult], PointResult | None]:
-    """What a point is divided by: the one with the same axes and seed but for `relative_to`."""
-    if not check.relative_to:
-        return lambda point: None
-    # A value may be written in another way than in the experiment: 1Mbit, 1000kbit.
-    wanted = {}
-    for key, text in check.relative_to.items():
-        values = dict.fromkeys(point.variant if key == "variant" else point.axes.get(key) for point in points)
-        wanted[key] = next((value for value in values if value is not None and _same(value, text)), text)
-    at = {(place_of(point), point.seed): point for point in points}
-
-    def base_of(point: PointResult) -> PointResult | None:
-        axes = point.axes | {key: text for key, text in wanted.items() if key != "variant"}
-        return at.get(((wanted.get("variant", point.variant), tuple(sorted(axes.items()))), point.seed))
-
-    return base_of
-
-
-def matches(point: PointResult, where: Mapping[str, Any]) -> bool:
-    """Whether a point is one of those that `where` describes."""
-    for key, wanted in where.items():
-        if key != "variant" and key not in point.axes:
-            raise MeasureError(f"where: no axis {key!r}; there are variant, {', '.join(point.axes)}")
-        have = point.variant if key == "variant" else point.axes[key]
-        if isinstance(wanted, Mapping):
-            if not _in_range(have or "", wanted):
-                return False
-        elif not any(_same(have, text) for text in (wanted if isinstance(wanted, list) else [wanted])):
-            return False
-    return True
-
-
-def _same(have: str | None, wanted: Any) -> bool:
-    if have == str(wanted):
-        return True
-    left, right = quantities.parse(have or ""), quantities.parse(str(wanted))
-    return left is not None and left == right
-
-
-def _in_range(have: str, wanted: Mapping[str, Any]) -> bool:
-    value = quantities.base_value(have)
-    low = quantities.base_value(str(wanted.get("at_least", "-1e300")))
-    high = quantities.base_value(str(wanted.get("at_most", "1e300")))
-    if value is None or low is None or high is None:
-        raise MeasureError(f"where: cannot compare {have!r} with {dict(wanted)}")
-    return low <= value <= high
-
-
-def status_of(outcomes: Sequence[Outcome]) -> str:
-    """The status of an experiment from those of its checks."""
-    statuses = {outcome.status for outcome in outcomes} - {"skipped"}
-    if not statuses:
-        return "skipped" if outcomes else "unchecked"
-    if NOT_COMPARABLE in statuses:
-        return NOT_COMPARABLE
-    return "fail" if "fail" in statuses else "differs" if "differs" in statuses else "pass"
-
-
-# What a check that passes is worth: a number that follows from the document and came out; a claim in words; a
-# number from which a parameter was inferred; what we assume ourselves, as a rule to show a cause.
-WORTHS = ("predicted", "qualitative", "fitted", "own")
-
-
-def worth(check: Mapping[str, Any]) -> str:
-    """One of `WORTHS`, of a check as it is stored."""
-    if check["provenance"] == "fitted":
-        return "fitted"
-    if check["provenance"] == "assumed":
-        return "own"
-    return "qualitative" if check["kind"] == "qualitative" else "predicted"
-
-
-def counts(outcomes: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-    """How many checks there are of each status; those that pass by what they are worth."""
-    found = {worth: 0 for worth in WORTHS} | {"differs": 0, "fail": 0, NOT_COMPARABLE: 0, "skipped": 0}
-    for check in outcomes:
-        found[worth(check) if check["status"] == "pass" else check["status"]] += 1
-    return found
 
 
 def _refuse_unknown(table: Any, allowed: set[str], where: str) -> None:

@@ -1,0 +1,129 @@
+"""How a check comes out: the value that was measured, judged by the bounds that are declared.
+
+Where that could go either way with other seeds, `undecided` says so, and `seeding` runs more.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tidegate import quantities, stats
+from tidegate.checks.declared import Check
+from tidegate.checks.measured import decisive, estimates, matches
+from tidegate.errors import MeasureError
+from tidegate.experiment import Place, PointResult, place_of
+
+# Of a check whose experiment was run with other values than the document's.
+NOT_COMPARABLE = "not comparable"
+# A measurement that lies less than this inside its bounds could as well lie outside.
+NOISE_SIGMAS = 2.0
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a check came out. `status` is pass, differs, fail, skipped or not comparable."""
+
+    check: Check
+    status: str
+    measured: float | None = None
+    ci95: tuple[float, float] | None = None
+    where: str = ""
+    note: str = ""
+    # How far inside its bounds, in standard errors; negative outside. None for one seed, or without spread.
+    margin_sigma: float | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The entry of `tidegate reproduce --json`."""
+        return {
+            "name": self.check.name,
+            "expected": self.check.bounds.expected,
+            "measured": self.measured,
+            "ci95": list(self.ci95) if self.ci95 else None,
+            "tolerance": self.check.bounds.tolerance,
+            "kind": self.check.kind,
+            "provenance": "fitted" if self.check.fitted else self.check.provenance,
+            "status": self.status,
+            "margin_sigma": self.margin_sigma,
+            "band": list(self.check.band) if self.check.band else None,
+        }
+
+    def to_record(self) -> dict[str, Any]:
+        """All of it, for the result folder and the report."""
+        details = {
+            "unit": self.check.unit,
+            "measure": self.check.measure,
+            "source": self.check.source,
+            "where": self.where,
+            "note": self.note,
+            "cause": self.check.cause,
+            "sensitivity": self.check.sensitivity,
+            "fitted": self.check.fitted,
+        }
+        return self.to_json() | details
+
+
+def evaluate(check: Check, points: Sequence[PointResult], quick: bool = False) -> Outcome:
+    """Judge one check by the results of its experiment. Never raises for what results contain."""
+    if quick and not check.quick:
+        return Outcome(check, "skipped", note="not part of the quick form")
+    try:
+        if quick and points and not any(matches(point, check.where) for point in points):
+            return Outcome(check, "skipped", note="its points are not part of the quick form")
+        measured, where, margin = decisive(check, points)
+    except MeasureError as error:
+        return Outcome(check, "fail", note=str(error))
+    interval = None if measured.low is None or measured.high is None else (measured.low, measured.high)
+    sigmas = stats.in_standard_errors(margin, measured)
+    if margin >= 0:
+        note = "within its noise" if sigmas is not None and sigmas < NOISE_SIGMAS else ""
+        if check.cause and not quick:
+            # A quick form is too short for many a difference to show.
+            note = f"it does not differ any more: `differs` is stale{', or ' if note else ''}{note}"
+        return Outcome(check, "pass", measured.mean, interval, where, note, sigmas)
+    if not check.cause or check.provenance == "derived":
+        return Outcome(check, "fail", measured.mean, interval, where, "", sigmas)
+    band = check.quick_band if quick and check.quick_band else check.band
+    if band is not None and not band[0] <= measured.mean <= band[1]:
+        low, high = (quantities.number(end) for end in band)
+        note = f"outside of {low} to {high}, where it was measured: the named cause does not explain it"
+        return Outcome(check, "fail", measured.mean, interval, where, note, sigmas)
+    return Outcome(check, "differs", measured.mean, interval, where, check.cause, sigmas)
+
+
+def not_comparable(outcome: Outcome) -> Outcome:
+    """The outcome where values of the document were overridden: what it reports is of another network."""
+    if outcome.status == "skipped":
+        return outcome
+    return replace(outcome, status=NOT_COMPARABLE, note="")
+
+
+def undecided(judged: Sequence[Check], points: Sequence[PointResult]) -> set[Place]:
+    """The points of which more seeds could turn the verdict of a check: those whose mean lies so near to the
+    bounds that it is on its side with less than 99.5 % (Student's t), and those that they are compared with.
+
+    A check that cannot be measured is decided: more seeds do not help it.
+    """
+    found: set[Place] = set()
+    for check in judged:
+        try:
+            for estimate, members in estimates(check, points):
+                if not _is_decided(check, estimate):
+                    found |= {place_of(point) for point in members}
+        except MeasureError:
+            continue
+    return found
+
+
+def _is_decided(check: Check, measured: stats.Estimate) -> bool:
+    sigmas = stats.in_standard_errors(check.bounds.margin(measured.mean), measured)
+    return sigmas is None or abs(sigmas) >= stats.t_995(measured.count - 1)
+
+
+def status_of(outcomes: Sequence[Outcome]) -> str:
+    """The status of an experiment from those of its checks."""
+    statuses = {outcome.status for outcome in outcomes} - {"skipped"}
+    if not statuses:
+        return "skipped" if outcomes else "unchecked"
+    if NOT_COMPARABLE in statuses:
+        return NOT_COMPARABLE
+    return "fail" if "fail" in statuses else "differs" if "differs" in statuses else "pass"

@@ -1,0 +1,173 @@
+"""Files and folders that are written whole or not at all, whoever else writes there and whoever is killed.
+
+What is written has a temporary name beside its place, is brought to the disk, and is renamed or exchanged, so
+whatever carries the final name is whole. One process at a time writes to the place of a folder: it holds
+`.NAME.lock`, and sweeps what killed ones left.
+"""
+
+import contextlib
+import os
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from tidegate import _core
+from tidegate.errors import InvalidFileError, TidegateError
+
+# A temporary file is locked sooner than this after it was made.
+_JUST_MADE_S = 0.1
+
+
+@contextlib.contextmanager
+def locked(target: Path) -> Iterator[None]:
+    """Keep other processes from writing to `target` meanwhile.
+
+    Temporaries that killed ones left are removed first.
+    """
+    target = target.absolute()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    path = target.with_name(f".{target.name}.lock")
+    with _held(path, target):
+        for pattern in (f".{target.name}.*.tmp", f".{target.name}.*.old"):
+            for left in target.parent.glob(_literal(pattern, target.name)):
+                shutil.rmtree(left, ignore_errors=True)
+        yield
+
+
+def _literal(pattern: str, name: str) -> str:
+    """`pattern` with the `name` in it as it is: names may hold what globs mean otherwise."""
+    import glob
+
+    return pattern.replace(name, glob.escape(name), 1)
+
+
+@contextlib.contextmanager
+def _held(path: Path, target: Path) -> Iterator[None]:
+    """An advisory lock on the file `path`, which is there while it is held."""
+    try:
+        import fcntl
+    except ImportError:  # no such locks on this system
+        yield
+        return
+    while True:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Whoever held it may have removed it between the two calls: then it is another file, or none.
+            if os.path.samestat(os.fstat(handle), os.stat(path)):
+                break
+        except FileNotFoundError:
+            pass
+        except BlockingIOError:
+            os.close(handle)
+            message = f"another process is writing to {target}: wait for it, or give another --out"
+            raise TidegateError(message) from None
+        os.close(handle)
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+        os.close(handle)
+
+
+@contextlib.contextmanager
+def atomic_folder(target: Path, require_replaceable: Callable[[Path], None]) -> Iterator[Path]:
+    """A folder to fill; becomes `target` when the block ends well, vanishes when it does not.
+
+    Hold the lock of `target`. `require_replaceable` refuses what stands there and must not be replaced.
+    """
+    target = target.absolute()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent))
+    try:
+        temporary.chmod(0o755)
+        yield temporary
+        if target.exists():
+            require_replaceable(target)
+        _core.replace_folder(temporary, target)
+    except OSError as error:
+        _name_file(error, target)
+        raise
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def write_atomic(target: Path, data: str | bytes) -> None:
+    """Write a file under a temporary name and rename it; through links, straight into devices and pipes.
+
+    Temporaries of the same file that killed processes left are removed first.
+    """
+    data = data.encode("utf-8", "backslashreplace") if isinstance(data, str) else data
+    if target.exists() and not (target.is_file() or target.is_dir()):
+        # Renaming would replace the device by a file.
+        with open(target, "wb") as stream:
+            stream.write(data)
+        return
+    target = Path(os.path.realpath(target))
+    temporary = None
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        for left in target.parent.glob(_literal(f".{target.name}.*.tmp", target.name)):
+            _remove_if_left(left)
+        handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
+        with os.fdopen(handle, "wb") as file:
+            _lock(handle)
+            file.write(data)
+            file.flush()
+            os.fsync(handle)
+            os.chmod(temporary, 0o644)
+            # While it is locked: who finds it unlocked takes it for one that was left.
+            os.replace(temporary, target)
+    except BaseException as error:
+        if temporary is not None:
+            Path(temporary).unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            # Whoever reads this knows the file that was asked for, not the temporary one.
+            error.filename, error.filename2 = str(target), None
+        raise
+
+
+def _lock(handle: int) -> bool:
+    """Lock an open file against `_remove_if_left`; whether it was free. It is until the process ends."""
+    try:
+        import fcntl
+
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except ImportError:  # no such locks on this system
+        return False
+    except OSError:
+        return False
+    return True
+
+
+def _remove_if_left(path: Path) -> None:
+    """Remove a temporary file that no living process is writing."""
+    with contextlib.suppress(OSError):
+        handle = os.open(path, os.O_RDWR)
+        try:
+            # One that was made a moment ago may not be locked yet.
+            if time.time() - os.fstat(handle).st_mtime > _JUST_MADE_S and _lock(handle):
+                path.unlink()
+        finally:
+            os.close(handle)
+
+
+def _name_file(error: OSError, target: Path) -> None:
+    """A full disk is told where something is written, not where the name is: add what was to be written."""
+    if error.filename is None:
+        error.filename = str(target)
+
+
+def is_file_name(name: Any) -> bool:
+    """Whether a file may be called so, in any folder: what is asked of ids of figures when they are read."""
+    return isinstance(name, str) and re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", name) is not None
+
+
+def require_inside(folder: Path, path: Path) -> None:
+    """Refuse to write to `path` on behalf of `folder` if a link leads out of it."""
+    if not path.resolve().is_relative_to(folder.resolve()):
+        raise InvalidFileError(f"{path} leads out of {folder}: nothing is written there")

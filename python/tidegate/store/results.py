@@ -1,0 +1,234 @@
+"""Result folders: what is in them, written and read back.
+
+    result.json      what this is: schema_version, kind ("run" or "experiment"), versions, the experiment,
+                     the scenario, the outcomes of its checks; hashes of itself and of points.jsonl
+    points.jsonl     one line per run: variant, axes, seed, key (hash of what the results depend on), summary,
+                     series, digest (hash of the line and of its series: an edited point is noticed)
+    series/*.parquet time series of the runs that recorded any
+    *.toml           a copy of the file that was run
+
+Whatever carries the final name is whole (`files`); points that are finished before all are wait beside it
+(`points`).
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tidegate.errors import InvalidFileError, TidegateError
+from tidegate.experiment import Info, PointResult
+from tidegate.store.damage import AGAIN, described, require
+from tidegate.store.files import atomic_folder, is_file_name
+from tidegate.store.points import json_line, read_point, whole_points, write_point
+
+SCHEMA_VERSION = 1
+_MANIFEST = "result.json"
+_POINTS = "points.jsonl"
+
+
+def require_place(target: Path) -> None:
+    """Refuse, before anything runs, a place where no result folder could be written."""
+    target = target.absolute()
+    if target.is_symlink() and not target.exists():
+        raise InvalidFileError(f"{target} is a link to nowhere")
+    if target.exists():
+        _require_replaceable(target)
+    parent = next(above for above in target.parents if above.exists())
+    if not parent.is_dir():
+        raise InvalidFileError(f"{parent} is no folder: {target} cannot be made in it")
+    if not os.access(parent, os.W_OK | os.X_OK):
+        raise TidegateError(f"{parent} may not be written to: {target} cannot be made in it")
+
+
+def _require_replaceable(target: Path) -> None:
+    if not target.is_dir():
+        raise InvalidFileError(f"{target} is no folder; not replaced")
+    if not (target / _MANIFEST).exists() and any(target.iterdir()):
+        raise InvalidFileError(f"{target} exists and is no result folder; not replaced")
+
+
+@dataclass
+class StoredResult:
+    """A result folder in memory."""
+
+    kind: str
+    info: Info
+    scenario: dict[str, Any]
+    points: list[PointResult]
+    checks: list[dict[str, Any]] = field(default_factory=list)
+    references: list[dict[str, Any]] = field(default_factory=list)
+    status: str = ""
+    problems: list[str] = field(default_factory=list)
+    quick: bool = False
+    version: str = ""
+    # What was set in place of what the experiment's file says: `path`, `value`, `document`.
+    overridden: list[dict[str, str]] = field(default_factory=list)
+
+
+def write_result(target: Path, result: StoredResult, source_file: Path | None) -> None:
+    """Write a complete result folder in the place of an older one."""
+    with atomic_folder(target, _require_replaceable) as folder:
+        lines = []
+        for number, point in enumerate(result.points, 1):
+            lines.append(write_point(folder, f"{number:05d}", point))
+        (folder / _POINTS).write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+        if source_file is not None:
+            shutil.copyfile(source_file, folder / source_file.name)
+        manifest = {
+            "schema_version": SCHEMA_VERSION,
+            "kind": result.kind,
+            "id": result.info.id,
+            "version": result.version,
+            "quick": result.quick,
+            "status": result.status,
+            "problems": result.problems,
+            "checks": result.checks,
+            "references": result.references,
+            "experiment": result.info.raw,
+            "scenario": result.scenario,
+            "overridden": result.overridden,
+            "points_digest": hashlib.sha256((folder / _POINTS).read_bytes()).hexdigest(),
+        }
+        manifest["digest"] = _manifest_digest(manifest)
+        text = json.dumps(manifest, indent=1, ensure_ascii=False)
+        # Names of files may hold what is no letter; what replaces it is what JSON writes for it.
+        (folder / _MANIFEST).write_bytes(f"{text}\n".encode("utf-8", "backslashreplace"))
+
+
+def _manifest_digest(manifest: dict[str, Any]) -> str:
+    about = {name: value for name, value in manifest.items() if name != "digest"}
+    return hashlib.sha256(json_line(about).encode("utf-8", "backslashreplace")).hexdigest()
+
+
+# What everything that reads checks takes for granted.
+_CHECK_KEYS = {"name", "expected", "tolerance", "measured", "provenance", "source", "status"}
+
+
+def _require_shape(manifest: dict[str, Any], points: list[PointResult]) -> None:
+    """Refuse a folder that was written by something else, or changed since."""
+    scenario = manifest["scenario"]
+    require(isinstance(scenario, dict), "`scenario` is no table")
+    require(isinstance(manifest["problems"], list), "`problems` is no list")
+    for each in manifest.get("overridden", []):
+        require({"path", "value", "document"} <= each.keys(), "an overridden value has no path")
+    for name in ("checks", "references"):
+        require(isinstance(manifest[name], list), f"`{name}` is no list")
+        require(all(isinstance(each, dict) for each in manifest[name]), f"`{name}` holds no tables")
+    for check in manifest["checks"]:
+        require(check.keys() >= _CHECK_KEYS, f"a check lacks {', '.join(sorted(_CHECK_KEYS - check.keys()))}")
+    require(bool(points) or manifest["kind"] != "run", f"{_POINTS} is empty")
+    for figure in manifest["experiment"].get("figures") or ():
+        require(is_file_name(figure["id"]), "the id of a figure is no name")
+
+
+def is_result(folder: Path) -> bool:
+    """Whether this is a complete result folder."""
+    return (folder / _MANIFEST).is_file() and not folder.name.startswith(".")
+
+
+def find_results(path: Path) -> list[Path]:
+    """`path` itself if it is a result folder, else all result folders below it, in natural order."""
+    from tidegate.library import natural_key
+
+    if not path.is_dir():
+        raise InvalidFileError(f"{path} is no folder")
+    if is_result(path):
+        return [path]
+    found = [
+        manifest.parent
+        for manifest in path.rglob(_MANIFEST)
+        if not any(
+            part.startswith(".") or part.endswith(".partial") for part in manifest.relative_to(path).parts
+        )
+    ]
+    if not found:
+        raise InvalidFileError(f"no results in {path}")
+    return sorted(found, key=lambda folder: natural_key(folder.as_posix()))
+
+
+def read_result(folder: Path) -> StoredResult:
+    """Read a result folder back."""
+    try:
+        manifest = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))
+        if manifest["schema_version"] != SCHEMA_VERSION:
+            raise InvalidFileError(
+                f"{folder}: results of schema {manifest['schema_version']}, not {SCHEMA_VERSION}"
+            )
+        written = (folder / _POINTS).read_bytes()
+        points = [read_point(folder, line) for line in written.decode("utf-8").splitlines()]
+        _require_shape(manifest, points)
+        # Folders of earlier versions have none.
+        expected = manifest.get("points_digest")
+        require(
+            expected is None or hashlib.sha256(written).hexdigest() == expected,
+            f"{_POINTS} is not the one that was written with {_MANIFEST}",
+        )
+        return StoredResult(
+            kind=manifest["kind"],
+            info=Info.from_raw(manifest["id"], manifest["experiment"]),
+            scenario=manifest["scenario"],
+            points=points,
+            checks=manifest["checks"],
+            references=manifest["references"],
+            status=manifest["status"],
+            problems=manifest["problems"],
+            quick=manifest["quick"],
+            version=manifest["version"],
+            overridden=manifest.get("overridden", []),
+        )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        if isinstance(error, InvalidFileError):
+            raise
+        raise InvalidFileError(
+            f"{folder} is no complete result folder: {described(error)}; {AGAIN}"
+        ) from None
+
+
+@contextlib.contextmanager
+def using(*folders: Path) -> Iterator[None]:
+    """What is made of the results in `folders` here may fail because one was changed since it was written.
+
+    Then that is told. On whole ones a failure is our own, and stays what it is.
+    """
+    try:
+        yield
+    except (TidegateError, OSError):
+        raise
+    except Exception as error:
+        changed = [folder for folder in folders if not _is_as_written(folder)]
+        if not changed:
+            raise
+        raise InvalidFileError(
+            f"{changed[0]}: {_MANIFEST} was changed after it was written, and cannot be made sense of: "
+            f"{described(error)}; {AGAIN}"
+        ) from None
+
+
+def _is_as_written(folder: Path) -> bool:
+    try:
+        manifest = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))
+        return bool(manifest["digest"] == _manifest_digest(manifest))
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return False
+
+
+def kept_points(folder: Path, version: str) -> tuple[dict[str, PointResult], int]:
+    """The points of a result folder of this `version`, by key, and how many are damaged or were edited."""
+    if not is_result(folder):
+        return {}, 0
+    try:
+        manifest = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))
+        if manifest["version"] != version or manifest["schema_version"] != SCHEMA_VERSION:
+            return {}, 0
+        lines = (folder / _POINTS).read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InvalidFileError(
+            f"{folder} is no complete result folder: {described(error)}; {AGAIN}"
+        ) from None
+    return whole_points(folder, lines)

@@ -1,0 +1,54 @@
+"""Time series of a stored run, read from its Parquet file when they are first asked for."""
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tidegate.errors import InvalidFileError, MissingExtraError
+from tidegate.store.damage import AGAIN
+
+# Samples of all series of one run: some 400 MB of memory.
+ROWS_MAX = 10_000_000
+
+
+class StoredSeries:
+    """Time series in a Parquet file, with the interface of a `_core.RunResult`; read when first asked."""
+
+    def __init__(self, path: Path, names: Sequence[str]):
+        self.path = path
+        self.series_names = list(names)
+        self._columns: dict[str, tuple[Any, Any]] | None = None
+
+    def series(self, name: str) -> tuple[Any, Any]:
+        """Times in seconds and values."""
+        if self._columns is None:
+            self._columns = _read_parquet(self.path)
+        if name not in self._columns:
+            raise InvalidFileError(f"{self.path}: no series {name!r}, though its folder names it; {AGAIN}")
+        return self._columns[name]
+
+    def write_parquet(self, path: str) -> None:
+        """Copy the file."""
+        shutil.copyfile(self.path, path)
+
+
+def _read_parquet(path: Path) -> dict[str, tuple[Any, Any]]:
+    try:
+        import polars
+    except ImportError:
+        raise MissingExtraError("reading time series needs polars: pip install 'tidegate[data]'") from None
+    try:
+        # The footer says how many rows there are: a small file may hold more than there is memory.
+        # As a file that is open: its name may be no text, which polars takes for none.
+        with path.open("rb") as file:
+            rows = polars.scan_parquet(file).select(polars.len()).collect().item()
+            if rows > ROWS_MAX:
+                raise InvalidFileError(f"{path}: {rows} samples; at most {ROWS_MAX} are read")
+            table = polars.read_parquet(file, columns=["time_s", "name", "value"])
+        parts = table.partition_by("name", as_dict=True, maintain_order=True)
+        return {
+            str(key[0]): (part["time_s"].to_numpy(), part["value"].to_numpy()) for key, part in parts.items()
+        }
+    except (OSError, polars.exceptions.PolarsError) as error:
+        raise InvalidFileError(f"{path}: no time series can be read: {error}; {AGAIN}") from None

@@ -69,7 +69,5 @@ def test_only_experiments_with_real_hosts_need_them():
     needing = {name for name, path in known.items() if library.is_real(path)}
     assert needing == {name for name in known if name.startswith("real/")}
     assert "real/nbp-fig8" in needing
-    assert real.is_real({"nodes": [{"name": "A"}, {"name": "B", "real": True}]})
-    assert not real.is_real({"nodes": [{"name": "A"}]})
     commands = [{"needs": ["iperf3"]}, {"needs": []}, {"needs": ["curl", "iperf3"]}]
     assert real.programs({"commands": commands}) == ["curl", "iperf3"]

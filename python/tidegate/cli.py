@@ -16,7 +16,7 @@ from typing import Annotated
 
 import typer
 
-from tidegate import errors, reach
+from tidegate import errors, reach, shells, starter
 from tidegate.commands.design import app as design
 
 app = typer.Typer(
@@ -58,14 +58,17 @@ def _print_version(wanted: bool) -> None:
     if wanted:
         from tidegate import _core
 
-        print(f"tidegate {_core.__version__}")
+        # A module with mechanisms of one's own is another build, which has a name of its own.
+        build = getattr(_core, "__build__", _core.__name__)
+        print(f"tidegate {_core.__version__} ({build})")
         raise typer.Exit
 
 
 @app.callback()
 def _options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print version and build."),
     ] = False,
 ) -> None:
     pass
@@ -105,6 +108,39 @@ def run(
     )
 
 
+@app.command(short_help="Write a commented scenario to begin with.")
+def new(
+    context: typer.Context,
+    network: Annotated[
+        starter.Network | None, typer.Argument(help="The kind of network. None: questions, on a terminal.")
+    ] = None,
+    rate: Annotated[str, typer.Option(help="Rate of the links that flows share.")] = "10Mbit",
+    delay: Annotated[str, typer.Option(help="Delay of these links, one way.")] = "10ms",
+    flows: Annotated[int, typer.Option(min=1, max=starter.FLOWS_MAX, help="TCP flows.")] = 4,
+    queue: Annotated[starter.Queue, typer.Option(help="Queue of these links.")] = starter.Queue.droptail,
+    control: Annotated[
+        starter.Control, typer.Option(help="Congestion control of the TCP flows.")
+    ] = starter.Control.cubic,
+    duration: Annotated[str, typer.Option(help="Duration of a run.")] = "30s",
+    out: Annotated[
+        Path | None,
+        typer.Option("-o", "--out", metavar="FILE", help="A new file. Default: print it."),
+    ] = None,
+) -> int:
+    """Write a commented scenario to begin with, whose queue suits its link."""
+    from tidegate.commands import new as command
+
+    names = ("rate", "delay", "flows", "queue", "control", "duration")
+    options = {name: context.params[name] for name in names}
+    given = {name: value for name, value in options.items() if _was_given(context, name)}
+    return command.new(network, out, given, options)
+
+
+def _was_given(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
 @app.command()
 def validate(
     files: Annotated[list[Path], typer.Argument(help="Scenario or experiment files.")],
@@ -131,7 +167,11 @@ def schema() -> int:
 def reproduce(
     ids: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[ID]...", help="Experiments, groups or files: nbp, nbp/fig8a, mine.toml."),
+        typer.Argument(
+            metavar="[ID]...",
+            help="Experiments, groups or files: nbp, nbp/fig8a, mine.toml.",
+            autocompletion=shells.experiments,
+        ),
     ] = None,
     list_only: Annotated[bool, typer.Option("--list", help="List the experiments and stop.")] = False,
     seeds: Seeds = None,
@@ -183,7 +223,12 @@ def reproduce(
 
 @app.command()
 def sweep(
-    experiment: Annotated[str, typer.Argument(help="An experiment file, or the id of a shipped one.")],
+    experiment: Annotated[
+        str,
+        typer.Argument(
+            help="An experiment file, or the id of a shipped one.", autocompletion=shells.experiments
+        ),
+    ],
     workers: Workers = None,
     seeds: Seeds = None,
     quick: Quick = False,
@@ -270,7 +315,10 @@ def report(
 
 @app.command(name="list")
 def list_(
-    what: Annotated[str, typer.Argument(metavar="mechanisms|plots|experiments", help="Of what.")],
+    what: Annotated[
+        str,
+        typer.Argument(metavar="mechanisms|plots|experiments", help="Of what.", autocompletion=shells.lists),
+    ],
     as_json: Json = False,
 ) -> int:
     """List mechanisms, plots or experiments."""
@@ -282,7 +330,12 @@ def list_(
 @app.command(short_help="Explain a mechanism: parameters, units, source.")
 def explain(
     mechanism: Annotated[
-        str, typer.Argument(metavar="NAME", help="A name that `tidegate list mechanisms` prints.")
+        str,
+        typer.Argument(
+            metavar="NAME",
+            help="A name that `tidegate list mechanisms` prints.",
+            autocompletion=shells.mechanisms,
+        ),
     ],
     as_json: Json = False,
 ) -> int:
@@ -290,6 +343,22 @@ def explain(
     from tidegate.commands import inspect as command
 
     return command.explain(mechanism, as_json)
+
+
+@app.command(short_help="Print what makes a shell complete these commands.")
+def completion(
+    context: typer.Context,
+    shell: Annotated[shells.Shell, typer.Argument(help="The shell.")],
+) -> int:
+    """Print a script that makes a shell complete commands, options, experiments and mechanisms.
+
+    For one session: eval "$(tidegate completion bash)", zsh alike; tidegate completion fish | source.
+
+    For all: bash reads it from ~/.local/share/bash-completion/completions/tidegate, zsh from a file _tidegate
+    in a folder of its fpath, fish from ~/.config/fish/completions/tidegate.fish.
+    """
+    print(shells.script(shell, context.find_root().info_name or ""))
+    return 0
 
 
 # These two are programs of their own, which know their options and explain them.
@@ -372,6 +441,7 @@ def invoke(arguments: list[str] | None = None) -> int:
     """Run the command line given (default: the process's own) and return the exit code."""
     global _given
     _given = arguments
+    shells.answer_if_asked()
     try:
         code = app(args=arguments, standalone_mode=False)
         sys.stdout.flush()

@@ -8,6 +8,8 @@ import pytest
 import tidegate
 from tidegate.errors import UsageError
 
+pytestmark = pytest.mark.real_core  # which reads quantities
+
 
 def test_max_p_is_what_equation_3_2_asks_for():
     design = tidegate.design.red("10Mbit", rtt="60ms", flows=8)
@@ -47,6 +49,51 @@ def test_what_makes_no_sense_is_refused(arguments):
         tidegate.design.red(*arguments)
     with pytest.raises(UsageError):
         tidegate.design.red("10Mbit", "60ms", 8, limit="2p")
+
+
+LINK = """
+duration = "1s"
+nodes = {{ hosts = ["a", "b"] }}
+links.l = {{ between = ["a", "b"], rate = "{}", delay = "{}", queue.limit = "{}" }}
+"""
+TEXTS = """10Mbit;10 Mbit;+1kbit;1_000kbit;0.5bit;1e6bit;10;10Mbps;10Mb/s;10mbit;10MB;Mbit;-1kbit;
+60ms;60 ms;.5s;0.1us;0.0001us;1min;1m;1sec;60;inf;nan;
+100p;100 packets;1.5p;100kB;32KiB;100KB;100b;5000000000p"""
+
+
+@pytest.mark.parametrize("text", TEXTS.replace("\n", "").split(";"))
+def test_designs_take_exactly_the_quantities_that_scenarios_take(core, text):
+    def takes(rate="1Mbit", delay="10ms", limit="30p"):
+        try:
+            core.Scenario.from_text(LINK.format(rate, delay, limit))
+        except core.ConfigError:
+            return False
+        return True
+
+    def designs(rate="1Mbit", rtt="10ms", limit="30p"):
+        try:
+            tidegate.design.red(rate, rtt, 1, limit=limit)
+        except UsageError as error:
+            # What scenarios take and a design has no use for, it says in words of its own.
+            return "no room for" in str(error)
+        return True
+
+    assert takes(rate=text) == designs(rate=text)
+    assert takes(delay=text) == designs(rtt=text)
+    assert takes(limit=text) == designs(limit=text)
+
+
+def test_a_limit_is_the_same_in_packets_bytes_and_time():
+    limits = [tidegate.design.red("8Mbit", "60ms", 8, limit=text) for text in ("60p", "60kB", "60ms")]
+    assert [design.parameters["limit"] for design in limits] == ["60p"] * 3
+    bins = [tidegate.design.sfb(4, 1, "3kB", limit=text).parameters for text in ("200p", "200kB", 200_000)]
+    assert bins[0] == bins[1] == bins[2]
+    with pytest.raises(UsageError, match="no rate of a link"):
+        tidegate.design.sfb(4, 1, "3kB", limit="20ms")
+    rooms = [
+        tidegate.design.ered("8Mbit", "10Mbit", limit=text).parameters for text in ("60p", "60kB", "60ms")
+    ]
+    assert rooms[0] == rooms[1] == rooms[2]
 
 
 def test_the_command_prints_what_the_function_finds(tidegate_command):

@@ -5,6 +5,8 @@ import pytest
 from tidegate.design.blue import blue
 from tidegate.errors import UsageError
 
+pytestmark = pytest.mark.real_core  # which reads quantities
+
 
 def steps(design):
     return {step.symbol: step.value for step in design.steps}

@@ -5,6 +5,8 @@ import pytest
 from tidegate.design.ered import ered
 from tidegate.errors import UsageError
 
+pytestmark = pytest.mark.real_core  # which reads quantities
+
 
 @pytest.mark.parametrize("peak", ["1Mbit", "10Mbit", "12.5Mbit", "40Mbit", "70Mbit"])
 def test_the_thresholds_fulfil_the_condition_of_admission(peak):

@@ -7,6 +7,8 @@ import pytest
 from tidegate.design.sfb import LEVELS_MAX, command, figure, misclassification, sfb
 from tidegate.errors import UsageError
 
+pytestmark = pytest.mark.real_core  # which reads quantities
+
 
 def test_equation_4_1_gives_the_printed_values():
     printed = [(2, 23, 4, 2.65), (2, 23, 8, 8.96), (1, 46, 4, 8.42), (1, 46, 8, 16.12)]

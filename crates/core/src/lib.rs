@@ -6,5 +6,6 @@ use pyo3::prelude::*;
 /// The compiled part of Tidegate.
 #[pymodule]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("__build__", concat!(env!("TIDEGATE_REVISION"), ", ", env!("TIDEGATE_PROFILE")))?;
     tidegate_python::fill(module)
 }

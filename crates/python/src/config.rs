@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use tidegate_lab::{BuildError, Run};
 use tidegate_scenario::{ConfigErrors, Document, Experiment, Point, Scenario};
+use tidegate_units::{BitRate, Bytes, Limit, Span, UnitError};
 
 pyo3::create_exception!(tidegate, ConfigError, PyValueError, "A file is not valid.");
 
@@ -220,6 +221,27 @@ pub fn validate(path: PathBuf, overrides: Vec<(String, String)>, allowed: Vec<Pa
         })
         .collect();
     Ok(serde_json::json!({ "kind": kind, "file": path.to_string_lossy(), "warnings": warnings }).to_string())
+}
+
+/// A quantity as scenarios write it, in base units: of a `rate` bit/s, of a `time` seconds, of a `size` bytes; of a `limit` the
+/// number and which of `packets`, `bytes` or `s` it counts.
+#[pyfunction]
+pub fn quantity(text: &str, kind: &str) -> PyResult<(f64, &'static str)> {
+    let refused = |error: UnitError| PyValueError::new_err(error.to_string());
+    let seconds = |span: Span| (span.as_secs_f64(), "s");
+    let bytes = |size: Bytes| (size.as_f64(), "bytes");
+    match kind {
+        "rate" => text.parse().map(|rate: BitRate| (rate.as_bps_f64(), "bit/s")),
+        "time" => text.parse().map(seconds),
+        "size" => text.parse().map(bytes),
+        "limit" => text.parse().map(|limit| match limit {
+            Limit::Packets(packets) => (f64::from(packets), "packets"),
+            Limit::Bytes(size) => bytes(size),
+            Limit::Time(span) => seconds(span),
+        }),
+        _ => return Err(PyValueError::new_err(format!("no kind of quantity: {kind}"))),
+    }
+    .map_err(refused)
 }
 
 /// The JSON Schema of scenarios and experiments.

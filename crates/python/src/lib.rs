@@ -26,6 +26,7 @@ pub fn fill(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<own::PyAck>()?;
     module.add_class::<own::PyCongestion>()?;
     module.add_function(wrap_pyfunction!(config::validate, module)?)?;
+    module.add_function(wrap_pyfunction!(config::quantity, module)?)?;
     module.add_function(wrap_pyfunction!(config::schema, module)?)?;
     module.add_function(wrap_pyfunction!(config::explain, module)?)?;
     module.add_function(wrap_pyfunction!(config::list_mechanisms, module)?)?;

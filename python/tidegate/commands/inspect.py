@@ -99,10 +99,19 @@ _PLACES = {
 }
 
 
+def mechanism_names() -> list[str]:
+    """The names of all mechanisms, in the order of the list."""
+    return _names(_mechanisms(json.loads(_core.list_mechanisms())))
+
+
+def _names(listed: list[dict[str, Any]]) -> list[str]:
+    return [str(each.get("kind") or each.get("name")) for each in listed]
+
+
 def explain(mechanism: str, as_json: bool) -> int:
     """Explain a mechanism from its own documentation; `FAMILY/NAME` where a name means two things."""
     listed = _mechanisms(json.loads(_core.list_mechanisms()))
-    names = [str(each.get("kind") or each.get("name")) for each in listed]
+    names = _names(listed)
     full = [f"{each.get('family')}/{name}" for each, name in zip(listed, names, strict=True)]
     if mechanism not in names + full and mechanism.lower() in names + full:
         mechanism = mechanism.lower()

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tidegate.design.result import Design, Steps, quantity
+from tidegate.design.result import Design, Steps, limit_bytes, quantity
 from tidegate.errors import UsageError
 
 MAX_SHARE = 0.8  # of the buffer: the thesis's 80 of 100 KB
@@ -22,11 +22,12 @@ def ered(rate: str | float, peak: str | float, *, limit: str | int = 100, packet
     Args:
         rate: of the link; bit/s or a text like `10Mbit`.
         peak: the sum of the peak rates of all that is marked; bit/s or a text.
-        limit: what may wait; packets or a text like `100p`.
+        limit: what may wait; packets or a text like `100p`, `100kB` or `20ms`.
         packet: a typical packet; bytes or a text like `1000B`.
     """
     bits, peaks = quantity(rate, "bit/s", "rate"), quantity(peak, "bit/s", "peak")
-    size, most = quantity(packet, "bytes", "packet"), int(quantity(limit, "packets", "limit"))
+    size = quantity(packet, "bytes", "packet")
+    most = int(limit_bytes(limit, size, "limit", bits) / size)
     if most < 4:
         raise UsageError(f"limit: {limit} leaves no room for two thresholds; 4 packets or more")
     room = most * min(bits / peaks, 1.0) if peaks > 0 else float(most)
@@ -85,7 +86,7 @@ def ered(rate: str | float, peak: str | float, *, limit: str | int = 100, packet
 def command(
     rate: Annotated[str, typer.Option(help="Rate of the link, e.g. 10Mbit.")],
     peak: Annotated[str, typer.Option(help="Sum of the peak rates of all that is marked, e.g. 12Mbit.")],
-    limit: Annotated[str, typer.Option(help="What may wait.")] = "100p",
+    limit: Annotated[str, typer.Option(help="What may wait: 100p, 100kB, 20ms.")] = "100p",
     packet: Annotated[str, typer.Option(help="A typical packet.")] = "1000B",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON with stable keys.")] = False,
 ) -> int:

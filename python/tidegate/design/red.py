@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from tidegate import quantities
-from tidegate.design.result import Design, Steps, quantity
+from tidegate.design.result import Design, Steps, limit_bytes, quantity
 from tidegate.errors import UsageError
 
 MIN_PACKETS = 5  # Floyd & Jacobson 1993, section VII
@@ -40,7 +40,7 @@ def red(
         rate: of the link; bit/s or a text like `10Mbit`.
         rtt: round-trip time without queueing; seconds or a text like `60ms`.
         flows: how many TCP flows have something to send.
-        limit: what may wait, if that is given; packets or a text like `100p` or `100kB`.
+        limit: what may wait, if that is given; packets or a text like `100p`, `100kB` or `20ms`.
         packet: a typical packet; bytes or a text like `1000B`.
         ecn: whether packets can be marked instead of dropped.
         adaptive: whether `max_p` adapts; then it starts at the value found here.
@@ -64,7 +64,9 @@ def red(
         formula = f"max(2 L RTT, {6 * MIN_PACKETS})"
         why = "The buffer takes what comes in before an answer to the first notification is felt"
     else:
-        most = _packets(limit, size)
+        most = int(limit_bytes(limit, size, "limit", bits) / size)
+        if most < 3:
+            raise UsageError(f"limit: {limit} leaves no room for two thresholds; 3 packets or more")
         formula, why = "as given", "The buffer"
     source = "Feng, section 4.2: twice the bandwidth-delay product" if limit is None else "given"
     step(why, "limit", formula, most, "packets", source)
@@ -191,7 +193,9 @@ def command(
     rate: Annotated[str, typer.Option(help="Rate of the link, e.g. 10Mbit.")],
     rtt: Annotated[str, typer.Option(help="Round-trip time without queueing, e.g. 60ms.")],
     flows: Annotated[int, typer.Option(help="Number of TCP flows that have something to send.")],
-    limit: Annotated[str | None, typer.Option(help="What may wait: 100p, 100kB. Default: found.")] = None,
+    limit: Annotated[
+        str | None, typer.Option(help="What may wait: 100p, 100kB, 20ms. Default: found.")
+    ] = None,
     packet: Annotated[str, typer.Option(help="A typical packet.")] = "1000B",
     ecn: Annotated[bool, typer.Option(help="Mark packets instead of dropping them.")] = True,
     adaptive: Annotated[bool, typer.Option(help="Adaptive RED, or RED with a fixed max_p.")] = True,
@@ -202,18 +206,6 @@ def command(
     found = red(rate, rtt, flows, limit=limit, packet=packet, ecn=ecn, adaptive=adaptive, gap=gap)
     print(found.json() if as_json else found.text())
     return 0
-
-
-def _packets(limit: str | int, packet_bytes: float) -> int:
-    """A limit in whole packets."""
-    unit = "packets"
-    if isinstance(limit, str) and (parsed := quantities.parse(limit)) is not None and parsed[1] == "bytes":
-        unit = "bytes"
-    given = quantity(limit, unit, "limit")
-    packets = int(given if unit == "packets" else given / packet_bytes)
-    if packets < 3:
-        raise UsageError(f"limit: {limit} leaves no room for two thresholds; 3 packets or more")
-    return packets
 
 
 def _burst(weight: float, threshold: float) -> int:

@@ -1,18 +1,15 @@
 """What a design is: parameters, and the steps that lead to them."""
 
 import json
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
 from tidegate import quantities
 from tidegate.errors import UsageError
 
-_KINDS = {
-    "bit/s": "rate (a number and a unit, like 10Mbit)",
-    "s": "time (a number and a unit, like 60ms)",
-    "bytes": "size (a number and a unit, like 1500B)",
-    "packets": "number of packets (like 100p)",
-}
+# What the core calls a quantity of this unit.
+_KINDS = {"bit/s": "rate", "s": "time", "bytes": "size"}
 
 
 @dataclass(frozen=True)
@@ -98,17 +95,38 @@ class Design:
         return self.text()
 
 
-def quantity(given: str | float, unit: str, name: str) -> float:
-    """`given`, a text like `10Mbit` or a number, in `unit`: `bit/s`, `s`, `bytes`, `packets`."""
-    if isinstance(given, int | float):
-        value: float | None = float(given)
-        found = unit
-    else:
-        parsed = quantities.parse(given)
-        value, found = parsed if parsed is not None else (None, "")
-    if value is None or found != unit or not value > 0:
-        raise UsageError(f"{name}: {given!r} is no {_KINDS[unit]} above zero")
+def quantity(given: str | float, unit: str, name: str, *, zero: bool = False) -> float:
+    """`given`, a text like `10Mbit` as scenarios have it or a number, in `unit`: `bit/s`, `s`, `bytes`.
+
+    `UsageError` with `name` in it where it is no such quantity, or not above zero, which `zero` allows.
+    """
+    value = float(given) if isinstance(given, int | float) else _read(given, _KINDS[unit], name)[0]
+    if not (math.isfinite(value) and (value > 0 or (zero and value == 0))):
+        raise UsageError(f"{name}: {given!r} is not above zero")
     return value
+
+
+def limit_bytes(given: str | float, packet_bytes: float, name: str, rate_bps: float | None = None) -> float:
+    """What may wait in bytes: of a text like `100p`, `32kB` or `20ms` as scenarios have it.
+
+    A time is what the link sends in it, and needs `rate_bps`; packets are of `packet_bytes`.
+    """
+    value, counted = _read(given, "limit", name) if isinstance(given, str) else (float(given), "packets")
+    if counted == "s" and rate_bps is None:
+        raise UsageError(f"{name}: {given!r} is a time, and no rate of a link is given: packets or bytes")
+    if not (math.isfinite(value) and value > 0):
+        raise UsageError(f"{name}: {given!r} is not above zero")
+    return value * {"packets": packet_bytes, "bytes": 1.0, "s": (rate_bps or 0) / 8}[counted]
+
+
+def _read(given: str, kind: str, name: str) -> tuple[float, str]:
+    """By the parser of scenarios: there is no other idea of what a quantity is."""
+    from tidegate import _core
+
+    try:
+        return _core.quantity(given, kind)
+    except ValueError as error:
+        raise UsageError(f"{name}: {error}") from None
 
 
 def _toml(value: Any) -> str:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tidegate.design.result import Design, Steps, quantity
+from tidegate.design.result import Design, Steps, limit_bytes, quantity
 from tidegate.errors import UsageError
 
 LEVELS_MAX = 8  # of `kind = "sfb"`
@@ -41,13 +41,14 @@ def sfb(
         flows: how many flows respond to congestion.
         nonresponsive: how many do not.
         memory: for all bins; bytes or a text like `3kB`.
-        limit: what may wait; bytes or a text like `200kB`.
+        limit: what may wait; bytes or a text like `200kB` or `200p`.
         packet: a typical packet; bytes or a text like `1000B`.
         double_buffered: whether a second set of bins is warmed up, which takes half of the memory.
         bin_bytes: what one bin takes.
     """
     size, store = quantity(packet, "bytes", "packet"), quantity(memory, "bytes", "memory")
-    buffer = quantity(limit, "bytes", "limit")
+    is_text = isinstance(limit, str)
+    buffer = limit_bytes(limit, size, "limit") if is_text else quantity(limit, "bytes", "limit")
     if flows < 1:
         raise UsageError(f"flows: {flows} flows need no design; give 1 or more")
     if nonresponsive < 1:
@@ -190,7 +191,7 @@ def command(
     flows: Annotated[int, typer.Option(help="Number of flows that respond to congestion.")],
     nonresponsive: Annotated[int, typer.Option(help="Number of flows that do not.")],
     memory: Annotated[str, typer.Option(help="Memory for the bins, e.g. 3kB.")],
-    limit: Annotated[str, typer.Option(help="What may wait.")] = "200kB",
+    limit: Annotated[str, typer.Option(help="What may wait: 200kB, 200p.")] = "200kB",
     packet: Annotated[str, typer.Option(help="A typical packet.")] = "1000B",
     double_buffered: Annotated[bool, typer.Option(help="A second set of bins is warmed up.")] = False,
     bin_bytes: Annotated[int, typer.Option(help="What one bin takes.")] = BIN_BYTES,

@@ -22,7 +22,7 @@ use tidegate_scenario::model::{
 use tidegate_scenario::{ConfigError, Document};
 use tidegate_units::{BitRate, Bytes, Limit};
 
-use crate::{lower, plausible};
+use crate::{lower, plausible, suitable};
 
 /// Something that is promised: a rate to some flows together.
 struct Promise {
@@ -51,7 +51,8 @@ const WARNINGS_MAX: usize = 20;
 
 /// What is to be said of the scenario of `document`, at most 20 things: nothing, if all that it promises fits.
 pub fn warnings(document: &Document, scenario: &Scenario) -> Vec<ConfigError> {
-    let odd = plausible::warnings(document, scenario);
+    let mut odd = plausible::warnings(document, scenario);
+    odd.extend(suitable::warnings(document, scenario));
     let promises = promises(scenario);
     if promises.is_empty()
         && scenario.markers.is_empty()

@@ -11,6 +11,7 @@ pub mod lower;
 mod plausible;
 mod run;
 mod sample;
+mod suitable;
 mod summary;
 
 pub use admission::warnings;

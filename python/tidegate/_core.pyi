@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 __version__: str
-# The revision that it was built of, with a plus where sources differed, and the profile; not where a user makes
-# the module.
+# The revision that it was built of, with a plus where sources differed, and the profile. A module that a user
+# makes has none.
 __build__: str
 
 Overrides = Sequence[tuple[str, str]]

@@ -20,7 +20,7 @@ RESULTS := results
 # With which profile of Cargo.toml the Python module is compiled.
 PROFILE ?= release
 
-.PHONY: help run test reproduce bench bench-emulator check-peers differential check-maxmin torture mutants fuzz audit wheel clean build tools
+.PHONY: help run test reproduce bench bench-emulator check-peers differential check-maxmin torture mutants fuzz audit wheel sdist deb release-check readme-picture clean build tools
 
 help: ## what can be made
 	@echo "Tidegate. Targets:"
@@ -90,6 +90,19 @@ wheel: tools $(VENV)/.made ## the package, in dist/: from the same commit the sa
 	  RUSTFLAGS="--remap-path-prefix=$(CURDIR)=tidegate --remap-path-prefix=$${CARGO_HOME:-$$HOME/.cargo}=cargo" \
 	  VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin build --profile $(PROFILE) --locked --out dist
 	@sha256sum dist/*.whl
+
+sdist: $(VENV)/.made ## the sources as a package of Python, in dist/
+	$(BIN)/maturin sdist --out dist
+
+deb: wheel ## a Debian package of lab and emulator, in dist/, for the python3 of this machine
+	bash packaging/make_deb.sh "$$(ls -t dist/*.whl | head -1)"
+
+release-check: wheel ## whether VERSION may be released: changelog, versions, the wheel in a clean environment with every command
+	@test -n "$(VERSION)" || { echo >&2 "Say which: make release-check VERSION=1.2.3"; exit 2; }
+	$(BIN)/python packaging/release_check.py $(VERSION) --wheel "$$(ls -t dist/*.whl | head -1)"
+
+readme-picture: build ## the picture of the README, by the commands that stand below it
+	PATH="$(CURDIR)/$(BIN):$$PATH" bash -euo pipefail -c "$$(sed -n '/^```sh picture$$/,/^```$$/{/^```/!p}' README.md)"
 
 fuzz: tools ## inputs that nobody thought of, for SECONDS each (60) or RUNS inputs: what strangers may send or write, and what hears it
 	@cargo fuzz --version >/dev/null 2>&1 || cargo install --locked cargo-fuzz

@@ -11,7 +11,6 @@ from typing import Annotated
 
 import typer
 
-from tidegate import quantities
 from tidegate.design.result import Design, Steps, limit_bytes, quantity
 from tidegate.errors import UsageError
 

@@ -2,8 +2,8 @@
 
     python packaging/release_check.py VERSION [--wheel FILE]...
 
-Says all that is wrong with the files at once. Each wheel is installed into a clean virtual environment outside
-of the checkout, where `smoke.py` tries every command. The exit code is 0 if all is well.
+Says all that is wrong with the files at once. Each wheel is installed into a clean virtual environment that
+sees nothing of the checkout, and `smoke.py` tries every command. The exit code is 0 if all is well.
 """
 
 import argparse

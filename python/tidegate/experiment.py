@@ -8,7 +8,7 @@ import hashlib
 import json
 import threading
 import tomllib
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -174,13 +174,29 @@ class Experiment:
         _require_measures(self.info.figures, path)
         self.scenario: dict[str, Any] = {}  # the scenario of the first point, as a dict; set by `tasks`
 
-    def tasks(self, quick: bool = False, seeds: int | None = None, first_seed: int = 1) -> list[Task]:
+    def tasks(
+        self,
+        quick: bool = False,
+        seeds: int | None = None,
+        first_seed: int = 1,
+        measures: Iterable[tuple[str, str]] = (),
+    ) -> list[Task]:
         """Every run, seeds innermost; with `seeds`, seeds 1 to that number instead of the file's.
 
-        With `first_seed` all seeds are moved, so that the lowest of 1, 2, .. is that one.
+        With `first_seed` all seeds are moved, so that the lowest of 1, 2, .. is that one. `MeasureError`
+        where a figure, or one of `measures` with its place, names what no run has.
         """
-        from tidegate import _core, real
+        from tidegate import _core, reachable, real
 
+        figures = [
+            (f"{self.path}: figure {each['id']!r}, y", term, each.get("kind") == "series")
+            for each in self.info.figures
+            for term in ([each["y"]] if isinstance(each["y"], str) else each["y"])
+        ]
+        drawn = [(place, term) for place, term, is_series in figures if not is_series]
+        names = reachable.Names(
+            [*drawn, *measures], [(place, term) for place, term, is_series in figures if is_series]
+        )
         groups: dict[tuple, tuple[Any, list[int]]] = {}
         for point in self.core.points(quick):
             key = (point.variant, tuple(sorted(point.axes.items())))
@@ -190,6 +206,7 @@ class Experiment:
             scenario = self.core.scenario(point)
             text = scenario.to_json()
             self.scenario = self.scenario or json.loads(text)
+            names.see(text)
             hosts: dict[str, Any] = {}
             if scenario.is_real:
                 overrides = [*point.overrides, *self.overrides]
@@ -202,6 +219,7 @@ class Experiment:
                 moved = seed + first_seed - 1
                 key = content_key(text, moved, _core.__version__)
                 tasks.append(Task(point.variant, axes, moved, scenario, key, **hosts))
+        names.require()
         return tasks
 
 

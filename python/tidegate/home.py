@@ -194,7 +194,7 @@ def sweep(
     each = experiment.Experiment(experiment_id, path, _pairs(overrides))
     expected = expectations({experiment_id: path}, tells=False).get(experiment_id, checks.Expectations())
     checks.require_fits(expected, each.info)
-    tasks = each.tasks(quick, seeds)
+    tasks = each.tasks(quick, seeds, measures=expected.measures)
     if out is None:
         return ExperimentResult(judge(each, _run(tasks, workers, experiment_id), [], expected, quick))
     target = Path(out)

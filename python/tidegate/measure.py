@@ -257,7 +257,7 @@ class _Evaluation:
     def windows(self, arguments: list[ast.expr], name: str) -> list[tuple[Any, Any]]:
         """The same of each series that a pattern matches."""
         pattern = _text(arguments, 0, name)
-        names = [known for known in self.run.series_names if _series_matches(known, pattern)]
+        names = [known for known in self.run.series_names if matches(known, pattern)]
         return [self._part(each, arguments) for each in names or [pattern]]
 
     def _part(self, series_name: str, arguments: list[ast.expr]) -> tuple[Any, Any]:
@@ -284,8 +284,8 @@ class _Evaluation:
         return self.scalar(node)
 
 
-def _series_matches(name: str, pattern: str) -> bool:
-    """Whether each part of a name matches the same part of the pattern."""
+def matches(name: str, pattern: str) -> bool:
+    """Whether each part of a dotted name matches the same part of the pattern."""
     parts, wanted = name.split("."), pattern.split(".")
     return len(parts) == len(wanted) and all(map(fnmatchcase, parts, wanted))
 

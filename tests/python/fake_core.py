@@ -121,6 +121,13 @@ class Scenario:
                 "links": links,
                 "flows": flows,
                 "domains": domains,
+                "record": {
+                    "series": [
+                        pattern.replace("*", flow["name"])
+                        for pattern in table.get("record", {}).get("series", [])
+                        for flow in flows
+                    ]
+                },
                 "model": table.get("model", {}),
             }
         )

@@ -100,6 +100,11 @@ class Expectations:
     checks: tuple[Check, ...] = ()
     references: tuple[dict[str, Any], ...] = ()
 
+    @property
+    def measures(self) -> list[tuple[str, str]]:
+        """What the checks measure, each with the place where it stands."""
+        return [(f"{check.place}: {check.name!r}, measure", check.measure) for check in self.checks]
+
 
 def load(
     path: Path, known: Sequence[str] | None = None, shipped: Sequence[str] = ()

@@ -20,7 +20,7 @@ def validate(files: list[Path], overrides: list[str], as_json: bool) -> int:
         try:
             about = json.loads(_core.validate(path, pairs, reach.of(path)))
             if about["kind"] == "experiment":
-                Experiment(path.stem, path, pairs)  # reads the measures of figures as well
+                Experiment(path.stem, path, pairs).tasks()  # reads the measures of figures as well
             reports.append({"file": str(path), "valid": True, **about})
         except (_core.ConfigError, MeasureError) as error:
             place = {key: getattr(error, key, None) for key in ("line", "column", "path")}

@@ -198,7 +198,7 @@ def _raised(work: _Work | Exception) -> _Work:
 def _begin(
     each: experiment.Experiment, expectations: checks.Expectations, wanted: Wanted, places: "Places"
 ) -> _Work:
-    tasks = each.tasks(wanted.quick, wanted.seeds, wanted.first_seed)
+    tasks = each.tasks(wanted.quick, wanted.seeds, wanted.first_seed, expectations.measures)
     obstacle = _obstacle(tasks)
     tasks = [] if obstacle else tasks
     finished = Finished(places.out / each.id, tasks, places.resume, places.fresh)

@@ -1,0 +1,117 @@
+"""Whether what measures name is there: flows, links, markers, domains and series of the scenarios to be run.
+
+A wrong name costs the time of all runs where nobody notices before they are made. What a flow or link has
+beside its name differs by mechanism and by run, and is left to `measure.evaluate`.
+"""
+
+import ast
+import difflib
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from tidegate import measure
+from tidegate.errors import MeasureError
+from tidegate.experiment import named
+
+# The tables of a summary whose keys are the scenario's names.
+FAMILIES = ("flows", "links", "markers", "domains")
+# The others, of `docs/results.md`.
+_OTHERS = (
+    "schema_version",
+    "tidegate_version",
+    "title",
+    "seed",
+    "duration_s",
+    "warmup_s",
+    "delay_ms",
+    "fairness",
+    "waste",
+    "state",
+    "control",
+    "totals",
+    "emulation",
+)
+_NAMES_SHOWN = 12
+
+
+class Names:
+    """Names that measures need, each with its place, until scenarios have been seen that have them."""
+
+    def __init__(self, measures: Iterable[tuple[str, str]], series: Iterable[tuple[str, str]] = ()):
+        """`measures` and names of `series` with where they stand; `MeasureError` where a table is unknown."""
+        self._paths: dict[tuple[str, str], str] = {}
+        self._series: dict[str, str] = {name: place for place, name in series}
+        for place, source in measures:
+            for path, is_series in _paths(measure.parse(source)):
+                if is_series:
+                    self._series.setdefault(path, place)
+                else:
+                    _require_table(path, place)
+                    family, _, rest = path.partition(".")
+                    if family in FAMILIES and rest:
+                        self._paths.setdefault((family, rest.partition(".")[0]), place)
+        self._last: Mapping[str, Any] = {}
+
+    def see(self, scenario: str) -> None:
+        """Cross off what a scenario has, by its JSON, which is read only while names are open."""
+        if self._paths or self._series:
+            self._last = known = json.loads(scenario)
+            for family, name in [*self._paths]:
+                if any(measure.matches(each, name) for each in _names(known, family)):
+                    del self._paths[family, name]
+            recorded = _recorded(known)
+            for name in [*self._series]:
+                if any(measure.matches(each, name) for each in recorded):
+                    del self._series[name]
+
+    def require(self) -> None:
+        """Refuse what no scenario has, with the names that the last one has; nothing if none was seen."""
+        if not self._last:
+            return
+        for (family, name), place in self._paths.items():
+            there = _names(self._last, family)
+            raise MeasureError(f"{place}: no {family[:-1]} {name!r}{_instead(name, there)}")
+        for name, place in self._series.items():
+            there = _recorded(self._last)
+            raise MeasureError(f"{place}: no series {name!r} is recorded{_instead(name, there)}")
+
+
+def _require_table(path: str, place: str) -> None:
+    head = path.partition(".")[0]
+    if not any(measure.matches(known, head) for known in (*FAMILIES, *_OTHERS)):
+        raise MeasureError(f"{place}: a summary has no {head!r}{_instead(head, [*FAMILIES, *_OTHERS])}")
+
+
+def _instead(name: str, there: list[str]) -> str:
+    close = difflib.get_close_matches(name, there, n=3)
+    if close:
+        return f"; did you mean {', '.join(close)}?"
+    more = ", ..." if len(there) > _NAMES_SHOWN else ""
+    return f"; there are: {', '.join(there[:_NAMES_SHOWN]) or 'none'}{more}"
+
+
+def _names(scenario: Mapping[str, Any], family: str) -> list[str]:
+    return list(named(scenario.get(family)))
+
+
+def _recorded(scenario: Mapping[str, Any]) -> list[str]:
+    return list((scenario.get("record") or {}).get("series") or ())
+
+
+def _paths(node: ast.AST) -> Iterator[tuple[str, bool]]:
+    """The paths that a checked measure reads, and whether each is a series."""
+    match node:
+        case ast.Attribute() | ast.Name():
+            yield ast.unparse(node), False
+        case ast.Call(func=ast.Name(id=name), args=arguments):
+            is_series = name.startswith("series_")
+            for index, argument in enumerate(arguments):
+                if not isinstance(argument, ast.Constant):
+                    yield from _paths(argument)
+                # Further texts of series are times, and that of `axis` is looked up by its own function.
+                elif isinstance(argument.value, str) and name != "axis" and not (is_series and index):
+                    yield argument.value, is_series
+        case _:
+            for child in ast.iter_child_nodes(node):
+                yield from _paths(child)

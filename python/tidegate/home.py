@@ -93,11 +93,22 @@ class ExperimentResult:
             picture.write(path)
         return picture
 
-    def export(self, path: Place, what: str = "values", patterns: Sequence[str] = ()) -> None:
-        """Write `values`, `means` or `series` to a file: .csv, .parquet or .arrow."""
-        if what not in TABLES:
+    def export(self, path: Place, what: str | None = None, patterns: Sequence[str] = ()) -> list[Path]:
+        """Write `values` (what is meant without a word), `means` or `series`: .csv, .parquet or .arrow.
+
+        As .flent.gz time series alone, a file for each run. Gives the files that were written.
+        """
+        from tidegate import flent
+
+        target = Path(path)
+        if what is not None and what not in TABLES:
             raise UsageError(f"no table {what!r}; there are {', '.join(TABLES)}")
-        TABLES[what](self.points, patterns).write(Path(path))
+        if target.name.endswith(flent.SUFFIX):
+            if what not in (None, "series"):
+                raise UsageError(f"{target.name}: flent's files hold time series, and no {what}")
+            return flent.write(self.points, self.title, target, patterns)
+        TABLES[what or "values"](self.points, patterns).write(target)
+        return [target]
 
     def __repr__(self) -> str:
         runs = f"{len(self.points)} run{'' if len(self.points) == 1 else 's'}"

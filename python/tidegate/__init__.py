@@ -26,7 +26,16 @@ if TYPE_CHECKING:
     from tidegate.errors import MeasureError, TidegateError
     from tidegate.home import ExperimentResult, reproduce, sweep
     from tidegate.home import open_result as open
+    from tidegate.kinds import Family
     from tidegate.own import CongestionControl, QueueManager
+
+    applications: Family
+    controls: Family
+    losses: Family
+    markers: Family
+    mechanisms: Family
+    queues: Family
+    transports: Family
 
 __all__ = [
     "ConfigError",
@@ -39,12 +48,19 @@ __all__ = [
     "Scenario",
     "TidegateError",
     "__version__",
+    "applications",
+    "controls",
     "design",
     "load",
+    "losses",
+    "markers",
+    "mechanisms",
     "open",
+    "queues",
     "reproduce",
     "run",
     "sweep",
+    "transports",
     "use_core",
 ]
 
@@ -65,6 +81,8 @@ _HOME = {
     "CongestionControl": "own",
     "QueueManager": "own",
 }
+# What has a kind: `tidegate.queues.red(...)`.
+_FAMILIES = ("applications", "controls", "losses", "markers", "mechanisms", "queues", "transports")
 
 
 def use_core(core: ModuleType) -> None:
@@ -86,6 +104,9 @@ def __getattr__(name: str) -> Any:
 
     if name == "design":
         return import_module("tidegate.design")
+    if name in _FAMILIES:
+        family = import_module("tidegate.kinds").Family(name)
+        return globals().setdefault(name, family)
     if name in _HOME:
         # In its module it does not hide what Python calls so.
         inner = "open_result" if name == "open" else name

@@ -13,7 +13,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
-from tidegate import checks, experiment, figures, library, notebook, reach, store, tidy
+from tidegate import checks, display, experiment, figures, library, notebook, reach, store, tidy
 from tidegate.api import _override_text
 from tidegate.errors import TidegateError, UsageError
 from tidegate.experiment import PointResult
@@ -136,8 +136,14 @@ TABLES = {"values": tidy.values, "means": tidy.means, "series": tidy.series}
 
 
 def _checks_frame(outcomes: Sequence[Mapping[str, Any]]) -> tidy.Frame:
-    shown = {"name": "check", "expected": "expected", "measured": "measured", "status": "status"}
-    return tidy.Frame({title: [each[key] for each in outcomes] for key, title in shown.items()})
+    return tidy.Frame(
+        {
+            "check": [each["name"] for each in outcomes],
+            "expected": [display.expected_text(each) for each in outcomes],
+            "measured": [display.measured_text(each) for each in outcomes],
+            "status": [each["status"] for each in outcomes],
+        }
+    )
 
 
 class Picture:

@@ -121,7 +121,9 @@ class Frame:
 
 
 def _cell(value: Any) -> str:
-    return "" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
+    if isinstance(value, float):
+        return f"{value:,.0f}".replace(",", " ") if 1e5 <= abs(value) < 1e15 else f"{value:.6g}"
+    return "" if value is None else str(value)
 
 
 def unit_of(metric: str) -> str:

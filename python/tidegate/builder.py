@@ -307,7 +307,11 @@ class Scenario:
         """
         from tempfile import TemporaryDirectory
 
+        from tidegate.errors import UsageError
         from tidegate.home import sweep
+
+        if name != Path(name).name or not name:
+            raise UsageError(f"{name!r} is no name of a result: letters, digits, - and _")
 
         self.build()  # so that what is wrong with it is told without the name of a file that nobody knows
         with TemporaryDirectory(prefix="tidegate-") as folder:

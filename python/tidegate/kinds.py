@@ -48,7 +48,7 @@ class Family:
         return {function.__name__: function for function in made}
 
     def __getattr__(self, name: str) -> Callable[..., dict[str, Any]]:
-        if name.startswith("__"):
+        if name.startswith("_"):  # what Python and IPython look for themselves
             raise AttributeError(name)
         if name not in self._kinds:
             near = get_close_matches(name, self._kinds, 1)

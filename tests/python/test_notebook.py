@@ -11,7 +11,7 @@ import pytest
 
 import tidegate
 from tidegate import builder, design, kinds, notebook, progress
-from tidegate.errors import MissingExtraError
+from tidegate.errors import MissingExtraError, UsageError
 
 pytestmark = pytest.mark.real_core
 
@@ -103,6 +103,9 @@ def test_a_scenario_built_in_code_sweeps_and_leaves_nothing(tmp_path, monkeypatc
     lab = dumbbell().sweep(seeds=2, name="two")
     assert (lab.id, len(lab.points), list(tmp_path.iterdir())) == ("two", 4, [])
     assert lab.means("flows.f.throughput_bps")["low"][0] is not None
+    for name in ("../two", "a/b", ""):
+        with pytest.raises(UsageError, match="is no name of a result"):
+            dumbbell().sweep(name=name)
 
 
 def test_scenarios_results_and_experiments_are_drawn():

@@ -26,16 +26,8 @@ if TYPE_CHECKING:
     from tidegate.errors import MeasureError, TidegateError
     from tidegate.home import ExperimentResult, reproduce, sweep
     from tidegate.home import open_result as open
-    from tidegate.kinds import Family
+    from tidegate.kinds import applications, controls, losses, markers, mechanisms, queues, transports
     from tidegate.own import CongestionControl, QueueManager
-
-    applications: Family
-    controls: Family
-    losses: Family
-    markers: Family
-    mechanisms: Family
-    queues: Family
-    transports: Family
 
 __all__ = [
     "ConfigError",
@@ -80,9 +72,14 @@ _HOME = {
     "TidegateError": "errors",
     "CongestionControl": "own",
     "QueueManager": "own",
+    "applications": "kinds",
+    "controls": "kinds",
+    "losses": "kinds",
+    "markers": "kinds",
+    "mechanisms": "kinds",
+    "queues": "kinds",
+    "transports": "kinds",
 }
-# What has a kind: `tidegate.queues.red(...)`.
-_FAMILIES = ("applications", "controls", "losses", "markers", "mechanisms", "queues", "transports")
 
 
 def use_core(core: ModuleType) -> None:
@@ -104,9 +101,6 @@ def __getattr__(name: str) -> Any:
 
     if name == "design":
         return import_module("tidegate.design")
-    if name in _FAMILIES:
-        family = import_module("tidegate.kinds").Family(name)
-        return globals().setdefault(name, family)
     if name in _HOME:
         # In its module it does not hide what Python calls so.
         inner = "open_result" if name == "open" else name

@@ -46,9 +46,7 @@ def write(points: Sequence[PointResult], title: str, path: Path, patterns: Seque
         (number, point) for number, point in enumerate(points, 1) if any(map(is_chosen, point.series_names))
     ]
     if not numbered:
-        raise UsageError(
-            "no run recorded such time series, and flent's files hold nothing else: see `record`"
-        )
+        raise UsageError("no run recorded such time series, and files of flent hold nothing else")
     written = []
     for number, point in numbered:
         own = path
@@ -130,15 +128,13 @@ def document(series: Mapping[str, tuple[Any, Any]], title: str) -> dict[str, Any
 
 
 def _is(name: str, group: str, quantity: str) -> bool:
-    """Whether a series is this quantity of a flow or link itself, and not of a part of it."""
-    return name.startswith(f"{group}.") and name.endswith(f".{quantity}") and ".flows." not in name
+    """Whether a series is this quantity of a flow or of a link."""
+    return name.startswith(f"{group}.") and name.endswith(f".{quantity}")
 
 
 def _aligned(times: Sequence[float], own_times: Any, values: Any) -> Column:
     found = {float(time): float(value) for time, value in zip(own_times, values, strict=True)}
-    return [
-        value if (value := found.get(time)) is not None and math.isfinite(value) else None for time in times
-    ]
+    return [found[time] if math.isfinite(found.get(time, math.nan)) else None for time in times]
 
 
 def _scaled(values: Column, factor: float) -> Column:
@@ -174,9 +170,8 @@ def _links(columns: Mapping[str, Column]) -> dict[str, dict[str, Column]]:
         ):
             if _is(name, "links", quantity):
                 link = name.removeprefix("links.").removesuffix(f".{quantity}")
-                found.setdefault(link, {})[key] = (
-                    _steps(values) if quantity.endswith("ed_packets") else values
-                )
+                is_counter = quantity.endswith("_packets")
+                found.setdefault(link, {})[key] = _steps(values) if is_counter else values
     return found
 
 

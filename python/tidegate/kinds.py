@@ -1,4 +1,4 @@
-"""What has a `kind` in a scenario, with its parameters by name, so that editors and notebooks complete them.
+"""What has a `kind` in a scenario, with its parameters by name, so that notebooks complete them.
 
     s.link("r", "b", rate="5Mbit", delay="20ms", queue=tidegate.queues.red(limit="60p", ecn=True))
 
@@ -14,29 +14,13 @@ from difflib import get_close_matches
 from functools import cached_property
 from typing import Any
 
-# By what a scenario calls them: the definition in the schema, and what one of them is.
-_FAMILIES = {
-    "queues": ("Discipline", "queue of a link"),
-    "transports": ("TransportText", "transport of a flow"),
-    "controls": ("CongestionControl", "congestion control of TCP"),
-    "applications": ("Application", "application of a flow"),
-    "mechanisms": ("Mechanism", "mechanism of a domain"),
-    "markers": ("Marker", "mechanism of a marker"),
-    "losses": ("Loss", "loss of a link"),
-}
-NAMES = tuple(_FAMILIES)
-
-
-def definition(name: str) -> str:
-    """What the schema calls a family."""
-    return _FAMILIES[name][0]
-
 
 class Family:
     """All kinds of one thing, each a function of its parameters that gives the table of a scenario."""
 
-    def __init__(self, name: str):
-        self._definition, self._what = _FAMILIES[name]
+    def __init__(self, definition: str, what: str):
+        """`definition` is its name in the schema, `what` what one of them is."""
+        self._definition, self._what = definition, what
 
     @cached_property
     def _kinds(self) -> dict[str, Callable[..., dict[str, Any]]]:
@@ -65,26 +49,21 @@ class Family:
 
 def _function(table: dict[str, Any]) -> Callable[..., dict[str, Any]]:
     """A function that makes the table of one kind; what it is not told is left to the kind's defaults."""
-    properties = {key: about for key, about in table["properties"].items() if key != "kind"}
     kind = table["properties"]["kind"]["const"]
+    properties = {_identifier(key): about for key, about in table["properties"].items() if key != "kind"}
+    required = {_identifier(key) for key in table.get("required", ())}
 
     def make(**parameters: Any) -> dict[str, Any]:
         return {"kind": kind} | {key.rstrip("_"): value for key, value in parameters.items()}
 
+    def parameter(name: str) -> inspect.Parameter:
+        default = properties[name].get("default", inspect.Parameter.empty if name in required else None)
+        return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default)
+
     make.__name__ = make.__qualname__ = _identifier(kind)
-    make.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        [
-            inspect.Parameter(
-                _identifier(key),
-                inspect.Parameter.KEYWORD_ONLY,
-                default=about.get("default", inspect.Parameter.empty if key in required else None),
-            )
-            for required in [table.get("required", ())]
-            for key, about in properties.items()
-        ],
-        return_annotation=dict[str, Any],
-    )
-    lines = [f"    {_identifier(key)}: {about.get('description', '')}" for key, about in properties.items()]
+    made = inspect.Signature(list(map(parameter, properties)), return_annotation=dict[str, Any])
+    make.__signature__ = made  # type: ignore[attr-defined]
+    lines = [f"    {name}: {about.get('description', '')}" for name, about in properties.items()]
     make.__doc__ = "\n".join([table.get("description", kind), "", *lines]).rstrip()
     return make
 
@@ -93,3 +72,12 @@ def _identifier(name: str) -> str:
     """A name that Python takes: `adaptive_red`, and `from_`."""
     plain = name.replace("-", "_")
     return f"{plain}_" if keyword.iskeyword(plain) else plain
+
+
+queues = Family("Discipline", "queue of a link")
+losses = Family("Loss", "loss of a link")
+transports = Family("TransportText", "transport of a flow")
+controls = Family("CongestionControl", "congestion control of TCP")
+applications = Family("Application", "application of a flow")
+mechanisms = Family("Mechanism", "mechanism of a domain")
+markers = Family("Marker", "mechanism of a marker")

@@ -174,15 +174,24 @@ class Experiment:
         _require_measures(self.info.figures, path)
         self.scenario: dict[str, Any] = {}  # the scenario of the first point, as a dict; set by `tasks`
 
-    def tasks(self, quick: bool = False, seeds: int | None = None, first_seed: int = 1) -> list[Task]:
+    def tasks(
+        self,
+        quick: bool = False,
+        seeds: int | None = None,
+        first_seed: int = 1,
+        only: Callable[[Any], bool] = lambda point: True,
+    ) -> list[Task]:
         """Every run, seeds innermost; with `seeds`, seeds 1 to that number instead of the file's.
 
-        With `first_seed` all seeds are moved, so that the lowest of 1, 2, .. is that one.
+        With `first_seed` all seeds are moved, so that the lowest of 1, 2, .. is that one. Points that are not
+        among `only`, by `variant` and `axes`, are not looked at: what is overridden may not suit them.
         """
         from tidegate import _core, real
 
         groups: dict[tuple, tuple[Any, list[int]]] = {}
         for point in self.core.points(quick):
+            if not only(point):
+                continue
             key = (point.variant, tuple(sorted(point.axes.items())))
             groups.setdefault(key, (point, []))[1].append(point.seed)
         tasks = []

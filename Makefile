@@ -20,7 +20,7 @@ RESULTS := results
 # With which profile of Cargo.toml the Python module is compiled.
 PROFILE ?= release
 
-.PHONY: help run test reproduce bench bench-emulator check-peers differential check-maxmin torture mutants fuzz audit wheel sdist deb release-check readme-picture clean build tools
+.PHONY: help run test reproduce bench bench-emulator check-peers differential check-maxmin leave-one-out torture mutants fuzz audit wheel sdist deb release-check readme-picture clean build tools
 
 help: ## what can be made
 	@echo "Tidegate. Targets:"
@@ -77,6 +77,10 @@ differential: build ## SCENARIOS random networks (200) of generator SEED (1) thr
 
 check-maxmin: tools ## how near NBP with WFQ comes to max-min fairness on 50 random networks (some minutes)
 	cargo run --release -q -p tidegate-engine --example maxmin
+
+leave-one-out: build ## what fitted parameters predict of the figures that are left out of the fit (STUDIES="sfb red": some); writes docs/documents.md
+	$(BIN)/python docs/leave_one_out.py $(STUDIES)
+	$(BIN)/python docs/make_documents.py
 
 torture: build ## what takes long: thousands of random networks with overflow checks, sweeps killed at hundreds of instants
 	TIDEGATE_CASES=10000 cargo test -p tidegate-lab --test ranges

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tidegate.errors import MeasureError, TidegateError
     from tidegate.home import ExperimentResult, reproduce, sweep
     from tidegate.home import open_result as open
+    from tidegate.kinds import applications, controls, losses, markers, mechanisms, queues, transports
     from tidegate.own import CongestionControl, QueueManager
 
 __all__ = [
@@ -39,12 +40,19 @@ __all__ = [
     "Scenario",
     "TidegateError",
     "__version__",
+    "applications",
+    "controls",
     "design",
     "load",
+    "losses",
+    "markers",
+    "mechanisms",
     "open",
+    "queues",
     "reproduce",
     "run",
     "sweep",
+    "transports",
     "use_core",
 ]
 
@@ -64,6 +72,13 @@ _HOME = {
     "TidegateError": "errors",
     "CongestionControl": "own",
     "QueueManager": "own",
+    "applications": "kinds",
+    "controls": "kinds",
+    "losses": "kinds",
+    "markers": "kinds",
+    "mechanisms": "kinds",
+    "queues": "kinds",
+    "transports": "kinds",
 }
 
 

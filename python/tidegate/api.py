@@ -6,7 +6,6 @@ result.flows["tcp"]["throughput_bps"]
 time_s, queue = result.series("links.bottleneck.queue_packets")
 """
 
-import html
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
 
     from tidegate import own
     from tidegate.builder import Scenario as BuiltScenario
+    from tidegate.experiment import PointResult
 
 
 class RunOptions(TypedDict, total=False):
@@ -108,15 +108,9 @@ class LoadedScenario:
         return f"<Scenario {self.title or self.name!r}: {nodes} nodes, {flows} flows, {self.duration_s:g} s>"
 
     def _repr_html_(self) -> str:
-        from tidegate import topology
+        from tidegate import notebook
 
-        style = (
-            "<style>.topology{max-width:100%;font:12px system-ui}.topology line{stroke:#888}"
-            ".topology circle,.topology rect{stroke:#888;fill:#dfeaf6}.topology .edge rect{fill:#fdecd8}"
-            ".topology text{fill:currentColor}.topology .name{fill:#222;font-weight:600}"
-            ".topology .outside{fill:currentColor}</style>"
-        )
-        return f"{style}<b>{html.escape(self.title or self.name)}</b>{topology.svg(self.description)}"
+        return notebook.heading(self.title or self.name) + notebook.topology(self.description)
 
 
 class Result:
@@ -162,11 +156,9 @@ class Result:
         """Evaluate a measure, e.g. `sum("flows.*.throughput_bps") / 1e6`; NaN if it has no value here."""
         from tidegate import measure
         from tidegate.errors import NoValueError
-        from tidegate.experiment import PointResult
 
-        point = PointResult(None, {}, self.seed, self.summary, result=self.core)
         try:
-            return measure.evaluate(expression, point)
+            return measure.evaluate(expression, self._point())
         except NoValueError:
             return math.nan
 
@@ -195,7 +187,16 @@ class Result:
         return f"<Result of {name!r}, seed {self.seed}: {delivered}>"
 
     def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(str(self))}</pre>"
+        from tidegate import figures, notebook
+        from tidegate.experiment import Info
+
+        drawn = figures.build_all(Info(self.scenario.name, {}), [self._point()])
+        return notebook.charts(drawn) + notebook.text(str(self))
+
+    def _point(self) -> "PointResult":
+        from tidegate.experiment import PointResult
+
+        return PointResult(None, {}, self.seed, self.summary, result=self.core)
 
 
 def load(

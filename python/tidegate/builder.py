@@ -19,79 +19,254 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 
 if TYPE_CHECKING:
     from tidegate.api import LoadedScenario, Result, RunOptions
+    from tidegate.home import ExperimentResult
 
 Table = dict[str, Any]
+# A kind alone, or a table, as `tidegate.queues.red(limit="60p")` makes it.
+Kind = str | Mapping[str, Any]
+Value = str | int | float | bool
 
 
 class Scenario:
-    """A network and its traffic, put together piece by piece; methods that add give the scenario back."""
+    """A network and its traffic, put together piece by piece; methods that add give the scenario back.
+
+    Keywords are the keys of files, so that editors and notebooks complete them; docs/scenarios.md and
+    docs/experiments.md say what they mean. Words of Python get an underline behind them: `class_`.
+    `build`, `run` and `sweep` check them, with the errors that a file gets.
+    """
 
     def __init__(
-        self, duration: str, title: str = "", warmup: str | None = None, seed: int | None = None, **more: Any
+        self,
+        duration: str,
+        title: str = "",
+        warmup: str | None = None,
+        seed: int | None = None,
+        *,
+        description: str | None = None,
+        source: str | None = None,
+        parameters: Mapping[str, Any] | None = None,
+        defaults: Mapping[str, Any] | None = None,
+        routing: Mapping[str, Any] | None = None,
+        ties: Mapping[str, Any] | None = None,
+        seeds: int | None = None,
+        quick_seeds: int | None = None,
+        quick_set: Mapping[str, Any] | None = None,
+        also: Sequence[str] | None = None,
+        **more: Any,
     ):
-        given = {"title": title, "duration": duration, "warmup": warmup, "seed": seed, **more}
-        self.table: Table = {key: value for key, value in given.items() if value not in (None, "")}
+        given = {
+            "title": title or None, "description": description, "source": source, "duration": duration,
+            "warmup": warmup, "seed": seed, "seeds": seeds, "quick_seeds": quick_seeds, "also": also,
+            "parameters": parameters, "defaults": defaults, "routing": routing, "ties": ties,
+            "quick_set": quick_set,
+        }  # fmt: skip
+        self.table: Table = _given(given | more)
         self._nodes: dict[str, list[str]] = {}
 
     def hosts(self, *names: str) -> Self:
         """Nodes that send and receive. `"S{1..3}"` gives three."""
-        self._nodes.setdefault("hosts", []).extend(names)
-        return self
+        return self._add_nodes("hosts", names)
 
     def routers(self, *names: str) -> Self:
         """Nodes that forward."""
-        self._nodes.setdefault("routers", []).extend(names)
-        return self
+        return self._add_nodes("routers", names)
+
+    def real(self, *names: str) -> Self:
+        """Those of the hosts that `tidegate emulate` makes real."""
+        return self._add_nodes("real", names)
 
     def link(
         self,
         a: str,
         b: str,
-        rate: str,
-        delay: str,
-        queue: str | Mapping[str, Any] | None = None,
+        rate: str | Mapping[str, Any] | None = None,
+        delay: str | None = None,
+        queue: Kind | None = None,
         name: str | None = None,
+        *,
+        loss: Kind | None = None,
+        reorder: Mapping[str, Any] | None = None,
+        duplicate: float | None = None,
+        circuit: Mapping[str, Any] | None = None,
+        cost: int | None = None,
+        duplex: str | None = None,
+        forward: Mapping[str, Any] | None = None,
+        reverse: Mapping[str, Any] | None = None,
+        repeat: str | None = None,
         **more: Any,
     ) -> Self:
         """A link in both directions; `forward={...}`, `reverse={...}` say what differs. Name: `a-b`."""
-        table = {"between": [a, b], "rate": rate, "delay": delay, "queue": queue, **more}
-        return self._add("links", name or f"{a}-{b}", table)
+        table = {
+            "between": [a, b], "rate": rate, "delay": delay, "queue": queue, "loss": loss, "reorder": reorder,
+            "duplicate": duplicate, "circuit": circuit, "cost": cost, "duplex": duplex, "forward": forward,
+            "reverse": reverse, "repeat": repeat,
+        }  # fmt: skip
+        return self._add("links", name or f"{a}-{b}", table | more)
 
     def flow(
         self,
         name: str,
         source: str,
         to: str | Sequence[str],
-        transport: str | Mapping[str, Any] = "tcp",
-        application: str | Mapping[str, Any] | None = None,
+        transport: Kind = "tcp",
+        application: Kind | None = None,
         start: str | Mapping[str, Any] | None = None,
         stop: str | None = None,
+        *,
+        weight: float | None = None,
+        class_: int | None = None,
+        dscp: int | None = None,
+        back_of: str | None = None,
+        repeat: str | None = None,
         **more: Any,
     ) -> Self:
         """Traffic from one host to another, or to several over UDP."""
-        to = to if isinstance(to, str) else list(to)
-        table = {"from": source, "to": to, "transport": transport, "application": application}
-        return self._add("flows", name, table | {"start": start, "stop": stop, **more})
+        table = {
+            "from": source, "to": to if isinstance(to, str) else list(to), "transport": transport,
+            "application": application, "start": start, "stop": stop, "weight": weight, "class": class_,
+            "dscp": dscp, "back_of": back_of, "repeat": repeat,
+        }  # fmt: skip
+        return self._add("flows", name, table | more)
 
     def domain(
-        self, name: str, edges: Sequence[str], mechanism: str | Mapping[str, Any] = "none", **more: Any
+        self,
+        name: str,
+        edges: Sequence[str],
+        mechanism: Kind = "none",
+        *,
+        core: Sequence[str] | None = None,
+        labels: Kind | None = None,
+        clocks: Mapping[str, Any] | None = None,
+        trusts: Sequence[str] | None = None,
+        control_loss: float | None = None,
+        repeat: str | None = None,
+        **more: Any,
     ) -> Self:
-        """A controlled network: its border routers and what they do."""
-        return self._add("domains", name, {"edges": list(edges), "mechanism": mechanism, **more})
+        """A controlled network: its border routers, what they do, and its inner routers as `core`."""
+        table = {
+            "edges": list(edges), "mechanism": mechanism, "core": core, "labels": labels, "clocks": clocks,
+            "trusts": trusts, "control_loss": control_loss, "repeat": repeat,
+        }  # fmt: skip
+        return self._add("domains", name, table | more)
 
-    def event(self, at: str, link: str, **change: Any) -> Self:
-        """A change of a link at a time: `rate`, `delay` or `state`."""
-        self.table.setdefault("events", []).append({"at": at, "link": link, **change})
+    def marker(
+        self,
+        name: str,
+        mechanism: Kind,
+        flows: Sequence[str],
+        at: str | None = None,
+        *,
+        repeat: str | None = None,
+        **more: Any,
+    ) -> Self:
+        """What meters flows and colours their packets; at their hosts, or `at` a node."""
+        table = {"mechanism": mechanism, "flows": list(flows), "at": at, "repeat": repeat}
+        return self._add("markers", name, table | more)
+
+    def command(
+        self,
+        name: str,
+        host: str,
+        run: str,
+        needs: Sequence[str] | None = None,
+        *,
+        repeat: str | None = None,
+        **more: Any,
+    ) -> Self:
+        """What a real host runs while the scenario is emulated."""
+        return self._add(
+            "commands", name, {"host": host, "run": run, "needs": needs, "repeat": repeat} | more
+        )
+
+    def event(
+        self,
+        at: str,
+        link: str | None = None,
+        *,
+        direction: str | None = None,
+        rate: str | None = None,
+        delay: str | None = None,
+        background: str | None = None,
+        state: str | None = None,
+        flow: str | None = None,
+        reservation: str | None = None,
+        **more: Any,
+    ) -> Self:
+        """A change of a link at a time, or of the reservation of a flow."""
+        change = {
+            "at": at, "link": link, "direction": direction, "rate": rate, "delay": delay, "state": state,
+            "background": background, "flow": flow, "reservation": reservation,
+        }  # fmt: skip
+        self.table.setdefault("events", []).append(_given(change | more))
         return self
 
-    def record(self, *series: str, every: str | None = None, delays: Sequence[str] = ()) -> Self:
+    def record(
+        self,
+        *series: str,
+        every: str | None = None,
+        delays: Sequence[str] = (),
+        waste: bool | None = None,
+        max_min: bool | None = None,
+        state: bool | None = None,
+        **more: Any,
+    ) -> Self:
         """Time series to record, as patterns: `flows.*.throughput_bps`; where to record delays: `flows.f`."""
         record = self.table.setdefault("record", {})
         record.setdefault("series", []).extend(series)
-        if every is not None:
-            record["every"] = every
+        record |= _given({"every": every, "waste": waste, "max_min": max_min, "state": state} | more)
         if delays:
             record.setdefault("delays", []).extend(delays)
+        return self
+
+    def axis(
+        self,
+        name: str,
+        path: str | None = None,
+        values: Sequence[Value] = (),
+        *,
+        paths: Sequence[str] | None = None,
+        include: Sequence[str] | None = None,
+        quick: Sequence[Value] | None = None,
+        label: str | None = None,
+        unit: str | None = None,
+        **more: Any,
+    ) -> Self:
+        """What an experiment sweeps: the key at `path` takes each of the values."""
+        table = {
+            "path": path, "values": list(values), "paths": paths, "include": include, "quick": quick,
+            "label": label, "unit": unit,
+        }  # fmt: skip
+        return self._add("axes", name, table | more)
+
+    def variant(
+        self, name: str, set: Mapping[str, Any] | None = None, label: str | None = None, **more: Any
+    ) -> Self:
+        """A named version of the scenario: `set={"links.core.queue": tidegate.queues.red()}`."""
+        return self._add("variants", name, {"set": set, "label": label} | more)
+
+    def figure(
+        self,
+        id: str,
+        y: str | Sequence[str],
+        kind: str = "lines",
+        x: str | None = None,
+        *,
+        title: str | None = None,
+        labels: Sequence[str] | None = None,
+        x_label: str | None = None,
+        y_label: str | None = None,
+        scale: str | None = None,
+        variant: str | None = None,
+        variants: Sequence[str] | None = None,
+        **more: Any,
+    ) -> Self:
+        """What an experiment draws: a measure `y` over the axis `x`, or as bars, over time, as a table."""
+        table = {
+            "id": id, "title": title, "kind": kind, "x": x, "y": y if isinstance(y, str) else list(y),
+            "labels": labels, "x_label": x_label, "y_label": y_label, "scale": scale, "variant": variant,
+            "variants": variants,
+        }  # fmt: skip
+        self.table.setdefault("figures", []).append(_given(table | more))
         return self
 
     def to_toml(self) -> str:
@@ -118,6 +293,40 @@ class Scenario:
         """Validate and run it, as `LoadedScenario.run` does."""
         return self.build().run(seed, **options)
 
+    def sweep(
+        self,
+        *,
+        name: str = "scenario",
+        seeds: int | None = None,
+        quick: bool = False,
+        workers: int | None = None,
+    ) -> "ExperimentResult":
+        """Run every point of the experiment that it describes, as `tidegate.sweep` does with its file.
+
+        `name` is what the result is called. Nothing is kept: for that, `save` it and sweep the file.
+        """
+        from tempfile import TemporaryDirectory
+
+        from tidegate.errors import UsageError
+        from tidegate.home import sweep
+
+        if name != Path(name).name or not name:
+            raise UsageError(f"{name!r} is no name of a result: letters, digits, - and _")
+
+        self.build()  # so that what is wrong with it is told without the name of a file that nobody knows
+        with TemporaryDirectory(prefix="tidegate-") as folder:
+            file = self.save(Path(folder) / f"{name}.toml")
+            return sweep(file, seeds=seeds, quick=quick, workers=workers)
+
+    def _repr_html_(self) -> str:
+        from tidegate import notebook
+        from tidegate._core import ConfigError
+
+        try:
+            return self.build()._repr_html_()
+        except ConfigError as error:
+            return notebook.text(f"{self!r}\n\n{error.rendered}")
+
     def __repr__(self) -> str:
         counts = {"nodes": sum(map(len, self._nodes.values()))}
         counts |= {key: len(self.table.get(key, ())) for key in ("links", "flows")}
@@ -127,8 +336,17 @@ class Scenario:
         entries = self.table.setdefault(section, {})
         if name in entries:
             raise ValueError(f"there is already {section[:-1]} {name!r}; give this one another name")
-        entries[name] = {key: value for key, value in table.items() if value is not None}
+        entries[name] = _given(table)
         return self
+
+    def _add_nodes(self, kind: str, names: Sequence[str]) -> Self:
+        self._nodes.setdefault(kind, []).extend(names)
+        return self
+
+
+def _given(table: Mapping[str, Any]) -> Table:
+    """What is said; the rest is left to the defaults."""
+    return {key.rstrip("_"): value for key, value in table.items() if value is not None}
 
 
 def to_toml(table: Mapping[str, Any]) -> str:

@@ -249,20 +249,26 @@ def sweep(
     return command.sweep(experiment, quick, seeds, out, workers, resume, fresh, overrides or [], as_json)
 
 
-@app.command(short_help="Write a result folder's numbers as CSV, Parquet or Arrow.")
+@app.command(short_help="Write a result folder's numbers as CSV, Parquet, Arrow or for flent.")
 def export(
     result: Annotated[Path, typer.Argument(help="A result folder.")],
     out: Annotated[
-        Path, typer.Option("-o", "--out", metavar="FILE", help="What to write: .csv, .parquet or .arrow.")
+        Path,
+        typer.Option(
+            "-o",
+            "--out",
+            metavar="FILE",
+            help="What to write: .csv, .parquet or .arrow; .flent.gz, a file for each run.",
+        ),
     ],
     what: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--what",
             metavar="TABLE",
-            help="values (a row per run), means (over seeds, with intervals), series.",
+            help="values (a row per run; the default), means (over seeds, with intervals), series.",
         ),
-    ] = "values",
+    ] = None,
     only: Annotated[
         list[str] | None,
         typer.Option(

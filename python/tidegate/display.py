@@ -199,10 +199,7 @@ def measured_text(check: dict[str, Any]) -> str:
     """What was measured, with the half width of its confidence interval."""
     if check["measured"] is None:
         return "-"
-    text = quantities.number(check["measured"])
-    if check.get("ci95"):
-        text += f" ±{quantities.number((check['ci95'][1] - check['ci95'][0]) / 2, 2)}"
-    return text
+    return quantities.number(check["measured"]) + quantities.half_width(*(check.get("ci95") or (None, None)))
 
 
 def expected_table(results: Sequence[Any]) -> str:

@@ -180,11 +180,13 @@ class Experiment:
         seeds: int | None = None,
         first_seed: int = 1,
         measures: Iterable[tuple[str, str]] = (),
+        only: Callable[[Any], bool] = lambda point: True,
     ) -> list[Task]:
         """Every run, seeds innermost; with `seeds`, seeds 1 to that number instead of the file's.
 
         With `first_seed` all seeds are moved, so that the lowest of 1, 2, .. is that one. `MeasureError`
-        where a figure, or one of `measures` with its place, names what no run has.
+        where a figure, or one of `measures` with its place, names what no run has. Points that are not among
+        `only`, by `variant` and `axes`, are not looked at: what is overridden may not suit them.
         """
         from tidegate import _core, reachable, real
 
@@ -198,7 +200,9 @@ class Experiment:
             [*drawn, *measures], [(place, term) for place, term, is_series in figures if is_series]
         )
         groups: dict[tuple, tuple[Any, list[int]]] = {}
-        for point in self.core.points(quick):
+        points = self.core.points(quick)
+        chosen = [point for point in points if only(point)]
+        for point in chosen:
             key = (point.variant, tuple(sorted(point.axes.items())))
             groups.setdefault(key, (point, []))[1].append(point.seed)
         tasks = []
@@ -219,7 +223,8 @@ class Experiment:
                 moved = seed + first_seed - 1
                 key = content_key(text, moved, _core.__version__)
                 tasks.append(Task(point.variant, axes, moved, scenario, key, **hosts))
-        names.require()
+        if len(chosen) == len(points):  # else one that was left out may have them
+            names.require()
         return tasks
 
 

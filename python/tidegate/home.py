@@ -7,14 +7,13 @@
 What comes back is the same whether it was run now or kept in a folder by `tidegate sweep` or `reproduce`.
 """
 
-import html
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
-from tidegate import checks, experiment, figures, library, reach, store, tidy
+from tidegate import checks, display, experiment, figures, library, notebook, reach, store, tidy
 from tidegate.api import _override_text
 from tidegate.errors import TidegateError, UsageError
 from tidegate.experiment import PointResult
@@ -93,30 +92,58 @@ class ExperimentResult:
             picture.write(path)
         return picture
 
-    def export(self, path: Place, what: str = "values", patterns: Sequence[str] = ()) -> None:
-        """Write `values`, `means` or `series` to a file: .csv, .parquet or .arrow."""
-        if what not in TABLES:
+    def export(self, path: Place, what: str | None = None, patterns: Sequence[str] = ()) -> list[Path]:
+        """Write `values` (what is meant without a word), `means` or `series`: .csv, .parquet or .arrow.
+
+        As .flent.gz time series alone, a file for each run. Gives the files that were written.
+        """
+        from tidegate import flent
+
+        target = Path(path)
+        if what is not None and what not in TABLES:
             raise UsageError(f"no table {what!r}; there are {', '.join(TABLES)}")
-        TABLES[what](self.points, patterns).write(Path(path))
+        if target.name.endswith(flent.SUFFIX):
+            if what not in (None, "series"):
+                raise UsageError(f"{target.name}: flent's files hold time series, and no {what}")
+            return flent.write(self.points, self.title, target, patterns)
+        TABLES[what or "values"](self.points, patterns).write(target)
+        return [target]
 
     def __repr__(self) -> str:
-        runs = f"{len(self.points)} run{'' if len(self.points) == 1 else 's'}"
-        return f"<ExperimentResult {self.id!r}: {self.status}, {runs}>"
+        return f"<ExperimentResult {self.id!r}: {self.status}, {self._runs()}>"
+
+    def _runs(self) -> str:
+        return f"{len(self.points)} run{'' if len(self.points) == 1 else 's'}"
 
     def _repr_html_(self) -> str:
-        parts = [f"<b>{html.escape(self.title)}</b> ({html.escape(self.status)}, {len(self.points)} runs)"]
+        said = [self.status] if self.checks else []
+        parts = [notebook.heading(self.title, ", ".join([*said, self._runs()]))]
         if self.checks:
             parts.append(_checks_frame(self.checks)._repr_html_())
-        parts += [Picture(figure)._repr_html_() for figure in self._figures[:2] if not figure.problem]
+        parts.append(notebook.charts(self._figures))
+        parts.append(notebook.folded("The network", notebook.topology(self.stored.scenario)))
         return "".join(parts)
+
+
+class Results(list[ExperimentResult]):
+    """Several results; a notebook shows them one below the other."""
+
+    def _repr_html_(self) -> str:
+        return "<hr>".join(result._repr_html_() for result in self)
 
 
 TABLES = {"values": tidy.values, "means": tidy.means, "series": tidy.series}
 
 
 def _checks_frame(outcomes: Sequence[Mapping[str, Any]]) -> tidy.Frame:
-    shown = {"name": "check", "expected": "expected", "measured": "measured", "status": "status"}
-    return tidy.Frame({title: [each[key] for each in outcomes] for key, title in shown.items()})
+    return tidy.Frame(
+        {
+            "check": [each["name"] for each in outcomes],
+            "expected": [display.expected_text(each) for each in outcomes],
+            "measured": [display.measured_text(each) for each in outcomes],
+            "status": [each["status"] for each in outcomes],
+        }
+    )
 
 
 class Picture:
@@ -152,8 +179,7 @@ class Picture:
     def _repr_html_(self) -> str:
         table = self.figure.table
         if table is None:
-            text = self.svg()
-            return text[text.index("<svg") :]
+            return notebook.chart(self.figure)
         columns = {name: [row[place] for row in table.rows] for place, name in enumerate(table.columns)}
         return tidy.Frame(columns)._repr_html_()
 
@@ -236,7 +262,7 @@ def reproduce(
     fresh: bool = False,
     allow: Sequence[Place] = (),
     **overrides: Any,
-) -> list[ExperimentResult]:
+) -> Results:
     """Run published experiments and set what is measured against what is reported; one result for each.
 
     Ids are as of the command: `nbp/fig8a`, a group, a file. Folders go to `out`.
@@ -248,7 +274,7 @@ def reproduce(
     places = command.Places(Path(out), resume, fresh)
     names = [fspath(name) for name in ids]
     results = command.results_of(names, wanted, places, workers, _pairs(overrides), ties)
-    return [ExperimentResult(result, Path(out) / result.info.id) for result in results]
+    return Results(ExperimentResult(result, Path(out) / result.info.id) for result in results)
 
 
 def _pairs(overrides: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -101,6 +101,11 @@ def number(value: float, digits: int = 4) -> str:
     return f"{int(float(text)):,}".replace(",", " ") if "e+" in text else text  # `12 090`, not `1.209e+04`
 
 
+def half_width(low: float | None, high: float | None) -> str:
+    """What stands behind a mean for its interval: ` ±0.02`; nothing where a single seed gives none."""
+    return "" if low is None or high is None else f" ±{number((high - low) / 2, 2)}"
+
+
 def _scaled(
     value: float, units: tuple[tuple[str, float], ...], plain: str, small: tuple[str, float] | None = None
 ) -> str:

@@ -25,7 +25,10 @@ class Table:
 
 
 def build(measures: Sequence[str], labels: Sequence[str], info: Info, points: Sequence[PointResult]) -> Table:
-    """The table of `measures`, means over seeds; axes come first, in the order of the file, then variants."""
+    """The table of `measures`: means over seeds, with the half width of their 95 % confidence intervals.
+
+    Axes come first, in the order of the file, then variants.
+    """
     groups: dict[tuple[tuple[str, ...], str | None], list[PointResult]] = {}
     for point in points:
         groups.setdefault((tuple(point.axes.values()), point.variant), []).append(point)
@@ -53,12 +56,12 @@ def _axis_cell(axis: Axis, text: str) -> str:
 
 
 def _cell(term: str, points: Sequence[PointResult]) -> str:
-    """The mean over seeds as text, or a dash where this run has no such value."""
+    """The mean over seeds with its interval as text, or a dash where this run has no such value."""
     try:
-        mean = stats.mean([measure.evaluate(term, point) for point in points])
+        mean, low, high, _ = stats.estimate([measure.evaluate(term, point) for point in points])
     except NoValueError:
         return NOTHING
-    return quantities.number(float(f"{mean:.{DIGITS}g}"), DIGITS)
+    return quantities.number(float(f"{mean:.{DIGITS}g}"), DIGITS) + quantities.half_width(low, high)
 
 
 def markdown(table: Table) -> str:

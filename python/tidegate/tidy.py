@@ -121,7 +121,9 @@ class Frame:
 
 
 def _cell(value: Any) -> str:
-    return "" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
+    if isinstance(value, float):
+        return f"{value:,.0f}".replace(",", " ") if 1e5 <= abs(value) < 1e15 else f"{value:.6g}"
+    return "" if value is None else str(value)
 
 
 def unit_of(metric: str) -> str:
@@ -162,7 +164,7 @@ def _numbers(place: str, prefix: str, table: Mapping[str, Any]) -> Iterator[tupl
             yield from _numbers(place, f"{metric}.", value)
 
 
-def _chosen(patterns: Sequence[str]) -> Callable[[str], bool]:
+def chosen(patterns: Sequence[str]) -> Callable[[str], bool]:
     """Whether a path is one of those that are asked for; all where nothing is."""
     if not patterns:
         return lambda path: True
@@ -179,7 +181,7 @@ def values(points: Sequence[PointResult], patterns: Sequence[str] = ()) -> Frame
     columns: dict[str, list[Any]] = {
         name: [] for name in ("variant", *axes, "seed", "place", "metric", "unit", "value")
     }
-    is_chosen = _chosen(patterns)
+    is_chosen = chosen(patterns)
     for point in points:
         for place, metric, value in metrics_of(point.summary):
             if is_chosen(f"{place}.{metric}"):
@@ -193,7 +195,7 @@ def means(points: Sequence[PointResult], patterns: Sequence[str] = ()) -> Frame:
     axes = _axes(points)
     names = ("variant", *axes, "place", "metric", "unit", "mean", "low", "high", "seeds")
     columns: dict[str, list[Any]] = {name: [] for name in names}
-    is_chosen = _chosen(patterns)
+    is_chosen = chosen(patterns)
     groups: dict[Any, tuple[PointResult, dict[tuple[str, str], list[float]]]] = {}
     for point in points:
         _, found = groups.setdefault(place_of(point), (point, {}))
@@ -213,7 +215,7 @@ def series(points: Sequence[PointResult], patterns: Sequence[str] = ()) -> Frame
     axes = _axes(points)
     names = ("variant", *axes, "seed", "series", "unit", "time_s", "value")
     columns: dict[str, list[Any]] = {name: [] for name in names}
-    is_chosen = _chosen(patterns)
+    is_chosen = chosen(patterns)
     for point in points:
         here = (point.variant, *(point.axes.get(name) for name in axes), point.seed)
         for name in filter(is_chosen, point.series_names):

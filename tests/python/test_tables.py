@@ -2,7 +2,7 @@
 
 import pytest
 
-from tidegate import checks, display, experiment, figures, report, tables
+from tidegate import checks, display, experiment, figures, report, stats, tables
 from tidegate.commands.reproduce import judge
 
 TABLE = """
@@ -38,8 +38,17 @@ def test_rows_go_by_axis_then_by_variant_and_cells_are_means_over_seeds(result):
     ]
     points = [point for point in result.points if point.axes["load"] == "1Mbit" and point.variant == "fifo"]
     assert len(points) == 4
-    mean = sum(point.summary["flows"]["tcp"]["throughput_bps"] for point in points) / 4 / 1e6
-    assert float(table.rows[4][2]) == pytest.approx(mean, rel=0.005)
+    measured = stats.estimate([point.summary["flows"]["tcp"]["throughput_bps"] / 1e6 for point in points])
+    mean, half = table.rows[4][2].split(" ±")
+    assert float(mean) == pytest.approx(measured.mean, rel=0.005)
+    assert float(half) == pytest.approx((measured.high - measured.low) / 2, rel=0.05) and float(half) > 0
+
+
+def test_a_single_seed_has_no_interval(result):
+    points = [point for point in result.points if point.seed == 1]
+    spec = {"id": "t", "kind": "table", "y": "flows.tcp.throughput_bps / 1e6"}
+    table = figures.build(spec, result.info, points).table
+    assert all("±" not in cell for row in table.rows for cell in row)
 
 
 def test_what_has_no_value_is_a_dash_and_a_mistake_is_none(result):

@@ -7,13 +7,12 @@ from tidegate import draw_static, figures, store, tables
 from tidegate.errors import InvalidFileError, UsageError
 
 
-def export(folder: Path, out: Path, what: str, only: list[str], as_json: bool) -> int:
-    """Write the numbers of one folder as a table."""
+def export(folder: Path, out: Path, what: str | None, only: list[str], as_json: bool) -> int:
+    """Write the numbers of one folder as a table, or as files of flent."""
     from tidegate import home
 
-    result = home.open_result(folder)
-    result.export(out, what, only)
-    print(json.dumps({"schema_version": 1, "files": [str(out)]}) if as_json else out)
+    written = [str(path) for path in home.open_result(folder).export(out, what, only)]
+    print(json.dumps({"schema_version": 1, "files": written}) if as_json else "\n".join(written))
     return 0
 
 

@@ -94,6 +94,23 @@ class Design:
     def __str__(self) -> str:
         return self.text()
 
+    def _repr_html_(self) -> str:
+        from tidegate import notebook, tidy
+
+        columns = {
+            "what": [step.about for step in self.steps],
+            "symbol": [step.symbol for step in self.steps],
+            "follows from": [step.formula for step in self.steps],
+            "value": [step.shown for step in self.steps],
+            "source": [step.source for step in self.steps],
+        }
+        said = "\n".join([*(f"Mind: {warning}" for warning in self.warnings), self.toml()])
+        return (
+            notebook.heading(f"Design of {self.kind}")
+            + tidy.Frame(columns)._repr_html_()
+            + notebook.text(said)
+        )
+
 
 def quantity(given: str | float, unit: str, name: str, *, zero: bool = False) -> float:
     """`given`, a text like `10Mbit` as scenarios have it or a number, in `unit`: `bit/s`, `s`, `bytes`.

@@ -1,6 +1,6 @@
 //! TCP with data in both directions: acknowledgments ride on data, and the last hop of back-pressure takes them off.
 
-use crate::common::{Net, direction, drop_tail, run_in_tenths, seconds};
+use crate::common::{Net, direction, drop_tail, run_in_tenths};
 use tidegate_engine::{
     ApplicationSpec, CircuitSpec, DirectionSpec, FlowIds, LinkId, Statistics, TransportSpec,
 };

@@ -387,7 +387,7 @@ mod tests {
     /// Segment `number` is lost, and sent again.
     fn lose(source: &mut MarkingSource, number: u64, now: Time) {
         source.on_congestion(&Congestion::of_segment_for_tests(Signal::Loss, number), now);
-        source.on_send(&Segment { retransmission: true, ..segment(number) }, now);
+        source.on_send(&Segment { retransmission: true, ..Segment::for_tests(number) }, now);
     }
 
     #[test]
@@ -405,7 +405,7 @@ mod tests {
         });
         source.on_congestion(&Congestion::of_segment_for_tests(Signal::Timeout, 5), NOW);
         (5..20).for_each(|number| {
-            source.on_send(&Segment { retransmission: true, ..segment(number) }, NOW);
+            source.on_send(&Segment { retransmission: true, ..Segment::for_tests(number) }, NOW);
         });
         assert_eq!(source.losses[BEST_EFFORT].lost, 1);
     }
@@ -489,7 +489,10 @@ mod tests {
                 if number % 41 == 0 && !(marked && differentiates) {
                     source.on_congestion(&Congestion::of_segment_for_tests(Signal::EcnEcho, number), NOW);
                     // What goes on from before tells nothing.
-                    let later = Congestion { echoed: None, ..congestion(Signal::EcnEcho, number) };
+                    let later = Congestion {
+                        echoed: None,
+                        ..Congestion::of_segment_for_tests(Signal::EcnEcho, number)
+                    };
                     source.on_congestion(&later, NOW);
                     pauses += u32::from(source.is_off(NOW));
                     source.off_until = NOW;

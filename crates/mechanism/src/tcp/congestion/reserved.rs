@@ -551,7 +551,7 @@ mod tests {
             control.on_send(&Segment::for_tests(number), Time::ZERO);
         });
         control.on_congestion(&Congestion::of_segment_for_tests(Signal::EcnEcho, 30), ms(100));
-        let later = Congestion { echoed: None, ..congestion(Signal::EcnEcho, 2) };
+        let later = Congestion { echoed: None, ..Congestion::of_segment_for_tests(Signal::EcnEcho, 2) };
         control.on_congestion(&later, ms(100));
         assert!(control.rwnd() > 0.0, "neither tells of a marked segment");
         control.on_congestion(&Congestion::of_segment_for_tests(Signal::EcnEcho, 2), ms(100));

@@ -1,0 +1,60 @@
+"""What notebooks show of scenarios, runs and experiments: HTML that needs nothing else.
+
+Takes what `_repr_html_` methods have, gives texts. Without matplotlib there is all but the charts.
+"""
+
+import html
+from collections.abc import Sequence
+from typing import Any
+
+from tidegate.errors import MissingExtraError
+from tidegate.figure import Figure
+
+CHARTS_MAX = 2  # of a run or an experiment: what is seen at a glance
+_TOPOLOGY_STYLE = (
+    "<style>.topology{max-width:100%;font:12px system-ui}.topology line{stroke:#888}"
+    ".topology circle,.topology rect{stroke:#888;fill:#dfeaf6}.topology .edge rect{fill:#fdecd8}"
+    ".topology text{fill:currentColor}.topology .name{fill:#222;font-weight:600}"
+    ".topology .outside{fill:currentColor}</style>"
+)
+
+
+def text(plain: str) -> str:
+    """Text as it is, in lines."""
+    return f"<pre>{html.escape(plain)}</pre>"
+
+
+def heading(title: str, more: str = "") -> str:
+    """What is shown, and what is to be said of it first."""
+    return f"<div><b>{html.escape(title)}</b>{html.escape(f' ({more})' if more else '')}</div>"
+
+
+def folded(title: str, content: str) -> str:
+    """Content that opens when its title is clicked; nothing where there is none."""
+    return f"<details><summary>{html.escape(title)}</summary>{content}</details>" if content else ""
+
+
+def topology(description: dict[str, Any]) -> str:
+    """The network of a scenario, drawn; `description` is the JSON of the core."""
+    from tidegate.topology import svg
+
+    drawn = svg(description)
+    return f"{_TOPOLOGY_STYLE}{drawn}" if drawn else ""
+
+
+def chart(figure: Figure) -> str:
+    """A figure as an `<svg>` as wide as it is drawn, or as there is room."""
+    from tidegate import draw_static
+
+    drawn = draw_static.drawn(figure, "svg").decode()
+    return drawn[drawn.index("<svg") :].replace("<svg ", '<svg style="max-width:100%;height:auto" ', 1)
+
+
+def charts(figures: Sequence[Figure]) -> str:
+    """The first figures that are drawn, small and side by side."""
+    chosen = [each for each in figures if not each.problem and each.table is None][:CHARTS_MAX]
+    try:
+        drawn = [f'<div style="flex:0 1 380px">{chart(figure)}</div>' for figure in chosen]
+    except MissingExtraError:
+        return ""
+    return f'<div style="display:flex;flex-wrap:wrap;gap:8px">{"".join(drawn)}</div>' if drawn else ""

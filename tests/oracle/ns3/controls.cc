@@ -9,7 +9,7 @@
 //
 // Run:  controls --control=dctcp|bbr --rate=50Mbps --rtt=10ms --flows=1
 //                --queue=BYTES --threshold=PACKETS --sojourn=0ms --duration=S
-//                --warmup=S --renew=0|1 --device=1
+//                --warmup=S --renew=0|1 --streams=0|1 --device=1
 //   threshold   of step marking (RED with MinTh = MaxTh = threshold, weight 1,
 //               not gentle), in packets; 0: a plain FIFO
 //   sojourn     instead, CoDel that marks what has waited longer: the setting of
@@ -18,6 +18,9 @@
 //               in that check
 //   renew       1: BBR with rate samples that each acknowledgment renews (class
 //               RenewedBbr below; README.md says why)
+//   streams     1: each flow draws the phases of its gains from random numbers of its
+//               own; 0: all of them from the same ones, as ns-3 does by default
+//               (README.md says why)
 //
 // Settings: segments of 1448 bytes; an acknowledgment for every second segment;
 // initial window 10; PRR; no time stamps, which ns-3 would measure round trips by,
@@ -41,6 +44,9 @@ using namespace ns3;
 
 namespace
 {
+// Far from those that ns-3 hands out by itself and from the one that all BBR flows share by default (4).
+const uint32_t FIRST_STREAM = 1000;
+
 double g_warmup = 0;
 double g_queueIntegral = 0;
 uint32_t g_queuePackets = 0;  // in the queue discipline
@@ -191,6 +197,7 @@ main(int argc, char* argv[])
     uint32_t threshold = 0;
     Time sojourn;
     bool renew = false;
+    bool streams = false;
     uint32_t device = 1;
     double duration = 20;
     g_warmup = 5;
@@ -204,6 +211,7 @@ main(int argc, char* argv[])
     cmd.AddValue("sojourn", "of marking by CoDel", sojourn);
     cmd.AddValue("device", "packets in the queue of the device", device);
     cmd.AddValue("renew", "BBR's rate samples with each acknowledgment", renew);
+    cmd.AddValue("streams", "BBR's phases from random numbers of each flow's own", streams);
     cmd.AddValue("duration", "seconds", duration);
     cmd.AddValue("warmup", "seconds", g_warmup);
     cmd.Parse(argc, argv);
@@ -311,6 +319,13 @@ main(int argc, char* argv[])
         bulk.SetAttribute("MaxBytes", UintegerValue(0));
         bulk.SetAttribute("SendSize", UintegerValue(1448));
         ApplicationContainer sources = bulk.Install(senders.Get(i));
+        if (streams)
+        {
+            // What the flow's connection, which the start of its source makes, finds as the default.
+            Simulator::Schedule(MilliSeconds(100 * i), [i]() {
+                Config::SetDefault("ns3::TcpBbr::Stream", UintegerValue(FIRST_STREAM + i));
+            });
+        }
         sources.Start(MilliSeconds(100 * i));
         Simulator::Schedule(MilliSeconds(100 * i + 1), &Connect, senders.Get(i), dctcp);
     }

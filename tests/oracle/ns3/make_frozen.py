@@ -21,13 +21,13 @@ SETTINGS = [
     DCTCP | {"threshold": 0, "sojourn_ms": 1},
     DCTCP | {"threshold": 0, "sojourn_ms": 1, "device": 3},
     *(
-        BBR | dumbbell | {"renew": renew, "seeds": 5}
+        BBR | dumbbell | {"renew": renew, "streams": streams, "seeds": 5}
         for dumbbell in (
             {"rate": "10Mbit", "rtt_ms": 40, "flows": 1},
             {"rate": "50Mbit", "rtt_ms": 20, "flows": 2},
             {"rate": "20Mbit", "rtt_ms": 60, "flows": 4},
         )
-        for renew in (0, 1)
+        for renew, streams in ((0, 0), (1, 0), (1, 1))
     ),
 ]
 
@@ -44,6 +44,7 @@ def run(program: str, settings: dict[str, object]) -> list[dict[str, object]]:
         "duration": settings["duration_s"],
         "warmup": settings["warmup_s"],
         "renew": settings.get("renew", 0),
+        "streams": settings.get("streams", 0),
         "sojourn": f"{settings.get('sojourn_ms', 0)}ms",
         "device": settings.get("device", 1),
     }

@@ -186,7 +186,7 @@ class Experiment:
         With `first_seed` all seeds are moved, so that the lowest of 1, 2, .. is that one. Points that are not
         among `only`, by `variant` and `axes`, are not looked at: what is overridden may not suit them.
         """
-        from tidegate import _core, real
+        from tidegate import _core, happenings, real
 
         groups: dict[tuple, tuple[Any, list[int]]] = {}
         for point in self.core.points(quick):
@@ -194,11 +194,12 @@ class Experiment:
                 continue
             key = (point.variant, tuple(sorted(point.axes.items())))
             groups.setdefault(key, (point, []))[1].append(point.seed)
-        tasks = []
+        tasks, texts = [], []
         for point, own_seeds in groups.values():
             scenario = self.core.scenario(point)
             text = scenario.to_json()
             self.scenario = self.scenario or json.loads(text)
+            texts.append(text)
             hosts: dict[str, Any] = {}
             if scenario.is_real:
                 overrides = [*point.overrides, *self.overrides]
@@ -211,6 +212,8 @@ class Experiment:
                 moved = seed + first_seed - 1
                 key = content_key(text, moved, _core.__version__)
                 tasks.append(Task(point.variant, axes, moved, scenario, key, **hosts))
+        if any(figure.get("kind") == "series" for figure in self.info.figures):
+            self.info.raw |= happenings.common(texts)
         return tasks
 
 

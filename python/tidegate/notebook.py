@@ -15,7 +15,8 @@ _TOPOLOGY_STYLE = (
     "<style>.topology{max-width:100%;font:12px system-ui}.topology line{stroke:#888}"
     ".topology circle,.topology rect{stroke:#888;fill:#dfeaf6}.topology .edge rect{fill:#fdecd8}"
     ".topology text{fill:currentColor}.topology .name{fill:#222;font-weight:600}"
-    ".topology .outside{fill:currentColor}</style>"
+    ".topology .outside{fill:currentColor}.topology g.domain{opacity:.15}"
+    ".topology .domain path{fill:#999;stroke:#999;stroke-linejoin:round}</style>"
 )
 
 
@@ -36,7 +37,7 @@ def folded(title: str, content: str) -> str:
 
 def topology(description: dict[str, Any]) -> str:
     """The network of a scenario, drawn; `description` is the JSON of the core."""
-    from tidegate.topology import svg
+    from tidegate.topology_svg import svg
 
     drawn = svg(description)
     return f"{_TOPOLOGY_STYLE}{drawn}" if drawn else ""

@@ -54,6 +54,10 @@ pub enum FigureKind {
     Series,
     /// The distribution of a measure that gives several values.
     Cdf,
+    /// How values spread, over seeds or within a run: quartiles, and values far from them.
+    Box,
+    /// How values spread, as an outline that is wide where many of them lie.
+    Violin,
     /// A measure over two axes.
     Heatmap,
     /// Measures as columns of a table, a row for each variant and value of the axes.
@@ -105,6 +109,12 @@ pub struct Figure {
     /// Which axes are logarithmic. Default: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scale: Option<Scale>,
+    /// Both ends of the horizontal axis. Default: what is drawn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub x_range: Option<[f64; 2]>,
+    /// Both ends of the vertical axis. Default: what is drawn, with zero on a linear axis.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub y_range: Option<[f64; 2]>,
     /// The only variant that is drawn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub variant: Option<String>,

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tidegate import stats
-from tidegate.errors import MissingExtraError
+from tidegate.errors import MissingExtraError, UsageError
 from tidegate.figure import SIDE_BY_SIDE, Figure, Trace, in_words
 from tidegate.labels import wrapped
 from tidegate.store import write_atomic
@@ -84,13 +84,24 @@ class Look:
         return style.width, height + max(0, rows - 2) * 1.5 * style.font / _POINTS
 
 
-def draw(figure: Figure, path: Path, look: Look = Look()) -> None:
+def look(style: str = "screen", size_mm: tuple[float, float] | None = None) -> Look:
+    """The look of a named style, in its own size or another; both checked."""
+    if style not in STYLES:
+        raise UsageError(f"no style {style!r}; styles: {', '.join(STYLES)}")
+    low, high = SIZE_MM
+    if size_mm is not None and not all(low <= side <= high for side in size_mm):
+        raise UsageError(f"a figure of {size_mm[0]:g} by {size_mm[1]:g} mm; sides are {low:g} to {high:g} mm")
+    return Look(style, size_mm)
+
+
+def draw(figure: Figure, path: Path, look: Look | None = None) -> None:
     """Write the figure to `path`; its suffix chooses the format."""
     write_atomic(path, drawn(figure, path.suffix[1:], look))
 
 
-def drawn(figure: Figure, form: str, look: Look = Look()) -> bytes:
+def drawn(figure: Figure, form: str, look: Look | None = None) -> bytes:
     """The figure as `svg`, `png` or `pdf`."""
+    look = look or Look()
     try:
         from matplotlib import font_manager, rc_context
         from matplotlib.figure import Figure as Canvas

@@ -24,7 +24,7 @@ def export(folder: Path, out: Path, what: str | None, only: list[str], as_json: 
 class Wish:
     """How figures are drawn, where not as their file says."""
 
-    look: draw_static.Look = field(default_factory=draw_static.Look)
+    look: draw_static.Look = draw_static.Look()
     kind: str | None = None
     # Keys of `[[figures]]` that are set: `scale`, `x_range`, `y_range`.
     keys: dict[str, Any] = field(default_factory=dict)
@@ -43,14 +43,8 @@ def wish(
     kind: str | None,
 ) -> Wish:
     """What the options of `plot` ask for."""
-    if style not in draw_static.STYLES:
-        raise UsageError(f"no style {style!r}; styles: {', '.join(draw_static.STYLES)}")
-    size_mm = None
-    if size is not None:
-        low, high = draw_static.SIZE_MM
-        size_mm = _pair(size, "x", "--size", "WIDTHxHEIGHT in millimetres, such as 88x60")
-        if not all(low <= side <= high for side in size_mm):
-            raise UsageError(f"--size {size}: from {low:g} to {high:g} millimetres")
+    form = "WIDTHxHEIGHT in millimetres, such as 88x60"
+    look = draw_static.look(style, None if size is None else _pair(size, "x", "--size", form))
     keys: dict[str, Any] = {"scale": scale} if scale else {}
     if scale is not None and scale not in SCALES:
         raise UsageError(f"no scale {scale!r}; scales: {', '.join(SCALES)}")
@@ -64,7 +58,7 @@ def wish(
         raise UsageError(
             f"cannot draw as {kind!r}; lines, bars, boxes and violins become {', '.join(_ALIKE)}"
         )
-    return Wish(draw_static.Look(style, size_mm), kind, keys)
+    return Wish(look, kind, keys)
 
 
 def _pair(text: str, between: str, option: str, form: str) -> tuple[float, float]:

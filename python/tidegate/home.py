@@ -11,13 +11,16 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tidegate import checks, display, experiment, figures, library, notebook, reach, store, tidy
 from tidegate.api import _override_text
 from tidegate.errors import TidegateError, UsageError
 from tidegate.experiment import PointResult
 from tidegate.figure import Figure
+
+if TYPE_CHECKING:
+    from tidegate import draw_static
 
 Place = str | PathLike[str]
 

@@ -195,7 +195,7 @@ class Picture:
     def _repr_html_(self) -> str:
         table = self.figure.table
         if table is None:
-            return notebook.chart(self.figure)
+            return notebook.chart(self.figure, self.look)
         columns = {name: [row[place] for row in table.rows] for place, name in enumerate(table.columns)}
         return tidy.Frame(columns)._repr_html_()
 

@@ -5,10 +5,13 @@ Takes what `_repr_html_` methods have, gives texts. Without matplotlib there is 
 
 import html
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tidegate.errors import MissingExtraError
 from tidegate.figure import Figure
+
+if TYPE_CHECKING:
+    from tidegate import draw_static
 
 CHARTS_MAX = 2  # of a run or an experiment: what is seen at a glance
 _TOPOLOGY_STYLE = (
@@ -43,11 +46,11 @@ def topology(description: dict[str, Any]) -> str:
     return f"{_TOPOLOGY_STYLE}{drawn}" if drawn else ""
 
 
-def chart(figure: Figure) -> str:
+def chart(figure: Figure, look: "draw_static.Look | None" = None) -> str:
     """A figure as an `<svg>` as wide as it is drawn, or as there is room."""
     from tidegate import draw_static
 
-    drawn = draw_static.drawn(figure, "svg").decode()
+    drawn = draw_static.drawn(figure, "svg", look).decode()
     return drawn[drawn.index("<svg") :].replace("<svg ", '<svg style="max-width:100%;height:auto" ', 1)
 
 

@@ -75,8 +75,9 @@ def in_words(drawing: Drawing) -> str:
         kind: sum(len(place.names) for place in drawing.places.values() if place.kind == kind)
         for kind in ("host", "edge", "router")
     }
-    words = {"host": "hosts", "edge": "edge routers", "router": "routers"}
-    parts = [", ".join(f"{count} {words[kind]}" for kind, count in counts.items() if count)]
+    words = {"host": "host", "edge": "edge router", "router": "router"}
+    told = [f"{count} {words[kind]}{'s' * (count > 1)}" for kind, count in counts.items() if count]
+    parts = [", ".join(told)]
     core = [
         wire for wire in drawing.wires if drawing.places[wire.a].kind != "host" != drawing.places[wire.b].kind
     ]

@@ -229,11 +229,6 @@ impl<'t> Reader<'t> {
             if figure.labels.as_ref().is_some_and(|labels| labels.len() != figure.y.0.len()) {
                 say("labels", "as many labels as measures in `y`".to_owned(), String::new());
             }
-            for (key, range) in [("x_range", figure.x_range), ("y_range", figure.y_range)] {
-                if range.is_some_and(|[low, high]| !(low.is_finite() && high.is_finite() && low < high)) {
-                    say(key, "no range".to_owned(), "[LOW, HIGH], the lower end first".to_owned());
-                }
-            }
             for variant in figure.variant.iter().chain(figure.variants.iter().flatten()) {
                 if !variants.contains(&variant.as_str()) {
                     let key = if figure.variant.is_some() { "variant" } else { "variants" };

@@ -256,6 +256,8 @@ class Scenario:
         x_label: str | None = None,
         y_label: str | None = None,
         scale: str | None = None,
+        x_range: Sequence[float] | None = None,
+        y_range: Sequence[float] | None = None,
         variant: str | None = None,
         variants: Sequence[str] | None = None,
         **more: Any,
@@ -265,6 +267,8 @@ class Scenario:
             "id": id, "title": title, "kind": kind, "x": x, "y": y if isinstance(y, str) else list(y),
             "labels": labels, "x_label": x_label, "y_label": y_label, "scale": scale, "variant": variant,
             "variants": variants,
+            "x_range": None if x_range is None else list(x_range),
+            "y_range": None if y_range is None else list(y_range),
         }  # fmt: skip
         self.table.setdefault("figures", []).append(_given(table | more))
         return self

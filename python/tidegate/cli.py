@@ -295,12 +295,34 @@ def plot(
             "-o", "--out", metavar="FILE", help=".svg, .png or .pdf. Default: ID.svg in the folder."
         ),
     ] = None,
+    style: Annotated[
+        str,
+        typer.Option(metavar="NAME", help="screen, or for papers: ieee, ieee-wide, acm, acm-wide."),
+    ] = "screen",
+    size: Annotated[
+        str | None, typer.Option(metavar="WxH", help="Width and height in millimetres: 88x60.")
+    ] = None,
+    x_range: Annotated[
+        str | None, typer.Option(metavar="LOW:HIGH", help="Ends of the horizontal axis.")
+    ] = None,
+    y_range: Annotated[
+        str | None, typer.Option(metavar="LOW:HIGH", help="Ends of the vertical axis.")
+    ] = None,
+    scale: Annotated[
+        str | None, typer.Option(metavar="NAME", help="linear, log-x, log-y or log-log.")
+    ] = None,
+    kind: Annotated[
+        str | None,
+        typer.Option("--as", metavar="KIND", help="Measures as bars, or spread over seeds as box or violin."),
+    ] = None,
     as_json: Json = False,
 ) -> int:
     """Draw the figures of a result folder."""
     from tidegate.commands import picture as command
 
-    return command.plot(result, figure, out, as_json)
+    return command.plot(
+        result, figure, out, as_json, command.wish(style, size, x_range, y_range, scale, kind)
+    )
 
 
 @app.command()

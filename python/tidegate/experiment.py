@@ -188,7 +188,7 @@ class Experiment:
         where a figure, or one of `measures` with its place, names what no run has. Points that are not among
         `only`, by `variant` and `axes`, are not looked at: what is overridden may not suit them.
         """
-        from tidegate import _core, reachable, real
+        from tidegate import _core, happenings, reachable, real
 
         figures = [
             (f"{self.path}: figure {each['id']!r}, y", term, each.get("kind") == "series")
@@ -205,12 +205,13 @@ class Experiment:
         for point in chosen:
             key = (point.variant, tuple(sorted(point.axes.items())))
             groups.setdefault(key, (point, []))[1].append(point.seed)
-        tasks = []
+        tasks, texts = [], []
         for point, own_seeds in groups.values():
             scenario = self.core.scenario(point)
             text = scenario.to_json()
             self.scenario = self.scenario or json.loads(text)
             names.see(text)
+            texts.append(text)
             hosts: dict[str, Any] = {}
             if scenario.is_real:
                 overrides = [*point.overrides, *self.overrides]
@@ -225,6 +226,8 @@ class Experiment:
                 tasks.append(Task(point.variant, axes, moved, scenario, key, **hosts))
         if len(chosen) == len(points):  # else one that was left out may have them
             names.require()
+        if any(figure.get("kind") == "series" for figure in self.info.figures):
+            self.info.raw |= happenings.common(texts)
         return tasks
 
 

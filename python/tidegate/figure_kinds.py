@@ -3,8 +3,10 @@
 In: the description with its shorthands written out (`Spec`) and the points. Out: traces, added to a `Figure`.
 """
 
+import contextlib
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -15,6 +17,7 @@ from tidegate.figure import PALETTE, Figure, Trace
 
 BAR_GROUP_WIDTH = 0.8
 SERIES_POINTS_MAX = 1200
+_QUANTITIES_NAMED_MAX = 3  # on one axis
 
 
 class Spec:
@@ -156,11 +159,25 @@ def _lines(figure: Figure, spec: Spec, points: Sequence[PointResult]) -> None:
             )
 
 
-def _bars(figure: Figure, spec: Spec, points: Sequence[PointResult]) -> None:
+@dataclass
+class _Group:
+    """What stands side by side with others at each category: a bar or box of one colour."""
+
+    label: str
+    places: list[float]
+    width: float
+    colour: str
+    dash: int
+    # The measure and the runs of each category; None where there are none.
+    cells: list[tuple[str, list[PointResult]] | None]
+
+
+def _side_by_side(figure: Figure, spec: Spec, points: Sequence[PointResult]) -> list[_Group]:
+    """Measures grouped by variant, or along the axis `x`; names the ticks."""
     over_axis = spec.x in spec.info.axes
     _require_some(spec.measures, points)
     variants = list(_grouped(points, lambda point: point.variant))
-    cells: dict[str, dict[str, list[tuple[str, list[PointResult]]]]] = {}
+    cells: dict[str, dict[str, tuple[str, list[PointResult]]]] = {}
     if over_axis:
         axis = spec.axis()
         figure.x_label = figure.x_label or axis.title
@@ -169,38 +186,75 @@ def _bars(figure: Figure, spec: Spec, points: Sequence[PointResult]) -> None:
                 extra = spec.variant_label(point.variant) if len(variants) > 1 else ""
                 series = spec.trace_label(index, extra, spec.rest(point, axis.name))
                 category = point.axes[axis.name]
-                cells.setdefault(series, {}).setdefault(category, [(term, [])])[0][1].append(point)
+                cells.setdefault(series, {}).setdefault(category, (term, []))[1].append(point)
         categories = list(_grouped(points, lambda point: point.axes[axis.name]))
     else:
         for index, term in enumerate(spec.measures):
             for point in points:
                 parts = (spec.variant_label(point.variant), spec.rest(point))
                 series = ", ".join(filter(None, parts)) or "measured"
-                cells.setdefault(series, {}).setdefault(spec.labels[index], [(term, [])])[0][1].append(point)
+                cells.setdefault(series, {}).setdefault(spec.labels[index], (term, []))[1].append(point)
         categories = list(spec.labels)
     named = [_tick(axis, category) for category in categories] if over_axis else categories
     figure.ticks = [(float(index), name) for index, name in enumerate(named)]
     width = BAR_GROUP_WIDTH / len(cells)
-    for number, (series, by_category) in enumerate(cells.items()):
-        offset = (number - (len(cells) - 1) / 2) * width
-        estimates = [
-            _estimate(*by_category[category][0]) if category in by_category else None
-            for category in categories
-        ]
+    return [
+        _Group(
+            label=series,
+            places=[index + (number - (len(cells) - 1) / 2) * width for index in range(len(categories))],
+            width=width * 0.92,
+            colour=PALETTE[number % len(PALETTE)],
+            dash=number // len(PALETTE),
+            cells=[by_category.get(category) for category in categories],
+        )
+        for number, (series, by_category) in enumerate(cells.items())
+    ]
+
+
+def _bars(figure: Figure, spec: Spec, points: Sequence[PointResult]) -> None:
+    for group in _side_by_side(figure, spec, points):
+        estimates = [None if cell is None else _estimate(*cell) for cell in group.cells]
         low, high = _band(estimates)
         figure.traces.append(
             Trace(
-                label=series,
-                x=[index + offset for index in range(len(categories))],
+                label=group.label,
+                x=group.places,
                 y=[estimate.mean if estimate else None for estimate in estimates],
                 low=low,
                 high=high,
-                colour=PALETTE[number % len(PALETTE)],
-                dash=number // len(PALETTE),
+                colour=group.colour,
+                dash=group.dash,
                 is_line=False,
-                width=width * 0.92,
+                width=group.width,
             )
         )
+
+
+def _spread(figure: Figure, spec: Spec, points: Sequence[PointResult]) -> None:
+    """Boxes and violins: all values of a measure, over seeds and within each run."""
+    for group in _side_by_side(figure, spec, points):
+        samples = [[] if cell is None else _values(*cell) for cell in group.cells]
+        figure.traces.append(
+            Trace(
+                label=group.label if any(samples) else f"{group.label} (no values)",
+                x=group.places,
+                y=[stats.quantile(values, 0.5) if values else None for values in samples],
+                colour=group.colour,
+                dash=group.dash,
+                is_line=False,
+                width=group.width,
+                samples=samples,
+            )
+        )
+
+
+def _values(term: str, points: Sequence[PointResult]) -> list[float]:
+    """The values of a measure in all runs that have any, in order."""
+    found: list[float] = []
+    for point in points:
+        with contextlib.suppress(LackingError):
+            found += measure.evaluate_values(term, point)
+    return sorted(found)
 
 
 def _series(figure: Figure, spec: Spec, points: Sequence[PointResult]) -> None:
@@ -219,13 +273,15 @@ def _series(figure: Figure, spec: Spec, points: Sequence[PointResult]) -> None:
     for pattern in spec.measures:
         if not any(_series_names(point, pattern) for point in points):
             recorded = ", ".join(points[0].series_names[:8]) or "none"
-            raise MeasureError(f"no recorded series matches {pattern!r}; recorded: {recorded}")
+            hint = f'`[record]` with `series = ["{pattern}"]` in the file records it'
+            raise MeasureError(f"no recorded series matches {pattern!r}; recorded: {recorded}. {hint}")
     names = list(dict.fromkeys(name for *_, name in drawn))
     several_quantities = len({name.rsplit(".", 1)[-1] for name in names}) > 1
+    panel_of = _panels(figure, names)
     for index, group_index, variant, rest, point, name in drawn:
         time_s, values = point.series(name)
-        factor, unit = _series_unit(name)
-        x, y = _thinned(time_s.tolist(), (values * factor).tolist())
+        factor, _ = series_unit(name)
+        x, y = thinned(time_s.tolist(), (values * factor).tolist())
         quantity = series_quantity(name)
         is_only = spec.has_labels and len(_series_names(point, spec.measures[index])) == 1
         own = spec.labels[index] if is_only else name.split(".", 1)[-1].rsplit(".", 1)[0]
@@ -237,18 +293,43 @@ def _series(figure: Figure, spec: Spec, points: Sequence[PointResult]) -> None:
         label_text = ", ".join(filter(None, label if len(names) > 1 else label[2:])) or own
         # What this run lacks is recorded as NaN: no line, and no entry in the legend.
         if any(value is not None for value in y):
-            figure.traces.append(Trace(label_text, x, y, colour=PALETTE[number % len(PALETTE)], dash=dash))
-        figure.y_label = figure.y_label or (f"{quantity} ({unit})" if unit else quantity)
+            colour = PALETTE[number % len(PALETTE)]
+            figure.traces.append(Trace(label_text, x, y, colour=colour, dash=dash, panel=panel_of[name]))
     if not figure.traces:
         raise MeasureError(f"{', '.join(names)}: no value in any run; its queue or mechanism has none")
+    if figure.panels:
+        # What no run has leaves no empty panel.
+        used = sorted({trace.panel for trace in figure.traces})
+        figure.panels = [figure.panels[panel] for panel in used]
+        for trace in figure.traces:
+            trace.panel = used.index(trace.panel)
     figure.x_label = figure.x_label or "time (s)"
+
+
+def _panels(figure: Figure, names: Sequence[str]) -> dict[str, int]:
+    """Which panel each series is drawn in: those of one unit share one, whose label names what they count."""
+    by_unit: dict[str, list[str]] = {}
+    for name in names:
+        by_unit.setdefault(series_unit(name)[1] or series_quantity(name), []).append(name)
+    found: list[str] = []
+    for unit, members in by_unit.items():
+        quantities_of = dict.fromkeys(series_quantity(name) for name in members)
+        words = ", ".join(quantities_of) if len(quantities_of) <= _QUANTITIES_NAMED_MAX else ""
+        has_unit = bool(series_unit(members[0])[1])
+        found.append(f"{words} ({unit})".strip() if has_unit else words or unit)
+    if len(found) > 1:
+        # A label that the file gives belongs to the panel whose unit it names.
+        given = [f"({unit})" in figure.y_label for unit in by_unit]
+        figure.panels = [figure.y_label if own else label for own, label in zip(given, found, strict=True)]
+    figure.y_label = figure.y_label or found[0]
+    return {name: panel for panel, members in enumerate(by_unit.values()) for name in members}
 
 
 def _series_names(point: PointResult, pattern: str) -> list[str]:
     return [name for name in point.series_names if fnmatchcase(name, pattern)]
 
 
-# Factor and unit by which a series is shown, by the unit that its name ends in.
+# By the unit that the name ends in.
 _SERIES_UNITS = {
     "bps": (1e-6, "Mb/s"),
     "bytes": (1e-3, "kB"),
@@ -259,24 +340,27 @@ _SERIES_UNITS = {
 }
 
 
-def _series_unit(name: str) -> tuple[float, str]:
+def series_unit(name: str) -> tuple[float, str]:
+    """Factor and unit by which a series is shown."""
     return _SERIES_UNITS.get(name.rsplit("_", 1)[-1], (1.0, ""))
 
 
 def series_quantity(name: str) -> str:
     """What a series counts, in words: `throughput` of `flows.tcp.throughput_bps`, else its name."""
     quantity = name.rsplit(".", 1)[-1]
-    words = quantity.rsplit("_", 1)[0] if _series_unit(name)[1] else quantity
+    words = quantity.rsplit("_", 1)[0] if series_unit(name)[1] else quantity
     # `max_p` is a symbol of the documents, `marking_probability` are words.
     return words if any(len(word) == 1 for word in words.split("_")) else words.replace("_", " ")
 
 
-def _thinned(x: list[float], y: list[float]) -> tuple[list[float], list[float | None]]:
-    """At most `SERIES_POINTS_MAX` points: the least and the greatest of each stretch, so that peaks stay."""
+def thinned(
+    x: list[float], y: list[float], points_max: int = SERIES_POINTS_MAX
+) -> tuple[list[float], list[float | None]]:
+    """At most `points_max` points: the least and the greatest of each stretch, so that peaks stay."""
     clean: list[float | None] = [value if math.isfinite(value) else None for value in y]
-    if len(x) <= SERIES_POINTS_MAX:
+    if len(x) <= points_max:
         return x, clean
-    stretch = math.ceil(2 * len(x) / SERIES_POINTS_MAX)
+    stretch = math.ceil(2 * len(x) / points_max)
     kept: list[int] = []
     for start in range(0, len(x), stretch):
         indices = [index for index in range(start, min(start + stretch, len(x))) if clean[index] is not None]
@@ -292,10 +376,7 @@ def _cdf(figure: Figure, spec: Spec, points: Sequence[PointResult]) -> None:
     _require_some(spec.measures, points)
     for index, term in enumerate(spec.measures):
         for group_index, ((variant, rest), members) in enumerate(groups.items()):
-            try:
-                values = sorted(value for point in members for value in measure.evaluate_values(term, point))
-            except LackingError:
-                values = []
+            values = _values(term, members)
             colour, dash = spec.style(index, group_index, len(groups))
             label = spec.trace_label(index, spec.variant_label(variant) if len(groups) > 1 else "", rest)
             # Named all the same: else nobody can tell whose line the other one is.
@@ -337,6 +418,8 @@ BUILDERS: dict[str, Callable[[Figure, Spec, Sequence[PointResult]], None]] = {
     "bars": _bars,
     "series": _series,
     "cdf": _cdf,
+    "box": _spread,
+    "violin": _spread,
     "heatmap": _heatmap,
     "table": _table,
 }

@@ -5,13 +5,13 @@ Out: a `Figure`; `figure_kinds` makes its traces.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from tidegate import labels, quantities
+from tidegate import happenings, labels, quantities
 from tidegate.errors import MeasureError
 from tidegate.experiment import Info, PointResult
-from tidegate.figure import REFERENCE_COLOUR, Figure, Trace
+from tidegate.figure import REFERENCE_COLOUR, Event, Figure, Trace
 from tidegate.figure_kinds import BUILDERS, Spec, series_quantity
 
 KINDS = {
@@ -19,9 +19,13 @@ KINDS = {
     "bars": "measures side by side, grouped by variant or by the values of an axis",
     "series": "recorded time series of one run (the first seed)",
     "cdf": "the distribution of a measure that gives several values, over all seeds",
+    "box": "how the values of a measure spread, over seeds and within runs: quartiles and outliers",
+    "violin": "the same as an outline, wide where many values lie",
     "heatmap": "a measure over two axes",
     "table": "measures as columns, a row for each value of the axes and each variant",
 }
+
+SCALES = ("linear", "log", "log-x", "log-y", "log-log")
 
 
 def build(
@@ -30,6 +34,7 @@ def build(
     points: Sequence[PointResult],
     references: Sequence[dict] = (),
     title: str = "",
+    events: Sequence[Event] = (),
 ) -> Figure:
     """The figure that `spec` describes; where it cannot be made, `problem` says why."""
     kind = spec.get("kind") or "lines"
@@ -42,6 +47,8 @@ def build(
         y_label=spec.get("y_label") or "",
         x_log=scale in ("log-x", "log-log", "loglog"),
         y_log=scale in ("log", "log-y", "log-log", "loglog"),
+        x_range=_range(spec.get("x_range")),
+        y_range=_range(spec.get("y_range")),
     )
     chosen = [point for point in points if _has_variant(spec, point.variant)]
     own = [reference for reference in references if reference["figure"] == figure.id]
@@ -54,10 +61,27 @@ def build(
         figure.problem = f"unknown kind of figure {kind!r}; kinds: {', '.join(KINDS)}"
     except MeasureError as error:
         figure.problem = str(error)
+    if kind == "series":
+        ends = [x for trace in figure.traces for x in trace.x] or [0.0]
+        low, high = figure.x_range or (0.0, max(ends))
+        figure.events = [event for event in events if low <= event.at_s <= high]
+    finish(figure)
+    return figure
+
+
+def _range(ends: Any) -> tuple[float, float] | None:
+    return None if ends is None else (float(ends[0]), float(ends[1]))
+
+
+def finish(figure: Figure) -> None:
+    """Axes as they can be drawn: none is logarithmic with values that are not positive; ticks."""
     if figure.x_log and any(x <= 0 for trace in figure.traces for x in trace.x):
         figure.x_log = False
+    for is_log, ends in ((figure.x_log, "x_range"), (figure.y_log, "y_range")):
+        own = getattr(figure, ends)
+        if is_log and own is not None and own[0] <= 0:
+            setattr(figure, ends, None)
     _set_ticks(figure)
-    return figure
 
 
 def _set_ticks(figure: Figure) -> None:
@@ -66,18 +90,33 @@ def _set_ticks(figure: Figure) -> None:
     if figure.ticks is None and figure.kind == "lines" and len(places) == 1:
         figure.ticks = [(places[0], quantities.number(places[0]))]
     if figure.ticks is None and figure.x_log and places:
-        all_places = [x for trace in figure.traces for x in trace.x]
+        all_places = figure.x_range or [x for trace in figure.traces for x in trace.x]
         figure.ticks = labels.log_ticks(min(all_places), max(all_places)) or None
-    heights = [y for trace in figure.traces for y in trace.y if y is not None and y > 0]
-    if figure.y_ticks is None and figure.y_log and heights:
+    heights = figure.y_range or [y for trace in figure.traces for y in trace.y if y is not None and y > 0]
+    # Panels have axes of their own.
+    if figure.y_ticks is None and figure.y_log and heights and not figure.panels:
         figure.y_ticks = labels.log_ticks(min(heights), max(heights)) or None
 
 
-def build_all(info: Info, points: Sequence[PointResult], references: Sequence[dict] = ()) -> list[Figure]:
-    """Every figure of an experiment; for a single run, which describes none, what its results suggest."""
+def build_all(
+    info: Info,
+    points: Sequence[PointResult],
+    references: Sequence[dict] = (),
+    scenario: dict[str, Any] | None = None,
+    change: Callable[[dict[str, Any]], dict[str, Any]] = lambda spec: spec,
+) -> list[Figure]:
+    """Every figure of an experiment; for a single run, which describes none, what its results suggest.
+
+    `scenario`, that of the first point, tells what happens during the runs. `change` gives another
+    description of a figure than the file's.
+    """
+    events = happenings.of(scenario, info.raw) if scenario else []
     specs = info.figures or _suggested(points)
     titles = labels.titles(specs, info.title, info.variants)
-    return [build(spec, info, points, references, title) for spec, title in zip(specs, titles, strict=True)]
+    return [
+        build(change(spec), info, points, references, title, events)
+        for spec, title in zip(specs, titles, strict=True)
+    ]
 
 
 def _has_variant(spec: dict[str, Any], variant: str | None) -> bool:

@@ -11,13 +11,16 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tidegate import checks, display, experiment, figures, library, notebook, reach, store, tidy
 from tidegate.api import _override_text
 from tidegate.errors import TidegateError, UsageError
 from tidegate.experiment import PointResult
 from tidegate.figure import Figure
+
+if TYPE_CHECKING:
+    from tidegate import draw_static
 
 Place = str | PathLike[str]
 
@@ -72,22 +75,34 @@ class ExperimentResult:
 
     @cached_property
     def _figures(self) -> list[Figure]:
-        return figures.build_all(self.stored.info, self.points, self.stored.references)
+        stored = self.stored
+        return figures.build_all(stored.info, self.points, stored.references, stored.scenario)
 
     @property
     def figures(self) -> list[str]:
         """The ids of its figures."""
         return [figure.id for figure in self._figures]
 
-    def plot(self, figure: str | None = None, path: Place | None = None) -> "Picture":
-        """A figure, by default the first; `path` (.svg, .png, .pdf; .md for a table) also writes it."""
+    def plot(
+        self,
+        figure: str | None = None,
+        path: Place | None = None,
+        style: str = "screen",
+        size_mm: tuple[float, float] | None = None,
+    ) -> "Picture":
+        """A figure, by default the first; `path` (.svg, .png, .pdf; .md for a table) also writes it.
+
+        `style` is for papers `ieee`, `ieee-wide`, `acm` or `acm-wide`; `size_mm` is width and height.
+        """
+        from tidegate import draw_static
+
         known = {each.id: each for each in self._figures}
         if not known:
             raise UsageError(f"{self.id} has no figures")
         chosen = next(iter(known)) if figure is None else figure
         if chosen not in known:
             raise UsageError(f"no figure {chosen!r}; there are {', '.join(known)}")
-        picture = Picture(known[chosen])
+        picture = Picture(known[chosen], draw_static.look(style, size_mm))
         if path is not None:
             picture.write(path)
         return picture
@@ -149,10 +164,11 @@ def _checks_frame(outcomes: Sequence[Mapping[str, Any]]) -> tidy.Frame:
 class Picture:
     """A drawn figure: notebooks show it, `write` keeps it."""
 
-    def __init__(self, figure: Figure):
+    def __init__(self, figure: Figure, look: "draw_static.Look | None" = None):
         if figure.problem:
             raise TidegateError(f"figure {figure.id}: {figure.problem}")
         self.figure = figure
+        self.look = look
 
     def write(self, path: Place) -> None:
         """As .svg, .png or .pdf; a table as .md."""
@@ -166,7 +182,7 @@ class Picture:
                 f"cannot write figure {self.figure.id} as {named}; formats: {', '.join(formats)}"
             )
         if self.figure.table is None:
-            draw_static.draw(self.figure, target)
+            draw_static.draw(self.figure, target, self.look)
         else:
             tables.write(self.figure.table, target)
 
@@ -174,12 +190,12 @@ class Picture:
         """The picture as text."""
         from tidegate import draw_static
 
-        return draw_static.drawn(self.figure, "svg").decode()
+        return draw_static.drawn(self.figure, "svg", self.look).decode()
 
     def _repr_html_(self) -> str:
         table = self.figure.table
         if table is None:
-            return notebook.chart(self.figure)
+            return notebook.chart(self.figure, self.look)
         columns = {name: [row[place] for row in table.rows] for place, name in enumerate(table.columns)}
         return tidy.Frame(columns)._repr_html_()
 

@@ -1,4 +1,4 @@
-"""Texts of figures: titles that tell them apart, axis values with units, logarithmic ticks, line breaks.
+"""Texts of figures: titles that tell them apart, axis values with units, ticks, line breaks.
 
 Takes and gives plain texts and numbers; knows neither renderer.
 """
@@ -10,7 +10,7 @@ from typing import Any
 from tidegate import quantities
 
 _WIDTH_MAX = 34  # letters of an axis label in one line: what the height of a figure has room for
-_TICKS_MAX = 10
+_TICKS_MIN, _TICKS_MAX = 3, 10
 
 # How a figure counts a quantity whose axis names no unit.
 _BASE_UNITS = {"s": "s", "bit/s": "bit/s", "bytes": "bytes", "packets": "packets"}
@@ -81,7 +81,10 @@ def wrapped(text: str, line_break: str, width_max: int = _WIDTH_MAX) -> str:
 
 
 def log_ticks(low: float, high: float) -> list[tuple[float, str]]:
-    """Ticks of a logarithmic axis: 1, 2 and 5 times powers of ten, or the powers alone, or some of them."""
+    """Ticks of a logarithmic axis: 1, 2 and 5 times powers of ten, or the powers alone, or some of them.
+
+    Evenly spaced values where these would be less than three.
+    """
     if not 0 < low <= high or not math.isfinite(high):
         return []
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
@@ -89,9 +92,33 @@ def log_ticks(low: float, high: float) -> list[tuple[float, str]]:
         values = [factor * 10.0**power for power in range(first, last + 1, step) for factor in factors]
         # Up to half a step beyond the data, so that ticks reach the ends of the axis.
         inside = [value for value in values if low / 1.6 <= value <= high * 1.6]
+        if len(inside) < _TICKS_MIN:
+            break
         if len(inside) <= _TICKS_MAX:
             return [(value, _plain(value)) for value in inside]
-    return []
+    # Less than a decade: the even steps of a linear axis.
+    return linear_ticks(low / 1.05, high * 1.05)
+
+
+def linear_ticks(low: float, high: float, count: int = 6) -> list[tuple[float, str]]:
+    """Some `count` ticks of a linear axis: 1, 2 or 5 times a power of ten apart, with as many decimals."""
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        return []
+    rough = (high - low) / count
+    power = math.floor(math.log10(rough))
+    step = next(
+        (factor * 10.0**power for factor in (1, 2, 5) if factor * 10.0**power >= rough * 0.999),
+        10.0 ** (power + 1),
+    )
+    places = range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)
+    values = [place * step for place in places]
+    if step < 1e-4 or max(abs(low), abs(high)) >= 1e7:
+        return [
+            (value, f"−{_plain(-value)}" if value < 0 else _plain(value) if value else "0")
+            for value in values
+        ]
+    decimals = max(0, -math.floor(math.log10(step) + 1e-9))
+    return [(value, f"{value:,.{decimals}f}".replace(",", " ").replace("-", "−")) for value in values]
 
 
 def _plain(value: float) -> str:
@@ -100,5 +127,5 @@ def _plain(value: float) -> str:
         return quantities.number(value, 6)
     power = math.floor(math.log10(value) + 1e-9)
     digits = str(power).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
-    factor = round(value / 10.0**power)
-    return f"10{digits}" if factor == 1 else f"{factor}·10{digits}"
+    factor = f"{value / 10.0**power:.3g}"
+    return f"10{digits}" if factor == "1" else f"{factor}·10{digits}"

@@ -5,17 +5,21 @@ Takes what `_repr_html_` methods have, gives texts. Without matplotlib there is 
 
 import html
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tidegate.errors import MissingExtraError
 from tidegate.figure import Figure
+
+if TYPE_CHECKING:
+    from tidegate import draw_static
 
 CHARTS_MAX = 2  # of a run or an experiment: what is seen at a glance
 _TOPOLOGY_STYLE = (
     "<style>.topology{max-width:100%;font:12px system-ui}.topology line{stroke:#888}"
     ".topology circle,.topology rect{stroke:#888;fill:#dfeaf6}.topology .edge rect{fill:#fdecd8}"
     ".topology text{fill:currentColor}.topology .name{fill:#222;font-weight:600}"
-    ".topology .outside{fill:currentColor}</style>"
+    ".topology .outside{fill:currentColor}.topology g.domain{opacity:.15}"
+    ".topology .domain path{fill:#999;stroke:#999;stroke-linejoin:round}</style>"
 )
 
 
@@ -36,17 +40,17 @@ def folded(title: str, content: str) -> str:
 
 def topology(description: dict[str, Any]) -> str:
     """The network of a scenario, drawn; `description` is the JSON of the core."""
-    from tidegate.topology import svg
+    from tidegate.topology_svg import svg
 
     drawn = svg(description)
     return f"{_TOPOLOGY_STYLE}{drawn}" if drawn else ""
 
 
-def chart(figure: Figure) -> str:
+def chart(figure: Figure, look: "draw_static.Look | None" = None) -> str:
     """A figure as an `<svg>` as wide as it is drawn, or as there is room."""
     from tidegate import draw_static
 
-    drawn = draw_static.drawn(figure, "svg").decode()
+    drawn = draw_static.drawn(figure, "svg", look).decode()
     return drawn[drawn.index("<svg") :].replace("<svg ", '<svg style="max-width:100%;height:auto" ', 1)
 
 

@@ -1,7 +1,7 @@
 """Writes results as one HTML page that needs nothing else: no network, no other file.
 
 In: `store.StoredResult`s. Out: the text of the page: per experiment what it is, expected against measured,
-interactive figures, the topology, the exact parameters with where each comes from.
+figures, the network as drawn and over time, the exact parameters with where each comes from.
 """
 
 import json
@@ -9,8 +9,17 @@ import shlex
 from collections.abc import Sequence
 from typing import Any
 
-from tidegate import checks, display, draw_interactive, figures, quantities, tables, topology
-from tidegate.figure import in_words
+from tidegate import (
+    checks,
+    display,
+    figures,
+    network_facts,
+    network_view,
+    quantities,
+    report_figures,
+    tables,
+    topology_svg,
+)
 from tidegate.store import StoredResult
 
 _SUMMARY_ROWS_MAX = 60
@@ -27,8 +36,7 @@ def render(results: Sequence[StoredResult], title: str) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    drawn: dict[str, Any] = {}
-    sections = [_section(result, drawn) for result in results]
+    sections = [_section(result) for result in results]
     groups: dict[str, list[dict[str, Any]]] = {}
     for section in sections:
         groups.setdefault(section["group"], []).append(section)
@@ -39,31 +47,18 @@ def render(results: Sequence[StoredResult], title: str) -> str:
         sections=sections,
         groups=list(groups.items()),
         total=_total(results),
-        plotly=draw_interactive.javascript() if drawn else "",
-        # `<` would let a text end the script element.
-        figures_json=json.dumps(drawn, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c"),
+        numbered=lambda titles: [_column(title, number=index > 0) for index, title in enumerate(titles)],
     )
 
 
-def _section(result: StoredResult, drawn: dict[str, Any]) -> dict[str, Any]:
+def _section(result: StoredResult) -> dict[str, Any]:
     info = result.info
     anchor = "".join(letter if letter.isalnum() else "-" for letter in info.id)
-    built = figures.build_all(info, result.points, result.references)
     shown = []
-    for figure in built:
-        key = f"{anchor}/{figure.id}"
-        if not figure.problem and figure.table is None:
-            drawn[key] = draw_interactive.draw(figure)
-        shown.append(
-            {
-                "key": key,
-                "id": figure.id,
-                "title": figure.title,
-                "problem": figure.problem,
-                "words": in_words(figure),
-                "table": _shown_table(figure.table),
-            }
-        )
+    for figure in figures.build_all(info, result.points, result.references, result.scenario):
+        about = report_figures.shown(figure, result, f"{anchor}-{figure.id}")
+        shown.append(about | {"table": _shown_table(figure.table)})
+    moving = network_view.build(result)
     shown_checks = [
         check | {"expected_text": display.expected_text(check), "measured_text": display.measured_text(check)}
         for check in result.checks
@@ -84,7 +79,9 @@ def _section(result: StoredResult, drawn: dict[str, Any]) -> dict[str, Any]:
         "checks": shown_checks,
         "passed": f"{passed} of {len(judged)}" if judged else "–",
         "figures": shown,
-        "topology": topology.svg(result.scenario),
+        "topology": moving["svg"] if moving else topology_svg.svg(result.scenario),
+        "moving": moving,
+        "facts": network_facts.of(result),
         "tables": _tables(result),
         "footer": _footer(result),
     }

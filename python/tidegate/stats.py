@@ -98,3 +98,47 @@ def jain(values: Sequence[float]) -> float:
     """Jain's fairness index: 1 where all are equal, 1/n where one has all."""
     squares = math.fsum(value * value for value in values)
     return math.fsum(values) ** 2 / (len(values) * squares) if squares else 1.0
+
+
+class Spread(NamedTuple):
+    """Quartiles of values, the ends of what lies within 1.5 times their distance, and what lies beyond."""
+
+    low: float
+    first: float
+    median: float
+    third: float
+    high: float
+    outliers: list[float]
+
+
+def spread(values: Sequence[float]) -> Spread:
+    """What a box plot shows of one or more `values` (Tukey's fences, quartiles interpolated)."""
+    ordered = sorted(values)
+    first, median, third = (quantile(ordered, share) for share in (0.25, 0.5, 0.75))
+    reach = 1.5 * (third - first)
+    inside = [value for value in ordered if first - reach <= value <= third + reach]
+    outliers = [value for value in ordered if not first - reach <= value <= third + reach]
+    return Spread(inside[0], first, median, third, inside[-1], outliers)
+
+
+_DENSITY_PLACES = 48
+_DENSITY_VALUES_MAX = 2000
+
+
+def density(values: Sequence[float]) -> tuple[list[float], list[float]]:
+    """Places from the least to the greatest of `values`, and how densely they lie there, 1 at the densest.
+
+    A Gaussian kernel with Scott's bandwidth. One place for values that are all alike.
+    """
+    ordered = sorted(values)
+    # Of very many, every so manieth: the outline has only so many places.
+    ordered = ordered[:: math.ceil(len(ordered) / _DENSITY_VALUES_MAX)]
+    low, high = min(values), max(values)
+    if low == high:
+        return [low], [1.0]
+    width = (deviation(ordered) or high - low) * len(ordered) ** -0.2
+    places = [low + (high - low) * step / (_DENSITY_PLACES - 1) for step in range(_DENSITY_PLACES)]
+    heights = [
+        math.fsum(math.exp(-0.5 * ((place - value) / width) ** 2) for value in ordered) for place in places
+    ]
+    return places, [height / max(heights) for height in heights]

@@ -1,4 +1,4 @@
-"""Draws the network of a scenario as an inline SVG that follows the page's colours.
+"""Lays out the network of a scenario for drawing.
 
 Routers that are no edge form the backbone, laid out from left to right in the order in which flows cross
 them. What hangs on one backbone node (a host, or an edge router with its hosts) is a branch: branches at the
@@ -6,25 +6,20 @@ left end go left, at the right end right, sources in between above, sinks below.
 are drawn once, with their number.
 """
 
-import html
-import math
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from tidegate.experiment import named
 from tidegate.library import natural_key
 from tidegate.network import Link, Network, range_label, shortest_path, stem
 
 _STEP = 90  # from a node to the next along a branch
 _FAN = 76  # between branches at an end
 _COLUMN_MIN = 64  # between branches above or below a node
-_COLUMN_MAX = 116
+COLUMN_MAX = 116
 _LANE_MIN = 120  # between backbone nodes: room for a link label
-_RADIUS = 17
-_INSIDE_MAX = {"host": 4, "edge": 2}  # letters that fit into a node; 3 into a router
-_LETTER = 8.2  # width of a letter of a name
+LETTER = 8.2  # width of a letter of a name
 _CROWDED = 24  # nodes from which on even two equal branches are drawn as one
-_MARGIN = 34
 
 
 @dataclass
@@ -33,7 +28,7 @@ class _Branch:
 
     names: list[list[str]]
     kinds: list[str]
-    labels: list[str]
+    links: list[list[Link]]
     is_source: bool
     traffic: str
 
@@ -43,32 +38,72 @@ class _Branch:
             self.is_source,
             self.traffic,
             tuple(self.kinds),
-            tuple(self.labels),
+            tuple(links[0].label for links in self.links),
             tuple(stem(names[0]) for names in self.names),
         )
 
 
 @dataclass
-class _Place:
+class Place:
+    """A node of the drawing, which may stand for several that are alike."""
+
     x: float
     y: float
     kind: str
-    label: str
-    count: int
+    names: list[str]
+
+    @property
+    def label(self) -> str:
+        """The name of what stands there."""
+        return range_label(self.names)
 
 
 @dataclass
-class _Drawing:
-    places: dict[str, _Place] = field(default_factory=dict)
-    lines: list[tuple[str, str, str]] = field(default_factory=list)
+class Wire:
+    """A link of the drawing, which may stand for several: from place to place, each by its first name."""
+
+    a: str
+    b: str
+    label: str
+    links: list[Link]
 
 
-def svg(scenario: dict[str, Any]) -> str:
-    """The drawing, as one `<svg>` element; empty for a scenario without nodes."""
+@dataclass
+class Domain:
+    """A domain, its mechanism, and the places that belong to it."""
+
+    name: str
+    mechanism: str
+    places: list[Place]
+
+
+@dataclass
+class Drawing:
+    """A network with coordinates."""
+
+    places: dict[str, Place] = field(default_factory=dict)
+    wires: list[Wire] = field(default_factory=list)
+    domains: list[Domain] = field(default_factory=list)
+
+    def place_of(self, name: str) -> Place | None:
+        """Where the node `name` stands, alone or among others."""
+        return next((place for place in self.places.values() if name in place.names), None)
+
+
+def layout(scenario: dict[str, Any]) -> Drawing:
+    """Where everything stands; a drawing without places for a scenario without nodes."""
     network = Network.from_scenario(scenario)
     if not network.kinds:
-        return ""
-    return _render(_layout(network))
+        return Drawing()
+    drawing = _layout(network)
+    for name, domain in named(scenario.get("domains")).items():
+        members = {str(member) for key in ("edges", "core") for member in domain.get(key) or ()}
+        inside = [place for place in drawing.places.values() if members.intersection(place.names)]
+        mechanism = domain.get("mechanism") or {}
+        kind = mechanism.get("kind", "") if isinstance(mechanism, dict) else str(mechanism)
+        if inside:
+            drawing.domains.append(Domain(name, kind, inside))
+    return drawing
 
 
 def _backbone(network: Network) -> list[str]:
@@ -79,7 +114,7 @@ def _backbone(network: Network) -> list[str]:
     return list(network.kinds)
 
 
-def _layout(network: Network) -> _Drawing:
+def _layout(network: Network) -> Drawing:
     neighbours = network.neighbours()
     backbone = _backbone(network)
     branches, loose = _branches(network, neighbours, set(backbone))
@@ -87,16 +122,16 @@ def _layout(network: Network) -> _Drawing:
     layers = _layers(network, neighbours, backbone)
     rows = _rows(network, neighbours, layers)
     sides = _sides(layers, branches)
-    drawing = _Drawing()
+    drawing = Drawing()
     x_of, y_of = _coordinates(layers, rows, sides)
     for name in backbone:
-        drawing.places[name] = _Place(x_of[name], y_of[name], network.kinds[name], name, 1)
+        drawing.places[name] = Place(x_of[name], y_of[name], network.kinds[name], [name])
         for side, group in sides.get(name, {}).items():
             _place_branches(drawing, name, side, group, _column(sides[name]))
     inner = set(backbone)
     for link in network.links:
         if link.a in inner and link.b in inner:
-            drawing.lines.append((link.a, link.b, link.label))
+            drawing.wires.append(Wire(link.a, link.b, link.label, [link]))
     return drawing
 
 
@@ -122,11 +157,11 @@ def _branches(
                 loose += component
                 continue
             for chain in chains:
-                names, labels = [name for name, _ in chain], [link.label for _, link in chain]
+                names, links = [name for name, _ in chain], [[link] for _, link in chain]
                 is_source = any(name in senders for name in names)
                 kinds = [network.kinds[name] for name in names]
                 kind_of_traffic = next((traffic[name] for name in names if name in traffic), "")
-                branch = _Branch([[name] for name in names], kinds, labels, is_source, kind_of_traffic)
+                branch = _Branch([[name] for name in names], kinds, links, is_source, kind_of_traffic)
                 found.setdefault(root, {}).setdefault(branch.signature(), []).append(branch)
     drawn = {
         root: [
@@ -146,7 +181,8 @@ def _merged(group: list[_Branch]) -> _Branch:
         list(dict.fromkeys(branch.names[position][0] for branch in group))
         for position in range(len(first.names))
     ]
-    return replace(first, names=names)
+    links = [[branch.links[position][0] for branch in group] for position in range(len(first.links))]
+    return replace(first, names=names, links=links)
 
 
 def _component(
@@ -328,17 +364,17 @@ def _column(branches: dict[str, list[_Branch]]) -> float:
     """Width of a column above or below a node: what its longest label needs."""
     upright = [branch for side in ("above", "below") for branch in branches.get(side, ())]
     longest = max((len(range_label(names)) for branch in upright for names in branch.names), default=0)
-    return min(max(_COLUMN_MIN, longest * _LETTER + 10), _COLUMN_MAX)
+    return min(max(_COLUMN_MIN, longest * LETTER + 10), COLUMN_MAX)
 
 
-def _place_branches(drawing: _Drawing, root: str, side: str, group: list[_Branch], column: float) -> None:
+def _place_branches(drawing: Drawing, root: str, side: str, group: list[_Branch], column: float) -> None:
     origin = drawing.places[root]
     ordered = sorted(group, key=lambda branch: natural_key(branch.names[-1][0]))
     for index, branch in enumerate(ordered):
         across = index - (len(ordered) - 1) / 2
         previous = root
-        for position, (names, kind, label) in enumerate(
-            zip(branch.names, branch.kinds, branch.labels, strict=True), 1
+        for position, (names, kind, links) in enumerate(
+            zip(branch.names, branch.kinds, branch.links, strict=True), 1
         ):
             along = _STEP * (1.25 if side in ("left", "right") else 0.8) * position
             dx, dy = {
@@ -349,128 +385,6 @@ def _place_branches(drawing: _Drawing, root: str, side: str, group: list[_Branch
             }[side]
             key = names[0]
             if key not in drawing.places:
-                drawing.places[key] = _Place(
-                    origin.x + dx, origin.y + dy, kind, range_label(names), len(names)
-                )
-                drawing.lines.append((previous, key, label))
+                drawing.places[key] = Place(origin.x + dx, origin.y + dy, kind, names)
+                drawing.wires.append(Wire(previous, key, links[0].label, links))
             previous = key
-
-
-def _common_label(labels: Iterable[str]) -> str:
-    """The label most links have; it is written once, below the drawing, instead of at each of them."""
-    counts: dict[str, int] = {}
-    for label in labels:
-        counts[label] = counts.get(label, 0) + 1
-    best = max(counts, key=lambda label: counts[label], default="")
-    return best if best and counts[best] >= 4 else ""
-
-
-def _render(drawing: _Drawing) -> str:
-    places = drawing.places
-    common = _common_label(label for _, _, label in drawing.lines)
-    left = min(place.x for place in places.values()) - _MARGIN - 20
-    right = max(place.x for place in places.values()) + _MARGIN + 20
-    top = min(place.y for place in places.values()) - _MARGIN
-    bottom = max(place.y for place in places.values()) + _MARGIN + 8
-    kinds = {place.kind for place in places.values()}
-    note_height = 26
-    width, height = max(right - left, 520.0), bottom - top + note_height
-    left -= (width - (right - left)) / 2
-    parts = [
-        f'<svg class="topology" viewBox="{left:.0f} {top:.0f} {width:.0f} {height:.0f}" '
-        f'style="min-width:{width * 0.62:.0f}px;max-width:{width:.0f}px" role="img" aria-label="Topology">'
-    ]
-    for a, b, label in drawing.lines:
-        parts.append(
-            _line(places[a], places[b], "" if label == common else label, is_wide=_is_core(places, a, b))
-        )
-    for place in places.values():
-        parts.append(_node(place))
-    parts.append(_key(kinds, common, left + 14, bottom + 10))
-    parts.append("</svg>")
-    return "".join(parts)
-
-
-def _is_core(places: dict[str, _Place], a: str, b: str) -> bool:
-    return places[a].kind == "router" and places[b].kind == "router"
-
-
-def _line(a: _Place, b: _Place, label: str, is_wide: bool) -> str:
-    kind = "core" if is_wide else "access"
-    text = f'<line class="{kind}" x1="{a.x:.1f}" y1="{a.y:.1f}" x2="{b.x:.1f}" y2="{b.y:.1f}"/>'
-    if not label:
-        return text
-    parts = label.split(" · ")
-    is_upright = abs(a.x - b.x) < 0.2 * abs(a.y - b.y)
-    # Where branches fan out, the label stands nearer to the outer end, where they are further apart.
-    slope = abs(a.y - b.y) / max(abs(a.x - b.x), 1.0)
-    along = 0.5 if is_upright or slope == 0.0 else 0.58 if slope < 1.1 else 0.64 if slope < 1.8 else 0.75
-    # Steep lines lie close to each other: their text is one line, on the outer side.
-    is_steep = not is_upright and slope >= 1.1
-    if is_steep:
-        parts = [label]
-    above = 14 if is_steep and b.y > a.y else -6
-    x, y = a.x + along * (b.x - a.x), a.y + along * (b.y - a.y)
-    if is_upright:
-        words = [(x + 7, y - 3 + 12 * index, part) for index, part in enumerate(parts)]
-        return text + "".join(_label(word_x, word_y, "start", word) for word_x, word_y, word in words)
-    left, right = (a, b) if a.x < b.x else (b, a)
-    angle = math.degrees(math.atan2(right.y - left.y, right.x - left.x))
-    words = [(x, y + above + 20 * index, part) for index, part in enumerate(parts)]
-    turned = "".join(_label(word_x, word_y, "middle", word) for word_x, word_y, word in words)
-    return text + f'<g transform="rotate({angle:.1f} {x:.1f} {y:.1f})">{turned}</g>'
-
-
-def _label(x: float, y: float, anchor: str, word: str) -> str:
-    return f'<text class="link" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{html.escape(word)}</text>'
-
-
-def _node(place: _Place) -> str:
-    x, y, r = place.x, place.y, _RADIUS
-    shape = {
-        "router": f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{r}"/>',
-        "edge": f'<rect x="{x - 13:.1f}" y="{y - 13:.1f}" width="26" height="26" rx="3" '
-        f'transform="rotate(45 {x:.1f} {y:.1f})"/>',
-        "host": f'<rect x="{x - 15:.1f}" y="{y - 11:.1f}" width="30" height="22" rx="3"/>',
-    }.get(place.kind, f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{r}"/>')
-    label, inside, below = place.label, "", ""
-    if place.count > 1:
-        shape = f'<g transform="translate(4 -4)">{shape}</g>{shape}'
-        inside, below = f"×{place.count}", label
-    elif len(label) <= _INSIDE_MAX.get(place.kind, 3):
-        inside = label
-    else:
-        below = label
-    text = ""
-    if inside:
-        kind = "name tight" if len(inside) > 3 else "name"
-        text += f'<text class="{kind}" x="{x:.1f}" y="{y + 4:.1f}" text-anchor="middle">'
-        text += f"{html.escape(inside)}</text>"
-    if below:
-        clipped = below if len(below) * _LETTER <= _COLUMN_MAX else below[: int(_COLUMN_MAX / _LETTER)] + "…"
-        text += (
-            f'<text class="name outside" x="{x:.1f}" y="{y + r + 12:.1f}" text-anchor="middle">'
-            f"{html.escape(clipped)}</text>"
-        )
-    return f'<g class="node {html.escape(place.kind)}"><title>{html.escape(label)}</title>{shape}{text}</g>'
-
-
-def _key(kinds: set[str], common: str, x: float, y: float) -> str:
-    parts = []
-    for kind, word in (("host", "host"), ("edge", "edge router"), ("router", "router")):
-        if kind not in kinds:
-            continue
-        shape = {
-            "host": f'<rect x="{x - 7:.1f}" y="{y - 9:.1f}" width="14" height="10" rx="2"/>',
-            "edge": f'<rect x="{x - 5:.1f}" y="{y - 9:.1f}" width="10" height="10" rx="1" '
-            f'transform="rotate(45 {x:.1f} {y - 4:.1f})"/>',
-            "router": f'<circle cx="{x:.1f}" cy="{y - 4:.1f}" r="6"/>',
-        }[kind]
-        parts.append(f'<g class="node {kind}">{shape}</g>')
-        parts.append(f'<text class="key" x="{x + 13:.1f}" y="{y:.1f}">{word}</text>')
-        x += 30 + 6.4 * len(word) + 14
-    if common:
-        parts.append(
-            f'<text class="key" x="{x:.1f}" y="{y:.1f}">links without label: {html.escape(common)}</text>'
-        )
-    return "".join(parts)

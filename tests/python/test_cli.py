@@ -530,8 +530,8 @@ def test_a_reader_that_leaves_is_no_drama(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "heavy"),
     [
-        (["--help"], ["numpy", "rich", "jinja2", "matplotlib", "plotly", "polars", "tidegate._core"]),
-        (["run", "{scenario}"], ["rich", "jinja2", "matplotlib", "plotly", "polars", "tidegate.figures"]),
+        (["--help"], ["numpy", "rich", "jinja2", "matplotlib", "polars", "tidegate._core"]),
+        (["run", "{scenario}"], ["rich", "jinja2", "matplotlib", "polars", "tidegate.figures"]),
     ],
 )
 def test_what_a_command_does_not_need_is_not_imported(scenario_file, arguments, heavy):

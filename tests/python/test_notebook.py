@@ -112,7 +112,7 @@ def test_scenarios_results_and_experiments_are_drawn():
     pytest.importorskip("matplotlib")
     s = dumbbell()
     s.record("links.core.queue_packets", every="100ms")
-    assert 'aria-label="Topology"' in s._repr_html_() and ">core<" not in s._repr_html_()
+    assert 'aria-label="Network of 2 hosts, 1 router.' in s._repr_html_() and ">core<" not in s._repr_html_()
     loaded = s.build()
     assert "Two queues" in loaded._repr_html_() and 'class="node router"' in loaded._repr_html_()
     run = loaded.run()._repr_html_()

@@ -1,7 +1,6 @@
 """The report: self-contained, complete, safe against what files say; topologies as they should look."""
 
 import dataclasses
-import json
 import re
 import xml.etree.ElementTree as ElementTree
 
@@ -10,14 +9,16 @@ import pytest
 
 from tidegate import (
     checks,
-    draw_interactive,
+    draw_page,
     experiment,
     figure_kinds,
     figures,
     labels,
     report,
+    report_figures,
     stats,
     topology,
+    topology_svg,
 )
 from tidegate.commands.reproduce import judge
 from tidegate.figure import Trace
@@ -54,8 +55,8 @@ def test_the_page_shows_what_matters(result):
         "1.5 Mb/s",
     ):
         assert text in page
-    drawn = json.loads(re.search(r'id="figures">(.*?)</script>', page, re.DOTALL)[1])
-    assert set(drawn) == {"two-share/throughput", "two-share/time"}
+    assert re.findall(r'<figure id="(.*?)">', page) == 2 * ["two-share-throughput", "two-share-time"]
+    assert page.count('<svg class="chart"') == 4
 
 
 def test_texts_cannot_break_out_of_the_page(result):
@@ -65,6 +66,7 @@ def test_texts_cannot_break_out_of_the_page(result):
     page = report.render([result], "<title>")
     assert "<script>alert" not in page
     assert "</script><i>" not in page
+    assert "</script><b>" not in page
 
 
 def test_figures_have_units_bands_and_labels(result):
@@ -135,21 +137,21 @@ def test_more_bars_than_colours_have_patterns(result):
     spec = {"id": "b", "kind": "bars", "y": ["flows.tcp.throughput_bps"], "labels": ["T"]}
     figure = figures.build(spec, info, points)
     assert len({(bar.colour, bar.dash) for bar in figure.traces}) == 13
-    drawn = [draw_interactive.draw(figure)["data"][number]["marker"] for number in (0, 12)]
-    assert [marker.get("pattern", {}).get("shape") for marker in drawn] == [None, "/"]
+    drawn = draw_page.draw(figure, "b")
+    assert re.findall(r'<pattern id="(.*?)"', drawn) == ["b-10", "b-11", "b-12"]
 
 
 def test_long_series_keep_their_peaks():
     x = [float(i) for i in range(100_000)]
     y = [0.0] * 100_000
     y[54_321] = 7.0
-    thin_x, thin_y = figure_kinds._thinned(x, y)
+    thin_x, thin_y = figure_kinds.thinned(x, y)
     assert len(thin_x) <= figure_kinds.SERIES_POINTS_MAX + 2
     assert max(thin_y) == 7.0
 
 
 def drawing(scenario):
-    text = topology.svg(scenario.build().description)
+    text = topology_svg.svg(scenario.build().description)
     root = ElementTree.fromstring(text)
     nodes = [
         group
@@ -263,8 +265,8 @@ def test_references_with_one_label_are_one_entry_of_the_legend(result):
     figure.traces += [
         Trace("paper", [0.5], [height], is_reference=True, is_line=False) for height in (1e5, 2e5)
     ]
-    drawn = draw_interactive.draw(figure)["data"]
-    assert [trace.get("showlegend", True) for trace in drawn if trace.get("name") == "paper"] == [True, False]
+    shown = report_figures.shown(figure, result, "f")
+    assert [entry["traces"] for entry in shown["legend"] if entry["label"] == "paper"] == [[2, 3]]
 
 
 @pytest.mark.parametrize(
@@ -283,9 +285,8 @@ def test_ticks_of_a_logarithmic_axis_are_whole_numbers(low, high, expected):
 def test_no_two_lines_of_a_legend_are_called_the_same(result):
     spec = {"id": "f", "kind": "series", "y": ["flows.tcp.*"], "variant": "fifo"}
     figure = figures.build(spec, result.info, result.points)
-    drawn = draw_interactive.draw(figure)
-    assert len({trace["name"] for trace in drawn["data"]}) == len(drawn["data"])
-    assert all(trace.get("showlegend", True) for trace in drawn["data"])
+    names = [entry["label"] for entry in report_figures.shown(figure, result, "f")["legend"]]
+    assert len(set(names)) == len(names) == len(figure.traces)
 
 
 def test_what_a_run_lacks_is_a_gap_and_what_all_lack_an_error(result):
@@ -310,11 +311,7 @@ def test_no_whisker_reaches_below_zero_where_nothing_measured_does(result):
 def test_a_picture_is_told_in_words(result):
     page = report.render([result], "Words")
     assert 'role="img" aria-label="' in page
-    assert "throughput (Mb/s) over time (s)" in page
-
-
-def test_no_button_uploads_figures(result):
-    assert "showSendToCloud: false" in report.render([result], "A page")
+    assert "Lines over time of throughput (Mb/s) over time (s)" in page
 
 
 def test_a_run_is_told_in_the_units_of_the_terminal():
@@ -334,7 +331,7 @@ def test_a_run_is_told_in_the_units_of_the_terminal():
     ("kind", "name", "outside"), [("edge", "gwA", True), ("router", "home", True), ("host", "web1", False)]
 )
 def test_a_name_that_does_not_fit_into_its_node_stands_below(kind, name, outside):
-    drawn = topology._node(topology._Place(0.0, 0.0, kind, name, 1))
+    drawn = topology_svg._node(topology.Place(0.0, 0.0, kind, [name]))
     assert ("outside" in drawn) == outside
 
 
@@ -350,4 +347,4 @@ def test_a_distribution_without_values_keeps_its_place_in_the_legend(result):
     assert any(empty)
     assert empty == [not trace.y for trace in figure.traces]
     assert not all(empty)
-    draw_interactive.draw(figure)
+    assert draw_page.draw(figure, "d").count('class="line"') == empty.count(False)

@@ -1,10 +1,14 @@
 """`tidegate plot`, `report` and `export`: pictures, pages and tables from result folders."""
 
 import json
+import math
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from tidegate import draw_static, figures, store, tables
 from tidegate.errors import InvalidFileError, UsageError
+from tidegate.figures import SCALES
 
 
 def export(folder: Path, out: Path, what: str | None, only: list[str], as_json: bool) -> int:
@@ -16,23 +20,90 @@ def export(folder: Path, out: Path, what: str | None, only: list[str], as_json: 
     return 0
 
 
-def plot(folder: Path, wanted: str | None, out: Path | None, as_json: bool) -> int:
+@dataclass(frozen=True)
+class Wish:
+    """How figures are drawn, where not as their file says."""
+
+    look: draw_static.Look = draw_static.Look()
+    kind: str | None = None
+    # Keys of `[[figures]]` that are set: `scale`, `x_range`, `y_range`.
+    keys: dict[str, Any] = field(default_factory=dict)
+
+
+# Kinds that show the same measures in another way.
+_ALIKE = ("bars", "box", "violin")
+
+
+def wish(
+    style: str,
+    size: str | None,
+    x_range: str | None,
+    y_range: str | None,
+    scale: str | None,
+    kind: str | None,
+) -> Wish:
+    """What the options of `plot` ask for."""
+    form = "WIDTHxHEIGHT in millimetres, such as 88x60"
+    look = draw_static.look(style, None if size is None else _pair(size, "x", "--size", form))
+    keys: dict[str, Any] = {"scale": scale} if scale else {}
+    if scale is not None and scale not in SCALES:
+        raise UsageError(f"no scale {scale!r}; scales: {', '.join(SCALES)}")
+    for key, text in (("x_range", x_range), ("y_range", y_range)):
+        if text is not None:
+            option = f"--{key.replace('_', '-')}"
+            keys[key] = _pair(text, ":", option, "LOW:HIGH, such as 0:1.5")
+            if not keys[key][0] < keys[key][1]:
+                raise UsageError(f"{option} {text}: the lower end comes first")
+    if kind is not None and kind not in _ALIKE:
+        raise UsageError(
+            f"cannot draw as {kind!r}; lines, bars, boxes and violins become {', '.join(_ALIKE)}"
+        )
+    return Wish(look, kind, keys)
+
+
+def _pair(text: str, between: str, option: str, form: str) -> tuple[float, float]:
+    try:
+        first, second = (float(part) for part in text.split(between))
+    except ValueError:
+        raise UsageError(f"{option} {text}: {form}") from None
+    if not (math.isfinite(first) and math.isfinite(second)):
+        raise UsageError(f"{option} {text}: {form}")
+    return first, second
+
+
+def _changed(spec: dict[str, Any], wish: Wish) -> dict[str, Any]:
+    """The description of a figure with what is wished; of a table nothing changes."""
+    kind = spec.get("kind") or "lines"
+    if kind == "table":
+        return spec
+    changed = spec | wish.keys
+    return changed | {"kind": wish.kind} if wish.kind and kind in ("lines", *_ALIKE) else changed
+
+
+def plot(folder: Path, wanted: str | None, out: Path | None, as_json: bool, wish: Wish = Wish()) -> int:
     """Draw the figures of one folder, or the one that is named (by id, or all of a kind)."""
     if not store.is_result(folder):
         raise InvalidFileError(f"{folder} is no result folder")
     with store.using(folder):
-        return _plot(folder, store.read_result(folder), wanted, out, as_json)
+        return _plot(folder, store.read_result(folder), wanted, out, as_json, wish)
 
 
 def _plot(
-    folder: Path, result: store.StoredResult, wanted: str | None, out: Path | None, as_json: bool
+    folder: Path,
+    result: store.StoredResult,
+    wanted: str | None,
+    out: Path | None,
+    as_json: bool,
+    wish: Wish,
 ) -> int:
-    built = figures.build_all(result.info, result.points, result.references)
+    built = figures.build_all(
+        result.info, result.points, result.references, result.scenario, lambda spec: _changed(spec, wish)
+    )
     chosen = [figure for figure in built if wanted in (None, figure.id, figure.kind)]
     if not chosen:
         names = ", ".join(figure.id for figure in built) or "none"
         asked = f"no figure {wanted!r}" if wanted else "no figures"
-        raise UsageError(f"{asked} in {folder}; figures: {names}")
+        raise UsageError(f"{asked} in {folder}; figures: {names}{_what_to_record(result)}")
     is_drawn = any(figure.table is None for figure in chosen)
     if out is not None and is_drawn and out.suffix not in draw_static.FORMATS:
         raise UsageError(
@@ -60,13 +131,24 @@ def _plot(
         if figure.table is not None:
             tables.write(figure.table, path)
         else:
-            draw_static.draw(figure, path)
+            draw_static.draw(figure, path, wish.look)
         written.append(str(path))
     if written or as_json:
         print(json.dumps({"schema_version": 1, "files": written}) if as_json else "\n".join(written))
     if problems:
         raise InvalidFileError("\n".join(problems))
     return 0
+
+
+def _what_to_record(result: store.StoredResult) -> str:
+    """How a run gets figures over time, where it has none: the keys for its file."""
+    if any(point.series_names for point in result.points):
+        return ""
+    return (
+        ". Nothing was recorded over time: with `[record]` and `series = "
+        '["links.*.queue_packets", "flows.*.throughput_bps"]` in the file, or other quantities of '
+        "docs/scenarios.md#record, there are figures of it"
+    )
 
 
 def report(folders: list[Path], out: Path | None, as_json: bool) -> int:

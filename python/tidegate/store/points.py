@@ -18,12 +18,17 @@ from tidegate.store.files import write_atomic
 from tidegate.store.series import StoredSeries
 
 
+def series_file(name: str) -> str:
+    """Where the series of the point `name` lie in its folder."""
+    return f"series/{name}.parquet"
+
+
 def write_point(folder: Path, name: str, point: PointResult) -> str:
     """Write the series of a point into `folder`, if it has any, as `name`; its line comes back."""
     series = None
     if point.series_names:
         (folder / "series").mkdir(exist_ok=True)
-        series = f"series/{name}.parquet"
+        series = series_file(name)
         point.result.write_parquet(str(folder / series))
     entry: dict[str, Any] = {
         "variant": point.variant,

@@ -25,7 +25,8 @@ from tidegate.errors import InvalidFileError, TidegateError
 from tidegate.experiment import Info, PointResult
 from tidegate.store.damage import AGAIN, described, require
 from tidegate.store.files import atomic_folder, is_file_name
-from tidegate.store.points import json_line, read_point, whole_points, write_point
+from tidegate.store.points import json_line, read_point, series_file, whole_points, write_point
+from tidegate.store.series import StoredSeries
 
 SCHEMA_VERSION = 1
 _MANIFEST = "result.json"
@@ -99,6 +100,10 @@ def write_result(target: Path, result: StoredResult, source_file: Path | None) -
         text = json.dumps(manifest, indent=1, ensure_ascii=False)
         # Names of files may hold what is no letter; what replaces it is what JSON writes for it.
         (folder / _MANIFEST).write_bytes(f"{text}\n".encode("utf-8", "backslashreplace"))
+    for number, point in enumerate(result.points, 1):
+        # Series that were kept elsewhere, while not all points were there, are read from here from now on.
+        if isinstance(point.result, StoredSeries):
+            point.result.path = target / series_file(f"{number:05d}")
 
 
 def _manifest_digest(manifest: dict[str, Any]) -> str:

@@ -54,6 +54,10 @@ pub enum FigureKind {
     Series,
     /// The distribution of a measure that gives several values.
     Cdf,
+    /// How values spread, over seeds or within a run: quartiles, and values far from them.
+    Box,
+    /// How values spread, as an outline that is wide where many of them lie.
+    Violin,
     /// A measure over two axes.
     Heatmap,
     /// Measures as columns of a table, a row for each variant and value of the axes.
@@ -105,12 +109,35 @@ pub struct Figure {
     /// Which axes are logarithmic. Default: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scale: Option<Scale>,
+    /// Both ends of the horizontal axis. Default: what is drawn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<[f64; 2]>")]
+    pub x_range: Option<Ends>,
+    /// Both ends of the vertical axis. Default: what is drawn, with zero on a linear axis.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<[f64; 2]>")]
+    pub y_range: Option<Ends>,
     /// The only variant that is drawn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub variant: Option<String>,
     /// The variants that are drawn. Default: all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub variants: Option<Vec<String>>,
+}
+
+/// Both ends of an axis, the lower one first.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Vec<f64>")]
+pub struct Ends(pub [f64; 2]);
+
+impl TryFrom<Vec<f64>> for Ends {
+    type Error = &'static str;
+    fn try_from(values: Vec<f64>) -> Result<Self, Self::Error> {
+        match values[..] {
+            [low, high] if low < high => Ok(Self([low, high])),
+            _ => Err("a range is [LOW, HIGH], the lower end first"),
+        }
+    }
 }
 
 /// One text, or several.

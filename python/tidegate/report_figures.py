@@ -1,0 +1,107 @@
+"""A figure as the page shows it: the drawing, its legend, its numbers as a table, commands that repeat it.
+
+In: a `figure.Figure` and the result that it is of. Out: the dict that the template reads.
+"""
+
+import shlex
+from typing import Any
+
+from tidegate import draw_page, page_marks, quantities
+from tidegate.figure import Figure, Trace
+from tidegate.store import StoredResult
+
+_NUMBERS_MAX = 400  # of a table below a figure; more are for `tidegate export`
+
+
+def shown(figure: Figure, result: StoredResult, key: str) -> dict[str, Any]:
+    """What the template needs; `key` is unique in the page."""
+    is_drawn = not figure.problem and figure.table is None
+    return {
+        "key": key,
+        "id": figure.id,
+        "title": figure.title,
+        "problem": figure.problem,
+        "note": figure.note if figure.heat is not None else "",
+        "svg": draw_page.draw(figure, key) if is_drawn else "",
+        "legend": _legend(figure, key) if is_drawn and figure.has_legend else [],
+        "events": [
+            {
+                "letter": draw_page.event_letter(index),
+                "text": f"{quantities.number(event.at_s)} s: {event.label}",
+            }
+            for index, event in enumerate(figure.events)
+        ],
+        "numbers": _numbers(figure) if is_drawn else None,
+        "commands": commands(result, figure.id),
+    }
+
+
+def commands(result: StoredResult, figure_id: str) -> list[str]:
+    """What makes the result again, and draws this figure of it as a file."""
+    folder = f"results/{result.info.id}"
+    if result.kind == "run":
+        # A run is called by its file, wherever that was.
+        name = result.info.id.replace("\\", "/").rsplit("/", 1)[-1].removesuffix(".toml")
+        folder = f"results/{name}"
+        seed = next((point.seed for point in result.points), 1)
+        make = ["tidegate", "run", f"{name}.toml", "--seed", str(seed), "-o", folder]
+    else:
+        make = ["tidegate", "reproduce", result.info.id, *(["--quick"] if result.quick else [])]
+        make += [f"--set={each['path']}={each['value']}" for each in result.overridden]
+    return [
+        shlex.join(make),
+        shlex.join(["tidegate", "plot", folder, "-p", figure_id, "-o", f"{figure_id}.pdf"]),
+    ]
+
+
+def _legend(figure: Figure, key: str) -> list[dict[str, Any]]:
+    """An entry for each label: references that share one are named once."""
+    entries: dict[tuple[str, bool], dict[str, Any]] = {}
+    for order, trace in enumerate(figure.traces):
+        place = (trace.label, trace.is_reference) if trace.is_reference else (f"{order}", False)
+        entry = entries.setdefault(
+            place,
+            {"label": trace.label, "swatch": page_marks.swatch(figure, trace, order, key), "traces": []},
+        )
+        entry["traces"].append(order)
+    return list(entries.values())
+
+
+def _numbers(figure: Figure) -> dict[str, Any] | None:
+    """The drawn numbers, a row for each place on the axis and a column for each trace; None if too many."""
+    traces = [trace for trace in figure.traces if not trace.is_reference]
+    count = sum(len(trace.x) for trace in traces)
+    if figure.kind in ("series", "cdf", "heatmap") or not 0 < count <= _NUMBERS_MAX:
+        return None
+    names = {round(place, 6): name for place, name in figure.ticks or ()} if figure.kind != "lines" else {}
+    rows: dict[float, dict[int, str]] = {}
+    for order, trace in enumerate(traces):
+        for index, x in enumerate(trace.x):
+            # Bars stand beside the place that they belong to.
+            place = float(round(x)) if figure.kind != "lines" else x
+            rows.setdefault(place, {})[order] = _number(trace, index)
+    named_ticks = dict(figure.ticks or ())
+    return {
+        "columns": [figure.x_label or "measure", *(trace.label for trace in traces)],
+        "rows": [
+            [
+                names.get(place) or named_ticks.get(place) or quantities.number(place),
+                *(rows[place].get(order, "") for order in range(len(traces))),
+            ]
+            for place in sorted(rows)
+        ],
+    }
+
+
+def _number(trace: Trace, index: int) -> str:
+    """A value, with its quartiles or its confidence interval."""
+    if trace.samples is not None:
+        return page_marks.spread_in_words(trace.samples[index]) if trace.samples[index] else "–"
+    value = trace.y[index]
+    if value is None:
+        return "–"
+    below, above = trace.low and trace.low[index], trace.high and trace.high[index]
+    text = quantities.number(value)
+    if below is None or above is None or below == above:
+        return text
+    return f"{text} ({quantities.number(below)} to {quantities.number(above)})"

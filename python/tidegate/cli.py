@@ -35,6 +35,10 @@ Overrides = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON with stable keys instead of text.")]
 Workers = Annotated[int | None, typer.Option(min=1, help="Runs at the same time. Default: one per core.")]
+Cluster = Annotated[
+    str | None,
+    typer.Option(metavar="ADDRESS", help="Run on this Dask scheduler, or on local:N processes."),
+]
 Seeds = Annotated[
     int | None, typer.Option(min=1, metavar="N", help="Run seeds 1 to N instead of the file's.")
 ]
@@ -151,6 +155,7 @@ def reproduce(
         Path, typer.Option("-o", "--out", metavar="DIR", help="Where results and report go.")
     ] = Path("results"),
     workers: Workers = None,
+    cluster: Cluster = None,
     resume: Resume = False,
     fresh: Fresh = False,
     overrides: Overrides = None,
@@ -158,6 +163,7 @@ def reproduce(
     as_json: Json = False,
 ) -> int:
     """Run published experiments; compare what they report with what is measured. Resumable, as a sweep is."""
+    from tidegate import parallel
     from tidegate.commands import reproduce as command
 
     _require_one(resume, fresh)
@@ -170,7 +176,7 @@ def reproduce(
         quick,
         seeds,
         out,
-        workers,
+        parallel.Workers(workers, cluster),
         overrides or [],
         as_json,
         resume,
@@ -185,6 +191,7 @@ def reproduce(
 def sweep(
     experiment: Annotated[str, typer.Argument(help="An experiment file, or the id of a shipped one.")],
     workers: Workers = None,
+    cluster: Cluster = None,
     seeds: Seeds = None,
     quick: Quick = False,
     out: Annotated[
@@ -197,11 +204,13 @@ def sweep(
     as_json: Json = False,
 ) -> int:
     """Run every point of an experiment, in parallel; resumable."""
+    from tidegate import parallel
     from tidegate.commands import sweep as command
 
     _require_one(resume, fresh)
     reach.allow(allowed)
-    return command.sweep(experiment, quick, seeds, out, workers, resume, fresh, overrides or [], as_json)
+    made_by = parallel.Workers(workers, cluster)
+    return command.sweep(experiment, quick, seeds, out, made_by, resume, fresh, overrides or [], as_json)
 
 
 @app.command(short_help="Write a result folder's numbers as CSV, Parquet or Arrow.")

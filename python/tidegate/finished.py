@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tidegate import _core, display, experiment, progress, store
+from tidegate import _core, display, experiment, parallel, progress, store
 from tidegate.errors import NotKeptError, UsageError
 from tidegate.experiment import PointResult, Task, place_of
 
@@ -64,12 +64,13 @@ class Finished:
         self._partial.add(point)
         self._points[point.key] = point
 
-    def run(self, workers: int | None, title: str) -> list[str]:
+    def run(self, workers: parallel.Workers, title: str) -> list[str]:
         """Run what is missing, with progress. What failed, in words."""
         missing = self.missing()
         failures = []
         with contextlib.ExitStack() as left, progress.Progress(len(missing), title) as bar:
-            made = experiment.run_tasks(missing, workers, bar.advance, lambda _, point: self.add(point))
+            pool = left.enter_context(workers.opened())
+            made = experiment.run_tasks(missing, pool, bar, lambda _, point: self.add(point))
             outcomes = left.enter_context(contextlib.closing(made))
             for task, outcome in zip(missing, outcomes, strict=True):
                 if isinstance(outcome, NotKeptError):

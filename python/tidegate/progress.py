@@ -1,7 +1,9 @@
 """A progress bar on stderr, where that is a terminal; elsewhere nothing but the lines printed beside it."""
 
 import sys
+from collections.abc import Iterable, Sequence
 from types import TracebackType
+from typing import Any
 
 
 class Progress:
@@ -21,7 +23,7 @@ class Progress:
                 MofNCompleteColumn(),
                 TimeRemainingColumn(),
             )
-            self._bar = Bar(*columns, console=console, transient=True)
+            self._bar = _with_lines(Bar)(*columns, console=console, transient=True)
             self._task = self._bar.add_task(title, total=total)
 
     def __enter__(self) -> "Progress":
@@ -34,6 +36,16 @@ class Progress:
     ) -> None:
         if self._bar is not None:
             self._bar.stop()
+
+    @property
+    def is_live(self) -> bool:
+        """Whether there is a bar that somebody sees."""
+        return self._bar is not None
+
+    def show(self, lines: Sequence[str]) -> None:
+        """Keep these lines below the bar, in place of those before."""
+        if self._bar is not None:
+            self._bar.lines = list(lines)
 
     def advance(self, *_: object) -> None:
         """One piece more is done."""
@@ -51,3 +63,17 @@ class Progress:
             self._bar.console.print(text, markup=False, highlight=False)
         else:
             print(text, file=sys.stderr, flush=True)
+
+
+def _with_lines(bar: type) -> type:
+    """A bar that has lines of text below it."""
+    from rich.text import Text
+
+    class WithLines(bar):  # type: ignore[misc]
+        lines: Sequence[str] = ()
+
+        def get_renderables(self) -> Iterable[Any]:
+            yield from super().get_renderables()
+            yield from (Text(line, no_wrap=True, overflow="ellipsis") for line in self.lines)
+
+    return WithLines

@@ -3,10 +3,10 @@
 import json
 from pathlib import Path
 
-from tidegate import checks, display, experiment, library, store
+from tidegate import checks, display, experiment, library, parallel, store
 from tidegate.commands import parse_overrides
 from tidegate.commands.reproduce import expectations, judge
-from tidegate.errors import EXIT_DONE, EXIT_FAILED, EXIT_PARTIAL
+from tidegate.errors import EXIT_DONE, EXIT_FAILED, EXIT_PARTIAL, ClusterError
 from tidegate.finished import Finished
 
 
@@ -15,7 +15,7 @@ def sweep(
     quick: bool,
     seeds: int | None,
     out: Path | None,
-    workers: int | None,
+    workers: parallel.Workers,
     resume: bool,
     fresh: bool,
     overrides: list[str],
@@ -41,7 +41,7 @@ def _run(
     path: Path,
     expectations: checks.Expectations,
     quick: bool,
-    workers: int | None,
+    workers: parallel.Workers,
     as_json: bool,
 ) -> int:
     """Run what is missing, judge and write what is there, say what came of it."""
@@ -50,7 +50,7 @@ def _run(
         display.progress_line(f"{points.count} of {len(tasks)} points are there already")
     try:
         failures = points.run(workers, each.id)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, ClusterError):
         if points.count:
             display.progress_line(
                 f"{points.count} of {len(tasks)} points are finished and kept in {points.folder}; "

@@ -11,6 +11,7 @@ import json
 import logging
 import queue
 import threading
+import time
 import uuid
 from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -28,16 +29,20 @@ from tidegate.experiment import PointResult, Task
 from tidegate.progress import Progress
 from tidegate.store import StoredSeries
 
-# How long a chunk should last: what Dask asks for one, some milliseconds, is then below 1 %, and little is
-# lost with a worker. A worker ends one that lasts twice as long.
+# How much time of a processor a chunk should take: what Dask asks for one, some milliseconds, is then below
+# 1 %. A worker ends one at `_CHUNK_END_S`, however slow its machine is: so much is lost with it at most, and
+# the run that it is at.
 CHUNK_S = 1.0
 CHUNK_MAX = 1000
+_CHUNK_END_S = 10.0
 # Chunks that each thread of a worker has: one that is made, and one to begin when it is.
 _IN_HAND = 2
 # How often it is looked which workers there are.
 _TICK_S = 1.0
 _CONNECT_S = 15.0
-_CLOSE_S = 5.0
+# How long others are waited for where all workers are refused.
+_HOPE_S = 30.0
+_CLOSE_S = 10.0
 # Threads that check and write what came. Writing waits for the disk.
 _WRITERS = 4
 # How often a run is tried where its worker or its reply failed. Dask itself tries as often before.
@@ -53,9 +58,9 @@ _MAKE = f"{_WORKER}.make(files, order)"
 
 
 def read_reply(reply: Any, tasks: Sequence[Task]) -> tuple[str, float, list[PointResult | TidegateError]]:
-    """Which worker sent it, how long it took, and what became of the first of `tasks`, at least of one.
+    """Which worker sent it, the time of a processor that it took, and what became of the first of `tasks`.
 
-    `WireError` if it is no whole answer to them.
+    At least of one. `WireError` if it is no answer to them.
     """
     head, blobs = wire.unpack(reply)
     try:
@@ -158,11 +163,11 @@ class Cluster:
     def close(self) -> None:
         """Leave the scheduler; end what was started here."""
         crew, self._crew = self._crew, None
-        with contextlib.suppress(Exception):
-            if crew is not None:
-                crew.client.close(timeout=_CLOSE_S)
-        if self._local is not None:
-            self._local.close(timeout=_CLOSE_S)
+        for each in (crew.client if crew else None, self._local):
+            # Who does not answer any more needs no farewell; processes of ours end with this one.
+            with contextlib.suppress(Exception):
+                if each is not None:
+                    each.close(timeout=_CLOSE_S)
 
 
 @dataclass
@@ -184,10 +189,11 @@ class _Crew:
         # What is to be done on the thread that uses this.
         self.events: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self.workers: dict[str, _Worker] = {}
-        # Seconds that a run takes, by experiment.
+        # Seconds of a processor that a run takes, by experiment.
         self.seconds: dict[bytes, float] = {}
         self._files: dict[bytes, Any] = {}
         self._next = 0
+        self._hopeless_since: float | None = None
 
     def require_scheduler(self) -> None:
         """`ClusterError` if it is gone."""
@@ -220,9 +226,14 @@ class _Crew:
                 bar.say(f"worker {address} gets no work: {worker.refused}")
 
     def require_hope(self) -> None:
-        """`ClusterError` if there are workers, and none may have work."""
+        """`ClusterError` if there are workers and none may have work, for `_HOPE_S`."""
         refused = [(address, worker.refused) for address, worker in self.workers.items() if worker.refused]
-        if refused and len(refused) == len(self.workers):
+        if not refused or len(refused) < len(self.workers):
+            self._hopeless_since = None
+            return
+        # The others may be on their way.
+        self._hopeless_since = self._hopeless_since or time.monotonic()
+        if time.monotonic() - self._hopeless_since > _HOPE_S:
             more = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
             raise ClusterError(f"no worker of the cluster can be used: {' '.join(refused[0])}{more}")
 
@@ -290,6 +301,7 @@ class _Work:
         self._tries: dict[int, int] = {}
         self._is_stopping = threading.Event()
         self._has_said_waiting = False
+        self._next_look = 0.0
 
     def stop(self) -> None:
         """Begin nothing more, and forget what is under way."""
@@ -309,10 +321,12 @@ class _Work:
             self.outcomes.end(error)
 
     def _step(self) -> None:
-        self._crew.look(self._bar)
-        self._call_back()
+        if time.monotonic() >= self._next_look:
+            self._crew.look(self._bar)
+            self._call_back()
+            self._show()
+            self._next_look = time.monotonic() + _TICK_S
         self._send()
-        self._show()
         with contextlib.suppress(queue.Empty):
             self._crew.events.get(timeout=_TICK_S)()
             while not self._is_stopping.is_set():
@@ -341,7 +355,7 @@ class _Work:
             chunk = self._next_chunk(threads)
             order = wire.pack(
                 {
-                    "seconds": 2 * CHUNK_S,
+                    "seconds": _CHUNK_END_S,
                     "runs": [
                         [task.variant, task.axes, task.seed, task.key]
                         for task in (self._tasks[number] for number in chunk.numbers)

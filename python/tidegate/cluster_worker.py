@@ -12,6 +12,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,7 @@ def about(core: str) -> str:
 
 
 def make(files: bytes, order: bytes) -> bytes:
-    """Make runs of the experiment in `files`, at most for the time that `order` gives: what came of them.
+    """Make runs of the experiment in `files` until the seconds of `order` are over: what came of them.
 
     Runs for which no time was left are not in the reply.
     """
@@ -49,7 +50,7 @@ def make(files: bytes, order: bytes) -> bytes:
     blobs: list[bytes] = []
     size = 0
     experiment = _experiment(files)
-    begin = time.monotonic()
+    begin = time.thread_time()
     for number, (variant, axes, seed, key) in enumerate(head["runs"]):
         # The first shows that this worker makes the same scenario of the files: version numbers may lie.
         entry, series = experiment.run((variant, tuple(sorted(axes.items()))), seed, "" if number else key)
@@ -58,7 +59,7 @@ def make(files: bytes, order: bytes) -> bytes:
         size += len(series) + len(entry.get("summary", ""))
         if time.monotonic() > end or size > _REPLY_BYTES:
             break
-    took = time.monotonic() - begin
+    took = time.thread_time() - begin
     worker = _here(lambda worker: worker.address)
     return wire.pack({"worker": worker, "seconds": took, "runs": entries}, blobs)
 
@@ -85,7 +86,7 @@ class _Experiment:
             self._problem = self._words(error)
             return
         for point in self._core.points(is_quick):
-            # The first, as `Experiment.tasks` takes it: its seed is in the scenario's text, and so in the key.
+            # The first, as `Experiment.tasks` takes it: its seed is in the text of the scenario.
             self._points.setdefault((point.variant, tuple(sorted(point.axes.items()))), point)
 
     def run(self, place: Place, seed: int, key: str) -> tuple[dict[str, Any], bytes]:
@@ -101,7 +102,7 @@ class _Experiment:
                     "this worker makes another scenario of these files: install the same build"
                 )
             result = _core.run(scenario, seed=seed)
-            series = self._parquet(result) if result.series_names else b""
+            series = _parquet(result) if result.series_names else b""
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:
@@ -116,15 +117,21 @@ class _Experiment:
             last = self._last = (place, self._core.scenario(self._points[place]))
         return last[1]
 
-    def _parquet(self, result: Any) -> bytes:
-        with tempfile.TemporaryDirectory(dir=self._root) as folder:
-            file = Path(folder) / "series.parquet"
-            result.write_parquet(str(file))
-            return file.read_bytes()
-
     def _words(self, error: BaseException) -> str:
         """Files are named as the experiment names them, and not where they lie here."""
         return str(error).replace(f"{self._root}{os.sep}", "") or type(error).__name__
+
+
+def _parquet(result: Any) -> bytes:
+    """The series of a run. By way of a pipe: a file would be brought to the disk first, for nothing."""
+    reader, writer = os.pipe()
+    with ThreadPoolExecutor(1) as other, open(reader, "rb") as source:
+        reading = other.submit(source.read)
+        try:
+            result.write_parquet(f"/dev/fd/{writer}")
+        finally:
+            os.close(writer)
+        return reading.result()
 
 
 _kept: OrderedDict[bytes, _Experiment] = OrderedDict()

@@ -113,9 +113,10 @@ class Cluster:
         self._crew: _Crew | None = None
 
     def run_ordered(
-        self, runs: Sequence[Task], finish: parallel.Finish, bar: Progress
+        self, runs: Sequence[Task], finish: parallel.Finish, bar: Progress | None = None
     ) -> Generator[PointResult | Exception]:
-        """As `Pool` says."""
+        """As `Pool` says; each run is a `Task` of an experiment."""
+        bar = bar or Progress(0, "")
         if not runs:
             return
         work = _Work(self._connected(bar), runs, finish, bar)
@@ -132,6 +133,7 @@ class Cluster:
         raise UsageError("real hosts need this machine for themselves: run them without --cluster")
 
     def _connected(self, bar: Progress) -> "_Crew":
+        import dask
         from distributed import Client, LocalCluster
 
         if self._crew is not None:
@@ -139,6 +141,9 @@ class Cluster:
         options: dict[str, Any] = {"timeout": _CONNECT_S, "set_as_default": False, "name": "tidegate"}
         try:
             if self._processes is not None:
+                # What workers do all the time is no riddle; looking a hundred times a second costs more than
+                # all the rest.
+                dask.config.set({"distributed.worker.profile.enabled": False})
                 self._local = LocalCluster(
                     n_workers=self._processes,
                     threads_per_worker=1,
@@ -151,6 +156,8 @@ class Cluster:
                 )
                 client = Client(self._local, **options)
             elif self._address.endswith(".json"):
+                # Dask would wait for it without end.
+                Path(self._address).stat()
                 client = Client(scheduler_file=self._address, **options)
             else:
                 client = Client(self._address, **options)
@@ -198,6 +205,8 @@ class _Crew:
     def require_scheduler(self) -> None:
         """`ClusterError` if it is gone."""
         if self.client.status != "running":
+            # It goes on to look for it, and would tell of it in many lines.
+            logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
             raise ClusterError("the scheduler of the cluster is gone, and with it whatever it had to do")
 
     def look(self, bar: Progress) -> None:

@@ -280,7 +280,7 @@ def run_tasks(
         except OSError as error:
             raise NotKeptError(str(error)) from error
 
-    made = pool.run_ordered(tasks, finish, bar or progress.Progress(0, ""))
+    made = pool.run_ordered(tasks, finish, bar)
     try:
         with contextlib.closing(made):
             yield from made

@@ -22,10 +22,23 @@ LOCAL = "local"
 LOCAL_MAX = 1024
 
 
+def _nothing(number: int, result: Any) -> None:
+    pass
+
+
+@dataclass(frozen=True)
+class Job:
+    """Anything to be done on a thread."""
+
+    run: Callable[[], Any]
+
+
 class Pool(Protocol):
     """Makes runs."""
 
-    def run_ordered(self, runs: Sequence[Any], finish: Finish, bar: Progress) -> Generator[Any | Exception]:
+    def run_ordered(
+        self, runs: Sequence[Any], finish: Finish = _nothing, bar: Progress | None = None
+    ) -> Generator[Any | Exception]:
         """Yield the result of each run, or the exception it raised, in order; `bar` advances as each is made.
 
         Leaving early ends it: runs not yet begun never begin.
@@ -139,7 +152,9 @@ class Threads:
     def __init__(self, count: int | None = None):
         self._count = count or default_workers()
 
-    def run_ordered(self, runs: Sequence[Any], finish: Finish, bar: Progress) -> Generator[Any | Exception]:
+    def run_ordered(
+        self, runs: Sequence[Any], finish: Finish = _nothing, bar: Progress | None = None
+    ) -> Generator[Any | Exception]:
         """As `Pool` says: each run has a method `run`."""
         outcomes: Outcomes[Any] = Outcomes(len(runs))
         upcoming = iter(range(len(runs)))
@@ -163,7 +178,7 @@ class Threads:
         for number in range(min(self._count, len(runs))):
             threading.Thread(target=work, name=f"tidegate-{number}", daemon=True).start()
         try:
-            yield from outcomes.in_order(bar)
+            yield from outcomes.in_order(bar or Progress(0, ""))
         finally:
             is_stopping.set()
 

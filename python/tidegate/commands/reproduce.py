@@ -16,7 +16,7 @@ from typing import Any
 from tidegate import _core, checks, display, experiment, figures, library, parallel, progress, real, store
 from tidegate.commands import parse_overrides
 from tidegate.errors import EXIT_DONE, EXIT_FAILED, NotKeptError
-from tidegate.finished import Finished
+from tidegate.finished import Finished, telling
 from tidegate.seeding import Seeding
 
 REPORT = "report.html"
@@ -157,12 +157,13 @@ def _run_all(
     workers: parallel.Workers,
 ) -> list[store.StoredResult]:
     """Round by round: everything asked for in one pool, then more seeds where checks are open."""
-    begun = parallel.run_ordered(
+    begun = parallel.Threads(workers.count).run_ordered(
         [
-            functools.partial(_begin, each, expected.get(each.id, checks.Expectations()), wanted, places)
+            parallel.Job(
+                functools.partial(_begin, each, expected.get(each.id, checks.Expectations()), wanted, places)
+            )
             for each in experiments
-        ],
-        workers,
+        ]
     )
     works = [_raised(work) for work in begun]
     if count := sum(work.finished.count for work in works):
@@ -172,6 +173,7 @@ def _run_all(
     begin = time.perf_counter()
     done: dict[str, store.StoredResult] = {}
     with contextlib.ExitStack() as left:
+        left.enter_context(telling([work.finished for work in works], places.out))
         bar = left.enter_context(progress.Progress(sum(len(work.missing()) for work in works), "reproducing"))
         pool = left.enter_context(workers.opened())
         upcoming = works

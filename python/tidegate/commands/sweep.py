@@ -6,8 +6,8 @@ from pathlib import Path
 from tidegate import checks, display, experiment, library, parallel, store
 from tidegate.commands import parse_overrides
 from tidegate.commands.reproduce import expectations, judge
-from tidegate.errors import EXIT_DONE, EXIT_FAILED, EXIT_PARTIAL, ClusterError
-from tidegate.finished import Finished
+from tidegate.errors import EXIT_DONE, EXIT_FAILED, EXIT_PARTIAL
+from tidegate.finished import Finished, telling
 
 
 def sweep(
@@ -48,15 +48,8 @@ def _run(
     tasks, missing, target = points.tasks, points.missing(), points.target
     if points.count:
         display.progress_line(f"{points.count} of {len(tasks)} points are there already")
-    try:
+    with telling([points], points.folder):
         failures = points.run(workers, each.id)
-    except (KeyboardInterrupt, ClusterError):
-        if points.count:
-            display.progress_line(
-                f"{points.count} of {len(tasks)} points are finished and kept in {points.folder}; "
-                "--resume goes on"
-            )
-        raise
     where = target if not failures else points.folder
     judged: list[store.StoredResult] = []
     if not failures:

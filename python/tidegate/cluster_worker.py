@@ -7,9 +7,11 @@ different versions, and `about` is how they learn of it. So neither its name nor
 import importlib
 import json
 import os
+import shutil
 import tempfile
 import threading
 import time
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -71,11 +73,9 @@ class _Experiment:
         from tidegate import _core
 
         scratch = _here(lambda worker: worker.local_directory)
-        # Removed when nobody needs this any more.
-        self._folder = tempfile.TemporaryDirectory(
-            prefix="tidegate-", dir=scratch, ignore_cleanup_errors=True
-        )
-        self._root = Path(self._folder.name).resolve()
+        self._root = Path(tempfile.mkdtemp(prefix="tidegate-", dir=scratch)).resolve()
+        # When nobody needs this any more, or the process ends.
+        weakref.finalize(self, shutil.rmtree, self._root, ignore_errors=True)
         self._points: dict[Place, Any] = {}
         self._last: tuple[Place, Any] | None = None
         self._problem = ""

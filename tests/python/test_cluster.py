@@ -13,7 +13,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from tidegate import cluster, cluster_worker, experiment, parallel, progress, reach
+import tidegate
+from tidegate import cluster, cluster_worker, experiment, library, parallel, progress, reach
 from tidegate import cluster_wire as wire
 from tidegate.errors import ClusterError, TidegateError, UsageError
 
@@ -276,6 +277,54 @@ def test_a_cluster_of_other_versions_alone_is_given_up_after_a_while(monkeypatch
     crew.client.status = "connecting"
     with pytest.raises(ClusterError, match="scheduler of the cluster is gone"):
         crew.look(progress.Progress(0, ""))
+
+
+class Loopback:
+    """A cluster whose only worker is this process: everything but Dask."""
+
+    def __init__(self, address, processes):
+        self.made = []
+        Loopback.last = self
+
+    def run_ordered(self, runs, finish, bar):
+        for number, task in enumerate(runs):
+            reply = cluster_worker.make(task.files.message, order([task]))
+            worker, _, (outcome,) = cluster.read_reply(reply, [task])
+            assert worker == "None" and not isinstance(outcome, Exception)
+            finish(number, outcome)
+            self.made.append(task.key)
+            bar.advance()
+            yield outcome
+
+    def close(self):
+        pass
+
+
+@pytest.mark.real_core
+def test_reproductions_and_sweeps_from_python_take_a_cluster_too(monkeypatch, tmp_path):
+    monkeypatch.setattr(cluster, "Cluster", Loopback)
+    for where in (None, "tcp://somewhere:8786"):
+        (result,) = tidegate.reproduce("nbp/fig1", quick=True, out=tmp_path / str(bool(where)), cluster=where)
+        assert result.status == "pass"
+    assert len(Loopback.last.made) == len(result.points)
+    assert files_in(tmp_path / "False") == files_in(tmp_path / "True")
+    swept = tidegate.sweep("nbp/fig1", quick=True, cluster="local:3")
+    assert [point.summary for point in swept.points] == [point.summary for point in result.points]
+
+
+@pytest.mark.real_core
+def test_a_worker_makes_the_same_scenarios_of_every_experiment_that_ships(core):
+    count = 0
+    for name, path in library.all_experiments().items():
+        if library.is_real(path):
+            continue
+        tasks = experiment.Experiment(name, path).tasks(quick=True)
+        there = cluster_worker._Experiment(tasks[0].files.message)
+        for task in tasks:
+            scenario = there._scenario(experiment.place_of(task))
+            assert experiment.content_key(scenario.to_json(), task.seed, core.__version__) == task.key, name
+            count += 1
+    assert count > 500
 
 
 # From here on with processes.

@@ -141,8 +141,7 @@ class Cluster:
         options: dict[str, Any] = {"timeout": _CONNECT_S, "set_as_default": False, "name": "tidegate"}
         try:
             if self._processes is not None:
-                # What workers do all the time is no riddle; looking a hundred times a second costs more than
-                # all the rest.
+                # Dask would look a hundred times a second at what each worker is doing: it runs the engine.
                 dask.config.set({"distributed.worker.profile.enabled": False})
                 self._local = LocalCluster(
                     n_workers=self._processes,
@@ -161,7 +160,7 @@ class Cluster:
                 client = Client(scheduler_file=self._address, **options)
             else:
                 client = Client(self._address, **options)
-        except (OSError, ValueError, TypeError) as error:
+        except (OSError, ValueError, TypeError, RuntimeError, ImportError) as error:
             raise ClusterError(f"no Dask scheduler answers at {self._address}: {error}") from error
         bar.say(f"cluster {client.scheduler.address}, dashboard {client.dashboard_link}")
         self._crew = _Crew(client)
@@ -296,6 +295,7 @@ class _Chunk:
     files: wire.Files
     future: Any = None
     workers: set[str] = field(default_factory=set)  # that may make it
+    is_here: bool = False  # its reply, whatever becomes of the worker now
 
 
 class _Work:
@@ -326,6 +326,7 @@ class _Work:
                         self._step()
                 finally:
                     self._cancel([chunk.future for chunk in self._flying])
+                    self._flying.clear()
         except BaseException as error:
             self.outcomes.end(error)
 
@@ -348,7 +349,8 @@ class _Work:
     def _call_back(self) -> None:
         """Take back the chunks that are left to workers that are gone."""
         for chunk in list(self._flying):
-            if chunk.future.status == "pending" and chunk.workers.isdisjoint(self._crew.workers):
+            is_lost = not chunk.is_here and chunk.future.status == "pending"
+            if is_lost and chunk.workers.isdisjoint(self._crew.workers):
                 self._flying.discard(chunk)
                 self._cancel([chunk.future])
                 self._waiting.extendleft(reversed(chunk.numbers))
@@ -418,7 +420,9 @@ class _Work:
         """Read a reply, and have what is in it kept; on a thread of its own."""
         try:
             tasks = [self._tasks[number] for number in chunk.numbers]
-            worker, seconds, found = read_reply(chunk.future.result(), tasks)
+            reply = chunk.future.result()
+            chunk.is_here = True
+            worker, seconds, found = read_reply(reply, tasks)
         except BaseException as error:
             # What Dask raises when a future is cancelled is no `Exception`.
             self._crew.events.put(partial(self._failed, chunk, error))

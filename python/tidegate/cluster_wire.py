@@ -89,15 +89,16 @@ class Files:
         seen: set[str] = set()
         while waiting:
             name, may_include = waiting.pop()
-            if name in seen or not reach.holds(self.path, Path(name)):
-                continue  # the engine has read nothing elsewhere, so that nothing is lacking
+            if name in seen:
+                continue
             seen.add(name)
+            # The engine has read nothing elsewhere; what is no file is named in a comment.
+            if name != main and not (reach.holds(self.path, Path(name)) and Path(name).is_file()):
+                continue
             if len(seen) > _FILES_MAX:
                 raise TidegateError(f"{self.path} consists of more than {_FILES_MAX} files")
             try:
                 text = Path(name).read_text(encoding="utf-8")
-            except (FileNotFoundError, IsADirectoryError):
-                continue  # named in a comment, say
             except UnicodeDecodeError:
                 raise TidegateError(f"{name} is no text") from None
             yield name, text

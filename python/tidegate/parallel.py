@@ -37,7 +37,7 @@ class Pool(Protocol):
     """Makes runs."""
 
     def run_ordered(
-        self, runs: Sequence[Any], finish: Finish = _nothing, bar: Progress | None = None
+        self, runs: Sequence[Any], finish: Finish, bar: Progress | None = None
     ) -> Generator[Any | Exception]:
         """Yield the result of each run, or the exception it raised, in order; `bar` advances as each is made.
 

@@ -138,6 +138,38 @@ def test_a_worker_ends_when_its_time_is_over_and_says_what_went_wrong(tasks):
     assert str(found[0]).startswith("own/parts/network.toml:"), "as who asked knows the file"
 
 
+@pytest.mark.real_core
+def test_an_experiment_behind_a_link_is_sent_with_what_lies_beside_the_link(tmp_path):
+    (tmp_path / "shown").mkdir()
+    (tmp_path / "hidden.toml").write_text('include = "beside.toml"')
+    (tmp_path / "shown" / "link.toml").symlink_to(tmp_path / "hidden.toml")
+    simple = NETWORK.replace('{ trace = "../traces/slow.trace" }', '"3Mbit"')
+    os.mkfifo(tmp_path / "shown" / "pipe.toml")
+    (tmp_path / "shown" / "beside.toml").write_text(
+        f"""# include = "pipe.toml"
+{simple.replace("links]", "links] # include = 'folder'")}
+""".replace('rate = "20Mbit" }', 'rate = "20Mbit", delay = "1ms" }')
+    )
+    (task,) = experiment.Experiment("link", tmp_path / "shown" / "link.toml").tasks()
+    assert sorted(wire.unpack(task.files.message)[0]["files"]) == ["beside.toml", "link.toml"]
+    (point,) = cluster.read_reply(cluster_worker.make(task.files.message, order([task])), [task])[2]
+    assert point.summary == task.run().summary
+
+
+def test_a_worker_has_the_mechanisms_that_who_asks_has(tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "__init__.py").write_text(
+        "import tidegate\nfrom mine import _core\ntidegate.use_core(_core)"
+    )
+    (tmp_path / "mine" / "_core.py").write_text("__version__ = '7.5'")
+    asked = "from tidegate import cluster_worker; print(cluster_worker.about('mine._core'))"
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    told = subprocess.run(
+        [sys.executable, "-c", asked], env=environment, check=True, capture_output=True, text=True
+    )
+    assert json.loads(told.stdout) == {"version": "7.5", "core": "mine._core"}
+
+
 @pytest.mark.parametrize("name", ["../elsewhere.toml", "/tmp/elsewhere.toml", "a/../../elsewhere.toml"])
 def test_files_that_were_sent_stay_in_their_folder(tmp_path, name):
     message = wire.pack(

@@ -7,7 +7,8 @@ what is done more, and a busy machine does not disturb it; elapsed time also say
     python benches/cluster.py [--points N] [--workers N] [--kill] [--folder DIR]
 
 With `--kill` a worker is killed in the middle of the longest sweep. Results are compared by a digest over all
-files.
+files. Before that, in time of processors: what ordering, sending and checking adds to a run, without Dask and
+in this process; and what Dask asks for a chunk in which nothing is done.
 """
 
 import argparse
@@ -15,10 +16,14 @@ import hashlib
 import os
 import pathlib
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
+
+from tidegate import cluster, cluster_worker, experiment
+from tidegate.progress import Progress
 
 SEEDS = 50
 EXPERIMENT = """
@@ -37,6 +42,53 @@ noise = {{ from = "c", to = "b", transport = "udp", application = {{ kind = "poi
 path = "links.slow.rate"
 values = {values}
 """
+
+
+def exchange(folder: pathlib.Path, duration: str, seeds: int) -> tuple[float, float]:
+    """Microseconds of a run here, and what ordering it, making it as a worker does and reading it add."""
+    (folder / "exchange.toml").write_text(text_of(1000 // seeds, duration, seeds))
+    tasks = experiment.Experiment("exchange", folder / "exchange.toml").tasks()
+    files = tasks[0].files.message
+    here, more = [], []
+    for first in range(0, len(tasks), 100):
+        part = tasks[first : first + 100]
+        begin = time.process_time()
+        order = cluster.order_of(part)
+        cluster.read_reply(cluster_worker.make(files, order), part)
+        middle = time.process_time()
+        for task in part:
+            task.run()
+        end = time.process_time()
+        here.append((end - middle) * 1e4)
+        more.append((middle - begin) * 1e4 - here[-1])
+    return statistics.median(here), statistics.median(more)
+
+
+def chunk(workers: int, count: int) -> float:
+    """Milliseconds that `count` chunks cost each, without a run in them; starting is left out."""
+    used = []
+    for number in (count // 10, count):
+        begin = sum(os.times()[:4])
+        pool = cluster.Cluster(f"local:{workers}", workers)
+        crew = pool.connected(Progress(0, ""))
+        files = crew.client.submit(bytes, os.urandom(1000), pure=False)
+        flying = []
+        for _ in range(number):
+            given = {"files": files, "order": os.urandom(10_000)}
+            flying.append(crew.submit("order", given, "bench", list(crew.client.nthreads())))
+            if len(flying) > 2 * workers:
+                flying.pop(0).result()
+        for future in flying:
+            future.result()
+        pool.close()
+        used.append(sum(os.times()[:4]) - begin)
+    return (used[1] - used[0]) / (count - count // 10) * 1e3
+
+
+def text_of(values: int, duration: str, seeds: int) -> str:
+    """An experiment of so many values and seeds."""
+    rates = [f"{30_000 + 10 * number}kbit" for number in range(values)]
+    return EXPERIMENT.format(duration=duration, seeds=seeds, values=rates)
 
 
 def sweep(folder: pathlib.Path, points: int, options: list[str], kill: bool) -> tuple[float, float]:
@@ -80,9 +132,14 @@ def main() -> None:
     ways = {"threads": ["--workers", str(given.workers)], "cluster": ["--cluster", f"local:{given.workers}"]}
     costs = {}
     with tempfile.TemporaryDirectory(dir=given.folder) as scratch:
+        for seeds in (1, 10, 50):
+            here, more = exchange(pathlib.Path(scratch), given.duration, seeds)
+            print(f"a run, {seeds} seeds of each scenario: {here:.0f} us here, {more:+.0f} us on a worker")
+        print(f"a chunk for Dask: {chunk(given.workers, 200):.1f} ms", flush=True)
+        if long == 0:
+            return
         for points in (long // 10, long):
-            values = [f"{30_000 + 10 * number}kbit" for number in range(points // SEEDS)]
-            text = EXPERIMENT.format(duration=given.duration, seeds=SEEDS, values=values)
+            text = text_of(points // SEEDS, given.duration, SEEDS)
             (pathlib.Path(scratch) / f"{points}.toml").write_text(text)
             for way, options in ways.items():
                 folder = pathlib.Path(scratch) / f"{way}-{points}"

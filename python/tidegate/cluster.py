@@ -1,6 +1,6 @@
 """Runs on a cluster: a Dask scheduler somewhere, or processes of this machine, in the place of threads.
 
-Runs go out in chunks that last about a second, each to workers that have this version, and come back
+Runs go out in chunks that last some seconds, each to workers that have this version, and come back
 compressed. Dask decides which worker makes which chunk, and sends it to another one if that is lost. What
 comes back is checked, since it comes from elsewhere, and kept at once. Whatever happens to workers, scheduler
 and network, a run is made again or ends in an error; it is never left out.
@@ -29,10 +29,10 @@ from tidegate.experiment import PointResult, Task
 from tidegate.progress import Progress
 from tidegate.store import StoredSeries
 
-# How much time of a processor a chunk should take: what Dask asks for one, some milliseconds, is then below
-# 1 %. A worker ends one at `_CHUNK_END_S`, however slow its machine is: so much is lost with it at most, and
+# How much time of a processor a chunk should take: what Dask asks for one, 5 to 16 ms, is then below 1 %. A
+# worker ends one at `_CHUNK_END_S`, however slow its machine is: so much is lost with it at most, and
 # the run that it is at.
-CHUNK_S = 1.0
+CHUNK_S = 3.0
 CHUNK_MAX = 1000
 _CHUNK_END_S = 10.0
 # Chunks that each thread of a worker has: one that is made, and one to begin when it is.
@@ -57,6 +57,12 @@ _ABOUT = f"{_WORKER}.about(core)"
 _MAKE = f"{_WORKER}.make(files, order)"
 
 
+def order_of(tasks: Sequence[Task], seconds: float = _CHUNK_END_S) -> bytes:
+    """What is asked of a worker: runs of one experiment, begun until the time is over."""
+    runs = [[task.variant, task.axes, task.seed, task.key] for task in tasks]
+    return wire.pack({"seconds": seconds, "runs": runs})
+
+
 def read_reply(reply: Any, tasks: Sequence[Task]) -> tuple[str, float, list[PointResult | TidegateError]]:
     """Which worker sent it, the time of a processor that it took, and what became of the first of `tasks`.
 
@@ -70,10 +76,11 @@ def read_reply(reply: Any, tasks: Sequence[Task]) -> tuple[str, float, list[Poin
         found: list[PointResult | TidegateError] = []
         begin = 0
         for task, entry in zip(tasks, entries, strict=False):
-            end = begin + entry["series_bytes"]
-            if entry["key"] != task.key or not begin <= end <= len(blobs):
+            middle = begin + entry["summary_bytes"]
+            end = middle + entry["series_bytes"]
+            if entry["key"] != task.key or not begin <= middle <= end <= len(blobs):
                 raise WireError("it answers other runs than those that were sent")
-            found.append(_outcome(task, entry, blobs[begin:end]))
+            found.append(_outcome(task, entry, blobs[begin:middle], blobs[middle:end]))
             begin = end
         if begin != len(blobs):
             raise WireError("it has bytes that belong to no run")
@@ -82,10 +89,10 @@ def read_reply(reply: Any, tasks: Sequence[Task]) -> tuple[str, float, list[Poin
         raise WireError(f"it is no answer: {type(error).__name__} {error}") from None
 
 
-def _outcome(task: Task, entry: Mapping[str, Any], series: bytes) -> PointResult | TidegateError:
+def _outcome(task: Task, entry: Mapping[str, Any], text: bytes, series: bytes) -> PointResult | TidegateError:
     if "error" in entry:
         return TidegateError(str(entry["error"]))
-    summary, names = json.loads(entry["summary"]), entry["series_names"]
+    summary, names = json.loads(text), entry["series_names"]
     if not isinstance(summary, dict) or summary.get("seed") != task.seed:
         raise WireError("a summary is of another run")
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
@@ -119,7 +126,7 @@ class Cluster:
         bar = bar or Progress(0, "")
         if not runs:
             return
-        work = _Work(self._connected(bar), runs, finish, bar)
+        work = _Work(self.connected(bar), runs, finish, bar)
         thread = threading.Thread(target=work.go, name="tidegate-cluster", daemon=True)
         thread.start()
         try:
@@ -132,7 +139,8 @@ class Cluster:
         """Refused: real hosts are on this machine."""
         raise UsageError("real hosts need this machine for themselves: run them without --cluster")
 
-    def _connected(self, bar: Progress) -> "_Crew":
+    def connected(self, bar: Progress) -> "_Crew":
+        """Its workers; the scheduler is looked for, or started, when they are first asked for."""
         import dask
         from distributed import Client, LocalCluster
 
@@ -152,6 +160,8 @@ class Cluster:
                     # A port that is free, and for this machine only.
                     dashboard_address="127.0.0.1:0",
                     silence_logs=logging.CRITICAL,
+                    # Ctrl-C reaches them as well; this process is the one that ends them.
+                    preload=["import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"],
                 )
                 client = Client(self._local, **options)
             elif self._address.endswith(".json"):
@@ -364,15 +374,7 @@ class _Work:
                 self._bar.say("the cluster has no worker yet: waiting for one")
         while self._waiting and len(self._flying) < _IN_HAND * threads:
             chunk = self._next_chunk(threads)
-            order = wire.pack(
-                {
-                    "seconds": _CHUNK_END_S,
-                    "runs": [
-                        [task.variant, task.axes, task.seed, task.key]
-                        for task in (self._tasks[number] for number in chunk.numbers)
-                    ],
-                }
-            )
+            order = order_of([self._tasks[number] for number in chunk.numbers])
             given = {"files": self._crew.files(chunk.files), "order": order}
             choice = self._crew.choice()
             chunk.workers = set(choice)

@@ -55,10 +55,11 @@ def make(files: bytes, order: bytes) -> bytes:
     begin = time.thread_time()
     for number, (variant, axes, seed, key) in enumerate(head["runs"]):
         # The first shows that this worker makes the same scenario of the files: version numbers may lie.
-        entry, series = experiment.run((variant, tuple(sorted(axes.items()))), seed, "" if number else key)
-        entries.append(entry | {"key": key, "series_bytes": len(series)})
-        blobs.append(series)
-        size += len(series) + len(entry.get("summary", ""))
+        place = variant, tuple(sorted(axes.items()))
+        entry, summary, series = experiment.run(place, seed, "" if number else key)
+        entries.append(entry | {"key": key, "summary_bytes": len(summary), "series_bytes": len(series)})
+        blobs += [summary, series]
+        size += len(summary) + len(series)
         if time.monotonic() > end or size > _REPLY_BYTES:
             break
     took = time.thread_time() - begin
@@ -89,12 +90,12 @@ class _Experiment:
             # The first, as `Experiment.tasks` takes it: its seed is in the text of the scenario.
             self._points.setdefault((point.variant, tuple(sorted(point.axes.items()))), point)
 
-    def run(self, place: Place, seed: int, key: str) -> tuple[dict[str, Any], bytes]:
-        """Its summary or what went wrong, and the bytes of its series; `key`, if any, must be its key."""
+    def run(self, place: Place, seed: int, key: str) -> tuple[dict[str, Any], bytes, bytes]:
+        """About it or what went wrong, the summary, the series; `key`, if any, must be its key."""
         from tidegate import _core
 
         if self._problem:
-            return {"error": self._problem}, b""
+            return {"error": self._problem}, b"", b""
         try:
             scenario = self._scenario(place)
             if key and content_key(scenario.to_json(), seed, _core.__version__) != key:
@@ -107,8 +108,8 @@ class _Experiment:
             raise
         except BaseException as error:
             # Also a panic of the core, which is no `Exception`.
-            return {"error": self._words(error)}, b""
-        return {"summary": result.summary_json, "series_names": result.series_names}, series
+            return {"error": self._words(error)}, b"", b""
+        return {"series_names": result.series_names}, result.summary_json.encode(), series
 
     def _scenario(self, place: Place) -> Any:
         # Seeds are innermost, so the next run is mostly of the same one. Threads of a worker share this.

@@ -76,10 +76,6 @@ def tasks(sweep):
     return found
 
 
-def order(tasks, seconds=600):
-    return wire.pack({"seconds": seconds, "runs": [[t.variant, t.axes, t.seed, t.key] for t in tasks]})
-
-
 def parquet(result, folder):
     result.write_parquet(str(folder / "series.parquet"))
     return (folder / "series.parquet").read_bytes()
@@ -109,7 +105,9 @@ def test_a_worker_makes_the_same_bytes_of_what_it_is_sent(tasks, tmp_path):
         "own/sweep.toml",
         "traces/slow.trace",
     ]
-    _, _, found = cluster.read_reply(cluster_worker.make(tasks[0].files.message, order(tasks)), tasks)
+    _, _, found = cluster.read_reply(
+        cluster_worker.make(tasks[0].files.message, cluster.order_of(tasks)), tasks
+    )
     assert len(found) == len(tasks) == 12
     for task, point in zip(tasks, found, strict=True):
         here = task.run()
@@ -124,16 +122,22 @@ def test_a_worker_makes_the_same_bytes_of_what_it_is_sent(tasks, tmp_path):
 
 @pytest.mark.real_core
 def test_a_worker_ends_when_its_time_is_over_and_says_what_went_wrong(tasks):
-    _, _, found = cluster.read_reply(cluster_worker.make(tasks[0].files.message, order(tasks, 0)), tasks)
+    _, _, found = cluster.read_reply(
+        cluster_worker.make(tasks[0].files.message, cluster.order_of(tasks, 0)), tasks
+    )
     assert len(found) == 1, "one run at least, or nothing would ever be done"
 
     other = [SimpleNamespace(**{**vars(tasks[0]), "key": "0" * 24})]
-    _, _, found = cluster.read_reply(cluster_worker.make(tasks[0].files.message, order(other)), other)
+    _, _, found = cluster.read_reply(
+        cluster_worker.make(tasks[0].files.message, cluster.order_of(other)), other
+    )
     assert "another scenario of these files" in str(found[0])
 
     head = wire.unpack(tasks[0].files.message)[0]
     head["files"]["own/parts/network.toml"] = NETWORK.replace('"20Mbit"', '"fast"')
-    _, _, found = cluster.read_reply(cluster_worker.make(wire.pack(head), order(tasks[:2])), tasks[:2])
+    _, _, found = cluster.read_reply(
+        cluster_worker.make(wire.pack(head), cluster.order_of(tasks[:2])), tasks[:2]
+    )
     assert [type(each) for each in found] == [TidegateError] * 2
     assert str(found[0]).startswith("own/parts/network.toml:"), "as who asked knows the file"
 
@@ -152,7 +156,9 @@ def test_an_experiment_behind_a_link_is_sent_with_what_lies_beside_the_link(tmp_
     )
     (task,) = experiment.Experiment("link", tmp_path / "shown" / "link.toml").tasks()
     assert sorted(wire.unpack(task.files.message)[0]["files"]) == ["beside.toml", "link.toml"]
-    (point,) = cluster.read_reply(cluster_worker.make(task.files.message, order([task])), [task])[2]
+    (point,) = cluster.read_reply(cluster_worker.make(task.files.message, cluster.order_of([task])), [task])[
+        2
+    ]
     assert point.summary == task.run().summary
 
 
@@ -182,6 +188,20 @@ def test_files_that_were_sent_stay_in_their_folder(tmp_path, name):
 
 
 TASK = SimpleNamespace(variant=None, axes={}, seed=7, key="k" * 24)
+
+
+def replied(entries, blobs=()):
+    """What a worker sends; summaries stand in their entries here."""
+    about, sent = entries, []
+    if isinstance(entries, list):
+        about = [dict(entry) if isinstance(entry, dict) else entry for entry in entries]
+        for entry in about:
+            if isinstance(entry, dict) and isinstance(entry.get("summary"), str):
+                sent.append(entry.pop("summary").encode())
+                entry["summary_bytes"] = len(sent[-1])
+    return wire.pack({"worker": "w", "seconds": 1.0, "runs": about}, [*sent, *blobs])
+
+
 ENTRY = {"key": TASK.key, "summary": '{"seed": 7}', "series_names": [], "series_bytes": 0}
 
 
@@ -209,11 +229,10 @@ ENTRY = {"key": TASK.key, "summary": '{"seed": 7}', "series_names": [], "series_
     ],
 )
 def test_what_a_worker_sends_is_checked(entries, blobs, says):
-    reply = wire.pack({"worker": "w", "seconds": 1.0, "runs": entries}, blobs)
+    reply = replied(entries, blobs)
     with pytest.raises(wire.WireError, match=says):
         cluster.read_reply(reply, [TASK, TASK])
-    whole = wire.pack({"worker": "w", "seconds": 1.0, "runs": [ENTRY]})
-    assert cluster.read_reply(whole, [TASK, TASK])[2][0].summary == {"seed": 7}
+    assert cluster.read_reply(replied([ENTRY]), [TASK, TASK])[2][0].summary == {"seed": 7}
 
 
 @pytest.mark.parametrize(
@@ -259,9 +278,9 @@ def work(count, seconds, threads=2):
     return cluster._Work(crew, [SimpleNamespace(files=files) for _ in range(count)], lambda *_: None, bar)
 
 
-def test_chunks_last_about_a_second_and_become_smaller_at_the_end():
+def test_chunks_last_some_seconds_and_become_smaller_at_the_end():
     assert len(work(10_000, None)._next_chunk(2).numbers) == 1, "nobody knows yet"
-    assert len(work(10_000, 0.01)._next_chunk(2).numbers) == 100
+    assert len(work(10_000, 0.01)._next_chunk(2).numbers) == 300
     assert len(work(10_000, 30)._next_chunk(2).numbers) == 1
     assert len(work(10_000, 0)._next_chunk(2).numbers) == cluster.CHUNK_MAX
     ending = work(1000, 0.001)
@@ -320,7 +339,7 @@ class Loopback:
 
     def run_ordered(self, runs, finish, bar):
         for number, task in enumerate(runs):
-            reply = cluster_worker.make(task.files.message, order([task]))
+            reply = cluster_worker.make(task.files.message, cluster.order_of([task]))
             worker, _, (outcome,) = cluster.read_reply(reply, [task])
             assert worker == "None" and not isinstance(outcome, Exception)
             finish(number, outcome)

@@ -29,10 +29,10 @@ from tidegate.experiment import PointResult, Task
 from tidegate.progress import Progress
 from tidegate.store import StoredSeries
 
-# How much time of a processor a chunk should take: what Dask asks for one, 5 to 16 ms, is then below 1 %. A
-# worker ends one at `_CHUNK_END_S`, however slow its machine is: so much is lost with it at most, and
-# the run that it is at.
-CHUNK_S = 3.0
+# How much time of a processor a chunk should take: what Dask asks for one, 17 ms (benches/cluster.py), is
+# then below 1 %. A worker ends one at `_CHUNK_END_S`, however slow its machine is: so much is lost with it at
+# most, and the run that it is at.
+CHUNK_S = 5.0
 CHUNK_MAX = 1000
 _CHUNK_END_S = 10.0
 # Chunks that each thread of a worker has: one that is made, and one to begin when it is.

@@ -280,7 +280,7 @@ def work(count, seconds, threads=2):
 
 def test_chunks_last_some_seconds_and_become_smaller_at_the_end():
     assert len(work(10_000, None)._next_chunk(2).numbers) == 1, "nobody knows yet"
-    assert len(work(10_000, 0.01)._next_chunk(2).numbers) == 300
+    assert len(work(10_000, 0.01)._next_chunk(2).numbers) == 500
     assert len(work(10_000, 30)._next_chunk(2).numbers) == 1
     assert len(work(10_000, 0)._next_chunk(2).numbers) == cluster.CHUNK_MAX
     ending = work(1000, 0.001)

@@ -35,6 +35,10 @@ Overrides = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON with stable keys instead of text.")]
 Workers = Annotated[int | None, typer.Option(min=1, help="Runs at the same time. Default: one per core.")]
+Cluster = Annotated[
+    str | None,
+    typer.Option(metavar="ADDRESS", help="Run on this Dask scheduler, or on local:N processes."),
+]
 Seeds = Annotated[
     int | None, typer.Option(min=1, metavar="N", help="Run seeds 1 to N instead of the file's.")
 ]
@@ -191,6 +195,7 @@ def reproduce(
         Path, typer.Option("-o", "--out", metavar="DIR", help="Where results and report go.")
     ] = Path("results"),
     workers: Workers = None,
+    cluster: Cluster = None,
     resume: Resume = False,
     fresh: Fresh = False,
     overrides: Overrides = None,
@@ -198,6 +203,7 @@ def reproduce(
     as_json: Json = False,
 ) -> int:
     """Run published experiments; compare what they report with what is measured. Resumable, as a sweep is."""
+    from tidegate import parallel
     from tidegate.commands import reproduce as command
 
     _require_one(resume, fresh)
@@ -210,7 +216,7 @@ def reproduce(
         quick,
         seeds,
         out,
-        workers,
+        parallel.Workers(workers, cluster),
         overrides or [],
         as_json,
         resume,
@@ -230,6 +236,7 @@ def sweep(
         ),
     ],
     workers: Workers = None,
+    cluster: Cluster = None,
     seeds: Seeds = None,
     quick: Quick = False,
     out: Annotated[
@@ -242,11 +249,13 @@ def sweep(
     as_json: Json = False,
 ) -> int:
     """Run every point of an experiment, in parallel; resumable."""
+    from tidegate import parallel
     from tidegate.commands import sweep as command
 
     _require_one(resume, fresh)
     reach.allow(allowed)
-    return command.sweep(experiment, quick, seeds, out, workers, resume, fresh, overrides or [], as_json)
+    made_by = parallel.Workers(workers, cluster)
+    return command.sweep(experiment, quick, seeds, out, made_by, resume, fresh, overrides or [], as_json)
 
 
 @app.command(short_help="Write a result folder's numbers as CSV, Parquet, Arrow or for flent.")

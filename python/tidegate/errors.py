@@ -48,6 +48,10 @@ class NotKeptError(TidegateError):
     """A finished run could not be written: what was kept before it stays, and nothing goes on."""
 
 
+class ClusterError(TidegateError):
+    """A cluster makes no runs any more, or cannot be asked for them: what was kept before it stays."""
+
+
 class NotStoredError(TidegateError):
     """The result was printed, and could not be written to the folder as well."""
 

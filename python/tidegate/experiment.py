@@ -4,6 +4,7 @@ The file is read and validated by the core; here its points become jobs for `par
 `PointResult`s, which measures, figures, checks and the store look at.
 """
 
+import contextlib
 import hashlib
 import json
 import threading
@@ -13,7 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tidegate import labels, measure, parallel, quantities, reach
+from tidegate import labels, measure, parallel, progress, quantities, reach
+from tidegate.cluster_wire import Files
 from tidegate.errors import MeasureError, NotKeptError
 
 Overrides = Sequence[tuple[str, str]]
@@ -130,6 +132,8 @@ class Task:
     path: Path | None = None
     overrides: Overrides = ()
     needs: Sequence[str] = ()
+    # All that it depends on, to be sent to another machine.
+    files: Files | None = None
 
     @property
     def is_real(self) -> bool:
@@ -199,6 +203,7 @@ class Experiment:
         names = reachable.Names(
             [*drawn, *measures], [(place, term) for place, term, is_series in figures if is_series]
         )
+        files = Files(self.path, self.overrides, quick)
         groups: dict[tuple, tuple[Any, list[int]]] = {}
         points = self.core.points(quick)
         chosen = [point for point in points if only(point)]
@@ -212,6 +217,8 @@ class Experiment:
             self.scenario = self.scenario or json.loads(text)
             names.see(text)
             texts.append(text)
+            if '"trace_digest"' in text:
+                files.traces |= _traces(json.loads(text))
             hosts: dict[str, Any] = {}
             if scenario.is_real:
                 overrides = [*point.overrides, *self.overrides]
@@ -223,12 +230,18 @@ class Experiment:
             for seed in range(1, seeds + 1) if seeds else own_seeds:
                 moved = seed + first_seed - 1
                 key = content_key(text, moved, _core.__version__)
-                tasks.append(Task(point.variant, axes, moved, scenario, key, **hosts))
+                tasks.append(Task(point.variant, axes, moved, scenario, key, files=files, **hosts))
         if len(chosen) == len(points):  # else one that was left out may have them
             names.require()
         if any(figure.get("kind") == "series" for figure in self.info.figures):
             self.info.raw |= happenings.common(texts)
         return tasks
+
+
+def _traces(scenario: Mapping[str, Any]) -> set[str]:
+    """The files of delivery opportunities that a scenario names."""
+    ways = (link[way] for link in scenario["links"] for way in ("forward", "reverse"))
+    return {way["trace"] for way in ways if way["trace"] is not None}
 
 
 def _overridden(path: Path, overrides: Overrides) -> list[dict[str, str]]:
@@ -274,32 +287,29 @@ def content_key(scenario_json: str, seed: int, version: str) -> str:
 
 def run_tasks(
     tasks: Sequence[Task],
-    workers: int | None,
-    on_done: Callable[[int], None] = lambda index: None,
+    pool: parallel.Pool,
+    bar: progress.Progress | None = None,
     keep: Callable[[Task, PointResult], None] = lambda task, point: None,
 ) -> Generator[PointResult | Exception]:
     """Run tasks in parallel, with real hosts among them one by one; results in the order of the tasks.
 
-    `keep` gets each result as soon as it is there, whatever the order, on the thread that made it. Once the
+    `keep` gets each result as soon as it is there, whatever the order, on a thread of the pool. Once the
     caller has left, early or not, nothing is kept any more: the place of the results may be another's then.
     """
     if any(task.is_real for task in tasks):
-        workers = 1
+        pool = pool.alone()
     door = _Door()
 
-    def job(task: Task) -> Callable[[], PointResult]:
-        def run() -> PointResult:
-            point = task.run()
-            try:
-                door.within(lambda: keep(task, point))
-            except OSError as error:
-                raise NotKeptError(str(error)) from error
-            return point
+    def finish(number: int, point: PointResult) -> None:
+        try:
+            door.within(lambda: keep(tasks[number], point))
+        except OSError as error:
+            raise NotKeptError(str(error)) from error
 
-        return run
-
+    made = pool.run_ordered(tasks, finish, bar)
     try:
-        yield from parallel.run_ordered([job(task) for task in tasks], workers, on_done)
+        with contextlib.closing(made):
+            yield from made
     finally:
         door.close()
 

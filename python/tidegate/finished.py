@@ -5,12 +5,12 @@ end with `ordered` and `complete`. A reproduction asks for part of the points fi
 """
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tidegate import _core, display, experiment, progress, store
-from tidegate.errors import NotKeptError, UsageError
+from tidegate import _core, display, experiment, parallel, progress, store
+from tidegate.errors import ClusterError, NotKeptError, UsageError
 from tidegate.experiment import PointResult, Task, place_of
 
 
@@ -64,12 +64,13 @@ class Finished:
         self._partial.add(point)
         self._points[point.key] = point
 
-    def run(self, workers: int | None, title: str) -> list[str]:
+    def run(self, workers: parallel.Workers, title: str) -> list[str]:
         """Run what is missing, with progress. What failed, in words."""
         missing = self.missing()
         failures = []
         with contextlib.ExitStack() as left, progress.Progress(len(missing), title) as bar:
-            made = experiment.run_tasks(missing, workers, bar.advance, lambda _, point: self.add(point))
+            pool = left.enter_context(workers.opened())
+            made = experiment.run_tasks(missing, pool, bar, lambda _, point: self.add(point))
             outcomes = left.enter_context(contextlib.closing(made))
             for task, outcome in zip(missing, outcomes, strict=True):
                 if isinstance(outcome, NotKeptError):
@@ -110,3 +111,17 @@ class Finished:
                 f"{self.target} has {points} that this run does not ask for (other seeds, the quick form?) "
                 "and that it would throw away: ask for them too, give another --out, or add --fresh"
             )
+
+
+@contextlib.contextmanager
+def telling(finished: Sequence[Finished], folder: Path) -> Iterator[None]:
+    """If the runs are interrupted, or lose their cluster: how many are kept in `folder`, and how to go on."""
+    try:
+        yield
+    except (KeyboardInterrupt, ClusterError):
+        if count := sum(each.count for each in finished):
+            display.progress_line(
+                f"{count} of {sum(len(each.tasks) for each in finished)} points are finished and kept in "
+                f"{folder}; --resume goes on"
+            )
+        raise

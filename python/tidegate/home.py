@@ -7,13 +7,14 @@
 What comes back is the same whether it was run now or kept in a folder by `tidegate sweep` or `reproduce`.
 """
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tidegate import checks, display, experiment, figures, library, notebook, reach, store, tidy
+from tidegate import checks, display, experiment, figures, library, notebook, parallel, reach, store, tidy
 from tidegate.api import _override_text
 from tidegate.errors import TidegateError, UsageError
 from tidegate.experiment import PointResult
@@ -217,6 +218,7 @@ def sweep(
     seeds: int | None = None,
     quick: bool = False,
     workers: int | None = None,
+    cluster: str | None = None,
     resume: bool = False,
     fresh: bool = False,
     allow: Sequence[Place] = (),
@@ -225,12 +227,14 @@ def sweep(
     """Run every point of an experiment: a file, or the id of one that ships.
 
     With `out` finished points survive an interruption there, as those of the command do (`resume`, `fresh`);
-    without it nothing is written. Keywords override values by path, as in `load`. Raises `TidegateError` if a
-    run fails.
+    without it nothing is written. `cluster` is the address of a Dask scheduler, or `local:N` for processes of
+    this machine, in the place of `workers` threads. Keywords override values by path, as in `load`. Raises
+    `TidegateError` if a run fails.
     """
     from tidegate.commands.reproduce import expectations, judge
     from tidegate.finished import Finished
 
+    made_by = parallel.Workers(workers, cluster)
     experiment_id, path = library.resolve(fspath(name))
     reach.allow([Path(folder) for folder in allow] or None)
     each = experiment.Experiment(experiment_id, path, _pairs(overrides))
@@ -238,12 +242,12 @@ def sweep(
     checks.require_fits(expected, each.info)
     tasks = each.tasks(quick, seeds, measures=expected.measures)
     if out is None:
-        return ExperimentResult(judge(each, _run(tasks, workers, experiment_id), [], expected, quick))
+        return ExperimentResult(judge(each, _run(tasks, made_by, experiment_id), [], expected, quick))
     target = Path(out)
     store.require_place(target)
     with store.locked(target):
         points = Finished(target, tasks, resume, fresh)
-        if failures := points.run(workers, experiment_id):
+        if failures := points.run(made_by, experiment_id):
             raise TidegateError(f"{len(failures)} of {len(tasks)} runs failed: {failures[0]}")
         result = judge(each, points.ordered(), [], expected, quick)
         store.write_result(target, result, path)
@@ -251,13 +255,15 @@ def sweep(
     return ExperimentResult(result, target)
 
 
-def _run(tasks: Sequence[experiment.Task], workers: int | None, title: str) -> list[PointResult]:
+def _run(tasks: Sequence[experiment.Task], workers: parallel.Workers, title: str) -> list[PointResult]:
     """In memory; the first failure ends it."""
     from tidegate import progress
 
     points: list[PointResult] = []
-    with progress.Progress(len(tasks), title) as bar:
-        for task, outcome in zip(tasks, experiment.run_tasks(tasks, workers, bar.advance), strict=True):
+    with contextlib.ExitStack() as left, progress.Progress(len(tasks), title) as bar:
+        pool = left.enter_context(workers.opened())
+        made = left.enter_context(contextlib.closing(experiment.run_tasks(tasks, pool, bar)))
+        for task, outcome in zip(tasks, made, strict=True):
             if isinstance(outcome, Exception):
                 place = f"{task.variant or 'run'} {task.axes}, seed {task.seed}"
                 raise TidegateError(f"{place}: {outcome}") from outcome
@@ -274,6 +280,7 @@ def reproduce(
     first_seed: int = 1,
     ties: int | None = None,
     workers: int | None = None,
+    cluster: str | None = None,
     resume: bool = False,
     fresh: bool = False,
     allow: Sequence[Place] = (),
@@ -281,15 +288,16 @@ def reproduce(
 ) -> Results:
     """Run published experiments and set what is measured against what is reported; one result for each.
 
-    Ids are as of the command: `nbp/fig8a`, a group, a file. Folders go to `out`.
+    Ids are as of the command: `nbp/fig8a`, a group, a file. Folders go to `out`; `cluster` is as in `sweep`.
     """
     from tidegate.commands import reproduce as command
 
     reach.allow([Path(folder) for folder in allow] or None)
     wanted = command.Wanted(quick, seeds, all_seeds or quick or seeds is not None, first_seed)
     places = command.Places(Path(out), resume, fresh)
+    made_by = parallel.Workers(workers, cluster)
     names = [fspath(name) for name in ids]
-    results = command.results_of(names, wanted, places, workers, _pairs(overrides), ties)
+    results = command.results_of(names, wanted, places, made_by, _pairs(overrides), ties)
     return Results(ExperimentResult(result, Path(out) / result.info.id) for result in results)
 
 

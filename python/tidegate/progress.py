@@ -3,6 +3,7 @@
 import html
 import sys
 import time
+from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Any, Protocol
 
@@ -16,6 +17,7 @@ class _Bar(Protocol):
     def start(self) -> None: ...
     def stop(self) -> None: ...
     def show(self, done: int, total: int) -> None: ...
+    def below(self, lines: Sequence[str]) -> None: ...
     def say(self, text: str) -> None: ...
 
 
@@ -27,7 +29,7 @@ class _Terminal:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-        self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
+        self._bar = _with_lines(Progress)(*columns, console=Console(stderr=True), transient=True)
         self._task = self._bar.add_task(title, total=total)
 
     def start(self) -> None:
@@ -39,6 +41,9 @@ class _Terminal:
     def show(self, done: int, total: int) -> None:
         self._bar.update(self._task, completed=done, total=total)
 
+    def below(self, lines: Sequence[str]) -> None:
+        self._bar.lines = list(lines)
+
     def say(self, text: str) -> None:
         self._bar.console.print(text, markup=False, highlight=False)
 
@@ -48,6 +53,7 @@ class _Notebook:
 
     def __init__(self, total: int, title: str):
         self._title, self._total = title, total
+        self._lines: Sequence[str] = ()
         self._handle: Any = None
         self._drawn_s = 0.0
 
@@ -65,13 +71,16 @@ class _Notebook:
             self._drawn_s = now
             self._handle.update(self._content(done, total), raw=True)
 
+    def below(self, lines: Sequence[str]) -> None:
+        self._lines = lines  # drawn with the next state
+
     def say(self, text: str) -> None:
         print(text, file=sys.stderr, flush=True)
 
     def _content(self, done: int, total: int) -> dict[str, str]:
-        plain = f"{self._title}: {done} of {total}"
+        plain = "\n".join((f"{self._title}: {done} of {total}", *self._lines))
         bar = f'<progress value="{done}" max="{total}"></progress>'
-        return {"text/plain": plain, "text/html": f"{bar} {html.escape(plain)}"}
+        return {"text/plain": plain, "text/html": f"{bar} {html.escape(plain)}".replace("\n", "<br>")}
 
 
 def _is_in_notebook() -> bool:
@@ -102,6 +111,16 @@ class Progress:
         if self._bar is not None:
             self._bar.stop()
 
+    @property
+    def is_live(self) -> bool:
+        """Whether there is a bar that somebody sees."""
+        return self._bar is not None
+
+    def show(self, lines: Sequence[str]) -> None:
+        """Keep these lines below the bar, in place of those before."""
+        if self._bar is not None:
+            self._bar.below(lines)
+
     def advance(self, *_: object) -> None:
         """One piece more is done."""
         self._done += 1
@@ -122,3 +141,17 @@ class Progress:
             self._bar.say(text)
         else:
             print(text, file=sys.stderr, flush=True)
+
+
+def _with_lines(bar: type) -> type:
+    """A bar that has lines of text below it."""
+    from rich.text import Text
+
+    class WithLines(bar):  # type: ignore[misc]
+        lines: Sequence[str] = ()
+
+        def get_renderables(self) -> Iterable[Any]:
+            yield from super().get_renderables()
+            yield from (Text(line, no_wrap=True, overflow="ellipsis") for line in self.lines)
+
+    return WithLines

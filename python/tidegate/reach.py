@@ -27,3 +27,9 @@ def of(path: Path) -> list[str]:
     shipped = library.experiments_dir().resolve()
     is_shipped = path.resolve().is_relative_to(shipped)
     return allowed() + ([str(shipped)] if is_shipped else [])
+
+
+def holds(main: Path, path: Path) -> bool:
+    """Whether `path`, which the file `main` names, is one that may be read for it; links are followed."""
+    real = path.resolve()
+    return any(real.is_relative_to(Path(folder).resolve()) for folder in (main.parent, *of(main)))

@@ -60,7 +60,7 @@ def test_nothing_is_kept_once_the_caller_has_left():
 
     kept = []
     tasks = [Task(False), Task(True)]
-    runs = experiment.run_tasks(tasks, 2, keep=lambda task, point: kept.append(task))
+    runs = experiment.run_tasks(tasks, parallel.Threads(2), keep=lambda task, point: kept.append(task))
     next(runs)
     runs.close()
     go_on.set()
@@ -166,19 +166,35 @@ def test_what_is_no_quantity():
     assert quantities.duration(1e-4) == "100 µs"
 
 
-def test_jobs_come_back_in_order_with_their_errors():
-    def job(number):
-        if number == 3:
-            raise ValueError("three")
-        return number
+class Run:
+    def __init__(self, number):
+        self.number = number
 
-    seen = []
-    outcomes = list(parallel.run_ordered([lambda n=n: job(n) for n in range(20)], 4, seen.append))
-    assert [outcome for outcome in outcomes if not isinstance(outcome, Exception)] == [
-        n for n in range(20) if n != 3
-    ]
-    assert str(outcomes[3]) == "three"
-    assert sorted(seen) == list(range(20))
+    def run(self):
+        if self.number == 3:
+            raise ValueError("three")
+        return self.number
+
+
+def test_runs_come_back_in_order_with_their_errors():
+    class Bar:
+        advanced = 0
+
+        def advance(self):
+            self.advanced += 1
+
+    def finish(number, result):
+        finished.append((number, result))
+        if number == 5:
+            raise OSError("no room")
+
+    bar, finished = Bar(), []
+    outcomes = list(parallel.Threads(4).run_ordered([Run(n) for n in range(20)], finish, bar))
+    well = [n for n in range(20) if n not in (3, 5)]
+    assert [n for n, outcome in enumerate(outcomes) if outcome == n] == well
+    assert (str(outcomes[3]), str(outcomes[5])) == ("three", "no room")
+    assert sorted(finished) == [(n, n) for n in range(20) if n != 3]
+    assert bar.advanced == 20
 
 
 def test_experiments_are_found_by_prefix(shelf):

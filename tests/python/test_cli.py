@@ -286,8 +286,8 @@ def test_sweep_resumes_with_what_is_missing(tidegate_command, shelf, core):
 def test_a_sweep_that_is_interrupted_says_how_to_go_on(tidegate_command, shelf, monkeypatch):
     whole = experiment.run_tasks
 
-    def stop_after_three(tasks, workers, *told):
-        for number, outcome in enumerate(whole(tasks[:3], 1, *told)):
+    def stop_after_three(tasks, pool, *told):
+        for number, outcome in enumerate(whole(tasks[:3], pool, *told)):
             yield outcome
             if number == 2:
                 raise KeyboardInterrupt

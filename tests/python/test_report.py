@@ -14,6 +14,7 @@ from tidegate import (
     figure_kinds,
     figures,
     labels,
+    parallel,
     report,
     report_figures,
     stats,
@@ -28,7 +29,7 @@ from tidegate.network import range_label, stem
 @pytest.fixture
 def result(shelf):
     each = experiment.Experiment("two/share", shelf / "two" / "share.toml")
-    points = list(experiment.run_tasks(each.tasks(), 2))
+    points = list(experiment.run_tasks(each.tasks(), parallel.Threads(2)))
     expected = checks.load(shelf / "two" / "expected.toml")["share"]
     return judge(each, points, [], expected, quick=False)
 

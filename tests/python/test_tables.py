@@ -2,7 +2,7 @@
 
 import pytest
 
-from tidegate import checks, display, experiment, figures, report, stats, tables
+from tidegate import checks, display, experiment, figures, parallel, report, stats, tables
 from tidegate.commands.reproduce import judge
 
 TABLE = """
@@ -20,7 +20,7 @@ def result(shelf):
     path = shelf / "two" / "share.toml"
     path.write_text(path.read_text() + TABLE)
     each = experiment.Experiment("two/share", path)
-    points = list(experiment.run_tasks(each.tasks(), 2))
+    points = list(experiment.run_tasks(each.tasks(), parallel.Threads(2)))
     return judge(each, points, [], checks.Expectations(), quick=False)
 
 

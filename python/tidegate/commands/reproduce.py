@@ -16,7 +16,7 @@ from typing import Any
 from tidegate import _core, checks, display, experiment, figures, library, parallel, progress, real, store
 from tidegate.commands import parse_overrides
 from tidegate.errors import EXIT_DONE, EXIT_FAILED, NotKeptError
-from tidegate.finished import Finished
+from tidegate.finished import Finished, telling
 from tidegate.seeding import Seeding
 
 REPORT = "report.html"
@@ -41,7 +41,7 @@ def reproduce(
     quick: bool,
     seeds: int | None,
     out: Path,
-    workers: int | None,
+    workers: parallel.Workers,
     override_texts: list[str],
     as_json: bool,
     resume: bool = False,
@@ -79,7 +79,7 @@ def results_of(
     ids: list[str],
     wanted: "Wanted",
     places: "Places",
-    workers: int | None,
+    workers: parallel.Workers,
     overrides: experiment.Overrides = (),
     ties: int | None = None,
 ) -> list[store.StoredResult]:
@@ -154,15 +154,16 @@ def _run_all(
     expected: Mapping[str, checks.Expectations],
     wanted: Wanted,
     places: "Places",
-    workers: int | None,
+    workers: parallel.Workers,
 ) -> list[store.StoredResult]:
     """Round by round: everything asked for in one pool, then more seeds where checks are open."""
-    begun = parallel.run_ordered(
+    begun = parallel.Threads(workers.count).run_ordered(
         [
-            functools.partial(_begin, each, expected.get(each.id, checks.Expectations()), wanted, places)
+            parallel.Job(
+                functools.partial(_begin, each, expected.get(each.id, checks.Expectations()), wanted, places)
+            )
             for each in experiments
-        ],
-        workers,
+        ]
     )
     works = [_raised(work) for work in begun]
     if count := sum(work.finished.count for work in works):
@@ -171,11 +172,14 @@ def _run_all(
         )
     begin = time.perf_counter()
     done: dict[str, store.StoredResult] = {}
-    with progress.Progress(sum(len(work.missing()) for work in works), "reproducing") as bar:
+    with contextlib.ExitStack() as left:
+        left.enter_context(telling([work.finished for work in works], places.out))
+        bar = left.enter_context(progress.Progress(sum(len(work.missing()) for work in works), "reproducing"))
+        pool = left.enter_context(workers.opened())
         upcoming = works
         while upcoming:
             current, upcoming = upcoming, []
-            for work in _round(current, works, workers, bar):
+            for work in _round(current, works, pool, bar):
                 points = work.points()
                 if not work.problems and work.seeding.go_on(points):
                     bar.expect(len(work.missing()))
@@ -207,7 +211,7 @@ def _begin(
 
 
 def _round(
-    current: list[_Work], works: list[_Work], workers: int | None, bar: progress.Progress
+    current: list[_Work], works: list[_Work], pool: parallel.Pool, bar: progress.Progress
 ) -> Iterator[_Work]:
     """Make the runs that `current` lacks, each once however many experiments hold it; each in turn when it
     has all of its own."""
@@ -221,7 +225,7 @@ def _round(
         for finished in homes[task.key]:
             finished.add(point)
 
-    with contextlib.closing(experiment.run_tasks(tasks, workers, bar.advance, keep)) as outcomes:
+    with contextlib.closing(experiment.run_tasks(tasks, pool, bar, keep)) as outcomes:
         made = zip(tasks, outcomes, strict=True)
         failed: dict[str, Exception] = {}
         seen: set[str] = set()

@@ -3,11 +3,11 @@
 import json
 from pathlib import Path
 
-from tidegate import checks, display, experiment, library, store
+from tidegate import checks, display, experiment, library, parallel, store
 from tidegate.commands import parse_overrides
 from tidegate.commands.reproduce import expectations, judge
 from tidegate.errors import EXIT_DONE, EXIT_FAILED, EXIT_PARTIAL
-from tidegate.finished import Finished
+from tidegate.finished import Finished, telling
 
 
 def sweep(
@@ -15,7 +15,7 @@ def sweep(
     quick: bool,
     seeds: int | None,
     out: Path | None,
-    workers: int | None,
+    workers: parallel.Workers,
     resume: bool,
     fresh: bool,
     overrides: list[str],
@@ -41,22 +41,15 @@ def _run(
     path: Path,
     expectations: checks.Expectations,
     quick: bool,
-    workers: int | None,
+    workers: parallel.Workers,
     as_json: bool,
 ) -> int:
     """Run what is missing, judge and write what is there, say what came of it."""
     tasks, missing, target = points.tasks, points.missing(), points.target
     if points.count:
         display.progress_line(f"{points.count} of {len(tasks)} points are there already")
-    try:
+    with telling([points], points.folder):
         failures = points.run(workers, each.id)
-    except KeyboardInterrupt:
-        if points.count:
-            display.progress_line(
-                f"{points.count} of {len(tasks)} points are finished and kept in {points.folder}; "
-                "--resume goes on"
-            )
-        raise
     where = target if not failures else points.folder
     judged: list[store.StoredResult] = []
     if not failures:

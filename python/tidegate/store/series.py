@@ -1,11 +1,13 @@
 """Time series of a stored run, read from its Parquet file when they are first asked for."""
 
+import io
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from tidegate.errors import InvalidFileError, MissingExtraError
+from tidegate.store import files
 from tidegate.store.damage import AGAIN
 
 # Samples of all series of one run: some 400 MB of memory.
@@ -13,27 +15,34 @@ ROWS_MAX = 10_000_000
 
 
 class StoredSeries:
-    """Time series in a Parquet file, with the interface of a `_core.RunResult`; read when first asked."""
+    """Time series in a Parquet file, with the interface of a `_core.RunResult`; read when first asked.
 
-    def __init__(self, path: Path, names: Sequence[str]):
+    `data` is what the file holds where there is none; `path` then says where it came from.
+    """
+
+    def __init__(self, path: Path, names: Sequence[str], data: bytes | None = None):
         self.path = path
+        self._data = data
         self.series_names = list(names)
         self._columns: dict[str, tuple[Any, Any]] | None = None
 
     def series(self, name: str) -> tuple[Any, Any]:
         """Times in seconds and values."""
         if self._columns is None:
-            self._columns = _read_parquet(self.path)
+            self._columns = _read_parquet(self.path, self._data)
         if name not in self._columns:
             raise InvalidFileError(f"{self.path}: no series {name!r}, though its folder names it; {AGAIN}")
         return self._columns[name]
 
     def write_parquet(self, path: str) -> None:
         """Copy the file."""
-        shutil.copyfile(self.path, path)
+        if self._data is None:
+            shutil.copyfile(self.path, path)
+        else:
+            files.write_atomic(Path(path), self._data)
 
 
-def _read_parquet(path: Path) -> dict[str, tuple[Any, Any]]:
+def _read_parquet(path: Path, data: bytes | None) -> dict[str, tuple[Any, Any]]:
     try:
         import polars
     except ImportError:
@@ -41,7 +50,7 @@ def _read_parquet(path: Path) -> dict[str, tuple[Any, Any]]:
     try:
         # The footer says how many rows there are: a small file may hold more than there is memory.
         # As a file that is open: its name may be no text, which polars takes for none.
-        with path.open("rb") as file:
+        with path.open("rb") if data is None else io.BytesIO(data) as file:
             rows = polars.scan_parquet(file).select(polars.len()).collect().item()
             if rows > ROWS_MAX:
                 raise InvalidFileError(f"{path}: {rows} samples; at most {ROWS_MAX} are read")

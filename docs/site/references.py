@@ -1,0 +1,91 @@
+"""References of the two languages: pages that let Sphinx read the package, and lead to what rustdoc made."""
+
+import inspect
+import re
+from pathlib import Path
+
+import tidegate
+from tidegate import design, home, tidy
+
+from pages import ROOT, write
+
+# What public functions give back, beside what `tidegate` itself names.
+BESIDE = {
+    "tidegate.home.Picture": home.Picture,
+    "tidegate.tidy.Frame": tidy.Frame,
+}
+
+
+def make(target: Path) -> list[str]:
+    """Write the pages; back come those of the sidebar."""
+    write(target / "reference/python.md", python())
+    write(target / "reference/rust.md", rust())
+    return ["reference/python.md", "reference/rust.md"]
+
+
+def python() -> str:
+    """Everything that `tidegate` gives to programs."""
+    own = {f"tidegate.{name}": getattr(tidegate, name) for name in tidegate.__all__}
+    own = {name: thing for name, thing in own.items() if not inspect.ismodule(thing) and not name.endswith("__")}
+    parts = [
+        "# Python: all names",
+        "What `import tidegate` gives. [Python](../python.md) shows how it goes together; everything else of the "
+        "package may change.",
+        "## Functions",
+        *(_directive(name) for name, thing in own.items() if inspect.isroutine(thing)),
+        "## Classes",
+        *(_directive(name, members=True) for name, thing in {**own, **BESIDE}.items() if _is_plain_class(thing)),
+        "## Errors",
+        *(_directive(name) for name, thing in own.items() if _is_error(thing)),
+        "## `tidegate.design`",
+        "Parameters of queues ([designing a queue](../design.md)).",
+        *(_directive(f"tidegate.design.{name}", inspect.isclass(getattr(design, name))) for name in design.__all__),
+        "## `tidegate.gym`",
+        "Environments for agents that learn ([learning](../gym.md)).",
+        _directive("tidegate.gym.dumbbell"),
+        _directive("tidegate.gym.NetworkEnv"),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _is_error(thing: object) -> bool:
+    return inspect.isclass(thing) and issubclass(thing, Exception)
+
+
+def _is_plain_class(thing: object) -> bool:
+    return inspect.isclass(thing) and not _is_error(thing)
+
+
+def _directive(name: str, members: bool = False) -> str:
+    module, _, _ = name.rpartition(".")
+    import importlib
+
+    holder = importlib.import_module(module)
+    kind = "autoclass" if inspect.isclass(getattr(holder, name.rpartition(".")[2])) else "autofunction"
+    options = "   :members:\n" if members else ""
+    return f"```{{eval-rst}}\n.. {kind}:: {name}\n{options}```"
+
+
+def rust() -> str:
+    """The crates, each with what its first sentence says; rustdoc has the rest."""
+    rows = []
+    for manifest in sorted((ROOT / "crates").glob("*/Cargo.toml")):
+        crate = f"tidegate_{manifest.parent.name}"
+        library = manifest.parent / "src/lib.rs"
+        lines = library.read_text(encoding="utf-8").splitlines()
+        told = " ".join(line.removeprefix("//!").strip() for line in lines if line.startswith("//!"))
+        first = re.split(r"(?<=[.:])\s", told)[0].rstrip(":")
+        link = f'<a href="../rust/{crate}/index.html"><code>{crate}</code></a>'
+        rows.append(f"| {link} | {re.sub(r'[|]', chr(92) + '|', first)} |")
+    return RUST.replace("@ROWS@", "\n".join(rows))
+
+
+RUST = """# Rust: all crates
+
+What rustdoc says of each crate. Whoever writes a mechanism needs `tidegate_own`
+([a mechanism of your own](../own-mechanism.md)); [Architecture](../project/architecture.md) says how the others go together.
+
+| crate | holds |
+|---|---|
+@ROWS@
+"""

@@ -20,7 +20,7 @@ RESULTS := results
 # With which profile of Cargo.toml the Python module is compiled.
 PROFILE ?= release
 
-.PHONY: help run test reproduce bench bench-emulator check-peers differential check-maxmin leave-one-out torture mutants fuzz audit wheel clean build tools
+.PHONY: help run test reproduce bench bench-emulator check-peers differential check-maxmin leave-one-out torture mutants fuzz audit wheel site site-links clean build tools
 
 help: ## what can be made
 	@echo "Tidegate. Targets:"
@@ -94,6 +94,20 @@ wheel: tools $(VENV)/.made ## the package, in dist/: from the same commit the sa
 	  RUSTFLAGS="--remap-path-prefix=$(CURDIR)=tidegate --remap-path-prefix=$${CARGO_HOME:-$$HOME/.cargo}=cargo" \
 	  VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin build --profile $(PROFILE) --locked --out dist
 	@sha256sum dist/*.whl
+
+# What the site is made with, which nothing else needs.
+$(VENV)/.site: $(VENV)/.built
+	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --profile $(PROFILE) --extras plot,data,dev,site
+	touch $@
+
+site: tools ## the documentation as a site in target/site: pages, a gallery of all experiments, references; it needs no network
+	@$(MAKE) --no-print-directory $(VENV)/.site
+	RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --workspace --exclude tidegate-core
+	$(BIN)/python docs/site/make_site.py --results $(RESULTS)/quick --rust target/doc --out target/site
+
+site-links: tools ## asks whether what the site links to elsewhere answers
+	@$(MAKE) --no-print-directory $(VENV)/.site
+	$(BIN)/python docs/site/make_site.py --results $(RESULTS)/quick --links
 
 fuzz: tools ## inputs that nobody thought of, for SECONDS each (60) or RUNS inputs: what strangers may send or write, and what hears it
 	@cargo fuzz --version >/dev/null 2>&1 || cargo install --locked cargo-fuzz

@@ -18,8 +18,8 @@ release = version = tidegate.__version__
 extensions = ["myst_parser", "sphinx.ext.autodoc"]
 source_suffix = {".md": "markdown"}
 nitpicky = True
-# Types of others have no page here.
-nitpick_ignore_regex = [(r"py:.*", r"(?!tidegate\.).*"), (r"py:.*", r"tidegate\._core\..*")]
+# Types of others, and what is behind public ones, have no page here.
+nitpick_ignore_regex = [(r"py:.*", r"(?!tidegate\.).*"), (r"py:.*", r"tidegate\.(_core|store|figure)\..*")]
 
 myst_heading_anchors = 4  # the anchors that GitHub gives to headings
 myst_enable_extensions = ["colon_fence"]

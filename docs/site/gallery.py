@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tomllib
 from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 
 from tidegate import checks, display, draw_static, experiment, figures, library, store, tables, topology
@@ -51,7 +52,8 @@ def require_results(results: Path) -> None:
 def make(target: Path, results: Path) -> list[str]:
     """Write all pages; back come those of the sidebar."""
     known = library.all_experiments()
-    with ProcessPoolExecutor() as pool:
+    # Not forked: threads of the libraries that read results do not live on in a fork.
+    with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
         jobs = [
             (target, results, name, path) for name, path in known.items() if not library.is_real(path)
         ]

@@ -31,7 +31,7 @@ def lay_out(source: Path, results: Path) -> None:
     generated = {
         "Experiments": gallery.make(source, results),
         "Reference": references.make(source),
-        "Project": list(pages.PROJECT.values()),
+        "Project": ["contents.md", *pages.PROJECT.values()],
     }
     home = source / "index.md"
     pages.write(home, home.read_text(encoding="utf-8") + "\n" + pages.toctrees(generated))

@@ -92,7 +92,7 @@ def rewritten(
         elif fence := FENCE.match(line):
             lines += opening(fence[1], fence[2])
         else:
-            lines.append(LINK.sub(link, NAMED.sub(experiment, line)))
+            lines.append(NAMED.sub(experiment, LINK.sub(link, line)))
     return "\n".join(lines) + "\n"
 
 

@@ -1,18 +1,23 @@
 """References of the two languages: pages that let Sphinx read the package, and lead to what rustdoc made."""
 
+import importlib
 import inspect
 import re
 from pathlib import Path
 
 import tidegate
-from tidegate import design, home, tidy
+from tidegate import api, design, experiment, home, own, tidy
 
 from pages import ROOT, write
 
-# What public functions give back, beside what `tidegate` itself names.
+# What public functions take and give back, beside what `tidegate` itself names.
 BESIDE = {
     "tidegate.home.Picture": home.Picture,
     "tidegate.tidy.Frame": tidy.Frame,
+    "tidegate.experiment.PointResult": experiment.PointResult,
+    "tidegate.own.QueueContext": own.QueueContext,
+    "tidegate.own.ControlContext": own.ControlContext,
+    "tidegate.api.RunOptions": api.RunOptions,
 }
 
 
@@ -25,18 +30,18 @@ def make(target: Path) -> list[str]:
 
 def python() -> str:
     """Everything that `tidegate` gives to programs."""
-    own = {f"tidegate.{name}": getattr(tidegate, name) for name in tidegate.__all__}
-    own = {name: thing for name, thing in own.items() if not inspect.ismodule(thing) and not name.endswith("__")}
+    found = {f"tidegate.{name}": getattr(tidegate, name) for name in tidegate.__all__ if name != "__version__"}
+    names = {name: thing for name, thing in found.items() if not inspect.ismodule(thing)}
     parts = [
         "# Python: all names",
         "What `import tidegate` gives. [Python](../python.md) shows how it goes together; everything else of the "
         "package may change.",
         "## Functions",
-        *(_directive(name) for name, thing in own.items() if inspect.isroutine(thing)),
+        *(_directive(name) for name, thing in names.items() if inspect.isroutine(thing)),
         "## Classes",
-        *(_directive(name, members=True) for name, thing in {**own, **BESIDE}.items() if _is_plain_class(thing)),
+        *(_directive(name, members=True) for name, thing in (names | BESIDE).items() if _is_plain_class(thing)),
         "## Errors",
-        *(_directive(name) for name, thing in own.items() if _is_error(thing)),
+        *(_directive(name) for name, thing in names.items() if _is_error(thing)),
         "## `tidegate.design`",
         "Parameters of queues ([designing a queue](../design.md)).",
         *(_directive(f"tidegate.design.{name}", inspect.isclass(getattr(design, name))) for name in design.__all__),
@@ -57,11 +62,8 @@ def _is_plain_class(thing: object) -> bool:
 
 
 def _directive(name: str, members: bool = False) -> str:
-    module, _, _ = name.rpartition(".")
-    import importlib
-
-    holder = importlib.import_module(module)
-    kind = "autoclass" if inspect.isclass(getattr(holder, name.rpartition(".")[2])) else "autofunction"
+    module, _, short = name.rpartition(".")
+    kind = "autoclass" if inspect.isclass(getattr(importlib.import_module(module), short)) else "autofunction"
     options = "   :members:\n" if members else ""
     return f"```{{eval-rst}}\n.. {kind}:: {name}\n{options}```"
 

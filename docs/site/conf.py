@@ -28,7 +28,6 @@ default_role = "code"  # docstrings are written with single backticks
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_preserve_defaults = True
-python_maximum_signature_line_length = 90
 
 html_theme = "furo"
 html_title = f"Tidegate {release}"
@@ -55,13 +54,17 @@ def _examples_are_code(app, what, name, obj, options, lines: list[str]) -> None:
             lines[place] += ":"
 
 
-def _pictures_wait(app, page, template, context, doctree) -> None:
-    """Pictures are loaded when they are about to be seen: the gallery has hundreds."""
+def _finish(app, page, template, context, doctree) -> None:
+    """Pictures are loaded when they are about to be seen, for the gallery has hundreds; headings have levels."""
     if "body" in context:
         context["body"] = context["body"].replace("<img ", '<img loading="lazy" ')
+    if "furo_navigation_tree" in context:
+        tree = context["furo_navigation_tree"]
+        context["furo_navigation_tree"] = tree.replace('role="heading"', 'role="heading" aria-level="2"')
 
 
 def setup(app) -> None:
     """Called by Sphinx."""
     app.connect("autodoc-process-docstring", _examples_are_code)
-    app.connect("html-page-context", _pictures_wait)
+    # After the theme, which makes the tree.
+    app.connect("html-page-context", _finish, priority=900)

@@ -215,7 +215,8 @@ class Shell:
     def write(self, name, body, mode):
         with (self.folder / name).open(mode, encoding="utf-8") as file:
             file.write(body)
-        self.run(["tidegate", "validate", name], 0)
+        if name != "expected.toml":  # what an experiment is judged by; no scenario
+            self.run(["tidegate", "validate", name], 0)
 
 
 PAGES_WITH_EXAMPLES = [page for page in PAGES if any(map(is_checked, blocks(page)))]

@@ -1,4 +1,4 @@
-"""Checks the finished site: each link, picture and anchor within it leads somewhere, and nothing is loaded from
+"""Checks the finished site: each link, picture and anchor in it leads somewhere, and nothing is loaded from
 elsewhere.
 
 What rustdoc made is looked at where pages link to it; its own pages are rustdoc's.
@@ -41,6 +41,7 @@ class Page(HTMLParser):
 
 def site(root: Path) -> list[str]:
     """What is wrong with the site at `root`, a line for each; nothing where all is well."""
+    root = root.resolve()
     files = [file for file in root.rglob("*.html") if file.relative_to(root).parts[0] not in APART]
     pages = {file: Page(file.read_text(encoding="utf-8")) for file in files}
     wrong = []
@@ -62,13 +63,12 @@ def _problem(target: str, file: Path, root: Path, pages: dict[Path, Page]) -> st
     if urlsplit(target).scheme or target.startswith("//"):
         return ""
     path, fragment = urldefrag(target)
-    aim = (file.parent / unquote(urlsplit(path).path)).resolve() if path else file.resolve()
-    if not aim.is_relative_to(root.resolve()):
+    aim = (file.parent / unquote(urlsplit(path).path)).resolve() if path else file
+    if not aim.is_relative_to(root):
         return "leads out of the site"
     aim = aim / "index.html" if aim.is_dir() else aim
     if not aim.is_file():
         return "is not there"
-    known = {each.resolve(): page for each, page in pages.items()}.get(aim) if fragment else None
-    if known is not None and unquote(fragment) not in known.anchors:
+    if fragment and aim in pages and unquote(fragment) not in pages[aim].anchors:
         return "names an anchor that is not there"
     return ""

@@ -55,7 +55,7 @@ def _examples_are_code(app, what, name, obj, options, lines: list[str]) -> None:
 
 
 def _finish(app, page, template, context, doctree) -> None:
-    """Pictures are loaded when they are about to be seen, for the gallery has hundreds; headings have levels."""
+    """Load pictures when they are about to be seen, for the gallery has hundreds; give headings levels."""
     if "body" in context:
         context["body"] = context["body"].replace("<img ", '<img loading="lazy" ')
     if "furo_navigation_tree" in context:

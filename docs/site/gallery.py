@@ -12,11 +12,11 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 
+from pages import DOCS, put, write
+
 from tidegate import checks, display, draw_static, experiment, figures, library, store, tables, topology
 from tidegate.figure import Figure, in_words
 from tidegate.store import StoredResult
-
-from pages import DOCS, put, write
 
 GROUPS_BESIDE = {
     "compare": "Side by side, and what follows by arithmetic",
@@ -54,9 +54,7 @@ def make(target: Path, results: Path) -> list[str]:
     known = library.all_experiments()
     # Not forked: threads of the libraries that read results do not live on in a fork.
     with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
-        jobs = [
-            (target, results, name, path) for name, path in known.items() if not library.is_real(path)
-        ]
+        jobs = [(target, results, name, path) for name, path in known.items() if not library.is_real(path)]
         cards = dict(zip((job[2] for job in jobs), pool.map(_page_of, jobs, chunksize=4), strict=True))
     for name, path in known.items():
         if library.is_real(path):
@@ -152,7 +150,9 @@ def _shown(figure: Figure, folder: Path, short: str, newest: float) -> tuple[str
     if figure.table is not None:
         return f"**{_text(figure.title)}**\n\n{tables.markdown(figure.table)}", ""
     stem = f"{short}--{figure.id}"
-    there = next((folder / f"{stem}{end}" for end in (".svg", ".png") if (folder / f"{stem}{end}").exists()), None)
+    there = next(
+        (folder / f"{stem}{end}" for end in (".svg", ".png") if (folder / f"{stem}{end}").exists()), None
+    )
     if there is None or there.stat().st_mtime < newest:
         drawn, end = draw_static.drawn(figure, "svg"), ".svg"
         if len(drawn) > SVG_BYTES_MAX:

@@ -1,8 +1,8 @@
 """Makes the documentation a site that needs no network: `make site`.
 
 Lays out what `docs/` and the root of the repository have to read (`pages`), a gallery of all experiments
-(`gallery`) and references of Python and Rust (`references`); lets Sphinx make HTML of it, where each warning is
-an error; and checks the links of what came out (`check`).
+(`gallery`) and references of Python and Rust (`references`); lets Sphinx make HTML of it, where each warning
+is an error; and checks the links of what came out (`check`).
 
     python docs/site/make_site.py --results results/quick --rust target/doc --out target/site
     python docs/site/make_site.py --results results/quick --links     # asks whether links to elsewhere answer
@@ -22,15 +22,15 @@ import references
 HERE = Path(__file__).resolve().parent
 
 
-def lay_out(source: Path, results: Path) -> None:
-    """Write what Sphinx reads. Pictures of before stay: those that are older than their results are drawn anew."""
+def lay_out(source: Path, results: Path, has_rust: bool) -> None:
+    """Write what Sphinx reads; pictures of before stay where they are newer than their results."""
     for page in source.rglob("*.md"):
         page.unlink()
     names = gallery.places()
     pages.copy_all(source, names)
     generated = {
         "Experiments": gallery.make(source, results),
-        "Reference": references.make(source),
+        "Reference": references.make(source, has_rust),
         "Project": ["contents.md", *pages.PROJECT.values()],
     }
     home = source / "index.md"
@@ -58,7 +58,7 @@ def main() -> int:
     source = options.work / "source"
     gallery.require_results(options.results)
     try:
-        lay_out(source, options.results)
+        lay_out(source, options.results, options.rust is not None)
     except pages.LayoutError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

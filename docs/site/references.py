@@ -5,10 +5,10 @@ import inspect
 import re
 from pathlib import Path
 
+from pages import ROOT, write
+
 import tidegate
 from tidegate import api, design, experiment, home, own, tidy
-
-from pages import ROOT, write
 
 # What public functions take and give back, beside what `tidegate` itself names.
 BESIDE = {
@@ -21,30 +21,40 @@ BESIDE = {
 }
 
 
-def make(target: Path) -> list[str]:
-    """Write the pages; back come those of the sidebar."""
+def make(target: Path, has_rust: bool) -> list[str]:
+    """Write the pages, that of Rust where rustdoc has made something; back come those of the sidebar."""
     write(target / "reference/python.md", python())
-    write(target / "reference/rust.md", rust())
-    return ["reference/python.md", "reference/rust.md"]
+    if has_rust:
+        write(target / "reference/rust.md", rust())
+    return ["reference/python.md"] + ["reference/rust.md"] * has_rust
 
 
 def python() -> str:
     """Everything that `tidegate` gives to programs."""
-    found = {f"tidegate.{name}": getattr(tidegate, name) for name in tidegate.__all__ if name != "__version__"}
+    found = {
+        f"tidegate.{name}": getattr(tidegate, name) for name in tidegate.__all__ if name != "__version__"
+    }
     names = {name: thing for name, thing in found.items() if not inspect.ismodule(thing)}
     parts = [
         "# Python: all names",
-        "What `import tidegate` gives. [Python](../python.md) shows how it goes together; everything else of the "
-        "package may change.",
+        "What `import tidegate` gives. [Python](../python.md) shows how it goes together; everything else of "
+        "the package may change.",
         "## Functions",
         *(_directive(name) for name, thing in names.items() if inspect.isroutine(thing)),
         "## Classes",
-        *(_directive(name, members=True) for name, thing in (names | BESIDE).items() if _is_plain_class(thing)),
+        *(
+            _directive(name, members=True)
+            for name, thing in (names | BESIDE).items()
+            if _is_plain_class(thing)
+        ),
         "## Errors",
         *(_directive(name) for name, thing in names.items() if _is_error(thing)),
         "## `tidegate.design`",
         "Parameters of queues ([designing a queue](../design.md)).",
-        *(_directive(f"tidegate.design.{name}", inspect.isclass(getattr(design, name))) for name in design.__all__),
+        *(
+            _directive(f"tidegate.design.{name}", inspect.isclass(getattr(design, name)))
+            for name in design.__all__
+        ),
         "## `tidegate.gym`",
         "Environments for agents that learn ([learning](../gym.md)).",
         _directive("tidegate.gym.dumbbell"),
@@ -72,20 +82,24 @@ def rust() -> str:
     """The crates, each with what its first sentence says; rustdoc has the rest."""
     rows = []
     for manifest in sorted((ROOT / "crates").glob("*/Cargo.toml")):
+        if manifest.parent.name == "core":  # the module that Python loads: nothing for Rust
+            continue
         crate = f"tidegate_{manifest.parent.name}"
         library = manifest.parent / "src/lib.rs"
         lines = library.read_text(encoding="utf-8").splitlines()
         told = " ".join(line.removeprefix("//!").strip() for line in lines if line.startswith("//!"))
         first = re.split(r"(?<=[.:])\s", told)[0].rstrip(":")
+        first = re.sub(r"\[(`[^`]+`)\]", r"\1", first).replace("|", r"\|")
         link = f'<a href="../rust/{crate}/index.html"><code>{crate}</code></a>'
-        rows.append(f"| {link} | {re.sub(r'[|]', chr(92) + '|', first)} |")
+        rows.append(f"| {link} | {first} |")
     return RUST.replace("@ROWS@", "\n".join(rows))
 
 
 RUST = """# Rust: all crates
 
 What rustdoc says of each crate. Whoever writes a mechanism needs `tidegate_own`
-([a mechanism of your own](../own-mechanism.md)); [Architecture](../project/architecture.md) says how the others go together.
+([a mechanism of your own](../own-mechanism.md)); [Architecture](../project/architecture.md) says how the
+others go together.
 
 | crate | holds |
 |---|---|

@@ -100,10 +100,11 @@ $(VENV)/.site: $(VENV)/.built
 	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --profile $(PROFILE) --extras plot,data,dev,site
 	touch $@
 
-# Links to private items are for who reads the source; pages show them as words.
+# What crates outside of this repository build on. Links to private items are for who reads the source; pages show them as words.
+PUBLIC_CRATES := own mechanism packet parameters units
 site: tools ## the documentation as a site in target/site: pages, a gallery of all experiments, references; it needs no network
 	@$(MAKE) --no-print-directory $(VENV)/.site
-	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" cargo doc --locked --no-deps --workspace --exclude tidegate-core
+	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" cargo doc --locked --no-deps $(addprefix -p tidegate-,$(PUBLIC_CRATES))
 	$(BIN)/python docs/site/make_site.py --results $(RESULTS)/quick --rust target/doc --out target/site
 
 site-links: tools ## asks whether what the site links to elsewhere answers

@@ -6,6 +6,8 @@ Everything that a page shows is in the site itself: it needs no network, and its
 import re
 from pathlib import Path
 
+from furo.navigation import get_navigation_tree
+
 import tidegate
 
 HERE = Path(__file__).parent
@@ -59,7 +61,9 @@ def _finish(app, page, template, context, doctree) -> None:
     if "body" in context:
         context["body"] = context["body"].replace("<img ", '<img loading="lazy" ')
     if "furo_navigation_tree" in context:
-        tree = context["furo_navigation_tree"]
+        # Only what is open: all experiments on each page would be most of the site.
+        tree = context["toctree"](collapse=True, titles_only=True, maxdepth=-1, includehidden=True)
+        tree = get_navigation_tree(tree)
         context["furo_navigation_tree"] = tree.replace('role="heading"', 'role="heading" aria-level="2"')
 
 

@@ -22,7 +22,7 @@ import references
 HERE = Path(__file__).resolve().parent
 
 
-def lay_out(source: Path, results: Path, has_rust: bool) -> None:
+def lay_out(source: Path, results: Path, rust: Path | None) -> None:
     """Write what Sphinx reads; pictures of before stay where they are newer than their results."""
     for page in source.rglob("*.md"):
         page.unlink()
@@ -30,7 +30,7 @@ def lay_out(source: Path, results: Path, has_rust: bool) -> None:
     pages.copy_all(source, names)
     generated = {
         "Experiments": gallery.make(source, results),
-        "Reference": references.make(source, has_rust),
+        "Reference": references.make(source, rust),
         "Project": ["contents.md", *pages.PROJECT.values()],
     }
     home = source / "index.md"
@@ -58,7 +58,7 @@ def main() -> int:
     source = options.work / "source"
     gallery.require_results(options.results)
     try:
-        lay_out(source, options.results, options.rust is not None)
+        lay_out(source, options.results, options.rust)
     except pages.LayoutError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

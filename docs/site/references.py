@@ -21,12 +21,13 @@ BESIDE = {
 }
 
 
-def make(target: Path, has_rust: bool) -> list[str]:
-    """Write the pages, that of Rust where rustdoc has made something; back come those of the sidebar."""
+def make(target: Path, made: Path | None) -> list[str]:
+    """Write the pages, that of Rust where rustdoc has `made` some; back come those of the sidebar."""
     write(target / "reference/python.md", python())
-    if has_rust:
-        write(target / "reference/rust.md", rust())
-    return ["reference/python.md"] + ["reference/rust.md"] * has_rust
+    if made is None:
+        return ["reference/python.md"]
+    write(target / "reference/rust.md", rust(made))
+    return ["reference/python.md", "reference/rust.md"]
 
 
 def python() -> str:
@@ -78,15 +79,14 @@ def _directive(name: str, members: bool = False) -> str:
     return f"```{{eval-rst}}\n.. {kind}:: {name}\n{options}```"
 
 
-def rust() -> str:
-    """The crates, each with what its first sentence says; rustdoc has the rest."""
+def rust(made: Path) -> str:
+    """The crates of which rustdoc has `made` pages, each with what its first sentence says."""
     rows = []
     for manifest in sorted((ROOT / "crates").glob("*/Cargo.toml")):
-        if manifest.parent.name == "core":  # the module that Python loads: nothing for Rust
-            continue
         crate = f"tidegate_{manifest.parent.name}"
-        library = manifest.parent / "src/lib.rs"
-        lines = library.read_text(encoding="utf-8").splitlines()
+        if not (made / crate / "index.html").exists():
+            continue
+        lines = (manifest.parent / "src/lib.rs").read_text(encoding="utf-8").splitlines()
         told = " ".join(line.removeprefix("//!").strip() for line in lines if line.startswith("//!"))
         first = re.split(r"(?<=[.:])\s", told)[0].rstrip(":")
         first = re.sub(r"\[(`[^`]+`)\]", r"\1", first).replace("|", r"\|")
@@ -95,11 +95,11 @@ def rust() -> str:
     return RUST.replace("@ROWS@", "\n".join(rows))
 
 
-RUST = """# Rust: all crates
+RUST = """# Rust: the public crates
 
-What rustdoc says of each crate. Whoever writes a mechanism needs `tidegate_own`
-([a mechanism of your own](../own-mechanism.md)); [Architecture](../project/architecture.md) says how the
-others go together.
+What rustdoc says of the crates on which code outside of this repository builds. Whoever writes a mechanism
+needs `tidegate_own` ([a mechanism of your own](../own-mechanism.md)), which has what is needed of the others.
+[Architecture](../project/architecture.md) says which crates there are besides.
 
 | crate | holds |
 |---|---|

@@ -23,7 +23,7 @@ PROJECT = {
 }
 LICENCES = ("LICENSE-MIT", "LICENSE-APACHE")
 FENCE = re.compile(r"^```(\w+) ?([^\n]*)$")
-LINK = re.compile(r"\]\((?!https?:|mailto:|#)([^)#\s]+)(#[^)\s]*)?\)")
+LINK = re.compile(r"\[([^][]*)\]\((?!https?:|mailto:|#)([^)#\s]+)(#[^)\s]*)?\)")
 NAMED = re.compile(r"(?<!\[)`([\w-]+/[\w.-]+)`")
 ROW = re.compile(r"^\| \[[^]]+\]\(([^)]+\.md)\)", re.MULTILINE)
 
@@ -75,34 +75,45 @@ def rewritten(
     """A page of the repository as a page of the site."""
 
     def link(match: re.Match) -> str:
-        aim = os.path.normpath(os.path.join(os.path.dirname(own), match[1]))
+        aim = os.path.normpath(os.path.join(os.path.dirname(own), match[2]))
         there = paths.get(aim, aim.removeprefix("docs/"))
         if aim not in paths and not aim.startswith("docs/images/") and aim not in LICENCES:
-            raise LayoutError(f"{own}: the link to {match[1]} leads to no page of the site")
-        return f"]({os.path.relpath(there, os.path.dirname(place) or '.')}{match[2] or ''})"
+            if not (ROOT / aim).exists():
+                raise LayoutError(f"{own}: the link to {match[2]} leads nowhere")
+            # Of the repository, and no page: its place is told.
+            return f"`{aim}`" if match[1] == f"`{aim}`" else f"{match[1]} (`{aim}`)"
+        return f"[{match[1]}]({os.path.relpath(there, os.path.dirname(place) or '.')}{match[3] or ''})"
 
     def experiment(match: re.Match) -> str:
         page = experiments.get(match[1])
         return f"[{match[0]}](/{page})" if page else match[0]
 
-    lines = []
-    for line, is_code in with_code(text.splitlines()):
-        if is_code:
-            lines.append(line)
+    parts = []
+    # Links may go over the end of a line, and code is left as it is.
+    for prose, code in blocks(text):
+        parts += [NAMED.sub(experiment, LINK.sub(link, prose)), code]
+    return "".join(parts)
+
+
+def blocks(text: str) -> Iterator[tuple[str, str]]:
+    """Prose and the block of code behind it, in turns."""
+    prose: list[str] = []
+    code: list[str] = []
+    for line in text.splitlines():
+        if code:
+            code.append(line)
+            if line.startswith("```"):
+                yield _lines(prose), _lines(code)
+                prose, code = [], []
         elif fence := FENCE.match(line):
-            lines += opening(fence[1], fence[2])
+            code = opening(fence[1], fence[2])
         else:
-            lines.append(NAMED.sub(experiment, LINK.sub(link, line)))
-    return "\n".join(lines) + "\n"
+            prose.append(line)
+    yield _lines(prose), _lines(code)
 
 
-def with_code(lines: list[str]) -> Iterator[tuple[str, bool]]:
-    """Each line, and whether it is inside of a block of code, whose first line is not."""
-    inside = False
-    for line in lines:
-        yield line, inside
-        if line.startswith("```"):
-            inside = not inside
+def _lines(lines: list[str]) -> str:
+    return "".join(f"{line}\n" for line in lines)
 
 
 def opening(language: str, options: str) -> list[str]:

@@ -13,6 +13,7 @@ from tidegate import api, design, experiment, home, own, tidy
 # What public functions take and give back, beside what `tidegate` itself names.
 BESIDE = {
     "tidegate.home.Picture": home.Picture,
+    "tidegate.home.Results": home.Results,
     "tidegate.tidy.Frame": tidy.Frame,
     "tidegate.experiment.PointResult": experiment.PointResult,
     "tidegate.own.QueueContext": own.QueueContext,

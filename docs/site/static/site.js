@@ -9,6 +9,9 @@
       }
     }
   };
+  // The page has two sidebars: each has a name.
+  const name = () => document.querySelector("aside.sidebar-drawer")?.setAttribute("aria-label", "All pages");
+  addEventListener("load", name);
   addEventListener("load", reach);
   addEventListener("resize", reach);
 })();

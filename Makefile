@@ -20,7 +20,7 @@ RESULTS := results
 # With which profile of Cargo.toml the Python module is compiled.
 PROFILE ?= release
 
-.PHONY: help run test reproduce bench bench-emulator check-peers differential check-maxmin leave-one-out torture mutants fuzz audit wheel sdist deb release-check readme-picture clean build tools
+.PHONY: help run test reproduce bench bench-emulator check-peers differential check-maxmin leave-one-out torture mutants fuzz audit wheel sdist deb release-check readme-picture site site-links clean build tools
 
 help: ## what can be made
 	@echo "Tidegate. Targets:"
@@ -52,7 +52,7 @@ test: build ## everything that must hold: format, lints, Rust and Python tests, 
 	cargo clippy --workspace --all-targets -- -D warnings
 	cargo test --workspace --exclude tidegate-core
 	$(BIN)/python tests/check_layers.py
-	$(BIN)/ruff check python tests benches examples fuzz
+	$(BIN)/ruff check python tests benches examples fuzz docs/site
 	$(BIN)/python -m pytest -n 2
 	$(BIN)/python -m pytest -n 4 tests/system
 	$(BIN)/tidegate reproduce --quick --fresh --out $(RESULTS)/quick
@@ -107,6 +107,22 @@ release-check: wheel ## whether VERSION may be released: changelog, versions, th
 
 readme-picture: build ## the picture of the README, by the commands that stand below it
 	PATH="$(CURDIR)/$(BIN):$$PATH" bash -euo pipefail -c "$$(sed -n '/^```sh picture$$/,/^```$$/{/^```/!p}' README.md)"
+
+# What the site is made with, which nothing else needs.
+$(VENV)/.site: $(VENV)/.built
+	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --profile $(PROFILE) --extras plot,data,dev,site
+	touch $@
+
+# What crates outside of this repository build on. Links to private items are for who reads the source; pages show them as words.
+PUBLIC_CRATES := own mechanism packet parameters units
+site: tools ## the documentation as a site in target/site: pages, a gallery of all experiments, references; it needs no network
+	@$(MAKE) --no-print-directory $(VENV)/.site
+	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" cargo doc --locked --no-deps $(addprefix -p tidegate-,$(PUBLIC_CRATES))
+	$(BIN)/python docs/site/make_site.py --results $(RESULTS)/quick --rust target/doc --out target/site
+
+site-links: tools ## asks whether what the site links to elsewhere answers
+	@$(MAKE) --no-print-directory $(VENV)/.site
+	$(BIN)/python docs/site/make_site.py --results $(RESULTS)/quick --links
 
 fuzz: tools ## inputs that nobody thought of, for SECONDS each (60) or RUNS inputs: what strangers may send or write, and what hears it
 	@cargo fuzz --version >/dev/null 2>&1 || cargo install --locked cargo-fuzz

@@ -13,7 +13,11 @@ import sys
 from pathlib import Path
 
 DOCS = Path(__file__).resolve().parent
-PAGES = ("scenarios.md", "experiments.md")
+PAGES = (
+    "scenarios.md",
+    "experiments.md",
+    *(f"mechanisms/{page.name}" for page in sorted(DOCS.glob("mechanisms/*.md"))),
+)
 # Tables of the file's own sections say more than their keys' descriptions do.
 BY_HAND = re.compile(r"file$|.*Text$|Start$|Figure$|DocumentedParameter$")
 MARK = re.compile(r"<!-- schema: ([^\s>]+)[^>]*-->\n(\| key[^\n]*\n)(\|[-|]+\n)((?:\|[^\n]*\n)*)")

@@ -63,7 +63,7 @@ parameters! {
     check |config, report| {
         if config.hold < config.every {
             let message = format!("{} is shorter than `every`, {}", config.hold, config.every);
-            report.say("hold", message, "what happens in between would be missed");
+            report.say("hold", message, "at least `every`, or what happens in between is missed");
         }
     };
 }

@@ -38,9 +38,9 @@ pub use ids::{FlowIds, LinkId, NodeId};
 pub use link::{CircuitSpec, DirectionSpec, LinkTrace, LossModel, Medium, OPPORTUNITY_BYTES, ReorderModel};
 pub use marker::MarkerCounters;
 pub use network::{
-    ApplicationSpec, Change, ClockSpec, DomainSpec, FlowSpec, HopSpec, LabelsSpec, LinkSpec, MarkerSpec,
-    Multipath, Network, NodeKind, NodeSpec, OnOffDistribution, ReservationChange, ScriptedChange, StartSpec,
-    Ties, TransportSpec,
+    ApplicationSpec, Change, ClockSpec, DomainSpec, FlowSpec, FollowState, HopSpec, LabelsSpec, LinkSpec,
+    MarkerSpec, Multipath, Network, NodeKind, NodeSpec, OnOffDistribution, ReservationChange, ScriptedChange,
+    StartSpec, Ties, TransportSpec,
 };
 pub use observer::Observer;
 pub use probe::{BorderReport, FlowPath};

@@ -248,6 +248,17 @@ pub enum Multipath {
     Packet,
 }
 
+/// Routes that go around congestion, as routers with a hop mechanism know of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FollowState {
+    /// How often all routers learn what is congested; above zero.
+    pub every: Span,
+    /// What a direction of a link costs more while it is.
+    pub penalty: u32,
+    /// For how long it counts as congested after its router last found it so.
+    pub hold: Span,
+}
+
 /// A change of a link at a given time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ScriptedChange {
@@ -304,6 +315,8 @@ pub struct Network {
     pub hops: Vec<HopSpec>,
     /// How paths are chosen.
     pub multipath: Multipath,
+    /// Whether they go around congestion; `None`: costs are those of the links.
+    pub follows: Option<FollowState>,
     /// What breaks ties; `None` leaves them to the order of events.
     pub ties: Option<Ties>,
     /// Changes, in order of time.

@@ -18,8 +18,11 @@ use crate::routing::{Path, Routing};
 /// Builds the programs of flows.
 pub(crate) struct Planner {
     pub(crate) routing: Routing,
-    /// Whether a packet for several receivers leaves out those that cannot be reached: so once links may be down.
-    pub(crate) leaves_out: bool,
+    /// Whether routes have changed since the start: links may be down, so that a packet for several receivers leaves out those
+    /// that cannot be reached, and what was planned is kept.
+    pub(crate) changes: bool,
+    /// The programs of paths that were planned since: who goes back and forth between them needs no more memory.
+    kept: HashMap<Vec<Branchlet>, u32>,
     /// By link: whether a hop mechanism sees to it; empty if there is none.
     hop_links: Vec<bool>,
     /// By domain: the domains around it.
@@ -38,7 +41,9 @@ impl fmt::Debug for Planner {
     }
 }
 
-/// One receiver of what is being planned: the nodes and links on its path, and what to do at the end.
+/// One receiver of what is being planned: the nodes and links on its path, and what to do at the end. The end tells whose packets
+/// these are.
+#[derive(PartialEq, Eq, Hash)]
 struct Branchlet {
     nodes: Vec<NodeId>,
     links: Path,
@@ -55,6 +60,8 @@ pub(crate) struct Naming<'a> {
     /// For messages between borders of this domain: they are inside of it from the first step, and for domains in it they
     /// are traffic as any other.
     pub(crate) messages_of: Option<u32>,
+    /// The way of a flow whose packets pause at their host first.
+    pub(crate) pauses: Option<u32>,
 }
 
 impl Planner {
@@ -82,7 +89,8 @@ impl Planner {
         }
         Self {
             routing: Routing::new(network),
-            leaves_out: false,
+            changes: false,
+            kept: HashMap::new(),
             around,
             membership,
             passages: HashMap::new(),
@@ -147,6 +155,26 @@ impl Planner {
                 domain: naming.network.domains[domain as usize].name.clone(),
                 node: naming.network.nodes[node.0 as usize].name.clone(),
             })
+    }
+
+    /// The program for `receivers`, one that was planned before if there is one.
+    fn program(
+        &mut self,
+        receivers: Vec<Branchlet>,
+        programs: &mut Programs,
+        naming: &Naming<'_>,
+    ) -> Result<u32, BuildError> {
+        if let Some(&start) = self.kept.get(&receivers) {
+            return Ok(start);
+        }
+        let mut start = self.plan(&receivers, programs, naming)?;
+        if let Some(way) = naming.pauses {
+            start = programs.pause(start, way);
+        }
+        if self.changes {
+            self.kept.insert(receivers, start);
+        }
+        Ok(start)
     }
 
     /// Writes the program of packets that are at node `at` of all of `receivers`, which share the path so far; where it
@@ -322,7 +350,7 @@ impl Planner {
         for (position, &(target, end)) in to.iter().enumerate() {
             let paths = self.routing.paths(from, target, multipath, random);
             let has_others = !alternatives.is_empty() || position + 1 < to.len();
-            if paths.is_empty() && self.leaves_out && has_others {
+            if paths.is_empty() && self.changes && has_others {
                 continue;
             }
             if paths.is_empty() {
@@ -342,8 +370,8 @@ impl Planner {
             }
         }
         let mut starts = alternatives
-            .iter()
-            .map(|receivers| self.plan(receivers, programs, naming))
+            .into_iter()
+            .map(|receivers| self.program(receivers, programs, naming))
             .collect::<Result<Vec<u32>, BuildError>>()?;
         Ok(if starts.len() == 1 {
             Routes::One(starts.remove(0))

@@ -6,7 +6,7 @@ use tidegate_mechanism::random::Substream;
 use crate::ids::LinkId;
 
 /// One step. Four bits of operation and 28 bits of operand in a pool.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Step {
     /// Join the queue of this link.
     Link(LinkId),
@@ -103,6 +103,8 @@ pub(crate) struct Programs {
     /// Starts of the programs of each branching.
     pub(crate) branches: Vec<Vec<u32>>,
     pub(crate) pauses: Vec<Pause>,
+    /// Where the program of those without a route is, once there are some.
+    nowhere: Option<u32>,
 }
 
 impl Programs {
@@ -135,6 +137,26 @@ impl Programs {
         };
         assert!(operand <= OPERAND, "a network has fewer than 2^28 of each part");
         self.pool.push(operation << OPERAND_BITS | operand);
+    }
+
+    /// The program of packets without a route.
+    pub(crate) fn nowhere(&mut self) -> u32 {
+        if let Some(position) = self.nowhere {
+            return position;
+        }
+        let position = self.position();
+        self.push(Step::Nowhere);
+        self.nowhere = Some(position);
+        position
+    }
+
+    /// A program that pauses, and goes on with the one at `then`, of `way`.
+    pub(crate) fn pause(&mut self, then: u32, way: u32) -> u32 {
+        let index = self.pauses.len() as u32;
+        self.pauses.push(Pause { then, way });
+        let position = self.position();
+        self.push(Step::Pause(index));
+        position
     }
 
     /// The first entrance on the way from `position` that is one of the borders in question; none behind a branching.
@@ -218,21 +240,6 @@ pub(crate) struct Spread {
 }
 
 impl Routes {
-    /// The same, each behind a pause of `way`.
-    pub(crate) fn behind_pauses(mut self, way: u32, programs: &mut Programs) -> Self {
-        let starts = match &mut self {
-            Self::One(start) => core::slice::from_mut(start),
-            Self::Many(spread) => &mut spread.programs[..],
-        };
-        for start in starts {
-            let index = programs.pauses.len() as u32;
-            programs.pauses.push(Pause { then: *start, way });
-            *start = programs.position();
-            programs.push(Step::Pause(index));
-        }
-        self
-    }
-
     #[inline]
     pub(crate) fn choose(&mut self) -> u32 {
         match self {
@@ -277,7 +284,7 @@ mod tests {
         for step in [Step::Link(LinkId(1)), Step::Ingress(0), Step::TcpData(0)] {
             programs.push(step);
         }
-        let Routes::One(start) = Routes::One(0).behind_pauses(3, &mut programs) else { unreachable!() };
+        let start = programs.pause(0, 3);
         assert_eq!(programs.step(start), Step::Pause(0));
         assert_eq!(programs.pauses[0].way, 3);
         assert_eq!(programs.way(start), programs.way(0));

@@ -22,7 +22,7 @@ struct Hop {
     link: LinkId,
     /// At its other end.
     node: NodeId,
-    cost: u32,
+    cost: u64,
 }
 
 impl Network {
@@ -90,12 +90,12 @@ impl Routing {
             inward: Vec::new(),
             distances: HashMap::new(),
         };
-        routing.update(|_| true);
+        routing.update(|_| true, |_| 0);
         routing
     }
 
-    /// From now on only the directions of links for which `is_up` carry packets.
-    pub fn update(&mut self, is_up: impl Fn(LinkId) -> bool) {
+    /// From now on only the directions of links for which `is_up` carry packets, and each costs more by `penalty`.
+    pub fn update(&mut self, is_up: impl Fn(LinkId) -> bool, penalty: impl Fn(LinkId) -> u32) {
         self.distances.clear();
         self.up = (0..self.links.len() as u32 * 2).map(|link| is_up(LinkId(link))).collect();
         self.outward = vec![Vec::new(); self.forwards.len()];
@@ -107,6 +107,7 @@ impl Routing {
                 if !self.up[link.0 as usize] {
                     continue;
                 }
+                let cost = u64::from(cost) + u64::from(penalty(link));
                 if self.stubs[to.0 as usize].is_none() {
                     self.outward[from.0 as usize].push(Hop { link, node: to, cost });
                 }
@@ -120,6 +121,11 @@ impl Routing {
     /// The node at the far end of `link`.
     pub fn far_end(&self, link: LinkId) -> NodeId {
         self.links[link.index() as usize].0[usize::from(link.0.is_multiple_of(2))]
+    }
+
+    /// Whether a path may take another way than over `link`: it does not lead to a host that hangs on it alone.
+    pub fn has_choice(&self, link: LinkId) -> bool {
+        self.stubs[self.far_end(link).0 as usize].is_none()
     }
 
     /// Distances from every node to `target`, over links in the direction of travel. Hosts do not forward.
@@ -136,7 +142,7 @@ impl Routing {
                     continue;
                 }
                 for hop in &self.inward[node.0 as usize] {
-                    let candidate = so_far + u64::from(hop.cost);
+                    let candidate = so_far + hop.cost;
                     if candidate < distance[hop.node.0 as usize] {
                         distance[hop.node.0 as usize] = candidate;
                         if self.forwards[hop.node.0 as usize] {
@@ -207,7 +213,7 @@ impl Routing {
                 .filter(|hop| {
                     let there = distance[hop.node.0 as usize];
                     there != UNREACHABLE
-                        && there + u64::from(hop.cost) == here
+                        && there + hop.cost == here
                         && (hop.node == target || self.forwards[hop.node.0 as usize])
                 })
                 .collect();

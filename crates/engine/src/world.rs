@@ -43,12 +43,14 @@ pub(crate) enum Wake {
     HopLink,
     /// The timer of a hop mechanism.
     Hop,
+    /// Routers learn what is congested.
+    Follow,
 }
 
 const INDEX_BITS: u32 = 28;
 
 impl Wake {
-    const ALL: [Self; 13] = [
+    const ALL: [Self; 14] = [
         Self::Link,
         Self::TcpSender,
         Self::TcpReceiver,
@@ -62,6 +64,7 @@ impl Wake {
         Self::Held,
         Self::HopLink,
         Self::Hop,
+        Self::Follow,
     ];
 
     /// The token that wakes number `index` of this kind.

@@ -5,10 +5,10 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use tidegate_engine::{
-    ApplicationSpec, Change, CircuitSpec, ClockSpec, DirectionSpec, DomainSpec, FlowIds, FlowSpec, HopSpec,
-    LabelsSpec, LinkId, LinkSpec, LinkTrace, LossModel, MarkerSpec, Multipath, Network, NodeId, NodeKind,
-    NodeSpec, OnOffDistribution, ReorderModel, ReservationChange, ScriptedChange, StartSpec, Ties,
-    TransportSpec,
+    ApplicationSpec, Change, CircuitSpec, ClockSpec, DirectionSpec, DomainSpec, FlowIds, FlowSpec,
+    FollowState, HopSpec, LabelsSpec, LinkId, LinkSpec, LinkTrace, LossModel, MarkerSpec, Multipath, Network,
+    NodeId, NodeKind, NodeSpec, OnOffDistribution, ReorderModel, ReservationChange, ScriptedChange,
+    StartSpec, Ties, TransportSpec,
 };
 use tidegate_mechanism::edge::iec::VirtualLinkTerms;
 use tidegate_mechanism::edge::{EdgeConfig, PeerId};
@@ -34,6 +34,11 @@ pub fn network(scenario: &Scenario) -> Network {
             model::Multipath::Flow => Multipath::Flow,
             model::Multipath::Packet => Multipath::Packet,
         },
+        follows: scenario.routing.follows.as_ref().map(|model::Follows::Nbq(follows)| FollowState {
+            every: follows.every,
+            penalty: follows.penalty,
+            hold: follows.hold,
+        }),
         ties: scenario.ties.map(|ties| Ties { seed: ties.seed, spread: ties.spread }),
         script: script(scenario),
         reservations: reservations(scenario),

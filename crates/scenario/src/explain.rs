@@ -5,14 +5,16 @@ use serde_json::{Map, Value};
 use tidegate_document::schema::tidied;
 use tidegate_parameters::text::{Family as _, SchemaOf};
 
-use crate::model::{Application, Control, Labels, Loss, Marker, Mechanism, Queue, Reorder, TransportText};
+use crate::model::{
+    Application, Control, Follows, Labels, Loss, Marker, Mechanism, Queue, Reorder, TransportText,
+};
 
 /// The documentation of one mechanism.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MechanismDoc {
     /// Its name in `kind`.
     pub kind: String,
-    /// Where it stands: `queue`, `transport`, `application`, `loss`, `mechanism`, `labels` or `marker`.
+    /// Where it stands: `queue`, `transport`, `application`, `loss`, `mechanism`, `labels`, `marker` or `follows`.
     pub family: String,
     /// Its full name.
     pub title: String,
@@ -56,6 +58,7 @@ fn rows() -> Vec<(&'static str, &'static str, SchemaOf)> {
         .chain(of("control", Control::documents()))
         .chain(of("application", Application::documents()))
         .chain(of("loss", Loss::documents()))
+        .chain(of("follows", Follows::documents()))
         .chain(of("link", vec![("reorder", tidegate_parameters::text::schema_of::<Reorder>)]))
         .collect()
 }

@@ -9,8 +9,9 @@ use tidegate_document::json::config;
 use tidegate_units::{BitRate, Span, Time};
 
 use crate::model::{
-    Application, Clock, Command, DelayOf, Direction, Domain, Event, EventChange, Flow, Link, LinkIndex,
-    MarkerPoint, Node, NodeIndex, Record, Routing, Scenario, Series, Start, Transport, Way,
+    Application, Clock, Command, DelayOf, Direction, Domain, Event, EventChange, Flow, Follows, Link,
+    LinkIndex, MarkerPoint, Multipath, Node, NodeIndex, Record, Routing, Scenario, Series, Start, Transport,
+    Way,
 };
 
 /// Counts up when a key changes its meaning.
@@ -84,7 +85,7 @@ impl Scenario {
             nodes,
             links,
             flows,
-            routing: Routing { multipath },
+            routing: Routing { multipath, follows },
             ties,
             domains,
             markers,
@@ -109,7 +110,7 @@ impl Scenario {
             nodes: nodes.iter().map(node).collect(),
             links: links.iter().map(|link| self.link(link)).collect(),
             flows: flows.iter().map(flow).collect(),
-            routing: json!({ "multipath": multipath }),
+            routing: routing(*multipath, follows.as_ref()),
             domains: domains.iter().map(|domain| self.domain(domain)).collect(),
             markers: markers.iter().map(|point| self.marker(point)).collect(),
             events: events.iter().map(|event| self.event(event)).collect(),
@@ -342,6 +343,15 @@ fn node(node: &Node) -> Value {
         all["real"] = json!(true);
     }
     all
+}
+
+/// What costs follow stands there only where they do: results are the same bytes without it.
+fn routing(multipath: Multipath, follows: Option<&Follows>) -> Value {
+    let mut routing = json!({ "multipath": multipath });
+    if let Some(follows) = follows {
+        routing["follows"] = config(follows);
+    }
+    routing
 }
 
 fn direction(direction: &Direction) -> Value {

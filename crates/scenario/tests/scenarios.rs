@@ -2,8 +2,9 @@
 
 use tidegate_mechanism::edge::EdgeConfig;
 use tidegate_scenario::model::{
-    Application, Bulk, DelayOf, FlowCounter, FlowIndex, FlowQuantity, LinkCounter, LinkIndex, LinkQuantity,
-    Manager, Mechanism, NodeKind, Queue, Series, Start, TcpVariant, Transport, Way, Window,
+    Application, Bulk, DelayOf, FlowCounter, FlowIndex, FlowQuantity, Follows, FollowsNbq, LinkCounter,
+    LinkIndex, LinkQuantity, Manager, Mechanism, Multipath, NodeKind, Queue, Routing, Series, Start,
+    TcpVariant, Transport, Way, Window,
 };
 use tidegate_scenario::{Document, Scenario};
 use tidegate_units::{BitRate, Bytes, Limit, Span, Time};
@@ -176,6 +177,23 @@ fn files_lie_over_what_they_include() {
     assert!(message("missing.toml").contains("cannot be read"));
     assert!(message("base").contains("not a file"));
     std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn routes_follow_nbq_where_it_is_and_json_says_so_only_then() {
+    let fixed = load(NBP, &[]);
+    assert_eq!(fixed.routing, Routing::default());
+    assert_eq!(fixed.to_json()["routing"], serde_json::json!({ "multipath": "none" }));
+    let nbq = "domains.net.mechanism=nbq";
+    let read = |follows: &[&str]| load(NBP, &[&[nbq], follows].concat()).routing;
+    let defaults = FollowsNbq { every: Span::from_millis(100), penalty: 10, hold: Span::from_secs(2) };
+    let routing = Routing { multipath: Multipath::Flow, follows: Some(Follows::Nbq(defaults)) };
+    assert_eq!(read(&["routing={ multipath = 'flow', follows = 'nbq' }"]), routing);
+    let held = FollowsNbq { hold: Span::from_secs(9), penalty: 3, ..defaults };
+    let keys = ["routing.follows=nbq", "routing.follows.hold=9s", "routing.follows.penalty=3"];
+    assert_eq!(read(&keys).follows, Some(Follows::Nbq(held)));
+    let follows = &load(NBP, &[nbq, "routing.follows=nbq"]).to_json()["routing"]["follows"];
+    assert_eq!(*follows, serde_json::json!({ "kind": "nbq", "every_s": 0.1, "penalty": 10, "hold_s": 2.0 }));
 }
 
 #[test]

@@ -114,6 +114,7 @@ impl Network {
         let network = Self { links: Vec::new(), ..self };
         let mut simulation = Simulation::assemble(network, world, parts, seed);
         simulation.arm_script();
+        simulation.arm_follow();
         Ok(simulation)
     }
 }

@@ -30,9 +30,13 @@ pub(super) fn plan_flow(
         _ => Substream::new(Seed::for_component(run_seed, &format!("flows.{}.{way}", spec.name))),
     };
     let markers = planner.markers.get(&(index as u32)).cloned().unwrap_or_default();
-    let naming = Naming { network, flow: &spec.name, borders, markers: &markers, messages_of: None };
+    // Real hosts have their own time.
+    let pausing = network.ties.is_some() && !matches!(carrier, Carrier::External);
+    let way = 2 * index as u32;
+    let pauses = pausing.then_some(way);
+    let naming = Naming { network, flow: &spec.name, borders, markers: &markers, messages_of: None, pauses };
     // Acknowledgments are not marked.
-    let naming_back = Naming { markers: &[], ..naming };
+    let naming_back = Naming { markers: &[], pauses: pausing.then_some(way + 1), ..naming };
     let ends: Vec<(NodeId, Step)> = match carrier {
         Carrier::Tcp(connection) => vec![(spec.to[0], Step::TcpData(connection))],
         Carrier::Stream(number) => vec![(spec.to[0], Step::StreamData(number))],
@@ -41,21 +45,15 @@ pub(super) fn plan_flow(
             spec.to.iter().zip(first_sink..).map(|(&node, sink)| (node, Step::Datagram(sink))).collect()
         }
     };
-    // Real hosts have their own time.
-    let pausing = network.ties.is_some() && !matches!(carrier, Carrier::External);
-    let way = 2 * index as u32;
-    let mut forward =
+    let forward =
         planner.routes(spec.from, &ends, network.multipath, &mut stream("path"), programs, &naming)?;
-    if pausing {
-        forward = forward.behind_pauses(way, programs);
-    }
     let back = match carrier {
         Carrier::Tcp(connection) => Step::TcpAck(connection),
         Carrier::Stream(number) => Step::StreamReport(number),
         Carrier::Datagrams { .. } | Carrier::External => return Ok((forward, Routes::One(0))),
     };
     let mut random = stream("path_back");
-    let mut reverse = planner.routes(
+    let reverse = planner.routes(
         spec.to[0],
         &[(spec.from, back)],
         network.multipath,
@@ -63,9 +61,6 @@ pub(super) fn plan_flow(
         programs,
         &naming_back,
     )?;
-    if pausing {
-        reverse = reverse.behind_pauses(way + 1, programs);
-    }
     Ok((forward, reverse))
 }
 
@@ -82,6 +77,7 @@ impl<O: Observer> Simulation<O> {
             borders: &self.borders,
             markers: &[],
             messages_of: Some(self.borders[from as usize].domain),
+            pauses: None,
         };
         let ends = [(NodeId(target), Step::Control(to.0))];
         let mut random = Substream::new(Seed(0));
@@ -93,22 +89,21 @@ impl<O: Observer> Simulation<O> {
             &mut self.programs,
             &naming,
         );
-        let route = if let Ok(Routes::One(route)) = planned {
-            route
-        } else {
-            self.programs.push(Step::Nowhere);
-            self.programs.position() - 1
-        };
+        let route = if let Ok(Routes::One(route)) = planned { route } else { self.programs.nowhere() };
         self.borders[from as usize].routes.insert(to, route);
         route
     }
 
-    /// Links went down or up: every flow takes the shortest path that there is now, to those of its receivers
-    /// that can be reached. Packets under way go on as they were.
+    /// Links went down or up, or others are congested: every flow takes the shortest path that there is now, to those of its
+    /// receivers that can be reached. Packets under way go on as they were.
     pub(crate) fn reroute(&mut self) {
-        let links = &self.links;
-        self.planner.routing.update(|link| links[link.0 as usize].is_up());
-        self.planner.leaves_out = true;
+        let (links, congested) = (&self.links, &self.congested);
+        let penalty = self.network.follows.map_or(0, |follows| follows.penalty);
+        self.planner.routing.update(
+            |link| links[link.0 as usize].is_up(),
+            |link| if congested.binary_search(&link).is_ok() { penalty } else { 0 },
+        );
+        self.planner.changes = true;
         for border in &mut self.borders {
             border.routes.clear();
         }
@@ -125,8 +120,7 @@ impl<O: Observer> Simulation<O> {
                 &mut self.programs,
             );
             let (forward, reverse) = planned.unwrap_or_else(|_| {
-                let nowhere = Routes::One(self.programs.position());
-                self.programs.push(Step::Nowhere);
+                let nowhere = Routes::One(self.programs.nowhere());
                 (nowhere.clone(), nowhere)
             });
             self.flows[index].forward = forward;

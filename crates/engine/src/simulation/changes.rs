@@ -1,6 +1,8 @@
-//! Scripted changes of links and reservations.
+//! What changes routes: scripted changes of links, and congestion. Scripted changes of reservations, too.
 
 use super::Simulation;
+use super::hops::Hop;
+use crate::ids::LinkId;
 use crate::network::{Change, ReservationChange, ScriptedChange};
 use crate::observer::Observer;
 use crate::world::Wake;
@@ -52,5 +54,29 @@ impl<O: Observer> Simulation<O> {
             }
         }
         self.arm_script();
+    }
+
+    pub(crate) fn arm_follow(&mut self) {
+        if let Some(follows) = self.network.follows {
+            self.world.events.schedule(self.world.now + follows.every, Wake::Follow.token(0));
+        }
+    }
+
+    /// Routers learn what is congested, all at once.
+    pub(super) fn on_follow(&mut self) {
+        let Some(follows) = self.network.follows else { return };
+        let now = self.world.now;
+        let counts = |at| now.since(at) <= follows.hold;
+        let ports = self.hops.iter().flat_map(Hop::congested_at);
+        let mut congested: Vec<LinkId> = ports
+            .filter(|&(link, at)| counts(at) && self.planner.routing.has_choice(link))
+            .map(|(link, _)| link)
+            .collect();
+        congested.sort_unstable();
+        if congested != self.congested {
+            self.congested = congested;
+            self.reroute();
+        }
+        self.arm_follow();
     }
 }

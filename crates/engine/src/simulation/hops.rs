@@ -31,6 +31,14 @@ pub(crate) struct Hop {
     alarm: Alarm,
 }
 
+impl Hop {
+    /// The directions of links that were found congested, and when last.
+    pub(super) fn congested_at(&self) -> impl Iterator<Item = (LinkId, Time)> {
+        let ports = (0..).zip(&self.ports);
+        ports.filter_map(|(port, &(link, _))| Some((link, self.router.congested_at(PortId(port))?)))
+    }
+}
+
 /// By link: whether it leaves a router with a hop mechanism. Empty if there is none at all.
 pub(crate) fn links(network: &Network) -> Vec<bool> {
     if network.hops.is_empty() {

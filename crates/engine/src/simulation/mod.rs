@@ -117,6 +117,8 @@ pub struct Simulation<O: Observer = ()> {
     pub(crate) borders: Vec<Border>,
     pub(crate) markers: Vec<MarkerPoint>,
     pub(crate) hops: Vec<Hop>,
+    /// The directions of links that routes go around, ascending.
+    pub(crate) congested: Vec<LinkId>,
     pub(crate) programs: Programs,
     pub(crate) script_next: usize,
     pub(crate) reservation_next: usize,
@@ -191,6 +193,7 @@ impl<O: Observer> Simulation<O> {
             borders: parts.borders,
             markers: parts.markers,
             hops: parts.hops,
+            congested: Vec::new(),
             programs: parts.programs,
             script_next: 0,
             reservation_next: 0,
@@ -260,6 +263,7 @@ impl<O: Observer> Simulation<O> {
             Wake::Held => self.on_held(index),
             Wake::HopLink => self.on_hop_link(index),
             Wake::Hop => self.on_hop_alarm(index),
+            Wake::Follow => self.on_follow(),
             Wake::Phase => {}
         }
     }

@@ -10,6 +10,7 @@ mod cbq;
 mod conservation;
 mod determinism;
 mod external;
+mod follow;
 mod half_duplex;
 mod idle;
 mod iec;

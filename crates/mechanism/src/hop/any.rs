@@ -89,6 +89,9 @@ macro_rules! hops {
             fn on_timer(&mut self, now: Time, out: &mut impl HopOut) {
                 match self { $(Self::$variant(hop) => hop.on_timer(now, out),)* }
             }
+            fn congested_at(&self, port: PortId) -> Option<Time> {
+                match self { $(Self::$variant(hop) => hop.congested_at(port),)* }
+            }
             fn variable(&self, port: PortId, name: &str) -> Option<f64> {
                 match self { $(Self::$variant(hop) => hop.variable(port, name),)* }
             }

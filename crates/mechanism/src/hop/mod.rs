@@ -135,6 +135,12 @@ pub trait HopControl {
     fn timer_at(&self) -> Option<Time>;
     /// The timer is due, or overdue.
     fn on_timer(&mut self, now: Time, out: &mut impl HopOut);
+    /// When the output of port `port` was last found congested, for routes that go around it. `None` if it never was, or the
+    /// mechanism knows of no such thing.
+    fn congested_at(&self, port: PortId) -> Option<Time> {
+        let _ = port;
+        None
+    }
     /// An inner variable of a port by name, for `record`. `None` for names it has not.
     fn variable(&self, port: PortId, name: &str) -> Option<f64>;
 }

@@ -191,6 +191,11 @@ impl Router {
         self.mechanism.held_packets() + self.requests.released.len()
     }
 
+    /// When the output of `port` was last found congested; `None` if it never was, or the mechanism knows of no such thing.
+    pub fn congested_at(&self, port: PortId) -> Option<Time> {
+        self.mechanism.congested_at(port)
+    }
+
     /// An inner variable of a port by name, for `record`. `None` for names it has not.
     pub fn variable(&self, port: PortId, name: &str) -> Option<f64> {
         self.mechanism.variable(port, name)

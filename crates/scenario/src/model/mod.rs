@@ -5,6 +5,7 @@ mod circuit;
 mod domain;
 mod impairment;
 mod record;
+mod routing;
 mod transport;
 
 pub use application::{Adaptive, Application, Bulk, Cbr, OnOff, OnOffDistribution, Poisson, Transfer};
@@ -15,6 +16,7 @@ pub use record::{
     DelayOf, DomainQuantity, FlowCounter, FlowQuantity, LinkCounter, LinkQuantity, MarkerCounter,
     MarkerQuantity, Record, Series, Way,
 };
+pub use routing::{Follows, FollowsNbq, Multipath, Routing};
 pub use tidegate_mechanism::mark::MarkerConfig as Marker;
 pub use tidegate_mechanism::meter::LabelsConfig as Labels;
 pub use tidegate_mechanism::queue::ManagerConfig as Manager;
@@ -249,13 +251,6 @@ pub enum Start {
     Uniform(Time, Time),
 }
 
-/// How packets find their way.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Routing {
-    /// What happens where several ways are equally short.
-    pub multipath: Multipath,
-}
-
 /// What breaks the ties of events that fall into one instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ties {
@@ -263,25 +258,6 @@ pub struct Ties {
     pub seed: u64,
     /// They are uniform from nothing to this.
     pub spread: Span,
-}
-
-words! {
-    /// What happens where several ways are equally short.
-    pub enum Multipath {
-        /// One of them is used for all.
-        None = "none",
-        /// Each flow keeps to one of them.
-        Flow = "flow",
-        /// Each packet takes one of them at random.
-        Packet = "packet",
-    }
-}
-
-#[allow(clippy::derivable_impls, reason = "its declaration has no place for the attribute")]
-impl Default for Multipath {
-    fn default() -> Self {
-        Self::None
-    }
 }
 
 /// A controlled network.

@@ -12,6 +12,7 @@ mod nodes;
 pub(crate) mod raw;
 mod reach;
 mod record;
+mod routing;
 mod values;
 
 use std::cell::Cell;
@@ -24,7 +25,7 @@ use tidegate_units::Span;
 
 use crate::error::{ConfigErrors, Problem, Problems};
 use crate::fault;
-use crate::model::{Parameter, Routing, Scenario, Ties};
+use crate::model::{Parameter, Scenario, Ties};
 use crate::overrides::{self, Override};
 use crate::suggest;
 use crate::template::{ELEMENTS_MAX, Scope, resolve_parameters};
@@ -56,7 +57,6 @@ pub(crate) fn build(
     let [title, description, source] = texts;
     let (duration, warmup) = read_duration(&root, table, &scope, &mut problems);
     let seed = read_key(table, "seed", &scope, &mut problems).unwrap_or(1);
-    let routing = read_key::<raw::RoutingText>(table, "routing", &scope, &mut problems).unwrap_or_default();
 
     let before = problems.len();
     let nodes = nodes::read(&root, table, &scope, &mut problems);
@@ -77,6 +77,7 @@ pub(crate) fn build(
         &mut problems,
     );
     let domains = domains::read(table, &nodes, &links, &flows, &mut scope, &mut late, &mut problems);
+    let routing = routing::read(table, &domains.list, &scope, &mut problems);
     let markers = markers::read(table, &nodes, &flows, &mut scope, &mut late, &mut problems);
     let commands = commands::read(table, &nodes, &mut scope, &mut late, &mut problems);
     let events = events::read(table, &links, &flows, duration, &mut scope, &mut problems);
@@ -99,7 +100,7 @@ pub(crate) fn build(
         nodes: nodes.list,
         links: links.list,
         flows: flows.list,
-        routing: Routing { multipath: routing.multipath },
+        routing,
         ties: read_ties(table, &scope, &mut problems),
         domains: domains.list,
         markers: markers.list,

@@ -11,8 +11,8 @@ use serde::{Deserialize, Deserializer, de};
 use tidegate_units::{BitRate, Span, Time};
 
 use crate::model::{
-    Application, Circuit, Clock, Duplex, Labels, LinkState, Loss, Marker, Mechanism, Multipath, Queue,
-    Reorder, TcpKeys, TransportText, Udp, Ways,
+    Application, Circuit, Clock, Duplex, Follows, Labels, LinkState, Loss, Marker, Mechanism, Multipath,
+    Queue, Reorder, TcpKeys, TransportText, Udp, Ways,
 };
 
 /// The nodes of the network. A range in braces gives several: `R{1..3}` is R1, R2, R3.
@@ -295,6 +295,8 @@ impl JsonSchema for StartText {
 pub(crate) struct RoutingText {
     /// What happens where several ways are equally short.
     pub(crate) multipath: Multipath,
+    /// Whose state costs of links follow, so that packets go around congestion. Default: nobody's.
+    pub(crate) follows: Option<Follows>,
 }
 
 /// What breaks the ties of events that fall into one instant: each packet leaves its host a little later than it could.

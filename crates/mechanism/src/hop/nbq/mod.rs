@@ -31,6 +31,9 @@
 //! - **"Drop with ratio discard"**: evenly spaced by default ([`Discard`]), for random losses would make the arrivals at
 //!   the bottleneck bursty and its report noisy. Random is the other reading.
 //! - **A flow** is named by protocol and destination (section 4).
+//! - **Routes that follow** (section 8.2 names OSPF as future work; the rule is ours). For them an output is congested in a round
+//!   in which it reports, if flows that do not adapt bring as much as fills it, but for `discard_min`. A queue that TCP makes
+//!   overflow is no reason to go elsewhere, whatever small flow loses a packet there.
 
 mod flow;
 mod law;
@@ -81,6 +84,7 @@ parameters! {
     ///
     /// A router whose output overflows tells its upstream neighbours the rates of flows that do not adapt, and these discard
     /// on arrival what would be dropped later. TCP is never touched. All routers of the domain, edges and core, take part.
+    /// With `routing.follows` routes go around such outputs; `tidegate explain follows/nbq`.
     ///
     /// Source: Tamura, Tobe and Tokuda 2000, sections 4 and 5.
     #[derive(Copy)]
@@ -137,10 +141,14 @@ struct Output {
     active: u32,
     /// The queue dropped a packet since the last round of messages.
     overflowed: bool,
-    /// Bytes of non-adaptive flows that left since then.
+    /// Bytes of non-adaptive flows that came since then, discarded ones included.
+    arrived_bytes: u64,
+    /// Those that left.
     departed_bytes: u64,
     /// The last round told upstream neighbours about flows of this output.
     congested: bool,
+    /// The last such round in which what came would have kept the output busy.
+    congested_at: Option<Time>,
     /// When the neighbour was last heard, and its clock then.
     heard: Option<(Time, Time)>,
     /// The message to the neighbour that is being written.
@@ -154,8 +162,10 @@ impl Output {
             ratio_sum: 0.0,
             active: 0,
             overflowed: false,
+            arrived_bytes: 0,
             departed_bytes: 0,
             congested: false,
+            congested_at: None,
             heard: None,
             encoder: Encoder::default(),
         }
@@ -166,10 +176,15 @@ impl Output {
         if self.active == 0 { 0.0 } else { (self.ratio_sum / f64::from(self.active)).clamp(0.0, 1.0) }
     }
 
-    /// Whether non-adaptive flows alone kept the output busy for `elapsed`, but for the part `spare`.
-    fn is_busy(&self, elapsed: Span, spare: f64) -> bool {
+    /// Whether `bytes` keep the output busy for `elapsed`, but for the part `spare`.
+    fn is_filled(&self, bytes: u64, elapsed: Span, spare: f64) -> bool {
         let possible = self.port.rate.as_bytes_per_second_f64() * elapsed.as_secs_f64();
-        self.departed_bytes as f64 >= (1.0 - spare) * possible
+        bytes as f64 >= (1.0 - spare) * possible
+    }
+
+    /// Whether non-adaptive flows alone did so.
+    fn is_busy(&self, elapsed: Span, spare: f64) -> bool {
+        self.is_filled(self.departed_bytes, elapsed, spare)
     }
 }
 
@@ -230,6 +245,7 @@ impl HopControl for Nbq {
         flow.seen = now;
         flow.from = from;
         let output = &mut self.ports[to.index()];
+        output.arrived_bytes += u64::from(packet.wire_bytes);
         if flow.arrivals.add(packet.wire_bytes, self.config.interval, now) {
             let ratio = next_ratio(flow, output.average_ratio(), &self.config, now);
             output.ratio_sum += ratio - flow.ratio;
@@ -298,15 +314,23 @@ impl HopControl for Nbq {
         for output in &mut self.ports {
             let holds = output.congested && output.is_busy(elapsed, self.config.discard_min);
             output.congested = output.overflowed || holds;
+            if output.congested && output.is_filled(output.arrived_bytes, elapsed, self.config.discard_min) {
+                output.congested_at = Some(now);
+            }
         }
         self.write_messages(now, out);
         self.forget_idle(now);
         for output in &mut self.ports {
             output.overflowed = false;
+            output.arrived_bytes = 0;
             output.departed_bytes = 0;
         }
         self.round_before = now;
         self.next_round = (!self.flows.is_empty()).then(|| now + self.config.interval);
+    }
+
+    fn congested_at(&self, port: PortId) -> Option<Time> {
+        self.ports.get(port.index())?.congested_at
     }
 
     fn variable(&self, port: PortId, name: &str) -> Option<f64> {

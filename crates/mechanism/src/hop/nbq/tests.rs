@@ -358,3 +358,28 @@ fn random_discards_come_at_the_ratio() {
     let (passed, _) = drive(&mut nbq, &[1], at(20.0), at(120.0), &mut Sent::default(), &mut half);
     assert!((900..1100).contains(&passed), "{passed} of 10000 at a ratio of 0.9");
 }
+
+/// The full load of [`drive`], and a tenth of it.
+#[test]
+fn an_output_is_congested_for_routes_if_it_overflows_and_flows_that_do_not_adapt_would_fill_it() {
+    let run = |rate, overflows, protocol| {
+        let mut nbq = router(NbqConfig::default());
+        nbq.set_link_rate(OUT_PORT, BitRate::from_bps(rate), at(0.0));
+        drive(&mut nbq, &[1], at(0.0), at(1.0), &mut Sent::default(), &mut |nbq, now| {
+            if overflows {
+                let why = DropReason::Overflow;
+                nbq.on_drop(&packet(ROUTER_PORT), &headers(protocol, 1), OUT_PORT, why, now);
+            }
+        });
+        nbq.congested_at(OUT_PORT)
+    };
+    assert_eq!(run(800_000, true, Protocol::UDP), Some(at(0.9)), "in the last round");
+    assert_eq!(run(800_000, false, Protocol::UDP), None, "it carries all");
+    assert_eq!(run(8_000_000, true, Protocol::UDP), None, "a small flow is not what fills it");
+    assert_eq!(run(800_000, true, Protocol::TCP), Some(at(0.9)), "TCP loses what it leaves no room for");
+    let mut quiet = router(NbqConfig::default());
+    quiet.on_drop(&packet(ROUTER_PORT), &headers(Protocol::TCP, 1), OUT_PORT, DropReason::Overflow, at(0.1));
+    assert_eq!(quiet.timer_at(), None);
+    assert_eq!(quiet.congested_at(OUT_PORT), None, "TCP alone does as it always does");
+    assert_eq!(quiet.congested_at(PortId(9)), None, "no such port");
+}

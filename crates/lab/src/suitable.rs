@@ -86,7 +86,9 @@ fn bottlenecks(scenario: &Scenario) -> BTreeMap<LinkId, Bottleneck> {
     for (flow, ways) in scenario.flows.iter().zip(lower::network(scenario).ways()) {
         let Some(way) = ways.first() else { continue };
         let Transport::Tcp(tcp) = &flow.transport else {
-            way.iter().for_each(|&id| found.entry(id).or_default().unresponsive += 1);
+            for &id in way {
+                found.entry(id).or_default().unresponsive += 1;
+            }
             continue;
         };
         let is_reno_like = matches!(tcp.config.control, Control::Reno(_) | Control::Cubic(_));

@@ -365,10 +365,10 @@ fn an_output_is_congested_for_routes_if_it_overflows_and_flows_that_do_not_adapt
     let run = |rate, overflows, protocol| {
         let mut nbq = router(NbqConfig::default());
         nbq.set_link_rate(OUT_PORT, BitRate::from_bps(rate), at(0.0));
-        drive(&mut nbq, &[1], at(0.0), at(1.0), &mut Sent::default(), &mut |nbq, now| {
+        drive(&mut nbq, &[1], at(0.0), at(1.0), &mut Sent::default(), &mut |router, now| {
             if overflows {
                 let why = DropReason::Overflow;
-                nbq.on_drop(&packet(ROUTER_PORT), &headers(protocol, 1), OUT_PORT, why, now);
+                router.on_drop(&packet(ROUTER_PORT), &headers(protocol, 1), OUT_PORT, why, now);
             }
         });
         nbq.congested_at(OUT_PORT)

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
-from tidegate import checks, experiment, library, progress, store
+from tidegate import checks, experiment, library, parallel, progress, store
 from tidegate.checks.measured import decisive, matches
 from tidegate.stats import Estimate
 
@@ -221,7 +221,7 @@ def measure(study: Study, candidates: Sequence[Candidate], workers: int | None =
         )
     everything = [task for own in tasks.values() for task in own]
     with progress.Progress(len(everything), study.id) as bar:
-        outcomes = iter(list(experiment.run_tasks(everything, workers, bar.advance)))
+        outcomes = iter(list(experiment.run_tasks(everything, parallel.Threads(workers), bar)))
     points = {place: list(itertools.islice(outcomes, len(own))) for place, own in tasks.items()}
     return {
         candidate: [_estimate(number, points[candidate, number.experiment]) for number in study.numbers]

@@ -566,9 +566,12 @@ def test_explain_names_what_is_close(tidegate_command):
 
 
 def test_a_figure_that_cannot_be_drawn_does_not_keep_the_others(tidegate_command, shelf, tmp_path):
-    text = EXPERIMENT.replace('y = "flows.*.throughput_bps"', 'y = "flows.*.nothing"')
-    (tmp_path / "one.toml").write_text(text)
+    (tmp_path / "one.toml").write_text(EXPERIMENT)
     tidegate_command("sweep", tmp_path / "one.toml", "--quick", "--out", "drawn")
+    kept = store.read_result(tmp_path / "drawn")
+    text = json.dumps(kept.info.raw).replace('"flows.*.throughput_bps"', '"flows.*.nothing"')
+    kept.info.raw = json.loads(text)
+    store.write_result(tmp_path / "drawn", kept, None)
     code, out, err = tidegate_command("plot", "drawn")
     assert code == 3
     assert "throughput.svg" in out

@@ -33,8 +33,9 @@ autodoc_preserve_defaults = True
 
 html_theme = "furo"
 html_title = f"Tidegate {release}"
-html_static_path = [str(HERE / "static")]
-html_css_files = ["site.css"]
+templates = Path(tidegate.__file__).parent / "templates"
+html_static_path = [str(HERE / "static"), str(templates / "network.css")]
+html_css_files = ["site.css", "network.css"]
 html_js_files = ["site.js"]
 html_copy_source = False
 html_show_sourcelink = False

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from pages import DOCS, put, write
 
-from tidegate import checks, display, draw_static, experiment, figures, library, store, tables, topology
+from tidegate import checks, display, draw_static, experiment, figures, library, store, tables, topology_svg
 from tidegate.figure import Figure, in_words
 from tidegate.store import StoredResult
 
@@ -209,7 +209,7 @@ _OTHERS = {
 
 def _network(result: StoredResult) -> list[str]:
     """Its network, drawn."""
-    drawing = topology.svg(result.scenario)
+    drawing = topology_svg.svg(result.scenario)
     if not drawing:
         return []
     # Blank lines would end the HTML.

@@ -5,6 +5,7 @@ Takes what `_repr_html_` methods have, gives texts. Without matplotlib there is 
 
 import html
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tidegate.errors import MissingExtraError
@@ -14,13 +15,6 @@ if TYPE_CHECKING:
     from tidegate import draw_static
 
 CHARTS_MAX = 2  # of a run or an experiment: what is seen at a glance
-_TOPOLOGY_STYLE = (
-    "<style>.topology{max-width:100%;font:12px system-ui}.topology line{stroke:#888}"
-    ".topology circle,.topology rect{stroke:#888;fill:#dfeaf6}.topology .edge rect{fill:#fdecd8}"
-    ".topology text{fill:currentColor}.topology .name{fill:#222;font-weight:600}"
-    ".topology .outside{fill:currentColor}.topology g.domain{opacity:.15}"
-    ".topology .domain path{fill:#999;stroke:#999;stroke-linejoin:round}</style>"
-)
 
 
 def text(plain: str) -> str:
@@ -43,7 +37,11 @@ def topology(description: dict[str, Any]) -> str:
     from tidegate.topology_svg import svg
 
     drawn = svg(description)
-    return f"{_TOPOLOGY_STYLE}{drawn}" if drawn else ""
+    if not drawn:
+        return ""
+    style = (Path(__file__).parent / "templates" / "network.css").read_text(encoding="utf-8")
+    # White, as charts are: it is readable where the notebook is dark.
+    return f'<style>{style}</style><div style="background:#fff;color:#222;overflow-x:auto">{drawn}</div>'
 
 
 def chart(figure: Figure, look: "draw_static.Look | None" = None) -> str:

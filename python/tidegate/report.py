@@ -142,7 +142,7 @@ def _tables(result: StoredResult) -> list[dict[str, Any]]:
         tables += _summary_tables(result.points[0].summary)
     named = _parameters(result.info.raw, result.overridden)
     if named:
-        columns = [_column("Parameter"), _column("Value"), _column("From"), _column("Why")]
+        columns = [_column("Parameter"), _column("Value"), _column("From"), _column("Why", wide=True)]
         tables.append(
             {
                 "title": "Parameters and where they come from",
@@ -168,8 +168,9 @@ def _tables(result: StoredResult) -> list[dict[str, Any]]:
     return tables
 
 
-def _column(title: str, number: bool = False, path: bool = False) -> dict[str, Any]:
-    return {"title": title, "number": number, "path": path}
+def _column(title: str, number: bool = False, path: bool = False, wide: bool = False) -> dict[str, Any]:
+    """`wide`: a line of its own where the page is narrow."""
+    return {"title": title, "number": number, "path": path, "wide": wide}
 
 
 def _parameters(raw: dict[str, Any], overridden: Sequence[dict[str, str]]) -> list[list[str]]:

@@ -96,10 +96,11 @@ def atomic_folder(target: Path, require_replaceable: Callable[[Path], None]) -> 
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def write_atomic(target: Path, data: str | bytes) -> None:
+def write_atomic(target: Path, data: str | bytes, tidies: bool = True) -> None:
     """Write a file under a temporary name and rename it; through links, straight into devices and pipes.
 
-    Temporaries of the same file that killed processes left are removed first.
+    Temporaries of the same file that killed processes left are removed first, if it `tidies`: for that all of
+    the folder is looked at, which in one of thousands that is removed in the end is for nothing.
     """
     data = data.encode("utf-8", "backslashreplace") if isinstance(data, str) else data
     if target.exists() and not (target.is_file() or target.is_dir()):
@@ -111,8 +112,9 @@ def write_atomic(target: Path, data: str | bytes) -> None:
     temporary = None
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        for left in target.parent.glob(_literal(f".{target.name}.*.tmp", target.name)):
-            _remove_if_left(left)
+        if tidies:
+            for left in target.parent.glob(_literal(f".{target.name}.*.tmp", target.name)):
+                _remove_if_left(left)
         handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
         with os.fdopen(handle, "wb") as file:
             _lock(handle)

@@ -110,7 +110,7 @@ class PartialResult:
         self.folder.mkdir(parents=True, exist_ok=True)
         try:
             line = write_point(self.folder, point.key, point)
-            write_atomic(self.folder / f"{point.key}.json", line)
+            write_atomic(self.folder / f"{point.key}.json", line, tidies=False)
         except BaseException:
             # A folder without a point is nothing to go on with.
             for empty in (self.folder / "series", self.folder):

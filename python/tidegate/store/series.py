@@ -39,7 +39,7 @@ class StoredSeries:
         if self._data is None:
             shutil.copyfile(self.path, path)
         else:
-            files.write_atomic(Path(path), self._data)
+            files.write_atomic(Path(path), self._data, tidies=False)
 
 
 def _read_parquet(path: Path, data: bytes | None) -> dict[str, tuple[Any, Any]]:

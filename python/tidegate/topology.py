@@ -294,7 +294,33 @@ def _rows(
         centre = sum(wish(name) for name in members) / len(members)
         for index, name in enumerate(members):
             rows[name] = centre + index - (len(members) - 1) / 2
+    _step_aside(network, layers, rows)
     return rows
+
+
+def _step_aside(network: Network, layers: dict[str, int], rows: dict[str, float]) -> None:
+    """Move nodes off links that would pass through them, to the nearest row that is free."""
+    long_links = [
+        (link.a, link.b) if layers[link.a] < layers[link.b] else (link.b, link.a)
+        for link in network.links
+        if link.a in layers and link.b in layers and abs(layers[link.a] - layers[link.b]) > 1
+    ]
+
+    def is_free(name: str, row: float) -> bool:
+        column = layers[name]
+        taken = [rows[other] for other in layers if layers[other] == column and other != name]
+        for left, right in long_links:
+            if layers[left] < column < layers[right]:
+                share = (column - layers[left]) / (layers[right] - layers[left])
+                taken.append(rows[left] + share * (rows[right] - rows[left]))
+        return all(abs(row - other) > 0.4 for other in taken)
+
+    if not long_links:
+        return
+    for name in sorted(layers, key=lambda name: (layers[name], natural_key(name))):
+        row = rows[name]
+        steps = (row + sign * step for step in range(1, len(layers) + 1) for sign in (1, -1))
+        rows[name] = next((free for free in (row, *steps) if is_free(name, free)), row)
 
 
 _Sides = dict[str, dict[str, list[_Branch]]]

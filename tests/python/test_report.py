@@ -349,3 +349,16 @@ def test_a_distribution_without_values_keeps_its_place_in_the_legend(result):
     assert empty == [not trace.y for trace in figure.traces]
     assert not all(empty)
     assert draw_page.draw(figure, "d").count('class="line"') == empty.count(False)
+
+
+def test_no_node_is_drawn_on_a_link_that_passes_it():
+    nodes = {name: {"kind": "router"} for name in ("r1", "r2", "r3", "r4")}
+    ways = [("r1", "r2"), ("r1", "r3"), ("r2", "r3"), ("r3", "r4"), ("r1", "r4")]
+    links = [{"name": a + b, "a": a, "b": b} for a, b in ways]
+    places = topology.layout({"nodes": nodes, "links": links, "flows": {}}).places
+    for a, b in ways:
+        for name in places.keys() - {a, b}:
+            (ax, ay), (bx, by), (x, y) = ((places[each].x, places[each].y) for each in (a, b, name))
+            if min(ax, bx) < x < max(ax, bx):
+                passes_at = ay + (by - ay) * (x - ax) / (bx - ax)
+                assert abs(y - passes_at) > 20, f"{name} stands on {a}-{b}"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # A Debian package of the lab and the emulator, of a wheel: packaging/make_deb.sh WHEEL [FOLDER]
 #
-# Debian's own typer and plotly are too old, so the package brings what it imports, below /usr/lib/tidegate, for the
+# Debian's own typer is too old, so the package brings what it imports, below /usr/lib/tidegate, for the
 # Python that it is made with. What is beside it is where Debian wants it: the command, manual pages, completion.
 set -euo pipefail
 wheel=$(realpath "$1")

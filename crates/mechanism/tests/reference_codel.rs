@@ -1,5 +1,5 @@
-//! `CoDel` against an independent implementation in Python that has the loop of the RFC: on random traces, for every packet the
-//! same fate at the same instant.
+//! `CoDel` against independent implementations in Python, one with the loop of the RFC and one with the arithmetic of Linux: on
+//! random traces, for every packet the same fate at the same instant.
 //!
 //! Source: `tests/oracle/python/freeze_codel.py`, which states the format; tests/oracle/verdicts/codel.json, which it made.
 
@@ -8,7 +8,9 @@ use std::path::Path;
 
 use serde_json::Value;
 use tidegate_mechanism::Context;
-use tidegate_mechanism::queue::{Codel, CodelConfig, Fifo, QueueDiscipline, Reentry};
+use tidegate_mechanism::queue::{
+    Codel, CodelConfig, CodelLawConfig, Fifo, QueueDiscipline, Reentry, Variant,
+};
 use tidegate_packet::{DropReason, Ecn, FlowId, MarkReason, Packet, Sink};
 use tidegate_units::{Bytes, Limit, Span, Time};
 
@@ -29,14 +31,20 @@ fn queue(of: &Value) -> Fifo<Codel> {
             Some("packets") => Limit::Packets(most as u32),
             _ => Limit::Bytes(Bytes::new(most)),
         },
-        target: Span::from_nanos(whole(&of["target"])),
-        interval: Span::from_nanos(whole(&of["interval"])),
-        ecn: of["ecn"].as_bool().expect("a switch"),
-        reentry: match of["reentry"].as_str() {
-            Some("two-less") => Reentry::TwoLess,
-            _ => Reentry::LastDrops,
+        law: CodelLawConfig {
+            target: Span::from_nanos(whole(&of["target"])),
+            interval: Span::from_nanos(whole(&of["interval"])),
+            ecn: of["ecn"].as_bool().expect("a switch"),
+            reentry: match of["reentry"].as_str() {
+                Some("two-less") => Reentry::TwoLess,
+                _ => Reentry::LastDrops,
+            },
+            variant: match of["variant"].as_str() {
+                Some("linux") => Variant::Linux,
+                _ => Variant::Rfc,
+            },
+            ce_threshold: None,
         },
-        ce_threshold: None,
     };
     let mtu_bytes = whole(&of["maxpacket"]) as u32;
     Fifo::new(config.build(&Context { mtu_bytes, ..Context::for_tests() }))
@@ -141,9 +149,18 @@ fn digest(values: impl Iterator<Item = u64>) -> String {
 
 #[test]
 fn codel_decides_every_packet_as_the_reference_does() {
+    compare("codel");
+}
+
+#[test]
+fn codel_with_the_arithmetic_of_linux_decides_every_packet_as_the_reference_does() {
+    compare("linux");
+}
+
+fn compare(list: &str) {
     let frozen = frozen();
-    let traces = frozen["codel"].as_array().expect("a list");
-    assert_eq!((traces.len(), frozen["version"].as_u64()), (240, Some(1)));
+    let traces = frozen[list].as_array().expect("a list");
+    assert_eq!((traces.len(), frozen["version"].as_u64()), (240, Some(2)));
     for of in traces {
         let arrivals = arrivals(of, whole(&frozen["packets"]));
         let (fates, counts) = run(&mut queue(&of["config"]), &arrivals, whole(&of["nanos_per_byte"]));

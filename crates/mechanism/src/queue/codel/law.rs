@@ -91,6 +91,8 @@ pub struct CodelState {
     pub(super) dropping: bool,
     /// A packet was just dropped; when the next one is depends on the new head.
     pub(super) is_unscheduled: bool,
+    /// A series began with a drop; the next head is sent in any case.
+    has_just_begun: bool,
 }
 
 impl SharedLaw for CodelLaw {
@@ -185,7 +187,13 @@ impl CodelLaw {
     fn notify(&self, state: &mut CodelState, packet: &Packet, now: Time) -> Verdict {
         if !state.dropping {
             self.enter(state, now);
-            return self.verdict(packet);
+            let verdict = self.verdict(packet);
+            state.has_just_begun = matches!(verdict, Verdict::Drop(_));
+            return verdict;
+        }
+        // Only pauses of Linux, whose root may be zero, let the next one be due at once.
+        if core::mem::take(&mut state.has_just_begun) {
+            return Verdict::Accept;
         }
         if state.is_unscheduled {
             self.schedule(state, state.drop_next);
@@ -240,6 +248,7 @@ impl CodelState {
     fn leave(&mut self) {
         self.dropping = false;
         self.is_unscheduled = false;
+        self.has_just_begun = false;
     }
 }
 

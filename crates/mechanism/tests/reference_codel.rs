@@ -10,10 +10,9 @@ use tidegate_mechanism::Context;
 use tidegate_mechanism::queue::{
     Codel, CodelConfig, CodelLawConfig, Fifo, QueueDiscipline as _, Reentry, Variant,
 };
-use tidegate_packet::{Ecn, FlowId, Packet};
-use tidegate_units::{Bytes, Limit, Span, Time};
+use tidegate_units::{Bytes, Limit, Span};
 
-use frozen_trace::{frozen, run, splitmix, whole};
+use frozen_trace::{arrivals, frozen, run, whole};
 
 fn queue(of: &Value) -> Fifo<Codel> {
     let most = whole(&of["limit"][1]);
@@ -39,25 +38,6 @@ fn queue(of: &Value) -> Fifo<Codel> {
     };
     let mtu_bytes = whole(&of["maxpacket"]) as u32;
     Fifo::new(config.build(&Context { mtu_bytes, ..Context::for_tests() }))
-}
-
-/// The arrivals that follow from the seed of a trace, as in the script.
-fn arrivals(of: &Value, packets: u64) -> Vec<Packet> {
-    let mut below = splitmix(whole(&of["seed"]));
-    let (mut load, mut now) = (0, Time::ZERO);
-    (0..packets)
-        .map(|number| {
-            if number % 40 == 0 {
-                load = below(5);
-            }
-            let size = [40, 576, 1000, 1500][below(4) as usize];
-            let ecn = if below(100) < whole(&of["ect_percent"]) { Ecn::Ect0 } else { Ecn::NotEct };
-            let unit = size * whole(&of["nanos_per_byte"]);
-            now +=
-                Span::from_nanos(below([1, unit * 3 / 2, unit * 3 / 2, unit * 2, unit * 4][load as usize]));
-            Packet { ecn, arrived: now, ..Packet::new(number as u32, FlowId(0), size as u32) }
-        })
-        .collect()
 }
 
 #[test]

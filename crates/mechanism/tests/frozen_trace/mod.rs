@@ -7,7 +7,7 @@ use std::path::Path;
 
 use serde_json::Value;
 use tidegate_mechanism::queue::QueueDiscipline;
-use tidegate_packet::{DropReason, Ecn, MarkReason, Packet, Sink};
+use tidegate_packet::{DropReason, Ecn, FlowId, MarkReason, Packet, Sink};
 use tidegate_units::{Span, Time};
 
 /// The file `name` of the frozen verdicts.
@@ -31,6 +31,26 @@ pub fn splitmix(mut state: u64) -> impl FnMut(u64) -> u64 {
     }
 }
 
+/// The arrivals that follow from the seed of a trace, as in `freeze_codel.py`: of one flow.
+#[allow(dead_code, reason = "not all of those who share this have these")]
+pub fn arrivals(of: &Value, packets: u64) -> Vec<Packet> {
+    let mut below = splitmix(whole(&of["seed"]));
+    let (mut load, mut now) = (0, Time::ZERO);
+    (0..packets)
+        .map(|number| {
+            if number % 40 == 0 {
+                load = below(5);
+            }
+            let size = [40, 576, 1000, 1500][below(4) as usize];
+            let ecn = if below(100) < whole(&of["ect_percent"]) { Ecn::Ect0 } else { Ecn::NotEct };
+            let unit = size * whole(&of["nanos_per_byte"]);
+            now +=
+                Span::from_nanos(below([1, unit * 3 / 2, unit * 3 / 2, unit * 2, unit * 4][load as usize]));
+            Packet { ecn, arrived: now, ..Packet::new(number as u32, FlowId(0), size as u32) }
+        })
+        .collect()
+}
+
 /// What became of each packet, and when.
 struct Fates {
     now: Time,
@@ -45,11 +65,25 @@ impl Fates {
 
 impl Sink for Fates {
     fn on_drop(&mut self, packet: Packet, why: DropReason) {
-        self.set(&packet, if why == DropReason::Early { 'd' } else { 'o' });
+        let fate = match why {
+            DropReason::Early => 'd',
+            DropReason::Unresponsive => 'b',
+            _ => 'o',
+        };
+        self.set(&packet, fate);
     }
     fn on_mark(&mut self, _packet: &Packet, why: MarkReason) {
         assert_eq!(why, MarkReason::Early);
     }
+}
+
+/// The link has sent a packet: the next one begins to be sent, or it is idle.
+fn go_on(queue: &mut impl QueueDiscipline, at: Time, told: &mut Fates, nanos_per_byte: u64) -> Option<Time> {
+    let after = send(queue, at, told, nanos_per_byte);
+    if after.is_none() {
+        queue.on_idle(at);
+    }
+    after
 }
 
 /// The next packet begins to be sent; when it is gone.
@@ -72,7 +106,7 @@ pub fn run<D: QueueDiscipline>(
     for packet in arrivals {
         let now = packet.arrived;
         while let Some(at) = busy_until.filter(|&at| at <= now) {
-            busy_until = send(queue, at, &mut told, nanos_per_byte);
+            busy_until = go_on(queue, at, &mut told, nanos_per_byte);
         }
         told.now = now;
         queue.enqueue(*packet, now, &mut told);
@@ -84,7 +118,7 @@ pub fn run<D: QueueDiscipline>(
         }
     }
     while let Some(at) = busy_until {
-        busy_until = send(queue, at, &mut told, nanos_per_byte);
+        busy_until = go_on(queue, at, &mut told, nanos_per_byte);
     }
     (told.fates, seen)
 }

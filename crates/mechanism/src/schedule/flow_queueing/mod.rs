@@ -1,6 +1,6 @@
 //! Flow queueing: deficit round robin that serves flows with little to send before those that keep a queue, over many small queues
 //! that share one law. A queue that was empty is *new*; when it has sent a quantum, or is found empty while others wait, it becomes
-//! *old*, and new queues go before old ones. So a flow that sends less than a quantum in a round never waits for the round.
+//! *old*, and new queues go before old ones. So a flow that is quiet for as long as a round of the others never waits for them.
 //!
 //! Source: RFC 8290, sections 4.1 and 4.2 (DRR++: `MacGregor` and Shi, ICC 2000); Linux, `sch_fq_codel.c`, for what happens when
 //! more waits than may.

@@ -184,9 +184,9 @@ fn main() {
         let mut port = Port::new(&of.1, flows.parse().expect("a number of flows"));
         let packets = packets.parse().expect("a number of packets");
         if name == "making" {
-            port.only_make(packets)
+            port.only_make(packets);
         } else {
-            port.offer(packets)
+            port.offer(packets);
         }
         return;
     }

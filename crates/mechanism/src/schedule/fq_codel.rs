@@ -44,7 +44,7 @@ parameters! {
         memory_limit: Bytes = Bytes::new(32 << 20) => MEMORY;
         /// Bytes per turn: a packet of the largest size with its header. Source: RFC 8290, section 5.2.4.
         quantum: Bytes = Bytes::new(1514) => QUANTUM;
-        /// The number of queues. Source: RFC 8290, section 5.2.2.
+        /// The number of queues. Source: RFC 8290, section 5.2.5.
         queues: u32 = 1024 => QUEUES;
         /// How many queues a flow has a choice of: it shares one only if the whole set is in use. 1 is a hash without a choice.
         /// Source: RFC 8290 has none; CAKE has 8.

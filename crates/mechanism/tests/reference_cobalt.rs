@@ -37,11 +37,11 @@ fn state(queue: &Fifo<Cobalt>) -> u64 {
 
 #[test]
 fn cobalt_decides_every_packet_as_the_reference_does() {
+    // The seed of the given random numbers.
+    let seed = Seed(whole(&frozen("draws.json")["seed"]));
     let frozen = frozen("cobalt.json");
     let traces = frozen["cobalt"].as_array().expect("a list");
     assert_eq!((traces.len(), frozen["version"].as_u64()), (240, Some(1)));
-    // The seed of the given random numbers.
-    let seed = Seed(whole(&frozen("draws.json")["seed"]));
     for of in traces {
         let nanos_per_byte = whole(&of["nanos_per_byte"]);
         let arrivals = arrivals(of, whole(&frozen["packets"]));

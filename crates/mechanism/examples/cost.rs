@@ -3,6 +3,10 @@
 //!
 //!     cargo run --release -p tidegate-mechanism --example cost [--json]
 //!
+//!     cargo run --release -p tidegate-mechanism --example cost -- --only NAME FLOWS PACKETS
+//!
+//! does nothing but offer so many packets to one of them (to none: `making`), for callgrind to count the instructions.
+//!
 //! Making the packet is measured apart and taken off. About 40 packets of random flows wait all the time; each figure is the best of several rounds, in which all disciplines
 //! take turns, so that a machine that is busy for a while slows none of them alone.
 
@@ -11,13 +15,13 @@ use std::time::Instant;
 
 use tidegate_mechanism::Context;
 use tidegate_mechanism::queue::{
-    AdaptiveRedConfig, BlueConfig, CsfqConfig, DropTailConfig, EecMarkerConfig, FredConfig, ManagerConfig,
-    QueueDiscipline, RedConfig, RedPenaltyBoxConfig, SfbConfig,
+    AdaptiveRedConfig, BlueConfig, CodelConfig, CodelLawConfig, CsfqConfig, DropTailConfig, EecMarkerConfig,
+    FredConfig, ManagerConfig, QueueDiscipline, RedConfig, RedPenaltyBoxConfig, SfbConfig,
 };
 use tidegate_mechanism::random::Seed;
 use tidegate_mechanism::schedule::{
-    AnyDiscipline, CbqClassConfig, CbqConfig, DisciplineConfig, DrrConfig, PriorityConfig, SfqConfig,
-    WfqConfig,
+    AnyDiscipline, CbqClassConfig, CbqConfig, DisciplineConfig, DrrConfig, FqCodelConfig, PriorityConfig,
+    SfqConfig, WfqConfig,
 };
 use tidegate_packet::{DropReason, Ecn, FlowId, MarkReason, Packet, RateLabel, Sink};
 use tidegate_units::{BitRate, Limit, Span, Time};
@@ -51,6 +55,12 @@ fn disciplines() -> Vec<(&'static str, DisciplineConfig)> {
         r#match: vec![class],
         ..CbqClassConfig::with(format!("{class}"), 0.1225)
     });
+    // 40 packets of 8 us wait.
+    let codel = CodelLawConfig {
+        target: Span::from_micros(300),
+        interval: Span::from_micros(6000),
+        ..CodelLawConfig::default()
+    };
     let root = CbqClassConfig::with("all".to_owned(), 0.98);
     let cbq = CbqConfig { classes: [root].into_iter().chain(classes).collect(), ..CbqConfig::default() };
     vec![
@@ -75,6 +85,7 @@ fn disciplines() -> Vec<(&'static str, DisciplineConfig)> {
                 ..FredConfig::default()
             }),
         ),
+        manager("codel", ManagerConfig::Codel(CodelConfig { limit: LIMIT, law: codel })),
         manager("sfb", ManagerConfig::Sfb(SfbConfig { limit: LIMIT, ..SfbConfig::default() })),
         manager("csfq", ManagerConfig::Csfq(CsfqConfig { limit: LIMIT, ..CsfqConfig::default() })),
         manager(
@@ -84,6 +95,11 @@ fn disciplines() -> Vec<(&'static str, DisciplineConfig)> {
         ("drr", DisciplineConfig::Drr(DrrConfig { limit: LIMIT, ..DrrConfig::default() })),
         ("wfq", DisciplineConfig::Wfq(WfqConfig { limit: Some(LIMIT), ..WfqConfig::default() })),
         ("sfq", DisciplineConfig::Sfq(SfqConfig { limit: Some(LIMIT), ..SfqConfig::default() })),
+        ("fq-codel", DisciplineConfig::FqCodel(FqCodelConfig { codel, ..FqCodelConfig::default() })),
+        (
+            "fq-codel in sets",
+            DisciplineConfig::FqCodel(FqCodelConfig { codel, ways: 8, ..FqCodelConfig::default() }),
+        ),
         ("cbq", DisciplineConfig::Cbq(cbq)),
         ("priority", DisciplineConfig::Priority(PriorityConfig::default())),
     ]
@@ -160,6 +176,20 @@ fn nanos(run: impl FnOnce()) -> f64 {
 
 fn main() {
     let disciplines = disciplines();
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let [only, name, flows, packets] = &arguments[..]
+        && only == "--only"
+    {
+        let of = disciplines.iter().find(|(one, _)| one == name).unwrap_or(&disciplines[0]);
+        let mut port = Port::new(&of.1, flows.parse().expect("a number of flows"));
+        let packets = packets.parse().expect("a number of packets");
+        if name == "making" {
+            port.only_make(packets);
+        } else {
+            port.offer(packets);
+        }
+        return;
+    }
     let mut best = vec![[f64::INFINITY; FLOWS.len()]; disciplines.len()];
     for (column, flows) in FLOWS.into_iter().enumerate() {
         let mut ports: Vec<Port> = disciplines.iter().map(|(_, config)| Port::new(config, flows)).collect();

@@ -1,9 +1,12 @@
-//! A border allocates while it meets something new, a flow or a peer, and nothing any more when it knows them.
+//! A border allocates while it meets something new, a flow or a peer, and nothing any more when it knows them; flow queueing while
+//! more waits than ever before.
 
 use tidegate_mechanism::Context;
 use tidegate_mechanism::edge::{
     Border, BorderSite, EdgeConfig, PacketStore, PeerId, SegmentEditor, Transmit,
 };
+use tidegate_mechanism::queue::QueueDiscipline as _;
+use tidegate_mechanism::schedule::FqCodelConfig;
 use tidegate_packet::{Address, DropReason, FlowId, Headers, MarkReason, Packet, Protocol, Sink, TcpHeader};
 use tidegate_units::{Span, Time};
 
@@ -115,4 +118,24 @@ fn a_border_that_knows_its_flows_allocates_nothing() {
         assert!(world.run(20_000) > 0, "{name}: flows are new at first");
         assert_eq!(world.run(20_000), 0, "{name}");
     }
+}
+
+#[test]
+fn flow_queueing_allocates_nothing_for_new_flows_while_no_more_waits_than_did() {
+    let mut fq = FqCodelConfig { ways: 8, ..FqCodelConfig::default() }.build(&Context::for_tests());
+    let mut offer = |flows: std::ops::Range<u32>| {
+        let call = || {
+            for flow in flows {
+                let now = Time::ZERO.saturating_add(Span::from_millis(u64::from(flow)));
+                let packet = Packet { arrived: now, ..Packet::new(flow, FlowId(flow), 1000) };
+                fq.enqueue(packet, now, &mut Store);
+                if fq.backlog().packets > 500 {
+                    fq.dequeue(now, &mut Store);
+                }
+            }
+        };
+        allocation_counter::measure(call).count_total
+    };
+    assert!(offer(0..1_000) > 0, "the first packets need places");
+    assert_eq!(offer(1_000..100_000), 0);
 }

@@ -13,12 +13,13 @@ from itertools import groupby
 from pathlib import Path
 
 from reference_codel import Codel
+from reference_codel_linux import LinuxCodel
 from reference_world import Packet, run
 
 HERE = Path(__file__).parent
 OUT = HERE.parent / "verdicts" / "codel.json"
-SCRIPTS = ["freeze_codel.py", "reference_codel.py", "reference_world.py"]
-VERSION = 1
+SCRIPTS = ["freeze_codel.py", "reference_codel.py", "reference_codel_linux.py", "reference_world.py"]
+VERSION = 2
 TRACES, PACKETS, PHASE = 240, 800, 40
 SIZES = [40, 576, 1000, 1500]
 MICRO = 1000
@@ -80,7 +81,7 @@ def digest(values):
     return f"{result:016x}"
 
 
-def trace(seed):
+def trace(seed, codel=Codel):
     r = random.Random(seed)
     made = {
         "seed": seed,
@@ -88,10 +89,12 @@ def trace(seed):
         "ect_percent": r.choice([0, 50, 100]),
         "config": config(r),
     }
+    if codel is LinuxCodel:
+        made["config"]["variant"] = "linux"
     given = arrivals(seed, made["nanos_per_byte"], made["ect_percent"])
     packets = [Packet(n, 0, size, ect) for n, (_, size, ect) in enumerate(given)]
     gaps = [gap for gap, _, _ in given]
-    _, counts = run(Codel(made["config"]), packets, gaps, made["nanos_per_byte"], lambda d: d.count)
+    _, counts = run(codel(made["config"]), packets, gaps, made["nanos_per_byte"], lambda d: d.count)
     made["outcomes"] = shorten(letter(packet) for packet in packets)
     made["digest"] = digest([packet.at for packet in packets] + counts)
     return made
@@ -101,6 +104,7 @@ def main():
     scripts = hashlib.sha256(b"".join((HERE / name).read_bytes() for name in SCRIPTS)).hexdigest()
     head = {"made_by": "tests/oracle/python/freeze_codel.py", "version": VERSION, "scripts_sha256": scripts}
     made = head | {"packets": PACKETS, "codel": [trace(seed) for seed in range(TRACES)]}
+    made["linux"] = [trace(seed, LinuxCodel) for seed in range(TRACES, 2 * TRACES)]
     text = json.dumps(made, separators=(",", ":")).replace('},{"seed', '},\n{"seed') + "\n"
     if "--check" not in sys.argv:
         OUT.write_text(text)

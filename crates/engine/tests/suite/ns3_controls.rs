@@ -11,7 +11,7 @@ use std::path::Path;
 use crate::common::{Net, direction, drop_tail, seconds};
 use serde_json::Value;
 use tidegate_engine::{ApplicationSpec, StartSpec, TransportSpec};
-use tidegate_mechanism::queue::{CodelConfig, ManagerConfig, RedConfig};
+use tidegate_mechanism::queue::{CodelConfig, CodelLawConfig, ManagerConfig, RedConfig};
 use tidegate_mechanism::schedule::DisciplineConfig;
 use tidegate_mechanism::tcp::congestion::{
     BbrConfig, CongestionControl, CongestionControlConfig, DctcpConfig,
@@ -83,7 +83,10 @@ fn step(threshold: f64, packets: u32) -> DisciplineConfig {
 fn delay_step(sojourn_ms: f64, device_packets: f64, rate_mbps: f64, packets: u32) -> DisciplineConfig {
     let in_device_us = device_packets * f64::from((SEGMENT_BYTES + HEADER_BYTES) * 8) / rate_mbps;
     DisciplineConfig::Fifo(ManagerConfig::Codel(CodelConfig {
-        ce_threshold: Some(Span::from_nanos(((sojourn_ms * 1e3 + in_device_us) * 1e3) as u64)),
+        law: CodelLawConfig {
+            ce_threshold: Some(Span::from_nanos(((sojourn_ms * 1e3 + in_device_us) * 1e3) as u64)),
+            ..CodelLawConfig::default()
+        },
         limit: Limit::Packets(packets),
         ..CodelConfig::default()
     }))

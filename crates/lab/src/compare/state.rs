@@ -105,6 +105,7 @@ fn in_queue(queue: &Queue, crossing: &[(usize, &Stream<'_>, Option<LinkId>)]) ->
         Queue::Wfq(wfq) => queues(wfq.classify) * managed(wfq.queue.as_ref()),
         Queue::Priority(priority) => queues(priority.classify) * managed(priority.queue.as_ref()),
         Queue::Sfq(sfq) => u64::from(sfq.buckets) * managed(sfq.queue.as_ref()),
+        Queue::FqCodel(fq) => u64::from(fq.queues),
         Queue::Cbq(cbq) => cbq.classes.len() as u64,
         Queue::Fifo(manager) => in_manager(manager, flows),
         // Nothing is known of it.

@@ -9,6 +9,7 @@ mod adaptive_red;
 mod any;
 mod average;
 mod blue;
+mod cobalt;
 mod codel;
 mod csfq;
 mod drop_tail;
@@ -28,7 +29,8 @@ pub use adaptive_red::{AdaptiveRed, AdaptiveRedConfig};
 pub use any::{AnyManager, ManagerConfig};
 pub use average::{AverageQueue, IdleLaw};
 pub use blue::{Blue, BlueConfig, FreezeTimers};
-pub use codel::{Codel, CodelConfig, Reentry};
+pub use cobalt::{Cobalt, CobaltConfig};
+pub use codel::{Codel, CodelConfig, CodelLaw, CodelLawConfig, CodelState, Reentry, Variant};
 pub use csfq::{Csfq, CsfqConfig};
 pub use drop_tail::{DropTail, DropTailConfig};
 pub use eec_marker::{EecMarker, EecMarkerConfig};
@@ -135,6 +137,23 @@ pub trait QueueManager {
         let _ = name;
         None
     }
+}
+
+/// Active management of many FIFOs alike, with a small state for each: for a scheduler that has too many queues for a manager
+/// each. Such a law decides at the head.
+pub trait SharedLaw {
+    /// What is remembered of one queue; at first its default.
+    type State: Clone + core::fmt::Debug + Default;
+
+    /// `packet` is next to be sent from a queue; when it is gone, `left_bytes` wait. After a drop the next head is asked about at
+    /// the same instant. [`Verdict::Evict`] is not allowed here.
+    fn at_head(&mut self, state: &mut Self::State, packet: &Packet, left_bytes: u64, now: Time) -> Verdict;
+
+    /// A queue was asked for its next packet, and nothing waits: from the beginning, or because of drops by the law.
+    fn on_empty(&mut self, state: &mut Self::State, is_by_drop: bool);
+
+    /// A queue lost so many packets to make room.
+    fn on_overflow(&mut self, state: &mut Self::State, drops: u32);
 }
 
 /// What waits for one link and in which order it goes.

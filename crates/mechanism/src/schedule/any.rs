@@ -11,7 +11,8 @@ use tidegate_units::{BitRate, Time};
 
 use super::own::{MakeDiscipline, OwnDiscipline};
 use super::{
-    Cbq, CbqConfig, Classification, Drr, DrrConfig, Priority, PriorityConfig, Sfq, SfqConfig, Wfq, WfqConfig,
+    Cbq, CbqConfig, Classification, Drr, DrrConfig, FqCodel, FqCodelConfig, Priority, PriorityConfig, Sfq,
+    SfqConfig, Wfq, WfqConfig,
 };
 #[cfg(feature = "text")]
 use crate::queue::own::MakeManager;
@@ -27,6 +28,8 @@ family! {
         Wfq(WfqConfig) = "wfq",
         /// Stochastic fairness queueing.
         Sfq(SfqConfig) = "sfq",
+        /// Flow queueing with controlled delay.
+        FqCodel(FqCodelConfig) = "fq-codel",
         /// Class-based queueing.
         Cbq(CbqConfig) = "cbq",
         /// Strict priority.
@@ -107,6 +110,8 @@ disciplines! {
     Wfq(Wfq),
     /// Stochastic fairness queueing.
     Sfq(Sfq),
+    /// Flow queueing with controlled delay.
+    FqCodel(FqCodel),
     /// Class-based queueing.
     Cbq(Cbq),
     /// Strict priority.
@@ -121,7 +126,12 @@ impl DisciplineConfig {
         match self {
             Self::Drr(config) => Some(config.classify),
             Self::Wfq(config) => Some(config.classify),
-            Self::Sfq(_) | Self::Cbq(_) | Self::Priority(_) | Self::Fifo(_) | Self::Own(_) => None,
+            Self::Sfq(_)
+            | Self::FqCodel(_)
+            | Self::Cbq(_)
+            | Self::Priority(_)
+            | Self::Fifo(_)
+            | Self::Own(_) => None,
         }
     }
 
@@ -131,7 +141,12 @@ impl DisciplineConfig {
         match &mut self {
             Self::Drr(config) => config.weight_of = weights.to_vec(),
             Self::Wfq(config) => config.weight_of = weights.to_vec(),
-            Self::Sfq(_) | Self::Cbq(_) | Self::Priority(_) | Self::Fifo(_) | Self::Own(_) => {}
+            Self::Sfq(_)
+            | Self::FqCodel(_)
+            | Self::Cbq(_)
+            | Self::Priority(_)
+            | Self::Fifo(_)
+            | Self::Own(_) => {}
         }
         self
     }
@@ -141,6 +156,7 @@ impl DisciplineConfig {
         match self {
             Self::Fifo(manager) => manager.variables(),
             Self::Own(own) => own.values().variables(),
+            Self::FqCodel(_) => super::fq_codel::VARIABLES,
             Self::Drr(_) | Self::Wfq(_) | Self::Sfq(_) | Self::Cbq(_) | Self::Priority(_) => SCHEDULED,
         }
     }
@@ -148,7 +164,7 @@ impl DisciplineConfig {
     /// What may be recorded of any discipline.
     pub fn all_variables() -> Vec<Variable> {
         let mut all = ManagerConfig::all_variables();
-        all.extend(SCHEDULED);
+        all.extend(super::fq_codel::VARIABLES);
         #[cfg(feature = "text")]
         all.extend(<dyn MakeDiscipline>::registry().abouts().flat_map(|(_, variables)| variables));
         all
@@ -169,6 +185,7 @@ impl DisciplineConfig {
             Self::Drr(config) => AnyDiscipline::Drr(config.build(context)),
             Self::Wfq(config) => AnyDiscipline::Wfq(config.build(context)),
             Self::Sfq(config) => AnyDiscipline::Sfq(config.build(context)),
+            Self::FqCodel(config) => AnyDiscipline::FqCodel(config.build(context)),
             Self::Cbq(config) => AnyDiscipline::Cbq(config.build(context)),
             Self::Priority(config) => AnyDiscipline::Priority(config.build(context)),
             Self::Own(own) => AnyDiscipline::Own(own.values().make(context)),

@@ -1,0 +1,282 @@
+//! Flow queueing: deficit round robin that serves flows with little to send before those that keep a queue, over many small queues
+//! that share one law. A queue that was empty is *new*; when it has sent a quantum, or is found empty while others wait, it becomes
+//! *old*, and new queues go before old ones. So a flow that is quiet for as long as a round of the others never waits for them.
+//!
+//! Source: RFC 8290, sections 4.1 and 4.2 (DRR++: `MacGregor` and Shi, ICC 2000); Linux, `sch_fq_codel.c`, for what happens when
+//! more waits than may.
+//! Deviations:
+//! - A queue whose credits are exactly used up has had its turn (Linux: `deficit <= 0`), which the RFC also means: "it has already
+//!   dequeued at least a quantum of bytes"; its text says "a negative number".
+//! - If after a batch of drops still too much waits, another batch follows; Linux leaves it at one. With its defaults one is enough.
+//! - Memory counts the bytes of packets on the wire; Linux those of its buffers, somewhat more.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use tidegate_packet::{Backlog, DropReason, Ecn, Packet, Sink};
+use tidegate_units::Time;
+
+use self::places::Places;
+use self::store::{Chain, Store};
+use super::{BinHash, Classification};
+use crate::Context;
+use crate::queue::{QueueDiscipline, SharedLaw, Verdict};
+
+mod places;
+mod store;
+
+const NONE: u32 = u32::MAX;
+
+/// What is set of flow queueing, whatever the law.
+#[derive(Clone, Debug)]
+pub(super) struct FlowQueueingConfig {
+    pub(super) queues: u32,
+    /// Queues in a set among which a flow has a choice; 1 for none.
+    pub(super) ways: u32,
+    pub(super) hash: BinHash,
+    pub(super) classify: Classification,
+    /// Bytes that a queue may send before it is the next one's turn.
+    pub(super) quantum_bytes: u32,
+    pub(super) packets_max: u32,
+    pub(super) bytes_max: u64,
+    /// The most packets that the longest queue gives up at once.
+    pub(super) drop_batch: u32,
+    /// Whether the law is told what waits in all queues, or only in that of the packet.
+    pub(super) counts_all: bool,
+}
+
+/// One queue.
+#[derive(Clone, Debug)]
+struct Queue<S> {
+    packets: Chain,
+    /// The queue behind it in its list.
+    behind: u32,
+    /// Whether it is in a list.
+    is_listed: bool,
+    /// Bytes that it may still send in its turn.
+    credits: i64,
+    state: S,
+}
+
+/// Queues in the order of their turns, linked through [`Queue::behind`].
+#[derive(Clone, Debug)]
+struct Turns {
+    first: u32,
+    last: u32,
+    len: u32,
+}
+
+/// The queues of one port under the law `L`.
+#[derive(Debug)]
+pub struct FlowQueueing<L: SharedLaw> {
+    law: L,
+    queues: Vec<Queue<L::State>>,
+    /// Bytes that wait in each queue: apart, to be looked through when room must be made.
+    bytes: Vec<u64>,
+    store: Store,
+    new: Turns,
+    old: Turns,
+    places: Places,
+    backlog: Backlog,
+    /// Queues with something waiting.
+    active: u32,
+    config: FlowQueueingConfig,
+}
+
+impl<L: SharedLaw> FlowQueueing<L> {
+    pub(super) fn new(law: L, config: FlowQueueingConfig, context: &Context) -> Self {
+        assert!(config.quantum_bytes > 0, "a queue without a quantum never sends");
+        assert!(config.drop_batch > 0, "room is made by drops");
+        let empty = Queue {
+            packets: Chain::EMPTY,
+            behind: NONE,
+            is_listed: false,
+            credits: 0,
+            state: L::State::default(),
+        };
+        Self {
+            law,
+            queues: vec![empty; config.queues as usize],
+            bytes: vec![0; config.queues as usize],
+            store: Store::new(),
+            new: Turns::NONE,
+            old: Turns::NONE,
+            places: Places::new(config.hash, config.queues, config.ways, context.seed),
+            backlog: Backlog::EMPTY,
+            active: 0,
+            config,
+        }
+    }
+
+    /// Takes the first packet off queue `index`.
+    #[inline]
+    fn pop(&mut self, index: u32) -> Option<Packet> {
+        let queue = &mut self.queues[index as usize];
+        let packet = self.store.pop(&mut queue.packets)?;
+        self.active -= u32::from(queue.packets.is_empty());
+        self.bytes[index as usize] -= u64::from(packet.wire_bytes);
+        self.backlog.remove(&packet);
+        Some(packet)
+    }
+
+    /// The packet that queue `index` sends next, if the law leaves one.
+    #[inline]
+    fn next_of(&mut self, index: u32, now: Time, out: &mut impl Sink) -> Option<Packet> {
+        let mut is_by_drop = false;
+        loop {
+            let queue = &mut self.queues[index as usize];
+            let Some(head) = self.store.first(queue.packets) else {
+                self.law.on_empty(&mut queue.state, is_by_drop);
+                return None;
+            };
+            let waiting =
+                if self.config.counts_all { self.backlog.bytes } else { self.bytes[index as usize] };
+            let left_bytes = waiting - u64::from(head.wire_bytes);
+            let verdict = self.law.at_head(&mut queue.state, head, left_bytes, now);
+            let mut packet = self.pop(index)?;
+            match verdict {
+                Verdict::Accept => return Some(packet),
+                Verdict::Mark(why) => {
+                    debug_assert!(packet.ecn.is_capable(), "a law marks only what can carry a mark");
+                    packet.ecn = Ecn::Ce;
+                    out.on_mark(&packet, why);
+                    return Some(packet);
+                }
+                Verdict::Drop(why) => out.on_drop(packet, why),
+                Verdict::Evict { .. } => unreachable!("eviction at the head makes no room for anything"),
+            }
+            is_by_drop = true;
+        }
+    }
+
+    fn is_overfull(&self) -> bool {
+        self.backlog.packets > self.config.packets_max || self.backlog.bytes > self.config.bytes_max
+    }
+
+    /// The longest queue gives up half of its bytes, from its head, but no more than a batch of packets (Linux,
+    /// `fq_codel_drop`; RFC 8290, section 4.1). The law hears of it, to be stricter with what is left.
+    #[cold]
+    fn make_room(&mut self, out: &mut impl Sink) {
+        let fattest = self.fattest();
+        let half = self.bytes[fattest as usize] / 2;
+        let (mut dropped, mut bytes) = (0, 0);
+        while dropped == 0 || (dropped < self.config.drop_batch && bytes < half) {
+            let Some(victim) = self.pop(fattest) else { break };
+            dropped += 1;
+            bytes += u64::from(victim.wire_bytes);
+            out.on_drop(victim, DropReason::Overflow);
+        }
+        self.law.on_overflow(&mut self.queues[fattest as usize].state, dropped);
+    }
+
+    /// The queue with the most bytes; of several the first.
+    fn fattest(&self) -> u32 {
+        let longest =
+            (0..).zip(&self.bytes).max_by_key(|&(index, &bytes)| (bytes, core::cmp::Reverse(index)));
+        match longest {
+            Some((index, &bytes)) if bytes > 0 => index,
+            // Packets without bytes: a queue that has some.
+            _ => self.queues.iter().position(|queue| !queue.packets.is_empty()).unwrap_or(0) as u32,
+        }
+    }
+}
+
+impl<L: SharedLaw> QueueDiscipline for FlowQueueing<L> {
+    fn enqueue(&mut self, packet: Packet, _now: Time, out: &mut impl Sink) {
+        let key = self.config.classify.key(&packet);
+        let queues = &self.queues;
+        let index = self.places.find(key, |of| queues[of as usize].is_listed);
+        let queue = &mut self.queues[index as usize];
+        self.active += u32::from(queue.packets.is_empty());
+        self.store.push(&mut queue.packets, packet);
+        self.bytes[index as usize] += u64::from(packet.wire_bytes);
+        self.backlog.add(&packet);
+        if !queue.is_listed {
+            queue.is_listed = true;
+            queue.credits = i64::from(self.config.quantum_bytes);
+            self.new.push(index, &mut self.queues);
+        }
+        while self.is_overfull() {
+            self.make_room(out);
+        }
+    }
+
+    /// RFC 8290, section 4.2.
+    fn dequeue(&mut self, now: Time, out: &mut impl Sink) -> Option<Packet> {
+        loop {
+            let is_new = self.new.first != NONE;
+            let index = if is_new { self.new.first } else { self.old.first };
+            if index == NONE {
+                return None;
+            }
+            let queue = &mut self.queues[index as usize];
+            if queue.credits <= 0 {
+                queue.credits += i64::from(self.config.quantum_bytes);
+                self.leave_first(is_new);
+                self.old.push(index, &mut self.queues);
+                continue;
+            }
+            if let Some(packet) = self.next_of(index, now, out) {
+                self.queues[index as usize].credits -= i64::from(packet.wire_bytes);
+                return Some(packet);
+            }
+            self.leave_first(is_new);
+            if is_new && self.old.first != NONE {
+                // Else a flow that always comes back as new would starve the old ones.
+                self.old.push(index, &mut self.queues);
+            } else {
+                self.queues[index as usize].is_listed = false;
+            }
+        }
+    }
+
+    fn backlog(&self) -> Backlog {
+        self.backlog
+    }
+
+    fn variable(&self, name: &str) -> Option<f64> {
+        match name {
+            "active_queues" => Some(f64::from(self.active)),
+            "new_queues" => Some(f64::from(self.new.len)),
+            "old_queues" => Some(f64::from(self.old.len)),
+            _ => None,
+        }
+    }
+}
+
+impl<L: SharedLaw> FlowQueueing<L> {
+    /// The first of the new queues, or of the old ones, is none of them any more.
+    #[inline]
+    fn leave_first(&mut self, is_new: bool) {
+        let turns = if is_new { &mut self.new } else { &mut self.old };
+        turns.first = self.queues[turns.first as usize].behind;
+        turns.len -= 1;
+    }
+}
+
+impl Turns {
+    const NONE: Self = Self { first: NONE, last: NONE, len: 0 };
+
+    /// Queue `index` is the last one.
+    #[inline]
+    fn push<S>(&mut self, index: u32, queues: &mut [Queue<S>]) {
+        queues[index as usize].behind = NONE;
+        if self.first == NONE {
+            self.first = index;
+        } else {
+            queues[self.last as usize].behind = index;
+        }
+        self.last = index;
+        self.len += 1;
+    }
+}
+
+#[cfg(test)]
+impl<L: SharedLaw> FlowQueueing<L> {
+    pub(super) const BYTES_PER_QUEUE: usize = size_of::<Queue<L::State>>();
+
+    /// Places for packets, used or free.
+    pub(super) const fn places_in_memory(&self) -> usize {
+        self.store.places()
+    }
+}

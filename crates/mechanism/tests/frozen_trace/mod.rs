@@ -1,0 +1,149 @@
+//! What the comparisons with frozen traces share: arrivals from a seed, one link, and what became of each packet.
+//!
+//! Source: `tests/oracle/python/freeze_codel.py`, which states the format.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use serde_json::Value;
+use tidegate_mechanism::queue::QueueDiscipline;
+use tidegate_packet::{DropReason, Ecn, FlowId, MarkReason, Packet, Sink};
+use tidegate_units::{Span, Time};
+
+/// The file `name` of the frozen verdicts.
+pub fn frozen(name: &str) -> Value {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/oracle/verdicts").join(name);
+    let text = std::fs::read_to_string(file).expect("the frozen verdicts are part of the repository");
+    serde_json::from_str(&text).expect("the frozen verdicts are JSON")
+}
+
+pub fn whole(value: &Value) -> u64 {
+    value.as_u64().expect("a whole number")
+}
+
+/// `SplitMix64`: the next number modulo n.
+pub fn splitmix(mut state: u64) -> impl FnMut(u64) -> u64 {
+    move |n| {
+        state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let z = (state ^ (state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (z ^ (z >> 31)) % n
+    }
+}
+
+/// The arrivals that follow from the seed of a trace, as in `freeze_codel.py`: of one flow.
+#[allow(dead_code, reason = "not all of those who share this have these")]
+pub fn arrivals(of: &Value, packets: u64) -> Vec<Packet> {
+    let mut below = splitmix(whole(&of["seed"]));
+    let (mut load, mut now) = (0, Time::ZERO);
+    (0..packets)
+        .map(|number| {
+            if number % 40 == 0 {
+                load = below(5);
+            }
+            let size = [40, 576, 1000, 1500][below(4) as usize];
+            let ecn = if below(100) < whole(&of["ect_percent"]) { Ecn::Ect0 } else { Ecn::NotEct };
+            let unit = size * whole(&of["nanos_per_byte"]);
+            now +=
+                Span::from_nanos(below([1, unit * 3 / 2, unit * 3 / 2, unit * 2, unit * 4][load as usize]));
+            Packet { ecn, arrived: now, ..Packet::new(number as u32, FlowId(0), size as u32) }
+        })
+        .collect()
+}
+
+/// What became of each packet, and when.
+struct Fates {
+    now: Time,
+    fates: Vec<(char, u64)>,
+}
+
+impl Fates {
+    fn set(&mut self, packet: &Packet, fate: char) {
+        self.fates[packet.slot as usize] = (fate, self.now.as_nanos());
+    }
+}
+
+impl Sink for Fates {
+    fn on_drop(&mut self, packet: Packet, why: DropReason) {
+        let fate = match why {
+            DropReason::Early => 'd',
+            DropReason::Unresponsive => 'b',
+            _ => 'o',
+        };
+        self.set(&packet, fate);
+    }
+    fn on_mark(&mut self, _packet: &Packet, why: MarkReason) {
+        assert_eq!(why, MarkReason::Early);
+    }
+}
+
+/// The link has sent a packet: the next one begins to be sent, or it is idle.
+fn go_on(queue: &mut impl QueueDiscipline, at: Time, told: &mut Fates, nanos_per_byte: u64) -> Option<Time> {
+    let after = send(queue, at, told, nanos_per_byte);
+    if after.is_none() {
+        queue.on_idle(at);
+    }
+    after
+}
+
+/// The next packet begins to be sent; when it is gone.
+fn send(queue: &mut impl QueueDiscipline, now: Time, told: &mut Fates, nanos_per_byte: u64) -> Option<Time> {
+    told.now = now;
+    let packet = queue.dequeue(now, told)?;
+    told.set(&packet, if packet.ecn == Ecn::Ce { 'm' } else { 's' });
+    Some(now + Span::from_nanos(u64::from(packet.wire_bytes) * nanos_per_byte))
+}
+
+/// One link that is served before an arrival at the same instant; the fates, and what `watch` says after each 25 arrivals.
+pub fn run<D: QueueDiscipline>(
+    queue: &mut D,
+    arrivals: &[Packet],
+    nanos_per_byte: u64,
+    watch: impl Fn(&D) -> u64,
+) -> (Vec<(char, u64)>, Vec<u64>) {
+    let mut told = Fates { now: Time::ZERO, fates: vec![(' ', 0); arrivals.len()] };
+    let (mut seen, mut busy_until) = (Vec::new(), None);
+    for packet in arrivals {
+        let now = packet.arrived;
+        while let Some(at) = busy_until.filter(|&at| at <= now) {
+            busy_until = go_on(queue, at, &mut told, nanos_per_byte);
+        }
+        told.now = now;
+        queue.enqueue(*packet, now, &mut told);
+        if busy_until.is_none() {
+            busy_until = send(queue, now, &mut told, nanos_per_byte);
+        }
+        if packet.slot % 25 == 24 {
+            seen.push(watch(queue));
+        }
+    }
+    while let Some(at) = busy_until {
+        busy_until = go_on(queue, at, &mut told, nanos_per_byte);
+    }
+    (told.fates, seen)
+}
+
+/// Whether the trace `of` is as frozen.
+pub fn compare(of: &Value, fates: &[(char, u64)], seen: Vec<u64>) {
+    assert_eq!(Some(shorten(fates).as_str()), of["outcomes"].as_str(), "trace {}", of["seed"]);
+    let found = digest(fates.iter().map(|fate| fate.1).chain(seen));
+    assert_eq!(Some(found.as_str()), of["digest"].as_str(), "instants and counts of trace {}", of["seed"]);
+}
+
+/// `3sd` for three packets sent, and one dropped.
+fn shorten(fates: &[(char, u64)]) -> String {
+    let mut text = String::new();
+    for same in fates.chunk_by(|a, b| a.0 == b.0) {
+        if same.len() > 1 {
+            write!(text, "{}", same.len()).expect("a string grows");
+        }
+        text.push(same[0].0);
+    }
+    text
+}
+
+fn digest(values: impl Iterator<Item = u64>) -> String {
+    let hash =
+        values.fold(0xCBF2_9CE4_8422_2325u64, |hash, value| (hash ^ value).wrapping_mul(0x100_0000_01B3));
+    format!("{hash:016x}")
+}

@@ -1,0 +1,80 @@
+//! FQ-CoDel against an independent implementation in Python, from the RFC's text: on random traces, for every packet the same fate at
+//! the same instant, and as many new and old queues all along.
+//!
+//! Source: `tests/oracle/python/freeze_fq_codel.py`, which states the format; `tests/oracle/verdicts/fq_codel.json`,
+//! which it made.
+
+mod frozen_trace;
+
+use serde_json::Value;
+use tidegate_mechanism::Context;
+use tidegate_mechanism::queue::{CodelLawConfig, QueueDiscipline as _, Reentry, Variant};
+use tidegate_mechanism::schedule::{Backlogged, BinHash, Classification, FqCodel, FqCodelConfig};
+use tidegate_packet::{Ecn, FlowId, Packet};
+use tidegate_units::{Bytes, Limit, Span, Time};
+
+use frozen_trace::{frozen, run, splitmix, whole};
+
+fn build(of: &Value) -> FqCodel {
+    let number = |key: &str| whole(&of[key]);
+    let is = |key: &str, word: &str| of[key].as_str().expect("a word") == word;
+    let config = FqCodelConfig {
+        codel: CodelLawConfig {
+            target: Span::from_nanos(number("target")),
+            interval: Span::from_nanos(number("interval")),
+            ecn: of["ecn"].as_bool().expect("a switch"),
+            reentry: if is("reentry", "two-less") { Reentry::TwoLess } else { Reentry::LastDrops },
+            variant: if is("variant", "linux") { Variant::Linux } else { Variant::Rfc },
+            ce_threshold: of["ce_threshold"].as_u64().map(Span::from_nanos),
+        },
+        limit: Limit::Packets(number("limit") as u32),
+        memory_limit: Bytes::new(number("memory_limit")),
+        quantum: Bytes::new(number("quantum")),
+        queues: number("queues") as u32,
+        ways: number("ways") as u32,
+        hash: BinHash::Modulo,
+        classify: Classification::Flow,
+        drop_batch: number("drop_batch") as u32,
+        backlog: if is("backlog", "all") { Backlogged::All } else { Backlogged::Queue },
+    };
+    config.build(&Context { mtu_bytes: number("maxpacket") as u32, ..Context::for_tests() })
+}
+
+/// The arrivals that follow from the seed of a trace, as in the script.
+fn arrivals(of: &Value, packets: u64) -> Vec<Packet> {
+    let mut below = splitmix(whole(&of["seed"]));
+    let (mut load, mut senders, mut now) = (0, 1, Time::ZERO);
+    (0..packets)
+        .map(|number| {
+            if number % 40 == 0 {
+                load = below(5);
+                senders = 1 + below(whole(&of["flows"]));
+            }
+            let flow = if below(2) == 1 { below(senders) } else { 0 };
+            let size = [40, 576, 1000, 1500][below(4) as usize];
+            let ecn = if below(100) < whole(&of["ect_percent"]) { Ecn::Ect0 } else { Ecn::NotEct };
+            let unit = size * whole(&of["nanos_per_byte"]);
+            now +=
+                Span::from_nanos(below([1, unit * 3 / 2, unit * 3 / 2, unit * 2, unit * 4][load as usize]));
+            Packet { ecn, arrived: now, ..Packet::new(number as u32, FlowId(flow as u32), size as u32) }
+        })
+        .collect()
+}
+
+/// The lengths of both lists in one number.
+fn lists(fq: &FqCodel) -> u64 {
+    let length = |name| fq.variable(name).expect("it has two lists") as u64;
+    length("new_queues") << 32 | length("old_queues")
+}
+
+#[test]
+fn fq_codel_decides_every_packet_as_the_reference_does() {
+    let frozen = frozen("fq_codel.json");
+    let traces = frozen["fq_codel"].as_array().expect("a list");
+    assert_eq!((traces.len(), frozen["version"].as_u64()), (240, Some(1)));
+    for of in traces {
+        let arrivals = arrivals(of, whole(&frozen["packets"]));
+        let (fates, seen) = run(&mut build(&of["config"]), &arrivals, whole(&of["nanos_per_byte"]), lists);
+        frozen_trace::compare(of, &fates, seen);
+    }
+}

@@ -14,8 +14,9 @@ use super::own::{MakeManager, OwnManager};
 use super::red::{WITH_FLOWS, WITH_SLOPE, WITHOUT_FLOWS};
 use super::{
     AdaptiveRed, AdaptiveRedConfig, Blue, BlueConfig, Codel, CodelConfig, Csfq, CsfqConfig, DropTail,
-    DropTailConfig, EecMarker, EecMarkerConfig, Ered, EredConfig, Fred, FredConfig, QueueManager, Red,
-    RedConfig, RedPenaltyBox, RedPenaltyBoxConfig, Sfb, SfbConfig, TcpFriendly, TcpFriendlyConfig, Verdict,
+    DropTailConfig, EecMarker, EecMarkerConfig, Ered, EredConfig, Fred, FredConfig, Pie, PieConfig,
+    QueueManager, Red, RedConfig, RedPenaltyBox, RedPenaltyBoxConfig, Sfb, SfbConfig, TcpFriendly,
+    TcpFriendlyConfig, Verdict,
 };
 use crate::{Context, Variable, distinct};
 
@@ -135,6 +136,8 @@ managers! {
     Blue(BlueConfig, Box<Blue>) = "blue",
     /// Controlled delay.
     Codel(CodelConfig, Box<Codel>) = "codel",
+    /// PIE.
+    Pie(PieConfig, Box<Pie>) = "pie",
     /// Flow random early detection.
     Fred(FredConfig, Box<Fred>) = "fred",
     /// Stochastic Fair BLUE.

@@ -23,6 +23,8 @@ mod red;
 mod red_penalty_box;
 pub mod sfb;
 mod tcp_friendly;
+#[cfg(test)]
+mod testing;
 mod virtual_queues;
 
 pub use adaptive_red::{AdaptiveRed, AdaptiveRedConfig};

@@ -8,7 +8,10 @@ use std::path::Path;
 
 use serde_json::Value;
 use tidegate_mechanism::Context;
-use tidegate_mechanism::queue::{DelayEstimator, Fifo, PieConfig, QueueDiscipline, QueueManager};
+use tidegate_mechanism::queue::{
+    AvqConfig, DelayEstimator, Fifo, PiConfig, PieConfig, QueueDiscipline, QueueManager, QueueUnit,
+    RemConfig, StepConfig, Unmarkable,
+};
 use tidegate_mechanism::random::Seed;
 use tidegate_packet::{DropReason, Ecn, FlowId, MarkReason, Packet, Sink};
 use tidegate_units::{BitRate, Bytes, Limit, Span, Time};
@@ -223,6 +226,71 @@ fn pie_decides_every_packet_as_the_reference_does() {
             estimator: if is_by_rate { DelayEstimator::DepartureRate } else { DelayEstimator::Timestamps },
             dq_threshold: of.bytes("dq_threshold"),
             on_demand: of.yes("on_demand"),
+        };
+        config.build(context)
+    });
+}
+
+#[test]
+fn the_step_decides_every_packet_as_the_reference_does() {
+    compare("step", "waiting", |of, context| {
+        let others = if of.is("others", "pass") { Unmarkable::Pass } else { Unmarkable::Drop };
+        let (limit, threshold) = (of.limit("limit"), of.limit("threshold"));
+        StepConfig { limit, threshold, ecn: of.yes("ecn"), others }.build(context)
+    });
+}
+
+fn mode(of: Of) -> QueueUnit {
+    if of.is("mode", "bytes") { QueueUnit::Bytes } else { QueueUnit::Packets }
+}
+
+#[test]
+fn pi_decides_every_packet_as_the_reference_does() {
+    compare("pi", "marking_probability", |of, context| {
+        let config = PiConfig {
+            limit: of.limit("limit"),
+            q_ref: Limit::Packets(of.whole("q_ref") as u32),
+            a: of.real("a"),
+            b: of.real("b"),
+            period: of.span("period"),
+            mode: mode(of),
+            mean_packet: of.bytes("mean_packet"),
+            ecn: of.yes("ecn"),
+        };
+        config.build(context)
+    });
+}
+
+#[test]
+fn rem_decides_every_packet_as_the_reference_does() {
+    compare("rem", "price", |of, context| {
+        let config = RemConfig {
+            limit: of.limit("limit"),
+            b_ref: Limit::Packets(of.whole("b_ref") as u32),
+            gamma: of.real("gamma"),
+            alpha: of.real("alpha"),
+            phi: of.real("phi"),
+            period: of.span("period"),
+            weight: of.real("w"),
+            mode: mode(of),
+            mean_packet: of.bytes("mean_packet"),
+            ecn: of.yes("ecn"),
+        };
+        config.build(context)
+    });
+}
+
+#[test]
+fn avq_decides_every_packet_as_the_reference_does() {
+    compare("avq", "virtual_capacity_bps", |of, context| {
+        let config = AvqConfig {
+            limit: of.limit("limit"),
+            virtual_limit: Some(Limit::Bytes(of.bytes("virtual_bytes"))),
+            gamma: of.real("gamma"),
+            alpha: of.real("alpha"),
+            start: of.real("start"),
+            mean_packet: Bytes::new(1000),
+            ecn: of.yes("ecn"),
         };
         config.build(context)
     });

@@ -13,10 +13,10 @@ use tidegate_units::{BitRate, Time};
 use super::own::{MakeManager, OwnManager};
 use super::red::{WITH_FLOWS, WITH_SLOPE, WITHOUT_FLOWS};
 use super::{
-    AdaptiveRed, AdaptiveRedConfig, Blue, BlueConfig, Codel, CodelConfig, Csfq, CsfqConfig, DropTail,
-    DropTailConfig, EecMarker, EecMarkerConfig, Ered, EredConfig, Fred, FredConfig, Pie, PieConfig,
-    QueueManager, Red, RedConfig, RedPenaltyBox, RedPenaltyBoxConfig, Sfb, SfbConfig, TcpFriendly,
-    TcpFriendlyConfig, Verdict,
+    AdaptiveRed, AdaptiveRedConfig, Avq, AvqConfig, Blue, BlueConfig, Codel, CodelConfig, Csfq, CsfqConfig,
+    DropTail, DropTailConfig, EecMarker, EecMarkerConfig, Ered, EredConfig, Fred, FredConfig, Pi, PiConfig,
+    Pie, PieConfig, QueueManager, Red, RedConfig, RedPenaltyBox, RedPenaltyBoxConfig, Rem, RemConfig, Sfb,
+    SfbConfig, Step, StepConfig, TcpFriendly, TcpFriendlyConfig, Verdict,
 };
 use crate::{Context, Variable, distinct};
 
@@ -138,6 +138,14 @@ managers! {
     Codel(CodelConfig, Box<Codel>) = "codel",
     /// PIE.
     Pie(PieConfig, Box<Pie>) = "pie",
+    /// The PI controller.
+    Pi(PiConfig, Box<Pi>) = "pi",
+    /// Random exponential marking.
+    Rem(RemConfig, Box<Rem>) = "rem",
+    /// The adaptive virtual queue.
+    Avq(AvqConfig, Box<Avq>) = "avq",
+    /// A step.
+    Step(StepConfig, Box<Step>) = "step",
     /// Flow random early detection.
     Fred(FredConfig, Box<Fred>) = "fred",
     /// Stochastic Fair BLUE.

@@ -1,4 +1,4 @@
-//! PIE, the step, PI, REM, AVQ and `CHOKe` against independent implementations in Python, each on 240 random traces: the same
+//! PIE, the step, PI, REM, AVQ and CHOKe against independent implementations in Python, each on 240 random traces: the same
 //! arrivals and random numbers, and for every packet the same fate at the same instant.
 //!
 //! Source: `tests/oracle/python/freeze_managers.py`, which states the format; tests/oracle/verdicts/KIND.json, which it made.
@@ -9,8 +9,8 @@ use std::path::Path;
 use serde_json::Value;
 use tidegate_mechanism::Context;
 use tidegate_mechanism::queue::{
-    AvqConfig, DelayEstimator, Fifo, PiConfig, PieConfig, QueueDiscipline, QueueManager, QueueUnit,
-    RemConfig, StepConfig, Unmarkable,
+    AvqConfig, ChokeConfig, DelayEstimator, Fifo, GapLaw, PiConfig, PieConfig, QueueDiscipline, QueueManager,
+    QueueUnit, RedConfig, RemConfig, StepConfig, Unmarkable, Victim,
 };
 use tidegate_mechanism::random::Seed;
 use tidegate_packet::{DropReason, Ecn, FlowId, MarkReason, Packet, Sink};
@@ -198,8 +198,8 @@ fn compare<M: QueueManager>(kind: &str, variable: &str, manager: impl Fn(Of, &Co
         let arrivals = arrivals(of, Of(&frozen).whole("packets"), Of(&frozen).whole("flows"));
         let (fates, watched) = run(&mut queue, &arrivals, nanos_per_byte, variable);
         assert_eq!(Some(shorten(&fates).as_str()), trace["outcomes"].as_str(), "{what}");
-        let found = digest(fates.iter().map(|fate| fate.1));
-        assert_eq!(Some(found.as_str()), trace["digest"].as_str(), "instants of {what}");
+        let instants = digest(fates.iter().map(|fate| fate.1));
+        assert_eq!(Some(instants.as_str()), trace["digest"].as_str(), "instants of {what}");
         for (value, found) in trace["watched"].as_array().expect("a list").iter().zip(watched) {
             let reference = value.as_f64().expect("watched values are numbers");
             assert!((reference - found).abs() <= 1e-9 * reference.abs().max(1.0), "{what}: {found}, {value}");
@@ -293,5 +293,31 @@ fn avq_decides_every_packet_as_the_reference_does() {
             ecn: of.yes("ecn"),
         };
         config.build(context)
+    });
+}
+
+/// A threshold that is a whole number of packets.
+fn packets(of: Of, key: &str) -> Limit {
+    Limit::Packets(of.real(key) as u32)
+}
+
+#[test]
+fn choke_decides_every_packet_as_the_reference_does() {
+    compare("choke", "average_queue_packets", |of, context| {
+        let red = RedConfig {
+            limit: of.limit("limit"),
+            min: packets(of, "min_th"),
+            max: packets(of, "max_th"),
+            weight: of.real("w"),
+            max_p: of.real("max_p"),
+            mean_packet: of.bytes("packet_bytes"),
+            gap: if of.is("gap_law", "wait") { GapLaw::Wait } else { GapLaw::Paper },
+            gentle: of.yes("gentle"),
+            victim: if of.is("victim", "random") { Victim::Random } else { Victim::Arriving },
+            ecn: of.yes("ecn"),
+            mark_forced: of.yes("ecn_when_forced"),
+            ..RedConfig::default()
+        };
+        ChokeConfig { red }.build(context)
     });
 }

@@ -1,6 +1,6 @@
 """CHOKe: Pan, Prabhakar and Psounis 2000, Fig. 1: RED that compares an arrival with a packet drawn from the queue.
 
-Settled: "above min_th" begins at it, as in RED; nothing is drawn where nothing waits; the packet in transmission is not drawn; a
+Settled: "above min_th" begins at it, as in RED; nothing is drawn where fewer than two wait; the packet in transmission is not drawn; a
 match drops both whatever their ECN fields, and is no event for RED's count.
 """
 
@@ -21,7 +21,7 @@ class Choke(Red):
     def arrive(self, packet, now):
         self.is_updated = False
         self.update_average(now)
-        if self.avg >= self.c["min_th"] and self.queue:
+        if self.avg >= self.c["min_th"] and len(self.queue) >= 2:
             drawn = self.draws.below(len(self.queue))
             if self.queue[drawn].flow == packet.flow:
                 drop(self.queue.pop(drawn), "fair_share", now)

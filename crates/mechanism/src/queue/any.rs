@@ -13,10 +13,11 @@ use tidegate_units::{BitRate, Time};
 use super::own::{MakeManager, OwnManager};
 use super::red::{WITH_FLOWS, WITH_SLOPE, WITHOUT_FLOWS};
 use super::{
-    AdaptiveRed, AdaptiveRedConfig, Avq, AvqConfig, Blue, BlueConfig, Codel, CodelConfig, Csfq, CsfqConfig,
-    DropTail, DropTailConfig, EecMarker, EecMarkerConfig, Ered, EredConfig, Fred, FredConfig, Pi, PiConfig,
-    Pie, PieConfig, QueueManager, Red, RedConfig, RedPenaltyBox, RedPenaltyBoxConfig, Rem, RemConfig, Sfb,
-    SfbConfig, Step, StepConfig, TcpFriendly, TcpFriendlyConfig, Verdict,
+    AdaptiveRed, AdaptiveRedConfig, Avq, AvqConfig, Blue, BlueConfig, Choke, ChokeConfig, Codel, CodelConfig,
+    Csfq, CsfqConfig, DropTail, DropTailConfig, EecMarker, EecMarkerConfig, Ered, EredConfig, Fred,
+    FredConfig, Pi, PiConfig, Pie, PieConfig, QueueManager, Red, RedConfig, RedPenaltyBox,
+    RedPenaltyBoxConfig, Rem, RemConfig, Sfb, SfbConfig, Step, StepConfig, TcpFriendly, TcpFriendlyConfig,
+    Verdict,
 };
 use crate::{Context, Variable, distinct};
 
@@ -130,6 +131,8 @@ managers! {
     Red(RedConfig, Box<Red>) = "red",
     /// Adaptive RED.
     AdaptiveRed(AdaptiveRedConfig, Box<AdaptiveRed>) = "adaptive-red",
+    /// CHOKe.
+    Choke(ChokeConfig, Box<Choke>) = "choke",
     /// RED with a penalty box.
     RedPenaltyBox(RedPenaltyBoxConfig, Box<RedPenaltyBox>) = "red-penalty-box",
     /// BLUE.

@@ -280,7 +280,7 @@ mod tests {
         ) {
             let limit = Limit::Packets(limit);
             let virtual_limit = Some(Limit::Packets(virtual_packets));
-            let config = AvqConfig { limit, virtual_limit, alpha, gamma, ..AvqConfig::default() };
+            let config = AvqConfig { limit, virtual_limit, gamma, alpha, ..AvqConfig::default() };
             let mut fifo = Fifo::new(avq(config));
             let most = QueueLimit::new(limit, BitRate::from_mbps(8));
             drive(&mut fifo, &vector, 8, |waiting| assert!(!most.exceeded_by(waiting)));

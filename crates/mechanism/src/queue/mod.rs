@@ -10,6 +10,7 @@ mod any;
 mod average;
 mod avq;
 mod blue;
+mod choke;
 mod codel;
 mod csfq;
 mod drop_tail;
@@ -36,6 +37,7 @@ pub use any::{AnyManager, ManagerConfig};
 pub use average::{AverageQueue, IdleLaw};
 pub use avq::{Avq, AvqConfig};
 pub use blue::{Blue, BlueConfig, FreezeTimers};
+pub use choke::{Choke, ChokeConfig};
 pub use codel::{Codel, CodelConfig, Reentry};
 pub use csfq::{Csfq, CsfqConfig};
 pub use drop_tail::{DropTail, DropTailConfig};
@@ -76,6 +78,13 @@ pub enum Verdict {
         /// Why.
         why: DropReason,
     },
+    /// It is dropped, and so is the waiting packet at `position`; others wait beside that.
+    DropWith {
+        /// Which packet goes with it; below the number of waiting packets, which is two at least.
+        position: u32,
+        /// Why.
+        why: DropReason,
+    },
 }
 
 /// Active management of one FIFO: decides, holds no packets.
@@ -103,13 +112,13 @@ pub trait QueueManager {
     }
 
     /// `packet` is next to be sent; `queue` still counts it. Called before [`on_departure`](Self::on_departure), and only
-    /// if [`decides_at_head`](Self::decides_at_head). [`Verdict::Evict`] is not allowed here.
+    /// if [`decides_at_head`](Self::decides_at_head). [`Verdict::Evict`] and [`Verdict::DropWith`] are not allowed here.
     fn at_head(&mut self, packet: &Packet, queue: Backlog, now: Time) -> Verdict {
         let _ = (packet, queue, now);
         Verdict::Accept
     }
 
-    /// `packet` left for transmission, or made room for another; `queue` is what still waits.
+    /// `packet` left for transmission, or made room for another, or is dropped with an arrival; `queue` is what still waits.
     fn on_departure(&mut self, packet: &Packet, queue: Backlog, now: Time) {
         let _ = (packet, queue, now);
     }

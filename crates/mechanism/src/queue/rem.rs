@@ -323,7 +323,7 @@ mod tests {
             let mode = if in_bytes { QueueUnit::Bytes } else { QueueUnit::Packets };
             let period = Span::from_micros(20);
             let (limit, b_ref) = (Limit::Packets(limit), Limit::Packets(b_ref));
-            let config = RemConfig { limit, b_ref, gamma, phi, weight, period, mode, ..RemConfig::default() };
+            let config = RemConfig { limit, b_ref, gamma, phi, period, weight, mode, ..RemConfig::default() };
             let mut fifo = Fifo::new(rem(config));
             let most = QueueLimit::new(limit, BitRate::from_mbps(8));
             let run = drive(&mut fifo, &vector, 8, |waiting| assert!(!most.exceeded_by(waiting)));

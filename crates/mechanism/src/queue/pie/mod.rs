@@ -378,7 +378,7 @@ const KEPT_WHEN_IDLE: f64 = 0.98;
 
 /// `a - b` in seconds.
 fn difference(a: Span, b: Span) -> f64 {
-    (a.as_nanos() as i64 - b.as_nanos() as i64) as f64 / 1e9
+    (a.saturating_sub(b).as_nanos() as f64 - b.saturating_sub(a).as_nanos() as f64) / 1e9
 }
 
 /// Whether a delay is below half the target, in whole nanoseconds.

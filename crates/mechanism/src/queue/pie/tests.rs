@@ -89,10 +89,10 @@ fn a_delay_at_the_target_leaves_the_probability_where_it_is() {
 #[test]
 fn a_delay_that_grows_moves_the_probability_by_beta_for_each_second_of_growth() {
     let mut pie = with(0.5, PieConfig { alpha: 0.0, ..PieConfig::default() });
-    let p = updated(&mut pie, 30, 2);
-    assert!((p[0] - (0.5 + 1.25 * 0.01)).abs() < 1e-12 && p[1] == p[0]);
-    let p = updated(&mut pie, 10, 1);
-    assert!((p[0] - (0.5 - 1.25 * 0.01)).abs() < 1e-12, "as it shrinks it falls");
+    let grown = updated(&mut pie, 30, 2);
+    assert!((grown[0] - (0.5 + 1.25 * 0.01)).abs() < 1e-12 && grown[1] == grown[0]);
+    let shrunk = updated(&mut pie, 10, 1);
+    assert!((shrunk[0] - (0.5 - 1.25 * 0.01)).abs() < 1e-12, "as it shrinks it falls");
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn nothing_is_notified_while_there_is_an_allowance_for_bursts() {
 fn a_short_queue_and_a_short_delay_are_left_alone() {
     let mut pie = with(0.19, PieConfig { derandomize: false, ..PieConfig::default() });
     let certain =
-        |pie: &mut Pie, queue| (0..200).any(|_| arrive(pie, Ecn::NotEct, queue, ms(1)) != Verdict::Accept);
+        |of: &mut Pie, queue| (0..200).any(|_| arrive(of, Ecn::NotEct, queue, ms(1)) != Verdict::Accept);
     assert!(certain(&mut pie, LONG));
     assert!(!certain(&mut pie, Backlog { packets: 3, bytes: 3000 }), "two packets of the MTU");
     assert!(certain(&mut pie, Backlog { packets: 3, bytes: 3001 }));
@@ -157,7 +157,7 @@ fn notifications_are_kept_apart() {
             (0..200_000).filter(|_| arrive(&mut pie, Ecn::NotEct, LONG, ms(1)) != Verdict::Accept).collect();
         notified.windows(2).map(|pair| pair[1] - pair[0]).collect::<Vec<_>>()
     };
-    let mean = |gaps: &[u32]| f64::from(gaps.iter().sum::<u32>()) / gaps.len() as f64;
+    let mean = |of: &[u32]| f64::from(of.iter().sum::<u32>()) / of.len() as f64;
     let apart = gaps(true);
     // 85 probabilities of 0.01 sum to 0.85; from there on each arrival has its chance: 84 and 100 on average.
     assert!(*apart.iter().min().expect("some") >= 85 && *apart.iter().max().expect("some") <= 851);

@@ -223,10 +223,16 @@ def trace(kind, seed, counts):
 def freeze(kind):
     names = ["freeze_managers.py", "reference_world.py", *KINDS[kind][4]]
     scripts = hashlib.sha256(b"".join((HERE / name).read_bytes() for name in names)).hexdigest()
-    head = {"made_by": "tests/oracle/python/freeze_managers.py", "version": VERSION, "scripts_sha256": scripts}
+    head = {
+        "made_by": "tests/oracle/python/freeze_managers.py",
+        "version": VERSION,
+        "scripts_sha256": scripts,
+    }
     counts = Counter()
     traces = [trace(kind, seed, counts) for seed in range(TRACES)]
-    text = json.dumps(head | {"packets": PACKETS, "flows": KINDS[kind][3], "traces": traces}, separators=(",", ":"))
+    text = json.dumps(
+        head | {"packets": PACKETS, "flows": KINDS[kind][3], "traces": traces}, separators=(",", ":")
+    )
     return text.replace('},{"seed', '},\n{"seed') + "\n", counts
 
 

@@ -107,7 +107,12 @@ class Pie:
         self.updates_until(now)
         c = self.c
         half = c["target"]
-        if not c["on_demand"] and self.drop_prob == 0 and 2 * self.current_qdelay < half and 2 * self.qdelay_old < half:
+        if (
+            not c["on_demand"]
+            and self.drop_prob == 0
+            and 2 * self.current_qdelay < half
+            and 2 * self.qdelay_old < half
+        ):
             self.burst_allowance = c["max_burst"]
         if self.is_full(packet):
             drop(packet, "overflow", now)

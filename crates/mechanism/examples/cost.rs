@@ -15,8 +15,7 @@ use std::time::Instant;
 
 use tidegate_mechanism::Context;
 use tidegate_mechanism::queue::{
-    AdaptiveRedConfig, BlueConfig, CodelConfig, CodelLawConfig, CsfqConfig, DropTailConfig, EecMarkerConfig,
-    FredConfig, ManagerConfig, QueueDiscipline, RedConfig, RedPenaltyBoxConfig, SfbConfig,
+    AdaptiveRedConfig, AvqConfig, BlueConfig, ChokeConfig, CodelConfig, CodelLawConfig, CsfqConfig, DropTailConfig, EecMarkerConfig, FredConfig, ManagerConfig, PiConfig, PieConfig, QueueDiscipline, RedConfig, RedPenaltyBoxConfig, RemConfig, SfbConfig, StepConfig,
 };
 use tidegate_mechanism::random::Seed;
 use tidegate_mechanism::schedule::{
@@ -86,6 +85,12 @@ fn disciplines() -> Vec<(&'static str, DisciplineConfig)> {
             }),
         ),
         manager("codel", ManagerConfig::Codel(CodelConfig { limit: LIMIT, law: codel })),
+        manager("choke", ManagerConfig::Choke(ChokeConfig { red })),
+        manager("pie", ManagerConfig::Pie(PieConfig { limit: LIMIT, ..PieConfig::default() })),
+        manager("pi", ManagerConfig::Pi(PiConfig { limit: LIMIT, ..PiConfig::default() })),
+        manager("rem", ManagerConfig::Rem(RemConfig { limit: LIMIT, ..RemConfig::default() })),
+        manager("avq", ManagerConfig::Avq(AvqConfig { limit: LIMIT, ..AvqConfig::default() })),
+        manager("step", ManagerConfig::Step(StepConfig { limit: LIMIT, ..StepConfig::default() })),
         manager("sfb", ManagerConfig::Sfb(SfbConfig { limit: LIMIT, ..SfbConfig::default() })),
         manager("csfq", ManagerConfig::Csfq(CsfqConfig { limit: LIMIT, ..CsfqConfig::default() })),
         manager(

@@ -117,6 +117,12 @@ impl<M: QueueManager> Planned<M> {
                 let victim = self.evict(position, now, wire, counters);
                 LinkSink { world, counters, link }.on_drop(victim, why);
             }
+            Verdict::DropWith { position, why } => {
+                let victim = self.evict(position, now, wire, counters);
+                LinkSink { world, counters, link }.on_drop(victim, why);
+                LinkSink { world, counters, link }.on_drop(packet, why);
+                return;
+            }
         }
         self.join(packet, route, now, wire, counters);
     }

@@ -14,8 +14,9 @@ use tidegate_engine::{
     Simulation, StartSpec, TransportSpec,
 };
 use tidegate_mechanism::queue::{
-    BlueConfig, DropTailConfig, Flavor, FredConfig, FredVariant, FreezeTimers, GapLaw, ManagerConfig,
-    QueueUnit, RedConfig, Victim,
+    AvqConfig, BlueConfig, ChokeConfig, DelayEstimator, DropTailConfig, Flavor, FredConfig, FredVariant,
+    FreezeTimers, GapLaw, ManagerConfig, PiConfig, PieConfig, QueueUnit, RedConfig, RemConfig, StepConfig,
+    Unmarkable, Victim,
 };
 use tidegate_mechanism::schedule::DisciplineConfig;
 use tidegate_mechanism::tcp::{TcpConfig, Variant};
@@ -145,6 +146,75 @@ fn fred() -> impl Strategy<Value = ManagerConfig> {
             })
         },
     )
+}
+
+/// Controllers with timers of a few packets and gains that act within a run, and those without timers.
+fn controller() -> impl Strategy<Value = ManagerConfig> {
+    (limit(), 1u32..8, 20u64..5_000, 1e-3..0.5, 0.5..1.0, any::<[bool; 4]>()).prop_flat_map(
+        |(limit, packets, micros, gain, part, [bytes, by_rate, on_demand, pass])| {
+            let (aim, period) = (Limit::Packets(packets), Span::from_micros(micros));
+            let mode = if bytes { QueueUnit::Bytes } else { QueueUnit::Packets };
+            prop::sample::select(vec![
+                ManagerConfig::Pie(PieConfig {
+                    limit,
+                    target: Span::from_micros(500) * u64::from(packets),
+                    t_update: period,
+                    alpha: 1e3 * gain,
+                    beta: 1e4 * gain,
+                    max_burst: period,
+                    estimator: if by_rate {
+                        DelayEstimator::DepartureRate
+                    } else {
+                        DelayEstimator::Timestamps
+                    },
+                    dq_threshold: Bytes::new(2000),
+                    on_demand,
+                    by_size: bytes,
+                    ..PieConfig::default()
+                }),
+                ManagerConfig::Pi(PiConfig {
+                    limit,
+                    q_ref: aim,
+                    a: gain,
+                    b: part * gain,
+                    period,
+                    mode,
+                    ..PiConfig::default()
+                }),
+                ManagerConfig::Rem(RemConfig {
+                    limit,
+                    b_ref: aim,
+                    gamma: 10.0 * gain,
+                    phi: 1.1,
+                    period,
+                    weight: part,
+                    mode,
+                    ..RemConfig::default()
+                }),
+                ManagerConfig::Avq(AvqConfig {
+                    limit,
+                    virtual_limit: Some(aim),
+                    gamma: part,
+                    alpha: 1e2 * gain,
+                    ..AvqConfig::default()
+                }),
+                ManagerConfig::Step(StepConfig {
+                    limit,
+                    threshold: aim,
+                    others: if pass { Unmarkable::Pass } else { Unmarkable::Drop },
+                    ..StepConfig::default()
+                }),
+            ])
+        },
+    )
+}
+
+/// RED with the comparison of CHOKe.
+fn choke() -> impl Strategy<Value = ManagerConfig> {
+    red(&[Victim::Arriving, Victim::Random]).prop_map(|config| match config {
+        ManagerConfig::Red(red) => ManagerConfig::Choke(ChokeConfig { red }),
+        other => other,
+    })
 }
 
 fn case(
@@ -289,6 +359,16 @@ proptest! {
 
     #[test]
     fn a_planned_fred_queue_does_what_a_scheduled_one_does(case in case(odd_rate(), fred())) {
+        same_on_both_ports(&case)?;
+    }
+
+    #[test]
+    fn a_planned_queue_with_a_controller_does_what_a_scheduled_one_does(case in case(odd_rate(), controller())) {
+        same_on_both_ports(&case)?;
+    }
+
+    #[test]
+    fn a_planned_queue_that_drops_two_at_once_does_what_a_scheduled_one_does(case in case(even_rate(), choke())) {
         same_on_both_ports(&case)?;
     }
 

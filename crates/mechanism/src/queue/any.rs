@@ -13,10 +13,7 @@ use tidegate_units::{BitRate, Time};
 use super::own::{MakeManager, OwnManager};
 use super::red::{WITH_FLOWS, WITH_SLOPE, WITHOUT_FLOWS};
 use super::{
-    AdaptiveRed, AdaptiveRedConfig, Blue, BlueConfig, Cobalt, CobaltConfig, Codel, CodelConfig, Csfq,
-    CsfqConfig, DropTail, DropTailConfig, EecMarker, EecMarkerConfig, Ered, EredConfig, Fred, FredConfig,
-    QueueManager, Red, RedConfig, RedPenaltyBox, RedPenaltyBoxConfig, Sfb, SfbConfig, TcpFriendly,
-    TcpFriendlyConfig, Verdict,
+    AdaptiveRed, AdaptiveRedConfig, Avq, AvqConfig, Blue, BlueConfig, Choke, ChokeConfig, Cobalt, CobaltConfig, Codel, CodelConfig, Csfq, CsfqConfig, DropTail, DropTailConfig, EecMarker, EecMarkerConfig, Ered, EredConfig, Fred, FredConfig, Pi, PiConfig, Pie, PieConfig, QueueManager, Red, RedConfig, RedPenaltyBox, RedPenaltyBoxConfig, Rem, RemConfig, Sfb, SfbConfig, Step, StepConfig, TcpFriendly, TcpFriendlyConfig, Verdict,
 };
 use crate::{Context, Variable, distinct};
 
@@ -130,6 +127,8 @@ managers! {
     Red(RedConfig, Box<Red>) = "red",
     /// Adaptive RED.
     AdaptiveRed(AdaptiveRedConfig, Box<AdaptiveRed>) = "adaptive-red",
+    /// CHOKe.
+    Choke(ChokeConfig, Box<Choke>) = "choke",
     /// RED with a penalty box.
     RedPenaltyBox(RedPenaltyBoxConfig, Box<RedPenaltyBox>) = "red-penalty-box",
     /// BLUE.
@@ -138,6 +137,16 @@ managers! {
     Codel(CodelConfig, Box<Codel>) = "codel",
     /// `CoDel` and BLUE alternate.
     Cobalt(CobaltConfig, Box<Cobalt>) = "cobalt",
+    /// PIE.
+    Pie(PieConfig, Box<Pie>) = "pie",
+    /// The PI controller.
+    Pi(PiConfig, Box<Pi>) = "pi",
+    /// Random exponential marking.
+    Rem(RemConfig, Box<Rem>) = "rem",
+    /// The adaptive virtual queue.
+    Avq(AvqConfig, Box<Avq>) = "avq",
+    /// A step.
+    Step(StepConfig, Box<Step>) = "step",
     /// Flow random early detection.
     Fred(FredConfig, Box<Fred>) = "fred",
     /// Stochastic Fair BLUE.

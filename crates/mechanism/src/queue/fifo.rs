@@ -90,6 +90,11 @@ impl<M: QueueManager> QueueDiscipline for Fifo<M> {
                 out.on_drop(victim, why);
                 self.join(packet);
             }
+            Verdict::DropWith { position, why } => {
+                let victim = self.evict(position, now);
+                out.on_drop(victim, why);
+                out.on_drop(packet, why);
+            }
         }
     }
 
@@ -110,7 +115,9 @@ impl<M: QueueManager> QueueDiscipline for Fifo<M> {
                     return Some(packet);
                 }
                 Verdict::Drop(why) => out.on_drop(packet, why),
-                Verdict::Evict { .. } => unreachable!("eviction at the head makes no room for anything"),
+                Verdict::Evict { .. } | Verdict::DropWith { .. } => {
+                    unreachable!("eviction at the head makes no room for anything")
+                }
             }
         }
         None

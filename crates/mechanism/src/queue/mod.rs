@@ -8,8 +8,10 @@
 mod adaptive_red;
 mod any;
 mod average;
+mod avq;
 mod blue;
 mod cobalt;
+mod choke;
 mod codel;
 mod csfq;
 mod drop_tail;
@@ -19,18 +21,26 @@ mod fifo;
 mod fred;
 mod limit;
 pub mod own;
+mod pi;
+mod pie;
 mod red;
 mod red_penalty_box;
+mod rem;
 pub mod sfb;
+mod step;
 mod tcp_friendly;
+#[cfg(test)]
+mod testing;
 mod virtual_queues;
 
 pub use adaptive_red::{AdaptiveRed, AdaptiveRedConfig};
 pub use any::{AnyManager, ManagerConfig};
 pub use average::{AverageQueue, IdleLaw};
+pub use avq::{Avq, AvqConfig};
 pub use blue::{Blue, BlueConfig, FreezeTimers};
 pub use cobalt::{Cobalt, CobaltConfig};
 pub use codel::{Codel, CodelConfig, CodelLaw, CodelLawConfig, CodelState, Reentry, Variant};
+pub use choke::{Choke, ChokeConfig};
 pub use csfq::{Csfq, CsfqConfig};
 pub use drop_tail::{DropTail, DropTailConfig};
 pub use eec_marker::{EecMarker, EecMarkerConfig};
@@ -39,9 +49,13 @@ pub use fifo::Fifo;
 pub use fred::{Fred, FredConfig, FredVariant};
 pub use limit::QueueLimit;
 pub(crate) use limit::bytes32;
+pub use pi::{Pi, PiConfig};
+pub use pie::{DelayEstimator, Pie, PieConfig};
 pub use red::{Flavor, GapLaw, QueueUnit, Red, RedConfig, Victim};
 pub use red_penalty_box::{RedPenaltyBox, RedPenaltyBoxConfig};
+pub use rem::{Rem, RemConfig};
 pub use sfb::{Sfb, SfbConfig};
+pub use step::{Step, StepConfig, Unmarkable};
 pub use tcp_friendly::{TcpFriendly, TcpFriendlyConfig};
 pub use virtual_queues::{VirtualQueues, exceeds_its_part};
 
@@ -62,6 +76,13 @@ pub enum Verdict {
     /// It joins, and the waiting packet at `position` (0 is the head) is dropped instead.
     Evict {
         /// Which packet makes room; below the number of waiting packets.
+        position: u32,
+        /// Why.
+        why: DropReason,
+    },
+    /// It is dropped, and so is the waiting packet at `position`; others wait beside that.
+    DropWith {
+        /// Which packet goes with it; below the number of waiting packets, which is two at least.
         position: u32,
         /// Why.
         why: DropReason,
@@ -93,13 +114,13 @@ pub trait QueueManager {
     }
 
     /// `packet` is next to be sent; `queue` still counts it. Called before [`on_departure`](Self::on_departure), and only
-    /// if [`decides_at_head`](Self::decides_at_head). [`Verdict::Evict`] is not allowed here.
+    /// if [`decides_at_head`](Self::decides_at_head). [`Verdict::Evict`] and [`Verdict::DropWith`] are not allowed here.
     fn at_head(&mut self, packet: &Packet, queue: Backlog, now: Time) -> Verdict {
         let _ = (packet, queue, now);
         Verdict::Accept
     }
 
-    /// `packet` left for transmission, or made room for another; `queue` is what still waits.
+    /// `packet` left for transmission, or made room for another, or is dropped with an arrival; `queue` is what still waits.
     fn on_departure(&mut self, packet: &Packet, queue: Backlog, now: Time) {
         let _ = (packet, queue, now);
     }

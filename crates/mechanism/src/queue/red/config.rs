@@ -34,9 +34,9 @@ words! {
 words! {
     /// What RED counts.
     pub enum QueueUnit {
-        /// The average queue in packets; all packets are equal.
+        /// The queue in packets; all packets are equal.
         Packets = "packets",
-        /// The average queue in bytes; a packet's probability is in proportion to its size.
+        /// The queue in bytes; a packet's probability is in proportion to its size.
         Bytes = "bytes",
     }
 }

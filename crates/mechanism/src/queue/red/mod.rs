@@ -257,6 +257,11 @@ impl Red {
         verdict
     }
 
+    /// The random numbers, for a law around this one: both take theirs in turn.
+    pub(super) const fn random(&mut self) -> &mut Substream {
+        &mut self.random
+    }
+
     /// The packet that was observed joins without being tested.
     pub(super) const fn join_untested(&mut self) {
         self.average.on_joined();

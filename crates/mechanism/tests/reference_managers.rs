@@ -1,0 +1,323 @@
+//! PIE, the step, PI, REM, AVQ and CHOKe against independent implementations in Python, each on 240 random traces: the same
+//! arrivals and random numbers, and for every packet the same fate at the same instant.
+//!
+//! Source: `tests/oracle/python/freeze_managers.py`, which states the format; tests/oracle/verdicts/KIND.json, which it made.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use serde_json::Value;
+use tidegate_mechanism::Context;
+use tidegate_mechanism::queue::{
+    AvqConfig, ChokeConfig, DelayEstimator, Fifo, GapLaw, PiConfig, PieConfig, QueueDiscipline, QueueManager,
+    QueueUnit, RedConfig, RemConfig, StepConfig, Unmarkable, Victim,
+};
+use tidegate_mechanism::random::Seed;
+use tidegate_packet::{DropReason, Ecn, FlowId, MarkReason, Packet, Sink};
+use tidegate_units::{BitRate, Bytes, Limit, Span, Time};
+
+fn frozen(name: &str) -> Value {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../tests/oracle/verdicts/{name}.json"));
+    let text = std::fs::read_to_string(file).expect("the frozen verdicts are part of the repository");
+    serde_json::from_str(&text).expect("the frozen verdicts are JSON")
+}
+
+/// A configuration, or the head of a trace.
+#[derive(Clone, Copy)]
+struct Of<'a>(&'a Value);
+
+impl Of<'_> {
+    fn whole(self, key: &str) -> u64 {
+        self.0[key].as_u64().unwrap_or_else(|| panic!("{key} is a whole number"))
+    }
+    fn real(self, key: &str) -> f64 {
+        self.0[key].as_f64().unwrap_or_else(|| panic!("{key} is a number"))
+    }
+    fn yes(self, key: &str) -> bool {
+        self.0[key].as_bool().unwrap_or_else(|| panic!("{key} is a switch"))
+    }
+    fn is(self, key: &str, text: &str) -> bool {
+        self.0[key].as_str() == Some(text)
+    }
+    fn span(self, key: &str) -> Span {
+        Span::from_nanos(self.whole(key))
+    }
+    fn bytes(self, key: &str) -> Bytes {
+        Bytes::new(self.whole(key))
+    }
+    fn limit(self, key: &str) -> Limit {
+        let most = self.0[key][1].as_u64().expect("a limit is a number");
+        match self.0[key][0].as_str() {
+            Some("packets") => Limit::Packets(most as u32),
+            Some("bytes") => Limit::Bytes(Bytes::new(most)),
+            _ => Limit::Time(Span::from_nanos(most)),
+        }
+    }
+}
+
+/// The arrivals that follow from the seed of a trace, as in the script.
+fn arrivals(of: Of, packets: u64, flows: u64) -> Vec<Packet> {
+    let mut state = of.whole("seed");
+    // SplitMix64.
+    let mut below = |n: u64| {
+        state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let z = (state ^ (state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (z ^ (z >> 31)) % n
+    };
+    let (mut load, mut now) = (0, Time::ZERO);
+    (0..packets)
+        .map(|number| {
+            if number % 40 == 0 {
+                load = below(5);
+            }
+            let size = [40, 576, 1000, 1500][below(4) as usize];
+            let ecn = if below(100) < of.whole("ect_percent") { Ecn::Ect0 } else { Ecn::NotEct };
+            let unit = size * of.whole("nanos_per_byte");
+            now +=
+                Span::from_nanos(below([1, unit * 3 / 2, unit * 3 / 2, unit * 2, unit * 4][load as usize]));
+            let flow = FlowId(below(flows) as u32);
+            Packet { ecn, arrived: now, ..Packet::new(number as u32, flow, size as u32) }
+        })
+        .collect()
+}
+
+/// What became of each packet, and when.
+struct Fates {
+    now: Time,
+    fates: Vec<(char, u64)>,
+}
+
+impl Fates {
+    fn set(&mut self, packet: &Packet, fate: char) {
+        self.fates[packet.slot as usize] = (fate, self.now.as_nanos());
+    }
+}
+
+impl Sink for Fates {
+    fn on_drop(&mut self, packet: Packet, why: DropReason) {
+        let fate = match why {
+            DropReason::Early | DropReason::Forced => 'd',
+            DropReason::FairShare => 'f',
+            _ => 'o',
+        };
+        self.set(&packet, fate);
+    }
+    fn on_mark(&mut self, _packet: &Packet, _why: MarkReason) {}
+}
+
+/// What is due by `now`, each at its instant.
+fn run_timers(queue: &mut impl QueueDiscipline, now: Time, told: &mut Fates) {
+    while let Some(at) = queue.timer_at().filter(|&at| at <= now) {
+        queue.on_timer(at, told);
+        assert!(queue.timer_at().is_none_or(|next| next > at), "a timer moves on when it fires");
+    }
+}
+
+/// The next packet begins to be sent; when it is gone.
+fn send(queue: &mut impl QueueDiscipline, now: Time, told: &mut Fates, nanos_per_byte: u64) -> Option<Time> {
+    run_timers(queue, now, told);
+    told.now = now;
+    let Some(packet) = queue.dequeue(now, told) else {
+        queue.on_idle(now);
+        return None;
+    };
+    told.set(&packet, if packet.ecn == Ecn::Ce { 'm' } else { 's' });
+    Some(now + Span::from_nanos(u64::from(packet.wire_bytes) * nanos_per_byte))
+}
+
+/// One link that is served before an arrival at the same instant; the fates, and `variable` after each 100 arrivals.
+fn run(
+    queue: &mut impl QueueDiscipline,
+    arrivals: &[Packet],
+    nanos_per_byte: u64,
+    variable: &str,
+) -> (Vec<(char, u64)>, Vec<f64>) {
+    let mut told = Fates { now: Time::ZERO, fates: vec![(' ', 0); arrivals.len()] };
+    let (mut watched, mut busy_until) = (Vec::new(), None);
+    for packet in arrivals {
+        let now = packet.arrived;
+        while let Some(at) = busy_until.filter(|&at| at <= now) {
+            busy_until = send(queue, at, &mut told, nanos_per_byte);
+        }
+        run_timers(queue, now, &mut told);
+        told.now = now;
+        queue.enqueue(*packet, now, &mut told);
+        if busy_until.is_none() {
+            busy_until = send(queue, now, &mut told, nanos_per_byte);
+        }
+        if packet.slot % 100 == 99 {
+            let value = match variable {
+                "waiting" => Some(f64::from(queue.backlog().packets)),
+                _ => queue.variable(variable),
+            };
+            watched.push(value.expect("it has the variable"));
+        }
+    }
+    while let Some(at) = busy_until {
+        busy_until = send(queue, at, &mut told, nanos_per_byte);
+    }
+    (told.fates, watched)
+}
+
+/// `3sd` for three packets sent, and one dropped.
+fn shorten(fates: &[(char, u64)]) -> String {
+    let mut text = String::new();
+    for same in fates.chunk_by(|a, b| a.0 == b.0) {
+        if same.len() > 1 {
+            write!(text, "{}", same.len()).expect("a string grows");
+        }
+        text.push(same[0].0);
+    }
+    text
+}
+
+fn digest(values: impl Iterator<Item = u64>) -> String {
+    let hash =
+        values.fold(0xCBF2_9CE4_8422_2325u64, |hash, value| (hash ^ value).wrapping_mul(0x100_0000_01B3));
+    format!("{hash:016x}")
+}
+
+/// Panics at the first trace that differs from what the reference decides.
+fn compare<M: QueueManager>(kind: &str, variable: &str, manager: impl Fn(Of, &Context) -> M) {
+    let frozen = frozen(kind);
+    let traces = frozen["traces"].as_array().expect("a list");
+    assert_eq!((traces.len(), frozen["version"].as_u64()), (240, Some(1)));
+    for trace in traces {
+        let of = Of(trace);
+        let what = format!("trace {} of {kind}", trace["seed"]);
+        let nanos_per_byte = of.whole("nanos_per_byte");
+        let config = Of(&trace["config"]);
+        let context = Context {
+            // The one whose first numbers the references are given.
+            seed: Seed(7),
+            link_rate: BitRate::from_bps(8_000_000_000 / nanos_per_byte),
+            mtu_bytes: config.0["mtu"].as_u64().map_or(1500, |mtu| mtu as u32),
+        };
+        let mut queue = Fifo::new(manager(config, &context));
+        let arrivals = arrivals(of, Of(&frozen).whole("packets"), Of(&frozen).whole("flows"));
+        let (fates, watched) = run(&mut queue, &arrivals, nanos_per_byte, variable);
+        assert_eq!(Some(shorten(&fates).as_str()), trace["outcomes"].as_str(), "{what}");
+        let instants = digest(fates.iter().map(|fate| fate.1));
+        assert_eq!(Some(instants.as_str()), trace["digest"].as_str(), "instants of {what}");
+        for (value, found) in trace["watched"].as_array().expect("a list").iter().zip(watched) {
+            let reference = value.as_f64().expect("watched values are numbers");
+            assert!((reference - found).abs() <= 1e-9 * reference.abs().max(1.0), "{what}: {found}, {value}");
+        }
+    }
+}
+
+#[test]
+fn pie_decides_every_packet_as_the_reference_does() {
+    compare("pie", "marking_probability", |of, context| {
+        let is_by_rate = of.is("estimator", "departure-rate");
+        let config = PieConfig {
+            limit: of.limit("limit"),
+            target: of.span("target"),
+            t_update: of.span("t_update"),
+            alpha: of.real("alpha"),
+            beta: of.real("beta"),
+            max_burst: of.span("max_burst"),
+            ecn: of.yes("ecn"),
+            mark_ecnth: of.real("mark_ecnth"),
+            derandomize: of.yes("derandomize"),
+            by_size: of.yes("by_size"),
+            high: of.span("high"),
+            estimator: if is_by_rate { DelayEstimator::DepartureRate } else { DelayEstimator::Timestamps },
+            dq_threshold: of.bytes("dq_threshold"),
+            on_demand: of.yes("on_demand"),
+        };
+        config.build(context)
+    });
+}
+
+#[test]
+fn the_step_decides_every_packet_as_the_reference_does() {
+    compare("step", "waiting", |of, context| {
+        let others = if of.is("others", "pass") { Unmarkable::Pass } else { Unmarkable::Drop };
+        let (limit, threshold) = (of.limit("limit"), of.limit("threshold"));
+        StepConfig { limit, threshold, ecn: of.yes("ecn"), others }.build(context)
+    });
+}
+
+fn mode(of: Of) -> QueueUnit {
+    if of.is("mode", "bytes") { QueueUnit::Bytes } else { QueueUnit::Packets }
+}
+
+#[test]
+fn pi_decides_every_packet_as_the_reference_does() {
+    compare("pi", "marking_probability", |of, context| {
+        let config = PiConfig {
+            limit: of.limit("limit"),
+            q_ref: Limit::Packets(of.whole("q_ref") as u32),
+            a: of.real("a"),
+            b: of.real("b"),
+            period: of.span("period"),
+            mode: mode(of),
+            mean_packet: of.bytes("mean_packet"),
+            ecn: of.yes("ecn"),
+        };
+        config.build(context)
+    });
+}
+
+#[test]
+fn rem_decides_every_packet_as_the_reference_does() {
+    compare("rem", "price", |of, context| {
+        let config = RemConfig {
+            limit: of.limit("limit"),
+            b_ref: Limit::Packets(of.whole("b_ref") as u32),
+            gamma: of.real("gamma"),
+            alpha: of.real("alpha"),
+            phi: of.real("phi"),
+            period: of.span("period"),
+            weight: of.real("w"),
+            mode: mode(of),
+            mean_packet: of.bytes("mean_packet"),
+            ecn: of.yes("ecn"),
+        };
+        config.build(context)
+    });
+}
+
+#[test]
+fn avq_decides_every_packet_as_the_reference_does() {
+    compare("avq", "virtual_capacity_bps", |of, context| {
+        let config = AvqConfig {
+            limit: of.limit("limit"),
+            virtual_limit: Some(Limit::Bytes(of.bytes("virtual_bytes"))),
+            gamma: of.real("gamma"),
+            alpha: of.real("alpha"),
+            start: of.real("start"),
+            mean_packet: Bytes::new(1000),
+            ecn: of.yes("ecn"),
+        };
+        config.build(context)
+    });
+}
+
+/// A threshold that is a whole number of packets.
+fn packets(of: Of, key: &str) -> Limit {
+    Limit::Packets(of.real(key) as u32)
+}
+
+#[test]
+fn choke_decides_every_packet_as_the_reference_does() {
+    compare("choke", "average_queue_packets", |of, context| {
+        let red = RedConfig {
+            limit: of.limit("limit"),
+            min: packets(of, "min_th"),
+            max: packets(of, "max_th"),
+            weight: of.real("w"),
+            max_p: of.real("max_p"),
+            mean_packet: of.bytes("packet_bytes"),
+            gap: if of.is("gap_law", "wait") { GapLaw::Wait } else { GapLaw::Paper },
+            gentle: of.yes("gentle"),
+            victim: if of.is("victim", "random") { Victim::Random } else { Victim::Arriving },
+            ecn: of.yes("ecn"),
+            mark_forced: of.yes("ecn_when_forced"),
+            ..RedConfig::default()
+        };
+        ChokeConfig { red }.build(context)
+    });
+}

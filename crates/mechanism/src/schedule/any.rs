@@ -11,12 +11,13 @@ use tidegate_units::{BitRate, Time};
 
 use super::own::{MakeDiscipline, OwnDiscipline};
 use super::{
-    Cbq, CbqConfig, Classification, Drr, DrrConfig, Priority, PriorityConfig, Sfq, SfqConfig, Wfq, WfqConfig,
+    Cbq, CbqConfig, Classification, Drr, DrrConfig, DualPi2, DualPi2Config, Priority, PriorityConfig, Sfq,
+    SfqConfig, Wfq, WfqConfig,
 };
 #[cfg(feature = "text")]
 use crate::queue::own::MakeManager;
 use crate::queue::{AnyManager, Fifo, ManagerConfig, QueueDiscipline};
-use crate::{Context, Variable};
+use crate::{Context, Variable, distinct};
 
 family! {
     /// What waits for a direction of a link, and in which order it goes.
@@ -31,6 +32,8 @@ family! {
         Cbq(CbqConfig) = "cbq",
         /// Strict priority.
         Priority(PriorityConfig) = "priority",
+        /// A short queue for L4S, coupled to a classic one.
+        DualPi2(DualPi2Config) = "dualpi2",
     } and {
         /// One FIFO under a manager.
         Fifo(ManagerConfig),
@@ -111,6 +114,8 @@ disciplines! {
     Cbq(Cbq),
     /// Strict priority.
     Priority(Priority),
+    /// A short queue for L4S, coupled to a classic one.
+    DualPi2(DualPi2),
     /// One's own.
     Own(OwnDiscipline),
 }
@@ -121,7 +126,12 @@ impl DisciplineConfig {
         match self {
             Self::Drr(config) => Some(config.classify),
             Self::Wfq(config) => Some(config.classify),
-            Self::Sfq(_) | Self::Cbq(_) | Self::Priority(_) | Self::Fifo(_) | Self::Own(_) => None,
+            Self::Sfq(_)
+            | Self::Cbq(_)
+            | Self::Priority(_)
+            | Self::DualPi2(_)
+            | Self::Fifo(_)
+            | Self::Own(_) => None,
         }
     }
 
@@ -131,7 +141,12 @@ impl DisciplineConfig {
         match &mut self {
             Self::Drr(config) => config.weight_of = weights.to_vec(),
             Self::Wfq(config) => config.weight_of = weights.to_vec(),
-            Self::Sfq(_) | Self::Cbq(_) | Self::Priority(_) | Self::Fifo(_) | Self::Own(_) => {}
+            Self::Sfq(_)
+            | Self::Cbq(_)
+            | Self::Priority(_)
+            | Self::DualPi2(_)
+            | Self::Fifo(_)
+            | Self::Own(_) => {}
         }
         self
     }
@@ -141,6 +156,7 @@ impl DisciplineConfig {
         match self {
             Self::Fifo(manager) => manager.variables(),
             Self::Own(own) => own.values().variables(),
+            Self::DualPi2(_) => DualPi2::VARIABLES,
             Self::Drr(_) | Self::Wfq(_) | Self::Sfq(_) | Self::Cbq(_) | Self::Priority(_) => SCHEDULED,
         }
     }
@@ -148,7 +164,7 @@ impl DisciplineConfig {
     /// What may be recorded of any discipline.
     pub fn all_variables() -> Vec<Variable> {
         let mut all = ManagerConfig::all_variables();
-        all.extend(SCHEDULED);
+        all.extend(distinct(&[SCHEDULED, DualPi2::VARIABLES]));
         #[cfg(feature = "text")]
         all.extend(<dyn MakeDiscipline>::registry().abouts().flat_map(|(_, variables)| variables));
         all
@@ -171,6 +187,7 @@ impl DisciplineConfig {
             Self::Sfq(config) => AnyDiscipline::Sfq(config.build(context)),
             Self::Cbq(config) => AnyDiscipline::Cbq(config.build(context)),
             Self::Priority(config) => AnyDiscipline::Priority(config.build(context)),
+            Self::DualPi2(config) => AnyDiscipline::DualPi2(config.build(context)),
             Self::Own(own) => AnyDiscipline::Own(own.values().make(context)),
         }
     }

@@ -24,7 +24,7 @@ pub(super) struct Controller {
 }
 
 impl Controller {
-    /// `dualpi2_update`, lines 3 and 6 (Figs. 5 and 8); within 0 and 1, as the text asks.
+    /// `dualpi2_update`: within 0 and 1, as the text asks.
     pub(super) fn update(&mut self, curq: Span) {
         self.p +=
             self.alpha * seconds_beyond(curq, self.target) + self.beta * seconds_beyond(curq, self.prevq);
@@ -64,17 +64,17 @@ pub(super) fn classic_max(k: f64) -> f64 {
     (1.0 / (k * k)).min(1.0)
 }
 
-/// `p_CL = k p'` (Fig. 5, line 4).
+/// `p_CL = k p'` (`dualpi2_update`).
 pub(super) fn coupled(k: f64, p: f64) -> f64 {
     k * p
 }
 
-/// `p_C = p'^2` (Fig. 5, line 5).
+/// `p_C = p'^2` (`dualpi2_update`).
 pub(super) fn squared(p: f64) -> f64 {
     p * p
 }
 
-/// `laqm`: 0 up to `min_th`, 1 from the end of `range` on (Fig. 4).
+/// `laqm`: 0 up to `min_th`, 1 from the end of `range` on (appendix A.1).
 pub(super) fn ramp(wait: Span, min_th: Span, range: Span) -> f64 {
     let above = wait.as_nanos().saturating_sub(min_th.as_nanos());
     if wait < min_th {
@@ -89,7 +89,7 @@ pub(super) fn ramp(wait: Span, min_th: Span, range: Span) -> f64 {
 /// Which packets a likelihood hits.
 #[derive(Clone, Debug)]
 pub(super) enum Hits {
-    /// `recur` (Fig. 3): the likelihoods of L and of C, summed up.
+    /// `recur` (appendix A.1): the likelihoods of L and of C, summed up.
     Recur([f64; 2]),
     /// Each by itself.
     Random(Substream),

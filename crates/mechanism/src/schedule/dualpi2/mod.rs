@@ -43,7 +43,7 @@ words! {
     pub enum DualScheduler {
         /// Weighted round robin: L, but C has its share while it waits (RFC 9332, section 4.2.2; Linux).
         WeightedRoundRobin = "wrr",
-        /// Whose head has waited longest, with a time shift in favour of L (RFC 9332, section 4.1).
+        /// Whose head has waited longest, with a time shift in favour of L (RFC 9332, section 4.2.2).
         TimeShifted = "time-shifted",
     }
 }
@@ -161,7 +161,7 @@ pub struct DualPi2 {
 }
 
 impl QueueDiscipline for DualPi2 {
-    /// `dualpi2_enqueue` (Fig. 2).
+    /// `dualpi2_enqueue` (appendix A.1).
     fn enqueue(&mut self, packet: Packet, now: Time, out: &mut impl Sink) {
         if self.is_at_rest() {
             let past = now.as_nanos() % self.tupdate.as_nanos();
@@ -176,7 +176,7 @@ impl QueueDiscipline for DualPi2 {
         }
     }
 
-    /// `dualpi2_dequeue` (Fig. 7). Each turn takes one packet off, so the loop is bounded by what waits.
+    /// `dualpi2_dequeue` (appendix A.2). Each turn takes one packet off, so the loop is bounded by what waits.
     fn dequeue(&mut self, now: Time, out: &mut impl Sink) -> Option<Packet> {
         while let Some((queue, mut packet)) = self.take(now) {
             self.waits[queue] = now.since(packet.arrived);
@@ -211,7 +211,7 @@ impl QueueDiscipline for DualPi2 {
         if self.is_at_rest() { None } else { Some(self.updated.saturating_add(self.tupdate)) }
     }
 
-    /// `dualpi2_update`, with the longer one of both delays (Fig. 8).
+    /// `dualpi2_update`, with the longer one of both delays (appendix A.2).
     fn on_timer(&mut self, now: Time, _out: &mut impl Sink) {
         let due = self.updated.saturating_add(self.tupdate);
         if self.is_at_rest() || now < due {
@@ -306,7 +306,7 @@ impl DualPi2 {
         }
     }
 
-    /// Fig. 7, lines 5 to 17.
+    /// What `dualpi2_dequeue` says of a packet of L (appendix A.2).
     fn judge_low_latency(&mut self) -> Verdict {
         let p_cl = coupled(self.config.k, self.controller.p);
         if p_cl >= P_L_MAX {
@@ -333,7 +333,7 @@ impl DualPi2 {
         }
     }
 
-    /// Fig. 7, lines 20 to 27.
+    /// What it says of one of C.
     fn judge_classic(&mut self, ecn: Ecn) -> Verdict {
         let p_c = squared(self.controller.p);
         if !self.hits.next(C, p_c) {
@@ -348,7 +348,7 @@ impl DualPi2 {
     }
 }
 
-/// ECT(1) and CE go to L: `ecn modulo 2 == 1` (Fig. 2, line 6).
+/// ECT(1) and CE go to L: `ecn modulo 2 == 1` (`dualpi2_enqueue`).
 const fn queue_of(ecn: Ecn) -> usize {
     if ecn as u8 & 1 == 1 { L } else { C }
 }

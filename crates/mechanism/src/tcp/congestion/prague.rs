@@ -162,7 +162,7 @@ impl Prague {
         }
     }
 
-    /// Each segment that arrived without a mark opens the window, whatever else was marked (section 2.3.3).
+    /// Each segment that arrived without a mark opens the window, whatever else was marked (section 2.4.3).
     fn open(&mut self, ack: &Ack, sample: &Sample) {
         let acked = sample.delivered_bytes.saturating_sub(sample.marked_bytes) as f64 / self.segment;
         let is_used = 2.0 * ack.flight_bytes as f64 >= self.cwnd * self.segment;
@@ -178,7 +178,7 @@ impl Prague {
         self.cwnd += acked * increase / self.cwnd;
     }
 
-    /// Section 2.3.4: in proportion to `alpha`, once for each round trip, and virtual round trip.
+    /// Section 2.4.2: in proportion to `alpha`, once for each round trip, and virtual round trip.
     fn reduce_for_marks(&mut self, now: Time) {
         if self.reduced_at.is_some_and(|before| !self.has_passed(before, now)) {
             return;
@@ -215,7 +215,7 @@ impl CongestionControl for Prague {
         match event.signal {
             Signal::EcnEcho => self.reduce_for_marks(now),
             Signal::Idle => self.cwnd = self.cwnd.min(self.initial),
-            // Section 2.3.5: as any other TCP.
+            // Section 2.4.1: as any other TCP.
             Signal::Loss | Signal::LossRestart | Signal::Timeout => {
                 if !event.repeated {
                     self.ssthresh = (self.cwnd / 2.0).max(MINIMUM).max(self.least);

@@ -362,7 +362,7 @@ mod tests {
             control.alpha = share;
             let mean = Path::new(Span::from_millis(25), share).mean(&mut control, 4000);
             let law = marks_in_a_round_trip(share) / share;
-            assert!((mean / law - 1.0).abs() < 0.08, "{share}: {mean}, and {law} by the law");
+            assert!((mean / law - 1.0).abs() < 0.12, "{share}: {mean}, and {law} by the law");
         }
     }
 

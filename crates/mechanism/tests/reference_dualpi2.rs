@@ -8,10 +8,12 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use serde_json::Value;
+use tidegate_mechanism::Context;
 use tidegate_mechanism::queue::QueueDiscipline;
 use tidegate_mechanism::random::Seed;
-use tidegate_mechanism::schedule::{DualLaw, DualPi2, DualPi2Config, DualScheduler};
-use tidegate_mechanism::{Context, schedule::AnyDiscipline, schedule::DisciplineConfig};
+use tidegate_mechanism::schedule::{
+    AnyDiscipline, DisciplineConfig, DualLaw, DualPi2, DualPi2Config, DualScheduler,
+};
 use tidegate_packet::{DropReason, Ecn, FlowId, MarkReason, Packet, Sink};
 use tidegate_units::{Bytes, Limit, Span, Time};
 

@@ -180,7 +180,8 @@ impl QueueDiscipline for DualPi2 {
     fn dequeue(&mut self, now: Time, out: &mut impl Sink) -> Option<Packet> {
         while let Some((queue, mut packet)) = self.take(now) {
             self.waits[queue] = now.since(packet.arrived);
-            match if queue == L { self.judge_low_latency() } else { self.judge_classic(packet.ecn) } {
+            let verdict = if queue == L { self.judge_low_latency() } else { self.judge_classic(packet.ecn) };
+            match verdict {
                 Verdict::Drop(why) => {
                     out.on_drop(packet, why);
                     continue;

@@ -15,6 +15,7 @@
 //! - The window grows if at least half of it is used; Linux asks whether it was the limit, which a pace hides.
 //! - It has no other control to turn to where marks are not counted accurately; configure `ecn_feedback` otherwise at one's own risk.
 
+use tidegate_packet::Dscp;
 use tidegate_parameters::{Bound, bound, parameters};
 use tidegate_units::{Span, Time};
 
@@ -24,7 +25,6 @@ use super::{
 };
 use crate::Variable;
 use crate::tcp::config::TcpConfig;
-use tidegate_packet::Dscp;
 
 parameters! {
     /// # Prague's window

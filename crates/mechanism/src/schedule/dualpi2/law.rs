@@ -1,4 +1,4 @@
-//! What DualPI2 calculates: the controller, the coupling, the ramp of L, and which packet a likelihood hits.
+//! What `DualPI2` calculates: the controller, the coupling, the ramp of L, and which packet a likelihood hits.
 //!
 //! Source and deviations: see the module above.
 

@@ -1,4 +1,4 @@
-//! Claims about DualPI2 that need no second implementation.
+//! Claims about `DualPI2` that need no second implementation.
 
 use super::law::{integral_gain, proportional_gain, update_interval};
 use super::*;
@@ -72,7 +72,7 @@ fn ect1_and_ce_wait_apart_from_ect0_and_not_ect() {
     for (slot, ecn) in (0..).zip([Ecn::NotEct, Ecn::Ect0, Ecn::Ect1, Ecn::Ce]) {
         queue.enqueue(packet(slot, ecn, ms(0)), ms(0), &mut Counted::default());
     }
-    let slots = |queue: &VecDeque<Packet>| queue.iter().map(|packet| packet.slot).collect::<Vec<_>>();
+    let slots = |waiting: &VecDeque<Packet>| waiting.iter().map(|packet| packet.slot).collect::<Vec<_>>();
     assert_eq!((slots(&queue.queues[L]), slots(&queue.queues[C])), (Vec::from([2, 3]), Vec::from([0, 1])));
 }
 

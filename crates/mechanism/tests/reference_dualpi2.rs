@@ -99,13 +99,13 @@ fn arrivals(of: &Value, packets: u64) -> Vec<Packet> {
 /// What became of each packet, and when.
 struct Fates {
     now: Time,
-    fates: Vec<(char, u64)>,
+    became: Vec<(char, u64)>,
     marked: Option<char>,
 }
 
 impl Fates {
     fn set(&mut self, packet: &Packet, fate: char) {
-        self.fates[packet.slot as usize] = (fate, self.now.as_nanos());
+        self.became[packet.slot as usize] = (fate, self.now.as_nanos());
     }
 }
 
@@ -145,7 +145,7 @@ fn send(queue: &mut DualPi2, now: Time, told: &mut Fates, nanos_per_byte: u64) -
 fn run(of: &Value, packets: u64) -> (Vec<(char, u64)>, Vec<u64>) {
     let (arrivals, nanos_per_byte) = (arrivals(of, packets), whole(&of["nanos_per_byte"]));
     let mut queue = queue(&of["config"], whole(&of["seed"]));
-    let mut told = Fates { now: Time::ZERO, fates: vec![(' ', 0); arrivals.len()], marked: None };
+    let mut told = Fates { now: Time::ZERO, became: vec![(' ', 0); arrivals.len()], marked: None };
     let (mut probabilities, mut busy_until) = (Vec::new(), None);
     for packet in &arrivals {
         let now = packet.arrived;
@@ -165,7 +165,7 @@ fn run(of: &Value, packets: u64) -> (Vec<(char, u64)>, Vec<u64>) {
     while let Some(at) = busy_until {
         busy_until = send(&mut queue, at, &mut told, nanos_per_byte);
     }
-    (told.fates, probabilities)
+    (told.became, probabilities)
 }
 
 /// `3sd` for three packets sent, and one dropped.

@@ -15,7 +15,7 @@ use tidegate_mechanism::edge::{EdgeConfig, PeerId};
 use tidegate_mechanism::schedule::Classification;
 use tidegate_mechanism::tfrc::TfrcConfig;
 use tidegate_packet::{Address, Ecn, Headers, Protocol};
-use tidegate_scenario::model::{self, Scenario, Udp};
+use tidegate_scenario::model::{self, Scenario};
 use tidegate_units::Bytes;
 
 /// The network of `scenario`.
@@ -158,8 +158,8 @@ fn flow_spec(index: usize, flow: &model::Flow) -> FlowSpec {
         model::Transport::Tfrc(config) => TransportSpec::Tfrc(*config),
     };
     let ecn = match &flow.transport {
-        model::Transport::Udp(Udp { ecn: true, .. })
-        | model::Transport::Tfrc(TfrcConfig { ecn: true, .. }) => Ecn::Ect0,
+        model::Transport::Udp(udp) => udp.ecn.codepoint(),
+        model::Transport::Tfrc(TfrcConfig { ecn: true, .. }) => Ecn::Ect0,
         _ => Ecn::NotEct,
     };
     let protocol = if matches!(transport, TransportSpec::Tcp(_)) { Protocol::TCP } else { Protocol::UDP };

@@ -15,7 +15,9 @@ use std::time::Instant;
 
 use tidegate_mechanism::Context;
 use tidegate_mechanism::queue::{
-    AdaptiveRedConfig, AvqConfig, BlueConfig, ChokeConfig, CodelConfig, CodelLawConfig, CsfqConfig, DropTailConfig, EecMarkerConfig, FredConfig, ManagerConfig, PiConfig, PieConfig, QueueDiscipline, RedConfig, RedPenaltyBoxConfig, RemConfig, SfbConfig, StepConfig,
+    AdaptiveRedConfig, AvqConfig, BlueConfig, ChokeConfig, CodelConfig, CodelLawConfig, CsfqConfig,
+    DropTailConfig, EecMarkerConfig, FredConfig, ManagerConfig, PiConfig, PieConfig, QueueDiscipline,
+    RedConfig, RedPenaltyBoxConfig, RemConfig, SfbConfig, StepConfig,
 };
 use tidegate_mechanism::random::Seed;
 use tidegate_mechanism::schedule::{

@@ -400,6 +400,21 @@ fn rfc_3168_one_reduction_for_each_window_and_the_next_new_segment_says_so() {
 }
 
 #[test]
+fn rfc_9331_all_data_is_sent_as_ect1_what_is_sent_again_too() {
+    let config = TcpConfig { ecn: true, l4s: true, ..TcpConfig::modern(Variant::NewReno) };
+    let mut talk = Talk::with(&config);
+    assert!(talk.transmits().iter().all(|t| t.ecn == Ecn::Ect1));
+    let header = talk.header(1);
+    let mut sent = Vec::new();
+    for _ in 0..4 {
+        talk.sender.on_ack(&header, talk.now);
+        sent.extend(talk.transmits());
+    }
+    assert!(sent.iter().any(|t| t.retransmission) && sent.iter().any(|t| !t.retransmission));
+    assert!(sent.iter().all(|t| t.ecn == Ecn::Ect1));
+}
+
+#[test]
 fn rfc_3168_a_loss_in_a_window_already_reduced_is_repaired_without_a_second_reduction() {
     let config = TcpConfig { ecn: true, limited_transmit: false, ..TcpConfig::modern(Variant::NewReno) };
     let mut talk = Talk::with(&config);

@@ -310,6 +310,15 @@ pub fn words_schema(about: &str, words: &[(&str, &str)]) -> Schema {
     json_schema!({ "description": split_title(about).1, "oneOf": choices })
 }
 
+/// The schema of a choice between words, two of which can be written as a boolean.
+pub fn switch_schema(about: &str, words: &[(&str, &str)]) -> Schema {
+    let mut schema = words_schema(about, words);
+    if let Some(Value::Array(choices)) = schema.get_mut("oneOf") {
+        choices.push(json!({ "type": "boolean" }));
+    }
+    schema
+}
+
 /// The schema of a table that is chosen by its kind, written out: a `$ref` could not stand beside the kind.
 pub fn kind_schema<T: JsonSchema>(kind: &str, generator: &mut SchemaGenerator) -> Schema {
     let mut table = T::json_schema(generator);

@@ -107,6 +107,8 @@ fn in_queue(queue: &Queue, crossing: &[(usize, &Stream<'_>, Option<LinkId>)]) ->
         Queue::Sfq(sfq) => u64::from(sfq.buckets) * managed(sfq.queue.as_ref()),
         Queue::FqCodel(fq) => u64::from(fq.queues),
         Queue::Cbq(cbq) => cbq.classes.len() as u64,
+        // L and C, however many flows there are.
+        Queue::DualPi2(_) => 2,
         Queue::Fifo(manager) => in_manager(manager, flows),
         // Nothing is known of it.
         Queue::Own(_) => 0,

@@ -13,7 +13,11 @@ use tidegate_units::{BitRate, Time};
 use super::own::{MakeManager, OwnManager};
 use super::red::{WITH_FLOWS, WITH_SLOPE, WITHOUT_FLOWS};
 use super::{
-    AdaptiveRed, AdaptiveRedConfig, Avq, AvqConfig, Blue, BlueConfig, Choke, ChokeConfig, Cobalt, CobaltConfig, Codel, CodelConfig, Csfq, CsfqConfig, DropTail, DropTailConfig, EecMarker, EecMarkerConfig, Ered, EredConfig, Fred, FredConfig, Pi, PiConfig, Pie, PieConfig, QueueManager, Red, RedConfig, RedPenaltyBox, RedPenaltyBoxConfig, Rem, RemConfig, Sfb, SfbConfig, Step, StepConfig, TcpFriendly, TcpFriendlyConfig, Verdict,
+    AdaptiveRed, AdaptiveRedConfig, Avq, AvqConfig, Blue, BlueConfig, Choke, ChokeConfig, Cobalt,
+    CobaltConfig, Codel, CodelConfig, Csfq, CsfqConfig, DropTail, DropTailConfig, EecMarker, EecMarkerConfig,
+    Ered, EredConfig, Fred, FredConfig, Pi, PiConfig, Pie, PieConfig, QueueManager, Red, RedConfig,
+    RedPenaltyBox, RedPenaltyBoxConfig, Rem, RemConfig, Sfb, SfbConfig, Step, StepConfig, TcpFriendly,
+    TcpFriendlyConfig, Verdict,
 };
 use crate::{Context, Variable, distinct};
 

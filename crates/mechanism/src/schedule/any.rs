@@ -11,13 +11,13 @@ use tidegate_units::{BitRate, Time};
 
 use super::own::{MakeDiscipline, OwnDiscipline};
 use super::{
-    Cbq, CbqConfig, Classification, Drr, DrrConfig, FqCodel, FqCodelConfig, Priority, PriorityConfig, Sfq,
-    SfqConfig, Wfq, WfqConfig,
+    Cbq, CbqConfig, Classification, Drr, DrrConfig, DualPi2, DualPi2Config, FqCodel, FqCodelConfig, Priority,
+    PriorityConfig, Sfq, SfqConfig, Wfq, WfqConfig,
 };
 #[cfg(feature = "text")]
 use crate::queue::own::MakeManager;
 use crate::queue::{AnyManager, Fifo, ManagerConfig, QueueDiscipline};
-use crate::{Context, Variable};
+use crate::{Context, Variable, distinct};
 
 family! {
     /// What waits for a direction of a link, and in which order it goes.
@@ -34,6 +34,8 @@ family! {
         Cbq(CbqConfig) = "cbq",
         /// Strict priority.
         Priority(PriorityConfig) = "priority",
+        /// A short queue for L4S, coupled to a classic one.
+        DualPi2(DualPi2Config) = "dualpi2",
     } and {
         /// One FIFO under a manager.
         Fifo(ManagerConfig),
@@ -116,6 +118,8 @@ disciplines! {
     Cbq(Cbq),
     /// Strict priority.
     Priority(Priority),
+    /// A short queue for L4S, coupled to a classic one.
+    DualPi2(DualPi2),
     /// One's own.
     Own(OwnDiscipline),
 }
@@ -130,6 +134,7 @@ impl DisciplineConfig {
             | Self::FqCodel(_)
             | Self::Cbq(_)
             | Self::Priority(_)
+            | Self::DualPi2(_)
             | Self::Fifo(_)
             | Self::Own(_) => None,
         }
@@ -145,6 +150,7 @@ impl DisciplineConfig {
             | Self::FqCodel(_)
             | Self::Cbq(_)
             | Self::Priority(_)
+            | Self::DualPi2(_)
             | Self::Fifo(_)
             | Self::Own(_) => {}
         }
@@ -157,6 +163,7 @@ impl DisciplineConfig {
             Self::Fifo(manager) => manager.variables(),
             Self::Own(own) => own.values().variables(),
             Self::FqCodel(_) => super::fq_codel::VARIABLES,
+            Self::DualPi2(_) => DualPi2::VARIABLES,
             Self::Drr(_) | Self::Wfq(_) | Self::Sfq(_) | Self::Cbq(_) | Self::Priority(_) => SCHEDULED,
         }
     }
@@ -164,7 +171,7 @@ impl DisciplineConfig {
     /// What may be recorded of any discipline.
     pub fn all_variables() -> Vec<Variable> {
         let mut all = ManagerConfig::all_variables();
-        all.extend(super::fq_codel::VARIABLES);
+        all.extend(distinct(&[SCHEDULED, super::fq_codel::VARIABLES, DualPi2::VARIABLES]));
         #[cfg(feature = "text")]
         all.extend(<dyn MakeDiscipline>::registry().abouts().flat_map(|(_, variables)| variables));
         all
@@ -188,6 +195,7 @@ impl DisciplineConfig {
             Self::FqCodel(config) => AnyDiscipline::FqCodel(config.build(context)),
             Self::Cbq(config) => AnyDiscipline::Cbq(config.build(context)),
             Self::Priority(config) => AnyDiscipline::Priority(config.build(context)),
+            Self::DualPi2(config) => AnyDiscipline::DualPi2(config.build(context)),
             Self::Own(own) => AnyDiscipline::Own(own.values().make(context)),
         }
     }

@@ -11,6 +11,7 @@ use tidegate_parameters::words;
 use tidegate_units::{Bytes, Span};
 
 use super::congestion::CongestionControlConfig;
+use super::ecn::EcnUse;
 use super::window::Window;
 
 words! {
@@ -142,6 +143,8 @@ pub struct TcpConfig {
     pub delayed_ack: Option<DelayedAck>,
     /// Whether both ends speak ECN: no, no.
     pub ecn: bool,
+    /// Whether data is sent as ECT(1), what is sent again too (RFC 9331, section 4.1): no, no. With `ecn`.
+    pub l4s: bool,
     /// How the receiver tells of marks, with `ecn`: [`Classic`](EcnFeedback::Classic) in both profiles. DCTCP wants one of the
     /// others; what its sender would make of a classic echo is that everything was marked. Classic feedback tells one bit for each
     /// round trip (RFC 3168, section 6.1.3), DCTCP's one for each acknowledgment, and what waits is acknowledged at once where
@@ -199,6 +202,7 @@ impl TcpConfig {
             },
             delayed_ack: None,
             ecn: false,
+            l4s: false,
             ecn_feedback: EcnFeedback::Classic,
             ecn_timeout: false,
             gradual_reduction: false,
@@ -232,6 +236,7 @@ impl TcpConfig {
             },
             delayed_ack: Some(Rules::Modern.delayed_ack()),
             ecn: false,
+            l4s: false,
             ecn_feedback: EcnFeedback::Classic,
             ecn_timeout: false,
             gradual_reduction: false,
@@ -300,6 +305,15 @@ impl TcpConfig {
     /// Separate ranges that may be out of order at once: every second segment of a receive window, and one.
     pub(crate) const fn ranges_max(&self) -> u32 {
         self.receive_window_bytes / self.segment_bytes / 2 + 1
+    }
+
+    /// What its packets say of marks.
+    pub const fn ecn_use(&self) -> EcnUse {
+        match (self.ecn, self.l4s) {
+            (false, _) => EcnUse::None,
+            (true, false) => EcnUse::Classic,
+            (true, true) => EcnUse::L4s,
+        }
     }
 
     /// Whether marks are counted in every acknowledgment.

@@ -9,6 +9,7 @@ use tidegate_units::{Bytes, Span};
 
 use super::config::{DelayedAck, EcnFeedback, RtoConfig, Rules, TcpConfig, Variant};
 use super::congestion::CongestionControlConfig;
+use super::ecn::EcnUse;
 use super::window::Window;
 use crate::queue::bytes32;
 
@@ -42,9 +43,11 @@ parameters! {
         delayed_ack: Option<bool> = None;
         /// How long an acknowledgment waits at most. Default: 100ms (ns-1999), 40ms (modern). Source: ns (`interval_`).
         delayed_ack_timeout: Option<Span> = None;
-        /// Whether marks are understood. Default: false; true with the control `dctcp`. Source: RFC 3168.
-        ecn: Option<bool> = None;
-        /// How the receiver tells of marks. Default: classic; dctcp with that control. Source: RFC 3168, RFC 8257, RFC 9768.
+        /// Whether marks are understood, and which: `true` is `classic`. Default: false; true with the control `dctcp`, l4s with
+        /// `prague`. Source: RFC 3168, RFC 9331.
+        ecn: Option<EcnUse> = None;
+        /// How the receiver tells of marks. Default: classic; dctcp with that control, accurate with `prague` or `ecn = "l4s"`. Source: RFC
+        /// 3168, RFC 8257, RFC 9768.
         ecn_feedback: Option<EcnFeedback> = None;
         /// Whether a mark echoed at a window of one segment stops the sender for a time-out, doubled each time. Default: false.
         /// Source: thesis of Feng, section 4.3.4 (off in its other experiments); RFC 3168, section 6.1.2; Linux has it not.
@@ -97,6 +100,10 @@ impl TcpKeys {
         let window = self.window.unwrap_or_else(|| profile.window());
         let base = profile.with_segment_bytes(bytes32(segment));
         let is_dctcp = matches!(self.control, Some(CongestionControlConfig::Dctcp(_)));
+        let ecn = self.ecn.unwrap_or(match self.control {
+            Some(CongestionControlConfig::Prague(_)) => EcnUse::L4s,
+            _ => EcnUse::from(base.ecn || is_dctcp),
+        });
         let delayed_ack = || {
             let usual = base.rules.delayed_ack();
             DelayedAck { timeout: self.delayed_ack_timeout.unwrap_or(usual.timeout), ..usual }
@@ -121,9 +128,11 @@ impl TcpKeys {
                 ..base.rto
             },
             delayed_ack: self.delayed_ack.unwrap_or(base.delayed_ack.is_some()).then(delayed_ack),
-            ecn: self.ecn.unwrap_or(base.ecn || is_dctcp),
+            ecn: ecn.is_on(),
+            l4s: ecn == EcnUse::L4s,
             ecn_feedback: match self.ecn_feedback {
                 Some(feedback) => feedback,
+                None if ecn == EcnUse::L4s => EcnFeedback::Accurate,
                 None if is_dctcp => EcnFeedback::Dctcp,
                 None => base.ecn_feedback,
             },
@@ -249,7 +258,7 @@ impl tidegate_parameters::text::serde::Serialize for ResolvedTcp {
         table.serialize_field("ack", &bytes(config.ack_bytes))?;
         table.serialize_field("delayed_ack", &config.delayed_ack.map(|delayed| delayed.timeout))?;
         table.serialize_field("control", &config.control)?;
-        table.serialize_field("ecn", &config.ecn)?;
+        table.serialize_field("ecn", &config.ecn_use())?;
         table.serialize_field("ecn_feedback", &config.ecn_feedback)?;
         table.serialize_field("ecn_timeout", &config.ecn_timeout)?;
         table.serialize_field("gradual_reduction", &config.gradual_reduction)?;
@@ -301,7 +310,7 @@ mod tests {
         let control = Some(CongestionControlConfig::Dctcp(DctcpConfig::default()));
         let config = TcpKeys { control: control.clone(), ..TcpKeys::default() }.config();
         assert_eq!((config.ecn, config.ecn_feedback), (true, EcnFeedback::Dctcp));
-        let without = TcpKeys { control, ecn: Some(false), ..TcpKeys::default() };
+        let without = TcpKeys { control, ecn: Some(EcnUse::None), ..TcpKeys::default() };
         assert_eq!(
             complaints(&without),
             ["ecn_feedback: without `ecn` there is no feedback on marks; set ecn = true"]

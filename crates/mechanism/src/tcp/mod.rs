@@ -16,6 +16,7 @@
 mod config;
 pub mod congestion;
 mod connection;
+mod ecn;
 mod gradual;
 mod keys;
 mod ranges;
@@ -31,6 +32,7 @@ pub use config::{
     initial_window_of_rfc_6928,
 };
 pub use connection::SenderCounters;
+pub use ecn::EcnUse;
 pub use keys::{ResolvedTcp, TcpKeys};
 pub use receiver::{Received, ReceiverCounters, TcpReceiver};
 pub use sender::{TcpSender, Transmit};

@@ -8,7 +8,7 @@
 //! segment that fills the first of several holes, as ns did; `modern` sends it at once, as RFC 5681 asks. ns's sink
 //! keeps whatever comes, this one what lies within the window. There is no D-SACK (RFC 2883).
 //! Accurate feedback is configured and not negotiated, and every acknowledgment carries the option, of which RFC 9768 may
-//! leave some out; the fields of packets without a mark are constant, for all data is sent as ECT(0) and nobody asks for them.
+//! leave some out; the fields of packets without a mark are constant, with ECT(1) too: a sender has one codepoint and asks for CE only.
 //! Where one segment both changes the state of RFC 8257 and needs an acknowledgment at once, one goes for all that came.
 
 use tidegate_packet::{Dscp, Ecn, SackBlock, SackBlocks, TcpFlags, TcpHeader};

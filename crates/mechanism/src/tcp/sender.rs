@@ -57,6 +57,7 @@ pub struct TcpSender {
     window_bytes_max: u32,
     opening: Opening,
     ecn: bool,
+    l4s: bool,
     feedback: EcnFeedback,
     stopped: bool,
     /// Bytes with marks of which accurate feedback told.
@@ -81,6 +82,7 @@ impl TcpSender {
             window_bytes_max: config.receive_window_bytes,
             opening: if config.handshake { Opening::SynDue } else { Opening::Open },
             ecn: config.ecn,
+            l4s: config.l4s,
             feedback: config.ecn_feedback,
             stopped: false,
             ce_bytes: 0,
@@ -335,9 +337,10 @@ impl TcpSender {
         let mut ecn = Ecn::NotEct;
         if self.ecn {
             flags = self.flags;
-            // RFC 3168, section 6.1.5: retransmissions are not ECN-capable; ns's are.
-            if !retransmission || self.c.rules == Rules::Ns1999 {
-                ecn = Ecn::Ect0;
+            // RFC 3168, section 6.1.5: retransmissions are not ECN-capable; ns's are, and those of L4S, which would wait in the other
+            // queue otherwise (RFC 9331, section 4.1).
+            if !retransmission || self.l4s || self.c.rules == Rules::Ns1999 {
+                ecn = if self.l4s { Ecn::Ect1 } else { Ecn::Ect0 };
                 flags = flags.with_if(self.c.cwr_due, TcpFlags::CWR);
                 self.c.cwr_due = false;
             }

@@ -1,7 +1,7 @@
 //! Transports: how a flow reacts to congestion.
 
 use serde::Serialize;
-use tidegate_mechanism::tcp::{ResolvedTcp, TcpKeys};
+use tidegate_mechanism::tcp::{EcnUse, ResolvedTcp, TcpKeys};
 use tidegate_mechanism::tfrc::TfrcConfig;
 use tidegate_parameters::{bound, family, parameters};
 use tidegate_units::Bytes;
@@ -53,8 +53,8 @@ parameters! {
         packet: Bytes = Bytes::new(1000) => bound::PACKET;
         /// The part of each packet that is headers. Source: IPv4 and UDP without options.
         header: Bytes = Bytes::new(28);
-        /// Whether its packets claim to understand marks (RFC 3168), which it does not heed. Source: RFC 768 (off).
-        ecn: bool = false;
+        /// Whether its packets claim to understand marks, and which, which it does not heed: `true` is `classic`. Source: RFC 768 (off).
+        ecn: EcnUse = EcnUse::None;
     }
     check |config, report| {
         if config.header >= config.packet {

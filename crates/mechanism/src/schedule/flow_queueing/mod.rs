@@ -143,7 +143,9 @@ impl<L: SharedLaw> FlowQueueing<L> {
                     return Some(packet);
                 }
                 Verdict::Drop(why) => out.on_drop(packet, why),
-                Verdict::Evict { .. } => unreachable!("eviction at the head makes no room for anything"),
+                Verdict::Evict { .. } | Verdict::DropWith { .. } => {
+                    unreachable!("eviction at the head makes no room for anything")
+                }
             }
             is_by_drop = true;
         }

@@ -65,13 +65,17 @@ pub struct Dctcp {
 }
 
 /// `Alpha (1 - g) + g M` (section 3.3, step 7).
-fn alpha_after(alpha: f64, g: f64, m: f64) -> f64 {
+pub(super) fn alpha_after(alpha: f64, g: f64, m: f64) -> f64 {
     alpha * (1.0 - g) + g * m
 }
 
-/// `cwnd (1 - Alpha / 2)` (section 3.3, step 9).
+/// `1 - Alpha / 2`: what a reduction leaves (section 3.3, step 9).
+pub(super) fn kept(alpha: f64) -> f64 {
+    1.0 - alpha / 2.0
+}
+
 fn reduced(cwnd_bytes: u64, alpha: f64) -> u64 {
-    (cwnd_bytes as f64 * (1.0 - alpha / 2.0)) as u64
+    (cwnd_bytes as f64 * kept(alpha)) as u64
 }
 
 impl Dctcp {

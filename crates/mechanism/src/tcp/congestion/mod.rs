@@ -18,6 +18,7 @@ mod fixed;
 mod marking;
 pub mod own;
 mod pacer;
+mod prague;
 mod reno;
 mod reserved;
 mod sent_marks;
@@ -30,6 +31,7 @@ pub use dctcp::{Dctcp, DctcpConfig};
 pub use fixed::{Fixed, FixedConfig};
 pub use marking::{MarkingSource, MarkingSourceConfig, MarkingSurplus};
 pub use pacer::Pacer;
+pub use prague::{Prague, PragueConfig};
 pub use reno::{Reno, RenoConfig};
 pub use reserved::{Reserved, ReservedConfig, ReservedWindow};
 pub use subtcp::{SubTcp, SubTcpConfig, SubTcpForm};
@@ -372,6 +374,8 @@ controls! {
     Cubic(CubicConfig => Cubic, Box<Cubic>) = "cubic",
     /// In proportion to how much was marked.
     Dctcp(DctcpConfig => Dctcp, Box<Dctcp>) = "dctcp",
+    /// The same, for paths with others on them.
+    Prague(PragueConfig => Prague, Box<Prague>) = "prague",
     /// By a model of the path.
     Bbr(BbrConfig => Bbr, Box<Bbr>) = "bbr",
     /// Windows below one segment.

@@ -18,6 +18,7 @@ pub mod congestion;
 mod connection;
 mod gradual;
 mod keys;
+mod prr;
 mod ranges;
 mod receiver;
 mod recovery;

@@ -40,6 +40,11 @@ impl RealWindow {
         bytes as f64 / self.segment_bytes
     }
 
+    /// The same of bytes with a fraction.
+    pub(super) fn real_segments(&self, bytes: f64) -> f64 {
+        bytes / self.segment_bytes
+    }
+
     #[inline]
     pub(super) fn is_in_slow_start(&self) -> bool {
         self.cwnd < self.ssthresh

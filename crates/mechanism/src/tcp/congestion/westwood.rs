@@ -67,8 +67,8 @@ fn filtered(before: Option<f64>, sample: f64, memory: f64) -> f64 {
 }
 
 /// `BWE RTTmin` (section 2), in bytes: what the path holds without a queue.
-fn pipe_bytes(bytes_per_second: f64, least_rtt: Span) -> u64 {
-    (bytes_per_second * least_rtt.as_secs_f64()) as u64
+fn pipe_bytes(bytes_per_second: f64, least_rtt: Span) -> f64 {
+    bytes_per_second * least_rtt.as_secs_f64()
 }
 
 impl Westwood {
@@ -120,9 +120,10 @@ impl CongestionControl for Westwood {
         let left = match (self.rate, self.least_rtt) {
             (Some(rate), Some(least_rtt)) => pipe_bytes(rate, least_rtt),
             // Nothing measured yet: as Reno.
-            _ => event.flight_bytes / 2,
+            _ => event.flight_bytes as f64 / 2.0,
         };
-        self.window.close(event, self.window.segments(left));
+        let left = self.window.real_segments(left);
+        self.window.close(event, left);
     }
 
     fn on_recovered(&mut self, flight_bytes: u64, _now: Time) {
@@ -194,7 +195,7 @@ mod tests {
     fn the_filter_forgets_an_eighth() {
         assert_eq!(filtered(None, 800.0, 0.875), 800.0);
         assert_eq!(filtered(Some(800.0), 1600.0, 0.875), 900.0);
-        assert_eq!(pipe_bytes(1e6, Span::from_millis(40)), 40_000);
+        assert_eq!(pipe_bytes(1e6, Span::from_millis(40)), 40_000.0);
     }
 
     #[test]

@@ -158,8 +158,7 @@ fn recovery_in_proportion_sends_as_many_segments_after_each_acknowledgment_as_th
         let mut sender = TcpSender::new(&config);
         sender.set_unlimited();
         let mut now = Time::ZERO;
-        let count =
-            |sender: &mut TcpSender, now| std::iter::from_fn(|| sender.poll_transmit(now)).count() as u64;
+        let count = |of: &mut TcpSender, at| std::iter::from_fn(|| of.poll_transmit(at)).count() as u64;
         assert_eq!(count(&mut sender, now), window);
         let lost: Vec<u64> = items(case, "lost").iter().map(whole).collect();
         let arrived: Vec<u64> = (0..window).filter(|number| !lost.contains(number)).collect();

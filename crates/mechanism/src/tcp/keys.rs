@@ -370,7 +370,10 @@ mod tests {
             ),
             (
                 TcpKeys { prr: Some(true), variant: Some(Variant::NewReno), ..base.clone() },
-                "prr: only SACK in the profile modern knows how much arrives; use the profile modern with the variant sack, or leave it out",
+                concat!(
+                    "prr: only SACK in the profile modern knows how much arrives; ",
+                    "use the profile modern with the variant sack, or leave it out"
+                ),
             ),
             (
                 TcpKeys { min_rto: Some(Span::from_secs(70)), ..base.clone() },

@@ -1,12 +1,13 @@
-//! Proportional rate reduction: a recovery that spreads its reduction. Fast recovery by the window alone lets nothing go until half of a
-//! window has arrived, and bursts where many segments are found lost at once; here what goes is in proportion to what arrives, and the
-//! recovery ends with what the control asked for.
+//! Proportional rate reduction: a recovery that spreads its reduction. Fast recovery by the window alone lets nothing go until half
+//! of a window has arrived, and bursts where many segments are found lost at once; here what goes is in proportion to what arrives,
+//! and the recovery ends with what the control asked for.
 //!
 //! Source: RFC 6937, section 3 (RFC 9937 keeps it), with its slow start reduction bound (PRR-SSRB); its variable names.
-//! Deviations: only for `sack` in `modern`: without SACK what a duplicate delivers is a guess. RFC 9937 asks for acknowledgments that advance and find no
-//! new loss before the slow start bound (SafeACK); here every acknowledgment has it, as in RFC 6937. The first retransmission goes in any case
-//! (RFC 9937), and counts. A window that an echo reduces is spread by `gradual.rs`. BBR, which conserves packets itself, and other controls that answer no loss are not
-//! held to it: where the control leaves its window as it was there is no reduction.
+//! Deviations: only for `sack` in `modern`: without SACK what a duplicate delivers is a guess. RFC 9937 asks for acknowledgments
+//! that advance and find no new loss before the slow start bound (`SafeACK`); here every acknowledgment has it, as in RFC 6937. The
+//! first retransmission goes in any case (RFC 9937), and counts. A window that an echo reduces is spread by `gradual.rs`. BBR,
+//! which conserves packets itself, and other controls that answer no loss are not held to it: where the control leaves its window
+//! as it was there is no reduction.
 
 /// See the module. All in bytes.
 #[derive(Clone, Copy, Debug, Default)]
@@ -15,8 +16,10 @@ pub(super) struct Prr {
     recover_fs: u64,
     /// The window that is to remain.
     ssthresh: u64,
-    prr_delivered: u64,
-    prr_out: u64,
+    /// `prr_delivered`.
+    delivered: u64,
+    /// `prr_out`.
+    out: u64,
     /// What may have gone in all: `prr_out` of the last acknowledgment and its `sndcnt`.
     may_be_out: u64,
 }
@@ -35,7 +38,7 @@ fn slow_start_bound(room: u64, prr_delivered: u64, prr_out: u64, delivered: u64,
 impl Prr {
     /// A recovery begins with so many bytes under way, and is to leave `ssthresh`.
     pub(super) const fn begin(&mut self, recover_fs: u64, ssthresh: u64) {
-        *self = Self { recover_fs, ssthresh, prr_delivered: 0, prr_out: 0, may_be_out: 0 };
+        *self = Self { recover_fs, ssthresh, delivered: 0, out: 0, may_be_out: 0 };
     }
 
     /// The recovery is over.
@@ -49,24 +52,24 @@ impl Prr {
 
     /// An acknowledgment says that `delivered` bytes arrived and leaves `pipe` under way.
     pub(super) fn on_ack(&mut self, delivered: u64, pipe: u64, mss: u64) {
-        self.prr_delivered += delivered;
+        self.delivered += delivered;
         let sndcnt = if pipe > self.ssthresh {
-            proportional(self.prr_delivered, self.ssthresh, self.recover_fs, self.prr_out)
+            proportional(self.delivered, self.ssthresh, self.recover_fs, self.out)
         } else {
             let room = self.ssthresh - pipe;
-            slow_start_bound(room, self.prr_delivered, self.prr_out, delivered, mss)
+            slow_start_bound(room, self.delivered, self.out, delivered, mss)
         };
-        self.may_be_out = self.prr_out + sndcnt;
+        self.may_be_out = self.out + sndcnt;
     }
 
     /// So many bytes went out.
     pub(super) const fn on_sent(&mut self, bytes: u64) {
-        self.prr_out += bytes;
+        self.out += bytes;
     }
 
     /// Whether one more segment may go. `sndcnt` counts bytes and segments are whole: a begun one goes.
     pub(super) const fn allows(&self) -> bool {
-        self.prr_out < self.may_be_out
+        self.out < self.may_be_out
     }
 }
 

@@ -1,13 +1,14 @@
-//! Copa: a rate that is the inverse of the time for which packets wait. Controls that fill queues make everybody wait, and those that empty
-//! them are starved by the others. Copa aims at the rate `1 / (delta d_q)`, which keeps the queue short and is the same for all who see the same queue, and
-//! where others fill the queue it does so too.
+//! Copa: a rate that is the inverse of the time for which packets wait. Controls that fill queues make everybody wait, and those
+//! that empty them are starved by the others. Copa aims at the rate `1 / (delta d_q)`, which keeps the queue short and is the same
+//! for all who see the same queue, and where others fill the queue it does so too.
 //!
 //! Source: V. Arun and H. Balakrishnan, Copa: Practical Delay-Based Congestion Control for the Internet, NSDI 2018, section 2.
-//! Deviations: sliding windows have three samples (`windowed.rs`). The velocity begins at 1 again as soon as the window turns, as in the
-//! authors' code and in mvfst, and not at the end of a round trip; a round trip at most doubles the window, as there. The window grows only while
-//! half of it is used (the paper's sender always has data). Losses and marks mean nothing but in the competitive mode; a time-out begins
-//! anew with slow start, of which the paper does not speak. In the competitive mode `1 / delta` grows by one for each round trip and is halved by a loss or a mark
-//! (section 2.2, as NewReno's window). A round trip of the mode's decisions is the smoothed one.
+//! Deviations: sliding windows have three samples (`windowed.rs`). The velocity begins at 1 again as soon as the window turns, as
+//! in the authors' code and in mvfst, and not at the end of a round trip; a round trip at most doubles the window, as there. The
+//! window grows only while half of it is used (the paper's sender always has data). Losses and marks mean nothing but in the
+//! competitive mode; a time-out begins anew with slow start, of which the paper does not speak. In the competitive mode `1 / delta`
+//! grows by one for each round trip and is halved by a loss or a mark (section 2.2, as NewReno's window). A round trip of the
+//! mode's decisions is the smoothed one.
 
 use tidegate_packet::Dscp;
 use tidegate_parameters::{Bound, bound, parameters};
@@ -85,7 +86,6 @@ enum Direction {
 
 /// See the module.
 #[derive(Clone, Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "facts of the control, each independent of the others")]
 pub struct Copa {
     config: CopaConfig,
     window: RealWindow,

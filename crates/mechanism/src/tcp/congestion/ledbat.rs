@@ -1,12 +1,13 @@
-//! LEDBAT++: a window that gives way to all others. Updates and backups may wait, and whoever else sends should not notice them: the window
-//! grows while the queue makes packets wait less than a target and shrinks above it, so that it is gone before others lose anything.
+//! LEDBAT++: a window that gives way to all others. Updates and backups may wait, and whoever else sends should not notice them:
+//! the window grows while the queue makes packets wait less than a target and shrinks above it, so that it is gone before others
+//! lose anything.
 //!
 //! Source: draft-irtf-iccrg-ledbat-plus-plus (LEDBAT++), section 4, over RFC 6817, sections 2.4 and 2.5.
-//! Deviations: the delay is of the round trip, as in LEDBAT++ (RFC 6817 has that of one way). The base delay is the least of each of the last ten
-//! minutes (RFC 6817, `BASE_HISTORY`). The current delay is the least of the last four samples (LEDBAT++, section 4.1). An ECN echo is
-//! answered as a loss is: RFC 6817 allows that. What is queued at the receiver's acknowledgments counts as queued. The application's limit
-//! (RFC 6817, `ALLOWED_INCREASE`) is the rule of all controls here: a window grows while it is used. A slowdown that a loss or a time-out
-//! meets is over where the window reaches what the loss left.
+//! Deviations: the delay is of the round trip, as in LEDBAT++ (RFC 6817 has that of one way). The base delay is the least of each
+//! of the last ten minutes (RFC 6817, `BASE_HISTORY`). The current delay is the least of the last four samples (LEDBAT++, section
+//! 4.1). An ECN echo is answered as a loss is: RFC 6817 allows that. What is queued at the receiver's acknowledgments counts as
+//! queued. The application's limit (RFC 6817, `ALLOWED_INCREASE`) is the rule of all controls here: a window grows while it is
+//! used. A slowdown that a loss or a time-out meets is over where the window reaches what the loss left.
 
 use tidegate_parameters::{Bound, bound, parameters};
 use tidegate_units::{Span, Time};
@@ -25,15 +26,15 @@ parameters! {
     /// Source: draft-irtf-iccrg-ledbat-plus-plus; RFC 6817.
     #[derive(Copy)]
     pub struct LedbatConfig {
-        /// How long the queue may make packets wait. Source: LEDBAT++, section 4.1 (RFC 6817 has at most 100 ms).
+        /// How long the queue may make packets wait. Source: LEDBAT++, section 4 (RFC 6817 has at most 100 ms).
         target: Span = Span::from_millis(60) => bound::DURATION;
-        /// The window grows by at least a segment in so many round trips: the largest divisor of the gain. Source: LEDBAT++, section 4.2.
+        /// The window grows by at least a segment in so many round trips: the largest divisor of the gain. Source: LEDBAT++, section 4.
         gain_divisor_max: u32 = 16 => bound::COUNT;
-        /// How quickly the window shrinks above the target. Source: LEDBAT++, section 4.3 (`Constant`).
+        /// How quickly the window shrinks above the target. Source: LEDBAT++, section 4 (`Constant`).
         decrease: f64 = 1.0 => telling(Bound::above(0.0).and_at_most(100.0), " must be above 0 and at most 100");
-        /// Whether it leaves the link periodically. Source: LEDBAT++, section 4.4.
+        /// Whether it leaves the link periodically. Source: LEDBAT++, section 4.
         slowdowns: bool = true;
-        /// How many times as long as a slowdown the time to the next one is. Source: LEDBAT++, section 4.4.
+        /// How many times as long as a slowdown the time to the next one is. Source: LEDBAT++, section 4.
         slowdown_interval: u32 = 9 => bound::COUNT;
     }
 }
@@ -63,9 +64,9 @@ const LEAST_SEGMENTS: f64 = 2.0;
 const BASE_HISTORY: usize = 10;
 /// `CURRENT_FILTER`, in samples.
 const CURRENT_FILTER: usize = 4;
-/// The first slow start ends at this part of the target (section 4.2).
+/// The first slow start ends at this part of the target (section 4).
 const EXIT_PART: f64 = 0.75;
-/// Round trips from the end of the first slow start to the first slowdown, and with two segments in a slowdown (section 4.4).
+/// Round trips from the end of the first slow start to the first slowdown, and with two segments in a slowdown (section 4).
 const SLOWDOWN_ROUND_TRIPS: u64 = 2;
 
 /// What it is about.
@@ -97,13 +98,13 @@ pub struct Ledbat {
     slowdown_at: Time,
 }
 
-/// `GAIN = 1 / min(16, CEIL(2 TARGET / base))` (section 4.2).
+/// `GAIN = 1 / min(16, CEIL(2 TARGET / base))` (section 4).
 fn gain_of(target: Span, base: Span, divisor_max: u32) -> f64 {
     let divisor = (2 * target.as_nanos()).div_ceil(base.as_nanos().max(1));
     1.0 / divisor.clamp(1, u64::from(divisor_max)) as f64
 }
 
-/// What a round trip adds to a window of `w` segments (section 4.3): `GAIN` up to the target, and above it
+/// What a round trip adds to a window of `w` segments (section 4): `GAIN` up to the target, and above it
 /// `max(GAIN - Constant W (delay / target - 1), -W / 2)`.
 fn change(w: f64, gain: f64, constant: f64, delay_over_target: f64) -> f64 {
     if delay_over_target <= 1.0 {
@@ -224,8 +225,8 @@ impl CongestionControl for Ledbat {
 
     fn on_congestion(&mut self, event: &Congestion, now: Time) {
         let half = self.window.flight_in_window(event) / 2.0;
-        // RFC 6817, section 2.4.2: halved at most once for each round trip; the connection sees to that. Never below the minimum, but behind a
-        // time-out.
+        // RFC 6817, section 2.4.2: halved at most once for each round trip, to which the connection sees. Behind a time-out alone it
+        // is below the minimum.
         self.window.close(event, half);
         if !matches!(event.signal, Signal::Timeout | Signal::LossRestart) {
             self.window.cwnd = self.window.cwnd.max(self.least);

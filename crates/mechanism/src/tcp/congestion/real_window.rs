@@ -1,9 +1,9 @@
-//! A window in segments, with its fraction, and what many controls do alike with it: slow start, the additive increase, restarts, the end
-//! of a recovery. By how much congestion closes it is for the control to say.
+//! A window in segments, with its fraction, and what many controls do alike with it: slow start, the additive increase, restarts,
+//! the end of a recovery. By how much congestion closes it is for the control to say.
 //!
 //! Source: RFC 5681, section 3.1, with the byte counting of RFC 3465; RFC 6582, section 3.2, step 3; RFC 7661.
-//! Deviations: the window grows only while it is used, as in Reno's and CUBIC's files. The rules of ns know none of the controls that have
-//! this window; it is the same under them.
+//! Deviations: the window grows only while it is used, as in Reno's and CUBIC's files. The rules of ns know none of the controls
+//! that have this window; it is the same under them.
 
 use super::reno::BYTE_LIMIT_SEGMENTS;
 use super::{Congestion, Permission, Signal};

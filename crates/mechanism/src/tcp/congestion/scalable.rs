@@ -1,10 +1,10 @@
-//! Scalable TCP: a window that grows and closes by parts of itself. Reno needs as many round trips to come back from a loss as half of its
-//! window has segments, hours on a fast and long path; Scalable TCP needs the same number of round trips at any rate.
+//! Scalable TCP: a window that grows and closes by parts of itself. Reno needs as many round trips to come back from a loss as half
+//! of its window has segments, hours on a fast and long path; Scalable TCP needs the same number of round trips at any rate.
 //!
 //! Source: T. Kelly, Scalable TCP: Improving Performance in Highspeed Wide Area Networks, CCR 33(2), 2003.
-//! Deviations: the window is a real number and no part of it is rounded. An acknowledgment of n segments counts as n of one segment, for
-//! receivers delay acknowledgments. The window grows only while it is used (RFC 7661), and an ECN echo closes it as a loss does; the paper
-//! speaks of neither. Fixed parameters stand in for the paper's table of them (section 4.2).
+//! Deviations: the window is a real number and no part of it is rounded. An acknowledgment of n segments counts as n of one
+//! segment, for receivers delay acknowledgments. The window grows only while it is used (RFC 7661), and an ECN echo closes it as a
+//! loss does; the paper speaks of neither. Fixed parameters stand in for the paper's table of them (section 4.2).
 
 use tidegate_parameters::{Bound, parameters};
 use tidegate_units::Time;

@@ -1,11 +1,13 @@
-//! Vegas: a window that keeps a few packets in the queue. A control that grows until something is lost fills the queue first; Vegas compares
-//! the rate that its window would have without a queue with the one that it has, and stops growing when the difference is a few packets.
+//! Vegas: a window that keeps a few packets in the queue. A control that grows until something is lost fills the queue first; Vegas
+//! compares the rate that its window would have without a queue with the one that it has, and stops growing when the difference is
+//! a few packets.
 //!
-//! Source: L. Brakmo and L. Peterson, TCP Vegas: End to End Congestion Avoidance on a Global Internet, JSAC 13(8), 1995, sections III.B and
-//! III.C; Linux's `tcp_vegas`, for the form `linux`.
-//! Deviations: the retransmissions by fine-grained timers (section III.A) are not here, and a loss halves the window, as in Linux; recovery is
-//! the connection's. Slow start ends in both forms at the rate that was reached (Linux); the paper does not say with which window. The base
-//! round trip is the least of the connection, forgotten after a silence (Linux). An ECN echo halves. Numbers are real, not whole as in Linux.
+//! Source: L. Brakmo and L. Peterson, TCP Vegas: End to End Congestion Avoidance on a Global Internet, JSAC 13(8), 1995, sections
+//! III.B and III.C; Linux's `tcp_vegas`, for the form `linux`.
+//! Deviations: the retransmissions by fine-grained timers (section III.A) are not here, and a loss halves the window, as in Linux;
+//! recovery is the connection's. Slow start ends in both forms at the rate that was reached (Linux); the paper does not say with
+//! which window. The base round trip is the least of the connection, forgotten after a silence (Linux). An ECN echo halves. Numbers
+//! are real, not whole as in Linux.
 
 use tidegate_parameters::{Bound, parameters, words};
 use tidegate_units::{Span, Time};

@@ -1,11 +1,12 @@
-//! Westwood+: a loss leaves what the path is measured to hold, and not half. Where losses are not from queues, or where a buffer is shorter
-//! than the path, half a window empties the link; Westwood+ goes back to the rate at which data arrived, times the shortest round trip.
+//! Westwood+: a loss leaves what the path is measured to hold, and not half. Where losses are not from queues, or where a buffer is
+//! shorter than the path, half a window empties the link; Westwood+ goes back to the rate at which data arrived, times the shortest
+//! round trip.
 //!
-//! Source: L. Grieco and S. Mascolo, Performance Evaluation and Comparison of Westwood+, New Reno, and Vegas TCP Congestion Control, CCR
-//! 34(2), 2004, section 2.
+//! Source: L. Grieco and S. Mascolo, Performance Evaluation and Comparison of Westwood+, New Reno, and Vegas TCP Congestion
+//! Control, CCR 34(2), 2004, section 2.
 //! Deviations: the filter begins at its first sample, as in Linux, and not at zero. A sample spans at least 50 ms, as in Linux
-//! (`least_interval`), for on a short path the count of one round trip is coarse. An ECN echo is answered as a loss is; the paper does not speak of it.
-//! The window grows only while it is used (RFC 7661).
+//! (`least_interval`), for on a short path the count of one round trip is coarse. An ECN echo is answered as a loss is; the paper
+//! does not speak of it. The window grows only while it is used (RFC 7661).
 
 use tidegate_parameters::{Bound, bound, parameters};
 use tidegate_units::{Span, Time};

@@ -1,5 +1,5 @@
-//! The least of what was measured lately, with three samples: where a window of time slides over many measurements, the exact one would be as
-//! long as they are many.
+//! The least of what was measured lately, with three samples: where a window of time slides over many measurements, the exact one
+//! would be as long as they are many.
 //!
 //! Source: K. Nichols's estimator, as in Linux (`lib/win_minmax.c`).
 //! Deviations: instants instead of ticks of a clock.

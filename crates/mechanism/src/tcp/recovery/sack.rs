@@ -1,15 +1,15 @@
 //! SACK: the receiver says what it holds; the sender infers what is lost and how much is still in the network.
 //!
-//! Source: RFC 6675 (`Update`, `IsLost`, `SetPipe`, `NextSeg`, section 5), RFC 2018, section 8 (a time-out forgets what
-//! was reported, for the receiver may have reneged).
-//! Deviations: segments are not remembered one by one. A hole is lost as a whole: from the top of the scoreboard down,
-//! the holes below the place where `DupThresh` ranges, or more than (`DupThresh` - 1) segments of bytes, are held. So
-//! `IsLost` is one comparison and `SetPipe` one walk over the ranges, only while there are holes. After a time-out the
-//! sender goes back to the first hole and skips what later acknowledgments SACK, as section 5.1 suggests. Recovery begins
-//! with any acknowledgment that leaves a lost segment in front, not only with one that SACKs something new: what follows
-//! may have nothing new to say. The rescue retransmission goes only for a tail of which nothing was retransmitted; read
-//! literally, `NextSeg` (4) may send a second copy of the last hole behind the first. Recovery ends with RFC 6582's caution
-//! against a burst (`on_recovered`). What may go meanwhile is what the window allows, or what `prr.rs` does. As in the RFC, a retransmission that is lost again waits for the timer.
+//! Source: RFC 6675 (`Update`, `IsLost`, `SetPipe`, `NextSeg`, section 5), RFC 2018, section 8 (a time-out forgets what was
+//! reported, for the receiver may have reneged).
+//! Deviations: segments are not remembered one by one. A hole is lost as a whole: from the top of the scoreboard down, the holes
+//! below the place where `DupThresh` ranges, or more than (`DupThresh` - 1) segments of bytes, are held. So `IsLost` is one
+//! comparison and `SetPipe` one walk over the ranges, only while there are holes. After a time-out the sender goes back to the
+//! first hole and skips what later acknowledgments SACK, as section 5.1 suggests. Recovery begins with any acknowledgment that
+//! leaves a lost segment in front, not only with one that SACKs something new: what follows may have nothing new to say. The rescue
+//! retransmission goes only for a tail of which nothing was retransmitted; read literally, `NextSeg` (4) may send a second copy of
+//! the last hole behind the first. Recovery ends with RFC 6582's caution against a burst (`on_recovered`). What may go meanwhile is
+//! what the window allows, or what `prr.rs` does. As in the RFC, a retransmission that is lost again waits for the timer.
 
 use tidegate_units::Time;
 

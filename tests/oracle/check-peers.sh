@@ -11,6 +11,7 @@ python3 tests/oracle/ns2/make_frozen_queues.py --check
 python3 tests/oracle/python/freeze_verdicts.py --check
 python3 tests/oracle/python/freeze_codel.py --check
 python3 tests/oracle/python/tcp/freeze_subtcp.py --check
+python3 tests/oracle/python/tcp/freeze_controls.py --check
 python3 tests/oracle/python/backpressure/freeze_backpressure.py --check
 cargo test --release -p tidegate-mechanism --test ns2_drop_lists --test ns2_queues --test reference_verdicts --test reference_codel
 cargo test --release -p tidegate-engine --test suite ns2_throughput

@@ -52,18 +52,20 @@ class World:
             self.srtt += (sample - self.srtt) // 8 if self.srtt else sample
         flight = int(cwnd * MSS) if r.random() < 0.9 else int(cwnd * MSS * r.random())
         self.number += acked * MSS
-        self.control.ack({
-            "now": self.now,
-            "acked": acked,
-            "delivered": max(acked, 1),
-            "rtt": sample,
-            "srtt": self.srtt,
-            "flight": flight / MSS,
-            "number": self.number,
-            "sent": self.number + flight,
-            "opens": opens,
-            "repairs": repairs,
-        })
+        self.control.ack(
+            {
+                "now": self.now,
+                "acked": acked,
+                "delivered": max(acked, 1),
+                "rtt": sample,
+                "srtt": self.srtt,
+                "flight": flight / MSS,
+                "number": self.number,
+                "sent": self.number + flight,
+                "opens": opens,
+                "repairs": repairs,
+            }
+        )
         self.note("ack", gap, acked, max(acked, 1), sample, flight, opens + 2 * repairs)
 
     def congestion(self, kind):

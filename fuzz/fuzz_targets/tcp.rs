@@ -3,7 +3,9 @@
 
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
-use tidegate_mechanism::tcp::congestion::{BbrConfig, CongestionControlConfig, DctcpConfig};
+use tidegate_mechanism::tcp::congestion::{
+    BbrConfig, CongestionControlConfig, CopaConfig, DctcpConfig, LedbatConfig, RenoConfig, VegasConfig, WestwoodConfig,
+};
 use tidegate_mechanism::tcp::{EcnFeedback, TcpConfig, TcpReceiver, TcpSender, Variant};
 use tidegate_packet::{Ecn, SackBlock, SackBlocks, TcpFlags, TcpHeader};
 use tidegate_units::Time;
@@ -58,7 +60,8 @@ fuzz_target!(|input: (u8, u8, bool, Vec<Call>)| {
     calls.truncate(300);
     let variant = [Variant::Tahoe, Variant::Reno, Variant::NewReno, Variant::Sack][usize::from(variant) % 4];
     let base = if is_old { TcpConfig::ns_1999(variant) } else { TcpConfig::modern(variant) };
-    let config = match control % 3 {
+    let with = |control| TcpConfig { control, prr: true, ..base.clone() };
+    let config = match control % 8 {
         0 => base,
         _ if is_old => base,
         1 => TcpConfig {
@@ -67,7 +70,12 @@ fuzz_target!(|input: (u8, u8, bool, Vec<Call>)| {
             ecn_feedback: EcnFeedback::Dctcp,
             ..base
         },
-        _ => TcpConfig { control: CongestionControlConfig::Bbr(BbrConfig::default()), ..base },
+        2 => TcpConfig { control: CongestionControlConfig::Bbr(BbrConfig::default()), ..base },
+        3 => with(CongestionControlConfig::Vegas(VegasConfig::default())),
+        4 => with(CongestionControlConfig::Westwood(WestwoodConfig::default())),
+        5 => with(CongestionControlConfig::Ledbat(LedbatConfig::default())),
+        6 => with(CongestionControlConfig::Copa(CopaConfig::default())),
+        _ => with(CongestionControlConfig::Reno(RenoConfig { ecn_beta: Some(0.8), hystart: true })),
     };
     let mut now = Time::from_nanos(1_000_000);
     let mut sender = TcpSender::new(&config);

@@ -15,6 +15,7 @@ python3 tests/oracle/python/freeze_cobalt.py --check
 python3 tests/oracle/python/freeze_managers.py --check
 python3 tests/oracle/python/freeze_dualpi2.py --check
 python3 tests/oracle/python/tcp/freeze_subtcp.py --check
+python3 tests/oracle/python/tcp/freeze_controls.py --check
 python3 tests/oracle/python/backpressure/freeze_backpressure.py --check
 cargo test --release -p tidegate-mechanism --test ns2_drop_lists --test ns2_queues --test reference_verdicts --test reference_codel --test reference_fq_codel --test reference_cobalt --test reference_managers --test reference_dualpi2
 cargo test --release -p tidegate-engine --test suite ns2_throughput

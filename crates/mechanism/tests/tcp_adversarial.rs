@@ -2,7 +2,8 @@
 
 use proptest::prelude::*;
 use tidegate_mechanism::tcp::congestion::{
-    BbrConfig, CongestionControl, CongestionControlConfig, DctcpConfig, SubTcpConfig, SubTcpForm,
+    BbrConfig, CongestionControl, CongestionControlConfig, CopaConfig, CubicConfig, DctcpConfig,
+    LedbatConfig, RenoConfig, ScalableConfig, SubTcpConfig, SubTcpForm, VegasConfig, WestwoodConfig,
 };
 use tidegate_mechanism::tcp::{
     DelayedAck, EcnFeedback, FastRetransmitGuard, Received, Rules, TcpConfig, TcpReceiver, TcpSender,
@@ -58,6 +59,13 @@ fn control() -> impl Strategy<Value = CongestionControlConfig> {
         1 => subtcp,
         1 => Just(CongestionControlConfig::Dctcp(DctcpConfig::default())),
         1 => Just(CongestionControlConfig::Bbr(BbrConfig::default())),
+        1 => Just(CongestionControlConfig::Vegas(VegasConfig::default())),
+        1 => Just(CongestionControlConfig::Westwood(WestwoodConfig::default())),
+        1 => Just(CongestionControlConfig::Scalable(ScalableConfig::default())),
+        1 => Just(CongestionControlConfig::Ledbat(LedbatConfig::default())),
+        1 => Just(CongestionControlConfig::Copa(CopaConfig::default())),
+        1 => Just(CongestionControlConfig::Reno(RenoConfig { ecn_beta: Some(0.8), hystart: true })),
+        1 => Just(CongestionControlConfig::Cubic(CubicConfig { hystart: true, ..CubicConfig::default() })),
     ]
 }
 
@@ -90,6 +98,7 @@ fn config() -> impl Strategy<Value = TcpConfig> {
                 ecn_feedback,
                 ecn_timeout,
                 gradual_reduction: ecn != ecn_timeout,
+                prr: delayed != handshake,
                 control,
                 handshake,
                 limited_transmit,
@@ -173,9 +182,12 @@ impl Bed {
     /// An acknowledgment, and what it says of a gradual reduction.
     fn acknowledge(&mut self, header: &TcpHeader) {
         let flight = self.sent_end - self.sender.acked_bytes();
-        let reductions = self.sender.counters().ecn_reductions;
+        let counters = self.sender.counters();
         self.sender.on_ack(header, self.network.now);
-        if self.config.gradual_reduction && self.sender.counters().ecn_reductions > reductions {
+        let after = self.sender.counters();
+        let by_echo = self.config.gradual_reduction && after.ecn_reductions > counters.ecn_reductions;
+        let by_loss = self.config.prr && after.fast_retransmits > counters.fast_retransmits;
+        if by_echo || by_loss {
             self.reduced = Some((flight, self.sent_end));
         }
         self.reduced = self.reduced.filter(|&(_, end)| self.sender.acked_bytes() < end);

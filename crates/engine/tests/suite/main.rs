@@ -8,6 +8,7 @@ mod ns2_cases;
 mod backpressure;
 mod cbq;
 mod conservation;
+mod controls;
 mod determinism;
 mod external;
 mod follow;

@@ -158,6 +158,9 @@ pub struct TcpConfig {
     /// Whether an ECN echo spreads the reduction over a round trip, in proportion to what arrives (RFC 6937, RFC 9937), so that the
     /// sender does not fall silent until half a window has arrived: no, no. Linux does. `ns-1999` ignores it.
     pub gradual_reduction: bool,
+    /// Whether recovery from losses sends in proportion to what arrives (RFC 6937, RFC 9937) and not as the window alone allows: no, no.
+    /// Linux does. Only with `sack` in `modern`.
+    pub prr: bool,
     /// Duplicates that signal a loss: 3, 3.
     pub dupack_threshold: u32,
     /// Whether the first duplicates release new data (RFC 3042): no, yes. ns's Sack1 never does it.
@@ -206,6 +209,7 @@ impl TcpConfig {
             ecn_feedback: EcnFeedback::Classic,
             ecn_timeout: false,
             gradual_reduction: false,
+            prr: false,
             dupack_threshold: 3,
             limited_transmit: false,
             fast_retransmit_guard: FastRetransmitGuard::PerWindow,
@@ -240,6 +244,7 @@ impl TcpConfig {
             ecn_feedback: EcnFeedback::Classic,
             ecn_timeout: false,
             gradual_reduction: false,
+            prr: false,
             dupack_threshold: 3,
             limited_transmit: true,
             fast_retransmit_guard: FastRetransmitGuard::PerWindow,

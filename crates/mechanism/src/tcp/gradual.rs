@@ -2,7 +2,7 @@
 //! then all of the rest in a burst. Here segments go in proportion to what arrives.
 //!
 //! Source: RFC 6937, section 3 (RFC 9937 keeps it): proportional rate reduction; in Linux the answer to an ECN echo, too.
-//! Deviations: only for echoes; recovery from losses is RFC 6675's. What RFC 6937 does below the target needs no rule here: that is
+//! Deviations: only for echoes; that of recovery from losses is `prr.rs`. What RFC 6937 does below the target needs no rule here: that is
 //! what any window does.
 
 /// See the module. All in bytes.

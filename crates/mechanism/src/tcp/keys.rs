@@ -55,6 +55,9 @@ parameters! {
         /// Whether a mark reduces the window over a round trip, in proportion to what arrives, and not at once. Not with ns-1999. Default:
         /// false. Source: RFC 6937, RFC 9937; Linux does it.
         gradual_reduction: Option<bool> = None;
+        /// Whether recovery from losses sends in proportion to what arrives, not as the window alone allows. Only with `sack` in modern.
+        /// Default: false. Source: RFC 6937, RFC 9937; Linux does it.
+        prr: Option<bool> = None;
         /// Whether a connection opens with SYN packets. Default: false. Source: the simulations of all five documents.
         handshake: Option<bool> = None;
         /// The first window in packets. Default: 1p (ns-1999); 10p, or as many as 14600 B of payload hold, at least 2p (modern).
@@ -138,6 +141,7 @@ impl TcpKeys {
             },
             ecn_timeout: self.ecn_timeout.unwrap_or(base.ecn_timeout),
             gradual_reduction: self.gradual_reduction.unwrap_or(base.gradual_reduction),
+            prr: self.prr.unwrap_or(base.prr),
             dupack_threshold: self.dupack_threshold.unwrap_or(base.dupack_threshold),
             limited_transmit: self.limited_transmit.unwrap_or(base.limited_transmit),
             handshake: self.handshake.unwrap_or(base.handshake),
@@ -210,6 +214,10 @@ impl TcpKeys {
         if config.ecn_feedback != EcnFeedback::Classic && !config.ecn {
             report.say("ecn_feedback", "without `ecn` there is no feedback on marks", "set ecn = true");
         }
+        if config.prr && (config.rules, config.variant) != (Rules::Modern, Variant::Sack) {
+            let help = "use the profile modern with the variant sack, or leave it out";
+            report.say("prr", "only SACK in the profile modern knows how much arrives", help);
+        }
         if self.initial_ssthresh == Some(Window::Packets(0)) {
             report.say("initial_ssthresh", "a threshold of no packet", "");
         }
@@ -249,7 +257,7 @@ impl tidegate_parameters::text::serde::Serialize for ResolvedTcp {
         use tidegate_parameters::text::serde::ser::SerializeStruct as _;
         let config = &self.config;
         let bytes = |bytes: u32| Bytes::new(u64::from(bytes));
-        let mut table = serializer.serialize_struct("ResolvedTcp", 22)?;
+        let mut table = serializer.serialize_struct("ResolvedTcp", 23)?;
         table.serialize_field("profile", &config.rules)?;
         table.serialize_field("variant", &config.variant)?;
         table.serialize_field("window", &self.window)?;
@@ -262,6 +270,7 @@ impl tidegate_parameters::text::serde::Serialize for ResolvedTcp {
         table.serialize_field("ecn_feedback", &config.ecn_feedback)?;
         table.serialize_field("ecn_timeout", &config.ecn_timeout)?;
         table.serialize_field("gradual_reduction", &config.gradual_reduction)?;
+        table.serialize_field("prr", &config.prr)?;
         table.serialize_field("handshake", &config.handshake)?;
         table.serialize_field("initial_window", &config.initial_window_segments)?;
         table.serialize_field("minimum_window", &config.minimum_window_segments)?;
@@ -369,6 +378,13 @@ mod tests {
                 "ecn_timeout: without `ecn` no mark is heard; set ecn = true",
             ),
             (
+                TcpKeys { prr: Some(true), variant: Some(Variant::NewReno), ..base.clone() },
+                concat!(
+                    "prr: only SACK in the profile modern knows how much arrives; ",
+                    "use the profile modern with the variant sack, or leave it out"
+                ),
+            ),
+            (
                 TcpKeys { min_rto: Some(Span::from_secs(70)), ..base.clone() },
                 "min_rto: min_rto (70s) is above max_rto (60s); ",
             ),
@@ -439,7 +455,7 @@ mod documented {
     #[test]
     fn a_key_that_is_set_to_its_documented_default_changes_nothing() {
         let sentences = sentences();
-        assert_eq!(sentences.len(), 24, "every key has a default: {sentences:?}");
+        assert_eq!(sentences.len(), 25, "every key has a default: {sentences:?}");
         for (key, sentence) in &sentences {
             for &rules in Rules::ALL {
                 let text = default_in(sentence, rules);
@@ -485,8 +501,8 @@ mod documented {
         let written = serde_json::to_string(&resolved).expect("serializable");
         let expected = concat!(
             r#"{"profile":"ns-1999","variant":"reno","window":"20p","packet":"1kB","header":"0B","ack":"40B","#,
-            r#""delayed_ack":"100ms","control":{"kind":"reno"},"ecn":false,"ecn_feedback":"classic","#,
-            r#""ecn_timeout":false,"gradual_reduction":false,"handshake":false,"initial_window":1,"#,
+            r#""delayed_ack":"100ms","control":{"kind":"reno","ecn_beta":null,"hystart":false},"ecn":false,"ecn_feedback":"classic","#,
+            r#""ecn_timeout":false,"gradual_reduction":false,"prr":false,"handshake":false,"initial_window":1,"#,
             r#""minimum_window":1,"initial_ssthresh":"5p","dupack_threshold":3,"limited_transmit":false,"#,
             r#""initial_rto":"6s","min_rto":"200ms","max_rto":"64s","timer_granularity":"100ms"}"#,
         );

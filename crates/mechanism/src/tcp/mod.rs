@@ -19,6 +19,7 @@ mod connection;
 mod ecn;
 mod gradual;
 mod keys;
+mod prr;
 mod ranges;
 mod receiver;
 mod recovery;

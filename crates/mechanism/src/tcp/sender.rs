@@ -275,10 +275,25 @@ impl TcpSender {
         }
     }
 
+    /// What the window allows, or in a recovery that sends in proportion the recovery.
+    #[inline]
+    fn window_permits(&self, candidate: &Candidate, now: Time) -> Permission {
+        match &self.c.prr {
+            Some(prr) if prr.is_active() => {
+                if prr.allows() {
+                    self.c.cc.may_send(0, candidate.payload_bytes, now)
+                } else {
+                    Permission::No
+                }
+            }
+            _ => self.c.cc.may_send(candidate.in_flight_bytes, candidate.payload_bytes, now),
+        }
+    }
+
     /// Asks the control, and remembers when to ask again.
     #[inline]
     fn permitted(&mut self, candidate: &Candidate, now: Time) -> bool {
-        let permission = match self.c.cc.may_send(candidate.in_flight_bytes, candidate.payload_bytes, now) {
+        let permission = match self.window_permits(candidate, now) {
             Permission::No if self.c.reduction_allows(candidate.in_flight_bytes, candidate.payload_bytes) => {
                 Permission::Now
             }

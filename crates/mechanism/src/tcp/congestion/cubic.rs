@@ -5,14 +5,18 @@
 //! Source: RFC 9438, section 4; slow start and restarts as in RFC 5681.
 //! Deviations: an acknowledgment of n segments counts as n of one segment (as in Linux), for receivers delay acknowledgments.
 //! The window is compared with what may fly, and opened only while it is used (RFC 7661). Slow start ends at `ssthresh` or at a
-//! loss: section 4.10 recommends `HyStart++`, which is not here, and of which Linux has the older form. A window cut without
+//! loss: section 4.10 recommends `HyStart++`, which `hystart` turns on (RFC 9406); Linux has its older form. An echo leaves what a loss
+//! leaves, or another part (RFC 8511, `ecn_beta`); `alpha_cubic` and fast convergence keep `beta`. A window cut without
 //! reason is not restored (section 4.9 allows it). The rules of ns know no CUBIC; it is the same under them.
+
+use alloc::boxed::Box;
 
 use tidegate_parameters::{Bound, parameters};
 use tidegate_units::{Span, Time};
 
-use super::reno::BYTE_LIMIT_SEGMENTS;
-use super::{Ack, Congestion, CongestionControl, Permission, Signal, telling};
+use super::hystart::{CSS_GROWTH_DIVISOR, HyStart, Pace};
+use super::reno::{BYTE_LIMIT_SEGMENTS, ECN_BETA};
+use super::{Ack, Congestion, CongestionControl, Permission, Sampling, Signal, telling};
 use crate::tcp::config::TcpConfig;
 
 parameters! {
@@ -37,6 +41,11 @@ parameters! {
         /// Whether congestion leaves whole segments, rounded down, as in Linux: small windows fall further than to `beta`.
         /// Source: Linux.
         whole_segments: bool = false;
+        /// What an ECN echo leaves of the window; without it `beta`, as a loss. A mark comes from a queue that is still short. Source: RFC
+        /// 8511, section 3, recommends 0.85.
+        ecn_beta: Option<f64> = None => ECN_BETA;
+        /// Whether slow start ends when round trips grow (`HyStart++`). Source: RFC 9406; RFC 9438, section 4.10, recommends it.
+        hystart: bool = false;
     }
 }
 
@@ -56,6 +65,7 @@ impl CubicConfig {
             minimum: f64::from(tcp.minimum_window_segments),
             segment_bytes,
             after_timeout: false,
+            hystart: self.hystart.then(|| Box::new(HyStart::new())),
         }
     }
 }
@@ -85,6 +95,7 @@ pub struct Cubic {
     minimum: f64,
     segment_bytes: f64,
     after_timeout: bool,
+    hystart: Option<Box<HyStart>>,
 }
 
 /// `W_cubic(t) = C (t - K)^3 + W_max` (equation 1).
@@ -143,8 +154,19 @@ impl Cubic {
         self.epoch = Some(epoch);
     }
 
-    /// Sections 4.6 and 4.7.
-    fn reduce(&mut self, flight: f64) {
+    /// By what slow start divides its growth; where it is over, it adds this last time.
+    #[inline(never)]
+    fn hystart_divisor(&mut self, ack: &Ack) -> f64 {
+        let (Some(hystart), Some(sample)) = (&mut self.hystart, &ack.sample) else { return 1.0 };
+        let pace = hystart.on_ack(ack.acknowledgment, sample);
+        if pace == Pace::Over {
+            self.ssthresh = self.cwnd;
+        }
+        if pace == Pace::Slow { 1.0 } else { f64::from(CSS_GROWTH_DIVISOR) }
+    }
+
+    /// Sections 4.6 and 4.7; `left` is what congestion leaves.
+    fn reduce(&mut self, flight: f64, left: f64) {
         let beta = self.config.beta;
         self.cwnd_prior = self.cwnd;
         self.w_max = if self.config.fast_convergence && self.cwnd < self.w_max {
@@ -154,22 +176,31 @@ impl Cubic {
         };
         // What limited transmit sent exceeds the window and is not counted.
         let ssthresh = if self.config.whole_segments {
-            libm::floor(flight.min(libm::floor(self.cwnd)) * beta)
+            libm::floor(flight.min(libm::floor(self.cwnd)) * left)
         } else {
-            flight.min(self.cwnd) * beta
+            flight.min(self.cwnd) * left
         };
         self.ssthresh = ssthresh.max(2.0);
     }
 }
 
 impl CongestionControl for Cubic {
+    fn sampling(&self) -> Sampling {
+        if self.hystart.is_some() { Sampling::Rates } else { Sampling::OpeningAcks }
+    }
+
     #[inline]
     fn on_ack(&mut self, ack: &Ack, now: Time) {
+        // With samples it hears of all of them.
+        if ack.sample.is_some_and(|sample| !sample.opens_window) {
+            return;
+        }
         let (acked, flight) = (self.flight(ack.acked_bytes), self.flight(ack.flight_bytes));
         if self.cwnd < self.ssthresh {
+            let divisor = if self.hystart.is_some() { self.hystart_divisor(ack) } else { 1.0 };
             if 2.0 * flight >= self.cwnd {
                 let limit = if self.after_timeout { 1 } else { BYTE_LIMIT_SEGMENTS };
-                self.cwnd += acked.min(f64::from(limit));
+                self.cwnd += acked.min(f64::from(limit)) / divisor;
             }
         } else if flight + 1.0 > self.cwnd {
             self.avoid(acked, ack.srtt, now);
@@ -182,8 +213,13 @@ impl CongestionControl for Cubic {
             self.cwnd = self.cwnd.min(self.initial);
             return;
         }
+        if let Some(hystart) = &mut self.hystart {
+            hystart.switch_off();
+        }
         if !event.repeated {
-            self.reduce(self.flight(event.flight_bytes));
+            let CubicConfig { beta, ecn_beta, .. } = self.config;
+            let left = if event.signal == Signal::EcnEcho { ecn_beta.unwrap_or(beta) } else { beta };
+            self.reduce(self.flight(event.flight_bytes), left);
         }
         self.after_timeout = event.signal == Signal::Timeout;
         let cwnd = match event.signal {
@@ -312,6 +348,19 @@ mod tests {
         in_segments.config.whole_segments = true;
         in_segments.on_congestion(&congestion(Signal::Loss, 8.5), Time::ZERO);
         assert_eq!(in_segments.cwnd, 5.0, "of 5.6");
+    }
+
+    #[test]
+    fn an_echo_may_leave_more_than_a_loss() {
+        let mut cubic = at_window(100.0);
+        cubic.config.ecn_beta = Some(0.85);
+        cubic.on_congestion(&congestion(Signal::EcnEcho, 100.0), Time::ZERO);
+        assert!((cubic.cwnd - 85.0).abs() < 0.1, "{}", cubic.cwnd);
+        cubic.on_congestion(&congestion(Signal::Loss, cubic.cwnd), Time::ZERO);
+        assert!((cubic.cwnd - 59.5).abs() < 0.1, "{}", cubic.cwnd);
+        let mut plain = at_window(100.0);
+        plain.on_congestion(&congestion(Signal::EcnEcho, 100.0), Time::ZERO);
+        assert!((plain.cwnd - 70.0).abs() < 0.1, "{}", plain.cwnd);
     }
 
     #[test]

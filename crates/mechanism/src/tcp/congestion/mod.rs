@@ -12,30 +12,43 @@
 //! of every segment, of every acknowledgment and of every loss.
 
 mod bbr;
+mod copa;
 mod cubic;
 mod dctcp;
 mod fixed;
+mod hystart;
+mod ledbat;
 mod marking;
 pub mod own;
 mod pacer;
 mod prague;
+mod real_window;
 mod reno;
 mod reserved;
+mod scalable;
 mod sent_marks;
 mod subtcp;
 mod unresponsive;
+mod vegas;
+mod westwood;
+mod windowed;
 
 pub use bbr::{Bbr, BbrConfig, BbrState};
+pub use copa::{Copa, CopaConfig};
 pub use cubic::{Cubic, CubicConfig};
 pub use dctcp::{Dctcp, DctcpConfig};
 pub use fixed::{Fixed, FixedConfig};
+pub use ledbat::{Ledbat, LedbatConfig};
 pub use marking::{MarkingSource, MarkingSourceConfig, MarkingSurplus};
 pub use pacer::Pacer;
 pub use prague::{Prague, PragueConfig};
 pub use reno::{Reno, RenoConfig};
 pub use reserved::{Reserved, ReservedConfig, ReservedWindow};
+pub use scalable::{Scalable, ScalableConfig};
 pub use subtcp::{SubTcp, SubTcpConfig, SubTcpForm};
 pub use unresponsive::{Unresponsive, UnresponsiveConfig};
+pub use vegas::{Vegas, VegasConfig, VegasForm};
+pub use westwood::{Westwood, WestwoodConfig};
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -185,6 +198,26 @@ impl Congestion {
     pub(crate) const fn of_segment_for_tests(signal: Signal, number: u64) -> Self {
         let sequence = Segment::for_tests(number).sequence;
         Self { sequence, echoed: Some(sequence), ..Self::for_tests(signal, 0) }
+    }
+}
+
+#[cfg(test)]
+impl Sample {
+    /// One that says nothing.
+    pub(crate) const fn for_tests() -> Self {
+        Self {
+            opens_window: false,
+            is_in_recovery: false,
+            delivered_bytes: 0,
+            delivered_total_bytes: 0,
+            lost_bytes: 0,
+            marked_bytes: 0,
+            in_flight_before_bytes: 0,
+            in_flight_bytes: 0,
+            sent_until: 0,
+            rtt: None,
+            rate: None,
+        }
     }
 }
 
@@ -378,6 +411,16 @@ controls! {
     Prague(PragueConfig => Prague, Box<Prague>) = "prague",
     /// By a model of the path.
     Bbr(BbrConfig => Bbr, Box<Bbr>) = "bbr",
+    /// By how many packets wait.
+    Vegas(VegasConfig => Vegas, Box<Vegas>) = "vegas",
+    /// After a loss, what the path holds.
+    Westwood(WestwoodConfig => Westwood, Box<Westwood>) = "westwood",
+    /// By parts of itself.
+    Scalable(ScalableConfig => Scalable, Box<Scalable>) = "scalable",
+    /// Gives way to all others.
+    Ledbat(LedbatConfig => Ledbat, Box<Ledbat>) = "ledbat",
+    /// At a rate that the wait sets.
+    Copa(CopaConfig => Copa, Box<Copa>) = "copa",
     /// Windows below one segment.
     SubTcp(SubTcpConfig => SubTcp, SubTcp) = "subtcp",
     /// With a reservation.
@@ -392,7 +435,7 @@ controls! {
 
 impl CongestionControlConfig {
     /// Reno.
-    pub const RENO: Self = Self::Reno(RenoConfig {});
+    pub const RENO: Self = Self::Reno(RenoConfig { ecn_beta: None, hystart: false });
 }
 
 impl Default for CongestionControlConfig {

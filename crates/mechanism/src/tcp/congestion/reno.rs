@@ -4,15 +4,19 @@
 //! Source: `modern`: RFC 5681, sections 3.1 and 3.2, with the byte counting of RFC 3465 and the cautious exit from
 //! recovery of RFC 6582, section 3.2, step 3 (1). `ns-1999`: `opencwnd` and `slowdown` of ns-2's agents
 //! (tests/oracle/ns2, section 1.4; catalogue, section 1).
+//! An echo may leave another part than a loss (RFC 8511), and slow start may end earlier (RFC 9406, `hystart`).
 //! Deviations: `modern` opens the window only while it is used (RFC 7661 explains why; Linux does the same), and an ECN
 //! echo leaves at least two segments, as in Linux, where RFC 3168, section 6.1.2, goes down to one and then asks for
 //! timed sends: so it does with [`TcpConfig::ecn_timeout`]. `ns-1999` keeps at least the minimum window after a halving, where ns
 //! could reach a window of zero from a receive window of one packet.
 
-use tidegate_parameters::parameters;
+use alloc::boxed::Box;
+
+use tidegate_parameters::{Bound, parameters};
 use tidegate_units::Time;
 
-use super::{Ack, Congestion, CongestionControl, Permission, Signal};
+use super::hystart::{CSS_GROWTH_DIVISOR, HyStart, Pace};
+use super::{Ack, Congestion, CongestionControl, Permission, Sampling, Signal, telling};
 use crate::tcp::config::{Rules, TcpConfig};
 
 parameters! {
@@ -22,8 +26,17 @@ parameters! {
     ///
     /// Source: RFC 5681; ns.
     #[derive(Copy)]
-    pub struct RenoConfig {}
+    pub struct RenoConfig {
+        /// What an ECN echo leaves of the window; without it a half, as a loss. A mark comes from a queue that is still short. Source: RFC
+        /// 8511, section 3, recommends 0.8.
+        ecn_beta: Option<f64> = None => ECN_BETA;
+        /// Whether slow start ends when round trips grow (`HyStart++`). The rules of ns know it not. Source: RFC 9406; off in RFC 5681.
+        hystart: bool = false;
+    }
 }
+
+/// A part that congestion leaves.
+pub(super) const ECN_BETA: Bound<f64> = telling(Bound::above(0.0).and_below(1.0), " must be between 0 and 1");
 
 /// L of RFC 3465, section 2.2: slow start opens the window by at most this many segments for each acknowledgment. 1 would be RFC
 /// 5681 without delayed acknowledgments, 2 makes up for them. `ns-1999` ignores it.
@@ -51,6 +64,8 @@ impl RenoConfig {
             byte_limit: BYTE_LIMIT_SEGMENTS.saturating_mul(tcp.segment_bytes),
             after_timeout: false,
             rules: tcp.rules,
+            ecn_beta: self.ecn_beta,
+            hystart: (self.hystart && tcp.rules == Rules::Modern).then(|| Box::new(HyStart::new())),
         }
     }
 }
@@ -73,6 +88,9 @@ pub struct Reno {
     minimum_bytes: u64,
     /// `modern`: what an ECN echo leaves at least.
     echo_floor_segments: u32,
+    /// What an echo leaves, where that is not what a loss leaves.
+    ecn_beta: Option<f64>,
+    hystart: Option<Box<HyStart>>,
 }
 
 impl Reno {
@@ -126,11 +144,12 @@ impl Reno {
     fn open_modern(&mut self, ack: &Ack) {
         let segment = u64::from(self.segment_bytes);
         if self.cwnd_bytes < self.ssthresh_bytes {
+            let divisor = if self.hystart.is_some() { self.hystart_divisor(ack) } else { 1 };
             // Used: slow start doubles the window, so half of it in flight is enough to ask for more.
             if 2 * ack.flight_bytes >= self.cwnd_bytes {
                 // RFC 3465, section 2.3: after a time-out an acknowledgment may cover what other packets delivered.
                 let limit = if self.after_timeout { segment } else { u64::from(self.byte_limit) };
-                self.cwnd_bytes = self.cwnd_bytes.saturating_add(ack.acked_bytes.min(limit));
+                self.cwnd_bytes = self.cwnd_bytes.saturating_add(ack.acked_bytes.min(limit) / divisor);
             }
         } else if ack.flight_bytes + segment > self.cwnd_bytes {
             self.bytes_acked += ack.acked_bytes;
@@ -143,6 +162,22 @@ impl Reno {
         }
     }
 
+    /// By what slow start divides its growth; where it is over, it adds this last time.
+    #[inline(never)]
+    fn hystart_divisor(&mut self, ack: &Ack) -> u64 {
+        let (Some(hystart), Some(sample)) = (&mut self.hystart, &ack.sample) else { return 1 };
+        let pace = hystart.on_ack(ack.acknowledgment, sample);
+        if pace == Pace::Over {
+            self.ssthresh_bytes = self.cwnd_bytes;
+        }
+        if pace == Pace::Slow { 1 } else { u64::from(CSS_GROWTH_DIVISOR) }
+    }
+
+    /// `cwnd beta_ecn` (RFC 8511, section 3), of `bytes` that congestion finds.
+    fn echo_leaves(&self, bytes: u64) -> u64 {
+        self.ecn_beta.map_or(bytes / 2, |beta| part_of(bytes, beta))
+    }
+
     fn set_ns(&mut self, segments: u64) {
         let minimum = self.minimum_bytes / u64::from(self.segment_bytes);
         let whole = segments.max(minimum);
@@ -153,7 +188,11 @@ impl Reno {
     /// ns's `slowdown`.
     fn close_ns(&mut self, event: &Congestion) {
         let segment = u64::from(self.segment_bytes);
-        let half = event.window_bytes / segment / 2;
+        let window_segments = event.window_bytes / segment;
+        let half = match event.signal {
+            Signal::EcnEcho => self.echo_leaves(window_segments),
+            _ => window_segments / 2,
+        };
         if event.signal != Signal::Idle {
             self.ssthresh_bytes = half.max(2) * segment;
         }
@@ -172,16 +211,21 @@ impl Reno {
             self.cwnd_bytes = self.cwnd_bytes.min(self.initial_bytes);
             return;
         }
+        if let Some(hystart) = &mut self.hystart {
+            hystart.switch_off();
+        }
+        // What limited transmit sent is not counted (RFC 5681, section 3.2, step 2): it exceeds the window.
+        let flight_size = event.flight_bytes.min(self.cwnd_bytes);
+        let left = match event.signal {
+            Signal::EcnEcho => self.echo_leaves(flight_size),
+            _ => flight_size / 2,
+        };
         if !event.repeated {
-            // What limited transmit sent is not counted (RFC 5681, section 3.2, step 2): it exceeds the window.
-            let flight_size = event.flight_bytes.min(self.cwnd_bytes);
-            self.ssthresh_bytes = (flight_size / 2).max(2 * segment);
+            self.ssthresh_bytes = left.max(2 * segment);
         }
         self.after_timeout = event.signal == Signal::Timeout;
         let cwnd = match event.signal {
-            Signal::EcnEcho if self.echo_floor_segments == 1 => {
-                (event.flight_bytes.min(self.cwnd_bytes) / 2).max(segment)
-            }
+            Signal::EcnEcho if self.echo_floor_segments == 1 => left.max(segment),
             Signal::Loss | Signal::EcnEcho => self.ssthresh_bytes,
             Signal::LossRestart | Signal::Timeout | Signal::Idle => segment,
         };
@@ -189,9 +233,22 @@ impl Reno {
     }
 }
 
+/// A part of so many, in whole ones.
+fn part_of(bytes: u64, beta: f64) -> u64 {
+    (bytes as f64 * beta) as u64
+}
+
 impl CongestionControl for Reno {
+    fn sampling(&self) -> Sampling {
+        if self.hystart.is_some() { Sampling::Rates } else { Sampling::OpeningAcks }
+    }
+
     #[inline]
     fn on_ack(&mut self, ack: &Ack, _now: Time) {
+        // With samples it hears of all of them.
+        if ack.sample.is_some_and(|sample| !sample.opens_window) {
+            return;
+        }
         match self.rules {
             Rules::Ns1999 => self.open_ns(),
             Rules::Modern => self.open_modern(ack),
@@ -313,6 +370,29 @@ mod tests {
             NOW,
         );
         assert_eq!((reno.cwnd_bytes(), reno.ssthresh_bytes()), (1460, 5 * 1460));
+    }
+
+    #[test]
+    fn an_echo_leaves_beta_and_a_loss_half_under_both_rules() {
+        let config = RenoConfig { ecn_beta: Some(0.8), ..RenoConfig::default() };
+        let mut reno = config.build(&TcpConfig::modern(Variant::Reno));
+        reno.on_congestion(&Congestion::for_tests(Signal::EcnEcho, 10 * 1460), NOW);
+        assert_eq!((reno.cwnd_bytes(), reno.ssthresh_bytes()), (8 * 1460, 8 * 1460));
+        reno.on_congestion(&Congestion::for_tests(Signal::Loss, 8 * 1460), NOW);
+        assert_eq!(reno.cwnd_bytes(), 4 * 1460);
+        let mut old = config.build(&TcpConfig::ns_1999(Variant::Reno));
+        old.on_congestion(&Congestion::for_tests(Signal::EcnEcho, 15_000), NOW);
+        assert_eq!((old.cwnd_bytes(), old.ssthresh_bytes()), (12_000, 12_000));
+        old.on_congestion(&Congestion::for_tests(Signal::Loss, 12_000), NOW);
+        assert_eq!(old.cwnd_bytes(), 6_000);
+    }
+
+    #[test]
+    fn samples_are_asked_for_only_where_slow_start_looks_at_round_trips() {
+        let config = RenoConfig { hystart: true, ..RenoConfig::default() };
+        assert_eq!(config.build(&TcpConfig::modern(Variant::Reno)).sampling(), Sampling::Rates);
+        assert_eq!(modern().sampling(), Sampling::OpeningAcks);
+        assert_eq!(config.build(&TcpConfig::ns_1999(Variant::Reno)).sampling(), Sampling::OpeningAcks);
     }
 
     #[test]

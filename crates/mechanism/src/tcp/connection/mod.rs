@@ -23,9 +23,10 @@ use alloc::boxed::Box;
 use tidegate_packet::SackBlocks;
 use tidegate_units::Time;
 
-use super::config::{FastRetransmitGuard, Rules, TcpConfig};
+use super::config::{FastRetransmitGuard, Rules, TcpConfig, Variant};
 use super::congestion::{Ack, AnyCongestionControl, CongestionControl, Signal};
 use super::gradual::Gradual;
+use super::prr::Prr;
 use super::rto::RtoEstimator;
 use super::sampler::Sampler;
 
@@ -101,10 +102,12 @@ pub(super) struct Connection {
     pub cwr_due: bool,
     /// Nothing is sent before: an ECN time-out.
     pub paused_until: Time,
-    /// There is something that wants to know what goes out: one of the next two.
+    /// There is something that wants to know what goes out: one of the next two, or the sampler.
     is_watched: bool,
     /// Where an echo reduces gradually: how far that has come.
     gradual: Option<Gradual>,
+    /// Where recovery from losses sends in proportion: how far that has come.
+    pub prr: Option<Box<Prr>>,
     /// ECN time-outs since the last acknowledgment without echo; `None`: there are no ECN time-outs.
     ecn_pauses: Option<u32>,
     /// The acknowledgment that is being taken in echoes a mark.
@@ -125,6 +128,7 @@ impl Connection {
         let rto = RtoEstimator::new(config.rto, config.rules);
         let cc = config.control.build(config);
         let sampler = Sampler::new(cc.sampling(), config);
+        let has_prr = config.prr && matches!((config.rules, config.variant), (Rules::Modern, Variant::Sack));
         let is_gradual = config.gradual_reduction && matches!(config.rules, Rules::Modern);
         Self {
             una: 0,
@@ -151,8 +155,9 @@ impl Connection {
             guard: config.fast_retransmit_guard,
             cwr_due: false,
             paused_until: Time::ZERO,
-            is_watched: is_gradual || sampler.is_some(),
+            is_watched: is_gradual || has_prr || sampler.is_some(),
             gradual: is_gradual.then(Gradual::default),
+            prr: has_prr.then(Box::default),
             ecn_pauses: config.ecn_timeout.then_some(0),
             echoes: false,
             lost_bytes: 0,
@@ -271,6 +276,9 @@ impl Connection {
     ) {
         if let Some(gradual) = &mut self.gradual {
             gradual.on_sent(payload_bytes);
+        }
+        if let Some(prr) = &mut self.prr {
+            prr.on_sent(u64::from(payload_bytes));
         }
         if let Some(sampler) = &mut self.sampler {
             sampler.on_send(sequence, retransmission, nothing_outstanding, now);

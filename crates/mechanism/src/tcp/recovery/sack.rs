@@ -1,20 +1,20 @@
 //! SACK: the receiver says what it holds; the sender infers what is lost and how much is still in the network.
 //!
-//! Source: RFC 6675 (`Update`, `IsLost`, `SetPipe`, `NextSeg`, section 5), RFC 2018, section 8 (a time-out forgets what
-//! was reported, for the receiver may have reneged).
-//! Deviations: segments are not remembered one by one. A hole is lost as a whole: from the top of the scoreboard down,
-//! the holes below the place where `DupThresh` ranges, or more than (`DupThresh` - 1) segments of bytes, are held. So
-//! `IsLost` is one comparison and `SetPipe` one walk over the ranges, only while there are holes. After a time-out the
-//! sender goes back to the first hole and skips what later acknowledgments SACK, as section 5.1 suggests. Recovery begins
-//! with any acknowledgment that leaves a lost segment in front, not only with one that SACKs something new: what follows
-//! may have nothing new to say. The rescue retransmission goes only for a tail of which nothing was retransmitted; read
-//! literally, `NextSeg` (4) may send a second copy of the last hole behind the first. Recovery ends with RFC 6582's caution
-//! against a burst (`on_recovered`). As in the RFC, a retransmission that is lost again waits for the timer.
+//! Source: RFC 6675 (`Update`, `IsLost`, `SetPipe`, `NextSeg`, section 5), RFC 2018, section 8 (a time-out forgets what was
+//! reported, for the receiver may have reneged).
+//! Deviations: segments are not remembered one by one. A hole is lost as a whole: from the top of the scoreboard down, the holes
+//! below the place where `DupThresh` ranges, or more than (`DupThresh` - 1) segments of bytes, are held. So `IsLost` is one
+//! comparison and `SetPipe` one walk over the ranges, only while there are holes. After a time-out the sender goes back to the
+//! first hole and skips what later acknowledgments SACK, as section 5.1 suggests. Recovery begins with any acknowledgment that
+//! leaves a lost segment in front, not only with one that SACKs something new: what follows may have nothing new to say. The rescue
+//! retransmission goes only for a tail of which nothing was retransmitted; read literally, `NextSeg` (4) may send a second copy of
+//! the last hole behind the first. Recovery ends with RFC 6582's caution against a burst (`on_recovered`). What may go meanwhile is
+//! what the window allows, or what `prr.rs` does. As in the RFC, a retransmission that is lost again waits for the timer.
 
 use tidegate_units::Time;
 
 use super::Candidate;
-use crate::tcp::congestion::Signal;
+use crate::tcp::congestion::{CongestionControl, Signal};
 use crate::tcp::connection::{AckEvent, Connection, NO_BURST_LIMIT};
 use crate::tcp::ranges::{Range, RangeSet};
 
@@ -44,6 +44,7 @@ impl Sack {
             return;
         }
         let advances = ack.number > c.una;
+        let arrived_before = c.una + self.scoreboard.covered_bytes();
         if advances && !self.scoreboard.is_empty() {
             self.scoreboard.remove_below(ack.number);
         }
@@ -55,9 +56,13 @@ impl Sack {
             }
             if ack.number < c.recover {
                 self.set_pipe(c);
+                self.spread(c, arrived_before);
                 return;
             }
             self.in_recovery = false;
+            if let Some(prr) = &mut c.prr {
+                prr.end();
+            }
             c.recovered(now);
         } else if advances {
             c.take_new_ack_and_open(ack, now);
@@ -68,6 +73,16 @@ impl Sack {
         }
         if !self.scoreboard.is_empty() && self.shows_new_loss(c) {
             self.enter(c, now);
+            self.spread(c, arrived_before);
+        }
+    }
+
+    /// `DeliveredData` of RFC 6937: what is acknowledged and held beyond what was before.
+    fn spread(&self, c: &mut Connection, arrived_before: u64) {
+        let delivered = (c.una + self.scoreboard.covered_bytes()).saturating_sub(arrived_before);
+        let mss = c.segment();
+        if let Some(prr) = c.prr.as_deref_mut().filter(|prr| prr.is_active()) {
+            prr.on_ack(delivered, self.pipe_bytes, mss);
         }
     }
 
@@ -78,7 +93,12 @@ impl Sack {
     }
 
     fn enter(&mut self, c: &mut Connection, now: Time) {
+        let (flight_bytes, window_bytes) = (c.flight_bytes(), c.cc.cwnd_bytes());
         c.enter_recovery(Signal::Loss, now);
+        let left_bytes = c.cc.cwnd_bytes();
+        if let Some(prr) = c.prr.as_deref_mut().filter(|_| left_bytes < window_bytes) {
+            prr.begin(flight_bytes, left_bytes);
+        }
         c.retransmit_head = true;
         self.in_recovery = true;
         let head = self.scoreboard.next_hole(c.una).map_or(c.segment(), |hole| hole.len().min(c.segment()));
@@ -139,6 +159,9 @@ impl Sack {
     pub(super) fn on_timeout(&mut self, c: &mut Connection) {
         c.dupacks = 0;
         self.in_recovery = false;
+        if let Some(prr) = &mut c.prr {
+            prr.end();
+        }
         self.scoreboard.clear();
         self.lost_below = 0;
     }

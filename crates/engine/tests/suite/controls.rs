@@ -225,7 +225,7 @@ fn in_proportion_recovery_keeps_the_link_as_busy_and_loses_no_more() {
     let net = Dumbbell { queue_packets: 30, until: 110.0, ..DUMBBELL };
     for control in [reno(false), cubic(false)] {
         let base = TcpConfig::modern(Variant::Sack);
-        let plain = net.run_tcp(&[control.clone()], "cwnd_segments", &base);
+        let plain = net.run_tcp(std::slice::from_ref(&control), "cwnd_segments", &base);
         let with = net.run_tcp(&[control], "cwnd_segments", &TcpConfig { prr: true, ..base });
         assert!(with.all_mbps() >= 0.995 * plain.all_mbps(), "{plain:?} {with:?}");
         assert!(with.drops <= plain.drops && with.timeouts == 0, "{plain:?} {with:?}");

@@ -88,7 +88,6 @@ fn delay_step(sojourn_ms: f64, device_packets: f64, rate_mbps: f64, packets: u32
             ..CodelLawConfig::default()
         },
         limit: Limit::Packets(packets),
-        ..CodelConfig::default()
     }))
 }
 

@@ -3,8 +3,8 @@
 //!
 //! Source: `tests/oracle/python/freeze_managers.py`, which states the format; tests/oracle/verdicts/KIND.json, which it made.
 
-use std::fmt::Write as _;
-use std::path::Path;
+#[allow(dead_code, reason = "the link is another: it has timers")]
+mod frozen_trace;
 
 use serde_json::Value;
 use tidegate_mechanism::Context;
@@ -13,14 +13,10 @@ use tidegate_mechanism::queue::{
     QueueUnit, RedConfig, RemConfig, StepConfig, Unmarkable, Victim,
 };
 use tidegate_mechanism::random::Seed;
-use tidegate_packet::{DropReason, Ecn, FlowId, MarkReason, Packet, Sink};
+use tidegate_packet::{DropReason, Ecn, MarkReason, Packet, Sink};
 use tidegate_units::{BitRate, Bytes, Limit, Span, Time};
 
-fn frozen(name: &str) -> Value {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../tests/oracle/verdicts/{name}.json"));
-    let text = std::fs::read_to_string(file).expect("the frozen verdicts are part of the repository");
-    serde_json::from_str(&text).expect("the frozen verdicts are JSON")
-}
+use self::frozen_trace::{arrivals_with, digest, ect0, frozen, shorten};
 
 /// A configuration, or the head of a trace.
 #[derive(Clone, Copy)]
@@ -53,33 +49,6 @@ impl Of<'_> {
             _ => Limit::Time(Span::from_nanos(most)),
         }
     }
-}
-
-/// The arrivals that follow from the seed of a trace, as in the script.
-fn arrivals(of: Of, packets: u64, flows: u64) -> Vec<Packet> {
-    let mut state = of.whole("seed");
-    // SplitMix64.
-    let mut below = |n: u64| {
-        state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let z = (state ^ (state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (z ^ (z >> 31)) % n
-    };
-    let (mut load, mut now) = (0, Time::ZERO);
-    (0..packets)
-        .map(|number| {
-            if number % 40 == 0 {
-                load = below(5);
-            }
-            let size = [40, 576, 1000, 1500][below(4) as usize];
-            let ecn = if below(100) < of.whole("ect_percent") { Ecn::Ect0 } else { Ecn::NotEct };
-            let unit = size * of.whole("nanos_per_byte");
-            now +=
-                Span::from_nanos(below([1, unit * 3 / 2, unit * 3 / 2, unit * 2, unit * 4][load as usize]));
-            let flow = FlowId(below(flows) as u32);
-            Packet { ecn, arrived: now, ..Packet::new(number as u32, flow, size as u32) }
-        })
-        .collect()
 }
 
 /// What became of each packet, and when.
@@ -160,27 +129,9 @@ fn run(
     (told.fates, watched)
 }
 
-/// `3sd` for three packets sent, and one dropped.
-fn shorten(fates: &[(char, u64)]) -> String {
-    let mut text = String::new();
-    for same in fates.chunk_by(|a, b| a.0 == b.0) {
-        if same.len() > 1 {
-            write!(text, "{}", same.len()).expect("a string grows");
-        }
-        text.push(same[0].0);
-    }
-    text
-}
-
-fn digest(values: impl Iterator<Item = u64>) -> String {
-    let hash =
-        values.fold(0xCBF2_9CE4_8422_2325u64, |hash, value| (hash ^ value).wrapping_mul(0x100_0000_01B3));
-    format!("{hash:016x}")
-}
-
 /// Panics at the first trace that differs from what the reference decides.
 fn compare<M: QueueManager>(kind: &str, variable: &str, manager: impl Fn(Of, &Context) -> M) {
-    let frozen = frozen(kind);
+    let frozen = frozen(&format!("{kind}.json"));
     let traces = frozen["traces"].as_array().expect("a list");
     assert_eq!((traces.len(), frozen["version"].as_u64()), (240, Some(1)));
     for trace in traces {
@@ -195,7 +146,8 @@ fn compare<M: QueueManager>(kind: &str, variable: &str, manager: impl Fn(Of, &Co
             mtu_bytes: config.0["mtu"].as_u64().map_or(1500, |mtu| mtu as u32),
         };
         let mut queue = Fifo::new(manager(config, &context));
-        let arrivals = arrivals(of, Of(&frozen).whole("packets"), Of(&frozen).whole("flows"));
+        let flows = Some(Of(&frozen).whole("flows"));
+        let arrivals = arrivals_with(trace, Of(&frozen).whole("packets"), |draw| ect0(trace, draw), flows);
         let (fates, watched) = run(&mut queue, &arrivals, nanos_per_byte, variable);
         assert_eq!(Some(shorten(&fates).as_str()), trace["outcomes"].as_str(), "{what}");
         let instants = digest(fates.iter().map(|fate| fate.1));

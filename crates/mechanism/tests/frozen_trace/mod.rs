@@ -31,9 +31,26 @@ pub fn splitmix(mut state: u64) -> impl FnMut(u64) -> u64 {
     }
 }
 
-/// The arrivals that follow from the seed of a trace, as in `freeze_codel.py`: of one flow.
+/// The arrivals that follow from the seed of a trace, as in `freeze_codel.py`: of one flow, some with ECT(0).
 #[allow(dead_code, reason = "not all of those who share this have these")]
 pub fn arrivals(of: &Value, packets: u64) -> Vec<Packet> {
+    arrivals_with(of, packets, |draw| ect0(of, draw), None)
+}
+
+/// ECT(0) for as many of a hundred as the trace says.
+#[allow(dead_code, reason = "not all of those who share this have these")]
+pub fn ect0(of: &Value, draw: u64) -> Ecn {
+    if draw < whole(&of["ect_percent"]) { Ecn::Ect0 } else { Ecn::NotEct }
+}
+
+/// The same with what a draw of a hundred says of ECN, and each of one of `flows` where there are some.
+#[allow(dead_code, reason = "not all of those who share this have these")]
+pub fn arrivals_with(
+    of: &Value,
+    packets: u64,
+    ecn_of: impl Fn(u64) -> Ecn,
+    flows: Option<u64>,
+) -> Vec<Packet> {
     let mut below = splitmix(whole(&of["seed"]));
     let (mut load, mut now) = (0, Time::ZERO);
     (0..packets)
@@ -42,11 +59,12 @@ pub fn arrivals(of: &Value, packets: u64) -> Vec<Packet> {
                 load = below(5);
             }
             let size = [40, 576, 1000, 1500][below(4) as usize];
-            let ecn = if below(100) < whole(&of["ect_percent"]) { Ecn::Ect0 } else { Ecn::NotEct };
+            let ecn = ecn_of(below(100));
             let unit = size * whole(&of["nanos_per_byte"]);
             now +=
                 Span::from_nanos(below([1, unit * 3 / 2, unit * 3 / 2, unit * 2, unit * 4][load as usize]));
-            Packet { ecn, arrived: now, ..Packet::new(number as u32, FlowId(0), size as u32) }
+            let flow = FlowId(flows.map_or(0, &mut below) as u32);
+            Packet { ecn, arrived: now, ..Packet::new(number as u32, flow, size as u32) }
         })
         .collect()
 }
@@ -131,7 +149,7 @@ pub fn compare(of: &Value, fates: &[(char, u64)], seen: Vec<u64>) {
 }
 
 /// `3sd` for three packets sent, and one dropped.
-fn shorten(fates: &[(char, u64)]) -> String {
+pub fn shorten(fates: &[(char, u64)]) -> String {
     let mut text = String::new();
     for same in fates.chunk_by(|a, b| a.0 == b.0) {
         if same.len() > 1 {
@@ -142,7 +160,8 @@ fn shorten(fates: &[(char, u64)]) -> String {
     text
 }
 
-fn digest(values: impl Iterator<Item = u64>) -> String {
+/// FNV-1a over numbers.
+pub fn digest(values: impl Iterator<Item = u64>) -> String {
     let hash =
         values.fold(0xCBF2_9CE4_8422_2325u64, |hash, value| (hash ^ value).wrapping_mul(0x100_0000_01B3));
     format!("{hash:016x}")

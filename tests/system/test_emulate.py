@@ -108,7 +108,8 @@ def test_a_host_with_too_large_packets_hears_of_it(emulate):
 
 
 def test_connections_are_known_by_their_ports_and_have_their_own_numbers(emulate):
-    what = ["--flows-per-pair", "3", "--json", "--on", SERVE, *client("labels")]
+    # Fewer than labels, and enough where the peer is late: each try to reach it is a connection.
+    what = ["--flows-per-pair", "16", "--json", "--on", SERVE, *client("labels")]
     summary, said = results(emulate("--rate", "10Mbit", "--delay", "5ms", *what))
     connections = [
         one for one in summary["emulation"]["connections"]

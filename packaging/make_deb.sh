@@ -16,7 +16,7 @@ root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
 chmod 755 "$root"
 library=$root/usr/lib/tidegate
-"$python" -m pip install -q --no-compile --no-warn-script-location --target "$library" "${wheel}[plot]"
+"$python" -m pip install -q --no-compile --no-warn-script-location --target "$library" "${wheel}[plot,data]"
 rm -rf "$library"/bin "$library"/share
 
 install -d "$root"/usr/{bin,share/man/man1,share/doc/tidegate}

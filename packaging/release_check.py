@@ -71,7 +71,7 @@ def install_and_try(wheel: Path) -> bool:
         prefix = Path(folder) / "env"
         venv.create(prefix, with_pip=True)
         scripts = prefix / ("Scripts" if sys.platform == "win32" else "bin")
-        install = [scripts / "python", "-m", "pip", "install", "-q", f"{wheel.absolute()}[plot]"]
+        install = [scripts / "python", "-m", "pip", "install", "-q", f"{wheel.absolute()}[plot,data]"]
         smoke = [sys.executable, ROOT / "packaging" / "smoke.py", scripts / "tidegate", "--prefix", prefix]
         return all(subprocess.run(command, cwd=folder).returncode == 0 for command in (install, smoke))
 

@@ -110,7 +110,10 @@ def test_pages_have_every_option_and_command_that_help_has(tidegate_command):
     assert {f"tidegate-{command}.1" for command in commands} < set(pages)
 
 
-@pytest.mark.skipif(shutil.which("groff") is None, reason="no groff")
+@pytest.mark.skipif(
+    shutil.which("groff") is None,
+    reason="no groff (Debian: apt install groff-base), which nothing but this test needs; CI installs it",
+)
 def test_pages_are_proper_roff():
     command = ["groff", "-man", "-Tutf8", "-ww", "-z", *sorted(PAGES.glob("*.1"))]
     assert subprocess.run(command, capture_output=True, text=True, check=True).stderr == ""

@@ -1,6 +1,7 @@
 //! What `DualPI2` calculates: the controller, the coupling, the ramp of L, and which packet a likelihood hits.
 //!
-//! Source and deviations: see the module above.
+//! Source: RFC 9332, appendix A: Fig. 2 (constants), Fig. 3 (`recur`), Fig. 4 (`laqm`), Fig. 5 (coupling), Figs. 5 and 8 (controller).
+//! Deviations: what `recur` adds for one packet is at most one; the module above has the others.
 
 use tidegate_units::Span;
 

@@ -449,8 +449,11 @@ def test_a_killed_worker_changes_nothing(sweep, expected, tmp_path):
         children = psutil.Process(process.pid).children(recursive=True)
         workers = [child for child in children if "spawn_main" in " ".join(child.cmdline())]
         assert len(workers) == 2
+        # The other one would make the rest before anybody has looked who is there.
+        workers[1].suspend()
         workers[0].kill()
         said(tmp_path, "is gone; what it had goes to others")
+        workers[1].resume()
         assert process.wait(120) == 0, (tmp_path / "stderr").read_text()
     assert "dashboard http://127.0.0.1:" in (tmp_path / "stderr").read_text()
     assert files_in(tmp_path / "out") == expected

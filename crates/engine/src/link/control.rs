@@ -3,6 +3,7 @@
 use tidegate_mechanism::hop::switch::Switch;
 use tidegate_units::{BitRate, Span, TransmissionClock};
 
+use super::scheduled::Scheduled;
 use super::{Link, Port, at_port};
 use crate::counters::LinkCounters;
 use crate::observer::Observer;
@@ -11,10 +12,7 @@ use crate::world::{LinkSink, World};
 impl Link {
     /// The circuit that the link is, if it is one.
     fn circuit_mut(&mut self) -> Option<&mut Switch> {
-        match &mut self.port {
-            Port::Tail(_) | Port::Planned(_) => None,
-            Port::Scheduled(port) => port.circuit_mut(),
-        }
+        self.port.scheduled_mut()?.circuit_mut()
     }
 
     /// From now on the circuit's switch carries so much besides.
@@ -147,10 +145,6 @@ impl Link {
 
     /// Packets that the link holds: waiting, in transmission, travelling.
     pub(crate) fn held_packets(&self) -> usize {
-        let waiting = match &self.port {
-            Port::Tail(_) | Port::Planned(_) => 0,
-            Port::Scheduled(port) => port.held_packets(),
-        };
-        waiting + self.wire.transits.len()
+        self.port.scheduled().map_or(0, Scheduled::held_packets) + self.wire.transits.len()
     }
 }

@@ -24,7 +24,7 @@ use std::mem::offset_of;
 
 use tidegate_mechanism::Context;
 use tidegate_mechanism::hop::switch::Switch;
-use tidegate_mechanism::queue::{AnyManager, DropTail, QueueManager};
+use tidegate_mechanism::queue::{AnyManager, DropTail, QueueManager, Red, Sfb};
 use tidegate_mechanism::schedule::AnyDiscipline;
 use tidegate_packet::{DropReason, Packet, Place};
 use tidegate_units::{Span, Time, TransmissionClock};
@@ -60,9 +60,32 @@ pub(crate) enum PortChoice {
 enum Port {
     /// Under drop-tail, as most links are: compiled for it.
     Tail(Planned<DropTail>),
+    /// Under the managers that are met most, compiled for them.
+    Red(Box<Planned<Red>>),
+    Sfb(Box<Planned<Sfb>>),
     /// Under any other manager.
     Planned(Box<Planned<AnyManager>>),
     Scheduled(Box<Scheduled>),
+}
+
+impl Port {
+    /// A planned one under `manager`.
+    fn planned(manager: AnyManager) -> Self {
+        match manager {
+            AnyManager::DropTail(manager) => Self::Tail(Planned::new(manager)),
+            AnyManager::Red(manager) => Self::Red(Box::new(Planned::new(*manager))),
+            AnyManager::Sfb(manager) => Self::Sfb(Box::new(Planned::new(*manager))),
+            manager => Self::Planned(Box::new(Planned::new(manager))),
+        }
+    }
+
+    const fn scheduled(&self) -> Option<&Scheduled> {
+        if let Self::Scheduled(port) = self { Some(port) } else { None }
+    }
+
+    const fn scheduled_mut(&mut self) -> Option<&mut Scheduled> {
+        if let Self::Scheduled(port) = self { Some(port) } else { None }
+    }
 }
 
 /// A match on a port where planned ones do the same, whatever their manager.
@@ -70,6 +93,8 @@ macro_rules! at_port {
     ($port:expr, { Planned($p:ident) => $planned:expr, Scheduled($s:pat) => $scheduled:expr $(,)? }) => {
         match $port {
             Port::Tail($p) => $planned,
+            Port::Red($p) => $planned,
+            Port::Sfb($p) => $planned,
             Port::Planned($p) => $planned,
             Port::Scheduled($s) => $scheduled,
         }
@@ -173,10 +198,7 @@ impl Link {
                     && spec.trace.is_none()
                     && !fifo.manager().decides_at_head() =>
             {
-                match fifo.into_manager() {
-                    AnyManager::DropTail(manager) => Port::Tail(Planned::new(manager)),
-                    manager => Port::Planned(Box::new(Planned::new(manager))),
-                }
+                Port::planned(fifo.into_manager())
             }
             discipline => {
                 let share = match choice {
@@ -252,12 +274,9 @@ impl Link {
     #[inline(never)]
     fn offer_elsewhere<O: Observer>(&mut self, packet: Packet, route: u32, world: &mut World<O>) -> bool {
         let id = self.id();
-        match &mut self.port {
-            Port::Tail(_) => unreachable!("the caller serves ports under drop-tail"),
-            Port::Planned(port) => {
-                port.offer(packet, route, &mut self.wire, world, &mut self.counters, id);
-            }
-            Port::Scheduled(port) => {
+        at_port!(&mut self.port, {
+            Planned(port) => port.offer(packet, route, &mut self.wire, world, &mut self.counters, id),
+            Scheduled(port) => {
                 let mut sink = LinkSink { link: id, world, counters: &mut self.counters };
                 let was_armed = port.is_armed(packet.arrived, &self.wire);
                 port.offer(packet, route, &mut self.wire, &mut sink);
@@ -266,7 +285,7 @@ impl Link {
                 }
                 return true;
             }
-        }
+        });
         false
     }
 
@@ -285,12 +304,8 @@ impl Link {
         }
         packet.arrived = world.now;
         let mut sink = LinkSink { link: self.id(), world, counters: &mut self.counters };
-        match &mut self.port {
-            Port::Tail(_) | Port::Planned(_) => {
-                unreachable!("links of routers with a hop mechanism are scheduled")
-            }
-            Port::Scheduled(port) => port.offer_message(packet, route, &mut self.wire, &mut sink),
-        }
+        let port = self.port.scheduled_mut().expect("links of routers with a hop mechanism are scheduled");
+        port.offer_message(packet, route, &mut self.wire, &mut sink);
         self.arm(world);
     }
 
@@ -303,10 +318,7 @@ impl Link {
 
     /// The packet in transmission and when it ends, at a scheduled port.
     pub(crate) fn serving(&self) -> Option<(Packet, Time)> {
-        match &self.port {
-            Port::Tail(_) | Port::Planned(_) => None,
-            Port::Scheduled(port) => port.serving(),
-        }
+        self.port.scheduled()?.serving()
     }
 
     #[cold]
@@ -328,9 +340,9 @@ impl Link {
     #[inline(always)]
     fn arm_behind<O>(&mut self, gone: usize, world: &mut World<O>) {
         let arrival = self.wire.arrival(gone);
-        let next = match &self.port {
-            Port::Tail(_) | Port::Planned(_) => arrival,
-            Port::Scheduled(port) => port.next_event(arrival, &self.wire, world),
+        let next = match self.port.scheduled() {
+            None => arrival,
+            Some(port) => port.next_event(arrival, &self.wire, world),
         };
         // A shortened delay can make an arrival overdue.
         self.alarm.arm_often(next.max(world.now), self.token, &mut world.events);

@@ -84,6 +84,7 @@ class Scenario:
         queue: Kind | None = None,
         name: str | None = None,
         *,
+        device: Mapping[str, Any] | None = None,
         loss: Kind | None = None,
         reorder: Mapping[str, Any] | None = None,
         duplicate: float | None = None,
@@ -97,9 +98,9 @@ class Scenario:
     ) -> Self:
         """A link in both directions; `forward={...}`, `reverse={...}` say what differs. Name: `a-b`."""
         table = {
-            "between": [a, b], "rate": rate, "delay": delay, "queue": queue, "loss": loss, "reorder": reorder,
-            "duplicate": duplicate, "circuit": circuit, "cost": cost, "duplex": duplex, "forward": forward,
-            "reverse": reverse, "repeat": repeat,
+            "between": [a, b], "rate": rate, "delay": delay, "queue": queue, "device": device, "loss": loss,
+            "reorder": reorder, "duplicate": duplicate, "circuit": circuit, "cost": cost, "duplex": duplex,
+            "forward": forward, "reverse": reverse, "repeat": repeat,
         }  # fmt: skip
         return self._add("links", name or f"{a}-{b}", table | more)
 

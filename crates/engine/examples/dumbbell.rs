@@ -28,6 +28,7 @@ fn main() {
             limit: Limit::Packets(packets),
         })),
         loss: None,
+        device: None,
         reorder: None,
         duplicate: 0.0,
         circuit: None,

@@ -113,6 +113,7 @@ fn direction(direction: &model::Direction, weights: &Weights) -> DirectionSpec {
         trace: direction.trace.as_ref().map(|trace| LinkTrace::new(Arc::clone(&trace.stamps_ms))),
         delay: direction.delay,
         queue: direction.queue.clone().with_weights(weights.of(&direction.queue)),
+        device: direction.device,
         loss: direction.loss.as_ref().map(|loss| match loss {
             model::Loss::Random(random) => LossModel::Random { probability: random.probability },
             // Users count packets from one.

@@ -30,6 +30,7 @@ fn direction(rate: &str, delay: &str, queue: ManagerConfig) -> DirectionSpec {
         delay,
         queue: DisciplineConfig::Fifo(queue),
         loss: None,
+        device: None,
         reorder: None,
         duplicate: 0.0,
         circuit: None,

@@ -6,7 +6,7 @@ use tidegate_document::schema::tidied;
 use tidegate_parameters::text::{Family as _, SchemaOf};
 
 use crate::model::{
-    Application, Control, Follows, Labels, Loss, Marker, Mechanism, Queue, Reorder, TransportText,
+    Application, Control, Device, Follows, Labels, Loss, Marker, Mechanism, Queue, Reorder, TransportText,
 };
 
 /// The documentation of one mechanism.
@@ -59,7 +59,13 @@ fn rows() -> Vec<(&'static str, &'static str, SchemaOf)> {
         .chain(of("application", Application::documents()))
         .chain(of("loss", Loss::documents()))
         .chain(of("follows", Follows::documents()))
-        .chain(of("link", vec![("reorder", tidegate_parameters::text::schema_of::<Reorder>)]))
+        .chain(of(
+            "link",
+            vec![
+                ("reorder", tidegate_parameters::text::schema_of::<Reorder>),
+                ("device", tidegate_parameters::text::schema_of::<Device>),
+            ],
+        ))
         .collect()
 }
 

@@ -355,7 +355,7 @@ fn routing(multipath: Multipath, follows: Option<&Follows>) -> Value {
 }
 
 fn direction(direction: &Direction) -> Value {
-    let Direction { rate, trace, delay, queue, loss, reorder, duplicate, circuit } = direction;
+    let Direction { rate, trace, delay, queue, device, loss, reorder, duplicate, circuit } = direction;
     let mut all = json!({
         "rate_bps": rate.as_bps(),
         "trace": trace.as_ref().map(|trace| &trace.file),
@@ -366,6 +366,10 @@ fn direction(direction: &Direction) -> Value {
         "duplicate": duplicate,
         "circuit": circuit.as_ref().map(config),
     });
+    // Only where there is one: results are the same bytes without it.
+    if let Some(device) = device {
+        all["device"] = config(device);
+    }
     if let Some(trace) = trace {
         // Another trace in a file of the same name is another link.
         all["trace_digest"] = json!(format!("{:016x}", digest(&trace.stamps_ms)));

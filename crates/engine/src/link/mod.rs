@@ -9,6 +9,7 @@
 mod control;
 mod impairment;
 mod planned;
+mod ring;
 mod scheduled;
 mod spec;
 mod trace;
@@ -36,6 +37,7 @@ use crate::observer::Observer;
 use crate::shared::Share;
 use crate::world::{Alarm, LinkSink, Wake, World};
 use planned::Planned;
+use ring::Ring;
 use scheduled::Scheduled;
 use trace::Opportunities;
 use transits::{Transit, Transits};
@@ -196,6 +198,7 @@ impl Link {
                 if choice == PortChoice::Cheapest
                     && circuit.is_none()
                     && spec.trace.is_none()
+                    && spec.device.is_none()
                     && !fifo.manager().decides_at_head() =>
             {
                 Port::planned(fifo.into_manager())
@@ -210,7 +213,9 @@ impl Link {
                 let watched = matches!(choice, PortChoice::Hop(_));
                 let circuit = circuit.map(|circuit| Box::new(Switch::new(circuit, context.link_rate)));
                 let opportunities = spec.trace.clone().map(|trace| Box::new(Opportunities::new(trace)));
-                Port::Scheduled(Box::new(Scheduled::new(discipline, share, opportunities, circuit, watched)))
+                let ring = spec.device.map(|device| Box::new(Ring::new(device)));
+                let port = Scheduled::new(discipline, ring, share, opportunities, circuit, watched);
+                Port::Scheduled(Box::new(port))
             }
         };
         Self {

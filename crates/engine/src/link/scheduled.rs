@@ -10,10 +10,11 @@ use std::collections::VecDeque;
 use tidegate_mechanism::hop::switch::Switch;
 use tidegate_mechanism::queue::QueueDiscipline;
 use tidegate_mechanism::schedule::AnyDiscipline;
-use tidegate_packet::{DropReason, Packet, Sink};
+use tidegate_packet::{Backlog, DropReason, Packet, Sink};
 use tidegate_units::{BitRate, Time};
 
 use super::planned;
+use super::ring::Ring;
 use super::trace::Opportunities;
 use super::transits::Transit;
 use super::wire::Wire;
@@ -28,6 +29,9 @@ const MESSAGES_MAX: usize = 64;
 #[derive(Debug)]
 pub(super) struct Scheduled {
     discipline: AnyDiscipline,
+    /// Between the queue and the link, if there is a card. It takes packets when one joins the queue and when a transmission
+    /// starts.
+    ring: Option<Box<Ring>>,
     /// The end of each transmission is an event.
     prompt: bool,
     /// Messages between neighbours, which go first.
@@ -50,6 +54,7 @@ impl Scheduled {
     /// `watched`: somebody sees the choices of `discipline` when they are made.
     pub(super) fn new(
         discipline: AnyDiscipline,
+        ring: Option<Box<Ring>>,
         share: Option<Share>,
         opportunities: Option<Box<Opportunities>>,
         circuit: Option<Box<Switch>>,
@@ -63,6 +68,7 @@ impl Scheduled {
             || !discipline.may_choose_late();
         Self {
             discipline,
+            ring,
             prompt,
             messages: VecDeque::new(),
             serving: None,
@@ -93,13 +99,24 @@ impl Scheduled {
         }
     }
 
+    /// What waits in the queue and behind it.
+    #[inline]
+    fn waiting(&self) -> Backlog {
+        let mut waiting = self.discipline.backlog();
+        if let Some(ring) = &self.ring {
+            let (packets, bytes) = ring.length();
+            waiting = Backlog { packets: waiting.packets + packets, bytes: waiting.bytes + bytes };
+        }
+        waiting
+    }
+
     pub(super) fn held_packets(&self) -> usize {
-        self.discipline.backlog().packets as usize + self.messages.len() + usize::from(self.serving.is_some())
+        self.waiting().packets as usize + self.messages.len() + usize::from(self.serving.is_some())
     }
 
     /// A packet whose last bit is sent at `now` is gone, whether or not the event for it has been handled.
     pub(super) fn length(&self, now: Time) -> (u32, u64) {
-        let backlog = self.discipline.backlog();
+        let backlog = self.waiting();
         match self.serving.filter(|transit| transit.ends > now) {
             Some(transit) => (backlog.packets + 1, backlog.bytes + u64::from(transit.packet.wire_bytes)),
             None => (backlog.packets, backlog.bytes),
@@ -136,7 +153,8 @@ impl Scheduled {
     /// When something that waits may go.
     #[inline]
     fn ready_at(&self, now: Time) -> Option<Time> {
-        if self.messages.is_empty() { self.discipline.ready_at(now) } else { Some(now) }
+        let is_taken = self.ring.as_ref().is_some_and(|ring| ring.length().0 > 0);
+        if self.messages.is_empty() && !is_taken { self.discipline.ready_at(now) } else { Some(now) }
     }
 
     /// Whether the medium, where both directions share one, lets a transmission start now.
@@ -174,6 +192,8 @@ impl Scheduled {
         self.discipline.enqueue(packet, now, sink);
         if self.serving.is_none() {
             self.start_transmission(now, wire, sink);
+        } else {
+            self.fill_ring(now, sink);
         }
         let (packets, bytes) = self.length(now);
         sink.counters.on_length(packets, bytes);
@@ -256,15 +276,30 @@ impl Scheduled {
         if let Some(message) = self.messages.pop_front() {
             return Some(message);
         }
+        if self.ring.is_some() {
+            self.fill_ring(now, sink);
+            return self.ring.as_mut()?.pop(now);
+        }
         let packet = self.discipline.dequeue(now, sink)?;
         Some((packet, sink.world.arena.get(&packet).route))
+    }
+
+    /// The card takes what it has room for.
+    #[inline]
+    fn fill_ring<O: Observer>(&mut self, now: Time, sink: &mut LinkSink<'_, O>) {
+        let Some(ring) = &mut self.ring else { return };
+        while ring.has_room()
+            && let Some(packet) = self.discipline.dequeue(now, sink)
+        {
+            ring.push(packet, sink.world.arena.get(&packet).route);
+        }
     }
 
     /// Sends what the trace has allowed until `now`.
     fn use_opportunities<O: Observer>(&mut self, now: Time, wire: &mut Wire, sink: &mut LinkSink<'_, O>) {
         let Some(mut opportunities) = self.opportunities.take() else { return };
         loop {
-            if self.serving.is_none() && self.messages.is_empty() && self.discipline.backlog().is_empty() {
+            if self.serving.is_none() && self.messages.is_empty() && self.waiting().is_empty() {
                 opportunities.skip(now);
                 self.tell_idle(now, wire);
                 break;
@@ -284,6 +319,7 @@ impl Scheduled {
                 continue;
             };
             self.idle = false;
+            self.fill_ring(at, sink);
             sink.counters.busy_nanos += opportunities.carry().as_nanos();
             let transit = Transit { packet, ends: opportunities.ends(), route };
             if opportunities.is_carried() {
@@ -321,10 +357,11 @@ impl Scheduled {
         self.idle = false;
         sink.counters.busy_nanos += transmission.as_nanos();
         self.serving = Some(Transit { packet, ends: wire.busy_until, route });
+        self.fill_ring(now, sink);
     }
 
     fn tell_idle(&mut self, now: Time, wire: &Wire) {
-        if !self.idle && self.serving.is_none() && self.discipline.backlog().is_empty() {
+        if !self.idle && self.serving.is_none() && self.waiting().is_empty() {
             self.idle = true;
             self.discipline.on_idle(wire.busy_until.min(now));
         }
@@ -355,6 +392,11 @@ impl Scheduled {
         sink.counters.busy_nanos -= wire.busy_until.since(now).as_nanos();
         for transit in wire.transits.drain().chain(self.serving.take()) {
             sink.on_drop(transit.packet, DropReason::LinkDown);
+        }
+        if let Some(ring) = &mut self.ring {
+            for (packet, _) in ring.drain() {
+                sink.on_drop(packet, DropReason::LinkDown);
+            }
         }
         self.discipline.purge(now, DropReason::LinkDown, sink);
         for (message, _) in self.messages.drain(..) {

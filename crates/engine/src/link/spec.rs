@@ -1,5 +1,6 @@
 //! The description of one direction of a link.
 
+use tidegate_mechanism::queue::DeviceConfig;
 use tidegate_mechanism::schedule::DisciplineConfig;
 use tidegate_units::{BitRate, Span};
 
@@ -19,6 +20,8 @@ pub struct DirectionSpec {
     pub delay: Span,
     /// The queue in front of it.
     pub queue: DisciplineConfig,
+    /// The card between them; none: the link takes its packets from the queue.
+    pub device: Option<DeviceConfig>,
     /// Loss on the medium.
     pub loss: Option<LossModel>,
     /// Reordering on the medium.

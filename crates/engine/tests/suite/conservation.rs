@@ -10,7 +10,7 @@ use tidegate_engine::{
     OnOffDistribution, ReorderModel, ScriptedChange, Simulation, StartSpec, Ties, TransportSpec,
 };
 use tidegate_mechanism::edge::EdgeConfig;
-use tidegate_mechanism::queue::{CsfqConfig, DropTailConfig, ManagerConfig, RedConfig, Victim};
+use tidegate_mechanism::queue::{CsfqConfig, DeviceConfig, DropTailConfig, ManagerConfig, RedConfig, Victim};
 use tidegate_mechanism::schedule::{DisciplineConfig, DrrConfig, WfqClock, WfqConfig};
 use tidegate_mechanism::tcp::{TcpConfig, Variant};
 use tidegate_packet::Dscp;
@@ -21,6 +21,7 @@ struct RandomLink {
     rate: BitRate,
     delay: Span,
     queue: DisciplineConfig,
+    device: Option<DeviceConfig>,
     loss: Option<LossModel>,
     reorder: Option<ReorderModel>,
     duplicate: f64,
@@ -126,11 +127,18 @@ fn link() -> impl Strategy<Value = RandomLink> {
         })),
     ];
     let duplicate = prop_oneof![3 => Just(0.0), 1 => 0.0..0.3];
-    (500_000u64..20_000_000, 0u64..20_000, discipline(), loss, reorder, duplicate).prop_map(
-        |(bps, micros, queue, loss, reorder, duplicate)| RandomLink {
+    let card = (1u32..20, any::<bool>()).prop_map(|(ring, byte_limits)| DeviceConfig {
+        ring,
+        byte_limits,
+        hold: Span::from_millis(10),
+    });
+    let queue = (discipline(), prop::option::of(card));
+    (500_000u64..20_000_000, 0u64..20_000, queue, loss, reorder, duplicate).prop_map(
+        |(bps, micros, (queue, device), loss, reorder, duplicate)| RandomLink {
             rate: BitRate::from_bps(bps),
             delay: Span::from_micros(micros),
             queue,
+            device,
             loss,
             reorder,
             duplicate,
@@ -257,7 +265,7 @@ fn network_of(case: &Case) -> Network {
     let pairs: Vec<(usize, usize)> = tree.chain(case.further.iter().copied()).collect();
     for ((a, b), random) in pairs.iter().zip(&case.links) {
         let mut spec = direction("1Mbit", "0s", random.queue.clone());
-        (spec.rate, spec.delay) = (random.rate, random.delay);
+        (spec.rate, spec.delay, spec.device) = (random.rate, random.delay, random.device);
         (spec.loss, spec.reorder, spec.duplicate) = (random.loss.clone(), random.reorder, random.duplicate);
         net.link(&router(*a), &router(*b), spec);
     }

@@ -10,13 +10,13 @@
 use crate::common::{Fate, Log, Net, Recorder, direction};
 use proptest::prelude::*;
 use tidegate_engine::{
-    ApplicationSpec, Change, FlowCounters, LinkCounters, LinkId, LossModel, ReorderModel, ScriptedChange,
-    Simulation, StartSpec, TransportSpec,
+    ApplicationSpec, Change, DirectionSpec, FlowCounters, LinkCounters, LinkId, LossModel, ReorderModel,
+    ScriptedChange, Simulation, StartSpec, TransportSpec,
 };
 use tidegate_mechanism::queue::{
-    AvqConfig, BlueConfig, ChokeConfig, DelayEstimator, DropTailConfig, Flavor, FredConfig, FredVariant,
-    FreezeTimers, GapLaw, ManagerConfig, PiConfig, PieConfig, QueueUnit, RedConfig, RemConfig, StepConfig,
-    Unmarkable, Victim,
+    AvqConfig, BlueConfig, ChokeConfig, CodelConfig, DelayEstimator, DeviceConfig, DropTailConfig, Flavor,
+    FredConfig, FredVariant, FreezeTimers, GapLaw, ManagerConfig, PiConfig, PieConfig, QueueUnit, RedConfig,
+    RemConfig, StepConfig, Unmarkable, Victim,
 };
 use tidegate_mechanism::schedule::DisciplineConfig;
 use tidegate_mechanism::tcp::{TcpConfig, Variant};
@@ -377,6 +377,51 @@ proptest! {
     fn a_planned_queue_that_evicts_does_what_a_scheduled_one_does(case in case(even_rate(), red(&[Victim::Random]))) {
         same_on_both_ports(&case)?;
     }
+}
+
+proptest! {
+    /// Where the queue has room for all, it does not matter behind which of two doors they wait.
+    #[test]
+    fn a_card_behind_a_queue_without_end_changes_nothing(
+        case in case(odd_rate(), Just(ManagerConfig::DropTail(DropTailConfig { limit: Limit::Packets(100_000) }))),
+        ring in 1u32..9,
+        byte_limits in any::<bool>(),
+    ) {
+        let card = DeviceConfig { ring, byte_limits, hold: Span::from_micros(300) };
+        let seen_with = |device| {
+            let mut net = network_of(&case).network;
+            net.links[0].forward.device = device;
+            watch(net.build(1, Recorder::default()).unwrap(), &case)
+        };
+        let (without, with) = (seen_with(None), seen_with(Some(card)));
+        prop_assert_eq!(without.log, with.log);
+        prop_assert_eq!(without.looks, with.looks);
+        prop_assert_eq!(without.flows, with.flows);
+    }
+}
+
+/// CoDel keeps its target as long as little waits where it cannot see it.
+#[test]
+fn codel_is_of_no_use_in_front_of_a_deep_ring_and_byte_limits_make_it_so_again() {
+    let waits = |device| {
+        let mut net = Net::default();
+        let codel = DisciplineConfig::Fifo(ManagerConfig::Codel(CodelConfig::default()));
+        let core = net.link("h0", "h1", DirectionSpec { device, ..direction("10Mbit", "20ms", codel) });
+        let tcp = TcpConfig { receive_window_bytes: 4 << 20, ..TcpConfig::modern(Variant::Sack) };
+        net.flow("h0", &["h1"], TransportSpec::Tcp(Box::new(tcp)), ApplicationSpec::Bulk);
+        let mut simulation = net.network.build(1, ()).unwrap();
+        simulation.run_until(crate::common::seconds(10.0), u64::MAX);
+        simulation.restart_statistics();
+        simulation.run_until(crate::common::seconds(30.0), u64::MAX);
+        simulation.assert_conservation();
+        simulation.statistics().links[core.0 as usize].packet_nanos as f64 / 20e9
+    };
+    let ring = DeviceConfig { byte_limits: false, ..DeviceConfig::default() };
+    let (without, deep, limited) = (waits(None), waits(Some(ring)), waits(Some(DeviceConfig::default())));
+    println!(
+        "packets: {without:.1} without a card, {deep:.1} in a ring of 256, {limited:.1} under byte limits"
+    );
+    assert!(deep > 5.0 * without && limited < without + 3.0, "{without} {deep} {limited}");
 }
 
 /// A loop that marks: what one port does a nanosecond later than the other would soon show everywhere.

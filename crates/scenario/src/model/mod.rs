@@ -19,7 +19,7 @@ pub use record::{
 pub use routing::{Follows, FollowsNbq, Multipath, Routing};
 pub use tidegate_mechanism::mark::MarkerConfig as Marker;
 pub use tidegate_mechanism::meter::LabelsConfig as Labels;
-pub use tidegate_mechanism::queue::ManagerConfig as Manager;
+pub use tidegate_mechanism::queue::{DeviceConfig as Device, ManagerConfig as Manager};
 pub use tidegate_mechanism::schedule::DisciplineConfig as Queue;
 pub use tidegate_mechanism::tcp::congestion::CongestionControlConfig as Control;
 pub use tidegate_mechanism::tcp::{ResolvedTcp, TcpKeys, Variant as TcpVariant, Window};
@@ -196,6 +196,8 @@ pub struct Direction {
     pub delay: Span,
     /// What waits for it.
     pub queue: Queue,
+    /// The network card between them, if there is one.
+    pub device: Option<Device>,
     /// Which packets the medium loses.
     pub loss: Option<Loss>,
     /// Which packets the medium delays.

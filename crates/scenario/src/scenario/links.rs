@@ -25,8 +25,8 @@ use crate::trace::Traces;
 use crate::tree::{Table, Tree};
 
 /// What is not about the ends of a link.
-const NOT_HEAD: [&str; 9] =
-    ["rate", "delay", "queue", "loss", "reorder", "duplicate", "circuit", "forward", "reverse"];
+const NOT_HEAD: [&str; 10] =
+    ["rate", "delay", "queue", "device", "loss", "reorder", "duplicate", "circuit", "forward", "reverse"];
 
 /// The links and their names.
 #[derive(Debug, Default)]
@@ -220,6 +220,7 @@ fn read_direction(
     bound::RATE.check("rate", &rate, &mut report);
     bound::DELAY.check("delay", &text.delay, &mut report);
     INSIDE.check("queue", &queue, &mut report);
+    INSIDE.check("device", &text.device, &mut report);
     INSIDE.check("loss", &text.loss, &mut report);
     INSIDE.check("reorder", &text.reorder, &mut report);
     let duplicate = text.duplicate.unwrap_or(0.0);
@@ -242,6 +243,6 @@ fn read_direction(
         problems.push(own.problem(&[], message, help));
         return None;
     };
-    let (loss, reorder, circuit) = (text.loss, text.reorder, text.circuit);
-    Some(Direction { rate, trace, delay, queue, loss, reorder, duplicate, circuit })
+    let (device, loss, reorder, circuit) = (text.device, text.loss, text.reorder, text.circuit);
+    Some(Direction { rate, trace, delay, queue, device, loss, reorder, duplicate, circuit })
 }

@@ -11,8 +11,8 @@ use serde::{Deserialize, Deserializer, de};
 use tidegate_units::{BitRate, Span, Time};
 
 use crate::model::{
-    Application, Circuit, Clock, Duplex, Follows, Labels, LinkState, Loss, Marker, Mechanism, Multipath,
-    Queue, Reorder, TcpKeys, TransportText, Udp, Ways,
+    Application, Circuit, Clock, Device, Duplex, Follows, Labels, LinkState, Loss, Marker, Mechanism,
+    Multipath, Queue, Reorder, TcpKeys, TransportText, Udp, Ways,
 };
 
 /// The nodes of the network. A range in braces gives several: `R{1..3}` is R1, R2, R3.
@@ -59,6 +59,8 @@ pub(crate) struct LinkText {
     pub(crate) delay: Option<Span>,
     /// What waits for the link, in each direction. Default: droptail with 100p.
     pub(crate) queue: Option<Queue>,
+    /// The network card between the queue and the link, in each direction. Default: none, the link takes packets from the queue.
+    pub(crate) device: Option<Device>,
     /// Which packets the medium loses. Default: none.
     pub(crate) loss: Option<Loss>,
     /// Which packets the medium delays. Default: none.
@@ -103,6 +105,8 @@ pub(crate) struct DirectionText {
     pub(crate) delay: Option<Span>,
     /// What waits for it.
     pub(crate) queue: Option<Queue>,
+    /// The network card between them.
+    pub(crate) device: Option<Device>,
     /// Which packets the medium loses.
     pub(crate) loss: Option<Loss>,
     /// Which packets the medium delays.

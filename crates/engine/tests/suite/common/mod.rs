@@ -30,6 +30,7 @@ pub fn direction(rate: &str, delay: &str, queue: DisciplineConfig) -> DirectionS
         delay: delay.parse().unwrap(),
         queue,
         loss: None,
+        device: None,
         reorder: None,
         duplicate: 0.0,
         circuit: None,

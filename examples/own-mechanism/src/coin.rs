@@ -1,11 +1,9 @@
 //! Drops each packet with a fixed probability while enough others wait: the simplest early notification.
 
 use tidegate_own::packet::{Backlog, DropReason, MarkReason, Packet};
-use tidegate_own::queue::own::ManagerParameters;
-use tidegate_own::queue::{QueueLimit, QueueManager, Verdict};
-use tidegate_own::random::Substream;
+use tidegate_own::queue::{QueueLimit, QueueManager, Verdict, own::ManagerParameters};
 use tidegate_own::units::{Limit, Time};
-use tidegate_own::{Context, Variable, bound, parameters};
+use tidegate_own::{Context, Variable, bound, parameters, random::Substream};
 
 parameters! {
     /// # Coin

@@ -1,5 +1,8 @@
 //! Hosts and routers.
 
+use std::cell::OnceCell;
+use std::collections::HashMap;
+
 use super::Site;
 use super::elements::{Names, check_element_name};
 use super::raw::NodesText;
@@ -57,28 +60,30 @@ pub(crate) fn read(root: &Tree, table: &Table, scope: &Scope<'_>, problems: &mut
     for (key, kind, names) in
         [("hosts", NodeKind::Host, text.hosts), ("routers", NodeKind::Router, text.routers)]
     {
+        let entries = Entries::new(&site, key, scope);
         for name in names {
             if problems.is_full() {
                 return nodes;
             }
             if let Err(why) = check_element_name(&name) {
                 let message = format!("`{}`: {why}", shortened(&name));
-                problems.push(at(&site, key, &name, scope, message));
+                problems.push(entries.problem(&name, message));
             } else if nodes.names.insert(&name) {
                 nodes.list.push(Node { name, kind, is_real: false });
             } else {
                 let message = format!("the node `{name}` is there twice");
-                problems.push(at(&site, key, &name, scope, message));
+                problems.push(entries.problem(&name, message));
             }
         }
     }
+    let entries = Entries::new(&site, "real", scope);
     for (position, name) in text.real.iter().enumerate() {
         let keys = ["real", &position.to_string()];
         match nodes.names.get(name).map(|index| &mut nodes.list[index as usize]) {
             Some(node) if node.kind == NodeKind::Host => node.is_real = true,
             Some(_) => {
                 let message = format!("`{}` is a router; only hosts can be real", shortened(name));
-                problems.push(at(&site, "real", name, scope, message));
+                problems.push(entries.problem(name, message));
             }
             None => {
                 let message = format!("there is no host `{}`", shortened(name));
@@ -89,18 +94,35 @@ pub(crate) fn read(root: &Tree, table: &Table, scope: &Scope<'_>, problems: &mut
     nodes
 }
 
-/// A problem at the last entry of the list `key` that gives `name`.
-fn at(site: &Site<'_>, key: &str, name: &str, scope: &Scope<'_>, message: String) -> Problem {
-    let list = match site.tree.as_table().and_then(|table| table.get(key)).map(|tree| &tree.value) {
-        Some(Value::List(list)) => list.as_slice(),
-        _ => &[],
-    };
-    let gives = |tree: &Tree| {
-        tree.as_text()
-            .is_some_and(|text| scope.expand_all(text).is_ok_and(|names| names.iter().any(|n| n == name)))
-    };
-    match list.iter().rposition(gives) {
-        Some(position) => site.problem(&[key, &position.to_string()], message, ""),
-        None => site.problem(&[key], message, ""),
+/// Which entry of a list gives a name.
+struct Entries<'a> {
+    site: &'a Site<'a>,
+    key: &'a str,
+    scope: &'a Scope<'a>,
+    /// The last entry that gives each name: made when the first is asked for, for an entry may give thousands.
+    positions: OnceCell<HashMap<String, usize>>,
+}
+
+impl<'a> Entries<'a> {
+    fn new(site: &'a Site<'a>, key: &'a str, scope: &'a Scope<'a>) -> Self {
+        Self { site, key, scope, positions: OnceCell::new() }
+    }
+
+    fn positions(&self) -> HashMap<String, usize> {
+        let tree = self.site.tree.as_table().and_then(|table| table.get(self.key));
+        let Some(Value::List(list)) = tree.map(|tree| &tree.value) else { return HashMap::new() };
+        let names = list.iter().enumerate().flat_map(|(position, entry)| {
+            let names = entry.as_text().and_then(|text| self.scope.expand_all(text).ok());
+            names.unwrap_or_default().into_iter().map(move |name| (name, position))
+        });
+        names.collect()
+    }
+
+    /// A problem at the entry that gives `name`.
+    fn problem(&self, name: &str, message: String) -> Problem {
+        match self.positions.get_or_init(|| self.positions()).get(name) {
+            Some(position) => self.site.problem(&[self.key, &position.to_string()], message, ""),
+            None => self.site.problem(&[self.key], message, ""),
+        }
     }
 }

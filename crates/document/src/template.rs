@@ -15,6 +15,8 @@ const TEXT_BYTES_MAX: usize = 1 << 16;
 const NAME_BYTES_MAX: usize = 64;
 /// Elements that all ranges and repeats of a configuration may give together.
 pub const ELEMENTS_MAX: u64 = 4_000_000;
+/// What gives texts of so many bytes takes two of them, of twice as many three, and so on: all texts together are bounded too.
+const ELEMENT_BYTES: u64 = 16;
 
 /// A named value that stands in braces.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -78,7 +80,9 @@ impl<'a> Scope<'a> {
                 self.elements_left.set(left);
                 Ok(())
             }
-            None => Err(format!("ranges and repeats give more than {ELEMENTS_MAX} elements in all")),
+            None => Err(format!(
+                "ranges and repeats give more than {ELEMENTS_MAX} elements in all, long names several"
+            )),
         }
     }
 
@@ -181,8 +185,9 @@ impl<'a> Scope<'a> {
                 Part::Brace(inside) if inside.contains("..") => {
                     let (first, last) = self.range(inside)?;
                     let count = range_length(first, last)?;
+                    let longest = results.iter().map(String::len).max().unwrap_or_default() as u64;
                     let total = (results.len() as u64).saturating_mul(count);
-                    self.take_elements(total)?;
+                    self.take_elements(total.saturating_mul(1 + longest / ELEMENT_BYTES))?;
                     results = results
                         .iter()
                         .flat_map(|start| (first..=last).map(move |value| format!("{start}{value}")))
@@ -378,6 +383,8 @@ mod tests {
             "{i i}",
             "{(i}",
             "{1..2..3}",
+            // 400,000 texts of more than 400 bytes.
+            &format!("{}{{1..400000}}", "x".repeat(400)),
         ] {
             assert!(expand(text).is_err(), "{text}: {:?}", expand(text));
         }

@@ -4,19 +4,12 @@ Everything heavy is imported inside the command that needs it, so that `tidegate
 Results go to stdout, progress and complaints to stderr.
 """
 
-import contextlib
-import io
-import itertools
-import json
-import os
-import signal
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from tidegate import errors, reach, shells, starter
+from tidegate import errors, process, reach, shells, starter
 from tidegate.commands.design import app as design
 
 app = typer.Typer(
@@ -428,100 +421,21 @@ def replay(context: typer.Context) -> int:
 
 def _arguments_after(command: str, context: typer.Context) -> list[str]:
     """What was written after `command`, `--` included, which the parser of options takes away."""
-    given = _command_line()
+    given = process.command_line()
     return given[given.index(command) + 1 :] if command in given else list(context.args)
 
 
 app.add_typer(design, short_help="Find the parameters of a queue.")
 
-# The command line that `invoke` runs, if it is not the process's own.
-_given: list[str] | None = None
-
-
-def _complain(error: BaseException) -> int:
-    """Say on stderr what went wrong, with `--json` also on stdout; the exit code for it."""
-    place: dict[str, str | int | None] = {}
-    if hasattr(error, "show") and hasattr(error, "format_message"):  # the command line itself was wrong
-        error.show()
-        text, code = error.format_message(), int(error.exit_code)
-    else:
-        text, shown, code = str(error), f"tidegate: {error}", errors.EXIT_FAILED
-        if isinstance(error, errors.TidegateError):
-            code = error.exit_code
-        elif hasattr(error, "rendered"):  # _core.ConfigError, without importing the core for the name
-            shown, code = error.rendered or shown, errors.EXIT_INVALID
-            place = {key: getattr(error, key, None) for key in ("file", "line", "column", "path")}
-        elif not isinstance(error, OSError):
-            raise error
-        elif error.filename is None and error.errno is not None:
-            # What the system refuses and has no file's name is what is printed: a full disk behind `>`.
-            print(f"tidegate: the output cannot be written: {error.strerror}", file=sys.stderr)
-            return code
-        print(shown, file=sys.stderr)
-    if _wants_json() and not isinstance(error, errors.NotStoredError):
-        report = {"schema_version": 1, "error": {"message": text, **place}, "exit_code": code}
-        with contextlib.suppress(OSError):  # has been said on stderr
-            print(json.dumps(report, ensure_ascii=False), flush=True)
-    return code
-
-
-def _wants_json() -> bool:
-    """Whether `--json` was asked for; what comes after `--` belongs to other programs."""
-    return "--json" in itertools.takewhile(lambda word: word != "--", _command_line())
-
-
-def _command_line() -> list[str]:
-    return sys.argv[1:] if _given is None else _given
-
 
 def invoke(arguments: list[str] | None = None) -> int:
     """Run the command line given (default: the process's own) and return the exit code."""
-    global _given
-    _given = arguments
-    shells.answer_if_asked()
-    try:
-        code = app(args=arguments, standalone_mode=False)
-        sys.stdout.flush()
-        if code == errors.EXIT_INTERRUPTED:  # typer turns Ctrl-C into this code
-            raise KeyboardInterrupt
-    except BrokenPipeError:
-        # The reader has gone. Python would complain once more when it closes stdout at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return errors.EXIT_FAILED
-    except (KeyboardInterrupt, typer.Abort):
-        print("tidegate: interrupted", file=sys.stderr)
-        return errors.EXIT_INTERRUPTED
-    except Exception as error:
-        return _complain(error)
-    return int(code or 0)
-
-
-def make_streams_safe() -> None:
-    """No letter and no missing stream may end a command after its work is done."""
-    if sys.stdout is None:  # closed by whoever started this: `>&-`
-        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
-    if sys.stderr is None:
-        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # `±` where there is only ASCII
-
-
-def _interrupt(*_: object) -> None:
-    raise KeyboardInterrupt
+    return process.invoke(app, arguments)
 
 
 def main() -> None:
     """Entry point of the `tidegate` script."""
-    make_streams_safe()
-    # Who asks a job to end (`kill`, a batch system) gets what Ctrl-C gives: nothing half written stays.
-    signal.signal(signal.SIGTERM, _interrupt)
-    code = invoke()
-    if code == errors.EXIT_INTERRUPTED:
-        # Worker threads may still be inside the engine, which looks for Ctrl-C on the main thread only.
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
-    sys.exit(code)
+    process.run(app)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """The errors Tidegate's Python side raises on purpose, each with the exit code the command line gives it.
 
-Raised anywhere in the package; `cli.main` turns them into one line on stderr. Errors in scenario files come
-from the compiled core as `ConfigError` (exit code 3) and are not defined here.
+Raised anywhere in the package; `process.invoke` turns them into one line on stderr. Errors in scenario files
+come from the compiled core as `ConfigError` (exit code 3) and are not defined here.
 """
 
 EXIT_DONE = 0

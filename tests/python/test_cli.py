@@ -667,7 +667,7 @@ def test_a_damaged_folder_is_named_and_nothing_is_written(
     ],
 )
 def test_a_stream_that_is_closed_or_knows_few_letters_ends_nothing(tmp_path, redirect, environment):
-    program = "from tidegate import cli, display\ncli.make_streams_safe()\n"
+    program = "from tidegate import cli, display, process\nprocess.make_streams_safe()\n"
     program += "print(display.coloured('0.75 ±3%', 'pass'))\nraise SystemExit(cli.main())"
     done = subprocess.run(
         ["sh", "-c", f'"$0" -c "$1" list plots {redirect}', sys.executable, program],

@@ -21,8 +21,8 @@ SECONDS_MAX = 60
 # Runs the command line and tells its own memory, which is that of what it read.
 MEASURED = """
 import resource, sys
-from tidegate import cli
-cli.make_streams_safe()
+from tidegate import cli, process
+process.make_streams_safe()
 code = cli.invoke(sys.argv[1:])
 print("MEMORY", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)
 raise SystemExit(code)

@@ -1,7 +1,7 @@
 """How many seeds a reproduction runs: a few for everything, more only where a check is not decided by them.
 
-The number of seeds that an experiment file gives is the most. Every point begins with `FIRST` of them. After
-each round, points at which a check's mean lies so near to its bounds that other seeds could move it across
+The number of seeds that an experiment file gives is the most. Every point that a check looks at begins with
+`FIRST` of them; one that is only drawn has `DRAWN`. After each round, points at which a check's mean lies so near to its bounds that other seeds could move it across
 get as many again. Which points go on depends on results alone, so that any number of workers, any order and a
 run that was resumed end with the same seeds.
 """
@@ -15,6 +15,8 @@ from tidegate.experiment import Place, PointResult, Task, place_of
 # With fewer, a standard error says little: Student's t of three degrees of freedom asks for 5.8 of them.
 FIRST = 4
 GROWTH = 2
+# Enough for a mean and an interval in a figure.
+DRAWN = 3
 
 
 @dataclass
@@ -30,7 +32,10 @@ class Seeding:
         self._of_place: dict[Place, list[Task]] = {}
         for task in self.tasks:
             self._of_place.setdefault(place_of(task), []).append(task)
-        self._counts = {place: FIRST for place in self._of_place}
+        self._counts = {
+            place: FIRST if any(checks.looks_at(check, place) for check in self.judged) else DRAWN
+            for place in self._of_place
+        }
         self._ask()
 
     def _ask(self) -> None:

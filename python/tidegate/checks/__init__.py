@@ -7,6 +7,7 @@ are worth (`tally`). What is undecided goes to `seeding`, which runs more seeds.
 """
 
 from tidegate.checks.declared import Check, Expectations, load, require_fits
+from tidegate.checks.measured import looks_at
 from tidegate.checks.tally import WORTHS, counts, worth
 from tidegate.checks.verdict import (
     NOT_COMPARABLE,
@@ -26,6 +27,7 @@ __all__ = [
     "counts",
     "evaluate",
     "load",
+    "looks_at",
     "not_comparable",
     "require_fits",
     "status_of",

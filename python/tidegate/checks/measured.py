@@ -98,6 +98,17 @@ def matches(point: PointResult, where: Mapping[str, Any]) -> bool:
     return True
 
 
+def looks_at(check: Check, place: Place) -> bool:
+    """Whether a check compares what is measured at a place."""
+    variant, axes = place
+    point = PointResult(variant, dict(axes), 0, {})
+    try:
+        return any(matches(point, where) for where in (check.where, {**check.where, **check.relative_to}))
+    except MeasureError:
+        # It will be said when the check is judged.
+        return True
+
+
 def _in_range(have: str, wanted: Mapping[str, Any]) -> bool:
     value = quantities.base_value(have)
     low = quantities.base_value(str(wanted.get("at_least", "-1e300")))

@@ -1,9 +1,9 @@
 """How many seeds a reproduction runs: a few for everything, more only where a check is not decided by them.
 
 The number of seeds that an experiment file gives is the most. Every point that a check looks at begins with
-`FIRST` of them; one that is only drawn has `DRAWN`. After each round, points at which a check's mean lies so near to its bounds that other seeds could move it across
-get as many again. Which points go on depends on results alone, so that any number of workers, any order and a
-run that was resumed end with the same seeds.
+`FIRST` of them; one that is only drawn has `DRAWN`. After each round, points at which a check's mean lies so
+near to its bounds that other seeds could move it across get as many again. Which points go on depends on
+results alone, so that any number of workers, any order and a run that was resumed end with the same seeds.
 """
 
 from collections.abc import Sequence

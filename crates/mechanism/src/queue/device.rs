@@ -5,6 +5,7 @@
 //! Source: Linux, `lib/dynamic_queue_limits.c` (Herbert 2011); ns-3.44, `DynamicQueueLimits` and `NetDeviceQueueInterface`.
 //! Deviations:
 //! - A packet counts until its transmission starts, as in ns-3. A card reports a packet as done after that, and several at once.
+//! - The queue's manager hears that the link is idle when the ring is empty too. In Linux RED is idle as soon as its own queue is.
 
 use tidegate_parameters::{Bound, bound, parameters};
 use tidegate_units::{Span, Time};

@@ -11,7 +11,7 @@ use tidegate_mechanism::queue::{Cobalt, CobaltConfig, Fifo, QueueDiscipline as _
 use tidegate_mechanism::random::Seed;
 use tidegate_units::{BitRate, Limit, Span};
 
-use frozen_trace::{arrivals, frozen, run, whole};
+use frozen_trace::{EARLY, arrivals, frozen, run, whole};
 
 /// Of the parts in which probabilities are counted.
 const TWO_32: f64 = 4_294_967_296.0;
@@ -46,7 +46,7 @@ fn cobalt_decides_every_packet_as_the_reference_does() {
         let nanos_per_byte = whole(&of["nanos_per_byte"]);
         let arrivals = arrivals(of, whole(&frozen["packets"]));
         let mut queue = queue(&of["config"], nanos_per_byte, seed);
-        let (fates, seen) = run(&mut queue, &arrivals, nanos_per_byte, state);
+        let (fates, seen) = run(&mut queue, &arrivals, nanos_per_byte, EARLY, 25, state);
         frozen_trace::compare(of, &fates, seen);
     }
 }

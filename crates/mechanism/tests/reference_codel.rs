@@ -12,7 +12,7 @@ use tidegate_mechanism::queue::{
 };
 use tidegate_units::{Bytes, Limit, Span};
 
-use frozen_trace::{arrivals, frozen, run, whole};
+use frozen_trace::{EARLY, arrivals, frozen, run, whole};
 
 fn queue(of: &Value) -> Fifo<Codel> {
     let most = whole(&of["limit"][1]);
@@ -57,7 +57,8 @@ fn compare(list: &str) {
     for of in traces {
         let arrivals = arrivals(of, whole(&frozen["packets"]));
         let count = |queue: &Fifo<Codel>| queue.variable("drop_count").expect("it has a count") as u64;
-        let (fates, counts) = run(&mut queue(&of["config"]), &arrivals, whole(&of["nanos_per_byte"]), count);
+        let (fates, counts) =
+            run(&mut queue(&of["config"]), &arrivals, whole(&of["nanos_per_byte"]), EARLY, 25, count);
         frozen_trace::compare(of, &fates, counts);
     }
 }

@@ -3,7 +3,6 @@
 //!
 //! Source: `tests/oracle/python/freeze_dualpi2.py`, which states the format; tests/oracle/verdicts/dualpi2.json, which it made.
 
-#[allow(dead_code, reason = "the link is another: it has timers")]
 mod frozen_trace;
 
 use std::collections::BTreeMap;
@@ -15,10 +14,10 @@ use tidegate_mechanism::random::Seed;
 use tidegate_mechanism::schedule::{
     AnyDiscipline, DisciplineConfig, DualLaw, DualPi2, DualPi2Config, DualScheduler,
 };
-use tidegate_packet::{DropReason, Ecn, MarkReason, Packet, Sink};
-use tidegate_units::{Bytes, Limit, Span, Time};
+use tidegate_packet::{DropReason, Ecn, MarkReason, Packet};
+use tidegate_units::{Bytes, Limit, Span};
 
-use self::frozen_trace::{arrivals_with, compare, frozen, whole};
+use self::frozen_trace::{Letters, arrivals_with, compare, frozen, whole};
 
 fn span(value: &Value) -> Span {
     Span::from_nanos(whole(value))
@@ -68,76 +67,21 @@ fn arrivals(of: &Value, packets: u64) -> Vec<Packet> {
     arrivals_with(of, packets, ecn_of, None)
 }
 
-/// What became of each packet, and when.
-struct Fates {
-    now: Time,
-    became: Vec<(char, u64)>,
-    marked: Option<char>,
-}
+const LETTERS: Letters = Letters {
+    of_drop: |why| match why {
+        DropReason::Early => 'd',
+        DropReason::Forced => 'f',
+        _ => 'o',
+    },
+    of_mark: |why| if why == MarkReason::Step { 'n' } else { 'm' },
+};
 
-impl Fates {
-    fn set(&mut self, packet: &Packet, fate: char) {
-        self.became[packet.slot as usize] = (fate, self.now.as_nanos());
-    }
-}
-
-impl Sink for Fates {
-    fn on_drop(&mut self, packet: Packet, why: DropReason) {
-        let fate = match why {
-            DropReason::Early => 'd',
-            DropReason::Forced => 'f',
-            _ => 'o',
-        };
-        self.set(&packet, fate);
-    }
-    fn on_mark(&mut self, packet: &Packet, why: MarkReason) {
-        assert_eq!(packet.ecn, Ecn::Ce);
-        self.marked = Some(if why == MarkReason::Step { 'n' } else { 'm' });
-    }
-}
-
-/// What is due by `now`, each update at its instant.
-fn update(queue: &mut DualPi2, now: Time, told: &mut Fates) {
-    while let Some(at) = queue.timer_at().filter(|&at| at <= now) {
-        queue.on_timer(at, told);
-    }
-}
-
-/// The next packet begins to be sent; when it is gone.
-fn send(queue: &mut DualPi2, now: Time, told: &mut Fates, nanos_per_byte: u64) -> Option<Time> {
-    update(queue, now, told);
-    (told.now, told.marked) = (now, None);
-    let packet = queue.dequeue(now, told)?;
-    let fate = told.marked.unwrap_or('s');
-    told.set(&packet, fate);
-    Some(now + Span::from_nanos(u64::from(packet.wire_bytes) * nanos_per_byte))
-}
-
-/// One link that is served before an arrival at the same instant; the fates, and the bits of `p'` after each 25 arrivals.
+/// The fates of the packets of a trace, and the bits of `p'` after each 25 arrivals.
 fn run(of: &Value, packets: u64) -> (Vec<(char, u64)>, Vec<u64>) {
-    let (arrivals, nanos_per_byte) = (arrivals(of, packets), whole(&of["nanos_per_byte"]));
     let mut queue = queue(&of["config"], whole(&of["seed"]));
-    let mut told = Fates { now: Time::ZERO, became: vec![(' ', 0); arrivals.len()], marked: None };
-    let (mut probabilities, mut busy_until) = (Vec::new(), None);
-    for packet in &arrivals {
-        let now = packet.arrived;
-        while let Some(at) = busy_until.filter(|&at| at <= now) {
-            busy_until = send(&mut queue, at, &mut told, nanos_per_byte);
-        }
-        told.now = now;
-        update(&mut queue, now, &mut told);
-        queue.enqueue(*packet, now, &mut told);
-        if busy_until.is_none() {
-            busy_until = send(&mut queue, now, &mut told, nanos_per_byte);
-        }
-        if packet.slot % 25 == 24 {
-            probabilities.push(queue.variable("base_probability").expect("it has one").to_bits());
-        }
-    }
-    while let Some(at) = busy_until {
-        busy_until = send(&mut queue, at, &mut told, nanos_per_byte);
-    }
-    (told.became, probabilities)
+    let probability = |queue: &DualPi2| queue.variable("base_probability").expect("it has one").to_bits();
+    let arrivals = arrivals(of, packets);
+    frozen_trace::run(&mut queue, &arrivals, whole(&of["nanos_per_byte"]), LETTERS, 25, probability)
 }
 
 #[test]

@@ -13,7 +13,7 @@ use tidegate_mechanism::schedule::{Backlogged, BinHash, Classification, FqCodel,
 use tidegate_packet::{Ecn, FlowId, Packet};
 use tidegate_units::{Bytes, Limit, Span, Time};
 
-use frozen_trace::{frozen, run, splitmix, whole};
+use frozen_trace::{EARLY, frozen, run, splitmix, whole};
 
 fn build(of: &Value) -> FqCodel {
     let number = |key: &str| whole(&of[key]);
@@ -74,7 +74,8 @@ fn fq_codel_decides_every_packet_as_the_reference_does() {
     assert_eq!((traces.len(), frozen["version"].as_u64()), (240, Some(1)));
     for of in traces {
         let arrivals = arrivals(of, whole(&frozen["packets"]));
-        let (fates, seen) = run(&mut build(&of["config"]), &arrivals, whole(&of["nanos_per_byte"]), lists);
+        let (fates, seen) =
+            run(&mut build(&of["config"]), &arrivals, whole(&of["nanos_per_byte"]), EARLY, 25, lists);
         frozen_trace::compare(of, &fates, seen);
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! Source: `tests/oracle/python/freeze_managers.py`, which states the format; tests/oracle/verdicts/KIND.json, which it made.
 
-#[allow(dead_code, reason = "the link is another: it has timers")]
+#[allow(dead_code, reason = "numbers are compared in another way")]
 mod frozen_trace;
 
 use serde_json::Value;
@@ -13,10 +13,10 @@ use tidegate_mechanism::queue::{
     QueueUnit, RedConfig, RemConfig, StepConfig, Unmarkable, Victim,
 };
 use tidegate_mechanism::random::Seed;
-use tidegate_packet::{DropReason, Ecn, MarkReason, Packet, Sink};
-use tidegate_units::{BitRate, Bytes, Limit, Span, Time};
+use tidegate_packet::DropReason;
+use tidegate_units::{BitRate, Bytes, Limit, Span};
 
-use self::frozen_trace::{arrivals_with, digest, ect0, frozen, shorten};
+use self::frozen_trace::{Letters, arrivals_with, digest, ect0, frozen, run, shorten};
 
 /// A configuration, or the head of a trace.
 #[derive(Clone, Copy)]
@@ -51,83 +51,14 @@ impl Of<'_> {
     }
 }
 
-/// What became of each packet, and when.
-struct Fates {
-    now: Time,
-    fates: Vec<(char, u64)>,
-}
-
-impl Fates {
-    fn set(&mut self, packet: &Packet, fate: char) {
-        self.fates[packet.slot as usize] = (fate, self.now.as_nanos());
-    }
-}
-
-impl Sink for Fates {
-    fn on_drop(&mut self, packet: Packet, why: DropReason) {
-        let fate = match why {
-            DropReason::Early | DropReason::Forced => 'd',
-            DropReason::FairShare => 'f',
-            _ => 'o',
-        };
-        self.set(&packet, fate);
-    }
-    fn on_mark(&mut self, _packet: &Packet, _why: MarkReason) {}
-}
-
-/// What is due by `now`, each at its instant.
-fn run_timers(queue: &mut impl QueueDiscipline, now: Time, told: &mut Fates) {
-    while let Some(at) = queue.timer_at().filter(|&at| at <= now) {
-        queue.on_timer(at, told);
-        assert!(queue.timer_at().is_none_or(|next| next > at), "a timer moves on when it fires");
-    }
-}
-
-/// The next packet begins to be sent; when it is gone.
-fn send(queue: &mut impl QueueDiscipline, now: Time, told: &mut Fates, nanos_per_byte: u64) -> Option<Time> {
-    run_timers(queue, now, told);
-    told.now = now;
-    let Some(packet) = queue.dequeue(now, told) else {
-        queue.on_idle(now);
-        return None;
-    };
-    told.set(&packet, if packet.ecn == Ecn::Ce { 'm' } else { 's' });
-    Some(now + Span::from_nanos(u64::from(packet.wire_bytes) * nanos_per_byte))
-}
-
-/// One link that is served before an arrival at the same instant; the fates, and `variable` after each 100 arrivals.
-fn run(
-    queue: &mut impl QueueDiscipline,
-    arrivals: &[Packet],
-    nanos_per_byte: u64,
-    variable: &str,
-) -> (Vec<(char, u64)>, Vec<f64>) {
-    let mut told = Fates { now: Time::ZERO, fates: vec![(' ', 0); arrivals.len()] };
-    let (mut watched, mut busy_until) = (Vec::new(), None);
-    for packet in arrivals {
-        let now = packet.arrived;
-        while let Some(at) = busy_until.filter(|&at| at <= now) {
-            busy_until = send(queue, at, &mut told, nanos_per_byte);
-        }
-        run_timers(queue, now, &mut told);
-        told.now = now;
-        queue.enqueue(*packet, now, &mut told);
-        if busy_until.is_none() {
-            busy_until = send(queue, now, &mut told, nanos_per_byte);
-        }
-        if packet.slot % 100 == 99 {
-            let value = match variable {
-                "waiting" => Some(f64::from(queue.backlog().packets)),
-                _ => queue.variable(variable),
-            };
-            watched.push(value.expect("it has the variable"));
-        }
-    }
-    while let Some(at) = busy_until {
-        busy_until = send(queue, at, &mut told, nanos_per_byte);
-    }
-    (told.fates, watched)
-}
+const LETTERS: Letters = Letters {
+    of_drop: |why| match why {
+        DropReason::Early | DropReason::Forced => 'd',
+        DropReason::FairShare => 'f',
+        _ => 'o',
+    },
+    of_mark: |_| 'm',
+};
 
 /// Panics at the first trace that differs from what the reference decides.
 fn compare<M: QueueManager>(kind: &str, variable: &str, manager: impl Fn(Of, &Context) -> M) {
@@ -148,7 +79,11 @@ fn compare<M: QueueManager>(kind: &str, variable: &str, manager: impl Fn(Of, &Co
         let mut queue = Fifo::new(manager(config, &context));
         let flows = Some(Of(&frozen).whole("flows"));
         let arrivals = arrivals_with(trace, Of(&frozen).whole("packets"), |draw| ect0(trace, draw), flows);
-        let (fates, watched) = run(&mut queue, &arrivals, nanos_per_byte, variable);
+        let watch = |queue: &Fifo<M>| match variable {
+            "waiting" => f64::from(queue.backlog().packets),
+            _ => queue.variable(variable).expect("it has the variable"),
+        };
+        let (fates, watched) = run(&mut queue, &arrivals, nanos_per_byte, LETTERS, 100, watch);
         assert_eq!(Some(shorten(&fates).as_str()), trace["outcomes"].as_str(), "{what}");
         let instants = digest(fates.iter().map(|fate| fate.1));
         assert_eq!(Some(instants.as_str()), trace["digest"].as_str(), "instants of {what}");

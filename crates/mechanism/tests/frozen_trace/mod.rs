@@ -69,10 +69,31 @@ pub fn arrivals_with(
         .collect()
 }
 
+/// The letters of what may become of a packet; one that is sent as it came has an `s`.
+pub struct Letters {
+    pub of_drop: fn(DropReason) -> char,
+    pub of_mark: fn(MarkReason) -> char,
+}
+
+/// Of a law that says early what it says.
+#[allow(dead_code, reason = "not all of those who share this have these")]
+pub const EARLY: Letters = Letters {
+    of_drop: |why| match why {
+        DropReason::Early => 'd',
+        DropReason::Unresponsive => 'b',
+        _ => 'o',
+    },
+    of_mark: |why| {
+        assert_eq!(why, MarkReason::Early);
+        'm'
+    },
+};
+
 /// What became of each packet, and when.
 struct Fates {
     now: Time,
     fates: Vec<(char, u64)>,
+    letters: Letters,
 }
 
 impl Fates {
@@ -83,20 +104,25 @@ impl Fates {
 
 impl Sink for Fates {
     fn on_drop(&mut self, packet: Packet, why: DropReason) {
-        let fate = match why {
-            DropReason::Early => 'd',
-            DropReason::Unresponsive => 'b',
-            _ => 'o',
-        };
-        self.set(&packet, fate);
+        self.set(&packet, (self.letters.of_drop)(why));
     }
-    fn on_mark(&mut self, _packet: &Packet, why: MarkReason) {
-        assert_eq!(why, MarkReason::Early);
+    fn on_mark(&mut self, packet: &Packet, why: MarkReason) {
+        assert_eq!(packet.ecn, Ecn::Ce);
+        self.set(packet, (self.letters.of_mark)(why));
+    }
+}
+
+/// What is due by `now`, each at its instant.
+fn run_timers(queue: &mut impl QueueDiscipline, now: Time, told: &mut Fates) {
+    while let Some(at) = queue.timer_at().filter(|&at| at <= now) {
+        queue.on_timer(at, told);
+        assert!(queue.timer_at().is_none_or(|next| next > at), "a timer moves on when it fires");
     }
 }
 
 /// The link has sent a packet: the next one begins to be sent, or it is idle.
 fn go_on(queue: &mut impl QueueDiscipline, at: Time, told: &mut Fates, nanos_per_byte: u64) -> Option<Time> {
+    run_timers(queue, at, told);
     let after = send(queue, at, told, nanos_per_byte);
     if after.is_none() {
         queue.on_idle(at);
@@ -108,30 +134,37 @@ fn go_on(queue: &mut impl QueueDiscipline, at: Time, told: &mut Fates, nanos_per
 fn send(queue: &mut impl QueueDiscipline, now: Time, told: &mut Fates, nanos_per_byte: u64) -> Option<Time> {
     told.now = now;
     let packet = queue.dequeue(now, told)?;
-    told.set(&packet, if packet.ecn == Ecn::Ce { 'm' } else { 's' });
+    let letter = match told.fates[packet.slot as usize].0 {
+        ' ' => 's',
+        marked => marked,
+    };
+    told.set(&packet, letter);
     Some(now + Span::from_nanos(u64::from(packet.wire_bytes) * nanos_per_byte))
 }
 
-/// One link that is served before an arrival at the same instant; the fates, and what `watch` says after each 25 arrivals.
-pub fn run<D: QueueDiscipline>(
+/// One link that is served before an arrival at the same instant; the fates, and what `watch` says after each `every` arrivals.
+pub fn run<D: QueueDiscipline, T>(
     queue: &mut D,
     arrivals: &[Packet],
     nanos_per_byte: u64,
-    watch: impl Fn(&D) -> u64,
-) -> (Vec<(char, u64)>, Vec<u64>) {
-    let mut told = Fates { now: Time::ZERO, fates: vec![(' ', 0); arrivals.len()] };
+    letters: Letters,
+    every: u32,
+    watch: impl Fn(&D) -> T,
+) -> (Vec<(char, u64)>, Vec<T>) {
+    let mut told = Fates { now: Time::ZERO, fates: vec![(' ', 0); arrivals.len()], letters };
     let (mut seen, mut busy_until) = (Vec::new(), None);
     for packet in arrivals {
         let now = packet.arrived;
         while let Some(at) = busy_until.filter(|&at| at <= now) {
             busy_until = go_on(queue, at, &mut told, nanos_per_byte);
         }
+        run_timers(queue, now, &mut told);
         told.now = now;
         queue.enqueue(*packet, now, &mut told);
         if busy_until.is_none() {
             busy_until = send(queue, now, &mut told, nanos_per_byte);
         }
-        if packet.slot % 25 == 24 {
+        if packet.slot % every == every - 1 {
             seen.push(watch(queue));
         }
     }

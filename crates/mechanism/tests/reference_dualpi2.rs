@@ -78,10 +78,16 @@ const LETTERS: Letters = Letters {
 
 /// The fates of the packets of a trace, and the bits of `p'` after each 25 arrivals.
 fn run(of: &Value, packets: u64) -> (Vec<(char, u64)>, Vec<u64>) {
-    let mut queue = queue(&of["config"], whole(&of["seed"]));
+    let mut dual = queue(&of["config"], whole(&of["seed"]));
     let probability = |queue: &DualPi2| queue.variable("base_probability").expect("it has one").to_bits();
-    let arrivals = arrivals(of, packets);
-    frozen_trace::run(&mut queue, &arrivals, whole(&of["nanos_per_byte"]), LETTERS, 25, probability)
+    frozen_trace::run(
+        &mut dual,
+        &arrivals(of, packets),
+        whole(&of["nanos_per_byte"]),
+        LETTERS,
+        25,
+        probability,
+    )
 }
 
 #[test]

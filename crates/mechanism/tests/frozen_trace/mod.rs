@@ -92,13 +92,13 @@ pub const EARLY: Letters = Letters {
 /// What became of each packet, and when.
 struct Fates {
     now: Time,
-    fates: Vec<(char, u64)>,
+    became: Vec<(char, u64)>,
     letters: Letters,
 }
 
 impl Fates {
     fn set(&mut self, packet: &Packet, fate: char) {
-        self.fates[packet.slot as usize] = (fate, self.now.as_nanos());
+        self.became[packet.slot as usize] = (fate, self.now.as_nanos());
     }
 }
 
@@ -134,7 +134,7 @@ fn go_on(queue: &mut impl QueueDiscipline, at: Time, told: &mut Fates, nanos_per
 fn send(queue: &mut impl QueueDiscipline, now: Time, told: &mut Fates, nanos_per_byte: u64) -> Option<Time> {
     told.now = now;
     let packet = queue.dequeue(now, told)?;
-    let letter = match told.fates[packet.slot as usize].0 {
+    let letter = match told.became[packet.slot as usize].0 {
         ' ' => 's',
         marked => marked,
     };
@@ -151,7 +151,7 @@ pub fn run<D: QueueDiscipline, T>(
     every: u32,
     watch: impl Fn(&D) -> T,
 ) -> (Vec<(char, u64)>, Vec<T>) {
-    let mut told = Fates { now: Time::ZERO, fates: vec![(' ', 0); arrivals.len()], letters };
+    let mut told = Fates { now: Time::ZERO, became: vec![(' ', 0); arrivals.len()], letters };
     let (mut seen, mut busy_until) = (Vec::new(), None);
     for packet in arrivals {
         let now = packet.arrived;
@@ -171,7 +171,7 @@ pub fn run<D: QueueDiscipline, T>(
     while let Some(at) = busy_until {
         busy_until = go_on(queue, at, &mut told, nanos_per_byte);
     }
-    (told.fates, seen)
+    (told.became, seen)
 }
 
 /// Whether the trace `of` is as frozen.

@@ -76,14 +76,14 @@ fn compare<M: QueueManager>(kind: &str, variable: &str, manager: impl Fn(Of, &Co
             link_rate: BitRate::from_bps(8_000_000_000 / nanos_per_byte),
             mtu_bytes: config.0["mtu"].as_u64().map_or(1500, |mtu| mtu as u32),
         };
-        let mut queue = Fifo::new(manager(config, &context));
+        let mut fifo = Fifo::new(manager(config, &context));
         let flows = Some(Of(&frozen).whole("flows"));
         let arrivals = arrivals_with(trace, Of(&frozen).whole("packets"), |draw| ect0(trace, draw), flows);
         let watch = |queue: &Fifo<M>| match variable {
             "waiting" => f64::from(queue.backlog().packets),
             _ => queue.variable(variable).expect("it has the variable"),
         };
-        let (fates, watched) = run(&mut queue, &arrivals, nanos_per_byte, LETTERS, 100, watch);
+        let (fates, watched) = run(&mut fifo, &arrivals, nanos_per_byte, LETTERS, 100, watch);
         assert_eq!(Some(shorten(&fates).as_str()), trace["outcomes"].as_str(), "{what}");
         let instants = digest(fates.iter().map(|fate| fate.1));
         assert_eq!(Some(instants.as_str()), trace["digest"].as_str(), "instants of {what}");

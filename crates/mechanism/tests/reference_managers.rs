@@ -16,7 +16,7 @@ use tidegate_mechanism::random::Seed;
 use tidegate_packet::DropReason;
 use tidegate_units::{BitRate, Bytes, Limit, Span};
 
-use self::frozen_trace::{Letters, arrivals_with, digest, ect0, frozen, run, shorten};
+use self::frozen_trace::{Letters, arrivals_with, digest, ect0, frozen, pie_law, run, shorten};
 
 /// A configuration, or the head of a trace.
 #[derive(Clone, Copy)]
@@ -99,17 +99,8 @@ fn pie_decides_every_packet_as_the_reference_does() {
     compare("pie", "marking_probability", |of, context| {
         let is_by_rate = of.is("estimator", "departure-rate");
         let config = PieConfig {
+            law: pie_law(of.0),
             limit: of.limit("limit"),
-            target: of.span("target"),
-            t_update: of.span("t_update"),
-            alpha: of.real("alpha"),
-            beta: of.real("beta"),
-            max_burst: of.span("max_burst"),
-            ecn: of.yes("ecn"),
-            mark_ecnth: of.real("mark_ecnth"),
-            derandomize: of.yes("derandomize"),
-            by_size: of.yes("by_size"),
-            high: of.span("high"),
             estimator: if is_by_rate { DelayEstimator::DepartureRate } else { DelayEstimator::Timestamps },
             dq_threshold: of.bytes("dq_threshold"),
             on_demand: of.yes("on_demand"),

@@ -15,8 +15,8 @@ use tidegate_engine::{
 };
 use tidegate_mechanism::queue::{
     AvqConfig, BlueConfig, ChokeConfig, CodelConfig, DelayEstimator, DeviceConfig, DropTailConfig, Flavor,
-    FredConfig, FredVariant, FreezeTimers, GapLaw, ManagerConfig, PiConfig, PieConfig, QueueUnit, RedConfig,
-    RemConfig, StepConfig, Unmarkable, Victim,
+    FredConfig, FredVariant, FreezeTimers, GapLaw, ManagerConfig, PiConfig, PieConfig, PieLawConfig,
+    QueueUnit, RedConfig, RemConfig, StepConfig, Unmarkable, Victim,
 };
 use tidegate_mechanism::schedule::DisciplineConfig;
 use tidegate_mechanism::tcp::{TcpConfig, Variant};
@@ -156,12 +156,16 @@ fn controller() -> impl Strategy<Value = ManagerConfig> {
             let mode = if bytes { QueueUnit::Bytes } else { QueueUnit::Packets };
             prop::sample::select(vec![
                 ManagerConfig::Pie(PieConfig {
+                    law: PieLawConfig {
+                        target: Span::from_micros(500) * u64::from(packets),
+                        t_update: period,
+                        alpha: 1e3 * gain,
+                        beta: 1e4 * gain,
+                        max_burst: period,
+                        by_size: bytes,
+                        ..PieLawConfig::default()
+                    },
                     limit,
-                    target: Span::from_micros(500) * u64::from(packets),
-                    t_update: period,
-                    alpha: 1e3 * gain,
-                    beta: 1e4 * gain,
-                    max_burst: period,
                     estimator: if by_rate {
                         DelayEstimator::DepartureRate
                     } else {
@@ -169,8 +173,6 @@ fn controller() -> impl Strategy<Value = ManagerConfig> {
                     },
                     dq_threshold: Bytes::new(2000),
                     on_demand,
-                    by_size: bytes,
-                    ..PieConfig::default()
                 }),
                 ManagerConfig::Pi(PiConfig {
                     limit,

@@ -52,7 +52,7 @@ pub use fred::{Fred, FredConfig, FredVariant};
 pub use limit::QueueLimit;
 pub(crate) use limit::bytes32;
 pub use pi::{Pi, PiConfig};
-pub use pie::{DelayEstimator, Pie, PieConfig};
+pub use pie::{DelayEstimator, Pie, PieConfig, PieLaw, PieLawConfig, PieState};
 pub use red::{Flavor, GapLaw, QueueUnit, Red, RedConfig, Victim};
 pub use red_penalty_box::{RedPenaltyBox, RedPenaltyBoxConfig};
 pub use rem::{Rem, RemConfig};
@@ -163,20 +163,42 @@ pub trait QueueManager {
 }
 
 /// Active management of many FIFOs alike, with a small state for each: for a scheduler that has too many queues for a manager
-/// each. Such a law decides at the head.
+/// each.
 pub trait SharedLaw {
     /// What is remembered of one queue; at first its default.
     type State: Clone + core::fmt::Debug + Default;
+
+    /// `packet` arrives at a queue, which has room for it and in which `queue_bytes` wait. [`Verdict::Evict`] and
+    /// [`Verdict::DropWith`] are not allowed here.
+    fn on_arrival(
+        &mut self,
+        state: &mut Self::State,
+        packet: &Packet,
+        queue_bytes: u64,
+        now: Time,
+    ) -> Verdict {
+        let _ = (state, packet, queue_bytes, now);
+        Verdict::Accept
+    }
+
+    /// There was no room for a packet that came to this queue.
+    fn on_refused(&mut self, state: &mut Self::State, now: Time) {
+        let _ = (state, now);
+    }
 
     /// `packet` is next to be sent from a queue; when it is gone, `left_bytes` wait. After a drop the next head is asked about at
     /// the same instant. [`Verdict::Evict`] is not allowed here.
     fn at_head(&mut self, state: &mut Self::State, packet: &Packet, left_bytes: u64, now: Time) -> Verdict;
 
     /// A queue was asked for its next packet, and nothing waits: from the beginning, or because of drops by the law.
-    fn on_empty(&mut self, state: &mut Self::State, is_by_drop: bool);
+    fn on_empty(&mut self, state: &mut Self::State, is_by_drop: bool) {
+        let _ = (state, is_by_drop);
+    }
 
     /// A queue lost so many packets to make room.
-    fn on_overflow(&mut self, state: &mut Self::State, drops: u32);
+    fn on_overflow(&mut self, state: &mut Self::State, drops: u32) {
+        let _ = (state, drops);
+    }
 }
 
 /// What waits for one link and in which order it goes.

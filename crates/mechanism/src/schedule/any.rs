@@ -11,8 +11,8 @@ use tidegate_units::{BitRate, Time};
 
 use super::own::{MakeDiscipline, OwnDiscipline};
 use super::{
-    Cbq, CbqConfig, Classification, Drr, DrrConfig, DualPi2, DualPi2Config, FqCodel, FqCodelConfig, Priority,
-    PriorityConfig, Sfq, SfqConfig, Wfq, WfqConfig,
+    Cbq, CbqConfig, Classification, Drr, DrrConfig, DualPi2, DualPi2Config, FqCodel, FqCodelConfig, FqPie,
+    FqPieConfig, Priority, PriorityConfig, Sfq, SfqConfig, Wfq, WfqConfig,
 };
 #[cfg(feature = "text")]
 use crate::queue::own::MakeManager;
@@ -30,6 +30,8 @@ family! {
         Sfq(SfqConfig) = "sfq",
         /// Flow queueing with controlled delay.
         FqCodel(FqCodelConfig) = "fq-codel",
+        /// Flow queueing with PIE.
+        FqPie(FqPieConfig) = "fq-pie",
         /// Class-based queueing.
         Cbq(CbqConfig) = "cbq",
         /// Strict priority.
@@ -114,6 +116,8 @@ disciplines! {
     Sfq(Sfq),
     /// Flow queueing with controlled delay.
     FqCodel(FqCodel),
+    /// Flow queueing with PIE.
+    FqPie(Box<FqPie>),
     /// Class-based queueing.
     Cbq(Cbq),
     /// Strict priority.
@@ -132,6 +136,7 @@ impl DisciplineConfig {
             Self::Wfq(config) => Some(config.classify),
             Self::Sfq(_)
             | Self::FqCodel(_)
+            | Self::FqPie(_)
             | Self::Cbq(_)
             | Self::Priority(_)
             | Self::DualPi2(_)
@@ -148,6 +153,7 @@ impl DisciplineConfig {
             Self::Wfq(config) => config.weight_of = weights.to_vec(),
             Self::Sfq(_)
             | Self::FqCodel(_)
+            | Self::FqPie(_)
             | Self::Cbq(_)
             | Self::Priority(_)
             | Self::DualPi2(_)
@@ -162,7 +168,7 @@ impl DisciplineConfig {
         match self {
             Self::Fifo(manager) => manager.variables(),
             Self::Own(own) => own.values().variables(),
-            Self::FqCodel(_) => super::fq_codel::VARIABLES,
+            Self::FqCodel(_) | Self::FqPie(_) => super::flow_queueing::VARIABLES,
             Self::DualPi2(_) => DualPi2::VARIABLES,
             Self::Drr(_) | Self::Wfq(_) | Self::Sfq(_) | Self::Cbq(_) | Self::Priority(_) => SCHEDULED,
         }
@@ -171,7 +177,7 @@ impl DisciplineConfig {
     /// What may be recorded of any discipline.
     pub fn all_variables() -> Vec<Variable> {
         let mut all = ManagerConfig::all_variables();
-        all.extend(distinct(&[SCHEDULED, super::fq_codel::VARIABLES, DualPi2::VARIABLES]));
+        all.extend(distinct(&[SCHEDULED, super::flow_queueing::VARIABLES, DualPi2::VARIABLES]));
         #[cfg(feature = "text")]
         all.extend(<dyn MakeDiscipline>::registry().abouts().flat_map(|(_, variables)| variables));
         all
@@ -193,6 +199,7 @@ impl DisciplineConfig {
             Self::Wfq(config) => AnyDiscipline::Wfq(config.build(context)),
             Self::Sfq(config) => AnyDiscipline::Sfq(config.build(context)),
             Self::FqCodel(config) => AnyDiscipline::FqCodel(config.build(context)),
+            Self::FqPie(config) => AnyDiscipline::FqPie(config.build(context).into()),
             Self::Cbq(config) => AnyDiscipline::Cbq(config.build(context)),
             Self::Priority(config) => AnyDiscipline::Priority(config.build(context)),
             Self::DualPi2(config) => AnyDiscipline::DualPi2(config.build(context)),

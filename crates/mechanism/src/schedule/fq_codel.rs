@@ -11,13 +11,13 @@
 
 use alloc::format;
 
-use tidegate_parameters::{Bound, bound, parameters, words};
+use tidegate_parameters::{bound, parameters, words};
 use tidegate_units::{Bytes, Limit};
 
-use super::flow_queueing::{FlowQueueing, FlowQueueingConfig};
+use super::flow_queueing::{FlowQueueing, FlowQueueingConfig, MEMORY, QUANTUM, QUEUES, WAYS, WhenFull};
 use super::{BinHash, Classification};
+use crate::Context;
 use crate::queue::{CodelLaw, CodelLawConfig, bytes32};
-use crate::{Context, Variable};
 
 words! {
     /// What must be more than an MTU for `CoDel` to act.
@@ -66,26 +66,6 @@ parameters! {
     };
 }
 
-const MEMORY: Bound<Bytes> = Bound::between(Bytes::new(1), Bytes::new(1 << 31))
-    .saying("", " is no memory for packets")
-    .helping("up to 2147483.648kB");
-
-const QUANTUM: Bound<Bytes> = Bound::between(Bytes::new(256), Bytes::new(1 << 20))
-    .saying("", " is no quantum")
-    .helping("from 256B to 1048.576kB");
-
-const QUEUES: Bound<u32> =
-    Bound::between(1, 65_536).saying("", " queues hold no flows").helping("from 1 to 65536");
-
-const WAYS: Bound<u32> = Bound::between(1, 64).saying("", " is no choice").helping("from 1 to 64");
-
-/// What may be recorded of it.
-pub(super) const VARIABLES: &[Variable] = &[
-    Variable::new("active_queues", "Queues with something waiting."),
-    Variable::new("new_queues", "Queues that go first."),
-    Variable::new("old_queues", "Queues that have sent a quantum, or wait for their turn to end."),
-];
-
 /// See the module.
 pub type FqCodel = FlowQueueing<CodelLaw>;
 
@@ -103,7 +83,7 @@ impl FqCodelConfig {
             quantum_bytes: bytes32(self.quantum),
             packets_max,
             bytes_max: self.memory_limit.get(),
-            drop_batch: self.drop_batch,
+            when_full: WhenFull::Longest(self.drop_batch),
             counts_all: self.backlog == Backlogged::All,
         };
         FlowQueueing::new(self.codel.build(context.mtu_bytes), config, context)

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use serde_json::Value;
-use tidegate_mechanism::queue::QueueDiscipline;
+use tidegate_mechanism::queue::{PieLawConfig, QueueDiscipline};
 use tidegate_packet::{DropReason, Ecn, FlowId, MarkReason, Packet, Sink};
 use tidegate_units::{Span, Time};
 
@@ -19,6 +19,26 @@ pub fn frozen(name: &str) -> Value {
 
 pub fn whole(value: &Value) -> u64 {
     value.as_u64().expect("a whole number")
+}
+
+/// The law of PIE as a trace has it.
+#[allow(dead_code, reason = "not all of those who share this have these")]
+pub fn pie_law(of: &Value) -> PieLawConfig {
+    let span = |key: &str| Span::from_nanos(whole(&of[key]));
+    let real = |key: &str| of[key].as_f64().expect("a number");
+    let is = |key: &str| of[key].as_bool().expect("a switch");
+    PieLawConfig {
+        target: span("target"),
+        t_update: span("t_update"),
+        alpha: real("alpha"),
+        beta: real("beta"),
+        max_burst: span("max_burst"),
+        ecn: is("ecn"),
+        mark_ecnth: real("mark_ecnth"),
+        derandomize: is("derandomize"),
+        by_size: is("by_size"),
+        high: span("high"),
+    }
 }
 
 /// `SplitMix64`: the next number modulo n.

@@ -4,6 +4,7 @@
 //!
 //! Source: RFC 8290, sections 4.1 and 4.2 (DRR++: `MacGregor` and Shi, ICC 2000); Linux, `sch_fq_codel.c`, for what happens when
 //! more waits than may.
+//! What a full scheduler loses is the longest queue's, or the packet that comes ([`WhenFull`]; Linux, `sch_fq_pie.c`).
 //! Deviations:
 //! - A queue whose credits are exactly used up has had its turn (Linux: `deficit <= 0`), which the RFC also means: "it has already
 //!   dequeued at least a quantum of bytes"; its text says "a negative number".
@@ -14,18 +15,39 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use tidegate_packet::{Backlog, DropReason, Ecn, Packet, Sink};
-use tidegate_units::Time;
+use tidegate_parameters::Bound;
+use tidegate_units::{Bytes, Time};
 
 use self::places::Places;
 use self::store::{Chain, Store};
 use super::{BinHash, Classification};
-use crate::Context;
 use crate::queue::{QueueDiscipline, SharedLaw, Verdict};
+use crate::{Context, Variable};
 
 mod places;
 mod store;
 
 const NONE: u32 = u32::MAX;
+
+pub(super) const MEMORY: Bound<Bytes> = Bound::between(Bytes::new(1), Bytes::new(1 << 31))
+    .saying("", " is no memory for packets")
+    .helping("up to 2147483.648kB");
+
+pub(super) const QUANTUM: Bound<Bytes> = Bound::between(Bytes::new(256), Bytes::new(1 << 20))
+    .saying("", " is no quantum")
+    .helping("from 256B to 1048.576kB");
+
+pub(super) const QUEUES: Bound<u32> =
+    Bound::between(1, 65_536).saying("", " queues hold no flows").helping("from 1 to 65536");
+
+pub(super) const WAYS: Bound<u32> = Bound::between(1, 64).saying("", " is no choice").helping("from 1 to 64");
+
+/// What may be recorded of a scheduler with flow queueing.
+pub(super) const VARIABLES: &[Variable] = &[
+    Variable::new("active_queues", "Queues with something waiting."),
+    Variable::new("new_queues", "Queues that go first."),
+    Variable::new("old_queues", "Queues that have sent a quantum, or wait for their turn to end."),
+];
 
 /// What is set of flow queueing, whatever the law.
 #[derive(Clone, Debug)]
@@ -39,10 +61,18 @@ pub(super) struct FlowQueueingConfig {
     pub(super) quantum_bytes: u32,
     pub(super) packets_max: u32,
     pub(super) bytes_max: u64,
-    /// The most packets that the longest queue gives up at once.
-    pub(super) drop_batch: u32,
+    pub(super) when_full: WhenFull,
     /// Whether the law is told what waits in all queues, or only in that of the packet.
     pub(super) counts_all: bool,
+}
+
+/// Who loses when more would wait than may.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum WhenFull {
+    /// The longest queue, up to so many packets at once.
+    Longest(u32),
+    /// The packet that comes.
+    Arriving,
 }
 
 /// One queue.
@@ -86,7 +116,7 @@ pub struct FlowQueueing<L: SharedLaw> {
 impl<L: SharedLaw> FlowQueueing<L> {
     pub(super) fn new(law: L, config: FlowQueueingConfig, context: &Context) -> Self {
         assert!(config.quantum_bytes > 0, "a queue without a quantum never sends");
-        assert!(config.drop_batch > 0, "room is made by drops");
+        assert!(!matches!(config.when_full, WhenFull::Longest(0)), "room is made by drops");
         let empty = Queue {
             packets: Chain::EMPTY,
             behind: NONE,
@@ -151,18 +181,26 @@ impl<L: SharedLaw> FlowQueueing<L> {
         }
     }
 
-    fn is_overfull(&self) -> bool {
-        self.backlog.packets > self.config.packets_max || self.backlog.bytes > self.config.bytes_max
+    const fn is_overfull(&self, backlog: Backlog) -> bool {
+        backlog.packets > self.config.packets_max || backlog.bytes > self.config.bytes_max
+    }
+
+    /// Whether the packet that comes has no room, and the longest queue would not make any.
+    #[inline]
+    fn refuses(&self, packet: &Packet) -> bool {
+        let mut after = self.backlog;
+        after.add(packet);
+        matches!(self.config.when_full, WhenFull::Arriving) && self.is_overfull(after)
     }
 
     /// The longest queue gives up half of its bytes, from its head, but no more than a batch of packets (Linux,
     /// `fq_codel_drop`; RFC 8290, section 4.1). The law hears of it, to be stricter with what is left.
     #[cold]
-    fn make_room(&mut self, out: &mut impl Sink) {
+    fn make_room(&mut self, most: u32, out: &mut impl Sink) {
         let fattest = self.fattest();
         let half = self.bytes[fattest as usize] / 2;
         let (mut dropped, mut bytes) = (0, 0);
-        while dropped == 0 || (dropped < self.config.drop_batch && bytes < half) {
+        while dropped == 0 || (dropped < most && bytes < half) {
             let Some(victim) = self.pop(fattest) else { break };
             dropped += 1;
             bytes += u64::from(victim.wire_bytes);
@@ -184,11 +222,30 @@ impl<L: SharedLaw> FlowQueueing<L> {
 }
 
 impl<L: SharedLaw> QueueDiscipline for FlowQueueing<L> {
-    fn enqueue(&mut self, packet: Packet, _now: Time, out: &mut impl Sink) {
+    fn enqueue(&mut self, mut packet: Packet, now: Time, out: &mut impl Sink) {
         let key = self.config.classify.key(&packet);
         let queues = &self.queues;
         let index = self.places.find(key, |of| queues[of as usize].is_listed);
+        let is_refused = self.refuses(&packet);
         let queue = &mut self.queues[index as usize];
+        if is_refused {
+            self.law.on_refused(&mut queue.state, now);
+            out.on_drop(packet, DropReason::Overflow);
+            return;
+        }
+        match self.law.on_arrival(&mut queue.state, &packet, self.bytes[index as usize], now) {
+            Verdict::Accept => {}
+            Verdict::Mark(why) => {
+                debug_assert!(packet.ecn.is_capable(), "a law marks only what can carry a mark");
+                packet.ecn = Ecn::Ce;
+                out.on_mark(&packet, why);
+            }
+            Verdict::Drop(why) => {
+                out.on_drop(packet, why);
+                return;
+            }
+            Verdict::Evict { .. } | Verdict::DropWith { .. } => unreachable!("a law looks at one packet"),
+        }
         self.active += u32::from(queue.packets.is_empty());
         self.store.push(&mut queue.packets, packet);
         self.bytes[index as usize] += u64::from(packet.wire_bytes);
@@ -198,8 +255,10 @@ impl<L: SharedLaw> QueueDiscipline for FlowQueueing<L> {
             queue.credits = i64::from(self.config.quantum_bytes);
             self.new.push(index, &mut self.queues);
         }
-        while self.is_overfull() {
-            self.make_room(out);
+        if let WhenFull::Longest(most) = self.config.when_full {
+            while self.is_overfull(self.backlog) {
+                self.make_room(most, out);
+            }
         }
     }
 

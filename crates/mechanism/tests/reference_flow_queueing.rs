@@ -1,21 +1,24 @@
-//! FQ-CoDel against an independent implementation in Python, from the RFC's text: on random traces, for every packet the same fate at
-//! the same instant, and as many new and old queues all along.
+//! FQ-CoDel and FQ-PIE against independent implementations in Python, from the RFC's text and Linux's code: on random traces, for every
+//! packet the same fate at the same instant, and as many new and old queues all along.
 //!
-//! Source: `tests/oracle/python/freeze_fq_codel.py`, which states the format; `tests/oracle/verdicts/fq_codel.json`,
-//! which it made.
+//! Source: `tests/oracle/python/freeze_fq_codel.py` and `freeze_fq_pie.py`, which state the format;
+//! `tests/oracle/verdicts/fq_codel.json` and `fq_pie.json`, which they made.
 
 mod frozen_trace;
 
 use serde_json::Value;
 use tidegate_mechanism::Context;
-use tidegate_mechanism::queue::{CodelLawConfig, QueueDiscipline as _, Reentry, Variant};
-use tidegate_mechanism::schedule::{Backlogged, BinHash, Classification, FqCodel, FqCodelConfig};
+use tidegate_mechanism::queue::{CodelLawConfig, QueueDiscipline, Reentry, Variant};
+use tidegate_mechanism::random::Seed;
+use tidegate_mechanism::schedule::{
+    Backlogged, BinHash, Classification, FqCodel, FqCodelConfig, FqPie, FqPieConfig,
+};
 use tidegate_packet::{Ecn, FlowId, Packet};
 use tidegate_units::{Bytes, Limit, Span, Time};
 
-use frozen_trace::{EARLY, frozen, run, splitmix, whole};
+use frozen_trace::{EARLY, frozen, pie_law, run, splitmix, whole};
 
-fn build(of: &Value) -> FqCodel {
+fn fq_codel(of: &Value) -> FqCodel {
     let number = |key: &str| whole(&of[key]);
     let is = |key: &str, word: &str| of[key].as_str().expect("a word") == word;
     let config = FqCodelConfig {
@@ -40,6 +43,21 @@ fn build(of: &Value) -> FqCodel {
     config.build(&Context { mtu_bytes: number("maxpacket") as u32, ..Context::for_tests() })
 }
 
+fn fq_pie(of: &Value, seed: Seed) -> FqPie {
+    let number = |key: &str| whole(&of[key]);
+    let config = FqPieConfig {
+        pie: pie_law(of),
+        limit: Limit::Packets(number("limit") as u32),
+        memory_limit: Bytes::new(number("memory_limit")),
+        quantum: Bytes::new(number("quantum")),
+        queues: number("queues") as u32,
+        ways: 1,
+        hash: BinHash::Modulo,
+        classify: Classification::Flow,
+    };
+    config.build(&Context { mtu_bytes: number("mtu") as u32, seed, ..Context::for_tests() })
+}
+
 /// The arrivals that follow from the seed of a trace, as in the script.
 fn arrivals(of: &Value, packets: u64) -> Vec<Packet> {
     let mut below = splitmix(whole(&of["seed"]));
@@ -62,7 +80,7 @@ fn arrivals(of: &Value, packets: u64) -> Vec<Packet> {
 }
 
 /// The lengths of both lists in one number.
-fn lists(fq: &FqCodel) -> u64 {
+fn lists(fq: &impl QueueDiscipline) -> u64 {
     let length = |name| fq.variable(name).expect("it has two lists") as u64;
     length("new_queues") << 32 | length("old_queues")
 }
@@ -75,7 +93,22 @@ fn fq_codel_decides_every_packet_as_the_reference_does() {
     for of in traces {
         let arrivals = arrivals(of, whole(&frozen["packets"]));
         let (fates, seen) =
-            run(&mut build(&of["config"]), &arrivals, whole(&of["nanos_per_byte"]), EARLY, 25, lists);
+            run(&mut fq_codel(&of["config"]), &arrivals, whole(&of["nanos_per_byte"]), EARLY, 25, lists);
+        frozen_trace::compare(of, &fates, seen);
+    }
+}
+
+#[test]
+fn fq_pie_decides_every_packet_as_the_reference_does() {
+    // The seed of the given random numbers.
+    let seed = Seed(whole(&frozen("draws.json")["seed"]));
+    let frozen = frozen("fq_pie.json");
+    let traces = frozen["fq_pie"].as_array().expect("a list");
+    assert_eq!((traces.len(), frozen["version"].as_u64()), (240, Some(1)));
+    for of in traces {
+        let arrivals = arrivals(of, whole(&frozen["packets"]));
+        let mut queue = fq_pie(&of["config"], seed);
+        let (fates, seen) = run(&mut queue, &arrivals, whole(&of["nanos_per_byte"]), EARLY, 25, lists);
         frozen_trace::compare(of, &fates, seen);
     }
 }

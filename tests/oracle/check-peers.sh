@@ -11,12 +11,13 @@ python3 tests/oracle/ns2/make_frozen_queues.py --check
 python3 tests/oracle/python/freeze_verdicts.py --check
 python3 tests/oracle/python/freeze_codel.py --check
 python3 tests/oracle/python/freeze_fq_codel.py --check
+python3 tests/oracle/python/freeze_fq_pie.py --check
 python3 tests/oracle/python/freeze_cobalt.py --check
 python3 tests/oracle/python/freeze_managers.py --check
 python3 tests/oracle/python/freeze_dualpi2.py --check
 python3 tests/oracle/python/tcp/freeze_subtcp.py --check
 python3 tests/oracle/python/tcp/freeze_controls.py --check
 python3 tests/oracle/python/backpressure/freeze_backpressure.py --check
-cargo test --release -p tidegate-mechanism --test ns2_drop_lists --test ns2_queues --test reference_verdicts --test reference_codel --test reference_fq_codel --test reference_cobalt --test reference_managers --test reference_dualpi2
+cargo test --release -p tidegate-mechanism --test ns2_drop_lists --test ns2_queues --test reference_verdicts --test reference_codel --test reference_flow_queueing --test reference_cobalt --test reference_managers --test reference_dualpi2
 cargo test --release -p tidegate-engine --test suite ns2_throughput
 "${TIDEGATE_PYTHON:-.venv/bin/python}" tests/oracle/ns2/check_statistics.py

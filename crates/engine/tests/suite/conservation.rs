@@ -10,8 +10,13 @@ use tidegate_engine::{
     OnOffDistribution, ReorderModel, ScriptedChange, Simulation, StartSpec, Ties, TransportSpec,
 };
 use tidegate_mechanism::edge::EdgeConfig;
-use tidegate_mechanism::queue::{CsfqConfig, DeviceConfig, DropTailConfig, ManagerConfig, RedConfig, Victim};
-use tidegate_mechanism::schedule::{DisciplineConfig, DrrConfig, WfqClock, WfqConfig};
+use tidegate_mechanism::queue::{
+    CobaltConfig, CodelConfig, CsfqConfig, DeviceConfig, DropTailConfig, ManagerConfig, PieConfig, RedConfig,
+    Victim,
+};
+use tidegate_mechanism::schedule::{
+    DisciplineConfig, DrrConfig, DualPi2Config, FqCodelConfig, FqPieConfig, WfqClock, WfqConfig,
+};
 use tidegate_mechanism::tcp::{TcpConfig, Variant};
 use tidegate_packet::Dscp;
 use tidegate_units::{BitRate, Bytes, Limit, Span, Time};
@@ -84,13 +89,27 @@ fn manager() -> impl Strategy<Value = ManagerConfig> {
         limit().prop_map(|limit| ManagerConfig::DropTail(DropTailConfig { limit })),
         red,
         Just(ManagerConfig::Csfq(CsfqConfig::default())),
+        Just(ManagerConfig::Codel(CodelConfig::default())),
+        Just(ManagerConfig::Cobalt(CobaltConfig::default())),
+        Just(ManagerConfig::Pie(PieConfig::default())),
     ]
 }
 
 fn discipline() -> impl Strategy<Value = DisciplineConfig> {
+    // Few queues, so that flows meet, and room for few packets.
+    let flow_queueing = (1u32..40, 1u32..6, any::<bool>()).prop_map(|(packets, queues, is_pie)| {
+        let limit = Limit::Packets(packets);
+        if is_pie {
+            DisciplineConfig::FqPie(FqPieConfig { limit, queues, ..FqPieConfig::default() })
+        } else {
+            DisciplineConfig::FqCodel(FqCodelConfig { limit, queues, ..FqCodelConfig::default() })
+        }
+    });
     let queues = || (manager(), limit(), (0u32..4, 0.5..4.0));
     prop_oneof![
         manager().prop_map(DisciplineConfig::Fifo),
+        flow_queueing,
+        Just(DisciplineConfig::DualPi2(DualPi2Config::default())),
         (queues(), 300u64..3_000).prop_map(|((manager, limit, heavy), quantum)| DisciplineConfig::Drr(
             DrrConfig {
                 quantum: Bytes::new(quantum),

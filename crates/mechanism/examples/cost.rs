@@ -21,8 +21,8 @@ use tidegate_mechanism::queue::{
 };
 use tidegate_mechanism::random::Seed;
 use tidegate_mechanism::schedule::{
-    AnyDiscipline, CbqClassConfig, CbqConfig, DisciplineConfig, DrrConfig, FqCodelConfig, PriorityConfig,
-    SfqConfig, WfqConfig,
+    AnyDiscipline, CbqClassConfig, CbqConfig, DisciplineConfig, DrrConfig, FlowQueueingConfig, FqCodelConfig,
+    PriorityConfig, SfqConfig, WfqConfig,
 };
 use tidegate_packet::{DropReason, Ecn, FlowId, MarkReason, Packet, RateLabel, Sink};
 use tidegate_units::{BitRate, Limit, Span, Time};
@@ -105,7 +105,11 @@ fn disciplines() -> Vec<(&'static str, DisciplineConfig)> {
         ("fq-codel", DisciplineConfig::FqCodel(FqCodelConfig { codel, ..FqCodelConfig::default() })),
         (
             "fq-codel in sets",
-            DisciplineConfig::FqCodel(FqCodelConfig { codel, ways: 8, ..FqCodelConfig::default() }),
+            DisciplineConfig::FqCodel(FqCodelConfig {
+                codel,
+                flows: FlowQueueingConfig { ways: 8, ..FlowQueueingConfig::default() },
+                ..FqCodelConfig::default()
+            }),
         ),
         ("cbq", DisciplineConfig::Cbq(cbq)),
         ("priority", DisciplineConfig::Priority(PriorityConfig::default())),

@@ -11,12 +11,25 @@ use tidegate_mechanism::Context;
 use tidegate_mechanism::queue::{CodelLawConfig, QueueDiscipline, Reentry, Variant};
 use tidegate_mechanism::random::Seed;
 use tidegate_mechanism::schedule::{
-    Backlogged, BinHash, Classification, FqCodel, FqCodelConfig, FqPie, FqPieConfig,
+    Backlogged, BinHash, Classification, FlowQueueingConfig, FqCodel, FqCodelConfig, FqPie, FqPieConfig,
 };
 use tidegate_packet::{Ecn, FlowId, Packet};
 use tidegate_units::{Bytes, Limit, Span, Time};
 
 use frozen_trace::{EARLY, frozen, pie_law, run, splitmix, whole};
+
+fn flow_queues(of: &Value) -> FlowQueueingConfig {
+    let number = |key: &str| whole(&of[key]);
+    FlowQueueingConfig {
+        limit: Limit::Packets(number("limit") as u32),
+        memory_limit: Bytes::new(number("memory_limit")),
+        quantum: Bytes::new(number("quantum")),
+        queues: number("queues") as u32,
+        ways: of["ways"].as_u64().unwrap_or(1) as u32,
+        hash: BinHash::Modulo,
+        classify: Classification::Flow,
+    }
+}
 
 fn fq_codel(of: &Value) -> FqCodel {
     let number = |key: &str| whole(&of[key]);
@@ -30,13 +43,7 @@ fn fq_codel(of: &Value) -> FqCodel {
             variant: if is("variant", "linux") { Variant::Linux } else { Variant::Rfc },
             ce_threshold: of["ce_threshold"].as_u64().map(Span::from_nanos),
         },
-        limit: Limit::Packets(number("limit") as u32),
-        memory_limit: Bytes::new(number("memory_limit")),
-        quantum: Bytes::new(number("quantum")),
-        queues: number("queues") as u32,
-        ways: number("ways") as u32,
-        hash: BinHash::Modulo,
-        classify: Classification::Flow,
+        flows: flow_queues(of),
         drop_batch: number("drop_batch") as u32,
         backlog: if is("backlog", "all") { Backlogged::All } else { Backlogged::Queue },
     };
@@ -45,16 +52,7 @@ fn fq_codel(of: &Value) -> FqCodel {
 
 fn fq_pie(of: &Value, seed: Seed) -> FqPie {
     let number = |key: &str| whole(&of[key]);
-    let config = FqPieConfig {
-        pie: pie_law(of),
-        limit: Limit::Packets(number("limit") as u32),
-        memory_limit: Bytes::new(number("memory_limit")),
-        quantum: Bytes::new(number("quantum")),
-        queues: number("queues") as u32,
-        ways: 1,
-        hash: BinHash::Modulo,
-        classify: Classification::Flow,
-    };
+    let config = FqPieConfig { pie: pie_law(of), flows: flow_queues(of) };
     config.build(&Context { mtu_bytes: number("mtu") as u32, seed, ..Context::for_tests() })
 }
 

@@ -15,7 +15,8 @@ use tidegate_mechanism::queue::{
     Victim,
 };
 use tidegate_mechanism::schedule::{
-    DisciplineConfig, DrrConfig, DualPi2Config, FqCodelConfig, FqPieConfig, WfqClock, WfqConfig,
+    DisciplineConfig, DrrConfig, DualPi2Config, FlowQueueingConfig, FqCodelConfig, FqPieConfig, WfqClock,
+    WfqConfig,
 };
 use tidegate_mechanism::tcp::{TcpConfig, Variant};
 use tidegate_packet::Dscp;
@@ -99,10 +100,11 @@ fn discipline() -> impl Strategy<Value = DisciplineConfig> {
     // Few queues, so that flows meet, and room for few packets.
     let flow_queueing = (1u32..40, 1u32..6, any::<bool>()).prop_map(|(packets, queues, is_pie)| {
         let limit = Limit::Packets(packets);
+        let flows = FlowQueueingConfig { limit, queues, ..FlowQueueingConfig::default() };
         if is_pie {
-            DisciplineConfig::FqPie(FqPieConfig { limit, queues, ..FqPieConfig::default() })
+            DisciplineConfig::FqPie(FqPieConfig { flows, ..FqPieConfig::default() })
         } else {
-            DisciplineConfig::FqCodel(FqCodelConfig { limit, queues, ..FqCodelConfig::default() })
+            DisciplineConfig::FqCodel(FqCodelConfig { flows, ..FqCodelConfig::default() })
         }
     });
     let queues = || (manager(), limit(), (0u32..4, 0.5..4.0));

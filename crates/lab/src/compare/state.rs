@@ -105,8 +105,8 @@ fn in_queue(queue: &Queue, crossing: &[(usize, &Stream<'_>, Option<LinkId>)]) ->
         Queue::Wfq(wfq) => queues(wfq.classify) * managed(wfq.queue.as_ref()),
         Queue::Priority(priority) => queues(priority.classify) * managed(priority.queue.as_ref()),
         Queue::Sfq(sfq) => u64::from(sfq.buckets) * managed(sfq.queue.as_ref()),
-        Queue::FqCodel(fq) => u64::from(fq.queues),
-        Queue::FqPie(fq) => u64::from(fq.queues),
+        Queue::FqCodel(fq) => u64::from(fq.flows.queues),
+        Queue::FqPie(fq) => u64::from(fq.flows.queues),
         Queue::Cbq(cbq) => cbq.classes.len() as u64,
         // L and C, however many flows there are.
         Queue::DualPi2(_) => 2,

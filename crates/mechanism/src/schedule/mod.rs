@@ -24,6 +24,7 @@ pub use cbq::{CBQ_PRIORITIES, Cbq, CbqClassConfig, CbqConfig, LinkSharing};
 pub use drr::{Drr, DrrConfig};
 pub use dualpi2::{DualLaw, DualPi2, DualPi2Config, DualScheduler};
 pub use flow_queueing::FlowQueueing;
+pub use flow_queueing::FlowQueueingConfig;
 pub use flow_queues::{Classification, FlowQueues, FlowQueuesConfig, SlotId};
 pub use fq_codel::{Backlogged, FqCodel, FqCodelConfig};
 pub use fq_pie::{FqPie, FqPieConfig};

@@ -11,17 +11,18 @@
 //! - If after a batch of drops still too much waits, another batch follows; Linux leaves it at one. With its defaults one is enough.
 //! - Memory counts the bytes of packets on the wire; Linux those of its buffers, somewhat more.
 
+use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 
 use tidegate_packet::{Backlog, DropReason, Ecn, Packet, Sink};
-use tidegate_parameters::Bound;
-use tidegate_units::{Bytes, Time};
+use tidegate_parameters::{Bound, bound, parameters};
+use tidegate_units::{Bytes, Limit, Time};
 
 use self::places::Places;
 use self::store::{Chain, Store};
 use super::{BinHash, Classification};
-use crate::queue::{QueueDiscipline, SharedLaw, Verdict};
+use crate::queue::{QueueDiscipline, SharedLaw, Verdict, bytes32};
 use crate::{Context, Variable};
 
 mod places;
@@ -29,18 +30,18 @@ mod store;
 
 const NONE: u32 = u32::MAX;
 
-pub(super) const MEMORY: Bound<Bytes> = Bound::between(Bytes::new(1), Bytes::new(1 << 31))
+const MEMORY: Bound<Bytes> = Bound::between(Bytes::new(1), Bytes::new(1 << 31))
     .saying("", " is no memory for packets")
     .helping("up to 2147483.648kB");
 
-pub(super) const QUANTUM: Bound<Bytes> = Bound::between(Bytes::new(256), Bytes::new(1 << 20))
+const QUANTUM: Bound<Bytes> = Bound::between(Bytes::new(256), Bytes::new(1 << 20))
     .saying("", " is no quantum")
     .helping("from 256B to 1048.576kB");
 
-pub(super) const QUEUES: Bound<u32> =
+const QUEUES: Bound<u32> =
     Bound::between(1, 65_536).saying("", " queues hold no flows").helping("from 1 to 65536");
 
-pub(super) const WAYS: Bound<u32> = Bound::between(1, 64).saying("", " is no choice").helping("from 1 to 64");
+const WAYS: Bound<u32> = Bound::between(1, 64).saying("", " is no choice").helping("from 1 to 64");
 
 /// What may be recorded of a scheduler with flow queueing.
 pub(super) const VARIABLES: &[Variable] = &[
@@ -49,21 +50,35 @@ pub(super) const VARIABLES: &[Variable] = &[
     Variable::new("old_queues", "Queues that have sent a quantum, or wait for their turn to end."),
 ];
 
-/// What is set of flow queueing, whatever the law.
-#[derive(Clone, Debug)]
-pub(super) struct FlowQueueingConfig {
-    pub(super) queues: u32,
-    /// Queues in a set among which a flow has a choice; 1 for none.
-    pub(super) ways: u32,
-    pub(super) hash: BinHash,
-    pub(super) classify: Classification,
-    /// Bytes that a queue may send before it is the next one's turn.
-    pub(super) quantum_bytes: u32,
-    pub(super) packets_max: u32,
-    pub(super) bytes_max: u64,
-    pub(super) when_full: WhenFull,
-    /// Whether the law is told what waits in all queues, or only in that of the packet.
-    pub(super) counts_all: bool,
+parameters! {
+    /// # Flow queueing
+    ///
+    /// Many queues, how flows find theirs, and how much may wait in all.
+    ///
+    /// Source: RFC 8290; Linux (`fq_codel`, `fq_pie`).
+    #[derive(Copy)]
+    pub struct FlowQueueingConfig {
+        /// How many packets may wait in all queues together. Source: RFC 8290, section 5.2.3; Linux.
+        limit: Limit = Limit::Packets(10_240) => bound::in_packets("10240p");
+        /// How many bytes may wait in all queues together. Source: Linux (`memory_limit`).
+        memory_limit: Bytes = Bytes::new(32 << 20) => MEMORY;
+        /// Bytes per turn: a packet of the largest size with its header. Source: RFC 8290, section 5.2.4.
+        quantum: Bytes = Bytes::new(1514) => QUANTUM;
+        /// The number of queues. Source: RFC 8290, section 5.2.5.
+        queues: u32 = 1024 => QUEUES;
+        /// How many queues a flow has a choice of: it shares one only if the whole set is in use. 1 is a hash without a choice.
+        /// Source: RFC 8290 has none; CAKE has 8.
+        ways: u32 = 1 => WAYS;
+        /// How a flow finds its queue, or its set.
+        hash: BinHash = BinHash::Keyed;
+        /// What is hashed.
+        classify: Classification = Classification::Flow;
+    }
+    check |config, report| {
+        if !config.queues.is_multiple_of(config.ways.max(1)) {
+            report.say("ways", format!("{} queues are no whole number of sets", config.queues), "1, 4 or 8");
+        }
+    };
 }
 
 /// Who loses when more would wait than may.
@@ -110,13 +125,29 @@ pub struct FlowQueueing<L: SharedLaw> {
     backlog: Backlog,
     /// Queues with something waiting.
     active: u32,
-    config: FlowQueueingConfig,
+    classify: Classification,
+    quantum_bytes: u32,
+    packets_max: u32,
+    bytes_max: u64,
+    when_full: WhenFull,
+    counts_all: bool,
 }
 
 impl<L: SharedLaw> FlowQueueing<L> {
-    pub(super) fn new(law: L, config: FlowQueueingConfig, context: &Context) -> Self {
-        assert!(config.quantum_bytes > 0, "a queue without a quantum never sends");
-        assert!(!matches!(config.when_full, WhenFull::Longest(0)), "room is made by drops");
+    /// `counts_all`: the law is told what waits in all queues, not only in that of the packet.
+    pub(super) fn new(
+        law: L,
+        config: &FlowQueueingConfig,
+        when_full: WhenFull,
+        counts_all: bool,
+        context: &Context,
+    ) -> Self {
+        let Limit::Packets(packets_max) = config.limit else {
+            unreachable!("checked: the limit is in packets")
+        };
+        let quantum_bytes = bytes32(config.quantum);
+        assert!(quantum_bytes > 0, "a queue without a quantum never sends");
+        assert!(!matches!(when_full, WhenFull::Longest(0)), "room is made by drops");
         let empty = Queue {
             packets: Chain::EMPTY,
             behind: NONE,
@@ -134,7 +165,12 @@ impl<L: SharedLaw> FlowQueueing<L> {
             places: Places::new(config.hash, config.queues, config.ways, context.seed),
             backlog: Backlog::EMPTY,
             active: 0,
-            config,
+            classify: config.classify,
+            quantum_bytes,
+            packets_max,
+            bytes_max: config.memory_limit.get(),
+            when_full,
+            counts_all,
         }
     }
 
@@ -159,8 +195,7 @@ impl<L: SharedLaw> FlowQueueing<L> {
                 self.law.on_empty(&mut queue.state, is_by_drop);
                 return None;
             };
-            let waiting =
-                if self.config.counts_all { self.backlog.bytes } else { self.bytes[index as usize] };
+            let waiting = if self.counts_all { self.backlog.bytes } else { self.bytes[index as usize] };
             let left_bytes = waiting - u64::from(head.wire_bytes);
             let verdict = self.law.at_head(&mut queue.state, head, left_bytes, now);
             let mut packet = self.pop(index)?;
@@ -182,7 +217,7 @@ impl<L: SharedLaw> FlowQueueing<L> {
     }
 
     const fn is_overfull(&self, backlog: Backlog) -> bool {
-        backlog.packets > self.config.packets_max || backlog.bytes > self.config.bytes_max
+        backlog.packets > self.packets_max || backlog.bytes > self.bytes_max
     }
 
     /// Whether the packet that comes has no room, and the longest queue would not make any.
@@ -190,7 +225,7 @@ impl<L: SharedLaw> FlowQueueing<L> {
     fn refuses(&self, packet: &Packet) -> bool {
         let mut after = self.backlog;
         after.add(packet);
-        matches!(self.config.when_full, WhenFull::Arriving) && self.is_overfull(after)
+        matches!(self.when_full, WhenFull::Arriving) && self.is_overfull(after)
     }
 
     /// The longest queue gives up half of its bytes, from its head, but no more than a batch of packets (Linux,
@@ -223,7 +258,7 @@ impl<L: SharedLaw> FlowQueueing<L> {
 
 impl<L: SharedLaw> QueueDiscipline for FlowQueueing<L> {
     fn enqueue(&mut self, mut packet: Packet, now: Time, out: &mut impl Sink) {
-        let key = self.config.classify.key(&packet);
+        let key = self.classify.key(&packet);
         let queues = &self.queues;
         let index = self.places.find(key, |of| queues[of as usize].is_listed);
         let is_refused = self.refuses(&packet);
@@ -252,10 +287,10 @@ impl<L: SharedLaw> QueueDiscipline for FlowQueueing<L> {
         self.backlog.add(&packet);
         if !queue.is_listed {
             queue.is_listed = true;
-            queue.credits = i64::from(self.config.quantum_bytes);
+            queue.credits = i64::from(self.quantum_bytes);
             self.new.push(index, &mut self.queues);
         }
-        if let WhenFull::Longest(most) = self.config.when_full {
+        if let WhenFull::Longest(most) = self.when_full {
             while self.is_overfull(self.backlog) {
                 self.make_room(most, out);
             }
@@ -272,7 +307,7 @@ impl<L: SharedLaw> QueueDiscipline for FlowQueueing<L> {
             }
             let queue = &mut self.queues[index as usize];
             if queue.credits <= 0 {
-                queue.credits += i64::from(self.config.quantum_bytes);
+                queue.credits += i64::from(self.quantum_bytes);
                 self.leave_first(is_new);
                 self.old.push(index, &mut self.queues);
                 continue;

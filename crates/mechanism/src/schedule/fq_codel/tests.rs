@@ -1,5 +1,6 @@
 use super::*;
 use crate::queue::QueueDiscipline;
+use crate::schedule::BinHash;
 use crate::schedule::testing::{Counted, arrivals, drive};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
@@ -7,7 +8,7 @@ use alloc::vec::Vec;
 use proptest::prelude::*;
 use tidegate_packet::{DropReason, Ecn, FlowId, Packet};
 use tidegate_parameters::{Parameters as _, Report};
-use tidegate_units::{BitRate, Span, Time};
+use tidegate_units::{BitRate, Bytes, Limit, Span, Time};
 
 /// Each flow has a queue of its own, and `CoDel` never acts.
 fn apart() -> FqCodelConfig {
@@ -17,9 +18,14 @@ fn apart() -> FqCodelConfig {
             interval: Span::from_secs(1000),
             ..CodelLawConfig::default()
         },
-        hash: BinHash::Modulo,
+        flows: FlowQueueingConfig { hash: BinHash::Modulo, ..FlowQueueingConfig::default() },
         ..FqCodelConfig::default()
     }
+}
+
+/// `apart` with these queues.
+fn with(flows: impl Fn(FlowQueueingConfig) -> FlowQueueingConfig) -> FqCodelConfig {
+    FqCodelConfig { flows: flows(apart().flows), ..apart() }
 }
 
 fn build(config: &FqCodelConfig) -> FqCodel {
@@ -57,7 +63,7 @@ fn a_flow_with_little_to_send_goes_before_those_that_keep_a_queue() {
 
 #[test]
 fn a_flow_that_sends_more_than_a_quantum_at_once_waits_for_the_others_with_the_rest() {
-    let mut fq = build(&FqCodelConfig { quantum: Bytes::new(1000), ..apart() });
+    let mut fq = build(&with(|flows| FlowQueueingConfig { quantum: Bytes::new(1000), ..flows }));
     let mut out = Counted::default();
     for _ in 0..10 {
         offer(&mut fq, 0, 500, &mut out);
@@ -95,7 +101,10 @@ fn a_flow_that_comes_back_whenever_its_queue_is_empty_does_not_starve_the_others
 #[test]
 fn an_overflow_takes_half_of_the_longest_queue_or_a_batch_from_its_head() {
     for (batch, lost) in [(64, 31), (8, 8), (1, 1)] {
-        let config = FqCodelConfig { limit: Limit::Packets(100), drop_batch: batch, ..apart() };
+        let config = FqCodelConfig {
+            drop_batch: batch,
+            ..with(|flows| FlowQueueingConfig { limit: Limit::Packets(100), ..flows })
+        };
         let mut fq = build(&config);
         let mut out = Counted::default();
         for slot in 0..61 {
@@ -112,7 +121,7 @@ fn an_overflow_takes_half_of_the_longest_queue_or_a_batch_from_its_head() {
 
 #[test]
 fn the_memory_limit_counts_bytes_and_the_longest_queue_is_longest_in_bytes() {
-    let mut fq = build(&FqCodelConfig { memory_limit: Bytes::new(10_000), ..apart() });
+    let mut fq = build(&with(|flows| FlowQueueingConfig { memory_limit: Bytes::new(10_000), ..flows }));
     let mut out = Counted::default();
     for _ in 0..20 {
         offer(&mut fq, 0, 100, &mut out);
@@ -129,10 +138,8 @@ fn a_queue_that_lost_packets_to_make_room_is_notified_faster() {
     // 40 drops to make room: a series soon after begins with that count, and a pause shorter by its root.
     let pauses = |limit: u32| {
         let config = FqCodelConfig {
-            limit: Limit::Packets(limit),
             codel: CodelLawConfig { ecn: false, ..CodelLawConfig::default() },
-            hash: BinHash::Modulo,
-            ..FqCodelConfig::default()
+            ..with(|flows| FlowQueueingConfig { limit: Limit::Packets(limit), ..flows })
         };
         let mut fq = build(&config);
         let mut out = Counted::default();
@@ -155,7 +162,8 @@ fn a_queue_that_lost_packets_to_make_room_is_notified_faster() {
 #[test]
 fn flows_in_one_queue_share_its_turn_and_a_choice_of_queues_keeps_them_apart() {
     for (ways, queues, expected) in [(1, 2.0, [0, 1, 8, 1, 0, 8]), (8, 3.0, [0, 8, 1, 0, 8, 1])] {
-        let mut fq = build(&FqCodelConfig { queues: 8, ways, quantum: Bytes::new(1000), ..apart() });
+        let mut fq =
+            build(&with(|flows| FlowQueueingConfig { queues: 8, ways, quantum: Bytes::new(1000), ..flows }));
         let mut out = Counted::default();
         for flow in [0, 8, 1].repeat(2) {
             offer(&mut fq, flow, 1000, &mut out);
@@ -168,7 +176,10 @@ fn flows_in_one_queue_share_its_turn_and_a_choice_of_queues_keeps_them_apart() {
 
 #[test]
 fn a_million_flows_need_no_more_memory_than_the_queues_and_what_waits() {
-    let mut fq = build(&FqCodelConfig { ways: 8, ..FqCodelConfig::default() });
+    let mut fq = build(&FqCodelConfig {
+        flows: FlowQueueingConfig { ways: 8, ..FlowQueueingConfig::default() },
+        ..FqCodelConfig::default()
+    });
     let mut out = Counted::default();
     for flow in 0..1_000_000 {
         fq.enqueue(Packet::new(flow, FlowId(flow), 1000), Time::ZERO, &mut out);
@@ -186,12 +197,12 @@ fn sets_that_are_not_whole_are_refused() {
         keys
     };
     assert!(said(FqCodelConfig::default()).is_empty());
-    assert_eq!(said(FqCodelConfig { ways: 3, ..FqCodelConfig::default() }), ["ways"]);
+    assert_eq!(said(with(|flows| FlowQueueingConfig { ways: 3, ..flows })), ["ways"]);
     assert_eq!(
-        said(FqCodelConfig { limit: Limit::Bytes(Bytes::new(9)), ..FqCodelConfig::default() }),
+        said(with(|flows| FlowQueueingConfig { limit: Limit::Bytes(Bytes::new(9)), ..flows })),
         ["limit"]
     );
-    assert_eq!(said(FqCodelConfig { quantum: Bytes::new(255), ..FqCodelConfig::default() }), ["quantum"]);
+    assert_eq!(said(with(|flows| FlowQueueingConfig { quantum: Bytes::new(255), ..flows })), ["quantum"]);
 }
 
 /// Any configuration, with times short enough for `CoDel` to act in a few packets.
@@ -210,14 +221,16 @@ fn any_config() -> impl Strategy<Value = FqCodelConfig> {
                 ce_threshold: is_stepped.then_some(Span::from_micros(50)),
                 ..CodelLawConfig::default()
             },
-            limit: Limit::Packets(limit),
-            memory_limit: Bytes::new(memory),
-            quantum: Bytes::new(quantum),
-            queues: sets << ways,
-            ways: 1 << ways,
+            flows: FlowQueueingConfig {
+                limit: Limit::Packets(limit),
+                memory_limit: Bytes::new(memory),
+                quantum: Bytes::new(quantum),
+                queues: sets << ways,
+                ways: 1 << ways,
+                ..FlowQueueingConfig::default()
+            },
             drop_batch,
             backlog: if counts_all { Backlogged::All } else { Backlogged::Queue },
-            ..FqCodelConfig::default()
         }
     })
 }
@@ -227,9 +240,9 @@ proptest! {
     fn the_link_never_idles_nothing_is_lost_or_reordered_and_the_limits_hold(
         vector in arrivals(40, 300), config in any_config(),
     ) {
-        let config = FqCodelConfig { ways: 1, ..config };
-        let Limit::Packets(limit) = config.limit else { unreachable!() };
-        let memory = config.memory_limit.get();
+        let config = FqCodelConfig { flows: FlowQueueingConfig { ways: 1, ..config.flows }, ..config };
+        let Limit::Packets(limit) = config.flows.limit else { unreachable!() };
+        let memory = config.flows.memory_limit.get();
         let holds = |waiting: tidegate_packet::Backlog| waiting.packets <= limit && waiting.bytes <= memory;
         drive(&mut build(&config), &vector, 8, |waiting| assert!(holds(waiting)));
     }
@@ -278,13 +291,13 @@ proptest! {
                 bytes: inside.values().map(|&size| u64::from(size)).sum(),
             };
             prop_assert_eq!(fq.backlog(), waiting);
-            let Limit::Packets(limit) = config.limit else { unreachable!() };
-            prop_assert!(waiting.packets <= limit && waiting.bytes <= config.memory_limit.get());
+            let Limit::Packets(limit) = config.flows.limit else { unreachable!() };
+            prop_assert!(waiting.packets <= limit && waiting.bytes <= config.flows.memory_limit.get());
             most = most.max(inside.len() + 1);
             prop_assert!(fq.places_in_memory() <= most);
             let listed = fq.variable("new_queues").unwrap_or(0.0) + fq.variable("old_queues").unwrap_or(0.0);
             prop_assert!(fq.variable("active_queues").is_some_and(|active| active <= listed));
-            prop_assert!(listed <= f64::from(config.queues));
+            prop_assert!(listed <= f64::from(config.flows.queues));
         }
     }
 
@@ -293,7 +306,7 @@ proptest! {
     fn backlogged_flows_differ_by_at_most_a_quantum_and_two_packets(
         sizes in prop::collection::vec((40u32..=1500, 40u32..=1500, 40u32..=1500), 100), quantum in 256u64..4000,
     ) {
-        let mut fq = build(&FqCodelConfig { quantum: Bytes::new(quantum), ..apart() });
+        let mut fq = build(&with(|flows| FlowQueueingConfig { quantum: Bytes::new(quantum), ..flows }));
         let mut left = [100u32; 3];
         for &(a, b, c) in &sizes {
             for (flow, size) in [(0, a), (1, b), (2, c)] {

@@ -296,8 +296,6 @@ fn arbitrary_header() -> impl Strategy<Value = TcpHeader> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
-
     #[test]
     fn every_transfer_completes_and_delivers_each_byte_once_in_order(
         config in config(),

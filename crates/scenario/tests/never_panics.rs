@@ -69,8 +69,6 @@ const WORDS: [&str; 40] = [
 ];
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
-
     #[test]
     fn random_bytes(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         exercise(&String::from_utf8_lossy(&bytes), &[]);

@@ -22,6 +22,8 @@ pub(super) struct Prr {
     out: u64,
     /// What may have gone in all: `prr_out` of the last acknowledgment and its `sndcnt`.
     may_be_out: u64,
+    /// What `out` may come to: at the target or below, no more than leads up to it.
+    most_out: u64,
 }
 
 /// `sndcnt` above the target: `CEIL(prr_delivered * ssthresh / RecoverFS) - prr_out`.
@@ -38,7 +40,7 @@ fn slow_start_bound(room: u64, prr_delivered: u64, prr_out: u64, delivered: u64,
 impl Prr {
     /// A recovery begins with so many bytes under way, and is to leave `ssthresh`.
     pub(super) const fn begin(&mut self, recover_fs: u64, ssthresh: u64) {
-        *self = Self { recover_fs, ssthresh, delivered: 0, out: 0, may_be_out: 0 };
+        *self = Self { recover_fs, ssthresh, delivered: 0, out: 0, may_be_out: 0, most_out: 0 };
     }
 
     /// The recovery is over.
@@ -53,13 +55,14 @@ impl Prr {
     /// An acknowledgment says that `delivered` bytes arrived and leaves `pipe` under way.
     pub(super) fn on_ack(&mut self, delivered: u64, pipe: u64, mss: u64) {
         self.delivered += delivered;
-        let sndcnt = if pipe > self.ssthresh {
-            proportional(self.delivered, self.ssthresh, self.recover_fs, self.out)
+        let (sndcnt, most) = if pipe > self.ssthresh {
+            (proportional(self.delivered, self.ssthresh, self.recover_fs, self.out), u64::MAX)
         } else {
             let room = self.ssthresh - pipe;
-            slow_start_bound(room, self.delivered, self.out, delivered, mss)
+            (slow_start_bound(room, self.delivered, self.out, delivered, mss), self.out + room)
         };
         self.may_be_out = self.out + sndcnt;
+        self.most_out = most;
     }
 
     /// So many bytes went out.
@@ -67,9 +70,10 @@ impl Prr {
         self.out += bytes;
     }
 
-    /// Whether one more segment may go. `sndcnt` counts bytes and segments are whole: a begun one goes.
-    pub(super) const fn allows(&self) -> bool {
-        self.out < self.may_be_out
+    /// Whether one more segment of so many bytes may go. `sndcnt` counts bytes and segments are whole: a begun one goes, but none
+    /// beyond the target, which need not be whole segments either.
+    pub(super) const fn allows(&self, payload_bytes: u64) -> bool {
+        self.out < self.may_be_out && self.out.saturating_add(payload_bytes) <= self.most_out
     }
 }
 
@@ -84,6 +88,17 @@ mod tests {
         assert_eq!(proportional(10_000, 70_000, 100_000, 5_000), 2_000);
         assert_eq!(proportional(10_001, 70_000, 100_000, 7_000), 1);
         assert_eq!(proportional(1_000, 70_000, 100_000, 9_000), 0);
+    }
+
+    #[test]
+    fn a_begun_segment_goes_above_the_target_and_none_goes_beyond_it() {
+        let mut prr = Prr::default();
+        prr.begin(10 * MSS, 6 * MSS + 500);
+        prr.on_ack(MSS, 9 * MSS, MSS);
+        assert!(prr.allows(MSS), "650 bytes of a segment");
+        prr.on_ack(3 * MSS, 6 * MSS, MSS);
+        assert!(!prr.allows(MSS), "500 bytes are left up to the target");
+        assert!(prr.allows(500));
     }
 
     #[test]
@@ -103,7 +118,7 @@ mod tests {
             pipe -= MSS;
             prr.on_ack(MSS, pipe, MSS);
             gap += 1;
-            while prr.allows() {
+            while prr.allows(MSS) {
                 prr.on_sent(MSS);
                 (sent, pipe, gap) = (sent + 1, pipe + MSS, 0);
             }
@@ -122,7 +137,7 @@ mod tests {
         for round in 0..4 {
             prr.on_ack(MSS, pipe, MSS);
             let mut of_round = 0;
-            while prr.allows() {
+            while prr.allows(MSS) {
                 prr.on_sent(MSS);
                 (of_round, pipe) = (of_round + 1, pipe + MSS);
             }

@@ -280,7 +280,7 @@ impl TcpSender {
     fn window_permits(&self, candidate: &Candidate, now: Time) -> Permission {
         match &self.c.prr {
             Some(prr) if prr.is_active() => {
-                if prr.allows() {
+                if prr.allows(u64::from(candidate.payload_bytes)) {
                     self.c.cc.may_send(0, candidate.payload_bytes, now)
                 } else {
                     Permission::No

@@ -94,6 +94,12 @@ impl RealWindow {
         self.cwnd = cwnd.max(self.minimum);
     }
 
+    /// So many segments are left, or the connection's minimum.
+    #[inline]
+    pub(super) fn keep_at_least(&mut self, segments: f64) {
+        self.cwnd = self.cwnd.max(segments).max(self.minimum);
+    }
+
     /// No burst when little is left in flight.
     pub(super) fn recovered(&mut self, flight_bytes: u64) {
         let cwnd = self.ssthresh.min(self.segments(flight_bytes).max(1.0) + 1.0);

@@ -74,6 +74,9 @@ impl VegasConfig {
     }
 }
 
+/// No round leaves a smaller window (Linux).
+const LEAST_SEGMENTS: f64 = 2.0;
+
 /// A round with fewer samples may have none but of delayed acknowledgments (Linux).
 const SAMPLES_ENOUGH: u32 = 3;
 
@@ -164,7 +167,7 @@ impl Vegas {
                 window.ssthresh = window.ssthresh.min(window.cwnd);
             }
         }
-        self.window.cwnd = self.window.cwnd.max(2.0);
+        self.window.keep_at_least(LEAST_SEGMENTS);
     }
 
     fn take(&mut self, ack: &Ack, sample: &Sample) {

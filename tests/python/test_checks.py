@@ -230,6 +230,26 @@ def test_a_difference_stays_in_its_band_or_is_none(tmp_path, value, quick, statu
     assert outcome.to_json()["band"] == [3.0, 4.0]
 
 
+def test_a_difference_stands_until_seeds_decide_that_there_is_none(tmp_path):
+    check = make(tmp_path, f"at_most = 2\n{TEXT}{BANDED}")
+    near = [point(value, seed=seed) for seed, value in enumerate([1.7, 2.1, 1.9, 2.0], 1)]
+    outcome = checks.evaluate(check, near)
+    assert (outcome.status, "may still differ: c" in outcome.note) == ("differs", True)
+    far = [point(value, seed=seed) for seed, value in enumerate([1.0, 1.1, 0.9, 1.0], 1)]
+    assert checks.evaluate(check, far).status == "pass"
+
+
+def test_the_median_of_seeds_does_not_move_with_a_run_of_another_kind(tmp_path):
+    points = [point(value, seed=seed) for seed, value in enumerate([1.0, 1.2, 1.1, 9.0, 1.1], 1)]
+    median = make(tmp_path, f'over_seeds = "median"\nat_most = 2\n{TEXT}')
+    outcome = checks.evaluate(median, points)
+    assert (outcome.status, outcome.measured) == ("pass", 1.1)
+    # sqrt(pi / 2) * 1.4826 * 0.1 / sqrt(5), and 2.7764 of them on both sides.
+    assert outcome.ci95 == pytest.approx((1.1 - 0.2307, 1.1 + 0.2307), abs=1e-4)
+    assert not checks.undecided([median], points)
+    assert checks.evaluate(make(tmp_path, f"at_most = 2\n{TEXT}"), points).measured == pytest.approx(2.68)
+
+
 def test_the_quick_form_may_have_a_band_of_its_own(tmp_path):
     banded = BANDED.replace("band = [3, 4]", "band = [3, 4], quick_band = [5, 6]")
     check = make(tmp_path, f"at_most = 2\n{TEXT}{banded}")
@@ -241,6 +261,15 @@ def test_the_quick_form_may_have_a_band_of_its_own(tmp_path):
 def test_a_band_is_a_range(tmp_path):
     with pytest.raises(InvalidFileError, match="band"):
         make(tmp_path, f"at_most = 2\n{TEXT}{BANDED.replace('[3, 4]', '[4, 3]')}")
+
+
+def test_what_lies_less_than_two_standard_errors_outside_is_within_its_noise(tmp_path):
+    check = make(tmp_path, f"at_most = 2\n{TEXT}")
+    near = checks.evaluate(check, [point(value, seed) for seed, value in enumerate((1.9, 2.3, 2.1), 1)])
+    assert (near.status, near.note) == ("pass", "within its noise")
+    far = checks.evaluate(check, [point(value, seed) for seed, value in enumerate((2.1, 2.3, 2.2), 1)])
+    assert (far.status, far.note) == ("fail", "")
+    assert checks.evaluate(check, [point(2.001)]).status == "fail", "one seed has no noise"
 
 
 def test_what_passes_within_its_noise_says_so(tmp_path):

@@ -6,7 +6,7 @@ use std::num::NonZeroU32;
 use tidegate_mechanism::edge::{self, PacketStore, PeerId, SegmentEditor};
 use tidegate_mechanism::meter::CsfqLabeller;
 use tidegate_mechanism::random::Substream;
-use tidegate_packet::{DropReason, Headers, MarkReason, Packet, Place, Protocol, Sink};
+use tidegate_packet::{Address, DropReason, Headers, MarkReason, Packet, Place, Protocol, Sink, TcpHeader};
 use tidegate_units::{Span, Time};
 
 use crate::arena::Carried;
@@ -113,6 +113,14 @@ impl<O: Observer> Sink for EdgeStore<'_, O> {
         self.world.flows[packet.flow.0 as usize].marked_packets += 1;
         let world = &mut *self.world;
         world.observer.on_mark(world.now, Place::Edge(self.border), packet, world.arena.get(packet), why);
+    }
+
+    fn hosts(&self, packet: &Packet) -> Option<(Address, Address)> {
+        self.world.hosts(packet)
+    }
+
+    fn pure_ack(&self, packet: &Packet) -> Option<TcpHeader> {
+        self.world.pure_ack(packet)
     }
 }
 

@@ -68,6 +68,8 @@ impl<O: Observer> Simulation<O> {
     /// # Panics
     /// If the flow is none for packets from outside.
     pub fn set_headers(&mut self, flow: u32, headers: Headers) {
+        let ends = &mut self.world.ends[flow as usize];
+        (ends.source, ends.destination) = (headers.source, headers.destination);
         let flow = &mut self.flows[flow as usize];
         assert!(matches!(flow.carrier, Carrier::External), "the headers of simulated flows are fixed");
         flow.headers = headers;

@@ -1,7 +1,7 @@
 //! What the parts of a simulation share: the event queue, the packets, the counters, the observer.
 
 use tidegate_mechanism::hop::PortId;
-use tidegate_packet::{DropReason, FlowId, MarkReason, Packet, Place, Sink, TcpFlags};
+use tidegate_packet::{Address, DropReason, FlowId, MarkReason, Packet, Place, Sink, TcpFlags, TcpHeader};
 use tidegate_units::Time;
 
 use crate::arena::{Arena, Carried, Messages, Stamps};
@@ -155,6 +155,8 @@ pub(crate) struct World<O> {
     pub(crate) media: Vec<SharedMedium>,
     /// By flow identity; see [`crate::ids::FlowIds`].
     pub(crate) flows: Vec<FlowCounters>,
+    /// What queues may ask of the flows of the scenario, which have two identities each: the second one is the way back.
+    pub(crate) ends: Vec<FlowEnds>,
     /// Identities from this one on are control messages.
     pub(crate) first_control: u32,
     pub(crate) totals: Totals,
@@ -167,6 +169,15 @@ pub(crate) struct World<O> {
     pub(crate) hop_drops: Vec<HopDrop>,
     /// What links carried in vain, if somebody wants to know.
     pub(crate) trails: Option<Box<Trails>>,
+}
+
+/// Between whom a flow goes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FlowEnds {
+    pub(crate) source: Address,
+    pub(crate) destination: Address,
+    /// Its packets have headers of TCP as the simulator writes them.
+    pub(crate) has_simulated_tcp: bool,
 }
 
 /// A packet that a link of a router with a hop mechanism dropped.
@@ -219,6 +230,21 @@ impl<O: Observer> World<O> {
         Packet { slot: made.slot, wire_bytes, ..*packet }
     }
 
+    /// Where `packet` comes from and goes to; nothing for a control message.
+    pub(crate) fn hosts(&self, packet: &Packet) -> Option<(Address, Address)> {
+        let FlowEnds { source, destination, .. } = *self.ends.get(packet.flow.0 as usize / 2)?;
+        Some(if packet.flow.0.is_multiple_of(2) { (source, destination) } else { (destination, source) })
+    }
+
+    /// The header of `packet` if it only acknowledges. Packets from outside have theirs in another form, which says too little.
+    pub(crate) fn pure_ack(&self, packet: &Packet) -> Option<TcpHeader> {
+        let is_simulated = self.ends.get(packet.flow.0 as usize / 2)?.has_simulated_tcp;
+        let tcp = &self.arena.get(packet).tcp;
+        let opens_or_ends = tcp.flags.contains(TcpFlags::SYN) || tcp.flags.contains(TcpFlags::FIN);
+        let acknowledges = tcp.flags.contains(TcpFlags::ACK) && tcp.payload_bytes == 0 && !opens_or_ends;
+        (is_simulated && acknowledges).then_some(*tcp)
+    }
+
     /// `packet` reached its destination; its slot may be used again.
     #[inline]
     pub(crate) fn retire(&mut self, packet: &Packet) {
@@ -265,5 +291,13 @@ impl<O: Observer> Sink for LinkSink<'_, O> {
         self.world.flows[packet.flow.0 as usize].marked_packets += 1;
         let world = &mut *self.world;
         world.observer.on_mark(world.now, Place::Link(self.link), packet, world.arena.get(packet), why);
+    }
+
+    fn hosts(&self, packet: &Packet) -> Option<(Address, Address)> {
+        self.world.hosts(packet)
+    }
+
+    fn pure_ack(&self, packet: &Packet) -> Option<TcpHeader> {
+        self.world.pure_ack(packet)
     }
 }

@@ -25,6 +25,17 @@ pub trait Sink {
     fn on_drop(&mut self, packet: Packet, why: DropReason);
     /// `packet` now carries a congestion mark.
     fn on_mark(&mut self, packet: &Packet, why: MarkReason);
+    /// The addresses that `packet` comes from and goes to, for queues that are fair to hosts; `None` where the world does not know.
+    fn hosts(&self, packet: &Packet) -> Option<(Address, Address)> {
+        let _ = packet;
+        None
+    }
+    /// The header of `packet` if it is an acknowledgment of TCP and nothing else, for queues that leave out those that a later one
+    /// makes needless; `None` also where the world does not know.
+    fn pure_ack(&self, packet: &Packet) -> Option<TcpHeader> {
+        let _ = packet;
+        None
+    }
 }
 
 impl<S: Sink + ?Sized> Sink for &mut S {
@@ -33,5 +44,11 @@ impl<S: Sink + ?Sized> Sink for &mut S {
     }
     fn on_mark(&mut self, packet: &Packet, why: MarkReason) {
         (**self).on_mark(packet, why);
+    }
+    fn hosts(&self, packet: &Packet) -> Option<(Address, Address)> {
+        (**self).hosts(packet)
+    }
+    fn pure_ack(&self, packet: &Packet) -> Option<TcpHeader> {
+        (**self).pure_ack(packet)
     }
 }

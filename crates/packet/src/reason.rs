@@ -52,6 +52,8 @@ reasons! {
         TtlExpired = "ttl_expired",
         /// No route to its destination.
         NoRoute = "no_route",
+        /// An acknowledgment that a later one, which waits behind it, makes needless.
+        Redundant = "redundant",
     }
 }
 

@@ -9,6 +9,7 @@ The file has, by name of an experiment's file, a list of checks:
     where = { variant = "fifo", load = "1.5Mbit" } # or a list, or { at_least = "..", at_most = ".." }
     reduce = "each"                                # (default) | mean | min | max over the remaining points
     at_most = 0.1                                  # or: value + tolerance ("3%", "0.02"), at_least, between
+    over_seeds = "mean"                            # (default) | median, where few runs are of another kind
     relative_to = { variant = "fifo" }             # optional: divide by it there, same axes and seed
     kind = "quantitative"                          # | qualitative
     provenance = "text"                            # | derived | literature | assumed
@@ -41,10 +42,11 @@ from tidegate.experiment import Info
 KINDS = ("quantitative", "qualitative")
 PROVENANCES = ("text", "derived", "literature", "assumed")
 REDUCTIONS = ("each", "mean", "min", "max")
+OVER_SEEDS = ("mean", "median")
 _COMPARISONS = ("value", "at_least", "at_most", "between")
 _KEYS = {
     "name", "measure", "unit", "where", "reduce", "tolerance", "relative_to", "kind", "provenance", "source",
-    "quick", "differs", "fitted", *_COMPARISONS,
+    "over_seeds", "quick", "differs", "fitted", *_COMPARISONS,
 }  # fmt: skip
 _CHECK_HEADER = re.compile(
     r"""\s*\[\[\s*(?:["'](?P<quoted>[^"']+)["']|(?P<bare>[\w-]+))\s*\.\s*checks\s*\]\]"""
@@ -80,6 +82,7 @@ class Check:
     unit: str = ""
     where: Mapping[str, Any] = field(default_factory=dict)
     reduce: str = "each"
+    over_seeds: str = "mean"
     relative_to: Mapping[str, str] = field(default_factory=dict)
     quick: bool = True
     cause: str = ""
@@ -175,6 +178,7 @@ def _check(experiment: str, number: int, entry: dict[str, Any], place: str) -> C
     _one_of(entry["kind"], KINDS, f"{where}: kind")
     _one_of(entry["provenance"], PROVENANCES, f"{where}: provenance")
     _one_of(entry.get("reduce", "each"), REDUCTIONS, f"{where}: reduce")
+    _one_of(entry.get("over_seeds", "mean"), OVER_SEEDS, f"{where}: over_seeds")
     try:
         measure.parse(entry["measure"])
     except MeasureError as error:
@@ -209,6 +213,7 @@ def _check(experiment: str, number: int, entry: dict[str, Any], place: str) -> C
         unit=entry.get("unit", ""),
         where=entry.get("where", {}),
         reduce=entry.get("reduce", "each"),
+        over_seeds=entry.get("over_seeds", "mean"),
         relative_to=entry.get("relative_to", {}),
         quick=entry.get("quick", True),
         cause=differs.get("cause", ""),

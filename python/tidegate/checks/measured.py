@@ -1,6 +1,7 @@
 """What is measured of a check: from the runs of its experiment, the values that are set against its bounds.
 
-A value is measured per seed and averaged; the mean is what is compared, and its 95 % interval is reported.
+A value is measured per seed and averaged; the mean is what is compared, or the median where a check asks for
+it, and its 95 % interval is reported.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -52,14 +53,15 @@ def estimates(check: Check, points: Sequence[PointResult]) -> list[tuple[stats.E
         raise MeasureError(f"no point of the experiment matches where = {dict(check.where)}")
     if len(groups) < len(members) and problem:
         raise problem
+    of_seeds = {"mean": stats.estimate, "median": stats.estimate_median}[check.over_seeds]
     if check.reduce == "each":
-        return [(stats.estimate(list(by_seed.values())), members[place]) for place, by_seed in groups.items()]
+        return [(of_seeds(list(by_seed.values())), members[place]) for place, by_seed in groups.items()]
     reduction = {"mean": stats.mean, "min": min, "max": max}[check.reduce]
     seeds = sorted(set.intersection(*(set(by_seed) for by_seed in groups.values())))
     if not seeds:
         raise MeasureError("its points have no seed in common")
     per_seed = [reduction([by_seed[seed] for by_seed in groups.values()]) for seed in seeds]
-    return [(stats.estimate(per_seed), [point for own in members.values() for point in own])]
+    return [(of_seeds(per_seed), [point for own in members.values() for point in own])]
 
 
 def _bases(check: Check, points: Sequence[PointResult]) -> Callable[[PointResult], PointResult | None]:

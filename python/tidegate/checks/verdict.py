@@ -15,8 +15,10 @@ from tidegate.experiment import Place, PointResult, place_of
 
 # Of a check whose experiment was run with other values than the document's.
 NOT_COMPARABLE = "not comparable"
-# A measurement that lies less than this inside its bounds could as well lie outside.
+# A measurement that lies less than this inside its bounds could as well lie outside, and the other way round:
+# it passes, and says so. More seeds were run before that, up to as many as the experiment allows.
 NOISE_SIGMAS = 2.0
+WITHIN_NOISE = "within its noise"
 
 
 @dataclass(frozen=True)
@@ -74,20 +76,33 @@ def evaluate(check: Check, points: Sequence[PointResult], quick: bool = False) -
         return Outcome(check, "fail", note=str(error))
     interval = None if measured.low is None or measured.high is None else (measured.low, measured.high)
     sigmas = stats.in_standard_errors(margin, measured)
+    status, note = _judge(check, measured, margin, sigmas, quick)
+    return Outcome(check, status, measured.mean, interval, where, note, sigmas)
+
+
+def _judge(
+    check: Check, measured: stats.Estimate, margin: float, sigmas: float | None, quick: bool
+) -> tuple[str, str]:
+    """The status of a check and why."""
+    is_near = sigmas is not None and abs(sigmas) < NOISE_SIGMAS
+    if not check.cause:
+        return ("pass" if margin >= 0 or is_near else "fail"), WITHIN_NOISE if is_near else ""
     if margin >= 0:
-        note = "within its noise" if sigmas is not None and sigmas < NOISE_SIGMAS else ""
-        if check.cause and not quick:
+        if quick:
             # A quick form is too short for many a difference to show.
-            note = f"it does not differ any more: `differs` is stale{', or ' if note else ''}{note}"
-        return Outcome(check, "pass", measured.mean, interval, where, note, sigmas)
-    if not check.cause or check.provenance == "derived":
-        return Outcome(check, "fail", measured.mean, interval, where, "", sigmas)
+            return "pass", WITHIN_NOISE if is_near else ""
+        if _is_decided(check, measured):
+            return "pass", "it does not differ any more: `differs` is stale"
+        # What was measured and explained stands until seeds decide otherwise.
+        return "differs", f"{WITHIN_NOISE}, so it may still differ: {check.cause}"
+    if check.provenance == "derived":
+        return "fail", ""
     band = check.quick_band if quick and check.quick_band else check.band
     if band is not None and not band[0] <= measured.mean <= band[1]:
         low, high = (quantities.number(end) for end in band)
         note = f"outside of {low} to {high}, where it was measured: the named cause does not explain it"
-        return Outcome(check, "fail", measured.mean, interval, where, note, sigmas)
-    return Outcome(check, "differs", measured.mean, interval, where, check.cause, sigmas)
+        return "fail", note
+    return "differs", check.cause
 
 
 def not_comparable(outcome: Outcome) -> Outcome:

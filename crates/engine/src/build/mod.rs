@@ -23,7 +23,7 @@ use crate::simulation::hops;
 use crate::simulation::{Carrier, Connection, Flow, Parts, Simulation};
 use crate::source::Source;
 use crate::stream::Stream;
-use crate::world::{Alarm, Wake, World};
+use crate::world::{Alarm, FlowEnds, Wake, World};
 
 impl Network {
     /// A simulation of this network in the run with `seed`, watched by `observer`.
@@ -54,6 +54,7 @@ impl Network {
             stamps: crate::arena::Stamps::default(),
             media: self.links.iter().filter(|link| link.half_duplex).map(|_| SharedMedium::new()).collect(),
             flows: Vec::new(),
+            ends: Vec::new(),
             first_control: FlowIds { flows: self.flows.len() as u32 }.control(0).0,
             totals: Totals::default(),
             observer,
@@ -81,6 +82,11 @@ impl Network {
             if let Some(start) = source.next() {
                 source_alarm.arm(start, Wake::Source.token(index as u32), &mut world.events);
             }
+            world.ends.push(FlowEnds {
+                source: spec.headers.source,
+                destination: spec.headers.destination,
+                has_simulated_tcp: matches!(carrier, Carrier::Tcp(_)),
+            });
             flows.push(Flow {
                 headers: spec.headers,
                 dscp: spec.dscp,

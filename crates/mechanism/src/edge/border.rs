@@ -10,7 +10,7 @@
 use alloc::vec::Vec;
 use core::num::NonZeroU32;
 
-use tidegate_packet::{Backlog, DropReason, FlowId, Headers, MarkReason, Packet, Sink};
+use tidegate_packet::{Address, Backlog, DropReason, FlowId, Headers, MarkReason, Packet, Sink, TcpHeader};
 use tidegate_units::{BitRate, Time};
 
 use super::{
@@ -292,5 +292,11 @@ impl<S: PacketStore> Sink for ShaperSink<'_, S> {
     }
     fn on_mark(&mut self, packet: &Packet, why: MarkReason) {
         self.0.on_mark(packet, why);
+    }
+    fn hosts(&self, packet: &Packet) -> Option<(Address, Address)> {
+        self.0.hosts(packet)
+    }
+    fn pure_ack(&self, packet: &Packet) -> Option<TcpHeader> {
+        self.0.pure_ack(packet)
     }
 }

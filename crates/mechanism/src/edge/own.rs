@@ -7,7 +7,7 @@
 use alloc::boxed::Box;
 use core::fmt;
 
-use tidegate_packet::{DropReason, Headers, MarkReason, Packet, Sink};
+use tidegate_packet::{Address, DropReason, Headers, MarkReason, Packet, Sink, TcpHeader};
 use tidegate_parameters::own::Values;
 use tidegate_units::Time;
 
@@ -163,6 +163,12 @@ impl Sink for Store<'_> {
     }
     fn on_mark(&mut self, packet: &Packet, why: MarkReason) {
         self.0.on_mark(packet, why);
+    }
+    fn hosts(&self, packet: &Packet) -> Option<(Address, Address)> {
+        self.0.hosts(packet)
+    }
+    fn pure_ack(&self, packet: &Packet) -> Option<TcpHeader> {
+        self.0.pure_ack(packet)
     }
 }
 

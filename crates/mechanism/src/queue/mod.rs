@@ -41,6 +41,7 @@ pub use avq::{Avq, AvqConfig};
 pub use blue::{Blue, BlueConfig, FreezeTimers};
 pub use choke::{Choke, ChokeConfig};
 pub use cobalt::{Cobalt, CobaltConfig};
+pub(crate) use cobalt::{CobaltState, Delays};
 pub use codel::{Codel, CodelConfig, CodelLaw, CodelLawConfig, CodelState, Reentry, Variant};
 pub use csfq::{Csfq, CsfqConfig};
 pub use device::{Device, DeviceConfig};

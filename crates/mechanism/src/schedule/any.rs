@@ -11,7 +11,7 @@ use tidegate_units::{BitRate, Time};
 
 use super::own::{MakeDiscipline, OwnDiscipline};
 use super::{
-    Cbq, CbqConfig, Classification, Drr, DrrConfig, DualPi2, DualPi2Config, FqCodel, FqCodelConfig, FqPie,
+    Cake, CakeConfig, Cbq, CbqConfig, Classification, Drr, DrrConfig, DualPi2, DualPi2Config, FqCodel, FqCodelConfig, FqPie,
     FqPieConfig, Priority, PriorityConfig, Sfq, SfqConfig, Wfq, WfqConfig,
 };
 #[cfg(feature = "text")]
@@ -32,6 +32,8 @@ family! {
         FqCodel(FqCodelConfig) = "fq-codel",
         /// Flow queueing with PIE.
         FqPie(FqPieConfig) = "fq-pie",
+        /// Common applications kept enhanced: a shaper, tins, and queues fair to hosts and flows.
+        Cake(CakeConfig) = "cake",
         /// Class-based queueing.
         Cbq(CbqConfig) = "cbq",
         /// Strict priority.
@@ -118,6 +120,8 @@ disciplines! {
     FqCodel(FqCodel),
     /// Flow queueing with PIE.
     FqPie(Box<FqPie>),
+    /// A shaper, tins, and queues fair to hosts and flows.
+    Cake(Box<Cake>),
     /// Class-based queueing.
     Cbq(Cbq),
     /// Strict priority.
@@ -137,6 +141,7 @@ impl DisciplineConfig {
             Self::Sfq(_)
             | Self::FqCodel(_)
             | Self::FqPie(_)
+            | Self::Cake(_)
             | Self::Cbq(_)
             | Self::Priority(_)
             | Self::DualPi2(_)
@@ -154,6 +159,7 @@ impl DisciplineConfig {
             Self::Sfq(_)
             | Self::FqCodel(_)
             | Self::FqPie(_)
+            | Self::Cake(_)
             | Self::Cbq(_)
             | Self::Priority(_)
             | Self::DualPi2(_)
@@ -170,6 +176,7 @@ impl DisciplineConfig {
             Self::Own(own) => own.values().variables(),
             Self::FqCodel(_) | Self::FqPie(_) => super::flow_queueing::VARIABLES,
             Self::DualPi2(_) => DualPi2::VARIABLES,
+            Self::Cake(_) => Cake::VARIABLES,
             Self::Drr(_) | Self::Wfq(_) | Self::Sfq(_) | Self::Cbq(_) | Self::Priority(_) => SCHEDULED,
         }
     }
@@ -177,7 +184,7 @@ impl DisciplineConfig {
     /// What may be recorded of any discipline.
     pub fn all_variables() -> Vec<Variable> {
         let mut all = ManagerConfig::all_variables();
-        all.extend(distinct(&[SCHEDULED, super::flow_queueing::VARIABLES, DualPi2::VARIABLES]));
+        all.extend(distinct(&[SCHEDULED, super::flow_queueing::VARIABLES, DualPi2::VARIABLES, Cake::VARIABLES]));
         #[cfg(feature = "text")]
         all.extend(<dyn MakeDiscipline>::registry().abouts().flat_map(|(_, variables)| variables));
         all
@@ -200,6 +207,7 @@ impl DisciplineConfig {
             Self::Sfq(config) => AnyDiscipline::Sfq(config.build(context)),
             Self::FqCodel(config) => AnyDiscipline::FqCodel(config.build(context)),
             Self::FqPie(config) => AnyDiscipline::FqPie(config.build(context).into()),
+            Self::Cake(config) => AnyDiscipline::Cake(config.build(context).into()),
             Self::Cbq(config) => AnyDiscipline::Cbq(config.build(context)),
             Self::Priority(config) => AnyDiscipline::Priority(config.build(context)),
             Self::DualPi2(config) => AnyDiscipline::DualPi2(config.build(context)),

@@ -2,6 +2,7 @@
 
 mod active_weights;
 mod any;
+mod cake;
 mod cbq;
 mod drr;
 mod dualpi2;
@@ -14,12 +15,14 @@ pub mod own;
 mod priority;
 mod recency_list;
 mod sfq;
+mod store;
 #[cfg(test)]
 pub(crate) mod testing;
 mod wfq;
 
 pub use active_weights::ActiveWeightsConfig;
 pub use any::{AnyDiscipline, DisciplineConfig};
+pub use cake::{AckFilter, Cake, CakeConfig, CakeFlows, CakeTins, Framing};
 pub use cbq::{CBQ_PRIORITIES, Cbq, CbqClassConfig, CbqConfig, LinkSharing};
 pub use drr::{Drr, DrrConfig};
 pub use dualpi2::{DualLaw, DualPi2, DualPi2Config, DualScheduler};

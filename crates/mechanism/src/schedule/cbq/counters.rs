@@ -4,7 +4,7 @@
 
 use alloc::vec::Vec;
 
-use tidegate_packet::{DropReason, MarkReason, Packet, Sink};
+use tidegate_packet::{Address, DropReason, MarkReason, Packet, Sink, TcpHeader};
 
 /// Packets and their bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -103,5 +103,11 @@ impl<S: Sink> Sink for Counting<'_, S> {
     }
     fn on_mark(&mut self, packet: &Packet, why: MarkReason) {
         self.out.on_mark(packet, why);
+    }
+    fn hosts(&self, packet: &Packet) -> Option<(Address, Address)> {
+        self.out.hosts(packet)
+    }
+    fn pure_ack(&self, packet: &Packet) -> Option<TcpHeader> {
+        self.out.pure_ack(packet)
     }
 }

@@ -20,13 +20,12 @@ use tidegate_parameters::{Bound, bound, parameters};
 use tidegate_units::{Bytes, Limit, Time};
 
 use self::places::Places;
-use self::store::{Chain, Store};
+use super::store::{Chain, Store};
 use super::{BinHash, Classification};
 use crate::queue::{QueueDiscipline, SharedLaw, Verdict, bytes32};
 use crate::{Context, Variable};
 
 mod places;
-mod store;
 
 const NONE: u32 = u32::MAX;
 

@@ -67,6 +67,11 @@ impl Store {
         self.packets.get(chain.first as usize)
     }
 
+    /// The last packet of `chain`.
+    pub(super) fn last(&self, chain: Chain) -> Option<&Packet> {
+        if chain.is_empty() { None } else { self.packets.get(chain.last as usize) }
+    }
+
     /// Takes the first packet off `chain`.
     #[inline]
     pub(super) fn pop(&mut self, chain: &mut Chain) -> Option<Packet> {
@@ -74,6 +79,35 @@ impl Store {
         let packet = *self.packets.get(place as usize)?;
         chain.first = core::mem::replace(&mut self.behind[place as usize], self.free);
         self.free = place;
+        Some(packet)
+    }
+
+    /// The packets of `chain`, from its first on.
+    pub(super) fn iter(&self, chain: Chain) -> impl Iterator<Item = &Packet> {
+        let mut place = chain.first;
+        core::iter::from_fn(move || {
+            let packet = self.packets.get(place as usize)?;
+            place = self.behind[place as usize];
+            Some(packet)
+        })
+    }
+
+    /// Takes the packet off `chain` that has `number` in front of it.
+    pub(super) fn remove(&mut self, chain: &mut Chain, number: usize) -> Option<Packet> {
+        if number == 0 {
+            return self.pop(chain);
+        }
+        let mut before = chain.first;
+        for _ in 1..number {
+            before = *self.behind.get(before as usize)?;
+        }
+        let mut rest = Chain { first: *self.behind.get(before as usize)?, last: chain.last };
+        let taken = rest.first;
+        let packet = self.pop(&mut rest)?;
+        self.behind[before as usize] = rest.first;
+        if chain.last == taken {
+            chain.last = before;
+        }
         Some(packet)
     }
 
@@ -93,19 +127,24 @@ mod tests {
 
     proptest! {
         #[test]
-        fn chains_are_fifos_and_places_are_used_again(calls in prop::collection::vec((0usize..4, 0u8..3), 1..400)) {
+        fn chains_are_fifos_and_places_are_used_again(calls in prop::collection::vec((0usize..4, 0u8..4, 0usize..4), 1..400)) {
             let mut store = Store::new();
             let mut chains = [Chain::EMPTY; 4];
             let mut model: [VecDeque<u32>; 4] = Default::default();
             let mut most = 0;
-            for (number, (queue, call)) in (0u32..).zip(calls) {
-                if call < 2 {
+            for (number, (queue, call, place)) in (0u32..).zip(calls) {
+                if call == 3 {
+                    let removed = store.remove(&mut chains[queue], place).map(|packet| packet.slot);
+                    prop_assert_eq!(removed, model[queue].remove(place));
+                } else if call < 2 {
                     store.push(&mut chains[queue], Packet::new(number, FlowId(0), 100));
                     model[queue].push_back(number);
                 } else {
                     let popped = store.pop(&mut chains[queue]).map(|packet| packet.slot);
                     prop_assert_eq!(popped, model[queue].pop_front());
                 }
+                let listed: Vec<_> = store.iter(chains[queue]).map(|packet| packet.slot).collect();
+                prop_assert!(listed.iter().eq(&model[queue]));
                 prop_assert_eq!(store.first(chains[queue]).map(|packet| packet.slot), model[queue].front().copied());
                 prop_assert_eq!(chains[queue].is_empty(), model[queue].is_empty());
                 most = most.max(model.iter().map(VecDeque::len).sum());

@@ -7,7 +7,6 @@
 //! Deviations:
 //! - The root begins as that of a count of 0, which is 1, as the comment in the source says. There it begins as 0, so that the
 //!   very first series does not wait for an interval.
-//! - It manages one queue: `bulk_flows` is 1.
 //! - A packet that finds no room is dropped; CAKE drops from the head of its longest queue.
 //! - That the queue is empty is seen when the link has nothing to send, once; CAKE sees it in each turn of the queue.
 //! - A packet that was marked and then dropped by BLUE is dropped only.
@@ -18,9 +17,13 @@ use tidegate_packet::{Backlog, DropReason, MarkReason, Packet};
 use tidegate_parameters::{bound, parameters};
 use tidegate_units::{BitRate, Limit, Span, Time};
 
+pub(crate) use self::law::{CobaltState, Delays, Judgement};
+use self::law::in_parts;
 use super::{QueueLimit, QueueManager, Verdict};
 use crate::random::Substream;
 use crate::{Context, Variable};
+
+mod law;
 
 parameters! {
     /// # COBALT
@@ -57,14 +60,9 @@ impl CobaltConfig {
     pub fn build(&self, context: &Context) -> Cobalt {
         assert!(!self.interval.is_zero(), "an interval takes time");
         Cobalt {
-            count: 0,
-            inverse_root: ONE,
-            drop_next: Time::ZERO,
-            dropping: false,
-            blue_timer: Time::ZERO,
-            p_drop: 0,
+            state: CobaltState::default(),
             sojourn: Span::ZERO,
-            delays: Delays::new(self, context),
+            delays: delays(self, context),
             limit: QueueLimit::new(self.limit, context.link_rate),
             random: Substream::new(context.seed),
             context: *context,
@@ -76,17 +74,7 @@ impl CobaltConfig {
 /// See the module.
 #[derive(Clone, Debug)]
 pub struct Cobalt {
-    /// How many drops the pause before the next follows from; falls again when nothing is dropped.
-    count: u32,
-    /// `1 / sqrt(count)`, with 32 bits behind the point.
-    inverse_root: u32,
-    /// When the next packet is dropped, or the count falls.
-    drop_next: Time,
-    dropping: bool,
-    /// When the probability changed last.
-    blue_timer: Time,
-    /// In parts of 2^32.
-    p_drop: u32,
+    state: CobaltState,
     /// How long the last head has waited.
     sojourn: Span,
     delays: Delays,
@@ -96,22 +84,9 @@ pub struct Cobalt {
     config: CobaltConfig,
 }
 
-/// What follows from the rate of the link (`cake_set_rate`).
-#[derive(Clone, Copy, Debug)]
-struct Delays {
-    target: Span,
-    interval: Span,
-    /// What a packet of the largest size takes.
-    mtu: Span,
-}
-
-impl Delays {
-    fn new(config: &CobaltConfig, context: &Context) -> Self {
-        let mtu = context.link_rate.span_of(u64::from(context.mtu_bytes));
-        let target = config.target.max(Span::from_nanos(mtu.as_nanos().saturating_mul(3) / 2));
-        let interval = (config.interval + target.saturating_sub(config.target)).max(target.saturating_mul(2));
-        Self { target, interval, mtu }
-    }
+/// Those of a link.
+fn delays(config: &CobaltConfig, context: &Context) -> Delays {
+    Delays::new(config.target, config.interval, context.link_rate.span_of(u64::from(context.mtu_bytes)))
 }
 
 impl QueueManager for Cobalt {
@@ -130,7 +105,7 @@ impl QueueManager for Cobalt {
         if self.limit.admits(queue, packet) {
             return Verdict::Accept;
         }
-        self.on_full(now);
+        self.state.on_full(&self.delays, in_parts(self.config.increment), now);
         Verdict::Drop(DropReason::Overflow)
     }
 
@@ -141,157 +116,40 @@ impl QueueManager for Cobalt {
     #[inline]
     fn at_head(&mut self, packet: &Packet, _queue: Backlog, now: Time) -> Verdict {
         self.sojourn = now.since(packet.arrived);
-        let (is_told, is_late) = self.tells(now);
-        let is_flooded = self.random.chance(f64::from(self.p_drop) / TWO_32);
-        let verdict = match (is_told, self.config.ecn && packet.ecn.is_capable(), is_flooded) {
-            (true, false, _) => Verdict::Drop(DropReason::Early),
-            (_, _, true) => Verdict::Drop(DropReason::Unresponsive),
-            (true, true, false) => Verdict::Mark(MarkReason::Early),
-            (false, _, false) => Verdict::Accept,
-        };
-        // The deadline is also a time-out: nothing is owed for the time in which nothing was dropped.
-        if self.count == 0 {
-            self.drop_next = now.saturating_add(self.delays.interval);
-        } else if is_late && !matches!(verdict, Verdict::Drop(_)) {
-            self.drop_next = now;
+        let is_over = self.delays.is_over(self.sojourn, 0);
+        let can_mark = self.config.ecn && packet.ecn.is_capable();
+        match self.state.at_head(is_over, can_mark, &self.delays, &mut self.random, now) {
+            Judgement { drop: Some(why), .. } => Verdict::Drop(why),
+            Judgement { mark: true, .. } => Verdict::Mark(MarkReason::Early),
+            _ => Verdict::Accept,
         }
-        verdict
     }
 
     /// `cobalt_queue_full`, for a scheduler that took a packet out.
     fn on_removed(&mut self, now: Time) {
-        self.on_full(now);
+        self.state.on_full(&self.delays, in_parts(self.config.increment), now);
     }
 
-    /// `cobalt_queue_empty`.
     fn on_idle(&mut self, now: Time) {
-        if self.p_drop > 0 && now.since(self.blue_timer) > self.delays.target {
-            self.p_drop = self.p_drop.saturating_sub(in_parts(self.config.decrement));
-            self.blue_timer = now;
-        }
-        self.dropping = false;
-        if self.count > 0 && now >= self.drop_next {
-            self.set_count(self.count - 1);
-            self.drop_next = self.after(self.drop_next);
-        }
+        self.state.on_empty(&self.delays, in_parts(self.config.decrement), now);
     }
 
     fn set_link_rate(&mut self, rate: BitRate, _now: Time) {
         self.context.link_rate = rate;
         self.limit.set_link_rate(rate);
-        self.delays = Delays::new(&self.config, &self.context);
+        self.delays = delays(&self.config, &self.context);
     }
 
     fn variable(&self, name: &str) -> Option<f64> {
         match name {
             "sojourn_ms" => Some(self.sojourn.as_millis_f64()),
-            "drop_count" => Some(f64::from(self.count)),
-            "is_dropping" => Some(f64::from(u8::from(self.dropping))),
-            "marking_probability" => Some(f64::from(self.p_drop) / TWO_32),
+            "drop_count" => Some(f64::from(self.state.count)),
+            "is_dropping" => Some(f64::from(u8::from(self.state.dropping))),
+            "marking_probability" => Some(self.state.probability()),
             _ => None,
         }
     }
 }
-
-impl Cobalt {
-    /// The part of `CoDel`: whether this head is dropped or marked, and whether the deadline had passed (`cobalt_should_drop`).
-    fn tells(&mut self, now: Time) -> (bool, bool) {
-        let is_over = is_over(self.sojourn, self.delays);
-        let is_late = now > self.drop_next;
-        let is_due = self.count > 0 && now >= self.drop_next;
-        if is_over && !self.dropping {
-            self.drop_next = self.after(now);
-        }
-        self.dropping = is_over;
-        if is_over {
-            self.count = self.count.max(1);
-        }
-        if !is_due {
-            return (false, is_late);
-        }
-        if is_over {
-            self.set_count(self.count.saturating_add(1));
-            self.drop_next = self.after(self.drop_next);
-        } else {
-            self.fall(now);
-        }
-        (is_over, now > self.drop_next)
-    }
-
-    /// The count falls as it rose, one step in each pause; each step is one of the rises before.
-    fn fall(&mut self, now: Time) {
-        while self.count > 0 && now >= self.drop_next {
-            self.set_count(self.count - 1);
-            self.drop_next = self.after(self.drop_next);
-        }
-    }
-
-    /// `cobalt_queue_full`.
-    fn on_full(&mut self, now: Time) {
-        if now.since(self.blue_timer) > self.delays.target {
-            self.p_drop = self.p_drop.saturating_add(in_parts(self.config.increment));
-            self.blue_timer = now;
-        }
-        self.dropping = true;
-        self.drop_next = now;
-        self.count = self.count.max(1);
-    }
-
-    /// `cobalt_invsqrt`.
-    fn set_count(&mut self, count: u32) {
-        self.count = count;
-        self.inverse_root = match ROOTS.get(count as usize) {
-            Some(&root) => root,
-            None => newton_step(self.inverse_root, count),
-        };
-    }
-
-    /// `cobalt_control`: `interval / sqrt(count)` later.
-    fn after(&self, time: Time) -> Time {
-        let product = u128::from(self.delays.interval.as_nanos()) * u128::from(self.inverse_root);
-        time.saturating_add(Span::from_nanos((product >> 32) as u64))
-    }
-}
-
-const TWO_32: f64 = 4_294_967_296.0;
-
-/// As near to 1 as it can be, with 32 bits behind the point.
-const ONE: u32 = u32::MAX;
-
-/// A share in parts of 2^32.
-fn in_parts(share: f64) -> u32 {
-    (share * TWO_32) as u32
-}
-
-/// Whether a head shows a queue that stays: it waited longer than the target, and than four packets of the largest size take
-/// (`cobalt_should_drop`).
-fn is_over(sojourn: Span, delays: Delays) -> bool {
-    sojourn > delays.target && sojourn > delays.mtu.saturating_mul(4)
-}
-
-/// A step of Newton's method towards `1 / sqrt(count)`, with 32 bits behind the point (`cobalt_newton_step`).
-const fn newton_step(root: u32, count: u32) -> u32 {
-    let square = (root as u64 * root as u64) >> 32;
-    let three_less = (3u64 << 32).wrapping_sub(count as u64 * square);
-    ((three_less >> 2).wrapping_mul(root as u64) >> 31) as u32
-}
-
-/// `1 / sqrt(count)` of the first counts, where one step would not do: four steps each, from the one before (`cobalt_cache_init`).
-const ROOTS: [u32; 16] = {
-    let mut roots = [ONE; 16];
-    let mut count = 1;
-    while count < roots.len() {
-        let mut root = roots[count - 1];
-        let mut step = 0;
-        while step < 4 {
-            root = newton_step(root, count as u32);
-            step += 1;
-        }
-        roots[count] = root;
-        count += 1;
-    }
-    roots
-};
 
 #[cfg(test)]
 mod tests {
@@ -331,7 +189,7 @@ mod tests {
         let mut last = ms(1000);
         assert_eq!(old(&mut cobalt, last), Verdict::Accept);
         for n in 1..=2000u32 {
-            let due = cobalt.drop_next;
+            let due = cobalt.state.drop_next;
             let pause = INTERVAL.as_nanos() as f64 / libm::sqrt(f64::from(n));
             let ratio = (due - last).as_nanos() as f64 / pause;
             assert!((ratio - 1.0).abs() < 2e-3, "pause {n} is {ratio} of what it should be");
@@ -347,16 +205,16 @@ mod tests {
         let mut now = ms(1000);
         old(&mut cobalt, now);
         for _ in 0..9 {
-            now = cobalt.drop_next;
+            now = cobalt.state.drop_next;
             assert_eq!(old(&mut cobalt, now), DROP);
         }
-        assert_eq!(cobalt.count, 10);
+        assert_eq!(cobalt.state.count, 10);
         // Nine pauses later, of 31.6 to 100 ms, it has fallen by as many.
         let later = now + INTERVAL * 2;
         assert_eq!(head(&mut cobalt, Ecn::NotEct, 1, later), Verdict::Accept);
-        assert!(cobalt.count > 4 && cobalt.count < 9, "{}", cobalt.count);
+        assert!(cobalt.state.count > 4 && cobalt.state.count < 9, "{}", cobalt.state.count);
         head(&mut cobalt, Ecn::NotEct, 1, later + INTERVAL * 8);
-        assert_eq!(cobalt.count, 0);
+        assert_eq!(cobalt.state.count, 0);
     }
 
     #[test]
@@ -374,10 +232,10 @@ mod tests {
         let dropped = drops.count();
         assert!(dropped.abs_diff(418) < 50, "{dropped} of 1000, though they could be marked");
         for step in 1..=107 * 16 {
-            assert!(cobalt.p_drop > 0, "after {step}");
+            assert!(cobalt.state.p_drop > 0, "after {step}");
             cobalt.on_idle(ms(1700 + 6 * step));
         }
-        assert_eq!(cobalt.p_drop, 0);
+        assert_eq!(cobalt.state.p_drop, 0);
     }
 
     #[test]

@@ -1,0 +1,289 @@
+//! CAKE: what a home or an office needs in front of a slow link, in one. A shaper that counts what the link adds to packets keeps the
+//! queue here and not in the modem; tins give codepoints their shares; within each, deficit round robin is fair to hosts first and
+//! then to their flows, flows with little to send go first, and COBALT keeps each queue short.
+//!
+//! Source: Linux, `net/sched/sch_cake.c`; Høiland-Jørgensen, Täht & Morton, "Piece of CAKE: A Comprehensive Queue Management
+//! Solution for Home Gateways" (LANMAN 2018).
+//! Deviations: those of its parts (`shaper`, `tin`, `hosts`, `acks`, and of COBALT `queue/cobalt/law`), and
+//! - Memory counts the bytes of packets on the wire; Linux those of its buffers, somewhat more. There is no limit in packets beside it.
+//! - What makes room is the head of the longest queue of all tins; of several, of the first in the first tin.
+//! - Flows whose COBALT comes to rest do so when something is sent, not also by a timer when nothing is.
+//! - Segments are not split (they come split), addresses are those that the packet has (no NAT), and there are no marks of a
+//!   firewall. The rate does not follow what arrives (`autorate-ingress`).
+//! - BLUE draws for each packet while its probability is above zero, as until Linux 6.13.
+
+mod acks;
+mod config;
+mod hosts;
+mod shaper;
+mod tin;
+
+use alloc::vec::Vec;
+
+use tidegate_packet::{Backlog, DropReason, Dscp, Ecn, MarkReason, Packet, Sink};
+use tidegate_units::Time;
+
+use self::acks::Waiting;
+pub use self::config::{AckFilter, CakeConfig, CakeFlows, CakeTins, Framing};
+use self::hosts::Classifier;
+use self::shaper::{Accounting, Shaper, duration};
+use self::tin::{PARTS, Tin};
+use crate::queue::QueueDiscipline;
+use crate::random::Substream;
+use crate::schedule::store::Store;
+use crate::{Context, Variable};
+
+/// By how much the probability of BLUE rises and falls, in parts of 2^32 (`cake_set_rate`).
+const INCREMENT: u32 = 1 << 24;
+const DECREMENT: u32 = 1 << 20;
+
+/// See the module.
+#[derive(Debug)]
+pub struct Cake {
+    tins: Vec<Tin>,
+    /// The tin whose turn it is, without a shaper.
+    current: usize,
+    shaper: Shaper,
+    accounting: Accounting,
+    classifier: Classifier,
+    store: Store,
+    backlog: Backlog,
+    memory_bytes: u64,
+    random: Substream,
+    config: CakeConfig,
+}
+
+impl CakeConfig {
+    /// The scheduler.
+    pub fn build(&self, context: &Context) -> Cake {
+        assert!(self.queues.is_multiple_of(self.ways), "sets are whole");
+        Cake {
+            tins: tin::tins(self, context.mtu_bytes),
+            current: 0,
+            shaper: Shaper::new(self.bandwidth),
+            accounting: Accounting::new(self),
+            classifier: Classifier::new(self, context.seed),
+            store: Store::new(),
+            backlog: Backlog::EMPTY,
+            memory_bytes: self.memory_bytes(),
+            random: Substream::new(context.seed),
+            config: *self,
+        }
+    }
+}
+
+impl Cake {
+    /// What may be recorded of it.
+    pub(super) const VARIABLES: &'static [Variable] = &[
+        Variable::new("sparse_flows", "Flows that go first: they have sent less than a quantum since they began."),
+        Variable::new("bulk_flows", "Flows with more than a quantum to send."),
+    ];
+
+    /// Takes the packet off queue `index` of tin `tin` that has `number` in front of it.
+    #[inline]
+    fn take(&mut self, tin: usize, index: u32, number: usize) -> Option<Packet> {
+        let tin = &mut self.tins[tin];
+        let packet = self.store.remove(&mut tin.queues[index as usize].packets, number)?;
+        tin.bytes[index as usize] -= u64::from(packet.wire_bytes);
+        tin.backlog_bytes -= u64::from(packet.wire_bytes);
+        self.backlog.remove(&packet);
+        Some(packet)
+    }
+
+    /// `packet` uses time of its tin and of the link (`cake_advance_shaper`); how many bytes of it.
+    #[inline]
+    fn charge(&mut self, tin: usize, packet: &Packet, is_sent: bool, now: Time) -> u64 {
+        let adjusted = self.accounting.adjusted(packet.wire_bytes);
+        let tin = &mut self.tins[tin];
+        if self.shaper.rate.is_some() {
+            let time = duration(adjusted, tin.rate);
+            tin.time_next =
+                if tin.time_next < now { tin.time_next + time } else { tin.time_next.max(now + time) };
+            self.shaper.advance(adjusted, is_sent);
+        }
+        adjusted
+    }
+
+    /// The same, and of the turns of its flow and tin.
+    #[inline]
+    fn charge_flow(&mut self, tin: usize, index: u32, packet: &Packet, is_sent: bool, now: Time) {
+        let adjusted = self.charge(tin, packet, is_sent, now) as i64;
+        let tin = &mut self.tins[tin];
+        tin.queues[index as usize].deficit -= adjusted * PARTS;
+        tin.deficit -= adjusted;
+    }
+
+    /// An acknowledgment goes that the one which has just joined queue `index` makes needless.
+    #[cold]
+    fn filter(&mut self, tin: usize, index: u32, now: Time, out: &mut impl Sink) {
+        let chain = self.tins[tin].queues[index as usize].packets;
+        let seen = |packet: &Packet| Waiting { flow: packet.flow, ack: out.pure_ack(packet) };
+        let count = self.store.iter(chain).count();
+        let Some(newest) = self.store.last(chain).map(seen) else { return };
+        let waiting = self.store.iter(chain).take(count - 1).map(seen);
+        let Some(number) = acks::needless(self.config.ack_filter, waiting, newest) else { return };
+        if let Some(ack) = self.take(tin, index, number) {
+            out.on_drop(ack, DropReason::Redundant);
+            if self.config.ingress {
+                self.charge(tin, &ack, false, now);
+            }
+        }
+    }
+
+    /// The longest queue of all gives up its head (`cake_drop`).
+    #[cold]
+    fn make_room(&mut self, now: Time, out: &mut impl Sink) {
+        let lengths = self.tins.iter().enumerate().flat_map(|(tin, of)| {
+            (0u32..).zip(&of.bytes).map(move |(index, &bytes)| (bytes, core::cmp::Reverse((tin, index))))
+        });
+        let Some((_, core::cmp::Reverse((tin, index)))) = lengths.max() else { return };
+        let Some(victim) = self.take(tin, index, 0) else { return };
+        out.on_drop(victim, DropReason::Overflow);
+        let of = &mut self.tins[tin];
+        of.queues[index as usize].cobalt.on_full(&of.delays, INCREMENT, now);
+        if self.config.ingress {
+            self.charge(tin, &victim, false, now);
+        }
+    }
+
+    /// The tin that goes next. With a shaper the last one whose time has come, or else the one whose time comes first; without one they
+    /// have turns. Something waits.
+    #[inline]
+    fn choose(&mut self, now: Time) -> usize {
+        if self.shaper.rate.is_some() {
+            let (mut chosen, mut least) = (0, u64::MAX);
+            for (number, tin) in self.tins.iter().enumerate().filter(|(_, tin)| tin.has_flows()) {
+                let wait = tin.time_next.since(now).as_nanos();
+                if wait == 0 || wait <= least {
+                    (chosen, least) = (number, wait);
+                }
+            }
+            return chosen;
+        }
+        loop {
+            let tin = &mut self.tins[self.current];
+            if tin.deficit >= 0 && tin.has_flows() {
+                return self.current;
+            }
+            if tin.deficit <= 0 {
+                tin.deficit += tin.quantum;
+            }
+            self.current = (self.current + 1) % self.tins.len();
+        }
+    }
+
+    /// What flow `index` sends, whose turn it is (`cake_dequeue`, from "We have a queue" on).
+    #[inline]
+    fn next_of(&mut self, tin: usize, index: u32, now: Time, out: &mut impl Sink) -> Next {
+        loop {
+            let Some(mut packet) = self.take(tin, index, 0) else {
+                self.tins[tin].on_empty(index, DECREMENT, now);
+                return Next::Empty;
+            };
+            let Tin { queues, delays, bulk, .. } = &mut self.tins[tin];
+            let queue = &mut queues[index as usize];
+            let is_over =
+                delays.is_over(now.since(packet.arrived), if self.config.ingress { *bulk } else { 0 });
+            let judged =
+                queue.cobalt.at_head(is_over, packet.ecn.is_capable(), delays, &mut self.random, now);
+            // The last packet of a queue is not dropped.
+            let Some(why) = judged.drop.filter(|_| !queue.packets.is_empty()) else {
+                if judged.mark {
+                    packet.ecn = Ecn::Ce;
+                    out.on_mark(&packet, MarkReason::Early);
+                }
+                self.charge_flow(tin, index, &packet, true, now);
+                return Next::Send(packet);
+            };
+            out.on_drop(packet, why);
+            if self.config.ingress {
+                self.charge_flow(tin, index, &packet, false, now);
+                return Next::Again;
+            }
+        }
+    }
+}
+
+/// What came of a flow's turn.
+enum Next {
+    Send(Packet),
+    /// A drop has used what the flow may send, so that it may be another one's turn.
+    Again,
+    Empty,
+}
+
+impl QueueDiscipline for Cake {
+    /// `cake_enqueue`.
+    fn enqueue(&mut self, mut packet: Packet, now: Time, out: &mut impl Sink) {
+        let tin = tin::tin_of(self.config.diffserv, packet.dscp.get());
+        if self.config.wash {
+            packet.dscp = Dscp::BEST_EFFORT;
+        }
+        let keys = self.classifier.keys(&packet, out);
+        let of = &mut self.tins[tin];
+        let index = of.classify(&self.classifier, &keys);
+        if of.backlog_bytes == 0 {
+            of.time_next = of.time_next.max(now);
+            if self.backlog.is_empty() {
+                self.shaper.begin(now);
+            }
+        }
+        self.store.push(&mut of.queues[index as usize].packets, packet);
+        of.bytes[index as usize] += u64::from(packet.wire_bytes);
+        of.backlog_bytes += u64::from(packet.wire_bytes);
+        self.backlog.add(&packet);
+        if self.config.ack_filter != AckFilter::No {
+            self.filter(tin, index, now, out);
+        }
+        self.tins[tin].on_arrival(index);
+        while self.backlog.bytes > self.memory_bytes {
+            self.make_room(now, out);
+        }
+    }
+
+    /// `cake_dequeue`.
+    fn dequeue(&mut self, now: Time, out: &mut impl Sink) -> Option<Packet> {
+        let mut decaying_first = true;
+        loop {
+            // Asked again after each queue that was empty: with `ingress`, what was dropped has used the link.
+            if self.ready_at(now) != Some(now) {
+                return None;
+            }
+            let number = self.choose(now);
+            while let Some((list, index)) = self.tins[number].first_flow(decaying_first) {
+                decaying_first = false;
+                let tin = &mut self.tins[number];
+                if tin.queues[index as usize].deficit <= 0 {
+                    tin.leave(list);
+                    tin.end_turn(index);
+                    continue;
+                }
+                if tin.queues[index as usize].packets.is_empty() {
+                    tin.leave(list);
+                }
+                match self.next_of(number, index, now, out) {
+                    Next::Send(packet) => return Some(packet),
+                    Next::Again => {}
+                    Next::Empty => break,
+                }
+            }
+        }
+    }
+
+    fn ready_at(&self, now: Time) -> Option<Time> {
+        if self.backlog.is_empty() { None } else { Some(self.shaper.ready_at(now)) }
+    }
+
+    fn backlog(&self) -> Backlog {
+        self.backlog
+    }
+
+    fn variable(&self, name: &str) -> Option<f64> {
+        let sum = |of: fn(&Tin) -> u32| Some(f64::from(self.tins.iter().map(of).sum::<u32>()));
+        match name {
+            "sparse_flows" => sum(|tin| tin.sparse),
+            "bulk_flows" => sum(|tin| tin.bulk),
+            _ => None,
+        }
+    }
+}

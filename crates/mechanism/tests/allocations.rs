@@ -6,7 +6,7 @@ use tidegate_mechanism::edge::{
     Border, BorderSite, EdgeConfig, PacketStore, PeerId, SegmentEditor, Transmit,
 };
 use tidegate_mechanism::queue::QueueDiscipline;
-use tidegate_mechanism::schedule::{FlowQueueingConfig, FqCodelConfig, FqPieConfig};
+use tidegate_mechanism::schedule::{CakeConfig, FlowQueueingConfig, FqCodelConfig, FqPieConfig};
 use tidegate_packet::{Address, DropReason, FlowId, Headers, MarkReason, Packet, Protocol, Sink, TcpHeader};
 use tidegate_units::{Span, Time};
 
@@ -126,6 +126,7 @@ fn flow_queueing_allocates_nothing_for_new_flows_while_no_more_waits_than_did() 
     let flows = FlowQueueingConfig { ways: 8, ..FlowQueueingConfig::default() };
     allocates_for_places_only(FqCodelConfig { flows, ..FqCodelConfig::default() }.build(&context));
     allocates_for_places_only(FqPieConfig { flows, ..FqPieConfig::default() }.build(&context));
+    allocates_for_places_only(CakeConfig::default().build(&context));
 }
 
 fn allocates_for_places_only(mut fq: impl QueueDiscipline) {

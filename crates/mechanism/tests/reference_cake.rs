@@ -3,6 +3,7 @@
 //!
 //! Source: `tests/oracle/python/freeze_cake.py`, which states the format; `tests/oracle/verdicts/cake.json`, which it made.
 
+#[allow(dead_code, reason = "a link of its own, which a shaper may hold back")]
 mod frozen_trace;
 
 use serde_json::Value;
@@ -11,7 +12,7 @@ use tidegate_mechanism::queue::QueueDiscipline;
 use tidegate_mechanism::random::Seed;
 use tidegate_mechanism::schedule::{AckFilter, BinHash, Cake, CakeConfig, CakeFlows, CakeTins, Framing};
 use tidegate_packet::{
-    Address, Dscp, DropReason, FlowId, MarkReason, Packet, SackBlock, SackBlocks, Sink, TcpFlags, TcpHeader,
+    Address, DropReason, Dscp, FlowId, MarkReason, Packet, SackBlock, SackBlocks, Sink, TcpFlags, TcpHeader,
 };
 use tidegate_units::{BitRate, Bytes, Span, Time};
 

@@ -15,8 +15,8 @@ use tidegate_mechanism::queue::{
     Victim,
 };
 use tidegate_mechanism::schedule::{
-    DisciplineConfig, DrrConfig, DualPi2Config, FlowQueueingConfig, FqCodelConfig, FqPieConfig, WfqClock,
-    WfqConfig,
+    AckFilter, CakeConfig, DisciplineConfig, DrrConfig, DualPi2Config, FlowQueueingConfig, FqCodelConfig,
+    FqPieConfig, WfqClock, WfqConfig,
 };
 use tidegate_mechanism::tcp::{TcpConfig, Variant};
 use tidegate_packet::Dscp;
@@ -107,10 +107,26 @@ fn discipline() -> impl Strategy<Value = DisciplineConfig> {
             DisciplineConfig::FqCodel(FqCodelConfig { flows, ..FqCodelConfig::default() })
         }
     });
+    // A shaper above and below the rates of links, room for few packets, and queues that flows share.
+    let cake =
+        (0usize..3, 2_000u64..60_000, any::<[bool; 2]>()).prop_map(|(filter, memory, [ingress, shaped])| {
+            let bandwidth = shaped.then_some(BitRate::from_bps(3_000_000));
+            let memory_limit = Some(Bytes::new(memory));
+            let (ack_filter, base) = (AckFilter::ALL[filter], CakeConfig::default());
+            DisciplineConfig::Cake(CakeConfig {
+                bandwidth,
+                memory_limit,
+                ack_filter,
+                ingress,
+                queues: 8,
+                ..base
+            })
+        });
     let queues = || (manager(), limit(), (0u32..4, 0.5..4.0));
     prop_oneof![
         manager().prop_map(DisciplineConfig::Fifo),
         flow_queueing,
+        cake,
         Just(DisciplineConfig::DualPi2(DualPi2Config::default())),
         (queues(), 300u64..3_000).prop_map(|((manager, limit, heavy), quantum)| DisciplineConfig::Drr(
             DrrConfig {

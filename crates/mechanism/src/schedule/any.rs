@@ -11,8 +11,8 @@ use tidegate_units::{BitRate, Time};
 
 use super::own::{MakeDiscipline, OwnDiscipline};
 use super::{
-    Cake, CakeConfig, Cbq, CbqConfig, Classification, Drr, DrrConfig, DualPi2, DualPi2Config, FqCodel, FqCodelConfig, FqPie,
-    FqPieConfig, Priority, PriorityConfig, Sfq, SfqConfig, Wfq, WfqConfig,
+    Cake, CakeConfig, Cbq, CbqConfig, Classification, Drr, DrrConfig, DualPi2, DualPi2Config, FqCodel,
+    FqCodelConfig, FqPie, FqPieConfig, Priority, PriorityConfig, Sfq, SfqConfig, Wfq, WfqConfig,
 };
 #[cfg(feature = "text")]
 use crate::queue::own::MakeManager;
@@ -184,7 +184,12 @@ impl DisciplineConfig {
     /// What may be recorded of any discipline.
     pub fn all_variables() -> Vec<Variable> {
         let mut all = ManagerConfig::all_variables();
-        all.extend(distinct(&[SCHEDULED, super::flow_queueing::VARIABLES, DualPi2::VARIABLES, Cake::VARIABLES]));
+        all.extend(distinct(&[
+            SCHEDULED,
+            super::flow_queueing::VARIABLES,
+            DualPi2::VARIABLES,
+            Cake::VARIABLES,
+        ]));
         #[cfg(feature = "text")]
         all.extend(<dyn MakeDiscipline>::registry().abouts().flat_map(|(_, variables)| variables));
         all

@@ -17,8 +17,8 @@ use tidegate_packet::{Backlog, DropReason, MarkReason, Packet};
 use tidegate_parameters::{bound, parameters};
 use tidegate_units::{BitRate, Limit, Span, Time};
 
-pub(crate) use self::law::{CobaltState, Delays, Judgement};
 use self::law::in_parts;
+pub(crate) use self::law::{CobaltState, Delays, Judgement};
 use super::{QueueLimit, QueueManager, Verdict};
 use crate::random::Substream;
 use crate::{Context, Variable};

@@ -82,7 +82,9 @@ mod tests {
 
     fn ack(acknowledgment: u64, flags: TcpFlags, sacks: &[(u32, u32)]) -> Waiting {
         let mut sack = SackBlocks::default();
-        sacks.iter().for_each(|&(offset, length)| sack.push(SackBlock { offset, length }));
+        for &(offset, length) in sacks {
+            sack.push(SackBlock { offset, length });
+        }
         let flags = TcpFlags::ACK.union(flags);
         let header = TcpHeader { acknowledgment, flags, sack, ..TcpHeader::default() };
         Waiting { flow: FlowId(0), ack: Some(header) }

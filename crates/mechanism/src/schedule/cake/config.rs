@@ -142,6 +142,16 @@ impl CakeConfig {
         Span::from_nanos((self.rtt.as_nanos() / 20).max(1))
     }
 
+    /// How many tins it has.
+    pub fn tins(&self) -> u64 {
+        match self.diffserv {
+            CakeTins::BestEffort => 1,
+            CakeTins::Diffserv3 => 3,
+            CakeTins::Diffserv4 => 4,
+            CakeTins::Diffserv8 | CakeTins::Precedence => 8,
+        }
+    }
+
     /// How many bytes may wait in all (`cake_reconfigure`).
     pub(super) fn memory_bytes(&self) -> u64 {
         const LEAST: u64 = 4 << 20;

@@ -142,7 +142,8 @@ impl Places {
         }
         let direct = classifier.direct(keys.flow, self.tags.len());
         let own = set_of(direct, self.ways).find(|&queue| self.tags[queue] == keys.flow);
-        let queue = own.or_else(|| set_of(direct, self.ways).find(|&queue| !is_used(queue))).unwrap_or(direct);
+        let queue =
+            own.or_else(|| set_of(direct, self.ways).find(|&queue| !is_used(queue))).unwrap_or(direct);
         self.tags[queue] = keys.flow;
         Found { queue, moves: own.is_none() || !is_used(queue) }
     }

@@ -75,7 +75,10 @@ impl CakeConfig {
 impl Cake {
     /// What may be recorded of it.
     pub(super) const VARIABLES: &'static [Variable] = &[
-        Variable::new("sparse_flows", "Flows that go first: they have sent less than a quantum since they began."),
+        Variable::new(
+            "sparse_flows",
+            "Flows that go first: they have sent less than a quantum since they began.",
+        ),
         Variable::new("bulk_flows", "Flows with more than a quantum to send."),
     ];
 
@@ -107,7 +110,7 @@ impl Cake {
     /// The same, and of the turns of its flow and tin.
     #[inline]
     fn charge_flow(&mut self, tin: usize, index: u32, packet: &Packet, is_sent: bool, now: Time) {
-        let adjusted = self.charge(tin, packet, is_sent, now) as i64;
+        let adjusted = self.charge(tin, packet, is_sent, now).cast_signed();
         let tin = &mut self.tins[tin];
         tin.queues[index as usize].deficit -= adjusted * PARTS;
         tin.deficit -= adjusted;

@@ -91,8 +91,7 @@ mod tests {
         Accounting::new(&CakeConfig { overhead, mpu, framing, ..CakeConfig::default() }).adjusted(bytes)
     }
 
-    /// The examples of tc-cake(8): 44 bytes are what PPPoE over ATM adds (`pppoe-vcmux` 32 to `bridged-llcsnap` 32), Ethernet has a
-    /// least packet of 84 bytes.
+    /// Cells of 53 bytes carry 48; Ethernet has 38 bytes around a packet, and a least packet of 84 with them.
     #[test]
     fn packets_take_what_the_link_adds() {
         assert_eq!(adjusted(0, 0, Framing::None, 1500), 1500);

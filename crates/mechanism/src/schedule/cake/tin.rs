@@ -73,7 +73,9 @@ fn shares(tins: CakeTins, whole: u64) -> Vec<(u64, i64)> {
         CakeTins::Diffserv4 => shifted(&[0, 4, 1, 2]),
         // Each has seven eighths of the one before.
         CakeTins::Diffserv8 | CakeTins::Precedence => {
-            let next = |&(rate, quantum): &(u64, i64)| Some((((u128::from(rate) * 7) >> 3) as u64, (quantum * 7) >> 3));
+            let next = |&(rate, quantum): &(u64, i64)| {
+                Some((((u128::from(rate) * 7) >> 3) as u64, (quantum * 7) >> 3))
+            };
             core::iter::successors(Some((whole, 256)), next).take(8).collect()
         }
     }
@@ -164,7 +166,7 @@ impl Tin {
             deficit: 0,
             time_next: Time::ZERO,
             // A 4096th of the bytes of a second.
-            flow_quantum: rate.map_or(1514, |rate| (rate.as_bps() >> 15).clamp(300, 1514) as i64),
+            flow_quantum: rate.map_or(1514, |rate| (rate.as_bps() >> 15).clamp(300, 1514).cast_signed()),
             delays: Delays::new(config.target(), config.rtt, duration(u64::from(mtu_bytes), rate)),
             queues: vec![empty; queues],
             bytes: vec![0; queues],
@@ -216,7 +218,10 @@ impl Tin {
         let decaying = || self.decaying.oldest().map(|index| (List::Decaying, index));
         let first = |list, of: &VecDeque<u32>| of.front().map(|&index| (list, index));
         let early = if decaying_first { decaying() } else { None };
-        early.or_else(|| first(List::New, &self.new)).or_else(|| first(List::Old, &self.old)).or_else(decaying)
+        early
+            .or_else(|| first(List::New, &self.new))
+            .or_else(|| first(List::Old, &self.old))
+            .or_else(decaying)
     }
 
     /// The first of `list` is in none any more.

@@ -27,6 +27,11 @@ impl RecencyList {
         Self { links: Vec::new(), oldest: NONE, newest: NONE, len: 0 }
     }
 
+    /// The same with room for slots below `count`.
+    pub(crate) fn for_slots(count: u32) -> Self {
+        Self { links: (0..count).map(|absent| Links { older: absent, newer: absent }).collect(), ..Self::new() }
+    }
+
     pub(crate) const fn len(&self) -> u32 {
         self.len
     }

@@ -53,6 +53,7 @@ class Control(StrEnum):
     cubic = "cubic"
     dctcp = "dctcp"
     bbr = "bbr"
+    bbr3 = "bbr3"
 
 
 _TITLES = {

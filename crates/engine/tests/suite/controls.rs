@@ -6,8 +6,8 @@
 use crate::common::{Net, direction, drop_tail, seconds};
 use tidegate_engine::{ApplicationSpec, StartSpec, TransportSpec};
 use tidegate_mechanism::tcp::congestion::{
-    CongestionControl, CongestionControlConfig, CopaConfig, CubicConfig, LedbatConfig, RenoConfig,
-    ScalableConfig, VegasConfig, VegasForm, WestwoodConfig,
+    Bbr3Config, BbrConfig, CongestionControl, CongestionControlConfig, CopaConfig, CubicConfig, LedbatConfig,
+    RenoConfig, ScalableConfig, VegasConfig, VegasForm, WestwoodConfig,
 };
 use tidegate_mechanism::tcp::{TcpConfig, Variant};
 
@@ -229,5 +229,40 @@ fn in_proportion_recovery_keeps_the_link_as_busy_and_loses_no_more() {
         let with = net.run_tcp(&[control], "cwnd_segments", &TcpConfig { prr: true, ..base });
         assert!(with.all_mbps() >= 0.995 * plain.all_mbps(), "{plain:?} {with:?}");
         assert!(with.drops <= plain.drops && with.timeouts == 0, "{plain:?} {with:?}");
+    }
+}
+
+fn bbr3() -> CongestionControlConfig {
+    CongestionControlConfig::Bbr3(Bbr3Config::default())
+}
+
+fn bbr1() -> CongestionControlConfig {
+    CongestionControlConfig::Bbr(BbrConfig::default())
+}
+
+/// Where the queue holds a quarter of the path or more, and with a fifth of the losses of version 1 where that loses.
+#[test]
+fn bbr3_fills_the_link_and_loses_little_behind_any_queue() {
+    for queue_packets in [15, 33, 1000] {
+        let net = Dumbbell { queue_packets, ..DUMBBELL };
+        let ours = net.run(&[bbr3()], "state");
+        assert!(ours.all_mbps() > 0.94 * FULL_MBPS && ours.queue_packets < 10.0, "{ours:?}");
+        // Of some 80,000 packets.
+        assert!(ours.drops < 100, "{ours:?}");
+        if queue_packets == 15 {
+            let first = net.run(&[bbr1()], "state");
+            assert!(first.drops > 5 * ours.drops, "{first:?}");
+        }
+    }
+}
+
+#[test]
+fn bbr3_leaves_reno_and_cubic_a_part_of_a_link_where_bbr_leaves_them_next_to_nothing() {
+    let net = Dumbbell { queue_packets: 33, until: 130.0, ..DUMBBELL };
+    for other in [reno(false), cubic(false)] {
+        let third = net.run(&[bbr3(), other.clone()], "state");
+        let first = net.run(&[bbr1(), other], "state");
+        assert!(third.flows_mbps[1] > 3.0 && first.flows_mbps[1] < 1.0, "{third:?} {first:?}");
+        assert!(third.drops * 4 < first.drops, "{third:?} {first:?}");
     }
 }

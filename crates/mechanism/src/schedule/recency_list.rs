@@ -29,7 +29,10 @@ impl RecencyList {
 
     /// The same with room for slots below `count`.
     pub(crate) fn for_slots(count: u32) -> Self {
-        Self { links: (0..count).map(|absent| Links { older: absent, newer: absent }).collect(), ..Self::new() }
+        Self {
+            links: (0..count).map(|absent| Links { older: absent, newer: absent }).collect(),
+            ..Self::new()
+        }
     }
 
     pub(crate) const fn len(&self) -> u32 {

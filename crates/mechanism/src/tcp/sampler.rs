@@ -24,10 +24,25 @@ struct Record {
     delivered_time: Time,
     first_sent_time: Time,
     sent_time: Time,
+    /// `P.tx_in_flight` of BBR: what was under way when it was sent, itself included.
+    in_flight: u64,
+    /// `P.lost` of BBR: what had been lost by then.
+    lost: u64,
     is_app_limited: bool,
     is_retransmission: bool,
     /// Not yet known to have arrived.
     is_outstanding: bool,
+}
+
+/// A segment that goes out.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sent {
+    pub sequence: u64,
+    /// Under way with it.
+    pub in_flight_bytes: u64,
+    /// Of all that were sent before, as far as is known.
+    pub lost_bytes: u64,
+    pub is_retransmission: bool,
 }
 
 /// The state before an acknowledgment is taken in.
@@ -83,7 +98,7 @@ impl Sampler {
     }
 
     /// Section 3.2: `SendPacket`.
-    pub fn on_send(&mut self, sequence: u64, is_retransmission: bool, nothing_outstanding: bool, now: Time) {
+    pub fn on_send(&mut self, sent: Sent, nothing_outstanding: bool, now: Time) {
         if self.records.is_empty() {
             return;
         }
@@ -91,15 +106,17 @@ impl Sampler {
             self.first_sent_time = now;
             self.delivered_time = now;
         }
-        let place = self.place(sequence);
+        let place = self.place(sent.sequence);
         self.records[place] = Record {
-            sequence,
+            sequence: sent.sequence,
             delivered: self.delivered,
             delivered_time: self.delivered_time,
             first_sent_time: self.first_sent_time,
             sent_time: now,
+            in_flight: sent.in_flight_bytes,
+            lost: sent.lost_bytes,
             is_app_limited: self.app_limited != 0,
-            is_retransmission,
+            is_retransmission: sent.is_retransmission,
             is_outstanding: true,
         };
     }
@@ -159,6 +176,8 @@ impl Sampler {
             interval,
             prior_delivered_bytes: newest.delivered,
             sent_at: newest.sent_time,
+            sent_in_flight_bytes: newest.in_flight,
+            lost_bytes: self.lost.saturating_sub(newest.lost),
             is_app_limited: newest.is_app_limited,
         })
     }
@@ -232,10 +251,14 @@ mod tests {
         c.limit = u64::MAX;
         let mut sampler = *Sampler::new(Sampling::Rates, &tcp).expect("asked for");
         for number in 0..segments {
-            sampler.on_send(number * SEGMENT, false, number == 0, at(number));
-            c.on_output(number * SEGMENT, 1000, at(number));
+            sampler.on_send(sent(number * SEGMENT, false), number == 0, at(number));
+            c.on_output(number * SEGMENT, 1000, 0, at(number));
         }
         (c, sampler)
+    }
+
+    fn sent(sequence: u64, is_retransmission: bool) -> Sent {
+        Sent { sequence, in_flight_bytes: 0, lost_bytes: 0, is_retransmission }
     }
 
     fn acked(
@@ -266,10 +289,10 @@ mod tests {
         for number in 2..=10 {
             acked(&mut c, &mut sampler, number, &[], at(18 + 2 * number));
         }
-        sampler.on_send(10 * SEGMENT, false, false, at(38));
-        c.on_output(10 * SEGMENT, 1000, at(38));
-        sampler.on_send(11 * SEGMENT, false, false, at(39));
-        c.on_output(11 * SEGMENT, 1000, at(39));
+        sampler.on_send(sent(10 * SEGMENT, false), false, at(38));
+        c.on_output(10 * SEGMENT, 1000, 0, at(38));
+        sampler.on_send(sent(11 * SEGMENT, false), false, at(39));
+        c.on_output(11 * SEGMENT, 1000, 0, at(39));
         acked(&mut c, &mut sampler, 11, &[], at(58));
         let rate = acked(&mut c, &mut sampler, 12, &[], at(60)).rate.expect("a rate");
         assert_eq!(
@@ -298,7 +321,7 @@ mod tests {
     #[test]
     fn a_segment_sent_twice_gives_no_round_trip() {
         let (mut c, mut sampler) = with_sent(2);
-        sampler.on_send(0, true, false, at(30));
+        sampler.on_send(sent(0, true), false, at(30));
         assert_eq!(acked(&mut c, &mut sampler, 1, &[], at(50)).rtt, None);
         assert!(acked(&mut c, &mut sampler, 2, &[], at(51)).rtt.is_some());
     }
@@ -307,13 +330,13 @@ mod tests {
     fn what_was_sent_while_the_application_was_silent_is_said_to_be_limited_by_it() {
         let (mut c, mut sampler) = with_sent(2);
         sampler.on_app_limited(2 * SEGMENT);
-        sampler.on_send(2 * SEGMENT, false, false, at(5));
-        c.on_output(2 * SEGMENT, 1000, at(5));
+        sampler.on_send(sent(2 * SEGMENT, false), false, at(5));
+        c.on_output(2 * SEGMENT, 1000, 0, at(5));
         let limited = |sample: Sample| sample.rate.map(|rate| rate.is_app_limited);
         assert_eq!(limited(acked(&mut c, &mut sampler, 2, &[], at(20))), Some(false));
         assert_eq!(limited(acked(&mut c, &mut sampler, 3, &[], at(25))), Some(true));
-        sampler.on_send(3 * SEGMENT, false, true, at(30));
-        c.on_output(3 * SEGMENT, 1000, at(30));
+        sampler.on_send(sent(3 * SEGMENT, false), true, at(30));
+        c.on_output(3 * SEGMENT, 1000, 0, at(30));
         assert_eq!(
             limited(acked(&mut c, &mut sampler, 4, &[], at(50))),
             Some(false),

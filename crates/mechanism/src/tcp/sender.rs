@@ -344,7 +344,8 @@ impl TcpSender {
     /// Sends data, whoever decided it.
     #[inline]
     fn emit(&mut self, sequence: u64, payload_bytes: u32, now: Time) -> Transmit {
-        let retransmission = self.c.on_output(sequence, payload_bytes, now);
+        let in_flight_bytes = if self.c.is_watched { self.in_flight_bytes() } else { 0 };
+        let retransmission = self.c.on_output(sequence, payload_bytes, in_flight_bytes, now);
         let wire_bytes = self.header_bytes + payload_bytes;
         let segment = Segment { sequence, payload_bytes, wire_bytes, retransmission };
         let dscp = self.c.cc.on_send(&segment, now);

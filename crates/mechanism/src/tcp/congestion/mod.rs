@@ -12,6 +12,7 @@
 //! of every segment, of every acknowledgment and of every loss.
 
 mod bbr;
+mod bbr3;
 mod copa;
 mod cubic;
 mod dctcp;
@@ -34,6 +35,7 @@ mod westwood;
 mod windowed;
 
 pub use bbr::{Bbr, BbrConfig, BbrState};
+pub use bbr3::{Bbr3, Bbr3Config, Bbr3State};
 pub use copa::{Copa, CopaConfig};
 pub use cubic::{Cubic, CubicConfig};
 pub use dctcp::{Dctcp, DctcpConfig};
@@ -130,6 +132,10 @@ pub struct RateSample {
     pub prior_delivered_bytes: u64,
     /// When that segment was sent.
     pub sent_at: Time,
+    /// What was under way when that segment was sent, itself included.
+    pub sent_in_flight_bytes: u64,
+    /// What was found lost since then.
+    pub lost_bytes: u64,
     /// The application had nothing to send in that time, so that the path could have carried more.
     pub is_app_limited: bool,
 }
@@ -411,6 +417,8 @@ controls! {
     Prague(PragueConfig => Prague, Box<Prague>) = "prague",
     /// By a model of the path.
     Bbr(BbrConfig => Bbr, Box<Bbr>) = "bbr",
+    /// By a model of the path, with bounds from losses.
+    Bbr3(Bbr3Config => Bbr3, Box<Bbr3>) = "bbr3",
     /// By how many packets wait.
     Vegas(VegasConfig => Vegas, Box<Vegas>) = "vegas",
     /// After a loss, what the path holds.

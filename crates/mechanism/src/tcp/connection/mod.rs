@@ -28,7 +28,7 @@ use super::congestion::{Ack, AnyCongestionControl, CongestionControl, Signal};
 use super::gradual::Gradual;
 use super::prr::Prr;
 use super::rto::RtoEstimator;
-use super::sampler::Sampler;
+use super::sampler::{Sampler, Sent};
 
 /// No segment is being timed.
 const NOT_TIMED: u64 = u64::MAX;
@@ -103,7 +103,7 @@ pub(super) struct Connection {
     /// Nothing is sent before: an ECN time-out.
     pub paused_until: Time,
     /// There is something that wants to know what goes out: one of the next two, or the sampler.
-    is_watched: bool,
+    pub is_watched: bool,
     /// Where an echo reduces gradually: how far that has come.
     gradual: Option<Gradual>,
     /// Where recovery from losses sends in proportion: how far that has come.
@@ -233,9 +233,10 @@ impl Connection {
         Some((self.nxt, payload_bytes))
     }
 
-    /// Notes that the segment goes out, and returns whether it is a retransmission.
+    /// Notes that the segment goes out, and returns whether it is a retransmission. `in_flight_bytes` are under way before it; they only
+    /// matter if the connection is watched.
     #[inline]
-    pub fn on_output(&mut self, sequence: u64, payload_bytes: u32, now: Time) -> bool {
+    pub fn on_output(&mut self, sequence: u64, payload_bytes: u32, in_flight_bytes: u64, now: Time) -> bool {
         let end = sequence + u64::from(payload_bytes);
         let retransmission = sequence < self.max;
         if retransmission && !self.is_ns() && self.timed >= sequence && self.timed < end {
@@ -256,7 +257,15 @@ impl Connection {
         }
         self.last_sent = now;
         if self.is_watched {
-            self.watch_output(sequence, payload_bytes, retransmission, nothing_outstanding, now);
+            let in_flight_bytes = in_flight_bytes + u64::from(payload_bytes);
+            self.watch_output(
+                sequence,
+                payload_bytes,
+                in_flight_bytes,
+                retransmission,
+                nothing_outstanding,
+                now,
+            );
         }
         self.counters.sent_segments += 1;
         self.counters.sent_bytes += u64::from(payload_bytes);
@@ -270,10 +279,12 @@ impl Connection {
         &mut self,
         sequence: u64,
         payload_bytes: u32,
+        in_flight_bytes: u64,
         retransmission: bool,
         nothing_outstanding: bool,
         now: Time,
     ) {
+        let lost_bytes = self.lost_bytes;
         if let Some(gradual) = &mut self.gradual {
             gradual.on_sent(payload_bytes);
         }
@@ -281,7 +292,8 @@ impl Connection {
             prr.on_sent(u64::from(payload_bytes));
         }
         if let Some(sampler) = &mut self.sampler {
-            sampler.on_send(sequence, retransmission, nothing_outstanding, now);
+            let sent = Sent { sequence, in_flight_bytes, lost_bytes, is_retransmission: retransmission };
+            sampler.on_send(sent, nothing_outstanding, now);
         }
     }
 

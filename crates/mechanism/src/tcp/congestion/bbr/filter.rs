@@ -8,7 +8,7 @@ const ROUNDS: usize = 10;
 
 /// See the module.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct MaxOfRounds {
+pub(in crate::tcp::congestion) struct MaxOfRounds {
     /// The largest sample of each round, by its number modulo the length.
     largest: [f64; ROUNDS],
     /// The round of the last sample.
@@ -19,7 +19,7 @@ pub(super) struct MaxOfRounds {
 
 impl MaxOfRounds {
     /// A sample of round `round`; rounds never go back.
-    pub(super) fn update(&mut self, round: u64, sample: f64) {
+    pub(in crate::tcp::congestion) fn update(&mut self, round: u64, sample: f64) {
         let passed = (round - self.round).min(ROUNDS as u64);
         for back in 0..passed {
             self.largest[((round - back) % ROUNDS as u64) as usize] = 0.0;
@@ -31,7 +31,7 @@ impl MaxOfRounds {
     }
 
     /// The largest sample; zero before the first one.
-    pub(super) const fn get(&self) -> f64 {
+    pub(in crate::tcp::congestion) const fn get(&self) -> f64 {
         self.max
     }
 }

@@ -15,7 +15,7 @@ use tidegate_packet::Dscp;
 use tidegate_parameters::{Bound, bound, parameters};
 use tidegate_units::{Span, Time};
 
-use self::filter::MaxOfRounds;
+pub(super) use self::filter::MaxOfRounds;
 use super::{
     Ack, Congestion, CongestionControl, Pacer, Permission, RateSample, Sample, Sampling, Segment, Signal,
     telling,
@@ -483,7 +483,7 @@ impl CongestionControl for Bbr {
 }
 
 /// A number below `bound` that looks random over instants.
-const fn scattered(now: Time, bound: u64) -> u64 {
+pub(super) const fn scattered(now: Time, bound: u64) -> u64 {
     // SplitMix64's finalizer.
     let mut z = now.as_nanos().wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

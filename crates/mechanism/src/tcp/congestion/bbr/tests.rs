@@ -32,6 +32,8 @@ fn round(control: &mut Bbr, round: u64, rate: f64, in_flight: u64, change: impl 
             interval: Span::from_millis(10),
             prior_delivered_bytes: total - 10 * SEGMENT,
             sent_at: Time::ZERO,
+            sent_in_flight_bytes: (in_flight + 1) * SEGMENT,
+            lost_bytes: 0,
             is_app_limited: false,
         }),
     };

@@ -16,6 +16,8 @@ mod acks;
 mod config;
 mod hosts;
 mod shaper;
+#[cfg(test)]
+mod tests;
 mod tin;
 
 use alloc::vec::Vec;
@@ -121,9 +123,11 @@ impl Cake {
     fn filter(&mut self, tin: usize, index: u32, now: Time, out: &mut impl Sink) {
         let chain = self.tins[tin].queues[index as usize].packets;
         let seen = |packet: &Packet| Waiting { flow: packet.flow, ack: out.pure_ack(packet) };
-        let count = self.store.iter(chain).count();
-        let Some(newest) = self.store.last(chain).map(seen) else { return };
-        let waiting = self.store.iter(chain).take(count - 1).map(seen);
+        let Some(newest) = self.store.last(chain).map(seen).filter(|newest| newest.ack.is_some()) else {
+            return;
+        };
+        let before = self.store.iter(chain).count() - 1;
+        let waiting = self.store.iter(chain).take(before).map(seen);
         let Some(number) = acks::needless(self.config.ack_filter, waiting, newest) else { return };
         if let Some(ack) = self.take(tin, index, number) {
             out.on_drop(ack, DropReason::Redundant);
@@ -279,6 +283,17 @@ impl QueueDiscipline for Cake {
 
     fn backlog(&self) -> Backlog {
         self.backlog
+    }
+
+    /// Whatever the shaper says: flows find their queues empty when it is their turn.
+    fn purge(&mut self, _now: Time, why: DropReason, out: &mut impl Sink) {
+        for tin in 0..self.tins.len() {
+            for index in 0..self.config.queues {
+                while let Some(packet) = self.take(tin, index, 0) {
+                    out.on_drop(packet, why);
+                }
+            }
+        }
     }
 
     fn variable(&self, name: &str) -> Option<f64> {

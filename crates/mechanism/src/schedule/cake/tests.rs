@@ -94,7 +94,7 @@ fn when_the_link_goes_nothing_is_left_whatever_the_shaper_says() {
     assert_eq!((world.dropped.len(), cake.backlog(), cake.ready_at(micros(2))), (49, Backlog::EMPTY, None));
     // It goes on as before.
     cake.enqueue(packet(50), micros(9_000), &mut world);
-    assert_eq!(cake.dequeue(micros(9_000), &mut world).map(|packet| packet.slot), Some(50));
+    assert_eq!(cake.dequeue(micros(9_000), &mut world).map(|sent| sent.slot), Some(50));
     assert_eq!(cake.dequeue(micros(9_000), &mut world), None);
 }
 
@@ -122,7 +122,7 @@ fn a_plain_fifo_asks_nobody_and_cake_knows_flows_where_the_world_knows_no_hosts(
     for config in [DisciplineConfig::Fifo(fifo), DisciplineConfig::Cake(shaped(CakeFlows::TripleIsolate))] {
         let mut discipline = config.build(&Context::for_tests());
         (0..3).for_each(|flow| {
-            discipline.enqueue(Packet::new(flow, FlowId(flow), 1000), micros(0), &mut Silent)
+            discipline.enqueue(Packet::new(flow, FlowId(flow), 1000), micros(0), &mut Silent);
         });
         assert_eq!(discipline.dequeue(micros(0), &mut Silent).map(|packet| packet.slot), Some(0));
     }

@@ -161,6 +161,9 @@ pub struct TcpConfig {
     /// Whether recovery from losses sends in proportion to what arrives (RFC 6937, RFC 9937) and not as the window alone allows: no, no.
     /// Linux does. Only with `sack` in `modern`.
     pub prr: bool,
+    /// Whether losses are told by time and a silent tail is probed (RACK-TLP, RFC 8985), and not by what is held behind a hole alone
+    /// (RFC 6675): no, no. Linux does. Only with `sack` in `modern`.
+    pub rack: bool,
     /// Duplicates that signal a loss: 3, 3.
     pub dupack_threshold: u32,
     /// Whether the first duplicates release new data (RFC 3042): no, yes. ns's Sack1 never does it.
@@ -210,6 +213,7 @@ impl TcpConfig {
             ecn_timeout: false,
             gradual_reduction: false,
             prr: false,
+            rack: false,
             dupack_threshold: 3,
             limited_transmit: false,
             fast_retransmit_guard: FastRetransmitGuard::PerWindow,
@@ -245,6 +249,7 @@ impl TcpConfig {
             ecn_timeout: false,
             gradual_reduction: false,
             prr: false,
+            rack: false,
             dupack_threshold: 3,
             limited_transmit: true,
             fast_retransmit_guard: FastRetransmitGuard::PerWindow,

@@ -58,6 +58,9 @@ parameters! {
         /// Whether recovery from losses sends in proportion to what arrives, not as the window alone allows. Only with `sack` in modern.
         /// Default: false. Source: RFC 6937, RFC 9937; Linux does it.
         prr: Option<bool> = None;
+        /// Whether losses are told by time, what is sent again and lost again too, and a silent tail is probed (RACK-TLP). Only with `sack`
+        /// in modern. Default: false. Source: RFC 8985; Linux does it.
+        rack: Option<bool> = None;
         /// Whether a connection opens with SYN packets. Default: false. Source: the simulations of all five documents.
         handshake: Option<bool> = None;
         /// The first window in packets. Default: 1p (ns-1999); 10p, or as many as 14600 B of payload hold, at least 2p (modern).
@@ -142,6 +145,7 @@ impl TcpKeys {
             ecn_timeout: self.ecn_timeout.unwrap_or(base.ecn_timeout),
             gradual_reduction: self.gradual_reduction.unwrap_or(base.gradual_reduction),
             prr: self.prr.unwrap_or(base.prr),
+            rack: self.rack.unwrap_or(base.rack),
             dupack_threshold: self.dupack_threshold.unwrap_or(base.dupack_threshold),
             limited_transmit: self.limited_transmit.unwrap_or(base.limited_transmit),
             handshake: self.handshake.unwrap_or(base.handshake),
@@ -214,9 +218,14 @@ impl TcpKeys {
         if config.ecn_feedback != EcnFeedback::Classic && !config.ecn {
             report.say("ecn_feedback", "without `ecn` there is no feedback on marks", "set ecn = true");
         }
-        if config.prr && (config.rules, config.variant) != (Rules::Modern, Variant::Sack) {
+        if (config.rules, config.variant) != (Rules::Modern, Variant::Sack) {
             let help = "use the profile modern with the variant sack, or leave it out";
-            report.say("prr", "only SACK in the profile modern knows how much arrives", help);
+            if config.prr {
+                report.say("prr", "only SACK in the profile modern knows how much arrives", help);
+            }
+            if config.rack {
+                report.say("rack", "only SACK in the profile modern knows which segments arrive", help);
+            }
         }
         if self.initial_ssthresh == Some(Window::Packets(0)) {
             report.say("initial_ssthresh", "a threshold of no packet", "");
@@ -257,7 +266,7 @@ impl tidegate_parameters::text::serde::Serialize for ResolvedTcp {
         use tidegate_parameters::text::serde::ser::SerializeStruct as _;
         let config = &self.config;
         let bytes = |bytes: u32| Bytes::new(u64::from(bytes));
-        let mut table = serializer.serialize_struct("ResolvedTcp", 23)?;
+        let mut table = serializer.serialize_struct("ResolvedTcp", 24)?;
         table.serialize_field("profile", &config.rules)?;
         table.serialize_field("variant", &config.variant)?;
         table.serialize_field("window", &self.window)?;
@@ -271,6 +280,7 @@ impl tidegate_parameters::text::serde::Serialize for ResolvedTcp {
         table.serialize_field("ecn_timeout", &config.ecn_timeout)?;
         table.serialize_field("gradual_reduction", &config.gradual_reduction)?;
         table.serialize_field("prr", &config.prr)?;
+        table.serialize_field("rack", &config.rack)?;
         table.serialize_field("handshake", &config.handshake)?;
         table.serialize_field("initial_window", &config.initial_window_segments)?;
         table.serialize_field("minimum_window", &config.minimum_window_segments)?;
@@ -381,6 +391,13 @@ mod tests {
                 TcpKeys { prr: Some(true), variant: Some(Variant::NewReno), ..base.clone() },
                 concat!(
                     "prr: only SACK in the profile modern knows how much arrives; ",
+                    "use the profile modern with the variant sack, or leave it out"
+                ),
+            ),
+            (
+                TcpKeys { rack: Some(true), variant: Some(Variant::Reno), ..base.clone() },
+                concat!(
+                    "rack: only SACK in the profile modern knows which segments arrive; ",
                     "use the profile modern with the variant sack, or leave it out"
                 ),
             ),
@@ -502,7 +519,7 @@ mod documented {
         let expected = concat!(
             r#"{"profile":"ns-1999","variant":"reno","window":"20p","packet":"1kB","header":"0B","ack":"40B","#,
             r#""delayed_ack":"100ms","control":{"kind":"reno","ecn_beta":null,"hystart":false},"ecn":false,"ecn_feedback":"classic","#,
-            r#""ecn_timeout":false,"gradual_reduction":false,"prr":false,"handshake":false,"initial_window":1,"#,
+            r#""ecn_timeout":false,"gradual_reduction":false,"prr":false,"rack":false,"handshake":false,"initial_window":1,"#,
             r#""minimum_window":1,"initial_ssthresh":"5p","dupack_threshold":3,"limited_transmit":false,"#,
             r#""initial_rto":"6s","min_rto":"200ms","max_rto":"64s","timer_granularity":"100ms"}"#,
         );

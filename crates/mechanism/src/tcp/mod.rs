@@ -3,7 +3,7 @@
 //! A connection is one-way: a [`TcpSender`] with as many bytes as the application gives, and a [`TcpReceiver`] that
 //! acknowledges them. Both take headers, give headers, and know no packets. Who does what:
 //!
-//! - `recovery/` decides *what* goes next and when something counts as lost (Tahoe, Reno, NewReno, SACK, ns's Sack1),
+//! - `recovery/` decides *what* goes next and when something counts as lost (Tahoe, Reno, NewReno, SACK, ns's Sack1, RACK-TLP),
 //! - [`congestion`] decides the *window*, and when a segment may go,
 //! - `sampler` measures, for a control that asks, what each acknowledgment says of the path,
 //! - `rto` decides how long to wait,

@@ -249,7 +249,7 @@ impl TcpSender {
         }
         self.c.burst = if self.c.burst == NO_BURST_LIMIT { NO_BURST_LIMIT } else { self.c.burst - 1 };
         let transmit = self.emit(candidate.sequence, candidate.payload_bytes, now);
-        self.recovery.on_sent(&candidate, transmit.retransmission);
+        self.recovery.on_sent(&mut self.c, &candidate, transmit.retransmission, now);
         Some(transmit)
     }
 
@@ -307,7 +307,7 @@ impl TcpSender {
             }
             Permission::At(time) => {
                 self.paced_at = time.max(self.c.paused_until);
-                self.c.hold_back();
+                self.c.hold_back(self.recovery.has_nothing_under_way(&self.c));
                 false
             }
             Permission::No => {
@@ -318,27 +318,29 @@ impl TcpSender {
         }
     }
 
-    /// The retransmission that recovery demands, or a probe: not subject to the window, but to timed sends.
+    /// The segment that recovery demands, or a probe: not subject to the window, but to timed sends.
     fn poll_retransmit(&mut self, now: Time) -> Option<Transmit> {
         let left = self.c.limit - self.c.una;
         if left == 0 {
             self.c.retransmit_head = false;
             return self.poll_transmit(now);
         }
-        let payload_bytes = left.min(self.c.segment()) as u32;
-        let head = Candidate { sequence: self.c.una, payload_bytes, in_flight_bytes: 0, fills_hole: true };
+        let (sequence, payload_bytes) = self.recovery.demanded(&self.c);
+        let demanded = Candidate { sequence, payload_bytes, in_flight_bytes: 0, fills_hole: true };
         let not_before = match self.c.cc.may_send(0, payload_bytes, now) {
             Permission::At(time) => time.max(self.c.paused_until),
             Permission::Now | Permission::No => self.c.paused_until,
         };
         if now < not_before {
             self.paced_at = not_before;
-            self.c.hold_back();
+            self.c.hold_back(self.recovery.has_nothing_under_way(&self.c));
             return None;
         }
         self.paced_at = Time::MAX;
         self.c.retransmit_head = false;
-        Some(self.emit(head.sequence, payload_bytes, now))
+        let transmit = self.emit(sequence, payload_bytes, now);
+        self.recovery.on_demanded_sent(&mut self.c, &demanded, transmit.retransmission, now);
+        Some(transmit)
     }
 
     /// Sends data, whoever decided it.
@@ -406,7 +408,7 @@ impl TcpSender {
             self.c.counters.timeouts += 1;
             return;
         }
-        self.recovery.on_timeout(&mut self.c, now);
+        self.recovery.on_timer(&mut self.c, now);
     }
 
     /// When everything that the application gave had been acknowledged; `None` while something has not.

@@ -68,8 +68,8 @@ impl Connection {
 
     /// The next segment is held back. If none is under way, no acknowledgment can be late: the timer rests until that
     /// segment goes, or it would take the wait for a loss.
-    pub fn hold_back(&mut self) {
-        if self.nxt == self.una && !self.waits_for_timer() {
+    pub fn hold_back(&mut self, nothing_under_way: bool) {
+        if nothing_under_way && !self.waits_for_timer() {
             self.rtx_at = Time::MAX;
         }
     }

@@ -2,10 +2,13 @@
 //! `super::congestion`.
 
 mod newreno;
+mod rack;
 mod reno;
 mod sack;
 mod sack1;
 mod tahoe;
+
+use alloc::boxed::Box;
 
 use tidegate_units::Time;
 
@@ -32,6 +35,7 @@ pub(super) enum Recovery {
     NewReno(newreno::NewReno),
     Sack1(sack1::Sack1),
     Sack(sack::Sack),
+    Rack(Box<rack::Rack>),
 }
 
 impl Recovery {
@@ -43,6 +47,7 @@ impl Recovery {
             (Variant::Sack, Rules::Ns1999) => {
                 Self::Sack1(sack1::Sack1::new(RangeSet::new(config.ranges_max())))
             }
+            (Variant::Sack, Rules::Modern) if config.rack => Self::Rack(rack::Rack::new(config)),
             (Variant::Sack, Rules::Modern) => Self::Sack(sack::Sack::new(RangeSet::new(config.ranges_max()))),
         }
     }
@@ -56,11 +61,15 @@ impl Recovery {
             Self::NewReno(newreno) => newreno.on_ack(c, ack, now),
             Self::Sack1(sack1) => sack1.on_ack(c, ack, now),
             Self::Sack(sack) => sack.on_ack(c, ack, now),
+            Self::Rack(rack) => rack.on_ack(c, ack, now),
         }
     }
 
-    /// The retransmission timer expired.
-    pub fn on_timeout(&mut self, c: &mut Connection, now: Time) {
+    /// The timer of the connection expired: the retransmission time-out, or what RACK-TLP waits for.
+    pub fn on_timer(&mut self, c: &mut Connection, now: Time) {
+        if let Self::Rack(rack) = self {
+            return rack.on_timer(c, now);
+        }
         // What was under way is given up.
         c.lost_bytes += self.in_flight_bytes(c);
         match self {
@@ -69,6 +78,7 @@ impl Recovery {
             Self::Tahoe | Self::Reno | Self::NewReno(_) => c.dupacks = 0,
             Self::Sack1(sack1) => sack1.on_timeout(c),
             Self::Sack(sack) => sack.on_timeout(c),
+            Self::Rack(_) => {}
         }
         c.on_timeout(now);
     }
@@ -88,16 +98,39 @@ impl Recovery {
             }
             Self::Sack1(sack1) => sack1.candidate(c),
             Self::Sack(sack) => sack.candidate(c),
+            Self::Rack(rack) => rack.candidate(c),
+        }
+    }
+
+    /// The segment that goes whatever the window says, where the connection wants one.
+    pub fn demanded(&mut self, c: &Connection) -> (u64, u32) {
+        match self {
+            Self::Rack(rack) => rack.demanded(c),
+            _ => (c.una, (c.limit - c.una).min(c.segment()) as u32),
+        }
+    }
+
+    /// The segment that was demanded went out.
+    pub fn on_demanded_sent(
+        &mut self,
+        c: &mut Connection,
+        sent: &Candidate,
+        retransmission: bool,
+        now: Time,
+    ) {
+        if let Self::Rack(rack) = self {
+            rack.on_sent(c, sent, retransmission, now);
         }
     }
 
     /// A candidate went out.
     #[inline]
-    pub fn on_sent(&mut self, sent: &Candidate, retransmission: bool) {
+    pub fn on_sent(&mut self, c: &mut Connection, sent: &Candidate, retransmission: bool, now: Time) {
         match self {
             Self::Tahoe | Self::Reno | Self::NewReno(_) => {}
             Self::Sack1(sack1) => sack1.on_sent(sent),
             Self::Sack(sack) => sack.on_sent(sent, retransmission),
+            Self::Rack(rack) => rack.on_sent(c, sent, retransmission, now),
         }
     }
 
@@ -107,6 +140,15 @@ impl Recovery {
             Self::Tahoe | Self::Reno | Self::NewReno(_) => u64::from(c.dupacks) * c.segment(),
             Self::Sack1(sack1) => sack1.held_bytes(),
             Self::Sack(sack) => sack.held_bytes(),
+            Self::Rack(rack) => rack.held_bytes(),
+        }
+    }
+
+    /// Whether nothing is under way that could be late.
+    pub fn has_nothing_under_way(&self, c: &Connection) -> bool {
+        match self {
+            Self::Rack(rack) => rack.in_flight_bytes() == 0,
+            _ => c.nxt == c.una,
         }
     }
 
@@ -116,6 +158,7 @@ impl Recovery {
             Self::Tahoe | Self::Reno | Self::NewReno(_) => c.deflated_flight_bytes(),
             Self::Sack1(sack1) => sack1.in_flight_bytes(c),
             Self::Sack(sack) => sack.in_flight_bytes(c),
+            Self::Rack(rack) => rack.in_flight_bytes(),
         }
     }
 }

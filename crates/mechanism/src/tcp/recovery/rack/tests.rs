@@ -1,0 +1,316 @@
+use alloc::vec::Vec;
+
+use proptest::prelude::*;
+use tidegate_packet::{Ecn, SackBlock, SackBlocks, TcpFlags, TcpHeader};
+use tidegate_units::{Span, Time};
+
+use super::segments::{Segments, State};
+use crate::tcp::config::{RtoConfig, TcpConfig, Variant};
+use crate::tcp::congestion::{CongestionControlConfig, FixedConfig};
+use crate::tcp::ranges::RangeSet;
+use crate::tcp::sender::TcpSender;
+
+const MSS: u64 = 1460;
+
+fn at(millis: u64) -> Time {
+    Time::ZERO + Span::from_millis(millis)
+}
+
+/// With a time-out of 1.1 s at a round trip of 100 ms, so that the probe is the first.
+fn config() -> TcpConfig {
+    let base = TcpConfig::modern(Variant::Sack);
+    TcpConfig { rack: true, rto: RtoConfig { min: Span::from_secs(1), ..base.rto }, ..base }
+}
+
+/// A window of so many segments, whatever happens.
+fn fixed(window: u32) -> TcpConfig {
+    let control = FixedConfig { segments: window };
+    TcpConfig { control: CongestionControlConfig::Fixed(control), ..config() }
+}
+
+/// An acknowledgment of all segments before `number`, with the segments `blocks` held.
+fn ack(number: u64, blocks: &[(u64, u64)]) -> TcpHeader {
+    let mut sack = SackBlocks::default();
+    for (from, to) in blocks {
+        sack.push(SackBlock { offset: ((from - number) * MSS) as u32, length: ((to - from) * MSS) as u32 });
+    }
+    TcpHeader {
+        acknowledgment: number * MSS,
+        window_bytes: 4 << 20,
+        flags: TcpFlags::ACK,
+        sack,
+        ..TcpHeader::default()
+    }
+}
+
+/// The numbers of the segments that go out now.
+fn sent(sender: &mut TcpSender, now: Time) -> Vec<u64> {
+    core::iter::from_fn(|| sender.poll_transmit(now)).map(|transmit| transmit.header.sequence / MSS).collect()
+}
+
+/// Ten segments are under way since zero, and the first has been acknowledged after 100 ms, which sent one more.
+fn under_way() -> TcpSender {
+    let mut sender = TcpSender::new(&fixed(10));
+    sender.set_unlimited();
+    assert_eq!(sent(&mut sender, at(0)), (0..10).collect::<Vec<_>>());
+    sender.on_ack(&ack(1, &[]), at(100));
+    assert_eq!(sent(&mut sender, at(100)), [10]);
+    sender
+}
+
+#[test]
+fn three_held_segments_show_the_loss_of_the_one_before_them_at_once() {
+    let mut sender = under_way();
+    sender.on_ack(&ack(1, &[(2, 3)]), at(101));
+    sender.on_ack(&ack(1, &[(2, 4)]), at(102));
+    assert_eq!(sent(&mut sender, at(102)), [11, 12], "only what the window allows");
+    sender.on_ack(&ack(1, &[(2, 5)]), at(103));
+    assert_eq!(sent(&mut sender, at(103)).first(), Some(&1));
+    assert_eq!(sender.counters().fast_retransmits, 1);
+}
+
+#[test]
+fn a_hole_behind_two_held_segments_is_lost_a_quarter_of_the_least_round_trip_after_its_round_trip() {
+    let mut sender = under_way();
+    sender.on_ack(&ack(1, &[(2, 4)]), at(104));
+    assert_eq!(sent(&mut sender, at(104)), [11, 12]);
+    // It was sent at zero; the segment that arrived last took 104 ms; the least round trip is 100 ms.
+    assert_eq!(sender.timer_at(), Some(at(104 + 25)));
+    sender.on_timer(at(129));
+    assert_eq!(sent(&mut sender, at(129)).first(), Some(&1));
+    assert_eq!((sender.counters().timeouts, sender.counters().fast_retransmits), (0, 1));
+}
+
+#[test]
+fn where_reordering_was_seen_three_held_segments_are_no_loss_yet() {
+    let mut sender = under_way();
+    sender.on_ack(&ack(1, &[(2, 3)]), at(101));
+    sender.on_ack(&ack(3, &[]), at(102));
+    assert_eq!(sent(&mut sender, at(102)), [11, 12], "the first copy of 1 came late");
+    sender.on_ack(&ack(3, &[(4, 7)]), at(103));
+    assert_eq!(sent(&mut sender, at(103)), [13, 14, 15]);
+    sender.on_ack(&ack(7, &[]), at(110));
+    assert_eq!(sender.counters().retransmissions, 0);
+    assert_eq!(sender.counters().fast_retransmits, 0);
+}
+
+#[test]
+fn a_retransmission_that_is_lost_again_is_found_by_what_was_sent_after_it() {
+    let mut sender = under_way();
+    sender.on_ack(&ack(1, &[(2, 5)]), at(103));
+    let repaired = sent(&mut sender, at(103));
+    assert_eq!(repaired, [1, 11, 12, 13]);
+    sender.on_ack(&ack(1, &[(2, 11)]), at(110));
+    assert_eq!(sent(&mut sender, at(110)), (14..20).collect::<Vec<_>>());
+    // 11 to 13 went out after the second copy of 1, and are here; it is not.
+    sender.on_ack(&ack(1, &[(2, 14)]), at(203));
+    assert_eq!(sent(&mut sender, at(203)).first(), Some(&1), "the third copy");
+    assert_eq!((sender.counters().timeouts, sender.counters().fast_retransmits), (0, 2), "reduced once more");
+}
+
+#[test]
+fn a_silent_tail_is_probed_after_two_round_trips_and_its_loss_reduces_the_window() {
+    let mut sender = TcpSender::new(&config());
+    sender.on_app_data(3 * MSS);
+    sent(&mut sender, at(0));
+    sender.on_ack(&ack(2, &[]), at(100));
+    let window = sender.cwnd_bytes();
+    // One segment is left, whose acknowledgment may wait for 200 ms.
+    let probe_at = sender.timer_at().expect("a probe is planned");
+    assert_eq!(probe_at, at(100 + 200 + 200));
+    sender.on_timer(probe_at);
+    assert_eq!(sent(&mut sender, probe_at), [2], "the last segment again");
+    assert_eq!(sender.counters().timeouts, 0);
+    sender.on_ack(&ack(3, &[]), at(600));
+    assert_eq!(sender.counters().fast_retransmits, 0, "of one copy or the other");
+    // No duplicate tells of a second copy: what follows shows that the first was lost.
+    sender.on_app_data(2 * MSS);
+    assert_eq!(sent(&mut sender, at(600)), [3, 4]);
+    sender.on_ack(&ack(5, &[]), at(700));
+    assert_eq!(sender.counters().fast_retransmits, 1);
+    assert!(sender.cwnd_bytes() < window);
+}
+
+#[test]
+fn a_probe_comes_in_the_place_of_an_earlier_time_out() {
+    let mut sender = TcpSender::new(&TcpConfig { rto: TcpConfig::modern(Variant::Sack).rto, ..config() });
+    sender.on_app_data(3 * MSS);
+    sent(&mut sender, at(0));
+    sender.on_ack(&ack(2, &[]), at(100));
+    assert_eq!(sender.timer_at(), Some(at(100 + 300)));
+    sender.on_timer(at(400));
+    assert_eq!((sent(&mut sender, at(400)).as_slice(), sender.counters().timeouts), ([2].as_slice(), 0));
+    assert_eq!(sender.timer_at(), Some(at(400 + 300)), "then the time-out");
+    sender.on_timer(at(700));
+    assert_eq!(sender.counters().timeouts, 1);
+}
+
+#[test]
+fn a_probe_that_was_not_needed_reduces_nothing() {
+    let mut sender = TcpSender::new(&config());
+    sender.on_app_data(3 * MSS);
+    sent(&mut sender, at(0));
+    sender.on_ack(&ack(2, &[]), at(100));
+    let probe_at = sender.timer_at().expect("a probe is planned");
+    sender.on_timer(probe_at);
+    sent(&mut sender, probe_at);
+    sender.on_ack(&ack(3, &[]), at(510));
+    sender.on_app_data(2 * MSS);
+    sent(&mut sender, at(590));
+    sender.on_ack(&ack(3, &[]), at(600));
+    sender.on_ack(&ack(5, &[]), at(690));
+    assert_eq!(sender.counters().fast_retransmits, 0);
+}
+
+#[test]
+fn new_data_is_the_probe_where_there_is_some() {
+    let mut sender = under_way();
+    let probe_at = sender.timer_at().expect("a probe is planned");
+    assert_eq!(probe_at, at(100 + 200));
+    sender.on_timer(probe_at);
+    assert_eq!(sent(&mut sender, probe_at), [11]);
+}
+
+#[test]
+fn a_time_out_loses_the_first_segment_and_what_is_overdue_and_not_what_went_out_just_now() {
+    let mut sender = TcpSender::new(&config());
+    sender.on_app_data(2 * MSS);
+    sent(&mut sender, at(0));
+    sender.on_ack(&ack(1, &[]), at(100));
+    let probe_at = sender.timer_at().expect("a probe is planned");
+    sender.on_timer(probe_at);
+    assert_eq!(sent(&mut sender, probe_at), [1], "there is nothing new");
+    let rto_at = at(500 + 1100);
+    assert_eq!(sender.timer_at(), Some(rto_at), "the time-out follows");
+    sender.on_app_data(MSS);
+    assert_eq!(sent(&mut sender, at(1599)), [2]);
+    sender.on_timer(rto_at);
+    assert_eq!(sent(&mut sender, rto_at), [1]);
+    assert_eq!(sender.counters().timeouts, 1);
+    assert_eq!(sender.in_flight_bytes(), 2 * MSS, "the third is still believed to be under way");
+}
+
+#[test]
+fn what_the_receiver_threw_away_is_sent_again() {
+    let mut sender = under_way();
+    sender.on_ack(&ack(1, &[(2, 11)]), at(103));
+    sent(&mut sender, at(103));
+    // All of the hole arrives, and the receiver says no word of what it held.
+    sender.on_ack(&ack(2, &[]), at(203));
+    let mut now = at(203);
+    for _ in 0..20 {
+        now = sender.timer_at().expect("something is under way").max(now);
+        sender.on_timer(now);
+        if sent(&mut sender, now).contains(&2) {
+            return;
+        }
+    }
+    panic!("segment 2 is never sent again");
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    New,
+    Again(usize),
+    Held(usize, usize),
+    Acknowledged(usize),
+    Lost(usize),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => Just(Step::New),
+        1 => (0usize..40).prop_map(Step::Again),
+        2 => (0usize..40, 1usize..6).prop_map(|(from, many)| Step::Held(from, from + many)),
+        1 => (0usize..40).prop_map(Step::Acknowledged),
+        1 => (0usize..40).prop_map(Step::Lost),
+    ]
+}
+
+/// The same, with one entry for each segment ever sent and no chain.
+#[derive(Default)]
+struct Model {
+    /// State and how many had gone out when it last did.
+    segments: Vec<(State, u64)>,
+    gone: usize,
+    sent: u64,
+}
+
+proptest! {
+    #[test]
+    fn segments_are_where_a_list_of_all_of_them_says(steps in prop::collection::vec(step(), 0..120)) {
+        let mut segments = Segments::new(RangeSet::new(1000), 1000);
+        let mut model = Model::default();
+        let bytes = |number: usize| number as u64 * 100;
+        for step in steps {
+            let known = model.segments.len();
+            match step {
+                Step::New => {
+                    model.segments.push((State::UnderWay, model.sent));
+                    segments.on_sent(bytes(known), 100, at(model.sent));
+                    model.sent += 1;
+                }
+                Step::Again(number) if number >= model.gone && number < known => {
+                    if model.segments[number].0 != State::Held {
+                        model.segments[number] = (State::UnderWay, model.sent);
+                    }
+                    segments.on_sent(bytes(number), 100, at(model.sent));
+                    model.sent += 1;
+                }
+                Step::Held(from, to) if from > model.gone && to <= known => {
+                    let mut news = Vec::new();
+                    segments.hold(bytes(from) - 50, bytes(to), |segment| news.push(segment.start));
+                    let expected: Vec<u64> =
+                        (from..to).filter(|&s| model.segments[s].0 != State::Held).map(bytes).collect();
+                    prop_assert_eq!(news, expected);
+                    model.segments[from..to].iter_mut().for_each(|segment| segment.0 = State::Held);
+                }
+                Step::Acknowledged(number) if number > model.gone && number <= known => {
+                    let mut news = Vec::new();
+                    segments.acknowledge(bytes(number), |segment| news.push(segment.start));
+                    let expected: Vec<u64> =
+                        (model.gone..number).filter(|&s| model.segments[s].0 != State::Held).map(bytes).collect();
+                    prop_assert_eq!(news, expected);
+                    model.gone = number;
+                }
+                Step::Lost(number) if number >= model.gone && number < known => {
+                    if model.segments[number].0 == State::UnderWay {
+                        model.segments[number].0 = State::Lost;
+                        // Numbers are places: none is skipped here.
+                        segments.lose(number as u64);
+                    }
+                }
+                _ => {}
+            }
+            let of = |state| {
+                let of_model = &model.segments;
+                (model.gone..of_model.len()).filter(move |&s| of_model[s].0 == state)
+            };
+            prop_assert_eq!(segments.under_way_bytes(), 100 * of(State::UnderWay).count() as u64);
+            prop_assert_eq!(segments.held_count() as usize, of(State::Held).count());
+            prop_assert_eq!(segments.held_bytes(), 100 * of(State::Held).count() as u64);
+            prop_assert_eq!(segments.has_lost(), of(State::Lost).next().is_some());
+            prop_assert_eq!(segments.first_lost().map(|lost| lost.start), of(State::Lost).next().map(bytes));
+            let mut chain: Vec<usize> = of(State::UnderWay).collect();
+            chain.sort_by_key(|&s| model.segments[s].1);
+            let mut next = segments.oldest().map(|(number, segment)| (number, segment.start));
+            for s in chain {
+                prop_assert_eq!(next, Some((s as u64, bytes(s))));
+                next = segments.later_than(s as u64).map(|(number, segment)| (number, segment.start));
+            }
+            prop_assert_eq!(next, None);
+        }
+    }
+}
+
+#[test]
+fn ect_of_what_is_sent_again_is_that_of_other_recoveries() {
+    let mut sender = TcpSender::new(&TcpConfig { ecn: true, ..fixed(10) });
+    sender.set_unlimited();
+    sent(&mut sender, at(0));
+    sender.on_ack(&ack(1, &[]), at(100));
+    sent(&mut sender, at(100));
+    sender.on_ack(&ack(1, &[(2, 5)]), at(103));
+    let first = sender.poll_transmit(at(103)).expect("the lost one");
+    assert_eq!((first.header.sequence, first.ecn, first.retransmission), (MSS, Ecn::NotEct, true));
+}

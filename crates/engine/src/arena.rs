@@ -137,6 +137,37 @@ impl Stamps {
     }
 }
 
+/// Before which packets are not to leave their host, by slot; empty unless a host says so.
+#[derive(Debug, Default)]
+pub struct Departures(Vec<Departure>);
+
+/// An instant, and when the packet that it is of was made: its slot may have become another's.
+#[derive(Clone, Copy, Debug)]
+struct Departure {
+    of: Time,
+    at: Time,
+}
+
+impl Departures {
+    const NONE: Departure = Departure { of: Time::MAX, at: Time::ZERO };
+
+    /// `packet`, which was made at `created`, is not to leave before `at`. The table grows with the arena.
+    #[inline(never)]
+    pub fn write(&mut self, packet: &Packet, created: Time, at: Time) {
+        let place = packet.slot as usize;
+        if place >= self.0.len() {
+            self.0.resize(place + 1, Self::NONE);
+        }
+        self.0[place] = Departure { of: created, at };
+    }
+
+    /// Before which `packet`, which was made at `created`, is not to leave.
+    pub fn of(&self, packet: &Packet, created: Time) -> Option<Time> {
+        let departure = self.0.get(packet.slot as usize)?;
+        (departure.of == created).then_some(departure.at)
+    }
+}
+
 /// The bytes of control messages under way, in buffers that are reused.
 #[derive(Debug, Default)]
 pub struct Messages {

@@ -4,7 +4,7 @@ use tidegate_mechanism::hop::PortId;
 use tidegate_packet::{Address, DropReason, FlowId, MarkReason, Packet, Place, Sink, TcpFlags, TcpHeader};
 use tidegate_units::Time;
 
-use crate::arena::{Arena, Carried, Messages, Stamps};
+use crate::arena::{Arena, Carried, Departures, Messages, Stamps};
 use crate::counters::{FlowCounters, LinkCounters, RateIntegral, Totals};
 use crate::event::{EventQueue, Token};
 use crate::ids::LinkId;
@@ -151,6 +151,7 @@ pub(crate) struct World<O> {
     pub(crate) arena: Arena,
     pub(crate) messages: Messages,
     pub(crate) stamps: Stamps,
+    pub(crate) departures: Departures,
     /// Those of the links whose directions share one.
     pub(crate) media: Vec<SharedMedium>,
     /// By flow identity; see [`crate::ids::FlowIds`].
@@ -299,5 +300,9 @@ impl<O: Observer> Sink for LinkSink<'_, O> {
 
     fn pure_ack(&self, packet: &Packet) -> Option<TcpHeader> {
         self.world.pure_ack(packet)
+    }
+
+    fn departs_at(&self, packet: &Packet) -> Option<Time> {
+        self.world.departures.of(packet, self.world.arena.get(packet).created)
     }
 }

@@ -19,6 +19,8 @@ pub use place::{LinkId, Place};
 pub use reason::{DropReason, MarkReason};
 pub use tcp::{SackBlock, SackBlocks, TcpFlags, TcpHeader};
 
+use tidegate_units::Time;
+
 /// The world's side of a queue: the simulator frees the packet, a gateway recycles its buffer. Both count.
 pub trait Sink {
     /// `packet` will never be sent.
@@ -36,6 +38,11 @@ pub trait Sink {
         let _ = packet;
         None
     }
+    /// Before which `packet` is not to leave, as its sender wants it, for queues that keep to that; `None`: at once.
+    fn departs_at(&self, packet: &Packet) -> Option<Time> {
+        let _ = packet;
+        None
+    }
 }
 
 impl<S: Sink + ?Sized> Sink for &mut S {
@@ -50,5 +57,8 @@ impl<S: Sink + ?Sized> Sink for &mut S {
     }
     fn pure_ack(&self, packet: &Packet) -> Option<TcpHeader> {
         (**self).pure_ack(packet)
+    }
+    fn departs_at(&self, packet: &Packet) -> Option<Time> {
+        (**self).departs_at(packet)
     }
 }

@@ -107,12 +107,12 @@ impl<O: Observer> Simulation<O> {
         if let Some(ack) = ack {
             let flow_index = self.connection_flow[index as usize];
             let route = self.flows[flow_index as usize].reverse.choose();
-            self.send_segment(FlowIds::acknowledgments(flow_index), &ack, route);
+            self.send_segment(FlowIds::acknowledgments(flow_index), &ack, Time::ZERO, route);
         }
     }
 
     #[inline]
-    pub(super) fn send_segment(&mut self, flow: FlowId, segment: &Transmit, route: u32) {
+    pub(super) fn send_segment(&mut self, flow: FlowId, segment: &Transmit, departs_at: Time, route: u32) {
         let carried =
             Carried { created: self.world.now, route: 0, message: Carried::NO_MESSAGE, tcp: segment.header };
         let mut packet = self.world.create(flow, segment.wire_bytes, carried);
@@ -121,6 +121,9 @@ impl<O: Observer> Simulation<O> {
         let configured = self.flows[flow.0 as usize / 2].dscp;
         packet.dscp = if segment.dscp == Dscp::BEST_EFFORT { configured } else { segment.dscp };
         packet.class = self.flows[flow.0 as usize / 2].class;
+        if departs_at > self.world.now {
+            self.world.departures.write(&packet, self.world.now, departs_at);
+        }
         self.send(packet, route);
     }
 
@@ -140,13 +143,14 @@ impl<O: Observer> Simulation<O> {
         let mut has_sent = false;
         while let Some(mut segment) = self.connections[index as usize].sender.poll_transmit(now) {
             has_sent = true;
+            let departs_at = self.connections[index as usize].sender.departs_at();
             if let Some(partner) = self.connections[index as usize].partner
                 && !segment.header.flags.contains(TcpFlags::SYN)
             {
                 self.connections[partner as usize].receiver.ride_on(&mut segment);
             }
             let route = self.flows[flow_index as usize].forward.choose();
-            self.send_segment(FlowIds::data(flow_index), &segment, route);
+            self.send_segment(FlowIds::data(flow_index), &segment, departs_at, route);
         }
         let connection = &mut self.connections[index as usize];
         if let Some(deadline) = connection.sender.timer_at() {

@@ -16,7 +16,7 @@ use tidegate_mechanism::queue::{
 };
 use tidegate_mechanism::schedule::{
     AckFilter, CakeConfig, DisciplineConfig, DrrConfig, DualPi2Config, FlowQueueingConfig, FqCodelConfig,
-    FqPieConfig, WfqClock, WfqConfig,
+    FqConfig, FqPieConfig, WfqClock, WfqConfig,
 };
 use tidegate_mechanism::tcp::{TcpConfig, Variant};
 use tidegate_packet::Dscp;
@@ -128,6 +128,7 @@ fn discipline() -> impl Strategy<Value = DisciplineConfig> {
         flow_queueing,
         cake,
         Just(DisciplineConfig::DualPi2(DualPi2Config::default())),
+        Just(DisciplineConfig::Fq(FqConfig { limit: Limit::Packets(40), queues: 8, ..FqConfig::default() })),
         (queues(), 300u64..3_000).prop_map(|((manager, limit, heavy), quantum)| DisciplineConfig::Drr(
             DrrConfig {
                 quantum: Bytes::new(quantum),

@@ -266,3 +266,31 @@ fn bbr3_leaves_reno_and_cubic_a_part_of_a_link_where_bbr_leaves_them_next_to_not
         assert!(third.drops * 4 < first.drops, "{third:?} {first:?}");
     }
 }
+
+/// A probe of BBR overflows the queue, and what is sent again meets it full.
+#[test]
+fn with_rack_a_retransmission_that_is_lost_again_waits_for_no_timer() {
+    let plain = TcpConfig::modern(Variant::Sack);
+    let rack = TcpConfig { rack: true, ..plain.clone() };
+    for (control, queue_packets) in [(bbr3(), 33), (bbr1(), 15)] {
+        let net = Dumbbell { queue_packets, warmup: 0.0, ..DUMBBELL };
+        let without = net.run_tcp(std::slice::from_ref(&control), "cwnd_segments", &plain);
+        let with = net.run_tcp(&[control], "cwnd_segments", &rack);
+        assert!(with.timeouts == 0 && without.timeouts > 0, "{without:?} {with:?}");
+        assert!(with.all_mbps() > without.all_mbps(), "{without:?} {with:?}");
+    }
+}
+
+/// Where nothing is lost twice, what RACK finds lost is what three held segments show.
+#[test]
+fn with_rack_reno_and_cubic_do_as_without_where_nothing_is_reordered() {
+    let plain = TcpConfig::modern(Variant::Sack);
+    let rack = TcpConfig { rack: true, ..plain.clone() };
+    for control in [reno(false), cubic(false)] {
+        let net = Dumbbell { queue_packets: 67, until: 110.0, ..DUMBBELL };
+        let without = net.run_tcp(std::slice::from_ref(&control), "cwnd_segments", &plain);
+        let with = net.run_tcp(&[control], "cwnd_segments", &rack);
+        assert!((with.all_mbps() / without.all_mbps() - 1.0).abs() < 0.005, "{without:?} {with:?}");
+        assert!((with.queue_packets / without.queue_packets - 1.0).abs() < 0.02, "{without:?} {with:?}");
+    }
+}

@@ -22,6 +22,7 @@ mod nbp;
 mod nbq;
 mod ns2_throughput;
 mod ns3_controls;
+mod pacing;
 mod ports;
 mod queueing;
 mod routing;

@@ -107,6 +107,7 @@ fn in_queue(queue: &Queue, crossing: &[(usize, &Stream<'_>, Option<LinkId>)]) ->
         Queue::Sfq(sfq) => u64::from(sfq.buckets) * managed(sfq.queue.as_ref()),
         Queue::FqCodel(fq) => u64::from(fq.flows.queues),
         Queue::FqPie(fq) => u64::from(fq.flows.queues),
+        Queue::Fq(fq) => u64::from(fq.queues),
         Queue::Cake(cake) => u64::from(cake.queues) * cake.tins(),
         Queue::Cbq(cbq) => cbq.classes.len() as u64,
         // L and C, however many flows there are.

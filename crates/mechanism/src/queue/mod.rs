@@ -169,6 +169,20 @@ pub trait SharedLaw {
     /// What is remembered of one queue; at first its default.
     type State: Clone + core::fmt::Debug + Default;
 
+    /// Whether it may hold a head back: [`leaves_at`](Self::leaves_at) is asked only then.
+    const HOLDS: bool = false;
+
+    /// When the head of a queue may leave that its sender wants not to leave before `wanted`.
+    fn leaves_at(&self, state: &Self::State, wanted: Option<Time>) -> Time {
+        let _ = (state, wanted);
+        Time::ZERO
+    }
+
+    /// What a queue may send in its first turn, of a scheduler whose turns are of `quantum_bytes`.
+    fn first_turn_bytes(&self, quantum_bytes: u32) -> u32 {
+        quantum_bytes
+    }
+
     /// `packet` arrives at a queue, which has room for it and in which `queue_bytes` wait. [`Verdict::Evict`] and
     /// [`Verdict::DropWith`] are not allowed here.
     fn on_arrival(

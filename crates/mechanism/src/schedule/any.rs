@@ -11,8 +11,8 @@ use tidegate_units::{BitRate, Time};
 
 use super::own::{MakeDiscipline, OwnDiscipline};
 use super::{
-    Cake, CakeConfig, Cbq, CbqConfig, Classification, Drr, DrrConfig, DualPi2, DualPi2Config, FqCodel,
-    FqCodelConfig, FqPie, FqPieConfig, Priority, PriorityConfig, Sfq, SfqConfig, Wfq, WfqConfig,
+    Cake, CakeConfig, Cbq, CbqConfig, Classification, Drr, DrrConfig, DualPi2, DualPi2Config, Fq, FqCodel,
+    FqCodelConfig, FqConfig, FqPie, FqPieConfig, Priority, PriorityConfig, Sfq, SfqConfig, Wfq, WfqConfig,
 };
 #[cfg(feature = "text")]
 use crate::queue::own::MakeManager;
@@ -32,6 +32,8 @@ family! {
         FqCodel(FqCodelConfig) = "fq-codel",
         /// Flow queueing with PIE.
         FqPie(FqPieConfig) = "fq-pie",
+        /// A queue for each flow, in which packets wait for their time.
+        Fq(FqConfig) = "fq",
         /// Common applications kept enhanced: a shaper, tins, and queues fair to hosts and flows.
         Cake(CakeConfig) = "cake",
         /// Class-based queueing.
@@ -120,6 +122,8 @@ disciplines! {
     FqCodel(FqCodel),
     /// Flow queueing with PIE.
     FqPie(Box<FqPie>),
+    /// A queue for each flow, in which packets wait for their time.
+    Fq(Box<Fq>),
     /// A shaper, tins, and queues fair to hosts and flows.
     Cake(Box<Cake>),
     /// Class-based queueing.
@@ -141,6 +145,7 @@ impl DisciplineConfig {
             Self::Sfq(_)
             | Self::FqCodel(_)
             | Self::FqPie(_)
+            | Self::Fq(_)
             | Self::Cake(_)
             | Self::Cbq(_)
             | Self::Priority(_)
@@ -159,6 +164,7 @@ impl DisciplineConfig {
             Self::Sfq(_)
             | Self::FqCodel(_)
             | Self::FqPie(_)
+            | Self::Fq(_)
             | Self::Cake(_)
             | Self::Cbq(_)
             | Self::Priority(_)
@@ -174,7 +180,7 @@ impl DisciplineConfig {
         match self {
             Self::Fifo(manager) => manager.variables(),
             Self::Own(own) => own.values().variables(),
-            Self::FqCodel(_) | Self::FqPie(_) => super::flow_queueing::VARIABLES,
+            Self::FqCodel(_) | Self::FqPie(_) | Self::Fq(_) => super::flow_queueing::VARIABLES,
             Self::DualPi2(_) => DualPi2::VARIABLES,
             Self::Cake(_) => Cake::VARIABLES,
             Self::Drr(_) | Self::Wfq(_) | Self::Sfq(_) | Self::Cbq(_) | Self::Priority(_) => SCHEDULED,
@@ -212,6 +218,7 @@ impl DisciplineConfig {
             Self::Sfq(config) => AnyDiscipline::Sfq(config.build(context)),
             Self::FqCodel(config) => AnyDiscipline::FqCodel(config.build(context)),
             Self::FqPie(config) => AnyDiscipline::FqPie(config.build(context).into()),
+            Self::Fq(config) => AnyDiscipline::Fq(config.build(context).into()),
             Self::Cake(config) => AnyDiscipline::Cake(config.build(context).into()),
             Self::Cbq(config) => AnyDiscipline::Cbq(config.build(context)),
             Self::Priority(config) => AnyDiscipline::Priority(config.build(context)),

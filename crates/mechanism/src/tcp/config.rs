@@ -12,6 +12,7 @@ use tidegate_units::{Bytes, Span};
 
 use super::congestion::CongestionControlConfig;
 use super::ecn::EcnUse;
+use super::pacing::Pacing;
 use super::window::Window;
 
 words! {
@@ -164,6 +165,8 @@ pub struct TcpConfig {
     /// Whether losses are told by time and a silent tail is probed (RACK-TLP, RFC 8985), and not by what is held behind a hole alone
     /// (RFC 6675): no, no. Linux does. Only with `sack` in `modern`.
     pub rack: bool,
+    /// Who spreads segments over the round trip: the control, if it has a rate, in both profiles.
+    pub pacing: Pacing,
     /// Duplicates that signal a loss: 3, 3.
     pub dupack_threshold: u32,
     /// Whether the first duplicates release new data (RFC 3042): no, yes. ns's Sack1 never does it.
@@ -214,6 +217,7 @@ impl TcpConfig {
             gradual_reduction: false,
             prr: false,
             rack: false,
+            pacing: Pacing::Control,
             dupack_threshold: 3,
             limited_transmit: false,
             fast_retransmit_guard: FastRetransmitGuard::PerWindow,
@@ -250,6 +254,7 @@ impl TcpConfig {
             gradual_reduction: false,
             prr: false,
             rack: false,
+            pacing: Pacing::Control,
             dupack_threshold: 3,
             limited_transmit: true,
             fast_retransmit_guard: FastRetransmitGuard::PerWindow,

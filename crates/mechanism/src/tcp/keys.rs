@@ -10,6 +10,7 @@ use tidegate_units::{Bytes, Span};
 use super::config::{DelayedAck, EcnFeedback, RtoConfig, Rules, TcpConfig, Variant};
 use super::congestion::CongestionControlConfig;
 use super::ecn::EcnUse;
+use super::pacing::Pacing;
 use super::window::Window;
 use crate::queue::bytes32;
 
@@ -61,6 +62,10 @@ parameters! {
         /// Whether losses are told by time, what is sent again and lost again too, and a silent tail is probed (RACK-TLP). Only with `sack`
         /// in modern. Default: false. Source: RFC 8985; Linux does it.
         rack: Option<bool> = None;
+        /// Who spreads segments over the round trip: the control if it has a rate, the host by its timer at 1.2 windows per round trip (2
+        /// below half of the threshold), or the queue of the host (`fq`), to which segments come with the instant at which they are to
+        /// leave. Default: control. Source: Linux.
+        pacing: Option<Pacing> = None;
         /// Whether a connection opens with SYN packets. Default: false. Source: the simulations of all five documents.
         handshake: Option<bool> = None;
         /// The first window in packets. Default: 1p (ns-1999); 10p, or as many as 14600 B of payload hold, at least 2p (modern).
@@ -146,6 +151,7 @@ impl TcpKeys {
             gradual_reduction: self.gradual_reduction.unwrap_or(base.gradual_reduction),
             prr: self.prr.unwrap_or(base.prr),
             rack: self.rack.unwrap_or(base.rack),
+            pacing: self.pacing.unwrap_or(base.pacing),
             dupack_threshold: self.dupack_threshold.unwrap_or(base.dupack_threshold),
             limited_transmit: self.limited_transmit.unwrap_or(base.limited_transmit),
             handshake: self.handshake.unwrap_or(base.handshake),
@@ -266,7 +272,7 @@ impl tidegate_parameters::text::serde::Serialize for ResolvedTcp {
         use tidegate_parameters::text::serde::ser::SerializeStruct as _;
         let config = &self.config;
         let bytes = |bytes: u32| Bytes::new(u64::from(bytes));
-        let mut table = serializer.serialize_struct("ResolvedTcp", 24)?;
+        let mut table = serializer.serialize_struct("ResolvedTcp", 25)?;
         table.serialize_field("profile", &config.rules)?;
         table.serialize_field("variant", &config.variant)?;
         table.serialize_field("window", &self.window)?;
@@ -281,6 +287,7 @@ impl tidegate_parameters::text::serde::Serialize for ResolvedTcp {
         table.serialize_field("gradual_reduction", &config.gradual_reduction)?;
         table.serialize_field("prr", &config.prr)?;
         table.serialize_field("rack", &config.rack)?;
+        table.serialize_field("pacing", &config.pacing)?;
         table.serialize_field("handshake", &config.handshake)?;
         table.serialize_field("initial_window", &config.initial_window_segments)?;
         table.serialize_field("minimum_window", &config.minimum_window_segments)?;
@@ -519,7 +526,7 @@ mod documented {
         let expected = concat!(
             r#"{"profile":"ns-1999","variant":"reno","window":"20p","packet":"1kB","header":"0B","ack":"40B","#,
             r#""delayed_ack":"100ms","control":{"kind":"reno","ecn_beta":null,"hystart":false},"ecn":false,"ecn_feedback":"classic","#,
-            r#""ecn_timeout":false,"gradual_reduction":false,"prr":false,"rack":false,"handshake":false,"initial_window":1,"#,
+            r#""ecn_timeout":false,"gradual_reduction":false,"prr":false,"rack":false,"pacing":"control","handshake":false,"initial_window":1,"#,
             r#""minimum_window":1,"initial_ssthresh":"5p","dupack_threshold":3,"limited_transmit":false,"#,
             r#""initial_rto":"6s","min_rto":"200ms","max_rto":"64s","timer_granularity":"100ms"}"#,
         );

@@ -6,6 +6,7 @@
 //! - `recovery/` decides *what* goes next and when something counts as lost (Tahoe, Reno, NewReno, SACK, ns's Sack1, RACK-TLP),
 //! - [`congestion`] decides the *window*, and when a segment may go,
 //! - `sampler` measures, for a control that asks, what each acknowledgment says of the path,
+//! - `pacing` spreads segments where the host does that and not the control,
 //! - `rto` decides how long to wait,
 //! - `connection` holds the sequence space and the timer that these act on.
 //!
@@ -19,6 +20,7 @@ mod connection;
 mod ecn;
 mod gradual;
 mod keys;
+mod pacing;
 mod prr;
 mod ranges;
 mod receiver;
@@ -35,6 +37,7 @@ pub use config::{
 pub use connection::SenderCounters;
 pub use ecn::EcnUse;
 pub use keys::{ResolvedTcp, TcpKeys};
+pub use pacing::Pacing;
 pub use receiver::{Received, ReceiverCounters, TcpReceiver};
 pub use sender::{TcpSender, Transmit};
 pub use window::Window;

@@ -9,12 +9,15 @@
 //! A world calls one of the `on_` functions, then [`TcpSender::poll_transmit`] until it returns `None`, then re-arms
 //! its timer for [`TcpSender::timer_at`].
 
+use alloc::boxed::Box;
+
 use tidegate_packet::{Dscp, Ecn, TcpFlags, TcpHeader};
 use tidegate_units::{BitRate, Span, Time};
 
 use super::config::{EcnFeedback, Rules, TcpConfig};
 use super::congestion::{Ack, AnyCongestionControl, CongestionControl, Permission, Segment, Signal};
 use super::connection::{AckEvent, Connection, NO_BURST_LIMIT, SenderCounters};
+use super::pacing::HostPacing;
 use super::receiver::ACE_AT_START;
 use super::recovery::{Candidate, Recovery};
 use super::sampler::Before;
@@ -64,6 +67,8 @@ pub struct TcpSender {
     ce_bytes: u64,
     /// ACK, and with accurate feedback the counter of marks on what this half receives: none.
     flags: TcpFlags,
+    /// Where the host paces, or the queue behind it.
+    pacing: Option<Box<HostPacing>>,
     recovery: Recovery,
 }
 
@@ -73,8 +78,10 @@ impl TcpSender {
     /// # Panics
     /// If `config` lacks a segment size, a window, a duplicate threshold or a granularity.
     pub fn new(config: &TcpConfig) -> Self {
+        let c = Connection::new(config);
         Self {
-            c: Connection::new(config),
+            pacing: HostPacing::new(config.pacing, &c.cc).map(Box::new),
+            c,
             paced_at: Time::MAX,
             finished_at: Time::MAX,
             header_bytes: config.header_bytes,
@@ -300,7 +307,7 @@ impl TcpSender {
             Permission::Now if now < self.c.paused_until => Permission::At(self.c.paused_until),
             permission => permission,
         };
-        match permission {
+        match self.pace(permission, now) {
             Permission::Now => {
                 self.paced_at = Time::MAX;
                 true
@@ -318,6 +325,15 @@ impl TcpSender {
         }
     }
 
+    /// What is permitted, where the host paces.
+    #[inline]
+    fn pace(&mut self, permission: Permission, now: Time) -> Permission {
+        match &mut self.pacing {
+            Some(pacing) => pacing.permit(permission, now),
+            None => permission,
+        }
+    }
+
     /// The segment that recovery demands, or a probe: not subject to the window, but to timed sends.
     fn poll_retransmit(&mut self, now: Time) -> Option<Transmit> {
         let left = self.c.limit - self.c.una;
@@ -327,7 +343,8 @@ impl TcpSender {
         }
         let (sequence, payload_bytes) = self.recovery.demanded(&self.c);
         let demanded = Candidate { sequence, payload_bytes, in_flight_bytes: 0, fills_hole: true };
-        let not_before = match self.c.cc.may_send(0, payload_bytes, now) {
+        let permission = self.c.cc.may_send(0, payload_bytes, now);
+        let not_before = match self.pace(permission, now) {
             Permission::At(time) => time.max(self.c.paused_until),
             Permission::Now | Permission::No => self.c.paused_until,
         };
@@ -347,10 +364,15 @@ impl TcpSender {
     #[inline]
     fn emit(&mut self, sequence: u64, payload_bytes: u32, now: Time) -> Transmit {
         let in_flight_bytes = if self.c.is_watched { self.in_flight_bytes() } else { 0 };
+        // What waits for its time in the queue counts from then on, as in Linux.
+        let now = self.pacing.as_ref().map_or(now, |pacing| pacing.departs_at());
         let retransmission = self.c.on_output(sequence, payload_bytes, in_flight_bytes, now);
         let wire_bytes = self.header_bytes + payload_bytes;
         let segment = Segment { sequence, payload_bytes, wire_bytes, retransmission };
         let dscp = self.c.cc.on_send(&segment, now);
+        if let Some(pacing) = &mut self.pacing {
+            pacing.on_send(wire_bytes, self.c.rto.srtt(), &self.c.cc);
+        }
         let mut flags = TcpFlags::ACK;
         let mut ecn = Ecn::NotEct;
         if self.ecn {
@@ -409,6 +431,12 @@ impl TcpSender {
             return;
         }
         self.recovery.on_timer(&mut self.c, now);
+    }
+
+    /// When the segment that [`poll_transmit`](Self::poll_transmit) gave last is to leave the host; zero where only its queue decides.
+    #[inline]
+    pub fn departs_at(&self) -> Time {
+        self.pacing.as_ref().map_or(Time::ZERO, |pacing| pacing.departs_at())
     }
 
     /// When everything that the application gave had been acknowledged; `None` while something has not.

@@ -5,6 +5,7 @@
 use alloc::vec::Vec;
 
 use tidegate_packet::{Address, DropReason, MarkReason, Packet, Sink, TcpHeader};
+use tidegate_units::Time;
 
 /// Packets and their bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -109,5 +110,9 @@ impl<S: Sink> Sink for Counting<'_, S> {
     }
     fn pure_ack(&self, packet: &Packet) -> Option<TcpHeader> {
         self.out.pure_ack(packet)
+    }
+
+    fn departs_at(&self, packet: &Packet) -> Option<Time> {
+        self.out.departs_at(packet)
     }
 }

@@ -21,7 +21,7 @@ use tidegate_units::{Bytes, Limit, Time};
 
 use self::places::Places;
 use super::store::{Chain, Store};
-use super::{BinHash, Classification};
+use super::{BinHash, Classification, IndexedHeap};
 use crate::queue::{QueueDiscipline, SharedLaw, Verdict, bytes32};
 use crate::{Context, Variable};
 
@@ -33,14 +33,14 @@ const MEMORY: Bound<Bytes> = Bound::between(Bytes::new(1), Bytes::new(1 << 31))
     .saying("", " is no memory for packets")
     .helping("up to 2147483.648kB");
 
-const QUANTUM: Bound<Bytes> = Bound::between(Bytes::new(256), Bytes::new(1 << 20))
+pub(super) const QUANTUM: Bound<Bytes> = Bound::between(Bytes::new(256), Bytes::new(1 << 20))
     .saying("", " is no quantum")
     .helping("from 256B to 1048.576kB");
 
-const QUEUES: Bound<u32> =
+pub(super) const QUEUES: Bound<u32> =
     Bound::between(1, 65_536).saying("", " queues hold no flows").helping("from 1 to 65536");
 
-const WAYS: Bound<u32> = Bound::between(1, 64).saying("", " is no choice").helping("from 1 to 64");
+pub(super) const WAYS: Bound<u32> = Bound::between(1, 64).saying("", " is no choice").helping("from 1 to 64");
 
 /// What may be recorded of a scheduler with flow queueing.
 pub(super) const VARIABLES: &[Variable] = &[
@@ -120,6 +120,8 @@ pub struct FlowQueueing<L: SharedLaw> {
     store: Store,
     new: Turns,
     old: Turns,
+    /// Those whose heads may not leave yet, by when they may; they are in neither list.
+    held: IndexedHeap<Time>,
     places: Places,
     backlog: Backlog,
     /// Queues with something waiting.
@@ -161,6 +163,7 @@ impl<L: SharedLaw> FlowQueueing<L> {
             store: Store::new(),
             new: Turns::NONE,
             old: Turns::NONE,
+            held: IndexedHeap::default(),
             places: Places::new(config.hash, config.queues, config.ways, context.seed),
             backlog: Backlog::EMPTY,
             active: 0,
@@ -286,7 +289,7 @@ impl<L: SharedLaw> QueueDiscipline for FlowQueueing<L> {
         self.backlog.add(&packet);
         if !queue.is_listed {
             queue.is_listed = true;
-            queue.credits = i64::from(self.quantum_bytes);
+            queue.credits = i64::from(self.law.first_turn_bytes(self.quantum_bytes));
             self.new.push(index, &mut self.queues);
         }
         if let WhenFull::Longest(most) = self.when_full {
@@ -298,6 +301,9 @@ impl<L: SharedLaw> QueueDiscipline for FlowQueueing<L> {
 
     /// RFC 8290, section 4.2.
     fn dequeue(&mut self, now: Time, out: &mut impl Sink) -> Option<Packet> {
+        if L::HOLDS {
+            self.admit_held(now);
+        }
         loop {
             let is_new = self.new.first != NONE;
             let index = if is_new { self.new.first } else { self.old.first };
@@ -309,6 +315,10 @@ impl<L: SharedLaw> QueueDiscipline for FlowQueueing<L> {
                 queue.credits += i64::from(self.quantum_bytes);
                 self.leave_first(is_new);
                 self.old.push(index, &mut self.queues);
+                continue;
+            }
+            if L::HOLDS && self.holds(index, now, out) {
+                self.leave_first(is_new);
                 continue;
             }
             if let Some(packet) = self.next_of(index, now, out) {
@@ -325,8 +335,34 @@ impl<L: SharedLaw> QueueDiscipline for FlowQueueing<L> {
         }
     }
 
+    fn ready_at(&self, now: Time) -> Option<Time> {
+        if self.backlog.is_empty() {
+            return None;
+        }
+        if !L::HOLDS || self.new.first != NONE || self.old.first != NONE {
+            return Some(now);
+        }
+        self.held.first().map(|(at, _)| at.max(now))
+    }
+
     fn backlog(&self) -> Backlog {
         self.backlog
+    }
+
+    /// What is held goes, too.
+    fn purge(&mut self, now: Time, why: DropReason, out: &mut impl Sink) {
+        if !L::HOLDS {
+            while let Some(packet) = self.dequeue(now, out) {
+                out.on_drop(packet, why);
+            }
+            return;
+        }
+        for index in 0..self.queues.len() as u32 {
+            while let Some(packet) = self.pop(index) {
+                out.on_drop(packet, why);
+            }
+            self.queues[index as usize].state = L::State::default();
+        }
     }
 
     fn variable(&self, name: &str) -> Option<f64> {
@@ -340,6 +376,27 @@ impl<L: SharedLaw> QueueDiscipline for FlowQueueing<L> {
 }
 
 impl<L: SharedLaw> FlowQueueing<L> {
+    /// Whether the head of queue `index` may not leave yet. If so, it waits among those that are held.
+    fn holds(&mut self, index: u32, now: Time, out: &impl Sink) -> bool {
+        let queue = &self.queues[index as usize];
+        let Some(head) = self.store.first(queue.packets) else { return false };
+        let leaves_at = self.law.leaves_at(&queue.state, out.departs_at(head));
+        if leaves_at > now {
+            self.held.set(index, leaves_at);
+        }
+        leaves_at > now
+    }
+
+    /// Queues whose heads may leave by now have their turn behind all others (Linux, `fq_check_throttled`).
+    fn admit_held(&mut self, now: Time) {
+        while let Some((at, index)) = self.held.first()
+            && at <= now
+        {
+            self.held.remove(index);
+            self.old.push(index, &mut self.queues);
+        }
+    }
+
     /// The first of the new queues, or of the old ones, is none of them any more.
     #[inline]
     fn leave_first(&mut self, is_new: bool) {

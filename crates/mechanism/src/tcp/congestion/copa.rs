@@ -298,6 +298,10 @@ impl CongestionControl for Copa {
         Dscp::BEST_EFFORT
     }
 
+    fn is_paced(&self) -> bool {
+        true
+    }
+
     fn cwnd_bytes(&self) -> u64 {
         self.window.cwnd_bytes()
     }

@@ -307,6 +307,11 @@ pub trait CongestionControl {
         true
     }
 
+    /// Whether it spreads its segments itself ([`Permission::At`]).
+    fn is_paced(&self) -> bool {
+        false
+    }
+
     /// An inner variable by name, for `record`. `None` for names it has not.
     fn variable(&self, name: &str) -> Option<f64> {
         let _ = name;
@@ -398,6 +403,9 @@ macro_rules! controls {
             }
             fn backs_off_timer(&self) -> bool {
                 each!(self, c => c.backs_off_timer())
+            }
+            fn is_paced(&self) -> bool {
+                each!(self, c => c.is_paced())
             }
             fn variable(&self, name: &str) -> Option<f64> {
                 each!(self, c => c.variable(name))

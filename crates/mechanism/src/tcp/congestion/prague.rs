@@ -243,6 +243,10 @@ impl CongestionControl for Prague {
     }
 
     #[inline]
+    fn is_paced(&self) -> bool {
+        true
+    }
+
     fn cwnd_bytes(&self) -> u64 {
         (self.cwnd * self.segment) as u64
     }

@@ -308,6 +308,10 @@ impl CongestionControl for Reserved {
         if marked { self.marked } else { self.unmarked }
     }
 
+    fn is_paced(&self) -> bool {
+        true
+    }
+
     fn cwnd_bytes(&self) -> u64 {
         self.cwnd as u64 * u64::from(self.segment_bytes)
     }

@@ -220,6 +220,10 @@ impl CongestionControl for SubTcp {
     }
 
     #[inline]
+    fn is_paced(&self) -> bool {
+        true
+    }
+
     fn cwnd_bytes(&self) -> u64 {
         self.reno.cwnd_bytes()
     }

@@ -385,6 +385,10 @@ impl CongestionControl for Bbr3 {
         Dscp::BEST_EFFORT
     }
 
+    fn is_paced(&self) -> bool {
+        true
+    }
+
     fn cwnd_bytes(&self) -> u64 {
         self.cwnd_bytes
     }

@@ -252,11 +252,11 @@ impl Rack {
         let Recent { xmit_ts, end_seq, rtt, .. } = self.recent;
         let deadline = rtt + self.reo_wnd(c);
         let (mut lost_any, mut lost_again, mut wait) = (false, false, None);
-        let mut next = self.segments.oldest().map(|(number, &segment)| (number, segment));
+        let mut next = self.segments.oldest();
         while let Some((number, segment)) = next
             && segment.sent_at <= xmit_ts
         {
-            next = self.segments.later_than(number).map(|(number, &segment)| (number, segment));
+            next = self.segments.later_than(number);
             if !sent_after(xmit_ts, end_seq, segment.sent_at, segment.end()) {
                 continue;
             }
@@ -385,7 +385,7 @@ impl Rack {
         }
         c.lost_bytes += self.segments.lose_first().map_or(0, u64::from);
         let overdue = self.recent.rtt + self.reo_wnd(c);
-        while let Some((number, &segment)) = self.segments.oldest()
+        while let Some((number, segment)) = self.segments.oldest()
             && segment.sent_at.saturating_add(overdue) <= now
         {
             self.segments.lose(number);

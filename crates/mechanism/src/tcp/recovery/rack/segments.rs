@@ -62,12 +62,12 @@ pub(super) struct Segments {
     held_count: u32,
     /// What the receiver holds, so that a block is not walked again.
     held: RangeSet,
-    segments_max: usize,
+    most: usize,
 }
 
 impl Segments {
-    /// At most `segments_max` of them, above zero; `held` is empty.
-    pub fn new(held: RangeSet, segments_max: usize) -> Self {
+    /// At most `most` of them, above zero; `held` is empty.
+    pub fn new(held: RangeSet, most: usize) -> Self {
         Self {
             queue: VecDeque::new(),
             first: 0,
@@ -78,12 +78,12 @@ impl Segments {
             under_way_bytes: 0,
             held_count: 0,
             held,
-            segments_max,
+            most,
         }
     }
 
     pub fn is_full(&self) -> bool {
-        self.queue.len() >= self.segments_max
+        self.queue.len() >= self.most
     }
     /// Bytes believed to be in the network.
     pub const fn under_way_bytes(&self) -> u64 {
@@ -256,14 +256,14 @@ impl Segments {
     }
 
     /// The segment under way that last went out the longest ago, with its number.
-    pub fn oldest(&self) -> Option<(u64, &Segment)> {
-        Some((self.oldest, self.get(self.oldest)?))
+    pub fn oldest(&self) -> Option<(u64, Segment)> {
+        Some((self.oldest, *self.get(self.oldest)?))
     }
 
     /// The one that went out after the segment of this number, which is under way.
-    pub fn later_than(&self, number: u64) -> Option<(u64, &Segment)> {
+    pub fn later_than(&self, number: u64) -> Option<(u64, Segment)> {
         let later = self.get(number)?.later;
-        Some((later, self.get(later)?))
+        Some((later, *self.get(later)?))
     }
 
     /// The segment of this number, which is under way, is lost.

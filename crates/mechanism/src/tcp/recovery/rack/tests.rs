@@ -273,12 +273,12 @@ proptest! {
                     prop_assert_eq!(news, expected);
                     model.gone = number;
                 }
-                Step::Lost(number) if number >= model.gone && number < known => {
-                    if model.segments[number].0 == State::UnderWay {
-                        model.segments[number].0 = State::Lost;
-                        // Numbers are places: none is skipped here.
-                        segments.lose(number as u64);
-                    }
+                Step::Lost(number)
+                    if (model.gone..known).contains(&number) && model.segments[number].0 == State::UnderWay =>
+                {
+                    model.segments[number].0 = State::Lost;
+                    // Numbers are places: none is skipped here.
+                    segments.lose(number as u64);
                 }
                 _ => {}
             }

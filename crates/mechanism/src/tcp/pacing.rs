@@ -1,0 +1,84 @@
+//! Pacing by the host: segments spread over the round trip although the control counts a window, and segments handed to the queue of
+//! the host with the instant at which they are to leave, for `fq` to hold.
+//!
+//! Source: Linux (`tcp_update_pacing_rate`, `tcp_pacing_check`, `tcp_update_skb_after_send`).
+//! Deviations: what is handed over ahead of its time is what leaves within a millisecond; Linux lets two segments wait where that is more
+//! (TCP small queues). Time that was not used is not made up for.
+
+use tidegate_parameters::words;
+use tidegate_units::{Span, Time};
+
+use super::congestion::{AnyCongestionControl, CongestionControl, Pacer, Permission};
+
+words! {
+    /// Who spreads segments over the round trip.
+    pub enum Pacing {
+        /// The control, if it has a rate.
+        Control = "control",
+        /// The host, by its timer, if the control has no rate of its own.
+        Timer = "timer",
+        /// The queue of the host: segments are stamped with when they are to leave. The scheduler `fq` keeps to that.
+        Departure = "departure",
+    }
+}
+
+/// How far ahead of its time a segment is handed over (Linux, `sk_pacing_shift`).
+const AHEAD: Span = Span::from_millis(1);
+/// Segments of a connection that nobody paces (Linux, `tcp_update_skb_after_send`).
+const FREE_SEGMENTS: u64 = 10;
+
+/// Pacing of one connection.
+#[derive(Clone, Debug)]
+pub(super) struct HostPacing {
+    pacer: Pacer,
+    /// The control has a rate of its own.
+    by_control: bool,
+    stamps: bool,
+    /// When the segment that may go now is to leave.
+    departs_at: Time,
+    sent_segments: u64,
+}
+
+/// `sk_pacing_rate` over the window per round trip: slow start has to reach twice of it in a round trip.
+fn ratio(cwnd_bytes: u64, ssthresh_bytes: u64) -> f64 {
+    if cwnd_bytes < ssthresh_bytes / 2 { 2.0 } else { 1.2 }
+}
+
+impl HostPacing {
+    pub(super) fn new(pacing: Pacing, control: &AnyCongestionControl) -> Option<Self> {
+        let by_control = control.is_paced();
+        let stamps = pacing == Pacing::Departure;
+        let is_needed = stamps || (pacing == Pacing::Timer && !by_control);
+        let pacer = Pacer::default();
+        is_needed.then_some(Self { pacer, by_control, stamps, departs_at: Time::ZERO, sent_segments: 0 })
+    }
+
+    /// Whether what the control permits may go now, perhaps to wait for its time in the queue.
+    pub(super) fn permit(&mut self, permission: Permission, now: Time) -> Permission {
+        self.departs_at = now;
+        match if self.by_control { permission } else { self.pacer.or_wait(permission, now) } {
+            Permission::At(at) if self.stamps && at <= now.saturating_add(AHEAD) => {
+                self.departs_at = at;
+                Permission::Now
+            }
+            // It is handed over as soon as its time is near.
+            Permission::At(at) if self.stamps => Permission::At(Time::ZERO + at.since(Time::ZERO + AHEAD)),
+            permission => permission,
+        }
+    }
+
+    pub(super) const fn departs_at(&self) -> Time {
+        self.departs_at
+    }
+
+    /// A segment of so many bytes on the wire goes out.
+    pub(super) fn on_send(&mut self, wire_bytes: u32, srtt: Span, control: &AnyCongestionControl) {
+        self.sent_segments += 1;
+        if self.by_control || srtt.is_zero() || self.sent_segments <= FREE_SEGMENTS {
+            return;
+        }
+        let cwnd_bytes = control.cwnd_bytes();
+        let per_second = ratio(cwnd_bytes, control.ssthresh_bytes()) * cwnd_bytes as f64 / srtt.as_secs_f64();
+        self.pacer.on_send(wire_bytes, per_second, self.departs_at);
+    }
+}

@@ -24,6 +24,7 @@ mod ns2_throughput;
 mod ns3_controls;
 mod pacing;
 mod ports;
+mod prague;
 mod queueing;
 mod routing;
 mod tcp_loss;

@@ -13,6 +13,7 @@
 
 mod bbr;
 mod bbr3;
+mod classic_aqm;
 mod copa;
 mod cubic;
 mod dctcp;

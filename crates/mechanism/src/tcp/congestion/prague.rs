@@ -5,8 +5,8 @@
 //! Source: draft-briscoe-iccrg-prague-congestion-control-04, section 2; RFC 9331, section 4.3 (what such a control must do); for what the
 //! draft leaves to it, the reference for Linux (`tcp_prague.c`). The share of marks is DCTCP's (RFC 8257).
 //! Deviations:
-//! - No fallback where a bottleneck marks ECT(1) as RFC 3168 has it (RFC 9331, section 4.3, asks for one; in Linux it is off, and the
-//!   draft calls its own heuristic research): in a FIFO that marks as it would drop, Prague takes more than its share.
+//! - The fallback where a bottleneck marks ECT(1) as RFC 3168 has it (`classic_aqm`; RFC 9331, section 4.3, asks for one) is an option, as in
+//!   Linux: the draft calls its heuristic research. Without it Prague takes more than its share in a FIFO that marks as it would drop.
 //! - Windows end at two segments, as in Linux (section 4.3 of RFC 9331 wants smaller ones).
 //! - Each segment has its own pace; the reference sends bursts of a quarter of a millisecond. There is no Cubic beside it for long
 //!   round trips, and losses are Reno's.
@@ -15,10 +15,13 @@
 //! - The window grows if at least half of it is used; Linux asks whether it was the limit, which a pace hides.
 //! - It has no other control to turn to where marks are not counted accurately; configure `ecn_feedback` otherwise at one's own risk.
 
+use alloc::boxed::Box;
+
 use tidegate_packet::Dscp;
 use tidegate_parameters::{Bound, bound, parameters};
 use tidegate_units::{Span, Time};
 
+use super::classic_aqm::ClassicAqm;
 use super::dctcp::{alpha_after, kept};
 use super::{
     Ack, Congestion, CongestionControl, Pacer, Permission, Sample, Sampling, Segment, Signal, telling,
@@ -45,6 +48,9 @@ parameters! {
         /// So many round trips after slow start that begins to hold: short flows are not slowed. Source: `tcp_prague.c`
         /// (`prague_rtt_transition`).
         transition: u32 = 500;
+        /// Whether it looks for a queue that marks it as all others, by how long and how varied the delay is, and then gives way as others
+        /// do. Source: RFC 9331, section 4.3; `tcp_prague.c` (`prague_ecn_fallback`, off as here).
+        classic_fallback: bool = false;
     }
 }
 
@@ -68,6 +74,7 @@ impl PragueConfig {
             srtt: Span::ZERO,
             in_flight: 0.0,
             pacer: Pacer::default(),
+            classic: self.classic_fallback.then(|| ClassicAqm::new().into()),
             initial,
             least: f64::from(tcp.minimum_window_segments),
             segment,
@@ -101,6 +108,8 @@ pub struct Prague {
     srtt: Span,
     in_flight: f64,
     pacer: Pacer,
+    /// What is known of the queue that marks, where it looks for a classic one.
+    classic: Option<Box<ClassicAqm>>,
     initial: f64,
     /// What a time-out leaves.
     least: f64,
@@ -153,6 +162,9 @@ impl Prague {
             let m = (self.bytes_marked as f64 / self.bytes_acked as f64).min(1.0);
             self.alpha = alpha_after(self.alpha, self.config.g, m);
             self.alpha_at = now;
+            if let Some(classic) = &mut self.classic {
+                classic.on_round();
+            }
         }
         self.window_end = sample.sent_until;
         self.bytes_acked = 0;
@@ -184,8 +196,12 @@ impl Prague {
             return;
         }
         self.reduced_at = Some(now);
-        self.cwnd = (self.cwnd * kept(self.alpha)).max(MINIMUM).max(self.least);
+        let alpha = self.classic.as_ref().map_or(self.alpha, |classic| classic.answered(self.alpha));
+        self.cwnd = (self.cwnd * kept(alpha)).max(MINIMUM).max(self.least);
         self.ssthresh = self.cwnd;
+        if let Some(classic) = &mut self.classic {
+            classic.on_reduction(self.ssthresh);
+        }
     }
 }
 
@@ -195,18 +211,25 @@ impl CongestionControl for Prague {
             &[
                 Variable::new("alpha", "How much was marked, smoothed over round trips."),
                 Variable::new("rounds", "Round trips since slow start."),
+                Variable::new(
+                    "classic_ecn",
+                    "With `classic_fallback`: how sure it is that the queue marks as it would drop, from 0 to 17; from 8 on it answers.",
+                ),
             ]
         }
     }
 
     fn sampling(&self) -> Sampling {
-        Sampling::Acks
+        if self.classic.is_some() { Sampling::Rates } else { Sampling::Acks }
     }
 
     fn on_ack(&mut self, ack: &Ack, now: Time) {
         let Some(sample) = &ack.sample else { return };
         self.srtt = ack.srtt;
         self.in_flight = sample.in_flight_bytes as f64 / self.segment;
+        if let (Some(classic), Some(rtt)) = (&mut self.classic, sample.rtt) {
+            classic.on_sample(rtt);
+        }
         self.open(ack, sample);
         self.observe(ack, sample, now);
     }
@@ -260,6 +283,7 @@ impl CongestionControl for Prague {
             "cwnd_segments" => Some(self.cwnd),
             "alpha" => Some(self.alpha),
             "rounds" => Some(f64::from(self.rounds)),
+            "classic_ecn" => Some(self.classic.as_ref().map_or(0.0, |classic| classic.score())),
             _ => None,
         }
     }

@@ -21,8 +21,8 @@ use tidegate_mechanism::queue::{
 };
 use tidegate_mechanism::random::Seed;
 use tidegate_mechanism::schedule::{
-    AnyDiscipline, CbqClassConfig, CbqConfig, DisciplineConfig, DrrConfig, FlowQueueingConfig, FqCodelConfig,
-    PriorityConfig, SfqConfig, WfqConfig,
+    AnyDiscipline, CakeConfig, CbqClassConfig, CbqConfig, DisciplineConfig, DrrConfig, DualPi2Config,
+    FlowQueueingConfig, FqCodelConfig, FqConfig, PriorityConfig, SfqConfig, WfqConfig,
 };
 use tidegate_packet::{DropReason, Ecn, FlowId, MarkReason, Packet, RateLabel, Sink};
 use tidegate_units::{BitRate, Limit, Span, Time};
@@ -111,6 +111,9 @@ fn disciplines() -> Vec<(&'static str, DisciplineConfig)> {
                 ..FqCodelConfig::default()
             }),
         ),
+        ("fq", DisciplineConfig::Fq(FqConfig::default())),
+        ("cake", DisciplineConfig::Cake(CakeConfig { bandwidth: None, ..CakeConfig::default() })),
+        ("dualpi2", DisciplineConfig::DualPi2(DualPi2Config::default())),
         ("cbq", DisciplineConfig::Cbq(cbq)),
         ("priority", DisciplineConfig::Priority(PriorityConfig::default())),
     ]

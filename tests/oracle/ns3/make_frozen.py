@@ -16,7 +16,15 @@ HERE = Path(__file__).parent
 SOURCES = ("controls.cc", "corrected.h")
 VERSION = "ns-3.44 (PyPI package ns3 3.44.post0)"
 
-DCTCP = {"control": "dctcp", "rate": "50Mbit", "rtt_ms": 10, "flows": 1, "queue": 1_502_000, "warmup_s": 2, "duration_s": 22}
+DCTCP = {
+    "control": "dctcp",
+    "rate": "50Mbit",
+    "rtt_ms": 10,
+    "flows": 1,
+    "queue": 1_502_000,
+    "warmup_s": 2,
+    "duration_s": 22,
+}
 BBR = {"control": "bbr", "threshold": 0, "queue": 1_502_000, "warmup_s": 10, "duration_s": 70}
 CONTROLS = [
     DCTCP | {"threshold": 5},
@@ -62,13 +70,30 @@ QUEUES = [case | how for case in SHARING for how in (CORRECTED, AS_IT_IS)]
 # Of which variables the course is kept; every tenth of a second, but for alpha, which moves within it.
 SERIES = [
     (
-        {"control": "cubic", "rate": "50Mbit", "rtt_ms": 50, "flows": 1, "queue": 312_500, "warmup_s": 10, "duration_s": 70}
+        {
+            "control": "cubic",
+            "rate": "50Mbit",
+            "rtt_ms": 50,
+            "flows": 1,
+            "queue": 312_500,
+            "warmup_s": 10,
+            "duration_s": 70,
+        }
         | {"sacked": 1, "delivered": 1},
         ("window_segments", "queue_packets"),
     ),
     (DCTCP | {"threshold": 20, "series_ms": 10, "duration_s": 12}, ("alpha",)),
     (
-        BBR | {"rate": "10Mbit", "rtt_ms": 40, "flows": 1, "renew": 1, "streams": 1, "warmup_s": 1, "duration_s": 31},
+        BBR
+        | {
+            "rate": "10Mbit",
+            "rtt_ms": 40,
+            "flows": 1,
+            "renew": 1,
+            "streams": 1,
+            "warmup_s": 1,
+            "duration_s": 31,
+        },
         ("rate_mbps", "min_rtt_ms"),
     ),
 ]
@@ -78,6 +103,11 @@ SETTINGS = {
     "queues.json": [(each, ()) for each in QUEUES],
     "series.json": [({"series_ms": 100} | each, kept) for each, kept in SERIES],
 }
+
+
+def seeds(settings: dict[str, object]) -> range:
+    """Of the runs of one setting."""
+    return range(1, int(str(settings.get("seeds", 1))) + 1)
 
 
 def run(program: str, settings: dict[str, object], kept: tuple[str, ...], seed: int) -> dict[str, object]:
@@ -110,21 +140,28 @@ def run(program: str, settings: dict[str, object], kept: tuple[str, ...], seed: 
     return result
 
 
+def digest(path: Path) -> str:
+    """What a frozen file says of a source."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
 def freeze(program: str, name: str, jobs: int) -> str:
     """The text of one frozen file."""
     with ThreadPoolExecutor(jobs) as pool:
         cases = [
-            (settings, [pool.submit(run, program, settings, kept, 1 + i) for i in range(int(str(settings.get("seeds", 1))))])
+            (settings, [pool.submit(run, program, settings, kept, seed) for seed in seeds(settings)])
             for settings, kept in SETTINGS[name]
         ]
         frozen = {
             "made_by": VERSION,
-            **{f"{name.replace('.', '_')}_sha256": hashlib.sha256((HERE / name).read_bytes()).hexdigest() for name in SOURCES},
-            "cases": [{"settings": settings, "results": [run.result() for run in runs]} for settings, runs in cases],
+            **{f"{source.replace('.', '_')}_sha256": digest(HERE / source) for source in SOURCES},
+            "cases": [
+                {"settings": settings, "results": [run.result() for run in runs]} for settings, runs in cases
+            ],
         }
     # A list of numbers takes one line.
     text = json.dumps(frozen, indent=2)
-    return re.sub(r"\[[^][{}]*\]", lambda found: " ".join(found[0].split()).replace("[ ", "[").replace(" ]", "]"), text) + "\n"
+    return re.sub(r"\[[^][{}]*\]", lambda found: json.dumps(json.loads(found[0])), text) + "\n"
 
 
 def main() -> None:

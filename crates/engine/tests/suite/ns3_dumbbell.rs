@@ -110,13 +110,14 @@ pub fn run(
     let device = DeviceConfig { ring, byte_limits: ring > 1, hold: Span::from_millis(1) };
     let rate = set["rate"].as_str().expect("a rate");
     let core = net.link("A", "B", DirectionSpec { device: Some(device), ..direction(rate, &half, queue) });
-    for i in 0..flows {
+    assert_eq!(shifts.len(), flows);
+    for (i, &shift) in shifts.iter().enumerate() {
         let (source, sink) = (format!("h{i}"), format!("hd{i}"));
         net.link(&source, "A", direction("1Gbit", "1us", drop_tail(10_000)));
         net.link("B", &sink, direction("1Gbit", "1us", drop_tail(10_000)));
         let flow =
             net.flow(&source, &[&sink], TransportSpec::Tcp(Box::new(tcp.clone())), ApplicationSpec::Bulk);
-        net.network.flows[flow].start = StartSpec::At(seconds(0.1 * i as f64) + shifts[i]);
+        net.network.flows[flow].start = StartSpec::At(seconds(0.1 * i as f64) + shift);
     }
     let (warmup, until) = (number(&set["warmup_s"]), number(&set["duration_s"]));
     let mut simulation = net.build(1);

@@ -96,10 +96,10 @@ struct Estimate {
 }
 
 impl Estimate {
-    fn of(runs: &[Measured], measure: fn(&Measured) -> f64) -> Self {
+    fn of(runs: &[Measured], measure: Measure) -> Self {
         let count = runs.len() as f64;
         let mean = runs.iter().map(measure).sum::<f64>() / count;
-        let squares: f64 = runs.iter().map(|run| (measure(run) - mean).powi(2)).sum();
+        let squares: f64 = runs.iter().map(|run| (measure(run) - mean) * (measure(run) - mean)).sum();
         Self { mean, variance: squares / (count - 1.0) / count }
     }
 
@@ -114,7 +114,9 @@ fn notifications(run: &Measured) -> f64 {
     (run.drops + run.marks) / 60.0
 }
 
-const MEASURES: [(&str, fn(&Measured) -> f64); 3] = [
+type Measure = fn(&Measured) -> f64;
+
+const MEASURES: [(&str, Measure); 3] = [
     ("throughput", |run| run.throughput_mbps),
     ("queue", |run| run.queue_packets),
     ("notifications", notifications),

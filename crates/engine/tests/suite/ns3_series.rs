@@ -50,13 +50,12 @@ fn mean(values: &[f64]) -> f64 {
 
 /// The root of the mean square of the differences, as a part of the mean of theirs.
 fn difference(ours: &[f64], theirs: &[f64]) -> f64 {
-    let squares: Vec<_> = ours.iter().zip(theirs).map(|(a, b)| (a - b).powi(2)).collect();
+    let squares: Vec<_> = ours.iter().zip(theirs).map(|(a, b)| (a - b) * (a - b)).collect();
     mean(&squares).sqrt() / mean(theirs)
 }
 
 fn deviation(values: &[f64]) -> f64 {
-    let squares: Vec<_> = values.iter().map(|value| (value - mean(values)).powi(2)).collect();
-    mean(&squares).sqrt()
+    difference(values, &vec![mean(values); values.len()]) * mean(values)
 }
 
 /// What a sawtooth does: reductions, of which each second one follows a longer stage (fast convergence).

@@ -134,7 +134,7 @@ fn compare(case: &Value, as_it_is: &Value, failures: &mut String) -> String {
     assert!(ours.iter().chain(&theirs).all(|run| notified(run) == 0.0), "only one of drops and marks");
     let rtt_ms = settings["rtt_ms"].as_u64().expect("a number");
     let mut row = format!("| {control} | {manager} | {rtt_ms} | {} ", if ecn { "marks" } else { "drops" });
-    let mut causes = String::new();
+    let mut causes = Vec::new();
     for (name, measure) in MEASURES {
         let named =
             NAMED.iter().find(|of| (of.0, of.1, of.2, of.3, of.4) == (control, manager, rtt_ms, ecn, name));
@@ -142,13 +142,13 @@ fn compare(case: &Value, as_it_is: &Value, failures: &mut String) -> String {
         let [ours, theirs, raw] = [&ours, &theirs, &raw].map(|runs| Estimate::of(runs, measure));
         let ratio = ours.mean / theirs.mean;
         write!(row, "| {:.2} | {:.2} | {:.2} | {ratio:.3} ", raw.mean, theirs.mean, ours.mean).expect("text");
-        causes.extend(named.map(|of| of.6));
+        causes.extend(named.map(|of| format!("{name} {}", of.6)));
         if !ours.is_within(theirs, part) {
             writeln!(failures, "{control} {manager} {rtt_ms} {ecn} {name}: ours {ours:?}, ns-3 {theirs:?}")
                 .expect("text");
         }
     }
-    write!(row, "| {causes} |").expect("text");
+    write!(row, "| {} |", causes.join(", ")).expect("text");
     row
 }
 

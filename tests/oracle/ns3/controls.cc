@@ -1,15 +1,27 @@
-// controls.cc - DCTCP and BBR of ns-3 on a dumbbell, for the tests of our own.
+// controls.cc - controls and queues of ns-3 on a dumbbell, for the tests of our own.
 //
 // One router on each side, a host on each side for every flow; all delay and the
 // only queue that matters are on the link between the routers. Prints one line of
 // JSON: throughput of each flow and of all (payload bytes that arrived after the
 // warm-up), the time-weighted mean of the packets that wait for the link or are in
 // transmission on it, drops, marks, the share of packets that was marked and, for
-// DCTCP, what alpha was at the ends of its windows.
+// DCTCP, what alpha was at the ends of its windows; with --series also how the
+// first flow's window, alpha, rate and round trip went.
 //
-// Run:  controls --control=dctcp|bbr --rate=50Mbps --rtt=10ms --flows=1
+// Run:  controls --control=dctcp|bbr|cubic|reno --rate=50Mbps --rtt=10ms --flows=1
 //                --queue=BYTES --threshold=PACKETS --sojourn=0ms --duration=S
 //                --warmup=S --renew=0|1 --streams=0|1 --device=1
+//                --manager=fifo|codel|fq-codel|pie --ecn=0|1 --jitter=0ms --series=0ms
+//   control     reno: TcpLinuxReno
+//   manager     of the queue, where there is neither threshold nor sojourn; with its
+//               defaults, but for the limit, which is --queue in packets of 1500 bytes
+//   ecn         whether cubic and reno, and the manager, speak ECN
+//   sacked      1: PRR counts only what acknowledgments tell of (SackedPrr of
+//               corrected.h; README.md says why)
+//   delivered   1: windows of cubic and reno open by what is delivered (Delivered of
+//               corrected.h)
+//   jitter      each flow starts later by up to so much, drawn from --RngRun
+//   series      every so often, from the warm-up on
 //   threshold   of step marking (RED with MinTh = MaxTh = threshold, weight 1,
 //               not gentle), in packets; 0: a plain FIFO
 //   sojourn     instead, CoDel that marks what has waited longer: the setting of
@@ -17,7 +29,7 @@
 //   device      packets in the device's own queue; above 1 with dynamic limits, as
 //               in that check
 //   renew       1: BBR with rate samples that each acknowledgment renews (class
-//               RenewedBbr below; README.md says why)
+//               RenewedBbr of corrected.h; README.md says why)
 //   streams     1: each flow draws the phases of its gains from random numbers of its
 //               own; 0: all of them from the same ones, as ns-3 does by default
 //               (README.md says why)
@@ -26,7 +38,10 @@
 // initial window 10; PRR; no time stamps, which ns-3 would measure round trips by,
 // in whole milliseconds; no device queue beyond one packet, so that what waits,
 // waits in the queue that is measured. The links of the hosts have 1 Gb/s and
-// 1 us. Flow i starts after i * 100 ms.
+// 1 us. Flow i starts after i * 100 ms. CUBIC without HyStart; CUBIC and Reno with
+// a least time-out of 200 ms, and acknowledgments delayed by at most 40 ms.
+
+#include "corrected.h"
 
 #include "ns3/applications-module.h"
 #include "ns3/core-module.h"
@@ -46,6 +61,7 @@ namespace
 {
 // Far from those that ns-3 hands out by itself and from the one that all BBR flows share by default (4).
 const uint32_t FIRST_STREAM = 1000;
+const uint32_t SEGMENT_BYTES = 1448;
 
 double g_warmup = 0;
 double g_queueIntegral = 0;
@@ -61,6 +77,13 @@ uint64_t g_alphaCount = 0;
 double g_alphaMin = 1;
 double g_alphaMax = 0;
 std::vector<uint64_t> g_received;
+// Of the first flow.
+double g_window = 0;
+double g_alpha = 1;
+double g_pacingRate = 0;
+double g_pacingGain = 1;
+double g_minRtt = 0;
+std::string g_series[5];
 
 void
 Integrate()
@@ -117,6 +140,7 @@ OnMark(Ptr<const QueueDiscItem>, const char*)
 void
 OnAlpha(uint32_t, uint32_t, double alpha)
 {
+    g_alpha = alpha;
     if (Simulator::Now().GetSeconds() > g_warmup)
     {
         g_alphaSum += alpha;
@@ -136,6 +160,62 @@ OnReceived(uint32_t flow, Ptr<const Packet> packet, const Address&)
 }
 
 void
+OnWindow(uint32_t, uint32_t bytes)
+{
+    g_window = bytes / double(SEGMENT_BYTES);
+}
+
+void
+OnPacingRate(DataRate, DataRate rate)
+{
+    g_pacingRate = rate.GetBitRate();
+}
+
+void
+OnPacingGain(double, double gain)
+{
+    g_pacingGain = gain;
+}
+
+void
+OnMinRtt(Time, Time rtt)
+{
+    g_minRtt = rtt.GetSeconds();
+}
+
+void
+Sample(Time every)
+{
+    if (Simulator::Now().GetSeconds() > g_warmup)
+    {
+        // BBR paces 1 % below its gain times what it takes for the rate of the bottleneck.
+        const double values[] = {g_window,
+                                 g_alpha,
+                                 g_pacingRate / g_pacingGain / 0.99 / 1e6,
+                                 g_minRtt * 1e3,
+                                 double(g_queuePackets + g_devicePackets + g_inTransmission)};
+        for (uint32_t i = 0; i < std::size(values); i++)
+        {
+            char text[32];
+            std::snprintf(text, sizeof text, "%s%.4g", g_series[i].empty() ? "" : ", ", values[i]);
+            g_series[i] += text;
+        }
+    }
+    Simulator::Schedule(every, &Sample, every);
+}
+
+void
+ConnectFirst(Ptr<Node> node)
+{
+    std::string socket = "/NodeList/" + std::to_string(node->GetId()) + "/$ns3::TcpL4Protocol/SocketList/0/";
+    Config::ConnectWithoutContextFailSafe(socket + "CongestionWindow", MakeCallback(&OnWindow));
+    Config::ConnectWithoutContextFailSafe(socket + "PacingRate", MakeCallback(&OnPacingRate));
+    std::string bbr = socket + "CongestionOps/$ns3::TcpBbr/";
+    Config::ConnectWithoutContextFailSafe(bbr + "PacingGain", MakeCallback(&OnPacingGain));
+    Config::ConnectWithoutContextFailSafe(bbr + "MinRtt", MakeCallback(&OnMinRtt));
+}
+
+void
 Connect(Ptr<Node> node, bool dctcp)
 {
     if (dctcp)
@@ -146,44 +226,6 @@ Connect(Ptr<Node> node, bool dctcp)
             MakeCallback(&OnAlpha));
     }
 }
-
-// ns-3 keeps the rate sample of the acknowledgment before where the newest segment
-// was sent with as much delivered as the one before: what is delivered then grows,
-// the interval does not, and the rate is too high by one acknowledgment. Here the
-// interval ends with each acknowledgment, as in the draft (section 3.3).
-class RenewedBbr : public TcpBbr
-{
-  public:
-    static TypeId GetTypeId()
-    {
-        static TypeId tid = TypeId("RenewedBbr").SetParent<TcpBbr>().AddConstructor<RenewedBbr>();
-        return tid;
-    }
-
-    RenewedBbr() = default;
-    RenewedBbr(const RenewedBbr&) = default;
-
-    Ptr<TcpCongestionOps> Fork() override
-    {
-        return CopyObject<RenewedBbr>(this);
-    }
-
-    void CongControl(Ptr<TcpSocketState> tcb,
-                     const TcpRateOps::TcpRateConnection& connection,
-                     const TcpRateOps::TcpRateSample& sample) override
-    {
-        TcpRateOps::TcpRateSample renewed = sample;
-        if (!sample.m_priorTime.IsZero() && !sample.m_interval.IsZero() && sample.m_delivered > 0)
-        {
-            renewed.m_ackElapsed = Simulator::Now() - sample.m_priorTime;
-            renewed.m_interval = std::max(sample.m_sendElapsed, renewed.m_ackElapsed);
-            renewed.m_deliveryRate = DataRate(sample.m_delivered * 8.0 / renewed.m_interval.GetSeconds());
-        }
-        TcpBbr::CongControl(tcb, connection, renewed);
-    }
-};
-
-NS_OBJECT_ENSURE_REGISTERED(RenewedBbr);
 } // namespace
 
 int
@@ -199,10 +241,16 @@ main(int argc, char* argv[])
     bool renew = false;
     bool streams = false;
     uint32_t device = 1;
+    std::string manager = "fifo";
+    bool ecn = false;
+    bool sacked = false;
+    bool delivered = false;
+    Time jitter;
+    Time series;
     double duration = 20;
     g_warmup = 5;
     CommandLine cmd;
-    cmd.AddValue("control", "dctcp or bbr", control);
+    cmd.AddValue("control", "dctcp, bbr, cubic or reno", control);
     cmd.AddValue("rate", "of the link between the routers", rate);
     cmd.AddValue("rtt", "round-trip time without queues", rtt);
     cmd.AddValue("flows", "how many", flows);
@@ -212,23 +260,40 @@ main(int argc, char* argv[])
     cmd.AddValue("device", "packets in the queue of the device", device);
     cmd.AddValue("renew", "BBR's rate samples with each acknowledgment", renew);
     cmd.AddValue("streams", "BBR's phases from random numbers of each flow's own", streams);
+    cmd.AddValue("manager", "of the queue: fifo, codel, fq-codel or pie", manager);
+    cmd.AddValue("ecn", "of cubic, reno and the manager", ecn);
+    cmd.AddValue("sacked", "PRR counts what was acknowledged and no more", sacked);
+    cmd.AddValue("delivered", "windows open by what is delivered", delivered);
+    cmd.AddValue("jitter", "by how much the start of a flow is delayed at most", jitter);
+    cmd.AddValue("series", "time between two values of the series", series);
     cmd.AddValue("duration", "seconds", duration);
     cmd.AddValue("warmup", "seconds", g_warmup);
     cmd.Parse(argc, argv);
     bool dctcp = control == "dctcp";
+    bool bbr = control == "bbr";
 
-    Config::SetDefault("ns3::TcpSocket::SegmentSize", UintegerValue(1448));
+    Config::SetDefault("ns3::TcpSocket::SegmentSize", UintegerValue(SEGMENT_BYTES));
     Config::SetDefault("ns3::TcpSocket::SndBufSize", UintegerValue(8 << 20));
     Config::SetDefault("ns3::TcpSocket::RcvBufSize", UintegerValue(8 << 20));
     Config::SetDefault("ns3::TcpSocket::InitialCwnd", UintegerValue(10));
     Config::SetDefault("ns3::TcpSocketBase::Timestamp", BooleanValue(false));
     Config::SetDefault("ns3::TcpSocket::DelAckCount", UintegerValue(2));
-    Config::SetDefault("ns3::TcpL4Protocol::RecoveryType", TypeIdValue(TcpPrrRecovery::GetTypeId()));
+    Config::SetDefault("ns3::TcpL4Protocol::RecoveryType", TypeIdValue(sacked ? SackedPrr::GetTypeId() : TcpPrrRecovery::GetTypeId()));
     Config::SetDefault("ns3::TcpL4Protocol::SocketType",
-                       TypeIdValue(dctcp   ? TcpDctcp::GetTypeId()
-                                   : renew ? RenewedBbr::GetTypeId()
-                                           : TcpBbr::GetTypeId()));
-    if (dctcp)
+                       TypeIdValue(dctcp                ? TcpDctcp::GetTypeId()
+                                   : bbr && renew       ? RenewedBbr::GetTypeId()
+                                   : bbr                ? TcpBbr::GetTypeId()
+                                   : control == "cubic" ? (delivered ? Delivered<TcpCubic>::GetTypeId()
+                                                                     : TcpCubic::GetTypeId())
+                                   : delivered          ? Delivered<TcpLinuxReno>::GetTypeId()
+                                                        : TcpLinuxReno::GetTypeId()));
+    if (!dctcp && !bbr)
+    {
+        Config::SetDefault("ns3::TcpCubic::HyStart", BooleanValue(false));
+        Config::SetDefault("ns3::TcpSocketBase::MinRto", TimeValue(MilliSeconds(200)));
+        Config::SetDefault("ns3::TcpSocket::DelAckTimeout", TimeValue(MilliSeconds(40)));
+    }
+    if (dctcp || ecn)
     {
         Config::SetDefault("ns3::TcpSocketBase::UseEcn", StringValue("On"));
     }
@@ -282,6 +347,15 @@ main(int argc, char* argv[])
                                     "MaxSize",
                                     QueueSizeValue(QueueSize(std::to_string(queue / 1500) + "p")));
     }
+    else if (manager != "fifo")
+    {
+        std::string type = manager == "codel" ? "CoDel" : manager == "pie" ? "Pie" : "FqCoDel";
+        bottleneck.SetRootQueueDisc("ns3::" + type + "QueueDisc",
+                                    "UseEcn",
+                                    BooleanValue(ecn),
+                                    "MaxSize",
+                                    QueueSizeValue(QueueSize(std::to_string(queue / 1500) + "p")));
+    }
     else
     {
         bottleneck.SetRootQueueDisc("ns3::FifoQueueDisc",
@@ -301,6 +375,8 @@ main(int argc, char* argv[])
     addresses.SetBase("10.0.0.0", "255.255.255.0");
     addresses.Assign(coreDevices);
     g_received.assign(flows, 0);
+    Ptr<UniformRandomVariable> delays = CreateObject<UniformRandomVariable>();
+    delays->SetStream(FIRST_STREAM - 1);
     for (uint32_t i = 0; i < flows; i++)
     {
         NetDeviceContainer left = access.Install(senders.Get(i), routers.Get(0));
@@ -317,7 +393,7 @@ main(int argc, char* argv[])
         sinks.Get(0)->TraceConnectWithoutContext("Rx", MakeBoundCallback(&OnReceived, i));
         BulkSendHelper bulk("ns3::TcpSocketFactory", InetSocketAddress(interfaces.GetAddress(1), 9));
         bulk.SetAttribute("MaxBytes", UintegerValue(0));
-        bulk.SetAttribute("SendSize", UintegerValue(1448));
+        bulk.SetAttribute("SendSize", UintegerValue(SEGMENT_BYTES));
         ApplicationContainer sources = bulk.Install(senders.Get(i));
         if (streams)
         {
@@ -326,8 +402,17 @@ main(int argc, char* argv[])
                 Config::SetDefault("ns3::TcpBbr::Stream", UintegerValue(FIRST_STREAM + i));
             });
         }
-        sources.Start(MilliSeconds(100 * i));
-        Simulator::Schedule(MilliSeconds(100 * i + 1), &Connect, senders.Get(i), dctcp);
+        Time start = MilliSeconds(100 * i);
+        if (!jitter.IsZero())
+        {
+            start += jitter * delays->GetValue(0, 1);
+        }
+        sources.Start(start);
+        Simulator::Schedule(start + MilliSeconds(1), &Connect, senders.Get(i), dctcp);
+        if (i == 0)
+        {
+            Simulator::Schedule(start + MilliSeconds(1), &ConnectFirst, senders.Get(0));
+        }
     }
     Ipv4GlobalRoutingHelper::PopulateRoutingTables();
 
@@ -340,6 +425,10 @@ main(int argc, char* argv[])
     disc->TraceConnectWithoutContext("Drop", MakeCallback(&OnDrop));
     disc->TraceConnectWithoutContext("Mark", MakeCallback(&OnMark));
 
+    if (!series.IsZero())
+    {
+        Simulator::Schedule(series, &Sample, series);
+    }
     Simulator::Stop(Seconds(duration));
     Simulator::Run();
     Integrate();
@@ -365,6 +454,15 @@ main(int argc, char* argv[])
                     g_alphaSum / g_alphaCount,
                     g_alphaMin,
                     g_alphaMax);
+    }
+    if (!series.IsZero())
+    {
+        const char* names[] = {"window_segments", "alpha", "rate_mbps", "min_rtt_ms", "queue_packets"};
+        for (uint32_t i = 0; i < std::size(names); i++)
+        {
+            std::printf("%s\"%s\": [%s]", i ? ", " : ", \"series\": {", names[i], g_series[i].c_str());
+        }
+        std::printf("}");
     }
     std::printf("}\n");
     Simulator::Destroy();

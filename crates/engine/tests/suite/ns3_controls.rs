@@ -3,65 +3,17 @@
 //! Source: tests/oracle/ns3/README.md; its frozen outputs, which ns-3 made.
 //! Deviations: what ns-3 draws at random our flows take from the instants at which they start, which five runs shift.
 
-use std::path::Path;
-
-use crate::common::{Net, direction, drop_tail, seconds};
+use crate::common::drop_tail;
+use crate::ns3_dumbbell::{self as dumbbell, Measured, is_within, number, packets, tcp, variable};
 use serde_json::Value;
-use tidegate_engine::{ApplicationSpec, DirectionSpec, StartSpec, TransportSpec};
-use tidegate_mechanism::queue::{CodelConfig, CodelLawConfig, DeviceConfig, ManagerConfig, RedConfig};
+use tidegate_mechanism::queue::{CodelConfig, CodelLawConfig, ManagerConfig, RedConfig};
 use tidegate_mechanism::schedule::DisciplineConfig;
-use tidegate_mechanism::tcp::congestion::{
-    BbrConfig, CongestionControl, CongestionControlConfig, DctcpConfig,
-};
-use tidegate_mechanism::tcp::{EcnFeedback, TcpConfig, Variant};
+use tidegate_mechanism::tcp::congestion::{BbrConfig, CongestionControlConfig, DctcpConfig};
+use tidegate_mechanism::tcp::{EcnFeedback, TcpConfig};
 use tidegate_units::{Bytes, Limit, Span};
 
-const SEGMENT_BYTES: u32 = 1448;
-/// IP, TCP, and the point-to-point link.
-const HEADER_BYTES: u32 = 42;
-
-/// Of one run or, each, the mean of several.
-#[derive(Debug, Default)]
-struct Measured {
-    throughput_mbps: f64,
-    /// With the packet in transmission.
-    queue_packets: f64,
-    drops: f64,
-    marked_share: f64,
-    /// Of the first flow, every 10 ms.
-    alpha: f64,
-}
-
-impl Measured {
-    fn mean(runs: &[Self]) -> Self {
-        let mean = |of: fn(&Self) -> f64| runs.iter().map(of).sum::<f64>() / runs.len() as f64;
-        Self {
-            throughput_mbps: mean(|run| run.throughput_mbps),
-            queue_packets: mean(|run| run.queue_packets),
-            drops: mean(|run| run.drops),
-            marked_share: mean(|run| run.marked_share),
-            alpha: mean(|run| run.alpha),
-        }
-    }
-
-    fn of_peer(case: &Value) -> Self {
-        let runs = case["results"].as_array().expect("runs").iter().map(|run| Self {
-            throughput_mbps: number(&run["throughput_mbps"]),
-            queue_packets: number(&run["queue_packets"]),
-            drops: number(&run["drops"]),
-            marked_share: number(&run["marked_share"]),
-            alpha: run["alpha"]["mean"].as_f64().unwrap_or(0.0),
-        });
-        Self::mean(&runs.collect::<Vec<_>>())
-    }
-}
-
-fn number(value: &Value) -> f64 {
-    value.as_f64().expect("a number")
-}
-
 /// Step marking of what arrives when so many packets are there.
-fn step(threshold: f64, packets: u32) -> DisciplineConfig {
+pub fn step(threshold: f64, packets: u32) -> DisciplineConfig {
     DisciplineConfig::Fifo(ManagerConfig::Red(RedConfig {
         // Nothing lies between the thresholds: one byte less than a whole number of packets.
         min: Limit::Bytes(Bytes::new((threshold * 1000.0) as u64 - 1)),
@@ -92,80 +44,37 @@ fn run(case: &Value, control: CongestionControlConfig, shift: Span) -> Measured 
 /// The same; whether windows close gradually.
 fn run_as(case: &Value, control: CongestionControlConfig, shift: Span, gradual_reduction: bool) -> Measured {
     let set = &case["settings"];
-    let flows = set["flows"].as_u64().expect("a number") as usize;
     let is_dctcp = set["control"] == "dctcp";
-    let rate = set["rate"].as_str().expect("a rate");
-    let packets = (number(&set["queue"]) / f64::from(SEGMENT_BYTES + HEADER_BYTES)) as u32;
     let queue = if let Some(sojourn_ms) = set["sojourn_ms"].as_f64() {
-        delay_step(sojourn_ms, packets)
+        delay_step(sojourn_ms, packets(set))
     } else if is_dctcp {
-        step(number(&set["threshold"]), packets)
+        step(number(&set["threshold"]), packets(set))
     } else {
-        drop_tail(packets)
+        drop_tail(packets(set))
     };
-    let half = format!("{}us", number(&set["rtt_ms"]) * 500.0);
-    let mut net = Net::default();
-    let ring = set["device"].as_u64().unwrap_or(1) as u32;
-    let device = DeviceConfig { ring, byte_limits: ring > 1, hold: Span::from_millis(1) };
-    let core = net.link("A", "B", DirectionSpec { device: Some(device), ..direction(rate, &half, queue) });
-    let tcp = TcpConfig {
-        segment_bytes: SEGMENT_BYTES,
-        header_bytes: HEADER_BYTES,
-        receive_window_bytes: 8 << 20,
-        ecn: is_dctcp,
-        ecn_feedback: EcnFeedback::Dctcp,
-        gradual_reduction,
-        control,
-        ..TcpConfig::modern(Variant::Sack)
-    };
-    for i in 0..flows {
-        let (source, sink) = (format!("h{i}"), format!("hd{i}"));
-        net.link(&source, "A", direction("1Gbit", "1us", drop_tail(10_000)));
-        net.link("B", &sink, direction("1Gbit", "1us", drop_tail(10_000)));
-        let flow =
-            net.flow(&source, &[&sink], TransportSpec::Tcp(Box::new(tcp.clone())), ApplicationSpec::Bulk);
-        net.network.flows[flow].start = StartSpec::At(seconds(0.1 * i as f64) + shift);
-    }
-    let (warmup, until) = (number(&set["warmup_s"]), number(&set["duration_s"]));
-    let mut simulation = net.build(1);
-    simulation.run_until(seconds(warmup), u64::MAX);
-    simulation.restart_statistics();
+    let tcp =
+        TcpConfig { ecn: is_dctcp, ecn_feedback: EcnFeedback::Dctcp, gradual_reduction, ..tcp(control) };
+    let shifts = vec![shift; set["flows"].as_u64().expect("a number") as usize];
     let mut alphas = Vec::new();
-    for i in 1..=((until - warmup) * 100.0) as u32 {
-        simulation.run_until(seconds(warmup + f64::from(i) * 0.01), u64::MAX);
-        let sender = simulation.tcp_sender(0).expect("a TCP flow");
-        alphas.extend(sender.congestion_control().variable("alpha"));
-    }
-    simulation.assert_conservation();
-    let statistics = simulation.statistics();
-    let link = &statistics.links[core.0 as usize];
-    let sinks = (0..flows).flat_map(|flow| simulation.sink_counters(flow));
-    let goodput_bytes: u64 = sinks.map(|sink| sink.goodput_bytes).sum();
-    Measured {
-        throughput_mbps: goodput_bytes as f64 * 8.0 / (until - warmup) / 1e6,
-        queue_packets: link.packet_nanos as f64 / ((until - warmup) * 1e9),
-        drops: link.dropped_packets() as f64,
-        marked_share: link.marks_by_reason.iter().sum::<u64>() as f64 / link.delivered_packets as f64,
-        alpha: alphas.iter().sum::<f64>() / alphas.len().max(1) as f64,
-    }
+    let measured = dumbbell::run(case, &tcp, queue, &shifts, 100, |simulation| {
+        alphas.extend(variable(simulation, "alpha"));
+    });
+    Measured { alpha: alphas.iter().sum::<f64>() / alphas.len().max(1) as f64, ..measured }
 }
 
 /// The cases that `wanted` chooses.
 fn cases(wanted: impl Fn(&Value) -> bool) -> Vec<Value> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/oracle/ns3/frozen/controls.json");
-    let text = std::fs::read_to_string(path).expect("the frozen outputs of ns-3 are part of the repository");
-    let frozen: Value = serde_json::from_str(&text).expect("JSON");
-    let chosen = frozen["cases"].as_array().expect("cases").iter().filter(|case| wanted(&case["settings"]));
-    chosen.cloned().collect()
+    dumbbell::cases("controls.json", wanted)
+}
+
+/// What ns-3's BBR has beyond version 1, as Linux.
+pub fn as_linux() -> BbrConfig {
+    BbrConfig { pacing_margin: 0.01, extra_segments: 2, probe_segments: 2, ..BbrConfig::default() }
 }
 
 /// BBR whose rate samples each acknowledgment renews, and whose flows draw their phases independently of each other.
 fn is_as_the_draft(settings: &Value) -> bool {
     settings["renew"] == 1 && settings["streams"] == 1
-}
-
-fn is_within(ours: f64, theirs: f64, part: f64) -> bool {
-    (ours - theirs).abs() <= part * theirs
 }
 
 #[test]
@@ -204,9 +113,7 @@ fn dctcp_has_the_alpha_that_ns3_checks_for_behind_its_card() {
 
 #[test]
 fn bbr_has_the_throughput_and_the_queue_of_ns3_on_three_dumbbells() {
-    // What ns-3's has beyond version 1, as Linux.
-    let config =
-        BbrConfig { pacing_margin: 0.01, extra_segments: 2, probe_segments: 2, ..BbrConfig::default() };
+    let config = as_linux();
     let chosen = cases(is_as_the_draft);
     assert_eq!(chosen.len(), 3);
     for case in chosen {

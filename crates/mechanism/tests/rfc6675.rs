@@ -4,14 +4,15 @@
 //! from the window that the sender has, which segments go out in which order; what follows a time-out is the sender's own
 //! affair until everything that was outstanding is acknowledged (section 5.1).
 
-use std::collections::VecDeque;
+mod transfer;
 
 use proptest::prelude::*;
-use tidegate_mechanism::tcp::{TcpConfig, TcpReceiver, TcpSender, Transmit, Variant};
-use tidegate_packet::{Ecn, TcpHeader};
-use tidegate_units::{Span, Time};
+use tidegate_mechanism::tcp::{TcpConfig, TcpSender, Variant};
+use tidegate_packet::TcpHeader;
+use tidegate_units::Time;
 
-const MSS: u64 = 1460;
+use transfer::{Copies, MSS, Path, Reading, random, transfer};
+
 const DUP_THRESH: usize = 3;
 
 /// The sender of RFC 6675, in segments. Positions are one past what the RFC's variables name.
@@ -163,98 +164,46 @@ struct Seen {
     compared: u64,
 }
 
-struct Path {
-    /// Packets that may wait, the one in transmission included.
-    queue: usize,
-    transmission: Span,
-    /// Each way.
-    delay: Span,
-    /// Of data segments and of acknowledgments, by order of sending.
-    loses: Box<dyn FnMut(bool) -> bool>,
+/// The reading, and what was seen.
+#[derive(Default)]
+struct Compared {
+    rfc: Rfc6675,
+    seen: Seen,
+}
+
+impl Reading for Compared {
+    fn on_ack(&mut self, header: &TcpHeader, _: &TcpSender, _: Time) {
+        self.rfc.on_ack(header);
+    }
+
+    fn on_timer(&mut self, is_timeout: bool, copies: &[Copies], _: &TcpSender, _: Time) {
+        if is_timeout {
+            let Copies { sent, is_last_lost } = copies[self.rfc.high_ack];
+            self.seen.timeouts.push(self.rfc.in_recovery && sent > 1 && is_last_lost);
+            self.rfc.on_timeout();
+        }
+    }
+
+    fn on_output(&mut self, sent: &[usize], data_end: usize, sender: &TcpSender, now: Time) {
+        if self.rfc.after_timeout {
+            let end = sent.iter().max().map_or(0, |last| last + 1);
+            self.rfc.high_data = self.rfc.high_data.max(end);
+        } else {
+            let cwnd = usize::try_from(sender.cwnd_bytes() / MSS).unwrap();
+            let expected = self.rfc.sends(cwnd, data_end);
+            assert_eq!(sent, expected, "at {now:?}, una {}, {:?}", self.rfc.high_ack, self.seen);
+            self.seen.compared += sent.len() as u64;
+        }
+    }
 }
 
 /// One transfer over `path`, compared step by step.
-fn run(config: &TcpConfig, mut path: Path, segments: usize) -> Seen {
-    let mut sender = TcpSender::new(config);
-    let mut receiver = TcpReceiver::new(config);
-    let mut rfc = Rfc6675::default();
-    let mut seen = Seen::default();
-    let mut now = Time::ZERO;
-    let mut departures: VecDeque<Time> = VecDeque::new();
-    let mut data: VecDeque<(Time, Transmit)> = VecDeque::new();
-    let mut acks: VecDeque<(Time, Transmit)> = VecDeque::new();
-    // The copies of each segment, and whether the last one was lost.
-    let mut copies = vec![(0, false); segments];
-    sender.on_app_data(segments as u64 * MSS);
-    for _ in 0..1_000_000 {
-        let mut sent = Vec::new();
-        while let Some(transmit) = sender.poll_transmit(now) {
-            let number = usize::try_from(transmit.header.sequence / MSS).unwrap();
-            sent.push(number);
-            while departures.front().is_some_and(|&at| at <= now) {
-                departures.pop_front();
-            }
-            let is_lost = departures.len() >= path.queue || (path.loses)(true);
-            copies[number] = (copies[number].0 + 1, is_lost);
-            if !is_lost {
-                let done = departures.back().copied().unwrap_or(now) + path.transmission;
-                departures.push_back(done);
-                data.push_back((done + path.delay, transmit));
-            }
-        }
-        if rfc.after_timeout {
-            let end = sent.iter().max().map_or(0, |last| last + 1);
-            rfc.high_data = rfc.high_data.max(end);
-        } else {
-            let cwnd = usize::try_from(sender.cwnd_bytes() / MSS).unwrap();
-            let expected = rfc.sends(cwnd, segments);
-            assert_eq!(sent, expected, "at {now:?}, una {}, {seen:?}", rfc.high_ack);
-            seen.compared += sent.len() as u64;
-        }
-        if sender.finished_at().is_some() {
-            seen.recoveries = sender.counters().fast_retransmits;
-            seen.retransmissions = sender.counters().retransmissions;
-            return seen;
-        }
-        let next = |queue: &VecDeque<(Time, Transmit)>| queue.front().map_or(Time::MAX, |(at, _)| *at);
-        let sender_at = sender.timer_at().unwrap_or(Time::MAX);
-        let receiver_at = receiver.timer_at().unwrap_or(Time::MAX);
-        now = next(&data).min(next(&acks)).min(sender_at).min(receiver_at);
-        let mut answer = None;
-        if now == next(&data) {
-            let (_, transmit) = data.pop_front().unwrap();
-            answer = receiver.on_segment(&transmit.header, Ecn::NotEct, now).ack;
-        } else if now == next(&acks) {
-            let (_, transmit) = acks.pop_front().unwrap();
-            rfc.on_ack(&transmit.header);
-            sender.on_ack(&transmit.header, now);
-        } else if now == receiver_at {
-            answer = receiver.on_timer(now);
-        } else {
-            let before = sender.counters().timeouts;
-            sender.on_timer(now);
-            if sender.counters().timeouts > before {
-                let (copies_sent, last_is_lost) = copies[rfc.high_ack];
-                seen.timeouts.push(rfc.in_recovery && copies_sent > 1 && last_is_lost);
-                rfc.on_timeout();
-            }
-        }
-        if let Some(ack) = answer
-            && !(path.loses)(false)
-        {
-            acks.push_back((now + path.delay, ack));
-        }
-    }
-    panic!("the transfer never ends: {seen:?}");
-}
-
-fn lossless(queue: usize, transmission_micros: u64, delay_millis: u64) -> Path {
-    Path {
-        queue,
-        transmission: Span::from_micros(transmission_micros),
-        delay: Span::from_millis(delay_millis),
-        loses: Box::new(|_| false),
-    }
+fn run(config: &TcpConfig, path: Path, segments: usize) -> Seen {
+    let mut compared = Compared::default();
+    let sender = transfer(config, path, &[(Time::ZERO, segments)], &mut compared);
+    compared.seen.recoveries = sender.counters().fast_retransmits;
+    compared.seen.retransmissions = sender.counters().retransmissions;
+    compared.seen
 }
 
 #[test]
@@ -265,7 +214,7 @@ fn only_a_retransmission_that_is_lost_again_ends_the_overshoot_of_slow_start_in_
     for (queue, transmission, delay) in
         [(12, 120, 1), (40, 1200, 5), (20, 1200, 20), (25, 1200, 25), (5, 1200, 40), (100, 1200, 100)]
     {
-        let seen = run(&config, lossless(queue, transmission, delay), 1500);
+        let seen = run(&config, Path::lossless(queue, transmission, delay), 1500);
         assert!(seen.recoveries > 0 && seen.compared > 1400, "{seen:?}");
         // RFC 6675 retransmits a segment once in a recovery (NextSeg, 1.a). A burst of retransmissions that meets a full
         // queue then waits for the timer; a timer that comes first, while the copy is on its way, would be ours.
@@ -288,7 +237,7 @@ proptest! {
         segments in 5usize..400,
         one_in in 3u64..200,
         ack_one_in in prop_oneof![Just(u64::MAX), 2u64..20],
-        mut state in any::<u64>(),
+        state in any::<u64>(),
         delayed in any::<bool>(),
     ) {
         let base = TcpConfig::modern(Variant::Sack);
@@ -296,11 +245,9 @@ proptest! {
             delayed_ack: if delayed { base.delayed_ack } else { None },
             ..base
         };
-        let loses = move |is_data| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (state >> 33).is_multiple_of(if is_data { one_in } else { ack_one_in })
-        };
-        let path = Path { loses: Box::new(loses), ..lossless(queue, transmission, delay) };
+        let mut random = random(state);
+        let loses = move |is_data| random().is_multiple_of(if is_data { one_in } else { ack_one_in });
+        let path = Path { loses: Box::new(loses), ..Path::lossless(queue, transmission, delay) };
         run(&config, path, segments);
     }
 }

@@ -200,7 +200,7 @@ impl Reading for Compared {
 /// One transfer over `path`, compared step by step.
 fn run(config: &TcpConfig, path: Path, segments: usize) -> Seen {
     let mut compared = Compared::default();
-    let sender = transfer(config, path, &[(Time::ZERO, segments)], &mut compared);
+    let sender = transfer(config, path, &[(Time::ZERO, segments)], Time::MAX, &mut compared);
     compared.seen.recoveries = sender.counters().fast_retransmits;
     compared.seen.retransmissions = sender.counters().retransmissions;
     compared.seen

@@ -84,11 +84,12 @@ impl Flight {
 }
 
 /// One transfer over `path`, compared step by step with `reading`: at each of the instants of `gifts`, in their order, the application
-/// gives so many segments. Returns the sender when all of them are acknowledged.
+/// gives so many segments. Returns the sender when all of them are acknowledged, or at `end`.
 pub fn transfer(
     config: &TcpConfig,
     mut path: Path,
     gifts: &[(Time, usize)],
+    end: Time,
     reading: &mut impl Reading,
 ) -> TcpSender {
     let mut sender = TcpSender::new(config);
@@ -120,7 +121,7 @@ pub fn transfer(
             }
         }
         reading.on_output(&sent, copies.len(), &sender, now);
-        if sender.finished_at().is_some() && gifts.peek().is_none() {
+        if sender.finished_at().is_some() && gifts.peek().is_none() || now >= end {
             return sender;
         }
         let sender_at = sender.timer_at().unwrap_or(Time::MAX);

@@ -18,24 +18,6 @@ use tidegate_units::{Span, Time};
 
 use transfer::{Copies, MSS, Path, Reading, random, transfer};
 
-/// Where the sender is known to do something else than the RFC. With `false` it is held to the RFC.
-mod departures {
-    /// Section 7.3: no probe MUST be sent before a round-trip time was taken since the last one, or since the start.
-    pub const PROBES_WITHOUT_SAMPLE: bool = true;
-    /// Section 7.2: a probe stays scheduled when an acknowledgment comes that acknowledges nothing new.
-    pub const DUPLICATES_CANCEL_PROBES: bool = true;
-    /// Section 7.4.2, case 2: a duplicate tells of a needless probe also when nothing is under way, as after every probe of a tail.
-    pub const NEEDS_FLIGHT_FOR_DUPLICATES: bool = true;
-    /// Section 7.4.1: losses that are found after a probe repaired one begin a fast recovery, also those of the same window. Without it
-    /// the reordering window is not zero, and a retransmission that is lost again is no congestion (section 9.3: MUST).
-    pub const NO_RECOVERY_AFTER_REPAIR: bool = true;
-    /// Section 7.1: fast recovery ends the episode of a probe. Otherwise the first acknowledgment beyond the probe is taken for a second
-    /// loss.
-    pub const PROBES_OUTLIVE_RECOVERY: bool = true;
-    /// RFC 6298, (5.2): the timer rests while nothing is outstanding, also after a probe that repaired.
-    pub const TIMER_RUNS_IDLE: bool = true;
-}
-
 const DUP_THRESH: usize = 3;
 /// No run is longer than the minimum of round-trip times is remembered, five minutes: the plain minimum will do.
 const END: Time = Time::from_nanos(290_000_000_000);
@@ -104,8 +86,6 @@ struct Rfc8985 {
     recovery_point: usize,
     /// When the window was reduced last.
     reduced_at: Time,
-    /// A probe that repaired has reduced the window for what was sent before this.
-    repaired_until: usize,
     /// The first lost segment goes whatever the window says.
     goes_at_once: bool,
     tlp_end: Option<usize>,
@@ -172,15 +152,11 @@ impl Rfc8985 {
                 self.reordering_at = self.reordering_at.max(Some(lost_at));
             }
         }
-        let begins = if self.is_in_recovery() {
-            is_lost_again
-        } else {
-            is_any_lost && !(departures::NO_RECOVERY_AFTER_REPAIR && self.una < self.repaired_until)
-        };
+        let begins = if self.is_in_recovery() { is_lost_again } else { is_any_lost };
         if begins {
             self.seen.recoveries += 1;
             self.begin_recovery(now);
-            self.end_probe(!departures::PROBES_OUTLIVE_RECOVERY);
+            self.end_probe();
         }
         if self.reordering_at.is_some() {
             self.probe_at = None; // Section 8.
@@ -195,11 +171,9 @@ impl Rfc8985 {
     }
 
     /// Section 7.1.
-    fn end_probe(&mut self, ends: bool) {
-        if ends {
-            self.tlp_end = None;
-            self.is_tlp_retrans = false;
-        }
+    fn end_probe(&mut self) {
+        self.tlp_end = None;
+        self.is_tlp_retrans = false;
     }
 
     /// Section 7.4.2.
@@ -210,14 +184,8 @@ impl Rfc8985 {
         }
         if self.is_tlp_retrans && number > end {
             self.seen.probes_that_repaired += 1;
-            if !self.is_in_recovery() {
-                self.repaired_until = self.next();
-            }
         } else if self.is_tlp_retrans && is_bare_duplicate {
             self.seen.probes_needless += 1;
-            if departures::NEEDS_FLIGHT_FOR_DUPLICATES && number == self.next() {
-                return;
-            }
         } else if self.is_tlp_retrans {
             return;
         }
@@ -323,20 +291,14 @@ impl Reading for Rfc8985 {
         }
         self.process_probe(number, !advances && blocks.is_empty());
         self.detect_loss(sender.srtt(), now);
-        if advances || departures::DUPLICATES_CANCEL_PROBES {
-            self.probe_at = None;
-        }
         if advances {
+            self.probe_at = None;
             self.timeout_at = (number < self.next()).then(|| now + sender.rto());
             self.schedules = true;
         }
     }
 
     fn on_timer(&mut self, is_timeout: bool, _: &[Copies], sender: &TcpSender, now: Time) {
-        if departures::TIMER_RUNS_IDLE && self.una == self.next() {
-            assert!(!is_timeout, "nothing was under way at {now:?}: {self:?}");
-            return;
-        }
         assert_eq!(
             is_timeout,
             self.reordering_at != Some(now) && self.probe_at != Some(now),
@@ -355,14 +317,13 @@ impl Reading for Rfc8985 {
                     !segment.is_sacked && (s == self.una || segment.xmit_ts + self.rtt + self.reo_wnd <= now);
             }
             self.begin_recovery(now);
-            self.end_probe(true);
+            self.end_probe();
         } else if self.reordering_at == Some(now) {
             self.seen.reordering_expiries += 1;
             self.detect_loss(sender.srtt(), now);
         } else {
             self.probe_at = None;
-            self.probes =
-                self.tlp_end.is_none() && (self.has_rtt_sample || departures::PROBES_WITHOUT_SAMPLE);
+            self.probes = self.tlp_end.is_none() && self.has_rtt_sample;
             self.seen.probes_skipped += u64::from(!self.probes);
         }
     }

@@ -160,7 +160,8 @@ impl TcpSender {
             && header.payload_bytes == 0
             && (self.c.rules == Rules::Ns1999 || (same_window && self.c.una < self.c.max));
         self.c.counters.duplicate_acks += u64::from(is_duplicate);
-        let ack = AckEvent { number, sack: &header.sack, is_duplicate, ece };
+        let is_bare = header.payload_bytes == 0;
+        let ack = AckEvent { number, sack: &header.sack, is_duplicate, is_bare, ece };
         if self.c.sampler.is_some() {
             self.take_with_sample(&ack, accurate_bytes, now);
         } else {

@@ -54,6 +54,8 @@ pub(super) struct AckEvent<'a> {
     pub sack: &'a SackBlocks,
     /// It repeats `una`, and counts as a duplicate.
     pub is_duplicate: bool,
+    /// It carries no data.
+    pub is_bare: bool,
     /// It echoes a congestion mark: it opens no window.
     pub ece: bool,
 }
@@ -83,7 +85,7 @@ pub(super) struct Connection {
     pub recover: u64,
     /// `modern`: the same, for reductions of any kind. Until it is passed, an ECN echo is old news.
     reduced_at: u64,
-    /// `modern`: the same, for reductions by an ECN echo alone.
+    /// `modern`: the same, for reductions by an ECN echo, or for a loss that a probe repaired.
     echoed_at: u64,
     /// `una` when the retransmission timer last expired.
     timed_out_at: u64,

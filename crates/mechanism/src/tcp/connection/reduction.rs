@@ -71,6 +71,16 @@ impl Connection {
         self.counters.fast_retransmits += 1;
     }
 
+    /// The window was reduced for what is under way: a loss of that reduces nothing more.
+    pub fn note_reduction(&mut self) {
+        self.echoed_at = self.max;
+    }
+
+    /// What is under way may be reduced for once more.
+    pub fn forget_reduction(&mut self) {
+        self.echoed_at = 0;
+    }
+
     /// Whether ns's last reduction was that of an echo, so that a loss reduces nothing more. A control with windows below one
     /// segment counts every loss.
     pub fn is_behind_ns_echo(&self) -> bool {

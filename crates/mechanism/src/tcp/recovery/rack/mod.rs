@@ -88,6 +88,8 @@ struct Recent {
     /// `RACK.fack`: one past the highest byte that arrived.
     fack: u64,
     reordering_seen: bool,
+    /// A round trip was measured since the last probe.
+    has_sample: bool,
 }
 
 /// See the module.
@@ -135,6 +137,7 @@ impl Recent {
             }
         } else {
             self.min_rtt.on_sample(rtt, now); // Step 1.
+            self.has_sample = true;
         }
         // Step 2, `RACK_update`.
         self.rtt = rtt;
@@ -157,6 +160,7 @@ impl Rack {
                 min_rtt: LeastRtt { now: LeastRtt::UNKNOWN, before: LeastRtt::UNKNOWN, since: Time::ZERO },
                 fack: 0,
                 reordering_seen: false,
+                has_sample: false,
             },
             in_recovery: false,
             reduced_at: Time::ZERO,
@@ -171,7 +175,7 @@ impl Rack {
         if ack.number < c.una {
             return;
         }
-        self.disarm(c);
+        let alarm = self.disarm(c);
         let advances = ack.number > c.una;
         let arrived_before = c.una + self.segments.held_bytes();
         self.take_in(c, ack, now);
@@ -195,12 +199,17 @@ impl Rack {
         } else if advances {
             c.take_new_ack_and_open(ack, now);
         }
-        self.judge_probe(c, ack, now);
+        self.judge_probe(c, ack, advances, now);
         let delivered = (c.una + self.segments.held_bytes()).saturating_sub(arrived_before);
         self.detect_loss_and_arm(c, now);
         self.spread(c, delivered);
         if advances {
             self.arm_probe(c, now);
+        } else if self.alarm.is_none() && !c.is_repairing() {
+            // What acknowledges nothing new takes no probe away.
+            if let Some(probe) = alarm.filter(|alarm| alarm.purpose == Purpose::Probe) {
+                self.arm(c, Purpose::Probe, probe.at.min(c.rtx_at));
+            }
         }
     }
 
@@ -238,7 +247,10 @@ impl Rack {
             return;
         }
         let (lost_any, lost_again, wait) = self.detect_loss(c, now);
-        if lost_any && (lost_again || (!self.in_recovery && c.una >= c.recover)) {
+        if lost_again {
+            c.forget_reduction();
+        }
+        if lost_any && (lost_again || !c.is_repairing()) {
             self.enter(c, now);
         }
         if let Some(wait) = wait {
@@ -284,6 +296,7 @@ impl Rack {
         c.retransmit_head = true;
         self.in_recovery = true;
         self.reduced_at = now;
+        self.probe = None;
     }
 
     /// `DeliveredData` of RFC 6937.
@@ -295,19 +308,22 @@ impl Rack {
     }
 
     /// Section 7.4.2, `TLP_process_ack`.
-    fn judge_probe(&mut self, c: &mut Connection, ack: &AckEvent<'_>, now: Time) {
+    fn judge_probe(&mut self, c: &mut Connection, ack: &AckEvent<'_>, advances: bool, now: Time) {
         let Some(probe) = self.probe.filter(|probe| ack.number >= probe.end_seq) else { return };
         if !probe.is_retransmission {
             self.probe = None;
         } else if ack.number > probe.end_seq {
             // The probe repaired a loss of which nobody else will tell.
             self.probe = None;
-            if !self.in_recovery {
-                c.enter_recovery(Signal::Loss, now);
-                c.recovered(now);
-                self.reduced_at = now;
+            c.enter_recovery(Signal::Loss, now);
+            c.recovered(now);
+            c.note_reduction();
+            if c.una == c.max {
+                c.rtx_at = Time::MAX;
             }
-        } else if ack.is_duplicate && ack.sack.is_empty() {
+            self.reduced_at = now;
+        } else if !advances && ack.is_bare && ack.sack.is_empty() {
+            // The probe was not needed: both copies arrived.
             self.probe = None;
         }
     }
@@ -343,12 +359,11 @@ impl Rack {
     }
 
     /// The timer of the connection is the retransmission time-out again, when that was. What was armed otherwise since then stays.
-    fn disarm(&mut self, c: &mut Connection) {
-        if let Some(alarm) = self.alarm.take()
-            && c.rtx_at == alarm.at
-        {
-            c.rtx_at = alarm.rto_at;
-        }
+    /// Returns what it stood for.
+    fn disarm(&mut self, c: &mut Connection) -> Option<Alarm> {
+        let alarm = self.alarm.take().filter(|alarm| alarm.at == c.rtx_at)?;
+        c.rtx_at = alarm.rto_at;
+        Some(alarm)
     }
 
     /// The timer of the connection has expired.
@@ -364,7 +379,8 @@ impl Rack {
             Some(Purpose::Probe) => {
                 c.burst = NO_BURST_LIMIT;
                 c.arm_timer(now);
-                self.probe_due = c.una < c.max;
+                // Section 7.3: not before the path was measured again.
+                self.probe_due = c.una < c.max && self.recent.has_sample;
                 c.retransmit_head = self.probe_due;
             }
             None => self.on_timeout(c, now),
@@ -438,6 +454,7 @@ impl Rack {
         self.segments.on_sent(sent.sequence, sent.payload_bytes, now);
         if core::mem::take(&mut self.probe_due) {
             self.probe = Some(Probe { end_seq: c.max, is_retransmission: retransmission });
+            self.recent.has_sample = false;
         } else if !retransmission {
             self.arm_probe(c, now);
         }

@@ -111,7 +111,7 @@ impl Media {
         let frames = self.key_frames as f64;
         match self.key_frames {
             ..2 => 1.0,
-            _ if self.number % self.key_frames == 0 => self.key_size,
+            _ if self.number.is_multiple_of(self.key_frames) => self.key_size,
             _ => ((frames - self.key_size) / (frames - 1.0)).max(0.0),
         }
     }
@@ -223,6 +223,18 @@ mod tests {
         assert_eq!(media.waited(ms(580)), Span::from_millis(500));
         media.discard(ms(5000));
         assert_eq!((media.take(), media.discarded()), (None, 30));
+    }
+
+    #[test]
+    fn in_a_pause_nothing_is_made_and_what_waits_is_sent() {
+        let mut media = started(&ScreamConfig::default());
+        media.make(800_000.0, ms(0));
+        media.pause();
+        assert_eq!((media.make(1e6, ms(100)), media.next_frame()), (None, None));
+        assert!(media.take().is_some_and(|piece| piece.bytes == 1000 && !piece.is_last));
+        media.start(ms(300));
+        assert_eq!(media.next_frame(), Some(ms(300)));
+        assert_eq!(media.make(800_000.0, ms(300)), Some(2000));
     }
 
     #[test]

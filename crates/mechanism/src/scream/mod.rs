@@ -2,7 +2,7 @@
 //! which rate it may have. What the encoder makes waits at the sender, not in the network; what waits too long is discarded, for
 //! nobody would look at it any more, and nothing is ever sent again.
 //!
-//! Source: SCReAM version 2, draft-johansson-ccwg-rfc8298bis-screamv2-07 ("the draft"), which replaces RFC 8298. Feedback is that of
+//! Source: `SCReAM`, version 2, draft-johansson-ccwg-rfc8298bis-screamv2-07 ("the draft"), which replaces RFC 8298. Feedback is that of
 //! RFC 8888, the base delay that of RFC 6817. Where the draft leaves a number open, the authors' implementation (`ScreamV2Tx.cpp`)
 //! has it, which was looked at for that alone.
 //! Deviations:
@@ -12,7 +12,10 @@
 //!   flow starts.
 //! - The order of steps within a report, which the draft leaves open: round trip, delay, `l4s_alpha`, what is done once per round
 //!   trip, target of the delay, reduction, increase, bitrate. `scl_t` is of the `ref_wnd_i` before, as the listing has it (its
-//!   comment says the opposite).
+//!   comment says the opposite), and steps are scaled down where the delay is below a quarter of its target, as the listing has it
+//!   (its comment says the opposite, too). An interval in which nothing arrived leaves `l4s_alpha` as it is.
+//! - The reordering window begins at [`ScreamConfig::reordering`], for the draft has no first value, grows to what was seen, up to a
+//!   round trip, and does not shrink. Losses are noticed when a report comes.
 //! - `bytes_in_flight` is restored after half a second in which nothing could be sent: all of it counts as lost (the draft promises
 //!   a least rate without feedback in its section on security, the implementation does this).
 //! - A report has 64 packets at most and tells of 32 or more, so that a lost report loses nothing (section 6, on feedback). Sequence

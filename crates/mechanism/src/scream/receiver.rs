@@ -178,8 +178,8 @@ mod tests {
                 let report = receiver.on_data(&data(sequence, is_last), Ecn::Ect0, now).or_else(|| receiver.on_timer(now));
                 let Some(report) = report else { continue };
                 prop_assert!((1..=64).contains(&report.len));
-                for (sequence, metric) in report.packets() {
-                    prop_assert!(!metric.is_received() || came.contains(&sequence));
+                for (told, metric) in report.packets() {
+                    prop_assert!(!metric.is_received() || came.contains(&told));
                 }
             }
         }

@@ -292,11 +292,6 @@ impl TfrcSender {
             _ => None,
         }
     }
-
-    /// The smoothed round-trip time, seconds; `None` before the first report.
-    pub const fn rtt_secs(&self) -> Option<f64> {
-        self.r
-    }
 }
 
 /// `W_init` (section 4.2).
@@ -438,7 +433,7 @@ mod tests {
         let mut sender = build();
         let late = Report { delay: Span::from_millis(30), ..report(0, Report::NO_LOSS, ms(130)) };
         sender.on_report(&Report { timestamp: Time::ZERO, ..late }, ms(130));
-        assert!((sender.rtt_secs().expect("it heard") - 0.1).abs() < 1e-12);
+        assert!((sender.r.expect("it heard") - 0.1).abs() < 1e-12);
     }
 
     proptest! {

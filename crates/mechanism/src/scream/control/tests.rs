@@ -131,9 +131,9 @@ fn a_window_does_not_grow_far_beyond_what_is_under_way_nor_at_the_highest_bitrat
     assert_eq!(control.ref_wnd_bytes(), after, "{window} before");
 
     let max_rate = Some(tidegate_units::BitRate::from_mbps(1));
-    let control = build(&ScreamConfig { max_rate, ..ScreamConfig::default() });
-    assert_eq!(control.bitrate_bps(), 1e6);
-    assert!(control.ref_wnd_bytes() < 10_000.0, "{}", control.ref_wnd_bytes());
+    let highest = build(&ScreamConfig { max_rate, ..ScreamConfig::default() });
+    assert_eq!(highest.bitrate_bps(), 1e6);
+    assert!(highest.ref_wnd_bytes() < 10_000.0, "{}", highest.ref_wnd_bytes());
 }
 
 #[test]

@@ -215,7 +215,7 @@ fn own_flows(scenario: &Scenario, real: &[u32]) -> Vec<OwnFlow> {
         let &[to] = &flow.to[..] else { return None };
         let protocol = match flow.transport {
             Transport::Tcp(_) => Protocol::TCP,
-            Transport::Udp(_) | Transport::Tfrc(_) => Protocol::UDP,
+            Transport::Udp(_) | Transport::Media(_) => Protocol::UDP,
         };
         let (from, to) = (host(flow.from)?, host(to)?);
         Some(OwnFlow { flow: number as u32, from, to, protocol, source_port: source_port(number) })

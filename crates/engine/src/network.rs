@@ -3,9 +3,9 @@
 use tidegate_mechanism::edge::EdgeConfig;
 use tidegate_mechanism::hop::HopConfig;
 use tidegate_mechanism::mark::MarkerConfig;
+use tidegate_mechanism::media::MediaConfig;
 use tidegate_mechanism::meter::LabelsConfig;
 use tidegate_mechanism::tcp::TcpConfig;
-use tidegate_mechanism::tfrc::TfrcConfig;
 use tidegate_packet::{Dscp, FlowId, Headers};
 use tidegate_units::{BitRate, Span, Time};
 
@@ -52,8 +52,8 @@ pub struct LinkSpec {
 pub enum TransportSpec {
     /// A TCP connection.
     Tcp(Box<TcpConfig>),
-    /// A media stream over UDP with TCP-friendly rate control.
-    Tfrc(TfrcConfig),
+    /// A media stream over UDP that follows the network.
+    Media(MediaConfig),
     /// Datagrams, of which so many bytes on the wire are headers.
     Udp {
         /// Headers of a packet.
@@ -343,7 +343,7 @@ impl Network {
     pub(crate) fn mtu_bytes(&self) -> u32 {
         let largest = |flow: &FlowSpec| match (&flow.transport, &flow.application) {
             (TransportSpec::Tcp(config), _) => config.segment_bytes.saturating_add(config.header_bytes),
-            (TransportSpec::Tfrc(config), _) => config.packet_bytes(),
+            (TransportSpec::Media(config), _) => u32::try_from(config.packet().get()).unwrap_or(u32::MAX),
             (
                 _,
                 ApplicationSpec::ConstantRate { packet_bytes, .. }

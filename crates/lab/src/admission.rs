@@ -232,7 +232,7 @@ fn most(scenario: &Scenario, index: usize, reserved: &ReservedConfig) -> BitRate
 fn packet(flow: &Flow) -> Option<Bytes> {
     match (&flow.transport, &flow.application) {
         (Transport::Tcp(tcp), _) => Some(tcp.config.packet()),
-        (Transport::Tfrc(tfrc), _) => Some(tfrc.packet),
+        (Transport::Media(media), _) => Some(media.packet()),
         (Transport::Udp(_), Application::Cbr(cbr)) => cbr.packet,
         (Transport::Udp(_), Application::Poisson(poisson)) => poisson.packet,
         (Transport::Udp(_), _) => None,

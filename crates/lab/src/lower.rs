@@ -13,7 +13,6 @@ use tidegate_engine::{
 use tidegate_mechanism::edge::iec::VirtualLinkTerms;
 use tidegate_mechanism::edge::{EdgeConfig, PeerId};
 use tidegate_mechanism::schedule::Classification;
-use tidegate_mechanism::tfrc::TfrcConfig;
 use tidegate_packet::{Address, Ecn, Headers, Protocol};
 use tidegate_scenario::model::{self, Scenario};
 use tidegate_units::Bytes;
@@ -156,12 +155,12 @@ fn flow_spec(index: usize, flow: &model::Flow) -> FlowSpec {
     let transport = match &flow.transport {
         model::Transport::Tcp(config) => TransportSpec::Tcp(Box::new(config.config.clone())),
         model::Transport::Udp(udp) => TransportSpec::Udp { header_bytes: udp.header.get() as u32 },
-        model::Transport::Tfrc(config) => TransportSpec::Tfrc(*config),
+        model::Transport::Media(config) => TransportSpec::Media(config.clone()),
     };
     let ecn = match &flow.transport {
         model::Transport::Udp(udp) => udp.ecn.codepoint(),
-        model::Transport::Tfrc(TfrcConfig { ecn: true, .. }) => Ecn::Ect0,
-        _ => Ecn::NotEct,
+        model::Transport::Media(config) => config.codepoint(),
+        model::Transport::Tcp(_) => Ecn::NotEct,
     };
     let protocol = if matches!(transport, TransportSpec::Tcp(_)) { Protocol::TCP } else { Protocol::UDP };
     let (near, far) = (source_port(index), 5001);

@@ -141,8 +141,11 @@ fn read_flow<O: Observer>(simulation: &Simulation<O>, flow: usize, quantity: Flo
     let counters = simulation.flow_counters(flow);
     let sender = simulation.tcp_sender(flow);
     let of_sender = |read: &dyn Fn(&TcpSender) -> f64| Reading::Value(sender.map_or(f64::NAN, read));
+    if let Some(value) = simulation.media_variable(flow, quantity.name()) {
+        return Reading::Value(value);
+    }
     let counter = match quantity {
-        FlowQuantity::Control(name) => return of_sender(&|tcp| control_variable(tcp, name)),
+        FlowQuantity::Inner(name) => return of_sender(&|tcp| control_variable(tcp, name)),
         FlowQuantity::Counted(counter) => counter,
     };
     match counter {
@@ -160,10 +163,6 @@ fn read_flow<O: Observer>(simulation: &Simulation<O>, flow: usize, quantity: Flo
         FlowCounter::Cwnd => of_sender(&|tcp| tcp.cwnd_bytes() as f64),
         FlowCounter::CwndSegments => of_sender(&|tcp| control_variable(tcp, "cwnd_segments")),
         FlowCounter::Promised => bits(sinks.iter().map(|sink| sink.priority_bytes).sum()),
-        FlowCounter::AllowedRate | FlowCounter::LossEventRate => {
-            let stream = simulation.tfrc_sender(flow);
-            Reading::Value(stream.and_then(|tfrc| tfrc.variable(quantity.name())).unwrap_or(f64::NAN))
-        }
         FlowCounter::Ssthresh => of_sender(&|tcp| tcp.ssthresh_bytes() as f64),
         FlowCounter::InFlight => of_sender(&|tcp| tcp.in_flight_bytes() as f64),
         FlowCounter::SmoothedRtt => of_sender(&|tcp| tcp.srtt().map_or(f64::NAN, Span::as_millis_f64)),

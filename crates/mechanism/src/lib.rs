@@ -10,7 +10,7 @@
 //!
 //! The folders are the families: [`queue`] (accept, mark or drop?), [`schedule`] (who goes next?), [`meter`] (how fast
 //! is this flow?), [`shape`] (when may it go?), [`mark`] (which promise does it carry?), [`edge`] (how much may enter
-//! here?), [`hop`] (what do my neighbours tell me?), [`tcp`] (how does the end host react?), [`tfrc`] (how does a media
+//! here?), [`hop`] (what do my neighbours tell me?), [`tcp`] (how does the end host react?), [`tfrc`] and [`scream`] (how does a media
 //! stream?). [`wire`] is what their messages share.
 #![no_std]
 
@@ -19,11 +19,13 @@ extern crate alloc;
 pub mod edge;
 pub mod hop;
 pub mod mark;
+pub mod media;
 pub mod meter;
 mod outbox;
 pub mod queue;
 pub mod random;
 pub mod schedule;
+pub mod scream;
 pub mod shape;
 pub mod tcp;
 pub mod tfrc;

@@ -1,5 +1,5 @@
 //! A border allocates while it meets something new, a flow or a peer, and nothing any more when it knows them; flow queueing while
-//! more waits than ever before.
+//! more waits than ever before; a call nothing at all.
 
 use tidegate_mechanism::Context;
 use tidegate_mechanism::edge::{
@@ -7,7 +7,10 @@ use tidegate_mechanism::edge::{
 };
 use tidegate_mechanism::queue::QueueDiscipline;
 use tidegate_mechanism::schedule::{CakeConfig, FlowQueueingConfig, FqCodelConfig, FqPieConfig};
-use tidegate_packet::{Address, DropReason, FlowId, Headers, MarkReason, Packet, Protocol, Sink, TcpHeader};
+use tidegate_mechanism::scream::{ScreamConfig, ScreamReceiver, ScreamSender};
+use tidegate_packet::{
+    Address, DropReason, Ecn, FlowId, Headers, MarkReason, Packet, Protocol, Sink, TcpHeader,
+};
 use tidegate_units::{Span, Time};
 
 const FLOWS: u32 = 20;
@@ -145,4 +148,28 @@ fn allocates_for_places_only(mut fq: impl QueueDiscipline) {
     };
     assert!(offer(0..1_000) > 0, "the first packets need places");
     assert_eq!(offer(1_000..100_000), 0);
+}
+
+/// A call, its reports heard at once; what both ends allocate after they were built.
+#[test]
+fn a_call_allocates_nothing() {
+    let config = ScreamConfig::default();
+    let (mut sender, mut receiver) = (ScreamSender::new(&config), ScreamReceiver::new(&config));
+    sender.start(Time::ZERO);
+    let mut sent = 0;
+    let call = || {
+        for millis in 0..10_000 {
+            let now = Time::ZERO + Span::from_millis(millis);
+            let mut report = receiver.on_timer(now);
+            while let Some(data) = sender.poll_transmit(now) {
+                sent += 1;
+                report = receiver.on_data(&data, Ecn::NotEct, now).or(report);
+            }
+            if let Some(report) = report {
+                sender.on_report(&report, now);
+            }
+        }
+    };
+    assert_eq!(allocation_counter::measure(call).count_total, 0);
+    assert!(sent > 1000, "{sent}");
 }

@@ -48,7 +48,7 @@ fn flow(name: &str, from: u32, to: u32, v6: bool, transport: TransportSpec, port
     };
     let (protocol, application) = match transport {
         TransportSpec::Tcp(_) => (Protocol::TCP, ApplicationSpec::Bulk),
-        TransportSpec::Tfrc(_) => (Protocol::UDP, ApplicationSpec::Bulk),
+        TransportSpec::Media(_) => (Protocol::UDP, ApplicationSpec::Bulk),
         TransportSpec::Udp { .. } => {
             let rate = "300kbit".parse().unwrap();
             (Protocol::UDP, ApplicationSpec::ConstantRate { rate, packet_bytes: 501, jitter: 0.0 })

@@ -153,7 +153,7 @@ impl Ends {
                 self.connection_flow.push(index);
                 Carrier::Tcp(self.connections.len() as u32 - 1)
             }
-            TransportSpec::Tfrc(config) => {
+            TransportSpec::Media(config) => {
                 self.streams.push(Stream::new(index, config));
                 Carrier::Stream(self.streams.len() as u32 - 1)
             }

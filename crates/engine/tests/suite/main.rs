@@ -30,6 +30,7 @@ mod ports;
 mod prague;
 mod queueing;
 mod routing;
+mod scream;
 mod tcp_loss;
 mod tfrc;
 mod ties;

@@ -3,6 +3,7 @@
 
 use crate::common::{Net, direction, drop_tail, seconds, throughput_bps};
 use tidegate_engine::{ApplicationSpec, DirectionSpec, LossModel, TransportSpec};
+use tidegate_mechanism::media::MediaConfig;
 use tidegate_mechanism::queue::{ManagerConfig, RedConfig};
 use tidegate_mechanism::schedule::DisciplineConfig;
 use tidegate_mechanism::tcp::TcpConfig;
@@ -13,7 +14,7 @@ use tidegate_units::Limit;
 const SEGMENT: f64 = 1000.0;
 
 fn stream() -> TransportSpec {
-    TransportSpec::Tfrc(TfrcConfig::default())
+    TransportSpec::Media(MediaConfig::Tfrc(TfrcConfig::default()))
 }
 
 /// Two routers between hosts, with a round-trip time of 60 ms, transmissions aside.
@@ -88,6 +89,5 @@ fn a_stream_alone_fills_a_link_and_every_packet_is_somewhere() {
     simulation.assert_conservation();
     let received = simulation.sink_counters(0)[0].received_bytes as f64 * 8.0 / 60.0;
     assert!(received > 8e6, "{received}");
-    let sender = simulation.tfrc_sender(0).expect("it is one");
-    assert!(sender.variable("loss_event_rate").is_some_and(|p| p > 0.0 && p < 0.01));
+    assert!(simulation.media_variable(0, "loss_event_rate").is_some_and(|p| p > 0.0 && p < 0.01));
 }

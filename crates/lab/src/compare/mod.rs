@@ -99,12 +99,12 @@ fn capacity_bps(direction: &Direction) -> f64 {
 fn demand(flow: &Flow) -> (f64, u32) {
     let own = match &flow.transport {
         Transport::Tcp(tcp) => tcp.config.packet(),
-        Transport::Tfrc(tfrc) => tfrc.packet,
+        Transport::Media(media) => media.packet(),
         Transport::Udp(udp) => udp.packet,
     };
     let size = |packet: Option<tidegate_units::Bytes>| packet.unwrap_or(own).get() as u32;
     let most = match &flow.transport {
-        Transport::Tfrc(tfrc) => tfrc.max_rate.map_or(f64::INFINITY, |rate| rate.as_bps() as f64),
+        Transport::Media(media) => media.max_rate().map_or(f64::INFINITY, |rate| rate.as_bps() as f64),
         Transport::Tcp(_) | Transport::Udp(_) => f64::INFINITY,
     };
     match &flow.application {

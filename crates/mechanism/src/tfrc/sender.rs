@@ -6,6 +6,7 @@ use tidegate_units::{BitRate, Span, Time};
 
 use super::equation::throughput;
 use super::{Data, Report, TfrcConfig};
+use crate::Variable;
 
 /// `q`: the weight of the old round-trip time (section 4.3, step 2).
 const Q: f64 = 0.9;
@@ -277,12 +278,17 @@ impl TfrcSender {
         self.sequence
     }
 
+    /// What may be recorded of it.
+    pub const VARIABLES: &'static [Variable] = &[
+        Variable::new("allowed_bps", "the rate that it may have"),
+        Variable::new("loss_event_rate", "the loss event rate that it was told"),
+    ];
+
     /// An inner variable by name.
     pub fn variable(&self, name: &str) -> Option<f64> {
         match name {
             "allowed_bps" => Some(self.x * 8.0),
             "loss_event_rate" => Some(self.p),
-            "rtt_s" => self.r,
             _ => None,
         }
     }
@@ -427,7 +433,7 @@ mod tests {
         let mut sender = build();
         let late = Report { delay: Span::from_millis(30), ..report(0, Report::NO_LOSS, ms(130)) };
         sender.on_report(&Report { timestamp: Time::ZERO, ..late }, ms(130));
-        assert!((sender.variable("rtt_s").expect("it heard") - 0.1).abs() < 1e-12);
+        assert!((sender.r.expect("it heard") - 0.1).abs() < 1e-12);
     }
 
     proptest! {

@@ -142,7 +142,7 @@ pub(super) fn looks(network: &Network) -> Vec<Look> {
     for flow in &network.flows {
         let above = |acknowledges| match (&flow.transport, flow.headers.protocol) {
             (TransportSpec::Tcp(config), Protocol::TCP) => Above::Tcp(TcpLook::new(config, acknowledges)),
-            (TransportSpec::Udp { header_bytes: 28 } | TransportSpec::Tfrc(_), Protocol::UDP) => Above::Udp,
+            (TransportSpec::Udp { header_bytes: 28 } | TransportSpec::Media(_), Protocol::UDP) => Above::Udp,
             // The scenario calls it something that it is not; no header is better than a wrong one.
             _ => Above::Opaque,
         };

@@ -3,6 +3,7 @@
 use serde::Serialize;
 use tidegate_mechanism::hop::HopConfig;
 use tidegate_mechanism::mark::MarkerConfig;
+use tidegate_mechanism::media::MediaConfig;
 use tidegate_mechanism::schedule::DisciplineConfig;
 use tidegate_mechanism::tcp::congestion::CongestionControlConfig;
 use tidegate_units::Span;
@@ -111,10 +112,6 @@ quantities! {
         CwndSegments = "cwnd_segments",
         /// Bits of green packets that were delivered in the interval, per second.
         Promised = "marked_bps",
-        /// The rate that TCP-friendly rate control allows.
-        AllowedRate = "allowed_bps",
-        /// The loss event rate that its sender was told.
-        LossEventRate = "loss_event_rate",
         /// The slow start threshold.
         Ssthresh = "ssthresh_bytes",
         /// Sent and neither acknowledged nor known lost.
@@ -155,23 +152,31 @@ quantities! {
 pub enum FlowQuantity {
     /// What is known whatever decides its window.
     Counted(FlowCounter),
-    /// What its congestion control has inside, by name.
-    Control(&'static str),
+    /// What its congestion control or its transport of media has inside, by name.
+    Inner(&'static str),
 }
 
 impl FlowQuantity {
     /// All that any flow can have.
     pub fn all() -> Vec<Self> {
         let counted = FlowCounter::ALL.iter().copied().map(Self::Counted);
-        let controls = CongestionControlConfig::all_variables();
-        counted.chain(controls.into_iter().map(|known| Self::Control(known.name))).collect()
+        let mut inner = CongestionControlConfig::all_variables();
+        inner.extend(MediaConfig::all_variables());
+        let mut all: Vec<Self> = counted.collect();
+        for variable in inner {
+            // Some are counted of TCP under the same name.
+            if all.iter().all(|known| known.name() != variable.name) {
+                all.push(Self::Inner(variable.name));
+            }
+        }
+        all
     }
 
     /// The name in patterns and in results: stable.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Counted(counter) => counter.name(),
-            Self::Control(name) => name,
+            Self::Inner(name) => name,
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Transports: how a flow reacts to congestion.
 
 use serde::Serialize;
+use tidegate_mechanism::media::MediaConfig;
 use tidegate_mechanism::tcp::{EcnUse, ResolvedTcp, TcpKeys};
-use tidegate_mechanism::tfrc::TfrcConfig;
 use tidegate_parameters::{bound, family, parameters};
 use tidegate_units::Bytes;
 
@@ -14,8 +14,9 @@ pub enum Transport {
     Tcp(ResolvedTcp),
     /// UDP: what the application gives is sent at once.
     Udp(Udp),
-    /// A media stream over UDP with TCP-friendly rate control.
-    Tfrc(TfrcConfig),
+    /// A media stream over UDP that follows the network.
+    #[serde(untagged)]
+    Media(MediaConfig),
 }
 
 family! {
@@ -25,8 +26,10 @@ family! {
         Tcp(Box<TcpKeys>) = "tcp",
         /// UDP.
         Udp(Udp) = "udp",
-        /// A media stream with TCP-friendly rate control.
-        Tfrc(TfrcConfig) = "tfrc",
+    }
+    and {
+        /// A media stream.
+        Media(MediaConfig),
     }
 }
 
@@ -36,7 +39,7 @@ impl TransportText {
         match self {
             Self::Tcp(keys) => Transport::Tcp(keys.resolved()),
             Self::Udp(udp) => Transport::Udp(*udp),
-            Self::Tfrc(tfrc) => Transport::Tfrc(*tfrc),
+            Self::Media(media) => Transport::Media(media.clone()),
         }
     }
 }

@@ -138,7 +138,7 @@ fn read_flow(
             problems.push(site.problem(
                 &[],
                 "missing key `transport`",
-                "write \"tcp\", \"udp\" or \"tfrc\", or a table",
+                "write \"tcp\", \"udp\", \"tfrc\" or \"scream\", or a table",
             ));
             None
         }
@@ -162,8 +162,12 @@ fn read_flow(
     };
     check_times(site, start, text.stop, world.duration, problems);
     let (from, to) = ends?;
-    if to.len() > 1 && !matches!(transport, Transport::Udp(_)) {
-        let name = if matches!(transport, Transport::Tcp(_)) { "TCP" } else { "TFRC" };
+    let single = match &transport {
+        Transport::Tcp(_) => Some("TCP"),
+        Transport::Media(media) => Some(media.name()),
+        Transport::Udp(_) => None,
+    };
+    if let Some(name) = single.filter(|_| to.len() > 1) {
         problems.push(site.problem(&["to"], format!("{name} has one receiver"), "multicast needs UDP"));
         return None;
     }
@@ -269,7 +273,7 @@ fn fit(
             }
             Some(application)
         }
-        Transport::Tfrc(_) => {
+        Transport::Media(media) => {
             let application = application.unwrap_or(Application::Bulk(Bulk {}));
             let free = match &application {
                 Application::Bulk(_) => true,
@@ -277,7 +281,7 @@ fn fit(
                 _ => false,
             };
             if !free {
-                let message = "with TFRC the transport has the rate and the packets";
+                let message = format!("with {} the transport has the rate and the packets", media.name());
                 problems.push(site.problem(&["application"], message, "bulk, or on-off without a rate"));
                 return None;
             }

@@ -325,14 +325,13 @@ fn names(variables: &[Variable], name: &str) -> bool {
 
 /// Whether a flow with this transport has the quantity.
 fn has(transport: &Transport, quantity: FlowQuantity) -> bool {
-    let control = match transport {
-        Transport::Tcp(tcp) => Some(&tcp.config.control),
-        Transport::Udp(_) | Transport::Tfrc(_) => None,
+    let (inner, is_tcp) = match transport {
+        Transport::Tcp(tcp) => (tcp.config.control.variables(), true),
+        Transport::Media(media) => (media.variables(), false),
+        Transport::Udp(_) => (&[][..], false),
     };
     let counter = match quantity {
-        FlowQuantity::Control(name) => {
-            return control.is_some_and(|control| names(control.variables(), name));
-        }
+        FlowQuantity::Inner(name) => return names(inner, name),
         FlowQuantity::Counted(counter) => counter,
     };
     match counter {
@@ -343,8 +342,7 @@ fn has(transport: &Transport, quantity: FlowQuantity) -> bool {
         | FlowCounter::SmoothedRtt
         | FlowCounter::Rto
         | FlowCounter::Retransmissions
-        | FlowCounter::Timeouts => control.is_some(),
-        FlowCounter::AllowedRate | FlowCounter::LossEventRate => matches!(transport, Transport::Tfrc(_)),
+        | FlowCounter::Timeouts => is_tcp || names(inner, counter.name()),
         _ => true,
     }
 }

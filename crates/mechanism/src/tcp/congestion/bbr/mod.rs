@@ -5,97 +5,24 @@
 //! Source: draft-cardwell-iccrg-bbr-congestion-control-00 (version 1), section 4; its variable names.
 //! Deviations: segments go one by one and not in aggregates, so the send quantum (section 4.2.2) is one segment. The phase at
 //! which the cycle of gains begins is random in the draft; controls draw nothing here, so it follows from the bits of the instant
-//! at which it begins, which differ from flow to flow and are the same in every run. `pacing_margin`, `extra_segments` and
-//! `probe_segments` are not of this version but of its successors and of Linux; all three are off. The window is never below the minimum of
+//! at which it begins, which differ from flow to flow and are the same in every run. `pacing_margin`, `extra_segments`, `probe_segments` and
+//! `aggregation` are not of this version but of its successors and of Linux; all are off. The window is never below the minimum of
 //! the connection, which is what a time-out leaves. There is no long-term estimate for policers (of Linux, not of the draft).
 
+mod aggregation;
+mod config;
 mod filter;
 
 use tidegate_packet::Dscp;
-use tidegate_parameters::{Bound, bound, parameters};
 use tidegate_units::{Span, Time};
 
+pub(super) use self::aggregation::Aggregation;
+pub use self::config::BbrConfig;
 pub(super) use self::filter::MaxOfRounds;
 use super::{
     Ack, Congestion, CongestionControl, Pacer, Permission, RateSample, Sample, Sampling, Segment, Signal,
-    telling,
 };
 use crate::Variable;
-use crate::tcp::config::TcpConfig;
-
-/// A gain that makes something grow.
-const GAIN: Bound<f64> = telling(Bound::above(1.0).and_at_most(100.0), " must be above 1 and at most 100");
-/// Segments more than the model asks for.
-const MORE_SEGMENTS: Bound<u32> = telling(Bound::at_most(1000), " is above 1000");
-
-parameters! {
-    /// # BBR, version 1
-    ///
-    /// Sends at the largest rate at which data arrived lately, and keeps about two products of that rate and the least round trip under
-    /// way, whatever is lost or marked.
-    ///
-    /// Source: draft-cardwell-iccrg-bbr-congestion-control-00.
-    #[derive(Copy)]
-    pub struct BbrConfig {
-        /// By which the rate grows in each round trip of the start. Default: 2 / ln 2. Source: section 4.2.1.
-        high_gain: f64 = 2.0 / core::f64::consts::LN_2 => GAIN;
-        /// How many products of rate and round trip the window holds. Source: section 4.2.3.2.
-        cwnd_gain: f64 = 2.0 => GAIN;
-        /// How long the least round trip is believed. Source: section 4.1.2.3.
-        rtprop_window: Span = Span::from_secs(10) => bound::DURATION;
-        /// How long next to nothing is under way to measure it anew. Source: section 4.3.5.
-        probe_rtt: Span = Span::from_millis(200) => bound::DURATION;
-        /// By which part the rate stays below what the model says. Source: version 1 has none; Linux has 0.01.
-        pacing_margin: f64 = 0.0
-            => telling(Bound::at_least(0.0).and_below(1.0), " must be at least 0 and below 1");
-        /// Segments that the window holds beyond the model. Source: version 1 has none; what Linux adds for acknowledgments of every
-        /// second segment is 2.
-        extra_segments: u32 = 0 => MORE_SEGMENTS;
-        /// Segments more that are to be under way where it probes for more rate. Source: version 1 has none; Linux has 2.
-        probe_segments: u32 = 0 => MORE_SEGMENTS;
-    }
-}
-
-impl BbrConfig {
-    /// The control for a connection with the parameters `tcp`.
-    pub fn build(&self, tcp: &TcpConfig) -> Bbr {
-        let segment_bytes = u64::from(tcp.segment_bytes);
-        let initial_segments = tcp.initial_window_segments.max(tcp.minimum_window_segments);
-        let initial_bytes = u64::from(initial_segments) * segment_bytes;
-        // Section 4.2.1: before the first round trip, as if it were 1 ms.
-        let nominal = initial_bytes as f64 / Span::from_millis(1).as_secs_f64();
-        Bbr {
-            config: *self,
-            state: BbrState::Startup,
-            btlbw: MaxOfRounds::default(),
-            rtprop: None,
-            rtprop_stamp: Time::ZERO,
-            round_count: 0,
-            next_round_delivered: 0,
-            full_bw: 0.0,
-            full_bw_count: 0,
-            filled_pipe: false,
-            pacing_gain: self.high_gain,
-            cwnd_gain: self.high_gain,
-            cycle_index: 0,
-            cycle_stamp: Time::ZERO,
-            pacing_rate: self.high_gain * nominal,
-            has_seen_rtt: false,
-            cwnd_bytes: initial_bytes,
-            prior_cwnd_bytes: 0,
-            loss: Loss::None,
-            conserves_packets: false,
-            idle_restart: false,
-            probe_rtt_done: None,
-            probe_rtt_round_done: false,
-            limited_until: 0,
-            initial_bytes,
-            minimum_bytes: u64::from(tcp.minimum_window_segments) * segment_bytes,
-            segment_bytes,
-            pacer: Pacer::default(),
-        }
-    }
-}
 
 /// What BBR is about (section 4.3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -133,6 +60,9 @@ const FULL_GROWTH: f64 = 1.25;
 /// The quanta of section 4.2.3.2 that the window gets beyond the product.
 const QUANTA: u64 = 3;
 
+/// The most that is kept for what arrives at once (Linux, `bbr_extra_acked_max_us`).
+const AGGREGATED_MAX: Span = Span::from_millis(100);
+
 /// See the module. Rates are payload bytes per second.
 #[derive(Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "flags of the draft, each independent of the others")]
@@ -163,6 +93,7 @@ pub struct Bbr {
     probe_rtt_round_done: bool,
     /// Rates of what was sent before so much was delivered are limited by this control itself (section 4.3.5).
     limited_until: u64,
+    aggregation: Aggregation,
     initial_bytes: u64,
     minimum_bytes: u64,
     segment_bytes: u64,
@@ -368,12 +299,21 @@ impl Bbr {
         }
     }
 
+    /// `bbr_ack_aggregation_cwnd` of Linux.
+    fn aggregated(&self) -> u64 {
+        if !self.config.aggregation || !self.filled_pipe {
+            return 0;
+        }
+        self.aggregation.extra_bytes().min((self.btlbw.get() * AGGREGATED_MAX.as_secs_f64()) as u64)
+    }
+
     /// Section 4.2.3.6.
     fn set_cwnd(&mut self, sample: &Sample, round_start: bool) {
         self.modulate_for_recovery(sample, round_start);
         if !self.conserves_packets && sample.delivered_bytes > 0 {
             let extra_segments = if self.filled_pipe { u64::from(self.config.extra_segments) } else { 0 };
-            let target = self.inflight(self.cwnd_gain) + extra_segments * self.segment_bytes;
+            let target =
+                self.inflight(self.cwnd_gain) + extra_segments * self.segment_bytes + self.aggregated();
             let grown = self.cwnd_bytes + sample.delivered_bytes;
             if self.filled_pipe {
                 self.cwnd_bytes = grown.min(target);
@@ -410,6 +350,10 @@ impl CongestionControl for Bbr {
         let Some(sample) = &ack.sample else { return };
         let rate = sample.rate.as_ref();
         let round_start = self.update_btlbw(rate, sample);
+        if self.config.aggregation && sample.delivered_bytes > 0 {
+            let (delivered, bw) = (sample.delivered_bytes, self.btlbw.get());
+            self.aggregation.update(delivered, bw, self.cwnd_bytes, self.round_count, self.filled_pipe, now);
+        }
         self.check_cycle_phase(sample, now);
         self.check_full_pipe(round_start, rate);
         self.check_drain(sample, now);

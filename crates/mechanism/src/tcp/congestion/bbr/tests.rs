@@ -1,5 +1,6 @@
 use super::*;
-use crate::tcp::config::Variant;
+
+use crate::tcp::config::{TcpConfig, Variant};
 
 const SEGMENT: u64 = 1460;
 /// Ten segments in a round trip of 10 ms.

@@ -255,7 +255,7 @@ impl Bbr3 {
             self.is_repairing = false;
             self.cwnd_bytes = self.cwnd_bytes.max(self.prior_cwnd_bytes);
         }
-        let most = self.bdp(self.model.max_bw(), self.cwnd_gain) + self.model.extra_acked;
+        let most = self.bdp(self.model.max_bw(), self.cwnd_gain) + self.model.aggregation.extra_bytes();
         let max_inflight = self.quantized(most);
         let grown = self.cwnd_bytes + sample.delivered_bytes;
         if self.full_bw_reached {
@@ -292,7 +292,9 @@ impl Bbr3 {
         self.model.update_max_bw(&rate);
         let probes = matches!(self.state, Bbr3State::Startup | Bbr3State::Refill | Bbr3State::Up);
         self.model.update_bounds(probes, self.cwnd_bytes);
-        self.model.update_aggregation(sample, self.cwnd_bytes, self.round_count, self.full_bw_reached, now);
+        let (delivered, bw) = (sample.delivered_bytes, self.model.bw());
+        let (round, is_full) = (self.round_count, self.full_bw_reached);
+        self.model.aggregation.update(delivered, bw, self.cwnd_bytes, round, is_full, now);
         self.check_full_bw(&rate);
         self.check_startup(&rate);
         self.check_drain(now);
@@ -359,7 +361,7 @@ impl CongestionControl for Bbr3 {
             Signal::Idle => {
                 // Section 5.4.1.
                 self.idle_restart = true;
-                self.model.restart_aggregation(now);
+                self.model.aggregation.restart(now);
                 if self.probes_bw() {
                     self.set_pacing_rate(1.0, event.srtt);
                 } else if self.state == Bbr3State::ProbeRtt {

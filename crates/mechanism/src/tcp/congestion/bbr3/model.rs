@@ -5,8 +5,8 @@
 
 use tidegate_units::{Span, Time};
 
-use crate::tcp::congestion::bbr::MaxOfRounds;
-use crate::tcp::congestion::{RateSample, Sample};
+use crate::tcp::congestion::RateSample;
+use crate::tcp::congestion::bbr::Aggregation;
 
 /// `BBR.LossThresh`: from which part of what was under way on losses mean that it was too much.
 pub(super) const LOSS_THRESH: f64 = 0.02;
@@ -33,11 +33,7 @@ pub(super) struct Model {
     pub(super) loss_in_round: bool,
     /// How many acknowledgments of this round told of losses.
     pub(super) loss_events: u32,
-    extra_acked_start: Time,
-    extra_acked_delivered: u64,
-    extra_acked_filter: MaxOfRounds,
-    /// `BBR.extra_acked`.
-    pub(super) extra_acked: u64,
+    pub(super) aggregation: Aggregation,
 }
 
 impl Model {
@@ -53,10 +49,7 @@ impl Model {
             loss_round_start: false,
             loss_in_round: false,
             loss_events: 0,
-            extra_acked_start: Time::ZERO,
-            extra_acked_delivered: 0,
-            extra_acked_filter: MaxOfRounds::default(),
-            extra_acked: 0,
+            aggregation: Aggregation::default(),
         }
     }
 
@@ -156,38 +149,6 @@ impl Model {
         if !rate.is_app_limited {
             self.inflight_longterm = rate.sent_in_flight_bytes.max((BETA * target as f64) as u64);
         }
-    }
-
-    /// `BBRUpdateACKAggregation`: how much more arrives at once than the rate explains.
-    pub(super) fn update_aggregation(
-        &mut self,
-        sample: &Sample,
-        cwnd: u64,
-        round: u64,
-        is_pipe_full: bool,
-        now: Time,
-    ) {
-        let interval = now.since(self.extra_acked_start);
-        let mut expected = (self.bw() * interval.as_secs_f64()) as u64;
-        if self.extra_acked_delivered <= expected {
-            self.extra_acked_delivered = 0;
-            self.extra_acked_start = now;
-            expected = 0;
-        }
-        self.extra_acked_delivered += sample.delivered_bytes;
-        let extra = self.extra_acked_delivered.saturating_sub(expected).min(cwnd);
-        if is_pipe_full {
-            self.extra_acked_filter.update(round, extra as f64);
-            self.extra_acked = self.extra_acked_filter.get() as u64;
-        } else {
-            self.extra_acked = extra;
-        }
-    }
-
-    /// After a silence nothing is known of bursts.
-    pub(super) const fn restart_aggregation(&mut self, now: Time) {
-        self.extra_acked_start = now;
-        self.extra_acked_delivered = 0;
     }
 }
 

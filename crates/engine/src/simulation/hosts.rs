@@ -107,12 +107,18 @@ impl<O: Observer> Simulation<O> {
         if let Some(ack) = ack {
             let flow_index = self.connection_flow[index as usize];
             let route = self.flows[flow_index as usize].reverse.choose();
-            self.send_segment(FlowIds::acknowledgments(flow_index), &ack, Time::ZERO, route);
+            self.send_segment(FlowIds::acknowledgments(flow_index), &ack, route);
         }
     }
 
     #[inline]
-    pub(super) fn send_segment(&mut self, flow: FlowId, segment: &Transmit, departs_at: Time, route: u32) {
+    pub(super) fn send_segment(&mut self, flow: FlowId, segment: &Transmit, route: u32) {
+        let packet = self.make_segment(flow, segment);
+        self.send(packet, route);
+    }
+
+    #[inline(always)]
+    fn make_segment(&mut self, flow: FlowId, segment: &Transmit) -> Packet {
         let carried =
             Carried { created: self.world.now, route: 0, message: Carried::NO_MESSAGE, tcp: segment.header };
         let mut packet = self.world.create(flow, segment.wire_bytes, carried);
@@ -121,9 +127,14 @@ impl<O: Observer> Simulation<O> {
         let configured = self.flows[flow.0 as usize / 2].dscp;
         packet.dscp = if segment.dscp == Dscp::BEST_EFFORT { configured } else { segment.dscp };
         packet.class = self.flows[flow.0 as usize / 2].class;
-        if departs_at > self.world.now {
-            self.world.departures.write(&packet, self.world.now, departs_at);
-        }
+        packet
+    }
+
+    /// The same, of a segment that is not to leave the host before `departs_at`.
+    #[inline(never)]
+    fn send_stamped_segment(&mut self, flow: FlowId, segment: &Transmit, departs_at: Time, route: u32) {
+        let packet = self.make_segment(flow, segment);
+        self.world.departures.write(&packet, self.world.now, departs_at);
         self.send(packet, route);
     }
 
@@ -150,7 +161,11 @@ impl<O: Observer> Simulation<O> {
                 self.connections[partner as usize].receiver.ride_on(&mut segment);
             }
             let route = self.flows[flow_index as usize].forward.choose();
-            self.send_segment(FlowIds::data(flow_index), &segment, departs_at, route);
+            if departs_at > now {
+                self.send_stamped_segment(FlowIds::data(flow_index), &segment, departs_at, route);
+                continue;
+            }
+            self.send_segment(FlowIds::data(flow_index), &segment, route);
         }
         let connection = &mut self.connections[index as usize];
         if let Some(deadline) = connection.sender.timer_at() {

@@ -158,10 +158,10 @@ impl TcpSender {
         // RFC 5681, section 2, definition of a duplicate; ns, whose acknowledgments never carry data, looks at the number only.
         let is_duplicate = number == self.c.una
             && header.payload_bytes == 0
-            && (self.c.rules == Rules::Ns1999 || (same_window && self.c.una < self.c.max));
+            && (self.c.rules == Rules::Ns1999
+                || (same_window && (self.c.una < self.c.max || self.recovery.hears_idle_duplicates())));
         self.c.counters.duplicate_acks += u64::from(is_duplicate);
-        let is_bare = header.payload_bytes == 0;
-        let ack = AckEvent { number, sack: &header.sack, is_duplicate, is_bare, ece };
+        let ack = AckEvent { number, sack: &header.sack, is_duplicate, ece };
         if self.c.sampler.is_some() {
             self.take_with_sample(&ack, accurate_bytes, now);
         } else {
@@ -283,10 +283,19 @@ impl TcpSender {
         }
     }
 
-    /// What the window allows, or in a recovery that sends in proportion the recovery.
+    /// What the window allows, or in a recovery that sends in proportion the recovery, when the host lets it go.
     #[inline]
-    fn window_permits(&self, candidate: &Candidate, now: Time) -> Permission {
-        match &self.c.prr {
+    fn window_permits(&mut self, candidate: &Candidate, now: Time) -> Permission {
+        if self.c.is_watched {
+            return self.watched_permits(candidate, now);
+        }
+        self.c.cc.may_send(candidate.in_flight_bytes, candidate.payload_bytes, now)
+    }
+
+    /// The same, where somebody wants to know what goes out.
+    #[inline(never)]
+    fn watched_permits(&mut self, candidate: &Candidate, now: Time) -> Permission {
+        let permission = match &self.c.prr {
             Some(prr) if prr.is_active() => {
                 if prr.allows(u64::from(candidate.payload_bytes)) {
                     self.c.cc.may_send(0, candidate.payload_bytes, now)
@@ -295,6 +304,12 @@ impl TcpSender {
                 }
             }
             _ => self.c.cc.may_send(candidate.in_flight_bytes, candidate.payload_bytes, now),
+        };
+        match permission {
+            Permission::No if self.c.reduction_allows(candidate.in_flight_bytes, candidate.payload_bytes) => {
+                self.pace(Permission::Now, now)
+            }
+            permission => self.pace(permission, now),
         }
     }
 
@@ -302,13 +317,10 @@ impl TcpSender {
     #[inline]
     fn permitted(&mut self, candidate: &Candidate, now: Time) -> bool {
         let permission = match self.window_permits(candidate, now) {
-            Permission::No if self.c.reduction_allows(candidate.in_flight_bytes, candidate.payload_bytes) => {
-                Permission::Now
-            }
             Permission::Now if now < self.c.paused_until => Permission::At(self.c.paused_until),
             permission => permission,
         };
-        match self.pace(permission, now) {
+        match permission {
             Permission::Now => {
                 self.paced_at = Time::MAX;
                 true
@@ -327,7 +339,6 @@ impl TcpSender {
     }
 
     /// What is permitted, where the host paces.
-    #[inline]
     fn pace(&mut self, permission: Permission, now: Time) -> Permission {
         match &mut self.pacing {
             Some(pacing) => pacing.permit(permission, now),
@@ -364,14 +375,18 @@ impl TcpSender {
     /// Sends data, whoever decided it.
     #[inline]
     fn emit(&mut self, sequence: u64, payload_bytes: u32, now: Time) -> Transmit {
-        let in_flight_bytes = if self.c.is_watched { self.in_flight_bytes() } else { 0 };
-        // What waits for its time in the queue counts from then on, as in Linux.
-        let now = self.pacing.as_ref().map_or(now, |pacing| pacing.departs_at());
+        let is_watched = self.c.is_watched;
+        let (mut in_flight_bytes, mut now) = (0, now);
+        if is_watched {
+            in_flight_bytes = self.in_flight_bytes();
+            // What waits for its time in the queue counts from then on, as in Linux.
+            now = self.pacing.as_ref().map_or(now, |pacing| pacing.departs_at());
+        }
         let retransmission = self.c.on_output(sequence, payload_bytes, in_flight_bytes, now);
         let wire_bytes = self.header_bytes + payload_bytes;
         let segment = Segment { sequence, payload_bytes, wire_bytes, retransmission };
         let dscp = self.c.cc.on_send(&segment, now);
-        if let Some(pacing) = &mut self.pacing {
+        if is_watched && let Some(pacing) = &mut self.pacing {
             pacing.on_send(wire_bytes, self.c.rto.srtt(), &self.c.cc);
         }
         let mut flags = TcpFlags::ACK;
@@ -437,6 +452,9 @@ impl TcpSender {
     /// When the segment that [`poll_transmit`](Self::poll_transmit) gave last is to leave the host; zero where only its queue decides.
     #[inline]
     pub fn departs_at(&self) -> Time {
+        if !self.c.is_watched {
+            return Time::ZERO;
+        }
         self.pacing.as_ref().map_or(Time::ZERO, |pacing| pacing.departs_at())
     }
 

@@ -26,6 +26,7 @@ use tidegate_units::Time;
 use super::config::{FastRetransmitGuard, Rules, TcpConfig, Variant};
 use super::congestion::{Ack, AnyCongestionControl, CongestionControl, Signal};
 use super::gradual::Gradual;
+use super::pacing::Pacing;
 use super::prr::Prr;
 use super::rto::RtoEstimator;
 use super::sampler::{Sampler, Sent};
@@ -54,8 +55,6 @@ pub(super) struct AckEvent<'a> {
     pub sack: &'a SackBlocks,
     /// It repeats `una`, and counts as a duplicate.
     pub is_duplicate: bool,
-    /// It carries no data.
-    pub is_bare: bool,
     /// It echoes a congestion mark: it opens no window.
     pub ece: bool,
 }
@@ -104,7 +103,7 @@ pub(super) struct Connection {
     pub cwr_due: bool,
     /// Nothing is sent before: an ECN time-out.
     pub paused_until: Time,
-    /// There is something that wants to know what goes out: one of the next two, or the sampler.
+    /// There is something that wants to know what goes out: one of the next two, the sampler, or pacing by the host.
     pub is_watched: bool,
     /// Where an echo reduces gradually: how far that has come.
     gradual: Option<Gradual>,
@@ -157,7 +156,7 @@ impl Connection {
             guard: config.fast_retransmit_guard,
             cwr_due: false,
             paused_until: Time::ZERO,
-            is_watched: is_gradual || has_prr || sampler.is_some(),
+            is_watched: is_gradual || has_prr || sampler.is_some() || config.pacing != Pacing::Control,
             gradual: is_gradual.then(Gradual::default),
             prr: has_prr.then(Box::default),
             ecn_pauses: config.ecn_timeout.then_some(0),

@@ -144,6 +144,12 @@ impl Recovery {
         }
     }
 
+    /// Whether an acknowledgment that repeats the one before counts as a duplicate though nothing is under way: one tells RACK-TLP that a
+    /// probe was not needed (RFC 8985, section 7.4.2).
+    pub const fn hears_idle_duplicates(&self) -> bool {
+        matches!(self, Self::Rack(_))
+    }
+
     /// Whether nothing is under way that could be late.
     pub fn has_nothing_under_way(&self, c: &Connection) -> bool {
         match self {

@@ -170,6 +170,7 @@ impl Rack {
         })
     }
 
+    #[inline(never)]
     pub(super) fn on_ack(&mut self, c: &mut Connection, ack: &AckEvent<'_>, now: Time) {
         c.burst = NO_BURST_LIMIT;
         if ack.number < c.una {
@@ -322,7 +323,7 @@ impl Rack {
                 c.rtx_at = Time::MAX;
             }
             self.reduced_at = now;
-        } else if !advances && ack.is_bare && ack.sack.is_empty() {
+        } else if !advances && ack.is_duplicate && ack.sack.is_empty() {
             // The probe was not needed: both copies arrived.
             self.probe = None;
         }
@@ -367,6 +368,7 @@ impl Rack {
     }
 
     /// The timer of the connection has expired.
+    #[inline(never)]
     pub(super) fn on_timer(&mut self, c: &mut Connection, now: Time) {
         let alarm = self.alarm.take().filter(|alarm| c.rtx_at == alarm.at);
         match alarm.map(|alarm| alarm.purpose) {
@@ -437,6 +439,7 @@ impl Rack {
         }
     }
 
+    #[inline(never)]
     pub(super) fn candidate(&mut self, c: &mut Connection) -> Option<Candidate> {
         let in_flight_bytes = self.segments.under_way_bytes();
         if let Some(lost) = self.segments.first_lost() {
@@ -450,6 +453,7 @@ impl Rack {
         Some(Candidate { sequence, payload_bytes, in_flight_bytes, fills_hole: false })
     }
 
+    #[inline(never)]
     pub(super) fn on_sent(&mut self, c: &mut Connection, sent: &Candidate, retransmission: bool, now: Time) {
         self.segments.on_sent(sent.sequence, sent.payload_bytes, now);
         if core::mem::take(&mut self.probe_due) {

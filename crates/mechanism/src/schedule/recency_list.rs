@@ -56,8 +56,8 @@ impl RecencyList {
             return;
         }
         self.remove(slot);
-        for absent in self.links.len() as u32..=slot {
-            self.links.push(Links { older: absent, newer: absent });
+        if slot as usize >= self.links.len() {
+            self.grow(slot);
         }
         let older = core::mem::replace(&mut self.newest, slot);
         self.links[slot as usize] = Links { older, newer: NONE };
@@ -66,6 +66,13 @@ impl RecencyList {
             _ => self.links[older as usize].newer = slot,
         }
         self.len += 1;
+    }
+
+    #[cold]
+    fn grow(&mut self, slot: u32) {
+        for absent in self.links.len() as u32..=slot {
+            self.links.push(Links { older: absent, newer: absent });
+        }
     }
 
     /// Takes `slot` out, if it is in.

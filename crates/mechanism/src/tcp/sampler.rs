@@ -276,13 +276,7 @@ mod tests {
         let held = blocks.iter().map(|(from, to)| (to - from) * SEGMENT).sum();
         let before = Before { una: c.una, flight_bytes: c.flight_bytes(), in_flight_bytes: c.flight_bytes() };
         c.advance(number * SEGMENT);
-        let ack = AckEvent {
-            number: number * SEGMENT,
-            sack: &sack,
-            is_duplicate: false,
-            is_bare: true,
-            ece: false,
-        };
+        let ack = AckEvent { number: number * SEGMENT, sack: &sack, is_duplicate: false, ece: false };
         sampler.sample(c, &ack, before, (0, held, 0), now)
     }
 

@@ -141,6 +141,9 @@ impl Places {
             return Found { queue: 0, moves: false };
         }
         let direct = classifier.direct(keys.flow, self.tags.len());
+        if self.tags[direct] == keys.flow {
+            return Found { queue: direct, moves: !is_used(direct) };
+        }
         let own = set_of(direct, self.ways).find(|&queue| self.tags[queue] == keys.flow);
         let queue =
             own.or_else(|| set_of(direct, self.ways).find(|&queue| !is_used(queue))).unwrap_or(direct);

@@ -88,7 +88,8 @@ impl Cake {
     #[inline]
     fn take(&mut self, tin: usize, index: u32, number: usize) -> Option<Packet> {
         let tin = &mut self.tins[tin];
-        let packet = self.store.remove(&mut tin.queues[index as usize].packets, number)?;
+        let chain = &mut tin.queues[index as usize].packets;
+        let packet = if number == 0 { self.store.pop(chain) } else { self.store.remove(chain, number) }?;
         tin.bytes[index as usize] -= u64::from(packet.wire_bytes);
         tin.backlog_bytes -= u64::from(packet.wire_bytes);
         self.backlog.remove(&packet);
@@ -179,14 +180,12 @@ impl Cake {
         }
     }
 
-    /// What flow `index` sends, whose turn it is (`cake_dequeue`, from "We have a queue" on).
+    /// What flow `index` sends, of which something waits and whose turn it is (`cake_dequeue`, from "We have a queue" on). None: a drop has
+    /// used what it may send, so that it may be another one's turn.
     #[inline]
-    fn next_of(&mut self, tin: usize, index: u32, now: Time, out: &mut impl Sink) -> Next {
+    fn next_of(&mut self, tin: usize, index: u32, now: Time, out: &mut impl Sink) -> Option<Packet> {
         loop {
-            let Some(mut packet) = self.take(tin, index, 0) else {
-                self.tins[tin].on_empty(index, DECREMENT, now);
-                return Next::Empty;
-            };
+            let mut packet = self.take(tin, index, 0)?;
             let Tin { queues, delays, bulk, .. } = &mut self.tins[tin];
             let queue = &mut queues[index as usize];
             let is_over =
@@ -200,23 +199,15 @@ impl Cake {
                     out.on_mark(&packet, MarkReason::Early);
                 }
                 self.charge_flow(tin, index, &packet, true, now);
-                return Next::Send(packet);
+                return Some(packet);
             };
             out.on_drop(packet, why);
             if self.config.ingress {
                 self.charge_flow(tin, index, &packet, false, now);
-                return Next::Again;
+                return None;
             }
         }
     }
-}
-
-/// What came of a flow's turn.
-enum Next {
-    Send(Packet),
-    /// A drop has used what the flow may send, so that it may be another one's turn.
-    Again,
-    Empty,
 }
 
 impl QueueDiscipline for Cake {
@@ -260,18 +251,19 @@ impl QueueDiscipline for Cake {
             while let Some((list, index)) = self.tins[number].first_flow(decaying_first) {
                 decaying_first = false;
                 let tin = &mut self.tins[number];
-                if tin.queues[index as usize].deficit <= 0 {
+                let queue = &tin.queues[index as usize];
+                if queue.deficit <= 0 {
                     tin.leave(list);
                     tin.end_turn(index);
                     continue;
                 }
-                if tin.queues[index as usize].packets.is_empty() {
+                if queue.packets.is_empty() {
                     tin.leave(list);
+                    tin.on_empty(index, DECREMENT, now);
+                    break;
                 }
-                match self.next_of(number, index, now, out) {
-                    Next::Send(packet) => return Some(packet),
-                    Next::Again => {}
-                    Next::Empty => break,
+                if let Some(packet) = self.next_of(number, index, now, out) {
+                    return Some(packet);
                 }
             }
         }

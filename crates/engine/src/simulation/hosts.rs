@@ -117,6 +117,7 @@ impl<O: Observer> Simulation<O> {
         self.send(packet, route);
     }
 
+    #[expect(clippy::inline_always, reason = "two callers, of which the first is the way of most segments")]
     #[inline(always)]
     fn make_segment(&mut self, flow: FlowId, segment: &Transmit) -> Packet {
         let carried =

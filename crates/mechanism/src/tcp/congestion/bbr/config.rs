@@ -39,6 +39,8 @@ parameters! {
         extra_segments: u32 = 0 => MORE_SEGMENTS;
         /// Segments more that are to be under way where it probes for more rate. Source: version 1 has none; Linux has 2.
         probe_segments: u32 = 0 => MORE_SEGMENTS;
+        /// Whether segments go in aggregates: pairs from 1.2 Mb/s on, a millisecond of them from 24 Mb/s on. Source: section 4.2.2.
+        aggregates: bool = false;
         /// Whether the window also holds what arrives at once beyond the rate, at most 100 ms of it. Source: version 1 has none; Linux has it.
         aggregation: bool = false;
     }
@@ -78,6 +80,7 @@ impl BbrConfig {
             probe_rtt_round_done: false,
             limited_until: 0,
             aggregation: Aggregation::default(),
+            burst_left: 0,
             initial_bytes,
             minimum_bytes: u64::from(tcp.minimum_window_segments) * segment_bytes,
             segment_bytes,

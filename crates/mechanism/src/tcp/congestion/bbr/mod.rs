@@ -3,7 +3,7 @@
 //! rate, and keeps about two of their products under way.
 //!
 //! Source: draft-cardwell-iccrg-bbr-congestion-control-00 (version 1), section 4; its variable names.
-//! Deviations: segments go one by one and not in aggregates, so the send quantum (section 4.2.2) is one segment. The phase at
+//! Deviations: segments go one by one, so that the send quantum (section 4.2.2) is one segment, unless `aggregates` is on. The phase at
 //! which the cycle of gains begins is random in the draft; controls draw nothing here, so it follows from the bits of the instant
 //! at which it begins, which differ from flow to flow and are the same in every run. `pacing_margin`, `extra_segments`, `probe_segments` and
 //! `aggregation` are not of this version but of its successors and of Linux; all are off. The window is never below the minimum of
@@ -60,6 +60,10 @@ const FULL_GROWTH: f64 = 1.25;
 /// The quanta of section 4.2.3.2 that the window gets beyond the product.
 const QUANTA: u64 = 3;
 
+/// The rates from which on segments go in pairs, and in aggregates of a millisecond (section 4.2.2): 1.2 and 24 Mb/s, in bytes per second.
+const SLOW: f64 = 150_000.0;
+const FAST: f64 = 3_000_000.0;
+
 /// The most that is kept for what arrives at once (Linux, `bbr_extra_acked_max_us`).
 const AGGREGATED_MAX: Span = Span::from_millis(100);
 
@@ -94,6 +98,8 @@ pub struct Bbr {
     /// Rates of what was sent before so much was delivered are limited by this control itself (section 4.3.5).
     limited_until: u64,
     aggregation: Aggregation,
+    /// Segments that may go with the one that went last.
+    burst_left: u32,
     initial_bytes: u64,
     minimum_bytes: u64,
     segment_bytes: u64,
@@ -116,7 +122,17 @@ impl Bbr {
         let bdp = self.btlbw.get() * rtprop.as_secs_f64();
         let probes = self.state == BbrState::ProbeBw && self.cycle_index == 0;
         let probe_segments = if probes { u64::from(self.config.probe_segments) } else { 0 };
-        (gain * bdp) as u64 + (QUANTA + probe_segments) * self.segment_bytes
+        let quanta = QUANTA * u64::from(self.quantum_segments());
+        (gain * bdp) as u64 + (quanta + probe_segments) * self.segment_bytes
+    }
+
+    /// `BBR.send_quantum` in segments (section 4.2.2).
+    fn quantum_segments(&self) -> u32 {
+        if !self.config.aggregates || self.pacing_rate < SLOW {
+            return 1;
+        }
+        let bytes = if self.pacing_rate < FAST { 0.0 } else { (self.pacing_rate * 1e-3).min(65_536.0) };
+        ((bytes / self.segment_bytes as f64) as u32).max(2)
     }
 
     /// `BBRUpdateBtlBw` with `BBRUpdateRound` (sections 4.1.1.3 and 4.1.1.5): whether a round begins.
@@ -392,7 +408,7 @@ impl CongestionControl for Bbr {
     #[inline]
     fn may_send(&self, in_flight_bytes: u64, payload_bytes: u32, now: Time) -> Permission {
         if in_flight_bytes + u64::from(payload_bytes) <= self.cwnd_bytes {
-            self.pacer.or_wait(Permission::Now, now)
+            if self.burst_left > 0 { Permission::Now } else { self.pacer.or_wait(Permission::Now, now) }
         } else {
             Permission::No
         }
@@ -401,6 +417,10 @@ impl CongestionControl for Bbr {
     #[inline]
     fn on_send(&mut self, segment: &Segment, now: Time) -> Dscp {
         self.pacer.on_send(segment.payload_bytes, self.pacing_rate, now);
+        self.burst_left = match self.burst_left {
+            0 => self.quantum_segments() - 1,
+            left => left - 1,
+        };
         Dscp::BEST_EFFORT
     }
 

@@ -176,3 +176,20 @@ fn flows_begin_the_cycle_in_every_phase_but_the_one_that_drains() {
     assert_eq!(seen[1], 0);
     assert!(seen.iter().enumerate().all(|(phase, count)| phase == 1 || *count > 850), "{seen:?}");
 }
+
+#[test]
+fn segments_go_in_pairs_from_1_2_megabits_on_and_in_milliseconds_from_24_on() {
+    let config = BbrConfig { aggregates: true, ..BbrConfig::default() };
+    let mut bbr = config.build(&TcpConfig::modern(Variant::Sack));
+    for (mbps, quantum) in [(1.1, 1), (1.3, 2), (23.0, 2), (100.0, 8), (10_000.0, 44)] {
+        bbr.pacing_rate = mbps * 1e6 / 8.0;
+        assert_eq!(bbr.quantum_segments(), quantum, "{mbps}");
+    }
+    // 1.46 ms for each of a pair at 8 Mb/s.
+    bbr.pacing_rate = 1e6;
+    let pair = |number| Segment { payload_bytes: 1460, ..Segment::for_tests(number) };
+    bbr.on_send(&pair(0), Time::ZERO);
+    assert_eq!(bbr.may_send(0, 1460, Time::ZERO), Permission::Now);
+    bbr.on_send(&pair(1), Time::ZERO);
+    assert_eq!(bbr.may_send(0, 1460, Time::ZERO), Permission::At(Time::ZERO + Span::from_micros(2920)));
+}

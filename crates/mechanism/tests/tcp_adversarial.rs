@@ -1,6 +1,7 @@
 //! TCP through a network that loses, repeats, reorders and marks, and against peers that talk nonsense.
 
 use proptest::prelude::*;
+use proptest::test_runner::TestCaseError;
 use tidegate_mechanism::tcp::congestion::{
     BbrConfig, CongestionControl, CongestionControlConfig, CopaConfig, CubicConfig, DctcpConfig,
     LedbatConfig, RenoConfig, ScalableConfig, SubTcpConfig, SubTcpForm, VegasConfig, WestwoodConfig,
@@ -311,6 +312,27 @@ fn arbitrary_header() -> impl Strategy<Value = TcpHeader> {
     )
 }
 
+/// A transfer of `bytes` ends, and each of them arrives once.
+fn completes(config: &TcpConfig, bytes: u64, fates: Vec<Fate>) -> Result<(), TestCaseError> {
+    let mut bed = Bed::new(config, fates);
+    prop_assert!(bed.run(bytes), "stuck at {} of {bytes}: {:?}", bed.sender.acked_bytes(), bed.sender);
+    prop_assert_eq!(bed.delivered_bytes, bytes);
+    prop_assert_eq!(bed.sender.acked_bytes(), bytes);
+    prop_assert_eq!(bed.sender.in_flight_bytes(), 0);
+    Ok(())
+}
+
+/// All `bursts` arrive, with silence in between.
+fn delivers_bursts(config: &TcpConfig, bursts: &[u64], fates: Vec<Fate>) -> Result<(), TestCaseError> {
+    let mut bed = Bed::new(config, fates);
+    for burst in bursts {
+        prop_assert!(bed.run(*burst), "stuck: {:?}", bed.sender);
+        bed.network.now += Span::from_secs(burst % 3);
+    }
+    prop_assert_eq!(bed.delivered_bytes, bursts.iter().sum::<u64>());
+    Ok(())
+}
+
 proptest! {
     #[test]
     fn every_transfer_completes_and_delivers_each_byte_once_in_order(
@@ -318,11 +340,7 @@ proptest! {
         bytes in 1u64..120_000,
         fates in prop::collection::vec(fate(), 0..300),
     ) {
-        let mut bed = Bed::new(&config, fates);
-        prop_assert!(bed.run(bytes), "stuck at {} of {bytes}: {:?}", bed.sender.acked_bytes(), bed.sender);
-        prop_assert_eq!(bed.delivered_bytes, bytes);
-        prop_assert_eq!(bed.sender.acked_bytes(), bytes);
-        prop_assert_eq!(bed.sender.in_flight_bytes(), 0);
+        completes(&config, bytes, fates)?;
     }
 
     #[test]
@@ -331,10 +349,7 @@ proptest! {
         bytes in 1u64..120_000,
         fates in prop::collection::vec(fate(), 0..300),
     ) {
-        let mut bed = Bed::new(&config, fates);
-        prop_assert!(bed.run(bytes), "stuck at {} of {bytes}: {:?}", bed.sender.acked_bytes(), bed.sender);
-        prop_assert_eq!(bed.delivered_bytes, bytes);
-        prop_assert_eq!(bed.sender.in_flight_bytes(), 0);
+        completes(&config, bytes, fates)?;
     }
 
     #[test]
@@ -343,12 +358,7 @@ proptest! {
         bursts in prop::collection::vec(1u64..20_000, 1..12),
         fates in prop::collection::vec(fate(), 0..200),
     ) {
-        let mut bed = Bed::new(&config, fates);
-        for burst in &bursts {
-            prop_assert!(bed.run(*burst), "stuck: {:?}", bed.sender);
-            bed.network.now += Span::from_secs(burst % 3);
-        }
-        prop_assert_eq!(bed.delivered_bytes, bursts.iter().sum::<u64>());
+        delivers_bursts(&config, &bursts, fates)?;
     }
 
     #[test]
@@ -391,12 +401,7 @@ proptest! {
         bursts in prop::collection::vec(1u64..20_000, 1..12),
         fates in prop::collection::vec(fate(), 0..200),
     ) {
-        let mut bed = Bed::new(&config, fates);
-        for burst in &bursts {
-            prop_assert!(bed.run(*burst), "stuck: {:?}", bed.sender);
-            bed.network.now += Span::from_secs(burst % 3);
-        }
-        prop_assert_eq!(bed.delivered_bytes, bursts.iter().sum::<u64>());
+        delivers_bursts(&config, &bursts, fates)?;
     }
 
     #[test]

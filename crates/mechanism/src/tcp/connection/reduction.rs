@@ -71,6 +71,32 @@ impl Connection {
         self.counters.fast_retransmits += 1;
     }
 
+    /// A recovery with SACK begins, at once or in proportion, with the segment that it demands.
+    pub fn enter_sack_recovery(&mut self, now: Time) {
+        let (flight_bytes, window_bytes) = (self.flight_bytes(), self.cc.cwnd_bytes());
+        self.enter_recovery(Signal::Loss, now);
+        let left_bytes = self.cc.cwnd_bytes();
+        if let Some(prr) = self.prr.as_deref_mut().filter(|_| left_bytes < window_bytes) {
+            prr.begin(flight_bytes, left_bytes);
+        }
+        self.retransmit_head = true;
+    }
+
+    /// An acknowledgment says that `delivered_bytes` arrived (`DeliveredData` of RFC 6937) and leaves `pipe_bytes` under way.
+    pub fn spread(&mut self, delivered_bytes: u64, pipe_bytes: u64) {
+        let mss = self.segment();
+        if let Some(prr) = self.prr.as_deref_mut().filter(|prr| prr.is_active()) {
+            prr.on_ack(delivered_bytes, pipe_bytes, mss);
+        }
+    }
+
+    /// Recovery sends in proportion no longer.
+    pub fn end_spreading(&mut self) {
+        if let Some(prr) = &mut self.prr {
+            prr.end();
+        }
+    }
+
     /// The window was reduced for what is under way: a loss of that reduces nothing more.
     pub fn note_reduction(&mut self) {
         self.echoed_at = self.max;

@@ -14,7 +14,6 @@
 use tidegate_units::Time;
 
 use super::Candidate;
-use crate::tcp::congestion::{CongestionControl, Signal};
 use crate::tcp::connection::{AckEvent, Connection, NO_BURST_LIMIT};
 use crate::tcp::ranges::{Range, RangeSet};
 
@@ -60,9 +59,7 @@ impl Sack {
                 return;
             }
             self.in_recovery = false;
-            if let Some(prr) = &mut c.prr {
-                prr.end();
-            }
+            c.end_spreading();
             c.recovered(now);
         } else if advances {
             c.take_new_ack_and_open(ack, now);
@@ -80,10 +77,7 @@ impl Sack {
     /// `DeliveredData` of RFC 6937: what is acknowledged and held beyond what was before.
     fn spread(&self, c: &mut Connection, arrived_before: u64) {
         let delivered = (c.una + self.scoreboard.covered_bytes()).saturating_sub(arrived_before);
-        let mss = c.segment();
-        if let Some(prr) = c.prr.as_deref_mut().filter(|prr| prr.is_active()) {
-            prr.on_ack(delivered, self.pipe_bytes, mss);
-        }
+        c.spread(delivered, self.pipe_bytes);
     }
 
     /// Whether loss recovery is to begin: section 5, steps 1 and 2, and section 5.1 after a time-out. Unlike RFC 6582,
@@ -93,13 +87,7 @@ impl Sack {
     }
 
     fn enter(&mut self, c: &mut Connection, now: Time) {
-        let (flight_bytes, window_bytes) = (c.flight_bytes(), c.cc.cwnd_bytes());
-        c.enter_recovery(Signal::Loss, now);
-        let left_bytes = c.cc.cwnd_bytes();
-        if let Some(prr) = c.prr.as_deref_mut().filter(|_| left_bytes < window_bytes) {
-            prr.begin(flight_bytes, left_bytes);
-        }
-        c.retransmit_head = true;
+        c.enter_sack_recovery(now);
         self.in_recovery = true;
         let head = self.scoreboard.next_hole(c.una).map_or(c.segment(), |hole| hole.len().min(c.segment()));
         self.high_rxt = c.una + head;
@@ -159,9 +147,7 @@ impl Sack {
     pub(super) fn on_timeout(&mut self, c: &mut Connection) {
         c.dupacks = 0;
         self.in_recovery = false;
-        if let Some(prr) = &mut c.prr {
-            prr.end();
-        }
+        c.end_spreading();
         self.scoreboard.clear();
         self.lost_below = 0;
     }

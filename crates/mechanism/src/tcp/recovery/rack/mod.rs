@@ -24,7 +24,7 @@ use tidegate_units::{Span, Time};
 use self::segments::{Segment, Segments};
 use super::Candidate;
 use crate::tcp::config::TcpConfig;
-use crate::tcp::congestion::{CongestionControl, Signal};
+use crate::tcp::congestion::Signal;
 use crate::tcp::connection::{AckEvent, Connection, NO_BURST_LIMIT};
 use crate::tcp::ranges::RangeSet;
 
@@ -192,9 +192,7 @@ impl Rack {
             }
             if ack.number >= c.recover {
                 self.in_recovery = false;
-                if let Some(prr) = &mut c.prr {
-                    prr.end();
-                }
+                c.end_spreading();
                 c.recovered(now);
             }
         } else if advances {
@@ -203,7 +201,7 @@ impl Rack {
         self.judge_probe(c, ack, advances, now);
         let delivered = (c.una + self.segments.held_bytes()).saturating_sub(arrived_before);
         self.detect_loss_and_arm(c, now);
-        self.spread(c, delivered);
+        c.spread(delivered, self.segments.under_way_bytes());
         if advances {
             self.arm_probe(c, now);
         } else if self.alarm.is_none() && !c.is_repairing() {
@@ -288,24 +286,10 @@ impl Rack {
 
     /// A recovery begins.
     fn enter(&mut self, c: &mut Connection, now: Time) {
-        let (flight_bytes, window_bytes) = (c.flight_bytes(), c.cc.cwnd_bytes());
-        c.enter_recovery(Signal::Loss, now);
-        let left_bytes = c.cc.cwnd_bytes();
-        if let Some(prr) = c.prr.as_deref_mut().filter(|_| left_bytes < window_bytes) {
-            prr.begin(flight_bytes, left_bytes);
-        }
-        c.retransmit_head = true;
+        c.enter_sack_recovery(now);
         self.in_recovery = true;
         self.reduced_at = now;
         self.probe = None;
-    }
-
-    /// `DeliveredData` of RFC 6937.
-    fn spread(&self, c: &mut Connection, delivered: u64) {
-        let (pipe, mss) = (self.segments.under_way_bytes(), c.segment());
-        if let Some(prr) = c.prr.as_deref_mut().filter(|prr| prr.is_active()) {
-            prr.on_ack(delivered, pipe, mss);
-        }
     }
 
     /// Section 7.4.2, `TLP_process_ack`.
@@ -376,7 +360,7 @@ impl Rack {
                 c.burst = NO_BURST_LIMIT;
                 c.arm_timer(now);
                 self.detect_loss_and_arm(c, now);
-                self.spread(c, 0);
+                c.spread(0, self.segments.under_way_bytes());
             }
             Some(Purpose::Probe) => {
                 c.burst = NO_BURST_LIMIT;
@@ -394,9 +378,7 @@ impl Rack {
         self.in_recovery = false;
         self.probe = None;
         self.probe_due = false;
-        if let Some(prr) = &mut c.prr {
-            prr.end();
-        }
+        c.end_spreading();
         if self.segments.first().is_some_and(|first| first.state == segments::State::Held) {
             // What follows what is acknowledged cannot be there: the receiver has thrown it away.
             self.segments.forget_held();

@@ -9,14 +9,16 @@
 //! A world calls one of the `on_` functions, then [`TcpSender::poll_transmit`] until it returns `None`, then re-arms
 //! its timer for [`TcpSender::timer_at`].
 
+mod seen;
+
 use alloc::boxed::Box;
 
 use tidegate_packet::{Dscp, Ecn, TcpFlags, TcpHeader};
-use tidegate_units::{BitRate, Span, Time};
+use tidegate_units::{BitRate, Time};
 
 use super::config::{EcnFeedback, Rules, TcpConfig};
 use super::congestion::{Ack, AnyCongestionControl, CongestionControl, Permission, Segment, Signal};
-use super::connection::{AckEvent, Connection, NO_BURST_LIMIT, SenderCounters};
+use super::connection::{AckEvent, Connection, NO_BURST_LIMIT};
 use super::pacing::HostPacing;
 use super::receiver::ACE_AT_START;
 use super::recovery::{Candidate, Recovery};
@@ -458,55 +460,14 @@ impl TcpSender {
         self.pacing.as_ref().map_or(Time::ZERO, |pacing| pacing.departs_at())
     }
 
-    /// When everything that the application gave had been acknowledged; `None` while something has not.
-    pub fn finished_at(&self) -> Option<Time> {
-        if self.finished_at == Time::MAX { None } else { Some(self.finished_at) }
-    }
-    /// Bytes acknowledged in order.
-    pub const fn acked_bytes(&self) -> u64 {
-        self.c.una
-    }
     /// Bytes that recovery believes to be in the network.
     pub fn in_flight_bytes(&self) -> u64 {
         self.recovery.in_flight_bytes(&self.c)
-    }
-    /// The congestion window in bytes, without inflation.
-    pub fn cwnd_bytes(&self) -> u64 {
-        self.c.cc.cwnd_bytes()
-    }
-    /// The slow start threshold in bytes.
-    pub fn ssthresh_bytes(&self) -> u64 {
-        self.c.cc.ssthresh_bytes()
-    }
-    /// The receiver's window in bytes.
-    pub const fn receive_window_bytes(&self) -> u64 {
-        self.c.rwnd_bytes
-    }
-    /// The smoothed round-trip time; `None` before the first sample.
-    pub fn srtt(&self) -> Option<Span> {
-        let srtt = self.c.rto.srtt();
-        if srtt.is_zero() { None } else { Some(srtt) }
-    }
-    /// The smoothed deviation of the round-trip time.
-    pub const fn rttvar(&self) -> Span {
-        self.c.rto.rttvar()
-    }
-    /// The retransmission time-out now in force.
-    pub const fn rto(&self) -> Span {
-        self.c.rto.rto()
-    }
-    /// What happened so far.
-    pub const fn counters(&self) -> SenderCounters {
-        self.c.counters
     }
     /// A reservation has a new rate; nothing where the control has none.
     pub fn set_reservation(&mut self, rate: BitRate, now: Time) {
         if let AnyCongestionControl::Reserved(reserved) = &mut self.c.cc {
             reserved.set_rate(rate, now);
         }
-    }
-    /// The congestion control, for its variables.
-    pub const fn congestion_control(&self) -> &AnyCongestionControl {
-        &self.c.cc
     }
 }

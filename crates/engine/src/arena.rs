@@ -166,6 +166,13 @@ impl Departures {
         let departure = self.0.get(packet.slot as usize)?;
         (departure.of == created).then_some(departure.at)
     }
+
+    /// `packet` is gone: what has its slot next may be made at the same instant.
+    pub fn forget(&mut self, packet: &Packet) {
+        if let Some(departure) = self.0.get_mut(packet.slot as usize) {
+            *departure = Self::NONE;
+        }
+    }
 }
 
 /// The bytes of control messages under way, in buffers that are reused.
@@ -217,5 +224,23 @@ impl Messages {
             self.buffers[index as usize] = buffer;
         }
         self.free.push(index);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_packet::FlowId;
+
+    #[test]
+    fn a_departure_is_of_one_packet_and_ends_with_it() {
+        let (mut departures, packet) = (Departures::default(), Packet::new(3, FlowId(0), 1500));
+        let at = |nanos| Time::from_nanos(nanos);
+        assert_eq!(departures.of(&packet, at(5)), None);
+        departures.write(&packet, at(5), at(9));
+        assert_eq!(departures.of(&packet, at(5)), Some(at(9)));
+        assert_eq!(departures.of(&packet, at(6)), None, "another that has its slot later");
+        departures.forget(&packet);
+        assert_eq!(departures.of(&packet, at(5)), None, "another that has its slot at the same instant");
     }
 }

@@ -266,6 +266,7 @@ impl<O: Observer> World<O> {
             self.messages.release(message, None);
             self.totals.control_lost_packets += 1;
         }
+        self.departures.forget(packet);
         self.arena.release(packet);
     }
 }

@@ -1,7 +1,7 @@
 //! Transports of media: which there are, and what all of them have.
 //!
-//! Source: RFC 5348 (TFRC) and draft-johansson-ccwg-rfc8298bis-screamv2-07 (SCReAM); their sections stand beside the laws, in `tfrc` and
-//! `scream`.
+//! Source: RFC 5348 (TFRC) and draft-johansson-ccwg-rfc8298bis-screamv2-07 (`SCReAM`); their sections stand beside the laws, in `tfrc`
+//! and `scream`.
 //! Deviations: those that these two name; here is nothing but the choice.
 
 use tidegate_packet::Ecn;

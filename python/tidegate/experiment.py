@@ -217,7 +217,7 @@ class Experiment:
             self.scenario = self.scenario or json.loads(text)
             names.see(text)
             texts.append(text)
-            if '"trace_digest"' in text:
+            if '"trace_digest"' in text or '"tables"' in text:
                 files.traces |= _traces(json.loads(text))
             hosts: dict[str, Any] = {}
             if scenario.is_real:
@@ -239,9 +239,9 @@ class Experiment:
 
 
 def _traces(scenario: Mapping[str, Any]) -> set[str]:
-    """The files of delivery opportunities that a scenario names."""
+    """The files that a scenario names: delivery opportunities, and tables of traffic."""
     ways = (link[way] for link in scenario["links"] for way in ("forward", "reverse"))
-    return {way["trace"] for way in ways if way["trace"] is not None}
+    return {way["trace"] for way in ways if way["trace"] is not None} | set(scenario.get("tables", {}))
 
 
 def _overridden(path: Path, overrides: Overrides) -> list[dict[str, str]]:

@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use tidegate_engine::{ApplicationSpec, FlowSpec, Network, NodeId, Observer, StartSpec, TransportSpec};
-use tidegate_lab::Run;
 use tidegate_lab::lower::source_port;
+use tidegate_lab::{Run, flow_count};
 use tidegate_packet::{Address, Dscp, Headers, Protocol};
 use tidegate_scenario::model::{NodeIndex, Transport};
 use tidegate_scenario::{ConfigErrors, Document, Scenario};
@@ -59,18 +59,6 @@ impl std::error::Error for SetupError {}
 /// Flows between real hosts in all.
 const REAL_FLOWS_MAX: u32 = 1 << 16;
 
-/// The files that `scenario` names, each once.
-fn files(scenario: &Scenario) -> Vec<(String, String)> {
-    let mut files: Vec<(String, String)> = Vec::new();
-    let directions = scenario.links.iter().flat_map(|link| [&link.forward, &link.reverse]);
-    for trace in directions.filter_map(|direction| direction.trace.as_ref()) {
-        if files.iter().all(|(name, _)| *name != trace.file) {
-            files.push((trace.file.clone(), trace.to_text()));
-        }
-    }
-    files
-}
-
 impl Setup {
     /// The scenario of `document`, on which `overrides` are not laid yet; with its own seed, unless `seed` gives one.
     ///
@@ -101,7 +89,7 @@ impl Setup {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             name: document.name().to_owned(),
             scenario: scenario_text,
-            files: files(&scenario),
+            files: scenario.files(),
             overrides: overrides.to_owned(),
             seed: seed.unwrap_or(scenario.seed),
             flows_per_pair,
@@ -126,13 +114,13 @@ impl Setup {
 
     /// The table of flows between the real hosts.
     pub fn flow_table(&self) -> FlowTable {
-        let first = self.scenario.flows.len() as u32;
+        let first = flow_count(&self.scenario) as u32;
         FlowTable::new(self.real.len() as u32, self.configuration.flows_per_pair, first, &self.own)
     }
 
     /// By number of a flow: the real host that its packets go to; none for simulated flows.
     pub fn receivers(&self) -> Vec<Option<u32>> {
-        let mut receivers = vec![None; self.scenario.flows.len()];
+        let mut receivers = vec![None; flow_count(&self.scenario)];
         for own in &self.own {
             receivers[own.flow as usize] = Some(own.to);
         }
@@ -168,6 +156,10 @@ impl Setup {
                 flow.application = ApplicationSpec::External;
                 (flow.start, flow.stop) = (StartSpec::At(Time::ZERO), None);
             }
+            // What real hosts send, they send by themselves.
+            let is_simulated = |flow: &FlowSpec| flow.application == ApplicationSpec::Crowd;
+            let flows = &network.flows;
+            network.crowds.retain(|crowd| is_simulated(&flows[crowd.places[0] as usize]));
             network.flows.extend(between.into_iter().chain(acknowledgments));
         };
         let run = Run::start_with(&self.scenario, alter, self.configuration.seed, observer);

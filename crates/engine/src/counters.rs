@@ -130,6 +130,17 @@ pub struct FlowCounters {
     pub marked_packets: u64,
 }
 
+impl FlowCounters {
+    /// Counts `other` as well.
+    pub(crate) const fn add(&mut self, other: &Self) {
+        self.sent_packets += other.sent_packets;
+        self.sent_bytes += other.sent_bytes;
+        self.lost_packets += other.lost_packets;
+        self.duplicated_packets += other.duplicated_packets;
+        self.marked_packets += other.marked_packets;
+    }
+}
+
 /// What one receiver got of one flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SinkCounters {
@@ -153,6 +164,22 @@ pub struct SinkCounters {
     pub first: Time,
     /// When the last packet arrived.
     pub last: Time,
+}
+
+impl SinkCounters {
+    /// Counts `other` as well.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.received_packets += other.received_packets;
+        self.received_bytes += other.received_bytes;
+        self.goodput_bytes += other.goodput_bytes;
+        self.priority_bytes += other.priority_bytes;
+        self.marked_packets += other.marked_packets;
+        self.delay_nanos += other.delay_nanos;
+        self.delay_nanos_min = self.delay_nanos_min.min(other.delay_nanos_min);
+        self.delay_nanos_max = self.delay_nanos_max.max(other.delay_nanos_max);
+        self.first = self.first.min(other.first);
+        self.last = self.last.max(other.last);
+    }
 }
 
 impl Default for SinkCounters {

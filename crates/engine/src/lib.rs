@@ -8,6 +8,7 @@ mod arena;
 mod border;
 mod build;
 mod counters;
+mod crowd;
 mod error;
 mod event;
 mod external;
@@ -32,6 +33,9 @@ mod world;
 
 pub use arena::Carried;
 pub use counters::{Delays, FlowCounters, LinkCounters, SinkCounters, Totals};
+pub use crowd::{
+    ActivitySpec, ArrivalsSpec, CrowdSpec, IdleTimes, SizeClass, SizesSpec, Times, TransferTally,
+};
 pub use error::BuildError;
 pub use event::{EventQueue, Token};
 pub use ids::{FlowIds, LinkId, NodeId};

@@ -5,10 +5,12 @@ use tidegate_mechanism::hop::HopConfig;
 use tidegate_mechanism::mark::MarkerConfig;
 use tidegate_mechanism::media::MediaConfig;
 use tidegate_mechanism::meter::LabelsConfig;
+use tidegate_mechanism::random::Substream;
 use tidegate_mechanism::tcp::TcpConfig;
 use tidegate_packet::{Dscp, FlowId, Headers};
 use tidegate_units::{BitRate, Span, Time};
 
+use crate::crowd::CrowdSpec;
 use crate::ids::{LinkId, NodeId};
 use crate::link::DirectionSpec;
 
@@ -68,6 +70,8 @@ pub enum TransportSpec {
 pub enum ApplicationSpec {
     /// None here: packets come from outside.
     External,
+    /// None by itself: the flow is a place of a crowd, which opens connections in it (TCP).
+    Crowd,
     /// As much as the transport takes (TCP).
     Bulk,
     /// So many payload bytes (TCP).
@@ -147,6 +151,18 @@ pub enum StartSpec {
     At(Time),
     /// Uniformly distributed over this interval.
     Uniform(Time, Time),
+}
+
+impl StartSpec {
+    /// When that is.
+    pub(crate) fn draw(self, random: &mut Substream) -> Time {
+        match self {
+            Self::At(time) => time,
+            Self::Uniform(from, to) => {
+                from + Span::from_nanos((random.uniform() * to.since(from).as_nanos() as f64) as u64)
+            }
+        }
+    }
 }
 
 /// A flow.
@@ -306,6 +322,8 @@ pub struct Network {
     /// TCP flows that are the two directions of one connection, by their positions in [`Network::flows`]: the acknowledgments
     /// of each ride on data of the other. Their ends and ports are the same, the other way round; a flow is in one pair at most.
     pub pairs: Vec<[u32; 2]>,
+    /// What opens connections in the flows with [`ApplicationSpec::Crowd`].
+    pub crowds: Vec<CrowdSpec>,
     /// Domains. One may lie in another, with all its nodes; else they share edges at most. Borders are numbered through all
     /// domains, by the order of their edges.
     pub domains: Vec<DomainSpec>,

@@ -1,5 +1,7 @@
 //! What can be looked at between events, without changing anything that follows.
 
+use std::borrow::Cow;
+
 use tidegate_mechanism::edge::iec::EpochReport;
 use tidegate_mechanism::edge::{EdgeReport, PeerId};
 use tidegate_mechanism::mark::Marker;
@@ -11,7 +13,7 @@ use crate::ids::{FlowIds, LinkId, NodeId};
 use crate::marker::MarkerCounters;
 use crate::observer::Observer;
 use crate::program::{Routes, Step};
-use crate::simulation::{Carrier, Simulation};
+use crate::simulation::{Carrier, Flow, Simulation};
 use crate::waste::Trails;
 
 /// A flow at the border where it enters a domain.
@@ -64,20 +66,28 @@ impl<O: Observer> Simulation<O> {
 
     /// The counters of the data of flow `flow`.
     pub fn flow_counters(&self, flow: usize) -> FlowCounters {
-        self.world.flows[FlowIds::data(flow as u32).0 as usize]
+        let of = |flow: u32| self.world.flows[FlowIds::data(flow).0 as usize];
+        let mut counters = of(flow as u32);
+        self.counted_with(flow).iter().for_each(|&other| counters.add(&of(other)));
+        counters
     }
 
     /// What the receivers of flow `flow` got.
-    pub fn sink_counters(&self, flow: usize) -> &[SinkCounters] {
-        let flow = &self.flows[flow];
-        &self.sinks[flow.first_sink as usize..][..flow.sinks as usize]
+    pub fn sink_counters(&self, flow: usize) -> Cow<'_, [SinkCounters]> {
+        let of = |flow: &Flow| &self.sinks[flow.first_sink as usize..][..flow.sinks as usize];
+        let mut counters = Cow::Borrowed(of(&self.flows[flow]));
+        for &other in self.counted_with(flow) {
+            counters.to_mut()[0].add(&of(&self.flows[other as usize])[0]);
+        }
+        counters
     }
 
     /// The TCP sender of flow `flow`, if it has one.
     pub fn tcp_sender(&self, flow: usize) -> Option<&TcpSender> {
         match self.flows[flow].carrier {
             Carrier::Tcp(connection) => Some(&self.connections[connection as usize].sender),
-            Carrier::Stream(_) | Carrier::Datagrams { .. } | Carrier::External => None,
+            // A place has one connection after another.
+            Carrier::Crowd(_) | Carrier::Stream(_) | Carrier::Datagrams { .. } | Carrier::External => None,
         }
     }
 
@@ -114,10 +124,9 @@ impl<O: Observer> Simulation<O> {
 
     /// Keeps the distribution of one-way delays of flow `flow` from now on.
     pub fn watch_flow_delays(&mut self, flow: usize) {
-        let flow = &self.flows[flow];
         self.sink_delays.resize_with(self.sinks.len(), || None);
-        for sink in flow.first_sink..flow.first_sink + flow.sinks {
-            self.sink_delays[sink as usize].get_or_insert_with(|| Box::new(no_delays()));
+        for sink in self.sinks_of(flow).collect::<Vec<_>>() {
+            self.sink_delays[sink].get_or_insert_with(|| Box::new(no_delays()));
         }
     }
 
@@ -178,14 +187,23 @@ impl<O: Observer> Simulation<O> {
     /// reaches the far end, or would if the medium did not lose it.
     pub fn link_flow_bytes(&self, link: LinkId, flow: usize) -> Option<u64> {
         let watch = self.links[link.0 as usize].watch.as_ref()?;
-        watch.bytes_by_flow.get(FlowIds::data(flow as u32).0 as usize).copied()
+        let of = |flow: u32| watch.bytes_by_flow.get(FlowIds::data(flow).0 as usize).copied();
+        let others: u64 = self.counted_with(flow).iter().filter_map(|&other| of(other)).sum();
+        Some(of(flow as u32)? + others)
+    }
+
+    /// The sinks of `flow`, and of those that count with it.
+    fn sinks_of(&self, flow: usize) -> impl Iterator<Item = usize> {
+        let all = core::iter::once(flow).chain(self.counted_with(flow).iter().map(|&other| other as usize));
+        all.flat_map(|flow| {
+            let flow = &self.flows[flow];
+            flow.first_sink as usize..(flow.first_sink + flow.sinks) as usize
+        })
     }
 
     /// The distribution of one-way delays of flow `flow` over all its receivers, if it is kept.
     pub fn flow_delays(&self, flow: usize) -> Option<Delays> {
-        let flow = &self.flows[flow];
-        let sinks = flow.first_sink as usize..(flow.first_sink + flow.sinks) as usize;
-        let mut each = self.sink_delays.get(sinks)?.iter().flatten();
+        let mut each = self.sinks_of(flow).filter_map(|sink| self.sink_delays.get(sink)?.as_ref());
         let mut all: Delays = (**each.next()?).clone();
         for more in each {
             all.add(&**more).expect("a distribution that grows takes any value");

@@ -26,6 +26,10 @@ pub(crate) enum Step {
     TcpData(u32),
     /// An acknowledgment for the sender of this flow.
     TcpAck(u32),
+    /// The same two, of connections that come and go in the places of a crowd.
+    CrowdData(u32),
+    /// An acknowledgment for the sender of such a place.
+    CrowdAck(u32),
     /// Data of a stream for its receiver.
     StreamData(u32),
     /// A report of a stream for its sender.
@@ -58,6 +62,8 @@ impl Step {
             Self::Branch(_)
             | Self::TcpData(_)
             | Self::TcpAck(_)
+            | Self::CrowdData(_)
+            | Self::CrowdAck(_)
             | Self::StreamData(_)
             | Self::StreamReport(_)
             | Self::Datagram(_)
@@ -77,6 +83,12 @@ impl Step {
 
 const OPERAND_BITS: u32 = 28;
 const OPERAND: u32 = (1 << OPERAND_BITS) - 1;
+
+/// The operand of step `kind` among those that share an operation.
+fn shared(index: u32, kind: u32) -> u32 {
+    assert!(index <= OPERAND >> 2, "a network has fewer than 2^26 of each such part");
+    index << 2 | kind
+}
 
 /// Where traffic enters a domain, and by which borders it leaves; or where it leaves, and by which it entered.
 #[derive(Clone, Debug)]
@@ -129,9 +141,11 @@ impl Programs {
             Step::Hop(link) => (10, link.0),
             Step::Neighbor(node) => (11, node),
             Step::External(index) => (12, index),
-            // The operations are used up: these two share one.
+            // The operations are used up: these share one.
             Step::Nowhere => (13, 0),
-            Step::Pause(index) => (13, index + 1),
+            Step::Pause(index) => (13, shared(index, 1)),
+            Step::CrowdData(index) => (13, shared(index, 2)),
+            Step::CrowdAck(index) => (13, shared(index, 3)),
             Step::StreamData(index) => (14, index),
             Step::StreamReport(index) => (15, index),
         };
@@ -216,8 +230,12 @@ impl Programs {
             10 => Step::Hop(LinkId(operand)),
             11 => Step::Neighbor(operand),
             12 => Step::External(operand),
-            13 if operand == 0 => Step::Nowhere,
-            13 => Step::Pause(operand - 1),
+            13 => match operand & 3 {
+                0 => Step::Nowhere,
+                1 => Step::Pause(operand >> 2),
+                2 => Step::CrowdData(operand >> 2),
+                _ => Step::CrowdAck(operand >> 2),
+            },
             14 => Step::StreamData(operand),
             _ => Step::StreamReport(operand),
         }
@@ -253,9 +271,11 @@ impl Routes {
 mod tests {
     use super::*;
 
-    const ENDS: [Step; 8] = [
+    const ENDS: [Step; 10] = [
         Step::TcpData(0),
         Step::TcpAck(0),
+        Step::CrowdData(0),
+        Step::CrowdAck(5),
         Step::StreamData(0),
         Step::StreamReport(0),
         Step::Datagram(0),

@@ -56,13 +56,7 @@ impl Source {
         seed: Seed,
     ) -> Self {
         let mut random = Substream::new(seed);
-        let next = match start {
-            StartSpec::At(time) => time,
-            StartSpec::Uniform(from, to) => {
-                let width = to.since(from).as_nanos() as f64;
-                from + Span::from_nanos((random.uniform() * width) as u64)
-            }
-        };
+        let next = start.draw(&mut random);
         let clock = match application {
             ApplicationSpec::ConstantRate { rate, .. } => Some(TransmissionClock::new(rate)),
             ApplicationSpec::OnOff { rate, .. } if datagrams => Some(TransmissionClock::new(rate)),
@@ -76,7 +70,8 @@ impl Source {
             _ => None,
         };
         let stop = stop.unwrap_or(Time::MAX);
-        let state = if application == ApplicationSpec::External { State::Done } else { State::Waiting };
+        let is_driven = matches!(application, ApplicationSpec::External | ApplicationSpec::Crowd);
+        let state = if is_driven { State::Done } else { State::Waiting };
         Self {
             application,
             datagrams,

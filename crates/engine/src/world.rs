@@ -45,12 +45,14 @@ pub(crate) enum Wake {
     Hop,
     /// Routers learn what is congested.
     Follow,
+    /// A crowd: its next arrival.
+    Crowd,
 }
 
 const INDEX_BITS: u32 = 28;
 
 impl Wake {
-    const ALL: [Self; 14] = [
+    const ALL: [Self; 15] = [
         Self::Link,
         Self::TcpSender,
         Self::TcpReceiver,
@@ -65,6 +67,7 @@ impl Wake {
         Self::HopLink,
         Self::Hop,
         Self::Follow,
+        Self::Crowd,
     ];
 
     /// The token that wakes number `index` of this kind.

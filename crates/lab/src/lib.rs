@@ -7,6 +7,7 @@
 mod admission;
 pub mod agent;
 mod compare;
+mod crowds;
 pub mod lower;
 mod plausible;
 mod run;
@@ -15,6 +16,7 @@ mod suitable;
 mod summary;
 
 pub use admission::warnings;
+pub use crowds::flow_count;
 pub use run::{Outcome, Progress, Run, Timing, capture, run, trace};
 pub use summary::{SCHEMA_VERSION, Summary};
 pub use tidegate_engine::{BuildError, Observer};

@@ -2,6 +2,7 @@
 //! [`tidegate_scenario::lower`]; here are the parts of the network around them.
 
 use std::net::Ipv4Addr;
+use std::ops::Range;
 use std::sync::Arc;
 
 use tidegate_engine::{
@@ -13,20 +14,24 @@ use tidegate_engine::{
 use tidegate_mechanism::edge::iec::VirtualLinkTerms;
 use tidegate_mechanism::edge::{EdgeConfig, PeerId};
 use tidegate_mechanism::schedule::Classification;
-use tidegate_packet::{Address, Ecn, Headers, Protocol};
+use tidegate_packet::{Address, Ecn, FlowId, Headers, Protocol};
 use tidegate_scenario::model::{self, Scenario};
 use tidegate_units::Bytes;
+
+use crate::crowds;
 
 /// The network of `scenario`.
 pub fn network(scenario: &Scenario) -> Network {
     let weights = weights(scenario);
-    Network {
+    let places = crowds::places(scenario);
+    let mut network = Network {
         nodes: scenario.nodes.iter().map(node).collect(),
         links: scenario.links.iter().map(|link| link_spec(link, &weights)).collect(),
         flows: scenario.flows.iter().enumerate().map(|(index, flow)| flow_spec(index, flow)).collect(),
+        crowds: Vec::new(),
         pairs: (0..).zip(&scenario.flows).filter_map(|(back, flow)| Some([flow.back_of?, back])).collect(),
         domains: domains(scenario, &weights),
-        markers: scenario.markers.iter().map(marker).collect(),
+        markers: scenario.markers.iter().map(|point| marker(point, &places)).collect(),
         hops: hops(scenario),
         multipath: match scenario.routing.multipath {
             model::Multipath::None => Multipath::None,
@@ -41,7 +46,12 @@ pub fn network(scenario: &Scenario) -> Network {
         ties: scenario.ties.map(|ties| Ties { seed: ties.seed, spread: ties.spread }),
         script: script(scenario),
         reservations: reservations(scenario),
-    }
+    };
+    crowds::add(scenario, &mut network, |mut flow, index| {
+        flow.headers.source_port = source_port(index);
+        flow
+    });
+    network
 }
 
 fn node(node: &model::Node) -> NodeSpec {
@@ -86,13 +96,16 @@ fn weights(scenario: &Scenario) -> Weights {
 }
 
 fn flow_weights(scenario: &Scenario) -> Vec<(u32, f64)> {
-    let weighted = scenario.flows.iter().enumerate().filter(|(_, flow)| flow.weight != 1.0);
-    weighted
-        .flat_map(|(index, flow)| {
-            let index = index as u32;
-            [(FlowIds::data(index).0, flow.weight), (FlowIds::acknowledgments(index).0, flow.weight)]
+    let each = (0..).zip(scenario.flows.iter().zip(crowds::places(scenario)));
+    let weighted = each.filter(|(_, (flow, _))| flow.weight != 1.0);
+    let mut weights: Vec<(u32, f64)> = weighted
+        .flat_map(|(index, (flow, places))| {
+            let both = |index| [FlowIds::data(index).0, FlowIds::acknowledgments(index).0];
+            core::iter::once(index).chain(places).flat_map(both).map(|identity| (identity, flow.weight))
         })
-        .collect()
+        .collect();
+    weights.sort_by_key(|&(identity, _)| identity);
+    weights
 }
 
 fn link_spec(link: &model::Link, weights: &Weights) -> LinkSpec {
@@ -200,6 +213,7 @@ fn application(application: &model::Application) -> ApplicationSpec {
     let bytes = |packet: Option<Bytes>| packet.map_or(0, |bytes| bytes.get() as u32);
     match application {
         model::Application::Bulk(_) => ApplicationSpec::Bulk,
+        model::Application::Transfers(_) => ApplicationSpec::Crowd,
         model::Application::Transfer(transfer) => ApplicationSpec::Transfer { bytes: transfer.size.get() },
         model::Application::Cbr(cbr) => ApplicationSpec::ConstantRate {
             rate: cbr.rate,
@@ -299,16 +313,20 @@ fn domains(scenario: &Scenario, weights: &Weights) -> Vec<DomainSpec> {
             unpoliced: members.iter().flat_map(|d| d.unpoliced.iter().copied().map(node_id)).collect(),
             labels: domain.labels.clone().map(|config| LabelsSpec {
                 config,
-                liars: domain
-                    .liars
-                    .as_ref()
-                    .map(|liars| liars.iter().map(|flow| FlowIds::data(flow.0)).collect()),
+                liars: domain.liars.as_ref().map(|liars| liars_of(liars, &crowds::places(scenario))),
             }),
             control_loss: domain.control_loss,
             clocks: members.iter().flat_map(|d| d.clocks.iter().map(clock)).collect(),
         });
     }
     specs
+}
+
+/// The identities of those that lie, ascending.
+fn liars_of(liars: &[model::FlowIndex], places: &[Range<u32>]) -> Vec<FlowId> {
+    let mut flows = with_places(liars, places);
+    flows.sort_unstable();
+    flows.into_iter().map(FlowIds::data).collect()
 }
 
 /// What is said of single virtual links. What is about an edge that trust made inner is about none.
@@ -347,13 +365,18 @@ pub fn domain_position(scenario: &Scenario, specs: &[DomainSpec], index: usize) 
     candidates.min_by_key(|(_, spec)| spec.edges.len() + spec.core.len()).map(|(position, _)| position)
 }
 
-fn marker(point: &model::MarkerPoint) -> MarkerSpec {
+fn marker(point: &model::MarkerPoint, places: &[Range<u32>]) -> MarkerSpec {
     MarkerSpec {
         name: point.name.clone(),
         at: point.at.map(node_id),
-        flows: point.flows.iter().map(|flow| flow.0).collect(),
+        flows: with_places(&point.flows, places),
         config: point.mechanism.clone(),
     }
+}
+
+/// `flows`, each with its other places.
+fn with_places(flows: &[model::FlowIndex], places: &[Range<u32>]) -> Vec<u32> {
+    flows.iter().flat_map(|flow| core::iter::once(flow.0).chain(places[flow.index()].clone())).collect()
 }
 
 fn script(scenario: &Scenario) -> Vec<ScriptedChange> {

@@ -13,6 +13,7 @@ use tidegate_scenario::{Scenario, suggest};
 use tidegate_units::{Span, Time};
 
 use crate::compare::Comparison;
+use crate::crowds;
 use crate::lower;
 use crate::sample::Sampler;
 use crate::summary::{self, Percentiles, Summary};
@@ -98,7 +99,11 @@ impl<O: Observer> Run<O> {
             .map(|index| lower::domain_position(scenario, &network.domains, index))
             .collect();
         let sampler = Sampler::new(scenario, domains);
+        let idle_times = crowds::idle_times(scenario, &network, seed)?;
         let mut simulation = network.build(seed, observer)?;
+        for (crowd, times) in idle_times.into_iter().enumerate() {
+            simulation.set_idle_times(crowd, times);
+        }
         for wanted in &scenario.record.delays {
             match *wanted {
                 DelayOf::Flow(flow) => simulation.watch_flow_delays(flow.index()),

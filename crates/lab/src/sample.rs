@@ -141,7 +141,8 @@ fn read_flow<O: Observer>(simulation: &Simulation<O>, flow: usize, quantity: Flo
     let counters = simulation.flow_counters(flow);
     let sender = simulation.tcp_sender(flow);
     let of_sender = |read: &dyn Fn(&TcpSender) -> f64| Reading::Value(sender.map_or(f64::NAN, read));
-    if let Some(value) = simulation.media_variable(flow, quantity.name()) {
+    let inner = || simulation.crowd_variable(flow, quantity.name());
+    if let Some(value) = simulation.media_variable(flow, quantity.name()).or_else(inner) {
         return Reading::Value(value);
     }
     let counter = match quantity {

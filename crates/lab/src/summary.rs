@@ -8,7 +8,8 @@ use std::sync::Arc;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::json;
 use tidegate_engine::{
-    ConnectionCounters, Delays, FlowCounters, LinkCounters, LinkId, MarkerCounters, SinkCounters, Statistics,
+    ConnectionCounters, Delays, FlowCounters, LinkCounters, LinkId, MarkerCounters, SinkCounters, SizeClass,
+    Statistics, Times, TransferTally,
 };
 use tidegate_packet::{DropReason, MarkReason};
 use tidegate_scenario::Scenario;
@@ -161,7 +162,8 @@ impl Serialize for Summary {
         let flow = |index| {
             let percentiles = self.flow_percentiles.get(&index);
             let max_min_bps = self.comparison.max_min_bps.as_ref().map(|rates| rates[index]);
-            FlowSummary { scenario, statistics, index, window, percentiles, max_min_bps }
+            let transfers = statistics.transfers.get(&(index as u32));
+            FlowSummary { scenario, statistics, index, window, percentiles, max_min_bps, transfers }
         };
         map.serialize_entry("flows", &Entries(flows.map(|(index, spec)| (&spec.name, flow(index)))))?;
         let links = scenario.links.iter().enumerate();
@@ -238,6 +240,7 @@ struct FlowSummary<'a> {
     window: Span,
     percentiles: Option<&'a Percentiles>,
     max_min_bps: Option<f64>,
+    transfers: Option<&'a TransferTally>,
 }
 
 impl FlowSummary<'_> {
@@ -289,6 +292,9 @@ impl Serialize for FlowSummary<'_> {
                 map.serialize_entry("completion_s", &completion.map(Span::as_secs_f64))?;
             }
         }
+        if let Some(tally) = self.transfers {
+            map.serialize_entry("transfers", &transfers(tally))?;
+        }
         if self.sinks().len() > 1 {
             let nodes =
                 self.scenario.flows[self.index].to.iter().map(|node| &self.scenario.nodes[node.index()].name);
@@ -299,6 +305,47 @@ impl Serialize for FlowSummary<'_> {
         }
         map.end()
     }
+}
+
+/// What came of transfers that come and go.
+fn transfers(tally: &TransferTally) -> serde_json::Value {
+    let by_size: serde_json::Map<_, _> = SizeClass::ALL
+        .iter()
+        .zip(&tally.by_class)
+        .filter(|(_, times)| times.count() > 0)
+        .map(|(class, of_class)| (class.name().to_owned(), times(of_class)))
+        .collect();
+    let mut all = times(&tally.times);
+    all["arrived"] = tally.arrived.into();
+    all["arrived_bytes"] = tally.arrived_bytes.into();
+    all["refused"] = tally.refused.into();
+    all["completed_bytes"] = tally.completed_bytes.into();
+    all["unfinished"] = (tally.arrived - tally.refused - tally.completed).into();
+    all["active_max"] = tally.active_max.into();
+    all["by_size"] = by_size.into();
+    all
+}
+
+/// How long they took, and how many times longer than where nothing else is, where that is known.
+fn times(times: &Times) -> serde_json::Value {
+    let mut all = json!({
+        "completed": times.count(),
+        "completion_s": {
+            "mean": times.mean_s(),
+            "p50": times.quantile_s(0.50),
+            "p95": times.quantile_s(0.95),
+            "p99": times.quantile_s(0.99),
+        },
+    });
+    if let Some(mean) = times.mean_slowdown() {
+        all["slowdown"] = json!({
+            "mean": mean,
+            "p50": times.slowdown_quantile(0.50),
+            "p95": times.slowdown_quantile(0.95),
+            "p99": times.slowdown_quantile(0.99),
+        });
+    }
+    all
 }
 
 /// One-way delays; null if nothing arrived.

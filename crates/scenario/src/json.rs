@@ -39,6 +39,9 @@ struct Words<'s> {
     /// Results are the same bytes where it is not there.
     #[serde(skip_serializing_if = "Option::is_none")]
     ties: Option<Value>,
+    /// The tables of traffic by file, each with a digest: another one in a file of the same name is other traffic.
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    tables: Map<String, Value>,
     /// Only where there are some: a run in the simulator does not depend on them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     commands: Vec<Value>,
@@ -116,6 +119,14 @@ impl Scenario {
             events: events.iter().map(|event| self.event(event)).collect(),
             record: self.record_json(record),
             ties: ties.map(|ties| json!({ "seed": ties.seed, "spread_s": ties.spread.as_secs_f64() })),
+            tables: self
+                .tables()
+                .into_iter()
+                .map(|(file, numbers)| {
+                    let bits: Vec<u64> = numbers.into_iter().map(f64::to_bits).collect();
+                    (file.to_owned(), json!(format!("{:016x}", digest(&bits))))
+                })
+                .collect(),
             commands: commands.iter().map(|command| self.command(command)).collect(),
         }
     }

@@ -39,6 +39,7 @@ mod explain;
 mod json;
 mod scenario;
 mod schema;
+mod tables;
 mod trace;
 
 pub mod model;

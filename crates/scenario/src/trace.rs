@@ -73,6 +73,20 @@ impl Trace {
     }
 }
 
+/// The text of `file`, which a scenario names as `what`.
+pub(crate) fn text_of(sources: &Sources, file: &str, what: &str) -> Result<String, String> {
+    match sources.attached(file) {
+        Some(text) => Ok(text.to_owned()),
+        None if file.is_empty() || Path::new(file).is_absolute() => {
+            Err(format!("{what} is a file relative to the scenario"))
+        }
+        None => {
+            let path = sources.directory().join(file);
+            sources.read_file(&path).map_err(|why| format!("{file}: {why}"))
+        }
+    }
+}
+
 /// The traces of one scenario: each file is read once.
 pub(crate) struct Traces<'a> {
     sources: &'a Sources,
@@ -90,16 +104,7 @@ impl<'a> Traces<'a> {
         if let Some(known) = self.read.get(file) {
             return known.clone();
         }
-        let text = match self.sources.attached(file) {
-            Some(text) => Ok(text.to_owned()),
-            None if file.is_empty() || Path::new(file).is_absolute() => {
-                Err("a trace is a file relative to the scenario".to_owned())
-            }
-            None => {
-                let path = self.sources.directory().join(file);
-                self.sources.read_file(&path).map_err(|why| format!("{file}: {why}"))
-            }
-        };
+        let text = text_of(self.sources, file, "a trace");
         let trace = text.and_then(|text| Trace::parse(file, &text)).and_then(|trace| {
             self.opportunities += trace.stamps_ms.len();
             if self.opportunities > OPPORTUNITIES_MAX {

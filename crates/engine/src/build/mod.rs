@@ -14,13 +14,13 @@ use crate::counters::{FlowCounters, RateIntegral, SinkCounters, Totals};
 use crate::error::BuildError;
 use crate::ids::FlowIds;
 use crate::link::PortChoice;
-use crate::network::{FlowSpec, Network, TransportSpec};
+use crate::network::{ApplicationSpec, FlowSpec, Network, TransportSpec};
 use crate::observer::Observer;
 use crate::planner::Planner;
 use crate::program::{Passage, Programs};
 use crate::shared::SharedMedium;
-use crate::simulation::hops;
 use crate::simulation::{Carrier, Connection, Flow, Parts, Simulation};
+use crate::simulation::{crowds, hops};
 use crate::source::Source;
 use crate::stream::Stream;
 use crate::world::{Alarm, FlowEnds, Wake, World};
@@ -86,7 +86,7 @@ impl Network {
             world.ends.push(FlowEnds {
                 source: spec.headers.source,
                 destination: spec.headers.destination,
-                has_simulated_tcp: matches!(carrier, Carrier::Tcp(_)),
+                has_simulated_tcp: matches!(carrier, Carrier::Tcp(_) | Carrier::Crowd(_)),
             });
             flows.push(Flow {
                 headers: spec.headers,
@@ -105,6 +105,7 @@ impl Network {
         check_domains(&self, &borders, &programs)?;
         let markers = build_markers(&self, seed);
         let hops = hops::build(&self, seed, &mut programs, &mut world);
+        let (crowds, places) = crowds::build(&self, &flows, ends.connections.len(), seed, &mut world.events);
         let parts = Parts {
             links,
             flows,
@@ -115,6 +116,8 @@ impl Network {
             borders,
             markers,
             hops,
+            crowds,
+            places,
             programs,
             planner,
         };
@@ -151,7 +154,12 @@ impl Ends {
                     receive_alarm: Alarm::default(),
                 });
                 self.connection_flow.push(index);
-                Carrier::Tcp(self.connections.len() as u32 - 1)
+                let number = self.connections.len() as u32 - 1;
+                if spec.application == ApplicationSpec::Crowd {
+                    Carrier::Crowd(number)
+                } else {
+                    Carrier::Tcp(number)
+                }
             }
             TransportSpec::Media(config) => {
                 self.streams.push(Stream::new(index, config));

@@ -39,6 +39,7 @@ pub(super) fn plan_flow(
     let naming_back = Naming { markers: &[], pauses: pausing.then_some(way + 1), ..naming };
     let ends: Vec<(NodeId, Step)> = match carrier {
         Carrier::Tcp(connection) => vec![(spec.to[0], Step::TcpData(connection))],
+        Carrier::Crowd(connection) => vec![(spec.to[0], Step::CrowdData(connection))],
         Carrier::Stream(number) => vec![(spec.to[0], Step::StreamData(number))],
         Carrier::External => vec![(spec.to[0], Step::External(first_sink))],
         Carrier::Datagrams { .. } => {
@@ -49,6 +50,7 @@ pub(super) fn plan_flow(
         planner.routes(spec.from, &ends, network.multipath, &mut stream("path"), programs, &naming)?;
     let back = match carrier {
         Carrier::Tcp(connection) => Step::TcpAck(connection),
+        Carrier::Crowd(connection) => Step::CrowdAck(connection),
         Carrier::Stream(number) => Step::StreamReport(number),
         Carrier::Datagrams { .. } | Carrier::External => return Ok((forward, Routes::One(0))),
     };

@@ -240,7 +240,7 @@ impl<O: Observer> Simulation<O> {
                 self.pump(connection);
             }
             (Carrier::Stream(stream), act) => self.act_on_stream(stream, act),
-            (Carrier::Datagrams { .. } | Carrier::External, _) => {}
+            (Carrier::Datagrams { .. } | Carrier::External | Carrier::Crowd(_), _) => {}
         }
     }
 }

@@ -2,10 +2,13 @@
 
 mod borders;
 mod changes;
+pub(crate) mod crowds;
 pub(crate) mod hops;
 mod hosts;
 mod streams;
 mod way;
+
+use std::collections::BTreeMap;
 
 use tidegate_mechanism::tcp::{ReceiverCounters, SenderCounters, TcpReceiver, TcpSender};
 use tidegate_packet::{DropReason, Dscp, Headers, Packet};
@@ -14,6 +17,7 @@ use tidegate_units::{Span, Time};
 pub(crate) use self::borders::headers_of;
 use crate::border::Border;
 use crate::counters::{Delays, FlowCounters, LinkCounters, RateIntegral, SinkCounters, Totals};
+use crate::crowd::{Crowd, TransferTally};
 use crate::event::Token;
 use crate::ids::LinkId;
 use crate::link::Link;
@@ -26,6 +30,7 @@ use crate::source::Source;
 use crate::stream::Stream;
 use crate::ties::TieBreaker;
 use crate::world::{Alarm, Wake, World};
+use crowds::CrowdPlace;
 use hops::Hop;
 
 /// A TCP connection.
@@ -51,6 +56,23 @@ pub struct ConnectionCounters {
     pub completion: Option<Span>,
 }
 
+impl ConnectionCounters {
+    /// Counts `other` as well.
+    pub(crate) const fn add(&mut self, other: &Self) {
+        self.sender.add(&other.sender);
+        self.receiver.add(&other.receiver);
+    }
+
+    /// What was counted after `earlier`.
+    pub(crate) const fn since(&self, earlier: &Self) -> Self {
+        Self {
+            sender: self.sender.since(&earlier.sender),
+            receiver: self.receiver.since(&earlier.receiver),
+            completion: self.completion,
+        }
+    }
+}
+
 impl Connection {
     fn counters(&self) -> ConnectionCounters {
         ConnectionCounters {
@@ -73,6 +95,8 @@ impl Connection {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Carrier {
     Tcp(u32),
+    /// The same in a place of a crowd: one connection after another.
+    Crowd(u32),
     /// By a stream with rate control, which has an index.
     Stream(u32),
     Datagrams {
@@ -117,6 +141,9 @@ pub struct Simulation<O: Observer = ()> {
     pub(crate) borders: Vec<Border>,
     pub(crate) markers: Vec<MarkerPoint>,
     pub(crate) hops: Vec<Hop>,
+    pub(crate) crowds: Vec<Crowd>,
+    /// By connection: which place of which crowd it is; empty where there are none.
+    pub(crate) places: Vec<CrowdPlace>,
     /// The directions of links that routes go around, ascending.
     pub(crate) congested: Vec<LinkId>,
     pub(crate) programs: Programs,
@@ -152,8 +179,10 @@ pub struct Statistics {
     pub flows: Vec<FlowCounters>,
     /// By flow, then by receiver.
     pub sinks: Vec<Vec<SinkCounters>>,
-    /// By flow; `None` for datagrams.
+    /// By flow; `None` for datagrams, and for all but the first of the places of a crowd, which has the counts of all of them.
     pub connections: Vec<Option<ConnectionCounters>>,
+    /// What came of the transfers of crowds, by the flow that is the first of their places.
+    pub transfers: BTreeMap<u32, TransferTally>,
     /// Drops in front of shapers, by border.
     pub border_drops: Vec<[u64; DropReason::ALL.len()]>,
     /// By marker.
@@ -173,6 +202,8 @@ pub(crate) struct Parts {
     pub(crate) borders: Vec<Border>,
     pub(crate) markers: Vec<MarkerPoint>,
     pub(crate) hops: Vec<Hop>,
+    pub(crate) crowds: Vec<Crowd>,
+    pub(crate) places: Vec<CrowdPlace>,
     pub(crate) programs: Programs,
     pub(crate) planner: Planner,
 }
@@ -193,6 +224,8 @@ impl<O: Observer> Simulation<O> {
             borders: parts.borders,
             markers: parts.markers,
             hops: parts.hops,
+            crowds: parts.crowds,
+            places: parts.places,
             congested: Vec::new(),
             programs: parts.programs,
             script_next: 0,
@@ -264,6 +297,7 @@ impl<O: Observer> Simulation<O> {
             Wake::HopLink => self.on_hop_link(index),
             Wake::Hop => self.on_hop_alarm(index),
             Wake::Follow => self.on_follow(),
+            Wake::Crowd => self.on_crowd_alarm(index),
             Wake::Phase => {}
         }
     }
@@ -287,12 +321,13 @@ impl<O: Observer> Simulation<O> {
             point.counters = MarkerCounters::default();
         }
         self.connections_before = self.connections.iter().map(Connection::counters).collect();
+        self.restart_crowds();
     }
 
     /// What was counted since.
     pub fn statistics(&mut self) -> Statistics {
         let now = self.world.now;
-        Statistics {
+        let mut statistics = Statistics {
             since: self.statistics_since,
             until: now,
             links: self.links.iter_mut().map(|link| link.counters_now(&mut self.world)).collect(),
@@ -309,25 +344,25 @@ impl<O: Observer> Simulation<O> {
                 .map(|flow| self.sinks[flow.first_sink as usize..][..flow.sinks as usize].to_vec())
                 .collect(),
             connections: self.connection_counts(),
+            transfers: BTreeMap::new(),
             border_drops: self.borders.iter().map(|border| border.drops_by_reason).collect(),
             markers: self.markers.iter().map(|point| point.counters).collect(),
             totals: self.world.totals,
-        }
+        };
+        self.add_crowds(&mut statistics);
+        statistics
     }
 
     fn connection_counts(&self) -> Vec<Option<ConnectionCounters>> {
         let count = |flow: &Flow, connection: u32| {
-            let now = self.connections[connection as usize].counters();
+            let counted = self.connections[connection as usize].counters();
             let before = self.connections_before.get(connection as usize).copied().unwrap_or_default();
-            ConnectionCounters {
-                sender: now.sender.since(&before.sender),
-                receiver: now.receiver.since(&before.receiver),
-                completion: self.connections[connection as usize].completion(&flow.source),
-            }
+            let completion = self.connections[connection as usize].completion(&flow.source);
+            ConnectionCounters { completion, ..counted.since(&before) }
         };
         let counts = |flow: &Flow| match flow.carrier {
             Carrier::Tcp(connection) => Some(count(flow, connection)),
-            Carrier::Stream(_) | Carrier::Datagrams { .. } | Carrier::External => None,
+            Carrier::Crowd(_) | Carrier::Stream(_) | Carrier::Datagrams { .. } | Carrier::External => None,
         };
         self.flows.iter().map(counts).collect()
     }

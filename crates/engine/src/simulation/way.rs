@@ -152,6 +152,8 @@ impl<O: Observer> Simulation<O> {
                 Step::Hop(link) => return self.offer_hop(link, packet, route + 1),
                 Step::TcpData(connection) => return self.on_tcp_data(connection, &packet),
                 Step::TcpAck(connection) => return self.on_tcp_ack(connection, &packet),
+                Step::CrowdData(connection) => return self.on_crowd_data(connection, &packet),
+                Step::CrowdAck(connection) => return self.on_crowd_ack(connection, &packet),
                 Step::StreamData(stream) => return self.on_stream_data(stream, &packet),
                 Step::StreamReport(stream) => return self.on_stream_report(stream, &packet),
                 Step::Datagram(sink) => return self.on_datagram(sink, &packet),

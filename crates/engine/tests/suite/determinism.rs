@@ -72,6 +72,7 @@ fn results(statistics: &Statistics) -> String {
         flows,
         sinks,
         connections,
+        transfers,
         border_drops,
         markers,
         totals,
@@ -79,7 +80,7 @@ fn results(statistics: &Statistics) -> String {
     let mut totals = *totals;
     totals.events = 0;
     format!(
-        "{since:?} {until:?} {links:#?} {link_rate_nanos:?} {flows:#?} {sinks:#?} {connections:#?} {border_drops:?} {markers:?} {totals:?}"
+        "{since:?} {until:?} {links:#?} {link_rate_nanos:?} {flows:#?} {sinks:#?} {connections:#?} {transfers:?} {border_drops:?} {markers:?} {totals:?}"
     )
 }
 

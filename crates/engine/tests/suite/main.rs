@@ -9,6 +9,7 @@ mod backpressure;
 mod cbq;
 mod conservation;
 mod controls;
+mod crowds;
 mod determinism;
 mod external;
 mod follow;

@@ -54,6 +54,15 @@ pub struct ReceiverCounters {
 }
 
 impl ReceiverCounters {
+    /// Counts `other` as well.
+    pub const fn add(&mut self, other: &Self) {
+        self.received_segments += other.received_segments;
+        self.duplicate_segments += other.duplicate_segments;
+        self.refused_segments += other.refused_segments;
+        self.marked_segments += other.marked_segments;
+        self.sent_acks += other.sent_acks;
+    }
+
     /// What was counted after `earlier`.
     pub const fn since(&self, earlier: &Self) -> Self {
         Self {

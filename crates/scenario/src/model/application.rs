@@ -1,5 +1,6 @@
 //! Applications: when there is something to send.
 
+use super::transfers::Transfers;
 use tidegate_parameters::bound::Each;
 use tidegate_parameters::{Bound, bound, family, parameters, words};
 
@@ -14,6 +15,8 @@ family! {
         Transfer(Transfer) = "transfer",
         /// A constant rate.
         Cbr(Cbr) = "cbr",
+        /// So much each time, over connections that come and go.
+        Transfers(Transfers) = "transfers",
         /// At random.
         Poisson(Poisson) = "poisson",
         /// In turns with silence.

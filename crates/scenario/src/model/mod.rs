@@ -6,6 +6,7 @@ mod domain;
 mod impairment;
 mod record;
 mod routing;
+mod transfers;
 mod transport;
 
 pub use application::{Adaptive, Application, Bulk, Cbr, OnOff, OnOffDistribution, Poisson, Transfer};
@@ -23,6 +24,11 @@ pub use tidegate_mechanism::queue::{DeviceConfig as Device, ManagerConfig as Man
 pub use tidegate_mechanism::schedule::DisciplineConfig as Queue;
 pub use tidegate_mechanism::tcp::congestion::CongestionControlConfig as Control;
 pub use tidegate_mechanism::tcp::{ResolvedTcp, TcpKeys, Variant as TcpVariant, Window};
+pub use transfers::{
+    ArrivalList, Arrivals, EvenArrivals, ExponentialSizes, FixedSize, ParetoSizes, PoissonArrivals,
+    SizeTable, Sizes, Transfers,
+};
+pub(crate) use transfers::{PLACES_MAX, VARIABLES as TRANSFER_VARIABLES};
 pub use transport::{Transport, TransportText, Udp};
 
 use std::sync::Arc;

@@ -8,7 +8,7 @@ use tidegate_mechanism::schedule::DisciplineConfig;
 use tidegate_mechanism::tcp::congestion::CongestionControlConfig;
 use tidegate_units::Span;
 
-use super::{DomainIndex, FlowIndex, LinkIndex, MarkerIndex};
+use super::{DomainIndex, FlowIndex, LinkIndex, MarkerIndex, transfers};
 
 /// What to record.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -152,7 +152,7 @@ quantities! {
 pub enum FlowQuantity {
     /// What is known whatever decides its window.
     Counted(FlowCounter),
-    /// What its congestion control or its transport of media has inside, by name.
+    /// What its congestion control, its transport of media or its application has inside, by name.
     Inner(&'static str),
 }
 
@@ -163,6 +163,7 @@ impl FlowQuantity {
         let mut inner = CongestionControlConfig::all_variables();
         inner.extend(MediaConfig::all_variables());
         let mut all: Vec<Self> = counted.collect();
+        all.extend(transfers::VARIABLES.map(Self::Inner));
         for variable in inner {
             // Some are counted of TCP under the same name.
             if all.iter().all(|known| known.name() != variable.name) {

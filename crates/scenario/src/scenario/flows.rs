@@ -14,8 +14,9 @@ use super::raw::{FlowText, StartText};
 use super::reach::Reach;
 use crate::error::Problems;
 use crate::merge::{kind_table, merged};
-use crate::model::{Application, Bulk, Flow, NodeIndex, NodeKind, Start, Transport, Udp};
+use crate::model::{Application, Bulk, Flow, NodeIndex, NodeKind, PLACES_MAX, Start, Transport, Udp};
 use crate::overrides::Late;
+use crate::tables::Tables;
 use crate::template::Scope;
 use crate::tree::{Table, Tree};
 
@@ -40,17 +41,29 @@ pub(crate) struct World<'w> {
 pub(crate) fn read(
     table: &Table,
     world: &World<'_>,
+    tables: &mut Tables<'_>,
     scope: &mut Scope<'_>,
     late: &mut Late<'_>,
     problems: &mut Problems,
 ) -> Flows {
     let mut list = Vec::new();
+    let mut places_left = PLACES_MAX;
     let complete = |tree: &Tree, at: &Scope<'_>| complete(tree, world.defaults, at);
     let section = Section { name: "flows", complete: &complete };
     let mut back = Vec::new();
     let before = problems.len();
     let names = for_each(table, &section, scope, late, problems, |site, scope, problems| {
-        let flow = read_flow(site, world, scope, problems);
+        let flow = read_flow(site, world, tables, scope, problems);
+        if let Some((Flow { application: Application::Transfers(transfers), .. }, _)) = &flow {
+            match places_left.checked_sub(transfers.places) {
+                Some(left) => places_left = left,
+                None => {
+                    let message =
+                        format!("all flows together have room for more than {PLACES_MAX} transfers");
+                    problems.push(site.problem(&["application", "places"], message, "fewer for each"));
+                }
+            }
+        }
         if let Some((_, Some(forth))) = &flow {
             // Which one that is will be known when all are read.
             let message = format!("this cannot be the other direction of `{forth}`");
@@ -83,6 +96,9 @@ fn pair(
 ) -> Result<u32, String> {
     let position = names.get(forth).ok_or_else(|| names.suggest(forth))?;
     let (flow, other) = (&list[index], &list[position as usize]);
+    if [flow, other].iter().any(|flow| matches!(flow.application, Application::Transfers(_))) {
+        return Err("transfers that come and go have connections of their own".to_owned());
+    }
     if !matches!((&flow.transport, &other.transport), (Transport::Tcp(_), Transport::Tcp(_))) {
         return Err("both are TCP".to_owned());
     }
@@ -128,6 +144,7 @@ fn complete(tree: &Tree, defaults: &Defaults, scope: &Scope<'_>) -> Tree {
 fn read_flow(
     site: Site<'_>,
     world: &World<'_>,
+    tables: &mut Tables<'_>,
     scope: &Scope<'_>,
     problems: &mut Problems,
 ) -> Option<(Flow, Option<String>)> {
@@ -155,7 +172,13 @@ fn read_flow(
     let dscp = text.dscp.unwrap_or(0);
     bound::CODEPOINT.check("dscp", &dscp, &mut report);
     let transport = transport?.resolved();
-    let application = fit(text.application, &transport, site, problems)?;
+    let mut application = fit(text.application, &transport, site, problems)?;
+    if let Application::Transfers(transfers) = &mut application
+        && let Err((keys, why)) = tables.fill(transfers)
+    {
+        problems.push(site.problem(keys, why, ""));
+        return None;
+    }
     let start = match text.start.unwrap_or(StartText::At(Time::ZERO)) {
         StartText::At(time) => Start::At(time),
         StartText::Uniform(from, to) => Start::Uniform(from, to),
@@ -267,7 +290,7 @@ fn fit(
                 problems.push(site.problem(
                     &["application", key],
                     message,
-                    "over TCP: bulk, transfer, on-off",
+                    "over TCP: bulk, transfer, transfers, on-off",
                 ));
                 return None;
             }
@@ -294,7 +317,7 @@ fn fit(
                 return None;
             };
             let packet = match &mut application {
-                Application::Bulk(_) | Application::Transfer(_) => {
+                Application::Bulk(_) | Application::Transfer(_) | Application::Transfers(_) => {
                     let message = format!("`{}` needs a transport that finds its rate", application.kind());
                     let help = "over UDP: cbr, poisson, on-off, adaptive";
                     problems.push(site.problem(&["application", "kind"], message, help));

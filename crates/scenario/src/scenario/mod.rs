@@ -28,6 +28,7 @@ use crate::fault;
 use crate::model::{Parameter, Scenario, Ties};
 use crate::overrides::{self, Override};
 use crate::suggest;
+use crate::tables::Tables;
 use crate::template::{ELEMENTS_MAX, Scope, resolve_parameters};
 use crate::trace::Traces;
 use crate::tree::{Table, Tree, Value};
@@ -72,6 +73,7 @@ pub(crate) fn build(
     let flows = flows::read(
         table,
         &flows::World { defaults: &defaults, nodes: &nodes, reach: reach.as_ref(), duration },
+        &mut Tables::new(sources),
         &mut scope,
         &mut late,
         &mut problems,

@@ -17,10 +17,11 @@ use tidegate_mechanism::Variable;
 use tidegate_mechanism::edge::EdgeConfig;
 
 use crate::model::{
-    DelayOf, DomainIndex, DomainQuantity, FlowCounter, FlowIndex, FlowQuantity, Link, LinkIndex,
+    Application, DelayOf, DomainIndex, DomainQuantity, FlowCounter, FlowIndex, FlowQuantity, Link, LinkIndex,
     LinkQuantity, Manager, Marker, MarkerIndex, MarkerQuantity, Mechanism, Queue, Record, Series, Transport,
     Way,
 };
+use crate::model::{Flow, TRANSFER_VARIABLES};
 use crate::suggest;
 use crate::template::Scope;
 use crate::tree::Table;
@@ -123,7 +124,7 @@ fn series(pattern: &str, known: &Known<'_>, left: &mut u64) -> Result<Vec<Series
             let quantities = choose(quantity, &FlowQuantity::all(), FlowQuantity::name)?;
             let flows = matching(&known.flows.names, name, "flow", left)?;
             let all = cross(&flows, &quantities);
-            having(all, |(index, what)| has(&known.flows.list[index as usize].transport, what))
+            having(all, |(index, what)| has(&known.flows.list[index as usize], what))
                 .map(|(index, what)| Series::Flow(FlowIndex(index), what))
                 .collect()
         }
@@ -323,9 +324,16 @@ fn names(variables: &[Variable], name: &str) -> bool {
     variables.iter().any(|variable| variable.name == name)
 }
 
-/// Whether a flow with this transport has the quantity.
-fn has(transport: &Transport, quantity: FlowQuantity) -> bool {
-    let (inner, is_tcp) = match transport {
+/// Whether `flow` has the quantity.
+fn has(flow: &Flow, quantity: FlowQuantity) -> bool {
+    let (inner, is_tcp) = match &flow.transport {
+        // One connection after another has no window.
+        Transport::Tcp(_) if matches!(flow.application, Application::Transfers(_)) => {
+            return match quantity {
+                FlowQuantity::Inner(name) => TRANSFER_VARIABLES.contains(&name),
+                FlowQuantity::Counted(counter) => !is_of_a_window(counter),
+            };
+        }
         Transport::Tcp(tcp) => (tcp.config.control.variables(), true),
         Transport::Media(media) => (media.variables(), false),
         Transport::Udp(_) => (&[][..], false),
@@ -334,17 +342,22 @@ fn has(transport: &Transport, quantity: FlowQuantity) -> bool {
         FlowQuantity::Inner(name) => return names(inner, name),
         FlowQuantity::Counted(counter) => counter,
     };
-    match counter {
+    !is_of_a_window(counter) || is_tcp || names(inner, counter.name())
+}
+
+/// Whether it is known of a sender that hears of what arrives.
+const fn is_of_a_window(counter: FlowCounter) -> bool {
+    matches!(
+        counter,
         FlowCounter::Cwnd
-        | FlowCounter::CwndSegments
-        | FlowCounter::Ssthresh
-        | FlowCounter::InFlight
-        | FlowCounter::SmoothedRtt
-        | FlowCounter::Rto
-        | FlowCounter::Retransmissions
-        | FlowCounter::Timeouts => is_tcp || names(inner, counter.name()),
-        _ => true,
-    }
+            | FlowCounter::CwndSegments
+            | FlowCounter::Ssthresh
+            | FlowCounter::InFlight
+            | FlowCounter::SmoothedRtt
+            | FlowCounter::Rto
+            | FlowCounter::Retransmissions
+            | FlowCounter::Timeouts
+    )
 }
 
 /// Whether the edges of a domain know the quantity.

@@ -7,12 +7,14 @@ pub mod random_network;
 use std::net::Ipv4Addr;
 
 use tidegate_engine::{
-    ApplicationSpec, Carried, DirectionSpec, DomainSpec, FlowSpec, HopSpec, LinkId, LinkSpec, Network,
-    NodeId, NodeKind, NodeSpec, Observer, Place, Simulation, StartSpec, Statistics, TransportSpec,
+    ActivitySpec, ApplicationSpec, Carried, CrowdSpec, DirectionSpec, DomainSpec, FlowSpec, HopSpec, LinkId,
+    LinkSpec, Network, NodeId, NodeKind, NodeSpec, Observer, Place, Simulation, StartSpec, Statistics,
+    TransportSpec,
 };
 use tidegate_mechanism::hop::HopConfig;
 use tidegate_mechanism::queue::{DropTailConfig, ManagerConfig};
 use tidegate_mechanism::schedule::DisciplineConfig;
+use tidegate_mechanism::tcp::TcpConfig;
 use tidegate_packet::{Address, DropReason, Dscp, FlowId, Headers, MarkReason, Packet, Protocol};
 use tidegate_units::{BitRate, Limit, Span, Time};
 
@@ -101,6 +103,26 @@ impl Net {
             ),
         });
         index
+    }
+
+    /// Transfers over TCP with this configuration, at most `places` at once; the first of their flows.
+    pub fn crowd(
+        &mut self,
+        from: &str,
+        to: &str,
+        tcp: &TcpConfig,
+        places: u32,
+        activity: ActivitySpec,
+    ) -> usize {
+        let places: Vec<u32> = (0..places)
+            .map(|_| {
+                let transport = TransportSpec::Tcp(Box::new(tcp.clone()));
+                self.flow(from, &[to], transport, ApplicationSpec::Crowd) as u32
+            })
+            .collect();
+        let first = places[0] as usize;
+        self.network.crowds.push(CrowdSpec { places, activity });
+        first
     }
 
     pub fn domain(&mut self, edges: &[&str], core: &[&str]) -> &mut DomainSpec {

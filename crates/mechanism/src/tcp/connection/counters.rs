@@ -26,6 +26,19 @@ pub struct SenderCounters {
 }
 
 impl SenderCounters {
+    /// Counts `other` as well.
+    pub const fn add(&mut self, other: &Self) {
+        self.sent_segments += other.sent_segments;
+        self.sent_bytes += other.sent_bytes;
+        self.retransmissions += other.retransmissions;
+        self.timeouts += other.timeouts;
+        self.fast_retransmits += other.fast_retransmits;
+        self.duplicate_acks += other.duplicate_acks;
+        self.ecn_reductions += other.ecn_reductions;
+        self.ecn_timeouts += other.ecn_timeouts;
+        self.ignored_acks += other.ignored_acks;
+    }
+
     /// What was counted after `earlier`.
     pub const fn since(&self, earlier: &Self) -> Self {
         Self {

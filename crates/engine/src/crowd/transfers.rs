@@ -1,0 +1,143 @@
+//! Transfers that come, each over a connection of its own.
+
+use std::collections::VecDeque;
+
+use tidegate_mechanism::random::Substream;
+use tidegate_units::{Span, Time};
+
+use super::arrivals::Arrivals;
+use super::tally::TransferTally;
+use super::{ArrivalsSpec, Order, Place, Room, SizesSpec};
+
+/// Transfers of a probe, one by one.
+#[derive(Debug)]
+struct Probe {
+    sizes: VecDeque<u64>,
+    pause: Span,
+    next: Option<Time>,
+    took: Vec<(u64, Span)>,
+}
+
+/// When the next one begins.
+#[derive(Debug)]
+enum Clock {
+    Arrivals(Arrivals),
+    Probe(Probe),
+}
+
+/// A transfer under way.
+#[derive(Clone, Copy, Debug, Default)]
+struct Transfer {
+    bytes: u64,
+    began: Time,
+    /// Of the statistics.
+    period: u32,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Transfers {
+    clock: Clock,
+    sizes: SizesSpec,
+    random: Substream,
+    /// By place.
+    transfers: Vec<Transfer>,
+    pub(super) tally: TransferTally,
+}
+
+impl Transfers {
+    pub(super) fn new(
+        arrivals: &ArrivalsSpec,
+        sizes: &SizesSpec,
+        start: Time,
+        mut random: Substream,
+    ) -> Self {
+        let clock = Clock::Arrivals(Arrivals::new(arrivals, start, &mut random));
+        Self { clock, sizes: sizes.clone(), random, transfers: Vec::new(), tally: TransferTally::default() }
+    }
+
+    /// Those of a probe.
+    pub(super) fn probing(sizes: &[u64], pause: Span, start: Time, random: Substream) -> Self {
+        let probe =
+            Probe { sizes: sizes.iter().copied().collect(), pause, next: Some(start), took: Vec::new() };
+        Self {
+            clock: Clock::Probe(probe),
+            sizes: SizesSpec::Fixed(1),
+            random,
+            transfers: Vec::new(),
+            tally: TransferTally::default(),
+        }
+    }
+
+    pub(super) fn next(&self) -> Option<Time> {
+        match &self.clock {
+            Clock::Arrivals(arrivals) => arrivals.next(),
+            Clock::Probe(probe) => probe.next,
+        }
+    }
+
+    pub(super) fn on_alarm(&mut self, now: Time, room: &mut Room, orders: &mut VecDeque<Order>) {
+        while let Some((count, bytes)) = self.poll(now) {
+            for _ in 0..count {
+                let bytes = bytes.unwrap_or_else(|| self.sizes.draw(&mut self.random));
+                self.begin(bytes, now, room, orders);
+            }
+        }
+    }
+
+    fn poll(&mut self, now: Time) -> Option<(u32, Option<u64>)> {
+        match &mut self.clock {
+            Clock::Arrivals(arrivals) => arrivals.poll(now, &mut self.random),
+            Clock::Probe(probe) => {
+                probe.next.take_if(|at| *at <= now)?;
+                Some((1, Some(probe.sizes.pop_front()?)))
+            }
+        }
+    }
+
+    fn begin(&mut self, bytes: u64, now: Time, room: &mut Room, orders: &mut VecDeque<Order>) {
+        self.tally.arrived += 1;
+        self.tally.arrived_bytes += bytes;
+        let Some(place) = room.take(now) else {
+            self.tally.refused += 1;
+            return;
+        };
+        self.transfers.resize(room.seats.len(), Transfer::default());
+        self.transfers[place as usize] = Transfer { bytes, began: now, period: self.tally.on_begun() };
+        orders.extend([Order::Open(place), Order::Send(place, bytes), Order::Close(place)]);
+    }
+
+    /// All of what was sent in `place` arrived.
+    pub(super) fn on_arrived_whole(&mut self, place: Place, now: Time, _orders: &mut VecDeque<Order>) {
+        let Transfer { bytes, began, period } = self.transfers[place as usize];
+        let took = now.since(began);
+        if let Clock::Probe(probe) = &mut self.clock {
+            probe.took.push((bytes, took));
+        }
+        self.tally.on_completed(bytes, period, took);
+    }
+
+    /// A connection is over.
+    pub(super) fn on_released(&mut self, now: Time) {
+        if let Clock::Probe(probe) = &mut self.clock
+            && !probe.sizes.is_empty()
+        {
+            probe.next = Some(now.saturating_add(probe.pause));
+        }
+    }
+
+    pub(super) fn probed(&self) -> &[(u64, Span)] {
+        match &self.clock {
+            Clock::Probe(probe) => &probe.took,
+            Clock::Arrivals(_) => &[],
+        }
+    }
+
+    pub(super) fn variable(&self, name: &str) -> Option<f64> {
+        match name {
+            "active_transfers" => Some(f64::from(self.tally.active)),
+            "completed_transfers" => Some(self.tally.completed as f64),
+            _ => None,
+        }
+    }
+}

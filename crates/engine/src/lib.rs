@@ -34,7 +34,8 @@ mod world;
 pub use arena::Carried;
 pub use counters::{Delays, FlowCounters, LinkCounters, SinkCounters, Totals};
 pub use crowd::{
-    ActivitySpec, ArrivalsSpec, CrowdSpec, IdleTimes, SizeClass, SizesSpec, Times, TransferTally,
+    ActivitySpec, ArrivalsSpec, CrowdSpec, CrowdTally, IdleTimes, ObjectsSpec, PageTally, PagesSpec,
+    SizeClass, SizesSpec, Times, TransferTally, VideoRule, VideoSpec, VideoTally,
 };
 pub use error::BuildError;
 pub use event::{EventQueue, Token};

@@ -1,15 +1,18 @@
-//! Transfers that come and go, from the scenario to the engine: places, distributions, and how long they would take alone.
+//! Connections that come and go, from the scenario to the engine: places, distributions, and how long transfers would take alone.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use tidegate_engine::{
-    ActivitySpec, ArrivalsSpec, BuildError, CrowdSpec, FlowSpec, IdleTimes, Network, SizesSpec, StartSpec,
+    ActivitySpec, ArrivalsSpec, BuildError, CrowdSpec, FlowSpec, IdleTimes, Network, ObjectsSpec, PagesSpec,
+    SizesSpec, StartSpec, VideoRule, VideoSpec,
 };
 use tidegate_scenario::Scenario;
-use tidegate_scenario::model::{Application, Arrivals, Sizes, Transfers};
-use tidegate_units::{Span, Time};
+use tidegate_scenario::model::{self, Application, Arrivals, PageObjects, Pages, Sizes, Thinking, Transfers};
+use tidegate_units::{BitRate, Bytes, Span, Time};
 
+/// Bytes of an exchange before the first request, to the server and to the client: a hello, and one with a certificate.
+const SETUP_BYTES: [u64; 2] = [400, 3_000];
 /// Sizes of which the time in an idle network is measured, bytes: each double the one before. Beyond the last, time goes on as between
 /// the last two.
 const PROBE_SIZES_MAX: u64 = 4 << 20;
@@ -25,14 +28,13 @@ pub fn flow_count(scenario: &Scenario) -> usize {
     places(scenario).last().map_or(0, |range| range.end as usize).max(scenario.flows.len())
 }
 
-/// By flow of the scenario: the flows beside itself that are places of it.
+/// By flow of the scenario: the flows beside itself that are its places, and then those of what its clients ask.
 pub(crate) fn places(scenario: &Scenario) -> Vec<Range<u32>> {
     let mut next = scenario.flows.len() as u32;
     let range = |flow: &tidegate_scenario::model::Flow| {
-        let more = match &flow.application {
-            Application::Transfers(transfers) => transfers.places - 1,
-            _ => 0,
-        };
+        let places = flow.application.places().unwrap_or(1);
+        let ways = if flow.application.asks() { 2 } else { 1 };
+        let more = ways * places - 1;
         let start = next;
         next += more;
         start..next
@@ -40,60 +42,118 @@ pub(crate) fn places(scenario: &Scenario) -> Vec<Range<u32>> {
     scenario.flows.iter().map(range).collect()
 }
 
-/// Adds the places of transfers to the flows of `network`, and what fills them.
-pub(crate) fn add(
-    scenario: &Scenario,
-    network: &mut Network,
-    with_port: impl Fn(FlowSpec, usize) -> FlowSpec,
-) {
+/// Adds the places of connections that come and go to the flows of `network`, and what fills them.
+pub(crate) fn add(scenario: &Scenario, network: &mut Network, source_port: impl Fn(usize) -> u16) {
     for (index, (flow, more)) in scenario.flows.iter().zip(places(scenario)).enumerate() {
-        let Application::Transfers(transfers) = &flow.application else { continue };
-        for (number, place) in more.clone().zip(2..) {
-            let spec = &network.flows[index];
-            let spec = FlowSpec { name: format!("{}#{place}", spec.name), ..spec.clone() };
-            network.flows.push(with_port(spec, number as usize));
+        let Some(activity) = activity(&flow.application) else { continue };
+        let count = flow.application.places().unwrap_or(1);
+        let first = network.flows[index].clone();
+        let mut taken = vec![index as u32];
+        for (number, place) in more.clone().zip(2..=count) {
+            let mut spec = FlowSpec { name: format!("{}#{place}", first.name), ..first.clone() };
+            spec.headers.source_port = source_port(number as usize);
+            network.flows.push(spec);
+            taken.push(number);
         }
-        let places = core::iter::once(index as u32).chain(more).collect();
-        network.crowds.push(CrowdSpec { places, activity: activity(transfers) });
+        let mut asking = Vec::new();
+        if flow.application.asks() {
+            for (&down, number) in taken.iter().zip(network.flows.len() as u32..) {
+                let forth = &network.flows[down as usize];
+                network.flows.push(FlowSpec {
+                    name: format!("{}.asks", forth.name),
+                    from: forth.to[0],
+                    to: vec![forth.from],
+                    headers: forth.headers.reversed(),
+                    ..forth.clone()
+                });
+                network.pairs.push([down, number]);
+                asking.push(number);
+            }
+        }
+        network.crowds.push(CrowdSpec { places: taken, asking, activity });
     }
 }
 
-fn activity(transfers: &Transfers) -> ActivitySpec {
-    let sizes = sizes(transfers);
-    let arrivals = match &transfers.arrivals {
+/// What `application` does with connections that come and go; `None` for one that has one connection.
+fn activity(application: &Application) -> Option<ActivitySpec> {
+    Some(match application {
+        Application::Transfers(transfers) => {
+            let sizes = sizes(transfers);
+            ActivitySpec::Transfers { arrivals: arrivals(transfers, &sizes), sizes }
+        }
+        Application::Pages(pages) => ActivitySpec::Pages(pages_spec(pages)),
+        Application::Video(video) => ActivitySpec::Video(VideoSpec {
+            rates: video.rates.clone(),
+            segment: video.segment,
+            buffer: video.buffer,
+            start: video.start.unwrap_or(video.segment),
+            rule: match video.rule {
+                model::VideoRule::Bola => VideoRule::Bola,
+                model::VideoRule::Rate => VideoRule::Rate,
+            },
+            request: video.request.get(),
+            segments: video.length.map(|length| length.as_nanos().div_ceil(video.segment.as_nanos())),
+        }),
+        _ => return None,
+    })
+}
+
+fn pages_spec(pages: &Pages) -> PagesSpec {
+    let group = |(group, after): (&PageObjects, Option<usize>)| ObjectsSpec {
+        count: group.count,
+        sizes: match (&group.sizes, group.size) {
+            (Some(sizes), _) => distribution(sizes),
+            (None, size) => SizesSpec::Fixed(size.map_or(1, Bytes::get)),
+        },
+        after,
+        delay: group.delay,
+    };
+    PagesSpec {
+        objects: pages.objects.iter().zip(pages.after()).map(group).collect(),
+        request: pages.request.get(),
+        streams: pages.streams,
+        setup: vec![SETUP_BYTES; pages.setup as usize],
+        think: pages.think,
+        is_even: pages.thinking == Thinking::Constant,
+        keep: pages.keep,
+    }
+}
+
+fn arrivals(transfers: &Transfers, sizes: &SizesSpec) -> ArrivalsSpec {
+    match &transfers.arrivals {
         Arrivals::Poisson(poisson) => {
-            let by_rate = |rate: tidegate_units::BitRate| {
-                Span::from_secs_f64(sizes.mean() / rate.as_bytes_per_second_f64())
-            };
+            let by_rate = |rate: BitRate| Span::from_secs_f64(sizes.mean() / rate.as_bytes_per_second_f64());
             let mean = poisson.every.or_else(|| poisson.rate.map(by_rate)).unwrap_or(Span::MAX);
             // At least a nanosecond, so that time moves on.
             ArrivalsSpec::Poisson { mean: mean.max(Span::from_nanos(1)) }
         }
         Arrivals::Even(even) => ArrivalsSpec::Even { every: even.every, burst: even.burst },
         Arrivals::List(list) => ArrivalsSpec::List(Arc::clone(&list.list)),
-    };
-    ActivitySpec::Transfers { arrivals, sizes }
+    }
 }
 
 /// The sizes of `transfers`; of a list, the largest of it.
 fn sizes(transfers: &Transfers) -> SizesSpec {
-    match &transfers.sizes {
-        Some(Sizes::Fixed(fixed)) => SizesSpec::Fixed(fixed.size.get()),
-        Some(Sizes::Exponential(exponential)) => SizesSpec::Exponential { mean: exponential.mean.as_f64() },
-        Some(Sizes::Pareto(pareto)) => {
+    match (&transfers.sizes, &transfers.arrivals) {
+        (Some(sizes), _) => distribution(sizes),
+        (None, Arrivals::List(list)) => {
+            SizesSpec::Fixed(list.list.iter().map(|&(_, bytes)| bytes).max().unwrap_or(1))
+        }
+        (None, _) => SizesSpec::Fixed(1),
+    }
+}
+
+fn distribution(sizes: &Sizes) -> SizesSpec {
+    match sizes {
+        Sizes::Fixed(fixed) => SizesSpec::Fixed(fixed.size.get()),
+        Sizes::Exponential(exponential) => SizesSpec::Exponential { mean: exponential.mean.as_f64() },
+        Sizes::Pareto(pareto) => {
             SizesSpec::Pareto { mean: pareto.mean.as_f64(), shape: pareto.shape, most: pareto.most.get() }
         }
-        Some(Sizes::Table(table)) => {
+        Sizes::Table(table) => {
             // Nothing has no size: what a table has at 0 is a byte.
             let scaled = |bytes: f64| ((bytes * table.scale).round() as u64).max(1);
             SizesSpec::Table(table.points.iter().map(|&(bytes, part)| (scaled(bytes), part)).collect())
-        }
-        None => {
-            let largest = match &transfers.arrivals {
-                Arrivals::List(list) => list.list.iter().map(|&(_, bytes)| bytes).max(),
-                _ => None,
-            };
-            SizesSpec::Fixed(largest.unwrap_or(1))
         }
     }
 }
@@ -142,6 +202,7 @@ fn idle_times_of(
     alone.flows[places[0] as usize].start = StartSpec::At(Time::ZERO);
     alone.crowds = vec![CrowdSpec {
         places,
+        asking: Vec::new(),
         activity: ActivitySpec::Probe { sizes: probe.clone(), pause: PROBE_PAUSE },
     }];
     // What happens at given instants, and what the media lose, is no part of an idle network.

@@ -47,10 +47,7 @@ pub fn network(scenario: &Scenario) -> Network {
         script: script(scenario),
         reservations: reservations(scenario),
     };
-    crowds::add(scenario, &mut network, |mut flow, index| {
-        flow.headers.source_port = source_port(index);
-        flow
-    });
+    crowds::add(scenario, &mut network, source_port);
     network
 }
 
@@ -213,7 +210,9 @@ fn application(application: &model::Application) -> ApplicationSpec {
     let bytes = |packet: Option<Bytes>| packet.map_or(0, |bytes| bytes.get() as u32);
     match application {
         model::Application::Bulk(_) => ApplicationSpec::Bulk,
-        model::Application::Transfers(_) => ApplicationSpec::Crowd,
+        model::Application::Transfers(_) | model::Application::Pages(_) | model::Application::Video(_) => {
+            ApplicationSpec::Crowd
+        }
         model::Application::Transfer(transfer) => ApplicationSpec::Transfer { bytes: transfer.size.get() },
         model::Application::Cbr(cbr) => ApplicationSpec::ConstantRate {
             rate: cbr.rate,

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::json;
 use tidegate_engine::{
-    ConnectionCounters, Delays, FlowCounters, LinkCounters, LinkId, MarkerCounters, SinkCounters, SizeClass,
-    Statistics, Times, TransferTally,
+    ConnectionCounters, CrowdTally, Delays, FlowCounters, LinkCounters, LinkId, MarkerCounters, PageTally,
+    SinkCounters, SizeClass, Statistics, Times, TransferTally, VideoTally,
 };
 use tidegate_packet::{DropReason, MarkReason};
 use tidegate_scenario::Scenario;
@@ -162,8 +162,8 @@ impl Serialize for Summary {
         let flow = |index| {
             let percentiles = self.flow_percentiles.get(&index);
             let max_min_bps = self.comparison.max_min_bps.as_ref().map(|rates| rates[index]);
-            let transfers = statistics.transfers.get(&(index as u32));
-            FlowSummary { scenario, statistics, index, window, percentiles, max_min_bps, transfers }
+            let crowd = statistics.crowds.get(&(index as u32));
+            FlowSummary { scenario, statistics, index, window, percentiles, max_min_bps, crowd }
         };
         map.serialize_entry("flows", &Entries(flows.map(|(index, spec)| (&spec.name, flow(index)))))?;
         let links = scenario.links.iter().enumerate();
@@ -240,7 +240,7 @@ struct FlowSummary<'a> {
     window: Span,
     percentiles: Option<&'a Percentiles>,
     max_min_bps: Option<f64>,
-    transfers: Option<&'a TransferTally>,
+    crowd: Option<&'a CrowdTally>,
 }
 
 impl FlowSummary<'_> {
@@ -292,8 +292,11 @@ impl Serialize for FlowSummary<'_> {
                 map.serialize_entry("completion_s", &completion.map(Span::as_secs_f64))?;
             }
         }
-        if let Some(tally) = self.transfers {
-            map.serialize_entry("transfers", &transfers(tally))?;
+        match self.crowd {
+            Some(CrowdTally::Transfers(tally)) => map.serialize_entry("transfers", &transfers(tally))?,
+            Some(CrowdTally::Pages(tally)) => map.serialize_entry("pages", &pages(tally))?,
+            Some(CrowdTally::Video(tally)) => map.serialize_entry("video", &video(tally))?,
+            None => {}
         }
         if self.sinks().len() > 1 {
             let nodes =
@@ -326,16 +329,48 @@ fn transfers(tally: &TransferTally) -> serde_json::Value {
     all
 }
 
+/// What came of a client's pages.
+fn pages(tally: &PageTally) -> serde_json::Value {
+    json!({
+        "begun": tally.begun,
+        "loaded": tally.loaded,
+        "load_s": quantiles(&tally.loads),
+        "objects": tally.objects.count(),
+        "object_s": quantiles(&tally.objects),
+        "connections": tally.connections,
+    })
+}
+
+/// What came of a film.
+fn video(tally: &VideoTally) -> serde_json::Value {
+    let mean = |sum: u64| (tally.segments > 0).then(|| sum as f64 / tally.segments as f64);
+    let (played, stalled) = (tally.played.as_secs_f64(), tally.stalled.as_secs_f64());
+    json!({
+        "segments": tally.segments,
+        "mean_bitrate_bps": mean(tally.rate_sum_bps),
+        "switches": tally.switches,
+        "startup_s": tally.startup.map(Span::as_secs_f64),
+        "played_s": played,
+        "stalls": tally.stalls,
+        "stalled_s": stalled,
+        "stalled_ratio": if played + stalled > 0.0 { stalled / (played + stalled) } else { 0.0 },
+    })
+}
+
+fn quantiles(times: &Times) -> serde_json::Value {
+    json!({
+        "mean": times.mean_s(),
+        "p50": times.quantile_s(0.50),
+        "p95": times.quantile_s(0.95),
+        "p99": times.quantile_s(0.99),
+    })
+}
+
 /// How long they took, and how many times longer than where nothing else is, where that is known.
 fn times(times: &Times) -> serde_json::Value {
     let mut all = json!({
         "completed": times.count(),
-        "completion_s": {
-            "mean": times.mean_s(),
-            "p50": times.quantile_s(0.50),
-            "p95": times.quantile_s(0.95),
-            "p99": times.quantile_s(0.99),
-        },
+        "completion_s": quantiles(times),
     });
     if let Some(mean) = times.mean_slowdown() {
         all["slowdown"] = json!({

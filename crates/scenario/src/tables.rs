@@ -7,7 +7,7 @@ use tidegate_document::source::Sources;
 use tidegate_units::Span;
 
 use crate::fault::shortened;
-use crate::model::{Application, Arrivals, Scenario, Sizes, Transfers};
+use crate::model::{Application, Arrivals, Scenario, SizeTable, Sizes, Transfers};
 use crate::trace::text_of;
 
 /// Lines of all tables of a scenario.
@@ -43,12 +43,14 @@ impl Scenario {
     pub(crate) fn tables(&self) -> BTreeMap<&str, Vec<f64>> {
         let mut tables = BTreeMap::new();
         for flow in &self.flows {
-            let Application::Transfers(transfers) = &flow.application else { continue };
-            if let Some(Sizes::Table(table)) = &transfers.sizes {
+            for sizes in sizes_of(&flow.application) {
+                let Sizes::Table(table) = sizes else { continue };
                 let numbers = || table.points.iter().flat_map(|&(bytes, part)| [bytes, part]).collect();
                 tables.entry(table.file.as_str()).or_insert_with(numbers);
             }
-            if let Arrivals::List(list) = &transfers.arrivals {
+            if let Application::Transfers(Transfers { arrivals: Arrivals::List(list), .. }) =
+                &flow.application
+            {
                 let numbers =
                     || list.list.iter().flat_map(|&(at, bytes)| [at.as_secs_f64(), bytes as f64]).collect();
                 tables.entry(list.file.as_str()).or_insert_with(numbers);
@@ -73,18 +75,16 @@ impl<'a> Tables<'a> {
         Self { sources, rows: HashMap::new(), lines: 0 }
     }
 
-    /// Reads what `transfers` names; else under which key what is wrong.
-    pub(crate) fn fill(
-        &mut self,
-        transfers: &mut Transfers,
-    ) -> Result<(), (&'static [&'static str], String)> {
-        if let Some(Sizes::Table(table)) = &mut transfers.sizes {
+    /// Reads what `application` names; else under which keys what is wrong.
+    pub(crate) fn fill(&mut self, application: &mut Application) -> Result<(), (Vec<String>, String)> {
+        for (keys, table) in tables_of(application) {
             let points = self.rows(&table.file).and_then(|rows| points(&table.file, &rows));
-            table.points = points.map_err(|why| (&["application", "sizes", "file"][..], why))?;
+            table.points = points.map_err(|why| (keys, why))?;
         }
-        if let Arrivals::List(list) = &mut transfers.arrivals {
+        if let Application::Transfers(Transfers { arrivals: Arrivals::List(list), .. }) = application {
             let read = self.rows(&list.file).and_then(|rows| instants(&list.file, &rows));
-            list.list = read.map_err(|why| (&["application", "arrivals", "file"][..], why))?;
+            let keys = || ["application", "arrivals", "file"].map(str::to_owned).to_vec();
+            list.list = read.map_err(|why| (keys(), why))?;
         }
         Ok(())
     }
@@ -104,6 +104,38 @@ impl<'a> Tables<'a> {
         self.rows.insert(file.to_owned(), rows.clone());
         rows
     }
+}
+
+/// The distributions of `application`.
+fn sizes_of(application: &Application) -> Vec<&Sizes> {
+    match application {
+        Application::Transfers(transfers) => transfers.sizes.iter().collect(),
+        Application::Pages(pages) => pages.objects.iter().filter_map(|group| group.sizes.as_ref()).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// Those of them that are tables, and the keys under which each names its file.
+fn tables_of(application: &mut Application) -> Vec<(Vec<String>, &mut SizeTable)> {
+    let mut found = Vec::new();
+    match application {
+        Application::Transfers(transfers) => {
+            if let Some(Sizes::Table(table)) = &mut transfers.sizes {
+                found.push((["application", "sizes", "file"].map(str::to_owned).to_vec(), table));
+            }
+        }
+        Application::Pages(pages) => {
+            for (position, group) in pages.objects.iter_mut().enumerate() {
+                if let Some(Sizes::Table(table)) = &mut group.sizes {
+                    let place = position.to_string();
+                    let keys = ["application", "objects", &place, "sizes", "file"];
+                    found.push((keys.map(str::to_owned).to_vec(), table));
+                }
+            }
+        }
+        _ => {}
+    }
+    found
 }
 
 /// The lines of two numbers.

@@ -185,9 +185,11 @@ fn with_clock_phase(mut config: TcpConfig, name: &str, seed: u64) -> TcpConfig {
 fn pair(pairs: &[[u32; 2]], flows: &[Flow], connections: &mut [Connection]) {
     for &[one, other] in pairs {
         let [one, other] = [one, other].map(|index| &flows[index as usize]);
-        let (Carrier::Tcp(there), Carrier::Tcp(back)) = (one.carrier, other.carrier) else {
-            panic!("flows of a pair are TCP")
+        let connection_of = |flow: &Flow| match flow.carrier {
+            Carrier::Tcp(connection) | Carrier::Crowd(connection) => connection,
+            _ => panic!("flows of a pair are TCP"),
         };
+        let [there, back] = [one, other].map(connection_of);
         assert_eq!(
             one.headers.reversed().flow_key(),
             other.headers.flow_key(),

@@ -4,16 +4,18 @@
 //! frees it when all of it has been acknowledged; the place that has been free longest is taken next. So a run of a million transfers
 //! needs the memory of those that are under way at once, of which `places` is the bound: what comes beyond it is refused, and counted.
 //!
-//! The application itself, [`Activity`], is without connections: it is told that time passed or a message arrived whole, and says what
-//! to open, send and close. [`crate::simulation`] does it (`simulation/crowds.rs`).
+//! The application itself, [`Activity`], is without connections: it is told that time passed or bytes arrived, and says what to open,
+//! send and close. Clients that ask have connections with data in both directions: `Up` is what they ask, `Down` what they get. [`crate::simulation`] does it (`simulation/crowds.rs`).
 //!
 //! Source: the arrival of finite transfers as the evaluations of queues have it since RFC 7928, section 3.2. Deviations: a place has the
 //! same ports each time, so that a queue with hashes sees as many flows as there are places, and not a new one each time.
 
 mod arrivals;
+mod pages;
 mod sizes;
 mod tally;
 mod transfers;
+mod video;
 
 use std::collections::VecDeque;
 
@@ -22,9 +24,13 @@ use tidegate_mechanism::tcp::TcpConfig;
 use tidegate_units::{Span, Time};
 
 pub use self::arrivals::ArrivalsSpec;
+use self::pages::Pages;
+pub use self::pages::{ObjectsSpec, PageTally, PagesSpec};
 pub use self::sizes::SizesSpec;
 pub use self::tally::{IdleTimes, SizeClass, Times, TransferTally};
 use self::transfers::Transfers;
+use self::video::Video;
+pub use self::video::{VideoRule, VideoSpec, VideoTally};
 use crate::network::StartSpec;
 use crate::simulation::ConnectionCounters;
 use crate::world::Alarm;
@@ -35,6 +41,8 @@ pub struct CrowdSpec {
     /// The flows that are its places, as positions in [`crate::Network::flows`]; all alike, TCP, with
     /// [`crate::ApplicationSpec::Crowd`]. The first one has its name.
     pub places: Vec<u32>,
+    /// Where its clients ask: by place, the flow that goes back, paired with it ([`crate::Network::pairs`]); else empty.
+    pub asking: Vec<u32>,
     /// What it does.
     pub activity: ActivitySpec,
 }
@@ -56,10 +64,23 @@ pub enum ActivitySpec {
         /// Between them.
         pause: Span,
     },
+    /// Pages of a client who asks for them.
+    Pages(PagesSpec),
+    /// A film of a client who asks for its segments.
+    Video(VideoSpec),
 }
 
 /// Names a place of a crowd.
 pub(crate) type Place = u32;
+
+/// Which way over a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Way {
+    /// As the flow goes.
+    Down,
+    /// What clients ask.
+    Up,
+}
 
 /// What a crowd wants done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -67,46 +88,110 @@ pub(crate) enum Order {
     /// A connection begins in this place.
     Open(Place),
     /// So many bytes are sent over it.
-    Send(Place, u64),
+    Send(Place, Way, u64),
     /// Nothing more will be.
     Close(Place),
+}
+
+/// One direction of a connection.
+#[derive(Clone, Copy, Debug)]
+struct Line {
+    /// The connection in the simulation.
+    connection: u32,
+    /// Bytes that were to be sent over it so far.
+    ordered: u64,
+    /// Those of them that arrived in order.
+    delivered: u64,
 }
 
 /// A connection, or the room for one.
 #[derive(Clone, Copy, Debug)]
 struct Seat {
-    /// The connection in the simulation.
-    connection: u32,
+    down: Line,
+    up: Option<Line>,
     /// Since when; what was sent before belongs to the one before.
     opened: Time,
-    /// Bytes that were to be sent over it so far.
-    ordered: u64,
     /// Nothing more is sent.
     is_closed: bool,
     is_free: bool,
 }
 
-/// The connections of a crowd.
+impl Seat {
+    const fn line(&mut self, way: Way) -> Option<&mut Line> {
+        match way {
+            Way::Down => Some(&mut self.down),
+            Way::Up => self.up.as_mut(),
+        }
+    }
+}
+
+/// The connections of a crowd, and what is to be done with them.
 #[derive(Debug)]
 struct Room {
     seats: Vec<Seat>,
     /// The longest free first.
     free: VecDeque<Place>,
+    orders: VecDeque<Order>,
 }
 
 impl Room {
-    fn take(&mut self, now: Time) -> Option<Place> {
+    /// Opens a connection in the place that has been free longest.
+    fn open(&mut self, now: Time) -> Option<Place> {
         let place = self.free.pop_front()?;
         let seat = &mut self.seats[place as usize];
-        *seat = Seat { opened: now, ordered: 0, is_closed: false, is_free: false, ..*seat };
+        for way in [Way::Down, Way::Up] {
+            if let Some(line) = seat.line(way) {
+                *line = Line { ordered: 0, delivered: 0, ..*line };
+            }
+        }
+        *seat = Seat { opened: now, is_closed: false, is_free: false, ..*seat };
+        self.orders.push_back(Order::Open(place));
         Some(place)
+    }
+
+    /// Sends `bytes` more in `place`: how many were sent over it then.
+    fn send(&mut self, place: Place, way: Way, bytes: u64) -> u64 {
+        let line = self.seats[place as usize].line(way).expect("who does not ask has one way");
+        line.ordered += bytes;
+        self.orders.push_back(Order::Send(place, way, bytes));
+        line.ordered
+    }
+
+    /// Sends no more in `place`.
+    fn close(&mut self, place: Place) {
+        self.seats[place as usize].is_closed = true;
+        self.orders.push_back(Order::Close(place));
     }
 }
 
 /// What decides; see the module.
 #[derive(Debug)]
 enum Activity {
-    Transfers(Transfers),
+    Transfers(Box<Transfers>),
+    Pages(Box<Pages>),
+    Video(Box<Video>),
+}
+
+/// Asks the activity, whichever it is.
+macro_rules! ask {
+    ($activity:expr, $one:ident => $what:expr) => {
+        match $activity {
+            Activity::Transfers($one) => $what,
+            Activity::Pages($one) => $what,
+            Activity::Video($one) => $what,
+        }
+    };
+}
+
+/// What came of a crowd since the statistics began.
+#[derive(Clone, Debug)]
+pub enum CrowdTally {
+    /// Of transfers, also of a probe.
+    Transfers(Box<TransferTally>),
+    /// Of pages.
+    Pages(Box<PageTally>),
+    /// Of a film.
+    Video(VideoTally),
 }
 
 /// A crowd at work.
@@ -117,19 +202,18 @@ pub(crate) struct Crowd {
     /// Of each connection.
     pub(crate) config: TcpConfig,
     pub(crate) alarm: Alarm,
-    /// Counts of connections that are over.
+    /// Counts of connections that are over: of what goes down.
     pub(crate) over: ConnectionCounters,
     /// Counts of all when the statistics began.
     pub(crate) before: ConnectionCounters,
-    orders: VecDeque<Order>,
     stop: Time,
 }
 
 impl Crowd {
-    /// The crowd of `spec`, whose places have these connections.
+    /// The crowd of `spec`, whose places have these connections, down and where its clients ask up.
     pub(crate) fn new(
         spec: &CrowdSpec,
-        connections: impl Iterator<Item = u32>,
+        connections: &[(u32, Option<u32>)],
         config: TcpConfig,
         start: StartSpec,
         stop: Option<Time>,
@@ -137,64 +221,56 @@ impl Crowd {
     ) -> Self {
         let mut random = Substream::new(seed);
         let start = start.draw(&mut random);
-        let seats: Vec<Seat> = connections
-            .map(|connection| Seat {
-                connection,
-                opened: Time::ZERO,
-                ordered: 0,
-                is_closed: true,
-                is_free: true,
-            })
-            .collect();
+        let line = |connection| Line { connection, ordered: 0, delivered: 0 };
+        let seat = |&(down, up): &(u32, Option<u32>)| Seat {
+            down: line(down),
+            up: up.map(line),
+            opened: Time::ZERO,
+            is_closed: true,
+            is_free: true,
+        };
+        let seats: Vec<Seat> = connections.iter().map(seat).collect();
         let free = (0..seats.len() as u32).collect();
         let activity = match &spec.activity {
             ActivitySpec::Transfers { arrivals, sizes } => {
-                Activity::Transfers(Transfers::new(arrivals, sizes, start, random))
+                Activity::Transfers(Box::new(Transfers::new(arrivals, sizes, start, random)))
             }
             ActivitySpec::Probe { sizes, pause } => {
-                Activity::Transfers(Transfers::probing(sizes, *pause, start, random))
+                Activity::Transfers(Box::new(Transfers::probing(sizes, *pause, start, random)))
             }
+            ActivitySpec::Pages(pages) => Activity::Pages(Box::new(Pages::new(pages, start, random))),
+            ActivitySpec::Video(video) => Activity::Video(Box::new(Video::new(video, start))),
         };
         Self {
             activity,
-            room: Room { seats, free },
+            room: Room { seats, free, orders: VecDeque::new() },
             config,
             alarm: Alarm::default(),
             over: ConnectionCounters::default(),
             before: ConnectionCounters::default(),
-            orders: VecDeque::new(),
             stop: stop.unwrap_or(Time::MAX),
         }
     }
 
     /// When it wants to be woken.
     pub(crate) fn next(&self) -> Option<Time> {
-        let Activity::Transfers(transfers) = &self.activity;
-        transfers.next().filter(|&at| at < self.stop)
+        ask!(&self.activity, one => one.next(self.stop))
     }
 
     /// Time passed.
     pub(crate) fn on_alarm(&mut self, now: Time) {
-        if now < self.stop {
-            let Activity::Transfers(transfers) = &mut self.activity;
-            transfers.on_alarm(now, &mut self.room, &mut self.orders);
-        }
+        ask!(&mut self.activity, one => one.on_alarm(now, self.stop, &mut self.room));
     }
 
     /// What is to be done; until there is nothing.
     pub(crate) fn poll(&mut self) -> Option<Order> {
-        let order = self.orders.pop_front()?;
-        match order {
-            Order::Open(_) => {}
-            Order::Send(place, bytes) => self.room.seats[place as usize].ordered += bytes,
-            Order::Close(place) => self.room.seats[place as usize].is_closed = true,
-        }
-        Some(order)
+        self.room.orders.pop_front()
     }
 
-    /// The connection in `place`.
-    pub(crate) fn connection(&self, place: Place) -> u32 {
-        self.room.seats[place as usize].connection
+    /// The connection in `place`, down, and up where there is one.
+    pub(crate) fn connections(&self, place: Place) -> (u32, Option<u32>) {
+        let seat = &self.room.seats[place as usize];
+        (seat.down.connection, seat.up.map(|line| line.connection))
     }
 
     /// Since when it has been the one that it is.
@@ -202,24 +278,28 @@ impl Crowd {
         self.room.seats[place as usize].opened
     }
 
-    /// All of the places' connections that are not over.
-    pub(crate) fn live(&self) -> impl Iterator<Item = u32> {
-        self.room.seats.iter().filter(|seat| !seat.is_free).map(|seat| seat.connection)
+    /// The places whose connections are not over.
+    pub(crate) fn live(&self) -> impl Iterator<Item = Place> {
+        (0..).zip(&self.room.seats).filter(|(_, seat)| !seat.is_free).map(|(place, _)| place)
     }
 
-    /// The receiver in `place` has so many bytes in order.
-    pub(crate) fn on_delivered(&mut self, place: Place, bytes: u64, now: Time) {
-        let seat = &self.room.seats[place as usize];
-        if bytes == seat.ordered && !seat.is_free {
-            let Activity::Transfers(transfers) = &mut self.activity;
-            transfers.on_arrived_whole(place, now, &mut self.orders);
-        }
+    /// The receiver in `place` has so many bytes in order. Whether that was news.
+    pub(crate) fn on_delivered(&mut self, place: Place, way: Way, bytes: u64, now: Time) -> bool {
+        let seat = &mut self.room.seats[place as usize];
+        let is_free = seat.is_free;
+        let Some(line) = seat.line(way).filter(|line| line.delivered < bytes && !is_free) else {
+            return false;
+        };
+        line.delivered = bytes;
+        ask!(&mut self.activity, one => one.on_delivered(place, way, bytes, now, &mut self.room));
+        true
     }
 
-    /// So many bytes of what was sent in `place` are acknowledged: whether the connection is over.
-    pub(crate) fn is_over(&self, place: Place, acknowledged: u64) -> bool {
+    /// So many bytes of what was sent in `place` are acknowledged, down and up: whether the connection is over.
+    pub(crate) fn is_over(&self, place: Place, down: u64, up: u64) -> bool {
         let seat = &self.room.seats[place as usize];
-        seat.is_closed && !seat.is_free && acknowledged == seat.ordered
+        let all_up = seat.up.map_or(0, |line| line.ordered);
+        seat.is_closed && !seat.is_free && down == seat.down.ordered && up == all_up
     }
 
     /// The connection in `place`, which counted so much, is over.
@@ -227,38 +307,41 @@ impl Crowd {
         self.over.add(counted);
         self.room.seats[place as usize].is_free = true;
         self.room.free.push_back(place);
-        let Activity::Transfers(transfers) = &mut self.activity;
-        transfers.on_released(now);
+        ask!(&mut self.activity, one => one.on_released(now, &mut self.room));
     }
 
     /// The statistics begin; connections have counted so much before.
-    pub(crate) fn restart_statistics(&mut self, counted: &ConnectionCounters) {
+    pub(crate) fn restart_statistics(&mut self, counted: &ConnectionCounters, now: Time) {
         self.before = *counted;
-        let Activity::Transfers(transfers) = &mut self.activity;
-        transfers.tally.restart();
+        ask!(&mut self.activity, one => one.restart(now));
     }
 
-    /// What came of transfers.
-    pub(crate) fn tally(&self) -> &TransferTally {
-        let Activity::Transfers(transfers) = &self.activity;
-        &transfers.tally
+    /// What came of it until now.
+    pub(crate) fn tally(&self, now: Time) -> CrowdTally {
+        match &self.activity {
+            Activity::Transfers(transfers) => CrowdTally::Transfers(Box::new(transfers.tally.clone())),
+            Activity::Pages(pages) => CrowdTally::Pages(Box::new(pages.tally.clone())),
+            Activity::Video(video) => CrowdTally::Video(video.tally(now)),
+        }
     }
 
-    /// How long transfers take where nothing else is.
+    /// How long transfers take where nothing else is; nothing for others.
     pub(crate) fn set_idle_times(&mut self, times: IdleTimes) {
-        let Activity::Transfers(transfers) = &mut self.activity;
-        transfers.tally.idle = times;
+        if let Activity::Transfers(transfers) = &mut self.activity {
+            transfers.tally.idle = times;
+        }
     }
 
-    /// How long each transfer of a probe took, in its order.
+    /// How long each transfer of a probe took, in its order; nothing for others.
     pub(crate) fn probed(&self) -> &[(u64, Span)] {
-        let Activity::Transfers(transfers) = &self.activity;
-        transfers.probed()
+        match &self.activity {
+            Activity::Transfers(transfers) => transfers.probed(),
+            Activity::Pages(_) | Activity::Video(_) => &[],
+        }
     }
 
     /// An inner variable by name.
-    pub(crate) fn variable(&self, name: &str) -> Option<f64> {
-        let Activity::Transfers(transfers) = &self.activity;
-        transfers.variable(name)
+    pub(crate) fn variable(&self, name: &str, now: Time) -> Option<f64> {
+        ask!(&self.activity, one => one.variable(name, now))
     }
 }

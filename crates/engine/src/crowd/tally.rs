@@ -43,7 +43,7 @@ impl Default for Times {
 }
 
 impl Times {
-    fn add(&mut self, took: Span, slowdown: Option<f64>) {
+    pub(super) fn add(&mut self, took: Span, slowdown: Option<f64>) {
         self.nanos += u128::from(took.as_nanos());
         self.histogram.record(took.as_nanos()).expect("a distribution that grows takes any value");
         if let Some(slowdown) = slowdown {

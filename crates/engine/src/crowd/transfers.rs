@@ -7,7 +7,7 @@ use tidegate_units::{Span, Time};
 
 use super::arrivals::Arrivals;
 use super::tally::TransferTally;
-use super::{ArrivalsSpec, Order, Place, Room, SizesSpec};
+use super::{ArrivalsSpec, Place, Room, SizesSpec, Way};
 
 /// Transfers of a probe, one by one.
 #[derive(Debug)]
@@ -69,18 +69,23 @@ impl Transfers {
         }
     }
 
-    pub(super) fn next(&self) -> Option<Time> {
-        match &self.clock {
+    /// When the next one comes, if that is before `stop`.
+    pub(super) fn next(&self, stop: Time) -> Option<Time> {
+        let next = match &self.clock {
             Clock::Arrivals(arrivals) => arrivals.next(),
             Clock::Probe(probe) => probe.next,
-        }
+        };
+        next.filter(|&at| at < stop)
     }
 
-    pub(super) fn on_alarm(&mut self, now: Time, room: &mut Room, orders: &mut VecDeque<Order>) {
+    pub(super) fn on_alarm(&mut self, now: Time, stop: Time, room: &mut Room) {
+        if now >= stop {
+            return;
+        }
         while let Some((count, bytes)) = self.poll(now) {
             for _ in 0..count {
                 let bytes = bytes.unwrap_or_else(|| self.sizes.draw(&mut self.random));
-                self.begin(bytes, now, room, orders);
+                self.begin(bytes, now, room);
             }
         }
     }
@@ -95,21 +100,32 @@ impl Transfers {
         }
     }
 
-    fn begin(&mut self, bytes: u64, now: Time, room: &mut Room, orders: &mut VecDeque<Order>) {
+    fn begin(&mut self, bytes: u64, now: Time, room: &mut Room) {
         self.tally.arrived += 1;
         self.tally.arrived_bytes += bytes;
-        let Some(place) = room.take(now) else {
+        let Some(place) = room.open(now) else {
             self.tally.refused += 1;
             return;
         };
         self.transfers.resize(room.seats.len(), Transfer::default());
         self.transfers[place as usize] = Transfer { bytes, began: now, period: self.tally.on_begun() };
-        orders.extend([Order::Open(place), Order::Send(place, bytes), Order::Close(place)]);
+        room.send(place, Way::Down, bytes);
+        room.close(place);
     }
 
-    /// All of what was sent in `place` arrived.
-    pub(super) fn on_arrived_whole(&mut self, place: Place, now: Time, _orders: &mut VecDeque<Order>) {
+    /// So many bytes of what was sent in `place` arrived.
+    pub(super) fn on_delivered(
+        &mut self,
+        place: Place,
+        _way: Way,
+        delivered: u64,
+        now: Time,
+        _room: &mut Room,
+    ) {
         let Transfer { bytes, began, period } = self.transfers[place as usize];
+        if delivered < bytes {
+            return;
+        }
         let took = now.since(began);
         if let Clock::Probe(probe) = &mut self.clock {
             probe.took.push((bytes, took));
@@ -118,7 +134,7 @@ impl Transfers {
     }
 
     /// A connection is over.
-    pub(super) fn on_released(&mut self, now: Time) {
+    pub(super) fn on_released(&mut self, now: Time, _room: &mut Room) {
         if let Clock::Probe(probe) = &mut self.clock
             && !probe.sizes.is_empty()
         {
@@ -133,7 +149,11 @@ impl Transfers {
         }
     }
 
-    pub(super) fn variable(&self, name: &str) -> Option<f64> {
+    pub(super) fn restart(&mut self, _now: Time) {
+        self.tally.restart();
+    }
+
+    pub(super) fn variable(&self, name: &str, _now: Time) -> Option<f64> {
         match name {
             "active_transfers" => Some(f64::from(self.tally.active)),
             "completed_transfers" => Some(self.tally.completed as f64),

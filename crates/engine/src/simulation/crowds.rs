@@ -1,12 +1,12 @@
 //! The connections of crowds: opened, fed and let go as their applications order.
 
 use tidegate_mechanism::random::Seed;
-use tidegate_mechanism::tcp::{TcpReceiver, TcpSender};
+use tidegate_mechanism::tcp::TcpConfig;
 use tidegate_packet::Packet;
 use tidegate_units::Span;
 
 use super::{Carrier, ConnectionCounters, Flow, Simulation, Statistics};
-use crate::crowd::{self, Crowd, IdleTimes, Order};
+use crate::crowd::{self, Crowd, IdleTimes, Order, Way};
 use crate::event::EventQueue;
 use crate::network::{Network, TransportSpec};
 use crate::observer::Observer;
@@ -17,6 +17,7 @@ use crate::world::Wake;
 pub(crate) struct CrowdPlace {
     crowd: u32,
     place: crowd::Place,
+    way: Way,
 }
 
 /// The crowds of `network` in the run of `seed`, and the place of each of `connections`, if there are crowds.
@@ -27,27 +28,29 @@ pub(crate) fn build(
     seed: u64,
     events: &mut EventQueue,
 ) -> (Vec<Crowd>, Vec<CrowdPlace>) {
-    let nowhere = CrowdPlace { crowd: u32::MAX, place: 0 };
+    let nowhere = CrowdPlace { crowd: u32::MAX, place: 0, way: Way::Down };
     let mut places = Vec::new();
     let mut crowds = Vec::with_capacity(network.crowds.len());
     for (number, spec) in (0..).zip(&network.crowds) {
         places.resize(connections, nowhere);
         let first = &network.flows[spec.places[0] as usize];
         let TransportSpec::Tcp(config) = &first.transport else { panic!("the places of a crowd are TCP") };
-        let taken: Vec<u32> = spec
-            .places
-            .iter()
-            .map(|&flow| match flows[flow as usize].carrier {
-                Carrier::Crowd(connection) => connection,
-                _ => panic!("a place of a crowd has `ApplicationSpec::Crowd`"),
-            })
-            .collect();
-        for (&connection, place) in taken.iter().zip(0..) {
-            places[connection as usize] = CrowdPlace { crowd: number, place };
+        let connection_of = |flow: u32| match flows[flow as usize].carrier {
+            Carrier::Crowd(connection) => connection,
+            _ => panic!("a place of a crowd has `ApplicationSpec::Crowd`"),
+        };
+        let asking = |place: usize| spec.asking.get(place).copied().map(connection_of);
+        let taken: Vec<(u32, Option<u32>)> =
+            (0..spec.places.len()).map(|place| (connection_of(spec.places[place]), asking(place))).collect();
+        for (&(down, up), place) in taken.iter().zip(0..) {
+            places[down as usize] = CrowdPlace { crowd: number, place, way: Way::Down };
+            if let Some(up) = up {
+                places[up as usize] = CrowdPlace { crowd: number, place, way: Way::Up };
+            }
         }
         let seed = Seed::for_component(seed, &format!("flows.{}.source", first.name));
         let config = (**config).clone();
-        let mut crowd = Crowd::new(spec, taken.into_iter(), config, first.start, first.stop, seed);
+        let mut crowd = Crowd::new(spec, &taken, config, first.start, first.stop, seed);
         if let Some(next) = crowd.next() {
             crowd.alarm.arm(next, Wake::Crowd.token(number), events);
         }
@@ -73,12 +76,18 @@ impl<O: Observer> Simulation<O> {
             let crowd = &self.crowds[number as usize];
             match order {
                 Order::Open(place) => {
-                    let connection = &mut self.connections[crowd.connection(place) as usize];
-                    connection.sender = TcpSender::new(&crowd.config);
-                    connection.receiver = TcpReceiver::new(&crowd.config);
+                    let (down, up) = crowd.connections(place);
+                    // Who asks opens the connection, for both directions.
+                    let answers = TcpConfig { handshake: false, ..crowd.config.clone() };
+                    let config = if up.is_some() { &answers } else { &crowd.config };
+                    self.connections[down as usize].begin(config);
+                    if let Some(up) = up {
+                        self.connections[up as usize].begin(&crowd.config);
+                    }
                 }
-                Order::Send(place, bytes) => {
-                    let connection = crowd.connection(place);
+                Order::Send(place, way, bytes) => {
+                    let (down, up) = crowd.connections(place);
+                    let connection = if way == Way::Down { down } else { up.unwrap_or(down) };
                     self.connections[connection as usize].sender.on_app_data(bytes);
                     self.pump(connection);
                 }
@@ -92,7 +101,7 @@ impl<O: Observer> Simulation<O> {
     }
 
     /// Whether `packet` is of a connection that was in this place before: its host knows it no longer.
-    fn is_stale(&mut self, CrowdPlace { crowd, place }: CrowdPlace, packet: &Packet) -> bool {
+    fn is_stale(&mut self, CrowdPlace { crowd, place, .. }: CrowdPlace, packet: &Packet) -> bool {
         let created = self.world.arena.get(packet).created;
         let is_stale = created < self.crowds[crowd as usize].opened(place);
         if is_stale {
@@ -107,14 +116,13 @@ impl<O: Observer> Simulation<O> {
         if self.is_stale(at, packet) {
             return;
         }
-        let before = self.connections[index as usize].receiver.delivered_bytes();
         self.on_tcp_data(index, packet);
-        let delivered = self.connections[index as usize].receiver.delivered_bytes();
-        if delivered > before {
-            let now = self.world.now;
-            self.crowds[at.crowd as usize].on_delivered(at.place, delivered, now);
+        let (now, delivered) = (self.world.now, self.connections[index as usize].receiver.delivered_bytes());
+        if self.crowds[at.crowd as usize].on_delivered(at.place, at.way, delivered, now) {
             self.follow_orders(at.crowd);
         }
+        // An acknowledgment of the other direction may have come with it.
+        self.release_if_over(at);
     }
 
     #[inline(never)]
@@ -124,10 +132,16 @@ impl<O: Observer> Simulation<O> {
             return;
         }
         self.on_tcp_ack(index, packet);
-        let connection = &self.connections[index as usize];
-        let acknowledged = connection.sender.acked_bytes();
-        if self.crowds[at.crowd as usize].is_over(at.place, acknowledged) {
-            let (now, counted) = (self.world.now, connection.counters());
+        self.release_if_over(at);
+    }
+
+    /// Lets the connection in this place go if all is sent and acknowledged.
+    fn release_if_over(&mut self, at: CrowdPlace) {
+        let crowd = &self.crowds[at.crowd as usize];
+        let (down, up) = crowd.connections(at.place);
+        let acknowledged = |connection: u32| self.connections[connection as usize].sender.acked_bytes();
+        if crowd.is_over(at.place, acknowledged(down), up.map_or(0, acknowledged)) {
+            let (now, counted) = (self.world.now, self.connections[down as usize].counters());
             self.crowds[at.crowd as usize].release(at.place, &counted, now);
             self.follow_orders(at.crowd);
         }
@@ -136,7 +150,7 @@ impl<O: Observer> Simulation<O> {
     pub(super) fn restart_crowds(&mut self) {
         for number in 0..self.crowds.len() {
             let counted = self.crowd_counts(number);
-            self.crowds[number].restart_statistics(&counted);
+            self.crowds[number].restart_statistics(&counted, self.world.now);
         }
     }
 
@@ -144,8 +158,9 @@ impl<O: Observer> Simulation<O> {
     fn crowd_counts(&self, number: usize) -> ConnectionCounters {
         let crowd = &self.crowds[number];
         let mut counted = crowd.over;
-        for connection in crowd.live() {
-            counted.add(&self.connections[connection as usize].counters());
+        for place in crowd.live() {
+            let (down, _) = crowd.connections(place);
+            counted.add(&self.connections[down as usize].counters());
         }
         counted
     }
@@ -164,7 +179,7 @@ impl<O: Observer> Simulation<O> {
             }
             let counted = self.crowd_counts(number).since(&crowd.before);
             statistics.connections[*first as usize] = Some(counted);
-            statistics.transfers.insert(*first, crowd.tally().clone());
+            statistics.crowds.insert(*first, crowd.tally(self.world.now));
         }
     }
 
@@ -172,7 +187,9 @@ impl<O: Observer> Simulation<O> {
     pub(crate) fn counted_with(&self, flow: usize) -> &[u32] {
         let Carrier::Crowd(connection) = self.flows[flow].carrier else { return &[] };
         match self.places[connection as usize] {
-            CrowdPlace { crowd, place: 0 } => &self.network.crowds[crowd as usize].places[1..],
+            CrowdPlace { crowd, place: 0, way: Way::Down } => {
+                &self.network.crowds[crowd as usize].places[1..]
+            }
             CrowdPlace { .. } => &[],
         }
     }
@@ -190,6 +207,6 @@ impl<O: Observer> Simulation<O> {
     /// An inner variable of the crowd of which `flow` is the first place, by name.
     pub fn crowd_variable(&self, flow: usize, name: &str) -> Option<f64> {
         let Carrier::Crowd(connection) = self.flows[flow].carrier else { return None };
-        self.crowds[self.places[connection as usize].crowd as usize].variable(name)
+        self.crowds[self.places[connection as usize].crowd as usize].variable(name, self.world.now)
     }
 }

@@ -10,14 +10,14 @@ mod way;
 
 use std::collections::BTreeMap;
 
-use tidegate_mechanism::tcp::{ReceiverCounters, SenderCounters, TcpReceiver, TcpSender};
+use tidegate_mechanism::tcp::{ReceiverCounters, SenderCounters, TcpConfig, TcpReceiver, TcpSender};
 use tidegate_packet::{DropReason, Dscp, Headers, Packet};
 use tidegate_units::{Span, Time};
 
 pub(crate) use self::borders::headers_of;
 use crate::border::Border;
 use crate::counters::{Delays, FlowCounters, LinkCounters, RateIntegral, SinkCounters, Totals};
-use crate::crowd::{Crowd, TransferTally};
+use crate::crowd::{Crowd, CrowdTally};
 use crate::event::Token;
 use crate::ids::LinkId;
 use crate::link::Link;
@@ -74,6 +74,12 @@ impl ConnectionCounters {
 }
 
 impl Connection {
+    /// Another connection begins in its place.
+    fn begin(&mut self, config: &TcpConfig) {
+        self.sender = TcpSender::new(config);
+        self.receiver = TcpReceiver::new(config);
+    }
+
     fn counters(&self) -> ConnectionCounters {
         ConnectionCounters {
             sender: self.sender.counters(),
@@ -181,8 +187,8 @@ pub struct Statistics {
     pub sinks: Vec<Vec<SinkCounters>>,
     /// By flow; `None` for datagrams, and for all but the first of the places of a crowd, which has the counts of all of them.
     pub connections: Vec<Option<ConnectionCounters>>,
-    /// What came of the transfers of crowds, by the flow that is the first of their places.
-    pub transfers: BTreeMap<u32, TransferTally>,
+    /// What came of crowds, by the flow that is the first of their places.
+    pub crowds: BTreeMap<u32, CrowdTally>,
     /// Drops in front of shapers, by border.
     pub border_drops: Vec<[u64; DropReason::ALL.len()]>,
     /// By marker.
@@ -344,7 +350,7 @@ impl<O: Observer> Simulation<O> {
                 .map(|flow| self.sinks[flow.first_sink as usize..][..flow.sinks as usize].to_vec())
                 .collect(),
             connections: self.connection_counts(),
-            transfers: BTreeMap::new(),
+            crowds: BTreeMap::new(),
             border_drops: self.borders.iter().map(|border| border.drops_by_reason).collect(),
             markers: self.markers.iter().map(|point| point.counters).collect(),
             totals: self.world.totals,

@@ -6,7 +6,8 @@
 
 use crate::common::{Net, direction, drop_tail, seconds};
 use tidegate_engine::{
-    ActivitySpec, ArrivalsSpec, IdleTimes, LossModel, ReorderModel, SizeClass, SizesSpec, TransferTally,
+    ActivitySpec, ArrivalsSpec, CrowdTally, IdleTimes, LossModel, ReorderModel, SizeClass, SizesSpec,
+    Statistics, TransferTally,
 };
 use tidegate_mechanism::schedule::{DisciplineConfig, DrrConfig};
 use tidegate_mechanism::tcp::congestion::{CongestionControlConfig, FixedConfig};
@@ -20,6 +21,14 @@ const PAYLOAD: u32 = 960;
 fn hosts() -> TcpConfig {
     let control = CongestionControlConfig::Fixed(FixedConfig { segments: 4 });
     TcpConfig { control, segment_bytes: PAYLOAD, delayed_ack: None, ..TcpConfig::modern(Variant::Sack) }
+}
+
+/// What came of the transfers of `flow`.
+fn transfers(statistics: &Statistics, flow: usize) -> TransferTally {
+    match &statistics.crowds[&(flow as u32)] {
+        CrowdTally::Transfers(tally) => (**tally).clone(),
+        other => panic!("{other:?}"),
+    }
 }
 
 /// Transfers of `sizes` at `rho` of a link of 8 Mb/s with a fair queue: what came of about `count` of them.
@@ -39,7 +48,7 @@ fn shared(sizes: SizesSpec, rho: f64, count: f64, places: u32) -> TransferTally 
     simulation.restart_statistics();
     simulation.run_until(seconds((count + 200.0) * alone / rho), u64::MAX);
     simulation.assert_conservation();
-    simulation.statistics().transfers[&(flow as u32)].clone()
+    transfers(&simulation.statistics(), flow)
 }
 
 /// The same mean for every distribution: that of processor sharing.
@@ -81,7 +90,7 @@ fn what_is_left_of_a_connection_does_nothing_to_the_next_in_its_place() {
     let tcp = TcpConfig { handshake: true, ..TcpConfig::modern(Variant::Sack) };
     let flow = net.crowd("h0", "h1", &tcp, 2, ActivitySpec::Transfers { arrivals, sizes });
     let statistics = net.run(3, 0.0, 300.0);
-    let tally = &statistics.transfers[&(flow as u32)];
+    let tally = transfers(&statistics, flow);
     // The first three came at zero, before the statistics began.
     assert_eq!(tally.arrived, 3 * 7_499);
     assert!(tally.refused > 10_000 && tally.completed > 300, "{} {}", tally.refused, tally.completed);
@@ -105,7 +114,7 @@ fn a_burst_takes_the_time_of_its_bytes_and_statistics_begin_anew() {
     let mut simulation = net.build(1);
     simulation.run_until(seconds(5.0), u64::MAX);
     let statistics = simulation.statistics();
-    let tally = &statistics.transfers[&(flow as u32)];
+    let tally = transfers(&statistics, flow);
     assert_eq!((tally.arrived, tally.completed, tally.refused, tally.active), (20, 20, 0, 0));
     assert_eq!(tally.active_max, 20);
     assert!((tally.times.quantile_s(1.0).unwrap() - 0.2).abs() < 0.001);
@@ -117,7 +126,7 @@ fn a_burst_takes_the_time_of_its_bytes_and_statistics_begin_anew() {
     simulation.restart_statistics();
     simulation.run_until(seconds(15.0), u64::MAX);
     let after = simulation.statistics();
-    assert_eq!(after.transfers[&(flow as u32)].completed, 20);
+    assert_eq!(transfers(&after, flow).completed, 20);
     assert_eq!(after.connections[flow].unwrap().sender.sent_segments, 200);
     assert_eq!(after.sinks[flow][0].goodput_bytes, 200 * u64::from(PAYLOAD));
 }
@@ -136,7 +145,7 @@ fn a_list_comes_when_it_says_and_nothing_comes_after_the_flow_stops() {
     let mut simulation = net.build(1);
     for (until, arrived) in [(0.9, 0), (1.2, 1), (1.6, 3), (9.0, 3)] {
         simulation.run_until(seconds(until), u64::MAX);
-        let tally = &simulation.statistics().transfers[&(flow as u32)];
+        let tally = transfers(&simulation.statistics(), flow);
         assert_eq!((tally.arrived, tally.completed), (arrived, arrived), "until {until}");
     }
     assert_eq!(simulation.sink_counters(flow)[0].goodput_bytes, 3_840);

@@ -72,7 +72,7 @@ fn results(statistics: &Statistics) -> String {
         flows,
         sinks,
         connections,
-        transfers,
+        crowds,
         border_drops,
         markers,
         totals,
@@ -80,7 +80,7 @@ fn results(statistics: &Statistics) -> String {
     let mut totals = *totals;
     totals.events = 0;
     format!(
-        "{since:?} {until:?} {links:#?} {link_rate_nanos:?} {flows:#?} {sinks:#?} {connections:#?} {transfers:?} {border_drops:?} {markers:?} {totals:?}"
+        "{since:?} {until:?} {links:#?} {link_rate_nanos:?} {flows:#?} {sinks:#?} {connections:#?} {crowds:?} {border_drops:?} {markers:?} {totals:?}"
     )
 }
 

@@ -7,6 +7,7 @@ mod ns2_cases;
 
 mod backpressure;
 mod cbq;
+mod clients;
 mod conservation;
 mod controls;
 mod crowds;

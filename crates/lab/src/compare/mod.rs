@@ -108,7 +108,11 @@ fn demand(flow: &Flow) -> (f64, u32) {
         Transport::Tcp(_) | Transport::Udp(_) => f64::INFINITY,
     };
     match &flow.application {
-        Application::Bulk(_) | Application::Transfer(_) | Application::Transfers(_) => (most, size(None)),
+        Application::Bulk(_)
+        | Application::Transfer(_)
+        | Application::Transfers(_)
+        | Application::Pages(_)
+        | Application::Video(_) => (most, size(None)),
         Application::Cbr(cbr) => (cbr.rate.as_bps() as f64, size(cbr.packet)),
         Application::Poisson(poisson) => (poisson.rate.as_bps() as f64, size(poisson.packet)),
         Application::Adaptive(adaptive) => {

@@ -1,6 +1,7 @@
 //! Applications: when there is something to send.
 
-use super::transfers::Transfers;
+use super::clients::{self, Pages, Video};
+use super::transfers::{self, Transfers};
 use tidegate_parameters::bound::Each;
 use tidegate_parameters::{Bound, bound, family, parameters, words};
 
@@ -17,12 +18,43 @@ family! {
         Cbr(Cbr) = "cbr",
         /// So much each time, over connections that come and go.
         Transfers(Transfers) = "transfers",
+        /// Pages of a client who asks.
+        Pages(Pages) = "pages",
+        /// A film of a client who asks.
+        Video(Video) = "video",
         /// At random.
         Poisson(Poisson) = "poisson",
         /// In turns with silence.
         OnOff(OnOff) = "on-off",
         /// One of several rates.
         Adaptive(Adaptive) = "adaptive",
+    }
+}
+
+impl Application {
+    /// How many connections it has at once at most, where they come and go; `None` for an application of one connection.
+    pub const fn places(&self) -> Option<u32> {
+        match self {
+            Self::Transfers(transfers) => Some(transfers.places),
+            Self::Pages(pages) => Some(pages.connections),
+            Self::Video(_) => Some(1),
+            _ => None,
+        }
+    }
+
+    /// Whether a client at the receiver asks for what comes.
+    pub const fn asks(&self) -> bool {
+        matches!(self, Self::Pages(_) | Self::Video(_))
+    }
+
+    /// What can be recorded of it over time, by name.
+    pub(crate) const fn variables(&self) -> &'static [&'static str] {
+        match self {
+            Self::Transfers(_) => &transfers::VARIABLES,
+            Self::Pages(_) => &clients::PAGE_VARIABLES,
+            Self::Video(_) => &clients::VIDEO_VARIABLES,
+            _ => &[],
+        }
     }
 }
 

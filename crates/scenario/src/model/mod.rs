@@ -2,6 +2,7 @@
 
 mod application;
 mod circuit;
+mod clients;
 mod domain;
 mod impairment;
 mod record;
@@ -11,6 +12,7 @@ mod transport;
 
 pub use application::{Adaptive, Application, Bulk, Cbr, OnOff, OnOffDistribution, Poisson, Transfer};
 pub use circuit::{CellDiscard, Circuit};
+pub use clients::{PageObjects, Pages, Thinking, Video, VideoRule};
 pub use domain::{Clock, Mechanism, Uncontrolled};
 pub use impairment::{BurstLoss, ListLoss, Loss, RandomLoss, Reorder};
 pub use record::{
@@ -24,11 +26,11 @@ pub use tidegate_mechanism::queue::{DeviceConfig as Device, ManagerConfig as Man
 pub use tidegate_mechanism::schedule::DisciplineConfig as Queue;
 pub use tidegate_mechanism::tcp::congestion::CongestionControlConfig as Control;
 pub use tidegate_mechanism::tcp::{ResolvedTcp, TcpKeys, Variant as TcpVariant, Window};
+pub(crate) use transfers::PLACES_MAX;
 pub use transfers::{
     ArrivalList, Arrivals, EvenArrivals, ExponentialSizes, FixedSize, ParetoSizes, PoissonArrivals,
     SizeTable, Sizes, Transfers,
 };
-pub(crate) use transfers::{PLACES_MAX, VARIABLES as TRANSFER_VARIABLES};
 pub use transport::{Transport, TransportText, Udp};
 
 use std::sync::Arc;

@@ -8,7 +8,7 @@ use tidegate_mechanism::schedule::DisciplineConfig;
 use tidegate_mechanism::tcp::congestion::CongestionControlConfig;
 use tidegate_units::Span;
 
-use super::{DomainIndex, FlowIndex, LinkIndex, MarkerIndex, transfers};
+use super::{DomainIndex, FlowIndex, LinkIndex, MarkerIndex, clients, transfers};
 
 /// What to record.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -163,7 +163,9 @@ impl FlowQuantity {
         let mut inner = CongestionControlConfig::all_variables();
         inner.extend(MediaConfig::all_variables());
         let mut all: Vec<Self> = counted.collect();
-        all.extend(transfers::VARIABLES.map(Self::Inner));
+        let applications =
+            transfers::VARIABLES.iter().chain(&clients::PAGE_VARIABLES).chain(&clients::VIDEO_VARIABLES);
+        all.extend(applications.copied().map(Self::Inner));
         for variable in inner {
             // Some are counted of TCP under the same name.
             if all.iter().all(|known| known.name() != variable.name) {

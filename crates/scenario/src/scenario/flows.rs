@@ -54,13 +54,17 @@ pub(crate) fn read(
     let before = problems.len();
     let names = for_each(table, &section, scope, late, problems, |site, scope, problems| {
         let flow = read_flow(site, world, tables, scope, problems);
-        if let Some((Flow { application: Application::Transfers(transfers), .. }, _)) = &flow {
-            match places_left.checked_sub(transfers.places) {
+        if let Some(places) = flow.as_ref().and_then(|(flow, _)| flow.application.places()) {
+            match places_left.checked_sub(places) {
                 Some(left) => places_left = left,
                 None => {
                     let message =
-                        format!("all flows together have room for more than {PLACES_MAX} transfers");
-                    problems.push(site.problem(&["application", "places"], message, "fewer for each"));
+                        format!("all flows together have room for more than {PLACES_MAX} connections");
+                    problems.push(site.problem(
+                        &["application"],
+                        message,
+                        "fewer `places` or `connections` for each",
+                    ));
                 }
             }
         }
@@ -96,8 +100,8 @@ fn pair(
 ) -> Result<u32, String> {
     let position = names.get(forth).ok_or_else(|| names.suggest(forth))?;
     let (flow, other) = (&list[index], &list[position as usize]);
-    if [flow, other].iter().any(|flow| matches!(flow.application, Application::Transfers(_))) {
-        return Err("transfers that come and go have connections of their own".to_owned());
+    if [flow, other].iter().any(|flow| flow.application.places().is_some()) {
+        return Err("an application whose connections come and go has both directions of each".to_owned());
     }
     if !matches!((&flow.transport, &other.transport), (Transport::Tcp(_), Transport::Tcp(_))) {
         return Err("both are TCP".to_owned());
@@ -173,10 +177,9 @@ fn read_flow(
     bound::CODEPOINT.check("dscp", &dscp, &mut report);
     let transport = transport?.resolved();
     let mut application = fit(text.application, &transport, site, problems)?;
-    if let Application::Transfers(transfers) = &mut application
-        && let Err((keys, why)) = tables.fill(transfers)
-    {
-        problems.push(site.problem(keys, why, ""));
+    if let Err((keys, why)) = tables.fill(&mut application) {
+        let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+        problems.push(site.problem(&keys, why, ""));
         return None;
     }
     let start = match text.start.unwrap_or(StartText::At(Time::ZERO)) {
@@ -290,7 +293,7 @@ fn fit(
                 problems.push(site.problem(
                     &["application", key],
                     message,
-                    "over TCP: bulk, transfer, transfers, on-off",
+                    "over TCP: bulk, transfer, transfers, pages, video, on-off",
                 ));
                 return None;
             }
@@ -317,7 +320,11 @@ fn fit(
                 return None;
             };
             let packet = match &mut application {
-                Application::Bulk(_) | Application::Transfer(_) | Application::Transfers(_) => {
+                Application::Bulk(_)
+                | Application::Transfer(_)
+                | Application::Transfers(_)
+                | Application::Pages(_)
+                | Application::Video(_) => {
                     let message = format!("`{}` needs a transport that finds its rate", application.kind());
                     let help = "over UDP: cbr, poisson, on-off, adaptive";
                     problems.push(site.problem(&["application", "kind"], message, help));

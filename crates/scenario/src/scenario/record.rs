@@ -16,12 +16,12 @@ use crate::fault::shortened;
 use tidegate_mechanism::Variable;
 use tidegate_mechanism::edge::EdgeConfig;
 
+use crate::model::Flow;
 use crate::model::{
-    Application, DelayOf, DomainIndex, DomainQuantity, FlowCounter, FlowIndex, FlowQuantity, Link, LinkIndex,
+    DelayOf, DomainIndex, DomainQuantity, FlowCounter, FlowIndex, FlowQuantity, Link, LinkIndex,
     LinkQuantity, Manager, Marker, MarkerIndex, MarkerQuantity, Mechanism, Queue, Record, Series, Transport,
     Way,
 };
-use crate::model::{Flow, TRANSFER_VARIABLES};
 use crate::suggest;
 use crate::template::Scope;
 use crate::tree::Table;
@@ -328,9 +328,9 @@ fn names(variables: &[Variable], name: &str) -> bool {
 fn has(flow: &Flow, quantity: FlowQuantity) -> bool {
     let (inner, is_tcp) = match &flow.transport {
         // One connection after another has no window.
-        Transport::Tcp(_) if matches!(flow.application, Application::Transfers(_)) => {
+        Transport::Tcp(_) if flow.application.places().is_some() => {
             return match quantity {
-                FlowQuantity::Inner(name) => TRANSFER_VARIABLES.contains(&name),
+                FlowQuantity::Inner(name) => flow.application.variables().contains(&name),
                 FlowQuantity::Counted(counter) => !is_of_a_window(counter),
             };
         }

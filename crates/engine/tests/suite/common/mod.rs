@@ -105,6 +105,27 @@ impl Net {
         index
     }
 
+    /// The same of clients at `to` who ask: `places` connections with data in both directions.
+    pub fn clients(
+        &mut self,
+        from: &str,
+        to: &str,
+        tcp: &TcpConfig,
+        places: u32,
+        activity: ActivitySpec,
+    ) -> usize {
+        let first = self.crowd(from, to, tcp, places, activity);
+        let down: Vec<u32> = self.network.crowds.last().unwrap().places.clone();
+        for flow in down {
+            let transport = TransportSpec::Tcp(Box::new(tcp.clone()));
+            let up = self.flow(to, &[from], transport, ApplicationSpec::Crowd);
+            self.network.flows[up].headers = self.network.flows[flow as usize].headers.reversed();
+            self.network.crowds.last_mut().unwrap().asking.push(up as u32);
+            self.network.pairs.push([flow, up as u32]);
+        }
+        first
+    }
+
     /// Transfers over TCP with this configuration, at most `places` at once; the first of their flows.
     pub fn crowd(
         &mut self,
@@ -121,7 +142,7 @@ impl Net {
             })
             .collect();
         let first = places[0] as usize;
-        self.network.crowds.push(CrowdSpec { places, activity });
+        self.network.crowds.push(CrowdSpec { places, asking: Vec::new(), activity });
         first
     }
 

@@ -18,23 +18,23 @@ def ratings(
     path: str,
     summary: Mapping[str, Any],
     codec: str = CODEC,
-    play_out: float | None = None,
+    play_out: float | str = BEST,
     packet_ms: float | None = None,
 ) -> list[emodel.Rating]:
     """Ratings of the calls of all flows that `path` matches.
 
     `play_out` is for which part of the packets the receiver waits, and plays them all with the delay of the
-    last of these: its jitter buffer. None is the best of them. `packet_ms` of speech are in a packet; None is
-    the codec's own. `ValueError` for what codec and packet cannot be, `MeasureError` for what is not there.
+    last of these: its jitter buffer. `BEST` is the best of them. `packet_ms` of speech are in a packet; None
+    is the codec's own. `ValueError` for what codec and packet cannot be, `MeasureError` for what is not there.
     """
     if not matches(path, "flows.*"):
         raise MeasureError(f'flows carry calls: "flows.NAME", or a pattern of that, not {shown(path)}')
-    if play_out is not None and play_out not in PLAY_OUT:
+    if play_out != BEST and play_out not in PLAY_OUT:
         raise MeasureError(
             f'PLAY_OUT is "{BEST}", or for which part of the packets the receiver waits: '
-            f"{', '.join(map(str, PLAY_OUT))}, not {play_out:g}: a summary has no other quantiles of delays"
+            f"{', '.join(map(str, PLAY_OUT))}, not {play_out!r}: a summary has no other quantiles of delays"
         )
-    waits = PLAY_OUT if play_out is None else [play_out]
+    waits = [each for each in PLAY_OUT if play_out in (BEST, each)]
     heard = [_heard(path, each, summary) for each in waits]
     return [
         max(

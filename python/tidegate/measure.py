@@ -367,11 +367,11 @@ def _call(name: str, law: Callable[[Rating], float]) -> Callable[[_Evaluation, l
             raise MeasureError(f'{name}("FLOW", "CODEC", PLAY_OUT, "PACKET") takes one to four arguments')
         path = _text(arguments, 0, name)
         codec = _text(arguments, 1, name) if len(arguments) > 1 else calls.CODEC
-        play_out = None
-        if len(arguments) > 2 and not (
-            isinstance(arguments[2], ast.Constant) and arguments[2].value == calls.BEST
-        ):
-            play_out = evaluation.scalar(arguments[2])
+        play_out: float | str = calls.BEST
+        if len(arguments) > 2:
+            third = arguments[2]
+            is_text = isinstance(third, ast.Constant) and isinstance(third.value, str)
+            play_out = _text(arguments, 2, name) if is_text else evaluation.scalar(third)
         packet_ms = 1e3 * evaluation.time(arguments[3]) if len(arguments) > 3 else None
         found = [
             law(each) for each in calls.ratings(path, evaluation.run.summary, codec, play_out, packet_ms)

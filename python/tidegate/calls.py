@@ -25,7 +25,7 @@ def ratings(
 
     `play_out` is for which part of the packets the receiver waits, and plays them all with the delay of the
     last of these: its jitter buffer. `BEST` is the best of them. `packet_ms` of speech are in a packet; None
-    is the codec's own. `ValueError` for what codec and packet cannot be, `MeasureError` for what is not there.
+    is the codec's own. `ValueError` for what codec and packet cannot be, `MeasureError` for what is missing.
     """
     if not matches(path, "flows.*"):
         raise MeasureError(f'flows carry calls: "flows.NAME", or a pattern of that, not {shown(path)}')

@@ -80,8 +80,8 @@ class Parameters:
             if not (low <= value <= worst and math.isfinite(value)):
                 allowed = f"is {low:g}" if low == worst else f"may be {low:g} to {worst:g}"
                 raise ValueError(
-                    f"{each.name} ({meaning}) {allowed}{' ' * bool(unit)}{unit}, not {value:g}: within that "
-                    "alone the E-model was compared with what people say (ITU-T G.107, Table 3)"
+                    f"{each.name} ({meaning}) {allowed}{' ' * bool(unit)}{unit}, not {value:g}: the E-model "
+                    "is made for what ITU-T G.107, Table 3 permits"
                 )
 
 

@@ -14,16 +14,16 @@ import math
 import operator
 import warnings
 from collections.abc import Callable, Mapping
-from fnmatch import fnmatchcase
 from typing import Any, Protocol
 
-from tidegate import quantities, stats
+from tidegate import calls, quantities, stats
+from tidegate.emodel import Rating
 from tidegate.errors import LackingError, MeasureError, NoValueError
+from tidegate.paths import Vector, matches, select, shown
 
 LENGTH_MAX = 2000
 _DEPTH_MAX = 50
 
-Vector = list[float]
 Value = float | Vector
 
 
@@ -53,9 +53,9 @@ def parse(source: str) -> ast.expr:
             tree = ast.parse(source.strip(), mode="eval").body
     except SyntaxError as error:
         place = f" at letter {error.offset}" if error.offset else ""
-        raise MeasureError(f"cannot read measure {_shown(source)}: {error.msg}{place}") from None
+        raise MeasureError(f"cannot read measure {shown(source)}: {error.msg}{place}") from None
     except (ValueError, RecursionError, MemoryError, Warning) as error:
-        raise MeasureError(f"cannot read measure {_shown(source)}: {error}") from None
+        raise MeasureError(f"cannot read measure {shown(source)}: {error}") from None
     _check(tree, source, 0)
     return tree
 
@@ -64,7 +64,7 @@ def evaluate(source: str, run: Run) -> float:
     """The number that measure `source` gives for `run`; always finite."""
     result = _evaluate(source, run)
     if isinstance(result, list):
-        raise MeasureError(f"measure {_shown(source)} gives {len(result)} values where one is needed")
+        raise MeasureError(f"measure {shown(source)} gives {len(result)} values where one is needed")
     return result
 
 
@@ -72,15 +72,6 @@ def evaluate_values(source: str, run: Run) -> Vector:
     """Like `evaluate`, for measures that may give several values (distributions)."""
     result = _evaluate(source, run)
     return result if isinstance(result, list) else [result]
-
-
-def select(path: str, summary: Mapping[str, Any]) -> Vector:
-    """All numbers whose path matches `path`; `*` and `?` match within one part of it."""
-    found: list[tuple[str, Any]] = []
-    _walk(path.split("."), "", summary, found)
-    if not found:
-        raise LackingError(f"nothing matches {_shown(path)}{_suggestion(path, summary)}")
-    return [_number(value, where) for where, value in found]
 
 
 def _evaluate(source: str, run: Run) -> Value:
@@ -91,51 +82,10 @@ def _evaluate(source: str, run: Run) -> Value:
             if not math.isfinite(value):
                 raise MeasureError("the result is not a finite number")
     except MeasureError as error:
-        raise type(error)(f"in measure {_shown(source)}: {error}") from None
+        raise type(error)(f"in measure {shown(source)}: {error}") from None
     except (ArithmeticError, ValueError, TypeError, RecursionError) as error:
-        raise MeasureError(f"in measure {_shown(source)}: {error}") from None
+        raise MeasureError(f"in measure {shown(source)}: {error}") from None
     return result
-
-
-def _walk(parts: list[str], prefix: str, node: Any, found: list[tuple[str, Any]]) -> None:
-    if not parts:
-        found.append((prefix, node))
-    elif isinstance(node, Mapping):
-        first = parts[0]
-        keys = [first] if first in node else [key for key in node if fnmatchcase(str(key), first)]
-        for key in keys:
-            _walk(parts[1:], f"{prefix}.{key}" if prefix else str(key), node[key], found)
-
-
-def _number(value: Any, where: str) -> float:
-    if value is None:
-        raise NoValueError(f"{where} has no value in this run")
-    if isinstance(value, bool | int | float):
-        return float(value)
-    kind = "a table" if isinstance(value, Mapping) else type(value).__name__
-    raise MeasureError(f"{where} is {kind}, not a number")
-
-
-def _suggestion(path: str, summary: Mapping[str, Any]) -> str:
-    node: Any = summary
-    for part in path.split("."):
-        if isinstance(node, Mapping) and part in node:
-            node = node[part]
-        elif isinstance(node, Mapping) and any(letter in part for letter in "*?["):
-            matching = [key for key in node if fnmatchcase(str(key), part)]
-            if not matching:
-                break
-            node = node[matching[0]]
-        else:
-            break
-    if isinstance(node, Mapping) and node:
-        names = ", ".join(str(key) for key in list(node)[:12])
-        return f"; here are: {names}{', ...' if len(node) > 12 else ''}"
-    return ""
-
-
-def _shown(text: str) -> str:
-    return repr(text if len(text) <= 80 else text[:77] + "...")
 
 
 _BINARY: dict[type[ast.AST], Callable[[float, float], float]] = {
@@ -159,7 +109,7 @@ _COMPARE: dict[type[ast.AST], Callable[[float, float], bool]] = {
 def _check(node: ast.AST, source: str, depth: int) -> None:
     """Refuse every kind of node that is not evaluated below, before anything is evaluated."""
     if depth > _DEPTH_MAX:
-        raise MeasureError(f"measure {_shown(source)} is nested too deeply")
+        raise MeasureError(f"measure {shown(source)} is nested too deeply")
     allowed = (
         ast.BinOp,
         ast.UnaryOp,
@@ -171,22 +121,22 @@ def _check(node: ast.AST, source: str, depth: int) -> None:
         ast.Constant,
     )
     if not isinstance(node, allowed):
-        raise MeasureError(f"measure {_shown(source)}: {type(node).__name__} is not allowed")
+        raise MeasureError(f"measure {shown(source)}: {type(node).__name__} is not allowed")
     if isinstance(node, ast.Constant):
         if isinstance(node.value, bool) or not isinstance(node.value, int | float | str):
-            raise MeasureError(f"measure {_shown(source)}: only numbers and texts, not {node.value!r}")
+            raise MeasureError(f"measure {shown(source)}: only numbers and texts, not {node.value!r}")
         return
     if isinstance(node, ast.BinOp) and type(node.op) not in _BINARY:
-        raise MeasureError(f"measure {_shown(source)}: operator {type(node.op).__name__} is not allowed")
+        raise MeasureError(f"measure {shown(source)}: operator {type(node.op).__name__} is not allowed")
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Invert):
-        raise MeasureError(f"measure {_shown(source)}: operator ~ is not allowed")
+        raise MeasureError(f"measure {shown(source)}: operator ~ is not allowed")
     if isinstance(node, ast.Compare) and any(type(op) not in _COMPARE for op in node.ops):
-        raise MeasureError(f"measure {_shown(source)}: only < <= > >= == != compare")
+        raise MeasureError(f"measure {shown(source)}: only < <= > >= == != compare")
     if isinstance(node, ast.Call):
         if not isinstance(node.func, ast.Name) or node.func.id not in FUNCTIONS:
-            raise MeasureError(f"measure {_shown(source)}: functions are {', '.join(FUNCTIONS)}")
+            raise MeasureError(f"measure {shown(source)}: functions are {', '.join(FUNCTIONS)}")
         if node.keywords:
-            raise MeasureError(f"measure {_shown(source)}: functions take no named arguments")
+            raise MeasureError(f"measure {shown(source)}: functions take no named arguments")
         for argument in node.args:
             _check(argument, source, depth + 1)
         return
@@ -284,12 +234,6 @@ class _Evaluation:
         return self.scalar(node)
 
 
-def matches(name: str, pattern: str) -> bool:
-    """Whether each part of a dotted name matches the same part of the pattern."""
-    parts, wanted = name.split("."), pattern.split(".")
-    return len(parts) == len(wanted) and all(map(fnmatchcase, parts, wanted))
-
-
 def _dotted(node: ast.AST) -> str:
     if isinstance(node, ast.Name):
         return node.id
@@ -352,10 +296,14 @@ def _series(name: str, law: Callable[[Any], float]) -> Callable[[_Evaluation, li
 def _quantile(evaluation: _Evaluation, arguments: list[ast.expr]) -> Value:
     if len(arguments) < 2:
         raise MeasureError('quantile("PATH", Q) takes a path and a number between 0 and 1')
-    q = evaluation.scalar(arguments[-1])
+    q = _share(evaluation.scalar(arguments[-1]))
+    return stats.quantile(evaluation.vector(arguments[:-1], "quantile"), q)
+
+
+def _share(q: float) -> float:
     if not 0 <= q <= 1:
         raise MeasureError(f"the quantile must lie between 0 and 1, not be {q:g}")
-    return stats.quantile(evaluation.vector(arguments[:-1], "quantile"), q)
+    return q
 
 
 def _value(evaluation: _Evaluation, arguments: list[ast.expr]) -> Value:
@@ -402,6 +350,37 @@ def _series_below(evaluation: _Evaluation, arguments: list[ast.expr]) -> Value:
     return float((values < evaluation.scalar(arguments[1])).mean())
 
 
+def _series_quantile(evaluation: _Evaluation, arguments: list[ast.expr]) -> Value:
+    """A quantile of the samples."""
+    if not 2 <= len(arguments) <= 4:
+        raise MeasureError('series_quantile("SERIES", Q, "FROM", "TO") takes two to four arguments')
+    q = _share(evaluation.scalar(arguments[1]))
+    values = evaluation.window([arguments[0], *arguments[2:]], "series_quantile")[1]
+    return stats.quantile([float(value) for value in values], q)
+
+
+def _call(name: str, law: Callable[[Rating], float]) -> Callable[[_Evaluation, list[ast.expr]], Value]:
+    """How good the calls are that flows carry: `law` of their ratings."""
+
+    def call(evaluation: _Evaluation, arguments: list[ast.expr]) -> Value:
+        if not 1 <= len(arguments) <= 4:
+            raise MeasureError(f'{name}("FLOW", "CODEC", PLAY_OUT, "PACKET") takes one to four arguments')
+        path = _text(arguments, 0, name)
+        codec = _text(arguments, 1, name) if len(arguments) > 1 else calls.CODEC
+        play_out: float | str = calls.BEST
+        if len(arguments) > 2:
+            third = arguments[2]
+            is_text = isinstance(third, ast.Constant) and isinstance(third.value, str)
+            play_out = _text(arguments, 2, name) if is_text else evaluation.scalar(third)
+        packet_ms = 1e3 * evaluation.time(arguments[3]) if len(arguments) > 3 else None
+        found = [
+            law(each) for each in calls.ratings(path, evaluation.run.summary, codec, play_out, packet_ms)
+        ]
+        return found if any(letter in path for letter in "*?[") else found[0]
+
+    return call
+
+
 def _geometric_mean(values: Any) -> float:
     if not (values > 0).all():
         raise MeasureError("a geometric mean needs values above zero")
@@ -433,4 +412,7 @@ FUNCTIONS: dict[str, Callable[[_Evaluation, list[ast.expr]], Value]] = {
     "series_std": _series("series_std", lambda values: values.std()),
     "series_last": _series("series_last", lambda values: values[-1]),
     "series_settling_s": _series_settling,
+    "series_quantile": _series_quantile,
+    "mos": _call("mos", lambda rating: rating.mos),
+    "r_factor": _call("r_factor", lambda rating: rating.R),
 }

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from tidegate import measure
+from tidegate import measure, paths
 from tidegate.errors import MeasureError
 from tidegate.experiment import named
 
@@ -58,11 +58,11 @@ class Names:
         if self._paths or self._series:
             self._last = known = json.loads(scenario)
             for family, name in [*self._paths]:
-                if any(measure.matches(each, name) for each in _names(known, family)):
+                if any(paths.matches(each, name) for each in _names(known, family)):
                     del self._paths[family, name]
             recorded = _recorded(known)
             for name in [*self._series]:
-                if any(measure.matches(each, name) for each in recorded):
+                if any(paths.matches(each, name) for each in recorded):
                     del self._series[name]
 
     def require(self) -> None:
@@ -79,7 +79,7 @@ class Names:
 
 def _require_table(path: str, place: str) -> None:
     head = path.partition(".")[0]
-    if not any(measure.matches(known, head) for known in (*FAMILIES, *_OTHERS)):
+    if not any(paths.matches(known, head) for known in (*FAMILIES, *_OTHERS)):
         raise MeasureError(f"{place}: a summary has no {head!r}{_instead(head, [*FAMILIES, *_OTHERS])}")
 
 
@@ -106,11 +106,13 @@ def _paths(node: ast.AST) -> Iterator[tuple[str, bool]]:
             yield ast.unparse(node), False
         case ast.Call(func=ast.Name(id=name), args=arguments):
             is_series = name.startswith("series_")
+            is_first_alone = is_series or name in ("mos", "r_factor")
             for index, argument in enumerate(arguments):
                 if not isinstance(argument, ast.Constant):
                     yield from _paths(argument)
-                # Further texts of series are times, and that of `axis` is looked up by its own function.
-                elif isinstance(argument.value, str) and name != "axis" and not (is_series and index):
+                # Further texts of series are times, those of calls a codec and a time; that of `axis` is
+                # looked up by its own function.
+                elif isinstance(argument.value, str) and name != "axis" and not (is_first_alone and index):
                     yield argument.value, is_series
         case _:
             for child in ast.iter_child_nodes(node):

@@ -1,0 +1,69 @@
+"""Numbers of a summary by their path: `flows.tcp.throughput_bps`, `flows.*.delay_ms.mean`.
+
+`*`, `?` and `[...]` match within one part of a path.
+"""
+
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from typing import Any
+
+from tidegate.errors import LackingError, MeasureError, NoValueError
+
+Vector = list[float]
+
+
+def select(path: str, summary: Mapping[str, Any]) -> Vector:
+    """All numbers whose path matches `path`; `*` and `?` match within one part of it."""
+    found: list[tuple[str, Any]] = []
+    _walk(path.split("."), "", summary, found)
+    if not found:
+        raise LackingError(f"nothing matches {shown(path)}{_suggestion(path, summary)}")
+    return [_number(value, where) for where, value in found]
+
+
+def matches(name: str, pattern: str) -> bool:
+    """Whether each part of a dotted name matches the same part of the pattern."""
+    parts, wanted = name.split("."), pattern.split(".")
+    return len(parts) == len(wanted) and all(map(fnmatchcase, parts, wanted))
+
+
+def shown(text: str) -> str:
+    """A text of a user's in a message, cut where it is long."""
+    return repr(text if len(text) <= 80 else text[:77] + "...")
+
+
+def _walk(parts: list[str], prefix: str, node: Any, found: list[tuple[str, Any]]) -> None:
+    if not parts:
+        found.append((prefix, node))
+    elif isinstance(node, Mapping):
+        first = parts[0]
+        keys = [first] if first in node else [key for key in node if fnmatchcase(str(key), first)]
+        for key in keys:
+            _walk(parts[1:], f"{prefix}.{key}" if prefix else str(key), node[key], found)
+
+
+def _number(value: Any, where: str) -> float:
+    if value is None:
+        raise NoValueError(f"{where} has no value in this run")
+    if isinstance(value, bool | int | float):
+        return float(value)
+    kind = "a table" if isinstance(value, Mapping) else type(value).__name__
+    raise MeasureError(f"{where} is {kind}, not a number")
+
+
+def _suggestion(path: str, summary: Mapping[str, Any]) -> str:
+    node: Any = summary
+    for part in path.split("."):
+        if isinstance(node, Mapping) and part in node:
+            node = node[part]
+        elif isinstance(node, Mapping) and any(letter in part for letter in "*?["):
+            matching = [key for key in node if fnmatchcase(str(key), part)]
+            if not matching:
+                break
+            node = node[matching[0]]
+        else:
+            break
+    if isinstance(node, Mapping) and node:
+        names = ", ".join(str(key) for key in list(node)[:12])
+        return f"; here are: {names}{', ...' if len(node) > 12 else ''}"
+    return ""

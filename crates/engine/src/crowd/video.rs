@@ -295,3 +295,103 @@ impl Video {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::crowd::{Line, Order, Seat};
+
+    fn room() -> Room {
+        let line = Line { connection: 0, ordered: 0, delivered: 0 };
+        let seat = Seat { down: line, up: Some(line), opened: Time::ZERO, is_closed: true, is_free: true };
+        Room { seats: vec![seat], free: [0].into(), orders: VecDeque::new() }
+    }
+
+    fn spec(rule: VideoRule) -> VideoSpec {
+        VideoSpec {
+            rates: [1_000, 2_000, 4_000].map(|kbps| BitRate::from_bps(kbps * 1_000)).to_vec(),
+            segment: Span::from_secs(4),
+            buffer: Span::from_secs(20),
+            start: Span::from_secs(8),
+            rule,
+            request: 100,
+            segments: Some(5),
+        }
+    }
+
+    fn at(secs: f64) -> Time {
+        Time::ZERO + Span::from_secs_f64(secs)
+    }
+
+    /// The segment asked for now arrives at `secs`.
+    fn arrives(video: &mut Video, room: &mut Room, secs: f64) {
+        let up = room.seats[0].up.unwrap().ordered;
+        video.on_delivered(0, Way::Up, up, at(secs - 0.1), room);
+        let down = room.seats[0].down.ordered;
+        video.on_delivered(0, Way::Down, down, at(secs), room);
+    }
+
+    /// Segments of 4 s arrive at 2, 5, 16, 18 and 20 s. With 8 s in the buffer it plays at 5 s, until 13 s; it stands still until 18 s, when
+    /// two more are there, and shows the other 12 s until 30 s.
+    #[test]
+    fn a_film_plays_and_stands_still_when_arithmetic_says() {
+        let (mut video, mut room) = (Video::new(&spec(VideoRule::Rate), Time::ZERO), room());
+        video.on_alarm(Time::ZERO, Time::MAX, &mut room);
+        for (secs, expected) in [(2.0, 4.0), (5.0, 8.0), (16.0, 4.0), (18.0, 8.0), (20.0, 10.0)] {
+            arrives(&mut video, &mut room, secs);
+            let held = video.variable("buffer_s", at(secs)).unwrap();
+            assert!((held - expected).abs() < 1e-9, "{held} at {secs} s");
+        }
+        for (secs, played, stalled, stalls) in
+            [(20.0, 10.0, 5.0, 1), (29.0, 19.0, 5.0, 1), (30.0, 20.0, 5.0, 1), (99.0, 20.0, 5.0, 1)]
+        {
+            let tally = video.tally(at(secs));
+            assert_eq!(
+                (tally.played.as_secs_f64(), tally.stalled.as_secs_f64()),
+                (played, stalled),
+                "{secs} s"
+            );
+            assert_eq!((tally.stalls, tally.startup), (stalls, Some(Span::from_secs(5))));
+        }
+        assert_eq!(room.orders.back(), Some(&Order::Close(0)), "all of it is there");
+        assert_eq!(video.next(Time::MAX), None);
+    }
+
+    #[test]
+    fn the_rule_by_rate_takes_most_of_the_harmonic_mean() {
+        let mut video = Video::new(&spec(VideoRule::Rate), Time::ZERO);
+        assert_eq!(video.by_rate(), 0, "nothing was measured");
+        // Harmonic means 3 and 2.4 Mb/s, of which 0.85 is 2.55 and 2.04; then 2.2 Mb/s.
+        video.measured = [3e6].into();
+        assert_eq!(video.by_rate(), 1);
+        video.measured = [2e6, 3e6].into();
+        assert_eq!(video.by_rate(), 1);
+        video.measured = [2e6, 3e6, 1.9e6].into();
+        assert_eq!(video.by_rate(), 0);
+        video.measured = [9e6].into();
+        assert_eq!(video.by_rate(), 2);
+    }
+
+    /// Five segments of room, so that V = 4 / (ln 4 + 5). Rung m is the best from the rung above on where
+    /// (V (u + 5) - Q) / S are equal; between the first and the second at Q = V (5 - ln 2), between the others at V (5 + ln 2 - ln 2).
+    #[test]
+    fn bola_changes_its_rung_where_two_are_worth_the_same() {
+        let mut video = Video::new(&spec(VideoRule::Bola), Time::ZERO);
+        let weight = 4.0 / (4.0_f64.ln() + 5.0);
+        let first = weight * (5.0 - 2.0_f64.ln());
+        let second = weight * 5.0;
+        for (segments, expected) in [
+            (0.0, Some(0)),
+            (first - 0.01, Some(0)),
+            (first + 0.01, Some(1)),
+            (second - 0.01, Some(1)),
+            (second + 0.01, Some(2)),
+            (3.99, Some(2)),
+        ] {
+            video.buffered = Span::from_secs_f64(segments * 4.0);
+            assert_eq!(video.choose(), expected, "{segments} segments");
+        }
+        video.buffered = Span::from_secs_f64(4.01 * 4.0);
+        assert_eq!(video.choose(), None, "the buffer has no room");
+    }
+}

@@ -172,8 +172,11 @@ impl Pages {
             let busy = |&(_, exchange): &(usize, &Exchange)| exchange.up.len() + exchange.down.len();
             let idle = self.exchanges.iter().enumerate().filter(|(_, one)| has_room(one)).min_by_key(busy);
             let idle = idle.map(|(place, exchange)| (place as Place, busy(&(place, exchange)) == 0));
+            // Those that are being set up will take one each.
+            let coming = self.exchanges.iter().filter(|one| one.is_open && one.setup_left > 0).count();
             match idle {
                 Some((place, true)) => self.request(place, room),
+                _ if coming >= self.wanted.len() => return,
                 // Before two requests share a connection, a new one is opened.
                 other => match (self.open(now, room), other) {
                     (true, _) => {}

@@ -91,7 +91,10 @@ impl<O: Observer> Simulation<O> {
                     self.connections[connection as usize].sender.on_app_data(bytes);
                     self.pump(connection);
                 }
-                Order::Close(_) => {}
+                // All of it may have been acknowledged long ago.
+                Order::Close(place) => {
+                    self.release_if_over(number, place);
+                }
             }
         }
         let crowd = &mut self.crowds[number as usize];
@@ -122,7 +125,9 @@ impl<O: Observer> Simulation<O> {
             self.follow_orders(at.crowd);
         }
         // An acknowledgment of the other direction may have come with it.
-        self.release_if_over(at);
+        if self.release_if_over(at.crowd, at.place) {
+            self.follow_orders(at.crowd);
+        }
     }
 
     #[inline(never)]
@@ -132,19 +137,22 @@ impl<O: Observer> Simulation<O> {
             return;
         }
         self.on_tcp_ack(index, packet);
-        self.release_if_over(at);
-    }
-
-    /// Lets the connection in this place go if all is sent and acknowledged.
-    fn release_if_over(&mut self, at: CrowdPlace) {
-        let crowd = &self.crowds[at.crowd as usize];
-        let (down, up) = crowd.connections(at.place);
-        let acknowledged = |connection: u32| self.connections[connection as usize].sender.acked_bytes();
-        if crowd.is_over(at.place, acknowledged(down), up.map_or(0, acknowledged)) {
-            let (now, counted) = (self.world.now, self.connections[down as usize].counters());
-            self.crowds[at.crowd as usize].release(at.place, &counted, now);
+        if self.release_if_over(at.crowd, at.place) {
             self.follow_orders(at.crowd);
         }
+    }
+
+    /// Lets the connection in this place go if all is sent and acknowledged; whether it was.
+    fn release_if_over(&mut self, number: u32, place: crowd::Place) -> bool {
+        let crowd = &mut self.crowds[number as usize];
+        let (down, up) = crowd.connections(place);
+        let acknowledged = |connection: u32| self.connections[connection as usize].sender.acked_bytes();
+        let is_over = crowd.is_over(place, acknowledged(down), up.map_or(0, acknowledged));
+        if is_over {
+            let counted = self.connections[down as usize].counters();
+            crowd.release(place, &counted, self.world.now);
+        }
+        is_over
     }
 
     pub(super) fn restart_crowds(&mut self) {

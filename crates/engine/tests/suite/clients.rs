@@ -81,12 +81,19 @@ fn a_page_takes_the_round_trips_that_its_objects_need() {
     assert_eq!(round_trips(&load(&pages(tree()), 1, 1.9)), 1.0 + 7.0 + 0.3);
     // Six: the second object of the second level needs a new one, of the third level two.
     assert_eq!(round_trips(&load(&pages(tree()), 6, 1.9)), 2.0 + 2.0 + 0.3 + 2.0);
+    // The second page finds six places as well: 0.63 s and a second of thought for each.
+    let three = load(&pages(tree()), 6, 4.5);
+    assert_eq!((three.loaded, round_trips(&three)), (3, 2.0 + 2.0 + 0.3 + 2.0));
     // All over one connection at once: a level is one exchange.
     let many = PagesSpec { streams: 100, ..pages(tree()) };
     assert_eq!(round_trips(&load(&many, 1, 1.9)), 2.0 + 1.0 + 0.3 + 1.0);
     // Two exchanges before the first request.
     let secure = PagesSpec { setup: vec![[300, 3_000], [100, 100]], ..simple };
-    assert_eq!(round_trips(&load(&secure, 6, 0.9)), 4.0);
+    let tally = load(&secure, 6, 0.9);
+    assert_eq!((round_trips(&tally), tally.connections), (4.0, 1));
+    // One waits for its set-up while the first is used again: 2 + 1 for the first, then 1 each over it, as a new one would take 3.
+    let secure = PagesSpec { setup: vec![[300, 3_000]], ..pages(vec![one(1_000), group(2, Some(0), 0)]) };
+    assert_eq!(round_trips(&load(&secure, 6, 0.9)), 3.0 + 2.0);
 }
 
 #[test]

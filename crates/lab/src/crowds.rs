@@ -158,7 +158,7 @@ fn distribution(sizes: &Sizes) -> SizesSpec {
     }
 }
 
-/// By crowd: how long its transfers take where nothing else is: the same network with them alone, one by one. `network` is that of
+/// By crowd: how long its transfers take where nothing else is: the links and queues of the network with them alone, one by one. `network` is that of
 /// `scenario`, with what was altered.
 ///
 /// # Errors
@@ -205,6 +205,11 @@ fn idle_times_of(
         asking: Vec::new(),
         activity: ActivitySpec::Probe { sizes: probe.clone(), pause: PROBE_PAUSE },
     }];
+    // Edges and routers that control would hold back what begins: slow-downs with and without them are to be compared.
+    for domain in &mut alone.domains {
+        domain.mechanism = None;
+    }
+    alone.hops.clear();
     // What happens at given instants, and what the media lose, is no part of an idle network.
     alone.script.clear();
     alone.reservations.clear();

@@ -14,10 +14,10 @@ use tidegate_mechanism::random::Seed;
 use tidegate_mechanism::schedule::{
     AnyDiscipline, DisciplineConfig, DualLaw, DualPi2, DualPi2Config, DualScheduler,
 };
-use tidegate_packet::{DropReason, Ecn, MarkReason, Packet};
+use tidegate_packet::{DropReason, MarkReason};
 use tidegate_units::{Bytes, Limit, Span};
 
-use self::frozen_trace::{Letters, arrivals_with, compare, frozen, whole};
+use self::frozen_trace::{Letters, arrivals_with, compare, frozen, mixed, whole};
 
 fn span(value: &Value) -> Span {
     Span::from_nanos(whole(value))
@@ -56,17 +56,6 @@ fn queue(of: &Value, seed: u64) -> DualPi2 {
     queue
 }
 
-/// The arrivals of a trace, of which each has one of the four codepoints.
-fn arrivals(of: &Value, packets: u64) -> Vec<Packet> {
-    let ecn_of = |draw| match draw {
-        _ if draw < whole(&of["mix"][0]) => Ecn::NotEct,
-        _ if draw < whole(&of["mix"][1]) => Ecn::Ect0,
-        _ if draw < whole(&of["mix"][2]) => Ecn::Ect1,
-        _ => Ecn::Ce,
-    };
-    arrivals_with(of, packets, ecn_of, None)
-}
-
 const LETTERS: Letters = Letters {
     of_drop: |why| match why {
         DropReason::Early => 'd',
@@ -82,7 +71,7 @@ fn run(of: &Value, packets: u64) -> (Vec<(char, u64)>, Vec<u64>) {
     let probability = |queue: &DualPi2| queue.variable("base_probability").expect("it has one").to_bits();
     frozen_trace::run(
         &mut dual,
-        &arrivals(of, packets),
+        &arrivals_with(of, packets, |draw| mixed(of, draw), None),
         whole(&of["nanos_per_byte"]),
         LETTERS,
         25,

@@ -1,7 +1,8 @@
-//! PIE, the step, PI, REM, AVQ and CHOKe against independent implementations in Python, each on 240 random traces: the same
+//! PIE, the step, PI, PI2, REM, AVQ and CHOKe against independent implementations in Python, each on 240 random traces: the same
 //! arrivals and random numbers, and for every packet the same fate at the same instant.
 //!
-//! Source: `tests/oracle/python/freeze_managers.py`, which states the format; tests/oracle/verdicts/KIND.json, which it made.
+//! Source: `tests/oracle/python/freeze_managers.py`, which states the format, and for PI2 `freeze_pi2.py`;
+//! tests/oracle/verdicts/KIND.json, which they made.
 
 #[allow(dead_code, reason = "numbers are compared in another way")]
 mod frozen_trace;
@@ -9,14 +10,14 @@ mod frozen_trace;
 use serde_json::Value;
 use tidegate_mechanism::Context;
 use tidegate_mechanism::queue::{
-    AvqConfig, ChokeConfig, DelayEstimator, Fifo, GapLaw, PiConfig, PieConfig, QueueDiscipline, QueueManager,
-    QueueUnit, RedConfig, RemConfig, StepConfig, Unmarkable, Victim,
+    AvqConfig, ChokeConfig, DelayEstimator, Fifo, GapLaw, Pi2Config, PiConfig, PieConfig, QueueDiscipline,
+    QueueManager, QueueUnit, RedConfig, RemConfig, Scalable, StepConfig, Unmarkable, Victim,
 };
 use tidegate_mechanism::random::Seed;
 use tidegate_packet::DropReason;
 use tidegate_units::{BitRate, Bytes, Limit, Span};
 
-use self::frozen_trace::{Letters, arrivals_with, digest, ect0, frozen, pie_law, run, shorten};
+use self::frozen_trace::{Letters, arrivals_with, digest, ect0, frozen, mixed, pie_law, run, shorten};
 
 /// A configuration, or the head of a trace.
 #[derive(Clone, Copy)]
@@ -77,8 +78,9 @@ fn compare<M: QueueManager>(kind: &str, variable: &str, manager: impl Fn(Of, &Co
             mtu_bytes: config.0["mtu"].as_u64().map_or(1500, |mtu| mtu as u32),
         };
         let mut fifo = Fifo::new(manager(config, &context));
-        let flows = Some(Of(&frozen).whole("flows"));
-        let arrivals = arrivals_with(trace, Of(&frozen).whole("packets"), |draw| ect0(trace, draw), flows);
+        let ecn_of = |draw| if trace["mix"].is_null() { ect0(trace, draw) } else { mixed(trace, draw) };
+        let flows = frozen["flows"].as_u64();
+        let arrivals = arrivals_with(trace, Of(&frozen).whole("packets"), ecn_of, flows);
         let watch = |queue: &Fifo<M>| match variable {
             "waiting" => f64::from(queue.backlog().packets),
             _ => queue.variable(variable).expect("it has the variable"),
@@ -133,6 +135,27 @@ fn pi_decides_every_packet_as_the_reference_does() {
             period: of.span("period"),
             mode: mode(of),
             mean_packet: of.bytes("mean_packet"),
+            ecn: of.yes("ecn"),
+        };
+        config.build(context)
+    });
+}
+
+#[test]
+fn pi2_decides_every_packet_as_the_reference_does() {
+    compare("pi2", "coupled_probability", |of, context| {
+        let config = Pi2Config {
+            limit: of.limit("limit"),
+            target: of.span("target"),
+            t_update: of.span("t_update"),
+            alpha: of.real("alpha"),
+            beta: of.real("beta"),
+            k: of.real("k"),
+            scalable: match of.0["scalable"].as_str() {
+                Some("ect") => Scalable::Ect,
+                Some("none") => Scalable::None,
+                _ => Scalable::Ect1,
+            },
             ecn: of.yes("ecn"),
         };
         config.build(context)

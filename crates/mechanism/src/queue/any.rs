@@ -15,9 +15,9 @@ use super::red::{WITH_FLOWS, WITH_SLOPE, WITHOUT_FLOWS};
 use super::{
     AdaptiveRed, AdaptiveRedConfig, Avq, AvqConfig, Blue, BlueConfig, Choke, ChokeConfig, Cobalt,
     CobaltConfig, Codel, CodelConfig, Csfq, CsfqConfig, DropTail, DropTailConfig, EecMarker, EecMarkerConfig,
-    Ered, EredConfig, Fred, FredConfig, Pi, PiConfig, Pie, PieConfig, QueueManager, Red, RedConfig,
-    RedPenaltyBox, RedPenaltyBoxConfig, Rem, RemConfig, Sfb, SfbConfig, Step, StepConfig, TcpFriendly,
-    TcpFriendlyConfig, Verdict,
+    Ered, EredConfig, Fred, FredConfig, Pi, Pi2, Pi2Config, PiConfig, Pie, PieConfig, QueueManager, Red,
+    RedConfig, RedPenaltyBox, RedPenaltyBoxConfig, Rem, RemConfig, Sfb, SfbConfig, Step, StepConfig,
+    TcpFriendly, TcpFriendlyConfig, Verdict,
 };
 use crate::{Context, Variable, distinct};
 
@@ -145,6 +145,8 @@ managers! {
     Pie(PieConfig, Box<Pie>) = "pie",
     /// The PI controller.
     Pi(PiConfig, Box<Pi>) = "pi",
+    /// PI2.
+    Pi2(Pi2Config, Box<Pi2>) = "pi2",
     /// Random exponential marking.
     Rem(RemConfig, Box<Rem>) = "rem",
     /// The adaptive virtual queue.

@@ -63,6 +63,18 @@ pub fn ect0(of: &Value, draw: u64) -> Ecn {
     if draw < whole(&of["ect_percent"]) { Ecn::Ect0 } else { Ecn::NotEct }
 }
 
+/// One of the four codepoints, of which `mix` says how many of a hundred are at most not-ECT, ECT(0), ECT(1).
+#[allow(dead_code, reason = "not all of those who share this have these")]
+pub fn mixed(of: &Value, draw: u64) -> Ecn {
+    let mix = &of["mix"];
+    match draw {
+        _ if draw < whole(&mix[0]) => Ecn::NotEct,
+        _ if draw < whole(&mix[1]) => Ecn::Ect0,
+        _ if draw < whole(&mix[2]) => Ecn::Ect1,
+        _ => Ecn::Ce,
+    }
+}
+
 /// The same with what a draw of a hundred says of ECN, and each of one of `flows` where there are some.
 #[allow(dead_code, reason = "not all of those who share this have these")]
 pub fn arrivals_with(

@@ -1,6 +1,6 @@
-//! What `DualPI2` calculates: the controller, the coupling, the ramp of L, and which packet a likelihood hits.
+//! What `DualPI2` calculates beyond [`PI2`](crate::queue::Pi2): constants, the ramp of L, and which packet a likelihood hits.
 //!
-//! Source: RFC 9332, appendix A: Fig. 2 (constants), Fig. 3 (`recur`), Fig. 4 (`laqm`), Fig. 5 (coupling), Figs. 5 and 8 (controller).
+//! Source: RFC 9332, appendix A: Fig. 2 (constants), Fig. 3 (`recur`), Fig. 4 (`laqm`).
 //! Deviations: what `recur` adds for one packet is at most one; the module above has the others.
 
 use tidegate_units::Span;
@@ -9,40 +9,6 @@ use crate::random::{Seed, Substream};
 
 /// `p_Lmax`: above this coupled probability the signal of L is saturated (Fig. 2).
 pub(super) const P_L_MAX: f64 = 1.0;
-
-/// The proportional integral controller of the base probability.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Controller {
-    /// Integral gain, in 1/s per update and second of delay.
-    pub alpha: f64,
-    /// Proportional gain, in 1/s.
-    pub beta: f64,
-    pub target: Span,
-    /// `p'`.
-    pub p: f64,
-    /// The delay at the update before.
-    pub prevq: Span,
-}
-
-impl Controller {
-    /// `dualpi2_update`: within 0 and 1, as the text asks.
-    pub(super) fn update(&mut self, curq: Span) {
-        self.p +=
-            self.alpha * seconds_beyond(curq, self.target) + self.beta * seconds_beyond(curq, self.prevq);
-        self.p = self.p.clamp(0.0, 1.0);
-        self.prevq = curq;
-    }
-
-    /// Whether updates change nothing while nothing waits.
-    pub(super) const fn is_at_rest(&self) -> bool {
-        self.p == 0.0 && self.prevq.is_zero()
-    }
-}
-
-/// `a - b` in seconds.
-fn seconds_beyond(a: Span, b: Span) -> f64 {
-    (a.as_nanos().cast_signed() - b.as_nanos().cast_signed()) as f64 / 1e9
-}
 
 /// `Tupdate = min(target, RTT_max / 3)` (Fig. 2).
 pub(super) fn update_interval(target: Span, rtt_max: Span) -> Span {
@@ -63,16 +29,6 @@ pub(super) fn proportional_gain(rtt_max: Span) -> f64 {
 /// `p_Cmax = min(1 / k^2, 1)`: the square of where L is saturated (Fig. 2).
 pub(super) fn classic_max(k: f64) -> f64 {
     (1.0 / (k * k)).min(1.0)
-}
-
-/// `p_CL = k p'` (`dualpi2_update`).
-pub(super) fn coupled(k: f64, p: f64) -> f64 {
-    k * p
-}
-
-/// `p_C = p'^2` (`dualpi2_update`).
-pub(super) fn squared(p: f64) -> f64 {
-    p * p
 }
 
 /// `laqm`: 0 up to `min_th`, 1 from the end of `range` on (appendix A.1).

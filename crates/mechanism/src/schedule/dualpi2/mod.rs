@@ -24,7 +24,8 @@ use tidegate_packet::{Backlog, DropReason, Ecn, MarkReason, Packet, Sink};
 use tidegate_parameters::{Bound, bound, parameters, words};
 use tidegate_units::{BitRate, Limit, Span, Time};
 
-use self::law::{Controller, Hits, P_L_MAX, classic_max, coupled, ramp, squared};
+use self::law::{Hits, P_L_MAX, classic_max, ramp};
+use crate::queue::pi2::{CONTROL_GAIN, COUPLING, Controller, coupled, squared};
 use crate::queue::{QueueDiscipline, QueueLimit, Verdict};
 use crate::{Context, Variable};
 
@@ -48,10 +49,6 @@ words! {
     }
 }
 
-/// Ratios that make sense of `k`.
-const COUPLING: Bound<f64> = Bound::above(0.0).and_at_most(100.0).saying("", " is no coupling factor");
-/// Gains of the controller.
-const CONTROL_GAIN: Bound<f64> = Bound::above(0.0).and_at_most(1e9).saying("", " is no gain");
 /// Neither queue may starve.
 const CLASSIC_SHARE: Bound<f64> = Bound::above(0.0).and_below(1.0).saying("", " is no share of two");
 
@@ -114,6 +111,7 @@ impl DualPi2Config {
                 alpha: self.alpha.unwrap_or_else(|| law::integral_gain(tupdate, self.rtt_max)),
                 beta: self.beta.unwrap_or_else(|| law::proportional_gain(self.rtt_max)),
                 target: self.target,
+                p_max: 1.0,
                 p: 0.0,
                 prevq: Span::ZERO,
             },

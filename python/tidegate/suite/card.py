@@ -11,7 +11,7 @@ from typing import Any
 
 from tidegate import display, quantities, stats
 from tidegate.checks.measured import estimates
-from tidegate.errors import MeasureError
+from tidegate.errors import LackingError, MeasureError
 from tidegate.experiment import PointResult
 from tidegate.suite.declared import Group, Row, Suite
 from tidegate.suite.mechanisms import Mechanism
@@ -101,6 +101,9 @@ def _cell(row: Row, points: Sequence[PointResult], obstacle: str) -> Cell:
         return Cell(None, problem=obstacle or "its runs failed")
     try:
         ((value, _),) = estimates(row.check, points)
+    except LackingError:
+        # Nothing arrived that it could be measured of: whoever is starved has no delay.
+        return Cell(None, problem=obstacle or f"{row.name} has no value in its runs")
     except MeasureError as error:
         return Cell(None, problem=obstacle or f"{row.name}: {error}")
     return Cell(value)

@@ -55,9 +55,10 @@ WORK = [
     ["report", "one"],
     ["sweep", "sweep.toml", "-o", "many"],
     ["reproduce", "nbp/fig8", "--quick", "-o", "published"],
+    ["suite", "aqm", "codel", "droptail", "--quick", "-o", "compared"],
 ]
 LEFT = ["mine.pcapng", "one/result.json", "one.csv", "one/throughput.svg", "one/report.html"]
-LEFT += ["many/result.json", "published/report.html"]
+LEFT += ["many/result.json", "published/report.html", "compared/scorecard.html"]
 # Nobody listens at the peer, whose system says so: a packet there and one back.
 ASK = """
 import os, socket

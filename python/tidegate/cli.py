@@ -251,6 +251,49 @@ def sweep(
     return command.sweep(experiment, quick, seeds, out, made_by, resume, fresh, overrides or [], as_json)
 
 
+@app.command(short_help="Compare mechanisms by an evaluation suite: one score card.")
+def suite(
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[SUITE]",
+            help="A suite: aqm, cc, ...; none: list them. A folder with a card.toml is a suite, too.",
+            autocompletion=shells.suites,
+        ),
+    ] = None,
+    wanted: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[MECHANISM]...",
+            help="Names of mechanisms, or files of your own: codel, mine.toml. Default: those of the suite.",
+            autocompletion=shells.suite_mechanisms,
+        ),
+    ] = None,
+    quick: Quick = False,
+    seeds: Seeds = None,
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", metavar="DIR", help="Default: results/suite/SUITE.")
+    ] = None,
+    workers: Workers = None,
+    cluster: Cluster = None,
+    resume: Resume = False,
+    fresh: Fresh = False,
+    overrides: Overrides = None,
+    as_json: Json = False,
+) -> int:
+    """Run mechanisms through an evaluation suite; write a score card: text, JSON and a page. Resumable."""
+    from tidegate import parallel
+    from tidegate.commands import suite as command
+
+    _require_one(resume, fresh)
+    if name is None:
+        return command.list_suites(as_json)
+    made_by = parallel.Workers(workers, cluster)
+    return command.suite(
+        name, wanted or [], quick, seeds, out, made_by, resume, fresh, overrides or [], as_json
+    )
+
+
 @app.command(short_help="Write a result folder's numbers as CSV, Parquet, Arrow or for flent.")
 def export(
     result: Annotated[Path, typer.Argument(help="A result folder.")],

@@ -5,7 +5,7 @@ end with `ordered` and `complete`. A reproduction asks for part of the points fi
 """
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -64,8 +64,13 @@ class Finished:
         self._partial.add(point)
         self._points[point.key] = point
 
-    def run(self, workers: parallel.Workers, title: str) -> list[str]:
-        """Run what is missing, with progress. What failed, in words."""
+    def run(
+        self,
+        workers: parallel.Workers,
+        title: str,
+        is_excused: Callable[[Task, Exception], bool] = lambda task, error: False,
+    ) -> list[str]:
+        """Run what is missing, with progress. What failed and is not excused, in words."""
         missing = self.missing()
         failures = []
         with contextlib.ExitStack() as left, progress.Progress(len(missing), title) as bar:
@@ -75,7 +80,7 @@ class Finished:
             for task, outcome in zip(missing, outcomes, strict=True):
                 if isinstance(outcome, NotKeptError):
                     raise outcome
-                if isinstance(outcome, Exception):
+                if isinstance(outcome, Exception) and not is_excused(task, outcome):
                     failures.append(f"{task.variant or 'run'} {task.axes}, seed {task.seed}: {outcome}")
                     bar.say(f"failed: {failures[-1]}")
         return failures

@@ -14,6 +14,8 @@ from typing import Any
 from tidegate.errors import UsageError
 
 EXPECTED = "expected.toml"
+# What makes a folder an evaluation suite: its experiments are run with mechanisms, by `tidegate suite`.
+CARD = "card.toml"
 # What makes a file an experiment; a plain scenario, as experiments include it, has none of them.
 _EXPERIMENT_KEYS = {"also", "seeds", "quick_seeds", "axes", "variants", "figures"}
 
@@ -31,12 +33,17 @@ def natural_key(name: str) -> list[tuple[int, int, str]]:
 
 
 def all_experiments(directory: Path | None = None) -> dict[str, Path]:
-    """Every shipped experiment by id, in natural order. Files that begin with `_` are parts of others."""
+    """Every shipped experiment by id, in natural order, without those of suites.
+
+    Files that begin with `_` are parts of others.
+    """
     root = directory or experiments_dir()
+    suites = {card.parent for card in root.rglob(CARD)}
     found = {
         path.relative_to(root).with_suffix("").as_posix(): path
         for path in root.rglob("*.toml")
         if path.name != EXPECTED and not path.name.startswith((".", "_")) and _is_experiment(path)
+        and path.parent not in suites
     }
     return dict(sorted(found.items(), key=lambda item: natural_key(item[0])))
 

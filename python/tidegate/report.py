@@ -25,22 +25,26 @@ from tidegate.store import StoredResult
 _SUMMARY_ROWS_MAX = 60
 
 
-def render(results: Sequence[StoredResult], title: str) -> str:
-    """The page about `results`."""
+def environment() -> Any:
+    """What makes pages of the templates: nothing in them is markup but what a template writes."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    environment = Environment(
+    return Environment(
         loader=PackageLoader("tidegate"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+
+
+def render(results: Sequence[StoredResult], title: str) -> str:
+    """The page about `results`."""
     sections = [_section(result) for result in results]
     groups: dict[str, list[dict[str, Any]]] = {}
     for section in sections:
         groups.setdefault(section["group"], []).append(section)
-    return environment.get_template("report.html.j2").render(
+    return environment().get_template("report.html.j2").render(
         title=title,
         version=results[0].version if results else "",
         quick=any(result.quick for result in results),

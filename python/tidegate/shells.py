@@ -28,6 +28,20 @@ def mechanisms(incomplete: str) -> list[str]:
     return _that_begin(inspect.mechanism_names(), incomplete)
 
 
+def suites(incomplete: str) -> list[str]:
+    """Names of evaluation suites that begin so."""
+    from tidegate.suite import declared
+
+    return _that_begin(declared.names(), incomplete)
+
+
+def suite_mechanisms(incomplete: str) -> list[str]:
+    """Names of mechanisms for suites that begin so."""
+    from tidegate.suite import mechanisms as known
+
+    return _that_begin(list(known.shipped()), incomplete)
+
+
 def lists(incomplete: str) -> list[str]:
     """What can be listed and begins so."""
     return _that_begin(["mechanisms", "plots", "experiments"], incomplete)

@@ -55,12 +55,14 @@ def pages(tmp_path_factory) -> dict[str, Path]:
         ["report", "visual", "-o", "visual.html"],
         ["reproduce", "nbp/fig8a", "--quick", "--fresh", "-o", "published"],
         ["report", "published", "visual", "-o", "both.html"],
+        ["suite", "aqm", "--quick", "--fresh", "-o", "suite"],
     ):
         run_tidegate(*arguments, cwd=place)
     return {
         "visual": place / "visual.html",
         "published": place / "published" / "report.html",
         "both": place / "both.html",
+        "suite": place / "suite" / "scorecard.html",
     }
 
 
@@ -96,7 +98,7 @@ def opened(browser, pages):
 
 
 @pytest.mark.parametrize("view", _VIEWS)
-@pytest.mark.parametrize("name", ["visual", "both"])
+@pytest.mark.parametrize("name", ["visual", "both", "suite"])
 def test_nothing_overlaps_and_nothing_is_cut_off(opened, name, view):
     assert opened(name, view).evaluate(_FINDINGS) == []
 
@@ -191,3 +193,30 @@ def test_who_wants_no_motion_is_offered_none(opened):
     page = opened(reduced_motion="reduce")
     assert page.get_by_role("button", name="Play").count() == 0
     assert page.get_by_role("button", name="Forward").count() == 1
+
+
+_ORDER = """() => [...document.querySelectorAll("tr.row")].map(row => [...row.querySelectorAll("td")]
+  .map(cell => [cell.dataset.m, cell.dataset.order]))"""
+
+
+@pytest.mark.parametrize("view", ["desktop", "phone"])
+def test_a_click_on_a_criterion_of_a_score_card_brings_the_best_to_the_front(opened, view):
+    page = opened("suite", view)
+    given = page.evaluate(_ORDER)
+    button = page.locator("tr.row button").nth(1)
+    button.click()
+    best_first = page.evaluate(_ORDER)
+    worths = [float(order) for _, order in best_first[1] if order]
+    assert worths == sorted(worths) and worths[0] < worths[-1]
+    # Every row and the names above the columns follow.
+    names = [name for name, _ in best_first[1]]
+    assert all([name for name, _ in row] == names for row in best_first)
+    assert page.evaluate(
+        "() => [...document.querySelectorAll('#card thead th')].slice(1).map(each => each.textContent)"
+    ) == names
+    assert names != [name for name, _ in given[1]]
+    button.click()
+    worst_first = [float(order) for _, order in page.evaluate(_ORDER)[1] if order]
+    assert worst_first == worths[::-1]
+    page.locator("#asgiven").click()
+    assert page.evaluate(_ORDER) == given

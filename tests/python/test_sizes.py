@@ -1,17 +1,14 @@
 """Distributions of sizes that ship: what they are, and that they are what their first lines say."""
 
 import re
-import tomllib
-from fnmatch import fnmatchcase
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from tidegate import library
-
 ROOT = Path(__file__).parents[2]
-FILES = sorted((library.experiments_dir() / "sizes").glob("*.csv"))
+SIZES = ROOT / "crates/scenario/sizes"
+FILES = sorted(SIZES.glob("*.csv"))
 
 
 def points_of(path):
@@ -21,7 +18,7 @@ def points_of(path):
 
 
 def named(name):
-    return points_of(library.experiments_dir() / "sizes" / f"{name}.csv")
+    return points_of(SIZES / f"{name}.csv")
 
 
 def mean_of(points):
@@ -63,17 +60,11 @@ class TestEach:
         points = points_of(path)
         page = (ROOT / "docs/sizes.md").read_text(encoding="utf-8")
         row = re.search(
-            rf"^\| `{path.name}` \|.*\| (\d+) B \| ([\d.]+) kB \| (\d+) (M|G)B \|$", page, re.MULTILINE
+            rf"^\| `{path.stem}` \|.*\| (\d+) B \| ([\d.]+) kB \| (\d+) (M|G)B \|$", page, re.MULTILINE
         )
         assert int(row[1]) == pytest.approx(mean_of(points), abs=0.5)
         assert part_below(points, float(row[2]) * 1e3) == pytest.approx(0.5, abs=0.005)
         assert int(row[3]) * {"M": 1e6, "G": 1e9}[row[4]] == points[-1][0]
-
-    def test_it_comes_with_the_package(self, path):
-        included = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["maturin"]
-        where = f"python/tidegate/experiments/sizes/{path.name}"
-        formats = [each["format"] for each in included["include"] if fnmatchcase(where, each["path"])]
-        assert ["wheel", "sdist"] in formats
 
 
 def test_means_are_those_that_others_count_with():

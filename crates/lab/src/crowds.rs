@@ -150,12 +150,16 @@ fn distribution(sizes: &Sizes) -> SizesSpec {
         Sizes::Pareto(pareto) => {
             SizesSpec::Pareto { mean: pareto.mean.as_f64(), shape: pareto.shape, most: pareto.most.get() }
         }
-        Sizes::Table(table) => {
-            // Nothing has no size: what a table has at 0 is a byte.
-            let scaled = |bytes: f64| ((bytes * table.scale).round() as u64).max(1);
-            SizesSpec::Table(table.points.iter().map(|&(bytes, part)| (scaled(bytes), part)).collect())
-        }
+        Sizes::Measured(measured) => scaled(&measured.points(), measured.scale),
+        Sizes::Table(table) => scaled(&table.points, table.scale),
     }
+}
+
+/// The distribution of `points`, with sizes so many times larger.
+fn scaled(points: &[(f64, f64)], scale: f64) -> SizesSpec {
+    // Nothing has no size: what a table has at 0 is a byte.
+    let size = |bytes: f64| ((bytes * scale).round() as u64).max(1);
+    SizesSpec::Table(points.iter().map(|&(bytes, part)| (size(bytes), part)).collect())
 }
 
 /// By crowd: how long its transfers take where nothing else is: the links and queues of the network with them alone, one by one. `network` is that of

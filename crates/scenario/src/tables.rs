@@ -171,6 +171,14 @@ fn rows(file: &str, text: &str) -> Result<Rows, String> {
     Ok(rows)
 }
 
+/// A distribution function from the text of `file`.
+///
+/// # Errors
+/// What is wrong, with the number of the line.
+pub(crate) fn read_points(file: &str, text: &str) -> Result<Points, String> {
+    rows(file, text).and_then(|rows| points(file, &rows))
+}
+
 /// A distribution function.
 fn points(file: &str, rows: &Rows) -> Result<Points, String> {
     let mut points: Vec<(f64, f64)> = Vec::with_capacity(rows.len());
@@ -219,9 +227,10 @@ fn instants(file: &str, rows: &Rows) -> Result<List, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::{Measured, MeasuredSizes};
 
     fn read(text: &str) -> Result<Points, String> {
-        rows("t.csv", text).and_then(|rows| points("t.csv", &rows))
+        read_points("t.csv", text)
     }
 
     #[test]
@@ -230,6 +239,21 @@ mod tests {
         assert_eq!(&*got, &[(1000.0, 0.5), (3000.0, 1.0)]);
         let list = rows("l", "0.5,10\n0.5,20\n").and_then(|rows| instants("l", &rows)).unwrap();
         assert_eq!(&*list, &[(Span::from_millis(500), 10), (Span::from_millis(500), 20)]);
+    }
+
+    #[test]
+    fn tables_that_ship_can_be_read() {
+        for (of, mean) in [
+            (Measured::Internet, 21_025.0),
+            (Measured::WebSearch, 1_711_250.0),
+            (Measured::DataMining, 7_673_999.0),
+            (Measured::Hadoop, 120_421.0),
+        ] {
+            let points = MeasuredSizes::with(of).points();
+            let parts = points.windows(2).map(|pair| (pair[1].1 - pair[0].1) * (pair[0].0 + pair[1].0) / 2.0);
+            let all = points[0].0 * points[0].1 + parts.sum::<f64>();
+            assert!((all / mean - 1.0).abs() < 1e-4, "{of:?}: {all}");
+        }
     }
 
     #[test]

@@ -10,6 +10,10 @@ fn files(folder: &Path, found: &mut Vec<PathBuf>) {
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
     paths.sort();
     for path in paths {
+        if path.join("card.toml").is_file() || path.ends_with("suite/mechanisms") {
+            // Experiments of a suite are whole with a mechanism; tests/python/test_suite.py runs them.
+            continue;
+        }
         if path.is_dir() {
             files(&path, found);
         } else if path.extension().is_some_and(|extension| extension == "toml") {

@@ -28,8 +28,8 @@ pub use tidegate_mechanism::tcp::congestion::CongestionControlConfig as Control;
 pub use tidegate_mechanism::tcp::{ResolvedTcp, TcpKeys, Variant as TcpVariant, Window};
 pub(crate) use transfers::PLACES_MAX;
 pub use transfers::{
-    ArrivalList, Arrivals, EvenArrivals, ExponentialSizes, FixedSize, ParetoSizes, PoissonArrivals,
-    SizeTable, Sizes, Transfers,
+    ArrivalList, Arrivals, EvenArrivals, ExponentialSizes, FixedSize, Measured, MeasuredSizes, ParetoSizes,
+    PoissonArrivals, SizeTable, Sizes, Transfers,
 };
 pub use transport::{Transport, TransportText, Udp};
 

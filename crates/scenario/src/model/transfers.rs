@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use tidegate_parameters::bound::INSIDE;
-use tidegate_parameters::{Bound, bound, family, parameters};
+use tidegate_parameters::{Bound, bound, family, parameters, words};
 use tidegate_units::{BitRate, Bytes, Span};
+
+use crate::tables::read_points;
 
 /// The largest transfer.
 const SIZE_MAX: Bytes = Bytes::new(1_000_000_000_000);
@@ -16,6 +18,8 @@ const SIZE: Bound<Bytes> = Bound::between(Bytes::new(1), SIZE_MAX).low("a transf
     "",
 );
 
+const SCALE: Bound<f64> = Bound::between(1e-6, 1e6).saying("", " is no scale");
+
 family! {
     /// How large transfers are: bytes of payload.
     pub enum Sizes {
@@ -25,6 +29,8 @@ family! {
         Exponential(ExponentialSizes) = "exponential",
         /// Heavy-tailed.
         Pareto(ParetoSizes) = "pareto",
+        /// As they were measured somewhere.
+        Measured(MeasuredSizes) = "measured",
         /// As a table says.
         Table(SizeTable) = "table",
     }
@@ -77,6 +83,50 @@ parameters! {
     };
 }
 
+words! {
+    /// Where sizes of transfers were measured.
+    pub enum Measured {
+        /// Requests on a link of the Internet's core, as Bundler's evaluation has them (CAIDA): nearly all are small. Mean 21 kB.
+        Internet = "internet",
+        /// A web search in a data centre (DCTCP, 2010). Mean 1.7 MB.
+        WebSearch = "web-search",
+        /// Data mining in a data centre (VL2, 2009): most are tiny, and nearly all bytes are in a few. Mean 7.7 MB.
+        DataMining = "data-mining",
+        /// Hadoop in a data centre (Facebook, 2015). Mean 120 kB.
+        Hadoop = "hadoop",
+    }
+}
+
+parameters! {
+    /// # Sizes that were measured
+    ///
+    /// One of the distributions that ship, each with its source.
+    ///
+    /// Source: docs/sizes.md.
+    pub struct MeasuredSizes {
+        /// Which one.
+        of: Measured;
+        /// Sizes are this many times those of the table. Source: none.
+        scale: f64 = 1.0 => SCALE;
+    }
+}
+
+impl MeasuredSizes {
+    /// Points of the distribution function: bytes, and the part of transfers that are not larger; straight between them.
+    ///
+    /// # Panics
+    /// Never: the tables that ship are tried.
+    pub fn points(&self) -> Arc<[(f64, f64)]> {
+        let (name, text) = match self.of {
+            Measured::Internet => ("internet", include_str!("../../sizes/internet.csv")),
+            Measured::WebSearch => ("web-search", include_str!("../../sizes/web-search.csv")),
+            Measured::DataMining => ("data-mining", include_str!("../../sizes/data-mining.csv")),
+            Measured::Hadoop => ("hadoop", include_str!("../../sizes/hadoop.csv")),
+        };
+        read_points(name, text).expect("a table that ships")
+    }
+}
+
 parameters! {
     /// # Sizes by a table
     ///
@@ -88,7 +138,7 @@ parameters! {
         /// between; both ascend, the last part is 1. Lines that begin with `#`, and a first line of names, are passed over.
         file: String;
         /// Sizes are this many times those of the table. Source: none.
-        scale: f64 = 1.0 => Bound::between(1e-6, 1e6).saying("", " is no scale");
+        scale: f64 = 1.0 => SCALE;
     }
     world {
         /// The points, as the file has them.

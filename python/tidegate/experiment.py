@@ -199,7 +199,7 @@ class Experiment:
             for each in self.info.figures
             for term in ([each["y"]] if isinstance(each["y"], str) else each["y"])
         ]
-        drawn = [(place, term) for place, term, is_series in figures if not is_series]
+        drawn = [(place, term.replace(SIZE, SOME_SIZE)) for place, term, series in figures if not series]
         names = reachable.Names(
             [*drawn, *measures], [(place, term) for place, term, is_series in figures if is_series]
         )
@@ -269,12 +269,17 @@ def _overridden(path: Path, overrides: Overrides) -> list[dict[str, str]]:
     return found
 
 
+# What stands for each class of sizes of transfers in the measure of a figure, and one of them.
+SIZE = "{size}"
+SOME_SIZE = "to_10kB"
+
+
 def _require_measures(figures: Sequence[Mapping[str, Any]], path: Path) -> None:
     """Refuse, before anything runs, figures whose measures cannot be read. Series have names instead."""
     for figure in figures:
         for term in figure["y"] if figure.get("kind") != "series" else ():
             try:
-                measure.parse(term)
+                measure.parse(term.replace(SIZE, SOME_SIZE))
             except MeasureError as error:
                 raise MeasureError(f"{path}: figure {figure['id']!r}, y: {error}") from None
 

@@ -12,12 +12,15 @@ from typing import Any
 
 from tidegate import measure, quantities, stats, tables
 from tidegate.errors import LackingError, MeasureError
-from tidegate.experiment import Axis, Info, PointResult
+from tidegate.experiment import SIZE, Axis, Info, PointResult
 from tidegate.figure import PALETTE, Figure, Trace
 
 BAR_GROUP_WIDTH = 0.8
 SERIES_POINTS_MAX = 1200
 _QUANTITIES_NAMED_MAX = 3  # on one axis
+# The classes of sizes of transfers in summaries (docs/results.md), and what a figure calls them.
+SIZE_CLASSES = ("to_1kB", "to_10kB", "to_100kB", "to_1MB", "to_10MB", "above_10MB")
+_SIZE_NAMES = ("to 1 kB", "1 to 10 kB", "10 to 100 kB", "0.1 to 1 MB", "1 to 10 MB", "above 10 MB")
 
 
 class Spec:
@@ -387,6 +390,37 @@ def _cdf(figure: Figure, spec: Spec, points: Sequence[PointResult]) -> None:
     figure.y_label = figure.y_label or "share of values"
 
 
+def _sizes(figure: Figure, spec: Spec, points: Sequence[PointResult]) -> None:
+    """A measure of transfers over the classes of their sizes, from the least that has some on."""
+    for term in spec.measures:
+        if SIZE not in term:
+            raise MeasureError(f"a figure over sizes needs {{size}} in its measure, and {term!r} has none")
+    groups = _grouped(points, lambda point: (point.variant, spec.rest(point)))
+    found: dict[tuple[int, int], list[stats.Estimate | None]] = {}
+    for index, term in enumerate(spec.measures):
+        terms = [term.replace(SIZE, name) for name in SIZE_CLASSES]
+        if not any(_estimate(each, members) for each in terms for members in groups.values()):
+            _require_some(terms, points)
+        for group_index, members in enumerate(groups.values()):
+            found[index, group_index] = [_estimate(each, members) for each in terms]
+    known = [place for place in range(len(SIZE_CLASSES)) if any(each[place] for each in found.values())]
+    shown = range(known[0], known[-1] + 1) if known else range(0)
+    figure.ticks = [(float(place), _SIZE_NAMES[place]) for place in shown]
+    figure.x_label = figure.x_label or "size of the transfer"
+    for (index, group_index), estimates in found.items():
+        variant, rest = list(groups)[group_index]
+        cut = [estimates[place] for place in shown]
+        low, high = _band(cut) if any(cut) else (None, None)
+        colour, dash = spec.style(index, group_index, len(groups))
+        several = len({variant for variant, _ in groups}) > 1
+        label = spec.trace_label(index, spec.variant_label(variant) if several else "", rest)
+        means = [None if each is None else each.mean for each in cut]
+        figure.traces.append(
+            Trace(label, [float(place) for place in shown], means, low, high, colour=colour, dash=dash)
+        )
+    figure.kind = "lines"
+
+
 def _heatmap(figure: Figure, spec: Spec, points: Sequence[PointResult]) -> None:
     axis = spec.axis()
     others = [other for name, other in spec.info.axes.items() if name != axis.name]
@@ -420,6 +454,7 @@ BUILDERS: dict[str, Callable[[Figure, Spec, Sequence[PointResult]], None]] = {
     "cdf": _cdf,
     "box": _spread,
     "violin": _spread,
+    "sizes": _sizes,
     "heatmap": _heatmap,
     "table": _table,
 }

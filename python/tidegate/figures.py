@@ -21,6 +21,7 @@ KINDS = {
     "cdf": "the distribution of a measure that gives several values, over all seeds",
     "box": "how the values of a measure spread, over seeds and within runs: quartiles and outliers",
     "violin": "the same as an outline, wide where many values lie",
+    "sizes": "a measure of transfers over their sizes, a line per variant",
     "heatmap": "a measure over two axes",
     "table": "measures as columns, a row for each value of the axes and each variant",
 }

@@ -58,6 +58,8 @@ pub enum FigureKind {
     Box,
     /// How values spread, as an outline that is wide where many of them lie.
     Violin,
+    /// A measure of transfers over their sizes: `{size}` in it stands for each class of sizes.
+    Sizes,
     /// A measure over two axes.
     Heatmap,
     /// Measures as columns of a table, a row for each variant and value of the axes.

@@ -66,7 +66,7 @@ impl<O: Observer> Simulation<O> {
 
     /// The counters of the data of flow `flow`.
     pub fn flow_counters(&self, flow: usize) -> FlowCounters {
-        let of = |flow: u32| self.world.flows[FlowIds::data(flow).0 as usize];
+        let of = |place: u32| self.world.flows[FlowIds::data(place).0 as usize];
         let mut counters = of(flow as u32);
         self.counted_with(flow).iter().for_each(|&other| counters.add(&of(other)));
         counters
@@ -74,7 +74,7 @@ impl<O: Observer> Simulation<O> {
 
     /// What the receivers of flow `flow` got.
     pub fn sink_counters(&self, flow: usize) -> Cow<'_, [SinkCounters]> {
-        let of = |flow: &Flow| &self.sinks[flow.first_sink as usize..][..flow.sinks as usize];
+        let of = |place: &Flow| &self.sinks[place.first_sink as usize..][..place.sinks as usize];
         let mut counters = Cow::Borrowed(of(&self.flows[flow]));
         for &other in self.counted_with(flow) {
             counters.to_mut()[0].add(&of(&self.flows[other as usize])[0]);
@@ -187,7 +187,7 @@ impl<O: Observer> Simulation<O> {
     /// reaches the far end, or would if the medium did not lose it.
     pub fn link_flow_bytes(&self, link: LinkId, flow: usize) -> Option<u64> {
         let watch = self.links[link.0 as usize].watch.as_ref()?;
-        let of = |flow: u32| watch.bytes_by_flow.get(FlowIds::data(flow).0 as usize).copied();
+        let of = |place: u32| watch.bytes_by_flow.get(FlowIds::data(place).0 as usize).copied();
         let others: u64 = self.counted_with(flow).iter().filter_map(|&other| of(other)).sum();
         Some(of(flow as u32)? + others)
     }
@@ -195,9 +195,9 @@ impl<O: Observer> Simulation<O> {
     /// The sinks of `flow`, and of those that count with it.
     fn sinks_of(&self, flow: usize) -> impl Iterator<Item = usize> {
         let all = core::iter::once(flow).chain(self.counted_with(flow).iter().map(|&other| other as usize));
-        all.flat_map(|flow| {
-            let flow = &self.flows[flow];
-            flow.first_sink as usize..(flow.first_sink + flow.sinks) as usize
+        all.flat_map(|place| {
+            let Flow { first_sink, sinks, .. } = self.flows[place];
+            first_sink as usize..(first_sink + sinks) as usize
         })
     }
 

@@ -229,11 +229,11 @@ fn idle_times_of(
     let mut until = Time::ZERO;
     while simulation.probed(0).len() < probe.len() && until < Time::ZERO + PROBE_TIME && events < PROBE_EVENTS
     {
-        until = until + Span::from_secs(1);
+        until += Span::from_secs(1);
         simulation.run_until(until, PROBE_EVENTS - events);
         events = simulation.totals().events;
     }
     let mut found = simulation.probed(0).to_vec();
-    found.dedup_by_key(|&mut (bytes, _)| bytes);
+    found.dedup_by_key(|&mut (size, _)| size);
     Ok(IdleTimes::new(found))
 }

@@ -97,7 +97,7 @@ fn flow_weights(scenario: &Scenario) -> Vec<(u32, f64)> {
     let weighted = each.filter(|(_, (flow, _))| flow.weight != 1.0);
     let mut weights: Vec<(u32, f64)> = weighted
         .flat_map(|(index, (flow, places))| {
-            let both = |index| [FlowIds::data(index).0, FlowIds::acknowledgments(index).0];
+            let both = |place| [FlowIds::data(place).0, FlowIds::acknowledgments(place).0];
             core::iter::once(index).chain(places).flat_map(both).map(|identity| (identity, flow.weight))
         })
         .collect();

@@ -33,7 +33,9 @@ impl Scenario {
         }
         for (name, numbers) in self.tables() {
             files.entry(name.to_owned()).or_insert_with(|| {
-                numbers.chunks(2).map(|line| format!("{},{}\n", line[0], line[1])).collect()
+                let lines: Vec<String> =
+                    numbers.chunks(2).map(|line| format!("{},{}", line[0], line[1])).collect();
+                lines.join("\n")
             });
         }
         files.into_iter().collect()

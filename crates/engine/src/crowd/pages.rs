@@ -220,7 +220,10 @@ impl Pages {
         loop {
             let exchange = &mut self.exchanges[place as usize];
             let line = if way == Way::Up { &mut exchange.up } else { &mut exchange.down };
-            let Some((_, what)) = line.pop_front_if(|(end, _)| *end <= bytes) else { return };
+            if line.front().is_none_or(|(end, _)| *end > bytes) {
+                return;
+            }
+            let Some((_, what)) = line.pop_front() else { return };
             match (way, what) {
                 (Way::Up, what) => {
                     let setup = self.spec.setup.len() - exchange.setup_left;

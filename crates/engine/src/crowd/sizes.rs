@@ -37,8 +37,8 @@ impl SizesSpec {
             // By the inverse of what is left of the distribution function, so that one number is drawn whatever comes.
             Self::Pareto { mean, shape, most } => {
                 let scale = scale_of(*mean, *shape);
-                let cut = 1.0 - (scale / *most as f64).powf(*shape);
-                scale / (1.0 - cut * random.uniform()).powf(1.0 / shape)
+                let cut = 1.0 - libm::pow(scale / *most as f64, *shape);
+                scale / libm::pow(1.0 - cut * random.uniform(), 1.0 / shape)
             }
             Self::Table(points) => quantile(points, random.uniform()),
         };
@@ -53,7 +53,7 @@ impl SizesSpec {
             Self::Pareto { mean, shape, most } => {
                 let scale = scale_of(*mean, *shape);
                 let cut = scale / *most as f64;
-                mean * (1.0 - cut.powf(shape - 1.0)) / (1.0 - cut.powf(*shape))
+                mean * (1.0 - libm::pow(cut, shape - 1.0)) / (1.0 - libm::pow(cut, *shape))
             }
             Self::Table(points) => {
                 let first = points.first().map_or(0.0, |&(bytes, part)| bytes as f64 * part);
@@ -69,7 +69,7 @@ impl SizesSpec {
     pub fn most(&self) -> u64 {
         match self {
             Self::Fixed(bytes) => *bytes,
-            Self::Exponential { mean } => (mean * 1e9_f64.ln()) as u64,
+            Self::Exponential { mean } => (mean * libm::log(1e9)) as u64,
             Self::Pareto { most, .. } => *most,
             Self::Table(points) => points.last().map_or(1, |&(bytes, _)| bytes),
         }
@@ -141,10 +141,10 @@ mod tests {
     #[test]
     fn closed_forms_are_drawn_as_they_are() {
         let exponential = SizesSpec::Exponential { mean: 20_000.0 };
-        let far = distance(&drawn(&exponential), |bytes| 1.0 - (-bytes.max(0.0) / 20_000.0).exp());
+        let far = distance(&drawn(&exponential), |bytes| 1.0 - libm::exp(-bytes.max(0.0) / 20_000.0));
         assert!(far < 1.63 / (DRAWS as f64).sqrt(), "{far}");
         let pareto = SizesSpec::Pareto { mean: 30_000.0, shape: 1.2, most: 2_000_000 };
-        let left = |bytes: f64| (5_000.0 / bytes).powf(1.2);
+        let left = |bytes: f64| libm::pow(5_000.0 / bytes, 1.2);
         let function = |bytes: f64| ((1.0 - left(bytes.max(5_000.0))) / (1.0 - left(2e6))).min(1.0);
         let far = distance(&drawn(&pareto), function);
         assert!(far < 1.63 / (DRAWS as f64).sqrt(), "{far}");

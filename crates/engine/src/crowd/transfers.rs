@@ -41,7 +41,7 @@ pub(super) struct Transfers {
     sizes: SizesSpec,
     random: Substream,
     /// By place.
-    transfers: Vec<Transfer>,
+    under_way: Vec<Transfer>,
     pub(super) tally: TransferTally,
 }
 
@@ -53,7 +53,7 @@ impl Transfers {
         mut random: Substream,
     ) -> Self {
         let clock = Clock::Arrivals(Arrivals::new(arrivals, start, &mut random));
-        Self { clock, sizes: sizes.clone(), random, transfers: Vec::new(), tally: TransferTally::default() }
+        Self { clock, sizes: sizes.clone(), random, under_way: Vec::new(), tally: TransferTally::default() }
     }
 
     /// Those of a probe.
@@ -64,7 +64,7 @@ impl Transfers {
             clock: Clock::Probe(probe),
             sizes: SizesSpec::Fixed(1),
             random,
-            transfers: Vec::new(),
+            under_way: Vec::new(),
             tally: TransferTally::default(),
         }
     }
@@ -107,8 +107,8 @@ impl Transfers {
             self.tally.refused += 1;
             return;
         };
-        self.transfers.resize(room.seats.len(), Transfer::default());
-        self.transfers[place as usize] = Transfer { bytes, began: now, period: self.tally.on_begun() };
+        self.under_way.resize(room.seats.len(), Transfer::default());
+        self.under_way[place as usize] = Transfer { bytes, began: now, period: self.tally.on_begun() };
         room.send(place, Way::Down, bytes);
         room.close(place);
     }
@@ -122,7 +122,7 @@ impl Transfers {
         now: Time,
         _room: &mut Room,
     ) {
-        let Transfer { bytes, began, period } = self.transfers[place as usize];
+        let Transfer { bytes, began, period } = self.under_way[place as usize];
         if delivered < bytes {
             return;
         }

@@ -2,7 +2,7 @@
 //!
 //! Source: Spiteri, Urgaonkar and Sitaraman, "BOLA: Near-Optimal Bitrate Adaptation for Online Videos", INFOCOM 2016, section IV and V.B
 //! (the rule by the buffer); Jiang, Sekar and Zhang, "Improving Fairness, Efficiency, and Stability in HTTP-based Adaptive Video
-//! Streaming with FESTIVE", CoNEXT 2012, section 5.3 (the harmonic mean of what the last segments measured).
+//! Streaming with `FESTIVE`", `CoNEXT` 2012, section 5.3 (the harmonic mean of what the last segments measured).
 //! Deviations: segments have the size of their rate exactly; BOLA's parameters follow from the largest buffer, and it neither abandons
 //! segments nor caps oscillations (its sections V.C and V.D); the client asks for a segment when the one before is there.
 
@@ -185,7 +185,7 @@ impl Video {
         self.tally.rate_sum_bps += self.spec.rates[rung].as_bps();
         self.rung = rung;
         self.got += 1;
-        self.buffered = self.buffered + self.spec.segment;
+        self.buffered += self.spec.segment;
         let is_last = self.spec.segments == Some(self.got);
         if matches!(self.playing, Playing::NotYet | Playing::Stalled)
             && (self.buffered >= self.spec.start || is_last)
@@ -203,19 +203,19 @@ impl Video {
         self.at = now;
         match self.playing {
             Playing::NotYet | Playing::Over => {}
-            Playing::Stalled => self.tally.stalled = self.tally.stalled + passed,
+            Playing::Stalled => self.tally.stalled += passed,
             Playing::Plays if passed < self.buffered => {
-                self.tally.played = self.tally.played + passed;
-                self.buffered = self.buffered - passed;
+                self.tally.played += passed;
+                self.buffered -= passed;
             }
             Playing::Plays => {
-                self.tally.played = self.tally.played + self.buffered;
+                self.tally.played += self.buffered;
                 if self.spec.segments == Some(self.got) {
                     self.playing = Playing::Over;
                 } else if passed > self.buffered {
                     self.playing = Playing::Stalled;
                     self.tally.stalls += 1;
-                    self.tally.stalled = self.tally.stalled + (passed - self.buffered);
+                    self.tally.stalled += passed - self.buffered;
                 }
                 self.buffered = Span::ZERO;
             }
@@ -239,7 +239,7 @@ impl Video {
         let segment = self.spec.segment.as_secs_f64();
         let (held, most) = (self.buffered.as_secs_f64() / segment, self.spec.buffer.as_secs_f64() / segment);
         let rate = |rung: usize| self.spec.rates[rung].as_bps_f64();
-        let utility = |rung: usize| (rate(rung) / rate(0)).ln();
+        let utility = |rung: usize| libm::log(rate(rung) / rate(0));
         let weight = (most - 1.0) / (utility(self.spec.rates.len() - 1) + GAMMA_P);
         let worth = |rung: usize| (weight * (utility(rung) + GAMMA_P) - held) / rate(rung);
         let best = (0..self.spec.rates.len()).max_by(|&one, &other| worth(one).total_cmp(&worth(other)))?;
@@ -377,8 +377,8 @@ mod tests {
     #[test]
     fn bola_changes_its_rung_where_two_are_worth_the_same() {
         let mut video = Video::new(&spec(VideoRule::Bola), Time::ZERO);
-        let weight = 4.0 / (4.0_f64.ln() + 5.0);
-        let first = weight * (5.0 - 2.0_f64.ln());
+        let weight = 4.0 / (libm::log(4.0) + 5.0);
+        let first = weight * (5.0 - libm::log(2.0));
         let second = weight * 5.0;
         for (segments, expected) in [
             (0.0, Some(0)),

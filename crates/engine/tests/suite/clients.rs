@@ -92,8 +92,8 @@ fn a_page_takes_the_round_trips_that_its_objects_need() {
     let tally = load(&secure, 6, 0.9);
     assert_eq!((round_trips(&tally), tally.connections), (4.0, 1));
     // One waits for its set-up while the first is used again: 2 + 1 for the first, then 1 each over it, as a new one would take 3.
-    let secure = PagesSpec { setup: vec![[300, 3_000]], ..pages(vec![one(1_000), group(2, Some(0), 0)]) };
-    assert_eq!(round_trips(&load(&secure, 6, 0.9)), 3.0 + 2.0);
+    let waiting = PagesSpec { setup: vec![[300, 3_000]], ..pages(vec![one(1_000), group(2, Some(0), 0)]) };
+    assert_eq!(round_trips(&load(&waiting, 6, 0.9)), 3.0 + 2.0);
 }
 
 #[test]
@@ -102,14 +102,14 @@ fn what_stays_open_needs_no_handshake_and_what_is_large_needs_its_time() {
     let tally = load(&pages(vec![one(1_000)]), 2, 4.5);
     assert_eq!((tally.begun, tally.loaded, tally.connections), (4, 4, 4));
     let kept = PagesSpec { keep: true, ..pages(vec![one(1_000)]) };
-    let tally = load(&kept, 2, 4.5);
-    assert_eq!((tally.begun, tally.loaded, tally.connections), (4, 4, 1));
+    let again = load(&kept, 2, 4.5);
+    assert_eq!((again.begun, again.loaded, again.connections), (4, 4, 1));
     // 0.2 s once, then 0.1 s.
-    assert!((tally.loads.mean_s().unwrap() - 0.125).abs() < 0.001, "{:?}", tally.loads.mean_s());
+    assert!((again.loads.mean_s().unwrap() - 0.125).abs() < 0.001, "{:?}", again.loads.mean_s());
     // 10 MB at 800 Mb/s, headers of 40 bytes to 1460.
-    let tally = load(&pages(vec![one(10_000_000)]), 1, 0.9);
+    let large = load(&pages(vec![one(10_000_000)]), 1, 0.9);
     let expected = 0.2 + 0.1 * 1500.0 / 1460.0;
-    assert!((tally.loads.mean_s().unwrap() - expected).abs() < 0.001, "{:?}", tally.loads.mean_s());
+    assert!((large.loads.mean_s().unwrap() - expected).abs() < 0.001, "{:?}", large.loads.mean_s());
 }
 
 /// A film over a link that stops for a while.

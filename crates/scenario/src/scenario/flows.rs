@@ -55,17 +55,12 @@ pub(crate) fn read(
     let names = for_each(table, &section, scope, late, problems, |site, scope, problems| {
         let flow = read_flow(site, world, tables, scope, problems);
         if let Some(places) = flow.as_ref().and_then(|(flow, _)| flow.application.places()) {
-            match places_left.checked_sub(places) {
-                Some(left) => places_left = left,
-                None => {
-                    let message =
-                        format!("all flows together have room for more than {PLACES_MAX} connections");
-                    problems.push(site.problem(
-                        &["application"],
-                        message,
-                        "fewer `places` or `connections` for each",
-                    ));
-                }
+            if let Some(left) = places_left.checked_sub(places) {
+                places_left = left;
+            } else {
+                let message = format!("all flows together have room for more than {PLACES_MAX} connections");
+                let help = "fewer `places` or `connections` for each";
+                problems.push(site.problem(&["application"], message, help));
             }
         }
         if let Some((_, Some(forth))) = &flow {

@@ -16,6 +16,7 @@ python3 tests/oracle/python/freeze_fq_pie.py --check
 python3 tests/oracle/python/freeze_cobalt.py --check
 python3 tests/oracle/python/freeze_managers.py --check
 python3 tests/oracle/python/freeze_dualpi2.py --check
+python3 tests/oracle/python/freeze_pi2.py --check
 python3 tests/oracle/python/tcp/freeze_subtcp.py --check
 python3 tests/oracle/python/tcp/freeze_controls.py --check
 python3 tests/oracle/python/backpressure/freeze_backpressure.py --check

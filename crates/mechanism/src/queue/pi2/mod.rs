@@ -70,7 +70,7 @@ parameters! {
         /// By how much it moves for each second by which the delay grew since the update before. Source: De Schepper et al. 2016,
         /// Fig. 6 (50/16).
         beta: f64 = 3.125 => CONTROL_GAIN;
-        /// By what the base probability is multiplied for scalable senders. Source: De Schepper et al. 2016, section 4; `sch_pi2.c`.
+        /// By what the base probability is multiplied for scalable senders. Source: De Schepper et al. 2016; `sch_pi2.c`.
         k: f64 = 2.0 => COUPLING;
         /// Whose packets are taken to be of scalable senders. Source: RFC 9331, section 5.1.
         scalable: Scalable = Scalable::Ect1;

@@ -146,8 +146,8 @@ mod tests {
         let pareto = SizesSpec::Pareto { mean: 30_000.0, shape: 1.2, most: 2_000_000 };
         let left = |bytes: f64| libm::pow(5_000.0 / bytes, 1.2);
         let function = |bytes: f64| ((1.0 - left(bytes.max(5_000.0))) / (1.0 - left(2e6))).min(1.0);
-        let far = distance(&drawn(&pareto), function);
-        assert!(far < 1.63 / (DRAWS as f64).sqrt(), "{far}");
+        let of_pareto = distance(&drawn(&pareto), function);
+        assert!(of_pareto < 1.63 / (DRAWS as f64).sqrt(), "{of_pareto}");
         assert!(*drawn(&pareto).last().unwrap() <= 2_000_000);
     }
 

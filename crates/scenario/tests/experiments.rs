@@ -106,7 +106,7 @@ fn mistakes_in_an_experiment_are_named() {
         (
             "kind = \"lines\"",
             "kind = \"pie\"",
-            "allowed: lines, bars, series, cdf, box, violin, heatmap, table",
+            "allowed: lines, bars, series, cdf, box, violin, sizes, heatmap, table",
         ),
         ("id = \"fig1\"", "id = \"fig1\"\ncolour = 3", "unknown key `colour`"),
         ("id = \"fig1\"", "id = \"fig1\"\ny_range = [2, 1]", "the lower end first"),

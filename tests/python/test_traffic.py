@@ -22,7 +22,7 @@ profile = "modern"
 handshake = true
 
 [links]
-A-B = {{ between = ["A", "B"], rate = "20Mbit", delay = "10ms", queue = {{ kind = "droptail", limit = "1000p" }} }}
+A-B = {{ between = ["A", "B"], rate = "20Mbit", delay = "10ms", queue = "droptail" }}
 
 [flows.one]
 from = "A"

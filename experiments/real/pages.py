@@ -13,6 +13,7 @@ import argparse
 import asyncio
 import json
 import os
+import random
 import socket
 import statistics
 import struct
@@ -69,8 +70,9 @@ def answer(size: int, kind: str, body_of) -> bytes:
 
 
 def document(number: int, length: int, images: int, think: float) -> bytes:
-    """The HTML of page `number`: what it names stands at its end."""
-    script = SCRIPT.replace("NEXT", f"/page/{number + 1}").replace("THINK", str(round(1000 * think)))
+    """The HTML of page `number`: what it names stands at its end. Thinking is exponentially distributed."""
+    pause = random.expovariate(1 / think) if think > 0 else 0.0
+    script = SCRIPT.replace("NEXT", f"/page/{number + 1}").replace("THINK", str(round(1000 * pause)))
     start = f'<!doctype html><html><head><title>{number}</title><link rel="icon" href="data:,">{script}<!--'
     names = "".join(f'<img src="/image/{number}/{image}" alt="">' for image in range(images))
     end = f"--></head><body>{names}</body></html>"
@@ -213,7 +215,7 @@ def main() -> None:
     parser.add_argument("--page", type=int, required=True, help="bytes of the document, with the head")
     parser.add_argument("--images", type=int, required=True, help="how many it names")
     parser.add_argument("--image", type=int, required=True, help="bytes of each, with the head")
-    parser.add_argument("--think", type=float, default=1.0, help="seconds from a page until the next")
+    parser.add_argument("--think", type=float, default=1.0, help="seconds from a page until the next, on average")
     parser.add_argument("--skip", type=int, default=2, help="pages at first that do not count")
     parser.add_argument("--control", default="cubic", help="congestion control")
     sys.exit(asyncio.run(run(parser.parse_args())))

@@ -88,7 +88,7 @@ struct Recent {
     /// `RACK.fack`: one past the highest byte that arrived.
     fack: u64,
     reordering_seen: bool,
-    /// A round trip was measured since the last probe.
+    /// A round trip was measured since the last probe; there was none yet.
     has_sample: bool,
 }
 
@@ -160,7 +160,7 @@ impl Rack {
                 min_rtt: LeastRtt { now: LeastRtt::UNKNOWN, before: LeastRtt::UNKNOWN, since: Time::ZERO },
                 fack: 0,
                 reordering_seen: false,
-                has_sample: false,
+                has_sample: true,
             },
             in_recovery: false,
             reduced_at: Time::ZERO,
@@ -365,8 +365,8 @@ impl Rack {
             Some(Purpose::Probe) => {
                 c.burst = NO_BURST_LIMIT;
                 c.arm_timer(now);
-                // Section 7.3: not before the path was measured again.
-                self.probe_due = c.una < c.max && self.recent.has_sample;
+                // Section 7.3: not before the path was measured, be it by the handshake, and measured again.
+                self.probe_due = c.una < c.max && self.recent.has_sample && !c.rto.srtt().is_zero();
                 c.retransmit_head = self.probe_due;
             }
             None => self.on_timeout(c, now),

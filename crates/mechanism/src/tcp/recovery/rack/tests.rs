@@ -314,3 +314,27 @@ fn ect_of_what_is_sent_again_is_that_of_other_recoveries() {
     let first = sender.poll_transmit(at(103)).expect("the lost one");
     assert_eq!((first.header.sequence, first.ecn, first.retransmission), (MSS, Ecn::NotEct, true));
 }
+
+/// The round trip of a handshake is a measurement "since the start of the connection" (RFC 8985, section 7.3), of whoever answered, too.
+#[test]
+fn a_first_flight_that_is_lost_altogether_is_probed_if_the_handshake_was_measured() {
+    let mut sender = TcpSender::new(&config());
+    sender.on_syn_answered(at(0));
+    sender.on_answer_heard(at(100));
+    sender.on_app_data(3 * MSS);
+    assert_eq!(sent(&mut sender, at(100)), [0, 1, 2]);
+    assert_eq!(sender.timer_at(), Some(at(100 + 200)));
+    sender.on_timer(at(300));
+    assert_eq!(sent(&mut sender, at(300)), [2], "the last one again");
+    // Of an answer that was sent twice nobody knows which one was heard: nothing was measured, and nothing is probed.
+    let mut sender = TcpSender::new(&config());
+    sender.on_syn_answered(at(0));
+    sender.on_syn_answered(at(50));
+    sender.on_answer_heard(at(100));
+    assert_eq!(sender.srtt(), None);
+    sender.on_app_data(3 * MSS);
+    sent(&mut sender, at(100));
+    assert_eq!(sender.timer_at(), Some(at(1100)));
+    sender.on_timer(at(1100));
+    assert_eq!(sent(&mut sender, at(1100)), [] as [u64; 0]);
+}

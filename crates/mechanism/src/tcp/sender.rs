@@ -216,7 +216,7 @@ impl TcpSender {
         self.c.rtx_at = Time::MAX;
         // Karn: a SYN sent twice gives no sample. RFC 6298, section 2.1 takes the handshake's otherwise.
         if self.c.rto.backoff() == 1 {
-            self.c.rto.on_sample(self.c.last_sent, now);
+            self.measure_handshake(self.c.last_sent, now);
         } else {
             self.c.rto.reset_backoff();
         }

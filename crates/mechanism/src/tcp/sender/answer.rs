@@ -1,4 +1,4 @@
-//! What the half that answers a handshake learns from it: a round trip, from its answer to the SYN until the next segment.
+//! What a handshake tells of the path: a round trip, also to the half that answers, from its answer to the SYN until the next segment.
 //!
 //! Source: RFC 6298, sections 2.1 and 3 (an answer that was sent twice gives no sample). Deviations: none.
 
@@ -33,8 +33,14 @@ impl TcpSender {
             self.answer = Answer::Over;
             // What was sent before the handshake was over may have been measured.
             if self.srtt().is_none() {
-                self.c.rto.on_sample(at, now);
+                self.measure_handshake(at, now);
             }
         }
+    }
+
+    /// A segment of the handshake was sent then, once, and has been answered.
+    pub(super) fn measure_handshake(&mut self, sent: Time, now: Time) {
+        self.c.rto.on_sample(sent, now);
+        self.recovery.on_handshake(now.since(sent), now);
     }
 }

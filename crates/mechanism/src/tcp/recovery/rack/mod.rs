@@ -88,7 +88,7 @@ struct Recent {
     /// `RACK.fack`: one past the highest byte that arrived.
     fack: u64,
     reordering_seen: bool,
-    /// A round trip was measured since the last probe; there was none yet.
+    /// A round trip was measured since the last probe.
     has_sample: bool,
 }
 
@@ -160,7 +160,7 @@ impl Rack {
                 min_rtt: LeastRtt { now: LeastRtt::UNKNOWN, before: LeastRtt::UNKNOWN, since: Time::ZERO },
                 fack: 0,
                 reordering_seen: false,
-                has_sample: true,
+                has_sample: false,
             },
             in_recovery: false,
             reduced_at: Time::ZERO,
@@ -168,6 +168,12 @@ impl Rack {
             probe_due: false,
             alarm: None,
         })
+    }
+
+    /// The handshake took a round trip: the first that was measured.
+    pub(super) fn on_handshake(&mut self, rtt: Span, now: Time) {
+        self.recent.min_rtt.on_sample(rtt, now);
+        self.recent.has_sample = true;
     }
 
     #[inline(never)]
@@ -366,7 +372,7 @@ impl Rack {
                 c.burst = NO_BURST_LIMIT;
                 c.arm_timer(now);
                 // Section 7.3: not before the path was measured, be it by the handshake, and measured again.
-                self.probe_due = c.una < c.max && self.recent.has_sample && !c.rto.srtt().is_zero();
+                self.probe_due = c.una < c.max && self.recent.has_sample;
                 c.retransmit_head = self.probe_due;
             }
             None => self.on_timeout(c, now),

@@ -60,7 +60,8 @@ def answer(size: int, kind: str, body_of) -> bytes:
     """An answer of `size` bytes in all; `body_of` makes the body from its length."""
     length = size
     while True:
-        head = f"HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\nCache-Control: no-store\r\n\r\n"
+        head = f"HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n"
+        head += "Cache-Control: no-store\r\n\r\n"
         if len(head) + length <= size:
             break
         length = size - len(head)
@@ -154,8 +155,7 @@ class Server:
                 if path.startswith("/page/"):
                     number = int(path.removeprefix("/page/"))
                     self.book.begun += 1
-                    writer.write(answer(self.options.page, "text/html", lambda length, number=number: document(
-                        number, length, self.options.images, self.options.think)))
+                    writer.write(self.page(number))
                 else:
                     writer.write(self.image)
                 if self.book.is_open():
@@ -168,6 +168,11 @@ class Server:
         finally:
             self.open.discard(writer)
             writer.close()
+
+    def page(self, number: int) -> bytes:
+        """The answer with page `number`."""
+        images, think = self.options.images, self.options.think
+        return answer(self.options.page, "text/html", lambda length: document(number, length, images, think))
 
     async def report(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, head: bytes) -> None:
         """A page was loaded: what the browser says of it."""
@@ -215,7 +220,7 @@ def main() -> None:
     parser.add_argument("--page", type=int, required=True, help="bytes of the document, with the head")
     parser.add_argument("--images", type=int, required=True, help="how many it names")
     parser.add_argument("--image", type=int, required=True, help="bytes of each, with the head")
-    parser.add_argument("--think", type=float, default=1.0, help="seconds from a page until the next, on average")
+    parser.add_argument("--think", type=float, default=1.0, help="mean seconds from a page until the next")
     parser.add_argument("--skip", type=int, default=2, help="pages at first that do not count")
     parser.add_argument("--control", default="cubic", help="congestion control")
     sys.exit(asyncio.run(run(parser.parse_args())))

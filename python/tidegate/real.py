@@ -95,7 +95,8 @@ def _emulate(path: Path, overrides: Sequence[tuple[str, str]], seed: int) -> dic
 def add_told(summary: dict[str, Any], folder: Path) -> None:
     """Add to the flows of `summary` what commands told of them: `FLOW.json` in `folder`, an object.
 
-    What the emulation knows itself stays: a key that the flow has already is an error, and so is a file of no flow.
+    What the emulation counts itself stays: a key that the flow has already is an error, and so is a file of
+    no flow.
     """
     flows = summary.get("flows", {})
     for file in sorted(folder.glob("*.json")):
@@ -111,7 +112,9 @@ def add_told(summary: dict[str, Any], folder: Path) -> None:
         if not isinstance(told, dict):
             raise TidegateError(f"a command wrote {file.name}, which is not an object of JSON")
         if known := sorted(told.keys() & flow.keys()):
-            raise TidegateError(f"a command wrote {file.name} with `{known[0]}`, which the emulation counts itself")
+            raise TidegateError(
+                f"a command wrote {file.name} with `{known[0]}`, which the emulation counts itself"
+            )
         flow.update(told)
 
 

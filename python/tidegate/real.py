@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,8 @@ from tidegate.errors import TidegateError
 LATE_US_MAX = 2000.0
 # Runs made for one point before it is given up.
 ATTEMPTS_MAX = 4
+# Bytes of what commands may tell of one flow.
+TOLD_BYTES_MAX = 1 << 20
 
 
 class LateError(TidegateError):
@@ -78,7 +81,45 @@ def _emulate(path: Path, overrides: Sequence[tuple[str, str]], seed: int) -> dic
         command += ["--allow", folder]
     for key, value in overrides:
         command += ["--set", f"{key}={value}"]
-    ended = subprocess.run(command, capture_output=True, text=True, errors="replace")
+    # What commands leave there goes with it.
+    with tempfile.TemporaryDirectory(prefix="tidegate-", ignore_cleanup_errors=True) as told:
+        places = {"TIDEGATE_FOLDER": str(path.resolve().parent), "TIDEGATE_RESULTS": told}
+        ended = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", env={**os.environ, **places}
+        )
+        summary = _summary(ended)
+        add_told(summary, Path(told))
+    return summary
+
+
+def add_told(summary: dict[str, Any], folder: Path) -> None:
+    """Add to the flows of `summary` what commands told of them: `FLOW.json` in `folder`, an object.
+
+    What the emulation counts itself stays: a key that the flow has already is an error, and so is a file of
+    no flow.
+    """
+    flows = summary.get("flows", {})
+    for file in sorted(folder.glob("*.json")):
+        flow = flows.get(file.stem)
+        if flow is None:
+            raise TidegateError(f"a command wrote {file.name}, but there is no flow `{file.stem}`")
+        if file.stat().st_size > TOLD_BYTES_MAX:
+            raise TidegateError(f"a command wrote {file.name} with more than {TOLD_BYTES_MAX} bytes")
+        try:
+            told = json.loads(file.read_bytes())
+        except ValueError as error:
+            raise TidegateError(f"a command wrote {file.name}, which is not JSON: {error}") from None
+        if not isinstance(told, dict):
+            raise TidegateError(f"a command wrote {file.name}, which is not an object of JSON")
+        if known := sorted(told.keys() & flow.keys()):
+            raise TidegateError(
+                f"a command wrote {file.name} with `{known[0]}`, which the emulation counts itself"
+            )
+        flow.update(told)
+
+
+def _summary(ended: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    """What an emulation printed; an error if it or one of its commands failed."""
     if ended.returncode != 0:
         raise TidegateError(f"tidegate emulate: {_last_words(ended.stderr)}")
     summary: dict[str, Any] = json.loads(ended.stdout)

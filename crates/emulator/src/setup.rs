@@ -150,16 +150,22 @@ impl Setup {
                 self.flow_between(between.len() + number, own.to, own.from, class)
             });
             let acknowledgments: Vec<FlowSpec> = acknowledgments.collect();
-            for own in &self.own {
-                let flow = &mut network.flows[own.flow as usize];
+            // What real hosts send, they send by themselves: over all connections of a crowd, and in both directions.
+            let mut sent: Vec<u32> = self.own.iter().map(|own| own.flow).collect();
+            let (real, simulated): (Vec<_>, Vec<_>) =
+                network.crowds.drain(..).partition(|crowd| sent.contains(&crowd.places[0]));
+            network.crowds = simulated;
+            sent.extend(real.iter().flat_map(|crowd| crowd.places.iter().chain(&crowd.asking)));
+            sent.sort_unstable();
+            sent.dedup();
+            network.pairs.retain(|pair| pair.iter().all(|flow| sent.binary_search(flow).is_err()));
+            network.pairs.retain(|pair| !pair.iter().any(|flow| sent.contains(flow)));
+            for &flow in &sent {
+                let flow = &mut network.flows[flow as usize];
                 flow.transport = TransportSpec::External;
                 flow.application = ApplicationSpec::External;
                 (flow.start, flow.stop) = (StartSpec::At(Time::ZERO), None);
             }
-            // What real hosts send, they send by themselves.
-            let is_simulated = |flow: &FlowSpec| flow.application == ApplicationSpec::Crowd;
-            let flows = &network.flows;
-            network.crowds.retain(|crowd| is_simulated(&flows[crowd.places[0] as usize]));
             network.flows.extend(between.into_iter().chain(acknowledgments));
         };
         let run = Run::start_with(&self.scenario, alter, self.configuration.seed, observer);

@@ -457,3 +457,40 @@ fn the_last_hop_echoes_on_acknowledgments_of_real_hosts() {
     assert!(echoes > 20 && echoes < seen.len(), "{echoes} of {}", seen.len());
     assert!(seen.iter().all(|&(_, payload, ..)| payload == 200));
 }
+
+/// Flows of real hosts that are several connections, or have data in both directions, are theirs altogether.
+#[test]
+fn nothing_of_what_real_hosts_send_over_several_connections_is_simulated() {
+    let text = r#"
+        duration = "10s"
+        nodes = { hosts = ["A", "B", "S"], routers = ["R"], real = ["A", "B"] }
+        defaults.link = { rate = "20Mbit", delay = "1ms" }
+        links.a = { between = ["A", "R"] }
+        links.b = { between = ["R", "B"] }
+        links.s = { between = ["S", "R"] }
+        [flows.browser]
+        from = "A"
+        to = "B"
+        transport = { kind = "tcp", profile = "modern", handshake = true }
+        application = { kind = "pages", objects = [{ size = "10kB" }, { size = "20kB", count = 8 }] }
+        [flows.simulated]
+        from = "S"
+        to = "B"
+        transport = { kind = "tcp", profile = "modern", handshake = true }
+        application = { kind = "pages", objects = [{ size = "10kB" }, { size = "20kB", count = 8 }] }
+    "#;
+    let text: Vec<&str> = text.lines().map(str::trim_start).collect();
+    let document = Document::from_text("pages.toml", &text.join("\n")).unwrap();
+    let setup = Setup::new(document, &[], Some(5), 4).unwrap();
+    let mut emulation = Emulation::start(setup, 300, 1500, Some(Vec::new())).unwrap();
+    let end = Time::ZERO + Span::from_secs(3);
+    emulation.advance(end);
+    let (outcome, ..) = emulation.finish(end);
+    let summary: serde_json::Value = serde_json::from_str(&outcome.summary.to_json()).unwrap();
+    let arrived = |link: &str| summary["links"][link]["arrived_packets"].as_u64().unwrap();
+    assert!(arrived("s") > 100, "{summary}");
+    assert_eq!(arrived("a"), 0, "{summary}");
+    assert_eq!(summary["links"]["a"]["reverse"]["arrived_packets"], 0, "{summary}");
+    assert!(summary["flows"]["browser"].get("pages").is_none(), "{summary}");
+    assert_eq!(summary["flows"]["simulated"]["pages"]["begun"], 1, "{summary}");
+}

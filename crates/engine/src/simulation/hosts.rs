@@ -72,8 +72,15 @@ impl<O: Observer> Simulation<O> {
         } else {
             self.receive(index, packet)
         };
+        let (now, is_syn) = (self.world.now, tcp.flags.contains(TcpFlags::SYN));
+        let sender = &mut self.connections[partner as usize].sender;
+        if !is_syn {
+            sender.on_answer_heard(now);
+        } else if owed.is_some() {
+            sender.on_syn_answered(now);
+        }
         if tcp.flags.contains(TcpFlags::ACK) {
-            self.connections[partner as usize].sender.on_ack(&tcp, self.world.now);
+            sender.on_ack(&tcp, now);
         }
         // What is owed rides on data if there is some to be sent now; the answer to a SYN goes by itself.
         let rode = self.pump(partner);

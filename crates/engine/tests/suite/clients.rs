@@ -96,6 +96,24 @@ fn a_page_takes_the_round_trips_that_its_objects_need() {
     assert_eq!(round_trips(&load(&waiting, 6, 0.9)), 3.0 + 2.0);
 }
 
+/// A page of a server whose first answer is lost, for the link is down then; without one whose last bytes are late.
+#[test]
+fn who_answers_has_measured_the_handshake() {
+    let config = TcpConfig { rto: TcpConfig::modern(Variant::Sack).rto, ..hosts() };
+    let mut net = Net::default();
+    let link = net.link("h0", "h1", direction("800Mbit", "50ms", drop_tail(10_000)));
+    let flow = net.clients("h0", "h1", &config, 1, ActivitySpec::Pages(pages(vec![one(1_000)])));
+    for (at, change) in [(0.14, Change::Up(false)), (0.16, Change::Up(true))] {
+        let link = LinkId::of(link.0 / 2, false);
+        net.network.script.push(ScriptedChange { at: seconds(at), link, change });
+    }
+    let mut simulation = net.build(1);
+    simulation.run_until(seconds(0.9), u64::MAX);
+    // Sent at 0.15 s, and again after a time-out of 0.1 s and 0.2 s: before the first sample it would be 1 s.
+    let load = tally(&mut simulation, flow).loads.mean_s();
+    assert!(load.is_some_and(|load| (load - 0.5).abs() < 0.005), "{load:?}");
+}
+
 #[test]
 fn what_stays_open_needs_no_handshake_and_what_is_large_needs_its_time() {
     // A page takes 0.2 s and a second of thought: the fourth begins at 3.6 s.

@@ -9,6 +9,7 @@
 //! A world calls one of the `on_` functions, then [`TcpSender::poll_transmit`] until it returns `None`, then re-arms
 //! its timer for [`TcpSender::timer_at`].
 
+mod answer;
 mod seen;
 
 use alloc::boxed::Box;
@@ -16,6 +17,7 @@ use alloc::boxed::Box;
 use tidegate_packet::{Dscp, Ecn, TcpFlags, TcpHeader};
 use tidegate_units::{BitRate, Time};
 
+use self::answer::Answer;
 use super::config::{EcnFeedback, Rules, TcpConfig};
 use super::congestion::{Ack, AnyCongestionControl, CongestionControl, Permission, Segment, Signal};
 use super::connection::{AckEvent, Connection, NO_BURST_LIMIT};
@@ -61,6 +63,7 @@ pub struct TcpSender {
     ack_bytes: u32,
     window_bytes_max: u32,
     opening: Opening,
+    answer: Answer,
     ecn: bool,
     l4s: bool,
     feedback: EcnFeedback,
@@ -90,6 +93,7 @@ impl TcpSender {
             ack_bytes: config.ack_bytes,
             window_bytes_max: config.receive_window_bytes,
             opening: if config.handshake { Opening::SynDue } else { Opening::Open },
+            answer: Answer::None,
             ecn: config.ecn,
             l4s: config.l4s,
             feedback: config.ecn_feedback,
@@ -212,7 +216,7 @@ impl TcpSender {
         self.c.rtx_at = Time::MAX;
         // Karn: a SYN sent twice gives no sample. RFC 6298, section 2.1 takes the handshake's otherwise.
         if self.c.rto.backoff() == 1 {
-            self.c.rto.on_sample(self.c.last_sent, now);
+            self.measure_handshake(self.c.last_sent, now);
         } else {
             self.c.rto.reset_backoff();
         }

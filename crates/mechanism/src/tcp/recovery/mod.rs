@@ -10,7 +10,7 @@ mod tahoe;
 
 use alloc::boxed::Box;
 
-use tidegate_units::Time;
+use tidegate_units::{Span, Time};
 
 use super::config::{Rules, TcpConfig, Variant};
 use super::connection::{AckEvent, Connection};
@@ -62,6 +62,13 @@ impl Recovery {
             Self::Sack1(sack1) => sack1.on_ack(c, ack, now),
             Self::Sack(sack) => sack.on_ack(c, ack, now),
             Self::Rack(rack) => rack.on_ack(c, ack, now),
+        }
+    }
+
+    /// The handshake took a round trip.
+    pub fn on_handshake(&mut self, rtt: Span, now: Time) {
+        if let Self::Rack(rack) = self {
+            rack.on_handshake(rtt, now);
         }
     }
 

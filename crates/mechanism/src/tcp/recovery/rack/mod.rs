@@ -170,6 +170,12 @@ impl Rack {
         })
     }
 
+    /// The handshake took a round trip: the first that was measured.
+    pub(super) fn on_handshake(&mut self, rtt: Span, now: Time) {
+        self.recent.min_rtt.on_sample(rtt, now);
+        self.recent.has_sample = true;
+    }
+
     #[inline(never)]
     pub(super) fn on_ack(&mut self, c: &mut Connection, ack: &AckEvent<'_>, now: Time) {
         c.burst = NO_BURST_LIMIT;
@@ -365,7 +371,7 @@ impl Rack {
             Some(Purpose::Probe) => {
                 c.burst = NO_BURST_LIMIT;
                 c.arm_timer(now);
-                // Section 7.3: not before the path was measured again.
+                // Section 7.3: not before the path was measured, be it by the handshake, and measured again.
                 self.probe_due = c.una < c.max && self.recent.has_sample;
                 c.retransmit_head = self.probe_due;
             }

@@ -314,3 +314,57 @@ fn ect_of_what_is_sent_again_is_that_of_other_recoveries() {
     let first = sender.poll_transmit(at(103)).expect("the lost one");
     assert_eq!((first.header.sequence, first.ecn, first.retransmission), (MSS, Ecn::NotEct, true));
 }
+
+/// The round trip of a handshake is a measurement "since the start of the connection" (RFC 8985, section 7.3), of whoever answered, too.
+#[test]
+fn a_first_flight_that_is_lost_altogether_is_probed_if_the_handshake_was_measured() {
+    let mut sender = TcpSender::new(&config());
+    sender.on_syn_answered(at(0));
+    sender.on_answer_heard(at(100));
+    sender.on_app_data(3 * MSS);
+    assert_eq!(sent(&mut sender, at(100)), [0, 1, 2]);
+    assert_eq!(sender.timer_at(), Some(at(100 + 200)));
+    sender.on_timer(at(300));
+    assert_eq!(sent(&mut sender, at(300)), [2], "the last one again");
+    // Of an answer that was sent twice nobody knows which one was heard: nothing was measured, and nothing is probed.
+    let mut sender = TcpSender::new(&config());
+    sender.on_syn_answered(at(0));
+    sender.on_syn_answered(at(50));
+    sender.on_answer_heard(at(100));
+    assert_eq!(sender.srtt(), None);
+    sender.on_app_data(3 * MSS);
+    sent(&mut sender, at(100));
+    assert_eq!(sender.timer_at(), Some(at(1100)));
+    sender.on_timer(at(1100));
+    assert_eq!(sent(&mut sender, at(1100)), [] as [u64; 0]);
+}
+
+/// Ten segments are lost but for the first four; the probe, a short one, comes back sooner than any long one. That is no sooner than the
+/// handshake, so what it tells counts: all before it are lost.
+#[test]
+fn a_short_probe_tells_of_losses_if_the_handshake_took_no_longer() {
+    let lost = |handshake: bool| {
+        let mut sender = TcpSender::new(&fixed(10));
+        if handshake {
+            sender.on_syn_answered(at(0));
+            sender.on_answer_heard(at(90));
+        }
+        sender.on_app_data(9 * MSS + 100);
+        assert_eq!(sent(&mut sender, at(100)).len(), 10);
+        sender.on_ack(&ack(4, &[]), at(200));
+        let probe_at = sender.timer_at().expect("a probe is planned");
+        sender.on_timer(probe_at);
+        assert_eq!(sent(&mut sender, probe_at), [9]);
+        let block = SackBlock { offset: (5 * MSS) as u32, length: 100 };
+        let mut held = ack(4, &[]);
+        held.sack.push(block);
+        let heard = probe_at + Span::from_millis(95);
+        sender.on_ack(&held, heard);
+        if sender.timer_at().is_some_and(|timer| timer < heard + Span::from_millis(100)) {
+            sender.on_timer(heard + Span::from_millis(100));
+        }
+        sent(&mut sender, heard + Span::from_millis(100))
+    };
+    assert_eq!(lost(true), [4, 5, 6, 7, 8]);
+    assert_eq!(lost(false), [] as [u64; 0], "it may have been the first copy");
+}

@@ -146,6 +146,9 @@ fn sizes(transfers: &Transfers) -> SizesSpec {
 fn distribution(sizes: &Sizes) -> SizesSpec {
     match sizes {
         Sizes::Fixed(fixed) => SizesSpec::Fixed(fixed.size.get()),
+        Sizes::Uniform(uniform) => {
+            SizesSpec::Table([(uniform.least.get(), 0.0), (uniform.most.get(), 1.0)].into())
+        }
         Sizes::Exponential(exponential) => SizesSpec::Exponential { mean: exponential.mean.as_f64() },
         Sizes::Pareto(pareto) => {
             SizesSpec::Pareto { mean: pareto.mean.as_f64(), shape: pareto.shape, most: pareto.most.get() }

@@ -29,7 +29,7 @@ pub use tidegate_mechanism::tcp::{ResolvedTcp, TcpKeys, Variant as TcpVariant, W
 pub(crate) use transfers::PLACES_MAX;
 pub use transfers::{
     ArrivalList, Arrivals, EvenArrivals, ExponentialSizes, FixedSize, Measured, MeasuredSizes, ParetoSizes,
-    PoissonArrivals, SizeTable, Sizes, Transfers,
+    PoissonArrivals, SizeTable, Sizes, Transfers, UniformSizes,
 };
 pub use transport::{Transport, TransportText, Udp};
 

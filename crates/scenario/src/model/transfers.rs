@@ -25,6 +25,8 @@ family! {
     pub enum Sizes {
         /// All the same.
         Fixed(FixedSize) = "fixed",
+        /// Between two, each as likely.
+        Uniform(UniformSizes) = "uniform",
         /// Exponentially distributed.
         Exponential(ExponentialSizes) = "exponential",
         /// Heavy-tailed.
@@ -46,6 +48,25 @@ parameters! {
         /// The bytes of payload.
         size: Bytes => SIZE;
     }
+}
+
+parameters! {
+    /// # Uniformly distributed sizes
+    ///
+    /// All sizes between two are as likely.
+    ///
+    /// Source: none.
+    pub struct UniformSizes {
+        /// The least, bytes of payload.
+        least: Bytes => SIZE;
+        /// The greatest.
+        most: Bytes => SIZE;
+    }
+    check |config, report| {
+        if config.most < config.least {
+            report.say("most", format!("{} is below the least, {}", config.most, config.least), "");
+        }
+    };
 }
 
 parameters! {

@@ -52,7 +52,7 @@ test: build ## everything that must hold: format, lints, Rust and Python tests, 
 	cargo clippy --workspace --all-targets -- -D warnings
 	PROPTEST_RNG_SEED=1 cargo test --workspace --exclude tidegate-core
 	$(BIN)/python tests/check_layers.py
-	$(BIN)/ruff check python tests benches examples fuzz docs/site
+	$(BIN)/ruff check python tests benches examples experiments fuzz docs/site
 	$(BIN)/python -m pytest -n 2
 	$(BIN)/python -m pytest -n 4 tests/system
 	$(BIN)/tidegate reproduce --quick --fresh --out $(RESULTS)/quick

@@ -2,12 +2,12 @@
 
     pages.py --address 10.0.0.1 --port 50000 --flow browser --page 10000 --images 12 --image 30000
 
-HTTP/1.1 with connections that persist. A page is a document that names images at its end; each answer, with its
-head, has exactly the bytes that were asked for. When a browser has loaded a page, the page itself sends what the
-browser measured (Navigation Timing, Resource Timing), over the network and after the load. Then the server closes
-all connections, as the simulator's client does, and the browser goes to the next page after the time to think.
-What was measured so far is in FLOW.json in the folder that `TIDEGATE_RESULTS` names, in the keys that the
-simulator's `pages` have; without one it is printed.
+HTTP/1.1 with connections that persist. A page is a document that names images at its end; each answer,
+with its head, has exactly the bytes that were asked for. When a browser has loaded a page, the page
+itself sends what the browser measured (Navigation Timing, Resource Timing), over the network and after
+the load. Then the server closes all connections, as the simulator's client does, and the browser goes to
+the next page after the time to think. What was measured so far is in FLOW.json in the folder that
+`TIDEGATE_RESULTS` names, in the keys that the simulator's `pages` have; without one it is printed.
 """
 
 import argparse

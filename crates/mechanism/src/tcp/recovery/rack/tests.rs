@@ -327,16 +327,16 @@ fn a_first_flight_that_is_lost_altogether_is_probed_if_the_handshake_was_measure
     sender.on_timer(at(300));
     assert_eq!(sent(&mut sender, at(300)), [2], "the last one again");
     // Of an answer that was sent twice nobody knows which one was heard: nothing was measured, and nothing is probed.
-    let mut sender = TcpSender::new(&config());
-    sender.on_syn_answered(at(0));
-    sender.on_syn_answered(at(50));
-    sender.on_answer_heard(at(100));
-    assert_eq!(sender.srtt(), None);
-    sender.on_app_data(3 * MSS);
-    sent(&mut sender, at(100));
-    assert_eq!(sender.timer_at(), Some(at(1100)));
-    sender.on_timer(at(1100));
-    assert_eq!(sent(&mut sender, at(1100)), [] as [u64; 0]);
+    let mut unsure = TcpSender::new(&config());
+    unsure.on_syn_answered(at(0));
+    unsure.on_syn_answered(at(50));
+    unsure.on_answer_heard(at(100));
+    assert_eq!(unsure.srtt(), None);
+    unsure.on_app_data(3 * MSS);
+    sent(&mut unsure, at(100));
+    assert_eq!(unsure.timer_at(), Some(at(1100)));
+    unsure.on_timer(at(1100));
+    assert_eq!(sent(&mut unsure, at(1100)), [] as [u64; 0]);
 }
 
 /// Ten segments are lost but for the first four; the probe, a short one, comes back sooner than any long one. That is no sooner than the

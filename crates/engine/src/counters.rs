@@ -166,22 +166,6 @@ pub struct SinkCounters {
     pub last: Time,
 }
 
-impl SinkCounters {
-    /// Counts `other` as well.
-    pub(crate) fn add(&mut self, other: &Self) {
-        self.received_packets += other.received_packets;
-        self.received_bytes += other.received_bytes;
-        self.goodput_bytes += other.goodput_bytes;
-        self.priority_bytes += other.priority_bytes;
-        self.marked_packets += other.marked_packets;
-        self.delay_nanos += other.delay_nanos;
-        self.delay_nanos_min = self.delay_nanos_min.min(other.delay_nanos_min);
-        self.delay_nanos_max = self.delay_nanos_max.max(other.delay_nanos_max);
-        self.first = self.first.min(other.first);
-        self.last = self.last.max(other.last);
-    }
-}
-
 impl Default for SinkCounters {
     fn default() -> Self {
         Self {

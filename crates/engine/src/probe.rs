@@ -1,7 +1,5 @@
 //! What can be looked at between events, without changing anything that follows.
 
-use std::borrow::Cow;
-
 use tidegate_mechanism::edge::iec::EpochReport;
 use tidegate_mechanism::edge::{EdgeReport, PeerId};
 use tidegate_mechanism::mark::Marker;
@@ -13,7 +11,7 @@ use crate::ids::{FlowIds, LinkId, NodeId};
 use crate::marker::MarkerCounters;
 use crate::observer::Observer;
 use crate::program::{Routes, Step};
-use crate::simulation::{Carrier, Flow, Simulation};
+use crate::simulation::{Carrier, Simulation};
 use crate::waste::Trails;
 
 /// A flow at the border where it enters a domain.
@@ -72,14 +70,10 @@ impl<O: Observer> Simulation<O> {
         counters
     }
 
-    /// What the receivers of flow `flow` got.
-    pub fn sink_counters(&self, flow: usize) -> Cow<'_, [SinkCounters]> {
-        let of = |place: &Flow| &self.sinks[place.first_sink as usize..][..place.sinks as usize];
-        let mut counters = Cow::Borrowed(of(&self.flows[flow]));
-        for &other in self.counted_with(flow) {
-            counters.to_mut()[0].add(&of(&self.flows[other as usize])[0]);
-        }
-        counters
+    /// What the receivers of flow `flow` got; of all places of a crowd together.
+    pub fn sink_counters(&self, flow: usize) -> &[SinkCounters] {
+        let flow = &self.flows[flow];
+        &self.sinks[flow.first_sink as usize..][..flow.sinks as usize]
     }
 
     /// The TCP sender of flow `flow`, if it has one.
@@ -124,9 +118,10 @@ impl<O: Observer> Simulation<O> {
 
     /// Keeps the distribution of one-way delays of flow `flow` from now on.
     pub fn watch_flow_delays(&mut self, flow: usize) {
+        let flow = &self.flows[flow];
         self.sink_delays.resize_with(self.sinks.len(), || None);
-        for sink in self.sinks_of(flow).collect::<Vec<_>>() {
-            self.sink_delays[sink].get_or_insert_with(|| Box::new(no_delays()));
+        for sink in flow.first_sink..flow.first_sink + flow.sinks {
+            self.sink_delays[sink as usize].get_or_insert_with(|| Box::new(no_delays()));
         }
     }
 
@@ -192,18 +187,11 @@ impl<O: Observer> Simulation<O> {
         Some(of(flow as u32)? + others)
     }
 
-    /// The sinks of `flow`, and of those that count with it.
-    fn sinks_of(&self, flow: usize) -> impl Iterator<Item = usize> {
-        let all = core::iter::once(flow).chain(self.counted_with(flow).iter().map(|&other| other as usize));
-        all.flat_map(|place| {
-            let Flow { first_sink, sinks, .. } = self.flows[place];
-            first_sink as usize..(first_sink + sinks) as usize
-        })
-    }
-
     /// The distribution of one-way delays of flow `flow` over all its receivers, if it is kept.
     pub fn flow_delays(&self, flow: usize) -> Option<Delays> {
-        let mut each = self.sinks_of(flow).filter_map(|sink| self.sink_delays.get(sink)?.as_ref());
+        let flow = &self.flows[flow];
+        let sinks = flow.first_sink as usize..(flow.first_sink + flow.sinks) as usize;
+        let mut each = self.sink_delays.get(sinks)?.iter().flatten();
         let mut all: Delays = (**each.next()?).clone();
         for more in each {
             all.add(&**more).expect("a distribution that grows takes any value");

@@ -217,6 +217,7 @@ fn idle_times_of(
         domain.mechanism = None;
     }
     alone.hops.clear();
+    alone.follows = None;
     // What happens at given instants, and what the media lose, is no part of an idle network.
     alone.script.clear();
     alone.reservations.clear();

@@ -35,7 +35,7 @@ impl Totals {
             marked_packets: counters.marked_packets,
             ..Self::default()
         };
-        for sink in simulation.sink_counters(flow).iter() {
+        for sink in simulation.sink_counters(flow) {
             totals.received_packets += sink.received_packets;
             totals.received_bytes += sink.received_bytes;
             totals.delay_nanos += sink.delay_nanos;

@@ -101,6 +101,11 @@ impl Network {
                 sinks: spec.to.len() as u32,
             });
         }
+        // What receivers of a crowd get is counted together.
+        for crowd in &self.crowds {
+            let first_sink = flows[crowd.places[0] as usize].first_sink;
+            crowd.places.iter().for_each(|&place| flows[place as usize].first_sink = first_sink);
+        }
         pair(&self.pairs, &flows, &mut ends.connections);
         check_domains(&self, &borders, &programs)?;
         let markers = build_markers(&self, seed);

@@ -201,6 +201,8 @@ pub(crate) struct Crowd {
     room: Room,
     /// Of each connection.
     pub(crate) config: TcpConfig,
+    /// The same for those that answer, where clients ask.
+    answers: Option<TcpConfig>,
     pub(crate) alarm: Alarm,
     /// Counts of connections that are over: of what goes down.
     pub(crate) over: ConnectionCounters,
@@ -239,17 +241,26 @@ impl Crowd {
                 Activity::Transfers(Box::new(Transfers::probing(sizes, *pause, start, random)))
             }
             ActivitySpec::Pages(pages) => Activity::Pages(Box::new(Pages::new(pages, start, random))),
-            ActivitySpec::Video(video) => Activity::Video(Box::new(Video::new(video, start))),
+            ActivitySpec::Video(video) => {
+                Activity::Video(Box::new(Video::new(video, start, stop.unwrap_or(Time::MAX))))
+            }
         };
         Self {
             activity,
             room: Room { seats, free, orders: VecDeque::new() },
+            // Who asks opens the connection, for both directions.
+            answers: (!spec.asking.is_empty()).then(|| TcpConfig { handshake: false, ..config.clone() }),
             config,
             alarm: Alarm::default(),
             over: ConnectionCounters::default(),
             before: ConnectionCounters::default(),
             stop: stop.unwrap_or(Time::MAX),
         }
+    }
+
+    /// What connections begin with, down.
+    pub(crate) fn down_config(&self) -> &TcpConfig {
+        self.answers.as_ref().unwrap_or(&self.config)
     }
 
     /// When it wants to be woken.

@@ -83,6 +83,8 @@ enum Playing {
 pub(super) struct Video {
     spec: VideoSpec,
     start: Time,
+    /// Nothing is asked for from then on.
+    stop: Time,
     place: Option<Place>,
     /// When the next segment is asked for.
     next: Option<Time>,
@@ -102,10 +104,11 @@ pub(super) struct Video {
 }
 
 impl Video {
-    pub(super) fn new(spec: &VideoSpec, start: Time) -> Self {
+    pub(super) fn new(spec: &VideoSpec, start: Time, stop: Time) -> Self {
         Self {
             spec: spec.clone(),
             start,
+            stop,
             place: None,
             next: Some(start),
             under_way: None,
@@ -160,7 +163,6 @@ impl Video {
                     room.close(place);
                 } else {
                     self.next = Some(now);
-                    self.on_alarm(now, Time::MAX, room);
                 }
             }
             Way::Up | Way::Down => {}
@@ -210,7 +212,8 @@ impl Video {
             }
             Playing::Plays => {
                 self.tally.played += self.buffered;
-                if self.spec.segments == Some(self.got) {
+                let is_dry_late = now >= self.stop.saturating_add(passed - self.buffered);
+                if self.spec.segments == Some(self.got) || is_dry_late {
                     self.playing = Playing::Over;
                 } else if passed > self.buffered {
                     self.playing = Playing::Stalled;
@@ -329,13 +332,14 @@ mod tests {
         video.on_delivered(0, Way::Up, up, at(secs - 0.1), room);
         let down = room.seats[0].down.ordered;
         video.on_delivered(0, Way::Down, down, at(secs), room);
+        video.on_alarm(at(secs), Time::MAX, room);
     }
 
     /// Segments of 4 s arrive at 2, 5, 16, 18 and 20 s. With 8 s in the buffer it plays at 5 s, until 13 s; it stands still until 18 s, when
     /// two more are there, and shows the other 12 s until 30 s.
     #[test]
     fn a_film_plays_and_stands_still_when_arithmetic_says() {
-        let (mut video, mut room) = (Video::new(&spec(VideoRule::Rate), Time::ZERO), room());
+        let (mut video, mut room) = (Video::new(&spec(VideoRule::Rate), Time::ZERO, Time::MAX), room());
         video.on_alarm(Time::ZERO, Time::MAX, &mut room);
         for (secs, expected) in [(2.0, 4.0), (5.0, 8.0), (16.0, 4.0), (18.0, 8.0), (20.0, 10.0)] {
             arrives(&mut video, &mut room, secs);
@@ -357,9 +361,21 @@ mod tests {
         assert_eq!(video.next(Time::MAX), None);
     }
 
+    /// Its flow stops at 6 s: what is in the buffer is shown, and that is the end.
+    #[test]
+    fn a_film_that_is_stopped_ends_and_does_not_stand_still() {
+        let stop = at(6.0);
+        let (mut video, mut room) = (Video::new(&spec(VideoRule::Rate), Time::ZERO, stop), room());
+        video.on_alarm(Time::ZERO, stop, &mut room);
+        arrives(&mut video, &mut room, 2.0);
+        arrives(&mut video, &mut room, 5.0);
+        let tally = video.tally(at(60.0));
+        assert_eq!((tally.played.as_secs_f64(), tally.stalls, tally.stalled), (8.0, 0, Span::ZERO));
+    }
+
     #[test]
     fn the_rule_by_rate_takes_most_of_the_harmonic_mean() {
-        let mut video = Video::new(&spec(VideoRule::Rate), Time::ZERO);
+        let mut video = Video::new(&spec(VideoRule::Rate), Time::ZERO, Time::MAX);
         assert_eq!(video.by_rate(), 0, "nothing was measured");
         // Harmonic means 3 and 2.4 Mb/s, of which 0.85 is 2.55 and 2.04; then 2.2 Mb/s.
         video.measured = [3e6].into();
@@ -376,7 +392,7 @@ mod tests {
     /// (V (u + 5) - Q) / S are equal; between the first and the second at Q = V (5 - ln 2), between the others at V (5 + ln 2 - ln 2).
     #[test]
     fn bola_changes_its_rung_where_two_are_worth_the_same() {
-        let mut video = Video::new(&spec(VideoRule::Bola), Time::ZERO);
+        let mut video = Video::new(&spec(VideoRule::Bola), Time::ZERO, Time::MAX);
         let weight = 4.0 / (libm::log(4.0) + 5.0);
         let first = weight * (5.0 - libm::log(2.0));
         let second = weight * 5.0;

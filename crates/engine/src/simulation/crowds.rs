@@ -1,7 +1,6 @@
 //! The connections of crowds: opened, fed and let go as their applications order.
 
 use tidegate_mechanism::random::Seed;
-use tidegate_mechanism::tcp::TcpConfig;
 use tidegate_packet::Packet;
 use tidegate_units::Span;
 
@@ -77,10 +76,7 @@ impl<O: Observer> Simulation<O> {
             match order {
                 Order::Open(place) => {
                     let (down, up) = crowd.connections(place);
-                    // Who asks opens the connection, for both directions.
-                    let answers = TcpConfig { handshake: false, ..crowd.config.clone() };
-                    let config = if up.is_some() { &answers } else { &crowd.config };
-                    self.connections[down as usize].begin(config);
+                    self.connections[down as usize].begin(crowd.down_config());
                     if let Some(up) = up {
                         self.connections[up as usize].begin(&crowd.config);
                     }
@@ -182,8 +178,6 @@ impl<O: Observer> Simulation<O> {
                     let more = statistics.flows[(2 * other + way) as usize];
                     statistics.flows[(2 * first + way) as usize].add(&more);
                 }
-                let more = statistics.sinks[other as usize][0];
-                statistics.sinks[*first as usize][0].add(&more);
             }
             let counted = self.crowd_counts(number).since(&crowd.before);
             statistics.connections[*first as usize] = Some(counted);

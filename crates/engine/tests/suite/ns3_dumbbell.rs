@@ -131,7 +131,7 @@ pub fn run(
     simulation.assert_conservation();
     let statistics = simulation.statistics();
     let link = &statistics.links[core.0 as usize];
-    let sinks = (0..flows).flat_map(|flow| simulation.sink_counters(flow).into_owned());
+    let sinks = (0..flows).flat_map(|flow| simulation.sink_counters(flow));
     let goodput_bytes: u64 = sinks.map(|sink| sink.goodput_bytes).sum();
     let marks = link.marks_by_reason.iter().sum::<u64>() as f64;
     Measured {

@@ -19,9 +19,9 @@ from tidegate import cluster_wire as wire
 from tidegate.errors import ClusterError, TidegateError, UsageError
 
 TIDEGATE = [sys.executable, "-m", "tidegate"]
-# Some milliseconds a run; series, includes and a trace are sent too.
+# Some milliseconds a run, or all are made before a test looks; series, includes and a trace are sent too.
 NETWORK = """
-duration = "1s"
+duration = "20s"
 nodes = { hosts = ["a", "b"], routers = ["r"] }
 [links]
 up = { between = ["a", "r"], rate = "20Mbit" }

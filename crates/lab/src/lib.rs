@@ -14,6 +14,7 @@ mod run;
 mod sample;
 mod suitable;
 mod summary;
+mod traffic;
 
 pub use admission::warnings;
 pub use crowds::flow_count;

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::json;
 use tidegate_engine::{
-    ConnectionCounters, CrowdTally, Delays, FlowCounters, LinkCounters, LinkId, MarkerCounters, PageTally,
-    SinkCounters, SizeClass, Statistics, Times, TransferTally, VideoTally,
+    ConnectionCounters, CrowdTally, Delays, FlowCounters, LinkCounters, LinkId, MarkerCounters, SinkCounters,
+    Statistics,
 };
 use tidegate_packet::{DropReason, MarkReason};
 use tidegate_scenario::Scenario;
@@ -17,6 +17,7 @@ use tidegate_scenario::model::{Application, Queue};
 use tidegate_units::{BitRate, Span};
 
 use crate::compare::{Comparison, State, Waste, is_between_routers};
+use crate::traffic;
 
 /// Version of the summary's keys; it changes when one changes its meaning or goes.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -292,11 +293,8 @@ impl Serialize for FlowSummary<'_> {
                 map.serialize_entry("completion_s", &completion.map(Span::as_secs_f64))?;
             }
         }
-        match self.crowd {
-            Some(CrowdTally::Transfers(tally)) => map.serialize_entry("transfers", &transfers(tally))?,
-            Some(CrowdTally::Pages(tally)) => map.serialize_entry("pages", &pages(tally))?,
-            Some(CrowdTally::Video(tally)) => map.serialize_entry("video", &video(tally))?,
-            None => {}
+        if let Some(tally) = self.crowd {
+            map.serialize_entry(traffic::key(tally), &traffic::told(tally))?;
         }
         if self.sinks().len() > 1 {
             let nodes =
@@ -308,79 +306,6 @@ impl Serialize for FlowSummary<'_> {
         }
         map.end()
     }
-}
-
-/// What came of transfers that come and go.
-fn transfers(tally: &TransferTally) -> serde_json::Value {
-    let by_size: serde_json::Map<_, _> = SizeClass::ALL
-        .iter()
-        .zip(&tally.by_class)
-        .filter(|(_, times)| times.count() > 0)
-        .map(|(class, of_class)| (class.name().to_owned(), times(of_class)))
-        .collect();
-    let mut all = times(&tally.times);
-    all["arrived"] = tally.arrived.into();
-    all["arrived_bytes"] = tally.arrived_bytes.into();
-    all["refused"] = tally.refused.into();
-    all["completed_bytes"] = tally.completed_bytes.into();
-    all["unfinished"] = (tally.arrived - tally.refused - tally.completed).into();
-    all["active_max"] = tally.active_max.into();
-    all["by_size"] = by_size.into();
-    all
-}
-
-/// What came of a client's pages.
-fn pages(tally: &PageTally) -> serde_json::Value {
-    json!({
-        "begun": tally.begun,
-        "loaded": tally.loaded,
-        "load_s": quantiles(&tally.loads),
-        "objects": tally.objects.count(),
-        "object_s": quantiles(&tally.objects),
-        "connections": tally.connections,
-    })
-}
-
-/// What came of a film.
-fn video(tally: &VideoTally) -> serde_json::Value {
-    let mean = |sum: u64| (tally.segments > 0).then(|| sum as f64 / tally.segments as f64);
-    let (played, stalled) = (tally.played.as_secs_f64(), tally.stalled.as_secs_f64());
-    json!({
-        "segments": tally.segments,
-        "mean_bitrate_bps": mean(tally.rate_sum_bps),
-        "switches": tally.switches,
-        "startup_s": tally.startup.map(Span::as_secs_f64),
-        "played_s": played,
-        "stalls": tally.stalls,
-        "stalled_s": stalled,
-        "stalled_ratio": if played + stalled > 0.0 { stalled / (played + stalled) } else { 0.0 },
-    })
-}
-
-fn quantiles(times: &Times) -> serde_json::Value {
-    json!({
-        "mean": times.mean_s(),
-        "p50": times.quantile_s(0.50),
-        "p95": times.quantile_s(0.95),
-        "p99": times.quantile_s(0.99),
-    })
-}
-
-/// How long they took, and how many times longer than where nothing else is, where that is known.
-fn times(times: &Times) -> serde_json::Value {
-    let mut all = json!({
-        "completed": times.count(),
-        "completion_s": quantiles(times),
-    });
-    if let Some(mean) = times.mean_slowdown() {
-        all["slowdown"] = json!({
-            "mean": mean,
-            "p50": times.slowdown_quantile(0.50),
-            "p95": times.slowdown_quantile(0.95),
-            "p99": times.slowdown_quantile(0.99),
-        });
-    }
-    all
 }
 
 /// One-way delays; null if nothing arrived.

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tidegate.errors import MeasureError, TidegateError
     from tidegate.home import ExperimentResult, reproduce, sweep
     from tidegate.home import open_result as open
-    from tidegate.kinds import applications, controls, losses, markers, mechanisms, queues, transports
+    from tidegate.kinds import applications, controls, jitters, losses, markers, mechanisms, queues, transports
     from tidegate.own import CongestionControl, QueueManager
 
 __all__ = [
@@ -44,6 +44,7 @@ __all__ = [
     "controls",
     "design",
     "load",
+    "jitters",
     "losses",
     "markers",
     "mechanisms",
@@ -74,6 +75,7 @@ _HOME = {
     "QueueManager": "own",
     "applications": "kinds",
     "controls": "kinds",
+    "jitters": "kinds",
     "losses": "kinds",
     "markers": "kinds",
     "mechanisms": "kinds",

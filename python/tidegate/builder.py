@@ -88,6 +88,7 @@ class Scenario:
         loss: Kind | None = None,
         reorder: Mapping[str, Any] | None = None,
         duplicate: float | None = None,
+        jitter: Kind | None = None,
         circuit: Mapping[str, Any] | None = None,
         cost: int | None = None,
         duplex: str | None = None,
@@ -99,8 +100,8 @@ class Scenario:
         """A link in both directions; `forward={...}`, `reverse={...}` say what differs. Name: `a-b`."""
         table = {
             "between": [a, b], "rate": rate, "delay": delay, "queue": queue, "device": device, "loss": loss,
-            "reorder": reorder, "duplicate": duplicate, "circuit": circuit, "cost": cost, "duplex": duplex,
-            "forward": forward, "reverse": reverse, "repeat": repeat,
+            "reorder": reorder, "duplicate": duplicate, "jitter": jitter, "circuit": circuit, "cost": cost,
+            "duplex": duplex, "forward": forward, "reverse": reverse, "repeat": repeat,
         }  # fmt: skip
         return self._add("links", name or f"{a}-{b}", table | more)
 

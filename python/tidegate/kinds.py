@@ -76,6 +76,7 @@ def _identifier(name: str) -> str:
 
 queues = Family("Discipline", "queue of a link")
 losses = Family("Loss", "loss of a link")
+jitters = Family("Jitter", "jitter of a link")
 transports = Family("TransportText", "transport of a flow")
 controls = Family("CongestionControl", "congestion control of TCP")
 applications = Family("Application", "application of a flow")

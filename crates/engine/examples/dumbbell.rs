@@ -31,6 +31,7 @@ fn main() {
         device: None,
         reorder: None,
         duplicate: 0.0,
+        jitter: None,
         circuit: None,
         trace: None,
     };

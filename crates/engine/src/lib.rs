@@ -40,7 +40,9 @@ pub use crowd::{
 pub use error::BuildError;
 pub use event::{EventQueue, Token};
 pub use ids::{FlowIds, LinkId, NodeId};
-pub use link::{CircuitSpec, DirectionSpec, LinkTrace, LossModel, Medium, OPPORTUNITY_BYTES, ReorderModel};
+pub use link::{
+    CircuitSpec, DirectionSpec, JitterModel, LinkTrace, LossModel, Medium, OPPORTUNITY_BYTES, ReorderModel,
+};
 pub use marker::MarkerCounters;
 pub use network::{
     ApplicationSpec, Change, ClockSpec, DomainSpec, FlowSpec, FollowState, HopSpec, LabelsSpec, LinkSpec,

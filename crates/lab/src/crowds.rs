@@ -218,7 +218,7 @@ fn idle_times_of(
     }
     alone.hops.clear();
     alone.follows = None;
-    // What happens at given instants, and what the media lose, is no part of an idle network.
+    // What happens at given instants, and what the media do to packets, is no part of an idle network.
     alone.script.clear();
     alone.reservations.clear();
     for link in &mut alone.links {
@@ -226,6 +226,7 @@ fn idle_times_of(
             direction.loss = None;
             direction.reorder = None;
             direction.duplicate = 0.0;
+            direction.jitter = None;
         }
     }
     let mut simulation = alone.build(seed, ())?;

@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use tidegate_engine::{
     ApplicationSpec, Change, CircuitSpec, ClockSpec, DirectionSpec, DomainSpec, FlowIds, FlowSpec,
-    FollowState, HopSpec, LabelsSpec, LinkId, LinkSpec, LinkTrace, LossModel, MarkerSpec, Multipath, Network,
-    NodeId, NodeKind, NodeSpec, OnOffDistribution, ReorderModel, ReservationChange, ScriptedChange,
-    StartSpec, Ties, TransportSpec,
+    FollowState, HopSpec, JitterModel, LabelsSpec, LinkId, LinkSpec, LinkTrace, LossModel, MarkerSpec,
+    Multipath, Network, NodeId, NodeKind, NodeSpec, OnOffDistribution, ReorderModel, ReservationChange,
+    ScriptedChange, StartSpec, Ties, TransportSpec,
 };
 use tidegate_mechanism::edge::iec::VirtualLinkTerms;
 use tidegate_mechanism::edge::{EdgeConfig, PeerId};
@@ -141,6 +141,10 @@ fn direction(direction: &model::Direction, weights: &Weights) -> DirectionSpec {
             .as_ref()
             .map(|reorder| ReorderModel { probability: reorder.probability, delay: reorder.delay }),
         duplicate: direction.duplicate,
+        jitter: direction.jitter.as_ref().map(|jitter| match jitter {
+            model::Jitter::Uniform(uniform) => JitterModel::Uniform { most: uniform.most },
+            model::Jitter::Slots(slots) => JitterModel::Slots { every: slots.every, phase: slots.phase },
+        }),
         circuit: direction.circuit.as_ref().map(circuit),
     }
 }

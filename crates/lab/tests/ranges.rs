@@ -104,6 +104,7 @@ proptest! {
         loss in prop::sample::select(vec![0.0, 0.02, 0.3]),
         doubled in prop::sample::select(vec![0.0, 0.1, 1.0]),
         reorder in any::<bool>(),
+        jitter in prop::sample::select(vec!["", "jitter = { kind = \"uniform\", most = \"9ms\" }\n", "jitter = { kind = \"slots\", every = \"4ms\" }\n"]),
         warmup_ms in prop::sample::select(vec![0, 1, 500, 3_000, 3_990]),
         rate_kbit in prop::sample::select(vec![50, 900, 5_000]),
         ecn in any::<bool>(),
@@ -117,7 +118,7 @@ proptest! {
             let lossy = format!("loss = {{ kind = \"random\", probability = {loss} }}\n");
             let reordering = "reorder = { probability = 0.1, delay = \"8ms\" }\n";
             let (lossy, reordering) = (if loss > 0.0 { &*lossy } else { "" }, if reorder { reordering } else { "" });
-            format!("duplicate = {doubled}\n{lossy}{reordering}")
+            format!("duplicate = {doubled}\n{lossy}{reordering}{jitter}")
         };
         let queue = if is_hop { "droptail" } else { queue };
         let text = text(mechanism, queue, &medium, warmup_ms, rate_kbit, ecn);

@@ -33,6 +33,7 @@ fn direction(rate: &str, delay: &str, queue: ManagerConfig) -> DirectionSpec {
         device: None,
         reorder: None,
         duplicate: 0.0,
+        jitter: None,
         circuit: None,
         trace: None,
     }

@@ -6,7 +6,8 @@ use tidegate_document::schema::tidied;
 use tidegate_parameters::text::{Family as _, SchemaOf};
 
 use crate::model::{
-    Application, Control, Device, Follows, Labels, Loss, Marker, Mechanism, Queue, Reorder, TransportText,
+    Application, Control, Device, Follows, Jitter, Labels, Loss, Marker, Mechanism, Queue, Reorder,
+    TransportText,
 };
 
 /// The documentation of one mechanism.
@@ -14,7 +15,7 @@ use crate::model::{
 pub struct MechanismDoc {
     /// Its name in `kind`.
     pub kind: String,
-    /// Where it stands: `queue`, `transport`, `application`, `loss`, `mechanism`, `labels`, `marker` or `follows`.
+    /// Where it stands: `queue`, `transport`, `application`, `loss`, `jitter`, `mechanism`, `labels`, `marker` or `follows`.
     pub family: String,
     /// Its full name.
     pub title: String,
@@ -58,6 +59,7 @@ fn rows() -> Vec<(&'static str, &'static str, SchemaOf)> {
         .chain(of("control", Control::documents()))
         .chain(of("application", Application::documents()))
         .chain(of("loss", Loss::documents()))
+        .chain(of("jitter", Jitter::documents()))
         .chain(of("follows", Follows::documents()))
         .chain(of(
             "link",

@@ -366,7 +366,8 @@ fn routing(multipath: Multipath, follows: Option<&Follows>) -> Value {
 }
 
 fn direction(direction: &Direction) -> Value {
-    let Direction { rate, trace, delay, queue, device, loss, reorder, duplicate, circuit } = direction;
+    let Direction { rate, trace, delay, queue, device, loss, reorder, duplicate, jitter, circuit } =
+        direction;
     let mut all = json!({
         "rate_bps": rate.as_bps(),
         "trace": trace.as_ref().map(|trace| &trace.file),
@@ -380,6 +381,9 @@ fn direction(direction: &Direction) -> Value {
     // Only where there is one: results are the same bytes without it.
     if let Some(device) = device {
         all["device"] = config(device);
+    }
+    if let Some(jitter) = jitter {
+        all["jitter"] = config(jitter);
     }
     if let Some(trace) = trace {
         // Another trace in a file of the same name is another link.

@@ -50,7 +50,7 @@ pub(super) fn build_links(network: &Network, seed: u64, choice: PortChoice) -> V
                 direction,
                 mtu_bytes,
                 Seed::for_component(seed, &component),
-                [".medium", ".medium.duplicate"]
+                [".medium", ".medium.duplicate", ".medium.jitter"]
                     .map(|part| Seed::for_component(seed, &format!("{component}{part}"))),
                 choice,
             ));
@@ -66,11 +66,11 @@ fn build_direction(
     spec: &DirectionSpec,
     mtu_bytes: u32,
     queue_seed: Seed,
-    medium_seeds: [Seed; 2],
+    medium_seeds: [Seed; 3],
     choice: PortChoice,
 ) -> Link {
     let context = Context { seed: queue_seed, link_rate: spec.rate, mtu_bytes };
-    let medium = Medium::new(spec.loss.clone(), spec.reorder, spec.duplicate, medium_seeds);
+    let medium = Medium::new(spec.loss.clone(), spec.reorder, spec.duplicate, spec.jitter, medium_seeds);
     Link::new(id, far, spec, &context, medium, choice)
 }
 

@@ -16,7 +16,7 @@ mod trace;
 mod transits;
 mod wire;
 
-pub use impairment::{LossModel, Medium, ReorderModel};
+pub use impairment::{JitterModel, LossModel, Medium, ReorderModel};
 pub use spec::DirectionSpec;
 pub use tidegate_mechanism::hop::switch::SwitchConfig as CircuitSpec;
 pub use trace::{LinkTrace, OPPORTUNITY_BYTES};
@@ -155,10 +155,11 @@ pub(crate) struct FarEnd {
 pub(crate) enum Arrival {
     /// This packet, to go on at this place of its route.
     Now(Packet, u32),
-    /// This packet, after this long (a reordering medium held it back).
+    /// This packet, after this long: a reordering medium held it back, or one with jitter. After no time at all it comes behind
+    /// those that wait until now.
     Later(Packet, u32, Span),
-    /// This packet, after this long (which may be at once), and a copy of it now.
-    Twice(Packet, u32, Span),
+    /// This packet and a copy of it, each after so long; `None`: now.
+    Twice(Packet, u32, [Option<Span>; 2]),
     /// Nothing.
     None,
 }
@@ -444,7 +445,7 @@ impl Link {
         Arrival::Now(self.count_any_delivered(packet, world), route)
     }
 
-    /// What becomes of `packet` on a medium that loses, reorders or duplicates.
+    /// What becomes of `packet` on a medium that loses, reorders, duplicates or varies the delay.
     fn pass_medium<O: Observer>(&mut self, packet: Packet, route: u32, world: &mut World<O>) -> Arrival {
         let Some(medium) = &mut self.medium else { return Arrival::Now(packet, route) };
         if medium.loses() {
@@ -453,12 +454,18 @@ impl Link {
         }
         let held = medium.holds_back();
         let is_doubled = medium.duplicates();
+        let shifted = medium.shifts(world.now);
+        // One that is held back takes so much longer than in order, and those behind it do not wait for it.
+        let held = if held.is_zero() { shifted } else { Some(shifted.unwrap_or_default() + held) };
         let packet = self.count_any_delivered(packet, world);
         if is_doubled {
             self.counters.duplicated_packets += 1;
-            return Arrival::Twice(packet, route, held);
+            return Arrival::Twice(packet, route, [held, shifted]);
         }
-        if held.is_zero() { Arrival::Now(packet, route) } else { Arrival::Later(packet, route, held) }
+        match held {
+            None => Arrival::Now(packet, route),
+            Some(held) => Arrival::Later(packet, route, held),
+        }
     }
 
     /// Counts a packet that may be a control message: once, whatever the medium makes of it, and at the same instant as all others.

@@ -5,7 +5,7 @@ use tidegate_mechanism::schedule::DisciplineConfig;
 use tidegate_units::{BitRate, Span};
 
 use super::CircuitSpec;
-use super::impairment::{LossModel, ReorderModel};
+use super::impairment::{JitterModel, LossModel, ReorderModel};
 use super::trace::LinkTrace;
 
 /// One direction of a link.
@@ -28,6 +28,8 @@ pub struct DirectionSpec {
     pub reorder: Option<ReorderModel>,
     /// The share of packets that arrive twice, from 0 to 1.
     pub duplicate: f64,
+    /// How the propagation delay varies, in order.
+    pub jitter: Option<JitterModel>,
     /// The virtual circuit that it is, if it is one.
     pub circuit: Option<CircuitSpec>,
 }

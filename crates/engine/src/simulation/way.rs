@@ -59,22 +59,22 @@ impl<O: Observer> Simulation<O> {
         match self.links[index as usize].take_arrived(&mut self.world) {
             Arrival::Now(packet, route) => self.arrive(packet, route, LinkId(index)),
             Arrival::Later(packet, route, held) => self.hold(packet, route, held, LinkId(index)),
-            Arrival::Twice(packet, route, held) => self.on_doubled(packet, route, held, LinkId(index)),
+            Arrival::Twice(packet, route, waits) => self.on_doubled(packet, route, waits, LinkId(index)),
             Arrival::None => {}
         }
     }
 
-    /// A medium made two of `packet`; one of them may be held back.
+    /// A medium made two of `packet`, which may both be held back.
     #[cold]
-    fn on_doubled(&mut self, packet: Packet, route: u32, held: Span, link: LinkId) {
+    fn on_doubled(&mut self, packet: Packet, route: u32, waits: [Option<Span>; 2], link: LinkId) {
         // Made before the packet itself goes on, which may be its end.
         let copy = self.world.duplicate(&packet);
-        if held.is_zero() {
-            self.arrive(packet, route, link);
-        } else {
-            self.hold(packet, route, held, link);
+        for (one, held) in [packet, copy].into_iter().zip(waits) {
+            match held {
+                None => self.arrive(one, route, link),
+                Some(held) => self.hold(one, route, held, link),
+            }
         }
-        self.arrive(copy, route, link);
     }
 
     fn hold(&mut self, packet: Packet, route: u32, held: Span, link: LinkId) {

@@ -1,13 +1,13 @@
 //! Whatever the network: no packet appears or vanishes, time never goes back, counters add up, nothing panics.
 //!
-//! Random networks of 2 to 8 routers with everything that there is on them: all disciplines, media that lose, reorder and duplicate,
+//! Random networks of 2 to 8 routers with everything that there is on them: all disciplines, media that lose, reorder, duplicate and jitter,
 //! TCP and UDP, multicast, links that change, fail and come back, with Network Border Patrol or without.
 
 use crate::common::{Net, direction, drop_tail};
 use proptest::prelude::*;
 use tidegate_engine::{
-    ApplicationSpec, BuildError, Change, FlowIds, LabelsSpec, LinkId, LossModel, Multipath, Network,
-    OnOffDistribution, ReorderModel, ScriptedChange, Simulation, StartSpec, Ties, TransportSpec,
+    ApplicationSpec, BuildError, Change, FlowIds, JitterModel, LabelsSpec, LinkId, LossModel, Multipath,
+    Network, OnOffDistribution, ReorderModel, ScriptedChange, Simulation, StartSpec, Ties, TransportSpec,
 };
 use tidegate_mechanism::edge::EdgeConfig;
 use tidegate_mechanism::queue::{
@@ -31,6 +31,7 @@ struct RandomLink {
     loss: Option<LossModel>,
     reorder: Option<ReorderModel>,
     duplicate: f64,
+    jitter: Option<JitterModel>,
 }
 
 #[derive(Clone, Debug)]
@@ -165,14 +166,22 @@ fn link() -> impl Strategy<Value = RandomLink> {
         })),
     ];
     let duplicate = prop_oneof![3 => Just(0.0), 1 => 0.0..0.3];
+    let jitter = prop_oneof![
+        2 => Just(None),
+        1 => (0u64..20_000).prop_map(|micros| Some(JitterModel::Uniform { most: Span::from_micros(micros) })),
+        1 => (1u64..10_000).prop_map(|micros| Some(JitterModel::Slots {
+            every: Span::from_micros(micros),
+            phase: Span::from_micros(micros / 3),
+        })),
+    ];
     let card = (1u32..20, any::<bool>()).prop_map(|(ring, byte_limits)| DeviceConfig {
         ring,
         byte_limits,
         hold: Span::from_millis(10),
     });
     let queue = (discipline(), prop::option::of(card));
-    (500_000u64..20_000_000, 0u64..20_000, queue, loss, reorder, duplicate).prop_map(
-        |(bps, micros, (queue, device), loss, reorder, duplicate)| RandomLink {
+    (500_000u64..20_000_000, 0u64..20_000, queue, loss, reorder, (duplicate, jitter)).prop_map(
+        |(bps, micros, (queue, device), loss, reorder, (duplicate, jitter))| RandomLink {
             rate: BitRate::from_bps(bps),
             delay: Span::from_micros(micros),
             queue,
@@ -180,6 +189,7 @@ fn link() -> impl Strategy<Value = RandomLink> {
             loss,
             reorder,
             duplicate,
+            jitter,
         },
     )
 }
@@ -305,6 +315,7 @@ fn network_of(case: &Case) -> Network {
         let mut spec = direction("1Mbit", "0s", random.queue.clone());
         (spec.rate, spec.delay, spec.device) = (random.rate, random.delay, random.device);
         (spec.loss, spec.reorder, spec.duplicate) = (random.loss.clone(), random.reorder, random.duplicate);
+        spec.jitter = random.jitter;
         net.link(&router(*a), &router(*b), spec);
     }
     for (host, at) in case.hosts.iter().enumerate() {

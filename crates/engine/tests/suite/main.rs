@@ -13,6 +13,7 @@ mod controls;
 mod crowds;
 mod determinism;
 mod external;
+mod faults;
 mod follow;
 mod half_duplex;
 mod idle;

@@ -123,6 +123,7 @@ fn losses_overtaking_and_copies_leave_every_packet_somewhere_and_the_stream_aliv
         loss: Some(LossModel::Random { probability: loss }),
         reorder: Some(ReorderModel { probability: 0.02, delay: Span::from_millis(10) }),
         duplicate: 0.01,
+        jitter: None,
         ..direction("5Mbit", "15ms", drop_tail(40))
     };
     net.network.links[1].forward = spec(0.01);

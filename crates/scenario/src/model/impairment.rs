@@ -1,6 +1,6 @@
 //! Impairments: what a link does to packets by itself.
 
-use tidegate_parameters::{bound, family, parameters};
+use tidegate_parameters::{Bound, bound, family, parameters};
 use tidegate_units::Span;
 
 family! {
@@ -78,6 +78,50 @@ parameters! {
         delay: Span => bound::DELAY;
     }
 }
+
+family! {
+    /// How the time varies that packets travel, without that one overtakes another.
+    pub enum Jitter {
+        /// By as much as is drawn for each.
+        Uniform(UniformJitter) = "uniform",
+        /// To when the medium lets packets arrive.
+        Slots(SlotJitter) = "slots",
+    }
+}
+
+parameters! {
+    /// # Uniform jitter
+    ///
+    /// Each packet travels longer by a time of its own, drawn uniformly, but arrives no earlier than the packet before it.
+    ///
+    /// Source: netem (`delay TIME JITTER` over a queue that keeps the order, `pfifo`).
+    pub struct UniformJitter {
+        /// How much longer a packet travels at most.
+        most: Span => bound::DELAY;
+    }
+}
+
+parameters! {
+    /// # Jitter of time slots
+    ///
+    /// Packets arrive when a slot of the medium ends, in order, as where a frame or a grant carries them: in LTE, Wi-Fi, DOCSIS.
+    ///
+    /// Source: our own, after the frames of LTE (1 ms) and the grants of DOCSIS (2 ms), from memory; real ones depend on load too.
+    pub struct SlotJitter {
+        /// The time between two slots.
+        every: Span => SLOT;
+        /// When the first one is. Source: assumed.
+        phase: Span = Span::ZERO => bound::DELAY;
+    }
+    check |config, report| {
+        if config.phase >= config.every && !config.every.is_zero() {
+            report.say("phase", format!("{} is not below the time between two slots, {}", config.phase, config.every), "");
+        }
+    };
+}
+
+/// A time between two slots.
+const SLOT: Bound<Span> = Bound::above(Span::ZERO).and_at_most(bound::DELAY_MAX).saying("slots every ", "");
 
 /// Entries of a list of lost packets.
 const LIST_MAX: usize = 1_000_000;

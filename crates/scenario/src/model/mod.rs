@@ -14,7 +14,7 @@ pub use application::{Adaptive, Application, Bulk, Cbr, OnOff, OnOffDistribution
 pub use circuit::{CellDiscard, Circuit};
 pub use clients::{PageObjects, Pages, Thinking, Video, VideoRule};
 pub use domain::{Clock, Mechanism, Uncontrolled};
-pub use impairment::{BurstLoss, ListLoss, Loss, RandomLoss, Reorder};
+pub use impairment::{BurstLoss, Jitter, ListLoss, Loss, RandomLoss, Reorder, SlotJitter, UniformJitter};
 pub use record::{
     DelayOf, DomainQuantity, FlowCounter, FlowQuantity, LinkCounter, LinkQuantity, MarkerCounter,
     MarkerQuantity, Record, Series, Way,
@@ -212,6 +212,8 @@ pub struct Direction {
     pub reorder: Option<Reorder>,
     /// The probability that a packet arrives twice, 0 to 1.
     pub duplicate: f64,
+    /// How the time varies that packets travel, in order.
+    pub jitter: Option<Jitter>,
     /// The virtual circuit that it is, if it is one.
     pub circuit: Option<Circuit>,
 }

@@ -25,8 +25,19 @@ use crate::trace::Traces;
 use crate::tree::{Table, Tree};
 
 /// What is not about the ends of a link.
-const NOT_HEAD: [&str; 10] =
-    ["rate", "delay", "queue", "device", "loss", "reorder", "duplicate", "circuit", "forward", "reverse"];
+const NOT_HEAD: [&str; 11] = [
+    "rate",
+    "delay",
+    "queue",
+    "device",
+    "loss",
+    "reorder",
+    "duplicate",
+    "jitter",
+    "circuit",
+    "forward",
+    "reverse",
+];
 
 /// The links and their names.
 #[derive(Debug, Default)]
@@ -225,6 +236,7 @@ fn read_direction(
     INSIDE.check("reorder", &text.reorder, &mut report);
     let duplicate = text.duplicate.unwrap_or(0.0);
     bound::PROBABILITY.check("duplicate", &duplicate, &mut report);
+    INSIDE.check("jitter", &text.jitter, &mut report);
     if let Some(circuit) = &text.circuit {
         report.below("circuit", |report| {
             if let Some(capacity) = rate {
@@ -243,6 +255,7 @@ fn read_direction(
         problems.push(own.problem(&[], message, help));
         return None;
     };
-    let (device, loss, reorder, circuit) = (text.device, text.loss, text.reorder, text.circuit);
-    Some(Direction { rate, trace, delay, queue, device, loss, reorder, duplicate, circuit })
+    let (device, loss, reorder, jitter) = (text.device, text.loss, text.reorder, text.jitter);
+    let circuit = text.circuit;
+    Some(Direction { rate, trace, delay, queue, device, loss, reorder, duplicate, jitter, circuit })
 }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer, de};
 use tidegate_units::{BitRate, Span, Time};
 
 use crate::model::{
-    Application, Circuit, Clock, Device, Duplex, Follows, Labels, LinkState, Loss, Marker, Mechanism,
+    Application, Circuit, Clock, Device, Duplex, Follows, Jitter, Labels, LinkState, Loss, Marker, Mechanism,
     Multipath, Queue, Reorder, TcpKeys, TransportText, Udp, Ways,
 };
 
@@ -68,6 +68,8 @@ pub(crate) struct LinkText {
     /// The probability that a packet arrives twice, 0 to 1: the copy comes with the packet and takes no time on the link.
     /// Default: 0. Source: netem (`duplicate`), which makes its copy in front of the queue.
     pub(crate) duplicate: Option<f64>,
+    /// How the time varies that packets travel, without that one overtakes another. Default: it does not.
+    pub(crate) jitter: Option<Jitter>,
     /// The virtual circuit that each direction is. Default: none.
     pub(crate) circuit: Option<Circuit>,
     /// What routing adds up, at least 1. Default: 1.
@@ -113,6 +115,8 @@ pub(crate) struct DirectionText {
     pub(crate) reorder: Option<Reorder>,
     /// The probability that a packet arrives twice.
     pub(crate) duplicate: Option<f64>,
+    /// How the time varies that packets travel, in order.
+    pub(crate) jitter: Option<Jitter>,
     /// The virtual circuit that it is.
     pub(crate) circuit: Option<Circuit>,
 }

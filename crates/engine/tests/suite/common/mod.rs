@@ -35,6 +35,7 @@ pub fn direction(rate: &str, delay: &str, queue: DisciplineConfig) -> DirectionS
         device: None,
         reorder: None,
         duplicate: 0.0,
+        jitter: None,
         circuit: None,
         trace: None,
     }

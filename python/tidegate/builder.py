@@ -192,12 +192,18 @@ class Scenario:
         state: str | None = None,
         flow: str | None = None,
         reservation: str | None = None,
+        edge: str | None = None,
+        domain: str | None = None,
+        clock_ahead: str | None = None,
+        clock_back: str | None = None,
+        restart: bool | None = None,
         **more: Any,
     ) -> Self:
-        """A change of a link at a time, or of the reservation of a flow."""
+        """A change of a link at a time, of the reservation of a flow, or of the clock or machine of an edge."""
         change = {
             "at": at, "link": link, "direction": direction, "rate": rate, "delay": delay, "state": state,
-            "background": background, "flow": flow, "reservation": reservation,
+            "background": background, "flow": flow, "reservation": reservation, "edge": edge, "domain": domain,
+            "clock_ahead": clock_ahead, "clock_back": clock_back, "restart": restart,
         }  # fmt: skip
         self.table.setdefault("events", []).append(_given(change | more))
         return self

@@ -10,16 +10,19 @@ use tidegate_packet::{Address, DropReason, Headers, MarkReason, Packet, Place, P
 use tidegate_units::{Span, Time};
 
 use crate::arena::Carried;
-use crate::network::ClockSpec;
+use crate::network::{ClockSpec, ClockStep};
 use crate::observer::Observer;
 use crate::outside::{AnySegment, OutsideSegment};
 use crate::simulation::{Carrier, Flow, headers_of};
 use crate::world::{Alarm, World};
 
-/// The clock of a border: ahead by an offset, and fast or slow by a drift in parts per billion.
+/// The clock of a border: ahead by an offset or behind by one, and fast or slow by a drift in parts per billion. It shows nothing
+/// before zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Clock {
-    offset: Span,
+    ahead: Span,
+    /// Zero if it is ahead.
+    behind: Span,
     drift_ppb: i64,
 }
 
@@ -29,31 +32,54 @@ const WHOLE: i128 = 1_000_000_000;
 impl Clock {
     pub(crate) fn new(spec: ClockSpec) -> Self {
         let drift_ppb = (spec.drift_ppm.clamp(-100_000.0, 100_000.0) * 1000.0) as i64;
-        Self { offset: spec.offset, drift_ppb }
+        Self { ahead: spec.offset, behind: Span::ZERO, drift_ppb }
     }
 
     /// What it shows at `now`.
     #[inline]
     pub(crate) fn shows(self, now: Time) -> Time {
         if self.drift_ppb == 0 {
-            return now.saturating_add(self.offset);
+            return now.saturating_add(self.ahead).saturating_sub(self.behind);
         }
         let nanos = i128::from(now.as_nanos());
         let drifted = nanos + nanos * i128::from(self.drift_ppb) / WHOLE;
-        Time::from_nanos(u64::try_from(drifted).unwrap_or(u64::MAX)).saturating_add(self.offset)
+        Time::from_nanos(u64::try_from(drifted).unwrap_or(u64::MAX))
+            .saturating_add(self.ahead)
+            .saturating_sub(self.behind)
+    }
+
+    /// From now on it shows so much more, or less.
+    pub(crate) fn step(&mut self, step: ClockStep) {
+        let offset = self.ahead.as_nanos().saturating_add(match step {
+            ClockStep::Ahead(span) => span.as_nanos(),
+            ClockStep::Back(_) => 0,
+        });
+        let behind = self.behind.as_nanos().saturating_add(match step {
+            ClockStep::Ahead(_) => 0,
+            ClockStep::Back(span) => span.as_nanos(),
+        });
+        self.ahead = Span::from_nanos(offset.saturating_sub(behind));
+        self.behind = Span::from_nanos(behind.saturating_sub(offset));
     }
 
     /// The first instant at which it shows `local` or more.
     #[inline]
     pub(crate) fn when(self, local: Time) -> Time {
         if self.drift_ppb == 0 {
-            return Time::ZERO + local.since(Time::ZERO + self.offset);
+            if local == Time::ZERO {
+                return local;
+            }
+            return (Time::ZERO + local.since(Time::ZERO + self.ahead)).saturating_add(self.behind);
         }
         self.when_drifting(local)
     }
 
     fn when_drifting(self, local: Time) -> Time {
-        let nanos = i128::from(local.since(Time::ZERO + self.offset).as_nanos());
+        if local == Time::ZERO {
+            return local;
+        }
+        let since = local.since(Time::ZERO + self.ahead).as_nanos();
+        let nanos = i128::from(since) + i128::from(self.behind.as_nanos());
         let exact = nanos * WHOLE / (WHOLE + i128::from(self.drift_ppb));
         // Both divisions round, by a nanosecond each: the first instant is not before this one, and a few later at most.
         let mut at = Time::from_nanos(u64::try_from((exact - 2).max(0)).unwrap_or(u64::MAX));
@@ -83,6 +109,8 @@ pub(crate) struct Border {
     pub(crate) routes: HashMap<PeerId, u32>,
     pub(crate) alarm: Alarm,
     pub(crate) shaper_alarm: Alarm,
+    /// How often its machine was started anew.
+    pub(crate) restarts: u32,
     /// Packets dropped in front of shapers.
     pub(crate) drops_by_reason: [u64; DropReason::ALL.len()],
 }
@@ -174,6 +202,45 @@ mod tests {
         ) {
             let clock = Clock::new(ClockSpec { offset: Span::from_nanos(offset), drift_ppm });
             let local = Time::from_nanos(nanos);
+            let at = clock.when(local);
+            prop_assert!(clock.shows(at) >= local);
+            if at > Time::ZERO {
+                prop_assert!(clock.shows(Time::from_nanos(at.as_nanos() - 1)) < local);
+            }
+        }
+    }
+
+    #[test]
+    fn a_clock_that_is_stepped_shows_so_much_more_or_less_and_nothing_before_zero() {
+        for drift_ppm in [0.0, 200.0, -5000.0] {
+            let mut clock = Clock::new(ClockSpec { offset: Span::from_secs(1), drift_ppm });
+            let at = |secs| Time::ZERO + Span::from_secs(secs);
+            let before = clock.shows(at(10));
+            clock.step(ClockStep::Back(Span::from_secs(3)));
+            assert_eq!(clock.shows(at(10)) + Span::from_secs(3), before);
+            assert_eq!(clock.shows(at(1)), Time::ZERO);
+            assert_eq!(clock.when(Time::ZERO), Time::ZERO);
+            clock.step(ClockStep::Ahead(Span::from_secs(4)));
+            assert_eq!(clock.shows(at(10)), before + Span::from_secs(1));
+            clock.step(ClockStep::Back(Span::from_secs(1)));
+            assert_eq!(clock, Clock::new(ClockSpec { offset: Span::from_secs(1), drift_ppm }));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_stepped_clock_shows_a_time_from_the_instant_on_that_it_gives(
+            offset in 0u64..5_000_000_000,
+            steps in proptest::collection::vec((any::<bool>(), 0u64..5_000_000_000), 0..4),
+            drift_ppm in prop_oneof![Just(0.0), -100_000.0..100_000.0],
+            local in 0u64..20_000_000_000,
+        ) {
+            let mut clock = Clock::new(ClockSpec { offset: Span::from_nanos(offset), drift_ppm });
+            for (is_ahead, nanos) in steps {
+                let by = Span::from_nanos(nanos);
+                clock.step(if is_ahead { ClockStep::Ahead(by) } else { ClockStep::Back(by) });
+            }
+            let local = Time::from_nanos(local);
             let at = clock.when(local);
             prop_assert!(clock.shows(at) >= local);
             if at > Time::ZERO {

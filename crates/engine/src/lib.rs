@@ -45,9 +45,9 @@ pub use link::{
 };
 pub use marker::MarkerCounters;
 pub use network::{
-    ApplicationSpec, Change, ClockSpec, DomainSpec, FlowSpec, FollowState, HopSpec, LabelsSpec, LinkSpec,
-    MarkerSpec, Multipath, Network, NodeKind, NodeSpec, OnOffDistribution, ReservationChange, ScriptedChange,
-    StartSpec, Ties, TransportSpec,
+    ApplicationSpec, BorderChange, Change, ClockSpec, ClockStep, DomainSpec, FlowSpec, FollowState, HopSpec,
+    LabelsSpec, LinkSpec, MarkerSpec, Multipath, Network, NodeKind, NodeSpec, OnOffDistribution,
+    ReservationChange, ScriptedChange, StartSpec, Ties, TransportSpec,
 };
 pub use observer::Observer;
 pub use probe::{BorderReport, FlowPath};

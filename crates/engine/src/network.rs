@@ -299,6 +299,32 @@ pub enum Change {
     Up(bool),
 }
 
+/// What happens to a border at a given time: its clock is stepped, its machine is started anew, or both.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct BorderChange {
+    /// When.
+    pub at: Time,
+    /// Of which domain: a position in [`Network::domains`].
+    pub domain: u32,
+    /// Which of its edges; nothing happens if it is none.
+    pub edge: NodeId,
+    /// How its clock is stepped.
+    pub step: Option<ClockStep>,
+    /// Whether its mechanism begins anew, after the step: all that it knew is gone, and the packets that waited at its shapers are
+    /// lost.
+    pub restarts: bool,
+}
+
+/// A step of a clock.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ClockStep {
+    /// It shows so much more from now on.
+    Ahead(Span),
+    /// It shows so much less from now on, but nothing before zero. A mechanism that runs on never sees its time go back: for it, time
+    /// stands still until the clock shows what it has shown before.
+    Back(Span),
+}
+
 /// A new reserved rate of a TCP flow with [`tidegate_mechanism::tcp::congestion::Reserved`]; nothing for others.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ReservationChange {
@@ -341,6 +367,8 @@ pub struct Network {
     pub script: Vec<ScriptedChange>,
     /// Changes of reservations, in order of time.
     pub reservations: Vec<ReservationChange>,
+    /// Changes of borders, in order of time.
+    pub border_changes: Vec<BorderChange>,
 }
 
 /// What breaks the ties of events that fall into one instant: hosts send each packet a little later than they could,

@@ -221,6 +221,7 @@ fn idle_times_of(
     // What happens at given instants, and what the media do to packets, is no part of an idle network.
     alone.script.clear();
     alone.reservations.clear();
+    alone.border_changes.clear();
     for link in &mut alone.links {
         for direction in [&mut link.forward, &mut link.reverse] {
             direction.loss = None;

@@ -6,10 +6,10 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use tidegate_engine::{
-    ApplicationSpec, Change, CircuitSpec, ClockSpec, DirectionSpec, DomainSpec, FlowIds, FlowSpec,
-    FollowState, HopSpec, JitterModel, LabelsSpec, LinkId, LinkSpec, LinkTrace, LossModel, MarkerSpec,
-    Multipath, Network, NodeId, NodeKind, NodeSpec, OnOffDistribution, ReorderModel, ReservationChange,
-    ScriptedChange, StartSpec, Ties, TransportSpec,
+    ApplicationSpec, BorderChange, Change, CircuitSpec, ClockSpec, ClockStep, DirectionSpec, DomainSpec,
+    FlowIds, FlowSpec, FollowState, HopSpec, JitterModel, LabelsSpec, LinkId, LinkSpec, LinkTrace, LossModel,
+    MarkerSpec, Multipath, Network, NodeId, NodeKind, NodeSpec, OnOffDistribution, ReorderModel,
+    ReservationChange, ScriptedChange, StartSpec, Ties, TransportSpec,
 };
 use tidegate_mechanism::edge::iec::VirtualLinkTerms;
 use tidegate_mechanism::edge::{EdgeConfig, PeerId};
@@ -46,7 +46,9 @@ pub fn network(scenario: &Scenario) -> Network {
         ties: scenario.ties.map(|ties| Ties { seed: ties.seed, spread: ties.spread }),
         script: script(scenario),
         reservations: reservations(scenario),
+        border_changes: Vec::new(),
     };
+    network.border_changes = border_changes(scenario, &network.domains);
     crowds::add(scenario, &mut network, source_port);
     network
 }
@@ -417,7 +419,25 @@ fn reservations(scenario: &Scenario) -> Vec<ReservationChange> {
         model::EventChange::Reservation { flow, rate } => {
             Some(ReservationChange { at: event.at, flow: flow.0, rate })
         }
-        model::EventChange::Link { .. } => None,
+        model::EventChange::Link { .. } | model::EventChange::Edge { .. } => None,
+    };
+    scenario.events.iter().filter_map(change).collect()
+}
+
+/// Changes of edges. One that trust made inner is no border, and nothing happens.
+fn border_changes(scenario: &Scenario, specs: &[DomainSpec]) -> Vec<BorderChange> {
+    let change = |event: &model::Event| {
+        let model::EventChange::Edge { domain, edge, step, restart } = event.change else { return None };
+        Some(BorderChange {
+            at: event.at,
+            domain: domain_position(scenario, specs, domain.index())? as u32,
+            edge: node_id(edge),
+            step: step.map(|step| match step {
+                model::ClockStep::Ahead(span) => ClockStep::Ahead(span),
+                model::ClockStep::Back(span) => ClockStep::Back(span),
+            }),
+            restarts: restart,
+        })
     };
     scenario.events.iter().filter_map(change).collect()
 }

@@ -164,3 +164,36 @@ fn a_record_that_takes_a_gigabyte_is_warned_of_and_its_run_can_be_interrupted() 
     let tidegate_lab::Progress::Running(part) = run.advance(1000) else { panic!("not there yet") };
     assert!(part > 0.0 && part < 1e-4, "{part}");
 }
+
+#[test]
+fn an_edge_that_restarts_forgets_and_one_that_trust_made_inner_has_nothing_to_forget() {
+    let text = |trusts: &str, event: &str| {
+        let text = format!(
+            r#"
+            duration = "4s"
+            nodes = {{ hosts = ["a", "b"], routers = ["I", "M", "E"] }}
+            defaults.link = {{ rate = "10Mbit", delay = "5ms" }}
+            links.a = {{ between = ["a", "I"], rate = "100Mbit" }}
+            links.i = {{ between = ["I", "M"] }}
+            links.m = {{ between = ["M", "E"] }}
+            links.e = {{ between = ["E", "b"], rate = "2Mbit", queue = {{ kind = "droptail", limit = "1000p" }} }}
+            flows.f = {{ from = "a", to = "b", transport = "udp", application = {{ kind = "cbr", rate = "3Mbit" }} }}
+            domains.one = {{ edges = ["I", "M"], mechanism = "iec", {trusts} }}
+            domains.two = {{ edges = ["M", "E"], mechanism = "iec", trusts = ["one"] }}
+            events = [{event}]
+            "#
+        );
+        let document = Document::from_text("test.toml", &text).unwrap();
+        run(&Arc::new(document.scenario().unwrap()), 1).unwrap().summary.to_json()
+    };
+    let restart = |edge: &str, domain: &str| {
+        format!("{{ at = \"1s\", edge = \"{edge}\", domain = \"{domain}\", restart = true }}")
+    };
+    let plain = text("", "");
+    // What an ingress has learnt in a second shows in what comes later.
+    assert_ne!(text("", &restart("I", "one")), plain);
+    assert_ne!(text("", &restart("M", "two")), plain);
+    let trusting = text("trusts = [\"two\"]", "");
+    assert_eq!(text("trusts = [\"two\"]", &restart("M", "two")), trusting);
+    assert_ne!(text("trusts = [\"two\"]", &restart("I", "one")), trusting);
+}

@@ -9,9 +9,9 @@ use tidegate_document::json::config;
 use tidegate_units::{BitRate, Span, Time};
 
 use crate::model::{
-    Application, Clock, Command, DelayOf, Direction, Domain, Event, EventChange, Flow, Follows, Link,
-    LinkIndex, MarkerPoint, Multipath, Node, NodeIndex, Record, Routing, Scenario, Series, Start, Transport,
-    Way,
+    Application, Clock, ClockStep, Command, DelayOf, Direction, Domain, Event, EventChange, Flow, Follows,
+    Link, LinkIndex, MarkerPoint, Multipath, Node, NodeIndex, Record, Routing, Scenario, Series, Start,
+    Transport, Way,
 };
 
 /// Counts up when a key changes its meaning.
@@ -254,6 +254,16 @@ impl Scenario {
                 "at_s": seconds(event.at),
                 "flow": self.flows[flow.index()].name,
                 "reservation_bps": rate.as_bps(),
+            }),
+            EventChange::Edge { domain, edge, step, restart } => json!({
+                "at_s": seconds(event.at),
+                "domain": self.domains[domain.index()].name,
+                "edge": self.node_name(edge),
+                "clock_step_s": step.map(|step| match step {
+                    ClockStep::Ahead(span) => span.as_secs_f64(),
+                    ClockStep::Back(span) => -span.as_secs_f64(),
+                }),
+                "restart": restart,
             }),
         }
     }

@@ -2,9 +2,9 @@
 
 use tidegate_mechanism::edge::EdgeConfig;
 use tidegate_scenario::model::{
-    Application, Bulk, DelayOf, FlowCounter, FlowIndex, FlowQuantity, Follows, FollowsNbq, LinkCounter,
-    LinkIndex, LinkQuantity, Manager, Mechanism, Multipath, NodeKind, Queue, Routing, Series, Start,
-    TcpVariant, Transport, Way, Window,
+    Application, Bulk, ClockStep, DelayOf, DomainIndex, EventChange, FlowCounter, FlowIndex, FlowQuantity,
+    Follows, FollowsNbq, LinkCounter, LinkIndex, LinkQuantity, Manager, Mechanism, Multipath, NodeKind,
+    Queue, Routing, Series, Start, TcpVariant, Transport, Way, Window,
 };
 use tidegate_scenario::{Document, Scenario};
 use tidegate_units::{BitRate, Bytes, Limit, Span, Time};
@@ -90,6 +90,22 @@ fn a_scenario_is_read_whole() {
     );
     assert_eq!(scenario.record.delays.len(), 5);
     assert_eq!(scenario.record.delays[4], DelayOf::Link(LinkIndex(0), Way::Forward));
+}
+
+#[test]
+fn events_of_edges_find_their_domain() {
+    let mut text = NBP.to_owned();
+    text.push_str("\n[[events]]\nat = \"3s\"\nedge = \"EDGE\"\nclock_back = \"200ms\"\nrestart = true\n");
+    let plain = load(NBP, &[]);
+    let edge = plain.domains[0].edges[1];
+    let scenario = load(&text.replace("EDGE", &plain.nodes[edge.index()].name), &[]);
+    let change = EventChange::Edge {
+        domain: DomainIndex(0),
+        edge,
+        step: Some(ClockStep::Back(Span::from_millis(200))),
+        restart: true,
+    };
+    assert!(scenario.events.iter().any(|event| event.change == change));
 }
 
 #[test]

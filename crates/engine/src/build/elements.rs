@@ -8,11 +8,11 @@ use tidegate_mechanism::random::{Seed, Substream};
 use tidegate_units::Time;
 
 use crate::border::{Border, Clock};
-use crate::ids::LinkId;
+use crate::ids::{LinkId, NodeId};
 use crate::link::{DirectionSpec, FarEnd, Link, Medium, PortChoice};
 use crate::marker::MarkerPoint;
 use crate::nesting;
-use crate::network::{MarkerSpec, Network, NodeKind};
+use crate::network::{DomainSpec, MarkerSpec, Network, NodeKind};
 use crate::shared::Share;
 use crate::simulation::hops;
 use crate::world::Alarm;
@@ -90,21 +90,32 @@ pub(super) fn build_markers(network: &Network, seed: u64) -> Vec<MarkerPoint> {
     network.markers.iter().map(point).collect()
 }
 
+/// What the random numbers of a border are called after.
+pub(crate) fn border_name(network: &Network, domain: usize, node: NodeId) -> String {
+    format!("domains.{}.{}", network.domains[domain].name, network.nodes[node.0 as usize].name)
+}
+
+/// The edge mechanism at `site`, if the domain has one.
+pub(crate) fn build_control(
+    domain: &DomainSpec,
+    site: BorderSite,
+    seed: Seed,
+    mtu_bytes: u32,
+) -> Option<edge::Border> {
+    let context = Context { seed, link_rate: tidegate_units::BitRate::MAX, mtu_bytes };
+    domain.mechanism.as_ref().map(|config| edge::Border::new(config, site, &context))
+}
+
 pub(super) fn build_borders(network: &Network, seed: u64) -> Vec<Border> {
     let mut borders = Vec::new();
     let around = nesting::around(network);
     let mtu_bytes = network.mtu_bytes();
     for (index, domain) in network.domains.iter().enumerate() {
         for &node in &domain.edges {
-            let name = format!("domains.{}.{}", domain.name, network.nodes[node.0 as usize].name);
-            let context = Context {
-                seed: Seed::for_component(seed, &name),
-                link_rate: tidegate_units::BitRate::MAX,
-                mtu_bytes,
-            };
+            let name = border_name(network, index, node);
             let level = around[index].len() as u8;
             let site = BorderSite { border: PeerId(borders.len() as u32), level };
-            let control = domain.mechanism.as_ref().map(|config| edge::Border::new(config, site, &context));
+            let control = build_control(domain, site, Seed::for_component(seed, &name), mtu_bytes);
             let losses = Seed::for_component(seed, &format!("{name}.control_loss"));
             let clock = domain.clocks.iter().find(|(edge, _)| *edge == node).map(|(_, spec)| *spec);
             borders.push(Border {
@@ -119,6 +130,7 @@ pub(super) fn build_borders(network: &Network, seed: u64) -> Vec<Border> {
                 routes: HashMap::new(),
                 alarm: Alarm::default(),
                 shaper_alarm: Alarm::default(),
+                restarts: 0,
                 drops_by_reason: [0; tidegate_packet::DropReason::ALL.len()],
             });
         }

@@ -1,6 +1,6 @@
 //! From the description of a network to a simulation: links, endpoints, borders, and the program of every flow.
 
-mod elements;
+pub(crate) mod elements;
 mod ways;
 
 use tidegate_mechanism::random::{Seed, Substream};

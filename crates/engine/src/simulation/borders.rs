@@ -3,13 +3,15 @@
 //! The mechanism is a [`Border`], by its own clock; here is what drives it. It has two alarms,
 //! one for its timers and one for its shapers, so that the order of events does not depend on which of them is due first.
 
-use tidegate_mechanism::edge::{Border, PeerId};
+use tidegate_mechanism::edge::{Border, BorderSite, PeerId};
+use tidegate_mechanism::random::Seed;
 use tidegate_packet::{Address, DropReason, Dscp, Ecn, FlowId, Headers, Packet, Place, Protocol, TcpHeader};
 
 use super::{Carrier, Flow, Simulation};
 use crate::arena::Carried;
 use crate::border::{EdgeStore, segment_of};
-use crate::ids::FlowIds;
+use crate::build::elements::{border_name, build_control};
+use crate::ids::{FlowIds, NodeId};
 use crate::observer::Observer;
 use crate::world::Wake;
 
@@ -71,7 +73,8 @@ impl<O: Observer> Simulation<O> {
             let border = &mut self.borders[index as usize];
             let Some(control) = &mut border.control else { return };
             let local = border.clock.shows(now);
-            if control.release_at().is_none_or(|at| at > local) {
+            // Its own time is ahead of a clock that was set back.
+            if control.release_at().is_none_or(|at| at > local && at > control.latest()) {
                 break;
             }
             let (level, drops_by_reason) = (border.level, &mut border.drops_by_reason);
@@ -173,6 +176,31 @@ impl<O: Observer> Simulation<O> {
         }
         self.after_edge(index);
         self.arm_shapers(index);
+    }
+
+    /// A border's clock was stepped, or its mechanism is another one: its alarms are armed for where its deadlines are now. Those
+    /// armed for later than needed are moved forward; those armed too early find nothing to do, and are armed again.
+    pub(super) fn follow_clock(&mut self, index: u32) {
+        self.after_edge(index);
+        self.release_shaped(index);
+    }
+
+    /// The machine of a border is started anew: what it knew is gone, and what waited at its shapers is lost.
+    pub(super) fn restart_border(&mut self, index: u32) {
+        let now = self.world.now;
+        let border = &mut self.borders[index as usize];
+        let Some(control) = &mut border.control else { return };
+        let local = border.clock.shows(now);
+        let (level, drops_by_reason) = (border.level, &mut border.drops_by_reason);
+        let (world, flows) = (&mut self.world, &self.flows);
+        let mut store = EdgeStore { world, flows, drops_by_reason, border: index, level };
+        control.purge(DropReason::LinkDown, local, &mut store);
+        border.restarts += 1;
+        let name = border_name(&self.network, border.domain as usize, NodeId(border.node));
+        let seed = Seed::for_component(self.run_seed, &format!("{name}.restart{}", border.restarts));
+        let domain = &self.network.domains[border.domain as usize];
+        let site = BorderSite { border: PeerId(index), level };
+        border.control = build_control(domain, site, seed, self.network.mtu_bytes());
     }
 
     /// Sends what an edge has to say, and arms its timer.

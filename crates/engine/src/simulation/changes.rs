@@ -1,9 +1,10 @@
-//! What changes routes: scripted changes of links, and congestion. Scripted changes of reservations, too.
+//! What changes routes: scripted changes of links, and congestion. Scripted changes of reservations and borders, too.
 
 use super::Simulation;
 use super::hops::Hop;
+use crate::border::Border;
 use crate::ids::LinkId;
-use crate::network::{Change, ReservationChange, ScriptedChange};
+use crate::network::{BorderChange, Change, ReservationChange, ScriptedChange};
 use crate::observer::Observer;
 use crate::world::Wake;
 
@@ -11,7 +12,8 @@ impl<O: Observer> Simulation<O> {
     pub(crate) fn arm_script(&mut self) {
         let of_link = self.network.script.get(self.script_next).map(|change| change.at);
         let of_flow = self.network.reservations.get(self.reservation_next).map(|change| change.at);
-        if let Some(at) = of_link.into_iter().chain(of_flow).min() {
+        let of_border = self.network.border_changes.get(self.border_change_next).map(|change| change.at);
+        if let Some(at) = of_link.into_iter().chain(of_flow).chain(of_border).min() {
             self.world.events.schedule(at, Wake::Script.token(0));
         }
     }
@@ -53,7 +55,27 @@ impl<O: Observer> Simulation<O> {
                 self.pump(index as u32);
             }
         }
+        while let Some(&change) = self.network.border_changes.get(self.border_change_next) {
+            if change.at > now {
+                break;
+            }
+            self.border_change_next += 1;
+            self.change_border(change);
+        }
         self.arm_script();
+    }
+
+    fn change_border(&mut self, change: BorderChange) {
+        let BorderChange { domain, edge, step, restarts, .. } = change;
+        let here = |border: &Border| border.domain == domain && border.node == edge.0;
+        let Some(index) = self.borders.iter().position(here) else { return };
+        if let Some(step) = step {
+            self.borders[index].clock.step(step);
+        }
+        if restarts {
+            self.restart_border(index as u32);
+        }
+        self.follow_clock(index as u32);
     }
 
     pub(crate) fn arm_follow(&mut self) {

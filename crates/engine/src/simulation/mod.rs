@@ -155,6 +155,8 @@ pub struct Simulation<O: Observer = ()> {
     pub(crate) programs: Programs,
     pub(crate) script_next: usize,
     pub(crate) reservation_next: usize,
+    /// The next change of a border.
+    pub(crate) border_change_next: usize,
     /// Packets that a reordering medium holds back.
     /// Those of hosts that pause (see [`TieBreaker`]) came over no link.
     pub(crate) held: Vec<Option<(Packet, u32, Option<LinkId>)>>,
@@ -236,6 +238,7 @@ impl<O: Observer> Simulation<O> {
             programs: parts.programs,
             script_next: 0,
             reservation_next: 0,
+            border_change_next: 0,
             held: Vec::new(),
             held_free: Vec::new(),
             ties,

@@ -1,11 +1,14 @@
 //! What real paths do to what runs over them: travel times that vary, clocks that are stepped, edges that begin anew.
 
-use crate::common::{Net, constant, direction, drop_tail, seconds};
+use crate::common::{Net, constant, direction, drop_tail, seconds, throughput_bps};
+use crate::iec::{config, overlay};
 use tidegate_engine::{
-    Carried, Change, JitterModel, LinkId, LossModel, Network, Observer, ReorderModel, ScriptedChange,
-    Statistics, TransportSpec,
+    BorderChange, Carried, Change, ClockStep, FlowIds, JitterModel, LinkId, LossModel, Network, NodeId,
+    Observer, ReorderModel, ScriptedChange, Simulation, Statistics, TransportSpec,
 };
-use tidegate_packet::Packet;
+use tidegate_mechanism::edge::EdgeConfig;
+use tidegate_mechanism::edge::iec::Detection;
+use tidegate_packet::{DropReason, Packet};
 use tidegate_units::{BitRate, Span, Time};
 
 const MIDDLE: u32 = 1;
@@ -143,4 +146,155 @@ fn a_delay_that_changes_moves_jittered_packets_and_does_not_mix_them() {
     assert!(took(1.01, 1.9).all(|ms| (62.5..72.7).contains(&ms)));
     assert!(took(2.01, 2.9).all(|ms| (3.5..13.7).contains(&ms)));
     assert_eq!(shifted, arrivals(stream(change)).0);
+}
+
+/// Two virtual links over a bottleneck of 10 Mb/s under a load of 15, from I0 to E0 and I1 to E1: borders 0 to 3 in the order I0,
+/// I1, E0, E1. `changes` happen to borders by name.
+fn edges(detection: Option<Detection>, changes: &[(f64, &str, Option<ClockStep>, bool)]) -> Net {
+    let (mut net, _) = overlay(2, config(detection.unwrap_or(Detection::OneWay)), 0);
+    if detection.is_none() {
+        net.network.domains[0].mechanism = Some(EdgeConfig::Nbp(Box::default()));
+    }
+    for &(at, name, step, restarts) in changes {
+        let edge: NodeId = net.node(name);
+        net.network.border_changes.push(BorderChange { at: seconds(at), domain: 0, edge, step, restarts });
+    }
+    net
+}
+
+const BACK_200_MS: Option<ClockStep> = Some(ClockStep::Back(Span::from_millis(200)));
+const ALL: [Option<Detection>; 4] =
+    [Some(Detection::OneWay), Some(Detection::RoundTrip), Some(Detection::Marks), None];
+
+/// Messages that `border` has sent.
+fn messages(simulation: &mut Simulation, border: u32) -> u64 {
+    let flow = FlowIds { flows: 2 }.control(border);
+    simulation.statistics().flows[flow.0 as usize].sent_packets
+}
+
+fn run_to(simulation: &mut Simulation, until: f64) {
+    simulation.run_until(seconds(until), u64::MAX);
+    simulation.assert_conservation();
+}
+
+#[test]
+fn a_border_that_restarts_loses_what_waited_at_its_shapers() {
+    for detection in ALL {
+        let mut simulation = edges(detection, &[(20.0, "I0", None, true)]).build(1);
+        run_to(&mut simulation, 19.999_999);
+        let waits = simulation.border_report(0, 0).unwrap().shaper.packets;
+        assert!(waits > 3, "{detection:?}: {waits} wait");
+        let down = |of: &mut Simulation| -> Vec<u64> {
+            let drops = of.statistics().border_drops;
+            drops.iter().map(|drops| drops[DropReason::LinkDown.index()]).collect()
+        };
+        assert_eq!(down(&mut simulation), [0; 4]);
+        run_to(&mut simulation, 20.0);
+        let lost = down(&mut simulation);
+        assert_eq!(lost[1..], [0; 3]);
+        assert!(lost[0].abs_diff(u64::from(waits)) <= 1, "{detection:?}: {} of {waits}", lost[0]);
+        // It begins anew at once, by what comes.
+        let before = messages(&mut simulation, 0) + messages(&mut simulation, 2);
+        run_to(&mut simulation, 21.0);
+        assert!(messages(&mut simulation, 0) + messages(&mut simulation, 2) > before, "{detection:?}");
+        assert!(simulation.border_report(0, 0).is_some(), "{detection:?}");
+        assert_eq!(down(&mut simulation)[0], lost[0]);
+    }
+}
+
+#[test]
+fn a_machine_that_starts_anew_goes_by_its_clock_even_if_that_was_ahead_before() {
+    let step = Some(ClockStep::Back(Span::from_secs(10)));
+    for detection in ALL {
+        let mut simulation = edges(detection, &[(20.0, "I0", step, true)]).build(1);
+        run_to(&mut simulation, 20.0);
+        let mut before = messages(&mut simulation, 0) + messages(&mut simulation, 2);
+        // Time that stood still until the clock shows 20 s again would show as a second without messages, or without packets.
+        for second in 21..32 {
+            simulation.restart_statistics();
+            run_to(&mut simulation, f64::from(second));
+            let after = messages(&mut simulation, 0) + messages(&mut simulation, 2);
+            assert!(after > 0, "{detection:?} at {second} s");
+            assert!(throughput_bps(&simulation.statistics(), 0) > 0.0, "{detection:?} at {second} s");
+            before += after;
+        }
+        assert!(before > 100);
+    }
+}
+
+#[test]
+fn a_step_loses_no_timer_and_makes_no_haste() {
+    let ahead = Some(ClockStep::Ahead(Span::from_secs(1)));
+    for detection in ALL {
+        let mut undisturbed = edges(detection, &[]).build(1);
+        run_to(&mut undisturbed, 40.0);
+        let plain = undisturbed.totals().events;
+        for (edge, step) in [("I0", BACK_200_MS), ("E0", BACK_200_MS), ("I0", ahead), ("E0", ahead)] {
+            let mut simulation = edges(detection, &[(20.0, edge, step, false)]).build(1);
+            run_to(&mut simulation, 20.5);
+            for second in 21..41 {
+                simulation.restart_statistics();
+                run_to(&mut simulation, f64::from(second));
+                let sent: u64 = (0..4).step_by(2).map(|border| messages(&mut simulation, border)).sum();
+                assert!(sent > 0, "{detection:?}, {edge} {step:?}: no message in second {second}");
+                let passed = throughput_bps(&simulation.statistics(), 0);
+                assert!(passed > 0.0, "{detection:?}, {edge} {step:?}: nothing passed in second {second}");
+            }
+            let events = simulation.totals().events;
+            assert!(
+                events < plain * 6 / 5,
+                "{detection:?}, {edge} {step:?}: {events} events, {plain} without"
+            );
+        }
+    }
+}
+
+#[test]
+fn time_stands_still_for_a_border_whose_clock_goes_back_and_then_goes_on() {
+    // Shapers hold what they have until the clock shows again what it showed before.
+    let mut simulation = edges(Some(Detection::OneWay), &[(20.0, "I0", BACK_200_MS, false)]).build(1);
+    run_to(&mut simulation, 20.02);
+    simulation.restart_statistics();
+    run_to(&mut simulation, 20.19);
+    assert_eq!(simulation.statistics().sinks[0][0].received_packets, 0);
+    run_to(&mut simulation, 21.0);
+    assert!(simulation.statistics().sinks[0][0].received_packets > 10);
+}
+
+#[test]
+fn faults_at_edges_come_out_the_same_each_time_and_leave_what_was_before_alone() {
+    let changes = [
+        (1.0, "E1", BACK_200_MS, false),
+        (2.0, "I0", Some(ClockStep::Ahead(Span::from_millis(700))), true),
+        (2.0, "E0", None, true),
+        (3.0, "I0", None, true),
+        // Below zero there is no time.
+        (3.5, "I1", Some(ClockStep::Back(Span::from_secs(3600))), true),
+        (4.0, "I1", Some(ClockStep::Back(Span::from_secs(1))), false),
+    ];
+    for detection in ALL {
+        let run = |happening: &[_], until: f64| {
+            let mut simulation = edges(detection, happening).build(3);
+            for tenth in 1..=(until * 10.0) as u32 {
+                run_to(&mut simulation, f64::from(tenth) * 0.1);
+            }
+            let statistics = simulation.statistics();
+            // But for the number of events: it counts those that are only about what comes later.
+            (statistics.flows, statistics.links, statistics.border_drops, statistics.totals.created)
+        };
+        assert_eq!(format!("{:?}", run(&changes, 8.0)), format!("{:?}", run(&changes, 8.0)));
+        assert_eq!(format!("{:?}", run(&changes, 0.9)), format!("{:?}", run(&[], 0.9)));
+        assert_ne!(format!("{:?}", run(&changes, 8.0)), format!("{:?}", run(&[], 8.0)));
+    }
+}
+
+#[test]
+fn what_is_no_border_is_left_alone() {
+    let mut net = edges(Some(Detection::OneWay), &[(1.0, "A", None, true), (1.5, "s0", BACK_200_MS, true)]);
+    net.network.border_changes[1].domain = 7;
+    let statistics = net.run(1, 0.0, 3.0);
+    assert_eq!(
+        statistics.border_drops.iter().map(|drops| drops[DropReason::LinkDown.index()]).sum::<u64>(),
+        0
+    );
 }

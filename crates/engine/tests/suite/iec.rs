@@ -15,7 +15,7 @@ use tidegate_packet::Ecn;
 use tidegate_units::{BitRate, Bytes, Limit, Span};
 
 /// N virtual links over a bottleneck of 10 Mb/s; link number `2 n` is the bottleneck.
-fn overlay(n: usize, config: OverlayConfig, tcps_each: usize) -> (Net, LinkId) {
+pub(crate) fn overlay(n: usize, config: OverlayConfig, tcps_each: usize) -> (Net, LinkId) {
     let mut net = Net::default();
     let access = || direction("100Mbit", "4ms", drop_tail(500));
     for index in 0..n {
@@ -53,7 +53,7 @@ fn overlay(n: usize, config: OverlayConfig, tcps_each: usize) -> (Net, LinkId) {
     (net, LinkId::of(2 * n as u32, false))
 }
 
-fn config(detection: Detection) -> OverlayConfig {
+pub(crate) fn config(detection: Detection) -> OverlayConfig {
     let queue =
         DisciplineConfig::Fifo(ManagerConfig::DropTail(DropTailConfig { limit: Limit::Packets(500) }));
     OverlayConfig {

@@ -181,6 +181,22 @@ impl Border {
         Some(packet)
     }
 
+    /// All that waits here is lost, and so are messages that nobody asked for: its machine goes down.
+    pub fn purge(&mut self, why: DropReason, now: Time, store: &mut impl PacketStore) {
+        let now = self.at(now);
+        self.outbox = Outbox::default();
+        if let Some(packet) = self.going.take() {
+            store.on_drop(packet, why);
+        }
+        self.bank.purge(now, why, &mut ShaperSink(store));
+    }
+
+    /// The latest instant that it was told, which is the time it goes by even if a clock goes back.
+    #[inline]
+    pub const fn latest(&self) -> Time {
+        self.latest
+    }
+
     /// When the mechanism has something to do.
     #[inline]
     pub fn timer_at(&self) -> Option<Time> {

@@ -9,7 +9,7 @@ use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-use tidegate_packet::{Backlog, Packet, Sink};
+use tidegate_packet::{Backlog, DropReason, Packet, Sink};
 use tidegate_parameters::{bound, parameters};
 use tidegate_units::{BitRate, Bytes, Time};
 
@@ -149,6 +149,18 @@ impl ShaperBank {
         }
     }
 
+    /// All that waits is lost.
+    pub fn purge(&mut self, now: Time, why: DropReason, out: &mut impl Sink) {
+        for shaped in self.aggregates.iter_mut().flatten() {
+            if let Some(head) = shaped.head.take() {
+                out.on_drop(head, why);
+            }
+            shaped.due = Time::MAX;
+            shaped.queue.purge(now, why, out);
+        }
+        self.agenda.clear();
+    }
+
     /// When [`Self::release`] next has something to give.
     pub fn release_at(&self) -> Option<Time> {
         self.agenda.peek().map(|Reverse((at, _))| *at)
@@ -180,7 +192,7 @@ impl ShaperBank {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tidegate_packet::{DropReason, FlowId, MarkReason};
+    use tidegate_packet::{FlowId, MarkReason};
     use tidegate_units::Span;
 
     #[derive(Default)]
@@ -240,6 +252,27 @@ mod tests {
         }
         assert_eq!(bank.backlog(AggregateId(0)).packets, 101);
         assert_eq!(drops.0.len(), 399);
+    }
+
+    #[test]
+    fn what_is_purged_is_dropped_and_the_shapers_go_on_with_what_comes_then() {
+        let (mut bank, mut drops) = (bank(), Drops::default());
+        for aggregate in 0..2 {
+            bank.open(AggregateId(aggregate), BitRate::from_mbps(8), Time::ZERO);
+            for slot in 0..3 {
+                bank.enqueue(
+                    AggregateId(aggregate),
+                    Packet::new(slot, FlowId(0), 1000),
+                    Time::ZERO,
+                    &mut drops,
+                );
+            }
+        }
+        bank.purge(Time::ZERO, DropReason::LinkDown, &mut drops);
+        assert_eq!(drops.0, [DropReason::LinkDown; 6]);
+        assert!(bank.release_at().is_none() && bank.backlog(AggregateId(0)).is_empty());
+        bank.enqueue(AggregateId(1), Packet::new(7, FlowId(0), 1000), Time::ZERO, &mut drops);
+        assert_eq!(bank.release(Time::ZERO, &mut drops).unwrap().1.slot, 7);
     }
 
     #[test]

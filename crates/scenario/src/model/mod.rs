@@ -361,6 +361,26 @@ pub enum EventChange {
         /// The new rate.
         rate: BitRate,
     },
+    /// An edge: at least one of the two.
+    Edge {
+        /// Of which domain.
+        domain: DomainIndex,
+        /// Which one.
+        edge: NodeIndex,
+        /// How its clock is stepped.
+        step: Option<ClockStep>,
+        /// Whether its machine is started anew.
+        restart: bool,
+    },
+}
+
+/// A step of a clock: above zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClockStep {
+    /// It shows so much more from now on.
+    Ahead(Span),
+    /// It shows so much less from now on.
+    Back(Span),
 }
 
 words! {

@@ -1,24 +1,31 @@
 //! What changes during the run.
 
-use tidegate_parameters::{Check as _, Report, bound};
+use tidegate_parameters::{Bound, Check as _, Report, bound};
 use tidegate_units::{BitRate, Span, Time};
 
 use super::Site;
+use super::domains::Domains;
 use super::flows::Flows;
 use super::links::Links;
+use super::nodes::Nodes;
 use super::raw::EventText;
 use super::values;
 use crate::error::Problems;
 use crate::fault::shortened;
-use crate::model::{Control, Event, EventChange, FlowIndex, Link, LinkIndex, Transport, Way, Ways};
+use crate::model::{
+    ClockStep, Control, DomainIndex, Event, EventChange, FlowIndex, Link, LinkIndex, NodeIndex, Transport,
+    Way, Ways,
+};
 use crate::template::Scope;
 use crate::tree::{Table, Value};
+
+/// What may change.
+type Things<'a> = (&'a Nodes, &'a Links, &'a Flows, &'a Domains);
 
 /// Reads `[[events]]`, and sorts them by time.
 pub(crate) fn read(
     table: &Table,
-    links: &Links,
-    flows: &Flows,
+    things: Things<'_>,
     duration: Span,
     scope: &mut Scope<'_>,
     problems: &mut Problems,
@@ -38,7 +45,7 @@ pub(crate) fn read(
         let name = position.to_string();
         let site = Site { tree: event, section: "events", name: &name };
         let Some(text) = site.read::<EventText>(scope, problems) else { continue };
-        events.extend(check(site, &text, links, flows, duration, problems));
+        events.extend(check(site, &text, things, duration, problems));
     }
     // Stable: events at one instant stay in the order of the file.
     events.sort_by_key(|event| event.at);
@@ -48,14 +55,23 @@ pub(crate) fn read(
 fn check(
     site: Site<'_>,
     text: &EventText,
-    links: &Links,
-    flows: &Flows,
+    (nodes, links, flows, domains): Things<'_>,
     duration: Span,
     problems: &mut Problems,
 ) -> Option<Event> {
     if text.at > Time::ZERO.saturating_add(duration) {
         let message = format!("the event at {} comes after the end of the run at {duration}", text.at);
         problems.push(site.problem(&["at"], message, ""));
+    }
+    if let (None, None, Some(name)) = (&text.link, &text.flow, &text.edge) {
+        let change = edge(site, text, name, nodes, domains, problems)?;
+        return Some(Event { at: text.at, change });
+    }
+    if of_edges(text) {
+        let help = "`edge`, `domain`, `clock_ahead`, `clock_back` and `restart` belong together";
+        let message = if text.edge.is_some() { "an event of several things" } else { "an event of no edge" };
+        problems.push(site.problem(&[], message, help));
+        return None;
     }
     if let (None, Some(flow)) = (&text.link, &text.flow) {
         let change = reservation(site, text, flow, flows, problems)?;
@@ -76,7 +92,11 @@ fn check(
     bound::RATE.check("rate", &text.rate, &mut report);
     bound::DELAY.check("delay", &text.delay, &mut report);
     let Some(name) = &text.link else {
-        problems.push(site.problem(&[], "an event of nothing", "give `link`, or `flow` with `reservation`"));
+        problems.push(site.problem(
+            &[],
+            "an event of nothing",
+            "give `link`, `flow` with `reservation`, or `edge`",
+        ));
         return None;
     };
     let Some(link) = links.names.get(name) else {
@@ -106,6 +126,122 @@ fn check(
     };
     Some(Event { at: text.at, change })
 }
+
+/// Whether it has a key of events of edges.
+fn of_edges(text: &EventText) -> bool {
+    let has_step = text.clock_ahead.is_some() || text.clock_back.is_some();
+    text.edge.is_some() || text.domain.is_some() || has_step || text.restart
+}
+
+/// A change of an edge.
+fn edge(
+    site: Site<'_>,
+    text: &EventText,
+    name: &str,
+    nodes: &Nodes,
+    domains: &Domains,
+    problems: &mut Problems,
+) -> Option<EventChange> {
+    let before = problems.len();
+    let of_links = text.rate.is_some() || text.delay.is_some() || text.background.is_some();
+    if of_links || text.state.is_some() || text.reservation.is_some() || text.direction != Ways::Both {
+        let message = "an edge has a clock to step, and a machine to start anew";
+        problems.push(site.problem(&["edge"], message, "give `clock_ahead`, `clock_back` or `restart`"));
+    }
+    let mut sink = |keys: &[&str], message: String, help: &str| {
+        problems.push(site.problem(keys, message, help));
+    };
+    let mut report = Report::new(&mut sink);
+    STEP.check("clock_ahead", &text.clock_ahead, &mut report);
+    STEP.check("clock_back", &text.clock_back, &mut report);
+    let step = match (text.clock_ahead, text.clock_back) {
+        (Some(_), Some(_)) => {
+            problems.push(site.problem(
+                &["clock_back"],
+                "a clock goes ahead and back at once",
+                "give one of them",
+            ));
+            return None;
+        }
+        (Some(span), None) => Some(ClockStep::Ahead(span)),
+        (None, Some(span)) => Some(ClockStep::Back(span)),
+        (None, None) => None,
+    };
+    if step.is_none() && !text.restart {
+        let help = "give `clock_ahead`, `clock_back` or `restart = true`";
+        problems.push(site.problem(&[], "an event that changes nothing", help));
+    }
+    let node = match nodes.find(name, &site, &["edge"]) {
+        Ok(node) => node,
+        Err(problem) => {
+            problems.push(problem);
+            return None;
+        }
+    };
+    let domain = domain_of(site, text, node, name, domains, problems)?;
+    // One that was not understood has been reported.
+    let known = domains.list.get(domain.index()).filter(|_| domains.list.len() == domains.names.len())?;
+    if known.mechanism.edge().is_none() {
+        let message = format!("the edges of `{}` have no mechanism", known.name);
+        problems.push(site.problem(&["edge"], message, "give the domain a `mechanism` of its edges"));
+    }
+    (problems.len() == before).then_some(EventChange::Edge {
+        domain,
+        edge: node,
+        step,
+        restart: text.restart,
+    })
+}
+
+/// The domain that an event says, or the only one with this edge.
+fn domain_of(
+    site: Site<'_>,
+    text: &EventText,
+    node: NodeIndex,
+    name: &str,
+    domains: &Domains,
+    problems: &mut Problems,
+) -> Option<DomainIndex> {
+    let has =
+        |index: u32| domains.list.get(index as usize).is_some_and(|domain| domain.edges.contains(&node));
+    // If one was not understood, its edges are not known, nor the numbers of those behind it.
+    if domains.list.len() < domains.names.len() {
+        return None;
+    }
+    if let Some(domain) = &text.domain {
+        let Some(index) = domains.names.get(domain) else {
+            let message = format!("there is no domain `{}`", shortened(domain));
+            problems.push(site.problem(&["domain"], message, domains.names.suggest(domain)));
+            return None;
+        };
+        if !has(index) {
+            let message = format!("`{}` is no edge of `{}`", shortened(name), shortened(domain));
+            problems.push(site.problem(&["edge"], message, ""));
+            return None;
+        }
+        return Some(DomainIndex(index));
+    }
+    let found: Vec<u32> = (0..domains.list.len() as u32).filter(|&index| has(index)).collect();
+    match *found {
+        [index] => Some(DomainIndex(index)),
+        [] => {
+            problems.push(site.problem(
+                &["edge"],
+                format!("`{}` is no edge of a domain", shortened(name)),
+                "",
+            ));
+            None
+        }
+        _ => {
+            let message = format!("`{}` is an edge of {} domains", shortened(name), found.len());
+            problems.push(site.problem(&["edge"], message, "say which: `domain`"));
+            None
+        }
+    }
+}
+
+/// A step of a clock.
+const STEP: Bound<Span> = Bound::above(Span::ZERO).and_at_most(bound::DELAY_MAX).saying("a step of ", "");
 
 /// A new reserved rate of a flow.
 fn reservation(

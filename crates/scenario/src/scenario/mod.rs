@@ -82,7 +82,7 @@ pub(crate) fn build(
     let routing = routing::read(table, &domains.list, &scope, &mut problems);
     let markers = markers::read(table, &nodes, &flows, &mut scope, &mut late, &mut problems);
     let commands = commands::read(table, &nodes, &mut scope, &mut late, &mut problems);
-    let events = events::read(table, &links, &flows, duration, &mut scope, &mut problems);
+    let events = events::read(table, (&nodes, &links, &flows, &domains), duration, &mut scope, &mut problems);
     let known =
         record::Known { links: &links, flows: &flows, domains: &domains, markers: &markers, duration };
     // Patterns would seem to match nothing where what they name was not understood.

@@ -374,7 +374,7 @@ pub(crate) struct CommandText {
     pub(crate) needs: Vec<String>,
 }
 
-/// A change of a link during the run.
+/// A change of a link, a flow or an edge during the run.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct EventText {
@@ -404,6 +404,21 @@ pub(crate) struct EventText {
     /// Its new reserved rate.
     #[serde(default)]
     pub(crate) reservation: Option<BitRate>,
+    /// Which edge, instead of a link: of a domain whose edges have a mechanism.
+    #[serde(default)]
+    pub(crate) edge: Option<String>,
+    /// Of which domain. Default: the one that has the edge.
+    #[serde(default)]
+    pub(crate) domain: Option<String>,
+    /// How much more its clock shows from now on.
+    #[serde(default)]
+    pub(crate) clock_ahead: Option<Span>,
+    /// How much less its clock shows from now on.
+    #[serde(default)]
+    pub(crate) clock_back: Option<Span>,
+    /// Whether its machine starts anew: what its mechanism knew is gone, and what waited at its shapers is lost.
+    #[serde(default)]
+    pub(crate) restart: bool,
 }
 
 /// What is recorded beyond counters.

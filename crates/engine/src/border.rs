@@ -10,6 +10,7 @@ use tidegate_packet::{Address, DropReason, Headers, MarkReason, Packet, Place, P
 use tidegate_units::{Span, Time};
 
 use crate::arena::Carried;
+use crate::liar::Liar;
 use crate::network::{ClockSpec, ClockStep};
 use crate::observer::Observer;
 use crate::outside::{AnySegment, OutsideSegment};
@@ -102,6 +103,8 @@ pub(crate) struct Border {
     /// The edge mechanism, by the border's own clock.
     pub(crate) control: Option<edge::Border>,
     pub(crate) clock: Clock,
+    /// What changes its messages, if it lies.
+    pub(crate) liar: Option<Box<Liar>>,
     pub(crate) labeller: Option<CsfqLabeller>,
     /// Which messages to it get lost, and by what chance.
     pub(crate) control_loss: (f64, Substream),

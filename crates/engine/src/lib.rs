@@ -13,6 +13,7 @@ mod error;
 mod event;
 mod external;
 mod ids;
+mod liar;
 mod link;
 mod marker;
 mod nesting;
@@ -40,6 +41,7 @@ pub use crowd::{
 pub use error::BuildError;
 pub use event::{EventQueue, Token};
 pub use ids::{FlowIds, LinkId, NodeId};
+pub use liar::LieSpec;
 pub use link::{
     CircuitSpec, DirectionSpec, JitterModel, LinkTrace, LossModel, Medium, OPPORTUNITY_BYTES, ReorderModel,
 };

@@ -12,6 +12,7 @@ use tidegate_units::{BitRate, Span, Time};
 
 use crate::crowd::CrowdSpec;
 use crate::ids::{LinkId, NodeId};
+use crate::liar::LieSpec;
 use crate::link::DirectionSpec;
 
 /// What kind of node.
@@ -207,6 +208,8 @@ pub struct DomainSpec {
     pub control_loss: f64,
     /// Clocks of borders that are not right.
     pub clocks: Vec<(NodeId, ClockSpec)>,
+    /// What borders say that is not true.
+    pub lies: Vec<(NodeId, LieSpec)>,
     /// Borders write labels.
     pub labels: Option<LabelsSpec>,
 }

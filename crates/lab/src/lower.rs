@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use tidegate_engine::{
     ApplicationSpec, BorderChange, Change, CircuitSpec, ClockSpec, ClockStep, DirectionSpec, DomainSpec,
-    FlowIds, FlowSpec, FollowState, HopSpec, JitterModel, LabelsSpec, LinkId, LinkSpec, LinkTrace, LossModel,
-    MarkerSpec, Multipath, Network, NodeId, NodeKind, NodeSpec, OnOffDistribution, ReorderModel,
+    FlowIds, FlowSpec, FollowState, HopSpec, JitterModel, LabelsSpec, LieSpec, LinkId, LinkSpec, LinkTrace,
+    LossModel, MarkerSpec, Multipath, Network, NodeId, NodeKind, NodeSpec, OnOffDistribution, ReorderModel,
     ReservationChange, ScriptedChange, StartSpec, Ties, TransportSpec,
 };
 use tidegate_mechanism::edge::iec::VirtualLinkTerms;
@@ -322,6 +322,7 @@ fn domains(scenario: &Scenario, weights: &Weights) -> Vec<DomainSpec> {
             }),
             control_loss: domain.control_loss,
             clocks: members.iter().flat_map(|d| d.clocks.iter().map(clock)).collect(),
+            lies: members.iter().flat_map(|d| d.lies.iter().map(lie)).collect(),
         });
     }
     specs
@@ -358,6 +359,11 @@ fn terms(
 
 fn clock((node, clock): &(model::NodeIndex, model::Clock)) -> (NodeId, ClockSpec) {
     (node_id(*node), ClockSpec { offset: clock.offset, drift_ppm: clock.drift_ppm })
+}
+
+fn lie((node, lies): &(model::NodeIndex, model::Lies)) -> (NodeId, LieSpec) {
+    let model::Lies { output, hides, forges, replays } = *lies;
+    (node_id(*node), LieSpec { output, hides, forges, replays })
 }
 
 /// Which of the specs of [`network`] serves domain `index` of the scenario.

@@ -123,6 +123,7 @@ fn network(v6: bool, edges: &[u32]) -> Network {
             unpoliced: Vec::new(),
             control_loss: 0.0,
             clocks: Vec::new(),
+            lies: Vec::new(),
             labels: None,
         });
     }

@@ -158,6 +158,7 @@ impl Scenario {
             virtual_links: _,
             control_loss,
             clocks,
+            lies,
         } = domain;
         let trusts: Vec<&str> =
             trusts.iter().map(|other| self.domains[other.index()].name.as_str()).collect();
@@ -171,6 +172,11 @@ impl Scenario {
             "unpoliced": self.node_names(unpoliced),
             "clocks": self.clocks_json(clocks),
         });
+        // Only where there are some: results are the same bytes without them.
+        if !lies.is_empty() {
+            all["lies"] =
+                lies.iter().map(|(node, lie)| (self.node_name(*node).to_owned(), config(lie))).collect();
+        }
         if *control_loss > 0.0 {
             all["control_loss"] = json!(control_loss);
         }

@@ -9,6 +9,7 @@ use tidegate_units::Time;
 
 use crate::border::{Border, Clock};
 use crate::ids::{LinkId, NodeId};
+use crate::liar::Liar;
 use crate::link::{DirectionSpec, FarEnd, Link, Medium, PortChoice};
 use crate::marker::MarkerPoint;
 use crate::nesting;
@@ -118,7 +119,10 @@ pub(super) fn build_borders(network: &Network, seed: u64) -> Vec<Border> {
             let control = build_control(domain, site, Seed::for_component(seed, &name), mtu_bytes);
             let losses = Seed::for_component(seed, &format!("{name}.control_loss"));
             let clock = domain.clocks.iter().find(|(edge, _)| *edge == node).map(|(_, spec)| *spec);
+            let liar = domain.lies.iter().find(|(edge, _)| *edge == node).zip(domain.mechanism.as_ref());
+            let lies = Seed::for_component(seed, &format!("{name}.lies"));
             borders.push(Border {
+                liar: liar.map(|((_, spec), config)| Box::new(Liar::new(*spec, config, lies))),
                 node: node.0,
                 domain: index as u32,
                 level,

@@ -222,9 +222,23 @@ impl<O: Observer> Simulation<O> {
         while let Some(control) = &mut self.borders[index as usize].control
             && let Some(to) = control.poll_message(&mut message)
         {
-            self.send_control(index, to, &message);
+            if self.borders[index as usize].liar.is_some() {
+                self.send_lies(index, to, &mut message);
+            } else {
+                self.send_control(index, to, &message);
+            }
         }
         self.message = message;
+    }
+
+    #[cold]
+    fn send_lies(&mut self, from: u32, to: PeerId, message: &mut Vec<u8>) {
+        let Some(liar) = &mut self.borders[from as usize].liar else { return };
+        let again = liar.tell(to, message);
+        self.send_control(from, to, message);
+        if let Some((peer, old)) = again {
+            self.send_control(from, peer, &old);
+        }
     }
 
     fn send_control(&mut self, from: u32, to: PeerId, message: &[u8]) {

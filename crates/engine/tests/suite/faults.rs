@@ -3,8 +3,8 @@
 use crate::common::{Net, constant, direction, drop_tail, seconds, throughput_bps};
 use crate::iec::{config, overlay};
 use tidegate_engine::{
-    BorderChange, Carried, Change, ClockStep, FlowIds, JitterModel, LinkId, LossModel, Network, NodeId,
-    Observer, ReorderModel, ScriptedChange, Simulation, Statistics, TransportSpec,
+    BorderChange, Carried, Change, ClockStep, FlowIds, JitterModel, LieSpec, LinkId, LossModel, Network,
+    NodeId, Observer, ReorderModel, ScriptedChange, Simulation, Statistics, TransportSpec,
 };
 use tidegate_mechanism::edge::EdgeConfig;
 use tidegate_mechanism::edge::iec::Detection;
@@ -297,4 +297,45 @@ fn what_is_no_border_is_left_alone() {
         statistics.border_drops.iter().map(|drops| drops[DropReason::LinkDown.index()]).sum::<u64>(),
         0
     );
+}
+
+/// The same network, where E0 lies; what its statistics are.
+fn with_lies(detection: Option<Detection>, lies: LieSpec) -> Statistics {
+    let mut net = edges(detection, &[]);
+    let liar = net.node("E0");
+    net.network.domains[0].lies.push((liar, lies));
+    net.run(1, 0.0, 20.0)
+}
+
+#[test]
+fn a_liar_that_says_the_truth_changes_nothing_and_each_lie_changes_something() {
+    let truth = LieSpec::default();
+    for detection in ALL {
+        let plain = format!("{:?}", edges(detection, &[]).run(1, 0.0, 20.0));
+        assert_eq!(format!("{:?}", with_lies(detection, truth)), plain, "{detection:?}");
+        let lies = [
+            LieSpec { output: 0.3, ..truth },
+            LieSpec { hides: true, ..truth },
+            LieSpec { forges: true, ..truth },
+            LieSpec { replays: 0.3, ..truth },
+        ];
+        // NBP has no congestion to hide. By round trips the ingress finds it itself: only losses could be hidden, and there are none.
+        let can_hide = matches!(detection, Some(Detection::OneWay | Detection::Marks));
+        for lie in lies.into_iter().filter(|lie| can_hide || !lie.hides) {
+            let told = format!("{:?}", with_lies(detection, lie));
+            assert_ne!(told, plain, "{detection:?}, {lie:?}");
+            assert_eq!(format!("{:?}", with_lies(detection, lie)), told, "{detection:?}, {lie:?}");
+        }
+    }
+}
+
+#[test]
+fn messages_that_are_sent_again_are_as_many_as_said() {
+    let sent = |lies| {
+        let statistics = with_lies(Some(Detection::OneWay), lies);
+        statistics.flows[FlowIds { flows: 2 }.control(2).0 as usize].sent_packets
+    };
+    // Behind each message but the first goes an old one: 2 n - 1 in all.
+    let always = sent(LieSpec { replays: 1.0, ..LieSpec::default() });
+    assert!(always > 20 && always % 2 == 1, "{always}");
 }

@@ -359,6 +359,7 @@ mod tests {
             unpoliced: Vec::new(),
             control_loss: 0.0,
             clocks: Vec::new(),
+            lies: Vec::new(),
             labels: None,
         };
         Network { nodes: vec![node("west"), node("east")], domains: vec![domain], ..Network::default() }

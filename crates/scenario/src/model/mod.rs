@@ -13,7 +13,7 @@ mod transport;
 pub use application::{Adaptive, Application, Bulk, Cbr, OnOff, OnOffDistribution, Poisson, Transfer};
 pub use circuit::{CellDiscard, Circuit};
 pub use clients::{PageObjects, Pages, Thinking, Video, VideoRule};
-pub use domain::{Clock, Mechanism, Uncontrolled};
+pub use domain::{Clock, Lies, Mechanism, Uncontrolled};
 pub use impairment::{BurstLoss, Jitter, ListLoss, Loss, RandomLoss, Reorder, SlotJitter, UniformJitter};
 pub use record::{
     DelayOf, DomainQuantity, FlowCounter, FlowQuantity, LinkCounter, LinkQuantity, MarkerCounter,
@@ -297,6 +297,8 @@ pub struct Domain {
     pub control_loss: f64,
     /// Clocks of edges that are not right.
     pub clocks: Vec<(NodeIndex, Clock)>,
+    /// What edges say that is not true.
+    pub lies: Vec<(NodeIndex, Lies)>,
 }
 
 /// A marker in its place.

@@ -1,6 +1,7 @@
 //! Domains: their borders, and that nothing gets past them.
 
 use tidegate_document::names::first_duplicate;
+use tidegate_mechanism::edge::EdgeConfig;
 use tidegate_parameters::bound::{self, INSIDE};
 use tidegate_parameters::{Check as _, Parameters, Report};
 
@@ -130,6 +131,27 @@ fn read_domain(
         };
         Parameters::check(clock, &mut Report::new(&mut sink));
     }
+    let mut lies = Vec::new();
+    for (name, lie) in &text.lies {
+        let keys = ["lies", name];
+        lies.extend(edge(site, name, &keys, &edges, nodes, problems).map(|index| (index, *lie)));
+        let mut sink = |below: &[&str], message: String, help: &str| {
+            let all: Vec<&str> = keys.iter().chain(below).copied().collect();
+            problems.push(site.problem(&all, message, help));
+        };
+        let mut report = Report::new(&mut sink);
+        Parameters::check(lie, &mut report);
+        match text.mechanism.edge() {
+            None => {
+                let help = "give the domain a `mechanism` of its edges";
+                report.at(&[], "an edge without mechanism has nothing to say", help);
+            }
+            Some(EdgeConfig::Nbp(_)) if lie.hides => {
+                report.say("hides", "NBP reports rates, and no congestion to hide", "give `output`");
+            }
+            Some(_) => {}
+        }
+    }
     let liars = match &text.labels {
         Some(Labels::Csfq(labels)) => {
             labels.liars.as_ref().map(|patterns| liars(site, patterns, flows, problems))
@@ -158,6 +180,7 @@ fn read_domain(
         virtual_links,
         control_loss: text.control_loss,
         clocks,
+        lies,
     })
 }
 

@@ -11,8 +11,8 @@ use serde::{Deserialize, Deserializer, de};
 use tidegate_units::{BitRate, Span, Time};
 
 use crate::model::{
-    Application, Circuit, Clock, Device, Duplex, Follows, Jitter, Labels, LinkState, Loss, Marker, Mechanism,
-    Multipath, Queue, Reorder, TcpKeys, TransportText, Udp, Ways,
+    Application, Circuit, Clock, Device, Duplex, Follows, Jitter, Labels, Lies, LinkState, Loss, Marker,
+    Mechanism, Multipath, Queue, Reorder, TcpKeys, TransportText, Udp, Ways,
 };
 
 /// The nodes of the network. A range in braces gives several: `R{1..3}` is R1, R2, R3.
@@ -333,6 +333,8 @@ pub(crate) struct DomainText {
     pub(crate) labels: Option<Labels>,
     /// The clocks of edges that are not right, by their names. Default: all are right.
     pub(crate) clocks: BTreeMap<String, Clock>,
+    /// What the messages of edges say that is not true, by their names. Default: nothing.
+    pub(crate) lies: BTreeMap<String, Lies>,
     /// Domains whose feedback it accepts. Default: none.
     pub(crate) trusts: Vec<String>,
     /// The probability with which each message between its edges gets lost on the way. Default: only queues lose messages.

@@ -159,6 +159,7 @@ impl Net {
             unpoliced: Vec::new(),
             control_loss: 0.0,
             clocks: Vec::new(),
+            lies: Vec::new(),
             labels: None,
         });
         self.network.domains.last_mut().unwrap()

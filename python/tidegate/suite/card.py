@@ -136,7 +136,7 @@ def shortfall(row: Row, value: stats.Estimate) -> tuple[float, float]:
 
 
 def shown(value: stats.Estimate) -> tuple[str, str]:
-    """A value and its interval for people: three digits; what is far below the last of them is no interval."""
+    """A value and its interval for people: three digits; far below the last of them it is none."""
     number = quantities.number(float(f"{value.mean:.3g}"), 3)
     if value.low is None or value.high is None:
         return number, ""

@@ -3,6 +3,7 @@
 python packaging/make_manual.py [FOLDER]
 """
 
+import argparse
 import subprocess
 import sys
 from pathlib import Path
@@ -22,7 +23,9 @@ def help_of(command: str) -> str:
 
 def main() -> None:
     """Write all pages; none of another version stays."""
-    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", nargs="?", type=Path, default=FOLDER)
+    folder: Path = parser.parse_args().folder
     folder.mkdir(parents=True, exist_ok=True)
     for left in folder.glob("tidegate*.1"):
         left.unlink()

@@ -85,7 +85,7 @@ class Files:
     def _texts(self) -> Iterator[tuple[str, str]]:
         """Every file by its path, without `..` in it."""
         main = _lexical(self.path)
-        waiting = [(main, True), *((_beside(main, name), False) for name in sorted(self.traces))]
+        waiting = [(main, True)]
         seen: set[str] = set()
         while waiting:
             name, may_include = waiting.pop()
@@ -104,6 +104,8 @@ class Files:
             yield name, text
             if may_include:
                 waiting += [(_beside(name, other), True) for other in includes(text)]
+                # The engine looks for them beside each of these files.
+                waiting += [(_beside(name, other), False) for other in sorted(self.traces)]
 
 
 def includes(text: str) -> list[str]:

@@ -266,6 +266,13 @@ def test_half_of_a_target_is_as_far_off_as_twice():
     assert cards.shortfall(row, estimate(0, 0)) == (math.inf, math.inf)
 
 
+def test_an_interval_far_below_the_last_digit_is_told_as_none():
+    shown = [(97.3, 0.001), (97.3, 0.03), (0.99999, 1.5e-5), (0.0, 0.001), (1430, 40)]
+    told = [cards.shown(estimate(mean, half)) for mean, half in shown]
+    assert told == [("97.3", " ±0"), ("97.3", " ±0.03"), ("1", " ±0"), ("0", " ±0.001"), ("1 430", " ±40")]
+    assert cards.shown(stats.Estimate(2.0, None, None, 1)) == ("2", "")
+
+
 def test_lines_are_found_by_key():
     text = 'a = 1\n[b."c.d"]\ne = 2\n[f]\ng.h = { i = 1 }\n[[k]]\nl = 1\n'
     for key, line in ((["a"], 1), (["b", "c.d", "e"], 3), (["f", "g", "h", "i"], 5), (["k"], 6), (["z"], 1)):
@@ -298,6 +305,27 @@ def test_every_mechanism_of_a_suite_that_ships_fits_each_of_its_experiments(name
     assert {task.axes["mechanism"] for task in laid.tasks} == set(suite.mechanisms)
 
 
+def test_what_routers_do_fits_each_suite_that_compares_it(tmp_path):
+    from tidegate.suite import pairs
+
+    for name in declared.names():
+        suite = declared.find(name)
+        if "domains.net.mechanism" not in suite.takes:
+            continue
+        read = [mechanisms.read(path, suite) for path in mechanisms.shipped().values()]
+        compared = [each for each in read if not each.unfit]
+        assert {"fred", "csfq", "iec-fq-codel", "nbq", "backpressure"} <= {each.name for each in compared}
+        assert pairs.lay(suite, compared, tmp_path / name, True, 1, []).obstacles == {}, name
+
+
+def test_the_card_for_queues_has_each_mechanism_of_the_comparison_of_today():
+    raw = declared.tables_of(declared.suites_dir().parent / "compare" / "_today.toml")[0]
+    suite = declared.find("aqm")
+    titles = {each.title.lower() for each in mechanisms.chosen(suite, [])}
+    assert len(raw["variants"]) == 16
+    assert {entry["label"].lower() for entry in raw["variants"].values()} <= titles
+
+
 def test_every_mechanism_that_ships_is_one_of_some_suite():
     taken = set()
     for name in declared.names():
@@ -314,3 +342,50 @@ def test_suites_are_listed(capsys):
     assert run("--json") == 0
     listed = json.loads(capsys.readouterr().out)
     assert [each["id"] for each in listed["suites"]] == declared.names()
+
+
+def test_files_that_an_experiment_names_lie_beside_it(tiny):
+    """The files of pairs, which lay a mechanism under it, are elsewhere."""
+    from tidegate.suite import pairs
+
+    text = EXPERIMENT.replace('rate = "2Mbit", delay', 'rate = { trace = "cell.trace" }, delay')
+    text = text.partition("[axes.rate]")[0]
+    table = 'sizes = { kind = "table", file = "data/sizes.csv" }, '
+    for name, sizes, arrivals in (
+        ("table", table, '{ kind = "poisson", every = "100ms" }'),
+        ("list", "", '{ kind = "list", file = "data/list.csv" }'),
+    ):
+        text += f'[flows.{name}]\nfrom = "A"\nto = "B"\ntransport = "tcp"\n'
+        text += f'application = {{ kind = "transfers", {sizes}arrivals = {arrivals} }}\n'
+    (tiny / "tiny" / "data").mkdir()
+    for name, lines in (
+        ("two.toml", text),
+        ("cell.trace", "3\n7\n10\n"),
+        ("data/sizes.csv", "1000,0.5\n3000,1\n"),
+        ("data/list.csv", "1.5,2000\n2,4000\n"),
+        ("card.toml", CARD.replace('where = { rate = "2Mbit" }\n', "")),
+    ):
+        (tiny / "tiny" / name).write_text(lines)
+    assert run("tiny", "codel", "mine.toml", "--quick", "-o", "out") == 0
+    assert numbers("out")["rows"][0]["values"]["mine"]["mean"] > 0
+    counts = [
+        point.summary["flows"]["list"]["transfers"]["completed"]
+        for point in store.read_result(Path("out/points")).points
+    ]
+    assert counts == [2] * 4
+    # On a cluster, too.
+    suite = declared.read(Path("tiny"))
+    laid = pairs.lay(suite, mechanisms.chosen(suite, ["codel"]), tiny / "elsewhere", True, None, [])
+    from tidegate import cluster_wire
+
+    main, _, _ = cluster_wire.unfold(laid.tasks[0].files.message, tiny / "worker")
+    found = {path.name for path in (tiny / "worker").rglob("*") if path.is_file()}
+    assert {"cell.trace", "sizes.csv", "list.csv", "two.toml"} <= found and main.is_file()
+
+
+def test_the_page_of_suites_has_every_key_of_a_card():
+    page = (Path(__file__).parents[2] / "docs" / "suites.md").read_text(encoding="utf-8")
+    tables = re.findall(r"<!-- card: (\w+) -->\n((?:\|[^\n]*\n)*)", page)
+    told = {name: set(re.findall(r"^\| `([\w-]+)` \|", table, re.MULTILINE)) for name, table in tables}
+    assert told == {"file": declared.CARD_KEYS, "row": declared.ROW_KEYS, "group": declared.GROUP_KEYS}
+    assert all(f"`{word}`" in page for word in declared.BETTER)

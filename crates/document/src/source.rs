@@ -130,6 +130,18 @@ impl Sources {
         &self.directory
     }
 
+    /// Where the file is that the configuration calls `name`: beside the file that everything began with, or else beside one that
+    /// this includes, in their order. A file of a few lines may so lie elsewhere than what it includes.
+    pub fn find(&self, name: &str) -> PathBuf {
+        let first = self.directory.join(name);
+        if first.is_file() {
+            return first;
+        }
+        let included = self.list.iter().filter(|source| source.origin == Origin::File);
+        let mut beside = included.filter_map(|source| Some(Path::new(&source.name).parent()?.join(name)));
+        beside.find(|path| path.is_file()).unwrap_or(first)
+    }
+
     /// The text that stands for the file called `name`, if one does.
     pub fn attached(&self, name: &str) -> Option<&str> {
         self.attached.get(name).map(|text| &**text)

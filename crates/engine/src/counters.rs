@@ -11,9 +11,12 @@ pub(crate) fn no_delays() -> Delays {
     Delays::new(3).expect("three digits are allowed")
 }
 
-/// The rate of one direction of a link, integrated over time. Apart from [`LinkCounters`], which packets touch.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+/// The rate of one direction of a link, integrated over time: its own, not that at which a neighbour lets it send, so that what
+/// arrives can be compared with what it could carry. Apart from [`LinkCounters`], which packets touch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct RateIntegral {
+    /// Since the last change.
+    rate: BitRate,
     /// Bits per second times nanoseconds, until the last change.
     sum: u128,
     /// When that was.
@@ -22,19 +25,23 @@ pub(crate) struct RateIntegral {
 
 impl RateIntegral {
     /// Begins at `now`.
-    pub(crate) const fn starting(now: Time) -> Self {
-        Self { sum: 0, since: now }
+    pub(crate) const fn starting(rate: BitRate, now: Time) -> Self {
+        Self { rate, sum: 0, since: now }
     }
 
-    /// The link has had `rate` since the last change, until `now`.
-    pub(crate) fn until(self, rate: BitRate, now: Time) -> Self {
-        let more = u128::from(rate.as_bps()) * u128::from(now.since(self.since).as_nanos());
-        Self { sum: self.sum + more, since: now }
+    /// From `now` on the link has `rate`.
+    pub(crate) fn change(&mut self, rate: BitRate, now: Time) {
+        *self = Self { rate, sum: self.until(now), since: now };
     }
 
-    /// Its value at the last change.
-    pub(crate) const fn sum(self) -> u128 {
-        self.sum
+    /// Its value at `now`.
+    pub(crate) fn until(self, now: Time) -> u128 {
+        self.sum + u128::from(self.rate.as_bps()) * u128::from(now.since(self.since).as_nanos())
+    }
+
+    /// The rate since the last change.
+    pub(crate) const fn rate(self) -> BitRate {
+        self.rate
     }
 }
 

@@ -52,7 +52,7 @@ impl<O: Observer> Simulation<O> {
         self.links[link.0 as usize].variable(name, &mut self.world)
     }
 
-    /// The present rate of `link`.
+    /// The rate at which `link` sends now: its own, or what a neighbour lets it.
     pub fn link_rate(&self, link: LinkId) -> BitRate {
         self.links[link.0 as usize].rate()
     }

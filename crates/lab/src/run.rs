@@ -243,8 +243,6 @@ impl<O: Observer> Run<O> {
     pub fn finish(mut self) -> (Outcome, O) {
         self.simulation.assert_conservation();
         let statistics = self.simulation.statistics();
-        let rates: Vec<_> =
-            (0..statistics.links.len()).map(|link| self.simulation.link_rate(LinkId(link as u32))).collect();
         let window = statistics.until.since(statistics.since);
         let mut classes = BTreeMap::new();
         for (index, link) in self.scenario.links.iter().enumerate() {
@@ -270,7 +268,6 @@ impl<O: Observer> Run<O> {
                 scenario: self.scenario,
                 seed: self.seed,
                 statistics: Arc::new(statistics),
-                rates: rates.into(),
                 flow_percentiles,
                 link_percentiles,
                 classes,

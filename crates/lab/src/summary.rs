@@ -28,8 +28,6 @@ pub struct Summary {
     pub(crate) scenario: Arc<Scenario>,
     pub(crate) seed: u64,
     pub(crate) statistics: Arc<Statistics>,
-    /// By direction of a link: its rate at the end.
-    pub(crate) rates: Arc<[BitRate]>,
     /// Percentiles of delays by flow, where the scenario asks for them.
     pub(crate) flow_percentiles: BTreeMap<usize, Percentiles>,
     /// The same by direction of a link.
@@ -172,7 +170,7 @@ impl Serialize for Summary {
             let id = LinkId::of(index as u32, reverse).0 as usize;
             LinkSummary {
                 counters: &statistics.links[id],
-                rate: self.rates[id],
+                rate: statistics.link_rates[id],
                 rate_nanos: statistics.link_rate_nanos[id],
                 window,
                 percentiles: self.link_percentiles.get(&id),

@@ -197,3 +197,35 @@ fn an_edge_that_restarts_forgets_and_one_that_trust_made_inner_has_nothing_to_fo
     assert_eq!(text("trusts = [\"two\"]", &restart("M", "two")), trusting);
     assert_ne!(text("trusts = [\"two\"]", &restart("I", "one")), trusting);
 }
+
+/// Or what arrives could not be compared between mechanisms.
+#[test]
+fn the_rate_of_a_link_is_its_own_whatever_back_pressure_lets_it_send() {
+    let text = |mechanism: &str| {
+        format!(
+            r#"
+            duration = "10s"
+            warmup = "4s"
+            nodes = {{ hosts = ["a", "b"], routers = ["r1", "r2"] }}
+            links.a = {{ between = ["a", "r1"], rate = "1Gbit", delay = "1ms" }}
+            links.first = {{ between = ["r1", "r2"], rate = "10Mbit", delay = "1ms" }}
+            links.second = {{ between = ["r2", "b"], rate = "2Mbit", delay = "1ms" }}
+            flows.f = {{ from = "a", to = "b", transport = "udp", application = {{ kind = "cbr", rate = "8Mbit" }} }}
+            events = [{{ at = "7s", link = "first", rate = "20Mbit" }}]
+            domains.net = {{ edges = ["r1", "r2"], mechanism = "{mechanism}" }}
+            "#
+        )
+    };
+    let first = |mechanism: &str| {
+        let document = Document::from_text("test.toml", &text(mechanism)).unwrap();
+        let outcome = run(&Arc::new(document.scenario().unwrap()), 1).unwrap();
+        let summary: serde_json::Value = serde_json::from_str(&outcome.summary.to_json()).unwrap();
+        summary["links"]["first"].clone()
+    };
+    for mechanism in ["none", "backpressure"] {
+        let link = first(mechanism);
+        assert_eq!((&link["rate_bps"], &link["rate_end_bps"]), (&15_000_000.into(), &20_000_000.into()));
+    }
+    // It does let it send less.
+    assert!(first("backpressure")["throughput_bps"].as_f64().unwrap() < 3e6);
+}

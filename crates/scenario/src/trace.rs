@@ -80,10 +80,7 @@ pub(crate) fn text_of(sources: &Sources, file: &str, what: &str) -> Result<Strin
         None if file.is_empty() || Path::new(file).is_absolute() => {
             Err(format!("{what} is a file relative to the scenario"))
         }
-        None => {
-            let path = sources.directory().join(file);
-            sources.read_file(&path).map_err(|why| format!("{file}: {why}"))
-        }
+        None => sources.read_file(&sources.find(file)).map_err(|why| format!("{file}: {why}")),
     }
 }
 

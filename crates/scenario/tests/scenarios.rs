@@ -2,9 +2,9 @@
 
 use tidegate_mechanism::edge::EdgeConfig;
 use tidegate_scenario::model::{
-    Application, Bulk, ClockStep, DelayOf, DomainIndex, EventChange, FlowCounter, FlowIndex, FlowQuantity,
-    Follows, FollowsNbq, LinkCounter, LinkIndex, LinkQuantity, Manager, Mechanism, Multipath, NodeKind,
-    Queue, Routing, Series, Start, TcpVariant, Transport, Way, Window,
+    Application, Bulk, ClockStep, DelayOf, DomainIndex, Event, EventChange, FlowCounter, FlowIndex,
+    FlowQuantity, Follows, FollowsNbq, LinkCounter, LinkIndex, LinkQuantity, Manager, Mechanism, Multipath,
+    NodeKind, Queue, Routing, Series, Start, TcpVariant, Transport, Way, Window,
 };
 use tidegate_scenario::{Document, Scenario};
 use tidegate_units::{BitRate, Bytes, Limit, Span, Time};
@@ -284,6 +284,26 @@ fn a_hundred_thousand_flows_load() {
     assert_eq!(scenario.flows.len(), 100_000);
     assert_eq!(scenario.links.len(), 200_001);
     assert_eq!(scenario.record.series.len(), 100_000);
+}
+
+#[test]
+fn an_event_that_repeats_is_that_many_events_by_time() {
+    let text = "duration = '1s'\nnodes = { hosts = ['A', 'B'] }\n\
+                links.l = { between = ['A', 'B'], rate = '1Mbit', delay = '1ms' }\n\
+                [[events]]\nrepeat = 'k = 1..9'\nat = '{100 * k}ms'\nlink = 'l'\nrate = '{2 - k % 2}Mbit'\n\
+                [[events]]\nat = '150ms'\nlink = 'l'\ndelay = '2ms'\n";
+    let scenario = load(text, &[]);
+    let told = |event: &Event| match event.change {
+        EventChange::Link { rate, delay, .. } => (event.at, rate, delay),
+        EventChange::Reservation { .. } | EventChange::Edge { .. } => unreachable!("all are of a link"),
+    };
+    let events: Vec<_> = scenario.events.iter().map(told).collect();
+    assert_eq!(events.len(), 10);
+    let at = |ms: u64| Time::ZERO.saturating_add(Span::from_millis(ms));
+    assert_eq!(events[0], (at(100), Some(BitRate::from_mbps(1)), None));
+    assert_eq!(events[1], (at(150), None, Some(Span::from_millis(2))));
+    assert_eq!(events[2], (at(200), Some(BitRate::from_mbps(2)), None));
+    assert_eq!(events[9], (at(900), Some(BitRate::from_mbps(1)), None));
 }
 
 #[test]

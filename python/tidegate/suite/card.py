@@ -6,7 +6,7 @@ better side, by more than the row calls the same. So several may be first.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from math import inf, log
+from math import floor, inf, log, log10
 from typing import Any
 
 from tidegate import display, quantities, stats
@@ -136,8 +136,14 @@ def shortfall(row: Row, value: stats.Estimate) -> tuple[float, float]:
 
 
 def shown(value: stats.Estimate) -> tuple[str, str]:
-    """A value and its interval for people: three digits, as many decimals for the interval."""
-    return quantities.number(float(f"{value.mean:.3g}"), 3), quantities.half_width(value.low, value.high)
+    """A value and its interval for people: three digits; far below the last of them it is none."""
+    number = quantities.number(float(f"{value.mean:.3g}"), 3)
+    if value.low is None or value.high is None:
+        return number, ""
+    last = 10.0 ** (floor(log10(abs(value.mean))) - 2) if value.mean else 0.0
+    if value.high - value.low < last / 10:
+        return number, quantities.half_width(0.0, 0.0)
+    return number, quantities.half_width(value.low, value.high)
 
 
 def direction(row: Row) -> str:

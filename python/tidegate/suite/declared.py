@@ -39,9 +39,9 @@ from tidegate.errors import InvalidFileError, MeasureError, UsageError
 
 CARD = library.CARD
 BETTER = ("less", "more", "near")
-_CARD_KEYS = {"title", "description", "source", "compares", "takes", "mechanisms", "rows", "groups"}
-_ROW_KEYS = {"name", "measure", "unit", "better", "target", "same", "means"}
-_GROUP_KEYS = {"title", "experiment", "where", "reduce", "about", "source", "rows"}
+CARD_KEYS = {"title", "description", "source", "compares", "takes", "mechanisms", "rows", "groups"}
+ROW_KEYS = {"name", "measure", "unit", "better", "target", "same", "means"}
+GROUP_KEYS = {"title", "experiment", "where", "reduce", "about", "source", "rows"}
 _ROWS_MAX = 200
 _HEADER = re.compile(r"\s*\[\[?\s*([^\[\]]+?)\s*\]\]?\s*(#.*)?$")
 _KEY = re.compile(r"""\s*((?:"[^"]*"|'[^']*'|[\w-]+)(?:\s*\.\s*(?:"[^"]*"|'[^']*'|[\w-]+))*)\s*=""")
@@ -121,7 +121,7 @@ def read(folder: Path) -> Suite:
     """The suite in `folder`; `InvalidFileError` where its card is not what it should be."""
     path = folder / CARD
     tables, _ = tables_of(path)
-    _refuse_unknown(tables, _CARD_KEYS, str(path))
+    _refuse_unknown(tables, CARD_KEYS, str(path))
     texts = {key: _text(tables, key, str(path)) for key in ("title", "description", "source", "compares")}
     rows = tables.get("rows")
     groups = tables.get("groups")
@@ -139,7 +139,7 @@ def read(folder: Path) -> Suite:
 
 def _group(entry: Any, number: int, rows: Mapping[str, Any], path: Path) -> Group:
     where = f"{path}: group {number}"
-    _refuse_unknown(entry, _GROUP_KEYS, where)
+    _refuse_unknown(entry, GROUP_KEYS, where)
     experiment = _text(entry, "experiment", where)
     if not (path.parent / f"{experiment}.toml").is_file() or "/" in experiment:
         raise InvalidFileError(f"{where}: there is no experiment {experiment}.toml beside {CARD}")
@@ -165,7 +165,7 @@ def _row(
     name: str, entry: Any, experiment: str, places: Mapping[str, Any], reduce: str, path: Path
 ) -> Row:
     where = f"{path}: rows.{name}"
-    _refuse_unknown(entry, _ROW_KEYS, where)
+    _refuse_unknown(entry, ROW_KEYS, where)
     better, target, same = entry.get("better"), entry.get("target", 1.0), entry.get("same", 0.0)
     if better not in BETTER:
         raise InvalidFileError(f"{where}: better: {better!r} is none of {', '.join(BETTER)}")

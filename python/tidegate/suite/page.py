@@ -12,6 +12,10 @@ from tidegate.suite.card import Card, Cell, Line
 # Shades from best to worst.
 SHADES = 5
 
+# What a table needs beside its columns, and what a column needs for a number like 0.0803, in pixels.
+_BESIDE_PX, _COLUMN_PX = 365, 46
+_NARROW_PX = 1080
+
 
 def render(card: Card) -> str:
     """The page."""
@@ -28,6 +32,8 @@ def render(card: Card) -> str:
         firsts=firsts,
         footer=_footer(card),
         wide=count > 8,
+        crowded=count > 16,
+        narrow=max(_NARROW_PX, _BESIDE_PX + _COLUMN_PX * count),
     )
 
 

@@ -59,12 +59,13 @@ impl Network {
             first_control: FlowIds { flows: self.flows.len() as u32 }.control(0).0,
             totals: Totals::default(),
             observer,
-            rates: vec![RateIntegral::default(); 2 * self.links.len()],
+            rates: Vec::new(),
             hop_ports: Vec::new(),
             hop_drops: Vec::new(),
             trails: None,
         };
         let links = build_links(&self, seed, ports);
+        world.rates = links.iter().map(|link| RateIntegral::starting(link.rate(), Time::ZERO)).collect();
         let borders = build_borders(&self, seed);
         world.flows = vec![FlowCounters::default(); self.flows.len() * 2 + borders.len() + self.hops.len()];
         let mut planner = Planner::new(&self, &borders, hops::links(&self));

@@ -27,6 +27,7 @@ impl Link {
         if let Some(circuit) = self.circuit_mut() {
             circuit.set_capacity(rate, world.now);
         }
+        world.rates[self.id().0 as usize].change(rate, world.now);
         self.set_rate(rate, world);
     }
 
@@ -36,9 +37,6 @@ impl Link {
         // What was sent until now was sent at the old rate.
         self.settle(world);
         let old = self.wire.clock.rate();
-        let link = self.id();
-        let integral = &mut world.rates[link.0 as usize];
-        *integral = integral.until(old, now);
         self.wire.clock = TransmissionClock::new(rate);
         let mut sink = LinkSink { link: self.id(), world, counters: &mut self.counters };
         at_port!(&mut self.port, {
@@ -79,7 +77,7 @@ impl Link {
         self.up
     }
 
-    /// The link's rate.
+    /// The rate at which it sends.
     pub(crate) const fn rate(&self) -> BitRate {
         self.wire.clock.rate()
     }

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 use tidegate_mechanism::tcp::{ReceiverCounters, SenderCounters, TcpConfig, TcpReceiver, TcpSender};
 use tidegate_packet::{DropReason, Dscp, Headers, Packet};
-use tidegate_units::{Span, Time};
+use tidegate_units::{BitRate, Span, Time};
 
 pub(crate) use self::borders::headers_of;
 use crate::border::Border;
@@ -181,7 +181,9 @@ pub struct Statistics {
     pub until: Time,
     /// By [`LinkId`].
     pub links: Vec<LinkCounters>,
-    /// By [`LinkId`]: the rate, integrated over that time: bits per second times nanoseconds.
+    /// By [`LinkId`]: its own rate at the end.
+    pub link_rates: Vec<BitRate>,
+    /// By [`LinkId`]: its own rate, integrated over that time: bits per second times nanoseconds.
     pub link_rate_nanos: Vec<u128>,
     /// By flow identity.
     pub flows: Vec<FlowCounters>,
@@ -318,7 +320,9 @@ impl<O: Observer> Simulation<O> {
         for link in &mut self.links {
             link.restart_counters(&mut self.world);
         }
-        self.world.rates.fill(RateIntegral::starting(now));
+        for integral in &mut self.world.rates {
+            *integral = RateIntegral::starting(integral.rate(), now);
+        }
         self.world.flows.fill(FlowCounters::default());
         self.sinks.fill(SinkCounters::default());
         self.sink_delays.iter_mut().flatten().for_each(|delays| delays.reset());
@@ -340,12 +344,8 @@ impl<O: Observer> Simulation<O> {
             since: self.statistics_since,
             until: now,
             links: self.links.iter_mut().map(|link| link.counters_now(&mut self.world)).collect(),
-            link_rate_nanos: self
-                .links
-                .iter()
-                .zip(&self.world.rates)
-                .map(|(link, integral)| integral.until(link.rate(), now).sum())
-                .collect(),
+            link_rates: self.world.rates.iter().map(|integral| integral.rate()).collect(),
+            link_rate_nanos: self.world.rates.iter().map(|integral| integral.until(now)).collect(),
             flows: self.world.flows.clone(),
             sinks: self
                 .flows

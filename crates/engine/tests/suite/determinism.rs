@@ -68,6 +68,7 @@ fn results(statistics: &Statistics) -> String {
         since,
         until,
         links,
+        link_rates,
         link_rate_nanos,
         flows,
         sinks,
@@ -80,7 +81,7 @@ fn results(statistics: &Statistics) -> String {
     let mut totals = *totals;
     totals.events = 0;
     format!(
-        "{since:?} {until:?} {links:#?} {link_rate_nanos:?} {flows:#?} {sinks:#?} {connections:#?} {crowds:?} {border_drops:?} {markers:?} {totals:?}"
+        "{since:?} {until:?} {links:#?} {link_rates:?} {link_rate_nanos:?} {flows:#?} {sinks:#?} {connections:#?} {crowds:?} {border_drops:?} {markers:?} {totals:?}"
     )
 }
 

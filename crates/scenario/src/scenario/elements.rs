@@ -165,31 +165,11 @@ fn one(
     each: &mut impl FnMut(Site<'_>, &Scope<'_>, &mut Problems),
 ) {
     let site = Site { tree, section: section.name, name: key };
-    let Some(table) = tree.as_table() else {
+    if tree.as_table().is_none() {
         problems.push(site.problem(&[], format!("expected a table, found {}", tree.what()), ""));
         return;
-    };
-    let mut own = tree.clone();
-    let variables = match table.get("repeat").map(|repeat| (repeat, repeat.as_text())) {
-        None => Vec::new(),
-        Some((_, Some(text))) => match parse_repeat(text) {
-            Ok(variables) => {
-                if let Some(without) = own.as_table_mut() {
-                    without.remove("repeat");
-                }
-                variables
-            }
-            Err(why) => {
-                problems.push(site.problem(&["repeat"], why, "write one like `i = 1..3`"));
-                return;
-            }
-        },
-        Some((repeat, None)) => {
-            let message = format!("expected text like \"i = 1..3\", found {}", repeat.what());
-            problems.push(site.problem(&["repeat"], message, ""));
-            return;
-        }
-    };
+    }
+    let Some((own, variables)) = without_repeat(site, problems) else { return };
     let complete = (section.complete)(&own, scope);
     let mut visit = |inner: &Scope<'_>, found: &mut Problems| -> bool {
         let name = match inner.expand(key) {
@@ -220,6 +200,34 @@ fn one(
     };
     if let Err(why) = repeat(&variables, scope, problems, &mut visit) {
         problems.push(site.problem(&["repeat"], why, ""));
+    }
+}
+
+/// A table without its `repeat`, and the variables of that; `None` where it is wrong.
+pub(crate) fn without_repeat(
+    site: Site<'_>,
+    problems: &mut Problems,
+) -> Option<(Tree, Vec<(String, String)>)> {
+    let mut own = site.tree.clone();
+    let Some(repeat) = site.tree.as_table().and_then(|table| table.get("repeat")) else {
+        return Some((own, Vec::new()));
+    };
+    let Some(text) = repeat.as_text() else {
+        let message = format!("expected text like \"i = 1..3\", found {}", repeat.what());
+        problems.push(site.problem(&["repeat"], message, ""));
+        return None;
+    };
+    match parse_repeat(text) {
+        Ok(variables) => {
+            if let Some(without) = own.as_table_mut() {
+                without.remove("repeat");
+            }
+            Some((own, variables))
+        }
+        Err(why) => {
+            problems.push(site.problem(&["repeat"], why, "write one like `i = 1..3`"));
+            None
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use tidegate_units::{BitRate, Span, Time};
 
 use super::Site;
 use super::domains::Domains;
+use super::elements::{repeat, without_repeat};
 use super::flows::Flows;
 use super::links::Links;
 use super::nodes::Nodes;
@@ -44,8 +45,18 @@ pub(crate) fn read(
         }
         let name = position.to_string();
         let site = Site { tree: event, section: "events", name: &name };
-        let Some(text) = site.read::<EventText>(scope, problems) else { continue };
-        events.extend(check(site, &text, things, duration, problems));
+        let Some((own, variables)) = without_repeat(site, problems) else { continue };
+        let each = Site { tree: &own, ..site };
+        let mut visit = |inner: &Scope<'_>, found: &mut Problems| -> bool {
+            let before = found.len();
+            let text = each.read::<EventText>(inner, found);
+            events.extend(text.and_then(|text| check(each, &text, things, duration, found)));
+            // What is wrong with one of a repeat is wrong with most of them.
+            found.len() == before
+        };
+        if let Err(why) = repeat(&variables, scope, problems, &mut visit) {
+            problems.push(site.problem(&["repeat"], why, ""));
+        }
     }
     // Stable: events at one instant stay in the order of the file.
     events.sort_by_key(|event| event.at);

@@ -380,6 +380,10 @@ pub(crate) struct CommandText {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct EventText {
+    /// Makes one event per value, as for links: `i = 1..100` with `at = "{20 * i}s"`.
+    #[serde(default)]
+    #[allow(dead_code, reason = "read before")]
+    pub(crate) repeat: Option<String>,
     /// When.
     pub(crate) at: Time,
     /// Which link.

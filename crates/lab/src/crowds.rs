@@ -111,6 +111,9 @@ fn pages_spec(pages: &Pages) -> PagesSpec {
     PagesSpec {
         objects: pages.objects.iter().zip(pages.after()).map(group).collect(),
         request: pages.request.get(),
+        work: pages.work,
+        react: pages.react,
+        early: pages.early,
         streams: pages.streams,
         setup: vec![SETUP_BYTES; pages.setup as usize],
         think: pages.think,

@@ -87,6 +87,8 @@ pub(crate) enum Way {
 pub(crate) enum Order {
     /// A connection begins in this place.
     Open(Place),
+    /// Its handshake begins, although nothing is to be sent yet.
+    Connect(Place),
     /// So many bytes are sent over it.
     Send(Place, Way, u64),
     /// Nothing more will be.
@@ -129,6 +131,8 @@ impl Seat {
 #[derive(Debug)]
 struct Room {
     seats: Vec<Seat>,
+    /// Whether connections begin with a handshake.
+    has_handshake: bool,
     /// The longest free first.
     free: VecDeque<Place>,
     orders: VecDeque<Order>,
@@ -147,6 +151,11 @@ impl Room {
         *seat = Seat { opened: now, is_closed: false, is_free: false, ..*seat };
         self.orders.push_back(Order::Open(place));
         Some(place)
+    }
+
+    /// Begins the handshake in `place`, although nothing is to be sent yet.
+    fn connect(&mut self, place: Place) {
+        self.orders.push_back(Order::Connect(place));
     }
 
     /// Sends `bytes` more in `place`: how many were sent over it then.
@@ -247,7 +256,7 @@ impl Crowd {
         };
         Self {
             activity,
-            room: Room { seats, free, orders: VecDeque::new() },
+            room: Room { seats, has_handshake: config.handshake, free, orders: VecDeque::new() },
             // Who asks opens the connection, for both directions.
             answers: (!spec.asking.is_empty()).then(|| TcpConfig { handshake: false, ..config.clone() }),
             config,
@@ -304,6 +313,13 @@ impl Crowd {
         line.delivered = bytes;
         ask!(&mut self.activity, one => one.on_delivered(place, way, bytes, now, &mut self.room));
         true
+    }
+
+    /// The handshake of the connection in `place` is over, which its client began.
+    pub(crate) fn on_connected(&mut self, place: Place, now: Time) {
+        if let Activity::Pages(pages) = &mut self.activity {
+            pages.on_connected(place, now);
+        }
     }
 
     /// So many bytes of what was sent in `place` are acknowledged, down and up: whether the connection is over.

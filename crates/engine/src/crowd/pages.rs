@@ -2,7 +2,7 @@
 //!
 //! Source: RFC 9112, section 9.4 (several connections; browsers have six), section 9.3 (they persist); RFC 9113, section 5 (several
 //! answers over one). Deviations: an object is named by what must be there before it is asked for, in groups, and not one by one; the
-//! answers to several requests over one connection come in the order of the requests, whole; servers need no time.
+//! answers to several requests over one connection come in the order of the requests, whole.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -32,6 +32,12 @@ pub struct PagesSpec {
     pub objects: Vec<ObjectsSpec>,
     /// Bytes of a request.
     pub request: u64,
+    /// How long the server needs before an answer, on average; exponentially distributed.
+    pub work: Span,
+    /// The same of the client before a request, from when its connection is there.
+    pub react: Span,
+    /// Connections that open with a page, also those for which there is no request yet.
+    pub early: u32,
     /// Requests without an answer over one connection.
     pub streams: u32,
     /// Exchanges over a new connection before the first request, bytes up and down.
@@ -71,12 +77,34 @@ struct Object {
 #[derive(Clone, Debug, Default)]
 struct Exchange {
     is_open: bool,
+    /// Its handshake is over.
+    is_connected: bool,
     /// Exchanges of the set-up that are to come.
     setup_left: usize,
+    /// Requests that the client is about to send.
+    about: VecDeque<Object>,
     /// Requests under way: where each ends, and what it asks for; nothing in a set-up.
     up: VecDeque<(u64, Option<Object>)>,
     /// The same of answers.
     down: VecDeque<(u64, Option<Object>)>,
+    /// What the server works on.
+    work: VecDeque<Option<Object>>,
+}
+
+impl Exchange {
+    /// Requests and answers under way.
+    fn busy(&self) -> usize {
+        self.about.len() + self.up.len() + self.work.len() + self.down.len()
+    }
+}
+
+/// What a host will have got round to.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Done {
+    /// The client, to the next request in this place.
+    Request(Place),
+    /// The server, to the next answer.
+    Answer(Place),
 }
 
 /// The page that is being loaded.
@@ -101,6 +129,8 @@ pub(super) struct Pages {
     wanted: VecDeque<Object>,
     /// By place.
     exchanges: Vec<Exchange>,
+    /// What hosts work on, and when each is done.
+    works: BinaryHeap<Reverse<(Time, Done)>>,
     period: u32,
     pub(super) tally: PageTally,
 }
@@ -115,6 +145,7 @@ impl Pages {
             due: BinaryHeap::new(),
             wanted: VecDeque::new(),
             exchanges: Vec::new(),
+            works: BinaryHeap::new(),
             period: 0,
             tally: PageTally::default(),
         }
@@ -124,11 +155,22 @@ impl Pages {
     pub(super) fn next(&self, stop: Time) -> Option<Time> {
         let due = self.due.peek().map(|Reverse((at, _))| *at);
         let page = self.next_page.filter(|&at| at < stop);
-        due.into_iter().chain(page).min()
+        let done = self.works.peek().map(|Reverse((at, _))| *at);
+        due.into_iter().chain(page).chain(done).min()
     }
 
     pub(super) fn on_alarm(&mut self, now: Time, stop: Time, room: &mut Room) {
-        if self.next_page.is_some_and(|at| at <= now && at < stop) {
+        while let Some(&Reverse((at, done))) = self.works.peek()
+            && at <= now
+        {
+            self.works.pop();
+            match done {
+                Done::Request(place) => self.send_request(place, room),
+                Done::Answer(place) => self.answer(place, room),
+            }
+        }
+        let begins = self.next_page.is_some_and(|at| at <= now && at < stop);
+        if begins {
             self.begin(now);
         }
         while let Some(&Reverse((at, group))) = self.due.peek()
@@ -141,6 +183,9 @@ impl Pages {
             }
         }
         self.ask(now, room);
+        if begins {
+            self.open_early(now, room);
+        }
     }
 
     /// A page begins.
@@ -165,38 +210,58 @@ impl Pages {
     fn ask(&mut self, now: Time, room: &mut Room) {
         self.exchanges.resize_with(room.seats.len(), Exchange::default);
         while !self.wanted.is_empty() {
-            let has_room = |exchange: &Exchange| {
-                exchange.is_open && exchange.up.len() + exchange.down.len() < self.spec.streams as usize
-            };
+            let has_room =
+                |exchange: &Exchange| exchange.is_open && exchange.busy() < self.spec.streams as usize;
             // The one with the least to do; of those the first.
-            let busy = |&(_, exchange): &(usize, &Exchange)| exchange.up.len() + exchange.down.len();
+            let busy = |&(_, exchange): &(usize, &Exchange)| exchange.busy();
             let idle = self.exchanges.iter().enumerate().filter(|(_, one)| has_room(one)).min_by_key(busy);
             let idle = idle.map(|(place, exchange)| (place as Place, busy(&(place, exchange)) == 0));
             // Those that are being set up will take one each.
             let coming = self.exchanges.iter().filter(|one| one.is_open && one.setup_left > 0).count();
             match idle {
-                Some((place, true)) => self.request(place, room),
+                Some((place, true)) => self.request(place, now, room),
                 _ if coming >= self.wanted.len() => return,
                 // Before two requests share a connection, a new one is opened.
                 other => match (self.open(now, room), other) {
                     (true, _) => {}
-                    (false, Some((place, _))) => self.request(place, room),
+                    (false, Some((place, _))) => self.request(place, now, room),
                     (false, None) => return,
                 },
             }
         }
     }
 
-    /// Opens a connection, whether there was a place.
-    fn open(&mut self, now: Time, room: &mut Room) -> bool {
-        let Some(place) = room.open(now) else { return false };
+    /// Opens those connections that open with a page, as far as `ask` has not.
+    fn open_early(&mut self, now: Time, room: &mut Room) {
+        let open = self.exchanges.iter().filter(|exchange| exchange.is_open).count();
+        for _ in open..self.spec.early as usize {
+            let Some(place) = self.open_place(now, room) else { return };
+            if self.spec.setup.is_empty() {
+                room.connect(place);
+            } else {
+                self.exchange(place, room);
+            }
+        }
+    }
+
+    /// Opens a connection, if there is a place.
+    fn open_place(&mut self, now: Time, room: &mut Room) -> Option<Place> {
+        let place = room.open(now)?;
         self.tally.connections += 1;
         let setup_left = self.spec.setup.len();
-        self.exchanges[place as usize] = Exchange { is_open: true, setup_left, ..Exchange::default() };
-        if setup_left > 0 {
-            self.exchange(place, room);
+        let is_connected = !room.has_handshake;
+        self.exchanges[place as usize] =
+            Exchange { is_open: true, is_connected, setup_left, ..Exchange::default() };
+        Some(place)
+    }
+
+    /// Opens a connection, whether there was a place.
+    fn open(&mut self, now: Time, room: &mut Room) -> bool {
+        let Some(place) = self.open_place(now, room) else { return false };
+        if self.spec.setup.is_empty() {
+            self.request(place, now, room);
         } else {
-            self.request(place, room);
+            self.exchange(place, room);
         }
         true
     }
@@ -209,10 +274,50 @@ impl Pages {
     }
 
     /// Asks for the object that has been wanted longest.
-    fn request(&mut self, place: Place, room: &mut Room) {
+    fn request(&mut self, place: Place, now: Time, room: &mut Room) {
         let Some(object) = self.wanted.pop_front() else { return };
-        let end = room.send(place, Way::Up, self.spec.request);
-        self.exchanges[place as usize].up.push_back((end, Some(object)));
+        let exchange = &mut self.exchanges[place as usize];
+        exchange.about.push_back(object);
+        if self.spec.react.is_zero() {
+            self.send_request(place, room);
+        } else if exchange.is_connected {
+            self.work(self.spec.react, Done::Request(place), now);
+        } else {
+            room.connect(place);
+        }
+    }
+
+    /// The client has the next request in `place` ready.
+    fn send_request(&mut self, place: Place, room: &mut Room) {
+        let exchange = &mut self.exchanges[place as usize];
+        let Some(object) = exchange.about.pop_front() else { return };
+        exchange.up.push_back((room.send(place, Way::Up, self.spec.request), Some(object)));
+    }
+
+    /// A host begins with what takes `mean` on average.
+    fn work(&mut self, mean: Span, what: Done, now: Time) {
+        let takes = Span::from_secs_f64(self.random.exponential(mean.as_secs_f64()));
+        self.works.push(Reverse((now.saturating_add(takes), what)));
+    }
+
+    /// The handshake in `place` is over.
+    pub(super) fn on_connected(&mut self, place: Place, now: Time) {
+        let Some(exchange) = self.exchanges.get_mut(place as usize).filter(|one| one.is_open) else { return };
+        if core::mem::replace(&mut exchange.is_connected, true) {
+            return;
+        }
+        for _ in 0..self.exchanges[place as usize].about.len() {
+            self.work(self.spec.react, Done::Request(place), now);
+        }
+    }
+
+    /// The server has the next answer in `place` ready.
+    fn answer(&mut self, place: Place, room: &mut Room) {
+        let exchange = &mut self.exchanges[place as usize];
+        let Some(what) = exchange.work.pop_front() else { return };
+        let setup = self.spec.setup.len() - exchange.setup_left;
+        let bytes = what.map_or_else(|| self.spec.setup[setup][1], |object| object.bytes);
+        exchange.down.push_back((room.send(place, Way::Down, bytes), what));
     }
 
     /// So many bytes arrived in `place`.
@@ -226,9 +331,12 @@ impl Pages {
             let Some((_, what)) = line.pop_front() else { return };
             match (way, what) {
                 (Way::Up, what) => {
-                    let setup = self.spec.setup.len() - exchange.setup_left;
-                    let answer = what.map_or_else(|| self.spec.setup[setup][1], |object| object.bytes);
-                    exchange.down.push_back((room.send(place, Way::Down, answer), what));
+                    exchange.work.push_back(what);
+                    if self.spec.work.is_zero() {
+                        self.answer(place, room);
+                    } else {
+                        self.work(self.spec.work, Done::Answer(place), now);
+                    }
                 }
                 (Way::Down, Some(object)) => self.on_object(&object, now, room),
                 (Way::Down, None) => {

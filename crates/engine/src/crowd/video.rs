@@ -307,7 +307,7 @@ mod tests {
     fn room() -> Room {
         let line = Line { connection: 0, ordered: 0, delivered: 0 };
         let seat = Seat { down: line, up: Some(line), opened: Time::ZERO, is_closed: true, is_free: true };
-        Room { seats: vec![seat], free: [0].into(), orders: VecDeque::new() }
+        Room { seats: vec![seat], has_handshake: true, free: [0].into(), orders: VecDeque::new() }
     }
 
     fn spec(rule: VideoRule) -> VideoSpec {

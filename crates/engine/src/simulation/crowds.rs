@@ -1,7 +1,7 @@
 //! The connections of crowds: opened, fed and let go as their applications order.
 
 use tidegate_mechanism::random::Seed;
-use tidegate_packet::Packet;
+use tidegate_packet::{Packet, TcpFlags};
 use tidegate_units::Span;
 
 use super::{Carrier, ConnectionCounters, Flow, Simulation, Statistics};
@@ -87,6 +87,13 @@ impl<O: Observer> Simulation<O> {
                     self.connections[connection as usize].sender.on_app_data(bytes);
                     self.pump(connection);
                 }
+                Order::Connect(place) => {
+                    let (_, up) = crowd.connections(place);
+                    if let Some(up) = up {
+                        self.connections[up as usize].sender.connect();
+                        self.pump(up);
+                    }
+                }
                 // All of it may have been acknowledged long ago.
                 Order::Close(place) => {
                     self.release_if_over(number, place);
@@ -132,7 +139,12 @@ impl<O: Observer> Simulation<O> {
         if self.is_stale(at, packet) {
             return;
         }
+        let is_connected = self.world.arena.get(packet).tcp.flags.contains(TcpFlags::SYN);
         self.on_tcp_ack(index, packet);
+        if is_connected && at.way == Way::Up {
+            self.crowds[at.crowd as usize].on_connected(at.place, self.world.now);
+            self.follow_orders(at.crowd);
+        }
         if self.release_if_over(at.crowd, at.place) {
             self.follow_orders(at.crowd);
         }

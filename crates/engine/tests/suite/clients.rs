@@ -34,6 +34,9 @@ fn pages(objects: Vec<ObjectsSpec>) -> PagesSpec {
     PagesSpec {
         objects,
         request: 100,
+        work: Span::ZERO,
+        react: Span::ZERO,
+        early: 1,
         streams: 1,
         setup: Vec::new(),
         think: Span::from_secs(1),
@@ -112,6 +115,65 @@ fn who_answers_has_measured_the_handshake() {
     // Sent at 0.15 s, and again after a time-out of 0.1 s and 0.2 s: before the first sample it would be 1 s.
     let load = tally(&mut simulation, flow).loads.mean_s();
     assert!(load.is_some_and(|load| (load - 0.5).abs() < 0.005), "{load:?}");
+}
+
+/// The third segment of the handshake goes at once, by itself: who answers measures the round trip, and not how long the client thinks.
+#[test]
+fn the_handshake_is_over_before_the_client_asks() {
+    let config = TcpConfig { rto: TcpConfig::modern(Variant::Sack).rto, ..hosts() };
+    let load = |is_lost: bool| {
+        let mut net = Net::default();
+        let link = net.link("h0", "h1", direction("800Mbit", "50ms", drop_tail(10_000)));
+        let spec = PagesSpec { react: Span::from_millis(20), ..pages(vec![one(1_000)]) };
+        let flow = net.clients("h0", "h1", &config, 1, ActivitySpec::Pages(spec));
+        let changes = [(0.14, Change::Up(false)), (0.40, Change::Up(true))];
+        for (at, change) in changes.into_iter().filter(|_| is_lost) {
+            let link = LinkId::of(link.0 / 2, false);
+            net.network.script.push(ScriptedChange { at: seconds(at), link, change });
+        }
+        let mut simulation = net.build(1);
+        simulation.run_until(seconds(0.95), u64::MAX);
+        tally(&mut simulation, flow).loads.mean_s().expect("the page was loaded")
+    };
+    let clean = load(false);
+    assert!(clean > 0.205, "the client needs some milliseconds: {clean}");
+    // A time-out of 0.1 s and 0.2 s. With what the client needs in the round trip it would be longer by three times that.
+    assert!((load(true) - clean - 0.3).abs() < 0.002, "{}", load(true) - clean);
+}
+
+#[test]
+fn hosts_need_time_for_requests_and_answers() {
+    let spec = |work, react| {
+        let few = pages(vec![one(1_000), one(1_000)]);
+        PagesSpec { work: Span::from_millis(work), react: Span::from_millis(react), ..few }
+    };
+    // A handshake and two exchanges, each with a request and an answer. The mean of 70 pages is known to 0.034 s: the standard deviation of
+    // two times of 0.2 s is 0.28 s.
+    let mean = |work, react| load(&spec(work, react), 1, 120.0).loads.mean_s().unwrap();
+    assert!((mean(0, 0) - 0.3).abs() < 0.002);
+    assert!((mean(200, 0) - 0.7).abs() < 0.1, "{}", mean(200, 0));
+    assert!((mean(0, 200) - 0.7).abs() < 0.1, "{}", mean(0, 200));
+    // Answers over one connection keep their order, and none is forgotten.
+    let many = PagesSpec { streams: 8, ..spec(20, 20) };
+    let objects = ObjectsSpec { count: 30, ..one(1_000) };
+    let tally = load(&PagesSpec { objects: vec![one(500), objects], ..many }, 2, 60.0);
+    assert!(tally.loaded > 20 && tally.begun - tally.loaded <= 1, "{} of {}", tally.loaded, tally.begun);
+}
+
+#[test]
+fn a_connection_that_opens_early_saves_a_handshake() {
+    let group = |count| ObjectsSpec { count, after: Some(0), ..one(1_000) };
+    let spec = |early| PagesSpec { early, ..pages(vec![one(1_000), group(2)]) };
+    let (late, early) = (load(&spec(1), 6, 0.9), load(&spec(2), 6, 0.9));
+    // The second object of the second level needs a handshake, or has had it beside the first level.
+    assert_eq!((round_trips(&late), late.connections), (2.0 + 2.0, 2));
+    assert_eq!((round_trips(&early), early.connections), (2.0 + 1.0, 2));
+    // One for which there never was a request closes with the others, page after page, also with a set-up.
+    let unused = PagesSpec { early: 3, ..pages(vec![one(1_000)]) };
+    let tally = load(&unused, 6, 4.5);
+    assert_eq!((tally.loaded, tally.connections, round_trips(&tally)), (4, 12, 2.0));
+    let secure = PagesSpec { setup: vec![[300, 3_000]], ..spec(2) };
+    assert_eq!(round_trips(&load(&secure, 6, 0.9)), 3.0 + 1.0);
 }
 
 #[test]

@@ -337,6 +337,12 @@ impl TcpReceiver {
         if self.ack_at == Time::MAX { None } else { Some(self.ack_at) }
     }
 
+    /// The other host answered the SYN of this one: its answer is acknowledged, by itself, before there is data (RFC 9293, section
+    /// 3.10.7.3; data may go with it, but programs hear of the connection first).
+    pub fn on_answer(&mut self) -> Transmit {
+        self.acknowledge(self.next)
+    }
+
     /// The timer is due: the delayed acknowledgment goes. Too early a call does nothing.
     pub fn on_timer(&mut self, now: Time) -> Option<Transmit> {
         (self.ack_at <= now).then(|| self.acknowledge(self.next))

@@ -6,7 +6,7 @@
 //! lower bound holds for `4 rttvar` and not for the sum, as in Linux (`tcp_rtt_estimator`): 200 ms in all, where RFC 6298
 //! (2.4) asks for 1 s, would expire while a queue that fills in slow start lengthens the round trip. One segment is timed
 //! at a time in both profiles (RFC 6298, section 3, asks for no more), which keeps Karn's rule trivial: a retransmission
-//! drops the running sample.
+//! drops the running sample. RACK knows when each segment went, and times all ([`RtoEstimator::set`]).
 
 use tidegate_units::{Span, Time};
 
@@ -89,6 +89,21 @@ impl RtoEstimator {
         let k_rttvar = Span::from_nanos(4 * self.rttvar);
         self.unbacked =
             Span::from_nanos(self.srtt) + k_rttvar.max(self.config.granularity).max(self.config.min);
+    }
+
+    /// What the time-out adds to the smoothed round-trip time at least (`modern`).
+    pub const fn least_added(&self) -> Span {
+        self.config.min
+    }
+
+    /// The estimate of one who times every segment (`modern`): the smoothed round-trip time, and what the time-out adds to it. Ends the
+    /// backoff.
+    pub fn set(&mut self, srtt: Span, added: Span) {
+        self.backoff = 1;
+        self.srtt = srtt.as_nanos().max(1);
+        self.rttvar = added.as_nanos() / 4;
+        self.unbacked = srtt + added.max(self.config.granularity).max(self.config.min);
+        self.refresh();
     }
 
     /// How many ticks this host's clock saw pass; at least one.

@@ -44,8 +44,10 @@ pub struct Transmit {
 /// How far the opening has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Opening {
-    /// A SYN is to be sent.
+    /// A SYN is to be sent when there is data.
     SynDue,
+    /// A SYN is to be sent, whether there is data or not.
+    SynWanted,
     /// A SYN is under way.
     SynSent,
     /// Data may flow.
@@ -112,6 +114,13 @@ impl TcpSender {
         self.c.limit = self.c.limit.saturating_add(bytes);
         self.finished_at = Time::MAX;
         self.c.burst = NO_BURST_LIMIT;
+    }
+
+    /// The handshake begins before the application has data.
+    pub fn connect(&mut self) {
+        if self.opening == Opening::SynDue {
+            self.opening = Opening::SynWanted;
+        }
     }
 
     /// The application always has more. Ignored after [`stop`](Self::stop).
@@ -412,7 +421,12 @@ impl TcpSender {
     }
 
     fn poll_syn(&mut self, now: Time) -> Option<Transmit> {
-        if self.opening != Opening::SynDue || self.c.limit == 0 {
+        let is_due = match self.opening {
+            Opening::SynDue => self.c.limit > 0,
+            Opening::SynWanted => true,
+            Opening::SynSent | Opening::Open => false,
+        };
+        if !is_due {
             return None;
         }
         self.opening = Opening::SynSent;
@@ -446,7 +460,7 @@ impl TcpSender {
             return;
         }
         if self.opening == Opening::SynSent {
-            self.opening = Opening::SynDue;
+            self.opening = Opening::SynWanted;
             self.c.rtx_at = Time::MAX;
             self.c.rto.back_off();
             self.c.counters.timeouts += 1;

@@ -49,6 +49,8 @@ parameters! {
         objects: Vec<PageObjects> => Each(INSIDE);
         /// Connections at once. Source: browsers with HTTP/1.1.
         connections: u32 = 6 => CONNECTIONS;
+        /// Connections that open with a page, also those for which there is no request yet. Chromium opens two. Source: none.
+        early: u32 = 1 => CONNECTIONS;
         /// Requests without an answer over one connection. Source: HTTP/1.1 without pipelining; 100 is HTTP/2.
         streams: u32 = 1 => Bound::between(1, 1_000).saying("", " requests over one connection");
         /// Exchanges over a new connection before the first request, after the handshake: 1 is TLS 1.3. Each has 400 bytes to the server
@@ -56,6 +58,12 @@ parameters! {
         setup: u32 = 0 => Bound::at_most(10).saying("", " exchanges before a request");
         /// Bytes of a request. Source: assumed.
         request: Bytes = Bytes::new(400) => Bound::between(Bytes::new(1), Bytes::new(1_000_000)).saying("no request has ", "");
+        /// How long the server needs before each answer, on average; exponentially distributed. Meanwhile its host answers other
+        /// connections: what opens beside a request need not wait behind its answer. Source: none.
+        work: Span = Span::ZERO => bound::DELAY;
+        /// How long the client needs before each request, on average, from when its connection is there; exponentially distributed.
+        /// Source: none.
+        react: Span = Span::ZERO => bound::DELAY;
         /// From one page until the next, on average. Source: assumed.
         think: Span = Span::from_secs(5) => bound::DELAY;
         /// How long thinking lasts: exponentially distributed, or always the mean. Source: none.

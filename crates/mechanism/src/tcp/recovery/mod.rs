@@ -66,9 +66,9 @@ impl Recovery {
     }
 
     /// The handshake took a round trip.
-    pub fn on_handshake(&mut self, rtt: Span, now: Time) {
+    pub fn on_handshake(&mut self, c: &Connection, rtt: Span, now: Time) {
         if let Self::Rack(rack) = self {
-            rack.on_handshake(rtt, now);
+            rack.on_handshake(c, rtt, now);
         }
     }
 

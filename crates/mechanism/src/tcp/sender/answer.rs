@@ -41,6 +41,6 @@ impl TcpSender {
     /// A segment of the handshake was sent then, once, and has been answered.
     pub(super) fn measure_handshake(&mut self, sent: Time, now: Time) {
         self.c.rto.on_sample(sent, now);
-        self.recovery.on_handshake(now.since(sent), now);
+        self.recovery.on_handshake(&self.c, now.since(sent), now);
     }
 }

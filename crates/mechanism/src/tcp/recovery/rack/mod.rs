@@ -13,6 +13,7 @@
 //! would not hold them, new data waits.
 
 mod segments;
+mod smoothing;
 #[cfg(test)]
 mod tests;
 
@@ -22,6 +23,7 @@ use tidegate_packet::{SackBlock, SackBlocks};
 use tidegate_units::{Span, Time};
 
 use self::segments::{Segment, Segments};
+use self::smoothing::{Reported, Smoothing};
 use super::Candidate;
 use crate::tcp::config::TcpConfig;
 use crate::tcp::congestion::Signal;
@@ -97,6 +99,7 @@ struct Recent {
 pub(crate) struct Rack {
     segments: Segments,
     recent: Recent,
+    smoothing: Smoothing,
     in_recovery: bool,
     /// When the window was last reduced.
     reduced_at: Time,
@@ -162,6 +165,7 @@ impl Rack {
                 reordering_seen: false,
                 has_sample: false,
             },
+            smoothing: Smoothing::default(),
             in_recovery: false,
             reduced_at: Time::ZERO,
             probe: None,
@@ -171,7 +175,8 @@ impl Rack {
     }
 
     /// The handshake took a round trip: the first that was measured.
-    pub(super) fn on_handshake(&mut self, rtt: Span, now: Time) {
+    pub(super) fn on_handshake(&mut self, c: &Connection, rtt: Span, now: Time) {
+        self.smoothing.on_sample(rtt, c.una, c.max, c.rto.least_added());
         self.recent.min_rtt.on_sample(rtt, now);
         self.recent.has_sample = true;
     }
@@ -185,6 +190,8 @@ impl Rack {
         let alarm = self.disarm(c);
         let advances = ack.number > c.una;
         let arrived_before = c.una + self.segments.held_bytes();
+        // Every segment is timed here.
+        c.stop_timing();
         self.take_in(c, ack, now);
         if advances {
             // What was demanded and waits for its time may have arrived meanwhile.
@@ -225,14 +232,27 @@ impl Rack {
         blocks.copy_from_slice(ack.sack.as_slice());
         blocks.sort_unstable_by_key(|block| block.offset);
         let Self { segments, recent, .. } = self;
-        segments.acknowledge(ack.number, |segment| recent.on_arrival(segment, now));
+        let mut reported = Reported::default();
+        segments.acknowledge(ack.number, |segment| {
+            recent.on_arrival(segment, now);
+            reported.acknowledge(segment);
+        });
         for block in blocks {
             let start = ack.number.saturating_add(u64::from(block.offset));
             let end = start.saturating_add(u64::from(block.length));
             if start > ack.number && end <= c.max {
-                segments.hold(start, end, |segment| recent.on_arrival(segment, now));
-                c.sample_sacked(start, end, now);
+                segments.hold(start, end, |segment| {
+                    recent.on_arrival(segment, now);
+                    reported.hold(segment);
+                });
             }
+        }
+        if let Some(sent_at) = reported.timed() {
+            self.smoothing.on_sample(now.since(sent_at), ack.number, c.max, c.rto.least_added());
+            let (srtt, added) = self.smoothing.get();
+            c.rto.set(srtt, added);
+            // A timer that was backed off for a hole waits no longer than one set now.
+            c.rtx_at = c.rtx_at.min(now.saturating_add(c.rto.rto()));
         }
     }
 

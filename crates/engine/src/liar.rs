@@ -5,6 +5,7 @@
 
 use tidegate_mechanism::edge::iec::wire as iec;
 use tidegate_mechanism::edge::nbp::wire as nbp;
+use tidegate_mechanism::edge::path::wire as path;
 use tidegate_mechanism::edge::{EdgeConfig, PeerId};
 use tidegate_mechanism::random::{Seed, Substream};
 use tidegate_units::Span;
@@ -83,6 +84,7 @@ fn distorter(config: &EdgeConfig) -> fn(&LieSpec, &mut Vec<u8>) {
     match config {
         EdgeConfig::Nbp(_) => distort_nbp,
         EdgeConfig::Iec(_) | EdgeConfig::Eec(_) => distort_iec,
+        EdgeConfig::Path(_) => distort_path,
         // Only it knows what it says; old messages can be sent again.
         EdgeConfig::Own(_) => |_, _| (),
     }
@@ -100,6 +102,21 @@ fn distort_iec(spec: &LieSpec, message: &mut Vec<u8>) {
     }
     message.clear();
     message.extend_from_slice(&feedback.encode());
+}
+
+fn distort_path(spec: &LieSpec, message: &mut Vec<u8>) {
+    let Ok(path::Message::Report(mut report)) = path::decode(message) else { return };
+    report.received_bytes = (report.received_bytes as f64 * spec.output) as u64;
+    report.received_packets = (report.received_packets as f64 * spec.output) as u64;
+    if spec.hides {
+        // All probes take the same time: nothing ever waits.
+        report.arrived = report.nonce.wrapping_add(BACK.as_nanos());
+    }
+    if spec.forges {
+        report.nonce = report.nonce.saturating_sub(BACK.as_nanos());
+    }
+    message.clear();
+    message.extend_from_slice(&report.encode());
 }
 
 fn distort_nbp(spec: &LieSpec, message: &mut Vec<u8>) {

@@ -14,6 +14,7 @@ use super::iec::{
 };
 use super::nbp::{FEEDBACK_HEADER_BYTES, NbpConfig, NbpEgress, NbpIngress, RoundTrip};
 use super::own::{MakeEdge, OwnHalf};
+use super::path::{self, PathConfig, PathReceiver, PathSender};
 use super::{
     Admission, AggregateId, BorderSite, EdgeHalf, EdgeOut, EdgeReport, PacketStore, PeerId, SegmentEditor,
 };
@@ -29,6 +30,8 @@ family! {
         Iec(Box<IecConfig>) = "iec",
         /// Explicit edge control.
         Eec(Box<EecConfig>) = "eec",
+        /// Path control.
+        Path(Box<PathConfig>) = "path",
     } and {
         /// One's own.
         Own(Own<dyn MakeEdge>),
@@ -54,6 +57,10 @@ impl EdgeConfig {
                 let (ingress, egress) = config.build(context);
                 return (AnyIngress::Nbp(Box::new(ingress)), AnyEgress::Nbp(Box::new(egress)));
             }
+            Self::Path(config) => {
+                let (sender, receiver) = config.build(site, context);
+                return (AnyIngress::Path(Box::new(sender)), AnyEgress::Path(Box::new(receiver)));
+            }
             Self::Own(own) => {
                 let (ingress, egress) = own.values().make(site, context);
                 return (AnyIngress::Own(ingress), AnyEgress::Own(egress));
@@ -68,7 +75,7 @@ impl EdgeConfig {
     /// What explicit and implicit edge control have in common; none for others.
     pub fn overlay(&self) -> Option<&OverlayConfig> {
         match self {
-            Self::Nbp(_) | Self::Own(_) => None,
+            Self::Nbp(_) | Self::Path(_) | Self::Own(_) => None,
             Self::Iec(config) => Some(&config.overlay),
             Self::Eec(config) => Some(&config.overlay),
         }
@@ -77,7 +84,7 @@ impl EdgeConfig {
     /// The same, to be completed by the world.
     pub fn overlay_mut(&mut self) -> Option<&mut OverlayConfig> {
         match self {
-            Self::Nbp(_) | Self::Own(_) => None,
+            Self::Nbp(_) | Self::Path(_) | Self::Own(_) => None,
             Self::Iec(config) => Some(&mut config.overlay),
             Self::Eec(config) => Some(&mut config.overlay),
         }
@@ -88,6 +95,7 @@ impl EdgeConfig {
         match self {
             Self::Own(_) => &[],
             Self::Nbp(config) => &config.unpoliced,
+            Self::Path(config) => &config.unpoliced,
             Self::Iec(config) => &config.overlay.unpoliced,
             Self::Eec(config) => &config.overlay.unpoliced,
         }
@@ -95,8 +103,10 @@ impl EdgeConfig {
 
     /// Takes away what it says of single edges.
     pub fn forget_places(&mut self) {
-        if let Self::Nbp(config) = self {
-            config.unpoliced.clear();
+        match self {
+            Self::Nbp(config) => config.unpoliced.clear(),
+            Self::Path(config) => config.unpoliced.clear(),
+            Self::Iec(_) | Self::Eec(_) | Self::Own(_) => {}
         }
         if let Some(overlay) = self.overlay_mut() {
             overlay.unpoliced.clear();
@@ -110,6 +120,7 @@ impl EdgeConfig {
             Self::Nbp(config) => config.shaper.clone(),
             Self::Iec(config) => config.overlay.shaper.clone(),
             Self::Eec(config) => config.overlay.shaper.clone(),
+            Self::Path(config) => config.shaper.clone(),
             Self::Own(own) => own.values().shaper(),
         }
     }
@@ -120,6 +131,7 @@ impl EdgeConfig {
             Self::Nbp(config) => Some(&mut config.shaper),
             Self::Iec(config) => Some(&mut config.overlay.shaper),
             Self::Eec(config) => Some(&mut config.overlay.shaper),
+            Self::Path(config) => Some(&mut config.shaper),
             Self::Own(_) => None,
         }
     }
@@ -134,6 +146,7 @@ impl EdgeConfig {
         match self {
             Self::Nbp(_) => FEEDBACK_HEADER_BYTES,
             Self::Iec(_) | Self::Eec(_) => CONTROL_HEADER_BYTES,
+            Self::Path(_) => path::CONTROL_HEADER_BYTES,
             Self::Own(own) => own.values().message_header_bytes(),
         }
     }
@@ -144,7 +157,7 @@ impl EdgeConfig {
     pub const fn controls_messages(&self) -> bool {
         match self {
             Self::Nbp(_) | Self::Own(_) => false,
-            Self::Iec(_) | Self::Eec(_) => true,
+            Self::Iec(_) | Self::Eec(_) | Self::Path(_) => true,
         }
     }
 
@@ -155,7 +168,11 @@ impl EdgeConfig {
 
     /// The class of its messages: that of what it controls, for they must see the same queues.
     pub fn message_class(&self) -> u8 {
-        self.overlay().and_then(|overlay| overlay.class).unwrap_or(0)
+        let class = match self {
+            Self::Path(config) => config.class,
+            _ => self.overlay().and_then(|overlay| overlay.class),
+        };
+        class.unwrap_or(0)
     }
 }
 
@@ -226,6 +243,7 @@ impl AnyIngress {
         match self {
             Self::Nbp(ingress) => ingress.report(headers),
             Self::Iec(ingress) => egress.and_then(|peer| ingress.report(peer)),
+            Self::Path(sender) => egress.and_then(|peer| sender.report(peer)),
             Self::Own(ingress) => ingress.report(headers, egress),
         }
     }
@@ -235,7 +253,7 @@ impl AnyEgress {
     /// What is known of the congestion of the virtual link from `ingress`.
     pub fn epoch_report(&self, ingress: PeerId) -> Option<EpochReport> {
         match self {
-            Self::Nbp(_) | Self::Own(_) => None,
+            Self::Nbp(_) | Self::Path(_) | Self::Own(_) => None,
             Self::Iec(egress) => egress.report(ingress),
         }
     }
@@ -248,6 +266,8 @@ half! {
         Nbp(NbpIngress),
         /// Explicit or implicit edge control.
         Iec(IecIngress),
+        /// Path control.
+        Path(PathSender),
     }
 }
 half! {
@@ -257,5 +277,7 @@ half! {
         Nbp(NbpEgress),
         /// Explicit or implicit edge control.
         Iec(IecEgress),
+        /// Path control.
+        Path(PathReceiver),
     }
 }

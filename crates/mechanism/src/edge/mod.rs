@@ -8,6 +8,7 @@ mod border;
 pub mod iec;
 pub mod nbp;
 pub mod own;
+pub mod path;
 mod segment;
 pub mod tcp_rate;
 #[cfg(test)]

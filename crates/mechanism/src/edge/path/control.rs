@@ -1,0 +1,338 @@
+//! Which law a virtual link follows, and what its rate is: slow start, a short queue, or a part beside others.
+//!
+//! Source: two modes, and what tells them apart: Copa, section 2.2; Bundler, section 5. Silence: ours.
+//! Deviations:
+//! - [`super::rivals`] says how others are found. That they are gone shows when the path gives all that it ever gave; and where that cannot
+//!   be, in a test: now and then the rate is lowered for as long as the own queue would need to empty.
+//! - The queue is emptied in each period of `drain_every` in which it was not empty by itself.
+//!
+//! ```text
+//! Start --a queue, or losses--> Delay --others fill the queue--> Compete --every test_every--> Test
+//!   ^                             ^<--------- all of the path -----------'                      |
+//!   '-- silence, from any --      '<--------------------------- the queue is empty -------------'
+//! ```
+
+use tidegate_units::{Span, Time};
+
+use super::law::Law;
+use super::rivals::{DRAINING, Share, Standing, Verdict};
+use super::view::{PathView, Seen};
+use super::virtual_flows::VirtualFlows;
+
+/// What the rate follows.
+#[derive(Clone, Debug)]
+enum Mode {
+    /// It doubles per round trip until there is a queue.
+    Start,
+    /// A short queue.
+    Delay,
+    /// Others fill the queue: so many flows do as well.
+    Compete(VirtualFlows),
+    /// The same, and whether the queue empties is tried until then.
+    Test(VirtualFlows, Time),
+}
+
+/// What of the configuration the control needs. Rates are bytes per second.
+#[derive(Clone, Copy, Debug)]
+pub struct Terms {
+    /// Of the delay.
+    pub law: Law,
+    /// The least rate.
+    pub rate_min: f64,
+    /// The greatest; infinite for none.
+    pub rate_max: f64,
+    /// Beyond this part of packets lost, the rate does not grow.
+    pub loss_max: f64,
+    /// Growth per round trip beside the law, bytes.
+    pub sigma: f64,
+    /// Whether it competes at all.
+    pub competes: bool,
+    /// How often the queue is emptied.
+    pub drain_every: Span,
+    /// How many round trips others may keep it from being empty.
+    pub patience: f64,
+    /// How often it is tried whether they are gone.
+    pub test_every: Span,
+}
+
+/// One report, and what else a step of the control looks at. Seconds, and bytes per second.
+#[derive(Clone, Copy, Debug)]
+struct Step<'a> {
+    seen: &'a Seen,
+    output: f64,
+    /// Whether the rate was used, and by how many flows.
+    is_used: bool,
+    busy: u32,
+    /// The round trip, and how much of one passed since the last step.
+    t: f64,
+    rounds: f64,
+    elapsed: f64,
+    /// Above this the queue is too long, and below this it is empty.
+    target: f64,
+    emptied: f64,
+    terms: &'a Terms,
+    now: Time,
+}
+
+/// A drain, and a test, take this part of the rate.
+const DRAIN: f64 = 0.75;
+const TEST: f64 = 0.6;
+/// After others were found, the first test comes after this part of the time between two: one over it.
+const FIRST_TEST: u64 = 4;
+/// No test takes longer, seconds.
+const TEST_MOST: f64 = 1.0;
+/// Who gets all of the path for so long is alone on it.
+const ALONE_FOR: Span = Span::from_millis(500);
+/// In slow start so many late probes in a row are a queue, and two are if less leaves than enters.
+const LATE_MOST: u32 = 4;
+/// The weight of a round trip's losses.
+const LOSS_WEIGHT: f64 = 0.25;
+/// The size of a virtual flow's segments, bytes.
+const SEGMENT: u32 = 1500;
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct Control {
+    mode: Mode,
+    /// Bytes per second.
+    rate: f64,
+    share: Share,
+    last: Time,
+    /// When this period ends, and the least excess in it.
+    period_ends: Time,
+    period_least: f64,
+    /// Until when a drain lasts, and when output rates are again those of none.
+    draining_until: Option<Time>,
+    settled: Time,
+    /// Since the queue was last seen empty, if that is not now.
+    standing: Option<Standing>,
+    next_test: Time,
+    /// When others last had a part, and when they were last thought to be gone.
+    somebody: Time,
+    left: Option<Time>,
+    /// Probes in a row that were late in slow start.
+    late: u32,
+    /// The next report is the first one after silence.
+    forgives: bool,
+    /// The part of packets that get lost, smoothed.
+    loss: f64,
+}
+
+impl Control {
+    /// Nothing is known but the `rate` to begin with, bytes per second.
+    pub fn new(rate: f64, terms: &Terms, now: Time) -> Self {
+        Self {
+            mode: Mode::Start,
+            rate: rate.clamp(terms.rate_min, terms.rate_max),
+            share: Share::new(now),
+            last: now,
+            period_ends: now,
+            period_least: f64::INFINITY,
+            draining_until: None,
+            settled: now,
+            standing: None,
+            next_test: now,
+            somebody: now,
+            left: None,
+            late: 0,
+            forgives: false,
+            loss: 0.0,
+        }
+    }
+
+    /// The rate, bytes per second.
+    pub const fn rate(&self) -> f64 {
+        self.rate
+    }
+
+    /// Whether it competes with others, or tries whether it still must.
+    pub const fn is_competing(&self) -> bool {
+        matches!(self.mode, Mode::Compete(_) | Mode::Test(..))
+    }
+
+    /// Whether the queue is empty now and then, for all that is known: the least delay may age.
+    pub fn sees_the_path(&self) -> bool {
+        !self.is_competing() && self.standing.is_none() && !self.share.is_falling()
+    }
+
+    /// Nothing was heard for long: half of the rate, until something is.
+    pub fn on_silence(&mut self, terms: &Terms, now: Time) {
+        self.rate = (self.rate / 2.0).max(terms.rate_min);
+        self.mode = Mode::Start;
+        self.standing = None;
+        self.draining_until = None;
+        self.last = now;
+        // What got lost meanwhile is not what the path loses.
+        (self.loss, self.forgives) = (0.0, true);
+    }
+
+    /// A report shows `seen`; whether the rate `is_used`, and by how many `busy` flows.
+    pub fn on_seen(
+        &mut self,
+        seen: &Seen,
+        (is_used, busy): (bool, u32),
+        view: &mut PathView,
+        terms: &Terms,
+        now: Time,
+    ) {
+        let t = view.rtt().unwrap_or(seen.rtt);
+        let elapsed = now.since(self.last).as_secs_f64();
+        self.last = now;
+        let Some(output) = seen.output else { return };
+        if core::mem::take(&mut self.forgives) {
+            return;
+        }
+        let rounds = (elapsed / t).min(1.0);
+        if seen.sent > 0 {
+            let part = (seen.lost as f64 / seen.sent as f64).min(1.0);
+            self.loss += LOSS_WEIGHT * rounds * (part - self.loss);
+        }
+        self.share.on_output(output, elapsed, self.is_competing());
+        let (target, emptied) = (terms.law.target(seen.jitter), terms.law.emptied(seen.jitter));
+        self.period_least = self.period_least.min(seen.excess);
+        let step = Step { seen, output, is_used, busy, t, rounds, elapsed, target, emptied, terms, now };
+        match core::mem::replace(&mut self.mode, Mode::Delay) {
+            Mode::Start => self.on_start(&step),
+            Mode::Delay => {
+                self.on_delay(&step);
+                self.judge(&step, view);
+            }
+            Mode::Compete(flows) => self.on_compete(flows, &step),
+            Mode::Test(flows, until) => self.on_test(flows, until, &step),
+        }
+        self.rate = self.rate.clamp(terms.rate_min, terms.rate_max);
+    }
+
+    fn on_start(&mut self, step: &Step<'_>) {
+        // One late probe is jitter, which is not known yet.
+        self.late = if step.seen.excess > step.target { self.late + 1 } else { 0 };
+        let is_behind = step.output < DRAINING * step.seen.input;
+        if self.late > LATE_MOST || (self.late > 1 && is_behind) || self.loss > step.terms.loss_max {
+            self.late = 0;
+            self.rate = self.rate.min(step.output);
+            self.share.usual = step.output;
+            return;
+        }
+        self.mode = Mode::Start;
+        if step.is_used {
+            self.rate *= libm::exp2(step.rounds);
+        }
+    }
+
+    fn on_delay(&mut self, step: &Step<'_>) {
+        let Step { seen, output, t, rounds, target, terms, now, .. } = *step;
+        if let Some(until) = self.draining_until {
+            if now < until {
+                return;
+            }
+            self.draining_until = None;
+            self.rate /= DRAIN;
+            self.settled = now + Span::from_secs_f64(2.0 * seen.rtt);
+        }
+        if now < self.settled && seen.excess <= target {
+            return; // output rates are still of the drain
+        }
+        let next = terms.law.next(self.rate, output, seen.excess, target, t, rounds);
+        if next < self.rate {
+            // Where the rate is not used, what leaves is not what the path gives.
+            self.rate = if step.is_used { next } else { self.rate + rounds * (next.max(output) - self.rate) };
+        } else if step.is_used && self.loss <= terms.loss_max {
+            self.rate = next + terms.sigma * rounds / t;
+        }
+    }
+
+    /// Who fills the queue? And at the end of a period: was it empty in it?
+    fn judge(&mut self, step: &Step<'_>, view: &mut PathView) {
+        let Step { seen, output, t, target, emptied, terms, now, .. } = *step;
+        if let Some(standing) = &mut self.standing {
+            match standing.on_seen(seen, output, t, view.rtt_least(), terms.patience, now) {
+                Verdict::Way => {
+                    view.accept_level(now);
+                    self.rate = self.share.usual.max(standing.rate);
+                    self.standing = None;
+                }
+                Verdict::Others if terms.competes => return self.compete(step),
+                Verdict::Others | Verdict::Open => {}
+            }
+        }
+        if seen.excess <= emptied {
+            self.standing = None;
+        } else if self.standing.is_none() && seen.excess > 2.0 * target {
+            self.standing = Some(Standing::new(seen.excess, self.rate, now));
+        }
+        if now < self.period_ends {
+            return;
+        }
+        if self.share.is_taken(output, seen.excess > target / 2.0, now) && terms.competes {
+            return self.compete(step);
+        }
+        if self.period_least > emptied && seen.excess <= 2.0 * target {
+            self.rate *= DRAIN;
+            self.draining_until = Some(now + Span::from_secs_f64(seen.excess / (1.0 - DRAIN)));
+        }
+        self.begin_period(step);
+    }
+
+    /// Somebody else fills the queue: from now on as many flows as are busy share it, and begin where they were.
+    fn compete(&mut self, step: &Step<'_>) {
+        let now = step.now;
+        self.rate = self.share.usual.max(self.rate);
+        self.mode = Mode::Compete(VirtualFlows::new(step.busy, self.rate, step.t, SEGMENT, now));
+        // If it was thought only just now that they are gone, that is not asked again soon.
+        let test_every = step.terms.test_every;
+        let was_wrong = self.left.is_some_and(|left| now.since(left) < test_every);
+        self.next_test =
+            now + Span::from_nanos(test_every.as_nanos() / if was_wrong { 1 } else { FIRST_TEST });
+        self.somebody = now;
+        self.standing = None;
+    }
+
+    fn on_compete(&mut self, mut flows: VirtualFlows, step: &Step<'_>) {
+        let Step { seen, output, now, .. } = *step;
+        flows.set_count(step.busy);
+        if seen.lost > 0 {
+            flows.on_losses(seen.lost, seen.rtt, now);
+        } else if step.is_used {
+            flows.on_time(step.elapsed, seen.rtt, now);
+        }
+        if !self.share.is_all(output) {
+            self.somebody = now;
+        } else if now.since(self.somebody) >= ALONE_FOR {
+            return self.leave(output, step);
+        }
+        if now < self.next_test {
+            self.rate = flows.rate(seen.rtt);
+            self.mode = Mode::Compete(flows);
+            return;
+        }
+        // Alone, the queue would be empty after this.
+        let alone = (seen.excess / (1.0 - TEST) + 2.0 * seen.rtt).min(TEST_MOST);
+        self.rate = TEST * output;
+        self.mode = Mode::Test(flows, now + Span::from_secs_f64(alone));
+    }
+
+    fn on_test(&mut self, flows: VirtualFlows, until: Time, step: &Step<'_>) {
+        if step.seen.excess <= step.emptied {
+            return self.leave(self.share.usual.min(self.rate / TEST), step);
+        }
+        self.mode = if step.now < until {
+            Mode::Test(flows, until)
+        } else {
+            self.next_test = step.now + step.terms.test_every;
+            Mode::Compete(flows)
+        };
+    }
+
+    /// Others are thought to be gone: a short queue again, at `rate`.
+    fn leave(&mut self, rate: f64, step: &Step<'_>) {
+        self.rate = rate;
+        self.left = Some(step.now);
+        self.share.restart(rate, step.now);
+        self.begin_period(step);
+    }
+
+    fn begin_period(&mut self, step: &Step<'_>) {
+        self.period_least = f64::INFINITY;
+        self.period_ends = step.now + step.terms.drain_every;
+    }
+}

@@ -1,0 +1,146 @@
+//! The half where virtual links end: counts what leaves, and answers each probe with the counts and its clock. It judges nothing,
+//! so that it has nothing to lose but its counts, and one sender can touch no other's.
+//!
+//! Source: Bundler, section 4 (the receive box); outer and inner ECN: RFC 6040, section 4.2.
+//! Deviations: an outer mark over an inner field that knows no marks is no reason to drop (RFC 6040 would): the sender sets outer
+//! fields that can be marked only over inner ones that can, and what breaks that is not the packet.
+
+use alloc::collections::BTreeMap;
+
+use tidegate_packet::{Ecn, Headers, Packet};
+use tidegate_units::{Span, Time};
+
+use super::PathConfig;
+use super::wire::{self, Message, Report};
+use crate::edge::{Admission, BorderSite, EdgeHalf, EdgeOut, PeerId};
+use crate::random::{Seed, Substream};
+
+/// Of one sender.
+#[derive(Clone, Debug)]
+struct Incoming {
+    /// Names this life of the counts.
+    incarnation: u64,
+    received_bytes: u64,
+    received_packets: u64,
+    /// When something came last, and when a probe was answered last.
+    heard: Time,
+    answered: Option<Time>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct PathReceiver {
+    site: BorderSite,
+    interval_min: Span,
+    idle_timeout: Span,
+    random: Substream,
+    incoming: BTreeMap<PeerId, Incoming>,
+}
+
+/// What the inner field becomes where a tunnel ends (RFC 6040, section 4.2, for outer fields as the sender sets them).
+pub(crate) const fn decapsulated(inner: Ecn, outer: Ecn) -> Ecn {
+    match (inner, outer) {
+        (Ecn::NotEct, _) | (_, Ecn::NotEct | Ecn::Ect0) => inner,
+        (_, Ecn::Ce) => Ecn::Ce,
+        (Ecn::Ect0, Ecn::Ect1) => Ecn::Ect1,
+        (_, Ecn::Ect1) => inner,
+    }
+}
+
+impl PathReceiver {
+    pub(super) fn new(config: &PathConfig, site: BorderSite, seed: Seed) -> Self {
+        Self {
+            site,
+            interval_min: config.interval_min,
+            idle_timeout: config.idle_timeout,
+            random: Substream::new(seed),
+            incoming: BTreeMap::new(),
+        }
+    }
+
+    fn incoming(&mut self, from: PeerId, now: Time) -> &mut Incoming {
+        let random = &mut self.random;
+        let incoming = self.incoming.entry(from).or_insert_with(|| Incoming {
+            incarnation: random.bits(),
+            received_bytes: 0,
+            received_packets: 0,
+            heard: now,
+            answered: None,
+        });
+        // After a long silence counts begin anew, as after a restart: the sender then takes nothing that it knew for granted.
+        if now.since(incoming.heard) > self.idle_timeout {
+            incoming.incarnation = random.bits();
+        }
+        incoming.heard = now;
+        incoming
+    }
+}
+
+impl EdgeHalf for PathReceiver {
+    fn on_packet(
+        &mut self,
+        packet: &mut Packet,
+        _headers: &Headers,
+        peers: &[PeerId],
+        now: Time,
+        _out: &mut impl EdgeOut,
+    ) -> Admission {
+        let &[from] = peers else { return Admission::Pass };
+        let Some(inner) = packet.inner_ecn.take(self.site.level) else { return Admission::Pass };
+        packet.ecn = decapsulated(inner, packet.ecn);
+        let incoming = self.incoming(from, now);
+        incoming.received_bytes += u64::from(packet.wire_bytes);
+        incoming.received_packets += 1;
+        Admission::Pass
+    }
+
+    fn on_message(&mut self, from: PeerId, message: &[u8], _ttl: u8, now: Time, out: &mut impl EdgeOut) {
+        let Ok(Message::Probe(probe)) = wire::decode(message) else { return };
+        // A peer that asks more often than this gets fewer answers, and costs no more.
+        let half = Span::from_nanos(self.interval_min.as_nanos() / 2);
+        let incoming = self.incoming(from, now);
+        if incoming.answered.is_some_and(|at| now.since(at) < half) {
+            return;
+        }
+        incoming.answered = Some(now);
+        let report = Report {
+            incarnation: probe.incarnation,
+            sequence: probe.sequence,
+            nonce: probe.nonce,
+            receiver: incoming.incarnation,
+            arrived: now.as_nanos(),
+            received_bytes: incoming.received_bytes,
+            received_packets: incoming.received_packets,
+        };
+        out.send(from, &report.encode());
+    }
+
+    /// Silent senders are few, one for each other edge of the domain, and their counts are kept.
+    fn timer_at(&self) -> Option<Time> {
+        None
+    }
+
+    fn on_timer(&mut self, _now: Time, _out: &mut impl EdgeOut) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tunnel_ends_as_rfc_6040_has_it() {
+        use Ecn::{Ce, Ect0, Ect1, NotEct};
+        // Rows: the inner field; columns: the outer one, in the order of figure 4. Where that drops, see the module.
+        let table = [
+            (NotEct, [NotEct, NotEct, NotEct, NotEct]),
+            (Ect0, [Ect0, Ect0, Ect1, Ce]),
+            (Ect1, [Ect1, Ect1, Ect1, Ce]),
+            (Ce, [Ce, Ce, Ce, Ce]),
+        ];
+        for (inner, row) in table {
+            for (outer, expected) in [NotEct, Ect0, Ect1, Ce].into_iter().zip(row) {
+                assert_eq!(decapsulated(inner, outer), expected, "{inner:?} in {outer:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,394 @@
+//! What a sender can tell of a path from its own probes and the reports on them: how fast its packets leave, how long they
+//! wait, how much of that is jitter, and what got lost.
+//!
+//! Source: delays against their least, as in Harrison and Kalyanaraman, section III.B; the rest is ours.
+//! Deviations:
+//! - Delays are from one clock to another. Only differences count, and what steps between two samples while the round trip does
+//!   not is a clock, not a queue.
+//! - The least delay is that of the last one or two windows, for routes change; [`super::control`] empties the queue in each, so that a
+//!   window has seen the path.
+//! - Jitter is judged by second differences: a queue that grows or falls steadily has none.
+//! - A packet counts as lost when two reports in a row miss it: what was merely overtaken by a probe comes before the next one.
+
+use alloc::collections::VecDeque;
+
+use tidegate_units::{Span, Time};
+
+use super::wire::Report;
+
+/// Samples kept: some round trips.
+const HISTORY: usize = 32;
+/// The weight of a new second difference.
+const JITTER_WEIGHT: f64 = 1.0 / 16.0;
+/// The mean of `|d0 - 2 d1 + d2|` of independent normal samples is so many of their standard deviations (`sqrt(6 * 2 / pi)`).
+const SECOND_DIFFERENCE: f64 = 1.954_41;
+/// An output rate is measured over so many deviations of jitter at least: its error is then an eighth.
+const RATE_JITTERS: f64 = 8.0;
+/// Jitter of this part of a round trip halves the weight of a new output rate: one over it.
+const OUTPUT_JITTERS: f64 = 16.0;
+/// Packets more than were sent in an interval may arrive in it, where some were overtaken.
+const OVERTAKEN_BYTES: u64 = 16_384;
+
+/// A probe, when it left.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sent {
+    /// By the sender's clock.
+    pub at: Time,
+    /// Bytes sent before it.
+    pub bytes: u64,
+    /// Packets sent before it.
+    pub packets: u64,
+}
+
+/// A probe and the report on it.
+#[derive(Clone, Copy, Debug)]
+struct Sample {
+    sent: Sent,
+    /// By the receiver's clock, ns.
+    arrived: u64,
+    received_bytes: u64,
+    /// Seconds by two clocks.
+    delay: f64,
+    rtt: f64,
+}
+
+/// What a report shows. Seconds and bytes per second.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Seen {
+    /// The output rate over about a round trip; none while there is no interval.
+    pub output: Option<f64>,
+    /// The input rate over the same probes.
+    pub input: f64,
+    /// How far the delay is above its least.
+    pub excess: f64,
+    /// The standard deviation of delays from one probe to the next.
+    pub jitter: f64,
+    /// The round-trip time of this probe.
+    pub rtt: f64,
+    /// Packets that are now known to be lost, and those sent since the last report.
+    pub lost: u64,
+    /// See `lost`.
+    pub sent: u64,
+}
+
+/// Which delay is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delays {
+    /// From edge to edge.
+    OneWay,
+    /// There and back.
+    RoundTrip,
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct PathView {
+    delays: Delays,
+    /// Half of the time in which a least delay is forgotten.
+    window: Span,
+    samples: VecDeque<Sample>,
+    /// The least level of the present window and of the one before, seconds.
+    least: [f64; 2],
+    window_began: Time,
+    rtt_least: f64,
+    /// The delay, smoothed as far as it jitters.
+    level: Option<f64>,
+    jitter: f64,
+    /// Packets that the last report missed, and those that are known to be lost.
+    missing: i64,
+    lost: i64,
+    /// The first counts of this life of the receiver: packets.
+    offset: Option<i64>,
+    receiver: u64,
+    /// By how much the level may jitter for it to be smoothed no more, seconds.
+    tolerance: f64,
+    /// The output rate, smoothed by as much as jitter disturbs it.
+    output: Option<f64>,
+}
+
+impl PathView {
+    /// Nothing was seen. Delays are smoothed where they jitter by more than a quarter of `tolerance`.
+    pub fn new(delays: Delays, base_window: Span, tolerance: Span, now: Time) -> Self {
+        Self {
+            delays,
+            window: Span::from_nanos(base_window.as_nanos() / 2),
+            samples: VecDeque::with_capacity(HISTORY),
+            least: [f64::INFINITY; 2],
+            window_began: now,
+            rtt_least: f64::INFINITY,
+            level: None,
+            jitter: 0.0,
+            missing: 0,
+            lost: 0,
+            offset: None,
+            receiver: 0,
+            tolerance: tolerance.as_secs_f64(),
+            output: None,
+        }
+    }
+
+    /// The least delay, seconds by two clocks.
+    fn base(&self) -> f64 {
+        self.least[0].min(self.least[1])
+    }
+
+    /// The round-trip time, the least of the last few: a clock that steps spoils one.
+    pub fn rtt(&self) -> Option<f64> {
+        self.samples.iter().rev().take(4).map(|sample| sample.rtt).reduce(f64::min)
+    }
+
+    /// The least round-trip time that is remembered.
+    pub const fn rtt_least(&self) -> f64 {
+        self.rtt_least
+    }
+
+    /// Everything of the receiver is forgotten: it, or its clock, is another one.
+    fn forget(&mut self, now: Time) {
+        self.samples.clear();
+        self.output = None;
+        self.least = [f64::INFINITY; 2];
+        self.window_began = now;
+        self.rtt_least = f64::INFINITY;
+        self.level = None;
+    }
+
+    /// The path itself takes as long as it seems to now.
+    pub fn accept_level(&mut self, now: Time) {
+        if let Some(level) = self.level {
+            self.least = [level, f64::INFINITY];
+            self.window_began = now;
+            self.rtt_least = self.rtt().unwrap_or(f64::INFINITY);
+        }
+    }
+
+    /// A probe that was `sent` is answered by `report` at `now`.
+    /// Without `ages` the least delay stays: others keep the queue from being empty.
+    pub fn on_report(&mut self, sent: Sent, report: &Report, ages: bool, now: Time) -> Seen {
+        if self.offset.is_none() || self.receiver != report.receiver {
+            self.forget(now);
+            self.receiver = report.receiver;
+            // What was sent before the receiver began to count is not missing.
+            self.offset =
+                Some(sent.packets.cast_signed().wrapping_sub(report.received_packets.cast_signed()));
+            (self.missing, self.lost) = (0, 0);
+        }
+        let rtt = now.since(sent.at).as_secs_f64().max(1e-9);
+        self.rtt_least = self.rtt_least.min(rtt);
+        let one_way = report.arrived.wrapping_sub(sent.at.as_nanos()).cast_signed() as f64 * 1e-9;
+        let delay = if self.delays == Delays::OneWay { one_way } else { rtt };
+        self.recognise_step(delay, rtt);
+        self.measure_jitter(delay);
+        let weight = (self.tolerance / (4.0 * self.jitter)).clamp(0.125, 1.0);
+        let level = self.level.map_or(delay, |level| level + weight * (delay - level));
+        self.level = Some(level);
+        if !ages {
+            self.window_began = now;
+        } else if now.since(self.window_began) >= self.window {
+            self.least = [f64::INFINITY, self.least[0]];
+            self.window_began = now;
+        }
+        self.least[0] = self.least[0].min(level);
+        let sample =
+            Sample { sent, arrived: report.arrived, received_bytes: report.received_bytes, delay, rtt };
+        let packets_before = self.samples.back().map_or(sent.packets, |last| last.sent.packets);
+        if self.samples.len() == HISTORY {
+            self.samples.pop_front();
+        }
+        self.samples.push_back(sample);
+        let (input, measured) = self.rates(&sample);
+        if let Some(measured) = measured {
+            let trust = rtt / (rtt + OUTPUT_JITTERS * self.jitter);
+            self.output = Some(self.output.map_or(measured, |before| before + trust * (measured - before)));
+        }
+        Seen {
+            output: measured.and(self.output),
+            input,
+            excess: level - self.base(),
+            jitter: self.jitter,
+            rtt,
+            lost: self.count_losses(sent.packets, report.received_packets),
+            sent: sent.packets.saturating_sub(packets_before),
+        }
+    }
+
+    /// A delay that steps while the round trip does not: a clock was set. Rates over the step mean nothing, either.
+    fn recognise_step(&mut self, delay: f64, rtt: f64) {
+        let Some(last) = self.samples.back() else { return };
+        let (stepped, waited) = (delay - last.delay, (rtt - last.rtt).abs());
+        let least = (RATE_JITTERS * self.jitter).max(self.tolerance).max(last.rtt / 2.0);
+        if self.delays == Delays::OneWay && stepped.abs() > least && waited < least / 2.0 {
+            self.samples.clear();
+            for level in self.least.iter_mut().chain(&mut self.level) {
+                *level += stepped;
+            }
+        }
+    }
+
+    fn measure_jitter(&mut self, delay: f64) {
+        let mut last = self.samples.iter().rev();
+        if let (Some(one), Some(other)) = (last.next(), last.next()) {
+            let second = (delay - 2.0 * one.delay + other.delay).abs() / SECOND_DIFFERENCE;
+            self.jitter += JITTER_WEIGHT * (second - self.jitter);
+        }
+    }
+
+    /// Input and output rate over a round trip, or as much longer as jitter asks for.
+    fn rates(&self, newest: &Sample) -> (f64, Option<f64>) {
+        let over = newest.rtt.max(RATE_JITTERS * self.jitter);
+        let is_before = |sample: &&Sample| newest.sent.at.since(sample.sent.at).as_secs_f64() >= over;
+        let Some(first) = self.samples.iter().rev().find(is_before).or(self.samples.front()) else {
+            return (0.0, None);
+        };
+        let tau = newest.sent.at.since(first.sent.at).as_secs_f64();
+        let arrival = newest.arrived.saturating_sub(first.arrived) as f64 * 1e-9;
+        if tau <= 0.0 || arrival <= 0.0 {
+            return (0.0, None); // no interval yet: the next probe ends a longer one
+        }
+        let sent = newest.sent.bytes - first.sent.bytes;
+        // More than was sent cannot have come, but for what had been overtaken before.
+        let received = newest.received_bytes.saturating_sub(first.received_bytes).min(sent + OVERTAKEN_BYTES);
+        (sent as f64 / tau, Some(received as f64 / arrival))
+    }
+
+    /// Packets that are known to be lost since the last time.
+    fn count_losses(&mut self, sent: u64, received: u64) -> u64 {
+        let offset = self.offset.unwrap_or_default();
+        let missing = sent.cast_signed().wrapping_sub(received.cast_signed()).wrapping_sub(offset);
+        let known = missing.min(self.missing);
+        self.missing = missing;
+        let lost = (known - self.lost).max(0);
+        self.lost = self.lost.max(known);
+        lost.unsigned_abs()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+
+    const RATE: f64 = 1e6;
+    const WAY: f64 = 0.02;
+
+    /// A path with a probe every 20 ms behind 20 packets of 1000 bytes.
+    struct Path {
+        view: PathView,
+        number: u64,
+        /// The receiver's clock is ahead by this, seconds.
+        offset: f64,
+        lost: u64,
+    }
+
+    impl Path {
+        fn new(delays: Delays) -> Self {
+            let view = PathView::new(delays, Span::from_secs(20), Span::from_millis(5), Time::ZERO);
+            Self { view, number: 0, offset: 3.0, lost: 0 }
+        }
+
+        /// The next probe takes `waits` seconds more than the way.
+        fn probe(&mut self, waits: f64) -> Seen {
+            self.number += 1;
+            let at = Time::ZERO + Span::from_millis(20 * self.number + 1000);
+            let packets = 20 * self.number;
+            let arrived = at.as_secs_f64() + WAY + waits + self.offset;
+            let report = Report {
+                incarnation: 0,
+                sequence: self.number as u32,
+                nonce: at.as_nanos(),
+                receiver: 1,
+                arrived: (arrived * 1e9) as u64,
+                received_bytes: 1000 * (packets - self.lost),
+                received_packets: packets - self.lost,
+            };
+            let sent = Sent { at, bytes: 1000 * packets, packets };
+            self.view.on_report(sent, &report, true, at + Span::from_secs_f64(2.0 * WAY + waits))
+        }
+    }
+
+    #[test]
+    fn a_steady_path_has_its_rate_no_excess_and_no_jitter() {
+        for delays in [Delays::OneWay, Delays::RoundTrip] {
+            let mut path = Path::new(delays);
+            let seen = (0..50).map(|_| path.probe(0.0)).last().expect("there were some");
+            assert!((seen.output.expect("it was measured") / RATE - 1.0).abs() < 1e-6);
+            assert!(seen.excess < 1e-6 && seen.jitter < 1e-6 && (seen.rtt - 2.0 * WAY).abs() < 1e-9);
+        }
+    }
+
+    #[test]
+    fn what_waits_is_excess_and_a_queue_that_grows_steadily_is_no_jitter() {
+        let mut path = Path::new(Delays::OneWay);
+        let waits = |step: i32| f64::from(step) * 0.002;
+        let seen: Vec<Seen> = (0..30).map(|step| path.probe(waits(step))).collect();
+        let last = seen.last().expect("there were some");
+        assert!((last.excess - waits(29)).abs() < 1e-6 && last.jitter < 1e-6, "{last:?}");
+        // It leaves 20 packets in 22 ms.
+        assert!((last.output.expect("it was measured") / (RATE / 1.1) - 1.0).abs() < 0.01, "{last:?}");
+    }
+
+    #[test]
+    fn jitter_is_the_deviation_of_independent_delays() {
+        let mut path = Path::new(Delays::OneWay);
+        let mut random = crate::random::Substream::new(crate::random::Seed(7));
+        let seen = (0..4000).map(|_| path.probe(0.01 * random.uniform())).last().expect("there were some");
+        // Uniform on 10 ms: 2.9 ms.
+        assert!((0.0015..0.0045).contains(&seen.jitter), "{seen:?}");
+    }
+
+    #[test]
+    fn a_clock_that_is_set_is_no_queue() {
+        for step in [-1.0, 1.0] {
+            let mut path = Path::new(Delays::OneWay);
+            for _ in 0..50 {
+                path.probe(0.001);
+            }
+            path.offset += step;
+            for _ in 0..50 {
+                let seen = path.probe(0.001);
+                assert!(seen.excess < 0.002, "{step}: {seen:?}");
+                assert!(
+                    seen.output.is_none_or(|output| (output / RATE - 1.0).abs() < 0.01),
+                    "{step}: {seen:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_loss_counts_once_two_reports_miss_it_and_what_was_overtaken_never() {
+        let mut path = Path::new(Delays::OneWay);
+        for _ in 0..10 {
+            path.probe(0.0);
+        }
+        path.lost = 3; // overtaken by the probe, and there by the next one
+        assert_eq!(path.probe(0.0).lost, 0);
+        path.lost = 0;
+        assert_eq!(path.probe(0.0).lost, 0);
+        path.lost = 2;
+        assert_eq!([path.probe(0.0).lost, path.probe(0.0).lost, path.probe(0.0).lost], [0, 2, 0]);
+    }
+
+    #[test]
+    fn more_than_was_sent_is_not_believed() {
+        let mut path = Path::new(Delays::OneWay);
+        let mut greatest = 0.0_f64;
+        for _ in 0..40 {
+            path.number += 1;
+            let at = Time::ZERO + Span::from_millis(20 * path.number);
+            let sent = Sent { at, bytes: 20_000 * path.number, packets: 20 * path.number };
+            let report = Report {
+                incarnation: 0,
+                sequence: 0,
+                nonce: 0,
+                receiver: 1,
+                arrived: at.as_nanos() + 20_000_000,
+                received_bytes: 900_000 * path.number,
+                received_packets: 20 * path.number,
+            };
+            let seen = path.view.on_report(sent, &report, true, at + Span::from_millis(40));
+            greatest = greatest.max(seen.output.unwrap_or_default());
+        }
+        let believed = (20_000.0 + OVERTAKEN_BYTES as f64) / 0.02;
+        assert!(greatest <= believed, "{greatest}");
+    }
+}

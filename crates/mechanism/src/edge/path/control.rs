@@ -87,6 +87,8 @@ const ALONE_FOR: Span = Span::from_millis(500);
 const LATE_MOST: u32 = 4;
 /// The weight of a round trip's losses.
 const LOSS_WEIGHT: f64 = 0.25;
+/// So many reports after silence say nothing of losses: they miss what was lost in it, and then know that it is.
+const FORGIVEN: u32 = 3;
 /// The size of a virtual flow's segments, bytes.
 const SEGMENT: u32 = 1500;
 
@@ -112,8 +114,8 @@ pub struct Control {
     left: Option<Time>,
     /// Probes in a row that were late in slow start.
     late: u32,
-    /// The next report is the first one after silence.
-    forgives: bool,
+    /// So many of the next reports are the first ones after silence.
+    forgives: u32,
     /// The part of packets that get lost, smoothed.
     loss: f64,
 }
@@ -135,7 +137,7 @@ impl Control {
             somebody: now,
             left: None,
             late: 0,
-            forgives: false,
+            forgives: 0,
             loss: 0.0,
         }
     }
@@ -163,7 +165,7 @@ impl Control {
         self.draining_until = None;
         self.last = now;
         // What got lost meanwhile is not what the path loses.
-        (self.loss, self.forgives) = (0.0, true);
+        (self.loss, self.forgives) = (0.0, FORGIVEN);
     }
 
     /// A report shows `seen`; whether the rate `is_used`, and by how many `busy` flows.
@@ -179,11 +181,10 @@ impl Control {
         let elapsed = now.since(self.last).as_secs_f64();
         self.last = now;
         let Some(output) = seen.output else { return };
-        if core::mem::take(&mut self.forgives) {
-            return;
-        }
         let rounds = (elapsed / t).min(1.0);
-        if seen.sent > 0 {
+        let forgives = self.forgives > 0;
+        self.forgives = self.forgives.saturating_sub(1);
+        if seen.sent > 0 && !forgives {
             let part = (seen.lost as f64 / seen.sent as f64).min(1.0);
             self.loss += LOSS_WEIGHT * rounds * (part - self.loss);
         }

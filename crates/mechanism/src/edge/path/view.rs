@@ -7,6 +7,8 @@
 //!   not is a clock, not a queue.
 //! - The least delay is that of the last one or two windows, for routes change; [`super::control`] empties the queue in each, so that a
 //!   window has seen the path.
+//! - What waits on the way there is no more than what the round trip is above its least. That is of one clock, so that clocks which
+//!   drift apart are no queue.
 //! - Jitter is judged by second differences: a queue that grows or falls steadily has none.
 //! - A packet counts as lost when two reports in a row miss it: what was merely overtaken by a probe comes before the next one.
 
@@ -52,6 +54,48 @@ struct Sample {
     rtt: f64,
 }
 
+/// A delay, smoothed, and its least, which ages.
+#[derive(Clone, Debug)]
+struct Level {
+    /// Seconds.
+    now: Option<f64>,
+    /// The least of the present window and of the one before.
+    least: [f64; 2],
+}
+
+impl Level {
+    const UNKNOWN: Self = Self { now: None, least: [f64::INFINITY; 2] };
+
+    fn add(&mut self, delay: f64, weight: f64) {
+        let now = self.now.map_or(delay, |now| now + weight * (delay - now));
+        self.now = Some(now);
+        self.least[0] = self.least[0].min(now);
+    }
+
+    const fn age(&mut self) {
+        self.least = [f64::INFINITY, self.least[0]];
+    }
+
+    /// What is now is the least.
+    fn accept(&mut self) {
+        self.least = [self.now.unwrap_or(f64::INFINITY), f64::INFINITY];
+    }
+
+    fn shift(&mut self, by: f64) {
+        for seconds in self.least.iter_mut().chain(&mut self.now) {
+            *seconds += by;
+        }
+    }
+
+    fn base(&self) -> f64 {
+        self.least[0].min(self.least[1])
+    }
+
+    fn excess(&self) -> f64 {
+        self.now.map_or(0.0, |now| now - self.base())
+    }
+}
+
 /// What a report shows. Seconds and bytes per second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Seen {
@@ -87,12 +131,10 @@ pub struct PathView {
     /// Half of the time in which a least delay is forgotten.
     window: Span,
     samples: VecDeque<Sample>,
-    /// The least level of the present window and of the one before, seconds.
-    least: [f64; 2],
     window_began: Time,
-    rtt_least: f64,
-    /// The delay, smoothed as far as it jitters.
-    level: Option<f64>,
+    /// There, and there and back; smoothed as far as they jitter.
+    one_way: Level,
+    round_trip: Level,
     jitter: f64,
     /// Packets that the last report missed, and those that are known to be lost.
     missing: i64,
@@ -113,10 +155,9 @@ impl PathView {
             delays,
             window: Span::from_nanos(base_window.as_nanos() / 2),
             samples: VecDeque::with_capacity(HISTORY),
-            least: [f64::INFINITY; 2],
             window_began: now,
-            rtt_least: f64::INFINITY,
-            level: None,
+            one_way: Level::UNKNOWN,
+            round_trip: Level::UNKNOWN,
             jitter: 0.0,
             missing: 0,
             lost: 0,
@@ -127,38 +168,29 @@ impl PathView {
         }
     }
 
-    /// The least delay, seconds by two clocks.
-    fn base(&self) -> f64 {
-        self.least[0].min(self.least[1])
-    }
-
     /// The round-trip time, the least of the last few: a clock that steps spoils one.
     pub fn rtt(&self) -> Option<f64> {
         self.samples.iter().rev().take(4).map(|sample| sample.rtt).reduce(f64::min)
     }
 
     /// The least round-trip time that is remembered.
-    pub const fn rtt_least(&self) -> f64 {
-        self.rtt_least
+    pub fn rtt_least(&self) -> f64 {
+        self.round_trip.base()
     }
 
     /// Everything of the receiver is forgotten: it, or its clock, is another one.
     fn forget(&mut self, now: Time) {
         self.samples.clear();
         self.output = None;
-        self.least = [f64::INFINITY; 2];
         self.window_began = now;
-        self.rtt_least = f64::INFINITY;
-        self.level = None;
+        (self.one_way, self.round_trip) = (Level::UNKNOWN, Level::UNKNOWN);
     }
 
     /// The path itself takes as long as it seems to now.
     pub fn accept_level(&mut self, now: Time) {
-        if let Some(level) = self.level {
-            self.least = [level, f64::INFINITY];
-            self.window_began = now;
-            self.rtt_least = self.rtt().unwrap_or(f64::INFINITY);
-        }
+        self.one_way.accept();
+        self.round_trip.accept();
+        self.window_began = now;
     }
 
     /// A probe that was `sent` is answered by `report` at `now`.
@@ -173,21 +205,20 @@ impl PathView {
             (self.missing, self.lost) = (0, 0);
         }
         let rtt = now.since(sent.at).as_secs_f64().max(1e-9);
-        self.rtt_least = self.rtt_least.min(rtt);
         let one_way = report.arrived.wrapping_sub(sent.at.as_nanos()).cast_signed() as f64 * 1e-9;
         let delay = if self.delays == Delays::OneWay { one_way } else { rtt };
         self.recognise_step(delay, rtt);
         self.measure_jitter(delay);
         let weight = (self.tolerance / (4.0 * self.jitter)).clamp(0.125, 1.0);
-        let level = self.level.map_or(delay, |level| level + weight * (delay - level));
-        self.level = Some(level);
         if !ages {
             self.window_began = now;
         } else if now.since(self.window_began) >= self.window {
-            self.least = [f64::INFINITY, self.least[0]];
+            self.one_way.age();
+            self.round_trip.age();
             self.window_began = now;
         }
-        self.least[0] = self.least[0].min(level);
+        self.one_way.add(one_way, weight);
+        self.round_trip.add(rtt, weight);
         let sample =
             Sample { sent, arrived: report.arrived, received_bytes: report.received_bytes, delay, rtt };
         let packets_before = self.samples.back().map_or(sent.packets, |last| last.sent.packets);
@@ -203,12 +234,17 @@ impl PathView {
         Seen {
             output: measured.and(self.output),
             input,
-            excess: level - self.base(),
+            excess: self.excess(),
             jitter: self.jitter,
             rtt,
             lost: self.count_losses(sent.packets, report.received_packets),
             sent: sent.packets.saturating_sub(packets_before),
         }
+    }
+
+    fn excess(&self) -> f64 {
+        let most = self.round_trip.excess();
+        if self.delays == Delays::OneWay { self.one_way.excess().min(most) } else { most }
     }
 
     /// A delay that steps while the round trip does not: a clock was set. Rates over the step mean nothing, either.
@@ -218,9 +254,7 @@ impl PathView {
         let least = (RATE_JITTERS * self.jitter).max(self.tolerance).max(last.rtt / 2.0);
         if self.delays == Delays::OneWay && stepped.abs() > least && waited < least / 2.0 {
             self.samples.clear();
-            for level in self.least.iter_mut().chain(&mut self.level) {
-                *level += stepped;
-            }
+            self.one_way.shift(stepped);
         }
     }
 
@@ -350,6 +384,18 @@ mod tests {
                     seen.output.is_none_or(|output| (output / RATE - 1.0).abs() < 0.01),
                     "{step}: {seen:?}"
                 );
+            }
+        }
+    }
+
+    #[test]
+    fn clocks_that_drift_apart_are_no_queue() {
+        for ppm in [-1000.0, 1000.0] {
+            let mut path = Path::new(Delays::OneWay);
+            for _ in 0..5000 {
+                path.offset += 0.02 * ppm * 1e-6;
+                let seen = path.probe(0.0);
+                assert!(seen.excess < 1e-4, "{ppm}: {seen:?}");
             }
         }
     }

@@ -189,7 +189,8 @@ impl Control {
             self.loss += LOSS_WEIGHT * rounds * (part - self.loss);
         }
         self.share.on_output(output, elapsed, self.is_competing());
-        let (target, emptied) = (terms.law.target(seen.jitter), terms.law.emptied(seen.jitter));
+        let (target, emptied) =
+            (terms.law.target(seen.jitter, output), terms.law.emptied(seen.jitter, output));
         self.period_least = self.period_least.min(seen.excess);
         let step = Step { seen, output, is_used, busy, t, rounds, elapsed, target, emptied, terms, now };
         match core::mem::replace(&mut self.mode, Mode::Delay) {

@@ -11,7 +11,7 @@
 //! - below it `r = nu (1 + a (1 - x / d))`, towards the target from below;
 //! - without a queue, where `nu` is but what was sent, `r` grows by the part `a` per round trip, while it is used;
 //!
-//! The target grows with jitter, by three of its standard deviations.
+//! The target grows with jitter, by three of its standard deviations, and is the time of two packets at least.
 
 /// Constants of the law; seconds, bytes per second, parts.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -34,18 +34,26 @@ const QUEUE: f64 = 0.25;
 const AHEAD: f64 = 1.5;
 /// What jitter adds to the target, in standard deviations.
 const JITTERS: f64 = 3.0;
+/// On slow paths packets are long: the target is the time of so many (RFC 8289, section 4.3, asks for more than one).
+const PACKETS: f64 = 2.0;
+const PACKET_BYTES: f64 = 1500.0;
 /// The least growth on paths whose round trip is long beside the target.
 const GROWTH_LEAST: f64 = 0.02;
 
 impl Law {
-    /// `d` with `jitter`.
-    pub fn target(&self, jitter: f64) -> f64 {
-        self.target + (JITTERS * jitter).min(self.jitter_max)
+    /// `d` with `jitter`, on a path that gives `output`.
+    pub fn target(&self, jitter: f64, output: f64) -> f64 {
+        self.least(output) + (JITTERS * jitter).min(self.jitter_max)
     }
 
     /// Below this the queue has been emptied.
-    pub fn emptied(&self, jitter: f64) -> f64 {
-        self.target / 2.0 + (JITTERS * jitter).min(self.jitter_max)
+    pub fn emptied(&self, jitter: f64, output: f64) -> f64 {
+        self.least(output) / 2.0 + (JITTERS * jitter).min(self.jitter_max)
+    }
+
+    /// The target without jitter.
+    fn least(&self, output: f64) -> f64 {
+        self.target.max(PACKETS * PACKET_BYTES / output)
     }
 
     /// The rate after `rate`, when the part `rounds` of a round trip of `t` seconds has passed.

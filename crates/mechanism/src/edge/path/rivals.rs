@@ -5,7 +5,7 @@
 //! capacity for it. Here it is seen from what comes of a lower rate, which the law of the delay brings about anyway:
 //!
 //! - the delay falls: the queue was the own one;
-//! - the delay does not move at all, and nothing is lost: the way is longer;
+//! - the delay does not move at all, and next to nothing is lost: the way is longer;
 //! - the delay stays where it was, though less enters, and enters no faster than it leaves: somebody else fills the queue
 //!   ([`Standing`]);
 //! - the delay is held, and the path gives less and less for it, second after second: somebody else takes it ([`Share`]). A path
@@ -22,6 +22,8 @@ const FLAT_FALL: f64 = 0.85;
 /// A delay that moves by no more than this does not move: seconds, and standard deviations of its jitter.
 const FLAT_EXCESS: f64 = 0.001;
 const FLAT_JITTERS: f64 = 4.0;
+/// A queue that is full does not move, either: it loses more than this part.
+const FLAT_LOSS: f64 = 0.02;
 /// To this part the rate must have fallen for others to be thought of.
 const PRESSED: f64 = 0.7;
 /// A queue that is above this part of its peak is not draining.
@@ -55,14 +57,24 @@ pub struct Standing {
     /// The greatest delay of late, and when it was last near that.
     peak: f64,
     at_peak: Time,
-    /// Packets lost since then.
+    /// Packets lost since then, and sent.
     lost: u64,
+    sent: u64,
 }
 
 impl Standing {
     /// A queue of `excess` seconds is first seen, at a rate of `rate`.
     pub const fn new(excess: f64, rate: f64, now: Time) -> Self {
-        Self { since: now, rate, least: excess, greatest: excess, peak: excess, at_peak: now, lost: 0 }
+        Self {
+            since: now,
+            rate,
+            least: excess,
+            greatest: excess,
+            peak: excess,
+            at_peak: now,
+            lost: 0,
+            sent: 0,
+        }
     }
 
     /// It stands still, as is `seen`: `output` leaves, the round trip is `t` seconds, without queues `t_least`. Others are thought of
@@ -85,14 +97,15 @@ impl Standing {
         self.greatest = self.greatest.max(seen.excess);
         self.peak = self.peak.max(seen.excess);
         self.lost += seen.lost;
+        self.sent += seen.sent;
         if seen.excess >= PEAK * self.peak {
             self.at_peak = now;
         }
         let lasted = now.since(self.since).as_secs_f64();
         // What the fall of the rate did is seen a round trip later, over one.
         let fallen = seen.input / self.rate;
-        let is_flat =
-            self.greatest - self.least <= FLAT_EXCESS + FLAT_JITTERS * seen.jitter && self.lost == 0;
+        let is_flat = self.greatest - self.least <= FLAT_EXCESS + FLAT_JITTERS * seen.jitter
+            && self.lost as f64 <= FLAT_LOSS * self.sent as f64;
         if is_flat && lasted >= FLAT_ROUNDS * t && fallen < FLAT_FALL {
             return Verdict::Way;
         }

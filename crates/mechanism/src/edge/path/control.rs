@@ -28,8 +28,18 @@ enum Mode {
     Delay,
     /// Others fill the queue: so many flows do as well.
     Compete(VirtualFlows),
-    /// The same, and whether the queue empties is tried until then.
-    Test(VirtualFlows, Time),
+    /// The same, and whether the queue empties is tried.
+    Test(VirtualFlows, Trial),
+}
+
+/// Whether the queue empties at a lower rate.
+#[derive(Clone, Copy, Debug)]
+struct Trial {
+    /// When the lower rate is seen in the queue, and when the queue would be empty without others.
+    seen: Time,
+    until: Time,
+    /// The excess at its beginning, seconds.
+    excess: f64,
 }
 
 /// What of the configuration the control needs. Rates are bytes per second.
@@ -80,7 +90,9 @@ const TEST: f64 = 0.6;
 /// After others were found, the first test comes after this part of the time between two: one over it.
 const FIRST_TEST: u64 = 4;
 /// No test takes longer, seconds.
-const TEST_MOST: f64 = 1.0;
+const TEST_MOST: f64 = 3.0;
+/// It has failed if so much of the queue stands when the lower rate is seen.
+const TEST_STANDS: f64 = 0.95;
 /// Who gets all of the path for so long is alone on it.
 const ALONE_FOR: Span = Span::from_millis(500);
 /// In slow start so many late probes in a row are a queue, and two are if less leaves than enters.
@@ -200,7 +212,7 @@ impl Control {
                 self.judge(&step, view);
             }
             Mode::Compete(flows) => self.on_compete(flows, &step),
-            Mode::Test(flows, until) => self.on_test(flows, until, &step),
+            Mode::Test(flows, trial) => self.on_test(flows, trial, &step),
         }
         self.rate = self.rate.clamp(terms.rate_min, terms.rate_max);
     }
@@ -308,19 +320,24 @@ impl Control {
             return;
         }
         // Alone, the queue would be empty after this.
-        let alone = (seen.excess / (1.0 - TEST) + 2.0 * seen.rtt).min(TEST_MOST);
+        let answered = 2.0 * seen.rtt;
+        let alone = (seen.excess / (1.0 - TEST) + answered).min(TEST_MOST);
         self.rate = TEST * output;
-        self.mode = Mode::Test(flows, now + Span::from_secs_f64(alone));
+        let after = |seconds| now + Span::from_secs_f64(seconds);
+        let trial = Trial { seen: after(answered), until: after(alone), excess: seen.excess };
+        self.mode = Mode::Test(flows, trial);
     }
 
-    fn on_test(&mut self, flows: VirtualFlows, until: Time, step: &Step<'_>) {
-        if step.seen.excess <= step.emptied {
+    fn on_test(&mut self, flows: VirtualFlows, trial: Trial, step: &Step<'_>) {
+        let (excess, now) = (step.seen.excess, step.now);
+        if excess <= step.emptied {
             return self.leave(self.share.usual.min(self.rate / TEST), step);
         }
-        self.mode = if step.now < until {
-            Mode::Test(flows, until)
+        let stands = now >= trial.seen && excess > TEST_STANDS * trial.excess;
+        self.mode = if now < trial.until && !stands {
+            Mode::Test(flows, trial)
         } else {
-            self.next_test = step.now + step.terms.test_every;
+            self.next_test = now + step.terms.test_every;
             Mode::Compete(flows)
         };
     }

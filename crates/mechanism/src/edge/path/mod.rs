@@ -86,8 +86,8 @@ parameters! {
         control_share: f64 = 0.01 => bound::SHARE;
         /// How often the queue is emptied, to see the path. Source: assumed.
         drain_every: Span = Span::from_millis(500) => bound::DURATION;
-        /// A least delay is forgotten after this time, at the latest. Source: BBR has 10 s.
-        base_window: Span = Span::from_secs(20) => bound::DURATION;
+        /// A least delay is forgotten after this time, at the latest. Source: BBR.
+        base_window: Span = Span::from_secs(10) => bound::DURATION;
         /// Whether to compete with others who fill the queue.
         compete: bool = true;
         /// For how many round trips the queue may stay at its peak though the rate has fallen, before it competes. Source: assumed.

@@ -165,9 +165,9 @@ impl Share {
         (self.before, self.compared, self.falls) = (rate, now, 0);
     }
 
-    /// Whether it gives less and less, or much less than it did.
-    pub fn is_falling(&self) -> bool {
-        self.falls > 0 || self.before < self.most / 2.0
+    /// Whether it gives less and less.
+    pub const fn is_falling(&self) -> bool {
+        self.falls > 0
     }
 
     /// Whether `output` is all that there is.

@@ -12,6 +12,7 @@ mod segment;
 pub mod tcp_rate;
 #[cfg(test)]
 mod testing;
+mod tunnel;
 
 pub use any::{AnyEgress, AnyIngress, EdgeConfig};
 pub use border::{Border, Transmit};

@@ -97,8 +97,7 @@ fn distort_iec(spec: &LieSpec, message: &mut Vec<u8>) {
         (feedback.is_negative, feedback.has_loss, feedback.in_epoch) = (false, false, false);
     }
     if spec.forges {
-        // Before the opening it would be malformed, and not believed at all.
-        feedback.timestamp = feedback.timestamp.saturating_sub(BACK).max(feedback.opened);
+        feedback.timestamp = feedback.timestamp.saturating_sub(BACK);
     }
     message.clear();
     message.extend_from_slice(&feedback.encode());
@@ -164,7 +163,7 @@ mod tests {
 
     fn feedback() -> iec::Feedback {
         iec::Feedback {
-            opened: Time::from_nanos(500),
+            incarnation: 500,
             sequence: 7,
             timestamp: Time::from_nanos(3_000_000_000),
             held: Span::from_millis(3),
@@ -197,14 +196,12 @@ mod tests {
         let late = iec::Feedback { timestamp: Time::from_nanos(2_000_000_000), ..truth };
         let forges = LieSpec { forges: true, ..LieSpec::default() };
         assert_eq!(told(forges, truth), late);
-        let young = iec::Feedback { timestamp: Time::from_nanos(600), ..truth };
-        assert_eq!(told(forges, young).timestamp, truth.opened);
     }
 
     #[test]
     fn what_an_ingress_says_is_left_alone() {
         let control = iec::Control {
-            opened: Time::ZERO,
+            incarnation: 3,
             sequence: 1,
             timestamp: Time::from_nanos(9),
             sent_bytes: 10,

@@ -310,6 +310,9 @@ fn domains(scenario: &Scenario, weights: &Weights) -> Vec<DomainSpec> {
             };
             overlay.terms = members.iter().flat_map(|member| terms(member, &border)).collect();
         }
+        if let Some(EdgeConfig::Nbp(nbp)) = &mut mechanism {
+            nbp.borders = edges.len() as u32;
+        }
         specs.push(DomainSpec {
             name: domain.name.clone(),
             edges: edges.into_iter().map(node_id).collect(),

@@ -223,6 +223,25 @@ fn a_machine_that_starts_anew_goes_by_its_clock_even_if_that_was_ahead_before() 
 }
 
 #[test]
+fn edges_that_start_anew_have_their_rates_again_within_five_seconds() {
+    let back = Some(ClockStep::Back(Span::from_secs(15)));
+    for detection in ALL {
+        let rate = |changes: &[_]| {
+            let mut simulation = edges(detection, changes).build(1);
+            run_to(&mut simulation, 25.0);
+            simulation.restart_statistics();
+            run_to(&mut simulation, 45.0);
+            throughput_bps(&simulation.statistics(), 0)
+        };
+        let plain = rate(&[]);
+        for change in [(20.0, "I0", back, true), (20.0, "E0", None, true), (20.0, "E0", back, true)] {
+            let after = rate(&[change]);
+            assert!(after >= 0.9 * plain, "{detection:?}, {change:?}: {after} of {plain}");
+        }
+    }
+}
+
+#[test]
 fn a_step_loses_no_timer_and_makes_no_haste() {
     let ahead = Some(ClockStep::Ahead(Span::from_secs(1)));
     for detection in ALL {
@@ -338,4 +357,18 @@ fn messages_that_are_sent_again_are_as_many_as_said() {
     // Behind each message but the first goes an old one: 2 n - 1 in all.
     let always = sent(LieSpec { replays: 1.0, ..LieSpec::default() });
     assert!(always > 20 && always % 2 == 1, "{always}");
+}
+
+#[test]
+fn forged_time_stamps_lift_no_rates_and_hurry_no_messages() {
+    for detection in ALL {
+        let plain = edges(detection, &[]).run(1, 0.0, 20.0);
+        let forged = with_lies(detection, LieSpec { forges: true, ..LieSpec::default() });
+        let asked = |statistics: &Statistics| {
+            statistics.flows[FlowIds { flows: 2 }.control(0).0 as usize].sent_packets
+        };
+        assert!(asked(&forged) <= asked(&plain), "{detection:?}: {} of {}", asked(&forged), asked(&plain));
+        let (held, free) = (throughput_bps(&forged, 0), throughput_bps(&plain, 0));
+        assert!(held < free, "{detection:?}: {held} of {free}");
+    }
 }

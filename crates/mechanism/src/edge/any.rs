@@ -42,8 +42,8 @@ impl From<OverlayConfig> for EdgeConfig {
     /// The edge control that learns of congestion as `overlay` says.
     fn from(overlay: OverlayConfig) -> Self {
         match overlay.detection {
-            Detection::OneWay => Self::Iec(Box::new(IecConfig { overlay, delays: IecDelays::OneWay })),
-            Detection::RoundTrip => Self::Iec(Box::new(IecConfig { overlay, delays: IecDelays::RoundTrip })),
+            Detection::OneWay => Self::Iec(Box::new(IecConfig::of(overlay, IecDelays::OneWay))),
+            Detection::RoundTrip => Self::Iec(Box::new(IecConfig::of(overlay, IecDelays::RoundTrip))),
             Detection::Marks => Self::Eec(Box::new(EecConfig { overlay })),
         }
     }

@@ -13,6 +13,7 @@ mod segment;
 pub mod tcp_rate;
 #[cfg(test)]
 mod testing;
+mod tunnel;
 
 pub use any::{AnyEgress, AnyIngress, EdgeConfig};
 pub use border::{Border, Transmit};
@@ -99,7 +100,7 @@ pub trait EdgeHalf {
         let _ = (aggregate, packet, store, now, out);
     }
 
-    /// A packet of `flow` leaves the domain at this egress, and the ingress wrote `stamp` on it.
+    /// A packet of `flow` leaves the domain at this egress, and the ingress wrote `stamp` on it. [`Self::on_packet`] comes next.
     #[inline]
     fn on_stamp(&mut self, flow: FlowId, headers: &Headers, stamp: NonZeroU32, now: Time)
     where

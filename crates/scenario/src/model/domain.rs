@@ -73,7 +73,7 @@ parameters! {
         output: f64 = 1.0 => Bound::between(0.0, 1_000_000.0).saying("a factor of ", "");
         /// Whether it never reports congestion: neither a need to back off, nor losses, nor an epoch. Not with NBP, which reports rates alone.
         hides: bool = false;
-        /// Whether it sets time stamps that it returns back by a second, so that round trips seem longer.
+        /// Whether it sets time stamps that it returns back by a second: nobody sent them, and the feedback is ignored.
         forges: bool = false;
         /// The probability that one of its last 64 messages is sent again behind each new one.
         replays: f64 = 0.0 => bound::PROBABILITY;

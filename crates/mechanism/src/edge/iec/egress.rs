@@ -10,6 +10,8 @@
 //!   round-trip time (see [`super::MinimumDelay`]).
 //! - Losses: the count of what is missing must exceed all that was missing before, so that packets that were merely
 //!   overtaken by a control packet count once at most.
+//! - A control packet of another incarnation begins a new virtual link, whatever it says. Only the last incarnations that were
+//!   replaced do not, for as long as packets of them may still be under way: [`super::OverlayConfig::idle_timeout`].
 
 use alloc::collections::BTreeMap;
 
@@ -18,8 +20,12 @@ use tidegate_units::{Span, Time};
 
 use super::epoch::growth;
 use super::wire::{self, Control, Feedback, Message};
-use super::{Detection, Epoch, OverlayConfig, epsilon_nanos};
+use super::{Detection, Epoch, OverlayConfig, TunnelEcn, epsilon_nanos};
+use crate::edge::tunnel::decapsulated;
 use crate::edge::{Admission, BorderSite, EdgeHalf, EdgeOut, PeerId};
+
+/// So many of the last incarnations of a virtual link are remembered.
+const RETIRED_MAX: usize = 8;
 
 /// A virtual link that ends here.
 #[derive(Debug)]
@@ -28,6 +34,9 @@ struct Incoming {
     sigma: f64,
     /// The last control packet; none yet while only data came.
     last: Option<Control>,
+    /// The incarnations before, and when they were replaced; a ring.
+    retired: [Option<(u64, Time)>; RETIRED_MAX],
+    retired_next: usize,
     /// When it came.
     last_at: Time,
     received_bytes: u64,
@@ -81,6 +90,8 @@ impl Incoming {
         Self {
             sigma,
             last: None,
+            retired: [None; RETIRED_MAX],
+            retired_next: 0,
             last_at: now,
             received_bytes: 0,
             received_packets: 0,
@@ -100,21 +111,32 @@ impl Incoming {
         }
     }
 
-    /// Whether `control` is newer than all before. Duplicates and stragglers change nothing.
-    fn is_new(&self, control: &Control) -> bool {
+    /// Whether `control` is of another incarnation, or newer than all before of this one. Duplicates and stragglers change
+    /// nothing; one that has been silent for `timeout` has none under way.
+    fn is_new(&self, control: &Control, timeout: Span, now: Time) -> bool {
         self.last.as_ref().is_none_or(|last| {
-            control.opened > last.opened
-                || (control.opened == last.opened
-                    && control.sequence.wrapping_sub(last.sequence).cast_signed() > 0
-                    && control.timestamp >= last.timestamp
-                    && control.sent_bytes >= last.sent_bytes
-                    && control.sent_packets >= last.sent_packets)
+            if control.incarnation != last.incarnation {
+                return !self.is_retired(control.incarnation, timeout, now);
+            }
+            control.sequence.wrapping_sub(last.sequence).cast_signed() > 0
+                && control.timestamp >= last.timestamp
+                && control.sent_bytes >= last.sent_bytes
+                && control.sent_packets >= last.sent_packets
         })
+    }
+
+    fn is_retired(&self, incarnation: u64, timeout: Span, now: Time) -> bool {
+        let is_it = |(retired, at): &(u64, Time)| *retired == incarnation && now.since(*at) <= timeout;
+        self.retired.iter().flatten().any(is_it)
     }
 
     /// The first control packet of a virtual link: counting begins.
     fn begin(&mut self, control: &Control, config: &OverlayConfig, now: Time) {
         let is_another = self.last.is_some();
+        if let Some(last) = self.last {
+            self.retired[self.retired_next] = Some((last.incarnation, now));
+            self.retired_next = (self.retired_next + 1) % RETIRED_MAX;
+        }
         // Data that overtook the first control packet is not missing; it was counted there.
         self.packets_before = self.received_packets.saturating_sub(control.sent_packets);
         self.missing_max = control.sent_packets.saturating_sub(self.received_packets - self.packets_before);
@@ -138,7 +160,7 @@ impl Incoming {
 
     /// Measures over the interval that `control` ends, and detects with IEC.
     fn on_control(&mut self, control: &Control, config: &OverlayConfig, now: Time) {
-        let Some(last) = self.last.filter(|last| last.opened == control.opened) else {
+        let Some(last) = self.last.filter(|last| last.incarnation == control.incarnation) else {
             self.begin(control, config, now);
             return;
         };
@@ -217,7 +239,7 @@ impl Incoming {
         let accumulation =
             if detection == Detection::RoundTrip { self.grown } else { self.epoch.accumulation.q };
         let feedback = Feedback {
-            opened: last.opened,
+            incarnation: last.incarnation,
             sequence: self.feedback_sequence,
             timestamp: last.timestamp,
             held: now.since(self.last_at),
@@ -273,7 +295,10 @@ impl EdgeHalf for IecEgress {
         let &[from] = peers else { return Admission::Pass };
         let Some(inner) = packet.inner_ecn.take(self.site.level) else { return Admission::Pass };
         let is_marked = packet.ecn == Ecn::Ce;
-        packet.ecn = inner;
+        packet.ecn = match self.config.ecn {
+            TunnelEcn::Limited => inner,
+            TunnelEcn::Normal => decapsulated(inner, packet.ecn),
+        };
         let detection = self.config.detection;
         let incoming = self.incoming(from, now);
         incoming.received_bytes += u64::from(packet.wire_bytes);
@@ -290,7 +315,8 @@ impl EdgeHalf for IecEgress {
 
     fn on_message(&mut self, from: PeerId, message: &[u8], _ttl: u8, now: Time, out: &mut impl EdgeOut) {
         let Ok(Message::Control(control)) = wire::decode(message) else { return };
-        if self.incoming.get(&from).is_some_and(|incoming| !incoming.is_new(&control)) {
+        let timeout = self.config.idle_timeout;
+        if self.incoming.get(&from).is_some_and(|incoming| !incoming.is_new(&control, timeout, now)) {
             return;
         }
         self.incoming(from, now);
@@ -328,7 +354,7 @@ mod tests {
             for (sequence, delay) in [(1, 10), (2, 10), (3, 15)] {
                 let sent = u64::from(sequence) * 10;
                 let control = Control {
-                    opened: Time::ZERO,
+                    incarnation: 1,
                     sequence,
                     timestamp: at(sent),
                     sent_bytes: sent * 1000,

@@ -18,8 +18,16 @@
 //!   `A / use_min`, and use is judged once per round trip, in which the slow start doubles. So no rate grows above
 //!   `2 A / use_min`, four times the link with the default. (TCP's slow start, to which the paper likens it, is bounded by
 //!   the window of the receiver.)
+//! - Feedback is believed as far as the ingress can check it. Its time stamp must be that of one of the last control packets
+//!   that were sent in this incarnation, and it is ordered by that before its own number, so that an egress that starts anew is
+//!   heard at once. The output rate counts for no more than `2 / use_min` times the greatest rate at which this ingress sent
+//!   between any two of its last control packets: as far as growth would go, so that no feedback raises a rate further. A
+//!   queue that drains may let out more than was sent meanwhile, but the greatest of many intervals is near the capacity.
+//! - No round-trip time counts as less than 100 us: it is the distance of timers and of control packets.
+//! - Where no answer comes for longer than the rate waits for one, control packets go so far apart that those remembered
+//!   reach back twice as far as the silence: the first answer of a path that became much longer is known again.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
 use tidegate_packet::{Ecn, Headers, Packet};
@@ -27,15 +35,22 @@ use tidegate_units::{BitRate, Span, Time};
 
 use super::rate::SLOW_START_STEPS;
 use super::wire::{self, Control, Feedback, Message};
-use super::{Detection, Epoch, OverlayConfig, Phase, RateLimits, VirtualLinkRate, epsilon_nanos};
+use super::{Detection, Epoch, OverlayConfig, Phase, RateLimits, TunnelEcn, VirtualLinkRate, epsilon_nanos};
 use crate::edge::tcp_rate::TcpRate;
 use crate::edge::{
     Admission, AggregateId, BorderSite, EdgeHalf, EdgeOut, EdgeReport, PacketStore, PeerId, SegmentEditor,
 };
-use crate::random::Seed;
+use crate::random::{Seed, Substream};
 
 /// Without an answer for so many intervals in which it was asked for, the rate does not grow.
 const ANSWERS_MISSED_MAX: u64 = 4;
+
+/// So many control packets are remembered, with what was sent before them: those of 128 round trips.
+const SENT_MAX: usize = 256;
+/// What was sent between so many of the last control packets bounds the output rate: of 32 round trips.
+const RATE_INTERVALS: usize = 64;
+/// No round-trip time is less; assumed, as NBP's `interval_min`.
+const RTT_MIN: Span = Span::from_micros(100);
 
 /// A virtual link that begins here.
 #[derive(Debug)]
@@ -43,8 +58,10 @@ struct Outgoing {
     aggregate: AggregateId,
     rate: VirtualLinkRate,
     limits: RateLimits,
-    opened: Time,
+    incarnation: u64,
     sequence: u32,
+    /// The time stamps of the last control packets, which never fall, and the bytes sent before each.
+    sent: VecDeque<(Time, u64)>,
     sent_bytes: u64,
     sent_packets: u64,
     last_control: Time,
@@ -60,8 +77,11 @@ struct Outgoing {
     /// How far the last round-trip time was above the least.
     queueing: Option<Span>,
     last_heard: Time,
-    last_feedback: Option<u32>,
+    /// The time stamp that the last feedback answers, and its number.
+    last_feedback: Option<(Time, u32)>,
     output_rate: f64,
+    /// How often a reported output rate was above what can be believed.
+    doubted: u64,
     accumulation: f64,
     in_epoch: bool,
     /// When the rate may grow next.
@@ -82,6 +102,8 @@ pub struct IecIngress {
     /// By aggregate: the egress.
     by_aggregate: Vec<Option<PeerId>>,
     tcp: Option<TcpRate>,
+    /// Names incarnations.
+    random: Substream,
     /// The earliest `next_round`.
     timer: Option<Time>,
     /// Empty; keeps its room between calls.
@@ -96,15 +118,19 @@ impl Outgoing {
     fn send_control(&mut self, to: PeerId, config: &OverlayConfig, now: Time, out: &mut impl EdgeOut) {
         self.sequence = self.sequence.wrapping_add(1);
         self.last_control = now;
+        if self.sent.len() == SENT_MAX {
+            self.sent.pop_front();
+        }
+        self.sent.push_back((now, self.sent_bytes));
         let control = Control {
-            opened: self.opened,
+            incarnation: self.incarnation,
             sequence: self.sequence,
             timestamp: now,
             sent_bytes: self.sent_bytes,
             sent_packets: self.sent_packets,
             rtt: self.t(config),
             queueing: self.queueing,
-            echo: self.queueing.and(self.last_feedback).unwrap_or_default(),
+            echo: self.queueing.and(self.last_feedback).map_or(0, |(_, sequence)| sequence),
             wants_answer: self.rtt.is_none() || now.since(self.last_heard) >= config.answer_interval,
         };
         out.send(to, &control.encode());
@@ -149,13 +175,36 @@ impl Outgoing {
         };
     }
 
+    /// How far from the last control packet the next one is.
+    fn distance(&self, config: &OverlayConfig, now: Time) -> Span {
+        let half = Span::from_nanos(self.t(config).as_nanos() / 2);
+        let silence = now.since(self.last_heard);
+        if silence <= config.answer_interval * ANSWERS_MISSED_MAX {
+            return half;
+        }
+        half.max(Span::from_nanos(silence.as_nanos() / (SENT_MAX as u64 / 2)))
+    }
+
     /// Whether `feedback` can be an answer to this virtual link, and is newer than all before.
     fn is_new(&self, feedback: &Feedback, now: Time) -> bool {
-        feedback.opened == self.opened
-            && feedback.timestamp <= self.last_control
-            && feedback.timestamp <= now
+        feedback.incarnation == self.incarnation
+            && self.sent.binary_search_by_key(&feedback.timestamp, |(at, _)| *at).is_ok()
             && feedback.held <= now.since(feedback.timestamp)
-            && self.last_feedback.is_none_or(|last| feedback.sequence.wrapping_sub(last).cast_signed() > 0)
+            && self.last_feedback.is_none_or(|(answered, last)| {
+                feedback.timestamp > answered
+                    || (feedback.timestamp == answered
+                        && feedback.sequence.wrapping_sub(last).cast_signed() > 0)
+            })
+    }
+
+    /// The greatest output rate that can be believed; none before there is anything to compare with.
+    fn output_rate_max(&self, use_min: f64) -> Option<f64> {
+        let newest = self.sent.iter().rev().take(RATE_INTERVALS + 1);
+        let rates = newest.clone().zip(newest.skip(1)).filter_map(|((end, all), (begin, before))| {
+            let tau = end.since(*begin);
+            (!tau.is_zero()).then(|| (all - before) as f64 / tau.as_secs_f64())
+        });
+        rates.reduce(f64::max).map(|fastest| 2.0 / use_min * fastest)
     }
 
     fn on_feedback(
@@ -165,10 +214,13 @@ impl Outgoing {
         now: Time,
         out: &mut impl EdgeOut,
     ) {
-        self.last_feedback = Some(feedback.sequence);
+        self.last_feedback = Some((feedback.timestamp, feedback.sequence));
         self.last_heard = now;
-        self.output_rate = feedback.output_rate as f64;
-        let sample = now.since(feedback.timestamp).saturating_sub(feedback.held).max(Span::from_nanos(1));
+        let told = feedback.output_rate as f64;
+        // Nothing is measured before there is an interval.
+        self.output_rate = told.min(self.output_rate_max(config.use_min).unwrap_or(0.0));
+        self.doubted += u64::from(self.output_rate < told);
+        let sample = now.since(feedback.timestamp).saturating_sub(feedback.held).max(RTT_MIN);
         let average = |t: Span| Span::from_nanos(u64::midpoint(t.as_nanos(), sample.as_nanos()));
         self.rtt = Some(self.rtt.map_or(sample, average));
         self.rtt_least = self.rtt_least.min(sample);
@@ -225,6 +277,7 @@ impl IecIngress {
             links: BTreeMap::new(),
             by_aggregate: Vec::new(),
             tcp,
+            random: Substream::new(Seed::for_component(seed.0, "incarnations")),
             timer: None,
             due: Vec::new(),
         }
@@ -240,6 +293,11 @@ impl IecIngress {
             accumulation: Some(link.accumulation),
             in_epoch: Some(link.in_epoch),
         })
+    }
+
+    /// How often the egress of the virtual link to `egress` reported a higher output rate than what was sent lets believe.
+    pub fn doubted(&self, egress: PeerId) -> Option<u64> {
+        self.links.get(&egress).map(|link| link.doubted)
     }
 
     /// How the rate of the virtual link to `egress` grows.
@@ -264,8 +322,9 @@ impl IecIngress {
             aggregate,
             rate,
             limits,
-            opened: now,
+            incarnation: self.random.bits(),
             sequence: 0,
+            sent: VecDeque::with_capacity(SENT_MAX),
             sent_bytes: 0,
             sent_packets: 0,
             last_control: now,
@@ -278,6 +337,7 @@ impl IecIngress {
             last_heard: now,
             last_feedback: None,
             output_rate: 0.0,
+            doubted: 0,
             accumulation: 0.0,
             in_epoch: false,
             next_round: now + interval,
@@ -334,12 +394,14 @@ impl EdgeHalf for IecIngress {
     ) {
         let Some(to) = self.by_aggregate.get(aggregate.0 as usize).copied().flatten() else { return };
         let Some(link) = self.links.get_mut(&to) else { return };
-        if now.since(link.last_control).as_nanos() >= link.t(&self.config).as_nanos() / 2 {
+        if now.since(link.last_control) >= link.distance(&self.config, now) {
             link.send_control(to, &self.config, now, out);
         }
-        // The tunnel: the network marks the outer header.
+        // The tunnel: the network marks the outer header, which in the normal mode is a copy of the inner one.
         packet.inner_ecn.put(self.site.level, packet.ecn);
-        packet.ecn = Ecn::Ect0;
+        if self.config.ecn == TunnelEcn::Limited {
+            packet.ecn = Ecn::Ect0;
+        }
         link.sent_bytes += u64::from(packet.wire_bytes);
         link.sent_packets += 1;
         link.round_bytes += u64::from(packet.wire_bytes);

@@ -65,6 +65,16 @@ words! {
     }
 }
 
+words! {
+    /// What becomes of the ECN field of packets in the tunnel between two edges.
+    pub enum TunnelEcn {
+        /// The outer field says ECT(0) whatever the inner one says, and what the network marks is thrown away.
+        Limited = "limited",
+        /// The outer field is a copy of the inner one, and marks of the network reach hosts that know them (RFC 6040).
+        Normal = "normal",
+    }
+}
+
 parameters! {
     /// What holds for some virtual links.
     pub struct VirtualLinkConfig {
@@ -131,6 +141,8 @@ parameters! {
         detection: Detection = Detection::OneWay;
         /// What [`virtual_links`](Self::virtual_links) says, with borders in place of names; the first that fits counts.
         terms: Vec<VirtualLinkTerms> = Vec::new();
+        /// What becomes of ECN fields.
+        ecn: TunnelEcn = TunnelEcn::Limited;
     }
 }
 
@@ -145,6 +157,8 @@ parameters! {
         ..overlay: OverlayConfig;
         /// Which delays end an epoch. Source: Harrison and Kalyanaraman, section III.B.
         delays: IecDelays = IecDelays::OneWay;
+        /// What becomes of ECN fields in the tunnel. Source: assumed (`limited`); `normal` is that of RFC 6040, section 4.
+        ecn: TunnelEcn = TunnelEcn::Limited;
     }
 }
 
@@ -161,20 +175,25 @@ parameters! {
 }
 
 impl IecConfig {
+    /// One that looks at `delays` and is else as `overlay`.
+    pub fn of(overlay: OverlayConfig, delays: IecDelays) -> Self {
+        Self { ecn: overlay.ecn, overlay, delays }
+    }
+
     /// What both have in common, with the way in which this one learns of congestion.
     pub fn detecting(&self) -> OverlayConfig {
         let detection = match self.delays {
             IecDelays::OneWay => Detection::OneWay,
             IecDelays::RoundTrip => Detection::RoundTrip,
         };
-        OverlayConfig { detection, ..self.overlay.clone() }
+        OverlayConfig { detection, ecn: self.ecn, ..self.overlay.clone() }
     }
 }
 
 impl EecConfig {
     /// What both have in common, with the way in which this one learns of congestion.
     pub fn detecting(&self) -> OverlayConfig {
-        OverlayConfig { detection: Detection::Marks, ..self.overlay.clone() }
+        OverlayConfig { detection: Detection::Marks, ecn: TunnelEcn::Limited, ..self.overlay.clone() }
     }
 }
 

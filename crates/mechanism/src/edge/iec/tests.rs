@@ -1,14 +1,15 @@
 //! What the two halves of a virtual link make of messages that are damaged, doubled, old, or lost.
 
+use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use proptest::prelude::*;
-use tidegate_packet::{FlowId, Packet};
+use tidegate_packet::{Ecn, FlowId, Packet};
 use tidegate_units::{BitRate, Bytes, Span, Time};
 
 use super::wire::{self, Control, Feedback, Message};
-use super::{Detection, IecEgress, IecIngress, OverlayConfig};
+use super::{Detection, IecConfig, IecEgress, IecIngress, OverlayConfig, TunnelEcn};
 use crate::Context;
 use crate::edge::testing::{HEADERS, Said};
 use crate::edge::{Admission, BorderSite, EdgeHalf, PeerId};
@@ -132,9 +133,10 @@ fn before(time: Time) -> Time {
 #[test]
 fn feedback_of_which_any_field_is_impossible_changes_nothing() {
     let mut world = World::new(Detection::OneWay);
-    world.run(100, |_| true);
+    world.run(1_500, |_| true);
     let last = world.last_feedback();
     let newest = world.last_control().timestamp;
+    assert!(at(BEGIN) < last.timestamp && last.timestamp < newest);
     let answer = Feedback {
         sequence: last.sequence + 1_000,
         timestamp: newest,
@@ -146,22 +148,95 @@ fn feedback_of_which_any_field_is_impossible_changes_nothing() {
         ..last
     };
     let second = Span::from_secs(1);
+    let again = Feedback { timestamp: last.timestamp, ..answer };
     for wrong in [
-        Feedback { opened: last.opened + Span::from_nanos(1), ..answer }, // of a later virtual link
-        Feedback { opened: before(last.opened), ..answer },               // of an earlier one
-        Feedback { sequence: last.sequence, ..answer },                   // heard already
-        Feedback { sequence: last.sequence.wrapping_sub(1), ..answer },   // overtaken
-        Feedback { sequence: last.sequence.wrapping_add(1 << 31), ..answer }, // so far ahead that it may be old
-        Feedback { timestamp: newest + Span::from_nanos(1), ..answer }, // of a control packet that was not sent
-        Feedback { timestamp: newest + second, ..answer },              // of the future
-        Feedback { timestamp: before(last.opened), ..answer },          // before there was one
-        Feedback { held: second, ..answer }, // held for longer than it can have been
-        Feedback { is_negative: false, ..answer }, // a loss without a decrease
+        Feedback { incarnation: last.incarnation ^ 1, ..answer }, // of another virtual link
+        Feedback { sequence: last.sequence, ..again },            // heard already
+        Feedback { sequence: last.sequence.wrapping_sub(1), ..again }, // overtaken
+        Feedback { sequence: last.sequence.wrapping_add(1 << 31), ..again }, // so far ahead that it may be old
+        Feedback { timestamp: at(BEGIN), ..answer }, // of a control packet before the one answered last
+        Feedback { timestamp: newest + Span::from_nanos(1), ..answer }, // of one that was not sent
+        Feedback { timestamp: before(newest), ..answer }, // of one that was not sent, in between
+        Feedback { timestamp: newest + second, ..answer }, // of the future
+        Feedback { held: second, ..answer },         // held for longer than it can have been
+        Feedback { is_negative: false, ..answer },   // a loss without a decrease
     ] {
         assert!(world.ignores(&wrong.encode()), "{wrong:?}");
     }
-    // Rate, accumulation and flags may have any value: who may send them is the carrier's to say.
+    // Accumulation and flags may have any value: who may send them is the carrier's to say.
     assert!(!world.ignores(&answer.encode()));
+}
+
+#[test]
+fn an_egress_that_starts_anew_is_heard_at_once() {
+    for detection in ALL {
+        let mut world = World::new(detection);
+        world.run(3_000, |_| true);
+        let heard = world.feedbacks.len();
+        let old = world.last_feedback().sequence;
+        world.egress = World::new(detection).egress;
+        world.run(300, |_| true);
+        let Ok(Message::Feedback(first)) = wire::decode(&world.feedbacks[heard]) else {
+            panic!("it answers")
+        };
+        assert!(first.sequence == 1 && old > 2, "{detection:?}: {old}, then {}", first.sequence);
+        // It says which feedback it heard last.
+        let echo = world.last_control().echo;
+        assert!(echo >= 1 && echo < old && echo <= world.last_feedback().sequence, "{detection:?}: {echo}");
+    }
+}
+
+#[test]
+fn no_output_rate_counts_for_more_than_growth_would_give() {
+    for detection in ALL {
+        let mut world = World::new(detection);
+        world.run(300, |_| true);
+        let last = world.last_feedback();
+        let timestamp = world.last_control().timestamp;
+        let lie = Feedback {
+            sequence: last.sequence + 1,
+            timestamp,
+            held: Span::ZERO,
+            output_rate: u64::MAX,
+            is_negative: true,
+            has_loss: false,
+            ..last
+        };
+        let mut out = Said::default();
+        world.ingress.on_message(EGRESS, &lie.encode(), 255, at(world.now), &mut out);
+        let rate = out.rate.expect("it is told to back off").as_bytes_per_second_f64();
+        // In slow start nothing is held back here, so that it sent as fast as the source at any time.
+        assert!(rate <= 4.0 * SOURCE, "{detection:?}: {rate}");
+        assert_eq!(world.ingress.doubted(EGRESS), Some(1));
+    }
+}
+
+#[test]
+fn no_round_trip_time_makes_timers_hurry() {
+    let mut world = World::new(Detection::OneWay);
+    world.run(300, |_| true);
+    for round in 0..50 {
+        world.run(50, |_| true);
+        let last = world.last_feedback();
+        let timestamp = world.last_control().timestamp;
+        let now = at(world.now + 100);
+        // It says that it kept the control packet for all the time.
+        let held = now.since(timestamp);
+        let lie = Feedback {
+            sequence: last.sequence + 1,
+            timestamp,
+            held,
+            is_negative: false,
+            has_loss: false,
+            ..last
+        };
+        let mut out = Said::default();
+        world.ingress.on_message(EGRESS, &lie.encode(), 255, now, &mut out);
+        world.ingress.on_timer(now, &mut out);
+        let due = world.ingress.timer_at().expect("rounds go on");
+        assert!(due.since(now) >= Span::from_micros(25), "round {round}: {:?}", due.since(now));
+        world.now += 200;
+    }
 }
 
 #[test]
@@ -178,8 +253,6 @@ fn control_packets_of_which_any_field_goes_back_change_nothing() {
             ..last
         };
         for wrong in [
-            Control { opened: before(last.opened), ..next },
-            Control { opened: next.timestamp + Span::from_nanos(1), ..next }, // of a virtual link that is not yet
             Control { sequence: last.sequence, ..next },
             Control { sequence: last.sequence - 1, ..next },
             Control { sequence: last.sequence.wrapping_add(1 << 31), ..next },
@@ -190,6 +263,35 @@ fn control_packets_of_which_any_field_goes_back_change_nothing() {
             assert!(world.ignores(&wrong.encode()), "{detection:?}: {wrong:?}");
         }
         assert!(!world.ignores(&next.encode()), "{detection:?}: it is what comes next");
+    }
+}
+
+#[test]
+fn another_incarnation_begins_anew_and_those_that_were_replaced_change_nothing() {
+    for detection in ALL {
+        let mut world = World::new(detection);
+        world.run(100, |_| true);
+        let old = world.last_control();
+        // Its clock shows less, and it has sent less.
+        let anew = Control {
+            incarnation: old.incarnation ^ 1,
+            sequence: 1,
+            timestamp: at(5),
+            sent_bytes: 0,
+            sent_packets: 0,
+            ..old
+        };
+        let straggler = Control { sequence: old.sequence + 1, timestamp: at(world.now), ..old };
+        assert!(!world.ignores(&anew.encode()), "{detection:?}");
+        assert!(world.ignores(&straggler.encode()), "{detection:?}");
+        // Eight are remembered, and not for ever: a number that speaks after so long is no straggler.
+        for incarnation in 10..17 {
+            assert!(!world.ignores(&Control { incarnation, ..anew }.encode()), "{detection:?}");
+            assert!(world.ignores(&straggler.encode()), "{detection:?}");
+        }
+        world.now += 10_001;
+        assert!(!world.ignores(&straggler.encode()), "{detection:?}");
+        assert!(world.ignores(&Control { incarnation: 16, ..anew }.encode()), "{detection:?}");
     }
 }
 
@@ -263,6 +365,124 @@ fn a_packet_that_never_arrives_is_told_of_once_as_a_loss() {
         };
         let losses = world.feedbacks[told..].iter().filter(|message| is_loss(message)).count();
         assert_eq!(losses, 1, "{detection:?}");
+    }
+}
+
+#[test]
+fn marks_of_the_network_reach_hosts_where_the_tunnel_is_in_the_normal_mode() {
+    use Ecn::{Ce, Ect0, Ect1, NotEct};
+    // The inner field, and what the outer one says before and behind a queue that marks; what the hosts see.
+    for (ecn, inner, outer, leaves) in [
+        (TunnelEcn::Limited, NotEct, Ect0, NotEct),
+        (TunnelEcn::Limited, Ect1, Ect0, Ect1),
+        (TunnelEcn::Limited, Ce, Ect0, Ce),
+        (TunnelEcn::Normal, NotEct, NotEct, NotEct),
+        (TunnelEcn::Normal, Ect0, Ect0, Ce),
+        (TunnelEcn::Normal, Ect1, Ect1, Ce),
+        (TunnelEcn::Normal, Ce, Ce, Ce),
+    ] {
+        let config = IecConfig { ecn, ..IecConfig::default() };
+        let half = |border| config.detecting().build(BorderSite { border, level: 0 }, &Context::for_tests());
+        let (mut ingress, mut egress) = (half(INGRESS).0, half(EGRESS).1);
+        let (mut packet, mut out) = (Packet::new(0, FlowId(0), 1000), Said::default());
+        packet.ecn = inner;
+        let admission = ingress.on_packet(&mut packet, &HEADERS, &[EGRESS], at(1), &mut out);
+        let Admission::Shape(aggregate) = admission else { panic!("it is shaped") };
+        ingress.on_release(aggregate, &mut packet, &mut Said::default(), at(1), &mut out);
+        assert_eq!(packet.ecn, outer, "{ecn:?}, {inner:?}");
+        packet.ecn = if packet.ecn.is_capable() { Ce } else { packet.ecn };
+        egress.on_packet(&mut packet, &HEADERS, &[INGRESS], at(11), &mut out);
+        assert_eq!(packet.ecn, leaves, "{ecn:?}, {inner:?}");
+    }
+}
+
+/// What stands in the queue of [`honest`].
+enum Load {
+    Data(Packet),
+    Control(Vec<u8>),
+    Cross,
+}
+
+/// A virtual link alone in a FIFO, beside `cross` of its capacity that comes and goes: the capacity is multiplied now and then.
+/// How often the ingress doubted what the egress reported, and packets that came through.
+fn honest(detection: Detection, mut capacity: f64, changes: &[(u64, f64, f64)], one_way: u64) -> (u64, u64) {
+    const TENTH_MS: u64 = 100_000;
+    let config = OverlayConfig { detection, ..OverlayConfig::default() };
+    let half = |border| config.build(BorderSite { border, level: 0 }, &Context::for_tests());
+    let (mut ingress, mut egress) = (half(INGRESS).0, half(EGRESS).1);
+    let mut aggregate = None;
+    let (mut rate, mut credit, mut budget, mut other) = (0.0_f64, 0.0_f64, 0.0_f64, 0.0_f64);
+    let mut queue: VecDeque<(f64, Load)> = VecDeque::new();
+    let (mut there, mut back) = (VecDeque::new(), VecDeque::new());
+    let (mut cross, mut passed) = (0.0, 0);
+    for tick in 0..60_000_u64 {
+        let now = Time::from_nanos(1_000_000_000 + tick * TENTH_MS);
+        for (_, factor, part) in changes.iter().filter(|(at, ..)| *at == tick) {
+            (capacity, cross) = (capacity * factor, *part);
+        }
+        let mut out = Said { waiting: 5, ..Said::default() };
+        credit = (credit + rate * 1e-4).min(1000.0);
+        let mut packet = Packet::new(0, FlowId(0), 1000);
+        if aggregate.is_none() || credit >= 1000.0 {
+            credit -= 1000.0;
+            let admission = ingress.on_packet(&mut packet, &HEADERS, &[EGRESS], now, &mut out);
+            let Admission::Shape(shaped) = admission else { panic!("it is shaped") };
+            aggregate = Some(shaped);
+            ingress.on_release(shaped, &mut packet, &mut Said::default(), now, &mut out);
+            packet.ecn = if detection == Detection::Marks && queue.len() > 8 { Ecn::Ce } else { packet.ecn };
+            queue.extend(out.sent.drain(..).map(|message| (90.0, Load::Control(message))));
+            if queue.len() < 100 {
+                queue.push_back((1000.0, Load::Data(packet)));
+            }
+        }
+        if ingress.timer_at().is_some_and(|due| due <= now) {
+            ingress.on_timer(now, &mut out);
+            queue.extend(out.sent.drain(..).map(|message| (90.0, Load::Control(message))));
+        }
+        other += cross * capacity * 1e-4;
+        while other >= 1000.0 {
+            other -= 1000.0;
+            if queue.len() < 100 {
+                queue.push_back((1000.0, Load::Cross));
+            }
+        }
+        budget = if queue.is_empty() { 0.0 } else { budget + capacity * 1e-4 };
+        while queue.front().is_some_and(|(bytes, _)| *bytes <= budget) {
+            let (bytes, what) = queue.pop_front().expect("there is one");
+            budget -= bytes;
+            there.push_back((tick + one_way, what));
+        }
+        let mut said = Said::default();
+        while there.front().is_some_and(|(at, _)| *at <= tick) {
+            match there.pop_front().expect("there is one").1 {
+                Load::Data(mut arrived) => {
+                    passed += 1;
+                    egress.on_packet(&mut arrived, &HEADERS, &[INGRESS], now, &mut said);
+                }
+                Load::Control(message) => egress.on_message(INGRESS, &message, 255, now, &mut said),
+                Load::Cross => (),
+            }
+        }
+        back.extend(said.sent.into_iter().map(|message| (tick + one_way, message)));
+        while back.front().is_some_and(|(at, _)| *at <= tick) {
+            let (_, message) = back.pop_front().expect("there is one");
+            ingress.on_message(EGRESS, &message, 255, now, &mut out);
+        }
+        rate = out.rate.map_or(rate, BitRate::as_bytes_per_second_f64);
+    }
+    (ingress.doubted(EGRESS).expect("it is used"), passed)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+    #[test]
+    fn an_honest_egress_is_never_doubted(
+        which in 0usize..3, capacity in 3e5..4e6f64, one_way in 20u64..400,
+        changes in prop::collection::vec((0u64..60_000, 0.5..2.0f64, 0.0..0.5f64), 0..6),
+    ) {
+        let (doubted, passed) = honest(ALL[which], capacity, &changes, one_way);
+        prop_assert!(passed > 100, "{} packets", passed);
+        prop_assert_eq!(doubted, 0);
     }
 }
 

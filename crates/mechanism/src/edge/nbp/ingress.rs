@@ -20,10 +20,14 @@
 //!   there and of feedback back, with a base of its own, and takes the place of `e.currentRTT` for this flow. In a round trip of which no
 //!   data came nothing shows that more would get through: the rate does not grow. The stamp is 4 bytes of an IP option, which are not
 //!   counted on the wire; one packet per round trip would do.
+//! - Normal feedback counts if its time stamp is that of one of the last forward packets, for each flow once, and never behind
+//!   feedback that answers a later one: whatever else an egress sends, or somebody sends again, sets no round-trip time and
+//!   raises no rate. Where no such answer comes for long, forward packets go so far apart that those remembered reach back
+//!   twice as far as the silence.
 //! - An egress that has carried nothing of a flow for the idle time-out no longer counts for it, unless it is the only one
 //!   and packets still wait to enter.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
 use hashbrown::HashMap;
@@ -40,6 +44,9 @@ use crate::edge::{Admission, AggregateId, EdgeHalf, EdgeOut, EdgeReport, PacketS
 use crate::meter::{RateMeter, TswMeter};
 use crate::random::KeyedHash;
 
+/// So many forward packets to an egress are remembered: how many base round trips a round trip may be long.
+const ASKED_MAX: usize = 1024;
+
 /// One border by which a flow leaves.
 #[derive(Clone, Copy, Debug)]
 struct Exit {
@@ -52,6 +59,8 @@ struct Exit {
     data_base_rtt: Option<Span>,
     /// Whether the last normal feedback showed congestion.
     is_congested: bool,
+    /// The least time stamp whose answer counts.
+    next_answer: Time,
     /// When a packet last went that way.
     last_used: Time,
 }
@@ -105,6 +114,12 @@ struct Egress {
     current_rtt: Span,
     hop_count: u8,
     next_forward: Time,
+    /// The time stamps of the last forward packets, ascending.
+    asked: VecDeque<Time>,
+    /// The least time stamp that none has answered yet, for any flow.
+    next_answer: Time,
+    /// When an answer came last, or the first flow.
+    last_heard: Time,
 }
 
 /// See the module.
@@ -225,6 +240,7 @@ impl NbpIngress {
             base_rtt: None,
             data_base_rtt: None,
             is_congested: false,
+            next_answer: now,
             last_used: now,
         };
         flow.exits.insert(position, exit);
@@ -235,6 +251,9 @@ impl NbpIngress {
             current_rtt: Span::ZERO,
             hop_count: 1,
             next_forward: now,
+            asked: VecDeque::with_capacity(ASKED_MAX),
+            next_answer: now,
+            last_heard: now,
         });
         egress.flows.push(id);
         self.timer = Some(self.timer.map_or(egress.next_forward, |at| at.min(egress.next_forward)));
@@ -271,8 +290,17 @@ impl NbpIngress {
     fn send_forward(&mut self, peer: PeerId, now: Time, out: &mut impl EdgeOut) {
         let bytes_max = self.config.feedback_bytes_max();
         let Some(egress) = self.egresses.get_mut(&peer) else { return };
-        let interval = egress.base_rtt.unwrap_or(self.config.initial_interval).max(self.config.interval_min);
+        let silence = now.since(egress.last_heard).as_nanos() / (ASKED_MAX as u64 / 2);
+        let interval = egress
+            .base_rtt
+            .unwrap_or(self.config.initial_interval)
+            .max(self.config.interval_min)
+            .max(Span::from_nanos(silence));
         egress.next_forward = now + interval;
+        if egress.asked.len() == ASKED_MAX {
+            egress.asked.pop_front();
+        }
+        egress.asked.push_back(now);
         self.encoder.forward(now);
         for &id in &egress.flows {
             let key = &self.flows[id.0 as usize].as_ref().expect("an egress lists flows that exist").key;
@@ -302,9 +330,21 @@ impl NbpIngress {
         let Some(egress) = self.egresses.get_mut(&from) else { return };
         let mut is_new_round = true;
         if let Some(timestamp) = answers {
-            if timestamp > now {
-                return; // not ours: the time stamp is our own clock
+            if egress.asked.binary_search(&timestamp).is_err() {
+                return; // not ours, or too old
             }
+            // A long report comes in several packets.
+            let by_key = &self.by_key;
+            let is_awaited = |listed: &Listed| {
+                let flow = by_key.get(&listed.key).and_then(|id| self.flows[id.0 as usize].as_ref());
+                let exit = flow.and_then(|flow| flow.exits.iter().find(|exit| exit.peer == from));
+                exit.is_some_and(|exit| timestamp >= exit.next_answer)
+            };
+            if timestamp < egress.next_answer && !flows.iter().any(is_awaited) {
+                return;
+            }
+            egress.next_answer = egress.next_answer.max(after(timestamp));
+            egress.last_heard = now;
             egress.current_rtt = now.since(timestamp).max(Span::from_nanos(1));
             egress.base_rtt =
                 Some(egress.base_rtt.map_or(egress.current_rtt, |base| base.min(egress.current_rtt)));
@@ -324,6 +364,12 @@ impl NbpIngress {
             let Some(&id) = self.by_key.get(&listed.key) else { continue };
             let flow = self.flows[id.0 as usize].as_mut().expect("a key leads to a flow");
             let Some(exit) = flow.exits.iter_mut().find(|exit| exit.peer == from) else { continue };
+            if let Some(timestamp) = answers {
+                if timestamp < exit.next_answer {
+                    continue;
+                }
+                exit.next_answer = after(timestamp);
+            }
             exit.egress_rate = f64::from(listed.rate);
             let mut path = path;
             let mut is_measured = true;
@@ -349,6 +395,11 @@ impl NbpIngress {
             out.set_rate(id, BitRate::from_bytes_per_second_f64(flow.rate.ingress_rate));
         }
     }
+}
+
+/// The next instant.
+const fn after(time: Time) -> Time {
+    time.saturating_add(Span::from_nanos(1))
 }
 
 /// Whether feedback from `peer` raises the rate of this flow, so that it grows once per round trip.
@@ -455,6 +506,7 @@ mod tests {
         let mut store = Said::default();
         ingress.on_release(id, &mut packet, &mut store, begin, &mut said);
         let answered = begin + Span::from_millis(505);
+        ingress.on_timer(begin + Span::from_millis(495), &mut said);
         let kept = there.map(|there| Span::from_millis(500) - there);
         let echo = store.stamp.zip(kept).map_or(0, |(stamp, kept)| aged(stamp, kept));
         let mut encoder = Encoder::default();
@@ -491,5 +543,93 @@ mod tests {
         assert_eq!(first, BitRate::from_bps(240_000), "as it began");
         let more = round(&mut ingress, Time::ZERO + Span::from_secs(2), Some(Span::from_millis(5)));
         assert_eq!(more, BitRate::from_bps(480_000));
+    }
+    /// What an egress answers to the forward packet of `timestamp`, 10 ms later: the rate afterwards.
+    fn answered(ingress: &mut NbpIngress, timestamp: Time, keys: &[ClassKey], now: Time) -> Option<BitRate> {
+        let (mut encoder, mut said) = (Encoder::default(), Said::default());
+        encoder.backward(timestamp, false, 2, false);
+        for key in keys {
+            encoder.push_with_rate(key, 1_000_000);
+        }
+        ingress.on_message(EGRESS, encoder.finish(), 250, now, &mut said);
+        said.rate
+    }
+
+    /// An ingress of one flow, which has asked at 1.00, 1.05, 1.10 and 1.15 s.
+    fn that_asked() -> (NbpIngress, ClassKey, [Time; 4]) {
+        let config = NbpConfig { initial_rate: Some(BitRate::from_mbps(1)), ..NbpConfig::default() };
+        let (mut ingress, _) = config.build(&Context::for_tests());
+        let stamps = [1000, 1050, 1100, 1150].map(|ms| Time::ZERO + Span::from_millis(ms));
+        let mut said = Said::default();
+        ingress.on_packet(&mut Packet::new(0, FlowId(0), 1000), &HEADERS, &[EGRESS], stamps[0], &mut said);
+        for at in stamps {
+            ingress.on_timer(at, &mut said);
+        }
+        (ingress, Granularity::Flow.class_of(&HEADERS), stamps)
+    }
+
+    #[test]
+    fn an_answer_counts_once_and_only_if_it_was_asked_for() {
+        let (mut ingress, key, stamps) = that_asked();
+        let now = stamps[3] + Span::from_millis(20);
+        let nano = Span::from_nanos(1);
+        // Never sent: between, before and after what was; of the future; of no time.
+        for forged in [
+            stamps[2] + nano,
+            stamps[0].saturating_sub(nano),
+            stamps[3] + nano,
+            now + Span::from_secs(1),
+            Time::ZERO,
+        ] {
+            assert_eq!(answered(&mut ingress, forged, &[key], now), None, "{forged}");
+        }
+        assert!(ingress.report(&HEADERS).is_some_and(|report| report.rtt.is_none()), "nothing was measured");
+        // A flow that is listed twice is raised once.
+        assert_eq!(answered(&mut ingress, stamps[2], &[key, key], now), Some(BitRate::from_mbps(2)));
+        let rtt = ingress.report(&HEADERS).and_then(|report| report.rtt);
+        assert_eq!(rtt, Some(Span::from_millis(70)));
+        // Again, and those before it, that come late.
+        let later = now + Span::from_secs(1);
+        for old in &stamps[..3] {
+            assert_eq!(answered(&mut ingress, *old, &[key], later), None, "{old}");
+        }
+        assert_eq!(ingress.report(&HEADERS).and_then(|report| report.rtt), rtt);
+        // It left before the first answer came: it may cut, and does not raise.
+        assert_eq!(answered(&mut ingress, stamps[3], &[key], now), Some(BitRate::from_mbps(2)));
+    }
+
+    #[test]
+    fn what_was_said_of_a_flow_before_it_came_back_says_nothing_of_it() {
+        let (mut ingress, key, stamps) = that_asked();
+        let mut said = Said::default();
+        let other = Headers { source_port: 77, ..HEADERS };
+        let second = stamps[3] + Span::from_millis(1);
+        ingress.on_packet(&mut Packet::new(0, FlowId(1), 1000), &other, &[EGRESS], second, &mut said);
+        let (now, both) = (second + Span::from_millis(9), [Granularity::Flow.class_of(&other), key]);
+        assert_eq!(answered(&mut ingress, stamps[3], &both, now), Some(BitRate::from_mbps(2)));
+        let rate = ingress.report(&other).map(|report| report.ingress_rate);
+        assert_eq!(rate, Some(125_000.0), "it was not there when the egress was asked");
+    }
+
+    #[test]
+    fn forward_feedback_never_hurries_and_is_remembered_for_as_long_as_no_answer_comes() {
+        let (mut ingress, key, stamps) = that_asked();
+        let (mut now, mut said) = (stamps[3], Said::default());
+        // An answer within a nanosecond: an egress that knows the time stamp beforehand.
+        now += Span::from_nanos(1);
+        answered(&mut ingress, stamps[3], &[key], now);
+        let mut asked = Vec::new();
+        while now < stamps[3] + Span::from_secs(2) {
+            now = ingress.timer_at().expect("it has a flow").max(now);
+            ingress.on_packet(&mut Packet::new(0, FlowId(0), 1000), &HEADERS, &[EGRESS], now, &mut said);
+            ingress.on_timer(now, &mut said);
+            asked.push(now);
+        }
+        let least = asked.windows(2).map(|pair| pair[1] - pair[0]).min();
+        assert!(least >= Some(NbpConfig::default().interval_min), "{least:?}");
+        assert!(asked.len() < 10_000, "{}", asked.len());
+        // One of a second ago is known still.
+        let old = asked[asked.partition_point(|at| now.since(*at) > Span::from_secs(1))];
+        assert!(answered(&mut ingress, old, &[key], now).is_some());
     }
 }

@@ -116,6 +116,10 @@ parameters! {
         /// Edges at which what enters is not shaped. Default: none.
         unpoliced: Vec<String> = Vec::new();
     }
+    world {
+        /// How many borders the domain has: an egress keeps for each the same part of `flows_max`.
+        borders: u32 = 2;
+    }
 }
 
 impl NbpConfig {
@@ -131,6 +135,11 @@ impl NbpConfig {
     /// The codepoints that pass without control.
     pub(super) fn exempted(&self) -> DscpSet {
         self.exempt.iter().copied().map(Dscp::new).collect()
+    }
+
+    /// The most flows that an egress keeps of one ingress.
+    pub(super) fn share_max(&self) -> usize {
+        (self.flows_max / self.borders.max(1)).max(1) as usize
     }
 
     /// What measures a flow.

@@ -7,11 +7,12 @@
 
 use alloc::collections::BTreeMap;
 
-use tidegate_packet::{Ecn, Headers, Packet};
+use tidegate_packet::{Headers, Packet};
 use tidegate_units::{Span, Time};
 
 use super::PathConfig;
 use super::wire::{self, Message, Report};
+use crate::edge::tunnel::decapsulated;
 use crate::edge::{Admission, BorderSite, EdgeHalf, EdgeOut, PeerId};
 use crate::random::{Seed, Substream};
 
@@ -35,16 +36,6 @@ pub struct PathReceiver {
     idle_timeout: Span,
     random: Substream,
     incoming: BTreeMap<PeerId, Incoming>,
-}
-
-/// What the inner field becomes where a tunnel ends (RFC 6040, section 4.2, for outer fields as the sender sets them).
-pub(crate) const fn decapsulated(inner: Ecn, outer: Ecn) -> Ecn {
-    match (inner, outer) {
-        (Ecn::NotEct, _) | (_, Ecn::NotEct | Ecn::Ect0) => inner,
-        (_, Ecn::Ce) => Ecn::Ce,
-        (Ecn::Ect0, Ecn::Ect1) => Ecn::Ect1,
-        (_, Ecn::Ect1) => inner,
-    }
 }
 
 impl PathReceiver {
@@ -121,26 +112,4 @@ impl EdgeHalf for PathReceiver {
     }
 
     fn on_timer(&mut self, _now: Time, _out: &mut impl EdgeOut) {}
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_tunnel_ends_as_rfc_6040_has_it() {
-        use Ecn::{Ce, Ect0, Ect1, NotEct};
-        // Rows: the inner field; columns: the outer one, in the order of figure 4. Where that drops, see the module.
-        let table = [
-            (NotEct, [NotEct, NotEct, NotEct, NotEct]),
-            (Ect0, [Ect0, Ect0, Ect1, Ce]),
-            (Ect1, [Ect1, Ect1, Ect1, Ce]),
-            (Ce, [Ce, Ce, Ce, Ce]),
-        ];
-        for (inner, row) in table {
-            for (outer, expected) in [NotEct, Ect0, Ect1, Ce].into_iter().zip(row) {
-                assert_eq!(decapsulated(inner, outer), expected, "{inner:?} in {outer:?}");
-            }
-        }
-    }
 }

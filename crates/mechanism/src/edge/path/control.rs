@@ -272,7 +272,7 @@ impl Control {
         if seen.excess <= emptied {
             self.standing = None;
         } else if self.standing.is_none() && seen.excess > 2.0 * target {
-            self.standing = Some(Standing::new(seen.excess, self.rate, now));
+            self.standing = Some(Standing::new(seen, self.rate, now));
         }
         if now < self.period_ends {
             return;

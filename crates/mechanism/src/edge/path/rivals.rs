@@ -22,7 +22,7 @@ const FLAT_FALL: f64 = 0.85;
 /// A delay that moves by no more than this does not move: seconds, and standard deviations of its jitter.
 const FLAT_EXCESS: f64 = 0.001;
 const FLAT_JITTERS: f64 = 4.0;
-/// A queue that is full does not move, either: it loses more than this part.
+/// A queue that is full loses more than this part.
 const FLAT_LOSS: f64 = 0.02;
 /// To this part the rate must have fallen for others to be thought of.
 const PRESSED: f64 = 0.7;
@@ -46,35 +46,35 @@ pub enum Verdict {
     Others,
 }
 
+/// A delay that does not move.
+#[derive(Clone, Copy, Debug)]
+struct Flat {
+    since: Time,
+    /// Seconds, and what entered then, bytes per second.
+    excess: f64,
+    input: f64,
+    /// Packets lost since then, and sent.
+    lost: u64,
+    sent: u64,
+}
+
 /// The delays since the queue was last seen empty.
 #[derive(Clone, Copy, Debug)]
 pub struct Standing {
     since: Time,
     /// The rate then, bytes per second.
     pub rate: f64,
-    least: f64,
-    greatest: f64,
     /// The greatest delay of late, and when it was last near that.
     peak: f64,
     at_peak: Time,
-    /// Packets lost since then, and sent.
-    lost: u64,
-    sent: u64,
+    flat: Flat,
 }
 
 impl Standing {
-    /// A queue of `excess` seconds is first seen, at a rate of `rate`.
-    pub const fn new(excess: f64, rate: f64, now: Time) -> Self {
-        Self {
-            since: now,
-            rate,
-            least: excess,
-            greatest: excess,
-            peak: excess,
-            at_peak: now,
-            lost: 0,
-            sent: 0,
-        }
+    /// A queue as is `seen` is first there, at a rate of `rate`.
+    pub const fn new(seen: &Seen, rate: f64, now: Time) -> Self {
+        let flat = Flat { since: now, excess: seen.excess, input: seen.input, lost: 0, sent: 0 };
+        Self { since: now, rate, peak: seen.excess, at_peak: now, flat }
     }
 
     /// It stands still, as is `seen`: `output` leaves, the round trip is `t` seconds, without queues `t_least`. Others are thought of
@@ -93,26 +93,30 @@ impl Standing {
             // It drained, and stays all the same: what counts is what it does from now on.
             (self.peak, self.at_peak) = (seen.excess, now);
         }
-        self.least = self.least.min(seen.excess);
-        self.greatest = self.greatest.max(seen.excess);
         self.peak = self.peak.max(seen.excess);
-        self.lost += seen.lost;
-        self.sent += seen.sent;
         if seen.excess >= PEAK * self.peak {
             self.at_peak = now;
         }
-        let lasted = now.since(self.since).as_secs_f64();
-        // What the fall of the rate did is seen a round trip later, over one.
-        let fallen = seen.input / self.rate;
-        let is_flat = self.greatest - self.least <= FLAT_EXCESS + FLAT_JITTERS * seen.jitter
-            && self.lost as f64 <= FLAT_LOSS * self.sent as f64;
-        if is_flat && lasted >= FLAT_ROUNDS * t && fallen < FLAT_FALL {
+        let moved = (seen.excess - self.flat.excess).abs();
+        if moved > FLAT_EXCESS + FLAT_JITTERS * seen.jitter {
+            self.flat = Flat { since: now, excess: seen.excess, input: seen.input, lost: 0, sent: 0 };
+        }
+        self.flat.lost += seen.lost;
+        self.flat.sent += seen.sent;
+        let flat_rounds = now.since(self.flat.since).as_secs_f64() / t;
+        // A queue that is full does not move, either.
+        let is_full = self.flat.lost as f64 > FLAT_LOSS * self.flat.sent as f64;
+        if !is_full && flat_rounds >= FLAT_ROUNDS && seen.input < FLAT_FALL * self.flat.input {
             return Verdict::Way;
         }
+        let may_be_the_way = !is_full && flat_rounds >= 1.0;
         let drains =
             seen.input < DRAINING * output || now.since(self.at_peak).as_secs_f64() >= PEAK_ROUNDS * t;
+        let lasted = now.since(self.since).as_secs_f64();
         let was_answered = lasted >= wait.max(ANSWER_ROUNDS * (t_least + self.peak));
-        if fallen < PRESSED && !drains && was_answered { Verdict::Others } else { Verdict::Open }
+        // What the fall of the rate did is seen a round trip later, over one.
+        let is_pressed = seen.input < PRESSED * self.rate;
+        if is_pressed && !drains && was_answered && !may_be_the_way { Verdict::Others } else { Verdict::Open }
     }
 }
 
@@ -210,7 +214,7 @@ mod tests {
 
     /// The verdicts of a second, every 20 ms, of a queue that shows `(excess, input, output)`.
     fn first_verdict(shows: impl Fn(f64) -> (f64, f64, f64)) -> Option<(f64, Verdict)> {
-        let mut standing = Standing::new(shows(0.0).0, 1e6, at(0.0));
+        let mut standing = Standing::new(&seen(shows(0.0).0, 1e6, 1e6), 1e6, at(0.0));
         (1..50).find_map(|step| {
             let seconds = f64::from(step) * 0.02;
             let (excess, input, output) = shows(seconds);

@@ -15,7 +15,7 @@
 use tidegate_units::{Span, Time};
 
 use super::law::Law;
-use super::rivals::{DRAINING, Share, Standing, Verdict};
+use super::rivals::{DRAINING, Flat, Share, Standing, Verdict};
 use super::view::{PathView, Seen};
 use super::virtual_flows::VirtualFlows;
 
@@ -38,8 +38,11 @@ struct Trial {
     /// When the lower rate is seen in the queue, and when the queue would be empty without others.
     seen: Time,
     until: Time,
-    /// The excess at its beginning, seconds.
+    /// The excess at its beginning, seconds, and how it stands still since.
     excess: f64,
+    flat: Flat,
+    /// The rate was lowered once more: does the delay move at all?
+    is_deeper: bool,
 }
 
 /// What of the configuration the control needs. Rates are bytes per second.
@@ -91,6 +94,8 @@ const TEST: f64 = 0.6;
 const FIRST_TEST: u64 = 4;
 /// No test takes longer, seconds.
 const TEST_MOST: f64 = 3.0;
+/// A deeper one takes so many round trips.
+const DEEPER_ROUNDS: f64 = 6.0;
 /// It has failed if so much of the queue stands when the lower rate is seen.
 const TEST_STANDS: f64 = 0.95;
 /// Who gets all of the path for so long is alone on it.
@@ -212,7 +217,7 @@ impl Control {
                 self.judge(&step, view);
             }
             Mode::Compete(flows) => self.on_compete(flows, &step),
-            Mode::Test(flows, trial) => self.on_test(flows, trial, &step),
+            Mode::Test(flows, trial) => self.on_test(flows, trial, &step, view),
         }
         self.rate = self.rate.clamp(terms.rate_min, terms.rate_max);
     }
@@ -324,22 +329,34 @@ impl Control {
         let alone = (seen.excess / (1.0 - TEST) + answered).min(TEST_MOST);
         self.rate = TEST * output;
         let after = |seconds| now + Span::from_secs_f64(seconds);
-        let trial = Trial { seen: after(answered), until: after(alone), excess: seen.excess };
+        let (excess, flat) = (seen.excess, Flat::new(seen, now));
+        let trial = Trial { seen: after(answered), until: after(alone), excess, flat, is_deeper: false };
         self.mode = Mode::Test(flows, trial);
     }
 
-    fn on_test(&mut self, flows: VirtualFlows, trial: Trial, step: &Step<'_>) {
-        let (excess, now) = (step.seen.excess, step.now);
-        if excess <= step.emptied {
-            return self.leave(self.share.usual.min(self.rate / TEST), step);
+    fn on_test(&mut self, flows: VirtualFlows, mut trial: Trial, step: &Step<'_>, view: &mut PathView) {
+        let Step { seen, t, now, .. } = *step;
+        trial.flat.on_seen(seen, now);
+        let is_the_way = trial.flat.is_the_way(seen, t, now);
+        if is_the_way {
+            view.accept_level(now);
         }
-        let stands = now >= trial.seen && excess > TEST_STANDS * trial.excess;
-        self.mode = if now < trial.until && !stands {
-            Mode::Test(flows, trial)
-        } else {
+        if is_the_way || seen.excess <= step.emptied {
+            return self.leave(self.share.usual, step);
+        }
+        let stands = now >= trial.seen && seen.excess > TEST_STANDS * trial.excess;
+        if stands || (now >= trial.until && (trial.is_deeper || trial.flat.rounds(t, now) < 1.0)) {
             self.next_test = now + step.terms.test_every;
-            Mode::Compete(flows)
-        };
+            self.mode = Mode::Compete(flows);
+            return;
+        }
+        if now >= trial.until {
+            // It fell, and does so no more: that is a queue of others, or the way.
+            self.rate *= TEST;
+            trial.is_deeper = true;
+            trial.until = now + Span::from_secs_f64(DEEPER_ROUNDS * t);
+        }
+        self.mode = Mode::Test(flows, trial);
     }
 
     /// Others are thought to be gone: a short queue again, at `rate`.

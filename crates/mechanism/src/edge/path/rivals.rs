@@ -48,7 +48,7 @@ pub enum Verdict {
 
 /// A delay that does not move.
 #[derive(Clone, Copy, Debug)]
-struct Flat {
+pub struct Flat {
     since: Time,
     /// Seconds, and what entered then, bytes per second.
     excess: f64,
@@ -56,6 +56,35 @@ struct Flat {
     /// Packets lost since then, and sent.
     lost: u64,
     sent: u64,
+}
+
+impl Flat {
+    /// As is `seen`, from now on.
+    pub const fn new(seen: &Seen, now: Time) -> Self {
+        Self { since: now, excess: seen.excess, input: seen.input, lost: 0, sent: 0 }
+    }
+
+    /// The next delay.
+    pub fn on_seen(&mut self, seen: &Seen, now: Time) {
+        let moved = (seen.excess - self.excess).abs();
+        if moved > FLAT_EXCESS + FLAT_JITTERS * seen.jitter {
+            *self = Self::new(seen, now);
+        }
+        self.lost += seen.lost;
+        self.sent += seen.sent;
+    }
+
+    /// For how many round trips of `t` seconds it has stood still; not at all if packets get lost, for a queue that is full does not move,
+    /// either.
+    pub fn rounds(&self, t: f64, now: Time) -> f64 {
+        let is_full = self.lost as f64 > FLAT_LOSS * self.sent as f64;
+        if is_full { 0.0 } else { now.since(self.since).as_secs_f64() / t }
+    }
+
+    /// Whether it is the way's: long enough, while less and less entered.
+    pub fn is_the_way(&self, seen: &Seen, t: f64, now: Time) -> bool {
+        self.rounds(t, now) >= FLAT_ROUNDS && seen.input < FLAT_FALL * self.input
+    }
 }
 
 /// The delays since the queue was last seen empty.
@@ -73,8 +102,7 @@ pub struct Standing {
 impl Standing {
     /// A queue as is `seen` is first there, at a rate of `rate`.
     pub const fn new(seen: &Seen, rate: f64, now: Time) -> Self {
-        let flat = Flat { since: now, excess: seen.excess, input: seen.input, lost: 0, sent: 0 };
-        Self { since: now, rate, peak: seen.excess, at_peak: now, flat }
+        Self { since: now, rate, peak: seen.excess, at_peak: now, flat: Flat::new(seen, now) }
     }
 
     /// It stands still, as is `seen`: `output` leaves, the round trip is `t` seconds, without queues `t_least`. Others are thought of
@@ -97,19 +125,11 @@ impl Standing {
         if seen.excess >= PEAK * self.peak {
             self.at_peak = now;
         }
-        let moved = (seen.excess - self.flat.excess).abs();
-        if moved > FLAT_EXCESS + FLAT_JITTERS * seen.jitter {
-            self.flat = Flat { since: now, excess: seen.excess, input: seen.input, lost: 0, sent: 0 };
-        }
-        self.flat.lost += seen.lost;
-        self.flat.sent += seen.sent;
-        let flat_rounds = now.since(self.flat.since).as_secs_f64() / t;
-        // A queue that is full does not move, either.
-        let is_full = self.flat.lost as f64 > FLAT_LOSS * self.flat.sent as f64;
-        if !is_full && flat_rounds >= FLAT_ROUNDS && seen.input < FLAT_FALL * self.flat.input {
+        self.flat.on_seen(seen, now);
+        if self.flat.is_the_way(seen, t, now) {
             return Verdict::Way;
         }
-        let may_be_the_way = !is_full && flat_rounds >= 1.0;
+        let may_be_the_way = self.flat.rounds(t, now) >= 1.0;
         let drains =
             seen.input < DRAINING * output || now.since(self.at_peak).as_secs_f64() >= PEAK_ROUNDS * t;
         let lasted = now.since(self.since).as_secs_f64();

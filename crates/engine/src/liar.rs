@@ -85,8 +85,8 @@ fn distorter(config: &EdgeConfig) -> fn(&LieSpec, &mut Vec<u8>) {
         EdgeConfig::Nbp(_) => distort_nbp,
         EdgeConfig::Iec(_) | EdgeConfig::Eec(_) => distort_iec,
         EdgeConfig::Path(_) => distort_path,
-        // Only it knows what it says; old messages can be sent again.
-        EdgeConfig::Own(_) => |_, _| (),
+        // Only it knows what it says, or it says nothing; old messages can be sent again.
+        EdgeConfig::Own(_) | EdgeConfig::Fixed(_) => |_, _| (),
     }
 }
 

@@ -173,7 +173,7 @@ fn at_edge(mechanism: &Mechanism, node: NodeIndex, streams: &[Stream<'_>]) -> u6
         }
         // Nothing is known of it.
         EdgeConfig::Own(_) => 0,
-        EdgeConfig::Path(_) => virtual_links(),
+        EdgeConfig::Path(_) | EdgeConfig::Fixed(_) => virtual_links(),
         EdgeConfig::Iec(_) | EdgeConfig::Eec(_) => {
             let counts = edge.overlay().is_some_and(|overlay| overlay.tcp_rate.is_some());
             virtual_links() + tcps(counts, passing(0).map(|(_, stream, _)| stream))

@@ -8,6 +8,7 @@ use tidegate_packet::{FlowId, Headers, Packet};
 use tidegate_parameters::{Own, family};
 use tidegate_units::{Bytes, Time};
 
+use super::fixed::{FixedConfig, FixedReceiver, FixedSender};
 use super::iec::{
     CONTROL_HEADER_BYTES, Detection, EecConfig, EpochReport, IecConfig, IecDelays, IecEgress, IecIngress,
     OverlayConfig,
@@ -32,6 +33,8 @@ family! {
         Eec(Box<EecConfig>) = "eec",
         /// Path control.
         Path(Box<PathConfig>) = "path",
+        /// Fixed rates.
+        Fixed(Box<FixedConfig>) = "fixed",
     } and {
         /// One's own.
         Own(Own<dyn MakeEdge>),
@@ -61,6 +64,10 @@ impl EdgeConfig {
                 let (sender, receiver) = config.build(site, context);
                 return (AnyIngress::Path(Box::new(sender)), AnyEgress::Path(Box::new(receiver)));
             }
+            Self::Fixed(config) => {
+                let (sender, receiver) = config.build(site);
+                return (AnyIngress::Fixed(Box::new(sender)), AnyEgress::Fixed(Box::new(receiver)));
+            }
             Self::Own(own) => {
                 let (ingress, egress) = own.values().make(site, context);
                 return (AnyIngress::Own(ingress), AnyEgress::Own(egress));
@@ -75,7 +82,7 @@ impl EdgeConfig {
     /// What explicit and implicit edge control have in common; none for others.
     pub fn overlay(&self) -> Option<&OverlayConfig> {
         match self {
-            Self::Nbp(_) | Self::Path(_) | Self::Own(_) => None,
+            Self::Nbp(_) | Self::Path(_) | Self::Fixed(_) | Self::Own(_) => None,
             Self::Iec(config) => Some(&config.overlay),
             Self::Eec(config) => Some(&config.overlay),
         }
@@ -84,7 +91,7 @@ impl EdgeConfig {
     /// The same, to be completed by the world.
     pub fn overlay_mut(&mut self) -> Option<&mut OverlayConfig> {
         match self {
-            Self::Nbp(_) | Self::Path(_) | Self::Own(_) => None,
+            Self::Nbp(_) | Self::Path(_) | Self::Fixed(_) | Self::Own(_) => None,
             Self::Iec(config) => Some(&mut config.overlay),
             Self::Eec(config) => Some(&mut config.overlay),
         }
@@ -93,7 +100,7 @@ impl EdgeConfig {
     /// Names of edges at which what enters is not shaped.
     pub fn unpoliced(&self) -> &[String] {
         match self {
-            Self::Own(_) => &[],
+            Self::Own(_) | Self::Fixed(_) => &[],
             Self::Nbp(config) => &config.unpoliced,
             Self::Path(config) => &config.unpoliced,
             Self::Iec(config) => &config.overlay.unpoliced,
@@ -106,7 +113,7 @@ impl EdgeConfig {
         match self {
             Self::Nbp(config) => config.unpoliced.clear(),
             Self::Path(config) => config.unpoliced.clear(),
-            Self::Iec(_) | Self::Eec(_) | Self::Own(_) => {}
+            Self::Iec(_) | Self::Eec(_) | Self::Fixed(_) | Self::Own(_) => {}
         }
         if let Some(overlay) = self.overlay_mut() {
             overlay.unpoliced.clear();
@@ -121,6 +128,7 @@ impl EdgeConfig {
             Self::Iec(config) => config.overlay.shaper.clone(),
             Self::Eec(config) => config.overlay.shaper.clone(),
             Self::Path(config) => config.shaper.clone(),
+            Self::Fixed(config) => config.shaper.clone(),
             Self::Own(own) => own.values().shaper(),
         }
     }
@@ -132,6 +140,7 @@ impl EdgeConfig {
             Self::Iec(config) => Some(&mut config.overlay.shaper),
             Self::Eec(config) => Some(&mut config.overlay.shaper),
             Self::Path(config) => Some(&mut config.shaper),
+            Self::Fixed(config) => Some(&mut config.shaper),
             Self::Own(_) => None,
         }
     }
@@ -146,7 +155,7 @@ impl EdgeConfig {
         match self {
             Self::Nbp(_) => FEEDBACK_HEADER_BYTES,
             Self::Iec(_) | Self::Eec(_) => CONTROL_HEADER_BYTES,
-            Self::Path(_) => path::CONTROL_HEADER_BYTES,
+            Self::Path(_) | Self::Fixed(_) => path::CONTROL_HEADER_BYTES,
             Self::Own(own) => own.values().message_header_bytes(),
         }
     }
@@ -157,7 +166,7 @@ impl EdgeConfig {
     pub const fn controls_messages(&self) -> bool {
         match self {
             Self::Nbp(_) | Self::Own(_) => false,
-            Self::Iec(_) | Self::Eec(_) | Self::Path(_) => true,
+            Self::Iec(_) | Self::Eec(_) | Self::Path(_) | Self::Fixed(_) => true,
         }
     }
 
@@ -170,6 +179,7 @@ impl EdgeConfig {
     pub fn message_class(&self) -> u8 {
         let class = match self {
             Self::Path(config) => config.class,
+            Self::Fixed(config) => config.class,
             _ => self.overlay().and_then(|overlay| overlay.class),
         };
         class.unwrap_or(0)
@@ -244,6 +254,7 @@ impl AnyIngress {
             Self::Nbp(ingress) => ingress.report(headers),
             Self::Iec(ingress) => egress.and_then(|peer| ingress.report(peer)),
             Self::Path(sender) => egress.and_then(|peer| sender.report(peer)),
+            Self::Fixed(sender) => egress.and_then(|peer| sender.report(peer)),
             Self::Own(ingress) => ingress.report(headers, egress),
         }
     }
@@ -253,7 +264,7 @@ impl AnyEgress {
     /// What is known of the congestion of the virtual link from `ingress`.
     pub fn epoch_report(&self, ingress: PeerId) -> Option<EpochReport> {
         match self {
-            Self::Nbp(_) | Self::Path(_) | Self::Own(_) => None,
+            Self::Nbp(_) | Self::Path(_) | Self::Fixed(_) | Self::Own(_) => None,
             Self::Iec(egress) => egress.report(ingress),
         }
     }
@@ -268,6 +279,8 @@ half! {
         Iec(IecIngress),
         /// Path control.
         Path(PathSender),
+        /// Fixed rates.
+        Fixed(FixedSender),
     }
 }
 half! {
@@ -279,5 +292,7 @@ half! {
         Iec(IecEgress),
         /// Path control.
         Path(PathReceiver),
+        /// Fixed rates.
+        Fixed(FixedReceiver),
     }
 }

@@ -30,6 +30,8 @@ pub struct Border {
     outbox: Outbox<PeerId>,
     /// Left its shaper; the messages ahead of it are not all sent yet.
     going: Option<Packet>,
+    /// What the rate of every shaper keeps to, whatever the mechanism says.
+    bounds: (BitRate, BitRate),
     /// The latest instant that it was told: time never goes back.
     latest: Time,
     message_header_bytes: u32,
@@ -60,6 +62,7 @@ impl Border {
             bank: ShaperBank::new(config.shaper(), config.bucket(), *context),
             outbox: Outbox::default(),
             going: None,
+            bounds: (BitRate::ZERO, BitRate::MAX),
             latest: Time::ZERO,
             message_header_bytes: config.message_header_bytes(),
             message_class: config.message_class(),
@@ -79,7 +82,7 @@ impl Border {
         store: &mut impl PacketStore,
     ) -> Option<Packet> {
         let now = self.at(now);
-        let mut port = EdgePort { bank: &mut self.bank, outbox: &mut self.outbox, now };
+        let mut port = EdgePort { bank: &mut self.bank, outbox: &mut self.outbox, bounds: self.bounds, now };
         match self.ingress.on_packet(&mut packet, headers, exits, now, &mut port) {
             Admission::Pass => Some(packet),
             Admission::Shape(aggregate) => {
@@ -103,7 +106,7 @@ impl Border {
         now: Time,
     ) {
         let now = self.at(now);
-        let mut port = EdgePort { bank: &mut self.bank, outbox: &mut self.outbox, now };
+        let mut port = EdgePort { bank: &mut self.bank, outbox: &mut self.outbox, bounds: self.bounds, now };
         self.egress.on_packet(packet, headers, entry, now, &mut port);
         if let Some(segment) = segment {
             self.ingress.on_reverse(headers, segment, now);
@@ -119,7 +122,7 @@ impl Border {
     /// `message` from border `from` arrived in a packet that had `ttl` hops left. Bad messages change nothing.
     pub fn handle_message(&mut self, from: PeerId, message: &[u8], ttl: u8, now: Time) {
         let now = self.at(now);
-        let mut port = EdgePort { bank: &mut self.bank, outbox: &mut self.outbox, now };
+        let mut port = EdgePort { bank: &mut self.bank, outbox: &mut self.outbox, bounds: self.bounds, now };
         self.ingress.on_message(from, message, ttl, now, &mut port);
         self.egress.on_message(from, message, ttl, now, &mut port);
     }
@@ -127,7 +130,7 @@ impl Border {
     /// It is `now`: what was to be done by then is done. Nothing happens if it is too early.
     pub fn handle_timeout(&mut self, now: Time) {
         let now = self.at(now);
-        let mut port = EdgePort { bank: &mut self.bank, outbox: &mut self.outbox, now };
+        let mut port = EdgePort { bank: &mut self.bank, outbox: &mut self.outbox, bounds: self.bounds, now };
         if self.ingress.timer_at().is_some_and(|at| at <= now) {
             self.ingress.on_timer(now, &mut port);
         }
@@ -176,9 +179,28 @@ impl Border {
         }
         let now = self.at(now);
         let (aggregate, mut packet) = self.bank.release(now, &mut ShaperSink(store))?;
-        let mut port = EdgePort { bank: &mut self.bank, outbox: &mut self.outbox, now };
+        let mut port = EdgePort { bank: &mut self.bank, outbox: &mut self.outbox, bounds: self.bounds, now };
         self.ingress.on_release(aggregate, &mut packet, store, now, &mut port);
         Some(packet)
+    }
+
+    /// From now on every shaper keeps to `least` and `most`, of which the latter counts if they cross, whatever its mechanism says.
+    pub fn set_bounds(&mut self, least: BitRate, most: BitRate, now: Time) {
+        let now = self.at(now);
+        self.bounds = (least, most);
+        let open: Vec<AggregateId> = self.bank.open_aggregates().collect();
+        let mut port = self.port(now);
+        for aggregate in open {
+            if let Some(rate) = port.bank.rate(aggregate) {
+                port.set_rate(aggregate, rate);
+            }
+        }
+    }
+
+    /// The next packet that waits here, whether it is due or not, for who takes all of them to another border; until it gives `None`.
+    pub fn evict(&mut self, now: Time, store: &mut impl PacketStore) -> Option<Packet> {
+        let now = self.at(now);
+        self.going.take().or_else(|| self.bank.evict(now, &mut ShaperSink(store)))
     }
 
     /// All that waits here is lost, and so are messages that nobody asked for: its machine goes down.
@@ -257,9 +279,18 @@ impl Border {
         self.stamps
     }
 
+    /// The rate of the shaper of `aggregate`.
+    pub fn rate(&self, aggregate: AggregateId) -> Option<BitRate> {
+        self.bank.rate(aggregate)
+    }
+
     fn at(&mut self, now: Time) -> Time {
         self.latest = self.latest.max(now);
         self.latest
+    }
+
+    const fn port(&mut self, now: Time) -> EdgePort<'_> {
+        EdgePort { bank: &mut self.bank, outbox: &mut self.outbox, bounds: self.bounds, now }
     }
 }
 
@@ -277,15 +308,22 @@ pub(crate) const fn earliest(one: Option<Time>, other: Option<Time>) -> Option<T
 struct EdgePort<'a> {
     bank: &'a mut ShaperBank,
     outbox: &'a mut Outbox<PeerId>,
+    bounds: (BitRate, BitRate),
     now: Time,
+}
+
+impl EdgePort<'_> {
+    fn bounded(&self, rate: BitRate) -> BitRate {
+        rate.max(self.bounds.0).min(self.bounds.1)
+    }
 }
 
 impl EdgeOut for EdgePort<'_> {
     fn open(&mut self, aggregate: AggregateId, rate: BitRate) {
-        self.bank.open(aggregate, rate, self.now);
+        self.bank.open(aggregate, self.bounded(rate), self.now);
     }
     fn set_rate(&mut self, aggregate: AggregateId, rate: BitRate) {
-        self.bank.set_rate(aggregate, rate, self.now);
+        self.bank.set_rate(aggregate, self.bounded(rate), self.now);
     }
     fn close(&mut self, aggregate: AggregateId) {
         self.bank.close(aggregate);

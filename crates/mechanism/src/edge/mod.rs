@@ -5,6 +5,7 @@
 
 mod any;
 mod border;
+pub mod fixed;
 pub mod iec;
 pub mod nbp;
 pub mod own;
@@ -13,7 +14,7 @@ mod segment;
 pub mod tcp_rate;
 #[cfg(test)]
 mod testing;
-mod tunnel;
+pub mod tunnel;
 
 pub use any::{AnyEgress, AnyIngress, EdgeConfig};
 pub use border::{Border, Transmit};

@@ -105,6 +105,7 @@ const FLAG_ACK: u8 = 0x10;
 const FLAG_ECE: u8 = 0x40;
 const OPTION_END: u8 = 0;
 const OPTION_NOP: u8 = 1;
+const OPTION_SEGMENT_SIZE: u8 = 2;
 const OPTION_WINDOW_SCALE: u8 = 3;
 /// The largest window scale that counts (RFC 7323, section 2.3).
 const SHIFT_MAX: u8 = 14;
@@ -163,6 +164,27 @@ impl<'a> RawSegment<'a> {
     pub fn set_sequence(&mut self, number: u32) {
         self.set_u32_at(4, number);
     }
+    /// A segment that opens a connection allows segments of `most` bytes at most (RFC 9293, section 3.7.1), whatever it said.
+    pub fn limit_segment_size(&mut self, most: u16) {
+        if !self.has_flag(FLAG_SYN) {
+            return;
+        }
+        let options = &self.header[HEADER_BYTES_MIN..];
+        let Some(at) = option_at(options, OPTION_SEGMENT_SIZE, 4).map(|at| HEADER_BYTES_MIN + at + 2) else {
+            return;
+        };
+        if self.u16_at(at) <= most {
+            return;
+        }
+        let [high, low] = most.to_be_bytes();
+        // The checksum is of aligned words, of which the field may be the halves of two.
+        if at % 2 == 0 {
+            self.set_u16_at(at, most);
+        } else {
+            self.set_u16_at(at - 1, u16::from_be_bytes([self.header[at - 1], high]));
+            self.set_u16_at(at + 1, u16::from_be_bytes([low, self.header[at + 2]]));
+        }
+    }
     /// Says nothing but what it acknowledges: of the flags only that and the echo remain. The checksum is still that of the whole
     /// segment.
     pub fn keep_acknowledgment_only(&mut self) {
@@ -206,17 +228,23 @@ impl SegmentEditor for RawSegment<'_> {
 }
 
 /// The window scale among TCP options; `None` if it is not there or they are malformed before it.
-fn window_scale(mut options: &[u8]) -> Option<u8> {
+fn window_scale(options: &[u8]) -> Option<u8> {
+    let at = option_at(options, OPTION_WINDOW_SCALE, 3)?;
+    Some(options[at + 2].min(SHIFT_MAX))
+}
+
+/// Where among TCP options the one of this `kind` and `length` begins, all of which is there; `None` if they are malformed before it.
+fn option_at(options: &[u8], kind: u8, length: usize) -> Option<usize> {
+    let mut at = 0;
     loop {
-        match *options {
-            [OPTION_NOP, ref rest @ ..] => options = rest,
+        match *options.get(at..)? {
+            [OPTION_NOP, ..] => at += 1,
             [OPTION_END, ..] | [] | [_] => return None,
-            [OPTION_WINDOW_SCALE, 3, shift, ..] => return Some(shift.min(SHIFT_MAX)),
-            [_, length, ..] => {
-                // A length below two would never get ahead.
-                let length = usize::from(length).max(2);
-                options = options.get(length..)?;
+            [this, says, ..] if this == kind && usize::from(says) == length => {
+                return (options.len() - at >= length).then_some(at);
             }
+            // A length below two would never get ahead.
+            [_, says, ..] => at += usize::from(says).max(2),
         }
     }
 }
@@ -279,6 +307,27 @@ mod tests {
 
     proptest! {
         #[test]
+        fn a_segment_size_is_lowered_where_it_stands_and_the_checksum_follows(
+            most in any::<u16>(), said in any::<u16>(), shift in 0usize..4, is_syn in any::<bool>(),
+        ) {
+            let [high, low] = said.to_be_bytes();
+            let mut options = vec![OPTION_NOP; shift];
+            options.extend([OPTION_SEGMENT_SIZE, 4, high, low]);
+            options.resize(8, OPTION_END);
+            let mut bytes = segment(if is_syn { FLAG_SYN } else { FLAG_ACK }, &options, 10);
+            let before = bytes.clone();
+            RawSegment::parse(&mut bytes).expect("it is whole").limit_segment_size(most);
+            let at = HEADER_BYTES_MIN + shift + 2;
+            let now = u16::from_be_bytes([bytes[at], bytes[at + 1]]);
+            prop_assert_eq!(now, if is_syn { said.min(most) } else { said });
+            let (field, whole) = (u16::from_be_bytes([bytes[16], bytes[17]]), whole_checksum(&bytes));
+            prop_assert!(field == whole || (field ^ whole) == 0xffff && (field == 0 || whole == 0));
+            for other in (0..bytes.len()).filter(|&other| !(at..at + 2).contains(&other) && !(16..18).contains(&other)) {
+                prop_assert_eq!(bytes[other], before[other]);
+            }
+        }
+
+        #[test]
         fn the_checksum_stays_correct_and_nothing_else_changes(
             window in any::<u32>(), shift in 0u8..20, payload in (0usize..40).prop_map(|n| 2 * n), syn in any::<bool>(),
         ) {
@@ -319,6 +368,7 @@ mod tests {
                 let shift = segment.announced_shift().unwrap_or(3);
                 prop_assert!(shift <= SHIFT_MAX);
                 segment.set_window_bytes(window, shift);
+                segment.limit_segment_size(window as u16);
                 let _ = (segment.sequence(), segment.payload_bytes(), segment.acknowledgment());
             }
         }

@@ -4,10 +4,26 @@
 //! Deviations: an outer mark over an inner field that knows no marks is no reason to drop, as it is there: an ingress in the
 //! normal mode writes outer fields that can be marked only over inner ones that can, so that what breaks this is not the packet.
 
-use tidegate_packet::Ecn;
+use tidegate_packet::{Ecn, Packet};
+
+/// A tunnel at `level` begins around `packet`, in the normal mode (RFC 6040, section 4.1): the outer field can be marked if the inner
+/// one can. What happened before the tunnel is inside.
+pub fn enter(packet: &mut Packet, level: u8) {
+    packet.inner_ecn.put(level, packet.ecn);
+    if packet.ecn == Ecn::Ce {
+        packet.ecn = Ecn::Ect0;
+    }
+}
+
+/// The tunnel at `level` ends around `packet`; whether there was one.
+pub fn leave(packet: &mut Packet, level: u8) -> bool {
+    let Some(inner) = packet.inner_ecn.take(level) else { return false };
+    packet.ecn = decapsulated(inner, packet.ecn);
+    true
+}
 
 /// The inner field when the outer one is taken away.
-pub(crate) const fn decapsulated(inner: Ecn, outer: Ecn) -> Ecn {
+pub const fn decapsulated(inner: Ecn, outer: Ecn) -> Ecn {
     match (inner, outer) {
         (Ecn::NotEct, _) | (_, Ecn::NotEct | Ecn::Ect0) => inner,
         (_, Ecn::Ce) => Ecn::Ce,

@@ -149,6 +149,18 @@ impl ShaperBank {
         }
     }
 
+    /// The next packet that waits, whether it is due or not: for who takes all of them elsewhere. Call it until it gives `None`.
+    pub fn evict(&mut self, now: Time, out: &mut impl Sink) -> Option<Packet> {
+        let evicted = self.aggregates.iter_mut().flatten().find_map(|shaped| {
+            shaped.due = Time::MAX;
+            shaped.head.take().or_else(|| shaped.queue.dequeue(now, out))
+        });
+        if evicted.is_none() {
+            self.agenda.clear();
+        }
+        evicted
+    }
+
     /// All that waits is lost.
     pub fn purge(&mut self, now: Time, why: DropReason, out: &mut impl Sink) {
         for shaped in self.aggregates.iter_mut().flatten() {
@@ -273,6 +285,21 @@ mod tests {
         assert!(bank.release_at().is_none() && bank.backlog(AggregateId(0)).is_empty());
         bank.enqueue(AggregateId(1), Packet::new(7, FlowId(0), 1000), Time::ZERO, &mut drops);
         assert_eq!(bank.release(Time::ZERO, &mut drops).unwrap().1.slot, 7);
+    }
+
+    #[test]
+    fn what_is_evicted_comes_out_in_order_before_it_is_due() {
+        let (mut bank, mut drops) = (bank(), Drops::default());
+        for aggregate in 0..2 {
+            bank.open(AggregateId(aggregate), BitRate::from_bps(8), Time::ZERO);
+        }
+        for slot in 0..6 {
+            bank.enqueue(AggregateId(slot % 2), Packet::new(slot, FlowId(0), 1000), Time::ZERO, &mut drops);
+        }
+        let evicted: Vec<u32> =
+            core::iter::from_fn(|| bank.evict(Time::ZERO, &mut drops)).map(|packet| packet.slot).collect();
+        assert_eq!(evicted, [0, 2, 4, 1, 3, 5]);
+        assert!(bank.release_at().is_none() && drops.0.is_empty());
     }
 
     #[test]

@@ -12,8 +12,7 @@ use tidegate_units::{Span, Time};
 
 use super::PathConfig;
 use super::wire::{self, Message, Report};
-use crate::edge::tunnel::decapsulated;
-use crate::edge::{Admission, BorderSite, EdgeHalf, EdgeOut, PeerId};
+use crate::edge::{Admission, BorderSite, EdgeHalf, EdgeOut, PeerId, tunnel};
 use crate::random::{Seed, Substream};
 
 /// Of one sender.
@@ -77,8 +76,9 @@ impl EdgeHalf for PathReceiver {
         _out: &mut impl EdgeOut,
     ) -> Admission {
         let &[from] = peers else { return Admission::Pass };
-        let Some(inner) = packet.inner_ecn.take(self.site.level) else { return Admission::Pass };
-        packet.ecn = decapsulated(inner, packet.ecn);
+        if !tunnel::leave(packet, self.site.level) {
+            return Admission::Pass;
+        }
         let incoming = self.incoming(from, now);
         incoming.received_bytes += u64::from(packet.wire_bytes);
         incoming.received_packets += 1;

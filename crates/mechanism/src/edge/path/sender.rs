@@ -10,14 +10,16 @@
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
-use tidegate_packet::{Ecn, Headers, Packet};
+use tidegate_packet::{Headers, Packet};
 use tidegate_units::{BitRate, Span, Time};
 
 use super::control::{Control, Terms};
 use super::view::{PathView, Sent};
 use super::wire::{self, Message, PROBE_BYTES, Probe, REPORT_BYTES, Report};
 use super::{CONTROL_HEADER_BYTES, PathConfig};
-use crate::edge::{Admission, AggregateId, BorderSite, EdgeHalf, EdgeOut, EdgeReport, PacketStore, PeerId};
+use crate::edge::{
+    Admission, AggregateId, BorderSite, EdgeHalf, EdgeOut, EdgeReport, PacketStore, PeerId, tunnel,
+};
 use crate::meter::{ActiveFlows, ActiveFlowsConfig};
 use crate::random::{Seed, Substream};
 
@@ -224,11 +226,7 @@ impl EdgeHalf for PathSender {
         if now.since(link.last_probe) >= link.probe_interval(&self.config) {
             link.send_probe(to, now, out);
         }
-        // The tunnel, in RFC 6040's normal mode: the outer field can be marked if the inner one can.
-        packet.inner_ecn.put(self.site.level, packet.ecn);
-        if packet.ecn == Ecn::Ce {
-            packet.ecn = Ecn::Ect0; // what happened before the tunnel is inside
-        }
+        tunnel::enter(packet, self.site.level);
         link.sent_bytes += u64::from(packet.wire_bytes);
         link.sent_packets += 1;
         link.busy.on_arrival(packet.flow, now);

@@ -1,0 +1,522 @@
+//! One other site: the virtual links to it, what is said between the two gateways, and the state that they are in.
+//!
+//! ```text
+//! Down --(session)--> Greeting --(answer)--> Controlled
+//!  ^                      '--(no answer, 3 s)--> Fixed <--(silence, 30 s)--'
+//!  '--(no session)-- from any; Fixed --(answer)--> Controlled
+//! ```
+//!
+//! A site whose mechanism is none, or a fixed rate, is not greeted: any peer that speaks the tunnel's format may be there. What a
+//! controlled peer does in shorter silences is its mechanism's: no rate rises then. `floor` and `max` hold in every state.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+
+use tidegate_mechanism::Context;
+use tidegate_mechanism::edge::fixed::FixedConfig;
+use tidegate_mechanism::edge::{Border, BorderSite, EdgeConfig, EdgeReport, PeerId};
+use tidegate_mechanism::mark::AnyMarker;
+use tidegate_mechanism::random::{Seed, Substream};
+use tidegate_packet::{Address, Ecn, FlowId, Headers, Packet, Protocol, TcpHeader};
+use tidegate_units::{BitRate, Span, Time};
+
+use super::config::{HELLO_PATIENCE, RateConfig, SiteConfig};
+use super::envelope::{Envelope, Hello, Kind, VERSION};
+use super::mtu::PathMtu;
+use super::store::Store;
+
+/// A hello is said again after this time, and after this one where it stays without an answer.
+const HELLO_EVERY: Span = Span::from_millis(500);
+const HELLO_SELDOM: Span = Span::from_secs(10);
+/// So long a controlled peer may be silent though something was sent to it.
+const SILENCE: Span = Span::from_secs(30);
+/// Messages of one peer that are heard: in a burst, and per second. A mechanism says two per round trip, which is no less than 2 ms.
+const MESSAGES_BURST: u32 = 256;
+const MESSAGES_PER_SECOND: u32 = 2000;
+/// Messages that wait for the tunnel, at most.
+const SAID_MAX: usize = 32;
+
+/// What a peer is taken for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum State {
+    /// There is no session.
+    Down,
+    /// It was greeted, and has not answered yet.
+    Greeting,
+    /// Its mechanism answers to ours.
+    Controlled,
+    /// The rate is one that was chosen.
+    Fixed(Why),
+}
+
+/// Why the rate is a fixed one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Why {
+    /// The configuration says so.
+    Chosen,
+    /// It has not answered.
+    Unanswered,
+    /// It has another mechanism.
+    Differs,
+    /// It answers no more.
+    Silent,
+}
+
+impl State {
+    /// The name in results, and for people.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Down => "down",
+            Self::Greeting => "greeting",
+            Self::Controlled => "controlled",
+            Self::Fixed(Why::Chosen) => "fixed",
+            Self::Fixed(Why::Unanswered) => "fixed: no answer",
+            Self::Fixed(Why::Differs) => "fixed: another mechanism there",
+            Self::Fixed(Why::Silent) => "fixed: silent",
+        }
+    }
+}
+
+/// What has passed. Packets and bytes are those inside.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Came from hosts here for the other site.
+    pub entered_packets: u64,
+    /// Their bytes.
+    pub entered_bytes: u64,
+    /// Went to the other site.
+    pub sent_packets: u64,
+    /// Their bytes.
+    pub sent_bytes: u64,
+    /// Came from the other site for hosts here.
+    pub received_packets: u64,
+    /// Their bytes.
+    pub received_bytes: u64,
+    /// Came from the other site and were none of what it may send: wrong addresses, or no packets.
+    pub strange_packets: u64,
+    /// Passed on for others.
+    pub relayed_packets: u64,
+    /// Were too large for the path.
+    pub too_large_packets: u64,
+    /// Messages said to the other gateway, and their bytes outside.
+    pub said_messages: u64,
+    /// See `said_messages`.
+    pub said_bytes: u64,
+    /// Messages heard from it.
+    pub heard_messages: u64,
+    /// Messages of it that were too many.
+    pub unheard_messages: u64,
+    /// How often it began a new life, or a new path.
+    pub lives: u64,
+    /// Datagrams that counted for nothing, by why: see [`crate::tunnel::Refusal`].
+    pub refused: [u64; 5],
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Peer {
+    pub site: SiteConfig,
+    pub number: u32,
+    pub endpoint: Option<SocketAddr>,
+    pub border: Border,
+    pub state: State,
+    pub mtu: PathMtu,
+    pub counters: Counters,
+    pub markers: Vec<Option<AnyMarker>>,
+    /// It was told that we go: it is not greeted any more.
+    pub is_leaving: bool,
+    /// The entry in the agenda that counts.
+    pub planned: Time,
+    /// Messages of our own that wait to be sealed: kind, link, body.
+    pub said: VecDeque<(Kind, u8, Vec<u8>)>,
+    /// Packets that are not held, and wait for the tunnel.
+    pub passing: VecDeque<Packet>,
+    /// By class: its link.
+    link_of_class: Box<[u8; 256]>,
+    random: Substream,
+    lives: u64,
+    seed: Seed,
+    incarnation: u64,
+    number_said: u32,
+    theirs: u64,
+    /// When to greet next, and since when there was no answer.
+    greet_at: Time,
+    greeting_since: Time,
+    /// When the last message came, and when data was first sent after it.
+    heard: Time,
+    unheard_since: Option<Time>,
+    budget: (Time, u32),
+    links: u8,
+    mtu_most: u16,
+    mtu_bytes: u32,
+}
+
+impl Peer {
+    /// Packets that are not held and wait all the same, at most.
+    pub const PASSING_MAX: usize = 256;
+
+    pub fn new(
+        site: SiteConfig,
+        number: u32,
+        (links, mtu_most): (u8, u16),
+        markers: Vec<Option<AnyMarker>>,
+        link_of_class: Box<[u8; 256]>,
+        seed: Seed,
+        now: Time,
+    ) -> Self {
+        let mut random = Substream::new(Seed::for_component(seed.0, "incarnations"));
+        let incarnation = random.bits() | 1;
+        let mtu_bytes = super::outer_bytes(usize::from(mtu_most));
+        let state = State::Down;
+        let context = Context { seed, link_rate: site.rate.max, mtu_bytes };
+        let border = Border::new(&fixed(&site, site.rate.fallback), SITE, &context);
+        let mtu = PathMtu::new(mtu_most, now);
+        let endpoint = site.endpoint;
+        let mut peer = Self {
+            site,
+            number,
+            endpoint,
+            border,
+            state,
+            mtu,
+            counters: Counters::default(),
+            markers,
+            is_leaving: false,
+            planned: Time::MAX,
+            said: VecDeque::new(),
+            passing: VecDeque::new(),
+            link_of_class,
+            random,
+            lives: 0,
+            seed,
+            incarnation,
+            number_said: 0,
+            theirs: 0,
+            greet_at: now,
+            greeting_since: now,
+            heard: now,
+            unheard_since: None,
+            budget: (now, MESSAGES_BURST),
+            links,
+            mtu_most,
+            mtu_bytes,
+        };
+        peer.border.set_bounds(peer.site.rate.floor, peer.site.rate.max, now);
+        peer
+    }
+
+    /// Whether there is anything to agree upon with the other end.
+    pub fn is_greeted(&self) -> bool {
+        !matches!(self.site.control, None | Some(EdgeConfig::Fixed(_)))
+    }
+
+    /// Whether what enters is held here at all.
+    pub const fn holds(&self) -> bool {
+        self.site.control.is_some()
+    }
+
+    fn mechanism(&self) -> u16 {
+        self.site.control.as_ref().map_or(0, mechanism_number)
+    }
+
+    fn hello(&self) -> [u8; 6] {
+        let (version_least, links, mechanism, mtu) = (VERSION, self.links, self.mechanism(), self.mtu_most);
+        Hello { version_least, links, mechanism, mtu }.encode()
+    }
+
+    /// The head of the next message.
+    pub fn envelope(&mut self, kind: Kind, link: u8) -> Envelope {
+        self.number_said = self.number_said.wrapping_add(1);
+        Envelope { kind, link, incarnation: self.incarnation, number: self.number_said, echo: self.theirs }
+    }
+
+    pub fn say(&mut self, kind: Kind, link: u8, body: &[u8]) {
+        if self.said.len() < SAID_MAX {
+            self.said.push_back((kind, link, body.to_vec()));
+        }
+    }
+
+    /// From now on `config` controls the links. What waits goes with it.
+    fn change_border(&mut self, config: &EdgeConfig, store: &mut Store, now: Time) {
+        self.lives += 1;
+        let name = format!("border.{}", self.lives);
+        let seed = Seed::for_component(self.seed.0, &name);
+        let context = Context { seed, link_rate: self.site.rate.max, mtu_bytes: self.mtu_bytes };
+        let mut old = std::mem::replace(&mut self.border, Border::new(config, SITE, &context));
+        self.border.set_bounds(self.site.rate.floor, self.site.rate.max, now);
+        while let Some(packet) = old.evict(now, store) {
+            let headers = tidegate_mechanism::edge::PacketStore::headers(store, &packet);
+            let link = PeerId(u32::from(self.link_of_class[usize::from(packet.class)]));
+            let passed = self.border.handle_packet(packet, &headers, &[link], now, store);
+            self.passing.extend(passed);
+        }
+    }
+
+    fn fix(&mut self, why: Why, store: &mut Store, now: Time) {
+        let was = self.state;
+        self.state = State::Fixed(why);
+        if matches!(was, State::Fixed(_) | State::Greeting | State::Down) && why != Why::Chosen {
+            return; // the rate is that already
+        }
+        let chosen = self.site.control.clone().filter(|_| why == Why::Chosen);
+        let config = chosen.unwrap_or_else(|| fixed(&self.site, self.site.rate.fallback));
+        self.change_border(&config, store, now);
+    }
+
+    /// The mechanism begins, or begins anew, at `rate`, or at its own first one.
+    fn control(&mut self, rate: Option<BitRate>, store: &mut Store, now: Time) {
+        let Some(mut config) = self.site.control.clone() else { return };
+        if let Some(rate) = rate {
+            begin_at(&mut config, rate);
+        }
+        self.change_border(&config, store, now);
+        self.state = State::Controlled;
+        self.counters.lives += 1;
+    }
+
+    /// What the first link does now.
+    pub fn report(&self, link: u8) -> Option<EdgeReport> {
+        let nobody = Address::V6([0; 16]);
+        let headers = Headers::best_effort(Protocol::UDP, (nobody, 0), (nobody, 0));
+        self.border.ingress().report(&headers, Some(PeerId(u32::from(link))))
+    }
+
+    /// The tunnel has a session, or has none any more.
+    pub fn on_session(&mut self, is_up: bool, store: &mut Store, now: Time) {
+        match (self.state, is_up) {
+            (State::Down, true) if self.is_greeted() => {
+                self.state = State::Greeting;
+                (self.greet_at, self.greeting_since) = (now, now);
+                self.mtu.restart(now);
+            }
+            (State::Down, true) => self.fix(Why::Chosen, store, now),
+            (State::Down, false) | (_, true) => {}
+            (_, false) => {
+                let config = fixed(&self.site, self.site.rate.fallback);
+                self.change_border(&config, store, now);
+                self.state = State::Down;
+                self.theirs = 0;
+                self.unheard_since = None;
+            }
+        }
+    }
+
+    /// What comes from the other end comes from elsewhere: another path, of which nothing is known.
+    pub fn on_moved(&mut self, to: SocketAddr, store: &mut Store, now: Time) {
+        if self.endpoint.replace(to).is_none_or(|from| from == to) {
+            return;
+        }
+        self.mtu.restart(now);
+        if self.state == State::Controlled {
+            let half = self.half();
+            self.begin_life();
+            self.control(half, store, now);
+            (self.greet_at, self.greeting_since) = (now, now);
+        }
+    }
+
+    /// Half of what is sent and arrives: where a path that was known ends, and another one begins.
+    fn half(&self) -> Option<BitRate> {
+        self.report(0).map(|report| {
+            let leaves = if report.egress_rate > 0.0 { report.egress_rate } else { report.ingress_rate };
+            BitRate::from_bytes_per_second_f64(report.ingress_rate.min(leaves) / 2.0)
+        })
+    }
+
+    /// Another incarnation: what the other end knew of us is of the one before.
+    fn begin_life(&mut self) {
+        self.incarnation = self.random.bits() | 1;
+    }
+
+    /// Nothing can be said now: what there was to say is old when it can be.
+    pub fn hush(&mut self, message: &mut Vec<u8>) {
+        self.said.clear();
+        while self.border.poll_message(message).is_some() {}
+    }
+
+    /// Something for others came, which took `wire_bytes`: it counts as what leaves the link.
+    pub fn count_arrival(&mut self, wire_bytes: u32, headers: &Headers, now: Time) {
+        let mut packet = Packet::new(0, FlowId(0), wire_bytes);
+        packet.inner_ecn.put(0, Ecn::NotEct);
+        self.border.handle_leaving::<TcpHeader>(&mut packet, headers, &[PeerId(0)], None, now);
+    }
+
+    /// Data left.
+    pub fn on_sent(&mut self, now: Time) {
+        self.unheard_since = self.unheard_since.or(Some(now));
+    }
+
+    /// Whether one more message may be heard.
+    pub fn may_hear(&mut self, now: Time) -> bool {
+        let whole = Span::from_secs(1).as_nanos() / u64::from(MESSAGES_PER_SECOND);
+        let earned = now.since(self.budget.0).as_nanos() / whole;
+        if earned > 0 {
+            let tokens = (u64::from(self.budget.1) + earned).min(u64::from(MESSAGES_BURST)) as u32;
+            let since =
+                if tokens == MESSAGES_BURST { now } else { self.budget.0 + Span::from_nanos(earned * whole) };
+            self.budget = (since, tokens);
+        }
+        let may = self.budget.1 > 0;
+        if may {
+            self.budget.1 -= 1;
+        } else {
+            self.counters.unheard_messages += 1;
+        }
+        may
+    }
+
+    /// A message of the other gateway; those of its neighbours and of others it passes on are not for here.
+    pub fn on_message(&mut self, envelope: &Envelope, body: &[u8], store: &mut Store, now: Time) {
+        self.counters.heard_messages += 1;
+        (self.heard, self.unheard_since) = (now, None);
+        let is_known = envelope.incarnation == self.theirs;
+        let echoes = envelope.echo == self.incarnation;
+        match envelope.kind {
+            Kind::Hello | Kind::Answer if self.is_greeted() && !self.is_leaving => {
+                let Some(hello) = Hello::decode(body) else { return };
+                if hello.version_least > VERSION {
+                    return;
+                }
+                self.theirs = envelope.incarnation;
+                self.mtu.limit(hello.mtu);
+                if envelope.kind == Kind::Hello {
+                    let ours = self.hello();
+                    self.say(Kind::Answer, 0, &ours);
+                }
+                if hello.mechanism != self.mechanism() {
+                    if self.state != State::Fixed(Why::Differs) {
+                        self.fix(Why::Differs, store, now);
+                    }
+                    return;
+                }
+                match self.state {
+                    State::Controlled if is_known => {}
+                    // It began anew, and so do we: what either knew of the other's counts is nothing now.
+                    State::Controlled => {
+                        let half = self.half();
+                        self.control(half, store, now);
+                    }
+                    _ if echoes => self.control(None, store, now),
+                    // It does not know us yet.
+                    _ => self.greet_at = now,
+                }
+                if !echoes {
+                    self.greet_at = self.greet_at.min(now);
+                }
+            }
+            Kind::Control if is_known && echoes && self.state == State::Controlled => {
+                let link = envelope.link.min(self.links - 1);
+                self.border.handle_message(PeerId(u32::from(link)), body, 255, now);
+            }
+            // Whoever does not know us, or whom we do not know, is greeted.
+            Kind::Control if self.is_greeted() && now >= self.greeting_since + HELLO_EVERY => {
+                (self.greet_at, self.greeting_since) = (now, now);
+            }
+            Kind::Probe => self.say(Kind::Probed, 0, &(body.len() as u16).to_be_bytes()),
+            Kind::Probed if echoes => {
+                let Some(&[high, low]) = body.first_chunk() else { return };
+                let body_bytes = usize::from(u16::from_be_bytes([high, low]));
+                let size = body_bytes + super::envelope::HEADER_BYTES + super::envelope::ENVELOPE_BYTES;
+                self.mtu.on_probed(u16::try_from(size).unwrap_or(u16::MAX), now);
+            }
+            Kind::Bye if is_known && self.state == State::Controlled => {
+                self.fix(Why::Silent, store, now);
+                self.greet_at = now + HELLO_SELDOM;
+            }
+            _ => {}
+        }
+    }
+
+    /// It is `now`.
+    pub fn advance(&mut self, store: &mut Store, now: Time) {
+        self.border.handle_timeout(now);
+        if self.state == State::Down || !self.is_greeted() {
+            return;
+        }
+        let is_silent = self.unheard_since.is_some_and(|at| now.since(at) >= SILENCE);
+        if self.state == State::Controlled && is_silent {
+            self.fix(Why::Silent, store, now);
+            self.greet_at = now;
+        }
+        if self.state == State::Greeting && now.since(self.greeting_since) >= HELLO_PATIENCE {
+            self.fix(Why::Unanswered, store, now);
+        }
+        if now >= self.greet_at && !self.is_leaving {
+            let body = self.hello();
+            self.say(Kind::Hello, 0, &body);
+            self.greet_at = match self.state {
+                State::Greeting => now + HELLO_EVERY,
+                State::Controlled => Time::MAX,
+                State::Down | State::Fixed(_) => now + HELLO_SELDOM,
+            };
+        }
+        if matches!(self.state, State::Controlled)
+            && let Some(size) = self.mtu.poll(now)
+        {
+            let body = usize::from(size) - super::envelope::HEADER_BYTES - super::envelope::ENVELOPE_BYTES;
+            self.say(Kind::Probe, 0, &vec![0; body]);
+        }
+    }
+
+    /// When to come back, as far as the peer itself knows.
+    pub fn next_at(&self) -> Time {
+        if self.state == State::Down {
+            return self.border.timer_at().unwrap_or(Time::MAX);
+        }
+        if !self.said.is_empty() || !self.passing.is_empty() {
+            return Time::ZERO;
+        }
+        let mut at = self.border.poll_timeout().unwrap_or(Time::MAX);
+        if self.is_greeted() {
+            at = at.min(if self.is_leaving { Time::MAX } else { self.greet_at });
+            if self.state == State::Greeting {
+                at = at.min(self.greeting_since + HELLO_PATIENCE);
+            }
+            if self.state == State::Controlled {
+                at = at.min(self.mtu.timeout());
+                at = at.min(self.unheard_since.map_or(Time::MAX, |since| since + SILENCE));
+            }
+        }
+        at
+    }
+
+    /// The bounds of the rate are `rate` from now on, as a neighbour asks for or no more.
+    pub fn limit(&mut self, rate: BitRate, now: Time) {
+        let RateConfig { floor, max, .. } = self.site.rate;
+        self.border.set_bounds(floor.min(rate), max.min(rate), now);
+    }
+}
+
+/// Where a border stands: each has one other end.
+const SITE: BorderSite = BorderSite { border: PeerId(0), level: 0 };
+
+/// A fixed `rate` with the queues that the site's mechanism has.
+fn fixed(site: &SiteConfig, rate: BitRate) -> EdgeConfig {
+    let shaper = site.control.as_ref().map(EdgeConfig::shaper).unwrap_or_default();
+    EdgeConfig::Fixed(Box::new(FixedConfig { shaper, ..FixedConfig::with(rate) }))
+}
+
+/// The first rate of a mechanism that has one.
+fn begin_at(config: &mut EdgeConfig, rate: BitRate) {
+    match config {
+        EdgeConfig::Path(path) => path.initial_rate = Some(rate),
+        EdgeConfig::Nbp(_) | EdgeConfig::Fixed(_) | EdgeConfig::Own(_) => {}
+        EdgeConfig::Iec(_) | EdgeConfig::Eec(_) => {
+            if let Some(overlay) = config.overlay_mut() {
+                overlay.initial_rate = Some(rate);
+            }
+        }
+    }
+}
+
+/// What both ends must have alike.
+fn mechanism_number(config: &EdgeConfig) -> u16 {
+    match config {
+        EdgeConfig::Nbp(_) => 1,
+        EdgeConfig::Iec(_) => 2,
+        EdgeConfig::Eec(_) => 3,
+        EdgeConfig::Path(_) => 4,
+        EdgeConfig::Fixed(_) => 0,
+        EdgeConfig::Own(_) => u16::MAX,
+    }
+}

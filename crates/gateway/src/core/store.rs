@@ -1,0 +1,190 @@
+//! The packets that wait in a gateway: their bytes, and what queues and edges ask about them. Each peer may have its part of the
+//! buffers, and no more.
+
+use std::num::NonZeroU32;
+
+use tidegate_mechanism::edge::{PacketStore, RawSegment, SegmentEditor};
+use tidegate_packet::{Address, DropReason, Ecn, Headers, MarkReason, Packet, Sink};
+use tidegate_wire::ip::{self, Read};
+use tidegate_wire::{Buffer, Pool};
+
+/// What is known of the packet in a buffer.
+#[derive(Clone, Copy, Debug)]
+struct About {
+    headers: Headers,
+    ttl: u8,
+    /// Where its TCP header begins; zero if it has none.
+    segment_at: u16,
+    /// Whose part it takes.
+    peer: u32,
+}
+
+/// What became of packets of one peer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Drops {
+    /// In front of the shaper or by a marker, by reason: see [`DropReason`].
+    pub by_reason: [u64; DropReason::ALL.len()],
+    /// Its part of the buffers was full.
+    pub no_buffer: u64,
+}
+
+impl Drops {
+    /// All of them.
+    pub fn total(&self) -> u64 {
+        self.by_reason.iter().sum::<u64>() + self.no_buffer
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Store {
+    pool: Pool,
+    about: Box<[Option<About>]>,
+    held: Box<[u32]>,
+    drops: Box<[Drops]>,
+    /// Marks by own queues, by peer.
+    marks: Box<[u64]>,
+    each: u32,
+    /// Told to routers that ask for it, when the call is over.
+    pub(super) dropped: Vec<(u32, Packet, Headers, DropReason)>,
+    /// Whether they ask.
+    pub(super) tells: bool,
+}
+
+/// Of which a buffer is.
+pub const BUFFER_BYTES: usize = 2048;
+
+impl Store {
+    /// `buffers` of them for `peers` peers.
+    pub fn new(buffers: u32, peers: usize) -> Self {
+        Self {
+            pool: Pool::new(buffers, BUFFER_BYTES),
+            about: vec![None; buffers as usize].into(),
+            held: vec![0; peers].into(),
+            drops: vec![Drops::default(); peers].into(),
+            marks: vec![0; peers].into(),
+            each: (buffers / (peers as u32).max(1)).max(1),
+            dropped: Vec::new(),
+            tells: false,
+        }
+    }
+
+    /// A buffer of the part of `peer`; if there is none the packet is lost.
+    pub fn take(&mut self, peer: u32) -> Option<Buffer> {
+        let held = &mut self.held[peer as usize];
+        let buffer = if *held < self.each { self.pool.take() } else { None };
+        match buffer {
+            Some(_) => *held += 1,
+            None => self.drops[peer as usize].no_buffer += 1,
+        }
+        buffer
+    }
+
+    /// Room in it.
+    pub fn room(&mut self, buffer: Buffer) -> &mut [u8] {
+        self.pool.room(buffer)
+    }
+
+    /// `buffer`, taken for `peer`, holds a packet of `bytes` bytes, which was `read`.
+    pub fn fill(&mut self, buffer: Buffer, peer: u32, bytes: usize, read: &Read) {
+        self.pool.set_length(buffer, bytes);
+        let segment_at = ip::read_tcp(self.pool.packet(buffer), read).map_or(0, |(at, _)| at);
+        let about = About { headers: read.headers, ttl: read.ttl, segment_at, peer };
+        self.about[buffer.0 as usize] = Some(about);
+    }
+
+    /// The bytes in `buffer`.
+    pub fn bytes(&mut self, buffer: Buffer) -> &mut [u8] {
+        self.pool.packet(buffer)
+    }
+
+    /// The TCP segment in `buffer`, from its header on.
+    pub fn segment_in(&mut self, buffer: Buffer) -> Option<RawSegment<'_>> {
+        let at = self.about[buffer.0 as usize]?.segment_at;
+        if at == 0 {
+            return None;
+        }
+        RawSegment::parse(self.pool.packet(buffer).get_mut(usize::from(at)..)?)
+    }
+
+    /// The ECN field of the packet in `buffer` becomes `ecn`.
+    pub fn write_ecn(&mut self, buffer: Buffer, ecn: Ecn) {
+        let Some(about) = self.about[buffer.0 as usize] else { return };
+        ip::write(self.pool.packet(buffer), ecn, about.headers.dscp, about.ttl);
+    }
+
+    /// The bytes in `buffer` are not needed any more. `peer` is whose it was, for a packet without headers that can be read.
+    pub fn release(&mut self, buffer: Buffer, peer: u32) {
+        let peer = self.about[buffer.0 as usize].take().map_or(peer, |about| about.peer);
+        self.held[peer as usize] -= 1;
+        self.pool.release(buffer);
+    }
+
+    /// From now on the packet in `buffer` is of `peer`'s part, whether there is room in it or not; it is lost if not.
+    pub fn move_to(&mut self, buffer: Buffer, peer: u32) -> bool {
+        let Some(about) = &mut self.about[buffer.0 as usize] else { return false };
+        if self.held[peer as usize] >= self.each {
+            self.drops[peer as usize].no_buffer += 1;
+            return false;
+        }
+        self.held[about.peer as usize] -= 1;
+        self.held[peer as usize] += 1;
+        about.peer = peer;
+        true
+    }
+
+    /// What became of packets of `peer`.
+    pub fn drops(&self, peer: u32) -> Drops {
+        self.drops[peer as usize]
+    }
+
+    /// Packets of `peer` that own queues have marked.
+    pub fn marks(&self, peer: u32) -> u64 {
+        self.marks[peer as usize]
+    }
+
+    /// Buffers that `peer` has, and those that it may have.
+    pub fn held(&self, peer: u32) -> (u32, u32) {
+        (self.held[peer as usize], self.each)
+    }
+
+    /// Buffers in use.
+    pub fn used(&self) -> usize {
+        self.pool.used()
+    }
+
+    fn peer_of(&self, packet: &Packet) -> u32 {
+        self.about[packet.slot as usize].map_or(0, |about| about.peer)
+    }
+}
+
+impl Sink for Store {
+    fn on_drop(&mut self, packet: Packet, why: DropReason) {
+        let peer = self.peer_of(&packet);
+        self.drops[peer as usize].by_reason[why.index()] += 1;
+        if self.tells {
+            self.dropped.push((peer, packet, PacketStore::headers(self, &packet), why));
+        }
+        self.release(Buffer(packet.slot), peer);
+    }
+
+    fn on_mark(&mut self, packet: &Packet, _why: MarkReason) {
+        self.marks[self.peer_of(packet) as usize] += 1;
+    }
+
+    fn hosts(&self, packet: &Packet) -> Option<(Address, Address)> {
+        self.about[packet.slot as usize].map(|about| (about.headers.source, about.headers.destination))
+    }
+}
+
+impl PacketStore for Store {
+    fn headers(&self, packet: &Packet) -> Headers {
+        self.about[packet.slot as usize].expect("a packet that waits has headers").headers
+    }
+
+    fn stamp(&mut self, _packet: &Packet, _stamp: NonZeroU32) {}
+
+    fn segment(&mut self, packet: Packet) -> Option<impl SegmentEditor> {
+        self.segment_in(Buffer(packet.slot))
+    }
+}

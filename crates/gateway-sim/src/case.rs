@@ -239,7 +239,8 @@ impl Case {
         let loads = loads.collect();
         let vices = [Vice::LiesHigh, Vice::LiesLow, Vice::Silent, Vice::Exhausts];
         let vice = (sites == 3 && dice.one_in(2)).then(|| (2, vices[dice.below(4)]));
-        let clocks = (0..sites).map(|_| (dice.span(0.0, 7200.0), 1000.0 * dice.part() - 500.0)).collect();
+        let clocks =
+            (0..sites).map(|_| (dice.span(3600.0, 10_800.0), 1000.0 * dice.part() - 500.0)).collect();
         let mut faults: Vec<(Time, Fault)> = (0..dice.below(5)).map(|_| dice.fault(&lines)).collect();
         faults.sort_by_key(|(at, _)| *at);
         let strangers = if dice.one_in(5) {

@@ -7,6 +7,9 @@ use crate::world::{Seen, World};
 
 /// When all is well again, datagrams fill this part of what the line carries.
 pub const PART_OF_DATAGRAMS: f64 = 0.85;
+/// Where more is lost than this part, the rate does not grow (`loss_max`), and datagrams fill this part.
+const LOSS_MAX: f64 = 0.02;
+const PART_WITH_LOSSES: f64 = 0.5;
 /// And transfers get this part of what they get through a plain tunnel.
 pub const PART_OF_TRANSFERS: f64 = 0.5;
 /// The queue of the line is then no longer than this on the average: the target, and room for packets, jitter and late ones.
@@ -79,7 +82,8 @@ fn well_again(case: &Case, number: usize, site: usize, seen: &Seen, broken: &mut
     match case.loads[number] {
         Load::Datagrams(times) => {
             let offered = times * line.rate.as_bytes_per_second_f64();
-            let least = PART_OF_DATAGRAMS * kept * CARRIED * rate.min(offered);
+            let part = if 1.0 - kept > LOSS_MAX { PART_WITH_LOSSES } else { PART_OF_DATAGRAMS };
+            let least = part * kept * CARRIED * rate.min(offered);
             if got < least {
                 broken.push(format!(
                     "site {site} gets {got:.0} bytes/s of {rate:.0}, and is to get {least:.0}"

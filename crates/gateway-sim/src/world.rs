@@ -64,7 +64,8 @@ pub struct World<'a> {
     entering: Vec<Entering>,
     next_fault: usize,
     next_look: Time,
-    spoils: Substream,
+    /// By flow of the network, so that what happens to one has nothing to do with others.
+    spoils: Vec<Substream>,
     datagram: Vec<u8>,
     room: Vec<u8>,
     /// What lines had carried and queued when that was last asked, and when that was.
@@ -127,7 +128,9 @@ impl<'a> World<'a> {
             entering: Vec::new(),
             next_fault: 0,
             next_look: Time::ZERO,
-            spoils: Substream::new(Seed::for_component(case.seed, "spoils")),
+            spoils: (0..sites * (sites - 1))
+                .map(|flow| Substream::new(Seed::for_component(case.seed, &format!("spoils.{flow}"))))
+                .collect(),
             datagram: Vec::new(),
             room: vec![0; BUFFER_BYTES],
             counted: vec![(0, 0); sites],
@@ -296,9 +299,10 @@ impl<'a> World<'a> {
     fn arrive(&mut self, flow: u32, traffic_class: u8, datagram: &mut [u8]) {
         self.calls += 1;
         let (from, to) = network::ends(self.case.lines.len(), flow);
-        if self.case.spoils > 0.0 && self.spoils.chance(self.case.spoils) {
-            let at = self.spoils.below(datagram.len() as u32) as usize;
-            datagram[at] ^= 1 << self.spoils.below(8);
+        let spoils = &mut self.spoils[flow as usize];
+        if self.case.spoils > 0.0 && spoils.chance(self.case.spoils) {
+            let at = spoils.below(datagram.len() as u32) as usize;
+            datagram[at] ^= 1 << spoils.below(8);
         }
         if let Some(shouter) = self.shouter.as_mut().filter(|shouter| shouter.site == to) {
             let mut inside = [0; BUFFER_BYTES];

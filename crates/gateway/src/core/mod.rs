@@ -807,6 +807,7 @@ impl<T: Tunnels> Gateway<T> {
         packet.inner_ecn.put(0, read.headers.ecn);
         let peer = &mut self.peers[number as usize];
         peer.counters.received_packets += 1;
+        peer.on_alive(now);
         peer.counters.received_bytes += u64::from(read.bytes);
         let entry = [PeerId(link as u32)];
         let mut segment = self.store.segment_in(buffer);

@@ -411,6 +411,18 @@ fn who_moves_is_followed_and_begins_with_half_of_the_rate() {
 }
 
 #[test]
+fn who_moves_and_has_nothing_to_send_is_found_again() {
+    let mut world = World::two(Some(&path()));
+    world.load(0, 1, 2000);
+    // What is sent to the old address gets lost.
+    world.seen_as[1] = SocketAddr::new(IpAddr::from([198, 51, 100, 9]), 4000);
+    world.load(0, 1, 2000);
+    world.delivered.clear();
+    world.load(0, 1, 1000);
+    assert!(world.delivered.len() > 800, "{}", world.delivered.len());
+}
+
+#[test]
 fn who_starts_anew_is_known_again_at_once() {
     for restarted in 0..2 {
         let mut world = World::two(Some(&path()));

@@ -531,7 +531,7 @@ fn fixed(site: &SiteConfig, rate: BitRate) -> EdgeConfig {
 fn begin_at(config: &mut EdgeConfig, rate: BitRate) {
     match config {
         EdgeConfig::Path(path) => path.initial_rate = Some(rate),
-        EdgeConfig::Nbp(_) | EdgeConfig::Fixed(_) | EdgeConfig::Own(_) => {}
+        EdgeConfig::Nbp(_) | EdgeConfig::Autorate(_) | EdgeConfig::Fixed(_) | EdgeConfig::Own(_) => {}
         EdgeConfig::Iec(_) | EdgeConfig::Eec(_) => {
             if let Some(overlay) = config.overlay_mut() {
                 overlay.initial_rate = Some(rate);
@@ -548,6 +548,7 @@ fn mechanism_number(config: &EdgeConfig) -> u16 {
         EdgeConfig::Eec(_) => 3,
         EdgeConfig::Path(_) => 4,
         EdgeConfig::Fixed(_) => 0,
+        EdgeConfig::Autorate(_) => 5,
         EdgeConfig::Own(_) => u16::MAX,
     }
 }

@@ -1,4 +1,4 @@
-"""Makes `cell.trace`: when a cell may send 1500 bytes, in milliseconds, with a rate that walks between 1 and 30 Mb/s.
+"""Makes `cell.trace`: when a cell may send 1500 bytes, in milliseconds, at a rate between 1 and 30 Mb/s.
 
 As the trace of `examples/lte.toml`, longer and with other random numbers.
 """

@@ -74,6 +74,9 @@ class Case:
         """The scenario."""
         medium = "".join(f", {one}" for one in self.medium)
         site = _DOWNLOADS if self.tcp else _STREAM.format(rate=4 * self.rate)
+        # A FIFO of seconds would make TCP repeat what is not lost.
+        held = self.buffer if self.queue == "droptail" else 1000
+        queue = f'queue = {{ kind = "droptail", limit = "{self.buffer}p" }}'
         events = "\n".join(f"[[events]]\n{fault}\n" for fault in self.faults)
         return f"""# Seed {self.seed} of the swarm.
 title = "swarm {self.seed}"
@@ -92,13 +95,9 @@ routers = ["GA", "L", "R", "GB"]
 [links]
 A-GA = {{ between = ["A", "GA"] }}
 GA-L = {{ between = ["GA", "L"] }}
-path = {{ between = ["L", "R"], rate = "{self.rate}Mbit", delay = "{self.way}ms"{medium} }}
+path = {{ between = ["L", "R"], rate = "{self.rate}Mbit", delay = "{self.way}ms", {queue}{medium} }}
 R-GB = {{ between = ["R", "GB"] }}
 GB-B = {{ between = ["GB", "B"] }}
-
-[links.path.queue]
-kind = "droptail"
-limit = "{self.buffer}p"
 
 {site}
 {_BACK}
@@ -112,7 +111,7 @@ kind = "path"
 delays = "{self.delays}"
 rate_min = "{RATE_MIN_BPS}bit"
 rate_max = "{RATE_MAX_BPS}bit"
-shaper = {{ queue = {{ kind = "{self.queue}", limit = "1000p" }} }}
+shaper = {{ queue = {{ kind = "{self.queue}", limit = "{held}p" }} }}
 {self.more}
 
 [domains.net.clocks]

@@ -60,8 +60,13 @@ fn fingerprint(text: &str) -> u64 {
         .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
 }
 
-/// Bytes per second that loads to `site` got.
-pub fn goodput(case: &Case, site: usize, seen: &Seen) -> f64 {
+/// Bytes per second that loads to `site` got while it was watched.
+fn goodput(case: &Case, site: usize, seen: &Seen) -> f64 {
+    arrived_bytes(case, site, seen) as f64 / WATCH.as_secs_f64()
+}
+
+/// Bytes that loads to `site` got.
+pub fn arrived_bytes(case: &Case, site: usize, seen: &Seen) -> u64 {
     // Loads stand in the order of sites, transfers one by one.
     let counts = case.loads.iter().map(|load| match load {
         Load::Datagrams(_) => 1,
@@ -69,8 +74,7 @@ pub fn goodput(case: &Case, site: usize, seen: &Seen) -> f64 {
     });
     let first: usize = counts.clone().take(site - 1).sum();
     let count = counts.clone().nth(site - 1).unwrap_or(0);
-    let bytes: u64 = seen.done[first..first + count].iter().map(|done| done.bytes).sum();
-    bytes as f64 / WATCH.as_secs_f64()
+    seen.done[first..first + count].iter().map(|done| done.bytes).sum()
 }
 
 /// Link number `number`, to `site`, ten seconds after the last fault.

@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use clap::Parser;
 use tidegate_gateway_sim::case::Case;
-use tidegate_gateway_sim::judge::{gateway_seconds, judge, reduce};
+use tidegate_gateway_sim::judge::{arrived_bytes, gateway_seconds, judge, reduce};
+use tidegate_gateway_sim::world::{Seen, World};
+use tidegate_units::{Span, Time};
 
 /// One case in so many runs twice, and must come to the same.
 const AGAIN_EVERY: u64 = 10;
@@ -32,13 +34,45 @@ struct Options {
     keep: usize,
 }
 
+/// What came to site `site` in a second, bit/s.
+fn goodput_bps(case: &Case, site: usize, seen: &Seen) -> f64 {
+    arrived_bytes(case, site, seen) as f64 * 8.0
+}
+
+/// Second by second, what site 0 knows of its links.
+fn watch(case: &Case) {
+    let mut world = World::new(case);
+    println!("second  link  state       rate  output  excess   round trip  waiting here  in the line  got");
+    for second in 1..=(case.duration.as_secs_f64() as u64) {
+        world.run(Time::from_nanos(second * 1_000_000_000));
+        let seen = world.take();
+        for (number, status) in world.gateways()[0].status().iter().enumerate() {
+            let Some(link) = status.links.first() else { continue };
+            let millis = |span: Option<Span>| span.map_or(f64::NAN, Span::as_millis_f64);
+            println!(
+                "{second:6}  {:4}  {:10} {:6.2}  {:6.2}  {:6.1}  {:8.1} ms  {:6} packets  {:7.0} bytes  {:.2} Mbit/s{}",
+                number + 1,
+                status.state.name(),
+                link.rate.as_bps_f64() / 1e6,
+                link.output.as_bps_f64() / 1e6,
+                millis(link.excess),
+                millis(link.rtt),
+                link.backlog.packets,
+                seen.queue_bytes[number + 1],
+                goodput_bps(case, number + 1, &seen) / 1e6,
+                if link.is_pressed { ", others" } else { "" },
+            );
+        }
+    }
+}
+
 fn main() -> ExitCode {
     let options = Options::parse();
     if let Some(seed) = options.only {
         let case = Case::draw(seed);
         print!("{}", case.describe());
+        watch(&case);
         let outcome = judge(&case);
-        println!("{:#?}", outcome.seen);
         for what in &outcome.broken {
             println!("broken: {what}");
         }

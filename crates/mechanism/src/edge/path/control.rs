@@ -102,6 +102,8 @@ const TEST_STANDS: f64 = 0.95;
 const ALONE_FOR: Span = Span::from_millis(500);
 /// In slow start so many late probes in a row are a queue, and two are if less leaves than enters.
 const LATE_MOST: u32 = 4;
+/// Reports that are further apart than this, seconds, are so because nothing was sent.
+const SELDOM_MOST: f64 = 1.0;
 /// The weight of a round trip's losses.
 const LOSS_WEIGHT: f64 = 0.25;
 /// So many reports after silence say nothing of losses: they miss what was lost in it, and then know that it is.
@@ -194,8 +196,9 @@ impl Control {
         terms: &Terms,
         now: Time,
     ) {
-        let t = view.rtt().unwrap_or(seen.rtt);
         let elapsed = now.since(self.last).as_secs_f64();
+        // What is seen seldom is answered as slowly: on a slow path probes are rarer than round trips (`control_share`).
+        let t = view.rtt().unwrap_or(seen.rtt).max(elapsed.min(SELDOM_MOST));
         self.last = now;
         let Some(output) = seen.output else { return };
         let rounds = (elapsed / t).min(1.0);

@@ -28,6 +28,8 @@ const SECOND_DIFFERENCE: f64 = 1.954_41;
 const RATE_JITTERS: f64 = 8.0;
 /// Jitter of this part of a round trip halves the weight of a new output rate: one over it.
 const OUTPUT_JITTERS: f64 = 16.0;
+/// Samples that are looked back for a clock that was set.
+const STEP_SAMPLES: usize = 8;
 /// Packets more than were sent in an interval may arrive in it, where some were overtaken.
 const OVERTAKEN_BYTES: u64 = 16_384;
 
@@ -247,14 +249,22 @@ impl PathView {
         if self.delays == Delays::OneWay { self.one_way.excess().min(most) } else { most }
     }
 
-    /// A delay that steps while the round trip does not: a clock was set. Rates over the step mean nothing, either.
+    /// A delay that steps while the round trip does not: a clock was set. Rates over the step mean nothing, either. Probes that were under
+    /// way when the own clock was set have a round trip with the step in it, so that some samples are looked back.
     fn recognise_step(&mut self, delay: f64, rtt: f64) {
-        let Some(last) = self.samples.back() else { return };
-        let (stepped, waited) = (delay - last.delay, (rtt - last.rtt).abs());
-        let least = (RATE_JITTERS * self.jitter).max(self.tolerance).max(last.rtt / 2.0);
-        if self.delays == Delays::OneWay && stepped.abs() > least && waited < least / 2.0 {
+        if self.delays != Delays::OneWay {
+            return;
+        }
+        let jittered = (RATE_JITTERS * self.jitter).max(self.tolerance);
+        let stepped = self.samples.iter().rev().take(STEP_SAMPLES).find_map(|before| {
+            let least = jittered.max(before.rtt.min(rtt) / 2.0);
+            ((rtt - before.rtt).abs() < least / 2.0).then(|| (delay - before.delay, least))
+        });
+        if let Some((step, least)) = stepped
+            && step.abs() > least
+        {
             self.samples.clear();
-            self.one_way.shift(stepped);
+            self.one_way.shift(step);
         }
     }
 
@@ -310,13 +320,15 @@ mod tests {
         number: u64,
         /// The receiver's clock is ahead by this, seconds.
         offset: f64,
+        /// The sender's clock was set by this, seconds, between a probe and its answer.
+        own_step: f64,
         lost: u64,
     }
 
     impl Path {
         fn new(delays: Delays) -> Self {
             let view = PathView::new(delays, Span::from_secs(20), Span::from_millis(5), Time::ZERO);
-            Self { view, number: 0, offset: 3.0, lost: 0 }
+            Self { view, number: 0, offset: 3.0, own_step: 0.0, lost: 0 }
         }
 
         /// The next probe takes `waits` seconds more than the way.
@@ -335,7 +347,8 @@ mod tests {
                 received_packets: packets - self.lost,
             };
             let sent = Sent { at, bytes: 1000 * packets, packets };
-            self.view.on_report(sent, &report, true, at + Span::from_secs_f64(2.0 * WAY + waits))
+            let took = Span::from_secs_f64((2.0 * WAY + waits + self.own_step).max(0.0));
+            self.view.on_report(sent, &report, true, at + took)
         }
     }
 
@@ -384,6 +397,27 @@ mod tests {
                     seen.output.is_none_or(|output| (output / RATE - 1.0).abs() < 0.01),
                     "{step}: {seen:?}"
                 );
+            }
+        }
+    }
+
+    #[test]
+    fn the_own_clock_that_is_set_is_no_queue_though_probes_were_under_way() {
+        for step in [-0.9, 1.2] {
+            let mut path = Path::new(Delays::OneWay);
+            for _ in 0..50 {
+                path.probe(0.001);
+            }
+            // Three answers to probes from before: their round trip has the step in it, and not their delay.
+            path.own_step = step;
+            for _ in 0..3 {
+                path.probe(0.001);
+            }
+            path.own_step = 0.0;
+            path.offset -= step;
+            for waits in [0.001, 0.001, 0.001, 0.02, 0.02] {
+                let seen = path.probe(waits);
+                assert!((seen.excess - (waits - 0.001)).abs() < 0.002, "{step}: {seen:?}");
             }
         }
     }

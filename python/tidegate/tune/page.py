@@ -1,0 +1,2 @@
+"""x"""
+def render(found): return "x"

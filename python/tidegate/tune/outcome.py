@@ -151,20 +151,28 @@ def values_of(row: Row) -> tuple[Estimate, Estimate, Estimate]:
     return row.default, row.tuned, row.difference
 
 
+def settings(outcome: Outcome) -> str:
+    """The chosen values, a line for each key."""
+    assert outcome.chosen is not None
+    return settings_toml(overrides_of(outcome.tuning.parameters, outcome.chosen.texts))
+
+
 def files(outcome: Outcome, folder: Path) -> dict[str, str]:
     """The texts of the chosen file, and of the experiment with it; empty where nothing is chosen."""
     if outcome.chosen is None:
         return {}
     tuning, number = outcome.tuning, outcome.chosen.number
-    values = overrides_of(tuning.parameters, outcome.chosen.texts)
     what = "the defaults" if outcome.is_default else f"trial {number} of {len(outcome.trials)}"
-    head = f"# {tuning.title}: {what}, found by `{outcome.command}`.\n"
-    head += f"# Tidegate {outcome.version}, optuna {outcome.optuna_version}. These values are fitted to the networks they were found on.\n"
-    lay = '# Under an experiment that does not set them itself: include = "chosen.toml"\n'
-    allow = f"# The experiment with them: tidegate sweep {EXPERIMENT} --allow FOLDER_OF_THE_EXPERIMENT\n"
+    head = (
+        f"# {tuning.title}: {what}, by {outcome.command}\n"
+        f"# Tidegate {outcome.version}, optuna {outcome.optuna_version}. Fitted to the networks of the search.\n"
+    )
+    below = f'# To lie under an experiment that does not set them itself: include = "{CHOSEN}"\n'
+    above = f"# The experiment with them: tidegate sweep {EXPERIMENT} --allow FOLDER, that of the experiment.\n"
+    values = overrides_of(tuning.parameters, outcome.chosen.texts)
     return {
-        CHOSEN: head + lay + settings_toml(values),
-        EXPERIMENT: head + allow + networks.tuned_toml(tuning.seen, values, folder),
+        CHOSEN: head + below + settings(outcome),
+        EXPERIMENT: head + above + networks.tuned_toml(tuning.seen, values, folder),
     }
 
 

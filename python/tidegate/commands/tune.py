@@ -59,7 +59,9 @@ def tune(
         info = networks.require(tuning, wanted, target)
         runs.tell()
         with _telling(runs):
-            made = _run(tuning, wanted, runs, workers, count or (tuning.quick_trials if quick else tuning.trials))
+            made = _run(
+                tuning, wanted, runs, workers, count or (tuning.quick_trials if quick else tuning.trials)
+            )
         found = made[0]
         found.optuna_version = optuna_version
         found.command = _command(name, quick, count, override_texts)
@@ -113,9 +115,7 @@ def _run(
     return found, under_way
 
 
-def _write(
-    found: Outcome, under_way: search.Search, info: experiment.Info, runs: Runs, target: Path
-) -> None:
+def _write(found: Outcome, under_way: search.Search, info: experiment.Info, runs: Runs, target: Path) -> None:
     """Page, numbers, the chosen values, the study, and the runs of the comparison as a result folder."""
     from tidegate.tune import page
 

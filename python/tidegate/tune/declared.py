@@ -1,35 +1,35 @@
 """What a tuning is: the file with its table `[tune]`, read and checked.
 
-    title = "BLUE with few losses"
-    description = "..."                       # what is asked, in a sentence or two
+title = "BLUE with few losses"
+description = "..."                       # what is asked, in a sentence or two
 
-    [tune]
-    experiment = "_blue"                      # the file beside, without .toml; or the id of one that ships
-    where = { network = ["a", "b"] }          # the points that are tuned on, as checks have it; default: all
-    trials = 64                               # of which the first are the defaults
-    seeds = 4                                 # 1 to this, of each point and trial
-    prune = 2                                 # after so many seeds what is clearly worse is stopped; 0: never
-    sampler = "tpe"                           # | nsga2 | random
-    compare_seeds = 10                        # other seeds, for the comparison in the end
+[tune]
+experiment = "_blue"                      # the file beside, without .toml; or the id of one that ships
+where = { network = ["a", "b"] }          # the points that are tuned on, as checks have it; default: all
+trials = 64                               # of which the first are the defaults
+seeds = 4                                 # 1 to this, of each point and trial
+prune = 2                                 # after so many seeds what is clearly worse is stopped; 0: never
+sampler = "tpe"                           # | nsga2 | random
+compare_seeds = 10                        # other seeds, for the comparison in the end
 
-    [tune.parameters.delta]
-    path = "parameters.delta"                 # or paths = [...]
-    default = 0.01                            # what the experiment has, as it is published
-    range = [0.0005, 0.2]                     # or values = [...]; quantities as everywhere: ["1ms", "100ms"]
-    scale = "log"                             # | linear
+[tune.parameters.delta]
+path = "parameters.delta"                 # or paths = [...]
+default = 0.01                            # what the experiment has, as it is published
+range = [0.0005, 0.2]                     # or values = [...]; quantities as everywhere: ["1ms", "100ms"]
+scale = "log"                             # | linear
 
-    [tune.objectives.loss]
-    measure = "links.core.dropped_packets"    # see measure.py
-    goal = "min"                              # | max
-    relative = true                           # to the defaults, at the same point with the same seed
+[tune.objectives.loss]
+measure = "links.core.dropped_packets"    # see measure.py
+goal = "min"                              # | max
+relative = true                           # to the defaults, at the same point with the same seed
 
-    [tune.limits.used]
-    measure = "links.core.utilization"
-    at_least = 0.95
-    relative = true
+[tune.limits.used]
+measure = "links.core.utilization"
+at_least = 0.95
+relative = true
 
-    [tune.unseen]                             # networks that are kept apart
-    where = { network = ["c", "d"] }
+[tune.unseen]                             # networks that are kept apart
+where = { network = ["c", "d"] }
 """
 
 from collections.abc import Mapping, Sequence
@@ -202,9 +202,10 @@ class _Table:
 
     def __init__(self, path: Path, text: str, key: Sequence[str], values: Any, allowed: set[str]):
         self.path, self.text, self.key = path, text, tuple(key)
+        self.values: dict[str, Any] = {}
         if not isinstance(values, dict):
             self.fail("", "must be a table")
-        self.values: dict[str, Any] = values
+        self.values = values
         for name in values:
             if name not in allowed:
                 self.fail(name, f"unknown key; allowed: {', '.join(sorted(allowed))}")
@@ -212,7 +213,8 @@ class _Table:
     def fail(self, key: str, message: str) -> NoReturn:
         """Refuse the value of `key`."""
         at = (*self.key, key) if key else self.key
-        line = line_of(self.text, at)
+        # What is missing stands where its table does.
+        line = line_of(self.text, at if not key or key in self.values else self.key)
         raise InvalidFileError(f"{self.path}:{line}: {'.'.join(at) or 'the file'}: {message}")
 
     def inner(self, key: str, allowed: set[str], default: Any = None) -> "_Table":
@@ -398,9 +400,7 @@ def _parameter(name: str, table: _Table) -> Parameter:
         table.fail("default", "is missing: the value that the experiment has, which others are compared with")
     if ("range" in table.values) == ("values" in table.values):
         table.fail("range", "one of `range = [LOW, HIGH]` and `values = [...]`")
-    texts = {
-        key: _text(table, key, table.values[key]) for key in ("default", "step") if key in table.values
-    }
+    texts = {key: _text(table, key, table.values[key]) for key in ("default", "step") if key in table.values}
     of: Range | Choices
     if "values" in table.values:
         for key in ("scale", "step"):

@@ -56,9 +56,18 @@ def _front(outcome: Outcome, one: Objective, other: Objective) -> Figure:
     )
     at = _values(one), _values(other)
     _clouds(figure, outcome, *at)
-    best = sorted((at[0](trial), at[1](trial)) for trial in outcome.front)
-    label = "Pareto front" if len(outcome.tuning.objectives) == 2 else "Pareto front of all objectives"
-    _add(figure, label, best, _FRONT, is_line=len(outcome.tuning.objectives) == 2 and len(best) > 1)
+    best = sorted(((at[0](trial), at[1](trial)) for trial in outcome.front), reverse=one.sign < 0)
+    is_plane = len(outcome.tuning.objectives) == 2
+    if is_plane:
+        # Steps: between two trials of the front nothing better than either was found.
+        corners = [
+            corner
+            for here, after in zip(best, best[1:], strict=False)
+            for corner in (here, (after[0], here[1]))
+        ]
+        best = [*corners, *best[-1:]]
+    label = "Pareto front" if is_plane else "Pareto front of all objectives"
+    _add(figure, label, best, _FRONT, is_line=is_plane)
     _marks(figure, outcome, *at)
     _frame(figure)
     return figure
@@ -226,4 +235,3 @@ def _number(trial: Trial) -> float:
 def _aimed(objective: Objective) -> str:
     """Its title with the way that is better."""
     return f"{objective.title}, {'less' if objective.goal == 'min' else 'more'} is better"
-

@@ -5,6 +5,7 @@ range are taken and change something, that a file with the values does the same 
 network that is kept apart is among those that are tuned on.
 """
 
+import hashlib
 import json
 import os
 from collections.abc import Sequence
@@ -47,13 +48,11 @@ def require(tuning: Tuning, wanted: Wanted, scratch: Path) -> experiment.Info:
     info = _require_measures(tuning.seen, tuning, wanted)
     if tuning.unseen is not None:
         _require_measures(tuning.unseen, tuning, wanted)
-    seen = _keys(tuning, tuning.seen, wanted, ())
+    seen = _contents(tuning.seen, wanted, ())
     if tuning.unseen is not None:
         unseen = tasks_of(tuning.unseen, wanted, (), 1)
-        if both := [task for task in unseen if task.key in seen]:
-            raise InvalidFileError(
-                f"{tuning.unseen.place}: {_label(both[0])} is tuned on: it is not unseen"
-            )
+        if both := [task for task in unseen if _content(task) in seen]:
+            raise InvalidFileError(f"{tuning.unseen.place}: {_label(both[0])} is tuned on: it is not unseen")
     defaults = {parameter.name: parameter.default for parameter in tuning.parameters}
     for parameter in tuning.parameters:
         own = overrides_of((parameter,), defaults)
@@ -85,7 +84,9 @@ def _require_measures(networks: Networks, tuning: Tuning, wanted: Wanted) -> exp
         )
     points = [PointResult(task.variant, task.axes, 0, {}) for task in tasks]
     if not any(_is_among(point, networks) for point in points):
-        raise InvalidFileError(f"{networks.place}: no point of {networks.path} matches; {_allowed(each.info)}")
+        raise InvalidFileError(
+            f"{networks.place}: no point of {networks.path} matches; {_allowed(each.info)}"
+        )
     return each.info
 
 
@@ -103,14 +104,25 @@ def _ends(parameter: Parameter) -> Sequence[str]:
     return of.values
 
 
-def _keys(tuning: Tuning, networks: Networks, wanted: Wanted, values: Overrides) -> list[str]:
-    return [task.key for task in tasks_of(networks, wanted, values, 1)]
+# What a scenario says that changes no result: values that are used stand where they are used.
+_NO_RESULT = ("title", "description", "source", "parameters")
+
+
+def _contents(networks: Networks, wanted: Wanted, values: Overrides) -> list[str]:
+    """What the points are with these values, by all that their results depend on."""
+    return [_content(task) for task in tasks_of(networks, wanted, values, 1)]
+
+
+def _content(task: Task) -> str:
+    about = json.loads(task.scenario.to_json())
+    text = json.dumps({key: value for key, value in about.items() if key not in _NO_RESULT})
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _tried(tuning: Tuning, parameter: Parameter, key: str, wanted: Wanted, values: Overrides) -> list[str]:
-    """The keys of the points with some values; the core's refusal is one of the tuning."""
+    """What the points are with some values; the core's refusal is one of the tuning."""
     try:
-        return _keys(tuning, tuning.seen, wanted, values)
+        return _contents(tuning.seen, wanted, values)
     except _core.ConfigError as error:
         if key == "range" and not isinstance(parameter.of, Range):
             key = "values"
@@ -120,13 +132,18 @@ def _tried(tuning: Tuning, parameter: Parameter, key: str, wanted: Wanted, value
 
 
 def _require_file(
-    tuning: Tuning, parameter: Parameter, values: Overrides, wanted: Wanted, expected: list[str], scratch: Path
+    tuning: Tuning,
+    parameter: Parameter,
+    values: Overrides,
+    wanted: Wanted,
+    expected: list[str],
+    scratch: Path,
 ) -> None:
     """Refuse a path that a file cannot set: the chosen values are to be one."""
     path = scratch / "tried.toml"
     store.write_atomic(path, tuned_toml(tuning.seen, values, scratch), tidies=False)
     try:
-        found = _keys(tuning, Networks(tuning.seen.experiment, path, tuning.seen.where, ""), wanted, ())
+        found = _contents(Networks(tuning.seen.experiment, path, tuning.seen.where, ""), wanted, ())
     except _core.ConfigError:
         found = []
     finally:

@@ -123,7 +123,11 @@ def text(outcome: Outcome) -> str:
         parts.append(comparison_table(outcome.comparison))
         parts += [display.wrapped(problem) for problem in outcome.comparison.problems]
         if tuning.unseen is None:
-            parts.append(display.wrapped("No networks were kept apart ([tune.unseen]): what it does on others is not known."))
+            parts.append(
+                display.wrapped(
+                    "No networks were kept apart ([tune.unseen]): what it does on others is not known."
+                )
+            )
     return "\n".join(parts)
 
 
@@ -168,7 +172,9 @@ def files(outcome: Outcome, folder: Path) -> dict[str, str]:
         f"# Tidegate {outcome.version}, optuna {outcome.optuna_version}. Fitted to the networks of the search.\n"
     )
     below = f'# To lie under an experiment that does not set them itself: include = "{CHOSEN}"\n'
-    above = f"# The experiment with them: tidegate sweep {EXPERIMENT} --allow FOLDER, that of the experiment.\n"
+    above = (
+        f"# The experiment with them: tidegate sweep {EXPERIMENT} --allow FOLDER, that of the experiment.\n"
+    )
     values = overrides_of(tuning.parameters, outcome.chosen.texts)
     return {
         CHOSEN: head + below + settings(outcome),
@@ -204,8 +210,12 @@ def to_json(outcome: Outcome) -> dict[str, Any]:
             }
             for each in tuning.parameters
         ],
-        "objectives": [_quantity(each) | {"goal": each.goal, "weight": each.weight} for each in tuning.objectives],
-        "limits": [_quantity(each) | {"at_least": each.at_least, "at_most": each.at_most} for each in tuning.limits],
+        "objectives": [
+            _quantity(each) | {"goal": each.goal, "weight": each.weight} for each in tuning.objectives
+        ],
+        "limits": [
+            _quantity(each) | {"at_least": each.at_least, "at_most": each.at_most} for each in tuning.limits
+        ],
         "rule": rule(tuning),
         "chosen": outcome.chosen.number if outcome.chosen else None,
         "front": [trial.number for trial in outcome.front],

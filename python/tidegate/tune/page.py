@@ -19,22 +19,26 @@ _VERDICTS = {
 def render(found: Outcome) -> str:
     """The page."""
     tuning = found.tuning
-    return report.environment().get_template("tuning.html.j2").render(
-        title=tuning.title,
-        tuning=tuning,
-        found=found,
-        goals=outcome.goals(tuning),
-        rule=outcome.rule(tuning),
-        nothing=outcome.nothing(found) if found.chosen is None else "",
-        parameters=_parameters(found),
-        chosen=_settings(found),
-        comparison=_comparison(found.comparison),
-        points=_points(found.comparison),
-        figures=[_drawn(figure) for figure in figures.all_of(found)],
-        slices=[_drawn(figure) for figure in figures.slices(found)],
-        trials=_trials(found),
-        numbered=report.numbered,
-        facts=_facts(found),
+    return (
+        report.environment()
+        .get_template("tuning.html.j2")
+        .render(
+            title=tuning.title,
+            tuning=tuning,
+            found=found,
+            goals=outcome.goals(tuning),
+            rule=outcome.rule(tuning),
+            nothing=outcome.nothing(found) if found.chosen is None else "",
+            parameters=_parameters(found),
+            chosen=_settings(found),
+            comparison=_comparison(found.comparison),
+            points=_points(found.comparison),
+            figures=[_drawn(figure) for figure in figures.all_of(found)],
+            slices=[_drawn(figure) for figure in figures.slices(found)],
+            trials=_trials(found),
+            numbered=report.numbered,
+            facts=_facts(found),
+        )
     )
 
 
@@ -109,7 +113,11 @@ def _points(comparison: Comparison | None) -> dict[str, Any] | None:
 def _trials(found: Outcome) -> dict[str, Any]:
     tuning = found.tuning
     front = {trial.number for trial in found.front}
-    names = ["Trial", *(each.label for each in tuning.parameters), *(each.title for each in tuning.quantities)]
+    names = [
+        "Trial",
+        *(each.label for each in tuning.parameters),
+        *(each.title for each in tuning.quantities),
+    ]
     rows = []
     for trial in found.trials[:_TRIALS_MAX]:
         values = [
@@ -138,13 +146,17 @@ def _facts(found: Outcome) -> list[tuple[str, list[str]]]:
         ("Search", [search, f"{tuning.sampler} of optuna {found.optuna_version}, seed {tuning.seed}, "
                     f"batches of {tuning.batch}"]),
         ("Runs", [f"{found.runs_made + found.runs_kept} runs; stopping spared {found.runs_saved}",
-                  f"each trial: {found.points} points, seeds 1 to {found.seeds}"]),
+                  f"each trial: {_counted(found.points, 'point')}, {_counted(found.seeds, 'seed')}"]),
         ("Tuned on", [_networks_words(found, True)]),
         ("Kept apart", [_networks_words(found, False)]),
     ]  # fmt: skip
     if found.overridden:
         facts.append(("Set besides", found.overridden))
     return facts
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'s' if count != 1 else ''}"
 
 
 def _networks_words(found: Outcome, is_seen: bool) -> str:

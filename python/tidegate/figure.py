@@ -27,7 +27,7 @@ class Trace:
     low: list[float | None] | None = None
     high: list[float | None] | None = None
     colour: str = PALETTE[0]
-    dash: int = 0  # of bars the pattern
+    dash: int = 0  # of bars the pattern, of the marks of a scatter plot the shape
     is_reference: bool = False
     is_line: bool = True
     width: float = 0.0  # of bars and boxes; of the marks of a scatter plot half of it, in pixels

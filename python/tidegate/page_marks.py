@@ -27,6 +27,8 @@ def drawn(figure: Figure, trace: Trace, order: int, x: Scale, panel: Panel, key:
         return f'<g data-t="{order}" data-p="{panel.number}" class="reference">{inner}</g>'
     if trace.samples is not None:
         inner = _spreads(figure, trace, x, panel.y)
+    elif figure.kind == "scatter" and not trace.is_line:
+        inner = _scatter(trace, x, panel.y)
     elif figure.kind == "bars":
         inner = _bars(figure, trace, x, panel.y, f"{key}-{order}")
     else:
@@ -54,10 +56,6 @@ def _line(figure: Figure, trace: Trace, order: int, x: Scale, y: Scale) -> str:
         places, values = thinned(
             places, [math.nan if value is None else value for value in values], points_max
         )
-    if figure.kind == "scatter" and not trace.is_line:
-        known = [(x.at(place), y.at(value)) for place, value in zip(places, values, strict=True) if value is not None]
-        marks = "".join(_marker(order % 4, *point, trace.width or _SCATTER_PX) for point in _apart(known))
-        return f'<path class="dots" d="{marks}"/>' if marks else ""
     pieces: list[list[tuple[float, float]]] = [[]]
     for place, value in zip(places, values, strict=True):
         if value is None:
@@ -75,6 +73,14 @@ def _line(figure: Figure, trace: Trace, order: int, x: Scale, y: Scale) -> str:
         marks = "".join(_marker(order % 4, *point, 3) for piece in pieces for point in piece)
         parts.append(f'<path class="dots" d="{marks}"/>')
     return "".join(parts)
+
+
+def _scatter(trace: Trace, x: Scale, y: Scale) -> str:
+    pairs = zip(trace.x, trace.y, strict=True)
+    points = _apart([(x.at(place), y.at(value)) for place, value in pairs if value is not None])
+    half = trace.width or _SCATTER_PX
+    marks = "".join(_marker(trace.dash % 4, *point, half) for point in points)
+    return f'<path class="dots" d="{marks}"/>' if marks else ""
 
 
 def _apart(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
@@ -235,7 +241,7 @@ def swatch(figure: Figure, trace: Trace, order: int, key: str) -> str:
         fill = f"url(#{key}-{order})" if trace.dash and figure.kind == "bars" else trace.colour
         inner = f'<rect x="6" y="1" width="16" height="10" fill="{fill}"/>'
     elif figure.kind == "scatter" and not trace.is_line:
-        marks = _marker(order % 4, 14, 6, min(trace.width or _SCATTER_PX, 5))
+        marks = _marker(trace.dash % 4, 14, 6, min(trace.width or _SCATTER_PX, 4.4))
         inner = f'<g fill="{trace.colour}"><path class="dots" d="{marks}"/></g>'
     else:
         dash = f' stroke-dasharray="{_DASHES[trace.dash % 4]}"' if trace.dash % 4 else ""

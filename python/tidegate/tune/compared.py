@@ -1,4 +1,4 @@
-"""The chosen values beside the defaults, with seeds that the search has not used, on seen and unseen networks.
+"""The chosen values beside the defaults, with seeds of their own, on seen and unseen networks.
 
 Both have the same seeds, so the difference is taken seed by seed and has an interval of its own.
 """

@@ -49,8 +49,8 @@ REDUCTIONS = ("mean", "min", "max")
 SCALES = ("linear", "log")
 FILE_KEYS = {"title", "description", "source", "tune"}
 TUNE_KEYS = {
-    "experiment", "where", "trials", "quick_trials", "seeds", "quick_seeds", "prune", "sampler", "seed", "batch",
-    "compare_seeds", "quick_compare_seeds", "parameters", "objectives", "limits", "unseen",
+    "experiment", "where", "trials", "quick_trials", "seeds", "quick_seeds", "prune", "sampler", "seed",
+    "batch", "compare_seeds", "quick_compare_seeds", "parameters", "objectives", "limits", "unseen",
 }  # fmt: skip
 PARAMETER_KEYS = {"path", "paths", "default", "range", "values", "scale", "step", "label", "why"}
 QUANTITY_KEYS = {"measure", "relative", "reduce", "label", "unit"}

@@ -14,14 +14,13 @@ from tidegate.tune.outcome import Outcome
 from tidegate.tune.space import Parameter, Range
 from tidegate.tune.trials import STOPPED, WHOLE, Trial
 
-# Colours say the same in all figures.
-_WHOLE, _STOPPED, _BROKEN, _FRONT, _DEFAULT, _CHOSEN = (
-    PALETTE[4], PALETTE[6], PALETTE[3], PALETTE[0], PALETTE[1], PALETTE[2]
-)  # fmt: skip
+# Colour and shape (see `page_marks`) say the same in all figures.
+_WHOLE, _STOPPED, _BROKEN = (PALETTE[4], 1), (PALETTE[6], 0), (PALETTE[3], 2)
+_FRONT, _DEFAULT, _CHOSEN = (PALETTE[0], 1), (PALETTE[1], 3), (PALETTE[2], 0)
 _MARK_PX = 5.5
 # Of axes that are drawn: more would be nothing to look at.
 _SLICES_MAX = 24
-# What lies far out, a twentieth of the trials at most, is drawn at the edge: else the others would be one spot.
+# What lies far out, a twentieth of the trials at most, is drawn at the edge: the others would be one spot.
 _INSIDE = 0.95
 
 
@@ -158,9 +157,9 @@ def _clouds(
         ("breaks a limit", [trial for trial in whole if not trial.keeps(limits)], _BROKEN),
         ("trials", [trial for trial in whole if trial.keeps(limits)], _WHOLE),
     ]
-    for label, members, colour in groups:
+    for label, members, style in groups:
         if members:
-            _add(figure, label, [(x(trial), y(trial)) for trial in members], colour)
+            _add(figure, label, [(x(trial), y(trial)) for trial in members], style)
 
 
 def _marks(
@@ -177,12 +176,14 @@ def _add(
     figure: Figure,
     label: str,
     points: Sequence[tuple[float, float]],
-    colour: str,
+    style: tuple[str, int],
     is_line: bool = False,
     width: float = 0.0,
 ) -> None:
     x, y = [place for place, _ in points], [value for _, value in points]
-    figure.traces.append(Trace(label, x, [*y], colour=colour, is_line=is_line, width=width))
+    colour, shape = style
+    dash = 0 if is_line else shape
+    figure.traces.append(Trace(label, x, [*y], colour=colour, dash=dash, is_line=is_line, width=width))
 
 
 def _frame(figure: Figure) -> None:

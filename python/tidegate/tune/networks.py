@@ -1,4 +1,4 @@
-"""The points of a tuning's experiments as runs, with the values that a trial sets; and what must hold of them.
+"""The points of a tuning's experiments as runs with the values of a trial, and what must hold of them.
 
 Before anything runs it is made sure that the defaults are what the experiment has, that both ends of each
 range are taken and change something, that a file with the values does the same as setting them, and that no
@@ -58,8 +58,8 @@ def require(tuning: Tuning, wanted: Wanted, scratch: Path) -> experiment.Info:
         own = overrides_of((parameter,), defaults)
         if _tried(tuning, parameter, "default", wanted, own) != seen:
             raise InvalidFileError(
-                f"{tuning.place('tune', 'parameters', parameter.name, 'default')}: {parameter.default} is not "
-                f"what {tuning.seen.path} has: a default is what others are compared with"
+                f"{tuning.place('tune', 'parameters', parameter.name, 'default')}: {parameter.default} is "
+                f"not what {tuning.seen.path} has: a default is what others are compared with"
             )
         for text in _ends(parameter):
             values = overrides_of((parameter,), {parameter.name: text})

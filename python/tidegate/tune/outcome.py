@@ -65,8 +65,8 @@ def rule(tuning: Tuning) -> str:
         return f"The trial with the {goal} mean of {tuning.objectives[0].label} over seeds.{kept}"
     weights = ", ".join(f"{each.label} {each.weight:g}" for each in tuning.objectives)
     return (
-        "Of the Pareto front, the trial with the least sum over objectives of weight times distance from the best, "
-        f"counted in distances from best to worst of the front. Weights: {weights}.{kept}"
+        "Of the Pareto front, the trial with the least sum over objectives of weight times distance from the "
+        f"best, counted in distances from best to worst of the front. Weights: {weights}.{kept}"
     )
 
 
@@ -167,10 +167,8 @@ def files(outcome: Outcome, folder: Path) -> dict[str, str]:
         return {}
     tuning, number = outcome.tuning, outcome.chosen.number
     what = "the defaults" if outcome.is_default else f"trial {number} of {len(outcome.trials)}"
-    head = (
-        f"# {tuning.title}: {what}, by {outcome.command}\n"
-        f"# Tidegate {outcome.version}, optuna {outcome.optuna_version}. Fitted to the networks of the search.\n"
-    )
+    by = f"Tidegate {outcome.version}, optuna {outcome.optuna_version}"
+    head = f"# {tuning.title}: {what}, by {outcome.command}\n# {by}. Fitted to the networks of the search.\n"
     below = f'# To lie under an experiment that does not set them itself: include = "{CHOSEN}"\n'
     above = (
         f"# The experiment with them: tidegate sweep {EXPERIMENT} --allow FOLDER, that of the experiment.\n"

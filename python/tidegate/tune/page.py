@@ -100,13 +100,13 @@ def _points(comparison: Comparison | None) -> dict[str, Any] | None:
     rows = [_row(row) for row in comparison.rows if row.point] if comparison is not None else []
     if not rows:
         return None
-    names = ("Networks", "Point", "What", "Default", "Tuned", "Difference", "")
+    keys = ("what", "default", "tuned", "difference", "verdict")
+    names = ("Point", "What", "Default", "Tuned", "Difference", "Verdict")
     return {
-        "columns": [report.column(name, number=3 <= index <= 5) for index, name in enumerate(names)],
-        "rows": [
-            [row[key] for key in ("networks", "point", "what", "default", "tuned", "difference", "verdict")]
-            for row in rows
+        "columns": [
+            report.column(name, number=2 <= index <= 4, wide=index == 1) for index, name in enumerate(names)
         ],
+        "rows": [[f"{row['point']} ({row['networks']})", *(row[key] for key in keys)] for row in rows],
     }
 
 
@@ -127,7 +127,7 @@ def _trials(found: Outcome) -> dict[str, Any]:
         remark = outcome.state_words(trial, tuning) or _remark(trial, found, front)
         rows.append([str(trial.number), *trial.texts.values(), *values, remark])
     columns = [report.column(name, number=True) for name in names]
-    return {"columns": [*columns, report.column("", wide=False)], "rows": rows}
+    return {"columns": [*columns, report.column("Remark", wide=True)], "rows": rows}
 
 
 def _remark(trial: Trial, found: Outcome, front: set[int]) -> str:

@@ -23,7 +23,10 @@ class Runs:
     """Makes runs and measures them. Hold the lock of `target` while it is used."""
 
     def __init__(self, target: Path, measures: Mapping[str, str], resume: bool, fresh: bool):
-        """`measures` by name are what is wanted of each. Runs are kept in `target`.partial; `UsageError` if there are some and nobody said what of them."""
+        """`measures` by name are what is wanted of each run.
+
+        Runs are kept in `target`.partial; `UsageError` if there are some and nobody said what of them.
+        """
         self._partial = store.PartialResult(target)
         self._measures = measures
         self._old = 0

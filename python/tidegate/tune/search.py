@@ -1,9 +1,9 @@
 """The search: trials are asked of an optimizer in batches, run seed by seed, and told in their order.
 
-A batch has a fixed size, whatever makes its runs, and nothing is told before all of it is there: so the same file
-gives the same trials for any number of workers. After each round of seeds, trials of the batch that are clearly
-worse than those before it are stopped; what they gave until then is told as well, so that the optimizer learns
-where not to look. They are never among the best.
+A batch has a fixed size, whatever makes its runs, and nothing is told before all of it is there: so the same
+file gives the same trials for any number of workers. After each round of seeds, trials of the batch that are
+clearly worse than those before it are stopped; what they gave until then is told as well, so that the
+optimizer learns where not to look. They are never among the best.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ from tidegate.tune.declared import Tuning
 from tidegate.tune.networks import Wanted
 from tidegate.tune.runs import Runs
 from tidegate.tune.space import overrides_of, texts_of
-from tidegate.tune.trials import FAILED, STOPPED, WHOLE, Base, Trial
+from tidegate.tune.trials import FAILED, STOPPED, WHOLE, Trial
 
 JOURNAL = "study.journal"
 
@@ -135,8 +135,8 @@ class Search:
     def importance(self) -> dict[str, dict[str, float]]:
         """How much of what each objective is follows from each parameter, by PED-ANOVA; empty where too few.
 
-        Source: Watanabe, Bansal, Hutter, "PED-ANOVA: efficiently quantifying hyperparameter importance in arbitrary
-        subspaces", IJCAI 2023. Of each objective: which parameters set the best tenth of trials apart.
+        Of each objective: which parameters set the best tenth of the trials apart. Source: Watanabe, Bansal
+        and Hutter, PED-ANOVA, IJCAI 2023.
         """
         import optuna
 

@@ -1,4 +1,4 @@
-"""What a parameter may be: a range with a scale, or choices, and what an optimizer and a file call a value of it.
+"""What a parameter may be, a range or choices, and what an optimizer and a file call a value of it.
 
 An optimizer asks for numbers; a scenario and whoever reads the chosen file get texts. A number is rounded to
 four digits before it is used, so that the text is exactly what was run.

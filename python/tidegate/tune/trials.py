@@ -1,8 +1,9 @@
 """What a trial is: values of the parameters, its runs, what they are worth, and when it is clearly worse.
 
-An objective or limit is measured per seed: of each point, divided by what the defaults give at the same point
-with the same seed if it is `relative`, and reduced over the points. A trial's value is the mean over seeds. All
-trials have the same seeds, so two of them are compared seed by seed: what a seed does to both falls out.
+An objective or limit is measured per seed: of each point, divided by what the defaults give at the same
+point with the same seed if it is `relative`, and reduced over the points. A trial's value is the mean over
+seeds. All trials have the same seeds, so two of them are compared seed by seed: what a seed does to both
+falls out.
 """
 
 from collections.abc import Mapping, Sequence
@@ -75,8 +76,8 @@ def reduced(quantity: Quantity, seed: int, by_place: Mapping[Place, Values], bas
             divisor = base[place, seed][quantity.name]
             if divisor == 0:
                 raise TidegateError(
-                    f"{quantity.name}: relative to the defaults, which give 0 at {_words(place)}, seed {seed}: "
-                    "leave `relative` out, or measure something that is not 0"
+                    f"{quantity.name}: relative to the defaults, which give 0 at {_words(place)}, "
+                    f"seed {seed}: leave `relative` out, or measure something that is not 0"
                 )
             value /= divisor
         found.append(value)
@@ -91,8 +92,8 @@ def _words(place: Place) -> str:
 def clearly_worse(trial: Trial, others: Sequence[Trial], tuning: Tuning) -> str:
     """Why a trial need not go on, after the seeds that it has; empty if it might still be one of the best.
 
-    It breaks a limit, or another trial is better in every objective, in both cases with the whole 95 % interval
-    over seeds (of the second, of the difference seed by seed).
+    It breaks a limit, or another trial is better in every objective, in both cases with the whole 95 %
+    interval over seeds (of the second, of the difference seed by seed).
     """
     for limit in tuning.limits:
         estimate = stats.estimate(trial.per_seed[limit.name])
@@ -144,8 +145,8 @@ def signed(trial: Trial, objectives: Sequence[Objective]) -> tuple[float, ...]:
 def chosen(best: Sequence[Trial], objectives: Sequence[Objective]) -> tuple[Trial | None, dict[int, float]]:
     """The trial of the front with the least weighted shortfall, and the shortfall of each by number.
 
-    Of each objective: how far a trial is from the best of the front, as a part of what lies between the best and
-    the worst there; times its weight, and added up.
+    Of each objective: how far a trial is from the best of the front, as a part of what lies between the best
+    and the worst there; times its weight, and added up.
     """
     if not best:
         return None, {}

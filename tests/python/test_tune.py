@@ -189,10 +189,14 @@ class TestSearch:
         assert any(trial["keeps_limits"] is False for trial in numbers()["trials"])
 
     def test_where_nothing_keeps_the_limits_nothing_is_chosen(self, desk, capsys):
+        # Nor does anything stay of what was chosen before.
+        assert run("mine.toml", "-o", "out", "--quick") == 0 and Path("out/chosen.toml").exists()
         Path("mine.toml").write_text(TUNE + f'[tune.limits.most]\nmeasure = "{RATE}"\nat_least = 4\n')
-        assert run("mine.toml", "-o", "out", "--quick") == 1
+        capsys.readouterr()
+        assert run("mine.toml", "-o", "out", "--quick", "--resume") == 1
         assert "No trial keeps the limits (most at least 4)" in capsys.readouterr().out
         assert numbers()["chosen"] is None and not Path("out/chosen.toml").exists()
+        assert not Path("out/points").exists()
         assert "No trial keeps the limits" in Path("out/tuning.html").read_text(encoding="utf-8")
 
     def test_relative_to_the_defaults_is_their_part_at_each_point(self, desk):
@@ -456,6 +460,20 @@ class TestErrors:
         changed(old, new)
         assert run("mine.toml", "-o", "out", "--quick") in (1, 3)
         assert said in capsys.readouterr().err
+
+    def test_validate_knows_tunings(self, desk, capsys):
+        assert cli.invoke(["validate", "mine.toml", "stream.toml"]) == 0
+        assert "mine.toml: a valid tuning" in capsys.readouterr().out
+        changed('default = "1Mbit"', 'default = "1.1Mbit"')
+        assert cli.invoke(["validate", "mine.toml"]) == 3
+        assert "1.1Mbit is not what stream.toml has" in capsys.readouterr().err
+
+    def test_a_mistake_in_the_file_costs_nothing_that_was_run(self, desk):
+        assert run("mine.toml", "-o", "out", "--quick") == 0
+        before = sorted(Path("out/trials.partial").iterdir())
+        changed('default = "1Mbit"', 'default = "1.1Mbit"')
+        assert run("mine.toml", "-o", "out", "--quick", "--fresh") == 3
+        assert sorted(Path("out/trials.partial").iterdir()) == before
 
     def test_a_value_that_changes_nothing_is_no_parameter(self, desk, capsys):
         text = TUNE.replace('"parameters.rate"', '"parameters.other"').replace('"1Mbit"', "1")

@@ -3,7 +3,8 @@
 import contextlib
 import json
 import shlex
-from collections.abc import Iterator
+import shutil
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from tidegate.experiment import PointResult
 from tidegate.tune import compared, declared, networks, outcome, search, trials
 from tidegate.tune.declared import Tuning
 from tidegate.tune.networks import Wanted
-from tidegate.tune.outcome import Outcome
+from tidegate.tune.outcome import Outcome, Provenance
 from tidegate.tune.runs import Runs
 
 PAGE = "tuning.html"
@@ -35,6 +36,11 @@ def list_tunings(as_json: bool) -> int:
     return EXIT_DONE
 
 
+def validate(path: Path, override_texts: Sequence[str]) -> None:
+    """Check a tuning as `tune` does, without running anything; raises what is wrong with it."""
+    networks.require(declared.read(path), Wanted(False, parse_overrides(list(override_texts))))
+
+
 def tune(
     name: str,
     quick: bool,
@@ -52,21 +58,21 @@ def tune(
     wanted = Wanted(quick, parse_overrides(override_texts))
     target = out or Path("results") / "tune" / tuning.name
     store.require_place(target / POINTS)
-    networks.allow(tuning)
+    # Before anything of an earlier tuning is thrown away.
+    info = networks.require(tuning, wanted)
     with store.locked(target / POINTS):
         measures = {each.name: each.measure for each in tuning.quantities}
         runs = Runs(target / TRIALS, measures, resume, fresh)
-        info = networks.require(tuning, wanted, target)
-        runs.tell()
+        about = Provenance(
+            version=_core.__version__,
+            optuna_version=optuna_version,
+            command=_command(name, quick, count, override_texts),
+            overridden=tuple(override_texts),
+        )
+        trial_count = count or (tuning.quick_trials if quick else tuning.trials)
         with _telling(runs):
-            made = _run(
-                tuning, wanted, runs, workers, count or (tuning.quick_trials if quick else tuning.trials)
-            )
-        found = made[0]
-        found.optuna_version = optuna_version
-        found.command = _command(name, quick, count, override_texts)
-        found.overridden = list(override_texts)
-        _write(found, made[1], info, runs, target)
+            under_way, found = _run(tuning, wanted, runs, workers, trial_count, about)
+        _write(found, under_way, info, runs, target)
     print(outcome.json_text(found) if as_json else outcome.text(found))
     where = f"report: {target / PAGE}"
     if as_json:
@@ -77,8 +83,8 @@ def tune(
 
 
 def _run(
-    tuning: Tuning, wanted: Wanted, runs: Runs, workers: parallel.Workers, count: int
-) -> tuple[Outcome, search.Search]:
+    tuning: Tuning, wanted: Wanted, runs: Runs, workers: parallel.Workers, count: int, about: Provenance
+) -> tuple[search.Search, Outcome]:
     """The search, and the comparison of what it chose."""
     seeds = tuning.quick_seeds if wanted.quick else tuning.seeds
     compare_seeds = tuning.quick_compare_seeds if wanted.quick else tuning.compare_seeds
@@ -107,25 +113,28 @@ def _run(
         runs_made=runs.made,
         runs_kept=runs.kept,
         quick=wanted.quick,
-        version=_core.__version__,
-        optuna_version="",
-        command="",
-        overridden=[],
+        about=about,
     )
-    return found, under_way
+    return under_way, found
 
 
 def _write(found: Outcome, under_way: search.Search, info: experiment.Info, runs: Runs, target: Path) -> None:
     """Page, numbers, the chosen values, the study, and the runs of the comparison as a result folder."""
     from tidegate.tune import page
 
-    for name, text in outcome.files(found, target).items():
-        store.write_atomic(target / name, text)
+    texts = outcome.files(found, target)
+    for name in (outcome.CHOSEN, outcome.EXPERIMENT):
+        if name in texts:
+            store.write_atomic(target / name, texts[name])
+        else:
+            (target / name).unlink(missing_ok=True)  # of an earlier tuning
     store.write_atomic(target / PAGE, page.render(found))
     store.write_atomic(target / NUMBERS, outcome.json_text(found) + "\n")
     under_way.keep_study(target)
     if found.comparison is not None:
         store.write_result(target / POINTS, _stored(found, info, runs), None)
+    elif store.is_result(target / POINTS):
+        shutil.rmtree(target / POINTS)
 
 
 def _stored(found: Outcome, info: experiment.Info, runs: Runs) -> store.StoredResult:

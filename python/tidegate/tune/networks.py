@@ -8,12 +8,12 @@ network that is kept apart is among those that are tuned on.
 import hashlib
 import json
 import os
-from collections.abc import Sequence
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tidegate import _core, experiment, library, reach, store
+from tidegate import _core, experiment, library, quantities, reach
 from tidegate.checks import measured
 from tidegate.errors import InvalidFileError, MeasureError
 from tidegate.experiment import Experiment, Overrides, PointResult, Task
@@ -43,8 +43,9 @@ def _is_among(point: Any, networks: Networks) -> bool:
         raise InvalidFileError(f"{networks.place}: {error}") from None
 
 
-def require(tuning: Tuning, wanted: Wanted, scratch: Path) -> experiment.Info:
-    """Refuse what cannot be tuned; what the experiment says about itself. Files are tried in `scratch`."""
+def require(tuning: Tuning, wanted: Wanted) -> experiment.Info:
+    """Refuse what cannot be tuned; what the experiment says about itself."""
+    _allow(tuning)
     info = _require_measures(tuning.seen, tuning, wanted)
     if tuning.unseen is not None:
         _require_measures(tuning.unseen, tuning, wanted)
@@ -53,25 +54,33 @@ def require(tuning: Tuning, wanted: Wanted, scratch: Path) -> experiment.Info:
         unseen = tasks_of(tuning.unseen, wanted, (), 1)
         if both := [task for task in unseen if _content(task) in seen]:
             raise InvalidFileError(f"{tuning.unseen.place}: {_label(both[0])} is tuned on: it is not unseen")
-    defaults = {parameter.name: parameter.default for parameter in tuning.parameters}
-    for parameter in tuning.parameters:
-        own = overrides_of((parameter,), defaults)
-        if _tried(tuning, parameter, "default", wanted, own) != seen:
-            raise InvalidFileError(
-                f"{tuning.place('tune', 'parameters', parameter.name, 'default')}: {parameter.default} is "
-                f"not what {tuning.seen.path} has: a default is what others are compared with"
-            )
-        for text in _ends(parameter):
-            values = overrides_of((parameter,), {parameter.name: text})
-            found = _tried(tuning, parameter, "range", wanted, values)
-            if found == seen and text != parameter.default:
-                raise InvalidFileError(
-                    f"{tuning.place('tune', 'parameters', parameter.name, 'path')}: "
-                    f"{', '.join(parameter.paths)} changes nothing in the networks that are tuned on"
-                )
-            if found != seen:
-                _require_file(tuning, parameter, values, wanted, found, scratch)
+    with tempfile.TemporaryDirectory() as scratch:
+        for parameter in tuning.parameters:
+            _require_parameter(tuning, parameter, wanted, seen, Path(scratch))
     return info
+
+
+def _require_parameter(
+    tuning: Tuning, parameter: Parameter, wanted: Wanted, seen: list[str], scratch: Path
+) -> None:
+    """Refuse a default that is none, an end that is not taken, and a path that does nothing."""
+    place = ("tune", "parameters", parameter.name)
+    own = overrides_of((parameter,), {parameter.name: parameter.default})
+    if _tried(tuning, parameter, "default", wanted, own) != seen:
+        raise InvalidFileError(
+            f"{tuning.place(*place, 'default')}: {parameter.default} is not what {tuning.seen.path} has: "
+            "a default is what others are compared with"
+        )
+    for text in parameter.of.ends:
+        values = overrides_of((parameter,), {parameter.name: text})
+        found = _tried(tuning, parameter, "range", wanted, values)
+        if found == seen and not quantities.is_same(text, parameter.default):
+            raise InvalidFileError(
+                f"{tuning.place(*place, 'path')}: {', '.join(parameter.paths)} changes nothing in the "
+                "networks that are tuned on"
+            )
+        if found != seen:
+            _require_file(tuning, parameter, values, wanted, found, scratch)
 
 
 def _require_measures(networks: Networks, tuning: Tuning, wanted: Wanted) -> experiment.Info:
@@ -95,13 +104,6 @@ def _allowed(info: experiment.Info) -> str:
     if info.variants:
         parts.insert(0, f"variant: {', '.join(info.variants)}")
     return f"there are {'; '.join(parts)}" if parts else "it has one point, and needs no `where`"
-
-
-def _ends(parameter: Parameter) -> Sequence[str]:
-    of = parameter.of
-    if isinstance(of, Range):
-        return of.ends
-    return of.values
 
 
 # What a scenario says that changes no result: values that are used stand where they are used.
@@ -141,13 +143,11 @@ def _require_file(
 ) -> None:
     """Refuse a path that a file cannot set: the chosen values are to be one."""
     path = scratch / "tried.toml"
-    store.write_atomic(path, tuned_toml(tuning.seen, values, scratch), tidies=False)
+    path.write_text(tuned_toml(tuning.seen, values, scratch), encoding="utf-8")
     try:
         found = _contents(Networks(tuning.seen.experiment, path, tuning.seen.where, ""), wanted, ())
     except _core.ConfigError:
         found = []
-    finally:
-        path.unlink(missing_ok=True)
     if found != expected:
         raise InvalidFileError(
             f"{tuning.place('tune', 'parameters', parameter.name, 'path')}: a file that sets "
@@ -162,11 +162,11 @@ def tuned_toml(networks: Networks, values: Overrides, folder: Path) -> str:
     return f"include = {json.dumps(way, ensure_ascii=False)}\n{settings_toml(values)}"
 
 
-def allow(tuning: Tuning) -> None:
-    """Let files in the result folder include the experiments."""
+def _allow(tuning: Tuning) -> None:
+    """Let files that are written elsewhere include the experiments."""
     folders = [each.path.absolute().parent for each in (tuning.seen, tuning.unseen) if each is not None]
     shipped = library.experiments_dir()
-    if tuning.path.resolve().is_relative_to(shipped.resolve()):
+    if any(each.resolve().is_relative_to(shipped.resolve()) for each in folders):
         folders.append(shipped)
     reach.allow([*map(Path, reach.allowed()), *folders])
 

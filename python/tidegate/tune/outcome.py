@@ -19,6 +19,16 @@ SCHEMA_VERSION = 1
 CHOSEN, EXPERIMENT = "chosen.toml", "tuned.toml"
 
 
+@dataclass(frozen=True)
+class Provenance:
+    """What made it."""
+
+    version: str
+    optuna_version: str
+    command: str
+    overridden: tuple[str, ...]
+
+
 @dataclass
 class Outcome:
     """A tuning that has been run."""
@@ -36,10 +46,7 @@ class Outcome:
     runs_made: int
     runs_kept: int
     quick: bool
-    version: str
-    optuna_version: str
-    command: str
-    overridden: list[str]
+    about: Provenance
 
     @property
     def runs_saved(self) -> int:
@@ -167,8 +174,9 @@ def files(outcome: Outcome, folder: Path) -> dict[str, str]:
         return {}
     tuning, number = outcome.tuning, outcome.chosen.number
     what = "the defaults" if outcome.is_default else f"trial {number} of {len(outcome.trials)}"
-    by = f"Tidegate {outcome.version}, optuna {outcome.optuna_version}"
-    head = f"# {tuning.title}: {what}, by {outcome.command}\n# {by}. Fitted to the networks of the search.\n"
+    by = f"Tidegate {outcome.about.version}, optuna {outcome.about.optuna_version}"
+    head = f"# {tuning.title}: {what}, by {outcome.about.command}\n"
+    head += f"# {by}. Fitted to the networks of the search.\n"
     below = f'# To lie under an experiment that does not set them itself: include = "{CHOSEN}"\n'
     above = (
         f"# The experiment with them: tidegate sweep {EXPERIMENT} --allow FOLDER, that of the experiment.\n"
@@ -187,9 +195,9 @@ def to_json(outcome: Outcome) -> dict[str, Any]:
         "schema_version": SCHEMA_VERSION,
         "tuning": tuning.name,
         "title": tuning.title,
-        "tidegate_version": outcome.version,
-        "optuna_version": outcome.optuna_version,
-        "command": outcome.command,
+        "tidegate_version": outcome.about.version,
+        "optuna_version": outcome.about.optuna_version,
+        "command": outcome.about.command,
         "quick": outcome.quick,
         "sampler": tuning.sampler,
         "seed": tuning.seed,

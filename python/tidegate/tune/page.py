@@ -143,15 +143,15 @@ def _facts(found: Outcome) -> list[tuple[str, list[str]]]:
     whole, stopped, failed = (found.count(state) for state in (WHOLE, STOPPED, FAILED))
     search = f"{len(found.trials)} trials: {whole} whole, {stopped} stopped early, {failed} without a result"
     facts = [
-        ("Search", [search, f"{tuning.sampler} of optuna {found.optuna_version}, seed {tuning.seed}, "
+        ("Search", [search, f"{tuning.sampler} of optuna {found.about.optuna_version}, seed {tuning.seed}, "
                     f"batches of {tuning.batch}"]),
         ("Runs", [f"{found.runs_made + found.runs_kept} runs; stopping spared {found.runs_saved}",
                   f"each trial: {_counted(found.points, 'point')}, {_counted(found.seeds, 'seed')}"]),
         ("Tuned on", [_networks_words(found, True)]),
         ("Kept apart", [_networks_words(found, False)]),
     ]  # fmt: skip
-    if found.overridden:
-        facts.append(("Set besides", found.overridden))
+    if found.about.overridden:
+        facts.append(("Set besides", found.about.overridden))
     return facts
 
 

@@ -29,7 +29,6 @@ class Runs:
         """
         self._partial = store.PartialResult(target)
         self._measures = measures
-        self._old = 0
         if fresh:
             self._partial.remove()
         elif self._partial.exists():
@@ -37,7 +36,7 @@ class Runs:
                 raise UsageError(
                     f"{self.folder} holds runs of an earlier tuning: add --resume to keep them or --fresh"
                 )
-            self._old = self._partial.count()
+            display.progress_line(f"{self._partial.count()} runs are there already, in {self.folder}")
         self.made = 0
         self.kept = 0
         self._measured: dict[tuple[str, Place], Measured] = {}
@@ -51,11 +50,6 @@ class Runs:
     def on_disk(self) -> int:
         """How many are kept there now."""
         return self._partial.count()
-
-    def tell(self) -> None:
-        """Say how many are there already."""
-        if self._old:
-            display.progress_line(f"{self._old} runs are there already, in {self.folder}")
 
     def measure(
         self,

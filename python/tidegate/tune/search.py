@@ -16,13 +16,13 @@ from typing import Any
 
 from tidegate import _core, parallel, progress, store
 from tidegate.errors import MissingExtraError, TidegateError
-from tidegate.experiment import Task, place_of
+from tidegate.experiment import Place, Task, place_of
 from tidegate.tune import networks, trials
 from tidegate.tune.declared import Tuning
 from tidegate.tune.networks import Wanted
-from tidegate.tune.runs import Runs
+from tidegate.tune.runs import Measured, Runs
 from tidegate.tune.space import overrides_of, texts_of
-from tidegate.tune.trials import FAILED, STOPPED, WHOLE, Trial
+from tidegate.tune.trials import FAILED, STOPPED, WHOLE, Trial, Values
 
 JOURNAL = "study.journal"
 
@@ -41,14 +41,9 @@ class Search:
 
     def __post_init__(self) -> None:
         self.trials: list[Trial] = []
-        self.base: dict[Any, Any] = {}
+        self.base: dict[tuple[Place, int], Values] = {}  # what the defaults give
         self._storage, self._study = _study(self.tuning)
         self._points = len(networks.tasks_of(self.tuning.seen, self.wanted, (), 1))
-
-    @property
-    def runs_expected(self) -> int:
-        """If nothing is stopped."""
-        return self.count * self._points * self.seeds
 
     def go(self) -> None:
         """Make all trials."""
@@ -110,7 +105,7 @@ class Search:
                 self._take_base(part, found)
             trials.add_seeds(trial, self.tuning, part, found, self.base)
 
-    def _take_base(self, part: Sequence[Task], found: Sequence[Any]) -> None:
+    def _take_base(self, part: Sequence[Task], found: Sequence[Measured]) -> None:
         """What the defaults give, which all else is compared with."""
         for task, values in zip(part, found, strict=True):
             if isinstance(values, str):

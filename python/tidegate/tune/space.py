@@ -25,6 +25,11 @@ class Choices:
         """For people."""
         return ", ".join(self.values)
 
+    @property
+    def ends(self) -> tuple[str, ...]:
+        """What is to be tried before all else."""
+        return self.values
+
     def has(self, text: str) -> bool:
         """Whether this is one of them."""
         return any(quantities.is_same(each, text) for each in self.values)

@@ -3,6 +3,7 @@
 In: an `outcome.Outcome`. Out: `figure.Figure`s, which the page draws.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from itertools import combinations
 
@@ -22,6 +23,8 @@ _MARK_PX = 5.5
 _SLICES_MAX = 24
 # What lies far out, a twentieth of the trials at most, is drawn at the edge: the others would be one spot.
 _INSIDE = 0.95
+# An axis is logarithmic from this factor on.
+_DECADES = 30.0
 
 
 def all_of(outcome: Outcome) -> list[Figure]:
@@ -189,38 +192,46 @@ def _add(
 def _frame(figure: Figure) -> None:
     """Ends of the axes by what is drawn; the little that lies far out is drawn at the edge."""
     marks = [trace for trace in figure.traces if trace.width]
-    figure.y_range = _ends(_known(figure.traces), _known(marks))
-    places = [place for trace in figure.traces for place in trace.x]
+    x, y = [place for trace in figure.traces for place in trace.x], _known(figure.traces)
+    figure.x_log = figure.x_log or _spans_decades(x)
+    figure.y_log = _spans_decades(y)
+    figure.x_range = _ends(x, [place for trace in marks for place in trace.x], figure.x_log)
+    figure.y_range = _ends(y, _known(marks), figure.y_log)
     if figure.x_log:
-        beyond = max((max(places) / min(places)) ** 0.05, 1.1)
-        figure.x_range = min(places) / beyond, max(places) * beyond
         figure.ticks = labels.log_ticks(*figure.x_range)
-    else:
-        figure.x_range = _ends(places, [place for trace in marks for place in trace.x])
     for trace in figure.traces:
-        trace.y = [_inside(value, figure.y_range) for value in trace.y if value is not None]
-        if not figure.x_log:
-            trace.x = [_inside(place, figure.x_range) for place in trace.x]
+        trace.x = [_inside(place, figure.x_range, figure.x_log) for place in trace.x]
+        trace.y = [_inside(value, figure.y_range, figure.y_log) for value in trace.y if value is not None]
 
 
 def _known(traces: Sequence[Trace]) -> list[float]:
     return [value for trace in traces for value in trace.y if value is not None]
 
 
-def _ends(values: Sequence[float], marked: Sequence[float]) -> tuple[float, float]:
+def _spans_decades(values: Sequence[float]) -> bool:
+    """Whether a linear axis would show most of these as nothing."""
+    low, high = stats.quantile(values, 1 - _INSIDE), stats.quantile(values, _INSIDE)
+    return min(values) > 0 and high > _DECADES * low
+
+
+def _ends(values: Sequence[float], marked: Sequence[float], is_log: bool) -> tuple[float, float]:
     """Around the bulk of values and all that is marked, with a margin."""
-    ordered = sorted(values)
-    spread = stats.quantile(ordered, _INSIDE) - stats.quantile(ordered, 1 - _INSIDE)
-    low, high = ordered[0], ordered[-1]
+    if is_log:
+        low, high = _ends([math.log(value) for value in values], [math.log(value) for value in marked], False)
+        return math.exp(low), math.exp(high)
+    low, high = min(values), max(values)
+    spread = stats.quantile(values, _INSIDE) - stats.quantile(values, 1 - _INSIDE)
     if spread > 0:
-        middle = stats.quantile(ordered, 0.5)
+        middle = stats.quantile(values, 0.5)
         low, high = max(low, middle - 4 * spread), min(high, middle + 4 * spread)
     low, high = min(low, *marked), max(high, *marked)
     margin = 0.04 * (high - low) or 0.05 * abs(high) or 1.0
     return low - margin, high + margin
 
 
-def _inside(value: float, ends: tuple[float, float]) -> float:
+def _inside(value: float, ends: tuple[float, float], is_log: bool) -> float:
+    if is_log:
+        return math.exp(_inside(math.log(value), (math.log(ends[0]), math.log(ends[1])), False))
     margin = 0.02 * (ends[1] - ends[0])
     return min(max(value, ends[0] + margin), ends[1] - margin)
 

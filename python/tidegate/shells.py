@@ -44,7 +44,7 @@ def suite_mechanisms(incomplete: str) -> list[str]:
 
 def tunings(incomplete: str) -> list[str]:
     """Names of tunings that ship and begin so."""
-    from tidegate.tune import declared
+    from tidegate.tuning import declared
 
     return _that_begin(list(declared.shipped()), incomplete)
 

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
+import tidegate
 from tidegate import cli, errors, store
 from tidegate.experiment import Experiment
-from tidegate.tune import declared, space, trials
-from tidegate.tune.space import Choices, Range
+from tidegate.tuning import declared, space, trials
+from tidegate.tuning.space import Choices, Range
 
 pytestmark = pytest.mark.real_core
 pytest.importorskip("optuna")
@@ -386,6 +387,26 @@ class TestFiles:
         assert run("mine.toml", "-o", "out", "--quick", "--set", "links.wide.delay=5ms") == 0
         assert "--set=links.wide.delay=5ms" in numbers()["command"]
         assert "links.wide.delay=5ms" in Path("out/tuning.html").read_text(encoding="utf-8")
+
+
+class TestFromPython:
+    def test_what_is_chosen_can_be_loaded(self, desk):
+        result = tidegate.tune("mine.toml", quick=True)
+        assert result.folder is None and not list(desk.glob("*/trials.partial"))
+        scenario = tidegate.load("stream.toml", **result.settings)
+        assert scenario.description["parameters"]["rate"] == result.chosen["rate"]
+        best = result.trials.where(chosen=True)
+        assert len(best) == 1 and best["rate"] == [result.chosen["rate"]] and best["on_front"] == [True]
+        measured = scenario.run(seed=1).measure("abs(flows.stream.throughput_bps / 1e6 - 0.7)")
+        assert best["off"] == [pytest.approx(measured)]
+        rows = result.comparison.where(networks="unseen", point="")
+        assert rows["tuned"] == [pytest.approx(measured)] and rows["default"] == [pytest.approx(0.3)]
+        assert "A rate" in result._repr_html_()
+
+    def test_a_folder_is_as_the_command_leaves_it(self, desk):
+        tidegate.tune("mine.toml", out="mine", quick=True, links__wide__delay="5ms")
+        assert run("mine.toml", "-o", "out", "--quick", "--set", "links.wide.delay=5ms") == 0
+        assert numbers("mine") == numbers("out")
 
 
 class TestErrors:

@@ -12,11 +12,11 @@ from tidegate import _core, display, experiment, parallel, progress, store
 from tidegate.commands import parse_overrides
 from tidegate.errors import EXIT_DONE, EXIT_FAILED, ClusterError
 from tidegate.experiment import PointResult
-from tidegate.tune import compared, declared, networks, outcome, search, trials
-from tidegate.tune.declared import Tuning
-from tidegate.tune.networks import Wanted
-from tidegate.tune.outcome import Outcome, Provenance
-from tidegate.tune.runs import Runs
+from tidegate.tuning import compared, declared, networks, outcome, search, trials
+from tidegate.tuning.declared import Tuning
+from tidegate.tuning.networks import Wanted
+from tidegate.tuning.outcome import Outcome, Provenance
+from tidegate.tuning.runs import Runs
 
 PAGE = "tuning.html"
 NUMBERS = "tuning.json"
@@ -53,10 +53,31 @@ def tune(
     as_json: bool,
 ) -> int:
     """Search, choose, compare, and write page, numbers and files; 1 if no trial keeps the limits."""
+    target = out or Path("results") / "tune" / declared.find(name).name
+    found = made(name, quick, count, target, workers, resume, fresh, override_texts)
+    print(outcome.json_text(found) if as_json else outcome.text(found))
+    where = f"report: {target / PAGE}"
+    if as_json:
+        display.progress_line(where)
+    else:
+        print(where)
+    return EXIT_FAILED if found.chosen is None else EXIT_DONE
+
+
+def made(
+    name: str,
+    quick: bool,
+    count: int | None,
+    target: Path,
+    workers: parallel.Workers,
+    resume: bool,
+    fresh: bool,
+    override_texts: Sequence[str],
+) -> Outcome:
+    """What comes of a tuning, whose page, numbers and files are written to `target`."""
     optuna_version = search.require_optuna()
     tuning = declared.find(name)
-    wanted = Wanted(quick, parse_overrides(override_texts))
-    target = out or Path("results") / "tune" / tuning.name
+    wanted = Wanted(quick, parse_overrides(list(override_texts)))
     store.require_place(target / POINTS)
     # Before anything of an earlier tuning is thrown away.
     info = networks.require(tuning, wanted)
@@ -73,13 +94,7 @@ def tune(
         with _telling(runs):
             under_way, found = _run(tuning, wanted, runs, workers, trial_count, about)
         _write(found, under_way, info, runs, target)
-    print(outcome.json_text(found) if as_json else outcome.text(found))
-    where = f"report: {target / PAGE}"
-    if as_json:
-        display.progress_line(where)
-    else:
-        print(where)
-    return EXIT_FAILED if found.chosen is None else EXIT_DONE
+    return found
 
 
 def _run(
@@ -120,7 +135,7 @@ def _run(
 
 def _write(found: Outcome, under_way: search.Search, info: experiment.Info, runs: Runs, target: Path) -> None:
     """Page, numbers, the chosen values, the study, and the runs of the comparison as a result folder."""
-    from tidegate.tune import page
+    from tidegate.tuning import page
 
     texts = outcome.files(found, target)
     for name in (outcome.CHOSEN, outcome.EXPERIMENT):
@@ -172,7 +187,7 @@ def _stored(found: Outcome, info: experiment.Info, runs: Runs) -> store.StoredRe
     )
 
 
-def _command(name: str, quick: bool, count: int | None, override_texts: list[str]) -> str:
+def _command(name: str, quick: bool, count: int | None, override_texts: Sequence[str]) -> str:
     """What makes this again."""
     words = ["tidegate", "tune", name]
     words += ["--quick"] if quick else []

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from tidegate import stats
 from tidegate.errors import TidegateError
 from tidegate.experiment import Place, Task, place_of
-from tidegate.tune.declared import Limit, Objective, Quantity, Tuning
-from tidegate.tune.runs import Measured
+from tidegate.tuning.declared import Limit, Objective, Quantity, Tuning
+from tidegate.tuning.runs import Measured
 
 WHOLE, STOPPED, FAILED = "whole", "stopped", "failed"
 DEFAULTS = 0  # the number of the trial that has the defaults

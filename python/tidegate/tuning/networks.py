@@ -17,9 +17,9 @@ from tidegate import _core, experiment, library, quantities, reach
 from tidegate.checks import measured
 from tidegate.errors import InvalidFileError, MeasureError
 from tidegate.experiment import Experiment, Overrides, PointResult, Task
-from tidegate.tune.choice import settings_toml
-from tidegate.tune.declared import Networks, Tuning
-from tidegate.tune.space import Parameter, Range, overrides_of
+from tidegate.tuning.choice import settings_toml
+from tidegate.tuning.declared import Networks, Tuning
+from tidegate.tuning.space import Parameter, Range, overrides_of
 
 
 @dataclass(frozen=True)

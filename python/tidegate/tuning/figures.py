@@ -9,11 +9,11 @@ from itertools import combinations
 
 from tidegate import labels, stats
 from tidegate.figure import PALETTE, Figure, Trace
-from tidegate.tune import trials
-from tidegate.tune.declared import Objective
-from tidegate.tune.outcome import Outcome
-from tidegate.tune.space import Parameter, Range
-from tidegate.tune.trials import STOPPED, WHOLE, Trial
+from tidegate.tuning import trials
+from tidegate.tuning.declared import Objective
+from tidegate.tuning.outcome import Outcome
+from tidegate.tuning.space import Parameter, Range
+from tidegate.tuning.trials import STOPPED, WHOLE, Trial
 
 # Colour and shape (see `page_marks`) say the same in all figures.
 _WHOLE, _STOPPED, _BROKEN = (PALETTE[4], 1), (PALETTE[6], 0), (PALETTE[3], 2)

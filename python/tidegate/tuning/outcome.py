@@ -8,12 +8,12 @@ from typing import Any
 
 from tidegate import display, quantities
 from tidegate.stats import Estimate
-from tidegate.tune import networks, trials
-from tidegate.tune.choice import settings_toml
-from tidegate.tune.compared import Comparison, Row
-from tidegate.tune.declared import Limit, Objective, Quantity, Tuning
-from tidegate.tune.space import overrides_of
-from tidegate.tune.trials import FAILED, STOPPED, WHOLE, Trial
+from tidegate.tuning import networks, trials
+from tidegate.tuning.choice import settings_toml
+from tidegate.tuning.compared import Comparison, Row
+from tidegate.tuning.declared import Limit, Objective, Quantity, Tuning
+from tidegate.tuning.space import overrides_of
+from tidegate.tuning.trials import FAILED, STOPPED, WHOLE, Trial
 
 SCHEMA_VERSION = 1
 CHOSEN, EXPERIMENT = "chosen.toml", "tuned.toml"

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from tidegate import parallel, progress, stats
 from tidegate.experiment import Place, Task, place_of
 from tidegate.stats import Estimate
-from tidegate.tune import networks, trials
-from tidegate.tune.declared import Limit, Networks, Objective, Quantity, Tuning
-from tidegate.tune.networks import Wanted
-from tidegate.tune.runs import Runs
-from tidegate.tune.space import overrides_of
-from tidegate.tune.trials import Trial, Values
+from tidegate.tuning import networks, trials
+from tidegate.tuning.declared import Limit, Networks, Objective, Quantity, Tuning
+from tidegate.tuning.networks import Wanted
+from tidegate.tuning.runs import Runs
+from tidegate.tuning.space import overrides_of
+from tidegate.tuning.trials import Trial, Values
 
 SEEN, UNSEEN = "seen", "unseen"
 DEFAULT, TUNED = "default", "tuned"

@@ -4,10 +4,10 @@ from typing import Any
 
 from tidegate import quantities, report, report_figures
 from tidegate.figure import Figure
-from tidegate.tune import figures, outcome
-from tidegate.tune.compared import SEEN, Comparison, Row
-from tidegate.tune.outcome import Outcome
-from tidegate.tune.trials import FAILED, STOPPED, WHOLE, Trial
+from tidegate.tuning import figures, outcome
+from tidegate.tuning.compared import SEEN, Comparison, Row
+from tidegate.tuning.outcome import Outcome
+from tidegate.tuning.trials import FAILED, STOPPED, WHOLE, Trial
 
 _TRIALS_MAX = 1000  # rows of the table of all trials
 _VERDICTS = {

@@ -41,7 +41,7 @@ from typing import Any, NoReturn
 from tidegate import library, measure, reach
 from tidegate.errors import InvalidFileError, MeasureError, UsageError
 from tidegate.toml_text import line_of, tables_of
-from tidegate.tune.space import Choices, Parameter, Range
+from tidegate.tuning.space import Choices, Parameter, Range
 
 SAMPLERS = ("tpe", "nsga2", "random")
 GOALS = ("min", "max")

@@ -17,12 +17,12 @@ from typing import Any
 from tidegate import _core, parallel, progress, store
 from tidegate.errors import MissingExtraError, TidegateError
 from tidegate.experiment import Place, Task, place_of
-from tidegate.tune import networks, trials
-from tidegate.tune.declared import Tuning
-from tidegate.tune.networks import Wanted
-from tidegate.tune.runs import Measured, Runs
-from tidegate.tune.space import overrides_of, texts_of
-from tidegate.tune.trials import FAILED, STOPPED, WHOLE, Trial, Values
+from tidegate.tuning import networks, trials
+from tidegate.tuning.declared import Tuning
+from tidegate.tuning.networks import Wanted
+from tidegate.tuning.runs import Measured, Runs
+from tidegate.tuning.space import overrides_of, texts_of
+from tidegate.tuning.trials import FAILED, STOPPED, WHOLE, Trial, Values
 
 JOURNAL = "study.journal"
 

@@ -505,6 +505,16 @@ class TestErrors:
             in capsys.readouterr().err
         )
 
+    def test_unseen_networks_may_be_another_experiment_with_the_same_defaults(self, desk, capsys):
+        Path("far.toml").write_text(STREAM.replace('delay = "1ms"', 'delay = "50ms"'))
+        changed("where = { width = 7 }", 'experiment = "far"\nwhere = { width = [5, 6] }')
+        assert run("mine.toml", "-o", "out", "--quick") == 0
+        rows = [row for row in numbers()["comparison"]["rows"] if row["networks"] == "unseen"]
+        assert [row["point"] for row in rows] == ["", "width 5", "width 6"]
+        Path("far.toml").write_text(STREAM.replace('rate = "1Mbit"', 'rate = "1.2Mbit"'))
+        assert run("mine.toml", "-o", "out", "--quick", "--fresh") == 3
+        assert "mine.toml:22: tune.unseen.experiment: far.toml has other defaults" in capsys.readouterr().err
+
     def test_an_end_that_the_experiment_does_not_take_is_told(self, desk, capsys):
         text = TUNE.replace('"parameters.rate"', '"links.wide.loss"').replace('"1Mbit"', '"none"')
         text = text.replace('range = ["200kbit", "2000kbit"]', 'values = ["none", "many"]')

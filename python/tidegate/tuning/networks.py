@@ -54,6 +54,14 @@ def require(tuning: Tuning, wanted: Wanted) -> experiment.Info:
         unseen = tasks_of(tuning.unseen, wanted, (), 1)
         if both := [task for task in unseen if _content(task) in seen]:
             raise InvalidFileError(f"{tuning.unseen.place}: {_label(both[0])} is tuned on: it is not unseen")
+        defaults = {parameter.name: parameter.default for parameter in tuning.parameters}
+        own = overrides_of(tuning.parameters, defaults)
+        is_other = tuning.unseen.path != tuning.seen.path
+        if is_other and [_content(task) for task in unseen] != _contents(tuning.unseen, wanted, own):
+            raise InvalidFileError(
+                f"{tuning.place('tune', 'unseen', 'experiment')}: {tuning.unseen.path} has other defaults "
+                f"than {', '.join(f'{path} = {value}' for path, value in own)}"
+            )
     with tempfile.TemporaryDirectory() as scratch:
         for parameter in tuning.parameters:
             _require_parameter(tuning, parameter, wanted, seen, Path(scratch))

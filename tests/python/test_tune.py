@@ -577,6 +577,7 @@ def test_those_that_ship_are_valid_and_run_in_their_quick_form(tmp_path):
     known = declared.shipped()
     assert list(known) == ["blue", "nbp"]
     assert cli.invoke(["tune", "blue", "--quick", "--trials", "2", "-o", str(tmp_path / "blue")]) == 0
+    assert cli.invoke(["validate", *map(str, known.values())]) == 0
     for path in known.values():
         tuning = declared.read(path)
         assert tuning.unseen is not None and tuning.title

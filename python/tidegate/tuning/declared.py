@@ -32,15 +32,15 @@ relative = true
 where = { network = ["c", "d"] }
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from tidegate import library, measure, reach
 from tidegate.errors import InvalidFileError, MeasureError, UsageError
-from tidegate.toml_text import line_of, tables_of
+from tidegate.toml_text import Table, line_of, tables_of
 from tidegate.tuning.space import Choices, Parameter, Range
 
 SAMPLERS = ("tpe", "nsga2", "random")
@@ -197,85 +197,12 @@ def find(name: str) -> Tuning:
     raise UsageError(f"no tuning {name!r}: there are {', '.join(known) or 'none'}, or a file with [tune]")
 
 
-class _Table:
-    """A table of the file, which knows where it stands."""
-
-    def __init__(self, path: Path, text: str, key: Sequence[str], values: Any, allowed: set[str]):
-        self.path, self.text, self.key = path, text, tuple(key)
-        self.values: dict[str, Any] = {}
-        if not isinstance(values, dict):
-            self.fail("", "must be a table")
-        self.values = values
-        for name in values:
-            if name not in allowed:
-                self.fail(name, f"unknown key; allowed: {', '.join(sorted(allowed))}")
-
-    def fail(self, key: str, message: str) -> NoReturn:
-        """Refuse the value of `key`."""
-        at = (*self.key, key) if key else self.key
-        # What is missing stands where its table does.
-        line = line_of(self.text, at if not key or key in self.values else self.key)
-        raise InvalidFileError(f"{self.path}:{line}: {'.'.join(at) or 'the file'}: {message}")
-
-    def inner(self, key: str, allowed: set[str], default: Any = None) -> "_Table":
-        """The table `key`."""
-        return _Table(self.path, self.text, (*self.key, key), self.values.get(key, default), allowed)
-
-    def of_names(self, key: str, allowed: set[str], most: int) -> dict[str, "_Table"]:
-        """Tables by name below `key`."""
-        values = self.values.get(key, {})
-        if not isinstance(values, dict) or not all(isinstance(each, dict) for each in values.values()):
-            self.fail(key, f"tables by name: [{'.'.join((*self.key, key))}.NAME]")
-        if len(values) > most:
-            self.fail(key, f"{len(values)} of them; at most {most}")
-        at = (*self.key, key)
-        return {
-            name: _Table(self.path, self.text, (*at, name), value, allowed) for name, value in values.items()
-        }
-
-    def words(self, key: str, default: str | None = None) -> str:
-        """A text of one line."""
-        value = self.values.get(key, default)
-        if not isinstance(value, str) or (default is None and not value.strip()):
-            self.fail(key, "a text" if key in self.values else "is missing: a text")
-        return value.strip()
-
-    def one_of(self, key: str, allowed: Sequence[str], default: str | None = None) -> str:
-        """One of some words."""
-        value = self.values.get(key, default)
-        if value not in allowed:
-            told = "is missing" if value is None else f"{value!r} is none of these"
-            self.fail(key, f"{told}: {', '.join(allowed)}")
-        return str(value)
-
-    def whole(self, key: str, default: int, least: int, most: int) -> int:
-        """A whole number between two."""
-        value = self.values.get(key, default)
-        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-            self.fail(key, f"{value!r} is no whole number from {least} to {most}")
-        return value
-
-    def number(self, key: str, default: float | None) -> float | None:
-        """A number, or what stands for none."""
-        value = self.values.get(key, default)
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
-            self.fail(key, f"{value!r} is no number")
-        return value if value is None else float(value)
-
-    def flag(self, key: str) -> bool:
-        """True or false."""
-        value = self.values.get(key, False)
-        if not isinstance(value, bool):
-            self.fail(key, "true or false")
-        return value
-
-
 def read(path: Path) -> Tuning:
     """The tuning in a file; `InvalidFileError` with line and key where it is not what it should be."""
     tables, text = tables_of(path)
     if "tune" not in tables:
         raise InvalidFileError(f"{path}: no tuning: it has no table [tune] (docs/tuning.md)")
-    file = _Table(path, text, (), tables, FILE_KEYS)
+    file = Table(path, text, (), tables, FILE_KEYS)
     table = file.inner("tune", TUNE_KEYS)
     parameters = tuple(
         _parameter(name, each)
@@ -337,7 +264,7 @@ def read(path: Path) -> Tuning:
     )
 
 
-def _quantity(name: str, table: _Table) -> dict[str, Any]:
+def _quantity(name: str, table: Table) -> dict[str, Any]:
     source = table.words("measure")
     try:
         measure.parse(source)
@@ -353,14 +280,14 @@ def _quantity(name: str, table: _Table) -> dict[str, Any]:
     }
 
 
-def _weight(table: _Table) -> float:
+def _weight(table: Table) -> float:
     weight = table.number("weight", 1.0)
     if weight is None or not 0 <= weight < float("inf"):
         table.fail("weight", "a number, 0 or more: how much it counts where one trial is chosen")
     return weight
 
 
-def _limit(name: str, table: _Table) -> Limit:
+def _limit(name: str, table: Table) -> Limit:
     at_least, at_most = table.number("at_least", None), table.number("at_most", None)
     if at_least is None and at_most is None:
         table.fail("", "needs `at_least` or `at_most`")
@@ -369,7 +296,7 @@ def _limit(name: str, table: _Table) -> Limit:
     return Limit(**_quantity(name, table), at_least=at_least, at_most=at_most)
 
 
-def _networks(table: _Table, path: Path, seen: Networks | None) -> Networks:
+def _networks(table: Table, path: Path, seen: Networks | None) -> Networks:
     where = table.values.get("where", {})
     if not isinstance(where, dict):
         table.fail("where", 'a table, as checks have it: { network = ["a", "b"] }')
@@ -391,7 +318,7 @@ def _networks(table: _Table, path: Path, seen: Networks | None) -> Networks:
     return Networks(name, known[name], where, place)
 
 
-def _parameter(name: str, table: _Table) -> Parameter:
+def _parameter(name: str, table: Table) -> Parameter:
     paths = table.values.get("paths", [table.values["path"]] if "path" in table.values else None)
     is_list = isinstance(paths, list) and paths and all(isinstance(each, str) and each for each in paths)
     if not is_list or {"path", "paths"} <= table.values.keys():
@@ -424,14 +351,14 @@ def _parameter(name: str, table: _Table) -> Parameter:
     return Parameter(name, tuple(paths or ()), texts["default"], of, label, table.words("why", ""))
 
 
-def _texts(table: _Table, key: str) -> list[str]:
+def _texts(table: Table, key: str) -> list[str]:
     values = table.values[key]
     if not isinstance(values, list):
         table.fail(key, "a list")
     return [_text(table, key, each) for each in values]
 
 
-def _text(table: _Table, key: str, value: Any) -> str:
+def _text(table: Table, key: str, value: Any) -> str:
     """A value as `--set` takes it."""
     if isinstance(value, bool):
         return str(value).lower()

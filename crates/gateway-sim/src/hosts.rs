@@ -23,10 +23,11 @@ enum Kind {
     Transfer { sender: Box<TcpSender>, receiver: Box<TcpReceiver> },
 }
 
-/// What one load has done; in whole packets, or in bytes that an application got in order.
+/// What one load has done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Done {
-    /// Payload bytes that arrived, in order where that matters.
+    /// Bytes of packets that arrived where they were to. Of a transfer those are counted, and not what an application gets in order,
+    /// which may wait for seconds for a packet that was lost in front of a long queue.
     pub bytes: u64,
     /// Packets sent.
     pub sent: u64,
@@ -231,7 +232,7 @@ impl Flow {
             Kind::Transfer { sender, receiver } => {
                 if site == self.ends.1 {
                     let received = receiver.on_segment(&header, ecn, now);
-                    self.done.bytes += received.delivered_bytes;
+                    self.done.bytes += packet.len() as u64;
                     if let Some(ack) = received.ack {
                         self.acknowledge(&ack, now, entering);
                     }

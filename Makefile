@@ -82,7 +82,8 @@ leave-one-out: build ## what fitted parameters predict of the figures that are l
 	$(BIN)/python docs/leave_one_out.py $(STUDIES)
 	$(BIN)/python docs/make_documents.py
 
-swarm: build ## sites over random paths with faults, SECONDS gateway-seconds of them (20000); what fails is reduced
+swarm: build ## gateways, and edges, over random paths with faults, SECONDS gateway-seconds of each (20000); what fails is reduced
+	cargo run --release -q -p tidegate-gateway-sim -- --seconds $(or $(SECONDS),20000) $(if $(FIRST),--first $(FIRST))
 	PYTHONPATH=tests $(BIN)/python -m swarm --seconds $(or $(SECONDS),20000) $(if $(FIRST),--first $(FIRST))
 
 torture: build ## what takes long: properties on inputs that are new each time, random networks, sweeps killed at hundreds of instants

@@ -368,7 +368,10 @@ impl Dice {
             0 => Fault::Cut { site, lasts: self.span(0.1, 5.0) },
             1 => {
                 let factor = libm_exp2(4.0 * self.part() - 2.0);
-                Fault::Rate { site, rate: BitRate::from_bps_f64((lines[site].rate.as_bps_f64() * factor).max(1e6)) }
+                Fault::Rate {
+                    site,
+                    rate: BitRate::from_bps_f64((lines[site].rate.as_bps_f64() * factor).max(1e6)),
+                }
             }
             2 => {
                 let factor = libm_exp2(3.0 * self.part() - 2.0);

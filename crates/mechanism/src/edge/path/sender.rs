@@ -121,7 +121,8 @@ impl Outgoing {
     }
 
     fn silence_at(&self, config: &PathConfig) -> Time {
-        let rounds = self.t(config).max(self.probe_interval(config)) * SILENT_ROUNDS;
+        // Where control may not take more there are fewer than two probes per round trip; some get lost.
+        let rounds = self.t(config).max(self.probe_interval(config) * 2) * SILENT_ROUNDS;
         self.last_heard + rounds.max(SILENT_LEAST)
     }
 }

@@ -2,15 +2,16 @@
 
 use tidegate_units::{Span, Time};
 
-use crate::case::{Case, FAULTS_END, Load, MAX, RECOVERY, Vice, WATCH};
+use crate::case::{Case, FAULTS_END, FLOOR, Load, MAX, RECOVERY, Vice, WATCH};
 use crate::world::{Seen, World};
 
 /// When all is well again, datagrams fill this part of what the line carries.
 pub const PART_OF_DATAGRAMS: f64 = 0.85;
-/// Where more is lost than this part, the rate does not grow (`loss_max`), and datagrams fill this part.
+/// Where more is lost than this part, the rate does not grow (`loss_max`): what is left is what was assured.
 const LOSS_MAX: f64 = 0.02;
-const PART_WITH_LOSSES: f64 = 0.5;
-/// And transfers get this part of what they get through a plain tunnel.
+/// Who sends less than this part of the rate is not held back by it: a window of TCP grows as slowly as it does.
+const HELD_BACK: f64 = 0.8;
+/// And transfers get this part of what they get through a plain tunnel, if it is the rate that holds them back.
 pub const PART_OF_TRANSFERS: f64 = 0.5;
 /// The queue of the line is then no longer than this on the average: the target, and room for packets, jitter and late ones.
 const QUEUE: f64 = 0.025;
@@ -86,8 +87,10 @@ fn well_again(case: &Case, number: usize, site: usize, seen: &Seen, broken: &mut
     match case.loads[number] {
         Load::Datagrams(times) => {
             let offered = times * line.rate.as_bytes_per_second_f64();
-            let part = if 1.0 - kept > LOSS_MAX { PART_WITH_LOSSES } else { PART_OF_DATAGRAMS };
-            let least = part * kept * CARRIED * rate.min(offered);
+            let is_lossy = 1.0 - kept > LOSS_MAX;
+            let assured = FLOOR.as_bytes_per_second_f64().min(rate);
+            let least =
+                kept * CARRIED * if is_lossy { assured } else { PART_OF_DATAGRAMS * rate.min(offered) };
             if got < least {
                 broken.push(format!(
                     "site {site} gets {got:.0} bytes/s of {rate:.0}, and is to get {least:.0}"
@@ -103,7 +106,8 @@ fn well_again(case: &Case, number: usize, site: usize, seen: &Seen, broken: &mut
             world.take();
             world.run(FAULTS_END + RECOVERY + WATCH);
             let without = goodput(case, site, &world.take());
-            if got < PART_OF_TRANSFERS * without {
+            let allowed = seen.rates[site - 1].as_bytes_per_second_f64() * CARRIED;
+            if got < PART_OF_TRANSFERS * without && got > HELD_BACK * allowed {
                 broken.push(format!(
                     "transfers to site {site} get {got:.0} bytes/s, and {without:.0} through a plain tunnel"
                 ));

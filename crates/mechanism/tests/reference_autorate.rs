@@ -19,7 +19,7 @@ fn whole(value: &Value) -> i64 {
 /// The defaults, with what the case has in place of some.
 fn rule(config: &Value) -> Rule {
     let mut rule = AutorateConfig::default().rule();
-    let mut stall_thr = 5;
+    let (mut stall_thr, mut pingers) = (5, 6);
     for (key, value) in config.as_object().expect("a table") {
         let number = whole(value);
         match key.as_str() {
@@ -29,7 +29,7 @@ fn rule(config: &Value) -> Rule {
             "connection_active_thr_kbps" => rule.connection_active = number,
             "connection_stall_thr_kbps" => rule.connection_stall = number,
             "max_wire_packet_size_bits" => rule.packet_bits = number,
-            "no_pingers" => rule.pingers = number as usize,
+            "no_pingers" => pingers = number,
             "avg_owd_delta_max_adjust_up_thr_us" => rule.max_adjust_up_thr = number,
             "owd_delta_delay_thr_us" => rule.delay_thr = number,
             "avg_owd_delta_max_adjust_down_thr_us" => rule.max_adjust_down_thr = number,
@@ -51,7 +51,8 @@ fn rule(config: &Value) -> Rule {
             other => panic!("{other} is no value of the script"),
         }
     }
-    rule.stall_after = stall_thr * (rule.ping_interval / rule.pingers as i64);
+    rule.pingers = pingers as usize;
+    rule.stall_after = stall_thr * (rule.ping_interval / pingers);
     rule
 }
 

@@ -12,9 +12,13 @@ from swarm import __main__ as swarm
 from swarm.case import draw
 from swarm.judge import BOUNDS, broken
 
+pytestmark = pytest.mark.real_core
+
 FEW = range(1, 9)
-# One with several faults, of which none matters to what is tried here.
-FAULTY = next(case for case in map(draw, range(1, 100)) if len(case.faults) >= 3 and not case.tcp)
+# One with several faults that matter to nothing which is tried here, and with a buffer for a queue.
+FAULTY = next(
+    case for case in map(draw, range(1, 400)) if len(case.faults) >= 3 and not case.tcp and case.buffer >= 100
+)
 
 
 @pytest.mark.parametrize("seed", FEW)
@@ -34,8 +38,8 @@ def test_a_mechanism_that_lets_queues_stand_is_noticed():
     assert any("bytes wait in the path" in told for told in broken(lax))
 
 
-def test_a_mechanism_that_holds_too_little_is_noticed():
-    shy = dataclasses.replace(FAULTY, more="growth = 0.000001\ngain = 0.000001")
+def test_a_mechanism_that_looks_too_rarely_is_noticed():
+    shy = dataclasses.replace(FAULTY, more='interval_min = "5s"')
     assert any("are used after recovery" in told for told in broken(shy))
 
 

@@ -296,7 +296,9 @@ impl PathView {
                 self.output.map_or(0.0, |output| (to.bytes - from.bytes) as f64 / output - seconds)
             };
             let queue = grows(&one.sent, sent) - grows(&other.sent, &one.sent);
-            let unexplained = second.abs().min((second - queue).abs()) / SECOND_DIFFERENCE;
+            // Chance explains some of it as well; most of it only a queue does.
+            let is_queue = (second - queue).abs() < second.abs() / 2.0;
+            let unexplained = if is_queue { second - queue } else { second }.abs() / SECOND_DIFFERENCE;
             let most = OUTLIER * self.jitter.max(self.tolerance);
             self.jitter += JITTER_WEIGHT * (unexplained.min(most) - self.jitter);
         }

@@ -26,7 +26,16 @@ if TYPE_CHECKING:
     from tidegate.errors import MeasureError, TidegateError
     from tidegate.home import ExperimentResult, reproduce, sweep
     from tidegate.home import open_result as open
-    from tidegate.kinds import applications, controls, jitters, losses, markers, mechanisms, queues, transports
+    from tidegate.kinds import (
+        applications,
+        controls,
+        jitters,
+        losses,
+        markers,
+        mechanisms,
+        queues,
+        transports,
+    )
     from tidegate.own import CongestionControl, QueueManager
     from tidegate.tuning.result import TuningResult, tune
 

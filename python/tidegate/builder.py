@@ -201,11 +201,11 @@ class Scenario:
         repeat: str | None = None,
         **more: Any,
     ) -> Self:
-        """A change of a link at a time, of the reservation of a flow, or of the clock or machine of an edge."""
+        """A change of a link at a time, of a flow's reservation, or of the clock or machine of an edge."""
         change = {
             "at": at, "link": link, "direction": direction, "rate": rate, "delay": delay, "state": state,
-            "background": background, "flow": flow, "reservation": reservation, "edge": edge, "domain": domain,
-            "clock_ahead": clock_ahead, "clock_back": clock_back, "restart": restart, "repeat": repeat,
+            "background": background, "flow": flow, "reservation": reservation, "edge": edge,
+            "domain": domain, "clock_ahead": clock_ahead, "clock_back": clock_back, "restart": restart, "repeat": repeat,
         }  # fmt: skip
         self.table.setdefault("events", []).append(_given(change | more))
         return self

@@ -720,6 +720,11 @@ impl<T: Tunnels> Gateway<T> {
         let bytes = match opened {
             Opened::Packet(bytes) => bytes,
             Opened::Handshake => 0,
+            Opened::Noted => {
+                self.store.release(buffer, number);
+                self.plan_from(number, now);
+                return;
+            }
             Opened::Refused(why) => {
                 self.peers[number as usize].counters.refused[why as usize] += 1;
                 self.store.release(buffer, number);

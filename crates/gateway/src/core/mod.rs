@@ -285,6 +285,22 @@ impl<T: Tunnels> Gateway<T> {
         self.is_draining && self.store.used() == 0 && self.peers.iter().all(|peer| peer.said.is_empty())
     }
 
+    /// Site `number` is to be found at `endpoint`, as somebody says who knows names; what it is heard from later counts more.
+    pub fn find(&mut self, number: u32, endpoint: SocketAddr, now: Time) {
+        let now = self.at(now);
+        let peer = &mut self.peers[number as usize];
+        if peer.site.via.is_none() && peer.state == peer::State::Down {
+            peer.endpoint = Some(endpoint);
+            self.tunnels.tunnel(number).want(now);
+            self.plan(number);
+        }
+    }
+
+    /// The tunnels, for another gateway with the same sites in the same order; all else ends.
+    pub fn into_tunnels(self) -> T {
+        self.tunnels
+    }
+
     /// Of each site, in the order of the configuration.
     pub fn status(&self) -> Vec<SiteStatus> {
         self.peers.iter().map(|peer| self.status_of(peer)).collect()

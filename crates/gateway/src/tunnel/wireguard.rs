@@ -362,6 +362,11 @@ impl WireguardTunnels {
         self.tunnels[peer as usize].session_age()
     }
 
+    /// From now on `peer` hears from us so often.
+    pub fn set_keepalive(&mut self, peer: u32, keepalive: Option<Span>) {
+        self.tunnels[peer as usize].keepalive = keepalive;
+    }
+
     fn peer(&self, session: u32) -> Option<u32> {
         Some(session >> 8).filter(|&number| (number as usize) < self.tunnels.len())
     }

@@ -328,16 +328,16 @@ impl Reader<'_> {
                 self.parse(&["gateway", "address"], text, "address with a length", "10.9.0.1/24")
             })
             .collect();
-        let name = &gateway.device;
+        let device = &gateway.device;
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-        if name.is_empty()
-            || name.len() > DEVICE_BYTES_MAX
-            || !name.chars().all(is_plain)
-            || name.starts_with('.')
+        if device.is_empty()
+            || device.len() > DEVICE_BYTES_MAX
+            || !device.chars().all(is_plain)
+            || device.starts_with('.')
         {
             self.say(
                 &["gateway", "device"],
-                format!("`{name}` is no name of a device"),
+                format!("`{device}` is no name of a device"),
                 "up to 15 letters and digits",
             );
         }

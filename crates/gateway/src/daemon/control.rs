@@ -106,6 +106,19 @@ impl Manager {
     }
 }
 
+/// [`Manager::reload`], of which the log is told.
+///
+/// # Errors
+/// The same.
+pub fn reload(shares: &Shares) -> Result<(), String> {
+    let outcome = lock(shares).reload();
+    match &outcome {
+        Ok(()) => say(Level::Notice, "reloaded"),
+        Err(why) => say(Level::Error, format_args!("the file is wrong, and nothing has changed:\n{why}")),
+    }
+    outcome
+}
+
 /// Looks names of sites up again that are down, for ever.
 pub fn follow_names(shares: &Shares) {
     loop {
@@ -256,16 +269,7 @@ fn answer_command(mut stream: UnixStream, desk: &Desk) -> io::Result<()> {
     };
     let answer = match command.trim() {
         "status" => status(desk).unwrap_or_else(|| json!({ "error": "not yet" })),
-        "reload" => {
-            let outcome = lock(&desk.shares).reload();
-            match &outcome {
-                Ok(()) => say(Level::Notice, "reloaded"),
-                Err(why) => {
-                    say(Level::Error, format_args!("the file is wrong, and nothing has changed:\n{why}"))
-                }
-            }
-            done(outcome)
-        }
+        "reload" => done(reload(&desk.shares)),
         "drain" => done(lock(&desk.shares).drain(false)),
         other => json!({ "error": format!("there is no command `{other}`") }),
     };

@@ -168,12 +168,12 @@ impl History {
                 let grown = |now: u64, then: u64| now.saturating_sub(then) as f64 / span;
                 let link = site.links.first();
                 let moment = Moment {
-                    rate: link.map_or(0.0, |link| link.rate.as_bps() as f64),
-                    output: link.map_or(0.0, |link| link.output.as_bps() as f64),
+                    rate: link.map_or(0.0, |one| one.rate.as_bps() as f64),
+                    output: link.map_or(0.0, |one| one.output.as_bps() as f64),
                     sent: grown(site.counters.sent_bytes, old.counters.sent_bytes) * 8.0,
                     received: grown(site.counters.received_bytes, old.counters.received_bytes) * 8.0,
-                    queue: site.links.iter().map(|link| link.backlog.bytes as f64).sum(),
-                    excess: link.and_then(|link| link.excess).map_or(0.0, seconds),
+                    queue: site.links.iter().map(|one| one.backlog.bytes as f64).sum(),
+                    excess: link.and_then(|one| one.excess).map_or(0.0, seconds),
                     dropped: grown(site.drops.total(), old.drops.total()),
                 };
                 if kept.len() == SECONDS {

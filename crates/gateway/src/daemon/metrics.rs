@@ -8,6 +8,7 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
 use tidegate_packet::DropReason;
+use tidegate_units::Span;
 
 use super::look::Look;
 use crate::core::status::{LinkStatus, SiteStatus};
@@ -26,6 +27,9 @@ struct Family<'a> {
     unit: Option<Unit>,
 }
 
+/// Name, meaning, unit and value of what each link has, and each site.
+type OfLink = (&'static str, &'static str, Option<Unit>, fn(&LinkStatus) -> Option<f64>);
+type OfSite = (&'static str, &'static str, Option<Unit>, fn(&SiteStatus) -> u64);
 type Labels = Vec<(&'static str, String)>;
 
 fn write<L: EncodeLabelSet, M: EncodeMetric>(
@@ -54,19 +58,19 @@ fn with(site: &SiteStatus, key: &'static str, value: &str) -> Labels {
 impl Written {
     fn links(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let rate = || Some(Unit::Other("bits_per_second".to_owned()));
-        let families: [(&str, &str, Option<Unit>, fn(&LinkStatus) -> Option<f64>); 6] = [
+        let families: [OfLink; 6] = [
             ("rate", "Rate at which packets may leave", rate(), |link| Some(link.rate.as_bps() as f64)),
             ("output", "Rate at which they arrive at the other end", rate(), |link| {
                 Some(link.output.as_bps() as f64)
             }),
             ("rtt", "Round trip between the gateways", Some(Unit::Seconds), |link| {
-                link.rtt.map(|rtt| rtt.as_secs_f64())
+                link.rtt.map(Span::as_secs_f64)
             }),
             (
                 "delay_excess",
                 "How long the queue of the path is above its least",
                 Some(Unit::Seconds),
-                |link| link.excess.map(|excess| excess.as_secs_f64()),
+                |link| link.excess.map(Span::as_secs_f64),
             ),
             ("queue", "Waiting here", Some(Unit::Bytes), |link| Some(link.backlog.bytes as f64)),
             ("pressed", "Whether congestion or competition is seen", None, |link| {
@@ -88,7 +92,7 @@ impl Written {
         let packets = || Some(Unit::Other("packets".to_owned()));
         let messages = || Some(Unit::Other("messages".to_owned()));
         let bytes = || Some(Unit::Bytes);
-        let counters: [(&str, &str, Option<Unit>, fn(&SiteStatus) -> u64); 12] = [
+        let counters: [OfSite; 12] = [
             ("entered", "Packets of hosts here for the site", packets(), |site| {
                 site.counters.entered_packets
             }),
@@ -151,11 +155,11 @@ impl Written {
         let none: [(&str, &str); 0] = [];
         let unrouted = [(none, ConstCounter::new(self.0.stray.unrouted_packets))];
         let packets = || Some(Unit::Other("packets".to_owned()));
-        let help = "Packets of hosts here for no site";
-        write(encoder, &Family { name: "unrouted", help, unit: packets() }, unrouted)?;
+        let nobody = "Packets of hosts here for no site";
+        write(encoder, &Family { name: "unrouted", help: nobody, unit: packets() }, unrouted)?;
         let spent = [(none, ConstCounter::new(self.0.wire.spent.as_secs_f64()))];
-        let help = "Time that processors spent on packets";
-        write(encoder, &Family { name: "packet_thread", help, unit: Some(Unit::Seconds) }, spent)?;
+        let work = "Time that processors spent on packets";
+        write(encoder, &Family { name: "packet_thread", help: work, unit: Some(Unit::Seconds) }, spent)?;
         let late = [(none, ConstGauge::new(self.0.wire.late.as_secs_f64()))];
         let help = "How late timers were in the last quarter of a second";
         write(encoder, &Family { name: "late", help, unit: Some(Unit::Seconds) }, late)

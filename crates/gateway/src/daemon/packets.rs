@@ -193,14 +193,13 @@ impl Packets {
         let due = self.gateway().poll_timeout().unwrap_or(Time::MAX);
         let at = due.max(self.fired + TOGETHER).min(now + IDLE_MAX);
         let wait = at.since(now);
-        let timeout =
-            TimeSpec::new((wait.as_nanos() / 1_000_000_000) as i64, (wait.as_nanos() % 1_000_000_000) as i64);
+        let timeout = TimeSpec::from_duration(std::time::Duration::from_nanos(wait.as_nanos()));
         let descriptors = [self.tun.as_fd(), self.shared.wake.as_fd()].into_iter();
         let sockets = self.sockets.iter().map(AsFd::as_fd);
         let mut waits: Vec<PollFd<'_>> =
             descriptors.chain(sockets).map(|one| PollFd::new(one, PollFlags::POLLIN)).collect();
         let polled = ppoll(&mut waits, Some(timeout), None);
-        let ready = waits.iter().map(|wait| wait.any().unwrap_or(false)).collect();
+        let ready = waits.iter().map(|one| one.any().unwrap_or(false)).collect();
         if polled == Ok(0) {
             let woken = clock::now();
             self.fired = woken;

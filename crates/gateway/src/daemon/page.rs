@@ -51,13 +51,11 @@ fn time(seconds: f64) -> String {
     if seconds >= 1.0 { format!("{seconds:.1} s") } else { format!("{:.1} ms", seconds * 1e3) }
 }
 
+/// A line of a picture: its class, its name, its values.
+type Line = (&'static str, &'static str, fn(&Moment) -> f64);
+
 /// One picture of the last minutes: lines of the same unit.
-fn picture(
-    moments: &[&Moment],
-    lines: &[(&str, &str, fn(&Moment) -> f64)],
-    show: fn(f64) -> String,
-    out: &mut String,
-) {
+fn picture(moments: &[&Moment], lines: &[Line], show: fn(f64) -> String, out: &mut String) {
     let most = lines.iter().flat_map(|(.., of)| moments.iter().map(|moment| of(moment))).fold(0.0, f64::max);
     let scale = if most > 0.0 { most } else { 1.0 };
     let names: Vec<String> =

@@ -246,13 +246,13 @@ fn table(status: &Value) -> String {
     let widths: Vec<usize> = (0..rows[0].len()).map(width).collect();
     let line = |row: &[String; 9]| {
         let cells: Vec<String> =
-            row.iter().zip(&widths).map(|(cell, &width)| format!("{cell:width$}")).collect();
+            row.iter().zip(&widths).map(|(cell, &wide)| format!("{cell:wide$}")).collect();
         cells.join("  ").trim_end().to_owned() + "\n"
     };
     rows.iter().map(line).collect()
 }
 
-/// Looks ten times a second.
+/// Looks four times a second.
 fn measure(socket: &Path, seconds: u32, as_json: bool) -> Result<(), String> {
     let mut looks = Vec::new();
     for _ in 0..seconds * 4 {

@@ -27,7 +27,7 @@ use crate::core::Gateway;
 use crate::tunnel::wireguard::WireguardTunnels;
 
 /// How often it looks whether the packet thread is alive, where systemd does not say.
-const LOOK_EVERY: Duration = Duration::from_millis(1000);
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Orders that wait for the packet thread.
 const ORDERS_MAX: usize = 16;
 
@@ -135,14 +135,10 @@ fn watch(signals: &SignalFd, manager: &Shares, shared: &Shared, packets: Thread)
         let mut waits = [PollFd::new(std::os::fd::AsFd::as_fd(signals), PollFlags::POLLIN)];
         let _ = poll(&mut waits, timeout);
         while let Ok(Some(signal)) = signals.read_signal() {
-            if signal.ssi_signo as i32 == Signal::SIGHUP as i32 {
+            if signal.ssi_signo == Signal::SIGHUP as u32 {
                 let _ = sd_notify::notify(&[NotifyState::Reloading]);
-                match control::lock(manager).reload() {
-                    Ok(()) => say(Level::Notice, "reloaded"),
-                    Err(why) => {
-                        say(Level::Error, format_args!("the file is wrong, and nothing has changed:\n{why}"))
-                    }
-                }
+                // The log has been told.
+                let _ = control::reload(manager);
                 let _ = sd_notify::notify(&[NotifyState::Ready]);
             } else {
                 let _ = sd_notify::notify(&[NotifyState::Stopping]);

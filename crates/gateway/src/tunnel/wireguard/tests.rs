@@ -187,29 +187,33 @@ fn a_flood_of_handshakes_is_answered_with_cookies_and_costs_no_more() {
         Time::ZERO,
     )
     .unwrap();
+    // The library counts by its own seconds, in which a slow machine computes few.
+    let few = 5;
+    here.limiter = RateLimiter::new(&here.public, few);
     let mut room = vec![0; BUFFER_BYTES];
     let (mut cookies, mut refused, mut heard) = (0, 0, 0);
+    let mut asked = Vec::new();
     // Strangers know the public key, and so can write what looks right.
-    for number in 0..300_u32 {
+    for number in 0..60_u32 {
         let peers = [PeerKeys { public: key(0).public(), shared: None, keepalive: None }];
         let mut stranger =
             WireguardTunnels::new(&PrivateKey::generate().unwrap(), &peers, Time::ZERO).unwrap();
         stranger.tunnel(0).want(Time::ZERO);
         let length = stranger.tunnel(0).poll(Time::ZERO, &mut room).unwrap();
-        let from = SocketAddr::from((Ipv4Addr::from(0x0a00_0000 + number), 9));
-        let datagram = room[..length].to_vec();
+        asked.push((SocketAddr::from((Ipv4Addr::from(0x0a00_0000 + number), 9)), room[..length].to_vec()));
+    }
+    for (from, datagram) in asked {
         match here.addressed(&datagram, from, Time::ZERO, &mut room) {
             Addressed::Reply(bytes) => {
                 cookies += 1;
-                assert!(bytes < length, "an answer is shorter than the question");
+                assert!(bytes < datagram.len(), "an answer is shorter than the question");
             }
             Addressed::Refused(Refusal::Unknown) => refused += 1,
             other => heard += usize::from(matches!(other, Addressed::Peer(_))),
         }
     }
-    // The library counts by its own seconds, of which this may take more than one.
-    assert!(cookies > 0 && refused >= 100 && heard == 0, "{cookies} {refused} {heard}");
-    assert_eq!(cookies + refused, 300);
+    assert!(cookies > 0 && refused >= few && heard == 0, "{cookies} {refused} {heard}");
+    assert_eq!(cookies + refused, 60);
 }
 
 #[test]

@@ -42,26 +42,33 @@ while True:
         pass
 """
 
-# Writes for each probe when it was sent and how long it took, in seconds; none for one that has no answer.
+# Writes for each probe when it was sent and how long it took, in seconds; none for one without an answer. They
+# are sent in time, whatever became of those before.
 PROBE = f"""
-import json, socket, sys, time
+import json, select, socket, sys, time
 address, count, every, text = sys.argv[1], int(sys.argv[2]), float(sys.argv[3]), sys.argv[4]
 asks = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-asks.settimeout({NOT_ANSWERED_S})
+asks.setblocking(False)
 begin = time.monotonic()
 told = []
-for number in range(count):
-    time.sleep(max(0.0, begin + number * every - time.monotonic()))
-    sent = time.monotonic()
-    took = None
-    try:
-        asks.sendto(f"{{number}} {{text}}".encode(), (address, {PROBE_PORT}))
-        while took is None:
-            if asks.recv(2000).split()[0] == str(number).encode():
-                took = time.monotonic() - sent
-    except OSError:
-        pass
-    told.append((sent, took))
+end = begin + count * every + {NOT_ANSWERED_S}
+while (now := time.monotonic()) < end and (len(told) < count or None in [took for _, took in told]):
+    due = begin + len(told) * every
+    if len(told) < count and now >= due:
+        told.append([now, None])
+        try:
+            asks.sendto(f"{{len(told) - 1}} {{text}}".encode(), (address, {PROBE_PORT}))
+        except OSError:
+            pass
+        continue
+    wait = (due if len(told) < count else end) - now
+    if select.select([asks], [], [], wait)[0]:
+        try:
+            number = int(asks.recv(2000).split()[0])
+        except OSError:
+            continue
+        if told[number][1] is None:
+            told[number][1] = time.monotonic() - told[number][0]
 print(json.dumps(told))
 """
 

@@ -42,8 +42,8 @@ while True:
         pass
 """
 
-# Writes for each probe when it was sent and how long it took, in seconds; none for one without an answer. They
-# are sent in time, whatever became of those before.
+# Writes for each probe when it was sent and how long it took, in seconds; none where there is no answer.
+# They are sent in time, whatever became of those before.
 PROBE = f"""
 import json, select, socket, sys, time
 address, count, every, text = sys.argv[1], int(sys.argv[2]), float(sys.argv[3]), sys.argv[4]

@@ -14,6 +14,9 @@ const QUEUE_PACKETS: u32 = 500;
 /// Packets that one read may give (64 kB, none below 64 bytes).
 const SEGMENTS_MAX: usize = 1024;
 
+/// Connections whose packets are joined at once: fair queues send those of many in turn, and each would end what came before.
+const OUTBOXES: usize = 16;
+
 /// See the module.
 pub struct Tun {
     device: SyncDevice,
@@ -21,7 +24,7 @@ pub struct Tun {
     /// What a read was split into.
     rooms: Vec<u8>,
     lengths: Vec<usize>,
-    outbox: Outbox,
+    outboxes: [Outbox; OUTBOXES],
     /// Packets that the kernel did not take, and reads that were no packets.
     pub refused_packets: u64,
     /// See `refused_packets`.
@@ -48,7 +51,7 @@ impl Tun {
             read: vec![0; ROOM_BYTES],
             rooms: vec![0; SEGMENTS_MAX * BUFFER_BYTES],
             lengths: vec![0; SEGMENTS_MAX],
-            outbox: Outbox::default(),
+            outboxes: std::array::from_fn(|_| Outbox::default()),
             refused_packets: 0,
             bad_reads: 0,
         })
@@ -88,23 +91,41 @@ impl Tun {
 
     /// Gives the kernel `packet`, with others of its connection that follow; [`Self::flush`] hands over what is kept.
     pub fn write(&mut self, packet: &[u8]) {
-        if !self.outbox.add(packet, Time::ZERO) {
-            self.flush();
-            self.outbox.add(packet, Time::ZERO);
+        let which = outbox_of(packet);
+        if !self.outboxes[which].add(packet, Time::ZERO) {
+            self.hand_over(which);
+            self.outboxes[which].add(packet, Time::ZERO);
         }
     }
 
     /// Hands over what is kept.
     pub fn flush(&mut self) {
-        if self.outbox.is_empty() {
+        for which in 0..OUTBOXES {
+            self.hand_over(which);
+        }
+    }
+
+    fn hand_over(&mut self, which: usize) {
+        let outbox = &mut self.outboxes[which];
+        if outbox.is_empty() {
             return;
         }
-        let count = self.outbox.dues.len() as u64;
-        if self.device.send(self.outbox.packet()).is_err() {
+        let count = outbox.dues.len() as u64;
+        if self.device.send(outbox.packet()).is_err() {
             self.refused_packets += count;
         }
-        self.outbox.clear();
+        outbox.clear();
     }
+}
+
+/// Packets of a connection are kept at one place, in their order. Which connections share one matters to nobody.
+fn outbox_of(packet: &[u8]) -> usize {
+    let of_hosts_and_ports = match packet.first().map(|first| first >> 4) {
+        Some(4) => packet.get(12..24),
+        _ => packet.get(8..44),
+    };
+    let mix = |sum: u32, byte: &u8| sum.wrapping_mul(31).wrapping_add(u32::from(*byte));
+    of_hosts_and_ports.map_or(0, |bytes| bytes.iter().fold(0, mix) as usize % OUTBOXES)
 }
 
 impl AsFd for Tun {
@@ -115,4 +136,25 @@ impl AsFd for Tun {
 
 fn is_temporary(why: &io::Error) -> bool {
     matches!(why.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use etherparse::PacketBuilder;
+
+    #[test]
+    fn a_connection_has_one_place_and_many_have_many() {
+        let packet = |port: u16, payload: &[u8]| {
+            let mut bytes = Vec::new();
+            let builder = PacketBuilder::ipv4([10, 1, 0, 1], [10, 2, 0, 1], 60).tcp(port, 80, 7, 9);
+            builder.write(&mut bytes, payload).unwrap();
+            bytes
+        };
+        let places: std::collections::BTreeSet<usize> =
+            (0..200).map(|port| outbox_of(&packet(port, &[]))).collect();
+        assert!(places.len() > OUTBOXES / 2);
+        assert_eq!(outbox_of(&packet(5, &[1])), outbox_of(&packet(5, &[2; 900])));
+        assert!(outbox_of(&[]) < OUTBOXES);
+    }
 }

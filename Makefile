@@ -50,7 +50,9 @@ run: build ## the published experiments of Network Border Patrol, expected again
 test: build ## everything that must hold: format, lints, Rust and Python tests, layers, experiments in quick form
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
+	cargo clippy -p tidegate-gateway --features daemon --all-targets -- -D warnings
 	PROPTEST_RNG_SEED=1 cargo test --workspace --exclude tidegate-core
+	PROPTEST_RNG_SEED=1 cargo test -p tidegate-gateway --features daemon
 	$(BIN)/python tests/check_layers.py
 	$(BIN)/ruff check python tests benches examples experiments fuzz docs/site
 	$(BIN)/python -m pytest -n 2

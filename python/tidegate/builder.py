@@ -205,7 +205,8 @@ class Scenario:
         change = {
             "at": at, "link": link, "direction": direction, "rate": rate, "delay": delay, "state": state,
             "background": background, "flow": flow, "reservation": reservation, "edge": edge,
-            "domain": domain, "clock_ahead": clock_ahead, "clock_back": clock_back, "restart": restart, "repeat": repeat,
+            "domain": domain, "clock_ahead": clock_ahead, "clock_back": clock_back, "restart": restart,
+            "repeat": repeat,
         }  # fmt: skip
         self.table.setdefault("events", []).append(_given(change | more))
         return self

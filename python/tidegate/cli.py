@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from tidegate import errors, process, reach, shells, starter
+from tidegate.commands.demo import app as demo
 from tidegate.commands.design import app as design
 
 app = typer.Typer(
@@ -507,6 +508,7 @@ def _arguments_after(command: str, context: typer.Context) -> list[str]:
 
 
 app.add_typer(design, short_help="Find the parameters of a queue.")
+app.add_typer(demo, name="demo", short_help="Show what it does with real packets (root).")
 
 
 def invoke(arguments: list[str] | None = None) -> int:

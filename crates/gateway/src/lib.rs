@@ -6,4 +6,6 @@
 //! packets are wrapped between two gateways.
 
 pub mod core;
+#[cfg(all(feature = "daemon", target_os = "linux"))]
+pub mod daemon;
 pub mod tunnel;

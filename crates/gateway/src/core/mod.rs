@@ -288,6 +288,22 @@ impl<T: Tunnels> Gateway<T> {
         self.is_draining && self.store.used() == 0 && self.peers.iter().all(|peer| peer.said.is_empty())
     }
 
+    /// Site `number` is to be found at `endpoint`, as somebody says who knows names; what it is heard from later counts more.
+    pub fn find(&mut self, number: u32, endpoint: SocketAddr, now: Time) {
+        let now = self.at(now);
+        let peer = &mut self.peers[number as usize];
+        if peer.site.via.is_none() && peer.state == peer::State::Down {
+            peer.endpoint = Some(endpoint);
+            self.tunnels.tunnel(number).want(now);
+            self.plan(number);
+        }
+    }
+
+    /// The tunnels, for another gateway with the same sites in the same order; all else ends.
+    pub fn into_tunnels(self) -> T {
+        self.tunnels
+    }
+
     /// Of each site, in the order of the configuration.
     pub fn status(&self) -> Vec<SiteStatus> {
         self.peers.iter().map(|peer| self.status_of(peer)).collect()
@@ -724,6 +740,7 @@ impl<T: Tunnels> Gateway<T> {
         let outer = datagram.len() as u32 + OUTER_HEADER_BYTES;
         match opened {
             Opened::Refused(why) => self.peers[number as usize].counters.refused[why as usize] += 1,
+            Opened::Noted => {}
             Opened::Handshake => self.follow(from, number, now),
             Opened::Packet(bytes) => {
                 self.follow(from, number, now);

@@ -5,6 +5,8 @@
 //! Deviations: none.
 
 pub mod plain;
+#[cfg(feature = "wireguard")]
+pub mod wireguard;
 
 use std::net::SocketAddr;
 
@@ -58,6 +60,8 @@ pub enum Opened {
     Packet(usize),
     /// Something between the tunnels' ends. What is to be said to it, [`Tunnel::poll`] says.
     Handshake,
+    /// The same, of which it is not certain that the other end said it: it does not tell where that is.
+    Noted,
     /// It counts for nothing.
     Refused(Refusal),
 }

@@ -1,0 +1,149 @@
+use std::os::unix::fs::PermissionsExt as _;
+
+use super::*;
+
+const KEY: &str = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
+
+/// Two sites in 15 lines, as `docs/gateway.md` has it.
+const TEXT: &str = r#"[gateway]
+private_key_file = "/etc/tidegate/key"
+address = ["10.9.0.1/24", "fd00:9::1/64"]
+[sites.b]
+public_key = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
+endpoint = "192.0.2.2:51820"
+networks = ["10.2.0.0/24", "fd00:2::/64"]
+rate = { floor = "2Mbit", max = "100Mbit", fallback = "8Mbit" }
+"#;
+
+fn errors(text: &str) -> String {
+    read("gateway.toml", text).unwrap_err().to_string()
+}
+
+#[test]
+fn two_sites_fit_in_15_lines() {
+    assert!(TEXT.lines().count() <= 15);
+    let plan = read("gateway.toml", TEXT).unwrap();
+    let core = plan.core(&[1; 32], 5);
+    let [site] = &core.sites[..] else { panic!("there is one") };
+    assert_eq!(site.endpoint, Some(SocketAddr::from(([192, 0, 2, 2], 51820))));
+    assert_eq!(site.id, site_id(&decode_key(KEY).unwrap()));
+    assert_eq!((site.rate.max, site.networks.len()), (BitRate::from_mbps(100), 2));
+    assert_eq!((core.address4, core.seed), (Some([10, 9, 0, 1].into()), 5));
+    assert!(matches!(&site.control, Some(EdgeConfig::Path(path))
+        if matches!(path.shaper.queue, DisciplineConfig::FqCodel(_)) && path.initial_rate == Some(BitRate::from_mbps(8))));
+    assert!(plan.is_closed, "nothing leaves in clear text unless somebody asks for it");
+}
+
+#[test]
+fn what_is_wrong_has_file_line_and_key_and_says_what_is_allowed() {
+    let cases = [
+        (
+            "endpoint",
+            "endpont",
+            "gateway.toml:6:1: sites.b.endpont: unknown key `endpont` (did you mean `endpoint`?)",
+        ),
+        (
+            "100Mbit",
+            "1Mbit",
+            "gateway.toml:8:18: sites.b.rate.floor: is more than `max` (floor <= fallback <= max)",
+        ),
+        (
+            "8Mbit",
+            "1Mbit",
+            "gateway.toml:8:55: sites.b.rate.fallback: 1Mbit is not between `floor` and `max` (floor <= fallback <= max)",
+        ),
+        ("2.2:51820", "2.2", "gateway.toml:6:12: sites.b.endpoint: `192.0.2.2` has no port"),
+        (
+            "10.2.0.0/24",
+            "10.2.0.0/40",
+            "gateway.toml:7:12: sites.b.networks: `10.2.0.0/40` is no network (like \"10.2.0.0/24\")",
+        ),
+        (
+            "AAEC",
+            "AA",
+            "gateway.toml:5:14: sites.b.public_key: is no key (44 characters, as `tidegatectl keygen` shows them)",
+        ),
+    ];
+    for (from, to, expected) in cases {
+        let text = TEXT.replacen(from, to, 1);
+        assert!(text != TEXT, "{from}");
+        let said = errors(&text);
+        assert!(said.contains(expected), "{said}\n{expected}");
+    }
+    assert!(
+        errors(&format!("{TEXT}[status]\nlisten = '0.0.0.0:9586'\n"))
+            .contains("status.listen: is seen from elsewhere")
+    );
+    assert!(errors(&format!("{TEXT}via = 'c'\n")).contains("sites.b.via: there is no site `c` (allowed: b)"));
+    assert!(errors(&format!("{TEXT}control = 'iecc'\n")).contains("did you mean `iec`?"));
+    assert!(errors("[gateway]\nprivate_key_file = 'k'\n").contains("there is no site to go to"));
+}
+
+#[test]
+fn sites_do_not_share_keys_or_networks() {
+    let twice = format!("{TEXT}[sites.c]\npublic_key = '{KEY}'\nnetworks = ['10.2.0.7/24']\n");
+    let said = errors(&twice);
+    assert!(said.contains("sites.c.public_key: is that of site `b` too"), "{said}");
+    assert!(said.contains("sites.c.networks: 10.2.0.7/24 is behind site `b` too"), "{said}");
+}
+
+#[test]
+fn every_control_and_queue_can_be_chosen() {
+    for control in ["'none'", "'path'", "'iec'", "'nbp'", "{ kind = 'fixed', rate = '5Mbit' }"] {
+        for queue in ["'fq-codel'", "'codel'", "'droptail'", "{ kind = 'droptail', limit = '50kB' }"] {
+            let plan = read("g", &format!("{TEXT}control = {control}\nqueue = {queue}\n")).unwrap();
+            let control_read = &plan.core(&[1; 32], 0).sites[0].control;
+            assert_eq!(control_read.is_none(), control == "'none'");
+            if let Some(edge) = control_read {
+                let is_droptail =
+                    matches!(edge.shaper().queue, DisciplineConfig::Fifo(ManagerConfig::DropTail(_)));
+                assert_eq!(is_droptail, queue.contains("droptail"), "{control} {queue}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_fits_no_class_is_less_urgent_than_what_is_called_urgent() {
+    let text = format!(
+        "{TEXT}[classes.voice]\npriority = 1\ndscp = [46]\nown_link = 46\n[classes.bulk]\npriority = 6\nports = [873]\n"
+    );
+    let core = read("g", &text).unwrap().core(&[1; 32], 0);
+    let classes: Vec<_> = core.classes.iter().map(|class| (class.name.as_str(), class.class)).collect();
+    assert_eq!(classes, [("voice", 1), ("bulk", 6), ("other", 4)]);
+    assert_eq!(core.links().len(), 2);
+    assert!(matches!(core.sites[0].control.as_ref().unwrap().shaper().queue, DisciplineConfig::Priority(_)));
+    for (from, to) in [("priority = 6", "priority = 1"), ("priority = 1", "priority = 4")] {
+        assert!(errors(&text.replace(from, to)).contains("classes."), "{to}");
+    }
+    assert!(errors(&text.replace("[46]", "[64]")).contains("64"));
+}
+
+#[test]
+fn keys_that_others_may_read_are_refused() {
+    let folder = std::env::temp_dir().join(format!("tidegate-keys-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    let file = folder.join("key");
+    fs::write(&file, format!("{KEY}\n")).unwrap();
+    let plan = read("g", &TEXT.replace("/etc/tidegate/key", file.to_str().unwrap())).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
+    let said = Keys::default().load(&plan).unwrap_err().to_string();
+    assert!(said.contains("may be read by others (its mode is 640)") && said.contains("chmod 600"), "{said}");
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+    let mut keys = Keys::default();
+    keys.load(&plan).unwrap();
+    assert_eq!(keys.private(&plan).to_bytes()[..4], [0, 1, 2, 3]);
+    // Once read it is known, for later there are no rights to.
+    fs::remove_dir_all(&folder).unwrap();
+    keys.load(&plan).unwrap();
+    assert!(Keys::default().load(&plan).unwrap_err().to_string().contains("tidegatectl keygen"));
+}
+
+#[test]
+fn what_cannot_change_while_it_runs_is_told_by_key() {
+    let plan = |text: &str| read("g", text).unwrap();
+    let now = plan(TEXT);
+    assert!(plan(&TEXT.replace("100Mbit", "50Mbit")).fixed_that_differ(&now).is_empty());
+    let other = TEXT.replace("10.2.0.0/24", "10.3.0.0/24").replace("10.9.0.1", "10.9.0.7");
+    assert_eq!(plan(&other).fixed_that_differ(&now), ["gateway.address", "sites.*.networks"]);
+}

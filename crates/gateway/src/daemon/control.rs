@@ -1,0 +1,343 @@
+//! Those who talk to the daemon: `tidegatectl` over a socket in the file system, browsers and Prometheus over loopback.
+//!
+//! One request at a time, each bounded in bytes and time. Orders of others go to the packet thread by a queue.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::AsFd;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::unistd::chown;
+use serde_json::{Value, json};
+use tidegate_units::{Span, Time};
+
+use super::config::{self, Keys, Plan};
+use super::io::clock;
+use super::log::{Level, say};
+use super::look::{History, Look};
+use super::packets::{Order, Shared};
+use super::{metrics, page, rights};
+use crate::core::peer::State;
+
+/// The head of a request is no longer.
+const REQUEST_BYTES_MAX: usize = 8192;
+/// A client that says nothing for so long is left; so many times it may say something.
+const PATIENCE: Duration = Duration::from_millis(500);
+const READS_MAX: usize = 16;
+/// The packet thread does what it is asked within this.
+const ORDER_PATIENCE: Duration = Duration::from_secs(5);
+/// How often the look is kept for the pictures.
+const SECOND: Span = Span::from_secs(1);
+/// How often names of sites that are down are looked up.
+const NAMES_EVERY: Duration = Duration::from_secs(30);
+
+/// What the daemon runs by, and how it is changed.
+pub struct Manager {
+    file: PathBuf,
+    plan: Plan,
+    keys: Keys,
+    public: [u8; 32],
+    orders: SyncSender<Order>,
+    shared: Arc<Shared>,
+}
+
+/// See [`Manager`].
+pub type Shares = Arc<Mutex<Manager>>;
+
+/// The manager, whatever became of who had it before.
+pub fn lock(shares: &Shares) -> MutexGuard<'_, Manager> {
+    shares.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Manager {
+    /// Of a daemon that runs by `plan`, which stands in `file`.
+    pub fn new(
+        file: PathBuf,
+        plan: Plan,
+        keys: Keys,
+        orders: SyncSender<Order>,
+        shared: Arc<Shared>,
+    ) -> Self {
+        let public = keys.private(&plan).public();
+        Self { file, plan, keys, public, orders, shared }
+    }
+
+    fn order(&self, order: Order) -> Result<(), String> {
+        self.orders.try_send(order).map_err(|_| "the daemon has too much to do".to_owned())?;
+        self.shared.wake.write(1).map(|_| ()).map_err(|why| why.to_string())
+    }
+
+    /// Reads the file again. If anything in it is wrong, nothing changes.
+    ///
+    /// # Errors
+    /// What is wrong, for people.
+    pub fn reload(&mut self) -> Result<(), String> {
+        let plan = config::open(&self.file).map_err(|why| why.render())?;
+        let fixed = plan.fixed_that_differ(&self.plan);
+        if !fixed.is_empty() {
+            let fixed = fixed.join(", ");
+            return Err(format!(
+                "error: these cannot change while the daemon runs: {fixed}\n  = help: restart it\n"
+            ));
+        }
+        self.keys.load(&plan).map_err(|why| why.render())?;
+        let seed = config::fresh_seed().map_err(|why| why.to_string())?;
+        let core = Box::new(plan.core(&self.public, seed));
+        let keepalives = plan.peers.iter().map(|peer| peer.keepalive).collect();
+        let (done, hears) = sync_channel(1);
+        self.order(Order::Reload(core, keepalives, done))?;
+        hears.recv_timeout(ORDER_PATIENCE).map_err(|_| "the daemon does not answer".to_owned())?;
+        self.plan = plan;
+        Ok(())
+    }
+
+    /// Says goodbye to all sites; what hosts send from now on is dropped. It ends then if `ends`.
+    ///
+    /// # Errors
+    /// When it does not listen.
+    pub fn drain(&self, ends: bool) -> Result<(), String> {
+        self.order(Order::Drain { ends })
+    }
+}
+
+/// [`Manager::reload`], of which the log is told.
+///
+/// # Errors
+/// The same.
+pub fn reload(shares: &Shares) -> Result<(), String> {
+    let outcome = lock(shares).reload();
+    match &outcome {
+        Ok(()) => say(Level::Notice, "reloaded"),
+        Err(why) => say(Level::Error, format_args!("the file is wrong, and nothing has changed:\n{why}")),
+    }
+    outcome
+}
+
+/// Looks names of sites up again that are down, for ever.
+pub fn follow_names(shares: &Shares) {
+    loop {
+        std::thread::sleep(NAMES_EVERY);
+        let (look, peers, listen) = {
+            let manager = lock(shares);
+            (manager.shared.look.load_full(), manager.plan.peers.clone(), manager.plan.listen)
+        };
+        let Some(look) = look else { continue };
+        for ((number, peer), site) in (0..).zip(&peers).zip(&look.sites) {
+            let Some(name) = peer.endpoint.as_ref().filter(|_| site.state == State::Down) else { continue };
+            if let Some(endpoint) =
+                config::resolve(name, listen.ip()).filter(|one| site.endpoint != Some(*one))
+            {
+                say(Level::Notice, format_args!("site {} is now looked for at {endpoint}", site.name));
+                let _ = lock(shares).order(Order::Find(number, endpoint));
+            }
+        }
+    }
+}
+
+/// Opens the socket of `tidegatectl` at `path`, for root and `user`.
+///
+/// # Errors
+/// When the system refuses it, or another daemon has it.
+pub fn open_socket(path: &Path, user: &str) -> io::Result<UnixListener> {
+    if UnixStream::connect(path).is_ok() {
+        return Err(io::Error::other("another daemon answers there"));
+    }
+    // What a daemon left that is gone.
+    let _ = std::fs::remove_file(path);
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    let listener = UnixListener::bind(path)?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
+    chown(path, rights::owner(user), None)?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
+/// Opens the address of the status page.
+///
+/// # Errors
+/// When the system refuses it.
+pub fn open_status(address: SocketAddr) -> io::Result<TcpListener> {
+    let listener = TcpListener::bind(address)?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
+/// What answers need.
+pub struct Desk {
+    /// What can be changed.
+    pub shares: Shares,
+    /// Where looks are.
+    pub shared: Arc<Shared>,
+    /// The name of the machine.
+    pub name: String,
+    /// When the daemon began.
+    pub began: Time,
+}
+
+/// Answers, for ever.
+pub fn serve(desk: &Desk, socket: &UnixListener, status: Option<&TcpListener>) {
+    let mut history = History::default();
+    let mut states: Vec<(String, State)> = Vec::new();
+    let mut next = clock::now();
+    loop {
+        let now = clock::now();
+        if now >= next {
+            next = now + SECOND;
+            if let Some(look) = desk.shared.look.load_full() {
+                history.add(&look);
+                tell_changes(&look, &mut states);
+            }
+        }
+        let wait = next.since(clock::now()).as_nanos() / 1_000_000 + 1;
+        let mut waits: Vec<PollFd<'_>> = std::iter::once(socket.as_fd())
+            .chain(status.map(AsFd::as_fd))
+            .map(|one| PollFd::new(one, PollFlags::POLLIN))
+            .collect();
+        let timeout = PollTimeout::try_from(wait as i32).unwrap_or(PollTimeout::MAX);
+        if poll(&mut waits, timeout).is_err() {
+            continue;
+        }
+        // A client that has gone away is no failure.
+        if let Ok((stream, _)) = socket.accept() {
+            let patient = stream
+                .set_nonblocking(false)
+                .and_then(|()| be_patient(&stream, UnixStream::set_read_timeout));
+            let _ = patient.and_then(|()| answer_command(stream, desk));
+        }
+        if let Some(Ok((stream, _))) = status.map(TcpListener::accept) {
+            let patient = stream
+                .set_nonblocking(false)
+                .and_then(|()| stream.set_write_timeout(Some(PATIENCE)))
+                .and_then(|()| stream.set_read_timeout(Some(PATIENCE)));
+            let _ = patient.and_then(|()| answer_browser(stream, desk, &history));
+        }
+    }
+}
+
+fn be_patient(
+    stream: &UnixStream,
+    set: fn(&UnixStream, Option<Duration>) -> io::Result<()>,
+) -> io::Result<()> {
+    stream.set_write_timeout(Some(PATIENCE))?;
+    set(stream, Some(PATIENCE))
+}
+
+/// Says in the log what has become of sites.
+fn tell_changes(look: &Look, states: &mut Vec<(String, State)>) {
+    let now: Vec<(String, State)> = look.sites.iter().map(|site| (site.name.clone(), site.state)).collect();
+    for (at, (name, state)) in now.iter().enumerate() {
+        if states.get(at).is_none_or(|before| before != &(name.clone(), *state)) {
+            let from =
+                look.sites[at].endpoint.map_or_else(String::new, |endpoint| format!(", at {endpoint}"));
+            let level = if *state == State::Down { Level::Warning } else { Level::Notice };
+            say(level, format_args!("site {name} is {}{from}", state.name()));
+        }
+    }
+    *states = now;
+}
+
+/// Reads up to `end`, or what there is.
+fn read_head(stream: &mut impl Read, end: &[u8]) -> io::Result<Vec<u8>> {
+    let mut head = Vec::new();
+    let mut part = [0; 1024];
+    for _ in 0..READS_MAX {
+        let bytes = stream.read(&mut part)?;
+        head.extend_from_slice(&part[..bytes]);
+        if bytes == 0 || head.windows(end.len()).any(|window| window == end) || head.len() > REQUEST_BYTES_MAX
+        {
+            break;
+        }
+    }
+    Ok(head)
+}
+
+/// A command is a line; so is the answer: JSON with `error` if it failed.
+fn answer_command(mut stream: UnixStream, desk: &Desk) -> io::Result<()> {
+    let head = read_head(&mut stream, b"\n")?;
+    let command = String::from_utf8_lossy(&head);
+    let done = |outcome: Result<(), String>| match outcome {
+        Ok(()) => json!({ "ok": true }),
+        Err(why) => json!({ "error": why }),
+    };
+    let answer = match command.trim() {
+        "status" => status(desk).unwrap_or_else(|| json!({ "error": "not yet" })),
+        "reload" => done(reload(&desk.shares)),
+        "drain" => done(lock(&desk.shares).drain(false)),
+        other => json!({ "error": format!("there is no command `{other}`") }),
+    };
+    writeln!(stream, "{answer}")?;
+    stream.flush()
+}
+
+fn status(desk: &Desk) -> Option<Value> {
+    let look = desk.shared.look.load_full()?;
+    Some(look.to_json(&desk.name, look.at.since(desk.began)))
+}
+
+fn answer_browser(mut stream: impl Read + Write, desk: &Desk, history: &History) -> io::Result<()> {
+    let head = read_head(&mut stream, b"\r\n\r\n")?;
+    let text = String::from_utf8_lossy(&head);
+    let mut words = text.lines().next().unwrap_or_default().split(' ');
+    let (method, path) = (words.next(), words.next().unwrap_or_default());
+    // Pages of strangers may send a browser here under a name of theirs; what they would read is refused.
+    let host = text
+        .lines()
+        .find_map(|line| line.to_ascii_lowercase().strip_prefix("host:").map(|host| host.trim().to_owned()));
+    let is_ours = host.is_none_or(|host| is_loopback(&host));
+    let look = desk.shared.look.load_full();
+    let (status, kind, body) = match (method, path, look) {
+        _ if !is_ours => ("403 Forbidden", "text/plain", "ask by the address of this machine\n".to_owned()),
+        (Some("GET"), _, None) => ("503 Service Unavailable", "text/plain", "not yet\n".to_owned()),
+        (Some("GET"), "/", Some(look)) => {
+            let page = page::page(&look, history, &desk.name, look.at.since(desk.began));
+            ("200 OK", "text/html; charset=utf-8", page)
+        }
+        (Some("GET"), "/metrics", Some(look)) => {
+            ("200 OK", metrics::CONTENT_TYPE, metrics::page(Look::clone(&look)))
+        }
+        (Some("GET"), "/status.json", Some(_)) => {
+            ("200 OK", "application/json", status(desk).unwrap_or_default().to_string())
+        }
+        _ => ("404 Not Found", "text/plain", "there are /, /metrics and /status.json\n".to_owned()),
+    };
+    let length = body.len();
+    write!(
+        stream,
+        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\nConnection: close\r\n\
+         Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer\r\n\
+         Content-Security-Policy: default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'\r\n\r\n{body}"
+    )?;
+    stream.flush()
+}
+
+/// Whether `host`, perhaps with a port, is this machine by its own name.
+fn is_loopback(host: &str) -> bool {
+    let name = match host.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or_default(),
+        None => host.split(':').next().unwrap_or_default(),
+    };
+    name == "localhost" || name.parse().is_ok_and(|address: std::net::IpAddr| address.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_of_the_machine_itself_are_answered() {
+        for good in ["127.0.0.1:9586", "localhost", "localhost:1", "[::1]:9586", "127.1.2.3"] {
+            assert!(is_loopback(good), "{good}");
+        }
+        for bad in ["evil.example", "192.0.2.1:80", "[2001:db8::1]:1", "", "localhost.evil.example"] {
+            assert!(!is_loopback(bad), "{bad}");
+        }
+    }
+}

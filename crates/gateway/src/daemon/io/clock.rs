@@ -1,0 +1,16 @@
+//! The only clock of the daemon: time since the machine started, sleep included, so that sessions age as they do elsewhere.
+
+use nix::time::{ClockId, clock_gettime};
+use tidegate_units::Time;
+
+/// What time it is.
+pub fn now() -> Time {
+    let now = clock_gettime(ClockId::CLOCK_BOOTTIME).expect("every Linux has this clock");
+    Time::from_nanos(now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64)
+}
+
+/// What processors have spent on this thread.
+pub fn thread_time() -> Time {
+    let spent = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("every Linux has this clock");
+    Time::from_nanos(spent.tv_sec() as u64 * 1_000_000_000 + spent.tv_nsec() as u64)
+}

@@ -1,0 +1,5 @@
+//! What touches the machine: the clock, the device, the sockets.
+
+pub mod clock;
+pub mod tun;
+pub mod udp;

@@ -1,0 +1,293 @@
+//! The sockets on which other gateways are heard: many datagrams for one place go with one call, and come with one.
+//!
+//! Codepoints and congestion marks come and go with each call as control messages (`ip(7)`, `ipv6(7)`, `udp(7)`), which are written
+//! and read here as the bytes that they are. Datagrams are never cut on their way: what is too large for it is lost, by which
+//! the core finds out what the path takes.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+
+use nix::libc;
+use nix::sys::socket::{MsgFlags, SockaddrStorage, recvmsg, setsockopt, sockopt};
+use quinn_udp::UdpSocketState;
+use socket2::{Domain, MsgHdr, Protocol, Socket, Type};
+
+/// What the kernel keeps for us in either direction: at 1 Gbit/s some 30 ms.
+const BUFFER_BYTES: usize = 4 << 20;
+/// Datagrams that go with one call (`UDP_MAX_SEGMENTS`), and their bytes.
+pub const SEGMENTS_MAX: usize = 64;
+/// See [`SEGMENTS_MAX`].
+pub const BATCH_BYTES_MAX: usize = 65_507;
+/// Room for the control messages of one call.
+const CONTROL_BYTES: usize = 256;
+
+/// What one call gave.
+#[derive(Clone, Copy, Debug)]
+pub struct Received {
+    /// From where.
+    pub from: SocketAddr,
+    /// Codepoint and congestion mark.
+    pub traffic_class: u8,
+    /// How many bytes.
+    pub bytes: usize,
+    /// How many each datagram has; the last may have less.
+    pub segment: usize,
+}
+
+/// One socket, for one version of IP.
+pub struct Udp {
+    socket: Socket,
+    is_v6: bool,
+    control: Vec<u8>,
+    /// Datagrams that could not be sent, and those that were too large for what is known of the path.
+    pub unsent: u64,
+    /// See `unsent`.
+    pub too_large: u64,
+}
+
+impl Udp {
+    /// Opens a socket at `address`.
+    ///
+    /// # Errors
+    /// When the system refuses it.
+    pub fn open(address: SocketAddr) -> io::Result<Self> {
+        let is_v6 = address.is_ipv6();
+        let domain = if is_v6 { Domain::IPV6 } else { Domain::IPV4 };
+        let socket = Socket::new(domain, Type::DGRAM, Some(Protocol::UDP))?;
+        if is_v6 {
+            socket.set_only_v6(true)?;
+            socket.set_recv_tclass_v6(true)?;
+        } else {
+            socket.set_recv_tos_v4(true)?;
+        }
+        socket.bind(&address.into())?;
+        socket.set_nonblocking(true)?;
+        // Beyond what everybody may have, if we are somebody.
+        if setsockopt(&socket, sockopt::RcvBufForce, &BUFFER_BYTES).is_err() {
+            socket.set_recv_buffer_size(BUFFER_BYTES)?;
+        }
+        if setsockopt(&socket, sockopt::SndBufForce, &BUFFER_BYTES).is_err() {
+            socket.set_send_buffer_size(BUFFER_BYTES)?;
+        }
+        let socket = UdpSocket::from(socket);
+        // It sets what `nix` and `socket2` have not: that datagrams are not cut, and many come as one.
+        UdpSocketState::new((&socket).into())?;
+        Ok(Self { socket: socket.into(), is_v6, control: vec![0; CONTROL_BYTES], unsent: 0, too_large: 0 })
+    }
+
+    /// The sockets for `listen`: where it is `[::]`, one for each version of IP that the machine has.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn all(listen: SocketAddr) -> io::Result<Vec<Self>> {
+        if listen.ip() != IpAddr::V6(Ipv6Addr::UNSPECIFIED) {
+            return Ok(vec![Self::open(listen)?]);
+        }
+        let v4 = Self::open(SocketAddr::from(([0; 4], listen.port())))?;
+        match Self::open(SocketAddr::V6(SocketAddrV6::new(Ipv6Addr::UNSPECIFIED, listen.port(), 0, 0))) {
+            Ok(v6) => Ok(vec![v4, v6]),
+            // Machines without IPv6 are machines too.
+            Err(why) if why.raw_os_error() == Some(libc::EAFNOSUPPORT) => Ok(vec![v4]),
+            Err(why) => Err(why),
+        }
+    }
+
+    /// Whether it reaches `to`.
+    pub const fn reaches(&self, to: &SocketAddr) -> bool {
+        self.is_v6 == to.is_ipv6()
+    }
+
+    /// Receives what came, several datagrams of one sender if there are; `None` if nothing did.
+    pub fn receive(&mut self, room: &mut [u8]) -> Option<Received> {
+        self.control.fill(0);
+        let (bytes, address) = {
+            let mut parts = [IoSliceMut::new(room)];
+            let flags = MsgFlags::MSG_DONTWAIT;
+            let message = recvmsg::<SockaddrStorage>(
+                self.socket.as_raw_fd(),
+                &mut parts,
+                Some(&mut self.control),
+                flags,
+            )
+            .ok()?;
+            (message.bytes, message.address)
+        };
+        let address = address?;
+        let from = match (address.as_sockaddr_in(), address.as_sockaddr_in6()) {
+            (Some(v4), _) => SocketAddr::from((v4.ip(), v4.port())),
+            (_, Some(v6)) => SocketAddr::V6(SocketAddrV6::new(v6.ip(), v6.port(), 0, v6.scope_id())),
+            _ => return None,
+        };
+        let mut received = Received { from, traffic_class: 0, bytes, segment: bytes };
+        for_each_control(&self.control, |level, kind, data| match (level, kind) {
+            (libc::IPPROTO_IP, libc::IP_TOS) | (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => {
+                // One byte, or a whole number whose lowest byte it is.
+                received.traffic_class = if data.len() >= 4 { read_i32(data) as u8 } else { data[0] };
+            }
+            (libc::SOL_UDP, libc::UDP_GRO) if data.len() >= 4 => {
+                received.segment = usize::try_from(read_i32(data)).unwrap_or(0).max(1);
+            }
+            _ => {}
+        });
+        Some(received)
+    }
+
+    /// Sends `bytes` to `to`: datagrams of `segment` bytes, the last of which may be shorter.
+    pub fn send(&mut self, to: SocketAddr, traffic_class: u8, bytes: &[u8], segment: usize) {
+        let is_many = bytes.len() > segment;
+        match self.send_once(to, traffic_class, bytes, is_many.then_some(segment)) {
+            Ok(()) => {}
+            // The device or the path does not take them at once.
+            Err(why) if is_many && why.kind() != io::ErrorKind::WouldBlock => {
+                for one in bytes.chunks(segment) {
+                    let sent = self.send_once(to, traffic_class, one, None);
+                    self.count(sent, 1);
+                }
+            }
+            failed @ Err(_) => self.count(failed, bytes.len().div_ceil(segment.max(1)) as u64),
+        }
+    }
+
+    fn count(&mut self, sent: io::Result<()>, datagrams: u64) {
+        if let Err(why) = sent {
+            if why.raw_os_error() == Some(libc::EMSGSIZE) {
+                self.too_large += datagrams;
+            } else {
+                self.unsent += datagrams;
+            }
+        }
+    }
+
+    fn send_once(
+        &self,
+        to: SocketAddr,
+        traffic_class: u8,
+        bytes: &[u8],
+        segment: Option<usize>,
+    ) -> io::Result<()> {
+        let mut control = [0; 2 * SPACE_BYTES];
+        let (level, kind) = if self.is_v6 {
+            (libc::IPPROTO_IPV6, libc::IPV6_TCLASS)
+        } else {
+            (libc::IPPROTO_IP, libc::IP_TOS)
+        };
+        let mut used = write_control(&mut control, level, kind, &i32::from(traffic_class).to_ne_bytes());
+        if let Some(segment) = segment {
+            let size = (segment as u16).to_ne_bytes();
+            used += write_control(&mut control[used..], libc::SOL_UDP, libc::UDP_SEGMENT, &size);
+        }
+        let (address, parts) = (to.into(), [IoSlice::new(bytes)]);
+        let message = MsgHdr::new().with_addr(&address).with_buffers(&parts).with_control(&control[..used]);
+        self.socket.sendmsg(&message, libc::MSG_DONTWAIT).map(|_| ())
+    }
+}
+
+impl AsFd for Udp {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+// A control message is its length (a word), its level and its kind (four bytes each), and what it says, up to the next whole word.
+
+const WORD: usize = size_of::<usize>();
+const HEAD_BYTES: usize = WORD + 8;
+/// Of a message that says four bytes or less.
+const SPACE_BYTES: usize = HEAD_BYTES + WORD;
+
+/// Writes one into `room`; its length.
+fn write_control(room: &mut [u8], level: i32, kind: i32, data: &[u8]) -> usize {
+    let whole = HEAD_BYTES + data.len();
+    room[..WORD].copy_from_slice(&whole.to_ne_bytes());
+    room[WORD..WORD + 4].copy_from_slice(&level.to_ne_bytes());
+    room[WORD + 4..HEAD_BYTES].copy_from_slice(&kind.to_ne_bytes());
+    room[HEAD_BYTES..whole].copy_from_slice(data);
+    whole.next_multiple_of(WORD)
+}
+
+/// Tells `each` of all of them; behind the last one there are zeros.
+fn for_each_control(mut bytes: &[u8], mut each: impl FnMut(i32, i32, &[u8])) {
+    while let Some(head) = bytes.get(..HEAD_BYTES) {
+        let whole = usize::from_ne_bytes(head[..WORD].try_into().expect("it is a word"));
+        if whole <= HEAD_BYTES || whole > bytes.len() {
+            return;
+        }
+        each(read_i32(&head[WORD..]), read_i32(&head[WORD + 4..]), &bytes[HEAD_BYTES..whole]);
+        bytes = bytes.get(whole.next_multiple_of(WORD)..).unwrap_or_default();
+    }
+}
+
+fn read_i32(bytes: &[u8]) -> i32 {
+    i32::from_ne_bytes(bytes[..4].try_into().expect("there are four"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair(address: &str) -> Option<(Udp, Udp, SocketAddr)> {
+        let open = || Udp::open(address.parse().unwrap());
+        let (one, other) = match (open(), open()) {
+            (Ok(one), Ok(other)) => (one, other),
+            // A machine without IPv6.
+            (Err(why), _) | (_, Err(why)) if address.contains("::") => {
+                eprintln!("not tried: {why}");
+                return None;
+            }
+            (Err(why), _) | (_, Err(why)) => panic!("{why}"),
+        };
+        let to = other.socket.local_addr().unwrap().as_socket().unwrap();
+        Some((one, other, to))
+    }
+
+    fn receive_all(socket: &mut Udp, datagrams: usize) -> Vec<(u8, Vec<u8>)> {
+        let mut room = vec![0; 65_535];
+        let mut all = Vec::new();
+        for _ in 0..1000 {
+            while let Some(received) = socket.receive(&mut room) {
+                let parts = room[..received.bytes].chunks(received.segment.max(1));
+                all.extend(parts.map(|part| (received.traffic_class, part.to_vec())));
+            }
+            if all.len() >= datagrams {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        all
+    }
+
+    #[test]
+    fn many_datagrams_arrive_as_they_were_with_their_codepoint() {
+        for address in ["127.0.0.1:0", "[::1]:0"] {
+            let Some((mut one, mut other, to)) = pair(address) else { continue };
+            let bytes: Vec<u8> = (0..20 * 1200 + 77).map(|at| (at * 7) as u8).collect();
+            one.send(to, 46 << 2 | 1, &bytes, 1200);
+            one.send(to, 0, &bytes[..5], 5);
+            let all = receive_all(&mut other, 22);
+            assert_eq!(all.len(), 22, "{address}");
+            let expected = bytes.chunks(1200).map(|part| (46 << 2 | 1, part.to_vec()));
+            assert!(all[..21].iter().cloned().eq(expected), "{address}");
+            assert_eq!(all[21], (0, bytes[..5].to_vec()));
+            assert_eq!((one.unsent, one.too_large), (0, 0));
+        }
+    }
+
+    #[test]
+    fn control_messages_are_read_as_they_were_written() {
+        let mut room = [0; 64];
+        let first = write_control(&mut room, 17, 103, &[1, 2]);
+        write_control(&mut room[first..], 41, 67, &[9, 0, 0, 0]);
+        let mut read = Vec::new();
+        for_each_control(&room, |level, kind, data| read.push((level, kind, data.to_vec())));
+        assert_eq!(read, [(17, 103, vec![1, 2]), (41, 67, vec![9, 0, 0, 0])]);
+    }
+
+    #[test]
+    fn any_control_bytes_are_read() {
+        use proptest::prelude::*;
+        proptest!(|(bytes in proptest::collection::vec(any::<u8>(), 0..128))| {
+            for_each_control(&bytes, |_, _, data| assert!(!data.is_empty()));
+        });
+    }
+}

@@ -1,0 +1,192 @@
+//! A look at the daemon, as the packet thread leaves it; as JSON; and what the last minutes were like.
+
+use std::collections::VecDeque;
+
+use serde_json::{Value, json};
+use tidegate_packet::DropReason;
+use tidegate_units::{Span, Time};
+
+use crate::core::Stray;
+use crate::core::status::SiteStatus;
+use crate::tunnel::Refusal;
+
+/// Seconds that are remembered.
+pub const SECONDS: usize = 600;
+
+/// What the machine did.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Wire {
+    /// Datagrams that the system did not take.
+    pub unsent: u64,
+    /// Datagrams that were too large for the path.
+    pub too_large: u64,
+    /// Packets that the system did not take for hosts here.
+    pub refused_packets: u64,
+    /// What came from the device and was no packet.
+    pub bad_reads: u64,
+    /// Calls that read packets.
+    pub reads: u64,
+    /// How late timers were since the look before, at most.
+    pub late: Span,
+    /// What the packet thread has cost so far.
+    pub spent: Time,
+}
+
+/// All that there is to see.
+#[derive(Clone, Debug)]
+pub struct Look {
+    /// When.
+    pub at: Time,
+    /// The other sites.
+    pub sites: Vec<SiteStatus>,
+    /// What belongs to none.
+    pub stray: Stray,
+    /// What the machine did.
+    pub wire: Wire,
+}
+
+fn seconds(span: Span) -> f64 {
+    span.as_secs_f64()
+}
+
+impl Look {
+    /// For programs; keys are stable.
+    pub fn to_json(&self, name: &str, uptime: Span) -> Value {
+        json!({
+            "version": env!("CARGO_PKG_VERSION"),
+            "gateway": name,
+            "uptime_s": seconds(uptime),
+            "cpu_s": self.wire.spent.as_secs_f64(),
+            "late_s": seconds(self.wire.late),
+            "sites": self.sites.iter().map(site_json).collect::<Vec<_>>(),
+            "stray": {
+                "bad_packets": self.stray.bad_packets,
+                "unrouted_packets": self.stray.unrouted_packets,
+                "unrelayed": self.stray.unrelayed,
+                "refused": refused(&self.stray.refused),
+            },
+            "wire": {
+                "unsent": self.wire.unsent,
+                "too_large": self.wire.too_large,
+                "refused_packets": self.wire.refused_packets,
+                "bad_reads": self.wire.bad_reads,
+                "reads": self.wire.reads,
+            },
+        })
+    }
+}
+
+fn refused(counts: &[u64; Refusal::ALL.len()]) -> Value {
+    Refusal::ALL.iter().map(|why| (why.name().to_owned(), json!(counts[*why as usize]))).collect()
+}
+
+fn site_json(site: &SiteStatus) -> Value {
+    let counters = &site.counters;
+    let links: Vec<Value> = site
+        .links
+        .iter()
+        .map(|link| {
+            json!({
+                "link": link.link,
+                "rate_bps": link.rate.as_bps(),
+                "output_bps": link.output.as_bps(),
+                "rtt_s": link.rtt.map(seconds),
+                "excess_s": link.excess.map(seconds),
+                "is_pressed": link.is_pressed,
+                "queue_packets": link.backlog.packets,
+                "queue_bytes": link.backlog.bytes,
+            })
+        })
+        .collect();
+    let drops = DropReason::ALL.iter().filter(|why| site.drops.by_reason[why.index()] > 0);
+    let mut drops: serde_json::Map<String, Value> =
+        drops.map(|why| (why.name().to_owned(), json!(site.drops.by_reason[why.index()]))).collect();
+    drops.insert("no buffer".to_owned(), json!(site.drops.no_buffer));
+    json!({
+        "name": site.name,
+        "state": site.state.name(),
+        "endpoint": site.endpoint.map(|endpoint| endpoint.to_string()),
+        "mtu": site.mtu,
+        "links": links,
+        "entered_packets": counters.entered_packets,
+        "entered_bytes": counters.entered_bytes,
+        "sent_packets": counters.sent_packets,
+        "sent_bytes": counters.sent_bytes,
+        "received_packets": counters.received_packets,
+        "received_bytes": counters.received_bytes,
+        "strange_packets": counters.strange_packets,
+        "relayed_packets": counters.relayed_packets,
+        "too_large_packets": counters.too_large_packets,
+        "said_messages": counters.said_messages,
+        "said_bytes": counters.said_bytes,
+        "heard_messages": counters.heard_messages,
+        "unheard_messages": counters.unheard_messages,
+        "lives": counters.lives,
+        "refused": refused(&counters.refused),
+        "dropped": drops,
+        "dropped_packets": site.drops.total(),
+        "marked_packets": site.marks,
+        "buffers": site.buffers.0,
+        "buffers_max": site.buffers.1,
+    })
+}
+
+/// One second of one site.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Moment {
+    /// At which packets may leave, bit/s.
+    pub rate: f64,
+    /// At which they arrive there, bit/s.
+    pub output: f64,
+    /// What left in this second, bit/s inside.
+    pub sent: f64,
+    /// What came in this second, bit/s inside.
+    pub received: f64,
+    /// What waits here, bytes.
+    pub queue: f64,
+    /// How long the queue of the path is above its least, seconds.
+    pub excess: f64,
+    /// Packets that were dropped here in this second.
+    pub dropped: f64,
+}
+
+/// What sites were like in the last seconds, by second.
+#[derive(Debug, Default)]
+pub struct History {
+    sites: Vec<VecDeque<Moment>>,
+    before: Option<Look>,
+}
+
+impl History {
+    /// Another second has passed.
+    pub fn add(&mut self, look: &Look) {
+        self.sites.resize_with(look.sites.len(), VecDeque::new);
+        if let Some(before) = &self.before {
+            let span = look.at.since(before.at).as_secs_f64().max(1e-3);
+            for ((site, old), kept) in look.sites.iter().zip(&before.sites).zip(&mut self.sites) {
+                // After a reload counts begin anew.
+                let grown = |now: u64, then: u64| now.saturating_sub(then) as f64 / span;
+                let link = site.links.first();
+                let moment = Moment {
+                    rate: link.map_or(0.0, |one| one.rate.as_bps() as f64),
+                    output: link.map_or(0.0, |one| one.output.as_bps() as f64),
+                    sent: grown(site.counters.sent_bytes, old.counters.sent_bytes) * 8.0,
+                    received: grown(site.counters.received_bytes, old.counters.received_bytes) * 8.0,
+                    queue: site.links.iter().map(|one| one.backlog.bytes as f64).sum(),
+                    excess: link.and_then(|one| one.excess).map_or(0.0, seconds),
+                    dropped: grown(site.drops.total(), old.drops.total()),
+                };
+                if kept.len() == SECONDS {
+                    kept.pop_front();
+                }
+                kept.push_back(moment);
+            }
+        }
+        self.before = Some(look.clone());
+    }
+
+    /// Of site number `site`, the oldest first.
+    pub fn of(&self, site: usize) -> impl ExactSizeIterator<Item = &Moment> {
+        self.sites.get(site).map(VecDeque::iter).unwrap_or_default()
+    }
+}

@@ -1,0 +1,27 @@
+//! The daemon: the core with real packets, sockets and clocks, on Linux.
+//!
+//! ```text
+//! main      reads the configuration, makes devices, sockets and routes, gives its rights away, answers signals and systemd
+//! packets   the only thread that has the core: device and sockets, what is due, nothing else
+//! control   the socket of `tidegatectl`, the status page; names that are looked up again have a thread beside it
+//! ```
+//!
+//! The packet thread waits for nobody and takes no lock: it leaves a look at itself where others find it, and takes orders
+//! from a queue.
+
+pub mod config;
+pub mod control;
+pub mod explain;
+pub mod io;
+pub mod log;
+pub mod look;
+pub mod metrics;
+pub mod packets;
+pub mod page;
+pub mod program;
+pub mod rights;
+pub mod routes;
+pub mod run;
+
+/// Where `tidegatectl` finds the daemon.
+pub const DEFAULT_SOCKET: &str = "/run/tidegate/gateway.sock";

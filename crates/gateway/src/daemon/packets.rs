@@ -1,0 +1,335 @@
+//! The packet thread: what is due goes, what comes in is handled, and in between it sleeps.
+//!
+//! The core is told the instants at which things are due, not those at which the machine got round to them: a shaper whose timer
+//! fires late then sends what it owes at once, and several packets go with one call. Being late by more than [`LATE_MAX`] is
+//! forgiven to nobody.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender};
+
+use arc_swap::ArcSwapOption;
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::eventfd::EventFd;
+use nix::sys::prctl;
+use nix::sys::time::TimeSpec;
+use tidegate_units::{Span, Time};
+
+use super::io::clock;
+use super::io::tun::Tun;
+use super::io::udp::{BATCH_BYTES_MAX, SEGMENTS_MAX, Udp};
+use super::look::{Look, Wire};
+use crate::core::config::GatewayConfig;
+use crate::core::store::BUFFER_BYTES;
+use crate::core::{Gateway, Input, Output};
+use crate::tunnel::wireguard::WireguardTunnels;
+
+/// After a round in which there was something to do, the next one begins no sooner than this after it began, so that there is more in
+/// it: at 1 Gbit/s 20 packets of 1500 bytes go with one call. Queues get as much longer. What comes after silence is served at once.
+const TOGETHER: Span = Span::from_micros(250);
+/// What is later than this counts as due now: a burst of what was owed would be a queue elsewhere.
+const LATE_MAX: Span = Span::from_millis(2);
+/// It wakes up at least so often, which tells others that it is alive.
+const IDLE_MAX: Span = Span::from_millis(500);
+/// How often it leaves a look at itself.
+const LOOK_EVERY: Span = Span::from_millis(250);
+/// Reads of one device or socket before the others get their turn; each may be 64 kB.
+const READS: usize = 8;
+/// So long what waits may take to leave at the end.
+const DRAIN_MAX: Span = Span::from_millis(500);
+
+/// What others ask for.
+pub enum Order {
+    /// From now on it is as this says; whoever asked is told when it is so.
+    Reload(Box<GatewayConfig>, Vec<Option<Span>>, SyncSender<()>),
+    /// A site has been found by its name.
+    Find(u32, SocketAddr),
+    /// Say goodbye and send what waits; then go, if that is wanted.
+    Drain {
+        /// Whether it ends then.
+        ends: bool,
+    },
+}
+
+/// Where others find what the thread leaves.
+pub struct Shared {
+    /// The latest look.
+    pub look: ArcSwapOption<Look>,
+    /// Rises as long as the thread is alive.
+    pub beats: AtomicU64,
+    /// Wakes it up for an order.
+    pub wake: EventFd,
+}
+
+/// Datagrams that go to one place with one call.
+struct Batch {
+    bytes: Vec<u8>,
+    used: usize,
+    count: usize,
+    to: Option<(SocketAddr, u8)>,
+    segment: usize,
+}
+
+/// See the module.
+pub struct Packets {
+    /// Always there but for a moment in a reload.
+    gateway: Option<Gateway<WireguardTunnels>>,
+    tun: Tun,
+    sockets: Vec<Udp>,
+    batch: Batch,
+    room: Vec<u8>,
+    orders: Receiver<Order>,
+    shared: Arc<Shared>,
+    look_at: Time,
+    /// Something went or came in this round.
+    is_busy: bool,
+    /// The greatest lateness since the last look.
+    late: Span,
+    reads: u64,
+}
+
+impl Packets {
+    /// A thread's work, with what was opened for it.
+    pub fn new(
+        gateway: Gateway<WireguardTunnels>,
+        tun: Tun,
+        sockets: Vec<Udp>,
+        orders: Receiver<Order>,
+        shared: Arc<Shared>,
+    ) -> Self {
+        Self {
+            gateway: Some(gateway),
+            tun,
+            sockets,
+            batch: Batch {
+                bytes: vec![0; BATCH_BYTES_MAX + BUFFER_BYTES],
+                used: 0,
+                count: 0,
+                to: None,
+                segment: 0,
+            },
+            room: vec![0; 1 << 16],
+            orders,
+            shared,
+            look_at: Time::ZERO,
+            is_busy: false,
+            late: Span::ZERO,
+            reads: 0,
+        }
+    }
+
+    fn gateway(&mut self) -> &mut Gateway<WireguardTunnels> {
+        self.gateway.as_mut().expect("there is one between reloads")
+    }
+
+    /// Until somebody ends it.
+    ///
+    /// # Errors
+    /// When the device breaks.
+    pub fn run(mut self) -> io::Result<()> {
+        // The kernel may wake us late by 50 us otherwise. Without it we are late, and nothing else.
+        let _ = prctl::set_timerslack(1);
+        let mut ends_at = None;
+        loop {
+            let now = clock::now();
+            self.run_due(now);
+            if now >= self.look_at {
+                self.look_at = now + LOOK_EVERY;
+                self.leave_look(now);
+            }
+            while let Ok(order) = self.orders.try_recv() {
+                if self.obey(order, now) {
+                    ends_at = Some(now + DRAIN_MAX);
+                }
+            }
+            if ends_at.is_some_and(|at| now >= at || self.gateway().is_drained()) {
+                self.run_due(clock::now());
+                return Ok(());
+            }
+            self.shared.beats.fetch_add(1, Ordering::Relaxed);
+            let ready = self.wait(now);
+            let began = clock::now();
+            let has_more = self.read(&ready)?;
+            if self.is_busy && !has_more {
+                sleep_until(began + TOGETHER);
+            }
+            self.is_busy = false;
+        }
+    }
+
+    /// Whether it is to end.
+    fn obey(&mut self, order: Order, now: Time) -> bool {
+        match order {
+            Order::Reload(config, keepalives, done) => {
+                self.reload(*config, &keepalives, now);
+                // Whoever asked may have gone away.
+                let _ = done.try_send(());
+                false
+            }
+            Order::Find(number, endpoint) => {
+                self.gateway().find(number, endpoint, now);
+                false
+            }
+            Order::Drain { ends } => {
+                self.gateway().drain(now);
+                ends
+            }
+        }
+    }
+
+    /// Another core, with the tunnels of the one before: sessions go on, and whoever waits is lost.
+    fn reload(&mut self, mut config: GatewayConfig, keepalives: &[Option<Span>], now: Time) {
+        let Some(old) = self.gateway.take() else { return };
+        // Where a site was heard last counts more than where its name leads.
+        for (site, status) in config.sites.iter_mut().zip(old.status()) {
+            site.endpoint = status.endpoint.or(site.endpoint);
+        }
+        let mut tunnels = old.into_tunnels();
+        for (number, keepalive) in (0..).zip(keepalives) {
+            tunnels.set_keepalive(number, *keepalive);
+        }
+        self.gateway = Some(Gateway::new(config, tunnels, now));
+    }
+
+    /// Sleeps until something is due or comes in: what can be read.
+    fn wait(&mut self, now: Time) -> Vec<bool> {
+        let due = self.gateway().poll_timeout().unwrap_or(Time::MAX);
+        let at = due.min(now + IDLE_MAX);
+        let wait = at.since(now);
+        let timeout = TimeSpec::from_duration(std::time::Duration::from_nanos(wait.as_nanos()));
+        let descriptors = [self.tun.as_fd(), self.shared.wake.as_fd()].into_iter();
+        let sockets = self.sockets.iter().map(AsFd::as_fd);
+        let mut waits: Vec<PollFd<'_>> =
+            descriptors.chain(sockets).map(|one| PollFd::new(one, PollFlags::POLLIN)).collect();
+        let polled = ppoll(&mut waits, Some(timeout), None);
+        let ready = waits.iter().map(|one| one.any().unwrap_or(false)).collect();
+        if polled == Ok(0) {
+            self.late = self.late.max(clock::now().since(at.max(now)));
+        }
+        ready
+    }
+
+    /// Whether there may be more than was read.
+    fn read(&mut self, ready: &[bool]) -> io::Result<bool> {
+        let mut reads_left = false;
+        if ready[1] {
+            // Its orders are read in any case.
+            let _ = self.shared.wake.read();
+        }
+        for left in (0..READS).rev() {
+            let now = clock::now();
+            self.run_due(now);
+            let Self { gateway: Some(gateway), tun, .. } = self else { break };
+            if !ready[0] || !tun.read(|packet| gateway.handle(Input::Lan(packet), now))? {
+                break;
+            }
+            (self.reads, self.is_busy) = (self.reads + 1, true);
+            reads_left |= left == 0;
+            self.run_due(now);
+        }
+        for which in 0..self.sockets.len() {
+            for left in (0..READS).rev() {
+                let now = clock::now();
+                self.run_due(now);
+                let Self { gateway: Some(gateway), sockets, room, .. } = self else { break };
+                let Some(received) = Some(ready[2 + which])
+                    .filter(|is_ready| *is_ready)
+                    .and_then(|_| sockets[which].receive(room))
+                else {
+                    break;
+                };
+                let (from, traffic_class) = (received.from, received.traffic_class);
+                for datagram in room[..received.bytes].chunks(received.segment.max(1)) {
+                    gateway.handle(Input::Wan { from, traffic_class, datagram }, now);
+                }
+                (self.reads, self.is_busy) = (self.reads + 1, true);
+                reads_left |= left == 0;
+                self.run_due(now);
+            }
+        }
+        Ok(reads_left)
+    }
+
+    /// Everything that is due by `now`, each at its own instant.
+    fn run_due(&mut self, now: Time) {
+        let earliest = Time::from_nanos(now.as_nanos().saturating_sub(LATE_MAX.as_nanos()));
+        loop {
+            let gateway = self.gateway.as_mut().expect("there is one between reloads");
+            let Some(due) = gateway.poll_timeout().filter(|&due| due <= now) else { break };
+            let at = due.max(earliest);
+            loop {
+                if self.batch.count == SEGMENTS_MAX || self.batch.used + BUFFER_BYTES > self.batch.bytes.len()
+                {
+                    self.batch.flush(&mut self.sockets);
+                }
+                let room = &mut self.batch.bytes[self.batch.used..][..BUFFER_BYTES];
+                match gateway.poll_output(at, room) {
+                    None => break,
+                    Some(Output::Lan(bytes)) => {
+                        self.tun.write(&room[..bytes]);
+                        self.is_busy = true;
+                    }
+                    Some(Output::Wan { to, traffic_class, bytes }) => {
+                        self.batch.add((to, traffic_class), bytes, &mut self.sockets);
+                        self.is_busy = true;
+                    }
+                }
+            }
+        }
+        self.batch.flush(&mut self.sockets);
+        self.tun.flush();
+    }
+
+    fn leave_look(&mut self, now: Time) {
+        let wire = Wire {
+            unsent: self.sockets.iter().map(|socket| socket.unsent).sum(),
+            too_large: self.sockets.iter().map(|socket| socket.too_large).sum(),
+            refused_packets: self.tun.refused_packets,
+            bad_reads: self.tun.bad_reads,
+            reads: self.reads,
+            late: std::mem::replace(&mut self.late, Span::ZERO),
+            spent: clock::thread_time(),
+        };
+        let gateway = self.gateway.as_ref().expect("there is one between reloads");
+        let look = Look { at: now, sites: gateway.status(), stray: gateway.stray(), wire };
+        self.shared.look.store(Some(Arc::new(look)));
+    }
+}
+
+fn sleep_until(at: Time) {
+    let wait = at.since(clock::now());
+    if wait > Span::ZERO {
+        std::thread::sleep(std::time::Duration::from_nanos(wait.as_nanos()));
+    }
+}
+
+impl Batch {
+    /// A datagram of `bytes` bytes stands behind what is there.
+    fn add(&mut self, to: (SocketAddr, u8), bytes: usize, sockets: &mut [Udp]) {
+        let continues = self.to == Some(to) && bytes <= self.segment && self.used + bytes <= BATCH_BYTES_MAX;
+        let is_closed = self.count > 0 && self.used < self.count * self.segment;
+        if self.count > 0 && (!continues || is_closed) {
+            let start = self.used;
+            self.flush(sockets);
+            self.bytes.copy_within(start..start + bytes, 0);
+        }
+        if self.count == 0 {
+            (self.to, self.segment) = (Some(to), bytes);
+        }
+        self.used += bytes;
+        self.count += 1;
+    }
+
+    fn flush(&mut self, sockets: &mut [Udp]) {
+        if let Some((to, traffic_class)) = self.to.take() {
+            // An address of a version that no socket has cannot be reached.
+            if let Some(socket) = sockets.iter_mut().find(|socket| socket.reaches(&to)) {
+                socket.send(to, traffic_class, &self.bytes[..self.used], self.segment);
+            }
+        }
+        (self.used, self.count) = (0, 0);
+    }
+}

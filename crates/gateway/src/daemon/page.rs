@@ -1,0 +1,169 @@
+//! The status page: one document without scripts and without anything from elsewhere, which a phone shows as well.
+
+use std::fmt::Write as _;
+
+use tidegate_units::Span;
+
+use super::look::{History, Look, Moment, SECONDS};
+use crate::core::status::SiteStatus;
+
+/// How often a browser asks again, in seconds.
+const AGAIN: u32 = 5;
+const WIDTH: f64 = 600.0;
+const HEIGHT: f64 = 90.0;
+
+const STYLE: &str = "
+:root{color-scheme:light dark;--ink:#1a1a1a;--paper:#fff;--faint:#888;--line:#ddd;--a:#0b6bcb;--b:#c2410c;--good:#15803d;--bad:#b91c1c}
+@media(prefers-color-scheme:dark){:root{--ink:#eee;--paper:#161616;--faint:#999;--line:#333;--a:#60a5fa;--b:#fb923c;--good:#4ade80;--bad:#f87171}}
+body{font:16px/1.4 system-ui,sans-serif;color:var(--ink);background:var(--paper);margin:0 auto;padding:1rem;max-width:56rem}
+h1{font-size:1.2rem;margin:0}h2{font-size:1.1rem;margin:0}
+section{border-top:1px solid var(--line);padding:1rem 0}
+dl{display:grid;grid-template-columns:repeat(auto-fit,minmax(8.5rem,1fr));gap:.5rem;margin:.7rem 0}
+dt{color:var(--faint);font-size:.8rem}dd{margin:0;font-size:1.15rem;font-variant-numeric:tabular-nums}
+figure{margin:.6rem 0}figcaption{font-size:.8rem;color:var(--faint)}
+svg{width:100%;height:auto;display:block;border-bottom:1px solid var(--line)}
+polyline{fill:none;stroke-width:1.5;vector-effect:non-scaling-stroke}.a{stroke:var(--a)}.b{stroke:var(--b)}
+.ka{color:var(--a)}.kb{color:var(--b)}.good{color:var(--good)}.bad{color:var(--bad)}.faint{color:var(--faint)}
+";
+
+/// Letters that would be marks of the document.
+fn plain(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+fn rate(bps: f64) -> String {
+    match bps {
+        bps if bps >= 1e9 => format!("{:.2} Gbit/s", bps / 1e9),
+        bps if bps >= 1e6 => format!("{:.1} Mbit/s", bps / 1e6),
+        bps => format!("{:.0} kbit/s", bps / 1e3),
+    }
+}
+
+fn size(bytes: f64) -> String {
+    match bytes {
+        bytes if bytes >= 1e6 => format!("{:.1} MB", bytes / 1e6),
+        bytes if bytes >= 1e3 => format!("{:.0} kB", bytes / 1e3),
+        bytes => format!("{bytes:.0} B"),
+    }
+}
+
+fn time(seconds: f64) -> String {
+    if seconds >= 1.0 { format!("{seconds:.1} s") } else { format!("{:.1} ms", seconds * 1e3) }
+}
+
+/// A line of a picture: its class, its name, its values.
+type Line = (&'static str, &'static str, fn(&Moment) -> f64);
+
+/// One picture of the last minutes: lines of the same unit.
+fn picture(moments: &[&Moment], lines: &[Line], show: fn(f64) -> String, out: &mut String) {
+    let most = lines.iter().flat_map(|(.., of)| moments.iter().map(|moment| of(moment))).fold(0.0, f64::max);
+    let scale = if most > 0.0 { most } else { 1.0 };
+    let names: Vec<String> =
+        lines.iter().map(|(class, name, _)| format!("<span class=k{class}>{name}</span>")).collect();
+    let _ = write!(
+        out,
+        "<figure><figcaption>{}, up to {}</figcaption><svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" preserveAspectRatio=none role=img \
+         aria-label=\"{}\">",
+        names.join(" and "),
+        show(most),
+        lines.iter().map(|(_, name, _)| *name).collect::<Vec<_>>().join(" and "),
+    );
+    for (class, _, of) in lines {
+        let _ = write!(out, "<polyline class={class} points=\"");
+        let first = SECONDS - moments.len();
+        for (at, moment) in moments.iter().enumerate() {
+            let x = (first + at) as f64 / (SECONDS - 1) as f64 * WIDTH;
+            let y = HEIGHT - of(moment) / scale * (HEIGHT - 4.0);
+            let _ = write!(out, "{x:.0},{y:.1} ");
+        }
+        out.push_str("\"/>");
+    }
+    out.push_str("</svg></figure>");
+}
+
+fn term(name: &str, value: &str, out: &mut String) {
+    let _ = write!(out, "<div><dt>{name}</dt><dd>{value}</dd></div>");
+}
+
+fn site(site: &SiteStatus, moments: &[&Moment], out: &mut String) {
+    let last = moments.last().copied().copied().unwrap_or_default();
+    let is_up = site.state.name() != "down";
+    let _ = write!(
+        out,
+        "<section><h2>{} <span class={}>{}</span></h2><div class=faint>{}</div><dl>",
+        plain(&site.name),
+        if is_up { "good" } else { "bad" },
+        plain(site.state.name()),
+        site.endpoint.map_or_else(|| "not heard yet".to_owned(), |endpoint| endpoint.to_string()),
+    );
+    term("may leave at", &rate(last.rate), out);
+    term("arrives at", &rate(last.output), out);
+    term("sent", &rate(last.sent), out);
+    term("received", &rate(last.received), out);
+    term("waits here", &size(last.queue), out);
+    term("path delay in excess", &time(last.excess), out);
+    let rtt = site.links.first().and_then(|link| link.rtt);
+    term("round trip", &rtt.map_or_else(|| "unknown".to_owned(), |rtt| time(rtt.as_secs_f64())), out);
+    term("dropped here", &site.drops.total().to_string(), out);
+    let refused: u64 = site.counters.refused.iter().sum();
+    term("refused", &refused.to_string(), out);
+    term("largest packet", &format!("{} B", site.mtu), out);
+    let mode = site.links.first().is_some_and(|link| link.is_pressed);
+    term("mode", if mode { "pressed" } else { "free" }, out);
+    out.push_str("</dl>");
+    picture(moments, &[("a", "may leave", |m| m.rate), ("b", "arrives", |m| m.output)], rate, out);
+    picture(moments, &[("a", "sent", |m| m.sent), ("b", "received", |m| m.received)], rate, out);
+    picture(moments, &[("a", "waits here", |m| m.queue)], size, out);
+    picture(moments, &[("a", "path delay in excess", |m| m.excess)], time, out);
+    picture(moments, &[("b", "packets dropped here in a second", |m| m.dropped)], |n| format!("{n:.0}"), out);
+    out.push_str("</section>");
+}
+
+/// The whole page.
+pub fn page(look: &Look, history: &History, name: &str, uptime: Span) -> String {
+    let mut out = String::with_capacity(64 << 10);
+    let _ = write!(
+        out,
+        "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content=\"width=device-width,initial-scale=1\">\
+         <meta http-equiv=refresh content={AGAIN}><title>{0}: tidegate gateway</title><style>{STYLE}</style>\
+         <h1>{0}</h1><p class=faint>tidegate gateway {1}, up for {2}. Pictures show the last ten minutes.</p>",
+        plain(name),
+        env!("CARGO_PKG_VERSION"),
+        duration(uptime),
+    );
+    for (number, one) in look.sites.iter().enumerate() {
+        let moments: Vec<&Moment> = history.of(number).collect();
+        site(one, &moments, &mut out);
+    }
+    let stray: u64 = look.stray.refused.iter().sum();
+    let _ = write!(
+        out,
+        "<section><h2>This machine</h2><dl>{}{}{}{}</dl></section></html>",
+        entry("datagrams of strangers", &stray.to_string()),
+        entry("packets for nobody", &look.stray.unrouted_packets.to_string()),
+        entry("timers late by", &time(look.wire.late.as_secs_f64())),
+        entry("processor time", &time(look.wire.spent.as_secs_f64())),
+    );
+    out
+}
+
+fn entry(name: &str, value: &str) -> String {
+    let mut out = String::new();
+    term(name, value, &mut out);
+    out
+}
+
+/// A long time for people.
+pub fn duration(span: Span) -> String {
+    let seconds = span.as_nanos() / 1_000_000_000;
+    let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
+    if days > 0 {
+        format!("{days} d {hours} h")
+    } else if hours > 0 {
+        format!("{hours} h {minutes} min")
+    } else if minutes > 0 {
+        format!("{minutes} min {} s", seconds % 60)
+    } else {
+        format!("{seconds} s")
+    }
+}

@@ -1,0 +1,309 @@
+//! The command lines: `tidegate-gateway` and `tidegatectl`, which are one program under two names.
+
+use std::ffi::OsString;
+use std::fs::OpenOptions;
+use std::io::{self, BufRead as _, BufReader, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::Duration;
+
+use clap::{Parser, Subcommand};
+use serde_json::{Value, json};
+
+use super::config::{DEFAULT_FILE, decode_key, encode_key};
+use super::log::{Level, say};
+use super::{DEFAULT_SOCKET, explain, routes, run};
+use crate::tunnel::wireguard::PrivateKey;
+
+/// How long the daemon may take to answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+#[derive(Parser)]
+#[command(
+    name = "tidegate-gateway",
+    version,
+    about = "Joins sites over networks that nobody owns, and holds the queue here"
+)]
+struct Gateway {
+    #[command(subcommand)]
+    command: GatewayCommand,
+}
+
+#[derive(Subcommand)]
+enum GatewayCommand {
+    /// Run until a signal ends it.
+    Run {
+        /// The configuration.
+        #[arg(default_value = DEFAULT_FILE)]
+        file: PathBuf,
+    },
+    /// Say whether a configuration is right, and change nothing.
+    Check {
+        /// The configuration.
+        #[arg(default_value = DEFAULT_FILE)]
+        file: PathBuf,
+    },
+    /// Say what a key of the configuration means, like sites.rate.floor or path.target; without one, what there is.
+    Explain {
+        /// The key.
+        key: Option<String>,
+    },
+    /// Take the routes away that drop packets for other sites while the daemon does not run.
+    Open {
+        /// The configuration.
+        #[arg(default_value = DEFAULT_FILE)]
+        file: PathBuf,
+    },
+}
+
+#[derive(Parser)]
+#[command(name = "tidegatectl", version, about = "Talks to a running tidegate-gateway")]
+struct Control {
+    /// Where the daemon listens.
+    #[arg(long, global = true, default_value = DEFAULT_SOCKET)]
+    socket: PathBuf,
+    #[command(subcommand)]
+    command: ControlCommand,
+}
+
+#[derive(Subcommand)]
+enum ControlCommand {
+    /// Show all sites.
+    Status {
+        /// Print JSON with stable keys.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show all sites again and again.
+    Watch,
+    /// Look for some seconds, and say what rates and delays were.
+    Measure {
+        /// How long.
+        #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=3600))]
+        seconds: u32,
+        /// Print JSON with stable keys.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Make a key, and show the part that others are told.
+    Keygen {
+        /// Where to keep it; it must not be there yet.
+        file: PathBuf,
+    },
+    /// Show the part of a key that others are told.
+    Pubkey {
+        /// Where it is kept.
+        file: PathBuf,
+    },
+    /// Read the configuration again; if it is wrong, nothing changes.
+    Reload,
+    /// Say goodbye to all sites; what hosts send from then on is dropped.
+    Drain,
+}
+
+/// Runs the program whose name and arguments these are: its exit code.
+pub fn main(arguments: impl IntoIterator<Item = OsString>) -> u8 {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let is_control = arguments
+        .first()
+        .and_then(|name| Path::new(name).file_name())
+        .is_some_and(|name| name.to_string_lossy().starts_with("tidegatectl"));
+    let outcome = if is_control {
+        control(Control::parse_from(arguments))
+    } else {
+        gateway(Gateway::parse_from(arguments))
+    };
+    match outcome {
+        Ok(()) => 0,
+        Err(why) => {
+            if is_control {
+                eprint!("{}", ended(&why));
+            } else {
+                say(Level::Error, why.trim_end());
+            }
+            1
+        }
+    }
+}
+
+fn ended(text: &str) -> String {
+    format!("{}\n", text.trim_end())
+}
+
+fn gateway(cli: Gateway) -> Result<(), String> {
+    match cli.command {
+        GatewayCommand::Run { file } => run::run(&file),
+        GatewayCommand::Check { file } => {
+            let plan = run::check(&file)?;
+            println!("{} is right: {} sites ({})", file.display(), plan.peers.len(), plan.names().join(", "));
+            Ok(())
+        }
+        GatewayCommand::Explain { key } => {
+            print!("{}", key.map_or_else(|| Ok(explain::overview()), |key| explain::explain(&key))?);
+            Ok(())
+        }
+        GatewayCommand::Open { file } => {
+            let plan = super::config::open(&file).map_err(|why| why.render())?;
+            routes::open(&plan.networks());
+            Ok(())
+        }
+    }
+}
+
+fn control(cli: Control) -> Result<(), String> {
+    let ask = |command: &str| ask(&cli.socket, command);
+    match cli.command {
+        ControlCommand::Status { json: true } => println!("{:#}", ask("status")?),
+        ControlCommand::Status { json: false } => print!("{}", table(&ask("status")?)),
+        ControlCommand::Watch => loop {
+            let shown = format!("\x1b[2J\x1b[H{}", table(&ask("status")?));
+            if io::stdout().write_all(shown.as_bytes()).and_then(|()| io::stdout().flush()).is_err() {
+                return Ok(());
+            }
+            sleep(Duration::from_secs(1));
+        },
+        ControlCommand::Measure { seconds, json } => measure(&cli.socket, seconds, json)?,
+        ControlCommand::Keygen { file } => {
+            let key = PrivateKey::generate().map_err(|why| why.to_string())?;
+            let refused = |why: io::Error| format!("{}: {why}", file.display());
+            // Never over another one, and never readable for others.
+            let mut kept =
+                OpenOptions::new().write(true).create_new(true).mode(0o600).open(&file).map_err(refused)?;
+            writeln!(kept, "{}", encode_key(&key.to_bytes()))
+                .and_then(|()| kept.sync_all())
+                .map_err(refused)?;
+            println!("{}", encode_key(&key.public()));
+        }
+        ControlCommand::Pubkey { file } => {
+            let text = std::fs::read_to_string(&file).map_err(|why| format!("{}: {why}", file.display()))?;
+            let key = decode_key(&text).ok_or_else(|| format!("{}: is no key", file.display()))?;
+            println!("{}", encode_key(&PrivateKey::from(key).public()));
+        }
+        ControlCommand::Reload => {
+            ask("reload")?;
+        }
+        ControlCommand::Drain => {
+            ask("drain")?;
+        }
+    }
+    Ok(())
+}
+
+/// What the daemon at `socket` answers.
+fn ask(socket: &Path, command: &str) -> Result<Value, String> {
+    let refused = |why: io::Error| {
+        let help = match why.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => "; does the daemon run?",
+            io::ErrorKind::PermissionDenied => "; run it with sudo",
+            _ => "",
+        };
+        format!("{}: {why}{help}", socket.display())
+    };
+    let mut stream = UnixStream::connect(socket).map_err(refused)?;
+    stream.set_read_timeout(Some(PATIENCE)).map_err(refused)?;
+    writeln!(stream, "{command}").map_err(refused)?;
+    let mut line = String::new();
+    BufReader::new(stream).read_line(&mut line).map_err(refused)?;
+    let answer: Value =
+        serde_json::from_str(&line).map_err(|why| format!("the daemon's answer is broken: {why}"))?;
+    match answer.get("error").and_then(Value::as_str) {
+        Some(why) => Err(why.to_owned()),
+        None => Ok(answer),
+    }
+}
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or(0.0)
+}
+
+fn milliseconds(value: &Value) -> String {
+    value.as_f64().map_or_else(|| "-".to_owned(), |seconds| format!("{:.1} ms", seconds * 1e3))
+}
+
+fn table(status: &Value) -> String {
+    let mut rows = vec![
+        ["site", "state", "rate", "arrives", "round trip", "excess", "waits", "dropped", "at"]
+            .map(str::to_owned),
+    ];
+    for site in status["sites"].as_array().into_iter().flatten() {
+        let link = &site["links"][0];
+        let mbit = |value: &Value| format!("{:.2} Mbit/s", number(value) / 1e6);
+        rows.push([
+            site["name"].as_str().unwrap_or("?").to_owned(),
+            site["state"].as_str().unwrap_or("?").to_owned(),
+            mbit(&link["rate_bps"]),
+            mbit(&link["output_bps"]),
+            milliseconds(&link["rtt_s"]),
+            milliseconds(&link["excess_s"]),
+            format!("{} B", number(&link["queue_bytes"])),
+            number(&site["dropped_packets"]).to_string(),
+            site["endpoint"].as_str().unwrap_or("not heard yet").to_owned(),
+        ]);
+    }
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..rows[0].len()).map(width).collect();
+    let line = |row: &[String; 9]| {
+        let cells: Vec<String> =
+            row.iter().zip(&widths).map(|(cell, &wide)| format!("{cell:wide$}")).collect();
+        cells.join("  ").trim_end().to_owned() + "\n"
+    };
+    rows.iter().map(line).collect()
+}
+
+/// Looks four times a second.
+fn measure(socket: &Path, seconds: u32, as_json: bool) -> Result<(), String> {
+    let mut looks = Vec::new();
+    for _ in 0..seconds * 4 {
+        looks.push(ask(socket, "status")?);
+        sleep(Duration::from_millis(250));
+    }
+    let (Some(first), Some(last)) = (looks.first(), looks.last()) else { return Ok(()) };
+    let span = (number(&last["uptime_s"]) - number(&first["uptime_s"])).max(1e-3);
+    let mut results = Vec::new();
+    for at in 0..last["sites"].as_array().map_or(0, Vec::len) {
+        let series = |key: &str| {
+            let mut values: Vec<f64> =
+                looks.iter().filter_map(|look| look["sites"][at]["links"][0][key].as_f64()).collect();
+            values.sort_by(f64::total_cmp);
+            values
+        };
+        let grown = |key: &str| number(&last["sites"][at][key]) - number(&first["sites"][at][key]);
+        results.push(json!({
+            "site": last["sites"][at]["name"],
+            "seconds": span,
+            "sent_bps": grown("sent_bytes") * 8.0 / span,
+            "received_bps": grown("received_bytes") * 8.0 / span,
+            "dropped_packets": grown("dropped_packets"),
+            "rate_bps": quantiles(&series("rate_bps")),
+            "output_bps": quantiles(&series("output_bps")),
+            "excess_s": quantiles(&series("excess_s")),
+            "rtt_s": quantiles(&series("rtt_s")),
+            "queue_bytes": quantiles(&series("queue_bytes")),
+        }));
+    }
+    if as_json {
+        println!("{:#}", Value::from(results));
+        return Ok(());
+    }
+    for result in &results {
+        println!(
+            "{}: sent {:.2} Mbit/s, received {:.2} Mbit/s, {} dropped here; rate {:.2} Mbit/s; path delay in excess {} (half of the time), {} (95 %)",
+            result["site"].as_str().unwrap_or("?"),
+            number(&result["sent_bps"]) / 1e6,
+            number(&result["received_bps"]) / 1e6,
+            number(&result["dropped_packets"]),
+            number(&result["rate_bps"]["p50"]) / 1e6,
+            milliseconds(&result["excess_s"]["p50"]),
+            milliseconds(&result["excess_s"]["p95"]),
+        );
+    }
+    Ok(())
+}
+
+/// Of values in ascending order.
+fn quantiles(values: &[f64]) -> Value {
+    let at = |part: f64| values.get(((values.len().max(1) - 1) as f64 * part).round() as usize);
+    json!({ "p5": at(0.05), "p50": at(0.5), "p95": at(0.95), "max": values.last() })
+}

@@ -1,0 +1,42 @@
+//! Rights that are given away when all that needs them is done.
+
+use std::io;
+
+use caps::CapSet;
+use nix::sys::prctl;
+use nix::unistd::{Uid, User, geteuid, setgroups, setresgid, setresuid};
+
+/// Who the process is from now on: `name` if there is such a user and we may, and without any capability in any case. Call it
+/// before there are threads.
+///
+/// # Errors
+/// When rights cannot be given away: who keeps them must not go on.
+pub fn give_away(name: &str) -> io::Result<Given> {
+    let mut given = Given { user: None };
+    if geteuid().is_root() && !name.is_empty() {
+        // `sudo` and systemd both begin as root.
+        if let Some(user) = User::from_name(name)? {
+            setgroups(&[user.gid])?;
+            setresgid(user.gid, user.gid, user.gid)?;
+            setresuid(user.uid, user.uid, user.uid)?;
+            given.user = Some(user.name);
+        }
+    }
+    for set in [CapSet::Ambient, CapSet::Inheritable, CapSet::Effective, CapSet::Permitted] {
+        caps::clear(None, set).map_err(|why| io::Error::other(why.to_string()))?;
+    }
+    prctl::set_no_new_privs()?;
+    Ok(given)
+}
+
+/// What became of the rights.
+#[derive(Debug)]
+pub struct Given {
+    /// Who the process is; none: who it was.
+    pub user: Option<String>,
+}
+
+/// The owner of what is made for user `name`, if there is one.
+pub fn owner(name: &str) -> Option<Uid> {
+    User::from_name(name).ok().flatten().map(|user| user.uid)
+}

@@ -1,0 +1,174 @@
+//! From the file to a running daemon, and to its end.
+
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::sync_channel;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use arc_swap::ArcSwapOption;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::eventfd::{EfdFlags, EventFd};
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use sd_notify::NotifyState;
+
+use super::config::{self, Keys, Plan};
+use super::control::{self, Desk, Manager, Shares};
+use super::io::clock;
+use super::io::tun::Tun;
+use super::io::udp::Udp;
+use super::log::{Level, say};
+use super::packets::{Packets, Shared};
+use super::{rights, routes};
+use crate::core::Gateway;
+use crate::tunnel::wireguard::WireguardTunnels;
+
+/// How often it looks whether the packet thread is alive, where systemd does not say.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Orders that wait for the packet thread.
+const ORDERS_MAX: usize = 16;
+
+/// What the system refused, and to whom.
+fn refused<T>(what: impl std::fmt::Display, outcome: io::Result<T>) -> Result<T, String> {
+    outcome.map_err(|why| {
+        if why.kind() == io::ErrorKind::PermissionDenied {
+            format!("{what}: this needs the rights of root (CAP_NET_ADMIN)")
+        } else {
+            format!("{what}: {why}")
+        }
+    })
+}
+
+fn system<T>(what: &str, outcome: nix::Result<T>) -> Result<T, String> {
+    refused(what, outcome.map_err(io::Error::from))
+}
+
+/// Runs by the file at `path` until a signal ends it.
+///
+/// # Errors
+/// Why it cannot, for people.
+pub fn run(path: &Path) -> Result<(), String> {
+    let plan = config::open(path).map_err(|why| why.render())?;
+    let mut keys = Keys::default();
+    keys.load(&plan).map_err(|why| why.render())?;
+    // Before there are threads: signals arrive as readable bytes only.
+    let mut signals = SigSet::empty();
+    for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
+        signals.add(signal);
+    }
+    system("signals cannot be held", signals.thread_block())?;
+    let signals = SignalFd::with_flags(&signals, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC);
+    let signals = system("signals cannot be read", signals)?;
+
+    let socket = refused(&plan.socket, control::open_socket(Path::new(&plan.socket), &plan.user))?;
+    let status =
+        plan.status.map(|at| refused(format!("status at {at}"), control::open_status(at))).transpose()?;
+    // Closed first, so that there is no instant in which packets go another way.
+    let networks = plan.networks();
+    if plan.is_closed {
+        refused("routes", routes::close(&networks))?;
+    }
+    let tun =
+        refused(format!("the device {} cannot be made", plan.device), Tun::create(&plan.device, plan.mtu()))?;
+    let sockets = refused(format!("nothing can be heard at {}", plan.listen), Udp::all(plan.listen))?;
+    refused("routes", routes::set_up(&plan.device, &plan.addresses, &networks))?;
+    let given = refused("rights cannot be given away", rights::give_away(&plan.user))?;
+    say(
+        Level::Info,
+        match &given.user {
+            Some(user) => format!("runs as {user}, without capabilities"),
+            None => format!(
+                "there is no user `{}`, or no right to become it: the same user, without capabilities",
+                plan.user
+            ),
+        },
+    );
+
+    let (manager, shared, packets) = start_packets(path, &plan, keys, tun, sockets)?;
+    let began = clock::now();
+    let desk = Desk { shares: Arc::clone(&manager), shared: Arc::clone(&shared), name: name(), began };
+    thread::spawn(move || control::serve(&desk, &socket, status.as_ref()));
+    let names = Arc::clone(&manager);
+    thread::spawn(move || control::follow_names(&names));
+
+    let at = plan.status.map_or_else(String::new, |at| format!(", status at http://{at}/"));
+    say(Level::Notice, format_args!("listens at {} for {} sites{at}", plan.listen, plan.peers.len()));
+    let _ = sd_notify::notify(&[NotifyState::Ready, NotifyState::Status("running")]);
+    watch(&signals, &manager, &shared, packets)
+}
+
+type Thread = thread::JoinHandle<io::Result<()>>;
+
+fn start_packets(
+    path: &Path,
+    plan: &Plan,
+    keys: Keys,
+    tun: Tun,
+    sockets: Vec<Udp>,
+) -> Result<(Shares, Arc<Shared>, Thread), String> {
+    let no_randomness = |why: getrandom::Error| format!("the system has no randomness: {why}");
+    let private = keys.private(plan);
+    let now = clock::now();
+    let tunnels = WireguardTunnels::new(&private, &keys.peers(plan), now).map_err(no_randomness)?;
+    let seed = config::fresh_seed().map_err(no_randomness)?;
+    let gateway = Gateway::new(plan.core(&private.public(), seed), tunnels, now);
+    let wake = EventFd::from_value_and_flags(0, EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC);
+    let wake = system("the packet thread cannot be woken up", wake)?;
+    let shared = Arc::new(Shared { look: ArcSwapOption::empty(), beats: AtomicU64::new(0), wake });
+    let (orders, hears) = sync_channel(ORDERS_MAX);
+    let packets = Packets::new(gateway, tun, sockets, hears, Arc::clone(&shared));
+    let spawned = thread::Builder::new().name("packets".to_owned()).spawn(move || packets.run());
+    let thread = refused("no thread can be started", spawned)?;
+    let manager = Manager::new(path.to_owned(), plan.clone(), keys, orders, Arc::clone(&shared));
+    Ok((Arc::new(Mutex::new(manager)), shared, thread))
+}
+
+/// Until a signal ends it, or the packet thread does. systemd is told that it is alive as long as packets are served.
+fn watch(signals: &SignalFd, manager: &Shares, shared: &Shared, packets: Thread) -> Result<(), String> {
+    let every = sd_notify::watchdog_enabled().map_or(LOOK_EVERY, |limit| (limit / 2).min(LOOK_EVERY));
+    let timeout = PollTimeout::try_from(every).unwrap_or(PollTimeout::MAX);
+    let mut beats = 0;
+    loop {
+        let mut waits = [PollFd::new(std::os::fd::AsFd::as_fd(signals), PollFlags::POLLIN)];
+        let _ = poll(&mut waits, timeout);
+        while let Ok(Some(signal)) = signals.read_signal() {
+            if signal.ssi_signo == Signal::SIGHUP as u32 {
+                let _ = sd_notify::notify(&[NotifyState::Reloading]);
+                // The log has been told.
+                let _ = control::reload(manager);
+                let _ = sd_notify::notify(&[NotifyState::Ready]);
+            } else {
+                let _ = sd_notify::notify(&[NotifyState::Stopping]);
+                control::lock(manager).drain(true)?;
+                let ended = packets.join().map_err(|_| "the packet thread has panicked".to_owned())?;
+                return refused("packets", ended);
+            }
+        }
+        if packets.is_finished() {
+            let ended = packets.join().map_err(|_| "the packet thread has panicked".to_owned())?;
+            return refused("packets", ended);
+        }
+        let now = shared.beats.load(Ordering::Relaxed);
+        if now != beats {
+            beats = now;
+            let _ = sd_notify::notify(&[NotifyState::Watchdog]);
+        }
+    }
+}
+
+fn name() -> String {
+    nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok()).unwrap_or_default()
+}
+
+/// What the file at `path` says is right, and so are the files with keys.
+///
+/// # Errors
+/// What is wrong, for people.
+pub fn check(path: &Path) -> Result<Plan, String> {
+    let plan = config::open(path).map_err(|why| why.render())?;
+    Keys::default().load(&plan).map_err(|why| why.render())?;
+    Ok(plan)
+}

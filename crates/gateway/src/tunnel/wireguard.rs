@@ -1,0 +1,421 @@
+//! WireGuard, by a library: any peer that speaks it may be at the other end.
+//!
+//! There is no cipher and no handshake here. The library has them, with sessions, windows against replays, cookies and timers
+//! (boringtun, `noise::Tunn`). What is here finds the peer of a datagram, bounds what strangers cost, pads packets, and keeps the
+//! library from queueing packets where nobody sees them.
+//!
+//! Source: WireGuard (Donenfeld, NDSS 2017), sections 5 and 6, as the library has it.
+//! Deviations:
+//! - The library reads its own clock, so that times of sessions are the machine's, whatever `now` says; stamps of handshakes are those of
+//!   the wall clock. `now` says when to ask the library again.
+//! - Packets are padded to 16 bytes beyond the largest packet as well, so that both ends count alike.
+//! - Whoever wants a session asks for it for ever, not for 90 s: a gateway has nobody who would ask again.
+
+use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::hash::Hasher;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use boringtun::noise::errors::WireGuardError;
+use boringtun::noise::handshake::parse_handshake_anon;
+use boringtun::noise::rate_limiter::RateLimiter;
+use boringtun::noise::{Packet, Tunn, TunnResult};
+use boringtun::x25519::{PublicKey, StaticSecret};
+use siphasher::sip::SipHasher24;
+use tidegate_units::{Span, Time};
+
+use super::{Addressed, OVERHEAD_BYTES, Opened, PADDING_BYTES, Refusal, Tunnel, Tunnels};
+
+/// Handshakes in a second from which on strangers must show that they are where they say (cookies; section 5.3).
+const HANDSHAKES_PER_SECOND: u64 = 100;
+/// Handshakes in a second that are computed at all, and of one address. Each costs some 100 us.
+const COMPUTED_PER_SECOND: u32 = 500;
+const COMPUTED_OF_ADDRESS: u32 = 20;
+/// Addresses that are told apart at once; others share with them.
+const ADDRESSES: usize = 1024;
+/// The library wants to be asked about its timers so often.
+const TICK: Span = Span::from_millis(250);
+/// What the library says without having been asked, at most.
+const PENDING_MAX: usize = 4;
+/// Of a message that the library writes by itself.
+const MESSAGE_BYTES: usize = 148;
+/// The greatest number of peers: 24 bits of a session's name are the peer's.
+pub const PEERS_MAX: usize = 1 << 24;
+/// A padded packet is no longer.
+const PACKET_BYTES_MAX: usize = 2048;
+
+/// A key of 32 bytes that stays here. Its text is never shown.
+#[derive(Clone)]
+pub struct PrivateKey(StaticSecret);
+
+impl PrivateKey {
+    /// A new one, from the system's randomness.
+    ///
+    /// # Errors
+    /// When the system has none.
+    pub fn generate() -> Result<Self, getrandom::Error> {
+        let mut bytes = [0; 32];
+        getrandom::getrandom(&mut bytes)?;
+        Ok(Self::from(bytes))
+    }
+
+    /// What others are told.
+    pub fn public(&self) -> [u8; 32] {
+        PublicKey::from(&self.0).to_bytes()
+    }
+
+    /// For the file that keeps it.
+    pub fn to_bytes(&self) -> [u8; 32] {
+        self.0.to_bytes()
+    }
+}
+
+impl From<[u8; 32]> for PrivateKey {
+    fn from(bytes: [u8; 32]) -> Self {
+        Self(StaticSecret::from(bytes))
+    }
+}
+
+impl fmt::Debug for PrivateKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PrivateKey")
+    }
+}
+
+/// What gateways call the site with `public_key`.
+pub fn site_id(public_key: &[u8; 32]) -> u64 {
+    let mut hasher = SipHasher24::new();
+    hasher.write(public_key);
+    hasher.finish()
+}
+
+/// Another end.
+#[derive(Clone)]
+pub struct PeerKeys {
+    /// Its key.
+    pub public: [u8; 32],
+    /// A secret that both have besides.
+    pub shared: Option<[u8; 32]>,
+    /// It hears from us so often, for those in between that forget.
+    pub keepalive: Option<Span>,
+}
+
+impl fmt::Debug for PeerKeys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PeerKeys").field("public", &self.public).finish_non_exhaustive()
+    }
+}
+
+/// The tunnel to one other gateway; see the module.
+pub struct WireguardTunnel {
+    tunn: Tunn,
+    /// Whether the library has a session, as far as it said.
+    is_up: bool,
+    wants: bool,
+    /// A session was asked for, and has not come yet.
+    asks: bool,
+    /// What the library wants to say.
+    pending: VecDeque<Vec<u8>>,
+    /// When to ask the library about its timers.
+    tick_at: Time,
+    keepalive: Option<Span>,
+    sent: Time,
+    padded: Box<[u8; PACKET_BYTES_MAX]>,
+}
+
+impl fmt::Debug for WireguardTunnel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WireguardTunnel").field("is_up", &self.is_up).finish_non_exhaustive()
+    }
+}
+
+impl WireguardTunnel {
+    fn look(&mut self) {
+        // The library says when its session began if it has one.
+        self.is_up = self.tunn.time_since_last_handshake().is_some();
+        self.wants &= !self.is_up;
+        self.asks &= !self.is_up;
+    }
+
+    /// How long ago the session began.
+    pub fn session_age(&self) -> Option<std::time::Duration> {
+        self.tunn.time_since_last_handshake()
+    }
+}
+
+impl Tunnel for WireguardTunnel {
+    fn is_up(&self, _now: Time) -> bool {
+        self.is_up
+    }
+
+    fn want(&mut self, _now: Time) {
+        self.wants = !self.is_up;
+    }
+
+    fn seal(&mut self, packet: &[u8], now: Time, room: &mut [u8]) -> Option<usize> {
+        let padded = packet.len().next_multiple_of(PADDING_BYTES);
+        if !self.is_up
+            || padded > PACKET_BYTES_MAX
+            || room.len() < (padded + OVERHEAD_BYTES).max(MESSAGE_BYTES)
+        {
+            return None;
+        }
+        self.padded[..packet.len()].copy_from_slice(packet);
+        self.padded[packet.len()..padded].fill(0);
+        self.sent = now;
+        match self.tunn.encapsulate(&self.padded[..padded], room) {
+            TunnResult::WriteToNetwork(datagram) => Some(datagram.len()),
+            _ => None,
+        }
+    }
+
+    fn open(&mut self, datagram: &[u8], from: SocketAddr, _now: Time, room: &mut [u8]) -> Opened {
+        let needed = datagram.len().saturating_sub(OVERHEAD_BYTES / 2).max(MESSAGE_BYTES);
+        // The library takes an empty datagram for a question.
+        if datagram.is_empty() || room.len() < needed {
+            return Opened::Refused(Refusal::Malformed);
+        }
+        let is_data = datagram[0] == 4;
+        let opened = match self.tunn.decapsulate(Some(from.ip()), datagram, room) {
+            TunnResult::WriteToTunnelV4(packet, _) | TunnResult::WriteToTunnelV6(packet, _) => {
+                Opened::Packet(packet.len())
+            }
+            TunnResult::Done if is_data => Opened::Packet(0),
+            TunnResult::Done => Opened::Noted,
+            TunnResult::WriteToNetwork(answer) => {
+                if self.pending.len() < PENDING_MAX {
+                    self.pending.push_back(answer.to_vec());
+                }
+                Opened::Handshake
+            }
+            TunnResult::Err(why) => return Opened::Refused(refusal(&why)),
+        };
+        if !self.is_up || opened == Opened::Handshake {
+            self.look();
+        }
+        opened
+    }
+
+    fn poll(&mut self, now: Time, room: &mut [u8]) -> Option<usize> {
+        if room.len() < MESSAGE_BYTES {
+            return None;
+        }
+        if let Some(message) = self.pending.pop_front() {
+            room.get_mut(..message.len())?.copy_from_slice(&message);
+            return Some(message.len());
+        }
+        if now >= self.tick_at {
+            self.tick_at = now + TICK;
+            let said = match self.tunn.update_timers(room) {
+                TunnResult::WriteToNetwork(message) => Some(message.len()),
+                TunnResult::Err(WireGuardError::ConnectionExpired) => {
+                    // It has given up; we do not.
+                    self.wants |= self.asks;
+                    None
+                }
+                _ => None,
+            };
+            self.look();
+            if said.is_some() {
+                self.sent = now;
+                return said;
+            }
+        }
+        if self.wants {
+            // Nothing while one is under way, which the library repeats by itself.
+            (self.wants, self.asks) = (false, true);
+            if let TunnResult::WriteToNetwork(message) = self.tunn.format_handshake_initiation(room, false) {
+                return Some(message.len());
+            }
+        }
+        if self.is_up && self.keepalive.is_some_and(|every| now.since(self.sent) >= every) {
+            return self.seal(&[], now, room);
+        }
+        None
+    }
+
+    fn timeout(&self) -> Option<Time> {
+        if !self.pending.is_empty() || self.wants {
+            return Some(Time::ZERO);
+        }
+        let kept = self.keepalive.filter(|_| self.is_up).map_or(Time::MAX, |every| self.sent + every);
+        Some(self.tick_at.min(kept))
+    }
+}
+
+fn refusal(why: &WireGuardError) -> Refusal {
+    match why {
+        WireGuardError::InvalidMac | WireGuardError::InvalidAeadTag => Refusal::Forged,
+        WireGuardError::DuplicateCounter
+        | WireGuardError::InvalidCounter
+        | WireGuardError::WrongTai64nTimestamp => Refusal::Replayed,
+        WireGuardError::NoCurrentSession
+        | WireGuardError::WrongIndex
+        | WireGuardError::WrongKey
+        | WireGuardError::UnexpectedPacket
+        | WireGuardError::ConnectionExpired => Refusal::Unknown,
+        WireGuardError::UnderLoad => Refusal::Busy,
+        _ => Refusal::Malformed,
+    }
+}
+
+/// Handshakes that may be computed in this second: in all, and by address.
+#[derive(Debug)]
+struct Budget {
+    key: u64,
+    since: Time,
+    left: u32,
+    of_address: Box<[(Time, u32)]>,
+}
+
+impl Budget {
+    fn may(&mut self, from: IpAddr, now: Time) -> bool {
+        let second = Span::from_secs(1);
+        if now.since(self.since) >= second {
+            (self.since, self.left) = (now, COMPUTED_PER_SECOND);
+        }
+        let mut hasher = SipHasher24::new_with_keys(self.key, 0);
+        match from {
+            IpAddr::V4(address) => hasher.write(&address.octets()),
+            // Whoever has one address of a network has all of them.
+            IpAddr::V6(address) => hasher.write(&address.octets()[..8]),
+        }
+        let place = (hasher.finish() % ADDRESSES as u64) as usize;
+        let (since, left) = &mut self.of_address[place];
+        if now.since(*since) >= second {
+            (*since, *left) = (now, COMPUTED_OF_ADDRESS);
+        }
+        let may = *left > 0 && self.left > 0;
+        if may {
+            *left -= 1;
+            self.left -= 1;
+        }
+        may
+    }
+}
+
+/// The tunnels of one gateway.
+pub struct WireguardTunnels {
+    private: StaticSecret,
+    public: PublicKey,
+    /// Asks strangers for cookies.
+    limiter: RateLimiter,
+    budget: Budget,
+    tunnels: Vec<WireguardTunnel>,
+    by_key: HashMap<[u8; 32], u32>,
+}
+
+impl fmt::Debug for WireguardTunnels {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WireguardTunnels").field("tunnels", &self.tunnels).finish_non_exhaustive()
+    }
+}
+
+impl WireguardTunnels {
+    /// A tunnel to each of `peers`, of which there are at most [`PEERS_MAX`].
+    ///
+    /// # Errors
+    /// When the system has no randomness.
+    pub fn new(private: &PrivateKey, peers: &[PeerKeys], now: Time) -> Result<Self, getrandom::Error> {
+        assert!(peers.len() <= PEERS_MAX, "peers are numbered with 24 bits");
+        let public = PublicKey::from(&private.0);
+        // Each handshake was counted before it comes to a tunnel.
+        let each = Arc::new(RateLimiter::new(&public, u64::MAX));
+        let tunnel = |(peer, number): (&PeerKeys, u32)| WireguardTunnel {
+            tunn: Tunn::new(
+                private.0.clone(),
+                PublicKey::from(peer.public),
+                peer.shared,
+                None,
+                number,
+                Some(Arc::clone(&each)),
+            ),
+            is_up: false,
+            wants: false,
+            asks: false,
+            pending: VecDeque::new(),
+            tick_at: now,
+            keepalive: peer.keepalive,
+            sent: now,
+            padded: Box::new([0; PACKET_BYTES_MAX]),
+        };
+        let mut key = [0; 8];
+        getrandom::getrandom(&mut key)?;
+        Ok(Self {
+            private: private.0.clone(),
+            public,
+            limiter: RateLimiter::new(&public, HANDSHAKES_PER_SECOND),
+            budget: Budget {
+                key: u64::from_le_bytes(key),
+                since: now,
+                left: COMPUTED_PER_SECOND,
+                of_address: vec![(now, COMPUTED_OF_ADDRESS); ADDRESSES].into(),
+            },
+            tunnels: peers.iter().zip(0..).map(tunnel).collect(),
+            by_key: peers.iter().zip(0..).map(|(peer, number)| (peer.public, number)).collect(),
+        })
+    }
+
+    /// How long ago the session with `peer` began.
+    pub fn session_age(&self, peer: u32) -> Option<std::time::Duration> {
+        self.tunnels[peer as usize].session_age()
+    }
+
+    /// From now on `peer` hears from us so often.
+    pub fn set_keepalive(&mut self, peer: u32, keepalive: Option<Span>) {
+        self.tunnels[peer as usize].keepalive = keepalive;
+    }
+
+    fn peer(&self, session: u32) -> Option<u32> {
+        Some(session >> 8).filter(|&number| (number as usize) < self.tunnels.len())
+    }
+
+    /// Whose handshake message `datagram` is; both kinds cost some, and are counted.
+    fn of_handshake(&mut self, datagram: &[u8], from: SocketAddr, now: Time, room: &mut [u8]) -> Addressed {
+        self.limiter.reset_count();
+        let packet = match self.limiter.verify_packet(Some(from.ip()), datagram, room) {
+            Ok(packet) => packet,
+            Err(TunnResult::WriteToNetwork(cookie)) => return Addressed::Reply(cookie.len()),
+            Err(TunnResult::Err(why)) => return Addressed::Refused(refusal(&why)),
+            Err(_) => return Addressed::Refused(Refusal::Malformed),
+        };
+        if !self.budget.may(from.ip(), now) {
+            return Addressed::Refused(Refusal::Busy);
+        }
+        let number = match packet {
+            Packet::HandshakeInit(initiation) => {
+                match parse_handshake_anon(&self.private, &self.public, &initiation) {
+                    Ok(half) => self.by_key.get(&half.peer_static_public).copied(),
+                    Err(why) => return Addressed::Refused(refusal(&why)),
+                }
+            }
+            Packet::HandshakeResponse(response) => self.peer(response.receiver_idx),
+            Packet::PacketCookieReply(_) | Packet::PacketData(_) => None,
+        };
+        number.map_or(Addressed::Refused(Refusal::Unknown), Addressed::Peer)
+    }
+}
+
+impl Tunnels for WireguardTunnels {
+    type Tunnel = WireguardTunnel;
+
+    fn addressed(&mut self, datagram: &[u8], from: SocketAddr, now: Time, room: &mut [u8]) -> Addressed {
+        let number = match Tunn::parse_incoming_packet(datagram) {
+            Ok(Packet::PacketData(data)) => self.peer(data.receiver_idx),
+            Ok(Packet::PacketCookieReply(reply)) => self.peer(reply.receiver_idx),
+            Ok(Packet::HandshakeInit(_) | Packet::HandshakeResponse(_)) => {
+                return self.of_handshake(datagram, from, now, room);
+            }
+            Err(_) => return Addressed::Refused(Refusal::Malformed),
+        };
+        number.map_or(Addressed::Refused(Refusal::Unknown), Addressed::Peer)
+    }
+
+    fn tunnel(&mut self, peer: u32) -> &mut WireguardTunnel {
+        &mut self.tunnels[peer as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,253 @@
+//! Two gateways over the library, without a network in between.
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use etherparse::PacketBuilder;
+use proptest::prelude::*;
+use tidegate_units::BitRate;
+
+use super::*;
+use crate::core::config::{GatewayConfig, RateConfig, SiteConfig};
+use crate::core::store::BUFFER_BYTES;
+use crate::core::{Gateway, Input, Output};
+
+fn address(site: usize) -> SocketAddr {
+    SocketAddr::from(([192, 0, 2, site as u8 + 1], 51820))
+}
+
+fn key(site: usize) -> PrivateKey {
+    PrivateKey::from([site as u8 + 1; 32])
+}
+
+fn config(here: usize) -> GatewayConfig {
+    let there = 1 - here;
+    let rate = BitRate::from_mbps(10);
+    GatewayConfig {
+        id: site_id(&key(here).public()),
+        address4: Some(Ipv4Addr::new(10, here as u8, 0, 1)),
+        address6: None,
+        sites: vec![SiteConfig {
+            name: "there".to_owned(),
+            id: site_id(&key(there).public()),
+            endpoint: Some(address(there)),
+            networks: vec![format!("10.{there}.0.0/16").parse().unwrap()],
+            control: None,
+            rate: RateConfig { floor: rate, max: rate, fallback: rate },
+            via: None,
+        }],
+        classes: Vec::new(),
+        buffers: 64,
+        mtu: 1420,
+        flows: 16,
+        relay: None,
+        seed: here as u64,
+    }
+}
+
+fn gateway(here: usize, now: Time) -> Gateway<WireguardTunnels> {
+    let peers = [PeerKeys { public: key(1 - here).public(), shared: None, keepalive: None }];
+    Gateway::new(config(here), WireguardTunnels::new(&key(here), &peers, now).unwrap(), now)
+}
+
+/// Who said it, and what.
+type Said = (usize, Vec<u8>);
+
+/// Hands over what both say until neither says more: what was on the wire, with who sent it, and what hosts got.
+fn settle(gateways: &mut [Gateway<WireguardTunnels>; 2], now: Time) -> (Vec<Said>, Vec<Vec<u8>>) {
+    let (mut wire, mut delivered) = (Vec::new(), Vec::new());
+    let mut room = vec![0; BUFFER_BYTES];
+    loop {
+        let before = wire.len() + delivered.len();
+        for here in 0..2 {
+            while let Some(output) = gateways[here].poll_output(now, &mut room) {
+                match output {
+                    Output::Lan(bytes) => delivered.push(room[..bytes].to_vec()),
+                    Output::Wan { to, bytes, .. } => {
+                        assert_eq!(to, address(1 - here));
+                        wire.push((here, room[..bytes].to_vec()));
+                        let input =
+                            Input::Wan { from: address(here), traffic_class: 0, datagram: &room[..bytes] };
+                        gateways[1 - here].handle(input, now);
+                    }
+                }
+            }
+        }
+        if wire.len() + delivered.len() == before {
+            return (wire, delivered);
+        }
+    }
+}
+
+fn packet(from: u8, to: u8, payload: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    PacketBuilder::ipv4([10, from, 0, 9], [10, to, 0, 9], 60).udp(5, 7).write(&mut bytes, payload).unwrap();
+    bytes
+}
+
+fn pair() -> [Gateway<WireguardTunnels>; 2] {
+    let mut gateways = [gateway(0, Time::ZERO), gateway(1, Time::ZERO)];
+    settle(&mut gateways, Time::ZERO);
+    gateways
+}
+
+#[test]
+fn packets_reach_the_other_site_both_ways_and_are_not_seen_in_between() {
+    let mut gateways = pair();
+    let now = Time::ZERO + Span::from_millis(1);
+    for (from, to) in [(0, 1), (1, 0)] {
+        let payload: Vec<u8> = (0..777).map(|at: u32| (at * 31) as u8).collect();
+        let sent = packet(from, to, &payload);
+        gateways[usize::from(from)].handle(Input::Lan(&sent), now);
+        let (wire, delivered) = settle(&mut gateways, now);
+        assert_eq!(delivered, std::slice::from_ref(&sent));
+        let data = &wire.iter().find(|(_, bytes)| bytes.len() > 700).unwrap().1;
+        assert_eq!(data.len(), super::super::sealed_bytes(sent.len()));
+        assert!(!data.windows(8).any(|eight| eight == &payload[100..108]));
+    }
+}
+
+#[test]
+fn what_is_forged_or_comes_again_changes_nothing() {
+    let mut gateways = pair();
+    let now = Time::ZERO + Span::from_millis(1);
+    gateways[0].handle(Input::Lan(&packet(0, 1, &[7; 500])), now);
+    let mut room = vec![0; BUFFER_BYTES];
+    let Some(Output::Wan { bytes, .. }) = gateways[0].poll_output(now, &mut room) else {
+        panic!("it is sent")
+    };
+    let data = room[..bytes].to_vec();
+    let stranger = SocketAddr::from(([203, 0, 113, 9], 1));
+    let mut tell = |from: SocketAddr, datagram: &[u8]| {
+        gateways[1].handle(Input::Wan { from, traffic_class: 3, datagram }, now);
+        let mut delivered = 0;
+        while let Some(output) = gateways[1].poll_output(now, &mut room) {
+            assert!(matches!(output, Output::Lan(_)), "nothing is said to strangers");
+            delivered += 1;
+        }
+        let mut status = gateways[1].status()[0].clone();
+        let refused = std::mem::take(&mut status.counters.refused);
+        let stray = gateways[1].stray().refused;
+        (delivered, status, refused.iter().chain(&stray).sum::<u64>(), refused)
+    };
+    let (_, before, ..) = tell(stranger, &[]);
+    let bits = data.len() * 8;
+    for bit in (0..bits).step_by(13) {
+        let mut forged = data.clone();
+        forged[bit / 8] ^= 1 << (bit % 8);
+        let (forgeries, status, ..) = tell(stranger, &forged);
+        assert_eq!((forgeries, &status), (0, &before), "bit {bit}");
+    }
+    let (delivered, after, refused, _) = tell(address(0), &data);
+    assert_eq!((delivered, refused), (1, 1 + bits.div_ceil(13) as u64));
+    // The same again, from where it came and from elsewhere.
+    for (from, count) in [(address(0), 1), (stranger, 2)] {
+        let (again, status, _, by) = tell(from, &data);
+        assert_eq!((again, by[Refusal::Replayed as usize]), (0, count));
+        assert_eq!(status, after);
+    }
+    assert_eq!(after.endpoint, Some(address(0)));
+}
+
+#[test]
+fn whoever_has_another_key_is_not_heard() {
+    let mut gateways = pair();
+    let now = Time::ZERO + Span::from_millis(1);
+    let peers = [PeerKeys { public: key(1).public(), shared: None, keepalive: None }];
+    let mut stranger = WireguardTunnels::new(&key(7), &peers, now).unwrap();
+    let mut room = vec![0; BUFFER_BYTES];
+    stranger.tunnel(0).want(now);
+    let length = stranger.tunnel(0).poll(now, &mut room).unwrap();
+    let from = SocketAddr::from(([203, 0, 113, 9], 1));
+    gateways[1].handle(Input::Wan { from, traffic_class: 0, datagram: &room[..length] }, now);
+    assert_eq!(gateways[1].stray().refused[Refusal::Unknown as usize], 1);
+    assert_eq!(settle(&mut gateways, now).0.len(), 0);
+}
+
+#[test]
+fn a_shared_secret_that_differs_makes_no_session() {
+    let shared = |site: usize, secret: u8| {
+        let peers =
+            [PeerKeys { public: key(1 - site).public(), shared: Some([secret; 32]), keepalive: None }];
+        Gateway::new(config(site), WireguardTunnels::new(&key(site), &peers, Time::ZERO).unwrap(), Time::ZERO)
+    };
+    let payload = packet(0, 1, &[7; 50]);
+    for (other, count) in [(1, 1), (2, 0)] {
+        let mut gateways = [shared(0, 1), shared(1, other)];
+        settle(&mut gateways, Time::ZERO);
+        gateways[0].handle(Input::Lan(&payload), Time::ZERO);
+        assert_eq!(settle(&mut gateways, Time::ZERO).1.len(), count);
+    }
+}
+
+#[test]
+fn a_flood_of_handshakes_is_answered_with_cookies_and_costs_no_more() {
+    let mut here = WireguardTunnels::new(
+        &key(0),
+        &[PeerKeys { public: key(1).public(), shared: None, keepalive: None }],
+        Time::ZERO,
+    )
+    .unwrap();
+    // The library counts by its own seconds, in which a slow machine computes few.
+    let few = 5;
+    here.limiter = RateLimiter::new(&here.public, few);
+    let mut room = vec![0; BUFFER_BYTES];
+    let (mut cookies, mut refused, mut heard) = (0, 0, 0);
+    let mut asked = Vec::new();
+    // Strangers know the public key, and so can write what looks right.
+    for number in 0..60_u32 {
+        let peers = [PeerKeys { public: key(0).public(), shared: None, keepalive: None }];
+        let mut stranger =
+            WireguardTunnels::new(&PrivateKey::generate().unwrap(), &peers, Time::ZERO).unwrap();
+        stranger.tunnel(0).want(Time::ZERO);
+        let length = stranger.tunnel(0).poll(Time::ZERO, &mut room).unwrap();
+        asked.push((SocketAddr::from((Ipv4Addr::from(0x0a00_0000 + number), 9)), room[..length].to_vec()));
+    }
+    for (from, datagram) in asked {
+        match here.addressed(&datagram, from, Time::ZERO, &mut room) {
+            Addressed::Reply(bytes) => {
+                cookies += 1;
+                assert!(bytes < datagram.len(), "an answer is shorter than the question");
+            }
+            Addressed::Refused(Refusal::Unknown) => refused += 1,
+            other => heard += usize::from(matches!(other, Addressed::Peer(_))),
+        }
+    }
+    assert!(cookies > 0 && refused >= few && heard == 0, "{cookies} {refused} {heard}");
+    assert_eq!(cookies + refused, 60);
+}
+
+#[test]
+fn one_address_has_no_more_than_its_part_of_the_handshakes() {
+    let mut budget = Budget {
+        key: 5,
+        since: Time::ZERO,
+        left: COMPUTED_PER_SECOND,
+        of_address: vec![(Time::ZERO, COMPUTED_OF_ADDRESS); ADDRESSES].into(),
+    };
+    let one = IpAddr::from([192, 0, 2, 1]);
+    let count = (0..1000).filter(|_| budget.may(one, Time::ZERO)).count();
+    assert_eq!(count, COMPUTED_OF_ADDRESS as usize);
+    let others =
+        (0..10_000_u32).filter(|&number| budget.may(Ipv4Addr::from(number).into(), Time::ZERO)).count();
+    assert_eq!(count + others, COMPUTED_PER_SECOND as usize);
+    assert!(budget.may(one, Time::ZERO + Span::from_secs(1)));
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..2100), kind in 0_u8..6) {
+        let mut bytes = bytes;
+        let mut here = WireguardTunnels::new(
+            &key(0), &[PeerKeys { public: key(1).public(), shared: None, keepalive: None }], Time::ZERO,
+        ).unwrap();
+        if bytes.len() >= 8 {
+            bytes[..4].copy_from_slice(&[kind, 0, 0, 0]);
+            bytes[5..8].fill(0);
+        }
+        let mut room = vec![0; BUFFER_BYTES];
+        if here.addressed(&bytes, address(1), Time::ZERO, &mut room) == Addressed::Peer(0) {
+            let opened = here.tunnel(0).open(&bytes, address(1), Time::ZERO, &mut room);
+            prop_assert!(matches!(opened, Opened::Refused(_)), "{opened:?}");
+        }
+    }
+}

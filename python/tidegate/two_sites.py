@@ -1,0 +1,329 @@
+"""Two sites on one Linux machine, with a slow FIFO between them: three network namespaces.
+
+`a -- middle -- b`: the middle forwards, and sends at a fixed rate from one long queue (Linux' token bucket
+filter), as an access link does. Each site is a gateway and a host in one. It needs root.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from tidegate.errors import TidegateError
+
+# Documentation addresses outside (RFC 5737), private ones inside.
+OUTER = {"a": "192.0.2.1", "b": "192.0.2.5"}
+ROUTER = {"a": "192.0.2.2", "b": "192.0.2.6"}
+INNER = {"a": "10.1.0.1", "b": "10.2.0.1"}
+PORT = 51820
+PROBE_PORT = 7007
+# So long a daemon may take until it has what it needs.
+START_S = 10.0
+NOT_ANSWERED_S = 0.5
+
+ECHO = f"""
+import socket
+heard = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+heard.bind(("0.0.0.0", {PROBE_PORT}))
+print(flush=True)
+while True:
+    data, sender = heard.recvfrom(2000)
+    try:
+        heard.sendto(data, sender)
+    except OSError:
+        pass
+"""
+
+# Writes for each probe when it was sent and how long it took, in seconds; none where there is no answer.
+# They are sent in time, whatever became of those before.
+PROBE = f"""
+import json, select, socket, sys, time
+address, count, every, text = sys.argv[1], int(sys.argv[2]), float(sys.argv[3]), sys.argv[4]
+asks = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+asks.setblocking(False)
+begin = time.monotonic()
+told = []
+end = begin + count * every + {NOT_ANSWERED_S}
+while (now := time.monotonic()) < end and (len(told) < count or None in [took for _, took in told]):
+    due = begin + len(told) * every
+    if len(told) < count and now >= due:
+        told.append([now, None])
+        try:
+            asks.sendto(f"{{len(told) - 1}} {{text}}".encode(), (address, {PROBE_PORT}))
+        except OSError:
+            pass
+        continue
+    wait = (due if len(told) < count else end) - now
+    if select.select([asks], [], [], wait)[0]:
+        try:
+            number = int(asks.recv(2000).split()[0])
+        except OSError:
+            continue
+        if told[number][1] is None:
+            told[number][1] = time.monotonic() - told[number][0]
+print(json.dumps(told))
+"""
+
+# What passes a device: counts of IP packets, of those that are neither WireGuard of ours nor ICMP, and of
+# those with a text in them.
+TAP = f"""
+import json, select, socket, sys
+device, text = sys.argv[1], sys.argv[2].encode()
+tap = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+tap.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16 << 20)
+tap.bind((device, 0))
+print(flush=True)
+seen = {{"packets": 0, "other": 0, "clear": 0}}
+while True:
+    ready, _, _ = select.select([tap, sys.stdin], [], [])
+    if tap in ready:
+        frame = tap.recv(65535)
+        if frame[12:14] not in (b"\\x08\\x00", b"\\x86\\xdd"):
+            continue
+        seen["packets"] += 1
+        is_v4 = frame[12] == 8
+        kind, ports = (frame[23], frame[34:38]) if is_v4 else (frame[20], frame[54:58])
+        # Routers tell in ICMP of what they have seen, which is sealed.
+        if is_v4 and kind != 1:
+            both = (int.from_bytes(ports[:2]), int.from_bytes(ports[2:]))
+            seen["other"] += kind != 17 or {PORT} not in both
+        seen["clear"] += text in frame
+    elif sys.stdin in ready:
+        print(json.dumps(seen))
+        break
+"""
+
+
+class SetupError(TidegateError):
+    """The machine does not do what two sites need."""
+
+
+def obstacle() -> str | None:
+    """Why this machine cannot have two sites; `None` if it can."""
+    if sys.platform != "linux":
+        return "two sites need Linux"
+    if os.geteuid() != 0:
+        return "two sites need root"
+    if not Path("/dev/net/tun").exists():
+        return "/dev/net/tun is missing"
+    missing = [name for name in ("ip", "tc") if shutil.which(name) is None]
+    if missing:
+        return f"not installed: {', '.join(missing)} (iproute2)"
+    probe = subprocess.run(["unshare", "--net", "true"], capture_output=True)
+    return None if probe.returncode == 0 else "this kernel or container makes no network namespaces"
+
+
+def _run(*command: str) -> None:
+    ended = subprocess.run(command, capture_output=True, text=True)
+    if ended.returncode != 0:
+        raise SetupError(f"`{' '.join(command)}`: {ended.stderr.strip()}")
+
+
+class TwoSites:
+    """See the module. A context: namespaces and daemons end with it."""
+
+    def __init__(self, program: Path, rate: str = "20mbit", queue_bytes: int = 250_000) -> None:
+        self.program = program
+        self.rate = rate
+        self.queue_bytes = queue_bytes
+        self.folder = Path(tempfile.mkdtemp(prefix="tidegate-sites-"))
+        # The daemon gives its rights away, and comes back for its file.
+        self.folder.chmod(0o755)
+        self.prefix = f"tidegate-sites{os.getpid()}"
+        self.daemons: dict[str, subprocess.Popen[bytes]] = {}
+        self.others: list[subprocess.Popen[str]] = []
+
+    def namespace(self, site: str) -> str:
+        """Its name."""
+        return f"{self.prefix}-{site}"
+
+    def __enter__(self) -> "TwoSites":
+        try:
+            self._build()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, why: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _build(self) -> None:
+        for site in ("a", "middle", "b"):
+            _run("ip", "netns", "add", self.namespace(site))
+            _run("ip", "-n", self.namespace(site), "link", "set", "dev", "lo", "up")
+        middle = self.namespace("middle")
+        for site in ("a", "b"):
+            own = self.namespace(site)
+            there = f"to-{site}"
+            _run(
+                *("ip", "link", "add", "wan", "netns", own, "type", "veth"),
+                *("peer", "name", there, "netns", middle),
+            )
+            _run("ip", "-n", own, "address", "add", f"{OUTER[site]}/30", "dev", "wan")
+            _run("ip", "-n", middle, "address", "add", f"{ROUTER[site]}/30", "dev", there)
+            _run("ip", "-n", own, "link", "set", "dev", "wan", "up")
+            _run("ip", "-n", middle, "link", "set", "dev", there, "up")
+            _run("ip", "-n", own, "route", "add", "default", "via", ROUTER[site])
+            _run(
+                *("tc", "-n", middle, "qdisc", "add", "dev", there, "root", "tbf", "rate", self.rate),
+                *("burst", "5kb", "limit", str(self.queue_bytes)),
+            )
+        _run("ip", "netns", "exec", middle, "sysctl", "-qw", "net.ipv4.ip_forward=1")
+
+    def close(self) -> None:
+        """Ends all of it."""
+        for daemon in self.daemons.values():
+            daemon.terminate()
+        for other in self.others:
+            other.kill()
+        for process in (*self.daemons.values(), *self.others):
+            try:
+                process.wait(timeout=5)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+            for pipe in (process.stdin, process.stdout):
+                if pipe is not None:
+                    pipe.close()
+        for site in ("a", "middle", "b"):
+            subprocess.run(["ip", "netns", "del", self.namespace(site)], capture_output=True)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def within(self, site: str, *command: str) -> list[str]:
+        """`command` as it runs in the namespace of `site`."""
+        return ["ip", "netns", "exec", self.namespace(site), *command]
+
+    def control(self, site: str, *command: str) -> subprocess.CompletedProcess[str]:
+        """`tidegatectl` at `site`."""
+        whole = [str(self.folder / "tidegatectl"), "--socket", str(self.socket(site)), *command]
+        return subprocess.run(whole, capture_output=True, text=True, timeout=20)
+
+    def socket(self, site: str) -> Path:
+        """Where its daemon listens for commands."""
+        return self.folder / f"{site}.sock"
+
+    def file(self, site: str) -> Path:
+        """Its configuration."""
+        return self.folder / f"{site}.toml"
+
+    def configure(self, rates: str, more: str = "") -> None:
+        """Makes keys and configurations; `rates` is the table of rates, `more` what else a site has."""
+        control = self.folder / "tidegatectl"
+        control.symlink_to(self.program)
+        public = {}
+        for site in ("a", "b"):
+            made = subprocess.run(
+                [control, "keygen", self.folder / f"{site}.key"], capture_output=True, text=True, check=True
+            )
+            public[site] = made.stdout.strip()
+        for site, other in (("a", "b"), ("b", "a")):
+            self.file(site).write_text(
+                f'[gateway]\nprivate_key_file = "{self.folder / site}.key"\n'
+                f'address = ["{INNER[site]}/24"]\nsocket = "{self.socket(site)}"\nuser = "nobody"\n'
+                f'[sites.{other}]\npublic_key = "{public[other]}"\nendpoint = "{OUTER[other]}:{PORT}"\n'
+                f'networks = ["{INNER[other]}/24"]\nrate = {rates}\n{more}'
+            )
+
+    def start(self, site: str) -> None:
+        """Starts its daemon."""
+        command = self.within(site, str(self.program), "run", str(self.file(site)))
+        with (self.folder / f"{site}.log").open("ab") as log:
+            self.daemons[site] = subprocess.Popen(command, stdout=log, stderr=log)
+
+    def log(self, site: str) -> str:
+        """What its daemon has said."""
+        return (self.folder / f"{site}.log").read_text()
+
+    def status(self, site: str) -> dict[str, Any]:
+        """What its daemon shows of the other site; empty if it does not answer."""
+        answer = self.control(site, "status", "--json")
+        if answer.returncode != 0:
+            return {}
+        found: dict[str, Any] = json.loads(answer.stdout)["sites"][0]
+        return found
+
+    def wait_for(self, state: str) -> None:
+        """Until each site takes the other for what `state` says."""
+        until = time.monotonic() + START_S
+        for site in ("a", "b"):
+            while (now := self.status(site).get("state")) != state:
+                if time.monotonic() > until:
+                    raise SetupError(f"site {site} is {now}, not {state}:\n{self.log(site)}")
+                time.sleep(0.05)
+
+    def beside(self, site: str, *command: str) -> subprocess.Popen[str]:
+        """Starts `command` at `site`, which says a line when it is ready."""
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        process = subprocess.Popen(self.within(site, *command), text=True, **pipes)  # type: ignore[call-overload]
+        self.others.append(process)
+        process.stdout.readline()
+        return process  # type: ignore[no-any-return]
+
+    def echo(self) -> None:
+        """Whoever probes site b is answered."""
+        self.beside("b", sys.executable, "-c", ECHO)
+
+    def probe(self, address: str, count: int, every_s: float, text: str = "") -> subprocess.Popen[str]:
+        """Begins to probe `address` from site a; see [`told`]."""
+        command = [sys.executable, "-c", PROBE, address, str(count), str(every_s), text]
+        process = subprocess.Popen(self.within("a", *command), text=True, stdout=subprocess.PIPE)
+        self.others.append(process)
+        return process
+
+    @contextmanager
+    def tap(self, text: str) -> Iterator[dict[str, int]]:
+        """Counts what passes from a to the middle, and what has `text` in it; filled in at the end."""
+        process = self.beside("middle", sys.executable, "-c", TAP, "to-a", text)
+        seen: dict[str, int] = {}
+        yield seen
+        said, _ = process.communicate("\n", timeout=10)
+        seen.update(json.loads(said))
+
+    def load(self, address: str, seconds: float, flows: int = 4) -> "Load":
+        """Begins to send by TCP from a to `address`; see [`Load.finish`]."""
+        server = subprocess.Popen(
+            self.within("b", "iperf3", "-s", "-1"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        time.sleep(0.3)
+        command = ["iperf3", "-c", address, "-P", str(flows), "-t", f"{seconds:g}", "-C", "cubic", "-J"]
+        client = subprocess.Popen(self.within("a", *command), text=True, stdout=subprocess.PIPE)
+        self.others += [server, client]  # type: ignore[list-item]
+        return Load(client)
+
+
+class Load:
+    """Traffic that is under way."""
+
+    def __init__(self, client: subprocess.Popen[str]) -> None:
+        self._client = client
+
+    def finish(self) -> dict[str, Any]:
+        """What iperf3 says when it is over."""
+        said, _ = self._client.communicate(timeout=120)
+        result: dict[str, Any] = json.loads(said)
+        if "error" in result:
+            raise SetupError(f"iperf3: {result['error']}")
+        return result
+
+
+def told(probe: subprocess.Popen[str]) -> list[tuple[float, float | None]]:
+    """When each probe was sent and how long it took, once all were."""
+    said, _ = probe.communicate(timeout=120)
+    return [(sent, took) for sent, took in json.loads(said)]
+
+
+def quantile(values: list[float], part: float) -> float:
+    """The value below which `part` of them are."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(part * len(ordered)))]

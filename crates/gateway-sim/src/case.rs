@@ -280,34 +280,24 @@ impl Case {
 
     /// What happens, for people.
     pub fn describe(&self) -> String {
-        let mut text = String::new();
-        for (site, line) in self.lines.iter().enumerate() {
-            text += &format!(
-                "line {site}: {}, {}, {} packets, loss {:.4}, twice {:.4}, late {:.4} by {}, jitter {}\n",
-                line.rate,
-                line.delay,
-                line.buffer,
-                line.loss,
-                line.duplicate,
-                line.reorder,
-                line.late,
-                line.jitter
-            );
-        }
-        text += &format!(
-            "loads {:?}, spoilt {:.4}, buffers {}, vice {:?}\n",
+        let line = |(site, line): (usize, &Line)| {
+            let (loss, twice, late) = (line.loss, line.duplicate, line.reorder);
+            format!(
+                "line {site}: {}, {}, {} packets, loss {loss:.4}, twice {twice:.4}, late {late:.4} by {}, jitter {}",
+                line.rate, line.delay, line.buffer, line.late, line.jitter
+            )
+        };
+        let lines = self.lines.iter().enumerate().map(line);
+        let load = format!(
+            "loads {:?}, spoilt {:.4}, buffers {}, vice {:?}",
             self.loads, self.spoils, self.buffers, self.vice
         );
-        for stranger in &self.strangers {
-            text += &format!(
-                "{}: TCP of others on line {} until {}\n",
-                stranger.from, stranger.site, stranger.to
-            );
-        }
-        for (at, fault) in &self.faults {
-            text += &format!("{at}: {fault}\n");
-        }
-        text
+        let strangers = self.strangers.iter().map(|stranger| {
+            format!("{}: TCP of others on line {} until {}", stranger.from, stranger.site, stranger.to)
+        });
+        let faults = self.faults.iter().map(|(at, fault)| format!("{at}: {fault}"));
+        let all: Vec<String> = lines.chain([load]).chain(strangers).chain(faults).collect();
+        all.join("\n") + "\n"
     }
 }
 

@@ -149,7 +149,7 @@ fn untouched(case: &Case, bad: usize, vice: Vice, seen: &Seen, broken: &mut Vec<
 
 /// The case with as few faults as still break what was broken first.
 pub fn reduce(case: &Case) -> Case {
-    let is_broken = |case: &Case| !judge(case).broken.is_empty();
+    let is_broken = |one: &Case| !judge(one).broken.is_empty();
     let mut least = case.clone();
     let mut number = 0;
     while number < least.faults.len() {

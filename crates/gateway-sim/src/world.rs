@@ -411,7 +411,7 @@ impl<'a> World<'a> {
         let length = if random.chance(0.7) {
             envelope.write(&body, &mut inside).unwrap_or(0)
         } else {
-            inside.iter_mut().for_each(|byte| *byte = random.bits() as u8);
+            inside.fill_with(|| random.bits() as u8);
             inside[0] = 0x45;
             inside.len()
         };

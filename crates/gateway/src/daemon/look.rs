@@ -101,7 +101,7 @@ fn site_json(site: &SiteStatus) -> Value {
     let drops = DropReason::ALL.iter().filter(|why| site.drops.by_reason[why.index()] > 0);
     let mut drops: serde_json::Map<String, Value> =
         drops.map(|why| (why.name().to_owned(), json!(site.drops.by_reason[why.index()]))).collect();
-    drops.insert("no buffer".to_owned(), json!(site.drops.no_buffer));
+    drops.insert("no buffer".to_owned(), json!(site.drops.no_buffer.iter().sum::<u64>()));
     json!({
         "name": site.name,
         "state": site.state.name(),

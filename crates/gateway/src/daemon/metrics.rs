@@ -124,7 +124,10 @@ impl Written {
             let by = DropReason::ALL.iter().map(move |why| {
                 (with(site, "reason", why.name()), ConstCounter::new(site.drops.by_reason[why.index()]))
             });
-            by.chain([(with(site, "reason", "no buffer"), ConstCounter::new(site.drops.no_buffer))])
+            by.chain([(
+                with(site, "reason", "no buffer"),
+                ConstCounter::new(site.drops.no_buffer.iter().sum()),
+            )])
         });
         write(encoder, &Family { name: "dropped", help: "Packets dropped here", unit: packets() }, dropped)?;
         let refused = self.0.sites.iter().flat_map(|site| {

@@ -120,9 +120,11 @@ mod tests {
         let steady = [800; 1_000];
         let (_, longer) = of(steady.into_iter().chain([1_700]));
         let (_, shorter) = of(steady.into_iter().chain([1]));
-        assert_eq!(of(steady).1, LEAST);
+        // A quarter of less than four nanoseconds is none: it comes no nearer to the least.
+        let is_least = |added: Span| added.saturating_sub(LEAST) < Span::from_nanos(4) && added >= LEAST;
+        assert!(is_least(of(steady).1), "{:?}", of(steady));
         assert!(longer > Span::from_millis(850), "{longer:?}");
-        assert_eq!(shorter, LEAST);
+        assert!(is_least(shorter), "{shorter:?}");
     }
 
     #[test]

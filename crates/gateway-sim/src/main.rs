@@ -90,7 +90,7 @@ fn main() -> ExitCode {
                     let seed = next.fetch_add(1, Ordering::Relaxed);
                     let case = Case::draw(seed);
                     let mut outcome = judge(&case);
-                    if seed % AGAIN_EVERY == 0 && judge(&case).print != outcome.print {
+                    if seed.is_multiple_of(AGAIN_EVERY) && judge(&case).print != outcome.print {
                         outcome.broken.push("a second run comes to something else".into());
                     }
                     let mut done = simulated.lock().expect("nobody panics with it");

@@ -223,6 +223,9 @@ impl Case {
             if dice.one_in(5) {
                 line.duplicate = 0.02 * dice.part();
             }
+            if dice.one_in(10) {
+                line.trace = Some(recorded());
+            }
         }
         if dice.one_in(5) {
             spoils = 0.01 * dice.part();
@@ -282,9 +285,10 @@ impl Case {
     pub fn describe(&self) -> String {
         let line = |(site, line): (usize, &Line)| {
             let (loss, twice, late) = (line.loss, line.duplicate, line.reorder);
+            let rate = if line.trace.is_some() { "recorded".into() } else { line.rate.to_string() };
             format!(
-                "line {site}: {}, {}, {} packets, loss {loss:.4}, twice {twice:.4}, late {late:.4} by {}, jitter {}",
-                line.rate, line.delay, line.buffer, line.late, line.jitter
+                "line {site}: {rate}, {}, {} packets, loss {loss:.4}, twice {twice:.4}, late {late:.4} by {}, jitter {}",
+                line.delay, line.buffer, line.late, line.jitter
             )
         };
         let lines = self.lines.iter().enumerate().map(line);
@@ -299,6 +303,12 @@ impl Case {
         let all: Vec<String> = lines.chain([load]).chain(strangers).chain(faults).collect();
         all.join("\n") + "\n"
     }
+}
+
+/// The line of a telephone: when it could send, as somebody recorded it.
+fn recorded() -> LinkTrace {
+    let stamps = include_str!("../../../examples/lte.trace").lines();
+    LinkTrace::new(stamps.map(|stamp| stamp.trim().parse().expect("they are milliseconds")).collect())
 }
 
 /// Path control with `queue` in front of its shapers.

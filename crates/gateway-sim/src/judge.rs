@@ -81,6 +81,9 @@ pub fn arrived_bytes(case: &Case, site: usize, seen: &Seen) -> u64 {
 /// Link number `number`, to `site`, ten seconds after the last fault.
 fn well_again(case: &Case, number: usize, site: usize, seen: &Seen, broken: &mut Vec<String>) {
     let line = &case.lines[site];
+    if line.trace.is_some() {
+        return; // what it could carry is not known here; what holds at any time is looked at all the same
+    }
     let rate = case.final_rate(site).min(MAX).as_bytes_per_second_f64();
     let kept = (1.0 - line.loss) * (1.0 - case.spoils);
     let got = goodput(case, site, seen);

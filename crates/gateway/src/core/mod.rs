@@ -583,9 +583,7 @@ impl<T: Tunnels> Gateway<T> {
             }
             None => Ecn::NotEct,
         };
-        if packet.ecn != headers.ecn {
-            self.store.write_ecn(buffer, packet.ecn);
-        }
+        self.store.write(buffer, packet.ecn, packet.dscp);
         let bytes = self.store.bytes(buffer);
         let inner_bytes = bytes.len() as u64;
         let Some(bytes) = self.tunnels.tunnel(number).seal(bytes, now, room) else {
@@ -830,9 +828,7 @@ impl<T: Tunnels> Gateway<T> {
         let mut segment = self.store.segment_in(buffer);
         peer.border.handle_leaving(&mut packet, &read.headers, &entry, segment.as_mut(), now);
         ecn::leave(&mut packet, 0);
-        if packet.ecn != read.headers.ecn {
-            self.store.write_ecn(buffer, packet.ecn);
-        }
+        self.store.write(buffer, packet.ecn, packet.dscp);
         let mtu = peer.mtu.size();
         self.clamp_segments(buffer, &read.headers, mtu);
         self.to_lan.push_back((buffer, number));

@@ -4,7 +4,7 @@
 use std::num::NonZeroU32;
 
 use tidegate_mechanism::edge::{PacketStore, RawSegment, SegmentEditor};
-use tidegate_packet::{Address, DropReason, Ecn, Headers, MarkReason, Packet, Sink};
+use tidegate_packet::{Address, DropReason, Dscp, Ecn, Headers, MarkReason, Packet, Sink};
 use tidegate_wire::ip::{self, Read};
 use tidegate_wire::{Buffer, Pool};
 
@@ -118,10 +118,12 @@ impl Store {
         RawSegment::parse(self.pool.packet(buffer).get_mut(usize::from(at)..)?)
     }
 
-    /// The ECN field of the packet in `buffer` becomes `ecn`.
-    pub fn write_ecn(&mut self, buffer: Buffer, ecn: Ecn) {
+    /// What queues and markers made of the packet in `buffer` is written into its header.
+    pub fn write(&mut self, buffer: Buffer, ecn: Ecn, dscp: Dscp) {
         let Some(about) = self.about[buffer.0 as usize] else { return };
-        ip::write(self.pool.packet(buffer), ecn, about.headers.dscp, about.ttl);
+        if (ecn, dscp) != (about.headers.ecn, about.headers.dscp) {
+            ip::write(self.pool.packet(buffer), ecn, dscp, about.ttl);
+        }
     }
 
     /// The bytes in `buffer` are not needed any more. It was taken for `peer` and `way`, which counts where it was not filled.

@@ -9,6 +9,8 @@ use tidegate_mechanism::edge::EdgeConfig;
 use tidegate_mechanism::edge::fixed::FixedConfig;
 use tidegate_mechanism::edge::path::PathConfig;
 use tidegate_mechanism::hop::HopConfig;
+use tidegate_mechanism::mark::{MarkerConfig, OutOfProfile, ProfileConfig};
+use tidegate_units::{Bytes, Limit};
 
 use super::config::{ClassConfig, RateConfig, SiteConfig};
 use super::peer::{State, Why};
@@ -514,12 +516,52 @@ fn classes_have_links_of_their_own_with_codepoints_outside() {
 }
 
 #[test]
-fn a_third_site_is_reached_through_a_relay_that_sees_nothing_of_it() {
-    for relay in [true, false] {
-        let mut configs: Vec<_> = (0..3).map(|here| config(here, 3, Some(&path()), Some(1))).collect();
-        if !relay {
-            configs[1].relay = None;
+fn classes_are_marked_and_policed_where_they_enter() {
+    let profile = |beyond| {
+        MarkerConfig::Profile(ProfileConfig {
+            depth: Limit::Bytes(Bytes::new(10_000)),
+            beyond,
+            ..ProfileConfig::with(BitRate::from_bps(80_000))
+        })
+    };
+    for (beyond, arrive) in [(OutOfProfile::Unmark, 100), (OutOfProfile::Drop, 20)] {
+        let bulk = ClassConfig {
+            name: "bulk".into(),
+            dscp: tidegate_packet::DscpSet::NONE,
+            ports: vec![7],
+            class: 1,
+            own_link: None,
+            marker: Some(profile(beyond)),
+        };
+        let with =
+            |here| GatewayConfig { classes: vec![bulk.clone()], ..config(here, 2, Some(&path()), None) };
+        let mut world = World::new(vec![with(0), with(1)]);
+        world.run_for(Span::from_millis(300));
+        // A second of 100 packets of 1000 bytes: ten fit into the bucket, and ten more come in this time.
+        for number in 0..100 {
+            world.send(0, &udp(0, 1, number, 972, 0));
+            world.run_for(Span::from_millis(10));
         }
+        world.run_for(Span::from_millis(100));
+        let marked = |packet: &[u8]| packet[1] >> 2 == Dscp::AF11.get();
+        assert!(world.delivered.len().abs_diff(arrive) <= 2, "{beyond:?}: {}", world.delivered.len());
+        let in_profile = world.delivered.iter().filter(|(.., packet)| marked(packet)).count();
+        assert!(in_profile.abs_diff(20) <= 2, "{beyond:?}: {in_profile}");
+        let header = etherparse::Ipv4Header::from_slice(&world.delivered[0].2).expect("it is one").0;
+        assert_eq!(header.header_checksum, header.calc_header_checksum());
+    }
+}
+
+#[test]
+fn a_third_site_is_reached_through_a_relay_that_sees_nothing_of_it() {
+    let nbq = || Some(HopConfig::Nbq(Box::default()));
+    for relay in [nbq(), Some(HopConfig::BackPressure(Box::default())), None] {
+        let mut configs: Vec<_> = (0..3).map(|here| config(here, 3, Some(&path()), Some(1))).collect();
+        for config in &mut configs {
+            config.relay = relay.clone().or_else(nbq);
+        }
+        configs[1].relay.clone_from(&relay);
+        let relay = relay.is_some();
         let mut world = World::new(configs);
         world.run_for(Span::from_secs(12));
         for number in 0..500 {

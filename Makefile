@@ -20,7 +20,7 @@ RESULTS := results
 # With which profile of Cargo.toml the Python module is compiled.
 PROFILE ?= release
 
-.PHONY: help run test reproduce bench bench-emulator check-peers differential check-maxmin leave-one-out torture mutants fuzz audit wheel sdist deb release-check readme-picture site site-links clean build tools
+.PHONY: help run test reproduce bench bench-emulator check-peers differential check-maxmin leave-one-out swarm torture mutants fuzz audit wheel sdist deb release-check readme-picture site site-links clean build tools
 
 help: ## what can be made
 	@echo "Tidegate. Targets:"
@@ -83,6 +83,10 @@ check-maxmin: tools ## how near NBP with WFQ comes to max-min fairness on 50 ran
 leave-one-out: build ## what fitted parameters predict of the figures that are left out of the fit (STUDIES="sfb red": some); writes docs/documents.md
 	$(BIN)/python docs/leave_one_out.py $(STUDIES)
 	$(BIN)/python docs/make_documents.py
+
+swarm: build ## gateways, and edges, over random paths with faults, SECONDS gateway-seconds of each (20000); what fails is reduced
+	cargo run --release -q -p tidegate-gateway-sim -- --seconds $(or $(SECONDS),20000) $(if $(FIRST),--first $(FIRST))
+	PYTHONPATH=tests $(BIN)/python -m swarm --seconds $(or $(SECONDS),20000) $(if $(FIRST),--first $(FIRST))
 
 torture: build ## what takes long: properties on inputs that are new each time, random networks, sweeps killed at hundreds of instants
 	PROPTEST_CASES=$(or $(CASES),20000) cargo test --release --workspace --exclude tidegate-core

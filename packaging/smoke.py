@@ -38,6 +38,7 @@ PLAIN = [
     ["list", "plots"],
     ["list", "experiments"],
     ["reproduce", "--list"],
+    ["tune"],
     ["design", "red", "--rate", "10Mbit", "--rtt", "60ms", "--flows", "8"],
     ["design", "blue", "--rate", "10Mbit", "--rtt", "60ms", "--flows", "8"],
     ["design", "ered", "--rate", "10Mbit", "--peak", "12Mbit"],

@@ -2,12 +2,23 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use tidegate_mechanism::edge::{iec, nbp};
+use tidegate_mechanism::edge::{autorate, iec, nbp, path};
 use tidegate_mechanism::hop::wire::{self, Message};
 
 fuzz_target!(|bytes: &[u8]| {
     let _ = nbp::wire::decode(bytes);
     let _ = iec::wire::decode(bytes);
+    // One encoding each.
+    match path::wire::decode(bytes) {
+        Ok(path::wire::Message::Probe(probe)) => assert_eq!(probe.encode(), bytes),
+        Ok(path::wire::Message::Report(report)) => assert_eq!(report.encode(), bytes),
+        Err(path::wire::Malformed) => {}
+    }
+    match autorate::wire::decode(bytes) {
+        Ok(autorate::wire::Message::Ping(ping)) => assert_eq!(ping.encode(), bytes),
+        Ok(autorate::wire::Message::Pong(pong)) => assert_eq!(pong.encode(), bytes),
+        Err(autorate::wire::Malformed) => {}
+    }
     let entries = match wire::decode(bytes) {
         Ok(Message::Reports { entries, .. }) => entries.count(),
         Ok(Message::Advice { entries, .. }) => entries.count(),

@@ -26,8 +26,18 @@ if TYPE_CHECKING:
     from tidegate.errors import MeasureError, TidegateError
     from tidegate.home import ExperimentResult, reproduce, sweep
     from tidegate.home import open_result as open
-    from tidegate.kinds import applications, controls, jitters, losses, markers, mechanisms, queues, transports
+    from tidegate.kinds import (
+        applications,
+        controls,
+        jitters,
+        losses,
+        markers,
+        mechanisms,
+        queues,
+        transports,
+    )
     from tidegate.own import CongestionControl, QueueManager
+    from tidegate.tuning.result import TuningResult, tune
 
 __all__ = [
     "ConfigError",
@@ -39,6 +49,7 @@ __all__ = [
     "Result",
     "Scenario",
     "TidegateError",
+    "TuningResult",
     "__version__",
     "applications",
     "controls",
@@ -54,6 +65,7 @@ __all__ = [
     "run",
     "sweep",
     "transports",
+    "tune",
     "use_core",
 ]
 
@@ -71,6 +83,8 @@ _HOME = {
     "Scenario": "builder",
     "MeasureError": "errors",
     "TidegateError": "errors",
+    "TuningResult": "tuning.result",
+    "tune": "tuning.result",
     "CongestionControl": "own",
     "QueueManager": "own",
     "applications": "kinds",

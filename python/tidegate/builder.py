@@ -141,13 +141,14 @@ class Scenario:
         clocks: Mapping[str, Any] | None = None,
         trusts: Sequence[str] | None = None,
         control_loss: float | None = None,
+        lies: dict[str, Any] | None = None,
         repeat: str | None = None,
         **more: Any,
     ) -> Self:
         """A controlled network: its border routers, what they do, and its inner routers as `core`."""
         table = {
             "edges": list(edges), "mechanism": mechanism, "core": core, "labels": labels, "clocks": clocks,
-            "trusts": trusts, "control_loss": control_loss, "repeat": repeat,
+            "trusts": trusts, "control_loss": control_loss, "lies": lies, "repeat": repeat,
         }  # fmt: skip
         return self._add("domains", name, table | more)
 
@@ -197,13 +198,14 @@ class Scenario:
         clock_ahead: str | None = None,
         clock_back: str | None = None,
         restart: bool | None = None,
+        repeat: str | None = None,
         **more: Any,
     ) -> Self:
-        """A change of a link at a time, of the reservation of a flow, or of the clock or machine of an edge."""
+        """A change of a link at a time, of a flow's reservation, or of the clock or machine of an edge."""
         change = {
             "at": at, "link": link, "direction": direction, "rate": rate, "delay": delay, "state": state,
-            "background": background, "flow": flow, "reservation": reservation, "edge": edge, "domain": domain,
-            "clock_ahead": clock_ahead, "clock_back": clock_back, "restart": restart,
+            "background": background, "flow": flow, "reservation": reservation, "edge": edge,
+            "domain": domain, "clock_ahead": clock_ahead, "clock_back": clock_back, "restart": restart, "repeat": repeat,
         }  # fmt: skip
         self.table.setdefault("events", []).append(_given(change | more))
         return self

@@ -295,6 +295,44 @@ def suite(
     )
 
 
+@app.command(short_help="Find parameters for a stated goal; try them on other networks.")
+def tune(
+    tuning: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[TUNING]",
+            help="A file with a table [tune], or the name of a tuning that ships; none: list these.",
+            autocompletion=shells.tunings,
+        ),
+    ] = None,
+    trials: Annotated[
+        int | None, typer.Option(min=2, metavar="N", help="This many trials instead of the file's.")
+    ] = None,
+    quick: Quick = False,
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", metavar="DIR", help="Default: results/tune/TUNING.")
+    ] = None,
+    workers: Workers = None,
+    cluster: Cluster = None,
+    resume: Resume = False,
+    fresh: Fresh = False,
+    overrides: Overrides = None,
+    allowed: Allowed = None,
+    as_json: Json = False,
+) -> int:
+    """Find parameters of an experiment for a stated goal; compare them with the defaults on networks and with
+    seeds that the search has not seen. Writes a report and the chosen values. Resumable."""
+    from tidegate import parallel
+    from tidegate.commands import tune as command
+
+    _require_one(resume, fresh)
+    reach.allow(allowed)
+    if tuning is None:
+        return command.list_tunings(as_json)
+    made_by = parallel.Workers(workers, cluster)
+    return command.tune(tuning, quick, trials, out, made_by, resume, fresh, overrides or [], as_json)
+
+
 @app.command(short_help="Write a result folder's numbers as CSV, Parquet, Arrow or for flent.")
 def export(
     result: Annotated[Path, typer.Argument(help="A result folder.")],

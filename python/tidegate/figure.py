@@ -27,10 +27,10 @@ class Trace:
     low: list[float | None] | None = None
     high: list[float | None] | None = None
     colour: str = PALETTE[0]
-    dash: int = 0  # of bars the pattern
+    dash: int = 0  # of bars the pattern, of the marks of a scatter plot the shape
     is_reference: bool = False
     is_line: bool = True
-    width: float = 0.0  # of bars and boxes
+    width: float = 0.0  # of bars and boxes; of the marks of a scatter plot half of it, in pixels
     # What lies at each x, of box and violin; `y` are the medians then.
     samples: list[list[float]] | None = None
     panel: int = 0  # which of the figure's panels it is drawn in
@@ -100,6 +100,7 @@ _KIND_WORDS = {
     "box": "Box plot",
     "violin": "Violin plot",
     "heatmap": "Heat map",
+    "scatter": "Scatter plot",
 }
 _TRACES_TOLD_MAX = 12
 

@@ -16,6 +16,7 @@ _POINTS_MAX = 12_000  # of all lines of a figure together
 _TRACE_POINTS = (120, 760)  # of one line at least, and at most: two for each pixel
 _MARKED_POINTS_MAX = 30
 _OUTLIERS_MAX = 200  # of one box
+_SCATTER_PX = 2.6  # half of the size of a mark, where nothing else is asked for
 _DASHES = ("", "6 3", "1.5 2.5", "6 2 1.5 2")
 
 
@@ -26,6 +27,8 @@ def drawn(figure: Figure, trace: Trace, order: int, x: Scale, panel: Panel, key:
         return f'<g data-t="{order}" data-p="{panel.number}" class="reference">{inner}</g>'
     if trace.samples is not None:
         inner = _spreads(figure, trace, x, panel.y)
+    elif figure.kind == "scatter" and not trace.is_line:
+        inner = _scatter(trace, x, panel.y)
     elif figure.kind == "bars":
         inner = _bars(figure, trace, x, panel.y, f"{key}-{order}")
     else:
@@ -70,6 +73,19 @@ def _line(figure: Figure, trace: Trace, order: int, x: Scale, y: Scale) -> str:
         marks = "".join(_marker(order % 4, *point, 3) for piece in pieces for point in piece)
         parts.append(f'<path class="dots" d="{marks}"/>')
     return "".join(parts)
+
+
+def _scatter(trace: Trace, x: Scale, y: Scale) -> str:
+    pairs = zip(trace.x, trace.y, strict=True)
+    points = _apart([(x.at(place), y.at(value)) for place, value in pairs if value is not None])
+    half = trace.width or _SCATTER_PX
+    marks = "".join(_marker(trace.dash % 4, *point, half) for point in points)
+    return f'<path class="dots" d="{marks}"/>' if marks else ""
+
+
+def _apart(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Of marks that would cover one another to half a pixel, one."""
+    return list({(round(2 * across), round(2 * down)): (across, down) for across, down in points}.values())
 
 
 def _spaced(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
@@ -224,6 +240,9 @@ def swatch(figure: Figure, trace: Trace, order: int, key: str) -> str:
     elif trace.samples is not None or figure.kind == "bars":
         fill = f"url(#{key}-{order})" if trace.dash and figure.kind == "bars" else trace.colour
         inner = f'<rect x="6" y="1" width="16" height="10" fill="{fill}"/>'
+    elif figure.kind == "scatter" and not trace.is_line:
+        marks = _marker(trace.dash % 4, 14, 6, min(trace.width or _SCATTER_PX, 4.4))
+        inner = f'<g fill="{trace.colour}"><path class="dots" d="{marks}"/></g>'
     else:
         dash = f' stroke-dasharray="{_DASHES[trace.dash % 4]}"' if trace.dash % 4 else ""
         inner = f'<path class="line" d="M1 6H27"{dash}/>'

@@ -55,6 +55,12 @@ def base_value(text: str) -> float | None:
     return None if parsed is None else parsed[0]
 
 
+def unit_of(text: str) -> str:
+    """The unit as it is written: `ms` of `10ms`; empty for plain numbers and what is no quantity."""
+    match = _QUANTITY.fullmatch(text)
+    return (match[2] or "") if match else ""
+
+
 def is_same(have: str | None, wanted: Any) -> bool:
     """Whether two values are the same as text, or the same quantity in another spelling: 1Mbit, 1000kbit."""
     if have == str(wanted):

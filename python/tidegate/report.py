@@ -51,8 +51,13 @@ def render(results: Sequence[StoredResult], title: str) -> str:
         sections=sections,
         groups=list(groups.items()),
         total=_total(results),
-        numbered=lambda titles: [_column(title, number=index > 0) for index, title in enumerate(titles)],
+        numbered=numbered,
     )
+
+
+def numbered(titles: Sequence[str]) -> list[dict[str, Any]]:
+    """Columns of which the first has names and the others numbers."""
+    return [column(title, number=index > 0) for index, title in enumerate(titles)]
 
 
 def _section(result: StoredResult) -> dict[str, Any]:
@@ -106,7 +111,7 @@ def _banner(result: StoredResult) -> dict[str, Any] | None:
 def _shown_table(table: tables.Table | None) -> dict[str, Any] | None:
     if table is None:
         return None
-    columns = [_column(title, number=index >= table.names) for index, title in enumerate(table.columns)]
+    columns = [column(title, number=index >= table.names) for index, title in enumerate(table.columns)]
     return {"columns": columns, "rows": table.rows}
 
 
@@ -146,7 +151,7 @@ def _tables(result: StoredResult) -> list[dict[str, Any]]:
         tables += _summary_tables(result.points[0].summary)
     named = _parameters(result.info.raw, result.overridden)
     if named:
-        columns = [_column("Parameter"), _column("Value"), _column("From"), _column("Why", wide=True)]
+        columns = [column("Parameter"), column("Value"), column("From"), column("Why", wide=True)]
         tables.append(
             {
                 "title": "Parameters and where they come from",
@@ -161,19 +166,19 @@ def _tables(result: StoredResult) -> list[dict[str, Any]]:
         if isinstance(result.info.raw.get("axes"), dict)
     ]
     if axes:
-        columns = [_column("Axis"), _column("Values"), _column("Unit"), _column("Sets", path=True)]
+        columns = [column("Axis"), column("Values"), column("Unit"), column("Sets", path=True)]
         tables.append({"title": "Swept values", "columns": columns, "rows": axes, "folded": True})
     exact = [[path, text] for path, text in _flat(result.scenario)]
     if exact:
-        columns = [_column("Key", path=True), _column("Value")]
+        columns = [column("Key", path=True), column("Value")]
         tables.append(
             {"title": "Every value of the scenario", "columns": columns, "rows": exact, "folded": True}
         )
     return tables
 
 
-def _column(title: str, number: bool = False, path: bool = False, wide: bool = False) -> dict[str, Any]:
-    """`wide`: a line of its own where the page is narrow."""
+def column(title: str, number: bool = False, path: bool = False, wide: bool = False) -> dict[str, Any]:
+    """Of a table, for the template. `wide`: a line of its own where the page is narrow."""
     return {"title": title, "number": number, "path": path, "wide": wide}
 
 
@@ -214,7 +219,7 @@ def _summary_tables(summary: dict[str, Any]) -> list[dict[str, Any]]:
                 {
                     "title": f"What was measured per {name}"
                     + (f": the first {len(rows)} of {len(entries)}" if hidden else ""),
-                    "columns": [_column(title, number=place > 0) for place, title in enumerate(header)],
+                    "columns": [column(title, number=place > 0) for place, title in enumerate(header)],
                     "rows": rows,
                     "folded": False,
                 }
@@ -226,7 +231,7 @@ def _summary_tables(summary: dict[str, Any]) -> list[dict[str, Any]]:
     }
     numbers = [[path, text] for path, text in _flat(few)]
     if numbers:
-        columns = [_column("Path", path=True), _column("Value", number=True)]
+        columns = [column("Path", path=True), column("Value", number=True)]
         title = "Every number of the summary"
         found.append({"title": title, "columns": columns, "rows": numbers, "folded": True})
     return found

@@ -15,6 +15,11 @@ _NUMBERS_MAX = 400  # of a table below a figure; more are for `tidegate export`
 
 def shown(figure: Figure, result: StoredResult, key: str) -> dict[str, Any]:
     """What the template needs; `key` is unique in the page."""
+    return drawn(figure, key) | {"commands": commands(result, figure.id)}
+
+
+def drawn(figure: Figure, key: str) -> dict[str, Any]:
+    """The same without commands: a figure that no result folder has."""
     is_drawn = not figure.problem and figure.table is None
     return {
         "key": key,
@@ -32,7 +37,8 @@ def shown(figure: Figure, result: StoredResult, key: str) -> dict[str, Any]:
             for index, event in enumerate(figure.events)
         ],
         "numbers": _numbers(figure) if is_drawn else None,
-        "commands": commands(result, figure.id),
+        "commands": [],
+        "table": None,
     }
 
 
@@ -71,7 +77,7 @@ def _numbers(figure: Figure) -> dict[str, Any] | None:
     """The drawn numbers, a row for each place on the axis and a column for each trace; None if too many."""
     traces = [trace for trace in figure.traces if not trace.is_reference]
     count = sum(len(trace.x) for trace in traces)
-    if figure.kind in ("series", "cdf", "heatmap") or not 0 < count <= _NUMBERS_MAX:
+    if figure.kind in ("series", "cdf", "heatmap", "scatter") or not 0 < count <= _NUMBERS_MAX:
         return None
     names = {round(place, 6): name for place, name in figure.ticks or ()} if figure.kind != "lines" else {}
     rows: dict[float, dict[int, str]] = {}

@@ -42,6 +42,13 @@ def suite_mechanisms(incomplete: str) -> list[str]:
     return _that_begin(list(known.shipped()), incomplete)
 
 
+def tunings(incomplete: str) -> list[str]:
+    """Names of tunings that ship and begin so."""
+    from tidegate.tuning import declared
+
+    return _that_begin(list(declared.shipped()), incomplete)
+
+
 def lists(incomplete: str) -> list[str]:
     """What can be listed and begins so."""
     return _that_begin(["mechanisms", "plots", "experiments"], incomplete)

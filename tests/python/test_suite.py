@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tidegate import cli, errors, measure, stats, store
+from tidegate import cli, errors, measure, stats, store, toml_text
 from tidegate.suite import card as cards
 from tidegate.suite import declared, mechanisms
 
@@ -276,7 +276,7 @@ def test_an_interval_far_below_the_last_digit_is_told_as_none():
 def test_lines_are_found_by_key():
     text = 'a = 1\n[b."c.d"]\ne = 2\n[f]\ng.h = { i = 1 }\n[[k]]\nl = 1\n'
     for key, line in ((["a"], 1), (["b", "c.d", "e"], 3), (["f", "g", "h", "i"], 5), (["k"], 6), (["z"], 1)):
-        assert declared.line_of(text, key) == line, key
+        assert toml_text.line_of(text, key) == line, key
 
 
 @pytest.mark.parametrize("name", declared.names())
@@ -319,7 +319,7 @@ def test_what_routers_do_fits_each_suite_that_compares_it(tmp_path):
 
 
 def test_the_card_for_queues_has_each_mechanism_of_the_comparison_of_today():
-    raw = declared.tables_of(declared.suites_dir().parent / "compare" / "_today.toml")[0]
+    raw = toml_text.tables_of(declared.suites_dir().parent / "compare" / "_today.toml")[0]
     suite = declared.find("aqm")
     titles = {each.title.lower() for each in mechanisms.chosen(suite, [])}
     assert len(raw["variants"]) == 16

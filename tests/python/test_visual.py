@@ -49,13 +49,15 @@ def pages(tmp_path_factory) -> dict[str, Path]:
     if not list(PACKAGE.glob("_core*.so")) and not list(PACKAGE.glob("_core*.pyd")):
         pytest.skip("the core has not been built")
     place = tmp_path_factory.mktemp("pages")
-    shutil.copy(Path(__file__).with_name("visual.toml"), place)
+    for name in ("visual.toml", "visual-tune.toml"):
+        shutil.copy(Path(__file__).with_name(name), place)
     for arguments in (
         ["sweep", "visual.toml", "--fresh", "-o", "visual"],
         ["report", "visual", "-o", "visual.html"],
         ["reproduce", "nbp/fig8a", "--quick", "--fresh", "-o", "published"],
         ["report", "published", "visual", "-o", "both.html"],
         ["suite", "aqm", "--quick", "--fresh", "-o", "suite"],
+        ["tune", "visual-tune.toml", "--fresh", "-o", "tune"],
     ):
         run_tidegate(*arguments, cwd=place)
     return {
@@ -63,6 +65,7 @@ def pages(tmp_path_factory) -> dict[str, Path]:
         "published": place / "published" / "report.html",
         "both": place / "both.html",
         "suite": place / "suite" / "scorecard.html",
+        "tune": place / "tune" / "tuning.html",
     }
 
 
@@ -98,7 +101,7 @@ def opened(browser, pages):
 
 
 @pytest.mark.parametrize("view", _VIEWS)
-@pytest.mark.parametrize("name", ["visual", "both", "suite"])
+@pytest.mark.parametrize("name", ["visual", "both", "suite", "tune"])
 def test_nothing_overlaps_and_nothing_is_cut_off(opened, name, view):
     assert opened(name, view).evaluate(_FINDINGS) == []
 
@@ -123,9 +126,10 @@ def test_a_page_that_is_drawn_badly_is_noticed(opened, style, finding):
 
 
 @pytest.mark.parametrize("view", ["desktop", "phone", "dark"])
-def test_everybody_can_use_the_page(opened, view):
+@pytest.mark.parametrize("name", ["both", "tune"])
+def test_everybody_can_use_the_page(opened, name, view):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright")
-    page = opened("both", view)
+    page = opened(name, view)
     page.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true; })")
     found = axe.Axe().run(page).response["violations"]
     assert [(each["id"], each["impact"], each["nodes"][0]["html"][:120]) for each in found] == []

@@ -1,1 +1,1 @@
-"""Two sites behind edges with path control, over a path with faults that each seed draws, and what must hold all the same."""
+"""Two sites behind edges with path control, over a path with faults that seeds draw, and what must hold."""

@@ -1,7 +1,7 @@
-"""Sites over paths with faults that seeds draw: runs until SECONDS gateway-seconds are simulated, and reduces what fails.
+"""Sites over paths with faults that seeds draw: simulates SECONDS gateway-seconds, and reduces what fails.
 
-A gateway-second is a second of one edge: each case has two of them. A seed that fails is printed with the command that repeats it,
-and left as a scenario with as few faults as still fail. Exit code 1 if one did.
+A gateway-second is a second of one edge: each case has two of them. A seed that fails is printed with the
+command that repeats it, and left as a scenario with as few faults as still fail. Exit code 1 if one did.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import concurrent.futures
 import pathlib
 import sys
 import time
+from collections.abc import Callable
 
 from .case import DURATION, Case, draw
 from .judge import broken
@@ -24,12 +25,12 @@ def look(seed: int) -> tuple[int, list[str]]:
     return seed, broken(draw(seed), again=seed % AGAIN_EVERY == 0)
 
 
-def reduce(case: Case) -> Case:
+def reduce(case: Case, fails: Callable[[Case], object] = broken) -> Case:
     """The case with as few faults as still fail."""
     number = 0
     while number < len(case.faults):
         fewer = case.without(number)
-        if broken(fewer):
+        if fails(fewer):
             case = fewer
         else:
             number += 1
@@ -63,9 +64,8 @@ def main() -> int:
         path.write_text(small.text(), encoding="utf-8")
         print(f"seed {seed} with {len(small.faults)} of {len(draw(seed).faults)} faults: {path}")
     simulated = 2 * DURATION * len(seeds)
-    print(
-        f"{len(seeds)} cases, {simulated:.0f} gateway-seconds in {time.monotonic() - began:.0f} s, {len(failed)} failed"
-    )
+    took = time.monotonic() - began
+    print(f"{len(seeds)} cases, {simulated:.0f} gateway-seconds in {took:.0f} s, {len(failed)} failed")
     return 1 if failed else 0
 
 

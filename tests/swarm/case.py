@@ -20,6 +20,28 @@ RATE_MIN_BPS = 200_000
 RATE_MAX_BPS = 200_000_000
 
 
+_DOWNLOADS = """[flows."load{i}"]
+repeat = "i = 1..3"
+from = "A"
+to = "B"
+transport = "tcp"
+start = { uniform = ["0s", "1s"] }
+"""
+_STREAM = """[flows.load1]
+from = "A"
+to = "B"
+transport = "udp"
+application = {{ kind = "cbr", rate = "{rate}Mbit", packet = "1000B" }}
+"""
+# A little the other way: it shows the rate that the virtual link has there.
+_BACK = """[flows.back]
+from = "B"
+to = "A"
+transport = "udp"
+application = { kind = "cbr", rate = "8kbit", packet = "100B" }
+"""
+
+
 @dataclasses.dataclass(frozen=True)
 class Case:
     """What a seed draws. Rates are Mbit/s, times are milliseconds."""
@@ -35,6 +57,8 @@ class Case:
     clocks: tuple[float, float]
     control_loss: float
     faults: tuple[str, ...]
+    # Further keys of the mechanism.
+    more: str = ""
 
     @property
     def final_rate(self) -> float:
@@ -49,11 +73,10 @@ class Case:
     def text(self) -> str:
         """The scenario."""
         medium = "".join(f", {one}" for one in self.medium)
-        site = (
-            '"load{i}" = { repeat = "i = 1..3", from = "A", to = "B", transport = "tcp", start = { uniform = ["0s", "1s"] } }'
-            if self.tcp
-            else f'load1 = {{ from = "A", to = "B", transport = "udp", application = {{ kind = "cbr", rate = "{4 * self.rate}Mbit", packet = "1000B" }} }}'
-        )
+        site = _DOWNLOADS if self.tcp else _STREAM.format(rate=4 * self.rate)
+        # A FIFO of seconds would make TCP repeat what is not lost.
+        held = self.buffer if self.queue == "droptail" else 1000
+        queue = f'queue = {{ kind = "droptail", limit = "{self.buffer}p" }}'
         events = "\n".join(f"[[events]]\n{fault}\n" for fault in self.faults)
         return f"""# Seed {self.seed} of the swarm.
 title = "swarm {self.seed}"
@@ -72,18 +95,24 @@ routers = ["GA", "L", "R", "GB"]
 [links]
 A-GA = {{ between = ["A", "GA"] }}
 GA-L = {{ between = ["GA", "L"] }}
-path = {{ between = ["L", "R"], rate = "{self.rate}Mbit", delay = "{self.way}ms", queue = {{ kind = "droptail", limit = "{self.buffer}p" }}{medium} }}
+path = {{ between = ["L", "R"], rate = "{self.rate}Mbit", delay = "{self.way}ms", {queue}{medium} }}
 R-GB = {{ between = ["R", "GB"] }}
 GB-B = {{ between = ["GB", "B"] }}
 
-[flows]
 {site}
-
+{_BACK}
 [domains.net]
 edges = ["GA", "GB"]
 core = ["L", "R"]
 control_loss = {self.control_loss}
-mechanism = {{ kind = "path", delays = "{self.delays}", rate_min = "{RATE_MIN_BPS}bit", rate_max = "{RATE_MAX_BPS}bit", shaper = {{ queue = {{ kind = "{self.queue}", limit = "1000p" }} }} }}
+
+[domains.net.mechanism]
+kind = "path"
+delays = "{self.delays}"
+rate_min = "{RATE_MIN_BPS}bit"
+rate_max = "{RATE_MAX_BPS}bit"
+shaper = {{ queue = {{ kind = "{self.queue}", limit = "{held}p" }} }}
+{self.more}
 
 [domains.net.clocks]
 GA = {{ offset = "60min", drift_ppm = {self.clocks[0]} }}
@@ -91,7 +120,7 @@ GB = {{ offset = "60min", drift_ppm = {self.clocks[1]} }}
 
 [record]
 every = "100ms"
-series = ["domains.net.load1.ingress_rate_bps", "links.path.queue_bytes"]
+series = ["domains.net.*.ingress_rate_bps", "links.path.queue_bytes"]
 
 {events}"""
 
@@ -109,9 +138,8 @@ def draw(seed: int) -> Case:
     if dice.random() < 0.3:
         medium.append(f'jitter = {{ kind = "uniform", most = "{round(5 * dice.random(), 2)}ms" }}')
     if dice.random() < 0.2:
-        medium.append(
-            f'reorder = {{ probability = {round(0.01 * dice.random(), 4)}, delay = "{round(5 * dice.random(), 2)}ms" }}'
-        )
+        part, delay = round(0.01 * dice.random(), 4), round(5 * dice.random(), 2)
+        medium.append(f'reorder = {{ probability = {part}, delay = "{delay}ms" }}')
     if dice.random() < 0.2:
         medium.append(f"duplicate = {round(0.01 * dice.random(), 4)}")
     faults = [fault for _ in range(dice.randint(0, 4)) for fault in _fault(dice, rate, way)]
@@ -142,9 +170,8 @@ def _fault(dice: random.Random, rate: float, way: float) -> list[str]:
         return [f'at = "{at}s"\nedge = "{edge}"\nrestart = true']
     if kind == "reboot":  # with another idea of the time
         step = dice.choice(["ahead", "back"])
-        return [
-            f'at = "{at}s"\nedge = "{edge}"\nrestart = true\nclock_{step} = "{round(dice.uniform(0.1, 1800), 1)}s"'
-        ]
+        by = round(dice.uniform(0.1, 1800), 1)
+        return [f'at = "{at}s"\nedge = "{edge}"\nrestart = true\nclock_{step} = "{by}s"']
     if kind in ("ahead", "back"):
         return [f'at = "{at}s"\nedge = "{edge}"\nclock_{kind} = "{round(dice.uniform(0.01, 2), 3)}s"']
     if kind == "rate":

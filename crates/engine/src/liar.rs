@@ -3,6 +3,7 @@
 //! A message is decoded and encoded as its mechanism does; one that is not understood goes out as it is. Each format is one
 //! function here, and one arm of [`distorter`].
 
+use tidegate_mechanism::edge::autorate::wire as autorate;
 use tidegate_mechanism::edge::iec::wire as iec;
 use tidegate_mechanism::edge::nbp::wire as nbp;
 use tidegate_mechanism::edge::path::wire as path;
@@ -85,6 +86,7 @@ fn distorter(config: &EdgeConfig) -> fn(&LieSpec, &mut Vec<u8>) {
         EdgeConfig::Nbp(_) => distort_nbp,
         EdgeConfig::Iec(_) | EdgeConfig::Eec(_) => distort_iec,
         EdgeConfig::Path(_) => distort_path,
+        EdgeConfig::Autorate(_) => distort_autorate,
         // Only it knows what it says, or it says nothing; old messages can be sent again.
         EdgeConfig::Own(_) | EdgeConfig::Fixed(_) => |_, _| (),
     }
@@ -116,6 +118,19 @@ fn distort_path(spec: &LieSpec, message: &mut Vec<u8>) {
     }
     message.clear();
     message.extend_from_slice(&report.encode());
+}
+
+/// It reports no rate. What it hides shows in one-way delays only.
+fn distort_autorate(spec: &LieSpec, message: &mut Vec<u8>) {
+    let Ok(autorate::Message::Pong(mut pong)) = autorate::decode(message) else { return };
+    if spec.hides {
+        pong.arrived = pong.ping.sent.wrapping_add(BACK.as_nanos());
+    }
+    if spec.forges {
+        pong.ping.sent = pong.ping.sent.saturating_sub(BACK.as_nanos());
+    }
+    message.clear();
+    message.extend_from_slice(&pong.encode());
 }
 
 fn distort_nbp(spec: &LieSpec, message: &mut Vec<u8>) {

@@ -3,12 +3,13 @@
 import difflib
 import json
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
 from tidegate import _core, display, reach
 from tidegate.commands import parse_overrides
-from tidegate.errors import EXIT_INVALID, MeasureError, UsageError
+from tidegate.errors import EXIT_INVALID, InvalidFileError, MeasureError, UsageError
 from tidegate.experiment import Experiment
 
 
@@ -18,11 +19,17 @@ def validate(files: list[Path], overrides: list[str], as_json: bool) -> int:
     reports: list[dict[str, Any]] = []
     for path in files:
         try:
+            if _is_tuning(path):
+                from tidegate.commands import tune
+
+                tune.validate(path, overrides)
+                reports.append({"file": str(path), "valid": True, "kind": "tuning"})
+                continue
             about = json.loads(_core.validate(path, pairs, reach.of(path)))
             if about["kind"] == "experiment":
                 Experiment(path.stem, path, pairs).tasks()  # reads the measures of figures as well
             reports.append({"file": str(path), "valid": True, **about})
-        except (_core.ConfigError, MeasureError) as error:
+        except (_core.ConfigError, MeasureError, InvalidFileError) as error:
             place = {key: getattr(error, key, None) for key in ("line", "column", "path")}
             reports.append({"file": str(path), "valid": False, "error": {"message": str(error), **place}})
             if not as_json:
@@ -36,6 +43,14 @@ def validate(files: list[Path], overrides: list[str], as_json: bool) -> int:
                 for warning in report.get("warnings", []):
                     print(warning["rendered"], file=sys.stderr)
     return 0 if all(report["valid"] for report in reports) else EXIT_INVALID
+
+
+def _is_tuning(path: Path) -> bool:
+    """Whether a file is one for `tidegate tune`; what cannot be read is not."""
+    try:
+        return "tune" in tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return False
 
 
 def schema() -> int:

@@ -118,6 +118,18 @@ class PartialResult:
                     empty.rmdir()
             raise
 
+    def count(self) -> int:
+        """How many points are kept."""
+        return sum(1 for _ in self.folder.glob("*.json"))
+
+    def point(self, key: str) -> PointResult | None:
+        """The point kept under `key`; None if there is none, or one that is damaged or was edited."""
+        try:
+            line = (self.folder / f"{key}.json").read_text(encoding="utf-8")
+        except (OSError, ValueError):
+            return None
+        return whole_points(self.folder, [line])[0].get(key)
+
     def points(self) -> tuple[dict[str, PointResult], int]:
         """The points kept, by key, and how many are damaged or were edited.
 

@@ -25,9 +25,7 @@
     rows = ["delay"]
 """
 
-import re
-import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -36,6 +34,7 @@ from typing import Any
 from tidegate import library, measure
 from tidegate.checks import declared as checks
 from tidegate.errors import InvalidFileError, MeasureError, UsageError
+from tidegate.toml_text import tables_of
 
 CARD = library.CARD
 BETTER = ("less", "more", "near")
@@ -43,8 +42,6 @@ CARD_KEYS = {"title", "description", "source", "compares", "takes", "mechanisms"
 ROW_KEYS = {"name", "measure", "unit", "better", "target", "same", "means"}
 GROUP_KEYS = {"title", "experiment", "where", "reduce", "about", "source", "rows"}
 _ROWS_MAX = 200
-_HEADER = re.compile(r"\s*\[\[?\s*([^\[\]]+?)\s*\]\]?\s*(#.*)?$")
-_KEY = re.compile(r"""\s*((?:"[^"]*"|'[^']*'|[\w-]+)(?:\s*\.\s*(?:"[^"]*"|'[^']*'|[\w-]+))*)\s*=""")
 
 
 @dataclass(frozen=True)
@@ -193,39 +190,6 @@ def _row(
     )
     means = _text(entry, "means", where)
     return Row(_text(entry, "name", where), entry.get("unit", ""), better, target, same, means, check)
-
-
-def tables_of(path: Path) -> tuple[dict[str, Any], str]:
-    """The tables of a TOML file, and its text."""
-    try:
-        if path.stat().st_size > 1 << 20:
-            raise InvalidFileError(f"{path}: larger than 1 MiB")
-        text = path.read_text(encoding="utf-8")
-        return tomllib.loads(text), text
-    except OSError as error:
-        raise InvalidFileError(f"{path}: cannot be read: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidFileError(f"{path}: {error}") from None
-
-
-def line_of(text: str, key: Sequence[str]) -> int:
-    """The line of a TOML text on which `key` is first set, or a table that holds it; else 1."""
-    header: list[str] = []
-    for number, line in enumerate(text.splitlines(), 1):
-        if found := _HEADER.match(line):
-            header = _parts(found[1])
-            at = header
-        elif found := _KEY.match(line):
-            at = header + _parts(found[1])
-        else:
-            continue
-        if at[: len(key)] == list(key) or (line.lstrip()[:1] != "[" and list(key[: len(at)]) == at):
-            return number
-    return 1
-
-
-def _parts(dotted: str) -> list[str]:
-    return [part.strip().strip("\"'") for part in re.findall(r"\"[^\"]*\"|'[^']*'|[^.]+", dotted)]
 
 
 def _names(table: Mapping[str, Any], key: str, where: str) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ from typing import Any
 from tidegate.errors import InvalidFileError, UsageError
 from tidegate.suite import declared
 from tidegate.suite.declared import Suite
+from tidegate.toml_text import line_of, tables_of
 
 # What can still be read side by side on one page.
 MECHANISMS_MAX = 24
@@ -74,7 +75,7 @@ def chosen(suite: Suite, wanted: Sequence[str]) -> list[Mechanism]:
 
 def read(path: Path, suite: Suite) -> Mechanism:
     """A mechanism for `suite`; `InvalidFileError` with line and key where the file is wrong."""
-    tables, text = declared.tables_of(path)
+    tables, text = tables_of(path)
     if not _NAME.fullmatch(path.stem):
         raise InvalidFileError(
             f"{path}: its name becomes that of files: letters, digits, - and _, at most 40, a letter first"
@@ -83,7 +84,7 @@ def read(path: Path, suite: Suite) -> Mechanism:
         value = tables.get(key)
         if not isinstance(value, str) or not 1 <= len(value.strip()) <= longest or not value.isprintable():
             raise InvalidFileError(
-                f"{path}:{declared.line_of(text, [key])}: {key}: a text of one line, 1 to {longest} letters, "
+                f"{path}:{line_of(text, [key])}: {key}: a text of one line, 1 to {longest} letters, "
                 "for the card"
             )
     here, elsewhere = [], []
@@ -95,7 +96,7 @@ def read(path: Path, suite: Suite) -> Mechanism:
             elsewhere.append(dotted)
         else:
             raise InvalidFileError(
-                f"{path}:{declared.line_of(text, key)}: {dotted}: a mechanism of this suite sets "
+                f"{path}:{line_of(text, key)}: {dotted}: a mechanism of this suite sets "
                 f"{' or '.join(suite.takes)}, and nothing that would change the test itself"
             )
     unfit = ""

@@ -48,8 +48,8 @@ use self::peer::Peer;
 use self::relay::Head;
 use self::routes::Routes;
 use self::status::{LinkStatus, SiteStatus};
-use self::store::{BUFFER_BYTES, Store};
-use crate::tunnel::{Addressed, OVERHEAD_BYTES, Opened, Refusal, Tunnel, Tunnels, sealed_bytes};
+use self::store::{BUFFER_BYTES, Store, Way};
+use crate::tunnel::{Addressed, Opened, Refusal, Tunnel, Tunnels, sealed_bytes};
 
 /// IPv4 and UDP around a datagram. Both ends count with these, whatever is really around it, so that they agree.
 pub const OUTER_HEADER_BYTES: u32 = 28;
@@ -135,6 +135,8 @@ pub struct Gateway<T> {
     /// Where messages and datagrams are written before they are sealed or wrapped.
     message: Vec<u8>,
     scratch: Vec<u8>,
+    /// Where datagrams are opened.
+    opening: Vec<u8>,
 }
 
 impl<T: Tunnels> Gateway<T> {
@@ -194,6 +196,7 @@ impl<T: Tunnels> Gateway<T> {
             is_draining: false,
             message: Vec::new(),
             scratch: vec![0; BUFFER_BYTES],
+            opening: vec![0; BUFFER_BYTES],
             config,
         };
         for number in 0..gateway.peers.len() as u32 {
@@ -238,7 +241,7 @@ impl<T: Tunnels> Gateway<T> {
             let packet = self.store.bytes(buffer);
             let bytes = packet.len().min(room.len());
             room[..bytes].copy_from_slice(&packet[..bytes]);
-            self.store.release(buffer, peer);
+            self.store.release(buffer, peer, Way::In);
             return Some(Output::Lan(bytes));
         }
         if let Some((to, datagram)) = self.replies.pop_front() {
@@ -374,14 +377,14 @@ impl<T: Tunnels> Gateway<T> {
         let counters = &mut self.peers[number as usize].counters;
         counters.entered_packets += 1;
         counters.entered_bytes += bytes as u64;
-        let Some(buffer) = self.store.take(number) else { return };
+        let Some(buffer) = self.store.take(number, Way::Out) else { return };
         self.store.room(buffer)[..bytes].copy_from_slice(&packet[..bytes]);
-        self.store.fill(buffer, number, bytes, &read);
+        self.store.fill(buffer, (number, Way::Out), bytes, &read);
         let mtu = self.peers[number as usize].mtu.size();
         if bytes > usize::from(mtu) {
             self.peers[number as usize].counters.too_large_packets += 1;
             self.answer_too_large(buffer, number, mtu);
-            self.store.release(buffer, number);
+            self.store.release(buffer, number, Way::Out);
             return;
         }
         self.clamp_segments(buffer, &read.headers, mtu);
@@ -467,14 +470,14 @@ impl<T: Tunnels> Gateway<T> {
         let length =
             icmp::answer(self.store.bytes(buffer), Trouble::TooBig(mtu), (here4, here6), &mut answer);
         let Some(length) = length else { return };
-        let Some(own) = self.store.take(number) else { return };
+        let Some(own) = self.store.take(number, Way::In) else { return };
         self.store.room(own)[..length].copy_from_slice(&answer[..length]);
         match ip::read(&answer[..length]) {
             Some(read) => {
-                self.store.fill(own, number, length, &read);
+                self.store.fill(own, (number, Way::In), length, &read);
                 self.to_lan.push_back((own, number));
             }
-            None => self.store.release(own, number),
+            None => self.store.release(own, number, Way::In),
         }
     }
 
@@ -589,7 +592,7 @@ impl<T: Tunnels> Gateway<T> {
             self.store.on_drop(packet, DropReason::LinkDown);
             return None;
         };
-        self.store.release(buffer, number);
+        self.store.release(buffer, number, Way::Out);
         let link = self.link_of_class[usize::from(packet.class)];
         let peer = &mut self.peers[number as usize];
         peer.counters.sent_packets += 1;
@@ -610,7 +613,7 @@ impl<T: Tunnels> Gateway<T> {
 
     /// `datagram`, which came from site or tunnel `from`, goes on through the queue to site `to`.
     fn pass_on(&mut self, head: Head, datagram: &[u8], from: u32, to: u32, now: Time) {
-        let Some(buffer) = self.store.take(from) else { return };
+        let Some(buffer) = self.store.take(from, Way::Out) else { return };
         let envelope = self.peers[to as usize].envelope(Kind::Relay, 0);
         self.message.clear();
         self.message.extend_from_slice(&head.encode());
@@ -618,11 +621,11 @@ impl<T: Tunnels> Gateway<T> {
         let length = envelope.write(&self.message, self.store.room(buffer));
         let read = length.and_then(|length| ip::read(&self.store.room(buffer)[..length]));
         let (Some(length), Some(mut read)) = (length, read) else {
-            self.store.release(buffer, from);
+            self.store.release(buffer, from, Way::Out);
             return;
         };
         read.headers = head.headers();
-        self.store.fill(buffer, from, length, &read);
+        self.store.fill(buffer, (from, Way::Out), length, &read);
         let flow = self.flow_of(&read);
         let mut packet = Packet {
             class: head.class,
@@ -730,48 +733,54 @@ impl<T: Tunnels> Gateway<T> {
             self.peers[number as usize].counters.refused[Refusal::Unknown as usize] += 1;
             return;
         }
-        let Some(buffer) = self.store.take(number) else { return };
-        let room = self.store.room(buffer);
-        let opened = self.tunnels.tunnel(number).open(datagram, from.unwrap_or(nobody), now, room);
-        let bytes = match opened {
-            Opened::Packet(bytes) => bytes,
-            Opened::Handshake => 0,
-            Opened::Noted => {
-                self.store.release(buffer, number);
-                self.plan_from(number, now);
-                return;
-            }
-            Opened::Refused(why) => {
-                self.peers[number as usize].counters.refused[why as usize] += 1;
-                self.store.release(buffer, number);
-                return;
-            }
-        };
-        if let Some(from) = from {
-            self.peers[number as usize].on_moved(from, &mut self.store, now);
-        }
-        let read = if bytes == 0 { None } else { ip::read(&self.store.room(buffer)[..bytes]) };
-        match read.filter(|read| read.bytes as usize <= bytes) {
-            Some(read) if envelope::is_message(&read.headers) => {
-                self.on_message(buffer, number, bytes, &read, now);
-            }
-            Some(read) if self.routes.peer(ip_of(read.headers.source)) == Some(number) => {
-                let outer = datagram.len() as u32 + OUTER_HEADER_BYTES;
-                self.on_packet(buffer, number, &read, outer, traffic_class, now);
-            }
-            _ => {
-                self.peers[number as usize].counters.strange_packets += u64::from(bytes > 0);
-                self.store.release(buffer, number);
+        let mut opening = std::mem::take(&mut self.opening);
+        // What came in a message of another site is opened while that is.
+        opening.resize(BUFFER_BYTES, 0);
+        let opened = self.tunnels.tunnel(number).open(datagram, from.unwrap_or(nobody), now, &mut opening);
+        let outer = datagram.len() as u32 + OUTER_HEADER_BYTES;
+        match opened {
+            Opened::Refused(why) => self.peers[number as usize].counters.refused[why as usize] += 1,
+            // Whoever said it may be anywhere.
+            Opened::Noted => {}
+            Opened::Handshake => self.follow(from, number, now),
+            Opened::Packet(bytes) => {
+                self.follow(from, number, now);
+                self.on_opened(&opening[..bytes], number, outer, traffic_class, now);
             }
         }
+        self.opening = opening;
         self.plan_from(number, now);
     }
 
-    fn on_message(&mut self, buffer: Buffer, number: u32, bytes: usize, read: &Read, now: Time) {
-        let message = self.store.room(buffer)[..bytes].to_vec();
-        self.store.release(buffer, number);
+    /// Site `number` spoke from `from`: it is there now.
+    fn follow(&mut self, from: Option<SocketAddr>, number: u32, now: Time) {
+        if let Some(from) = from {
+            self.peers[number as usize].on_moved(from, &mut self.store, now);
+        }
+    }
+
+    /// `inside` was in a datagram of site `number`, which takes `outer` bytes on the wire.
+    fn on_opened(&mut self, inside: &[u8], number: u32, outer: u32, traffic_class: u8, now: Time) {
+        if inside.is_empty() {
+            return;
+        }
+        match ip::read(inside).filter(|read| read.bytes as usize <= inside.len()) {
+            Some(read) if envelope::is_message(&read.headers) => {
+                self.on_message(inside, number, outer, &read, now)
+            }
+            Some(read) if self.routes.peer(ip_of(read.headers.source)) == Some(number) => {
+                let bytes = read.bytes as usize;
+                let Some(buffer) = self.store.take(number, Way::In) else { return };
+                self.store.room(buffer)[..bytes].copy_from_slice(&inside[..bytes]);
+                self.on_packet(buffer, number, &read, outer, traffic_class, now);
+            }
+            _ => self.peers[number as usize].counters.strange_packets += 1,
+        }
+    }
+
+    fn on_message(&mut self, message: &[u8], number: u32, outer: u32, read: &Read, now: Time) {
         let peer = &mut self.peers[number as usize];
-        let envelope = Envelope::read(&message, read).filter(|_| envelope::is_proper(&read.headers));
+        let envelope = Envelope::read(message, read).filter(|_| envelope::is_proper(&read.headers));
         let Some((envelope, body)) = envelope else {
             peer.counters.strange_packets += 1;
             return;
@@ -780,7 +789,6 @@ impl<T: Tunnels> Gateway<T> {
             // What others send is traffic, which its own queue holds.
             Kind::Relay => {
                 if let Some((head, _)) = Head::split(body) {
-                    let outer = (bytes + OVERHEAD_BYTES) as u32 + OUTER_HEADER_BYTES;
                     peer.count_arrival(outer, &head.headers(), now);
                 }
                 self.on_relay(number, body, now);
@@ -804,7 +812,7 @@ impl<T: Tunnels> Gateway<T> {
         traffic_class: u8,
         now: Time,
     ) {
-        self.store.fill(buffer, number, read.bytes as usize, read);
+        self.store.fill(buffer, (number, Way::In), read.bytes as usize, read);
         let codepoint = Dscp::new(traffic_class >> 2);
         let link = self.links.iter().position(|link| *link == codepoint).unwrap_or(0);
         let flow = self.flow_of(read);
@@ -817,6 +825,7 @@ impl<T: Tunnels> Gateway<T> {
         packet.inner_ecn.put(0, read.headers.ecn);
         let peer = &mut self.peers[number as usize];
         peer.counters.received_packets += 1;
+        peer.on_alive(now);
         peer.counters.received_bytes += u64::from(read.bytes);
         let entry = [PeerId(link as u32)];
         let mut segment = self.store.segment_in(buffer);

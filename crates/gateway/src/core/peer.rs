@@ -30,6 +30,12 @@ const HELLO_EVERY: Span = Span::from_millis(500);
 const HELLO_SELDOM: Span = Span::from_secs(10);
 /// So long a controlled peer may be silent though something was sent to it.
 const SILENCE: Span = Span::from_secs(30);
+/// Where something came all the time and then nothing does for so long, it is asked whether the other end is still there, and again after
+/// twice that: it may have moved, or we have, and who has nothing to send would not find out.
+const QUIET: Span = Span::from_secs(1);
+const QUIET_MOST: Span = Span::from_secs(16);
+/// That something came is noted so often.
+const NOTED_EVERY: Span = Span::from_millis(100);
 /// Messages of one peer that are heard: in a burst, and per second. A mechanism says two per round trip, which is no less than 2 ms.
 const MESSAGES_BURST: u32 = 256;
 const MESSAGES_PER_SECOND: u32 = 2000;
@@ -145,6 +151,8 @@ pub(super) struct Peer {
     /// When the last message came, and when data was first sent after it.
     heard: Time,
     unheard_since: Option<Time>,
+    /// When to ask whether the other end is there, and how long that was waited for.
+    asks: Option<(Time, Span)>,
     budget: (Time, u32),
     links: u8,
     mtu_most: u16,
@@ -196,6 +204,7 @@ impl Peer {
             greeting_since: now,
             heard: now,
             unheard_since: None,
+            asks: None,
             budget: (now, MESSAGES_BURST),
             links,
             mtu_most,
@@ -341,6 +350,14 @@ impl Peer {
         self.border.handle_leaving::<TcpHeader>(&mut packet, headers, &[PeerId(0)], None, now);
     }
 
+    /// Data, or a message about them, came.
+    pub fn on_alive(&mut self, now: Time) {
+        let at = now + QUIET;
+        if self.asks.is_none_or(|(due, _)| due < at.saturating_sub(NOTED_EVERY)) {
+            self.asks = Some((at, QUIET));
+        }
+    }
+
     /// Data left.
     pub fn on_sent(&mut self, now: Time) {
         self.unheard_since = self.unheard_since.or(Some(now));
@@ -371,6 +388,11 @@ impl Peer {
         (self.heard, self.unheard_since) = (now, None);
         let is_known = envelope.incarnation == self.theirs;
         let echoes = envelope.echo == self.incarnation;
+        match envelope.kind {
+            Kind::Hello | Kind::Answer => self.asks = None,
+            Kind::Control => self.on_alive(now),
+            _ => {}
+        }
         match envelope.kind {
             Kind::Hello | Kind::Answer if self.is_greeted() && !self.is_leaving => {
                 let Some(hello) = Hello::decode(body) else { return };
@@ -450,6 +472,14 @@ impl Peer {
                 State::Down | State::Fixed(_) => now + HELLO_SELDOM,
             };
         }
+        if self.state == State::Controlled
+            && let Some((_, waited)) = self.asks.filter(|(at, _)| *at <= now)
+        {
+            let body = self.hello();
+            self.say(Kind::Hello, 0, &body);
+            let next = Span::from_nanos(2 * waited.as_nanos());
+            self.asks = (next <= QUIET_MOST).then(|| (now + next, next));
+        }
         if matches!(self.state, State::Controlled)
             && let Some(size) = self.mtu.poll(now)
         {
@@ -474,6 +504,7 @@ impl Peer {
             }
             if self.state == State::Controlled {
                 at = at.min(self.mtu.timeout());
+                at = at.min(self.asks.map_or(Time::MAX, |(due, _)| due));
                 at = at.min(self.unheard_since.map_or(Time::MAX, |since| since + SILENCE));
             }
         }
@@ -500,7 +531,7 @@ fn fixed(site: &SiteConfig, rate: BitRate) -> EdgeConfig {
 fn begin_at(config: &mut EdgeConfig, rate: BitRate) {
     match config {
         EdgeConfig::Path(path) => path.initial_rate = Some(rate),
-        EdgeConfig::Nbp(_) | EdgeConfig::Fixed(_) | EdgeConfig::Own(_) => {}
+        EdgeConfig::Nbp(_) | EdgeConfig::Autorate(_) | EdgeConfig::Fixed(_) | EdgeConfig::Own(_) => {}
         EdgeConfig::Iec(_) | EdgeConfig::Eec(_) => {
             if let Some(overlay) = config.overlay_mut() {
                 overlay.initial_rate = Some(rate);
@@ -517,6 +548,7 @@ fn mechanism_number(config: &EdgeConfig) -> u16 {
         EdgeConfig::Eec(_) => 3,
         EdgeConfig::Path(_) => 4,
         EdgeConfig::Fixed(_) => 0,
+        EdgeConfig::Autorate(_) => 5,
         EdgeConfig::Own(_) => u16::MAX,
     }
 }

@@ -8,6 +8,15 @@ use tidegate_packet::{Address, DropReason, Ecn, Headers, MarkReason, Packet, Sin
 use tidegate_wire::ip::{self, Read};
 use tidegate_wire::{Buffer, Pool};
 
+/// Which way a packet goes. Each has buffers of its own, so that what waits to leave keeps nothing from coming in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Way {
+    /// To another site.
+    Out,
+    /// From another site.
+    In,
+}
+
 /// What is known of the packet in a buffer.
 #[derive(Clone, Copy, Debug)]
 struct About {
@@ -15,8 +24,9 @@ struct About {
     ttl: u8,
     /// Where its TCP header begins; zero if it has none.
     segment_at: u16,
-    /// Whose part it takes.
+    /// Whose part it takes, and which one.
     peer: u32,
+    way: Way,
 }
 
 /// What became of packets of one peer.
@@ -24,14 +34,14 @@ struct About {
 pub struct Drops {
     /// In front of the shaper or by a marker, by reason: see [`DropReason`].
     pub by_reason: [u64; DropReason::ALL.len()],
-    /// Its part of the buffers was full.
-    pub no_buffer: u64,
+    /// Its part of the buffers was full: of what goes to it, and of what comes from it.
+    pub no_buffer: [u64; 2],
 }
 
 impl Drops {
-    /// All of them.
+    /// All of them that were to leave.
     pub fn total(&self) -> u64 {
-        self.by_reason.iter().sum::<u64>() + self.no_buffer
+        self.by_reason.iter().sum::<u64>() + self.no_buffer[Way::Out as usize]
     }
 }
 
@@ -40,7 +50,8 @@ impl Drops {
 pub struct Store {
     pool: Pool,
     about: Box<[Option<About>]>,
-    held: Box<[u32]>,
+    /// By peer, those of either way.
+    held: Box<[[u32; 2]]>,
     drops: Box<[Drops]>,
     /// Marks by own queues, by peer.
     marks: Box<[u64]>,
@@ -55,12 +66,12 @@ pub struct Store {
 pub const BUFFER_BYTES: usize = 2048;
 
 impl Store {
-    /// `buffers` of them for `peers` peers.
+    /// `buffers` of them either way, for `peers` peers.
     pub fn new(buffers: u32, peers: usize) -> Self {
         Self {
-            pool: Pool::new(buffers, BUFFER_BYTES),
-            about: vec![None; buffers as usize].into(),
-            held: vec![0; peers].into(),
+            pool: Pool::new(2 * buffers, BUFFER_BYTES),
+            about: vec![None; 2 * buffers as usize].into(),
+            held: vec![[0; 2]; peers].into(),
             drops: vec![Drops::default(); peers].into(),
             marks: vec![0; peers].into(),
             each: (buffers / (peers as u32).max(1)).max(1),
@@ -70,12 +81,12 @@ impl Store {
     }
 
     /// A buffer of the part of `peer`; if there is none the packet is lost.
-    pub fn take(&mut self, peer: u32) -> Option<Buffer> {
-        let held = &mut self.held[peer as usize];
+    pub fn take(&mut self, peer: u32, way: Way) -> Option<Buffer> {
+        let held = &mut self.held[peer as usize][way as usize];
         let buffer = if *held < self.each { self.pool.take() } else { None };
         match buffer {
             Some(_) => *held += 1,
-            None => self.drops[peer as usize].no_buffer += 1,
+            None => self.drops[peer as usize].no_buffer[way as usize] += 1,
         }
         buffer
     }
@@ -86,10 +97,10 @@ impl Store {
     }
 
     /// `buffer`, taken for `peer`, holds a packet of `bytes` bytes, which was `read`.
-    pub fn fill(&mut self, buffer: Buffer, peer: u32, bytes: usize, read: &Read) {
+    pub fn fill(&mut self, buffer: Buffer, (peer, way): (u32, Way), bytes: usize, read: &Read) {
         self.pool.set_length(buffer, bytes);
         let segment_at = ip::read_tcp(self.pool.packet(buffer), read).map_or(0, |(at, _)| at);
-        let about = About { headers: read.headers, ttl: read.ttl, segment_at, peer };
+        let about = About { headers: read.headers, ttl: read.ttl, segment_at, peer, way };
         self.about[buffer.0 as usize] = Some(about);
     }
 
@@ -113,24 +124,12 @@ impl Store {
         ip::write(self.pool.packet(buffer), ecn, about.headers.dscp, about.ttl);
     }
 
-    /// The bytes in `buffer` are not needed any more. `peer` is whose it was, for a packet without headers that can be read.
-    pub fn release(&mut self, buffer: Buffer, peer: u32) {
-        let peer = self.about[buffer.0 as usize].take().map_or(peer, |about| about.peer);
-        self.held[peer as usize] -= 1;
+    /// The bytes in `buffer` are not needed any more. It was taken for `peer` and `way`, which counts where it was not filled.
+    pub fn release(&mut self, buffer: Buffer, peer: u32, way: Way) {
+        let owner = self.about[buffer.0 as usize].take().map(|about| (about.peer, about.way));
+        let (peer, way) = owner.unwrap_or((peer, way));
+        self.held[peer as usize][way as usize] -= 1;
         self.pool.release(buffer);
-    }
-
-    /// From now on the packet in `buffer` is of `peer`'s part, whether there is room in it or not; it is lost if not.
-    pub fn move_to(&mut self, buffer: Buffer, peer: u32) -> bool {
-        let Some(about) = &mut self.about[buffer.0 as usize] else { return false };
-        if self.held[peer as usize] >= self.each {
-            self.drops[peer as usize].no_buffer += 1;
-            return false;
-        }
-        self.held[about.peer as usize] -= 1;
-        self.held[peer as usize] += 1;
-        about.peer = peer;
-        true
     }
 
     /// What became of packets of `peer`.
@@ -143,9 +142,10 @@ impl Store {
         self.marks[peer as usize]
     }
 
-    /// Buffers that `peer` has, and those that it may have.
+    /// Buffers that `peer` has, the more of both ways, and those that it may have.
     pub fn held(&self, peer: u32) -> (u32, u32) {
-        (self.held[peer as usize], self.each)
+        let [out, come] = self.held[peer as usize];
+        (out.max(come), self.each)
     }
 
     /// Buffers in use.
@@ -165,7 +165,7 @@ impl Sink for Store {
         if self.tells {
             self.dropped.push((peer, packet, PacketStore::headers(self, &packet), why));
         }
-        self.release(Buffer(packet.slot), peer);
+        self.release(Buffer(packet.slot), peer, Way::Out);
     }
 
     fn on_mark(&mut self, packet: &Packet, _why: MarkReason) {

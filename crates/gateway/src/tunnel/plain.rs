@@ -131,6 +131,8 @@ pub struct PlainTunnel {
     keepalive: Option<Span>,
     /// A session has just begun: the other end is told by a sign of life.
     greets: bool,
+    /// What an end that is not honest makes of what it says; `false`: it does not say it.
+    distorts: Option<fn(&mut [u8]) -> bool>,
 }
 
 impl PlainTunnel {
@@ -280,6 +282,17 @@ impl Tunnel for PlainTunnel {
         let session = self.current.as_mut().filter(|session| session.is_alive(now))?;
         let padded = packet.len().next_multiple_of(PADDING_BYTES);
         let room = room.get_mut(..padded + OVERHEAD_BYTES)?;
+        let mut distorted;
+        let packet = match self.distorts {
+            None => packet,
+            Some(distort) => {
+                distorted = packet.to_vec();
+                if !distort(&mut distorted) {
+                    return None;
+                }
+                &distorted
+            }
+        };
         let counter = session.next;
         session.next += 1;
         room[..4].copy_from_slice(&DATA.to_le_bytes());
@@ -395,9 +408,19 @@ impl PlainTunnels {
             silent_since: None,
             keepalive,
             greets: false,
+            distorts: None,
         };
         let by_hint = secrets.iter().zip(0..).map(|(secret, number)| (secret.0.wrapping_mul(3), number));
         Self { tunnels: secrets.iter().enumerate().map(tunnel).collect(), by_hint: by_hint.collect() }
+    }
+}
+
+impl PlainTunnels {
+    /// Ends that are not honest: `distort` sees each packet before it is sealed, and says whether it is at all.
+    pub fn distort(&mut self, distort: fn(&mut [u8]) -> bool) {
+        for tunnel in &mut self.tunnels {
+            tunnel.distorts = Some(distort);
+        }
     }
 }
 

@@ -174,6 +174,14 @@ fn at_edge(mechanism: &Mechanism, node: NodeIndex, streams: &[Stream<'_>]) -> u6
         // Nothing is known of it.
         EdgeConfig::Own(_) => 0,
         EdgeConfig::Path(_) | EdgeConfig::Fixed(_) => virtual_links(),
+        // A baseline for each pinger, where anything enters.
+        EdgeConfig::Autorate(config) => {
+            if passing(0).next().is_some() {
+                u64::from(config.pingers)
+            } else {
+                0
+            }
+        }
         EdgeConfig::Iec(_) | EdgeConfig::Eec(_) => {
             let counts = edge.overlay().is_some_and(|overlay| overlay.tcp_rate.is_some());
             virtual_links() + tcps(counts, passing(0).map(|(_, stream, _)| stream))

@@ -8,6 +8,7 @@ use tidegate_packet::{FlowId, Headers, Packet};
 use tidegate_parameters::{Own, family};
 use tidegate_units::{Bytes, Time};
 
+use super::autorate::{AutorateConfig, AutoratePinger, AutorateReflector, PING_HEADER_BYTES};
 use super::fixed::{FixedConfig, FixedReceiver, FixedSender};
 use super::iec::{
     CONTROL_HEADER_BYTES, Detection, EecConfig, EpochReport, IecConfig, IecDelays, IecEgress, IecIngress,
@@ -35,6 +36,8 @@ family! {
         Path(Box<PathConfig>) = "path",
         /// Fixed rates.
         Fixed(Box<FixedConfig>) = "fixed",
+        /// The auto-rate shaper.
+        Autorate(Box<AutorateConfig>) = "autorate",
     } and {
         /// One's own.
         Own(Own<dyn MakeEdge>),
@@ -68,6 +71,10 @@ impl EdgeConfig {
                 let (sender, receiver) = config.build(site);
                 return (AnyIngress::Fixed(Box::new(sender)), AnyEgress::Fixed(Box::new(receiver)));
             }
+            Self::Autorate(config) => {
+                let (pinger, reflector) = config.build(site, context);
+                return (AnyIngress::Autorate(Box::new(pinger)), AnyEgress::Autorate(Box::new(reflector)));
+            }
             Self::Own(own) => {
                 let (ingress, egress) = own.values().make(site, context);
                 return (AnyIngress::Own(ingress), AnyEgress::Own(egress));
@@ -82,7 +89,7 @@ impl EdgeConfig {
     /// What explicit and implicit edge control have in common; none for others.
     pub fn overlay(&self) -> Option<&OverlayConfig> {
         match self {
-            Self::Nbp(_) | Self::Path(_) | Self::Fixed(_) | Self::Own(_) => None,
+            Self::Nbp(_) | Self::Path(_) | Self::Fixed(_) | Self::Autorate(_) | Self::Own(_) => None,
             Self::Iec(config) => Some(&config.overlay),
             Self::Eec(config) => Some(&config.overlay),
         }
@@ -91,7 +98,7 @@ impl EdgeConfig {
     /// The same, to be completed by the world.
     pub fn overlay_mut(&mut self) -> Option<&mut OverlayConfig> {
         match self {
-            Self::Nbp(_) | Self::Path(_) | Self::Fixed(_) | Self::Own(_) => None,
+            Self::Nbp(_) | Self::Path(_) | Self::Fixed(_) | Self::Autorate(_) | Self::Own(_) => None,
             Self::Iec(config) => Some(&mut config.overlay),
             Self::Eec(config) => Some(&mut config.overlay),
         }
@@ -103,6 +110,7 @@ impl EdgeConfig {
             Self::Own(_) | Self::Fixed(_) => &[],
             Self::Nbp(config) => &config.unpoliced,
             Self::Path(config) => &config.unpoliced,
+            Self::Autorate(config) => &config.unpoliced,
             Self::Iec(config) => &config.overlay.unpoliced,
             Self::Eec(config) => &config.overlay.unpoliced,
         }
@@ -113,6 +121,7 @@ impl EdgeConfig {
         match self {
             Self::Nbp(config) => config.unpoliced.clear(),
             Self::Path(config) => config.unpoliced.clear(),
+            Self::Autorate(config) => config.unpoliced.clear(),
             Self::Iec(_) | Self::Eec(_) | Self::Fixed(_) | Self::Own(_) => {}
         }
         if let Some(overlay) = self.overlay_mut() {
@@ -129,6 +138,7 @@ impl EdgeConfig {
             Self::Eec(config) => config.overlay.shaper.clone(),
             Self::Path(config) => config.shaper.clone(),
             Self::Fixed(config) => config.shaper.clone(),
+            Self::Autorate(config) => config.shaper.clone(),
             Self::Own(own) => own.values().shaper(),
         }
     }
@@ -141,6 +151,7 @@ impl EdgeConfig {
             Self::Eec(config) => Some(&mut config.overlay.shaper),
             Self::Path(config) => Some(&mut config.shaper),
             Self::Fixed(config) => Some(&mut config.shaper),
+            Self::Autorate(config) => Some(&mut config.shaper),
             Self::Own(_) => None,
         }
     }
@@ -156,17 +167,18 @@ impl EdgeConfig {
             Self::Nbp(_) => FEEDBACK_HEADER_BYTES,
             Self::Iec(_) | Self::Eec(_) => CONTROL_HEADER_BYTES,
             Self::Path(_) | Self::Fixed(_) => path::CONTROL_HEADER_BYTES,
+            Self::Autorate(_) => PING_HEADER_BYTES,
             Self::Own(own) => own.values().message_header_bytes(),
         }
     }
 
     /// Whether messages of other borders (those of a domain around this one) are traffic like any other to it. NBP lets them
     /// pass (section IV.7: other services are policed by mechanisms of their own); to IEC all between two edges is one
-    /// virtual link.
+    /// virtual link, and to the auto-rate shaper all that passes the interface.
     pub const fn controls_messages(&self) -> bool {
         match self {
             Self::Nbp(_) | Self::Own(_) => false,
-            Self::Iec(_) | Self::Eec(_) | Self::Path(_) | Self::Fixed(_) => true,
+            Self::Iec(_) | Self::Eec(_) | Self::Path(_) | Self::Fixed(_) | Self::Autorate(_) => true,
         }
     }
 
@@ -180,6 +192,7 @@ impl EdgeConfig {
         let class = match self {
             Self::Path(config) => config.class,
             Self::Fixed(config) => config.class,
+            Self::Autorate(config) => config.class,
             _ => self.overlay().and_then(|overlay| overlay.class),
         };
         class.unwrap_or(0)
@@ -255,6 +268,7 @@ impl AnyIngress {
             Self::Iec(ingress) => egress.and_then(|peer| ingress.report(peer)),
             Self::Path(sender) => egress.and_then(|peer| sender.report(peer)),
             Self::Fixed(sender) => egress.and_then(|peer| sender.report(peer)),
+            Self::Autorate(pinger) => pinger.report(),
             Self::Own(ingress) => ingress.report(headers, egress),
         }
     }
@@ -264,7 +278,7 @@ impl AnyEgress {
     /// What is known of the congestion of the virtual link from `ingress`.
     pub fn epoch_report(&self, ingress: PeerId) -> Option<EpochReport> {
         match self {
-            Self::Nbp(_) | Self::Path(_) | Self::Fixed(_) | Self::Own(_) => None,
+            Self::Nbp(_) | Self::Path(_) | Self::Fixed(_) | Self::Autorate(_) | Self::Own(_) => None,
             Self::Iec(egress) => egress.report(ingress),
         }
     }
@@ -281,6 +295,8 @@ half! {
         Path(PathSender),
         /// Fixed rates.
         Fixed(FixedSender),
+        /// The auto-rate shaper.
+        Autorate(AutoratePinger),
     }
 }
 half! {
@@ -294,5 +310,7 @@ half! {
         Path(PathReceiver),
         /// Fixed rates.
         Fixed(FixedReceiver),
+        /// The auto-rate shaper.
+        Autorate(AutorateReflector),
     }
 }

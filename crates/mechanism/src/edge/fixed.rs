@@ -200,8 +200,8 @@ mod tests {
         let (mut near, mut far) = (border(BitRate::from_mbps(8)), border(BitRate::from_mbps(8)));
         let mut store = Said::default();
         for (inner, outer) in [(Ecn::NotEct, Ecn::NotEct), (Ecn::Ect0, Ecn::Ect0), (Ecn::Ce, Ecn::Ect0)] {
-            let packet = Packet { ecn: inner, ..Packet::new(0, FlowId(0), 1000) };
-            near.handle_packet(packet, &HEADERS, &[PeerId(1)], Time::ZERO, &mut store);
+            let entering = Packet { ecn: inner, ..Packet::new(0, FlowId(0), 1000) };
+            near.handle_packet(entering, &HEADERS, &[PeerId(1)], Time::ZERO, &mut store);
             let at = near.poll_timeout().expect("it waits");
             let mut packet = near.poll_packet(at, &mut store).expect("it is due");
             assert_eq!(packet.ecn, outer);

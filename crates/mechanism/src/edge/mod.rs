@@ -4,6 +4,7 @@
 //! aggregates (flows, or virtual links) and talk to the halves at the other borders through messages in one wire format.
 
 mod any;
+pub mod autorate;
 mod border;
 pub mod fixed;
 pub mod iec;

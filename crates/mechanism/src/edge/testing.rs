@@ -18,6 +18,8 @@ pub(crate) const HEADERS: Headers =
 #[derive(Default)]
 pub(crate) struct Said {
     pub(crate) sent: Vec<Vec<u8>>,
+    /// To whom.
+    pub(crate) to: Vec<PeerId>,
     pub(crate) rate: Option<BitRate>,
     pub(crate) stamp: Option<NonZeroU32>,
     /// Packets of 1000 bytes that wait to enter, as the half is told.
@@ -35,7 +37,8 @@ impl EdgeOut for Said {
     fn backlog(&self, _aggregate: AggregateId) -> Backlog {
         Backlog { packets: self.waiting, bytes: u64::from(self.waiting) * 1000 }
     }
-    fn send(&mut self, _to: PeerId, message: &[u8]) {
+    fn send(&mut self, to: PeerId, message: &[u8]) {
+        self.to.push(to);
         self.sent.push(message.to_vec());
     }
 }

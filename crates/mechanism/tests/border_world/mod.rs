@@ -3,6 +3,8 @@
 
 #![allow(dead_code, unreachable_pub, missing_docs, reason = "each program takes what it needs of it")]
 
+pub mod peers;
+
 use std::num::NonZeroU32;
 
 use tidegate_mechanism::Context;

@@ -69,7 +69,7 @@ parameters! {
     /// What the messages of an edge say that is not true.
     #[derive(Copy)]
     pub struct Lies {
-        /// What the output rates that it reports are multiplied by.
+        /// What the output rates that it reports are multiplied by. Not with the auto-rate shaper, whose reflectors report none.
         output: f64 = 1.0 => Bound::between(0.0, 1_000_000.0).saying("a factor of ", "");
         /// Whether it never reports congestion: neither a need to back off, nor losses, nor an epoch. Not with NBP, which reports rates alone.
         hides: bool = false;

@@ -149,6 +149,9 @@ fn read_domain(
             Some(EdgeConfig::Nbp(_)) if lie.hides => {
                 report.say("hides", "NBP reports rates, and no congestion to hide", "give `output`");
             }
+            Some(EdgeConfig::Autorate(_)) if lie.output != 1.0 => {
+                report.say("output", "a reflector reports no rates", "give `hides` or `forges`");
+            }
             Some(_) => {}
         }
     }

@@ -365,9 +365,12 @@ const fn measures(mechanism: &Mechanism, quantity: DomainQuantity) -> bool {
     match (mechanism, quantity) {
         (Mechanism::None(_) | Mechanism::Hop(_), _) => false,
         (Mechanism::Edge(EdgeConfig::Iec(_) | EdgeConfig::Eec(_) | EdgeConfig::Path(_)), _) => true,
-        (Mechanism::Edge(EdgeConfig::Nbp(_) | EdgeConfig::Own(_)), quantity) => {
-            !matches!(quantity, DomainQuantity::Accumulation | DomainQuantity::Epoch)
-        }
+        (
+            Mechanism::Edge(
+                EdgeConfig::Nbp(_) | EdgeConfig::Autorate(_) | EdgeConfig::Fixed(_) | EdgeConfig::Own(_),
+            ),
+            quantity,
+        ) => !matches!(quantity, DomainQuantity::Accumulation | DomainQuantity::Epoch),
     }
 }
 

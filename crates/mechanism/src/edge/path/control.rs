@@ -90,12 +90,15 @@ struct Step<'a> {
 /// A drain, and a test, take this part of the rate.
 const DRAIN: f64 = 0.75;
 const TEST: f64 = 0.6;
-/// After others were found, the first test comes after this part of the time between two: one over it.
+/// After others were found, the first test comes after this part of the time between two: one over it. The next ones take twice as long each.
 const FIRST_TEST: u64 = 4;
+/// Whether sending more gets more is told from so many times what was had.
+const CONCLUSIVE: f64 = 1.15;
 /// No test takes longer, seconds.
 const TEST_MOST: f64 = 3.0;
-/// A deeper one takes so many round trips.
-const DEEPER_ROUNDS: f64 = 6.0;
+/// Where the delay has stood still for so many round trips at its end a deeper one follows, which takes so many.
+const STILL_ROUNDS: f64 = 1.5;
+const DEEPER_ROUNDS: f64 = 4.5;
 /// It has failed if so much of the queue stands when the lower rate is seen.
 const TEST_STANDS: f64 = 0.95;
 /// Who gets all of the path for so long is alone on it.
@@ -126,6 +129,11 @@ pub struct Control {
     /// Since the queue was last seen empty, if that is not now.
     standing: Option<Standing>,
     next_test: Time,
+    test_wait: Span,
+    /// What it had when it began to compete, and what the path usually gave before, bytes per second; until more was sent.
+    push: Option<(f64, f64)>,
+    /// The least excess since it competes, seconds.
+    least: f64,
     /// When others last had a part, and when they were last thought to be gone.
     somebody: Time,
     left: Option<Time>,
@@ -151,6 +159,9 @@ impl Control {
             settled: now,
             standing: None,
             next_test: now,
+            test_wait: Span::ZERO,
+            push: None,
+            least: f64::INFINITY,
             somebody: now,
             left: None,
             late: 0,
@@ -239,7 +250,7 @@ impl Control {
     }
 
     fn on_delay(&mut self, step: &Step<'_>) {
-        let Step { seen, output, t, rounds, target, terms, now, .. } = *step;
+        let Step { seen, output, t, rounds, elapsed, target, terms, now, .. } = *step;
         if let Some(until) = self.draining_until {
             if now < until {
                 return;
@@ -251,6 +262,8 @@ impl Control {
         if now < self.settled && seen.excess <= target {
             return; // output rates are still of the drain
         }
+        // Where control may not take more, reports come less often than twice per round trip, and the loop is so much longer.
+        let t = t.max(2.0 * elapsed);
         let next = terms.law.next(self.rate, output, seen.excess, target, t, rounds);
         if next < self.rate {
             // Where the rate is not used, what leaves is not what the path gives.
@@ -300,14 +313,17 @@ impl Control {
         // If it was thought only just now that they are gone, that is not asked again soon.
         let test_every = step.terms.test_every;
         let was_wrong = self.left.is_some_and(|left| now.since(left) < test_every);
-        self.next_test =
-            now + Span::from_nanos(test_every.as_nanos() / if was_wrong { 1 } else { FIRST_TEST });
+        self.test_wait = Span::from_nanos(test_every.as_nanos() / if was_wrong { 1 } else { FIRST_TEST });
+        self.next_test = now + self.test_wait;
+        self.push = Some((step.output, self.share.usual));
+        self.least = step.seen.excess;
         self.somebody = now;
         self.standing = None;
     }
 
     fn on_compete(&mut self, mut flows: VirtualFlows, step: &Step<'_>) {
         let Step { seen, output, now, .. } = *step;
+        self.least = self.least.min(seen.excess);
         flows.set_count(step.busy);
         if seen.lost > 0 {
             flows.on_losses(seen.lost, seen.rtt, now);
@@ -318,6 +334,17 @@ impl Control {
             self.somebody = now;
         } else if now.since(self.somebody) >= ALONE_FOR {
             return self.leave(output, step);
+        }
+        if let Some((before, usual)) = self.push {
+            // Of a path that others share more is had by sending more; of one that has become narrow it is not.
+            let others = (usual - before).max(0.0);
+            let shared = usual * seen.input / (seen.input + others);
+            if shared > CONCLUSIVE * before {
+                self.push = None;
+                if output < f64::midpoint(before, shared) {
+                    self.next_test = now;
+                }
+            }
         }
         if now < self.next_test {
             self.rate = flows.rate(seen.rtt);
@@ -337,7 +364,8 @@ impl Control {
     fn on_test(&mut self, flows: VirtualFlows, mut trial: Trial, step: &Step<'_>, view: &mut PathView) {
         let Step { seen, t, now, .. } = *step;
         trial.flat.on_seen(seen, now);
-        let is_the_way = trial.flat.is_the_way(seen, t, now);
+        // The way is never shorter than it is: a queue that stands still above what was seen is one.
+        let is_the_way = trial.flat.is_the_way(seen, t, now) && trial.flat.is_at(self.least, seen);
         if is_the_way {
             view.accept_level(now);
         }
@@ -345,8 +373,9 @@ impl Control {
             return self.leave(self.share.usual, step);
         }
         let stands = now >= trial.seen && seen.excess > TEST_STANDS * trial.excess;
-        if stands || (now >= trial.until && (trial.is_deeper || trial.flat.rounds(t, now) < 1.0)) {
-            self.next_test = now + step.terms.test_every;
+        if stands || (now >= trial.until && (trial.is_deeper || trial.flat.rounds(t, now) < STILL_ROUNDS)) {
+            self.test_wait = (self.test_wait * 2).min(step.terms.test_every);
+            self.next_test = now + self.test_wait;
             self.mode = Mode::Compete(flows);
             return;
         }

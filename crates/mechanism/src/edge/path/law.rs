@@ -62,7 +62,7 @@ impl Law {
             let part = (self.gain * (excess - target) / t).min(DECREASE_MOST);
             return (output * (1.0 - part)).min(rate);
         }
-        let most = (self.gain * target / t).clamp(GROWTH_LEAST, self.growth);
+        let most = (self.gain * target / t).clamp(GROWTH_LEAST.min(self.growth), self.growth);
         if excess > QUEUE * target {
             return output * (1.0 + most * (1.0 - excess / target));
         }
@@ -93,6 +93,12 @@ mod tests {
         assert!((LAW.next(1e6, 1e6, 0.0, 0.005, 0.04, 0.5) - 1.031_25e6).abs() < 1e-6);
         // Half of the target: half of that, upon what leaves.
         assert!((LAW.next(9e6, 1e6, 0.0025, 0.005, 0.04, 1.0) - 1.031_25e6).abs() < 1e-6);
+    }
+
+    #[test]
+    fn a_growth_below_the_usual_least_is_one() {
+        let slow = Law { growth: 0.001, ..LAW };
+        assert!((slow.next(1e6, 1e6, 0.0, 0.005, 0.04, 1.0) - 1.001e6).abs() < 1e-6);
     }
 
     proptest! {

@@ -30,12 +30,13 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use tidegate_parameters::{Bound, bound, parameters, words};
-use tidegate_units::{BitRate, Bytes, Span};
+use tidegate_units::{BitRate, Bytes, Span, Time};
 
 use self::control::Terms;
 use self::law::Law;
-use super::BorderSite;
+use super::{BorderSite, PeerId};
 use crate::Context;
+use crate::random::{KeyedHash, Seed};
 use crate::shape::ShaperConfig;
 
 words! {
@@ -126,10 +127,26 @@ impl From<PathDelays> for view::Delays {
     }
 }
 
+/// Names lives of virtual links by what nobody outside can guess. A name depends on the far edge and on when the life begins, and not on what
+/// else began before: no edge touches what is said to another.
+#[derive(Debug)]
+struct Lives(KeyedHash);
+
+impl Lives {
+    fn new(seed: Seed) -> Self {
+        Self(KeyedHash::new(seed))
+    }
+
+    /// That of a life with `peer` that begins `now`.
+    fn name(&self, peer: PeerId, now: Time) -> u64 {
+        self.0.of(self.0.of(u64::from(peer.0)) ^ now.as_nanos())
+    }
+}
+
 impl PathConfig {
     /// The two halves of the border at `site`.
     pub fn build(&self, site: BorderSite, context: &Context) -> (PathSender, PathReceiver) {
-        let far = crate::random::Seed::for_component(context.seed.0, "receiver");
+        let far = Seed::for_component(context.seed.0, "receiver");
         (PathSender::new(self.clone(), site, context.seed), PathReceiver::new(self, site, far))
     }
 

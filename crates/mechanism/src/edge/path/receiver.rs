@@ -10,10 +10,10 @@ use alloc::collections::BTreeMap;
 use tidegate_packet::{Headers, Packet};
 use tidegate_units::{Span, Time};
 
-use super::PathConfig;
 use super::wire::{self, Message, Report};
+use super::{Lives, PathConfig};
 use crate::edge::{Admission, BorderSite, EdgeHalf, EdgeOut, PeerId, tunnel};
-use crate::random::{Seed, Substream};
+use crate::random::Seed;
 
 /// Of one sender.
 #[derive(Clone, Debug)]
@@ -33,7 +33,7 @@ pub struct PathReceiver {
     site: BorderSite,
     interval_min: Span,
     idle_timeout: Span,
-    random: Substream,
+    lives: Lives,
     incoming: BTreeMap<PeerId, Incoming>,
 }
 
@@ -43,15 +43,15 @@ impl PathReceiver {
             site,
             interval_min: config.interval_min,
             idle_timeout: config.idle_timeout,
-            random: Substream::new(seed),
+            lives: Lives::new(seed),
             incoming: BTreeMap::new(),
         }
     }
 
     fn incoming(&mut self, from: PeerId, now: Time) -> &mut Incoming {
-        let random = &mut self.random;
+        let lives = &self.lives;
         let incoming = self.incoming.entry(from).or_insert_with(|| Incoming {
-            incarnation: random.bits(),
+            incarnation: lives.name(from, now),
             received_bytes: 0,
             received_packets: 0,
             heard: now,
@@ -59,7 +59,7 @@ impl PathReceiver {
         });
         // After a long silence counts begin anew, as after a restart: the sender then takes nothing that it knew for granted.
         if now.since(incoming.heard) > self.idle_timeout {
-            incoming.incarnation = random.bits();
+            incoming.incarnation = lives.name(from, now);
         }
         incoming.heard = now;
         incoming

@@ -64,10 +64,14 @@ impl Flat {
         Self { since: now, excess: seen.excess, input: seen.input, lost: 0, sent: 0 }
     }
 
+    /// Whether an excess of so many seconds is the one that stands still, as far as jitter lets it be seen.
+    pub fn is_at(&self, excess: f64, seen: &Seen) -> bool {
+        (excess - self.excess).abs() <= FLAT_EXCESS + FLAT_JITTERS * seen.jitter
+    }
+
     /// The next delay.
     pub fn on_seen(&mut self, seen: &Seen, now: Time) {
-        let moved = (seen.excess - self.excess).abs();
-        if moved > FLAT_EXCESS + FLAT_JITTERS * seen.jitter {
+        if !self.is_at(seen.excess, seen) {
             *self = Self::new(seen, now);
         }
         self.lost += seen.lost;

@@ -16,12 +16,12 @@ use tidegate_units::{BitRate, Span, Time};
 use super::control::{Control, Terms};
 use super::view::{PathView, Sent};
 use super::wire::{self, Message, PROBE_BYTES, Probe, REPORT_BYTES, Report};
-use super::{CONTROL_HEADER_BYTES, PathConfig};
+use super::{CONTROL_HEADER_BYTES, Lives, PathConfig};
 use crate::edge::{
     Admission, AggregateId, BorderSite, EdgeHalf, EdgeOut, EdgeReport, PacketStore, PeerId, tunnel,
 };
 use crate::meter::{ActiveFlows, ActiveFlowsConfig};
-use crate::random::{Seed, Substream};
+use crate::random::Seed;
 
 /// Probes that may be under way; an answer to an older one does not count.
 const OUTSTANDING: usize = 64;
@@ -66,7 +66,7 @@ pub struct PathSender {
     config: PathConfig,
     terms: Terms,
     site: BorderSite,
-    random: Substream,
+    lives: Lives,
     links: BTreeMap<PeerId, Outgoing>,
     /// By aggregate: the far edge.
     by_aggregate: Vec<Option<PeerId>>,
@@ -121,7 +121,8 @@ impl Outgoing {
     }
 
     fn silence_at(&self, config: &PathConfig) -> Time {
-        let rounds = self.t(config).max(self.probe_interval(config)) * SILENT_ROUNDS;
+        // Where control may not take more there are fewer than two probes per round trip; some get lost.
+        let rounds = self.t(config).max(self.probe_interval(config) * 2) * SILENT_ROUNDS;
         self.last_heard + rounds.max(SILENT_LEAST)
     }
 }
@@ -132,7 +133,7 @@ impl PathSender {
             terms: config.terms(),
             config,
             site,
-            random: Substream::new(seed),
+            lives: Lives::new(seed),
             links: BTreeMap::new(),
             by_aggregate: Vec::new(),
             timer: None,
@@ -167,7 +168,7 @@ impl PathSender {
         out.open(aggregate, BitRate::from_bytes_per_second_f64(control.rate()));
         let mut link = Outgoing {
             aggregate,
-            incarnation: self.random.bits(),
+            incarnation: self.lives.name(to, now),
             sequence: 0,
             outstanding: VecDeque::with_capacity(OUTSTANDING),
             sent_bytes: 0,
@@ -253,13 +254,14 @@ impl EdgeHalf for PathSender {
 
     fn on_timer(&mut self, now: Time, out: &mut impl EdgeOut) {
         let (config, terms) = (&self.config, &self.terms);
-        // A timer that comes much too late says that this machine stood still, or that its clock was set.
-        let is_late = self.timer.is_some_and(|due| now.since(due) >= SILENT_LEAST);
         let by_aggregate = &mut self.by_aggregate;
         self.links.retain(|peer, link| {
-            if link.silence_at(config) > now {
+            let due = link.silence_at(config);
+            if due > now {
                 return true;
             }
+            // A timer that comes much too late says that this machine stood still, or that its clock was set.
+            let is_late = now.since(due) >= SILENT_LEAST;
             let is_idle = now.since(link.last_used) > config.idle_timeout;
             if is_idle && out.backlog(link.aggregate).is_empty() {
                 by_aggregate[link.aggregate.0 as usize] = None;

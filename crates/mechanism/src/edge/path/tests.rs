@@ -220,8 +220,6 @@ proptest! {
             let mut receiver = config.build(BorderSite { border: FAR, level: 0 }, &Context::for_tests()).1;
             let mut said = Vec::new();
             let probes: Vec<u64> = (0..400).step_by(20).collect();
-            // The other one is known first in both, for its counts are named by the next random number.
-            receiver.on_message(NEAR, &probe(0), 255, at(0), &mut Said::default());
             for millis in 0..400 {
                 for (_, bytes, as_probe) in other.iter().filter(|(when, ..)| *when == millis) {
                     let message = if *as_probe { probe(bytes.len() as u32) } else { bytes.clone() };

@@ -22,8 +22,12 @@ use super::wire::Report;
 const HISTORY: usize = 32;
 /// The weight of a new second difference.
 const JITTER_WEIGHT: f64 = 1.0 / 16.0;
+/// A second difference counts as so many deviations at most: one delay that is far out, as where a clock is set, is no jitter.
+const OUTLIER: f64 = 4.0;
 /// The mean of `|d0 - 2 d1 + d2|` of independent normal samples is so many of their standard deviations (`sqrt(6 * 2 / pi)`).
 const SECOND_DIFFERENCE: f64 = 1.954_41;
+/// So many round trips in a row that are far below the least are believed: more than are under way at once.
+const SHORT_BELIEVED: u32 = 4;
 /// An output rate is measured over so many deviations of jitter at least: its error is then an eighth.
 const RATE_JITTERS: f64 = 8.0;
 /// Jitter of this part of a round trip halves the weight of a new output rate: one over it.
@@ -136,6 +140,8 @@ pub struct PathView {
     one_way: Level,
     round_trip: Level,
     jitter: f64,
+    /// So many round trips in a row were too short to be believed.
+    short: u32,
     /// Packets that the last report missed, and those that are known to be lost.
     missing: i64,
     lost: i64,
@@ -159,6 +165,7 @@ impl PathView {
             one_way: Level::UNKNOWN,
             round_trip: Level::UNKNOWN,
             jitter: 0.0,
+            short: 0,
             missing: 0,
             lost: 0,
             offset: None,
@@ -207,8 +214,12 @@ impl PathView {
         let rtt = now.since(sent.at).as_secs_f64().max(1e-9);
         let one_way = report.arrived.wrapping_sub(sent.at.as_nanos()).cast_signed() as f64 * 1e-9;
         let delay = if self.delays == Delays::OneWay { one_way } else { rtt };
+        if !self.is_believed(rtt) {
+            let (input, jitter) = (0.0, self.jitter);
+            return Seen { output: None, input, excess: self.excess(), jitter, rtt, lost: 0, sent: 0 };
+        }
         self.recognise_step(delay, rtt);
-        self.measure_jitter(delay);
+        self.measure_jitter(delay, &sent);
         let weight = (self.tolerance / (4.0 * self.jitter)).clamp(0.125, 1.0);
         if !ages {
             self.window_began = now;
@@ -247,22 +258,49 @@ impl PathView {
         if self.delays == Delays::OneWay { self.one_way.excess().min(most) } else { most }
     }
 
+    /// Whether a round trip may be as short as this one: far below the least only if several are. While a clock that was set back stands
+    /// still, those under way seem to take no time.
+    fn is_believed(&mut self, rtt: f64) -> bool {
+        let least = self.round_trip.base();
+        let is_known = least < f64::INFINITY;
+        let is_short = is_known && rtt < least - (RATE_JITTERS * self.jitter).max(self.tolerance);
+        self.short = if is_short { self.short + 1 } else { 0 };
+        let is_believed = self.short == 0 || self.short >= SHORT_BELIEVED;
+        if is_believed {
+            self.short = 0;
+        }
+        is_believed
+    }
+
     /// A delay that steps while the round trip does not: a clock was set. Rates over the step mean nothing, either.
     fn recognise_step(&mut self, delay: f64, rtt: f64) {
         let Some(last) = self.samples.back() else { return };
-        let (stepped, waited) = (delay - last.delay, (rtt - last.rtt).abs());
+        let stepped = delay - last.delay;
         let least = (RATE_JITTERS * self.jitter).max(self.tolerance).max(last.rtt / 2.0);
-        if self.delays == Delays::OneWay && stepped.abs() > least && waited < least / 2.0 {
+        // The own clock, set ahead, spoils round trips under way first; then the way seems shorter than it ever was, and they do not.
+        let is_back = delay < self.one_way.base() - least && rtt > self.round_trip.base() - least / 2.0;
+        let is_ahead = stepped > least && rtt - last.rtt < stepped / 2.0;
+        if self.delays == Delays::OneWay && (is_ahead || is_back) {
             self.samples.clear();
             self.one_way.shift(stepped);
         }
     }
 
-    fn measure_jitter(&mut self, delay: f64) {
+    /// What of the delay's second difference a queue explains that grows by what is sent and shrinks by what leaves is no jitter.
+    fn measure_jitter(&mut self, delay: f64, sent: &Sent) {
         let mut last = self.samples.iter().rev();
         if let (Some(one), Some(other)) = (last.next(), last.next()) {
-            let second = (delay - 2.0 * one.delay + other.delay).abs() / SECOND_DIFFERENCE;
-            self.jitter += JITTER_WEIGHT * (second - self.jitter);
+            let second = delay - 2.0 * one.delay + other.delay;
+            let grows = |from: &Sent, to: &Sent| {
+                let seconds = to.at.since(from.at).as_secs_f64();
+                self.output.map_or(0.0, |output| (to.bytes - from.bytes) as f64 / output - seconds)
+            };
+            let queue = grows(&one.sent, sent) - grows(&other.sent, &one.sent);
+            // Chance explains some of it as well; most of it only a queue does.
+            let is_queue = (second - queue).abs() < second.abs() / 2.0;
+            let unexplained = if is_queue { second - queue } else { second }.abs() / SECOND_DIFFERENCE;
+            let most = OUTLIER * self.jitter.max(self.tolerance);
+            self.jitter += JITTER_WEIGHT * (unexplained.min(most) - self.jitter);
         }
     }
 
@@ -319,8 +357,8 @@ mod tests {
             Self { view, number: 0, offset: 3.0, lost: 0 }
         }
 
-        /// The next probe takes `waits` seconds more than the way.
-        fn probe(&mut self, waits: f64) -> Seen {
+        /// The next probe takes `waits` seconds more than the way: when it leaves, and the report on it.
+        fn next(&mut self, waits: f64) -> (Time, Report) {
             self.number += 1;
             let at = Time::ZERO + Span::from_millis(20 * self.number + 1000);
             let packets = 20 * self.number;
@@ -334,7 +372,12 @@ mod tests {
                 received_bytes: 1000 * (packets - self.lost),
                 received_packets: packets - self.lost,
             };
-            let sent = Sent { at, bytes: 1000 * packets, packets };
+            (at, report)
+        }
+
+        fn probe(&mut self, waits: f64) -> Seen {
+            let (at, report) = self.next(waits);
+            let sent = Sent { at, bytes: 1000 * 20 * self.number, packets: 20 * self.number };
             self.view.on_report(sent, &report, true, at + Span::from_secs_f64(2.0 * WAY + waits))
         }
     }
@@ -386,6 +429,84 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn the_own_clock_set_ahead_while_a_probe_is_under_way_is_no_queue() {
+        let mut path = Path::new(Delays::OneWay);
+        for _ in 0..50 {
+            path.probe(0.001);
+        }
+        // The probe under way left by the old clock, and is answered by the new one.
+        let (at, report) = path.next(0.001);
+        let sent = Sent { at, bytes: 1000 * 20 * path.number, packets: 20 * path.number };
+        let answered = at + Span::from_secs_f64(2.0 * WAY + 0.001 + 1.0);
+        assert!(path.view.on_report(sent, &report, true, answered).excess < 0.002);
+        path.offset -= 1.0;
+        for _ in 0..50 {
+            let seen = path.probe(0.001);
+            assert!(seen.excess < 0.002 && seen.jitter < 0.005, "{seen:?}");
+        }
+        let seen = path.probe(0.031);
+        assert!(seen.excess > 0.01, "a queue is seen as before: {seen:?}");
+    }
+
+    #[test]
+    fn while_the_own_clock_stands_still_round_trips_are_not_believed() {
+        for delays in [Delays::OneWay, Delays::RoundTrip] {
+            let mut path = Path::new(delays);
+            for _ in 0..50 {
+                path.probe(0.001);
+            }
+            let least = path.view.rtt_least();
+            for elapsed in [0.02, 0.01, 0.0] {
+                let (at, report) = path.next(0.001);
+                let sent = Sent { at, bytes: 1000 * 20 * path.number, packets: 20 * path.number };
+                let seen = path.view.on_report(sent, &report, true, at + Span::from_secs_f64(elapsed));
+                assert_eq!(seen.output, None, "{delays:?}");
+            }
+            assert_eq!(path.view.rtt_least(), least, "{delays:?}");
+            assert!(path.probe(0.001).excess < 0.002, "{delays:?}");
+        }
+    }
+
+    #[test]
+    fn a_way_that_became_shorter_is_believed_after_some_round_trips() {
+        let mut path = Path::new(Delays::RoundTrip);
+        for _ in 0..50 {
+            path.probe(0.1);
+        }
+        for _ in 0..SHORT_BELIEVED {
+            path.probe(0.0);
+        }
+        assert!((path.view.rtt_least() - 2.0 * WAY).abs() < 0.05, "{}", path.view.rtt_least());
+    }
+
+    #[test]
+    fn a_queue_that_swings_with_what_is_sent_is_no_jitter() {
+        // Probes every 40 ms; in between 20 packets or 60 of a path that gives a packet per ms, in turns.
+        let mut view = PathView::new(Delays::OneWay, Span::from_secs(20), Span::from_millis(5), Time::ZERO);
+        let (mut packets, mut queue, mut jitter) = (0_u64, 0.1_f64, 0.0);
+        for step in 0..400_u64 {
+            let at = Time::ZERO + Span::from_millis(1000 + 40 * step);
+            let arrived = at + Span::from_secs_f64(WAY + queue);
+            let report = Report {
+                incarnation: 0,
+                sequence: step as u32,
+                nonce: at.as_nanos(),
+                receiver: 1,
+                arrived: arrived.as_nanos(),
+                received_bytes: 1000 * packets,
+                received_packets: packets,
+            };
+            let sent = Sent { at, bytes: 1000 * packets, packets };
+            jitter = view.on_report(sent, &report, true, arrived + Span::from_secs_f64(WAY)).jitter;
+            let more = if step % 2 == 0 { 20 } else { 60 };
+            packets += more;
+            queue += more as f64 * 1e-3 - 0.04;
+        }
+        // Second differences are 40 ms.
+        assert!(jitter < 0.004, "{jitter}");
     }
 
     #[test]

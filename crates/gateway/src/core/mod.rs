@@ -766,7 +766,7 @@ impl<T: Tunnels> Gateway<T> {
         }
         match ip::read(inside).filter(|read| read.bytes as usize <= inside.len()) {
             Some(read) if envelope::is_message(&read.headers) => {
-                self.on_message(inside, number, outer, &read, now)
+                self.on_message(inside, number, outer, &read, now);
             }
             Some(read) if self.routes.peer(ip_of(read.headers.source)) == Some(number) => {
                 let bytes = read.bytes as usize;

@@ -39,6 +39,9 @@ fn marker_of(kind: &str) -> String {
 /// Two real hosts and a simulated TCP and UDP flow, all through one narrow link between the edges of a domain.
 fn scenario(queue: &str, mechanism: &str, marker: &str) -> Setup {
     let (queue_table, marker_table) = (queue_of(queue), marker_of(marker));
+    // What asks nobody for a rate has to be told one.
+    let told = if mechanism == "fixed" { r#", rate = "3Mbit""# } else { "" };
+    let mechanism_table = format!(r#"{{ kind = "{mechanism}"{told} }}"#);
     let text = format!(
         r#"
         duration = "10s"
@@ -59,7 +62,7 @@ fn scenario(queue: &str, mechanism: &str, marker: &str) -> Setup {
         [domains.net]
         edges = ["I", "E"]
         core = ["C"]
-        mechanism = {{ kind = "{mechanism}" }}
+        mechanism = {mechanism_table}
         labels = {{ kind = "csfq" }}
         [markers.edge]
         flows = ["*"]

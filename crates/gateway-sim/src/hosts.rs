@@ -217,6 +217,10 @@ impl Flow {
             self.under_way[number as usize % REMEMBERED].as_mut().filter(|known| known.number == number);
         let Some(known) = known else {
             self.done.wrong += u64::from(number >= self.next);
+            if matches!(self.kind, Kind::Datagrams { .. }) {
+                (self.done.bytes, self.done.arrived) =
+                    (self.done.bytes + packet.len() as u64, self.done.arrived + 1);
+            }
             return;
         };
         self.done.wrong += u64::from(known.has_arrived);

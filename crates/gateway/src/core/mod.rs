@@ -738,6 +738,7 @@ impl<T: Tunnels> Gateway<T> {
         let outer = datagram.len() as u32 + OUTER_HEADER_BYTES;
         match opened {
             Opened::Refused(why) => self.peers[number as usize].counters.refused[why as usize] += 1,
+            // Whoever said it may be anywhere.
             Opened::Noted => {}
             Opened::Handshake => self.follow(from, number, now),
             Opened::Packet(bytes) => {

@@ -8,6 +8,7 @@ use tidegate_units::{Span, Time};
 
 use crate::core::Stray;
 use crate::core::status::SiteStatus;
+use crate::core::store::Way;
 use crate::tunnel::Refusal;
 
 /// Seconds that are remembered.
@@ -101,7 +102,9 @@ fn site_json(site: &SiteStatus) -> Value {
     let drops = DropReason::ALL.iter().filter(|why| site.drops.by_reason[why.index()] > 0);
     let mut drops: serde_json::Map<String, Value> =
         drops.map(|why| (why.name().to_owned(), json!(site.drops.by_reason[why.index()]))).collect();
-    drops.insert("no buffer".to_owned(), json!(site.drops.no_buffer.iter().sum::<u64>()));
+    for (why, way) in [("no buffer", Way::Out), ("no buffer, incoming", Way::In)] {
+        drops.insert(why.to_owned(), json!(site.drops.no_buffer[way as usize]));
+    }
     json!({
         "name": site.name,
         "state": site.state.name(),

@@ -12,6 +12,7 @@ use tidegate_units::Span;
 
 use super::look::Look;
 use crate::core::status::{LinkStatus, SiteStatus};
+use crate::core::store::Way;
 use crate::tunnel::Refusal;
 
 /// What [`page`] is, for whoever asks.
@@ -124,10 +125,10 @@ impl Written {
             let by = DropReason::ALL.iter().map(move |why| {
                 (with(site, "reason", why.name()), ConstCounter::new(site.drops.by_reason[why.index()]))
             });
-            by.chain([(
-                with(site, "reason", "no buffer"),
-                ConstCounter::new(site.drops.no_buffer.iter().sum()),
-            )])
+            let no_buffer = [("no buffer", Way::Out), ("no buffer, incoming", Way::In)].map(|(why, way)| {
+                (with(site, "reason", why), ConstCounter::new(site.drops.no_buffer[way as usize]))
+            });
+            by.chain(no_buffer)
         });
         write(encoder, &Family { name: "dropped", help: "Packets dropped here", unit: packets() }, dropped)?;
         let refused = self.0.sites.iter().flat_map(|site| {

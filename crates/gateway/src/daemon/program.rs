@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::Duration;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
+use clap_complete::{Shell, generate};
 use serde_json::{Value, json};
 
 use super::config::{DEFAULT_FILE, decode_key, encode_key};
@@ -49,6 +50,11 @@ enum GatewayCommand {
     Explain {
         /// The key.
         key: Option<String>,
+    },
+    /// Print what makes a shell complete these commands.
+    Completion {
+        /// Which.
+        shell: Shell,
     },
     /// Take the routes away that drop packets for other sites while the daemon does not run.
     Open {
@@ -101,6 +107,11 @@ enum ControlCommand {
     Reload,
     /// Say goodbye to all sites; what hosts send from then on is dropped.
     Drain,
+    /// Print what makes a shell complete these commands.
+    Completion {
+        /// Which.
+        shell: Shell,
+    },
 }
 
 /// Runs the program whose name and arguments these are: its exit code.
@@ -142,6 +153,10 @@ fn gateway(cli: Gateway) -> Result<(), String> {
         }
         GatewayCommand::Explain { key } => {
             print!("{}", key.map_or_else(|| Ok(explain::overview()), |key| explain::explain(&key))?);
+            Ok(())
+        }
+        GatewayCommand::Completion { shell } => {
+            generate(shell, &mut Gateway::command(), "tidegate-gateway", &mut io::stdout());
             Ok(())
         }
         GatewayCommand::Open { file } => {
@@ -186,6 +201,9 @@ fn control(cli: Control) -> Result<(), String> {
         }
         ControlCommand::Drain => {
             ask("drain")?;
+        }
+        ControlCommand::Completion { shell } => {
+            generate(shell, &mut Control::command(), "tidegatectl", &mut io::stdout());
         }
     }
     Ok(())

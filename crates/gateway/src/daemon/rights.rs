@@ -13,7 +13,9 @@ use nix::unistd::{Uid, User, geteuid, setgroups, setresgid, setresuid};
 /// When rights cannot be given away: who keeps them must not go on.
 pub fn give_away(name: &str) -> io::Result<Given> {
     let mut given = Given { user: None };
-    if geteuid().is_root() && !name.is_empty() {
+    let now = geteuid();
+    given.user = User::from_uid(now)?.map(|user| user.name).filter(|user| user == name);
+    if now.is_root() && !name.is_empty() {
         // `sudo` and systemd both begin as root.
         if let Some(user) = User::from_name(name)? {
             setgroups(&[user.gid])?;
@@ -32,7 +34,7 @@ pub fn give_away(name: &str) -> io::Result<Given> {
 /// What became of the rights.
 #[derive(Debug)]
 pub struct Given {
-    /// Who the process is; none: who it was.
+    /// Who the process is, if it is who it should be; none: who it was.
     pub user: Option<String>,
 }
 

@@ -107,6 +107,8 @@ const ALONE_FOR: Span = Span::from_millis(500);
 const LATE_MOST: u32 = 4;
 /// The weight of a round trip's losses.
 const LOSS_WEIGHT: f64 = 0.25;
+/// And that of a packet, at most: one over this. Of the few that a slow path carries in a round trip one is many.
+const LOSS_PACKETS: f64 = 200.0;
 /// So many reports after silence say nothing of losses: they miss what was lost in it, and then know that it is.
 const FORGIVEN: u32 = 3;
 /// The size of a virtual flow's segments, bytes.
@@ -214,7 +216,8 @@ impl Control {
         self.forgives = self.forgives.saturating_sub(1);
         if seen.sent > 0 && !forgives {
             let part = (seen.lost as f64 / seen.sent as f64).min(1.0);
-            self.loss += LOSS_WEIGHT * rounds * (part - self.loss);
+            let weight = (LOSS_WEIGHT * rounds).min(seen.sent as f64 / LOSS_PACKETS);
+            self.loss += weight * (part - self.loss);
         }
         self.share.on_output(output, elapsed, self.is_competing());
         let (target, emptied) =

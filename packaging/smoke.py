@@ -44,6 +44,7 @@ PLAIN = [
     ["design", "ered", "--rate", "10Mbit", "--peak", "12Mbit"],
     ["design", "sfb", "--flows", "20", "--nonresponsive", "2", "--memory", "3kB"],
     ["completion", "bash"],
+    ["demo", "gateway", "--help"],
     ["completion", "zsh"],
     ["completion", "fish"],
 ]

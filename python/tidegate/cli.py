@@ -508,7 +508,7 @@ def _arguments_after(command: str, context: typer.Context) -> list[str]:
 
 
 app.add_typer(design, short_help="Find the parameters of a queue.")
-app.add_typer(demo, name="demo", short_help="Show what it does with real packets (root).")
+app.add_typer(demo, short_help="Show what it does with real packets (root).")
 
 
 def invoke(arguments: list[str] | None = None) -> int:

@@ -19,10 +19,13 @@ from typing import Any
 
 from tidegate.errors import TidegateError
 
-# Documentation addresses outside (RFC 5737), private ones inside.
+# Documentation addresses outside (RFC 5737, RFC 3849), private ones inside.
 OUTER = {"a": "192.0.2.1", "b": "192.0.2.5"}
 ROUTER = {"a": "192.0.2.2", "b": "192.0.2.6"}
+OUTER6 = {"a": "2001:db8:1::1", "b": "2001:db8:2::1"}
+ROUTER6 = {"a": "2001:db8:1::2", "b": "2001:db8:2::2"}
 INNER = {"a": "10.1.0.1", "b": "10.2.0.1"}
+INNER6 = {"a": "fd00:1::1", "b": "fd00:2::1"}
 PORT = 51820
 PROBE_PORT = 7007
 # So long a daemon may take until it has what it needs.
@@ -130,14 +133,18 @@ def _run(*command: str) -> None:
 class TwoSites:
     """See the module. A context: namespaces and daemons end with it."""
 
-    def __init__(self, program: Path, rate: str = "20mbit", queue_bytes: int = 250_000) -> None:
+    def __init__(
+        self, program: Path, rate: str = "20mbit", queue_bytes: int = 250_000, *, is_v6: bool = False
+    ) -> None:
         self.program = program
         self.rate = rate
         self.queue_bytes = queue_bytes
+        # Whether it is IPv6 outside, and inside besides.
+        self.is_v6 = is_v6
         self.folder = Path(tempfile.mkdtemp(prefix="tidegate-sites-"))
         # The daemon gives its rights away, and comes back for its file.
         self.folder.chmod(0o755)
-        self.prefix = f"tidegate-sites{os.getpid()}"
+        self.prefix = self.folder.name
         self.daemons: dict[str, subprocess.Popen[bytes]] = {}
         self.others: list[subprocess.Popen[str]] = []
 
@@ -180,6 +187,17 @@ class TwoSites:
                 *("burst", "5kb", "limit", str(self.queue_bytes)),
             )
         _run("ip", "netns", "exec", middle, "sysctl", "-qw", "net.ipv4.ip_forward=1")
+        if self.is_v6:
+            self._build_v6()
+
+    def _build_v6(self) -> None:
+        middle = self.namespace("middle")
+        _run("ip", "netns", "exec", middle, "sysctl", "-qw", "net.ipv6.conf.all.forwarding=1")
+        for site in ("a", "b"):
+            own, there = self.namespace(site), f"to-{site}"
+            _run("ip", "-n", own, "address", "add", f"{OUTER6[site]}/64", "dev", "wan", "nodad")
+            _run("ip", "-n", middle, "address", "add", f"{ROUTER6[site]}/64", "dev", there, "nodad")
+            _run("ip", "-n", own, "-6", "route", "add", "default", "via", ROUTER6[site])
 
     def close(self) -> None:
         """Ends all of it."""
@@ -228,11 +246,17 @@ class TwoSites:
             )
             public[site] = made.stdout.strip()
         for site, other in (("a", "b"), ("b", "a")):
+            addresses, networks = [f"{INNER[site]}/24"], [f"{INNER[other]}/24"]
+            endpoint = OUTER[other]
+            if self.is_v6:
+                addresses.append(f"{INNER6[site]}/64")
+                networks.append(f"{INNER6[other]}/64")
+                endpoint = f"[{OUTER6[other]}]"
             self.file(site).write_text(
                 f'[gateway]\nprivate_key_file = "{self.folder / site}.key"\n'
-                f'address = ["{INNER[site]}/24"]\nsocket = "{self.socket(site)}"\nuser = "nobody"\n'
-                f'[sites.{other}]\npublic_key = "{public[other]}"\nendpoint = "{OUTER[other]}:{PORT}"\n'
-                f'networks = ["{INNER[other]}/24"]\nrate = {rates}\n{more}'
+                f'address = {json.dumps(addresses)}\nsocket = "{self.socket(site)}"\nuser = "nobody"\n'
+                f'[sites.{other}]\npublic_key = "{public[other]}"\nendpoint = "{endpoint}:{PORT}"\n'
+                f"networks = {json.dumps(networks)}\nrate = {rates}\n{more}"
             )
 
     def start(self, site: str) -> None:

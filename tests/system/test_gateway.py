@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tidegate import two_sites
-from tidegate.two_sites import INNER, OUTER, TwoSites, quantile, told
+from tidegate.two_sites import INNER, INNER6, OUTER, TwoSites, quantile, told
 
 ROOT = Path(__file__).resolve().parents[2]
 MARK = "this-is-not-to-be-seen-outside"
@@ -148,3 +148,25 @@ def test_the_page_is_one_document_and_metrics_are_there(sites):
     # It is the machine's own: from elsewhere there is nothing.
     command = sites.within("b", sys.executable, "-c", ask, f"http://{OUTER['a']}:9586/")
     assert subprocess.run(command, capture_output=True, timeout=10).returncode != 0
+
+
+@pytest.mark.skipif(shutil.which("iperf3") is None, reason="iperf3 is missing")
+@pytest.mark.skipif(not Path("/proc/net/if_inet6").exists(), reason="the machine has no IPv6")
+def test_ipv6_goes_inside_and_outside_and_classes_have_links_of_their_own(gateway):
+    voice = "[classes.voice]\npriority = 1\ndscp = [46]\nown_link = 46\n"
+    with TwoSites(gateway, "50mbit", is_v6=True) as sites:
+        sites.configure(RATES, voice)
+        for site in ("a", "b"):
+            sites.start(site)
+        sites.wait_for("controlled")
+        for address in (INNER6["b"], INNER["b"]):
+            assert sites.load(address, 1).finish()["end"]["sum_received"]["bytes"] > 100_000
+        assert [link["link"] for link in sites.status("a")["links"]] == [0]
+        command = ["iperf3", "-c", INNER6["b"], "-t", "1", "-b", "1M", "-S", str(46 << 2), "-J"]
+        server = subprocess.Popen(sites.within("b", "iperf3", "-s", "-1"), stdout=subprocess.DEVNULL)
+        time.sleep(0.3)
+        subprocess.run(sites.within("a", *command), check=True, capture_output=True, timeout=20)
+        server.wait(timeout=10)
+        status = sites.status("a")
+        assert [link["link"] for link in status["links"]] == [0, 1]
+        assert status["endpoint"] == "[2001:db8:2::1]:51820"

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 app = typer.Typer(
+    name="demo",
     help="Show what Tidegate does with real packets on this machine.",
     no_args_is_help=True,
     rich_markup_mode=None,

@@ -14,6 +14,9 @@ fn files(folder: &Path, found: &mut Vec<PathBuf>) {
             // Experiments of a suite are whole with a mechanism; tests/python/test_suite.py runs them.
             continue;
         }
+        if path.is_file() && folder.ends_with("tune") {
+            continue; // Tunings say what to search; tests/python/test_tune.py reads them.
+        }
         if path.is_dir() {
             files(&path, found);
         } else if path.extension().is_some_and(|extension| extension == "toml") {

@@ -14,8 +14,9 @@ fn files(folder: &Path, found: &mut Vec<PathBuf>) {
             // Experiments of a suite are whole with a mechanism; tests/python/test_suite.py runs them.
             continue;
         }
-        if path.is_file() && folder.ends_with("tune") {
-            continue; // Tunings say what to search; tests/python/test_tune.py reads them.
+        if path.ends_with("experiments/tune") {
+            // Tunings say what to search, and on which of their networks; tests/python/test_tune.py reads them.
+            continue;
         }
         if path.is_dir() {
             files(&path, found);

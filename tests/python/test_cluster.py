@@ -457,11 +457,13 @@ def killed_in(sweep, folder):
             # The other one would make the rest before anybody has looked who is there.
             workers[1].suspend()
             workers[0].kill()
-            if process.poll() is None and 0 < len(list(partial.glob("*.json"))) < 220:
-                said(folder, "is gone; what it had goes to others")
-                workers[1].resume()
-                assert process.wait(120) == 0, (folder / "stderr").read_text()
-                return True
+            # All may have been made by then, and be on its way.
+            gone = "is gone; what it had goes to others"
+            stderr = folder / "stderr"
+            wait_for(lambda: process.poll() is not None or gone in stderr.read_text(), stderr.read_text)
+            workers[1].resume()
+            assert process.wait(120) == 0, stderr.read_text()
+            return gone in stderr.read_text()
     return False
 
 

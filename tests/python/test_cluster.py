@@ -469,7 +469,7 @@ def killed_in(sweep, folder):
 
 @pytest.mark.real_core
 def test_a_killed_worker_changes_nothing(sweep, expected, tmp_path):
-    tries = [tmp_path / f"try{number}" for number in range(5)]
+    tries = [tmp_path / f"try{number}" for number in range(10)]
     # A quick machine may be through before a worker is killed: then again.
     folder = next((one for one in tries if killed_in(sweep, one)), None)
     assert folder is not None, "no run was slow enough for a worker of it to be killed"

@@ -136,6 +136,10 @@ def test_the_page_is_one_document_and_metrics_are_there(sites):
         command = sites.within("a", sys.executable, "-c", ask, f"http://127.0.0.1:9586{path}")
         return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout
 
+    # A virtual link that nobody used for a while is closed, and has no rate.
+    sites.wait_for("controlled")
+    assert all(took is not None for _, took in told(sites.probe(INNER["b"], 5, EVERY_S)))
+    time.sleep(0.5)  # looks are left four times a second
     page = get("/")
     assert page.startswith("<!doctype html>")
     assert "<polyline" in page

@@ -8,7 +8,7 @@
 //!
 //! - above the target `r = nu (1 - g (x - d) / T)`: the queue shrinks by the part `g` of what is too much per round trip, and no
 //!   faster than by half of the rate;
-//! - below it `r = nu (1 + a (1 - x / d))`, towards the target from below;
+//! - below it `r = nu (1 + a (1 - x / d))`, towards the target from below, where `x` and `d` are without what jitter adds to the target;
 //! - without a queue, where `nu` is but what was sent, `r` grows by the part `a` per round trip, while it is used;
 //!
 //! The target grows with jitter, by three of its standard deviations, and is the time of two packets at least.
@@ -28,7 +28,7 @@ pub struct Law {
 
 /// No decrease is below this part of the output rate.
 const DECREASE_MOST: f64 = 0.5;
-/// From this part of the target on there is a queue.
+/// From this part of the target on, jitter apart, there is a queue.
 const QUEUE: f64 = 0.25;
 /// How many round trips of growth the rate may be ahead of the output rate, which is measured over one, and is one old.
 const AHEAD: f64 = 1.5;
@@ -63,8 +63,11 @@ impl Law {
             return (output * (1.0 - part)).min(rate);
         }
         let most = (self.gain * target / t).clamp(GROWTH_LEAST.min(self.growth), self.growth);
-        if excess > QUEUE * target {
-            return output * (1.0 + most * (1.0 - excess / target));
+        // What jitter alone can explain is no queue.
+        let least = self.least(output);
+        let waits = excess - (target - least);
+        if waits > QUEUE * least {
+            return output * (1.0 + most * (1.0 - waits / least));
         }
         // What leaves now was sent a round trip ago: beyond what has grown since, nothing says that there is more.
         let ahead = output * (1.0 + AHEAD * most);

@@ -42,7 +42,7 @@ use crate::shape::ShaperConfig;
 words! {
     /// Which delays tell of a queue.
     pub enum PathDelays {
-        /// From edge to edge: congestion on the way back does not count. The far edge's clock is believed.
+        /// From edge to edge: congestion on the way back does not count. The far edge's clock is believed, until it is doubted.
         OneWay = "one-way",
         /// There and back, by the own clock: the far edge can make it longer, and never shorter.
         RoundTrip = "round-trip",

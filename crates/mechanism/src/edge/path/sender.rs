@@ -98,13 +98,7 @@ impl Outgoing {
             self.outstanding.pop_front();
         }
         self.outstanding.push_back((self.sequence, sent));
-        let probe = Probe {
-            incarnation: self.incarnation,
-            sequence: self.sequence,
-            nonce: now.as_nanos(),
-            sent_bytes: self.sent_bytes,
-            sent_packets: self.sent_packets,
-        };
+        let probe = Probe { incarnation: self.incarnation, sequence: self.sequence, nonce: now.as_nanos() };
         out.send(to, &probe.encode());
     }
 
@@ -238,7 +232,7 @@ impl EdgeHalf for PathSender {
         let Some(link) = self.links.get_mut(&from) else { return };
         let Some(sent) = link.take_probe(&report) else { return };
         (link.last_heard, link.has_asked) = (now, !link.outstanding.is_empty());
-        let seen = link.view.on_report(sent, &report, link.control.sees_the_path(), now);
+        let seen = link.view.on_report(sent, link.sent_packets, &report, link.control.sees_the_path(), now);
         (link.output, link.excess) = (seen.output.unwrap_or(link.output), seen.excess);
         let used = if out.backlog(link.aggregate).is_empty() { USED } else { USED_WAITING };
         let is_used = seen.input >= used * link.control.rate();

@@ -32,8 +32,13 @@ const SHORT_BELIEVED: u32 = 4;
 const RATE_JITTERS: f64 = 8.0;
 /// Jitter of this part of a round trip halves the weight of a new output rate: one over it.
 const OUTPUT_JITTERS: f64 = 16.0;
-/// Packets more than were sent in an interval may arrive in it, where some were overtaken.
-const OVERTAKEN_BYTES: u64 = 16_384;
+/// A far edge by whose clock nothing waits, while round trips show a queue of so many targets and this part of packets gets lost, is doubted
+/// for so long.
+const DOUBTED_TARGETS: f64 = 2.0;
+const DOUBTED_LOSS: f64 = 0.005;
+const DOUBTED_FOR: Span = Span::from_secs(60);
+/// The weight of a packet in that part.
+const DOUBTED_WEIGHT: f64 = 1.0 / 400.0;
 
 /// A probe, when it left.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -50,8 +55,9 @@ pub struct Sent {
 #[derive(Clone, Copy, Debug)]
 struct Sample {
     sent: Sent,
-    /// By the receiver's clock, ns.
+    /// By the receiver's clock, ns; by the own one, when the report came, where round trips count.
     arrived: u64,
+    /// As far as it is believed.
     received_bytes: u64,
     /// Seconds by two clocks.
     delay: f64,
@@ -128,10 +134,48 @@ pub enum Delays {
     RoundTrip,
 }
 
+/// What speaks against a far edge by whose clock packets do not wait: it may say so while its queue is full.
+///
+/// Who says that more came than has left does not say the truth. And a path that loses packets has a queue, mostly; if there and back take longer, that is where they wait. Where it is the way back that is
+/// full, and losses are chance, this is a mistake, whose price is that the way back counts for a while.
+#[derive(Clone, Debug, Default)]
+struct Doubt {
+    /// The part of packets that got lost while it said so, smoothed.
+    loss: f64,
+    until: Option<Time>,
+}
+
+impl Doubt {
+    /// So many of the packets `sent` were `lost`; whether the far edge `is_calm` though round trips show a queue.
+    fn on_losses(&mut self, lost: u64, sent: u64, is_calm: bool, now: Time) {
+        if self.until.is_some_and(|until| now >= until) {
+            *self = Self::default();
+        }
+        if sent > 0 && is_calm {
+            let part = (lost as f64 / sent as f64).min(1.0);
+            self.loss += (sent as f64 * DOUBTED_WEIGHT).min(1.0) * (part - self.loss);
+        }
+        if self.loss > DOUBTED_LOSS {
+            self.begin(now);
+        }
+    }
+
+    fn begin(&mut self, now: Time) {
+        self.until = Some(now + DOUBTED_FOR);
+    }
+
+    const fn is_open(&self) -> bool {
+        self.until.is_some()
+    }
+}
+
 /// See the module.
 #[derive(Clone, Debug)]
 pub struct PathView {
+    /// Which delays are looked at, and which were asked for: see [`Doubt`].
     delays: Delays,
+    asked: Delays,
+    doubt: Doubt,
     /// Half of the time in which a least delay is forgotten.
     window: Span,
     samples: VecDeque<Sample>,
@@ -148,6 +192,10 @@ pub struct PathView {
     /// The first counts of this life of the receiver: packets.
     offset: Option<i64>,
     receiver: u64,
+    /// Bytes that were sent and are not yet believed to have arrived, nor to be lost; and those believed, in all.
+    under_way: f64,
+    believed: u64,
+    reported_bytes: u64,
     /// By how much the level may jitter for it to be smoothed no more, seconds.
     tolerance: f64,
     /// The output rate, smoothed by as much as jitter disturbs it.
@@ -159,6 +207,8 @@ impl PathView {
     pub fn new(delays: Delays, base_window: Span, tolerance: Span, now: Time) -> Self {
         Self {
             delays,
+            asked: delays,
+            doubt: Doubt::default(),
             window: Span::from_nanos(base_window.as_nanos() / 2),
             samples: VecDeque::with_capacity(HISTORY),
             window_began: now,
@@ -170,6 +220,9 @@ impl PathView {
             lost: 0,
             offset: None,
             receiver: 0,
+            under_way: 0.0,
+            believed: 0,
+            reported_bytes: 0,
             tolerance: tolerance.as_secs_f64(),
             output: None,
         }
@@ -202,7 +255,15 @@ impl PathView {
 
     /// A probe that was `sent` is answered by `report` at `now`.
     /// Without `ages` the least delay stays: others keep the queue from being empty.
-    pub fn on_report(&mut self, sent: Sent, report: &Report, ages: bool, now: Time) -> Seen {
+    /// By now `sent_packets` have left.
+    pub fn on_report(
+        &mut self,
+        sent: Sent,
+        sent_packets: u64,
+        report: &Report,
+        ages: bool,
+        now: Time,
+    ) -> Seen {
         if self.offset.is_none() || self.receiver != report.receiver {
             self.forget(now);
             self.receiver = report.receiver;
@@ -210,6 +271,7 @@ impl PathView {
             self.offset =
                 Some(sent.packets.cast_signed().wrapping_sub(report.received_packets.cast_signed()));
             (self.missing, self.lost) = (0, 0);
+            (self.under_way, self.reported_bytes) = (0.0, report.received_bytes);
         }
         let rtt = now.since(sent.at).as_secs_f64().max(1e-9);
         let one_way = report.arrived.wrapping_sub(sent.at.as_nanos()).cast_signed() as f64 * 1e-9;
@@ -230,9 +292,11 @@ impl PathView {
         }
         self.one_way.add(one_way, weight);
         self.round_trip.add(rtt, weight);
-        let sample =
-            Sample { sent, arrived: report.arrived, received_bytes: report.received_bytes, delay, rtt };
-        let packets_before = self.samples.back().map_or(sent.packets, |last| last.sent.packets);
+        let sent_before = self.samples.back().map_or(sent, |last| last.sent);
+        let lost = self.count_losses(sent.packets, report.received_packets);
+        self.believe(&sent_before, &sent, report.received_bytes, lost);
+        let arrived = if self.delays == Delays::OneWay { report.arrived } else { now.as_nanos() };
+        let sample = Sample { sent, arrived, received_bytes: self.believed, delay, rtt };
         if self.samples.len() == HISTORY {
             self.samples.pop_front();
         }
@@ -242,14 +306,44 @@ impl PathView {
             let trust = rtt / (rtt + OUTPUT_JITTERS * self.jitter);
             self.output = Some(self.output.map_or(measured, |before| before + trust * (measured - before)));
         }
+        let packets = sent.packets.saturating_sub(sent_before.packets);
+        self.doubt(lost, packets, sent_packets, report.received_packets, now);
         Seen {
             output: measured.and(self.output),
             input,
             excess: self.excess(),
             jitter: self.jitter,
             rtt,
-            lost: self.count_losses(sent.packets, report.received_packets),
-            sent: sent.packets.saturating_sub(packets_before),
+            lost,
+            sent: packets,
+        }
+    }
+
+    /// More than was sent cannot have arrived: what of it is not lost may come a little later than the probe that was behind it.
+    fn believe(&mut self, before: &Sent, sent: &Sent, reported: u64, lost: u64) {
+        let said = reported.saturating_sub(self.reported_bytes);
+        self.reported_bytes = reported;
+        let packet = sent.bytes as f64 / sent.packets.max(1) as f64;
+        self.under_way += (sent.bytes - before.bytes) as f64;
+        let arrived = (said as f64).min(self.under_way.max(0.0));
+        self.believed += arrived as u64;
+        self.under_way = (self.under_way - arrived - lost as f64 * packet).max(0.0);
+    }
+
+    /// Whether the far edge's clock is believed from now on.
+    fn doubt(&mut self, lost: u64, packets: u64, sent_packets: u64, received_packets: u64, now: Time) {
+        let queue = DOUBTED_TARGETS * self.tolerance;
+        let is_calm =
+            self.round_trip.excess() > queue && self.one_way.excess() < self.round_trip.excess() / 4.0;
+        self.doubt.on_losses(lost, packets, is_calm, now);
+        // What has not even left cannot have come.
+        if self.missing(sent_packets, received_packets) < 0 {
+            self.doubt.begin(now);
+        }
+        let delays = if self.doubt.is_open() { Delays::RoundTrip } else { self.asked };
+        if delays != self.delays {
+            self.delays = delays;
+            self.samples.clear(); // arrivals are by another clock
         }
     }
 
@@ -317,15 +411,19 @@ impl PathView {
             return (0.0, None); // no interval yet: the next probe ends a longer one
         }
         let sent = newest.sent.bytes - first.sent.bytes;
-        // More than was sent cannot have come, but for what had been overtaken before.
-        let received = newest.received_bytes.saturating_sub(first.received_bytes).min(sent + OVERTAKEN_BYTES);
+        let received = newest.received_bytes - first.received_bytes;
         (sent as f64 / tau, Some(received as f64 / arrival))
+    }
+
+    /// So many of the packets `sent` in this life of the receiver are not `received`.
+    fn missing(&self, sent: u64, received: u64) -> i64 {
+        let offset = self.offset.unwrap_or_default();
+        sent.cast_signed().wrapping_sub(received.cast_signed()).wrapping_sub(offset)
     }
 
     /// Packets that are known to be lost since the last time.
     fn count_losses(&mut self, sent: u64, received: u64) -> u64 {
-        let offset = self.offset.unwrap_or_default();
-        let missing = sent.cast_signed().wrapping_sub(received.cast_signed()).wrapping_sub(offset);
+        let missing = self.missing(sent, received);
         let known = missing.min(self.missing);
         self.missing = missing;
         let lost = (known - self.lost).max(0);
@@ -378,7 +476,13 @@ mod tests {
         fn probe(&mut self, waits: f64) -> Seen {
             let (at, report) = self.next(waits);
             let sent = Sent { at, bytes: 1000 * 20 * self.number, packets: 20 * self.number };
-            self.view.on_report(sent, &report, true, at + Span::from_secs_f64(2.0 * WAY + waits))
+            self.view.on_report(
+                sent,
+                sent.packets + 20,
+                &report,
+                true,
+                at + Span::from_secs_f64(2.0 * WAY + waits),
+            )
         }
     }
 
@@ -441,7 +545,7 @@ mod tests {
         let (at, report) = path.next(0.001);
         let sent = Sent { at, bytes: 1000 * 20 * path.number, packets: 20 * path.number };
         let answered = at + Span::from_secs_f64(2.0 * WAY + 0.001 + 1.0);
-        assert!(path.view.on_report(sent, &report, true, answered).excess < 0.002);
+        assert!(path.view.on_report(sent, sent.packets + 20, &report, true, answered).excess < 0.002);
         path.offset -= 1.0;
         for _ in 0..50 {
             let seen = path.probe(0.001);
@@ -462,7 +566,13 @@ mod tests {
             for elapsed in [0.02, 0.01, 0.0] {
                 let (at, report) = path.next(0.001);
                 let sent = Sent { at, bytes: 1000 * 20 * path.number, packets: 20 * path.number };
-                let seen = path.view.on_report(sent, &report, true, at + Span::from_secs_f64(elapsed));
+                let seen = path.view.on_report(
+                    sent,
+                    sent.packets + 20,
+                    &report,
+                    true,
+                    at + Span::from_secs_f64(elapsed),
+                );
                 assert_eq!(seen.output, None, "{delays:?}");
             }
             assert_eq!(path.view.rtt_least(), least, "{delays:?}");
@@ -500,7 +610,9 @@ mod tests {
                 received_packets: packets,
             };
             let sent = Sent { at, bytes: 1000 * packets, packets };
-            jitter = view.on_report(sent, &report, true, arrived + Span::from_secs_f64(WAY)).jitter;
+            jitter = view
+                .on_report(sent, sent.packets + 20, &report, true, arrived + Span::from_secs_f64(WAY))
+                .jitter;
             let more = if step % 2 == 0 { 20 } else { 60 };
             packets += more;
             queue += more as f64 * 1e-3 - 0.04;
@@ -552,10 +664,68 @@ mod tests {
                 received_bytes: 900_000 * path.number,
                 received_packets: 20 * path.number,
             };
-            let seen = path.view.on_report(sent, &report, true, at + Span::from_millis(40));
+            let seen =
+                path.view.on_report(sent, sent.packets + 20, &report, true, at + Span::from_millis(40));
             greatest = greatest.max(seen.output.unwrap_or_default());
         }
-        let believed = (20_000.0 + OVERTAKEN_BYTES as f64) / 0.02;
-        assert!(greatest <= believed, "{greatest}");
+        assert!((greatest / RATE - 1.0).abs() < 1e-9, "{greatest}");
+    }
+
+    #[test]
+    fn what_was_overtaken_is_believed_a_little_later() {
+        let mut path = Path::new(Delays::OneWay);
+        for _ in 0..20 {
+            path.probe(0.0);
+        }
+        path.lost = 3;
+        path.probe(0.0);
+        path.lost = 0;
+        let seen = (0..20).map(|_| path.probe(0.0)).last().expect("there were some");
+        assert!((seen.output.expect("it was measured") / RATE - 1.0).abs() < 1e-6, "{seen:?}");
+    }
+
+    /// The far edge says that all take the same time, while round trips grow by 40 ms, and a packet of 20 gets lost.
+
+    #[test]
+    fn a_far_edge_that_hides_a_queue_is_doubted_once_packets_get_lost() {
+        let mut path = Path::new(Delays::OneWay);
+        let mut probe = |waits: f64, lost: u64| {
+            let (at, mut report) = {
+                path.lost += lost;
+                path.next(waits)
+            };
+            report.arrived = at.as_nanos();
+            let sent = Sent { at, bytes: 20_000 * path.number, packets: 20 * path.number };
+            path.view.on_report(
+                sent,
+                sent.packets + 20,
+                &report,
+                true,
+                at + Span::from_secs_f64(2.0 * WAY + waits),
+            )
+        };
+        for _ in 0..20 {
+            probe(0.0, 0);
+        }
+        assert!((0..40).all(|_| probe(0.04, 0).excess < 1e-9));
+        let last = (0..20).map(|_| probe(0.04, 1)).last().expect("there were some");
+        assert!((last.excess - 0.04).abs() < 1e-6, "{last:?}");
+    }
+
+    /// It says that packets came that have not left, and that none waits.
+    #[test]
+    fn a_far_edge_that_says_that_more_came_than_left_is_doubted() {
+        let mut path = Path::new(Delays::OneWay);
+        let mut excess = 0.0;
+        for step in 0..40_u32 {
+            let waits = if step < 20 { 0.0 } else { 0.04 };
+            let (at, mut report) = path.next(waits);
+            report.arrived = at.as_nanos();
+            report.received_packets *= 2;
+            let sent = Sent { at, bytes: 20_000 * path.number, packets: 20 * path.number };
+            let answered = at + Span::from_secs_f64(2.0 * WAY + waits);
+            excess = path.view.on_report(sent, sent.packets + 20, &report, true, answered).excess;
+        }
+        assert!((excess - 0.04).abs() < 1e-6, "{excess}");
     }
 }

@@ -11,10 +11,12 @@
 //! | incarnation of the sender | 8 | the same, of the probe | 8 |
 //! | sequence number | 4 | the same, of the probe | 4 |
 //! | nonce: the sender's clock, ns | 8 | the same, of the probe | 8 |
-//! | bytes sent | 8 | incarnation of the receiver | 8 |
-//! | packets sent | 8 | the receiver's clock when the probe came, ns | 8 |
+//! | | | incarnation of the receiver | 8 |
+//! | | | the receiver's clock when the probe came, ns | 8 |
 //! | | | bytes received | 8 |
 //! | | | packets received | 8 |
+//!
+//! A probe does not tell what was sent: who knows that could say that all of it came. Version 1 did.
 //!
 //! Incarnations are random numbers: they are the same or not, and never older or newer. Counts are of one incarnation. Decoding
 //! is total: any bytes give a message or [`Malformed`]; trailing bytes are malformed.
@@ -22,12 +24,12 @@
 pub use crate::wire::Malformed;
 use crate::wire::Reader;
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 const PROBE: u8 = VERSION << 4 | 5;
 const REPORT: u8 = VERSION << 4 | 6;
 
 /// Bytes of an encoded probe.
-pub const PROBE_BYTES: usize = 1 + 8 + 4 + 8 + 8 + 8;
+pub const PROBE_BYTES: usize = 1 + 8 + 4 + 8;
 /// Bytes of an encoded report.
 pub const REPORT_BYTES: usize = 1 + 8 + 4 + 8 + 8 + 8 + 8 + 8;
 
@@ -40,10 +42,6 @@ pub struct Probe {
     pub sequence: u32,
     /// When it was sent, on the sender's clock, ns. Who has not seen the probe cannot know it.
     pub nonce: u64,
-    /// Bytes sent in this life.
-    pub sent_bytes: u64,
-    /// Packets sent in this life.
-    pub sent_packets: u64,
 }
 
 /// From where packets leave, at once for each probe.
@@ -92,13 +90,7 @@ impl Probe {
     pub fn encode(&self) -> [u8; PROBE_BYTES] {
         encode(
             PROBE,
-            &[
-                &self.incarnation.to_be_bytes(),
-                &self.sequence.to_be_bytes(),
-                &self.nonce.to_be_bytes(),
-                &self.sent_bytes.to_be_bytes(),
-                &self.sent_packets.to_be_bytes(),
-            ],
+            &[&self.incarnation.to_be_bytes(), &self.sequence.to_be_bytes(), &self.nonce.to_be_bytes()],
         )
     }
 }
@@ -130,10 +122,7 @@ pub fn decode(bytes: &[u8]) -> Result<Message, Malformed> {
     let kind = reader.u8()?;
     let (incarnation, sequence, nonce) = (reader.u64()?, reader.u32()?, reader.u64()?);
     let message = match kind {
-        PROBE => {
-            let (sent_bytes, sent_packets) = (reader.u64()?, reader.u64()?);
-            Message::Probe(Probe { incarnation, sequence, nonce, sent_bytes, sent_packets })
-        }
+        PROBE => Message::Probe(Probe { incarnation, sequence, nonce }),
         REPORT => {
             let (receiver, arrived) = (reader.u64()?, reader.u64()?);
             let (received_bytes, received_packets) = (reader.u64()?, reader.u64()?);
@@ -162,8 +151,7 @@ mod tests {
         fn what_is_encoded_decodes_to_itself(
             (incarnation, sequence, nonce) in any::<(u64, u32, u64)>(), rest in any::<(u64, u64, u64, u64)>(),
         ) {
-            let (sent_bytes, sent_packets) = (rest.0, rest.1);
-            let probe = Probe { incarnation, sequence, nonce, sent_bytes, sent_packets };
+            let probe = Probe { incarnation, sequence, nonce };
             prop_assert_eq!(decode(&probe.encode()), Ok(Message::Probe(probe)));
             let (receiver, arrived, received_bytes, received_packets) = rest;
             let report = Report {
@@ -189,7 +177,7 @@ mod tests {
 
     #[test]
     fn cut_and_prolonged_messages_are_refused() {
-        let probe = Probe { incarnation: 1, sequence: 2, nonce: 3, sent_bytes: 4, sent_packets: 5 };
+        let probe = Probe { incarnation: 1, sequence: 2, nonce: 3 };
         let mut bytes = probe.encode().to_vec();
         for length in 0..bytes.len() {
             assert_eq!(decode(&bytes[..length]), Err(Malformed), "cut to {length}");

@@ -23,6 +23,8 @@ VARIABLE = "TIDEGATE_GATEWAY"
 PROBE_EVERY_S = 0.02
 # Flows are under way, and their beginning is over.
 SETTLE_S = 3.0
+# Of the processors' time, by others as well: beyond it programs wait for them.
+BUSY = 0.9
 
 
 @app.callback()
@@ -58,6 +60,12 @@ def gateway(
             f"{name:8} gateway: {one['goodput_bps'] / 1e6:6.2f} Mbit/s, round trips {one['p50_ms']:.1f} ms "
             f"(half of them), {one['p95_ms']:.1f} ms (95 %), {one['max_ms']:.1f} ms (longest)"
         )
+        if one["busy"] > BUSY:
+            print(
+                f"The machine's processors were busy for {one['busy']:.0%} of that time: what these numbers "
+                "show is in part how long programs waited for them. Try again when it has less to do.",
+                file=sys.stderr,
+            )
     print(f"In {out}: gateway.svg, gateway.json", file=sys.stderr)
     return 0
 
@@ -105,10 +113,20 @@ def compare(
         for name, address in (("without", two_sites.OUTER["b"]), ("with", two_sites.INNER["b"])):
             load = sites.load(address, SETTLE_S + seconds, flows)
             time.sleep(SETTLE_S)
+            before = processors()
             probe = sites.probe(address, int(seconds / PROBE_EVERY_S), PROBE_EVERY_S)
             answers[name] = two_sites.told(probe)
+            worked, in_all = (after - at for after, at in zip(processors(), before, strict=True))
             result[name] = numbers(answers[name], load.finish(), two_sites.quantile)
+            result[name]["busy"] = worked / max(in_all, 1)
     return result, answers
+
+
+def processors() -> tuple[int, int]:
+    """How long the processors have worked, and how long they have been there, in ticks of the kernel."""
+    ticks = [int(word) for word in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
+    idle = ticks[3] + ticks[4]
+    return sum(ticks) - idle, sum(ticks)
 
 
 def numbers(

@@ -11,6 +11,10 @@ use crate::core::status::SiteStatus;
 const AGAIN: u32 = 5;
 const WIDTH: f64 = 600.0;
 const HEIGHT: f64 = 90.0;
+/// A picture shows no less time than this, seconds: what just began is not blown up.
+const SHOWN_LEAST: usize = 60;
+/// Timers that are later than this make queues of their own: the machine is too busy.
+const LATE: Span = Span::from_millis(5);
 
 const STYLE: &str = "
 :root{color-scheme:light dark;--ink:#1a1a1a;--paper:#fff;--faint:#888;--line:#ddd;--a:#0b6bcb;--b:#c2410c;--good:#15803d;--bad:#b91c1c}
@@ -22,6 +26,7 @@ dl{display:grid;grid-template-columns:repeat(auto-fit,minmax(8.5rem,1fr));gap:.5
 dt{color:var(--faint);font-size:.8rem}dd{margin:0;font-size:1.15rem;font-variant-numeric:tabular-nums}
 figure{margin:.6rem 0}figcaption{font-size:.8rem;color:var(--faint)}
 svg{width:100%;height:auto;display:block;border-bottom:1px solid var(--line)}
+.when{display:flex;justify-content:space-between;font-size:.75rem;color:var(--faint)}
 polyline{fill:none;stroke-width:1.5;vector-effect:non-scaling-stroke}.a{stroke:var(--a)}.b{stroke:var(--b)}
 .ka{color:var(--a)}.kb{color:var(--b)}.good{color:var(--good)}.bad{color:var(--bad)}.faint{color:var(--faint)}
 ";
@@ -68,17 +73,24 @@ fn picture(moments: &[&Moment], lines: &[Line], show: fn(f64) -> String, out: &m
         show(most),
         lines.iter().map(|(_, name, _)| *name).collect::<Vec<_>>().join(" and "),
     );
+    let shown = moments.len().clamp(SHOWN_LEAST, SECONDS);
+    let first = shown - moments.len();
     for (class, _, of) in lines {
         let _ = write!(out, "<polyline class={class} points=\"");
-        let first = SECONDS - moments.len();
         for (at, moment) in moments.iter().enumerate() {
-            let x = (first + at) as f64 / (SECONDS - 1) as f64 * WIDTH;
+            let x = (first + at) as f64 / (shown - 1) as f64 * WIDTH;
             let y = HEIGHT - of(moment) / scale * (HEIGHT - 4.0);
             let _ = write!(out, "{x:.0},{y:.1} ");
         }
         out.push_str("\"/>");
     }
-    out.push_str("</svg></figure>");
+    let ago = duration(Span::from_secs(shown as u64));
+    let _ = write!(out, "</svg><div class=when><span>{ago} ago</span><span>now</span></div></figure>");
+}
+
+/// A value that is marked where it `is_bad`.
+fn marked(value: &str, is_bad: bool) -> String {
+    if is_bad { format!("<span class=bad>{value}</span>") } else { value.to_owned() }
 }
 
 fn term(name: &str, value: &str, out: &mut String) {
@@ -126,7 +138,7 @@ pub fn page(look: &Look, history: &History, name: &str, uptime: Span) -> String 
         out,
         "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content=\"width=device-width,initial-scale=1\">\
          <meta http-equiv=refresh content={AGAIN}><title>{0}: tidegate gateway</title><style>{STYLE}</style>\
-         <h1>{0}</h1><p class=faint>tidegate gateway {1}, up for {2}. Pictures show the last ten minutes.</p>",
+         <h1>{0}</h1><p class=faint>tidegate gateway {1}, up for {2}. It asks again every {AGAIN} s; pictures show ten minutes at most.</p>",
         plain(name),
         env!("CARGO_PKG_VERSION"),
         duration(uptime),
@@ -141,7 +153,7 @@ pub fn page(look: &Look, history: &History, name: &str, uptime: Span) -> String 
         "<section><h2>This machine</h2><dl>{}{}{}{}</dl></section></html>",
         entry("datagrams of strangers", &stray.to_string()),
         entry("packets for nobody", &look.stray.unrouted_packets.to_string()),
-        entry("timers late by", &time(look.wire.late.as_secs_f64())),
+        entry("timers late by", &marked(&time(look.wire.late.as_secs_f64()), look.wire.late > LATE)),
         entry("processor time", &time(look.wire.spent.as_secs_f64())),
     );
     out

@@ -27,6 +27,12 @@ def main() -> None:
         scenarios += [path.read_bytes() for path in (ROOT / folder).rglob("*.toml")]
     for text in scenarios:
         put("scenario", text)
+    for text in scenarios:
+        if b"[gateway]" in text:
+            put("configuration", text)
+    put("requests", b"\xff\x00GET /metrics HTTP/1.1\r\nHost: [::1]:9586\r\n\r\n")
+    put("requests", b"\x01\x01status\n")
+    put("state", b'{"version":1,"stamp_ns":1764037260123456789}\n')
     for path in (ROOT / "python/tidegate/experiments").rglob("*.toml"):
         put("experiment", path.read_bytes())
     traces = ("0\n", "1\n2\n2\n5\n", "# comment\n0\n10\n", "1\n1\n1000000000\n", "5\n3\n", "-1\n", "1.5\n")

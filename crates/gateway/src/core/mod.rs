@@ -17,6 +17,8 @@
 
 pub mod config;
 pub mod envelope;
+#[cfg(test)]
+mod hostile;
 pub mod mtu;
 pub mod peer;
 mod relay;
@@ -737,7 +739,12 @@ impl<T: Tunnels> Gateway<T> {
         let opened = self.tunnels.tunnel(number).open(datagram, from.unwrap_or(nobody), now, &mut opening);
         let outer = datagram.len() as u32 + OUTER_HEADER_BYTES;
         match opened {
-            Opened::Refused(why) => self.peers[number as usize].counters.refused[why as usize] += 1,
+            Opened::Refused(why) => {
+                // Not even the agenda has another entry: what strangers send leaves nothing but a count.
+                self.peers[number as usize].counters.refused[why as usize] += 1;
+                self.opening = opening;
+                return;
+            }
             // Whoever said it may be anywhere.
             Opened::Noted => {}
             Opened::Handshake => self.follow(from, number, now),

@@ -22,14 +22,12 @@ use super::io::clock;
 use super::log::{Level, say};
 use super::look::{History, Look};
 use super::packets::{Order, Shared};
+use super::request::{Command, Page, read_head};
 use super::{metrics, page, rights};
 use crate::core::peer::State;
 
-/// The head of a request is no longer.
-const REQUEST_BYTES_MAX: usize = 8192;
-/// A client that says nothing for so long is left; so many times it may say something.
+/// A client that says nothing for so long is left.
 const PATIENCE: Duration = Duration::from_millis(500);
-const READS_MAX: usize = 16;
 /// The packet thread does what it is asked within this.
 const ORDER_PATIENCE: Duration = Duration::from_secs(5);
 /// How often the look is kept for the pictures.
@@ -244,34 +242,18 @@ fn tell_changes(look: &Look, states: &mut Vec<(String, State)>) {
     *states = now;
 }
 
-/// Reads up to `end`, or what there is.
-fn read_head(stream: &mut impl Read, end: &[u8]) -> io::Result<Vec<u8>> {
-    let mut head = Vec::new();
-    let mut part = [0; 1024];
-    for _ in 0..READS_MAX {
-        let bytes = stream.read(&mut part)?;
-        head.extend_from_slice(&part[..bytes]);
-        if bytes == 0 || head.windows(end.len()).any(|window| window == end) || head.len() > REQUEST_BYTES_MAX
-        {
-            break;
-        }
-    }
-    Ok(head)
-}
-
 /// A command is a line; so is the answer: JSON with `error` if it failed.
 fn answer_command(mut stream: UnixStream, desk: &Desk) -> io::Result<()> {
     let head = read_head(&mut stream, b"\n")?;
-    let command = String::from_utf8_lossy(&head);
     let done = |outcome: Result<(), String>| match outcome {
         Ok(()) => json!({ "ok": true }),
         Err(why) => json!({ "error": why }),
     };
-    let answer = match command.trim() {
-        "status" => status(desk).unwrap_or_else(|| json!({ "error": "not yet" })),
-        "reload" => done(reload(&desk.shares)),
-        "drain" => done(lock(&desk.shares).drain(false)),
-        other => json!({ "error": format!("there is no command `{other}`") }),
+    let answer = match Command::decode(&head) {
+        Command::Status => status(desk).unwrap_or_else(|| json!({ "error": "not yet" })),
+        Command::Reload => done(reload(&desk.shares)),
+        Command::Drain => done(lock(&desk.shares).drain(false)),
+        Command::Unknown(other) => json!({ "error": format!("there is no command `{other}`") }),
     };
     writeln!(stream, "{answer}")?;
     stream.flush()
@@ -284,29 +266,21 @@ fn status(desk: &Desk) -> Option<Value> {
 
 fn answer_browser(mut stream: impl Read + Write, desk: &Desk, history: &History) -> io::Result<()> {
     let head = read_head(&mut stream, b"\r\n\r\n")?;
-    let text = String::from_utf8_lossy(&head);
-    let mut words = text.lines().next().unwrap_or_default().split(' ');
-    let (method, path) = (words.next(), words.next().unwrap_or_default());
-    // Pages of strangers may send a browser here under a name of theirs; what they would read is refused.
-    let host = text
-        .lines()
-        .find_map(|line| line.to_ascii_lowercase().strip_prefix("host:").map(|host| host.trim().to_owned()));
-    let is_ours = host.is_none_or(|host| is_loopback(&host));
     let look = desk.shared.look.load_full();
-    let (status, kind, body) = match (method, path, look) {
-        _ if !is_ours => ("403 Forbidden", "text/plain", "ask by the address of this machine\n".to_owned()),
-        (Some("GET"), _, None) => ("503 Service Unavailable", "text/plain", "not yet\n".to_owned()),
-        (Some("GET"), "/", Some(look)) => {
+    let (status, kind, body) = match (Page::decode(&head), look) {
+        (Page::Foreign, _) => {
+            ("403 Forbidden", "text/plain", "ask by the address of this machine\n".to_owned())
+        }
+        (Page::Unknown, _) => {
+            ("404 Not Found", "text/plain", "there are /, /metrics and /status.json\n".to_owned())
+        }
+        (_, None) => ("503 Service Unavailable", "text/plain", "not yet\n".to_owned()),
+        (Page::Status, Some(look)) => {
             let page = page::page(&look, history, &desk.name, look.at.since(desk.began));
             ("200 OK", "text/html; charset=utf-8", page)
         }
-        (Some("GET"), "/metrics", Some(look)) => {
-            ("200 OK", metrics::CONTENT_TYPE, metrics::page(Look::clone(&look)))
-        }
-        (Some("GET"), "/status.json", Some(_)) => {
-            ("200 OK", "application/json", status(desk).unwrap_or_default().to_string())
-        }
-        _ => ("404 Not Found", "text/plain", "there are /, /metrics and /status.json\n".to_owned()),
+        (Page::Metrics, Some(look)) => ("200 OK", metrics::CONTENT_TYPE, metrics::page(Look::clone(&look))),
+        (Page::Json, Some(_)) => ("200 OK", "application/json", status(desk).unwrap_or_default().to_string()),
     };
     let length = body.len();
     write!(
@@ -316,28 +290,4 @@ fn answer_browser(mut stream: impl Read + Write, desk: &Desk, history: &History)
          Content-Security-Policy: default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'\r\n\r\n{body}"
     )?;
     stream.flush()
-}
-
-/// Whether `host`, perhaps with a port, is this machine by its own name.
-fn is_loopback(host: &str) -> bool {
-    let name = match host.strip_prefix('[') {
-        Some(rest) => rest.split(']').next().unwrap_or_default(),
-        None => host.split(':').next().unwrap_or_default(),
-    };
-    name == "localhost" || name.parse().is_ok_and(|address: std::net::IpAddr| address.is_loopback())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_names_of_the_machine_itself_are_answered() {
-        for good in ["127.0.0.1:9586", "localhost", "localhost:1", "[::1]:9586", "127.1.2.3"] {
-            assert!(is_loopback(good), "{good}");
-        }
-        for bad in ["evil.example", "192.0.2.1:80", "[2001:db8::1]:1", "", "localhost.evil.example"] {
-            assert!(!is_loopback(bad), "{bad}");
-        }
-    }
 }

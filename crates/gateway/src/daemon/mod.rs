@@ -19,9 +19,11 @@ pub mod metrics;
 pub mod packets;
 pub mod page;
 pub mod program;
+pub mod request;
 pub mod rights;
 pub mod routes;
 pub mod run;
+pub mod state;
 
 /// Where `tidegatectl` finds the daemon.
 pub const DEFAULT_SOCKET: &str = "/run/tidegate/gateway.sock";

@@ -183,18 +183,18 @@ impl PlainTunnel {
     }
 
     fn on_initiation(&mut self, bytes: &[u8], now: Time) -> Opened {
-        if now.since(self.budget.0) >= Span::from_secs(1) {
-            self.budget = (now, INITIATIONS_PER_SECOND);
-        }
-        if self.budget.1 == 0 {
-            return Opened::Refused(Refusal::Busy);
-        }
         if self.tag(&bytes[..INITIATION_BYTES - 8]) != u64_at(bytes, INITIATION_BYTES - 8) {
             return Opened::Refused(Refusal::Forged);
         }
         let stamp = u64_at(bytes, 16);
         if stamp <= self.heard_stamp {
             return Opened::Refused(Refusal::Replayed);
+        }
+        if now.since(self.budget.0) >= Span::from_secs(1) {
+            self.budget = (now, INITIATIONS_PER_SECOND);
+        }
+        if self.budget.1 == 0 {
+            return Opened::Refused(Refusal::Busy);
         }
         self.budget.1 -= 1;
         self.heard_stamp = stamp;

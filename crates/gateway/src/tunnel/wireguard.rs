@@ -10,6 +10,9 @@
 //!   the wall clock. `now` says when to ask the library again.
 //! - Packets are padded to 16 bytes beyond the largest packet as well, so that both ends count alike.
 //! - Whoever wants a session asks for it for ever, not for 90 s: a gateway has nobody who would ask again.
+//! - An initiation with an old stamp is refused, as there; but where nothing else comes of the other end after it, we ask for a session. A
+//!   machine whose clock was set back would have none before its clock is right again. Who repeats an initiation of an
+//!   end that is silent brings us to a handshake every 5 s, with nobody but that end.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -36,6 +39,10 @@ const COMPUTED_OF_ADDRESS: u32 = 20;
 const ADDRESSES: usize = 1024;
 /// The library wants to be asked about its timers so often.
 const TICK: Span = Span::from_millis(250);
+/// Where the other end asks for a session with a stamp that is too old and nothing comes of it for so long after that, it has begun anew with
+/// its clock set back. We ask then, as it cannot, and not again within the second time (`REKEY_TIMEOUT`).
+const SUSPICION: Span = Span::from_millis(200);
+const ASK_BACK_EVERY: Span = Span::from_secs(5);
 /// What the library says without having been asked, at most.
 const PENDING_MAX: usize = 4;
 /// Of a message that the library writes by itself.
@@ -121,6 +128,9 @@ pub struct WireguardTunnel {
     tick_at: Time,
     keepalive: Option<Span>,
     sent: Time,
+    /// Since when an old stamp makes us doubt that the other end has the session; and when we asked for one because of that.
+    suspected: Option<Time>,
+    asked_back: Option<Time>,
     padded: Box<[u8; PACKET_BYTES_MAX]>,
 }
 
@@ -136,6 +146,20 @@ impl WireguardTunnel {
         self.is_up = self.tunn.time_since_last_handshake().is_some();
         self.wants &= !self.is_up;
         self.asks &= !self.is_up;
+    }
+
+    /// Asks for a session beside the one that is there, if the other end seems to have none.
+    fn ask_back(&mut self, now: Time, room: &mut [u8]) -> Option<usize> {
+        self.suspected.filter(|at| now.since(*at) >= SUSPICION)?;
+        self.suspected = None;
+        if self.asked_back.is_some_and(|at| now.since(at) < ASK_BACK_EVERY) {
+            return None;
+        }
+        self.asked_back = Some(now);
+        match self.tunn.format_handshake_initiation(room, true) {
+            TunnResult::WriteToNetwork(message) => Some(message.len()),
+            _ => None,
+        }
     }
 
     /// How long ago the session began.
@@ -170,7 +194,7 @@ impl Tunnel for WireguardTunnel {
         }
     }
 
-    fn open(&mut self, datagram: &[u8], from: SocketAddr, _now: Time, room: &mut [u8]) -> Opened {
+    fn open(&mut self, datagram: &[u8], from: SocketAddr, now: Time, room: &mut [u8]) -> Opened {
         let needed = datagram.len().saturating_sub(OVERHEAD_BYTES / 2).max(MESSAGE_BYTES);
         // The library takes an empty datagram for a question.
         if datagram.is_empty() || room.len() < needed {
@@ -189,8 +213,17 @@ impl Tunnel for WireguardTunnel {
                 }
                 Opened::Handshake
             }
-            TunnResult::Err(why) => return Opened::Refused(refusal(&why)),
+            TunnResult::Err(why) => {
+                // It has the other end's key: it is old, or the other end's clock was set back.
+                if matches!(why, WireGuardError::WrongTai64nTimestamp) {
+                    self.suspected = self.suspected.or(Some(now));
+                }
+                return Opened::Refused(refusal(&why));
+            }
         };
+        if opened != Opened::Noted {
+            self.suspected = None;
+        }
         if !self.is_up || opened == Opened::Handshake {
             self.look();
         }
@@ -220,6 +253,9 @@ impl Tunnel for WireguardTunnel {
             if said.is_some() {
                 self.sent = now;
                 return said;
+            }
+            if let Some(asked) = self.ask_back(now, room) {
+                return Some(asked);
             }
         }
         if self.wants {
@@ -302,8 +338,23 @@ pub struct WireguardTunnels {
     /// Asks strangers for cookies.
     limiter: RateLimiter,
     budget: Budget,
+    /// Asks nobody.
+    each: Arc<RateLimiter>,
+    peers: Vec<PeerKeys>,
     tunnels: Vec<WireguardTunnel>,
     by_key: HashMap<[u8; 32], u32>,
+}
+
+/// The library's part of the tunnel to peer `number`, which stamps handshakes by the wall clock as it is now, and goes on from there.
+fn tunn(private: &StaticSecret, peer: &PeerKeys, number: u32, each: &Arc<RateLimiter>) -> Tunn {
+    Tunn::new(
+        private.clone(),
+        PublicKey::from(peer.public),
+        peer.shared,
+        None,
+        number,
+        Some(Arc::clone(each)),
+    )
 }
 
 impl fmt::Debug for WireguardTunnels {
@@ -323,14 +374,7 @@ impl WireguardTunnels {
         // Each handshake was counted before it comes to a tunnel.
         let each = Arc::new(RateLimiter::new(&public, u64::MAX));
         let tunnel = |(peer, number): (&PeerKeys, u32)| WireguardTunnel {
-            tunn: Tunn::new(
-                private.0.clone(),
-                PublicKey::from(peer.public),
-                peer.shared,
-                None,
-                number,
-                Some(Arc::clone(&each)),
-            ),
+            tunn: tunn(&private.0, peer, number, &each),
             is_up: false,
             wants: false,
             asks: false,
@@ -338,6 +382,8 @@ impl WireguardTunnels {
             tick_at: now,
             keepalive: peer.keepalive,
             sent: now,
+            suspected: None,
+            asked_back: None,
             padded: Box::new([0; PACKET_BYTES_MAX]),
         };
         let mut key = [0; 8];
@@ -353,8 +399,37 @@ impl WireguardTunnels {
                 of_address: vec![(now, COMPUTED_OF_ADDRESS); ADDRESSES].into(),
             },
             tunnels: peers.iter().zip(0..).map(tunnel).collect(),
+            each,
+            peers: peers.to_vec(),
             by_key: peers.iter().zip(0..).map(|(peer, number)| (peer.public, number)).collect(),
         })
+    }
+
+    /// The wall clock was set forward: who has no session stamps handshakes by it from now on. Who has one was heard with earlier stamps.
+    pub fn restamp(&mut self) {
+        for ((tunnel, peer), number) in self.tunnels.iter_mut().zip(&self.peers).zip(0..) {
+            if !tunnel.is_up {
+                tunnel.tunn = tunn(&self.private, peer, number, &self.each);
+                tunnel.wants |= std::mem::take(&mut tunnel.asks);
+                tunnel.suspected = None;
+            }
+        }
+    }
+
+    /// What the library says of itself, and what stands beside it; for tests that look whether anything has changed.
+    #[cfg(test)]
+    pub(crate) fn observed(&self) -> String {
+        let one = |tunnel: &WireguardTunnel| {
+            let (_, sent, received, loss, rtt) = tunnel.tunn.stats();
+            let WireguardTunnel {
+                is_up, wants, asks, pending, tick_at, sent: at, suspected, asked_back, ..
+            } = tunnel;
+            format!(
+                "{sent} {received} {loss} {rtt:?} {is_up} {wants} {asks} {} {tick_at} {at} {suspected:?} {asked_back:?}",
+                pending.len()
+            )
+        };
+        self.tunnels.iter().map(one).collect()
     }
 
     /// How long ago the session with `peer` began.

@@ -233,6 +233,171 @@ fn one_address_has_no_more_than_its_part_of_the_handshakes() {
     assert!(budget.may(one, Time::ZERO + Span::from_secs(1)));
 }
 
+/// An end with a session, and what the other end has sealed for it: `count` datagrams that are numbered from zero.
+fn numbered(count: usize) -> (WireguardTunnels, Vec<Vec<u8>>) {
+    let make = |site: usize| {
+        let peers = [PeerKeys { public: key(1 - site).public(), shared: None, keepalive: None }];
+        WireguardTunnels::new(&key(site), &peers, Time::ZERO).unwrap()
+    };
+    let (mut here, mut there) = (make(0), make(1));
+    let (mut room, mut opening) = ([0; BUFFER_BYTES], [0; BUFFER_BYTES]);
+    here.tunnel(0).want(Time::ZERO);
+    for _ in 0..2 {
+        while let Some(length) = here.tunnel(0).poll(Time::ZERO, &mut room) {
+            there.tunnel(0).open(&room[..length], address(0), Time::ZERO, &mut opening);
+        }
+        while let Some(length) = there.tunnel(0).poll(Time::ZERO, &mut room) {
+            here.tunnel(0).open(&room[..length], address(1), Time::ZERO, &mut opening);
+        }
+    }
+    let seal = |number: usize| {
+        let length = there.tunnel(0).seal(&[], Time::ZERO, &mut room).expect("there is a session");
+        assert_eq!(room[8..16], (number as u64).to_le_bytes());
+        room[..length].to_vec()
+    };
+    let sealed = (0..count).map(seal).collect();
+    (here, sealed)
+}
+
+/// How far behind the latest a datagram may be: the library's window of 1024 numbers has the latest itself in it. Linux has 8128.
+const WINDOW: usize = 1023;
+
+/// The 34 cases of Linux' `drivers/net/wireguard/selftest/counter.c` (the same as wireguard-go's `replay_test.go`), with this window; and its
+/// six rows. Three of them need a sender that has sent 2^64 packets, which no library can be brought to without its keys: for
+/// the numbers of those, and for those that are to be refused, a datagram says the number and cannot be genuine.
+#[test]
+fn what_was_seen_or_is_too_old_is_refused_as_in_linux() {
+    const LIMIT: usize = WINDOW + 1;
+    let tell = |here: &mut WireguardTunnels, datagram: &[u8]| {
+        let mut room = [0; BUFFER_BYTES];
+        here.tunnel(0).open(datagram, address(1), Time::ZERO, &mut room)
+    };
+    let cases: [(usize, bool); 24] = [
+        (0, true),
+        (1, true),
+        (1, false),
+        (9, true),
+        (8, true),
+        (7, true),
+        (7, false),
+        (LIMIT, true),
+        (LIMIT - 1, true),
+        (LIMIT - 1, false),
+        (LIMIT - 2, true),
+        (2, true),
+        (2, false),
+        (LIMIT + 16, true),
+        (3, false),
+        (LIMIT + 16, false),
+        (LIMIT * 4, true),
+        (LIMIT * 4 - (LIMIT - 1), true),
+        (10, false),
+        (LIMIT * 4 - LIMIT, false),
+        (LIMIT * 4 - (LIMIT + 1), false),
+        (LIMIT * 4 - (LIMIT - 2), true),
+        (LIMIT * 4 + 1 - LIMIT, false),
+        (0, false),
+    ];
+    let (mut here, sealed) = numbered(LIMIT * 4 + 1);
+    for (case, (number, is_new)) in (1..).zip(cases) {
+        let expected = if is_new { Opened::Packet(0) } else { Opened::Refused(Refusal::Replayed) };
+        assert_eq!(tell(&mut here, &sealed[number]), expected, "case {case}: {number}");
+    }
+    // REJECT_AFTER_MESSAGES, and what is around it: cases 25 to 33.
+    let last = u64::MAX - 15;
+    for number in [last, last - 1, last, last - 1, last - 2, last + 1, last + 2, last - 2, last - 3] {
+        let mut datagram = sealed[0].clone();
+        datagram[8..16].copy_from_slice(&number.to_le_bytes());
+        assert_eq!(tell(&mut here, &datagram), Opened::Refused(Refusal::Forged), "{number}");
+    }
+    assert_eq!(tell(&mut here, &sealed[0]), Opened::Refused(Refusal::Replayed), "case 34");
+
+    let rows: [(Vec<usize>, usize, bool); 6] = [
+        ((1..=WINDOW).collect(), 0, true),
+        ((2..=WINDOW + 1).chain([1]).collect(), 0, false),
+        ((1..=WINDOW + 1).rev().collect(), 1, false),
+        ((2..=WINDOW + 2).rev().collect(), 0, false),
+        ((1..=WINDOW).rev().chain([WINDOW + 1]).collect(), 0, false),
+        ((0..=WINDOW).rev().collect(), WINDOW + 1, true),
+    ];
+    for (row, (numbers, then, is_new)) in (1..).zip(rows) {
+        let (mut here, sealed) = numbered(WINDOW + 3);
+        for number in numbers {
+            assert_eq!(tell(&mut here, &sealed[number]), Opened::Packet(0), "row {row}: {number}");
+        }
+        assert_eq!(tell(&mut here, &sealed[then]) == Opened::Packet(0), is_new, "row {row}: {then}");
+    }
+}
+
+#[test]
+fn an_end_that_asks_with_an_old_stamp_and_says_nothing_else_is_asked_back_and_not_often() {
+    let mut gateways = pair();
+    // Another life of site 1 with an earlier stamp looks like its first initiation does now.
+    let mut later = [gateway(0, Time::ZERO), gateway(1, Time::ZERO)];
+    let (wire, _) = settle(&mut later, Time::ZERO);
+    let old = |site: usize, wire: &[Said]| {
+        wire.iter().find(|(from, bytes)| *from == site && bytes.len() == 148).expect("it asked").1.clone()
+    };
+    let ask = old(1, &wire);
+    let mut now = Time::ZERO;
+    // This one is newer than what `pair` has seen, so that the second time it is old.
+    gateways[0].handle(Input::Wan { from: address(1), traffic_class: 0, datagram: &ask }, now);
+    let mut room = vec![0; BUFFER_BYTES];
+    let mut asked = |gateways: &mut [Gateway<WireguardTunnels>; 2], now| {
+        let mut asked = 0;
+        while let Some(output) = gateways[0].poll_output(now, &mut room) {
+            if let Output::Wan { to, bytes, .. } = output {
+                assert_eq!(to, address(1), "nobody else is asked");
+                asked += usize::from(room[0] == 1 && bytes == 148);
+            }
+        }
+        asked
+    };
+    assert_eq!(asked(&mut gateways, now), 0);
+    // It is repeated all the time, from elsewhere, and the other end is silent.
+    let stranger = SocketAddr::from(([203, 0, 113, 9], 1));
+    let mut count = 0;
+    for _ in 0..120 {
+        now = now + Span::from_millis(100);
+        gateways[0].handle(Input::Wan { from: stranger, traffic_class: 0, datagram: &ask }, now);
+        count += asked(&mut gateways, now);
+    }
+    assert_eq!(count, 3, "12 s are two times five and some");
+    assert_eq!(gateways[0].status()[0].endpoint, Some(address(1)));
+    // Where the other end is heard it is not asked.
+    let mut gateways = pair();
+    for number in 0..120 {
+        now = now + Span::from_millis(100);
+        gateways[0].handle(Input::Wan { from: stranger, traffic_class: 0, datagram: &ask }, now);
+        gateways[1].handle(Input::Lan(&packet(1, 0, &[number; 50])), now);
+        let (wire, delivered) = settle(&mut gateways, now);
+        assert_eq!(delivered.len(), 1);
+        assert!(wire.iter().all(|(_, bytes)| bytes.len() != 148) || number == 0, "{number}");
+    }
+}
+
+#[test]
+fn who_has_no_session_stamps_anew_and_who_has_one_goes_on() {
+    let mut gateways = pair().map(Gateway::into_tunnels);
+    let mut room = vec![0; BUFFER_BYTES];
+    gateways[0].restamp();
+    let sealed = gateways[0].tunnel(0).seal(&[], Time::ZERO, &mut room).expect("the session is there");
+    let opened = gateways[1].tunnel(0).open(&room[..sealed], address(0), Time::ZERO, &mut [0; BUFFER_BYTES]);
+    assert_eq!(opened, Opened::Packet(0));
+    // One that asks and is not answered asks again, and is heard.
+    let peers = [PeerKeys { public: key(0).public(), shared: None, keepalive: None }];
+    let mut fresh = WireguardTunnels::new(&key(1), &peers, Time::ZERO).unwrap();
+    fresh.tunnel(0).want(Time::ZERO);
+    for _ in 0..2 {
+        let length = fresh.tunnel(0).poll(Time::ZERO, &mut room).expect("it asks");
+        assert_eq!(length, 148);
+        let opened =
+            gateways[0].tunnel(0).open(&room[..length], address(1), Time::ZERO, &mut [0; BUFFER_BYTES]);
+        assert_eq!(opened, Opened::Handshake);
+        fresh.restamp();
+    }
+}
+
 proptest! {
     #[test]
     fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..2100), kind in 0_u8..6) {

@@ -1,0 +1,120 @@
+//! What clients may ask, as bytes become a question. Decoding is total: any bytes are a question or none, in bounded memory and time.
+
+use std::io::{self, Read};
+
+/// The head of a request is no longer.
+pub const REQUEST_BYTES_MAX: usize = 8192;
+/// So many times a client may say a part of it.
+const READS_MAX: usize = 16;
+
+/// What `tidegatectl` asks for, in a line.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Command {
+    /// A look.
+    Status,
+    /// Read the file again.
+    Reload,
+    /// Say goodbye.
+    Drain,
+    /// There is no such command.
+    Unknown(String),
+}
+
+impl Command {
+    /// The command in `head`.
+    pub fn decode(head: &[u8]) -> Self {
+        match String::from_utf8_lossy(head).trim() {
+            "status" => Self::Status,
+            "reload" => Self::Reload,
+            "drain" => Self::Drain,
+            other => Self::Unknown(other.to_owned()),
+        }
+    }
+}
+
+/// What a browser, or Prometheus, asks for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Page {
+    /// For people.
+    Status,
+    /// For Prometheus.
+    Metrics,
+    /// For programs.
+    Json,
+    /// Nothing that there is.
+    Unknown,
+    /// It was asked under a name that is not this machine's. Pages of strangers may send a browser here under a name of theirs;
+    /// what they would read is refused.
+    Foreign,
+}
+
+impl Page {
+    /// What the request in `head` asks for (RFC 9112, section 3).
+    pub fn decode(head: &[u8]) -> Self {
+        let text = String::from_utf8_lossy(head);
+        let mut words = text.lines().next().unwrap_or_default().split(' ');
+        let (method, path) = (words.next(), words.next().unwrap_or_default());
+        let host = text.lines().find_map(|line| {
+            line.to_ascii_lowercase().strip_prefix("host:").map(|host| host.trim().to_owned())
+        });
+        match (method, path) {
+            _ if !host.is_none_or(|host| is_loopback(&host)) => Self::Foreign,
+            (Some("GET"), "/") => Self::Status,
+            (Some("GET"), "/metrics") => Self::Metrics,
+            (Some("GET"), "/status.json") => Self::Json,
+            _ => Self::Unknown,
+        }
+    }
+}
+
+/// Whether `host`, perhaps with a port, is this machine by its own name.
+fn is_loopback(host: &str) -> bool {
+    let name = match host.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or_default(),
+        None => host.split(':').next().unwrap_or_default(),
+    };
+    name == "localhost" || name.parse().is_ok_and(|address: std::net::IpAddr| address.is_loopback())
+}
+
+/// Reads up to `end`, or what there is.
+///
+/// # Errors
+/// When the client has gone away, or says nothing for too long.
+pub fn read_head(stream: &mut impl Read, end: &[u8]) -> io::Result<Vec<u8>> {
+    let mut head = Vec::new();
+    let mut part = [0; 1024];
+    for _ in 0..READS_MAX {
+        let bytes = stream.read(&mut part)?;
+        head.extend_from_slice(&part[..bytes]);
+        if bytes == 0 || head.windows(end.len()).any(|window| window == end) || head.len() > REQUEST_BYTES_MAX
+        {
+            break;
+        }
+    }
+    Ok(head)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_of_the_machine_itself_are_answered() {
+        for good in ["127.0.0.1:9586", "localhost", "localhost:1", "[::1]:9586", "127.1.2.3"] {
+            assert!(is_loopback(good), "{good}");
+        }
+        for bad in ["evil.example", "192.0.2.1:80", "[2001:db8::1]:1", "", "localhost.evil.example"] {
+            assert!(!is_loopback(bad), "{bad}");
+        }
+        let foreign = b"GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n";
+        assert_eq!(Page::decode(foreign), Page::Foreign);
+        assert_eq!(Page::decode(b"GET /metrics HTTP/1.1\r\nhost: [::1]:9586\r\n\r\n"), Page::Metrics);
+        assert_eq!(Page::decode(b"POST / HTTP/1.1\r\n\r\n"), Page::Unknown);
+    }
+
+    #[test]
+    fn a_client_that_never_ends_its_request_is_left() {
+        let head = read_head(&mut io::repeat(b'a'), b"\r\n\r\n").expect("it says something");
+        assert!(head.len() <= REQUEST_BYTES_MAX + 1024, "{}", head.len());
+    }
+}

@@ -1,0 +1,134 @@
+//! What outlives the daemon: when it last asked for a session, by the wall clock.
+//!
+//! Who answers a handshake remembers its stamp, and refuses earlier ones (NDSS 2017, section 5.1). A machine whose clock was set back
+//! is refused until its clock has passed that, and cannot know why: the other end is silent. This file says so at the next
+//! start. The library stamps handshakes by the wall clock at the time at which its tunnel was made, and lets nobody else say the
+//! time, so that nothing here makes stamps later than they are.
+//!
+//! What cannot be read, or is of another version, counts for nothing; a file that cannot be written is a line in the log. Neither
+//! keeps the daemon from running.
+
+use std::fs::{self, File};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+
+use serde_json::{Value, json};
+use tidegate_units::Span;
+
+/// The version that is written and understood.
+const VERSION: u64 = 1;
+/// No more of the file is read.
+const BYTES_MAX: u64 = 4096;
+
+/// See the module.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct State {
+    /// Handshakes were stamped with no later time than this, since 1970.
+    pub stamp: Span,
+}
+
+impl State {
+    /// What `bytes` say, if they are of this version.
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let read: Value = serde_json::from_slice(bytes).ok()?;
+        (read.get("version")?.as_u64()? == VERSION).then_some(())?;
+        Some(Self { stamp: Span::from_nanos(read.get("stamp_ns")?.as_u64()?) })
+    }
+
+    /// The bytes of it.
+    pub fn encode(self) -> Vec<u8> {
+        format!("{}\n", json!({ "version": VERSION, "stamp_ns": self.stamp.as_nanos() })).into_bytes()
+    }
+
+    /// What the file at `path` says; `None` if there is none.
+    ///
+    /// # Errors
+    /// When it cannot be read, or says nothing that is understood.
+    pub fn load(path: &Path) -> io::Result<Option<Self>> {
+        let mut bytes = Vec::new();
+        match File::open(path).and_then(|file| file.take(BYTES_MAX).read_to_end(&mut bytes)) {
+            Ok(_) => {
+                Self::decode(&bytes).map(Some).ok_or_else(|| io::Error::other("is no state of this version"))
+            }
+            Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(why) => Err(why),
+        }
+    }
+
+    /// Writes it to the file at `path`, in one step: whatever happens meanwhile, the old one is there or the new one.
+    ///
+    /// # Errors
+    /// When the system refuses it; the old one is there then.
+    pub fn store(self, path: &Path) -> io::Result<()> {
+        let beside = path.with_extension("new");
+        let written = fs::OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&beside)
+            .and_then(|mut file| file.write_all(&self.encode()).and_then(|()| file.sync_all()))
+            .and_then(|()| fs::rename(&beside, path));
+        if written.is_err() {
+            // It may be half of one, on a disk that has no room.
+            let _ = fs::remove_file(&beside);
+        }
+        written
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::path::PathBuf;
+
+    fn folder(name: &str) -> PathBuf {
+        let folder = std::env::temp_dir().join(format!("tidegate-state-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder).expect("there is room");
+        folder
+    }
+
+    #[test]
+    fn what_is_written_is_read_and_garbage_counts_for_nothing() {
+        let folder = folder("garbage");
+        let path = folder.join("state.json");
+        assert_eq!(State::load(&path).expect("there is none"), None);
+        let state = State { stamp: Span::from_nanos(1_764_037_260_123_456_789) };
+        state.store(&path).expect("there is room");
+        assert_eq!(State::load(&path).expect("it is one"), Some(state));
+        let later = state.encode().iter().map(|byte| if *byte == b'1' { b'2' } else { *byte }).collect();
+        for garbage in [vec![], vec![0; 100_000], b"{}".to_vec(), b"{\"version\":1}".to_vec(), later] {
+            fs::write(&path, garbage).expect("there is room");
+            assert!(State::load(&path).is_err());
+        }
+        state.store(&path).expect("garbage is written over");
+        assert_eq!(State::load(&path).expect("it is one"), Some(state));
+        fs::remove_dir_all(folder).expect("it is ours");
+    }
+
+    #[test]
+    fn a_disk_without_room_keeps_the_old_one() {
+        // Every write to this device fails for lack of room.
+        let folder = folder("full");
+        let path = folder.join("state.json");
+        let old = State { stamp: Span::from_secs(1) };
+        old.store(&path).expect("there is room");
+        std::os::unix::fs::symlink("/dev/full", folder.join("state.new")).expect("there is room");
+        let refused = State { stamp: Span::from_secs(2) }.store(&path);
+        assert_eq!(refused.map_err(|why| why.kind()), Err(io::ErrorKind::StorageFull));
+        assert_eq!(State::load(&path).expect("it is one"), Some(old));
+        fs::remove_dir_all(folder).expect("it is ours");
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_a_state_or_none(bytes in prop::collection::vec(any::<u8>(), 0..200), ns: u64) {
+            let _ = State::decode(&bytes);
+            let state = State { stamp: Span::from_nanos(ns) };
+            prop_assert_eq!(State::decode(&state.encode()), Some(state));
+        }
+    }
+}

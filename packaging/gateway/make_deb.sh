@@ -75,7 +75,7 @@ cat > "$root/DEBIAN/postrm" <<'X'
 #!/bin/sh
 set -e
 if [ "$1" = purge ]; then
-    rm -rf /etc/tidegate
+    rm -rf /etc/tidegate /var/lib/tidegate
 fi
 if [ -d /run/systemd/system ]; then systemctl daemon-reload; fi
 X

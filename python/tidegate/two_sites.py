@@ -235,6 +235,10 @@ class TwoSites:
         """Its configuration."""
         return self.folder / f"{site}.toml"
 
+    def state(self, site: str) -> Path:
+        """Where its daemon keeps what outlives it; it makes the folder."""
+        return self.folder / f"{site}.state" / "gateway.json"
+
     def configure(self, rates: str, more: str = "") -> None:
         """Makes keys and configurations; `rates` is the table of rates, `more` what else a site has."""
         control = self.folder / "tidegatectl"
@@ -255,15 +259,16 @@ class TwoSites:
             self.file(site).write_text(
                 f'[gateway]\nprivate_key_file = "{self.folder / site}.key"\n'
                 f'address = {json.dumps(addresses)}\nsocket = "{self.socket(site)}"\nuser = "nobody"\n'
+                f'state = "{self.state(site)}"\n'
                 f'[sites.{other}]\npublic_key = "{public[other]}"\nendpoint = "{endpoint}:{PORT}"\n'
                 f"networks = {json.dumps(networks)}\nrate = {rates}\n{more}"
             )
 
-    def start(self, site: str) -> None:
-        """Starts its daemon."""
+    def start(self, site: str, **options: Any) -> None:
+        """Starts its daemon, with more of what `subprocess.Popen` understands."""
         command = self.within(site, str(self.program), "run", str(self.file(site)))
         with (self.folder / f"{site}.log").open("ab") as log:
-            self.daemons[site] = subprocess.Popen(command, stdout=log, stderr=log)
+            self.daemons[site] = subprocess.Popen(command, stdout=log, stderr=log, **options)
 
     def log(self, site: str) -> str:
         """What its daemon has said."""

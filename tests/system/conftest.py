@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tidegate import two_sites
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -65,3 +67,16 @@ def emulate(program):
         return subprocess.run(command, capture_output=True, text=True, timeout=timeout)
 
     return run
+
+
+@pytest.fixture(scope="session")
+def gateway() -> Path:
+    """The gateway under test."""
+    if why := two_sites.obstacle():
+        pytest.skip(why)
+    given = os.environ.get("TIDEGATE_GATEWAY")
+    if given:
+        return Path(given)
+    subprocess.run(["cargo", "build", "-p", "tidegate-gateway", "--features", "daemon"], cwd=ROOT, check=True)
+    target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+    return target / "debug" / "tidegate-gateway"

@@ -3,7 +3,6 @@
 One pair serves all tests, because making it takes longest.
 """
 
-import os
 import shutil
 import signal
 import subprocess
@@ -16,23 +15,9 @@ import pytest
 from tidegate import two_sites
 from tidegate.two_sites import INNER, INNER6, OUTER, TwoSites, quantile, told
 
-ROOT = Path(__file__).resolve().parents[2]
 MARK = "this-is-not-to-be-seen-outside"
 RATES = '{ floor = "1Mbit", max = "1Gbit", fallback = "8Mbit" }'
 EVERY_S = 0.02
-
-
-@pytest.fixture(scope="module")
-def gateway() -> Path:
-    """The program under test."""
-    if why := two_sites.obstacle():
-        pytest.skip(why)
-    given = os.environ.get("TIDEGATE_GATEWAY")
-    if given:
-        return Path(given)
-    subprocess.run(["cargo", "build", "-p", "tidegate-gateway", "--features", "daemon"], cwd=ROOT, check=True)
-    target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-    return target / "debug" / "tidegate-gateway"
 
 
 @pytest.fixture(scope="module")

@@ -306,7 +306,6 @@ fn leaves_nothing<T: Tunnels>(
         assert!(pair.count > 4000, "packets go on: {}", pair.count);
         if is_attacked {
             assert_eq!(told, forged);
-            assert!(answers < 2 * forged / 10);
             println!(
                 "{name}: {forged} forged and {forged} repeated, {} refused, {answers} answered with a cookie, \
                  {} kB more memory; state {:016x} without, {:016x} with",

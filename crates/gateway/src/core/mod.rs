@@ -306,6 +306,11 @@ impl<T: Tunnels> Gateway<T> {
         self.tunnels
     }
 
+    /// The same, of a gateway that goes on.
+    pub const fn tunnels_mut(&mut self) -> &mut T {
+        &mut self.tunnels
+    }
+
     /// Of each site, in the order of the configuration.
     pub fn status(&self) -> Vec<SiteStatus> {
         self.peers.iter().map(|peer| self.status_of(peer)).collect()

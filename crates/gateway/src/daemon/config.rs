@@ -8,7 +8,7 @@ use std::fs;
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -125,6 +125,8 @@ parameters! {
         user: String = "tidegate".to_owned();
         /// Where `tidegatectl` finds it.
         socket: String = super::DEFAULT_SOCKET.to_owned();
+        /// Where it keeps what outlives it; empty: nowhere.
+        state: String = "/var/lib/tidegate/gateway.json".to_owned();
         /// What it tells and hears of neighbours about what passes on through them: `nbq` or `backpressure`. Default: nothing passes on.
         relay: Option<HopConfig> = None => bound::INSIDE;
     }
@@ -231,6 +233,8 @@ pub struct Plan {
     pub user: String,
     /// Where it is told what to do.
     pub socket: String,
+    /// Where it keeps what outlives it; none: nowhere.
+    pub state: Option<PathBuf>,
     /// Where it shows itself; none: nowhere.
     pub status: Option<SocketAddr>,
     /// Whether nothing may leave by other routes while it does not run.
@@ -377,6 +381,7 @@ impl Reader<'_> {
             device: gateway.device.clone(),
             user: gateway.user.clone(),
             socket: gateway.socket.clone(),
+            state: Some(&gateway.state).filter(|path| !path.is_empty()).map(PathBuf::from),
             status,
             is_closed: fail.daemon_stops == WhenStopped::Closed,
             peers,
@@ -611,6 +616,7 @@ impl Plan {
             ("gateway.mtu", self.mtu() != now.mtu()),
             ("gateway.user", self.user != now.user),
             ("gateway.socket", self.socket != now.socket),
+            ("gateway.state", self.state != now.state),
             ("status.listen", self.status != now.status),
             ("fail.daemon_stops", self.is_closed != now.is_closed),
             ("sites.*.networks", sorted(self) != sorted(now)),

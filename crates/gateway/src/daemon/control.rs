@@ -23,6 +23,7 @@ use super::log::{Level, say};
 use super::look::{History, Look};
 use super::packets::{Order, Shared};
 use super::request::{Command, Page, read_head};
+use super::state::Keeper;
 use super::{metrics, page, rights};
 use crate::core::peer::State;
 
@@ -32,8 +33,8 @@ const PATIENCE: Duration = Duration::from_millis(500);
 const ORDER_PATIENCE: Duration = Duration::from_secs(5);
 /// How often the look is kept for the pictures.
 const SECOND: Span = Span::from_secs(1);
-/// How often names of sites that are down are looked up.
-const NAMES_EVERY: Duration = Duration::from_secs(30);
+/// How often names of sites that are down are looked up, and the state is kept.
+const HOUSE_EVERY: Duration = Duration::from_secs(30);
 
 /// What the daemon runs by, and how it is changed.
 pub struct Manager {
@@ -117,10 +118,15 @@ pub fn reload(shares: &Shares) -> Result<(), String> {
     outcome
 }
 
-/// Looks names of sites up again that are down, for ever.
-pub fn follow_names(shares: &Shares) {
+/// What is done twice a minute, for ever: names of sites that are down are looked up again, and it is noted how late it is.
+pub fn keep_house(shares: &Shares, mut keeper: Keeper) {
     loop {
-        std::thread::sleep(NAMES_EVERY);
+        std::thread::sleep(HOUSE_EVERY);
+        if keeper.was_set_forward() {
+            say(Level::Notice, "the clock was set forward: handshakes are stamped by it from now on");
+            let _ = lock(shares).order(Order::Restamp);
+        }
+        keeper.keep();
         let (look, peers, listen) = {
             let manager = lock(shares);
             (manager.shared.look.load_full(), manager.plan.peers.clone(), manager.plan.listen)
@@ -144,7 +150,9 @@ pub fn follow_names(shares: &Shares) {
 /// When the system refuses it, or another daemon has it.
 pub fn open_socket(path: &Path, user: &str) -> io::Result<UnixListener> {
     if UnixStream::connect(path).is_ok() {
-        return Err(io::Error::other("another daemon answers there"));
+        return Err(io::Error::other(
+            "another daemon answers there; stop it, or choose another `gateway.socket`",
+        ));
     }
     // What a daemon left that is gone.
     let _ = std::fs::remove_file(path);

@@ -13,6 +13,7 @@ pub mod config;
 pub mod control;
 pub mod explain;
 pub mod io;
+pub mod kept;
 pub mod log;
 pub mod look;
 pub mod metrics;

@@ -50,6 +50,8 @@ pub enum Order {
     Reload(Box<GatewayConfig>, Vec<Option<Span>>, SyncSender<()>),
     /// A site has been found by its name.
     Find(u32, SocketAddr),
+    /// The wall clock was set forward: who has no session stamps handshakes by it from now on.
+    Restamp,
     /// Say goodbye and send what waits; then go, if that is wanted.
     Drain {
         /// Whether it ends then.
@@ -173,6 +175,10 @@ impl Packets {
             }
             Order::Find(number, endpoint) => {
                 self.gateway().find(number, endpoint, now);
+                false
+            }
+            Order::Restamp => {
+                self.gateway().tunnels_mut().restamp();
                 false
             }
             Order::Drain { ends } => {

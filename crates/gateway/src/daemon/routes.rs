@@ -25,6 +25,9 @@ fn ip(arguments: &[&str]) -> io::Result<()> {
         return Ok(());
     }
     let said = String::from_utf8_lossy(&output.stderr);
+    if said.contains("Operation not permitted") {
+        return Err(io::ErrorKind::PermissionDenied.into());
+    }
     Err(io::Error::other(format!("`ip {}`: {}", arguments.join(" "), said.trim())))
 }
 
@@ -67,6 +70,14 @@ pub fn open(networks: &[IpNet]) {
             METRIC_CLOSED,
         ]);
     }
+}
+
+/// The largest packet of `device`.
+///
+/// # Errors
+/// When the system refuses it.
+pub fn set_mtu(device: &str, mtu: u16) -> io::Result<()> {
+    ip(&["link", "set", "dev", device, "mtu", &mtu.to_string()])
 }
 
 /// `device` gets `addresses`, and what is for `networks` goes there.

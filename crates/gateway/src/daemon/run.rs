@@ -1,6 +1,7 @@
 //! From the file to a running daemon, and to its end.
 
 use std::io;
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::sync_channel;
@@ -9,6 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
+use nix::libc;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::signal::{SigSet, Signal};
@@ -20,8 +22,10 @@ use super::control::{self, Desk, Manager, Shares};
 use super::io::clock;
 use super::io::tun::Tun;
 use super::io::udp::Udp;
+use super::kept::{self, Kept};
 use super::log::{Level, say};
 use super::packets::{Packets, Shared};
+use super::state::{self, Keeper};
 use super::{rights, routes};
 use crate::core::Gateway;
 use crate::tunnel::wireguard::WireguardTunnels;
@@ -40,6 +44,13 @@ fn refused<T>(what: impl std::fmt::Display, outcome: io::Result<T>) -> Result<T,
             format!("{what}: {why}")
         }
     })
+}
+
+/// The same outcome; where it failed for `kind`, with what to do about that.
+fn advised<T>(outcome: io::Result<T>, kind: io::ErrorKind, advice: &str) -> io::Result<T> {
+    outcome.map_err(
+        |why| if why.kind() == kind { io::Error::new(kind, format!("{why}: {advice}")) } else { why },
+    )
 }
 
 fn system<T>(what: &str, outcome: nix::Result<T>) -> Result<T, String> {
@@ -64,17 +75,35 @@ pub fn run(path: &Path) -> Result<(), String> {
     let signals = system("signals cannot be read", signals)?;
 
     let socket = refused(&plan.socket, control::open_socket(Path::new(&plan.socket), &plan.user))?;
-    let status =
-        plan.status.map(|at| refused(format!("status at {at}"), control::open_status(at))).transpose()?;
+    let advice = "stop what has the port (`ss -ltnp` shows it), or choose another `status.listen`";
+    let open_status = |at| {
+        refused(
+            format!("status at {at}"),
+            advised(control::open_status(at), io::ErrorKind::AddrInUse, advice),
+        )
+    };
+    let status = plan.status.map(open_status).transpose()?;
     // Closed first, so that there is no instant in which packets go another way.
     let networks = plan.networks();
     if plan.is_closed {
         refused("routes", routes::close(&networks))?;
     }
-    let tun =
-        refused(format!("the device {} cannot be made", plan.device), Tun::create(&plan.device, plan.mtu()))?;
-    let sockets = refused(format!("nothing can be heard at {}", plan.listen), Udp::all(plan.listen))?;
+    let mut kept = Kept::take(&plan.device, &Udp::addresses(plan.listen));
+    let (tun, is_kept) = match kept.device() {
+        Some(descriptor) => (Tun::from_descriptor(descriptor), true),
+        None => (make_device(&plan)?, false),
+    };
+    let advice = "stop what has the port (`ss -lunp` shows it), or choose another `gateway.listen`";
+    let sockets = advised(Udp::all(plan.listen, |at| kept.socket(at)), io::ErrorKind::AddrInUse, advice);
+    let sockets = refused(format!("nothing can be heard at {}", plan.listen), sockets)?;
+    drop(kept);
+    if is_kept {
+        refused("the device", routes::set_mtu(&plan.device, plan.mtu()))?;
+    }
     refused("routes", routes::set_up(&plan.device, &plan.addresses, &networks))?;
+    if let Some(path) = &plan.state {
+        state::prepare(path, &plan.user);
+    }
     let given = refused("rights cannot be given away", rights::give_away(&plan.user))?;
     say(
         Level::Info,
@@ -87,17 +116,31 @@ pub fn run(path: &Path) -> Result<(), String> {
         },
     );
 
+    kept::keep(&plan.device, tun.as_fd(), &sockets.iter().map(AsFd::as_fd).collect::<Vec<_>>());
     let (manager, shared, packets) = start_packets(path, &plan, keys, tun, sockets)?;
     let began = clock::now();
     let desk = Desk { shares: Arc::clone(&manager), shared: Arc::clone(&shared), name: name(), began };
     thread::spawn(move || control::serve(&desk, &socket, status.as_ref()));
-    let names = Arc::clone(&manager);
-    thread::spawn(move || control::follow_names(&names));
+    let (house, keeper) = (Arc::clone(&manager), Keeper::new(plan.state.clone()));
+    thread::spawn(move || control::keep_house(&house, keeper));
 
     let at = plan.status.map_or_else(String::new, |at| format!(", status at http://{at}/"));
     say(Level::Notice, format_args!("listens at {} for {} sites{at}", plan.listen, plan.peers.len()));
     let _ = sd_notify::notify(&[NotifyState::Ready, NotifyState::Status("running")]);
     watch(&signals, &manager, &shared, packets)
+}
+
+fn make_device(plan: &Plan) -> Result<Tun, String> {
+    // The node may be missing, or the kernel's driver behind it.
+    let made = Tun::create(&plan.device, plan.mtu()).map_err(|why| match why.raw_os_error() {
+        Some(libc::ENODEV | libc::ENXIO) => io::ErrorKind::NotFound.into(),
+        _ => why,
+    });
+    let missing = "/dev/net/tun is not there (`modprobe tun`; a container has to be given it)";
+    let made = advised(made, io::ErrorKind::NotFound, missing);
+    let busy = "another program has it; stop that, or choose another `gateway.device`";
+    let made = advised(made, io::ErrorKind::ResourceBusy, busy);
+    refused(format!("the device {} cannot be made", plan.device), made)
 }
 
 type Thread = thread::JoinHandle<io::Result<()>>;
@@ -132,7 +175,7 @@ fn watch(signals: &SignalFd, manager: &Shares, shared: &Shared, packets: Thread)
     let timeout = PollTimeout::try_from(every).unwrap_or(PollTimeout::MAX);
     let mut beats = 0;
     loop {
-        let mut waits = [PollFd::new(std::os::fd::AsFd::as_fd(signals), PollFlags::POLLIN)];
+        let mut waits = [PollFd::new(signals.as_fd(), PollFlags::POLLIN)];
         let _ = poll(&mut waits, timeout);
         while let Ok(Some(signal)) = signals.read_signal() {
             if signal.ssi_signo == Signal::SIGHUP as u32 {

@@ -10,11 +10,16 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::Path;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
 
+use nix::unistd::chown;
 use serde_json::{Value, json};
 use tidegate_units::Span;
+
+use super::io::clock;
+use super::log::{Level, say};
+use super::rights;
 
 /// The version that is written and understood.
 const VERSION: u64 = 1;
@@ -75,6 +80,98 @@ impl State {
             let _ = fs::remove_file(&beside);
         }
         written
+    }
+}
+
+/// Makes the folder of the file at `path` for `user`; call it before rights are given away. Whether it is there is seen when it is used.
+pub fn prepare(path: &Path, user: &str) {
+    if let Some(folder) = path.parent().filter(|folder| !folder.exists())
+        && fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).is_ok()
+    {
+        let _ = chown(folder, rights::owner(user), None);
+    }
+}
+
+/// Keeps the file of a running daemon.
+pub struct Keeper {
+    path: Option<PathBuf>,
+    /// By how much the wall clock was ahead of that of the machine when tunnels were made: what handshakes are stamped by.
+    offset_ns: i64,
+    /// The latest stamp of any life.
+    stamp: Span,
+    /// That it cannot be written was said.
+    has_failed: bool,
+}
+
+impl Keeper {
+    /// Of tunnels that were made just now. The log is told if the clock was set back, and if the file cannot be used.
+    pub fn new(path: Option<PathBuf>) -> Self {
+        let mut keeper =
+            Self { path, offset_ns: clock::wall_offset_ns(), stamp: Span::ZERO, has_failed: false };
+        let Some(path) = &keeper.path else { return keeper };
+        match State::load(path) {
+            Ok(state) => keeper.stamp = state.map_or(Span::ZERO, |state| state.stamp),
+            Err(why) => say(
+                Level::Warning,
+                format_args!(
+                    "{}: {why}; when this gateway last asked for a session is not known, and it goes on without. Remove the file, or \
+                     let the daemon's user read it",
+                    path.display()
+                ),
+            ),
+        }
+        let now = keeper.stamp_now();
+        if keeper.stamp > now {
+            let behind = Span::from_nanos(keeper.stamp.as_nanos() - now.as_nanos());
+            say(
+                Level::Warning,
+                format_args!(
+                    "the clock is {:.0} s behind the last handshake of this gateway, and other ends refuse what is older. Gateways like this one \
+                     ask back; with other ends there is no session before they ask, or the clock is right: set it (`timedatectl set-ntp true`). If it is \
+                     right, remove {}",
+                    behind.as_secs_f64(),
+                    path.display()
+                ),
+            );
+        }
+        keeper.keep();
+        keeper
+    }
+
+    fn stamp_now(&self) -> Span {
+        let now = clock::now().as_nanos() as i64;
+        Span::from_nanos(u64::try_from(now + self.offset_ns).unwrap_or(0))
+    }
+
+    /// Writes what is so now. The log is told once if that cannot be.
+    pub fn keep(&mut self) {
+        let Some(path) = &self.path else { return };
+        let stamp = self.stamp.max(self.stamp_now());
+        match (State { stamp }).store(path) {
+            Ok(()) => self.has_failed = false,
+            Err(_) if self.has_failed => {}
+            Err(why) => {
+                self.has_failed = true;
+                say(
+                    Level::Warning,
+                    format_args!(
+                        "{}: cannot be written: {why}; the daemon goes on, and nothing is lost but a warning if the clock is set back. Make room \
+                         there, or let the daemon's user write",
+                        path.display()
+                    ),
+                );
+            }
+        }
+    }
+
+    /// Whether the wall clock was set forward since tunnels were made: those without a session are to be made anew then.
+    pub fn was_set_forward(&mut self) -> bool {
+        let offset_ns = clock::wall_offset_ns();
+        let is_ahead = offset_ns - self.offset_ns > 1_000_000_000;
+        if is_ahead {
+            self.offset_ns = offset_ns;
+        }
+        is_ahead
     }
 }
 

@@ -1,4 +1,5 @@
-//! The only clock of the daemon: time since the machine started, sleep included, so that sessions age as they do elsewhere.
+//! The clocks of the daemon: time since the machine started, sleep included, so that sessions age as they do elsewhere; and the wall clock,
+//! by which the library stamps handshakes, and nothing else is measured.
 
 use nix::time::{ClockId, clock_gettime};
 use tidegate_units::Time;
@@ -7,6 +8,12 @@ use tidegate_units::Time;
 pub fn now() -> Time {
     let now = clock_gettime(ClockId::CLOCK_BOOTTIME).expect("every Linux has this clock");
     Time::from_nanos(now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64)
+}
+
+/// By how much the wall clock is ahead of [`now`], in nanoseconds: what changes when somebody sets it.
+pub fn wall_offset_ns() -> i64 {
+    let wall = clock_gettime(ClockId::CLOCK_REALTIME).expect("every Linux has this clock");
+    wall.tv_sec() * 1_000_000_000 + wall.tv_nsec() - now().as_nanos() as i64
 }
 
 /// What processors have spent on this thread.

@@ -1,11 +1,12 @@
 //! The device from which hosts here are heard. With segmentation offload one read gives many packets, and one write takes many.
 
-use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use tidegate_units::Time;
 use tidegate_wire::offload::{Inbound, Outbox, ROOM_BYTES};
-use tun_rs::{DeviceBuilder, SyncDevice};
+use tun_rs::DeviceBuilder;
 
 use crate::core::store::BUFFER_BYTES;
 
@@ -19,7 +20,7 @@ const OUTBOXES: usize = 16;
 
 /// See the module.
 pub struct Tun {
-    device: SyncDevice,
+    device: File,
     read: Vec<u8>,
     /// What a read was split into.
     rooms: Vec<u8>,
@@ -46,15 +47,21 @@ impl Tun {
             })
             .build_sync()?;
         device.set_nonblocking(true)?;
-        Ok(Self {
-            device,
+        // The library's own is not needed any more; the device lives as long as a descriptor of it.
+        Ok(Self::from_descriptor(device.as_fd().try_clone_to_owned()?))
+    }
+
+    /// The device that an earlier daemon made as [`Self::create`] does.
+    pub fn from_descriptor(descriptor: OwnedFd) -> Self {
+        Self {
+            device: descriptor.into(),
             read: vec![0; ROOM_BYTES],
             rooms: vec![0; SEGMENTS_MAX * BUFFER_BYTES],
             lengths: vec![0; SEGMENTS_MAX],
             outboxes: std::array::from_fn(|_| Outbox::default()),
             refused_packets: 0,
             bad_reads: 0,
-        })
+        }
     }
 
     /// Reads what is there once, and gives each packet to `each`; whether there was anything.
@@ -62,7 +69,7 @@ impl Tun {
     /// # Errors
     /// When the device is broken.
     pub fn read(&mut self, mut each: impl FnMut(&[u8])) -> io::Result<bool> {
-        let bytes = match self.device.recv(&mut self.read) {
+        let bytes = match self.device.read(&mut self.read) {
             Ok(bytes) => bytes,
             Err(why) if is_temporary(&why) => return Ok(false),
             Err(why) => return Err(why),
@@ -111,7 +118,7 @@ impl Tun {
             return;
         }
         let count = outbox.dues.len() as u64;
-        if self.device.send(outbox.packet()).is_err() {
+        if self.device.write(outbox.packet()).is_err() {
             self.refused_packets += count;
         }
         outbox.clear();

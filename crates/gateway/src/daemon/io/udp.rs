@@ -52,7 +52,15 @@ impl Udp {
     /// # Errors
     /// When the system refuses it.
     pub fn open(address: SocketAddr) -> io::Result<Self> {
+        Self::open_or(address, None)
+    }
+
+    /// The same with `kept`, a socket that an earlier daemon opened there, if there is one.
+    fn open_or(address: SocketAddr, kept: Option<Socket>) -> io::Result<Self> {
         let is_v6 = address.is_ipv6();
+        if let Some(socket) = kept {
+            return Ok(Self::with(socket, is_v6));
+        }
         let domain = if is_v6 { Domain::IPV6 } else { Domain::IPV4 };
         let socket = Socket::new(domain, Type::DGRAM, Some(Protocol::UDP))?;
         if is_v6 {
@@ -73,24 +81,46 @@ impl Udp {
         let socket = UdpSocket::from(socket);
         // It sets what `nix` and `socket2` have not: that datagrams are not cut, and many come as one.
         UdpSocketState::new((&socket).into())?;
-        Ok(Self { socket: socket.into(), is_v6, control: vec![0; CONTROL_BYTES], unsent: 0, too_large: 0 })
+        Ok(Self::with(socket.into(), is_v6))
     }
 
-    /// The sockets for `listen`: where it is `[::]`, one for each version of IP that the machine has.
+    fn with(socket: Socket, is_v6: bool) -> Self {
+        Self { socket, is_v6, control: vec![0; CONTROL_BYTES], unsent: 0, too_large: 0 }
+    }
+
+    /// Where sockets for `listen` are: where it is `[::]`, there is one for each version of IP.
+    pub fn addresses(listen: SocketAddr) -> Vec<SocketAddr> {
+        if listen.ip() != IpAddr::V6(Ipv6Addr::UNSPECIFIED) {
+            return vec![listen];
+        }
+        vec![
+            SocketAddr::from(([0; 4], listen.port())),
+            SocketAddr::V6(SocketAddrV6::new(Ipv6Addr::UNSPECIFIED, listen.port(), 0, 0)),
+        ]
+    }
+
+    /// The sockets for `listen`, if need be only for the versions of IP that the machine has; `kept` may have them already.
     ///
     /// # Errors
     /// When there is none.
-    pub fn all(listen: SocketAddr) -> io::Result<Vec<Self>> {
-        if listen.ip() != IpAddr::V6(Ipv6Addr::UNSPECIFIED) {
-            return Ok(vec![Self::open(listen)?]);
+    pub fn all(
+        listen: SocketAddr,
+        mut kept: impl FnMut(SocketAddr) -> Option<Socket>,
+    ) -> io::Result<Vec<Self>> {
+        let addresses = Self::addresses(listen);
+        let mut sockets = Vec::new();
+        for &address in &addresses {
+            match Self::open_or(address, kept(address)) {
+                Ok(socket) => sockets.push(socket),
+                // Machines without IPv6 are machines too.
+                Err(why)
+                    if why.raw_os_error() == Some(libc::EAFNOSUPPORT)
+                        && addresses.len() > 1
+                        && address.is_ipv6() => {}
+                Err(why) => return Err(why),
+            }
         }
-        let v4 = Self::open(SocketAddr::from(([0; 4], listen.port())))?;
-        match Self::open(SocketAddr::V6(SocketAddrV6::new(Ipv6Addr::UNSPECIFIED, listen.port(), 0, 0))) {
-            Ok(v6) => Ok(vec![v4, v6]),
-            // Machines without IPv6 are machines too.
-            Err(why) if why.raw_os_error() == Some(libc::EAFNOSUPPORT) => Ok(vec![v4]),
-            Err(why) => Err(why),
-        }
+        Ok(sockets)
     }
 
     /// Whether it reaches `to`.

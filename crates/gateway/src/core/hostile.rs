@@ -283,11 +283,14 @@ fn leaves_nothing<T: Tunnels>(
                 for datagram in [&attacker.forged(&given)[..], attacker.repeated(&given)] {
                     let input = Input::Wan { from: attacker.address(1 - here), traffic_class: 3, datagram };
                     let gateway = &mut pair.gateways[here];
-                    let before = gateway.refused();
+                    let counted = gateway.refused();
                     let waiting = gateway.replies.len();
                     gateway.handle(input, pair.now);
                     answers += (gateway.replies.len() - waiting) as u64;
-                    assert_eq!(gateway.refused() + gateway.replies.len() as u64, before + waiting as u64 + 1);
+                    assert_eq!(
+                        gateway.refused() + gateway.replies.len() as u64,
+                        counted + waiting as u64 + 1
+                    );
                 }
                 pair.given[here] = given;
                 if told % 64 == 0 {

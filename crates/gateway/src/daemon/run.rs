@@ -75,12 +75,9 @@ pub fn run(path: &Path) -> Result<(), String> {
     let signals = system("signals cannot be read", signals)?;
 
     let socket = refused(&plan.socket, control::open_socket(Path::new(&plan.socket), &plan.user))?;
-    let advice = "stop what has the port (`ss -ltnp` shows it), or choose another `status.listen`";
+    let shown = "stop what has the port (`ss -ltnp` shows it), or choose another `status.listen`";
     let open_status = |at| {
-        refused(
-            format!("status at {at}"),
-            advised(control::open_status(at), io::ErrorKind::AddrInUse, advice),
-        )
+        refused(format!("status at {at}"), advised(control::open_status(at), io::ErrorKind::AddrInUse, shown))
     };
     let status = plan.status.map(open_status).transpose()?;
     // Closed first, so that there is no instant in which packets go another way.
@@ -101,8 +98,8 @@ pub fn run(path: &Path) -> Result<(), String> {
         refused("the device", routes::set_mtu(&plan.device, plan.mtu()))?;
     }
     refused("routes", routes::set_up(&plan.device, &plan.addresses, &networks))?;
-    if let Some(path) = &plan.state {
-        state::prepare(path, &plan.user);
+    if let Some(kept) = &plan.state {
+        state::prepare(kept, &plan.user);
     }
     let given = refused("rights cannot be given away", rights::give_away(&plan.user))?;
     say(

@@ -105,9 +105,9 @@ pub struct Keeper {
 
 impl Keeper {
     /// Of tunnels that were made just now. The log is told if the clock was set back, and if the file cannot be used.
-    pub fn new(path: Option<PathBuf>) -> Self {
+    pub fn new(at: Option<PathBuf>) -> Self {
         let mut keeper =
-            Self { path, offset_ns: clock::wall_offset_ns(), stamp: Span::ZERO, has_failed: false };
+            Self { path: at, offset_ns: clock::wall_offset_ns(), stamp: Span::ZERO, has_failed: false };
         let Some(path) = &keeper.path else { return keeper };
         match State::load(path) {
             Ok(state) => keeper.stamp = state.map_or(Span::ZERO, |state| state.stamp),
@@ -139,7 +139,7 @@ impl Keeper {
     }
 
     fn stamp_now(&self) -> Span {
-        let now = clock::now().as_nanos() as i64;
+        let now = clock::now().as_nanos().cast_signed();
         Span::from_nanos(u64::try_from(now + self.offset_ns).unwrap_or(0))
     }
 

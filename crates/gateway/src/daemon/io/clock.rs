@@ -13,7 +13,7 @@ pub fn now() -> Time {
 /// By how much the wall clock is ahead of [`now`], in nanoseconds: what changes when somebody sets it.
 pub fn wall_offset_ns() -> i64 {
     let wall = clock_gettime(ClockId::CLOCK_REALTIME).expect("every Linux has this clock");
-    wall.tv_sec() * 1_000_000_000 + wall.tv_nsec() - now().as_nanos() as i64
+    wall.tv_sec() * 1_000_000_000 + wall.tv_nsec() - now().as_nanos().cast_signed()
 }
 
 /// What processors have spent on this thread.

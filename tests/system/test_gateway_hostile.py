@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -45,8 +46,8 @@ while sys.stdin not in (ready := select.select([tap, sys.stdin], [], [])[0]):
 print(cookies)
 """
 
-# Handshakes with a right first code, from addresses that are made up, at so many in a second; says how many it
-# has sent. Keyed BLAKE2s over all but the last 32 bytes (Donenfeld, NDSS 2017, section 5.4.4).
+# Handshakes with a right first code, from addresses that are made up, at so many in a second; says how many
+# were sent. Keyed BLAKE2s over all but the last 32 bytes (Donenfeld, NDSS 2017, section 5.4.4).
 FLOOD = f"""
 import base64, hashlib, os, socket, sys, time
 key, to, rate, seconds = sys.argv[1], sys.argv[2], int(sys.argv[3]), float(sys.argv[4])
@@ -101,7 +102,7 @@ def kill(sites: TwoSites, site: str) -> None:
 
 
 class Keeper:
-    """What systemd does for a service with `FileDescriptorStoreMax=`: it keeps descriptors, and hands them on."""
+    """What systemd does for a service with `FileDescriptorStoreMax=`: it keeps descriptors."""
 
     def __init__(self, folder) -> None:
         self.path = folder / "notify"
@@ -199,7 +200,7 @@ def test_device_and_sockets_outlive_a_killed_daemon(sites):
                 keeper.hear()
                 assert len(keeper.kept) == 3, keeper.kept
             sites.wait_for("controlled")
-        print(f"nothing came for so many ms, and probes lost: kept {measured[True]}, made anew {measured[False]}")
+        print(f"nothing came for so many ms, probes lost: kept {measured[True]}, made anew {measured[False]}")
         assert index(sites, "a") != before
         assert sorted(measured[True])[2][0] < 200, measured
         assert sum(lost for _, lost in measured[True]) <= sum(lost for _, lost in measured[False]), measured
@@ -243,17 +244,16 @@ def test_a_flood_of_handshakes_leaves_others_their_rate(gateway):
         for site in ("a", "b"):
             sites.start(site)
         sites.wait_for("fixed")
-        public = subprocess.run(
-            [sites.folder / "tidegatectl", "pubkey", sites.folder / "a.key"], capture_output=True, text=True, check=True
-        ).stdout.strip()
+        ask = [sites.folder / "tidegatectl", "pubkey", sites.folder / "a.key"]
+        public = subprocess.run(ask, capture_output=True, text=True, check=True).stdout.strip()
 
         def received_bps(*way: str) -> float:
             server = subprocess.Popen(sites.within("b", "iperf3", "-s", "-1"), stdout=subprocess.DEVNULL)
             time.sleep(0.3)
             command = ["iperf3", "-c", INNER["b"], "-t", "5", "-b", "20M", "-C", "cubic", "-J", *way]
-            said = subprocess.run(sites.within("a", *command), capture_output=True, text=True, timeout=60).stdout
+            said = subprocess.run(sites.within("a", *command), capture_output=True, text=True, timeout=60)
             server.wait(timeout=10)
-            return json.loads(said)["end"]["sum_received"]["bits_per_second"]
+            return json.loads(said.stdout)["end"]["sum_received"]["bits_per_second"]
 
         # What site a sends, and what it receives at the socket that is flooded.
         for way in ([], ["-R"]):
@@ -265,14 +265,34 @@ def test_a_flood_of_handshakes_leaves_others_their_rate(gateway):
             sent, seconds = flood.communicate(timeout=60)[0].split()
             answered = int(cookies.communicate("\n", timeout=10)[0])
             print(
-                f"flood of {int(sent) / float(seconds):.0f}/s, site a {'receives' if way else 'sends'}: "
-                f"{alone / 1e6:.2f} Mbit/s without, {flooded / 1e6:.2f} with ({100 * flooded / alone:.1f} %); {answered} cookies"
+                f"flood of {int(sent) / float(seconds):.0f}/s, {answered} cookies; site a "
+                f"{'receives' if way else 'sends'} {flooded / 1e6:.2f} Mbit/s, {alone / 1e6:.2f} without "
+                f"({100 * flooded / alone:.1f} %)"
             )
             assert int(sent) > 10_000
             # A hundred in a second are computed; the others are asked whether they are where they say.
             assert answered > 0.3 * int(sent)
             assert flooded > 0.95 * alone
         assert sites.status("a")["state"] == "fixed"
+
+
+def test_an_idle_daemon_takes_little(sites):
+    start_both(sites)
+    time.sleep(1)
+
+    def spent_s() -> float:
+        # User and system time, behind the name in brackets.
+        fields = (Path("/proc") / str(sites.daemons["a"].pid) / "stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    before, began = spent_s(), time.monotonic()
+    time.sleep(8)
+    part = (spent_s() - before) / (time.monotonic() - began)
+    status = (Path("/proc") / str(sites.daemons["a"].pid) / "status").read_text()
+    megabytes = int(re.search(r"VmRSS:\s+(\d+) kB", status)[1]) / 1024
+    print(f"idle, one site: {100 * part:.2f} % of a processor, {megabytes:.1f} MB")
+    assert part < 0.01
+    assert megabytes < 20
 
 
 def ends(command: list[str]) -> subprocess.CompletedProcess[str]:
@@ -294,7 +314,7 @@ def test_what_it_cannot_have_is_said_with_what_to_do_and_nothing_is_lost(sites):
     for change, said in (
         (other_socket, "status.listen"),
         (other_socket + quiet, "gateway.device"),
-        (other_socket.replace('user = "nobody"', 'user = "nobody"\ndevice = "tidegate1"') + quiet, "ss -lunp"),
+        (other_socket.replace("user =", 'device = "tidegate1"\nuser =') + quiet, "ss -lunp"),
     ):
         name = sites.folder / f"beside{len(cases)}.toml"
         name.write_text(change)
@@ -303,13 +323,13 @@ def test_what_it_cannot_have_is_said_with_what_to_do_and_nothing_is_lost(sites):
     # No rights; no device.
     drop = ["setpriv", "--reuid=65534", "--clear-groups", "--bounding-set=-all", "--inh-caps=-all"]
     free = other_socket.replace(f'socket = "{sites.folder}', 'socket = "/tmp')
-    free = free.replace('listen = ""', "") + quiet
     rightless = sites.folder / "rightless.toml"
-    rightless.write_text(free.replace("beside.sock", f"{sites.prefix}.sock"))
+    rightless.write_text(free.replace("beside.sock", f"{sites.prefix}.sock") + quiet)
     os.chown(sites.folder / "a.key", 65534, 65534)
     cases.append(([*drop, str(sites.program), "run", str(rightless)], "rights of root (CAP_NET_ADMIN)"))
     hidden = 'mount -t tmpfs -o ro none /dev/net && exec "$@"'
-    cases.append((["unshare", "--mount", "sh", "-c", hidden, "sh", str(sites.program), "run", str(beside)], "modprobe tun"))
+    hide = ["unshare", "--mount", "sh", "-c", hidden, "sh"]
+    cases.append(([*hide, str(sites.program), "run", str(beside)], "modprobe tun"))
     for command, said in cases:
         ended = ends(sites.within("a", *command))
         assert ended.returncode == 1, ended.stderr

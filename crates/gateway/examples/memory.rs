@@ -100,13 +100,13 @@ fn main() {
     let mut now = Time::ZERO;
     // The library repeats by its own clock what was refused in the rush.
     let are_all =
-        |here: &Gateway<WireguardTunnels>| here.status().iter().all(|site| site.state.name() == "controlled");
+        |one: &Gateway<WireguardTunnels>| one.status().iter().all(|site| site.state.name() == "controlled");
     for _ in 0..20_000 {
         settle(&mut here, &mut ends, now);
         if are_all(&here) {
             break;
         }
-        now = now + Span::from_millis(1);
+        now += Span::from_millis(1);
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
     let states: std::collections::BTreeSet<_> = here.status().iter().map(|site| site.state.name()).collect();
@@ -127,7 +127,7 @@ fn main() {
                 here.handle(Input::Lan(&packet), now);
             }
             // As fast as the first rate, so that queues are there and move.
-            now = now + Span::from_millis(1);
+            now += Span::from_millis(1);
             if flow % 8 == 0 || round + 1 == ROUNDS {
                 delivered += settle(&mut here, &mut ends, now);
             }

@@ -98,8 +98,8 @@ pub fn run(path: &Path) -> Result<(), String> {
         refused("the device", routes::set_mtu(&plan.device, plan.mtu()))?;
     }
     refused("routes", routes::set_up(&plan.device, &plan.addresses, &networks))?;
-    if let Some(kept) = &plan.state {
-        state::prepare(kept, &plan.user);
+    if let Some(remembered) = &plan.state {
+        state::prepare(remembered, &plan.user);
     }
     let given = refused("rights cannot be given away", rights::give_away(&plan.user))?;
     say(

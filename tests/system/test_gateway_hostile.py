@@ -246,7 +246,9 @@ def test_a_clock_that_was_set_back_costs_no_session(sites):
 
 @pytest.mark.skipif(shutil.which("iperf3") is None, reason="iperf3 is missing")
 def test_a_flood_of_handshakes_leaves_others_their_rate(gateway):
-    rate = int(os.environ.get("TIDEGATE_FLOOD", "10000"))
+    # Twenty times as many as are computed. Sender, load and daemons have two processors, perhaps with others;
+    # TIDEGATE_FLOOD=10000 is for a machine that has nothing else to do.
+    rate = int(os.environ.get("TIDEGATE_FLOOD", "2000"))
     with TwoSites(gateway, "1gbit", 4_000_000) as sites:
         sites.configure(RATES, 'control = { kind = "fixed", rate = "30Mbit" }\n')
         for site in ("a", "b"):

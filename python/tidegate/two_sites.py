@@ -134,9 +134,10 @@ class TwoSites:
     """See the module. A context: namespaces and daemons end with it."""
 
     def __init__(
-        self, program: Path, rate: str = "20mbit", queue_bytes: int = 250_000, *, is_v6: bool = False
+        self, program: Path, rate: str | None = "20mbit", queue_bytes: int = 250_000, *, is_v6: bool = False
     ) -> None:
         self.program = program
+        # Without one the middle forwards as fast as it can.
         self.rate = rate
         self.queue_bytes = queue_bytes
         # Whether it is IPv6 outside, and inside besides.
@@ -182,10 +183,11 @@ class TwoSites:
             _run("ip", "-n", own, "link", "set", "dev", "wan", "up")
             _run("ip", "-n", middle, "link", "set", "dev", there, "up")
             _run("ip", "-n", own, "route", "add", "default", "via", ROUTER[site])
-            _run(
-                *("tc", "-n", middle, "qdisc", "add", "dev", there, "root", "tbf", "rate", self.rate),
-                *("burst", "5kb", "limit", str(self.queue_bytes)),
-            )
+            if self.rate is not None:
+                _run(
+                    *("tc", "-n", middle, "qdisc", "add", "dev", there, "root", "tbf", "rate", self.rate),
+                    *("burst", "5kb", "limit", str(self.queue_bytes)),
+                )
         _run("ip", "netns", "exec", middle, "sysctl", "-qw", "net.ipv4.ip_forward=1")
         if self.is_v6:
             self._build_v6()
@@ -319,13 +321,15 @@ class TwoSites:
         said, _ = process.communicate("\n", timeout=10)
         seen.update(json.loads(said))
 
-    def load(self, address: str, seconds: float, flows: int = 4) -> "Load":
-        """Begins to send by TCP from a to `address`; see [`Load.finish`]."""
+    def load(self, address: str, seconds: float, flows: int = 4, pace: float | None = None) -> "Load":
+        """Begins to send by TCP from a to `address`, each flow at most `pace` bit/s; see [`Load.finish`]."""
         server = subprocess.Popen(
             self.within("b", "iperf3", "-s", "-1"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
         time.sleep(0.3)
         command = ["iperf3", "-c", address, "-P", str(flows), "-t", f"{seconds:g}", "-C", "cubic", "-J"]
+        if pace is not None:
+            command += ["--fq-rate", f"{pace:.0f}"]
         client = subprocess.Popen(self.within("a", *command), text=True, stdout=subprocess.PIPE)
         self.others += [server, client]  # type: ignore[list-item]
         return Load(client)

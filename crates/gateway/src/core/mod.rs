@@ -51,7 +51,7 @@ use self::relay::Head;
 use self::routes::Routes;
 use self::status::{LinkStatus, SiteStatus};
 use self::store::{BUFFER_BYTES, Store, Way};
-use crate::tunnel::{Addressed, Opened, Refusal, Tunnel, Tunnels, sealed_bytes};
+use crate::tunnel::{Addressed, Opened, PADDING_BYTES, Refusal, Tunnel, Tunnels, sealed_bytes};
 
 /// IPv4 and UDP around a datagram. Both ends count with these, whatever is really around it, so that they agree.
 pub const OUTER_HEADER_BYTES: u32 = 28;
@@ -239,11 +239,9 @@ impl<T: Tunnels> Gateway<T> {
     /// `now` is done.
     pub fn poll_output(&mut self, now: Time, room: &mut [u8]) -> Option<Output> {
         let now = self.at(now);
-        if let Some((buffer, peer)) = self.to_lan.pop_front() {
-            let packet = self.store.bytes(buffer);
+        if let Some(packet) = self.poll_lan() {
             let bytes = packet.len().min(room.len());
             room[..bytes].copy_from_slice(&packet[..bytes]);
-            self.store.release(buffer, peer, Way::In);
             return Some(Output::Lan(bytes));
         }
         if let Some((to, datagram)) = self.replies.pop_front() {
@@ -272,6 +270,14 @@ impl<T: Tunnels> Gateway<T> {
             }
         }
         None
+    }
+
+    /// The next packet for hosts here, for who need not keep it; [`Self::poll_output`] gives the same ones, and a copy.
+    pub fn poll_lan(&mut self) -> Option<&[u8]> {
+        let (buffer, peer) = self.to_lan.pop_front()?;
+        // Nobody else gets the buffer as long as the packet is looked at.
+        self.store.release(buffer, peer, Way::In);
+        Some(self.store.bytes(buffer))
     }
 
     /// Says goodbye to all sites; what hosts send from now on is dropped. [`Self::is_drained`] says when nothing is left.
@@ -591,9 +597,9 @@ impl<T: Tunnels> Gateway<T> {
             None => Ecn::NotEct,
         };
         self.store.write(buffer, packet.ecn, packet.dscp);
-        let bytes = self.store.bytes(buffer);
-        let inner_bytes = bytes.len() as u64;
-        let Some(bytes) = self.tunnels.tunnel(number).seal(bytes, now, room) else {
+        let inner_bytes = self.store.bytes(buffer).len() as u64;
+        let padded = self.store.padded(buffer, PADDING_BYTES);
+        let Some(bytes) = self.tunnels.tunnel(number).seal(padded, now, room) else {
             self.store.on_drop(packet, DropReason::LinkDown);
             return None;
         };

@@ -109,6 +109,15 @@ impl Store {
         self.pool.packet(buffer)
     }
 
+    /// The same, with zeros up to the next multiple of `multiple`, of which the size of a buffer is one.
+    pub fn padded(&mut self, buffer: Buffer, multiple: usize) -> &[u8] {
+        let bytes = self.pool.packet(buffer).len();
+        let whole = bytes.next_multiple_of(multiple).min(BUFFER_BYTES);
+        let room = self.pool.room(buffer);
+        room[bytes..whole].fill(0);
+        &room[..whole]
+    }
+
     /// The TCP segment in `buffer`, from its header on.
     pub fn segment_in(&mut self, buffer: Buffer) -> Option<RawSegment<'_>> {
         let at = self.about[buffer.0 as usize]?.segment_at;

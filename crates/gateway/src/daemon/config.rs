@@ -121,6 +121,10 @@ parameters! {
         buffers: u32 = 16_384 => Bound::between(64, 4_194_304);
         /// Flows of one site that are told apart at most. Source: Linux' fq_codel.
         flows: u32 = 1024 => Bound::between(1, 1_048_576);
+        /// Where more than 8 packets leave in a millisecond, rounds of work begin so far apart, so that many packets go with one call. It costs
+        /// processor time to have it shorter, and half of it as added delay on the average to have it longer. Zero: at once. Source: Linux' TCP
+        /// sends what its pacing allows for 1 ms at once (`tcp_tso_autosize`).
+        together: Span = Span::from_millis(1) => Bound::between(Span::ZERO, Span::from_millis(10));
         /// Who it is after its start, if there is such a user.
         user: String = "tidegate".to_owned();
         /// Where `tidegatectl` finds it.
@@ -395,6 +399,7 @@ impl Reader<'_> {
                 mtu: gateway.mtu,
                 flows: gateway.flows,
                 relay: gateway.relay.clone(),
+                together: gateway.together,
                 seed: 0,
             },
             addresses,

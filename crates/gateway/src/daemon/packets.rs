@@ -27,20 +27,18 @@ use crate::core::store::BUFFER_BYTES;
 use crate::core::{Gateway, Input, Output};
 use crate::tunnel::wireguard::WireguardTunnels;
 
-/// Where much goes, a round begins no sooner than this after the one before, so that there is more in it: at 1 Gbit/s 40 packets of 1500
-/// bytes go with one call. Queues get as much longer.
-const TOGETHER: Span = Span::from_micros(500);
-/// Much is so many outputs in a millisecond: some 100 Mbit/s.
+/// Much is so many outputs in a millisecond: some 100 Mbit/s. Then a round begins no sooner than [`GatewayConfig::together`] after the one
+/// before, so that there is more in it: at 500 Mbit/s in a millisecond 40 packets, which go with one call. Queues get as much longer.
 const MUCH: u32 = 8;
 const MILLISECOND: Span = Span::from_millis(1);
-/// What is later than this counts as due now: a burst of what was owed would be a queue elsewhere.
+/// What is later than this, besides what rounds are apart, counts as due now: a burst of what was owed would be a queue elsewhere.
 const LATE_MAX: Span = Span::from_millis(2);
 /// It wakes up at least so often, which tells others that it is alive.
 const IDLE_MAX: Span = Span::from_millis(500);
 /// How often it leaves a look at itself.
 const LOOK_EVERY: Span = Span::from_millis(250);
-/// Reads of one device or socket before the others get their turn; each may be 64 kB.
-const READS: usize = 8;
+/// Packets that are read of one device or socket before the others get their turn. One read may give 64 kB of them.
+const TURN_PACKETS: usize = 256;
 /// So long what waits may take to leave at the end.
 const DRAIN_MAX: Span = Span::from_millis(500);
 
@@ -159,7 +157,8 @@ impl Packets {
             let began = clock::now();
             let has_more = self.read(&ready)?;
             if self.has_much(began) && !has_more {
-                sleep_until(began + TOGETHER);
+                let together = self.gateway().config().together;
+                sleep_until(began + together);
             }
         }
     }
@@ -237,45 +236,58 @@ impl Packets {
             // Its orders are read in any case.
             let _ = self.shared.wake.read();
         }
-        for left in (0..READS).rev() {
+        let mut packets = if ready[0] { 0 } else { TURN_PACKETS };
+        while packets < TURN_PACKETS {
             let now = clock::now();
-            self.run_due(now);
+            self.collect_due(now);
             let Self { gateway: Some(gateway), tun, .. } = self else { break };
-            if !ready[0] || !tun.read(|packet| gateway.handle(Input::Lan(packet), now))? {
+            let is_some = tun.read(|packet| {
+                packets += 1;
+                gateway.handle(Input::Lan(packet), now);
+            })?;
+            if !is_some {
                 break;
             }
             self.reads += 1;
-            reads_left |= left == 0;
-            self.run_due(now);
+            reads_left |= packets >= TURN_PACKETS;
         }
         for which in 0..self.sockets.len() {
-            for left in (0..READS).rev() {
+            packets = if ready[2 + which] { 0 } else { TURN_PACKETS };
+            while packets < TURN_PACKETS {
                 let now = clock::now();
-                self.run_due(now);
+                self.collect_due(now);
                 let Self { gateway: Some(gateway), sockets, room, .. } = self else { break };
-                let Some(received) = Some(ready[2 + which])
-                    .filter(|is_ready| *is_ready)
-                    .and_then(|_| sockets[which].receive(room))
-                else {
-                    break;
-                };
+                let Some(received) = sockets[which].receive(room) else { break };
                 let (from, traffic_class) = (received.from, received.traffic_class);
                 for datagram in room[..received.bytes].chunks(received.segment.max(1)) {
+                    packets += 1;
                     gateway.handle(Input::Wan { from, traffic_class, datagram }, now);
                 }
                 self.reads += 1;
-                reads_left |= left == 0;
-                self.run_due(now);
+                reads_left |= packets >= TURN_PACKETS;
             }
         }
+        self.collect_due(clock::now());
+        self.hand_over();
         Ok(reads_left)
     }
 
     /// Everything that is due by `now`, each at its own instant.
     fn run_due(&mut self, now: Time) {
-        let earliest = Time::from_nanos(now.as_nanos().saturating_sub(LATE_MAX.as_nanos()));
+        self.collect_due(now);
+        self.hand_over();
+    }
+
+    /// The same, but what has room stays here, for more to follow with the same call, until [`Self::hand_over`].
+    fn collect_due(&mut self, now: Time) {
+        let late_max = LATE_MAX + self.gateway().config().together;
+        let earliest = Time::from_nanos(now.as_nanos().saturating_sub(late_max.as_nanos()));
         loop {
             let gateway = self.gateway.as_mut().expect("there is one between reloads");
+            while let Some(packet) = gateway.poll_lan() {
+                self.tun.write(packet);
+                self.counted.1 += 1;
+            }
             let Some(due) = gateway.poll_timeout().filter(|&due| due <= now) else { break };
             let at = due.max(earliest);
             loop {
@@ -297,6 +309,9 @@ impl Packets {
                 }
             }
         }
+    }
+
+    fn hand_over(&mut self) {
         self.batch.flush(&mut self.sockets);
         self.tun.flush();
     }

@@ -185,10 +185,15 @@ impl Tunnel for WireguardTunnel {
         {
             return None;
         }
-        self.padded[..packet.len()].copy_from_slice(packet);
-        self.padded[packet.len()..padded].fill(0);
         self.sent = now;
-        match self.tunn.encapsulate(&self.padded[..padded], room) {
+        let whole = if padded == packet.len() {
+            packet
+        } else {
+            self.padded[..packet.len()].copy_from_slice(packet);
+            self.padded[packet.len()..padded].fill(0);
+            &self.padded[..padded]
+        };
+        match self.tunn.encapsulate(whole, room) {
             TunnResult::WriteToNetwork(datagram) => Some(datagram.len()),
             _ => None,
         }

@@ -1,0 +1,341 @@
+"""What the gateway costs: processor time of two daemons beside that of two of `wireguard-go`, in one run, and added latency.
+
+Between two namespaces and a third one that forwards, TCP of iperf3 goes from one site to the other, through each
+pair in turn, so that what else the machine does meets all alike: through a link of a rate (all carry the same
+then), and without one. A daemon's seconds are user and system time of its process, in which is what the kernel
+does for its packets on the way, up to the queue of the next socket or link. `softirq` is what the whole machine
+spent on it, whoever it was for. A ratio is that of a round, ours by theirs; its interval is that of
+Student's t of the logarithms, 95 of 100. Needs root, iperf3, iproute2, and `wireguard-go` (or Go, with which it is made).
+
+    sudo nice -n -15 python benches/gateway.py [--rate 500mbit] [--seconds 6] [--repeats 4] [--json FILE]
+"""
+
+import argparse
+import base64
+import json
+import math
+import os
+import shutil
+import socket
+import statistics
+import subprocess
+import sys
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "python"))
+
+from tidegate.two_sites import INNER, OUTER, PORT, TwoSites, obstacle, quantile  # noqa: E402
+
+PEER_MODULE = "golang.zx2c4.com/wireguard"
+RATES = '{ floor = "1Mbit", max = "10Gbit", fallback = "8Mbit" }'
+# What the shaper with a fixed rate has of the link's: the queue is here then, and headers have room.
+FIXED_PART = 0.96
+FLOWS = 4
+WAYS = {
+    "paced": "TCP that paces itself to {} in all",
+    "link": "through a link of {}, which takes packets one by one",
+    "open": "as fast as it goes",
+}
+# The queue of the link.
+QUEUE_S = 0.05
+WARM_UP_S = 2
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+# Two-sided, 95 of 100, by degrees of freedom.
+STUDENT = (math.inf, 12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26)
+
+# Asks two addresses in turn, and says how long each took to answer, in seconds.
+IN_TURN = """
+import json, socket, sys, time
+count, every = int(sys.argv[1]), float(sys.argv[2])
+asks = []
+for address in sys.argv[3:]:
+    one = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    one.connect((address, 7007))
+    one.settimeout(0.5)
+    asks.append(one)
+took = [[] for _ in asks]
+for number in range(count):
+    for one, told in zip(asks, took):
+        sent = time.monotonic()
+        try:
+            one.send(str(number).encode())
+            while int(one.recv(100)) != number:
+                pass
+        except OSError:
+            pass
+        told.append(time.monotonic() - sent)
+        time.sleep(every)
+print(json.dumps(took))
+"""
+
+
+@dataclass
+class Run:
+    """What one run of one pair has shown."""
+
+    pair: str
+    goodput_bps: float
+    # Per Gbit of what TCP delivered.
+    seconds: float
+    seconds_of: dict[str, float]
+    softirq: float
+    machine: float
+    resident_mb: float
+
+
+class Peers:
+    """Two daemons of `wireguard-go` at the two sites. A context."""
+
+    def __init__(self, sites: TwoSites, program: Path) -> None:
+        self.sites, self.program = sites, program
+
+    def __enter__(self) -> "Peers":
+        public = {}
+        for site in "ab":
+            said = subprocess.run(
+                [self.sites.folder / "tidegatectl", "pubkey", self.sites.folder / f"{site}.key"],
+                text=True, check=True, capture_output=True,
+            )  # fmt: skip
+            public[site] = said.stdout.strip()
+        for site, other in ("ab", "ba"):
+            # Sockets of devices are of the machine, not of a namespace.
+            device = f"tg{os.getpid()}{site}"
+            with (self.sites.folder / f"{site}.log").open("ab") as log:
+                self.sites.daemons[site] = subprocess.Popen(
+                    self.sites.within(site, str(self.program), "-f", device),
+                    env={**os.environ, "LOG_LEVEL": "error"}, stdout=log, stderr=log,
+                )  # fmt: skip
+            self._set(device, site, public[other], other)
+            subprocess.run(self.sites.within(site, "ip", "address", "add", f"{INNER[site]}/24", "dev", device), check=True)
+            subprocess.run(self.sites.within(site, "ip", "link", "set", "dev", device, "mtu", "1420", "up"), check=True)
+            subprocess.run(self.sites.within(site, "ip", "route", "add", f"{INNER[other]}/32", "dev", device), check=True)
+        return self
+
+    def _set(self, device: str, site: str, public: str, other: str) -> None:
+        path = Path(f"/var/run/wireguard/{device}.sock")
+        until = time.monotonic() + 10
+        while not path.exists():
+            if time.monotonic() > until:
+                sys.exit(f"wireguard-go does not start:\n{self.sites.log(site)}")
+            time.sleep(0.05)
+        private = (self.sites.folder / f"{site}.key").read_text()
+        hexadecimal = [base64.b64decode(key).hex() for key in (private, public)]
+        with socket.socket(socket.AF_UNIX) as control:
+            control.connect(str(path))
+            control.send(
+                f"set=1\nprivate_key={hexadecimal[0]}\nlisten_port={PORT}\npublic_key={hexadecimal[1]}\n"
+                f"endpoint={OUTER[other]}:{PORT}\nallowed_ip={INNER[other]}/24\n\n".encode()
+            )
+            if (answer := control.recv(100).decode().strip()) != "errno=0":
+                sys.exit(f"wireguard-go: {answer}")
+
+    def __exit__(self, *_: object) -> None:
+        stop(self.sites)
+
+
+class Ours:
+    """Two of our daemons at the two sites, with `control`. A context."""
+
+    def __init__(self, sites: TwoSites, control: str) -> None:
+        self.sites, self.control = sites, control
+
+    def __enter__(self) -> "Ours":
+        for site in "ab":
+            file = self.sites.file(site)
+            lines = [line for line in file.read_text().splitlines() if not line.startswith("control")]
+            file.write_text("\n".join([*lines, f"control = {self.control}", ""]))
+            self.sites.start(site)
+        self.sites.wait_for("controlled" if self.control == '"path"' else "fixed")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        stop(self.sites)
+
+
+def stop(sites: TwoSites) -> None:
+    """Ends both daemons."""
+    for daemon in sites.daemons.values():
+        daemon.terminate()
+    for daemon in sites.daemons.values():
+        daemon.wait(timeout=10)
+    sites.daemons.clear()
+
+
+def spent(process: int) -> float:
+    """Processor seconds of `process`, user and system."""
+    fields = Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS_PER_S
+
+
+def machine() -> tuple[float, float]:
+    """Processor seconds of the whole machine that were not idle, and those of them in softirq."""
+    fields = [int(field) for field in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
+    user, nice, system, _idle, _waiting, irq, softirq, _stolen = fields
+    return (user + nice + system + irq + softirq) / TICKS_PER_S, softirq / TICKS_PER_S
+
+
+def measured(sites: TwoSites, pair: str, seconds: float, pace: float | None) -> Run:
+    """What the pair that is up costs while TCP sends."""
+    sites.load(INNER["b"], WARM_UP_S, FLOWS, pace).finish()
+    processes = {site: daemon.pid for site, daemon in sites.daemons.items()}
+    before = {site: spent(process) for site, process in processes.items()}
+    all_before = machine()
+    result = sites.load(INNER["b"], seconds, FLOWS, pace).finish()["end"]["sum_received"]
+    all_after = machine()
+    gigabits = result["bytes"] * 8 / 1e9
+    of_site = {site: (spent(process) - before[site]) / gigabits for site, process in processes.items()}
+    resident = [
+        int(line.split()[1]) / 1e3
+        for process in processes.values()
+        for line in Path(f"/proc/{process}/status").read_text().splitlines()
+        if line.startswith("VmRSS")
+    ]
+    return Run(
+        pair=pair,
+        goodput_bps=result["bits_per_second"],
+        seconds=sum(of_site.values()),
+        seconds_of=of_site,
+        machine=(all_after[0] - all_before[0]) / gigabits,
+        softirq=(all_after[1] - all_before[1]) / gigabits,
+        resident_mb=max(resident),
+    )
+
+
+def ratio(ours: list[float], theirs: list[float]) -> tuple[float, float, float]:
+    """The geometric mean of ratios, and its interval; see the module."""
+    logarithms = [math.log(one / other) for one, other in zip(ours, theirs, strict=True)]
+    middle, count = statistics.mean(logarithms), len(logarithms)
+    if count < 2:
+        return math.exp(middle), 0.0, math.inf
+    half = STUDENT[min(count - 1, len(STUDENT) - 1)] * statistics.stdev(logarithms) / math.sqrt(count)
+    return math.exp(middle), math.exp(middle - half), math.exp(middle + half)
+
+
+def bits_per_second(text: str) -> float:
+    """What `tc` takes for a rate."""
+    for unit, factor in (("gbit", 1e9), ("mbit", 1e6), ("kbit", 1e3)):
+        if text.lower().endswith(unit):
+            return float(text[: -len(unit)]) * factor
+    sys.exit(f"`{text}` is no rate; 500mbit is one")
+
+
+def rounds(arguments: argparse.Namespace, way: str) -> list[Run]:
+    """All pairs in turn, as often as was asked for."""
+    bps = bits_per_second(arguments.rate)
+    link = arguments.rate if way == "link" else None
+    pace = bps / FLOWS if way == "paced" else None
+    fixed = round(bps * (FIXED_PART if way == "link" else 1 / FIXED_PART) / 1e3)
+    controls = {"none": '"none"', "fixed": f'{{ kind = "fixed", rate = "{fixed}kbit" }}', "path": '"path"'}
+    if way == "open":
+        del controls["fixed"]
+    runs = []
+    with TwoSites(arguments.program, link, int(bps / 8 * QUEUE_S)) as sites:
+        sites.configure(RATES)
+        for _ in range(arguments.repeats):
+            with Peers(sites, arguments.peer):
+                runs.append(measured(sites, "wireguard-go", arguments.seconds, pace))
+            for name, control in controls.items():
+                if name in arguments.pairs:
+                    with Ours(sites, control):
+                        runs.append(measured(sites, name, arguments.seconds, pace))
+    return runs
+
+
+def show(title: str, runs: list[Run]) -> dict[str, object]:
+    """Prints what `runs` say; the ratios."""
+    print(f"\n{title}\n{'':14}{'Mbit/s':>8}{'s/Gbit':>9}{'a':>7}{'b':>7}{'softirq':>9}{'machine':>9}{'MB':>6}   ratio")
+    theirs = [run.seconds for run in runs if run.pair == "wireguard-go"]
+    told: dict[str, object] = {"runs": [asdict(run) for run in runs]}
+    for pair in dict.fromkeys(run.pair for run in runs):
+        own = [run for run in runs if run.pair == pair]
+        of = lambda key: statistics.median(key(run) for run in own)  # noqa: B023, E731
+        middle, least, most = ratio([run.seconds for run in own], theirs)
+        told[pair] = {"ratio": middle, "least": least, "most": most}
+        print(
+            f"{pair:14}{of(lambda run: run.goodput_bps) / 1e6:8.0f}{of(lambda run: run.seconds):9.3f}"
+            f"{of(lambda run: run.seconds_of['a']):7.3f}{of(lambda run: run.seconds_of['b']):7.3f}"
+            f"{of(lambda run: run.softirq):9.3f}{of(lambda run: run.machine):9.3f}"
+            f"{of(lambda run: run.resident_mb):6.0f}   {middle:.2f} ({least:.2f} to {most:.2f})"
+        )
+    return told
+
+
+def latency(arguments: argparse.Namespace) -> dict[str, dict[str, float]]:
+    """Round trips of probes on an idle path, around the gateways and through them, in turn."""
+    told: dict[str, dict[str, float]] = {}
+    with TwoSites(arguments.program, None) as sites:
+        sites.configure(RATES)
+        pairs = {"wireguard-go": Peers(sites, arguments.peer)}
+        pairs |= {name: Ours(sites, f'"{name}"') for name in ("none", "path")}
+        sites.echo()
+        print(f"\nround trips on an idle path, {arguments.probes} of each in turn, ms\n{'':14}{'p50':>8}{'p99':>8}")
+        for name, pair in pairs.items():
+            with pair:
+                time.sleep(1)
+                asked = sites.within(
+                    "a", sys.executable, "-c", IN_TURN, str(arguments.probes), "0.005", OUTER["b"], INNER["b"]
+                )
+                said = subprocess.run(asked, text=True, check=True, capture_output=True).stdout
+            direct, through = json.loads(said)
+            rows = {"direct": direct, name: through}
+            for row, took in rows.items():
+                print(f"{row:14}{1e3 * quantile(took, 0.5):8.3f}{1e3 * quantile(took, 0.99):8.3f}")
+            added = {
+                f"added_p{part}_ms": 1e3 * (quantile(through, part / 100) - quantile(direct, part / 100))
+                for part in (50, 99)
+            }
+            print(f"{'  added':14}{added['added_p50_ms']:8.3f}{added['added_p99_ms']:8.3f}")
+            told[name] = added
+    return told
+
+
+def peer_program() -> Path:
+    """`wireguard-go`: that of the machine, or made by Go into `target/peers`."""
+    if found := shutil.which("wireguard-go"):
+        return Path(found)
+    folder = ROOT / "target/peers"
+    if not (folder / "wireguard").exists():
+        if shutil.which("go") is None:
+            sys.exit("install wireguard-go or Go first (Debian: apt install wireguard-go)")
+        environment = {**os.environ, "GOBIN": str(folder)}
+        subprocess.run(["go", "install", f"{PEER_MODULE}@latest"], env=environment, check=True)
+    return folder / "wireguard"
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rate", default="500mbit", help="of the link in between")
+    parser.add_argument("--seconds", type=float, default=6)
+    parser.add_argument("--repeats", type=int, default=4)
+    parser.add_argument("--probes", type=int, default=1000)
+    parser.add_argument("--pairs", default="none,fixed,path", help="of ours; wireguard-go is there always")
+    parser.add_argument("--only", choices=(*WAYS, "latency"))
+    parser.add_argument("--program", type=Path, default=ROOT / "target/release/tidegate-gateway")
+    parser.add_argument("--peer", type=Path, help="wireguard-go")
+    parser.add_argument("--json", type=Path, help="write all measurements to this file")
+    arguments = parser.parse_args()
+    if why := obstacle():
+        sys.exit(why)
+    if shutil.which("iperf3") is None:
+        sys.exit("install iperf3 first (Debian: apt install iperf3)")
+    arguments.pairs = arguments.pairs.split(",")
+    arguments.peer = arguments.peer or peer_program()
+    print(f"{os.cpu_count()} processors, load {os.getloadavg()[0]:.1f}; {arguments.repeats} rounds of {arguments.seconds:g} s")
+    results: dict[str, object] = {"cores": os.cpu_count(), "load": os.getloadavg()[0], "rate": arguments.rate}
+    for way, title in WAYS.items():
+        if arguments.only in (None, way):
+            results[way] = show(title.format(arguments.rate), rounds(arguments, way))
+    if arguments.only in (None, "latency"):
+        results["latency"] = latency(arguments)
+    if arguments.json:
+        arguments.json.write_text(json.dumps(results, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -28,6 +28,7 @@ INNER = {"a": "10.1.0.1", "b": "10.2.0.1"}
 INNER6 = {"a": "fd00:1::1", "b": "fd00:2::1"}
 PORT = 51820
 PROBE_PORT = 7007
+IPERF_PORT = 5201
 # So long a daemon may take until it has what it needs.
 START_S = 10.0
 NOT_ANSWERED_S = 0.5
@@ -128,6 +129,19 @@ def _run(*command: str) -> None:
     ended = subprocess.run(command, capture_output=True, text=True)
     if ended.returncode != 0:
         raise SetupError(f"`{' '.join(command)}`: {ended.stderr.strip()}")
+
+
+def _listens(process: int, port: int) -> bool:
+    """Whether somebody listens at TCP's `port` where `process` is."""
+    for name in ("tcp", "tcp6"):
+        file = Path(f"/proc/{process}/net/{name}")
+        lines = file.read_text().splitlines()[1:] if file.exists() else []
+        for line in lines:
+            _, local, _, state, *_ = line.split()
+            # 0A: it listens (`include/net/tcp_states.h`).
+            if state == "0A" and int(local.rsplit(":", 1)[1], 16) == port:
+                return True
+    return False
 
 
 class TwoSites:
@@ -326,24 +340,30 @@ class TwoSites:
         server = subprocess.Popen(
             self.within("b", "iperf3", "-s", "-1"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
-        time.sleep(0.3)
+        until = time.monotonic() + START_S
+        while not _listens(server.pid, IPERF_PORT):
+            if time.monotonic() > until or server.poll() is not None:
+                raise SetupError("iperf3 does not listen")
+            time.sleep(0.02)
         command = ["iperf3", "-c", address, "-P", str(flows), "-t", f"{seconds:g}", "-C", "cubic", "-J"]
         if pace is not None:
             command += ["--fq-rate", f"{pace:.0f}"]
         client = subprocess.Popen(self.within("a", *command), text=True, stdout=subprocess.PIPE)
         self.others += [server, client]  # type: ignore[list-item]
-        return Load(client)
+        return Load(client, server)
 
 
 class Load:
     """Traffic that is under way."""
 
-    def __init__(self, client: subprocess.Popen[str]) -> None:
-        self._client = client
+    def __init__(self, client: subprocess.Popen[str], server: subprocess.Popen[bytes]) -> None:
+        self._client, self._server = client, server
 
     def finish(self) -> dict[str, Any]:
         """What iperf3 says when it is over."""
         said, _ = self._client.communicate(timeout=120)
+        # The next one has the same port.
+        self._server.wait(timeout=10)
         result: dict[str, Any] = json.loads(said)
         if "error" in result:
             raise SetupError(f"iperf3: {result['error']}")

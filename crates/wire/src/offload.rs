@@ -14,7 +14,7 @@ use etherparse::checksum::Sum16BitWords;
 use tidegate_units::Time;
 use tun_rs::{
     VIRTIO_NET_HDR_GSO_TCPV4, VIRTIO_NET_HDR_GSO_TCPV6, VIRTIO_NET_HDR_GSO_UDP_L4, VIRTIO_NET_HDR_LEN,
-    VirtioNetHdr, gso_split,
+    VirtioNetHdr, checksum, checksum_no_fold, gso_split,
 };
 
 /// `VIRTIO_NET_HDR_F_NEEDS_CSUM` and `VIRTIO_NET_HDR_GSO_NONE` of `linux/virtio_net.h`.
@@ -155,7 +155,12 @@ impl Segment {
         let data_bytes = tcp.len().checked_sub(tcp_bytes).filter(|&bytes| bytes > 0 && tcp_bytes >= 20)?;
         let flags = tcp[TCP_FLAGS_AT];
         let is_plain = flags & FLAG_ACK != 0 && flags & !(FLAG_ACK | FLAG_PSH | FLAG_ECE) == 0;
-        let is_right = || pseudo_sum(packet, ip_bytes, tcp.len()).add_slice(tcp).ones_complement() == 0;
+        let is_right = || {
+            let addresses = if is_v6 { &packet[8..40] } else { &packet[12..20] };
+            let pseudo = checksum_no_fold(addresses, u64::from(TCP) + tcp.len() as u64);
+            // With its own checksum the sum of a right one is all ones. (That of `tun-rs` takes 32 bytes at once, where the processor can.)
+            checksum(tcp, pseudo) == u16::MAX
+        };
         (is_plain && is_right()).then(|| Self {
             ip_bytes,
             header_bytes: ip_bytes + tcp_bytes,

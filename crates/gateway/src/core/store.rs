@@ -199,3 +199,23 @@ impl PacketStore for Store {
         self.segment_in(Buffer(packet.slot))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_packet_is_padded_with_zeros_whatever_was_in_its_buffer() {
+        let mut store = Store::new(1, 1);
+        for bytes in [1, 15, 16, 17, BUFFER_BYTES - 1, BUFFER_BYTES] {
+            let buffer = store.take(0, Way::Out).expect("nothing waits");
+            store.room(buffer).fill(0xff);
+            store.pool.set_length(buffer, bytes);
+            let padded = store.padded(buffer, 16);
+            assert_eq!(padded.len(), bytes.next_multiple_of(16));
+            assert!(padded[..bytes].iter().all(|&byte| byte == 0xff), "{bytes}");
+            assert!(padded[bytes..].iter().all(|&byte| byte == 0), "{bytes}");
+            store.release(buffer, 0, Way::Out);
+        }
+    }
+}

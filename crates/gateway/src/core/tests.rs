@@ -199,6 +199,41 @@ fn udp(from: usize, to: usize, port: u16, payload: usize, traffic_class: u8) -> 
 }
 
 #[test]
+fn packets_for_hosts_are_the_same_with_and_without_a_copy() {
+    let packets: Vec<Vec<u8>> =
+        (0..5).map(|number| udp(0, 1, number, 200 + usize::from(number), 0)).collect();
+    let arrived = |copies: bool| {
+        let mut world = World::two(None);
+        world.run_for(Span::from_secs(1));
+        // Handed over to the other end by hand, of which packets for hosts are taken one way or the other.
+        let mut room = [0; BUFFER_BYTES];
+        let mut came = Vec::new();
+        for packet in &packets {
+            world.send(0, packet);
+            while let Some(output) = world.gateways[0].poll_output(world.now, &mut room) {
+                let Output::Wan { traffic_class, bytes, .. } = output else { continue };
+                let input = Input::Wan { from: address(0), traffic_class, datagram: &room[..bytes] };
+                world.gateways[1].handle(input, world.now);
+            }
+        }
+        if copies {
+            while let Some(output) = world.gateways[1].poll_output(world.now, &mut room) {
+                let Output::Lan(bytes) = output else { continue };
+                came.push(room[..bytes].to_vec());
+            }
+        } else {
+            while let Some(packet) = world.gateways[1].poll_lan() {
+                came.push(packet.to_vec());
+            }
+            assert_eq!(world.gateways[1].held(), (0, 0), "their buffers are free");
+        }
+        came
+    };
+    assert_eq!(arrived(true).len(), packets.len());
+    assert_eq!(arrived(false), arrived(true));
+}
+
+#[test]
 fn a_packet_reaches_the_other_site_as_it_was_and_nothing_of_it_is_seen_on_the_way() {
     for control in
         [None, Some(path()), Some(EdgeConfig::Fixed(Box::new(FixedConfig::with(BitRate::from_mbps(5)))))]

@@ -20,7 +20,7 @@ RESULTS := results
 # With which profile of Cargo.toml the Python module is compiled.
 PROFILE ?= release
 
-.PHONY: help run test reproduce bench bench-emulator check-peers differential check-maxmin leave-one-out swarm torture mutants fuzz audit wheel sdist deb release-check readme-picture site site-links clean build tools
+.PHONY: help run test reproduce bench bench-emulator bench-gateway check-peers differential check-maxmin leave-one-out swarm torture mutants fuzz audit wheel sdist deb release-check readme-picture site site-links clean build tools
 
 help: ## what can be made
 	@echo "Tidegate. Targets:"
@@ -68,6 +68,10 @@ bench: build ## speed, next to peers measured in the same run
 bench-emulator: tools ## how much the emulator carries, next to forwarding by the kernel (needs root and iperf3)
 	cargo build --release -p tidegate-emulator
 	python3 benches/emulator.py
+
+bench-gateway: tools ## what the gateway costs, next to wireguard-go in the same run (needs root, iperf3, and wireguard-go or Go)
+	cargo build --release -p tidegate-gateway --features daemon
+	python3 benches/gateway.py
 
 check-peers: build ## results against ns-2, in the same run; installs what it needs
 	bash tests/oracle/check-peers.sh

@@ -2,12 +2,12 @@
 
 Between two namespaces and a third one that forwards, TCP of iperf3 goes from one site to the other, through
 each pair in turn, so that what else the machine does meets all alike: pacing itself to a rate, through a
-link of that rate, and as fast as it goes. A daemon's seconds are user and system time of its process, in which
-is what the kernel does for its packets on the way, up to the next queue. `softirq` and `machine` are what the
-whole machine spent on it and on everything, whoever it was for. A ratio is that of a round, ours by theirs;
-its interval is that of Student's t of the logarithms, 95 of 100. Without path control our daemons use packets
-of 1280 bytes, whatever `--mtu` says, which is more of them: `--mtu 1280` makes all alike. Needs root, iperf3,
-iproute2, and `wireguard-go` (or Go, with which it is made).
+link of that rate, and as fast as it goes. A daemon's seconds are user and system time of its process, in
+which is what the kernel does for its packets on the way, up to the next queue. `softirq` and `machine` are
+what the whole machine spent on it and on everything, whoever it was for. A ratio is that of a round, ours by
+theirs; its interval is that of Student's t of the logarithms, 95 of 100. Without path control our daemons use
+packets of 1280 bytes, whatever `--mtu` says, which is more of them: `--mtu 1280` makes all alike. Needs root,
+iperf3, iproute2, and `wireguard-go` (or Go, with which it is made).
 
     sudo nice -n -15 python benches/gateway.py [--rate 500mbit] [--seconds 6] [--repeats 4] [--json FILE]
 """
@@ -36,6 +36,8 @@ RATES = '{{ floor = "{}", max = "10Gbit", fallback = "{}" }}'
 LEAST = "1Mbit"
 # What the shaper with a fixed rate has of the link's: the queue is here then, and headers have room.
 FIXED_PART = 0.96
+# And of TCP's, where that paces itself: packets are spaced, and none is dropped.
+PACED_PART = 1.25
 FLOWS = 4
 MTU = 1420
 # Packets of a connection stay together; see `docs/gateway.md`.
@@ -244,7 +246,7 @@ def rounds(arguments: argparse.Namespace, way: str) -> list[Run]:
     bps = bits_per_second(arguments.rate)
     link = arguments.rate if way == "link" else None
     pace = bps / FLOWS if way == "paced" else None
-    fixed = round(bps * (FIXED_PART if way == "link" else 1 / FIXED_PART) / 1e3)
+    fixed = round(bps * (FIXED_PART if way == "link" else PACED_PART) / 1e3)
     controls = {"none": '"none"', "fixed": f'{{ kind = "fixed", rate = "{fixed}kbit" }}', "path": '"path"'}
     controls["path-12kB"] = f'"path"\nqueue = {LONG_TURNS}'
     # Path control holds the rate, and works; but delays by what else the machine does are no reason to go

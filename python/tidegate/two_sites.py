@@ -362,11 +362,11 @@ class Load:
     def finish(self) -> dict[str, Any]:
         """What iperf3 says when it is over."""
         said, _ = self._client.communicate(timeout=120)
-        # The next one has the same port.
-        self._server.wait(timeout=10)
         result: dict[str, Any] = json.loads(said)
         if "error" in result:
             raise SetupError(f"iperf3: {result['error']}")
+        # The next one has the same port.
+        self._server.wait(timeout=START_S)
         return result
 
 

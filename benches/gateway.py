@@ -31,7 +31,7 @@ sys.path.insert(0, str(ROOT / "python"))
 
 from tidegate.two_sites import INNER, OUTER, PORT, TwoSites, obstacle, quantile  # noqa: E402
 
-PEER_MODULE = "golang.zx2c4.com/wireguard"
+PEER_MODULE = "golang.zx2c4.com/wireguard@v0.0.0-20260522210424-ecfc5a8d5446"
 RATES = '{{ floor = "{}", max = "10Gbit", fallback = "{}" }}'
 LEAST = "1Mbit"
 # What the shaper with a fixed rate has of the link's: the queue is here then, and headers have room.
@@ -327,7 +327,7 @@ def peer_program() -> Path:
         if shutil.which("go") is None:
             sys.exit("install wireguard-go or Go first (Debian: apt install wireguard-go)")
         environment = {**os.environ, "GOBIN": str(folder)}
-        subprocess.run(["go", "install", f"{PEER_MODULE}@latest"], env=environment, check=True)
+        subprocess.run(["go", "install", PEER_MODULE], env=environment, check=True)
     return folder / "wireguard"
 
 

@@ -33,9 +33,6 @@ pub struct GatewayConfig {
     pub flows: u32,
     /// What it tells and hears of its neighbours about what passes on through them; none: nothing passes on.
     pub relay: Option<HopConfig>,
-    /// How far apart the rounds of its thread begin where much goes: so long what is due may wait for more to go with it. The core
-    /// itself is told instants, and does not use it.
-    pub together: Span,
     /// Of everything that is drawn: another one in each life, for incarnations are drawn from it.
     pub seed: u64,
 }

@@ -67,7 +67,6 @@ fn config(here: usize, sites: usize, control: Option<&EdgeConfig>, via: Option<u
         mtu: 1420,
         flows: 1024,
         relay: via.map(|_| HopConfig::Nbq(Box::default())),
-        together: Span::ZERO,
         seed: 7 + here as u64,
     }
 }

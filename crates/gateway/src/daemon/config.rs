@@ -237,6 +237,8 @@ pub struct Plan {
     pub user: String,
     /// Where it is told what to do.
     pub socket: String,
+    /// How far apart the rounds of the packet thread begin where much goes: so long what is due may wait for more to go with it.
+    pub together: Span,
     /// Where it keeps what outlives it; none: nowhere.
     pub state: Option<PathBuf>,
     /// Where it shows itself; none: nowhere.
@@ -385,6 +387,7 @@ impl Reader<'_> {
             device: gateway.device.clone(),
             user: gateway.user.clone(),
             socket: gateway.socket.clone(),
+            together: gateway.together,
             state: Some(&gateway.state).filter(|path| !path.is_empty()).map(PathBuf::from),
             status,
             is_closed: fail.daemon_stops == WhenStopped::Closed,
@@ -399,7 +402,6 @@ impl Reader<'_> {
                 mtu: gateway.mtu,
                 flows: gateway.flows,
                 relay: gateway.relay.clone(),
-                together: gateway.together,
                 seed: 0,
             },
             addresses,

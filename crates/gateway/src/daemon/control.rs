@@ -90,7 +90,7 @@ impl Manager {
         let core = Box::new(plan.core(&self.public, seed));
         let keepalives = plan.peers.iter().map(|peer| peer.keepalive).collect();
         let (done, hears) = sync_channel(1);
-        self.order(Order::Reload(core, keepalives, done))?;
+        self.order(Order::Reload(core, keepalives, plan.together, done))?;
         hears.recv_timeout(ORDER_PATIENCE).map_err(|_| "the daemon does not answer".to_owned())?;
         self.plan = plan;
         Ok(())

@@ -27,7 +27,7 @@ use crate::core::store::BUFFER_BYTES;
 use crate::core::{Gateway, Input, Output};
 use crate::tunnel::wireguard::WireguardTunnels;
 
-/// Much is so many outputs in a millisecond: some 100 Mbit/s. Then a round begins no sooner than [`GatewayConfig::together`] after the one
+/// Much is so many outputs in a millisecond: some 100 Mbit/s. Then a round begins no sooner than [`Packets::together`] after the one
 /// before, so that there is more in it: at 500 Mbit/s in a millisecond 40 packets, which go with one call. Queues get as much longer.
 const MUCH: u32 = 8;
 const MILLISECOND: Span = Span::from_millis(1);
@@ -45,7 +45,7 @@ const DRAIN_MAX: Span = Span::from_millis(500);
 /// What others ask for.
 pub enum Order {
     /// From now on it is as this says; whoever asked is told when it is so.
-    Reload(Box<GatewayConfig>, Vec<Option<Span>>, SyncSender<()>),
+    Reload(Box<GatewayConfig>, Vec<Option<Span>>, Span, SyncSender<()>),
     /// A site has been found by its name.
     Find(u32, SocketAddr),
     /// The wall clock was set forward: who has no session stamps handshakes by it from now on.
@@ -87,6 +87,8 @@ pub struct Packets {
     orders: Receiver<Order>,
     shared: Arc<Shared>,
     look_at: Time,
+    /// How far apart rounds begin where much goes.
+    together: Span,
     /// When this millisecond began, and outputs in it and in the one before.
     counted: (Time, u32, u32),
     /// The greatest lateness since the last look.
@@ -100,6 +102,7 @@ impl Packets {
         gateway: Gateway<WireguardTunnels>,
         tun: Tun,
         sockets: Vec<Udp>,
+        together: Span,
         orders: Receiver<Order>,
         shared: Arc<Shared>,
     ) -> Self {
@@ -118,6 +121,7 @@ impl Packets {
             orders,
             shared,
             look_at: Time::ZERO,
+            together,
             counted: (Time::ZERO, 0, 0),
             late: Span::ZERO,
             reads: 0,
@@ -157,8 +161,7 @@ impl Packets {
             let began = clock::now();
             let has_more = self.read(&ready)?;
             if self.has_much(began) && !has_more {
-                let together = self.gateway().config().together;
-                sleep_until(began + together);
+                sleep_until(began + self.together);
             }
         }
     }
@@ -166,7 +169,8 @@ impl Packets {
     /// Whether it is to end.
     fn obey(&mut self, order: Order, now: Time) -> bool {
         match order {
-            Order::Reload(config, keepalives, done) => {
+            Order::Reload(config, keepalives, together, done) => {
+                self.together = together;
                 self.reload(*config, &keepalives, now);
                 // Whoever asked may have gone away.
                 let _ = done.try_send(());
@@ -280,7 +284,7 @@ impl Packets {
 
     /// The same, but what has room stays here, for more to follow with the same call, until [`Self::hand_over`].
     fn collect_due(&mut self, now: Time) {
-        let late_max = LATE_MAX + self.gateway().config().together;
+        let late_max = LATE_MAX + self.together;
         let earliest = Time::from_nanos(now.as_nanos().saturating_sub(late_max.as_nanos()));
         loop {
             let gateway = self.gateway.as_mut().expect("there is one between reloads");

@@ -159,7 +159,7 @@ fn start_packets(
     let wake = system("the packet thread cannot be woken up", wake)?;
     let shared = Arc::new(Shared { look: ArcSwapOption::empty(), beats: AtomicU64::new(0), wake });
     let (orders, hears) = sync_channel(ORDERS_MAX);
-    let packets = Packets::new(gateway, tun, sockets, hears, Arc::clone(&shared));
+    let packets = Packets::new(gateway, tun, sockets, plan.together, hears, Arc::clone(&shared));
     let spawned = thread::Builder::new().name("packets".to_owned()).spawn(move || packets.run());
     let thread = refused("no thread can be started", spawned)?;
     let manager = Manager::new(path.to_owned(), plan.clone(), keys, orders, Arc::clone(&shared));

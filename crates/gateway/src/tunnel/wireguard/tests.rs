@@ -40,7 +40,6 @@ fn config(here: usize) -> GatewayConfig {
         mtu: 1420,
         flows: 16,
         relay: None,
-        together: Span::ZERO,
         seed: here as u64,
     }
 }

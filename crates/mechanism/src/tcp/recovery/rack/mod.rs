@@ -271,7 +271,8 @@ impl Rack {
         if self.recent.rtt.is_zero() {
             return;
         }
-        let (lost_any, lost_again, wait) = self.detect_loss(c, now);
+        let (lost_any, mut lost_again, wait) = self.detect_loss(c, now);
+        lost_again &= !c.reduce_once;
         if lost_again {
             c.forget_reduction();
         }

@@ -63,7 +63,7 @@ parameters! {
         /// in modern. Default: false. Source: RFC 8985; Linux does it.
         rack: Option<bool> = None;
         /// Whether a recovery ends with the window that the loss left, not with what is under way and one packet. Not with ns-1999.
-        /// Default: false. Source: RFC 9937; Linux does it.
+        /// Default: false. Source: RFC 6582, section 3.2, step 3, its second choice, and Linux; its first is the default.
         keep_window: Option<bool> = None;
         /// Whether congestion leaves a part of the window, not of what is under way. Not with ns-1999. Default: false. Source:
         /// RFC 9438, section 4.6, allows it; Linux does it.
@@ -245,6 +245,19 @@ impl TcpKeys {
                 report.say("rack", "only SACK in the profile modern knows which segments arrive", help);
             }
         }
+        if config.reduce_once && !config.rack {
+            let message = "without `rack` no retransmission is found lost but by a time-out";
+            report.say("reduce_once", message, "set rack = true");
+        }
+        if config.rules == Rules::Ns1999 {
+            let help = "use the profile modern, or leave it out";
+            if config.keep_window {
+                report.say("keep_window", "ns keeps the window that a loss left in any case", help);
+            }
+            if config.reduce_window {
+                report.say("reduce_window", "ns reduces the window in any case", help);
+            }
+        }
         if self.initial_ssthresh == Some(Window::Packets(0)) {
             report.say("initial_ssthresh", "a threshold of no packet", "");
         }
@@ -422,6 +435,21 @@ mod tests {
                     "rack: only SACK in the profile modern knows which segments arrive; ",
                     "use the profile modern with the variant sack, or leave it out"
                 ),
+            ),
+            (
+                TcpKeys { reduce_once: Some(true), ..base.clone() },
+                "reduce_once: without `rack` no retransmission is found lost but by a time-out; set rack = true",
+            ),
+            (
+                TcpKeys { profile: Some(Rules::Ns1999), keep_window: Some(true), ..base.clone() },
+                concat!(
+                    "keep_window: ns keeps the window that a loss left in any case; ",
+                    "use the profile modern, or leave it out"
+                ),
+            ),
+            (
+                TcpKeys { profile: Some(Rules::Ns1999), reduce_window: Some(true), ..base.clone() },
+                "reduce_window: ns reduces the window in any case; use the profile modern, or leave it out",
             ),
             (
                 TcpKeys { min_rto: Some(Span::from_secs(70)), ..base.clone() },

@@ -39,7 +39,8 @@ impl Connection {
             signal,
             sequence: self.una,
             echoed,
-            repeated: signal == Signal::Timeout && (self.timed_out_at == self.una || self.is_reduced_for_good()),
+            repeated: signal == Signal::Timeout
+                && (self.timed_out_at == self.una || self.is_reduced_for_good()),
             window_bytes: self.window_bytes(),
             flight_bytes,
             srtt: self.rto.srtt(),
@@ -50,7 +51,9 @@ impl Connection {
             // While a time-out is repaired, what is under way is not all that will arrive.
             let repairs_timeout = self.action == Action::Timeout && self.una < self.recover;
             *gradual = match signal {
-                Signal::EcnEcho if !repairs_timeout => Gradual::new(self.nxt - self.una, self.cc.cwnd_bytes()),
+                Signal::EcnEcho if !repairs_timeout => {
+                    Gradual::new(self.nxt - self.una, self.cc.cwnd_bytes())
+                }
                 _ => Gradual::default(),
             };
         }

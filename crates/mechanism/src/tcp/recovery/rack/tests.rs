@@ -154,15 +154,16 @@ fn what_is_lost_again_reduces_once_more_or_not() {
         assert_eq!(sender.counters().fast_retransmits, 1 + again);
         assert_eq!(sender.ssthresh_bytes() < reduced, !reduce_once);
         // Nothing comes back.
-        let (reduced, rto_at) = (sender.ssthresh_bytes(), sender.timer_at().expect("the time-out"));
-        sender.on_timer(rto_at);
+        let before = sender.ssthresh_bytes();
+        sender.on_timer(sender.timer_at().expect("the time-out"));
         assert_eq!(sender.counters().timeouts, 1);
-        assert_eq!((sender.cwnd_bytes(), sender.ssthresh_bytes() < reduced), (MSS, !reduce_once));
+        assert_eq!((sender.cwnd_bytes(), sender.ssthresh_bytes() < before), (MSS, !reduce_once));
         // Behind it, a second one without progress reduces no more in either case.
-        let (reduced, rto_at) = (sender.ssthresh_bytes(), sender.timer_at().expect("the next time-out"));
-        sent(&mut sender, rto_at);
-        sender.on_timer(rto_at);
-        assert_eq!((sender.counters().timeouts, sender.ssthresh_bytes()), (2, reduced));
+        let behind = sender.ssthresh_bytes();
+        let next = sender.timer_at().expect("the next time-out");
+        sent(&mut sender, next);
+        sender.on_timer(next);
+        assert_eq!((sender.counters().timeouts, sender.ssthresh_bytes()), (2, behind));
     }
 }
 

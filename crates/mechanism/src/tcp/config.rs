@@ -165,6 +165,15 @@ pub struct TcpConfig {
     /// Whether losses are told by time and a silent tail is probed (RACK-TLP, RFC 8985), and not by what is held behind a hole alone
     /// (RFC 6675): no, no. Linux does. Only with `sack` in `modern`.
     pub rack: bool,
+    /// Whether a recovery ends with the window that the loss left and not with what is under way and one segment (RFC 6582,
+    /// section 3.2, step 3, the second choice and the first): no, no. Linux does. Not in `ns-1999`.
+    pub keep_window: bool,
+    /// Whether congestion leaves a part of the window (RFC 9438, section 4.6, allows it), and not of what is under way (RFC 5681, section
+    /// 3.1): no, no. Linux does. Not in `ns-1999`, which halves its window.
+    pub reduce_window: bool,
+    /// Whether what is lost again while losses are repaired, be it a retransmission or all that is under way, reduces nothing more: no, no.
+    /// Linux does; RFC 5681, section 4.3, and RFC 8985, section 3.4, ask for a second reduction. Only with `rack`.
+    pub reduce_once: bool,
     /// Who spreads segments over the round trip: the control, if it has a rate, in both profiles.
     pub pacing: Pacing,
     /// Duplicates that signal a loss: 3, 3.
@@ -217,6 +226,9 @@ impl TcpConfig {
             gradual_reduction: false,
             prr: false,
             rack: false,
+            keep_window: false,
+            reduce_window: false,
+            reduce_once: false,
             pacing: Pacing::Control,
             dupack_threshold: 3,
             limited_transmit: false,
@@ -254,6 +266,9 @@ impl TcpConfig {
             gradual_reduction: false,
             prr: false,
             rack: false,
+            keep_window: false,
+            reduce_window: false,
+            reduce_once: false,
             pacing: Pacing::Control,
             dupack_threshold: 3,
             limited_transmit: true,

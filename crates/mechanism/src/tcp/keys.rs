@@ -62,6 +62,15 @@ parameters! {
         /// Whether losses are told by time, what is sent again and lost again too, and a silent tail is probed (RACK-TLP). Only with `sack`
         /// in modern. Default: false. Source: RFC 8985; Linux does it.
         rack: Option<bool> = None;
+        /// Whether a recovery ends with the window that the loss left, not with what is under way and one packet. Not with ns-1999.
+        /// Default: false. Source: RFC 6582, section 3.2, step 3, its second choice, and Linux; its first is the default.
+        keep_window: Option<bool> = None;
+        /// Whether congestion leaves a part of the window, not of what is under way. Not with ns-1999. Default: false. Source:
+        /// RFC 9438, section 4.6, allows it; Linux does it.
+        reduce_window: Option<bool> = None;
+        /// Whether a loss of what was sent again, or a time-out in a recovery, reduces the window no more. Only with `rack`. Default: false.
+        /// Source: Linux does it; RFC 5681, section 4.3, and RFC 8985, section 3.4, ask for one more reduction.
+        reduce_once: Option<bool> = None;
         /// Who spreads segments over the round trip: the control if it has a rate, the host by its timer at 1.2 windows per round trip (2
         /// below half of the threshold), or the queue of the host (`fq`), to which segments come with the instant at which they are to
         /// leave. Default: control. Source: Linux.
@@ -151,6 +160,9 @@ impl TcpKeys {
             gradual_reduction: self.gradual_reduction.unwrap_or(base.gradual_reduction),
             prr: self.prr.unwrap_or(base.prr),
             rack: self.rack.unwrap_or(base.rack),
+            keep_window: self.keep_window.unwrap_or(base.keep_window),
+            reduce_window: self.reduce_window.unwrap_or(base.reduce_window),
+            reduce_once: self.reduce_once.unwrap_or(base.reduce_once),
             pacing: self.pacing.unwrap_or(base.pacing),
             dupack_threshold: self.dupack_threshold.unwrap_or(base.dupack_threshold),
             limited_transmit: self.limited_transmit.unwrap_or(base.limited_transmit),
@@ -233,6 +245,19 @@ impl TcpKeys {
                 report.say("rack", "only SACK in the profile modern knows which segments arrive", help);
             }
         }
+        if config.reduce_once && !config.rack {
+            let message = "without `rack` no retransmission is found lost but by a time-out";
+            report.say("reduce_once", message, "set rack = true");
+        }
+        if config.rules == Rules::Ns1999 {
+            let help = "use the profile modern, or leave it out";
+            if config.keep_window {
+                report.say("keep_window", "ns keeps the window that a loss left in any case", help);
+            }
+            if config.reduce_window {
+                report.say("reduce_window", "ns reduces the window in any case", help);
+            }
+        }
         if self.initial_ssthresh == Some(Window::Packets(0)) {
             report.say("initial_ssthresh", "a threshold of no packet", "");
         }
@@ -272,7 +297,7 @@ impl tidegate_parameters::text::serde::Serialize for ResolvedTcp {
         use tidegate_parameters::text::serde::ser::SerializeStruct as _;
         let config = &self.config;
         let bytes = |bytes: u32| Bytes::new(u64::from(bytes));
-        let mut table = serializer.serialize_struct("ResolvedTcp", 25)?;
+        let mut table = serializer.serialize_struct("ResolvedTcp", 28)?;
         table.serialize_field("profile", &config.rules)?;
         table.serialize_field("variant", &config.variant)?;
         table.serialize_field("window", &self.window)?;
@@ -287,6 +312,9 @@ impl tidegate_parameters::text::serde::Serialize for ResolvedTcp {
         table.serialize_field("gradual_reduction", &config.gradual_reduction)?;
         table.serialize_field("prr", &config.prr)?;
         table.serialize_field("rack", &config.rack)?;
+        table.serialize_field("keep_window", &config.keep_window)?;
+        table.serialize_field("reduce_window", &config.reduce_window)?;
+        table.serialize_field("reduce_once", &config.reduce_once)?;
         table.serialize_field("pacing", &config.pacing)?;
         table.serialize_field("handshake", &config.handshake)?;
         table.serialize_field("initial_window", &config.initial_window_segments)?;
@@ -409,6 +437,21 @@ mod tests {
                 ),
             ),
             (
+                TcpKeys { reduce_once: Some(true), ..base.clone() },
+                "reduce_once: without `rack` no retransmission is found lost but by a time-out; set rack = true",
+            ),
+            (
+                TcpKeys { profile: Some(Rules::Ns1999), keep_window: Some(true), ..base.clone() },
+                concat!(
+                    "keep_window: ns keeps the window that a loss left in any case; ",
+                    "use the profile modern, or leave it out"
+                ),
+            ),
+            (
+                TcpKeys { profile: Some(Rules::Ns1999), reduce_window: Some(true), ..base.clone() },
+                "reduce_window: ns reduces the window in any case; use the profile modern, or leave it out",
+            ),
+            (
                 TcpKeys { min_rto: Some(Span::from_secs(70)), ..base.clone() },
                 "min_rto: min_rto (70s) is above max_rto (60s); ",
             ),
@@ -526,7 +569,7 @@ mod documented {
         let expected = concat!(
             r#"{"profile":"ns-1999","variant":"reno","window":"20p","packet":"1kB","header":"0B","ack":"40B","#,
             r#""delayed_ack":"100ms","control":{"kind":"reno","ecn_beta":null,"hystart":false},"ecn":false,"ecn_feedback":"classic","#,
-            r#""ecn_timeout":false,"gradual_reduction":false,"prr":false,"rack":false,"pacing":"control","handshake":false,"initial_window":1,"#,
+            r#""ecn_timeout":false,"gradual_reduction":false,"prr":false,"rack":false,"keep_window":false,"reduce_window":false,"reduce_once":false,"pacing":"control","handshake":false,"initial_window":1,"#,
             r#""minimum_window":1,"initial_ssthresh":"5p","dupack_threshold":3,"limited_transmit":false,"#,
             r#""initial_rto":"6s","min_rto":"200ms","max_rto":"64s","timer_granularity":"100ms"}"#,
         );

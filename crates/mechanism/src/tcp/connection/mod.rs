@@ -113,6 +113,12 @@ pub(super) struct Connection {
     ecn_pauses: Option<u32>,
     /// The acknowledgment that is being taken in echoes a mark.
     pub echoes: bool,
+    /// A recovery ends with the window that the loss left.
+    keep_window: bool,
+    /// Congestion leaves a part of the window, not of what is under way.
+    reduce_window: bool,
+    /// What is lost again while losses are repaired reduces nothing more.
+    pub reduce_once: bool,
     /// Bytes that recovery found lost, for samples.
     pub lost_bytes: u64,
     /// For a control that asks for samples.
@@ -161,6 +167,9 @@ impl Connection {
             prr: has_prr.then(Box::default),
             ecn_pauses: config.ecn_timeout.then_some(0),
             echoes: false,
+            keep_window: config.keep_window,
+            reduce_window: config.reduce_window,
+            reduce_once: config.reduce_once,
             lost_bytes: 0,
             sampler,
             cc,

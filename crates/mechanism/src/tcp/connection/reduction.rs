@@ -27,14 +27,22 @@ impl Connection {
         self.signal_of(signal, None, now);
     }
 
+    /// Whether what a loss left stays, though a time-out follows before all is repaired (Linux: `tcp_enter_loss`).
+    fn is_reduced_for_good(&self) -> bool {
+        self.reduce_once && self.action == Action::FastRecovery
+    }
+
     fn signal_of(&mut self, signal: Signal, echoed: Option<u64>, now: Time) {
+        // A control takes the lesser of this and its window.
+        let flight_bytes = if self.reduce_window { self.cc.cwnd_bytes() } else { self.flight_bytes() };
         let event = Congestion {
             signal,
             sequence: self.una,
             echoed,
-            repeated: signal == Signal::Timeout && self.timed_out_at == self.una,
+            repeated: signal == Signal::Timeout
+                && (self.timed_out_at == self.una || self.is_reduced_for_good()),
             window_bytes: self.window_bytes(),
-            flight_bytes: self.flight_bytes(),
+            flight_bytes,
             srtt: self.rto.srtt(),
             rto: self.rto.rto(),
         };
@@ -43,7 +51,9 @@ impl Connection {
             // While a time-out is repaired, what is under way is not all that will arrive.
             let repairs_timeout = self.action == Action::Timeout && self.una < self.recover;
             *gradual = match signal {
-                Signal::EcnEcho if !repairs_timeout => Gradual::new(event.flight_bytes, self.cc.cwnd_bytes()),
+                Signal::EcnEcho if !repairs_timeout => {
+                    Gradual::new(self.nxt - self.una, self.cc.cwnd_bytes())
+                }
                 _ => Gradual::default(),
             };
         }
@@ -77,7 +87,7 @@ impl Connection {
         self.enter_recovery(Signal::Loss, now);
         let left_bytes = self.cc.cwnd_bytes();
         if let Some(prr) = self.prr.as_deref_mut().filter(|_| left_bytes < window_bytes) {
-            prr.begin(flight_bytes, left_bytes);
+            prr.begin(if self.reduce_window { window_bytes } else { flight_bytes }, left_bytes);
         }
         self.retransmit_head = true;
     }
@@ -131,7 +141,9 @@ impl Connection {
         self.action = Action::Exited;
         self.inflation = 0;
         if !self.is_ns() {
-            self.cc.on_recovered(self.flight_bytes(), now);
+            // No control lets it go beyond its threshold.
+            let flight_bytes = if self.keep_window { self.cc.ssthresh_bytes() } else { self.flight_bytes() };
+            self.cc.on_recovered(flight_bytes, now);
         }
     }
 

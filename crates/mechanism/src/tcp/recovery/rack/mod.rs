@@ -7,7 +7,8 @@
 //! probe that was not needed is known by the duplicate acknowledgment that it causes (section 7.4.2, its third case). There are no
 //! time stamps: a retransmission counts as acknowledged if the least round trip has passed (section 6.2, step 2, the second of its two
 //! tests). The least round trip is the least of 300 to 600 s, as in Linux. A reduction is not taken back. A retransmission that is
-//! lost reduces the window once more and begins the recovery anew, once for each round trip; Linux repairs it without.
+//! lost reduces the window once more and begins the recovery anew, once for each round trip; with `reduce_once` it is repaired without,
+//! as in Linux.
 //! Before recovery, what was reported as held lets as much follow (RFC 3042 without its bound of two segments), as in Linux.
 //! The timers share the one of the connection (section 8). Where so many short segments are under way that twice a window of full ones
 //! would not hold them, new data waits.
@@ -271,7 +272,8 @@ impl Rack {
         if self.recent.rtt.is_zero() {
             return;
         }
-        let (lost_any, lost_again, wait) = self.detect_loss(c, now);
+        let (lost_any, mut lost_again, wait) = self.detect_loss(c, now);
+        lost_again &= !c.reduce_once;
         if lost_again {
             c.forget_reduction();
         }

@@ -108,6 +108,65 @@ fn a_retransmission_that_is_lost_again_is_found_by_what_was_sent_after_it() {
     assert_eq!((sender.counters().timeouts, sender.counters().fast_retransmits), (0, 2), "reduced once more");
 }
 
+/// Segments of window and of threshold when a transfer of ten is over, of which the second was lost.
+fn after_a_short_transfer(config: &TcpConfig) -> (f64, f64) {
+    let mut sender = TcpSender::new(config);
+    sender.on_app_data(10 * MSS);
+    assert_eq!(sent(&mut sender, at(0)).len(), 10);
+    // The first acknowledgment opens the window to eleven, and leaves nine under way.
+    sender.on_ack(&ack(1, &[(2, 10)]), at(103));
+    assert_eq!(sent(&mut sender, at(103)), [1]);
+    sender.on_ack(&ack(10, &[]), at(203));
+    let segments = |bytes: u64| bytes as f64 / MSS as f64;
+    (segments(sender.cwnd_bytes()), segments(sender.ssthresh_bytes()))
+}
+
+#[test]
+fn a_window_that_is_kept_is_there_for_the_next_transfer() {
+    assert_eq!(after_a_short_transfer(&config()), (2.0, 4.5), "nothing is under way");
+    assert_eq!(after_a_short_transfer(&TcpConfig { keep_window: true, ..config() }), (4.5, 4.5));
+    let in_proportion = TcpConfig { keep_window: true, prr: true, ..config() };
+    assert_eq!(after_a_short_transfer(&in_proportion), (4.5, 4.5));
+}
+
+#[test]
+fn the_end_of_a_transfer_is_no_reason_to_reduce_further_where_the_window_is_reduced() {
+    let of_window = TcpConfig { reduce_window: true, ..config() };
+    assert_eq!(after_a_short_transfer(&of_window), (2.0, 5.5));
+    assert_eq!(after_a_short_transfer(&TcpConfig { keep_window: true, ..of_window }), (5.5, 5.5));
+}
+
+#[test]
+fn what_is_lost_again_reduces_once_more_or_not() {
+    for reduce_once in [false, true] {
+        let mut sender = TcpSender::new(&TcpConfig { reduce_once, ..config() });
+        sender.set_unlimited();
+        sent(&mut sender, at(0));
+        sender.on_ack(&ack(1, &[(2, 5)]), at(103));
+        assert_eq!(sent(&mut sender, at(103)), [1]);
+        let reduced = sender.ssthresh_bytes();
+        // Room for two more, which go out after the second copy of 1 and arrive; it does not.
+        sender.on_ack(&ack(1, &[(2, 8)]), at(110));
+        assert_eq!(sent(&mut sender, at(110)), [10]);
+        sender.on_ack(&ack(1, &[(2, 11)]), at(210));
+        assert_eq!(sent(&mut sender, at(210)).first(), Some(&1), "the third copy");
+        let again = u64::from(!reduce_once);
+        assert_eq!(sender.counters().fast_retransmits, 1 + again);
+        assert_eq!(sender.ssthresh_bytes() < reduced, !reduce_once);
+        // Nothing comes back.
+        let before = sender.ssthresh_bytes();
+        sender.on_timer(sender.timer_at().expect("the time-out"));
+        assert_eq!(sender.counters().timeouts, 1);
+        assert_eq!((sender.cwnd_bytes(), sender.ssthresh_bytes() < before), (MSS, !reduce_once));
+        // Behind it, a second one without progress reduces no more in either case.
+        let behind = sender.ssthresh_bytes();
+        let next = sender.timer_at().expect("the next time-out");
+        sent(&mut sender, next);
+        sender.on_timer(next);
+        assert_eq!((sender.counters().timeouts, sender.ssthresh_bytes()), (2, behind));
+    }
+}
+
 #[test]
 fn a_silent_tail_is_probed_after_two_round_trips_and_its_loss_reduces_the_window() {
     let mut sender = TcpSender::new(&config());

@@ -86,6 +86,11 @@ impl Source {
         }
     }
 
+    /// Whether the source follows advice.
+    pub(crate) const fn is_advised(&self) -> bool {
+        self.advised.is_some()
+    }
+
     /// A router discards the part `ratio` of this flow.
     pub(crate) fn on_advice(&mut self, ratio: f64, now: Time) {
         if let Some(rate) = self.advised.as_mut().and_then(|advised| advised.on_advice(ratio, now)) {

@@ -3,16 +3,18 @@
 //! Only the links of such a router know of it: their programs have a step of their own, and their events another kind of
 //! wake-up. Elsewhere nothing is asked.
 
+use std::collections::BTreeMap;
+
 use tidegate_mechanism::Context;
 use tidegate_mechanism::edge::SegmentEditor;
 use tidegate_mechanism::hop::{
     Action, Circuit, MESSAGE_HEADER_BYTES, Neighbor, Passage, Port, PortId, Router, wire,
 };
 use tidegate_mechanism::random::Seed;
-use tidegate_packet::{Dscp, Packet, Protocol, TcpHeader};
+use tidegate_packet::{Address, Dscp, Packet, Protocol, TcpHeader};
 use tidegate_units::Time;
 
-use super::Simulation;
+use super::{Flow, Simulation};
 use crate::arena::Carried;
 use crate::ids::{FlowIds, LinkId};
 use crate::network::{Change, Network, NodeKind};
@@ -46,6 +48,22 @@ pub(crate) fn links(network: &Network) -> Vec<bool> {
     }
     let leaves = |node| network.hops.iter().any(|hop| hop.node == node);
     network.links.iter().flat_map(|link| link.ends.map(leaves)).collect()
+}
+
+/// Whom advice is for: the node of sources, where their packets go, by which protocol.
+pub(crate) type Advised = (u32, Address, Protocol);
+
+/// The flows whose sources follow advice, ascending, by whom it is for: routers send an entry per interval for each of their
+/// flows, and looking through all flows for each would cost their number squared.
+pub(crate) fn advised(network: &Network, flows: &[Flow]) -> BTreeMap<Advised, Vec<u32>> {
+    let mut advised = BTreeMap::<Advised, Vec<u32>>::new();
+    for ((index, flow), spec) in (0..).zip(flows).zip(&network.flows) {
+        if flow.source.is_advised() {
+            let whom = (spec.from.0, flow.headers.destination, flow.headers.protocol);
+            advised.entry(whom).or_default().push(index);
+        }
+    }
+    advised
 }
 
 /// The hop mechanisms of `network`.
@@ -285,15 +303,9 @@ impl<O: Observer> Simulation<O> {
 
     /// The sources at `node` hear what part of a flow is discarded.
     fn advise(&mut self, node: u32, advice: &wire::Advice) {
-        let ratio = advice.discarded();
-        for index in 0..self.flows.len() {
-            let headers = &self.flows[index].headers;
-            let is_meant = headers.destination == advice.flow.destination
-                && headers.protocol == advice.flow.protocol
-                && self.network.flows[index].from.0 == node;
-            if is_meant {
-                self.flows[index].source.on_advice(ratio, self.world.now);
-            }
+        let whom = (node, advice.flow.destination, advice.flow.protocol);
+        for &flow in self.advised.get(&whom).into_iter().flatten() {
+            self.flows[flow as usize].source.on_advice(advice.discarded(), self.world.now);
         }
     }
 

@@ -31,7 +31,7 @@ use crate::stream::Stream;
 use crate::ties::TieBreaker;
 use crate::world::{Alarm, Wake, World};
 use crowds::CrowdPlace;
-use hops::Hop;
+use hops::{Advised, Hop};
 
 /// A TCP connection.
 #[derive(Debug)]
@@ -147,6 +147,7 @@ pub struct Simulation<O: Observer = ()> {
     pub(crate) borders: Vec<Border>,
     pub(crate) markers: Vec<MarkerPoint>,
     pub(crate) hops: Vec<Hop>,
+    pub(crate) advised: BTreeMap<Advised, Vec<u32>>,
     pub(crate) crowds: Vec<Crowd>,
     /// By connection: which place of which crowd it is; empty where there are none.
     pub(crate) places: Vec<CrowdPlace>,
@@ -222,6 +223,7 @@ impl<O: Observer> Simulation<O> {
     pub(crate) fn assemble(network: Network, world: World<O>, parts: Parts, run_seed: u64) -> Self {
         let ties = TieBreaker::new(network.ties, network.flows.iter().map(|flow| &*flow.name), run_seed);
         Self {
+            advised: hops::advised(&network, &parts.flows),
             network,
             world,
             links: parts.links,

@@ -1,4 +1,4 @@
-//! The event queue: a monotone radix heap with digits of six bits, first in first out among equal times.
+//! A monotone radix heap with digits of six bits, first in first out among equal times.
 //!
 //! A simulation never schedules into the past, so keys only need ordering relative to the last one taken. An entry sits at
 //! the level of the highest digit in which its time differs from the last time taken, in the slot of that digit's value;
@@ -8,9 +8,7 @@
 
 use tidegate_units::Time;
 
-/// What to wake. Four bits of kind and 28 bits of index, made by the simulation.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Token(pub u32);
+use super::Token;
 
 #[derive(Clone, Copy, Debug)]
 struct Entry {
@@ -52,7 +50,7 @@ impl List {
 
 /// See the module.
 #[derive(Debug)]
-pub struct EventQueue {
+pub(super) struct RadixHeap {
     /// Time of the last entry taken.
     last: u64,
     /// Bit i is set if anything is at level i.
@@ -67,7 +65,7 @@ pub struct EventQueue {
     free: u32,
 }
 
-impl Default for EventQueue {
+impl Default for RadixHeap {
     fn default() -> Self {
         Self {
             last: 0,
@@ -81,12 +79,9 @@ impl Default for EventQueue {
     }
 }
 
-impl EventQueue {
-    /// Wakes `token` at `time`, which must not be before the last time taken.
-    #[expect(clippy::inline_always, reason = "once per packet and hop; the call cost as much as the work")]
-    #[inline(always)]
-    pub fn schedule(&mut self, time: Time, token: Token) {
-        let time = time.as_nanos();
+impl RadixHeap {
+    /// Wakes `token` at `time`, which must not be before the last time that was taken, or asked for.
+    pub(super) fn schedule(&mut self, time: u64, token: Token) {
         debug_assert!(time >= self.last, "an event was scheduled {} ns into the past", self.last - time);
         let entry = Entry { time, token, next: NONE };
         let index = if self.free == NONE {
@@ -101,8 +96,7 @@ impl EventQueue {
         self.place(index, time);
     }
 
-    #[expect(clippy::inline_always, reason = "as `schedule`, whose larger part it is")]
-    #[inline(always)]
+    #[inline]
     fn place(&mut self, index: u32, time: u64) {
         let differing = time ^ self.last;
         let list = if differing == 0 {
@@ -117,30 +111,48 @@ impl EventQueue {
         list.push(index, &mut self.pool);
     }
 
-    /// The earliest entry; among equal times the one scheduled first.
-    #[inline]
-    pub fn pop(&mut self) -> Option<(Time, Token)> {
+    /// Takes the earliest entry, among equal times the one scheduled first, if it is due at `until` or before. Otherwise an instant
+    /// before which none is: nothing may be scheduled before `until` from then on.
+    pub(super) fn pop_until(&mut self, until: u64) -> Result<(u64, Token), u64> {
         while self.due.first == NONE {
-            let (level, slot) = self.first_slot()?;
-            let list = core::mem::replace(&mut self.slots[level][slot], List::EMPTY);
+            let Some((level, slot)) = self.first_slot() else { return Err(u64::MAX) };
+            let list = self.slots[level][slot];
+            let from = self.first_instant(list, level);
+            if from > until {
+                return Err(from);
+            }
+            self.slots[level][slot] = List::EMPTY;
             self.occupied[level] &= self.occupied[level] - 1;
             if self.occupied[level] == 0 {
                 self.occupied_levels &= self.occupied_levels - 1;
             }
             if list.first == list.last {
-                let (time, token) = self.take(list.first);
-                self.last = time.as_nanos();
-                return Some((time, token));
-            }
-            let second = self.pool[list.first as usize].next;
-            if second == list.last {
-                return Some(self.part(list));
+                self.last = from;
+                return Ok(self.take(list.first));
             }
             self.spread(list, level);
         }
+        if self.last > until {
+            return Err(self.last);
+        }
         let index = self.due.first;
         self.due.first = self.pool[index as usize].next;
-        Some(self.take(index))
+        Ok(self.take(index))
+    }
+
+    /// An instant before which no entry is due.
+    pub(super) fn not_before(&self) -> u64 {
+        if self.due.first != NONE {
+            return self.last;
+        }
+        self.first_slot().map_or(u64::MAX, |(level, slot)| self.first_instant(self.slots[level][slot], level))
+    }
+
+    /// When the one entry of `list` is due, which is a slot of `level`, or from when any of several can be.
+    fn first_instant(&self, list: List, level: usize) -> u64 {
+        let time = self.pool[list.first as usize].time;
+        let shift = level as u32 * DIGIT_BITS;
+        if list.first == list.last { time } else { time >> shift << shift }
     }
 
     /// Level and slot of the earliest entry that is not due.
@@ -155,22 +167,10 @@ impl EventQueue {
 
     /// Frees entry `index`, which is in no list any more.
     #[inline]
-    fn take(&mut self, index: u32) -> (Time, Token) {
+    fn take(&mut self, index: u32) -> (u64, Token) {
         let entry = &mut self.pool[index as usize];
         entry.next = core::mem::replace(&mut self.free, index);
-        (Time::from_nanos(entry.time), entry.token)
-    }
-
-    /// As [`spread`](Self::spread), of the two entries of `list`: most lists that have several have two.
-    #[inline(never)]
-    fn part(&mut self, list: List) -> (Time, Token) {
-        let List { first, last } = list;
-        let (time, later) = (self.pool[first as usize].time, self.pool[last as usize].time);
-        let is_in_order = time <= later;
-        let (earliest, other) = if is_in_order { (first, last) } else { (last, first) };
-        self.last = time.min(later);
-        self.place(other, time.max(later));
-        self.take(earliest)
+        (entry.time, entry.token)
     }
 
     /// Moves the entries of `list`, which was a slot of `level`, to where they belong relative to the slot's first instant. None is
@@ -203,58 +203,12 @@ impl EventQueue {
     }
 
     /// When the earliest entry is due. Looks only, so that entries may still be scheduled before it.
-    pub fn peek(&self) -> Option<Time> {
+    pub(super) fn peek(&self) -> Option<Time> {
         if self.due.first != NONE {
             return Some(Time::from_nanos(self.last));
         }
         let (level, slot) = self.first_slot()?;
         let earliest = self.earliest(self.slots[level][slot]);
         Some(Time::from_nanos(self.pool[earliest as usize].time))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    proptest! {
-        /// Against the obvious implementation: a stable sort of all that is pending.
-        #[test]
-        fn takes_the_earliest_and_among_equals_the_first(
-            steps in proptest::collection::vec((0u64..1 << 20, 0usize..4), 1..400)
-        ) {
-            let mut queue = EventQueue::default();
-            let mut reference: Vec<(u64, u32)> = Vec::new();
-            let mut now = 0;
-            for (serial, &(ahead, pops)) in steps.iter().enumerate() {
-                // Coarse steps make ties frequent.
-                let due = now + (ahead >> (ahead % 19));
-                queue.schedule(Time::from_nanos(due), Token(serial as u32));
-                reference.push((due, serial as u32));
-                prop_assert_eq!(
-                    queue.peek().map(Time::as_nanos),
-                    reference.iter().map(|&(time, _)| time).min()
-                );
-                for _ in 0..pops {
-                    reference.sort_by_key(|&(time, _)| time);
-                    let expected = if reference.is_empty() { None } else { Some(reference.remove(0)) };
-                    let taken = queue.pop().map(|(time, token)| (time.as_nanos(), token.0));
-                    prop_assert_eq!(taken, expected);
-                    now = taken.map_or(now, |(time, _)| time);
-                }
-                prop_assert_eq!(queue.peek().is_none(), reference.is_empty());
-            }
-        }
-    }
-
-    #[test]
-    fn never_is_a_time_like_any_other() {
-        let mut queue = EventQueue::default();
-        queue.schedule(Time::MAX, Token(1));
-        queue.schedule(Time::ZERO, Token(0));
-        assert_eq!(queue.pop(), Some((Time::ZERO, Token(0))));
-        assert_eq!(queue.pop(), Some((Time::MAX, Token(1))));
-        assert_eq!(queue.pop(), None);
     }
 }

@@ -23,6 +23,15 @@ pub enum BuildError {
         /// The router.
         node: String,
     },
+    /// A fluid cannot flow there.
+    Fluid {
+        /// The fluid.
+        flow: String,
+        /// The key of the scenario that is about it.
+        key: &'static str,
+        /// Why, and what is allowed.
+        why: String,
+    },
     /// No flow crosses a domain whose edges control what enters.
     DomainUncrossed {
         /// The domain.
@@ -31,10 +40,15 @@ pub enum BuildError {
 }
 
 impl BuildError {
+    /// The fluid that is wrong, if one is, and at which key.
+    pub fn fluid(&self) -> Option<(&str, &'static str)> {
+        if let Self::Fluid { flow, key, .. } = self { Some((flow, key)) } else { None }
+    }
+
     /// The domain that is wrong, if one is.
     pub fn domain(&self) -> Option<&str> {
         match self {
-            Self::Unreachable { .. } => None,
+            Self::Unreachable { .. } | Self::Fluid { .. } => None,
             Self::CrossesAtCore { domain, .. } | Self::DomainUncrossed { domain } => Some(domain),
         }
     }
@@ -51,6 +65,7 @@ impl fmt::Display for BuildError {
                 "flow `{flow}` crosses the border of domain `{domain}` at `{node}`, which is inside: a core router, or \
                  shared by domains that trust each other. List `{node}` under `edges` alone, or take the trust away"
             ),
+            Self::Fluid { flow, why, .. } => write!(f, "fluid `{flow}`: {why}"),
             Self::DomainUncrossed { domain } => write!(
                 f,
                 "no flow crosses domain `{domain}` from one of its edges to another, so its mechanism would do nothing; \

@@ -12,6 +12,7 @@ mod crowd;
 mod error;
 mod event;
 mod external;
+mod fluid;
 mod ids;
 mod liar;
 mod link;
@@ -40,6 +41,7 @@ pub use crowd::{
 };
 pub use error::BuildError;
 pub use event::{EventQueue, Token};
+pub use fluid::{FluidCounters, FluidLinkCounters, FluidSpec, FluidState};
 pub use ids::{FlowIds, LinkId, NodeId};
 pub use liar::LieSpec;
 pub use link::{

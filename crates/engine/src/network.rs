@@ -11,6 +11,7 @@ use tidegate_packet::{Dscp, FlowId, Headers};
 use tidegate_units::{BitRate, Span, Time};
 
 use crate::crowd::CrowdSpec;
+use crate::fluid::FluidSpec;
 use crate::ids::{LinkId, NodeId};
 use crate::liar::LieSpec;
 use crate::link::DirectionSpec;
@@ -348,6 +349,8 @@ pub struct Network {
     pub links: Vec<LinkSpec>,
     /// Flows.
     pub flows: Vec<FlowSpec>,
+    /// Many TCP connections as fluids.
+    pub fluids: Vec<FluidSpec>,
     /// TCP flows that are the two directions of one connection, by their positions in [`Network::flows`]: the acknowledgments
     /// of each ride on data of the other. Their ends and ports are the same, the other way round; a flow is in one pair at most.
     pub pairs: Vec<[u32; 2]>,

@@ -47,12 +47,14 @@ pub(crate) enum Wake {
     Follow,
     /// A crowd: its next arrival.
     Crowd,
+    /// The next step of fluids.
+    Fluid,
 }
 
 const INDEX_BITS: u32 = 28;
 
 impl Wake {
-    const ALL: [Self; 15] = [
+    const ALL: [Self; 16] = [
         Self::Link,
         Self::TcpSender,
         Self::TcpReceiver,
@@ -68,6 +70,7 @@ impl Wake {
         Self::Hop,
         Self::Follow,
         Self::Crowd,
+        Self::Fluid,
     ];
 
     /// The token that wakes number `index` of this kind.

@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use tidegate_engine::{
     ApplicationSpec, BorderChange, Change, CircuitSpec, ClockSpec, ClockStep, DirectionSpec, DomainSpec,
-    FlowIds, FlowSpec, FollowState, HopSpec, JitterModel, LabelsSpec, LieSpec, LinkId, LinkSpec, LinkTrace,
-    LossModel, MarkerSpec, Multipath, Network, NodeId, NodeKind, NodeSpec, OnOffDistribution, ReorderModel,
-    ReservationChange, ScriptedChange, StartSpec, Ties, TransportSpec,
+    FlowIds, FlowSpec, FluidSpec, FollowState, HopSpec, JitterModel, LabelsSpec, LieSpec, LinkId, LinkSpec,
+    LinkTrace, LossModel, MarkerSpec, Multipath, Network, NodeId, NodeKind, NodeSpec, OnOffDistribution,
+    ReorderModel, ReservationChange, ScriptedChange, StartSpec, Ties, TransportSpec,
 };
 use tidegate_mechanism::edge::iec::VirtualLinkTerms;
 use tidegate_mechanism::edge::{EdgeConfig, PeerId};
@@ -28,6 +28,7 @@ pub fn network(scenario: &Scenario) -> Network {
         nodes: scenario.nodes.iter().map(node).collect(),
         links: scenario.links.iter().map(|link| link_spec(link, &weights)).collect(),
         flows: scenario.flows.iter().enumerate().map(|(index, flow)| flow_spec(index, flow)).collect(),
+        fluids: fluids(scenario),
         crowds: Vec::new(),
         pairs: (0..).zip(&scenario.flows).filter_map(|(back, flow)| Some([flow.back_of?, back])).collect(),
         domains: domains(scenario, &weights),
@@ -192,10 +193,7 @@ fn flow_spec(index: usize, flow: &model::Flow) -> FlowSpec {
         to: flow.to.iter().copied().map(node_id).collect(),
         transport,
         application: application(&flow.application),
-        start: match flow.start {
-            model::Start::At(time) => StartSpec::At(time),
-            model::Start::Uniform(from, to) => StartSpec::Uniform(from, to),
-        },
+        start: start(flow.start),
         stop: flow.stop,
         dscp: flow.dscp,
         class: flow.class,
@@ -209,6 +207,25 @@ fn flow_spec(index: usize, flow: &model::Flow) -> FlowSpec {
             dscp: flow.dscp,
             ecn,
         },
+    }
+}
+
+fn fluids(scenario: &Scenario) -> Vec<FluidSpec> {
+    let fluid = |fluid: &model::Fluid| FluidSpec {
+        name: fluid.name.clone(),
+        from: node_id(fluid.from),
+        to: node_id(fluid.to),
+        config: fluid.config,
+        start: start(fluid.start),
+        stop: fluid.stop,
+    };
+    scenario.fluids.iter().map(fluid).collect()
+}
+
+const fn start(start: model::Start) -> StartSpec {
+    match start {
+        model::Start::At(time) => StartSpec::At(time),
+        model::Start::Uniform(from, to) => StartSpec::Uniform(from, to),
     }
 }
 

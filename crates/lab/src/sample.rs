@@ -9,7 +9,7 @@ use tidegate_mechanism::tcp::congestion::CongestionControl;
 use tidegate_record::Series;
 use tidegate_scenario::Scenario;
 use tidegate_scenario::model::{
-    self, DomainQuantity, FlowCounter, FlowQuantity, LinkCounter, LinkQuantity, MarkerCounter,
+    self, DomainQuantity, FlowCounter, FlowQuantity, FluidQuantity, LinkCounter, LinkQuantity, MarkerCounter,
     MarkerQuantity, Way,
 };
 use tidegate_units::{Span, Time};
@@ -96,6 +96,7 @@ impl Sampler {
             model::Series::Link(link, way, quantity) => {
                 read_link(simulation, LinkId::of(link.0, way == Way::Reverse), quantity)
             }
+            model::Series::Fluid(fluid, quantity) => read_fluid(simulation, fluid.index(), quantity),
             model::Series::Marker(marker, quantity) => read_marker(simulation, marker.index(), quantity),
             model::Series::Bin(link, way, level, bin) => {
                 let link = LinkId::of(link.0, way == Way::Reverse);
@@ -227,6 +228,22 @@ fn read_domain<O: Observer>(
     }
 }
 
+fn read_fluid<O: Observer>(simulation: &Simulation<O>, fluid: usize, quantity: FluidQuantity) -> Reading {
+    let (Some(state), Some(counters)) = (simulation.fluid_state(fluid), simulation.fluid_counters(fluid))
+    else {
+        return Reading::Value(f64::NAN);
+    };
+    Reading::Value(match quantity {
+        FluidQuantity::Throughput => {
+            return Reading::Counter { count: counters.delivered_bytes, per_unit: 8.0 };
+        }
+        FluidQuantity::Sent => state.rate_bps,
+        FluidQuantity::Rtt => state.rtt_s * 1e3,
+        FluidQuantity::Window => state.window_segments,
+        FluidQuantity::TimedOut => state.timed_out,
+    })
+}
+
 fn read_marker<O: Observer>(simulation: &Simulation<O>, marker: usize, quantity: MarkerQuantity) -> Reading {
     let bytes = simulation.marker_counters(marker).bytes;
     let bits = |colour: usize| Reading::Counter { count: bytes[colour] as f64, per_unit: 8.0 };
@@ -248,6 +265,9 @@ fn name_of(scenario: &Scenario, series: &model::Series) -> String {
         model::Series::Link(link, way, quantity) => {
             let reverse = if *way == Way::Reverse { "reverse." } else { "" };
             format!("links.{}.{reverse}{}", scenario.links[link.index()].name, quantity.name())
+        }
+        model::Series::Fluid(fluid, quantity) => {
+            format!("fluids.{}.{}", scenario.fluids[fluid.index()].name, quantity.name())
         }
         model::Series::Marker(marker, quantity) => {
             format!("markers.{}.{}", scenario.markers[marker.index()].name, quantity.name())

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::json;
 use tidegate_engine::{
-    ConnectionCounters, CrowdTally, Delays, FlowCounters, LinkCounters, LinkId, MarkerCounters, SinkCounters,
-    Statistics,
+    ConnectionCounters, CrowdTally, Delays, FlowCounters, FluidCounters, FluidLinkCounters, LinkCounters,
+    LinkId, MarkerCounters, SinkCounters, Statistics,
 };
 use tidegate_packet::{DropReason, MarkReason};
 use tidegate_scenario::Scenario;
@@ -175,6 +175,7 @@ impl Serialize for Summary {
                 window,
                 percentiles: self.link_percentiles.get(&id),
                 classes: self.classes.get(&id),
+                fluid: statistics.fluid_links.get(&(id as u32)),
                 wasted_bytes: self.comparison.wasted_bytes.as_ref().map(|wasted| wasted[id]),
                 reverse: None,
             }
@@ -184,6 +185,11 @@ impl Serialize for Summary {
             LinkSummary { reverse, ..link(index, false) }
         };
         map.serialize_entry("links", &Entries(links.map(|(index, spec)| (&spec.name, both(index)))))?;
+        if !scenario.fluids.is_empty() {
+            let fluids = scenario.fluids.iter().zip(&statistics.fluids);
+            let entries = fluids.map(|(spec, counters)| (&spec.name, fluid(counters)));
+            map.serialize_entry("fluids", &Entries(entries))?;
+        }
         if !scenario.markers.is_empty() {
             let markers = scenario.markers.iter().zip(&statistics.markers);
             let entries = markers.map(|(point, counters)| (&point.name, marker(counters, window)));
@@ -330,6 +336,7 @@ struct LinkSummary<'a> {
     window: Span,
     percentiles: Option<&'a Percentiles>,
     classes: Option<&'a serde_json::Value>,
+    fluid: Option<&'a FluidLinkCounters>,
     wasted_bytes: Option<u64>,
     reverse: Option<Box<LinkSummary<'a>>>,
 }
@@ -382,6 +389,9 @@ impl Serialize for LinkSummary<'_> {
             "marks_by_reason",
             &Entries(marks.filter(|(count, _)| **count > 0).map(|(n, why)| (why, n))),
         )?;
+        if let Some(fluid) = self.fluid {
+            map.serialize_entry("fluid", &link_fluid(fluid))?;
+        }
         if let Some(classes) = self.classes {
             map.serialize_entry("classes", classes)?;
         }
@@ -390,6 +400,35 @@ impl Serialize for LinkSummary<'_> {
         }
         map.end()
     }
+}
+
+/// What a fluid did.
+fn fluid(counters: &FluidCounters) -> serde_json::Value {
+    let mean = |integral: f64| if counters.seconds > 0.0 { integral / counters.seconds } else { 0.0 };
+    json!({
+        "throughput_bps": mean(counters.delivered_bytes * 8.0),
+        "sent_bps": mean(counters.sent_bytes * 8.0),
+        "loss_ratio": part(counters.lost_bytes, counters.sent_bytes),
+        "marked_ratio": part(counters.marked_bytes, counters.sent_bytes),
+        "rtt_ms": mean(counters.rtt_seconds) * 1e3,
+        "cwnd_segments": mean(counters.window_seconds),
+        "timed_out": mean(counters.timed_out_seconds),
+    })
+}
+
+/// What a link did with fluids.
+fn link_fluid(counters: &FluidLinkCounters) -> serde_json::Value {
+    let mean = |bytes: f64| if counters.seconds > 0.0 { bytes * 8.0 / counters.seconds } else { 0.0 };
+    json!({
+        "throughput_bps": mean(counters.served_bytes),
+        "offered_bps": mean(counters.offered_bytes),
+        "loss_ratio": part(counters.lost_bytes, counters.offered_bytes),
+        "marked_ratio": part(counters.marked_bytes, counters.offered_bytes),
+    })
+}
+
+fn part(some: f64, all: f64) -> f64 {
+    if all > 0.0 { some / all } else { 0.0 }
 }
 
 /// What left a marker, by colour.

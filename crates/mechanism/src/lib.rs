@@ -11,12 +11,13 @@
 //! The folders are the families: [`queue`] (accept, mark or drop?), [`schedule`] (who goes next?), [`meter`] (how fast
 //! is this flow?), [`shape`] (when may it go?), [`mark`] (which promise does it carry?), [`edge`] (how much may enter
 //! here?), [`hop`] (what do my neighbours tell me?), [`tcp`] (how does the end host react?), [`tfrc`] and [`scream`] (how does a media
-//! stream?). [`wire`] is what their messages share.
+//! stream?). [`fluid`] is many connections at once. [`wire`] is what their messages share.
 #![no_std]
 
 extern crate alloc;
 
 pub mod edge;
+pub mod fluid;
 pub mod hop;
 pub mod mark;
 pub mod media;

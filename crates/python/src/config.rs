@@ -38,7 +38,10 @@ fn raise_all(errors: &[tidegate_scenario::ConfigError], rendered: String) -> PyE
 
 /// The exception for a scenario that reads well and makes no network.
 pub(crate) fn unbuildable(scenario: &Scenario, error: &BuildError) -> PyErr {
-    let found = scenario.at_domain(error.domain().unwrap_or_default(), error.to_string());
+    let found = match error.fluid() {
+        Some((fluid, key)) => scenario.at_fluid(fluid, key, error.to_string()),
+        None => scenario.at_domain(error.domain().unwrap_or_default(), error.to_string()),
+    };
     let rendered = found.render();
     raise_all(&[found], rendered)
 }

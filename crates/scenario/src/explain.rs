@@ -5,6 +5,8 @@ use serde_json::{Map, Value};
 use tidegate_document::schema::tidied;
 use tidegate_parameters::text::{Family as _, SchemaOf};
 
+use tidegate_mechanism::fluid::FluidConfig;
+
 use crate::model::{
     Application, Control, Device, Follows, Jitter, Labels, Loss, Marker, Mechanism, Queue, Reorder,
     TransportText,
@@ -61,6 +63,7 @@ fn rows() -> Vec<(&'static str, &'static str, SchemaOf)> {
         .chain(of("loss", Loss::documents()))
         .chain(of("jitter", Jitter::documents()))
         .chain(of("follows", Follows::documents()))
+        .chain(of("flow", vec![("fluid", tidegate_parameters::text::schema_of::<FluidConfig>)]))
         .chain(of(
             "link",
             vec![

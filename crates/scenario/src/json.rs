@@ -9,9 +9,9 @@ use tidegate_document::json::config;
 use tidegate_units::{BitRate, Span, Time};
 
 use crate::model::{
-    Application, Clock, ClockStep, Command, DelayOf, Direction, Domain, Event, EventChange, Flow, Follows,
-    Link, LinkIndex, MarkerPoint, Multipath, Node, NodeIndex, Record, Routing, Scenario, Series, Start,
-    Transport, Way,
+    Application, Clock, ClockStep, Command, DelayOf, Direction, Domain, Event, EventChange, Flow, Fluid,
+    Follows, Link, LinkIndex, MarkerPoint, Multipath, Node, NodeIndex, Record, Routing, Scenario, Series,
+    Start, Transport, Way,
 };
 
 /// Counts up when a key changes its meaning.
@@ -31,6 +31,9 @@ struct Words<'s> {
     nodes: Vec<Value>,
     links: Vec<Value>,
     flows: Vec<FlowWords<'s>>,
+    /// Only where there are some: results are the same bytes without them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    fluids: Vec<Value>,
     routing: Value,
     domains: Vec<Value>,
     markers: Vec<Value>,
@@ -88,6 +91,7 @@ impl Scenario {
             nodes,
             links,
             flows,
+            fluids,
             routing: Routing { multipath, follows },
             ties,
             domains,
@@ -96,6 +100,7 @@ impl Scenario {
             events,
             record,
             domain_sites: _,
+            fluid_sites: _,
         } = self;
         let parameters: Map<String, Value> =
             parameters.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
@@ -113,6 +118,7 @@ impl Scenario {
             nodes: nodes.iter().map(node).collect(),
             links: links.iter().map(|link| self.link(link)).collect(),
             flows: flows.iter().map(flow).collect(),
+            fluids: fluids.iter().map(|fluid| self.fluid(fluid)).collect(),
             routing: routing(*multipath, follows.as_ref()),
             domains: domains.iter().map(|domain| self.domain(domain)).collect(),
             markers: markers.iter().map(|point| self.marker(point)).collect(),
@@ -213,16 +219,25 @@ impl Scenario {
             to: self.node_names(to),
             transport: transports.config(transport),
             application: applications.config(application),
-            start_s: match *start {
-                Start::At(time) => json!(seconds(time)),
-                Start::Uniform(first, last) => json!({ "uniform": [seconds(first), seconds(last)] }),
-            },
+            start_s: start_json(*start),
             stop_s: stop.map(seconds),
             dscp: dscp.get(),
             weight: *weight,
             class: *class,
             back_of: back_of.map(|forth| self.flows[forth as usize].name.as_str()),
         }
+    }
+
+    fn fluid(&self, fluid: &Fluid) -> Value {
+        let Fluid { name, from, to, config: of_all, start, stop } = fluid;
+        json!({
+            "name": name,
+            "from": self.node_name(*from),
+            "to": self.node_name(*to),
+            "fluid": config(of_all),
+            "start_s": start_json(*start),
+            "stop_s": stop.map(seconds),
+        })
     }
 
     fn marker(&self, point: &MarkerPoint) -> Value {
@@ -311,6 +326,9 @@ impl Scenario {
             Series::Link(link, way, quantity) => {
                 format!("{}.{}", self.link_path(link, way), quantity.name())
             }
+            Series::Fluid(fluid, quantity) => {
+                format!("fluids.{}.{}", self.fluids[fluid.index()].name, quantity.name())
+            }
             Series::Marker(marker, quantity) => {
                 format!("markers.{}.{}", self.markers[marker.index()].name, quantity.name())
             }
@@ -355,6 +373,13 @@ impl<'s, T: Serialize + PartialEq> Repeated<'s, T> {
                 words
             }
         }
+    }
+}
+
+fn start_json(start: Start) -> Value {
+    match start {
+        Start::At(time) => json!(seconds(time)),
+        Start::Uniform(first, last) => json!({ "uniform": [seconds(first), seconds(last)] }),
     }
 }
 

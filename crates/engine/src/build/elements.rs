@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use tidegate_mechanism::Context;
 use tidegate_mechanism::edge::{self, BorderSite, PeerId};
 use tidegate_mechanism::random::{Seed, Substream};
-use tidegate_units::Time;
+use tidegate_units::{Bytes, Time};
 
 use crate::border::{Border, Clock};
 use crate::ids::{LinkId, NodeId};
@@ -18,7 +18,13 @@ use crate::shared::Share;
 use crate::simulation::hops;
 use crate::world::Alarm;
 
-pub(super) fn build_links(network: &Network, seed: u64, choice: PortChoice) -> Vec<Link> {
+/// `fluids`: by direction of a link, the packets of the fluid that crosses it; empty if there is none at all.
+pub(super) fn build_links(
+    network: &Network,
+    seed: u64,
+    choice: PortChoice,
+    fluids: &[Option<Bytes>],
+) -> Vec<Link> {
     let mut ports = vec![0u16; network.nodes.len()];
     let mut links = Vec::with_capacity(network.links.len() * 2);
     let mut media = 0;
@@ -39,7 +45,7 @@ pub(super) fn build_links(network: &Network, seed: u64, choice: PortChoice) -> V
             let choice = match share {
                 _ if hop_links.get(id.0 as usize) == Some(&true) => PortChoice::Hop(share),
                 Some(share) => PortChoice::Shared(share),
-                None => choice,
+                None => fluids.get(id.0 as usize).copied().flatten().map_or(choice, PortChoice::Fluid),
             };
             links.push(build_direction(
                 id,

@@ -12,6 +12,7 @@ use self::ways::plan_flow;
 use crate::border::Border;
 use crate::counters::{FlowCounters, RateIntegral, SinkCounters, Totals};
 use crate::error::BuildError;
+use crate::fluid::Fluids;
 use crate::ids::FlowIds;
 use crate::link::PortChoice;
 use crate::network::{ApplicationSpec, FlowSpec, Network, TransportSpec};
@@ -64,7 +65,8 @@ impl Network {
             hop_drops: Vec::new(),
             trails: None,
         };
-        let links = build_links(&self, seed, ports);
+        let fluid_ways = crate::fluid::Ways::of(&self)?;
+        let links = build_links(&self, seed, ports, &fluid_ways.packets(&self));
         world.rates = links.iter().map(|link| RateIntegral::starting(link.rate(), Time::ZERO)).collect();
         let borders = build_borders(&self, seed);
         world.flows = vec![FlowCounters::default(); self.flows.len() * 2 + borders.len() + self.hops.len()];
@@ -127,10 +129,13 @@ impl Network {
             programs,
             planner,
         };
+        let fluids = Fluids::new(&self, &fluid_ways);
         let network = Self { links: Vec::new(), ..self };
         let mut simulation = Simulation::assemble(network, world, parts, seed);
         simulation.arm_script();
         simulation.arm_follow();
+        simulation.fluids = fluids;
+        simulation.arm_fluids();
         Ok(simulation)
     }
 }

@@ -4,7 +4,7 @@ use tidegate_mechanism::hop::switch::Switch;
 use tidegate_units::{BitRate, Span, TransmissionClock};
 
 use super::scheduled::Scheduled;
-use super::{Link, Port, at_port};
+use super::{FluidPort, Link, Port, at_port};
 use crate::counters::LinkCounters;
 use crate::observer::Observer;
 use crate::world::{LinkSink, World};
@@ -42,6 +42,7 @@ impl Link {
         at_port!(&mut self.port, {
             Planned(port) => port.set_rate(now, old, &mut self.wire, &mut sink),
             Scheduled(port) => port.set_rate(now, old, &mut self.wire, &mut sink),
+            Fluid(port) => port.set_rate(now, old, &mut self.wire),
         });
         self.arm(world);
     }
@@ -69,7 +70,13 @@ impl Link {
         at_port!(&mut self.port, {
             Planned(port) => port.flush(now, &mut self.wire, &mut sink),
             Scheduled(port) => port.flush(now, &mut self.wire, &mut sink),
+            Fluid(port) => port.flush(now, &mut self.wire, &mut sink),
         });
+    }
+
+    /// Its port for packets and a fluid, if it has one, with its counters.
+    pub(crate) fn fluid_port(&mut self) -> Option<(&mut FluidPort, &mut LinkCounters)> {
+        if let Port::Fluid(port) = &mut self.port { Some((port, &mut self.counters)) } else { None }
     }
 
     /// Whether the link carries packets.
@@ -89,6 +96,7 @@ impl Link {
         at_port!(&self.port, {
             Planned(port) => port.length(now, &self.wire),
             Scheduled(port) => port.length(now),
+            Fluid(port) => port.length(),
         })
     }
 
@@ -99,6 +107,7 @@ impl Link {
         at_port!(&mut self.port, {
             Planned(port) => port.settle(now, &self.wire),
             Scheduled(port) => port.settle(now, &mut self.wire, &mut sink),
+            Fluid(port) => port.settle(now, sink.counters),
         });
     }
 
@@ -108,6 +117,7 @@ impl Link {
         at_port!(&self.port, {
             Planned(port) => port.variable(name),
             Scheduled(port) => port.variable(name),
+            Fluid(port) => port.variable(name),
         })
     }
 
@@ -119,6 +129,7 @@ impl Link {
         at_port!(&mut self.port, {
             Planned(port) => port.subtract_future(now, &self.wire, &mut counters),
             Scheduled(_) => counters.busy_nanos -= self.wire.busy_until.since(now).as_nanos(),
+            Fluid(_) => {}
         });
         counters
     }
@@ -131,6 +142,10 @@ impl Link {
         at_port!(&mut self.port, {
             Planned(port) => port.add_future(now, &self.wire, &mut future),
             Scheduled(port) => port.restart(now, &self.wire, &mut future),
+            Fluid(port) => {
+                let (packets, bytes) = port.length();
+                future.on_length(packets, bytes);
+            }
         });
         self.counters = future;
         if let Some(watch) = &mut self.watch {

@@ -7,6 +7,7 @@
 //! pending event, not one per packet.
 
 mod control;
+mod fluid;
 mod impairment;
 mod planned;
 mod ring;
@@ -16,6 +17,7 @@ mod trace;
 mod transits;
 mod wire;
 
+pub(crate) use fluid::FluidPort;
 pub use impairment::{JitterModel, LossModel, Medium, ReorderModel};
 pub use spec::DirectionSpec;
 pub use tidegate_mechanism::hop::switch::SwitchConfig as CircuitSpec;
@@ -26,9 +28,9 @@ use std::mem::offset_of;
 use tidegate_mechanism::Context;
 use tidegate_mechanism::hop::switch::Switch;
 use tidegate_mechanism::queue::{AnyManager, DropTail, QueueManager, Red, Sfb};
-use tidegate_mechanism::schedule::AnyDiscipline;
+use tidegate_mechanism::schedule::{AnyDiscipline, DisciplineConfig};
 use tidegate_packet::{DropReason, Packet, Place};
-use tidegate_units::{Span, Time, TransmissionClock};
+use tidegate_units::{Bytes, Span, Time, TransmissionClock};
 
 use crate::counters::{Delays, LinkCounters};
 use crate::event::Token;
@@ -54,6 +56,8 @@ pub(crate) enum PortChoice {
     Shared(Share),
     /// The same, for a link that leaves a router with a hop mechanism, which is told of each departure when it happens.
     Hop(Option<Share>),
+    /// One for packets and a fluid, whose packets are so large.
+    Fluid(Bytes),
 }
 
 // With a tag of its own: one hidden in a manager would have to be decoded for every packet.
@@ -68,6 +72,8 @@ enum Port {
     /// Under any other manager.
     Planned(Box<Planned<AnyManager>>),
     Scheduled(Box<Scheduled>),
+    /// Where a fluid flows, too.
+    Fluid(Box<FluidPort>),
 }
 
 impl Port {
@@ -92,13 +98,14 @@ impl Port {
 
 /// A match on a port where planned ones do the same, whatever their manager.
 macro_rules! at_port {
-    ($port:expr, { Planned($p:ident) => $planned:expr, Scheduled($s:pat) => $scheduled:expr $(,)? }) => {
+    ($port:expr, { Planned($p:ident) => $planned:expr, Scheduled($s:pat) => $scheduled:expr, Fluid($f:pat) => $fluid:expr $(,)? }) => {
         match $port {
             Port::Tail($p) => $planned,
             Port::Red($p) => $planned,
             Port::Sfb($p) => $planned,
             Port::Planned($p) => $planned,
             Port::Scheduled($s) => $scheduled,
+            Port::Fluid($f) => $fluid,
         }
     };
 }
@@ -194,7 +201,14 @@ impl Link {
     ) -> Self {
         let (delay, circuit) = (spec.delay, spec.circuit);
         let wake = if matches!(choice, PortChoice::Hop(_)) { Wake::HopLink } else { Wake::Link };
+        let fluid = match (&spec.queue, choice) {
+            (DisciplineConfig::Fifo(manager), PortChoice::Fluid(packet)) => {
+                FluidPort::new(manager, packet, context)
+            }
+            _ => None,
+        };
         let port = match spec.queue.build(context) {
+            _ if let Some(fluid) = fluid => Port::Fluid(Box::new(fluid)),
             AnyDiscipline::Fifo(fifo)
                 if choice == PortChoice::Cheapest
                     && circuit.is_none()
@@ -290,6 +304,10 @@ impl Link {
                     self.arm(world);
                 }
                 return true;
+            },
+            Fluid(port) => {
+                let mut sink = LinkSink { link: id, world, counters: &mut self.counters };
+                port.offer(packet, route, &mut self.wire, &mut sink);
             }
         });
         false
@@ -385,6 +403,7 @@ impl Link {
         at_port!(&mut self.port, {
             Planned(port) => port.free_front(now, &self.wire),
             Scheduled(port) => port.on_wake(now, &mut self.wire, &mut sink),
+            Fluid(_) => {}
         });
     }
 

@@ -19,6 +19,7 @@ use crate::border::Border;
 use crate::counters::{Delays, FlowCounters, LinkCounters, RateIntegral, SinkCounters, Totals};
 use crate::crowd::{Crowd, CrowdTally};
 use crate::event::Token;
+use crate::fluid::{FluidCounters, FluidLinkCounters, Fluids};
 use crate::ids::LinkId;
 use crate::link::Link;
 use crate::marker::{MarkerCounters, MarkerPoint};
@@ -149,6 +150,7 @@ pub struct Simulation<O: Observer = ()> {
     pub(crate) hops: Vec<Hop>,
     pub(crate) advised: BTreeMap<Advised, Vec<u32>>,
     pub(crate) crowds: Vec<Crowd>,
+    pub(crate) fluids: Option<Box<Fluids>>,
     /// By connection: which place of which crowd it is; empty where there are none.
     pub(crate) places: Vec<CrowdPlace>,
     /// The directions of links that routes go around, ascending.
@@ -198,6 +200,10 @@ pub struct Statistics {
     pub border_drops: Vec<[u64; DropReason::ALL.len()]>,
     /// By marker.
     pub markers: Vec<MarkerCounters>,
+    /// By fluid.
+    pub fluids: Vec<FluidCounters>,
+    /// By direction of a link that fluids cross.
+    pub fluid_links: BTreeMap<u32, FluidLinkCounters>,
     /// Of the whole run.
     pub totals: Totals,
 }
@@ -237,6 +243,7 @@ impl<O: Observer> Simulation<O> {
             markers: parts.markers,
             hops: parts.hops,
             crowds: parts.crowds,
+            fluids: None,
             places: parts.places,
             congested: Vec::new(),
             programs: parts.programs,
@@ -311,6 +318,7 @@ impl<O: Observer> Simulation<O> {
             Wake::Hop => self.on_hop_alarm(index),
             Wake::Follow => self.on_follow(),
             Wake::Crowd => self.on_crowd_alarm(index),
+            Wake::Fluid => self.on_fluid(),
             Wake::Phase => {}
         }
     }
@@ -337,6 +345,9 @@ impl<O: Observer> Simulation<O> {
         }
         self.connections_before = self.connections.iter().map(Connection::counters).collect();
         self.restart_crowds();
+        if let Some(fluids) = &mut self.fluids {
+            fluids.restart();
+        }
     }
 
     /// What was counted since.
@@ -358,6 +369,12 @@ impl<O: Observer> Simulation<O> {
             crowds: BTreeMap::new(),
             border_drops: self.borders.iter().map(|border| border.drops_by_reason).collect(),
             markers: self.markers.iter().map(|point| point.counters).collect(),
+            fluids: self.fluids.iter().flat_map(|fluids| fluids.counters()).collect(),
+            fluid_links: self
+                .fluids
+                .iter()
+                .flat_map(|fluids| fluids.link_counters().map(|(link, counters)| (link.0, counters)))
+                .collect(),
             totals: self.world.totals,
         };
         self.add_crowds(&mut statistics);

@@ -76,12 +76,14 @@ fn results(statistics: &Statistics) -> String {
         crowds,
         border_drops,
         markers,
+        fluids,
+        fluid_links,
         totals,
     } = statistics;
     let mut totals = *totals;
     totals.events = 0;
     format!(
-        "{since:?} {until:?} {links:#?} {link_rates:?} {link_rate_nanos:?} {flows:#?} {sinks:#?} {connections:#?} {crowds:?} {border_drops:?} {markers:?} {totals:?}"
+        "{since:?} {until:?} {links:#?} {link_rates:?} {link_rate_nanos:?} {flows:#?} {sinks:#?} {connections:#?} {crowds:?} {border_drops:?} {markers:?} {fluids:?} {fluid_links:?} {totals:?}"
     )
 }
 

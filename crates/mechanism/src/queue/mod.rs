@@ -56,6 +56,7 @@ pub(crate) use limit::bytes32;
 pub use pi::{Pi, PiConfig};
 pub use pi2::{Pi2, Pi2Config, Scalable};
 pub use pie::{DelayEstimator, Pie, PieConfig, PieLaw, PieLawConfig, PieState};
+pub(crate) use red::marking_probability as fluid_probability;
 pub use red::{Flavor, GapLaw, QueueUnit, Red, RedConfig, Victim};
 pub use red_penalty_box::{RedPenaltyBox, RedPenaltyBoxConfig};
 pub use rem::{Rem, RemConfig};

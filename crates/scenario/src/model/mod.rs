@@ -16,10 +16,11 @@ pub use clients::{PageObjects, Pages, Thinking, Video, VideoRule};
 pub use domain::{Clock, Lies, Mechanism, Uncontrolled};
 pub use impairment::{BurstLoss, Jitter, ListLoss, Loss, RandomLoss, Reorder, SlotJitter, UniformJitter};
 pub use record::{
-    DelayOf, DomainQuantity, FlowCounter, FlowQuantity, LinkCounter, LinkQuantity, MarkerCounter,
-    MarkerQuantity, Record, Series, Way,
+    DelayOf, DomainQuantity, FlowCounter, FlowQuantity, FluidQuantity, LinkCounter, LinkQuantity,
+    MarkerCounter, MarkerQuantity, Record, Series, Way,
 };
 pub use routing::{Follows, FollowsNbq, Multipath, Routing};
+pub use tidegate_mechanism::fluid::FluidConfig;
 pub use tidegate_mechanism::mark::MarkerConfig as Marker;
 pub use tidegate_mechanism::meter::LabelsConfig as Labels;
 pub use tidegate_mechanism::queue::{DeviceConfig as Device, ManagerConfig as Manager};
@@ -67,6 +68,8 @@ indices! {
     LinkIndex,
     /// A flow: a position in [`Scenario::flows`].
     FlowIndex,
+    /// A fluid: a position in [`Scenario::fluids`].
+    FluidIndex,
     /// A domain: a position in [`Scenario::domains`].
     DomainIndex,
     /// A marker: a position in [`Scenario::markers`].
@@ -96,6 +99,8 @@ pub struct Scenario {
     pub links: Vec<Link>,
     /// The flows in the order of the file.
     pub flows: Vec<Flow>,
+    /// Many TCP connections as fluids, in the order of the file.
+    pub fluids: Vec<Fluid>,
     /// How packets find their way.
     pub routing: Routing,
     /// What breaks ties; `None` leaves them to the order of events.
@@ -112,6 +117,8 @@ pub struct Scenario {
     pub record: Record,
     /// By domain: where it is written.
     pub(crate) domain_sites: Vec<ConfigError>,
+    /// By fluid: where it, its receiver and its round trip are written.
+    pub(crate) fluid_sites: Vec<[ConfigError; 3]>,
 }
 
 impl Scenario {
@@ -121,6 +128,20 @@ impl Scenario {
         let written = self.domains.iter().zip(&self.domain_sites).find(|(domain, _)| domain.name == name);
         match written {
             Some((_, site)) => site.saying(message),
+            None => ConfigError::without_place(String::new(), message, String::new()),
+        }
+    }
+
+    /// The same of the fluid `name` at its `key`.
+    pub fn at_fluid(&self, name: &str, key: &str, message: String) -> ConfigError {
+        let written = self.fluids.iter().zip(&self.fluid_sites).find(|(fluid, _)| fluid.name == name);
+        let place = match key {
+            "to" => 1,
+            "rtt" => 2,
+            _ => 0,
+        };
+        match written {
+            Some((_, sites)) => sites[place].saying(message),
             None => ConfigError::without_place(String::new(), message, String::new()),
         }
     }
@@ -252,6 +273,23 @@ pub struct Flow {
     pub class: u8,
     /// The flow whose connection it is the other direction of: its position.
     pub back_of: Option<u32>,
+}
+
+/// Many TCP connections as one fluid.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fluid {
+    /// Its name, which no flow has.
+    pub name: String,
+    /// The sending host.
+    pub from: NodeIndex,
+    /// The receiving host.
+    pub to: NodeIndex,
+    /// How many there are, and what they do.
+    pub config: FluidConfig,
+    /// When they start: all at once, or evenly between the two.
+    pub start: Start,
+    /// When they stop; none: with the run.
+    pub stop: Option<Time>,
 }
 
 /// When a flow starts.

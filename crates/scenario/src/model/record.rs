@@ -8,7 +8,7 @@ use tidegate_mechanism::schedule::DisciplineConfig;
 use tidegate_mechanism::tcp::congestion::CongestionControlConfig;
 use tidegate_units::Span;
 
-use super::{DomainIndex, FlowIndex, LinkIndex, MarkerIndex, clients, transfers};
+use super::{DomainIndex, FlowIndex, FluidIndex, LinkIndex, MarkerIndex, clients, transfers};
 
 /// What to record.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -43,6 +43,8 @@ pub enum Series {
     LinkClass(LinkIndex, Way, u8),
     /// A quantity of a flow in a domain: `domains.<domain>.<flow>.<quantity>`.
     Domain(DomainIndex, FlowIndex, DomainQuantity),
+    /// A quantity of a fluid: `fluids.<name>.<quantity>`.
+    Fluid(FluidIndex, FluidQuantity),
     /// A quantity of a marker: `markers.<name>.<quantity>`.
     Marker(MarkerIndex, MarkerQuantity),
 }
@@ -230,6 +232,22 @@ quantities! {
         ShaperPackets = "shaper_packets",
         /// What waits in front of the shaper, in bytes.
         ShaperBytes = "shaper_bytes",
+    }
+}
+
+quantities! {
+    /// What can be recorded of a fluid.
+    FluidQuantity {
+        /// Network-layer bits that left its last link in the interval, per second.
+        Throughput = "throughput_bps",
+        /// Bits that it sends now, per second.
+        Sent = "sent_bps",
+        /// Its round trip now.
+        Rtt = "rtt_ms",
+        /// The mean window of its connections that do not wait for a time-out.
+        Window = "cwnd_segments",
+        /// The part of them that waits for one.
+        TimedOut = "timed_out",
     }
 }
 

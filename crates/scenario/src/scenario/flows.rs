@@ -12,9 +12,9 @@ use super::keys;
 use super::nodes::Nodes;
 use super::raw::{FlowText, StartText};
 use super::reach::Reach;
-use crate::error::Problems;
+use crate::error::{Problem, Problems};
 use crate::merge::{kind_table, merged};
-use crate::model::{Application, Bulk, Flow, NodeIndex, NodeKind, PLACES_MAX, Start, Transport, Udp};
+use crate::model::{Application, Bulk, Flow, Fluid, NodeIndex, NodeKind, PLACES_MAX, Start, Transport, Udp};
 use crate::overrides::Late;
 use crate::tables::Tables;
 use crate::template::Scope;
@@ -25,6 +25,11 @@ use crate::tree::{Table, Tree};
 pub(crate) struct Flows {
     pub(crate) names: Names,
     pub(crate) list: Vec<Flow>,
+    /// The fluids, whose names are others.
+    pub(crate) fluid_names: Names,
+    pub(crate) fluids: Vec<Fluid>,
+    /// Where each fluid is written: at its head, at its receiver and at its round trip.
+    pub(crate) fluid_sites: Vec<[Problem; 3]>,
 }
 
 /// What flows are read against.
@@ -51,8 +56,17 @@ pub(crate) fn read(
     let complete = |tree: &Tree, at: &Scope<'_>| complete(tree, world.defaults, at);
     let section = Section { name: "flows", complete: &complete };
     let mut back = Vec::new();
+    let (mut fluids, mut fluid_sites) = (Vec::new(), Vec::new());
     let before = problems.len();
     let names = for_each(table, &section, scope, late, problems, |site, scope, problems| {
+        if site.tree.as_table().is_some_and(|flow| flow.contains("fluid")) {
+            if let Some(fluid) = read_fluid(site, world, scope, problems) {
+                fluids.push(fluid);
+                let at = |keys: &[&str]| site.problem(keys, String::new(), "");
+                fluid_sites.push([at(&["fluid"]), at(&["to"]), at(&["fluid", "rtt"])]);
+            }
+            return;
+        }
         let flow = read_flow(site, world, tables, scope, problems);
         if let Some(places) = flow.as_ref().and_then(|(flow, _)| flow.application.places()) {
             if let Some(left) = places_left.checked_sub(places) {
@@ -70,6 +84,22 @@ pub(crate) fn read(
         }
         list.extend(flow.map(|(flow, _)| flow));
     });
+    // Positions count flows of packets alone.
+    let is_fluid = |name: &str| fluids.iter().any(|fluid: &Fluid| fluid.name == name);
+    let mut fluid_names = Names::default();
+    let names = if fluids.is_empty() {
+        names
+    } else {
+        let mut others = Names::default();
+        for name in names.iter() {
+            if is_fluid(name) {
+                fluid_names.insert(name)
+            } else {
+                others.insert(name)
+            };
+        }
+        others
+    };
     if problems.len() == before {
         let mut is_taken = vec![false; list.len()];
         for (index, forth, mut problem) in back {
@@ -82,7 +112,46 @@ pub(crate) fn read(
             }
         }
     }
-    Flows { names, list }
+    Flows { names, list, fluid_names, fluids, fluid_sites }
+}
+
+/// A fluid.
+fn read_fluid(
+    site: Site<'_>,
+    world: &World<'_>,
+    scope: &Scope<'_>,
+    problems: &mut Problems,
+) -> Option<Fluid> {
+    let text: FlowText = site.read(scope, problems)?;
+    let table = site.tree.as_table()?;
+    for key in ["transport", "application", "dscp", "weight", "class", "back_of"] {
+        if table.contains(key) {
+            let help =
+                "with `fluid`: from, to, start, stop, repeat; what its connections are stands in `fluid`";
+            problems.push(site.problem(&[key], format!("a fluid has no `{key}`"), help));
+            return None;
+        }
+    }
+    let ends = read_ends(site, &text, world, problems);
+    let mut sink = |keys: &[&str], message: String, help: &str| {
+        problems.push(site.problem(keys, message, help));
+    };
+    INSIDE.check("fluid", &text.fluid, &mut Report::new(&mut sink));
+    let start = start_of(text.start);
+    check_times(site, start, text.stop, world.duration, problems);
+    let (from, to) = ends?;
+    let [to] = to[..] else {
+        problems.push(site.problem(&["to"], "a fluid has one receiver", ""));
+        return None;
+    };
+    Some(Fluid { name: site.name.to_owned(), from, to, config: text.fluid?, start, stop: text.stop })
+}
+
+fn start_of(start: Option<StartText>) -> Start {
+    match start.unwrap_or(StartText::At(Time::ZERO)) {
+        StartText::At(time) => Start::At(time),
+        StartText::Uniform(from, to) => Start::Uniform(from, to),
+    }
 }
 
 /// The position of `forth`, if the flow at `index` can be its other direction; else what would help.
@@ -116,6 +185,9 @@ fn pair(
 ///
 /// This happens once for all flows of a repeat: the kind of a transport may be a parameter, not a loop variable.
 fn complete(tree: &Tree, defaults: &Defaults, scope: &Scope<'_>) -> Tree {
+    if tree.as_table().is_some_and(|flow| flow.contains("fluid")) {
+        return tree.clone();
+    }
     let mut flow = match &defaults.flow {
         Some(below) => merged(below, tree, "flow", &keys::FORMAT),
         None => tree.clone(),
@@ -177,10 +249,7 @@ fn read_flow(
         problems.push(site.problem(&keys, why, ""));
         return None;
     }
-    let start = match text.start.unwrap_or(StartText::At(Time::ZERO)) {
-        StartText::At(time) => Start::At(time),
-        StartText::Uniform(from, to) => Start::Uniform(from, to),
-    };
+    let start = start_of(text.start);
     check_times(site, start, text.stop, world.duration, problems);
     let (from, to) = ends?;
     let single = match &transport {

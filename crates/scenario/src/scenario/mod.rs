@@ -102,6 +102,7 @@ pub(crate) fn build(
         nodes: nodes.list,
         links: links.list,
         flows: flows.list,
+        fluids: flows.fluids,
         routing,
         ties: read_ties(table, &scope, &mut problems),
         domains: domains.list,
@@ -110,6 +111,11 @@ pub(crate) fn build(
         events,
         record,
         domain_sites: domains.sites.into_iter().map(|site| site.resolve(sources)).collect(),
+        fluid_sites: flows
+            .fluid_sites
+            .into_iter()
+            .map(|sites| sites.map(|site| site.resolve(sources)))
+            .collect(),
     };
     problems.finish(Some(scenario), sources)
 }

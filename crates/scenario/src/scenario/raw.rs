@@ -8,6 +8,7 @@ use std::fmt;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, de};
+use tidegate_mechanism::fluid::FluidConfig;
 use tidegate_units::{BitRate, Span, Time};
 
 use crate::model::{
@@ -202,6 +203,9 @@ pub(crate) struct FlowText {
     /// The TCP flow of which this one is the other direction: both are one connection, and the acknowledgments of each ride on
     /// data of the other.
     pub(crate) back_of: Option<String>,
+    /// Many TCP connections as one fluid, instead of a flow of packets: without `transport` and `application`. The defaults of flows
+    /// do not concern it.
+    pub(crate) fluid: Option<FluidConfig>,
 }
 
 /// One name, or several.

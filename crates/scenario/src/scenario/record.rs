@@ -18,9 +18,9 @@ use tidegate_mechanism::edge::EdgeConfig;
 
 use crate::model::Flow;
 use crate::model::{
-    DelayOf, DomainIndex, DomainQuantity, FlowCounter, FlowIndex, FlowQuantity, Link, LinkIndex,
-    LinkQuantity, Manager, Marker, MarkerIndex, MarkerQuantity, Mechanism, Queue, Record, Series, Transport,
-    Way,
+    DelayOf, DomainIndex, DomainQuantity, FlowCounter, FlowIndex, FlowQuantity, FluidIndex, FluidQuantity,
+    Link, LinkIndex, LinkQuantity, Manager, Marker, MarkerIndex, MarkerQuantity, Mechanism, Queue, Record,
+    Series, Transport, Way,
 };
 use crate::suggest;
 use crate::template::Scope;
@@ -128,6 +128,11 @@ fn series(pattern: &str, known: &Known<'_>, left: &mut u64) -> Result<Vec<Series
                 .map(|(index, what)| Series::Flow(FlowIndex(index), what))
                 .collect()
         }
+        ["fluids", name, quantity] => {
+            let quantities = choose(quantity, FluidQuantity::ALL, FluidQuantity::name)?;
+            let fluids = matching(&known.flows.fluid_names, name, "fluid", left)?;
+            cross(&fluids, &quantities).map(|(index, what)| Series::Fluid(FluidIndex(index), what)).collect()
+        }
         ["links", name, quantity] | ["links", name, "forward", quantity] => {
             link_series(name, Way::Forward, quantity, known, left)?
         }
@@ -175,7 +180,7 @@ fn series(pattern: &str, known: &Known<'_>, left: &mut u64) -> Result<Vec<Series
             let help = "flows.NAME.QUANTITY, links.NAME.QUANTITY, links.NAME.reverse.QUANTITY, \
                         links.NAME.bin.LEVEL.BIN.p_m (SFB), links.NAME.flows.FLOW.throughput_bps, \
                         links.NAME.classes.CLASS.throughput_bps, \
-                        domains.DOMAIN.FLOW.QUANTITY, markers.NAME.QUANTITY";
+                        domains.DOMAIN.FLOW.QUANTITY, markers.NAME.QUANTITY, fluids.NAME.QUANTITY";
             return Err((message, help.to_owned()));
         }
     };

@@ -12,7 +12,7 @@ use crate::meter::sample_weight;
 /// reaches 1 at `2 max_th`. A `max_p` above one, which is Adaptive RED's (thesis, Fig. 3.27): `1 - (1 - x)^max_p`, which has
 /// the slope `max_p` at `min_th`, is the straight line for `max_p` = 1 and reaches 1 at `max_th`; as if `max_p` linear REDs
 /// could each mark the packet.
-pub(in crate::queue) fn marking_probability(avg: f64, min_th: f64, max_th: f64, max_p: f64) -> f64 {
+pub(crate) fn marking_probability(avg: f64, min_th: f64, max_th: f64, max_p: f64) -> f64 {
     let p_b = if max_p > 1.0 {
         let x = (avg - min_th) / (max_th - min_th);
         1.0 - libm::pow((1.0 - x).clamp(0.0, 1.0), max_p)

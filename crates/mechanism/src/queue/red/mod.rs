@@ -34,7 +34,8 @@ mod config;
 mod law;
 
 pub use config::{Flavor, GapLaw, QueueUnit, RedConfig, Victim};
-pub(super) use law::{marking_probability, needed_max_p, spread_after_wait, spread_from_one};
+pub(crate) use law::marking_probability;
+pub(super) use law::{needed_max_p, spread_after_wait, spread_from_one};
 
 use alloc::boxed::Box;
 

@@ -1,0 +1,413 @@
+//! The density of a population of connections over their windows.
+//!
+//! Source: Baccelli, `McDonald` & Reynier 2002, section 2 (the density; the rate of losses in proportion to the window); Padhye, Firoiu,
+//! Towsley & Kurose, "Modeling TCP throughput", SIGCOMM 1998, section II (too few duplicates make a time-out, which doubles up to 64
+//! times).
+//! Deviations:
+//! - Windows stand on a grid: a quarter of a segment apart up to 8 segments, 3 % above. A connection moves up to the next point with the
+//!   rate that makes the mean window grow as it should, so that the density is that of a chain of jumps: its variance grows by the step
+//!   of the grid times what the window grows, which widens a sawtooth of mean W by up to 1.5 % of W squared, and the mean by less than 1 %.
+//! - Recovery lasts for one round trip on average, exponentially distributed, at the reduced window.
+//! - After a time-out a connection begins again at one segment with a threshold of two: where windows are small, as they are where
+//!   time-outs count, that is the half of the window.
+//! - All of slow start from the beginning is one window, the same for all that are in it.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use tidegate_units::Span;
+
+use super::{FluidConfig, Notice};
+
+/// The distance of small windows on the grid, in segments.
+const FINE: f64 = 0.25;
+/// Up to which they stand so close.
+const FINE_UNTIL: f64 = 8.0;
+/// The distance of others, as a part of the window.
+const COARSE: f64 = 0.03;
+/// A time-out doubles so often.
+const BACKOFFS: usize = 7;
+
+/// A window on the grid.
+#[derive(Clone, Copy, Debug)]
+struct Point {
+    /// In segments.
+    window: f64,
+    /// Whole segments: what it sends in a round trip.
+    segments: f64,
+    /// The distance to the next point.
+    up: f64,
+    /// What each segment adds to the window: an acknowledgment adds 1 / cwnd, and a segment alone has one.
+    growth: f64,
+    /// Where a reduction leads: to this point and the next one, the latter with this part.
+    half: (usize, f64),
+}
+
+/// See the module. Parts of the whole population, which add up to those that have started.
+#[derive(Clone, Debug)]
+pub struct Population {
+    points: Vec<Point>,
+    /// In congestion avoidance.
+    avoiding: Vec<f64>,
+    /// In recovery, or in the round trip after a mark, at the window that is left.
+    recovering: Vec<f64>,
+    /// Waiting for a time-out, by how often it has doubled.
+    waiting: [f64; BACKOFFS],
+    /// In slow start from the beginning.
+    starting: f64,
+    starting_window: f64,
+    /// Not started, or stopped.
+    absent: f64,
+    /// What each step adds to the densities.
+    delta_avoiding: Vec<f64>,
+    delta_recovering: Vec<f64>,
+    count: f64,
+    ecn: bool,
+    limited_transmit: bool,
+    increase: f64,
+    initial_window: f64,
+    window_max: f64,
+    rto_min_s: f64,
+    delayed_ack_s: f64,
+}
+
+/// `base^exponent` for whole exponents, by squaring: the same on every platform.
+fn power(mut base: f64, mut exponent: u32) -> f64 {
+    let mut product = 1.0;
+    while exponent > 0 {
+        if exponent & 1 == 1 {
+            product *= base;
+        }
+        base *= base;
+        exponent >>= 1;
+    }
+    product
+}
+
+/// The probability that fewer than three of `others` arrive, each with probability `1 - p`: so that no three duplicates tell of a loss.
+fn too_few(others: u32, p: f64) -> f64 {
+    let q = 1.0 - p;
+    let n = f64::from(others);
+    let exactly =
+        |k: u32, ways: f64| if others < k { 0.0 } else { ways * power(q, k) * power(p, others - k) };
+    (exactly(0, 1.0) + exactly(1, n) + exactly(2, n * (n - 1.0) / 2.0)).min(1.0)
+}
+
+impl Population {
+    /// Nobody has started yet.
+    pub fn new(config: &FluidConfig) -> Self {
+        let window_max = f64::from(config.window);
+        let mut windows = vec![1.0];
+        while let Some(&last) = windows.last()
+            && last < window_max
+        {
+            let step = if last < FINE_UNTIL { FINE } else { COARSE * last };
+            windows.push((last + step).min(window_max));
+        }
+        let least = f64::from(config.minimum_window);
+        let half = |window: f64| {
+            let target = (window / 2.0).max(least).min(window_max);
+            let above = windows.partition_point(|&other| other <= target);
+            let below = above - 1;
+            let part = match windows.get(above) {
+                Some(&next) => (target - windows[below]) / (next - windows[below]),
+                None => 0.0,
+            };
+            (below, part)
+        };
+        let points: Vec<Point> = windows
+            .iter()
+            .enumerate()
+            .map(|(index, &window)| Point {
+                window,
+                segments: libm::floor(window),
+                growth: if window < 2.0 { 1.0 } else { config.increase } / window,
+                up: windows.get(index + 1).map_or(0.0, |next| next - window),
+                half: half(window),
+            })
+            .collect();
+        let zeros = vec![0.0; points.len()];
+        Self {
+            points,
+            avoiding: zeros.clone(),
+            recovering: zeros.clone(),
+            waiting: [0.0; BACKOFFS],
+            starting: 0.0,
+            starting_window: f64::from(config.initial_window),
+            absent: 1.0,
+            delta_avoiding: zeros.clone(),
+            delta_recovering: zeros,
+            count: f64::from(config.count),
+            ecn: config.ecn,
+            limited_transmit: config.limited_transmit,
+            increase: config.increase,
+            initial_window: f64::from(config.initial_window),
+            window_max,
+            rto_min_s: config.rto_min.as_secs_f64(),
+            delayed_ack_s: config.delayed_ack.as_secs_f64(),
+        }
+    }
+
+    /// `part` of all connections start, as far as there are any left.
+    pub fn start(&mut self, part: f64) {
+        let part = part.min(self.absent);
+        if part <= 0.0 {
+            return;
+        }
+        let all = self.starting + part;
+        self.starting_window = (self.starting_window * self.starting + self.initial_window * part) / all;
+        self.starting = all;
+        self.absent -= part;
+    }
+
+    /// All stop.
+    pub fn stop(&mut self) {
+        self.avoiding.fill(0.0);
+        self.recovering.fill(0.0);
+        self.waiting.fill(0.0);
+        self.starting = 0.0;
+        self.absent = 1.0;
+    }
+
+    /// The time-out before it doubles.
+    fn rto_s(&self, rtt_s: f64) -> f64 {
+        rtt_s + self.rto_min_s
+    }
+
+    /// How long a window of `segments` takes to come round: one alone waits for its acknowledgment.
+    fn round_s(&self, segments: f64, rtt_s: f64) -> f64 {
+        if segments < 2.0 { rtt_s + self.delayed_ack_s } else { rtt_s }
+    }
+
+    /// What a window of `segments` sends in a second. Receivers acknowledge two at once; the last of an odd number waits for the first of
+    /// the next round, or for the delayed acknowledgment.
+    fn segments_per_second(&self, segments: f64, rtt_s: f64) -> f64 {
+        if segments < 2.0 {
+            return segments / (rtt_s + self.delayed_ack_s);
+        }
+        let pairs = 2.0 * libm::floor(segments / 2.0);
+        pairs / rtt_s + (segments - pairs) / (rtt_s + self.delayed_ack_s.min(rtt_s))
+    }
+
+    /// What all of them send with a round trip of `rtt_s`, in packets per second.
+    pub fn rate(&self, rtt_s: f64) -> f64 {
+        let mut rate = self.starting * self.starting_window / rtt_s;
+        for (point, (avoiding, recovering)) in
+            self.points.iter().zip(self.avoiding.iter().zip(&self.recovering))
+        {
+            rate += (avoiding + recovering) * self.segments_per_second(point.segments, rtt_s);
+        }
+        let rto_s = self.rto_s(rtt_s);
+        let mut again = 0.0;
+        let mut doubled = 1.0;
+        for &waiting in &self.waiting {
+            again += waiting / (rto_s * doubled);
+            doubled *= 2.0;
+        }
+        self.count * (rate + again)
+    }
+
+    /// The mean window of those that have started and do not wait for a time-out, in segments; none if there are none.
+    pub fn mean_window(&self) -> Option<f64> {
+        let (mut sum, mut all) = (self.starting * self.starting_window, self.starting);
+        for (point, (avoiding, recovering)) in
+            self.points.iter().zip(self.avoiding.iter().zip(&self.recovering))
+        {
+            sum += point.window * (avoiding + recovering);
+            all += avoiding + recovering;
+        }
+        (all > 0.0).then(|| sum / all)
+    }
+
+    /// The part that waits for a time-out.
+    pub fn timed_out(&self) -> f64 {
+        self.waiting.iter().sum()
+    }
+
+    /// Of all connections, those that have started.
+    pub fn started(&self) -> f64 {
+        1.0 - self.absent
+    }
+
+    /// The probability that a loss in a window of `segments` makes a time-out.
+    fn times_out(&self, segments: f64, lost: f64) -> f64 {
+        let released = if self.limited_transmit && segments >= 2.0 { 2.0 } else { 0.0 };
+        let others = (segments - 1.0 + released).min(1e6) as u32;
+        // What is sent again may be lost as well.
+        let few = too_few(others, lost);
+        few + (1.0 - few) * lost
+    }
+
+    /// Moves on by `step`, while what was sent a round trip of `rtt_s` ago met `notice`.
+    pub fn step(&mut self, notice: Notice, rtt_s: f64, step: Span) {
+        let (lost, marked) = (notice.lost(self.ecn), notice.marked(self.ecn));
+        let mut timed_out = 0.0;
+        self.delta_avoiding.fill(0.0);
+        self.delta_recovering.fill(0.0);
+        for index in 0..self.points.len() {
+            let point = self.points[index];
+            let in_rounds = step.as_secs_f64() / self.round_s(point.segments, rtt_s);
+            let resumed = self.recovering[index] * in_rounds;
+            self.delta_recovering[index] -= resumed;
+            self.delta_avoiding[index] += resumed;
+            let here = self.avoiding[index];
+            if here <= 0.0 {
+                continue;
+            }
+            if point.up > 0.0 {
+                let sent = self.segments_per_second(point.segments, rtt_s) * step.as_secs_f64();
+                let grown = here * sent * point.growth / point.up;
+                self.delta_avoiding[index] -= grown;
+                self.delta_avoiding[index + 1] += grown;
+            }
+            if lost <= 0.0 && marked <= 0.0 {
+                continue;
+            }
+            let n = point.segments.min(1e6) as u32;
+            let none_lost = power(1.0 - lost, n);
+            let none_noticed = power(1.0 - lost - marked, n);
+            let with_loss = here * in_rounds * (1.0 - none_lost);
+            let with_mark = here * in_rounds * (none_lost - none_noticed);
+            let late = with_loss * self.times_out(point.segments, lost);
+            self.delta_avoiding[index] -= with_loss + with_mark;
+            timed_out += late;
+            let (below, part) = point.half;
+            let reduced = with_loss - late + with_mark;
+            self.delta_recovering[below] += reduced * (1.0 - part);
+            if part > 0.0 {
+                self.delta_recovering[below + 1] += reduced * part;
+            }
+        }
+        timed_out += self.step_starting(lost, marked, step.as_secs_f64() / rtt_s);
+        self.step_waiting(lost, rtt_s, step, timed_out);
+        for (value, delta) in self.avoiding.iter_mut().zip(&self.delta_avoiding) {
+            *value = (*value + delta).max(0.0);
+        }
+        for (value, delta) in self.recovering.iter_mut().zip(&self.delta_recovering) {
+            *value = (*value + delta).max(0.0);
+        }
+    }
+
+    /// Slow start from the beginning; which part of all has timed out of it.
+    fn step_starting(&mut self, lost: f64, marked: f64, in_rounds: f64) -> f64 {
+        if self.starting <= 0.0 {
+            return 0.0;
+        }
+        let n = self.starting_window.min(1e6) as u32;
+        let none_lost = power(1.0 - lost, n);
+        let with_loss = self.starting * in_rounds * (1.0 - none_lost);
+        let with_mark = self.starting * in_rounds * (none_lost - power(1.0 - lost - marked, n));
+        let late = with_loss * self.times_out(self.starting_window, lost);
+        let half = self.point_at(self.starting_window).half.0;
+        self.delta_recovering[half] += with_loss - late + with_mark;
+        self.starting -= with_loss + with_mark;
+        // It doubles in a round trip, or grows by a half where every second segment is acknowledged.
+        self.starting_window *= 1.0 + libm::log(1.0 + self.increase) * in_rounds;
+        if self.starting_window >= self.window_max {
+            let last = self.points.len() - 1;
+            self.delta_avoiding[last] += self.starting;
+            self.starting = 0.0;
+        }
+        late
+    }
+
+    fn point_at(&self, window: f64) -> Point {
+        let above = self.points.partition_point(|point| point.window <= window);
+        self.points[above.max(1) - 1]
+    }
+
+    /// Those that wait send one segment each when their time is over; `timed_out` join them.
+    fn step_waiting(&mut self, lost: f64, rtt_s: f64, step: Span, timed_out: f64) {
+        let rto_s = self.rto_s(rtt_s);
+        let mut joining = timed_out;
+        let mut doubled = 1.0;
+        for index in 0..BACKOFFS {
+            let over = self.waiting[index] * (step.as_secs_f64() / (rto_s * doubled)).min(1.0);
+            self.waiting[index] += joining - over;
+            joining = over * lost;
+            // It is back when what it sent is acknowledged; that round trip it spends as one in recovery does.
+            self.delta_recovering[0] += over - joining;
+            doubled *= 2.0;
+        }
+        self.waiting[BACKOFFS - 1] += joining;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settled(config: &FluidConfig, notice: Notice, rtt_s: f64, seconds: f64) -> Population {
+        let mut population = Population::new(config);
+        population.start(1.0);
+        let step = Span::from_secs_f64(rtt_s / 20.0);
+        for _ in 0..(seconds / step.as_secs_f64()) as u64 {
+            population.step(notice, rtt_s, step);
+        }
+        population
+    }
+
+    fn all(population: &Population) -> f64 {
+        population.avoiding.iter().chain(&population.recovering).sum::<f64>()
+            + population.timed_out()
+            + population.starting
+            + population.absent
+    }
+
+    #[test]
+    fn the_mean_window_follows_the_square_root_law_of_losses_that_come_at_random() {
+        // Additive increase by 1 and halving at a rate of w p per round trip: the stationary mean is sqrt(2 / p) Gamma-like, 1.3098 /
+        // sqrt(p) (Ott, Kemperman & Mathis 1996). One round trip of recovery for every W / 1.31 takes its part of it.
+        for p in [1e-3, 1e-4] {
+            let config = FluidConfig { window: 100_000, ecn: true, ..FluidConfig::default() };
+            let notice = Notice { drop: 0.0, mark: p };
+            let seconds = 0.1 * 40.0 / libm::sqrt(p);
+            let mean = settled(&config, notice, 0.1, seconds).mean_window().expect("they have started");
+            let law = 1.3098 / libm::sqrt(p);
+            let error = mean / law - 1.0;
+            assert!(error.abs() < 0.02 + 0.6 * libm::sqrt(p), "p = {p}: {mean} against {law}: {error}");
+        }
+    }
+
+    #[test]
+    fn nobody_is_lost_and_nobody_is_made() {
+        let config = FluidConfig { window: 64, ..FluidConfig::default() };
+        for lost in [0.0, 0.01, 0.3, 1.0] {
+            let population = settled(&config, Notice { drop: lost, mark: 0.0 }, 0.05, 30.0);
+            assert!((all(&population) - 1.0).abs() < 1e-9, "{lost}: {}", all(&population));
+        }
+    }
+
+    #[test]
+    fn without_losses_all_reach_the_receive_window() {
+        let config = FluidConfig { window: 40, count: 7, ..FluidConfig::default() };
+        let population = settled(&config, Notice::default(), 0.1, 60.0);
+        assert!((population.rate(0.1) - 7.0 * 400.0).abs() < 1.0, "{}", population.rate(0.1));
+    }
+
+    #[test]
+    fn where_everything_is_lost_time_outs_double_up_to_64_times() {
+        let config = FluidConfig { count: 1, ..FluidConfig::default() };
+        let population = settled(&config, Notice { drop: 1.0, mark: 0.0 }, 0.1, 500.0);
+        let once_in = 1.0 / population.rate(0.1);
+        assert!((once_in - 64.0 * 0.3).abs() < 0.5, "{once_in}");
+    }
+
+    #[test]
+    fn three_of_those_behind_a_loss_tell_of_it() {
+        assert!((too_few(2, 0.1) - 1.0).abs() < 1e-12);
+        assert!((too_few(3, 0.1) - (1.0 - 0.729)).abs() < 1e-12);
+        assert!(too_few(30, 0.1) < 1e-20);
+    }
+
+    #[test]
+    fn a_reduction_keeps_the_mean_of_the_halves() {
+        let population = Population::new(&FluidConfig { minimum_window: 1, ..FluidConfig::default() });
+        for point in population.points.iter().filter(|point| point.window >= 2.0) {
+            let (below, part) = point.half;
+            let low = population.points[below].window;
+            let mean = if part > 0.0 { low + part * population.points[below].up } else { low };
+            assert!((mean - point.window / 2.0).abs() < 1e-9, "{}: {mean}", point.window);
+        }
+    }
+}

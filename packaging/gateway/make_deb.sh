@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
-# A Debian package of the gateway: packaging/gateway/make_deb.sh PROGRAM [FOLDER]
+# A Debian package of the gateway: packaging/gateway/make_deb.sh PROGRAM [FOLDER [REVISION]]
 #
-# PROGRAM is what `cargo build --release -p tidegate-gateway --features daemon` made on the oldest Debian that is to run it.
+# PROGRAM is what `cargo build --release -p tidegate-gateway --features daemon` made on the oldest Debian that is to run it;
+# REVISION counts packages of the same version of it, from 1. try_deb.sh tries what comes out.
 set -euo pipefail
 program=$(realpath "$1")
 out=$(realpath -m "${2:-dist}")
 here=$(cd "$(dirname "$0")" && pwd)
 source=$(cd "$here/../.." && pwd)
-version=$("$program" --version | cut -d' ' -f2)
+version=$("$program" --version | cut -d' ' -f2)-${3:-1}
+maintainer="The Tidegate authors <tidegate@example.org>"
 architecture=$(dpkg --print-architecture)
 export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git -C "$source" log -1 --format=%ct)}
 
@@ -15,7 +17,7 @@ root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
 chmod 755 "$root"
 install -Dm755 "$program" "$root/usr/bin/tidegate-gateway"
-strip "$root/usr/bin/tidegate-gateway"
+strip --remove-section=.comment --remove-section=.note "$root/usr/bin/tidegate-gateway"
 ln -s tidegate-gateway "$root/usr/bin/tidegatectl"
 install -Dm644 "$here/tidegate-gateway.service" "$root/usr/lib/systemd/system/tidegate-gateway.service"
 install -Dm644 "$here/tidegate.sysusers" "$root/usr/lib/sysusers.d/tidegate.conf"
@@ -36,6 +38,13 @@ for name in tidegate-gateway tidegatectl; do
 done
 install -d -m755 "$root/etc/tidegate"
 gzip -9nc "$source/CHANGELOG.md" > "$root/usr/share/doc/tidegate-gateway/changelog.gz"
+gzip -9nc > "$root/usr/share/doc/tidegate-gateway/changelog.Debian.gz" <<X
+tidegate-gateway ($version) unstable; urgency=medium
+
+  * A package of what its authors released; changelog.gz says what is new.
+
+ -- $maintainer  $(date -uRd "@$SOURCE_DATE_EPOCH")
+X
 {
     echo "Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/"
     echo "Upstream-Name: tidegate"
@@ -46,27 +55,44 @@ gzip -9nc "$source/CHANGELOG.md" > "$root/usr/share/doc/tidegate-gateway/changel
     sed -e 's/^$/./' -e 's/^/ /' "$source/LICENSE-MIT"
 } > "$root/usr/share/doc/tidegate-gateway/copyright"
 
+# What lintian says and is not mended, with the reason.
+install -Dm644 /dev/stdin "$root/usr/share/lintian/overrides/tidegate-gateway" <<'X'
+# It is not meant for Debian's archive, where the first upload answers a request.
+tidegate-gateway: initial-upload-closes-no-bugs [usr/share/doc/tidegate-gateway/changelog.Debian.gz:1]
+X
+
 install -d "$root/DEBIAN"
 cat > "$root/DEBIAN/postinst" <<'X'
 #!/bin/sh
 set -e
-if [ "$1" = configure ]; then
-    systemd-sysusers tidegate.conf || true
-    # The daemon reads its files as who it is; nobody else reads keys.
-    if getent passwd tidegate > /dev/null; then chown root:tidegate /etc/tidegate; fi
-    chmod 750 /etc/tidegate
-    if [ -d /run/systemd/system ]; then
-        systemctl daemon-reload
-        modprobe tun || true
-        systemctl try-restart tidegate-gateway.service || true
+unit=tidegate-gateway.service
+case "$1" in configure | abort-upgrade | abort-deconfigure | abort-remove)
+    systemd-sysusers tidegate.conf
+    # The daemon reads its files as who it is; nobody else reads keys. Who wants it otherwise tells dpkg-statoverride.
+    if ! dpkg-statoverride --list /etc/tidegate > /dev/null; then
+        chown root:tidegate /etc/tidegate
+        chmod 750 /etc/tidegate
     fi
-fi
+    # It is not enabled by itself, for there is no configuration yet. What was enabled before it was removed is again.
+    if deb-systemd-helper debian-installed "$unit" && deb-systemd-helper --quiet was-enabled "$unit"; then
+        deb-systemd-helper enable "$unit" > /dev/null
+    fi
+    deb-systemd-helper update-state "$unit" > /dev/null || true
+    if [ -d /run/systemd/system ]; then
+        systemctl --system daemon-reload || true
+        modprobe -q tun || true
+        # After an upgrade the new program takes device and sockets over. One that was stopped stays stopped.
+        if [ -n "$2" ]; then deb-systemd-invoke try-restart "$unit" || true; fi
+        if [ "$1" = abort-remove ]; then deb-systemd-invoke start "$unit" || true; fi
+    fi
+    ;;
+esac
 X
 cat > "$root/DEBIAN/prerm" <<'X'
 #!/bin/sh
 set -e
 if [ "$1" = remove ] && [ -d /run/systemd/system ]; then
-    systemctl disable --now tidegate-gateway.service || true
+    deb-systemd-invoke stop tidegate-gateway.service || true
     # Whoever removes it wants the other routes back.
     [ ! -f /etc/tidegate/gateway.toml ] || tidegate-gateway open /etc/tidegate/gateway.toml || true
 fi
@@ -75,19 +101,24 @@ cat > "$root/DEBIAN/postrm" <<'X'
 #!/bin/sh
 set -e
 if [ "$1" = purge ]; then
+    # The user stays, as Debian's users do: files elsewhere, like keys, would be the next one's who gets the number.
     rm -rf /etc/tidegate /var/lib/tidegate
+    if command -v deb-systemd-helper > /dev/null; then deb-systemd-helper purge tidegate-gateway.service > /dev/null; fi
 fi
-if [ -d /run/systemd/system ]; then systemctl daemon-reload; fi
+if [ -d /run/systemd/system ]; then systemctl --system daemon-reload || true; fi
 X
 chmod 755 "$root"/DEBIAN/{postinst,prerm,postrm}
+(cd "$root" && find usr -type f -print0 | sort -z | xargs -0 md5sum) > "$root/DEBIAN/md5sums"
+# The oldest libc that has all that it calls.
+libc=$(objdump -T "$program" | grep -o 'GLIBC_[0-9.]*' | sort -uV | tail -1)
 find "$root" -newermt "@$SOURCE_DATE_EPOCH" -exec touch -hd "@$SOURCE_DATE_EPOCH" {} +
 cat > "$root/DEBIAN/control" <<X
 Package: tidegate-gateway
 Version: $version
 Architecture: $architecture
-Maintainer: The Tidegate authors <tidegate@example.org>
+Maintainer: $maintainer
 Installed-Size: $(du -sk --exclude=DEBIAN "$root" | cut -f1)
-Depends: libc6, libgcc-s1, iproute2, systemd
+Depends: libc6 (>= ${libc#GLIBC_}), libgcc-s1, iproute2, systemd
 Section: net
 Priority: optional
 Description: gateway that joins sites and holds their queues where they are managed

@@ -13,7 +13,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::unistd::chown;
 use serde_json::{Value, json};
 use tidegate_units::{Span, Time};
 
@@ -161,7 +160,7 @@ pub fn open_socket(path: &Path, user: &str) -> io::Result<UnixListener> {
     }
     let listener = UnixListener::bind(path)?;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
-    chown(path, rights::owner(user), None)?;
+    rights::hand_over(path, user)?;
     listener.set_nonblocking(true)?;
     Ok(listener)
 }

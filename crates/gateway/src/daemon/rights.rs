@@ -1,10 +1,11 @@
 //! Rights that are given away when all that needs them is done.
 
 use std::io;
+use std::path::Path;
 
 use caps::CapSet;
 use nix::sys::prctl;
-use nix::unistd::{Uid, User, geteuid, setgroups, setresgid, setresuid};
+use nix::unistd::{User, chown, geteuid, setgroups, setresgid, setresuid};
 
 /// Who the process is from now on: `name` if there is such a user and we may, and without any capability in any case. Call it
 /// before there are threads.
@@ -38,7 +39,15 @@ pub struct Given {
     pub user: Option<String>,
 }
 
-/// The owner of what is made for user `name`, if there is one.
-pub fn owner(name: &str) -> Option<Uid> {
-    User::from_name(name).ok().flatten().map(|user| user.uid)
+/// What was made at `path` is `name`'s from now on, if there is such a user. Who is that user already has made what is its own, and
+/// does not ask: systemd's filter lets it change no owner.
+///
+/// # Errors
+/// When the system refuses it.
+pub fn hand_over(path: &Path, name: &str) -> io::Result<()> {
+    let owner = User::from_name(name).ok().flatten().map(|user| user.uid);
+    match owner.filter(|&owner| owner != geteuid()) {
+        Some(owner) => Ok(chown(path, Some(owner), None)?),
+        None => Ok(()),
+    }
 }

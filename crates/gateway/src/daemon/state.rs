@@ -13,7 +13,6 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use nix::unistd::chown;
 use serde_json::{Value, json};
 use tidegate_units::Span;
 
@@ -88,7 +87,7 @@ pub fn prepare(path: &Path, user: &str) {
     if let Some(folder) = path.parent().filter(|folder| !folder.exists())
         && fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).is_ok()
     {
-        let _ = chown(folder, rights::owner(user), None);
+        let _ = rights::hand_over(folder, user);
     }
 }
 

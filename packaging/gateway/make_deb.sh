@@ -8,7 +8,8 @@ program=$(realpath "$1")
 out=$(realpath -m "${2:-dist}")
 here=$(cd "$(dirname "$0")" && pwd)
 source=$(cd "$here/../.." && pwd)
-version=$("$program" --version | cut -d' ' -f2)-${3:-1}
+revision=${3:-1}
+version=$("$program" --version | cut -d' ' -f2)-$revision
 maintainer="The Tidegate authors <tidegate@example.org>"
 architecture=$(dpkg --print-architecture)
 export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git -C "$source" log -1 --format=%ct)}
@@ -56,7 +57,7 @@ X
 } > "$root/usr/share/doc/tidegate-gateway/copyright"
 
 # What lintian says and is not mended, with the reason.
-install -Dm644 /dev/stdin "$root/usr/share/lintian/overrides/tidegate-gateway" <<'X'
+[ "$revision" != 1 ] || install -Dm644 /dev/stdin "$root/usr/share/lintian/overrides/tidegate-gateway" <<'X'
 # It is not meant for Debian's archive, where the first upload answers a request.
 tidegate-gateway: initial-upload-closes-no-bugs [usr/share/doc/tidegate-gateway/changelog.Debian.gz:1]
 X

@@ -20,7 +20,7 @@ RESULTS := results
 # With which profile of Cargo.toml the Python module is compiled.
 PROFILE ?= release
 
-.PHONY: help run test reproduce bench bench-emulator bench-gateway check-peers differential check-maxmin leave-one-out swarm torture mutants fuzz audit wheel sdist deb release-check readme-picture site site-links clean build tools
+.PHONY: help run test reproduce bench bench-emulator bench-gateway check-peers differential check-maxmin leave-one-out swarm torture mutants fuzz audit wheel sdist deb gateway-deb try-gateway-deb release-check readme-picture site site-links clean build tools
 
 help: ## what can be made
 	@echo "Tidegate. Targets:"
@@ -112,6 +112,13 @@ sdist: $(VENV)/.made ## the sources as a package of Python, in dist/
 
 deb: wheel ## a Debian package of lab and emulator, in dist/, for the python3 of this machine
 	bash packaging/make_deb.sh "$$(ls -t dist/*.whl | head -1)"
+
+gateway-deb: ## a Debian package of the gateway, in dist/, for this Debian and newer ones
+	cargo build --profile $(PROFILE) --locked -p tidegate-gateway --features daemon
+	bash packaging/gateway/make_deb.sh "$${CARGO_TARGET_DIR:-target}/$(PROFILE)/tidegate-gateway"
+
+try-gateway-deb: gateway-deb ## its life in a fresh Debian, in a chroot and booted by systemd: installation, upgrade, purge (root)
+	bash packaging/gateway/try_deb.sh "$${CARGO_TARGET_DIR:-target}/$(PROFILE)/tidegate-gateway"
 
 release-check: wheel ## whether VERSION may be released: changelog, versions, the wheel in a clean environment with every command
 	@test -n "$(VERSION)" || { echo >&2 "Say which: make release-check VERSION=1.2.3"; exit 2; }

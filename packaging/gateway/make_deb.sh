@@ -54,6 +54,8 @@ X
     echo "Copyright: 2026 the Tidegate authors"
     echo "License: MIT or Apache-2.0"
     sed -e 's/^$/./' -e 's/^/ /' "$source/LICENSE-MIT"
+    echo " ."
+    echo " The Apache License, version 2.0, is in /usr/share/common-licenses/Apache-2.0."
 } > "$root/usr/share/doc/tidegate-gateway/copyright"
 
 # What lintian says and is not mended, with the reason.

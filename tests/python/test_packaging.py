@@ -102,3 +102,21 @@ def test_the_picture_of_the_readme_is_made_by_the_commands_below_it():
     assert [line.split()[:2] for line in lines] == [["tidegate", "reproduce"], ["tidegate", "plot"]]
     assert lines[-1].endswith(f" -o {shown}")
     assert lines[-1].split()[2].startswith(lines[0].split()[-1])
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is missing")
+def test_systemd_finds_the_unit_little_exposed():
+    unit = ROOT / "packaging/gateway/tidegate-gateway.service"
+    # In tenths; a unit without any restriction has 96.
+    command = ["systemd-analyze", "security", "--offline=true", "--no-pager", "--threshold=25", str(unit)]
+    told = subprocess.run(command, capture_output=True, text=True)
+    assert told.returncode == 0, told.stdout + told.stderr
+    assert "Overall exposure level for tidegate-gateway.service" in told.stdout
+
+
+@pytest.mark.skipif(shutil.which("groff") is None, reason="groff is missing")
+@pytest.mark.parametrize("name", ["tidegate-gateway", "tidegatectl"])
+def test_manual_pages_of_the_gateway_are_without_warnings(name):
+    page = ROOT / f"packaging/gateway/{name}.8"
+    told = subprocess.run(["groff", "-man", "-Tutf8", "-ww", "-z", page], capture_output=True, text=True)
+    assert (told.returncode, told.stderr) == (0, "")

@@ -51,3 +51,20 @@ pub fn hand_over(path: &Path, name: &str) -> io::Result<()> {
         None => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_ones_own_is_not_handed_over_and_what_is_anothers_is() {
+        let missing = Path::new("/proc/self/there-is-no-such-file");
+        let name = |user: Option<User>| user.expect("it is there").name;
+        let own = name(User::from_uid(geteuid()).expect("users can be read"));
+        let other = if geteuid().is_root() { "nobody" } else { "root" };
+        // Only who asks the system hears that there is no file.
+        assert!(hand_over(missing, &own).is_ok());
+        assert!(hand_over(missing, "there-is-no-such-user").is_ok());
+        assert_eq!(hand_over(missing, other).map_err(|why| why.kind()), Err(io::ErrorKind::NotFound));
+    }
+}

@@ -37,6 +37,8 @@ const JITTERS: f64 = 3.0;
 /// On slow paths packets are long: the target is the time of so many (RFC 8289, section 4.3, asks for more than one).
 const PACKETS: f64 = 2.0;
 const PACKET_BYTES: f64 = 1500.0;
+/// That much of the target jitter explains at most of a wait, in targets without it.
+const JITTER_LEASTS: f64 = 2.0;
 /// The least growth on paths whose round trip is long beside the target.
 const GROWTH_LEAST: f64 = 0.02;
 
@@ -63,9 +65,9 @@ impl Law {
             return (output * (1.0 - part)).min(rate);
         }
         let most = (self.gain * target / t).clamp(GROWTH_LEAST.min(self.growth), self.growth);
-        // What jitter alone can explain is no queue.
+        // What jitter alone explains is no queue; where it is large, as on cells, most of what seems so is the rate of the path.
         let least = self.least(output);
-        let waits = excess - (target - least);
+        let waits = excess - (target - least).min(JITTER_LEASTS * least);
         if waits > QUEUE * least {
             return output * (1.0 + most * (1.0 - waits / least));
         }

@@ -20,7 +20,7 @@ RESULTS := results
 # With which profile of Cargo.toml the Python module is compiled.
 PROFILE ?= release
 
-.PHONY: help run test reproduce bench bench-emulator bench-gateway check-peers differential check-maxmin leave-one-out swarm torture mutants fuzz audit wheel sdist deb gateway-deb try-gateway-deb release-check readme-picture site site-links clean build tools
+.PHONY: help run test reproduce bench bench-many bench-emulator bench-gateway check-peers differential check-maxmin leave-one-out swarm torture mutants fuzz audit wheel sdist deb gateway-deb try-gateway-deb release-check readme-picture site site-links clean build tools
 
 help: ## what can be made
 	@echo "Tidegate. Targets:"
@@ -64,6 +64,9 @@ reproduce: build ## every experiment in full
 
 bench: build ## speed, next to peers measured in the same run
 	$(BIN)/python benches/bench.py
+
+bench-many: build ## what 10^2 to 10^6 TCP flows cost that are all active: time to build, memory, speed
+	$(BIN)/python benches/many.py --huge
 
 bench-emulator: tools ## how much the emulator carries, next to forwarding by the kernel (needs root and iperf3)
 	cargo build --release -p tidegate-emulator

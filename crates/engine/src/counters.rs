@@ -1,5 +1,7 @@
 //! What is always counted. Everything else is measured only where a scenario asks for it.
 
+use core::ops::Index;
+
 use tidegate_packet::{DropReason, MarkReason};
 use tidegate_units::{BitRate, Span, Time};
 
@@ -45,6 +47,42 @@ impl RateIntegral {
     }
 }
 
+/// Packets by the reason of what became of them, of which there are `N`. Most links of a large network never drop a packet: room
+/// for counts is made when the first is counted.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct ByReason<const N: usize>(Option<Box<[u64; N]>>);
+
+impl<const N: usize> ByReason<N> {
+    const NONE: [u64; N] = [0; N];
+
+    /// One more for the reason at `index`.
+    pub(crate) fn count(&mut self, index: usize) {
+        self.0.get_or_insert_with(|| Box::new(Self::NONE))[index] += 1;
+    }
+
+    /// The counts, in the order of the reasons.
+    pub fn iter(&self) -> core::slice::Iter<'_, u64> {
+        self.0.as_deref().unwrap_or(const { &Self::NONE }).iter()
+    }
+}
+
+impl<const N: usize> Index<usize> for ByReason<N> {
+    type Output = u64;
+
+    fn index(&self, index: usize) -> &u64 {
+        &self.0.as_deref().unwrap_or(const { &Self::NONE })[index]
+    }
+}
+
+impl<'a, const N: usize> IntoIterator for &'a ByReason<N> {
+    type Item = &'a u64;
+    type IntoIter = core::slice::Iter<'a, u64>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
 /// Counts of one direction of a link since the statistics began.
 ///
 /// A packet is in the queue from its arrival until its last bit is sent, so that lengths count the packet in
@@ -83,9 +121,9 @@ pub struct LinkCounters {
     /// Bytes of control messages among the delivered.
     pub control_bytes: u64,
     /// Packets marked by the queue.
-    pub marks_by_reason: [u64; MarkReason::ALL.len()],
+    pub marks_by_reason: ByReason<{ MarkReason::ALL.len() }>,
     /// Packets dropped by the queue, the link or its medium.
-    pub drops_by_reason: [u64; DropReason::ALL.len()],
+    pub drops_by_reason: ByReason<{ DropReason::ALL.len() }>,
 }
 
 impl LinkCounters {

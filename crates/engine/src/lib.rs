@@ -34,7 +34,7 @@ mod waste;
 mod world;
 
 pub use arena::Carried;
-pub use counters::{Delays, FlowCounters, LinkCounters, SinkCounters, Totals};
+pub use counters::{ByReason, Delays, FlowCounters, LinkCounters, SinkCounters, Totals};
 pub use crowd::{
     ActivitySpec, ArrivalsSpec, CrowdSpec, CrowdTally, IdleTimes, ObjectsSpec, PageTally, PagesSpec,
     SizeClass, SizesSpec, Times, TransferTally, VideoRule, VideoSpec, VideoTally,

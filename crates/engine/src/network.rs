@@ -57,7 +57,7 @@ pub enum TransportSpec {
     /// A TCP connection.
     Tcp(Box<TcpConfig>),
     /// A media stream over UDP that follows the network.
-    Media(MediaConfig),
+    Media(Box<MediaConfig>),
     /// Datagrams, of which so many bytes on the wire are headers.
     Udp {
         /// Headers of a packet.

@@ -286,7 +286,7 @@ pub(crate) struct LinkSink<'a, O> {
 
 impl<O: Observer> Sink for LinkSink<'_, O> {
     fn on_drop(&mut self, packet: Packet, why: DropReason) {
-        self.counters.drops_by_reason[why.index()] += 1;
+        self.counters.drops_by_reason.count(why.index());
         if let Some(Some(_)) = self.world.hop_ports.get(self.link.0 as usize) {
             let drop = HopDrop { link: self.link, packet, why, had_left: false };
             self.world.hop_drops.push(drop);
@@ -295,7 +295,7 @@ impl<O: Observer> Sink for LinkSink<'_, O> {
     }
 
     fn on_mark(&mut self, packet: &Packet, why: MarkReason) {
-        self.counters.marks_by_reason[why.index()] += 1;
+        self.counters.marks_by_reason.count(why.index());
         self.world.flows[packet.flow.0 as usize].marked_packets += 1;
         let world = &mut *self.world;
         world.observer.on_mark(world.now, Place::Link(self.link), packet, world.arena.get(packet), why);

@@ -1,14 +1,16 @@
 //! How fast a scenario runs: `cargo run --release -p tidegate-lab --example speed -- FILE...` prints a line of JSON each,
-//! for `benches/bench.py` and for profilers.
+//! for `benches/bench.py`, `benches/many.py` and profilers. Times `_s` are the clock's; times `_cpu_s` are those that this thread was
+//! on a processor, which others on the machine disturb less, and that of building includes reading the file.
 
 use std::path::Path;
 use std::sync::Arc;
 
-use tidegate_lab::run;
+use tidegate_lab::{Progress, Run};
 use tidegate_scenario::Document;
 
 fn main() {
     for file in std::env::args().skip(1) {
+        let started = cpu_s();
         let scenario = match Document::open_within(Path::new(&file), &[".".into()])
             .and_then(|document| document.scenario())
         {
@@ -18,15 +20,20 @@ fn main() {
                 std::process::exit(3);
             }
         };
-        match run(&scenario, scenario.seed) {
-            Ok(outcome) => {
-                let timing = &outcome.timing;
+        match Run::start(&scenario, scenario.seed, ()) {
+            Ok(mut run) => {
+                let built = cpu_s();
+                while run.advance(u64::MAX) != Progress::Done {}
+                let ran = cpu_s();
+                let timing = run.finish().0.timing;
                 println!(
                     "{}",
                     serde_json::json!({
                         "scenario": scenario.title,
                         "build_s": timing.build.as_secs_f64(),
                         "run_s": timing.run.as_secs_f64(),
+                        "build_cpu_s": built - started,
+                        "run_cpu_s": ran - built,
                         "events": timing.events,
                         "packet_hops": timing.packet_hops,
                         "packet_hops_per_s": timing.packet_hops as f64 / timing.run.as_secs_f64(),
@@ -40,6 +47,12 @@ fn main() {
             }
         }
     }
+}
+
+/// Seconds that this thread has been on a processor; zero where the system does not say.
+fn cpu_s() -> f64 {
+    let said = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    said.split_whitespace().next().and_then(|nanos| nanos.parse().ok()).map_or(0.0, |nanos: f64| nanos / 1e9)
 }
 
 /// The most memory that the process has had; zero where the system does not say.

@@ -209,10 +209,10 @@ fn steered(
             }
             Handle::Drop(link, way) => {
                 let link_spec = &mut scenario.links[link.index()];
-                let direction = match way {
+                let direction = Arc::make_mut(match way {
                     Way::Forward => &mut link_spec.forward,
                     Way::Reverse => &mut link_spec.reverse,
-                };
+                });
                 let Queue::Fifo(manager) = &direction.queue else {
                     return Err(AgentError::NoFifo(link, way));
                 };

@@ -172,7 +172,7 @@ fn flow_spec(index: usize, flow: &model::Flow) -> FlowSpec {
     let transport = match &flow.transport {
         model::Transport::Tcp(config) => TransportSpec::Tcp(Box::new(config.config.clone())),
         model::Transport::Udp(udp) => TransportSpec::Udp { header_bytes: udp.header.get() as u32 },
-        model::Transport::Media(config) => TransportSpec::Media(config.clone()),
+        model::Transport::Media(config) => TransportSpec::Media(Box::new(config.clone())),
     };
     let ecn = match &flow.transport {
         model::Transport::Udp(udp) => udp.ecn.codepoint(),

@@ -347,7 +347,7 @@ impl Link {
 
     #[cold]
     fn lose<O: Observer>(&mut self, packet: &Packet, world: &mut World<O>, why: DropReason) {
-        self.counters.drops_by_reason[why.index()] += 1;
+        self.counters.drops_by_reason.count(why.index());
         world.drop_packet(packet, Place::Link(self.id()), why);
     }
 

@@ -20,7 +20,7 @@ const PATH_MS: f64 = 25.0;
 fn call(net: &mut Net, config: &ScreamConfig) -> usize {
     let media = MediaConfig::Scream(*config);
     let ecn = media.codepoint();
-    let flow = net.flow("h1", &["h2"], TransportSpec::Media(media), ApplicationSpec::Bulk);
+    let flow = net.flow("h1", &["h2"], TransportSpec::Media(Box::new(media)), ApplicationSpec::Bulk);
     net.network.flows[flow].headers.ecn = ecn;
     flow
 }

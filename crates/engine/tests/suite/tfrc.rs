@@ -14,7 +14,7 @@ use tidegate_units::Limit;
 const SEGMENT: f64 = 1000.0;
 
 fn stream() -> TransportSpec {
-    TransportSpec::Media(MediaConfig::Tfrc(TfrcConfig::default()))
+    TransportSpec::Media(Box::new(MediaConfig::Tfrc(TfrcConfig::default())))
 }
 
 /// Two routers between hosts, with a round-trip time of 60 ms, transmissions aside.

@@ -73,7 +73,7 @@ fn pooled<O: Observer>(scenario: &Scenario, simulation: &Simulation<O>) -> Optio
 }
 
 fn max_min_bps<O: Observer>(scenario: &Scenario, simulation: &Simulation<O>) -> Option<Vec<f64>> {
-    let directions = || scenario.links.iter().flat_map(|link| [&link.forward, &link.reverse]);
+    let directions = || scenario.links.iter().flat_map(|link| [&*link.forward, &*link.reverse]);
     let capacities: Vec<f64> = directions().map(capacity_bps).collect();
     let is_circuit: Vec<bool> = directions().map(|direction| direction.circuit.is_some()).collect();
     let demands: Option<Vec<Demand>> = (0..scenario.flows.len())

@@ -87,7 +87,7 @@ pub fn with_own(scenario: &Scenario, queues: Places, controls: Places) -> PyResu
         };
         let link = scenario.links.iter_mut().find(|link| link.name == name);
         let link = link.ok_or_else(|| PyValueError::new_err(format!("there is no link `{name}`")))?;
-        let direction = if is_reverse { &mut link.reverse } else { &mut link.forward };
+        let direction = Arc::make_mut(if is_reverse { &mut link.reverse } else { &mut link.forward });
         direction.queue = Queue::Fifo(Manager::Own(Own::new("python", values(make, &place) as Arc<_>)));
     }
     for (place, make) in controls {

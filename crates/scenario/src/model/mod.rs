@@ -194,10 +194,10 @@ pub struct Link {
     pub a: NodeIndex,
     /// Its second node.
     pub b: NodeIndex,
-    /// From `a` to `b`.
-    pub forward: Direction,
+    /// From `a` to `b`. Most links of a large network are alike: what is the same is there once.
+    pub forward: Arc<Direction>,
     /// From `b` to `a`.
-    pub reverse: Direction,
+    pub reverse: Arc<Direction>,
     /// What routing adds up, at least 1.
     pub cost: u32,
     /// What its directions share.
@@ -206,7 +206,7 @@ pub struct Link {
 
 impl Link {
     /// One of its directions.
-    pub const fn direction(&self, way: Way) -> &Direction {
+    pub fn direction(&self, way: Way) -> &Direction {
         match way {
             Way::Forward => &self.forward,
             Way::Reverse => &self.reverse,

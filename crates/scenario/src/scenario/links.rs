@@ -55,11 +55,28 @@ pub(crate) fn read(
     late: &mut Late<'_>,
     problems: &mut Problems,
 ) -> Links {
-    let mut list = Vec::new();
+    let mut list: Vec<Link> = Vec::new();
     let names = visit(table, defaults, scope, late, problems, |site, scope, problems| {
-        list.extend(read_link(site, nodes, traces, scope, problems));
+        if let Some(mut link) = read_link(site, nodes, traces, scope, problems) {
+            share(&mut link, list.last());
+            list.push(link);
+        }
     });
     Links { names, list }
+}
+
+/// Lets the directions of `link` be those that are there already where they are equal: its own other one, and those of the
+/// link `before`, which of a repeat are all alike. A direction is half a kilobyte.
+fn share(link: &mut Link, before: Option<&Link>) {
+    if link.reverse == link.forward {
+        link.reverse = Arc::clone(&link.forward);
+    }
+    let Some(before) = before else { return };
+    for own in [&mut link.forward, &mut link.reverse] {
+        if let Some(equal) = [&before.forward, &before.reverse].into_iter().find(|other| *other == own) {
+            *own = Arc::clone(equal);
+        }
+    }
 }
 
 /// Calls `each` for every link, repeats expanded and defaults laid below.
@@ -141,6 +158,7 @@ fn read_link(
         ));
     }
     let name = site.name.to_owned();
+    let (forward, reverse) = (Arc::new(forward), Arc::new(reverse));
     Some(Link { name, a, b, forward, reverse, cost: text.cost, duplex: text.duplex })
 }
 

@@ -119,14 +119,16 @@ class Scenario:
         class_: int | None = None,
         dscp: int | None = None,
         back_of: str | None = None,
+        fluid: Mapping[str, Any] | None = None,
         repeat: str | None = None,
         **more: Any,
     ) -> Self:
-        """Traffic from one host to another, or to several over UDP."""
+        """Traffic from one host to another, or to several over UDP; with `fluid={...}` many connections."""
         table = {
-            "from": source, "to": to if isinstance(to, str) else list(to), "transport": transport,
+            "from": source, "to": to if isinstance(to, str) else list(to),
+            "transport": transport if fluid is None else None,
             "application": application, "start": start, "stop": stop, "weight": weight, "class": class_,
-            "dscp": dscp, "back_of": back_of, "repeat": repeat,
+            "dscp": dscp, "back_of": back_of, "fluid": fluid, "repeat": repeat,
         }  # fmt: skip
         return self._add("flows", name, table | more)
 

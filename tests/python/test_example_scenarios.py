@@ -60,4 +60,4 @@ def test_the_page_lists_every_example():
     page = (ROOT / "docs" / "examples.md").read_text(encoding="utf-8")
     listed = re.findall(r"^\| \[`([\w-]+\.toml)`\]\(\.\./examples/([\w-]+\.toml)\)", page, re.MULTILINE)
     assert set(listed) == {(file.name, file.name) for file in FILES}
-    assert len(listed) == len(FILES) == 12
+    assert len(listed) == len(FILES) == 13

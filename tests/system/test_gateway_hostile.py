@@ -216,6 +216,7 @@ def test_device_and_sockets_outlive_a_killed_daemon(sites):
         keeper.close()
 
 
+# A library that is compiled here sets the clock. Where `CI` is set a skip is a failure (conftest.py).
 @pytest.mark.skipif(shutil.which("cc") is None, reason="a C compiler is missing")
 def test_a_clock_that_was_set_back_costs_no_session(sites):
     source, library = sites.folder / "shift.c", sites.folder / "shift.so"
@@ -244,6 +245,7 @@ def test_a_clock_that_was_set_back_costs_no_session(sites):
     assert json.loads(sites.state("a").read_text())["stamp_ns"] >= stamp
 
 
+# The load is iperf3's. Where `CI` is set it must be there: a skip is a failure then (conftest.py).
 @pytest.mark.skipif(shutil.which("iperf3") is None, reason="iperf3 is missing")
 def test_a_flood_of_handshakes_leaves_others_their_rate(gateway):
     # Twenty times as many as are computed. Sender, load and daemons have two processors, perhaps with others;

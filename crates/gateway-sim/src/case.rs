@@ -92,6 +92,13 @@ pub enum Fault {
     },
 }
 
+impl Fault {
+    /// Who is seen at another address.
+    const fn mover(&self) -> Option<usize> {
+        if let Self::Move { site } = self { Some(*site) } else { None }
+    }
+}
+
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -246,6 +253,9 @@ impl Case {
             (0..sites).map(|_| (dice.span(3600.0, 10_800.0), 1000.0 * dice.part() - 500.0)).collect();
         let mut faults: Vec<(Time, Fault)> = (0..dice.below(5)).map(|_| dice.fault(&lines)).collect();
         faults.sort_by_key(|(at, _)| *at);
+        // Ends that both move before either is heard from have lost each other, gateways or not.
+        let mover = faults.iter().find_map(|(_, fault)| fault.mover());
+        faults.retain(|(_, fault)| fault.mover().is_none_or(|site| Some(site) == mover));
         let strangers = if dice.one_in(5) {
             let from = Time::ZERO + dice.span(2.0, 8.0);
             vec![Stranger { site: 1, from, to: from + dice.span(2.0, 10.0) }]

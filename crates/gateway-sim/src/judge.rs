@@ -21,6 +21,8 @@ const PACKET_BYTES: f64 = 1292.0;
 const CARRIED: f64 = 1200.0 / 1260.0;
 /// What a bad peer may change of what another one gets.
 const TOUCHED: f64 = 0.01;
+/// Chance may take so many standard deviations of what gets lost.
+const CHANCE: f64 = 3.0;
 
 /// What a case came to.
 #[derive(Clone, Debug)]
@@ -92,8 +94,11 @@ fn well_again(case: &Case, number: usize, site: usize, seen: &Seen, broken: &mut
             let offered = times * line.rate.as_bytes_per_second_f64();
             let is_lossy = 1.0 - kept > LOSS_MAX;
             let assured = FLOOR.as_bytes_per_second_f64().min(rate);
-            let least =
+            let part =
                 kept * CARRIED * if is_lossy { assured } else { PART_OF_DATAGRAMS * rate.min(offered) };
+            // What chance takes of so few packets.
+            let packets = part * WATCH.as_secs_f64() / PACKET_BYTES;
+            let least = part * (1.0 - CHANCE * ((1.0 - kept) / (kept * packets)).sqrt());
             if got < least {
                 broken.push(format!(
                     "site {site} gets {got:.0} bytes/s of {rate:.0}, and is to get {least:.0}"
@@ -138,7 +143,9 @@ fn untouched(case: &Case, bad: usize, vice: Vice, seen: &Seen, broken: &mut Vec<
         let (got, before) = (goodput(case, site, seen), goodput(case, site, &without));
         // Packets of both pass the gateway, and the instants of transfers' own move by microseconds, of which their losses depend: chance has
         // its part in those. Of a packet more or less nothing follows.
+        // As in a line whose rate changes tenfold within a second.
         let touched = match case.loads[site - 1] {
+            Load::Datagrams(_) if case.lines[site].trace.is_some() => got < PART_OF_TRANSFERS * before,
             Load::Datagrams(_) => (got - before).abs() > TOUCHED * before + PACKET_BYTES,
             Load::Transfers(_) => got < PART_OF_TRANSFERS * before,
         };

@@ -4,7 +4,8 @@
 //! Deviations:
 //! - [`super::rivals`] says how others are found. That they are gone shows when the path gives all that it ever gave; and where that cannot
 //!   be, in a test: now and then the rate is lowered for as long as the own queue would need to empty.
-//! - The queue is emptied in each period of `drain_every` in which it was not empty by itself.
+//! - The queue is emptied in each period of `drain_every` in which it was not empty by itself; and what was taken for a longer way, as if it
+//!   were one: see [`super::proof`].
 //!
 //! ```text
 //! Start --a queue, or losses--> Delay --others fill the queue--> Compete --every test_every--> Test
@@ -15,6 +16,7 @@
 use tidegate_units::{Span, Time};
 
 use super::law::Law;
+use super::proof::Proof;
 use super::rivals::{DRAINING, Flat, Share, Standing, Verdict};
 use super::view::{PathView, Seen};
 use super::virtual_flows::VirtualFlows;
@@ -94,7 +96,7 @@ const TEST: f64 = 0.6;
 const FIRST_TEST: u64 = 4;
 /// Whether sending more gets more is told from so many times what was had.
 const CONCLUSIVE: f64 = 1.15;
-/// No test takes longer, seconds.
+/// No test, and no drain, takes longer, seconds.
 const TEST_MOST: f64 = 3.0;
 /// Where the delay has stood still for so many round trips at its end a deeper one follows, which takes so many.
 const STILL_ROUNDS: f64 = 1.5;
@@ -109,8 +111,12 @@ const LATE_MOST: u32 = 4;
 const LOSS_WEIGHT: f64 = 0.25;
 /// And that of a packet, at most: one over this. Of the few that a slow path carries in a round trip one is many.
 const LOSS_PACKETS: f64 = 200.0;
+/// But what was lost so many seconds ago, beside others, is no longer what the path loses.
+const LOSS_MEMORY: f64 = 5.0;
 /// So many reports after silence say nothing of losses: they miss what was lost in it, and then know that it is.
 const FORGIVEN: u32 = 3;
+/// Up to so many times the least rate it is that: a drain gives back a third more than it took of that.
+const AT_FLOOR: f64 = 1.4;
 /// The size of a virtual flow's segments, bytes.
 const SEGMENT: u32 = 1500;
 
@@ -130,6 +136,8 @@ pub struct Control {
     settled: Time,
     /// Since the queue was last seen empty, if that is not now.
     standing: Option<Standing>,
+    /// What of the least delay may be a queue.
+    proof: Option<Proof>,
     next_test: Time,
     test_wait: Span,
     /// What it had when it began to compete, and what the path usually gave before, bytes per second; until more was sent.
@@ -160,6 +168,7 @@ impl Control {
             draining_until: None,
             settled: now,
             standing: None,
+            proof: None,
             next_test: now,
             test_wait: Span::ZERO,
             push: None,
@@ -191,7 +200,7 @@ impl Control {
     pub fn on_silence(&mut self, terms: &Terms, now: Time) {
         self.rate = (self.rate / 2.0).max(terms.rate_min);
         self.mode = Mode::Start;
-        self.standing = None;
+        (self.standing, self.proof) = (None, None);
         self.draining_until = None;
         self.last = now;
         // What got lost meanwhile is not what the path loses.
@@ -210,15 +219,16 @@ impl Control {
         let t = view.rtt().unwrap_or(seen.rtt);
         let elapsed = now.since(self.last).as_secs_f64();
         self.last = now;
-        let Some(output) = seen.output else { return };
         let rounds = (elapsed / t).min(1.0);
         let forgives = self.forgives > 0;
         self.forgives = self.forgives.saturating_sub(1);
         if seen.sent > 0 && !forgives {
             let part = (seen.lost as f64 / seen.sent as f64).min(1.0);
-            let weight = (LOSS_WEIGHT * rounds).min(seen.sent as f64 / LOSS_PACKETS);
+            let weight = (seen.sent as f64 / LOSS_PACKETS).max(elapsed / LOSS_MEMORY);
+            let weight = weight.min(LOSS_WEIGHT * rounds);
             self.loss += weight * (part - self.loss);
         }
+        let Some(output) = seen.output else { return };
         self.share.on_output(output, elapsed, self.is_competing());
         let (target, emptied) =
             (terms.law.target(seen.jitter, output), terms.law.emptied(seen.jitter, output));
@@ -265,6 +275,10 @@ impl Control {
         if now < self.settled && seen.excess <= target {
             return; // output rates are still of the drain
         }
+        if self.is_at_floor(step) {
+            self.mode = Mode::Start;
+            return;
+        }
         // Where control may not take more, reports come less often than twice per round trip, and the loop is so much longer.
         let t = t.max(2.0 * elapsed);
         let next = terms.law.next(self.rate, output, seen.excess, target, t, rounds);
@@ -276,13 +290,22 @@ impl Control {
         }
     }
 
+    /// Others kept it at the least rate, and are gone: as at the beginning nothing is known of what the path gives.
+    fn is_at_floor(&self, step: &Step<'_>) -> bool {
+        let Step { seen, is_used, emptied, terms, .. } = *step;
+        is_used
+            && self.rate <= AT_FLOOR * terms.rate_min
+            && seen.excess <= emptied
+            && self.loss <= terms.loss_max
+    }
+
     /// Who fills the queue? And at the end of a period: was it empty in it?
     fn judge(&mut self, step: &Step<'_>, view: &mut PathView) {
         let Step { seen, output, t, target, emptied, terms, now, .. } = *step;
         if let Some(standing) = &mut self.standing {
             match standing.on_seen(seen, output, t, view.rtt_least(), terms.patience, now) {
                 Verdict::Way => {
-                    view.accept_level(now);
+                    self.proof = Some(view.accept_level(now));
                     self.rate = self.share.usual.max(standing.rate);
                     self.standing = None;
                 }
@@ -295,6 +318,16 @@ impl Control {
         } else if self.standing.is_none() && seen.excess > 2.0 * target {
             self.standing = Some(Standing::new(seen, self.rate, now));
         }
+        if let Some(proof) = &mut self.proof
+            && self.draining_until.is_none()
+        {
+            let least = view.rtt_least();
+            if !proof.is_open(least) {
+                self.proof = None;
+            } else if let Some(queue) = proof.queue(least, now) {
+                self.drain(queue, now);
+            }
+        }
         if now < self.period_ends {
             return;
         }
@@ -302,10 +335,17 @@ impl Control {
             return self.compete(step);
         }
         if self.period_least > emptied && seen.excess <= 2.0 * target {
-            self.rate *= DRAIN;
-            self.draining_until = Some(now + Span::from_secs_f64(seen.excess / (1.0 - DRAIN)));
+            self.drain(seen.excess, now);
         }
         self.begin_period(step);
+    }
+
+    /// A queue of so many seconds is emptied.
+    fn drain(&mut self, queue: f64, now: Time) {
+        if self.draining_until.is_none() {
+            self.rate *= DRAIN;
+            self.draining_until = Some(now + Span::from_secs_f64((queue / (1.0 - DRAIN)).min(TEST_MOST)));
+        }
     }
 
     /// Somebody else fills the queue: from now on as many flows as are busy share it, and begin where they were.
@@ -370,13 +410,15 @@ impl Control {
         // The way is never shorter than it is: a queue that stands still above what was seen is one.
         let is_the_way = trial.flat.is_the_way(seen, t, now) && trial.flat.is_at(self.least, seen);
         if is_the_way {
-            view.accept_level(now);
+            self.proof = Some(view.accept_level(now));
         }
         if is_the_way || seen.excess <= step.emptied {
             return self.leave(self.share.usual, step);
         }
+        // A queue of others grows when less of the own comes; what does not move at all is looked at for longer, and deeper.
+        let moves = trial.flat.rounds(t, now) < STILL_ROUNDS;
         let stands = now >= trial.seen && seen.excess > TEST_STANDS * trial.excess;
-        if stands || (now >= trial.until && (trial.is_deeper || trial.flat.rounds(t, now) < STILL_ROUNDS)) {
+        if (stands && moves) || (now >= trial.until && (trial.is_deeper || moves)) {
             self.test_wait = (self.test_wait * 2).min(step.terms.test_every);
             self.next_test = now + self.test_wait;
             self.mode = Mode::Compete(flows);

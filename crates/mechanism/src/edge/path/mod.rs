@@ -14,6 +14,7 @@
 
 mod control;
 mod law;
+mod proof;
 mod receiver;
 mod rivals;
 mod sender;

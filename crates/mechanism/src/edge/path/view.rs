@@ -16,6 +16,7 @@ use alloc::collections::VecDeque;
 
 use tidegate_units::{Span, Time};
 
+use super::proof::Proof;
 use super::wire::Report;
 
 /// Samples kept: some round trips.
@@ -246,11 +247,13 @@ impl PathView {
         (self.one_way, self.round_trip) = (Level::UNKNOWN, Level::UNKNOWN);
     }
 
-    /// The path itself takes as long as it seems to now.
-    pub fn accept_level(&mut self, now: Time) {
+    /// The path itself takes as long as it seems to now; for all that is known.
+    pub fn accept_level(&mut self, now: Time) -> Proof {
+        let excess = self.excess();
         self.one_way.accept();
         self.round_trip.accept();
         self.window_began = now;
+        Proof::new(excess, self.round_trip.base(), now)
     }
 
     /// A probe that was `sent` is answered by `report` at `now`.

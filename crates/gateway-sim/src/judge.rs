@@ -98,7 +98,7 @@ fn well_again(case: &Case, number: usize, site: usize, seen: &Seen, broken: &mut
                 kept * CARRIED * if is_lossy { assured } else { PART_OF_DATAGRAMS * rate.min(offered) };
             // What chance takes of so few packets.
             let packets = part * WATCH.as_secs_f64() / PACKET_BYTES;
-            let least = part * (1.0 - CHANCE * ((1.0 - kept) / (kept * packets)).sqrt());
+            let least = part * (1.0 - CHANCE * ((1.0 - kept) / packets).sqrt());
             if got < least {
                 broken.push(format!(
                     "site {site} gets {got:.0} bytes/s of {rate:.0}, and is to get {least:.0}"

@@ -12,6 +12,8 @@
 //!   ^                             ^<--------- all of the path -----------'                      |
 //!   '-- silence, from any --      '<--------------------------- the queue is empty -------------'
 //! ```
+//!
+//! `Delay` begins anew, too, where it stands at the least rate and nothing waits: others kept it there.
 
 use tidegate_units::{Span, Time};
 

@@ -5,6 +5,7 @@ use std::fmt;
 use tidegate_engine::LinkTrace;
 use tidegate_mechanism::edge::EdgeConfig;
 use tidegate_mechanism::edge::path::{PathConfig, PathDelays};
+use tidegate_mechanism::queue::sfb::SfbLimiting;
 use tidegate_mechanism::queue::{DropTailConfig, ManagerConfig, SfbConfig};
 use tidegate_mechanism::random::{Seed, Substream};
 use tidegate_mechanism::schedule::{DisciplineConfig, FqCodelConfig};
@@ -326,7 +327,11 @@ pub fn control(queue: &str, delays: PathDelays) -> EdgeConfig {
     let limit = Limit::Packets(1000);
     let queue = match queue {
         "fq-codel" => DisciplineConfig::FqCodel(FqCodelConfig::default()),
-        "sfb" => DisciplineConfig::Fifo(ManagerConfig::Sfb(SfbConfig::default())),
+        // What leaves changes tenfold and more: a fixed rate for flows that do not respond would be all of it, or nothing.
+        "sfb" => DisciplineConfig::Fifo(ManagerConfig::Sfb(SfbConfig {
+            limiting: SfbLimiting::FairShare,
+            ..SfbConfig::default()
+        })),
         _ => DisciplineConfig::Fifo(ManagerConfig::DropTail(DropTailConfig { limit })),
     };
     let shaper = ShaperConfig { queue, ..ShaperConfig::default() };

@@ -16,9 +16,10 @@ const SHORTER: f64 = 0.1;
 /// A delay in excess that is taken for the way's.
 #[derive(Clone, Copy, Debug)]
 pub struct Proof {
-    /// Seconds that are not known to be a queue's.
+    /// Seconds that were taken for the way's, and those of them that are not known to be a queue's.
+    accepted: f64,
     excess: f64,
-    /// The least round trip when it was asked last, seconds.
+    /// The least round trip when that was last known, seconds.
     least: f64,
     next: Time,
     wait: Span,
@@ -27,26 +28,27 @@ pub struct Proof {
 impl Proof {
     /// So many seconds of `excess` are the way's from now on, whose least round trip is `least` seconds with it.
     pub fn new(excess: f64, least: f64, now: Time) -> Self {
-        Self { excess, least, next: now + FIRST, wait: FIRST }
+        Self { accepted: excess, excess, least, next: now + FIRST, wait: FIRST }
     }
 
     /// Whether some of it is still to be asked for.
     pub fn is_open(&self, least: f64) -> bool {
-        self.least - least < (1.0 - SHORTER) * self.excess
+        self.excess - (self.least - least) > SHORTER * self.accepted
     }
 
     /// The queue to be emptied now, in seconds, if there is one to be asked for; the least round trip is `least` seconds by now.
     pub fn queue(&mut self, least: f64, now: Time) -> Option<f64> {
+        let fell = self.least - least;
+        if fell > SHORTER * self.accepted {
+            self.excess -= fell;
+            self.least = least;
+            self.wait = FIRST;
+            self.next = self.next.min(now + FIRST);
+        }
         if now < self.next {
             return None;
         }
-        let fell = self.least - least;
-        let is_shorter = fell > SHORTER * self.excess;
-        if is_shorter {
-            self.excess -= fell;
-        }
-        self.wait = if is_shorter { FIRST } else { (self.wait * 2).min(MOST) };
-        self.least = least;
+        self.wait = (self.wait * 2).min(MOST);
         self.next = now + self.wait;
         Some(self.excess)
     }
@@ -79,7 +81,7 @@ mod tests {
 
     #[test]
     fn what_is_a_queue_is_asked_for_until_it_is_empty() {
-        // Half of it by the first time, the rest by the third.
+        // Half of it by the first time, which is seen a second later, and the rest by the second.
         assert_eq!(
             asked(|second| if second < 5 {
                 0.2
@@ -88,7 +90,7 @@ mod tests {
             } else {
                 0.1
             }),
-            [4, 12, 16]
+            [4, 9]
         );
     }
 }

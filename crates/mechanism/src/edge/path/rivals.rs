@@ -22,8 +22,9 @@ const FLAT_FALL: f64 = 0.85;
 /// A delay that moves by no more than this does not move: seconds, and standard deviations of its jitter.
 const FLAT_EXCESS: f64 = 0.001;
 const FLAT_JITTERS: f64 = 4.0;
-/// A queue that is full loses more than this part.
+/// A queue that is full loses more than this part, and so many standard deviations of that.
 const FLAT_LOSS: f64 = 0.02;
+const FLAT_CHANCE: f64 = 2.0;
 /// To this part the rate must have fallen for others to be thought of.
 const PRESSED: f64 = 0.7;
 /// A queue that is above this part of its peak is not draining.
@@ -81,8 +82,14 @@ impl Flat {
     /// For how many round trips of `t` seconds it has stood still; not at all if packets get lost, for a queue that is full does not move,
     /// either.
     pub fn rounds(&self, t: f64, now: Time) -> f64 {
-        let is_full = self.lost as f64 > FLAT_LOSS * self.sent as f64;
+        let allowed = FLAT_LOSS * self.sent as f64;
+        let is_full = self.lost as f64 > allowed + FLAT_CHANCE * libm::sqrt(allowed);
         if is_full { 0.0 } else { now.since(self.since).as_secs_f64() / t }
+    }
+
+    /// What entered when it began to, bytes per second.
+    pub const fn input(&self) -> f64 {
+        self.input
     }
 
     /// Whether it is the way's: long enough, while less and less entered.

@@ -362,11 +362,13 @@ impl PathView {
         let is_known = least < f64::INFINITY;
         let is_short = is_known && rtt < least - (RATE_JITTERS * self.jitter).max(self.tolerance);
         self.short = if is_short { self.short + 1 } else { 0 };
-        let is_believed = self.short == 0 || self.short >= SHORT_BELIEVED;
-        if is_believed {
-            self.short = 0;
+        if self.short < SHORT_BELIEVED {
+            return self.short == 0;
         }
-        is_believed
+        // The way is that short: what was smoothed until now was another one, or a queue.
+        self.short = 0;
+        self.round_trip.now = None;
+        true
     }
 
     /// A delay that steps while the round trip does not: a clock was set. Rates over the step mean nothing, either.
@@ -586,13 +588,16 @@ mod tests {
     #[test]
     fn a_way_that_became_shorter_is_believed_after_some_round_trips() {
         let mut path = Path::new(Delays::RoundTrip);
-        for _ in 0..50 {
-            path.probe(0.1);
+        // So much jitter that delays are smoothed.
+        for step in 0..400 {
+            path.probe(if step % 2 == 0 { 0.4 } else { 0.396 });
         }
-        for _ in 0..SHORT_BELIEVED {
+        for _ in 1..SHORT_BELIEVED {
             path.probe(0.0);
+            assert!(path.view.rtt_least() > 0.3);
         }
-        assert!((path.view.rtt_least() - 2.0 * WAY).abs() < 0.05, "{}", path.view.rtt_least());
+        path.probe(0.0);
+        assert!((path.view.rtt_least() - 2.0 * WAY).abs() < 1e-6, "{}", path.view.rtt_least());
     }
 
     #[test]

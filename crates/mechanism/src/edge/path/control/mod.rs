@@ -103,6 +103,8 @@ const TEST_MOST: f64 = 3.0;
 /// Where the delay has stood still for so many round trips at its end a deeper one follows, which takes so many.
 const STILL_ROUNDS: f64 = 1.5;
 const DEEPER_ROUNDS: f64 = 4.5;
+/// And for so many above the target, and no further, while the rate fell: it is the way's.
+const STILL_ABOVE: f64 = 8.0;
 /// It has failed if so much of the queue stands when the lower rate is seen.
 const TEST_STANDS: f64 = 0.95;
 /// Who gets all of the path for so long is alone on it.
@@ -115,7 +117,9 @@ const LOSS_WEIGHT: f64 = 0.25;
 const LOSS_PACKETS: f64 = 200.0;
 /// But what was lost so many seconds ago, beside others, is no longer what the path loses.
 const LOSS_MEMORY: f64 = 5.0;
-/// So many reports after silence say nothing of losses: they miss what was lost in it, and then know that it is.
+/// Nor if so many times the packets of which `loss_max` is one came in a row (the rule of three: more would be lost, 95 of 100 times).
+const CLEAN: f64 = 3.0;
+/// So many reports after silence that count say nothing of losses: they miss what was lost in it, and then know that it is.
 const FORGIVEN: u32 = 3;
 /// Up to so many times the least rate it is that: a drain gives back a third more than it took of that.
 const AT_FLOOR: f64 = 1.4;
@@ -138,6 +142,8 @@ pub struct Control {
     settled: Time,
     /// Since the queue was last seen empty, if that is not now.
     standing: Option<Standing>,
+    /// How the delay stands still a little above the target, if it does.
+    still: Option<Flat>,
     /// What of the least delay may be a queue.
     proof: Option<Proof>,
     next_test: Time,
@@ -155,6 +161,8 @@ pub struct Control {
     forgives: u32,
     /// The part of packets that get lost, smoothed.
     loss: f64,
+    /// Packets since one was lost.
+    kept: u64,
 }
 
 impl Control {
@@ -170,6 +178,7 @@ impl Control {
             draining_until: None,
             settled: now,
             standing: None,
+            still: None,
             proof: None,
             next_test: now,
             test_wait: Span::ZERO,
@@ -180,6 +189,7 @@ impl Control {
             late: 0,
             forgives: 0,
             loss: 0.0,
+            kept: 0,
         }
     }
 
@@ -202,7 +212,7 @@ impl Control {
     pub fn on_silence(&mut self, terms: &Terms, now: Time) {
         self.rate = (self.rate / 2.0).max(terms.rate_min);
         self.mode = Mode::Start;
-        (self.standing, self.proof) = (None, None);
+        (self.standing, self.still, self.proof) = (None, None, None);
         self.draining_until = None;
         self.last = now;
         // What got lost meanwhile is not what the path loses.
@@ -222,13 +232,17 @@ impl Control {
         let elapsed = now.since(self.last).as_secs_f64();
         self.last = now;
         let rounds = (elapsed / t).min(1.0);
-        let forgives = self.forgives > 0;
-        self.forgives = self.forgives.saturating_sub(1);
-        if seen.sent > 0 && !forgives {
+        if seen.sent > 0 && self.forgives > 0 {
+            self.forgives -= 1;
+        } else if seen.sent > 0 {
             let part = (seen.lost as f64 / seen.sent as f64).min(1.0);
             let weight = (seen.sent as f64 / LOSS_PACKETS).max(elapsed / LOSS_MEMORY);
             let weight = weight.min(LOSS_WEIGHT * rounds);
             self.loss += weight * (part - self.loss);
+            self.kept = if seen.lost > 0 { 0 } else { self.kept + seen.sent };
+            if self.kept as f64 * terms.loss_max >= CLEAN {
+                self.loss = 0.0;
+            }
         }
         let Some(output) = seen.output else { return };
         self.share.on_output(output, elapsed, self.is_competing());
@@ -307,14 +321,14 @@ impl Control {
         if let Some(standing) = &mut self.standing {
             match standing.on_seen(seen, output, t, view.rtt_least(), terms.patience, now) {
                 Verdict::Way => {
-                    self.proof = Some(view.accept_level(now));
-                    self.rate = self.share.usual.max(standing.rate);
-                    self.standing = None;
+                    let rate = standing.rate;
+                    self.accept(rate, view, now);
                 }
                 Verdict::Others if terms.competes => return self.compete(step),
                 Verdict::Others | Verdict::Open => {}
             }
         }
+        self.look_at_little(step, view);
         if seen.excess <= emptied {
             self.standing = None;
         } else if self.standing.is_none() && seen.excess > 2.0 * target {
@@ -342,6 +356,29 @@ impl Control {
         self.begin_period(step);
     }
 
+    /// So little above the target the rate falls slowly, and nobody is looked for: a way that is a little longer would stay one.
+    fn look_at_little(&mut self, step: &Step<'_>, view: &mut PathView) {
+        let Step { seen, t, target, terms, now, .. } = *step;
+        // Who does not compete keeps below the target, whoever else is there.
+        if seen.excess <= target || seen.excess > 2.0 * target || !terms.competes {
+            self.still = None;
+            return;
+        }
+        let still = self.still.get_or_insert(Flat::new(seen, now));
+        still.on_seen(seen, now);
+        if still.rounds(t, now) >= STILL_ABOVE && still.is_the_way(seen, t, now) {
+            let rate = still.input();
+            self.accept(rate, view, now);
+        }
+    }
+
+    /// The delay is that of the way: it goes on at the `rate` before, and is asked again what the delay is of.
+    fn accept(&mut self, rate: f64, view: &mut PathView, now: Time) {
+        self.proof = Some(view.accept_level(now));
+        self.rate = self.share.usual.max(rate);
+        (self.standing, self.still) = (None, None);
+    }
+
     /// A queue of so many seconds is emptied.
     fn drain(&mut self, queue: f64, now: Time) {
         if self.draining_until.is_none() {
@@ -363,7 +400,7 @@ impl Control {
         self.push = Some((step.output, self.share.usual));
         self.least = step.seen.excess;
         self.somebody = now;
-        self.standing = None;
+        (self.standing, self.still) = (None, None);
     }
 
     fn on_compete(&mut self, mut flows: VirtualFlows, step: &Step<'_>) {
@@ -448,3 +485,6 @@ impl Control {
         self.period_ends = step.now + step.terms.drain_every;
     }
 }
+
+#[cfg(test)]
+mod tests;

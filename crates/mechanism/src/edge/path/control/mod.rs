@@ -42,11 +42,32 @@ struct Trial {
     /// When the lower rate is seen in the queue, and when the queue would be empty without others.
     seen: Time,
     until: Time,
-    /// The excess at its beginning, seconds, and how it stands still since.
+    /// The greatest excess until then, and the last one, seconds; and how it stands still since it began.
     excess: f64,
+    last: f64,
     flat: Flat,
     /// The rate was lowered once more: does the delay move at all?
     is_deeper: bool,
+}
+
+impl Trial {
+    /// It begins `now`, with what is `seen`.
+    fn new(seen: &Seen, now: Time) -> Self {
+        let answered = now + Span::from_secs_f64(2.0 * seen.rtt);
+        Self {
+            seen: answered,
+            until: answered + alone(seen.excess),
+            excess: seen.excess,
+            last: seen.excess,
+            flat: Flat::new(seen, now),
+            is_deeper: false,
+        }
+    }
+}
+
+/// How long a test drains a queue of so many seconds, if nobody else sends.
+fn alone(excess: f64) -> Span {
+    Span::from_secs_f64((excess / (1.0 - TEST)).min(TEST_MOST))
 }
 
 /// What of the configuration the control needs. Rates are bytes per second.
@@ -107,6 +128,8 @@ const DEEPER_ROUNDS: f64 = 4.5;
 const STILL_ABOVE: f64 = 8.0;
 /// It has failed if so much of the queue stands when the lower rate is seen.
 const TEST_STANDS: f64 = 0.95;
+/// A queue of which a report shows no more than this part of what the one before did is about to be empty: delays are smoothed.
+const TEST_FALLS: f64 = 0.8;
 /// Who gets all of the path for so long is alone on it.
 const ALONE_FOR: Span = Span::from_millis(500);
 /// In slow start so many late probes in a row are a queue, and two are if less leaves than enters.
@@ -433,19 +456,19 @@ impl Control {
             self.mode = Mode::Compete(flows);
             return;
         }
-        // Alone, the queue would be empty after this.
-        let answered = 2.0 * seen.rtt;
-        let alone = (seen.excess / (1.0 - TEST) + answered).min(TEST_MOST);
         self.rate = TEST * output;
-        let after = |seconds| now + Span::from_secs_f64(seconds);
-        let (excess, flat) = (seen.excess, Flat::new(seen, now));
-        let trial = Trial { seen: after(answered), until: after(alone), excess, flat, is_deeper: false };
-        self.mode = Mode::Test(flows, trial);
+        self.mode = Mode::Test(flows, Trial::new(seen, now));
     }
 
     fn on_test(&mut self, flows: VirtualFlows, mut trial: Trial, step: &Step<'_>, view: &mut PathView) {
         let Step { seen, t, now, .. } = *step;
         trial.flat.on_seen(seen, now);
+        let falls = seen.excess < TEST_FALLS * core::mem::replace(&mut trial.last, seen.excess);
+        if now < trial.seen {
+            // What was sent before still comes.
+            trial.excess = trial.excess.max(seen.excess);
+            trial.until = trial.seen + alone(trial.excess);
+        }
         // The way is never shorter than it is: a queue that stands still above what was seen is one.
         let is_the_way = trial.flat.is_the_way(seen, t, now) && trial.flat.is_at(self.least, seen);
         if is_the_way {
@@ -457,13 +480,14 @@ impl Control {
         // A queue of others grows when less of the own comes; what does not move at all is looked at for longer, and deeper.
         let moves = trial.flat.rounds(t, now) < STILL_ROUNDS;
         let stands = now >= trial.seen && seen.excess > TEST_STANDS * trial.excess;
-        if (stands && moves) || (now >= trial.until && (trial.is_deeper || moves)) {
+        let is_over = now >= trial.until && !falls;
+        if (stands && moves) || (is_over && (trial.is_deeper || moves)) {
             self.test_wait = (self.test_wait * 2).min(step.terms.test_every);
             self.next_test = now + self.test_wait;
             self.mode = Mode::Compete(flows);
             return;
         }
-        if now >= trial.until {
+        if is_over {
             // It fell, and does so no more: that is a queue of others, or the way.
             self.rate *= TEST;
             trial.is_deeper = true;

@@ -21,6 +21,8 @@ const PACKET_BYTES: f64 = 1292.0;
 const CARRIED: f64 = 1200.0 / 1260.0;
 /// What a bad peer may change of what another one gets.
 const TOUCHED: f64 = 0.01;
+/// Whether a difference is chance is asked of so many cases that differ by microseconds.
+const SHAKEN: u64 = 4;
 /// Chance may take so many standard deviations of what gets lost.
 const CHANCE: f64 = 3.0;
 
@@ -108,12 +110,7 @@ fn well_again(case: &Case, number: usize, site: usize, seen: &Seen, broken: &mut
         // Where more is lost, TCP has next to nothing either way, and chance decides.
         Load::Transfers(_) if 1.0 - kept > LOSS_MAX => {}
         Load::Transfers(_) => {
-            let plain = &case.plain();
-            let mut world = World::new(plain);
-            world.run(FAULTS_END + RECOVERY);
-            world.take();
-            world.run(FAULTS_END + RECOVERY + WATCH);
-            let without = goodput(case, site, &world.take());
+            let without = goodput(case, site, &watched(&case.plain()));
             let allowed = seen.rates[site - 1].as_bytes_per_second_f64() * CARRIED;
             if got < PART_OF_TRANSFERS * without && got > HELD_BACK * allowed {
                 broken.push(format!(
@@ -131,24 +128,36 @@ fn well_again(case: &Case, number: usize, site: usize, seen: &Seen, broken: &mut
     }
 }
 
-/// The other sites get what they would get if the one at `bad` were honest.
-fn untouched(case: &Case, bad: usize, vice: Vice, seen: &Seen, broken: &mut Vec<String>) {
-    let honest = Case { vice: None, ..case.clone() };
-    let mut world = World::new(&honest);
+/// What is seen of `case` after recovery.
+fn watched(case: &Case) -> Seen {
+    let mut world = World::new(case);
     world.run(FAULTS_END + RECOVERY);
     world.take();
     world.run(FAULTS_END + RECOVERY + WATCH);
-    let without = world.take();
+    world.take()
+}
+
+/// The other sites get what they would get if the one at `bad` were honest.
+fn untouched(case: &Case, bad: usize, vice: Vice, seen: &Seen, broken: &mut Vec<String>) {
+    let honest = Case { vice: None, ..case.clone() };
+    let without = watched(&honest);
     for site in (1..case.lines.len()).filter(|&site| site != bad) {
         let (got, before) = (goodput(case, site, seen), goodput(case, site, &without));
         // Packets of both pass the gateway, and the instants of transfers' own move by microseconds, of which their losses depend: chance has
         // its part in those. Of a packet more or less nothing follows.
         // As in a line whose rate changes tenfold within a second.
-        let touched = match case.loads[site - 1] {
-            Load::Datagrams(_) if case.lines[site].trace.is_some() => got < PART_OF_TRANSFERS * before,
-            Load::Datagrams(_) => (got - before).abs() > TOUCHED * before + PACKET_BYTES,
-            Load::Transfers(_) => got < PART_OF_TRANSFERS * before,
+        let is_touched = |other: f64| match case.loads[site - 1] {
+            Load::Datagrams(_) if case.lines[site].trace.is_some() => got < PART_OF_TRANSFERS * other,
+            Load::Datagrams(_) => (got - other).abs() > TOUCHED * other + PACKET_BYTES,
+            Load::Transfers(_) => got < PART_OF_TRANSFERS * other,
         };
+        // What microseconds on the first line do, without anybody bad, is no touch.
+        let touched = is_touched(before)
+            && (1..=SHAKEN).all(|micros| {
+                let mut shaken = honest.clone();
+                shaken.lines[0].delay += Span::from_micros(micros);
+                is_touched(goodput(case, site, &watched(&shaken)))
+            });
         if touched {
             broken.push(format!(
                 "site {site} gets {got:.0} bytes/s beside a peer that {vice:?}, and {before:.0} without"

@@ -232,7 +232,7 @@ impl EdgeHalf for PathSender {
         let Some(link) = self.links.get_mut(&from) else { return };
         let Some(sent) = link.take_probe(&report) else { return };
         (link.last_heard, link.has_asked) = (now, !link.outstanding.is_empty());
-        let seen = link.view.on_report(sent, link.sent_packets, &report, link.control.sees_the_path(), now);
+        let seen = link.view.on_report(sent, link.sent_packets, &report, link.control.aging(), now);
         (link.output, link.excess) = (seen.output.unwrap_or(link.output), seen.excess);
         let used = if out.backlog(link.aggregate).is_empty() { USED } else { USED_WAITING };
         let is_used = seen.input >= used * link.control.rate();

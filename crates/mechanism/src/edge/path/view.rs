@@ -135,6 +135,17 @@ pub enum Delays {
     RoundTrip,
 }
 
+/// Whether the least delay ages: it does not while others keep the queue from being empty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Aging {
+    /// Its age counts.
+    Now,
+    /// Its age is what it was.
+    Later,
+    /// From now on, as if it had just been seen.
+    Anew,
+}
+
 /// What speaks against a far edge by whose clock packets do not wait: it may say so while its queue is full.
 ///
 /// Who says that more came than has left does not say the truth. And a path that loses packets has a queue, mostly; if there and back take longer, that is where they wait. Where it is the way back that is
@@ -181,6 +192,7 @@ pub struct PathView {
     window: Span,
     samples: VecDeque<Sample>,
     window_began: Time,
+    last_report: Time,
     /// There, and there and back; smoothed as far as they jitter.
     one_way: Level,
     round_trip: Level,
@@ -213,6 +225,7 @@ impl PathView {
             window: Span::from_nanos(base_window.as_nanos() / 2),
             samples: VecDeque::with_capacity(HISTORY),
             window_began: now,
+            last_report: now,
             one_way: Level::UNKNOWN,
             round_trip: Level::UNKNOWN,
             jitter: 0.0,
@@ -243,7 +256,7 @@ impl PathView {
     fn forget(&mut self, now: Time) {
         self.samples.clear();
         self.output = None;
-        self.window_began = now;
+        (self.window_began, self.last_report) = (now, now);
         (self.one_way, self.round_trip) = (Level::UNKNOWN, Level::UNKNOWN);
     }
 
@@ -257,14 +270,14 @@ impl PathView {
     }
 
     /// A probe that was `sent` is answered by `report` at `now`.
-    /// Without `ages` the least delay stays: others keep the queue from being empty.
+    /// The least delay is `aging`.
     /// By now `sent_packets` have left.
     pub fn on_report(
         &mut self,
         sent: Sent,
         sent_packets: u64,
         report: &Report,
-        ages: bool,
+        aging: Aging,
         now: Time,
     ) -> Seen {
         if self.offset.is_none() || self.receiver != report.receiver {
@@ -286,13 +299,16 @@ impl PathView {
         self.recognise_step(delay, rtt);
         self.measure_jitter(delay, &sent);
         let weight = (self.tolerance / (4.0 * self.jitter)).clamp(0.125, 1.0);
-        if !ages {
+        if aging == Aging::Anew {
             self.window_began = now;
+        } else if aging == Aging::Later {
+            self.window_began += now.since(self.last_report);
         } else if now.since(self.window_began) >= self.window {
             self.one_way.age();
             self.round_trip.age();
             self.window_began = now;
         }
+        self.last_report = now;
         self.one_way.add(one_way, weight);
         self.round_trip.add(rtt, weight);
         let sent_before = self.samples.back().map_or(sent, |last| last.sent);
@@ -485,7 +501,7 @@ mod tests {
                 sent,
                 sent.packets + 20,
                 &report,
-                true,
+                Aging::Now,
                 at + Span::from_secs_f64(2.0 * WAY + waits),
             )
         }
@@ -550,7 +566,7 @@ mod tests {
         let (at, report) = path.next(0.001);
         let sent = Sent { at, bytes: 1000 * 20 * path.number, packets: 20 * path.number };
         let answered = at + Span::from_secs_f64(2.0 * WAY + 0.001 + 1.0);
-        assert!(path.view.on_report(sent, sent.packets + 20, &report, true, answered).excess < 0.002);
+        assert!(path.view.on_report(sent, sent.packets + 20, &report, Aging::Now, answered).excess < 0.002);
         path.offset -= 1.0;
         for _ in 0..50 {
             let seen = path.probe(0.001);
@@ -575,7 +591,7 @@ mod tests {
                     sent,
                     sent.packets + 20,
                     &report,
-                    true,
+                    Aging::Now,
                     at + Span::from_secs_f64(elapsed),
                 );
                 assert_eq!(seen.output, None, "{delays:?}");
@@ -619,7 +635,7 @@ mod tests {
             };
             let sent = Sent { at, bytes: 1000 * packets, packets };
             jitter = view
-                .on_report(sent, sent.packets + 20, &report, true, arrived + Span::from_secs_f64(WAY))
+                .on_report(sent, sent.packets + 20, &report, Aging::Now, arrived + Span::from_secs_f64(WAY))
                 .jitter;
             let more = if step % 2 == 0 { 20 } else { 60 };
             packets += more;
@@ -673,7 +689,7 @@ mod tests {
                 received_packets: 20 * path.number,
             };
             let seen =
-                path.view.on_report(sent, sent.packets + 20, &report, true, at + Span::from_millis(40));
+                path.view.on_report(sent, sent.packets + 20, &report, Aging::Now, at + Span::from_millis(40));
             greatest = greatest.max(seen.output.unwrap_or_default());
         }
         assert!((greatest / RATE - 1.0).abs() < 1e-9, "{greatest}");
@@ -708,7 +724,7 @@ mod tests {
                 sent,
                 sent.packets + 20,
                 &report,
-                true,
+                Aging::Now,
                 at + Span::from_secs_f64(2.0 * WAY + waits),
             )
         };
@@ -732,7 +748,7 @@ mod tests {
             report.received_packets *= 2;
             let sent = Sent { at, bytes: 20_000 * path.number, packets: 20 * path.number };
             let answered = at + Span::from_secs_f64(2.0 * WAY + waits);
-            excess = path.view.on_report(sent, sent.packets + 20, &report, true, answered).excess;
+            excess = path.view.on_report(sent, sent.packets + 20, &report, Aging::Now, answered).excess;
         }
         assert!((excess - 0.04).abs() < 1e-6, "{excess}");
     }

@@ -20,7 +20,7 @@ use tidegate_units::{Span, Time};
 use super::law::Law;
 use super::proof::Proof;
 use super::rivals::{DRAINING, Flat, Share, Standing, Verdict};
-use super::view::{PathView, Seen};
+use super::view::{Aging, PathView, Seen};
 use super::virtual_flows::VirtualFlows;
 
 /// What the rate follows.
@@ -165,6 +165,8 @@ pub struct Control {
     settled: Time,
     /// Since the queue was last seen empty, if that is not now.
     standing: Option<Standing>,
+    /// Whether it is above the target.
+    is_long: bool,
     /// How the delay stands still a little above the target, if it does.
     still: Option<Flat>,
     /// What of the least delay may be a queue.
@@ -201,6 +203,7 @@ impl Control {
             draining_until: None,
             settled: now,
             standing: None,
+            is_long: false,
             still: None,
             proof: None,
             next_test: now,
@@ -227,8 +230,14 @@ impl Control {
     }
 
     /// Whether the queue is empty now and then, for all that is known: the least delay may age.
-    pub fn sees_the_path(&self) -> bool {
-        !self.is_competing() && self.standing.is_none() && !self.share.is_falling()
+    pub const fn aging(&self) -> Aging {
+        if self.is_competing() || (self.standing.is_some() && self.is_long) {
+            Aging::Anew
+        } else if self.share.is_falling() {
+            Aging::Later
+        } else {
+            Aging::Now
+        }
     }
 
     /// Nothing was heard for long: half of the rate, until something is.
@@ -272,6 +281,7 @@ impl Control {
         let (target, emptied) =
             (terms.law.target(seen.jitter, output), terms.law.emptied(seen.jitter, output));
         self.period_least = self.period_least.min(seen.excess);
+        self.is_long = seen.excess > target;
         let step = Step { seen, output, is_used, busy, t, rounds, elapsed, target, emptied, terms, now };
         match core::mem::replace(&mut self.mode, Mode::Delay) {
             Mode::Start => self.on_start(&step),
@@ -289,10 +299,14 @@ impl Control {
         // One late probe is jitter, which is not known yet.
         self.late = if step.seen.excess > step.target { self.late + 1 } else { 0 };
         let is_behind = step.output < DRAINING * step.seen.input;
-        if self.late > LATE_MOST || (self.late > 1 && is_behind) || self.loss > step.terms.loss_max {
+        let is_queue = self.late > LATE_MOST || (self.late > 1 && is_behind);
+        if is_queue || self.loss > step.terms.loss_max {
             self.late = 0;
-            self.rate = self.rate.min(step.output);
-            self.share.usual = step.output;
+            // Few losses where the rate is not used end the search, and say nothing of what the path gives.
+            if is_queue || step.is_used || is_behind {
+                self.rate = self.rate.min(step.output);
+                self.share.usual = step.output;
+            }
             return;
         }
         self.mode = Mode::Start;

@@ -27,6 +27,8 @@ struct Link {
     is_full: bool,
     /// The part of the own packets that gets lost besides.
     loss: f64,
+    /// The part of the rate that is sent.
+    used: f64,
     /// Nothing arrives.
     is_cut: bool,
     queue: f64,
@@ -52,6 +54,7 @@ impl Link {
             others: 0.0,
             is_full: false,
             loss: 0.0,
+            used: 1.0,
             is_cut: false,
             queue: 0.0,
             sent: 0.0,
@@ -79,7 +82,7 @@ impl Link {
     fn step(&mut self) {
         self.steps += 1;
         let now = at(self.steps as f64 * STEP);
-        let own = self.control.rate() * STEP;
+        let own = self.used * self.control.rate() * STEP;
         self.sent += own;
         self.lost += own * if self.is_cut { 1.0 } else { self.loss };
         let own = if self.is_cut { 0.0 } else { own };
@@ -97,9 +100,9 @@ impl Link {
         while self.under_way.front().is_some_and(|(due, ..)| *due <= now) {
             let (_, sent, report) = self.under_way.pop_front().expect("it is there");
             self.last_heard = now;
-            let (packets, ages) = (packets(self.sent), self.control.sees_the_path());
+            let (packets, ages) = (packets(self.sent), self.control.aging());
             let seen = self.view.on_report(sent, packets, &report, ages, now);
-            self.control.on_seen(&seen, (true, 1), &mut self.view, &self.terms, now);
+            self.control.on_seen(&seen, (self.used > 0.5, 1), &mut self.view, &self.terms, now);
         }
         if now.since(self.last_heard).as_secs_f64() >= 0.5_f64.max(8.0 * affordable) {
             self.last_heard = now;
@@ -222,6 +225,28 @@ fn a_path_that_loses_more_than_is_tolerated_gets_no_more_and_recovers_when_it_do
     assert!(lossy < 0.5, "{lossy}");
     link.loss = 0.0;
     link.run(4.0 * LOSS_MEMORY);
+    let (rate, _) = link.run(3.0);
+    assert!(rate > 0.85, "{rate}");
+}
+
+#[test]
+fn losses_of_what_hardly_uses_the_rate_say_nothing_of_it() {
+    let mut link = Link::new(1e6, 0.02, 80_000.0, &PathConfig::default());
+    let before = link.control.rate();
+    (link.used, link.loss) = (0.2, 0.1);
+    link.run(10.0);
+    assert!(link.control.rate() >= before, "{}", link.control.rate());
+}
+
+#[test]
+fn a_longer_way_below_the_target_of_a_slow_path_is_found_out_after_a_burst_of_others() {
+    // 1 Mb/s, where the target is the time of two packets, 24 ms.
+    let mut link = Link::new(125_000.0, 0.02, 26_000.0, &PathConfig::default());
+    link.run(5.0);
+    (link.way, link.others) = (0.035, 2.0 * link.mu);
+    link.run(0.3);
+    link.others = 0.0;
+    link.run(20.0);
     let (rate, _) = link.run(3.0);
     assert!(rate > 0.85, "{rate}");
 }

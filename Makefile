@@ -17,6 +17,9 @@ export CARGO_TERM_PROGRESS_WHEN ?= auto
 
 RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml 2>/dev/null) Cargo.toml Cargo.lock
 RESULTS := results
+# All crates are tested with the daemon, so that what they share is compiled once; that its core needs none of it, a check says.
+DAEMON := tidegate-gateway/daemon
+TESTED := --workspace --exclude tidegate-core --features $(DAEMON)
 # With which profile of Cargo.toml the Python module is compiled.
 PROFILE ?= release
 
@@ -49,10 +52,10 @@ run: build ## the published experiments of Network Border Patrol, expected again
 
 test: build ## everything that must hold: format, lints, Rust and Python tests, layers, experiments in quick form
 	cargo fmt --all --check
-	cargo clippy --workspace --all-targets -- -D warnings
-	cargo clippy -p tidegate-gateway --features daemon --all-targets -- -D warnings
-	PROPTEST_RNG_SEED=1 cargo test --workspace --exclude tidegate-core
-	PROPTEST_RNG_SEED=1 cargo test -p tidegate-gateway --features daemon
+	cargo clippy --workspace --all-targets --features $(DAEMON) -- -D warnings
+	cargo check -p tidegate-gateway-sim
+	PROPTEST_RNG_SEED=1 cargo test $(TESTED) --lib --bins --tests
+	cargo test $(TESTED) --doc
 	$(BIN)/python tests/check_layers.py
 	$(BIN)/ruff check python tests benches examples experiments fuzz docs/site
 	$(BIN)/python -m pytest -n 2

@@ -46,16 +46,23 @@ def pytest_runtest_makereport(item, call):
         report.longrepr = f"{item.nodeid} was skipped although this machine has network namespaces ({why})"
 
 
+def _compiled(test: str, name: str) -> Path:
+    """The program `name` as `make test` compiled it for the Rust test `test`: the same packages and features,
+    so that nothing is compiled twice, and optimised enough for these rates.
+    """
+    packages = ["--workspace", "--exclude", "tidegate-core", "--features", "tidegate-gateway/daemon"]
+    subprocess.run(["cargo", "test", *packages, "--no-run", "--test", test], cwd=ROOT, check=True)
+    target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+    return target / "debug" / name
+
+
 @pytest.fixture(scope="session")
 def program() -> Path:
     """The program under test."""
     given = os.environ.get("TIDEGATE_EMULATE")
     if given:
         return Path(given)
-    # As the Rust tests compiled it: optimised enough for these rates, and no second compilation.
-    subprocess.run(["cargo", "build", "-p", "tidegate-emulator"], cwd=ROOT, check=True)
-    target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-    return target / "debug" / "tidegate-emulate"
+    return _compiled("parity", "tidegate-emulate")
 
 
 @pytest.fixture
@@ -77,6 +84,4 @@ def gateway() -> Path:
     given = os.environ.get("TIDEGATE_GATEWAY")
     if given:
         return Path(given)
-    subprocess.run(["cargo", "build", "-p", "tidegate-gateway", "--features", "daemon"], cwd=ROOT, check=True)
-    target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-    return target / "debug" / "tidegate-gateway"
+    return _compiled("program", "tidegate-gateway")

@@ -1,0 +1,126 @@
+//! The command lines of the gateway, as people call them: what needs neither rights nor a network. Tests with real hosts
+//! (`tests/system`) use the program that is compiled for these.
+#![cfg(target_os = "linux")]
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_tidegate-gateway");
+
+/// A folder of its own, which is gone afterwards.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let folder = std::env::temp_dir().join(format!("tidegate-program-{name}-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        Self(folder)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// What it says when it succeeds, or else why it does not; the other way says nothing then.
+fn run(name: &str, arguments: &[&str]) -> Result<String, String> {
+    let ended = Command::new(PROGRAM).arg0(name).args(arguments).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    let (said, why) = (text(ended.stdout), text(ended.stderr));
+    match ended.status.code() {
+        Some(0) => {
+            assert_eq!(why, "");
+            Ok(said)
+        }
+        Some(1) => {
+            assert_eq!(said, "");
+            Err(why)
+        }
+        other => panic!("{other:?}: {said}{why}"),
+    }
+}
+
+fn shown(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+#[test]
+fn a_key_is_made_once_and_for_nobody_else() {
+    let folder = Folder::new("key");
+    let key = folder.0.join("key");
+    let public = run("tidegatectl", &["keygen", shown(&key)]).unwrap();
+    assert_eq!(fs::metadata(&key).unwrap().permissions().mode() & 0o777, 0o600);
+    let kept = fs::read_to_string(&key).unwrap();
+    assert_eq!(run("tidegatectl", &["pubkey", shown(&key)]), Ok(public.clone()));
+    assert_ne!(kept, public);
+    let why = run("tidegatectl", &["keygen", shown(&key)]).unwrap_err();
+    assert!(why.contains(shown(&key)) && why.contains("exists"), "{why}");
+    assert_eq!(fs::read_to_string(&key).unwrap(), kept);
+}
+
+#[test]
+fn a_file_is_right_or_what_is_wrong_is_said_with_its_place() {
+    let folder = Folder::new("check");
+    let key = folder.0.join("key");
+    // Its own key: any would do, since whose it is nobody can tell here.
+    let public = run("tidegatectl", &["keygen", shown(&key)]).unwrap();
+    let text = format!(
+        "[gateway]\nprivate_key_file = '{}'\naddress = ['10.9.0.1/24']\n[sites.b]\npublic_key = '{}'\nnetworks = ['10.2.0.0/24']\n",
+        key.display(),
+        public.trim(),
+    );
+    let file = folder.0.join("gateway.toml");
+    let check = |as_written: &str| {
+        fs::write(&file, as_written).unwrap();
+        run("tidegate-gateway", &["check", shown(&file)])
+    };
+    assert!(check(&text).unwrap().ends_with("is right: 1 sites (b)\n"));
+    let why = check(&text.replace("networks", "networs")).unwrap_err();
+    let expected = ["unknown key `networs`", "gateway.toml:6:1\n", "did you mean `networks`?"];
+    assert!(expected.iter().all(|part| why.contains(part)), "{why}");
+    let missing = run("tidegate-gateway", &["check", "/nowhere/gateway.toml"]).unwrap_err();
+    assert!(missing.contains("/nowhere/gateway.toml"), "{missing}");
+}
+
+#[test]
+fn what_the_overview_lists_is_explained() {
+    let overview = run("tidegate-gateway", &["explain"]).unwrap();
+    let listed = overview.split_once("Ask for a table or a key").unwrap().1.lines().skip(1);
+    let names: Vec<&str> = listed.filter_map(|line| line.split_whitespace().next()).collect();
+    assert!(names.len() > 10, "{overview}");
+    // Each call makes all tables; some tell as much as all.
+    for name in names.into_iter().step_by(8) {
+        let asked = name.split_once('/').map_or(name, |(_, kind)| kind);
+        let said = run("tidegate-gateway", &["explain", asked]).unwrap();
+        assert!(said.lines().count() > 1, "{name}: {said}");
+    }
+    let help = run("tidegate-gateway", &["explain", "path.targt"]).unwrap_err();
+    assert!(help.contains("did you mean `target`?"), "{help}");
+}
+
+#[test]
+fn who_asks_a_daemon_that_does_not_run_is_told_so() {
+    let folder = Folder::new("socket");
+    let socket = folder.0.join("socket");
+    for command in ["status", "reload", "drain"] {
+        let why = run("tidegatectl", &["--socket", shown(&socket), command]).unwrap_err();
+        assert!(why.contains("does the daemon run?") && why.contains(shown(&socket)), "{command}: {why}");
+    }
+}
+
+#[test]
+fn the_name_by_which_it_is_called_says_which_program_it_is() {
+    let folder = Folder::new("name");
+    let link = folder.0.join("tidegatectl");
+    symlink(PROGRAM, &link).unwrap();
+    let help = Command::new(&link).arg("--help").output().unwrap();
+    assert!(String::from_utf8(help.stdout).unwrap().contains("Talks to a running tidegate-gateway"));
+    for (name, shell) in [("tidegate-gateway", "bash"), ("tidegatectl", "zsh"), ("tidegatectl", "fish")] {
+        assert!(run(name, &["completion", shell]).unwrap().contains(name), "{name} {shell}");
+    }
+}

@@ -1,0 +1,380 @@
+"""Two real gateways alone on their path, and the same in the simulator: delay, goodput, and the path's queue.
+
+What `experiments/gateway/alone.toml` has at 20 Mb/s and 35 ms with path control and FQ-CoDel: four
+downloads of CUBIC, short transfers and a ping through a FIFO of four bandwidth-delay products. In the
+real world the path is the emulator's. At each end of it a namespace is site and gateway: its daemon, TCP
+of its kernel (iperf3), and a ping whose ways are timed one by one, for both ends have one clock. In the
+simulator packets are as long as they are between real gateways, the tunnel's headers included. Needs
+root, iperf3 and iproute2.
+
+    sudo python benches/gateway_alone.py [--runs 4] [--program target/release/tidegate-gateway] [--json FILE]
+"""
+
+import argparse
+import asyncio
+import contextlib
+import json
+import os
+import random
+import shutil
+import signal
+import socket
+import statistics
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "python"))
+
+import tidegate  # noqa: E402
+from tidegate import stats  # noqa: E402
+from tidegate.two_sites import INNER, PORT, obstacle, quantile  # noqa: E402
+
+# Of the daemon: packets of so many bytes inside, and what is around them outside: padding, tunnel, UDP, IPv4.
+MTU = 1420
+TUNNEL = 32 + 28
+# TCP of Linux: IPv4, TCP and time stamps.
+HEADERS = 52
+IDLE_S, WARM_UP_S, LOADED_S = 5.0, 10.0, 50.0
+PING_BYTES, PING_EVERY_S, PING_PORT = 100, 0.0125, 7008
+WEB_BYTES, WEB_EVERY_S, WEB_PORT = 20_000, 0.4, 7009
+# Stands in a copy of the folder of experiments, as does the one below.
+REAL = """
+include = "_path-20.toml"
+duration = "{seconds}s"
+# Then daemons are up and have learned, and downloads have begun.
+warmup = "{warm_up}s"
+
+[nodes]
+hosts = ["A", "B"]
+routers = ["L", "R"]
+real = ["A", "B"]
+
+[defaults.link]
+rate = "1Gbit"
+queue = {{ kind = "droptail", limit = "20000p" }}
+
+# The links of the sites are in these delays.
+[links]
+A-L = {{ between = ["A", "L"], delay = "1ms" }}
+R-B = {{ between = ["R", "B"], delay = "1ms" }}
+
+[links.path]
+between = ["L", "R"]
+rate = "{{mbit}}Mbit"
+delay = "{{way}}"
+queue = {{ kind = "droptail", limit = "{{4 * product}}p" }}
+
+[commands.b]
+host = "B"
+run = "{command} --site b"
+
+[commands.a]
+host = "A"
+run = "{command} --site a"
+"""
+SIMULATED = """
+include = ["_sites.toml", "_path-20.toml", "_kind-path.toml"]
+duration = "{seconds}s"
+warmup = "{warm_up}s"
+
+[defaults.tcp]
+packet = "{packet}B"
+header = "{header}B"
+ack = "{ack}B"
+
+[domains.sites.mechanism]
+rate_min = "100kbit"
+rate_max = "1Gbit"
+initial_rate = "1Mbit"
+
+[flows.ping.application]
+packet = "{ping}B"
+rate = "{ping_rate}bit"
+
+[flows.web]
+from = "A"
+to = "B"
+transport = "tcp"
+
+[flows.web.application]
+kind = "transfers"
+arrivals = {{ kind = "poisson", rate = "400kbit" }}
+sizes = {{ kind = "fixed", size = "20kB" }}
+places = 50
+"""
+CONFIGURATION = """[gateway]
+private_key_file = "{folder}/{site}.key"
+address = ["{inner}/24"]
+socket = "{folder}/{site}.sock"
+user = "nobody"
+mtu = {mtu}
+[sites.{other}]
+public_key = "{public}"
+endpoint = "{outer}:{port}"
+networks = ["{theirs}/24"]
+rate = {{ floor = "100kbit", max = "1Gbit", fallback = "1Mbit" }}
+"""
+SEEDS = 8
+SAMPLES = {
+    "added delay ms, mean": "added_mean_ms",
+    "added delay ms, p95": "added_p95_ms",
+    "downloads Mb/s": "goodput_mbps",
+    "in the path's queue ms, mean": "queue_ms",
+}
+
+
+# What runs at a site.
+
+
+def configure(folder: Path, program: Path) -> None:
+    """Keys for both sites; the rest of a configuration needs addresses."""
+    (folder / "tidegatectl").symlink_to(program)
+    (folder / "tidegate-gateway").symlink_to(program)
+    for site in "ab":
+        made = subprocess.run(
+            [folder / "tidegatectl", "keygen", folder / f"{site}.key"],
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        (folder / f"{site}.pub").write_text(made.stdout.strip())
+
+
+@contextlib.contextmanager
+def daemon(folder: Path, site: str):
+    """The gateway of `site`, in control of the path."""
+    other = "b" if site == "a" else "a"
+    file = folder / f"{site}.toml"
+    file.write_text(
+        CONFIGURATION.format(
+            folder=folder, site=site, other=other, mtu=MTU, inner=INNER[site], theirs=INNER[other],
+            public=(folder / f"{other}.pub").read_text(), port=PORT,
+            outer=os.environ[f"TIDEGATE_ADDRESS_{other.upper()}"],
+        )
+    )  # fmt: skip
+    with (folder / f"{site}.log").open("wb") as log:
+        runs = subprocess.Popen([folder / "tidegate-gateway", "run", file], stdout=log, stderr=log)
+    try:
+        control = [folder / "tidegatectl", "--socket", folder / f"{site}.sock", "status", "--json"]
+        until = time.monotonic() + 10
+        while True:
+            answer = subprocess.run(control, capture_output=True, text=True)
+            if answer.returncode == 0 and json.loads(answer.stdout)["sites"][0]["state"] == "controlled":
+                break
+            if time.monotonic() > until or runs.poll() is not None:
+                sys.exit(f"the gateway of {site} does not come up:\n{(folder / f'{site}.log').read_text()}")
+            time.sleep(0.05)
+        yield
+    finally:
+        runs.terminate()
+        runs.wait()
+
+
+class Heard(asyncio.DatagramProtocol):
+    """Notes when each ping was sent and came."""
+
+    def __init__(self) -> None:
+        self.ways: list[tuple[float, float]] = []
+
+    def datagram_received(self, data: bytes, _sender: object) -> None:
+        """One has come."""
+        (sent,) = struct.unpack_from("d", data)
+        self.ways.append((sent, time.monotonic() - sent))
+
+
+async def hear(folder: Path) -> None:
+    """At b: what comes is taken, until somebody ends it."""
+
+    async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while await reader.read(1 << 16):
+            pass
+        writer.close()
+
+    loop = asyncio.get_running_loop()
+    ended = asyncio.Event()
+    loop.add_signal_handler(signal.SIGTERM, ended.set)
+    _, heard = await loop.create_datagram_endpoint(Heard, ("0.0.0.0", PING_PORT))
+    server = await asyncio.start_server(take, "0.0.0.0", WEB_PORT)
+    iperf = subprocess.Popen(["iperf3", "-s"], stdout=subprocess.DEVNULL)
+    (folder / "hears").touch()
+    while not ended.is_set() and not (folder / "done").exists():
+        await asyncio.sleep(0.1)
+    server.close()
+    iperf.terminate()
+    (folder / "ways.json").write_text(json.dumps(heard.ways))
+
+
+async def send_pings(until: float, chance: random.Random) -> None:
+    """At a: as regular as a game's, by half a step."""
+    pings = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    at = time.monotonic()
+    while at < until:
+        await asyncio.sleep(at + chance.uniform(0, PING_EVERY_S / 2) - time.monotonic())
+        # 28 of the bytes are headers.
+        pings.sendto(struct.pack("d", time.monotonic()).ljust(PING_BYTES - 28), (INNER["b"], PING_PORT))
+        at += PING_EVERY_S
+
+
+async def send_transfers(until: float, chance: random.Random) -> None:
+    """At a: short transfers that come by chance."""
+
+    async def transfer() -> None:
+        with contextlib.suppress(OSError):
+            _, writer = await asyncio.open_connection(INNER["b"], WEB_PORT)
+            writer.write(bytes(WEB_BYTES))
+            await writer.drain()
+            writer.close()
+            await writer.wait_closed()
+
+    running = set()
+    while (now := time.monotonic()) < until:
+        await asyncio.sleep(min(chance.expovariate(1 / WEB_EVERY_S), until - now))
+        running.add(asyncio.create_task(transfer()))
+    for one in running:
+        one.cancel()
+
+
+async def send(folder: Path, seed: int) -> None:
+    """At a: first the ping alone, then with everything."""
+    chance = random.Random(seed)
+    while not (folder / "hears").exists():
+        await asyncio.sleep(0.05)
+    begun = time.monotonic()
+    loaded = begun + IDLE_S
+    ended = loaded + WARM_UP_S + LOADED_S
+    pings = asyncio.create_task(send_pings(ended, chance))
+    await asyncio.sleep(loaded - time.monotonic())
+    iperf = await asyncio.create_subprocess_exec(
+        "iperf3", "-c", INNER["b"], "-P", "4", "-C", "cubic", "-J", "-i", "1",
+        "-O", f"{WARM_UP_S:.0f}", "-t", f"{LOADED_S:.0f}", stdout=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    transfers = asyncio.create_task(send_transfers(ended, chance))
+    said, _ = await iperf.communicate()
+    await asyncio.gather(pings, transfers)
+    (folder / "load.json").write_bytes(said)
+    (folder / "times.json").write_text(json.dumps([begun, loaded, loaded + WARM_UP_S, ended]))
+    (folder / "done").touch()
+
+
+def at_site(site: str, folder: Path, seed: int) -> None:
+    """All of a site."""
+    with daemon(folder, site):
+        asyncio.run(hear(folder) if site == "b" else send(folder, seed))
+
+
+# Both worlds.
+
+
+def beside_experiments(folder: Path, text: str) -> Path:
+    """A scenario that includes what those of `gateway` do."""
+    shutil.copytree(ROOT / "experiments/gateway", folder / "gateway")
+    (folder / "gateway/this.toml").write_text(text)
+    return folder / "gateway/this.toml"
+
+
+def real(program: Path, seed: int) -> dict[str, float]:
+    """One run with real gateways."""
+    with tempfile.TemporaryDirectory(prefix="tidegate-alone-") as name:
+        folder = Path(name)
+        # The daemon gives its rights away, and comes back for its file.
+        folder.chmod(0o755)
+        configure(folder, program)
+        command = f"exec {sys.executable} {Path(__file__).resolve()} --folder {folder} --seed {seed}"
+        seconds = IDLE_S + WARM_UP_S + LOADED_S + 10
+        text = REAL.format(seconds=seconds, warm_up=IDLE_S + WARM_UP_S + 1, command=command)
+        scenario = beside_experiments(folder, text)
+        ran = subprocess.run(
+            [sys.executable, "-m", "tidegate", "emulate", scenario, "--json"],
+            env={**os.environ, "PYTHONPATH": str(ROOT / "python")}, capture_output=True, text=True,
+        )  # fmt: skip
+        if not (folder / "ways.json").exists():
+            logs = "".join(path.read_text() for path in folder.glob("*.log"))
+            sys.exit(f"no result:\n{ran.stderr[-2000:]}\n{logs}")
+        summary = json.loads(ran.stdout)
+        if not summary["emulation"]["kept_up"]:
+            print("the machine did not keep up in this run", file=sys.stderr)
+        begun, loaded, warm, ended = json.loads((folder / "times.json").read_text())
+        ways = json.loads((folder / "ways.json").read_text())
+        load = json.loads((folder / "load.json").read_text())
+        # The first seconds are those in which a new link learns.
+        idle = statistics.mean(took for sent, took in ways if begun + IDLE_S / 2 < sent < loaded)
+        late = [took for sent, took in ways if warm < sent < ended]
+        return {
+            "added_mean_ms": 1e3 * (statistics.mean(late) - idle),
+            "added_p95_ms": 1e3 * (quantile(late, 0.95) - idle),
+            "goodput_mbps": load["end"]["sum_received"]["bits_per_second"] / 1e6,
+            "queue_ms": summary["links"]["path"]["delay_ms"]["mean"],
+        }
+
+
+def outside(inside: int) -> int:
+    """Bytes that a packet takes between the gateways."""
+    return -(-inside // 16) * 16 + TUNNEL
+
+
+def simulated(folder: Path, seed: int) -> dict[str, float]:
+    """One run in the simulator."""
+    scenario = folder / "gateway/this.toml"
+    if not scenario.exists():
+        text = SIMULATED.format(
+            seconds=WARM_UP_S + LOADED_S, warm_up=WARM_UP_S,
+            packet=outside(MTU), header=outside(MTU) - (MTU - HEADERS), ack=outside(HEADERS),
+            ping=outside(PING_BYTES), ping_rate=round(outside(PING_BYTES) * 8 / PING_EVERY_S),
+        )  # fmt: skip
+        beside_experiments(folder, text)
+    flows = (result := tidegate.run(scenario, seed=seed)).flows
+    idle = flows["idle"]["delay_ms"]["mean"]
+    return {
+        "added_mean_ms": flows["ping"]["delay_ms"]["mean"] - idle,
+        "added_p95_ms": flows["ping"]["delay_ms"]["p95"] - idle,
+        "goodput_mbps": sum(flows[f"tcp{which}"]["goodput_bps"] for which in range(1, 5)) / 1e6,
+        "queue_ms": result.links["path"]["delay_ms"]["mean"],
+    }
+
+
+def table(ours: list[dict[str, float]], ideal: list[dict[str, float]]) -> str:
+    """Both, with the half width of the 95 % interval, and what is between them."""
+    lines = [f"{'':32}{'real':>16}{'simulated':>16}{'difference':>12}"]
+    for label, key in SAMPLES.items():
+        cells, means = [], []
+        for runs in (ours, ideal):
+            estimate = stats.estimate([run[key] for run in runs])
+            width = 0.0 if estimate.high is None else estimate.high - estimate.mean
+            cells.append(f"{estimate.mean:.2f} ±{width:.2f}")
+            means.append(estimate.mean)
+        lines.append(f"{label:32}{cells[0]:>16}{cells[1]:>16}{100 * (means[0] / means[1] - 1):+11.1f}%")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Both worlds, and a table."""
+    raw = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=raw)
+    parser.add_argument("--runs", type=int, default=4, help="with real gateways, of 75 s each")
+    parser.add_argument("--program", type=Path, default=ROOT / "target/release/tidegate-gateway")
+    parser.add_argument("--json", type=Path, help="write all numbers to this file")
+    parser.add_argument("--site", choices=("a", "b"), help=argparse.SUPPRESS)
+    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--seed", type=int, default=1, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.site:
+        at_site(arguments.site, arguments.folder, arguments.seed)
+        return
+    if (why := obstacle()) or shutil.which("iperf3") is None:
+        sys.exit(why or "install iperf3 first")
+    with tempfile.TemporaryDirectory() as folder:
+        ideal = [simulated(Path(folder), seed) for seed in range(1, SEEDS + 1)]
+    ours = []
+    for seed in range(1, arguments.runs + 1):
+        print(f"run {seed} of {arguments.runs} with real gateways", file=sys.stderr)
+        ours.append(real(arguments.program.resolve(), seed))
+    print(table(ours, ideal))
+    if arguments.json:
+        arguments.json.write_text(json.dumps({"real": ours, "simulated": ideal}, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -129,7 +129,7 @@ parameters! {
         user: String = "tidegate".to_owned();
         /// Where `tidegatectl` finds it.
         socket: String = super::DEFAULT_SOCKET.to_owned();
-        /// Where it keeps what outlives it; empty: nowhere.
+        /// Where it keeps what outlives it: its last stamp, and where other sites were heard; empty: nowhere.
         state: String = "/var/lib/tidegate/gateway.json".to_owned();
         /// What it tells and hears of neighbours about what passes on through them: `nbq` or `backpressure`. Default: nothing passes on.
         relay: Option<HopConfig> = None => bound::INSIDE;
@@ -147,7 +147,7 @@ parameters! {
         public_key: String;
         /// A file with a secret that both have besides. Default: none.
         preshared_key_file: Option<String> = None;
-        /// Where it is, like `b.example.net:51820`. Default: it speaks first.
+        /// Where it is, like `b.example.net:51820`. Default: it speaks first; after a restart it is looked for where it was heard.
         endpoint: Option<String> = None;
         /// The networks behind it, like `10.2.0.0/24`.
         networks: Vec<String> = Vec::new();

@@ -22,7 +22,7 @@ use super::log::{Level, say};
 use super::look::{History, Look};
 use super::packets::{Order, Shared};
 use super::request::{Command, Page, read_head};
-use super::state::Keeper;
+use super::state::{Keeper, Places};
 use super::{metrics, page, rights};
 use crate::core::peer::State;
 
@@ -32,8 +32,10 @@ const PATIENCE: Duration = Duration::from_millis(500);
 const ORDER_PATIENCE: Duration = Duration::from_secs(5);
 /// How often the look is kept for the pictures.
 const SECOND: Span = Span::from_secs(1);
-/// How often names of sites that are down are looked up, and the state is kept.
-const HOUSE_EVERY: Duration = Duration::from_secs(30);
+/// How often it is looked where sites are: who is killed remembers that.
+const PLACES_EVERY: Duration = Duration::from_secs(1);
+/// How often names of sites that are down are looked up, and the state is kept whatever has happened, in turns of that.
+const HOUSE_EVERY: u32 = 30;
 
 /// What the daemon runs by, and how it is changed.
 pub struct Manager {
@@ -64,6 +66,14 @@ impl Manager {
     ) -> Self {
         let public = keys.private(&plan).public();
         Self { file, plan, keys, public, orders, shared }
+    }
+
+    /// Where sites are heard that have no other way; those that are silent are left out.
+    fn places(&self) -> Places {
+        let look = self.shared.look.load_full();
+        let sites = look.iter().flat_map(|look| &look.sites);
+        let heard = self.plan.peers.iter().zip(sites).filter(|(_, site)| site.state != State::Down);
+        heard.filter_map(|(peer, site)| Some((peer.public, site.endpoint?))).collect()
     }
 
     fn order(&self, order: Order) -> Result<(), String> {
@@ -119,8 +129,16 @@ pub fn reload(shares: &Shares) -> Result<(), String> {
 
 /// What is done twice a minute, for ever: names of sites that are down are looked up again, and it is noted how late it is.
 pub fn keep_house(shares: &Shares, mut keeper: Keeper) {
-    loop {
-        std::thread::sleep(HOUSE_EVERY);
+    for turn in 1_u32.. {
+        std::thread::sleep(PLACES_EVERY);
+        let is_due = turn.is_multiple_of(HOUSE_EVERY);
+        let moved = keeper.follow(lock(shares).places());
+        if moved && !is_due {
+            keeper.keep();
+        }
+        if !is_due {
+            continue;
+        }
         if keeper.was_set_forward() {
             say(Level::Notice, "the clock was set forward: handshakes are stamped by it from now on");
             let _ = lock(shares).order(Order::Restamp);

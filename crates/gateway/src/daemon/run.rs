@@ -25,7 +25,7 @@ use super::io::udp::Udp;
 use super::kept::{self, Kept};
 use super::log::{Level, say};
 use super::packets::{Packets, Shared};
-use super::state::{self, Keeper};
+use super::state::{self, Keeper, Places};
 use super::{rights, routes};
 use crate::core::Gateway;
 use crate::tunnel::wireguard::WireguardTunnels;
@@ -114,11 +114,13 @@ pub fn run(path: &Path) -> Result<(), String> {
     );
 
     kept::keep(&plan.device, tun.as_fd(), &sockets.iter().map(AsFd::as_fd).collect::<Vec<_>>());
-    let (manager, shared, packets) = start_packets(path, &plan, keys, tun, sockets)?;
+    let mut keeper = Keeper::new(plan.state.clone());
+    keeper.forget_others(&plan.peers.iter().map(|peer| peer.public).collect::<Vec<_>>());
+    let (manager, shared, packets) = start_packets(path, &plan, keys, keeper.places(), tun, sockets)?;
     let began = clock::now();
     let desk = Desk { shares: Arc::clone(&manager), shared: Arc::clone(&shared), name: name(), began };
     thread::spawn(move || control::serve(&desk, &socket, status.as_ref()));
-    let (house, keeper) = (Arc::clone(&manager), Keeper::new(plan.state.clone()));
+    let house = Arc::clone(&manager);
     thread::spawn(move || control::keep_house(&house, keeper));
 
     let at = plan.status.map_or_else(String::new, |at| format!(", status at http://{at}/"));
@@ -146,6 +148,7 @@ fn start_packets(
     path: &Path,
     plan: &Plan,
     keys: Keys,
+    places: &Places,
     tun: Tun,
     sockets: Vec<Udp>,
 ) -> Result<(Shares, Arc<Shared>, Thread), String> {
@@ -154,7 +157,13 @@ fn start_packets(
     let now = clock::now();
     let tunnels = WireguardTunnels::new(&private, &keys.peers(plan), now).map_err(no_randomness)?;
     let seed = config::fresh_seed().map_err(no_randomness)?;
-    let gateway = Gateway::new(plan.core(&private.public(), seed), tunnels, now);
+    let mut config = plan.core(&private.public(), seed);
+    for (site, peer) in config.sites.iter_mut().zip(&plan.peers) {
+        if site.endpoint.is_none() && site.via.is_none() {
+            site.endpoint = places.get(&peer.public).copied();
+        }
+    }
+    let gateway = Gateway::new(config, tunnels, now);
     let wake = EventFd::from_value_and_flags(0, EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC);
     let wake = system("the packet thread cannot be woken up", wake)?;
     let shared = Arc::new(Shared { look: ArcSwapOption::empty(), beats: AtomicU64::new(0), wake });

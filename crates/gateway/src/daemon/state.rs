@@ -1,35 +1,47 @@
-//! What outlives the daemon: when it last asked for a session, by the wall clock.
+//! What outlives the daemon: when it last asked for a session, by the wall clock, and where other sites were heard.
 //!
 //! Who answers a handshake remembers its stamp, and refuses earlier ones (NDSS 2017, section 5.1). A machine whose clock was set back
 //! is refused until its clock has passed that, and cannot know why: the other end is silent. This file says so at the next
 //! start. The library stamps handshakes by the wall clock at the time at which its tunnel was made, and lets nobody else say the
 //! time, so that nothing here makes stamps later than they are.
 //!
+//! A site whose place the configuration does not say, behind an address translator say, is asked for a session where it was heard last.
+//! Else it would notice after WireGuard's 15 s that this end has forgotten it. Should somebody else be there now, they cannot answer,
+//! and the site is followed when it speaks.
+//!
 //! What cannot be read, or is of another version, counts for nothing; a file that cannot be written is a line in the log. Neither
 //! keeps the daemon from running.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
+use std::net::SocketAddr;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use tidegate_units::Span;
 
+use super::config::{decode_key, encode_key};
 use super::io::clock;
 use super::log::{Level, say};
 use super::rights;
 
 /// The version that is written and understood.
 const VERSION: u64 = 1;
-/// No more of the file is read.
-const BYTES_MAX: u64 = 4096;
+/// No more of the file is read: places of some ten thousand sites.
+const BYTES_MAX: u64 = 1 << 20;
+
+/// Where sites were heard last, by their public keys.
+pub type Places = BTreeMap<[u8; 32], SocketAddr>;
 
 /// See the module.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct State {
     /// Handshakes were stamped with no later time than this, since 1970.
     pub stamp: Span,
+    /// Where other sites were heard.
+    pub places: Places,
 }
 
 impl State {
@@ -37,12 +49,19 @@ impl State {
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let read: Value = serde_json::from_slice(bytes).ok()?;
         (read.get("version")?.as_u64()? == VERSION).then_some(())?;
-        Some(Self { stamp: Span::from_nanos(read.get("stamp_ns")?.as_u64()?) })
+        let stamp = Span::from_nanos(read.get("stamp_ns")?.as_u64()?);
+        // Earlier ones have none.
+        let places = read.get("places").and_then(Value::as_object).into_iter().flatten();
+        let place = |(key, at): (&String, &Value)| Some((decode_key(key)?, at.as_str()?.parse().ok()?));
+        Some(Self { stamp, places: places.filter_map(place).collect() })
     }
 
     /// The bytes of it.
-    pub fn encode(self) -> Vec<u8> {
-        format!("{}\n", json!({ "version": VERSION, "stamp_ns": self.stamp.as_nanos() })).into_bytes()
+    pub fn encode(&self) -> Vec<u8> {
+        let places: BTreeMap<String, String> =
+            self.places.iter().map(|(key, at)| (encode_key(key), at.to_string())).collect();
+        let whole = json!({ "version": VERSION, "stamp_ns": self.stamp.as_nanos(), "places": places });
+        format!("{whole}\n").into_bytes()
     }
 
     /// What the file at `path` says; `None` if there is none.
@@ -64,7 +83,7 @@ impl State {
     ///
     /// # Errors
     /// When the system refuses it; the old one is there then.
-    pub fn store(self, path: &Path) -> io::Result<()> {
+    pub fn store(&self, path: &Path) -> io::Result<()> {
         let beside = path.with_extension("new");
         let written = fs::OpenOptions::new()
             .write(true)
@@ -96,8 +115,8 @@ pub struct Keeper {
     path: Option<PathBuf>,
     /// By how much the wall clock was ahead of that of the machine when tunnels were made: what handshakes are stamped by.
     offset_ns: i64,
-    /// The latest stamp of any life.
-    stamp: Span,
+    /// The latest stamp of any life, and where sites were heard.
+    state: State,
     /// That it cannot be written was said.
     has_failed: bool,
 }
@@ -105,11 +124,11 @@ pub struct Keeper {
 impl Keeper {
     /// Of tunnels that were made just now. The log is told if the clock was set back, and if the file cannot be used.
     pub fn new(at: Option<PathBuf>) -> Self {
-        let mut keeper =
-            Self { path: at, offset_ns: clock::wall_offset_ns(), stamp: Span::ZERO, has_failed: false };
+        let state = State::default();
+        let mut keeper = Self { path: at, offset_ns: clock::wall_offset_ns(), state, has_failed: false };
         let Some(path) = &keeper.path else { return keeper };
         match State::load(path) {
-            Ok(state) => keeper.stamp = state.map_or(Span::ZERO, |state| state.stamp),
+            Ok(kept) => keeper.state = kept.unwrap_or_default(),
             Err(why) => say(
                 Level::Warning,
                 format_args!(
@@ -120,8 +139,8 @@ impl Keeper {
             ),
         }
         let now = keeper.stamp_now();
-        if keeper.stamp > now {
-            let behind = Span::from_nanos(keeper.stamp.as_nanos() - now.as_nanos());
+        if keeper.state.stamp > now {
+            let behind = Span::from_nanos(keeper.state.stamp.as_nanos() - now.as_nanos());
             say(
                 Level::Warning,
                 format_args!(
@@ -137,6 +156,23 @@ impl Keeper {
         keeper
     }
 
+    /// Where sites were heard, in this life or the one before.
+    pub const fn places(&self) -> &Places {
+        &self.state.places
+    }
+
+    /// Sites are heard at these places, and those of which nothing is said were where they were: whether that is new.
+    pub fn follow(&mut self, places: Places) -> bool {
+        let before = self.state.places.clone();
+        self.state.places.extend(places);
+        self.state.places != before
+    }
+
+    /// Nothing is remembered of sites but these.
+    pub fn forget_others(&mut self, known: &[[u8; 32]]) {
+        self.state.places.retain(|key, _| known.contains(key));
+    }
+
     fn stamp_now(&self) -> Span {
         let now = clock::now().as_nanos().cast_signed();
         Span::from_nanos(u64::try_from(now + self.offset_ns).unwrap_or(0))
@@ -145,8 +181,8 @@ impl Keeper {
     /// Writes what is so now. The log is told once if that cannot be.
     pub fn keep(&mut self) {
         let Some(path) = &self.path else { return };
-        let stamp = self.stamp.max(self.stamp_now());
-        match (State { stamp }).store(path) {
+        let stamp = self.state.stamp.max(self.stamp_now());
+        match (State { stamp, places: self.state.places.clone() }).store(path) {
             Ok(()) => self.has_failed = false,
             Err(_) if self.has_failed => {}
             Err(why) => {
@@ -154,7 +190,7 @@ impl Keeper {
                 say(
                     Level::Warning,
                     format_args!(
-                        "{}: cannot be written: {why}; the daemon goes on, and nothing is lost but a warning if the clock is set back. Make room \
+                        "{}: cannot be written: {why}; the daemon goes on, and nothing is lost but a warning if the clock is set back, and seconds until sites without `endpoint` are found after a restart. Make room \
                          there, or let the daemon's user write",
                         path.display()
                     ),
@@ -192,9 +228,10 @@ mod tests {
         let folder = folder("garbage");
         let path = folder.join("state.json");
         assert_eq!(State::load(&path).expect("there is none"), None);
-        let state = State { stamp: Span::from_nanos(1_764_037_260_123_456_789) };
+        let places = Places::from([([7; 32], SocketAddr::from(([192, 0, 2, 1], 51820)))]);
+        let state = State { stamp: Span::from_nanos(1_764_037_260_123_456_789), places };
         state.store(&path).expect("there is room");
-        assert_eq!(State::load(&path).expect("it is one"), Some(state));
+        assert_eq!(State::load(&path).expect("it is one"), Some(state.clone()));
         let later = state.encode().iter().map(|byte| if *byte == b'1' { b'2' } else { *byte }).collect();
         for garbage in [vec![], vec![0; 100_000], b"{}".to_vec(), b"{\"version\":1}".to_vec(), later] {
             fs::write(&path, garbage).expect("there is room");
@@ -206,14 +243,33 @@ mod tests {
     }
 
     #[test]
+    fn a_state_of_an_earlier_version_of_the_program_and_places_that_are_none_are_read_as_far_as_they_go() {
+        let early = State::decode(b"{\"version\":1,\"stamp_ns\":5}").expect("it is one");
+        assert_eq!(early, State { stamp: Span::from_nanos(5), places: Places::new() });
+        let odd = b"{\"version\":1,\"stamp_ns\":5,\"places\":{\"no key\":\"192.0.2.1:1\",\"BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc=\":7}}";
+        assert_eq!(State::decode(odd), Some(early));
+    }
+
+    #[test]
+    fn who_is_silent_was_where_it_was_and_who_is_no_site_any_more_is_forgotten() {
+        let mut keeper = Keeper::new(None);
+        let at = |last| SocketAddr::from(([192, 0, 2, last], 51820));
+        assert!(keeper.follow(Places::from([([1; 32], at(1)), ([2; 32], at(2))])));
+        assert!(!keeper.follow(Places::from([([1; 32], at(1))])));
+        assert!(keeper.follow(Places::from([([1; 32], at(9))])));
+        keeper.forget_others(&[[1; 32]]);
+        assert_eq!(*keeper.places(), Places::from([([1; 32], at(9))]));
+    }
+
+    #[test]
     fn a_disk_without_room_keeps_the_old_one() {
         // Every write to this device fails for lack of room.
         let folder = folder("full");
         let path = folder.join("state.json");
-        let old = State { stamp: Span::from_secs(1) };
+        let old = State { stamp: Span::from_secs(1), ..State::default() };
         old.store(&path).expect("there is room");
         std::os::unix::fs::symlink("/dev/full", folder.join("state.new")).expect("there is room");
-        let refused = State { stamp: Span::from_secs(2) }.store(&path);
+        let refused = State { stamp: Span::from_secs(2), ..State::default() }.store(&path);
         assert_eq!(refused.map_err(|why| why.kind()), Err(io::ErrorKind::StorageFull));
         assert_eq!(State::load(&path).expect("it is one"), Some(old));
         fs::remove_dir_all(folder).expect("it is ours");
@@ -221,9 +277,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_a_state_or_none(bytes in prop::collection::vec(any::<u8>(), 0..200), ns: u64) {
+        fn any_bytes_are_a_state_or_none(
+            bytes in prop::collection::vec(any::<u8>(), 0..200),
+            ns: u64,
+            places in prop::collection::btree_map(any::<[u8; 32]>(), any::<(std::net::IpAddr, u16)>(), 0..5),
+        ) {
             let _ = State::decode(&bytes);
-            let state = State { stamp: Span::from_nanos(ns) };
+            let places = places.into_iter().map(|(key, at)| (key, SocketAddr::from(at))).collect();
+            let state = State { stamp: Span::from_nanos(ns), places };
             prop_assert_eq!(State::decode(&state.encode()), Some(state));
         }
     }

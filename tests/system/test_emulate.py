@@ -292,7 +292,7 @@ def test_a_recording_that_was_cut_off_is_recognised_as_such(program, tmp_path):
     subprocess.run([str(program), "emulate", "--clean"], capture_output=True, check=True)
     replayed = subprocess.run([str(program), "replay", str(recording)], capture_output=True, text=True)
     assert replayed.returncode == 1
-    assert "ends early: its emulation was interrupted" in replayed.stderr
+    assert "ends early: what made it was interrupted" in replayed.stderr
 
 
 def test_a_full_disk_does_not_stop_the_emulation_and_is_told(emulate, program, tmp_path):

@@ -6,7 +6,7 @@
 //! packets of a connection follow each other; to what cannot go on there is an answer ([`icmp`]). What came in and what was decided can be kept in a [`recording`], from which
 //! another world reads it to decide it once more.
 //!
-//! There is no clock here and no device: the world around it owns both. What ties a recording to a scenario is the emulator's.
+//! There is no clock here and no device: the world around it owns both. The one thread is that which writes recordings. What ties a recording to a scenario is the emulator's.
 
 pub mod flows;
 pub mod icmp;

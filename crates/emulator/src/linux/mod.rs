@@ -6,7 +6,6 @@ mod host;
 mod namespace;
 mod output;
 mod processes;
-mod recorder;
 mod run;
 mod urgency;
 mod watch;

@@ -1,9 +1,10 @@
 //! The loop: what is due runs, packets are read and written, and in between the process sleeps until the next of these.
 
+use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
@@ -19,6 +20,7 @@ use tidegate_scenario::Scenario;
 use tidegate_units::{Span, Time};
 use tidegate_wire::flows::OwnFlow;
 use tidegate_wire::offload::{self, Inbound};
+use tidegate_wire::recording::recorder::Recorder;
 
 use super::clean::Lease;
 use super::error::{Failure, Kind};
@@ -26,7 +28,6 @@ use super::host::{DEVICE_QUEUE_PACKETS, Host, HostOptions, Written};
 use super::namespace::Namespace;
 use super::output::Kept;
 use super::processes;
-use super::recorder::Recorder;
 use super::urgency::Urgency;
 use super::watch::Watchers;
 use crate::address;
@@ -82,6 +83,15 @@ pub struct Ended {
     pub is_interrupted: bool,
     /// Why not all was recorded that was to be.
     pub unrecorded: Option<Failure>,
+}
+
+/// What may wait to be recorded: more than a second of a million packet-hops.
+const RECORDING_MEBIBYTES: usize = 64;
+
+fn open_recording(path: &Path) -> Result<Recorder, Failure> {
+    let owned = path.to_owned();
+    Recorder::create(move || File::create(owned), RECORDING_MEBIBYTES)
+        .map_err(|why| Failure::system(format!("{} cannot be written", path.display()), why))
 }
 
 /// The time since the emulation began. The only clock of this world.
@@ -241,7 +251,7 @@ pub fn emulate(setup: Setup, options: &Options) -> Result<Ended, Failure> {
     let signals = SignalFd::with_flags(&signals, flags)
         .map_err(|why| Failure::system("signals cannot be read", why))?;
 
-    let recording = options.record.as_deref().map(Recorder::create);
+    let recording = options.record.as_deref().map(open_recording);
     let scenario = std::sync::Arc::clone(&setup.scenario);
     let (real, own) = (setup.real.clone(), setup.own.clone());
     let mut emulation =

@@ -274,10 +274,15 @@ impl<T: Tunnels> Gateway<T> {
 
     /// The next packet for hosts here, for who need not keep it; [`Self::poll_output`] gives the same ones, and a copy.
     pub fn poll_lan(&mut self) -> Option<&[u8]> {
+        self.poll_lan_beside().map(|(packet, _)| packet)
+    }
+
+    /// The same, and the tunnels beside it.
+    pub(crate) fn poll_lan_beside(&mut self) -> Option<(&[u8], &mut T)> {
         let (buffer, peer) = self.to_lan.pop_front()?;
         // Nobody else gets the buffer as long as the packet is looked at.
         self.store.release(buffer, peer, Way::In);
-        Some(self.store.bytes(buffer))
+        Some((self.store.bytes(buffer), &mut self.tunnels))
     }
 
     /// Says goodbye to all sites; what hosts send from now on is dropped. [`Self::is_drained`] says when nothing is left.
@@ -315,6 +320,26 @@ impl<T: Tunnels> Gateway<T> {
     /// The same, of a gateway that goes on.
     pub const fn tunnels_mut(&mut self) -> &mut T {
         &mut self.tunnels
+    }
+
+    /// The same, to be looked at.
+    pub const fn tunnels(&self) -> &T {
+        &self.tunnels
+    }
+
+    /// From now on what becomes of packets is kept for [`Self::fates_beside`], which is to be called after each other call.
+    pub(crate) fn keep_fates(&mut self) {
+        self.store.heard = Some(Vec::new());
+    }
+
+    /// What became of packets, and the tunnels beside it.
+    pub(crate) fn fates_beside(&mut self) -> (&mut Vec<store::Fate>, &mut T) {
+        (self.store.heard.get_or_insert_default(), &mut self.tunnels)
+    }
+
+    /// What has passed to and from each site.
+    pub(crate) fn counters(&self) -> impl Iterator<Item = &peer::Counters> {
+        self.peers.iter().map(|peer| &peer.counters)
     }
 
     /// Of each site, in the order of the configuration.

@@ -45,6 +45,17 @@ impl Drops {
     }
 }
 
+/// What became of one packet here, for who writes it down.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fate {
+    /// It was dropped: whose it was, its bytes on the wire, and why.
+    Dropped(u32, u32, DropReason),
+    /// An own queue marked it: the same.
+    Marked(u32, u32, MarkReason),
+    /// There was no buffer for it.
+    Unheld(u32, Way),
+}
+
 /// See the module.
 #[derive(Debug)]
 pub struct Store {
@@ -60,6 +71,8 @@ pub struct Store {
     pub(super) dropped: Vec<(u32, Packet, Headers, DropReason)>,
     /// Whether they ask.
     pub(super) tells: bool,
+    /// What became of packets in this call, where somebody writes it down.
+    pub(super) heard: Option<Vec<Fate>>,
 }
 
 /// Of which a buffer is.
@@ -77,6 +90,7 @@ impl Store {
             each: (buffers / (peers as u32).max(1)).max(1),
             dropped: Vec::new(),
             tells: false,
+            heard: None,
         }
     }
 
@@ -86,7 +100,10 @@ impl Store {
         let buffer = if *held < self.each { self.pool.take() } else { None };
         match buffer {
             Some(_) => *held += 1,
-            None => self.drops[peer as usize].no_buffer[way as usize] += 1,
+            None => {
+                self.drops[peer as usize].no_buffer[way as usize] += 1;
+                self.hear(|| Fate::Unheld(peer, way));
+            }
         }
         buffer
     }
@@ -164,6 +181,12 @@ impl Store {
         self.pool.used()
     }
 
+    fn hear(&mut self, fate: impl FnOnce() -> Fate) {
+        if let Some(heard) = &mut self.heard {
+            heard.push(fate());
+        }
+    }
+
     fn peer_of(&self, packet: &Packet) -> u32 {
         self.about[packet.slot as usize].map_or(0, |about| about.peer)
     }
@@ -173,14 +196,17 @@ impl Sink for Store {
     fn on_drop(&mut self, packet: Packet, why: DropReason) {
         let peer = self.peer_of(&packet);
         self.drops[peer as usize].by_reason[why.index()] += 1;
+        self.hear(|| Fate::Dropped(peer, packet.wire_bytes, why));
         if self.tells {
             self.dropped.push((peer, packet, PacketStore::headers(self, &packet), why));
         }
         self.release(Buffer(packet.slot), peer, Way::Out);
     }
 
-    fn on_mark(&mut self, packet: &Packet, _why: MarkReason) {
-        self.marks[self.peer_of(packet) as usize] += 1;
+    fn on_mark(&mut self, packet: &Packet, why: MarkReason) {
+        let peer = self.peer_of(packet);
+        self.marks[peer as usize] += 1;
+        self.hear(|| Fate::Marked(peer, packet.wire_bytes, why));
     }
 
     fn hosts(&self, packet: &Packet) -> Option<(Address, Address)> {

@@ -66,10 +66,10 @@ pub enum Opened {
     Refused(Refusal),
 }
 
-/// The tunnel to one other gateway.
+/// The tunnel to one other gateway. Questions take it by `&mut` as well, for who listens in counts them.
 pub trait Tunnel {
     /// Whether packets can be sealed.
-    fn is_up(&self, now: Time) -> bool;
+    fn is_up(&mut self, now: Time) -> bool;
     /// Somebody wants to send: a session is to be had.
     fn want(&mut self, now: Time);
     /// Wraps `packet` into `room`: how many bytes; `None` without a session, or room.
@@ -79,7 +79,28 @@ pub trait Tunnel {
     /// The next datagram that the tunnel itself has to send (handshakes, signs of life), in `room`.
     fn poll(&mut self, now: Time, room: &mut [u8]) -> Option<usize>;
     /// When to come back for [`Self::poll`].
-    fn timeout(&self) -> Option<Time>;
+    fn timeout(&mut self) -> Option<Time>;
+}
+
+impl<T: Tunnel> Tunnel for &mut T {
+    fn is_up(&mut self, now: Time) -> bool {
+        T::is_up(self, now)
+    }
+    fn want(&mut self, now: Time) {
+        T::want(self, now);
+    }
+    fn seal(&mut self, packet: &[u8], now: Time, room: &mut [u8]) -> Option<usize> {
+        T::seal(self, packet, now, room)
+    }
+    fn open(&mut self, datagram: &[u8], from: SocketAddr, now: Time, room: &mut [u8]) -> Opened {
+        T::open(self, datagram, from, now, room)
+    }
+    fn poll(&mut self, now: Time, room: &mut [u8]) -> Option<usize> {
+        T::poll(self, now, room)
+    }
+    fn timeout(&mut self) -> Option<Time> {
+        T::timeout(self)
+    }
 }
 
 /// Whose a datagram is.
@@ -95,11 +116,13 @@ pub enum Addressed {
 
 /// The tunnels of a gateway.
 pub trait Tunnels {
-    /// One of them.
-    type Tunnel: Tunnel;
+    /// One of them, or what stands before it.
+    type Tunnel<'a>: Tunnel
+    where
+        Self: 'a;
 
     /// Whose `datagram` is, which came from `from`; by what can be read of it without the peer's secrets.
     fn addressed(&mut self, datagram: &[u8], from: SocketAddr, now: Time, room: &mut [u8]) -> Addressed;
     /// The tunnel to the peer with number `peer`.
-    fn tunnel(&mut self, peer: u32) -> &mut Self::Tunnel;
+    fn tunnel(&mut self, peer: u32) -> Self::Tunnel<'_>;
 }

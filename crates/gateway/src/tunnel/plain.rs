@@ -270,7 +270,7 @@ impl PlainTunnel {
 }
 
 impl Tunnel for PlainTunnel {
-    fn is_up(&self, now: Time) -> bool {
+    fn is_up(&mut self, now: Time) -> bool {
         self.current.as_ref().is_some_and(|session| session.is_alive(now))
     }
 
@@ -348,7 +348,7 @@ impl Tunnel for PlainTunnel {
         None
     }
 
-    fn timeout(&self) -> Option<Time> {
+    fn timeout(&mut self) -> Option<Time> {
         if self.response.is_some() || self.greets {
             return Some(Time::ZERO);
         }
@@ -425,7 +425,7 @@ impl PlainTunnels {
 }
 
 impl Tunnels for PlainTunnels {
-    type Tunnel = PlainTunnel;
+    type Tunnel<'a> = &'a mut PlainTunnel;
 
     fn addressed(&mut self, datagram: &[u8], _from: SocketAddr, _now: Time, _room: &mut [u8]) -> Addressed {
         let number = match (u32_at(datagram, 0), datagram.len()) {

@@ -169,7 +169,7 @@ impl WireguardTunnel {
 }
 
 impl Tunnel for WireguardTunnel {
-    fn is_up(&self, _now: Time) -> bool {
+    fn is_up(&mut self, _now: Time) -> bool {
         self.is_up
     }
 
@@ -276,7 +276,7 @@ impl Tunnel for WireguardTunnel {
         None
     }
 
-    fn timeout(&self) -> Option<Time> {
+    fn timeout(&mut self) -> Option<Time> {
         if !self.pending.is_empty() || self.wants {
             return Some(Time::ZERO);
         }
@@ -480,7 +480,7 @@ impl WireguardTunnels {
 }
 
 impl Tunnels for WireguardTunnels {
-    type Tunnel = WireguardTunnel;
+    type Tunnel<'a> = &'a mut WireguardTunnel;
 
     fn addressed(&mut self, datagram: &[u8], from: SocketAddr, now: Time, room: &mut [u8]) -> Addressed {
         let number = match Tunn::parse_incoming_packet(datagram) {

@@ -1,10 +1,10 @@
 //! The fields of records.
 
 use tidegate_packet::{
-    Address, Arrival, DropReason, Dscp, Ecn, Headers, LinkId, MarkReason, OutsideTcp, Place, Protocol,
+    Address, Arrival, DropReason, Headers, LinkId, MarkReason, OutsideTcp, Place, Protocol,
 };
-use tidegate_units::Time;
 
+use super::fields::{Fields, put_bytes};
 use super::{Configuration, Decision, DecodeError, Record, Verdict};
 
 /// Appends kind and fields of `record`.
@@ -13,16 +13,16 @@ pub(super) fn encode(record: &Record, out: &mut Vec<u8>) {
         Record::Configuration(configuration) => {
             out.push(0);
             for text in [&configuration.version, &configuration.name, &configuration.scenario] {
-                bytes(out, text.as_bytes());
+                put_bytes(out, text.as_bytes());
             }
             out.extend((configuration.files.len() as u32).to_le_bytes());
             for (name, text) in &configuration.files {
-                bytes(out, name.as_bytes());
-                bytes(out, text.as_bytes());
+                put_bytes(out, name.as_bytes());
+                put_bytes(out, text.as_bytes());
             }
             out.extend((configuration.overrides.len() as u32).to_le_bytes());
             for text in &configuration.overrides {
-                bytes(out, text.as_bytes());
+                put_bytes(out, text.as_bytes());
             }
             out.extend(configuration.seed.to_le_bytes());
             out.extend(configuration.flows_per_pair.to_le_bytes());
@@ -32,8 +32,8 @@ pub(super) fn encode(record: &Record, out: &mut Vec<u8>) {
             out.extend(flow.to_le_bytes());
             for address in [headers.source, headers.destination] {
                 match address {
-                    Address::V4(octets) => bytes(out, &octets),
-                    Address::V6(octets) => bytes(out, &octets),
+                    Address::V4(octets) => put_bytes(out, &octets),
+                    Address::V6(octets) => put_bytes(out, &octets),
                 }
             }
             out.extend(headers.flow_label.to_le_bytes());
@@ -92,7 +92,7 @@ fn encode_decision(decision: &Decision, out: &mut Vec<u8>) {
         Verdict::Hop(link, message) => {
             out.push(0);
             out.extend(link.0.to_le_bytes());
-            bytes(out, message);
+            put_bytes(out, message);
         }
         Verdict::Drop(at, why) => {
             out.push(1);
@@ -109,11 +109,6 @@ fn encode_decision(decision: &Decision, out: &mut Vec<u8>) {
             encode_tcp(Some(*tcp), out);
         }
     }
-}
-
-fn bytes(out: &mut Vec<u8>, bytes: &[u8]) {
-    out.extend((bytes.len() as u32).to_le_bytes());
-    out.extend(bytes);
 }
 
 fn place(out: &mut Vec<u8>, place: Place) {
@@ -176,70 +171,10 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Record, DecodeError> {
         5 => Record::End(fields.time()?),
         _ => return Err(DecodeError::Malformed("a record has an unknown kind")),
     };
-    if fields.0.is_empty() {
-        Ok(record)
-    } else {
-        Err(DecodeError::Malformed("a record is longer than its fields"))
-    }
+    fields.end().map(|()| record)
 }
 
-/// What is left of a record.
-struct Fields<'a>(&'a [u8]);
-
-impl<'a> Fields<'a> {
-    fn take(&mut self, count: usize) -> Result<&'a [u8], DecodeError> {
-        let (taken, rest) = self
-            .0
-            .split_at_checked(count)
-            .ok_or(DecodeError::Malformed("a record is shorter than its fields"))?;
-        self.0 = rest;
-        Ok(taken)
-    }
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
-        Ok(self.take(N)?.try_into().expect("so many bytes were taken"))
-    }
-    fn byte(&mut self) -> Result<u8, DecodeError> {
-        Ok(self.array::<1>()?[0])
-    }
-    fn u16(&mut self) -> Result<u16, DecodeError> {
-        self.array().map(u16::from_le_bytes)
-    }
-    fn u32(&mut self) -> Result<u32, DecodeError> {
-        self.array().map(u32::from_le_bytes)
-    }
-    fn u64(&mut self) -> Result<u64, DecodeError> {
-        self.array().map(u64::from_le_bytes)
-    }
-    fn time(&mut self) -> Result<Time, DecodeError> {
-        self.u64().map(Time::from_nanos)
-    }
-    fn bytes(&mut self) -> Result<&'a [u8], DecodeError> {
-        let count = self.u32()?;
-        self.take(count as usize)
-    }
-    fn text(&mut self) -> Result<String, DecodeError> {
-        let text = core::str::from_utf8(self.bytes()?);
-        text.map(str::to_owned).map_err(|_| DecodeError::Malformed("a text is not UTF-8"))
-    }
-    fn address(&mut self) -> Result<Address, DecodeError> {
-        let bytes = self.bytes()?;
-        if let Ok(octets) = bytes.try_into() {
-            return Ok(Address::V4(octets));
-        }
-        bytes.try_into().map(Address::V6).map_err(|_| DecodeError::Malformed("an address has an odd length"))
-    }
-    fn ecn(&mut self) -> Result<Ecn, DecodeError> {
-        match self.byte()? {
-            bits @ 0..=3 => Ok(Ecn::from_bits(bits)),
-            _ => Err(DecodeError::Malformed("an ECN field has more than two bits")),
-        }
-    }
-    fn dscp(&mut self) -> Result<Dscp, DecodeError> {
-        match self.byte()? {
-            bits @ 0..=63 => Ok(Dscp::new(bits)),
-            _ => Err(DecodeError::Malformed("a DSCP has more than six bits")),
-        }
-    }
+impl Fields<'_> {
     fn place(&mut self) -> Result<Place, DecodeError> {
         let kind = self.byte()?;
         let number = self.u32()?;
@@ -250,10 +185,6 @@ impl<'a> Fields<'a> {
             3 => Ok(Place::Marker(number)),
             _ => Err(DecodeError::Malformed("a place has an unknown kind")),
         }
-    }
-    fn reason<T: Copy>(&mut self, all: &[T]) -> Result<T, DecodeError> {
-        let index = usize::from(self.byte()?);
-        all.get(index).copied().ok_or(DecodeError::Malformed("a reason is unknown"))
     }
 
     fn tcp(&mut self) -> Result<Option<OutsideTcp>, DecodeError> {
@@ -294,6 +225,8 @@ impl<'a> Fields<'a> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use tidegate_packet::{Dscp, Ecn};
+    use tidegate_units::Time;
 
     proptest! {
         /// What is decoded is encoded to the same bytes, so no byte of a record is without meaning.

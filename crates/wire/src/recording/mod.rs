@@ -1,20 +1,25 @@
-//! A recording of an emulation: all that decided it, and all that was decided.
+//! A recording of an emulation: all that decided it, and all that was decided. A gateway's has the same frame and other records
+//! ([`frames`], [`fields`]), and goes the same way to its file ([`recorder`]).
 //!
 //! The file begins with [`MAGIC`] and a version. Then come records: four bytes of length, one byte of kind, the fields in a
 //! fixed order, little-endian. The first is the configuration, the last an end with a digest of all that precedes it.
 //! Decoding is total: any bytes give records or an error.
 
 mod codec;
+pub mod fields;
+pub mod frames;
+pub mod recorder;
 
 use std::fmt;
-use std::hash::Hasher;
 use std::io::{self, Read, Write};
 
-use siphasher::sip::SipHasher13;
 use tidegate_packet::{
     Arrival, DropReason, Dscp, Ecn, Headers, LinkId, MarkReason, OutsideTcp, Packet, Place,
 };
 use tidegate_units::Time;
+
+pub use self::frames::DecodeError;
+use self::frames::{Format, FrameReader, FrameWriter};
 
 /// The first bytes of a recording.
 pub const MAGIC: [u8; 8] = *b"TDGTREC\n";
@@ -22,6 +27,12 @@ pub const MAGIC: [u8; 8] = *b"TDGTREC\n";
 pub const VERSION: u16 = 3;
 /// No record is longer: the scenario of a configuration has 16 MiB at most, and its traces have 40 MB.
 const RECORD_BYTES_MAX: u32 = 64 << 20;
+const FORMAT: Format = Format {
+    magic: MAGIC,
+    version: VERSION,
+    record_bytes_max: RECORD_BYTES_MAX,
+    made_by: "tidegate emulate --record",
+};
 
 /// What an emulation was built from.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -149,88 +160,26 @@ pub enum Record {
     End(Time),
 }
 
-/// Why bytes are no recording.
-#[derive(Debug)]
-pub enum DecodeError {
-    /// They cannot be read.
-    Io(io::Error),
-    /// They do not begin as one does.
-    NoRecording,
-    /// They are of another version.
-    Version(u16),
-    /// They end within the recording: it was cut off.
-    CutOff,
-    /// A record cannot be.
-    Malformed(&'static str),
-    /// They are not as they were written.
-    Digest,
-    /// There is more after the end.
-    Appended,
-}
-
-impl fmt::Display for DecodeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Io(why) => write!(f, "the recording cannot be read: {why}"),
-            Self::NoRecording => f.write_str("this is no recording of `tidegate emulate --record`"),
-            Self::Version(version) => {
-                write!(
-                    f,
-                    "the recording has version {version} of the format; this program reads version {VERSION}"
-                )
-            }
-            Self::CutOff => f.write_str(
-                "the recording ends early: its emulation was interrupted, or it could not be written",
-            ),
-            Self::Malformed(what) => write!(f, "the recording is damaged: {what}"),
-            Self::Digest => f.write_str("the recording is damaged: its digest does not fit"),
-            Self::Appended => f.write_str("the recording is damaged: something follows its end"),
-        }
-    }
-}
-impl std::error::Error for DecodeError {}
-
-/// Against accidents, not against forgers: the key is no secret.
-fn digest() -> SipHasher13 {
-    SipHasher13::new_with_keys(0x7469_6465, 0x6761_7465)
-}
-
-/// Writes a recording. The first failure is kept and told at the end, so that a full disk does not stop an emulation.
+/// Writes a recording of an emulation. The first failure is kept and told at the end, so that a full disk does not stop it.
 #[derive(Debug)]
 pub struct Writer<W> {
-    out: W,
-    digest: SipHasher13,
+    frames: FrameWriter<W>,
     buffer: Vec<u8>,
-    failure: Option<io::Error>,
 }
 
 impl<W: Write> Writer<W> {
     /// Begins a recording of an emulation with `configuration`.
     pub fn new(out: W, configuration: &Configuration) -> Self {
-        let mut writer = Self { out, digest: digest(), buffer: Vec::new(), failure: None };
-        writer.put(&MAGIC);
-        writer.put(&VERSION.to_le_bytes());
+        let mut writer = Self { frames: FrameWriter::new(out, &FORMAT), buffer: Vec::new() };
         writer.write(&Record::Configuration(configuration.clone()));
         writer
     }
 
     /// Adds a record.
     pub fn write(&mut self, record: &Record) {
-        let mut buffer = core::mem::take(&mut self.buffer);
-        buffer.clear();
-        buffer.extend_from_slice(&[0; 4]);
-        codec::encode(record, &mut buffer);
-        let length = (buffer.len() - 4) as u32;
-        buffer[..4].copy_from_slice(&length.to_le_bytes());
-        self.put(&buffer);
-        self.buffer = buffer;
-    }
-
-    fn put(&mut self, bytes: &[u8]) {
-        self.digest.write(bytes);
-        if self.failure.is_none() {
-            self.failure = self.out.write_all(bytes).err();
-        }
+        self.buffer.clear();
+        codec::encode(record, &mut self.buffer);
+        self.frames.write(&self.buffer);
     }
 
     /// Ends the recording.
@@ -239,21 +188,14 @@ impl<W: Write> Writer<W> {
     /// The first that happened since it began.
     pub fn finish(mut self, at: Time) -> io::Result<W> {
         self.write(&Record::End(at));
-        let digest = self.digest.finish().to_le_bytes();
-        self.put(&digest);
-        match self.failure {
-            Some(failure) => Err(failure),
-            None => self.out.flush().map(|()| self.out),
-        }
+        self.frames.finish()
     }
 }
 
-/// Reads a recording.
+/// Reads a recording of an emulation.
 #[derive(Debug)]
 pub struct Reader<R> {
-    from: R,
-    digest: SipHasher13,
-    buffer: Vec<u8>,
+    frames: FrameReader<R>,
     has_ended: bool,
 }
 
@@ -263,34 +205,11 @@ impl<R: Read> Reader<R> {
     /// # Errors
     /// When this is no recording of this version.
     pub fn new(from: R) -> Result<(Self, Configuration), DecodeError> {
-        let mut reader = Self { from, digest: digest(), buffer: Vec::new(), has_ended: false };
-        let mut magic = [0; MAGIC.len()];
-        reader.get(&mut magic).map_err(|why| match why {
-            DecodeError::CutOff => DecodeError::NoRecording,
-            other => other,
-        })?;
-        if magic != MAGIC {
-            return Err(DecodeError::NoRecording);
-        }
-        let mut version = [0; 2];
-        reader.get(&mut version)?;
-        let version = u16::from_le_bytes(version);
-        if version != VERSION {
-            return Err(DecodeError::Version(version));
-        }
+        let mut reader = Self { frames: FrameReader::new(from, &FORMAT)?, has_ended: false };
         match reader.read()? {
             Some(Record::Configuration(configuration)) => Ok((reader, configuration)),
             _ => Err(DecodeError::Malformed("it does not begin with a configuration")),
         }
-    }
-
-    fn get(&mut self, bytes: &mut [u8]) -> Result<(), DecodeError> {
-        self.from.read_exact(bytes).map_err(|why| match why.kind() {
-            io::ErrorKind::UnexpectedEof => DecodeError::CutOff,
-            _ => DecodeError::Io(why),
-        })?;
-        self.digest.write(bytes);
-        Ok(())
     }
 
     /// The next record; `None` after the end.
@@ -301,35 +220,10 @@ impl<R: Read> Reader<R> {
         if self.has_ended {
             return Ok(None);
         }
-        let mut length = [0; 4];
-        self.get(&mut length)?;
-        let length = u32::from_le_bytes(length);
-        if length > RECORD_BYTES_MAX {
-            return Err(DecodeError::Malformed("a record is too long"));
-        }
-        // A length that lies costs no more memory than there are bytes.
-        let mut buffer = core::mem::take(&mut self.buffer);
-        buffer.clear();
-        (&mut self.from).take(u64::from(length)).read_to_end(&mut buffer).map_err(DecodeError::Io)?;
-        if buffer.len() < length as usize {
-            return Err(DecodeError::CutOff);
-        }
-        self.digest.write(&buffer);
-        let record = codec::decode(&buffer)?;
-        self.buffer = buffer;
+        let record = codec::decode(self.frames.read()?)?;
         if let Record::End(_) = record {
             self.has_ended = true;
-            let expected = self.digest.finish();
-            let mut digest = [0; 8];
-            self.get(&mut digest)?;
-            if u64::from_le_bytes(digest) != expected {
-                return Err(DecodeError::Digest);
-            }
-            return match self.from.read_exact(&mut [0]) {
-                Ok(()) => Err(DecodeError::Appended),
-                Err(why) if why.kind() == io::ErrorKind::UnexpectedEof => Ok(Some(record)),
-                Err(why) => Err(DecodeError::Io(why)),
-            };
+            self.frames.finish()?;
         }
         Ok(Some(record))
     }

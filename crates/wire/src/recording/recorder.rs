@@ -1,26 +1,20 @@
 //! Where a recording goes: to a thread that writes it, behind a ring of bounded length.
 //!
-//! The loop never waits for a file or a pipe. What the thread cannot take in time, or cannot write, ends the recording, and
+//! Whoever hands over never waits for a file or a pipe. What the thread cannot take in time, or cannot write, ends the recording, and
 //! nothing else.
 
-use std::fs::File;
 use std::io::{self, Write};
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
 
-use super::error::Failure;
-
 /// What the thread is handed at once.
 const CHUNK_BYTES: usize = 128 << 10;
-/// Chunks that may wait for the thread: 64 MiB, more than a second of a million packet-hops.
-const CHUNKS: usize = 512;
 /// What the thread writes at once; whether it still moves can be told after each.
 const PART_BYTES: usize = 16 << 10;
-/// So long a file may take to be opened before the emulation begins all the same: a pipe may have no reader yet.
+/// So long a file may take to be opened before what is recorded begins all the same: a pipe may have no reader yet.
 const OPENING: Duration = Duration::from_secs(1);
 /// At the end the thread is left when it has written nothing for so long.
 const STALLED_AFTER: Duration = Duration::from_millis(400);
@@ -42,20 +36,22 @@ pub struct Recorder {
     empty: Receiver<Vec<u8>>,
     said: Receiver<Said>,
     written_bytes: Arc<AtomicU64>,
+    /// How many chunks there are.
+    chunks: usize,
 }
 
 impl Recorder {
-    /// Begins to write to `path`.
+    /// Begins to write to what `open` gives, and waits for that for a moment. `mebibytes` may wait for the thread.
     ///
     /// # Errors
-    /// When the system refuses the file. That it takes long to open it is none.
-    pub fn create(path: &Path) -> Result<Self, Failure> {
-        let owned = path.to_owned();
-        let recorder = Self::start(move || File::create(owned), CHUNKS);
+    /// When `open` fails. That it takes long is none.
+    pub fn create<W: Write>(
+        open: impl FnOnce() -> io::Result<W> + Send + 'static,
+        mebibytes: usize,
+    ) -> io::Result<Self> {
+        let recorder = Self::start(open, (mebibytes << 20) / CHUNK_BYTES);
         match recorder.said.recv_timeout(OPENING) {
-            Ok(Said::Ended(Err(why))) => {
-                Err(Failure::system(format!("{} cannot be written", path.display()), why))
-            }
+            Ok(Said::Ended(Err(why))) => Err(why),
             _ => Ok(recorder),
         }
     }
@@ -91,14 +87,14 @@ impl Recorder {
             // Only now, so that who finds nobody to take a chunk hears why.
             drop(to_write);
         });
-        Self { chunk: Vec::with_capacity(CHUNK_BYTES), full, empty, said, written_bytes }
+        Self { chunk: Vec::with_capacity(CHUNK_BYTES), full, empty, said, written_bytes, chunks }
     }
 
     /// Hands the chunk over and takes an empty one.
     fn hand_over(&mut self) -> io::Result<()> {
         let Ok(next) = self.empty.try_recv() else {
             return Err(self.failure().unwrap_or_else(|| {
-                let megabytes = (CHUNKS * CHUNK_BYTES) >> 20;
+                let megabytes = (self.chunks * CHUNK_BYTES) >> 20;
                 io::Error::other(format!(
                     "it does not take what is recorded as fast as that grows ({megabytes} MiB were waiting)"
                 ))
@@ -142,7 +138,7 @@ impl Recorder {
             stalled = if count > before { Duration::ZERO } else { stalled + LOOK_EVERY };
             waited += LOOK_EVERY;
             if stalled >= STALLED_AFTER || waited >= patience {
-                return Err(io::Error::other("it takes nothing any more, and the emulation is over"));
+                return Err(io::Error::other("it takes nothing any more, and what was recorded is over"));
             }
         }
     }
@@ -228,7 +224,9 @@ mod tests {
 
     #[test]
     fn a_refused_file_is_told_and_why() {
-        let mut recorder = Recorder::start::<File>(|| Err(io::ErrorKind::StorageFull.into()), 2);
+        let created = Recorder::create::<io::Sink>(|| Err(io::ErrorKind::NotFound.into()), 1);
+        assert_eq!(created.map(drop).map_err(|why| why.kind()), Err(io::ErrorKind::NotFound));
+        let mut recorder = Recorder::start::<io::Sink>(|| Err(io::ErrorKind::StorageFull.into()), 2);
         let chunk = vec![0; CHUNK_BYTES];
         // The thread may not have come to it yet.
         let why = std::iter::from_fn(|| Some(recorder.write_all(&chunk).err()))

@@ -8,4 +8,5 @@
 pub mod core;
 #[cfg(all(feature = "daemon", target_os = "linux"))]
 pub mod daemon;
+pub mod record;
 pub mod tunnel;

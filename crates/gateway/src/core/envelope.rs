@@ -20,6 +20,8 @@ use etherparse::PacketBuilder;
 use tidegate_packet::{Address, Headers, Protocol};
 use tidegate_wire::ip::Read;
 
+use super::relay::HEAD_BYTES;
+
 /// What gateways speak, and what of it is still understood.
 pub const VERSION: u8 = 1;
 /// Both ends of every message: no host has it, and nothing is sent on to it (RFC 4291, section 2.5.6).
@@ -157,6 +159,18 @@ impl Envelope {
 /// Whether a packet with `headers` is, or pretends to be, a message between gateways.
 pub fn is_message(headers: &Headers) -> bool {
     headers.destination == Address::V6(LINK_ADDRESS) || headers.source == Address::V6(LINK_ADDRESS)
+}
+
+/// How many bytes of `packet`, which was `read` and [`is_message`], any gateway looks at: all of it, but of what is passed on for
+/// others; `None` where it is none after all.
+pub(crate) fn looked_at(packet: &[u8], read: &Read) -> Option<usize> {
+    if !is_proper(&read.headers) {
+        return None;
+    }
+    let (envelope, body) = Envelope::read(packet, read)?;
+    let at = body.as_ptr() as usize - packet.as_ptr() as usize;
+    let looked_at = if envelope.kind == Kind::Relay { HEAD_BYTES.min(body.len()) } else { body.len() };
+    Some(at + looked_at)
 }
 
 /// Whether it really is.

@@ -3,6 +3,8 @@
 //! [`read`] understands the text, with errors that name file, line and key. [`Keys`] reads the files with secrets that it names, once:
 //! later the daemon has no rights to.
 
+mod recorded;
+
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::io;
@@ -26,6 +28,7 @@ use tidegate_packet::Dscp;
 use tidegate_parameters::{Bound, Report, bound, family, parameters, words};
 use tidegate_units::{BitRate, Span};
 
+pub use self::recorded::configure;
 use crate::core::config::{ClassConfig, GatewayConfig, LINKS_MAX, RateConfig, SiteConfig};
 use crate::tunnel::wireguard::{PeerKeys, PrivateKey, site_id};
 
@@ -247,6 +250,8 @@ pub struct Plan {
     pub is_closed: bool,
     /// The tunnels, in the order of the sites.
     pub peers: Vec<PeerPlan>,
+    /// What of the file a recording has.
+    pub recorded: String,
     /// For the core; its own name and the seed are missing.
     core: GatewayConfig,
 }
@@ -392,6 +397,7 @@ impl Reader<'_> {
             status,
             is_closed: fail.daemon_stops == WhenStopped::Closed,
             peers,
+            recorded: recorded::text(self.site.tree),
             core: GatewayConfig {
                 id: 0,
                 address4: addresses.iter().find_map(of_v4),

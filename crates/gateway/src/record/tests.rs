@@ -1,0 +1,1 @@
+//! Records one by one, and gateways that are recorded and replayed.

@@ -28,7 +28,7 @@ fuzz_target!(|input: (u8, bool, &[u8])| {
         let Ok(head) = read_head(&mut Parts(bytes, 1 + usize::from(part) * 8, breaks), end) else { continue };
         assert!(head.len() <= REQUEST_BYTES_MAX + 1024);
         if let Command::Unknown(name) = Command::decode(&head) {
-            assert!(!["status", "reload", "drain"].contains(&name.as_str()));
+            assert!(!["status", "reload", "drain", "record"].contains(&name.as_str()));
         }
         let page = Page::decode(&head);
         assert!(head.starts_with(b"GET ") || matches!(page, Page::Unknown | Page::Foreign), "{page:?}");

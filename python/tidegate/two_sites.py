@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -280,9 +280,9 @@ class TwoSites:
                 f"networks = {json.dumps(networks)}\nrate = {rates}\n{more}"
             )
 
-    def start(self, site: str, **options: Any) -> None:
-        """Starts its daemon, with more of what `subprocess.Popen` understands."""
-        command = self.within(site, str(self.program), "run", str(self.file(site)))
+    def start(self, site: str, more: Sequence[str] = (), **options: Any) -> None:
+        """Starts its daemon, with `more` arguments and more of what `subprocess.Popen` understands."""
+        command = self.within(site, str(self.program), "run", str(self.file(site)), *more)
         with (self.folder / f"{site}.log").open("ab") as log:
             self.daemons[site] = subprocess.Popen(command, stdout=log, stderr=log, **options)
 

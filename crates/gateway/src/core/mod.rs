@@ -327,9 +327,9 @@ impl<T: Tunnels> Gateway<T> {
         &self.tunnels
     }
 
-    /// From now on what becomes of packets is kept for [`Self::fates_beside`], which is to be called after each other call.
-    pub(crate) fn keep_fates(&mut self) {
-        self.store.heard = Some(Vec::new());
+    /// From now on what becomes of packets is kept, or is not, for [`Self::fates_beside`], which is to be called after each other call then.
+    pub(crate) fn keep_fates(&mut self, keeps: bool) {
+        self.store.heard = keeps.then(Vec::new);
     }
 
     /// What became of packets, and the tunnels beside it.

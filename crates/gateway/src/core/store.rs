@@ -98,12 +98,11 @@ impl Store {
     pub fn take(&mut self, peer: u32, way: Way) -> Option<Buffer> {
         let held = &mut self.held[peer as usize][way as usize];
         let buffer = if *held < self.each { self.pool.take() } else { None };
-        match buffer {
-            Some(_) => *held += 1,
-            None => {
-                self.drops[peer as usize].no_buffer[way as usize] += 1;
-                self.hear(|| Fate::Unheld(peer, way));
-            }
+        if buffer.is_some() {
+            *held += 1;
+        } else {
+            self.drops[peer as usize].no_buffer[way as usize] += 1;
+            self.hear(|| Fate::Unheld(peer, way));
         }
         buffer
     }

@@ -8,7 +8,8 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -20,7 +21,8 @@ use super::config::{self, Keys, Plan};
 use super::io::clock;
 use super::log::{Level, say};
 use super::look::{History, Look};
-use super::packets::{Order, Shared};
+use super::packets::{Change, Order, Shared};
+use super::recording::{self, Ended, Heard, Recording};
 use super::request::{Command, Page, read_head};
 use super::state::{Keeper, Places};
 use super::{metrics, page, rights};
@@ -95,14 +97,56 @@ impl Manager {
             ));
         }
         self.keys.load(&plan).map_err(|why| why.render())?;
-        let seed = config::fresh_seed().map_err(|why| why.to_string())?;
-        let core = Box::new(plan.core(&self.public, seed));
-        let keepalives = plan.peers.iter().map(|peer| peer.keepalive).collect();
-        let (done, hears) = sync_channel(1);
-        self.order(Order::Reload(core, keepalives, plan.together, done))?;
-        hears.recv_timeout(ORDER_PATIENCE).map_err(|_| "the daemon does not answer".to_owned())?;
+        self.begin_anew(&plan, None)?;
         self.plan = plan;
         Ok(())
+    }
+
+    /// Another core begins by `plan`, and is recorded if that is wanted.
+    fn begin_anew(&self, plan: &Plan, recording: Option<Recording>) -> Result<(), String> {
+        let seed = config::fresh_seed().map_err(|why| why.to_string())?;
+        let change = Change {
+            config: plan.core(&self.public, seed),
+            text: plan.recorded.clone(),
+            keepalives: plan.peers.iter().map(|peer| peer.keepalive).collect(),
+            together: plan.together,
+            recording,
+        };
+        let (done, hears) = sync_channel(1);
+        self.order(Order::Reload(Box::new(change), done))?;
+        hears.recv_timeout(ORDER_PATIENCE).map_err(|_| "the daemon does not answer".to_owned())
+    }
+
+    /// Another core begins, as by a reload, so that all of its state is known, and is recorded from there as `begin` says: who hears how
+    /// that ends. Whoever asked takes `is_recorded` back when all is written.
+    ///
+    /// # Errors
+    /// When there is a recording already, or none can begin.
+    pub fn record(&self, begin: impl FnOnce() -> io::Result<Heard>) -> Result<Receiver<Ended>, String> {
+        if self.shared.is_recorded.swap(true, Ordering::AcqRel) {
+            return Err("a recording is under way, and there is one at a time; end that first".to_owned());
+        }
+        let begun = begin().map_err(|why| why.to_string()).and_then(|(recording, hears)| {
+            self.begin_anew(&self.plan, Some(recording))?;
+            Ok(hears)
+        });
+        if begun.is_err() {
+            self.shared.is_recorded.store(false, Ordering::Release);
+        }
+        begun
+    }
+
+    /// The recording ends; whoever began it hears that.
+    ///
+    /// # Errors
+    /// When the packet thread has too much to do to be told.
+    pub fn end_recording(&self) -> Result<(), String> {
+        self.order(Order::EndRecording)
+    }
+
+    /// What the packet thread shares.
+    pub fn shared(&self) -> &Shared {
+        &self.shared
     }
 
     /// Says goodbye to all sites; what hosts send from now on is dropped. It ends then if `ends`.
@@ -278,6 +322,11 @@ fn answer_command(mut stream: UnixStream, desk: &Desk) -> io::Result<()> {
         Command::Status => status(desk).unwrap_or_else(|| json!({ "error": "not yet" })),
         Command::Reload => done(reload(&desk.shares)),
         Command::Drain => done(lock(&desk.shares).drain(false)),
+        Command::Record => {
+            let shares = Arc::clone(&desk.shares);
+            std::thread::spawn(move || recording::serve(&stream, &shares));
+            return Ok(());
+        }
         Command::Unknown(other) => json!({ "error": format!("there is no command `{other}`") }),
     };
     writeln!(stream, "{answer}")?;

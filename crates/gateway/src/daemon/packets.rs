@@ -8,7 +8,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender};
 
 use arc_swap::ArcSwapOption;
@@ -17,14 +17,17 @@ use nix::sys::eventfd::EventFd;
 use nix::sys::prctl;
 use nix::sys::time::TimeSpec;
 use tidegate_units::{Span, Time};
+use tidegate_wire::recording::recorder::Recorder;
 
 use super::io::clock;
 use super::io::tun::Tun;
 use super::io::udp::{BATCH_BYTES_MAX, SEGMENTS_MAX, Udp};
 use super::look::{Look, Wire};
+use super::recording::{Ended, Recording};
 use crate::core::config::GatewayConfig;
 use crate::core::store::BUFFER_BYTES;
-use crate::core::{Gateway, Input, Output};
+use crate::core::{Input, Output};
+use crate::record;
 use crate::tunnel::wireguard::WireguardTunnels;
 
 /// Much is so many outputs in a millisecond: some 100 Mbit/s. Then a round begins no sooner than [`Packets::together`] after the one
@@ -42,10 +45,29 @@ const TURN_PACKETS: usize = 256;
 /// So long what waits may take to leave at the end.
 const DRAIN_MAX: Span = Span::from_millis(500);
 
+/// The core of the daemon.
+pub type Core = record::Core<WireguardTunnels, Recorder>;
+
+/// What a core is made anew with.
+pub struct Change {
+    /// What it is told.
+    pub config: GatewayConfig,
+    /// The same as a recording has it.
+    pub text: String,
+    /// How often each site hears from here.
+    pub keepalives: Vec<Option<Span>>,
+    /// How far apart rounds begin where much goes.
+    pub together: Span,
+    /// It is recorded from its beginning, and who is told how that ended.
+    pub recording: Option<Recording>,
+}
+
 /// What others ask for.
 pub enum Order {
     /// From now on it is as this says; whoever asked is told when it is so.
-    Reload(Box<GatewayConfig>, Vec<Option<Span>>, Span, SyncSender<()>),
+    Reload(Box<Change>, SyncSender<()>),
+    /// The recording ends, if there is one; who began it is told.
+    EndRecording,
     /// A site has been found by its name.
     Find(u32, SocketAddr),
     /// The wall clock was set forward: who has no session stamps handshakes by it from now on.
@@ -65,6 +87,8 @@ pub struct Shared {
     pub beats: AtomicU64,
     /// Wakes it up for an order.
     pub wake: EventFd,
+    /// Whether there is a recording. Who begins one sets it, and takes it back when all is written.
+    pub is_recorded: AtomicBool,
 }
 
 /// Datagrams that go to one place with one call.
@@ -79,7 +103,9 @@ struct Batch {
 /// See the module.
 pub struct Packets {
     /// Always there but for a moment in a reload.
-    gateway: Option<Gateway<WireguardTunnels>>,
+    gateway: Option<Core>,
+    /// Who is told how the recording ended.
+    recording: Option<SyncSender<Ended>>,
     tun: Tun,
     sockets: Vec<Udp>,
     batch: Batch,
@@ -97,17 +123,17 @@ pub struct Packets {
 }
 
 impl Packets {
-    /// A thread's work, with what was opened for it.
+    /// A thread's work, with what was opened for it; and who is told how the recording ended, if there is one.
     pub fn new(
-        gateway: Gateway<WireguardTunnels>,
-        tun: Tun,
-        sockets: Vec<Udp>,
+        (gateway, recording): (Core, Option<SyncSender<Ended>>),
+        (tun, sockets): (Tun, Vec<Udp>),
         together: Span,
         orders: Receiver<Order>,
         shared: Arc<Shared>,
     ) -> Self {
         Self {
             gateway: Some(gateway),
+            recording,
             tun,
             sockets,
             batch: Batch {
@@ -128,7 +154,7 @@ impl Packets {
         }
     }
 
-    fn gateway(&mut self) -> &mut Gateway<WireguardTunnels> {
+    fn gateway(&mut self) -> &mut Core {
         self.gateway.as_mut().expect("there is one between reloads")
     }
 
@@ -153,7 +179,9 @@ impl Packets {
                 }
             }
             if ends_at.is_some_and(|at| now >= at || self.gateway().is_drained()) {
-                self.run_due(clock::now());
+                let end = clock::now();
+                self.run_due(end);
+                self.end_recording(end);
                 return Ok(());
             }
             self.shared.beats.fetch_add(1, Ordering::Relaxed);
@@ -169,11 +197,14 @@ impl Packets {
     /// Whether it is to end.
     fn obey(&mut self, order: Order, now: Time) -> bool {
         match order {
-            Order::Reload(config, keepalives, together, done) => {
-                self.together = together;
-                self.reload(*config, &keepalives, now);
+            Order::Reload(change, done) => {
+                self.reload(*change, now);
                 // Whoever asked may have gone away.
                 let _ = done.try_send(());
+                false
+            }
+            Order::EndRecording => {
+                self.end_recording(now);
                 false
             }
             Order::Find(number, endpoint) => {
@@ -191,18 +222,31 @@ impl Packets {
         }
     }
 
-    /// Another core, with the tunnels of the one before: sessions go on, and whoever waits is lost.
-    fn reload(&mut self, mut config: GatewayConfig, keepalives: &[Option<Span>], now: Time) {
+    /// Another core, with the tunnels of the one before: sessions go on, and whoever waits is lost. So does a recording.
+    fn reload(&mut self, change: Change, now: Time) {
+        let Change { mut config, text, keepalives, together, recording } = change;
         let Some(old) = self.gateway.take() else { return };
+        self.together = together;
         // Where a site was heard last counts more than where its name leads.
         for (site, status) in config.sites.iter_mut().zip(old.status()) {
             site.endpoint = status.endpoint.or(site.endpoint);
         }
-        let mut tunnels = old.into_tunnels();
-        for (number, keepalive) in (0..).zip(keepalives) {
-            tunnels.set_keepalive(number, *keepalive);
+        let (tape, ended) = recording.unzip();
+        self.recording = self.recording.take().or(ended);
+        self.gateway = Some(old.reload(config, &text, tape, now, |tunnels| {
+            for (number, keepalive) in (0..).zip(keepalives) {
+                tunnels.set_keepalive(number, keepalive);
+            }
+        }));
+    }
+
+    /// The recording ends, if there is one. What is still to be written others wait for.
+    fn end_recording(&mut self, now: Time) {
+        let tape = self.gateway().stop(now);
+        if let Some((tape, ended)) = tape.zip(self.recording.take()) {
+            // Whoever began it may have gone away.
+            let _ = ended.try_send(tape.finish(now));
         }
-        self.gateway = Some(Gateway::new(config, tunnels, now));
     }
 
     fn has_much(&mut self, now: Time) -> bool {
@@ -288,7 +332,7 @@ impl Packets {
         let earliest = Time::from_nanos(now.as_nanos().saturating_sub(late_max.as_nanos()));
         loop {
             let gateway = self.gateway.as_mut().expect("there is one between reloads");
-            while let Some(packet) = gateway.poll_lan() {
+            while let Some(packet) = gateway.poll_lan(now) {
                 self.tun.write(packet);
                 self.counted.1 += 1;
             }
@@ -321,6 +365,9 @@ impl Packets {
     }
 
     fn leave_look(&mut self, now: Time) {
+        if self.gateway().has_failed() {
+            self.end_recording(now);
+        }
         let wire = Wire {
             unsent: self.sockets.iter().map(|socket| socket.unsent).sum(),
             too_large: self.sockets.iter().map(|socket| socket.too_large).sum(),

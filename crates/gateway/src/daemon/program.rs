@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::config::{DEFAULT_FILE, decode_key, encode_key};
 use super::log::{Level, say};
-use super::{DEFAULT_SOCKET, explain, routes, run};
+use super::{DEFAULT_SOCKET, explain, parity, routes, run};
 use crate::tunnel::wireguard::PrivateKey;
 
 /// How long the daemon may take to answer.
@@ -39,12 +39,23 @@ enum GatewayCommand {
         /// The configuration.
         #[arg(default_value = DEFAULT_FILE)]
         file: PathBuf,
+        /// Record what it does into this new file, for `tidegate-gateway replay`.
+        #[arg(long, value_name = "FILE")]
+        record: Option<PathBuf>,
     },
     /// Say whether a configuration is right, and change nothing.
     Check {
         /// The configuration.
         #[arg(default_value = DEFAULT_FILE)]
         file: PathBuf,
+    },
+    /// Let what was recorded happen once more, and compare every verdict.
+    Replay {
+        /// The recording.
+        file: PathBuf,
+        /// Print JSON with stable keys.
+        #[arg(long)]
+        json: bool,
     },
     /// Say what a key of the configuration means, like sites.rate.floor or path.target; without one, what there is.
     Explain {
@@ -107,6 +118,18 @@ enum ControlCommand {
     Reload,
     /// Say goodbye to all sites; what hosts send from then on is dropped.
     Drain,
+    /// Record what the daemon decides, and about what, until the time is over or Ctrl-C. Another core begins for it, as by a reload.
+    Record {
+        /// Where to; it must not be there yet.
+        #[arg(short, long, value_name = "FILE")]
+        output: PathBuf,
+        /// For how long.
+        #[arg(long, value_parser = clap::value_parser!(u32).range(1..=86_400))]
+        seconds: Option<u32>,
+        /// Write over what is there.
+        #[arg(long)]
+        force: bool,
+    },
     /// Print what makes a shell complete these commands.
     Completion {
         /// Which.
@@ -122,12 +145,12 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         .and_then(|name| Path::new(name).file_name())
         .is_some_and(|name| name.to_string_lossy().starts_with("tidegatectl"));
     let outcome = if is_control {
-        control(Control::parse_from(arguments))
+        control(Control::parse_from(arguments)).map(|()| 0)
     } else {
         gateway(Gateway::parse_from(arguments))
     };
     match outcome {
-        Ok(()) => 0,
+        Ok(code) => code,
         Err(why) => {
             if is_control {
                 eprint!("{}", ended(&why));
@@ -143,28 +166,26 @@ fn ended(text: &str) -> String {
     format!("{}\n", text.trim_end())
 }
 
-fn gateway(cli: Gateway) -> Result<(), String> {
+fn gateway(cli: Gateway) -> Result<u8, String> {
     match cli.command {
-        GatewayCommand::Run { file } => run::run(&file),
+        GatewayCommand::Run { file, record } => run::run(&file, record.as_deref())?,
+        GatewayCommand::Replay { file, json } => return parity::replay(&file, json),
         GatewayCommand::Check { file } => {
             let plan = run::check(&file)?;
             println!("{} is right: {} sites ({})", file.display(), plan.peers.len(), plan.names().join(", "));
-            Ok(())
         }
         GatewayCommand::Explain { key } => {
             print!("{}", key.map_or_else(|| Ok(explain::overview()), |key| explain::explain(&key))?);
-            Ok(())
         }
         GatewayCommand::Completion { shell } => {
             generate(shell, &mut Gateway::command(), "tidegate-gateway", &mut io::stdout());
-            Ok(())
         }
         GatewayCommand::Open { file } => {
             let plan = super::config::open(&file).map_err(|why| why.render())?;
             routes::open(&plan.networks());
-            Ok(())
         }
     }
+    Ok(0)
 }
 
 fn control(cli: Control) -> Result<(), String> {
@@ -202,6 +223,9 @@ fn control(cli: Control) -> Result<(), String> {
         ControlCommand::Drain => {
             ask("drain")?;
         }
+        ControlCommand::Record { output, seconds, force } => {
+            parity::record(connect(&cli.socket)?, &output, seconds, force)?;
+        }
         ControlCommand::Completion { shell } => {
             generate(shell, &mut Control::command(), "tidegatectl", &mut io::stdout());
         }
@@ -209,23 +233,36 @@ fn control(cli: Control) -> Result<(), String> {
     Ok(())
 }
 
-/// What the daemon at `socket` answers.
-fn ask(socket: &Path, command: &str) -> Result<Value, String> {
-    let refused = |why: io::Error| {
+/// A way to the daemon at `socket`.
+fn connect(socket: &Path) -> Result<UnixStream, String> {
+    let connected = UnixStream::connect(socket).and_then(|stream| {
+        stream.set_read_timeout(Some(PATIENCE))?;
+        Ok(stream)
+    });
+    connected.map_err(|why| {
         let help = match why.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => "; does the daemon run?",
             io::ErrorKind::PermissionDenied => "; run it with sudo",
             _ => "",
         };
         format!("{}: {why}{help}", socket.display())
-    };
-    let mut stream = UnixStream::connect(socket).map_err(refused)?;
-    stream.set_read_timeout(Some(PATIENCE)).map_err(refused)?;
+    })
+}
+
+/// What the daemon at `socket` answers.
+fn ask(socket: &Path, command: &str) -> Result<Value, String> {
+    let refused = |why: io::Error| format!("{}: {why}", socket.display());
+    let mut stream = connect(socket)?;
     writeln!(stream, "{command}").map_err(refused)?;
     let mut line = String::new();
     BufReader::new(stream).read_line(&mut line).map_err(refused)?;
+    understand(&line)
+}
+
+/// An answer of the daemon, which may be that it failed.
+pub(super) fn understand(line: &str) -> Result<Value, String> {
     let answer: Value =
-        serde_json::from_str(&line).map_err(|why| format!("the daemon's answer is broken: {why}"))?;
+        serde_json::from_str(line).map_err(|why| format!("the daemon's answer is broken: {why}"))?;
     match answer.get("error").and_then(Value::as_str) {
         Some(why) => Err(why.to_owned()),
         None => Ok(answer),

@@ -16,6 +16,8 @@ pub enum Command {
     Reload,
     /// Say goodbye.
     Drain,
+    /// Record, and send it here.
+    Record,
     /// There is no such command.
     Unknown(String),
 }
@@ -27,6 +29,7 @@ impl Command {
             "status" => Self::Status,
             "reload" => Self::Reload,
             "drain" => Self::Drain,
+            "record" => Self::Record,
             other => Self::Unknown(other.to_owned()),
         }
     }

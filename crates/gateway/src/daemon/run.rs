@@ -1,9 +1,11 @@
 //! From the file to a running daemon, and to its end.
 
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::AsFd;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -24,10 +26,10 @@ use super::io::tun::Tun;
 use super::io::udp::Udp;
 use super::kept::{self, Kept};
 use super::log::{Level, say};
-use super::packets::{Packets, Shared};
+use super::packets::{Core, Packets, Shared};
+use super::recording::{self, FromStart, Recording};
 use super::state::{self, Keeper, Places};
 use super::{rights, routes};
-use crate::core::Gateway;
 use crate::tunnel::wireguard::WireguardTunnels;
 
 /// How often it looks whether the packet thread is alive, where systemd does not say.
@@ -57,11 +59,11 @@ fn system<T>(what: &str, outcome: nix::Result<T>) -> Result<T, String> {
     refused(what, outcome.map_err(io::Error::from))
 }
 
-/// Runs by the file at `path` until a signal ends it.
+/// Runs by the file at `path` until a signal ends it, and records that into a file at `record`, if there is one.
 ///
 /// # Errors
 /// Why it cannot, for people.
-pub fn run(path: &Path) -> Result<(), String> {
+pub fn run(path: &Path, record: Option<&Path>) -> Result<(), String> {
     let plan = config::open(path).map_err(|why| why.render())?;
     let mut keys = Keys::default();
     keys.load(&plan).map_err(|why| why.render())?;
@@ -74,6 +76,8 @@ pub fn run(path: &Path) -> Result<(), String> {
     let signals = SignalFd::with_flags(&signals, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC);
     let signals = system("signals cannot be read", signals)?;
 
+    // With the rights that it has now.
+    let file = record.map(new_file).transpose()?;
     let socket = refused(&plan.socket, control::open_socket(Path::new(&plan.socket), &plan.user))?;
     let shown = "stop what has the port (`ss -ltnp` shows it), or choose another `status.listen`";
     let open_status = |at| {
@@ -114,9 +118,14 @@ pub fn run(path: &Path) -> Result<(), String> {
     );
 
     kept::keep(&plan.device, tun.as_fd(), &sockets.iter().map(AsFd::as_fd).collect::<Vec<_>>());
+    let (recording, hears) = match file.map(|file| recording::begin(move || Ok(file))).transpose() {
+        Ok(begun) => begun.unzip(),
+        Err(why) => return Err(format!("the recording cannot begin: {why}")),
+    };
     let mut keeper = Keeper::new(plan.state.clone());
     keeper.forget_others(&plan.peers.iter().map(|peer| peer.public).collect::<Vec<_>>());
-    let (manager, shared, packets) = start_packets(path, &plan, keys, keeper.places(), tun, sockets)?;
+    let (manager, shared, packets) =
+        start_packets(path, &plan, keys, keeper.places(), (tun, sockets), recording)?;
     let began = clock::now();
     let desk = Desk { shares: Arc::clone(&manager), shared: Arc::clone(&shared), name: name(), began };
     thread::spawn(move || control::serve(&desk, &socket, status.as_ref()));
@@ -126,7 +135,22 @@ pub fn run(path: &Path) -> Result<(), String> {
     let at = plan.status.map_or_else(String::new, |at| format!(", status at http://{at}/"));
     say(Level::Notice, format_args!("listens at {} for {} sites{at}", plan.listen, plan.peers.len()));
     let _ = sd_notify::notify(&[NotifyState::Ready, NotifyState::Status("running")]);
-    watch(&signals, &manager, &shared, packets)
+    let mut from_start = FromStart(hears);
+    let ended = watch(&signals, &manager, &shared, packets, &mut from_start);
+    from_start.look(&manager, true);
+    ended
+}
+
+/// A new file, which only its owner reads: what is recorded tells who talks to whom.
+///
+/// # Errors
+/// When it cannot be made, or there is one already, for people.
+pub fn new_file(path: &Path) -> Result<File, String> {
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(|why| {
+        let help =
+            if why.kind() == io::ErrorKind::AlreadyExists { "; choose another, or remove it" } else { "" };
+        format!("{}: {why}{help}", path.display())
+    })
 }
 
 fn make_device(plan: &Plan) -> Result<Tun, String> {
@@ -149,8 +173,8 @@ fn start_packets(
     plan: &Plan,
     keys: Keys,
     places: &Places,
-    tun: Tun,
-    sockets: Vec<Udp>,
+    opened: (Tun, Vec<Udp>),
+    recording: Option<Recording>,
 ) -> Result<(Shares, Arc<Shared>, Thread), String> {
     let no_randomness = |why: getrandom::Error| format!("the system has no randomness: {why}");
     let private = keys.private(plan);
@@ -163,12 +187,15 @@ fn start_packets(
             site.endpoint = places.get(&peer.public).copied();
         }
     }
-    let gateway = Gateway::new(config, tunnels, now);
+    let is_recorded = AtomicBool::new(recording.is_some());
+    let (tape, ended) = recording.unzip();
+    let gateway = Core::new(config, &plan.recorded, tunnels, tape, now);
     let wake = EventFd::from_value_and_flags(0, EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC);
     let wake = system("the packet thread cannot be woken up", wake)?;
-    let shared = Arc::new(Shared { look: ArcSwapOption::empty(), beats: AtomicU64::new(0), wake });
+    let shared =
+        Arc::new(Shared { look: ArcSwapOption::empty(), beats: AtomicU64::new(0), wake, is_recorded });
     let (orders, hears) = sync_channel(ORDERS_MAX);
-    let packets = Packets::new(gateway, tun, sockets, plan.together, hears, Arc::clone(&shared));
+    let packets = Packets::new((gateway, ended), opened, plan.together, hears, Arc::clone(&shared));
     let spawned = thread::Builder::new().name("packets".to_owned()).spawn(move || packets.run());
     let thread = refused("no thread can be started", spawned)?;
     let manager = Manager::new(path.to_owned(), plan.clone(), keys, orders, Arc::clone(&shared));
@@ -176,7 +203,13 @@ fn start_packets(
 }
 
 /// Until a signal ends it, or the packet thread does. systemd is told that it is alive as long as packets are served.
-fn watch(signals: &SignalFd, manager: &Shares, shared: &Shared, packets: Thread) -> Result<(), String> {
+fn watch(
+    signals: &SignalFd,
+    manager: &Shares,
+    shared: &Shared,
+    packets: Thread,
+    recording: &mut FromStart,
+) -> Result<(), String> {
     let every = sd_notify::watchdog_enabled().map_or(LOOK_EVERY, |limit| (limit / 2).min(LOOK_EVERY));
     let timeout = PollTimeout::try_from(every).unwrap_or(PollTimeout::MAX);
     let mut beats = 0;
@@ -200,6 +233,7 @@ fn watch(signals: &SignalFd, manager: &Shares, shared: &Shared, packets: Thread)
             let ended = packets.join().map_err(|_| "the packet thread has panicked".to_owned())?;
             return refused("packets", ended);
         }
+        recording.look(manager, false);
         let now = shared.beats.load(Ordering::Relaxed);
         if now != beats {
             beats = now;

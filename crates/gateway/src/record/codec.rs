@@ -7,7 +7,9 @@ use tidegate_units::Time;
 use tidegate_wire::recording::fields::{Fields, put_bytes};
 use tidegate_wire::recording::frames::DecodeError;
 
-use super::step::{ANSWERS_MAX, Answer, Begin, COUNTS, Kept, Step, Stray, VERDICTS_MAX, Verdict, What};
+use super::step::{
+    ANSWERS_MAX, Answer, Begin, COUNTS, Kept, SITES_MAX, Step, Stray, VERDICTS_MAX, Verdict, What,
+};
 use crate::core::store::Way;
 use crate::tunnel::{Addressed, Opened, Refusal};
 
@@ -263,6 +265,9 @@ impl Reader<'_> {
                 seed: self.0.u64()?,
                 endpoints: {
                     let count = self.0.u32()?;
+                    if count > SITES_MAX {
+                        return Err(DecodeError::Malformed("a configuration has too many sites"));
+                    }
                     let endpoint = |_| Ok(if self.flag()? { Some(self.socket()?) } else { None });
                     (0..count).map(endpoint).collect::<Result<_, _>>()?
                 },
@@ -282,8 +287,8 @@ impl Reader<'_> {
     fn answer(&mut self, kind: u8) -> Result<Answer, DecodeError> {
         Ok(match kind {
             ADDRESSED => {
-                let (kind, number) = (self.0.byte()?, self.0.u32()?);
-                Answer::Addressed(match kind {
+                let (which, number) = (self.0.byte()?, self.0.u32()?);
+                Answer::Addressed(match which {
                     0 => Addressed::Peer(number),
                     1 => Addressed::Reply(number as usize),
                     2 => Addressed::Refused(*Refusal::ALL.get(number as usize).ok_or(UNKNOWN)?),
@@ -348,6 +353,19 @@ impl Reader<'_> {
 }
 
 impl Step {
+    /// The bytes of it; answers are before verdicts.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        put_what(&mut out, self.at, &self.what);
+        for (foretold, answer) in &self.answers {
+            put_answer(&mut out, *foretold, answer);
+        }
+        for verdict in &self.verdicts {
+            put_verdict(&mut out, verdict);
+        }
+        out
+    }
+
     /// The step in `record`.
     ///
     /// # Errors

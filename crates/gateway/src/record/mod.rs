@@ -112,7 +112,7 @@ fn counts(counters: &Counters) -> Box<[u64; COUNTS]> {
 
 /// What has come since `before` that belongs to no site: one call counts one such thing, or what is relayed in it one more.
 fn strays(before: &Strays, now: &Strays) -> impl Iterator<Item = Stray> {
-    let more = |before: u64, now: u64, stray| (now > before).then_some(stray);
+    let more = |then: u64, count: u64, stray| (count > then).then_some(stray);
     let refused = Refusal::ALL
         .map(|why| more(before.refused[why as usize], now.refused[why as usize], Stray::Refused(why)));
     [
@@ -151,7 +151,7 @@ impl<T: Tunnels, W: Write> Core<T, W> {
         let is_recorded = tunnels.tape.is_some();
         let mut core = Self { gateway: Gateway::new(config, tunnels, now) };
         if is_recorded {
-            core.gateway.keep_fates();
+            core.gateway.keep_fates(true);
             core.end(|_| ());
         }
         core
@@ -177,6 +177,7 @@ impl<T: Tunnels, W: Write> Core<T, W> {
     /// Takes the recording away, if there is one; the gateway goes on.
     pub fn stop(&mut self, now: Time) -> Option<Tape<W>> {
         self.close(now);
+        self.gateway.keep_fates(false);
         self.gateway.tunnels_mut().tape.take().map(|tape| *tape)
     }
 
@@ -223,11 +224,10 @@ impl<T: Tunnels, W: Write> Core<T, W> {
 
     /// See [`Gateway::handle`].
     pub fn handle(&mut self, input: Input<'_>, now: Time) {
-        let Some(tape) = &mut self.gateway.tunnels_mut().tape else {
-            self.gateway.handle(input, now);
-            return;
-        };
-        tape.begin_input(now, &input);
+        match &mut self.gateway.tunnels_mut().tape {
+            Some(tape) => tape.begin_input(now, &input),
+            None => return self.gateway.handle(input, now),
+        }
         let before = self.gateway.stray();
         self.gateway.handle(input, now);
         let after = self.gateway.stray();
@@ -258,7 +258,7 @@ impl<T: Tunnels, W: Write> Core<T, W> {
         let (packet, tunnels) = self.gateway.poll_lan_beside()?;
         if let Some(tape) = &mut tunnels.tape {
             tape.begin(now, &What::PollLan);
-            tape.to_lan(packet);
+            tape.packet(packet);
             tape.end();
         }
         Some(packet)

@@ -74,7 +74,7 @@ pub enum Differs {
 
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let site = self.site.as_deref().map_or_else(String::new, |site| format!(", site {site}"));
+        let site = self.site.as_deref().map_or_else(String::new, |name| format!(", site {name}"));
         write!(f, "verdict {}, {:.9} s, {}{site}", self.number, self.at.as_secs_f64(), self.during)?;
         let tell = |verdict: &Option<Verdict>| {
             verdict.as_ref().map_or_else(|| "nothing".to_owned(), ToString::to_string)
@@ -310,10 +310,6 @@ impl Replay {
             let is_lost = std::mem::take(&mut tunnels.is_lost) || !tunnels.answers.is_empty();
             tunnels.answers.clear();
             self.compare(&step, &made, is_lost);
-            made.clear();
-            if let Some(gateway) = &mut self.gateway {
-                gateway.tunnels_mut().made = made; // for its memory
-            }
         }
     }
 
@@ -334,7 +330,7 @@ impl Replay {
         }
         let known = Known::new(config.sites.len());
         let mut gateway = Gateway::new(config, Replayed { answers, known, ..Replayed::default() }, at);
-        gateway.keep_fates();
+        gateway.keep_fates(true);
         self.gateway = Some(gateway);
         self.outcome.version.clone_from(&begin.version);
         self.outcome.cores += 1;
@@ -351,9 +347,9 @@ impl Replay {
                     }
                     Differs::Asked => None,
                 };
-                let name = |site: u32| {
+                let name = |number: u32| {
                     let sites = &replay.gateway.as_ref()?.config().sites;
-                    sites.get(site as usize).map(|site| site.name.clone())
+                    Some(sites.get(number as usize)?.name.clone())
                 };
                 replay.outcome.first.push(Difference {
                     number: replay.outcome.verdicts,
@@ -417,7 +413,7 @@ fn happen(
         What::PollOutput => {
             decided.extend(gateway.poll_output(step.at, room).map(|output| from_output(&output, room)));
         }
-        What::PollLan => decided.extend(gateway.poll_lan().map(|packet| to_lan(packet))),
+        What::PollLan => decided.extend(gateway.poll_lan().map(to_lan)),
         What::Find(site, endpoint) => {
             if *site as usize >= gateway.config().sites.len() {
                 return Err(DecodeError::Malformed("a site has no such number"));

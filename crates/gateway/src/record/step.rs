@@ -8,14 +8,14 @@ use std::net::SocketAddr;
 
 use tidegate_packet::{DropReason, Dscp, Ecn, MarkReason};
 use tidegate_units::Time;
-use tidegate_wire::recording::frames::Format;
+use tidegate_wire::recording::frames::{Format, OF_GATEWAY};
 
 use crate::core::store::{Fate, Way};
 use crate::tunnel::{Addressed, Opened, Refusal};
 
 /// Recordings of gateways.
 pub const FORMAT: Format = Format {
-    magic: *b"TDGTGWR\n",
+    magic: OF_GATEWAY,
     version: 1,
     // A configuration has 1 MiB at most, and a call that decides about all buffers less.
     record_bytes_max: 16 << 20,
@@ -24,6 +24,8 @@ pub const FORMAT: Format = Format {
 /// Answers to one call that were not foretold, and verdicts of it, at most.
 pub(super) const ANSWERS_MAX: u32 = 1 << 16;
 pub(super) const VERDICTS_MAX: u32 = 1 << 19;
+/// Sites of one gateway that a recording has, at most.
+pub(super) const SITES_MAX: u32 = 1 << 16;
 /// Numbers in [`Verdict::Passed`].
 pub(super) const COUNTS: usize = 14 + Refusal::ALL.len();
 

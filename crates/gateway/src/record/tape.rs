@@ -8,7 +8,7 @@ use tidegate_wire::recording::frames::FrameWriter;
 
 use super::codec::{put_answer, put_lan, put_opened, put_verdict, put_what};
 use super::headers::{self, Side};
-use super::step::{ANSWERS_MAX, Answer, FORMAT, VERDICTS_MAX, Verdict, What};
+use super::step::{ANSWERS_MAX, Answer, FORMAT, SITES_MAX, VERDICTS_MAX, Verdict, What};
 use super::{Foretold, Known};
 use crate::core::{Input, Output};
 use crate::tunnel::{Addressed, Opened, Tunnel, Tunnels};
@@ -84,11 +84,14 @@ impl<W: Write> Tape<W> {
 
     /// It ends.
     pub(super) fn end(&mut self) {
-        let is_much = self.answers > ANSWERS_MAX
+        let is_much = self.known.tunnels.len() > SITES_MAX as usize
+            || self.answers > ANSWERS_MAX
             || self.verdicts > VERDICTS_MAX
             || self.step.len() > FORMAT.record_bytes_max as usize;
         if is_much {
-            self.frames.fail(io::Error::other("more was decided at once than a recording holds"));
+            self.frames.fail(io::Error::other(
+                "there are more sites, or there is more decided at once, than a recording holds",
+            ));
         }
         self.frames.write(&self.step);
     }
@@ -99,7 +102,7 @@ impl<W: Write> Tape<W> {
     }
 
     /// `packet` goes to hosts.
-    pub(super) fn to_lan(&mut self, packet: &[u8]) {
+    pub(super) fn packet(&mut self, packet: &[u8]) {
         self.verdict(&to_lan(packet));
     }
 

@@ -6,6 +6,14 @@ use std::io::{self, Read, Write};
 
 use siphasher::sip::SipHasher13;
 
+/// The first bytes of an emulation's recording, and of a gateway's.
+pub const OF_EMULATION: [u8; 8] = *b"TDGTREC\n";
+/// See [`OF_EMULATION`].
+pub const OF_GATEWAY: [u8; 8] = *b"TDGTGWR\n";
+/// What replays each kind.
+const KINDS: [([u8; 8], &str); 2] =
+    [(OF_EMULATION, "tidegate replay"), (OF_GATEWAY, "tidegate-gateway replay")];
+
 /// What tells recordings of one kind from others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Format {
@@ -24,8 +32,10 @@ pub struct Format {
 pub enum DecodeError {
     /// They cannot be read.
     Io(io::Error),
-    /// They do not begin as one of this program does.
+    /// They do not begin as those of this command do.
     NoRecording(&'static str),
+    /// They are of another kind, which this command replays.
+    Other(&'static str),
     /// They are of the first version, and this program reads the second.
     Version(u16, u16),
     /// They end within the recording: it was cut off.
@@ -42,6 +52,7 @@ impl fmt::Display for DecodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Io(why) => write!(f, "the recording cannot be read: {why}"),
+            Self::Other(command) => write!(f, "this is another kind of recording: `{command}` replays it"),
             Self::NoRecording(made_by) => write!(f, "this is no recording of `{made_by}`"),
             Self::Version(version, ours) => {
                 write!(
@@ -142,7 +153,10 @@ impl<R: Read> FrameReader<R> {
             other => other,
         })?;
         if magic != format.magic {
-            return Err(DecodeError::NoRecording(format.made_by));
+            let other = KINDS.iter().find(|(first, _)| *first == magic);
+            return Err(other.map_or(DecodeError::NoRecording(format.made_by), |(_, command)| {
+                DecodeError::Other(command)
+            }));
         }
         let mut version = [0; 2];
         reader.get(&mut version)?;
@@ -199,5 +213,60 @@ impl<R: Read> FrameReader<R> {
             Err(why) if why.kind() == io::ErrorKind::UnexpectedEof => Ok(()),
             Err(why) => Err(DecodeError::Io(why)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const FORMAT: Format =
+        Format { magic: OF_GATEWAY, version: 7, record_bytes_max: 100, made_by: "somebody" };
+
+    #[test]
+    fn who_has_another_kind_is_told_what_replays_it() {
+        let read = |bytes: &[u8]| FrameReader::new(bytes, &FORMAT).map(drop).unwrap_err().to_string();
+        assert!(read(&OF_EMULATION).contains("`tidegate replay`"));
+        assert!(read(b"something else").contains("no recording of `somebody`"));
+        assert!(read(b"").contains("no recording of `somebody`"));
+        assert!(
+            read(&[&OF_GATEWAY[..], &[8, 0]].concat())
+                .contains("version 8 of the format; this program reads version 7")
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn records_are_read_as_they_were_written_and_whatever_is_changed_is_found(
+            records in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..100), 1..5), at: usize, value in 1u8..,
+        ) {
+            let mut writer = FrameWriter::new(Vec::new(), &FORMAT);
+            for record in &records {
+                writer.write(record);
+            }
+            let mut bytes = writer.finish().expect("memory is not full");
+            let read = |mut from: &[u8]| -> Result<Vec<Vec<u8>>, DecodeError> {
+                let mut reader = FrameReader::new(&mut from, &FORMAT)?;
+                let all = records.iter().map(|_| reader.read().map(<[u8]>::to_vec)).collect::<Result<_, _>>()?;
+                reader.finish().map(|()| all)
+            };
+            prop_assert_eq!(read(&bytes).expect("it is whole"), records.clone());
+            prop_assert!(matches!(read(&bytes[..bytes.len() - 1]), Err(DecodeError::CutOff)));
+            let changed = at % bytes.len();
+            bytes[changed] ^= value;
+            prop_assert!(read(&bytes).is_err());
+        }
+    }
+
+    #[test]
+    fn the_first_failure_is_the_one_that_is_told() {
+        let mut room = [0; 12];
+        let mut writer = FrameWriter::new(&mut room[..], &FORMAT);
+        assert!(!writer.has_failed());
+        writer.write(&[1; 50]);
+        writer.fail(io::Error::other("later"));
+        assert!(writer.has_failed());
+        assert_eq!(writer.finish().unwrap_err().kind(), io::ErrorKind::WriteZero);
     }
 }

@@ -22,7 +22,7 @@ pub use self::frames::DecodeError;
 use self::frames::{Format, FrameReader, FrameWriter};
 
 /// The first bytes of a recording.
-pub const MAGIC: [u8; 8] = *b"TDGTREC\n";
+pub const MAGIC: [u8; 8] = frames::OF_EMULATION;
 /// Version of the format.
 pub const VERSION: u16 = 3;
 /// No record is longer: the scenario of a configuration has 16 MiB at most, and its traces have 40 MB.

@@ -124,3 +124,19 @@ fn the_name_by_which_it_is_called_says_which_program_it_is() {
         assert!(run(name, &["completion", shell]).unwrap().contains(name), "{name} {shell}");
     }
 }
+
+#[test]
+fn what_is_no_recording_is_said_and_who_is_not_recorded_leaves_no_file() {
+    let folder = Folder::new("recording");
+    let file = folder.0.join("site.tgr");
+    let replay = || run("tidegate-gateway", &["replay", shown(&file)]).unwrap_err();
+    assert!(replay().contains("No such file"));
+    fs::write(&file, "hello").unwrap();
+    assert!(replay().contains("no recording of `tidegatectl record`"));
+    fs::write(&file, "TDGTREC\n and more").unwrap();
+    assert!(replay().contains("`tidegate replay` replays it"));
+    let nobody = folder.0.join("socket");
+    let new = folder.0.join("new.tgr");
+    let why = run("tidegatectl", &["--socket", shown(&nobody), "record", "-o", shown(&new)]).unwrap_err();
+    assert!(why.contains("does the daemon run?") && !new.exists(), "{why}");
+}

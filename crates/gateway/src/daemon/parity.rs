@@ -10,6 +10,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
+use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
@@ -114,7 +115,11 @@ impl Until {
                 PollFd::new(stream.as_fd(), PollFlags::POLLIN),
                 PollFd::new(signals.as_fd(), PollFlags::POLLIN),
             ];
-            let count = poll(&mut waits, timeout)?;
+            let count = match poll(&mut waits, timeout) {
+                // Somebody stopped this and let it go on.
+                Err(Errno::EINTR) => continue,
+                polled => polled?,
+            };
             let [daemon, signal] = waits.map(|one| one.any().unwrap_or(false));
             if count == 0 && self.is_over {
                 return Err(io::ErrorKind::TimedOut.into());
@@ -122,7 +127,8 @@ impl Until {
             let is_due = self.end.is_some_and(|end| clock::now() >= end);
             if !self.is_over && (signal || is_due) {
                 self.is_over = true;
-                stream.shutdown(Shutdown::Write)?;
+                // Whoever has ended it already says why.
+                let _ = stream.shutdown(Shutdown::Write);
             }
             if daemon {
                 return Ok(());

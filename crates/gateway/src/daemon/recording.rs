@@ -5,6 +5,7 @@
 //! (`tidegatectl record`), who writes the file with their own rights. No client names a path here.
 
 use std::io::{self, Read as _, Write};
+use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, sync_channel};
@@ -22,7 +23,6 @@ use crate::record;
 pub type Tape = record::Tape<Recorder>;
 /// How one ended: its writer has the rest, unless something could not be written.
 pub type Ended = io::Result<Recorder>;
-
 /// One that is to begin, and who is told how it ended.
 pub type Recording = (Tape, SyncSender<Ended>);
 /// The same, and who hears that.
@@ -41,7 +41,7 @@ const NO_MORE: [u8; 4] = [0; 4];
 /// No part has more bytes.
 const PART_BYTES_MAX: u32 = 1 << 20;
 
-/// A recording to what `open` gives, who is told how it ended, and who hears that.
+/// A recording to what `open` gives, with who is told how it ended, and who hears that.
 ///
 /// # Errors
 /// When `open` fails.
@@ -98,8 +98,18 @@ impl Write for Parts {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         drop(self.is_greeted.lock().unwrap_or_else(PoisonError::into_inner));
         let part = &bytes[..bytes.len().min(PART_BYTES_MAX as usize)];
-        self.stream.write_all(&(part.len() as u32).to_le_bytes())?;
-        self.stream.write_all(part)?;
+        let length = (part.len() as u32).to_le_bytes();
+        self.stream.write_all(&length).and_then(|()| self.stream.write_all(part)).map_err(|why| {
+            // Behind half of a part nothing could be understood.
+            let _ = self.stream.shutdown(Shutdown::Both);
+            match why.kind() {
+                io::ErrorKind::WouldBlock => {
+                    io::Error::new(io::ErrorKind::TimedOut, "the client takes nothing any more")
+                }
+                io::ErrorKind::BrokenPipe => io::Error::new(why.kind(), "the client has gone away"),
+                _ => why,
+            }
+        })?;
         Ok(part.len())
     }
 
@@ -183,8 +193,8 @@ fn wait(mut stream: &UnixStream, hears: &Receiver<Ended>, shares: &Shares) -> En
     }
 }
 
-/// Takes a recording from the daemon's end of `stream` into `out`, once the daemon has said that it begins: what it said at the end. `look` is
-/// called where nothing may come for long, and says whether to go on waiting.
+/// Takes a recording from the daemon's end of `stream` into `out`, once the daemon has said that it begins: what it said at the end.
+/// `look` is called where nothing may come for long, and ends it by failing.
 ///
 /// # Errors
 /// When `out` takes no more, or the daemon has gone away.

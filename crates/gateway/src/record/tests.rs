@@ -177,7 +177,7 @@ fn three() -> Vec<Vec<u8>> {
     let recordings = world.recordings();
     // They go on, and keep nothing for a recording that is over.
     world.load(1);
-    assert!(world.cores.iter_mut().all(|core| core.gateway.fates_beside().0.is_empty()));
+    assert!(world.cores.iter_mut().all(|one| one.gateway.fates_beside().0.is_empty()));
     recordings
 }
 

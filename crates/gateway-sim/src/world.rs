@@ -265,7 +265,8 @@ impl<'a> World<'a> {
     fn settle(&mut self) {
         loop {
             let mut is_quiet = true;
-            while let Some((site, packet)) = self.entering.pop() {
+            // In the order in which hosts sent them: a burst that came backwards would look like losses to TCP.
+            for (site, packet) in self.entering.drain(..) {
                 is_quiet = false;
                 let local = self.clocks[site].shows(self.now);
                 self.gateways[site].handle(Input::Lan(&packet), local);

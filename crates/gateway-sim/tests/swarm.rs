@@ -1,7 +1,8 @@
 //! A short swarm, and what a swarm must notice.
 
 use tidegate_gateway_sim::case::{Case, Fault, Load, Vice};
-use tidegate_gateway_sim::judge::{judge, reduce};
+use tidegate_gateway_sim::judge::{arrived_bytes, judge, reduce};
+use tidegate_gateway_sim::world::World;
 use tidegate_units::{BitRate, Span, Time};
 
 fn calm(load: Load) -> Case {
@@ -25,6 +26,51 @@ fn through_a_plain_tunnel_the_queue_is_long_and_that_is_noticed() {
     let outcome = judge(&calm(Load::Datagrams(1.5)).plain());
     assert_eq!(outcome.broken.len(), 1, "{:?}", outcome.broken);
     assert!(outcome.broken[0].contains("bytes wait in line 1"), "{:?}", outcome.broken);
+}
+
+/// With how many seeds all of a long test is wanted, if it is: `TIDEGATE_SEEDS`.
+fn seeds() -> Option<u64> {
+    std::env::var("TIDEGATE_SEEDS").ok().map(|text| text.parse().expect("a number of seeds"))
+}
+
+/// New addresses; and where all is wanted restarts of either end, also with a clock that is half an hour behind, and clocks that are set by
+/// a second: in each second from the fifth on downloads have nine tenths of what they had.
+#[test]
+fn five_seconds_after_a_fault_the_rate_is_there_again() {
+    let faults = (0..2).flat_map(|site| {
+        [
+            Fault::Move { site },
+            Fault::Restart { site, step: 0.0 },
+            Fault::Restart { site, step: -1800.0 },
+            Fault::Step { site, step: 1.0 },
+            Fault::Step { site, step: -1.0 },
+        ]
+    });
+    let moves = |fault: &Fault| matches!(fault, Fault::Move { .. });
+    for fault in faults.filter(|fault| seeds().is_some() || moves(fault)) {
+        let mut least = f64::INFINITY;
+        for seed in 1..=seeds().unwrap_or(1) {
+            // 20 Mbit/s, 35 ms there and back, four bandwidth-delay products of FIFO.
+            let mut case =
+                Case::calm(BitRate::from_mbps(20), Span::from_micros(16_500), 232, Load::Transfers(4));
+            case.seed = seed;
+            // Clocks that show hours, so that they can be set back.
+            case.clocks = vec![(Span::from_secs(7200), 0.0); 2];
+            case.faults = vec![(at(12), fault)];
+            let mut world = World::new(&case);
+            let mut second = |end: u64| {
+                world.run(at(end));
+                arrived_bytes(&case, 1, &world.take()) as f64
+            };
+            second(7);
+            let before = second(12) / 5.0;
+            second(17);
+            least = (18..=22).map(&mut second).fold(least, |least, bytes| least.min(bytes / before));
+            assert_eq!(world.broken, [""; 0], "{fault}");
+        }
+        println!("{fault}: {:.1} % at least", 100.0 * least);
+        assert!(least > 0.9, "{fault}: {least}");
+    }
 }
 
 #[test]

@@ -21,7 +21,8 @@ const PACKET_BYTES: f64 = 1292.0;
 const CARRIED: f64 = 1200.0 / 1260.0;
 /// What a bad peer may change of what another one gets.
 const TOUCHED: f64 = 0.01;
-/// Whether a difference is chance is asked of so many cases that differ by microseconds.
+/// Whether a difference is chance is asked of so many cases that differ by microseconds on the line of the first site, and of as many that
+/// differ by milliseconds on that of the peer in question.
 const SHAKEN: u64 = 4;
 /// Chance may take so many standard deviations of what gets lost.
 const CHANCE: f64 = 3.0;
@@ -144,20 +145,21 @@ fn untouched(case: &Case, bad: usize, vice: Vice, seen: &Seen, broken: &mut Vec<
     for site in (1..case.lines.len()).filter(|&site| site != bad) {
         let (got, before) = (goodput(case, site, seen), goodput(case, site, &without));
         // Packets of both pass the gateway, and the instants of transfers' own move by microseconds, of which their losses depend: chance has
-        // its part in those. Of a packet more or less nothing follows.
-        // As in a line whose rate changes tenfold within a second.
+        // its part in those, as in a line whose rate changes tenfold within a second. Of a packet more or less nothing follows.
         let is_touched = |other: f64| match case.loads[site - 1] {
             Load::Datagrams(_) if case.lines[site].trace.is_some() => got < PART_OF_TRANSFERS * other,
             Load::Datagrams(_) => (got - other).abs() > TOUCHED * other + PACKET_BYTES,
             Load::Transfers(_) => got < PART_OF_TRANSFERS * other,
         };
-        // What microseconds on the first line do, without anybody bad, is no touch.
+        // What microseconds on the first line do, without anybody bad, is no touch, nor what an honest peer does whose line is a little longer.
+        let shaken = |line: usize, by: Span| {
+            let mut other = honest.clone();
+            other.lines[line].delay += by;
+            is_touched(goodput(case, site, &watched(&other)))
+        };
         let touched = is_touched(before)
-            && (1..=SHAKEN).all(|micros| {
-                let mut shaken = honest.clone();
-                shaken.lines[0].delay += Span::from_micros(micros);
-                is_touched(goodput(case, site, &watched(&shaken)))
-            });
+            && (1..=SHAKEN)
+                .all(|step| shaken(0, Span::from_micros(step)) && shaken(bad, Span::from_millis(step)));
         if touched {
             broken.push(format!(
                 "site {site} gets {got:.0} bytes/s beside a peer that {vice:?}, and {before:.0} without"

@@ -1,7 +1,7 @@
 //! Gateways that talk to each other over a wire that only takes time.
 
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use etherparse::PacketBuilder;
 use proptest::prelude::*;
@@ -10,9 +10,12 @@ use tidegate_mechanism::edge::fixed::FixedConfig;
 use tidegate_mechanism::edge::path::PathConfig;
 use tidegate_mechanism::hop::HopConfig;
 use tidegate_mechanism::mark::{MarkerConfig, OutOfProfile, ProfileConfig};
+use tidegate_packet::{Ecn, Protocol};
 use tidegate_units::{Bytes, Limit};
+use tidegate_wire::ip;
 
 use super::config::{ClassConfig, RateConfig, SiteConfig};
+use super::envelope::Envelope;
 use super::peer::{State, Why};
 use super::*;
 use crate::tunnel::plain::PlainTunnels;

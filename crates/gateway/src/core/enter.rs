@@ -1,0 +1,142 @@
+//! From hosts here to the queue in front of the shaper: site, class, marker, and what a packet may be.
+
+use std::hash::BuildHasher;
+use tidegate_mechanism::edge::PeerId;
+use tidegate_mechanism::mark::{Conditioned, Marker};
+use tidegate_packet::{DropReason, FlowId, Headers, Packet, Protocol, Sink};
+use tidegate_units::Time;
+use tidegate_wire::Buffer;
+use tidegate_wire::icmp::{self, Trouble};
+use tidegate_wire::ip::{self, Read};
+
+use super::config::{self, ip_of};
+use super::peer::Peer;
+use super::store::{BUFFER_BYTES, Way};
+use super::{Gateway, envelope, outer_bytes};
+use crate::tunnel::{Tunnel, Tunnels};
+
+/// TCP's header, and that of IPv4 and IPv6, which a segment's size leaves out (RFC 6691).
+const SEGMENT_HEADERS_V4: u16 = 40;
+const SEGMENT_HEADERS_V6: u16 = 60;
+
+impl<T: Tunnels> Gateway<T> {
+    pub(super) fn on_lan(&mut self, packet: &[u8], now: Time) {
+        let read = ip::read(packet)
+            .filter(|read| read.bytes as usize <= packet.len() && packet.len() <= BUFFER_BYTES);
+        let Some(read) = read.filter(|read| !envelope::is_message(&read.headers)) else {
+            self.stray.bad_packets += 1;
+            return;
+        };
+        let Some(number) = self.routes.peer(ip_of(read.headers.destination)).filter(|_| !self.is_draining)
+        else {
+            self.stray.unrouted_packets += 1;
+            return;
+        };
+        let bytes = read.bytes as usize;
+        let counters = &mut self.peers[number as usize].counters;
+        counters.entered_packets += 1;
+        counters.entered_bytes += bytes as u64;
+        let Some(buffer) = self.store.take(number, Way::Out) else { return };
+        self.store.room(buffer)[..bytes].copy_from_slice(&packet[..bytes]);
+        self.store.fill(buffer, (number, Way::Out), bytes, &read);
+        let mtu = self.peers[number as usize].mtu.size();
+        if bytes > usize::from(mtu) {
+            self.peers[number as usize].counters.too_large_packets += 1;
+            self.answer_too_large(buffer, number, mtu);
+            self.store.release(buffer, number, Way::Out);
+            return;
+        }
+        self.clamp_segments(buffer, &read.headers, mtu);
+        let (which, class) = self.classify(&read.headers);
+        let mut entering = Packet {
+            ecn: read.headers.ecn,
+            dscp: read.headers.dscp,
+            class,
+            ttl: read.ttl,
+            // Not a port of the router: these are hosts.
+            in_port: u16::MAX,
+            ..Packet::new(buffer.0, self.flow_of(&read), outer_bytes(bytes))
+        };
+        if let Some(marker) = which.and_then(|which| self.peers[number as usize].markers[which].as_mut())
+            && let Conditioned::Drop(why) = marker.on_packet(&mut entering, now)
+        {
+            self.store.on_drop(entering, why);
+            self.store.dropped.clear();
+            return;
+        }
+        self.hold(entering, &read.headers, number, now);
+    }
+
+    /// `packet` joins the queue in front of the shaper to site `number`, or goes at once where nothing is held.
+    pub(super) fn hold(&mut self, packet: Packet, headers: &Headers, number: u32, now: Time) {
+        let peer = &mut self.peers[number as usize];
+        let link = PeerId(u32::from(self.link_of_class[usize::from(packet.class)]));
+        if !peer.holds() && peer.passing.len() >= Peer::PASSING_MAX {
+            self.store.on_drop(packet, DropReason::Overflow);
+        } else if !peer.holds() {
+            peer.passing.push_back(packet);
+        } else if let Some(passed) = peer.border.handle_packet(packet, headers, &[link], now, &mut self.store)
+        {
+            // Of a class that its mechanism leaves alone.
+            peer.passing.push_back(passed);
+        }
+        self.tunnels.tunnel(number).want(now);
+        self.plan(number);
+    }
+
+    fn classify(&self, headers: &Headers) -> (Option<usize>, u8) {
+        let fits = |class: &config::ClassConfig| {
+            let has_port = class.ports.is_empty()
+                || [headers.source_port, headers.destination_port]
+                    .iter()
+                    .any(|port| class.ports.contains(port));
+            has_port && (class.dscp.is_empty() || class.dscp.contains(headers.dscp))
+        };
+        let which = self.config.classes.iter().position(fits);
+        (which, which.map_or(0, |which| self.config.classes[which].class))
+    }
+
+    /// Flows are told apart by a keyed hash, so that there is no table that could be filled. Fragments have no ports but the first, so
+    /// that none counts.
+    pub(super) fn flow_of(&self, read: &Read) -> FlowId {
+        let headers = if read.fragment.is_some() {
+            Headers { source_port: 0, destination_port: 0, ..read.headers }
+        } else {
+            read.headers
+        };
+        FlowId((self.hash.hash_one(headers.flow_key()) % u64::from(self.config.flows.max(1))) as u32)
+    }
+
+    /// Hosts send segments no larger than the path takes (RFC 4459, section 3.2).
+    pub(super) fn clamp_segments(&mut self, buffer: Buffer, headers: &Headers, mtu: u16) {
+        if headers.protocol != Protocol::TCP {
+            return;
+        }
+        let around = match headers.source {
+            tidegate_packet::Address::V4(_) => SEGMENT_HEADERS_V4,
+            tidegate_packet::Address::V6(_) => SEGMENT_HEADERS_V6,
+        };
+        if let Some(mut segment) = self.store.segment_in(buffer) {
+            segment.limit_segment_size(mtu - around);
+        }
+    }
+
+    /// Tells the sender of the packet in `buffer` that it may have no more than `mtu` bytes.
+    fn answer_too_large(&mut self, buffer: Buffer, number: u32, mtu: u16) {
+        let here4 = self.config.address4.map_or([0; 4], |address| address.octets());
+        let here6 = self.config.address6.map_or([0; 16], |address| address.octets());
+        let mut answer = [0; 1280];
+        let length =
+            icmp::answer(self.store.bytes(buffer), Trouble::TooBig(mtu), (here4, here6), &mut answer);
+        let Some(length) = length else { return };
+        let Some(own) = self.store.take(number, Way::In) else { return };
+        self.store.room(own)[..length].copy_from_slice(&answer[..length]);
+        match ip::read(&answer[..length]) {
+            Some(read) => {
+                self.store.fill(own, (number, Way::In), length, &read);
+                self.to_lan.push_back((own, number));
+            }
+            None => self.store.release(own, number, Way::In),
+        }
+    }
+}

@@ -12,6 +12,8 @@ use tidegate_units::{Span, Time};
 
 /// One case in so many runs twice, and must come to the same.
 const AGAIN_EVERY: u64 = 10;
+/// After so many cases it is said on standard error how far it has come.
+const TOLD_EVERY: u64 = 100;
 
 /// Gateways on simulated networks with faults. A gateway-second is a second of one gateway.
 #[derive(Parser, Debug)]
@@ -96,6 +98,13 @@ fn main() -> ExitCode {
                     let mut done = simulated.lock().expect("nobody panics with it");
                     done.0 += gateway_seconds(&case);
                     done.1 += 1;
+                    if done.1.is_multiple_of(TOLD_EVERY) {
+                        let (seconds, cases, failed) = (done.0, done.1, done.2.len());
+                        let part = 100.0 * seconds / options.seconds;
+                        eprintln!(
+                            "{cases} cases, {seconds:.0} gateway-seconds ({part:.0} %), {failed} failed"
+                        );
+                    }
                     if !outcome.broken.is_empty() {
                         println!("seed {seed}: {}", outcome.broken.join("; "));
                         println!("  again: cargo run --release -p tidegate-gateway-sim -- --only {seed}");

@@ -1,0 +1,383 @@
+"""What the approaches of the five documents cost by their laws, beyond what is simulated.
+
+`scale.md` and the figures of `experiments/scale` set these laws beside what was measured. Each cites its document; sizes of messages are
+those of this implementation. Where a document has no law, it says so and is ours.
+
+    python docs/scale_laws.py           # writes the tables of scale.md and the curves of experiments/scale/expected.toml
+    python docs/scale_laws.py --check   # exits 1 if they are not as they would be written
+
+What is assumed throughout: packets of 1000 bytes, bursts of IEC (sigma) and segments of NBP of one packet, addresses of IPv4, shares that
+are alike, sources that never slow down, and virtual links and flows that all have something to send. None of that was fitted.
+"""
+
+import math
+import re
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+DOCS = Path(__file__).resolve().parent
+PAGE = DOCS / "scale.md"
+EXPECTED = DOCS.parent / "experiments/scale/expected.toml"
+
+PACKET_BYTES = 1000
+HEADERS_BYTES = 28  # of IP and UDP, or ICMP
+MTU_BYTES = 1500
+# crates/mechanism/src/edge/nbp/wire.rs
+NBP_FORWARD_BYTES, NBP_BACKWARD_BYTES, NBP_FLOW_BYTES, NBP_RATE_BYTES = 11, 13, 14, 4
+NBP_ASYNCHRONOUS_S = 0.01
+NBP_MRC_FACTOR = 10
+# crates/mechanism/src/edge/iec/wire.rs
+IEC_CONTROL_BYTES, IEC_FEEDBACK_BYTES = 58, 46
+# crates/mechanism/src/hop/wire.rs
+NBQ_REPORT_BYTES, NBQ_FLOW_BYTES, NBQ_INTERVAL_S = 11, 14, 0.1
+RM_BYTES, RM_DATA_BYTES = HEADERS_BYTES + 15, 31 * 53
+
+
+@dataclass(frozen=True)
+class Loop:
+    """What N equal parts of a link have in common: virtual links of IEC, or flows of NBP."""
+
+    share_bps: float  # the part of each
+    rtt_s: float  # between the edges, without queues
+
+    @property
+    def packets(self) -> float:
+        """How many packets of each are under way: the share in a round trip. What most depends on."""
+        return self.share_bps * self.rtt_s / (8 * PACKET_BYTES)
+
+
+# State: entries, as `state` of the summary counts them (results.md).
+
+
+def iec_edge_entries(edges: float) -> float:
+    """Of an edge that sends to all others and hears from all: a virtual link to each, and one from each (section II)."""
+    return 2 * (edges - 1)
+
+
+def nbp_edge_entries(flows: float) -> float:
+    """Of an edge: a shaper for each flow that enters, a meter for each that leaves (NBP, sections II.A and IV.1)."""
+    return flows
+
+
+def nbq_entries(destinations: float, neighbours: float) -> float:
+    """Of any router: a flow is named by protocol and destination (NBQ, section 4), and each neighbour has an entry."""
+    return destinations + neighbours
+
+
+def backpressure_entries(routers: float, has_hosts: float = 0) -> float:
+    """Of any router: a share of each output for each input, all hosts being one (Pazos and Gerla, section 4.2, steps 1 and 2)."""
+    return (routers + has_hosts) * (routers + 1)
+
+
+# Control traffic: bit/s at the access link of an edge, both ways.
+
+
+def nbp_control_bps(flows: float, rtt_s: float) -> float:
+    """Of a pair of edges: once per base round trip all flows go forward, and come back with their rates (NBP, section II.B, Fig. 5); and
+    once more unasked, where round trips are longer than `AsynchInterval`. In packets of 1500 bytes.
+    """
+    forward = _listed(flows, NBP_FORWARD_BYTES, NBP_FLOW_BYTES)
+    backward = _listed(flows, NBP_BACKWARD_BYTES, NBP_FLOW_BYTES + NBP_RATE_BYTES)
+    answers = 2 if rtt_s > NBP_ASYNCHRONOUS_S else 1
+    return 8 * (forward + answers * backward) / rtt_s
+
+
+def _listed(flows: float, head: int, each: int) -> float:
+    """Bytes of a list of flows with the headers of its packets."""
+    fit = (MTU_BYTES - HEADERS_BYTES - head) // each
+    return flows * each + math.ceil(flows / fit) * (HEADERS_BYTES + head)
+
+
+def iec_control_bps(path: Loop) -> float:
+    """Of a virtual link, at most: two control packets per round trip, and no more than data (IEC, section III.A), and one back per round
+    trip while an epoch lasts.
+    """
+    control = min(2 / path.rtt_s, path.share_bps / (8 * PACKET_BYTES))
+    return 8 * (control * (HEADERS_BYTES + IEC_CONTROL_BYTES) + (HEADERS_BYTES + IEC_FEEDBACK_BYTES) / path.rtt_s)
+
+
+def nbq_control_bps(flows: float) -> float:
+    """To a neighbour whose packets overflow an output: a report of their flows every 100 ms (NBQ, sections 4 and 5)."""
+    return 8 * _listed(flows, NBQ_REPORT_BYTES, NBQ_FLOW_BYTES) / NBQ_INTERVAL_S
+
+
+def backpressure_control_bps(rate_bps: float) -> float:
+    """Of a link with this rate of data: an RM cell for 31 cells of it, and its answer (Pazos and Gerla, section 4.2)."""
+    return 2 * rate_bps * RM_BYTES / (RM_DATA_BYTES + RM_BYTES)
+
+
+# The queue of the bottleneck, packets.
+
+
+def iec_queue(links: float, packets: float) -> float:
+    """The longest: (5.5 + 3a) N sigma with a = N sigma / BDP, and two control packets of each. Ours, after the fluid model of IEC,
+    section II.C: docs/mechanisms/iec.md.
+    """
+    return links * (5.5 + 3 / packets) + _control_packets(links)
+
+
+def eec_queue(links: float) -> float:
+    """The longest: 4 N sigma (IEC, section II.C), and two control packets of each."""
+    return 4 * links + _control_packets(links)
+
+
+def _control_packets(links: float) -> float:
+    return links * 2 * (HEADERS_BYTES + IEC_CONTROL_BYTES) / PACKET_BYTES
+
+
+def nbp_queue(flows: float, hops: int = 2) -> float:
+    """The longest. A flow is taken for congested once more than a packet for each hop waits (NBP, section II.C, Fig. 6). Ours: as for IEC,
+    rates together grow by N packets per round trip and round trip, f, f + 1, ...; the next feedback packet that sees the threshold passed
+    comes up to a round trip later, and what it changes shows another one later; and each flow may have a packet on the way.
+    """
+    worst = 0.0
+    for step in range(1, 1001):
+        excess, queue = step / 1000, 0.0
+        while queue + excess < hops:
+            queue, excess = queue + excess, excess + 1
+        within = (hops - queue) / excess  # of the round trip in which it is passed
+        worst = max(worst, hops + (1 - within) * excess + (excess + 1) + within * (excess + 2))
+    return flows * (worst + 1)
+
+
+# How long until what became free is used.
+
+
+def iec_refill_s(path: Loop, before: float = 0.5, used: float = 0.9) -> float:
+    """From this part of the share to that: a sigma per round trip and round trip (IEC, section II.C)."""
+    return (used - before) * path.packets * path.rtt_s
+
+
+def nbp_refill_s(path: Loop, before: float = 0.5, used: float = 0.9) -> float:
+    """The same: a segment, but at most a tenth of the rate, per round trip and round trip (NBP, section II.C, Fig. 6)."""
+    window, rounds = before * path.packets, 0
+    while window < used * path.packets:
+        if window >= NBP_MRC_FACTOR:
+            return (rounds + used * path.packets - window) * path.rtt_s
+        window, rounds = window + min(1.0, window / NBP_MRC_FACTOR), rounds + 1
+    return rounds * path.rtt_s
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A law in a figure of an experiment."""
+
+    experiment: str
+    figure: str
+    label: str
+    x: Sequence[float]
+    law: Callable[[float], float]
+    source: str
+
+
+N = (10, 100, 1000, 10_000)
+F = (10, 100, 1000, 10_000, 100_000)
+SHARES = (1e3, 1e4, 1e5, 1e6, 1e7, 4e7)  # kb/s of each of ten: to 400 Gb/s
+TRIPS = (10, 20, 50, 100, 200, 500)  # ms
+PAIR = Loop(2e6, 0.04)
+
+
+def _by_share(share: float) -> Loop:
+    return Loop(share * 1e3, 0.01)
+
+
+def _by_trip(trip: float) -> Loop:
+    return Loop(2e6, trip / 1e3)
+
+
+def _by_flows(flows: float) -> Loop:
+    return Loop(1e5 * flows, 0.04)
+
+
+CURVES = (
+    Curve("edges", "state", "by law", N, lambda n: 1, "IEC, section II; NBP, section II.A"),
+    Curve("edges", "state", "by law", N, lambda n: nbq_entries(n, n + 1), "NBQ, section 4"),
+    Curve("edges", "state", "by law", N, lambda n: backpressure_entries(n + 1), "Pazos and Gerla, section 4.2"),
+    Curve("edges", "control", "by law", N, lambda n: nbp_control_bps(1, 0.04) / 1e3, "NBP, section II.B"),
+    Curve("edges", "control", "by law", N, lambda n: iec_control_bps(PAIR) / 1e3, "IEC, section III.A, at most"),
+    Curve("edges", "control", "by law", N, lambda n: nbq_control_bps(1) / 1e3, "NBQ, section 5"),
+    Curve("edges", "control", "by law", N, lambda n: backpressure_control_bps(2e6) / 1e3, "Pazos and Gerla, 4.2"),
+    Curve("edges", "queue", "bound", N, lambda n: nbp_queue(n), "NBP, section II.C, and ours"),
+    Curve("edges", "queue", "bound", N, lambda n: iec_queue(n, PAIR.packets), "docs/mechanisms/iec.md"),
+    Curve("edges", "queue", "bound", N, eec_queue, "IEC, section II.C"),
+    Curve("edges-far", "queue", "bound", N[1:], lambda n: nbp_queue(n), "NBP, section II.C, and ours"),
+    Curve("edges-far", "queue", "bound", N[1:], lambda n: iec_queue(n, PAIR.packets), "docs/mechanisms/iec.md"),
+    Curve("edges-far", "queue", "bound", N[1:], eec_queue, "IEC, section II.C"),
+    Curve("flows", "state", "by law", F, nbp_edge_entries, "NBP, section IV.1"),
+    Curve("flows", "state", "by law", F, lambda f: 1, "IEC, section II"),
+    Curve("flows", "state", "by law", F, lambda f: nbq_entries(2 * f, 3), "NBQ, section 4"),
+    Curve("flows", "state", "by law", F, lambda f: backpressure_entries(1, f), "Pazos and Gerla, section 4.2"),
+    Curve("flows", "control", "by law", F, lambda f: nbp_control_bps(f, 0.04) / 1e3, "NBP, section II.B"),
+    Curve("flows", "control", "by law", F, lambda f: iec_control_bps(_by_flows(f)) / 1e3, "IEC, section III.A, at most"),
+    Curve("flows", "control", "by law", F, lambda f: nbq_control_bps(f) / 1e3, "NBQ, section 5"),
+    Curve("flows", "control", "by law", F, lambda f: backpressure_control_bps(1e5 * f) / 1e3, "Pazos and Gerla, 4.2"),
+    Curve("flows", "refill", "by law", F[1:4], lambda f: iec_refill_s(_by_flows(f)), "IEC, section II.C"),
+    Curve("rates", "control", "by law", SHARES, lambda s: nbp_control_bps(1, 0.01001) / 1e3, "NBP, section II.B"),
+    Curve("rates", "control", "by law", SHARES, lambda s: iec_control_bps(_by_share(s)) / 1e3, "IEC, III.A, at most"),
+    Curve("rates", "control", "by law", SHARES, lambda s: nbq_control_bps(1) / 1e3, "NBQ, section 5"),
+    Curve("rates", "control", "by law", SHARES, lambda s: backpressure_control_bps(s), "Pazos and Gerla, 4.2"),
+    Curve("rates", "queue", "bound", SHARES, lambda s: nbp_queue(10), "NBP, section II.C, and ours"),
+    Curve("rates", "queue", "bound", SHARES, lambda s: iec_queue(10, _by_share(s).packets), "docs/mechanisms/iec.md"),
+    Curve("rates", "queue", "bound", SHARES, lambda s: eec_queue(10), "IEC, section II.C"),
+    Curve("rates", "refill", "by law", SHARES[2:], lambda s: iec_refill_s(_by_share(s)), "IEC, section II.C"),
+    Curve("delays", "control", "by law", TRIPS, lambda t: nbp_control_bps(1, t / 1e3 + 1e-5) / 1e3, "NBP, section II.B"),
+    Curve("delays", "control", "by law", TRIPS, lambda t: iec_control_bps(_by_trip(t)) / 1e3, "IEC, III.A, at most"),
+    Curve("delays", "control", "by law", TRIPS, lambda t: nbq_control_bps(1) / 1e3, "NBQ, section 5"),
+    Curve("delays", "control", "by law", TRIPS, lambda t: backpressure_control_bps(2e6) / 1e3, "Pazos and Gerla, 4.2"),
+    Curve("delays", "queue", "bound", TRIPS, lambda t: nbp_queue(10), "NBP, section II.C, and ours"),
+    Curve("delays", "queue", "bound", TRIPS, lambda t: iec_queue(10, _by_trip(t).packets), "docs/mechanisms/iec.md"),
+    Curve("delays", "queue", "bound", TRIPS, lambda t: eec_queue(10), "IEC, section II.C"),
+    Curve("delays", "refill", "by law", TRIPS, lambda t: iec_refill_s(_by_trip(t)), "IEC, section II.C"),
+    Curve("mesh", "state", "by law", N, iec_edge_entries, "IEC, section II; NBP with a flow for each pair"),
+    Curve("mesh", "state", "by law", N, lambda n: nbq_entries(n, n), "NBQ, section 4"),
+    Curve("mesh", "state", "by law", N, backpressure_entries, "Pazos and Gerla, section 4.2"),
+)  # fmt: skip
+
+# Tables of scale.md.
+
+# Measured: resident memory above that without control, with packets that wait at shapers (docs/scale.md); back-pressure by its types.
+ENTRY_BYTES = {"NBP": 0, "IEC": 0, "NBQ": 0, "back-pressure": 32}
+
+
+@dataclass(frozen=True)
+class Continent:
+    """E edges alike, half of whose traffic crosses one link in the middle, to which half of them are attached."""
+
+    edges: int
+    rtt_s: float = 0.1
+    edge_bps: float = 160e6
+    flows: int = 1000  # that enter at an edge, each to a host of its own; as many leave there
+    peers_max: int | None = None  # edges that an edge sends to at once; None: all
+
+    @property
+    def peers(self) -> int:
+        """Edges that an edge sends to: no more than it has flows."""
+        return min(self.edges - 1, self.flows, self.peers_max or self.edges)
+
+    @property
+    def middle_bps(self) -> float:
+        """The rate of the link in the middle."""
+        return self.edges / 2 * self.edge_bps / 2
+
+    @property
+    def link(self) -> Loop:
+        """A virtual link."""
+        return Loop(self.edge_bps / self.peers, self.rtt_s)
+
+    @property
+    def flow(self) -> Loop:
+        """A flow."""
+        return Loop(self.edge_bps / self.flows, self.rtt_s)
+
+    def wait_s(self, packets: float) -> float:
+        """How long so many packets last in the middle."""
+        return packets * 8 * PACKET_BYTES / self.middle_bps
+
+
+def _growth(of: Continent) -> list[list[str]]:
+    """What each approach costs there, by its laws."""
+    attached = of.edges / 2
+    links, flows = attached * of.peers / 2, attached * of.flows / 2
+    names, neighbours = flows, attached + 1
+    reports = attached * math.ceil(of.flows / 2 / 100) / NBQ_INTERVAL_S
+    cells = 4 * of.middle_bps / 8 / (RM_DATA_BYTES + RM_BYTES)
+    nbp = of.peers * nbp_control_bps(of.flows / of.peers, of.rtt_s)
+    nbp_messages = 2 * of.peers * 3 * math.ceil(of.flows / of.peers / 81) / of.rtt_s
+    rows = [
+        ["NBP", nbp_edge_entries(2 * of.flows), "an edge", nbp, nbp_messages, nbp_queue(flows), nbp_refill_s(of.flow)],
+        ["IEC", 2 * of.peers, "an edge", of.peers * iec_control_bps(of.link), 2 * of.peers * 3 / of.rtt_s,
+         iec_queue(links, of.link.packets), iec_refill_s(of.link)],
+        ["NBQ", nbq_entries(names, neighbours), "the middle", nbq_control_bps(of.flows / 2), reports, None, None],
+        ["back-pressure", backpressure_entries(neighbours), "the middle", backpressure_control_bps(of.edge_bps), cells,
+         None, None],
+    ]  # fmt: skip
+    told = []
+    for name, entries, where, control, messages, queue, refill in rows:
+        wait = "the buffer" if queue is None else f"{number(of.wait_s(queue) * 1e3)} ms"
+        free = "seconds, measured" if name == "NBQ" else "at once, measured" if refill is None else f"{number(refill)} s"
+        told.append(
+            [name, f"{number(entries)} ({where})", f"{number(control / of.edge_bps * 100)} %", number(messages), wait, free]
+        )
+    return told
+
+
+def number(value: float) -> str:
+    """Two digits, as it is read in a table."""
+    if value == 0:
+        return "0"
+    digits = max(0, 1 - math.floor(math.log10(abs(value))))
+    rounded = round(value, 1 - math.floor(math.log10(abs(value))))
+    if rounded >= 1e6:
+        return f"{rounded / 1e6:g} million"
+    return f"{rounded:,.{digits}f}" if digits else f"{rounded:,.0f}"
+
+
+def growth_table() -> str:
+    """What a continent costs as it grows to 10,000 edges, 10^7 flows and 400 Gb/s."""
+    head = ["edges", "approach", "entries at the largest router", "control, of an edge's rate", "messages per second there", "queue in the middle", "refill"]  # fmt: skip
+    rows = []
+    for of in (Continent(10), Continent(100), Continent(1000), Continent(10_000), Continent(10_000, peers_max=100)):
+        limited = " of 100 others at once" if of.peers_max else ""
+        name = f"{of.edges:,}{limited}"
+        rows += [[name, *row] for row in _growth(of)]
+    return _table(head, rows)
+
+
+def loop_table() -> str:
+    """What a virtual link costs by how many packets of it are under way."""
+    head = ["packets under way", "queue, round trips", "control, of the share", "refill, round trips", "virtual links on 400 Gb/s, 100 ms"]  # fmt: skip
+    rows = []
+    for packets in (0.2, 1, 2, 5, 10, 20, 50, 100, 1000, 10_000):
+        loop = Loop(packets * 8 * PACKET_BYTES / 0.1, 0.1)
+        rows.append([
+            f"{packets:,g}",
+            number(iec_queue(1, packets) / packets),
+            f"{number(iec_control_bps(loop) / loop.share_bps * 100)} %",
+            number(iec_refill_s(loop) / loop.rtt_s),
+            number(400e9 / loop.share_bps),
+        ])  # fmt: skip
+    return _table(head, rows)
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join("| " + " | ".join(line) + " |\n" for line in lines)
+
+
+TABLES = {"growth": growth_table, "loop": loop_table}
+_TABLE = re.compile(r"(<!-- laws: (\w+) -->\n)(?:\|[^\n]*\n)*")
+_CURVES = re.compile(r"(# Laws: written by docs/scale_laws\.py\.\n).*?(# End of the laws\.\n)", re.DOTALL)
+
+
+def page(text: str) -> str:
+    """A page with its tables as they are now."""
+    return _TABLE.sub(lambda found: found[1] + TABLES[found[2]](), text)
+
+
+def curves(text: str) -> str:
+    """An `expected.toml` with its curves as they are now."""
+    told = "".join(
+        f'\n[["{curve.experiment}".references]]\nfigure = "{curve.figure}"\nlabel = "{curve.label}"\n'
+        f"x = {[float(f'{x:g}') for x in curve.x]}\n"
+        f"y = {[float(f'{curve.law(x):.4g}') for x in curve.x]}\n"
+        f'line = true\nprovenance = "derived"\nsource = "{curve.source}"\n'
+        for curve in CURVES
+    )
+    return _CURVES.sub(lambda found: f"{found[1]}{told}\n{found[2]}", text)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Writes the page and the curves, or says whether they are as they would be."""
+    stale = False
+    for path, written in ((PAGE, page), (EXPECTED, curves)):
+        text = path.read_text(encoding="utf-8")
+        stale |= text != written(text)
+        if "--check" not in arguments:
+            path.write_text(written(text), encoding="utf-8")
+    return int(stale and "--check" in arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

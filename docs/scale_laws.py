@@ -134,7 +134,7 @@ def nbp_queue(flows: float, hops: int = 2) -> float:
     """
     worst = 0.0
     for step in range(1, 1001):
-        excess, queue = step / 1000, 0.0
+        excess, queue = step / 1000, 0.0  # f is above 0 and at most 1
         while queue + excess < hops:
             queue, excess = queue + excess, excess + 1
         within = (hops - queue) / excess  # of the round trip in which it is passed
@@ -191,6 +191,8 @@ def _by_flows(flows: float) -> Loop:
     return Loop(1e5 * flows, 0.04)
 
 
+BOUNDS = "bounds of NBP, IEC and EEC, from above"
+
 CURVES = (
     Curve("edges", "state", "by law", N, lambda n: 1, "IEC, section II; NBP, section II.A"),
     Curve("edges", "state", "by law", N, lambda n: nbq_entries(n, n + 1), "NBQ, section 4"),
@@ -199,12 +201,12 @@ CURVES = (
     Curve("edges", "control", "by law", N, lambda n: iec_control_bps(PAIR) / 1e3, "IEC, section III.A, at most"),
     Curve("edges", "control", "by law", N, lambda n: nbq_control_bps(1) / 1e3, "NBQ, section 5"),
     Curve("edges", "control", "by law", N, lambda n: backpressure_control_bps(2e6) / 1e3, "Pazos and Gerla, 4.2"),
-    Curve("edges", "queue", "bound", N, lambda n: nbp_queue(n), "NBP, section II.C, and ours"),
-    Curve("edges", "queue", "bound", N, lambda n: iec_queue(n, PAIR.packets), "docs/mechanisms/iec.md"),
-    Curve("edges", "queue", "bound", N, eec_queue, "IEC, section II.C"),
-    Curve("edges-far", "queue", "bound", N[1:], lambda n: nbp_queue(n), "NBP, section II.C, and ours"),
-    Curve("edges-far", "queue", "bound", N[1:], lambda n: iec_queue(n, PAIR.packets), "docs/mechanisms/iec.md"),
-    Curve("edges-far", "queue", "bound", N[1:], eec_queue, "IEC, section II.C"),
+    Curve("edges", "queue", BOUNDS, N, lambda n: nbp_queue(n), "NBP, section II.C, and ours"),
+    Curve("edges", "queue", BOUNDS, N, lambda n: iec_queue(n, PAIR.packets), "docs/mechanisms/iec.md"),
+    Curve("edges", "queue", BOUNDS, N, eec_queue, "IEC, section II.C"),
+    Curve("edges-far", "queue", BOUNDS, N[1:], lambda n: nbp_queue(n), "NBP, section II.C, and ours"),
+    Curve("edges-far", "queue", BOUNDS, N[1:], lambda n: iec_queue(n, PAIR.packets), "docs/mechanisms/iec.md"),
+    Curve("edges-far", "queue", BOUNDS, N[1:], eec_queue, "IEC, section II.C"),
     Curve("flows", "state", "by law", F, nbp_edge_entries, "NBP, section IV.1"),
     Curve("flows", "state", "by law", F, lambda f: 1, "IEC, section II"),
     Curve("flows", "state", "by law", F, lambda f: nbq_entries(2 * f, 3), "NBQ, section 4"),
@@ -218,17 +220,17 @@ CURVES = (
     Curve("rates", "control", "by law", SHARES, lambda s: iec_control_bps(_by_share(s)) / 1e3, "IEC, III.A, at most"),
     Curve("rates", "control", "by law", SHARES, lambda s: nbq_control_bps(1) / 1e3, "NBQ, section 5"),
     Curve("rates", "control", "by law", SHARES, lambda s: backpressure_control_bps(s), "Pazos and Gerla, 4.2"),
-    Curve("rates", "queue", "bound", SHARES, lambda s: nbp_queue(10), "NBP, section II.C, and ours"),
-    Curve("rates", "queue", "bound", SHARES, lambda s: iec_queue(10, _by_share(s).packets), "docs/mechanisms/iec.md"),
-    Curve("rates", "queue", "bound", SHARES, lambda s: eec_queue(10), "IEC, section II.C"),
+    Curve("rates", "queue", BOUNDS, SHARES, lambda s: nbp_queue(10), "NBP, section II.C, and ours"),
+    Curve("rates", "queue", BOUNDS, SHARES, lambda s: iec_queue(10, _by_share(s).packets), "docs/mechanisms/iec.md"),
+    Curve("rates", "queue", BOUNDS, SHARES, lambda s: eec_queue(10), "IEC, section II.C"),
     Curve("rates", "refill", "by law", SHARES[2:], lambda s: iec_refill_s(_by_share(s)), "IEC, section II.C"),
     Curve("delays", "control", "by law", TRIPS, lambda t: nbp_control_bps(1, t / 1e3 + 1e-5) / 1e3, "NBP, section II.B"),
     Curve("delays", "control", "by law", TRIPS, lambda t: iec_control_bps(_by_trip(t)) / 1e3, "IEC, III.A, at most"),
     Curve("delays", "control", "by law", TRIPS, lambda t: nbq_control_bps(1) / 1e3, "NBQ, section 5"),
     Curve("delays", "control", "by law", TRIPS, lambda t: backpressure_control_bps(2e6) / 1e3, "Pazos and Gerla, 4.2"),
-    Curve("delays", "queue", "bound", TRIPS, lambda t: nbp_queue(10), "NBP, section II.C, and ours"),
-    Curve("delays", "queue", "bound", TRIPS, lambda t: iec_queue(10, _by_trip(t).packets), "docs/mechanisms/iec.md"),
-    Curve("delays", "queue", "bound", TRIPS, lambda t: eec_queue(10), "IEC, section II.C"),
+    Curve("delays", "queue", BOUNDS, TRIPS, lambda t: nbp_queue(10), "NBP, section II.C, and ours"),
+    Curve("delays", "queue", BOUNDS, TRIPS, lambda t: iec_queue(10, _by_trip(t).packets), "docs/mechanisms/iec.md"),
+    Curve("delays", "queue", BOUNDS, TRIPS, lambda t: eec_queue(10), "IEC, section II.C"),
     Curve("delays", "refill", "by law", TRIPS, lambda t: iec_refill_s(_by_trip(t)), "IEC, section II.C"),
     Curve("mesh", "state", "by law", N, iec_edge_entries, "IEC, section II; NBP with a flow for each pair"),
     Curve("mesh", "state", "by law", N, lambda n: nbq_entries(n, n), "NBQ, section 4"),
@@ -237,8 +239,9 @@ CURVES = (
 
 # Tables of scale.md.
 
-# Measured: resident memory above that without control, with packets that wait at shapers (docs/scale.md); back-pressure by its types.
-ENTRY_BYTES = {"NBP": 0, "IEC": 0, "NBQ": 0, "back-pressure": 32}
+# Bytes of an entry of this implementation. NBP and IEC as measured, resident memory above that of a run without control, packets at shapers
+# included: 10,000 flows of each of two pairs, and 64 edges that all send to each other. NBQ and back-pressure by the fields of their entries.
+ENTRY_BYTES = {"NBP": 1500, "IEC": 4600, "NBQ": 150, "back-pressure": 32}
 
 
 @dataclass(frozen=True)
@@ -295,12 +298,18 @@ def _growth(of: Continent) -> list[list[str]]:
     ]  # fmt: skip
     told = []
     for name, entries, where, control, messages, queue, refill in rows:
-        wait = "the buffer" if queue is None else f"{number(of.wait_s(queue) * 1e3)} ms"
-        free = "seconds, measured" if name == "NBQ" else "at once, measured" if refill is None else f"{number(refill)} s"
+        wait = "what there is" if queue is None else f"{number(of.wait_s(queue) * 1e3)} ms"
+        free = "–" if refill is None else f"{number(refill)} s"
         told.append(
-            [name, f"{number(entries)} ({where})", f"{number(control / of.edge_bps * 100)} %", number(messages), wait, free]
+            [name, f"{number(entries)}, {memory(entries * ENTRY_BYTES[name])} ({where})", f"{number(control / of.edge_bps * 100)} %", number(messages), wait, free]
         )
     return told
+
+
+def memory(size: float) -> str:
+    """Bytes as they are read."""
+    unit, name = next(one for one in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (0, "B")) if size >= one[0])
+    return f"{number(size / (unit or 1))} {name}"
 
 
 def number(value: float) -> str:
@@ -316,7 +325,7 @@ def number(value: float) -> str:
 
 def growth_table() -> str:
     """What a continent costs as it grows to 10,000 edges, 10^7 flows and 400 Gb/s."""
-    head = ["edges", "approach", "entries at the largest router", "control, of an edge's rate", "messages per second there", "queue in the middle", "refill"]  # fmt: skip
+    head = ["edges", "approach", "state at the largest router", "control, of an edge's rate", "messages per second there", "queue in the middle", "refill"]  # fmt: skip
     rows = []
     for of in (Continent(10), Continent(100), Continent(1000), Continent(10_000), Continent(10_000, peers_max=100)):
         limited = " of 100 others at once" if of.peers_max else ""

@@ -1,13 +1,15 @@
 """What the approaches of the five documents cost by their laws, beyond what is simulated.
 
-`scale.md` and the figures of `experiments/scale` set these laws beside what was measured. Each cites its document; sizes of messages are
-those of this implementation. Where a document has no law, it says so and is ours.
+`scale.md` and the figures of `experiments/scale` set these laws beside what was measured. Each cites its
+document; sizes of messages are those of this implementation. Where a document has no law, it says so and is
+ours.
 
-    python docs/scale_laws.py           # writes the tables of scale.md and the curves of experiments/scale/expected.toml
+    python docs/scale_laws.py           # writes the tables of scale.md, and the curves of expected.toml
     python docs/scale_laws.py --check   # exits 1 if they are not as they would be written
 
-What is assumed throughout: packets of 1000 bytes, bursts of IEC (sigma) and segments of NBP of one packet, addresses of IPv4, shares that
-are alike, sources that never slow down, and virtual links and flows that all have something to send. None of that was fitted.
+What is assumed throughout: packets of 1000 bytes, bursts of IEC (sigma) and segments of NBP of one packet,
+addresses of IPv4, shares that are alike, sources that never slow down, and virtual links and flows that all
+have something to send. None of that was fitted.
 """
 
 import math
@@ -52,31 +54,40 @@ class Loop:
 
 
 def iec_edge_entries(edges: float) -> float:
-    """Of an edge that sends to all others and hears from all: a virtual link to each, and one from each (section II)."""
+    """Of an edge that sends to all others and hears from all: a virtual link to each, and one from each
+    (section II).
+    """
     return 2 * (edges - 1)
 
 
 def nbp_edge_entries(flows: float) -> float:
-    """Of an edge: a shaper for each flow that enters, a meter for each that leaves (NBP, sections II.A and IV.1)."""
+    """Of an edge: a shaper for each flow that enters, a meter for each that leaves (NBP, sections II.A and
+    IV.1).
+    """
     return flows
 
 
 def nbq_entries(destinations: float, neighbours: float) -> float:
-    """Of any router: a flow is named by protocol and destination (NBQ, section 4), and each neighbour has an entry."""
+    """Of any router: a flow is named by protocol and destination (NBQ, section 4), and each neighbour has an
+    entry.
+    """
     return destinations + neighbours
 
 
-def backpressure_entries(routers: float, has_hosts: float = 0) -> float:
-    """Of any router: a share of each output for each input, all hosts being one (Pazos and Gerla, section 4.2, steps 1 and 2)."""
-    return (routers + has_hosts) * (routers + 1)
+def backpressure_entries(routers: float, hosts: float = 0) -> float:
+    """Of a router with these neighbours: a share of each output for each input, all hosts being one (Pazos
+    and Gerla, section 4.2, steps 1 and 2).
+    """
+    return (routers + hosts) * (routers + 1)
 
 
 # Control traffic: bit/s at the access link of an edge, both ways.
 
 
 def nbp_control_bps(flows: float, rtt_s: float) -> float:
-    """Of a pair of edges: once per base round trip all flows go forward, and come back with their rates (NBP, section II.B, Fig. 5); and
-    once more unasked, where round trips are longer than `AsynchInterval`. In packets of 1500 bytes.
+    """Of a pair of edges: once per base round trip all flows go forward, and come back with their rates
+    (NBP, section II.B, Fig. 5); and once more unasked, where round trips are longer than
+    `AsynchInterval`. In packets of 1500 bytes.
     """
     forward = _listed(flows, NBP_FORWARD_BYTES, NBP_FLOW_BYTES)
     backward = _listed(flows, NBP_BACKWARD_BYTES, NBP_FLOW_BYTES + NBP_RATE_BYTES)
@@ -91,20 +102,26 @@ def _listed(flows: float, head: int, each: int) -> float:
 
 
 def iec_control_bps(path: Loop) -> float:
-    """Of a virtual link, at most: two control packets per round trip, and no more than data (IEC, section III.A), and one back per round
-    trip while an epoch lasts.
+    """Of a virtual link, at most: two control packets per round trip, and no more than data (IEC, section
+    III.A), and one back per round trip while an epoch lasts.
     """
     control = min(2 / path.rtt_s, path.share_bps / (8 * PACKET_BYTES))
-    return 8 * (control * (HEADERS_BYTES + IEC_CONTROL_BYTES) + (HEADERS_BYTES + IEC_FEEDBACK_BYTES) / path.rtt_s)
+    return 8 * (
+        control * (HEADERS_BYTES + IEC_CONTROL_BYTES) + (HEADERS_BYTES + IEC_FEEDBACK_BYTES) / path.rtt_s
+    )
 
 
 def nbq_control_bps(flows: float) -> float:
-    """To a neighbour whose packets overflow an output: a report of their flows every 100 ms (NBQ, sections 4 and 5)."""
+    """To a neighbour whose packets overflow an output: a report of their flows every 100 ms (NBQ, sections 4
+    and 5).
+    """
     return 8 * _listed(flows, NBQ_REPORT_BYTES, NBQ_FLOW_BYTES) / NBQ_INTERVAL_S
 
 
 def backpressure_control_bps(rate_bps: float) -> float:
-    """Of a link with this rate of data: an RM cell for 31 cells of it, and its answer (Pazos and Gerla, section 4.2)."""
+    """Of a link with this rate of data: an RM cell for 31 cells of it, and its answer (Pazos and Gerla,
+    section 4.2).
+    """
     return 2 * rate_bps * RM_BYTES / (RM_DATA_BYTES + RM_BYTES)
 
 
@@ -112,8 +129,8 @@ def backpressure_control_bps(rate_bps: float) -> float:
 
 
 def iec_queue(links: float, packets: float) -> float:
-    """The longest: (5.5 + 3a) N sigma with a = N sigma / BDP, and two control packets of each. Ours, after the fluid model of IEC,
-    section II.C: docs/mechanisms/iec.md.
+    """The longest: (5.5 + 3a) N sigma with a = N sigma / BDP, and two control packets of each. Ours, after
+    the fluid model of IEC, section II.C: docs/mechanisms/iec.md.
     """
     return links * (5.5 + 3 / packets) + _control_packets(links)
 
@@ -128,9 +145,10 @@ def _control_packets(links: float) -> float:
 
 
 def nbp_queue(flows: float, hops: int = 2) -> float:
-    """The longest. A flow is taken for congested once more than a packet for each hop waits (NBP, section II.C, Fig. 6). Ours: as for IEC,
-    rates together grow by N packets per round trip and round trip, f, f + 1, ...; the next feedback packet that sees the threshold passed
-    comes up to a round trip later, and what it changes shows another one later; and each flow may have a packet on the way.
+    """The longest. A flow is taken for congested once more than a packet for each hop waits (NBP, section
+    II.C, Fig. 6). Ours: as for IEC, rates together grow by N packets per round trip and round trip: f, then
+    f + 1 and so on; the next feedback packet that sees the threshold passed comes up to a round trip later, and
+    what it changes shows another one later; and each flow may have a packet on the way.
     """
     worst = 0.0
     for step in range(1, 1001):
@@ -151,7 +169,9 @@ def iec_refill_s(path: Loop, before: float = 0.5, used: float = 0.9) -> float:
 
 
 def nbp_refill_s(path: Loop, before: float = 0.5, used: float = 0.9) -> float:
-    """The same: a segment, but at most a tenth of the rate, per round trip and round trip (NBP, section II.C, Fig. 6)."""
+    """The same: a segment, but at most a tenth of the rate, per round trip and round trip (NBP, section
+    II.C, Fig. 6).
+    """
     window, rounds = before * path.packets, 0
     while window < used * path.packets:
         if window >= NBP_MRC_FACTOR:
@@ -193,60 +213,85 @@ def _by_flows(flows: float) -> Loop:
 
 BOUNDS = "bounds of NBP, IEC and EEC, from above"
 
+LAW = "by law"
+LAWS_OF_STATE = "IEC, section II; NBP, section II.A; NBQ, section 4; Pazos and Gerla, section 4.2"
+LAWS_OF_CONTROL = (
+    "NBP, section II.B; IEC, section III.A, at most; NBQ, section 5; Pazos and Gerla, section 4.2"
+)
+LAWS_OF_QUEUE = "NBP, section II.C, and ours; docs/mechanisms/iec.md; IEC, section II.C"
+
+
+def _state(experiment: str, x: Sequence[float], *laws: Callable[[float], float]) -> list[Curve]:
+    return [Curve(experiment, "state", LAW, x, law, LAWS_OF_STATE) for law in laws]
+
+
+def _control(
+    experiment: str, x: Sequence[float], loop: Callable[[float], Loop], flows: Callable[[float], float]
+) -> list[Curve]:
+    """Of a pair of edges that has this loop and so many flows, kb/s."""
+    # A round trip is a little longer than the delays: whether it is above `AsynchInterval` depends on that.
+    laws: tuple[Callable[[float], float], ...] = (
+        lambda at: nbp_control_bps(flows(at), loop(at).rtt_s + 1e-5) / 1e3,
+        lambda at: iec_control_bps(loop(at)) / 1e3,
+        lambda at: nbq_control_bps(flows(at)) / 1e3,
+        lambda at: backpressure_control_bps(loop(at).share_bps) / 1e3,
+    )
+    return [Curve(experiment, "control", LAW, x, law, LAWS_OF_CONTROL) for law in laws]
+
+
+def _queue(
+    experiment: str, x: Sequence[float], loop: Callable[[float], Loop], links: Callable[[float], float]
+) -> list[Curve]:
+    """Of so many virtual links, with a flow each, that have this loop."""
+    laws: tuple[Callable[[float], float], ...] = (
+        lambda at: nbp_queue(links(at)),
+        lambda at: iec_queue(links(at), loop(at).packets),
+        lambda at: eec_queue(links(at)),
+    )
+    return [Curve(experiment, "queue", BOUNDS, x, law, LAWS_OF_QUEUE) for law in laws]
+
+
+def _refill(experiment: str, x: Sequence[float], loop: Callable[[float], Loop]) -> list[Curve]:
+    return [Curve(experiment, "refill", LAW, x, lambda at: iec_refill_s(loop(at)), "IEC, section II.C")]
+
+
 CURVES = (
-    Curve("edges", "state", "by law", N, lambda n: 1, "IEC, section II; NBP, section II.A"),
-    Curve("edges", "state", "by law", N, lambda n: nbq_entries(n, n + 1), "NBQ, section 4"),
-    Curve("edges", "state", "by law", N, lambda n: backpressure_entries(n + 1), "Pazos and Gerla, section 4.2"),
-    Curve("edges", "control", "by law", N, lambda n: nbp_control_bps(1, 0.04) / 1e3, "NBP, section II.B"),
-    Curve("edges", "control", "by law", N, lambda n: iec_control_bps(PAIR) / 1e3, "IEC, section III.A, at most"),
-    Curve("edges", "control", "by law", N, lambda n: nbq_control_bps(1) / 1e3, "NBQ, section 5"),
-    Curve("edges", "control", "by law", N, lambda n: backpressure_control_bps(2e6) / 1e3, "Pazos and Gerla, 4.2"),
-    Curve("edges", "queue", BOUNDS, N, lambda n: nbp_queue(n), "NBP, section II.C, and ours"),
-    Curve("edges", "queue", BOUNDS, N, lambda n: iec_queue(n, PAIR.packets), "docs/mechanisms/iec.md"),
-    Curve("edges", "queue", BOUNDS, N, eec_queue, "IEC, section II.C"),
-    Curve("edges-far", "queue", BOUNDS, N[1:], lambda n: nbp_queue(n), "NBP, section II.C, and ours"),
-    Curve("edges-far", "queue", BOUNDS, N[1:], lambda n: iec_queue(n, PAIR.packets), "docs/mechanisms/iec.md"),
-    Curve("edges-far", "queue", BOUNDS, N[1:], eec_queue, "IEC, section II.C"),
-    Curve("flows", "state", "by law", F, nbp_edge_entries, "NBP, section IV.1"),
-    Curve("flows", "state", "by law", F, lambda f: 1, "IEC, section II"),
-    Curve("flows", "state", "by law", F, lambda f: nbq_entries(2 * f, 3), "NBQ, section 4"),
-    Curve("flows", "state", "by law", F, lambda f: backpressure_entries(1, f), "Pazos and Gerla, section 4.2"),
-    Curve("flows", "control", "by law", F, lambda f: nbp_control_bps(f, 0.04) / 1e3, "NBP, section II.B"),
-    Curve("flows", "control", "by law", F, lambda f: iec_control_bps(_by_flows(f)) / 1e3, "IEC, section III.A, at most"),
-    Curve("flows", "control", "by law", F, lambda f: nbq_control_bps(f) / 1e3, "NBQ, section 5"),
-    Curve("flows", "control", "by law", F, lambda f: backpressure_control_bps(1e5 * f) / 1e3, "Pazos and Gerla, 4.2"),
-    Curve("flows", "refill", "by law", F[1:4], lambda f: iec_refill_s(_by_flows(f)), "IEC, section II.C"),
-    Curve("rates", "control", "by law", SHARES, lambda s: nbp_control_bps(1, 0.01001) / 1e3, "NBP, section II.B"),
-    Curve("rates", "control", "by law", SHARES, lambda s: iec_control_bps(_by_share(s)) / 1e3, "IEC, III.A, at most"),
-    Curve("rates", "control", "by law", SHARES, lambda s: nbq_control_bps(1) / 1e3, "NBQ, section 5"),
-    Curve("rates", "control", "by law", SHARES, lambda s: backpressure_control_bps(s), "Pazos and Gerla, 4.2"),
-    Curve("rates", "queue", BOUNDS, SHARES, lambda s: nbp_queue(10), "NBP, section II.C, and ours"),
-    Curve("rates", "queue", BOUNDS, SHARES, lambda s: iec_queue(10, _by_share(s).packets), "docs/mechanisms/iec.md"),
-    Curve("rates", "queue", BOUNDS, SHARES, lambda s: eec_queue(10), "IEC, section II.C"),
-    Curve("rates", "refill", "by law", SHARES[2:], lambda s: iec_refill_s(_by_share(s)), "IEC, section II.C"),
-    Curve("delays", "control", "by law", TRIPS, lambda t: nbp_control_bps(1, t / 1e3 + 1e-5) / 1e3, "NBP, section II.B"),
-    Curve("delays", "control", "by law", TRIPS, lambda t: iec_control_bps(_by_trip(t)) / 1e3, "IEC, III.A, at most"),
-    Curve("delays", "control", "by law", TRIPS, lambda t: nbq_control_bps(1) / 1e3, "NBQ, section 5"),
-    Curve("delays", "control", "by law", TRIPS, lambda t: backpressure_control_bps(2e6) / 1e3, "Pazos and Gerla, 4.2"),
-    Curve("delays", "queue", BOUNDS, TRIPS, lambda t: nbp_queue(10), "NBP, section II.C, and ours"),
-    Curve("delays", "queue", BOUNDS, TRIPS, lambda t: iec_queue(10, _by_trip(t).packets), "docs/mechanisms/iec.md"),
-    Curve("delays", "queue", BOUNDS, TRIPS, lambda t: eec_queue(10), "IEC, section II.C"),
-    Curve("delays", "refill", "by law", TRIPS, lambda t: iec_refill_s(_by_trip(t)), "IEC, section II.C"),
-    Curve("mesh", "state", "by law", N, iec_edge_entries, "IEC, section II; NBP with a flow for each pair"),
-    Curve("mesh", "state", "by law", N, lambda n: nbq_entries(n, n), "NBQ, section 4"),
-    Curve("mesh", "state", "by law", N, backpressure_entries, "Pazos and Gerla, section 4.2"),
-)  # fmt: skip
+    *_state("edges", N, lambda n: 1, lambda n: nbq_entries(n, n + 1), lambda n: backpressure_entries(n + 1)),
+    *_control("edges", N, lambda n: PAIR, lambda n: 1),
+    *_queue("edges", N, lambda n: PAIR, lambda n: n),
+    *_queue("edges-far", N[1:], lambda n: PAIR, lambda n: n),
+    *_state(
+        "flows",
+        F,
+        nbp_edge_entries,
+        lambda f: 1,
+        lambda f: nbq_entries(2 * f, 3),
+        lambda f: max(backpressure_entries(1, f), backpressure_entries(3)),
+    ),
+    *_control("flows", F, _by_flows, lambda f: f),
+    *_refill("flows", F[1:4], _by_flows),
+    *_control("rates", SHARES, _by_share, lambda s: 1),
+    *_queue("rates", SHARES, _by_share, lambda s: 10),
+    *_refill("rates", SHARES[2:], _by_share),
+    *_control("delays", TRIPS, _by_trip, lambda t: 1),
+    *_queue("delays", TRIPS, _by_trip, lambda t: 10),
+    *_refill("delays", TRIPS, _by_trip),
+    *_state("mesh", N, iec_edge_entries, lambda n: nbq_entries(n, n), backpressure_entries),
+)
 
 # Tables of scale.md.
 
-# Bytes of an entry of this implementation. NBP and IEC as measured, resident memory above that of a run without control, packets at shapers
-# included: 10,000 flows of each of two pairs, and 64 edges that all send to each other. NBQ and back-pressure by the fields of their entries.
+# Bytes of an entry of this implementation. NBP and IEC as measured, resident memory above that of a run
+# without control, packets at shapers included: 10,000 flows of each of two pairs, and 64 edges that all send
+# to each other. NBQ and back-pressure by the fields of their entries.
 ENTRY_BYTES = {"NBP": 1500, "IEC": 4600, "NBQ": 150, "back-pressure": 32}
 
 
 @dataclass(frozen=True)
 class Continent:
-    """E edges alike, half of whose traffic crosses one link in the middle, to which half of them are attached."""
+    """E edges alike, half of whose traffic crosses one link in the middle, to which half of them are
+    attached.
+    """
 
     edges: int
     rtt_s: float = 0.1
@@ -279,6 +324,10 @@ class Continent:
         return packets * 8 * PACKET_BYTES / self.middle_bps
 
 
+def _times(wait_s: float, free_s: float) -> tuple[str, str]:
+    return f"{number(wait_s * 1e3)} ms", f"{number(free_s)} s"
+
+
 def _growth(of: Continent) -> list[list[str]]:
     """What each approach costs there, by its laws."""
     attached = of.edges / 2
@@ -288,21 +337,23 @@ def _growth(of: Continent) -> list[list[str]]:
     cells = 4 * of.middle_bps / 8 / (RM_DATA_BYTES + RM_BYTES)
     nbp = of.peers * nbp_control_bps(of.flows / of.peers, of.rtt_s)
     nbp_messages = 2 * of.peers * 3 * math.ceil(of.flows / of.peers / 81) / of.rtt_s
-    rows = [
-        ["NBP", nbp_edge_entries(2 * of.flows), "an edge", nbp, nbp_messages, nbp_queue(flows), nbp_refill_s(of.flow)],
-        ["IEC", 2 * of.peers, "an edge", of.peers * iec_control_bps(of.link), 2 * of.peers * 3 / of.rtt_s,
-         iec_queue(links, of.link.packets), iec_refill_s(of.link)],
-        ["NBQ", nbq_entries(names, neighbours), "the middle", nbq_control_bps(of.flows / 2), reports, None, None],
-        ["back-pressure", backpressure_entries(neighbours), "the middle", backpressure_control_bps(of.edge_bps), cells,
-         None, None],
-    ]  # fmt: skip
     told = []
-    for name, entries, where, control, messages, queue, refill in rows:
-        wait = "what there is" if queue is None else f"{number(of.wait_s(queue) * 1e3)} ms"
-        free = "–" if refill is None else f"{number(refill)} s"
-        told.append(
-            [name, f"{number(entries)}, {memory(entries * ENTRY_BYTES[name])} ({where})", f"{number(control / of.edge_bps * 100)} %", number(messages), wait, free]
-        )
+
+    def tell(
+        name: str, where: str, entries: float, control: float, messages: float, then: Sequence[str]
+    ) -> None:
+        state = f"{number(entries)}, {memory(entries * ENTRY_BYTES[name])} ({where})"
+        told.append([name, state, f"{number(control / of.edge_bps * 100)} %", number(messages), *then])
+
+    wait, free = of.wait_s(nbp_queue(flows)), nbp_refill_s(of.flow)
+    tell("NBP", "an edge", nbp_edge_entries(2 * of.flows), nbp, nbp_messages, _times(wait, free))
+    iec, iec_messages = of.peers * iec_control_bps(of.link), 2 * of.peers * 3 / of.rtt_s
+    wait, free = of.wait_s(iec_queue(links, of.link.packets)), iec_refill_s(of.link)
+    tell("IEC", "an edge", 2 * of.peers, iec, iec_messages, _times(wait, free))
+    unsaid = ("what there is", "–")
+    tell("NBQ", "the middle", nbq_entries(names, neighbours), nbq_control_bps(of.flows / 2), reports, unsaid)
+    shares, answers = backpressure_entries(neighbours), backpressure_control_bps(of.edge_bps)
+    tell("back-pressure", "the middle", shares, answers, cells, unsaid)
     return told
 
 
@@ -325,9 +376,18 @@ def number(value: float) -> str:
 
 def growth_table() -> str:
     """What a continent costs as it grows to 10,000 edges, 10^7 flows and 400 Gb/s."""
-    head = ["edges", "approach", "state at the largest router", "control, of an edge's rate", "messages per second there", "queue in the middle", "refill"]  # fmt: skip
+    head = [
+        "edges", "approach", "state at the largest router", "control, of an edge's rate",
+        "messages per second there", "queue in the middle", "refill",
+    ]  # fmt: skip
     rows = []
-    for of in (Continent(10), Continent(100), Continent(1000), Continent(10_000), Continent(10_000, peers_max=100)):
+    for of in (
+        Continent(10),
+        Continent(100),
+        Continent(1000),
+        Continent(10_000),
+        Continent(10_000, peers_max=100),
+    ):
         limited = " of 100 others at once" if of.peers_max else ""
         name = f"{of.edges:,}{limited}"
         rows += [[name, *row] for row in _growth(of)]
@@ -336,7 +396,10 @@ def growth_table() -> str:
 
 def loop_table() -> str:
     """What a virtual link costs by how many packets of it are under way."""
-    head = ["packets under way", "queue, round trips", "control, of the share", "refill, round trips", "virtual links on 400 Gb/s, 100 ms"]  # fmt: skip
+    head = [
+        "packets under way", "queue, round trips", "control, of the share", "refill, round trips",
+        "virtual links on 400 Gb/s, 100 ms",
+    ]  # fmt: skip
     rows = []
     for packets in (0.2, 1, 2, 5, 10, 20, 50, 100, 1000, 10_000):
         loop = Loop(packets * 8 * PACKET_BYTES / 0.1, 0.1)

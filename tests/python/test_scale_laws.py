@@ -53,13 +53,13 @@ def test_long_lists_are_split_into_packets(laws):
 
 
 def test_the_bound_of_iec_is_that_of_its_page(laws):
-    # docs/mechanisms/iec.md, Robustness: 6.22 with 3 virtual links of 4.17 packets each, without control packets.
+    # docs/mechanisms/iec.md, Robustness: 6.22 with 4.17 packets each, without control packets.
     assert laws.iec_queue(1, 4.1667) - 0.172 == pytest.approx(6.22, abs=0.005)
     assert laws.eec_queue(100) == pytest.approx(417.2)
 
 
-def test_the_bound_of_nbp_is_that_of_ten_thousand_starts(laws):
-    """The same growth, a hundredth of a round trip at a time, with the worst sampling and the worst first excess."""
+def test_the_bound_of_nbp_is_that_of_growth_step_by_step(laws):
+    """A hundredth of a round trip at a time, with the worst sampling and the worst first excess."""
     worst = 0.0
     for start in range(1, 101):
         time, queue, passed = 0, 0.0, None

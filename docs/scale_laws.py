@@ -147,8 +147,8 @@ def _control_packets(links: float) -> float:
 def nbp_queue(flows: float, hops: int = 2) -> float:
     """The longest. A flow is taken for congested once more than a packet for each hop waits (NBP, section
     II.C, Fig. 6). Ours: as for IEC, rates together grow by N packets per round trip and round trip: f, then
-    f + 1 and so on; the next feedback packet that sees the threshold passed comes up to a round trip later, and
-    what it changes shows another one later; and each flow may have a packet on the way.
+    f + 1 and so on. The next feedback packet that sees the threshold passed comes up to a round trip later,
+    what it changes shows another one later, and each flow may have a packet on the way.
     """
     worst = 0.0
     for step in range(1, 1001):

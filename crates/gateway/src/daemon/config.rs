@@ -3,34 +3,32 @@
 //! [`read`] understands the text, with errors that name file, line and key. [`Keys`] reads the files with secrets that it names, once:
 //! later the daemon has no rights to.
 
+mod keys;
+mod reader;
 mod recorded;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fs;
-use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use indexmap::IndexMap;
 use ipnet::IpNet;
 use serde::Deserialize;
 use tidegate_document::error::Problems;
-use tidegate_document::{ConfigError, ConfigErrors, Document, Format, Site, suggest};
+use tidegate_document::{ConfigError, ConfigErrors, Document, Format, Site};
 use tidegate_mechanism::edge::EdgeConfig;
 use tidegate_mechanism::hop::HopConfig;
 use tidegate_mechanism::mark::MarkerConfig;
-use tidegate_mechanism::queue::{CodelConfig, ManagerConfig};
-use tidegate_mechanism::schedule::{DisciplineConfig, FqCodelConfig, PriorityConfig};
-use tidegate_packet::Dscp;
-use tidegate_parameters::{Bound, Report, bound, family, parameters, words};
+use tidegate_mechanism::schedule::DisciplineConfig;
+use tidegate_parameters::{Bound, bound, family, parameters, words};
 use tidegate_units::{BitRate, Span};
 
+pub use self::keys::{Keys, decode_key, encode_key};
+use self::reader::Reader;
 pub use self::recorded::configure;
-use crate::core::config::{ClassConfig, GatewayConfig, LINKS_MAX, RateConfig, SiteConfig};
-use crate::tunnel::wireguard::{PeerKeys, PrivateKey, site_id};
+use crate::core::config::GatewayConfig;
+use crate::tunnel::wireguard::site_id;
 
 /// Where it is looked for.
 pub const DEFAULT_FILE: &str = "/etc/tidegate/gateway.toml";
@@ -295,296 +293,6 @@ pub fn open(path: &Path) -> Result<Plan, ConfigErrors> {
     read(&name, &text)
 }
 
-struct Reader<'a> {
-    site: Site<'a>,
-    problems: &'a mut Problems,
-}
-
-impl Reader<'_> {
-    fn say(&mut self, keys: &[&str], message: impl Into<String>, help: impl Into<String>) {
-        let problem = self.site.problem(keys, message, help);
-        self.problems.push(problem);
-    }
-
-    fn check(&mut self, keys: &[&str], table: &impl tidegate_parameters::Parameters) {
-        let (site, problems) = (self.site, &mut *self.problems);
-        let mut sink = |below: &[&str], message: String, help: &str| {
-            let all: Vec<&str> = keys.iter().chain(below).copied().collect();
-            problems.push(site.problem(&all, message, help));
-        };
-        table.check(&mut Report::new(&mut sink));
-    }
-
-    /// A value that stands at `keys` as text.
-    fn parse<T: std::str::FromStr>(
-        &mut self,
-        keys: &[&str],
-        text: &str,
-        what: &str,
-        example: &str,
-    ) -> Option<T> {
-        let parsed = text.parse().ok();
-        if parsed.is_none() {
-            self.say(keys, format!("`{text}` is no {what}"), format!("like \"{example}\""));
-        }
-        parsed
-    }
-
-    fn plan(&mut self, file: &File) -> Option<Plan> {
-        let gateway = &file.gateway;
-        self.check(&["gateway"], gateway);
-        let status = file.status.clone().unwrap_or_default();
-        let fail = file.fail.unwrap_or_default();
-        let listen = self.parse(&["gateway", "listen"], &gateway.listen, "address with a port", "[::]:51820");
-        let addresses: Vec<IpNet> = gateway
-            .address
-            .iter()
-            .filter_map(|text| {
-                self.parse(&["gateway", "address"], text, "address with a length", "10.9.0.1/24")
-            })
-            .collect();
-        let device = &gateway.device;
-        let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-        if device.is_empty()
-            || device.len() > DEVICE_BYTES_MAX
-            || !device.chars().all(is_plain)
-            || device.starts_with('.')
-        {
-            self.say(
-                &["gateway", "device"],
-                format!("`{device}` is no name of a device"),
-                "up to 15 letters and digits",
-            );
-        }
-        let status = if status.listen.is_empty() {
-            None
-        } else {
-            let address: Option<SocketAddr> =
-                self.parse(&["status", "listen"], &status.listen, "address with a port", "127.0.0.1:9586");
-            if address.is_some_and(|address| !address.ip().is_loopback()) {
-                self.say(
-                    &["status", "listen"],
-                    "is seen from elsewhere, and whoever asks is answered",
-                    "an address of the machine itself, like \"127.0.0.1:9586\"; others see it by a proxy that knows them",
-                );
-            }
-            address
-        };
-        let classes = self.classes(&file.classes);
-        let names: Vec<&str> = file.sites.keys().map(String::as_str).collect();
-        let mut sites = Vec::new();
-        let mut peers = Vec::new();
-        for (name, table) in &file.sites {
-            if let Some((site, peer)) = self.read_site(name, table, &names, !classes.is_empty()) {
-                sites.push(site);
-                peers.push(peer);
-            }
-        }
-        self.compare(file, &names);
-        if file.sites.is_empty() {
-            self.say(&["gateway"], "there is no site to go to", "a table like [sites.b] with its public_key");
-        }
-        let of_v4 = |net: &IpNet| if let IpAddr::V4(address) = net.addr() { Some(address) } else { None };
-        let of_v6 = |net: &IpNet| if let IpAddr::V6(address) = net.addr() { Some(address) } else { None };
-        Some(Plan {
-            private_key_file: gateway.private_key_file.clone(),
-            listen: listen?,
-            device: gateway.device.clone(),
-            user: gateway.user.clone(),
-            socket: gateway.socket.clone(),
-            together: gateway.together,
-            state: Some(&gateway.state).filter(|path| !path.is_empty()).map(PathBuf::from),
-            status,
-            is_closed: fail.daemon_stops == WhenStopped::Closed,
-            peers,
-            recorded: recorded::text(self.site.tree),
-            core: GatewayConfig {
-                id: 0,
-                address4: addresses.iter().find_map(of_v4),
-                address6: addresses.iter().find_map(of_v6),
-                sites,
-                classes,
-                buffers: gateway.buffers,
-                mtu: gateway.mtu,
-                flows: gateway.flows,
-                relay: gateway.relay.clone(),
-                seed: 0,
-            },
-            addresses,
-        })
-    }
-
-    fn classes(&mut self, tables: &IndexMap<String, ClassTable>) -> Vec<ClassConfig> {
-        let mut classes: Vec<ClassConfig> = Vec::new();
-        for (name, table) in tables {
-            let keys = ["classes", name.as_str()];
-            self.check(&keys, table);
-            let same = classes.iter().find(|other| other.class == table.priority);
-            if let Some(other) = same.filter(|other| table.own_link.is_some() || other.own_link.is_some()) {
-                let message =
-                    format!("class `{}` has this priority too, and links are told apart by it", other.name);
-                self.say(&["classes", name, "priority"], message, "one that no other class has");
-            }
-            if table.own_link.is_some() && table.priority == OTHER_CLASS {
-                self.say(
-                    &["classes", name, "priority"],
-                    "is that of what fits no class",
-                    "0 to 3, or 5 to 7, for a link of its own",
-                );
-            }
-            classes.push(ClassConfig {
-                name: name.clone(),
-                dscp: table.dscp.iter().map(|&one| Dscp::new(one)).collect(),
-                ports: table.ports.clone(),
-                class: table.priority,
-                own_link: table.own_link.map(Dscp::new),
-                marker: table.marker.clone(),
-            });
-        }
-        if classes.iter().filter(|class| class.own_link.is_some()).count() >= LINKS_MAX {
-            self.say(
-                &["classes"],
-                format!("there are more than {} links of their own", LINKS_MAX - 1),
-                "let classes share",
-            );
-        }
-        if !classes.is_empty() {
-            classes.push(ClassConfig {
-                name: "other".to_owned(),
-                dscp: std::iter::empty().collect(),
-                ports: Vec::new(),
-                class: OTHER_CLASS,
-                own_link: None,
-                marker: None,
-            });
-        }
-        classes
-    }
-
-    fn read_site(
-        &mut self,
-        name: &str,
-        table: &SiteTable,
-        names: &[&str],
-        has_classes: bool,
-    ) -> Option<(SiteConfig, PeerPlan)> {
-        self.check(&["sites", name], table);
-        let key = |last| ["sites", name, last];
-        let public = decode_key(&table.public_key);
-        if public.is_none() {
-            self.say(&key("public_key"), "is no key", "44 characters, as `tidegatectl keygen` shows them");
-        }
-        if let Some(endpoint) = &table.endpoint
-            && endpoint
-                .rsplit_once(':')
-                .is_none_or(|(host, port)| host.is_empty() || port.parse::<u16>().is_err())
-        {
-            self.say(
-                &key("endpoint"),
-                format!("`{endpoint}` has no port"),
-                "like \"b.example.net:51820\" or \"[2001:db8::1]:51820\"",
-            );
-        }
-        let networks = table.networks.iter().filter_map(|text| {
-            let network: IpNet = self.parse(&key("networks"), text, "network", "10.2.0.0/24")?;
-            Some(network.trunc())
-        });
-        let networks = networks.collect();
-        let via = match &table.via {
-            None => None,
-            Some(via) => {
-                let found = names.iter().position(|one| one == via);
-                if found.is_none() {
-                    self.say(&key("via"), format!("there is no site `{via}`"), suggest::help(via, names));
-                }
-                if via == name {
-                    self.say(&key("via"), "a site is not its own relay", "");
-                }
-                found.map(|number| number as u32)
-            }
-        };
-        let rate = RateConfig { floor: table.rate.floor, max: table.rate.max, fallback: table.rate.fallback };
-        let mut control = match &table.control {
-            Control::None(_) => None,
-            Control::Edge(edge) => Some(edge.clone()),
-        };
-        // Whoever is reached by way of others is held there.
-        if via.is_some() {
-            if table.control != Control::default() {
-                self.say(
-                    &key("control"),
-                    "what goes by way of another site is held on the way to that",
-                    "say it there",
-                );
-            }
-            control = None;
-        }
-        if let Some(shaper) = control.as_mut().and_then(EdgeConfig::shaper_mut) {
-            shaper.queue = table.queue.clone().unwrap_or_else(|| default_queue(has_classes));
-        }
-        if let Some(EdgeConfig::Path(path)) = &mut control
-            && path.initial_rate.is_none()
-        {
-            path.initial_rate = Some(rate.fallback);
-        }
-        let config = SiteConfig {
-            name: name.to_owned(),
-            id: public.as_ref().map_or(0, site_id),
-            endpoint: None,
-            networks,
-            control,
-            rate,
-            via,
-        };
-        let peer = PeerPlan {
-            public: public?,
-            shared_file: table.preshared_key_file.clone(),
-            keepalive: table.keepalive,
-            endpoint: table.endpoint.clone(),
-        };
-        Some((config, peer))
-    }
-
-    /// What sites say together.
-    fn compare(&mut self, file: &File, names: &[&str]) {
-        let mut keys: HashMap<&str, &str> = HashMap::new();
-        let mut networks: HashMap<IpNet, &str> = HashMap::new();
-        for &name in names {
-            let table = &file.sites[name];
-            if let Some(other) = keys.insert(&table.public_key, name) {
-                self.say(
-                    &["sites", name, "public_key"],
-                    format!("is that of site `{other}` too"),
-                    "each site has its own key",
-                );
-            }
-            for network in table.networks.iter().filter_map(|text| text.parse::<IpNet>().ok()) {
-                if let Some(other) = networks.insert(network.trunc(), name) {
-                    let message = format!("{network} is behind site `{other}` too");
-                    self.say(&["sites", name, "networks"], message, "each network is behind one site");
-                }
-            }
-            let relay = table.via.as_ref().and_then(|via| file.sites.get(via));
-            if relay.is_some_and(|relay| relay.via.is_some()) {
-                self.say(
-                    &["sites", name, "via"],
-                    "is itself reached by way of another site",
-                    "a site with an endpoint",
-                );
-            }
-        }
-    }
-}
-
-fn default_queue(has_classes: bool) -> DisciplineConfig {
-    if has_classes {
-        let queue = Some(ManagerConfig::Codel(CodelConfig::default()));
-        DisciplineConfig::Priority(PriorityConfig { queue, ..PriorityConfig::default() })
-    } else {
-        DisciplineConfig::FqCodel(FqCodelConfig::default())
-    }
-}
-
 impl Plan {
     /// What the core is told, in a life that draws its numbers from `seed`, by a gateway with `public_key`.
     pub fn core(&self, public_key: &[u8; 32], seed: u64) -> GatewayConfig {
@@ -648,69 +356,6 @@ pub fn resolve(name: &str, listen: IpAddr) -> Option<SocketAddr> {
         IpAddr::V6(any) => any.is_unspecified() || address.is_ipv6(),
     };
     name.to_socket_addrs().ok()?.find(fits)
-}
-
-/// The 32 bytes that `text` writes.
-pub fn decode_key(text: &str) -> Option<[u8; 32]> {
-    STANDARD.decode(text.trim()).ok()?.try_into().ok()
-}
-
-/// A key as text.
-pub fn encode_key(bytes: &[u8; 32]) -> String {
-    STANDARD.encode(bytes)
-}
-
-/// Secrets, by the file in which they stand.
-#[derive(Default)]
-pub struct Keys(HashMap<String, [u8; 32]>);
-
-impl Keys {
-    /// Reads what `plan` names and was not read yet.
-    ///
-    /// # Errors
-    /// When a file cannot be read, is no key, or others may read it.
-    pub fn load(&mut self, plan: &Plan) -> Result<(), ConfigErrors> {
-        let shared = plan.peers.iter().filter_map(|peer| peer.shared_file.as_ref());
-        for file in std::iter::once(&plan.private_key_file).chain(shared) {
-            if !self.0.contains_key(file) {
-                let key = read_secret(Path::new(file))
-                    .map_err(|(why, help)| ConfigError::without_place(file.clone(), why, help))?;
-                self.0.insert(file.clone(), key);
-            }
-        }
-        Ok(())
-    }
-
-    /// The own key of `plan`, which was loaded.
-    pub fn private(&self, plan: &Plan) -> PrivateKey {
-        PrivateKey::from(self.0[&plan.private_key_file])
-    }
-
-    /// The peers of `plan`, which was loaded.
-    pub fn peers(&self, plan: &Plan) -> Vec<PeerKeys> {
-        let peer = |peer: &PeerPlan| PeerKeys {
-            public: peer.public,
-            shared: peer.shared_file.as_ref().map(|file| self.0[file]),
-            keepalive: peer.keepalive,
-        };
-        plan.peers.iter().map(peer).collect()
-    }
-}
-
-fn read_secret(path: &Path) -> Result<[u8; 32], (String, String)> {
-    let cannot =
-        |why: io::Error| (format!("cannot be read: {why}"), "`tidegatectl keygen FILE` makes one".to_owned());
-    let about = fs::metadata(path).map_err(cannot)?;
-    if about.mode() & 0o077 != 0 {
-        return Err((
-            format!("may be read by others (its mode is {:o})", about.mode() & 0o777),
-            format!("chmod 600 {}", path.display()),
-        ));
-    }
-    let text = fs::read_to_string(path).map_err(cannot)?;
-    decode_key(&text).ok_or_else(|| {
-        ("is no key".to_owned(), "44 characters, as `tidegatectl keygen` writes them".to_owned())
-    })
 }
 
 /// A number that nobody knows, for what is drawn in one life.

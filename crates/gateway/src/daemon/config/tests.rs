@@ -1,5 +1,7 @@
 use std::os::unix::fs::PermissionsExt as _;
 
+use tidegate_mechanism::queue::ManagerConfig;
+
 use super::*;
 
 const KEY: &str = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";

@@ -1,0 +1,313 @@
+//! From the tables of the file to a plan: what keys mean together, and what is wrong with them.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+
+use indexmap::IndexMap;
+use ipnet::IpNet;
+use tidegate_document::error::Problems;
+use tidegate_document::{Site, suggest};
+use tidegate_mechanism::edge::EdgeConfig;
+use tidegate_mechanism::queue::{CodelConfig, ManagerConfig};
+use tidegate_mechanism::schedule::{DisciplineConfig, FqCodelConfig, PriorityConfig};
+use tidegate_packet::Dscp;
+use tidegate_parameters::Report;
+
+use super::{
+    ClassTable, Control, DEVICE_BYTES_MAX, File, OTHER_CLASS, PeerPlan, Plan, SiteTable, WhenStopped,
+    decode_key, recorded,
+};
+use crate::core::config::{ClassConfig, GatewayConfig, LINKS_MAX, RateConfig, SiteConfig};
+use crate::tunnel::wireguard::site_id;
+
+/// What is read, and what is wrong with it.
+pub(super) struct Reader<'a> {
+    pub site: Site<'a>,
+    pub problems: &'a mut Problems,
+}
+
+impl Reader<'_> {
+    fn say(&mut self, keys: &[&str], message: impl Into<String>, help: impl Into<String>) {
+        let problem = self.site.problem(keys, message, help);
+        self.problems.push(problem);
+    }
+
+    fn check(&mut self, keys: &[&str], table: &impl tidegate_parameters::Parameters) {
+        let (site, problems) = (self.site, &mut *self.problems);
+        let mut sink = |below: &[&str], message: String, help: &str| {
+            let all: Vec<&str> = keys.iter().chain(below).copied().collect();
+            problems.push(site.problem(&all, message, help));
+        };
+        table.check(&mut Report::new(&mut sink));
+    }
+
+    /// A value that stands at `keys` as text.
+    fn parse<T: std::str::FromStr>(
+        &mut self,
+        keys: &[&str],
+        text: &str,
+        what: &str,
+        example: &str,
+    ) -> Option<T> {
+        let parsed = text.parse().ok();
+        if parsed.is_none() {
+            self.say(keys, format!("`{text}` is no {what}"), format!("like \"{example}\""));
+        }
+        parsed
+    }
+
+    pub fn plan(&mut self, file: &File) -> Option<Plan> {
+        let gateway = &file.gateway;
+        self.check(&["gateway"], gateway);
+        let status = file.status.clone().unwrap_or_default();
+        let fail = file.fail.unwrap_or_default();
+        let listen = self.parse(&["gateway", "listen"], &gateway.listen, "address with a port", "[::]:51820");
+        let addresses: Vec<IpNet> = gateway
+            .address
+            .iter()
+            .filter_map(|text| {
+                self.parse(&["gateway", "address"], text, "address with a length", "10.9.0.1/24")
+            })
+            .collect();
+        let device = &gateway.device;
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        if device.is_empty()
+            || device.len() > DEVICE_BYTES_MAX
+            || !device.chars().all(is_plain)
+            || device.starts_with('.')
+        {
+            self.say(
+                &["gateway", "device"],
+                format!("`{device}` is no name of a device"),
+                "up to 15 letters and digits",
+            );
+        }
+        let status = if status.listen.is_empty() {
+            None
+        } else {
+            let address: Option<SocketAddr> =
+                self.parse(&["status", "listen"], &status.listen, "address with a port", "127.0.0.1:9586");
+            if address.is_some_and(|address| !address.ip().is_loopback()) {
+                self.say(
+                    &["status", "listen"],
+                    "is seen from elsewhere, and whoever asks is answered",
+                    "an address of the machine itself, like \"127.0.0.1:9586\"; others see it by a proxy that knows them",
+                );
+            }
+            address
+        };
+        let classes = self.classes(&file.classes);
+        let names: Vec<&str> = file.sites.keys().map(String::as_str).collect();
+        let mut sites = Vec::new();
+        let mut peers = Vec::new();
+        for (name, table) in &file.sites {
+            if let Some((site, peer)) = self.read_site(name, table, &names, !classes.is_empty()) {
+                sites.push(site);
+                peers.push(peer);
+            }
+        }
+        self.compare(file, &names);
+        if file.sites.is_empty() {
+            self.say(&["gateway"], "there is no site to go to", "a table like [sites.b] with its public_key");
+        }
+        let of_v4 = |net: &IpNet| if let IpAddr::V4(address) = net.addr() { Some(address) } else { None };
+        let of_v6 = |net: &IpNet| if let IpAddr::V6(address) = net.addr() { Some(address) } else { None };
+        Some(Plan {
+            private_key_file: gateway.private_key_file.clone(),
+            listen: listen?,
+            device: gateway.device.clone(),
+            user: gateway.user.clone(),
+            socket: gateway.socket.clone(),
+            together: gateway.together,
+            state: Some(&gateway.state).filter(|path| !path.is_empty()).map(PathBuf::from),
+            status,
+            is_closed: fail.daemon_stops == WhenStopped::Closed,
+            peers,
+            recorded: recorded::text(self.site.tree),
+            core: GatewayConfig {
+                id: 0,
+                address4: addresses.iter().find_map(of_v4),
+                address6: addresses.iter().find_map(of_v6),
+                sites,
+                classes,
+                buffers: gateway.buffers,
+                mtu: gateway.mtu,
+                flows: gateway.flows,
+                relay: gateway.relay.clone(),
+                seed: 0,
+            },
+            addresses,
+        })
+    }
+
+    fn classes(&mut self, tables: &IndexMap<String, ClassTable>) -> Vec<ClassConfig> {
+        let mut classes: Vec<ClassConfig> = Vec::new();
+        for (name, table) in tables {
+            let keys = ["classes", name.as_str()];
+            self.check(&keys, table);
+            let same = classes.iter().find(|other| other.class == table.priority);
+            if let Some(other) = same.filter(|other| table.own_link.is_some() || other.own_link.is_some()) {
+                let message =
+                    format!("class `{}` has this priority too, and links are told apart by it", other.name);
+                self.say(&["classes", name, "priority"], message, "one that no other class has");
+            }
+            if table.own_link.is_some() && table.priority == OTHER_CLASS {
+                self.say(
+                    &["classes", name, "priority"],
+                    "is that of what fits no class",
+                    "0 to 3, or 5 to 7, for a link of its own",
+                );
+            }
+            classes.push(ClassConfig {
+                name: name.clone(),
+                dscp: table.dscp.iter().map(|&one| Dscp::new(one)).collect(),
+                ports: table.ports.clone(),
+                class: table.priority,
+                own_link: table.own_link.map(Dscp::new),
+                marker: table.marker.clone(),
+            });
+        }
+        if classes.iter().filter(|class| class.own_link.is_some()).count() >= LINKS_MAX {
+            self.say(
+                &["classes"],
+                format!("there are more than {} links of their own", LINKS_MAX - 1),
+                "let classes share",
+            );
+        }
+        if !classes.is_empty() {
+            classes.push(ClassConfig {
+                name: "other".to_owned(),
+                dscp: std::iter::empty().collect(),
+                ports: Vec::new(),
+                class: OTHER_CLASS,
+                own_link: None,
+                marker: None,
+            });
+        }
+        classes
+    }
+
+    fn read_site(
+        &mut self,
+        name: &str,
+        table: &SiteTable,
+        names: &[&str],
+        has_classes: bool,
+    ) -> Option<(SiteConfig, PeerPlan)> {
+        self.check(&["sites", name], table);
+        let key = |last| ["sites", name, last];
+        let public = decode_key(&table.public_key);
+        if public.is_none() {
+            self.say(&key("public_key"), "is no key", "44 characters, as `tidegatectl keygen` shows them");
+        }
+        if let Some(endpoint) = &table.endpoint
+            && endpoint
+                .rsplit_once(':')
+                .is_none_or(|(host, port)| host.is_empty() || port.parse::<u16>().is_err())
+        {
+            self.say(
+                &key("endpoint"),
+                format!("`{endpoint}` has no port"),
+                "like \"b.example.net:51820\" or \"[2001:db8::1]:51820\"",
+            );
+        }
+        let networks = table.networks.iter().filter_map(|text| {
+            let network: IpNet = self.parse(&key("networks"), text, "network", "10.2.0.0/24")?;
+            Some(network.trunc())
+        });
+        let networks = networks.collect();
+        let via = match &table.via {
+            None => None,
+            Some(via) => {
+                let found = names.iter().position(|one| one == via);
+                if found.is_none() {
+                    self.say(&key("via"), format!("there is no site `{via}`"), suggest::help(via, names));
+                }
+                if via == name {
+                    self.say(&key("via"), "a site is not its own relay", "");
+                }
+                found.map(|number| number as u32)
+            }
+        };
+        let rate = RateConfig { floor: table.rate.floor, max: table.rate.max, fallback: table.rate.fallback };
+        let mut control = match &table.control {
+            Control::None(_) => None,
+            Control::Edge(edge) => Some(edge.clone()),
+        };
+        // Whoever is reached by way of others is held there.
+        if via.is_some() {
+            if table.control != Control::default() {
+                self.say(
+                    &key("control"),
+                    "what goes by way of another site is held on the way to that",
+                    "say it there",
+                );
+            }
+            control = None;
+        }
+        if let Some(shaper) = control.as_mut().and_then(EdgeConfig::shaper_mut) {
+            shaper.queue = table.queue.clone().unwrap_or_else(|| default_queue(has_classes));
+        }
+        if let Some(EdgeConfig::Path(path)) = &mut control
+            && path.initial_rate.is_none()
+        {
+            path.initial_rate = Some(rate.fallback);
+        }
+        let config = SiteConfig {
+            name: name.to_owned(),
+            id: public.as_ref().map_or(0, site_id),
+            endpoint: None,
+            networks,
+            control,
+            rate,
+            via,
+        };
+        let peer = PeerPlan {
+            public: public?,
+            shared_file: table.preshared_key_file.clone(),
+            keepalive: table.keepalive,
+            endpoint: table.endpoint.clone(),
+        };
+        Some((config, peer))
+    }
+
+    /// What sites say together.
+    fn compare(&mut self, file: &File, names: &[&str]) {
+        let mut keys: HashMap<&str, &str> = HashMap::new();
+        let mut networks: HashMap<IpNet, &str> = HashMap::new();
+        for &name in names {
+            let table = &file.sites[name];
+            if let Some(other) = keys.insert(&table.public_key, name) {
+                self.say(
+                    &["sites", name, "public_key"],
+                    format!("is that of site `{other}` too"),
+                    "each site has its own key",
+                );
+            }
+            for network in table.networks.iter().filter_map(|text| text.parse::<IpNet>().ok()) {
+                if let Some(other) = networks.insert(network.trunc(), name) {
+                    let message = format!("{network} is behind site `{other}` too");
+                    self.say(&["sites", name, "networks"], message, "each network is behind one site");
+                }
+            }
+            let relay = table.via.as_ref().and_then(|via| file.sites.get(via));
+            if relay.is_some_and(|relay| relay.via.is_some()) {
+                self.say(
+                    &["sites", name, "via"],
+                    "is itself reached by way of another site",
+                    "a site with an endpoint",
+                );
+            }
+        }
+    }
+}
+
+fn default_queue(has_classes: bool) -> DisciplineConfig {
+    if has_classes {
+        let queue = Some(ManagerConfig::Codel(CodelConfig::default()));
+        DisciplineConfig::Priority(PriorityConfig { queue, ..PriorityConfig::default() })
+    } else {
+        DisciplineConfig::FqCodel(FqCodelConfig::default())
+    }
+}

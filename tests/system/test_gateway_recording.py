@@ -128,25 +128,14 @@ def test_what_cannot_be_written_is_told_and_traffic_goes_on(sites):
     assert all(took is not None for _, took in told(sites.probe(INNER["b"], 5, EVERY_S)))
 
 
-# Last, for it ends a daemon.
-def test_a_daemon_that_records_from_its_start_replays(sites, gateway):
-    file = sites.folder / "b.tgr"
-    traffic(sites, 50)
-    sites.daemons["b"].terminate()
-    assert sites.daemons["b"].wait(timeout=10) == 0
-    assert "the recording is complete" in sites.log("b")
-    found = replay(gateway, file)
-    assert found["verdicts"] > VERDICTS_LEAST
-    assert MARK.encode() not in file.read_bytes()
-    # It is never written over.
-    command = [str(gateway), "run", str(sites.file("b")), "--record", str(file)]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=10)
-    assert ended.returncode == 1
-    assert "choose another" in ended.stderr
-
-
 def test_what_is_no_recording_or_was_cut_or_changed_is_told(sites, gateway):
-    whole = (sites.folder / "a.tgr").read_bytes()
+    recorded = sites.folder / "whole.tgr"
+    recorder = record(sites, "-o", str(recorded), "--seconds", "2")
+    time.sleep(0.3)
+    traffic(sites, 50)
+    _, complaint = recorder.communicate(timeout=30)
+    assert recorder.returncode == 0, complaint
+    whole = recorded.read_bytes()
 
     def told_of(name: str, data: bytes) -> str:
         file = sites.folder / name
@@ -164,3 +153,20 @@ def test_what_is_no_recording_or_was_cut_or_changed_is_told(sites, gateway):
     changed = bytearray(whole)
     changed[len(whole) // 2] ^= 4
     assert told_of("changed.tgr", bytes(changed))
+
+
+# Last, for it ends a daemon.
+def test_a_daemon_that_records_from_its_start_replays(sites, gateway):
+    file = sites.folder / "b.tgr"
+    traffic(sites, 50)
+    sites.daemons["b"].terminate()
+    assert sites.daemons["b"].wait(timeout=10) == 0
+    assert "the recording is complete" in sites.log("b")
+    found = replay(gateway, file)
+    assert found["verdicts"] > VERDICTS_LEAST
+    assert MARK.encode() not in file.read_bytes()
+    # It is never written over.
+    command = [str(gateway), "run", str(sites.file("b")), "--record", str(file)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=10)
+    assert ended.returncode == 1
+    assert "choose another" in ended.stderr

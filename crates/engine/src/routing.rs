@@ -1,7 +1,9 @@
 //! Shortest paths.
 //!
-//! Hosts that hang on a single link do not take part: the distance of their router serves for all of them. So building
-//! costs one search per router that has destinations behind it, and a walk per flow, however many hosts there are.
+//! Hosts that hang on a single link do not take part: the distance of their router serves for all of them. Nor are routers searched for
+//! that, but for such hosts, hang on a single link, as edges of an access network do: all ways to them are those to their neighbour, and
+//! then over that link. So building costs one search per router in between that has destinations behind it, and a walk per flow, however many hosts
+//! and edges there are.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -56,6 +58,8 @@ pub struct Routing {
     /// By node: for a host that hangs on a single link, its neighbour and the way there. A router may have very many of
     /// those, and a search need not look at any.
     stubs: Vec<Option<(NodeId, LinkId)>>,
+    /// By node: for what has a single link besides those to stubs, its neighbour and the way there. A path to it is one to that.
+    leaves: Vec<Option<(NodeId, LinkId)>>,
     /// By node: the directions that are up out of it, but for those to stubs.
     outward: Vec<Vec<Hop>>,
     /// By node: the directions that are up into it, with where they come from, but for those from stubs.
@@ -76,16 +80,22 @@ impl Routing {
                 attached[from.0 as usize].push((to, LinkId::of(index as u32, reverse)));
             }
         }
-        let stub = |(links, is_router): (Vec<(NodeId, LinkId)>, &bool)| match links[..] {
+        let stub = |(links, is_router): (&Vec<(NodeId, LinkId)>, &bool)| match links[..] {
             [only] if !is_router => Some(only),
             _ => None,
         };
-        let stubs = attached.into_iter().zip(&forwards).map(stub).collect();
+        let stubs: Vec<Option<(NodeId, LinkId)>> = attached.iter().zip(&forwards).map(stub).collect();
+        let leaf = |links: Vec<(NodeId, LinkId)>| {
+            let mut others = links.into_iter().filter(|(node, _)| stubs[node.0 as usize].is_none());
+            others.next().filter(|_| others.next().is_none())
+        };
+        let leaves = attached.into_iter().map(leaf).collect();
         let mut routing = Self {
             links: network.links.iter().map(|link| (link.ends, link.cost)).collect(),
             forwards,
             up: Vec::new(),
             stubs,
+            leaves,
             outward: Vec::new(),
             inward: Vec::new(),
             distances: HashMap::new(),
@@ -169,9 +179,9 @@ impl Routing {
             return vec![Vec::new()];
         }
         let is_up = |link: LinkId| self.up[link.0 as usize];
-        let (target, last) = match self.stubs[to.0 as usize] {
-            Some((router, link)) => (router, Some(link.reversed())),
-            None => (to, None),
+        let (mut target, mut last) = match self.stubs[to.0 as usize] {
+            Some((router, link)) => (router, vec![link.reversed()]),
+            None => (to, Vec::new()),
         };
         let mut first = Vec::new();
         let mut start = from;
@@ -186,8 +196,16 @@ impl Routing {
             start = router;
         }
         let reaches = |link: LinkId| is_up(link) && (self.forwards[target.0 as usize] || target == start);
-        if last.is_some_and(|link| !reaches(link)) {
+        if last.iter().any(|&link| !reaches(link)) {
             return Vec::new();
+        }
+        if let Some((neighbour, link)) = self.leaves[target.0 as usize].filter(|_| target != start) {
+            let link = link.reversed();
+            if !is_up(link) || !(self.forwards[neighbour.0 as usize] || neighbour == start) {
+                return Vec::new();
+            }
+            last.insert(0, link);
+            target = neighbour;
         }
         self.distances_to(target);
         let distance = &self.distances[&target];
@@ -196,7 +214,7 @@ impl Routing {
         while let Some((node, path)) = open.pop() {
             if node == target {
                 let mut path = path;
-                path.extend(last);
+                path.extend(&last);
                 done.push(path);
                 if done.len() == PATHS_MAX {
                     break;

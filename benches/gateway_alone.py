@@ -4,8 +4,9 @@ What `experiments/gateway/alone.toml` has at 20 Mb/s and 35 ms with path control
 downloads of CUBIC, short transfers and a ping through a FIFO of four bandwidth-delay products. In the
 real world the path is the emulator's. At each end of it a namespace is site and gateway: its daemon, TCP
 of its kernel (iperf3), and a ping whose ways are timed one by one, for both ends have one clock. In the
-simulator packets are as long as they are between real gateways, the tunnel's headers included. Needs
-root, iperf3 and iproute2.
+simulator packets are as long as they are between real gateways, the tunnel's headers included. In both
+worlds delay is added to that of a ping over a path like it which has no gateways and nobody else, so that
+what gateways take for themselves counts. Needs root, iperf3 and iproute2.
 
     sudo python benches/gateway_alone.py [--runs 4] [--program target/release/tidegate-gateway] [--json FILE]
 """
@@ -50,9 +51,9 @@ duration = "{seconds}s"
 warmup = "{warm_up}s"
 
 [nodes]
-hosts = ["A", "B"]
-routers = ["L", "R"]
-real = ["A", "B"]
+hosts = ["A", "B", "C", "D"]
+routers = ["L", "R", "P", "Q"]
+real = ["A", "B", "C", "D"]
 
 [defaults.link]
 rate = "1Gbit"
@@ -62,6 +63,11 @@ queue = {{ kind = "droptail", limit = "20000p" }}
 [links]
 A-L = {{ between = ["A", "L"], delay = "1ms" }}
 R-B = {{ between = ["R", "B"], delay = "1ms" }}
+C-P = {{ between = ["C", "P"], delay = "1ms" }}
+P-Q = {{ between = ["P", "Q"], rate = "{{mbit}}Mbit", delay = "{{way}}" }}
+Q-D = {{ between = ["Q", "D"], delay = "1ms" }}
+# Nobody goes here, but real hosts must reach each other.
+L-P = {{ between = ["L", "P"], delay = "1s" }}
 
 [links.path]
 between = ["L", "R"]
@@ -76,6 +82,14 @@ run = "{command} --site b"
 [commands.a]
 host = "A"
 run = "{command} --site a"
+
+[commands.d]
+host = "D"
+run = "{command} --site d"
+
+[commands.c]
+host = "C"
+run = "{command} --site c"
 """
 SIMULATED = """
 include = ["_sites.toml", "_path-20.toml", "_kind-path.toml"]
@@ -185,8 +199,8 @@ class Heard(asyncio.DatagramProtocol):
         self.ways.append((sent, time.monotonic() - sent))
 
 
-async def hear(folder: Path) -> None:
-    """At b: what comes is taken, until somebody ends it."""
+async def hear(folder: Path, site: str) -> None:
+    """At b, or d: what comes is taken, until somebody ends it."""
 
     async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while await reader.read(1 << 16):
@@ -199,22 +213,22 @@ async def hear(folder: Path) -> None:
     _, heard = await loop.create_datagram_endpoint(Heard, ("0.0.0.0", PING_PORT))
     server = await asyncio.start_server(take, "0.0.0.0", WEB_PORT)
     iperf = subprocess.Popen(["iperf3", "-s"], stdout=subprocess.DEVNULL)
-    (folder / "hears").touch()
+    (folder / f"{site}.hears").touch()
     while not ended.is_set() and not (folder / "done").exists():
         await asyncio.sleep(0.1)
     server.close()
     iperf.terminate()
-    (folder / "ways.json").write_text(json.dumps(heard.ways))
+    (folder / f"{site}.ways.json").write_text(json.dumps(heard.ways))
 
 
-async def send_pings(until: float, chance: random.Random) -> None:
-    """At a: as regular as a game's, by half a step."""
+async def send_pings(to: str, until: float, chance: random.Random) -> None:
+    """At a, or c: as regular as a game's, by half a step."""
     pings = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     at = time.monotonic()
     while at < until:
         await asyncio.sleep(at + chance.uniform(0, PING_EVERY_S / 2) - time.monotonic())
         # 28 of the bytes are headers.
-        pings.sendto(struct.pack("d", time.monotonic()).ljust(PING_BYTES - 28), (INNER["b"], PING_PORT))
+        pings.sendto(struct.pack("d", time.monotonic()).ljust(PING_BYTES - 28), (to, PING_PORT))
         at += PING_EVERY_S
 
 
@@ -237,15 +251,30 @@ async def send_transfers(until: float, chance: random.Random) -> None:
         one.cancel()
 
 
+async def until_heard(folder: Path, site: str) -> None:
+    """Until `site` hears."""
+    while not (folder / f"{site}.hears").exists():
+        await asyncio.sleep(0.05)
+
+
+async def send_alone(folder: Path, seed: int) -> None:
+    """At c: the ping of the path that nobody else uses, as long as there is anything."""
+    await until_heard(folder, "d")
+    to = os.environ["TIDEGATE_ADDRESS_D"]
+    pings = asyncio.create_task(send_pings(to, float("inf"), random.Random(seed)))
+    while not (folder / "done").exists():
+        await asyncio.sleep(0.1)
+    pings.cancel()
+
+
 async def send(folder: Path, seed: int) -> None:
     """At a: first the ping alone, then with everything."""
     chance = random.Random(seed)
-    while not (folder / "hears").exists():
-        await asyncio.sleep(0.05)
+    await until_heard(folder, "b")
     begun = time.monotonic()
     loaded = begun + IDLE_S
     ended = loaded + WARM_UP_S + LOADED_S
-    pings = asyncio.create_task(send_pings(ended, chance))
+    pings = asyncio.create_task(send_pings(INNER["b"], ended, chance))
     await asyncio.sleep(loaded - time.monotonic())
     iperf = await asyncio.create_subprocess_exec(
         "iperf3", "-c", INNER["b"], "-P", "4", "-C", "cubic", "-J", "-i", "1",
@@ -260,9 +289,14 @@ async def send(folder: Path, seed: int) -> None:
 
 
 def at_site(site: str, folder: Path, seed: int) -> None:
-    """All of a site."""
+    """All of a site, or of an end of the path without gateways."""
+    does = {"a": lambda: send(folder, seed), "b": lambda: hear(folder, "b")}
+    alone = {"c": lambda: send_alone(folder, seed), "d": lambda: hear(folder, "d")}
+    if site in alone:
+        asyncio.run(alone[site]())
+        return
     with daemon(folder, site):
-        asyncio.run(hear(folder) if site == "b" else send(folder, seed))
+        asyncio.run(does[site]())
 
 
 # Both worlds.
@@ -290,21 +324,23 @@ def real(program: Path, seed: int) -> dict[str, float]:
             [sys.executable, "-m", "tidegate", "emulate", scenario, "--json"],
             env={**os.environ, "PYTHONPATH": str(ROOT / "python")}, capture_output=True, text=True,
         )  # fmt: skip
-        if not (folder / "ways.json").exists():
+        if not all((folder / f"{site}.ways.json").exists() for site in "bd"):
             logs = "".join(path.read_text() for path in folder.glob("*.log"))
             sys.exit(f"no result:\n{ran.stderr[-2000:]}\n{logs}")
         summary = json.loads(ran.stdout)
         if not summary["emulation"]["kept_up"]:
             print("the machine did not keep up in this run", file=sys.stderr)
         begun, loaded, warm, ended = json.loads((folder / "times.json").read_text())
-        ways = json.loads((folder / "ways.json").read_text())
+        ways, alone = (json.loads((folder / f"{site}.ways.json").read_text()) for site in "bd")
         load = json.loads((folder / "load.json").read_text())
+        idle = statistics.mean(took for sent, took in alone if warm < sent < ended)
         # The first seconds are those in which a new link learns.
-        idle = statistics.mean(took for sent, took in ways if begun + IDLE_S / 2 < sent < loaded)
+        quiet = statistics.mean(took for sent, took in ways if begun + IDLE_S / 2 < sent < loaded)
         late = [took for sent, took in ways if warm < sent < ended]
         return {
             "added_mean_ms": 1e3 * (statistics.mean(late) - idle),
             "added_p95_ms": 1e3 * (quantile(late, 0.95) - idle),
+            "gateways_idle_ms": 1e3 * (quiet - idle),
             "goodput_mbps": load["end"]["sum_received"]["bits_per_second"] / 1e6,
             "queue_ms": summary["links"]["path"]["delay_ms"]["mean"],
         }
@@ -356,7 +392,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=4, help="with real gateways, of 75 s each")
     parser.add_argument("--program", type=Path, default=ROOT / "target/release/tidegate-gateway")
     parser.add_argument("--json", type=Path, help="write all numbers to this file")
-    parser.add_argument("--site", choices=("a", "b"), help=argparse.SUPPRESS)
+    parser.add_argument("--site", choices=tuple("abcd"), help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--seed", type=int, default=1, help=argparse.SUPPRESS)
     arguments = parser.parse_args()

@@ -2,7 +2,8 @@
 # A Debian package of the gateway: packaging/gateway/make_deb.sh PROGRAM [FOLDER [REVISION]]
 #
 # PROGRAM is what `cargo build --release -p tidegate-gateway --features daemon` made on the oldest Debian that is to run it;
-# REVISION counts packages of the same version of it, from 1. try_deb.sh tries what comes out.
+# REVISION counts packages of the same version of it, from 1. try_deb.sh tries what comes out. The licences of what
+# it is compiled from are taken from where cargo and the compiler have them.
 set -euo pipefail
 program=$(realpath "$1")
 out=$(realpath -m "${2:-dist}")
@@ -49,6 +50,8 @@ X
 {
     echo "Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/"
     echo "Upstream-Name: tidegate"
+    echo "Comment: What others wrote and is compiled into the program has licences of its own:"
+    echo " they are in THIRD-PARTY-LICENSES beside this file."
     echo
     echo "Files: *"
     echo "Copyright: 2026 the Tidegate authors"
@@ -57,6 +60,7 @@ X
     echo " ."
     echo " The Apache License, version 2.0, is in /usr/share/common-licenses/Apache-2.0."
 } > "$root/usr/share/doc/tidegate-gateway/copyright"
+python3 "$here/licenses.py" > "$root/usr/share/doc/tidegate-gateway/THIRD-PARTY-LICENSES"
 
 # What lintian says and is not mended, with the reason.
 [ "$revision" != 1 ] || install -Dm644 /dev/stdin "$root/usr/share/lintian/overrides/tidegate-gateway" <<'X'

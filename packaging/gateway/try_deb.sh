@@ -32,6 +32,10 @@ stat -c "%s B %n" "$first" "$second" | sed "s|$work/packages/||"
 for package in "$first" "$second"; do
     # What is overridden, with its reason, stands in make_deb.sh.
     lintian --allow-root --pedantic --display-info --fail-on error,warning "$package"
+    # Crates by two ways: those that cargo knows, and those that the compiler named in the program.
+    file=./usr/share/doc/tidegate-gateway/THIRD-PARTY-LICENSES
+    dpkg-deb --fsys-tarfile "$package" | tar -xO "$file" > "$work/licenses"
+    python3 "$here/licenses.py" --check "$work/licenses" --program "$program"
 done
 # In tenths.
 systemd-analyze security --offline=true --no-pager --threshold=25 "$here/tidegate-gateway.service" | tail -1

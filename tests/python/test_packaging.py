@@ -1,4 +1,5 @@
-"""A release is refused for every reason there is; what installations are tried with knows all commands."""
+"""A release is refused for every reason there is; what installations are tried with knows all commands; the
+package of the gateway has the licences of what others wrote."""
 
 import importlib.util
 import os
@@ -6,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -126,3 +128,122 @@ def test_manual_pages_of_the_gateway_are_without_warnings(name):
     page = ROOT / f"packaging/gateway/{name}.8"
     told = subprocess.run(["groff", "-man", "-Tutf8", "-ww", "-z", page], capture_output=True, text=True)
     assert (told.returncode, told.stderr) == (0, "")
+
+
+@pytest.fixture(scope="module")
+def licenses():
+    return load("gateway/licenses")
+
+
+@pytest.fixture(scope="module")
+def bundled(licenses):
+    """The licences as they are in the package of the gateway."""
+    return licenses.bundle([*licenses.crates(), licenses.library()])
+
+
+def test_the_package_of_the_gateway_has_the_licences_of_all_crates_in_it(licenses, bundled):
+    # Those that cargo names, of which ours have no entry, and what the manifest says by itself.
+    names = {f"{name} {version}" for name, version in licenses.tree() if not name.startswith("tidegate-")}
+    assert licenses.missing(bundled, names) == []
+    entries = bundled.split(licenses.RULE)[0]
+    manifest = tomllib.loads((ROOT / "crates/gateway/Cargo.toml").read_text(encoding="utf-8"))
+    direct = [name for name in manifest["dependencies"] if not name.startswith("tidegate-")]
+    assert len(direct) > 15
+    for name in [*direct, "ring", "untrusted", "rust-library"]:
+        assert re.search(rf"^{name} [\da-f]", entries, re.MULTILINE), name
+    # Of each entry there is at least one text, whose number is there.
+    numbers = set(re.findall(r"^Text (\d+)$", bundled, re.MULTILINE))
+    for line in re.findall(r"; texts (.*)$", entries, re.MULTILINE):
+        assert set(line.split(", ")) <= numbers
+    assert entries.count("; texts ") == len(names) + 1
+    # By their own words, and the copyright of one that brings no file.
+    for words in ("Neither the name of", "Version 2.0, January 2004", "and/or distribute", "Cloudflare"):
+        assert words in bundled
+    assert "<copyright>" not in bundled
+
+
+def test_a_crate_that_is_missing_in_the_licences_is_named(licenses, bundled, tmp_path):
+    gone = re.sub(r"^ring (\d)", r"rings \1", bundled, flags=re.MULTILINE)
+    file = tmp_path / "THIRD-PARTY-LICENSES"
+    program = tmp_path / "program"
+    checked = [sys.executable, ROOT / "packaging/gateway/licenses.py", "--check", file]
+
+    def check(text, names, *more):
+        file.write_text(text, encoding="utf-8")
+        program.write_bytes(b"\0".join(f"/x/{name}/src/lib.rs".encode() for name in names))
+        return subprocess.run([*checked, *more], capture_output=True, text=True)
+
+    assert check(bundled, []).returncode == 0
+    told = check(gone, [])
+    assert told.returncode == 1 and re.search(r"has no licence of: ring [\d.]+\n", told.stderr)
+    # What the compiler put into the program, as it names it.
+    ring = re.search(r"^ring (.*)$", bundled, re.MULTILINE)[1]
+    told = check(bundled, [f"registry/src/y/ring-{ring}"], "--program", program)
+    assert told.returncode == 0, told.stderr
+    told = check(bundled, ["registry/src/y/of-nobody-1.2.3+4"], "--program", program)
+    assert told.returncode == 1 and "of-nobody 1.2.3+4" in told.stderr
+    other = "0123456789" * 4
+    told = check(bundled, [f"rustc/{other}/library/core"], "--program", program)
+    assert told.returncode == 1 and f"rust-library {other}" in told.stderr
+    assert "names no crate" in check(bundled, [], "--program", program).stderr
+
+
+@pytest.fixture
+def crate(licenses, tmp_path):
+    """Makes crates: of a licence, with files."""
+
+    def make(license, name="some", authors=(), **files):
+        folder = tmp_path / name
+        (folder / "src").mkdir(parents=True)
+        for file, text in files.items():
+            (folder / file.replace("__", "/").replace("_rs", ".rs")).write_text(text, encoding="utf-8")
+        return licenses.Crate(name, "1.2.3", license, tuple(authors), "", folder)
+
+    return make
+
+
+MIT = (ROOT / "LICENSE-MIT").read_text(encoding="utf-8")
+
+
+def test_texts_of_licences_are_there_once_and_in_one_order(licenses, crate):
+    one = crate("MIT", "one", LICENSE=MIT, NOTICE="Of one.", src__LICENSE="Of older code.")
+    two = crate("MIT", "two", LICENCE=MIT.replace("\n", "\r\n"), src__license_rs="Not a licence.")
+    text = licenses.bundle([one, two])
+    assert licenses.bundle([two, one]) == text
+    assert text.count("Permission is hereby granted") == 1
+    assert "  LICENSE of one 1.2.3\n  LICENCE of two 1.2.3\n" in text
+    assert "Of one." in text and "Of older code." in text and "Not a licence." not in text
+    assert licenses.missing(text, ["one 1.2.3", "two 1.2.4", "tw 1.2.3"]) == ["tw 1.2.3", "two 1.2.4"]
+
+
+def test_a_crate_without_a_file_has_the_text_of_its_licence_with_its_copyright(licenses, crate):
+    said = crate("BSD-3-Clause", "said", ["A"], src__lib_rs="// Copyright (c) 2019 B.\n// Of C.\n")
+    text = licenses.bundle([said])
+    assert "\nCopyright (c) 2019 B.\n" in text and "Neither the name of" in text and "(c) A" not in text
+    assert "\nCopyright (c) A <a@b>\n" in licenses.bundle([crate("MIT/Apache-2.0", "by", ["A <a@b>"])])
+
+
+@pytest.mark.parametrize(
+    "license, authors, files, says",
+    [
+        ("", ["A"], {}, "no file"),
+        # Nobody is named, and the text is not known.
+        ("MIT", [], {}, "no file"),
+        ("Zlib", ["A"], {}, "no file"),
+        # What is there says not what was promised.
+        ("MIT", ["A"], {"LICENSE": "As in LICENSE-MIT."}, "LICENSE of some 1.2.3"),
+        ("MIT AND ISC", ["A"], {"LICENSE": MIT}, "LICENSE of some 1.2.3"),
+        ("(MIT OR Zlib) AND ISC", ["A"], {"COPYING": MIT}, "COPYING of some 1.2.3"),
+        ("MIT WITH exception", ["A"], {"LICENSE": MIT}, "LICENSE of some 1.2.3"),
+    ],
+)
+def test_a_crate_without_its_licence_is_refused(licenses, crate, license, authors, files, says):
+    good = crate("Zlib OR (MIT AND MIT)", "good", LICENSE=MIT)
+    assert licenses.texts(good)
+    with pytest.raises(licenses.UnlicensedError, match="^some 1.2.3: its licence is .*" + says):
+        licenses.bundle([good, crate(license, "some", authors, **files)])
+
+
+def test_a_compiler_that_does_not_describe_its_library_is_refused(licenses, tmp_path):
+    with pytest.raises(licenses.UnlicensedError, match="rust-library"):
+        licenses.bundle([licenses.library()._replace(folder=tmp_path)])

@@ -1,23 +1,27 @@
 //! Runs a case: the network between gateways, gateways by their own clocks, hosts behind them, and what goes wrong.
 
+mod look;
+mod vice;
+
 use std::net::{IpAddr, SocketAddr};
 
 use tidegate_engine::Simulation;
 use tidegate_gateway::core::config::{GatewayConfig, RateConfig, SiteConfig};
-use tidegate_gateway::core::envelope::{ENVELOPE_BYTES, Envelope, HEADER_BYTES, Kind, LINK_ADDRESS};
 use tidegate_gateway::core::store::BUFFER_BYTES;
 use tidegate_gateway::core::{Gateway, Input, Output};
 use tidegate_gateway::tunnel::plain::PlainTunnels;
 use tidegate_gateway::tunnel::{Tunnel, Tunnels};
-use tidegate_mechanism::edge::path::wire::{Message, REPORT_BYTES, decode};
 use tidegate_mechanism::random::{Seed, Substream};
 use tidegate_packet::{Arrival, Dscp, Ecn};
 use tidegate_units::{BitRate, Span, Time};
 
+use self::vice::{SHOUTED, Shouter, lie, report_in};
 use crate::case::{Case, FALLBACK, FLOOR, Fault, Load, MAX, Vice};
 use crate::clock::Clock;
-use crate::hosts::{Done, Entering, Flow, is_clear, owner};
+use crate::hosts::{Entering, Flow, is_clear, owner};
 use crate::network::{self, Port};
+
+pub use self::look::Seen;
 
 /// Around a datagram on the network.
 const OUTER_HEADER_BYTES: u32 = 28;
@@ -25,29 +29,6 @@ const OUTER_HEADER_BYTES: u32 = 28;
 const LOOK_EVERY: Span = Span::from_millis(100);
 /// Calls of gateways and hosts in one instant, beyond which it is said that time stands still.
 const CALLS_MAX: u64 = 200_000;
-/// An exhausting peer says so much per second.
-const SHOUTS_PER_SECOND: u64 = 4000;
-
-/// What was seen in a while: see [`World::take`].
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Seen {
-    /// By load.
-    pub done: Vec<Done>,
-    /// Bytes on the lines, away from the hub, by site.
-    pub line_bytes: Vec<u64>,
-    /// The mean queue of the hub towards each site, bytes.
-    pub queue_bytes: Vec<f64>,
-    /// The rate of the link to each other site, the last one.
-    pub rates: Vec<BitRate>,
-}
-
-/// A peer that is no gateway, and says what it can.
-struct Shouter {
-    site: usize,
-    tunnels: PlainTunnels,
-    random: Substream,
-    next: Time,
-}
 
 /// See the module.
 pub struct World<'a> {
@@ -378,118 +359,6 @@ impl<'a> World<'a> {
         }
     }
 
-    /// An exhausting peer says something.
-    fn shout(&mut self) {
-        let Some(mut shouter) = self.shouter.take() else { return };
-        shouter.next = self.now + Span::from_nanos(1_000_000_000 / SHOUTS_PER_SECOND);
-        let (site, now) = (shouter.site, self.now);
-        let mut room = vec![0; BUFFER_BYTES];
-        shouter.tunnels.tunnel(0).want(now);
-        while let Some(bytes) = shouter.tunnels.tunnel(0).poll(now, &mut room) {
-            self.inject((site, 0), SHOUTED, &room[..bytes]);
-        }
-        let mut inside = vec![0; 200];
-        let random = &mut shouter.random;
-        let kinds = [
-            Kind::Hello,
-            Kind::Answer,
-            Kind::Control,
-            Kind::Bye,
-            Kind::Probe,
-            Kind::Probed,
-            Kind::Hop,
-            Kind::Relay,
-        ];
-        let kind = kinds[random.below(kinds.len() as u32) as usize];
-        let envelope = Envelope {
-            kind,
-            link: random.below(256) as u8,
-            incarnation: random.bits(),
-            number: random.bits() as u32,
-            echo: random.bits(),
-        };
-        let body: Vec<u8> = (0..random.below(100)).map(|_| random.bits() as u8).collect();
-        let length = if random.chance(0.7) {
-            envelope.write(&body, &mut inside).unwrap_or(0)
-        } else {
-            inside.fill_with(|| random.bits() as u8);
-            inside[0] = 0x45;
-            inside.len()
-        };
-        if let Some(bytes) = shouter.tunnels.tunnel(0).seal(&inside[..length], now, &mut room) {
-            self.inject((site, 0), SHOUTED, &room[..bytes]);
-        }
-        self.shouter = Some(shouter);
-    }
-
-    /// What must hold at any time.
-    fn look(&mut self) {
-        let mut found = Vec::new();
-        for (site, gateway) in self.gateways.iter().enumerate() {
-            let (mut came, mut went) = (0, 0);
-            for status in gateway.status() {
-                let counters = &status.counters;
-                came += counters.entered_packets + counters.relayed_packets;
-                went += counters.sent_packets + status.drops.total() + counters.too_large_packets;
-                if status.buffers.0 > status.buffers.1 {
-                    found.push(format!(
-                        "{} holds {} of {} buffers of gateway {site}",
-                        status.name, status.buffers.0, status.buffers.1
-                    ));
-                }
-                for link in &status.links {
-                    let is_within = link.rate >= FLOOR.min(FALLBACK) && link.rate <= MAX;
-                    if !is_within {
-                        found.push(format!(
-                            "gateway {site} sends to {} at {}, not within {FLOOR} and {MAX}",
-                            status.name, link.rate
-                        ));
-                    }
-                }
-            }
-            let (shaped, other) = gateway.held();
-            let held = (shaped + other) as u64;
-            if came < went || came > went + held {
-                found.push(format!("gateway {site}: {came} packets came, {went} went, and {held} are held"));
-            }
-        }
-        for flow in &self.flows {
-            // Not even where the network repeats datagrams: tunnels see that.
-            if flow.done.wrong > 0 {
-                found.push(format!(
-                    "{} packets from site {} to {} came twice or changed",
-                    flow.done.wrong, flow.ends.0, flow.ends.1
-                ));
-            }
-        }
-        for what in found {
-            self.break_rule(what);
-        }
-    }
-
-    /// What was done since the last time, and what lines and queues look like.
-    pub fn take(&mut self) -> Seen {
-        let sites = self.case.lines.len();
-        let done = self.flows.iter_mut().map(|flow| std::mem::take(&mut flow.done)).collect();
-        let rate = |other: usize| {
-            let status = &self.gateways[0].status()[other - 1];
-            status.links.first().map_or(BitRate::ZERO, |link| link.rate)
-        };
-        let rates = (1..sites).map(rate).collect();
-        let statistics = self.network.statistics();
-        let counted: Vec<(u64, u128)> = (0..sites)
-            .map(|site| &statistics.links[2 * site + 1])
-            .map(|link| (link.delivered_bytes, link.byte_nanos))
-            .collect();
-        let nanos = self.now.since(self.looked).as_nanos().max(1);
-        let since =
-            counted.iter().zip(&self.counted).map(|(now, before)| (now.0 - before.0, now.1 - before.1));
-        let (line_bytes, queue_bytes) =
-            since.map(|(bytes, byte_nanos)| (bytes, byte_nanos as f64 / nanos as f64)).unzip();
-        (self.counted, self.looked) = (counted, self.now);
-        Seen { done, line_bytes, queue_bytes, rates }
-    }
-
     /// What it is at.
     pub const fn now(&self) -> Time {
         self.now
@@ -504,28 +373,4 @@ impl<'a> World<'a> {
     pub fn under_way(&mut self) -> usize {
         self.network.observer_mut().used()
     }
-}
-
-/// What an exhausting peer writes outside, by which its datagrams are known here.
-const SHOUTED: u8 = 0x20;
-
-/// Where in a packet between gateways a report of path control begins.
-fn report_in(packet: &[u8]) -> Option<usize> {
-    let at = HEADER_BYTES + ENVELOPE_BYTES;
-    let is_control =
-        packet.get(24..40)? == LINK_ADDRESS && *packet.get(HEADER_BYTES + 1)? == Kind::Control.number();
-    let body = packet.get(at..at + REPORT_BYTES)?;
-    (is_control && matches!(decode(body), Ok(Message::Report(_)))).then_some(at)
-}
-
-/// Reports say that `factor` times as much has arrived.
-fn lie(packet: &mut [u8], factor: f64) -> bool {
-    if let Some(at) = report_in(packet)
-        && let Ok(Message::Report(mut report)) = decode(&packet[at..at + REPORT_BYTES])
-    {
-        report.received_bytes = (report.received_bytes as f64 * factor) as u64;
-        report.received_packets = (report.received_packets as f64 * factor) as u64;
-        packet[at..at + REPORT_BYTES].copy_from_slice(&report.encode());
-    }
-    true
 }

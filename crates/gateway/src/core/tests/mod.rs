@@ -1,22 +1,24 @@
-//! Gateways that talk to each other over a wire that only takes time.
+//! Gateways that talk to each other over a wire that only takes time, and what becomes of packets there.
+
+mod classes;
+mod disturbed;
+mod peers;
+mod relays;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use etherparse::PacketBuilder;
-use proptest::prelude::*;
 use tidegate_mechanism::edge::EdgeConfig;
 use tidegate_mechanism::edge::fixed::FixedConfig;
 use tidegate_mechanism::edge::path::PathConfig;
 use tidegate_mechanism::hop::HopConfig;
-use tidegate_mechanism::mark::{MarkerConfig, OutOfProfile, ProfileConfig};
 use tidegate_packet::{Ecn, Protocol};
-use tidegate_units::{Bytes, Limit};
 use tidegate_wire::ip;
 
-use super::config::{ClassConfig, RateConfig, SiteConfig};
+use super::config::{RateConfig, SiteConfig};
 use super::envelope::Envelope;
-use super::peer::{State, Why};
+use super::peer::State;
 use super::*;
 use crate::tunnel::plain::PlainTunnels;
 
@@ -252,32 +254,6 @@ fn a_packet_reaches_the_other_site_as_it_was_and_nothing_of_it_is_seen_on_the_wa
 }
 
 #[test]
-fn gateways_greet_and_control_the_link() {
-    let mut world = World::two(Some(&path()));
-    world.run_for(Span::from_millis(200));
-    assert_eq!([world.state(0), world.state(1)], [State::Controlled; 2]);
-}
-
-#[test]
-fn an_end_that_does_not_understand_has_a_fixed_rate() {
-    // The other one has been told to hold nothing.
-    let mut world = World::new(vec![config(0, 2, Some(&path()), None), config(1, 2, None, None)]);
-    world.load(0, 1, 5000);
-    assert_eq!(world.state(0), State::Fixed(Why::Unanswered));
-    let rate = world.delivered.iter().filter(|(at, ..)| *at >= Time::from_nanos(4_000_000_000)).count();
-    // 2 Mbit/s of 1068 bytes outside, as 1000 are padded to 1008 and wrapped in 60.
-    assert!((225..245).contains(&rate), "{rate}");
-}
-
-#[test]
-fn mechanisms_that_differ_are_noticed() {
-    let iec = EdgeConfig::Iec(Box::default());
-    let mut world = World::new(vec![config(0, 2, Some(&path()), None), config(1, 2, Some(&iec), None)]);
-    world.run_for(Span::from_secs(1));
-    assert_eq!([world.state(0), world.state(1)], [State::Fixed(Why::Differs); 2]);
-}
-
-#[test]
 fn what_enters_is_sent_dropped_or_held() {
     let mut world = World::two(Some(&path()));
     world.run_for(Span::from_millis(500));
@@ -386,283 +362,5 @@ fn marks_of_the_path_reach_hosts_that_know_them() {
         assert_eq!(packet[1] & 0b11, if capable { 0b11 } else { 0 });
         let header = etherparse::Ipv4Header::from_slice(packet).expect("it is one").0;
         assert_eq!(header.header_checksum, header.calc_header_checksum());
-    }
-}
-
-#[test]
-fn forged_and_repeated_datagrams_change_nothing() {
-    let run = |disturbed: bool| {
-        let mut world = World::two(Some(&path()));
-        let mut noise = tidegate_mechanism::random::Substream::new(Seed(3));
-        for number in 0..400 {
-            world.send(0, &udp(0, 1, number, 900, 0));
-            world.run_for(Span::from_micros(500));
-            if !disturbed {
-                continue;
-            }
-            let before = world.wire.len();
-            for _ in 0..20 {
-                // Something that was on the wire a while ago, as it was or with bits turned. What is still under way would arrive twice, of which
-                // the first counts.
-                let old = world.wire[noise.below((before * 9 / 10).max(1) as u32) as usize].clone();
-                let (to, _, traffic_class, mut bytes) = old;
-                let is_old = !world.under_way.values().any(|(.., other)| *other == bytes);
-                if noise.chance(0.5) || !is_old {
-                    let at = noise.below(bytes.len() as u32) as usize;
-                    bytes[at] ^= 1 << noise.below(8);
-                }
-                let from = SocketAddr::new(IpAddr::from([203, 0, 113, 5]), 9);
-                let now = world.now;
-                world.gateways[to].handle(Input::Wan { from, traffic_class, datagram: &bytes }, now);
-            }
-        }
-        world.run_for(Span::from_secs(1));
-        world
-    };
-    let (calm, disturbed) = (run(false), run(true));
-    assert!(calm.wire == disturbed.wire, "the same was sent");
-    assert!(calm.delivered == disturbed.delivered, "and arrived");
-    assert!(calm.delivered.len() > 100);
-    let refused = |at: &World| {
-        let of = |gateway: &Gateway<_>| {
-            gateway.status()[0].counters.refused.iter().sum::<u64>()
-                + gateway.stray().refused.iter().sum::<u64>()
-        };
-        at.gateways.iter().map(of).sum::<u64>()
-    };
-    assert_eq!(refused(&calm), 0);
-    assert_eq!(refused(&disturbed), 400 * 20);
-}
-
-#[test]
-fn who_moves_is_followed_and_begins_with_half_of_the_rate() {
-    let mut world = World::two(Some(&path()));
-    world.load(0, 1, 3000);
-    let rate = |of: &World| of.gateways[0].status()[0].links[0].rate.as_bps_f64();
-    let before = rate(&world);
-    world.seen_as[0] = SocketAddr::new(IpAddr::from([198, 51, 100, 7]), 4000);
-    world.load(0, 1, 60);
-    assert_eq!(world.gateways[1].status()[0].endpoint, Some(world.seen_as[0]));
-    assert!(rate(&world) < 0.8 * before, "{} of {before}", rate(&world));
-    world.delivered.clear();
-    world.load(0, 1, 3000);
-    assert!(world.delivered.len() > 2700, "{}", world.delivered.len());
-    assert_eq!([world.state(0), world.state(1)], [State::Controlled; 2]);
-}
-
-#[test]
-fn who_moves_and_has_nothing_to_send_is_found_again() {
-    let mut world = World::two(Some(&path()));
-    world.load(0, 1, 2000);
-    // What is sent to the old address gets lost.
-    world.seen_as[1] = SocketAddr::new(IpAddr::from([198, 51, 100, 9]), 4000);
-    world.load(0, 1, 2000);
-    world.delivered.clear();
-    world.load(0, 1, 1000);
-    assert!(world.delivered.len() > 800, "{}", world.delivered.len());
-}
-
-#[test]
-fn who_starts_anew_is_known_again_at_once() {
-    for restarted in 0..2 {
-        let mut world = World::two(Some(&path()));
-        world.load(0, 1, 3000);
-        let now = world.now;
-        world.gateways[restarted] = start(restarted, 2, config(restarted, 2, Some(&path()), None), now);
-        world.load(0, 1, 1000);
-        assert_eq!([world.state(0), world.state(1)], [State::Controlled; 2], "{restarted}");
-        world.delivered.clear();
-        world.load(0, 1, 1000);
-        assert!(world.delivered.len() > 900, "{restarted}: {}", world.delivered.len());
-    }
-}
-
-#[test]
-fn an_end_that_falls_silent_gets_the_fallback_after_a_while_and_is_controlled_again_when_it_speaks() {
-    let mut world = World::two(Some(&path()));
-    world.load(0, 1, 1000);
-    world.is_cut = true;
-    world.load(0, 1, 40_000);
-    assert!(matches!(world.state(0), State::Fixed(Why::Silent) | State::Down), "{:?}", world.state(0));
-    world.is_cut = false;
-    world.load(0, 1, 12_000);
-    assert_eq!([world.state(0), world.state(1)], [State::Controlled; 2]);
-}
-
-#[test]
-fn goodbye_is_said_and_nothing_is_taken_any_more() {
-    let mut world = World::two(Some(&path()));
-    world.load(0, 1, 500);
-    let now = world.now;
-    world.gateways[0].drain(now);
-    world.load(0, 1, 300);
-    assert!(world.gateways[0].is_drained());
-    assert_eq!(world.state(1), State::Fixed(Why::Silent));
-    assert_eq!(world.gateways[0].stray().unrouted_packets, 300);
-}
-
-#[test]
-fn an_idle_pair_of_gateways_does_next_to_nothing() {
-    let mut world = World::two(Some(&path()));
-    world.run_for(Span::from_secs(60));
-    let (polls, sent) = (world.polls, world.wire.len());
-    world.run_for(Span::from_secs(60));
-    assert!(world.polls - polls < 400, "{} calls in a minute", world.polls - polls);
-    assert!(world.wire.len() - sent < 60, "{} datagrams in a minute", world.wire.len() - sent);
-}
-
-#[test]
-fn sessions_are_renewed_under_load_without_a_loss() {
-    let mut world = World::two(None);
-    for number in 0..15_000 {
-        world.send(0, &udp(0, 1, number, 300, 0));
-        world.run_for(Span::from_millis(20));
-    }
-    world.run_for(Span::from_secs(1));
-    assert_eq!(world.delivered.len(), 15_000);
-    let initiations = world.wire.iter().filter(|(.., bytes)| bytes[0] == 1).count();
-    assert!((3..=6).contains(&initiations), "{initiations}");
-}
-
-#[test]
-fn classes_have_links_of_their_own_with_codepoints_outside() {
-    let voice = ClassConfig {
-        name: "voice".into(),
-        dscp: tidegate_packet::DscpSet::NONE.with(Dscp::EF),
-        ports: Vec::new(),
-        class: 3,
-        own_link: Some(Dscp::EF),
-        marker: None,
-    };
-    let with = |here| GatewayConfig { classes: vec![voice.clone()], ..config(here, 2, Some(&path()), None) };
-    let mut world = World::new(vec![with(0), with(1)]);
-    world.run_for(Span::from_millis(300));
-    world.wire.clear();
-    for number in 0..100 {
-        world.send(0, &udp(0, 1, number, 700, 0));
-        world.send(0, &udp(0, 1, number, 100, Dscp::EF.get() << 2));
-        world.run_for(Span::from_millis(5));
-    }
-    world.run_for(Span::from_millis(100));
-    let status = &world.gateways[0].status()[0];
-    assert_eq!(status.links.iter().map(|link| link.link).collect::<Vec<_>>(), [0, 1]);
-    let outside = |codepoint: Dscp| {
-        world.wire.iter().filter(move |(.., class, _)| class >> 2 == codepoint.get()).count()
-    };
-    assert!(outside(Dscp::EF) >= 100 && outside(Dscp::BEST_EFFORT) >= 100);
-    assert_eq!(world.delivered.len(), 200);
-}
-
-#[test]
-fn classes_are_marked_and_policed_where_they_enter() {
-    let profile = |beyond| {
-        MarkerConfig::Profile(ProfileConfig {
-            depth: Limit::Bytes(Bytes::new(10_000)),
-            beyond,
-            ..ProfileConfig::with(BitRate::from_bps(80_000))
-        })
-    };
-    for (beyond, arrive) in [(OutOfProfile::Unmark, 100), (OutOfProfile::Drop, 20)] {
-        let bulk = ClassConfig {
-            name: "bulk".into(),
-            dscp: tidegate_packet::DscpSet::NONE,
-            ports: vec![7],
-            class: 1,
-            own_link: None,
-            marker: Some(profile(beyond)),
-        };
-        let with =
-            |here| GatewayConfig { classes: vec![bulk.clone()], ..config(here, 2, Some(&path()), None) };
-        let mut world = World::new(vec![with(0), with(1)]);
-        world.run_for(Span::from_millis(300));
-        // A second of 100 packets of 1000 bytes: ten fit into the bucket, and ten more come in this time.
-        for number in 0..100 {
-            world.send(0, &udp(0, 1, number, 972, 0));
-            world.run_for(Span::from_millis(10));
-        }
-        world.run_for(Span::from_millis(100));
-        let marked = |packet: &[u8]| packet[1] >> 2 == Dscp::AF11.get();
-        assert!(world.delivered.len().abs_diff(arrive) <= 2, "{beyond:?}: {}", world.delivered.len());
-        let in_profile = world.delivered.iter().filter(|(.., packet)| marked(packet)).count();
-        assert!(in_profile.abs_diff(20) <= 2, "{beyond:?}: {in_profile}");
-        let header = etherparse::Ipv4Header::from_slice(&world.delivered[0].2).expect("it is one").0;
-        assert_eq!(header.header_checksum, header.calc_header_checksum());
-    }
-}
-
-#[test]
-fn a_third_site_is_reached_through_a_relay_that_sees_nothing_of_it() {
-    let nbq = || Some(HopConfig::Nbq(Box::default()));
-    for relay in [nbq(), Some(HopConfig::BackPressure(Box::default())), None] {
-        let mut configs: Vec<_> = (0..3).map(|here| config(here, 3, Some(&path()), Some(1))).collect();
-        for config in &mut configs {
-            config.relay = relay.clone().or_else(nbq);
-        }
-        configs[1].relay.clone_from(&relay);
-        let relay = relay.is_some();
-        let mut world = World::new(configs);
-        world.run_for(Span::from_secs(12));
-        for number in 0..500 {
-            world.send(0, &udp(0, 2, number, 700, 0));
-            world.run_for(Span::from_millis(5));
-        }
-        world.run_for(Span::from_millis(100));
-        let arrived = world.delivered.iter().filter(|(_, to, _)| *to == 2).count();
-        assert_eq!(arrived, if relay { 500 } else { 0 });
-        assert_eq!(world.delivered.len(), arrived, "the relay delivers nothing to its own hosts");
-        if relay {
-            assert_eq!(world.delivered[0].2, udp(0, 2, 0, 700, 0));
-            let ends = [address(0), address(2)];
-            let direct =
-                world.wire.iter().any(|(to, from, ..)| ends.contains(&address(*to)) && ends.contains(from));
-            assert!(!direct, "all of it goes by the relay");
-        }
-    }
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
-    /// Whatever comes from anywhere in whatever order, nothing breaks, nothing is lost count of, and it ends.
-    #[test]
-    fn any_bytes_from_anywhere_break_nothing(
-        steps in prop::collection::vec((0u8..6, any::<u16>(), prop::collection::vec(any::<u8>(), 0..80), 0u64..50_000_000), 1..120),
-    ) {
-        let mut world = World::two(Some(&path()));
-        for (kind, number, bytes, wait) in steps {
-            let now = world.now;
-            let from = address(usize::from(number % 3));
-            let traffic_class = number as u8;
-            match kind {
-                0 => world.send(0, &bytes),
-                1 => world.send(usize::from(number % 2), &udp(usize::from(number % 2), usize::from(number / 2 % 2), number, bytes.len() * 12, traffic_class)),
-                2 => world.gateways[1].handle(Input::Wan { from, traffic_class, datagram: &bytes }, now),
-                3 if !world.wire.is_empty() => {
-                    let (to, _, _, mut datagram) = world.wire[usize::from(number) % world.wire.len()].clone();
-                    for (at, byte) in bytes.iter().enumerate().take(usize::from(number % 3)) {
-                        let place = (at * 37 + usize::from(*byte)) % datagram.len();
-                        datagram[place] ^= byte;
-                    }
-                    world.gateways[to].handle(Input::Wan { from, traffic_class, datagram: &datagram }, now);
-                }
-                4 => world.is_cut = !world.is_cut,
-                _ => {
-                    let (here, sites) = (usize::from(number % 2), 2);
-                    if number % 16 < 2 {
-                        world.gateways[here] = start(here, sites, config(here, 2, Some(&path()), None), now);
-                    }
-                }
-            }
-            let polls = world.polls;
-            world.run_for(Span::from_nanos(wait));
-            prop_assert!(world.polls - polls < 20_000, "it goes on for ever");
-            for gateway in &world.gateways {
-                let status = &gateway.status()[0];
-                let (shaped, other) = gateway.held();
-                let counters = &status.counters;
-                let gone = counters.sent_packets + status.drops.total() + counters.too_large_packets;
-                prop_assert_eq!(counters.entered_packets, gone + (shaped + other) as u64, "{:?}", status);
-                prop_assert!(status.buffers.0 <= status.buffers.1);
-            }
-        }
     }
 }

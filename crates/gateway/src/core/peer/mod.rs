@@ -9,6 +9,9 @@
 //! A site whose mechanism is none, or a fixed rate, is not greeted: any peer that speaks the tunnel's format may be there. What a
 //! controlled peer does in shorter silences is its mechanism's: no rate rises then. `floor` and `max` hold in every state.
 
+mod messages;
+mod state;
+
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
@@ -20,10 +23,13 @@ use tidegate_mechanism::random::{Seed, Substream};
 use tidegate_packet::{Address, Ecn, FlowId, Headers, Packet, Protocol, TcpHeader};
 use tidegate_units::{BitRate, Span, Time};
 
+use self::messages::MESSAGES_BURST;
 use super::config::{HELLO_PATIENCE, RateConfig, SiteConfig};
-use super::envelope::{Envelope, Hello, Kind, VERSION};
+use super::envelope::Kind;
 use super::mtu::PathMtu;
 use super::store::Store;
+
+pub use self::state::{Counters, State, Why};
 
 /// A hello is said again after this time, and after this one where it stays without an answer.
 const HELLO_EVERY: Span = Span::from_millis(500);
@@ -36,87 +42,6 @@ const QUIET: Span = Span::from_secs(1);
 const QUIET_MOST: Span = Span::from_secs(16);
 /// That something came is noted so often.
 const NOTED_EVERY: Span = Span::from_millis(100);
-/// Messages of one peer that are heard: in a burst, and per second. A mechanism says two per round trip, which is no less than 2 ms.
-const MESSAGES_BURST: u32 = 256;
-const MESSAGES_PER_SECOND: u32 = 2000;
-/// Messages that wait for the tunnel, at most.
-const SAID_MAX: usize = 32;
-
-/// What a peer is taken for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum State {
-    /// There is no session.
-    Down,
-    /// It was greeted, and has not answered yet.
-    Greeting,
-    /// Its mechanism answers to ours.
-    Controlled,
-    /// The rate is one that was chosen.
-    Fixed(Why),
-}
-
-/// Why the rate is a fixed one.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Why {
-    /// The configuration says so.
-    Chosen,
-    /// It has not answered.
-    Unanswered,
-    /// It has another mechanism.
-    Differs,
-    /// It answers no more.
-    Silent,
-}
-
-impl State {
-    /// The name in results, and for people.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Down => "down",
-            Self::Greeting => "greeting",
-            Self::Controlled => "controlled",
-            Self::Fixed(Why::Chosen) => "fixed",
-            Self::Fixed(Why::Unanswered) => "fixed: no answer",
-            Self::Fixed(Why::Differs) => "fixed: another mechanism there",
-            Self::Fixed(Why::Silent) => "fixed: silent",
-        }
-    }
-}
-
-/// What has passed. Packets and bytes are those inside.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
-    /// Came from hosts here for the other site.
-    pub entered_packets: u64,
-    /// Their bytes.
-    pub entered_bytes: u64,
-    /// Went to the other site.
-    pub sent_packets: u64,
-    /// Their bytes.
-    pub sent_bytes: u64,
-    /// Came from the other site for hosts here.
-    pub received_packets: u64,
-    /// Their bytes.
-    pub received_bytes: u64,
-    /// Came from the other site and were none of what it may send: wrong addresses, or no packets.
-    pub strange_packets: u64,
-    /// Passed on for others.
-    pub relayed_packets: u64,
-    /// Were too large for the path.
-    pub too_large_packets: u64,
-    /// Messages said to the other gateway, and their bytes outside.
-    pub said_messages: u64,
-    /// See `said_messages`.
-    pub said_bytes: u64,
-    /// Messages heard from it.
-    pub heard_messages: u64,
-    /// Messages of it that were too many.
-    pub unheard_messages: u64,
-    /// How often it began a new life, or a new path.
-    pub lives: u64,
-    /// Datagrams that counted for nothing, by why: see [`crate::tunnel::Refusal`].
-    pub refused: [u64; 5],
-}
 
 /// See the module.
 #[derive(Debug)]
@@ -228,23 +153,6 @@ impl Peer {
         self.site.control.as_ref().map_or(0, mechanism_number)
     }
 
-    fn hello(&self) -> [u8; 6] {
-        let (version_least, links, mechanism, mtu) = (VERSION, self.links, self.mechanism(), self.mtu_most);
-        Hello { version_least, links, mechanism, mtu }.encode()
-    }
-
-    /// The head of the next message.
-    pub fn envelope(&mut self, kind: Kind, link: u8) -> Envelope {
-        self.number_said = self.number_said.wrapping_add(1);
-        Envelope { kind, link, incarnation: self.incarnation, number: self.number_said, echo: self.theirs }
-    }
-
-    pub fn say(&mut self, kind: Kind, link: u8, body: &[u8]) {
-        if self.said.len() < SAID_MAX {
-            self.said.push_back((kind, link, body.to_vec()));
-        }
-    }
-
     /// From now on `config` controls the links. What waits goes with it.
     fn change_border(&mut self, config: &EdgeConfig, store: &mut Store, now: Time) {
         self.lives += 1;
@@ -337,12 +245,6 @@ impl Peer {
         self.incarnation = self.random.bits() | 1;
     }
 
-    /// Nothing can be said now: what there was to say is old when it can be.
-    pub fn hush(&mut self, message: &mut Vec<u8>) {
-        self.said.clear();
-        while self.border.poll_message(message).is_some() {}
-    }
-
     /// Something for others came, which took `wire_bytes`: it counts as what leaves the link.
     pub fn count_arrival(&mut self, wire_bytes: u32, headers: &Headers, now: Time) {
         let mut packet = Packet::new(0, FlowId(0), wire_bytes);
@@ -361,92 +263,6 @@ impl Peer {
     /// Data left.
     pub fn on_sent(&mut self, now: Time) {
         self.unheard_since = self.unheard_since.or(Some(now));
-    }
-
-    /// Whether one more message may be heard.
-    pub fn may_hear(&mut self, now: Time) -> bool {
-        let whole = Span::from_secs(1).as_nanos() / u64::from(MESSAGES_PER_SECOND);
-        let earned = now.since(self.budget.0).as_nanos() / whole;
-        if earned > 0 {
-            let tokens = (u64::from(self.budget.1) + earned).min(u64::from(MESSAGES_BURST)) as u32;
-            let since =
-                if tokens == MESSAGES_BURST { now } else { self.budget.0 + Span::from_nanos(earned * whole) };
-            self.budget = (since, tokens);
-        }
-        let may = self.budget.1 > 0;
-        if may {
-            self.budget.1 -= 1;
-        } else {
-            self.counters.unheard_messages += 1;
-        }
-        may
-    }
-
-    /// A message of the other gateway; those of its neighbours and of others it passes on are not for here.
-    pub fn on_message(&mut self, envelope: &Envelope, body: &[u8], store: &mut Store, now: Time) {
-        self.counters.heard_messages += 1;
-        (self.heard, self.unheard_since) = (now, None);
-        let is_known = envelope.incarnation == self.theirs;
-        let echoes = envelope.echo == self.incarnation;
-        match envelope.kind {
-            Kind::Hello | Kind::Answer => self.asks = None,
-            Kind::Control => self.on_alive(now),
-            _ => {}
-        }
-        match envelope.kind {
-            Kind::Hello | Kind::Answer if self.is_greeted() && !self.is_leaving => {
-                let Some(hello) = Hello::decode(body) else { return };
-                if hello.version_least > VERSION {
-                    return;
-                }
-                self.theirs = envelope.incarnation;
-                self.mtu.limit(hello.mtu);
-                if envelope.kind == Kind::Hello {
-                    let ours = self.hello();
-                    self.say(Kind::Answer, 0, &ours);
-                }
-                if hello.mechanism != self.mechanism() {
-                    if self.state != State::Fixed(Why::Differs) {
-                        self.fix(Why::Differs, store, now);
-                    }
-                    return;
-                }
-                match self.state {
-                    State::Controlled if is_known => {}
-                    // It began anew, and so do we: what either knew of the other's counts is nothing now.
-                    State::Controlled => {
-                        let half = self.half();
-                        self.control(half, store, now);
-                    }
-                    _ if echoes => self.control(None, store, now),
-                    // It does not know us yet.
-                    _ => self.greet_at = now,
-                }
-                if !echoes {
-                    self.greet_at = self.greet_at.min(now);
-                }
-            }
-            Kind::Control if is_known && echoes && self.state == State::Controlled => {
-                let link = envelope.link.min(self.links - 1);
-                self.border.handle_message(PeerId(u32::from(link)), body, 255, now);
-            }
-            // Whoever does not know us, or whom we do not know, is greeted.
-            Kind::Control if self.is_greeted() && now >= self.greeting_since + HELLO_EVERY => {
-                (self.greet_at, self.greeting_since) = (now, now);
-            }
-            Kind::Probe => self.say(Kind::Probed, 0, &(body.len() as u16).to_be_bytes()),
-            Kind::Probed if echoes => {
-                let Some(&[high, low]) = body.first_chunk() else { return };
-                let body_bytes = usize::from(u16::from_be_bytes([high, low]));
-                let size = body_bytes + super::envelope::HEADER_BYTES + super::envelope::ENVELOPE_BYTES;
-                self.mtu.on_probed(u16::try_from(size).unwrap_or(u16::MAX), now);
-            }
-            Kind::Bye if is_known && self.state == State::Controlled => {
-                self.fix(Why::Silent, store, now);
-                self.greet_at = now + HELLO_SELDOM;
-            }
-            _ => {}
-        }
     }
 
     /// It is `now`.

@@ -1,0 +1,120 @@
+//! What gateways take each other for: who answers, moves, starts anew, falls silent, or goes.
+
+use super::*;
+use crate::core::peer::Why;
+
+#[test]
+fn gateways_greet_and_control_the_link() {
+    let mut world = World::two(Some(&path()));
+    world.run_for(Span::from_millis(200));
+    assert_eq!([world.state(0), world.state(1)], [State::Controlled; 2]);
+}
+
+#[test]
+fn an_end_that_does_not_understand_has_a_fixed_rate() {
+    // The other one has been told to hold nothing.
+    let mut world = World::new(vec![config(0, 2, Some(&path()), None), config(1, 2, None, None)]);
+    world.load(0, 1, 5000);
+    assert_eq!(world.state(0), State::Fixed(Why::Unanswered));
+    let rate = world.delivered.iter().filter(|(at, ..)| *at >= Time::from_nanos(4_000_000_000)).count();
+    // 2 Mbit/s of 1068 bytes outside, as 1000 are padded to 1008 and wrapped in 60.
+    assert!((225..245).contains(&rate), "{rate}");
+}
+
+#[test]
+fn mechanisms_that_differ_are_noticed() {
+    let iec = EdgeConfig::Iec(Box::default());
+    let mut world = World::new(vec![config(0, 2, Some(&path()), None), config(1, 2, Some(&iec), None)]);
+    world.run_for(Span::from_secs(1));
+    assert_eq!([world.state(0), world.state(1)], [State::Fixed(Why::Differs); 2]);
+}
+
+#[test]
+fn who_moves_is_followed_and_begins_with_half_of_the_rate() {
+    let mut world = World::two(Some(&path()));
+    world.load(0, 1, 3000);
+    let rate = |of: &World| of.gateways[0].status()[0].links[0].rate.as_bps_f64();
+    let before = rate(&world);
+    world.seen_as[0] = SocketAddr::new(IpAddr::from([198, 51, 100, 7]), 4000);
+    world.load(0, 1, 60);
+    assert_eq!(world.gateways[1].status()[0].endpoint, Some(world.seen_as[0]));
+    assert!(rate(&world) < 0.8 * before, "{} of {before}", rate(&world));
+    world.delivered.clear();
+    world.load(0, 1, 3000);
+    assert!(world.delivered.len() > 2700, "{}", world.delivered.len());
+    assert_eq!([world.state(0), world.state(1)], [State::Controlled; 2]);
+}
+
+#[test]
+fn who_moves_and_has_nothing_to_send_is_found_again() {
+    let mut world = World::two(Some(&path()));
+    world.load(0, 1, 2000);
+    // What is sent to the old address gets lost.
+    world.seen_as[1] = SocketAddr::new(IpAddr::from([198, 51, 100, 9]), 4000);
+    world.load(0, 1, 2000);
+    world.delivered.clear();
+    world.load(0, 1, 1000);
+    assert!(world.delivered.len() > 800, "{}", world.delivered.len());
+}
+
+#[test]
+fn who_starts_anew_is_known_again_at_once() {
+    for restarted in 0..2 {
+        let mut world = World::two(Some(&path()));
+        world.load(0, 1, 3000);
+        let now = world.now;
+        world.gateways[restarted] = start(restarted, 2, config(restarted, 2, Some(&path()), None), now);
+        world.load(0, 1, 1000);
+        assert_eq!([world.state(0), world.state(1)], [State::Controlled; 2], "{restarted}");
+        world.delivered.clear();
+        world.load(0, 1, 1000);
+        assert!(world.delivered.len() > 900, "{restarted}: {}", world.delivered.len());
+    }
+}
+
+#[test]
+fn an_end_that_falls_silent_gets_the_fallback_after_a_while_and_is_controlled_again_when_it_speaks() {
+    let mut world = World::two(Some(&path()));
+    world.load(0, 1, 1000);
+    world.is_cut = true;
+    world.load(0, 1, 40_000);
+    assert!(matches!(world.state(0), State::Fixed(Why::Silent) | State::Down), "{:?}", world.state(0));
+    world.is_cut = false;
+    world.load(0, 1, 12_000);
+    assert_eq!([world.state(0), world.state(1)], [State::Controlled; 2]);
+}
+
+#[test]
+fn goodbye_is_said_and_nothing_is_taken_any_more() {
+    let mut world = World::two(Some(&path()));
+    world.load(0, 1, 500);
+    let now = world.now;
+    world.gateways[0].drain(now);
+    world.load(0, 1, 300);
+    assert!(world.gateways[0].is_drained());
+    assert_eq!(world.state(1), State::Fixed(Why::Silent));
+    assert_eq!(world.gateways[0].stray().unrouted_packets, 300);
+}
+
+#[test]
+fn an_idle_pair_of_gateways_does_next_to_nothing() {
+    let mut world = World::two(Some(&path()));
+    world.run_for(Span::from_secs(60));
+    let (polls, sent) = (world.polls, world.wire.len());
+    world.run_for(Span::from_secs(60));
+    assert!(world.polls - polls < 400, "{} calls in a minute", world.polls - polls);
+    assert!(world.wire.len() - sent < 60, "{} datagrams in a minute", world.wire.len() - sent);
+}
+
+#[test]
+fn sessions_are_renewed_under_load_without_a_loss() {
+    let mut world = World::two(None);
+    for number in 0..15_000 {
+        world.send(0, &udp(0, 1, number, 300, 0));
+        world.run_for(Span::from_millis(20));
+    }
+    world.run_for(Span::from_secs(1));
+    assert_eq!(world.delivered.len(), 15_000);
+    let initiations = world.wire.iter().filter(|(.., bytes)| bytes[0] == 1).count();
+    assert!((3..=6).contains(&initiations), "{initiations}");
+}

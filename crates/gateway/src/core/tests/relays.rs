@@ -1,0 +1,33 @@
+//! Sites that are reached through another one.
+
+use super::*;
+
+#[test]
+fn a_third_site_is_reached_through_a_relay_that_sees_nothing_of_it() {
+    let nbq = || Some(HopConfig::Nbq(Box::default()));
+    for relay in [nbq(), Some(HopConfig::BackPressure(Box::default())), None] {
+        let mut configs: Vec<_> = (0..3).map(|here| config(here, 3, Some(&path()), Some(1))).collect();
+        for config in &mut configs {
+            config.relay = relay.clone().or_else(nbq);
+        }
+        configs[1].relay.clone_from(&relay);
+        let relay = relay.is_some();
+        let mut world = World::new(configs);
+        world.run_for(Span::from_secs(12));
+        for number in 0..500 {
+            world.send(0, &udp(0, 2, number, 700, 0));
+            world.run_for(Span::from_millis(5));
+        }
+        world.run_for(Span::from_millis(100));
+        let arrived = world.delivered.iter().filter(|(_, to, _)| *to == 2).count();
+        assert_eq!(arrived, if relay { 500 } else { 0 });
+        assert_eq!(world.delivered.len(), arrived, "the relay delivers nothing to its own hosts");
+        if relay {
+            assert_eq!(world.delivered[0].2, udp(0, 2, 0, 700, 0));
+            let ends = [address(0), address(2)];
+            let direct =
+                world.wire.iter().any(|(to, from, ..)| ends.contains(&address(*to)) && ends.contains(from));
+            assert!(!direct, "all of it goes by the relay");
+        }
+    }
+}

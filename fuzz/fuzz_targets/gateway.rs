@@ -2,19 +2,18 @@
 //! bounds, buffers are counted, and it ends.
 #![no_main]
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
-use tidegate_gateway::core::config::{GatewayConfig, RateConfig, SiteConfig};
+use tidegate_fuzz::gateway::{self, control, site};
+use tidegate_gateway::core::config::{GatewayConfig, SiteConfig};
 use tidegate_gateway::core::envelope::Envelope;
 use tidegate_gateway::core::{Gateway, Input, Output};
 use tidegate_gateway::tunnel::plain::PlainTunnels;
 use tidegate_gateway::tunnel::{Tunnel, Tunnels};
-use tidegate_mechanism::edge::EdgeConfig;
-use tidegate_mechanism::hop::HopConfig;
 use tidegate_mechanism::random::Seed;
-use tidegate_units::{BitRate, Span, Time};
+use tidegate_units::{Span, Time};
 use tidegate_wire::ip;
 
 #[derive(Arbitrary, Debug)]
@@ -30,38 +29,12 @@ enum Step<'a> {
     Wait(u16),
 }
 
-fn config(control: u8) -> GatewayConfig {
-    let control = match control % 4 {
-        0 => None,
-        1 => Some(EdgeConfig::Iec(Box::default())),
-        2 => Some(EdgeConfig::Nbp(Box::default())),
-        _ => Some(EdgeConfig::Path(Box::default())),
-    };
+fn config(which: u8) -> GatewayConfig {
     let site = |number: u8| SiteConfig {
-        name: format!("site{number}"),
-        id: u64::from(number),
         endpoint: Some(SocketAddr::from(([192, 0, 2, number], 1))),
-        networks: vec![format!("10.{number}.0.0/16").parse().expect("it is a network")],
-        control: control.clone(),
-        rate: RateConfig {
-            floor: BitRate::from_bps(100_000),
-            max: BitRate::from_mbps(100),
-            fallback: BitRate::from_mbps(2),
-        },
-        via: None,
+        ..site(number, control(which))
     };
-    GatewayConfig {
-        id: 1,
-        address4: Some(Ipv4Addr::new(10, 1, 0, 1)),
-        address6: None,
-        sites: vec![site(2), site(3)],
-        classes: Vec::new(),
-        buffers: 64,
-        mtu: 1420,
-        flows: 16,
-        relay: Some(HopConfig::Nbq(Box::default())),
-        seed: 5,
-    }
+    gateway::config(vec![site(2), site(3)])
 }
 
 fuzz_target!(|input: (u8, Vec<Step<'_>>)| {
@@ -84,12 +57,9 @@ fuzz_target!(|input: (u8, Vec<Step<'_>>)| {
         match step {
             Step::Lan(bytes) => here.handle(Input::Lan(bytes), now),
             Step::Send(site, bytes) => {
-                let length = 20 + usize::from(bytes) % 1480;
-                let mut packet = vec![0; length];
-                packet[0] = 0x45;
-                packet[2..4].copy_from_slice(&(length as u16).to_be_bytes());
-                packet[8..10].copy_from_slice(&[60, 17]);
-                packet[12..20].copy_from_slice(&[10, 1, 0, 9, 10, 2 + site % 2, 0, 9]);
+                let length = 20 + bytes % 1480;
+                let mut packet = gateway::header(2 + site % 2, length).to_vec();
+                packet.resize(usize::from(length), 0);
                 here.handle(Input::Lan(&packet), now);
             }
             Step::Inside(bytes) => inside(&bytes[..bytes.len().min(1500)], &mut here, now),

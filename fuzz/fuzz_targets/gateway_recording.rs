@@ -6,14 +6,13 @@ use std::net::SocketAddr;
 
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
-use tidegate_gateway::core::config::{GatewayConfig, RateConfig, SiteConfig};
+use tidegate_fuzz::gateway::{self, control, site};
+use tidegate_gateway::core::config::{GatewayConfig, SiteConfig};
 use tidegate_gateway::core::envelope::{Envelope, Kind};
 use tidegate_gateway::record::replay;
 use tidegate_gateway::record::step::{Answer, Begin, FORMAT, Kept, Step, What};
 use tidegate_gateway::tunnel::{Addressed, Opened};
-use tidegate_mechanism::edge::EdgeConfig;
-use tidegate_mechanism::hop::HopConfig;
-use tidegate_units::{BitRate, Time};
+use tidegate_units::Time;
 use tidegate_wire::recording::frames::FrameWriter;
 
 #[derive(Arbitrary, Debug)]
@@ -44,38 +43,9 @@ enum Told<'a> {
     Timeout(Option<u64>),
 }
 
-fn config(control: u8) -> GatewayConfig {
-    let control = match control % 4 {
-        0 => None,
-        1 => Some(EdgeConfig::Iec(Box::default())),
-        2 => Some(EdgeConfig::Nbp(Box::default())),
-        _ => Some(EdgeConfig::Path(Box::default())),
-    };
-    let site = |number: u8| SiteConfig {
-        name: format!("site{number}"),
-        id: number.into(),
-        endpoint: None,
-        networks: vec![format!("10.{number}.0.0/16").parse().expect("it is a network")],
-        control: control.clone().filter(|_| number < 4),
-        rate: RateConfig {
-            floor: BitRate::from_bps(100_000),
-            max: BitRate::from_mbps(100),
-            fallback: BitRate::from_mbps(2),
-        },
-        via: (number == 4).then_some(0),
-    };
-    GatewayConfig {
-        id: 1,
-        address4: Some([10, 1, 0, 1].into()),
-        address6: None,
-        sites: vec![site(2), site(3), site(4)],
-        classes: Vec::new(),
-        buffers: 64,
-        mtu: 1420,
-        flows: 16,
-        relay: Some(HopConfig::Nbq(Box::default())),
-        seed: 5,
-    }
+fn config(which: u8) -> GatewayConfig {
+    let relayed = SiteConfig { via: Some(0), ..site(4, None) };
+    gateway::config(vec![site(2, control(which)), site(3, control(which)), relayed])
 }
 
 fn kept(bytes: u16, beginning: &[u8]) -> Kept {
@@ -93,12 +63,7 @@ fn what(said: Said<'_>) -> What {
         Said::Lan(bytes, beginning) => What::Lan(kept(bytes, beginning)),
         Said::Send(site, bytes) => {
             let length = 20 + bytes % 1480;
-            let mut packet = vec![0; 20];
-            packet[0] = 0x45;
-            packet[2..4].copy_from_slice(&length.to_be_bytes());
-            packet[8..10].copy_from_slice(&[60, 17]);
-            packet[12..20].copy_from_slice(&[10, 1, 0, 9, 10, 2 + site % 3, 0, 9]);
-            What::Lan(Kept { bytes: length, beginning: packet })
+            What::Lan(Kept { bytes: length, beginning: gateway::header(2 + site % 3, length).to_vec() })
         }
         Said::Wan(site, bytes) => What::Wan(address(site), site, bytes),
         Said::PollOutput => What::PollOutput,

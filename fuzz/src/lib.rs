@@ -1,0 +1,3 @@
+//! What several targets begin with.
+
+pub mod gateway;

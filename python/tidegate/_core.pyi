@@ -65,6 +65,7 @@ class Timing(TypedDict):
     run_s: float
     events: int
     packet_hops: int
+    cores: int
     peak_rss_bytes: int
 
 class RunResult:
@@ -73,6 +74,7 @@ class RunResult:
     summary_json: str
     series_names: list[str]
     timing: Timing
+    undivided: str | None
     def series(self, name: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any: ...
     def write_parquet(self, path: str) -> None: ...
@@ -139,6 +141,7 @@ def run(
     trace_drops: str | None = None,
     queues: Places = ...,
     controls: Places = ...,
+    cores: int = 1,
 ) -> RunResult: ...
 def replace_folder(new: Path, target: Path) -> None: ...
 def emulate(arguments: Sequence[str]) -> int: ...

@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from tidegate.experiment import PointResult
 
 
+# No network is divided into more parts.
+CORES_MAX = 64
+
+
 class RunOptions(TypedDict, total=False):
     """What `run` takes besides a seed."""
 
@@ -34,6 +38,7 @@ class RunOptions(TypedDict, total=False):
     trace_drops: str | PathLike[str] | None
     queues: "own.Own | None"
     controls: "own.Own | None"
+    cores: int
 
 
 class LoadedScenario:
@@ -81,12 +86,16 @@ class LoadedScenario:
         `queues` and `controls` put mechanisms in Python in the place of the scenario's: by names or patterns
         of links (`bottleneck`, `bottleneck.reverse`, `*`) and of TCP flows, a subclass of `QueueManager` or
         `CongestionControl`.
+
+        `cores`: so many may simulate, where that is possible and faster; `Result.undivided` says why not.
         """
         if seed is not None and not 0 <= seed < 1 << 64:
             raise ValueError(f"seed is {seed}: a whole number from 0 to {(1 << 64) - 1}")
         if unknown := options.keys() - RunOptions.__annotations__.keys():
             raise TypeError(f"run() has no keyword {', '.join(map(repr, sorted(unknown)))}")
-        given: dict[str, Any] = {"seed": seed}
+        given: dict[str, Any] = {"seed": seed, "cores": options.get("cores", 1)}
+        if not 1 <= given["cores"] <= CORES_MAX:
+            raise ValueError(f"cores is {given['cores']}: a whole number from 1 to {CORES_MAX}")
         for key in ("trace", "trace_drops"):
             if path := options.get(key):
                 given[key] = fspath(path)
@@ -138,8 +147,13 @@ class Result:
 
     @property
     def timing(self) -> Mapping[str, Any]:
-        """What the run cost: `build_s`, `run_s`, `events`, `packet_hops`, `peak_rss_bytes`."""
+        """What the run cost: `build_s`, `run_s`, `events`, `packet_hops`, `cores`, `peak_rss_bytes`."""
         return self.core.timing
+
+    @property
+    def undivided(self) -> str | None:
+        """Why it was one core that simulated, where more were offered."""
+        return self.core.undivided
 
     @property
     def series_names(self) -> list[str]:

@@ -95,6 +95,9 @@ def run(
         Path | None, typer.Option("-o", "--out", metavar="DIR", help="Keep a result folder.")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the result that is in DIR.")] = False,
+    cores: Annotated[
+        int, typer.Option(min=1, max=64, help="Cores that may simulate it, where that is faster.")
+    ] = 1,
 ) -> int:
     """Run one scenario once; print a summary per flow and link."""
     from tidegate.commands import run as command
@@ -102,7 +105,7 @@ def run(
     reach.allow(allowed)
     places = [place.strip() for place in trace_at.split(",") if place.strip()]
     return command.run(
-        scenario, overrides or [], seed, as_json, timing, trace, places, trace_drops, out, force
+        scenario, overrides or [], seed, as_json, timing, trace, places, trace_drops, out, force, cores
     )
 
 

@@ -181,8 +181,10 @@ class RunResult:
         self.summary_json = json.dumps(summary)
         self._series = series
         self.series_names = list(series)
+        self.undivided = None
         self.timing = {
-            "build_s": 0.001, "run_s": 0.01, "events": 1000, "packet_hops": 20000, "peak_rss_bytes": 1 << 24,
+            "build_s": 0.001, "run_s": 0.01, "events": 1000, "packet_hops": 20000, "cores": 1,
+            "peak_rss_bytes": 1 << 24,
         }  # fmt: skip
 
     def series(self, name):
@@ -216,7 +218,7 @@ def replace_folder(new, target):
     os.replace(new, target)
 
 
-def run(scenario, seed=None, trace=None, trace_at=None, trace_drops=None):
+def run(scenario, seed=None, trace=None, trace_at=None, trace_drops=None, cores=1):
     """Throughputs as `model.shares` says (Mb/s per flow, expressions of `load`), or equal shares."""
     seed = scenario.seed if seed is None else seed
     model = scenario.table.get("model", {})

@@ -93,7 +93,7 @@ pub struct Stamps(Vec<Stamp>);
 
 /// A stamp, and when the packet that carries it was made: its slot may have become another's.
 #[derive(Clone, Copy, Debug, Default)]
-struct Stamp {
+pub struct Stamp {
     of: Time,
     stamp: u32,
 }
@@ -121,6 +121,28 @@ impl Stamps {
         let stamp = if place.of == created { NonZeroU32::new(place.stamp) } else { None };
         place.stamp = 0;
         stamp
+    }
+
+    /// All that `packet` carries; nothing if nobody has written on it.
+    pub fn copied(&self, packet: &Packet) -> Option<Box<[Stamp]>> {
+        let begin = Self::place(packet, 0);
+        let stamps = self.0.get(begin..begin + Self::LEVELS)?;
+        stamps.iter().any(|stamp| stamp.stamp != 0).then(|| stamps.into())
+    }
+
+    /// `packet`, which is new here, carries `stamps`.
+    pub fn put(&mut self, packet: &Packet, stamps: Option<&[Stamp]>) {
+        let begin = Self::place(packet, 0);
+        let end = begin + Self::LEVELS;
+        match stamps {
+            Some(stamps) => {
+                if end > self.0.len() {
+                    self.0.resize(end, Stamp::default());
+                }
+                self.0[begin..end].copy_from_slice(stamps);
+            }
+            None => self.0.get_mut(begin..end).into_iter().flatten().for_each(|stamp| stamp.stamp = 0),
+        }
     }
 
     /// `copy` carries what `packet` does.

@@ -60,6 +60,13 @@ impl<const N: usize> ByReason<N> {
         self.0.get_or_insert_with(|| Box::new(Self::NONE))[index] += 1;
     }
 
+    /// Counts `other` as well.
+    pub(crate) fn add(&mut self, other: &Self) {
+        let Some(more) = &other.0 else { return };
+        let counts = self.0.get_or_insert_with(|| Box::new(Self::NONE));
+        counts.iter_mut().zip(more.iter()).for_each(|(count, more)| *count += more);
+    }
+
     /// The counts, in the order of the reasons.
     pub fn iter(&self) -> core::slice::Iter<'_, u64> {
         self.0.as_deref().unwrap_or(const { &Self::NONE }).iter()
@@ -150,6 +157,45 @@ impl LinkCounters {
     pub(crate) fn on_delivered(&mut self, wire_bytes: u32) {
         self.delivered_packets += 1;
         self.delivered_bytes += u64::from(wire_bytes);
+    }
+
+    /// Counts `other` as well, of another part of the same link.
+    pub(crate) fn join(&mut self, other: &Self) {
+        // With every field, so that a new one is not forgotten.
+        let Self {
+            arrived_packets,
+            arrived_bytes,
+            packet_nanos,
+            byte_nanos,
+            busy_nanos,
+            queue_bytes_max,
+            queue_packets_max,
+            delayed_packets,
+            delay_nanos,
+            delay_nanos_max,
+            delivered_packets,
+            delivered_bytes,
+            duplicated_packets,
+            control_bytes,
+            marks_by_reason,
+            drops_by_reason,
+        } = other;
+        self.arrived_packets += arrived_packets;
+        self.arrived_bytes += arrived_bytes;
+        self.packet_nanos += packet_nanos;
+        self.byte_nanos += byte_nanos;
+        self.busy_nanos += busy_nanos;
+        self.queue_bytes_max = self.queue_bytes_max.max(*queue_bytes_max);
+        self.queue_packets_max = self.queue_packets_max.max(*queue_packets_max);
+        self.delayed_packets += delayed_packets;
+        self.delay_nanos += delay_nanos;
+        self.delay_nanos_max = self.delay_nanos_max.max(*delay_nanos_max);
+        self.delivered_packets += delivered_packets;
+        self.delivered_bytes += delivered_bytes;
+        self.duplicated_packets += duplicated_packets;
+        self.control_bytes += control_bytes;
+        self.marks_by_reason.add(marks_by_reason);
+        self.drops_by_reason.add(drops_by_reason);
     }
 
     /// The queue now holds so much, the packet in transmission included.
@@ -249,4 +295,31 @@ pub struct Totals {
     pub control_bytes: u64,
     /// Control messages lost.
     pub control_lost_packets: u64,
+}
+
+impl Totals {
+    /// Counts `other` as well.
+    pub(crate) const fn add(&mut self, other: &Self) {
+        // With every field, so that a new one is not forgotten.
+        let &Self {
+            created,
+            duplicated,
+            delivered,
+            dropped,
+            packet_hops,
+            events,
+            control_packets,
+            control_bytes,
+            control_lost_packets,
+        } = other;
+        self.created += created;
+        self.duplicated += duplicated;
+        self.delivered += delivered;
+        self.dropped += dropped;
+        self.packet_hops += packet_hops;
+        self.events += events;
+        self.control_packets += control_packets;
+        self.control_bytes += control_bytes;
+        self.control_lost_packets += control_lost_packets;
+    }
 }

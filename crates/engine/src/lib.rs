@@ -7,6 +7,7 @@
 mod arena;
 mod border;
 mod build;
+mod cores;
 mod counters;
 mod crowd;
 mod error;
@@ -34,6 +35,7 @@ mod waste;
 mod world;
 
 pub use arena::Carried;
+pub use cores::{Division, Undivided};
 pub use counters::{ByReason, Delays, FlowCounters, LinkCounters, SinkCounters, Totals};
 pub use crowd::{
     ActivitySpec, ArrivalsSpec, CrowdSpec, CrowdTally, IdleTimes, ObjectsSpec, PageTally, PagesSpec,
@@ -49,9 +51,9 @@ pub use link::{
 };
 pub use marker::MarkerCounters;
 pub use network::{
-    ApplicationSpec, BorderChange, Change, ClockSpec, ClockStep, DomainSpec, FlowSpec, FollowState, HopSpec,
-    LabelsSpec, LinkSpec, MarkerSpec, Multipath, Network, NodeKind, NodeSpec, OnOffDistribution,
-    ReservationChange, ScriptedChange, StartSpec, Ties, TransportSpec,
+    ApplicationSpec, BorderChange, Change, ClockSpec, ClockStep, DomainSpec, EventOrder, FlowSpec,
+    FollowState, HopSpec, LabelsSpec, LinkSpec, MarkerSpec, Multipath, Network, NodeKind, NodeSpec,
+    OnOffDistribution, ReservationChange, ScriptedChange, StartSpec, Ties, TransportSpec,
 };
 pub use observer::Observer;
 pub use probe::{BorderReport, FlowPath};

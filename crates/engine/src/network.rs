@@ -369,12 +369,25 @@ pub struct Network {
     pub follows: Option<FollowState>,
     /// What breaks ties; `None` leaves them to the order of events.
     pub ties: Option<Ties>,
+    /// In which order events of one instant are handled.
+    pub event_order: EventOrder,
     /// Changes, in order of time.
     pub script: Vec<ScriptedChange>,
     /// Changes of reservations, in order of time.
     pub reservations: Vec<ReservationChange>,
     /// Changes of borders, in order of time.
     pub border_changes: Vec<BorderChange>,
+}
+
+/// In which order events of one instant are handled.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum EventOrder {
+    /// As they were scheduled.
+    #[default]
+    Scheduled,
+    /// By the numbers of what they wake: links in their order, then ends of flows in theirs, then borders. One core need not know for it when
+    /// others have scheduled what, so that several can simulate ([`Network::build_divided`]).
+    Numbered,
 }
 
 /// What breaks the ties of events that fall into one instant: hosts send each packet a little later than they could,

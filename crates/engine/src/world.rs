@@ -49,12 +49,14 @@ pub(crate) enum Wake {
     Crowd,
     /// The next step of fluids.
     Fluid,
+    /// A link that is cut, where it begins: the next packet whose last bit is sent.
+    Cut,
 }
 
-const INDEX_BITS: u32 = 28;
+const INDEX_BITS: u32 = 27;
 
 impl Wake {
-    const ALL: [Self; 16] = [
+    const ALL: [Self; 17] = [
         Self::Link,
         Self::TcpSender,
         Self::TcpReceiver,
@@ -71,6 +73,7 @@ impl Wake {
         Self::Follow,
         Self::Crowd,
         Self::Fluid,
+        Self::Cut,
     ];
 
     /// The token that wakes number `index` of this kind.
@@ -113,6 +116,9 @@ impl Default for Alarm {
 }
 
 impl Alarm {
+    /// One that is never armed.
+    pub(crate) const NEVER: Self = Self { armed: Time::ZERO };
+
     /// Makes sure that an event wakes `token` no later than `deadline`. For owners whose alarm mostly pends already, such as
     /// the timers of connections.
     #[inline]

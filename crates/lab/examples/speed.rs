@@ -1,4 +1,4 @@
-//! How fast a scenario runs: `cargo run --release -p tidegate-lab --example speed -- FILE...` prints a line of JSON each,
+//! How fast a scenario runs: `cargo run --release -p tidegate-lab --example speed -- [--cores N] FILE...` prints a line of JSON each,
 //! for `benches/bench.py`, `benches/many.py` and profilers. Times `_s` are the clock's; times `_cpu_s` are those that this thread was
 //! on a processor, which others on the machine disturb less, and that of building includes reading the file.
 
@@ -9,7 +9,13 @@ use tidegate_lab::{Progress, Run};
 use tidegate_scenario::Document;
 
 fn main() {
-    for file in std::env::args().skip(1) {
+    let mut files: Vec<String> = std::env::args().skip(1).collect();
+    let mut cores = 1;
+    if files.first().is_some_and(|first| first == "--cores") {
+        cores = files.get(1).and_then(|number| number.parse().ok()).expect("--cores takes a number");
+        files.drain(..2);
+    }
+    for file in files {
         let started = cpu_s();
         let scenario = match Document::open_within(Path::new(&file), &[".".into()])
             .and_then(|document| document.scenario())
@@ -20,8 +26,9 @@ fn main() {
                 std::process::exit(3);
             }
         };
-        match Run::start(&scenario, scenario.seed, ()) {
+        match Run::start_on(cores, &scenario, scenario.seed, ()) {
             Ok(mut run) => {
+                let undivided = run.undivided().map(ToString::to_string);
                 let built = cpu_s();
                 while run.advance(u64::MAX) != Progress::Done {}
                 let ran = cpu_s();
@@ -30,6 +37,8 @@ fn main() {
                     "{}",
                     serde_json::json!({
                         "scenario": scenario.title,
+                        "cores": timing.cores,
+                        "undivided": undivided,
                         "build_s": timing.build.as_secs_f64(),
                         "run_s": timing.run.as_secs_f64(),
                         "build_cpu_s": built - started,

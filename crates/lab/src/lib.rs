@@ -20,5 +20,5 @@ pub use admission::warnings;
 pub use crowds::flow_count;
 pub use run::{Outcome, Progress, Run, Timing, capture, run, trace};
 pub use summary::{SCHEMA_VERSION, Summary};
-pub use tidegate_engine::{BuildError, Observer};
+pub use tidegate_engine::{BuildError, Observer, Undivided};
 pub use tidegate_record::{Capture, Series};

@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use tidegate_engine::{
     ApplicationSpec, BorderChange, Change, CircuitSpec, ClockSpec, ClockStep, DirectionSpec, DomainSpec,
-    FlowIds, FlowSpec, FluidSpec, FollowState, HopSpec, JitterModel, LabelsSpec, LieSpec, LinkId, LinkSpec,
-    LinkTrace, LossModel, MarkerSpec, Multipath, Network, NodeId, NodeKind, NodeSpec, OnOffDistribution,
-    ReorderModel, ReservationChange, ScriptedChange, StartSpec, Ties, TransportSpec,
+    EventOrder, FlowIds, FlowSpec, FluidSpec, FollowState, HopSpec, JitterModel, LabelsSpec, LieSpec, LinkId,
+    LinkSpec, LinkTrace, LossModel, MarkerSpec, Multipath, Network, NodeId, NodeKind, NodeSpec,
+    OnOffDistribution, ReorderModel, ReservationChange, ScriptedChange, StartSpec, Ties, TransportSpec,
 };
 use tidegate_mechanism::edge::iec::VirtualLinkTerms;
 use tidegate_mechanism::edge::{EdgeConfig, PeerId};
@@ -45,6 +45,10 @@ pub fn network(scenario: &Scenario) -> Network {
             hold: follows.hold,
         }),
         ties: scenario.ties.map(|ties| Ties { seed: ties.seed, spread: ties.spread }),
+        event_order: match scenario.event_order {
+            model::EventOrder::Scheduled => EventOrder::Scheduled,
+            model::EventOrder::Numbered => EventOrder::Numbered,
+        },
         script: script(scenario),
         reservations: reservations(scenario),
         border_changes: Vec::new(),

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_engine::{Arrival, BuildError, LinkId, Network, NodeId, Observer, Simulation};
+use tidegate_engine::{Arrival, BuildError, LinkId, Network, NodeId, Observer, Simulation, Undivided};
 use tidegate_packet::Headers;
 use tidegate_record::{Capture, PcapTrace, Series};
 use tidegate_scenario::model::{self, DelayOf, Way};
@@ -49,6 +49,8 @@ pub struct Timing {
     pub events: u64,
     /// Packets whose last bit reached the next node.
     pub packet_hops: u64,
+    /// Cores that simulated it.
+    pub cores: usize,
 }
 
 /// See the module.
@@ -61,6 +63,8 @@ pub struct Run<O: Observer = ()> {
     next_sample: Time,
     warm: bool,
     timing: Timing,
+    /// Why it is one core that simulates, where more were offered.
+    undivided: Option<Undivided>,
 }
 
 /// Reads the clock: for [`Timing`] only, which is no result.
@@ -81,12 +85,36 @@ impl<O: Observer> Run<O> {
         Self::start_with(scenario, |_| (), seed, observer)
     }
 
+    /// The same on up to `cores` cores, which changes nothing of what comes out, unless somebody watches packets. Where one has to do, or
+    /// is as fast, it is one: see [`Self::undivided`].
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub fn start_on(
+        cores: usize,
+        scenario: &Arc<Scenario>,
+        seed: u64,
+        observer: O,
+    ) -> Result<Self, BuildError> {
+        Self::start_as(cores, scenario, |_| (), seed, observer)
+    }
+
     /// The same with what `alter` does to the network first. It may add flows after those of the scenario, and replace the
     /// transport of flows; all else must stay as it is.
     ///
     /// # Errors
     /// As [`Self::start`].
     pub fn start_with(
+        scenario: &Arc<Scenario>,
+        alter: impl FnOnce(&mut Network),
+        seed: u64,
+        observer: O,
+    ) -> Result<Self, BuildError> {
+        Self::start_as(1, scenario, alter, seed, observer)
+    }
+
+    fn start_as(
+        cores: usize,
         scenario: &Arc<Scenario>,
         alter: impl FnOnce(&mut Network),
         seed: u64,
@@ -100,7 +128,20 @@ impl<O: Observer> Run<O> {
             .collect();
         let sampler = Sampler::new(scenario, domains);
         let idle_times = crowds::idle_times(scenario, &network, seed)?;
-        let mut simulation = network.build(seed, observer)?;
+        let division = (cores > 1).then(|| {
+            if O::WATCHES {
+                Err(Undivided::Has("a packet trace"))
+            } else if scenario.record.waste {
+                Err(Undivided::Has("`record.waste`"))
+            } else {
+                network.divide(seed, Time::ZERO + scenario.duration, cores)
+            }
+        });
+        let (used, undivided, mut simulation) = match division {
+            Some(Ok(division)) => (division.parts(), None, network.build_divided(seed, observer, division)?),
+            Some(Err(why)) => (1, Some(why), network.build(seed, observer)?),
+            None => (1, None, network.build(seed, observer)?),
+        };
         for (crowd, times) in idle_times.into_iter().enumerate() {
             simulation.set_idle_times(crowd, times);
         }
@@ -120,13 +161,27 @@ impl<O: Observer> Run<O> {
                 simulation.watch_link_flows(LinkId::of(link.0, way == Way::Reverse));
             }
         }
-        let timing = Timing { build: started.elapsed(), ..Timing::default() };
+        let timing = Timing { build: started.elapsed(), cores: used, ..Timing::default() };
         let next_sample = match scenario.record.every {
             Some(every) if !sampler.is_empty() => Time::ZERO + every,
             _ => Time::MAX,
         };
         let warm = scenario.warmup.is_zero();
-        Ok(Self { scenario: Arc::clone(scenario), seed, simulation, sampler, next_sample, warm, timing })
+        Ok(Self {
+            scenario: Arc::clone(scenario),
+            seed,
+            simulation,
+            sampler,
+            next_sample,
+            warm,
+            timing,
+            undivided,
+        })
+    }
+
+    /// Why it is one core that simulates, where more were offered.
+    pub const fn undivided(&self) -> Option<&Undivided> {
+        self.undivided.as_ref()
     }
 
     /// Handles about `events_max` more events.

@@ -9,7 +9,7 @@ use pyo3::exceptions::{PyKeyError, PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
 use pyo3_arrow::PyTable;
-use tidegate_lab::{Capture, Observer, Outcome, Progress, Run};
+use tidegate_lab::{Capture, Observer, Outcome, Progress, Run, Undivided};
 use tidegate_record::{PendingFile, to_record_batches, write_parquet};
 use tidegate_scenario::Scenario;
 
@@ -26,6 +26,8 @@ const EVENTS_PER_STEP_OF_PYTHON: u64 = 1_000;
 #[pyclass(name = "RunResult", module = "tidegate._core", frozen)]
 pub struct PyRunResult {
     outcome: Outcome,
+    /// Why it was one core that simulated, where more were offered.
+    undivided: Option<String>,
 }
 
 /// Time and values of a series, as NumPy arrays.
@@ -36,6 +38,12 @@ impl PyRunResult {
     #[getter]
     fn summary_json(&self) -> String {
         self.outcome.summary.to_json()
+    }
+
+    /// Why it was one core that simulated, where more were offered.
+    #[getter]
+    fn undivided(&self) -> Option<&str> {
+        self.undivided.as_deref()
     }
 
     #[getter]
@@ -78,6 +86,7 @@ impl PyRunResult {
         dict.set_item("run_s", timing.run.as_secs_f64())?;
         dict.set_item("events", timing.events)?;
         dict.set_item("packet_hops", timing.packet_hops)?;
+        dict.set_item("cores", timing.cores)?;
         dict.set_item("peak_rss_bytes", peak_rss_bytes())?;
         Ok(dict)
     }
@@ -106,9 +115,9 @@ fn peak_rss_bytes() -> u64 {
     line.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok()).map_or(0, |kib| kib * 1024)
 }
 
-/// Runs `scenario` with `seed`, or its own; `queues` and `controls` are mechanisms in Python in the place of those of the scenario.
+/// Runs `scenario` with `seed`, or its own, on up to so many cores; `queues` and `controls` are mechanisms in Python in the place of those of the scenario.
 #[pyfunction]
-#[pyo3(signature = (scenario, seed = None, trace = None, trace_at = None, trace_drops = None, queues = Vec::new(), controls = Vec::new()))]
+#[pyo3(signature = (scenario, seed = None, trace = None, trace_at = None, trace_drops = None, queues = Vec::new(), controls = Vec::new(), cores = 1))]
 #[expect(clippy::too_many_arguments, reason = "keywords of Python")]
 pub fn run(
     py: Python<'_>,
@@ -119,11 +128,13 @@ pub fn run(
     trace_drops: Option<PathBuf>,
     queues: Places,
     controls: Places,
+    cores: usize,
 ) -> PyResult<PyRunResult> {
     let mut job = Job {
         scenario: Arc::clone(&scenario.scenario),
         seed: seed.unwrap_or(scenario.scenario.seed),
         own: None,
+        cores,
     };
     if !queues.is_empty() || !controls.is_empty() {
         let (changed, failure) = with_own(&job.scenario, queues, controls)?;
@@ -136,8 +147,7 @@ pub fn run(
         .into_iter()
         .chain(trace_drops.map(|path| (path, Capture::fates())))
         .collect();
-    let outcome = if traces.is_empty() { job.run(py, ())?.0 } else { job.trace_to(py, traces)? };
-    Ok(PyRunResult { outcome })
+    if traces.is_empty() { Ok(job.run(py, ())?.0) } else { job.trace_to(py, traces) }
 }
 
 /// A run that is asked for.
@@ -146,11 +156,13 @@ struct Job {
     seed: u64,
     /// Where mechanisms in Python keep what they raise, if there are such.
     own: Option<Failure>,
+    /// On how many cores, at most.
+    cores: usize,
 }
 
 impl Job {
     /// Runs it with these traces. All of them are complete, or none is there.
-    fn trace_to(&self, py: Python<'_>, wanted: Vec<(PathBuf, Capture)>) -> PyResult<Outcome> {
+    fn trace_to(&self, py: Python<'_>, wanted: Vec<(PathBuf, Capture)>) -> PyResult<PyRunResult> {
         let failed = |error: io::Error| PyOSError::new_err(error.to_string());
         let (mut files, mut traces, mut paths) = (Vec::new(), Vec::new(), Vec::new());
         for (path, capture) in wanted {
@@ -162,26 +174,28 @@ impl Job {
             files.push(pending);
             paths.push(path);
         }
-        let (outcome, traces) = self.run(py, traces)?;
+        let (result, traces) = self.run(py, traces)?;
         for (trace, path) in traces.into_iter().zip(paths) {
             trace.finish().map_err(|error| os_error(&error, &path))?;
         }
         files.into_iter().try_for_each(PendingFile::keep).map_err(failed)?;
-        Ok(outcome)
+        Ok(result)
     }
 
-    fn run<O: Observer + Send + Sync>(&self, py: Python<'_>, observer: O) -> PyResult<(Outcome, O)> {
+    fn run<O: Observer + Send + Sync>(&self, py: Python<'_>, observer: O) -> PyResult<(PyRunResult, O)> {
         let scenario = &self.scenario;
-        let start = || Run::start(scenario, self.seed, observer);
+        let start = |cores| Run::start_on(cores, scenario, self.seed, observer);
         let Some(failure) = &self.own else {
-            let mut run = py.detach(start).map_err(|error| unbuildable(scenario, &error))?;
+            let mut run = py.detach(|| start(self.cores)).map_err(|error| unbuildable(scenario, &error))?;
+            let undivided = run.undivided().map(ToString::to_string);
             while py.detach(|| run.advance(EVENTS_PER_STEP)) != Progress::Done {
                 py.check_signals()?;
             }
-            return Ok(py.detach(|| run.finish()));
+            let (outcome, watched) = py.detach(|| run.finish());
+            return Ok((PyRunResult { outcome, undivided }, watched));
         };
         // The interpreter's lock is held: mechanisms need it for every packet.
-        let mut run = start().map_err(|error| unbuildable(scenario, &error))?;
+        let mut run = start(1).map_err(|error| unbuildable(scenario, &error))?;
         let raised = || failure.take().map_or(Ok(()), Err);
         raised()?;
         while run.advance(EVENTS_PER_STEP_OF_PYTHON) != Progress::Done {
@@ -189,6 +203,8 @@ impl Job {
             py.check_signals()?;
         }
         raised()?;
-        Ok(run.finish())
+        let (outcome, watched) = run.finish();
+        let undivided = (self.cores > 1).then(|| Undivided::Has("a mechanism in Python").to_string());
+        Ok((PyRunResult { outcome, undivided }, watched))
     }
 }

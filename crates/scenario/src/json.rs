@@ -9,9 +9,9 @@ use tidegate_document::json::config;
 use tidegate_units::{BitRate, Span, Time};
 
 use crate::model::{
-    Application, Clock, ClockStep, Command, DelayOf, Direction, Domain, Event, EventChange, Flow, Fluid,
-    Follows, Link, LinkIndex, MarkerPoint, Multipath, Node, NodeIndex, Record, Routing, Scenario, Series,
-    Start, Transport, Way,
+    Application, Clock, ClockStep, Command, DelayOf, Direction, Domain, Event, EventChange, EventOrder, Flow,
+    Fluid, Follows, Link, LinkIndex, MarkerPoint, Multipath, Node, NodeIndex, Record, Routing, Scenario,
+    Series, Start, Transport, Way,
 };
 
 /// Counts up when a key changes its meaning.
@@ -42,6 +42,8 @@ struct Words<'s> {
     /// Results are the same bytes where it is not there.
     #[serde(skip_serializing_if = "Option::is_none")]
     ties: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    event_order: Option<EventOrder>,
     /// The tables of traffic by file, each with a digest: another one in a file of the same name is other traffic.
     #[serde(skip_serializing_if = "Map::is_empty")]
     tables: Map<String, Value>,
@@ -94,6 +96,7 @@ impl Scenario {
             fluids,
             routing: Routing { multipath, follows },
             ties,
+            event_order,
             domains,
             markers,
             commands,
@@ -125,6 +128,7 @@ impl Scenario {
             events: events.iter().map(|event| self.event(event)).collect(),
             record: self.record_json(record),
             ties: ties.map(|ties| json!({ "seed": ties.seed, "spread_s": ties.spread.as_secs_f64() })),
+            event_order: Some(*event_order).filter(|order| *order != EventOrder::default()),
             tables: self
                 .tables()
                 .into_iter()

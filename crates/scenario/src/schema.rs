@@ -13,6 +13,7 @@ use tidegate_units::{Span, Time};
 use crate::experiment::Figure;
 use crate::experiment::raw::{AxisText, VariantText};
 use crate::explain::list_mechanisms;
+use crate::model::EventOrder;
 use crate::scenario::raw::{
     CommandText, DefaultsText, DomainText, EventText, FlowText, LinkText, MarkerText, NodesText,
     ParameterText, RecordText, RoutingText, TiesText,
@@ -53,6 +54,8 @@ pub(crate) struct FileText {
     routing: Option<RoutingText>,
     /// What breaks ties of events that fall into one instant. Default: the order of events does.
     ties: Option<TiesText>,
+    /// In which order events of one instant are handled. Default: scheduled.
+    event_order: Option<EventOrder>,
     /// The controlled networks by name.
     domains: Option<BTreeMap<String, DomainText>>,
     /// What writes promises on packets, by name.

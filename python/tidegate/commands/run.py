@@ -23,6 +23,7 @@ def run(
     trace_drops: Path | None,
     out: Path | None,
     force: bool = False,
+    cores: int = 1,
 ) -> int:
     """Run `path`; the summary goes to stdout, the cost to stderr."""
     if out is not None:
@@ -35,11 +36,13 @@ def run(
     files = {"trace": trace, "trace_drops": trace_drops}
     named = {key: str(path) for key, path in files.items() if path is not None}
     try:
-        result = _core.run(scenario, seed=seed, trace_at=trace_at, **named)
+        result = _core.run(scenario, seed=seed, trace_at=trace_at, cores=cores, **named)
     except _core.ConfigError:
         raise
     except ValueError as error:
         raise UsageError(f"--trace-at: {error}") from error
+    if result.undivided is not None:
+        progress_line(f"one core: {result.undivided}")
     used_seed = scenario.seed if seed is None else seed
     if as_json:
         sys.stdout.write(result.summary_json.rstrip("\n") + "\n")
@@ -84,5 +87,6 @@ def _say_timing(timing: Mapping[str, Any], as_json: bool) -> None:
     speed = f"{hops / run_s / 1e6:.2f} million packet-hops/s" if run_s > 0 else "-"
     progress_line(
         f"build {timing['build_s']:.3f} s, run {run_s:.3f} s, {timing['events']:,} events, "
-        f"{hops:,} packet-hops, {speed}, peak memory {timing['peak_rss_bytes'] / 2**20:.1f} MiB"
+        f"{hops:,} packet-hops, cores {timing['cores']}, {speed}, "
+        f"peak memory {timing['peak_rss_bytes'] / 2**20:.1f} MiB"
     )

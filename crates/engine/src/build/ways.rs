@@ -128,5 +128,23 @@ impl<O: Observer> Simulation<O> {
             self.flows[index].forward = forward;
             self.flows[index].reverse = reverse;
         }
+        self.plan_messages();
+    }
+
+    /// In a part of a simulation, plans the way of every message that there can be: elsewhere they are planned when there is the first
+    /// one, and a packet stands at the same place of the same program in all parts.
+    pub(crate) fn plan_messages(&mut self) {
+        if self.part.is_none() {
+            return;
+        }
+        let count = self.borders.len() as u32;
+        for from in 0..count {
+            for to in 0..count {
+                let [one, other] = [from, to].map(|border| &self.borders[border as usize]);
+                if from != to && one.domain == other.domain && one.control.is_some() {
+                    self.control_route(from, PeerId(to));
+                }
+            }
+        }
     }
 }

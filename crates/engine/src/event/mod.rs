@@ -9,14 +9,20 @@
 //! Ties: whatever of one instant is in the heap was scheduled before whatever of it is in the wheel. For the wheel only comes
 //! nearer to an instant while its width stays, and a slot that is given to the heap, as all are before the width changes, is
 //! given in order. So the heap goes first, and within a slot the order of scheduling is kept.
+//!
+//! A simulation on several cores has no order of scheduling that all of them know. There events of one instant are taken by their
+//! tokens ([`EventQueue::pop_numbered`]).
 
 mod radix;
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 use tidegate_units::Time;
 
 use self::radix::RadixHeap;
 
-/// What to wake. Four bits of kind and 28 bits of index, made by the simulation.
+/// What to wake. Five bits of kind and 27 bits of index, made by the simulation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Token(pub u32);
 
@@ -67,6 +73,8 @@ pub struct EventQueue {
     heap: RadixHeap,
     /// Time of the last entry that had been taken at the last look.
     looked: u64,
+    /// What is due at `last` and was taken out of the rest, where events of one instant are taken by their tokens.
+    due: BinaryHeap<Reverse<u32>>,
 }
 
 impl Default for EventQueue {
@@ -83,6 +91,7 @@ impl Default for EventQueue {
             free: NONE,
             heap: RadixHeap::default(),
             looked: 0,
+            due: BinaryHeap::new(),
         }
     }
 }
@@ -140,7 +149,44 @@ impl EventQueue {
                 return Some(self.took(entry.time, entry.token));
             }
         }
-        self.pop_elsewhere()
+        self.pop_elsewhere(u64::MAX)
+    }
+
+    /// The earliest entry that is due before `end`; among equal times the one with the least token. Nothing may be scheduled before
+    /// `end` by others than those whose entries are taken until there is none. Not to be mixed with [`Self::pop`].
+    pub fn pop_numbered(&mut self, end: Time) -> Option<(Time, Token)> {
+        if self.due.is_empty() {
+            let limit = end.as_nanos().checked_sub(1)?;
+            let slot = self.first_slot();
+            if let Some(slot) = slot {
+                let entry = self.slots[slot];
+                // Alone in its slot it is alone at its instant.
+                if entry.chain == NONE && entry.time < self.heap_from {
+                    if entry.time > limit {
+                        return None;
+                    }
+                    self.vacate(slot);
+                    return Some(self.took(entry.time, entry.token));
+                }
+            }
+            let (_, token) = self.pop_elsewhere(limit)?;
+            self.due.push(Reverse(token.0));
+        }
+        // Whatever else is due now, what has been scheduled meanwhile included.
+        while let Some((_, token)) = self.pop_elsewhere(self.last) {
+            self.due.push(Reverse(token.0));
+        }
+        let Reverse(token) = self.due.pop()?;
+        Some((Time::from_nanos(self.last), Token(token)))
+    }
+
+    /// An instant before which nothing is due, as near as can be told at once.
+    pub fn not_before(&self) -> Time {
+        if !self.due.is_empty() {
+            return Time::from_nanos(self.last);
+        }
+        let in_wheel = self.first_slot().map_or(u64::MAX, |slot| self.earliest(slot));
+        Time::from_nanos(in_wheel.min(self.heap_from))
     }
 
     /// The occupied slot that is next in time. The wheel has no entries before the last one taken, so the slots before that one's
@@ -171,9 +217,9 @@ impl EventQueue {
         }
     }
 
-    /// The same where the next slot is shared, or the heap may have something before.
+    /// The same where the next slot is shared, or the heap may have something before; nothing that is due after `limit`.
     #[inline(never)]
-    fn pop_elsewhere(&mut self) -> Option<(Time, Token)> {
+    fn pop_elsewhere(&mut self, limit: u64) -> Option<(Time, Token)> {
         loop {
             let slot = self.first_slot();
             let time = match slot.map(|slot| (slot, self.earliest_of_two(slot))) {
@@ -184,14 +230,18 @@ impl EventQueue {
                     continue;
                 }
             };
-            if self.heap_from <= time {
-                match self.heap.pop_until(time) {
-                    Ok((time, token)) => {
+            let until = time.min(limit);
+            if self.heap_from <= until {
+                match self.heap.pop_until(until) {
+                    Ok((due, token)) => {
                         self.heap_from = self.heap.not_before();
-                        return Some(self.took(time, token));
+                        return Some(self.took(due, token));
                     }
                     Err(from) => self.heap_from = from,
                 }
+            }
+            if time > limit {
+                return None;
             }
             let taken = self.take_from(slot?);
             return Some(self.took(taken.time, taken.token));
@@ -271,14 +321,17 @@ impl EventQueue {
 
     /// When the earliest entry is due. Looks only, so that entries may still be scheduled before it.
     pub fn peek(&self) -> Option<Time> {
-        let in_wheel = self.first_slot().map(|slot| {
-            let Entry { mut time, mut chain, .. } = self.slots[slot];
-            while let Some(entry) = self.chained.get(chain as usize) {
-                (time, chain) = (time.min(entry.time), entry.chain);
-            }
-            Time::from_nanos(time)
-        });
+        let in_wheel = self.first_slot().map(|slot| Time::from_nanos(self.earliest(slot)));
         in_wheel.into_iter().chain(self.heap.peek()).min()
+    }
+
+    /// When the earliest entry of `slot` is due.
+    fn earliest(&self, slot: usize) -> u64 {
+        let Entry { mut time, mut chain, .. } = self.slots[slot];
+        while let Some(entry) = self.chained.get(chain as usize) {
+            (time, chain) = (time.min(entry.time), entry.chain);
+        }
+        time
     }
 }
 
@@ -317,6 +370,53 @@ mod tests {
                     now = taken.map_or(now, |(time, _)| time);
                 }
                 prop_assert_eq!(queue.peek().is_none(), reference.is_empty());
+            }
+        }
+    }
+
+    proptest! {
+        /// Against the obvious implementation, with windows as a simulation on several cores has them: what comes from others is due
+        /// when a window ends, or later.
+        #[test]
+        fn takes_the_earliest_and_among_equals_the_least_token(
+            windows in proptest::collection::vec(
+                (1u64..3000, proptest::collection::vec((0u64..1 << 16, 0u32..6), 0..12)), 1..60),
+            ahead in proptest::collection::vec(0u64..1 << 14, 1..50),
+            shift in 0u32..16,
+            until_look in 1u32..100,
+        ) {
+            let mut queue = EventQueue::default();
+            let mut reference: std::collections::BTreeMap<(u64, u32), u32> = std::collections::BTreeMap::new();
+            (queue.shift, queue.until_look) = (shift, until_look);
+            let (mut end, mut serial) = (0, 0);
+            for (length, from_others) in windows {
+                for (later, token) in from_others {
+                    let due = end + (later >> (later % 13));
+                    queue.schedule(Time::from_nanos(due), Token(token));
+                    *reference.entry((due, token)).or_default() += 1;
+                }
+                end += length;
+                loop {
+                    let first = reference.first_entry().filter(|first| first.key().0 < end);
+                    let earliest = first.as_ref().map_or(u64::MAX, |first| first.key().0);
+                    prop_assert!(queue.not_before().as_nanos() <= earliest);
+                    let expected = first.map(|mut first| {
+                        *first.get_mut() -= 1;
+                        if *first.get() == 0 { first.remove_entry().0 } else { *first.key() }
+                    });
+                    let taken = queue.pop_numbered(Time::from_nanos(end)).map(|(at, token)| (at.as_nanos(), token.0));
+                    prop_assert_eq!(taken, expected);
+                    let Some((now, token)) = taken else { break };
+                    // Some events bring others, also of the same instant.
+                    serial += 1;
+                    if serial % 3 == 0 {
+                        let later = ahead[serial % ahead.len()];
+                        let due = now + (later >> (later % 15));
+                        let other = (token + 1 + serial as u32) % 7;
+                        queue.schedule(Time::from_nanos(due), Token(other));
+                        *reference.entry((due, other)).or_default() += 1;
+                    }
+                }
             }
         }
     }

@@ -1,13 +1,20 @@
 //! What is done to a link and asked of it between packets: changes of the network, and measurements.
 
+use tidegate_mechanism::Context;
 use tidegate_mechanism::hop::switch::Switch;
-use tidegate_units::{BitRate, Span, TransmissionClock};
+use tidegate_mechanism::queue::DropTailConfig;
+use tidegate_mechanism::random::Seed;
+use tidegate_packet::Packet;
+use tidegate_units::{BitRate, Span, Time, TransmissionClock};
 
+use super::planned::Planned;
 use super::scheduled::Scheduled;
+use super::transits::Transit;
 use super::{FluidPort, Link, Port, at_port};
 use crate::counters::LinkCounters;
+use crate::event::Token;
 use crate::observer::Observer;
-use crate::world::{LinkSink, World};
+use crate::world::{Alarm, LinkSink, World};
 
 impl Link {
     /// The circuit that the link is, if it is one.
@@ -153,6 +160,61 @@ impl Link {
                 delays.reset();
             }
             watch.bytes_by_flow.fill(0);
+        }
+    }
+
+    /// From now on, while it is empty, this is the beginning of a link that is cut: what leaves the queue is at once at the end, to be
+    /// taken off. Whether it is known without events what has left ([`Self::settle_before`]); if not, `token` tells of each packet.
+    pub(crate) fn keep_the_queue(&mut self, token: Token) -> bool {
+        self.token = token;
+        self.wire.delay = Span::ZERO;
+        let is_planned = !matches!(self.port, Port::Scheduled(_) | Port::Fluid(_));
+        if is_planned {
+            self.alarm = Alarm::NEVER;
+        }
+        is_planned
+    }
+
+    /// What is due before `end` at a port that plans happens.
+    pub(crate) fn settle_before(&mut self, end: Time) {
+        let now = end.saturating_sub(Span::from_nanos(1));
+        at_port!(&mut self.port, {
+            Planned(port) => port.settle(now, &self.wire),
+            Scheduled(_) => {},
+            Fluid(_) => {}
+        });
+    }
+
+    /// From now on, while it is empty, this is the end of a link that is cut: packets come by [`Self::take_on`] alone.
+    pub(crate) fn keep_the_way(&mut self) {
+        let context = Context { seed: Seed(0), link_rate: self.rate(), mtu_bytes: 0 };
+        self.port = Port::Tail(Planned::new(DropTailConfig::default().build(&context)));
+    }
+
+    /// When the last bit of the next packet is sent, as far as that is planned; [`Time::MAX`] if there is none.
+    pub(crate) fn next_leaves(&self) -> Time {
+        self.wire.transits.get(0).map_or(Time::MAX, |front| front.ends)
+    }
+
+    /// The next packet whose last bit has been sent before `end`, when that was, and where it stands in its program. What came is counted
+    /// where the link ends.
+    pub(crate) fn take_off(&mut self, end: Time) -> Option<(Packet, Time, u32)> {
+        let &Transit { packet, ends, route } = self.wire.transits.get(0).filter(|front| front.ends < end)?;
+        self.wire.transits.drop_first();
+        Some((packet, ends, route))
+    }
+
+    /// A packet whose last bit was sent at `ends`, behind all that are on the way.
+    pub(crate) fn take_on<O: Observer>(
+        &mut self,
+        packet: Packet,
+        ends: Time,
+        route: u32,
+        world: &mut World<O>,
+    ) {
+        self.wire.transits.push_back(Transit { packet, ends, route });
+        if self.wire.transits.len() == 1 {
+            self.arm(world);
         }
     }
 

@@ -16,6 +16,7 @@ use tidegate_units::{BitRate, Span, Time};
 
 pub(crate) use self::borders::headers_of;
 use crate::border::Border;
+use crate::cores::{Divided, Part};
 use crate::counters::{Delays, FlowCounters, LinkCounters, RateIntegral, SinkCounters, Totals};
 use crate::crowd::{Crowd, CrowdTally};
 use crate::event::Token;
@@ -23,7 +24,7 @@ use crate::fluid::{FluidCounters, FluidLinkCounters, Fluids};
 use crate::ids::LinkId;
 use crate::link::Link;
 use crate::marker::{MarkerCounters, MarkerPoint};
-use crate::network::Network;
+use crate::network::{EventOrder, Network};
 use crate::observer::Observer;
 use crate::planner::Planner;
 use crate::program::{Programs, Routes};
@@ -170,6 +171,10 @@ pub struct Simulation<O: Observer = ()> {
     pub(crate) statistics_since: Time,
     /// For the next message of a border or a router.
     pub(crate) message: Vec<u8>,
+    /// Its parts, if several cores simulate: then what happens happens in them, and this is what is known of the whole.
+    pub(crate) divided: Option<Box<Divided>>,
+    /// What it knows of other parts, if it is one.
+    pub(crate) part: Option<Box<Part>>,
     /// Counts of connections when the statistics began; empty while that is the start.
     connections_before: Vec<ConnectionCounters>,
     stopped: bool,
@@ -257,6 +262,8 @@ impl<O: Observer> Simulation<O> {
             planner: parts.planner,
             statistics_since: Time::ZERO,
             message: Vec::new(),
+            divided: None,
+            part: None,
             connections_before: Vec::new(),
             stopped: false,
         }
@@ -268,13 +275,18 @@ impl<O: Observer> Simulation<O> {
     }
 
     /// Counts of the whole run so far.
-    pub const fn totals(&self) -> &Totals {
-        &self.world.totals
+    pub fn totals(&self) -> Totals {
+        let Some(parts) = &self.divided else { return self.world.totals };
+        // Those of the windows.
+        Totals { events: self.world.totals.events, ..parts.totals() }
     }
 
     /// Runs until `until` (events at that very instant are left for later), or until it has handled `events_max` more
     /// events; whether it got there.
     pub fn run_until(&mut self, until: Time, events_max: u64) -> bool {
+        if self.network.event_order == EventOrder::Numbered {
+            return self.run_numbered(until, events_max);
+        }
         self.stopped = false;
         let stop = Wake::Phase.token(0);
         self.world.events.schedule(until, stop);
@@ -319,12 +331,16 @@ impl<O: Observer> Simulation<O> {
             Wake::Follow => self.on_follow(),
             Wake::Crowd => self.on_crowd_alarm(index),
             Wake::Fluid => self.on_fluid(),
+            Wake::Cut => self.on_cut(index),
             Wake::Phase => {}
         }
     }
 
     /// Statistics begin now: the warm-up is over.
     pub fn restart_statistics(&mut self) {
+        if let Some(parts) = &mut self.divided {
+            return parts.restart_statistics();
+        }
         let now = self.world.now;
         self.statistics_since = now;
         for link in &mut self.links {
@@ -352,6 +368,11 @@ impl<O: Observer> Simulation<O> {
 
     /// What was counted since.
     pub fn statistics(&mut self) -> Statistics {
+        if let Some(parts) = &mut self.divided {
+            let totals = self.world.totals;
+            let counted = parts.statistics();
+            return Statistics { totals: Totals { events: totals.events, ..counted.totals }, ..counted };
+        }
         let now = self.world.now;
         let mut statistics = Statistics {
             since: self.statistics_since,
@@ -398,10 +419,9 @@ impl<O: Observer> Simulation<O> {
     /// Every packet that was ever made has arrived, was dropped, or is somewhere: panics otherwise, for then the engine
     /// is wrong.
     pub fn assert_conservation(&self) {
-        let on_links: usize = self.links.iter().map(Link::held_packets).sum();
-        let in_shapers: usize = self.borders.iter().map(Border::held_packets).sum();
-        let in_hops: usize = self.hops.iter().map(|hop| hop.router.held_packets()).sum();
-        let held = self.held.iter().flatten().count();
+        if let Some(parts) = &self.divided {
+            return parts.assert_conservation();
+        }
         let totals = &self.world.totals;
         let live = self.world.arena.live();
         assert_eq!(
@@ -409,6 +429,14 @@ impl<O: Observer> Simulation<O> {
             totals.delivered + totals.dropped + live as u64,
             "packets are conserved: {totals:?}"
         );
-        assert_eq!(live, on_links + in_shapers + in_hops + held, "each live packet is in exactly one place");
+        assert_eq!(live, self.held_packets(), "each live packet is in exactly one place");
+    }
+
+    /// Packets on links, in shapers, at routers, and held back.
+    pub(crate) fn held_packets(&self) -> usize {
+        let on_links: usize = self.links.iter().map(Link::held_packets).sum();
+        let in_shapers: usize = self.borders.iter().map(Border::held_packets).sum();
+        let in_hops: usize = self.hops.iter().map(|hop| hop.router.held_packets()).sum();
+        on_links + in_shapers + in_hops + self.held.iter().flatten().count()
     }
 }

@@ -102,6 +102,9 @@ impl<O: Observer> Simulation<O> {
 
     /// An inner variable of the sending end of flow `flow`, if it is a media stream that has one of this name.
     pub fn media_variable(&self, flow: usize, name: &str) -> Option<f64> {
+        if let Some(parts) = &self.divided {
+            return parts.source(flow).media_variable(flow, name);
+        }
         match self.flows[flow].carrier {
             Carrier::Stream(index) => self.streams[index as usize].variable(name, self.world.now),
             _ => None,

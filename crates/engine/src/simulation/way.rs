@@ -16,7 +16,7 @@ impl<O: Observer> Simulation<O> {
     /// The event of link `index`. What packets meet mostly is done here, the rest in [`Self::on_arrived`].
     #[expect(clippy::inline_always, reason = "once per packet and hop")]
     #[inline(always)]
-    pub(super) fn on_link(&mut self, index: u32) {
+    pub(crate) fn on_link(&mut self, index: u32) {
         let link = &mut self.links[index as usize];
         if !link.on_wake(&mut self.world) {
             return;

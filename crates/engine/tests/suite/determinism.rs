@@ -63,7 +63,7 @@ fn finish<O: Observer>(mut simulation: Simulation<O>) -> Statistics {
 }
 
 /// All of the results; the number of events is not one, for a pause is an event.
-fn results(statistics: &Statistics) -> String {
+pub fn results(statistics: &Statistics) -> String {
     let Statistics {
         since,
         until,

@@ -253,7 +253,7 @@ fn with_a_third_of_all_messages_lost_in_both_directions_the_capacity_stays_in_us
         simulation.restart_statistics();
         simulation.run_until(seconds(40.0), u64::MAX);
         simulation.assert_conservation();
-        let totals = *simulation.totals();
+        let totals = simulation.totals();
         let lost = totals.control_lost_packets as f64 / totals.control_packets as f64;
         assert!((0.27..0.33).contains(&lost), "{detection:?}: {lost}");
         let used = utilization(&simulation.statistics(), link);

@@ -10,6 +10,7 @@ mod cbq;
 mod clients;
 mod conservation;
 mod controls;
+mod cores;
 mod crowds;
 mod determinism;
 mod external;

@@ -105,6 +105,8 @@ pub struct Scenario {
     pub routing: Routing,
     /// What breaks ties; `None` leaves them to the order of events.
     pub ties: Option<Ties>,
+    /// In which order events of one instant are handled.
+    pub event_order: EventOrder,
     /// The controlled networks in the order of the file.
     pub domains: Vec<Domain>,
     /// The markers in the order of the file.
@@ -299,6 +301,23 @@ pub enum Start {
     At(Time),
     /// At a random instant, uniform between the two.
     Uniform(Time, Time),
+}
+
+words! {
+    /// In which order events of one instant are handled.
+    pub enum EventOrder {
+        /// As they were scheduled, which only one core knows.
+        Scheduled = "scheduled",
+        /// By the numbers of what they wake: links in the order of the file, then ends of flows, then borders. So several cores can simulate.
+        Numbered = "numbered",
+    }
+}
+
+#[allow(clippy::derivable_impls, reason = "its declaration has no place for the attribute")]
+impl Default for EventOrder {
+    fn default() -> Self {
+        Self::Scheduled
+    }
 }
 
 /// What breaks the ties of events that fall into one instant.

@@ -105,6 +105,7 @@ pub(crate) fn build(
         fluids: flows.fluids,
         routing,
         ties: read_ties(table, &scope, &mut problems),
+        event_order: read_key(table, "event_order", &scope, &mut problems).unwrap_or_default(),
         domains: domains.list,
         markers: markers.list,
         commands,

@@ -2,7 +2,7 @@
 //!
 //! The core is told the instants at which things are due, not those at which the machine got round to them: a shaper whose timer
 //! fires late then sends what it owes at once, and several packets go with one call. Being late by more than [`LATE_MAX`] is
-//! forgiven to nobody.
+//! forgiven to nobody. So it is with what comes: datagrams have come when the kernel stamped them, however long they waited here.
 
 use std::io;
 use std::net::SocketAddr;
@@ -113,6 +113,8 @@ pub struct Packets {
     orders: Receiver<Order>,
     shared: Arc<Shared>,
     look_at: Time,
+    /// The latest instant that the core was told: for it, time does not go back.
+    told: Time,
     /// How far apart rounds begin where much goes.
     together: Span,
     /// When this millisecond began, and outputs in it and in the one before.
@@ -147,6 +149,7 @@ impl Packets {
             orders,
             shared,
             look_at: Time::ZERO,
+            told: Time::ZERO,
             together,
             counted: (Time::ZERO, 0, 0),
             late: Span::ZERO,
@@ -168,12 +171,12 @@ impl Packets {
         let mut ends_at = None;
         loop {
             let now = clock::now();
-            self.run_due(now);
             if now >= self.look_at {
                 self.look_at = now + LOOK_EVERY;
                 self.leave_look(now);
             }
             while let Ok(order) = self.orders.try_recv() {
+                self.told = self.told.max(now);
                 if self.obey(order, now) {
                     ends_at = Some(now + DRAIN_MAX);
                 }
@@ -284,6 +287,26 @@ impl Packets {
             // Its orders are read in any case.
             let _ = self.shared.wake.read();
         }
+        // Sockets first: what has come there has its own time, which may be before that of the device.
+        let offset_ns = clock::wall_offset_ns();
+        for which in 0..self.sockets.len() {
+            let mut packets = if ready[2 + which] { 0 } else { TURN_PACKETS };
+            while packets < TURN_PACKETS {
+                let Some(received) = self.sockets[which].receive(&mut self.room) else { break };
+                let now = clock::now();
+                let came = received.stamped_ns.map_or(now, |stamped| clock::of_wall(stamped, offset_ns));
+                let came = came.clamp(self.told.min(now), now);
+                self.collect_due(came);
+                let Self { gateway: Some(gateway), room, .. } = self else { break };
+                let (from, traffic_class) = (received.from, received.traffic_class);
+                for datagram in room[..received.bytes].chunks(received.segment.max(1)) {
+                    packets += 1;
+                    gateway.handle(Input::Wan { from, traffic_class, datagram }, came);
+                }
+                self.reads += 1;
+                reads_left |= packets >= TURN_PACKETS;
+            }
+        }
         let mut packets = if ready[0] { 0 } else { TURN_PACKETS };
         while packets < TURN_PACKETS {
             let now = clock::now();
@@ -299,22 +322,6 @@ impl Packets {
             self.reads += 1;
             reads_left |= packets >= TURN_PACKETS;
         }
-        for which in 0..self.sockets.len() {
-            packets = if ready[2 + which] { 0 } else { TURN_PACKETS };
-            while packets < TURN_PACKETS {
-                let now = clock::now();
-                self.collect_due(now);
-                let Self { gateway: Some(gateway), sockets, room, .. } = self else { break };
-                let Some(received) = sockets[which].receive(room) else { break };
-                let (from, traffic_class) = (received.from, received.traffic_class);
-                for datagram in room[..received.bytes].chunks(received.segment.max(1)) {
-                    packets += 1;
-                    gateway.handle(Input::Wan { from, traffic_class, datagram }, now);
-                }
-                self.reads += 1;
-                reads_left |= packets >= TURN_PACKETS;
-            }
-        }
         self.collect_due(clock::now());
         self.hand_over();
         Ok(reads_left)
@@ -328,6 +335,7 @@ impl Packets {
 
     /// The same, but what has room stays here, for more to follow with the same call, until [`Self::hand_over`].
     fn collect_due(&mut self, now: Time) {
+        self.told = self.told.max(now);
         let late_max = LATE_MAX + self.together;
         let earliest = Time::from_nanos(now.as_nanos().saturating_sub(late_max.as_nanos()));
         loop {

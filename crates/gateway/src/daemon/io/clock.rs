@@ -1,5 +1,5 @@
 //! The clocks of the daemon: time since the machine started, sleep included, so that sessions age as they do elsewhere; and the wall clock,
-//! by which the library stamps handshakes, and nothing else is measured.
+//! by which the library stamps handshakes, and the kernel datagrams that come.
 
 use nix::time::{ClockId, clock_gettime};
 use tidegate_units::Time;
@@ -14,6 +14,12 @@ pub fn now() -> Time {
 pub fn wall_offset_ns() -> i64 {
     let wall = clock_gettime(ClockId::CLOCK_REALTIME).expect("every Linux has this clock");
     wall.tv_sec() * 1_000_000_000 + wall.tv_nsec() - now().as_nanos().cast_signed()
+}
+
+/// When something was that the kernel stamped at `wall_ns` of the wall clock, which is `offset_ns` ahead of [`now`]. Whoever sets the clock
+/// meanwhile makes it any instant.
+pub fn of_wall(wall_ns: i64, offset_ns: i64) -> Time {
+    Time::from_nanos(u64::try_from(wall_ns.saturating_sub(offset_ns)).unwrap_or(0))
 }
 
 /// What processors have spent on this thread.

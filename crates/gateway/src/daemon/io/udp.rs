@@ -33,6 +33,8 @@ pub struct Received {
     pub bytes: usize,
     /// How many each datagram has; the last may have less.
     pub segment: usize,
+    /// When the kernel got the first of them, in nanoseconds of the wall clock, if it says so.
+    pub stamped_ns: Option<i64>,
 }
 
 /// One socket, for one version of IP.
@@ -85,6 +87,8 @@ impl Udp {
     }
 
     fn with(socket: Socket, is_v6: bool) -> Self {
+        // Without it, what comes counts as having come when it is read.
+        let _ = setsockopt(&socket, sockopt::ReceiveTimestampns, &true);
         Self { socket, is_v6, control: vec![0; CONTROL_BYTES], unsent: 0, too_large: 0 }
     }
 
@@ -149,11 +153,16 @@ impl Udp {
             (_, Some(v6)) => SocketAddr::V6(SocketAddrV6::new(v6.ip(), v6.port(), 0, v6.scope_id())),
             _ => return None,
         };
-        let mut received = Received { from, traffic_class: 0, bytes, segment: bytes };
+        let mut received = Received { from, traffic_class: 0, bytes, segment: bytes, stamped_ns: None };
         for_each_control(&self.control, |level, kind, data| match (level, kind) {
             (libc::IPPROTO_IP, libc::IP_TOS) | (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => {
                 // One byte, or a whole number whose lowest byte it is.
                 received.traffic_class = if data.len() >= 4 { read_i32(data) as u8 } else { data[0] };
+            }
+            // Seconds and nanoseconds, eight bytes each.
+            (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) if data.len() >= 16 => {
+                let [seconds, nanos] = [&data[..8], &data[8..16]].map(read_i64);
+                received.stamped_ns = Some(seconds.saturating_mul(1_000_000_000).saturating_add(nanos));
             }
             (libc::SOL_UDP, libc::UDP_GRO) if data.len() >= 4 => {
                 received.segment = usize::try_from(read_i32(data)).unwrap_or(0).max(1);
@@ -252,8 +261,13 @@ fn read_i32(bytes: &[u8]) -> i32 {
     i32::from_ne_bytes(bytes[..4].try_into().expect("there are four"))
 }
 
+fn read_i64(bytes: &[u8]) -> i64 {
+    i64::from_ne_bytes(bytes[..8].try_into().expect("there are eight"))
+}
+
 #[cfg(test)]
 mod tests {
+    use super::super::clock;
     use super::*;
 
     fn pair(address: &str) -> Option<(Udp, Udp, SocketAddr)> {
@@ -301,6 +315,25 @@ mod tests {
             assert_eq!(all[21], (0, bytes[..5].to_vec()));
             assert_eq!((one.unsent, one.too_large), (0, 0));
         }
+    }
+
+    #[test]
+    fn a_datagram_comes_when_the_kernel_gets_it_not_when_it_is_read() {
+        let (mut one, mut other, to) = pair("127.0.0.1:0").expect("every machine has IPv4");
+        let wall = || clock::now().as_nanos().cast_signed() + clock::wall_offset_ns();
+        let mut room = vec![0; 65_535];
+        // On a busy machine it may come late; not twenty times.
+        let is_early = (0..20).any(|_| {
+            let sent = wall();
+            one.send(to, 0, &[1; 100], 100);
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            let read = wall();
+            let stamped = other.receive(&mut room).and_then(|received| received.stamped_ns);
+            let stamped = stamped.expect("this kernel stamps");
+            assert!(sent <= stamped && stamped <= wall(), "{sent} {stamped}");
+            stamped < read - 10_000_000
+        });
+        assert!(is_early);
     }
 
     #[test]

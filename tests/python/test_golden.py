@@ -1,6 +1,6 @@
 """Golden results: the release build gives the very bytes that the development build must give.
 
-`crates/lab/tests/golden.rs` is the other half. Results do not depend on the number of workers either.
+`crates/lab/tests/suite/golden.rs` is the other half. Results do not depend on the number of workers either.
 """
 
 from concurrent.futures import ThreadPoolExecutor

@@ -3,7 +3,7 @@
 //!
 //! Source: `tests/oracle/python/freeze_cobalt.py`, which states the format; `tests/oracle/verdicts/cobalt.json`, which it made.
 
-mod frozen_trace;
+use crate::frozen_trace;
 
 use serde_json::Value;
 use tidegate_mechanism::Context;

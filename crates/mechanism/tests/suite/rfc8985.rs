@@ -5,7 +5,7 @@
 //! nanosecond when a reordering window ends and when a tail is probed. What it takes from the sender are the window, the smoothed
 //! round-trip time and the time-out, and when the retransmission timer expires.
 
-mod transfer;
+use crate::transfer;
 
 use std::cell::RefCell;
 

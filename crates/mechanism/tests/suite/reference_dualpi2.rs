@@ -3,7 +3,7 @@
 //!
 //! Source: `tests/oracle/python/freeze_dualpi2.py`, which states the format; tests/oracle/verdicts/dualpi2.json, which it made.
 
-mod frozen_trace;
+use crate::frozen_trace;
 
 use std::collections::BTreeMap;
 

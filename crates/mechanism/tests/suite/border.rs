@@ -10,9 +10,8 @@ use tidegate_mechanism::edge::tcp_rate::TcpRateConfig;
 use tidegate_packet::Dscp;
 use tidegate_units::{BitRate, Span};
 
-mod border_world;
-#[path = "../examples/two_borders.rs"]
-mod two_borders;
+use crate::border_world;
+use crate::two_borders;
 
 use border_world::peers::{Step, seen_of_x};
 use border_world::{Call, World, drive};

@@ -4,7 +4,7 @@
 //! Source: `tests/oracle/python/freeze_cake.py`, which states the format; `tests/oracle/verdicts/cake.json`, which it made.
 
 #[allow(dead_code, reason = "a link of its own, which a shaper may hold back")]
-mod frozen_trace;
+use crate::frozen_trace;
 
 use serde_json::Value;
 use tidegate_mechanism::Context;

@@ -4,7 +4,7 @@
 //! Source: `tests/oracle/python/freeze_fq_codel.py` and `freeze_fq_pie.py`, which state the format;
 //! `tests/oracle/verdicts/fq_codel.json` and `fq_pie.json`, which they made.
 
-mod frozen_trace;
+use crate::frozen_trace;
 
 use serde_json::Value;
 use tidegate_mechanism::Context;

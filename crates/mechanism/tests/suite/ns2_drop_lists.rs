@@ -5,7 +5,7 @@
 //! last link, and the same way back; packets are lost in front of the bottleneck's queue. It counts time in thirds of a
 //! nanosecond, in which every transmission at 1.5 Mb/s and 10 Mb/s is a whole number.
 
-mod ns2_cases;
+use crate::ns2_cases;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet, VecDeque};

@@ -4,7 +4,7 @@
 //! from the window that the sender has, which segments go out in which order; what follows a time-out is the sender's own
 //! affair until everything that was outstanding is acknowledged (section 5.1).
 
-mod transfer;
+use crate::transfer;
 
 use proptest::prelude::*;
 use tidegate_mechanism::tcp::{TcpConfig, TcpSender, Variant};

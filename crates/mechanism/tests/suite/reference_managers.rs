@@ -5,7 +5,7 @@
 //! tests/oracle/verdicts/KIND.json, which they made.
 
 #[allow(dead_code, reason = "numbers are compared in another way")]
-mod frozen_trace;
+use crate::frozen_trace;
 
 use serde_json::Value;
 use tidegate_mechanism::Context;

@@ -5,7 +5,10 @@
 //! time, which is what S. Floyd and V. Jacobson, "On Traffic Phase Effects in Packet-Switched Gateways" (1992), section 3,
 //! recommend for simulations, and what `overhead_` is in ns-2.
 
+use std::collections::VecDeque;
+
 use tidegate_mechanism::random::{Seed, Substream};
+use tidegate_packet::Packet;
 use tidegate_units::{Span, Time};
 
 use crate::network::Ties;
@@ -23,6 +26,8 @@ struct Way {
     random: Substream,
     /// When the last one leaves.
     last: Time,
+    /// Those that have not left yet, and the programs that they go on with.
+    waiting: VecDeque<(Packet, u32)>,
 }
 
 impl TieBreaker {
@@ -31,7 +36,8 @@ impl TieBreaker {
         let Some(ties) = ties else { return Self { spread: Span::ZERO, ways: Vec::new() } };
         let way = |name: &str, back: bool| {
             let name = format!("ties.{}.{name}{}", ties.seed, if back { ".back" } else { "" });
-            Way { random: Substream::new(Seed::for_component(run_seed, &name)), last: Time::ZERO }
+            let random = Substream::new(Seed::for_component(run_seed, &name));
+            Way { random, last: Time::ZERO, waiting: VecDeque::new() }
         };
         let ways = names.flat_map(|name| [false, true].map(|back| way(name, back))).collect();
         Self { spread: ties.spread, ways }
@@ -43,6 +49,21 @@ impl TieBreaker {
         let pause = way.random.uniform() * self.spread.as_nanos() as f64;
         way.last = way.last.max(now + Span::from_nanos(pause.round() as u64));
         way.last
+    }
+
+    /// `packet` waits until then behind those of its way, and goes on with program `then`.
+    pub(crate) fn wait(&mut self, way: u32, packet: Packet, then: u32) {
+        self.ways[way as usize].waiting.push_back((packet, then));
+    }
+
+    /// The next of the way leaves.
+    pub(crate) fn leave(&mut self, way: u32) -> Option<(Packet, u32)> {
+        self.ways[way as usize].waiting.pop_front()
+    }
+
+    /// How many wait.
+    pub(crate) fn held_packets(&self) -> usize {
+        self.ways.iter().map(|way| way.waiting.len()).sum()
     }
 }
 

@@ -37,7 +37,7 @@ pub(crate) enum Wake {
     Script,
     /// The instant until which to run.
     Phase,
-    /// A packet held back by a reordering medium.
+    /// A packet held back by a reordering medium, or one with jitter.
     Held,
     /// A link of a router with a hop mechanism; otherwise as [`Wake::Link`].
     HopLink,
@@ -51,12 +51,14 @@ pub(crate) enum Wake {
     Fluid,
     /// A link that is cut, where it begins: the next packet whose last bit is sent.
     Cut,
+    /// The next packet of a flow and direction that waits at its host.
+    Pause,
 }
 
 const INDEX_BITS: u32 = 27;
 
 impl Wake {
-    const ALL: [Self; 17] = [
+    const ALL: [Self; 18] = [
         Self::Link,
         Self::TcpSender,
         Self::TcpReceiver,
@@ -74,6 +76,7 @@ impl Wake {
         Self::Crowd,
         Self::Fluid,
         Self::Cut,
+        Self::Pause,
     ];
 
     /// The token that wakes number `index` of this kind.

@@ -162,7 +162,6 @@ pub(super) fn obstacle(network: &Network) -> Option<Undivided> {
         (!network.fluids.is_empty(), "a fluid"),
         (!network.hops.is_empty(), "a mechanism between neighbours (`router` of a node)"),
         (network.follows.is_some(), "routing that follows congestion"),
-        (network.ties.is_some(), "`ties`"),
         (
             network.links.iter().any(|link| varies(&link.forward) || varies(&link.reverse)),
             "a medium that reorders, or with jitter,",

@@ -161,9 +161,8 @@ pub struct Simulation<O: Observer = ()> {
     pub(crate) reservation_next: usize,
     /// The next change of a border.
     pub(crate) border_change_next: usize,
-    /// Packets that a reordering medium holds back.
-    /// Those of hosts that pause (see [`TieBreaker`]) came over no link.
-    pub(crate) held: Vec<Option<(Packet, u32, Option<LinkId>)>>,
+    /// Packets that a reordering medium holds back, or one with jitter, and the links that they came over.
+    pub(crate) held: Vec<Option<(Packet, u32, LinkId)>>,
     pub(crate) held_free: Vec<u32>,
     pub(crate) ties: TieBreaker,
     pub(crate) run_seed: u64,
@@ -332,6 +331,7 @@ impl<O: Observer> Simulation<O> {
             Wake::Crowd => self.on_crowd_alarm(index),
             Wake::Fluid => self.on_fluid(),
             Wake::Cut => self.on_cut(index),
+            Wake::Pause => self.on_pause(index),
             Wake::Phase => {}
         }
     }
@@ -437,6 +437,7 @@ impl<O: Observer> Simulation<O> {
         let on_links: usize = self.links.iter().map(Link::held_packets).sum();
         let in_shapers: usize = self.borders.iter().map(Border::held_packets).sum();
         let in_hops: usize = self.hops.iter().map(|hop| hop.router.held_packets()).sum();
-        on_links + in_shapers + in_hops + self.held.iter().flatten().count()
+        let held_back = self.held.iter().flatten().count();
+        on_links + in_shapers + in_hops + held_back + self.ties.held_packets()
     }
 }

@@ -2,7 +2,7 @@
 
 use tidegate_mechanism::mark::Conditioned;
 use tidegate_packet::{DropReason, Packet, Place};
-use tidegate_units::{Span, Time};
+use tidegate_units::Span;
 
 use super::Simulation;
 use crate::arena::Carried;
@@ -77,12 +77,9 @@ impl<O: Observer> Simulation<O> {
         }
     }
 
+    /// `packet` stays behind `link` for as long as that.
     fn hold(&mut self, packet: Packet, route: u32, held: Span, link: LinkId) {
-        self.hold_until(self.world.now + held, packet, route, Some(link));
-    }
-
-    /// `packet` stays where it is, behind `link` or at its host, and goes on at `until`.
-    fn hold_until(&mut self, until: Time, packet: Packet, route: u32, link: Option<LinkId>) {
+        let until = self.world.now + held;
         let entry = Some((packet, route, link));
         let index = if let Some(index) = self.held_free.pop() {
             self.held[index as usize] = entry;
@@ -97,10 +94,14 @@ impl<O: Observer> Simulation<O> {
     pub(super) fn on_held(&mut self, index: u32) {
         if let Some((packet, route, link)) = self.held[index as usize].take() {
             self.held_free.push(index);
-            match link {
-                Some(link) => self.arrive(packet, route, link),
-                None => self.advance(packet, route),
-            }
+            self.arrive(packet, route, link);
+        }
+    }
+
+    /// A packet has waited at its host.
+    pub(super) fn on_pause(&mut self, way: u32) {
+        if let Some((packet, then)) = self.ties.leave(way) {
+            self.advance(packet, then);
         }
     }
 
@@ -175,7 +176,9 @@ impl<O: Observer> Simulation<O> {
                 Step::Pause(pause) => {
                     let Pause { then, way } = self.programs.pauses[pause as usize];
                     let until = self.ties.until(way, self.world.now);
-                    return self.hold_until(until, packet, then, None);
+                    self.ties.wait(way, packet, then);
+                    self.world.events.schedule(until, Wake::Pause.token(way));
+                    return;
                 }
                 Step::Control(border) => return self.on_control(border, &packet),
                 Step::Neighbor(node) => return self.on_neighbor(node, &packet),

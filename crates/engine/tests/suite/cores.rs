@@ -7,7 +7,7 @@ use crate::determinism::results;
 use proptest::prelude::*;
 use tidegate_engine::{
     ApplicationSpec, Change, Division, EventOrder, LinkId, LossModel, MarkerSpec, Network, NodeId,
-    ScriptedChange, Simulation, StartSpec, Ties, TransportSpec, Undivided,
+    ReorderModel, ScriptedChange, Simulation, StartSpec, Ties, TransportSpec, Undivided,
 };
 use tidegate_mechanism::edge::EdgeConfig;
 use tidegate_mechanism::mark::{MarkerConfig, SingleRateConfig};
@@ -32,6 +32,7 @@ struct Case {
     /// The edges of a domain are the first and the last router.
     mechanism: Option<u8>,
     marked: bool,
+    paused: bool,
     /// When the first link changes its rate, and goes down and up again.
     changes: [Option<u64>; 2],
     /// By router with its host.
@@ -150,6 +151,7 @@ impl Case {
             .map(|(at, change)| ScriptedChange { at, link: changed, change })
             .collect();
         network.script.sort_by_key(|change| change.at);
+        network.ties = self.paused.then_some(Ties { seed: 1, spread: Span::from_micros(5) });
         network.event_order = EventOrder::Numbered;
         network
     }
@@ -198,17 +200,18 @@ fn case() -> impl Strategy<Value = Case> {
         prop::collection::vec(([0usize..6, 0usize..6], link_case()), 0..3),
         prop::collection::vec(([0usize..6, 0usize..6], 0..TRANSPORTS, any::<bool>()), 1..7),
         prop::option::of(0u8..3),
-        any::<bool>(),
+        [any::<bool>(), any::<bool>()],
         [prop::option::of(100u64..800), prop::option::of(100u64..800)],
         prop::collection::vec(0u8..4, 6),
         0u64..1000,
     )
-        .prop_map(|(routers, more, flows, mechanism, marked, changes, parts, seed)| Case {
+        .prop_map(|(routers, more, flows, mechanism, [marked, paused], changes, parts, seed)| Case {
             routers,
             more,
             flows,
             mechanism,
             marked,
+            paused,
             changes,
             parts,
             seed,
@@ -317,8 +320,11 @@ fn what_one_core_has_to_do_is_told_with_its_reason() {
         network.divide(1, seconds(600.0), 2).unwrap_err()
     };
     assert_eq!(why(|network| network.event_order = EventOrder::Scheduled), Undivided::Order);
-    let ties = why(|network| network.ties = Some(Ties { seed: 1, spread: Span::from_micros(1) }));
-    assert_eq!(ties, Undivided::Has("`ties`"));
+    let jitter = why(|network| {
+        network.links[0].forward.reorder =
+            Some(ReorderModel { probability: 0.1, delay: Span::from_millis(1) });
+    });
+    assert_eq!(jitter, Undivided::Has("a medium that reorders, or with jitter,"));
     let lossy = why(|network| {
         for link in &mut network.links {
             link.forward.loss = Some(LossModel::Random { probability: 0.1 });

@@ -109,6 +109,7 @@ torture: build ## what takes long: properties on inputs that are new each time, 
 	PROPTEST_CASES=$(or $(CASES),20000) cargo test --release --workspace --exclude tidegate-core
 	TIDEGATE_FORGED=1000000 cargo test --release -p tidegate-gateway --features wireguard --lib hostile -- --nocapture --test-threads 1
 	TIDEGATE_CASES=10000 cargo test -p tidegate-lab --test suite ranges
+	TIDEGATE_CASES=3000 cargo test --release -p tidegate-engine --test suite cores
 	TIDEGATE_SEEDS=8 cargo test --release -p tidegate-gateway-sim --test swarm five_seconds -- --nocapture
 	TIDEGATE_KILLS=200 $(BIN)/python -m pytest tests/system/test_killed.py
 

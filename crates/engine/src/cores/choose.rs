@@ -33,12 +33,7 @@ pub(super) fn choose(
     if let Some(obstacle) = division::obstacle(network) {
         return Err(obstacle);
     }
-    let delays: Vec<Option<Span>> = network
-        .links
-        .iter()
-        .enumerate()
-        .map(|(index, link)| division::delay_of_cut(network, index, link))
-        .collect();
+    let delays = division::delays_of_cuts(network);
     let mut thresholds: Vec<Span> = delays.iter().flatten().copied().collect();
     thresholds.sort_unstable();
     thresholds.dedup();

@@ -72,10 +72,13 @@ impl fmt::Display for Undivided {
 }
 
 impl Division {
-    /// A division by the part of each node, as they are numbered from zero.
+    /// A division by the part of each node of `network`, as they are numbered from zero.
     ///
     /// # Errors
     /// If the network cannot be divided, or not like this.
+    ///
+    /// # Panics
+    /// If there is not a part for each node.
     pub fn new(network: &Network, of_node: &[u8]) -> Result<Self, Undivided> {
         if let Some(obstacle) = obstacle(network) {
             return Err(obstacle);
@@ -83,16 +86,13 @@ impl Division {
         let of = |node: NodeId| of_node[node.0 as usize];
         let mut lookahead = Span::MAX;
         let mut of_link = Vec::with_capacity(2 * network.links.len());
-        for (index, link) in network.links.iter().enumerate() {
+        for (link, delay) in network.links.iter().zip(delays_of_cuts(network)) {
             let [one, other] = link.ends.map(of);
             of_link.extend([[one, other], [other, one]]);
             if one == other {
                 continue;
             }
-            match delay_of_cut(network, index, link) {
-                Some(delay) => lookahead = lookahead.min(delay),
-                None => return Err(Undivided::NoLongLink),
-            }
+            lookahead = lookahead.min(delay.ok_or(Undivided::NoLongLink)?);
         }
         if together(network).iter().any(|[one, other]| of(*one) != of(*other)) {
             return Err(Undivided::Has("a marker or a multicast flow in several parts"));
@@ -173,17 +173,20 @@ pub(super) fn obstacle(network: &Network) -> Option<Undivided> {
     whole.into_iter().find(|(is_there, _)| *is_there).map(|(_, what)| Undivided::Has(what))
 }
 
-/// What a packet takes at least on link number `index`, if it can be cut.
-pub(super) fn delay_of_cut(network: &Network, index: usize, link: &LinkSpec) -> Option<Span> {
-    let delay = link.forward.delay.min(link.reverse.delay);
-    let is_plain = [&link.forward, &link.reverse]
-        .into_iter()
-        .all(|way| way.loss.is_none() && way.duplicate == 0.0 && way.circuit.is_none());
-    let moves = network
-        .script
-        .iter()
-        .any(|scripted| scripted.link.0 as usize / 2 == index && !matches!(scripted.change, Change::Rate(_)));
-    (is_plain && !moves && !link.half_duplex && !delay.is_zero()).then_some(delay)
+/// By link: what a packet takes at least on it, if it can be cut.
+pub(super) fn delays_of_cuts(network: &Network) -> Vec<Option<Span>> {
+    let mut moves = vec![false; network.links.len()];
+    for scripted in &network.script {
+        moves[scripted.link.0 as usize / 2] |= !matches!(scripted.change, Change::Rate(_));
+    }
+    let delay = |(link, moves): (&LinkSpec, bool)| {
+        let delay = link.forward.delay.min(link.reverse.delay);
+        let is_plain = [&link.forward, &link.reverse]
+            .into_iter()
+            .all(|way| way.loss.is_none() && way.duplicate == 0.0 && way.circuit.is_none());
+        (is_plain && !moves && !link.half_duplex && !delay.is_zero()).then_some(delay)
+    };
+    network.links.iter().zip(moves).map(delay).collect()
 }
 
 /// Nodes that belong together for what is at both: receivers of one flow, and hosts with one marker.

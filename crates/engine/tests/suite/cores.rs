@@ -268,8 +268,13 @@ fn run(mut simulation: Simulation, network: &Network, events_max: u64) -> Vec<St
     seen
 }
 
+/// How many networks: `TIDEGATE_CASES`, or some.
+fn cases() -> u32 {
+    std::env::var("TIDEGATE_CASES").ok().and_then(|given| given.parse().ok()).unwrap_or(60)
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(), ..ProptestConfig::default() })]
 
     #[test]
     fn the_parts_together_are_the_whole(case in case(), events_max in prop::sample::select(vec![200u64, u64::MAX])) {

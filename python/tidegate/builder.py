@@ -48,6 +48,7 @@ class Scenario:
         defaults: Mapping[str, Any] | None = None,
         routing: Mapping[str, Any] | None = None,
         ties: Mapping[str, Any] | None = None,
+        event_order: str | None = None,
         seeds: int | None = None,
         quick_seeds: int | None = None,
         quick_set: Mapping[str, Any] | None = None,
@@ -58,6 +59,7 @@ class Scenario:
             "title": title or None, "description": description, "source": source, "duration": duration,
             "warmup": warmup, "seed": seed, "seeds": seeds, "quick_seeds": quick_seeds, "also": also,
             "parameters": parameters, "defaults": defaults, "routing": routing, "ties": ties,
+            "event_order": event_order,
             "quick_set": quick_set,
         }  # fmt: skip
         self.table: Table = _given(given | more)

@@ -6,6 +6,7 @@
 mod any;
 pub mod autorate;
 mod border;
+mod deadlines;
 pub mod fixed;
 pub mod iec;
 pub mod nbp;

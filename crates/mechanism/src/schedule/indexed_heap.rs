@@ -146,7 +146,50 @@ impl<K: Copy + PartialOrd> IndexedHeap<K> {
 mod tests {
     use super::*;
     use alloc::collections::BTreeMap;
+    use core::cell::Cell;
+    use core::cmp::Ordering;
     use proptest::prelude::*;
+
+    /// A key that counts how often any of them is compared.
+    #[derive(Clone, Copy)]
+    struct Counted<'a>(u32, &'a Cell<u32>);
+
+    impl PartialEq for Counted<'_> {
+        fn eq(&self, other: &Self) -> bool {
+            self.partial_cmp(other) == Some(Ordering::Equal)
+        }
+    }
+
+    impl PartialOrd for Counted<'_> {
+        fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+            self.1.set(self.1.get() + 1);
+            self.0.partial_cmp(&other.0)
+        }
+    }
+
+    /// The most comparisons that a change of a key took, with so many slots.
+    fn comparisons_max(slots: u32) -> u32 {
+        let (count, mut most) = (Cell::new(0), 0);
+        let mut heap = IndexedHeap::default();
+        for step in 0..20 * slots {
+            count.set(0);
+            // Any slot, and any key.
+            let random = step.wrapping_mul(2_654_435_761);
+            heap.set(random % slots, Counted(random >> 16, &count));
+            most = most.max(count.get());
+        }
+        most
+    }
+
+    #[test]
+    fn a_change_costs_the_logarithm_of_the_slots() {
+        // Down a level: which of two is smaller, and whether that is smaller; one more to see whether it goes up.
+        for (slots, levels) in [(1, 1), (10, 4), (100, 7), (1000, 10), (10_000, 14)] {
+            let most = comparisons_max(slots);
+            assert!(most <= 2 * levels + 1, "{slots}: {most}");
+        }
+        assert!(comparisons_max(10_000) > 10, "it counts");
+    }
 
     proptest! {
         #[test]

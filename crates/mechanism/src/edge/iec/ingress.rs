@@ -36,6 +36,7 @@ use tidegate_units::{BitRate, Span, Time};
 use super::rate::SLOW_START_STEPS;
 use super::wire::{self, Control, Feedback, Message};
 use super::{Detection, Epoch, OverlayConfig, Phase, RateLimits, TunnelEcn, VirtualLinkRate, epsilon_nanos};
+use crate::edge::deadlines::{Deadlines, Slot};
 use crate::edge::tcp_rate::TcpRate;
 use crate::edge::{
     Admission, AggregateId, BorderSite, EdgeHalf, EdgeOut, EdgeReport, PacketStore, PeerId, SegmentEditor,
@@ -86,6 +87,7 @@ struct Outgoing {
     in_epoch: bool,
     /// When the rate may grow next.
     next_round: Time,
+    deadline: Slot,
     round_began: Time,
     round_bytes: u64,
     /// Whether the rate was used in the last whole round trip.
@@ -104,8 +106,8 @@ pub struct IecIngress {
     tcp: Option<TcpRate>,
     /// Names incarnations.
     random: Substream,
-    /// The earliest `next_round`.
-    timer: Option<Time>,
+    /// By egress: `next_round`.
+    rounds: Deadlines,
     /// Empty; keeps its room between calls.
     due: Vec<PeerId>,
 }
@@ -278,7 +280,7 @@ impl IecIngress {
             by_aggregate: Vec::new(),
             tcp,
             random: Substream::new(Seed::for_component(seed.0, "incarnations")),
-            timer: None,
+            rounds: Deadlines::default(),
             due: Vec::new(),
         }
     }
@@ -341,19 +343,16 @@ impl IecIngress {
             accumulation: 0.0,
             in_epoch: false,
             next_round: now + interval,
+            deadline: self.rounds.open(),
             round_began: now,
             round_bytes: 0,
             was_used: true,
             last_used: now,
         };
         link.send_control(to, &self.config, now, out);
+        self.rounds.set(&link.deadline, to, link.next_round);
         self.links.insert(to, link);
-        self.find_timer();
         aggregate
-    }
-
-    fn find_timer(&mut self) {
-        self.timer = self.links.values().map(|link| link.next_round).min();
     }
 
     /// Tells TCP rate control what the virtual link to `peer` may carry.
@@ -426,31 +425,33 @@ impl EdgeHalf for IecIngress {
             return;
         }
         link.on_feedback(&feedback, &self.config, now, out);
+        self.rounds.set(&link.deadline, from, link.next_round);
         self.share_among_tcps(from, now);
-        self.find_timer();
     }
 
     fn timer_at(&self) -> Option<Time> {
-        self.timer
+        self.rounds.first()
     }
 
     fn on_timer(&mut self, now: Time, out: &mut impl EdgeOut) {
         let mut due = core::mem::take(&mut self.due);
-        due.extend(self.links.iter().filter(|(_, link)| link.next_round <= now).map(|(peer, _)| *peer));
+        self.rounds.take_due(now, &mut due);
         for peer in due.drain(..) {
             let link = self.links.get_mut(&peer).expect("it was just listed");
             let is_idle = now.since(link.last_used) > self.config.idle_timeout;
             if is_idle && out.backlog(link.aggregate).is_empty() {
                 let aggregate = link.aggregate;
-                self.links.remove(&peer);
+                if let Some(gone) = self.links.remove(&peer) {
+                    self.rounds.close(gone.deadline);
+                }
                 self.by_aggregate[aggregate.0 as usize] = None;
                 out.close(aggregate);
                 continue;
             }
             link.on_round(peer, &self.config, now, out);
+            self.rounds.set(&link.deadline, peer, link.next_round);
             self.share_among_tcps(peer, now);
         }
         self.due = due;
-        self.find_timer();
     }
 }

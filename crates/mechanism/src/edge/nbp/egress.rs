@@ -18,6 +18,7 @@ use super::classify::Hints;
 use super::wire::{self, Encoder, Head, Listed};
 use super::{ClassKey, Granularity, NbpConfig, RoundTrip, aged};
 use crate::edge::border::earliest;
+use crate::edge::deadlines::{Deadlines, Slot};
 use crate::edge::{Admission, EdgeHalf, EdgeOut, PeerId};
 use crate::meter::{RateMeter, TswMeter};
 use crate::random::KeyedHash;
@@ -52,18 +53,18 @@ struct Share {
     /// Of how many something has come.
     seen: usize,
     /// When silent ones are looked for next.
-    expire_at: Time,
+    deadline: Slot,
 }
 
 /// What the egress knows of one ingress.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Ingress {
     /// The flows that it announced, with the time of the last announcement.
     flows: BTreeMap<ClassKey, Time>,
     /// Routers between it and here, from the last forward packet.
     hop_count: u8,
     /// When asynchronous feedback is due.
-    asynchronous_at: Time,
+    deadline: Slot,
 }
 
 /// See the module.
@@ -80,8 +81,10 @@ pub struct NbpEgress {
     ingresses: BTreeMap<PeerId, Ingress>,
     /// The stamp of the packet that leaves now.
     stamp: Option<(FlowId, NonZeroU32)>,
-    /// The earliest of `asynchronous_at` and `expire_at`; `None` while there is nothing to watch.
-    timer: Option<Time>,
+    /// When silent flows of each ingress are looked for next.
+    expiry: Deadlines,
+    /// When asynchronous feedback to each ingress is due; some get no more until they ask.
+    asynchronous: Deadlines,
     encoder: Encoder,
     /// What the message at hand lists, and whose timers are due; kept for their memory.
     heard: Vec<Listed>,
@@ -101,7 +104,8 @@ impl NbpEgress {
             shares: BTreeMap::new(),
             ingresses: BTreeMap::new(),
             stamp: None,
-            timer: None,
+            expiry: Deadlines::default(),
+            asynchronous: Deadlines::default(),
             encoder: Encoder::default(),
             heard: Vec::new(),
             due: Vec::new(),
@@ -141,9 +145,14 @@ impl NbpEgress {
         out: &mut impl EdgeOut,
     ) {
         let hop_count = u8::MAX - ttl;
-        let ingress = self.ingresses.entry(from).or_default();
+        let asynchronous = &mut self.asynchronous;
+        let ingress = self.ingresses.entry(from).or_insert_with(|| Ingress {
+            flows: BTreeMap::new(),
+            hop_count,
+            deadline: asynchronous.open(),
+        });
         ingress.hop_count = hop_count;
-        ingress.asynchronous_at = now + self.config.asynch_interval;
+        asynchronous.set(&ingress.deadline, from, now + self.config.asynch_interval);
         for Listed { key, .. } in listed {
             if self.find_or_add(from, key, false, now).is_some() {
                 let announced = &mut self.ingresses.get_mut(&from).expect("it was made above").flows;
@@ -157,7 +166,6 @@ impl NbpEgress {
         if self.config.round_trip == RoundTrip::Data {
             self.forget_stamps(from, listed);
         }
-        self.find_timer();
     }
 
     /// What was reported of these flows says nothing of the next round trip.
@@ -181,15 +189,12 @@ impl NbpEgress {
         self.encoder = encoder;
     }
 
-    /// Forgets what has been silent.
-    fn expire(&mut self, now: Time) {
+    /// Forgets what has been silent of these ingresses, whose deadlines have come.
+    fn expire(&mut self, due: impl Iterator<Item = PeerId>, now: Time) {
         let timeout = self.config.idle_timeout;
-        let (flows, free, by_key, ingresses) =
-            (&mut self.flows, &mut self.free, &mut self.by_key, &mut self.ingresses);
-        self.shares.retain(|&peer, share| {
-            if share.expire_at > now {
-                return true;
-            }
+        for peer in due {
+            let (flows, free, by_key) = (&mut self.flows, &mut self.free, &mut self.by_key);
+            let Some(share) = self.shares.get_mut(&peer) else { continue };
             share.places.retain(|&place| {
                 let flow = &mut flows[place as usize];
                 if flow.as_ref().is_some_and(|heard| now.since(heard.last_heard) <= timeout) {
@@ -203,26 +208,26 @@ impl NbpEgress {
                 false
             });
             share.unseen.retain(|&place| is_unseen(flows[place as usize].as_ref(), peer));
-            share.expire_at = now + timeout;
-            if let Some(ingress) = ingresses.get_mut(&peer) {
+            self.expiry.set(&share.deadline, peer, now + timeout);
+            if share.places.is_empty()
+                && let Some(gone) = self.shares.remove(&peer)
+            {
+                self.expiry.close(gone.deadline);
+            }
+            if let Some(ingress) = self.ingresses.get_mut(&peer) {
                 let is_kept = |key: &ClassKey| by_key.contains_key(&(peer, *key));
                 ingress.flows.retain(|key, announced| now.since(*announced) <= timeout && is_kept(key));
                 if ingress.flows.is_empty() {
-                    ingresses.remove(&peer);
+                    self.forget_ingress(peer);
                 }
             }
-            !share.places.is_empty()
-        });
-        // What announced flows that found no room, or none.
-        let shares = &self.shares;
-        ingresses.retain(|peer, ingress| ingress.asynchronous_at > now || shares.contains_key(peer));
+        }
     }
 
-    fn find_timer(&mut self) {
-        let asynchronous =
-            self.ingresses.values().map(|i| i.asynchronous_at).min().filter(|&at| at != Time::MAX);
-        let expiry = self.shares.values().map(|share| share.expire_at).min();
-        self.timer = earliest(asynchronous, expiry);
+    fn forget_ingress(&mut self, peer: PeerId) {
+        if let Some(gone) = self.ingresses.remove(&peer) {
+            self.asynchronous.close(gone.deadline);
+        }
     }
 
     /// Where the flow of `key` stands, which entered by `peer`, if there is room for it: a packet of it came `now`.
@@ -272,18 +277,14 @@ impl NbpEgress {
             self.flows.push(None);
             self.flows.len() as u32 - 1
         });
-        let expire_at = now + self.config.idle_timeout;
-        let share = self.shares.entry(peer).or_insert_with(|| Share {
-            places: Vec::new(),
-            unseen: Vec::new(),
-            seen: 0,
-            expire_at,
+        let (expiry, timeout) = (&mut self.expiry, self.config.idle_timeout);
+        let share = self.shares.entry(peer).or_insert_with(|| {
+            let deadline = expiry.open();
+            expiry.set(&deadline, peer, now + timeout);
+            Share { places: Vec::new(), unseen: Vec::new(), seen: 0, deadline }
         });
         share.places.push(place);
         share.unseen.push(place);
-        if count == 0 {
-            self.find_timer();
-        }
         Some(place)
     }
 
@@ -389,23 +390,28 @@ impl EdgeHalf for NbpEgress {
     }
 
     fn timer_at(&self) -> Option<Time> {
-        self.timer
+        earliest(self.asynchronous.first(), self.expiry.first())
     }
 
     fn on_timer(&mut self, now: Time, out: &mut impl EdgeOut) {
-        self.expire(now);
-        let again = if self.config.asynch_repeats { now + self.config.asynch_interval } else { Time::MAX };
         let mut due = core::mem::take(&mut self.due);
-        for (peer, ingress) in self.ingresses.iter_mut().filter(|(_, ingress)| ingress.asynchronous_at <= now)
-        {
-            ingress.asynchronous_at = again;
-            due.push(*peer);
-        }
+        self.expiry.take_due(now, &mut due);
+        self.expire(due.drain(..), now);
+        self.asynchronous.take_due(now, &mut due);
         for peer in due.drain(..) {
+            // What announced flows that found no room, or none.
+            if !self.shares.contains_key(&peer) {
+                self.forget_ingress(peer);
+                continue;
+            }
+            if self.config.asynch_repeats
+                && let Some(ingress) = self.ingresses.get(&peer)
+            {
+                self.asynchronous.set(&ingress.deadline, peer, now + self.config.asynch_interval);
+            }
             self.send_asynchronous(peer, now, out);
         }
         self.due = due;
-        self.find_timer();
     }
 }
 

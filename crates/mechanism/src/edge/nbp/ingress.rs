@@ -40,6 +40,7 @@ use super::wire::{self, Encoder, Head, Listed};
 use super::{
     ClassKey, FlowRate, Granularity, Limits, NbpConfig, PathDelay, RoundTrip, since_stamp, stamp_at,
 };
+use crate::edge::deadlines::{Deadlines, Slot};
 use crate::edge::{Admission, AggregateId, EdgeHalf, EdgeOut, EdgeReport, PacketStore, PeerId};
 use crate::meter::{RateMeter, TswMeter};
 use crate::random::KeyedHash;
@@ -82,6 +83,7 @@ impl Exit {
 struct Flow {
     key: ClassKey,
     rate: FlowRate,
+    /// Ascending by peer.
     exits: Vec<Exit>,
     /// Whether a packet has ever left by several borders.
     is_multicast: bool,
@@ -90,6 +92,11 @@ struct Flow {
 }
 
 impl Flow {
+    /// Where its exit by `peer` stands. Multicast may have as many as there are borders.
+    fn place_of(&self, peer: PeerId) -> Result<usize, usize> {
+        self.exits.binary_search_by_key(&peer, |exit| exit.peer)
+    }
+
     /// How fast it leaves by all its paths together (section IV.6), bytes per second.
     fn sum_of_paths(&self) -> f64 {
         self.exits.iter().map(|exit| exit.egress_rate).sum()
@@ -113,7 +120,8 @@ struct Egress {
     first_answer: Option<(Time, Time)>,
     current_rtt: Span,
     hop_count: u8,
-    next_forward: Time,
+    /// When the next forward packet is due.
+    deadline: Slot,
     /// The time stamps of the last forward packets, ascending.
     asked: VecDeque<Time>,
     /// The least time stamp that none has answered yet, for any flow.
@@ -134,8 +142,8 @@ pub struct NbpIngress {
     flows: Vec<Option<Flow>>,
     free: Vec<AggregateId>,
     egresses: BTreeMap<PeerId, Egress>,
-    /// The earliest `next_forward`.
-    timer: Option<Time>,
+    /// When the next forward packet to each egress is due.
+    forward: Deadlines,
     encoder: Encoder,
     /// What the message at hand lists, and whose timers are due; kept for their memory.
     heard: Vec<Listed>,
@@ -159,7 +167,7 @@ impl NbpIngress {
             flows: Vec::new(),
             free: Vec::new(),
             egresses: BTreeMap::new(),
-            timer: None,
+            forward: Deadlines::default(),
             encoder: Encoder::default(),
             heard: Vec::new(),
             due: Vec::new(),
@@ -230,10 +238,9 @@ impl NbpIngress {
         Some(id)
     }
 
-    /// The flow goes to `peer` from now on (also).
-    fn add_exit(&mut self, id: AggregateId, peer: PeerId, now: Time) {
+    /// The flow goes to `peer` from now on (also), which comes at `at` among its exits.
+    fn add_exit(&mut self, id: AggregateId, at: usize, peer: PeerId, now: Time) {
         let flow = self.flows[id.0 as usize].as_mut().expect("an admitted flow is known");
-        let position = flow.exits.partition_point(|exit| exit.peer < peer);
         let exit = Exit {
             peer,
             egress_rate: 0.0,
@@ -243,20 +250,24 @@ impl NbpIngress {
             next_answer: now,
             last_used: now,
         };
-        flow.exits.insert(position, exit);
-        let egress = self.egresses.entry(peer).or_insert_with(|| Egress {
-            flows: Vec::new(),
-            base_rtt: None,
-            first_answer: None,
-            current_rtt: Span::ZERO,
-            hop_count: 1,
-            next_forward: now,
-            asked: VecDeque::with_capacity(ASKED_MAX),
-            next_answer: now,
-            last_heard: now,
+        flow.exits.insert(at, exit);
+        let forward = &mut self.forward;
+        let egress = self.egresses.entry(peer).or_insert_with(|| {
+            let deadline = forward.open();
+            forward.set(&deadline, peer, now);
+            Egress {
+                flows: Vec::new(),
+                base_rtt: None,
+                first_answer: None,
+                current_rtt: Span::ZERO,
+                hop_count: 1,
+                deadline,
+                asked: VecDeque::with_capacity(ASKED_MAX),
+                next_answer: now,
+                last_heard: now,
+            }
         });
         egress.flows.push(id);
-        self.timer = Some(self.timer.map_or(egress.next_forward, |at| at.min(egress.next_forward)));
     }
 
     /// Forgets flows of `peer` that have been idle, and exits that flows no longer use.
@@ -267,8 +278,7 @@ impl NbpIngress {
         egress.flows.retain(|&id| {
             let place = &mut flows[id.0 as usize];
             let flow = place.as_mut().expect("an egress lists flows that exist");
-            let used =
-                flow.exits.iter().find(|exit| exit.peer == peer).map_or(Time::ZERO, |exit| exit.last_used);
+            let used = flow.place_of(peer).map_or(Time::ZERO, |at| flow.exits[at].last_used);
             let still_waits = flow.exits.len() == 1 && !out.backlog(id).is_empty();
             if now.since(used) <= timeout || still_waits {
                 return true;
@@ -282,8 +292,10 @@ impl NbpIngress {
             }
             false
         });
-        if egress.flows.is_empty() {
-            self.egresses.remove(&peer);
+        if egress.flows.is_empty()
+            && let Some(gone) = self.egresses.remove(&peer)
+        {
+            self.forward.close(gone.deadline);
         }
     }
 
@@ -296,7 +308,7 @@ impl NbpIngress {
             .unwrap_or(self.config.initial_interval)
             .max(self.config.interval_min)
             .max(Span::from_nanos(silence));
-        egress.next_forward = now + interval;
+        self.forward.set(&egress.deadline, peer, now + interval);
         if egress.asked.len() == ASKED_MAX {
             egress.asked.pop_front();
         }
@@ -311,10 +323,6 @@ impl NbpIngress {
             self.encoder.push(key);
         }
         out.send(peer, self.encoder.finish());
-    }
-
-    fn find_timer(&mut self) {
-        self.timer = self.egresses.values().map(|egress| egress.next_forward).min();
     }
 
     /// Fig. 6: on arrival of a backward feedback packet from egress router `from`.
@@ -337,7 +345,7 @@ impl NbpIngress {
             let by_key = &self.by_key;
             let is_awaited = |listed: &Listed| {
                 let flow = by_key.get(&listed.key).and_then(|id| self.flows[id.0 as usize].as_ref());
-                let exit = flow.and_then(|flow| flow.exits.iter().find(|exit| exit.peer == from));
+                let exit = flow.and_then(|flow| Some(&flow.exits[flow.place_of(from).ok()?]));
                 exit.is_some_and(|exit| timestamp >= exit.next_answer)
             };
             if timestamp < egress.next_answer && !flows.iter().any(is_awaited) {
@@ -363,7 +371,8 @@ impl NbpIngress {
         for listed in flows {
             let Some(&id) = self.by_key.get(&listed.key) else { continue };
             let flow = self.flows[id.0 as usize].as_mut().expect("a key leads to a flow");
-            let Some(exit) = flow.exits.iter_mut().find(|exit| exit.peer == from) else { continue };
+            let Ok(at) = flow.place_of(from) else { continue };
+            let exit = &mut flow.exits[at];
             if let Some(timestamp) = answers {
                 if timestamp < exit.next_answer {
                     continue;
@@ -437,9 +446,9 @@ impl EdgeHalf for NbpIngress {
         }
         for &peer in exits {
             let entered = self.flows[id.0 as usize].as_mut().expect("an admitted flow is known");
-            match entered.exits.iter_mut().find(|exit| exit.peer == peer) {
-                Some(exit) => exit.last_used = now,
-                None => self.add_exit(id, peer, now),
+            match entered.place_of(peer) {
+                Ok(at) => entered.exits[at].last_used = now,
+                Err(at) => self.add_exit(id, at, peer, now),
             }
         }
         Admission::Shape(id)
@@ -470,20 +479,17 @@ impl EdgeHalf for NbpIngress {
     }
 
     fn timer_at(&self) -> Option<Time> {
-        self.timer
+        self.forward.first()
     }
 
     fn on_timer(&mut self, now: Time, out: &mut impl EdgeOut) {
         let mut due = core::mem::take(&mut self.due);
-        due.extend(
-            self.egresses.iter().filter(|(_, egress)| egress.next_forward <= now).map(|(peer, _)| *peer),
-        );
+        self.forward.take_due(now, &mut due);
         for peer in due.drain(..) {
             self.expire(peer, now, out);
             self.send_forward(peer, now, out);
         }
         self.due = due;
-        self.find_timer();
     }
 }
 

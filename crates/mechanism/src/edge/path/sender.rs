@@ -17,6 +17,7 @@ use super::control::{Control, Terms};
 use super::view::{PathView, Sent};
 use super::wire::{self, Message, PROBE_BYTES, Probe, REPORT_BYTES, Report};
 use super::{CONTROL_HEADER_BYTES, Lives, PathConfig};
+use crate::edge::deadlines::{Deadlines, Slot};
 use crate::edge::{
     Admission, AggregateId, BorderSite, EdgeHalf, EdgeOut, EdgeReport, PacketStore, PeerId, tunnel,
 };
@@ -55,6 +56,8 @@ struct Outgoing {
     view: PathView,
     control: Control,
     busy: ActiveFlows,
+    /// When silence begins.
+    deadline: Slot,
     /// The output rate and the excess as last reported, for records.
     output: f64,
     excess: f64,
@@ -70,7 +73,11 @@ pub struct PathSender {
     links: BTreeMap<PeerId, Outgoing>,
     /// By aggregate: the far edge.
     by_aggregate: Vec<Option<PeerId>>,
+    /// When silence begins on each virtual link, or before that: a probe may put it off.
+    silence: Deadlines,
     timer: Option<Time>,
+    /// Empty; keeps its room between calls.
+    due: Vec<PeerId>,
 }
 
 impl Outgoing {
@@ -130,7 +137,9 @@ impl PathSender {
             lives: Lives::new(seed),
             links: BTreeMap::new(),
             by_aggregate: Vec::new(),
+            silence: Deadlines::default(),
             timer: None,
+            due: Vec::new(),
         }
     }
 
@@ -174,17 +183,20 @@ impl PathSender {
             view: PathView::new(config.delays.into(), config.base_window, config.target, now),
             control,
             busy: ActiveFlowsConfig { window: BUSY, flows_max: config.flows_max }.build(),
+            deadline: self.silence.open(),
             output: 0.0,
             excess: 0.0,
         };
         link.send_probe(to, now, out);
+        self.silence.set(&link.deadline, to, link.silence_at(config));
         self.links.insert(to, link);
         self.find_timer();
         aggregate
     }
 
     fn find_timer(&mut self) {
-        self.timer = self.links.values().map(|link| link.silence_at(&self.config)).min();
+        let (links, config) = (&self.links, &self.config);
+        self.timer = self.silence.settled_first(|peer| links[&peer].silence_at(config));
     }
 }
 
@@ -239,6 +251,7 @@ impl EdgeHalf for PathSender {
         let busy = link.busy.count().clamp(1, self.config.flows_max);
         link.control.on_seen(&seen, (is_used, busy), &mut link.view, &self.terms, now);
         out.set_rate(link.aggregate, BitRate::from_bytes_per_second_f64(link.control.rate()));
+        self.silence.set(&link.deadline, from, link.silence_at(&self.config));
         self.find_timer();
     }
 
@@ -247,29 +260,35 @@ impl EdgeHalf for PathSender {
     }
 
     fn on_timer(&mut self, now: Time, out: &mut impl EdgeOut) {
-        let (config, terms) = (&self.config, &self.terms);
-        let by_aggregate = &mut self.by_aggregate;
-        self.links.retain(|peer, link| {
-            let due = link.silence_at(config);
-            if due > now {
-                return true;
+        let mut due = core::mem::take(&mut self.due);
+        self.silence.take_due(now, &mut due);
+        for peer in due.drain(..) {
+            let link = self.links.get_mut(&peer).expect("it has a deadline");
+            let begins = link.silence_at(&self.config);
+            if begins > now {
+                self.silence.set(&link.deadline, peer, begins);
+                continue;
             }
             // A timer that comes much too late says that this machine stood still, or that its clock was set.
-            let is_late = now.since(due) >= SILENT_LEAST;
-            let is_idle = now.since(link.last_used) > config.idle_timeout;
+            let is_late = now.since(begins) >= SILENT_LEAST;
+            let is_idle = now.since(link.last_used) > self.config.idle_timeout;
             if is_idle && out.backlog(link.aggregate).is_empty() {
-                by_aggregate[link.aggregate.0 as usize] = None;
+                self.by_aggregate[link.aggregate.0 as usize] = None;
                 out.close(link.aggregate);
-                return false;
+                if let Some(gone) = self.links.remove(&peer) {
+                    self.silence.close(gone.deadline);
+                }
+                continue;
             }
             if link.has_asked && !is_late {
-                link.control.on_silence(terms, now);
+                link.control.on_silence(&self.terms, now);
                 out.set_rate(link.aggregate, BitRate::from_bytes_per_second_f64(link.control.rate()));
-                link.send_probe(*peer, now, out);
+                link.send_probe(peer, now, out);
             }
             link.last_heard = now;
-            true
-        });
+            self.silence.set(&link.deadline, peer, link.silence_at(&self.config));
+        }
+        self.due = due;
         self.find_timer();
     }
 }

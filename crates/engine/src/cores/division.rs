@@ -179,14 +179,14 @@ pub(super) fn delays_of_cuts(network: &Network) -> Vec<Option<Span>> {
     for scripted in &network.script {
         moves[scripted.link.0 as usize / 2] |= !matches!(scripted.change, Change::Rate(_));
     }
-    let delay = |(link, moves): (&LinkSpec, bool)| {
+    let delay_of = |(link, it_moves): (&LinkSpec, bool)| {
         let delay = link.forward.delay.min(link.reverse.delay);
         let is_plain = [&link.forward, &link.reverse]
             .into_iter()
             .all(|way| way.loss.is_none() && way.duplicate == 0.0 && way.circuit.is_none());
-        (is_plain && !moves && !link.half_duplex && !delay.is_zero()).then_some(delay)
+        (is_plain && !it_moves && !link.half_duplex && !delay.is_zero()).then_some(delay)
     };
-    network.links.iter().zip(moves).map(delay).collect()
+    network.links.iter().zip(moves).map(delay_of).collect()
 }
 
 /// Nodes that belong together for what is at both: receivers of one flow, and hosts with one marker.

@@ -89,6 +89,8 @@ pub(super) struct LastHop {
     by_key: HashMap<FlowKey, u32, KeyedHash>,
     flows: Vec<Flow>,
     exits: Vec<Exit>,
+    /// Those at which an acknowledgment waits, ascending.
+    holding: Vec<PortId>,
     /// What [`Passage::Hold`] or [`Passage::Split`] was said of, until it is handed over; its packet is not yet known.
     coming: Option<Waiting>,
 }
@@ -124,6 +126,7 @@ impl LastHop {
             by_key: HashMap::with_hasher(KeyedHash::new(context.seed)),
             flows: Vec::new(),
             exits: ports.iter().map(bucket).collect(),
+            holding: Vec::new(),
             coming: None,
         }
     }
@@ -225,6 +228,9 @@ impl LastHop {
     /// The acknowledgment for the host behind `to` waits from now on.
     pub(super) fn hold(&mut self, packet: Packet, to: PortId, _now: Time) {
         if let Some(of) = self.coming.take() {
+            if let Err(at) = self.holding.binary_search(&of.exit) {
+                self.holding.insert(at, of.exit);
+            }
             self.exits[of.exit.index()].held.push_back(Held { packet, to, of });
         }
     }
@@ -256,12 +262,14 @@ impl LastHop {
 
     /// When an acknowledgment may go.
     pub(super) fn release_at(&self) -> Option<Time> {
-        self.exits.iter().filter_map(|exit| exit.release_at(&self.config, self.depth)).min()
+        let holding = self.holding.iter().map(|exit| &self.exits[exit.index()]);
+        holding.filter_map(|exit| exit.release_at(&self.config, self.depth)).min()
     }
 
     /// Lets go what may go by `now`.
     pub(super) fn release(&mut self, now: Time, out: &mut impl HopOut) {
-        for exit in &mut self.exits {
+        self.holding.retain(|exit| {
+            let exit = &mut self.exits[exit.index()];
             while exit.release_at(&self.config, self.depth).is_some_and(|at| at <= now) {
                 let Some(Held { packet, to, of }) = exit.held.pop_front() else { break };
                 exit.tokens.on_departure(of.cost, now);
@@ -273,7 +281,8 @@ impl LastHop {
                 }
                 out.release(to, packet, sequence);
             }
-        }
+            !exit.held.is_empty()
+        });
     }
 
     /// Forgets TCPs without data for `idle`. What waits of them goes on as before.

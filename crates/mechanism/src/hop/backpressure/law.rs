@@ -30,7 +30,7 @@ pub fn without_excess(share: f64, offered: f64, allowed: f64) -> f64 {
 
 /// `AS`: the part of the output that each input may use (steps 1(a) to 1(e)). `tf` is what the output can send in a period,
 /// `resv` the part of it that is reserved for each contributing input; `shares` are those of the period before. Inputs that do not
-/// contribute get nothing.
+/// contribute get nothing. Whether there was anything to divide; if not, shares stay as they are.
 pub fn actual_shares(
     tf: f64,
     resv: f64,
@@ -38,10 +38,10 @@ pub fn actual_shares(
     excess: Excess,
     offered: &[Offered],
     shares: &mut [f64],
-) {
+) -> bool {
     let inputs = offered.iter().filter(|input| input.contributes).count() as u32;
     if inputs == 0 || tf <= 0.0 {
-        return;
+        return false;
     }
     let fs = fair_share(tf, resv * f64::from(inputs), inputs);
     let constrained = |input: &Offered| is_constrained(input.bytes, fs, resv, tolerance);
@@ -66,6 +66,7 @@ pub fn actual_shares(
             _ => (fs + resv) / tf, // 1(e)
         };
     }
+    true
 }
 
 #[cfg(test)]

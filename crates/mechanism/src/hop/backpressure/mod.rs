@@ -30,20 +30,22 @@
 //! - A neighbour that answers nothing for `idle` is forgotten: the link has its own rate again.
 
 mod config;
+mod inputs;
 mod last_hop;
 mod law;
 mod selective;
+mod sums;
 
-use alloc::vec;
 use alloc::vec::Vec;
 
 use tidegate_packet::{DropReason, Headers, Packet};
 use tidegate_units::{BitRate, Span, Time};
 
 pub use self::config::{BackPressureConfig, Capacity, Excess, Feedback, LastHopForm};
+use self::inputs::{Inputs, Room};
 use self::last_hop::LastHop;
-use self::law::Offered;
 use self::selective::Selective;
+use self::sums::Sums;
 use super::cell::{self, CELL_BYTES};
 use super::wire::{self, Encoder, FlowName, Message, Outlet, Rm};
 use super::{HopControl, HopOut, Neighbor, Passage, Port, PortId};
@@ -66,17 +68,18 @@ impl BackPressureConfig {
         }
         let inputs = usize::from(routers) + 1;
         BackPressure {
-            ports: ports.iter().map(|&port| Output::new(port, inputs)).collect(),
+            ports: ports.iter().map(|&port| Output::new(port, inputs, self.hold)).collect(),
             slots,
-            offered: vec![Offered::default(); inputs],
+            sums: Sums::new(inputs),
+            room: Room::default(),
             selective: (self.feedback == Feedback::Selective)
-                .then(|| Selective::new(ports.len(), inputs, self.routes_max, KeyedHash::new(context.seed))),
+                .then(|| Selective::new(self, ports.len(), inputs, KeyedHash::new(context.seed))),
             last_hop: (self.last_hop != LastHopForm::None).then(|| LastHop::new(self, ports, context)),
             encoder: Encoder::default(),
             period_ends: None,
             period_began: Time::ZERO,
             last_packet: Time::ZERO,
-            rm_due: false,
+            rm_due: Vec::new(),
             config: *self,
         }
     }
@@ -101,17 +104,13 @@ struct Output {
     since_rm: u32,
     rm_sent: Option<Time>,
     rm_due: bool,
-    /// In this period: data that left, and what each input offered.
+    /// Data that left in this period.
     sent: u64,
-    offered: Vec<u64>,
-    /// When each input last offered something.
-    seen: Vec<Option<Time>>,
-    /// `AS`.
-    shares: Vec<f64>,
+    inputs: Inputs,
 }
 
 impl Output {
-    fn new(port: Port, inputs: usize) -> Self {
+    fn new(port: Port, inputs: usize, hold: Span) -> Self {
         Self {
             port,
             heard: None,
@@ -119,20 +118,13 @@ impl Output {
             rm_sent: None,
             rm_due: false,
             sent: 0,
-            offered: vec![0; inputs],
-            seen: vec![None; inputs],
-            shares: vec![1.0 / inputs as f64; inputs],
+            inputs: Inputs::new(inputs, 1.0 / inputs as f64, hold),
         }
     }
 
     /// What it may send now.
     fn rate(&self) -> BitRate {
         self.heard.map_or(self.port.rate, |heard| heard.rate.min(self.port.rate))
-    }
-
-    /// Whether this input offered something within `hold`.
-    fn contributes(&self, input: usize, hold: Span, now: Time) -> bool {
-        self.seen[input].is_some_and(|at| now.since(at) < hold)
     }
 
     /// What a packet costs on its wire.
@@ -147,8 +139,8 @@ pub struct BackPressure {
     ports: Vec<Output>,
     /// By port: its number as an input.
     slots: Vec<u16>,
-    /// For the computation of shares.
-    offered: Vec<Offered>,
+    sums: Sums,
+    room: Room,
     /// Where feedback is selective.
     selective: Option<Selective>,
     /// Where senders on the links to hosts are held to what goes out.
@@ -158,8 +150,8 @@ pub struct BackPressure {
     period_ends: Option<Time>,
     period_began: Time,
     last_packet: Time,
-    /// Whether a port has an RM cell to send.
-    rm_due: bool,
+    /// The ports that have an RM cell to send.
+    rm_due: Vec<u16>,
     config: BackPressureConfig,
 }
 
@@ -208,23 +200,21 @@ impl HopControl for BackPressure {
         now: Time,
     ) -> Result<(), DropReason> {
         let input = self.slots.get(usize::from(packet.in_port)).map_or(0, |&slot| usize::from(slot));
-        let hold = self.config.hold;
         if let Some(last_hop) = &mut self.last_hop {
             last_hop.on_queued(headers, to);
         }
         let output = &mut self.ports[to.index()];
-        output.offered[input] += u64::from(output.cost(packet.wire_bytes));
+        let bytes = output.cost(packet.wire_bytes);
         if let Some(selective) = &mut self.selective {
             let name = FlowName { protocol: headers.protocol, destination: headers.destination };
-            let from = (input as u16, PortId(packet.in_port));
-            selective.on_arrival(from, to, name, output.cost(packet.wire_bytes), now);
+            selective.on_arrival(input as u16, to, name, bytes, now);
         }
-        let is_new = !output.contributes(input, hold, now);
-        output.seen[input] = Some(now);
+        let is_new = output.inputs.on_arrival(input, bytes, now);
         if is_new {
             // Until the period ends it gets an equal part.
-            let inputs = (0..output.seen.len()).filter(|&other| output.contributes(other, hold, now)).count();
-            output.shares[input] = 1.0 / inputs as f64;
+            let equal = 1.0 / output.inputs.count(now) as f64;
+            output.inputs.set_share(input, equal);
+            self.sums.on_way(input, to.0);
         }
         self.last_packet = now;
         if self.period_ends.is_none() {
@@ -249,9 +239,10 @@ impl HopControl for BackPressure {
         let is_first = output.rm_sent.is_none_or(|at| now.since(at) >= self.config.rm_gap);
         if is_first || output.since_rm >= between {
             output.since_rm = if is_first { 0 } else { (output.since_rm - between).min(between) };
-            output.rm_due = true;
             output.rm_sent = Some(now);
-            self.rm_due = true;
+            if !core::mem::replace(&mut output.rm_due, true) {
+                self.rm_due.push(from.0);
+            }
         }
     }
 
@@ -290,6 +281,7 @@ impl HopControl for BackPressure {
         let output = &mut self.ports[port.index()];
         output.port.rate = rate;
         output.heard = None;
+        self.sums.on_change();
         if let Some(last_hop) = &mut self.last_hop {
             last_hop.set_rate(port, rate, now);
         }
@@ -297,7 +289,7 @@ impl HopControl for BackPressure {
 
     fn timer_at(&self) -> Option<Time> {
         // What is due is overdue.
-        if self.rm_due {
+        if !self.rm_due.is_empty() {
             return Some(Time::ZERO);
         }
         let release = self.last_hop.as_ref().and_then(LastHop::release_at);
@@ -305,14 +297,12 @@ impl HopControl for BackPressure {
     }
 
     fn on_timer(&mut self, now: Time, out: &mut impl HopOut) {
-        if self.rm_due {
-            self.rm_due = false;
-            for index in 0..self.ports.len() {
-                if core::mem::take(&mut self.ports[index].rm_due) {
-                    let rm = Rm { stamp: now, rate: wire_rate(self.ports[index].port.rate) };
-                    out.send(PortId(index as u16), &rm.encode_forward());
-                }
-            }
+        self.rm_due.sort_unstable();
+        for port in self.rm_due.drain(..).map(PortId) {
+            let output = &mut self.ports[port.index()];
+            output.rm_due = false;
+            let rm = Rm { stamp: now, rate: wire_rate(output.port.rate) };
+            out.send(port, &rm.encode_forward());
         }
         if self.period_ends.is_some_and(|at| at <= now) {
             self.end_period(now, out);
@@ -339,6 +329,7 @@ impl BackPressure {
             self.forget(PortId(index as u16), now, out);
             self.share(index, elapsed, now);
         }
+        self.sums.on_change();
         if let Some(last_hop) = &mut self.last_hop {
             last_hop.forget_idle(now);
         }
@@ -353,18 +344,18 @@ impl BackPressure {
     fn tell_outlets(&mut self, elapsed: Span, now: Time, out: &mut impl HopOut) {
         let Some(selective) = &mut self.selective else { return };
         let config = &self.config;
-        selective.share(elapsed, config, &mut self.offered, now);
+        selective.share(elapsed, config, &mut self.room, now);
         for (port, _) in self.ports.iter().enumerate().filter(|(_, at)| at.port.neighbor == Neighbor::Router)
         {
             let (port, input) = (PortId(port as u16), usize::from(self.slots[port]));
             let mut rest = 0;
-            for (at, route) in selective.routes_for(port) {
-                if route.from != port || now.since(route.seen) >= config.hold {
+            for (at, route) in selective.routes_of(input) {
+                if now.since(route.seen) >= config.hold {
                     continue;
                 }
                 let output = &self.ports[route.to.index()];
                 let rate = BitRate::from_bytes_per_second_f64(
-                    output.shares[input] * output.rate().as_bytes_per_second_f64(),
+                    output.inputs.share(input) * output.rate().as_bytes_per_second_f64(),
                 );
                 let outlet = Outlet { flow: route.name, output: route.to.0, rate: wire_rate(rate) };
                 if !self.encoder.has_room::<Outlet>(route.name, MESSAGE_BYTES_MAX) {
@@ -374,7 +365,7 @@ impl BackPressure {
                 }
                 self.encoder.push(&outlet);
             }
-            selective.begin_at(port, rest);
+            selective.begin_at(input, rest);
             if let Some(message) = self.encoder.finish(now) {
                 out.send(port, message);
             }
@@ -384,20 +375,16 @@ impl BackPressure {
     fn share(&mut self, index: usize, elapsed: Span, now: Time) {
         let config = &self.config;
         let output = &mut self.ports[index];
-        for (input, offered) in self.offered.iter_mut().enumerate() {
-            let contributes = output.contributes(input, config.hold, now);
-            *offered = Offered { bytes: core::mem::take(&mut output.offered[input]) as f64, contributes };
-        }
         let sent = core::mem::take(&mut output.sent);
         let tf = match config.capacity {
             Capacity::ExplicitRate => bytes_in(output.rate(), elapsed),
             Capacity::Measured => sent as f64,
         };
-        let inputs = self.offered.iter().filter(|input| input.contributes).count();
         let reserved = output.port.circuit.map_or(0.0, |circuit| bytes_in(circuit.minimum, elapsed));
-        let resv = config.reserved * reserved / inputs.max(1) as f64;
-        let (tolerance, excess) = (config.tolerance, config.excess);
-        law::actual_shares(tf, resv, tolerance, excess, &self.offered, &mut output.shares);
+        output.inputs.divide(now, &mut self.room, |offered, shares| {
+            let resv = config.reserved * reserved / offered.len().max(1) as f64;
+            law::actual_shares(tf, resv, config.tolerance, config.excess, offered, shares)
+        });
     }
 
     fn forget(&mut self, port: PortId, now: Time, out: &mut impl HopOut) {
@@ -411,6 +398,7 @@ impl BackPressure {
     /// Port `port` may send at another rate than before.
     fn allow(&mut self, port: PortId, now: Time, out: &mut impl HopOut) {
         let rate = self.ports[port.index()].rate();
+        self.sums.on_change();
         out.set_rate(port, rate);
         if let Some(last_hop) = &mut self.last_hop {
             last_hop.set_rate(port, rate, now);
@@ -419,26 +407,28 @@ impl BackPressure {
 
     /// What all outputs accept from what comes in by `port` (step 2, and steps 1 and 2 of the virtual destination); none
     /// if there is no traffic to be accepted.
-    fn accepted(&self, port: PortId, now: Time) -> Option<BitRate> {
+    fn accepted(&mut self, port: PortId, now: Time) -> Option<BitRate> {
         let input = usize::from(self.slots[port.index()]);
-        let mut sum = None;
-        for (index, output) in self.ports.iter().enumerate() {
-            if index != port.index() && output.contributes(input, self.config.hold, now) {
-                let rate = output.rate().as_bytes_per_second_f64();
-                let even = output.shares[input] * rate;
-                let told = self.selective.as_ref().and_then(|selective| {
-                    selective.accepted(PortId(index as u16), input, self.config.hold, now)
-                });
-                let accepts = match told {
-                    // What the outputs behind it accept together is what comes back as its rate: they decide.
-                    Some((own, all)) if all <= (1.0 + self.config.tolerance) * rate => own,
-                    Some((own, _)) => own.min(even),
-                    None => even,
-                };
-                sum = Some(sum.unwrap_or(0.0) + accepts);
+        let (ports, selective, config) = (&self.ports, &self.selective, &self.config);
+        self.sums.accepted(input, port.0, now, |index| {
+            let output = &ports[usize::from(index)];
+            if !output.inputs.contributes(input, now) {
+                return None;
             }
-        }
-        sum.map(BitRate::from_bytes_per_second_f64)
+            let rate = output.rate().as_bytes_per_second_f64();
+            let even = output.inputs.share(input) * rate;
+            let Some(selective) = selective else {
+                return Some((even, output.inputs.contributes_until(input)));
+            };
+            let accepts = match selective.accepted(PortId(index), input, now) {
+                // What the outputs behind it accept together is what comes back as its rate: they decide.
+                Some((own, all)) if all <= (1.0 + config.tolerance) * rate => own,
+                Some((own, _)) => own.min(even),
+                None => even,
+            };
+            // The next packet or message may change it.
+            Some((accepts, now))
+        })
     }
 
     /// The virtual source hears what the way and the next router allow.

@@ -6,6 +6,7 @@
 //!
 //! Source: none; the problem is Pazos and Gerla's, section 4.3, the answer ours.
 
+use alloc::collections::BTreeSet;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -13,7 +14,8 @@ use hashbrown::HashMap;
 use tidegate_units::{BitRate, Span, Time};
 
 use super::BackPressureConfig;
-use super::law::{self, Offered};
+use super::inputs::{Inputs, Room};
+use super::law;
 use crate::hop::PortId;
 use crate::hop::wire::{FlowName, Outlet};
 use crate::random::KeyedHash;
@@ -27,8 +29,7 @@ pub(super) struct Route {
     pub(super) name: FlowName,
     /// The number of the input; with the name, the key of the route.
     input: u16,
-    /// Where it comes in, and goes out.
-    pub(super) from: PortId,
+    /// Where it goes out.
     pub(super) to: PortId,
     pub(super) seen: Time,
     /// The output that it takes at the neighbour: its place among those that are known there.
@@ -43,9 +44,7 @@ struct Behind {
     /// What we may send there.
     rate: BitRate,
     told: Time,
-    offered: Vec<u64>,
-    seen: Vec<Option<Time>>,
-    shares: Vec<f64>,
+    inputs: Inputs,
 }
 
 /// What is known of the outputs of one neighbour.
@@ -54,74 +53,95 @@ pub(super) struct Neighbor {
     outputs: Vec<Behind>,
     /// When it last said something, and its clock then.
     heard: Option<(Time, Time)>,
-    /// The route that the next message to it begins with.
-    begin: usize,
 }
 
 /// The routes and the neighbours of one router.
 #[derive(Clone, Debug)]
 pub(super) struct Selective {
     routes: Vec<Route>,
-    by_name: HashMap<(u16, FlowName), u32, KeyedHash>,
+    /// By destination: the inputs from which routes lead there, ascending, and where these stand.
+    by_name: HashMap<FlowName, Vec<(u16, u32)>, KeyedHash>,
     routes_max: usize,
+    /// By input: where its routes stand, and with which the next message about them begins.
+    of_input: Vec<BTreeSet<u32>>,
+    begins: Vec<u32>,
     neighbors: Vec<Neighbor>,
-    inputs: usize,
+    hold: Span,
 }
 
 impl Selective {
-    pub(super) fn new(ports: usize, inputs: usize, routes_max: u32, hash: KeyedHash) -> Self {
+    pub(super) fn new(config: &BackPressureConfig, ports: usize, inputs: usize, hash: KeyedHash) -> Self {
         Self {
             routes: Vec::new(),
             by_name: HashMap::with_hasher(hash),
-            routes_max: routes_max as usize,
+            routes_max: config.routes_max as usize,
+            of_input: vec![BTreeSet::new(); inputs],
+            begins: vec![0; inputs],
             neighbors: vec![Neighbor::default(); ports],
-            inputs,
+            hold: config.hold,
         }
     }
 
-    /// All routes and their places, in the order in which the neighbour behind `port` is told of them, which depends on the
-    /// packets alone.
-    pub(super) fn routes_for(&self, port: PortId) -> impl Iterator<Item = (usize, &Route)> {
-        let begin = self.neighbors[port.index()].begin.min(self.routes.len());
-        let places = (begin..self.routes.len()).chain(0..begin);
-        places.map(|place| (place, &self.routes[place]))
+    /// The routes of `input` and their places, in the order in which the neighbour there is told of them, which depends on
+    /// the packets alone.
+    pub(super) fn routes_of(&self, input: usize) -> impl Iterator<Item = (u32, &Route)> {
+        let (places, begin) = (&self.of_input[input], self.begins[input]);
+        let turned = places.range(begin..).chain(places.range(..begin));
+        turned.map(|&place| (place, &self.routes[place as usize]))
     }
 
-    /// The next message to the neighbour behind `port` begins with the route at `place`.
-    pub(super) fn begin_at(&mut self, port: PortId, place: usize) {
-        self.neighbors[port.index()].begin = place;
+    /// The next message about the routes of `input` begins with the one at `place`.
+    pub(super) fn begin_at(&mut self, input: usize, place: u32) {
+        self.begins[input] = place;
+    }
+
+    /// Where the route of `input` to `name` stands.
+    fn place_of(&self, input: u16, name: FlowName) -> Option<usize> {
+        let of = self.by_name.get(&name)?;
+        let at = of.binary_search_by_key(&input, |&(from, _)| from).ok()?;
+        Some(of[at].1 as usize)
+    }
+
+    /// It stands at `place` from now on, or (`None`) nowhere.
+    fn set_place(&mut self, (input, name): (u16, FlowName), place: Option<usize>) {
+        let of = self.by_name.entry(name).or_default();
+        let known = of.binary_search_by_key(&input, |&(from, _)| from);
+        let places = &mut self.of_input[usize::from(input)];
+        if let Ok(at) = known {
+            places.remove(&of[at].1);
+        }
+        let place = place.map(|place| place as u32);
+        places.extend(place);
+        match (known, place) {
+            (Ok(at), Some(place)) => of[at].1 = place,
+            (Err(at), Some(place)) => of.insert(at, (input, place)),
+            (Ok(at), None) => drop(of.remove(at)),
+            (Err(_), None) => {}
+        }
+        if of.is_empty() {
+            self.by_name.remove(&name);
+        }
     }
 
     /// `bytes` of `input`, for `name`, are about to go out by `to`.
-    pub(super) fn on_arrival(
-        &mut self,
-        (input, from): (u16, PortId),
-        to: PortId,
-        name: FlowName,
-        bytes: u32,
-        now: Time,
-    ) {
-        let fresh = Route { name, input, from, to, seen: now, outlet: None };
-        let route = if let Some(&at) = self.by_name.get(&(input, name)) {
-            &mut self.routes[at as usize]
-        } else {
-            if self.routes.len() >= self.routes_max {
-                return;
+    pub(super) fn on_arrival(&mut self, input: u16, to: PortId, name: FlowName, bytes: u32, now: Time) {
+        let fresh = Route { name, input, to, seen: now, outlet: None };
+        let Some(place) = self.place_of(input, name) else {
+            if self.routes.len() < self.routes_max {
+                self.set_place((input, name), Some(self.routes.len()));
+                self.routes.push(fresh);
             }
-            self.by_name.insert((input, name), self.routes.len() as u32);
-            self.routes.push(fresh);
             return;
         };
+        let route = &mut self.routes[place];
         route.seen = now;
-        route.from = from;
         if route.to != to {
             *route = fresh;
         }
         if let Some(behind) =
             route.outlet.and_then(|at| self.neighbors[to.index()].outputs.get_mut(at as usize))
         {
-            behind.offered[usize::from(input)] += u64::from(bytes);
-            behind.seen[usize::from(input)] = Some(now);
+            behind.inputs.on_arrival(usize::from(input), bytes, now);
         }
     }
 
@@ -134,7 +154,7 @@ impl Selective {
         outlets: impl Iterator<Item = Outlet>,
         now: Time,
     ) {
-        let neighbor = &mut self.neighbors[port.index()];
+        let (neighbor, inputs) = (&mut self.neighbors[port.index()], self.of_input.len());
         if neighbor.heard.is_some_and(|(at, clock)| now.since(at) < idle && stamp <= clock) {
             return;
         }
@@ -148,9 +168,7 @@ impl Selective {
                         output: outlet.output,
                         rate: BitRate::ZERO,
                         told: now,
-                        offered: vec![0; self.inputs],
-                        seen: vec![None; self.inputs],
-                        shares: vec![1.0; self.inputs],
+                        inputs: Inputs::new(inputs, 1.0, self.hold),
                     });
                     neighbor.outputs.len() - 1
                 }
@@ -158,32 +176,22 @@ impl Selective {
             };
             neighbor.outputs[at].rate = BitRate::from_bytes_per_second_f64(f64::from(outlet.rate));
             neighbor.outputs[at].told = now;
-            for input in 0..self.inputs as u16 {
-                if let Some(&route) = self.by_name.get(&(input, outlet.flow))
-                    && self.routes[route as usize].to == port
-                {
-                    self.routes[route as usize].outlet = Some(at as u32);
+            for &(_, place) in self.by_name.get(&outlet.flow).into_iter().flatten() {
+                let route = &mut self.routes[place as usize];
+                if route.to == port {
+                    route.outlet = Some(at as u32);
                 }
             }
         }
     }
 
     /// The shares of the inputs in what each output of each neighbour accepts, after a period.
-    pub(super) fn share(
-        &mut self,
-        elapsed: Span,
-        config: &BackPressureConfig,
-        offered: &mut [Offered],
-        now: Time,
-    ) {
+    pub(super) fn share(&mut self, elapsed: Span, config: &BackPressureConfig, room: &mut Room, now: Time) {
         for behind in self.neighbors.iter_mut().flat_map(|neighbor| &mut neighbor.outputs) {
-            for (input, known) in offered.iter_mut().enumerate() {
-                let contributes = behind.seen[input].is_some_and(|at| now.since(at) < config.hold);
-                *known = Offered { bytes: core::mem::take(&mut behind.offered[input]) as f64, contributes };
-            }
             let tf = behind.rate.as_bytes_per_second_f64() * elapsed.as_secs_f64();
-            let (tolerance, excess) = (config.tolerance, config.excess);
-            law::actual_shares(tf, 0.0, tolerance, excess, offered, &mut behind.shares);
+            behind.inputs.divide(now, room, |offered, shares| {
+                law::actual_shares(tf, 0.0, config.tolerance, config.excess, offered, shares)
+            });
         }
         self.forget(config.idle, now);
     }
@@ -196,25 +204,25 @@ impl Selective {
                 continue;
             }
             let gone = self.routes.swap_remove(at);
-            self.by_name.remove(&(gone.input, gone.name));
-            if let Some(moved) = self.routes.get(at) {
-                self.by_name.insert((moved.input, moved.name), at as u32);
+            self.set_place((gone.input, gone.name), None);
+            if let Some(&Route { input, name, .. }) = self.routes.get(at) {
+                self.set_place((input, name), Some(at));
             }
         }
     }
 
     /// What all outputs of the neighbour behind `port` together accept of `input`, and what they accept of all; none if
     /// it did not say within `hold`.
-    pub(super) fn accepted(&self, port: PortId, input: usize, hold: Span, now: Time) -> Option<(f64, f64)> {
+    pub(super) fn accepted(&self, port: PortId, input: usize, now: Time) -> Option<(f64, f64)> {
         let (mut own, mut all) = (None, 0.0);
         for behind in &self.neighbors[port.index()].outputs {
-            if now.since(behind.told) >= hold {
+            if now.since(behind.told) >= self.hold {
                 continue;
             }
             let rate = behind.rate.as_bytes_per_second_f64();
             all += rate;
-            if behind.seen[input].is_some_and(|at| now.since(at) < hold) {
-                own = Some(own.unwrap_or(0.0) + behind.shares[input] * rate);
+            if behind.inputs.contributes(input, now) {
+                own = Some(own.unwrap_or(0.0) + behind.inputs.share(input) * rate);
             }
         }
         own.map(|own| (own, all))

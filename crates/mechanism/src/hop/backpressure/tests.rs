@@ -186,7 +186,11 @@ fn a_silent_neighbour_is_forgotten() {
 
 #[test]
 fn a_neighbour_that_restarts_is_obeyed_at_once_and_its_outlets_after_the_idle_time() {
-    let config = BackPressureConfig { feedback: Feedback::Selective, ..BackPressureConfig::default() };
+    let config = BackPressureConfig {
+        feedback: Feedback::Selective,
+        hold: Span::from_secs(9),
+        ..BackPressureConfig::default()
+    };
     let mut hop = router(&config);
     let mut world = World::default();
     let send = |at: &mut BackPressure, now| {
@@ -196,7 +200,7 @@ fn a_neighbour_that_restarts_is_obeyed_at_once_and_its_outlets_after_the_idle_ti
     // What its outlets accept together, in Mbit/s.
     let accepted = |at: &BackPressure, now| {
         let selective = at.selective.as_ref().expect("it is selective");
-        selective.accepted(OUT, 1, Span::from_secs(9), now).map(|(_, all)| all * 8e-6)
+        selective.accepted(OUT, 1, now).map(|(_, all)| all * 8e-6)
     };
     let near = |found: Option<f64>, wanted: f64| found.is_some_and(|found| (found - wanted).abs() < 0.01);
     send(&mut hop, at_ms(99));
@@ -345,10 +349,10 @@ fn silent_routes_make_room_for_new_ones_and_others_keep_their_place() {
         }
     }
     let selective = hop.selective.as_ref().expect("it is selective");
-    assert_eq!(selective.routes_for(LEFT).count(), 34);
+    assert_eq!(selective.routes_of(1).count(), 34);
     // A second of these hundred would not fit beside lost places: each is found again, and none is there twice.
     assert_eq!(told_of_many(&mut hop, 100, 1_100, 1_150).len(), 100);
-    assert_eq!(hop.selective.as_ref().map(|of| of.routes_for(LEFT).count()), Some(100));
+    assert_eq!(hop.selective.as_ref().map(|of| of.routes_of(1).count()), Some(100));
 }
 
 #[test]
@@ -365,7 +369,68 @@ fn routes_beyond_the_bound_count_in_the_sum_only() {
     assert!(ask(&mut hop, LEFT, u32::MAX, at_ms(50)) < u32::MAX);
 }
 
+/// What all outputs accept of what comes in by `port`, from a look at all of them.
+fn accepted_by_all(hop: &BackPressure, port: PortId, now: Time) -> Option<BitRate> {
+    let input = usize::from(hop.slots[port.index()]);
+    let mut sum = None;
+    for (index, output) in hop.ports.iter().enumerate() {
+        if index == port.index() || !output.inputs.contributes(input, now) {
+            continue;
+        }
+        let rate = output.rate().as_bytes_per_second_f64();
+        let even = output.inputs.share(input) * rate;
+        let told = hop.selective.as_ref().and_then(|known| known.accepted(PortId(index as u16), input, now));
+        let accepts = match told {
+            Some((own, all)) if all <= (1.0 + hop.config.tolerance) * rate => own,
+            Some((own, _)) => own.min(even),
+            None => even,
+        };
+        sum = Some(sum.unwrap_or(0.0) + accepts);
+    }
+    sum.map(BitRate::from_bytes_per_second_f64)
+}
+
 proptest::proptest! {
+    #[test]
+    fn sums_that_are_kept_are_those_of_all_outputs(
+        steps in proptest::collection::vec((0u8..8, 0u16..4, 0u16..4, 0u64..20), 1..300),
+        is_selective in proptest::bool::ANY,
+    ) {
+        let feedback = if is_selective { Feedback::Selective } else { Feedback::Aggregate };
+        let config = BackPressureConfig {
+            feedback,
+            hold: Span::from_millis(25),
+            idle: Span::from_millis(60),
+            ..BackPressureConfig::default()
+        };
+        let (mut hop, mut world, mut now) = (router(&config), World::default(), at_ms(1));
+        for (what, from, to, number) in steps {
+            let rate = mbps(25 + 7 * number);
+            match what {
+                0 => now += Span::from_millis(number),
+                1 => hop.set_link_rate(PortId(to), rate, now),
+                2 => {
+                    let answer = Rm { stamp: now, rate: wire_rate(rate) }.encode_backward();
+                    hop.on_message(PortId(to), &answer, now, &mut world);
+                }
+                3 => outlet(&mut hop, now, number as u8, from, rate, now),
+                _ => {
+                    let headers = Headers { destination: Address::V4([10, 0, 1, number as u8]), ..headers() };
+                    let mut packet = Packet { in_port: from, ..Packet::new(0, FlowId(0), SEGMENT) };
+                    hop.on_arrival(&mut packet, &headers, PortId(to), now).expect("it drops nothing");
+                    hop.on_departure(&packet, &headers, PortId(to), now);
+                }
+            }
+            while hop.timer_at().is_some_and(|at| at <= now) {
+                hop.on_timer(now, &mut world);
+            }
+            for port in [LEFT, RIGHT, OUT, HOST] {
+                let wanted = accepted_by_all(&hop, port, now);
+                proptest::prop_assert_eq!(hop.accepted(port, now), wanted);
+            }
+        }
+    }
+
     #[test]
     fn any_bytes_from_a_neighbour_are_survived(
         bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..40), port in 0u16..6,

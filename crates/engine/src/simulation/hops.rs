@@ -16,7 +16,7 @@ use tidegate_units::Time;
 
 use super::{Flow, Simulation};
 use crate::arena::Carried;
-use crate::ids::{FlowIds, LinkId};
+use crate::ids::{FlowIds, LinkId, NodeId};
 use crate::network::{Change, Network, NodeKind};
 use crate::observer::Observer;
 use crate::outside::OutsideSegment;
@@ -26,7 +26,6 @@ use crate::world::{Alarm, HopDrop, Wake, World};
 /// One router with its mechanism.
 #[derive(Debug)]
 pub(crate) struct Hop {
-    pub(crate) node: u32,
     pub(crate) router: Router,
     /// By port: the link that leaves there, and the program of messages that come over it.
     ports: Vec<(LinkId, u32)>,
@@ -46,8 +45,35 @@ pub(crate) fn links(network: &Network) -> Vec<bool> {
     if network.hops.is_empty() {
         return Vec::new();
     }
-    let leaves = |node| network.hops.iter().any(|hop| hop.node == node);
+    let speakers = by_node(network);
+    let leaves = |node: NodeId| speakers[node.0 as usize].is_some();
     network.links.iter().flat_map(|link| link.ends.map(leaves)).collect()
+}
+
+/// By node: which of the hop mechanisms is there. Empty if there is none at all.
+pub(crate) fn by_node(network: &Network) -> Vec<Option<u32>> {
+    if network.hops.is_empty() {
+        return Vec::new();
+    }
+    let mut speakers = vec![None; network.nodes.len()];
+    for (index, hop) in (0..).zip(&network.hops) {
+        speakers[hop.node.0 as usize].get_or_insert(index);
+    }
+    speakers
+}
+
+/// By hop mechanism: the directions of links that leave there, in the order of the links.
+fn directions(network: &Network) -> Vec<Vec<(u32, bool)>> {
+    let speakers = by_node(network);
+    let mut leaving = vec![Vec::new(); network.hops.len()];
+    for (index, link) in (0..).zip(&network.links) {
+        for (reverse, near) in [false, true].into_iter().zip(link.ends) {
+            if let Some(&Some(hop)) = speakers.get(near.0 as usize) {
+                leaving[hop as usize].push((index, reverse));
+            }
+        }
+    }
+    leaving
 }
 
 /// Whom advice is for: the node of sources, where their packets go, by which protocol.
@@ -77,27 +103,24 @@ pub(crate) fn build<O>(
     if !network.hops.is_empty() {
         world.hop_ports = vec![None; network.links.len() * 2];
     }
-    for (index, spec) in (0..).zip(&network.hops) {
+    for ((index, spec), leaving) in (0..).zip(&network.hops).zip(directions(network)) {
         let (mut ports, mut known) = (Vec::new(), Vec::new());
         // Ports are numbered in the order of the links, as everywhere.
-        for (link, at) in (0..).zip(&network.links) {
-            for (reverse, direction) in [(false, &at.forward), (true, &at.reverse)] {
-                let (near, far) = (at.ends[usize::from(reverse)], at.ends[usize::from(!reverse)]);
-                if near != spec.node {
-                    continue;
-                }
-                let neighbor = match network.nodes[far.0 as usize].kind {
-                    NodeKind::Router => Neighbor::Router,
-                    NodeKind::Host => Neighbor::Host,
-                };
-                let port = PortId(u16::try_from(ports.len()).expect("a router has fewer than 2^16 ports"));
-                let link = LinkId::of(link, reverse);
-                world.hop_ports[link.0 as usize] = Some((index, port));
-                ports.push((link, programs.position()));
-                programs.push(Step::Neighbor(far.0));
-                let circuit = direction.circuit.map(|circuit| Circuit { minimum: circuit.minimum });
-                known.push(Port { rate: direction.rate, neighbor, circuit });
-            }
+        for (link, reverse) in leaving {
+            let at = &network.links[link as usize];
+            let direction = if reverse { &at.reverse } else { &at.forward };
+            let far = at.ends[usize::from(!reverse)];
+            let neighbor = match network.nodes[far.0 as usize].kind {
+                NodeKind::Router => Neighbor::Router,
+                NodeKind::Host => Neighbor::Host,
+            };
+            let port = PortId(u16::try_from(ports.len()).expect("a router has fewer than 2^16 ports"));
+            let id = LinkId::of(link, reverse);
+            world.hop_ports[id.0 as usize] = Some((index, port));
+            ports.push((id, programs.position()));
+            programs.push(Step::Neighbor(far.0));
+            let circuit = direction.circuit.map(|circuit| Circuit { minimum: circuit.minimum });
+            known.push(Port { rate: direction.rate, neighbor, circuit });
         }
         let name = format!("nodes.{}.hop", network.nodes[spec.node.0 as usize].name);
         let context = Context {
@@ -106,7 +129,7 @@ pub(crate) fn build<O>(
             mtu_bytes: network.mtu_bytes(),
         };
         let router = Router::new(&spec.mechanism, &known, &context);
-        hops.push(Hop { node: spec.node.0, router, ports, alarm: Alarm::default() });
+        hops.push(Hop { router, ports, alarm: Alarm::default() });
     }
     hops
 }
@@ -284,10 +307,10 @@ impl<O: Observer> Simulation<O> {
         let now = self.world.now;
         let message = self.world.arena.get(packet).message;
         let bytes = self.world.messages.take(message);
-        let speaker = self.hops.iter().position(|hop| hop.node == node);
+        let speaker = self.speakers.get(node as usize).copied().flatten();
         if let Some(index) = speaker {
             let port = PortId(packet.in_port);
-            self.hops[index].router.handle_message(port, &bytes, now);
+            self.hops[index as usize].router.handle_message(port, &bytes, now);
         } else if let Ok(wire::Message::Advice { entries, .. }) = wire::decode(&bytes) {
             for advice in entries {
                 self.advise(node, &advice);
@@ -296,8 +319,8 @@ impl<O: Observer> Simulation<O> {
         self.world.messages.release(message, Some(bytes));
         self.world.retire(packet);
         if let Some(index) = speaker {
-            self.carry_out(index as u32);
-            self.arm_hop(index as u32);
+            self.carry_out(index);
+            self.arm_hop(index);
         }
     }
 

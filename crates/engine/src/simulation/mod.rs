@@ -149,6 +149,8 @@ pub struct Simulation<O: Observer = ()> {
     pub(crate) borders: Vec<Border>,
     pub(crate) markers: Vec<MarkerPoint>,
     pub(crate) hops: Vec<Hop>,
+    /// By node: which of them is there; empty if there is none.
+    pub(crate) speakers: Vec<Option<u32>>,
     pub(crate) advised: BTreeMap<Advised, Vec<u32>>,
     pub(crate) crowds: Vec<Crowd>,
     pub(crate) fluids: Option<Box<Fluids>>,
@@ -234,6 +236,7 @@ impl<O: Observer> Simulation<O> {
         let ties = TieBreaker::new(network.ties, network.flows.iter().map(|flow| &*flow.name), run_seed);
         Self {
             advised: hops::advised(&network, &parts.flows),
+            speakers: hops::by_node(&network),
             network,
             world,
             links: parts.links,

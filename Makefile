@@ -68,8 +68,9 @@ reproduce: build ## every experiment in full
 bench: build ## speed, next to peers measured in the same run
 	$(BIN)/python benches/bench.py
 
-bench-many: build ## what 10^2 to 10^6 TCP flows cost that are all active: time to build, memory, speed
+bench-many: build ## what 10^2 to 10^6 TCP flows cost that are all active, and 10^2 to 10^5 routers: time to build, memory, speed
 	$(BIN)/python benches/many.py --huge
+	$(BIN)/python benches/many.py --mesh
 
 bench-cores: build ## how many times as fast a simulation is on several cores (CORES, 2), in pairs of runs
 	$(BIN)/python benches/cores.py --cores $(or $(CORES),2)

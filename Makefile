@@ -117,13 +117,21 @@ torture: build ## what takes long: properties on inputs that are new each time, 
 mutants: build ## small breakages of mechanisms, and whether the unit tests and the quick experiments notice them (long; goes on where it stopped)
 	$(BIN)/python tests/mutants/run.py $(if $(ONLY),--only $(ONLY))
 
+# Licences of what others wrote go into the package, and into no other: they are gone when it is made.
+LICENSES := packaging/wheel.data/data/share/doc/tidegate/THIRD-PARTY-LICENSES
+
 wheel: tools $(VENV)/.made ## the package, in dist/: from the same commit the same bytes, wherever it is built
+	cargo fetch --locked
+	mkdir -p $(dir $(LICENSES))
+	$(BIN)/python packaging/licenses.py lab > $(LICENSES)
 	env SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) \
 	  RUSTFLAGS="--remap-path-prefix=$(CURDIR)=tidegate --remap-path-prefix=$${CARGO_HOME:-$$HOME/.cargo}=cargo" \
 	  VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin build --profile $(PROFILE) --locked --out dist
+	rm -r packaging/wheel.data/data/share/doc
 	@sha256sum dist/*.whl
 
 sdist: $(VENV)/.made ## the sources as a package of Python, in dist/
+	rm -rf packaging/wheel.data/data/share/doc
 	$(BIN)/maturin sdist --out dist
 
 deb: wheel ## a Debian package of lab and emulator, in dist/, for the python3 of this machine

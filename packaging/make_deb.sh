@@ -17,9 +17,10 @@ trap 'rm -rf "$root"' EXIT
 chmod 755 "$root"
 library=$root/usr/lib/tidegate
 "$python" -m pip install -q --no-compile --no-warn-script-location --target "$library" "${wheel}[plot,data]"
+install -d "$root"/usr/{bin,share/man/man1,share/doc/tidegate}
+mv "$library/share/doc/tidegate/THIRD-PARTY-LICENSES" "$root/usr/share/doc/tidegate/"
 rm -rf "$library"/bin "$library"/share
 
-install -d "$root"/usr/{bin,share/man/man1,share/doc/tidegate}
 # `python3` of Debian, which is of the same version as here: Depends says so.
 cat > "$root/usr/bin/tidegate" <<'X'
 #!/bin/sh
@@ -46,7 +47,8 @@ gzip -9nc "$source/CHANGELOG.md" > "$root/usr/share/doc/tidegate/changelog.gz"
     echo "Copyright: 2026 the Tidegate authors"
     echo "License: MIT or Apache-2.0"
     sed -e 's/^$/./' -e 's/^/ /' "$source/LICENSE-MIT"
-    echo "Comment: Packages below /usr/lib/tidegate have their own licences beside them."
+    echo "Comment: Packages below /usr/lib/tidegate have their own licences beside them. What others wrote"
+    echo " and is compiled into the module has its own in THIRD-PARTY-LICENSES beside this file."
 } > "$root/usr/share/doc/tidegate/copyright"
 
 find "$root" -name __pycache__ -prune -exec rm -rf {} +

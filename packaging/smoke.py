@@ -2,7 +2,7 @@
 
     python packaging/smoke.py TIDEGATE [--prefix DIR] [--real]
 
-TIDEGATE is the command. `--prefix` is where it was installed, to look for manual pages; `--real` demands that
+TIDEGATE is the command. `--prefix` is where it was installed, to look for manual pages and licences; `--real` demands that
 real hosts can be emulated (as root), which is tried anyway where it can be. It needs nothing but the
 standard library, so that it runs outside of the environment that is looked at.
 """
@@ -138,6 +138,9 @@ def try_all(tried: Tried, prefix: Path | None, real: bool) -> None:
         pages = sorted((prefix / "share" / "man" / "man1").glob("tidegate*.1*"))
         if len(pages) <= len(commands):
             raise Failed(f"{len(pages)} manual pages below {prefix / 'share' / 'man'}")
+        licenses = prefix / "share" / "doc" / "tidegate" / "THIRD-PARTY-LICENSES"
+        if not licenses.is_file():
+            raise Failed(f"{licenses} is missing: what others wrote has licences of its own")
         print(f"ok  {len(pages)} manual pages")
 
 
@@ -151,7 +154,9 @@ def main() -> int:
     """The exit code: 0 if all is well."""
     parser = argparse.ArgumentParser(description="Try every command of an installed Tidegate.")
     parser.add_argument("command", help="the command `tidegate` to try")
-    parser.add_argument("--prefix", type=Path, help="where it was installed, to look for manual pages")
+    parser.add_argument(
+        "--prefix", type=Path, help="where it was installed, to look for manual pages and licences"
+    )
     parser.add_argument("--real", action="store_true", help="real hosts must work")
     given = parser.parse_args()
     command = shutil.which(given.command)

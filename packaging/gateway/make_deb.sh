@@ -60,7 +60,7 @@ X
     echo " ."
     echo " The Apache License, version 2.0, is in /usr/share/common-licenses/Apache-2.0."
 } > "$root/usr/share/doc/tidegate-gateway/copyright"
-python3 "$here/licenses.py" > "$root/usr/share/doc/tidegate-gateway/THIRD-PARTY-LICENSES"
+python3 "$here/../licenses.py" gateway > "$root/usr/share/doc/tidegate-gateway/THIRD-PARTY-LICENSES"
 
 # What lintian says and is not mended, with the reason.
 [ "$revision" != 1 ] || install -Dm644 /dev/stdin "$root/usr/share/lintian/overrides/tidegate-gateway" <<'X'

@@ -35,7 +35,7 @@ for package in "$first" "$second"; do
     # Crates by two ways: those that cargo knows, and those that the compiler named in the program.
     file=./usr/share/doc/tidegate-gateway/THIRD-PARTY-LICENSES
     dpkg-deb --fsys-tarfile "$package" | tar -xO "$file" > "$work/licenses"
-    python3 "$here/licenses.py" --check "$work/licenses" --program "$program"
+    python3 "$here/../licenses.py" gateway --check "$work/licenses" --program "$program"
 done
 # In tenths.
 systemd-analyze security --offline=true --no-pager --threshold=25 "$here/tidegate-gateway.service" | tail -1

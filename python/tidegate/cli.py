@@ -9,9 +9,22 @@ from typing import Annotated
 
 import typer
 
-from tidegate import errors, process, reach, shells, starter
+from tidegate import process, reach, shells, starter
+from tidegate.commands import emulate
 from tidegate.commands.demo import app as demo
 from tidegate.commands.design import app as design
+from tidegate.options import (
+    Allowed,
+    Cluster,
+    Fresh,
+    Json,
+    Overrides,
+    Quick,
+    Resume,
+    Seeds,
+    Workers,
+    require_one,
+)
 
 app = typer.Typer(
     name="tidegate",
@@ -22,34 +35,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-Overrides = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="PATH=VALUE", help="Override one value, e.g. links.bottleneck.rate=2Mbit."),
-]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON with stable keys instead of text.")]
-Workers = Annotated[int | None, typer.Option(min=1, help="Runs at the same time. Default: one per core.")]
-Cluster = Annotated[
-    str | None,
-    typer.Option(metavar="ADDRESS", help="Run on this Dask scheduler, or on local:N processes."),
-]
-Seeds = Annotated[
-    int | None, typer.Option(min=1, metavar="N", help="Run seeds 1 to N instead of the file's.")
-]
-Quick = Annotated[bool, typer.Option("--quick", help="Few seeds and points: the form the tests use.")]
-
-
-Allowed = Annotated[
-    list[Path] | None,
-    typer.Option("--allow", metavar="DIR", help="Also read includes and traces in this folder."),
-]
-Resume = Annotated[bool, typer.Option("--resume", help="Keep the points that an earlier run finished.")]
-Fresh = Annotated[bool, typer.Option("--fresh", help="Throw away what an earlier run left.")]
-
-
-def _require_one(resume: bool, fresh: bool) -> None:
-    if resume and fresh:
-        raise errors.UsageError("--resume and --fresh exclude each other")
 
 
 def _print_version(wanted: bool) -> None:
@@ -203,7 +188,7 @@ def reproduce(
     from tidegate import parallel
     from tidegate.commands import reproduce as command
 
-    _require_one(resume, fresh)
+    require_one(resume, fresh)
     reach.allow(allowed)
 
     if list_only:
@@ -249,7 +234,7 @@ def sweep(
     from tidegate import parallel
     from tidegate.commands import sweep as command
 
-    _require_one(resume, fresh)
+    require_one(resume, fresh)
     reach.allow(allowed)
     made_by = parallel.Workers(workers, cluster)
     return command.sweep(experiment, quick, seeds, out, made_by, resume, fresh, overrides or [], as_json)
@@ -289,7 +274,7 @@ def suite(
     from tidegate import parallel
     from tidegate.commands import suite as command
 
-    _require_one(resume, fresh)
+    require_one(resume, fresh)
     if name is None:
         return command.list_suites(as_json)
     made_by = parallel.Workers(workers, cluster)
@@ -328,7 +313,7 @@ def tune(
     from tidegate import parallel
     from tidegate.commands import tune as command
 
-    _require_one(resume, fresh)
+    require_one(resume, fresh)
     reach.allow(allowed)
     if tuning is None:
         return command.list_tunings(as_json)
@@ -442,22 +427,22 @@ def list_(
     return command.list_things(what, as_json)
 
 
-@app.command(short_help="Explain a mechanism: parameters, units, source.")
+@app.command(short_help="Explain a mechanism or a key of a file: parameters, units, source.")
 def explain(
-    mechanism: Annotated[
+    name: Annotated[
         str,
         typer.Argument(
             metavar="NAME",
-            help="A name that `tidegate list mechanisms` prints.",
+            help="A name that `tidegate list mechanisms` prints, or a key, like ties or links.delay.",
             autocompletion=shells.mechanisms,
         ),
     ],
     as_json: Json = False,
 ) -> int:
-    """Explain a mechanism: what it does, its parameters with units and defaults, its source."""
+    """Explain a mechanism, or a key of a scenario: what it does, with units and defaults, its source."""
     from tidegate.commands import inspect as command
 
-    return command.explain(mechanism, as_json)
+    return command.explain(name, as_json)
 
 
 @app.command(short_help="Print what makes a shell complete these commands.")
@@ -476,40 +461,7 @@ def completion(
     return 0
 
 
-# These two are programs of their own, which know their options and explain them.
-_PASSED_ON = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
-
-
-@app.command(
-    short_help="Run a scenario in real time with real hosts (root).",
-    context_settings=_PASSED_ON,
-    add_help_option=False,
-)
-def emulate(context: typer.Context) -> int:
-    """Run a scenario in real time with real Linux hosts (as root); see `tidegate emulate --help`."""
-    from tidegate.commands import emulate as command
-
-    return command.run("emulate", _arguments_after("emulate", context))
-
-
-@app.command(
-    short_help="Check every verdict of an emulation in the simulator.",
-    context_settings=_PASSED_ON,
-    add_help_option=False,
-)
-def replay(context: typer.Context) -> int:
-    """Run the recording of an emulation through the simulator; compare every verdict."""
-    from tidegate.commands import emulate as command
-
-    return command.run("replay", _arguments_after("replay", context))
-
-
-def _arguments_after(command: str, context: typer.Context) -> list[str]:
-    """What was written after `command`, `--` included, which the parser of options takes away."""
-    given = process.command_line()
-    return given[given.index(command) + 1 :] if command in given else list(context.args)
-
-
+emulate.add_to(app)
 app.add_typer(design, short_help="Find the parameters of a queue.")
 app.add_typer(demo, short_help="Show what it does with real packets (root).")
 

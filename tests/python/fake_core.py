@@ -288,6 +288,13 @@ def explain(kind):
     return json.dumps({"name": "red", "about": "Random Early Detection.", "parameters": parameters})
 
 
+def list_keys():
+    places = ["ties", "links.NAME.delay", "links.NAME.forward.delay"]
+    key = {"type": "time", "default": "1us", "description": "How long.", "keys": []}
+    words = [["short", "Not long."]]
+    return json.dumps([{"path": at, "name": at.rpartition(".")[2], "words": words, **key} for at in places])
+
+
 def list_mechanisms():
     return json.dumps([{"family": "queue", "name": "red", "about": "Random Early Detection"}])
 

@@ -564,6 +564,27 @@ def test_explain_names_what_is_close(tidegate_command):
     code, _, err = tidegate_command("explain", "rde")
     assert code == 2
     assert "did you mean red" in err
+    assert "did you mean delay" in tidegate_command("explain", "links.core.dealy")[2]
+
+
+@pytest.mark.parametrize(
+    ("asked", "paths"),
+    [
+        ("ties", ["ties"]),
+        ("links.core.delay", ["links.NAME.delay"]),
+        ("links.NAME.delay", ["links.NAME.delay"]),
+        ("links.delay", ["links.NAME.delay"]),
+        ("delay", ["links.NAME.delay", "links.NAME.forward.delay"]),
+        ("forward.delay", ["links.NAME.forward.delay"]),
+    ],
+)
+def test_explain_finds_keys_by_their_end_or_with_any_name_in_them(tidegate_command, asked, paths):
+    code, out, _ = tidegate_command("explain", asked)
+    assert code == 0
+    assert [line.split("  ")[0] for line in out.splitlines() if ".delay" in line or "ties" in line] == paths
+    assert "short: Not long." in out
+    code, out, _ = tidegate_command("explain", asked, "--json")
+    assert [key["path"] for key in json.loads(out)["keys"]] == paths
 
 
 def test_a_figure_that_cannot_be_drawn_does_not_keep_the_others(tidegate_command, shelf, tmp_path):

@@ -1,5 +1,5 @@
-"""A release is refused for every reason there is; what installations are tried with knows all commands; the
-package of the gateway has the licences of what others wrote."""
+"""A release is refused for every reason there is; what installations are tried with knows all commands;
+packages have the licences of what others wrote."""
 
 import importlib.util
 import os
@@ -11,6 +11,8 @@ import tomllib
 from pathlib import Path
 
 import pytest
+
+import tidegate
 
 ROOT = Path(__file__).parents[2]
 FILES = ("Cargo.toml", "Cargo.lock", "CITATION.cff", "CHANGELOG.md")
@@ -132,18 +134,38 @@ def test_manual_pages_of_the_gateway_are_without_warnings(name):
 
 @pytest.fixture(scope="module")
 def licenses():
-    return load("gateway/licenses")
+    return load("licenses")
 
 
 @pytest.fixture(scope="module")
 def bundled(licenses):
     """The licences as they are in the package of the gateway."""
-    return licenses.bundle([*licenses.crates(), licenses.library()])
+    return whole(licenses, "gateway")
+
+
+def whole(licenses, name):
+    product = licenses.PRODUCTS[name]
+    return licenses.bundle(product, [*licenses.crates(product), licenses.library()])
+
+
+def test_the_package_of_the_lab_has_the_licences_of_all_crates_in_its_module(licenses):
+    text = whole(licenses, "lab")
+    product = licenses.PRODUCTS["lab"]
+    names = {f"{n} {version}" for n, version in licenses.tree(product) if not n.startswith("tidegate-")}
+    assert len(names) > 100
+    assert licenses.missing(text, names) == []
+    for name in ("pyo3", "parquet", "rust-library"):
+        assert re.search(rf"^{name} [\da-f]", text, re.MULTILINE), name
+    # What the compiler left in the module that tests run with, if it was not stripped of paths.
+    module = Path(tidegate.__file__).parent / "_core.abi3.so"
+    seen = licenses.compiled_in(module.read_bytes()) if module.exists() else set()
+    assert licenses.missing(text, seen) == []
 
 
 def test_the_package_of_the_gateway_has_the_licences_of_all_crates_in_it(licenses, bundled):
     # Those that cargo names, of which ours have no entry, and what the manifest says by itself.
-    names = {f"{name} {version}" for name, version in licenses.tree() if not name.startswith("tidegate-")}
+    tree = licenses.tree(licenses.PRODUCTS["gateway"])
+    names = {f"{name} {version}" for name, version in tree if not name.startswith("tidegate-")}
     assert licenses.missing(bundled, names) == []
     entries = bundled.split(licenses.RULE)[0]
     manifest = tomllib.loads((ROOT / "crates/gateway/Cargo.toml").read_text(encoding="utf-8"))
@@ -166,7 +188,7 @@ def test_a_crate_that_is_missing_in_the_licences_is_named(licenses, bundled, tmp
     gone = re.sub(r"^ring (\d)", r"rings \1", bundled, flags=re.MULTILINE)
     file = tmp_path / "THIRD-PARTY-LICENSES"
     program = tmp_path / "program"
-    checked = [sys.executable, ROOT / "packaging/gateway/licenses.py", "--check", file]
+    checked = [sys.executable, ROOT / "packaging/licenses.py", "gateway", "--check", file]
 
     def check(text, names, *more):
         file.write_text(text, encoding="utf-8")
@@ -208,8 +230,8 @@ MIT = (ROOT / "LICENSE-MIT").read_text(encoding="utf-8")
 def test_texts_of_licences_are_there_once_and_in_one_order(licenses, crate):
     one = crate("MIT", "one", LICENSE=MIT, NOTICE="Of one.", src__LICENSE="Of older code.")
     two = crate("MIT", "two", LICENCE=MIT.replace("\n", "\r\n"), src__license_rs="Not a licence.")
-    text = licenses.bundle([one, two])
-    assert licenses.bundle([two, one]) == text
+    text = licenses.bundle(licenses.PRODUCTS["lab"], [one, two])
+    assert licenses.bundle(licenses.PRODUCTS["lab"], [two, one]) == text
     assert text.count("Permission is hereby granted") == 1
     assert "  LICENSE of one 1.2.3\n  LICENCE of two 1.2.3\n" in text
     assert "Of one." in text and "Of older code." in text and "Not a licence." not in text
@@ -218,9 +240,11 @@ def test_texts_of_licences_are_there_once_and_in_one_order(licenses, crate):
 
 def test_a_crate_without_a_file_has_the_text_of_its_licence_with_its_copyright(licenses, crate):
     said = crate("BSD-3-Clause", "said", ["A"], src__lib_rs="// Copyright (c) 2019 B.\n// Of C.\n")
-    text = licenses.bundle([said])
+    text = licenses.bundle(licenses.PRODUCTS["lab"], [said])
     assert "\nCopyright (c) 2019 B.\n" in text and "Neither the name of" in text and "(c) A" not in text
-    assert "\nCopyright (c) A <a@b>\n" in licenses.bundle([crate("MIT/Apache-2.0", "by", ["A <a@b>"])])
+    assert "\nCopyright (c) A <a@b>\n" in licenses.bundle(
+        licenses.PRODUCTS["lab"], [crate("MIT/Apache-2.0", "by", ["A <a@b>"])]
+    )
 
 
 @pytest.mark.parametrize(
@@ -241,9 +265,9 @@ def test_a_crate_without_its_licence_is_refused(licenses, crate, license, author
     good = crate("Zlib OR (MIT AND MIT)", "good", LICENSE=MIT)
     assert licenses.texts(good)
     with pytest.raises(licenses.UnlicensedError, match="^some 1.2.3: its licence is .*" + says):
-        licenses.bundle([good, crate(license, "some", authors, **files)])
+        licenses.bundle(licenses.PRODUCTS["lab"], [good, crate(license, "some", authors, **files)])
 
 
 def test_a_compiler_that_does_not_describe_its_library_is_refused(licenses, tmp_path):
     with pytest.raises(licenses.UnlicensedError, match="rust-library"):
-        licenses.bundle([licenses.library()._replace(folder=tmp_path)])
+        licenses.bundle(licenses.PRODUCTS["lab"], [licenses.library()._replace(folder=tmp_path)])

@@ -265,6 +265,12 @@ pub fn explain(kind: &str) -> PyResult<String> {
         })
 }
 
+/// All keys of a scenario or experiment.
+#[pyfunction]
+pub fn list_keys() -> String {
+    serde_json::to_string(&tidegate_scenario::list_keys()).expect("descriptions are plain data")
+}
+
 /// All mechanisms.
 #[pyfunction]
 pub fn list_mechanisms() -> String {

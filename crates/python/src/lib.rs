@@ -29,6 +29,7 @@ pub fn fill(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(config::quantity, module)?)?;
     module.add_function(wrap_pyfunction!(config::schema, module)?)?;
     module.add_function(wrap_pyfunction!(config::explain, module)?)?;
+    module.add_function(wrap_pyfunction!(config::list_keys, module)?)?;
     module.add_function(wrap_pyfunction!(config::list_mechanisms, module)?)?;
     module.add_function(wrap_pyfunction!(run::run, module)?)?;
     module.add_function(wrap_pyfunction!(run::replace_folder, module)?)?;

@@ -120,7 +120,7 @@ fn document((family, kind, schema): (&str, &str, SchemaOf)) -> MechanismDoc {
     }
 }
 
-fn parameter(
+pub(crate) fn parameter(
     name: &str,
     schema: &Value,
     definitions: &Map<String, Value>,

@@ -37,6 +37,7 @@ mod document;
 mod experiment;
 mod explain;
 mod json;
+mod keys;
 mod scenario;
 mod schema;
 mod tables;
@@ -49,6 +50,7 @@ pub use experiment::{
     Axis, DocumentedParameter, Experiment, Figure, FigureKind, Names, Point, Scale, Variant,
 };
 pub use explain::{MechanismDoc, ParameterDoc, explain, list_mechanisms};
+pub use keys::{KeyDoc, list_keys};
 pub use model::Scenario;
 pub use schema::schema;
 pub use tidegate_document::{ConfigError, ConfigErrors};

@@ -6,6 +6,10 @@ Nothing else of Python runs meanwhile, and no other thread: signals reach the em
 import os
 import sys
 
+import typer
+
+from tidegate import process
+
 # Names a program that is run instead of the module.
 VARIABLE = "TIDEGATE_EMULATE"
 
@@ -32,3 +36,37 @@ def run(command: str, arguments: list[str]) -> int:
     from tidegate import _core
 
     return _core.emulate([command, *arguments])
+
+
+# These two are programs of their own, which know their options and explain them.
+_PASSED_ON = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
+
+
+def add_to(app: typer.Typer) -> None:
+    """Declare both commands."""
+    app.command(
+        short_help="Run a scenario in real time with real hosts (root).",
+        context_settings=_PASSED_ON,
+        add_help_option=False,
+    )(emulate)
+    app.command(
+        short_help="Check every verdict of an emulation in the simulator.",
+        context_settings=_PASSED_ON,
+        add_help_option=False,
+    )(replay)
+
+
+def emulate(context: typer.Context) -> int:
+    """Run a scenario in real time with real Linux hosts (as root); see `tidegate emulate --help`."""
+    return run("emulate", _arguments_after("emulate", context))
+
+
+def replay(context: typer.Context) -> int:
+    """Run the recording of an emulation through the simulator; compare every verdict."""
+    return run("replay", _arguments_after("replay", context))
+
+
+def _arguments_after(command: str, context: typer.Context) -> list[str]:
+    """What was written after `command`, `--` included, which the parser of options takes away."""
+    given = process.command_line()
+    return given[given.index(command) + 1 :] if command in given else list(context.args)

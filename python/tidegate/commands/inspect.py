@@ -123,17 +123,68 @@ def _names(listed: list[dict[str, Any]]) -> list[str]:
     return [str(each.get("kind") or each.get("name")) for each in listed]
 
 
-def explain(mechanism: str, as_json: bool) -> int:
-    """Explain a mechanism from its own documentation; `FAMILY/NAME` where a name means two things."""
+def explain(name: str, as_json: bool) -> int:
+    """Explain a mechanism (`FAMILY/NAME` where a name means two things) or a key of a file."""
     listed = _mechanisms(json.loads(_core.list_mechanisms()))
     names = _names(listed)
     full = [f"{each.get('family')}/{name}" for each, name in zip(listed, names, strict=True)]
-    if mechanism not in names + full and mechanism.lower() in names + full:
-        mechanism = mechanism.lower()
-    if mechanism not in names + full:
-        close = difflib.get_close_matches(mechanism, names, n=3, cutoff=0.5)
+    if name not in names + full and name.lower() in names + full:
+        name = name.lower()
+    if name in names + full:
+        return _explain_mechanism(name, full, as_json)
+    keys = json.loads(_core.list_keys())
+    found = matching_keys(name, [key["path"] for key in keys])
+    if not found:
+        known = [*names, *dict.fromkeys(key["name"] for key in keys)]
+        close = difflib.get_close_matches(name.rpartition(".")[2], known, n=3, cutoff=0.5)
         hint = f"did you mean {', '.join(close)}?" if close else "see `tidegate list mechanisms`"
-        raise UsageError(f"no mechanism {mechanism!r}; {hint}")
+        raise UsageError(f"no mechanism and no key of a file is called {name!r}; {hint}")
+    _explain_keys([key for key in keys if key["path"] in found], as_json)
+    return 0
+
+
+def matching_keys(name: str, paths: list[str]) -> list[str]:
+    """The key at that path, whatever stands for its `NAME`, or all whose paths end so."""
+    wanted = name.split(".")
+
+    def fits(path: str) -> bool:
+        parts = path.split(".")
+        return len(parts) == len(wanted) and all(
+            part in ("NAME", want) for part, want in zip(parts, wanted, strict=True)
+        )
+
+    def ends(path: str) -> bool:
+        return [part for part in path.split(".") if part != "NAME"][-len(wanted) :] == wanted
+
+    return [path for path in paths if fits(path)] or [path for path in paths if ends(path)]
+
+
+def _explain_keys(keys: list[dict[str, Any]], as_json: bool) -> None:
+    if as_json:
+        print(json.dumps({"schema_version": 1, "keys": keys}, indent=1, ensure_ascii=False))
+        return
+    for number, key in enumerate(keys):
+        if number:
+            print()
+        _print_parameter(key, key["path"])
+        for word, meaning in key["words"]:
+            print(display.wrapped(f"{word}: {meaning}", "      "))
+        if key["keys"]:
+            print(display.wrapped(f"Its keys: {', '.join(key['keys'])}.", "    "))
+
+
+def _print_parameter(entry: dict[str, Any], name: str) -> None:
+    default = str(entry.get("default") or "none")
+    facts = [entry.get("type") or entry.get("unit") or ""]
+    facts.append(default if default == "required" else f"default {default}")
+    facts += [entry["allowed"]] if entry.get("allowed") else []
+    print(f"{display.coloured(name, 'title')}  {', '.join(facts)}")
+    words = entry.get("description") or entry.get("about") or ""
+    source = f" Source: {entry['source']}." if entry.get("source") else ""
+    print(display.wrapped(words + source, "    "))
+
+
+def _explain_mechanism(mechanism: str, full: list[str], as_json: bool) -> int:
     text = _core.explain(mechanism)
     about = json.loads(text)
     if as_json:
@@ -150,14 +201,8 @@ def explain(mechanism: str, as_json: bool) -> int:
         table = ", ".join([f'kind = "{kind}"', *(f"{name} = ..." for name in required)])
         print("\n  " + _PLACES[family].format(f"{{ {table} }}"))
     for entry in parameters:
-        default = str(entry.get("default") or "none")
-        facts = [entry.get("type") or entry.get("unit") or ""]
-        facts.append(default if default == "required" else f"default {default}")
-        facts += [entry["allowed"]] if entry.get("allowed") else []
-        print(f"\n{display.coloured(entry['name'], 'title')}  {', '.join(facts)}")
-        words = entry.get("description") or entry.get("about") or ""
-        source = f" Source: {entry['source']}." if entry.get("source") else ""
-        print(display.wrapped(words + source, "    "))
+        print()
+        _print_parameter(entry, entry["name"])
     others = [name for name in full if name.endswith(f"/{kind}") and name != f"{family}/{kind}"]
     if family and others:
         print(f"\nThe same name, something else: {', '.join(others)}")

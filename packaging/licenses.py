@@ -1,14 +1,14 @@
-"""The licences of what others wrote and the gateway is compiled from: THIRD-PARTY-LICENSES of its package.
+"""The licences of what others wrote and ours is compiled from: THIRD-PARTY-LICENSES of lab and gateway.
 
-    python3 packaging/gateway/licenses.py > FILE
-    python3 packaging/gateway/licenses.py --check FILE [--program PROGRAM]
+    python3 packaging/licenses.py lab|gateway > FILE
+    python3 packaging/licenses.py lab|gateway --check FILE [--program PROGRAM]
 
-Crates are those that `cargo tree` has for the program on this machine: normal dependencies, and so also
-macros, which write a part of it. Each text is there once, to the letter, as the crate brings it: licences,
+Crates are those that `cargo tree` has for it on this machine: normal dependencies, and so also macros,
+which write a part of it. Each text is there once, to the letter, as the crate brings it: licences,
 copyrights and notices, also those of older code inside of it. A crate without such a file gets the text of
-`spdx/`, with the copyright that its sources say, or its authors. It is an error if what a crate brings does
-not say the licence that its manifest promises. After `cargo fetch --locked` no network is needed. Rust's
-standard library is one of them, as the compiler describes it.
+`spdx/`, or our own of the Apache License, with the copyright that its sources say, or its authors. It is an
+error if what a crate brings does not say the licence that its manifest promises. After `cargo fetch
+--locked` no network is needed. Rust's standard library is one of them, as the compiler describes it.
 
 With `--check`: whether FILE has all that, and all whose paths are in PROGRAM (messages of panics have them),
 which the compiler wrote and not `cargo tree`; of the library, also whether it is that of PROGRAM.
@@ -25,8 +25,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 HERE = Path(__file__).parent
-MANIFEST = HERE.parents[1] / "Cargo.toml"
-PACKAGE, FEATURES = "tidegate-gateway", "daemon"
+MANIFEST = HERE.parent / "Cargo.toml"
 
 # Files with licences, by the name of the file or of a folder above it; sources may be called so and are none.
 NAMES = re.compile(r"(un)?licen[cs]e|copying|copyright|notice|authors|patents", re.IGNORECASE)
@@ -45,6 +44,22 @@ WORDS = {
 # What a compiler of rustup has below its sysroot.
 LIBRARY = Path("share/doc/rust/COPYRIGHT-library.html")
 RULE = "=" * 80
+# Texts for crates that bring none, by their names in SPDX.
+STANDARD = {path.stem: path for path in sorted(HERE.glob("spdx/*.txt"))}
+STANDARD["Apache-2.0"] = MANIFEST.parent / "LICENSE-APACHE"
+
+
+class Product(NamedTuple):
+    """What is given away: its crate, and the features that it is compiled with."""
+
+    crate: str
+    features: tuple[str, ...] = ()
+
+
+PRODUCTS = {
+    "lab": Product("tidegate-core"),
+    "gateway": Product("tidegate-gateway", ("daemon",)),
+}
 
 
 class Crate(NamedTuple):
@@ -85,18 +100,19 @@ def _compiler(key: str) -> str:
     return re.search(rf"^{key}: (.*)$", _said("rustc", "-vV"), re.MULTILINE)[1]
 
 
-def tree() -> set[tuple[str, str]]:
-    """Name and version of all crates that the program is compiled from, ours among them."""
-    which = ("--package", PACKAGE, "--features", FEATURES, "--edges", "normal")
-    lines = _cargo("tree", *which, "--prefix", "none", "--format", "{p}").splitlines()
+def tree(product: Product) -> set[tuple[str, str]]:
+    """Name and version of all crates that it is compiled from, ours among them."""
+    which = ("--package", product.crate, "--features", ",".join(product.features))
+    lines = _cargo("tree", *which, "--edges", "normal", "--prefix", "none", "--format", "{p}").splitlines()
     return {(name, version.removeprefix("v")) for name, version, *_ in map(str.split, lines)}
 
 
-def crates() -> list[Crate]:
+def crates(product: Product) -> list[Crate]:
     """Those of `tree` that others wrote."""
-    which = ("--features", f"{PACKAGE}/{FEATURES}", "--filter-platform", _compiler("host"))
+    features = ",".join(f"{product.crate}/{feature}" for feature in product.features)
+    which = ("--features", features, "--filter-platform", _compiler("host"))
     told = _cargo("metadata", *which, "--format-version", "1")
-    needed = tree()
+    needed = tree(product)
     return [
         Crate(
             package["name"],
@@ -140,9 +156,9 @@ def standard(crate: Crate) -> list[Text]:
     holders = sorted(lines) or [f"Copyright (c) {author}" for author in crate.authors]
     names = re.findall(r"[\w.+-]+", crate.license) if holders else []
     return [
-        Text(f"{path.stem} for {crate}", path.read_text("utf-8").replace("<copyright>", "\n".join(holders)))
-        for path in sorted(HERE.glob("spdx/*.txt"))
-        if path.stem in names
+        Text(f"{name} for {crate}", path.read_text("utf-8").replace("<copyright>", "\n".join(holders)))
+        for name, path in STANDARD.items()
+        if name in names
     ]
 
 
@@ -194,8 +210,8 @@ def _words(text: str) -> str:
     return " ".join(re.findall(r"\w+", text.lower()))
 
 
-def bundle(of: Iterable[Crate]) -> str:
-    """All licences. Raises `UnlicensedError` with all crates for which there is none."""
+def bundle(product: Product, of: Iterable[Crate]) -> str:
+    """All licences of the crates `of`. Raises `UnlicensedError` with all crates for which there is none."""
     problems, entries, bodies = [], [], {}
     for crate in sorted(of):
         try:
@@ -214,11 +230,13 @@ def bundle(of: Iterable[Crate]) -> str:
         entries.append(f"{crate}\n    {crate.license}; texts {read}\n    {crate.repository}".rstrip())
     if problems:
         raise UnlicensedError("\n".join(problems))
-    return "\n".join(_pages(entries, bodies.values()))
+    return "\n".join(_pages(product, entries, bodies.values()))
 
 
-def _pages(entries: list[str], bodies: Iterable[tuple[int, list[str], str]]) -> Iterator[str]:
-    yield f"{PACKAGE} is compiled from these crates. Each is followed by its licence, by the numbers of"
+def _pages(
+    product: Product, entries: list[str], bodies: Iterable[tuple[int, list[str], str]]
+) -> Iterator[str]:
+    yield f"{product.crate} is compiled from these crates. Each is followed by its licence, by the numbers of"
     yield "the texts below that belong to it, and by where it is developed.\n"
     yield from entries
     for number, titles, body in bodies:
@@ -242,22 +260,25 @@ def missing(text: str, names: Iterable[str]) -> list[str]:
 def main() -> None:
     """Write the text, or check one."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("product", choices=PRODUCTS)
     parser.add_argument("--check", metavar="FILE", type=Path)
     parser.add_argument("--program", type=Path)
     arguments = parser.parse_args()
+    product = PRODUCTS[arguments.product]
+    needed = [*crates(product), library()]
     if arguments.check is None:
         try:
-            sys.stdout.write(bundle([*crates(), library()]))
+            sys.stdout.write(bundle(product, needed))
         except UnlicensedError as error:
             sys.exit(str(error))
         return
-    needed = set(map(str, [*crates(), library()]))
+    names = set(map(str, needed))
     seen = compiled_in(arguments.program.read_bytes()) if arguments.program else set()
     if arguments.program and not seen:
         sys.exit(f"{arguments.program} names no crate: whether all are there cannot be said")
-    if lacking := missing(arguments.check.read_text("utf-8"), needed | seen):
+    if lacking := missing(arguments.check.read_text("utf-8"), names | seen):
         sys.exit(f"{arguments.check} has no licence of: {', '.join(lacking)}")
-    print(f"licences of {len(needed)} crates; {len(seen)} are named by the program")
+    print(f"licences of {len(names)} crates; {len(seen)} are named by the program")
 
 
 if __name__ == "__main__":

@@ -2,9 +2,9 @@
 
     python packaging/smoke.py TIDEGATE [--prefix DIR] [--real]
 
-TIDEGATE is the command. `--prefix` is where it was installed, to look for manual pages and licences; `--real` demands that
-real hosts can be emulated (as root), which is tried anyway where it can be. It needs nothing but the
-standard library, so that it runs outside of the environment that is looked at.
+TIDEGATE is the command. `--prefix` is where it was installed, to look for manual pages and licences;
+`--real` demands that real hosts can be emulated (as root), which is tried anyway where it can be. It needs
+nothing but the standard library, so that it runs outside of the environment that is looked at.
 """
 
 import argparse

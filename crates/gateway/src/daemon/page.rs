@@ -17,8 +17,8 @@ const SHOWN_LEAST: usize = 60;
 const LATE: Span = Span::from_millis(5);
 
 const STYLE: &str = "
-:root{color-scheme:light dark;--ink:#1a1a1a;--paper:#fff;--faint:#888;--line:#ddd;--a:#0b6bcb;--b:#c2410c;--good:#15803d;--bad:#b91c1c}
-@media(prefers-color-scheme:dark){:root{--ink:#eee;--paper:#161616;--faint:#999;--line:#333;--a:#60a5fa;--b:#fb923c;--good:#4ade80;--bad:#f87171}}
+:root{color-scheme:light dark;--ink:#1a1a1a;--paper:#fff;--faint:#666;--line:#ddd;--a:#0b6bcb;--b:#c2410c;--good:#15803d;--bad:#b91c1c}
+@media screen and (prefers-color-scheme:dark){:root{--ink:#eee;--paper:#161616;--faint:#999;--line:#333;--a:#60a5fa;--b:#fb923c;--good:#4ade80;--bad:#f87171}}
 body{font:16px/1.4 system-ui,sans-serif;color:var(--ink);background:var(--paper);margin:0 auto;padding:1rem;max-width:56rem}
 h1{font-size:1.2rem;margin:0}h2{font-size:1.1rem;margin:0}
 section{border-top:1px solid var(--line);padding:1rem 0}
@@ -28,6 +28,7 @@ figure{margin:.6rem 0}figcaption{font-size:.8rem;color:var(--faint)}
 svg{width:100%;height:auto;display:block;border-bottom:1px solid var(--line)}
 .when{display:flex;justify-content:space-between;font-size:.75rem;color:var(--faint)}
 polyline{fill:none;stroke-width:1.5;vector-effect:non-scaling-stroke}.a{stroke:var(--a)}.b{stroke:var(--b)}
+@media print{:root{color-scheme:light}body{max-width:none}section,figure{break-inside:avoid}}
 .ka{color:var(--a)}.kb{color:var(--b)}.good{color:var(--good)}.bad{color:var(--bad)}.faint{color:var(--faint)}
 ";
 
@@ -165,17 +166,30 @@ fn entry(name: &str, value: &str) -> String {
     out
 }
 
-/// A long time for people.
+/// A long time for people, by its two largest units; by the first alone where the second has nothing.
 pub fn duration(span: Span) -> String {
     let seconds = span.as_nanos() / 1_000_000_000;
-    let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
-    if days > 0 {
-        format!("{days} d {hours} h")
-    } else if hours > 0 {
-        format!("{hours} h {minutes} min")
-    } else if minutes > 0 {
-        format!("{minutes} min {} s", seconds % 60)
-    } else {
-        format!("{seconds} s")
+    let parts = [
+        (seconds / 86_400, "d"),
+        (seconds / 3600 % 24, "h"),
+        (seconds / 60 % 60, "min"),
+        (seconds % 60, "s"),
+    ];
+    let first = parts.iter().position(|(count, _)| *count > 0).unwrap_or(parts.len() - 1);
+    let shown = parts[first..].iter().take(2).enumerate().filter(|(at, (count, _))| *at == 0 || *count > 0);
+    shown.map(|(_, (count, unit))| format!("{count} {unit}")).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_times_have_two_units_and_whole_ones_one() {
+        let said = [0, 59, 60, 61, 3600, 3660, 86_400, 90_000, 90_061].map(|s| duration(Span::from_secs(s)));
+        assert_eq!(
+            said,
+            ["0 s", "59 s", "1 min", "1 min 1 s", "1 h", "1 h 1 min", "1 d", "1 d 1 h", "1 d 1 h"]
+        );
     }
 }

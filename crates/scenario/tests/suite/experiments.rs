@@ -4,7 +4,7 @@ use tidegate_scenario::model::{Application, Queue};
 use tidegate_scenario::{Document, Experiment, explain, list_mechanisms};
 use tidegate_units::{BitRate, Span};
 
-const SWEEP: &str = include_str!("data/sweep.toml");
+const SWEEP: &str = include_str!("../data/sweep.toml");
 
 fn experiment(text: &str) -> Experiment {
     let document = Document::from_text("sweep.toml", text).unwrap();
@@ -164,7 +164,7 @@ fn an_axis_chooses_among_files() {
     let folder = std::env::temp_dir().join(format!("tidegate-axis-{}", std::process::id()));
     std::fs::create_dir_all(folder.join("nets")).unwrap();
     let write = |name: &str, text: &str| std::fs::write(folder.join(name), text).unwrap();
-    write("nets/frame.toml", include_str!("data/frame.toml"));
+    write("nets/frame.toml", include_str!("../data/frame.toml"));
     write("nets/short.toml", "include = 'frame.toml'\nduration = '7s'\n[parameters]\nwho = 1");
     write("nets/long.toml", "include = 'frame.toml'\nduration = '9s'\nwarmup = '2s'");
     let axis = "[axes.network]\nvalues = ['A', 'B']\ninclude = ['nets/short.toml', 'nets/long.toml']";

@@ -7,11 +7,11 @@ use std::path::Path;
 use tidegate_scenario::Document;
 
 /// A valid scenario with markers at which lines can be added.
-const FRAME: &str = include_str!("data/frame.toml");
+const FRAME: &str = include_str!("../data/frame.toml");
 
 /// Each case: a name, overrides, and what changes.
 fn cases() -> Vec<(String, Vec<String>, String)> {
-    let text = include_str!("data/bad.toml");
+    let text = include_str!("../data/bad.toml");
     let mut cases = Vec::new();
     for block in text.split("#: ").skip(1) {
         let (head, body) = block.split_once('\n').unwrap_or((block, ""));

@@ -9,7 +9,7 @@ use tidegate_scenario::model::{
 use tidegate_scenario::{Document, Scenario};
 use tidegate_units::{BitRate, Bytes, Limit, Span, Time};
 
-const NBP: &str = include_str!("data/nbp.toml");
+const NBP: &str = include_str!("../data/nbp.toml");
 
 fn load(text: &str, overrides: &[&str]) -> Scenario {
     let mut document =

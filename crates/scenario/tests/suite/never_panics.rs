@@ -3,8 +3,11 @@
 use proptest::prelude::*;
 use tidegate_scenario::Document;
 
-const SEEDS: [&str; 3] =
-    [include_str!("data/nbp.toml"), include_str!("data/sweep.toml"), include_str!("data/frame.toml")];
+const SEEDS: [&str; 3] = [
+    include_str!("../data/nbp.toml"),
+    include_str!("../data/sweep.toml"),
+    include_str!("../data/frame.toml"),
+];
 
 /// Everything that can be done with a text.
 fn exercise(text: &str, overrides: &[String]) {

@@ -1,6 +1,7 @@
 //! Every published experiment is valid.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tidegate_scenario::Document;
 
@@ -32,12 +33,22 @@ fn every_experiment_is_valid() {
     // They include one another across folders.
     let shelf = [Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments")];
     files(&shelf[0], &mut found);
-    for path in found {
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        if name.starts_with('_') || name == "expected.toml" {
-            continue;
+    found.retain(|path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        !name.starts_with('_') && name != "expected.toml"
+    });
+    assert!(found.len() > 100);
+    // Some are long; each thread takes the next that nobody has.
+    let next = AtomicUsize::new(0);
+    let check_all = || {
+        while let Some(path) = found.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let checked = Document::open_within(path, &shelf).and_then(|document| document.check());
+            checked.unwrap_or_else(|errors| panic!("{}", errors.render()));
         }
-        let checked = Document::open_within(&path, &shelf).and_then(|document| document.check());
-        checked.unwrap_or_else(|errors| panic!("{}", errors.render()));
-    }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(check_all);
+        }
+    });
 }

@@ -135,7 +135,7 @@ def explain(name: str, as_json: bool) -> int:
     keys = json.loads(_core.list_keys())
     found = matching_keys(name, [key["path"] for key in keys])
     if not found:
-        known = [*names, *dict.fromkeys(key["name"] for key in keys)]
+        known = list(dict.fromkeys([*names, *(key["name"] for key in keys)]))
         close = difflib.get_close_matches(name.rpartition(".")[2], known, n=3, cutoff=0.5)
         hint = f"did you mean {', '.join(close)}?" if close else "see `tidegate list mechanisms`"
         raise UsageError(f"no mechanism and no key of a file is called {name!r}; {hint}")

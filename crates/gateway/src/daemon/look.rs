@@ -27,10 +27,31 @@ pub struct Wire {
     pub bad_reads: u64,
     /// Calls that read packets.
     pub reads: u64,
+    /// Packets and datagrams that one packet thread has handed over to another, and those that it could not.
+    pub handed_over: u64,
+    /// See `handed_over`.
+    pub lost_between: u64,
     /// How late timers were since the look before, at most.
     pub late: Span,
-    /// What the packet thread has cost so far.
+    /// What the packet threads have cost so far.
     pub spent: Time,
+}
+
+impl Wire {
+    /// That of two threads.
+    fn and(&self, other: &Self) -> Self {
+        Self {
+            unsent: self.unsent + other.unsent,
+            too_large: self.too_large + other.too_large,
+            refused_packets: self.refused_packets + other.refused_packets,
+            bad_reads: self.bad_reads + other.bad_reads,
+            reads: self.reads + other.reads,
+            handed_over: self.handed_over + other.handed_over,
+            lost_between: self.lost_between + other.lost_between,
+            late: self.late.max(other.late),
+            spent: Time::from_nanos(self.spent.as_nanos() + other.spent.as_nanos()),
+        }
+    }
 }
 
 /// All that there is to see.
@@ -40,6 +61,8 @@ pub struct Look {
     pub at: Time,
     /// The other sites.
     pub sites: Vec<SiteStatus>,
+    /// The packet thread of each.
+    pub threads: Vec<u8>,
     /// What belongs to none.
     pub stray: Stray,
     /// What the machine did.
@@ -51,6 +74,32 @@ fn seconds(span: Span) -> f64 {
 }
 
 impl Look {
+    /// The looks that threads have left, as one of all sites, whose `names` are in order; `None` while a site is on its way from one to another.
+    pub fn merged<'a>(looks: impl Iterator<Item = &'a Self>, names: &[String]) -> Option<Self> {
+        let mut found: Vec<Option<(Time, u8, &SiteStatus)>> = vec![None; names.len()];
+        let mut whole: Option<Self> = None;
+        for (thread, look) in (0..).zip(looks) {
+            for site in &look.sites {
+                let place = &mut found[names.binary_search(&site.name).ok()?];
+                if place.is_none_or(|(at, ..)| at < look.at) {
+                    *place = Some((look.at, thread, site));
+                }
+            }
+            let Self { at, stray, wire, .. } = look;
+            let before = whole.take();
+            whole = Some(Self {
+                at: before.as_ref().map_or(*at, |one| one.at.max(*at)),
+                stray: before.as_ref().map_or(*stray, |one| one.stray.and(stray)),
+                wire: before.as_ref().map_or(*wire, |one| one.wire.and(wire)),
+                sites: Vec::new(),
+                threads: Vec::new(),
+            });
+        }
+        let all: Vec<_> = found.into_iter().collect::<Option<_>>()?;
+        let sites = all.iter().map(|(.., site)| (*site).clone()).collect();
+        Some(Self { sites, threads: all.iter().map(|(_, thread, _)| *thread).collect(), ..whole? })
+    }
+
     /// For programs; keys are stable.
     pub fn to_json(&self, name: &str, uptime: Span) -> Value {
         json!({
@@ -59,7 +108,7 @@ impl Look {
             "uptime_s": seconds(uptime),
             "cpu_s": self.wire.spent.as_secs_f64(),
             "late_s": seconds(self.wire.late),
-            "sites": self.sites.iter().map(site_json).collect::<Vec<_>>(),
+            "sites": self.sites.iter().zip(&self.threads).map(site_json).collect::<Vec<_>>(),
             "stray": {
                 "bad_packets": self.stray.bad_packets,
                 "unrouted_packets": self.stray.unrouted_packets,
@@ -72,6 +121,8 @@ impl Look {
                 "refused_packets": self.wire.refused_packets,
                 "bad_reads": self.wire.bad_reads,
                 "reads": self.wire.reads,
+                "handed_over": self.wire.handed_over,
+                "lost_between": self.wire.lost_between,
             },
         })
     }
@@ -81,7 +132,7 @@ fn refused(counts: &[u64; Refusal::ALL.len()]) -> Value {
     Refusal::ALL.iter().map(|why| (why.name().to_owned(), json!(counts[*why as usize]))).collect()
 }
 
-fn site_json(site: &SiteStatus) -> Value {
+fn site_json((site, thread): (&SiteStatus, &u8)) -> Value {
     let counters = &site.counters;
     let links: Vec<Value> = site
         .links
@@ -108,6 +159,7 @@ fn site_json(site: &SiteStatus) -> Value {
     json!({
         "name": site.name,
         "state": site.state.name(),
+        "thread": thread,
         "endpoint": site.endpoint.map(|endpoint| endpoint.to_string()),
         "mtu": site.mtu,
         "links": links,

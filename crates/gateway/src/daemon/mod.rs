@@ -9,6 +9,7 @@
 //! The packet thread waits for nobody and takes no lock: it leaves a look at itself where others find it, and takes orders
 //! from a queue.
 
+pub mod batch;
 pub mod config;
 pub mod control;
 pub mod explain;
@@ -27,6 +28,7 @@ pub mod rights;
 pub mod routes;
 pub mod run;
 pub mod state;
+pub mod threads;
 
 /// Where `tidegatectl` finds the daemon.
 pub const DEFAULT_SOCKET: &str = "/run/tidegate/gateway.sock";

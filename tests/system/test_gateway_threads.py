@@ -1,0 +1,223 @@
+"""`tidegate-gateway` with two packet threads: four sites around it, two on each."""
+
+import json
+import subprocess
+import time
+
+import pytest
+from keeper import Keeper
+from star import HUB, HUB_INNER, RATES, SPOKES, Star
+
+# Looks are left four times a second.
+LOOK_S = 0.6
+
+
+@pytest.fixture(scope="module")
+def star(gateway):
+    with Star(gateway) as made:
+        for site in (HUB, *SPOKES):
+            made.start(site)
+            made.host(site)
+        made.wait()
+        yield made
+
+
+def between(star: Star) -> tuple[int, int]:
+    """What threads of the hub have handed over, and what was lost on the way."""
+    time.sleep(LOOK_S)
+    wire = star.status()["wire"]
+    return wire["handed_over"], wire["lost_between"]
+
+
+def everybody(star: Star) -> list[str]:
+    """Addresses of the hosts around."""
+    return [star.inner(site) for site in SPOKES]
+
+
+def test_all_sites_are_shown_with_their_threads_and_one_thread_is_alive_as_the_other(star):
+    sites = star.sites()
+    assert list(sites) == list(SPOKES)
+    assert [one["thread"] for one in sites.values()] == [0, 1, 0, 1]
+    log = star.log(HUB)
+    assert "thread 0 has s0, s2" in log
+    assert "thread 1 has s1, s3" in log
+    assert "does not give datagrams to their threads" not in log, "this kernel steers"
+    tasks = f"/proc/{star.daemons[HUB].pid}/task"
+    names = subprocess.run(f"cat {tasks}/*/comm", shell=True, capture_output=True, text=True).stdout.split()
+    assert {"packets", "packets-1"} <= set(names)
+    # Each site has its part of the buffers, as it has with one thread.
+    assert {one["buffers_max"] for one in sites.values()} == {16384 // 4}
+
+
+def test_connections_come_to_their_thread_and_nothing_is_handed_over_any_more(star):
+    talk = star.talk(HUB, everybody(star))
+    assert talk.say(1000)
+    begun, _ = between(star)
+    before = star.sites()
+    for _ in range(4):
+        assert talk.say(1_000_000)
+    now, lost = between(star)
+    after = star.sites()
+    for site in SPOKES:
+        for key in ("sent_packets", "received_packets"):
+            assert after[site][key] - before[site][key] > 2000, (site, key)
+    # The kernel knows a connection by what was written of it; one that paused for seconds is one that it does not know.
+    assert now - begun < 10, "packets of connections that go on are read where their site is"
+    assert lost == 0
+    # From outside it is the name of the session that counts.
+    inwards = star.talk("s1", [HUB_INNER])
+    assert inwards.say(1_000_000)
+
+
+def test_what_goes_one_way_arrives_whichever_thread_reads_it(star):
+    handed, _ = between(star)
+    before = {site: star.heard(site) for site in SPOKES}
+    star.shout(HUB, 16, 20, everybody(star))
+    assert {site: star.heard(site) - before[site] for site in SPOKES} == dict.fromkeys(SPOKES, 320)
+    now, lost = between(star)
+    # Of 16 ports to each of four sites half are read by the other thread, more or less.
+    assert 64 * 20 * 0.2 < now - handed < 64 * 20 * 0.8
+    assert lost == 0
+    # What comes from outside one way is steered by the kernel, and written by its own thread.
+    here = star.heard(HUB)
+    for site in SPOKES:
+        star.shout(site, 4, 20, [HUB_INNER])
+    assert star.heard(HUB) - here == 4 * 80
+    again, _ = between(star)
+    assert again - now < 10
+
+
+def test_packets_for_nobody_are_counted_where_they_are_read(star):
+    before = star.status()["stray"]["unrouted_packets"]
+    command = ["ip", "-n", star.namespace(HUB), "route", "add", "10.99.0.0/16", "dev", "tidegate0"]
+    subprocess.run(command, check=True)
+    star.shout(HUB, 8, 5, ["10.99.0.1"])
+    time.sleep(LOOK_S)
+    assert star.status()["stray"]["unrouted_packets"] == before + 40
+
+
+def test_who_is_killed_comes_back_with_all_sites(star):
+    for victim in (HUB, "s1"):
+        star.kill(victim)
+        star.start(victim)
+        star.wait()
+        talk = star.talk(HUB, everybody(star))
+        assert talk.say(10_000)
+    assert between(star)[1] == 0
+
+
+def test_a_reload_changes_what_it_may_and_sessions_go_on(star):
+    talk = star.talk(HUB, everybody(star))
+    star.configure_hub(3)
+    refused = star.control(HUB, "reload")
+    assert refused.returncode == 1
+    assert "gateway.threads" in refused.stderr
+    star.configure_hub(2, '{ floor = "1Mbit", max = "20Mbit", fallback = "10Mbit" }')
+    assert star.control(HUB, "reload").returncode == 0
+    assert talk.say(100_000)
+    star.wait()
+    time.sleep(LOOK_S)
+    sites = star.sites()
+    assert [one["thread"] for one in sites.values()] == [0, 1, 0, 1]
+    rates = [link["rate_bps"] for one in sites.values() for link in one["links"]]
+    assert rates
+    assert max(rates) <= 20_000_000
+    star.configure_hub(2)
+    assert star.control(HUB, "reload").returncode == 0
+
+
+def test_a_site_that_comes_to_another_group_moves_and_begins_anew(star):
+    star.wait()
+    stays = star.talk(HUB, [star.inner(site) for site in ("s0", "s2", "s3")])
+    # By way of s0 nobody would find s1, for s0 passes nothing on; where it is counts.
+    star.configure_hub(2, more={"s1": 'via = "s0"\n'})
+    assert star.control(HUB, "reload").returncode == 0
+    sites = star.sites()
+    assert [one["thread"] for one in sites.values()] == [0, 0, 0, 1]
+    assert "site s1 is on thread 0 now" in star.log(HUB)
+    assert stays.say(100_000)
+    # Apart again it stays there, asks anew, and what its own end sends finds it by the new name of its session.
+    star.configure_hub(2)
+    assert star.control(HUB, "reload").returncode == 0
+    star.wait()
+    assert [one["thread"] for one in star.sites().values()] == [0, 0, 0, 1]
+    assert star.talk("s1", [HUB_INNER]).say(100_000)
+    begun, _ = between(star)
+    talk = star.talk(HUB, everybody(star))
+    assert talk.say(1000)
+    assert talk.say(1_000_000)
+    # Names of sessions say thread 0 now: of what comes from s1 nothing is handed over but what began at the other queue.
+    assert between(star)[0] - begun < 200
+
+
+def test_the_thread_of_a_site_is_recorded_and_replays(star, gateway):
+    file = star.folder / "s3.tgr"
+    unnamed = star.control(HUB, "record", "-o", str(file), "--seconds", "1")
+    assert unnamed.returncode == 1
+    assert "--site NAME" in unnamed.stderr
+    assert not file.exists()
+    wrong = star.control(HUB, "record", "-o", str(file), "--site", "s9")
+    assert "there is no site `s9`" in wrong.stderr
+    thread = star.sites()["s3"]["thread"]
+    beside = [name for name, one in star.sites().items() if one["thread"] == thread]
+    talk = star.talk(HUB, everybody(star))
+    command = [str(star.folder / "tidegatectl"), "--socket", str(star.folder / "hub.sock"), "record"]
+    recorder = subprocess.Popen(
+        [*command, "-o", str(file), "--site", "s3", "--seconds", "4"], text=True, stdout=subprocess.PIPE
+    )
+    time.sleep(0.5)
+    assert talk.say(200_000)
+    # A reload meanwhile is recorded too.
+    assert star.control(HUB, "reload").returncode == 0
+    assert talk.say(200_000)
+    said, _ = recorder.communicate(timeout=30)
+    assert recorder.returncode == 0
+    assert f"records {', '.join(beside)}\n" in said
+    ended = subprocess.run(
+        [str(gateway), "replay", "--json", str(file)], capture_output=True, text=True, timeout=120
+    )
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    found = json.loads(ended.stdout)
+    assert (found["identical"], found["cores"]) == (True, 2)
+    assert found["verdicts"] > 500
+    # It says nothing of who is elsewhere.
+    assert star.inner("s3").encode() in file.read_bytes().replace(b".0.0/16", b".0.1/16")
+    assert star.keys[HUB].encode() not in file.read_bytes()
+    for site in SPOKES:
+        assert (star.keys[site].encode() in file.read_bytes()) == (site in beside), site
+
+
+def test_another_number_of_threads_gives_up_what_does_not_fit(star):
+    keeper = Keeper(star.folder)
+    keeper.hear_for_ever()
+
+    def device() -> int:
+        command = ["ip", "-n", star.namespace(HUB), "-j", "link", "show", "tidegate0"]
+        found: int = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)[0]["ifindex"]
+        return found
+
+    def start(threads: int) -> None:
+        star.kill(HUB)
+        star.configure_hub(threads)
+        run = [str(star.program), "run", str(star.file(HUB))]
+        command = keeper.command(*run) if keeper.kept else run
+        star.start(HUB, command=command, **keeper.options())
+        star.wait()
+        assert star.talk(HUB, everybody(star)).say(10_000)
+
+    try:
+        seen = []
+        for threads in (2, 2, 1, 1, 3):
+            start(threads)
+            time.sleep(0.2)
+            names = sorted(name for name, _ in keeper.kept)
+            # IPv4 and IPv6.
+            assert len(names) == 3 * threads, names
+            seen.append((threads, device()))
+        assert seen[0] == seen[1], "the same threads have the same device"
+        assert seen[2] == seen[3]
+        assert len({index for _, index in seen}) == 3, seen
+        assert sorted({one["thread"] for one in star.sites().values()}) == [0, 1, 2]
+    finally:
+        star.kill(HUB)
+        keeper.close()

@@ -57,7 +57,8 @@ while True:
                 key.fileobj.close()
 """
 
-# Opens a connection to each address; for each line on its input sends so many bytes over each and waits until they have come back; says how many.
+# Opens a connection to each address; for each line on its input sends so many bytes over each and waits until
+# they have come back; says how many.
 TALK = """
 import socket, sys, threading
 connections = [socket.create_connection((address, 7001), timeout=20) for address in sys.argv[1:]]
@@ -154,11 +155,15 @@ class Star:
             self.keys[site] = made.stdout.strip()
         for site in SPOKES:
             hub, own = self.namespace(HUB), self.namespace(site)
-            _run(*("ip", "link", "add", "wan", "netns", own, "type", "veth"), *("peer", "name", site, "netns", hub))
+            _run(
+                *("ip", "link", "add", "wan", "netns", own, "type", "veth"),
+                *("peer", "name", site, "netns", hub),
+            )
             for namespace, device, end in ((hub, site, 1), (own, "wan", 2)):
                 _run("ip", "-n", namespace, "address", "add", f"{self.outer(site, end)}/30", "dev", device)
                 _run("ip", "-n", namespace, "link", "set", "dev", device, "up")
-            others = f'[sites.hub]\npublic_key = "{self.keys[HUB]}"\nendpoint = "{self.outer(site, 1)}:{PORT}"\n'
+            others = f'[sites.hub]\npublic_key = "{self.keys[HUB]}"\n'
+            others += f'endpoint = "{self.outer(site, 1)}:{PORT}"\n'
             self.configure(site, others + f'networks = ["10.1.0.0/16"]\nrate = {RATES}\n')
         self.configure_hub(2)
 
@@ -166,19 +171,22 @@ class Star:
         """Writes the configuration of `site`, with tables of `others` and `more` keys of its own."""
         self.file(site).write_text(
             f'[gateway]\nprivate_key_file = "{self.folder / site}.key"\naddress = ["{self.inner(site)}/16"]\n'
-            f'socket = "{self.folder / site}.sock"\nuser = "nobody"\nstate = "{self.folder / site}.state/gateway.json"\n'
-            f"{more}{others}"
+            f'socket = "{self.folder / site}.sock"\nuser = "nobody"\n'
+            f'state = "{self.folder / site}.state/gateway.json"\n{more}{others}'
         )
 
     def configure_hub(self, threads: int, rates: str = RATES, more: dict[str, str] | None = None) -> None:
         """The same of the hub, which has so many threads, and `more` of some sites."""
         text = ""
         for site in SPOKES:
-            text += f'[sites.{site}]\npublic_key = "{self.keys[site]}"\nendpoint = "{self.outer(site, 2)}:{PORT}"\n'
+            text += f'[sites.{site}]\npublic_key = "{self.keys[site]}"\n'
+            text += f'endpoint = "{self.outer(site, 2)}:{PORT}"\n'
             text += f'networks = ["{self.inner(site)}/16"]\nrate = {rates}\n{(more or {}).get(site, "")}\n'
         self.configure(HUB, text, f"threads = {threads}\n")
 
-    def start(self, site: str, more: Sequence[str] = (), command: Sequence[str] | None = None, **options: Any) -> None:
+    def start(
+        self, site: str, more: Sequence[str] = (), command: Sequence[str] | None = None, **options: Any
+    ) -> None:
         """Starts its daemon, by `command` if it is another one."""
         run = command or [str(self.program), "run", str(self.file(site))]
         with (self.folder / f"{site}.log").open("ab") as log:

@@ -126,8 +126,8 @@ parameters! {
         /// processor time to have it shorter, and half of it as added delay on the average to have it longer. Zero: at once. Source: Linux' TCP
         /// sends what its pacing allows for 1 ms at once (`tcp_tso_autosize`).
         together: Span = Span::from_millis(1) => Bound::between(Span::ZERO, Span::from_millis(10));
-        /// Threads that packets are divided among: sites that have nothing to do with each other may be on several, each with a core of its own.
-        /// More than there are processors are of no use. Source: assumed.
+        /// Threads that packets are divided among: sites that have nothing to do with each other may be on
+        /// several, each with a core of its own. More than there are processors are of no use. Source: assumed.
         threads: u8 = 1 => Bound::between(1, THREADS_MAX);
         /// Who it is after its start, if there is such a user.
         user: String = "tidegate".to_owned();
@@ -243,7 +243,8 @@ pub struct Plan {
     pub socket: String,
     /// Threads that packets are divided among.
     pub threads: u8,
-    /// How far apart the rounds of a packet thread begin where much goes: so long what is due may wait for more to go with it.
+    /// How far apart the rounds of a packet thread begin where much goes: so long what is due may wait for more
+    /// to go with it.
     pub together: Span,
     /// Where it keeps what outlives it; none: nowhere.
     pub state: Option<PathBuf>,

@@ -63,7 +63,8 @@ pub fn lock(shares: &Shares) -> MutexGuard<'_, Manager> {
 }
 
 impl Manager {
-    /// Of a daemon that runs by `plan`, which stands in `file`, with its sites among the threads of `crew` by `division`.
+    /// Of a daemon that runs by `plan`, which stands in `file`, with its sites among the threads of `crew` by
+    /// `division`.
     pub fn new(file: PathBuf, plan: Plan, keys: Keys, division: Division, crew: Arc<Crew>) -> Self {
         let public = keys.private(&plan).public();
         Self { file, plan, keys, public, division, crew }
@@ -123,7 +124,8 @@ impl Manager {
         Ok(whole)
     }
 
-    /// On these threads another core begins by their part of `plan`, and is recorded if that is wanted. It returns when all have begun.
+    /// On these threads another core begins by their part of `plan`, and is recorded if that is wanted. It
+    /// returns when all have begun.
     fn begin_anew(
         &self,
         plan: &Plan,
@@ -151,8 +153,9 @@ impl Manager {
         Ok(())
     }
 
-    /// Another core begins, as by a reload, so that all of its state is known, and is recorded from there as `begin` says: who hears how
-    /// that ends, and the sites that are in it: all that are on one thread with `site`. Whoever asked takes `is_recorded` back when all is written.
+    /// Another core begins, as by a reload, so that all of its state is known, and is recorded from there as
+    /// `begin` says: who hears how that ends, and the sites that are in it: all that are on one thread with
+    /// `site`. Whoever asked takes `is_recorded` back when all is written.
     ///
     /// # Errors
     /// When there is a recording already, none can begin, or sites are on several threads and none is named.

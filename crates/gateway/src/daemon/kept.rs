@@ -2,8 +2,9 @@
 //! the next one (`sd_listen_fds(3)`). The device stays with its addresses, its routes and what waits in it; datagrams wait in
 //! the sockets. Without systemd, or without a store, there is nothing to take, and what is kept is gone with the daemon.
 //!
-//! What is taken must be what the file asks for; all else is given up, also by who keeps it, so that it can be made anew. Where there are
-//! several threads, the names say how many, so that queues and sockets of another number do not fit.
+//! What is taken must be what the file asks for; all else is given up, also by who keeps it, so that it can be
+//! made anew. Where there are several threads, the names say how many, so that queues and sockets of another
+//! number do not fit.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -158,8 +159,8 @@ fn is_at(socket: &Socket, addresses: &[SocketAddr]) -> bool {
         })
 }
 
-/// From now on the device `name` and the sockets are kept, if somebody does that: the queue and the sockets of each thread. Those that are already
-/// are not kept twice.
+/// From now on the device `name` and the sockets are kept, if somebody does that: the queue and the sockets of
+/// each thread. Those that are already are not kept twice.
 pub fn keep(name: &str, threads: &[(BorrowedFd<'_>, Vec<BorrowedFd<'_>>)]) {
     let count = threads.len() as u8;
     let told = (0..).zip(threads).try_for_each(|(thread, (queue, sockets))| {

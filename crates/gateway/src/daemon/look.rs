@@ -74,7 +74,8 @@ fn seconds(span: Span) -> f64 {
 }
 
 impl Look {
-    /// The looks that threads have left, as one of all sites, whose `names` are in order; `None` while a site is on its way from one to another.
+    /// The looks that threads have left, as one of all sites, whose `names` are in order; `None` while a site is
+    /// on its way from one to another.
     pub fn merged<'a>(looks: impl Iterator<Item = &'a Self>, names: &[String]) -> Option<Self> {
         let mut found: Vec<Option<(Time, u8, &SiteStatus)>> = vec![None; names.len()];
         let mut whole: Option<Self> = None;
@@ -243,5 +244,69 @@ impl History {
     /// Of site number `site`, the oldest first.
     pub fn of(&self, site: usize) -> impl ExactSizeIterator<Item = &Moment> {
         self.sites.get(site).map(VecDeque::iter).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::peer::{Counters, State};
+    use crate::core::store::Drops;
+
+    fn site(name: &str, mtu: u16) -> SiteStatus {
+        SiteStatus {
+            name: name.to_owned(),
+            state: State::Down,
+            endpoint: None,
+            mtu,
+            links: Vec::new(),
+            counters: Counters::default(),
+            drops: Drops::default(),
+            marks: 0,
+            buffers: (0, 1),
+        }
+    }
+
+    fn look(at: u64, sites: &[(&str, u16)], late_ms: u64) -> Look {
+        let mut stray = Stray { unrouted_packets: 3, ..Stray::default() };
+        stray.refused[Refusal::Busy as usize] = at;
+        let wire = Wire {
+            reads: 10,
+            handed_over: 1,
+            lost_between: 2,
+            late: Span::from_millis(late_ms),
+            spent: Time::from_nanos(at),
+            ..Wire::default()
+        };
+        let sites: Vec<SiteStatus> = sites.iter().map(|&(name, mtu)| site(name, mtu)).collect();
+        Look { at: Time::from_nanos(at), threads: vec![0; sites.len()], sites, stray, wire }
+    }
+
+    #[test]
+    fn looks_of_threads_are_one_of_all_sites_in_order() {
+        let names: Vec<String> = ["a", "b", "c"].map(str::to_owned).into();
+        let (first, second) = (look(5, &[("b", 1)], 7), look(9, &[("a", 2), ("c", 3)], 4));
+        let all = Look::merged([&first, &second].into_iter(), &names).expect("nobody is missing");
+        let shown: Vec<_> =
+            all.sites.iter().zip(&all.threads).map(|(one, thread)| (&*one.name, *thread)).collect();
+        assert_eq!(shown, [("a", 1), ("b", 0), ("c", 1)]);
+        assert_eq!((all.at, all.wire.spent), (Time::from_nanos(9), Time::from_nanos(14)));
+        assert_eq!((all.wire.late, all.wire.reads), (Span::from_millis(7), 20));
+        assert_eq!((all.wire.handed_over, all.wire.lost_between), (2, 4));
+        assert_eq!((all.stray.unrouted_packets, all.stray.refused[Refusal::Busy as usize]), (6, 14));
+        let json = all.to_json("here", Span::ZERO);
+        assert_eq!((&json["sites"][0]["thread"], &json["wire"]["lost_between"]), (&json!(1), &json!(4)));
+    }
+
+    #[test]
+    fn a_site_on_its_way_between_threads_is_shown_where_it_came_or_not_at_all() {
+        let names: Vec<String> = ["a", "b"].map(str::to_owned).into();
+        // Thread 0 has it no more, thread 1 not yet.
+        let (left, waiting) = (look(5, &[("a", 1)], 0), look(4, &[], 0));
+        assert!(Look::merged([&left, &waiting].into_iter(), &names).is_none());
+        // Thread 0 has not said yet that it has it no more.
+        let (old, new) = (look(4, &[("a", 1), ("b", 1)], 0), look(5, &[("b", 9)], 0));
+        let all = Look::merged([&old, &new].into_iter(), &names).expect("nobody is missing");
+        assert_eq!((all.sites[1].mtu, all.threads), (9, vec![0, 1]));
     }
 }

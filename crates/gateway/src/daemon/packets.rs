@@ -1,5 +1,5 @@
-//! A packet thread: what is due goes, what comes in is handled, and in between it sleeps. There may be several ([`super::threads`]); what comes
-//! to the wrong one is handed over.
+//! A packet thread: what is due goes, what comes in is handled, and in between it sleeps. There may be several
+//! ([`super::threads`]); what comes to the wrong one is handed over.
 //!
 //! The core is told the instants at which things are due, not those at which the machine got round to them: a shaper whose timer
 //! fires late then sends what it owes at once, and several packets go with one call. Being late by more than [`LATE_MAX`] is
@@ -217,8 +217,8 @@ impl Packets {
         }
     }
 
-    /// Another core, with the tunnels of the one before: sessions go on, and whoever waits is lost. So does a recording, unless there is nothing left
-    /// to record. Sites that were on another thread have no session yet.
+    /// Another core, with the tunnels of the one before: sessions go on, and whoever waits is lost. So does a
+    /// recording, unless there is nothing left to record. Sites that were on another thread have no session yet.
     fn reload(&mut self, change: Change, now: Time) {
         let Change { share, together, recording, owners } = change;
         let Share { mut config, text, numbers, peers } = share;

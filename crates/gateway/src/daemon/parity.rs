@@ -32,8 +32,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Differences end with this code, as failures do.
 const EXIT_DIFFERS: u8 = 1;
 
-/// Records the thread of `site`, or the only one, into `path`, by the daemon at the other end of `stream`, for so long or until a signal. The file is ours: the daemon only sends
-/// what is to be in it.
+/// Records the thread of `site`, or the only one, into `path`, by the daemon at the other end of `stream`, for so
+/// long or until a signal. The file is ours: the daemon only sends what is to be in it.
 ///
 /// # Errors
 /// When there is such a file and it is not to be written over, it cannot be written, or the daemon does not record; for people.

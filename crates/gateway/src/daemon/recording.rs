@@ -120,7 +120,8 @@ impl Write for Parts {
     }
 }
 
-/// The thread that is recorded where `site` is wanted, by a division of the sites `names`: a recording is of one thread.
+/// The thread that is recorded where `site` is wanted, by a division of the sites `names`: a recording is of one
+/// thread.
 ///
 /// # Errors
 /// When there is no such site, or none is named and there are several threads with sites.
@@ -136,8 +137,8 @@ pub fn thread_of(site: Option<&str>, names: &[String], division: &Division) -> R
     if (0..names.len()).all(|number| division.of(number) == thread) {
         return Ok(thread);
     }
-    Err("sites are on several threads, and a recording is of one; say with --site NAME of which, and it has all sites of that thread"
-        .to_owned())
+    let many = "sites are on several threads, and a recording is of one";
+    Err(format!("{many}; say with --site NAME of which, and it has all sites of that thread"))
 }
 
 /// Records for who asks by `stream`, until they close their half of it, or go away. It has a thread of its own.

@@ -65,8 +65,8 @@ fn system<T>(what: &str, outcome: nix::Result<T>) -> Result<T, String> {
     refused(what, outcome.map_err(io::Error::from))
 }
 
-/// Runs by the file at `path` until a signal ends it, and records that into a file, if there is one at `record`: the thread of the site that
-/// is named there, or the only one.
+/// Runs by the file at `path` until a signal ends it, and records that into a file, if there is one at `record`:
+/// the thread of the site that is named there, or the only one.
 ///
 /// # Errors
 /// Why it cannot, for people.
@@ -205,8 +205,8 @@ fn make_device(plan: &Plan) -> Result<Vec<Tun>, String> {
 
 type Thread = thread::JoinHandle<io::Result<()>>;
 
-/// Starts the packet threads, which have what was opened: sites are divided among them, and were heard at places. One of the threads is recorded, if
-/// there is a recording.
+/// Starts the packet threads, which have what was opened: sites are divided among them, and were heard at places.
+/// One of the threads is recorded, if there is a recording.
 fn start_packets(
     plan: &Plan,
     keys: &Keys,
@@ -254,7 +254,8 @@ fn start_packets(
     Ok((Arc::new(Crew::new(posts, plan.names(), is_recorded)), threads))
 }
 
-/// Until a signal ends it, or a packet thread does. systemd is told that it is alive as long as packets are served, by each of them.
+/// Until a signal ends it, or a packet thread does. systemd is told that it is alive as long as packets are
+/// served, by each of them.
 fn watch(
     signals: &SignalFd,
     manager: &Shares,

@@ -312,8 +312,8 @@ pub struct WireguardTunnels {
     admitted: Option<Handshake>,
 }
 
-/// The library's part of the tunnel to `peer`, which is called `name`. It stamps handshakes by the wall clock as it is now, and goes on from
-/// there.
+/// The library's part of the tunnel to `peer`, which is called `name`. It stamps handshakes by the wall clock as
+/// it is now, and goes on from there.
 fn tunn(private: &StaticSecret, peer: &PeerKeys, name: u32, each: &Arc<RateLimiter>) -> Tunn {
     Tunn::new(private.clone(), PublicKey::from(peer.public), peer.shared, None, name, Some(Arc::clone(each)))
 }
@@ -387,8 +387,9 @@ impl WireguardTunnels {
         })
     }
 
-    /// From now on they are those to `peers`. Who was there keeps session and name, and hears from us as often as this says; others begin.
-    /// Where all tunnels of the gateway are here, they are the same peers in the same order, and `numbers` count for nothing.
+    /// From now on they are those to `peers`. Who was there keeps session and name, and hears from us as often as
+    /// this says; others begin. Where all tunnels of the gateway are here, they are the same peers in the same
+    /// order, and `numbers` count for nothing.
     pub fn change(&mut self, numbers: Vec<u32>, peers: &[PeerKeys], now: Time) {
         if let Names::Among { thread, .. } = self.names {
             self.names = Names::among(thread, numbers);
@@ -417,7 +418,8 @@ impl WireguardTunnels {
         }
     }
 
-    /// What becomes of the handshake message `datagram`, for whoever then says it to the tunnels that it is for: see [`Self::admit`].
+    /// What becomes of the handshake message `datagram`, for whoever then says it to the tunnels that it is for:
+    /// see [`Self::admit`].
     pub fn judge(&mut self, datagram: &[u8], from: SocketAddr, now: Time, room: &mut [u8]) -> Judgement {
         self.gate.judge(datagram, from.ip(), now, room)
     }

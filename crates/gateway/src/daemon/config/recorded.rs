@@ -52,7 +52,8 @@ impl Recorded {
         self.0.to_toml()
     }
 
-    /// The file of a gateway that has of these sites only those of `sites`, with these networks, and so many buffers.
+    /// The file of a gateway that has of these sites only those of `sites`, with these networks, and so many
+    /// buffers.
     pub fn part(&self, sites: &[(&str, &[IpNet])], buffers: u32) -> String {
         let mut kept = self.0.clone();
         if let Some((gateway, place)) = kept.get_mut(GATEWAY).and_then(table_of) {

@@ -1,8 +1,10 @@
-//! Which of several sockets at one port gets a datagram: a program of classic BPF that the kernel runs for each (`SO_ATTACH_REUSEPORT_CBPF`,
+//! Which of several sockets at one port gets a datagram: a program of classic BPF that the kernel runs for each
+//! (`SO_ATTACH_REUSEPORT_CBPF`,
 //! `socket(7)`), and which answers with the number of the socket, in the order in which they were bound.
 //!
-//! Handshakes go to the first thread, which judges them; all else goes to the thread that the name of its session says. What the kernel steers
-//! otherwise (it has refused the program, or joined datagrams of several sessions) the thread that has it hands over.
+//! Handshakes go to the first thread, which judges them; all else goes to the thread that the name of its session
+//! says. What the kernel steers otherwise (it has refused the program, or joined datagrams of several sessions)
+//! the thread that has it hands over.
 
 use std::io;
 use std::os::fd::AsFd;

@@ -33,8 +33,9 @@ pub struct Tun {
 }
 
 impl Tun {
-    /// Makes the device `name`, which is up from then on, with so many queues: one for each that is to read and write it. The kernel gives
-    /// packets of a connection to the queue in which others of it, either way, were written last.
+    /// Makes the device `name`, which is up from then on, with so many queues: one for each that is to read and
+    /// write it. The kernel gives packets of a connection to the queue in which others of it, either way, were
+    /// written last.
     ///
     /// # Errors
     /// When the system refuses it.

@@ -104,7 +104,8 @@ impl Udp {
         Ok(Self::with(socket.into(), is_v6))
     }
 
-    /// So many sockets at `address`, in the order of threads, with the program that says which of them gets a datagram; or `kept` ones.
+    /// So many sockets at `address`, in the order of threads, with the program that says which of them gets a
+    /// datagram; or `kept` ones.
     fn open_shared(
         address: SocketAddr,
         count: u8,
@@ -112,7 +113,8 @@ impl Udp {
     ) -> io::Result<(Vec<Self>, io::Result<()>)> {
         let mut sockets: Vec<Self> = kept.into_iter().map(|one| Self::with(one, address.is_ipv6())).collect();
         if sockets.is_empty() {
-            // Another daemon of the same user could share the port, and would get a part of what comes: who is alone shares it with nobody.
+            // Another daemon of the same user could share the port, and would get a part of what comes: who is
+            // alone shares it with nobody.
             drop(Self::open_new(address, false)?);
             let mut at = address;
             for _ in 0..count {
@@ -143,8 +145,8 @@ impl Udp {
         ]
     }
 
-    /// The sockets for `listen` of each of so many threads, if need be only for the versions of IP that the machine has; `kept` may have those
-    /// at an address already, all or none.
+    /// The sockets for `listen` of each of so many threads, if need be only for the versions of IP that the
+    /// machine has; `kept` may have those at an address already, all or none.
     ///
     /// # Errors
     /// When there is none.

@@ -1,7 +1,8 @@
 //! What a thread hands over to those beside it, and takes from them.
 //!
-//! Nothing is handed over twice: what comes over a lane is handled here or refused, but for a handshake message, which goes to the thread that
-//! judges all of them and then, if it is worth it, to whose it is. So nobody can send anything that goes to and fro.
+//! Nothing is handed over twice: what comes over a lane is handled here or refused, but for a handshake message,
+//! which goes to the thread that judges all of them and then, if it is worth it, to whose it is. So nobody can
+//! send anything that goes to and fro.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -66,6 +67,8 @@ pub struct Beside {
     owners: Arc<Owners>,
     others: Vec<Other>,
     takers: Vec<Taker>,
+    /// Whose turn it was.
+    turn: usize,
     own: Arc<Shared>,
     /// Where the last packet went, which the next one will too.
     latest: Option<(IpAddr, u8)>,
@@ -85,6 +88,7 @@ impl Beside {
                 owners: Arc::clone(owners),
                 others: Vec::new(),
                 takers: Vec::new(),
+                turn: 0,
                 own: Arc::clone(own),
                 latest: None,
                 replies: VecDeque::new(),
@@ -109,7 +113,8 @@ impl Beside {
         self.latest = None;
     }
 
-    /// Whether the packet of a host is this thread's: to be handled here, also if it is nobody's. Else it was handed over.
+    /// Whether the packet of a host is this thread's: to be handled here, also if it is nobody's. Else it was
+    /// handed over.
     pub fn keeps_packet(&mut self, packet: &[u8], now: Time) -> bool {
         let Some(destination) = destination(packet) else { return true };
         let thread = match self.latest {
@@ -128,7 +133,8 @@ impl Beside {
         false
     }
 
-    /// Whether a datagram that came to this thread is its own, to be handled here. Else it was handed over, answered or refused.
+    /// Whether a datagram that came to this thread is its own, to be handled here. Else it was handed over,
+    /// answered or refused.
     pub fn keeps_datagram(&mut self, wan: &Wan<'_>, tunnels: &mut WireguardTunnels) -> bool {
         match self.owners.of_datagram(wan.datagram) {
             Whose::Thread(thread) if thread != self.thread => {
@@ -147,11 +153,19 @@ impl Beside {
 
     /// The next that others have handed over, in `room`; and how much of that it takes.
     pub fn take(&mut self, room: &mut [u8]) -> Option<(Head, usize)> {
-        self.takers.iter_mut().find_map(|taker| taker.take(room))
+        // In turn, so that what one of them has does not keep others waiting.
+        let count = self.takers.len();
+        for _ in 0..count {
+            self.turn = (self.turn + 1) % count;
+            if let Some(taken) = self.takers[self.turn].take(room) {
+                return Some(taken);
+            }
+        }
+        None
     }
 
-    /// Whether the datagram that others have handed over is to be handled here. It is not handed over once more, but for a handshake that was
-    /// judged here.
+    /// Whether the datagram that others have handed over is to be handled here. It is not handed over once more,
+    /// but for a handshake that was judged here.
     pub fn keeps_taken(&mut self, kind: Kind, wan: &Wan<'_>, tunnels: &mut WireguardTunnels) -> bool {
         match kind {
             Kind::Unjudged if self.thread == JUDGE => self.judges(wan, tunnels),

@@ -10,8 +10,8 @@ pub struct Division {
 }
 
 impl Division {
-    /// The sites of `config` among `threads` threads: groups with most sites first, each to the thread with the fewest. Where there was a
-    /// division `before`, a group stays where most of its sites are.
+    /// The sites of `config` among `threads` threads: groups with most sites first, each to the thread with the
+    /// fewest. Where there was a division `before`, a group stays where most of its sites are.
     pub fn new(config: &GatewayConfig, threads: u8, before: Option<&Self>) -> Self {
         let threads = threads.max(1);
         let mut of_site = vec![0; config.sites.len()];
@@ -63,8 +63,8 @@ fn least(has: &[usize]) -> u8 {
     (0..).zip(has).min_by_key(|(thread, count): &(u8, _)| (**count, *thread)).map_or(0, |(thread, _)| thread)
 }
 
-/// Sites that have to do with each other, in the order of their first ones: a site and the one by way of which it is reached; all sites of a
-/// gateway that passes on between them.
+/// Sites that have to do with each other, in the order of their first ones: a site and the one by way of which it
+/// is reached; all sites of a gateway that passes on between them.
 fn groups(config: &GatewayConfig) -> Vec<Vec<usize>> {
     let count = config.sites.len();
     let mut first: Vec<usize> = (0..count).collect();
@@ -165,14 +165,17 @@ pub(super) mod tests {
     }
 
     proptest! {
-        /// Every site is on one thread, groups are never divided, and no thread has more than the least has and one group besides.
+        /// Every site is on one thread, groups are never divided, and no thread has more than the least has and
+        /// one group besides.
         #[test]
         fn groups_are_whole_and_dealt_in_balance(
             via in prop::collection::vec(prop::option::of(0usize..4), 1..24), threads in 1u8..=16,
         ) {
             // The first four have ways of their own, the others perhaps not.
             let count = via.len();
-            let via: Vec<Option<usize>> = (0..count).map(|site| via[site].filter(|&to| site >= 4 && to < count)).collect();
+            let is_way = |site: usize, to: usize| site >= 4 && to < count;
+            let via: Vec<Option<usize>> =
+                (0..count).map(|site| via[site].filter(|&to| is_way(site, to))).collect();
             let config = config(&via, "");
             let division = Division::new(&config, threads, None);
             for (site, to) in via.iter().enumerate() {

@@ -1,4 +1,5 @@
-//! The one way from one thread to another: what came to the wrong one. It is bounded, and neither end waits: what finds no room is lost.
+//! The one way from one thread to another: what came to the wrong one. It is bounded, and neither end waits: what
+//! finds no room is lost.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
@@ -28,8 +29,8 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The part of the lane, in eighths, that such may fill. What strangers send for nothing leaves room for what hosts send, and that for
-    /// handshakes that were found worth computing, of which there are few.
+    /// The part of the lane, in eighths, that such may fill. What strangers send for nothing leaves room for what
+    /// hosts send, and that for handshakes that were found worth computing, of which there are few.
     const fn eighths(self) -> usize {
         match self {
             Self::Session | Self::Unjudged => 4,
@@ -137,7 +138,8 @@ impl Bell {
 
     /// Wakes it up if it sleeps, after something was handed over.
     pub fn ring_for_more(&self) {
-        // Either this sees that it sleeps, or it sees what was handed over: both say their own before they look at the other's.
+        // Either this sees that it sleeps, or it sees what was handed over: both say their own before they look
+        // at the other's.
         fence(Ordering::SeqCst);
         if self.sleeps.swap(false, Ordering::Relaxed) {
             let _ = self.ring();

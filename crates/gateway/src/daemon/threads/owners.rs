@@ -1,5 +1,5 @@
-//! Whose a packet or a datagram is, among several threads. The table is made once and never changed: each thread gets another one with
-//! another core.
+//! Whose a packet or a datagram is, among several threads. The table is made once and never changed: each thread
+//! gets another one with another core.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -140,7 +140,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_somebodys_or_nobodys(bytes in prop::collection::vec(any::<u8>(), 0..64), threads in 1u8..=16) {
+        fn any_bytes_are_somebodys_or_nobodys(
+            bytes in prop::collection::vec(any::<u8>(), 0..64), threads in 1u8..=16,
+        ) {
             if let Whose::Thread(thread) = owners(threads).of_datagram(&bytes) {
                 prop_assert!(thread < threads);
             }

@@ -1,4 +1,5 @@
-//! What one thread has of a plan: a configuration of its own sites alone, which a core, a recording and a replay take for a whole one.
+//! What one thread has of a plan: a configuration of its own sites alone, which a core, a recording and a replay
+//! take for a whole one.
 
 use ipnet::IpNet;
 
@@ -61,8 +62,9 @@ fn part(whole: &GatewayConfig, own: &[usize]) -> GatewayConfig {
     }
 }
 
-/// The networks of site `number`, for a core that has the sites `own` alone. Of a network in which others are that are elsewhere what is theirs
-/// is cut out, so that the longest prefix decides as in the whole: a site that sends from addresses of another one is refused.
+/// The networks of site `number`, for a core that has the sites `own` alone. Of a network in which others are
+/// that are elsewhere what is theirs is cut out, so that the longest prefix decides as in the whole: a site that
+/// sends from addresses of another one is refused.
 fn seen_from(whole: &GatewayConfig, own: &[usize], number: usize) -> Vec<IpNet> {
     let is_inside = |one: &IpNet, network: &IpNet| network.contains(one) && one != network;
     let mut seen = Vec::new();
@@ -163,7 +165,8 @@ mod tests {
     }
 
     proptest! {
-        /// The longest prefix among all, which a thread finds where it has the site, and which it finds for nobody else.
+        /// The longest prefix among all, which a thread finds where it has the site, and which it finds for
+        /// nobody else.
         #[test]
         fn the_longest_prefix_decides_as_in_the_whole(
             networks in prop::collection::btree_map((any::<u8>(), 1u8..=16), 0usize..6, 1..20),

@@ -1,8 +1,9 @@
 //! What strangers cost: which handshake messages are computed at all, and whose they are.
 //!
-//! Each costs some 100 us, so that there are three bounds: the first code, which says that the sender knows our public key; cookies, which
-//! say that they are where they say (NDSS 2017, section 5.3); and a budget in all and by address. Where several threads have tunnels, one of
-//! them judges for all what comes from outside, so that bounds are those of the gateway and not of each thread.
+//! Each costs some 100 us, so that there are three bounds: the first code, which says that the sender knows our
+//! public key; cookies, which say that they are where they say (NDSS 2017, section 5.3); and a budget in all and
+//! by address. Where several threads have tunnels, one of them judges for all what comes from outside, so that
+//! bounds are those of the gateway and not of each thread.
 
 use std::hash::Hasher;
 use std::net::IpAddr;

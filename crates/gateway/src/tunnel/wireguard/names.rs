@@ -1,7 +1,8 @@
-//! The names that sessions have: their upper 24 bits say whose they are, and where several threads have tunnels also which thread.
+//! The names that sessions have: their upper 24 bits say whose they are, and where several threads have tunnels
+//! also which thread.
 //!
-//! The other end writes the name of our session into each datagram (NDSS 2017, section 5.4.6), so that the kernel finds the thread of
-//! a datagram by one byte of it. The library adds 8 bits of its own below.
+//! The other end writes the name of our session into each datagram (NDSS 2017, section 5.4.6), so that the kernel
+//! finds the thread of a datagram by one byte of it. The library adds 8 bits of its own below.
 
 /// Threads that tunnels can be divided among.
 pub const THREADS_MAX: u8 = 1 << THREAD_BITS;
@@ -20,7 +21,8 @@ pub const THREAD_MASK: u8 = THREADS_MAX - 1;
 pub(super) enum Names {
     /// By their numbers: all tunnels of the gateway are here.
     Numbers(usize),
-    /// Those of one thread, by the numbers that they have in the whole gateway; these stay when a tunnel beside them goes.
+    /// Those of one thread, by the numbers that they have in the whole gateway; these stay when a tunnel beside
+    /// them goes.
     Among {
         thread: u8,
         /// Of each tunnel here.

@@ -175,6 +175,23 @@ fn a_flood_of_handshakes_has_the_bounds_of_one_gateway_however_it_is_spread() {
 }
 
 #[test]
+fn whoever_hands_over_much_keeps_nobody_waiting() {
+    let mut world = World::new();
+    for _ in 0..100 {
+        world.send(0, &packet(2));
+    }
+    world.send(1, &packet(5));
+    let mut room = [0; 2048];
+    let taken: Vec<u8> = (0..2)
+        .map(|_| {
+            world.beside[2].take(&mut room).expect("there is more");
+            room[17]
+        })
+        .collect();
+    assert!(taken.contains(&5), "{taken:?}");
+}
+
+#[test]
 fn what_comes_over_a_lane_is_not_handed_over_again() {
     let mut world = World::new();
     // As if a reload were in between: the session's thread is another one than who takes it thinks.
@@ -194,10 +211,13 @@ fn what_comes_over_a_lane_is_not_handed_over_again() {
 }
 
 proptest! {
-    /// Whatever comes wherever, it is taken twice at most: once where handshakes are judged, and once where it is heard.
+    /// Whatever comes wherever, it is taken twice at most: once where handshakes are judged, and once where it is
+    /// heard.
     #[test]
     fn nothing_goes_to_and_fro(
-        datagrams in prop::collection::vec((0usize..3, any::<bool>(), 0u8..6, prop::collection::vec(any::<u8>(), 0..160)), 1..40),
+        datagrams in prop::collection::vec(
+            (0usize..3, any::<bool>(), 0u8..6, prop::collection::vec(any::<u8>(), 0..160)), 1..40,
+        ),
     ) {
         let mut world = World::new();
         for (thread, is_like, kind, mut bytes) in datagrams {
@@ -211,7 +231,9 @@ proptest! {
     }
 
     #[test]
-    fn what_finds_no_room_is_counted_as_lost_and_handshakes_get_through(lengths in prop::collection::vec(0usize..2100, 3000)) {
+    fn what_finds_no_room_is_counted_as_lost_and_handshakes_get_through(
+        lengths in prop::collection::vec(0usize..2100, 3000),
+    ) {
         let mut world = World::new();
         let sent = lengths.len() as u64;
         for length in lengths {

@@ -101,14 +101,17 @@ impl Manager {
         self.keys.load(&plan).map_err(|why| why.render())?;
         let whole = self.whole(&plan)?;
         let division = Division::new(&whole, self.crew.threads(), Some(&self.division));
-        let moved = self.plan.names().into_iter().enumerate();
-        let moved = moved.filter(|(site, _)| division.of(*site) != self.division.of(*site));
-        for (site, name) in moved {
-            let thread = division.of(site);
-            say(Level::Notice, format_args!("site {name} is on thread {thread} now, and has no session yet"));
-        }
         let all = 0..self.crew.threads();
         self.begin_anew(&plan, &whole, &division, all.map(|thread| (thread, None)).collect())?;
+        for (site, name) in plan.names().iter().enumerate() {
+            let thread = division.of(site);
+            if thread != self.division.of(site) {
+                say(
+                    Level::Notice,
+                    format_args!("site {name} is on thread {thread} now, and asks for a session"),
+                );
+            }
+        }
         (self.plan, self.division) = (plan, division);
         Ok(())
     }

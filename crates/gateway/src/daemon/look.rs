@@ -1,4 +1,4 @@
-//! A look at the daemon, as the packet thread leaves it; as JSON; and what the last minutes were like.
+//! A look at the daemon, as packet threads leave it; as JSON; and what the last minutes were like.
 
 use std::collections::VecDeque;
 

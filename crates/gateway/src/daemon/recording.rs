@@ -79,7 +79,7 @@ impl FromStart {
         let ended = match hears.try_recv() {
             Ok(ended) => ended,
             Err(TryRecvError::Empty) if !is_end => return,
-            Err(_) => Err(io::Error::other("the packet thread has ended")),
+            Err(_) => Err(io::Error::other("a packet thread has ended")),
         };
         tell(&complete(ended));
         lock(shares).crew().is_recorded.store(false, Ordering::Release);
@@ -197,7 +197,7 @@ fn wait(mut stream: &UnixStream, hears: &Receiver<Ended>, shares: &Shares) -> En
     loop {
         match hears.try_recv() {
             Ok(ended) => return ended,
-            Err(TryRecvError::Disconnected) => return Err(io::Error::other("the packet thread has ended")),
+            Err(TryRecvError::Disconnected) => return Err(io::Error::other("a packet thread has ended")),
             Err(TryRecvError::Empty) => {}
         }
         if !is_wanted {

@@ -162,9 +162,7 @@ class Star:
             for namespace, device, end in ((hub, site, 1), (own, "wan", 2)):
                 _run("ip", "-n", namespace, "address", "add", f"{self.outer(site, end)}/30", "dev", device)
                 _run("ip", "-n", namespace, "link", "set", "dev", device, "up")
-            others = f'[sites.hub]\npublic_key = "{self.keys[HUB]}"\n'
-            others += f'endpoint = "{self.outer(site, 1)}:{PORT}"\n'
-            self.configure(site, others + f'networks = ["10.1.0.0/16"]\nrate = {RATES}\n')
+        self.spoke_rates(RATES)
         self.configure_hub(2)
 
     def configure(self, site: str, others: str, more: str = "") -> None:
@@ -174,6 +172,12 @@ class Star:
             f'socket = "{self.folder / site}.sock"\nuser = "nobody"\n'
             f'state = "{self.folder / site}.state/gateway.json"\n{more}{others}'
         )
+
+    def spoke_rates(self, rates: str) -> None:
+        """Writes the configurations of all but the hub."""
+        for site in SPOKES:
+            hub = f'[sites.hub]\npublic_key = "{self.keys[HUB]}"\nendpoint = "{self.outer(site, 1)}:{PORT}"\n'
+            self.configure(site, hub + f'networks = ["10.1.0.0/16"]\nrate = {rates}\n')
 
     def configure_hub(self, threads: int, rates: str = RATES, more: dict[str, str] | None = None) -> None:
         """The same of the hub, which has so many threads, and `more` of some sites."""

@@ -2,14 +2,27 @@
 
 import json
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from keeper import Keeper
-from star import HUB, HUB_INNER, SPOKES, Star
+from star import HUB, HUB_INNER, PORT, SPOKES, Star
 
+# 20,000 datagrams of all kinds, with names of sessions of all threads, that say nothing.
+GARBAGE = """
+import os, socket, sys
+sends = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+for number in range(20_000):
+    kind, size = number % 6, (148, 92, 64, 32 + 16 * (number % 5))[number % 4]
+    datagram = bytes([kind, 0, 0, 0, 0, number % 256, 0, 0]) + os.urandom(size - 8)
+    try:
+        sends.sendto(datagram, (sys.argv[1], int(sys.argv[2])))
+    except OSError:
+        pass
+"""
 # Looks are left four times a second.
 LOOK_S = 0.6
 
@@ -97,6 +110,45 @@ def test_what_goes_one_way_arrives_whichever_thread_reads_it(star):
     assert star.heard(HUB) - here == 4 * 80
     again, _ = between(star)
     assert again - now < 10
+
+
+def test_a_second_daemon_gets_no_queue_of_the_device_and_no_socket_at_the_port(star):
+    talk = star.talk(HUB, everybody(star))
+    text = star.file(HUB).read_text().replace('hub.sock"', 'beside.sock"') + '[status]\nlisten = ""\n'
+    beside = star.folder / "beside.toml"
+    for threads in (1, 2):
+        for more, said in (
+            ("", "gateway.device"),
+            ('listen = "[::]:9999"\n', "gateway.device"),
+            ('device = "tidegate1"\n', "ss -lunp"),
+        ):
+            beside.write_text(text.replace("threads = 2\n", f"threads = {threads}\n{more}"))
+            command = star.within(HUB, str(star.program), "run", str(beside))
+            ended = subprocess.run(command, capture_output=True, text=True, timeout=20)
+            assert ended.returncode == 1
+            assert said in ended.stderr, ended.stderr
+            assert talk.say(10_000)
+    assert between(star)[1] == 0
+
+
+def test_garbage_is_refused_and_keeps_nobody_from_others(star):
+    talk = star.talk(HUB, everybody(star))
+    assert talk.say(1000)
+    handed, _ = between(star)
+    before = sum(star.status()["stray"]["refused"].values())
+    flood = subprocess.Popen(star.within("s0", sys.executable, "-c", GARBAGE, star.outer("s0", 1), str(PORT)))
+    for _ in range(5):
+        assert talk.say(100_000)
+    assert flood.wait(timeout=60) == 0
+    now, lost = between(star)
+    # Nothing of it has a session or a key. What the sockets could not hold was not seen at all.
+    status = star.status()
+    refused = sum(status["stray"]["refused"].values()) - before
+    assert refused + sum(sum(one["refused"].values()) for one in status["sites"]) > 10_000
+    assert lost == 0
+    # The kernel gives all that has no session to the first thread, but for what it joins.
+    assert now - handed < 1000
+    assert {one["state"] for one in status["sites"]} == {"controlled"}
 
 
 def test_packets_for_nobody_are_counted_where_they_are_read(star):

@@ -91,6 +91,16 @@ pub struct Shared {
     pub bell: Bell,
 }
 
+impl Shared {
+    /// Of a thread that has not begun.
+    ///
+    /// # Errors
+    /// When the system refuses what wakes it up.
+    pub fn new() -> io::Result<Self> {
+        Ok(Self { look: ArcSwapOption::empty(), beats: AtomicU64::new(0), bell: Bell::new()? })
+    }
+}
+
 /// See the module.
 pub struct Packets {
     /// Always there but for a moment in a reload.

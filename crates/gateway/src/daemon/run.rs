@@ -5,16 +5,13 @@ use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
-use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use arc_swap::ArcSwapOption;
 use nix::libc;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use sd_notify::NotifyState;
@@ -32,7 +29,6 @@ use super::state::{self, Keeper, Places};
 use super::threads::beside::Beside;
 use super::threads::crew::{Crew, Post, all_go_on};
 use super::threads::groups::Division;
-use super::threads::lane::Bell;
 use super::threads::owners::Owners;
 use super::threads::share::Share;
 use super::{rights, routes};
@@ -223,12 +219,8 @@ fn start_packets(
         }
     }
     let is_recorded = recording.is_some();
-    let all_shared = (0..plan.threads).map(|_| {
-        let wake = EventFd::from_value_and_flags(0, EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC);
-        let bell = Bell::new(system("a packet thread cannot be woken up", wake)?);
-        Ok(Arc::new(Shared { look: ArcSwapOption::empty(), beats: AtomicU64::new(0), bell }))
-    });
-    let all_shared = all_shared.collect::<Result<Vec<Arc<Shared>>, String>>()?;
+    let all_shared = (0..plan.threads).map(|_| Shared::new().map(Arc::new)).collect();
+    let all_shared: Vec<Arc<Shared>> = refused("a packet thread cannot be woken up", all_shared)?;
     let owners = Owners::new(&whole.sites, plan.peers.iter().map(|peer| peer.public), division);
     // A thread that is alone has none.
     let beside = if plan.threads > 1 { Beside::all(&all_shared, &Arc::new(owners)) } else { Vec::new() };

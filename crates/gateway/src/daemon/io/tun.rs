@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use nix::net::if_::if_nametoindex;
 use tidegate_units::Time;
 use tidegate_wire::offload::{Inbound, Outbox, ROOM_BYTES};
 use tun_rs::DeviceBuilder;
@@ -40,6 +41,18 @@ impl Tun {
     /// # Errors
     /// When the system refuses it.
     pub fn create(name: &str, mtu: u16, queues: u8) -> io::Result<Vec<Self>> {
+        let is_there = if_nametoindex(name).is_ok();
+        // The kernel would add queues to a device of another daemon, which would lose packets to them.
+        if queues > 1 && is_there {
+            return Err(io::ErrorKind::ResourceBusy.into());
+        }
+        let made = Self::make(name, mtu, queues);
+        // One that has several takes no other.
+        let is_other = made.as_ref().is_err_and(|why| is_there && why.kind() == io::ErrorKind::InvalidInput);
+        if is_other { Err(io::ErrorKind::ResourceBusy.into()) } else { made }
+    }
+
+    fn make(name: &str, mtu: u16, queues: u8) -> io::Result<Vec<Self>> {
         let first = DeviceBuilder::new()
             .name(name)
             .mtu(mtu)

@@ -215,9 +215,12 @@ impl Beside {
     }
 
     fn give(&mut self, thread: u8, head: Head, bytes: &[u8]) {
-        let other = self.others.iter_mut().find(|other| other.thread == thread);
         // What is longer is no packet and no datagram of a session.
-        let other = other.filter(|_| bytes.len() <= BUFFER_BYTES);
+        if bytes.len() > BUFFER_BYTES {
+            self.refuse(Refusal::Malformed);
+            return;
+        }
+        let other = self.others.iter_mut().find(|other| other.thread == thread);
         let given = other.is_some_and(|other| {
             let given = other.giver.give(head, bytes);
             other.has_more |= given;

@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 
-use nix::sys::eventfd::EventFd;
+use nix::sys::eventfd::{EfdFlags, EventFd};
 use rtrb::{Consumer, Producer, RingBuffer};
 use tidegate_units::Time;
 
@@ -123,9 +123,13 @@ pub struct Bell {
 }
 
 impl Bell {
-    /// Of a thread that waits for `wake`.
-    pub const fn new(wake: EventFd) -> Self {
-        Self { wake, sleeps: AtomicBool::new(false) }
+    /// Of a thread that is awake.
+    ///
+    /// # Errors
+    /// When the system refuses it.
+    pub fn new() -> nix::Result<Self> {
+        let wake = EventFd::from_value_and_flags(0, EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?;
+        Ok(Self { wake, sleeps: AtomicBool::new(false) })
     }
 
     /// Wakes it up in any case.
@@ -161,7 +165,6 @@ impl Bell {
 #[cfg(test)]
 mod tests {
     use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-    use nix::sys::eventfd::EfdFlags;
     use std::os::fd::AsFd as _;
 
     use super::*;
@@ -212,7 +215,7 @@ mod tests {
     #[test]
     fn two_threads_lose_nothing_that_was_given_and_who_sleeps_is_woken_up() {
         let (mut giver, mut taker) = lane();
-        let bell = Bell::new(EventFd::from_value_and_flags(0, EfdFlags::EFD_NONBLOCK).unwrap());
+        let bell = Bell::new().unwrap();
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 let mut number = 0;

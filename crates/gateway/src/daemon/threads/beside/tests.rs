@@ -1,12 +1,7 @@
-use nix::sys::eventfd::{EfdFlags, EventFd};
 use proptest::prelude::*;
-use std::sync::atomic::AtomicU64;
-
-use arc_swap::ArcSwapOption;
 
 use super::super::groups::Division;
 use super::super::groups::tests::plan;
-use super::super::lane::Bell;
 use super::*;
 use crate::tunnel::wireguard::{Handshake, PeerKeys, PrivateKey};
 use crate::tunnel::{Tunnel as _, Tunnels as _};
@@ -36,11 +31,7 @@ impl World {
         let core = plan(&sites, "").core(&[9; 32], 0);
         let division = Division::new(&core, THREADS, None);
         let owners = Arc::new(Owners::new(&core.sites, (0..6).map(|site| key(site).public()), &division));
-        let shared = || {
-            let wake = EventFd::from_value_and_flags(0, EfdFlags::EFD_NONBLOCK).unwrap();
-            Arc::new(Shared { look: ArcSwapOption::empty(), beats: AtomicU64::new(0), bell: Bell::new(wake) })
-        };
-        let shared: Vec<_> = (0..THREADS).map(|_| shared()).collect();
+        let shared: Vec<_> = (0..THREADS).map(|_| Arc::new(Shared::new().unwrap())).collect();
         let peer = |site: usize| PeerKeys { public: key(site).public(), shared: None, keepalive: None };
         let tunnels = (0..THREADS).map(|thread| {
             let own = division.sites(thread);
@@ -242,7 +233,9 @@ proptest! {
             world.come(0, &datagram);
         }
         let (handed_over, lost) = (world.count(|counts| counts.handed_over), world.count(|counts| counts.lost));
-        prop_assert!(handed_over + lost == sent && lost > 0 && handed_over > 0);
+        let malformed = world.count(|counts| counts.refused[Refusal::Malformed as usize]);
+        prop_assert!(handed_over + lost + malformed == sent);
+        prop_assert!(lost > 0 && handed_over > 0 && malformed > 0);
         world.come(0, &initiation(1));
         prop_assert_eq!(world.settle() as u64, handed_over + 1);
         prop_assert!(world.heard[1].iter().any(|(kind, _)| matches!(kind, Kind::Judged(_))));

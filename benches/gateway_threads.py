@@ -1,12 +1,13 @@
 """What two packet threads cost and give: a gateway with two busy sites, one on each thread, beside one.
 
 The gateway and four sites are in namespaces of one machine (`tests/system/star.py`); hosts at the gateway
-send to two of the sites at once. `paced`: TCP that paces itself; `open`: as fast as it goes; `one-way`: UDP,
-of which the kernel cannot know the thread, so that with two threads half of it is handed over. A round is all
-gateways in turn (with `--before` also one by another program), so that what else the machine does meets all
-alike. Seconds are user and system time of the gateway's process; the other ends are on the same machine, so
-that on two processors two threads cannot have two. A ratio is that of a round, to one thread; its interval is
-that of Student's t of the logarithms, 95 of 100. Needs root, iperf3 and iproute2.
+send to two of the sites at once. `paced`: TCP that paces itself; `open`: as fast as it goes; `one-way`:
+UDP, of which the kernel does not know the thread any more some 3 s after iperf3's greeting was answered,
+so that with two threads half of it is handed over from then on. A round is all gateways in turn (with
+`--before` also one by another program), so that what else the machine does meets all alike. Seconds are
+user and system time of the gateway's process; the other ends are on the same machine, so that on two
+processors two threads cannot have two. A ratio is that of a round, to one thread; its interval is that of
+Student's t of the logarithms, 95 of 100. Needs root, iperf3 and iproute2.
 
     sudo nice -n -15 python benches/gateway_threads.py [--rate 400] [--seconds 4] [--before FILE]
 """

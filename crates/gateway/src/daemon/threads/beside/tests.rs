@@ -166,6 +166,25 @@ fn a_flood_of_handshakes_has_the_bounds_of_one_gateway_however_it_is_spread() {
 }
 
 #[test]
+fn who_sleeps_is_woken_up_once_and_who_is_awake_is_left_alone() {
+    let mut world = World::new();
+    let is_woken = |world: &World, thread: usize| world.beside[thread].own.bell.wake.read().is_ok();
+    assert!(world.beside[1].lies_down() && world.beside[2].lies_down());
+    world.send(0, &packet(1));
+    assert!(!is_woken(&world, 1), "not before the round is over");
+    world.beside[0].wake_others();
+    assert_eq!([1, 2].map(|thread| is_woken(&world, thread)), [true, false], "only who got something");
+    world.beside[1].gets_up();
+    world.send(0, &packet(4));
+    world.beside[0].wake_others();
+    assert!(!is_woken(&world, 1), "it looks by itself");
+    assert!(!world.beside[1].lies_down(), "there is something to take");
+    assert_eq!(world.settle(), 2);
+    world.beside[0].wake_others();
+    assert!(!is_woken(&world, 1), "there is nothing new");
+}
+
+#[test]
 fn whoever_hands_over_much_keeps_nobody_waiting() {
     let mut world = World::new();
     for _ in 0..100 {

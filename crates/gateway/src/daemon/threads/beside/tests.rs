@@ -168,7 +168,7 @@ fn a_flood_of_handshakes_has_the_bounds_of_one_gateway_however_it_is_spread() {
 #[test]
 fn who_sleeps_is_woken_up_once_and_who_is_awake_is_left_alone() {
     let mut world = World::new();
-    let is_woken = |world: &World, thread: usize| world.beside[thread].own.bell.wake.read().is_ok();
+    let is_woken = |of: &World, thread: usize| of.beside[thread].own.bell.wake.read().is_ok();
     assert!(world.beside[1].lies_down() && world.beside[2].lies_down());
     world.send(0, &packet(1));
     assert!(!is_woken(&world, 1), "not before the round is over");

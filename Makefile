@@ -23,7 +23,7 @@ TESTED := --workspace --exclude tidegate-core --features $(DAEMON)
 # With which profile of Cargo.toml the Python module is compiled.
 PROFILE ?= release
 
-.PHONY: help run test reproduce bench bench-many bench-cores bench-emulator bench-gateway bench-gateway-alone check-peers differential check-maxmin leave-one-out swarm torture mutants fuzz audit wheel sdist deb gateway-deb try-gateway-deb release-check readme-picture site site-links clean build tools
+.PHONY: help run test reproduce bench bench-many bench-cores bench-emulator bench-gateway bench-gateway-threads bench-gateway-alone check-peers differential check-maxmin leave-one-out swarm torture mutants fuzz audit wheel sdist deb gateway-deb try-gateway-deb release-check readme-picture site site-links clean build tools
 
 help: ## what can be made
 	@echo "Tidegate. Targets:"
@@ -82,6 +82,10 @@ bench-emulator: tools ## how much the emulator carries, next to forwarding by th
 bench-gateway: tools ## what the gateway costs, next to wireguard-go in the same run (needs root, iperf3, and wireguard-go or Go)
 	cargo build --release -p tidegate-gateway --features daemon
 	python3 benches/gateway.py
+
+bench-gateway-threads: tools ## what two packet threads of a gateway cost and give, next to one (needs root and iperf3)
+	cargo build --release -p tidegate-gateway --features daemon
+	python3 benches/gateway_threads.py
 
 bench-gateway-alone: build ## two real gateways on an emulated path, next to the same in the simulator: delay and goodput (needs root and iperf3)
 	cargo build --release -p tidegate-gateway --features daemon

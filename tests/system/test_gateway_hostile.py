@@ -5,13 +5,13 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
+from keeper import Keeper
 
 from tidegate.two_sites import INNER, OUTER, PORT, TwoSites, told
 
@@ -101,66 +101,6 @@ def kill(sites: TwoSites, site: str) -> None:
     sites.daemons[site].wait()
 
 
-class Keeper:
-    """What systemd does for a service with `FileDescriptorStoreMax=`: it keeps descriptors."""
-
-    def __init__(self, folder) -> None:
-        self.path = folder / "notify"
-        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self.socket.bind(str(self.path))
-        self.path.chmod(0o666)
-        self.kept: list[tuple[str, int]] = []
-
-    def hear(self) -> None:
-        """Takes what was said."""
-        self.socket.setblocking(False)
-        while True:
-            try:
-                said, descriptors, _, _ = socket.recv_fds(self.socket, 4096, 16)
-            except BlockingIOError:
-                return
-            fields = dict(line.split("=", 1) for line in said.decode().splitlines())
-            if "FDSTOREREMOVE" in fields:
-                self.kept = [one for one in self.kept if one[0] != fields["FDNAME"]]
-            for descriptor in descriptors:
-                same = [os.path.sameopenfile(descriptor, kept) for _, kept in self.kept]
-                # systemd compares with `kcmp`; here what is not a socket is told apart by its name.
-                known = any(same) if "socket" in fields["FDNAME"] else fields["FDNAME"] in dict(self.kept)
-                if known:
-                    os.close(descriptor)
-                else:
-                    self.kept.append((fields["FDNAME"], descriptor))
-
-    def options(self) -> dict:
-        """For `subprocess.Popen`; whoever starts says `LISTEN_PID`, which is known when it is there."""
-        environment = {**os.environ, "NOTIFY_SOCKET": str(self.path)}
-        if not self.kept:
-            return {"env": environment}
-        environment["LISTEN_FDS"] = str(len(self.kept))
-        environment["LISTEN_FDNAMES"] = ":".join(name for name, _ in self.kept)
-        places = range(3, 3 + len(self.kept))
-
-        def hand_over() -> None:
-            beside = [os.dup(descriptor) for _, descriptor in self.kept]
-            high = [os.dup2(descriptor, 100 + number) for number, descriptor in enumerate(beside)]
-            for place, descriptor in zip(places, high, strict=True):
-                os.dup2(descriptor, place, inheritable=True)
-                os.close(descriptor)
-
-        return {"env": environment, "preexec_fn": hand_over, "close_fds": False}
-
-    def let_go(self) -> None:
-        """Keeps nothing any more."""
-        for _, descriptor in self.kept:
-            os.close(descriptor)
-        self.kept = []
-
-    def close(self) -> None:
-        """Ends."""
-        self.let_go()
-        self.socket.close()
-
-
 def go_on(sites: TwoSites) -> bool:
     """Whether all probes are answered. Where others have the processors some are late: three tries."""
     return any(
@@ -191,9 +131,8 @@ def test_device_and_sockets_outlive_a_killed_daemon(sites):
             killed = time.monotonic()
             kill(sites, "a")
             if is_kept:
-                shell = 'export LISTEN_PID=$$; exec "$@"'
-                run = [str(sites.program), "run", str(sites.file("a"))]
-                command = sites.within("a", "sh", "-c", shell, "sh", *run)
+                run = keeper.command(str(sites.program), "run", str(sites.file("a")))
+                command = sites.within("a", *run)
                 with (sites.folder / "a.log").open("ab") as log:
                     sites.daemons["a"] = subprocess.Popen(command, stdout=log, stderr=log, **keeper.options())
             else:

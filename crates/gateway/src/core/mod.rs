@@ -25,7 +25,7 @@ mod leave;
 pub mod mtu;
 pub mod peer;
 mod relay;
-mod routes;
+pub(crate) mod routes;
 pub mod status;
 pub mod store;
 #[cfg(test)]
@@ -104,6 +104,20 @@ pub struct Stray {
     pub refused: [u64; Refusal::ALL.len()],
     /// Datagrams to be passed on to who is not known, or by who may not.
     pub unrelayed: u64,
+}
+
+impl Stray {
+    /// That of two gateways.
+    pub fn and(&self, other: &Self) -> Self {
+        let mut all = *self;
+        all.bad_packets += other.bad_packets;
+        all.unrouted_packets += other.unrouted_packets;
+        all.unrelayed += other.unrelayed;
+        for (one, count) in all.refused.iter_mut().zip(other.refused) {
+            *one += count;
+        }
+        all
+    }
 }
 
 /// See the module.

@@ -26,9 +26,9 @@ use tidegate_units::{BitRate, Span};
 
 pub use self::keys::{Keys, decode_key, encode_key};
 use self::reader::Reader;
-pub use self::recorded::configure;
+pub use self::recorded::{Recorded, configure};
 use crate::core::config::GatewayConfig;
-use crate::tunnel::wireguard::site_id;
+use crate::tunnel::wireguard::{THREADS_MAX, site_id};
 
 /// Where it is looked for.
 pub const DEFAULT_FILE: &str = "/etc/tidegate/gateway.toml";
@@ -126,6 +126,9 @@ parameters! {
         /// processor time to have it shorter, and half of it as added delay on the average to have it longer. Zero: at once. Source: Linux' TCP
         /// sends what its pacing allows for 1 ms at once (`tcp_tso_autosize`).
         together: Span = Span::from_millis(1) => Bound::between(Span::ZERO, Span::from_millis(10));
+        /// Threads that packets are divided among: sites that have nothing to do with each other may be on
+        /// several, each with a core of its own. More than there are processors are of no use. Source: assumed.
+        threads: u8 = 1 => Bound::between(1, THREADS_MAX);
         /// Who it is after its start, if there is such a user.
         user: String = "tidegate".to_owned();
         /// Where `tidegatectl` finds it.
@@ -238,7 +241,10 @@ pub struct Plan {
     pub user: String,
     /// Where it is told what to do.
     pub socket: String,
-    /// How far apart the rounds of the packet thread begin where much goes: so long what is due may wait for more to go with it.
+    /// Threads that packets are divided among.
+    pub threads: u8,
+    /// How far apart the rounds of a packet thread begin where much goes: so long what is due may wait for more
+    /// to go with it.
     pub together: Span,
     /// Where it keeps what outlives it; none: nowhere.
     pub state: Option<PathBuf>,
@@ -249,7 +255,7 @@ pub struct Plan {
     /// The tunnels, in the order of the sites.
     pub peers: Vec<PeerPlan>,
     /// What of the file a recording has.
-    pub recorded: String,
+    pub recorded: Recorded,
     /// For the core; its own name and the seed are missing.
     core: GatewayConfig,
 }
@@ -304,6 +310,11 @@ impl Plan {
         core
     }
 
+    /// The same without what is found out when the core begins: where sites are, who the gateway is, and the seed.
+    pub const fn outline(&self) -> &GatewayConfig {
+        &self.core
+    }
+
     /// The largest packet inside.
     pub const fn mtu(&self) -> u16 {
         self.core.mtu
@@ -335,6 +346,7 @@ impl Plan {
             ("gateway.address", self.addresses != now.addresses),
             ("gateway.device", self.device != now.device),
             ("gateway.mtu", self.mtu() != now.mtu()),
+            ("gateway.threads", self.threads != now.threads),
             ("gateway.user", self.user != now.user),
             ("gateway.socket", self.socket != now.socket),
             ("gateway.state", self.state != now.state),

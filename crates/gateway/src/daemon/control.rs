@@ -1,6 +1,6 @@
 //! Those who talk to the daemon: `tidegatectl` over a socket in the file system, browsers and Prometheus over loopback.
 //!
-//! One request at a time, each bounded in bytes and time. Orders of others go to the packet thread by a queue.
+//! One request at a time, each bounded in bytes and time. Orders of others go to packet threads by queues.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -21,16 +21,21 @@ use super::config::{self, Keys, Plan};
 use super::io::clock;
 use super::log::{Level, say};
 use super::look::{History, Look};
-use super::packets::{Change, Order, Shared};
+use super::packets::{Change, Order};
 use super::recording::{self, Ended, Heard, Recording};
 use super::request::{Command, Page, read_head};
 use super::state::{Keeper, Places};
+use super::threads::crew::Crew;
+use super::threads::groups::Division;
+use super::threads::owners::Owners;
+use super::threads::share::Share;
 use super::{metrics, page, rights};
+use crate::core::config::GatewayConfig;
 use crate::core::peer::State;
 
 /// A client that says nothing for so long is left.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// The packet thread does what it is asked within this.
+/// A packet thread does what it is asked within this.
 const ORDER_PATIENCE: Duration = Duration::from_secs(5);
 /// How often the look is kept for the pictures.
 const SECOND: Span = Span::from_secs(1);
@@ -45,8 +50,8 @@ pub struct Manager {
     plan: Plan,
     keys: Keys,
     public: [u8; 32],
-    orders: SyncSender<Order>,
-    shared: Arc<Shared>,
+    division: Division,
+    crew: Arc<Crew>,
 }
 
 /// See [`Manager`].
@@ -58,29 +63,26 @@ pub fn lock(shares: &Shares) -> MutexGuard<'_, Manager> {
 }
 
 impl Manager {
-    /// Of a daemon that runs by `plan`, which stands in `file`.
-    pub fn new(
-        file: PathBuf,
-        plan: Plan,
-        keys: Keys,
-        orders: SyncSender<Order>,
-        shared: Arc<Shared>,
-    ) -> Self {
+    /// Of a daemon that runs by `plan`, which stands in `file`, with its sites among the threads of `crew` by
+    /// `division`.
+    pub fn new(file: PathBuf, plan: Plan, keys: Keys, division: Division, crew: Arc<Crew>) -> Self {
         let public = keys.private(&plan).public();
-        Self { file, plan, keys, public, orders, shared }
+        Self { file, plan, keys, public, division, crew }
     }
 
     /// Where sites are heard that have no other way; those that are silent are left out.
     fn places(&self) -> Places {
-        let look = self.shared.look.load_full();
+        let look = self.crew.look();
         let sites = look.iter().flat_map(|look| &look.sites);
         let heard = self.plan.peers.iter().zip(sites).filter(|(_, site)| site.state != State::Down);
         heard.filter_map(|(peer, site)| Some((peer.public, site.endpoint?))).collect()
     }
 
-    fn order(&self, order: Order) -> Result<(), String> {
-        self.orders.try_send(order).map_err(|_| "the daemon has too much to do".to_owned())?;
-        self.shared.wake.write(1).map(|_| ()).map_err(|why| why.to_string())
+    /// Site number `site` has been found by its name.
+    fn find(&self, site: usize, endpoint: SocketAddr) -> Result<(), String> {
+        let thread = self.division.of(site);
+        let own = self.division.sites(thread).binary_search(&site);
+        own.map_or(Ok(()), |own| self.crew.order(thread, Order::Find(own as u32, endpoint)))
     }
 
     /// Reads the file again. If anything in it is wrong, nothing changes.
@@ -97,56 +99,106 @@ impl Manager {
             ));
         }
         self.keys.load(&plan).map_err(|why| why.render())?;
-        self.begin_anew(&plan, None)?;
-        self.plan = plan;
+        let whole = self.whole(&plan)?;
+        let division = Division::new(&whole, self.crew.threads(), Some(&self.division));
+        let all = 0..self.crew.threads();
+        self.begin_anew(&plan, &whole, &division, all.map(|thread| (thread, None)).collect())?;
+        for (site, name) in plan.names().iter().enumerate() {
+            let thread = division.of(site);
+            if thread != self.division.of(site) {
+                say(
+                    Level::Notice,
+                    format_args!("site {name} is on thread {thread} now, and asks for a session"),
+                );
+            }
+        }
+        (self.plan, self.division) = (plan, division);
         Ok(())
     }
 
-    /// Another core begins by `plan`, and is recorded if that is wanted.
-    fn begin_anew(&self, plan: &Plan, recording: Option<Recording>) -> Result<(), String> {
+    /// What one core of all sites would be told, which are looked for where they are heard.
+    fn whole(&self, plan: &Plan) -> Result<GatewayConfig, String> {
         let seed = config::fresh_seed().map_err(|why| why.to_string())?;
-        let change = Change {
-            config: plan.core(&self.public, seed),
-            text: plan.recorded.clone(),
-            keepalives: plan.peers.iter().map(|peer| peer.keepalive).collect(),
-            together: plan.together,
-            recording,
-        };
-        let (done, hears) = sync_channel(1);
-        self.order(Order::Reload(Box::new(change), done))?;
-        hears.recv_timeout(ORDER_PATIENCE).map_err(|_| "the daemon does not answer".to_owned())
+        let mut whole = plan.core(&self.public, seed);
+        let look = self.crew.look();
+        for (site, status) in whole.sites.iter_mut().zip(look.iter().flat_map(|look| &look.sites)) {
+            site.endpoint = status.endpoint.or(site.endpoint);
+        }
+        Ok(whole)
     }
 
-    /// Another core begins, as by a reload, so that all of its state is known, and is recorded from there as `begin` says: who hears how
-    /// that ends. Whoever asked takes `is_recorded` back when all is written.
+    /// On these threads another core begins by their part of `plan`, and is recorded if that is wanted. It
+    /// returns when all have begun.
+    fn begin_anew(
+        &self,
+        plan: &Plan,
+        whole: &GatewayConfig,
+        division: &Division,
+        threads: Vec<(u8, Option<Recording>)>,
+    ) -> Result<(), String> {
+        let keys = plan.peers.iter().map(|peer| peer.public);
+        let owners = Arc::new(Owners::new(&whole.sites, keys, division));
+        let mut waits = Vec::new();
+        for (thread, recording) in threads {
+            let change = Change {
+                share: Share::new(plan, &self.keys, whole, division, thread),
+                together: plan.together,
+                recording,
+                owners: Arc::clone(&owners),
+            };
+            let (done, hears) = sync_channel(1);
+            self.crew.order(thread, Order::Reload(Box::new(change), done))?;
+            waits.push(hears);
+        }
+        for hears in waits {
+            hears.recv_timeout(ORDER_PATIENCE).map_err(|_| "the daemon does not answer".to_owned())?;
+        }
+        Ok(())
+    }
+
+    /// Another core begins, as by a reload, so that all of its state is known, and is recorded from there as
+    /// `begin` says: who hears how that ends, and the sites that are in it: all that are on one thread with
+    /// `site`. Whoever asked takes `is_recorded` back when all is written.
     ///
     /// # Errors
-    /// When there is a recording already, or none can begin.
-    pub fn record(&self, begin: impl FnOnce() -> io::Result<Heard>) -> Result<Receiver<Ended>, String> {
-        if self.shared.is_recorded.swap(true, Ordering::AcqRel) {
+    /// When there is a recording already, none can begin, or sites are on several threads and none is named.
+    pub fn record(
+        &self,
+        site: Option<&str>,
+        begin: impl FnOnce() -> io::Result<Heard>,
+    ) -> Result<(Receiver<Ended>, Vec<String>), String> {
+        let thread = recording::thread_of(site, &self.plan.names(), &self.division)?;
+        if self.crew.is_recorded.swap(true, Ordering::AcqRel) {
             return Err("a recording is under way, and there is one at a time; end that first".to_owned());
         }
         let begun = begin().map_err(|why| why.to_string()).and_then(|(recording, hears)| {
-            self.begin_anew(&self.plan, Some(recording))?;
-            Ok(hears)
+            let whole = self.whole(&self.plan)?;
+            self.begin_anew(&self.plan, &whole, &self.division, vec![(thread, Some(recording))])?;
+            Ok((hears, self.names_on(thread)))
         });
         if begun.is_err() {
-            self.shared.is_recorded.store(false, Ordering::Release);
+            self.crew.is_recorded.store(false, Ordering::Release);
         }
         begun
+    }
+
+    /// Names of the sites on `thread`.
+    fn names_on(&self, thread: u8) -> Vec<String> {
+        let names = self.plan.names();
+        self.division.sites(thread).into_iter().map(|site| names[site].clone()).collect()
     }
 
     /// The recording ends; whoever began it hears that.
     ///
     /// # Errors
-    /// When the packet thread has too much to do to be told.
+    /// When a packet thread has too much to do to be told.
     pub fn end_recording(&self) -> Result<(), String> {
-        self.order(Order::EndRecording)
+        self.crew.order_all(|| Order::EndRecording)
     }
 
-    /// What the packet thread shares.
-    pub fn shared(&self) -> &Shared {
-        &self.shared
+    /// The packet threads.
+    pub fn crew(&self) -> &Crew {
+        &self.crew
     }
 
     /// Says goodbye to all sites; what hosts send from now on is dropped. It ends then if `ends`.
@@ -154,7 +206,7 @@ impl Manager {
     /// # Errors
     /// When it does not listen.
     pub fn drain(&self, ends: bool) -> Result<(), String> {
-        self.order(Order::Drain { ends })
+        self.crew.order_all(|| Order::Drain { ends })
     }
 }
 
@@ -185,12 +237,12 @@ pub fn keep_house(shares: &Shares, mut keeper: Keeper) {
         }
         if keeper.was_set_forward() {
             say(Level::Notice, "the clock was set forward: handshakes are stamped by it from now on");
-            let _ = lock(shares).order(Order::Restamp);
+            let _ = lock(shares).crew.order_all(|| Order::Restamp);
         }
         keeper.keep();
         let (look, peers, listen) = {
             let manager = lock(shares);
-            (manager.shared.look.load_full(), manager.plan.peers.clone(), manager.plan.listen)
+            (manager.crew.look(), manager.plan.peers.clone(), manager.plan.listen)
         };
         let Some(look) = look else { continue };
         for ((number, peer), site) in (0..).zip(&peers).zip(&look.sites) {
@@ -199,7 +251,7 @@ pub fn keep_house(shares: &Shares, mut keeper: Keeper) {
                 config::resolve(name, listen.ip()).filter(|one| site.endpoint != Some(*one))
             {
                 say(Level::Notice, format_args!("site {} is now looked for at {endpoint}", site.name));
-                let _ = lock(shares).order(Order::Find(number, endpoint));
+                let _ = lock(shares).find(number, endpoint);
             }
         }
     }
@@ -242,7 +294,7 @@ pub struct Desk {
     /// What can be changed.
     pub shares: Shares,
     /// Where looks are.
-    pub shared: Arc<Shared>,
+    pub crew: Arc<Crew>,
     /// The name of the machine.
     pub name: String,
     /// When the daemon began.
@@ -258,7 +310,7 @@ pub fn serve(desk: &Desk, socket: &UnixListener, status: Option<&TcpListener>) {
         let now = clock::now();
         if now >= next {
             next = now + SECOND;
-            if let Some(look) = desk.shared.look.load_full() {
+            if let Some(look) = desk.crew.look() {
                 history.add(&look);
                 tell_changes(&look, &mut states);
             }
@@ -322,9 +374,9 @@ fn answer_command(mut stream: UnixStream, desk: &Desk) -> io::Result<()> {
         Command::Status => status(desk).unwrap_or_else(|| json!({ "error": "not yet" })),
         Command::Reload => done(reload(&desk.shares)),
         Command::Drain => done(lock(&desk.shares).drain(false)),
-        Command::Record => {
+        Command::Record { site } => {
             let shares = Arc::clone(&desk.shares);
-            std::thread::spawn(move || recording::serve(&stream, &shares));
+            std::thread::spawn(move || recording::serve(&stream, &shares, site.as_deref()));
             return Ok(());
         }
         Command::Unknown(other) => json!({ "error": format!("there is no command `{other}`") }),
@@ -334,13 +386,13 @@ fn answer_command(mut stream: UnixStream, desk: &Desk) -> io::Result<()> {
 }
 
 fn status(desk: &Desk) -> Option<Value> {
-    let look = desk.shared.look.load_full()?;
+    let look = desk.crew.look()?;
     Some(look.to_json(&desk.name, look.at.since(desk.began)))
 }
 
 fn answer_browser(mut stream: impl Read + Write, desk: &Desk, history: &History) -> io::Result<()> {
     let head = read_head(&mut stream, b"\r\n\r\n")?;
-    let look = desk.shared.look.load_full();
+    let look = desk.crew.look();
     let (status, kind, body) = match (Page::decode(&head), look) {
         (Page::Foreign, _) => {
             ("403 Forbidden", "text/plain", "ask by the address of this machine\n".to_owned())

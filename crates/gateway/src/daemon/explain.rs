@@ -17,6 +17,7 @@ use super::config::{ClassTable, FailTable, GatewayTable, SiteTable, StatusTable}
 pub const EXAMPLE: &str = r#"[gateway]
 private_key_file = "/etc/tidegate/key"
 address = ["10.9.0.1/24"]
+# Where many sites are more than one processor can do: threads = 2
 
 [sites.b]
 public_key = "the one that `tidegatectl keygen` shows there"
@@ -139,6 +140,8 @@ mod tests {
         assert!(explain("path.target").unwrap().contains("Default: \"5ms\""));
         assert!(explain("fq-codel").unwrap().contains("Keys:"));
         assert!(explain("gateway").unwrap().contains("private_key_file"));
+        let threads = explain("gateway.threads").unwrap();
+        assert!(threads.contains("Default: 1") && threads.contains("16"), "{threads}");
         assert_eq!(explain("gateway.mtuu").unwrap_err(), "`gateway` has no key `mtuu` (did you mean `mtu`?)");
         assert!(explain("patth").unwrap_err().contains("did you mean `path`?"));
         assert!(overview().contains("control/iec"));

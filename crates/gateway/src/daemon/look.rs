@@ -1,4 +1,4 @@
-//! A look at the daemon, as the packet thread leaves it; as JSON; and what the last minutes were like.
+//! A look at the daemon, as packet threads leave it; as JSON; and what the last minutes were like.
 
 use std::collections::VecDeque;
 
@@ -27,10 +27,31 @@ pub struct Wire {
     pub bad_reads: u64,
     /// Calls that read packets.
     pub reads: u64,
+    /// Packets and datagrams that one packet thread has handed over to another, and those that it could not.
+    pub handed_over: u64,
+    /// See `handed_over`.
+    pub lost_between: u64,
     /// How late timers were since the look before, at most.
     pub late: Span,
-    /// What the packet thread has cost so far.
+    /// What the packet threads have cost so far.
     pub spent: Time,
+}
+
+impl Wire {
+    /// That of two threads.
+    fn and(&self, other: &Self) -> Self {
+        Self {
+            unsent: self.unsent + other.unsent,
+            too_large: self.too_large + other.too_large,
+            refused_packets: self.refused_packets + other.refused_packets,
+            bad_reads: self.bad_reads + other.bad_reads,
+            reads: self.reads + other.reads,
+            handed_over: self.handed_over + other.handed_over,
+            lost_between: self.lost_between + other.lost_between,
+            late: self.late.max(other.late),
+            spent: Time::from_nanos(self.spent.as_nanos() + other.spent.as_nanos()),
+        }
+    }
 }
 
 /// All that there is to see.
@@ -40,6 +61,8 @@ pub struct Look {
     pub at: Time,
     /// The other sites.
     pub sites: Vec<SiteStatus>,
+    /// The packet thread of each.
+    pub threads: Vec<u8>,
     /// What belongs to none.
     pub stray: Stray,
     /// What the machine did.
@@ -51,6 +74,33 @@ fn seconds(span: Span) -> f64 {
 }
 
 impl Look {
+    /// The looks that threads have left, as one of all sites, whose `names` are in order; `None` while a site is
+    /// on its way from one to another.
+    pub fn merged<'a>(looks: impl Iterator<Item = &'a Self>, names: &[String]) -> Option<Self> {
+        let mut found: Vec<Option<(Time, u8, &SiteStatus)>> = vec![None; names.len()];
+        let mut whole: Option<Self> = None;
+        for (thread, look) in (0..).zip(looks) {
+            for site in &look.sites {
+                let place = &mut found[names.binary_search(&site.name).ok()?];
+                if place.is_none_or(|(at, ..)| at < look.at) {
+                    *place = Some((look.at, thread, site));
+                }
+            }
+            let Self { at, stray, wire, .. } = look;
+            let before = whole.take();
+            whole = Some(Self {
+                at: before.as_ref().map_or(*at, |one| one.at.max(*at)),
+                stray: before.as_ref().map_or(*stray, |one| one.stray.and(stray)),
+                wire: before.as_ref().map_or(*wire, |one| one.wire.and(wire)),
+                sites: Vec::new(),
+                threads: Vec::new(),
+            });
+        }
+        let all: Vec<_> = found.into_iter().collect::<Option<_>>()?;
+        let sites = all.iter().map(|(.., site)| (*site).clone()).collect();
+        Some(Self { sites, threads: all.iter().map(|(_, thread, _)| *thread).collect(), ..whole? })
+    }
+
     /// For programs; keys are stable.
     pub fn to_json(&self, name: &str, uptime: Span) -> Value {
         json!({
@@ -59,7 +109,7 @@ impl Look {
             "uptime_s": seconds(uptime),
             "cpu_s": self.wire.spent.as_secs_f64(),
             "late_s": seconds(self.wire.late),
-            "sites": self.sites.iter().map(site_json).collect::<Vec<_>>(),
+            "sites": self.sites.iter().zip(&self.threads).map(site_json).collect::<Vec<_>>(),
             "stray": {
                 "bad_packets": self.stray.bad_packets,
                 "unrouted_packets": self.stray.unrouted_packets,
@@ -72,6 +122,8 @@ impl Look {
                 "refused_packets": self.wire.refused_packets,
                 "bad_reads": self.wire.bad_reads,
                 "reads": self.wire.reads,
+                "handed_over": self.wire.handed_over,
+                "lost_between": self.wire.lost_between,
             },
         })
     }
@@ -81,7 +133,7 @@ fn refused(counts: &[u64; Refusal::ALL.len()]) -> Value {
     Refusal::ALL.iter().map(|why| (why.name().to_owned(), json!(counts[*why as usize]))).collect()
 }
 
-fn site_json(site: &SiteStatus) -> Value {
+fn site_json((site, thread): (&SiteStatus, &u8)) -> Value {
     let counters = &site.counters;
     let links: Vec<Value> = site
         .links
@@ -108,6 +160,7 @@ fn site_json(site: &SiteStatus) -> Value {
     json!({
         "name": site.name,
         "state": site.state.name(),
+        "thread": thread,
         "endpoint": site.endpoint.map(|endpoint| endpoint.to_string()),
         "mtu": site.mtu,
         "links": links,
@@ -191,5 +244,69 @@ impl History {
     /// Of site number `site`, the oldest first.
     pub fn of(&self, site: usize) -> impl ExactSizeIterator<Item = &Moment> {
         self.sites.get(site).map(VecDeque::iter).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::peer::{Counters, State};
+    use crate::core::store::Drops;
+
+    fn site(name: &str, mtu: u16) -> SiteStatus {
+        SiteStatus {
+            name: name.to_owned(),
+            state: State::Down,
+            endpoint: None,
+            mtu,
+            links: Vec::new(),
+            counters: Counters::default(),
+            drops: Drops::default(),
+            marks: 0,
+            buffers: (0, 1),
+        }
+    }
+
+    fn look(at: u64, sites: &[(&str, u16)], late_ms: u64) -> Look {
+        let mut stray = Stray { unrouted_packets: 3, ..Stray::default() };
+        stray.refused[Refusal::Busy as usize] = at;
+        let wire = Wire {
+            reads: 10,
+            handed_over: 1,
+            lost_between: 2,
+            late: Span::from_millis(late_ms),
+            spent: Time::from_nanos(at),
+            ..Wire::default()
+        };
+        let sites: Vec<SiteStatus> = sites.iter().map(|&(name, mtu)| site(name, mtu)).collect();
+        Look { at: Time::from_nanos(at), threads: vec![0; sites.len()], sites, stray, wire }
+    }
+
+    #[test]
+    fn looks_of_threads_are_one_of_all_sites_in_order() {
+        let names: Vec<String> = ["a", "b", "c"].map(str::to_owned).into();
+        let (first, second) = (look(5, &[("b", 1)], 7), look(9, &[("a", 2), ("c", 3)], 4));
+        let all = Look::merged([&first, &second].into_iter(), &names).expect("nobody is missing");
+        let shown: Vec<_> =
+            all.sites.iter().zip(&all.threads).map(|(one, thread)| (&*one.name, *thread)).collect();
+        assert_eq!(shown, [("a", 1), ("b", 0), ("c", 1)]);
+        assert_eq!((all.at, all.wire.spent), (Time::from_nanos(9), Time::from_nanos(14)));
+        assert_eq!((all.wire.late, all.wire.reads), (Span::from_millis(7), 20));
+        assert_eq!((all.wire.handed_over, all.wire.lost_between), (2, 4));
+        assert_eq!((all.stray.unrouted_packets, all.stray.refused[Refusal::Busy as usize]), (6, 14));
+        let json = all.to_json("here", Span::ZERO);
+        assert_eq!((&json["sites"][0]["thread"], &json["wire"]["lost_between"]), (&json!(1), &json!(4)));
+    }
+
+    #[test]
+    fn a_site_on_its_way_between_threads_is_shown_where_it_came_or_not_at_all() {
+        let names: Vec<String> = ["a", "b"].map(str::to_owned).into();
+        // Thread 0 has it no more, thread 1 not yet.
+        let (left, waiting) = (look(5, &[("a", 1)], 0), look(4, &[], 0));
+        assert!(Look::merged([&left, &waiting].into_iter(), &names).is_none());
+        // Thread 0 has not said yet that it has it no more.
+        let (old, new) = (look(4, &[("a", 1), ("b", 1)], 0), look(5, &[("b", 9)], 0));
+        let all = Look::merged([&old, &new].into_iter(), &names).expect("nobody is missing");
+        assert_eq!((all.sites[1].mtu, all.threads), (9, vec![0, 1]));
     }
 }

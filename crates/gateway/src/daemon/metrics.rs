@@ -161,6 +161,20 @@ impl Written {
         let packets = || Some(Unit::Other("packets".to_owned()));
         let nobody = "Packets of hosts here for no site";
         write(encoder, &Family { name: "unrouted", help: nobody, unit: packets() }, unrouted)?;
+        for (name, help, count) in [
+            (
+                "handed_over",
+                "Packets and datagrams that one packet thread handed over to another",
+                self.0.wire.handed_over,
+            ),
+            (
+                "lost_between",
+                "Packets and datagrams that found no room on the way to another packet thread",
+                self.0.wire.lost_between,
+            ),
+        ] {
+            write(encoder, &Family { name, help, unit: packets() }, [(none, ConstCounter::new(count))])?;
+        }
         let spent = [(none, ConstCounter::new(self.0.wire.spent.as_secs_f64()))];
         let work = "Time that processors spent on packets";
         write(encoder, &Family { name: "packet_thread", help: work, unit: Some(Unit::Seconds) }, spent)?;

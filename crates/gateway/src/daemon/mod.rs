@@ -2,13 +2,15 @@
 //!
 //! ```text
 //! main      reads the configuration, makes devices, sockets and routes, gives its rights away, answers signals and systemd
-//! packets   the only thread that has the core: device and sockets, what is due, nothing else
+//! packets   the only thread that has the core: device and sockets, what is due, nothing else; or several, each with a
+//!           core of its own ([`threads`])
 //! control   the socket of `tidegatectl`, the status page; names that are looked up again have a thread beside it
 //! ```
 //!
-//! The packet thread waits for nobody and takes no lock: it leaves a look at itself where others find it, and takes orders
+//! A packet thread waits for nobody and takes no lock: it leaves a look at itself where others find it, and takes orders
 //! from a queue.
 
+pub mod batch;
 pub mod config;
 pub mod control;
 pub mod explain;
@@ -27,6 +29,7 @@ pub mod rights;
 pub mod routes;
 pub mod run;
 pub mod state;
+pub mod threads;
 
 /// Where `tidegatectl` finds the daemon.
 pub const DEFAULT_SOCKET: &str = "/run/tidegate/gateway.sock";

@@ -1,4 +1,5 @@
-//! The packet thread: what is due goes, what comes in is handled, and in between it sleeps.
+//! A packet thread: what is due goes, what comes in is handled, and in between it sleeps. There may be several
+//! ([`super::threads`]); what comes to the wrong one is handed over.
 //!
 //! The core is told the instants at which things are due, not those at which the machine got round to them: a shaper whose timer
 //! fires late then sends what it owes at once, and several packets go with one call. Being late by more than [`LATE_MAX`] is
@@ -8,24 +9,27 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender};
 
 use arc_swap::ArcSwapOption;
 use nix::poll::{PollFd, PollFlags, ppoll};
-use nix::sys::eventfd::EventFd;
 use nix::sys::prctl;
 use nix::sys::time::TimeSpec;
+use tidegate_packet::Dscp;
 use tidegate_units::{Span, Time};
 use tidegate_wire::recording::recorder::Recorder;
 
+use super::batch::Batch;
 use super::io::clock;
 use super::io::tun::Tun;
-use super::io::udp::{BATCH_BYTES_MAX, SEGMENTS_MAX, Udp};
+use super::io::udp::Udp;
 use super::look::{Look, Wire};
 use super::recording::{Ended, Recording};
-use crate::core::config::GatewayConfig;
-use crate::core::store::BUFFER_BYTES;
+use super::threads::beside::{Beside, Wan};
+use super::threads::lane::{Bell, Kind};
+use super::threads::owners::Owners;
+use super::threads::share::Share;
 use crate::core::{Input, Output};
 use crate::record;
 use crate::tunnel::wireguard::WireguardTunnels;
@@ -50,16 +54,14 @@ pub type Core = record::Core<WireguardTunnels, Recorder>;
 
 /// What a core is made anew with.
 pub struct Change {
-    /// What it is told.
-    pub config: GatewayConfig,
-    /// The same as a recording has it.
-    pub text: String,
-    /// How often each site hears from here.
-    pub keepalives: Vec<Option<Span>>,
+    /// The sites that the thread has from now on, and what the core is told.
+    pub share: Share,
     /// How far apart rounds begin where much goes.
     pub together: Span,
     /// It is recorded from its beginning, and who is told how that ended.
     pub recording: Option<Recording>,
+    /// Whose what is, where there are several threads.
+    pub owners: Arc<Owners>,
 }
 
 /// What others ask for.
@@ -68,7 +70,7 @@ pub enum Order {
     Reload(Box<Change>, SyncSender<()>),
     /// The recording ends, if there is one; who began it is told.
     EndRecording,
-    /// A site has been found by its name.
+    /// A site of the thread, by the number that it has there, has been found by its name.
     Find(u32, SocketAddr),
     /// The wall clock was set forward: who has no session stamps handshakes by it from now on.
     Restamp,
@@ -85,19 +87,18 @@ pub struct Shared {
     pub look: ArcSwapOption<Look>,
     /// Rises as long as the thread is alive.
     pub beats: AtomicU64,
-    /// Wakes it up for an order.
-    pub wake: EventFd,
-    /// Whether there is a recording. Who begins one sets it, and takes it back when all is written.
-    pub is_recorded: AtomicBool,
+    /// Wakes it up, for an order or for what another thread hands over.
+    pub bell: Bell,
 }
 
-/// Datagrams that go to one place with one call.
-struct Batch {
-    bytes: Vec<u8>,
-    used: usize,
-    count: usize,
-    to: Option<(SocketAddr, u8)>,
-    segment: usize,
+impl Shared {
+    /// Of a thread that has not begun.
+    ///
+    /// # Errors
+    /// When the system refuses what wakes it up.
+    pub fn new() -> io::Result<Self> {
+        Ok(Self { look: ArcSwapOption::empty(), beats: AtomicU64::new(0), bell: Bell::new()? })
+    }
 }
 
 /// See the module.
@@ -108,6 +109,8 @@ pub struct Packets {
     recording: Option<SyncSender<Ended>>,
     tun: Tun,
     sockets: Vec<Udp>,
+    /// The threads beside this one, if there are any.
+    beside: Option<Beside>,
     batch: Batch,
     room: Vec<u8>,
     orders: Receiver<Order>,
@@ -129,6 +132,7 @@ impl Packets {
     pub fn new(
         (gateway, recording): (Core, Option<SyncSender<Ended>>),
         (tun, sockets): (Tun, Vec<Udp>),
+        beside: Option<Beside>,
         together: Span,
         orders: Receiver<Order>,
         shared: Arc<Shared>,
@@ -138,13 +142,8 @@ impl Packets {
             recording,
             tun,
             sockets,
-            batch: Batch {
-                bytes: vec![0; BATCH_BYTES_MAX + BUFFER_BYTES],
-                used: 0,
-                count: 0,
-                to: None,
-                segment: 0,
-            },
+            beside,
+            batch: Batch::default(),
             room: vec![0; 1 << 16],
             orders,
             shared,
@@ -211,7 +210,10 @@ impl Packets {
                 false
             }
             Order::Find(number, endpoint) => {
-                self.gateway().find(number, endpoint, now);
+                // Had a reload gone wrong half way, it might be on another thread.
+                if (number as usize) < self.gateway().status().len() {
+                    self.gateway().find(number, endpoint, now);
+                }
                 false
             }
             Order::Restamp => {
@@ -225,22 +227,32 @@ impl Packets {
         }
     }
 
-    /// Another core, with the tunnels of the one before: sessions go on, and whoever waits is lost. So does a recording.
+    /// Another core, with the tunnels of the one before: sessions go on, and whoever waits is lost. So does a
+    /// recording, unless there is nothing left to record. Sites that were on another thread have no session yet.
     fn reload(&mut self, change: Change, now: Time) {
-        let Change { mut config, text, keepalives, together, recording } = change;
+        let Change { share, together, recording, owners } = change;
+        let Share { mut config, text, numbers, peers } = share;
+        if config.sites.is_empty() {
+            self.end_recording(now);
+        }
         let Some(old) = self.gateway.take() else { return };
         self.together = together;
         // Where a site was heard last counts more than where its name leads.
-        for (site, status) in config.sites.iter_mut().zip(old.status()) {
-            site.endpoint = status.endpoint.or(site.endpoint);
+        let before = old.status();
+        for site in &mut config.sites {
+            // Names are in order.
+            let known = before.binary_search_by(|status| status.name.cmp(&site.name));
+            site.endpoint = known.ok().and_then(|at| before[at].endpoint).or(site.endpoint);
+        }
+        if let Some(beside) = &mut self.beside {
+            beside.change(owners);
         }
         let (tape, ended) = recording.unzip();
         self.recording = self.recording.take().or(ended);
-        self.gateway = Some(old.reload(config, &text, tape, now, |tunnels| {
-            for (number, keepalive) in (0..).zip(keepalives) {
-                tunnels.set_keepalive(number, keepalive);
-            }
-        }));
+        let anew = |tunnels: &mut WireguardTunnels| tunnels.change(numbers, &peers, now);
+        self.gateway = Some(old.reload(config, &text, tape, now, anew));
+        // Who asks after it sees the sites where they are.
+        self.leave_look(now);
     }
 
     /// The recording ends, if there is one. What is still to be written others wait for.
@@ -265,15 +277,20 @@ impl Packets {
     /// Sleeps until something is due or comes in: what can be read.
     fn wait(&mut self, now: Time) -> Vec<bool> {
         let due = self.gateway().poll_timeout().unwrap_or(Time::MAX);
-        let at = due.min(now + IDLE_MAX);
+        // What others have handed over is due.
+        let is_idle = self.beside.as_ref().is_none_or(Beside::lies_down);
+        let at = if is_idle { due.min(now + IDLE_MAX) } else { now };
         let wait = at.since(now);
         let timeout = TimeSpec::from_duration(std::time::Duration::from_nanos(wait.as_nanos()));
-        let descriptors = [self.tun.as_fd(), self.shared.wake.as_fd()].into_iter();
+        let descriptors = [self.tun.as_fd(), self.shared.bell.wake.as_fd()].into_iter();
         let sockets = self.sockets.iter().map(AsFd::as_fd);
         let mut waits: Vec<PollFd<'_>> =
             descriptors.chain(sockets).map(|one| PollFd::new(one, PollFlags::POLLIN)).collect();
         let polled = ppoll(&mut waits, Some(timeout), None);
         let ready = waits.iter().map(|one| one.any().unwrap_or(false)).collect();
+        if let Some(beside) = &self.beside {
+            beside.gets_up();
+        }
         if polled == Ok(0) {
             self.late = self.late.max(clock::now().since(at.max(now)));
         }
@@ -285,7 +302,7 @@ impl Packets {
         let mut reads_left = false;
         if ready[1] {
             // Its orders are read in any case.
-            let _ = self.shared.wake.read();
+            let _ = self.shared.bell.wake.read();
         }
         // Sockets first: what has come there has its own time, which may be before that of the device.
         let offset_ns = clock::wall_offset_ns();
@@ -297,24 +314,31 @@ impl Packets {
                 let came = received.stamped_ns.map_or(now, |stamped| clock::of_wall(stamped, offset_ns));
                 let came = came.clamp(self.told.min(now), now);
                 self.collect_due(came);
-                let Self { gateway: Some(gateway), room, .. } = self else { break };
+                let Self { gateway: Some(gateway), room, beside, .. } = self else { break };
                 let (from, traffic_class) = (received.from, received.traffic_class);
                 for datagram in room[..received.bytes].chunks(received.segment.max(1)) {
                     packets += 1;
-                    gateway.handle(Input::Wan { from, traffic_class, datagram }, came);
+                    let wan = Wan { from, traffic_class, came, datagram };
+                    if beside.as_mut().is_none_or(|beside| beside.keeps_datagram(&wan, gateway.tunnels_mut()))
+                    {
+                        gateway.handle(Input::Wan { from, traffic_class, datagram }, came);
+                    }
                 }
                 self.reads += 1;
                 reads_left |= packets >= TURN_PACKETS;
             }
         }
+        reads_left |= self.take_over();
         let mut packets = if ready[0] { 0 } else { TURN_PACKETS };
         while packets < TURN_PACKETS {
             let now = clock::now();
             self.collect_due(now);
-            let Self { gateway: Some(gateway), tun, .. } = self else { break };
+            let Self { gateway: Some(gateway), tun, beside, .. } = self else { break };
             let is_some = tun.read(|packet| {
                 packets += 1;
-                gateway.handle(Input::Lan(packet), now);
+                if beside.as_mut().is_none_or(|beside| beside.keeps_packet(packet, now)) {
+                    gateway.handle(Input::Lan(packet), now);
+                }
             })?;
             if !is_some {
                 break;
@@ -325,6 +349,31 @@ impl Packets {
         self.collect_due(clock::now());
         self.hand_over();
         Ok(reads_left)
+    }
+
+    /// Takes what others have handed over: whether there may be more.
+    fn take_over(&mut self) -> bool {
+        for _ in 0..TURN_PACKETS {
+            let Some((head, bytes)) = self.beside.as_mut().and_then(|beside| beside.take(&mut self.room))
+            else {
+                return false;
+            };
+            let now = clock::now();
+            let came = head.came.clamp(self.told.min(now), now);
+            self.collect_due(came);
+            let Self { gateway: Some(gateway), beside: Some(beside), room, .. } = self else { return false };
+            let (from, traffic_class, datagram) = (head.from, head.traffic_class, &room[..bytes]);
+            if head.kind == Kind::Lan {
+                gateway.handle(Input::Lan(datagram), came);
+            } else if beside.keeps_taken(
+                head.kind,
+                &Wan { from, traffic_class, came, datagram },
+                gateway.tunnels_mut(),
+            ) {
+                gateway.handle(Input::Wan { from, traffic_class, datagram }, came);
+            }
+        }
+        true
     }
 
     /// Everything that is due by `now`, each at its own instant.
@@ -338,6 +387,10 @@ impl Packets {
         self.told = self.told.max(now);
         let late_max = LATE_MAX + self.together;
         let earliest = Time::from_nanos(now.as_nanos().saturating_sub(late_max.as_nanos()));
+        while let Some((to, reply)) = self.beside.as_mut().and_then(Beside::next_reply) {
+            self.batch.room(&mut self.sockets)[..reply.len()].copy_from_slice(&reply);
+            self.batch.add((to, Dscp::CONTROL.get() << 2), reply.len(), &mut self.sockets);
+        }
         loop {
             let gateway = self.gateway.as_mut().expect("there is one between reloads");
             while let Some(packet) = gateway.poll_lan(now) {
@@ -347,11 +400,7 @@ impl Packets {
             let Some(due) = gateway.poll_timeout().filter(|&due| due <= now) else { break };
             let at = due.max(earliest);
             loop {
-                if self.batch.count == SEGMENTS_MAX || self.batch.used + BUFFER_BYTES > self.batch.bytes.len()
-                {
-                    self.batch.flush(&mut self.sockets);
-                }
-                let room = &mut self.batch.bytes[self.batch.used..][..BUFFER_BYTES];
+                let room = self.batch.room(&mut self.sockets);
                 match gateway.poll_output(at, room) {
                     None => break,
                     Some(Output::Lan(bytes)) => {
@@ -370,13 +419,19 @@ impl Packets {
     fn hand_over(&mut self) {
         self.batch.flush(&mut self.sockets);
         self.tun.flush();
+        if let Some(beside) = &mut self.beside {
+            beside.wake_others();
+        }
     }
 
     fn leave_look(&mut self, now: Time) {
         if self.gateway().has_failed() {
             self.end_recording(now);
         }
+        let counts = self.beside.as_ref().map(|beside| beside.counts).unwrap_or_default();
         let wire = Wire {
+            handed_over: counts.handed_over,
+            lost_between: counts.lost,
             unsent: self.sockets.iter().map(|socket| socket.unsent).sum(),
             too_large: self.sockets.iter().map(|socket| socket.too_large).sum(),
             refused_packets: self.tun.refused_packets,
@@ -386,7 +441,12 @@ impl Packets {
             spent: clock::thread_time(),
         };
         let gateway = self.gateway.as_ref().expect("there is one between reloads");
-        let look = Look { at: now, sites: gateway.status(), stray: gateway.stray(), wire };
+        let mut stray = gateway.stray();
+        for (all, count) in stray.refused.iter_mut().zip(counts.refused) {
+            *all += count;
+        }
+        let sites = gateway.status();
+        let look = Look { at: now, threads: vec![0; sites.len()], sites, stray, wire };
         self.shared.look.store(Some(Arc::new(look)));
     }
 }
@@ -395,33 +455,5 @@ fn sleep_until(at: Time) {
     let wait = at.since(clock::now());
     if wait > Span::ZERO {
         std::thread::sleep(std::time::Duration::from_nanos(wait.as_nanos()));
-    }
-}
-
-impl Batch {
-    /// A datagram of `bytes` bytes stands behind what is there.
-    fn add(&mut self, to: (SocketAddr, u8), bytes: usize, sockets: &mut [Udp]) {
-        let continues = self.to == Some(to) && bytes <= self.segment && self.used + bytes <= BATCH_BYTES_MAX;
-        let is_closed = self.count > 0 && self.used < self.count * self.segment;
-        if self.count > 0 && (!continues || is_closed) {
-            let start = self.used;
-            self.flush(sockets);
-            self.bytes.copy_within(start..start + bytes, 0);
-        }
-        if self.count == 0 {
-            (self.to, self.segment) = (Some(to), bytes);
-        }
-        self.used += bytes;
-        self.count += 1;
-    }
-
-    fn flush(&mut self, sockets: &mut [Udp]) {
-        if let Some((to, traffic_class)) = self.to.take() {
-            // An address of a version that no socket has cannot be reached.
-            if let Some(socket) = sockets.iter_mut().find(|socket| socket.reaches(&to)) {
-                socket.send(to, traffic_class, &self.bytes[..self.used], self.segment);
-            }
-        }
-        (self.used, self.count) = (0, 0);
     }
 }

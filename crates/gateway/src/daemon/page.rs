@@ -149,9 +149,15 @@ pub fn page(look: &Look, history: &History, name: &str, uptime: Span) -> String 
         site(one, &moments, &mut out);
     }
     let stray: u64 = look.stray.refused.iter().sum();
+    let lost = look.wire.lost_between;
+    let between = if look.wire.handed_over + lost > 0 {
+        entry("lost between threads", &marked(&lost.to_string(), lost > 0))
+    } else {
+        String::new()
+    };
     let _ = write!(
         out,
-        "<section><h2>This machine</h2><dl>{}{}{}{}</dl></section></html>",
+        "<section><h2>This machine</h2><dl>{}{}{}{}{between}</dl></section></html>",
         entry("datagrams of strangers", &stray.to_string()),
         entry("packets for nobody", &look.stray.unrouted_packets.to_string()),
         entry("timers late by", &marked(&time(look.wire.late.as_secs_f64()), look.wire.late > LATE)),

@@ -21,6 +21,7 @@ use super::config;
 use super::io::clock;
 use super::program::understand;
 use super::recording::{ReceiveError, receive};
+use super::request::Command;
 use super::run::new_file;
 use crate::record::{Difference, Differs, Outcome, replay as replay_from};
 
@@ -31,15 +32,15 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Differences end with this code, as failures do.
 const EXIT_DIFFERS: u8 = 1;
 
-/// Records into `path`, by the daemon at the other end of `stream`, for so long or until a signal. The file is ours: the daemon only sends
-/// what is to be in it.
+/// Records the thread of `site`, or the only one, into `path`, by the daemon at the other end of `stream`, for so
+/// long or until a signal. The file is ours: the daemon only sends what is to be in it.
 ///
 /// # Errors
 /// When there is such a file and it is not to be written over, it cannot be written, or the daemon does not record; for people.
 pub fn record(
     mut stream: UnixStream,
     path: &Path,
-    seconds: Option<u32>,
+    (site, seconds): (Option<&str>, Option<u32>),
     is_forced: bool,
 ) -> Result<(), String> {
     let refused = |why: io::Error| format!("{}: {why}", path.display());
@@ -57,13 +58,22 @@ pub fn record(
         .and_then(|()| SignalFd::with_flags(&ending, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC));
     let signals = held.map_err(|why| format!("signals cannot be held: {why}"))?;
 
-    let begun =
-        writeln!(stream, "record").map_err(unheard).and_then(|()| first_line(&mut stream).map_err(unheard));
-    if let Err(why) = begun.and_then(|line| understand(&line)) {
-        if is_new {
-            let _ = fs::remove_file(path);
+    let begun = writeln!(stream, "{}", Command::record_line(site))
+        .map_err(unheard)
+        .and_then(|()| first_line(&mut stream).map_err(unheard));
+    let begun = match begun.and_then(|line| understand(&line)) {
+        Ok(begun) => begun,
+        Err(why) => {
+            if is_new {
+                let _ = fs::remove_file(path);
+            }
+            return Err(why);
         }
-        return Err(why);
+    };
+    if site.is_some() {
+        let names: Vec<&str> =
+            begun["sites"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        println!("records {}", names.join(", "));
     }
     if file.metadata().is_ok_and(|about| about.is_file()) {
         file.set_len(0).map_err(refused)?;

@@ -42,6 +42,9 @@ enum GatewayCommand {
         /// Record what it does into this new file, for `tidegate-gateway replay`.
         #[arg(long, value_name = "FILE")]
         record: Option<PathBuf>,
+        /// Which sites: all that are on one thread with this one. Needed where sites are on several threads.
+        #[arg(long, value_name = "NAME", requires = "record")]
+        site: Option<String>,
     },
     /// Say whether a configuration is right, and change nothing.
     Check {
@@ -123,6 +126,9 @@ enum ControlCommand {
         /// Where to; it must not be there yet.
         #[arg(short, long, value_name = "FILE")]
         output: PathBuf,
+        /// Which sites: all that are on one thread with this one. Needed where sites are on several threads.
+        #[arg(long, value_name = "NAME")]
+        site: Option<String>,
         /// For how long.
         #[arg(long, value_parser = clap::value_parser!(u32).range(1..=86_400))]
         seconds: Option<u32>,
@@ -168,7 +174,9 @@ fn ended(text: &str) -> String {
 
 fn gateway(cli: Gateway) -> Result<u8, String> {
     match cli.command {
-        GatewayCommand::Run { file, record } => run::run(&file, record.as_deref())?,
+        GatewayCommand::Run { file, record, site } => {
+            run::run(&file, record.as_deref().map(|path| (path, site.as_deref())))?;
+        }
         GatewayCommand::Replay { file, json } => return parity::replay(&file, json),
         GatewayCommand::Check { file } => {
             let plan = run::check(&file)?;
@@ -223,8 +231,8 @@ fn control(cli: Control) -> Result<(), String> {
         ControlCommand::Drain => {
             ask("drain")?;
         }
-        ControlCommand::Record { output, seconds, force } => {
-            parity::record(connect(&cli.socket)?, &output, seconds, force)?;
+        ControlCommand::Record { output, site, seconds, force } => {
+            parity::record(connect(&cli.socket)?, &output, (site.as_deref(), seconds), force)?;
         }
         ControlCommand::Completion { shell } => {
             generate(shell, &mut Control::command(), "tidegatectl", &mut io::stdout());

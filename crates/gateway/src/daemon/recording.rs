@@ -13,10 +13,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tidegate_document::suggest;
 use tidegate_wire::recording::recorder::Recorder;
 
 use super::control::{Shares, lock};
 use super::log::{Level, say};
+use super::threads::groups::Division;
 use crate::record;
 
 /// A recording that goes to a thread.
@@ -77,10 +79,10 @@ impl FromStart {
         let ended = match hears.try_recv() {
             Ok(ended) => ended,
             Err(TryRecvError::Empty) if !is_end => return,
-            Err(_) => Err(io::Error::other("the packet thread has ended")),
+            Err(_) => Err(io::Error::other("a packet thread has ended")),
         };
         tell(&complete(ended));
-        lock(shares).shared().is_recorded.store(false, Ordering::Release);
+        lock(shares).crew().is_recorded.store(false, Ordering::Release);
         self.0 = None;
     }
 }
@@ -118,12 +120,33 @@ impl Write for Parts {
     }
 }
 
+/// The thread that is recorded where `site` is wanted, by a division of the sites `names`: a recording is of one
+/// thread.
+///
+/// # Errors
+/// When there is no such site, or none is named and there are several threads with sites.
+pub fn thread_of(site: Option<&str>, names: &[String], division: &Division) -> Result<u8, String> {
+    if let Some(site) = site {
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let found = names.iter().position(|name| *name == site);
+        return found
+            .map(|number| division.of(number))
+            .ok_or_else(|| format!("there is no site `{site}` ({})", suggest::help(site, &names)));
+    }
+    let thread = division.of(0);
+    if (0..names.len()).all(|number| division.of(number) == thread) {
+        return Ok(thread);
+    }
+    let many = "sites are on several threads, and a recording is of one";
+    Err(format!("{many}; say with --site NAME of which, and it has all sites of that thread"))
+}
+
 /// Records for who asks by `stream`, until they close their half of it, or go away. It has a thread of its own.
 ///
 /// The answer is a line, which is an error or is not; then parts of the recording, each behind its length, and an empty one;
 /// then a line that says how it ended.
-pub fn serve(stream: &UnixStream, shares: &Shares) {
-    let begun = begin_for(stream, shares);
+pub fn serve(stream: &UnixStream, shares: &Shares, site: Option<&str>) {
+    let begun = begin_for(stream, shares, site);
     let answer = |value: &Value| {
         let mut client = stream;
         // One that has gone away hears nothing.
@@ -137,7 +160,7 @@ pub fn serve(stream: &UnixStream, shares: &Shares) {
     let outcome = complete(wait(stream, &hears, shares));
     // Until the thread has left the socket, nobody else writes to it.
     let is_left = writes.recv_timeout(STALLED) == Err(RecvTimeoutError::Disconnected);
-    lock(shares).shared().is_recorded.store(false, Ordering::Release);
+    lock(shares).crew().is_recorded.store(false, Ordering::Release);
     tell(&outcome);
     if is_left {
         let mut client = stream;
@@ -151,7 +174,7 @@ pub fn serve(stream: &UnixStream, shares: &Shares) {
 
 type Begun = (Receiver<Ended>, Receiver<()>);
 
-fn begin_for(stream: &UnixStream, shares: &Shares) -> Result<Begun, String> {
+fn begin_for(stream: &UnixStream, shares: &Shares, site: Option<&str>) -> Result<Begun, String> {
     let told = |why: io::Error| why.to_string();
     stream.set_write_timeout(Some(STALLED)).map_err(told)?;
     stream.set_read_timeout(Some(LOOK_EVERY)).map_err(told)?;
@@ -160,10 +183,10 @@ fn begin_for(stream: &UnixStream, shares: &Shares) -> Result<Begun, String> {
     let is_greeted = Arc::new(Mutex::new(()));
     let greeting = is_greeted.lock().unwrap_or_else(PoisonError::into_inner);
     let parts = Parts { stream: out, is_greeted: Arc::clone(&is_greeted), _is_writing: is_writing };
-    let hears = lock(shares).record(|| begin(|| Ok(parts)))?;
+    let (hears, sites) = lock(shares).record(site, || begin(|| Ok(parts)))?;
     let mut client = stream;
     // Whoever has gone away meanwhile is found out later.
-    let _ = writeln!(client, "{}", json!({ "ok": true }));
+    let _ = writeln!(client, "{}", json!({ "ok": true, "sites": sites }));
     drop(greeting);
     Ok((hears, writes))
 }
@@ -174,7 +197,7 @@ fn wait(mut stream: &UnixStream, hears: &Receiver<Ended>, shares: &Shares) -> En
     loop {
         match hears.try_recv() {
             Ok(ended) => return ended,
-            Err(TryRecvError::Disconnected) => return Err(io::Error::other("the packet thread has ended")),
+            Err(TryRecvError::Disconnected) => return Err(io::Error::other("a packet thread has ended")),
             Err(TryRecvError::Empty) => {}
         }
         if !is_wanted {

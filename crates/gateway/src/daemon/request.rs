@@ -16,8 +16,11 @@ pub enum Command {
     Reload,
     /// Say goodbye.
     Drain,
-    /// Record, and send it here.
-    Record,
+    /// Record the thread of a site, or the only one, and send it here.
+    Record {
+        /// The site.
+        site: Option<String>,
+    },
     /// There is no such command.
     Unknown(String),
 }
@@ -29,9 +32,18 @@ impl Command {
             "status" => Self::Status,
             "reload" => Self::Reload,
             "drain" => Self::Drain,
-            "record" => Self::Record,
-            other => Self::Unknown(other.to_owned()),
+            "record" => Self::Record { site: None },
+            other => match other.strip_prefix("record ").map(serde_json::from_str) {
+                // A name may have any letters.
+                Some(Ok(site)) => Self::Record { site: Some(site) },
+                _ => Self::Unknown(other.to_owned()),
+            },
         }
+    }
+
+    /// The line that asks to record the thread of `site`, or the only one.
+    pub fn record_line(site: Option<&str>) -> String {
+        site.map_or_else(|| "record".to_owned(), |site| format!("record {}", serde_json::Value::from(site)))
     }
 }
 
@@ -113,6 +125,19 @@ mod tests {
         assert_eq!(Page::decode(foreign), Page::Foreign);
         assert_eq!(Page::decode(b"GET /metrics HTTP/1.1\r\nhost: [::1]:9586\r\n\r\n"), Page::Metrics);
         assert_eq!(Page::decode(b"POST / HTTP/1.1\r\n\r\n"), Page::Unknown);
+    }
+
+    #[test]
+    fn a_site_may_have_any_name_and_what_is_no_name_is_no_command() {
+        for site in [None, Some("b"), Some("two words"), Some("a \"quoted\"\nline \u{e4}"), Some("")] {
+            let line = Command::record_line(site);
+            assert!(!line.contains('\n'), "it is one line");
+            let command = Command::decode(format!("{line}\n").as_bytes());
+            assert_eq!(command, Command::Record { site: site.map(str::to_owned) });
+        }
+        for wrong in ["record b", "record 7", "record \"b\" c", "recording"] {
+            assert_eq!(Command::decode(wrong.as_bytes()), Command::Unknown(wrong.to_owned()));
+        }
     }
 
     #[test]

@@ -5,16 +5,13 @@ use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use arc_swap::ArcSwapOption;
 use nix::libc;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use sd_notify::NotifyState;
@@ -23,18 +20,23 @@ use super::config::{self, Keys, Plan};
 use super::control::{self, Desk, Manager, Shares};
 use super::io::clock;
 use super::io::tun::Tun;
-use super::io::udp::Udp;
+use super::io::udp::{Opened, Udp};
 use super::kept::{self, Kept};
 use super::log::{Level, say};
 use super::packets::{Core, Packets, Shared};
 use super::recording::{self, FromStart, Recording};
 use super::state::{self, Keeper, Places};
+use super::threads::beside::Beside;
+use super::threads::crew::{Crew, Post, all_go_on};
+use super::threads::groups::Division;
+use super::threads::owners::Owners;
+use super::threads::share::Share;
 use super::{rights, routes};
 use crate::tunnel::wireguard::WireguardTunnels;
 
-/// How often it looks whether the packet thread is alive, where systemd does not say.
+/// How often it looks whether packet threads are alive, where systemd does not say.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Orders that wait for the packet thread.
+/// Orders that wait for one packet thread.
 const ORDERS_MAX: usize = 16;
 
 /// What the system refused, and to whom.
@@ -59,14 +61,18 @@ fn system<T>(what: &str, outcome: nix::Result<T>) -> Result<T, String> {
     refused(what, outcome.map_err(io::Error::from))
 }
 
-/// Runs by the file at `path` until a signal ends it, and records that into a file at `record`, if there is one.
+/// Runs by the file at `path` until a signal ends it, and records that into a file, if there is one at `record`:
+/// the thread of the site that is named there, or the only one.
 ///
 /// # Errors
 /// Why it cannot, for people.
-pub fn run(path: &Path, record: Option<&Path>) -> Result<(), String> {
+pub fn run(path: &Path, record: Option<(&Path, Option<&str>)>) -> Result<(), String> {
     let plan = config::open(path).map_err(|why| why.render())?;
     let mut keys = Keys::default();
     keys.load(&plan).map_err(|why| why.render())?;
+    let division = Division::new(plan.outline(), plan.threads, None);
+    let recorded =
+        record.map(|(_, site)| recording::thread_of(site, &plan.names(), &division)).transpose()?;
     // Before there are threads: signals arrive as readable bytes only.
     let mut signals = SigSet::empty();
     for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
@@ -77,7 +83,7 @@ pub fn run(path: &Path, record: Option<&Path>) -> Result<(), String> {
     let signals = system("signals cannot be read", signals)?;
 
     // With the rights that it has now.
-    let file = record.map(new_file).transpose()?;
+    let file = record.map(|(file, _)| new_file(file)).transpose()?;
     let socket = refused(&plan.socket, control::open_socket(Path::new(&plan.socket), &plan.user))?;
     let shown = "stop what has the port (`ss -ltnp` shows it), or choose another `status.listen`";
     let open_status = |at| {
@@ -89,15 +95,21 @@ pub fn run(path: &Path, record: Option<&Path>) -> Result<(), String> {
     if plan.is_closed {
         refused("routes", routes::close(&networks))?;
     }
-    let mut kept = Kept::take(&plan.device, &Udp::addresses(plan.listen));
-    let (tun, is_kept) = match kept.device() {
-        Some(descriptor) => (Tun::from_descriptor(descriptor), true),
-        None => (make_device(&plan)?, false),
-    };
+    let mut kept = Kept::take(&plan.device, &Udp::addresses(plan.listen), plan.threads);
+    let queues = kept.queues();
+    let is_kept = !queues.is_empty();
+    let tuns =
+        if is_kept { queues.into_iter().map(Tun::from_descriptor).collect() } else { make_device(&plan)? };
     let advice = "stop what has the port (`ss -lunp` shows it), or choose another `gateway.listen`";
-    let sockets = advised(Udp::all(plan.listen, |at| kept.socket(at)), io::ErrorKind::AddrInUse, advice);
-    let sockets = refused(format!("nothing can be heard at {}", plan.listen), sockets)?;
+    let sockets = kept.patiently(|kept| Udp::all(plan.listen, plan.threads, |at| kept.sockets(at)));
+    let sockets = advised(sockets, io::ErrorKind::AddrInUse, advice);
+    let Opened { of_threads: sockets, steered } =
+        refused(format!("nothing can be heard at {}", plan.listen), sockets)?;
     drop(kept);
+    if let Err(why) = steered {
+        let told = "the kernel does not give datagrams to their threads, which hand them over, at some cost";
+        say(Level::Warning, format_args!("{told}: {why}"));
+    }
     if is_kept {
         refused("the device", routes::set_mtu(&plan.device, plan.mtu()))?;
     }
@@ -117,17 +129,24 @@ pub fn run(path: &Path, record: Option<&Path>) -> Result<(), String> {
         },
     );
 
-    kept::keep(&plan.device, tun.as_fd(), &sockets.iter().map(AsFd::as_fd).collect::<Vec<_>>());
+    let opened: Vec<(Tun, Vec<Udp>)> = tuns.into_iter().zip(sockets).collect();
+    let descriptors = opened.iter().map(|(tun, udp)| (tun.as_fd(), udp.iter().map(AsFd::as_fd).collect()));
+    kept::keep(&plan.device, &descriptors.collect::<Vec<_>>());
     let (recording, hears) = match file.map(|file| recording::begin(move || Ok(file))).transpose() {
         Ok(begun) => begun.unzip(),
         Err(why) => return Err(format!("the recording cannot begin: {why}")),
     };
     let mut keeper = Keeper::new(plan.state.clone());
     keeper.forget_others(&plan.peers.iter().map(|peer| peer.public).collect::<Vec<_>>());
-    let (manager, shared, packets) =
-        start_packets(path, &plan, keys, keeper.places(), (tun, sockets), recording)?;
+    let recording = recorded.zip(recording);
+    let (crew, packets) = start_packets(&plan, &keys, (&division, keeper.places()), opened, recording)?;
+    if plan.threads > 1 {
+        tell_division(&plan, &division);
+    }
+    let manager = Manager::new(path.to_owned(), plan.clone(), keys, division, Arc::clone(&crew));
+    let manager = Arc::new(Mutex::new(manager));
     let began = clock::now();
-    let desk = Desk { shares: Arc::clone(&manager), shared: Arc::clone(&shared), name: name(), began };
+    let desk = Desk { shares: Arc::clone(&manager), crew: Arc::clone(&crew), name: name(), began };
     thread::spawn(move || control::serve(&desk, &socket, status.as_ref()));
     let house = Arc::clone(&manager);
     thread::spawn(move || control::keep_house(&house, keeper));
@@ -136,7 +155,7 @@ pub fn run(path: &Path, record: Option<&Path>) -> Result<(), String> {
     say(Level::Notice, format_args!("listens at {} for {} sites{at}", plan.listen, plan.peers.len()));
     let _ = sd_notify::notify(&[NotifyState::Ready, NotifyState::Status("running")]);
     let mut from_start = FromStart(hears);
-    let ended = watch(&signals, &manager, &shared, packets, &mut from_start);
+    let ended = watch(&signals, &manager, &crew, packets, &mut from_start);
     from_start.look(&manager, true);
     ended
 }
@@ -153,9 +172,23 @@ pub fn new_file(path: &Path) -> Result<File, String> {
     })
 }
 
-fn make_device(plan: &Plan) -> Result<Tun, String> {
+fn no_randomness(why: getrandom::Error) -> String {
+    format!("the system has no randomness: {why}")
+}
+
+/// Says which sites are on which thread.
+fn tell_division(plan: &Plan, division: &Division) {
+    let names = plan.names();
+    for thread in 0..division.threads() {
+        let own: Vec<&str> = division.sites(thread).into_iter().map(|site| names[site].as_str()).collect();
+        let own = if own.is_empty() { "no site".to_owned() } else { own.join(", ") };
+        say(Level::Info, format_args!("thread {thread} has {own}"));
+    }
+}
+
+fn make_device(plan: &Plan) -> Result<Vec<Tun>, String> {
     // The node may be missing, or the kernel's driver behind it.
-    let made = Tun::create(&plan.device, plan.mtu()).map_err(|why| match why.raw_os_error() {
+    let made = Tun::create(&plan.device, plan.mtu(), plan.threads).map_err(|why| match why.raw_os_error() {
         Some(libc::ENODEV | libc::ENXIO) => io::ErrorKind::NotFound.into(),
         _ => why,
     });
@@ -168,51 +201,67 @@ fn make_device(plan: &Plan) -> Result<Tun, String> {
 
 type Thread = thread::JoinHandle<io::Result<()>>;
 
+/// Starts the packet threads, which have what was opened: sites are divided among them, and were heard at places.
+/// One of the threads is recorded, if there is a recording.
 fn start_packets(
-    path: &Path,
     plan: &Plan,
-    keys: Keys,
-    places: &Places,
-    opened: (Tun, Vec<Udp>),
-    recording: Option<Recording>,
-) -> Result<(Shares, Arc<Shared>, Thread), String> {
-    let no_randomness = |why: getrandom::Error| format!("the system has no randomness: {why}");
+    keys: &Keys,
+    (division, places): (&Division, &Places),
+    all_opened: Vec<(Tun, Vec<Udp>)>,
+    mut recording: Option<(u8, Recording)>,
+) -> Result<(Arc<Crew>, Vec<Thread>), String> {
     let private = keys.private(plan);
     let now = clock::now();
-    let tunnels = WireguardTunnels::new(&private, &keys.peers(plan), now).map_err(no_randomness)?;
-    let seed = config::fresh_seed().map_err(no_randomness)?;
-    let mut config = plan.core(&private.public(), seed);
-    for (site, peer) in config.sites.iter_mut().zip(&plan.peers) {
+    let mut whole = plan.core(&private.public(), config::fresh_seed().map_err(no_randomness)?);
+    for (site, peer) in whole.sites.iter_mut().zip(&plan.peers) {
         if site.endpoint.is_none() && site.via.is_none() {
             site.endpoint = places.get(&peer.public).copied();
         }
     }
-    let is_recorded = AtomicBool::new(recording.is_some());
-    let (tape, ended) = recording.unzip();
-    let gateway = Core::new(config, &plan.recorded, tunnels, tape, now);
-    let wake = EventFd::from_value_and_flags(0, EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC);
-    let wake = system("the packet thread cannot be woken up", wake)?;
-    let shared =
-        Arc::new(Shared { look: ArcSwapOption::empty(), beats: AtomicU64::new(0), wake, is_recorded });
-    let (orders, hears) = sync_channel(ORDERS_MAX);
-    let packets = Packets::new((gateway, ended), opened, plan.together, hears, Arc::clone(&shared));
-    let spawned = thread::Builder::new().name("packets".to_owned()).spawn(move || packets.run());
-    let thread = refused("no thread can be started", spawned)?;
-    let manager = Manager::new(path.to_owned(), plan.clone(), keys, orders, Arc::clone(&shared));
-    Ok((Arc::new(Mutex::new(manager)), shared, thread))
+    let is_recorded = recording.is_some();
+    let all_shared = (0..plan.threads).map(|_| Shared::new().map(Arc::new)).collect();
+    let all_shared: Vec<Arc<Shared>> = refused("a packet thread cannot be woken up", all_shared)?;
+    let owners = Owners::new(&whole.sites, plan.peers.iter().map(|peer| peer.public), division);
+    // A thread that is alone has none.
+    let beside = if plan.threads > 1 { Beside::all(&all_shared, &Arc::new(owners)) } else { Vec::new() };
+    let mut beside = beside.into_iter();
+    let (mut posts, mut threads) = (Vec::new(), Vec::new());
+    for ((number, opened), shared) in (0..).zip(all_opened).zip(all_shared) {
+        let Share { config, text, numbers, peers } = Share::new(plan, keys, &whole, division, number);
+        let tunnels = if plan.threads > 1 {
+            WireguardTunnels::among((number, numbers), &private, &peers, now)
+        } else {
+            WireguardTunnels::new(&private, &peers, now)
+        };
+        let own = recording.take_if(|(thread, _)| *thread == number).map(|(_, recording)| recording);
+        let (tape, ended) = own.unzip();
+        let gateway = Core::new(config, &text, tunnels.map_err(no_randomness)?, tape, now);
+        let (orders, hears) = sync_channel(ORDERS_MAX);
+        posts.push(Post { orders, shared: Arc::clone(&shared) });
+        let packets = Packets::new((gateway, ended), opened, beside.next(), plan.together, hears, shared);
+        let name = if number == 0 { "packets".to_owned() } else { format!("packets-{number}") };
+        let spawned = thread::Builder::new().name(name).spawn(move || packets.run());
+        threads.push(refused("no thread can be started", spawned)?);
+    }
+    Ok((Arc::new(Crew::new(posts, plan.names(), is_recorded)), threads))
 }
 
-/// Until a signal ends it, or the packet thread does. systemd is told that it is alive as long as packets are served.
+/// Until a signal ends it, or a packet thread does. systemd is told that it is alive as long as packets are
+/// served, by each of them.
 fn watch(
     signals: &SignalFd,
     manager: &Shares,
-    shared: &Shared,
-    packets: Thread,
+    crew: &Crew,
+    mut packets: Vec<Thread>,
     recording: &mut FromStart,
 ) -> Result<(), String> {
     let every = sd_notify::watchdog_enabled().map_or(LOOK_EVERY, |limit| (limit / 2).min(LOOK_EVERY));
     let timeout = PollTimeout::try_from(every).unwrap_or(PollTimeout::MAX);
-    let mut beats = 0;
+    let mut beats = Vec::new();
+    let end = |thread: Thread| {
+        let ended = thread.join().map_err(|_| "a packet thread has panicked".to_owned())?;
+        refused("packets", ended)
+    };
     loop {
         let mut waits = [PollFd::new(signals.as_fd(), PollFlags::POLLIN)];
         let _ = poll(&mut waits, timeout);
@@ -225,18 +274,15 @@ fn watch(
             } else {
                 let _ = sd_notify::notify(&[NotifyState::Stopping]);
                 control::lock(manager).drain(true)?;
-                let ended = packets.join().map_err(|_| "the packet thread has panicked".to_owned())?;
-                return refused("packets", ended);
+                return packets.into_iter().map(end).fold(Ok(()), Result::and);
             }
         }
-        if packets.is_finished() {
-            let ended = packets.join().map_err(|_| "the packet thread has panicked".to_owned())?;
-            return refused("packets", ended);
+        // The others end with it.
+        if let Some(ended) = packets.iter().position(Thread::is_finished) {
+            return end(packets.swap_remove(ended));
         }
         recording.look(manager, false);
-        let now = shared.beats.load(Ordering::Relaxed);
-        if now != beats {
-            beats = now;
+        if all_go_on(&mut beats, crew.beats()) {
             let _ = sd_notify::notify(&[NotifyState::Watchdog]);
         }
     }

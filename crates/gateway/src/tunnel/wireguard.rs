@@ -14,29 +14,28 @@
 //!   machine whose clock was set back would have none before its clock is right again. Who repeats an initiation of an
 //!   end that is silent brings us to a handshake every 5 s, with nobody but that end.
 
+mod gate;
+mod names;
+
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
-use std::hash::Hasher;
-use std::net::{IpAddr, SocketAddr};
+use std::hash::Hasher as _;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use boringtun::noise::errors::WireGuardError;
-use boringtun::noise::handshake::parse_handshake_anon;
 use boringtun::noise::rate_limiter::RateLimiter;
 use boringtun::noise::{Packet, Tunn, TunnResult};
 use boringtun::x25519::{PublicKey, StaticSecret};
 use siphasher::sip::SipHasher24;
 use tidegate_units::{Span, Time};
 
+use self::gate::Gate;
+pub use self::gate::{Handshake, Judgement};
+use self::names::Names;
+pub use self::names::{PEERS_MAX, THREAD_AT, THREAD_MASK, THREADS_MAX, thread_of};
 use super::{Addressed, OVERHEAD_BYTES, Opened, PADDING_BYTES, Refusal, Tunnel, Tunnels};
 
-/// Handshakes in a second from which on strangers must show that they are where they say (cookies; section 5.3).
-const HANDSHAKES_PER_SECOND: u64 = 100;
-/// Handshakes in a second that are computed at all, and of one address. Each costs some 100 us.
-const COMPUTED_PER_SECOND: u32 = 500;
-const COMPUTED_OF_ADDRESS: u32 = 20;
-/// Addresses that are told apart at once; others share with them.
-const ADDRESSES: usize = 1024;
 /// The library wants to be asked about its timers so often.
 const TICK: Span = Span::from_millis(250);
 /// Where the other end asks for a session with a stamp that is too old and nothing comes of it for so long after that, it has begun anew with
@@ -47,8 +46,6 @@ const ASK_BACK_EVERY: Span = Span::from_secs(5);
 const PENDING_MAX: usize = 4;
 /// Of a message that the library writes by itself.
 const MESSAGE_BYTES: usize = 148;
-/// The greatest number of peers: 24 bits of a session's name are the peer's.
-pub const PEERS_MAX: usize = 1 << 24;
 /// A padded packet is no longer.
 const PACKET_BYTES_MAX: usize = 2048;
 
@@ -301,65 +298,42 @@ fn refusal(why: &WireGuardError) -> Refusal {
     }
 }
 
-/// Handshakes that may be computed in this second: in all, and by address.
-#[derive(Debug)]
-struct Budget {
-    key: u64,
-    since: Time,
-    left: u32,
-    of_address: Box<[(Time, u32)]>,
-}
-
-impl Budget {
-    fn may(&mut self, from: IpAddr, now: Time) -> bool {
-        let second = Span::from_secs(1);
-        if now.since(self.since) >= second {
-            (self.since, self.left) = (now, COMPUTED_PER_SECOND);
-        }
-        let mut hasher = SipHasher24::new_with_keys(self.key, 0);
-        match from {
-            IpAddr::V4(address) => hasher.write(&address.octets()),
-            // Whoever has one address of a network has all of them.
-            IpAddr::V6(address) => hasher.write(&address.octets()[..8]),
-        }
-        let place = (hasher.finish() % ADDRESSES as u64) as usize;
-        let (since, left) = &mut self.of_address[place];
-        if now.since(*since) >= second {
-            (*since, *left) = (now, COMPUTED_OF_ADDRESS);
-        }
-        let may = *left > 0 && self.left > 0;
-        if may {
-            *left -= 1;
-            self.left -= 1;
-        }
-        may
-    }
-}
-
-/// The tunnels of one gateway.
+/// The tunnels of one gateway, or those of one thread of it.
 pub struct WireguardTunnels {
-    private: StaticSecret,
-    public: PublicKey,
-    /// Asks strangers for cookies.
-    limiter: RateLimiter,
-    budget: Budget,
-    /// Asks nobody.
+    /// Bounds what strangers cost.
+    gate: Gate,
+    /// Asks nobody: each handshake was counted before it comes to a tunnel.
     each: Arc<RateLimiter>,
+    names: Names,
     peers: Vec<PeerKeys>,
     tunnels: Vec<WireguardTunnel>,
     by_key: HashMap<[u8; 32], u32>,
+    /// The handshake message that comes next was judged elsewhere.
+    admitted: Option<Handshake>,
 }
 
-/// The library's part of the tunnel to peer `number`, which stamps handshakes by the wall clock as it is now, and goes on from there.
-fn tunn(private: &StaticSecret, peer: &PeerKeys, number: u32, each: &Arc<RateLimiter>) -> Tunn {
-    Tunn::new(
-        private.clone(),
-        PublicKey::from(peer.public),
-        peer.shared,
-        None,
-        number,
-        Some(Arc::clone(each)),
-    )
+/// The library's part of the tunnel to `peer`, which is called `name`. It stamps handshakes by the wall clock as
+/// it is now, and goes on from there.
+fn tunn(private: &StaticSecret, peer: &PeerKeys, name: u32, each: &Arc<RateLimiter>) -> Tunn {
+    Tunn::new(private.clone(), PublicKey::from(peer.public), peer.shared, None, name, Some(Arc::clone(each)))
+}
+
+impl WireguardTunnel {
+    fn new(tunn: Tunn, keepalive: Option<Span>, now: Time) -> Self {
+        Self {
+            tunn,
+            is_up: false,
+            wants: false,
+            asks: false,
+            pending: VecDeque::new(),
+            tick_at: now,
+            keepalive,
+            sent: now,
+            suspected: None,
+            asked_back: None,
+            padded: Box::new([0; PACKET_BYTES_MAX]),
+        }
+    }
 }
 
 impl fmt::Debug for WireguardTunnels {
@@ -375,50 +349,84 @@ impl WireguardTunnels {
     /// When the system has no randomness.
     pub fn new(private: &PrivateKey, peers: &[PeerKeys], now: Time) -> Result<Self, getrandom::Error> {
         assert!(peers.len() <= PEERS_MAX, "peers are numbered with 24 bits");
-        let public = PublicKey::from(&private.0);
-        // Each handshake was counted before it comes to a tunnel.
-        let each = Arc::new(RateLimiter::new(&public, u64::MAX));
-        let tunnel = |(peer, number): (&PeerKeys, u32)| WireguardTunnel {
-            tunn: tunn(&private.0, peer, number, &each),
-            is_up: false,
-            wants: false,
-            asks: false,
-            pending: VecDeque::new(),
-            tick_at: now,
-            keepalive: peer.keepalive,
-            sent: now,
-            suspected: None,
-            asked_back: None,
-            padded: Box::new([0; PACKET_BYTES_MAX]),
+        Self::called(Names::Numbers(peers.len()), private, peers, now)
+    }
+
+    /// The tunnels of thread `thread`: to `peers`, which have `numbers` in the whole gateway.
+    ///
+    /// # Errors
+    /// When the system has no randomness.
+    pub fn among(
+        (thread, numbers): (u8, Vec<u32>),
+        private: &PrivateKey,
+        peers: &[PeerKeys],
+        now: Time,
+    ) -> Result<Self, getrandom::Error> {
+        Self::called(Names::among(thread, numbers), private, peers, now)
+    }
+
+    fn called(
+        names: Names,
+        private: &PrivateKey,
+        peers: &[PeerKeys],
+        now: Time,
+    ) -> Result<Self, getrandom::Error> {
+        let gate = Gate::new(private.0.clone(), now)?;
+        let each = Arc::new(RateLimiter::new(&gate.public, u64::MAX));
+        let tunnel = |(peer, own): (&PeerKeys, u32)| {
+            WireguardTunnel::new(tunn(&private.0, peer, names.of(own), &each), peer.keepalive, now)
         };
-        let mut key = [0; 8];
-        getrandom::getrandom(&mut key)?;
         Ok(Self {
-            private: private.0.clone(),
-            public,
-            limiter: RateLimiter::new(&public, HANDSHAKES_PER_SECOND),
-            budget: Budget {
-                key: u64::from_le_bytes(key),
-                since: now,
-                left: COMPUTED_PER_SECOND,
-                of_address: vec![(now, COMPUTED_OF_ADDRESS); ADDRESSES].into(),
-            },
             tunnels: peers.iter().zip(0..).map(tunnel).collect(),
+            gate,
             each,
+            names,
             peers: peers.to_vec(),
-            by_key: peers.iter().zip(0..).map(|(peer, number)| (peer.public, number)).collect(),
+            by_key: peers.iter().zip(0..).map(|(peer, own)| (peer.public, own)).collect(),
+            admitted: None,
         })
+    }
+
+    /// From now on they are those to `peers`. Who was there keeps session and name, and hears from us as often as
+    /// this says; others begin. Where all tunnels of the gateway are here, they are the same peers in the same
+    /// order, and `numbers` count for nothing.
+    pub fn change(&mut self, numbers: Vec<u32>, peers: &[PeerKeys], now: Time) {
+        if let Names::Among { thread, .. } = self.names {
+            self.names = Names::among(thread, numbers);
+        }
+        let mut before: Vec<Option<WireguardTunnel>> = self.tunnels.drain(..).map(Some).collect();
+        for (peer, own) in peers.iter().zip(0..) {
+            let kept = self.by_key.get(&peer.public).and_then(|&was| before[was as usize].take());
+            let made = kept.unwrap_or_else(|| {
+                let tunn = tunn(&self.gate.private, peer, self.names.of(own), &self.each);
+                WireguardTunnel::new(tunn, None, now)
+            });
+            self.tunnels.push(WireguardTunnel { keepalive: peer.keepalive, ..made });
+        }
+        self.by_key = peers.iter().zip(0..).map(|(peer, own)| (peer.public, own)).collect();
+        self.peers = peers.to_vec();
     }
 
     /// The wall clock was set forward: who has no session stamps handshakes by it from now on. Who has one was heard with earlier stamps.
     pub fn restamp(&mut self) {
-        for ((tunnel, peer), number) in self.tunnels.iter_mut().zip(&self.peers).zip(0..) {
+        for ((tunnel, peer), own) in self.tunnels.iter_mut().zip(&self.peers).zip(0..) {
             if !tunnel.is_up {
-                tunnel.tunn = tunn(&self.private, peer, number, &self.each);
+                tunnel.tunn = tunn(&self.gate.private, peer, self.names.of(own), &self.each);
                 tunnel.wants |= std::mem::take(&mut tunnel.asks);
                 tunnel.suspected = None;
             }
         }
+    }
+
+    /// What becomes of the handshake message `datagram`, for whoever then says it to the tunnels that it is for:
+    /// see [`Self::admit`].
+    pub fn judge(&mut self, datagram: &[u8], from: SocketAddr, now: Time, room: &mut [u8]) -> Judgement {
+        self.gate.judge(datagram, from.ip(), now, room)
+    }
+
+    /// The handshake message that comes next was judged, and is this.
+    pub const fn admit(&mut self, handshake: Handshake) {
+        self.admitted = Some(handshake);
     }
 
     /// What the library says of itself, and what stands beside it; for tests that look whether anything has changed. How long a
@@ -444,36 +452,19 @@ impl WireguardTunnels {
         self.tunnels[peer as usize].session_age()
     }
 
-    /// From now on `peer` hears from us so often.
-    pub fn set_keepalive(&mut self, peer: u32, keepalive: Option<Span>) {
-        self.tunnels[peer as usize].keepalive = keepalive;
-    }
-
-    fn peer(&self, session: u32) -> Option<u32> {
-        Some(session >> 8).filter(|&number| (number as usize) < self.tunnels.len())
-    }
-
-    /// Whose handshake message `datagram` is; both kinds cost some, and are counted.
+    /// Whose handshake message `datagram` is.
     fn of_handshake(&mut self, datagram: &[u8], from: SocketAddr, now: Time, room: &mut [u8]) -> Addressed {
-        self.limiter.reset_count();
-        let packet = match self.limiter.verify_packet(Some(from.ip()), datagram, room) {
-            Ok(packet) => packet,
-            Err(TunnResult::WriteToNetwork(cookie)) => return Addressed::Reply(cookie.len()),
-            Err(TunnResult::Err(why)) => return Addressed::Refused(refusal(&why)),
-            Err(_) => return Addressed::Refused(Refusal::Malformed),
+        let handshake = match self.admitted.take() {
+            Some(handshake) => handshake,
+            None => match self.judge(datagram, from, now, room) {
+                Judgement::Passed(handshake) => handshake,
+                Judgement::Reply(bytes) => return Addressed::Reply(bytes),
+                Judgement::Refused(why) => return Addressed::Refused(why),
+            },
         };
-        if !self.budget.may(from.ip(), now) {
-            return Addressed::Refused(Refusal::Busy);
-        }
-        let number = match packet {
-            Packet::HandshakeInit(initiation) => {
-                match parse_handshake_anon(&self.private, &self.public, &initiation) {
-                    Ok(half) => self.by_key.get(&half.peer_static_public).copied(),
-                    Err(why) => return Addressed::Refused(refusal(&why)),
-                }
-            }
-            Packet::HandshakeResponse(response) => self.peer(response.receiver_idx),
-            Packet::PacketCookieReply(_) | Packet::PacketData(_) => None,
+        let number = match handshake {
+            Handshake::Initiation(key) => self.by_key.get(&key).copied(),
+            Handshake::Response(session) => self.names.peer(session),
         };
         number.map_or(Addressed::Refused(Refusal::Unknown), Addressed::Peer)
     }
@@ -484,8 +475,8 @@ impl Tunnels for WireguardTunnels {
 
     fn addressed(&mut self, datagram: &[u8], from: SocketAddr, now: Time, room: &mut [u8]) -> Addressed {
         let number = match Tunn::parse_incoming_packet(datagram) {
-            Ok(Packet::PacketData(data)) => self.peer(data.receiver_idx),
-            Ok(Packet::PacketCookieReply(reply)) => self.peer(reply.receiver_idx),
+            Ok(Packet::PacketData(data)) => self.names.peer(data.receiver_idx),
+            Ok(Packet::PacketCookieReply(reply)) => self.names.peer(reply.receiver_idx),
             Ok(Packet::HandshakeInit(_) | Packet::HandshakeResponse(_)) => {
                 return self.of_handshake(datagram, from, now, room);
             }

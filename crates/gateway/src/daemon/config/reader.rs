@@ -15,8 +15,8 @@ use tidegate_packet::Dscp;
 use tidegate_parameters::Report;
 
 use super::{
-    ClassTable, Control, DEVICE_BYTES_MAX, File, OTHER_CLASS, PeerPlan, Plan, SiteTable, WhenStopped,
-    decode_key, recorded,
+    ClassTable, Control, DEVICE_BYTES_MAX, File, OTHER_CLASS, PeerPlan, Plan, Recorded, SiteTable,
+    WhenStopped, decode_key,
 };
 use crate::core::config::{ClassConfig, GatewayConfig, LINKS_MAX, RateConfig, SiteConfig};
 use crate::tunnel::wireguard::site_id;
@@ -119,12 +119,13 @@ impl Reader<'_> {
             device: gateway.device.clone(),
             user: gateway.user.clone(),
             socket: gateway.socket.clone(),
+            threads: gateway.threads,
             together: gateway.together,
             state: Some(&gateway.state).filter(|path| !path.is_empty()).map(PathBuf::from),
             status,
             is_closed: fail.daemon_stops == WhenStopped::Closed,
             peers,
-            recorded: recorded::text(self.site.tree),
+            recorded: Recorded::new(self.site.tree),
             core: GatewayConfig {
                 id: 0,
                 address4: addresses.iter().find_map(of_v4),

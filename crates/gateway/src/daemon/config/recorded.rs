@@ -1,41 +1,86 @@
 //! The configuration as a recording has it: only what decides about packets, so that no path, no key and no comment is in it.
 
-use tidegate_document::tree::{Table, Tree};
+use ipnet::IpNet;
+use tidegate_document::source::Place;
+use tidegate_document::tree::{Table, Tree, Value};
 
 use super::Plan;
 use crate::core::config::GatewayConfig;
 use crate::record::step::Begin;
 
+const GATEWAY: &str = "gateway";
+const SITES: &str = "sites";
 const KEY_FILE: &str = "private_key_file";
 /// What the core is told of, by table. Keys of other sites are no secrets, and gateways are told apart by them.
 const OF_GATEWAY: &[&str] = &["address", "mtu", "buffers", "flows", "relay"];
 const OF_SITE: &[&str] = &["public_key", "networks", "control", "rate", "queue", "via"];
 
-/// What of a file is recorded, as a file: `root` is all of it.
-pub(super) fn text(root: &Tree) -> String {
-    let mut kept = Table::default();
-    for (key, entry) in root.as_table().into_iter().flat_map(Table::iter) {
-        let tree = match &**key {
-            "gateway" => {
-                let mut gateway = part(&entry.tree, OF_GATEWAY);
-                // A file without one is refused.
-                gateway.insert(KEY_FILE.into(), entry.key_place, Tree::text("", entry.key_place));
-                Tree::table(gateway, entry.tree.place)
-            }
-            "sites" => {
-                let mut sites = Table::default();
-                for (name, site) in entry.tree.as_table().into_iter().flat_map(Table::iter) {
-                    let own = Tree::table(part(&site.tree, OF_SITE), site.tree.place);
-                    sites.insert(name.clone(), site.key_place, own);
+/// What of a file is recorded.
+#[derive(Clone, Debug)]
+pub struct Recorded(Table);
+
+impl Recorded {
+    /// Of the file that `root` is all of.
+    pub(super) fn new(root: &Tree) -> Self {
+        let mut kept = Table::default();
+        for (key, entry) in root.as_table().into_iter().flat_map(Table::iter) {
+            let tree = match &**key {
+                GATEWAY => {
+                    let mut gateway = part(&entry.tree, OF_GATEWAY);
+                    // A file without one is refused.
+                    gateway.insert(KEY_FILE.into(), entry.key_place, Tree::text("", entry.key_place));
+                    Tree::table(gateway, entry.tree.place)
                 }
-                Tree::table(sites, entry.tree.place)
-            }
-            "classes" => entry.tree.clone(),
-            _ => continue,
-        };
-        kept.insert(key.clone(), entry.key_place, tree);
+                SITES => {
+                    let mut sites = Table::default();
+                    for (name, site) in entry.tree.as_table().into_iter().flat_map(Table::iter) {
+                        let own = Tree::table(part(&site.tree, OF_SITE), site.tree.place);
+                        sites.insert(name.clone(), site.key_place, own);
+                    }
+                    Tree::table(sites, entry.tree.place)
+                }
+                "classes" => entry.tree.clone(),
+                _ => continue,
+            };
+            kept.insert(key.clone(), entry.key_place, tree);
+        }
+        Self(kept)
     }
-    kept.to_toml()
+
+    /// As a file.
+    pub fn whole(&self) -> String {
+        self.0.to_toml()
+    }
+
+    /// The file of a gateway that has of these sites only those of `sites`, with these networks, and so many
+    /// buffers.
+    pub fn part(&self, sites: &[(&str, &[IpNet])], buffers: u32) -> String {
+        let mut kept = self.0.clone();
+        if let Some((gateway, place)) = kept.get_mut(GATEWAY).and_then(table_of) {
+            let count = Tree { value: Value::Integer(buffers.into()), place };
+            gateway.insert("buffers".into(), place, count);
+        }
+        if let Some((all, _)) = kept.get_mut(SITES).and_then(table_of) {
+            let mut own = Table::default();
+            for (name, networks) in sites {
+                let Some(entry) = all.entry(name) else { continue };
+                let mut site = entry.tree.clone();
+                if let Some((table, place)) = table_of(&mut site) {
+                    let list =
+                        networks.iter().map(|network| Tree::text(&network.to_string(), place)).collect();
+                    table.insert("networks".into(), place, Tree { value: Value::List(list), place });
+                }
+                own.insert((*name).into(), entry.key_place, site);
+            }
+            *all = own;
+        }
+        kept.to_toml()
+    }
+}
+
+fn table_of(tree: &mut Tree) -> Option<(&mut Table, Place)> {
+    let place = tree.place;
+    tree.as_table_mut().map(|table| (table, place))
 }
 
 /// Of the table `tree`, what stands at `keys`.
@@ -80,13 +125,10 @@ mod tests {
     #[test]
     fn it_says_the_same_to_the_core_and_no_secret() {
         let plan = read("gateway.toml", &file("")).unwrap();
-        assert!(
-            !plan.recorded.contains("secret") && !plan.recorded.contains("192.0.2.2"),
-            "{}",
-            plan.recorded
-        );
-        let again = configure(&Begin { text: plan.recorded.clone(), ..Begin::default() }).unwrap();
-        assert_eq!(format!("{again:?}"), format!("{:?}", plan.core), "{}", plan.recorded);
+        let text = plan.recorded.whole();
+        assert!(!text.contains("secret") && !text.contains("192.0.2.2"), "{text}");
+        let again = configure(&Begin { text: text.clone(), ..Begin::default() }).unwrap();
+        assert_eq!(format!("{again:?}"), format!("{:?}", plan.core), "{text}");
         assert_eq!(again.classes[0].name, "z", "classes keep their order");
         let wrong = configure(&Begin { text: "[gateway]".to_owned(), ..Begin::default() }).unwrap_err();
         assert!(wrong.contains("the recording's configuration"), "{wrong}");
@@ -97,7 +139,7 @@ mod tests {
         fn any_names_survive(name in "[a-z\"\\\\\\x00-\\x1f\\x7f\u{e4}\u{202e}]{1,6}") {
             let quoted = serde_json::Value::from(&*name).to_string().replace('\u{7f}', "\\u007f");
             if let Ok(plan) = read("gateway.toml", &file(&format!("[classes.{quoted}]\npriority = 2\n"))) {
-                let again = configure(&Begin { text: plan.recorded.clone(), ..Begin::default() });
+                let again = configure(&Begin { text: plan.recorded.whole(), ..Begin::default() });
                 prop_assert_eq!(format!("{:?}", again.unwrap()), format!("{:?}", plan.core));
             } else {
                 prop_assert!(name == "z" || name == "a", "{:?}", name);

@@ -148,4 +148,11 @@ fn what_cannot_change_while_it_runs_is_told_by_key() {
     assert!(plan(&TEXT.replace("100Mbit", "50Mbit")).fixed_that_differ(&now).is_empty());
     let other = TEXT.replace("10.2.0.0/24", "10.3.0.0/24").replace("10.9.0.1", "10.9.0.7");
     assert_eq!(plan(&other).fixed_that_differ(&now), ["gateway.address", "sites.*.networks"]);
+    let threads = |count: &str| TEXT.replacen("[gateway]\n", &format!("[gateway]\nthreads = {count}\n"), 1);
+    assert_eq!((now.threads, plan(&threads("16")).threads), (1, 16));
+    assert_eq!(plan(&threads("2")).fixed_that_differ(&now), ["gateway.threads"]);
+    for wrong in ["0", "17", "1.5", "'two'", "-1"] {
+        let said = errors(&threads(wrong));
+        assert!(said.contains("gateway.toml:2:11: gateway.threads: "), "{wrong}: {said}");
+    }
 }

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use nix::net::if_::if_nametoindex;
 use tidegate_units::Time;
 use tidegate_wire::offload::{Inbound, Outbox, ROOM_BYTES};
 use tun_rs::DeviceBuilder;
@@ -33,25 +34,45 @@ pub struct Tun {
 }
 
 impl Tun {
-    /// Makes the device `name`, which is up from then on.
+    /// Makes the device `name`, which is up from then on, with so many queues: one for each that is to read and
+    /// write it. The kernel gives packets of a connection to the queue in which others of it, either way, were
+    /// written last.
     ///
     /// # Errors
     /// When the system refuses it.
-    pub fn create(name: &str, mtu: u16) -> io::Result<Self> {
-        let device = DeviceBuilder::new()
+    pub fn create(name: &str, mtu: u16, queues: u8) -> io::Result<Vec<Self>> {
+        let is_there = if_nametoindex(name).is_ok();
+        // The kernel would add queues to a device of another daemon, which would lose packets to them.
+        if queues > 1 && is_there {
+            return Err(io::ErrorKind::ResourceBusy.into());
+        }
+        let made = Self::make(name, mtu, queues);
+        // One that has several takes no other.
+        let is_other = made.as_ref().is_err_and(|why| is_there && why.kind() == io::ErrorKind::InvalidInput);
+        if is_other { Err(io::ErrorKind::ResourceBusy.into()) } else { made }
+    }
+
+    fn make(name: &str, mtu: u16, queues: u8) -> io::Result<Vec<Self>> {
+        let first = DeviceBuilder::new()
             .name(name)
             .mtu(mtu)
             .tx_queue_len(QUEUE_PACKETS)
             .with(|builder| {
-                builder.offload(true);
+                builder.offload(true).multi_queue(queues > 1);
             })
             .build_sync()?;
-        device.set_nonblocking(true)?;
-        // The library's own is not needed any more; the device lives as long as a descriptor of it.
-        Ok(Self::from_descriptor(device.as_fd().try_clone_to_owned()?))
+        let more = (1..queues).map(|_| first.try_clone()).collect::<io::Result<Vec<_>>>()?;
+        std::iter::once(&first)
+            .chain(&more)
+            .map(|device| {
+                device.set_nonblocking(true)?;
+                // The library's own is not needed any more; the device lives as long as a descriptor of it.
+                Ok(Self::from_descriptor(device.as_fd().try_clone_to_owned()?))
+            })
+            .collect()
     }
 
-    /// The device that an earlier daemon made as [`Self::create`] does.
+    /// A queue of the device that an earlier daemon made as [`Self::create`] does.
     pub fn from_descriptor(descriptor: OwnedFd) -> Self {
         Self {
             device: descriptor.into(),

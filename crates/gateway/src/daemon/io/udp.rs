@@ -13,6 +13,8 @@ use nix::sys::socket::{MsgFlags, SockaddrStorage, recvmsg, setsockopt, sockopt};
 use quinn_udp::UdpSocketState;
 use socket2::{Domain, MsgHdr, Protocol, Socket, Type};
 
+use super::steer;
+
 /// What the kernel keeps for us in either direction: at 1 Gbit/s some 30 ms.
 const BUFFER_BYTES: usize = 4 << 20;
 /// Datagrams that go with one call (`UDP_MAX_SEGMENTS`), and their bytes.
@@ -37,6 +39,14 @@ pub struct Received {
     pub stamped_ns: Option<i64>,
 }
 
+/// What [`Udp::all`] has opened.
+pub struct Opened {
+    /// The sockets of each thread, one for each version of IP.
+    pub of_threads: Vec<Vec<Udp>>,
+    /// Whether the kernel finds the thread of a datagram.
+    pub steered: io::Result<()>,
+}
+
 /// One socket, for one version of IP.
 pub struct Udp {
     socket: Socket,
@@ -59,10 +69,15 @@ impl Udp {
 
     /// The same with `kept`, a socket that an earlier daemon opened there, if there is one.
     fn open_or(address: SocketAddr, kept: Option<Socket>) -> io::Result<Self> {
-        let is_v6 = address.is_ipv6();
-        if let Some(socket) = kept {
-            return Ok(Self::with(socket, is_v6));
+        match kept {
+            Some(socket) => Ok(Self::with(socket, address.is_ipv6())),
+            None => Self::open_new(address, false),
         }
+    }
+
+    /// A new one; others may have one there as well if it `is_shared`.
+    fn open_new(address: SocketAddr, is_shared: bool) -> io::Result<Self> {
+        let is_v6 = address.is_ipv6();
         let domain = if is_v6 { Domain::IPV6 } else { Domain::IPV4 };
         let socket = Socket::new(domain, Type::DGRAM, Some(Protocol::UDP))?;
         if is_v6 {
@@ -70,6 +85,9 @@ impl Udp {
             socket.set_recv_tclass_v6(true)?;
         } else {
             socket.set_recv_tos_v4(true)?;
+        }
+        if is_shared {
+            socket.set_reuse_port(true)?;
         }
         socket.bind(&address.into())?;
         socket.set_nonblocking(true)?;
@@ -84,6 +102,30 @@ impl Udp {
         // It sets what `nix` and `socket2` have not: that datagrams are not cut, and many come as one.
         UdpSocketState::new((&socket).into())?;
         Ok(Self::with(socket.into(), is_v6))
+    }
+
+    /// So many sockets at `address`, in the order of threads, with the program that says which of them gets a
+    /// datagram; or `kept` ones.
+    fn open_shared(
+        address: SocketAddr,
+        count: u8,
+        kept: Vec<Socket>,
+    ) -> io::Result<(Vec<Self>, io::Result<()>)> {
+        let mut sockets: Vec<Self> = kept.into_iter().map(|one| Self::with(one, address.is_ipv6())).collect();
+        if sockets.is_empty() {
+            // Another daemon of the same user could share the port, and would get a part of what comes: who is
+            // alone shares it with nobody.
+            drop(Self::open_new(address, false)?);
+            let mut at = address;
+            for _ in 0..count {
+                let socket = Self::open_new(at, true)?;
+                // Which port it is, if any was asked for.
+                at = socket.socket.local_addr()?.as_socket().unwrap_or(at);
+                sockets.push(socket);
+            }
+        }
+        let steered = steer::attach(&sockets[0], count);
+        Ok((sockets, steered))
     }
 
     fn with(socket: Socket, is_v6: bool) -> Self {
@@ -103,19 +145,31 @@ impl Udp {
         ]
     }
 
-    /// The sockets for `listen`, if need be only for the versions of IP that the machine has; `kept` may have them already.
+    /// The sockets for `listen` of each of so many threads, if need be only for the versions of IP that the
+    /// machine has; `kept` may have those at an address already, all or none.
     ///
     /// # Errors
     /// When there is none.
     pub fn all(
         listen: SocketAddr,
-        mut kept: impl FnMut(SocketAddr) -> Option<Socket>,
-    ) -> io::Result<Vec<Self>> {
+        threads: u8,
+        mut kept: impl FnMut(SocketAddr) -> Vec<Socket>,
+    ) -> io::Result<Opened> {
         let addresses = Self::addresses(listen);
-        let mut sockets = Vec::new();
+        let mut opened = Opened { of_threads: (0..threads).map(|_| Vec::new()).collect(), steered: Ok(()) };
         for &address in &addresses {
-            match Self::open_or(address, kept(address)) {
-                Ok(socket) => sockets.push(socket),
+            let sockets = if threads == 1 {
+                Self::open_or(address, kept(address).pop()).map(|socket| (vec![socket], Ok(())))
+            } else {
+                Self::open_shared(address, threads, kept(address))
+            };
+            match sockets {
+                Ok((sockets, steered)) => {
+                    opened.steered = opened.steered.and(steered);
+                    for (thread, socket) in opened.of_threads.iter_mut().zip(sockets) {
+                        thread.push(socket);
+                    }
+                }
                 // Machines without IPv6 are machines too.
                 Err(why)
                     if why.raw_os_error() == Some(libc::EAFNOSUPPORT)
@@ -124,7 +178,7 @@ impl Udp {
                 Err(why) => return Err(why),
             }
         }
-        Ok(sockets)
+        Ok(opened)
     }
 
     /// Whether it reaches `to`.
@@ -334,6 +388,45 @@ mod tests {
             stamped < read - 10_000_000
         });
         assert!(is_early);
+    }
+
+    #[test]
+    fn the_kernel_gives_each_thread_what_is_its_own_and_nobody_else_gets_a_part() {
+        for address in ["127.0.0.1:0", "[::1]:0"] {
+            let Some((mut one, ..)) = pair(address) else { continue };
+            let (mut threads, steered) =
+                Udp::open_shared(address.parse().unwrap(), 3, Vec::new()).expect("there is a port");
+            steered.expect("this kernel takes the program");
+            let to = threads[0].socket.local_addr().unwrap().as_socket().unwrap();
+            let datagram = |kind: u8, name: u8, mark: u8| [kind, 0, 0, 0, 77, name, 0, 0, mark];
+            // Sessions of each thread, of none, a cookie, both handshakes, garbage; what is too short.
+            let cases = [
+                (4, 0x10, 0),
+                (4, 0x21, 1),
+                (4, 0xf2, 2),
+                (4, 0x13, 0),
+                (3, 2, 2),
+                (1, 1, 0),
+                (2, 1, 0),
+                (9, 1, 0),
+            ];
+            for (mark, &(kind, name, _)) in (0..).zip(&cases) {
+                one.send(to, 0, &datagram(kind, name, mark), 9);
+            }
+            one.send(to, 0, &[4], 1);
+            for (thread, socket) in threads.iter_mut().enumerate() {
+                let expected: Vec<Vec<u8>> = (0..)
+                    .zip(&cases)
+                    .filter(|(_, (.., whose))| *whose == thread)
+                    .map(|(mark, &(kind, name, _))| datagram(kind, name, mark).to_vec())
+                    .chain((thread == 0).then(|| vec![4]))
+                    .collect();
+                let all = receive_all(socket, expected.len());
+                assert_eq!(all.into_iter().map(|(_, bytes)| bytes).collect::<Vec<_>>(), expected, "{thread}");
+            }
+            let refused = Udp::open_shared(to, 2, Vec::new()).map(|_| ()).unwrap_err();
+            assert_eq!(refused.kind(), io::ErrorKind::AddrInUse);
+        }
     }
 
     #[test]

@@ -295,7 +295,10 @@ pub const PACKET: Bound<Bytes> = Bound::between(Bytes::new(1), Bytes::new(65_535
 /// A probability, or a part of something.
 pub const PROBABILITY: Bound<f64> = Bound::between(0.0, 1.0).saying("", " is no probability");
 /// The weight of a sample in an average.
-pub const GAIN: Bound<f64> = Bound::above(0.0).and_at_most(1.0).saying("", " is no weight");
+pub const GAIN: Bound<f64> = Bound::above(0.0)
+    .and_at_most(1.0)
+    .saying("", " is no weight")
+    .helping("above 0, at most 1: at 0 nothing new counts");
 /// A number above zero.
 pub const ABOVE_ZERO: Bound<f64> = Bound::above(0.0).saying("", " is not above 0");
 /// A share of something, of which there is some.

@@ -126,6 +126,15 @@ fn disciplines() -> Vec<(&'static str, DisciplineConfig)> {
         ("fq-pie", DisciplineConfig::FqPie(FqPieConfig { pie, ..FqPieConfig::default() })),
         ("fq", DisciplineConfig::Fq(FqConfig::default())),
         ("cake", DisciplineConfig::Cake(CakeConfig { bandwidth: None, ..CakeConfig::default() })),
+        // A little above what is offered, so that it counts and holds nothing back.
+        (
+            "cake with a shaper",
+            DisciplineConfig::Cake(CakeConfig {
+                bandwidth: Some(BitRate::from_mbps(1100)),
+                overhead: 18,
+                ..CakeConfig::default()
+            }),
+        ),
         (
             "dualpi2",
             DisciplineConfig::DualPi2(DualPi2Config { target: codel.target, ..DualPi2Config::default() }),

@@ -20,7 +20,14 @@ MEASURES = {
     "dropped %": "100 * links.link.dropped_packets / links.link.arrived_packets",
     "marked %": "100 * links.link.marked_packets / links.link.arrived_packets",
 }
-PAIRS = ("real-reno/simulated-reno", "real-cubic/simulated-cubic", "real-cubic/simulated-linux")
+# Those of all experiments `real/agreement...`; of a folder, those that it has.
+PAIRS = (
+    "real-reno/simulated-reno",
+    "real-reno/simulated-reno-linux",
+    "real-cubic/simulated-cubic",
+    "real-cubic/simulated-linux",
+    "real-bbr/simulated-bbr",
+)
 # A ratio of two numbers as small as this says nothing.
 LEAST = 0.01
 FAR = 0.1
@@ -72,7 +79,9 @@ def main() -> None:
     help_of_pair = "variants that belong together (default: those of the experiment)"
     parser.add_argument("--pair", action="append", metavar="REAL/SIMULATED", help=help_of_pair)
     arguments = parser.parse_args()
-    pairs = [tuple(pair.split("/")) for pair in arguments.pair or PAIRS]
+    there = {point.variant for point in store.read_result(arguments.results).points}
+    known = [pair for pair in PAIRS if there.issuperset(pair.split("/"))]
+    pairs = [tuple(pair.split("/")) for pair in arguments.pair or known]
     print(table(arguments.results, pairs))
     print(f"\nReal / simulated (ratio). {late(arguments.results)}")
 

@@ -14,13 +14,16 @@ python3 tests/oracle/python/freeze_codel.py --check
 python3 tests/oracle/python/freeze_fq_codel.py --check
 python3 tests/oracle/python/freeze_fq_pie.py --check
 python3 tests/oracle/python/freeze_cobalt.py --check
+python3 tests/oracle/python/freeze_cake.py --check
 python3 tests/oracle/python/freeze_managers.py --check
 python3 tests/oracle/python/freeze_dualpi2.py --check
 python3 tests/oracle/python/freeze_pi2.py --check
+python3 tests/oracle/python/freeze_scream.py --check
+python3 tests/oracle/python/freeze_autorate.py --check
 python3 tests/oracle/python/tcp/freeze_subtcp.py --check
 python3 tests/oracle/python/tcp/freeze_controls.py --check
 python3 tests/oracle/python/backpressure/freeze_backpressure.py --check
-cargo test --release -p tidegate-mechanism --test ns2_drop_lists --test ns2_queues --test reference_verdicts --test reference_codel --test reference_flow_queueing --test reference_cobalt --test reference_managers --test reference_dualpi2
+cargo test --release -p tidegate-mechanism --test suite -- ns2_ reference_
 if [ -n "${NS3_PROGRAM:-}" ]; then
     python3 tests/oracle/ns3/make_frozen.py --check "$NS3_PROGRAM"
 fi

@@ -15,14 +15,14 @@ use std::time::Instant;
 
 use tidegate_mechanism::Context;
 use tidegate_mechanism::queue::{
-    AdaptiveRedConfig, AvqConfig, BlueConfig, ChokeConfig, CodelConfig, CodelLawConfig, CsfqConfig,
-    DropTailConfig, EecMarkerConfig, FredConfig, ManagerConfig, PiConfig, PieConfig, QueueDiscipline,
-    RedConfig, RedPenaltyBoxConfig, RemConfig, SfbConfig, StepConfig,
+    AdaptiveRedConfig, AvqConfig, BlueConfig, ChokeConfig, CobaltConfig, CodelConfig, CodelLawConfig,
+    CsfqConfig, DropTailConfig, EecMarkerConfig, FredConfig, ManagerConfig, Pi2Config, PiConfig, PieConfig,
+    PieLawConfig, QueueDiscipline, RedConfig, RedPenaltyBoxConfig, RemConfig, SfbConfig, StepConfig,
 };
 use tidegate_mechanism::random::Seed;
 use tidegate_mechanism::schedule::{
     AnyDiscipline, CakeConfig, CbqClassConfig, CbqConfig, DisciplineConfig, DrrConfig, DualPi2Config,
-    FlowQueueingConfig, FqCodelConfig, FqConfig, PriorityConfig, SfqConfig, WfqConfig,
+    FlowQueueingConfig, FqCodelConfig, FqConfig, FqPieConfig, PriorityConfig, SfqConfig, WfqConfig,
 };
 use tidegate_packet::{DropReason, Ecn, FlowId, MarkReason, Packet, RateLabel, Sink};
 use tidegate_units::{BitRate, Limit, Span, Time};
@@ -62,6 +62,13 @@ fn disciplines() -> Vec<(&'static str, DisciplineConfig)> {
         interval: Span::from_micros(6000),
         ..CodelLawConfig::default()
     };
+    let pie = PieLawConfig { target: codel.target, ..PieLawConfig::default() };
+    let cobalt = CobaltConfig {
+        limit: LIMIT,
+        target: codel.target,
+        interval: codel.interval,
+        ..CobaltConfig::default()
+    };
     let root = CbqClassConfig::with("all".to_owned(), 0.98);
     let cbq = CbqConfig { classes: [root].into_iter().chain(classes).collect(), ..CbqConfig::default() };
     vec![
@@ -88,8 +95,13 @@ fn disciplines() -> Vec<(&'static str, DisciplineConfig)> {
         ),
         manager("codel", ManagerConfig::Codel(CodelConfig { limit: LIMIT, law: codel })),
         manager("choke", ManagerConfig::Choke(ChokeConfig { red })),
-        manager("pie", ManagerConfig::Pie(PieConfig { limit: LIMIT, ..PieConfig::default() })),
+        manager("cobalt", ManagerConfig::Cobalt(cobalt)),
+        manager("pie", ManagerConfig::Pie(PieConfig { limit: LIMIT, law: pie, ..PieConfig::default() })),
         manager("pi", ManagerConfig::Pi(PiConfig { limit: LIMIT, ..PiConfig::default() })),
+        manager(
+            "pi2",
+            ManagerConfig::Pi2(Pi2Config { limit: LIMIT, target: codel.target, ..Pi2Config::default() }),
+        ),
         manager("rem", ManagerConfig::Rem(RemConfig { limit: LIMIT, ..RemConfig::default() })),
         manager("avq", ManagerConfig::Avq(AvqConfig { limit: LIMIT, ..AvqConfig::default() })),
         manager("step", ManagerConfig::Step(StepConfig { limit: LIMIT, ..StepConfig::default() })),
@@ -111,9 +123,22 @@ fn disciplines() -> Vec<(&'static str, DisciplineConfig)> {
                 ..FqCodelConfig::default()
             }),
         ),
+        ("fq-pie", DisciplineConfig::FqPie(FqPieConfig { pie, ..FqPieConfig::default() })),
         ("fq", DisciplineConfig::Fq(FqConfig::default())),
         ("cake", DisciplineConfig::Cake(CakeConfig { bandwidth: None, ..CakeConfig::default() })),
-        ("dualpi2", DisciplineConfig::DualPi2(DualPi2Config::default())),
+        // A little above what is offered, so that it counts and holds nothing back.
+        (
+            "cake with a shaper",
+            DisciplineConfig::Cake(CakeConfig {
+                bandwidth: Some(BitRate::from_mbps(1100)),
+                overhead: 18,
+                ..CakeConfig::default()
+            }),
+        ),
+        (
+            "dualpi2",
+            DisciplineConfig::DualPi2(DualPi2Config { target: codel.target, ..DualPi2Config::default() }),
+        ),
         ("cbq", DisciplineConfig::Cbq(cbq)),
         ("priority", DisciplineConfig::Priority(PriorityConfig::default())),
     ]

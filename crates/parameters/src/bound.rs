@@ -273,18 +273,21 @@ const QUEUE_PACKETS_MAX: u32 = 1_000_000_000;
 /// No queue holds more bytes.
 const QUEUE_BYTES_MAX: u64 = 1_000_000_000_000;
 
+/// What is advised where a time is longer than [`DELAY_MAX`].
+const AN_HOUR: &str = "at most 3600s: no link is longer, and no time constant";
+
 /// A rate at which something moves.
 pub const RATE: Bound<BitRate> = Bound::above(BitRate::ZERO)
     .and_at_most(RATE_MAX)
     .low("a rate of zero moves nothing", "to cut a link, use an event with state = \"down\"")
-    .high("", " is above 10000Gbit", "");
+    .high("", " is above 10000Gbit", "at most 10000Gbit: no link is faster");
 /// A time that may be zero.
-pub const DELAY: Bound<Span> = Bound::at_most(DELAY_MAX).high("", " is above an hour", "");
+pub const DELAY: Bound<Span> = Bound::at_most(DELAY_MAX).high("", " is above an hour", AN_HOUR);
 /// A time that may not be zero.
 pub const DURATION: Bound<Span> = Bound::above(Span::ZERO)
     .and_at_most(DELAY_MAX)
-    .low("this time cannot be zero", "")
-    .high("", " is above an hour", "");
+    .low("this time cannot be zero", "above 0s: waiting and averaging take time")
+    .high("", " is above an hour", AN_HOUR);
 /// A packet on the wire.
 pub const PACKET: Bound<Bytes> = Bound::between(Bytes::new(1), Bytes::new(65_535))
     .low("a packet has at least one byte", "")
@@ -292,13 +295,16 @@ pub const PACKET: Bound<Bytes> = Bound::between(Bytes::new(1), Bytes::new(65_535
 /// A probability, or a part of something.
 pub const PROBABILITY: Bound<f64> = Bound::between(0.0, 1.0).saying("", " is no probability");
 /// The weight of a sample in an average.
-pub const GAIN: Bound<f64> = Bound::above(0.0).and_at_most(1.0).saying("", " is no weight");
+pub const GAIN: Bound<f64> = Bound::above(0.0)
+    .and_at_most(1.0)
+    .saying("", " is no weight")
+    .helping("above 0, at most 1: at 0 nothing new counts");
 /// A number above zero.
 pub const ABOVE_ZERO: Bound<f64> = Bound::above(0.0).saying("", " is not above 0");
 /// A share of something, of which there is some.
 pub const SHARE: Bound<f64> = Bound::above(0.0).and_at_most(1.0).saying("", " is no share");
 /// How many there are of something of which there is one at least.
-pub const COUNT: Bound<u32> = Bound::at_least(1).low("zero leaves nothing", "");
+pub const COUNT: Bound<u32> = Bound::at_least(1).low("zero leaves nothing", "at least 1");
 /// A codepoint of differentiated services.
 pub const CODEPOINT: Bound<u8> = Bound::between(0, 63).saying("", " is no codepoint");
 /// A class of assured forwarding.
@@ -328,7 +334,11 @@ impl Check<Limit> for Queue {
             Limit::Time(span) => (span.is_zero(), span > DELAY_MAX),
         };
         if is_zero {
-            report.say(key, "a queue that holds nothing drops everything", "");
+            report.say(
+                key,
+                "a queue that holds nothing drops everything",
+                "above zero, in packets, bytes or time",
+            );
         } else if is_too_large {
             report.say(key, format!("no queue holds {limit}"), "at most 1000000000p, 1000GB or one hour");
         }

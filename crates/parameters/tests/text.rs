@@ -143,7 +143,7 @@ fn bounds_hold_inside_too_and_stand_in_the_schema() {
     assert_eq!(
         complaints(&Outer::Pause(Box::new(pause))),
         [
-            "span: this time cannot be zero ()",
+            "span: this time cannot be zero (above 0s: waiting and averaging take time)",
             "queue.part: 2 is no share (above 0, at most 1)",
             "queue.part: nothing ends in part at once ()"
         ]

@@ -19,7 +19,10 @@ use super::{QueueLimit, QueueManager, Verdict};
 use crate::{Context, Variable};
 
 /// How fast the virtual capacity follows.
-const ALPHA: Bound<f64> = Bound::above(0.0).and_at_most(1e6).saying("", " does not adapt the capacity");
+const ALPHA: Bound<f64> = Bound::above(0.0)
+    .and_at_most(1e6)
+    .saying("", " is no speed of adaptation")
+    .helping("above 0, at most 1000000: at 0 the capacity stays; above that it is gone within a microsecond");
 
 parameters! {
     /// # Adaptive virtual queue

@@ -26,9 +26,11 @@ use crate::{Context, Variable};
 /// An idle link is sampled once in each: this bounds the work.
 pub(super) const PERIOD: Bound<Span> = Bound::between(Span::from_micros(10), bound::DELAY_MAX)
     .saying("", " is no time between samples")
-    .helping("from 10us to 3600s");
+    .helping("from 10us to 3600s: each sample is work");
 /// A gain, in probability for each packet.
-const GAIN: Bound<f64> = Bound::between(0.0, 1.0).saying("", " is no gain");
+const GAIN: Bound<f64> = Bound::between(0.0, 1.0)
+    .saying("", " is no gain")
+    .helping("from 0 to 1: a packet more in the queue is no more than a probability of 1");
 
 parameters! {
     /// # PI controller

@@ -24,14 +24,18 @@ use crate::random::Substream;
 use crate::{Context, Variable};
 
 /// At 1 the price would have no effect.
-const PHI: Bound<f64> = Bound::above(1.0)
-    .and_at_most(1000.0)
-    .saying("", " makes no probability of a price")
-    .helping("above 1, at most 1000");
+const PHI: Bound<f64> =
+    Bound::above(1.0).and_at_most(1000.0).saying("", " makes no probability of a price").helping(
+        "above 1, at most 1000: at 1 a price has no effect; above that one of 1 notifies nearly everything",
+    );
 /// A step of the price, for each packet.
-const GAMMA: Bound<f64> = Bound::above(0.0).and_at_most(1e6).saying("", " does not move the price");
+const GAMMA: Bound<f64> = Bound::above(0.0).and_at_most(1e6).saying("", " is no step of the price").helping(
+    "above 0, at most 1000000: at 0 the price never moves; above that a packet makes the probability 1",
+);
 /// How much the queue counts beside the input.
-const ALPHA: Bound<f64> = Bound::between(0.0, 1e6).saying("", " is no weight");
+const ALPHA: Bound<f64> = Bound::between(0.0, 1e6).saying("", " is no weight").helping(
+    "from 0 to 1000000: below 0 a queue that is too long lowers the price; above that it alone counts",
+);
 
 parameters! {
     /// # Random exponential marking

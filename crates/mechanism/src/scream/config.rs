@@ -15,6 +15,9 @@ const BETA: Bound<f64> = Bound::above(0.0)
 const FRAME_RATE: Bound<f64> = Bound::between(1.0, 1000.0)
     .saying("", " is no number of pictures in a second")
     .helping("from 1 to 1000: each picture is an event of its own");
+const KEY_SIZE: Bound<f64> = Bound::between(1.0, 100.0)
+    .saying("", " is no size of a key frame")
+    .helping("from 1 to 100: it is as large as the mean at least, and the others are smaller for it");
 const HEADROOM: Bound<f64> = Bound::between(1.0, 100.0)
     .saying("", " leaves no headroom")
     .helping("from 1 to 100: below 1 the window could never be filled");
@@ -50,7 +53,7 @@ parameters! {
         /// section 6, recommends that.
         key_interval: Option<Span> = None => bound::DURATION;
         /// How many times as large as the mean a key frame is; the others are smaller for it. Source: assumed.
-        key_size: f64 = 4.0 => Bound::between(1.0, 100.0);
+        key_size: f64 = 4.0 => KEY_SIZE;
         /// A picture that waits longer at the sender is discarded. Source: the draft, section 3.3, leaves it open; half a second is
         /// past any conversation.
         max_wait: Span = Span::from_millis(500) => WAIT;

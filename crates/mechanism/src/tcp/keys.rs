@@ -223,7 +223,7 @@ impl TcpKeys {
             ("minimum_window", config.minimum_window_segments),
         ] {
             if packets == 0 {
-                report.say(key, "a window of no packet sends nothing", "");
+                report.say(key, "a window of no packet sends nothing", "at least 1p");
             }
         }
         if config.ecn_timeout && !config.ecn {
@@ -259,11 +259,19 @@ impl TcpKeys {
             }
         }
         if self.initial_ssthresh == Some(Window::Packets(0)) {
-            report.say("initial_ssthresh", "a threshold of no packet", "");
+            report.say(
+                "initial_ssthresh",
+                "a threshold of no packet",
+                "at least 1p: slow start needs a window to end at",
+            );
         }
         let RtoConfig { min, max, .. } = config.rto;
         if min > max {
-            report.say("min_rto", format!("min_rto ({min}) is above max_rto ({max})"), "");
+            report.say(
+                "min_rto",
+                format!("min_rto ({min}) is above max_rto ({max})"),
+                "at most `max_rto`: time-outs lie between them",
+            );
         }
         if let Some(delayed) = config.delayed_ack {
             bound::DURATION.check("delayed_ack_timeout", &delayed.timeout, report);
@@ -412,11 +420,11 @@ mod tests {
             ),
             (
                 TcpKeys { initial_window: Some(Window::Packets(0)), ..base.clone() },
-                "initial_window: a window of no packet sends nothing; ",
+                "initial_window: a window of no packet sends nothing; at least 1p",
             ),
             (
                 TcpKeys { initial_ssthresh: Some(Window::Packets(0)), ..base.clone() },
-                "initial_ssthresh: a threshold of no packet; ",
+                "initial_ssthresh: a threshold of no packet; at least 1p: slow start needs a window to end at",
             ),
             (
                 TcpKeys { ecn_timeout: Some(true), ..base.clone() },
@@ -453,11 +461,11 @@ mod tests {
             ),
             (
                 TcpKeys { min_rto: Some(Span::from_secs(70)), ..base.clone() },
-                "min_rto: min_rto (70s) is above max_rto (60s); ",
+                "min_rto: min_rto (70s) is above max_rto (60s); at most `max_rto`: time-outs lie between them",
             ),
             (
                 TcpKeys { delayed_ack_timeout: Some(Span::ZERO), ..base },
-                "delayed_ack_timeout: this time cannot be zero; ",
+                "delayed_ack_timeout: this time cannot be zero; above 0s: waiting and averaging take time",
             ),
         ];
         for (keys, complaint) in cases {

@@ -42,12 +42,18 @@ words! {
 
 /// Ratios that make sense of `k`.
 pub(crate) const COUPLING: Bound<f64> =
-    Bound::above(0.0).and_at_most(100.0).saying("", " is no coupling factor");
+    Bound::above(0.0).and_at_most(100.0).saying("", " is no coupling factor").helping(
+        "above 0, at most 100: at 0 no scalable packet is marked; above that hardly a classic one is dropped",
+    );
 /// Gains of the controller.
-pub(crate) const CONTROL_GAIN: Bound<f64> = Bound::above(0.0).and_at_most(1e9).saying("", " is no gain");
+pub(crate) const CONTROL_GAIN: Bound<f64> = Bound::above(0.0)
+    .and_at_most(1e9)
+    .saying("", " is no gain")
+    .helping("above 0, at most 1000000000: at 0 it follows no delay; above that a nanosecond makes it 1");
 /// What waits is looked at once in each: this bounds the work.
-const T_UPDATE: Bound<Span> =
-    Bound::between(Span::from_micros(10), bound::DELAY_MAX).saying("", " is no time between updates");
+const T_UPDATE: Bound<Span> = Bound::between(Span::from_micros(10), bound::DELAY_MAX)
+    .saying("", " is no time between updates")
+    .helping("from 10us to 3600s: each update is work");
 
 parameters! {
     /// # PI2

@@ -9,10 +9,13 @@ use crate::queue::{SharedLaw, Verdict};
 use crate::random::Substream;
 
 /// What waits is looked at once in each: this bounds the work.
-const T_UPDATE: Bound<Span> =
-    Bound::between(Span::from_micros(10), bound::DELAY_MAX).saying("", " is no time between updates");
+const T_UPDATE: Bound<Span> = Bound::between(Span::from_micros(10), bound::DELAY_MAX)
+    .saying("", " is no time between updates")
+    .helping("from 10us to 3600s: each update is work");
 /// A gain, in probability for each second of delay.
-const GAIN: Bound<f64> = Bound::between(0.0, 1e6).saying("", " is no gain");
+const GAIN: Bound<f64> = Bound::between(0.0, 1e6)
+    .saying("", " is no gain")
+    .helping("from 0 to 1000000: below 0 it falls as the delay grows; above that a microsecond makes it 1");
 
 parameters! {
     /// # The law of PIE

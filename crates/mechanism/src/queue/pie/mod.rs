@@ -47,7 +47,7 @@ words! {
 /// Up to 65536 bytes, for the weight of a measurement is its part of them.
 const DQ_THRESHOLD: Bound<Bytes> = Bound::between(Bytes::new(1), Bytes::new(1 << 16))
     .saying("", " cannot be measured")
-    .helping("from 1B to 65536B");
+    .helping("from 1B to 65536B: a measurement weighs its part of these");
 
 parameters! {
     /// # PIE

@@ -71,24 +71,34 @@ words! {
     }
 }
 
-const BANDWIDTH: Bound<BitRate> =
-    Bound::between(BitRate::from_bps(512), BitRate::from_bps(1_000_000_000_000))
-        .saying("", " is no rate that a shaper keeps")
-        .helping("from 512bit to 1Tbit");
+const BANDWIDTH: Bound<BitRate> = Bound::between(
+    BitRate::from_bps(512),
+    BitRate::from_bps(1_000_000_000_000),
+)
+.saying("", " is no rate that a shaper keeps")
+.helping(
+    "from 512bit to 1Tbit: at less a packet takes half a minute, at more a small one no whole nanosecond",
+);
 
-const OVERHEAD: Bound<i64> =
-    Bound::between(-64, 256).saying("", " bytes are no overhead").helping("from -64 to 256");
+const OVERHEAD: Bound<i64> = Bound::between(-64, 256)
+    .saying("", " bytes are no overhead")
+    .helping("from -64 to 256: as tc-cake(8) takes it");
 
-const MPU: Bound<u32> = Bound::between(0, 256).saying("", " bytes are no packet").helping("from 0 to 256");
+const MPU: Bound<u32> = Bound::between(0, 256)
+    .saying("", " bytes are no least packet")
+    .helping("from 0 to 256: as tc-cake(8) takes it");
 
-const QUEUES: Bound<u32> =
-    Bound::between(1, 65_536).saying("", " queues hold no flows").helping("from 1 to 65536");
+const QUEUES: Bound<u32> = Bound::between(1, 65_536)
+    .saying("", " is no number of queues")
+    .helping("from 1 to 65536: flows need one; all are there from the start");
 
-const WAYS: Bound<u32> = Bound::between(1, 64).saying("", " is no choice").helping("from 1 to 64");
+const WAYS: Bound<u32> = Bound::between(1, 64)
+    .saying("", " is no number of choices")
+    .helping("from 1 to 64: all of them may be looked at for a packet");
 
 const MEMORY: Bound<Bytes> = Bound::between(Bytes::new(1), Bytes::new(1 << 31))
     .saying("", " is no memory for packets")
-    .helping("up to 2147483.648kB");
+    .helping("from 1B to 2147483.648kB: packets need some; more is no queue of a link");
 
 parameters! {
     /// # CAKE

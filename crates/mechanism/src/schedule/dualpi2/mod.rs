@@ -50,7 +50,10 @@ words! {
 }
 
 /// Neither queue may starve.
-const CLASSIC_SHARE: Bound<f64> = Bound::above(0.0).and_below(1.0).saying("", " is no share of two");
+const CLASSIC_SHARE: Bound<f64> = Bound::above(0.0)
+    .and_below(1.0)
+    .saying("", " is no share of two")
+    .helping("between 0 and 1: neither queue may starve");
 
 parameters! {
     /// # Dual queue with coupled marking

@@ -31,16 +31,19 @@ const NONE: u32 = u32::MAX;
 
 const MEMORY: Bound<Bytes> = Bound::between(Bytes::new(1), Bytes::new(1 << 31))
     .saying("", " is no memory for packets")
-    .helping("up to 2147483.648kB");
+    .helping("from 1B to 2147483.648kB: packets need some; more is no queue of a link");
 
 pub(super) const QUANTUM: Bound<Bytes> = Bound::between(Bytes::new(256), Bytes::new(1 << 20))
     .saying("", " is no quantum")
-    .helping("from 256B to 1048.576kB");
+    .helping("from 256B to 1048.576kB: with less a packet takes many turns; with more a flow keeps the link");
 
-pub(super) const QUEUES: Bound<u32> =
-    Bound::between(1, 65_536).saying("", " queues hold no flows").helping("from 1 to 65536");
+pub(super) const QUEUES: Bound<u32> = Bound::between(1, 65_536)
+    .saying("", " is no number of queues")
+    .helping("from 1 to 65536: flows need one; all are there from the start");
 
-pub(super) const WAYS: Bound<u32> = Bound::between(1, 64).saying("", " is no choice").helping("from 1 to 64");
+pub(super) const WAYS: Bound<u32> = Bound::between(1, 64)
+    .saying("", " is no number of choices")
+    .helping("from 1 to 64: all of them may be looked at for a packet");
 
 /// What may be recorded of a scheduler with flow queueing.
 pub(super) const VARIABLES: &[Variable] = &[

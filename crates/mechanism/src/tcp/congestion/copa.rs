@@ -32,7 +32,12 @@ parameters! {
     #[derive(Copy)]
     pub struct CopaConfig {
         /// How much a wait counts against the rate: about `1 / delta` packets of the flow wait. Source: section 2.2.
-        delta: f64 = 0.5 => telling(Bound::above(0.0).and_at_most(100.0), " must be above 0 and at most 100");
+        delta: f64 = 0.5
+            => telling(
+                Bound::above(0.0).and_at_most(100.0),
+                " must be above 0 and at most 100",
+                "`1 / delta` packets of a flow wait",
+            );
         /// Whether it competes where others fill the queue. Source: section 2.2.
         competitive: bool = true;
         /// How long the least round trip is believed. Source: section 2.1.

@@ -30,9 +30,18 @@ parameters! {
     pub struct CubicConfig {
         /// How fast the window grows (C), in segments per cubic second. Source: RFC 9438, section 5.1.
         c: f64 = 0.4
-            => telling(Bound::above(0.0).and_at_most(1e6), " must be above 0 and at most 1000000");
+            => telling(
+                Bound::above(0.0).and_at_most(1e6),
+                " must be above 0 and at most 1000000",
+                "at 0 the window never grows",
+            );
         /// What congestion leaves of the window. Source: RFC 9438, section 4.6.
-        beta: f64 = 0.7 => telling(Bound::above(0.0).and_below(1.0), " must be between 0 and 1");
+        beta: f64 = 0.7
+            => telling(
+                Bound::above(0.0).and_below(1.0),
+                " must be between 0 and 1",
+                "congestion leaves a part of the window",
+            );
         /// Whether a flow that meets congestion earlier than the last time gives way to others. Source: RFC 9438, section 4.7.
         fast_convergence: bool = true;
         /// Whether the window of Reno that is followed on short paths rises by a whole segment per round trip once it is above

@@ -27,7 +27,11 @@ parameters! {
     pub struct DctcpConfig {
         /// The weight of the last round trip in `alpha`. Source: RFC 8257, section 4.2.
         g: f64 = 1.0 / 16.0
-            => telling(Bound::above(0.0).and_at_most(1.0), " must be above 0 and at most 1");
+            => telling(
+                Bound::above(0.0).and_at_most(1.0),
+                " must be above 0 and at most 1",
+                "a weight in an average: at 0 no round trip counts",
+            );
         /// `alpha` before the first round trip. Source: RFC 8257, section 4.2.
         initial_alpha: f64 = 1.0 => bound::PROBABILITY;
     }

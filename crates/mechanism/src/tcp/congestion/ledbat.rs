@@ -31,7 +31,12 @@ parameters! {
         /// The window grows by at least a segment in so many round trips: the largest divisor of the gain. Source: LEDBAT++, section 4.
         gain_divisor_max: u32 = 16 => bound::COUNT;
         /// How quickly the window shrinks above the target. Source: LEDBAT++, section 4 (`Constant`).
-        decrease: f64 = 1.0 => telling(Bound::above(0.0).and_at_most(100.0), " must be above 0 and at most 100");
+        decrease: f64 = 1.0
+            => telling(
+                Bound::above(0.0).and_at_most(100.0),
+                " must be above 0 and at most 100",
+                "at 0 the window never shrinks",
+            );
         /// Whether it leaves the link periodically. Source: LEDBAT++, section 4.
         slowdowns: bool = true;
         /// How many times as long as a slowdown the time to the next one is. Source: LEDBAT++, section 4.

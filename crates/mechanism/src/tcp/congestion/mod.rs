@@ -461,9 +461,9 @@ impl Default for CongestionControlConfig {
     }
 }
 
-/// A range with a message that says all of it, so that help has nothing to add.
-const fn telling<T: Scalar>(range: Bound<T>, message: &'static str) -> Bound<T> {
-    range.saying("", message).high("", message, "")
+/// A range with a message that says all of it, and why it is that.
+const fn telling<T: Scalar>(range: Bound<T>, message: &'static str, why: &'static str) -> Bound<T> {
+    range.saying("", message).helping(why)
 }
 
 #[cfg(test)]
@@ -508,32 +508,38 @@ mod tests {
         let cases: [(CongestionControlConfig, &[&str]); 6] = [
             (
                 CongestionControlConfig::Cubic(cubic),
-                &["c: NaN must be above 0 and at most 1000000; ", "beta: 1 must be between 0 and 1; "],
+                &[
+                    "c: NaN must be above 0 and at most 1000000; at 0 the window never grows",
+                    "beta: 1 must be between 0 and 1; congestion leaves a part of the window",
+                ],
             ),
             (
                 CongestionControlConfig::Dctcp(dctcp),
-                &["g: 0 must be above 0 and at most 1; ", "initial_alpha: 2 is no probability; from 0 to 1"],
+                &[
+                    "g: 0 must be above 0 and at most 1; a weight in an average: at 0 no round trip counts",
+                    "initial_alpha: 2 is no probability; from 0 to 1",
+                ],
             ),
             (
                 CongestionControlConfig::Bbr(bbr),
                 &[
-                    "high_gain: 1 must be above 1 and at most 100; ",
-                    "pacing_margin: 1 must be at least 0 and below 1; ",
-                    "extra_segments: 1001 is above 1000; ",
+                    "high_gain: 1 must be above 1 and at most 100; at 1 it never finds a higher rate",
+                    "pacing_margin: 1 must be at least 0 and below 1; at 1 nothing is sent",
+                    "extra_segments: 1001 is above 1000; at most 1000: room for acknowledgments, no second window",
                 ],
             ),
             (
                 CongestionControlConfig::SubTcp(subtcp),
                 &[
-                    "increase: -1 must be above 0 and at most 1000; ",
-                    "tick: this time cannot be zero; ",
-                    "scale_max: 0.5 must be from 1 to 1000000; ",
+                    "increase: -1 must be above 0 and at most 1000; at 0 a success changes nothing",
+                    "tick: this time cannot be zero; above 0s: waiting and averaging take time",
+                    "scale_max: 0.5 must be from 1 to 1000000; so many round trips between segments: one at least",
                 ],
             ),
             (
                 CongestionControlConfig::Reserved(reserved),
                 &[
-                    "burst: zero leaves nothing; ",
+                    "burst: zero leaves nothing; at least 1",
                     "marked: 64 is no codepoint; from 0 to 63",
                     "depth: no bucket holds 1.8GB; at most 500MB",
                 ],

@@ -40,7 +40,11 @@ parameters! {
     pub struct PragueConfig {
         /// The weight of the last round trip in `alpha`. Source: the draft, section 2.3.2; RFC 8257.
         g: f64 = 1.0 / 16.0
-            => telling(Bound::above(0.0).and_at_most(1.0), " must be above 0 and at most 1");
+            => telling(
+                Bound::above(0.0).and_at_most(1.0),
+                " must be above 0 and at most 1",
+                "a weight in an average: at 0 no round trip counts",
+            );
         /// `alpha` before the first mark. Source: `tcp_prague.c`.
         initial_alpha: f64 = 1.0 => bound::PROBABILITY;
         /// Flows with shorter round trips get the same rate as one with this. Source: `tcp_prague.c` (`prague_rtt_target`).

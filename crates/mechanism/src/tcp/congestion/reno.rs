@@ -36,7 +36,11 @@ parameters! {
 }
 
 /// A part that congestion leaves.
-pub(super) const ECN_BETA: Bound<f64> = telling(Bound::above(0.0).and_below(1.0), " must be between 0 and 1");
+pub(super) const ECN_BETA: Bound<f64> = telling(
+    Bound::above(0.0).and_below(1.0),
+    " must be between 0 and 1",
+    "congestion leaves a part of the window",
+);
 
 /// L of RFC 3465, section 2.2: slow start opens the window by at most this many segments for each acknowledgment. 1 would be RFC
 /// 5681 without delayed acknowledgments, 2 makes up for them. `ns-1999` ignores it.

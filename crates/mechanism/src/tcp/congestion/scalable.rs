@@ -23,11 +23,26 @@ parameters! {
     #[derive(Copy)]
     pub struct ScalableConfig {
         /// What each segment acknowledged adds to the window, in segments (a). Source: Kelly 2003, section 4.2.
-        increase: f64 = 0.01 => telling(Bound::above(0.0).and_at_most(1.0), " must be above 0 and at most 1");
+        increase: f64 = 0.01
+            => telling(
+                Bound::above(0.0).and_at_most(1.0),
+                " must be above 0 and at most 1",
+                "at 0 the window never grows, at 1 it doubles in a round trip",
+            );
         /// The part of the window that a loss takes (b). Source: Kelly 2003, section 4.2.
-        decrease: f64 = 0.125 => telling(Bound::above(0.0).and_below(1.0), " must be between 0 and 1");
+        decrease: f64 = 0.125
+            => telling(
+                Bound::above(0.0).and_below(1.0),
+                " must be between 0 and 1",
+                "a loss takes a part of the window",
+            );
         /// Up to this window, in segments, it is Reno's (lwnd). Source: Kelly 2003, section 4.1.
-        legacy_segments: u32 = 16 => telling(Bound::at_most(1_000_000), " is above 1000000");
+        legacy_segments: u32 = 16
+            => telling(
+                Bound::at_most(1_000_000),
+                " is above 1000000",
+                "at most 1000000: up to there it is Reno, and no window is larger",
+            );
     }
 }
 

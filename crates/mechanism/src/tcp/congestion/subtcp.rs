@@ -38,7 +38,11 @@ words! {
 }
 
 /// What a success takes from `scale`, and by which part of itself a rate may rise.
-const STEP: Bound<f64> = telling(Bound::above(0.0).and_at_most(1e3), " must be above 0 and at most 1000");
+const STEP: Bound<f64> = telling(
+    Bound::above(0.0).and_at_most(1e3),
+    " must be above 0 and at most 1000",
+    "at 0 a success changes nothing",
+);
 
 parameters! {
     /// # SUBTCP: windows below one segment
@@ -58,15 +62,30 @@ parameters! {
         increase: f64 = 0.01 => STEP;
         /// By how much less the rate rises where it nears the one at which congestion came last, in the form `bandwidth`: from 0, as
         /// anywhere, to 0.95, hardly at all. Source: ours, after the thesis of Feng, section 3.5 (0 in its experiments).
-        damping: f64 = 0.0 => telling(Bound::between(0.0, 0.95), " must be from 0 to 0.95");
+        damping: f64 = 0.0
+            => telling(
+                Bound::between(0.0, 0.95),
+                " must be from 0 to 0.95",
+                "at 1 the rate would never rise again",
+            );
         /// How much small windows are favoured, in the form `bandwidth`: 0, all rates rise by the same part of themselves; 1, all
         /// by the same amount, `increase` segments per round trip. Source: ours, after the thesis of Feng, section 3.5 (0 in its
         /// experiments).
-        evenness: f64 = 0.0 => telling(Bound::between(0.0, 1.0), " must be from 0 to 1");
+        evenness: f64 = 0.0
+            => telling(
+                Bound::between(0.0, 1.0),
+                " must be from 0 to 1",
+                "0 and 1 are the two laws between which it lies",
+            );
         /// The tick in which waits between segments are counted. Source: assumed.
         tick: Span = Span::from_millis(10) => bound::DURATION;
         /// The largest `scale`. Source: assumed, ns's largest back-off, which `scale` replaces.
-        scale_max: f64 = 64.0 => telling(Bound::between(1.0, 1e6), " must be from 1 to 1000000");
+        scale_max: f64 = 64.0
+            => telling(
+                Bound::between(1.0, 1e6),
+                " must be from 1 to 1000000",
+                "so many round trips between segments: one at least",
+            );
     }
 }
 

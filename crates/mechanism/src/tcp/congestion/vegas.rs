@@ -29,8 +29,11 @@ words! {
 }
 
 /// A number of packets in the queue.
-const PACKETS: Bound<f64> =
-    telling(Bound::above(0.0).and_at_most(1e6), " must be above 0 and at most 1000000");
+const PACKETS: Bound<f64> = telling(
+    Bound::above(0.0).and_at_most(1e6),
+    " must be above 0 and at most 1000000",
+    "so many packets of a flow are to wait: some, and no more than windows have",
+);
 
 parameters! {
     /// # Vegas's window
@@ -52,7 +55,7 @@ parameters! {
     }
     check |config, report| {
         if config.alpha > config.beta {
-            report.say("alpha", "alpha is above beta", "");
+            report.say("alpha", "alpha is above beta", "at most `beta`: the window rests between them");
         }
     };
 }

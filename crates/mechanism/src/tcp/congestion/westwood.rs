@@ -26,7 +26,12 @@ parameters! {
     #[derive(Copy)]
     pub struct WestwoodConfig {
         /// The weight of what was known in the estimate of the rate. Source: Grieco and Mascolo 2004, section 2 (7/8).
-        memory: f64 = 0.875 => telling(Bound::at_least(0.0).and_below(1.0), " must be at least 0 and below 1");
+        memory: f64 = 0.875
+            => telling(
+                Bound::at_least(0.0).and_below(1.0),
+                " must be at least 0 and below 1",
+                "at 1 no sample counts",
+            );
         /// The shortest time over which the rate is counted. Source: Linux.
         least_interval: Span = Span::from_millis(50) => bound::DURATION;
     }

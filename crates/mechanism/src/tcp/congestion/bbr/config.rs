@@ -10,9 +10,17 @@ use crate::tcp::config::TcpConfig;
 use crate::tcp::congestion::{Pacer, telling};
 
 /// A gain that makes something grow.
-const GAIN: Bound<f64> = telling(Bound::above(1.0).and_at_most(100.0), " must be above 1 and at most 100");
+const GAIN: Bound<f64> = telling(
+    Bound::above(1.0).and_at_most(100.0),
+    " must be above 1 and at most 100",
+    "at 1 it never finds a higher rate",
+);
 /// Segments more than the model asks for.
-const MORE_SEGMENTS: Bound<u32> = telling(Bound::at_most(1000), " is above 1000");
+const MORE_SEGMENTS: Bound<u32> = telling(
+    Bound::at_most(1000),
+    " is above 1000",
+    "at most 1000: room for acknowledgments, no second window",
+);
 
 parameters! {
     /// # BBR, version 1
@@ -33,7 +41,11 @@ parameters! {
         probe_rtt: Span = Span::from_millis(200) => bound::DURATION;
         /// By which part the rate stays below what the model says. Source: version 1 has none; Linux has 0.01.
         pacing_margin: f64 = 0.0
-            => telling(Bound::at_least(0.0).and_below(1.0), " must be at least 0 and below 1");
+            => telling(
+                Bound::at_least(0.0).and_below(1.0),
+                " must be at least 0 and below 1",
+                "at 1 nothing is sent",
+            );
         /// Segments that the window holds beyond the model. Source: version 1 has none; what Linux adds for acknowledgments of every
         /// second segment is 2.
         extra_segments: u32 = 0 => MORE_SEGMENTS;

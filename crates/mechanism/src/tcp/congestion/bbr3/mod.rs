@@ -33,7 +33,11 @@ use crate::Variable;
 use crate::tcp::config::TcpConfig;
 
 /// A gain of the start.
-const GAIN: Bound<f64> = telling(Bound::above(1.0).and_at_most(100.0), " must be above 1 and at most 100");
+const GAIN: Bound<f64> = telling(
+    Bound::above(1.0).and_at_most(100.0),
+    " must be above 1 and at most 100",
+    "at 1 it never finds a higher rate",
+);
 
 parameters! {
     /// # BBR, version 3
@@ -49,7 +53,12 @@ parameters! {
         /// How many products of rate and round trip the window holds. Source: section 2.5.
         cwnd_gain: f64 = 2.0 => GAIN;
         /// By which part the rate stays below what the model says. Source: section 2.4 (`PacingMarginPercent`).
-        pacing_margin: f64 = 0.01 => telling(Bound::at_least(0.0).and_below(1.0), " must be at least 0 and below 1");
+        pacing_margin: f64 = 0.01
+            => telling(
+                Bound::at_least(0.0).and_below(1.0),
+                " must be at least 0 and below 1",
+                "at 1 nothing is sent",
+            );
         /// How long the least round trip is believed. Source: section 2.13 (`MinRTTFilterLen`).
         min_rtt_window: Span = Span::from_secs(10) => bound::DURATION;
         /// How often it is looked for with little under way. Source: section 2.13 (`ProbeRTTInterval`).

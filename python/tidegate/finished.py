@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tidegate import _core, display, experiment, parallel, progress, store
-from tidegate.errors import ClusterError, NotKeptError, UsageError
+from tidegate.errors import ClusterError, InvalidFileError, NotKeptError, UsageError
 from tidegate.experiment import PointResult, Task, place_of
 
 
@@ -43,6 +43,10 @@ class Finished:
                 points = "1 point was" if edited + damaged == 1 else f"{edited + damaged} points were"
                 display.progress_line(f"{self.target}: {points} changed after being written; run again")
             self._require_no_loss(kept)
+        elif not self.fresh:
+            # What is asked for again is replaced by the same; what is damaged is no loss.
+            with contextlib.suppress(InvalidFileError):
+                self._require_no_loss(store.kept_points(self.target, _core.__version__)[0])
         self._points = {task.key: kept[task.key] for task in self.tasks if task.key in kept}
 
     def missing(self, asked: Sequence[Task] | None = None) -> list[Task]:

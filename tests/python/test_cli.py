@@ -587,6 +587,26 @@ def test_explain_finds_keys_by_their_end_or_with_any_name_in_them(tidegate_comma
     assert [key["path"] for key in json.loads(out)["keys"]] == paths
 
 
+def test_a_result_is_not_replaced_by_less_and_what_others_put_there_stays(tidegate_command, tmp_path):
+    (tmp_path / "one.toml").write_text(EXPERIMENT)
+    sweep = ("sweep", tmp_path / "one.toml", "--out", "kept")
+    assert tidegate_command(*sweep, "--seeds", "3")[0] == 0
+    folder = Path("kept")
+    (folder / "notes.md").write_text("mine")
+    (folder / "pictures").mkdir()
+    (folder / "pictures" / "delay.svg").write_text("<svg/>")
+    before = store.read_result(folder)
+    code, _, err = tidegate_command(*sweep, "--seeds", "1")
+    assert (code, "would throw away" in err, "--fresh" in err) == (2, True, True)
+    assert [point.key for point in store.read_result(folder).points] == [point.key for point in before.points]
+    # As much as before, or more, is no loss; and what is wanted is done.
+    for more in (("--seeds", "3"), ("--seeds", "4"), ("--seeds", "1", "--fresh")):
+        assert tidegate_command(*sweep, *more)[0] == 0
+        assert (folder / "notes.md").read_text() == "mine"
+        assert (folder / "pictures" / "delay.svg").exists()
+    assert len(store.read_result(folder).points) < len(before.points)
+
+
 def test_a_figure_that_cannot_be_drawn_does_not_keep_the_others(tidegate_command, shelf, tmp_path):
     (tmp_path / "one.toml").write_text(EXPERIMENT)
     tidegate_command("sweep", tmp_path / "one.toml", "--quick", "--out", "drawn")

@@ -73,7 +73,7 @@ class StoredResult:
 
 
 def write_result(target: Path, result: StoredResult, source_file: Path | None) -> None:
-    """Write a complete result folder in the place of an older one."""
+    """Write a complete result folder in the place of an older one; what others put into that stays there."""
     with atomic_folder(target, _require_replaceable) as folder:
         lines = []
         for number, point in enumerate(result.points, 1):
@@ -100,10 +100,23 @@ def write_result(target: Path, result: StoredResult, source_file: Path | None) -
         text = json.dumps(manifest, indent=1, ensure_ascii=False)
         # Names of files may hold what is no letter; what replaces it is what JSON writes for it.
         (folder / _MANIFEST).write_bytes(f"{text}\n".encode("utf-8", "backslashreplace"))
+        _carry_over(target, folder)
     for number, point in enumerate(result.points, 1):
         # Series that were kept elsewhere, while not all points were there, are read from here from now on.
         if isinstance(point.result, StoredSeries):
             point.result.path = target / series_file(f"{number:05d}")
+
+
+def _carry_over(old: Path, new: Path) -> None:
+    """Copy into a result what lies in the one before it and is no part of that: pictures, notes."""
+    parts = {_MANIFEST, _POINTS, Path(series_file("")).parts[0]}
+    for entry in sorted(old.iterdir()) if old.is_dir() else ():
+        if entry.name in parts or (new / entry.name).exists():
+            continue
+        if entry.is_symlink() or entry.is_file():
+            shutil.copy2(entry, new / entry.name, follow_symlinks=False)
+        elif entry.is_dir():
+            shutil.copytree(entry, new / entry.name, symlinks=True)
 
 
 def _manifest_digest(manifest: dict[str, Any]) -> str:

@@ -289,14 +289,22 @@ def explain(kind):
 
 
 def list_keys():
-    places = ["ties", "links.NAME.delay", "links.NAME.forward.delay"]
+    places = ["ties", "links.NAME.delay", "links.NAME.forward.delay", "links.NAME.queue"]
     key = {"type": "time", "default": "1us", "description": "How long.", "keys": []}
     words = [["short", "Not long."]]
-    return json.dumps([{"path": at, "name": at.rpartition(".")[2], "words": words, **key} for at in places])
+    family = {"links.NAME.queue": "queue"}
+    return json.dumps(
+        [
+            {"path": at, "name": at.rpartition(".")[2], "words": words, "family": family.get(at), **key}
+            for at in places
+        ]
+    )
 
 
 def list_mechanisms():
-    return json.dumps([{"family": "queue", "name": "red", "about": "Random Early Detection"}])
+    parameters = [{"name": "limit", "type": "limit", "default": "100p"}]
+    red = {"family": "queue", "kind": "red", "about": "Random Early Detection", "parameters": parameters}
+    return json.dumps([red])
 
 
 def validate(path, overrides=(), allowed=()):

@@ -587,6 +587,21 @@ def test_explain_finds_keys_by_their_end_or_with_any_name_in_them(tidegate_comma
     assert [key["path"] for key in json.loads(out)["keys"]] == paths
 
 
+@pytest.mark.parametrize("asked", ["limit", "links.core.queue.limit", "links.queue.limit"])
+def test_explain_tells_a_parameter_by_kind(tidegate_command, asked):
+    code, out, _ = tidegate_command("explain", asked)
+    assert code == 0
+    assert "100p" in out and "red" in out
+    code, out, _ = tidegate_command("explain", asked, "--json")
+    assert json.loads(out)["of"] == [{"kind": "red", "family": "queue", "type": "limit", "default": "100p"}]
+    assert tidegate_command("explain", "links.core.delay.limit")[0] == 2
+
+
+def test_explain_lists_what_may_stand_at_a_key(tidegate_command):
+    assert "One of: red;" in tidegate_command("explain", "links.NAME.queue")[1]
+    assert "One of" not in tidegate_command("explain", "links.NAME.delay")[1]
+
+
 def test_a_result_is_not_replaced_by_less_and_what_others_put_there_stays(tidegate_command, tmp_path):
     (tmp_path / "one.toml").write_text(EXPERIMENT)
     sweep = ("sweep", tmp_path / "one.toml", "--out", "kept")

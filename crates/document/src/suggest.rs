@@ -5,7 +5,7 @@ const NAME_BYTES_MAX: usize = 64;
 /// Names that are compared at most.
 const NAMES_MAX: usize = 20_000;
 /// Allowed names that are listed at most.
-const LISTED_MAX: usize = 24;
+const LISTED_MAX: usize = 40;
 
 /// The name of `allowed` that differs from `given` by the fewest edits, if these are few.
 pub fn nearest<'a>(given: &str, allowed: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {

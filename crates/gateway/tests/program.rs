@@ -67,8 +67,8 @@ fn a_key_is_made_once_and_for_nobody_else() {
 fn a_file_is_right_or_what_is_wrong_is_said_with_its_place() {
     let folder = Folder::new("check");
     let key = folder.0.join("key");
-    // Its own key: any would do, since whose it is nobody can tell here.
-    let public = run("tidegatectl", &["keygen", shown(&key)]).unwrap();
+    let own = run("tidegatectl", &["keygen", shown(&key)]).unwrap();
+    let public = run("tidegatectl", &["keygen", shown(&folder.0.join("other"))]).unwrap();
     let text = format!(
         "[gateway]\nprivate_key_file = '{}'\naddress = ['10.9.0.1/24']\n[sites.b]\npublic_key = '{}'\nnetworks = ['10.2.0.0/24']\n",
         key.display(),
@@ -79,7 +79,12 @@ fn a_file_is_right_or_what_is_wrong_is_said_with_its_place() {
         fs::write(&file, as_written).unwrap();
         run("tidegate-gateway", &["check", shown(&file)])
     };
-    assert!(check(&text).unwrap().ends_with("is right: 1 sites (b)\n"));
+    assert!(check(&text).unwrap().ends_with("is right: 1 site (b)\n"));
+    let swapped = check(&text.replace(public.trim(), own.trim())).unwrap_err();
+    assert!(swapped.contains("sites.b.public_key") && swapped.contains("this gateway itself"), "{swapped}");
+    let many = check(&text.replacen("[gateway]\n", "[gateway]\nthreads = 16\n", 1)).unwrap();
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    assert_eq!(many.contains("16 threads are more than"), processors < 16, "{many}");
     let why = check(&text.replace("networks", "networs")).unwrap_err();
     let expected = ["unknown key `networs`", "gateway.toml:6:1\n", "did you mean `networks`?"];
     assert!(expected.iter().all(|part| why.contains(part)), "{why}");

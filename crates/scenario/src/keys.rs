@@ -23,6 +23,8 @@ pub struct KeyDoc {
     pub words: Vec<(String, String)>,
     /// The keys of its table, if it is one.
     pub keys: Vec<String>,
+    /// The family of what is written there, if that has a `kind`, as [`MechanismDoc`](crate::MechanismDoc) calls it.
+    pub family: Option<String>,
 }
 
 /// All keys of a scenario or experiment, in the order of the schema. The parameters of mechanisms are not among them:
@@ -34,10 +36,19 @@ pub fn list_keys() -> Vec<KeyDoc> {
     keys.found
 }
 
-/// Families of what has a `kind`, as definitions are called in the schema.
+/// Families of what has a `kind`.
 fn families() -> Vec<String> {
-    let known = list_mechanisms().into_iter().map(|mechanism| mechanism.family);
-    known.chain(["discipline", "manager", "congestioncontrol", "transporttext"].map(str::to_owned)).collect()
+    list_mechanisms().into_iter().map(|mechanism| mechanism.family).collect()
+}
+
+/// The family that the definition `name` of the schema is, or would be.
+fn family_of(name: &str) -> String {
+    match name {
+        "Discipline" | "Manager" => "queue".to_owned(),
+        "CongestionControl" => "control".to_owned(),
+        "TransportText" => "transport".to_owned(),
+        other => other.to_lowercase(),
+    }
 }
 
 fn table_of<'a>(schema: &'a Value, key: &str) -> Option<&'a Map<String, Value>> {
@@ -51,12 +62,12 @@ struct Keys<'a> {
 }
 
 impl<'a> Keys<'a> {
-    /// What `schema` refers to, and whether that is one of many mechanisms.
-    fn resolve(&self, schema: &'a Value) -> (&'a Value, bool) {
+    /// What `schema` refers to, and its family if that is one of many mechanisms.
+    fn resolve(&self, schema: &'a Value) -> (&'a Value, Option<String>) {
         let path = schema.get("$ref").and_then(Value::as_str);
-        let Some(name) = path.and_then(|path| path.rsplit('/').next()) else { return (schema, false) };
-        let is_family = self.families.iter().any(|family| *family == name.to_lowercase());
-        (self.definitions.and_then(|all| all.get(name)).unwrap_or(schema), is_family)
+        let Some(name) = path.and_then(|path| path.rsplit('/').next()) else { return (schema, None) };
+        let family = Some(family_of(name)).filter(|family| self.families.contains(family));
+        (self.definitions.and_then(|all| all.get(name)).unwrap_or(schema), family)
     }
 
     /// Adds the keys of `table`, which stands at `path`.
@@ -73,7 +84,8 @@ impl<'a> Keys<'a> {
     fn add(&mut self, name: &str, schema: &'a Value, path: &str, is_required: bool, depth: usize) {
         let empty = Map::new();
         let about = parameter(name, schema, self.definitions.unwrap_or(&empty), is_required);
-        let (meant, is_family) = self.resolve(schema);
+        let (meant, family) = self.resolve(schema);
+        let is_one = family.is_none();
         let choices = meant.get("oneOf").and_then(Value::as_array).into_iter().flatten();
         let text =
             |choice: &Value, key| choice.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -85,10 +97,10 @@ impl<'a> Keys<'a> {
             Some(each) => (self.resolve(each).0, format!("{path}.NAME")),
             None => (meant, path.to_owned()),
         };
-        let keys = table_of(table, "properties").filter(|_| !is_family).into_iter().flatten();
+        let keys = table_of(table, "properties").filter(|_| is_one).into_iter().flatten();
         let keys = keys.map(|(key, _)| key.clone()).collect();
-        self.found.push(KeyDoc { path: path.to_owned(), about, words, keys });
-        if !is_family {
+        self.found.push(KeyDoc { path: path.to_owned(), about, words, keys, family });
+        if is_one {
             self.add_all(table, &inside, depth + 1);
         }
     }
@@ -114,7 +126,9 @@ mod tests {
         assert_eq!(at("ties.spread").about.default, "1us");
         assert!(at("links").keys.contains(&"delay".to_owned()));
         assert_eq!(at("links.NAME.delay").about.kind, "time");
-        assert_eq!(at("links.NAME.queue").about.kind, "queue");
+        assert_eq!(at("links.NAME.queue").family.as_deref(), Some("queue"));
+        assert_eq!(at("flows.NAME.transport").family.as_deref(), Some("transport"));
+        assert_eq!(at("links.NAME.delay").family, None);
         assert_eq!(at("events.NAME.at").about.default, "required");
         // Parameters of queues belong to these.
         assert!(keys.iter().all(|key| !key.path.starts_with("links.NAME.queue.")));

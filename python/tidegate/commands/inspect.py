@@ -133,14 +133,41 @@ def explain(name: str, as_json: bool) -> int:
     if name in names + full:
         return _explain_mechanism(name, full, as_json)
     keys = json.loads(_core.list_keys())
-    found = matching_keys(name, [key["path"] for key in keys])
-    if not found:
-        known = list(dict.fromkeys([*names, *(key["name"] for key in keys)]))
-        close = difflib.get_close_matches(name.rpartition(".")[2], known, n=3, cutoff=0.5)
-        hint = f"did you mean {', '.join(close)}?" if close else "see `tidegate list mechanisms`"
-        raise UsageError(f"no mechanism and no key of a file is called {name!r}; {hint}")
-    _explain_keys([key for key in keys if key["path"] in found], as_json)
-    return 0
+    if found := matching_keys(name, [key["path"] for key in keys]):
+        _explain_keys([key for key in keys if key["path"] in found], listed, as_json)
+        return 0
+    place, _, last = name.rpartition(".")
+    kinds = _kinds_at(place, keys, listed)
+    if having := [(kind, each) for kind in kinds for each in kind["parameters"] if each["name"] == last]:
+        _explain_parameter(name, having, as_json)
+        return 0
+    known = list(dict.fromkeys([*names, *(key["name"] for key in keys)]))
+    close = difflib.get_close_matches(last, known, n=3, cutoff=0.6)
+    hint = f"did you mean {', '.join(close)}?" if close else "see `tidegate list mechanisms`"
+    raise UsageError(f"no mechanism and no key of a file is called {name!r}; {hint}")
+
+
+def _kinds_at(place: str, keys: list[dict[str, Any]], listed: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The mechanisms that may stand at a key; all of them if it is none, for a parameter alone."""
+    found = matching_keys(place, [key["path"] for key in keys]) if place else []
+    families = {key.get("family") for key in keys if key["path"] in found}
+    return [each for each in listed if each.get("parameters") and (not place or each["family"] in families)]
+
+
+def _explain_parameter(name: str, having: list[tuple[dict[str, Any], dict[str, Any]]], as_json: bool) -> None:
+    """A parameter of several mechanisms: its default in each, for what it means depends on them."""
+    entries = [
+        {"kind": kind["kind"], "family": kind["family"], **{key: each[key] for key in ("type", "default")}}
+        for kind, each in having
+    ]
+    if as_json:
+        print(json.dumps({"schema_version": 1, "parameter": name, "of": entries}, indent=1))
+        return
+    about = "depends on the kind; `tidegate explain KIND` says what it means there"
+    print(f"{display.coloured(name, 'title')}  {about}\n")
+    columns = ["kind", "family", "type", "default"]
+    rows = [[str(entry[column]) for column in columns] for entry in entries]
+    print(display.table(columns, rows, [False] * len(columns), cut=True))
 
 
 def matching_keys(name: str, paths: list[str]) -> list[str]:
@@ -159,7 +186,7 @@ def matching_keys(name: str, paths: list[str]) -> list[str]:
     return [path for path in paths if fits(path)] or [path for path in paths if ends(path)]
 
 
-def _explain_keys(keys: list[dict[str, Any]], as_json: bool) -> None:
+def _explain_keys(keys: list[dict[str, Any]], listed: list[dict[str, Any]], as_json: bool) -> None:
     if as_json:
         print(json.dumps({"schema_version": 1, "keys": keys}, indent=1, ensure_ascii=False))
         return
@@ -171,6 +198,9 @@ def _explain_keys(keys: list[dict[str, Any]], as_json: bool) -> None:
             print(display.wrapped(f"{word}: {meaning}", "      "))
         if key["keys"]:
             print(display.wrapped(f"Its keys: {', '.join(key['keys'])}.", "    "))
+        if kinds := [each["kind"] for each in listed if key.get("family") == each.get("family", "")]:
+            told = f"One of: {', '.join(kinds)}; by its name, or as a table with that as `kind`."
+            print(display.wrapped(told, "    "))
 
 
 def _print_parameter(entry: dict[str, Any], name: str) -> None:

@@ -180,7 +180,13 @@ fn gateway(cli: Gateway) -> Result<u8, String> {
         GatewayCommand::Replay { file, json } => return parity::replay(&file, json),
         GatewayCommand::Check { file } => {
             let plan = run::check(&file)?;
-            println!("{} is right: {} sites ({})", file.display(), plan.peers.len(), plan.names().join(", "));
+            let sites = if plan.peers.len() == 1 { "site" } else { "sites" };
+            let names = plan.names().join(", ");
+            println!("{} is right: {} {sites} ({names})", file.display(), plan.peers.len());
+            let processors = std::thread::available_parallelism().map_or(usize::MAX, usize::from);
+            if usize::from(plan.threads) > processors {
+                println!("note: {} threads are more than the {processors} processors here", plan.threads);
+            }
         }
         GatewayCommand::Explain { key } => {
             print!("{}", key.map_or_else(|| Ok(explain::overview()), |key| explain::explain(&key))?);
@@ -211,7 +217,15 @@ fn control(cli: Control) -> Result<(), String> {
         ControlCommand::Measure { seconds, json } => measure(&cli.socket, seconds, json)?,
         ControlCommand::Keygen { file } => {
             let key = PrivateKey::generate().map_err(|why| why.to_string())?;
-            let refused = |why: io::Error| format!("{}: {why}", file.display());
+            let refused = |why: io::Error| match why.kind() {
+                io::ErrorKind::AlreadyExists => {
+                    let name = file.display();
+                    format!(
+                        "{name} exists and is not replaced; `tidegatectl pubkey {name}` shows its public part"
+                    )
+                }
+                _ => format!("{}: {why}", file.display()),
+            };
             // Never over another one, and never readable for others.
             let mut kept =
                 OpenOptions::new().write(true).create_new(true).mode(0o600).open(&file).map_err(refused)?;

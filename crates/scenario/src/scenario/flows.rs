@@ -3,6 +3,7 @@
 use tidegate_document::names::first_duplicate;
 use tidegate_packet::Dscp;
 use tidegate_parameters::bound::{self, INSIDE};
+use tidegate_parameters::text::{Family as _, SchemaOf};
 use tidegate_parameters::{Check as _, Report};
 use tidegate_units::{Bytes, Span, Time};
 
@@ -14,7 +15,10 @@ use super::raw::{FlowText, StartText};
 use super::reach::Reach;
 use crate::error::{Problem, Problems};
 use crate::merge::{kind_table, merged};
-use crate::model::{Application, Bulk, Flow, Fluid, NodeIndex, NodeKind, PLACES_MAX, Start, Transport, Udp};
+use crate::model::{
+    Application, Bulk, Control, Flow, Fluid, NodeIndex, NodeKind, PLACES_MAX, Start, Transport,
+    TransportText, Udp,
+};
 use crate::overrides::Late;
 use crate::tables::Tables;
 use crate::template::Scope;
@@ -211,6 +215,18 @@ fn complete(tree: &Tree, defaults: &Defaults, scope: &Scope<'_>) -> Tree {
     flow
 }
 
+/// The control that stands where a transport belongs, as where TCP has one in other tools.
+fn control_as_transport(flow: &Tree, scope: &Scope<'_>) -> Option<String> {
+    let transport = flow.as_table()?.get("transport")?;
+    let kind = match transport.as_table() {
+        Some(table) => table.get("kind")?.as_text()?,
+        None => transport.as_text()?,
+    };
+    let kind = scope.expand(kind).ok()?;
+    let is = |family: Vec<(&'static str, SchemaOf)>| family.iter().any(|(known, _)| *known == kind);
+    (is(Control::documents()) && !is(TransportText::documents())).then(|| kind.to_string())
+}
+
 /// A flow, and the one that it says it is the other direction of.
 fn read_flow(
     site: Site<'_>,
@@ -219,6 +235,12 @@ fn read_flow(
     scope: &Scope<'_>,
     problems: &mut Problems,
 ) -> Option<(Flow, Option<String>)> {
+    if let Some(control) = control_as_transport(site.tree, scope) {
+        let message = format!("`{control}` is no transport but a control of TCP");
+        let help = format!("transport = {{ kind = \"tcp\", control = \"{control}\" }}");
+        problems.push(site.problem(&["transport"], message, help));
+        return None;
+    }
     let text: FlowText = site.read(scope, problems)?;
     let ends = read_ends(site, &text, world, problems);
     let transport = match text.transport {

@@ -31,7 +31,7 @@ impl Keys {
     /// Reads what `plan` names and was not read yet.
     ///
     /// # Errors
-    /// When a file cannot be read, is no key, or others may read it.
+    /// When a file cannot be read, is no key, or others may read it; when a site has the own key.
     pub fn load(&mut self, plan: &Plan) -> Result<(), ConfigErrors> {
         let shared = plan.peers.iter().filter_map(|peer| peer.shared_file.as_ref());
         for file in std::iter::once(&plan.private_key_file).chain(shared) {
@@ -40,6 +40,15 @@ impl Keys {
                     .map_err(|(why, help)| ConfigError::without_place(file.clone(), why, help))?;
                 self.0.insert(file.clone(), key);
             }
+        }
+        // As it is where the keys of a pair were written the wrong way round.
+        let own = self.private(plan).public();
+        if let Some(at) = plan.peers.iter().position(|peer| peer.public == own) {
+            return Err(ConfigErrors::from(ConfigError::without_place(
+                format!("sites.{}.public_key", plan.names()[at]),
+                "is the key of this gateway itself".to_owned(),
+                "the one that `tidegatectl keygen` showed at the other site".to_owned(),
+            )));
         }
         Ok(())
     }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroU16;
 use std::path::PathBuf;
 
 use indexmap::IndexMap;
@@ -205,7 +206,7 @@ impl Reader<'_> {
         if let Some(endpoint) = &table.endpoint
             && endpoint
                 .rsplit_once(':')
-                .is_none_or(|(host, port)| host.is_empty() || port.parse::<u16>().is_err())
+                .is_none_or(|(host, port)| host.is_empty() || port.parse::<NonZeroU16>().is_err())
         {
             self.say(
                 &key("endpoint"),
@@ -277,6 +278,8 @@ impl Reader<'_> {
     fn compare(&mut self, file: &File, names: &[&str]) {
         let mut keys: HashMap<&str, &str> = HashMap::new();
         let mut networks: HashMap<IpNet, &str> = HashMap::new();
+        let own: Vec<IpAddr> =
+            file.gateway.address.iter().filter_map(|text| Some(text.parse::<IpNet>().ok()?.addr())).collect();
         for &name in names {
             let table = &file.sites[name];
             if let Some(other) = keys.insert(&table.public_key, name) {
@@ -287,6 +290,10 @@ impl Reader<'_> {
                 );
             }
             for network in table.networks.iter().filter_map(|text| text.parse::<IpNet>().ok()) {
+                if network.prefix_len() == network.max_prefix_len() && own.contains(&network.addr()) {
+                    let message = format!("{network} is an address of this gateway itself");
+                    self.say(&["sites", name, "networks"], message, "what is behind the other site");
+                }
                 if let Some(other) = networks.insert(network.trunc(), name) {
                     let message = format!("{network} is behind site `{other}` too");
                     self.say(&["sites", name, "networks"], message, "each network is behind one site");

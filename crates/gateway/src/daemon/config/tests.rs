@@ -60,6 +60,8 @@ fn what_is_wrong_has_file_line_and_key_and_says_what_is_allowed() {
             "10.2.0.0/40",
             "gateway.toml:7:12: sites.b.networks: `10.2.0.0/40` is no network (like \"10.2.0.0/24\")",
         ),
+        ("2.2:51820", "2.2:0", "gateway.toml:6:12: sites.b.endpoint: `192.0.2.2:0` has no port"),
+        ("fd00:2::/64", "10.9.0.1/32", "sites.b.networks: 10.9.0.1/32 is an address of this gateway itself"),
         (
             "AAEC",
             "AA",

@@ -247,6 +247,14 @@ def tables_of(results: Sequence[Any]) -> str:
     return "\n\n".join(parts)
 
 
+def figure_problems(result: Any) -> list[str]:
+    """Figures of a `store.StoredResult` that cannot be made of its points, each with the reason."""
+    from tidegate import figures
+
+    built = (figures.build(spec, result.info, result.points) for spec in result.info.figures)
+    return [f"figure {figure.id}: {figure.problem}" for figure in built if figure.problem]
+
+
 def _text_table(content: tables.Table) -> str:
     right = [index >= content.names for index in range(len(content.columns))]
     return table(content.columns, content.rows, right)

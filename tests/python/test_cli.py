@@ -587,6 +587,23 @@ def test_explain_finds_keys_by_their_end_or_with_any_name_in_them(tidegate_comma
     assert [key["path"] for key in json.loads(out)["keys"]] == paths
 
 
+def test_a_sweep_says_which_figures_cannot_be_made_of_it(tidegate_command, tmp_path):
+    text = (
+        EXPERIMENT
+        + """
+[[figures]]
+id = "wrong"
+kind = "table"
+y = ["flows.tcp.delay_ms.men"]
+"""
+    )
+    (tmp_path / "one.toml").write_text(text)
+    code, out, err = tidegate_command("sweep", tmp_path / "one.toml", "--quick", "--out", "told")
+    assert code == 0
+    assert "figure wrong: " in err and "flows.tcp.delay_ms.men" in err
+    assert err.count("figure ") == 1
+
+
 @pytest.mark.parametrize("asked", ["limit", "links.core.queue.limit", "links.queue.limit"])
 def test_explain_tells_a_parameter_by_kind(tidegate_command, asked):
     code, out, _ = tidegate_command("explain", asked)

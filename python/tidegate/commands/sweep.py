@@ -57,6 +57,8 @@ def _run(
         if not as_json and (tables := display.tables_of([result])):
             print(tables)
             print()
+        for problem in display.figure_problems(result):
+            display.progress_line(problem)
         store.write_result(target, result, path)
         judged = [result] if result.checks else []
         points.complete()

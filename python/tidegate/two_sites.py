@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -144,6 +144,23 @@ def _listens(process: int, port: int) -> bool:
     return False
 
 
+def end_processes(asked: Collection[subprocess.Popen], killed: Collection[subprocess.Popen]) -> None:
+    """Ends those that are asked to, killing who does not, and those that are killed at once."""
+    for process in asked:
+        process.terminate()
+    for process in killed:
+        process.kill()
+    for process in (*asked, *killed):
+        try:
+            process.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                pipe.close()
+
+
 class TwoSites:
     """See the module. A context: namespaces and daemons end with it."""
 
@@ -217,19 +234,7 @@ class TwoSites:
 
     def close(self) -> None:
         """Ends all of it."""
-        for daemon in self.daemons.values():
-            daemon.terminate()
-        for other in self.others:
-            other.kill()
-        for process in (*self.daemons.values(), *self.others):
-            try:
-                process.wait(timeout=5)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-            for pipe in (process.stdin, process.stdout):
-                if pipe is not None:
-                    pipe.close()
+        end_processes(self.daemons.values(), self.others)
         for site in ("a", "middle", "b"):
             subprocess.run(["ip", "netns", "del", self.namespace(site)], capture_output=True)
         shutil.rmtree(self.folder, ignore_errors=True)

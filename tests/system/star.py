@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from tidegate.two_sites import end_processes
+
 HUB = "hub"
 SPOKES = ("s0", "s1", "s2", "s3")
 PORT = 51820
@@ -262,19 +264,7 @@ class Star:
 
     def close(self) -> None:
         """Ends all of it."""
-        for daemon in self.daemons.values():
-            daemon.terminate()
-        for other in self.others:
-            other.kill()
-        for process in (*self.daemons.values(), *self.others):
-            try:
-                process.wait(timeout=5)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-            for pipe in (process.stdin, process.stdout):
-                if pipe is not None:
-                    pipe.close()
+        end_processes(self.daemons.values(), self.others)
         for site in (HUB, *SPOKES):
             subprocess.run(["ip", "netns", "del", self.namespace(site)], capture_output=True)
         shutil.rmtree(self.folder, ignore_errors=True)

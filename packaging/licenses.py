@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).resolve().parent
 MANIFEST = HERE.parent / "Cargo.toml"
 
 # Files with licences, by the name of the file or of a folder above it; sources may be called so and are none.

@@ -196,6 +196,9 @@ def test_a_crate_that_is_missing_in_the_licences_is_named(licenses, bundled, tmp
         return subprocess.run([*checked, *more], capture_output=True, text=True)
 
     assert check(bundled, []).returncode == 0
+    # As the script of the package calls it.
+    beside = ROOT / "packaging" / "gateway" / ".." / "licenses.py"
+    assert subprocess.run([sys.executable, beside, "gateway", "--check", file]).returncode == 0
     told = check(gone, [])
     assert told.returncode == 1 and re.search(r"has no licence of: ring [\d.]+\n", told.stderr)
     # What the compiler put into the program, as it names it.

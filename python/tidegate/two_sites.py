@@ -11,11 +11,12 @@ import subprocess
 import sys
 import tempfile
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 from tidegate.errors import TidegateError
 
@@ -144,6 +145,31 @@ def _listens(process: int, port: int) -> bool:
     return False
 
 
+class Built(ABC):
+    """What is built where a `with` begins, and closed where it ends or cannot begin."""
+
+    def __enter__(self) -> Self:
+        try:
+            self._build()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, why: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @abstractmethod
+    def _build(self) -> None:
+        """Build all of it."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """End all of it, however much of it there is."""
+
+
 def end_processes(asked: Collection[subprocess.Popen], killed: Collection[subprocess.Popen]) -> None:
     """Ends those that are asked to, killing who does not, and those that are killed at once."""
     for process in asked:
@@ -161,7 +187,7 @@ def end_processes(asked: Collection[subprocess.Popen], killed: Collection[subpro
                 pipe.close()
 
 
-class TwoSites:
+class TwoSites(Built):
     """See the module. A context: namespaces and daemons end with it."""
 
     def __init__(
@@ -183,19 +209,6 @@ class TwoSites:
     def namespace(self, site: str) -> str:
         """Its name."""
         return f"{self.prefix}-{site}"
-
-    def __enter__(self) -> "TwoSites":
-        try:
-            self._build()
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, why: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _build(self) -> None:
         for site in ("a", "middle", "b"):

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tidegate.two_sites import end_processes
+from tidegate.two_sites import Built, end_processes
 
 HUB = "hub"
 SPOKES = ("s0", "s1", "s2", "s3")
@@ -104,7 +104,7 @@ def _run(*command: str) -> None:
     subprocess.run(command, check=True, capture_output=True)
 
 
-class Star:
+class Star(Built):
     """See the module. A context: namespaces and daemons end with it."""
 
     def __init__(self, program: Path) -> None:
@@ -135,17 +135,6 @@ class Star:
     def within(self, site: str, *command: str) -> list[str]:
         """`command` as it runs in the namespace of `site`."""
         return ["ip", "netns", "exec", self.namespace(site), *command]
-
-    def __enter__(self) -> "Star":
-        try:
-            self._build()
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _build(self) -> None:
         (self.folder / "tidegatectl").symlink_to(self.program)

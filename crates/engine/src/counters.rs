@@ -3,7 +3,7 @@
 use core::ops::Index;
 
 use tidegate_packet::{DropReason, MarkReason};
-use tidegate_units::{BitRate, Span, Time};
+use tidegate_units::{BitRate, Time};
 
 /// A distribution of delays in nanoseconds, exact to three digits.
 pub type Delays = hdrhistogram::Histogram<u64>;
@@ -94,9 +94,7 @@ impl<'a, const N: usize> IntoIterator for &'a ByReason<N> {
 ///
 /// A packet is in the queue from its arrival until its last bit is sent, so that lengths count the packet in
 /// transmission.
-// In this order, what every packet touches shares few cache lines.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-#[repr(C)]
 pub struct LinkCounters {
     /// Packets offered.
     pub arrived_packets: u64,
@@ -144,21 +142,6 @@ impl LinkCounters {
         self.marks_by_reason.iter().sum()
     }
 
-    /// A packet has spent `delay` in the queue.
-    #[inline]
-    pub(crate) fn on_transmitted(&mut self, delay: Span) {
-        self.delay_nanos += u128::from(delay.as_nanos());
-        self.delayed_packets += 1;
-        self.delay_nanos_max = self.delay_nanos_max.max(delay.as_nanos());
-    }
-
-    /// A packet of `wire_bytes` reached the next node.
-    #[inline]
-    pub(crate) fn on_delivered(&mut self, wire_bytes: u32) {
-        self.delivered_packets += 1;
-        self.delivered_bytes += u64::from(wire_bytes);
-    }
-
     /// Counts `other` as well, of another part of the same link.
     pub(crate) fn join(&mut self, other: &Self) {
         // With every field, so that a new one is not forgotten.
@@ -196,13 +179,6 @@ impl LinkCounters {
         self.control_bytes += control_bytes;
         self.marks_by_reason.add(marks_by_reason);
         self.drops_by_reason.add(drops_by_reason);
-    }
-
-    /// The queue now holds so much, the packet in transmission included.
-    #[inline]
-    pub(crate) fn on_length(&mut self, packets: u32, bytes: u64) {
-        self.queue_packets_max = self.queue_packets_max.max(packets);
-        self.queue_bytes_max = self.queue_bytes_max.max(bytes);
     }
 }
 

@@ -173,7 +173,7 @@ impl<O: Observer> Simulation<O> {
         if let Some(parts) = &mut self.divided {
             return parts.each_mut().for_each(|part| part.watch_link_delays(link));
         }
-        let watch = self.links[link.0 as usize].watch.get_or_insert_default();
+        let watch = self.links[link.0 as usize].watch_mut();
         watch.delays.get_or_insert_with(no_delays);
     }
 
@@ -181,7 +181,7 @@ impl<O: Observer> Simulation<O> {
     pub fn watch_waste(&mut self) {
         self.world.trails = Some(Box::new(Trails::new(self.links.len())));
         for link in &mut self.links {
-            link.watch.get_or_insert_default().leaves_trails = true;
+            link.watch_mut().leaves_trails = true;
         }
     }
 
@@ -226,7 +226,7 @@ impl<O: Observer> Simulation<O> {
         if let Some(parts) = &mut self.divided {
             return parts.each_mut().for_each(|part| part.watch_link_flows(link));
         }
-        let watch = self.links[link.0 as usize].watch.get_or_insert_default();
+        let watch = self.links[link.0 as usize].watch_mut();
         watch.bytes_by_flow.resize(2 * self.flows.len(), 0);
     }
 
@@ -236,7 +236,7 @@ impl<O: Observer> Simulation<O> {
         if let Some(parts) = &self.divided {
             return parts.far(link).link_flow_bytes(link, flow);
         }
-        let watch = self.links[link.0 as usize].watch.as_ref()?;
+        let watch = self.links[link.0 as usize].watch()?;
         let of = |place: u32| watch.bytes_by_flow.get(FlowIds::data(place).0 as usize).copied();
         let others: u64 = self.counted_with(flow).iter().filter_map(|&other| of(other)).sum();
         Some(of(flow as u32)? + others)
@@ -262,7 +262,7 @@ impl<O: Observer> Simulation<O> {
         if let Some(parts) = &self.divided {
             return parts.far(link).link_delays(link);
         }
-        self.links[link.0 as usize].watch.as_ref()?.delays.as_ref()
+        self.links[link.0 as usize].watch()?.delays.as_ref()
     }
 
     /// The observer.

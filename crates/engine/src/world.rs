@@ -5,9 +5,10 @@ use tidegate_packet::{Address, DropReason, FlowId, MarkReason, Packet, Place, Si
 use tidegate_units::Time;
 
 use crate::arena::{Arena, Carried, Departures, Messages, Stamps};
-use crate::counters::{FlowCounters, LinkCounters, RateIntegral, Totals};
+use crate::counters::{FlowCounters, RateIntegral, Totals};
 use crate::event::{EventQueue, Token};
 use crate::ids::LinkId;
+use crate::link::Tally;
 use crate::observer::Observer;
 use crate::shared::SharedMedium;
 use crate::waste::Trails;
@@ -289,13 +290,13 @@ impl<O: Observer> World<O> {
 /// A link's queue tells the world.
 pub(crate) struct LinkSink<'a, O> {
     pub(crate) world: &'a mut World<O>,
-    pub(crate) counters: &'a mut LinkCounters,
+    pub(crate) tally: &'a mut Tally,
     pub(crate) link: LinkId,
 }
 
 impl<O: Observer> Sink for LinkSink<'_, O> {
     fn on_drop(&mut self, packet: Packet, why: DropReason) {
-        self.counters.drops_by_reason.count(why.index());
+        self.tally.on_drop(why);
         if let Some(Some(_)) = self.world.hop_ports.get(self.link.0 as usize) {
             let drop = HopDrop { link: self.link, packet, why, had_left: false };
             self.world.hop_drops.push(drop);
@@ -304,7 +305,7 @@ impl<O: Observer> Sink for LinkSink<'_, O> {
     }
 
     fn on_mark(&mut self, packet: &Packet, why: MarkReason) {
-        self.counters.marks_by_reason.count(why.index());
+        self.tally.on_mark(why);
         self.world.flows[packet.flow.0 as usize].marked_packets += 1;
         let world = &mut *self.world;
         world.observer.on_mark(world.now, Place::Link(self.link), packet, world.arena.get(packet), why);

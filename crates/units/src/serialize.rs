@@ -12,16 +12,17 @@ pub struct TransmissionClock {
     rate: BitRate,
     /// Part of a nanosecond owed by the packets before, in units of 1/rate nanoseconds.
     remainder: u64,
-    cached_bytes: u32,
-    cached_nanos: u64,
     cached_remainder: u64,
+    /// Below four seconds and some; what takes longer is not remembered.
+    cached_nanos: u32,
+    cached_bytes: u32,
 }
 
 impl TransmissionClock {
     /// A clock at `rate`, which must not be zero.
     pub fn new(rate: BitRate) -> Self {
         assert!(!rate.is_zero(), "a link that never moves a bit has no transmission clock");
-        Self { rate, remainder: 0, cached_bytes: 0, cached_nanos: 0, cached_remainder: 0 }
+        Self { rate, remainder: 0, cached_remainder: 0, cached_nanos: 0, cached_bytes: 0 }
     }
 
     /// The rate.
@@ -36,17 +37,27 @@ impl TransmissionClock {
             // 2^32 bytes * 8e9 would pass 2^64: sizes of packets stay far below 2^31.
             debug_assert!(wire_bytes < 1 << 31);
             let work = u64::from(wire_bytes) * 8 * NANOS_PER_SECOND;
-            self.cached_bytes = wire_bytes;
-            self.cached_nanos = work / self.rate.as_bps();
-            self.cached_remainder = work % self.rate.as_bps();
+            let (nanos, remainder) = (work / self.rate.as_bps(), work % self.rate.as_bps());
+            let Ok(remembered) = u32::try_from(nanos) else {
+                return Span::from_nanos(nanos + u64::from(self.owe(remainder)));
+            };
+            (self.cached_bytes, self.cached_nanos, self.cached_remainder) =
+                (wire_bytes, remembered, remainder);
         }
+        let carry = self.owe(self.cached_remainder);
+        Span::from_nanos(u64::from(self.cached_nanos) + u64::from(carry))
+    }
+
+    /// So much more of a nanosecond is owed; whether that makes a whole one.
+    #[inline]
+    const fn owe(&mut self, remainder: u64) -> bool {
         // Both parts are below the rate, so one subtraction restores the invariant.
-        self.remainder += self.cached_remainder;
+        self.remainder += remainder;
         let carry = self.remainder >= self.rate.as_bps();
         if carry {
             self.remainder -= self.rate.as_bps();
         }
-        Span::from_nanos(self.cached_nanos + u64::from(carry))
+        carry
     }
 
     /// Forgets the remainder: the link was idle, and the next packet starts at a whole nanosecond.

@@ -82,8 +82,8 @@ fn loads(network: &Network, passed: &[[f64; 2]], parts: usize, part: impl Fn(usi
 
 /// What has passed links since statistics began.
 fn passed(simulation: &Simulation) -> Vec<[f64; 2]> {
-    let counters = simulation.links.iter().map(|link| &link.counters);
-    counters.map(|link| [link.arrived_packets as f64, link.delivered_packets as f64]).collect()
+    let tallies = simulation.links.iter().map(|link| &link.tally);
+    tallies.map(|tally| [tally.arrived_packets() as f64, tally.delivered_packets() as f64]).collect()
 }
 
 /// What the beginning of a run was like.

@@ -17,7 +17,7 @@ impl Divided {
     pub(crate) fn link_counters(&mut self, link: LinkId) -> LinkCounters {
         let mut counters = self.near_mut(link).link_counters(link);
         if self.division.near(link) != self.division.far(link) {
-            counters.join(self.far(link).counters_of_way(link));
+            counters.join(&self.far(link).counters_of_way(link));
         }
         counters
     }
@@ -81,7 +81,7 @@ impl Divided {
 
 impl<O: Observer> Simulation<O> {
     /// What came at the end of a link that is cut.
-    fn counters_of_way(&self, link: LinkId) -> &LinkCounters {
-        &self.links[link.0 as usize].counters
+    fn counters_of_way(&self, link: LinkId) -> LinkCounters {
+        self.links[link.0 as usize].tally.report()
     }
 }

@@ -409,15 +409,15 @@ impl<O: Observer> Simulation<O> {
         let step_s = fluids.step.as_secs_f64();
         let step = fluids.step;
         for link in &mut fluids.links {
-            let (port, counters) = port_of(&mut self.links, link.id);
-            port.settle(now, counters);
+            let (port, tally) = port_of(&mut self.links, link.id);
+            port.settle(now, tally);
             let packets = port.take_brought();
             link.push(step_s, packets.joined_bytes);
             link.serve(port.capacity() * step_s);
             link.brought = packets.offered_bytes / step_s;
             link.wait_s = link.work / port.capacity();
             let served: f64 = link.left.iter().sum();
-            port.deliver(served, counters);
+            port.deliver(served, tally);
             link.counters.served_bytes += served;
             link.counters.seconds += step_s;
         }
@@ -425,7 +425,7 @@ impl<O: Observer> Simulation<O> {
         let Fluids { links, classes, .. } = &mut *fluids;
         for link in links {
             let is_up = self.links[link.id.0 as usize].is_up();
-            let (port, counters) = port_of(&mut self.links, link.id);
+            let (port, tally) = port_of(&mut self.links, link.id);
             let offered: f64 =
                 link.members.iter().map(|&(class, hop)| classes[class].hops[hop].offered).sum();
             let said = port.judge(link.work, offered + link.brought, step, now);
@@ -435,7 +435,7 @@ impl<O: Observer> Simulation<O> {
                 .iter()
                 .map(|&(class, hop)| passing(&classes[class], classes[class].hops[hop].offered))
                 .sum();
-            let mut overflow = port.join(passes, link.brought, step, counters);
+            let mut overflow = port.join(passes, link.brought, step, tally);
             if !is_up {
                 port.close();
                 link.waiting.clear();
@@ -482,9 +482,6 @@ impl<O: Observer> Simulation<O> {
     }
 }
 
-fn port_of(
-    links: &mut [Link],
-    id: LinkId,
-) -> (&mut crate::link::FluidPort, &mut crate::counters::LinkCounters) {
+fn port_of(links: &mut [Link], id: LinkId) -> (&mut crate::link::FluidPort, &mut crate::link::Tally) {
     links[id.0 as usize].fluid_port().expect("links that fluids cross have ports for them")
 }

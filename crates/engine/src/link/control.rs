@@ -9,8 +9,9 @@ use tidegate_units::{BitRate, Span, Time, TransmissionClock};
 
 use super::planned::Planned;
 use super::scheduled::Scheduled;
+use super::tally::Tally;
 use super::transits::Transit;
-use super::{FluidPort, Link, Port, at_port};
+use super::{Course, FluidPort, Link, Port, Watch, at_port};
 use crate::counters::LinkCounters;
 use crate::event::Token;
 use crate::observer::Observer;
@@ -45,7 +46,7 @@ impl Link {
         self.settle(world);
         let old = self.wire.clock.rate();
         self.wire.clock = TransmissionClock::new(rate);
-        let mut sink = LinkSink { link: self.id(), world, counters: &mut self.counters };
+        let mut sink = LinkSink { link: self.id(), world, tally: &mut self.tally };
         at_port!(&mut self.port, {
             Planned(port) => port.set_rate(now, old, &mut self.wire, &mut sink),
             Scheduled(port) => port.set_rate(now, old, &mut self.wire, &mut sink),
@@ -62,10 +63,10 @@ impl Link {
 
     /// Takes the link down (everything on it and in its queue is lost) or up.
     pub(crate) fn set_up<O: Observer>(&mut self, up: bool, world: &mut World<O>) {
-        if self.up == up {
+        if self.is_up() == up {
             return;
         }
-        self.up = up;
+        self.course = if up { self.course_when_up() } else { Course::Down };
         if up {
             return;
         }
@@ -73,7 +74,7 @@ impl Link {
         if let Some(circuit) = self.circuit_mut() {
             circuit.clear(now);
         }
-        let mut sink = LinkSink { link: self.id(), world, counters: &mut self.counters };
+        let mut sink = LinkSink { link: self.id(), world, tally: &mut self.tally };
         at_port!(&mut self.port, {
             Planned(port) => port.flush(now, &mut self.wire, &mut sink),
             Scheduled(port) => port.flush(now, &mut self.wire, &mut sink),
@@ -81,14 +82,32 @@ impl Link {
         });
     }
 
-    /// Its port for packets and a fluid, if it has one, with its counters.
-    pub(crate) fn fluid_port(&mut self) -> Option<(&mut FluidPort, &mut LinkCounters)> {
-        if let Port::Fluid(port) = &mut self.port { Some((port, &mut self.counters)) } else { None }
+    /// Its port for packets and a fluid, if it has one, with what it counts.
+    pub(crate) fn fluid_port(&mut self) -> Option<(&mut FluidPort, &mut Tally)> {
+        if let Port::Fluid(port) = &mut self.port { Some((port, &mut self.tally)) } else { None }
+    }
+
+    /// What is measured of it, from now on.
+    pub(crate) fn watch_mut(&mut self) -> &mut Watch {
+        if self.is_up() {
+            self.course = Course::Watched;
+        }
+        self.watch.get_or_insert_default()
+    }
+
+    /// What is measured of it.
+    pub(crate) fn watch(&self) -> Option<&Watch> {
+        self.watch.as_deref()
+    }
+
+    /// How packets fare on it while it is up.
+    pub(super) fn course_when_up(&self) -> Course {
+        if self.medium.is_some() || self.watch.is_some() { Course::Watched } else { Course::Plain }
     }
 
     /// Whether the link carries packets.
     pub(crate) const fn is_up(&self) -> bool {
-        self.up
+        !matches!(self.course, Course::Down)
     }
 
     /// The rate at which it sends.
@@ -110,11 +129,11 @@ impl Link {
     /// What was due by now at the port happens, if it did not yet.
     fn settle<O: Observer>(&mut self, world: &mut World<O>) {
         let now = world.now;
-        let mut sink = LinkSink { link: self.id(), world, counters: &mut self.counters };
+        let mut sink = LinkSink { link: self.id(), world, tally: &mut self.tally };
         at_port!(&mut self.port, {
             Planned(port) => port.settle(now, &self.wire),
             Scheduled(port) => port.settle(now, &mut self.wire, &mut sink),
-            Fluid(port) => port.settle(now, sink.counters),
+            Fluid(port) => port.settle(now, sink.tally),
         });
     }
 
@@ -132,7 +151,7 @@ impl Link {
     pub(crate) fn counters_now<O: Observer>(&mut self, world: &mut World<O>) -> LinkCounters {
         self.settle(world);
         let now = world.now;
-        let mut counters = self.counters.clone();
+        let mut counters = self.tally.report();
         at_port!(&mut self.port, {
             Planned(port) => port.subtract_future(now, &self.wire, &mut counters),
             Scheduled(_) => counters.busy_nanos -= self.wire.busy_until.since(now).as_nanos(),
@@ -145,7 +164,7 @@ impl Link {
     pub(crate) fn restart_counters<O: Observer>(&mut self, world: &mut World<O>) {
         self.settle(world);
         let now = world.now;
-        let mut future = LinkCounters::default();
+        let mut future = Tally::default();
         at_port!(&mut self.port, {
             Planned(port) => port.add_future(now, &self.wire, &mut future),
             Scheduled(port) => port.restart(now, &self.wire, &mut future),
@@ -154,7 +173,7 @@ impl Link {
                 future.on_length(packets, bytes);
             }
         });
-        self.counters = future;
+        self.tally = future;
         if let Some(watch) = &mut self.watch {
             if let Some(delays) = &mut watch.delays {
                 delays.reset();

@@ -12,9 +12,9 @@ use tidegate_mechanism::random::Substream;
 use tidegate_packet::{DropReason, Ecn, MarkReason, Packet, Sink};
 use tidegate_units::{BitRate, Bytes, Span, Time};
 
+use super::tally::Tally;
 use super::transits::Transit;
 use super::wire::Wire;
-use crate::counters::LinkCounters;
 use crate::observer::Observer;
 use crate::world::LinkSink;
 
@@ -89,7 +89,7 @@ impl FluidPort {
     }
 
     /// The work and the integrals as they are at `now`.
-    pub(crate) fn settle(&mut self, now: Time, counters: &mut LinkCounters) {
+    pub(crate) fn settle(&mut self, now: Time, tally: &mut Tally) {
         let elapsed = now.since(self.as_of).as_secs_f64();
         if elapsed <= 0.0 {
             return;
@@ -109,9 +109,8 @@ impl FluidPort {
         self.byte_nanos += area * 1e9;
         self.packet_nanos += area * 1e9 / self.packet_bytes;
         self.busy_nanos += busy * 1e9;
-        counters.byte_nanos += take_whole(&mut self.byte_nanos);
-        counters.packet_nanos += take_whole(&mut self.packet_nanos);
-        counters.busy_nanos += take_whole(&mut self.busy_nanos) as u64;
+        tally.add_queue(take_whole(&mut self.packet_nanos), take_whole(&mut self.byte_nanos));
+        tally.add_busy(Span::from_nanos(take_whole(&mut self.busy_nanos) as u64));
     }
 
     /// A packet is offered.
@@ -123,7 +122,7 @@ impl FluidPort {
         sink: &mut LinkSink<'_, O>,
     ) {
         let now = packet.arrived;
-        self.settle(now, sink.counters);
+        self.settle(now, sink.tally);
         let bytes = f64::from(packet.wire_bytes);
         self.brought.offered_bytes += bytes;
         let understands = packet.ecn.is_capable();
@@ -149,7 +148,7 @@ impl FluidPort {
         let ends = now.saturating_add(Span::from_secs_f64(self.work / self.capacity)).max(wire.busy_until);
         wire.busy_until = ends;
         wire.transits.push_back(Transit { packet, ends, route });
-        self.note_length(sink.counters);
+        self.note_length(sink.tally);
     }
 
     /// Whether a full queue drops a packet of so many bytes: with the part that it drops of the fluid. So both have the same chance, however
@@ -158,9 +157,9 @@ impl FluidPort {
         self.work + bytes > self.limit_bytes + self.slack_bytes || self.random.chance(self.overflow)
     }
 
-    fn note_length(&self, counters: &mut LinkCounters) {
+    fn note_length(&self, tally: &mut Tally) {
         let (packets, bytes) = self.length();
-        counters.on_length(packets, bytes);
+        tally.on_length(packets, bytes);
     }
 
     /// Packets and bytes in the queue, as of the last look.
@@ -186,7 +185,7 @@ impl FluidPort {
     }
 
     pub(super) fn flush<O: Observer>(&mut self, now: Time, wire: &mut Wire, sink: &mut LinkSink<'_, O>) {
-        self.settle(now, sink.counters);
+        self.settle(now, sink.tally);
         self.work = 0.0;
         self.inflow = 0.0;
         for transit in wire.transits.drain() {
@@ -201,9 +200,9 @@ impl FluidPort {
     }
 
     /// The fluid's part of what left the queue.
-    pub(crate) fn deliver(&mut self, bytes: f64, counters: &mut LinkCounters) {
+    pub(crate) fn deliver(&mut self, bytes: f64, tally: &mut Tally) {
         self.delivered_bytes += bytes;
-        counters.delivered_bytes += take_whole(&mut self.delivered_bytes) as u64;
+        tally.on_fluid_delivered(take_whole(&mut self.delivered_bytes) as u64);
     }
 
     /// The law moves on to `now`, with `offered` bytes per second of the fluid and of packets; what it says then. It holds for the next
@@ -221,14 +220,14 @@ impl FluidPort {
 
     /// `inflow` bytes per second of the fluid pass the law, and packets bring about `packets` more: which part of both does not fit into
     /// the queue in the next step. The rest joins.
-    pub(crate) fn join(&mut self, inflow: f64, packets: f64, step: Span, counters: &mut LinkCounters) -> f64 {
+    pub(crate) fn join(&mut self, inflow: f64, packets: f64, step: Span, tally: &mut Tally) -> f64 {
         let all = inflow + packets;
         let excess =
             self.work / step.as_secs_f64() + all - self.capacity - self.limit_bytes / step.as_secs_f64();
         self.overflow = if excess > 0.0 && all > 0.0 { (excess / all).min(1.0) } else { 0.0 };
         self.slack_bytes = self.capacity * step.as_secs_f64();
         self.inflow = inflow * (1.0 - self.overflow);
-        self.note_length(counters);
+        self.note_length(tally);
         self.overflow
     }
 

@@ -13,6 +13,7 @@ mod planned;
 mod ring;
 mod scheduled;
 mod spec;
+mod tally;
 mod trace;
 mod transits;
 mod wire;
@@ -30,9 +31,9 @@ use tidegate_mechanism::hop::switch::Switch;
 use tidegate_mechanism::queue::{AnyManager, DropTail, QueueManager, Red, Sfb};
 use tidegate_mechanism::schedule::{AnyDiscipline, DisciplineConfig};
 use tidegate_packet::{DropReason, Packet, Place};
-use tidegate_units::{Bytes, Span, Time, TransmissionClock};
+use tidegate_units::{Bytes, Limit, Span, Time, TransmissionClock};
 
-use crate::counters::{Delays, LinkCounters};
+use crate::counters::Delays;
 use crate::event::Token;
 use crate::ids::LinkId;
 use crate::observer::Observer;
@@ -41,6 +42,7 @@ use crate::world::{Alarm, LinkSink, Wake, World};
 use planned::Planned;
 use ring::Ring;
 use scheduled::Scheduled;
+pub(crate) use tally::Tally;
 use trace::Opportunities;
 use transits::{Transit, Transits};
 use wire::Wire;
@@ -112,12 +114,24 @@ macro_rules! at_port {
 
 use at_port;
 
+/// How packets fare on a link.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Course {
+    /// They are lost: it is down.
+    Down,
+    /// They arrive, and nothing else happens to them.
+    Plain,
+    /// They cross a medium that may lose, reorder, duplicate or delay them, or somebody wants to know of them.
+    Watched,
+}
+
 /// See the module.
 // In this order and from a cache line on, what every packet touches is together: links are many, and visited in turn.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Link {
-    port: Port,
+    pub(crate) tally: Tally,
+    wire: Wire,
     alarm: Alarm,
     /// What its event wakes.
     token: Token,
@@ -125,17 +139,16 @@ pub(crate) struct Link {
     pub(crate) far_port: u16,
     /// It leads to a router.
     pub(crate) to_router: bool,
-    up: bool,
+    course: Course,
+    port: Port,
+    pub(crate) to_node: u32,
     medium: Option<Box<Medium>>,
     /// What is measured only where it is wanted.
-    pub(crate) watch: Option<Box<Watch>>,
-    wire: Wire,
-    pub(crate) counters: LinkCounters,
-    pub(crate) to_node: u32,
+    watch: Option<Box<Watch>>,
 }
 
-// Counts of marks and drops follow after what every packet touches.
-const _: () = assert!(offset_of!(Link, counters) + offset_of!(LinkCounters, duplicated_packets) <= 6 * 64);
+// What a packet touches under drop-tail is four lines: of the port all but the limit as it was configured.
+const _: () = assert!(offset_of!(Link, port) + size_of::<Port>() - size_of::<Limit>() <= 4 * 64);
 
 /// Measurements of one direction of a link that somebody asked for.
 #[derive(Debug, Default)]
@@ -246,8 +259,8 @@ impl Link {
             far_port: far.port,
             to_node: far.node,
             to_router: far.is_router,
-            up: true,
-            counters: LinkCounters::default(),
+            course: if medium.is_some() { Course::Watched } else { Course::Plain },
+            tally: Tally::default(),
             medium: medium.map(Box::new),
             watch: None,
         }
@@ -271,16 +284,15 @@ impl Link {
     )]
     #[inline(always)]
     pub(crate) fn offer_often<O: Observer>(&mut self, mut packet: Packet, route: u32, world: &mut World<O>) {
-        self.counters.arrived_packets += 1;
-        self.counters.arrived_bytes += u64::from(packet.wire_bytes);
-        if !self.up {
+        self.tally.on_arrived(packet.wire_bytes);
+        if !self.is_up() {
             self.lose(&packet, world, DropReason::LinkDown);
             return;
         }
         packet.arrived = world.now;
         let id = self.id();
         if let Port::Tail(port) = &mut self.port {
-            port.offer(packet, route, &mut self.wire, world, &mut self.counters, id);
+            port.offer(packet, route, &mut self.wire, world, &mut self.tally, id);
         } else if self.offer_elsewhere(packet, route, world) {
             return;
         }
@@ -295,9 +307,9 @@ impl Link {
     fn offer_elsewhere<O: Observer>(&mut self, packet: Packet, route: u32, world: &mut World<O>) -> bool {
         let id = self.id();
         at_port!(&mut self.port, {
-            Planned(port) => port.offer(packet, route, &mut self.wire, world, &mut self.counters, id),
+            Planned(port) => port.offer(packet, route, &mut self.wire, world, &mut self.tally, id),
             Scheduled(port) => {
-                let mut sink = LinkSink { link: id, world, counters: &mut self.counters };
+                let mut sink = LinkSink { link: id, world, tally: &mut self.tally };
                 let was_armed = port.is_armed(packet.arrived, &self.wire);
                 port.offer(packet, route, &mut self.wire, &mut sink);
                 if !was_armed {
@@ -306,7 +318,7 @@ impl Link {
                 return true;
             },
             Fluid(port) => {
-                let mut sink = LinkSink { link: id, world, counters: &mut self.counters };
+                let mut sink = LinkSink { link: id, world, tally: &mut self.tally };
                 port.offer(packet, route, &mut self.wire, &mut sink);
             }
         });
@@ -320,14 +332,13 @@ impl Link {
         route: u32,
         world: &mut World<O>,
     ) {
-        self.counters.arrived_packets += 1;
-        self.counters.arrived_bytes += u64::from(packet.wire_bytes);
-        if !self.up {
+        self.tally.on_arrived(packet.wire_bytes);
+        if !self.is_up() {
             self.lose(&packet, world, DropReason::LinkDown);
             return;
         }
         packet.arrived = world.now;
-        let mut sink = LinkSink { link: self.id(), world, counters: &mut self.counters };
+        let mut sink = LinkSink { link: self.id(), world, tally: &mut self.tally };
         let port = self.port.scheduled_mut().expect("links of routers with a hop mechanism are scheduled");
         port.offer_message(packet, route, &mut self.wire, &mut sink);
         self.arm(world);
@@ -335,8 +346,7 @@ impl Link {
 
     /// A hop mechanism discards `packet` in front of the queue.
     pub(crate) fn refuse<O: Observer>(&mut self, packet: &Packet, world: &mut World<O>, why: DropReason) {
-        self.counters.arrived_packets += 1;
-        self.counters.arrived_bytes += u64::from(packet.wire_bytes);
+        self.tally.on_arrived(packet.wire_bytes);
         self.lose(packet, world, why);
     }
 
@@ -347,7 +357,7 @@ impl Link {
 
     #[cold]
     fn lose<O: Observer>(&mut self, packet: &Packet, world: &mut World<O>, why: DropReason) {
-        self.counters.drops_by_reason.count(why.index());
+        self.tally.on_drop(why);
         world.drop_packet(packet, Place::Link(self.id()), why);
     }
 
@@ -399,7 +409,7 @@ impl Link {
     #[inline(never)]
     fn wake_elsewhere<O: Observer>(&mut self, world: &mut World<O>) {
         let now = world.now;
-        let mut sink = LinkSink { link: self.id(), world, counters: &mut self.counters };
+        let mut sink = LinkSink { link: self.id(), world, tally: &mut self.tally };
         at_port!(&mut self.port, {
             Planned(port) => port.free_front(now, &self.wire),
             Scheduled(port) => port.on_wake(now, &mut self.wire, &mut sink),
@@ -411,7 +421,7 @@ impl Link {
     /// arrive.
     #[inline]
     pub(crate) fn plain_arrival(&self) -> Option<u32> {
-        (self.medium.is_none() && self.watch.is_none()).then(|| self.wire.transits.first().route)
+        (self.course == Course::Plain).then(|| self.wire.transits.first().route)
     }
 
     /// The packet that has arrived, a plain one, goes on over `next`. Not if its TTL or `next` does not allow it, or if its
@@ -421,12 +431,12 @@ impl Link {
     pub(crate) fn forward<O: Observer>(&mut self, next: &mut Self, flows: u32, world: &mut World<O>) -> bool {
         let &Transit { ref packet, route, ends } = self.wire.transits.first();
         let ttl = packet.ttl - u8::from(self.to_router);
-        if ttl == 0 || !next.up || packet.flow.0 >= flows {
+        if ttl == 0 || !next.is_up() || packet.flow.0 >= flows {
             return false;
         }
         let packet = Packet { in_port: self.far_port, ttl, ..*packet };
-        self.counters.on_transmitted(ends - packet.arrived);
-        self.counters.on_delivered(packet.wire_bytes);
+        self.tally.on_transmitted(ends - packet.arrived);
+        self.tally.on_delivered(packet.wire_bytes);
         world.totals.packet_hops += 1;
         next.offer_often(packet, route + 1, world);
         self.wire.transits.drop_first();
@@ -438,13 +448,13 @@ impl Link {
     #[inline(always)]
     pub(crate) fn take_plain<O>(&mut self, world: &mut World<O>) -> Packet {
         let transit = self.wire.transits.pop_front().expect("a packet has arrived");
-        self.counters.on_transmitted(transit.ends - transit.packet.arrived);
+        self.tally.on_transmitted(transit.ends - transit.packet.arrived);
         self.count_delivered(transit.packet, world)
     }
 
     #[inline]
     fn count_delivered<O>(&mut self, packet: Packet, world: &mut World<O>) -> Packet {
-        self.counters.on_delivered(packet.wire_bytes);
+        self.tally.on_delivered(packet.wire_bytes);
         world.totals.packet_hops += 1;
         Packet { in_port: self.far_port, ..packet }
     }
@@ -453,7 +463,7 @@ impl Link {
     pub(crate) fn take_arrived<O: Observer>(&mut self, world: &mut World<O>) -> Arrival {
         let transit = self.wire.transits.pop_front().expect("a packet has arrived");
         let Transit { packet, route, ends } = transit;
-        self.counters.on_transmitted(ends - packet.arrived);
+        self.tally.on_transmitted(ends - packet.arrived);
         let id = self.id();
         if let Some(watch) = &mut self.watch {
             watch.on_transmitted(&packet, ends, id, world);
@@ -478,7 +488,7 @@ impl Link {
         let held = if held.is_zero() { shifted } else { Some(shifted.unwrap_or_default() + held) };
         let packet = self.count_any_delivered(packet, world);
         if is_doubled {
-            self.counters.duplicated_packets += 1;
+            self.tally.beyond().duplicated_packets += 1;
             return Arrival::Twice(packet, route, [held, shifted]);
         }
         match held {
@@ -490,7 +500,7 @@ impl Link {
     /// Counts a packet that may be a control message: once, whatever the medium makes of it, and at the same instant as all others.
     fn count_any_delivered<O>(&mut self, packet: Packet, world: &mut World<O>) -> Packet {
         if packet.flow.0 >= world.first_control {
-            self.counters.control_bytes += u64::from(packet.wire_bytes);
+            self.tally.beyond().control_bytes += u64::from(packet.wire_bytes);
         }
         self.count_delivered(packet, world)
     }

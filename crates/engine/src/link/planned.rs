@@ -9,6 +9,7 @@ use tidegate_mechanism::queue::{QueueManager, Verdict};
 use tidegate_packet::{Backlog, Ecn, Packet, Sink};
 use tidegate_units::{BitRate, Time, TransmissionClock};
 
+use super::tally::Tally;
 use super::transits::Transit;
 use super::wire::Wire;
 use crate::counters::LinkCounters;
@@ -19,9 +20,10 @@ use crate::world::{LinkSink, World};
 /// Why a packet must be there.
 const WAITS: &str = "the last packets of the wire are those that wait";
 
+// In this order, so that what every packet touches comes first, of a small manager as well.
 #[derive(Debug)]
+#[repr(C)]
 pub(super) struct Planned<M> {
-    manager: M,
     /// What waits: the last `backlog.packets` of the wire's transits.
     backlog: Backlog,
     /// When the first waiting packet leaves the queue for transmission; meaningless if none waits.
@@ -30,6 +32,7 @@ pub(super) struct Planned<M> {
     serving_bytes: u32,
     /// The manager knows that the link is idle.
     idle: bool,
+    manager: M,
 }
 
 impl<M: QueueManager> Planned<M> {
@@ -98,7 +101,7 @@ impl<M: QueueManager> Planned<M> {
         route: u32,
         wire: &mut Wire,
         world: &mut World<O>,
-        counters: &mut LinkCounters,
+        tally: &mut Tally,
         link: LinkId,
     ) {
         let now = packet.arrived;
@@ -107,29 +110,29 @@ impl<M: QueueManager> Planned<M> {
             Verdict::Accept => {}
             Verdict::Mark(why) => {
                 packet.ecn = Ecn::Ce;
-                LinkSink { world, counters, link }.on_mark(&packet, why);
+                LinkSink { world, tally, link }.on_mark(&packet, why);
             }
             Verdict::Drop(why) => {
-                LinkSink { world, counters, link }.on_drop(packet, why);
+                LinkSink { world, tally, link }.on_drop(packet, why);
                 return;
             }
             Verdict::Evict { position, why } => {
-                let victim = self.evict(position, now, wire, counters);
-                LinkSink { world, counters, link }.on_drop(victim, why);
+                let victim = self.evict(position, now, wire, tally);
+                LinkSink { world, tally, link }.on_drop(victim, why);
             }
             Verdict::DropWith { position, why } => {
-                let victim = self.evict(position, now, wire, counters);
-                LinkSink { world, counters, link }.on_drop(victim, why);
-                LinkSink { world, counters, link }.on_drop(packet, why);
+                let victim = self.evict(position, now, wire, tally);
+                LinkSink { world, tally, link }.on_drop(victim, why);
+                LinkSink { world, tally, link }.on_drop(packet, why);
                 return;
             }
         }
-        self.join(packet, route, now, wire, counters);
+        self.join(packet, route, now, wire, tally);
     }
 
     #[expect(clippy::inline_always, reason = "once per packet and hop")]
     #[inline(always)]
-    fn join(&mut self, packet: Packet, route: u32, now: Time, wire: &mut Wire, counters: &mut LinkCounters) {
+    fn join(&mut self, packet: Packet, route: u32, now: Time, wire: &mut Wire, tally: &mut Tally) {
         let idle = wire.busy_until <= now;
         if idle {
             if wire.busy_until < now {
@@ -149,28 +152,25 @@ impl<M: QueueManager> Planned<M> {
         // A backlog of centuries ends after every run.
         wire.busy_until = starts.saturating_add(wire.clock.transmit(packet.wire_bytes));
         let delay = wire.busy_until - now;
-        counters.busy_nanos += (wire.busy_until - starts).as_nanos();
-        // Little's law: the queue integrated over time is the sum of what each packet spends in it.
-        counters.packet_nanos += u128::from(delay.as_nanos());
-        counters.byte_nanos += u128::from(delay.as_nanos()) * u128::from(packet.wire_bytes);
+        tally.on_planned(packet.wire_bytes, delay, wire.busy_until - starts);
         wire.transits.push_back(Transit { packet, ends: wire.busy_until, route });
         // The link is busy now, whoever is in transmission.
-        counters.on_length(self.backlog.packets + 1, self.backlog.bytes + u64::from(self.serving_bytes));
+        tally.on_length(self.backlog.packets + 1, self.backlog.bytes + u64::from(self.serving_bytes));
     }
 
     /// Takes the waiting packet at `position` out and moves those behind it forward.
     #[cold]
-    fn evict(&mut self, position: u32, now: Time, wire: &mut Wire, counters: &mut LinkCounters) -> Packet {
+    fn evict(&mut self, position: u32, now: Time, wire: &mut Wire, tally: &mut Tally) -> Packet {
         debug_assert!(position < self.backlog.packets);
         let first = wire.transits.len() - self.backlog.packets as usize;
         let index = first + position as usize;
         let victim = wire.transits.remove(index).expect(WAITS);
-        retract(counters, &victim, now);
+        retract(tally, &victim, now);
         self.backlog.remove(&victim.packet);
         self.manager.on_departure(&victim.packet, self.backlog, now);
         let before = if position == 0 { None } else { wire.transits.get(index - 1) };
         let start = before.map_or(self.next_departure, |transit| transit.ends);
-        replan(wire, index, start, counters);
+        replan(wire, index, start, tally);
         victim.packet
     }
 
@@ -193,9 +193,9 @@ impl<M: QueueManager> Planned<M> {
         let before = serving.ends;
         serving.ends = rescale(now, before, old, wire.clock.rate());
         let after = serving.ends;
-        shift(sink.counters, &serving.packet, before, after);
+        shift(sink.tally, &serving.packet, before, after);
         self.next_departure = after;
-        replan(wire, first_waiting, after, sink.counters);
+        replan(wire, first_waiting, after, sink.tally);
     }
 
     pub(super) fn flush<O: Observer>(&mut self, now: Time, wire: &mut Wire, sink: &mut LinkSink<'_, O>) {
@@ -203,7 +203,7 @@ impl<M: QueueManager> Planned<M> {
         let first_waiting = wire.transits.len() - self.backlog.packets as usize;
         for (index, transit) in wire.transits.drain().enumerate() {
             if transit.ends > now {
-                retract(sink.counters, &transit, now);
+                retract(sink.tally, &transit, now);
             }
             if index >= first_waiting {
                 self.backlog.remove(&transit.packet);
@@ -211,7 +211,7 @@ impl<M: QueueManager> Planned<M> {
             }
             sink.on_drop(transit.packet, tidegate_packet::DropReason::LinkDown);
         }
-        sink.counters.busy_nanos -= wire.busy_until.since(now).as_nanos();
+        sink.tally.take_busy(wire.busy_until.since(now));
         wire.busy_until = wire.busy_until.min(now);
     }
 
@@ -224,25 +224,25 @@ impl<M: QueueManager> Planned<M> {
 
     /// Takes what happens after `now` out of the counters.
     pub(super) fn subtract_future(&mut self, now: Time, wire: &Wire, counters: &mut LinkCounters) {
-        let mut future = LinkCounters::default();
+        let mut future = Tally::default();
         self.add_future(now, wire, &mut future);
+        let future = future.report();
         counters.busy_nanos -= future.busy_nanos;
         counters.packet_nanos -= future.packet_nanos;
         counters.byte_nanos -= future.byte_nanos;
     }
 
     /// Adds what is planned after `now`.
-    pub(super) fn add_future(&mut self, now: Time, wire: &Wire, counters: &mut LinkCounters) {
+    pub(super) fn add_future(&mut self, now: Time, wire: &Wire, tally: &mut Tally) {
         self.settle(now, wire);
-        counters.busy_nanos += wire.busy_until.since(now).as_nanos();
+        tally.add_busy(wire.busy_until.since(now));
         // Travelling packets come first and end before `now`; the rest is the queue.
         for transit in wire.transits.iter().rev().take_while(|transit| transit.ends > now) {
             let remaining = u128::from(transit.ends.since(now).as_nanos());
-            counters.packet_nanos += remaining;
-            counters.byte_nanos += remaining * u128::from(transit.packet.wire_bytes);
+            tally.add_queue(remaining, remaining * u128::from(transit.packet.wire_bytes));
         }
         let (packets, bytes) = self.length(now, wire);
-        counters.on_length(packets, bytes);
+        tally.on_length(packets, bytes);
     }
 }
 
@@ -255,7 +255,7 @@ pub(super) fn rescale(now: Time, before: Time, old: BitRate, new: BitRate) -> Ti
 
 /// Plans the transmissions from `index` on anew, beginning at `start`. The busy time follows the end of the last one, so
 /// that it also covers what moved `start`.
-fn replan(wire: &mut Wire, index: usize, start: Time, counters: &mut LinkCounters) {
+fn replan(wire: &mut Wire, index: usize, start: Time, tally: &mut Tally) {
     // Remainders of nanoseconds start afresh: this is rare and the error is below a nanosecond each time.
     let mut clock = TransmissionClock::new(wire.clock.rate());
     let mut at = start;
@@ -264,24 +264,25 @@ fn replan(wire: &mut Wire, index: usize, start: Time, counters: &mut LinkCounter
         let before = transit.ends;
         at = at.saturating_add(clock.transmit(transit.packet.wire_bytes));
         transit.ends = at;
-        shift(counters, &transit.packet, before, at);
+        shift(tally, &transit.packet, before, at);
     }
-    counters.busy_nanos = counters.busy_nanos + at.as_nanos() - wire.busy_until.as_nanos();
+    tally.add_busy(at.since(wire.busy_until));
+    tally.take_busy(wire.busy_until.since(at));
     wire.busy_until = at;
     wire.clock = clock;
 }
 
 /// A planned end moved: the integrals follow.
-fn shift(counters: &mut LinkCounters, packet: &Packet, before: Time, after: Time) {
+fn shift(tally: &mut Tally, packet: &Packet, before: Time, after: Time) {
     let bytes = u128::from(packet.wire_bytes);
-    let (before, after) = (u128::from(before.as_nanos()), u128::from(after.as_nanos()));
-    counters.packet_nanos = counters.packet_nanos + after - before;
-    counters.byte_nanos = counters.byte_nanos + after * bytes - before * bytes;
+    let (more, less) =
+        (u128::from(after.since(before).as_nanos()), u128::from(before.since(after).as_nanos()));
+    tally.add_queue(more, more * bytes);
+    tally.take_queue(less, less * bytes);
 }
 
 /// A planned transmission will not happen; the packet leaves the queue at `now`.
-fn retract(counters: &mut LinkCounters, transit: &Transit, now: Time) {
+fn retract(tally: &mut Tally, transit: &Transit, now: Time) {
     let remaining = u128::from(transit.ends.since(now).as_nanos());
-    counters.packet_nanos -= remaining;
-    counters.byte_nanos -= remaining * u128::from(transit.packet.wire_bytes);
+    tally.take_queue(remaining, remaining * u128::from(transit.packet.wire_bytes));
 }

@@ -15,10 +15,10 @@ use tidegate_units::{BitRate, Time};
 
 use super::planned;
 use super::ring::Ring;
+use super::tally::Tally;
 use super::trace::Opportunities;
 use super::transits::Transit;
 use super::wire::Wire;
-use crate::counters::LinkCounters;
 use crate::observer::Observer;
 use crate::shared::Share;
 use crate::world::{LinkSink, World};
@@ -196,7 +196,7 @@ impl Scheduled {
             self.fill_ring(now, sink);
         }
         let (packets, bytes) = self.length(now);
-        sink.counters.on_length(packets, bytes);
+        sink.tally.on_length(packets, bytes);
     }
 
     /// `packet` goes ahead of the queue.
@@ -216,7 +216,7 @@ impl Scheduled {
         self.messages.push_back((packet, route));
         self.on_wake(now, wire, sink);
         let (packets, bytes) = self.length(now);
-        sink.counters.on_length(packets, bytes);
+        sink.tally.on_length(packets, bytes);
     }
 
     /// The packet in transmission and when it ends.
@@ -235,7 +235,7 @@ impl Scheduled {
     #[inline]
     pub(super) fn settle<O: Observer>(&mut self, now: Time, wire: &mut Wire, sink: &mut LinkSink<'_, O>) {
         if self.opportunities.is_some() {
-            self.bring_up_to(now, sink.counters);
+            self.bring_up_to(now, sink.tally);
             // What happens at the same instant comes first: an opportunity serves nothing that arrives with it.
             self.use_opportunities(now, wire, sink);
             self.run_timers(now, sink);
@@ -243,13 +243,13 @@ impl Scheduled {
         }
         while let Some(transit) = self.serving.filter(|transit| transit.ends <= now) {
             let ended = transit.ends;
-            self.bring_up_to(ended, sink.counters);
+            self.bring_up_to(ended, sink.tally);
             self.run_timers(ended, sink);
             self.serving = None;
             self.travel(transit, wire, sink);
             self.start_transmission(ended, wire, sink);
         }
-        self.bring_up_to(now, sink.counters);
+        self.bring_up_to(now, sink.tally);
         self.run_timers(now, sink);
     }
 
@@ -320,7 +320,7 @@ impl Scheduled {
             };
             self.idle = false;
             self.fill_ring(at, sink);
-            sink.counters.busy_nanos += opportunities.carry().as_nanos();
+            sink.tally.add_busy(opportunities.carry());
             let transit = Transit { packet, ends: opportunities.ends(), route };
             if opportunities.is_carried() {
                 wire.busy_until = at;
@@ -355,7 +355,7 @@ impl Scheduled {
         wire.busy_until = now + transmission;
         self.occupy_medium(wire.busy_until, sink.world);
         self.idle = false;
-        sink.counters.busy_nanos += transmission.as_nanos();
+        sink.tally.add_busy(transmission);
         self.serving = Some(Transit { packet, ends: wire.busy_until, route });
         self.fill_ring(now, sink);
     }
@@ -383,13 +383,14 @@ impl Scheduled {
             if let Some(share) = self.share {
                 sink.world.media[share.medium as usize].move_end(usize::from(share.side), transit.ends);
             }
-            sink.counters.busy_nanos = sink.counters.busy_nanos + transit.ends.as_nanos() - before.as_nanos();
+            sink.tally.add_busy(transit.ends.since(before));
+            sink.tally.take_busy(before.since(transit.ends));
         }
     }
 
     pub(super) fn flush<O: Observer>(&mut self, now: Time, wire: &mut Wire, sink: &mut LinkSink<'_, O>) {
         self.settle(now, wire, sink);
-        sink.counters.busy_nanos -= wire.busy_until.since(now).as_nanos();
+        sink.tally.take_busy(wire.busy_until.since(now));
         for transit in wire.transits.drain().chain(self.serving.take()) {
             sink.on_drop(transit.packet, DropReason::LinkDown);
         }
@@ -438,22 +439,21 @@ impl Scheduled {
     }
 
     /// Completes the integrals up to `now`.
-    fn bring_up_to(&mut self, now: Time, counters: &mut LinkCounters) {
+    fn bring_up_to(&mut self, now: Time, tally: &mut Tally) {
         let elapsed = u128::from(now.since(self.integrated_until).as_nanos());
         let (packets, bytes) = self.length(self.integrated_until);
-        counters.packet_nanos += elapsed * u128::from(packets);
-        counters.byte_nanos += elapsed * u128::from(bytes);
+        tally.add_queue(elapsed * u128::from(packets), elapsed * u128::from(bytes));
         self.integrated_until = now;
     }
 
     /// Statistics begin at `now`.
-    pub(super) fn restart(&mut self, now: Time, wire: &Wire, future: &mut LinkCounters) {
+    pub(super) fn restart(&mut self, now: Time, wire: &Wire, future: &mut Tally) {
         self.integrated_until = now;
         self.discipline.restart_statistics();
         if let Some(opportunities) = &mut self.opportunities {
             opportunities.restart(now);
         }
-        future.busy_nanos = wire.busy_until.since(now).as_nanos();
+        future.add_busy(wire.busy_until.since(now));
         let (packets, bytes) = self.length(now);
         future.on_length(packets, bytes);
     }

@@ -22,20 +22,21 @@ const NOTHING: Transit = Transit { packet: Packet::new(0, FlowId(0), 0), ends: T
 
 /// See the module.
 #[derive(Debug)]
+#[repr(C)]
 pub(super) struct Transits {
     /// The packet at the front; means nothing if there is none.
     front: Transit,
-    /// Places for the others: none, or a power of two of them.
-    places: Vec<Transit>,
     /// The place of the second packet.
     second: u32,
     /// All together.
     len: u32,
+    /// Places for the others: none, or a power of two of them.
+    places: Box<[Transit]>,
 }
 
 impl Default for Transits {
     fn default() -> Self {
-        Self { front: NOTHING, places: Vec::new(), second: 0, len: 0 }
+        Self { front: NOTHING, second: 0, len: 0, places: Box::default() }
     }
 }
 
@@ -124,7 +125,10 @@ impl Transits {
         self.second = 0;
         let places = (2 * self.places.len()).max(4);
         assert!(u32::try_from(places).is_ok(), "fewer than 2^32 packets are on one wire");
-        self.places.resize(places, NOTHING);
+        let mut more = Vec::with_capacity(places);
+        more.extend_from_slice(&self.places);
+        more.resize(places, NOTHING);
+        self.places = more.into_boxed_slice();
     }
 
     /// Takes out the packet at `position`.

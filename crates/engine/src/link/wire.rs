@@ -6,13 +6,14 @@ use super::transits::Transits;
 
 /// See the module.
 #[derive(Debug)]
+#[repr(C)]
 pub(super) struct Wire {
-    pub(super) clock: TransmissionClock,
+    /// Packets that are decided: waiting for their planned transmission, in transmission, or travelling.
+    pub(super) transits: Transits,
     pub(super) delay: Span,
     /// End of the last transmission that has been decided.
     pub(super) busy_until: Time,
-    /// Packets that are decided: waiting for their planned transmission, in transmission, or travelling.
-    pub(super) transits: Transits,
+    pub(super) clock: TransmissionClock,
 }
 
 impl Wire {

@@ -20,11 +20,13 @@ pub(super) fn in_packets(threshold: Limit, mean_packet: Bytes) -> Option<f64> {
 }
 
 /// A queue's limit, ready for use at its link's rate.
+// In this order, so that what every packet asks for comes first.
 #[derive(Clone, Copy, Debug)]
+#[repr(C)]
 pub struct QueueLimit {
-    configured: Limit,
-    packets: u32,
     bytes: u64,
+    packets: u32,
+    configured: Limit,
 }
 
 impl QueueLimit {

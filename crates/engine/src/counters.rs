@@ -209,24 +209,26 @@ impl FlowCounters {
 }
 
 /// What one receiver got of one flow.
+// In this order, what every packet touches is one cache line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(C, align(64))]
 pub struct SinkCounters {
-    /// Packets that arrived.
-    pub received_packets: u64,
-    /// Their bytes at the network layer.
-    pub received_bytes: u64,
-    /// Payload bytes delivered in order, once.
-    pub goodput_bytes: u64,
-    /// Packets that arrived green: their bytes.
-    pub priority_bytes: u64,
-    /// Packets that arrived with a congestion mark.
-    pub marked_packets: u64,
     /// Sum of one-way delays, in nanoseconds.
     pub delay_nanos: u128,
     /// Shortest one-way delay, in nanoseconds.
     pub delay_nanos_min: u64,
     /// Longest one-way delay, in nanoseconds.
     pub delay_nanos_max: u64,
+    /// Packets that arrived.
+    pub received_packets: u64,
+    /// Their bytes at the network layer.
+    pub received_bytes: u64,
+    /// Payload bytes delivered in order, once.
+    pub goodput_bytes: u64,
+    /// Packets that arrived with a congestion mark.
+    pub marked_packets: u64,
+    /// Packets that arrived green: their bytes.
+    pub priority_bytes: u64,
     /// When the first packet arrived.
     pub first: Time,
     /// When the last packet arrived.

@@ -119,7 +119,6 @@ impl Network {
             flows,
             connections: ends.connections,
             streams: ends.streams,
-            connection_flow: ends.connection_flow,
             sinks: ends.sinks,
             borders,
             markers,
@@ -144,8 +143,6 @@ impl Network {
 #[derive(Default)]
 struct Ends {
     connections: Vec<Connection>,
-    /// Which flow a connection belongs to.
-    connection_flow: Vec<u32>,
     streams: Vec<Stream>,
     sinks: Vec<SinkCounters>,
 }
@@ -161,10 +158,10 @@ impl Ends {
                     sender: TcpSender::new(&config),
                     receiver: TcpReceiver::new(&config),
                     partner: None,
+                    flow: index,
                     send_alarm: Alarm::default(),
                     receive_alarm: Alarm::default(),
                 });
-                self.connection_flow.push(index);
                 let number = self.connections.len() as u32 - 1;
                 if spec.application == ApplicationSpec::Crowd {
                     Carrier::Crowd(number)

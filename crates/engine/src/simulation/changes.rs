@@ -49,7 +49,7 @@ impl<O: Observer> Simulation<O> {
                 break;
             }
             self.reservation_next += 1;
-            let connection = self.connection_flow.iter().position(|of| *of == flow);
+            let connection = self.connections.iter().position(|connection| connection.flow == flow);
             if let Some(index) = connection {
                 self.connections[index].sender.set_reservation(rate, now);
                 self.pump(index as u32);

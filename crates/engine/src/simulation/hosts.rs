@@ -92,11 +92,11 @@ impl<O: Observer> Simulation<O> {
     fn receive(&mut self, index: u32, packet: &Packet) -> Option<Transmit> {
         let now = self.world.now;
         let carried = *self.world.arena.get(packet);
-        let flow = &self.flows[self.connection_flow[index as usize] as usize];
+        let connection = &mut self.connections[index as usize];
+        let flow = &self.flows[connection.flow as usize];
         let counters = &mut self.sinks[flow.first_sink as usize];
         Self::count_received(counters, now, packet, carried.created);
         self.world.retire(packet);
-        let connection = &mut self.connections[index as usize];
         let received = connection.receiver.on_segment(&carried.tcp, packet.ecn, now);
         counters.goodput_bytes += received.delivered_bytes;
         let sink = flow.first_sink;
@@ -112,7 +112,7 @@ impl<O: Observer> Simulation<O> {
             connection.receive_alarm.arm(deadline, Wake::TcpReceiver.token(index), &mut self.world.events);
         }
         if let Some(ack) = ack {
-            let flow_index = self.connection_flow[index as usize];
+            let flow_index = connection.flow;
             let route = self.flows[flow_index as usize].reverse.choose();
             self.send_segment(FlowIds::acknowledgments(flow_index), &ack, route);
         }
@@ -174,7 +174,7 @@ impl<O: Observer> Simulation<O> {
     #[inline]
     pub(super) fn pump(&mut self, index: u32) -> bool {
         let now = self.world.now;
-        let flow_index = self.connection_flow[index as usize];
+        let flow_index = self.connections[index as usize].flow;
         let mut has_sent = false;
         while let Some(mut segment) = self.connections[index as usize].sender.poll_transmit(now) {
             has_sent = true;

@@ -36,14 +36,18 @@ use crowds::CrowdPlace;
 use hops::{Advised, Hop};
 
 /// A TCP connection.
+// In this order, what data and acknowledgments touch shares few cache lines: connections are many, and met in turn.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub(crate) struct Connection {
-    pub(crate) sender: TcpSender,
     pub(crate) receiver: TcpReceiver,
+    pub(crate) receive_alarm: Alarm,
     /// The connection that carries data the other way, if acknowledgments ride on it.
     pub(crate) partner: Option<u32>,
+    /// Which flow it belongs to.
+    pub(crate) flow: u32,
     pub(crate) send_alarm: Alarm,
-    pub(crate) receive_alarm: Alarm,
+    pub(crate) sender: TcpSender,
 }
 
 /// Counts of the two halves of a connection, and how long its transfer took.
@@ -114,14 +118,10 @@ pub(crate) enum Carrier {
 }
 
 /// What the engine keeps of a flow.
+// In this order, what every packet of a connection touches is one cache line.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub(crate) struct Flow {
-    pub(crate) headers: Headers,
-    pub(crate) dscp: Dscp,
-    pub(crate) class: u8,
-    pub(crate) carrier: Carrier,
-    pub(crate) source: Source,
-    pub(crate) source_alarm: Alarm,
     /// Programs of data packets; several for packets that choose among paths.
     pub(crate) forward: Routes,
     /// Programs of acknowledgments.
@@ -129,6 +129,12 @@ pub(crate) struct Flow {
     /// First of its sinks.
     pub(crate) first_sink: u32,
     pub(crate) sinks: u32,
+    pub(crate) dscp: Dscp,
+    pub(crate) class: u8,
+    pub(crate) carrier: Carrier,
+    pub(crate) headers: Headers,
+    pub(crate) source_alarm: Alarm,
+    pub(crate) source: Source,
 }
 
 /// A network with its traffic, at some instant.
@@ -141,8 +147,6 @@ pub struct Simulation<O: Observer = ()> {
     pub(crate) flows: Vec<Flow>,
     pub(crate) connections: Vec<Connection>,
     pub(crate) streams: Vec<Stream>,
-    /// Which flow a connection belongs to.
-    pub(crate) connection_flow: Vec<u32>,
     pub(crate) sinks: Vec<SinkCounters>,
     /// Distributions of one-way delays by sink; empty if none is wanted.
     pub(crate) sink_delays: Vec<Option<Box<Delays>>>,
@@ -220,7 +224,6 @@ pub(crate) struct Parts {
     pub(crate) flows: Vec<Flow>,
     pub(crate) connections: Vec<Connection>,
     pub(crate) streams: Vec<Stream>,
-    pub(crate) connection_flow: Vec<u32>,
     pub(crate) sinks: Vec<SinkCounters>,
     pub(crate) borders: Vec<Border>,
     pub(crate) markers: Vec<MarkerPoint>,
@@ -243,7 +246,6 @@ impl<O: Observer> Simulation<O> {
             flows: parts.flows,
             connections: parts.connections,
             streams: parts.streams,
-            connection_flow: parts.connection_flow,
             sinks: parts.sinks,
             sink_delays: Vec::new(),
             borders: parts.borders,

@@ -76,13 +76,22 @@ impl ReceiverCounters {
 }
 
 /// The receiving half; see the module.
+// In this order, what every segment touches is together, at the end.
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub struct TcpReceiver {
+    /// The blocks that the last acknowledgments told of, most recent first.
+    history: [Range; SackBlocks::MAX],
+    /// Payload bytes that arrived with a mark, for accurate feedback.
+    ce_bytes: u64,
+    delay_timeout: Span,
+    /// What is held beyond `next`.
+    held: RangeSet,
+    counters: ReceiverCounters,
     /// The next byte expected; all before it went to the application.
     next: u64,
     /// When a delayed acknowledgment goes; [`Time::MAX`]: none waits.
     ack_at: Time,
-    delay_timeout: Span,
     delay_segments: u32,
     /// Segments that wait for their acknowledgment.
     unacknowledged: u32,
@@ -96,13 +105,6 @@ pub struct TcpReceiver {
     ecn_echo: bool,
     feedback: EcnFeedback,
     rules: Rules,
-    /// Payload bytes that arrived with a mark, for accurate feedback.
-    ce_bytes: u64,
-    counters: ReceiverCounters,
-    /// What is held beyond `next`.
-    held: RangeSet,
-    /// The blocks that the last acknowledgments told of, most recent first.
-    history: [Range; SackBlocks::MAX],
 }
 
 impl TcpReceiver {

@@ -16,18 +16,20 @@ use super::config::{RtoConfig, Rules};
 const BACKOFF_MAX: u32 = 64;
 
 /// The estimator of one connection.
+// In this order: every acknowledgment asks for the first three, samples are seldom.
 #[derive(Clone, Copy, Debug)]
+#[repr(C)]
 pub(crate) struct RtoEstimator {
     /// The time-out as a timer takes it: bounded, backed off.
     rto: Span,
     /// `modern`: srtt in ns. `ns-1999`: 8 srtt in ticks (`t_srtt`). Zero: no sample yet.
     srtt: u64,
+    rules: Rules,
+    backoff: u32,
     /// `modern`: rttvar in ns. `ns-1999`: 4 rttvar in ticks (`t_rttvar`).
     rttvar: u64,
     /// The time-out before backing off and before its bounds (`t_rtxcur`).
     unbacked: Span,
-    backoff: u32,
-    rules: Rules,
     config: RtoConfig,
 }
 

@@ -55,28 +55,30 @@ enum Opening {
 }
 
 /// The sending half; see the module.
+// In this order, what every segment touches is together.
 #[derive(Debug)]
+#[repr(C)]
 pub struct TcpSender {
-    c: Connection,
     /// The control wants to be asked again then; [`Time::MAX`]: it waits for an event.
     paced_at: Time,
     finished_at: Time,
     header_bytes: u32,
-    ack_bytes: u32,
     window_bytes_max: u32,
     opening: Opening,
-    answer: Answer,
     ecn: bool,
     l4s: bool,
     feedback: EcnFeedback,
-    stopped: bool,
-    /// Bytes with marks of which accurate feedback told.
-    ce_bytes: u64,
     /// ACK, and with accurate feedback the counter of marks on what this half receives: none.
     flags: TcpFlags,
+    stopped: bool,
+    recovery: Recovery,
+    c: Connection,
+    ack_bytes: u32,
     /// Where the host paces, or the queue behind it.
     pacing: Option<Box<HostPacing>>,
-    recovery: Recovery,
+    answer: Answer,
+    /// Bytes with marks of which accurate feedback told.
+    ce_bytes: u64,
 }
 
 impl TcpSender {

@@ -439,7 +439,7 @@ controls! {
     /// At a rate that the wait sets.
     Copa(CopaConfig => Copa, Box<Copa>) = "copa",
     /// Windows below one segment.
-    SubTcp(SubTcpConfig => SubTcp, SubTcp) = "subtcp",
+    SubTcp(SubTcpConfig => SubTcp, Box<SubTcp>) = "subtcp",
     /// With a reservation.
     Reserved(ReservedConfig => Reserved, Box<Reserved>) = "reserved",
     /// With a packet marking engine.

@@ -75,7 +75,9 @@ impl RenoConfig {
 }
 
 /// See the module.
+// In this order, what every acknowledgment touches comes first.
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub struct Reno {
     /// `ns-1999`: the whole segments of `cwnd_segments`, in bytes.
     cwnd_bytes: u64,
@@ -86,15 +88,15 @@ pub struct Reno {
     cwnd_segments: f64,
     segment_bytes: u32,
     byte_limit: u32,
-    after_timeout: bool,
     rules: Rules,
-    initial_bytes: u64,
-    minimum_bytes: u64,
+    after_timeout: bool,
     /// `modern`: what an ECN echo leaves at least.
     echo_floor_segments: u32,
+    hystart: Option<Box<HyStart>>,
+    initial_bytes: u64,
+    minimum_bytes: u64,
     /// What an echo leaves, where that is not what a loss leaves.
     ecn_beta: Option<f64>,
-    hystart: Option<Box<HyStart>>,
 }
 
 impl Reno {

@@ -3,7 +3,9 @@
 //! Source: none; what a user of a simulator asks of a sender.
 
 /// Counts of a sender since its start.
+// In this order, what every segment touches comes first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(C)]
 pub struct SenderCounters {
     /// Segments sent, retransmissions included.
     pub sent_segments: u64,
@@ -11,6 +13,8 @@ pub struct SenderCounters {
     pub sent_bytes: u64,
     /// Segments of which some was sent before.
     pub retransmissions: u64,
+    /// Acknowledgments that repeated the last while data was under way (RFC 5681, section 2).
+    pub duplicate_acks: u64,
     /// Expiries of the retransmission timer with data under way.
     pub timeouts: u64,
     /// Recoveries that duplicates or SACK blocks began.
@@ -21,8 +25,6 @@ pub struct SenderCounters {
     pub ecn_timeouts: u64,
     /// Segments that made no sense and were ignored.
     pub ignored_acks: u64,
-    /// Acknowledgments that repeated the last while data was under way (RFC 5681, section 2).
-    pub duplicate_acks: u64,
 }
 
 impl SenderCounters {

@@ -59,8 +59,10 @@ pub(super) struct AckEvent<'a> {
     pub ece: bool,
 }
 
-/// See the module. The order of the fields is the order in which the loss-free path meets them.
+/// See the module.
+// In this order: what every acknowledgment touches comes first. Connections are many, and met in turn.
 #[derive(Debug)]
+#[repr(C)]
 #[expect(clippy::struct_excessive_bools, reason = "facts of a connection, each independent of the others")]
 pub(super) struct Connection {
     /// First byte not acknowledged.
@@ -86,8 +88,9 @@ pub(super) struct Connection {
     reduced_at: u64,
     /// `modern`: the same, for reductions by an ECN echo, or for a loss that a probe repaired.
     echoed_at: u64,
-    /// `una` when the retransmission timer last expired.
-    timed_out_at: u64,
+    pub last_sent: Time,
+    /// Nothing is sent before: an ECN time-out.
+    pub paused_until: Time,
     pub dupacks: u32,
     /// Segments that the present event may still release.
     pub burst: u32,
@@ -101,18 +104,23 @@ pub(super) struct Connection {
     guard: FastRetransmitGuard,
     /// The window was reduced: the next new segment says so (RFC 3168, section 6.1.2).
     pub cwr_due: bool,
-    /// Nothing is sent before: an ECN time-out.
-    pub paused_until: Time,
-    /// There is something that wants to know what goes out: one of the next two, the sampler, or pacing by the host.
+    /// There is something that wants to know what goes out: one of `gradual` and `prr`, the sampler, or pacing by the host.
     pub is_watched: bool,
+    /// The acknowledgment that is being taken in echoes a mark.
+    pub echoes: bool,
+    /// For a control that asks for samples.
+    pub sampler: Option<Box<Sampler>>,
+    /// ECN time-outs since the last acknowledgment without echo; `None`: there are no ECN time-outs.
+    ecn_pauses: Option<u32>,
+    pub cc: AnyCongestionControl,
+    pub rto: RtoEstimator,
+    pub counters: SenderCounters,
+    /// `una` when the retransmission timer last expired.
+    timed_out_at: u64,
     /// Where an echo reduces gradually: how far that has come.
     gradual: Option<Gradual>,
     /// Where recovery from losses sends in proportion: how far that has come.
     pub prr: Option<Box<Prr>>,
-    /// ECN time-outs since the last acknowledgment without echo; `None`: there are no ECN time-outs.
-    ecn_pauses: Option<u32>,
-    /// The acknowledgment that is being taken in echoes a mark.
-    pub echoes: bool,
     /// A recovery ends with the window that the loss left.
     keep_window: bool,
     /// Congestion leaves a part of the window, not of what is under way.
@@ -121,12 +129,6 @@ pub(super) struct Connection {
     pub reduce_once: bool,
     /// Bytes that recovery found lost, for samples.
     pub lost_bytes: u64,
-    /// For a control that asks for samples.
-    pub sampler: Option<Box<Sampler>>,
-    pub cc: AnyCongestionControl,
-    pub rto: RtoEstimator,
-    pub last_sent: Time,
-    pub counters: SenderCounters,
 }
 
 impl Connection {
@@ -318,7 +320,9 @@ impl Connection {
     #[inline]
     pub fn take_new_ack(&mut self, number: u64, now: Time) {
         self.dupacks = 0;
-        if let Some(gradual) = &mut self.gradual {
+        if self.is_watched
+            && let Some(gradual) = &mut self.gradual
+        {
             gradual.on_delivered(number - self.una);
             if number >= self.reduced_at {
                 *gradual = Gradual::default();

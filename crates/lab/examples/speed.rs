@@ -5,8 +5,13 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use mimalloc::MiMalloc;
 use tidegate_lab::{Progress, Run};
 use tidegate_scenario::Document;
+
+// As the Python module has it.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() {
     let mut files: Vec<String> = std::env::args().skip(1).collect();

@@ -6,7 +6,13 @@ mod emulate;
 mod own;
 mod run;
 
+use mimalloc::MiMalloc;
 use pyo3::prelude::*;
+
+/// Simulations of many flows visit all of their memory in turn: with large pages (`.cargo/config.toml`) they are half as fast
+/// again. Python itself keeps its own.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 /// Puts all of Tidegate into `module`.
 ///

@@ -4,13 +4,14 @@ Written from the RFC's listings by a reader who had seen neither the code that i
 
 Chosen where the RFC leaves room:
 - interval / sqrt(count) is rounded down to nanoseconds.
-- The listings only drop. With `ecn`, a packet that can carry a mark is marked and sent where it would have been dropped, and the
-  state moves as if it had been: the next one is planned, and no second packet is looked at (Linux).
+- The listings only drop. With `ecn`, a packet that can carry a mark is marked and sent where it would have been
+  dropped, and the state moves as if it had been: the next one is planned, and no second packet is looked at
+  (Linux).
 - `maxpacket` is the MTU of the link (section 5.3), compared with what is left behind the packet that leaves.
 
-Beyond the RFC: `reentry` "two-less" begins again at two less than the last count, if that was above two, within 8 intervals (the
-authors' code for ns and their drafts; without what a later state of that code adds for counts above 126); above `ce_threshold` every
-packet that can carry a mark leaves with one (Linux).
+Beyond the RFC: `reentry` "two-less" begins again at two less than the last count, if that was above two, within 8
+intervals (the authors' code for ns and their drafts; without what a later state of that code adds for counts above
+126); above `ce_threshold` every packet that can carry a mark leaves with one (Linux).
 """
 
 from collections import deque
@@ -20,7 +21,7 @@ from reference_world import drop as lose
 
 
 class Law:
-    """CoDel of one queue: `pop` gives the head as (packet, when it came), or None; `backlog` the bytes left behind it."""
+    """CoDel of a queue: `pop` gives the head as (packet, when it came), or None; `backlog` what is left behind it."""
 
     def __init__(self, c):
         self.target, self.interval, self.maxpacket = c["target"], c["interval"], c["maxpacket"]

@@ -1,8 +1,9 @@
-"""CoDel as Linux has it (`include/net/codel.h`, `codel_impl.h`): a clock of 1024 ns in 32 bits, 1 / sqrt(count) in 16 bits, and one
-step of Newton's method each time that the count moves.
+"""CoDel as Linux has it (`include/net/codel.h`, `codel_impl.h`): a clock of 1024 ns in 32 bits, 1 / sqrt(count) in
+16 bits, and one step of Newton's method each time that the count moves.
 
-Written from that code by a reader who had seen neither the code that is compared nor another reference. Nothing had to be chosen, but
-that the clock and the count wrap here as there. Beyond it: `reentry` "two-less", as in `reference_codel.py`.
+Written from that code by a reader who had seen neither the code that is compared nor another reference. Nothing had
+to be chosen, but that the clock and the count wrap here as there. Beyond it: `reentry` "two-less", as in
+`reference_codel.py`.
 """
 
 from reference_codel import Codel

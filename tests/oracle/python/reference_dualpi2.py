@@ -1,20 +1,25 @@
-"""DualPI2: RFC 9332, appendix A, the coupled PI of A.1 with the protection from overload of A.2. Times in ns; probabilities as floats.
+"""DualPI2: RFC 9332, appendix A, the coupled PI of A.1 with the protection from overload of A.2. Times in ns;
+probabilities as floats.
 
 Written from the RFC by a reader who had seen neither the code that is compared nor another reference.
 
 Chosen where the RFC leaves room:
-- The base probability is calculated at Tupdate, 2 Tupdate and so on, before whatever else happens then, and kept in [0, 1]; so is what
-  `recur` adds for one packet. In the listing its counter would grow without bound while k p' is above one.
-- In the listing of a departure, `lq.len()` is what is left once the packet was taken from the queue, and `lq.time()` how long that packet
-  has waited. In that of the update `time()` is how long the first packet has waited; the larger of both queues' counts.
-- Scheduler: "wrr" is Linux' (`sch_dualpi2.c`): a credit whose sign chooses, moved by bytes times the other queue's weight, only while
-  both queues hold packets and only by packets that are sent, and back at its start when both are found empty. "tsf" is the FIFO with
-  a time shift: the L queue goes first unless the classic head has waited longer by more than the shift.
-- `law` "recur" is the listing's counter, one for each queue; "random" a random number below the likelihood (section 2.5.1).
+- The base probability is calculated at Tupdate, 2 Tupdate and so on, before whatever else happens then, and kept in
+  [0, 1]; so is what `recur` adds for one packet. In the listing its counter would grow without bound while k p' is
+  above one.
+- In the listing of a departure, `lq.len()` is what is left once the packet was taken from the queue, and
+  `lq.time()` how long that packet has waited. In that of the update `time()` is how long the first packet has
+  waited; the larger of both queues' counts.
+- Scheduler: "wrr" is Linux' (`sch_dualpi2.c`): a credit whose sign chooses, moved by bytes times the other queue's
+  weight, only while both queues hold packets and only by packets that are sent, and back at its start when both are
+  found empty. "tsf" is the FIFO with a time shift: the L queue goes first unless the classic head has waited longer
+  by more than the shift.
+- `law` "recur" is the listing's counter, one for each queue; "random" a random number below the likelihood (section
+  2.5.1).
 - The limit is for the packet that arrives, in bytes or packets of both queues; the listing counts an MTU for it.
 
-Of drops, "early" is for a sender that knows no marks, and "forced" for what overload takes; of marks, "step" is where the native AQM of
-the L queue says more than the coupled probability.
+Of drops, "early" is for a sender that knows no marks, and "forced" for what overload takes; of marks, "step" is
+where the native AQM of the L queue says more than the coupled probability.
 """
 
 import random

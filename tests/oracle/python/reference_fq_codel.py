@@ -1,21 +1,21 @@
 """FQ-CoDel: RFC 8290, section 4, and for what it leaves open Linux (`net/sched/sch_fq_codel.c`).
 
-Queues with packets stand in one of two lists, new before old, and are served by deficit round robin in bytes, each with a CoDel of its
-own. A full buffer takes packets from the head of the queue with most bytes.
+Queues with packets stand in one of two lists, new before old, and are served by deficit round robin in bytes, each
+with a CoDel of its own. A full buffer takes packets from the head of the queue with most bytes.
 
 Written from those by a reader who had seen neither the code that is compared nor another reference.
 
 Chosen where they leave room:
 - A new queue that is found empty goes to the end of the old ones if there are any (Linux; the RFC: always).
-- The packet that arrives is first appended, then the limits are looked at: it may be among those that are taken. Of queues with
-  equally many bytes the first loses. Memory is counted in the bytes of packets.
-- The hash is the flow's number modulo the number of queues. `backlog` says which bytes must be more than `maxpacket` for CoDel to act:
-  those of the queue, or those of all (Linux).
+- The packet that arrives is first appended, then the limits are looked at: it may be among those that are taken. Of
+  queues with equally many bytes the first loses. Memory is counted in the bytes of packets.
+- The hash is the flow's number modulo the number of queues. `backlog` says which bytes must be more than
+  `maxpacket` for CoDel to act: those of the queue, or those of all (Linux).
 
 By design not as in Linux, which takes one batch for each arrival: batches follow until the limits hold.
 
-Beyond it: sets of `ways` queues as in CAKE (`cake_hash`, `sch_cake.c`); from the hashed queue on, the one that the flow had last, else
-one that is in no list, else the hashed one.
+Beyond it: sets of `ways` queues as in CAKE (`cake_hash`, `sch_cake.c`); from the hashed queue on, the one that the
+flow had last, else one that is in no list, else the hashed one.
 """
 
 from collections import deque

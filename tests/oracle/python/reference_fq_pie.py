@@ -1,14 +1,17 @@
-"""FQ-PIE as Linux has it (`net/sched/sch_fq_pie.c`): the lists of FQ-CoDel, and a PIE in each queue, so that all is decided at arrivals.
+"""FQ-PIE as Linux has it (`net/sched/sch_fq_pie.c`): the lists of FQ-CoDel, and a PIE in each queue, so that all is
+decided at arrivals.
 
 Written from that code by a reader who had seen neither the code that is compared nor another reference.
 
 Chosen where it leaves room:
 - The queues' law is that of RFC 8033, `reference_pie.py`, by time stamps; Linux calculates it in 56 bits.
-- The updates of all queues are at T_UPDATE, 2 T_UPDATE and so on, before whatever else happens at that instant (Linux: in jiffies, after
-  half a second first, at most 2048 queues in one go).
-- All queues share the random numbers, in the order of the arrivals that need one. The hash is the flow's number modulo the queues.
+- The updates of all queues are at T_UPDATE, 2 T_UPDATE and so on, before whatever else happens at that instant
+  (Linux: in jiffies, after half a second first, at most 2048 queues in one go).
+- All queues share the random numbers, in the order of the arrivals that need one. The hash is the flow's number
+  modulo the queues.
 
-By design not as in Linux: a packet that would exceed `memory_limit` is dropped. Linux counts it (`overmemory`) and lets it in.
+By design not as in Linux: a packet that would exceed `memory_limit` is dropped. Linux counts it (`overmemory`) and
+lets it in.
 """
 
 from collections import deque

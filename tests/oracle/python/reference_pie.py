@@ -1,21 +1,26 @@
-"""PIE: RFC 8033, appendix A, with what appendix B and section 5 add. Times in ns; probabilities as floats, delays in seconds there.
+"""PIE: RFC 8033, appendix A, with what appendix B and section 5 add. Times in ns; probabilities as floats, delays
+in seconds there.
 
 Written from the RFC by a reader who had seen neither the code that is compared nor another reference.
 
 Chosen where the RFC leaves room:
-- The probability is calculated at T_UPDATE, 2 T_UPDATE and so on, before whatever else happens at the same instant; with `on_demand`
-  from the arrival on that made PIE active (appendix B sets `last_timestamp_` there).
-- Delay by time stamps: the last departure's, and none once it left nothing behind (Linux; taken literally, appendix A would hold on
-  to it through an idle time). By rate: the length times the average time of `dq_threshold` bytes, in whole nanoseconds.
+- The probability is calculated at T_UPDATE, 2 T_UPDATE and so on, before whatever else happens at the same instant;
+  with `on_demand` from the arrival on that made PIE active (appendix B sets `last_timestamp_` there).
+- Delay by time stamps: the last departure's, and none once it left nothing behind (Linux; taken literally, appendix
+  A would hold on to it through an idle time). By rate: the length times the average time of `dq_threshold` bytes,
+  in whole nanoseconds.
 - MEAN_PKTSIZE is the MTU.
-- The allowance for bursts is looked at before `drop_early` (appendix A and section 4.4); appendix B writes the two the other way round.
-- The probability decays where the delay was nothing twice (appendix A); one step is 2 % at most from 10 % on (section 5.5).
-- With `on_demand` PIE sleeps again at an update with no probability and two delays below half the target (section 5.3); appendix B asks
-  for delays of nothing, at an arrival.
-- A mark, too, begins the sum of probabilities anew. The listings do so for drops, and for what is drawn; a mark for a sum above 8.5
-  would be followed by one for every packet.
+- The allowance for bursts is looked at before `drop_early` (appendix A and section 4.4); appendix B writes the two
+  the other way round.
+- The probability decays where the delay was nothing twice (appendix A); one step is 2 % at most from 10 % on
+  (section 5.5).
+- With `on_demand` PIE sleeps again at an update with no probability and two delays below half the target (section
+  5.3); appendix B asks for delays of nothing, at an arrival.
+- A mark, too, begins the sum of probabilities anew. The listings do so for drops, and for what is drawn; a mark for
+  a sum above 8.5 would be followed by one for every packet.
 
-Beyond the RFC: `high`, above which delay 2 % are added at each update (Linux, RFC 8034, at 250 ms); `by_size` is Linux' `bytemode`.
+Beyond the RFC: `high`, above which delay 2 % are added at each update (Linux, RFC 8034, at 250 ms); `by_size` is
+Linux' `bytemode`.
 """
 
 from collections import Counter, deque

@@ -21,7 +21,7 @@ from reference_world import drop as lose
 
 
 class Law:
-    """CoDel of a queue: `pop` gives the head as (packet, when it came), or None; `backlog` what is left behind it."""
+    """CoDel of a queue: `pop` gives the head as (packet, when it came) or None; `backlog` what is left behind it."""
 
     def __init__(self, c):
         self.target, self.interval, self.maxpacket = c["target"], c["interval"], c["maxpacket"]

@@ -11,9 +11,10 @@ nanoseconds; timers fire at the instant that they were set for.
 Left out, as in ours: three bands of priority; the way past all queues while nothing else can go; the horizon; marks
 for what leaves late; that a flow is forgotten after 3 s; that a rate delays by one second at most.
 
-Where ours departs by design, each by its name in `departures` (none: as Linux):
+Where ours departs, each by its name in `departures` (none: as Linux):
 - "renewed credits": a flow that comes into the list of new ones has `initial_quantum`. In Linux it has that once;
-  later what it had left, or a quantum at least if it was away for more than 40 ms.
+  later what it had left, or a quantum at least if it was away for more than 40 ms. So in ours a sender that comes
+  back whenever its queue is empty may have more than half beside one that always waits.
 - "order of arrival": the packets of a flow stay in the order in which they came, and the first one's stamp counts.
   Linux goes by the stamps.
 - "spaced packets": the greatest rate spaces all packets one by one. Linux does so for those with a stamp; of the

@@ -1,6 +1,6 @@
-//! The `fq` scheduler against an independent implementation in Python, from Linux's code with the departures that are
-//! by design: on random traces with stamps, for every packet the same fate at the same instant, and as many new and
-//! old queues all along.
+//! The `fq` scheduler against an independent implementation in Python, from Linux's code with the departures that
+//! are by design: on random traces with stamps, for every packet the same fate at the same instant, and as many new
+//! and old queues all along.
 //!
 //! Source: `tests/oracle/python/freeze_fq.py`, which states the format; `tests/oracle/verdicts/fq.json`, which it
 //! made.

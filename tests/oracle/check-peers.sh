@@ -13,6 +13,7 @@ python3 tests/oracle/python/freeze_verdicts.py --check
 python3 tests/oracle/python/freeze_codel.py --check
 python3 tests/oracle/python/freeze_fq_codel.py --check
 python3 tests/oracle/python/freeze_fq_pie.py --check
+python3 tests/oracle/python/freeze_fq.py --check
 python3 tests/oracle/python/freeze_cobalt.py --check
 python3 tests/oracle/python/freeze_cake.py --check
 python3 tests/oracle/python/freeze_managers.py --check

@@ -1,116 +1,128 @@
-"""CoDel as Linux has it (`include/net/codel_impl.h`): whole units of 1024 ns, the reciprocal of the root in 16 bits and one
-step of Newton's method each time that the count changes, in unsigned arithmetic of 32 and 64 bits.
+"""CoDel as Linux has it (`include/net/codel.h`, `codel_impl.h`): a clock of 1024 ns in 32 bits, 1 / sqrt(count) in
+16 bits, and one step of Newton's method each time that the count moves.
 
-Settled: time does not wrap. A head exactly at `first_above_time` is sent. A queue that is found empty ends the series, and
-keeps `first_above_time`, unless a drop emptied it.
+Written from that code by a reader who had seen neither the code that is compared nor another reference. Nothing had
+to be chosen, but that the clock and the count wrap here as there. Beyond it: `reentry` "two-less", as in
+`reference_codel.py`.
 """
 
-from reference_world import drop
+from reference_codel import Codel
 
-U64 = 2**64 - 1
-ONE = 0xFFFF
-
-
-def newton_step(rec_inv_sqrt, count):
-    """new = old / 2 * (3 - count * old^2), where old has 32 bits behind the point, of which 16 are kept."""
-    invsqrt = rec_inv_sqrt << 16
-    invsqrt2 = invsqrt * invsqrt >> 32
-    val = ((3 << 32) - count * invsqrt2) & U64
-    val = ((val >> 2) * invsqrt & U64) >> 31
-    return (val >> 16) & ONE
+U64 = (1 << 64) - 1
 
 
-class LinuxCodel:
+def u32(value):
+    return value & 0xFFFF_FFFF
+
+
+def after(a, b):
+    """Whether `a` is later than `b` on the clock of 32 bits (`codel_time_after`)."""
+    return 0 < u32(a - b) < 1 << 31
+
+
+def after_eq(a, b):
+    return u32(a - b) < 1 << 31
+
+
+class LinuxLaw:
     def __init__(self, c):
-        self.c = c
         self.target, self.interval = c["target"] >> 10, c["interval"] >> 10
-        self.queue = []  # (packet, when it came)
-        self.first_above_time = None
-        self.drop_next = 0
-        self.count = 0
-        self.lastcount = 0
+        threshold = c.get("ce_threshold")
+        self.ce_threshold = None if threshold is None else threshold >> 10
+        self.mtu, self.ecn, self.two_less = c["maxpacket"], c["ecn"], c["reentry"] == "two-less"
+        self.count = self.lastcount = 0
         self.dropping = False
         self.rec_inv_sqrt = 0
+        self.first_above_time = 0
+        self.drop_next = 0
+        self.ldelay = 0
 
-    def bytes(self):
-        return sum(packet.size for packet, _ in self.queue)
-
-    def arrive(self, packet, now):
-        kind, most = self.c["limit"]
-        held = len(self.queue) + 1 if kind == "packets" else self.bytes() + packet.size
-        if held > most:
-            drop(packet, "overflow", now)
-        else:
-            self.queue.append((packet, now))
+    def newton_step(self):
+        invsqrt = self.rec_inv_sqrt << 16
+        invsqrt2 = invsqrt * invsqrt >> 32
+        val = ((3 << 32) - self.count * invsqrt2) & U64
+        val >>= 2
+        val = (val * invsqrt & U64) >> 31
+        self.rec_inv_sqrt = val >> 16 & 0xFFFF
 
     def control_law(self, t):
-        return t + (self.interval * (self.rec_inv_sqrt << 16) >> 32)
+        return u32(t + (self.interval * (self.rec_inv_sqrt << 16) >> 32))
 
-    def take(self, now):
-        """The next packet, if there is one, and whether it should be dropped."""
-        if not self.queue:
-            self.first_above_time = None
-            return None, False
-        packet, came = self.queue.pop(0)
-        if now - (came >> 10) < self.target or self.bytes() <= self.c["maxpacket"]:
-            self.first_above_time = None
-            return packet, False
-        if self.first_above_time is None:
-            self.first_above_time = now + self.interval
-            return packet, False
-        return packet, now > self.first_above_time
-
-    def marks(self, packet):
-        if not (self.c["ecn"] and packet.ect):
+    def should_drop(self, head, now, backlog):
+        if head is None:
+            self.first_above_time = 0
             return False
-        packet.mark = "early"
-        return True
+        self.ldelay = u32(now - (head[1] >> 10))
+        if after(self.target, self.ldelay) or backlog() <= self.mtu:
+            self.first_above_time = 0
+            return False
+        if self.first_above_time == 0:
+            self.first_above_time = u32(now + self.interval)
+            return False
+        return after(now, self.first_above_time)
 
-    def enter(self, now):
-        self.dropping = True
-        late = now - self.drop_next
-        if self.c["reentry"] == "two-less":
-            again, count = self.count > 2 and late < 8 * self.interval, self.count - 2
-        else:
-            count = self.count - self.lastcount
-            again = count > 1 and late < 16 * self.interval
-        if again:
-            self.count = count
-            self.rec_inv_sqrt = newton_step(self.rec_inv_sqrt, count)
-        else:
-            self.count, self.rec_inv_sqrt = 1, ONE
-        self.lastcount = self.count
-        self.drop_next = self.control_law(now)
+    def mark(self, packet):
+        if self.ecn and packet.ect:
+            packet.mark = "early"
+            return True
+        return False
 
-    def next(self, at):
-        return self.codel_dequeue(at >> 10, at)
+    def again(self, now):
+        """The count with which a series goes on that was left not long ago, or None."""
+        since = u32(now - self.drop_next)
+        if self.two_less:
+            return self.count - 2 if self.count > 2 and after(8 * self.interval, since) else None
+        delta = u32(self.count - self.lastcount)
+        return delta if delta > 1 and after(16 * self.interval, since) else None
 
-    def codel_dequeue(self, now, at):
-        if not self.queue:
+    def dequeue(self, nanos, pop, backlog, drop):
+        head = pop()
+        if head is None:
             self.dropping = False
             return None
-        packet, bad = self.take(now)
+        now = u32(nanos >> 10)
+        ok = self.should_drop(head, now, backlog)
         if self.dropping:
-            if not bad:
+            if not ok:
                 self.dropping = False
-            while self.dropping and now >= self.drop_next:
-                self.count += 1
-                self.rec_inv_sqrt = newton_step(self.rec_inv_sqrt, self.count)
-                if self.marks(packet):
+            while self.dropping and after_eq(now, self.drop_next):
+                self.count = u32(self.count + 1)
+                self.newton_step()
+                if self.mark(head[0]):
                     self.drop_next = self.control_law(self.drop_next)
-                    return packet
-                drop(packet, "early", at)
-                packet, bad = self.take(now)
-                if bad:
-                    self.drop_next = self.control_law(self.drop_next)
-                else:
+                    break
+                drop(head[0])
+                head = pop()
+                if not self.should_drop(head, now, backlog):
                     self.dropping = False
-        elif bad:
-            if not self.marks(packet):
-                drop(packet, "early", at)
-                packet, _ = self.take(now)
-            self.enter(now)
+                else:
+                    self.drop_next = self.control_law(self.drop_next)
+        elif ok:
+            if not self.mark(head[0]):
+                drop(head[0])
+                head = pop()
+                self.should_drop(head, now, backlog)
+            self.dropping = True
+            count = self.again(now)
+            if count is None:
+                self.count = 1
+                self.rec_inv_sqrt = 0xFFFF
+            else:
+                self.count = count
+                self.newton_step()
+            self.lastcount = self.count
+            self.drop_next = self.control_law(now)
+        if head is None:
+            return None
+        packet, _ = head
+        if self.ce_threshold is not None and after(self.ldelay, self.ce_threshold) and packet.ect:
+            packet.mark = "early"
         return packet
 
-    def idle(self, now):
-        pass
+    def punish(self, packets):
+        """A full buffer took packets from the head (`fq_codel_drop`)."""
+        self.count = u32(self.count + packets)
+
+
+class LinuxCodel(Codel):
+    law_of = LinuxLaw

@@ -1,17 +1,36 @@
-"""DualPI2 as published: RFC 9332, appendix A.2 (with overload) and its update, with the names of the listings.
+"""DualPI2: RFC 9332, appendix A, the coupled PI of A.1 with the protection from overload of A.2. Times in ns;
+probabilities as floats.
 
-Settled: p' is held within 0 and 1, and what `recur` adds within p_Lmax; the limit counts the packet that arrives and not an MTU;
-`lq.time()` of a packet that leaves is how long it has waited, `lq.len()` what is left behind it; without `recur` each likelihood is
-drawn. The scheduler, which the RFC leaves open, is weighted round robin by the credit of Linux, or a FIFO with the time shift of L.
-An update comes before what else happens at its instant.
+Written from the RFC by a reader who had seen neither the code that is compared nor another reference.
+
+Chosen where the RFC leaves room:
+- The base probability is calculated at Tupdate, 2 Tupdate and so on, before whatever else happens then, and kept in
+  [0, 1]; so is what `recur` adds for one packet. In the listing its counter would grow without bound while k p' is
+  above one.
+- In the listing of a departure, `lq.len()` is what is left once the packet was taken from the queue, and
+  `lq.time()` how long that packet has waited. In that of the update `time()` is how long the first packet has
+  waited; the larger of both queues' counts.
+- Scheduler: "wrr" is Linux' (`sch_dualpi2.c`): a credit whose sign chooses, moved by bytes times the other queue's
+  weight, only while both queues hold packets and only by packets that are sent, and back at its start when both are
+  found empty. "tsf" is the FIFO with a time shift: the L queue goes first unless the classic head has waited longer
+  by more than the shift.
+- `law` "recur" is the listing's counter, one for each queue; "random" a random number below the likelihood (section
+  2.5.1).
+- The limit is for the packet that arrives, in bytes or packets of both queues; the listing counts an MTU for it.
+
+Of drops, "early" is for a sender that knows no marks, and "forced" for what overload takes; of marks, "step" is
+where the native AQM of the L queue says more than the coupled probability.
 """
 
 import random
+from collections import deque
 from dataclasses import dataclass
 
-from reference_world import Packet, drop
+from reference_world import Packet
+from reference_world import drop as lose
 
 NOT_ECT, ECT1, ECT0, CE = 0, 1, 2, 3
+SECOND = 1e9
 
 
 @dataclass
@@ -19,126 +38,115 @@ class EcnPacket(Packet):
     ecn: int = NOT_ECT
 
 
-class Queue:
-    def __init__(self):
-        self.held = []  # (packet, when it came)
-        self.count = 0.0
-
-    def byt(self):
-        return sum(packet.size for packet, _ in self.held)
-
-    def time(self, now):
-        return now - self.held[0][1] if self.held else 0
-
-
 class DualPi2:
     def __init__(self, c):
         self.c = c
-        self.lq, self.cq = Queue(), Queue()
-        self.k = c["k"]
-        self.p_cmax = min(1 / (self.k * self.k), 1.0)
+        self.target, self.k = c["target"], c["k"]
+        rtt_max = c["rtt_max"] / SECOND
         self.tupdate = c["tupdate"] or min(c["target"], c["rtt_max"] // 3)
-        rtt_max = c["rtt_max"] / 1e9
-        self.alpha = 0.1 * (self.tupdate / 1e9) / (rtt_max * rtt_max)
+        self.alpha = 0.1 * (self.tupdate / SECOND) / rtt_max**2
         self.beta = 0.3 / rtt_max
-        self.p, self.p_c, self.p_cl = 0.0, 0.0, 0.0
+        self.max_th = c["min_th"] + c["range"]
+        self.p_cmax = min(1 / self.k**2, 1)
+        self.p_lmax = 1
+        self.weight_c, self.weight_l = c["classic_percent"], 100 - c["classic_percent"]
+        self.first_credit = self.credit = c["mtu"] * (self.weight_c - self.weight_l)
+        self.lq, self.cq = deque(), deque()  # (packet, when it came)
+        self.bytes = 0
+        self.count = {"l": 0.0, "c": 0.0}
+        self.draws = random.Random(c["draws"]) if c["law"] == "random" else None
+        self.p = self.p_c = self.p_cl = 0.0
         self.prevq = 0
-        self.updated = 0
-        self.wc = c["classic_percent"]
-        self.wl = 100 - self.wc
-        self.credit0 = c["mtu"] * (self.wc - self.wl)
-        self.credit = self.credit0
-        self.random = random.Random(c["draws"]) if c["law"] == "random" else None
+        self.next_update = self.tupdate
+
+    def catch_up(self, now):
+        while self.next_update <= now:
+            self.update(self.next_update)
+            self.next_update += self.tupdate
 
     def update(self, now):
-        curq = max(self.lq.time(now), self.cq.time(now))
-        self.p += self.alpha * ((curq - self.c["target"]) / 1e9) + self.beta * ((curq - self.prevq) / 1e9)
-        self.p = min(max(self.p, 0.0), 1.0)
+        curq = max(now - queue[0][1] if queue else 0 for queue in (self.lq, self.cq))
+        far, grown = curq - self.target, curq - self.prevq
+        self.p += self.alpha * (far / SECOND) + self.beta * (grown / SECOND)
+        self.p = min(1.0, max(0.0, self.p))
         self.p_cl = self.k * self.p
-        self.p_c = self.p * self.p
+        self.p_c = self.p**2
         self.prevq = curq
 
-    def tick(self, now):
-        while self.updated + self.tupdate <= now:
-            self.updated += self.tupdate
-            self.update(self.updated)
-
-    def arrive(self, packet, now):
-        self.tick(now)
-        kind, most = self.c["limit"]
-        if kind == "packets":
-            full = len(self.lq.held) + len(self.cq.held) + 1 > most
-        else:
-            full = self.lq.byt() + self.cq.byt() + packet.size > most
-        if full:
-            drop(packet, "overflow", now)
-        elif packet.ecn % 2 == 1:
-            self.lq.held.append((packet, now))
-        else:
-            self.cq.held.append((packet, now))
-
-    def scheduler(self, now):
-        if not self.cq.held:
-            return self.lq
-        if not self.lq.held:
-            return self.cq
-        if self.c["scheduler"] == "tsf":
-            shifted = self.lq.time(now) + self.c["tshift"]
-            return self.lq if shifted >= self.cq.time(now) else self.cq
-        return self.lq if self.credit <= 0 else self.cq
-
-    def charge(self, queue, packet):
-        """What is sent while the other queue waits moves the credit."""
-        if queue is self.lq and self.cq.held:
-            self.credit += self.wc * packet.size
-        elif queue is self.cq and self.lq.held:
-            self.credit -= self.wl * packet.size
-
-    def laqm(self, qdelay):
-        if qdelay >= self.c["min_th"] + self.c["range"]:
-            return 1.0
-        if qdelay > self.c["min_th"]:
-            return (qdelay - self.c["min_th"]) / self.c["range"]
-        return 0.0
-
     def recur(self, queue, likelihood):
-        likelihood = min(likelihood, 1.0)
-        if self.random:
-            return self.random.random() < likelihood
-        queue.count += likelihood
-        if queue.count > 1:
-            queue.count -= 1
+        if self.draws:
+            return self.draws.random() < likelihood
+        self.count[queue] += min(1.0, likelihood)
+        if self.count[queue] > 1:
+            self.count[queue] -= 1
             return True
         return False
 
+    def laqm(self, delay):
+        if delay >= self.max_th:
+            return 1.0
+        if delay > self.c["min_th"]:
+            return (delay - self.c["min_th"]) / self.c["range"]
+        return 0.0
+
+    def arrive(self, packet, now):
+        self.catch_up(now)
+        unit, most = self.c["limit"]
+        held = len(self.lq) + len(self.cq) + 1 if unit == "packets" else self.bytes + packet.size
+        if held > most:
+            lose(packet, "overflow", now)
+            return
+        (self.lq if packet.ecn % 2 == 1 else self.cq).append((packet, now))
+        self.bytes += packet.size
+
+    def choose(self, now):
+        """The queue to serve, and by how much the credit moves if its packet is sent."""
+        if not self.cq or not self.lq:
+            return ("l" if self.lq else "c"), 0
+        (l_head, l_came), (c_head, c_came) = self.lq[0], self.cq[0]
+        if self.c["scheduler"] == "tsf":
+            return ("l" if now - l_came + self.c["tshift"] >= now - c_came else "c"), 0
+        if self.credit <= 0:
+            return "l", self.weight_c * l_head.size
+        return "c", -self.weight_l * c_head.size
+
     def next(self, now):
-        self.tick(now)
-        while self.lq.held or self.cq.held:
-            queue = self.scheduler(now)
-            packet, came = queue.held.pop(0)
-            if queue is self.lq:
-                if self.p_cl < 1:
-                    native = self.laqm(now - came) if len(self.lq.held) > self.c["th_len"] else 0.0
-                    if self.recur(self.lq, max(native, self.p_cl)):
-                        packet.mark = "step" if native > self.p_cl else "early"
-                else:
-                    if self.recur(self.lq, self.p_c):
-                        drop(packet, "forced", now)
-                        continue
-                    if self.recur(self.lq, self.p_cl):
-                        packet.mark = "early"
-            elif self.recur(self.cq, self.p_c):
-                if packet.ecn == NOT_ECT:
-                    drop(packet, "early", now)
-                    continue
-                if self.p_c >= self.p_cmax:
-                    drop(packet, "forced", now)
-                    continue
-                packet.mark = "early"
-            self.charge(queue, packet)
+        self.catch_up(now)
+        while self.lq or self.cq:
+            queue, change = self.choose(now)
+            packet, came = (self.lq if queue == "l" else self.cq).popleft()
+            self.bytes -= packet.size
+            why = self.judge_l4s(packet, now - came) if queue == "l" else self.judge_classic(packet)
+            if why:
+                lose(packet, why, now)
+                continue
+            self.credit += change
             return packet
-        self.credit = self.credit0
+        self.credit = self.first_credit
+        return None
+
+    def judge_l4s(self, packet, delay):
+        """Why the packet is dropped, or None; it may be marked."""
+        if self.p_cl < self.p_lmax:
+            native = self.laqm(delay) if len(self.lq) > self.c["th_len"] else 0.0
+            if self.recur("l", max(native, self.p_cl)):
+                packet.mark = "step" if native > self.p_cl else "early"
+            return None
+        if self.recur("l", self.p_c):
+            return "forced"
+        if self.recur("l", self.p_cl):
+            packet.mark = "early"
+        return None
+
+    def judge_classic(self, packet):
+        if not self.recur("c", self.p_c):
+            return None
+        if packet.ecn == NOT_ECT:
+            return "early"
+        if self.p_c >= self.p_cmax:
+            return "forced"
+        packet.mark = "early"
         return None
 
     def idle(self, now):
-        pass
+        self.catch_up(now)

@@ -1,61 +1,97 @@
-"""FQ-PIE as in Linux (`sch_fq_pie.c`): the lists of flow queueing of RFC 8290, section 4, and PIE (RFC 8033) in each queue.
+"""FQ-PIE as Linux has it (`net/sched/sch_fq_pie.c`): the lists of FQ-CoDel, and a PIE in each queue, so that all is
+decided at arrivals.
 
-Settled, beside what `reference_pie.py` and `reference_fq_codel.py` settle: all queues share the random numbers, in the order of the
-arrivals that need one; updates of every queue are at multiples of t_update; a packet that would exceed a limit of all queues
-together is dropped, as by a queue that is full.
+Written from that code by a reader who had seen neither the code that is compared nor another reference.
+
+Chosen where it leaves room:
+- The queues' law is that of RFC 8033, `reference_pie.py`, by time stamps; Linux calculates it in 56 bits.
+- The updates of all queues are at T_UPDATE, 2 T_UPDATE and so on, before whatever else happens at that instant
+  (Linux: in jiffies, after half a second first, at most 2048 queues in one go).
+- All queues share the random numbers, in the order of the arrivals that need one. The hash is the flow's number
+  modulo the queues.
+
+By design not as in Linux: a packet that would exceed `memory_limit` is dropped. Linux counts it (`overmemory`) and
+lets it in.
 """
 
-from reference_pie import Pie
+from collections import deque
+
+from reference_pie import Law
+from reference_world import drop as lose
 
 
-class Queue(Pie):
-    """One queue: PIE, with credits; it is never full by itself."""
-
-    def __init__(self, c, draws, is_full):
-        super().__init__(c | {"on_demand": False, "estimator": "timestamps"}, draws)
-        self.is_full = is_full
-        self.credits = 0
-        self.tag = None
+class Queue:
+    def __init__(self, law):
+        self.law = law
+        self.fifo = deque()
+        self.bytes = 0
+        self.deficit = 0
+        self.listed = False
 
 
 class FqPie:
     def __init__(self, c, draws):
         self.c = c
-        self.queues = []
-        self.queues.extend(Queue(c, draws, self.is_too_much) for _ in range(c["queues"]))
-        self.new, self.old = [], []
+        self.queues = [Queue(Law(c, draws, "timestamps")) for _ in range(c["queues"])]
+        self.new, self.old = deque(), deque()
+        self.packets = self.bytes = 0
+        self.next_update = c["t_update"]
 
-    def is_too_much(self, packet):
-        packets = 1 + sum(len(queue.queue) for queue in self.queues)
-        waiting = packet.size + sum(queue.byte_length() for queue in self.queues)
-        return packets > self.c["limit"] or waiting > self.c["memory_limit"]
+    def catch_up(self, now):
+        while self.next_update <= now:
+            for queue in self.queues:
+                queue.law.calculate_drop_prob(queue.bytes)
+            self.next_update += self.c["t_update"]
 
     def arrive(self, packet, now):
-        chosen = packet.flow % self.c["queues"]
-        queue = self.queues[chosen]
-        before = len(queue.queue)
-        queue.arrive(packet, now)
-        if len(queue.queue) > before and chosen not in self.new and chosen not in self.old:
-            self.new.append(chosen)
-            queue.credits = self.c["quantum"]
+        self.catch_up(now)
+        queue = self.queues[packet.flow % len(self.queues)]
+        law = queue.law
+        if law.is_quiet():
+            law.burst_allowance = self.c["max_burst"]
+        if self.packets >= self.c["limit"] or self.bytes + packet.size > self.c["memory_limit"]:
+            law.accu_prob = 0.0
+            lose(packet, "overflow", now)
+            return
+        verdict = law.decide(packet, queue.bytes)
+        if verdict == "drop":
+            lose(packet, "early", now)
+            return
+        if verdict == "mark":
+            packet.mark = "early"
+        queue.fifo.append((packet, now))
+        queue.bytes += packet.size
+        self.packets += 1
+        self.bytes += packet.size
+        if not queue.listed:
+            queue.listed = True
+            queue.deficit = self.c["quantum"]
+            self.new.append(queue)
 
     def next(self, now):
+        self.catch_up(now)
         while self.new or self.old:
-            of = self.new if self.new else self.old
-            queue = self.queues[of[0]]
-            if queue.credits <= 0:
-                queue.credits += self.c["quantum"]
-                self.old.append(of.pop(0))
+            line = self.new if self.new else self.old
+            queue = line[0]
+            if queue.deficit <= 0:
+                queue.deficit += self.c["quantum"]
+                self.old.append(line.popleft())
                 continue
-            packet = queue.next(now)
-            if packet is None:
-                emptied = of.pop(0)
-                if of is self.new and self.old:
-                    self.old.append(emptied)
+            if not queue.fifo:
+                line.popleft()
+                if line is self.new and self.old:
+                    self.old.append(queue)
+                else:
+                    queue.listed = False
                 continue
-            queue.credits -= packet.size
+            packet, came = queue.fifo.popleft()
+            queue.deficit -= packet.size
+            queue.bytes -= packet.size
+            self.packets -= 1
+            self.bytes -= packet.size
+            queue.law.departed(packet, now - came, queue.bytes, now)
             return packet
         return None
 
     def idle(self, now):
-        pass
+        self.catch_up(now)

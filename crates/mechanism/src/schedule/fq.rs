@@ -8,7 +8,17 @@
 //! - Flows find their queues by sets of eight (`ways`), where Linux has a queue for each socket; they share one where a set is full.
 //! - The greatest rate is configured. Linux takes the socket's, too; here that is what the stamps say.
 //! - There is no horizon: hosts here stamp a millisecond ahead. Sockets without a stamp wait for their turn only.
-//! - A queue that was held is an old one when its time has come, as in Linux; its credits are what it had.
+//! - A queue that was held is an old one when its time has come, as in Linux; its credits are what it had. Of queues held
+//!   until the same instant, Linux takes first what was held first.
+//! - A flow that comes back into the turns has [`FqConfig::initial_quantum`] each time. In Linux only a flow that was not there
+//!   before has it; another one has what it had left, or a quantum at least after 40 ms.
+//! - Packets of one flow stay in order, and the first one's stamp counts. Linux sorts them by their stamps.
+//! - The greatest rate spaces all packets one by one. Of those without a stamp, Linux lets a turn go at once, and then waits.
+//! - A packet that was held for its stamp counts as late from the instant on that the greatest rate allowed. Linux counts from
+//!   the stamp.
+//! - A queue that was emptied leaves the turns as soon as the link looks for a packet. Linux does not look while nothing waits.
+//! - There is one band; what is due never passes all queues; no packet is marked for leaving late; a rate may delay by more
+//!   than a second.
 
 use tidegate_packet::{DropReason, Packet};
 use tidegate_parameters::{bound, parameters};

@@ -101,6 +101,35 @@ pub fn arrivals_with(
         .collect()
 }
 
+/// The arrivals of many flows that follow from the seed of a trace, as in `freeze_fq_codel.py`.
+#[allow(dead_code, reason = "not all of those who share this have these")]
+pub fn flow_arrivals(of: &Value, packets: u64) -> Vec<Packet> {
+    let mut below = splitmix(whole(&of["seed"]));
+    let (mut load, mut senders, mut now) = (0, 1, Time::ZERO);
+    (0..packets)
+        .map(|number| {
+            if number % 40 == 0 {
+                load = below(5);
+                senders = 1 + below(whole(&of["flows"]));
+            }
+            let flow = if below(2) == 1 { below(senders) } else { 0 };
+            let size = [40, 576, 1000, 1500][below(4) as usize];
+            let ecn = if below(100) < whole(&of["ect_percent"]) { Ecn::Ect0 } else { Ecn::NotEct };
+            let unit = size * whole(&of["nanos_per_byte"]);
+            now +=
+                Span::from_nanos(below([1, unit * 3 / 2, unit * 3 / 2, unit * 2, unit * 4][load as usize]));
+            Packet { ecn, arrived: now, ..Packet::new(number as u32, FlowId(flow as u32), size as u32) }
+        })
+        .collect()
+}
+
+/// How many queues are new and how many old, in one number.
+#[allow(dead_code, reason = "not all of those who share this have these")]
+pub fn lists(fq: &impl QueueDiscipline) -> u64 {
+    let length = |name| fq.variable(name).expect("it has two lists") as u64;
+    length("new_queues") << 32 | length("old_queues")
+}
+
 /// The letters of what may become of a packet; one that is sent as it came has an `s`.
 pub struct Letters {
     pub of_drop: fn(DropReason) -> char,

@@ -23,6 +23,7 @@ mod reference_codel;
 mod reference_controls;
 mod reference_dualpi2;
 mod reference_flow_queueing;
+mod reference_fq;
 mod reference_managers;
 mod reference_scream;
 mod reference_subtcp;

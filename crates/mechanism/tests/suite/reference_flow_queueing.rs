@@ -8,15 +8,14 @@ use crate::frozen_trace;
 
 use serde_json::Value;
 use tidegate_mechanism::Context;
-use tidegate_mechanism::queue::{CodelLawConfig, QueueDiscipline, Reentry, Variant};
+use tidegate_mechanism::queue::{CodelLawConfig, Reentry, Variant};
 use tidegate_mechanism::random::Seed;
 use tidegate_mechanism::schedule::{
     Backlogged, BinHash, Classification, FlowQueueingConfig, FqCodel, FqCodelConfig, FqPie, FqPieConfig,
 };
-use tidegate_packet::{Ecn, FlowId, Packet};
-use tidegate_units::{Bytes, Limit, Span, Time};
+use tidegate_units::{Bytes, Limit, Span};
 
-use frozen_trace::{EARLY, frozen, pie_law, run, splitmix, whole};
+use frozen_trace::{EARLY, flow_arrivals, frozen, lists, pie_law, run, whole};
 
 fn flow_queues(of: &Value) -> FlowQueueingConfig {
     let number = |key: &str| whole(&of[key]);
@@ -56,40 +55,13 @@ fn fq_pie(of: &Value, seed: Seed) -> FqPie {
     config.build(&Context { mtu_bytes: number("mtu") as u32, seed, ..Context::for_tests() })
 }
 
-/// The arrivals that follow from the seed of a trace, as in the script.
-fn arrivals(of: &Value, packets: u64) -> Vec<Packet> {
-    let mut below = splitmix(whole(&of["seed"]));
-    let (mut load, mut senders, mut now) = (0, 1, Time::ZERO);
-    (0..packets)
-        .map(|number| {
-            if number % 40 == 0 {
-                load = below(5);
-                senders = 1 + below(whole(&of["flows"]));
-            }
-            let flow = if below(2) == 1 { below(senders) } else { 0 };
-            let size = [40, 576, 1000, 1500][below(4) as usize];
-            let ecn = if below(100) < whole(&of["ect_percent"]) { Ecn::Ect0 } else { Ecn::NotEct };
-            let unit = size * whole(&of["nanos_per_byte"]);
-            now +=
-                Span::from_nanos(below([1, unit * 3 / 2, unit * 3 / 2, unit * 2, unit * 4][load as usize]));
-            Packet { ecn, arrived: now, ..Packet::new(number as u32, FlowId(flow as u32), size as u32) }
-        })
-        .collect()
-}
-
-/// The lengths of both lists in one number.
-fn lists(fq: &impl QueueDiscipline) -> u64 {
-    let length = |name| fq.variable(name).expect("it has two lists") as u64;
-    length("new_queues") << 32 | length("old_queues")
-}
-
 #[test]
 fn fq_codel_decides_every_packet_as_the_reference_does() {
     let frozen = frozen("fq_codel.json");
     let traces = frozen["fq_codel"].as_array().expect("a list");
     assert_eq!((traces.len(), frozen["version"].as_u64()), (240, Some(1)));
     for of in traces {
-        let arrivals = arrivals(of, whole(&frozen["packets"]));
+        let arrivals = flow_arrivals(of, whole(&frozen["packets"]));
         let (fates, seen) =
             run(&mut fq_codel(&of["config"]), &arrivals, whole(&of["nanos_per_byte"]), EARLY, 25, lists);
         frozen_trace::compare(of, &fates, seen);
@@ -104,7 +76,7 @@ fn fq_pie_decides_every_packet_as_the_reference_does() {
     let traces = frozen["fq_pie"].as_array().expect("a list");
     assert_eq!((traces.len(), frozen["version"].as_u64()), (240, Some(1)));
     for of in traces {
-        let arrivals = arrivals(of, whole(&frozen["packets"]));
+        let arrivals = flow_arrivals(of, whole(&frozen["packets"]));
         let mut queue = fq_pie(&of["config"], seed);
         let (fates, seen) = run(&mut queue, &arrivals, whole(&of["nanos_per_byte"]), EARLY, 25, lists);
         frozen_trace::compare(of, &fates, seen);

@@ -8,6 +8,8 @@
 //! Deviations:
 //! - A queue whose credits are exactly used up has had its turn (Linux: `deficit <= 0`), which the RFC also means: "it has already
 //!   dequeued at least a quantum of bytes"; its text says "a negative number".
+//! - A new queue that is found empty goes behind the old ones only if there are any (Linux, `fq_codel_dequeue`); the RFC says
+//!   always.
 //! - If after a batch of drops still too much waits, another batch follows; Linux leaves it at one. With its defaults one is enough.
 //! - Memory counts the bytes of packets on the wire; Linux those of its buffers, somewhat more.
 

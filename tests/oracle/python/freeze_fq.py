@@ -2,9 +2,9 @@
 with --count says how many traces would be others without each of the departures from Linux.
 
 The arrivals of a trace are those of `freeze_fq_codel.py`, all without ECN; the stamps of its packets follow from
-its seed as well (`stamps`). There are none in which flows are held until the same instant. Of its packets the file
-has what became of each: s sent, o dropped for want of room, with a number in front for more than one. `digest` is
-of the instants of all packets, and of how many queues are new and old after each 25 arrivals.
+its seed as well (`stamps`). Of its packets the file has what became of each: s sent, o dropped for want of room,
+with a number in front for more than one. `digest` is of the instants of all packets, and of how many queues are new
+and old after each 25 arrivals.
 """
 
 import hashlib
@@ -81,18 +81,11 @@ def played(seed, departures=OURS):
     _, lists = run(fq, packets, [gap for gap, *_ in given], nanos_per_byte, watch)
     made["outcomes"] = shorten("s" if packet.fate == "s" else "o" for packet in packets)
     made["digest"] = digest([packet.at for packet in packets] + lists)
-    return made, [packet.at for packet in packets], fq.ties
+    return made, [packet.at for packet in packets]
 
 
 def traces():
-    """The first traces without ties."""
-    found, seed = [], 0
-    while len(found) < TRACES:
-        made, instants, ties = played(seed)
-        seed += 1
-        if not ties:
-            found.append((made, instants))
-    return found
+    return [played(seed) for seed in range(TRACES)]
 
 
 def count():

@@ -12,22 +12,12 @@ Left out, as in ours: three bands of priority; the way past all queues while not
 for what leaves late; that a flow is forgotten after 3 s; that a rate delays by one second at most.
 
 Where ours departs, each by its name in `departures` (none: as Linux):
-- "renewed credits": a flow that comes into the list of new ones has `initial_quantum`. In Linux it has that once;
-  later what it had left, or a quantum at least if it was away for more than 40 ms. So in ours a sender that comes
-  back whenever its queue is empty may have more than half beside one that always waits.
 - "order of arrival": the packets of a flow stay in the order in which they came, and the first one's stamp counts.
   Linux goes by the stamps.
 - "spaced packets": the greatest rate spaces all packets one by one. Linux does so for those with a stamp; of the
   others it lets a turn go at once, and then waits as long as a quantum takes.
-- "holding forgotten": a packet that waited for its stamp is late by what it leaves after the instant that the
-  greatest rate allowed. In Linux, by what it leaves after the instant that it was held for.
-- "left when idle": a flow that was emptied leaves the lists as soon as the link looks for a packet. In Linux, which
-  does not look while nothing waits, it keeps its place until something does.
-- "old ones first": a new flow that was emptied goes behind the old ones only if there are any (so older Linux, and
-  its FQ-CoDel still); in Linux always (RFC 8290, section 4.2, says so, too).
 
-Not compared: of flows that are held until the same instant (`ties`), Linux takes first what was held first, and
-ours what its heap has first; and the nanosecond that a rate rounds off, in Linux down, in ours up.
+Not compared: the nanosecond that a rate rounds off, in Linux down, in ours up.
 """
 
 from bisect import insort
@@ -39,12 +29,8 @@ SECOND = 1_000_000_000
 REFILL_DELAY = 40_000_000
 OURS = frozenset(
     [
-        "renewed credits",
         "order of arrival",
         "spaced packets",
-        "holding forgotten",
-        "left when idle",
-        "old ones first",
     ]
 )
 
@@ -55,7 +41,7 @@ class Flow:
         self.tree = []
         self.credit = credit
         self.listed = False
-        self.emptied = 0
+        self.emptied = None  # when it left the lists
         self.time_next_packet = 0
 
     def __len__(self):
@@ -88,7 +74,6 @@ class Fq:
         self.delayed = []  # (when it is due, in which order they came here, the flow)
         self.packets = 0
         self.order = 0
-        self.ties = 0  # flows that were held until the instant of another one
 
     def arrive(self, packet, now):
         if self.packets >= self.c["limit"]:
@@ -103,9 +88,7 @@ class Fq:
         if not flow.listed:
             flow.listed = True
             self.new.append(flow)
-            if "renewed credits" in self.departures:
-                flow.credit = self.c["initial_quantum"]
-            elif now > flow.emptied + REFILL_DELAY:
+            if flow.emptied is not None and now > flow.emptied + REFILL_DELAY:
                 flow.credit = max(flow.credit, self.c["quantum"])
         self.order += 1
         # Without a stamp a packet may go as it comes; ours knows no instant for it at all.
@@ -115,7 +98,7 @@ class Fq:
         self.packets += 1
 
     def next(self, now):
-        if self.packets == 0 and "left when idle" not in self.departures:
+        if self.packets == 0:
             return None
         while self.delayed and self.delayed[0][0] <= now:
             self.old.append(self.delayed.pop(0)[2])
@@ -128,7 +111,7 @@ class Fq:
                 continue
             if not len(flow):
                 line.popleft()
-                if line is self.new and (self.old or "old ones first" not in self.departures):
+                if line is self.new:
                     self.old.append(flow)
                 else:
                     flow.listed = False
@@ -137,10 +120,8 @@ class Fq:
             due = max(flow.first()[0][0], flow.time_next_packet)
             if now < due:
                 line.popleft()
-                if "holding forgotten" not in self.departures:
-                    flow.time_next_packet = due
+                flow.time_next_packet = due
                 self.order += 1
-                self.ties += any(due == other for other, *_ in self.delayed)
                 insort(self.delayed, (due, self.order, flow))
                 continue
             _, _, packet = flow.take()

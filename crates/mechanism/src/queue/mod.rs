@@ -175,15 +175,30 @@ pub trait SharedLaw {
     /// Whether it may hold a head back: [`leaves_at`](Self::leaves_at) is asked only then.
     const HOLDS: bool = false;
 
+    /// Whether a new queue that was emptied goes behind the old ones even if there are none.
+    const ALWAYS_BECOMES_OLD: bool = false;
+
     /// When the head of a queue may leave that its sender wants not to leave before `wanted`.
     fn leaves_at(&self, state: &Self::State, wanted: Option<Time>) -> Time {
         let _ = (state, wanted);
         Time::ZERO
     }
 
-    /// What a queue may send in its first turn, of a scheduler whose turns are of `quantum_bytes`.
-    fn first_turn_bytes(&self, quantum_bytes: u32) -> u32 {
-        quantum_bytes
+    /// The head of a queue may not leave before `until`: the queue is held.
+    fn on_held(&mut self, state: &mut Self::State, until: Time) {
+        let _ = (state, until);
+    }
+
+    /// What a queue may send in its first turn, which begins at `now` with `left_bytes` of an earlier one, of a scheduler whose turns
+    /// are of `quantum_bytes`.
+    fn first_turn_bytes(&self, state: &Self::State, left_bytes: i64, quantum_bytes: u32, now: Time) -> i64 {
+        let _ = (state, left_bytes, now);
+        i64::from(quantum_bytes)
+    }
+
+    /// A queue in which nothing waits has no turn any more, from `now` on.
+    fn on_left(&mut self, state: &mut Self::State, now: Time) {
+        let _ = (state, now);
     }
 
     /// `packet` arrives at a queue, which has room for it and in which `queue_bytes` wait. [`Verdict::Evict`] and

@@ -4,19 +4,14 @@
 //!
 //! Source: Linux (`net/sched/sch_fq.c`); A. Saeed et al., "Carousel" (SIGCOMM 2017), and the time stamps of earliest departure that
 //! came of it.
-//! Deviations: those of flow queueing (`flow_queueing`), and
+//! Deviations: those of flow queueing (`flow_queueing`), but that a new queue that was emptied always goes behind the old ones, and
 //! - Flows find their queues by sets of eight (`ways`), where Linux has a queue for each socket; they share one where a set is full.
 //! - The greatest rate is configured. Linux takes the socket's, too; here that is what the stamps say.
 //! - There is no horizon: hosts here stamp a millisecond ahead. Sockets without a stamp wait for their turn only.
-//! - A queue that was held is an old one when its time has come, as in Linux; its credits are what it had. Of queues held
-//!   until the same instant, Linux takes first what was held first.
-//! - A flow that comes back into the turns has [`FqConfig::initial_quantum`] each time. In Linux only a flow that was not there
-//!   before has it; another one has what it had left, or a quantum at least after 40 ms.
+//! - A queue that was held is an old one when its time has come, as in Linux; its credits are what it had.
+//! - A flow is new where its queue was another's last. Linux forgets flows that were quiet for 3 s if there are many.
 //! - Packets of one flow stay in order, and the first one's stamp counts. Linux sorts them by their stamps.
 //! - The greatest rate spaces all packets one by one. Of those without a stamp, Linux lets a turn go at once, and then waits.
-//! - A packet that was held for its stamp counts as late from the instant on that the greatest rate allowed. Linux counts from
-//!   the stamp.
-//! - A queue that was emptied leaves the turns as soon as the link looks for a packet. Linux does not look while nothing waits.
 //! - There is one band; what is due never passes all queues; no packet is marked for leaving late; a rate may delay by more
 //!   than a second.
 
@@ -44,7 +39,8 @@ parameters! {
         flow_limit: u32 = 100 => bound::COUNT;
         /// Bytes per turn. Source: Linux (two packets of the largest size).
         quantum: Bytes = Bytes::new(3028) => QUANTUM;
-        /// Bytes in the first turn of a flow that was quiet. Source: Linux (ten packets: a first window).
+        /// Bytes in the first turn of a flow that was not there before. One that comes back has what its last turn left, and after
+        /// 40 ms a quantum at least. Source: Linux (ten packets: a first window).
         initial_quantum: Bytes = Bytes::new(15_140) => QUANTUM;
         /// The greatest rate of each flow. Default: none. Source: Linux (`maxrate`).
         max_rate: Option<BitRate> = None => bound::RATE;
@@ -101,18 +97,38 @@ pub struct Departing {
     packets: u32,
     /// The greatest rate lets nothing go before (`time_next_packet`).
     next_at: Time,
+    /// Since when the flow has no turn (`age`); `None` if it never had one.
+    left_at: Option<Time>,
 }
+
+/// For how long a flow must have been quiet to begin with a quantum (Linux, `flow_refill_delay`).
+const REFILL_DELAY: Span = Span::from_millis(40);
 
 impl SharedLaw for EarliestDeparture {
     type State = Departing;
     const HOLDS: bool = true;
+    const ALWAYS_BECOMES_OLD: bool = true;
 
     fn leaves_at(&self, state: &Departing, wanted: Option<Time>) -> Time {
         wanted.unwrap_or(Time::ZERO).max(state.next_at)
     }
 
-    fn first_turn_bytes(&self, _quantum_bytes: u32) -> u32 {
-        self.first_turn_bytes
+    /// Linux, `fq_flow_set_throttled`.
+    fn on_held(&mut self, state: &mut Departing, until: Time) {
+        state.next_at = until;
+    }
+
+    /// Linux, `fq_classify` and `fq_enqueue`.
+    fn first_turn_bytes(&self, state: &Departing, left_bytes: i64, quantum_bytes: u32, now: Time) -> i64 {
+        match state.left_at {
+            None => i64::from(self.first_turn_bytes),
+            Some(at) if now.since(at) > REFILL_DELAY => left_bytes.max(i64::from(quantum_bytes)),
+            Some(_) => left_bytes,
+        }
+    }
+
+    fn on_left(&mut self, state: &mut Departing, now: Time) {
+        state.left_at = Some(now);
     }
 
     fn on_arrival(&mut self, state: &mut Departing, _packet: &Packet, _bytes: u64, _now: Time) -> Verdict {

@@ -125,8 +125,10 @@ pub struct FlowQueueing<L: SharedLaw> {
     store: Store,
     new: Turns,
     old: Turns,
-    /// Those whose heads may not leave yet, by when they may; they are in neither list.
-    held: IndexedHeap<Time>,
+    /// Those whose heads may not leave yet, by when they may, and of those at once by when they were held; they are in neither list.
+    held: IndexedHeap<(Time, u64)>,
+    /// How many were held so far.
+    holdings: u64,
     places: Places,
     backlog: Backlog,
     /// Queues with something waiting.
@@ -169,6 +171,7 @@ impl<L: SharedLaw> FlowQueueing<L> {
             new: Turns::NONE,
             old: Turns::NONE,
             held: IndexedHeap::default(),
+            holdings: 0,
             places: Places::new(config.hash, config.queues, config.ways, context.seed),
             backlog: Backlog::EMPTY,
             active: 0,
@@ -267,9 +270,12 @@ impl<L: SharedLaw> QueueDiscipline for FlowQueueing<L> {
     fn enqueue(&mut self, mut packet: Packet, now: Time, out: &mut impl Sink) {
         let key = self.classify.key(&packet);
         let queues = &self.queues;
-        let index = self.places.find(key, |of| queues[of as usize].is_listed);
+        let (index, was_another_s) = self.places.find(key, |of| queues[of as usize].is_listed);
         let is_refused = self.refuses(&packet);
         let queue = &mut self.queues[index as usize];
+        if L::HOLDS && was_another_s && !queue.is_listed {
+            queue.state = L::State::default();
+        }
         if is_refused {
             self.law.on_refused(&mut queue.state, now);
             out.on_drop(packet, DropReason::Overflow);
@@ -294,7 +300,7 @@ impl<L: SharedLaw> QueueDiscipline for FlowQueueing<L> {
         self.backlog.add(&packet);
         if !queue.is_listed {
             queue.is_listed = true;
-            queue.credits = i64::from(self.law.first_turn_bytes(self.quantum_bytes));
+            queue.credits = self.law.first_turn_bytes(&queue.state, queue.credits, self.quantum_bytes, now);
             self.new.push(index, &mut self.queues);
         }
         if let WhenFull::Longest(most) = self.when_full {
@@ -307,6 +313,10 @@ impl<L: SharedLaw> QueueDiscipline for FlowQueueing<L> {
     /// RFC 8290, section 4.2.
     fn dequeue(&mut self, now: Time, out: &mut impl Sink) -> Option<Packet> {
         if L::HOLDS {
+            // Nothing changes while nothing waits (Linux, `fq_dequeue`).
+            if self.backlog.is_empty() {
+                return None;
+            }
             self.admit_held(now);
         }
         loop {
@@ -331,11 +341,13 @@ impl<L: SharedLaw> QueueDiscipline for FlowQueueing<L> {
                 return Some(packet);
             }
             self.leave_first(is_new);
-            if is_new && self.old.first != NONE {
+            if is_new && (L::ALWAYS_BECOMES_OLD || self.old.first != NONE) {
                 // Else a flow that always comes back as new would starve the old ones.
                 self.old.push(index, &mut self.queues);
             } else {
-                self.queues[index as usize].is_listed = false;
+                let queue = &mut self.queues[index as usize];
+                queue.is_listed = false;
+                self.law.on_left(&mut queue.state, now);
             }
         }
     }
@@ -347,7 +359,7 @@ impl<L: SharedLaw> QueueDiscipline for FlowQueueing<L> {
         if !L::HOLDS || self.new.first != NONE || self.old.first != NONE {
             return Some(now);
         }
-        self.held.first().map(|(at, _)| at.max(now))
+        self.held.first().map(|((at, _), _)| at.max(now))
     }
 
     fn backlog(&self) -> Backlog {
@@ -383,18 +395,20 @@ impl<L: SharedLaw> QueueDiscipline for FlowQueueing<L> {
 impl<L: SharedLaw> FlowQueueing<L> {
     /// Whether the head of queue `index` may not leave yet. If so, it waits among those that are held.
     fn holds(&mut self, index: u32, now: Time, out: &impl Sink) -> bool {
-        let queue = &self.queues[index as usize];
+        let queue = &mut self.queues[index as usize];
         let Some(head) = self.store.first(queue.packets) else { return false };
         let leaves_at = self.law.leaves_at(&queue.state, out.departs_at(head));
         if leaves_at > now {
-            self.held.set(index, leaves_at);
+            self.law.on_held(&mut queue.state, leaves_at);
+            self.held.set(index, (leaves_at, self.holdings));
+            self.holdings += 1;
         }
         leaves_at > now
     }
 
     /// Queues whose heads may leave by now have their turn behind all others (Linux, `fq_check_throttled`).
     fn admit_held(&mut self, now: Time) {
-        while let Some((at, index)) = self.held.first()
+        while let Some(((at, _), index)) = self.held.first()
             && at <= now
         {
             self.held.remove(index);

@@ -33,29 +33,30 @@ impl Places {
         Self { hash: KeyedHash::new(seed), kind, queues, ways, owners }
     }
 
-    /// The queue of flow `key`; `is_used` says of a queue whether something waits there or its turn is still to end.
+    /// The queue of flow `key`, and whether it was another one's last; `is_used` says of a queue whether something waits there or its
+    /// turn is still to end.
     #[inline]
-    pub(super) fn find(&mut self, key: u32, is_used: impl Fn(u32) -> bool) -> u32 {
+    pub(super) fn find(&mut self, key: u32, is_used: impl Fn(u32) -> bool) -> (u32, bool) {
         let direct = match self.kind {
             // Multiply and shift: the bias is below the number of queues / 2^32.
             BinHash::Keyed => (((self.hash.of(u64::from(key)) >> 32) * u64::from(self.queues)) >> 32) as u32,
             BinHash::Modulo => key % self.queues,
         };
         if self.ways == 1 || self.owners[direct as usize] == key {
-            return direct;
+            return (direct, false);
         }
         self.find_in_set(key, direct, is_used)
     }
 
     /// In the set of queue `direct`, and from it on: the queue that the flow had, or one not in use, or else `direct`.
-    fn find_in_set(&mut self, key: u32, direct: u32, is_used: impl Fn(u32) -> bool) -> u32 {
+    fn find_in_set(&mut self, key: u32, direct: u32, is_used: impl Fn(u32) -> bool) -> (u32, bool) {
         let inner = direct % self.ways;
         let set = direct - inner;
         let in_order = || (0..self.ways).map(|way| set + (inner + way) % self.ways);
         let own = in_order().find(|&queue| self.owners[queue as usize] == key);
         let found = own.or_else(|| in_order().find(|&queue| !is_used(queue))).unwrap_or(direct);
         self.owners[found as usize] = key;
-        found
+        (found, own.is_none())
     }
 }
 
@@ -74,7 +75,7 @@ mod tests {
             let mut places = Places::new(BinHash::Keyed, QUEUES, ways, Seed(trial));
             let before = collided;
             for flow in 0..flows {
-                let queue = places.find(flow, |of| used[of as usize] == trial);
+                let (queue, _) = places.find(flow, |of| used[of as usize] == trial);
                 collided += u32::from(used[queue as usize] == trial);
                 used[queue as usize] = trial;
             }
@@ -88,7 +89,7 @@ mod tests {
         let alone = (0..trials).map(|trial| {
             let mut places = Places::new(BinHash::Keyed, QUEUES, 1, Seed(trial));
             let mut counts = vec![0u32; QUEUES as usize];
-            (0..flows).for_each(|flow| counts[places.find(flow, |_| false) as usize] += 1);
+            (0..flows).for_each(|flow| counts[places.find(flow, |_| false).0 as usize] += 1);
             counts.iter().filter(|&&count| count == 1).count() as u64
         });
         alone.sum::<u64>() as f64 / (trials * u64::from(flows)) as f64
@@ -140,12 +141,16 @@ mod tests {
     fn a_flow_keeps_its_queue_until_another_one_needs_it() {
         let mut places = Places::new(BinHash::Modulo, 8, 4, Seed(0));
         let none = |_| false;
-        assert_eq!([places.find(1, none), places.find(9, |of| of == 1)], [1, 2]);
-        assert_eq!(places.find(9, none), 2, "its own, though the one of its hash is free");
-        assert_eq!(places.find(2, |of| of == 2), 3, "the next that is free");
-        assert_eq!(places.find(10, none), 2, "nobody waits there, though it was the queue of another one");
-        assert_eq!(places.find(17, |of| of < 4), 1, "all are in use: it shares the one of its hash");
-        assert_eq!(places.find(2, |of| of < 4), 3, "its own");
-        assert_eq!(places.find(4, none), 4, "another set");
+        assert_eq!([places.find(1, none), places.find(9, |of| of == 1)], [(1, true), (2, true)]);
+        assert_eq!(places.find(9, none), (2, false), "its own, though the one of its hash is free");
+        assert_eq!(places.find(2, |of| of == 2), (3, true), "the next that is free");
+        assert_eq!(
+            places.find(10, none),
+            (2, true),
+            "nobody waits there, though it was the queue of another one"
+        );
+        assert_eq!(places.find(17, |of| of < 4), (1, true), "all are in use: it shares the one of its hash");
+        assert_eq!(places.find(2, |of| of < 4), (3, false), "its own");
+        assert_eq!(places.find(4, none), (4, true), "another set");
     }
 }

@@ -4,6 +4,7 @@
 
 use alloc::boxed::Box;
 use alloc::vec;
+use alloc::vec::Vec;
 
 use tidegate_packet::FlowId;
 use tidegate_units::Time;
@@ -15,6 +16,12 @@ use crate::random::Substream;
 /// No more levels than this: what a flow hashes to is an array of this length.
 pub const LEVELS_MAX: u32 = 8;
 
+/// Nobody has asked yet.
+const UNKNOWN: u32 = u32::MAX;
+
+/// Of flows with numbers up to this the bins are remembered.
+const REMEMBERED_MAX: usize = 1 << 16;
+
 /// The bins of one flow: an index per level into [`Bins::table`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Slots {
@@ -23,7 +30,7 @@ pub(super) struct Slots {
 }
 
 impl Slots {
-    fn each(&self) -> impl Iterator<Item = usize> + '_ {
+    pub(super) fn each(&self) -> impl Iterator<Item = usize> + '_ {
         self.at[..self.levels].iter().map(|&slot| slot as usize)
     }
 }
@@ -44,6 +51,8 @@ pub(super) struct Finding {
 pub(super) struct Bins {
     kind: SfbHash,
     hashes: LevelHashes,
+    /// By flow, and within it by level: what its hashes gave, or [`UNKNOWN`]. They cost more than all else that a packet meets here.
+    remembered: Vec<u32>,
     /// Level by level.
     table: Box<[Bin]>,
     per_level: u32,
@@ -66,6 +75,7 @@ impl Bins {
         let mut set = Self {
             kind,
             hashes: LevelHashes::draw(kind, levels, per_level, salts),
+            remembered: Vec::new(),
             table: vec![law.fresh(); (levels * per_level) as usize].into(),
             per_level,
             levels,
@@ -80,6 +90,7 @@ impl Bins {
     /// New hash functions; every bin starts again.
     pub(super) fn reset(&mut self, salts: &mut Substream) {
         self.hashes = LevelHashes::draw(self.kind, self.levels, self.per_level, salts);
+        self.remembered.fill(UNKNOWN);
         self.table.fill(self.law.fresh());
         self.recount();
     }
@@ -104,7 +115,36 @@ impl Bins {
 
     /// The bins of `flow`: `h_0 .. h_{L-1}`.
     #[inline]
-    pub(super) fn slots(&self, flow: FlowId) -> Slots {
+    pub(super) fn slots(&mut self, flow: FlowId) -> Slots {
+        let levels = self.levels as usize;
+        let begin = flow.0 as usize * levels;
+        match self.remembered.get(begin..begin + levels) {
+            Some(found) if found[0] != UNKNOWN => {
+                let mut at = [0; LEVELS_MAX as usize];
+                at[..levels].copy_from_slice(found);
+                Slots { at, levels }
+            }
+            _ => self.find_slots(flow),
+        }
+    }
+
+    /// The same for a flow that is not remembered; it is from now on, if its number is small.
+    #[inline(never)]
+    fn find_slots(&mut self, flow: FlowId) -> Slots {
+        let slots = self.hashed(flow);
+        let number = flow.0 as usize;
+        if number < REMEMBERED_MAX {
+            let begin = number * slots.levels;
+            if self.remembered.len() < begin + slots.levels {
+                self.remembered.resize(begin + slots.levels, UNKNOWN);
+            }
+            self.remembered[begin..begin + slots.levels].copy_from_slice(&slots.at[..slots.levels]);
+        }
+        slots
+    }
+
+    /// The same by the hashes.
+    pub(super) fn hashed(&self, flow: FlowId) -> Slots {
         let mut at = self.hashes.of(flow, self.levels, self.per_level);
         for (slot, level) in at.iter_mut().zip(0..self.levels) {
             *slot += level * self.per_level;

@@ -376,7 +376,7 @@ impl QueueManager for Sfb {
 impl Sfb {
     /// Whether a packet of `flow` would be limited as non-responsive now.
     pub fn is_nonresponsive(&self, flow: FlowId) -> bool {
-        self.active.find(&self.active.slots(flow)).is_nonresponsive
+        self.active.find(&self.active.hashed(flow)).is_nonresponsive
     }
 
     /// Moving hash functions (section 4.4.4): when they are due, before anything else happens at that instant.

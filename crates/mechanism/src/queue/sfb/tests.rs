@@ -1,3 +1,5 @@
+use alloc::vec::Vec;
+
 use proptest::prelude::*;
 use tidegate_packet::Ecn;
 
@@ -348,4 +350,21 @@ fn warmed_bins_stay_above_the_mean_at_which_others_begin() {
     }
     offer(&mut fifo, 2, 1, at_millis(2000));
     assert!(fifo.manager().is_nonresponsive(FlowId(1)) && !fifo.manager().is_nonresponsive(FlowId(2)));
+}
+
+#[test]
+fn bins_that_are_remembered_are_those_that_the_hashes_give_also_after_they_moved() {
+    let mut sfb = SfbConfig { rehash: Some(Span::from_secs(1)), ..quick() }.build(&context());
+    let flows = [0, 3, 4000, (1 << 16) - 1, 1 << 16, u32::MAX].map(FlowId);
+    let bins = |slots: super::bins::Slots| slots.each().collect::<Vec<_>>();
+    let mut before = Vec::new();
+    for seconds in 0..4 {
+        sfb.change_hash(at_millis(1000 * seconds));
+        let hashed = flows.map(|flow| bins(sfb.active.hashed(flow)));
+        for _ in 0..2 {
+            assert_eq!(flows.map(|flow| bins(sfb.active.slots(flow))), hashed);
+        }
+        assert_ne!(hashed.to_vec(), before, "the functions moved");
+        before = hashed.to_vec();
+    }
 }

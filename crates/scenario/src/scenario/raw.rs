@@ -88,7 +88,7 @@ pub(crate) struct LinkText {
 #[derive(Debug, Deserialize)]
 pub(crate) struct LinkHead {
     pub(crate) between: Vec<String>,
-    #[serde(default = "one")]
+    #[serde(default = "one", deserialize_with = "super::within::cost")]
     pub(crate) cost: u32,
     #[serde(default)]
     pub(crate) duplex: Duplex,
@@ -115,6 +115,7 @@ pub(crate) struct DirectionText {
     /// Which packets the medium delays.
     pub(crate) reorder: Option<Reorder>,
     /// The probability that a packet arrives twice.
+    #[serde(deserialize_with = "super::within::probability_or_none")]
     pub(crate) duplicate: Option<f64>,
     /// How the time varies that packets travel, in order.
     pub(crate) jitter: Option<Jitter>,
@@ -195,8 +196,10 @@ pub(crate) struct FlowText {
     /// When it stops. Default: with the run.
     pub(crate) stop: Option<Time>,
     /// The differentiated services codepoint of its packets, 0 to 63. Default: 0.
+    #[serde(deserialize_with = "super::within::codepoint")]
     pub(crate) dscp: Option<u8>,
     /// Its weight in schedulers that know weights, from 0.000001 to 1000000. Default: 1.
+    #[serde(deserialize_with = "super::within::weight")]
     pub(crate) weight: Option<f64>,
     /// Its class, for schedulers with a queue per class, 0 to 255. Default: 0.
     pub(crate) class: Option<u8>,
@@ -342,6 +345,7 @@ pub(crate) struct DomainText {
     /// Domains whose feedback it accepts. Default: none.
     pub(crate) trusts: Vec<String>,
     /// The probability with which each message between its edges gets lost on the way. Default: only queues lose messages.
+    #[serde(deserialize_with = "super::within::probability")]
     pub(crate) control_loss: f64,
 }
 

@@ -564,7 +564,14 @@ def test_explain_names_what_is_close(tidegate_command):
     code, _, err = tidegate_command("explain", "rde")
     assert code == 2
     assert "did you mean red" in err
-    assert "did you mean delay" in tidegate_command("explain", "links.core.dealy")[2]
+    for asked, meant in [
+        ("links.core.dealy", "links.core.delay"),
+        ("links.core.queue.limti", "links.core.queue.limit"),
+        ("links.dealy", "links.delay"),
+        ("lniks.NAME.delay", "links.NAME.delay"),
+        ("dealy", "delay"),
+    ]:
+        assert f"did you mean {meant}" in tidegate_command("explain", asked)[2], asked
 
 
 @pytest.mark.parametrize(

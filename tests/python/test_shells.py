@@ -35,7 +35,7 @@ def on_path(tmp_path, monkeypatch):
 
 ASKED = [
     ("tidegate re", {"reproduce", "report", "replay"}),
-    ("tidegate new dumbbell --queue s", {"sfb", "sfq"}),
+    ("tidegate new dumbbell --queue s", {"sfb", "sfq", "step"}),
     ("tidegate run --trace-", {"--trace-at", "--trace-drops"}),
     ("tidegate explain red", {"red", "red-penalty-box"}),
     ("tidegate design ", {"blue", "ered", "red", "sfb"}),

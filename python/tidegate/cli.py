@@ -103,10 +103,18 @@ def new(
     rate: Annotated[str, typer.Option(help="Rate of the links that flows share.")] = "10Mbit",
     delay: Annotated[str, typer.Option(help="Delay of these links, one way.")] = "10ms",
     flows: Annotated[int, typer.Option(min=1, max=starter.FLOWS_MAX, help="TCP flows.")] = 4,
-    queue: Annotated[starter.Queue, typer.Option(help="Queue of these links.")] = starter.Queue.droptail,
+    queue: Annotated[
+        str,
+        typer.Option(metavar="KIND", help="Queue of these links, of any kind.", autocompletion=shells.queues),
+    ] = "droptail",
     control: Annotated[
-        starter.Control, typer.Option(help="Congestion control of the TCP flows.")
-    ] = starter.Control.cubic,
+        str,
+        typer.Option(
+            metavar="KIND",
+            help="Congestion control of the TCP flows, of any kind.",
+            autocompletion=shells.controls,
+        ),
+    ] = "cubic",
     duration: Annotated[str, typer.Option(help="Duration of a run.")] = "30s",
     out: Annotated[
         Path | None,

@@ -107,12 +107,22 @@ FLOW_COLUMNS = (
 )
 LINK_COLUMNS = (
     ("used %", lambda link: _percent(_get(link, "utilization"))),
+    ("fluid Mb/s", lambda link: _text(_get(link, "fluid", "throughput_bps"), 1e-6)),
     ("arrived pkts", lambda link: _text(_get(link, "arrived_packets"))),
     ("dropped", lambda link: _text(_get(link, "dropped_packets"))),
     ("marked", lambda link: _text(_get(link, "marked_packets"))),
     ("queue pkts mean", lambda link: _text(_get(link, "queue_packets", "mean"))),
     ("max", lambda link: _text(_get(link, "queue_packets", "max"))),
     ("delay ms mean", lambda link: _text(_get(link, "delay_ms", "mean"))),
+)
+FLUID_COLUMNS = (
+    ("throughput Mb/s", lambda fluid: _text(_get(fluid, "throughput_bps"), 1e-6)),
+    ("sent Mb/s", lambda fluid: _text(_get(fluid, "sent_bps"), 1e-6)),
+    ("lost %", lambda fluid: _percent(_get(fluid, "loss_ratio"), 2)),
+    ("marked %", lambda fluid: _percent(_get(fluid, "marked_ratio") or None, 2)),
+    ("cwnd pkts mean", lambda fluid: _text(_get(fluid, "cwnd_segments"))),
+    ("timed out %", lambda fluid: _percent(_get(fluid, "timed_out"), 2)),
+    ("rtt ms mean", lambda fluid: _text(_get(fluid, "rtt_ms"))),
 )
 MARKER_COLUMNS = (
     ("green Mb/s", lambda marker: _text(_get(marker, "green_bps"), 1e-6)),
@@ -146,7 +156,7 @@ def both_directions(links: dict[str, Any]) -> dict[str, Any]:
     for name, link in links.items():
         lines[name] = link
         reverse = link.get("reverse")
-        if isinstance(reverse, dict) and reverse.get("arrived_packets"):
+        if isinstance(reverse, dict) and (reverse.get("arrived_packets") or reverse.get("fluid")):
             lines[f"{name} (reverse)"] = reverse
     return lines
 
@@ -159,6 +169,8 @@ def run_summary(title: str, summary: dict[str, Any], duration_s: float, warmup_s
     parts = [coloured(title, "title") + f"  ({window})"]
     if summary.get("flows"):
         parts.append(_entries_table("flow", summary["flows"], FLOW_COLUMNS))
+    if summary.get("fluids"):
+        parts.append(_entries_table("fluid", summary["fluids"], FLUID_COLUMNS))
     if summary.get("links"):
         parts.append(_entries_table("link", both_directions(summary["links"]), LINK_COLUMNS))
     if summary.get("markers"):

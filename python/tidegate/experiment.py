@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tidegate import labels, measure, parallel, progress, quantities, reach
+from tidegate import labels, measure, parallel, progress, quantities, reach, toml_text
 from tidegate.cluster_wire import Files
 from tidegate.errors import MeasureError, NotKeptError
 
@@ -195,7 +195,7 @@ class Experiment:
         from tidegate import _core, happenings, reachable, real
 
         figures = [
-            (f"{self.path}: figure {each['id']!r}, y", term, each.get("kind") == "series")
+            (f"{_place_of(each, self.path)}: figure {each['id']!r}, y", term, each.get("kind") == "series")
             for each in self.info.figures
             for term in ([each["y"]] if isinstance(each["y"], str) else each["y"])
         ]
@@ -215,7 +215,7 @@ class Experiment:
             scenario = self.core.scenario(point)
             text = scenario.to_json()
             self.scenario = self.scenario or json.loads(text)
-            names.see(text)
+            names.see(text, scenario.is_real)
             texts.append(text)
             if '"trace_digest"' in text or '"tables"' in text:
                 files.traces |= _traces(json.loads(text))
@@ -281,7 +281,17 @@ def _require_measures(figures: Sequence[Mapping[str, Any]], path: Path) -> None:
             try:
                 measure.parse(term.replace(SIZE, SOME_SIZE))
             except MeasureError as error:
-                raise MeasureError(f"{path}: figure {figure['id']!r}, y: {error}") from None
+                place = _place_of(figure, path)
+                raise MeasureError(f"{place}: figure {figure['id']!r}, y: {error}") from None
+
+
+def _place_of(figure: Mapping[str, Any], path: Path) -> str:
+    """The file and the line of what a figure draws; the file alone where the figure stands in an include."""
+    try:
+        line = toml_text.line_in_list(path.read_text(encoding="utf-8"), "figures", figure["id"], "y")
+    except (OSError, ValueError):
+        line = None
+    return f"{path}:{line}" if line else str(path)
 
 
 def content_key(scenario_json: str, seed: int, version: str) -> str:

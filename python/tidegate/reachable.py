@@ -1,21 +1,21 @@
-"""Whether what measures name is there: flows, links, markers, domains and series of the scenarios to be run.
+"""Whether what measures name is there: flows, links, their keys, and series of the scenarios to be run.
 
-A wrong name costs the time of all runs where nobody notices before they are made. What a flow or link has
-beside its name differs by mechanism and by run, and is left to `measure.evaluate`.
+A mistake costs the time of all runs where nobody notices before they are made. `summary_keys` knows what a
+summary will have; what only runs decide is left to `measure.evaluate`.
 """
 
 import ast
 import difflib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from tidegate import measure, paths
+from tidegate import calls, measure, paths, summary_keys
 from tidegate.errors import MeasureError
 from tidegate.experiment import named
 
 # The tables of a summary whose keys are the scenario's names.
-FAMILIES = ("flows", "links", "markers", "domains")
+FAMILIES = ("flows", "links", "fluids", "markers", "domains")
 # The others, of `docs/results.md`.
 _OTHERS = (
     "schema_version",
@@ -40,7 +40,8 @@ class Names:
 
     def __init__(self, measures: Iterable[tuple[str, str]], series: Iterable[tuple[str, str]] = ()):
         """`measures` and names of `series` with where they stand; `MeasureError` where a table is unknown."""
-        self._paths: dict[tuple[str, str], str] = {}
+        # Why the last scenario has no such thing, as soon as one was seen.
+        self._paths: dict[str, tuple[str, str]] = {}
         self._series: dict[str, str] = {name: place for place, name in series}
         for place, source in measures:
             for path, is_series in _paths(measure.parse(source)):
@@ -48,33 +49,52 @@ class Names:
                     self._series.setdefault(path, place)
                 else:
                     _require_table(path, place)
-                    family, _, rest = path.partition(".")
-                    if family in FAMILIES and rest:
-                        self._paths.setdefault((family, rest.partition(".")[0]), place)
+                    self._paths.setdefault(path, (place, ""))
         self._last: Mapping[str, Any] = {}
 
-    def see(self, scenario: str) -> None:
-        """Cross off what a scenario has, by its JSON, which is read only while names are open."""
+    def see(self, scenario: str, is_real: bool = False) -> None:
+        """Cross off what a scenario has, by its JSON, which is read only while names are open.
+
+        With `is_real` hosts its flows have keys that their commands write.
+        """
         if self._paths or self._series:
             self._last = known = json.loads(scenario)
-            for family, name in [*self._paths]:
-                if any(paths.matches(each, name) for each in _names(known, family)):
-                    del self._paths[family, name]
+            for path, (place, _) in [*self._paths.items()]:
+                if lack := _lack(path, known, is_real):
+                    self._paths[path] = place, lack
+                else:
+                    del self._paths[path]
             recorded = _recorded(known)
             for name in [*self._series]:
                 if any(paths.matches(each, name) for each in recorded):
                     del self._series[name]
 
     def require(self) -> None:
-        """Refuse what no scenario has, with the names that the last one has; nothing if none was seen."""
+        """Refuse what no scenario has, with why the last one has not; nothing if none was seen."""
         if not self._last:
             return
-        for (family, name), place in self._paths.items():
-            there = _names(self._last, family)
-            raise MeasureError(f"{place}: no {family[:-1]} {name!r}{_instead(name, there)}")
+        for place, lack in self._paths.values():
+            raise MeasureError(f"{place}: {lack}")
         for name, place in self._series.items():
             there = _recorded(self._last)
             raise MeasureError(f"{place}: no series {name!r} is recorded{_instead(name, there)}")
+
+
+def _lack(path: str, scenario: Mapping[str, Any], is_real: bool) -> str:
+    """Why a summary of the scenario has nothing at `path`; empty where it may."""
+    family, _, rest = path.partition(".")
+    if family in FAMILIES and rest:
+        name = rest.partition(".")[0]
+        there = _names(scenario, family)
+        if not any(paths.matches(each, name) for each in there):
+            fluids = _names(scenario, "fluids") if family == "flows" else []
+            hint = f"; it is a fluid: fluids.{name}" if name in fluids else _instead(name, there)
+            return f"no {family[:-1]} {name!r}{hint}"
+    try:
+        summary_keys.require(path, scenario, is_real)
+    except summary_keys.Lack as lack:
+        return f"{lack}{_instead(lack.name, lack.there) if lack.name else ''}"
+    return ""
 
 
 def _require_table(path: str, place: str) -> None:
@@ -114,6 +134,14 @@ def _paths(node: ast.AST) -> Iterator[tuple[str, bool]]:
                 # looked up by its own function.
                 elif isinstance(argument.value, str) and name != "axis" and not (is_first_alone and index):
                     yield argument.value, is_series
+                    if name in ("mos", "r_factor") and not _may_wait_for_all(arguments):
+                        yield f"{argument.value}.delay_ms.{calls.PLAY_OUT[0.95]}", False
         case _:
             for child in ast.iter_child_nodes(node):
                 yield from _paths(child)
+
+
+def _may_wait_for_all(arguments: Sequence[ast.expr]) -> bool:
+    """Whether the receiver of a call waits for every packet, so that no distribution of delays is needed."""
+    play_out = arguments[2] if len(arguments) > 2 else ast.Constant(calls.BEST)
+    return not isinstance(play_out, ast.Constant) or play_out.value == 1

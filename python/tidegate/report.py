@@ -210,6 +210,7 @@ def _summary_tables(summary: dict[str, Any]) -> list[dict[str, Any]]:
     found = []
     for name, entries, columns in (
         ("flow", flows, display.FLOW_COLUMNS),
+        ("fluid", summary.get("fluids") or {}, display.FLUID_COLUMNS),
         ("link", display.both_directions(links), display.LINK_COLUMNS),
     ):
         header, rows = display.entries_cells(name, entries, columns, _SUMMARY_ROWS_MAX)

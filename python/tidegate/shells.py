@@ -28,6 +28,20 @@ def mechanisms(incomplete: str) -> list[str]:
     return _that_begin(inspect.mechanism_names(), incomplete)
 
 
+def queues(incomplete: str) -> list[str]:
+    """Kinds of queues that begin so."""
+    from tidegate import starter
+
+    return _that_begin([*starter.queues()], incomplete)
+
+
+def controls(incomplete: str) -> list[str]:
+    """Kinds of congestion controls that begin so."""
+    from tidegate import starter
+
+    return _that_begin([*starter.controls()], incomplete)
+
+
 def suites(incomplete: str) -> list[str]:
     """Names of evaluation suites that begin so."""
     from tidegate.suite import declared

@@ -45,6 +45,21 @@ def line_of(text: str, key: Sequence[str]) -> int:
     return 1
 
 
+def line_in_list(text: str, name: str, entry: str, key: str) -> int | None:
+    """The line of `key` in the `[[name]]` whose `id` is `entry`, or of its header; None if there is none."""
+    at: dict[str, int] = {}  # the lines of keys, and of the header under no name
+    is_it = False
+    for number, line in enumerate([*text.splitlines(), "[end]"], 1):
+        if found := _HEADER.match(line):
+            if is_it:
+                return at.get(key, at[""])
+            at = {"": number} if line.lstrip().startswith("[[") and found[1] == name else {}
+        elif at and (found := _KEY.match(line)):
+            at.setdefault(found[1], number)
+            is_it = is_it or (found[1] == "id" and line[found.end() :].split("#")[0].strip()[1:-1] == entry)
+    return None
+
+
 def _parts(dotted: str) -> list[str]:
     return [part.strip().strip("\"'") for part in re.findall(r"\"[^\"]*\"|'[^']*'|[^.]+", dotted)]
 

@@ -126,7 +126,8 @@ class Scenario:
                         pattern.replace("*", flow["name"])
                         for pattern in table.get("record", {}).get("series", [])
                         for flow in flows
-                    ]
+                    ],
+                    "delays": table.get("record", {}).get("delays", []),
                 },
                 "model": table.get("model", {}),
             }

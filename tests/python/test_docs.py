@@ -108,6 +108,17 @@ class TestReference:
             for word in words:
                 assert mentions(text, word), f"{name}: {word}"
 
+    def test_all_controls_are_listed_where_new_is_described(self, core):
+        (row,) = [line for line in text_of("examples.md").splitlines() if line.startswith("| `--control` |")]
+        kinds = [each["kind"] for each in json.loads(core.list_mechanisms()) if each["family"] == "control"]
+        assert re.findall(r"`([a-z0-9]+)`", row.split("|")[3].split(". ")[0]) == kinds
+
+    def test_the_readme_counts_queues_and_controls(self, core):
+        text = (ROOT / "README.md").read_text(encoding="utf-8")
+        families = [each["family"] for each in json.loads(core.list_mechanisms())]
+        assert f"{families.count('queue')} kinds (" in text
+        assert f"under {families.count('control')} congestion controls" in text
+
     def test_every_quantity_and_reason_is_mentioned(self):
         quantities = (ROOT / "crates/scenario/src/model/record.rs").read_text(encoding="utf-8")
         variables = [

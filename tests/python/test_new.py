@@ -30,10 +30,7 @@ def shared(core, text):
     return link["forward"]
 
 
-@pytest.mark.parametrize("control", starter.Control)
-@pytest.mark.parametrize("queue", starter.Queue)
-@pytest.mark.parametrize("network", starter.Network)
-def test_every_choice_is_valid_and_suits_its_link(core, network, queue, control):
+def require_suits(core, network, queue, control):
     for rate, delay in (("1Mbit", "2ms"), ("10Mbit", "10ms"), ("1Gbit", "50ms")):
         text = starter.text(network, rate=rate, delay=delay, queue=queue, control=control)
         assert read(core, text).warnings == [], text
@@ -43,6 +40,33 @@ def test_every_choice_is_valid_and_suits_its_link(core, network, queue, control)
             flow["transport"]["control"]["kind"] for flow in flows if flow["transport"]["kind"] == "tcp"
         }
         assert controls == {control}
+
+
+@pytest.mark.parametrize("network", starter.Network)
+def test_every_queue_is_valid_and_suits_its_link(core, network):
+    listed = [each["kind"] for each in json.loads(core.list_mechanisms()) if each["family"] == "queue"]
+    assert starter.queues() == tuple(listed) and {"cake", "fq-codel", "pie", "cbq"} < set(listed)
+    for queue in listed:
+        require_suits(core, network, queue, "cubic")
+
+
+@pytest.mark.parametrize("network", starter.Network)
+def test_every_control_is_valid_also_with_queues_that_mark(core, network):
+    listed = [each["kind"] for each in json.loads(core.list_mechanisms()) if each["family"] == "control"]
+    assert starter.controls() == tuple(listed) and {"vegas", "reserved", "prague"} < set(listed)
+    for control in listed:
+        for queue in ("droptail", "red"):
+            require_suits(core, network, queue, control)
+
+
+def test_marks_are_understood_where_the_queue_sets_them(core):
+    def ecn(queue, control):
+        text = starter.text("dumbbell", queue=queue, control=control)
+        return described(core, text)["flows"][0]["transport"]["ecn"]
+
+    assert (ecn("fq-codel", "cubic"), ecn("droptail", "cubic"), ecn("dualpi2", "prague")) == (
+        True, False, ecn("droptail", "prague"),
+    )  # fmt: skip
 
 
 def test_what_is_asked_for_is_what_is_written(core):
@@ -112,8 +136,9 @@ def test_the_command_that_found_a_queue_finds_it_again(tidegate_command, queue):
         ({"rate": "9Tbit", "delay": "2min"}, "no valid scenario"),
         ({"flows": 0}, "flows"),
         ({"flows": 10_001}, "10000"),
-        ({"queue": "cbq"}, "queue"),
-        ({"control": "vegas"}, "control"),
+        ({"queue": "rde"}, "queue: 'rde' is none of droptail"),
+        ({"queue": "fq_codel"}, "did you mean fq-codel?"),
+        ({"control": "vages"}, "did you mean vegas?"),
         ({"duration": "0s"}, "duration"),
         ({"duration": '1s"\nseed = 2'}, "duration"),
     ],

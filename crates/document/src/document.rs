@@ -283,6 +283,28 @@ mod tests {
     }
 
     #[test]
+    fn numbers_that_nothing_holds_are_refused_where_they_are_read() {
+        for (written, why) in [
+            ("nan", "a finite number"),
+            ("-inf", "a finite number"),
+            ("1e999", "end at 1.8e308"),
+            ("0xffffffffffffffffffff", "have 64 bits"),
+            ("-99999999999999999999", "have 64 bits"),
+        ] {
+            let text = TEXT.replace("port = 1", &format!("port = {written}"));
+            let in_file = Document::from_text("gate.toml", &text, FORMAT).unwrap();
+            let mut on_the_line = Document::from_text("gate.toml", TEXT, FORMAT).unwrap();
+            on_the_line.set(&format!("listen.port={written}")).unwrap();
+            for (document, place) in [(in_file, "gate.toml:3:8"), (on_the_line, "--set")] {
+                let refused = document.read::<Gate>().unwrap_err().to_string();
+                let what = format!("listen.port: expected a whole number from 0 to 65535, found {written}");
+                assert!(refused.starts_with(place), "{refused}");
+                assert!(refused.contains(&what) && refused.contains(why), "{refused}");
+            }
+        }
+    }
+
+    #[test]
     fn what_a_document_names_lies_in_its_folder_or_where_it_is_allowed() {
         let scratch = std::env::temp_dir().join(format!("tidegate-document-{}", std::process::id()));
         let (own, other) = (scratch.join("own"), scratch.join("other"));

@@ -66,6 +66,11 @@ impl Fault {
         self.0.path.last().map(String::as_str)
     }
 
+    /// A number, as it was `written`, that no number of 64 bits is, where `expected` was.
+    pub fn beyond(written: &str, expected: &dyn de::Expected) -> Self {
+        Self::new(format!("expected {}, found {}", plain(expected), shortened(written)), why_beyond(written))
+    }
+
     /// The fault as a problem below the key `prefix`, at `fallback` if its place is not known.
     pub fn into_problem(self, prefix: &str, fallback: Place) -> Problem {
         let Inner { message, help, place, path, .. } = *self.0;
@@ -139,8 +144,9 @@ fn plain(expected: &dyn de::Expected) -> String {
     let text = expected.to_string();
     match text.as_str() {
         "u8" => "a whole number from 0 to 255",
+        "u16" => "a whole number from 0 to 65535",
         "u32" => "a whole number from 0 to 4294967295",
-        "u64" => "a whole number, zero or more",
+        "u64" | "usize" => "a whole number, zero or more",
         "i64" => "a whole number",
         "f64" => "a number",
         "a boolean" => "true or false",
@@ -149,6 +155,18 @@ fn plain(expected: &dyn de::Expected) -> String {
         other => other,
     }
     .to_owned()
+}
+
+/// Why a number, as it was `written`, is none of those that can be held.
+pub fn why_beyond(written: &str) -> &'static str {
+    let is = |name: &str| written.trim_start_matches(['+', '-']).eq_ignore_ascii_case(name);
+    if is("nan") || is("inf") {
+        "a finite number: nothing can be reckoned with `nan` and `inf`"
+    } else if written.contains(['.', 'e', 'E']) && !written.starts_with("0x") {
+        "numbers with a point or an exponent end at 1.8e308"
+    } else {
+        "whole numbers have 64 bits: from -9223372036854775808 to 9223372036854775807"
+    }
 }
 
 /// "did you mean", or all that is allowed.

@@ -35,6 +35,9 @@ pub fn merged_tables(base: &Table, over: &Table, format: &Format) -> Table {
         };
         result.insert(Arc::clone(key), entry.key_place, tree);
     }
+    if let Some(alone) = over.kind_alone() {
+        result.set_kind_alone(alone.clone());
+    }
     result
 }
 

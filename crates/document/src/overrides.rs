@@ -8,7 +8,7 @@ use crate::format::Format;
 use crate::merge::kind_table;
 use crate::source::Place;
 use crate::suggest;
-use crate::tree::{Table, Tree, Value, parse_value};
+use crate::tree::{KindAlone, Table, Tree, Value, parse_value};
 
 /// Keys in one path.
 const PATH_KEYS_MAX: usize = 16;
@@ -118,6 +118,12 @@ fn split_path(text: &str) -> Result<(Vec<String>, usize), String> {
     }
 }
 
+/// A path as it is written: keys that would be taken apart in quotes.
+fn written(path: &[String]) -> String {
+    let key = |key: &String| if key.contains(['.', '=', ' ']) { format!("\"{key}\"") } else { key.clone() };
+    path.iter().map(key).collect::<Vec<_>>().join(".")
+}
+
 /// Applies the overrides to the tree; those of elements that only a repeat makes are returned.
 pub fn apply<'a>(
     root: &mut Tree,
@@ -175,6 +181,14 @@ fn set(tree: &mut Tree, path: &[String], one: &Override, format: &Format) -> Res
     match &mut tree.value {
         Value::Table(table) => {
             if rest.is_empty() {
+                let before = table.get("kind").and_then(Tree::as_text).map(Arc::from);
+                if key == "kind"
+                    && let Some(before) = before
+                    && one.value.as_text() != Some(&*before)
+                {
+                    let table_path = one.path.strip_suffix(&["kind".to_owned()]).unwrap_or(&one.path);
+                    table.set_kind_alone(KindAlone { before, table: written(table_path).into() });
+                }
                 table.insert(Arc::from(key.as_str()), one.place, one.value.clone());
                 return Ok(());
             }

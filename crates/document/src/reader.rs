@@ -11,7 +11,7 @@ use crate::fault::{Fault, shortened};
 use crate::source::Place;
 use crate::suggest;
 use crate::template::Scope;
-use crate::tree::{Entry, Table, Tree, Value};
+use crate::tree::{Entry, KindAlone, Table, Tree, Value};
 
 /// Reads one value.
 #[derive(Clone, Copy)]
@@ -83,6 +83,7 @@ impl<'de> de::Deserializer<'de> for Reader<'_> {
             Value::Text(text) => visitor.visit_str(text),
             Value::Integer(number) => visitor.visit_i64(*number),
             Value::Float(number) => visitor.visit_f64(*number),
+            Value::Beyond(written) => Err(Fault::beyond(written, &visitor)),
             Value::Boolean(boolean) => visitor.visit_bool(*boolean),
             Value::List(list) => visitor.visit_seq(Items::new(list, self.scope)),
             Value::Table(table) => visitor.visit_map(Entries::new(table, self.scope, &[])),
@@ -277,18 +278,15 @@ struct Content<'a> {
 }
 
 impl Content<'_> {
-    /// Says of an unknown key to which kind it is unknown, and whether `kind` came from elsewhere.
+    /// Says of an unknown key to which kind it is unknown, and what to do where only `kind` was overridden.
     fn explain(&self, mut fault: Fault) -> Fault {
         let Some(key) = fault.take_unknown_key() else { return fault };
         let message = format!("unknown key `{}` for kind `{}`", shortened(&key), shortened(self.kind));
-        let is_elsewhere = self
-            .table
-            .and_then(|table| table.entry(&key))
-            .is_some_and(|entry| entry.key_place.source() != self.place.source());
-        let help = is_elsewhere.then(|| {
+        let help = self.table.and_then(Table::kind_alone).map(|KindAlone { before, table }| {
+            let (before, kind) = (shortened(before), shortened(self.kind));
             format!(
-                "`kind` is set elsewhere than `{}`: to change the kind, set the whole table",
-                shortened(&key)
+                "other keys are those of kind `{before}`, and only `kind` was set: set the whole table, \
+                 like {table}={kind} or {table}={{ kind = \"{kind}\" }}"
             )
         });
         fault.reworded(message, help)

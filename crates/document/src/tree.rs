@@ -27,6 +27,9 @@ pub enum Value {
     Integer(i64),
     /// A finite number.
     Float(f64),
+    /// A number that nothing here can hold, as it was written: `nan`, `inf`, a whole one of more than 64 bits. Whoever reads it
+    /// refuses it, so that the error can say which key it is and what that may be.
+    Beyond(Arc<str>),
     /// True or false.
     Boolean(bool),
     /// Values in a row.
@@ -39,6 +42,17 @@ pub enum Value {
 #[derive(Clone, Debug, Default)]
 pub struct Table {
     entries: IndexMap<Arc<str>, Entry>,
+    /// Where an override set its `kind` alone.
+    kind_alone: Option<KindAlone>,
+}
+
+/// An override of the `kind` of a table and of nothing else, so that its other keys may be those of another kind.
+#[derive(Clone, Debug)]
+pub struct KindAlone {
+    /// The kind before.
+    pub before: Arc<str>,
+    /// The path of the table.
+    pub table: Arc<str>,
 }
 
 /// A value in a table.
@@ -75,6 +89,14 @@ impl Table {
     /// Adds a value; one of the same key is replaced where it stands.
     pub fn insert(&mut self, key: Arc<str>, key_place: Place, tree: Tree) {
         self.entries.insert(key, Entry { key_place, tree });
+    }
+    /// The override that set its `kind` alone, if one did.
+    pub fn kind_alone(&self) -> Option<&KindAlone> {
+        self.kind_alone.as_ref()
+    }
+    /// Says that an override set its `kind` alone.
+    pub fn set_kind_alone(&mut self, alone: KindAlone) {
+        self.kind_alone = Some(alone);
     }
     /// Removes a key of a small table; the order of the others stays.
     pub fn remove(&mut self, key: &str) -> Option<Entry> {
@@ -132,6 +154,7 @@ impl Tree {
             // `{:?}` always writes a point or an exponent, and the names of what is not finite are the same but for NaN.
             Value::Float(number) if number.is_nan() => out.push_str("nan"),
             Value::Float(number) => write!(out, "{number:?}").expect("a string takes all"),
+            Value::Beyond(written) => out.push_str(written),
             Value::Boolean(truth) => out.push_str(if *truth { "true" } else { "false" }),
             Value::List(list) => {
                 out.push('[');
@@ -168,6 +191,7 @@ impl Tree {
             Value::Text(_) => "a string",
             Value::Integer(_) => "an integer",
             Value::Float(_) => "a number",
+            Value::Beyond(_) => "a number that cannot be held",
             Value::Boolean(_) => "a boolean",
             Value::List(_) => "a list",
             Value::Table(_) => "a table",
@@ -197,6 +221,7 @@ impl Tree {
             Value::Text(text) => Some(text.to_string()),
             Value::Integer(number) => Some(number.to_string()),
             Value::Float(number) => Some(number.to_string()),
+            Value::Beyond(written) => Some(written.to_string()),
             Value::Boolean(boolean) => Some(boolean.to_string()),
             Value::List(_) | Value::Table(_) => None,
         }
@@ -217,6 +242,7 @@ impl Tree {
             Value::Text(text) => format!("{text:?}"),
             Value::Integer(number) => number.to_string(),
             Value::Float(number) => number.to_string(),
+            Value::Beyond(written) => written.to_string(),
             Value::Boolean(boolean) => boolean.to_string(),
         }
     }
@@ -227,6 +253,7 @@ impl Tree {
         self.value = match self.value {
             Value::List(list) => Value::List(list.into_iter().map(|tree| tree.shifted(bytes)).collect()),
             Value::Table(table) => Value::Table(Table {
+                kind_alone: table.kind_alone,
                 entries: table
                     .entries
                     .into_iter()
@@ -320,7 +347,7 @@ fn convert_table(table: DeTable<'_>, source: u32, depth: usize, count: &mut usiz
         };
         entries.insert(Arc::from(&**key.get_ref()), Entry { key_place, tree: Tree { value, place } });
     }
-    Ok(Table { entries })
+    Ok(Table { entries, kind_alone: None })
 }
 
 fn convert(
@@ -341,16 +368,11 @@ fn convert(
         DeValue::String(text) => Value::Text(Arc::from(&*text)),
         DeValue::Integer(number) => match i64::from_str_radix(number.as_str(), number.radix()) {
             Ok(number) => Value::Integer(number),
-            Err(_) => return Err(syntax_problem(&format!("{number} does not fit in 64 bits"), place)),
+            Err(_) => Value::Beyond(Arc::from(&*number.to_string())),
         },
         DeValue::Float(number) => match number.as_str().parse::<f64>() {
             Ok(number) if number.is_finite() => Value::Float(number),
-            _ => {
-                return Err(syntax_problem(
-                    &format!("{number} is no finite number that a float can hold"),
-                    place,
-                ));
-            }
+            _ => Value::Beyond(Arc::from(&*number.to_string())),
         },
         DeValue::Boolean(boolean) => Value::Boolean(boolean),
         DeValue::Datetime(_) => {

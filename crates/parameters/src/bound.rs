@@ -20,6 +20,11 @@ pub trait Check<T: ?Sized> {
         Cow::Borrowed("")
     }
 
+    /// What is to be written, where that is one number: "a whole number from 1 to 64". Empty if it is something else.
+    fn number(&self) -> Cow<'static, str> {
+        Cow::Borrowed("")
+    }
+
     /// Adds what the schema can say of it.
     #[cfg(feature = "text")]
     fn describe(&self, schema: &mut schemars::Schema) {
@@ -37,6 +42,9 @@ impl<T, B: Check<T>> Check<Option<T>> for B {
     fn allowed(&self) -> Cow<'static, str> {
         self.allowed()
     }
+    fn number(&self) -> Cow<'static, str> {
+        self.number()
+    }
     #[cfg(feature = "text")]
     fn describe(&self, schema: &mut schemars::Schema) {
         self.describe(schema);
@@ -45,6 +53,9 @@ impl<T, B: Check<T>> Check<Option<T>> for B {
 
 /// A number or a quantity that bounds compare.
 pub trait Scalar: Copy + PartialOrd + Display + 'static {
+    /// What a number of this kind is called; empty where a text is written.
+    const WHAT: &'static str = "";
+
     /// The number in a schema; none where a text is written.
     fn as_number(self) -> Option<f64> {
         None
@@ -52,8 +63,9 @@ pub trait Scalar: Copy + PartialOrd + Display + 'static {
 }
 
 macro_rules! numbers {
-    ($($type:ty)*) => {$(
+    ($what:literal $($type:ty)*) => {$(
         impl Scalar for $type {
+            const WHAT: &'static str = $what;
             fn as_number(self) -> Option<f64> {
                 #[allow(clippy::cast_lossless, clippy::cast_precision_loss, reason = "bounds are small numbers")]
                 Some(self as f64)
@@ -61,7 +73,8 @@ macro_rules! numbers {
         }
     )*};
 }
-numbers! { f64 u8 u16 u32 u64 usize i64 }
+numbers! { "a number" f64 }
+numbers! { "a whole number" u8 u16 u32 u64 usize i64 }
 impl Scalar for Span {}
 impl Scalar for Time {}
 impl Scalar for BitRate {}
@@ -211,6 +224,16 @@ impl<T: Scalar> Check<T> for Bound<T> {
         Cow::Owned(self.words())
     }
 
+    fn number(&self) -> Cow<'static, str> {
+        let (what, words) = (T::WHAT, self.words());
+        match words.as_str() {
+            _ if what.is_empty() => Cow::Borrowed(""),
+            "" => Cow::Borrowed(what),
+            end if end.starts_with("at ") => Cow::Owned(format!("{what}, {end}")),
+            range => Cow::Owned(format!("{what} {range}")),
+        }
+    }
+
     #[cfg(feature = "text")]
     fn describe(&self, schema: &mut schemars::Schema) {
         let mut put = |with: &str, without: &str, end: End<T>| {
@@ -321,10 +344,19 @@ pub const BUCKET_OF_SOME: Bound<Bytes> = Bound::between(Bytes::new(1), Bytes::ne
 
 /// How much may wait, in packets, bytes or time.
 #[derive(Clone, Copy, Debug)]
-pub struct Queue;
+pub struct Queue {
+    /// What is wrong with none, and what to do about it.
+    zero: (&'static str, &'static str),
+}
 
 /// How much may wait, in packets, bytes or time.
-pub const QUEUE: Queue = Queue;
+pub const QUEUE: Queue =
+    Queue { zero: ("a queue that holds nothing drops everything", "above zero, in packets, bytes or time") };
+
+/// How much of what waits a mechanism steers to, or acts above; `zero` says why it cannot be none.
+pub const fn level(zero: &'static str) -> Queue {
+    Queue { zero: (zero, "above zero, like `20p`") }
+}
 
 impl Check<Limit> for Queue {
     fn check(&self, key: &str, limit: &Limit, report: &mut Report<'_>) {
@@ -334,11 +366,7 @@ impl Check<Limit> for Queue {
             Limit::Time(span) => (span.is_zero(), span > DELAY_MAX),
         };
         if is_zero {
-            report.say(
-                key,
-                "a queue that holds nothing drops everything",
-                "above zero, in packets, bytes or time",
-            );
+            report.say(key, self.zero.0, self.zero.1);
         } else if is_too_large {
             report.say(key, format!("no queue holds {limit}"), "at most 1000000000p, 1000GB or one hour");
         }

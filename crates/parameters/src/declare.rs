@@ -107,7 +107,7 @@ macro_rules! parameters {
                         )*
                         $(
                             if number == next {
-                                partial.$key = Some(map.next_value()?);
+                                partial.$key = Some($crate::__next!(map, $type $(=> $bound)?)?);
                                 return Ok(());
                             }
                             next += 1;
@@ -398,6 +398,18 @@ macro_rules! __constructor {
     };
     ($name:ident [$($required:tt)*] [$($given:tt)*] $key:ident: $type:ty; $($rest:tt)*) => {
         $crate::__constructor! { $name [$($required)* $key: $type;] [$($given)*] $($rest)* }
+    };
+}
+
+/// The value of a key. Where its bound speaks of a number, that says in an error what is expected.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __next {
+    ($map:ident, $type:ty) => {
+        $map.next_value::<$type>()
+    };
+    ($map:ident, $type:ty => $bound:expr) => {
+        $map.next_value_seed($crate::text::Within::<$type>::new(&|| $crate::Check::<$type>::number(&$bound)))
     };
 }
 

@@ -168,6 +168,100 @@ impl de::Visitor<'_> for Key {
     }
 }
 
+/// Reads the value of a key. Where that is one number, the error about another says what the key allows, and not what its type
+/// holds.
+pub struct Within<'b, T> {
+    /// What is expected; empty if it is no number.
+    number: &'b dyn Fn() -> Cow<'static, str>,
+    value: PhantomData<T>,
+}
+
+impl<T> fmt::Debug for Within<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Within")
+    }
+}
+
+impl<'b, T> Within<'b, T> {
+    /// The value of a key of which `number` says what is expected.
+    pub const fn new(number: &'b dyn Fn() -> Cow<'static, str>) -> Self {
+        Self { number, value: PhantomData }
+    }
+}
+
+impl<'de, T: de::Deserialize<'de>> de::DeserializeSeed<'de> for Within<'_, T> {
+    type Value = T;
+    fn deserialize<D: de::Deserializer<'de>>(self, deserializer: D) -> Result<T, D::Error> {
+        let expected = (self.number)();
+        if expected.is_empty() {
+            return T::deserialize(deserializer);
+        }
+        let expected: &str = &expected;
+        let number = deserializer.deserialize_option(AnyNumber(expected))?;
+        T::deserialize(number).map_err(|_: de::value::Error| match number {
+            Number::Whole(number) => de::Error::invalid_value(de::Unexpected::Signed(number), &expected),
+            Number::Large(number) => de::Error::invalid_value(de::Unexpected::Unsigned(number), &expected),
+            Number::Real(number) => de::Error::invalid_type(de::Unexpected::Float(number), &expected),
+            Number::None => de::Error::invalid_type(de::Unexpected::Unit, &expected),
+        })
+    }
+}
+
+/// A number of any kind, or none, as JSON writes a value that is not given.
+#[derive(Clone, Copy)]
+enum Number {
+    Whole(i64),
+    /// Above what an `i64` holds.
+    Large(u64),
+    Real(f64),
+    None,
+}
+
+impl<'de> de::Deserializer<'de> for Number {
+    type Error = de::value::Error;
+    fn deserialize_any<V: de::Visitor<'de>>(self, visitor: V) -> Result<V::Value, Self::Error> {
+        match self {
+            Self::Whole(number) => visitor.visit_i64(number),
+            Self::Large(number) => visitor.visit_u64(number),
+            Self::Real(number) => visitor.visit_f64(number),
+            Self::None => visitor.visit_unit(),
+        }
+    }
+    fn deserialize_option<V: de::Visitor<'de>>(self, visitor: V) -> Result<V::Value, Self::Error> {
+        if matches!(self, Self::None) { visitor.visit_none() } else { visitor.visit_some(self) }
+    }
+    serde::forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct newtype_struct
+        seq tuple tuple_struct map struct enum identifier ignored_any
+    }
+}
+
+/// Reads a number of any kind where this is expected.
+struct AnyNumber<'e>(&'e str);
+
+impl<'de> de::Visitor<'de> for AnyNumber<'_> {
+    type Value = Number;
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+    fn visit_i64<E>(self, number: i64) -> Result<Number, E> {
+        Ok(Number::Whole(number))
+    }
+    fn visit_u64<E>(self, number: u64) -> Result<Number, E> {
+        Ok(i64::try_from(number).map_or(Number::Large(number), Number::Whole))
+    }
+    fn visit_f64<E>(self, number: f64) -> Result<Number, E> {
+        Ok(Number::Real(number))
+    }
+    fn visit_none<E>(self) -> Result<Number, E> {
+        Ok(Number::None)
+    }
+    fn visit_some<D: de::Deserializer<'de>>(self, deserializer: D) -> Result<Number, D::Error> {
+        // As `f64`, since that is how a text with braces becomes a number.
+        deserializer.deserialize_f64(self)
+    }
+}
+
 /// Reads a table.
 ///
 /// # Errors

@@ -2,7 +2,7 @@
 #![cfg(feature = "text")]
 
 use serde_json::{Value, json};
-use tidegate_parameters::{Report, bound, family, parameters, text, words};
+use tidegate_parameters::{Bound, Report, bound, family, parameters, text, words};
 use tidegate_units::{Limit, Span};
 
 words! {
@@ -77,6 +77,20 @@ parameters! {
     }
 }
 
+parameters! {
+    /// # How many
+    pub struct Counts {
+        /// Of something. Source: assumed.
+        of: u8 = 1 => Bound::between(1, 9);
+        /// At most. Default: any. Source: assumed.
+        most: Option<u64> = None => Bound::at_least(2);
+        /// A share of them. Source: assumed.
+        share: f64 = 0.5 => bound::SHARE;
+        /// Any number. Source: assumed.
+        any: u32 = 0;
+    }
+}
+
 #[test]
 fn a_table_takes_in_another() {
     let larger: Larger = serde_json::from_value(json!({ "limit": "3p", "more": 2.0 })).unwrap();
@@ -121,6 +135,23 @@ fn what_is_wrong_is_said_as_serde_says_it() {
     assert!(of(json!({ "span": 3 })).contains("expected a time as text, like `\"10ms\"`"));
     let ending = serde_json::from_value::<Ending>(json!("late")).unwrap_err().to_string();
     assert_eq!(ending, "unknown variant `late`, expected `sudden` or `slowly-fading`");
+}
+
+#[test]
+fn a_number_out_of_range_is_told_what_its_key_allows() {
+    let of = |value: Value| serde_json::from_value::<Counts>(value).unwrap_err().to_string();
+    assert_eq!(of(json!({ "of": -1 })), "invalid value: integer `-1`, expected a whole number from 1 to 9");
+    assert_eq!(of(json!({ "of": 300 })), "invalid value: integer `300`, expected a whole number from 1 to 9");
+    let large = u64::MAX;
+    let expected = format!("invalid value: integer `{large}`, expected a whole number from 1 to 9");
+    assert_eq!(of(json!({ "of": large })), expected);
+    assert!(of(json!({ "of": 1.5 })).contains("expected a whole number from 1 to 9"));
+    assert!(of(json!({ "of": "x" })).contains("expected a whole number from 1 to 9"));
+    assert!(of(json!({ "most": -1 })).contains("expected a whole number, at least 2"));
+    assert!(of(json!({ "of": null })).contains("expected a whole number from 1 to 9"));
+    assert!(of(json!({ "any": -1 })).contains("expected u32"));
+    let counts: Counts = serde_json::from_value(json!({ "of": 9, "most": null, "share": 1 })).unwrap();
+    assert_eq!(counts, Counts { of: 9, share: 1.0, ..Counts::default() });
 }
 
 #[test]

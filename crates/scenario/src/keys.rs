@@ -83,7 +83,11 @@ impl<'a> Keys<'a> {
 
     fn add(&mut self, name: &str, schema: &'a Value, path: &str, is_required: bool, depth: usize) {
         let empty = Map::new();
-        let about = parameter(name, schema, self.definitions.unwrap_or(&empty), is_required);
+        let mut about = parameter(name, schema, self.definitions.unwrap_or(&empty), is_required);
+        // What an element needs, no default has to give.
+        if path.starts_with("defaults.") && about.default.starts_with("required") {
+            "none".clone_into(&mut about.default);
+        }
         let (meant, family) = self.resolve(schema);
         let is_one = family.is_none();
         let choices = meant.get("oneOf").and_then(Value::as_array).into_iter().flatten();
@@ -130,6 +134,12 @@ mod tests {
         assert_eq!(at("flows.NAME.transport").family.as_deref(), Some("transport"));
         assert_eq!(at("links.NAME.delay").family, None);
         assert_eq!(at("events.NAME.at").about.default, "required");
+        let delay = "required, here or in `defaults.link`";
+        assert_eq!(at("links.NAME.delay").about.default, delay);
+        assert_eq!(at("links.NAME.between").about.default, "required");
+        assert_eq!(at("links.NAME.forward.delay").about.default, "the link's");
+        assert_eq!(at("defaults.link.delay").about.default, "none");
+        assert_eq!(at("duration").about.default, "required, here or in an include");
         // Parameters of queues belong to these.
         assert!(keys.iter().all(|key| !key.path.starts_with("links.NAME.queue.")));
         assert!(keys.iter().all(|key| !key.about.description.is_empty()), "{keys:#?}");

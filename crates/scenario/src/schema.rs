@@ -34,7 +34,7 @@ pub(crate) struct FileText {
     description: Option<String>,
     /// Which document it follows.
     source: Option<String>,
-    /// How long the run is. Required, here or in an include.
+    /// How long the run is. Default: required, here or in an include.
     duration: Option<Span>,
     /// How long before statistics start; shorter than the duration. Default: 0s.
     warmup: Option<Time>,
@@ -42,7 +42,7 @@ pub(crate) struct FileText {
     seed: Option<u64>,
     /// Named values for use in braces in any string.
     parameters: Option<BTreeMap<String, ParameterText>>,
-    /// The nodes of the network. Required, here or in an include.
+    /// The nodes of the network. Default: required, here or in an include.
     nodes: Option<NodesText>,
     /// What links and flows do not say themselves.
     defaults: Option<DefaultsText>,

@@ -141,10 +141,26 @@ def explain(name: str, as_json: bool) -> int:
     if having := [(kind, each) for kind in kinds for each in kind["parameters"] if each["name"] == last]:
         _explain_parameter(name, having, as_json)
         return 0
-    known = list(dict.fromkeys([*names, *(key["name"] for key in keys)]))
-    close = difflib.get_close_matches(last, known, n=3, cutoff=0.6)
+    if place:
+        close = _near_paths(place, last, [key["path"] for key in keys], kinds)
+    else:
+        known = list(dict.fromkeys([*names, *(key["name"] for key in keys)]))
+        close = difflib.get_close_matches(last, known, n=3, cutoff=0.6)
     hint = f"did you mean {', '.join(close)}?" if close else "see `tidegate list mechanisms`"
     raise UsageError(f"no mechanism and no key of a file is called {name!r}; {hint}")
+
+
+def _near_paths(place: str, last: str, known: list[str], kinds: list[dict[str, Any]]) -> list[str]:
+    """What may be meant by a key that `place` does not have: paths as it was written, but for the slip."""
+    there = {each["name"] for kind in kinds for each in kind["parameters"]}
+    tables = dict.fromkeys(path.rpartition(".")[0] for path in known)
+    for parent in matching_keys(place, [*known, *tables]):
+        below = [path.removeprefix(f"{parent}.") for path in known if path.startswith(f"{parent}.")]
+        there |= {rest.removeprefix("NAME.") for rest in below if "." not in rest.removeprefix("NAME.")}
+    if close := difflib.get_close_matches(last, sorted(there), n=3, cutoff=0.6):
+        return [f"{place}.{name}" for name in close]
+    # The slip may be further in front.
+    return difflib.get_close_matches(f"{place}.{last}", known, n=3, cutoff=0.75)
 
 
 def _kinds_at(place: str, keys: list[dict[str, Any]], listed: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -206,7 +222,7 @@ def _explain_keys(keys: list[dict[str, Any]], listed: list[dict[str, Any]], as_j
 def _print_parameter(entry: dict[str, Any], name: str) -> None:
     default = str(entry.get("default") or "none")
     facts = [entry.get("type") or entry.get("unit") or ""]
-    facts.append(default if default == "required" else f"default {default}")
+    facts.append(default if default.startswith("required") else f"default {default}")
     facts += [entry["allowed"]] if entry.get("allowed") else []
     print(f"{display.coloured(name, 'title')}  {', '.join(facts)}")
     words = entry.get("description") or entry.get("about") or ""

@@ -13,8 +13,8 @@ _QUESTIONS = {
     "rate": "Rate of the shared links",
     "delay": "Delay of these links, one way",
     "flows": "TCP flows",
-    "queue": f"Queue ({', '.join(starter.Queue)})",
-    "control": f"Congestion control ({', '.join(starter.Control)})",
+    "queue": "Queue ({queues})",
+    "control": "Congestion control ({controls})",
     "duration": "Duration of a run",
 }
 
@@ -32,8 +32,10 @@ def new(network: str | None, out: Path | None, given: dict[str, Any], defaults: 
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
             raise UsageError(f"say which network: {', '.join(starter.Network)}")
         network = _ask(f"Network ({', '.join(starter.Network)})", "dumbbell", _checked("network", options))
-        for name, question in _QUESTIONS.items():
+        kinds = {"queues": ", ".join(starter.queues()), "controls": ", ".join(starter.controls())}
+        for name, words in _QUESTIONS.items():
             if name not in given:
+                question = words.format(**kinds)
                 options[name] = _ask(question, options[name], _checked(name, options))
         if out is None:
             out = Path(_ask("File to write", f"{network}.toml", _free))

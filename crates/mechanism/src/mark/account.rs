@@ -35,6 +35,10 @@ impl Check<f64> for Price {
     fn allowed(&self) -> Cow<'static, str> {
         Cow::Borrowed("0 or more")
     }
+
+    fn number(&self) -> Cow<'static, str> {
+        Cow::Borrowed("a number, 0 or more")
+    }
 }
 
 parameters! {

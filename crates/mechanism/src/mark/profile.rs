@@ -35,7 +35,7 @@ parameters! {
         /// How fast tokens come.
         rate: BitRate => bound::RATE;
         /// What the bucket holds, as a size, or as the time in which the rate fills it. Source: thesis of Feng, section 5.3.1.
-        depth: Limit = Limit::Time(Span::from_millis(50)) => bound::QUEUE;
+        depth: Limit = Limit::Time(Span::from_millis(50)) => bound::level("an empty bucket lets nothing pass");
         /// The rate of bursts. Default: no bound but the link's. Source: thesis of Feng, section 5.3 (the speed of the link).
         peak: Option<BitRate> = None => bound::RATE;
         /// What happens to packets for which there are no tokens. Source: thesis of Feng, section 5.3.

@@ -68,7 +68,7 @@ parameters! {
         timers: FreezeTimers = FreezeTimers::Shared;
         /// A queue above this raises the probability as a loss does. Default: none. Source: thesis of Feng, section 4.3.1
         /// (only overflow); the variant is the published BLUE's.
-        threshold: Option<Limit> = None => bound::QUEUE;
+        threshold: Option<Limit> = None => bound::level("a threshold of nothing is exceeded by every packet");
         /// Whether packets of transports with ECN are marked instead of dropped. Source: thesis of Feng, section 4.3.2.
         ecn: bool = true;
         /// Whether marked (green) packets are lost only where the queue is full, as with `ered`. Source: thesis of Feng,

@@ -23,7 +23,7 @@ parameters! {
     #[derive(Copy)]
     pub struct EecMarkerConfig {
         /// N sigma: one burst for each virtual link. Source: assumed, for ten virtual links.
-        threshold: Limit = Limit::Packets(10) => bound::QUEUE;
+        threshold: Limit = Limit::Packets(10) => bound::level("a threshold of nothing is exceeded by every packet");
         /// How much may wait, the packet in transmission not counted. Source: NBP, Table 1 (100 packets).
         limit: Limit = Limit::Packets(100) => bound::QUEUE;
     }

@@ -44,7 +44,7 @@ parameters! {
         /// How much may wait. Source: Hollot et al. 2001, section V (800 packets).
         limit: Limit = Limit::Packets(800) => bound::QUEUE;
         /// Where the queue should be, in packets or bytes. Source: ns (`qref_`); Hollot et al. 2001, section V, has 200 packets.
-        q_ref: Limit = Limit::Packets(50) => bound::QUEUE;
+        q_ref: Limit = Limit::Packets(50) => bound::level("a queue is never shorter than nothing: the probability would not fall again");
         /// By how much the probability moves for each packet that this sample is above the reference. Source: Hollot et al. 2001,
         /// section IV; ns (`a_`).
         a: f64 = 1.822e-5 => GAIN;

@@ -49,7 +49,7 @@ parameters! {
         /// How much may wait. Source: NBP, Table 1 (100 packets).
         limit: Limit = Limit::Packets(100) => bound::QUEUE;
         /// Where the queue should be, in packets or bytes (`b*`). Source: Athuraliya et al. 2001; ns (`pbo_`).
-        b_ref: Limit = Limit::Packets(20) => bound::QUEUE;
+        b_ref: Limit = Limit::Packets(20) => bound::level("a queue of nothing leaves the link idle between packets");
         /// By how much the price moves for each packet that arrived too much since the update before. Source: Athuraliya et al. 2001;
         /// ns (`gamma_`).
         gamma: f64 = 0.001 => GAMMA;

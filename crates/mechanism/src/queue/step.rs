@@ -38,7 +38,7 @@ parameters! {
         limit: Limit = Limit::Packets(100) => bound::QUEUE;
         /// Beyond what packets are marked: packets or bytes that wait as one arrives, or a time that one has waited as it leaves.
         /// Source: Alizadeh et al. 2010, section 3.5 (20 packets at 1 Gbit/s); RFC 9332, appendix A, has 1 ms.
-        threshold: Limit = Limit::Packets(20) => bound::QUEUE;
+        threshold: Limit = Limit::Packets(20) => bound::level("a threshold of nothing is exceeded by every packet that waits");
         /// Whether packets of transports with ECN are marked instead of dropped. Source: RFC 8257, section 3.1.
         ecn: bool = true;
         /// What becomes of packets that cannot be marked. Source: RFC 3168, section 5.

@@ -9,7 +9,7 @@ use tidegate_document::names::first_duplicate;
 use super::{Axis, DocumentedParameter, Experiment, Figure, FigureKind, Variant};
 use crate::document::Document;
 use crate::error::{ConfigErrors, Problem, Problems};
-use crate::fault::shortened;
+use crate::fault::{shortened, why_beyond};
 use crate::overrides::{self, Override};
 use crate::scenario::{Site, keys};
 use crate::suggest;
@@ -397,7 +397,19 @@ fn read_axis(
 fn scalars(site: Site<'_>, table: &Table, key: &str, problems: &mut Problems) -> Vec<Tree> {
     let Some(tree) = table.get(key) else { return Vec::new() };
     let list = match &tree.value {
-        Value::List(list) if list.iter().all(|one| one.scalar_text().is_some()) => list,
+        Value::List(list) if list.iter().all(|one| one.scalar_text().is_some()) => {
+            for (position, one) in list.iter().enumerate() {
+                if let Value::Beyond(written) = &one.value {
+                    let keys = [key, &position.to_string()];
+                    problems.push(site.problem(
+                        &keys,
+                        format!("this is {}", one.what()),
+                        why_beyond(written),
+                    ));
+                }
+            }
+            list
+        }
         _ => {
             problems.push(site.problem(&[key], "expected a list of strings, numbers or booleans", ""));
             return Vec::new();

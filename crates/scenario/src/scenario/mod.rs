@@ -14,6 +14,7 @@ mod reach;
 mod record;
 mod routing;
 mod values;
+mod within;
 
 use std::cell::Cell;
 
@@ -216,9 +217,10 @@ fn read_parameters(table: &Table, problems: &mut Problems) -> IndexMap<String, P
             Value::Integer(number) => Parameter::Integer(*number),
             Value::Float(number) => Parameter::Float(*number),
             Value::Text(text) => Parameter::Text(text.to_string()),
-            _ => {
+            other => {
                 let message = format!("a parameter is a number or a string, and this is {}", given.what());
-                problems.push(site.problem(&[name], message, ""));
+                let help = if let Value::Beyond(written) = other { fault::why_beyond(written) } else { "" };
+                problems.push(site.problem(&[name], message, help));
                 continue;
             }
         };

@@ -52,11 +52,11 @@ pub(crate) struct LinkText {
     /// Makes one link per value: `i = 1..3`, or several variables, `i = 1..3, j = 1..2`. Both ends are included. The name
     /// of the link needs the variables in braces.
     pub(crate) repeat: Option<String>,
-    /// The two nodes. `forward` is from the first to the second.
+    /// The two nodes. `forward` is from the first to the second. Default: required.
     pub(crate) between: Option<Vec<String>>,
-    /// How fast packets leave, in both directions: a rate, or `{ trace = "FILE" }`.
+    /// How fast packets leave, in both directions: a rate, or `{ trace = "FILE" }`. Default: required, here or in `defaults.link`.
     pub(crate) rate: Option<RateText>,
-    /// How long a bit travels, in both directions.
+    /// How long a bit travels, in both directions. Default: required, here or in `defaults.link`.
     pub(crate) delay: Option<Span>,
     /// What waits for the link, in each direction. Default: droptail with 100p.
     pub(crate) queue: Option<Queue>,
@@ -88,7 +88,7 @@ pub(crate) struct LinkText {
 #[derive(Debug, Deserialize)]
 pub(crate) struct LinkHead {
     pub(crate) between: Vec<String>,
-    #[serde(default = "one")]
+    #[serde(default = "one", deserialize_with = "super::within::cost")]
     pub(crate) cost: u32,
     #[serde(default)]
     pub(crate) duplex: Duplex,
@@ -102,23 +102,24 @@ fn one() -> u32 {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct DirectionText {
-    /// How fast packets leave: a rate, or `{ trace = "FILE" }`.
+    /// How fast packets leave: a rate, or `{ trace = "FILE" }`. Default: the link's.
     pub(crate) rate: Option<RateText>,
-    /// How long a bit travels.
+    /// How long a bit travels. Default: the link's.
     pub(crate) delay: Option<Span>,
-    /// What waits for it.
+    /// What waits for it. Default: the link's.
     pub(crate) queue: Option<Queue>,
-    /// The network card between them.
+    /// The network card between them. Default: the link's.
     pub(crate) device: Option<Device>,
-    /// Which packets the medium loses.
+    /// Which packets the medium loses. Default: the link's.
     pub(crate) loss: Option<Loss>,
-    /// Which packets the medium delays.
+    /// Which packets the medium delays. Default: the link's.
     pub(crate) reorder: Option<Reorder>,
-    /// The probability that a packet arrives twice.
+    /// The probability that a packet arrives twice. Default: the link's.
+    #[serde(deserialize_with = "super::within::probability_or_none")]
     pub(crate) duplicate: Option<f64>,
-    /// How the time varies that packets travel, in order.
+    /// How the time varies that packets travel, in order. Default: the link's.
     pub(crate) jitter: Option<Jitter>,
-    /// The virtual circuit that it is.
+    /// The virtual circuit that it is. Default: the link's.
     pub(crate) circuit: Option<Circuit>,
 }
 
@@ -182,11 +183,11 @@ pub(crate) struct FlowText {
     /// Makes one flow per value: `i = 1..3`, or several variables, `i = 1..3, j = 1..2`. Both ends are included. The name
     /// of the flow needs the variables in braces.
     pub(crate) repeat: Option<String>,
-    /// The sending host.
+    /// The sending host. Default: required.
     pub(crate) from: Option<String>,
-    /// The receiving host, or a list of hosts: multicast.
+    /// The receiving host, or a list of hosts: multicast. Default: required.
     pub(crate) to: Option<Receivers>,
-    /// How it reacts to congestion.
+    /// How it reacts to congestion. Default: required, but for a `fluid`.
     pub(crate) transport: Option<TransportText>,
     /// When it has something to send. Default: bulk for TCP.
     pub(crate) application: Option<Application>,
@@ -195,8 +196,10 @@ pub(crate) struct FlowText {
     /// When it stops. Default: with the run.
     pub(crate) stop: Option<Time>,
     /// The differentiated services codepoint of its packets, 0 to 63. Default: 0.
+    #[serde(deserialize_with = "super::within::codepoint")]
     pub(crate) dscp: Option<u8>,
     /// Its weight in schedulers that know weights, from 0.000001 to 1000000. Default: 1.
+    #[serde(deserialize_with = "super::within::weight")]
     pub(crate) weight: Option<f64>,
     /// Its class, for schedulers with a queue per class, 0 to 255. Default: 0.
     pub(crate) class: Option<u8>,
@@ -342,6 +345,7 @@ pub(crate) struct DomainText {
     /// Domains whose feedback it accepts. Default: none.
     pub(crate) trusts: Vec<String>,
     /// The probability with which each message between its edges gets lost on the way. Default: only queues lose messages.
+    #[serde(deserialize_with = "super::within::probability")]
     pub(crate) control_loss: f64,
 }
 

@@ -116,6 +116,13 @@ fn mistakes_in_an_experiment_are_named() {
         ("seeds = 2", "seeds = 2\nalso = \"3.2a\"", "no list of names"),
         ("seeds = 2", "seeds = 2\nalso = [3.2]", "no list of names"),
         ("seeds = 2", "seeds = 100000", "at most 1000000"),
+        ("seeds = 2", "seeds = 99999999999999999999", "no number of seeds"),
+        ("values = [1, 2]", "values = [1, nan]", "axes.hops.values.1: this is a number that cannot be held"),
+        (
+            "id = \"fig1\"",
+            "id = \"fig1\"\ny_range = [0, inf]",
+            "figures.0.y_range.1: expected a number, found inf",
+        ),
         ("label = \"UDP\"", "label = 3", "expected a string"),
         ("[variants.fifo]", "[variants.fifo]\nsets = {}", "did you mean `set`?"),
         ("[axes.load]", "[axes.\"lo{ad\"]", "there is no axis `load`"),

@@ -166,7 +166,13 @@ fn changing_only_the_kind_says_what_to_do_with_the_rest() {
     );
     let message = fail(&text, &["defaults.link.queue.kind=droptail"]);
     assert!(message.contains("unknown key `min` for kind `droptail`"), "{message}");
-    assert!(message.contains("set the whole table"), "{message}");
+    let like = "set the whole table, like defaults.link.queue=droptail or";
+    assert!(message.contains("those of kind `red`") && message.contains(like), "{message}");
+    // Done as it says, it is right.
+    load(&text, &["defaults.link.queue=droptail"]);
+    // A key that is unknown to a kind that nobody changed is another mistake.
+    let unknown = fail(&text, &["defaults.link.queue.mni='7p'"]);
+    assert!(unknown.contains("did you mean `min`?") && !unknown.contains("only `kind`"), "{unknown}");
 }
 
 #[test]

@@ -23,7 +23,7 @@ TESTED := --workspace --exclude tidegate-core --features $(DAEMON)
 # With which profile of Cargo.toml the Python module is compiled.
 PROFILE ?= release
 
-.PHONY: help run test reproduce bench bench-many bench-cores bench-emulator bench-gateway bench-gateway-threads bench-gateway-alone check-peers differential check-maxmin leave-one-out swarm torture mutants fuzz audit wheel sdist deb gateway-deb try-gateway-deb release-check readme-picture site site-links clean build tools
+.PHONY: help run test reproduce bench bench-many bench-beside bench-cores bench-emulator bench-gateway bench-gateway-threads bench-gateway-alone check-peers differential check-maxmin leave-one-out swarm torture mutants fuzz audit wheel sdist deb gateway-deb try-gateway-deb release-check readme-picture site site-links clean build tools
 
 help: ## what can be made
 	@echo "Tidegate. Targets:"
@@ -71,6 +71,9 @@ bench: build ## speed, next to peers measured in the same run
 bench-many: build ## what 10^2 to 10^6 TCP flows cost that are all active, and 10^2 to 10^5 routers: time to build, memory, speed
 	$(BIN)/python benches/many.py --huge
 	$(BIN)/python benches/many.py --mesh
+
+bench-beside: tools ## what flows with BBR or pacing cost other flows, in instructions (needs valgrind); fails where it is more than 2 %
+	python3 benches/beside.py
 
 bench-cores: build ## how many times as fast a simulation is on several cores (CORES, 2), in pairs of runs
 	$(BIN)/python benches/cores.py --cores $(or $(CORES),2)

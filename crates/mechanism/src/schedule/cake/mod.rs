@@ -45,9 +45,15 @@ pub struct Cake {
     tins: Vec<Tin>,
     /// The tin whose turn it is, without a shaper.
     current: usize,
+    classifier: Classifier,
+    shared: Shared,
+}
+
+/// What all tins share: apart from them, so that who has a tin at hand need not look it up again for each step.
+#[derive(Debug)]
+struct Shared {
     shaper: Shaper,
     accounting: Accounting,
-    classifier: Classifier,
     store: Store,
     backlog: Backlog,
     memory_bytes: u64,
@@ -62,32 +68,24 @@ impl CakeConfig {
         Cake {
             tins: tin::tins(self, context.mtu_bytes),
             current: 0,
-            shaper: Shaper::new(self.bandwidth),
-            accounting: Accounting::new(self),
             classifier: Classifier::new(self, context.seed),
-            store: Store::new(),
-            backlog: Backlog::EMPTY,
-            memory_bytes: self.memory_bytes(),
-            random: Substream::new(context.seed),
-            config: *self,
+            shared: Shared {
+                shaper: Shaper::new(self.bandwidth),
+                accounting: Accounting::new(self),
+                store: Store::new(),
+                backlog: Backlog::EMPTY,
+                memory_bytes: self.memory_bytes(),
+                random: Substream::new(context.seed),
+                config: *self,
+            },
         }
     }
 }
 
-impl Cake {
-    /// What may be recorded of it.
-    pub(super) const VARIABLES: &'static [Variable] = &[
-        Variable::new(
-            "sparse_flows",
-            "Flows that go first: they have sent less than a quantum since they began.",
-        ),
-        Variable::new("bulk_flows", "Flows with more than a quantum to send."),
-    ];
-
-    /// Takes the packet off queue `index` of tin `tin` that has `number` in front of it.
+impl Shared {
+    /// Takes the packet off queue `index` of `tin` that has `number` in front of it.
     #[inline]
-    fn take(&mut self, tin: usize, index: u32, number: usize) -> Option<Packet> {
-        let tin = &mut self.tins[tin];
+    fn take(&mut self, tin: &mut Tin, index: u32, number: usize) -> Option<Packet> {
         let chain = &mut tin.queues[index as usize].packets;
         let packet = if number == 0 { self.store.pop(chain) } else { self.store.remove(chain, number) }?;
         tin.bytes[index as usize] -= u64::from(packet.wire_bytes);
@@ -98,9 +96,8 @@ impl Cake {
 
     /// `packet` uses time of its tin and of the link (`cake_advance_shaper`); how many bytes of it.
     #[inline]
-    fn charge(&mut self, tin: usize, packet: &Packet, is_sent: bool, now: Time) -> u64 {
+    fn charge(&mut self, tin: &mut Tin, packet: &Packet, is_sent: bool, now: Time) -> u64 {
         let adjusted = self.accounting.adjusted(packet.wire_bytes);
-        let tin = &mut self.tins[tin];
         if self.shaper.rate.is_some() {
             let time = duration(adjusted, tin.rate);
             tin.time_next =
@@ -112,17 +109,16 @@ impl Cake {
 
     /// The same, and of the turns of its flow and tin.
     #[inline]
-    fn charge_flow(&mut self, tin: usize, index: u32, packet: &Packet, is_sent: bool, now: Time) {
+    fn charge_flow(&mut self, tin: &mut Tin, index: u32, packet: &Packet, is_sent: bool, now: Time) {
         let adjusted = self.charge(tin, packet, is_sent, now).cast_signed();
-        let tin = &mut self.tins[tin];
         tin.queues[index as usize].deficit -= adjusted * PARTS;
         tin.deficit -= adjusted;
     }
 
     /// An acknowledgment goes that the one which has just joined queue `index` makes needless.
     #[cold]
-    fn filter(&mut self, tin: usize, index: u32, now: Time, out: &mut impl Sink) {
-        let chain = self.tins[tin].queues[index as usize].packets;
+    fn filter(&mut self, tin: &mut Tin, index: u32, now: Time, out: &mut impl Sink) {
+        let chain = tin.queues[index as usize].packets;
         let seen = |packet: &Packet| Waiting { flow: packet.flow, ack: out.pure_ack(packet) };
         let Some(newest) = self.store.last(chain).map(seen).filter(|newest| newest.ack.is_some()) else {
             return;
@@ -138,55 +134,13 @@ impl Cake {
         }
     }
 
-    /// The longest queue of all gives up its head (`cake_drop`).
-    #[cold]
-    fn make_room(&mut self, now: Time, out: &mut impl Sink) {
-        let lengths = self.tins.iter().enumerate().flat_map(|(tin, of)| {
-            (0u32..).zip(&of.bytes).map(move |(index, &bytes)| (bytes, core::cmp::Reverse((tin, index))))
-        });
-        let Some((_, core::cmp::Reverse((tin, index)))) = lengths.max() else { return };
-        let Some(victim) = self.take(tin, index, 0) else { return };
-        out.on_drop(victim, DropReason::Overflow);
-        let of = &mut self.tins[tin];
-        of.queues[index as usize].cobalt.on_full(&of.delays, INCREMENT, now);
-        if self.config.ingress {
-            self.charge(tin, &victim, false, now);
-        }
-    }
-
-    /// The tin that goes next. With a shaper the last one whose time has come, or else the one whose time comes first; without one they
-    /// have turns. Something waits.
+    /// What flow `index` sends, of which something waits and whose turn it is (`cake_dequeue`, from "We have a
+    /// queue" on). None: a drop has used what it may send, so that it may be another one's turn.
     #[inline]
-    fn choose(&mut self, now: Time) -> usize {
-        if self.shaper.rate.is_some() {
-            let (mut chosen, mut least) = (0, u64::MAX);
-            for (number, tin) in self.tins.iter().enumerate().filter(|(_, tin)| tin.has_flows()) {
-                let wait = tin.time_next.since(now).as_nanos();
-                if wait == 0 || wait <= least {
-                    (chosen, least) = (number, wait);
-                }
-            }
-            return chosen;
-        }
-        loop {
-            let tin = &mut self.tins[self.current];
-            if tin.deficit >= 0 && tin.has_flows() {
-                return self.current;
-            }
-            if tin.deficit <= 0 {
-                tin.deficit += tin.quantum;
-            }
-            self.current = (self.current + 1) % self.tins.len();
-        }
-    }
-
-    /// What flow `index` sends, of which something waits and whose turn it is (`cake_dequeue`, from "We have a queue" on). None: a drop has
-    /// used what it may send, so that it may be another one's turn.
-    #[inline]
-    fn next_of(&mut self, tin: usize, index: u32, now: Time, out: &mut impl Sink) -> Option<Packet> {
+    fn next_of(&mut self, tin: &mut Tin, index: u32, now: Time, out: &mut impl Sink) -> Option<Packet> {
         loop {
             let mut packet = self.take(tin, index, 0)?;
-            let Tin { queues, delays, bulk, .. } = &mut self.tins[tin];
+            let Tin { queues, delays, bulk, .. } = &mut *tin;
             let queue = &mut queues[index as usize];
             let is_over =
                 delays.is_over(now.since(packet.arrived), if self.config.ingress { *bulk } else { 0 });
@@ -210,78 +164,137 @@ impl Cake {
     }
 }
 
+impl Cake {
+    /// What may be recorded of it.
+    pub(super) const VARIABLES: &'static [Variable] = &[
+        Variable::new(
+            "sparse_flows",
+            "Flows that go first: they have sent less than a quantum since they began.",
+        ),
+        Variable::new("bulk_flows", "Flows with more than a quantum to send."),
+    ];
+
+    /// The longest queue of all gives up its head (`cake_drop`).
+    #[cold]
+    fn make_room(&mut self, now: Time, out: &mut impl Sink) {
+        let lengths = self.tins.iter().enumerate().flat_map(|(tin, of)| {
+            (0u32..).zip(&of.bytes).map(move |(index, &bytes)| (bytes, core::cmp::Reverse((tin, index))))
+        });
+        let Some((_, core::cmp::Reverse((tin, index)))) = lengths.max() else { return };
+        let (tin, shared) = (&mut self.tins[tin], &mut self.shared);
+        let Some(victim) = shared.take(tin, index, 0) else { return };
+        out.on_drop(victim, DropReason::Overflow);
+        tin.queues[index as usize].cobalt.on_full(&tin.delays, INCREMENT, now);
+        if shared.config.ingress {
+            shared.charge(tin, &victim, false, now);
+        }
+    }
+
+    /// The tin that goes next. With a shaper the last one whose time has come, or else the one whose time comes first; without one they
+    /// have turns. Something waits.
+    #[inline]
+    fn choose(&mut self, now: Time) -> usize {
+        if self.shared.shaper.rate.is_some() {
+            let (mut chosen, mut least) = (0, u64::MAX);
+            for (number, tin) in self.tins.iter().enumerate().filter(|(_, tin)| tin.has_flows()) {
+                let wait = tin.time_next.since(now).as_nanos();
+                if wait == 0 || wait <= least {
+                    (chosen, least) = (number, wait);
+                }
+            }
+            return chosen;
+        }
+        loop {
+            let tin = &mut self.tins[self.current];
+            if tin.deficit >= 0 && tin.has_flows() {
+                return self.current;
+            }
+            if tin.deficit <= 0 {
+                tin.deficit += tin.quantum;
+            }
+            self.current = (self.current + 1) % self.tins.len();
+        }
+    }
+}
+
 impl QueueDiscipline for Cake {
     /// `cake_enqueue`.
     fn enqueue(&mut self, mut packet: Packet, now: Time, out: &mut impl Sink) {
-        let tin = tin::tin_of(self.config.diffserv, packet.dscp.get());
-        if self.config.wash {
+        let Self { tins, classifier, shared, .. } = self;
+        let tin = &mut tins[tin::tin_of(shared.config.diffserv, packet.dscp.get())];
+        if shared.config.wash {
             packet.dscp = Dscp::BEST_EFFORT;
         }
-        let keys = self.classifier.keys(&packet, out);
-        let of = &mut self.tins[tin];
-        let index = of.classify(&self.classifier, &keys);
-        if of.backlog_bytes == 0 {
-            of.time_next = of.time_next.max(now);
-            if self.backlog.is_empty() {
-                self.shaper.begin(now);
+        let keys = classifier.keys(&packet, out);
+        let index = tin.classify(classifier, &keys);
+        if tin.backlog_bytes == 0 {
+            tin.time_next = tin.time_next.max(now);
+            if shared.backlog.is_empty() {
+                shared.shaper.begin(now);
             }
         }
-        self.store.push(&mut of.queues[index as usize].packets, packet);
-        of.bytes[index as usize] += u64::from(packet.wire_bytes);
-        of.backlog_bytes += u64::from(packet.wire_bytes);
-        self.backlog.add(&packet);
-        if self.config.ack_filter != AckFilter::No {
-            self.filter(tin, index, now, out);
+        shared.store.push(&mut tin.queues[index as usize].packets, packet);
+        tin.bytes[index as usize] += u64::from(packet.wire_bytes);
+        tin.backlog_bytes += u64::from(packet.wire_bytes);
+        shared.backlog.add(&packet);
+        if shared.config.ack_filter != AckFilter::No {
+            shared.filter(tin, index, now, out);
         }
-        self.tins[tin].on_arrival(index);
-        while self.backlog.bytes > self.memory_bytes {
+        tin.on_arrival(index);
+        while self.shared.backlog.bytes > self.shared.memory_bytes {
             self.make_room(now, out);
         }
     }
 
     /// `cake_dequeue`.
     fn dequeue(&mut self, now: Time, out: &mut impl Sink) -> Option<Packet> {
-        let mut decaying_first = true;
+        let mut is_first = true;
         loop {
-            // Asked again after each queue that was empty: with `ingress`, what was dropped has used the link.
-            if self.ready_at(now) != Some(now) {
+            // Asked again where `ingress` lets what was dropped use the link.
+            if self.shared.backlog.is_empty() || !self.shared.shaper.is_ready(now) {
                 return None;
             }
             let number = self.choose(now);
-            while let Some((list, index)) = self.tins[number].first_flow(decaying_first) {
-                decaying_first = false;
-                let tin = &mut self.tins[number];
+            let (tin, shared) = (&mut self.tins[number], &mut self.shared);
+            if core::mem::take(&mut is_first) {
+                tin.decay(DECREMENT, now);
+            }
+            let mut has_dropped = false;
+            while let Some((list, index)) = tin.first_flow() {
                 let queue = &tin.queues[index as usize];
                 if queue.deficit <= 0 {
                     tin.leave(list);
                     tin.end_turn(index);
-                    continue;
-                }
-                if queue.packets.is_empty() {
+                } else if !queue.packets.is_empty() {
+                    if let Some(packet) = shared.next_of(tin, index, now, out) {
+                        return Some(packet);
+                    }
+                    has_dropped = true;
+                } else {
                     tin.leave(list);
                     tin.on_empty(index, DECREMENT, now);
-                    break;
-                }
-                if let Some(packet) = self.next_of(number, index, now, out) {
-                    return Some(packet);
+                    // As long as it has other flows, and drops have used nothing, it would be chosen again.
+                    if has_dropped || !tin.has_flows() {
+                        break;
+                    }
                 }
             }
         }
     }
 
     fn ready_at(&self, now: Time) -> Option<Time> {
-        if self.backlog.is_empty() { None } else { Some(self.shaper.ready_at(now)) }
+        if self.shared.backlog.is_empty() { None } else { Some(self.shared.shaper.ready_at(now)) }
     }
 
     fn backlog(&self) -> Backlog {
-        self.backlog
+        self.shared.backlog
     }
 
     /// Whatever the shaper says: flows find their queues empty when it is their turn.
     fn purge(&mut self, _now: Time, why: DropReason, out: &mut impl Sink) {
-        for tin in 0..self.tins.len() {
-            for index in 0..self.config.queues {
-                while let Some(packet) = self.take(tin, index, 0) {
+        for tin in &mut self.tins {
+            for index in 0..self.shared.config.queues {
+                while let Some(packet) = self.shared.take(tin, index, 0) {
                     out.on_drop(packet, why);
                 }
             }

@@ -15,7 +15,11 @@ const LEAST_RATE_BPS: u64 = 512;
 pub(super) const fn duration(bytes: u64, rate: Option<BitRate>) -> Span {
     let Some(rate) = rate else { return Span::ZERO };
     let bps = if rate.as_bps() > LEAST_RATE_BPS { rate.as_bps() } else { LEAST_RATE_BPS };
-    Span::from_nanos((bytes as u128 * 8_000_000_000 / bps as u128) as u64)
+    // Whatever a packet takes fits in 64 bits, which one instruction divides; 128 take a function.
+    match bytes.checked_mul(8_000_000_000) {
+        Some(bits) => Span::from_nanos(bits / bps),
+        None => Span::from_nanos((bytes as u128 * 8_000_000_000 / bps as u128) as u64),
+    }
 }
 
 /// How many bytes of the link a packet takes.
@@ -56,6 +60,12 @@ pub(super) struct Shaper {
 impl Shaper {
     pub(super) const fn new(rate: Option<BitRate>) -> Self {
         Self { rate, time_next: Time::ZERO, failsafe_next: Time::ZERO }
+    }
+
+    /// Whether a packet that waits may go.
+    #[inline]
+    pub(super) fn is_ready(&self, now: Time) -> bool {
+        self.rate.is_none() || self.time_next.min(self.failsafe_next) <= now
     }
 
     /// When a packet that waits may go.
@@ -102,6 +112,18 @@ mod tests {
         assert_eq!(adjusted(9, 0, Framing::Atm, 40), 2 * 53);
         assert_eq!(adjusted(0, 0, Framing::Ptm, 1500), 1524);
         assert_eq!(adjusted(-64, 0, Framing::None, 40), 0);
+    }
+
+    #[test]
+    fn times_are_rounded_down_however_many_bytes_there_are() {
+        let rate = Some(BitRate::from_bps(3_000_000_000));
+        // The last number whose bits, in parts of a nanosecond, fit in 64 bits, and the first of which they do not.
+        let fits = u64::MAX / 8_000_000_000;
+        for bytes in [0, 1, 1500, fits, fits + 1, 3 * fits] {
+            assert_eq!(duration(bytes, rate), Span::from_nanos(bytes * 8 / 3), "{bytes}");
+        }
+        assert_eq!(duration(1500, None), Span::ZERO);
+        assert_eq!(duration(1, Some(BitRate::from_bps(1))), Span::from_nanos(15_625_000), "at 512 b/s");
     }
 
     #[test]

@@ -101,7 +101,6 @@ pub(super) enum Set {
 pub(super) enum List {
     New,
     Old,
-    Decaying,
 }
 
 /// In parts of a byte.
@@ -211,17 +210,11 @@ impl Tin {
         }
     }
 
-    /// The flow whose turn it is, and in which list it is the first: new ones, old ones, or else one that decays; or that at once, to be
-    /// looked at, if `decaying_first`.
+    /// The flow whose turn it is, and in which list it is the first: new ones, or else old ones.
     #[inline]
-    pub(super) fn first_flow(&self, decaying_first: bool) -> Option<(List, u32)> {
-        let decaying = || self.decaying.oldest().map(|index| (List::Decaying, index));
+    pub(super) fn first_flow(&self) -> Option<(List, u32)> {
         let first = |list, of: &VecDeque<u32>| of.front().map(|&index| (list, index));
-        let early = if decaying_first { decaying() } else { None };
-        early
-            .or_else(|| first(List::New, &self.new))
-            .or_else(|| first(List::Old, &self.old))
-            .or_else(decaying)
+        first(List::New, &self.new).or_else(|| first(List::Old, &self.old))
     }
 
     /// The first of `list` is in none any more.
@@ -230,11 +223,6 @@ impl Tin {
         match list {
             List::New => _ = self.new.pop_front(),
             List::Old => _ = self.old.pop_front(),
-            List::Decaying => {
-                if let Some(index) = self.decaying.oldest() {
-                    self.decaying.remove(index);
-                }
-            }
         }
     }
 
@@ -259,6 +247,21 @@ impl Tin {
         self.sparse -= 1;
         self.bulk += 1;
         self.places.add_bulk(queue.hosts);
+    }
+
+    /// Of the flows whose COBALT comes to rest the one that was looked at longest ago is looked at. Its turn need
+    /// not end first: only a flow that may still send is found empty.
+    #[inline]
+    pub(super) fn decay(&mut self, decrement: u32, now: Time) {
+        let Some(index) = self.decaying.oldest() else { return };
+        let queue = &mut self.queues[index as usize];
+        queue.cobalt.on_empty(&self.delays, decrement, now);
+        if queue.cobalt.is_at_rest(now) {
+            queue.set = Set::None;
+            self.decaying.remove(index);
+        } else {
+            self.decaying.touch(index);
+        }
     }
 
     /// Nothing waits of flow `index`, whose turn it is; it is in no list any more. It is kept until its COBALT is at rest.

@@ -69,7 +69,7 @@ bench: build ## speed, next to peers measured in the same run
 	$(BIN)/python benches/bench.py
 
 bench-many: build ## what 10^2 to 10^6 TCP flows cost that are all active, and 10^2 to 10^5 routers: time to build, memory, speed
-	$(BIN)/python benches/many.py --huge
+	$(BIN)/python benches/many.py --small
 	$(BIN)/python benches/many.py --mesh
 
 bench-beside: tools ## what flows with BBR or pacing cost other flows, in instructions (needs valgrind); fails where it is more than 2 %

@@ -8,10 +8,10 @@ number runs for less than 750 ms, of which flows start in the first 250, so that
 several round trips. Times are those of the processor, not the clock's, so that others on the machine
 disturb them less (they still take cache and memory from it). That of building is from reading the file
 until the first event. Memory is the most that the process had, results included. A million flows lie far
-apart in memory; `--huge` lets the C library ask for huge pages (glibc 2.35 or later), which saves misses
-of the TLB.
+apart in memory, and the allocator asks for large pages, which saves misses of the TLB; `--small` measures
+each number once more without.
 
-    python benches/many.py [--mesh] [--counts 100 1000 10000 100000 1000000] [--huge]
+    python benches/many.py [--mesh] [--counts 100 1000 10000 100000 1000000] [--small]
 """
 
 import argparse
@@ -78,12 +78,12 @@ def build() -> pathlib.Path:
     return ROOT / "target/release/examples/speed"
 
 
-def measure(program: pathlib.Path, family: Family, count: int, is_huge: bool) -> dict:
+def measure(program: pathlib.Path, family: Family, count: int, is_small: bool) -> dict:
     """One run with so many of them."""
     seconds = max(SECONDS_MIN, HOPS_WANTED / family.hops_per_s / count)
     environment = dict(os.environ)
-    if is_huge:
-        environment["GLIBC_TUNABLES"] = "glibc.malloc.hugetlb=1"
+    if is_small:
+        environment["MIMALLOC_ALLOW_LARGE_OS_PAGES"] = "0"
     # An include is a path relative to its file.
     with tempfile.TemporaryDirectory(dir=ROOT / "target") as folder:
         file = pathlib.Path(folder) / "many.toml"
@@ -99,7 +99,7 @@ def measure(program: pathlib.Path, family: Family, count: int, is_huge: bool) ->
     said = json.loads(run.stdout)
     return {
         family.what: count,
-        "huge_pages": is_huge,
+        "small_pages": is_small,
         "simulated_s": seconds,
         "build_cpu_s": said["build_cpu_s"],
         "run_cpu_s": said["run_cpu_s"],
@@ -112,22 +112,22 @@ def measure(program: pathlib.Path, family: Family, count: int, is_huge: bool) ->
 def curves(family: Family, points: list[dict]) -> Figure:
     """The figure: speed, memory and time to build over how many there are."""
     panels = ["packet-hops per second (millions)", "peak memory (GB)", "time to build (s)"]
-    # Huge pages change neither memory nor the time to build by much.
+    # Pages change neither memory nor the time to build by much.
     parts = [
         (0, "speed", False, "packet_hops_per_cpu_s", 1e6),
-        (0, "speed with huge pages", True, "packet_hops_per_cpu_s", 1e6),
+        (0, "speed with small pages", True, "packet_hops_per_cpu_s", 1e6),
         (1, "memory", False, "peak_bytes", 1e9),
         (2, "time to build", False, "build_cpu_s", 1.0),
     ]
     ticks = [(float(count), f"$10^{power}$") for power, count in enumerate(family.counts, start=2)]
     traces = []
-    for order, (panel, label, is_huge, key, unit) in enumerate(parts):
-        some = [point for point in points if point["huge_pages"] == is_huge]
+    for order, (panel, label, is_small, key, unit) in enumerate(parts):
+        some = [point for point in points if point["small_pages"] == is_small]
         if some:
             x = [float(point[family.what]) for point in some]
             # What was too short to be measured has no place on a logarithmic axis.
             y = [point[key] / unit or None for point in some]
-            traces.append(Trace(label, x, y, colour=PALETTE[order], dash=int(is_huge), panel=panel))
+            traces.append(Trace(label, x, y, colour=PALETTE[order], dash=int(is_small), panel=panel))
     return Figure(
         id=family.name,
         title=family.title,
@@ -144,8 +144,8 @@ def curves(family: Family, points: list[dict]) -> Figure:
 def verdict(points: list[dict]) -> list[str]:
     """Whether what the project wants of a million flows is met; nothing without the runs that it takes."""
     lines = []
-    for is_huge in (False, True):
-        by_flows = {point.get("flows"): point for point in points if point["huge_pages"] == is_huge}
+    for is_small in (False, True):
+        by_flows = {point.get("flows"): point for point in points if point["small_pages"] == is_small}
         if not {10_000, 1_000_000} <= by_flows.keys():
             continue
         million, base = by_flows[1_000_000], by_flows[10_000]
@@ -155,7 +155,7 @@ def verdict(points: list[dict]) -> list[str]:
             (million["peak_bytes"] < PEAK_BYTES_MAX, f"{million['peak_bytes'] / 1e9:.2f} GB (below 8)"),
             (part >= RATE_PART_MIN, f"{part:.2f} of the speed at 10^4 (at least 0.33)"),
         ]
-        lines.append("10^6 flows" + (", huge pages:" if is_huge else ":"))
+        lines.append("10^6 flows" + (", small pages:" if is_small else ":"))
         lines += [f"  {'met' if is_met else 'MISSED'}: {words}" for is_met, words in each]
     return lines
 
@@ -167,7 +167,7 @@ def main() -> None:
     )
     parser.add_argument("--mesh", action="store_true", help="routers in a mesh, in place of flows")
     parser.add_argument("--counts", type=int, nargs="+", metavar="N", help="how many; default: powers of ten")
-    parser.add_argument("--huge", action="store_true", help="each number once more, with huge pages")
+    parser.add_argument("--small", action="store_true", help="each number once more, with small pages")
     parser.add_argument("--program", type=pathlib.Path, help="the built example `speed`; default: build it")
     arguments = parser.parse_args()
     family = MESH if arguments.mesh else FLOWS
@@ -175,11 +175,11 @@ def main() -> None:
     print(f"{family.what:>9}{'pages':>7}{'build s':>9}{'MB':>8}{'kB each':>9}{'M hops':>8}{'M hops/s':>10}")
     points = []
     for count in arguments.counts or family.counts:
-        for is_huge in (False, True) if arguments.huge else (False,):
-            point = measure(program, family, count, is_huge)
+        for is_small in (False, True) if arguments.small else (False,):
+            point = measure(program, family, count, is_small)
             points.append(point)
             print(
-                f"{count:9}{'huge' if is_huge else '':>7}{point['build_cpu_s']:9.2f}"
+                f"{count:9}{'small' if is_small else '':>7}{point['build_cpu_s']:9.2f}"
                 f"{point['peak_bytes'] / 1e6:8.0f}{point['peak_bytes'] / 1e3 / count:9.1f}"
                 f"{point['packet_hops'] / 1e6:8.1f}{point['packet_hops_per_cpu_s'] / 1e6:10.2f}",
                 flush=True,

@@ -295,6 +295,8 @@ pub(crate) struct LinkSink<'a, O> {
 }
 
 impl<O: Observer> Sink for LinkSink<'_, O> {
+    // Apart: in line, what happens seldom costs each packet that is offered to a link some ten instructions.
+    #[inline(never)]
     fn on_drop(&mut self, packet: Packet, why: DropReason) {
         self.tally.on_drop(why);
         if let Some(Some(_)) = self.world.hop_ports.get(self.link.0 as usize) {
@@ -304,6 +306,7 @@ impl<O: Observer> Sink for LinkSink<'_, O> {
         self.world.drop_packet(&packet, Place::Link(self.link), why);
     }
 
+    #[inline(never)]
     fn on_mark(&mut self, packet: &Packet, why: MarkReason) {
         self.tally.on_mark(why);
         self.world.flows[packet.flow.0 as usize].marked_packets += 1;

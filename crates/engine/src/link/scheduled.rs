@@ -11,7 +11,7 @@ use tidegate_mechanism::hop::switch::Switch;
 use tidegate_mechanism::queue::QueueDiscipline;
 use tidegate_mechanism::schedule::AnyDiscipline;
 use tidegate_packet::{Backlog, DropReason, Packet, Sink};
-use tidegate_units::{BitRate, Time};
+use tidegate_units::{BitRate, Span, Time};
 
 use super::planned;
 use super::ring::Ring;
@@ -244,7 +244,8 @@ impl Scheduled {
         while let Some(transit) = self.serving.filter(|transit| transit.ends <= now) {
             let ended = transit.ends;
             self.bring_up_to(ended, sink.tally);
-            self.run_timers(ended, sink);
+            // A timer of the same instant sees the queue without the packet that leaves it then, as at a planned port.
+            self.run_timers(ended.saturating_sub(Span::from_nanos(1)), sink);
             self.serving = None;
             self.travel(transit, wire, sink);
             self.start_transmission(ended, wire, sink);

@@ -8,13 +8,12 @@ all tins, after each 25 arrivals.
 """
 
 import hashlib
-import json
 import random
-import sys
 from collections import Counter
 from pathlib import Path
 
 from freeze_codel import SIZES, digest, shorten, splitmix
+from frozen import keep
 from reference_cake import Cake, CakePacket
 
 HERE = Path(__file__).parent
@@ -136,11 +135,7 @@ def main():
     scripts = hashlib.sha256(b"".join((HERE / name).read_bytes() for name in SCRIPTS)).hexdigest()
     head = {"made_by": "tests/oracle/python/freeze_cake.py", "version": VERSION, "scripts_sha256": scripts}
     made = head | {"packets": PACKETS, "cake": [trace(seed) for seed in range(TRACES)]}
-    text = json.dumps(made, separators=(",", ":")).replace('},{"seed', '},\n{"seed') + "\n"
-    if "--check" not in sys.argv:
-        OUT.write_text(text)
-    elif not OUT.exists() or OUT.read_text() != text:
-        sys.exit(f"{OUT.name} differs from what the scripts give")
+    keep(OUT, made)
 
 
 if __name__ == "__main__":

@@ -5,12 +5,11 @@ then of `count` and of the probability of BLUE after each 25 arrivals.
 """
 
 import hashlib
-import json
 import random
-import sys
 from pathlib import Path
 
 from freeze_codel import arrivals, digest, shorten
+from frozen import keep
 from reference_cobalt import Cobalt
 from reference_world import Packet, run
 
@@ -59,11 +58,7 @@ def main():
     scripts = hashlib.sha256(b"".join((HERE / name).read_bytes() for name in SCRIPTS)).hexdigest()
     head = {"made_by": "tests/oracle/python/freeze_cobalt.py", "version": VERSION, "scripts_sha256": scripts}
     made = head | {"packets": 800, "cobalt": [trace(seed) for seed in range(TRACES)]}
-    text = json.dumps(made, separators=(",", ":")).replace('},{"seed', '},\n{"seed') + "\n"
-    if "--check" not in sys.argv:
-        OUT.write_text(text)
-    elif not OUT.exists() or OUT.read_text() != text:
-        sys.exit(f"{OUT.name} differs from what the scripts give")
+    keep(OUT, made)
 
 
 if __name__ == "__main__":

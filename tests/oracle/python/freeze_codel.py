@@ -6,12 +6,11 @@ instants of all packets and then of `count` after each 25 arrivals.
 """
 
 import hashlib
-import json
 import random
-import sys
 from itertools import groupby
 from pathlib import Path
 
+from frozen import keep
 from reference_codel import Codel
 from reference_codel_linux import LinuxCodel
 from reference_world import Packet, run
@@ -105,11 +104,7 @@ def main():
     head = {"made_by": "tests/oracle/python/freeze_codel.py", "version": VERSION, "scripts_sha256": scripts}
     made = head | {"packets": PACKETS, "codel": [trace(seed) for seed in range(TRACES)]}
     made["linux"] = [trace(seed, LinuxCodel) for seed in range(TRACES, 2 * TRACES)]
-    text = json.dumps(made, separators=(",", ":")).replace('},{"seed', '},\n{"seed') + "\n"
-    if "--check" not in sys.argv:
-        OUT.write_text(text)
-    elif not OUT.exists() or OUT.read_text() != text:
-        sys.exit(f"{OUT.name} differs from what the scripts give")
+    keep(OUT, made)
 
 
 if __name__ == "__main__":

@@ -7,13 +7,12 @@ arrivals. Where the law is drawn (`random`) there are only the counts of each fa
 """
 
 import hashlib
-import json
 import random
 import struct
-import sys
 from pathlib import Path
 
 from freeze_codel import digest, shorten, splitmix
+from frozen import keep
 from reference_dualpi2 import CE, ECT0, ECT1, NOT_ECT, DualPi2, EcnPacket
 from reference_world import run
 
@@ -112,11 +111,7 @@ def main():
         "random": [each for each, _ in by_chance],
         "counts": {each: sum(counts[each] for _, counts in by_chance) for each in "smndfo"},
     }
-    text = json.dumps(made, separators=(",", ":")).replace('},{"seed', '},\n{"seed') + "\n"
-    if "--check" not in sys.argv:
-        OUT.write_text(text)
-    elif not OUT.exists() or OUT.read_text() != text:
-        sys.exit(f"{OUT.name} differs from what the scripts give")
+    keep(OUT, made)
 
 
 if __name__ == "__main__":

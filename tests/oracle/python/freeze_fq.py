@@ -8,7 +8,6 @@ and old after each 25 arrivals.
 """
 
 import hashlib
-import json
 import random
 import sys
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from pathlib import Path
 
 from freeze_codel import digest, shorten, splitmix
 from freeze_fq_codel import PACKETS, arrivals
+from frozen import keep
 from reference_fq import OURS, Fq
 from reference_world import Packet, run
 
@@ -103,11 +103,7 @@ def main():
     scripts = hashlib.sha256(b"".join((HERE / name).read_bytes() for name in SCRIPTS)).hexdigest()
     head = {"made_by": "tests/oracle/python/freeze_fq.py", "version": VERSION, "scripts_sha256": scripts}
     made = head | {"packets": PACKETS, "fq": [made for made, _ in traces()]}
-    text = json.dumps(made, separators=(",", ":")).replace('},{"seed', '},\n{"seed') + "\n"
-    if "--check" not in sys.argv:
-        OUT.write_text(text)
-    elif not OUT.exists() or OUT.read_text() != text:
-        sys.exit(f"{OUT.name} differs from what the scripts give")
+    keep(OUT, made)
 
 
 if __name__ == "__main__":

@@ -6,18 +6,18 @@ queues are new and old after each 25 arrivals.
 """
 
 import hashlib
-import json
 import random
-import sys
 from pathlib import Path
 
 from freeze_codel import SIZES, digest, letter, shorten, splitmix
+from frozen import keep
 from reference_fq_codel import FqCodel
 from reference_world import Packet, run
 
 HERE = Path(__file__).parent
 OUT = HERE.parent / "verdicts" / "fq_codel.json"
 SCRIPTS = [
+    "flow_lists.py",
     "freeze_codel.py",
     "freeze_fq_codel.py",
     "reference_codel.py",
@@ -92,11 +92,7 @@ def main():
     scripts = hashlib.sha256(b"".join((HERE / name).read_bytes() for name in SCRIPTS)).hexdigest()
     head = {"made_by": "tests/oracle/python/freeze_fq_codel.py", "version": VERSION, "scripts_sha256": scripts}
     made = head | {"packets": PACKETS, "fq_codel": [trace(seed) for seed in range(TRACES)]}
-    text = json.dumps(made, separators=(",", ":")).replace('},{"seed', '},\n{"seed') + "\n"
-    if "--check" not in sys.argv:
-        OUT.write_text(text)
-    elif not OUT.exists() or OUT.read_text() != text:
-        sys.exit(f"{OUT.name} differs from what the scripts give")
+    keep(OUT, made)
 
 
 if __name__ == "__main__":

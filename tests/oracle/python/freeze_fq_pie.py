@@ -6,19 +6,19 @@ than one. `digest` is of the instants of all packets, and of how many queues are
 """
 
 import hashlib
-import json
 import random
-import sys
 from pathlib import Path
 
 from freeze_codel import digest, letter, shorten
 from freeze_fq_codel import PACKETS, arrivals
+from frozen import keep
 from reference_fq_pie import FqPie
 from reference_world import Draws, Packet, run
 
 HERE = Path(__file__).parent
 OUT = HERE.parent / "verdicts" / "fq_pie.json"
 SCRIPTS = [
+    "flow_lists.py",
     "freeze_codel.py",
     "freeze_fq_codel.py",
     "freeze_fq_pie.py",
@@ -80,11 +80,7 @@ def main():
     scripts = hashlib.sha256(b"".join((HERE / name).read_bytes() for name in SCRIPTS)).hexdigest()
     head = {"made_by": "tests/oracle/python/freeze_fq_pie.py", "version": VERSION, "scripts_sha256": scripts}
     made = head | {"packets": PACKETS, "fq_pie": [trace(seed) for seed in range(TRACES)]}
-    text = json.dumps(made, separators=(",", ":")).replace('},{"seed', '},\n{"seed') + "\n"
-    if "--check" not in sys.argv:
-        OUT.write_text(text)
-    elif not OUT.exists() or OUT.read_text() != text:
-        sys.exit(f"{OUT.name} differs from what the scripts give")
+    keep(OUT, made)
 
 
 if __name__ == "__main__":

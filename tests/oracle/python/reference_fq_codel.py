@@ -18,30 +18,17 @@ Beyond it: sets of `ways` queues as in CAKE (`cake_hash`, `sch_cake.c`); from th
 flow had last, else one that is in no list, else the hashed one.
 """
 
-from collections import deque
-
+from flow_lists import Lists
 from reference_codel import Law
 from reference_codel_linux import LinuxLaw
 from reference_world import drop as lose
 
 
-class Queue:
-    def __init__(self, law):
-        self.law = law
-        self.fifo = deque()
-        self.bytes = 0
-        self.deficit = 0
-        self.listed = False
-        self.tag = None
-
-
-class FqCodel:
+class FqCodel(Lists):
     def __init__(self, c):
         law_of = LinuxLaw if c["variant"] == "linux" else Law
         self.c = c
-        self.queues = [Queue(law_of(c)) for _ in range(c["queues"])]
-        self.new, self.old = deque(), deque()
-        self.packets = self.bytes = 0
+        super().__init__(c["quantum"], (law_of(c) for _ in range(c["queues"])))
 
     def find(self, flow):
         hashed, ways = flow % len(self.queues), self.c["ways"]
@@ -60,14 +47,7 @@ class FqCodel:
 
     def arrive(self, packet, now):
         queue = self.find(packet.flow)
-        queue.fifo.append((packet, now))
-        queue.bytes += packet.size
-        self.packets += 1
-        self.bytes += packet.size
-        if not queue.listed:
-            queue.listed = True
-            queue.deficit = self.c["quantum"]
-            self.new.append(queue)
+        self.join(queue, packet, now)
         while self.packets > self.c["limit"] or self.bytes > self.c["memory_limit"]:
             self.drop_batch(now)
 

@@ -14,27 +14,15 @@ By design not as in Linux: a packet that would exceed `memory_limit` is dropped.
 lets it in.
 """
 
-from collections import deque
-
+from flow_lists import Lists
 from reference_pie import Law
 from reference_world import drop as lose
 
 
-class Queue:
-    def __init__(self, law):
-        self.law = law
-        self.fifo = deque()
-        self.bytes = 0
-        self.deficit = 0
-        self.listed = False
-
-
-class FqPie:
+class FqPie(Lists):
     def __init__(self, c, draws):
         self.c = c
-        self.queues = [Queue(Law(c, draws, "timestamps")) for _ in range(c["queues"])]
-        self.new, self.old = deque(), deque()
-        self.packets = self.bytes = 0
+        super().__init__(c["quantum"], (Law(c, draws, "timestamps") for _ in range(c["queues"])))
         self.next_update = c["t_update"]
 
     def catch_up(self, now):
@@ -59,14 +47,7 @@ class FqPie:
             return
         if verdict == "mark":
             packet.mark = "early"
-        queue.fifo.append((packet, now))
-        queue.bytes += packet.size
-        self.packets += 1
-        self.bytes += packet.size
-        if not queue.listed:
-            queue.listed = True
-            queue.deficit = self.c["quantum"]
-            self.new.append(queue)
+        self.join(queue, packet, now)
 
     def next(self, now):
         self.catch_up(now)

@@ -69,18 +69,15 @@ impl Tally {
     pub(super) fn on_planned(&mut self, wire_bytes: u32, delay: Span, busy: Span) {
         self.add_busy(busy);
         // Little's law: the queue integrated over time is the sum of what each packet spends in it.
-        match delay.as_nanos().checked_mul(u64::from(wire_bytes)) {
-            Some(byte_nanos) => {
-                if sum(&mut self.packet_nanos, delay.as_nanos()) {
-                    self.beyond().packet_nanos += CARRY_OF_SUM;
-                }
-                if sum(&mut self.byte_nanos, byte_nanos) {
-                    self.beyond().byte_nanos += CARRY_OF_SUM;
-                }
-            }
-            None => {
-                self.add_queue(delay.as_nanos().into(), u128::from(delay.as_nanos()) * u128::from(wire_bytes))
-            }
+        let Some(byte_nanos) = delay.as_nanos().checked_mul(u64::from(wire_bytes)) else {
+            let nanos = u128::from(delay.as_nanos());
+            return self.add_queue(nanos, nanos * u128::from(wire_bytes));
+        };
+        if sum(&mut self.packet_nanos, delay.as_nanos()) {
+            self.beyond().packet_nanos += CARRY_OF_SUM;
+        }
+        if sum(&mut self.byte_nanos, byte_nanos) {
+            self.beyond().byte_nanos += CARRY_OF_SUM;
         }
     }
 
@@ -254,28 +251,29 @@ mod tests {
 
     fn said() -> impl Strategy<Value = Said> {
         // Sizes and times of packets, and some that pass every small count at once.
-        let bytes = || prop_oneof![40u32..1500, 1u32 << 30..1 << 31];
+        let size = || prop_oneof![40u32..1500, 1u32 << 30..1 << 31];
         let nanos = || prop_oneof![0u64..1 << 31, 1u64 << 31..1 << 34, 1u64 << 61..1 << 62];
         let short = || prop_oneof![0u64..1 << 31, 1u64 << 31..1 << 34];
         prop_oneof![
-            bytes().prop_map(Said::Arrived),
-            (bytes(), nanos(), short()).prop_map(|(bytes, delay, busy)| Said::Planned(bytes, delay, busy)),
+            size().prop_map(Said::Arrived),
+            (size(), nanos(), short()).prop_map(|(bytes, delay, busy)| Said::Planned(bytes, delay, busy)),
             short().prop_map(Said::Busy),
             (0u32..1 << 20, nanos()).prop_map(|(packets, bytes)| Said::Length(packets, bytes)),
-            (bytes(), nanos()).prop_map(|(bytes, delay)| Said::Crossed(bytes, delay)),
+            (size(), nanos()).prop_map(|(bytes, delay)| Said::Crossed(bytes, delay)),
             nanos().prop_map(Said::LostByMedium),
             (nanos(), nanos()).prop_map(|(packets, bytes)| Said::Queue(packets, bytes)),
         ]
     }
 
+    fn cross(tally: &mut Tally, plain: &mut LinkCounters, delay: u64) {
+        tally.on_transmitted(Span::from_nanos(delay));
+        plain.delay_nanos += u128::from(delay);
+        plain.delay_nanos_max = plain.delay_nanos_max.max(delay);
+        plain.delayed_packets += 1;
+    }
+
     fn say(tally: &mut Tally, plain: &mut LinkCounters, said: &Said) {
         let span = Span::from_nanos;
-        let cross = |tally: &mut Tally, plain: &mut LinkCounters, delay: u64| {
-            tally.on_transmitted(span(delay));
-            plain.delay_nanos += u128::from(delay);
-            plain.delay_nanos_max = plain.delay_nanos_max.max(delay);
-            plain.delayed_packets += 1;
-        };
         match *said {
             Said::Arrived(bytes) => {
                 tally.on_arrived(bytes);

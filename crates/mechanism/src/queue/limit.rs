@@ -37,7 +37,7 @@ impl QueueLimit {
             Limit::Bytes(bytes) => (u32::MAX, bytes.get()),
             Limit::Time(span) => (u32::MAX, rate.bytes_in(span).get()),
         };
-        Self { configured, packets, bytes }
+        Self { bytes, packets, configured }
     }
 
     /// Whether `packet` may join behind `queue`. A limit in time or bytes below one packet still holds one.

@@ -345,9 +345,9 @@ impl<L: SharedLaw> QueueDiscipline for FlowQueueing<L> {
                 // Else a flow that always comes back as new would starve the old ones.
                 self.old.push(index, &mut self.queues);
             } else {
-                let queue = &mut self.queues[index as usize];
-                queue.is_listed = false;
-                self.law.on_left(&mut queue.state, now);
+                let left = &mut self.queues[index as usize];
+                left.is_listed = false;
+                self.law.on_left(&mut left.state, now);
             }
         }
     }

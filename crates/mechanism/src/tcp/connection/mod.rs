@@ -63,7 +63,6 @@ pub(super) struct AckEvent<'a> {
 // In this order: what every acknowledgment touches comes first. Connections are many, and met in turn.
 #[derive(Debug)]
 #[repr(C)]
-#[expect(clippy::struct_excessive_bools, reason = "facts of a connection, each independent of the others")]
 pub(super) struct Connection {
     /// First byte not acknowledged.
     pub una: u64,

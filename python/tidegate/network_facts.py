@@ -103,7 +103,9 @@ def _queue(queue: Any) -> str:
 
 
 def _traffic(scenario: dict[str, Any]) -> list[str]:
-    return _grouped((name, _flow(flow)) for name, flow in named(scenario.get("flows")).items())
+    flows = [(name, _flow(flow)) for name, flow in named(scenario.get("flows")).items()]
+    fluids = [(name, _fluid(flow)) for name, flow in named(scenario.get("fluids")).items()]
+    return _grouped(flows + fluids)
 
 
 def _flow(flow: dict[str, Any]) -> str:
@@ -117,6 +119,11 @@ def _flow(flow: dict[str, Any]) -> str:
     text += f", {application['kind']}" if application.get("kind") else ""
     rate = application.get("rate_bps")
     return f"{text} {quantities.rate(rate)}" if isinstance(rate, int | float) else text
+
+
+def _fluid(flow: dict[str, Any]) -> str:
+    fluid = flow.get("fluid") or {}
+    return f"fluid of {fluid.get('count')} connections, {fluid.get('control')}"
 
 
 def _domains(scenario: dict[str, Any]) -> list[str]:

@@ -287,6 +287,14 @@ def test_beside_the_network_stands_what_was_drawn():
     assert "5 s: core 500 kb/s" in facts["Events"]
 
 
+def test_a_fluid_is_traffic_as_well():
+    result = run_of(flows__f__cwnd_segments=[1])
+    fluid = {"name": "others", "fluid": {"count": 400, "control": "reno"}}
+    result = dataclasses.replace(result, scenario=result.scenario | {"fluids": [fluid]})
+    facts = dict(network_facts.of(result))
+    assert facts["Traffic"] == ["TCP reno, bulk: f", "fluid of 400 connections, reno: others"]
+
+
 def test_the_network_over_time_shows_queues_links_and_edges():
     result = run_of(
         links__core__queue_packets=[0, 10, 20, 5], links__core__throughput_bps=[0, 5e5, 1e6, 1e6],

@@ -83,7 +83,7 @@ def measure(program: pathlib.Path, family: Family, count: int, is_small: bool) -
     seconds = max(SECONDS_MIN, HOPS_WANTED / family.hops_per_s / count)
     environment = dict(os.environ)
     if is_small:
-        environment["MIMALLOC_ALLOW_LARGE_OS_PAGES"] = "0"
+        environment["MIMALLOC_ALLOW_THP"] = "0"
     # An include is a path relative to its file.
     with tempfile.TemporaryDirectory(dir=ROOT / "target") as folder:
         file = pathlib.Path(folder) / "many.toml"

@@ -9,8 +9,8 @@ mod run;
 use mimalloc::MiMalloc;
 use pyo3::prelude::*;
 
-/// Simulations of many flows visit all of their memory in turn: with large pages (`.cargo/config.toml`) they are half as fast
-/// again. Python itself keeps its own.
+/// Simulations of many flows visit all of their memory in turn and wait for its page tables. This one asks the kernel for large
+/// pages (transparent huge pages), unless `MIMALLOC_ALLOW_THP=0` is in the environment. Python itself keeps its own.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 

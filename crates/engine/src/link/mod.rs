@@ -16,6 +16,7 @@ mod spec;
 mod tally;
 mod trace;
 mod transits;
+mod watch;
 mod wire;
 
 pub(crate) use fluid::FluidPort;
@@ -33,7 +34,6 @@ use tidegate_mechanism::schedule::{AnyDiscipline, DisciplineConfig};
 use tidegate_packet::{DropReason, Packet, Place};
 use tidegate_units::{Bytes, Limit, Span, Time, TransmissionClock};
 
-use crate::counters::Delays;
 use crate::event::Token;
 use crate::ids::LinkId;
 use crate::observer::Observer;
@@ -45,6 +45,7 @@ use scheduled::Scheduled;
 pub(crate) use tally::Tally;
 use trace::Opportunities;
 use transits::{Transit, Transits};
+pub(crate) use watch::Watch;
 use wire::Wire;
 
 /// Which kind of port a link gets.
@@ -150,17 +151,6 @@ pub(crate) struct Link {
 // What a packet touches under drop-tail is four lines: of the port all but the limit as it was configured.
 const _: () = assert!(offset_of!(Link, port) + size_of::<Port>() - size_of::<Limit>() <= 4 * 64);
 
-/// Measurements of one direction of a link that somebody asked for.
-#[derive(Debug, Default)]
-pub(crate) struct Watch {
-    /// The distribution of times in the queue.
-    pub(crate) delays: Option<Delays>,
-    /// Bytes delivered, by flow identity; empty if not wanted.
-    pub(crate) bytes_by_flow: Vec<u64>,
-    /// Whether packets that cross it leave a trail in the world.
-    pub(crate) leaves_trails: bool,
-}
-
 /// Where a link leads.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FarEnd {
@@ -182,25 +172,6 @@ pub(crate) enum Arrival {
     Twice(Packet, u32, [Option<Span>; 2]),
     /// Nothing.
     None,
-}
-
-impl Watch {
-    /// The last bit of `packet` left `link` at `ends`.
-    fn on_transmitted<O>(&mut self, packet: &Packet, ends: Time, link: LinkId, world: &mut World<O>) {
-        if let Some(delays) = &mut self.delays {
-            delays
-                .record((ends - packet.arrived).as_nanos())
-                .expect("a distribution that grows takes any value");
-        }
-        if let Some(bytes) = self.bytes_by_flow.get_mut(packet.flow.0 as usize) {
-            *bytes += u64::from(packet.wire_bytes);
-        }
-        if self.leaves_trails
-            && let Some(trails) = &mut world.trails
-        {
-            trails.on_crossed(packet, world.arena.get(packet).created, link);
-        }
-    }
 }
 
 impl Link {

@@ -9,7 +9,7 @@ use tidegate_units::Span;
 
 use crate::counters::LinkCounters;
 
-/// See the module.
+/// See the module; what each field counts is said at that of [`LinkCounters`] with its name.
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
 pub(crate) struct Tally {

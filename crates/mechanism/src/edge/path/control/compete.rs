@@ -1,6 +1,7 @@
 //! A part beside others that fill the queue, and the tests of whether they are still there.
 //!
-//! Source, and what is ours: [`super`].
+//! Source: Bundler, section 5 (a mode of its own while others fill the queue). What its part is: [`super::super::virtual_flows`].
+//! Deviations: those of [`super`]. The tests of whether others are gone, and how far apart they are, are ours.
 
 use tidegate_units::{Span, Time};
 

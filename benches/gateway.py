@@ -153,18 +153,20 @@ class Peers:
 
 
 class Ours:
-    """Two of our daemons at the two sites, with `control` and the least rate `floor`. A context."""
+    """Two of our daemons at the two sites, with `control`, the least rate `floor`, and `more` of `[gateway]`. A context."""
 
-    def __init__(self, sites: TwoSites, control: str, floor: str = LEAST, mtu: int = MTU) -> None:
+    def __init__(
+        self, sites: TwoSites, control: str, floor: str = LEAST, mtu: int = MTU, more: tuple[str, ...] = ()
+    ) -> None:
         self.sites, self.control = sites, control
-        self.rates, self.mtu = RATES.format(floor, floor), mtu
+        self.rates, self.gateway = RATES.format(floor, floor), [f"mtu = {mtu}", *more]
 
     def __enter__(self) -> "Ours":
         for site in "ab":
             file = self.sites.file(site)
-            ours = ("control", "rate", "mtu", "queue")
+            ours = ("control", "rate", "mtu", "queue", "busy_poll")
             lines = [line for line in file.read_text().splitlines() if not line.startswith(ours)]
-            lines[1:1] = [f"mtu = {self.mtu}"]
+            lines[1:1] = self.gateway
             file.write_text("\n".join([*lines, f"control = {self.control}", f"rate = {self.rates}", ""]))
             self.sites.start(site)
         self.sites.wait_for("controlled" if "path" in self.control else "fixed")
@@ -295,6 +297,8 @@ def latency(arguments: argparse.Namespace) -> dict[str, dict[str, float]]:
         sites.configure(RATES.format(LEAST, LEAST))
         pairs = {"wireguard-go": Peers(sites, arguments.peer)}
         pairs |= {name: Ours(sites, f'"{name}"') for name in ("none", "path")}
+        # Without looking on after a packet.
+        pairs |= {f"{name}, sleeps": Ours(sites, f'"{name}"', more=("busy_poll = 0",)) for name in ("none", "path")}
         sites.echo()
         print(f"\nround trips on an idle path, {arguments.probes} of each in turn, ms")
         print(f"{'':14}{'p50':>8}{'p99':>8}")

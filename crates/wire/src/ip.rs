@@ -29,6 +29,11 @@ impl Read {
     pub fn payload<'a>(&self, packet: &'a [u8]) -> &'a [u8] {
         packet.get(usize::from(self.payload_at)..).unwrap_or_default()
     }
+
+    /// Where its TCP header begins, if it has one that is whole.
+    pub fn tcp_at(&self) -> Option<u16> {
+        (self.headers.protocol == Protocol::TCP && self.has_transport).then_some(self.payload_at)
+    }
 }
 
 /// A fragment (RFC 791, section 3.2; RFC 8200, section 4.5).
@@ -138,10 +143,8 @@ fn fragment_of_ipv6(packet: &[u8]) -> Option<Fragment> {
 
 /// Where the TCP header of `packet` begins, which [`read`] has understood as `about`, and what edges read of it.
 pub fn read_tcp(packet: &mut [u8], about: &Read) -> Option<(u16, OutsideTcp)> {
-    if about.headers.protocol != Protocol::TCP || !about.has_transport {
-        return None;
-    }
-    let segment = RawSegment::parse(packet.get_mut(usize::from(about.payload_at)..)?)?;
+    let at = about.tcp_at()?;
+    let segment = RawSegment::parse(packet.get_mut(usize::from(at)..)?)?;
     let tcp = OutsideTcp {
         sequence: segment.sequence(),
         acknowledgment: segment.acknowledgment().unwrap_or(0),
@@ -151,7 +154,7 @@ pub fn read_tcp(packet: &mut [u8], about: &Read) -> Option<(u16, OutsideTcp)> {
         ecn_echo: segment.has_ecn_echo(),
         announced_shift: segment.announced_shift(),
     };
-    Some((about.payload_at, tcp))
+    Some((at, tcp))
 }
 
 /// Where [`write_tcp`] has left a packet.

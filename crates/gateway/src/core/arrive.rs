@@ -90,7 +90,7 @@ impl<T: Tunnels> Gateway<T> {
             Some(read) if envelope::is_message(&read.headers) => {
                 self.on_message(inside, number, outer, &read, now);
             }
-            Some(read) if self.routes.peer(ip_of(read.headers.source)) == Some(number) => {
+            Some(read) if self.peer_behind(ip_of(read.headers.source)) == Some(number) => {
                 let bytes = read.bytes as usize;
                 let Some(buffer) = self.store.take(number, Way::In) else { return };
                 self.store.room(buffer)[..bytes].copy_from_slice(&inside[..bytes]);

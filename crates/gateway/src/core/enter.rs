@@ -27,7 +27,7 @@ impl<T: Tunnels> Gateway<T> {
             self.stray.bad_packets += 1;
             return;
         };
-        let Some(number) = self.routes.peer(ip_of(read.headers.destination)).filter(|_| !self.is_draining)
+        let Some(number) = self.peer_behind(ip_of(read.headers.destination)).filter(|_| !self.is_draining)
         else {
             self.stray.unrouted_packets += 1;
             return;
@@ -48,6 +48,7 @@ impl<T: Tunnels> Gateway<T> {
         }
         self.clamp_segments(buffer, &read.headers, mtu);
         let (which, class) = self.classify(&read.headers);
+        let flow = self.flow_of(&read);
         let mut entering = Packet {
             ecn: read.headers.ecn,
             dscp: read.headers.dscp,
@@ -55,7 +56,7 @@ impl<T: Tunnels> Gateway<T> {
             ttl: read.ttl,
             // Not a port of the router: these are hosts.
             in_port: u16::MAX,
-            ..Packet::new(buffer.0, self.flow_of(&read), outer_bytes(bytes))
+            ..Packet::new(buffer.0, flow, outer_bytes(bytes))
         };
         if let Some(marker) = which.and_then(|which| self.peers[number as usize].markers[which].as_mut())
             && let Conditioned::Drop(why) = marker.on_packet(&mut entering, now)
@@ -96,15 +97,17 @@ impl<T: Tunnels> Gateway<T> {
         (which, which.map_or(0, |which| self.config.classes[which].class))
     }
 
-    /// Flows are told apart by a keyed hash, so that there is no table that could be filled. Fragments have no ports but the first, so
+    /// Flows are told apart by a keyed hash, so that there is no table that could be filled; the last answers are remembered. Fragments have no ports but the first, so
     /// that none counts.
-    pub(super) fn flow_of(&self, read: &Read) -> FlowId {
+    pub(super) fn flow_of(&mut self, read: &Read) -> FlowId {
         let headers = if read.fragment.is_some() {
             Headers { source_port: 0, destination_port: 0, ..read.headers }
         } else {
             read.headers
         };
-        FlowId((self.hash.hash_one(headers.flow_key()) % u64::from(self.config.flows.max(1))) as u32)
+        let (key, flows) = (headers.flow_key(), u64::from(self.config.flows.max(1)));
+        let at = (key.source_port ^ key.destination_port) as u8;
+        self.flows.get(key, at, || FlowId((self.hash.hash_one(key) % flows) as u32))
     }
 
     /// Hosts send segments no larger than the path takes (RFC 4459, section 3.2).

@@ -25,6 +25,7 @@ mod leave;
 pub mod mtu;
 pub mod peer;
 mod relay;
+mod remembered;
 pub(crate) mod routes;
 pub mod status;
 pub mod store;
@@ -33,19 +34,20 @@ mod tests;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use tidegate_mechanism::Context;
 use tidegate_mechanism::hop::Router;
 use tidegate_mechanism::mark::AnyMarker;
 use tidegate_mechanism::random::{KeyedHash, Seed};
-use tidegate_packet::Dscp;
+use tidegate_packet::{Dscp, FlowId, FlowKey};
 use tidegate_units::{BitRate, Span, Time};
 use tidegate_wire::Buffer;
 
 use self::config::GatewayConfig;
 use self::envelope::{ENVELOPE_BYTES, HEADER_BYTES, Kind};
 use self::peer::Peer;
+use self::remembered::Remembered;
 use self::routes::Routes;
 use self::status::{LinkStatus, SiteStatus};
 use self::store::{BUFFER_BYTES, Store, Way};
@@ -132,6 +134,8 @@ pub struct Gateway<T> {
     links: Vec<Dscp>,
     link_of_class: Box<[u8; 256]>,
     hash: KeyedHash,
+    flows: Remembered<FlowKey, FlowId>,
+    behind: Remembered<IpAddr, Option<u32>>,
     router: Option<Router>,
     /// When which peer has something to do; may hold stale entries.
     agenda: BinaryHeap<Reverse<(Time, u32)>>,
@@ -196,6 +200,8 @@ impl<T: Tunnels> Gateway<T> {
             links,
             link_of_class,
             hash,
+            flows: Remembered::default(),
+            behind: Remembered::default(),
             router,
             agenda: BinaryHeap::new(),
             to_lan: VecDeque::new(),
@@ -404,10 +410,22 @@ impl<T: Tunnels> Gateway<T> {
         self.latest
     }
 
+    /// Who is behind `address`.
+    fn peer_behind(&mut self, address: IpAddr) -> Option<u32> {
+        let at = match address {
+            IpAddr::V4(address) => address.octets()[3],
+            IpAddr::V6(address) => address.octets()[15],
+        };
+        self.behind.get(address, at, || self.routes.peer(address))
+    }
+
     // The agenda.
 
     fn plan(&mut self, number: u32) {
-        self.plan_from(number, self.latest);
+        // It is served by then in any case, and asked again.
+        if self.peers[number as usize].planned > self.latest {
+            self.plan_from(number, self.latest);
+        }
     }
 
     /// Site `number` has something to do when it says, and not before `least`.

@@ -115,7 +115,7 @@ impl Store {
     /// `buffer`, taken for `peer`, holds a packet of `bytes` bytes, which was `read`.
     pub fn fill(&mut self, buffer: Buffer, (peer, way): (u32, Way), bytes: usize, read: &Read) {
         self.pool.set_length(buffer, bytes);
-        let segment_at = ip::read_tcp(self.pool.packet(buffer), read).map_or(0, |(at, _)| at);
+        let segment_at = read.tcp_at().unwrap_or(0);
         let about = About { headers: read.headers, ttl: read.ttl, segment_at, peer, way };
         self.about[buffer.0 as usize] = Some(about);
     }

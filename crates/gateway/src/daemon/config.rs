@@ -27,6 +27,7 @@ use tidegate_units::{BitRate, Span};
 pub use self::keys::{Keys, decode_key, encode_key};
 use self::reader::Reader;
 pub use self::recorded::{Recorded, configure};
+use super::rounds::Pace;
 use crate::core::config::GatewayConfig;
 use crate::tunnel::wireguard::{THREADS_MAX, site_id};
 
@@ -126,6 +127,10 @@ parameters! {
         /// processor time to have it shorter, and half of it as added delay on the average to have it longer. Zero: at once. Source: Linux' TCP
         /// sends what its pacing allows for 1 ms at once (`tcp_tso_autosize`).
         together: Span = Span::from_millis(1) => Bound::between(Span::ZERO, Span::from_millis(10));
+        /// The share of a processor that a packet thread may take for looking out, for 0.4 ms after a packet, for what comes next, in place of
+        /// sleeping: an answer is not held up by a wake, of which a round trip has four. Zero: it always sleeps. Source: assumed; the field's
+        /// name for it is busy polling.
+        busy_poll: f64 = 0.05 => Bound::between(0.0, 1.0);
         /// Threads that packets are divided among: sites that have nothing to do with each other may be on
         /// several, each with a core of its own. More than there are processors are of no use. Source: assumed.
         threads: u8 = 1 => Bound::between(1, THREADS_MAX);
@@ -243,9 +248,8 @@ pub struct Plan {
     pub socket: String,
     /// Threads that packets are divided among.
     pub threads: u8,
-    /// How far apart the rounds of a packet thread begin where much goes: so long what is due may wait for more
-    /// to go with it.
-    pub together: Span,
+    /// When rounds of a packet thread begin.
+    pub pace: Pace,
     /// Where it keeps what outlives it; none: nowhere.
     pub state: Option<PathBuf>,
     /// Where it shows itself; none: nowhere.

@@ -142,7 +142,7 @@ impl Manager {
         for (thread, recording) in threads {
             let change = Change {
                 share: Share::new(plan, &self.keys, whole, division, thread),
-                together: plan.together,
+                pace: plan.pace,
                 recording,
                 owners: Arc::clone(&owners),
             };

@@ -26,6 +26,7 @@ pub mod program;
 pub mod recording;
 pub mod request;
 pub mod rights;
+pub mod rounds;
 pub mod routes;
 pub mod run;
 pub mod state;

@@ -14,6 +14,7 @@ use std::sync::mpsc::{Receiver, SyncSender};
 
 use arc_swap::ArcSwapOption;
 use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sched::sched_yield;
 use nix::sys::prctl;
 use nix::sys::time::TimeSpec;
 use tidegate_packet::Dscp;
@@ -26,18 +27,16 @@ use super::io::tun::Tun;
 use super::io::udp::Udp;
 use super::look::{Look, Wire};
 use super::recording::{Ended, Recording};
+use super::rounds::{Pace, Rounds};
 use super::threads::beside::{Beside, Wan};
 use super::threads::lane::{Bell, Kind};
 use super::threads::owners::Owners;
 use super::threads::share::Share;
+use crate::core::store::Way;
 use crate::core::{Input, Output};
 use crate::record;
 use crate::tunnel::wireguard::WireguardTunnels;
 
-/// Much is so many outputs in a millisecond: some 100 Mbit/s. Then a round begins no sooner than [`Packets::together`] after the one
-/// before, so that there is more in it: at 500 Mbit/s in a millisecond 40 packets, which go with one call. Queues get as much longer.
-const MUCH: u32 = 8;
-const MILLISECOND: Span = Span::from_millis(1);
 /// What is later than this, besides what rounds are apart, counts as due now: a burst of what was owed would be a queue elsewhere.
 const LATE_MAX: Span = Span::from_millis(2);
 /// It wakes up at least so often, which tells others that it is alive.
@@ -56,8 +55,8 @@ pub type Core = record::Core<WireguardTunnels, Recorder>;
 pub struct Change {
     /// The sites that the thread has from now on, and what the core is told.
     pub share: Share,
-    /// How far apart rounds begin where much goes.
-    pub together: Span,
+    /// When rounds begin.
+    pub pace: Pace,
     /// It is recorded from its beginning, and who is told how that ended.
     pub recording: Option<Recording>,
     /// Whose what is, where there are several threads.
@@ -118,10 +117,7 @@ pub struct Packets {
     look_at: Time,
     /// The latest instant that the core was told: for it, time does not go back.
     told: Time,
-    /// How far apart rounds begin where much goes.
-    together: Span,
-    /// When this millisecond began, and outputs in it and in the one before.
-    counted: (Time, u32, u32),
+    rounds: Rounds,
     /// The greatest lateness since the last look.
     late: Span,
     reads: u64,
@@ -133,7 +129,7 @@ impl Packets {
         (gateway, recording): (Core, Option<SyncSender<Ended>>),
         (tun, sockets): (Tun, Vec<Udp>),
         beside: Option<Beside>,
-        together: Span,
+        pace: Pace,
         orders: Receiver<Order>,
         shared: Arc<Shared>,
     ) -> Self {
@@ -149,8 +145,7 @@ impl Packets {
             shared,
             look_at: Time::ZERO,
             told: Time::ZERO,
-            together,
-            counted: (Time::ZERO, 0, 0),
+            rounds: Rounds::new(pace),
             late: Span::ZERO,
             reads: 0,
         }
@@ -190,8 +185,8 @@ impl Packets {
             let ready = self.wait(now);
             let began = clock::now();
             let has_more = self.read(&ready)?;
-            if self.has_much(began) && !has_more {
-                sleep_until(began + self.together);
+            if self.rounds.has_much(began) && !has_more {
+                sleep_until(began + self.rounds.together());
             }
         }
     }
@@ -230,13 +225,13 @@ impl Packets {
     /// Another core, with the tunnels of the one before: sessions go on, and whoever waits is lost. So does a
     /// recording, unless there is nothing left to record. Sites that were on another thread have no session yet.
     fn reload(&mut self, change: Change, now: Time) {
-        let Change { share, together, recording, owners } = change;
+        let Change { share, pace, recording, owners } = change;
         let Share { mut config, text, numbers, peers } = share;
         if config.sites.is_empty() {
             self.end_recording(now);
         }
         let Some(old) = self.gateway.take() else { return };
-        self.together = together;
+        self.rounds.change(pace);
         // Where a site was heard last counts more than where its name leads.
         let before = old.status();
         for site in &mut config.sites {
@@ -264,29 +259,21 @@ impl Packets {
         }
     }
 
-    fn has_much(&mut self, now: Time) -> bool {
-        let (since, count, before) = self.counted;
-        match now.since(since) {
-            still if still < MILLISECOND => {}
-            ended if ended < MILLISECOND * 2 => self.counted = (now, 0, count),
-            _ => self.counted = (now, 0, 0),
-        }
-        count.max(before) >= MUCH
-    }
-
     /// Sleeps until something is due or comes in: what can be read.
     fn wait(&mut self, now: Time) -> Vec<bool> {
         let due = self.gateway().poll_timeout().unwrap_or(Time::MAX);
         // What others have handed over is due.
         let is_idle = self.beside.as_ref().is_none_or(Beside::lies_down);
         let at = if is_idle { due.min(now + IDLE_MAX) } else { now };
-        let wait = at.since(now);
-        let timeout = TimeSpec::from_duration(std::time::Duration::from_nanos(wait.as_nanos()));
+        let looks_on = self.rounds.looks_on(now, at);
         let descriptors = [self.tun.as_fd(), self.shared.bell.wake.as_fd()].into_iter();
         let sockets = self.sockets.iter().map(AsFd::as_fd);
         let mut waits: Vec<PollFd<'_>> =
             descriptors.chain(sockets).map(|one| PollFd::new(one, PollFlags::POLLIN)).collect();
-        let polled = ppoll(&mut waits, Some(timeout), None);
+        let polled = poll(&mut waits, now, at, looks_on);
+        if looks_on > Span::ZERO {
+            self.rounds.on_looked(clock::now().since(now).min(looks_on));
+        }
         let ready = waits.iter().map(|one| one.any().unwrap_or(false)).collect();
         if let Some(beside) = &self.beside {
             beside.gets_up();
@@ -344,6 +331,7 @@ impl Packets {
                 break;
             }
             self.reads += 1;
+            self.rounds.on_packet(Way::Out);
             reads_left |= packets >= TURN_PACKETS;
         }
         self.collect_due(clock::now());
@@ -385,7 +373,7 @@ impl Packets {
     /// The same, but what has room stays here, for more to follow with the same call, until [`Self::hand_over`].
     fn collect_due(&mut self, now: Time) {
         self.told = self.told.max(now);
-        let late_max = LATE_MAX + self.together;
+        let late_max = LATE_MAX + self.rounds.together();
         let earliest = Time::from_nanos(now.as_nanos().saturating_sub(late_max.as_nanos()));
         while let Some((to, reply)) = self.beside.as_mut().and_then(Beside::next_reply) {
             self.batch.room(&mut self.sockets)[..reply.len()].copy_from_slice(&reply);
@@ -395,7 +383,8 @@ impl Packets {
             let gateway = self.gateway.as_mut().expect("there is one between reloads");
             while let Some(packet) = gateway.poll_lan(now) {
                 self.tun.write(packet);
-                self.counted.1 += 1;
+                self.rounds.count();
+                self.rounds.on_packet(Way::In);
             }
             let Some(due) = gateway.poll_timeout().filter(|&due| due <= now) else { break };
             let at = due.max(earliest);
@@ -405,11 +394,11 @@ impl Packets {
                     None => break,
                     Some(Output::Lan(bytes)) => {
                         self.tun.write(&room[..bytes]);
-                        self.counted.1 += 1;
+                        self.rounds.count();
                     }
                     Some(Output::Wan { to, traffic_class, bytes }) => {
                         self.batch.add((to, traffic_class), bytes, &mut self.sockets);
-                        self.counted.1 += 1;
+                        self.rounds.count();
                     }
                 }
             }
@@ -449,6 +438,21 @@ impl Packets {
         let look = Look { at: now, threads: vec![0; sites.len()], sites, stray, wire };
         self.shared.look.store(Some(Arc::new(look)));
     }
+}
+
+/// Waits until `at`, and of that for `looks_on` without sleeping; others that want the processor have it before.
+fn poll(waits: &mut [PollFd<'_>], now: Time, at: Time, looks_on: Span) -> nix::Result<i32> {
+    let (until, mut is) = (at.min(now + looks_on), now);
+    while is < until {
+        let polled = ppoll(waits, Some(TimeSpec::from_duration(std::time::Duration::ZERO)), None);
+        if polled != Ok(0) {
+            return polled;
+        }
+        let _ = sched_yield();
+        is = clock::now();
+    }
+    let wait = std::time::Duration::from_nanos(at.since(is).as_nanos());
+    ppoll(waits, Some(TimeSpec::from_duration(wait)), None)
 }
 
 fn sleep_until(at: Time) {

@@ -238,7 +238,7 @@ fn start_packets(
         let gateway = Core::new(config, &text, tunnels.map_err(no_randomness)?, tape, now);
         let (orders, hears) = sync_channel(ORDERS_MAX);
         posts.push(Post { orders, shared: Arc::clone(&shared) });
-        let packets = Packets::new((gateway, ended), opened, beside.next(), plan.together, hears, shared);
+        let packets = Packets::new((gateway, ended), opened, beside.next(), plan.pace, hears, shared);
         let name = if number == 0 { "packets".to_owned() } else { format!("packets-{number}") };
         let spawned = thread::Builder::new().name(name).spawn(move || packets.run());
         threads.push(refused("no thread can be started", spawned)?);

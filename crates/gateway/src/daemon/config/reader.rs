@@ -19,6 +19,7 @@ use super::{
     ClassTable, Control, DEVICE_BYTES_MAX, File, OTHER_CLASS, PeerPlan, Plan, Recorded, SiteTable,
     WhenStopped, decode_key,
 };
+use super::super::rounds::Pace;
 use crate::core::config::{ClassConfig, GatewayConfig, LINKS_MAX, RateConfig, SiteConfig};
 use crate::tunnel::wireguard::site_id;
 
@@ -121,7 +122,7 @@ impl Reader<'_> {
             user: gateway.user.clone(),
             socket: gateway.socket.clone(),
             threads: gateway.threads,
-            together: gateway.together,
+            pace: Pace { together: gateway.together, busy_poll: gateway.busy_poll },
             state: Some(&gateway.state).filter(|path| !path.is_empty()).map(PathBuf::from),
             status,
             is_closed: fail.daemon_stops == WhenStopped::Closed,

@@ -81,6 +81,12 @@ impl Arena {
         self.free.push(packet.slot);
     }
 
+    /// Fetches the rest of `packet`, of which most are on one line.
+    #[inline]
+    pub fn fetch(&self, packet: &Packet) {
+        prefetch_index::prefetch_index(&self.slots, packet.slot as usize);
+    }
+
     /// How many packets exist.
     pub const fn live(&self) -> usize {
         self.slots.len() - self.free.len()

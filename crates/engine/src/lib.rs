@@ -14,6 +14,7 @@ mod error;
 mod event;
 mod external;
 mod fluid;
+mod foresight;
 mod ids;
 mod liar;
 mod link;

@@ -211,6 +211,12 @@ impl Programs {
         if word <= OPERAND { Some(LinkId(word)) } else { None }
     }
 
+    /// Fetches the step at `position`.
+    #[inline]
+    pub(crate) fn fetch(&self, position: u32) {
+        prefetch_index::prefetch_index(&self.pool, position as usize);
+    }
+
     /// The step at `position`.
     #[inline]
     pub(crate) fn step(&self, position: u32) -> Step {

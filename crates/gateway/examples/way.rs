@@ -79,7 +79,14 @@ struct End {
 impl End {
     fn new(number: u8, control: &str) -> Self {
         let core = gateway(number, control);
-        Self { core, number, outbox: Outbox::default(), batch: vec![0; 1 << 20], lengths: Vec::new(), delivered: 0 }
+        Self {
+            core,
+            number,
+            outbox: Outbox::default(),
+            batch: vec![0; 1 << 20],
+            lengths: Vec::new(),
+            delivered: 0,
+        }
     }
 
     /// Everything that is due.
@@ -179,7 +186,8 @@ fn cryptography(packets: usize, data_bytes: usize) -> f64 {
         let bytes = here.tunnel(0).seal(&packet, Time::ZERO, &mut one).expect("there is a session");
         std::hint::black_box(there.tunnel(0).open(&one[..bytes], address(0), Time::ZERO, &mut other));
         if number % 2 == 1 {
-            let bytes = there.tunnel(0).seal(&acknowledgement, Time::ZERO, &mut one).expect("there is a session");
+            let bytes =
+                there.tunnel(0).seal(&acknowledgement, Time::ZERO, &mut one).expect("there is a session");
             std::hint::black_box(here.tunnel(0).open(&one[..bytes], address(1), Time::ZERO, &mut other));
         }
     }
@@ -194,7 +202,8 @@ fn main() {
         None | Some("path") => "rate = { floor = \"510Mbit\", max = \"510Mbit\", fallback = \"510Mbit\" }",
         Some(other) => panic!("`{other}` is none of none, fixed, path"),
     };
-    let packets = arguments.next().map_or(200_000, |text| text.parse::<usize>().expect("a number of packets"));
+    let packets =
+        arguments.next().map_or(200_000, |text| text.parse::<usize>().expect("a number of packets"));
     let (mut here, mut there) = (End::new(0, control), End::new(1, control));
     let mut now = Time::ZERO;
     let mut parts = Parts::default();
@@ -217,8 +226,9 @@ fn main() {
         let data_bytes = usize::from(here.core.status()[0].mtu) - HEADER_BYTES;
         let read = read_of(sequence, data_bytes);
         room[..read.len()].copy_from_slice(&read);
-        let acknowledgements: Vec<Vec<u8>> =
-            (1..=BURST as u32 / 2).map(|pair| acknowledgement(sequence + pair * 2 * data_bytes as u32)).collect();
+        let acknowledgements: Vec<Vec<u8>> = (1..=BURST as u32 / 2)
+            .map(|pair| acknowledgement(sequence + pair * 2 * data_bytes as u32))
+            .collect();
         let began = Instant::now();
         // What was held goes before more comes.
         here.collect(now, &mut parts);

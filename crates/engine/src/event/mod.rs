@@ -21,6 +21,7 @@ use std::collections::BinaryHeap;
 use tidegate_units::Time;
 
 use self::radix::RadixHeap;
+pub use self::radix::UPCOMING_MAX;
 
 /// What to wake. Five bits of kind and 27 bits of index, made by the simulation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -317,6 +318,18 @@ impl EventQueue {
             }
             self.shift = wanted;
         }
+    }
+
+    /// From now on it is known what is due next, or is not any more.
+    pub const fn set_foresees(&mut self, foresees: bool) {
+        self.heap.foresees = foresees;
+    }
+
+    /// What is due next, as far as it has come to be known since this was last emptied: in no order, and of what is due so late that it was not
+    /// in the wheel. Empty unless that is wanted.
+    #[inline]
+    pub const fn upcoming(&mut self) -> &mut Vec<Token> {
+        &mut self.heap.upcoming
     }
 
     /// When the earliest entry is due. Looks only, so that entries may still be scheduled before it.

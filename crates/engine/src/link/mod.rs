@@ -395,6 +395,19 @@ impl Link {
         (self.course == Course::Plain).then(|| self.wire.transits.first().route)
     }
 
+    /// The packet that arrives next, if it is a plain one, and at which place of its route it will be.
+    pub(crate) fn plain_front(&self) -> Option<(u32, &Packet)> {
+        let front = self.wire.transits.first();
+        (self.course == Course::Plain && !self.wire.transits.is_empty())
+            .then_some((front.route, &front.packet))
+    }
+
+    /// A word of it, and where that is.
+    pub(crate) const fn word(&self) -> &u32 {
+        &self.token.0
+    }
+    pub(crate) const WORD_AT: usize = offset_of!(Self, token);
+
     /// The packet that has arrived, a plain one, goes on over `next`. Not if its TTL or `next` does not allow it, or if its
     /// flow is not below `flows`: then nothing happens.
     #[expect(clippy::inline_always, reason = "once per packet and hop")]

@@ -295,7 +295,12 @@ impl<O: Observer> Simulation<O> {
         let stop = Wake::Phase.token(0);
         self.world.events.schedule(until, stop);
         let mut events = 0;
+        let is_vast = self.is_vast();
+        self.world.events.set_foresees(is_vast);
         while let Some((time, token)) = self.world.events.pop() {
+            if is_vast && !self.world.events.upcoming().is_empty() {
+                self.foresee();
+            }
             debug_assert!(time >= self.world.now, "time never goes back");
             self.world.now = time;
             events += 1;

@@ -48,7 +48,14 @@ pub struct Rounds {
 impl Rounds {
     /// Of a thread that begins.
     pub const fn new(pace: Pace) -> Self {
-        Self { pace, counted: (Time::ZERO, 0, 0), passed: [false; 2], answer: None, credit: Span::ZERO, reckoned: Time::ZERO }
+        Self {
+            pace,
+            counted: (Time::ZERO, 0, 0),
+            passed: [false; 2],
+            answer: None,
+            credit: Span::ZERO,
+            reckoned: Time::ZERO,
+        }
     }
 
     /// What the file says from now on.
@@ -182,7 +189,10 @@ mod tests {
             // What was saved before may be used as well.
             let most = ends.since(at(0)).as_secs_f64() * busy_poll + CREDIT_MAX.as_secs_f64();
             assert!(looked.as_secs_f64() <= most, "{busy_poll}: {looked}");
-            assert!(busy_poll == 0.0 || looked.as_secs_f64() > 0.9 * busy_poll.min(0.9), "{busy_poll}: {looked}");
+            assert!(
+                busy_poll == 0.0 || looked.as_secs_f64() > 0.9 * busy_poll.min(0.9),
+                "{busy_poll}: {looked}"
+            );
         }
     }
 }

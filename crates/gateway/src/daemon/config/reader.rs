@@ -15,11 +15,11 @@ use tidegate_mechanism::schedule::{DisciplineConfig, FqCodelConfig, PriorityConf
 use tidegate_packet::Dscp;
 use tidegate_parameters::Report;
 
+use super::super::rounds::Pace;
 use super::{
     ClassTable, Control, DEVICE_BYTES_MAX, File, OTHER_CLASS, PeerPlan, Plan, Recorded, SiteTable,
     WhenStopped, decode_key,
 };
-use super::super::rounds::Pace;
 use crate::core::config::{ClassConfig, GatewayConfig, LINKS_MAX, RateConfig, SiteConfig};
 use crate::tunnel::wireguard::site_id;
 

@@ -20,8 +20,9 @@ RESULTS := results
 # All crates are tested with the daemon, so that what they share is compiled once; that its core needs none of it, a check says.
 DAEMON := tidegate-gateway/daemon
 TESTED := --workspace --exclude tidegate-core --features $(DAEMON)
-# With which profile of Cargo.toml the Python module is compiled.
+# With which profile of Cargo.toml the Python module is compiled, and what is tested. Where both are the same, what both need is compiled once.
 PROFILE ?= release
+CHECKED ?= dev
 
 .PHONY: help run test reproduce bench bench-many bench-beside bench-cores bench-emulator bench-gateway bench-gateway-threads bench-gateway-alone check-peers differential check-maxmin leave-one-out swarm torture mutants fuzz audit wheel sdist deb gateway-deb try-gateway-deb release-check readme-picture site site-links clean build tools
 
@@ -52,14 +53,14 @@ run: build ## the published experiments of Network Border Patrol, expected again
 
 test: build ## everything that must hold: format, lints, Rust and Python tests, layers, experiments in quick form
 	cargo fmt --all --check
-	cargo clippy --workspace --all-targets --features $(DAEMON) -- -D warnings
-	cargo check -p tidegate-gateway-sim
-	PROPTEST_RNG_SEED=1 cargo test $(TESTED) --lib --bins --tests
-	cargo test $(TESTED) --doc
+	cargo clippy --profile $(CHECKED) --workspace --all-targets --features $(DAEMON) -- -D warnings
+	cargo check --profile $(CHECKED) -p tidegate-gateway-sim
+	PROPTEST_RNG_SEED=1 cargo test --profile $(CHECKED) $(TESTED) --lib --bins --tests
+	cargo test --profile $(CHECKED) $(TESTED) --doc
 	$(BIN)/python tests/check_layers.py
 	$(BIN)/ruff check python tests benches examples experiments fuzz docs/site
 	$(BIN)/python -m pytest -n 2
-	$(BIN)/python -m pytest -n 4 tests/system
+	TIDEGATE_PROFILE=$(CHECKED) $(BIN)/python -m pytest -n 4 tests/system
 	$(BIN)/tidegate reproduce --quick --fresh --out $(RESULTS)/quick
 
 reproduce: build ## every experiment in full

@@ -47,13 +47,15 @@ def pytest_runtest_makereport(item, call):
 
 
 def _compiled(test: str, name: str) -> Path:
-    """The program `name` as `make test` compiled it for the Rust test `test`: the same packages and features,
-    so that nothing is compiled twice, and optimised enough for these rates.
+    """The program `name` as `make test` compiled it for the Rust test `test`: the same packages, features and
+    profile, so that nothing is compiled twice, and optimised enough for these rates.
     """
+    profile = os.environ.get("TIDEGATE_PROFILE", "dev")
     packages = ["--workspace", "--exclude", "tidegate-core", "--features", "tidegate-gateway/daemon"]
-    subprocess.run(["cargo", "test", *packages, "--no-run", "--test", test], cwd=ROOT, check=True)
+    compiled = ["cargo", "test", "--profile", profile, *packages, "--no-run", "--test", test]
+    subprocess.run(compiled, cwd=ROOT, check=True)
     target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-    return target / "debug" / name
+    return target / ("debug" if profile == "dev" else profile) / name
 
 
 @pytest.fixture(scope="session")

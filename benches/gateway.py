@@ -153,7 +153,7 @@ class Peers:
 
 
 class Ours:
-    """Two of our daemons at the two sites, with `control`, the least rate `floor`, and `more` of `[gateway]`. A context."""
+    """Two of our daemons, with `control`, the least rate `floor`, and `more` in `[gateway]`. A context."""
 
     def __init__(
         self, sites: TwoSites, control: str, floor: str = LEAST, mtu: int = MTU, more: tuple[str, ...] = ()
@@ -296,9 +296,11 @@ def latency(arguments: argparse.Namespace) -> dict[str, dict[str, float]]:
     with TwoSites(arguments.program, None) as sites:
         sites.configure(RATES.format(LEAST, LEAST))
         pairs = {"wireguard-go": Peers(sites, arguments.peer)}
-        pairs |= {name: Ours(sites, f'"{name}"') for name in ("none", "path")}
-        # Without looking on after a packet.
-        pairs |= {f"{name}, sleeps": Ours(sites, f'"{name}"', more=("busy_poll = 0",)) for name in ("none", "path")}
+        # And without looking on after a packet.
+        sleeps = ("busy_poll = 0",)
+        for name in ("none", "path"):
+            pairs[name] = Ours(sites, f'"{name}"')
+            pairs[f"{name}, sleeps"] = Ours(sites, f'"{name}"', more=sleeps)
         sites.echo()
         print(f"\nround trips on an idle path, {arguments.probes} of each in turn, ms")
         print(f"{'':14}{'p50':>8}{'p99':>8}")

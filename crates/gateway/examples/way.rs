@@ -8,12 +8,13 @@
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use etherparse::PacketBuilder;
 use tidegate_gateway::core::store::BUFFER_BYTES;
 use tidegate_gateway::core::{Gateway, Input, Output};
 use tidegate_gateway::daemon::config::{self, encode_key};
+use tidegate_gateway::daemon::io::clock;
 use tidegate_gateway::tunnel::wireguard::{PeerKeys, PrivateKey, WireguardTunnels};
 use tidegate_gateway::tunnel::{Tunnel as _, Tunnels as _};
 use tidegate_units::{Span, Time};
@@ -59,11 +60,11 @@ fn gateway(number: u8, control: &str) -> Core {
 /// Time by parts, of all packets.
 #[derive(Default)]
 struct Parts {
-    split: Duration,
-    entered: Duration,
-    sealed: Duration,
-    opened: Duration,
-    joined: Duration,
+    split: Span,
+    entered: Span,
+    sealed: Span,
+    opened: Span,
+    joined: Span,
 }
 
 /// What one gateway has sent, and its device was given.
@@ -91,7 +92,7 @@ impl End {
 
     /// Everything that is due.
     fn collect(&mut self, now: Time, parts: &mut Parts) {
-        let began = Instant::now();
+        let began = clock::now();
         while let Some(packet) = self.core.poll_lan() {
             self.delivered += 1;
             if !self.outbox.add(packet, now) {
@@ -104,7 +105,7 @@ impl End {
             let _ = std::hint::black_box(self.outbox.packet());
             self.outbox.clear();
         }
-        let joined = Instant::now();
+        let joined = clock::now();
         // As the daemon does: everything at its own instant, though it comes late.
         let mut used = self.lengths.iter().sum::<usize>();
         while let Some(due) = self.core.poll_timeout().filter(|&due| due <= now) {
@@ -119,19 +120,19 @@ impl End {
                 }
             }
         }
-        parts.joined += joined - began;
-        parts.sealed += joined.elapsed();
+        parts.joined += joined.since(began);
+        parts.sealed += clock::now().since(joined);
     }
 
     fn hear(&mut self, other: &mut Self, now: Time, parts: &mut Parts) {
-        let began = Instant::now();
+        let began = clock::now();
         let mut at = 0;
         for length in other.lengths.drain(..) {
             let datagram = &other.batch[at..at + length];
             self.core.handle(Input::Wan { from: address(other.number), traffic_class: 0, datagram }, now);
             at += length;
         }
-        parts.opened += began.elapsed();
+        parts.opened += clock::now().since(began);
     }
 }
 
@@ -181,17 +182,17 @@ fn cryptography(packets: usize, data_bytes: usize) -> f64 {
     }
     let packet = vec![7; data_bytes + HEADER_BYTES];
     let acknowledgement = acknowledgement(0);
-    let began = Instant::now();
+    let began = clock::now();
     for number in 0..packets {
         let bytes = here.tunnel(0).seal(&packet, Time::ZERO, &mut one).expect("there is a session");
         std::hint::black_box(there.tunnel(0).open(&one[..bytes], address(0), Time::ZERO, &mut other));
         if number % 2 == 1 {
-            let bytes =
+            let back =
                 there.tunnel(0).seal(&acknowledgement, Time::ZERO, &mut one).expect("there is a session");
-            std::hint::black_box(here.tunnel(0).open(&one[..bytes], address(1), Time::ZERO, &mut other));
+            std::hint::black_box(here.tunnel(0).open(&one[..back], address(1), Time::ZERO, &mut other));
         }
     }
-    began.elapsed().as_nanos() as f64 / packets as f64
+    clock::now().since(began).as_nanos() as f64 / packets as f64
 }
 
 fn main() {
@@ -214,12 +215,12 @@ fn main() {
     let bursts = packets / BURST;
     // Until both are up and rates are known.
     let warm = 2000;
-    let mut spent = Duration::ZERO;
+    let mut spent = Span::ZERO;
     for burst in 0..warm + bursts {
         now += APART;
         if burst == warm {
             parts = Parts::default();
-            (here.delivered, there.delivered, spent) = (0, 0, Duration::ZERO);
+            (here.delivered, there.delivered, spent) = (0, 0, Span::ZERO);
         }
         // By then the largest packet is known.
         let sends = burst > 1000;
@@ -229,39 +230,39 @@ fn main() {
         let acknowledgements: Vec<Vec<u8>> = (1..=BURST as u32 / 2)
             .map(|pair| acknowledgement(sequence + pair * 2 * data_bytes as u32))
             .collect();
-        let began = Instant::now();
+        let began = clock::now();
         // What was held goes before more comes.
         here.collect(now, &mut parts);
         there.collect(now, &mut parts);
         if sends {
-            let reads = Instant::now();
+            let reads = clock::now();
             let inbound = Inbound::new(&mut room[..read.len()]).expect("it is a packet");
             let count = inbound.count();
             let mut rooms: Vec<&mut [u8]> = rooms_memory.chunks_exact_mut(BUFFER_BYTES).take(count).collect();
             inbound.split(&mut rooms, &mut lengths).expect("there is room");
-            let split = Instant::now();
+            let split = clock::now();
             for (packet, &length) in rooms.iter().zip(&lengths) {
                 here.core.handle(Input::Lan(&packet[..length]), now);
             }
             for packet in &acknowledgements {
                 there.core.handle(Input::Lan(packet), now);
             }
-            parts.split += split - reads;
-            parts.entered += split.elapsed();
+            parts.split += split.since(reads);
+            parts.entered += clock::now().since(split);
         }
         here.collect(now, &mut parts);
         there.hear(&mut here, now, &mut parts);
         there.collect(now, &mut parts);
         here.hear(&mut there, now, &mut parts);
         here.collect(now, &mut parts);
-        spent += began.elapsed();
+        spent += clock::now().since(began);
         sequence = sequence.wrapping_add((BURST * data_bytes) as u32);
         if burst <= 20 {
             // The library's clock is the machine's.
             std::thread::sleep(Duration::from_millis(10));
         }
     }
-    let each = |spent: Duration| spent.as_nanos() as f64 / (there.delivered as f64).max(1.0);
+    let each = |part: Span| part.as_nanos() as f64 / (there.delivered as f64).max(1.0);
     let data_bytes = usize::from(here.core.status()[0].mtu) - HEADER_BYTES;
     let alone = cryptography(packets, data_bytes);
     println!(

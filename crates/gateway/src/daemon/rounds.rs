@@ -75,10 +75,9 @@ impl Rounds {
 
     /// Whether much goes.
     pub fn has_much(&mut self, now: Time) -> bool {
-        let (since, count, _) = self.counted;
-        match now.since(since) {
+        match now.since(self.counted.0) {
             still if still < MILLISECOND => {}
-            ended if ended < MILLISECOND * 2 => self.counted = (now, 0, count),
+            ended if ended < MILLISECOND * 2 => self.counted = (now, 0, self.counted.1),
             _ => self.counted = (now, 0, 0),
         }
         let (_, count, before) = self.counted;
@@ -183,7 +182,7 @@ mod tests {
                 rounds.on_packet(Way::Out);
                 let span = rounds.looks_on(now, Time::MAX);
                 rounds.on_looked(span);
-                looked = looked + span;
+                looked += span;
                 now = now + span + Span::from_micros(7);
             }
             // What was saved before may be used as well.

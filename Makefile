@@ -60,7 +60,7 @@ test: build ## everything that must hold: format, lints, Rust and Python tests, 
 	$(BIN)/python tests/check_layers.py
 	$(BIN)/ruff check python tests benches examples experiments fuzz docs/site
 	$(BIN)/python -m pytest -n 2
-	TIDEGATE_PROFILE=$(CHECKED) $(BIN)/python -m pytest -n 4 tests/system
+	TIDEGATE_PROFILE=$(CHECKED) $(BIN)/python -m pytest -n 8 tests/system
 	$(BIN)/tidegate reproduce --quick --fresh --out $(RESULTS)/quick
 
 reproduce: build ## every experiment in full

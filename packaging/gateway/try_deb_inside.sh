@@ -56,7 +56,7 @@ sed -i "s|^public_key = .*|public_key = \"$other\"|" /etc/tidegate/gateway.toml
 holds "a key that is missing is said" fails_saying "tidegatectl keygen" tidegate-gateway check
 tidegatectl keygen /etc/tidegate/key > /dev/null
 chown tidegate /etc/tidegate/key
-holds "the example is right" says "is right: 1 sites (b)" tidegate-gateway check
+holds "the example is right" says "is right: 1 site (b)" tidegate-gateway check
 chmod 644 /etc/tidegate/key
 holds "a key that others may read is refused" fails_saying "may be read by others" tidegate-gateway check
 chmod 600 /etc/tidegate/key
@@ -143,7 +143,7 @@ holds "no route that drops" is "$(blackholes)" 0
 holds "configuration and key stay" is "$(sha256sum /etc/tidegate/*)" "$kept"
 holds "others still do not read them" is "$(mode_of /etc/tidegate) $(mode_of /etc/tidegate/key)" "drwxr-x--- root:tidegate -rw------- tidegate:root"
 holds "it is installed again" dpkg -i $here/2.deb
-holds "and takes what is there" says "is right: 1 sites (b)" tidegate-gateway check
+holds "and takes what is there" says "is right: 1 site (b)" tidegate-gateway check
 [ "$mode" = chroot ] || holds "enabled as it was" is "$(systemctl is-enabled $unit)" enabled
 holds "it is purged" dpkg -P tidegate-gateway
 [ "$mode" = chroot ] || holds "systemd knows it no more" is "$(status_of LoadState)" not-found

@@ -152,7 +152,8 @@ pub fn run(path: &Path, record: Option<(&Path, Option<&str>)>) -> Result<(), Str
     thread::spawn(move || control::keep_house(&house, keeper));
 
     let at = plan.status.map_or_else(String::new, |at| format!(", status at http://{at}/"));
-    say(Level::Notice, format_args!("listens at {} for {} sites{at}", plan.listen, plan.peers.len()));
+    let sites = if plan.peers.len() == 1 { "site" } else { "sites" };
+    say(Level::Notice, format_args!("listens at {} for {} {sites}{at}", plan.listen, plan.peers.len()));
     let _ = sd_notify::notify(&[NotifyState::Ready, NotifyState::Status("running")]);
     let mut from_start = FromStart(hears);
     let ended = watch(&signals, &manager, &crew, packets, &mut from_start);

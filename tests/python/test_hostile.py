@@ -18,8 +18,8 @@ CORPUS = Path(__file__).parents[1] / "hostile"
 SECRET = "the-secret-of-the-folder-above"
 MEGABYTES_MAX = 500
 SECONDS_MAX = 60
-# Runs the command line and tells its own memory, which is that of what it read. (What `getrusage` says on Linux is no less than
-# what the process had that started this one.)
+# Runs the command line and tells its own memory, which is that of what it read. (What `getrusage` says on
+# Linux is no less than what the process had that started this one.)
 MEASURED = """
 import pathlib, re, resource, sys
 from tidegate import cli, process

@@ -164,7 +164,7 @@ class Ours:
     def __enter__(self) -> "Ours":
         for site in "ab":
             file = self.sites.file(site)
-            ours = ("control", "rate", "mtu", "queue", "busy_poll")
+            ours = ("control", "rate", "mtu", "queue", "busy_poll", "together")
             lines = [line for line in file.read_text().splitlines() if not line.startswith(ours)]
             lines[1:1] = self.gateway
             file.write_text("\n".join([*lines, f"control = {self.control}", f"rate = {self.rates}", ""]))

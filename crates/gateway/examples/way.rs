@@ -199,8 +199,8 @@ fn main() {
     let mut arguments = std::env::args().skip(1);
     let control = match arguments.next().as_deref() {
         Some("none") => "control = \"none\"",
-        Some("fixed") => "control = { kind = \"fixed\", rate = \"510Mbit\" }",
-        None | Some("path") => "rate = { floor = \"510Mbit\", max = \"510Mbit\", fallback = \"510Mbit\" }",
+        Some("fixed") => "control = { kind = \"fixed\", rate = \"625Mbit\" }",
+        None | Some("path") => "rate = { floor = \"625Mbit\", max = \"625Mbit\", fallback = \"625Mbit\" }",
         Some(other) => panic!("`{other}` is none of none, fixed, path"),
     };
     let packets =

@@ -182,9 +182,10 @@ impl Packets {
                 return Ok(());
             }
             self.shared.beats.fetch_add(1, Ordering::Relaxed);
-            let ready = self.wait(now);
+            // Where much goes there is something everywhere: reading it costs less than asking whether there is.
+            let ready = if self.rounds.has_much(now) { None } else { Some(self.wait(now)) };
             let began = clock::now();
-            let has_more = self.read(&ready)?;
+            let has_more = self.read(ready.as_deref())?;
             if self.rounds.has_much(began) && !has_more {
                 sleep_until(began + self.rounds.together());
             }
@@ -284,17 +285,20 @@ impl Packets {
         ready
     }
 
-    /// Whether there may be more than was read.
-    fn read(&mut self, ready: &[bool]) -> io::Result<bool> {
+    /// Reads what is `ready`, or everything: whether there may be more than was read.
+    ///
+    /// Where much goes, what comes out of it goes at the end, together; else at once.
+    fn read(&mut self, ready: Option<&[bool]>) -> io::Result<bool> {
+        let is_ready = |which: usize| ready.is_none_or(|ready| ready[which]);
         let mut reads_left = false;
-        if ready[1] {
+        if ready.is_some_and(|ready| ready[1]) {
             // Its orders are read in any case.
             let _ = self.shared.bell.wake.read();
         }
         // Sockets first: what has come there has its own time, which may be before that of the device.
         let offset_ns = clock::wall_offset_ns();
         for which in 0..self.sockets.len() {
-            let mut packets = if ready[2 + which] { 0 } else { TURN_PACKETS };
+            let mut packets = if is_ready(2 + which) { 0 } else { TURN_PACKETS };
             while packets < TURN_PACKETS {
                 let Some(received) = self.sockets[which].receive(&mut self.room) else { break };
                 let now = clock::now();
@@ -313,10 +317,13 @@ impl Packets {
                 }
                 self.reads += 1;
                 reads_left |= packets >= TURN_PACKETS;
+                if ready.is_some() {
+                    self.run_due(clock::now());
+                }
             }
         }
         reads_left |= self.take_over();
-        let mut packets = if ready[0] { 0 } else { TURN_PACKETS };
+        let mut packets = if is_ready(0) { 0 } else { TURN_PACKETS };
         while packets < TURN_PACKETS {
             let now = clock::now();
             self.collect_due(now);
@@ -333,9 +340,11 @@ impl Packets {
             self.reads += 1;
             self.rounds.on_packet(Way::Out);
             reads_left |= packets >= TURN_PACKETS;
+            if ready.is_some() {
+                self.run_due(clock::now());
+            }
         }
-        self.collect_due(clock::now());
-        self.hand_over();
+        self.run_due(clock::now());
         Ok(reads_left)
     }
 
@@ -405,9 +414,10 @@ impl Packets {
         }
     }
 
+    /// Packets of hosts first: what was said of them to who sent them may follow.
     fn hand_over(&mut self) {
-        self.batch.flush(&mut self.sockets);
         self.tun.flush();
+        self.batch.flush(&mut self.sockets);
         if let Some(beside) = &mut self.beside {
             beside.wake_others();
         }

@@ -34,7 +34,7 @@ pub struct Pace {
 #[derive(Debug)]
 pub struct Rounds {
     pace: Pace,
-    /// When this millisecond began, and outputs in it and in the one before.
+    /// When this millisecond began, and outputs in it and per millisecond before.
     counted: (Time, u32, u32),
     /// Which ways packets have passed in this round.
     passed: [bool; 2],
@@ -75,10 +75,12 @@ impl Rounds {
 
     /// Whether much goes.
     pub fn has_much(&mut self, now: Time) -> bool {
-        match now.since(self.counted.0) {
-            still if still < MILLISECOND => {}
-            ended if ended < MILLISECOND * 2 => self.counted = (now, 0, self.counted.1),
-            _ => self.counted = (now, 0, 0),
+        let elapsed = now.since(self.counted.0);
+        if elapsed >= MILLISECOND {
+            // Who asks does so once per round, so that it may be long over: whole milliseconds share what was counted.
+            let milliseconds = elapsed.as_nanos() / MILLISECOND.as_nanos();
+            let each = u64::from(self.counted.1) / milliseconds;
+            self.counted = (now, 0, u32::try_from(each).unwrap_or(u32::MAX));
         }
         let (_, count, before) = self.counted;
         count.max(before) >= MUCH
@@ -170,6 +172,15 @@ mod tests {
         assert!(rounds.has_much(at(11_500)));
         rounds.on_packet(Way::Out);
         assert_eq!(rounds.looks_on(at(12_900), Time::MAX), LOOKS_ON);
+    }
+
+    #[test]
+    fn rounds_that_are_late_have_as_much() {
+        let mut rounds = Rounds::new(HALF);
+        (0..10 * MUCH).for_each(|_| rounds.count());
+        assert!(rounds.has_much(at(2_500)), "ten times as much in two milliseconds");
+        (0..10 * MUCH).for_each(|_| rounds.count());
+        assert!(!rounds.has_much(at(22_600)), "a pause is none");
     }
 
     #[test]

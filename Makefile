@@ -23,8 +23,10 @@ TESTED := --workspace --exclude tidegate-core --features $(DAEMON)
 # With which profile of Cargo.toml the Python module is compiled, and what is tested. Where both are the same, what both need is compiled once.
 PROFILE ?= release
 CHECKED ?= dev
+# What the checkout installs of the optional parts.
+EXTRAS := plot,data,dev
 
-.PHONY: help run test reproduce bench bench-many bench-beside bench-cores bench-emulator bench-gateway bench-gateway-threads bench-gateway-alone check-peers differential check-maxmin leave-one-out swarm torture mutants fuzz audit wheel sdist deb gateway-deb try-gateway-deb release-check readme-picture site site-links clean build tools
+.PHONY: help run lint test reproduce bench bench-many bench-beside bench-cores bench-emulator bench-gateway bench-gateway-threads bench-gateway-alone check-peers differential check-maxmin leave-one-out swarm torture mutants fuzz audit wheel sdist deb gateway-deb try-gateway-deb release-check readme-picture site site-links clean build tools
 
 help: ## what can be made
 	@echo "Tidegate. Targets:"
@@ -35,14 +37,18 @@ tools:
 	@command -v cc >/dev/null || { echo >&2 "A C linker is missing. Install one (Debian: apt install gcc)"; exit 1; }
 	@test -x $(BIN)/python || test -n "$(PYTHON)" || { echo >&2 "Python 3.11 or newer with venv is missing. Install it (Debian: apt install python3 python3-venv)"; exit 1; }
 
+# What the module needs comes here, so that it can come while something else is compiled.
+NEEDED := import tomllib; project = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
+	print(*project["dependencies"], *(one for name in "$(EXTRAS)".split(",") for one in project["optional-dependencies"][name]), sep="\n")
+
 $(VENV)/.made:
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install -q 'maturin>=1.9,<2'
+	$(BIN)/python -c '$(NEEDED)' | $(BIN)/python -m pip install -q 'maturin>=1.9,<2' -r /dev/stdin
 	touch $@
 
 # cargo decides what to compile again; this stamp only spares asking it when no source is newer.
 $(VENV)/.built: $(VENV)/.made pyproject.toml $(RUST_SOURCES)
-	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --profile $(PROFILE) --extras plot,data,dev
+	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --profile $(PROFILE) --extras $(EXTRAS)
 	touch $@
 
 build: tools ## compile and install into .venv
@@ -51,10 +57,12 @@ build: tools ## compile and install into .venv
 run: build ## the published experiments of Network Border Patrol, expected against measured, and the HTML report
 	$(BIN)/tidegate reproduce nbp --quick --fresh --out $(RESULTS)/quick
 
-test: build ## everything that must hold: format, lints, Rust and Python tests, layers, experiments in quick form
+lint: tools ## format and lints of the Rust code
 	cargo fmt --all --check
 	cargo clippy --profile $(CHECKED) --workspace --all-targets --features $(DAEMON) -- -D warnings
 	cargo check --profile $(CHECKED) -p tidegate-gateway-sim
+
+test: build lint ## everything that must hold: format, lints, Rust and Python tests, layers, experiments in quick form
 	PROPTEST_RNG_SEED=1 cargo test --profile $(CHECKED) $(TESTED) --lib --bins --tests
 	cargo test --profile $(CHECKED) $(TESTED) --doc
 	$(BIN)/python tests/check_layers.py
@@ -161,7 +169,7 @@ readme-picture: build ## the picture of the README, by the commands that stand b
 
 # What the site is made with, which nothing else needs.
 $(VENV)/.site: $(VENV)/.built
-	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --profile $(PROFILE) --extras plot,data,dev,site
+	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --profile $(PROFILE) --extras $(EXTRAS),site
 	touch $@
 
 # What crates outside of this repository build on. Links to private items are for who reads the source; pages show them as words.

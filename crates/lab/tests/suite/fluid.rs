@@ -148,13 +148,30 @@ fn what_cannot_be_is_refused_with_its_place() {
     };
     refused(&["flows.many.transport=\"tcp\""], "flows.many.transport", "a fluid has no `transport`");
     refused(&["flows.many.fluid.count=0"], "flows.many.fluid.count", "from 1 to 1000000000");
-    refused(&["flows.many.fluid.control=\"vegas\""], "flows.many.fluid.control", "reno");
+    refused(&["flows.many.fluid.control=\"vegas\""], "flows.many.fluid.control", "reno, cubic");
     refused(&["flows.many.fluid.rtt=\"1ms\""], "flows.many.fluid.rtt", "shorter than the links of its path");
     let kinds = "allowed: droptail, red, pi, codel";
     refused(&["links.core.queue=\"sfb\""], "flows.many.to", kinds);
     refused(&["links.core.loss={ kind = \"random\", probability = 0.1 }"], "flows.many.to", "no loss");
     refused(&["flows.many.to=[\"D\", \"S\"]"], "flows.many.to", "");
     refused(&["routing={ multipath = \"flow\" }"], "flows.many.fluid", "one way");
+}
+
+#[test]
+fn cubic_takes_as_much_as_reno_on_short_ways_and_more_on_long_and_fast_ones() {
+    let shares = |rate: &str, delay: &str| {
+        let many = r#"flows.many.fluid={ count = 20, ecn = true, delayed_ack = "0s" }"#;
+        let others = r#"flows.others={ from = "S", to = "D", fluid = { count = 20, ecn = true, delayed_ack = "0s", control = "cubic" } }"#;
+        let (rate, delay) = (format!("links.core.rate=\"{rate}\""), format!("links.core.delay=\"{delay}\""));
+        let queue = r#"links.core.queue={ kind = "pi", limit = "5000p", q_ref = "200p", a = 1e-5, b = 0.98e-5, mean_packet = "1500B" }"#;
+        let summary = summary(&[many, others, &rate, &delay, queue, "duration=\"120s\"", "warmup=\"60s\""]);
+        number(&summary, "fluids.others.throughput_bps") / number(&summary, "fluids.many.throughput_bps")
+    };
+    // RFC 9438, section 4.3: where Reno's window is the larger one, CUBIC has the mean of Reno.
+    let short = shares("100Mbit", "1ms");
+    assert!((0.9..1.15).contains(&short), "{short}");
+    let long = shares("1Gbit", "100ms");
+    assert!(long > 2.0, "{long}");
 }
 
 #[test]

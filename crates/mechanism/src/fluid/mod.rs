@@ -8,6 +8,7 @@
 //! Reynier, "Mean field convergence of a model of multiple TCP connections through a buffer implementing RED", Annals of Applied
 //! Probability 16(1), 2006 (that it is the limit of many connections); Liu, Lo Presti, Misra, Towsley & Gu, "Fluid models and solutions for
 //! large-scale IP networks", SIGMETRICS 2003 (several queues in a row).
+//! CUBIC is RFC 9438's, on a density of our own over windows and over the windows at the last reduction.
 //! Deviations:
 //! - Where Misra et al. follow the mean window alone, `dW/dt = 1/R - W W' p' / (2 R')`, this follows the density: its mean for a given
 //!   small probability is `1.31 / sqrt(p)`, and not `sqrt(2 / p)`, for the square of a mean is not the mean of a square.
@@ -17,6 +18,7 @@
 //! - The density lives on a grid of windows and flows up along it in Euler's steps. The mean moves exactly as it should; the spread is a
 //!   little wider (see [`population`]).
 
+mod grid;
 mod law;
 mod population;
 
@@ -33,6 +35,8 @@ words! {
     pub enum FluidControl {
         /// Slow start, additive increase, halving.
         Reno = "reno",
+        /// Slow start, growth with the time since the last reduction or, where it is faster, as Reno; reduction to 0.7.
+        Cubic = "cubic",
     }
 }
 
@@ -57,7 +61,7 @@ parameters! {
     pub struct FluidConfig {
         /// How many connections. Source: none; the model is one of many.
         count: u32 = 1000 => CONNECTIONS;
-        /// How they react. Source: RFC 5681.
+        /// How they react. Source: RFC 5681; RFC 9438.
         control: FluidControl = FluidControl::Reno;
         /// The round trip without queues. Default: that of the path, with the time that a packet takes on each link of it. Source: the
         /// links.

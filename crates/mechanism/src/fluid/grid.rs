@@ -7,8 +7,9 @@
 //! Source: RFC 5681, section 3.1 (Reno); RFC 9438, sections 4.1 to 4.7 (CUBIC: the curve, its start at `beta_cubic`, the window of Reno that it
 //! does not fall behind, fast convergence).
 //! Deviations:
-//! - Windows stand on a grid: a quarter of a segment apart up to 8 segments, 3 % above; CUBIC's near the plateau as far apart as the window
-//!   moves in a twentieth of the time scale of its curve, and at least a tenth of a segment. `W_max` are 8 % apart; what is between two is divided among both.
+//! - Windows stand on a grid: a quarter of a segment apart up to 8 segments, 3 % above. CUBIC's are 6 % apart above 4 segments; near the plateau as
+//!   far as the window moves in a tenth of the time scale of its curve, and at least a tenth of a segment. `W_max` are 12 % apart; what is
+//!   between two is divided among both. On grids half as wide mean windows differed by less than 0.5 %.
 //! - After a time-out a connection begins again at one segment with a threshold of two: where windows are small, as they are where
 //!   time-outs count, that is the half of the window.
 //! - CUBIC's window is on its curve, not on the way to where that will be a round trip later (section 4.2); by how much it grows in a round trip is
@@ -100,7 +101,8 @@ impl Grid {
                 reduced: between(&windows, (window / 2.0).max(least).min(window_max)),
             })
             .collect();
-        Self { points, chains: vec![0..windows.len()], has_clock: false, nobody: 0.0 }
+        let all = 0..windows.len();
+        Self { points, chains: vec![all], has_clock: false, nobody: 0.0 }
     }
 
     fn cubic(config: &FluidConfig) -> Self {
@@ -126,7 +128,8 @@ impl Grid {
         let kept = ladder.iter().map(|&plateau| of(plateau, plateau));
         let given_way = ladder.iter().map(|&plateau| of(plateau, plateau / GIVES_WAY));
         let mut points: Vec<Point> = slow.collect();
-        let mut chains = vec![0..points.len()];
+        let begins_again = 0..points.len();
+        let mut chains = vec![begins_again];
         let mut plateaus = vec![LADDER_FROM];
         for chain in core::iter::once(again).chain(kept).chain(given_way) {
             let start = points.len();

@@ -26,7 +26,7 @@ CHECKED ?= dev
 # What the checkout installs of the optional parts.
 EXTRAS := plot,data,dev
 
-.PHONY: help run lint test reproduce bench bench-many bench-beside bench-cores bench-emulator bench-gateway bench-gateway-threads bench-gateway-alone check-peers differential check-maxmin leave-one-out swarm torture mutants fuzz audit wheel sdist deb gateway-deb try-gateway-deb release-check readme-picture site site-links clean build tools
+.PHONY: help run test reproduce bench bench-many bench-beside bench-cores bench-emulator bench-gateway bench-gateway-threads bench-gateway-alone check-peers differential check-maxmin leave-one-out swarm torture mutants fuzz audit wheel sdist deb gateway-deb try-gateway-deb release-check readme-picture site site-links clean build tools
 
 help: ## what can be made
 	@echo "Tidegate. Targets:"
@@ -37,13 +37,13 @@ tools:
 	@command -v cc >/dev/null || { echo >&2 "A C linker is missing. Install one (Debian: apt install gcc)"; exit 1; }
 	@test -x $(BIN)/python || test -n "$(PYTHON)" || { echo >&2 "Python 3.11 or newer with venv is missing. Install it (Debian: apt install python3 python3-venv)"; exit 1; }
 
-# What the module needs comes here, so that it can come while something else is compiled.
+# All that the module and its tests need is installed at once, with the same flags of pip (PIP_FLAGS).
 NEEDED := import tomllib; project = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
 	print(*project["dependencies"], *(one for name in "$(EXTRAS)".split(",") for one in project["optional-dependencies"][name]), sep="\n")
 
 $(VENV)/.made:
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -c '$(NEEDED)' | $(BIN)/python -m pip install -q 'maturin>=1.9,<2' -r /dev/stdin
+	$(BIN)/python -c '$(NEEDED)' | $(BIN)/python -m pip install -q $(PIP_FLAGS) 'maturin>=1.9,<2' -r /dev/stdin
 	touch $@
 
 # cargo decides what to compile again; this stamp only spares asking it when no source is newer.
@@ -57,12 +57,10 @@ build: tools ## compile and install into .venv
 run: build ## the published experiments of Network Border Patrol, expected against measured, and the HTML report
 	$(BIN)/tidegate reproduce nbp --quick --fresh --out $(RESULTS)/quick
 
-lint: tools ## format and lints of the Rust code
+test: build ## everything that must hold: format, lints, Rust and Python tests, layers, experiments in quick form
 	cargo fmt --all --check
 	cargo clippy --profile $(CHECKED) --workspace --all-targets --features $(DAEMON) -- -D warnings
 	cargo check --profile $(CHECKED) -p tidegate-gateway-sim
-
-test: build lint ## everything that must hold: format, lints, Rust and Python tests, layers, experiments in quick form
 	PROPTEST_RNG_SEED=1 cargo test --profile $(CHECKED) $(TESTED) --lib --bins --tests
 	cargo test --profile $(CHECKED) $(TESTED) --doc
 	$(BIN)/python tests/check_layers.py

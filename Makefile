@@ -23,8 +23,6 @@ TESTED := --workspace --exclude tidegate-core --features $(DAEMON)
 # With which profile of Cargo.toml the Python module is compiled, and what is tested. Where both are the same, what both need is compiled once.
 PROFILE ?= release
 CHECKED ?= dev
-# What the checkout installs of the optional parts.
-EXTRAS := plot,data,dev
 
 .PHONY: help run test reproduce bench bench-many bench-beside bench-cores bench-emulator bench-gateway bench-gateway-threads bench-gateway-alone check-peers differential check-maxmin leave-one-out swarm torture mutants fuzz audit wheel sdist deb gateway-deb try-gateway-deb release-check readme-picture site site-links clean build tools
 
@@ -37,18 +35,14 @@ tools:
 	@command -v cc >/dev/null || { echo >&2 "A C linker is missing. Install one (Debian: apt install gcc)"; exit 1; }
 	@test -x $(BIN)/python || test -n "$(PYTHON)" || { echo >&2 "Python 3.11 or newer with venv is missing. Install it (Debian: apt install python3 python3-venv)"; exit 1; }
 
-# All that the module and its tests need is installed at once, with the same flags of pip (PIP_FLAGS).
-NEEDED := import tomllib; project = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
-	print(*project["dependencies"], *(one for name in "$(EXTRAS)".split(",") for one in project["optional-dependencies"][name]), sep="\n")
-
 $(VENV)/.made:
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -c '$(NEEDED)' | $(BIN)/python -m pip install -q $(PIP_FLAGS) 'maturin>=1.9,<2' -r /dev/stdin
+	$(BIN)/python -m pip install -q 'maturin>=1.9,<2'
 	touch $@
 
 # cargo decides what to compile again; this stamp only spares asking it when no source is newer.
 $(VENV)/.built: $(VENV)/.made pyproject.toml $(RUST_SOURCES)
-	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --profile $(PROFILE) --extras $(EXTRAS)
+	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --profile $(PROFILE) --extras plot,data,dev
 	touch $@
 
 build: tools ## compile and install into .venv
@@ -167,7 +161,7 @@ readme-picture: build ## the picture of the README, by the commands that stand b
 
 # What the site is made with, which nothing else needs.
 $(VENV)/.site: $(VENV)/.built
-	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --profile $(PROFILE) --extras $(EXTRAS),site
+	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --profile $(PROFILE) --extras plot,data,dev,site
 	touch $@
 
 # What crates outside of this repository build on. Links to private items are for who reads the source; pages show them as words.

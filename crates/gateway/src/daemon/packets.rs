@@ -163,6 +163,7 @@ impl Packets {
         // The kernel may wake us late by 50 us otherwise. Without it we are late, and nothing else.
         let _ = prctl::set_timerslack(1);
         let mut ends_at = None;
+        let mut reads_all = false;
         loop {
             let now = clock::now();
             if now >= self.look_at {
@@ -182,13 +183,15 @@ impl Packets {
                 return Ok(());
             }
             self.shared.beats.fetch_add(1, Ordering::Relaxed);
-            // Where much goes there is something everywhere: reading it costs less than asking whether there is.
-            let ready = if self.rounds.has_much(now) { None } else { Some(self.wait(now)) };
+            let ready = if reads_all { None } else { Some(self.wait(now)) };
             let began = clock::now();
             let has_more = self.read(ready.as_deref())?;
-            if self.rounds.has_much(began) && !has_more {
+            let sleeps = self.rounds.has_much(began) && !has_more && self.rounds.together() > Span::ZERO;
+            if sleeps {
                 sleep_until(began + self.rounds.together());
             }
+            // After a sleep where much goes there is something everywhere: reading it costs less than asking whether there is.
+            reads_all = sleeps;
         }
     }
 

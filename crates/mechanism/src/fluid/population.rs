@@ -4,8 +4,8 @@
 //! Towsley & Kurose, "Modeling TCP throughput", SIGCOMM 1998, section II (too few duplicates make a time-out, which doubles up to 64
 //! times).
 //! Deviations:
-//! - Windows stand on a grid ([`grid`](super::grid)). A connection moves up to the next point with the rate that makes the mean window grow as it should, so that the density is that of a chain of jumps: its variance grows by the step
-//!   of the grid times what the window grows, which widens a sawtooth of mean W by up to 1.5 % of W squared, and the mean by less than 1 %.
+//! - Windows stand on a grid ([`grid`](super::grid)). A connection moves up to the next point with the rate that makes the mean window
+//!   grow as it should, so that the density is that of a chain of jumps: its variance grows by the step of the grid times what the window grows, which widens a sawtooth of mean W by up to 1.5 % of W squared, and the mean by less than 1 %.
 //! - Recovery lasts for one round trip on average, exponentially distributed, at the reduced window.
 //! - All of slow start from the beginning is one window, the same for all that are in it.
 

@@ -1,9 +1,13 @@
 """`tidegate-gateway` with two packet threads: four sites around it, two on each."""
 
+import contextlib
+import ctypes
 import json
+import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -188,6 +192,49 @@ def test_a_reload_changes_what_it_may_and_sessions_go_on(star):
     assert max(rates) <= 20_000_000
     star.configure_hub(2)
     assert star.control(HUB, "reload").returncode == 0
+
+
+@contextlib.contextmanager
+def held(process: int, name: str) -> Iterator[None]:
+    """One thread of `process`, by its name, does nothing meanwhile."""
+    attach, detach, all_kinds = 16, 17, 0x40000000
+    tasks = Path(f"/proc/{process}/task")
+    (thread,) = (int(one.name) for one in tasks.iterdir() if (one / "comm").read_text().strip() == name)
+    trace = ctypes.CDLL(None, use_errno=True).ptrace
+    trace.argtypes = [ctypes.c_long, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p]
+    trace.restype = ctypes.c_long
+    assert trace(attach, thread, None, None) == 0, os.strerror(ctypes.get_errno())
+    os.waitpid(thread, all_kinds)
+    try:
+        yield
+    finally:
+        assert trace(detach, thread, None, None) == 0, os.strerror(ctypes.get_errno())
+
+
+def test_a_reload_that_one_thread_does_not_hear_of_changes_none(star):
+    star.wait()
+    talk = star.talk(HUB, everybody(star))
+
+    def rates():
+        # Without traffic for a while nothing is known of links.
+        assert talk.say(1000)
+        star.wait()
+        time.sleep(LOOK_S)
+        return [max(link["rate_bps"] for link in one["links"]) for one in star.sites().values()]
+
+    star.configure_hub(2, '{ floor = "1Mbit", max = "2Mbit", fallback = "1Mbit" }')
+    with held(star.daemons[HUB].pid, "packets-1"):
+        refused = star.control(HUB, "reload")
+    assert refused.returncode == 1
+    assert "packet thread 1 does not answer" in refused.stderr
+    assert "not reloaded, and nothing has changed" in star.log(HUB)
+    # Also not when the thread goes on, and finds what it was asked.
+    assert min(rates()) > 2_000_000
+    assert star.control(HUB, "reload").returncode == 0
+    assert max(rates()) <= 2_000_000
+    star.configure_hub(2)
+    assert star.control(HUB, "reload").returncode == 0
+    assert talk.say(1000)
 
 
 def test_a_site_that_comes_to_another_group_moves_and_begins_anew(star):

@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -25,6 +25,7 @@ use super::packets::{Change, Order};
 use super::recording::{self, Ended, Heard, Recording};
 use super::request::{Command, Page, read_head};
 use super::state::{Keeper, Places};
+use super::threads::accord;
 use super::threads::crew::Crew;
 use super::threads::groups::Division;
 use super::threads::owners::Owners;
@@ -35,8 +36,8 @@ use crate::core::peer::State;
 
 /// A client that says nothing for so long is left.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// A packet thread does what it is asked within this.
-const ORDER_PATIENCE: Duration = Duration::from_secs(5);
+/// Packet threads say within this that they have heard of a change, and that it is so.
+const ORDER_PATIENCE: Span = Span::from_secs(5);
 /// How often the look is kept for the pictures.
 const SECOND: Span = Span::from_secs(1);
 /// How often it is looked where sites are: who is killed remembers that.
@@ -85,7 +86,7 @@ impl Manager {
         own.map_or(Ok(()), |own| self.crew.order(thread, Order::Find(own as u32, endpoint)))
     }
 
-    /// Reads the file again. If anything in it is wrong, nothing changes.
+    /// Reads the file again. If anything in it is wrong, or a packet thread cannot be told, nothing changes.
     ///
     /// # Errors
     /// What is wrong, for people.
@@ -127,8 +128,8 @@ impl Manager {
         Ok(whole)
     }
 
-    /// On these threads another core begins by their part of `plan`, and is recorded if that is wanted. It
-    /// returns when all have begun.
+    /// On all of these threads another core begins by their part of `plan`, and is recorded if that is wanted,
+    /// or on none. It returns when all have begun.
     fn begin_anew(
         &self,
         plan: &Plan,
@@ -138,22 +139,19 @@ impl Manager {
     ) -> Result<(), String> {
         let keys = plan.peers.iter().map(|peer| peer.public);
         let owners = Arc::new(Owners::new(&whole.sites, keys, division));
-        let mut waits = Vec::new();
-        for (thread, recording) in threads {
-            let change = Change {
-                share: Share::new(plan, &self.keys, whole, division, thread),
-                pace: plan.pace,
-                recording,
-                owners: Arc::clone(&owners),
-            };
-            let (done, hears) = sync_channel(1);
-            self.crew.order(thread, Order::Reload(Box::new(change), done))?;
-            waits.push(hears);
-        }
-        for hears in waits {
-            hears.recv_timeout(ORDER_PATIENCE).map_err(|_| "the daemon does not answer".to_owned())?;
-        }
-        Ok(())
+        let change = |(thread, recording)| {
+            let share = Share::new(plan, &self.keys, whole, division, thread);
+            (thread, Box::new(Change { share, pace: plan.pace, recording, owners: Arc::clone(&owners) }))
+        };
+        accord::propose(
+            threads.into_iter().map(change).collect(),
+            ORDER_PATIENCE,
+            |thread, proposal| self.crew.order(thread, Order::Reload(proposal)),
+            || self.crew.wake(),
+            |thread| {
+                say(Level::Warning, format_args!("packet thread {thread} has much to do, and begins later"));
+            },
+        )
     }
 
     /// Another core begins, as by a reload, so that all of its state is known, and is recorded from there as
@@ -218,7 +216,7 @@ pub fn reload(shares: &Shares) -> Result<(), String> {
     let outcome = lock(shares).reload();
     match &outcome {
         Ok(()) => say(Level::Notice, "reloaded"),
-        Err(why) => say(Level::Error, format_args!("the file is wrong, and nothing has changed:\n{why}")),
+        Err(why) => say(Level::Error, format_args!("not reloaded, and nothing has changed:\n{why}")),
     }
     outcome
 }

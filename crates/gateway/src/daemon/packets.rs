@@ -28,6 +28,7 @@ use super::io::udp::Udp;
 use super::look::{Look, Wire};
 use super::recording::{Ended, Recording};
 use super::rounds::{Pace, Rounds};
+use super::threads::accord::{Decided, Proposal};
 use super::threads::beside::{Beside, Wan};
 use super::threads::lane::{Bell, Kind};
 use super::threads::owners::Owners;
@@ -65,8 +66,8 @@ pub struct Change {
 
 /// What others ask for.
 pub enum Order {
-    /// From now on it is as this says; whoever asked is told when it is so.
-    Reload(Box<Change>, SyncSender<()>),
+    /// It is as this says as soon as all threads have heard of it.
+    Reload(Proposal<Box<Change>>),
     /// The recording ends, if there is one; who began it is told.
     EndRecording,
     /// A site of the thread, by the number that it has there, has been found by its name.
@@ -114,6 +115,8 @@ pub struct Packets {
     room: Vec<u8>,
     orders: Receiver<Order>,
     shared: Arc<Shared>,
+    /// A change that other threads are still to hear of.
+    laid: Option<Proposal<Box<Change>>>,
     look_at: Time,
     /// The latest instant that the core was told: for it, time does not go back.
     told: Time,
@@ -143,6 +146,7 @@ impl Packets {
             room: vec![0; 1 << 16],
             orders,
             shared,
+            laid: None,
             look_at: Time::ZERO,
             told: Time::ZERO,
             rounds: Rounds::new(pace),
@@ -171,11 +175,14 @@ impl Packets {
                 self.leave_look(now);
             }
             while let Ok(order) = self.orders.try_recv() {
+                // What was decided before the order was given is so before it is obeyed.
+                self.settle(now);
                 self.told = self.told.max(now);
                 if self.obey(order, now) {
                     ends_at = Some(now + DRAIN_MAX);
                 }
             }
+            self.settle(now);
             if ends_at.is_some_and(|at| now >= at || self.gateway().is_drained()) {
                 let end = clock::now();
                 self.run_due(end);
@@ -198,10 +205,9 @@ impl Packets {
     /// Whether it is to end.
     fn obey(&mut self, order: Order, now: Time) -> bool {
         match order {
-            Order::Reload(change, done) => {
-                self.reload(*change, now);
-                // Whoever asked may have gone away.
-                let _ = done.try_send(());
+            Order::Reload(proposal) => {
+                proposal.accept();
+                self.laid = Some(proposal);
                 false
             }
             Order::EndRecording => {
@@ -209,10 +215,7 @@ impl Packets {
                 false
             }
             Order::Find(number, endpoint) => {
-                // Had a reload gone wrong half way, it might be on another thread.
-                if (number as usize) < self.gateway().status().len() {
-                    self.gateway().find(number, endpoint, now);
-                }
+                self.gateway().find(number, endpoint, now);
                 false
             }
             Order::Restamp => {
@@ -223,6 +226,21 @@ impl Packets {
                 self.gateway().drain(now);
                 ends
             }
+        }
+    }
+
+    /// What lies before it begins, if all threads have it.
+    fn settle(&mut self, now: Time) {
+        let Some(laid) = self.laid.take() else { return };
+        match laid.decided() {
+            Decided::Open(still) => self.laid = Some(still),
+            Decided::Begins(change, says) => {
+                self.told = self.told.max(now);
+                self.reload(*change, now);
+                // Whoever asked may have gone away.
+                let _ = says.try_send(());
+            }
+            Decided::Off => {}
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::SyncSender;
+use std::sync::mpsc::{SyncSender, TrySendError};
 
 use arc_swap::ArcSwapOption;
 
@@ -45,8 +45,19 @@ impl Crew {
     /// When it has too much to do to be told.
     pub fn order(&self, thread: u8, order: Order) -> Result<(), String> {
         let post = &self.posts[usize::from(thread)];
-        post.orders.try_send(order).map_err(|_| "the daemon has too much to do".to_owned())?;
+        post.orders.try_send(order).map_err(|why| match why {
+            TrySendError::Full(_) => format!("packet thread {thread} has too much to do; ask again"),
+            TrySendError::Disconnected(_) => format!("packet thread {thread} has ended"),
+        })?;
         post.shared.bell.ring().map_err(|why| why.to_string())
+    }
+
+    /// Wakes all threads: what they wait for may be so.
+    pub fn wake(&self) {
+        for post in &self.posts {
+            // A bell that cannot be rung any more rings.
+            let _ = post.shared.bell.ring();
+        }
     }
 
     /// Tells all threads, also where one cannot be told.

@@ -4,8 +4,10 @@
 //! of its own ([`share`]): nothing is shared on the way of a packet. The kernel gives each thread what is its own
 //! as far as it can: datagrams by a program at the sockets ([`super::io::steer`]), packets of hosts by the queue
 //! of the device in which their connection was written last. What comes to the wrong thread is handed over once
-//! ([`beside`]), over a bounded lane to each other thread ([`lane`]).
+//! ([`beside`]), over a bounded lane to each other thread ([`lane`]). What a file
+//! that is read again says all of them begin by, or none ([`accord`]).
 
+pub mod accord;
 pub mod beside;
 pub mod crew;
 pub mod groups;

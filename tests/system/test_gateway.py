@@ -105,6 +105,46 @@ def test_a_wrong_file_changes_nothing_and_a_right_one_does(sites):
     assert 0 < sites.status("a")["links"][0]["rate_bps"] <= 2_000_000
 
 
+def test_everything_through_the_tunnel_needs_another_way_to_the_other_end(gateway):
+    with TwoSites(gateway) as sites:
+        sites.configure(RATES)
+        file, name = sites.file("a"), sites.namespace("a")
+        behind = f'networks = ["{INNER["b"]}/24"]'
+        file.write_text(file.read_text().replace(behind, 'networks = ["0.0.0.0/0"]'))
+        router = two_sites.ROUTER["a"]
+
+        def ip(*command):
+            command = ["ip", "-n", name, *command]
+            return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+        # As a router's DHCP sets it: behind ours.
+        ip("route", "replace", "default", "via", router, "metric", "100")
+        ip("route", "delete", "default", "metric", "0")
+        before = ip("route", "show")
+        command = sites.within("a", str(gateway), "run", str(file))
+        refused = subprocess.run(command, capture_output=True, text=True, timeout=20)
+        assert refused.returncode == 1
+        said = f"sites.b.endpoint: {OUTER['b']} is in 0.0.0.0/0"
+        assert said in refused.stderr
+        assert str(file) in refused.stderr
+        assert ip("route", "show") == before, "who is refused has changed nothing"
+        note = subprocess.run([gateway, "check", file], capture_output=True, text=True, check=True).stdout
+        assert "note: sites.b.endpoint is in 0.0.0.0/0" in note
+        ip("route", "add", OUTER["b"], "via", router)
+        for site in ("a", "b"):
+            sites.start(site)
+        sites.wait_for("controlled")
+        assert "dev tidegate0" in ip("route", "get", "198.51.100.99")
+        assert "in clear text" not in sites.log("a")
+        # A default that goes before ours: that is the operator's word, and is said.
+        sites.daemons["a"].terminate()
+        sites.daemons["a"].wait()
+        ip("route", "add", "default", "via", router)
+        sites.start("a")
+        sites.wait_for("controlled")
+        assert "0.0.0.0/0 leaves by wan, in clear text" in sites.log("a")
+
+
 def test_it_has_no_rights_left(sites):
     for site in ("a", "b"):
         # `ip netns exec` becomes the daemon.

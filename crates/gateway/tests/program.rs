@@ -3,10 +3,11 @@
 #![cfg(target_os = "linux")]
 
 use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_tidegate-gateway");
 
@@ -106,6 +107,44 @@ fn what_the_overview_lists_is_explained() {
     }
     let help = run("tidegate-gateway", &["explain", "path.targt"]).unwrap_err();
     assert!(help.contains("did you mean `target`?"), "{help}");
+}
+
+/// Who does not read on wants no more; a disk that is full is said.
+#[test]
+fn an_output_that_nobody_reads_is_no_failure_and_one_that_cannot_be_written_is_said() {
+    let folder = Folder::new("output");
+    let socket = folder.0.join("socket");
+    let daemon = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    let answers = std::thread::spawn(move || {
+        for _ in 0..2 {
+            let (mut stream, _) = daemon.accept().unwrap();
+            BufReader::new(&stream).read_line(&mut String::new()).unwrap();
+            stream.write_all(b"{\"sites\": []}\n").unwrap();
+        }
+    });
+    let asked = ["--socket", shown(&socket), "status", "--json"];
+    let explained: [(&str, &[&str]); 3] = [
+        ("tidegate-gateway", &["explain"]),
+        ("tidegatectl", &asked),
+        ("tidegatectl", &["completion", "bash"]),
+    ];
+    let full = || fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    for (name, arguments) in explained {
+        let shown_to = |out: Stdio| {
+            let ended = Command::new(PROGRAM).arg0(name).args(arguments).stdout(out).output().unwrap();
+            (ended.status.code(), String::from_utf8(ended.stderr).unwrap())
+        };
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        assert_eq!(shown_to(writer.into()), (Some(0), String::new()), "{arguments:?}");
+        let (code, said) = shown_to(full().into());
+        assert!(code == Some(1) && said.contains("the output cannot be written"), "{arguments:?}: {said}");
+    }
+    answers.join().unwrap();
+    // A log that cannot be written: what it would have said is in its exit code, and nothing is broken.
+    let mut command = Command::new(PROGRAM);
+    command.arg0("tidegate-gateway").args(["run", "/nowhere/gateway.toml"]);
+    assert_eq!(command.stderr(full()).status().unwrap().code(), Some(1));
 }
 
 #[test]

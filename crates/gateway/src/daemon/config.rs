@@ -374,6 +374,14 @@ pub fn resolve(name: &str, listen: IpAddr) -> Option<SocketAddr> {
     name.to_socket_addrs().ok()?.find(fits)
 }
 
+/// Where `endpoint` is, as far as that can be said before routes change. Names are asked for only where all there is may go through the
+/// tunnel: elsewhere it is not worth the wait.
+pub fn place(endpoint: &str, plan: &Plan) -> Option<SocketAddr> {
+    let is_wide = plan.networks().iter().any(|network| network.prefix_len() <= 1);
+    let written = endpoint.parse().ok();
+    written.or_else(|| is_wide.then(|| resolve(endpoint, plan.listen.ip())).flatten())
+}
+
 /// A number that nobody knows, for what is drawn in one life.
 ///
 /// # Errors

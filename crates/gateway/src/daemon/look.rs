@@ -228,7 +228,7 @@ impl History {
                     output: link.map_or(0.0, |one| one.output.as_bps() as f64),
                     sent: grown(site.counters.sent_bytes, old.counters.sent_bytes) * 8.0,
                     received: grown(site.counters.received_bytes, old.counters.received_bytes) * 8.0,
-                    queue: site.links.iter().map(|one| one.backlog.bytes as f64).sum(),
+                    queue: site.links.iter().map(|one| one.backlog.bytes).sum::<u64>() as f64,
                     excess: link.and_then(|one| one.excess).map_or(0.0, seconds),
                     dropped: grown(site.drops.total(), old.drops.total()),
                 };

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use tidegate_units::Span;
 
 use super::look::{History, Look, Moment, SECONDS};
-use crate::core::status::SiteStatus;
+use crate::core::status::{LinkStatus, SiteStatus};
 
 /// How often a browser asks again, in seconds.
 const AGAIN: u32 = 5;
@@ -109,20 +109,23 @@ fn site(site: &SiteStatus, moments: &[&Moment], out: &mut String) {
         plain(site.state.name()),
         site.endpoint.map_or_else(|| "not heard yet".to_owned(), |endpoint| endpoint.to_string()),
     );
-    term("may leave at", &rate(last.rate), out);
-    term("arrives at", &rate(last.output), out);
+    // A way that nobody uses is not controlled, and what is not measured is no zero.
+    let link = site.links.first();
+    let used = |value: Option<String>| value.unwrap_or_else(|| "idle".to_owned());
+    let known = |value: Option<String>| value.unwrap_or_else(|| "unknown".to_owned());
+    term("may leave at", &used(link.map(|_| rate(last.rate))), out);
+    term("arrives at", &used(link.map(|_| rate(last.output))), out);
     term("sent", &rate(last.sent), out);
     term("received", &rate(last.received), out);
     term("waits here", &size(last.queue), out);
-    term("path delay in excess", &time(last.excess), out);
-    let rtt = site.links.first().and_then(|link| link.rtt);
-    term("round trip", &rtt.map_or_else(|| "unknown".to_owned(), |rtt| time(rtt.as_secs_f64())), out);
+    term("path delay in excess", &known(link.and_then(|link| link.excess).map(|_| time(last.excess))), out);
+    term("round trip", &known(link.and_then(|link| link.rtt).map(|rtt| time(rtt.as_secs_f64()))), out);
     term("dropped here", &site.drops.total().to_string(), out);
     let refused: u64 = site.counters.refused.iter().sum();
     term("refused", &refused.to_string(), out);
     term("largest packet", &format!("{} B", site.mtu), out);
-    let mode = site.links.first().is_some_and(|link| link.is_pressed);
-    term("mode", if mode { "pressed" } else { "free" }, out);
+    let path = |of: &LinkStatus| if of.is_pressed { "congested" } else { "free" }.to_owned();
+    term("the path is", &used(link.map(path)), out);
     out.push_str("</dl>");
     picture(moments, &[("a", "may leave", |m| m.rate), ("b", "arrives", |m| m.output)], rate, out);
     picture(moments, &[("a", "sent", |m| m.sent), ("b", "received", |m| m.received)], rate, out);

@@ -19,6 +19,7 @@ use tidegate_units::{Span, Time};
 
 use super::config;
 use super::io::clock;
+use super::log::show;
 use super::program::understand;
 use super::recording::{ReceiveError, receive};
 use super::request::Command;
@@ -73,7 +74,7 @@ pub fn record(
     if site.is_some() {
         let names: Vec<&str> =
             begun["sites"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-        println!("records {}", names.join(", "));
+        show(&format!("records {}\n", names.join(", ")))?;
     }
     if file.metadata().is_ok_and(|about| about.is_file()) {
         file.set_len(0).map_err(refused)?;
@@ -88,8 +89,7 @@ pub fn record(
         })?;
     let answer = understand(&line)
         .map_err(|why| format!("{}: the recording is not complete: {why}", path.display()))?;
-    println!("{}: {} bytes; `tidegate-gateway replay` compares", path.display(), answer["bytes"]);
-    Ok(())
+    show(&format!("{}: {} bytes; `tidegate-gateway replay` compares\n", path.display(), answer["bytes"]))
 }
 
 /// What follows belongs to the recording, so that no more is read than the line.
@@ -156,10 +156,7 @@ pub fn replay(path: &Path, is_json: bool) -> Result<u8, String> {
     let file = File::open(path).map_err(|why| told(&why))?;
     let outcome =
         replay_from(BufReader::with_capacity(1 << 20, file), config::configure).map_err(|why| told(&why))?;
-    let mut out = io::stdout().lock();
-    let shown =
-        if is_json { writeln!(out, "{:#}", to_json(&outcome)) } else { write!(out, "{}", to_text(&outcome)) };
-    shown.and_then(|()| out.flush()).map_err(|why| why.to_string())?;
+    show(&if is_json { format!("{:#}\n", to_json(&outcome)) } else { to_text(&outcome) })?;
     Ok(if outcome.differing == 0 { 0 } else { EXIT_DIFFERS })
 }
 

@@ -1,8 +1,10 @@
 //! The command lines: `tidegate-gateway` and `tidegatectl`, which are one program under two names.
 
 use std::ffi::OsString;
+use std::fmt::Write as _;
 use std::fs::OpenOptions;
 use std::io::{self, BufRead as _, BufReader, Write as _};
+use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -14,7 +16,7 @@ use clap_complete::{Shell, generate};
 use serde_json::{Value, json};
 
 use super::config::{DEFAULT_FILE, decode_key, encode_key};
-use super::log::{Level, say};
+use super::log::{Level, say, show};
 use super::{DEFAULT_SOCKET, explain, parity, routes, run};
 use crate::tunnel::wireguard::PrivateKey;
 
@@ -159,7 +161,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Ok(code) => code,
         Err(why) => {
             if is_control {
-                eprint!("{}", ended(&why));
+                let _ = io::stderr().write_all(ended(&why).as_bytes());
             } else {
                 say(Level::Error, why.trim_end());
             }
@@ -182,17 +184,34 @@ fn gateway(cli: Gateway) -> Result<u8, String> {
             let plan = run::check(&file)?;
             let sites = if plan.peers.len() == 1 { "site" } else { "sites" };
             let names = plan.names().join(", ");
-            println!("{} is right: {} {sites} ({names})", file.display(), plan.peers.len());
+            let mut said = format!("{} is right: {} {sites} ({names})\n", file.display(), plan.peers.len());
             let processors = std::thread::available_parallelism().map_or(usize::MAX, usize::from);
             if usize::from(plan.threads) > processors {
-                println!("note: {} threads are more than the {processors} processors here", plan.threads);
+                let _ = writeln!(
+                    said,
+                    "note: {} threads are more than the {processors} processors here",
+                    plan.threads
+                );
             }
+            for (name, peer) in plan.names().iter().zip(&plan.peers) {
+                let end = peer.endpoint.as_ref().and_then(|end| end.parse::<SocketAddr>().ok());
+                let within = end
+                    .and_then(|end| plan.networks().into_iter().find(|network| network.contains(&end.ip())));
+                if let Some(network) = within {
+                    let _ = writeln!(
+                        said,
+                        "note: sites.{name}.endpoint is in {network}, which goes through the tunnel: `run` refuses that where it has no route \
+                         of its own"
+                    );
+                }
+            }
+            show(&said)?;
         }
         GatewayCommand::Explain { key } => {
-            print!("{}", key.map_or_else(|| Ok(explain::overview()), |key| explain::explain(&key))?);
+            show(&key.map_or_else(|| Ok(explain::overview()), |key| explain::explain(&key))?)?;
         }
         GatewayCommand::Completion { shell } => {
-            generate(shell, &mut Gateway::command(), "tidegate-gateway", &mut io::stdout());
+            complete(shell, &mut Gateway::command(), "tidegate-gateway")?;
         }
         GatewayCommand::Open { file } => {
             let plan = super::config::open(&file).map_err(|why| why.render())?;
@@ -205,8 +224,8 @@ fn gateway(cli: Gateway) -> Result<u8, String> {
 fn control(cli: Control) -> Result<(), String> {
     let ask = |command: &str| ask(&cli.socket, command);
     match cli.command {
-        ControlCommand::Status { json: true } => println!("{:#}", ask("status")?),
-        ControlCommand::Status { json: false } => print!("{}", table(&ask("status")?)),
+        ControlCommand::Status { json: true } => show(&format!("{:#}\n", ask("status")?))?,
+        ControlCommand::Status { json: false } => show(&table(&ask("status")?))?,
         ControlCommand::Watch => loop {
             let shown = format!("\x1b[2J\x1b[H{}", table(&ask("status")?));
             if io::stdout().write_all(shown.as_bytes()).and_then(|()| io::stdout().flush()).is_err() {
@@ -224,6 +243,9 @@ fn control(cli: Control) -> Result<(), String> {
                         "{name} exists and is not replaced; `tidegatectl pubkey {name}` shows its public part"
                     )
                 }
+                io::ErrorKind::NotFound => {
+                    format!("{}: its folder is not there; make it first (`mkdir`)", file.display())
+                }
                 _ => format!("{}: {why}", file.display()),
             };
             // Never over another one, and never readable for others.
@@ -232,12 +254,12 @@ fn control(cli: Control) -> Result<(), String> {
             writeln!(kept, "{}", encode_key(&key.to_bytes()))
                 .and_then(|()| kept.sync_all())
                 .map_err(refused)?;
-            println!("{}", encode_key(&key.public()));
+            show(&format!("{}\n", encode_key(&key.public())))?;
         }
         ControlCommand::Pubkey { file } => {
             let text = std::fs::read_to_string(&file).map_err(|why| format!("{}: {why}", file.display()))?;
             let key = decode_key(&text).ok_or_else(|| format!("{}: is no key", file.display()))?;
-            println!("{}", encode_key(&PrivateKey::from(key).public()));
+            show(&format!("{}\n", encode_key(&PrivateKey::from(key).public())))?;
         }
         ControlCommand::Reload => {
             ask("reload")?;
@@ -249,10 +271,17 @@ fn control(cli: Control) -> Result<(), String> {
             parity::record(connect(&cli.socket)?, &output, (site.as_deref(), seconds), force)?;
         }
         ControlCommand::Completion { shell } => {
-            generate(shell, &mut Control::command(), "tidegatectl", &mut io::stdout());
+            complete(shell, &mut Control::command(), "tidegatectl")?;
         }
     }
     Ok(())
+}
+
+/// Shows what a shell completes `command` by.
+fn complete(shell: Shell, command: &mut clap::Command, name: &str) -> Result<(), String> {
+    let mut out = Vec::new();
+    generate(shell, command, name, &mut out);
+    show(&String::from_utf8_lossy(&out))
 }
 
 /// A way to the daemon at `socket`.
@@ -361,11 +390,12 @@ fn measure(socket: &Path, seconds: u32, as_json: bool) -> Result<(), String> {
         }));
     }
     if as_json {
-        println!("{:#}", Value::from(results));
-        return Ok(());
+        return show(&format!("{:#}\n", Value::from(results)));
     }
+    let mut said = String::new();
     for result in &results {
-        println!(
+        let _ = writeln!(
+            said,
             "{}: sent {:.2} Mbit/s, received {:.2} Mbit/s, {} dropped here; rate {:.2} Mbit/s; path delay in excess {} (half of the time), {} (95 %)",
             result["site"].as_str().unwrap_or("?"),
             number(&result["sent_bps"]) / 1e6,
@@ -376,7 +406,7 @@ fn measure(socket: &Path, seconds: u32, as_json: bool) -> Result<(), String> {
             milliseconds(&result["excess_s"]["p95"]),
         );
     }
-    Ok(())
+    show(&said)
 }
 
 /// Of values in ascending order.

@@ -3,17 +3,22 @@
 //! Each network of another site has two routes: one over the device, and, unless the operator wants it open, one just behind it that
 //! drops. The kernel takes the first away with the device, whenever and however the daemon ends; the second stays, so that
 //! nothing leaves in clear text by another way.
+//!
+//! What the operator's own routes make of that is looked at: datagrams of the daemon must not come back to it as packets of hosts
+//! ([`taken`]), and a route that goes before ours is worth a word ([`past`]).
 
 use std::io;
+use std::net::IpAddr;
 use std::process::Command;
 
-use ipnet::IpNet;
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use serde_json::Value;
 
 /// Of both routes; the lower goes first. Routes without one, of IPv4, go before both: they are the operator's own word.
-const METRIC_OVER: &str = "10";
-const METRIC_CLOSED: &str = "11";
+const METRIC_OVER: u64 = 10;
+const METRIC_CLOSED: u64 = 11;
 
-fn ip(arguments: &[&str]) -> io::Result<()> {
+fn ip(arguments: &[&str]) -> io::Result<String> {
     let output = Command::new("ip").args(arguments).output().map_err(|why| {
         if why.kind() == io::ErrorKind::NotFound {
             io::Error::other("`ip` is missing; install iproute2")
@@ -22,7 +27,7 @@ fn ip(arguments: &[&str]) -> io::Result<()> {
         }
     })?;
     if output.status.success() {
-        return Ok(());
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
     let said = String::from_utf8_lossy(&output.stderr);
     if said.contains("Operation not permitted") {
@@ -43,33 +48,20 @@ const fn family(network: &IpNet) -> &'static str {
 /// # Errors
 /// When the system refuses it.
 pub fn close(networks: &[IpNet]) -> io::Result<()> {
-    for network in networks {
-        ip(&[
-            family(network),
-            "route",
-            "replace",
-            "blackhole",
-            &network.to_string(),
-            "metric",
-            METRIC_CLOSED,
-        ])?;
-    }
-    Ok(())
+    networks.iter().try_for_each(|network| behind("replace", network))
 }
 
 /// The opposite; routes that are not there are no failure.
 pub fn open(networks: &[IpNet]) {
     for network in networks {
-        let _ = ip(&[
-            family(network),
-            "route",
-            "del",
-            "blackhole",
-            &network.to_string(),
-            "metric",
-            METRIC_CLOSED,
-        ]);
+        let _ = behind("del", network);
     }
+}
+
+/// The route that drops what is for `network`.
+fn behind(change: &str, network: &IpNet) -> io::Result<()> {
+    let (text, metric) = (network.to_string(), METRIC_CLOSED.to_string());
+    ip(&[family(network), "route", change, "blackhole", &text, "metric", &metric]).map(|_| ())
 }
 
 /// The largest packet of `device`.
@@ -77,7 +69,7 @@ pub fn open(networks: &[IpNet]) {
 /// # Errors
 /// When the system refuses it.
 pub fn set_mtu(device: &str, mtu: u16) -> io::Result<()> {
-    ip(&["link", "set", "dev", device, "mtu", &mtu.to_string()])
+    ip(&["link", "set", "dev", device, "mtu", &mtu.to_string()]).map(|_| ())
 }
 
 /// `device` gets `addresses`, and what is for `networks` goes there.
@@ -95,8 +87,127 @@ pub fn set_up(device: &str, addresses: &[IpNet], networks: &[IpNet]) -> io::Resu
     }
     ip(&["link", "set", device, "up"])?;
     for network in networks {
-        let text = network.to_string();
-        ip(&[family(network), "route", "replace", &text, "dev", device, "metric", METRIC_OVER])?;
+        let (text, metric) = (network.to_string(), METRIC_OVER.to_string());
+        ip(&[family(network), "route", "replace", &text, "dev", device, "metric", &metric])?;
     }
     Ok(())
+}
+
+/// What `ip` says of one route.
+#[derive(Debug)]
+struct Route {
+    network: IpNet,
+    /// None where packets are dropped.
+    device: Option<String>,
+    /// The lower goes first.
+    metric: u64,
+}
+
+/// The routes in `text`, which `ip -j route show` has written.
+fn routes(text: &str, whole: IpNet) -> Vec<Route> {
+    let all: Vec<Value> = serde_json::from_str(text).unwrap_or_default();
+    let route = |one: &Value| {
+        let network = match one["dst"].as_str()? {
+            "default" => whole,
+            host if !host.contains('/') => IpNet::from(host.parse::<IpAddr>().ok()?),
+            network => network.parse().ok()?,
+        };
+        let device = one["dev"].as_str().filter(|_| one["type"] != "blackhole").map(str::to_owned);
+        Some(Route { network, device, metric: one["metric"].as_u64().unwrap_or(0) })
+    };
+    all.iter().filter_map(route).collect()
+}
+
+/// All addresses of the family of `address`.
+fn whole(address: IpAddr) -> IpNet {
+    match address {
+        IpAddr::V4(_) => Ipv4Net::default().into(),
+        IpAddr::V6(_) => Ipv6Net::default().into(),
+    }
+}
+
+fn shown(which: &str, of: &IpNet) -> io::Result<Vec<Route>> {
+    let what = if which == "match" { of.addr().to_string() } else { of.to_string() };
+    Ok(routes(&ip(&["-j", family(of), "route", "show", which, &what])?, whole(of.addr())))
+}
+
+/// The one of `networks` that would take what is sent to `address`, once they go over `device`: none, where a route is there that is
+/// narrower, or goes first.
+///
+/// # Errors
+/// When the system does not say which routes there are.
+pub fn taken(address: IpAddr, networks: &[IpNet], device: &str) -> io::Result<Option<IpNet>> {
+    let Some(taker) = networks.iter().filter(|one| one.contains(&address)).max_by_key(|one| one.prefix_len())
+    else {
+        return Ok(None);
+    };
+    let found = shown("match", &IpNet::from(address))?;
+    Ok((!is_apart(&found, taker, device)).then_some(*taker))
+}
+
+/// Whether one of the routes in `found`, all to one address, goes before one of `taker` over `device`.
+fn is_apart(found: &[Route], taker: &IpNet, device: &str) -> bool {
+    let others = found.iter().filter(|one| one.device.as_deref().is_some_and(|name| name != device));
+    let before = |one: &Route| {
+        let length = one.network.prefix_len();
+        length > taker.prefix_len() || (length == taker.prefix_len() && one.metric < METRIC_OVER)
+    };
+    others.into_iter().any(before)
+}
+
+/// The device by which what is for `network` leaves because of another route for the same network, which goes before that over
+/// `device`.
+///
+/// # Errors
+/// When the system does not say which routes there are.
+pub fn past(network: &IpNet, device: &str) -> io::Result<Option<String>> {
+    let first = shown("exact", network)?.into_iter().min_by_key(|one| one.metric);
+    Ok(first.and_then(|one| one.device).filter(|name| name != device))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What `ip -j -4 route show match 198.51.100.7` of iproute2 6.1 says.
+    const FOUND: &str = r#"[{"dst":"default","gateway":"192.0.2.254","dev":"eth0","flags":[]},
+        {"type":"blackhole","dst":"default","metric":11,"flags":[]},
+        {"dst":"default","gateway":"192.0.2.253","dev":"eth0","metric":100,"flags":[]},
+        {"dst":"198.51.100.0/24","dev":"eth1","protocol":"kernel","scope":"link","prefsrc":"198.51.100.1","flags":[]},
+        {"dst":"198.51.100.7","gateway":"192.0.2.254","dev":"eth0","flags":[]}]"#;
+
+    fn of(parts: std::ops::Range<usize>) -> Vec<Route> {
+        let all: IpNet = "0.0.0.0/0".parse().expect("it is one");
+        routes(FOUND, all).drain(parts).collect()
+    }
+
+    #[test]
+    fn a_narrower_route_keeps_datagrams_apart_and_one_as_wide_if_it_goes_first() {
+        let net = |text: &str| text.parse::<IpNet>().expect("it is one");
+        let apart = |parts, taker: &str| is_apart(&of(parts), &net(taker), "tidegate0");
+        assert!(apart(0..1, "0.0.0.0/0"), "without a metric it goes first");
+        assert!(!apart(1..3, "0.0.0.0/0"), "one that drops is none, and a later one does not help");
+        assert!(apart(3..4, "198.51.0.0/16") && !apart(3..4, "198.51.100.0/28"));
+        assert!(apart(4..5, "198.51.100.0/28") && !apart(0..1, "128.0.0.0/1"));
+        assert!(!is_apart(&of(4..5), &net("198.51.0.0/16"), "eth0"), "a way over the device itself is none");
+    }
+
+    #[test]
+    fn what_ip_says_is_understood_as_far_as_it_goes() {
+        let read: Vec<_> = of(0..5).into_iter().map(|one| (one.network.to_string(), one.metric)).collect();
+        let expected = [
+            ("0.0.0.0/0", 0),
+            ("0.0.0.0/0", 11),
+            ("0.0.0.0/0", 100),
+            ("198.51.100.0/24", 0),
+            ("198.51.100.7/32", 0),
+        ];
+        assert_eq!(read, expected.map(|(network, metric)| (network.to_owned(), metric)));
+        assert_eq!(of(1..2)[0].device, None);
+        for garbage in ["", "{}", "[1]", r#"[{"dst":7}]"#, r#"[{"dst":"there"}]"#] {
+            assert!(routes(garbage, whole(IpAddr::from([0, 0, 0, 0]))).is_empty(), "{garbage}");
+        }
+        assert_eq!(whole(IpAddr::from([192, 0, 2, 1])).to_string(), "0.0.0.0/0");
+        assert_eq!(whole("2001:db8::1".parse().expect("it is one")).to_string(), "::/0");
+    }
 }

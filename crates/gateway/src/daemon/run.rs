@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
+use ipnet::IpNet;
 use nix::libc;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
@@ -90,6 +91,7 @@ pub fn run(path: &Path, record: Option<(&Path, Option<&str>)>) -> Result<(), Str
         refused(format!("status at {at}"), advised(control::open_status(at), io::ErrorKind::AddrInUse, shown))
     };
     let status = plan.status.map(open_status).transpose()?;
+    stay_apart(path, &plan)?;
     // Closed first, so that there is no instant in which packets go another way.
     let networks = plan.networks();
     if plan.is_closed {
@@ -114,6 +116,7 @@ pub fn run(path: &Path, record: Option<(&Path, Option<&str>)>) -> Result<(), Str
         refused("the device", routes::set_mtu(&plan.device, plan.mtu()))?;
     }
     refused("routes", routes::set_up(&plan.device, &plan.addresses, &networks))?;
+    tell_past(&networks, &plan.device);
     if let Some(remembered) = &plan.state {
         state::prepare(remembered, &plan.user);
     }
@@ -171,6 +174,41 @@ pub fn new_file(path: &Path) -> Result<File, String> {
             if why.kind() == io::ErrorKind::AlreadyExists { "; choose another, or remove it" } else { "" };
         format!("{}: {why}{help}", path.display())
     })
+}
+
+/// What the daemon sends to other ends must not come back to it as packets of hosts.
+///
+/// # Errors
+/// When it would, for people. No route was changed then.
+fn stay_apart(path: &Path, plan: &Plan) -> Result<(), String> {
+    let networks = plan.networks();
+    for (name, peer) in plan.names().iter().zip(&plan.peers) {
+        let Some(end) = peer.endpoint.as_ref().and_then(|end| config::place(end, plan)) else { continue };
+        if let Some(network) = refused("routes", routes::taken(end.ip(), &networks, &plan.device))? {
+            let ip = end.ip();
+            return Err(format!(
+                "{}: sites.{name}.endpoint: {ip} is in {network}, which goes through the tunnel, and so would its datagrams; give it a way \
+                 of its own (`ip route add {ip} via ROUTER`), or take smaller networks",
+                path.display()
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Says which of `networks` do not go through the tunnel, for other routes go first: that is the operator's word, but may be a mistake.
+fn tell_past(networks: &[IpNet], device: &str) {
+    for network in networks {
+        if let Ok(Some(other)) = routes::past(network, device) {
+            say(
+                Level::Warning,
+                format_args!(
+                    "{network} leaves by {other}, in clear text: a route there goes first (`ip route show exact {network}`); remove it, or give it \
+                     a metric above 11"
+                ),
+            );
+        }
+    }
 }
 
 fn no_randomness(why: getrandom::Error) -> String {

@@ -5,6 +5,7 @@ use std::io::{self, Read};
 
 use libfuzzer_sys::fuzz_target;
 use tidegate_gateway::daemon::request::{Command, Page, REQUEST_BYTES_MAX, read_head};
+use tidegate_units::Span;
 
 /// Gives so many bytes at once, and at its end breaks or is empty.
 struct Parts<'a>(&'a [u8], usize, bool);
@@ -25,7 +26,7 @@ impl Read for Parts<'_> {
 fuzz_target!(|input: (u8, bool, &[u8])| {
     let (part, breaks, bytes) = input;
     for end in [&b"\n"[..], b"\r\n\r\n"] {
-        let Ok(head) = read_head(&mut Parts(bytes, 1 + usize::from(part) * 8, breaks), end) else { continue };
+        let Ok(head) = read_head(&mut Parts(bytes, 1 + usize::from(part) * 8, breaks), end, Span::from_secs(9)) else { continue };
         assert!(head.len() <= REQUEST_BYTES_MAX + 1024);
         if let Command::Unknown(name) = Command::decode(&head) {
             assert!(!["status", "reload", "drain", "record"].contains(&name.as_str()));

@@ -68,11 +68,12 @@ pub fn answer(
             let quoted = &packet[..packet.len().min(ANSWER_BYTES_MAX_V4 - HEADER_BYTES_V4)];
             PacketBuilder::ipv4(router4, source, HOPS).icmpv4(kind).write(&mut rest, quoted).ok()?;
         }
-        (Address::V6(source), Address::V6(_)) => {
+        (Address::V6(source), Address::V6(destination)) => {
             let is_error = about.headers.protocol == Protocol::ICMPV6
                 && first.is_none_or(|kind| kind < FIRST_NO_ERROR_V6);
-            // Multicast, and nobody yet.
-            if is_error || source[0] == 0xff || source == [0; 16] {
+            // Multicast, and nobody yet. Of packets to many, only their size is told (RFC 4443, section 2.4 e.3).
+            let is_told = destination[0] != 0xff || matches!(trouble, Trouble::TooBig(_));
+            if is_error || !is_told || source[0] == 0xff || source == [0; 16] {
                 return None;
             }
             let kind = match trouble {

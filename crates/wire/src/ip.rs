@@ -51,6 +51,9 @@ pub fn read(packet: &[u8]) -> Option<Read> {
     let (source, destination, payload, traffic_class, ttl, flow_label, fragment, bytes) = match sliced.net? {
         LaxNetSlice::Ipv4(ip) => {
             let header = ip.header();
+            if usize::from(header.total_len()) < header.slice().len() {
+                return None;
+            }
             (
                 Address::V4(header.source()),
                 Address::V4(header.destination()),

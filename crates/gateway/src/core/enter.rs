@@ -3,9 +3,10 @@
 use std::hash::BuildHasher;
 use tidegate_mechanism::edge::PeerId;
 use tidegate_mechanism::mark::{Conditioned, Marker};
-use tidegate_packet::{DropReason, FlowId, Headers, Packet, Protocol, Sink};
+use tidegate_packet::{Address, DropReason, FlowId, Headers, Packet, Protocol, Sink};
 use tidegate_units::Time;
 use tidegate_wire::Buffer;
+use tidegate_wire::fragment;
 use tidegate_wire::icmp::{self, Trouble};
 use tidegate_wire::ip::{self, Read};
 
@@ -32,23 +33,36 @@ impl<T: Tunnels> Gateway<T> {
             self.stray.unrouted_packets += 1;
             return;
         };
-        let bytes = read.bytes as usize;
-        let counters = &mut self.peers[number as usize].counters;
+        let packet = &packet[..read.bytes as usize];
+        let Peer { counters, mtu, .. } = &mut self.peers[number as usize];
         counters.entered_packets += 1;
-        counters.entered_bytes += bytes as u64;
-        let Some(buffer) = self.store.take(number, Way::Out) else { return };
-        self.store.room(buffer)[..bytes].copy_from_slice(&packet[..bytes]);
-        self.store.fill(buffer, (number, Way::Out), bytes, &read);
-        let mtu = self.peers[number as usize].mtu.size();
-        if bytes > usize::from(mtu) {
-            self.peers[number as usize].counters.too_large_packets += 1;
-            self.answer_too_large(buffer, number, mtu);
-            self.store.release(buffer, number, Way::Out);
+        counters.entered_bytes += packet.len() as u64;
+        let mtu = mtu.size();
+        if packet.len() <= usize::from(mtu) {
+            self.enter(packet, &read, number, now);
             return;
         }
+        let is_cut = fragment::cut(packet, usize::from(mtu), |piece| {
+            if let Some(part) = ip::read(piece) {
+                self.enter(piece, &part, number, now);
+            }
+        });
+        if !is_cut {
+            self.peers[number as usize].counters.too_large_packets += 1;
+            self.answer_too_large(packet, &read.headers, number, mtu);
+        }
+    }
+
+    /// `packet`, which is not too large, is for site `number`.
+    fn enter(&mut self, packet: &[u8], read: &Read, number: u32, now: Time) {
+        let bytes = packet.len();
+        let Some(buffer) = self.store.take(number, Way::Out) else { return };
+        self.store.room(buffer)[..bytes].copy_from_slice(packet);
+        self.store.fill(buffer, (number, Way::Out), bytes, read);
+        let mtu = self.peers[number as usize].mtu.size();
         self.clamp_segments(buffer, &read.headers, mtu);
         let (which, class) = self.classify(&read.headers);
-        let flow = self.flow_of(&read);
+        let flow = self.flow_of(read);
         let mut entering = Packet {
             ecn: read.headers.ecn,
             dscp: read.headers.dscp,
@@ -116,22 +130,25 @@ impl<T: Tunnels> Gateway<T> {
             return;
         }
         let around = match headers.source {
-            tidegate_packet::Address::V4(_) => SEGMENT_HEADERS_V4,
-            tidegate_packet::Address::V6(_) => SEGMENT_HEADERS_V6,
+            Address::V4(_) => SEGMENT_HEADERS_V4,
+            Address::V6(_) => SEGMENT_HEADERS_V6,
         };
         if let Some(mut segment) = self.store.segment_in(buffer) {
             segment.limit_segment_size(mtu - around);
         }
     }
 
-    /// Tells the sender of the packet in `buffer` that it may have no more than `mtu` bytes.
-    fn answer_too_large(&mut self, buffer: Buffer, number: u32, mtu: u16) {
-        let here4 = self.config.address4.map_or([0; 4], |address| address.octets());
-        let here6 = self.config.address6.map_or([0; 16], |address| address.octets());
+    /// Tells the sender of `packet` that it may have no more than `mtu` bytes.
+    ///
+    /// It is told in the name of the host that the packet is for: what the device gives the kernel in the name of this machine, the kernel
+    /// throws away (`martian source`).
+    fn answer_too_large(&mut self, packet: &[u8], headers: &Headers, number: u32, mtu: u16) {
+        let there = match headers.destination {
+            Address::V4(there) => (there, [0; 16]),
+            Address::V6(there) => ([0; 4], there),
+        };
         let mut answer = [0; 1280];
-        let length =
-            icmp::answer(self.store.bytes(buffer), Trouble::TooBig(mtu), (here4, here6), &mut answer);
-        let Some(length) = length else { return };
+        let Some(length) = icmp::answer(packet, Trouble::TooBig(mtu), there, &mut answer) else { return };
         let Some(own) = self.store.take(number, Way::In) else { return };
         self.store.room(own)[..length].copy_from_slice(&answer[..length]);
         match ip::read(&answer[..length]) {

@@ -28,8 +28,15 @@ impl<T: Tunnels> Gateway<T> {
         loop {
             let is_up = self.tunnels.tunnel(number).is_up(now);
             let peer = &mut self.peers[number as usize];
+            let was = peer.state;
             peer.on_session(is_up, &mut self.store, now);
+            // The library has given up, or the session is over for want of traffic. Nobody else may know the way.
+            let is_known = peer.endpoint.is_some() || peer.site.via.is_some();
+            let is_lost = was != peer::State::Down && peer.state == peer::State::Down;
             peer.advance(&mut self.store, now);
+            if is_lost && is_known && !peer.is_leaving {
+                self.tunnels.tunnel(number).want(now);
+            }
             let sealed = if let Some(bytes) = self.tunnels.tunnel(number).poll(now, room) {
                 Sealed { bytes, class: 0, codepoint: Dscp::CONTROL, ecn: Ecn::NotEct, is_data: false }
             } else if is_up {

@@ -318,7 +318,7 @@ impl<T: Tunnels> Gateway<T> {
     pub fn find(&mut self, number: u32, endpoint: SocketAddr, now: Time) {
         let now = self.at(now);
         let peer = &mut self.peers[number as usize];
-        if peer.site.via.is_none() && peer.state == peer::State::Down {
+        if peer.site.via.is_none() && (peer.endpoint.is_none() || peer.state == peer::State::Down) {
             peer.endpoint = Some(endpoint);
             self.tunnels.tunnel(number).want(now);
             self.plan(number);

@@ -1,7 +1,8 @@
 //! The largest packet that a path takes, found by trying.
 //!
 //! Source: RFC 8899 (packetization layer path MTU discovery for datagrams), section 5: base, search, complete, error.
-//! Deviations: sizes to try are a short list and not a search; a probe that is lost three times ends it.
+//! Deviations: sizes to try are a short list and not a search; a probe that is lost three times ends it. Probes that are lost while nothing
+//! at all comes from the other end say nothing of sizes, and are repeated; what arrived before is tried again within seconds.
 
 use tidegate_units::{Span, Time};
 
@@ -16,25 +17,57 @@ const PROBES_MAX: u8 = 3;
 /// What was found is tried again after this time (`PMTU_RAISE_TIMER`), and confirmed after this (`CONFIRMATION_TIMER`).
 const RAISE_TIMER: Span = Span::from_secs(600);
 const CONFIRMATION_TIMER: Span = Span::from_secs(15);
+/// A size that arrived once and does no more is tried again after this time, then after twice that, and so on up to `RAISE_TIMER`: the
+/// path may have been broken for a moment only.
+const AGAIN: Span = Span::from_secs(2);
 
 /// See the module.
 #[derive(Clone, Debug)]
 pub struct PathMtu {
-    /// What arrived.
+    /// What arrives, and the largest that ever did.
     confirmed: u16,
-    most: u16,
-    /// What is being tried, how often it was sent, and when it counts as lost.
-    trying: Option<(u16, u8, Option<Time>)>,
+    known: u16,
+    /// What this end takes, and the other one.
+    here: u16,
+    there: u16,
+    trying: Option<Try>,
     /// When to try again.
     next: Time,
     /// Larger sizes are not to be tried before then.
     raise: Time,
+    /// How long to wait after the next loss of a size that arrived once.
+    again: Span,
+}
+
+/// A size that is being tried.
+#[derive(Clone, Copy, Debug)]
+struct Try {
+    size: u16,
+    /// How often it was sent.
+    sent: u8,
+    lost_at: Time,
+    /// Whether anything came from the other end since it was last sent.
+    is_heard: bool,
 }
 
 impl PathMtu {
     /// A path that may take packets of up to `most` bytes.
     pub fn new(most: u16, now: Time) -> Self {
-        Self { confirmed: BASE.min(most), most, trying: None, next: now, raise: now }
+        let confirmed = BASE.min(most);
+        Self {
+            confirmed,
+            known: confirmed,
+            here: most,
+            there: most,
+            trying: None,
+            next: now,
+            raise: now,
+            again: AGAIN,
+        }
+    }
+
+    fn most(&self) -> u16 {
+        self.here.min(self.there)
     }
 
     /// The largest packet that is known to arrive.
@@ -44,21 +77,34 @@ impl PathMtu {
 
     /// The other end takes no more than `most`.
     pub fn limit(&mut self, most: u16) {
-        self.most = self.most.min(most.max(BASE));
-        self.confirmed = self.confirmed.min(self.most);
+        self.there = most.max(BASE);
+        self.confirmed = self.confirmed.min(self.most());
+    }
+
+    /// Something came from the other end.
+    pub fn on_heard(&mut self) {
+        if let Some(trying) = &mut self.trying {
+            trying.is_heard = true;
+        }
     }
 
     /// The size of a probe to send now.
     pub fn poll(&mut self, now: Time) -> Option<u16> {
-        if let Some((size, sent, lost_at)) = self.trying {
-            if lost_at.is_some_and(|at| at > now) {
+        if let Some(trying) = &mut self.trying {
+            if trying.lost_at > now {
                 return None;
             }
-            if sent >= PROBES_MAX {
+            let size = trying.size;
+            if trying.sent >= PROBES_MAX && trying.is_heard {
                 self.on_lost(size, now);
                 return None;
             }
-            self.trying = Some((size, sent + 1, Some(now + PROBE_TIMER)));
+            *trying = Try {
+                size,
+                sent: trying.sent.saturating_add(1),
+                lost_at: now + PROBE_TIMER,
+                is_heard: false,
+            };
             return Some(size);
         }
         if now < self.next {
@@ -67,45 +113,56 @@ impl PathMtu {
         let larger = SIZES
             .iter()
             .copied()
-            .chain([self.most])
-            .filter(|&size| size > self.confirmed && size <= self.most);
+            .chain([self.most()])
+            .filter(|&size| size > self.confirmed && size <= self.most());
         let size = if now >= self.raise { larger.min() } else { None };
         let size = size.or((self.confirmed > BASE).then_some(self.confirmed));
         self.next = now + CONFIRMATION_TIMER;
         let size = size?;
-        self.trying = Some((size, 1, Some(now + PROBE_TIMER)));
+        self.trying = Some(Try { size, sent: 1, lost_at: now + PROBE_TIMER, is_heard: false });
         Some(size)
     }
 
     fn on_lost(&mut self, size: u16, now: Time) {
         self.trying = None;
+        if size > self.known {
+            self.raise = now + RAISE_TIMER;
+            return;
+        }
         if size <= self.confirmed {
             // What arrived before arrives no more: a black hole.
-            self.confirmed = BASE.min(self.most);
-            self.next = now + CONFIRMATION_TIMER;
+            self.confirmed = BASE.min(self.most());
         }
-        self.raise = now + RAISE_TIMER;
+        self.raise = now + self.again;
+        self.next = self.raise.min(now + CONFIRMATION_TIMER);
+        self.again = Span::from_nanos(2 * self.again.as_nanos()).min(RAISE_TIMER);
     }
 
     /// A probe of `size` arrived.
     pub fn on_probed(&mut self, size: u16, now: Time) {
-        if self.trying.is_some_and(|(tried, ..)| tried == size) {
-            self.confirmed = self.confirmed.max(size);
+        if self.trying.is_some_and(|trying| trying.size == size) {
+            self.confirmed = self.confirmed.max(size).min(self.most());
+            self.known = self.known.max(self.confirmed);
+            if self.confirmed == self.known {
+                self.again = AGAIN;
+            }
             self.trying = None;
             // On to the next size at once.
-            self.next = if size < self.most && now >= self.raise { now } else { now + CONFIRMATION_TIMER };
+            let is_next = size < self.most() && now >= self.raise;
+            self.next = if is_next { now } else { now + CONFIRMATION_TIMER };
         }
     }
 
     /// The path is another one.
     pub fn restart(&mut self, now: Time) {
-        *self = Self::new(self.most, now);
+        *self = Self { there: self.there, ..Self::new(self.here, now) };
+        self.confirmed = self.confirmed.min(self.most());
     }
 
     /// When to come back for [`Self::poll`].
     pub fn timeout(&self) -> Time {
         match self.trying {
-            Some((_, _, at)) => at.unwrap_or(Time::ZERO),
+            Some(trying) => trying.lost_at,
             None => self.next,
         }
     }
@@ -117,10 +174,14 @@ mod tests {
     use proptest::prelude::*;
 
     /// What is found on a path that takes `takes`, after `seconds`, and how many probes were sent.
+    /// It hears from the other end as long as that takes anything.
     fn found(mtu: &mut PathMtu, takes: impl Fn(u64) -> u16, seconds: std::ops::Range<u64>) -> (u16, u32) {
         let mut probes = 0;
         for tenth in seconds.start * 10..seconds.end * 10 {
             let now = Time::from_nanos(tenth * 100_000_000);
+            if takes(tenth / 10) > 0 {
+                mtu.on_heard();
+            }
             while mtu.timeout() <= now
                 && let Some(size) = mtu.poll(now)
             {
@@ -149,8 +210,39 @@ mod tests {
         let mut mtu = PathMtu::new(1420, Time::ZERO);
         let takes = |second| if (100..200).contains(&second) { 1300 } else { 1500 };
         assert_eq!(found(&mut mtu, takes, 0..100).0, 1420);
-        assert_eq!(found(&mut mtu, takes, 100..120).0, BASE);
-        assert_eq!(found(&mut mtu, takes, 120..900).0, 1420);
+        assert_eq!(found(&mut mtu, takes, 100..130).0, 1300);
+        // It tries less and less often, and has it within twice the time that it was less.
+        assert_eq!(found(&mut mtu, takes, 130..400).0, 1420);
+    }
+
+    #[test]
+    fn a_path_that_takes_nothing_for_a_while_takes_afterwards_what_it_took() {
+        for seconds in [3, 22, 200] {
+            let mut mtu = PathMtu::new(1420, Time::ZERO);
+            let takes = |second| if (100..100 + seconds).contains(&second) { 0 } else { 1500 };
+            found(&mut mtu, takes, 0..100 + seconds);
+            assert_eq!(mtu.size(), 1420, "{seconds} s");
+            assert_eq!(found(&mut mtu, takes, 100 + seconds..130 + seconds).0, 1420);
+        }
+    }
+
+    #[test]
+    fn where_only_this_way_is_broken_for_a_while_it_is_found_again_in_seconds() {
+        let mut mtu = PathMtu::new(1420, Time::ZERO);
+        assert_eq!(found(&mut mtu, |_| 1500, 0..100).0, 1420);
+        // What comes from there comes; nothing of ours arrives, small or large.
+        assert_eq!(found(&mut mtu, |_| 1, 100..122).0, BASE);
+        assert_eq!(found(&mut mtu, |_| 1500, 122..140).0, 1420);
+    }
+
+    #[test]
+    fn who_comes_back_and_takes_more_is_sent_more() {
+        let mut mtu = PathMtu::new(1420, Time::ZERO);
+        mtu.limit(1280);
+        assert_eq!(found(&mut mtu, |_| 1500, 0..10).0, 1280);
+        mtu.limit(1420);
+        mtu.restart(Time::from_nanos(10_000_000_000));
+        assert_eq!(found(&mut mtu, |_| 1500, 10..20).0, 1420);
     }
 
     proptest! {
@@ -168,6 +260,9 @@ mod tests {
                     if echoes {
                         mtu.on_probed(sent, now);
                     }
+                }
+                if echoes {
+                    mtu.on_heard();
                 }
                 mtu.on_probed(size, now);
                 prop_assert!((BASE..=most).contains(&mtu.size()));

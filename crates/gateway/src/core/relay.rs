@@ -157,6 +157,7 @@ impl<T: Tunnels> Gateway<T> {
 
     /// Does what the mechanism between neighbours asks for.
     pub(super) fn follow_router(&mut self, now: Time) {
+        self.tell_drops(now);
         let mut message = std::mem::take(&mut self.message);
         while let Some(action) = self.router.as_mut().and_then(|router| router.poll_action(&mut message)) {
             match action {

@@ -7,7 +7,7 @@ mod keys;
 mod reader;
 mod recorded;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
@@ -304,12 +304,13 @@ pub fn open(path: &Path) -> Result<Plan, ConfigErrors> {
 }
 
 impl Plan {
-    /// What the core is told, in a life that draws its numbers from `seed`, by a gateway with `public_key`.
+    /// What the core is told, in a life that draws its numbers from `seed`, by a gateway with `public_key`. Where a site is that has a
+    /// name is not known yet: nobody waits for that.
     pub fn core(&self, public_key: &[u8; 32], seed: u64) -> GatewayConfig {
         let mut core = self.core.clone();
         (core.id, core.seed) = (site_id(public_key), seed);
         for (site, peer) in core.sites.iter_mut().zip(&self.peers) {
-            site.endpoint = peer.endpoint.as_deref().and_then(|name| resolve(name, self.listen.ip()));
+            site.endpoint = peer.endpoint.as_deref().and_then(|text| literal(text, self.listen.ip()));
         }
         core
     }
@@ -332,6 +333,16 @@ impl Plan {
     /// Names of the sites.
     pub fn names(&self) -> Vec<String> {
         self.core.sites.iter().map(|site| site.name.clone()).collect()
+    }
+
+    /// Names of sites that are elsewhere than `now` says, as far as both files say where.
+    pub fn moved_from(&self, now: &Self) -> BTreeSet<String> {
+        let place = |plan: &Self, at: usize| plan.peers.get(at).and_then(|peer| peer.endpoint.clone());
+        let sites = self.core.sites.iter().enumerate();
+        sites
+            .filter(|(at, _)| place(self, *at).is_some() && place(self, *at) != place(now, *at))
+            .map(|(_, site)| site.name.clone())
+            .collect()
     }
 
     /// What cannot change while the daemon runs, and is another than in `now`; by key.
@@ -365,21 +376,30 @@ impl Plan {
     }
 }
 
-/// The first address of `name` that a socket at `listen` can reach.
-pub fn resolve(name: &str, listen: IpAddr) -> Option<SocketAddr> {
-    let fits = |address: &SocketAddr| match listen {
+/// Whether a socket at `listen` can reach `address`.
+fn fits(address: &SocketAddr, listen: IpAddr) -> bool {
+    match listen {
         IpAddr::V4(_) => address.is_ipv4(),
         IpAddr::V6(any) => any.is_unspecified() || address.is_ipv6(),
-    };
-    name.to_socket_addrs().ok()?.find(fits)
+    }
+}
+
+/// The address that `text` says without anybody being asked, if a socket at `listen` can reach it.
+pub fn literal(text: &str, listen: IpAddr) -> Option<SocketAddr> {
+    text.parse().ok().filter(|address| fits(address, listen))
+}
+
+/// The first address of `name` that a socket at `listen` can reach. It may take long.
+pub fn resolve(name: &str, listen: IpAddr) -> Option<SocketAddr> {
+    name.to_socket_addrs().ok()?.find(|address| fits(address, listen))
 }
 
 /// Where `endpoint` is, as far as that can be said before routes change. Names are asked for only where all there is may go through the
 /// tunnel: elsewhere it is not worth the wait.
 pub fn place(endpoint: &str, plan: &Plan) -> Option<SocketAddr> {
     let is_wide = plan.networks().iter().any(|network| network.prefix_len() <= 1);
-    let written = endpoint.parse().ok();
-    written.or_else(|| is_wide.then(|| resolve(endpoint, plan.listen.ip())).flatten())
+    literal(endpoint, plan.listen.ip())
+        .or_else(|| is_wide.then(|| resolve(endpoint, plan.listen.ip())).flatten())
 }
 
 /// A number that nobody knows, for what is drawn in one life.

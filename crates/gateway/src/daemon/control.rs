@@ -2,6 +2,7 @@
 //!
 //! One request at a time, each bounded in bytes and time. Orders of others go to packet threads by queues.
 
+use std::collections::BTreeSet;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsFd;
@@ -9,7 +10,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -36,14 +37,19 @@ use crate::core::peer::State;
 
 /// A client that says nothing for so long is left.
 const PATIENCE: Duration = Duration::from_millis(500);
+/// So long it may take for all that it asks.
+const REQUEST_MAX: Span = Span::from_secs(1);
 /// Packet threads say within this that they have heard of a change, and that it is so.
 const ORDER_PATIENCE: Span = Span::from_secs(5);
 /// How often the look is kept for the pictures.
 const SECOND: Span = Span::from_secs(1);
 /// How often it is looked where sites are: who is killed remembers that.
 const PLACES_EVERY: Duration = Duration::from_secs(1);
-/// How often names of sites that are down are looked up, and the state is kept whatever has happened, in turns of that.
+/// How often the state is kept whatever has happened, in turns of that.
 const HOUSE_EVERY: u32 = 30;
+/// How often names of sites that are down are looked up, and how many at once.
+const NAMES_EVERY: Duration = Duration::from_secs(30);
+const NAMES_AT_ONCE: usize = 8;
 
 /// What the daemon runs by, and how it is changed.
 pub struct Manager {
@@ -53,6 +59,8 @@ pub struct Manager {
     public: [u8; 32],
     division: Division,
     crew: Arc<Crew>,
+    /// Rings for who looks names up.
+    names: SyncSender<()>,
 }
 
 /// See [`Manager`].
@@ -65,10 +73,17 @@ pub fn lock(shares: &Shares) -> MutexGuard<'_, Manager> {
 
 impl Manager {
     /// Of a daemon that runs by `plan`, which stands in `file`, with its sites among the threads of `crew` by
-    /// `division`.
-    pub fn new(file: PathBuf, plan: Plan, keys: Keys, division: Division, crew: Arc<Crew>) -> Self {
+    /// `division`; and what wakes [`keep_names`].
+    pub fn new(
+        file: PathBuf,
+        plan: Plan,
+        keys: Keys,
+        division: Division,
+        crew: Arc<Crew>,
+    ) -> (Self, Receiver<()>) {
         let public = keys.private(&plan).public();
-        Self { file, plan, keys, public, division, crew }
+        let (names, wakes) = sync_channel(1);
+        (Self { file, plan, keys, public, division, crew, names }, wakes)
     }
 
     /// Where sites are heard that have no other way; those that are silent are left out.
@@ -79,8 +94,11 @@ impl Manager {
         heard.filter_map(|(peer, site)| Some((peer.public, site.endpoint?))).collect()
     }
 
-    /// Site number `site` has been found by its name.
-    fn find(&self, site: usize, endpoint: SocketAddr) -> Result<(), String> {
+    /// Site number `site` has been found by its `name`, which may be another one by now.
+    fn find(&self, site: usize, name: &String, endpoint: SocketAddr) -> Result<(), String> {
+        if self.plan.peers.get(site).and_then(|peer| peer.endpoint.as_ref()) != Some(name) {
+            return Ok(());
+        }
         let thread = self.division.of(site);
         let own = self.division.sites(thread).binary_search(&site);
         own.map_or(Ok(()), |own| self.crew.order(thread, Order::Find(own as u32, endpoint)))
@@ -100,10 +118,11 @@ impl Manager {
             ));
         }
         self.keys.load(&plan).map_err(|why| why.render())?;
-        let whole = self.whole(&plan)?;
+        let moved = Arc::new(plan.moved_from(&self.plan));
+        let whole = self.whole(&plan, &moved)?;
         let division = Division::new(&whole, self.crew.threads(), Some(&self.division));
         let all = 0..self.crew.threads();
-        self.begin_anew(&plan, &whole, &division, all.map(|thread| (thread, None)).collect())?;
+        self.begin_anew(&plan, &whole, (&division, moved), all.map(|thread| (thread, None)).collect())?;
         for (site, name) in plan.names().iter().enumerate() {
             let thread = division.of(site);
             if thread != self.division.of(site) {
@@ -114,16 +133,20 @@ impl Manager {
             }
         }
         (self.plan, self.division) = (plan, division);
+        // Names may be others. Whoever looks them up may do that already.
+        let _ = self.names.try_send(());
         Ok(())
     }
 
-    /// What one core of all sites would be told, which are looked for where they are heard.
-    fn whole(&self, plan: &Plan) -> Result<GatewayConfig, String> {
+    /// What one core of all sites would be told, which are looked for where they are heard, but for those that have `moved`.
+    fn whole(&self, plan: &Plan, moved: &BTreeSet<String>) -> Result<GatewayConfig, String> {
         let seed = config::fresh_seed().map_err(|why| why.to_string())?;
         let mut whole = plan.core(&self.public, seed);
         let look = self.crew.look();
         for (site, status) in whole.sites.iter_mut().zip(look.iter().flat_map(|look| &look.sites)) {
-            site.endpoint = status.endpoint.or(site.endpoint);
+            if !moved.contains(&site.name) {
+                site.endpoint = status.endpoint.or(site.endpoint);
+            }
         }
         Ok(whole)
     }
@@ -134,14 +157,23 @@ impl Manager {
         &self,
         plan: &Plan,
         whole: &GatewayConfig,
-        division: &Division,
+        (division, moved): (&Division, Arc<BTreeSet<String>>),
         threads: Vec<(u8, Option<Recording>)>,
     ) -> Result<(), String> {
         let keys = plan.peers.iter().map(|peer| peer.public);
         let owners = Arc::new(Owners::new(&whole.sites, keys, division));
         let change = |(thread, recording)| {
             let share = Share::new(plan, &self.keys, whole, division, thread);
-            (thread, Box::new(Change { share, pace: plan.pace, recording, owners: Arc::clone(&owners) }))
+            (
+                thread,
+                Box::new(Change {
+                    share,
+                    pace: plan.pace,
+                    recording,
+                    owners: Arc::clone(&owners),
+                    moved: Arc::clone(&moved),
+                }),
+            )
         };
         accord::propose(
             threads.into_iter().map(change).collect(),
@@ -170,8 +202,9 @@ impl Manager {
             return Err("a recording is under way, and there is one at a time; end that first".to_owned());
         }
         let begun = begin().map_err(|why| why.to_string()).and_then(|(recording, hears)| {
-            let whole = self.whole(&self.plan)?;
-            self.begin_anew(&self.plan, &whole, &self.division, vec![(thread, Some(recording))])?;
+            let nobody = Arc::new(BTreeSet::new());
+            let whole = self.whole(&self.plan, &nobody)?;
+            self.begin_anew(&self.plan, &whole, (&self.division, nobody), vec![(thread, Some(recording))])?;
             Ok((hears, self.names_on(thread)))
         });
         if begun.is_err() {
@@ -221,7 +254,7 @@ pub fn reload(shares: &Shares) -> Result<(), String> {
     outcome
 }
 
-/// What is done twice a minute, for ever: names of sites that are down are looked up again, and it is noted how late it is.
+/// What is done twice a minute, for ever: it is noted how late it is, and where sites are.
 pub fn keep_house(shares: &Shares, mut keeper: Keeper) {
     for turn in 1_u32.. {
         std::thread::sleep(PLACES_EVERY);
@@ -238,19 +271,62 @@ pub fn keep_house(shares: &Shares, mut keeper: Keeper) {
             let _ = lock(shares).crew.order_all(|| Order::Restamp);
         }
         keeper.keep();
-        let (look, peers, listen) = {
+    }
+}
+
+/// Looks up names of sites that are down, several at once: at the start, when `wakes` says that they may be others, and twice a minute, for
+/// ever. A resolver that does not answer keeps nobody waiting.
+pub fn keep_names(shares: &Shares, wakes: &Receiver<()>) {
+    let mut unknown = BTreeSet::new();
+    loop {
+        let (look, plan) = {
             let manager = lock(shares);
-            (manager.crew.look(), manager.plan.peers.clone(), manager.plan.listen)
+            (manager.crew.look(), manager.plan.clone())
         };
-        let Some(look) = look else { continue };
-        for ((number, peer), site) in (0..).zip(&peers).zip(&look.sites) {
-            let Some(name) = peer.endpoint.as_ref().filter(|_| site.state == State::Down) else { continue };
-            if let Some(endpoint) =
-                config::resolve(name, listen.ip()).filter(|one| site.endpoint != Some(*one))
-            {
-                say(Level::Notice, format_args!("site {} is now looked for at {endpoint}", site.name));
-                let _ = lock(shares).find(number, endpoint);
+        let sites = look.iter().flat_map(|look| &look.sites);
+        let asked = plan.peers.iter().zip(sites).enumerate().filter_map(|(number, (peer, site))| {
+            let name = peer.endpoint.as_ref().filter(|_| site.state == State::Down)?;
+            config::literal(name, plan.listen.ip()).is_none().then_some((number, name, site))
+        });
+        let asked: Vec<_> = asked.collect();
+        for some in asked.chunks(NAMES_AT_ONCE) {
+            let listen = plan.listen.ip();
+            let found: Vec<Option<SocketAddr>> = std::thread::scope(|scope| {
+                let ask = |name| {
+                    std::thread::Builder::new()
+                        .spawn_scoped(scope, move || config::resolve(name, listen))
+                        .ok()
+                };
+                let asks: Vec<_> = some.iter().map(|(_, name, _)| ask(name.as_str())).collect();
+                asks.into_iter().map(|one| one.and_then(|one| one.join().ok()).flatten()).collect()
+            });
+            for (&(number, name, site), at) in some.iter().zip(found) {
+                match at {
+                    Some(endpoint) => {
+                        unknown.remove(name);
+                        if site.endpoint != Some(endpoint) {
+                            say(
+                                Level::Notice,
+                                format_args!("site {} is looked for at {endpoint}", site.name),
+                            );
+                            let _ = lock(shares).find(number, name, endpoint);
+                        }
+                    }
+                    None if unknown.insert(name.clone()) => say(
+                        Level::Warning,
+                        format_args!(
+                            "site {}: nobody knows an address of {name}; it is asked for again",
+                            site.name
+                        ),
+                    ),
+                    None => {}
+                }
             }
+        }
+        // Before there is a look nobody knows who is down.
+        let wait = if look.is_some() { NAMES_EVERY } else { PLACES_EVERY / 10 };
+        if wakes.recv_timeout(wait) == Err(RecvTimeoutError::Disconnected) {
+            return;
         }
     }
 }
@@ -282,9 +358,7 @@ pub fn open_socket(path: &Path, user: &str) -> io::Result<UnixListener> {
 /// # Errors
 /// When the system refuses it.
 pub fn open_status(address: SocketAddr) -> io::Result<TcpListener> {
-    let listener = TcpListener::bind(address)?;
-    listener.set_nonblocking(true)?;
-    Ok(listener)
+    TcpListener::bind(address)
 }
 
 /// What answers need.
@@ -297,11 +371,12 @@ pub struct Desk {
     pub name: String,
     /// When the daemon began.
     pub began: Time,
+    /// What was seen in the last minutes.
+    pub history: Mutex<History>,
 }
 
-/// Answers, for ever.
-pub fn serve(desk: &Desk, socket: &UnixListener, status: Option<&TcpListener>) {
-    let mut history = History::default();
+/// Answers `tidegatectl`, and looks at what becomes of sites, for ever.
+pub fn serve(desk: &Desk, socket: &UnixListener) {
     let mut states: Vec<(String, State)> = Vec::new();
     let mut next = clock::now();
     loop {
@@ -309,42 +384,50 @@ pub fn serve(desk: &Desk, socket: &UnixListener, status: Option<&TcpListener>) {
         if now >= next {
             next = now + SECOND;
             if let Some(look) = desk.crew.look() {
-                history.add(&look);
+                desk.history.lock().unwrap_or_else(PoisonError::into_inner).add(&look);
                 tell_changes(&look, &mut states);
             }
         }
         let wait = next.since(clock::now()).as_nanos() / 1_000_000 + 1;
-        let mut waits: Vec<PollFd<'_>> = std::iter::once(socket.as_fd())
-            .chain(status.map(AsFd::as_fd))
-            .map(|one| PollFd::new(one, PollFlags::POLLIN))
-            .collect();
+        let mut waits = [PollFd::new(socket.as_fd(), PollFlags::POLLIN)];
         let timeout = PollTimeout::try_from(wait as i32).unwrap_or(PollTimeout::MAX);
         if poll(&mut waits, timeout).is_err() {
             continue;
         }
         // A client that has gone away is no failure.
-        if let Ok((stream, _)) = socket.accept() {
-            let patient = stream
-                .set_nonblocking(false)
-                .and_then(|()| be_patient(&stream, UnixStream::set_read_timeout));
-            let _ = patient.and_then(|()| answer_command(stream, desk));
-        }
-        if let Some(Ok((stream, _))) = status.map(TcpListener::accept) {
-            let patient = stream
-                .set_nonblocking(false)
-                .and_then(|()| stream.set_write_timeout(Some(PATIENCE)))
-                .and_then(|()| stream.set_read_timeout(Some(PATIENCE)));
-            let _ = patient.and_then(|()| answer_browser(stream, desk, &history));
+        match socket.accept() {
+            Ok((stream, _)) => {
+                let patient = stream
+                    .set_nonblocking(false)
+                    .and_then(|()| stream.set_write_timeout(Some(PATIENCE)))
+                    .and_then(|()| stream.set_read_timeout(Some(PATIENCE)));
+                let _ = patient.and_then(|()| answer_command(stream, desk));
+            }
+            Err(why) => pause_after(&why),
         }
     }
 }
 
-fn be_patient(
-    stream: &UnixStream,
-    set: fn(&UnixStream, Option<Duration>) -> io::Result<()>,
-) -> io::Result<()> {
-    stream.set_write_timeout(Some(PATIENCE))?;
-    set(stream, Some(PATIENCE))
+/// Answers browsers and Prometheus at `listener`, for ever: users of the machine, who may be slow, keep nobody but each other waiting.
+pub fn serve_pages(desk: &Desk, listener: &TcpListener) {
+    loop {
+        match listener.accept() {
+            Ok((stream, _)) => {
+                let patient = stream
+                    .set_write_timeout(Some(PATIENCE))
+                    .and_then(|()| stream.set_read_timeout(Some(PATIENCE)));
+                let _ = patient.and_then(|()| answer_browser(stream, desk));
+            }
+            Err(why) => pause_after(&why),
+        }
+    }
+}
+
+/// Where there is no descriptor left, asking at once would say so again.
+fn pause_after(why: &io::Error) {
+    if !matches!(why.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) {
+        std::thread::sleep(PATIENCE);
+    }
 }
 
 /// Says in the log what has become of sites.
@@ -363,7 +446,7 @@ fn tell_changes(look: &Look, states: &mut Vec<(String, State)>) {
 
 /// A command is a line; so is the answer: JSON with `error` if it failed.
 fn answer_command(mut stream: UnixStream, desk: &Desk) -> io::Result<()> {
-    let head = read_head(&mut stream, b"\n")?;
+    let head = read_head(&mut stream, b"\n", REQUEST_MAX)?;
     let done = |outcome: Result<(), String>| match outcome {
         Ok(()) => json!({ "ok": true }),
         Err(why) => json!({ "error": why }),
@@ -374,8 +457,9 @@ fn answer_command(mut stream: UnixStream, desk: &Desk) -> io::Result<()> {
         Command::Drain => done(lock(&desk.shares).drain(false)),
         Command::Record { site } => {
             let shares = Arc::clone(&desk.shares);
-            std::thread::spawn(move || recording::serve(&stream, &shares, site.as_deref()));
-            return Ok(());
+            let serve = move || recording::serve(&stream, &shares, site.as_deref());
+            // Where there is no thread for it, the client is left.
+            return std::thread::Builder::new().spawn(serve).map(|_| ());
         }
         Command::Unknown(other) => json!({ "error": format!("there is no command `{other}`") }),
     };
@@ -388,8 +472,8 @@ fn status(desk: &Desk) -> Option<Value> {
     Some(look.to_json(&desk.name, look.at.since(desk.began)))
 }
 
-fn answer_browser(mut stream: impl Read + Write, desk: &Desk, history: &History) -> io::Result<()> {
-    let head = read_head(&mut stream, b"\r\n\r\n")?;
+fn answer_browser(mut stream: impl Read + Write, desk: &Desk) -> io::Result<()> {
+    let head = read_head(&mut stream, b"\r\n\r\n", REQUEST_MAX)?;
     let look = desk.crew.look();
     let (status, kind, body) = match (Page::decode(&head), look) {
         (Page::Foreign, _) => {
@@ -400,7 +484,8 @@ fn answer_browser(mut stream: impl Read + Write, desk: &Desk, history: &History)
         }
         (_, None) => ("503 Service Unavailable", "text/plain", "not yet\n".to_owned()),
         (Page::Status, Some(look)) => {
-            let page = page::page(&look, history, &desk.name, look.at.since(desk.began));
+            let history = desk.history.lock().unwrap_or_else(PoisonError::into_inner);
+            let page = page::page(&look, &history, &desk.name, look.at.since(desk.began));
             ("200 OK", "text/html; charset=utf-8", page)
         }
         (Page::Metrics, Some(look)) => ("200 OK", metrics::CONTENT_TYPE, metrics::page(Look::clone(&look))),

@@ -5,6 +5,7 @@
 //! fires late then sends what it owes at once, and several packets go with one call. Being late by more than [`LATE_MAX`] is
 //! forgiven to nobody. So it is with what comes: datagrams have come when the kernel stamped them, however long they waited here.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
@@ -62,6 +63,8 @@ pub struct Change {
     pub recording: Option<Recording>,
     /// Whose what is, where there are several threads.
     pub owners: Arc<Owners>,
+    /// Sites that are at another place than they were, as the file says.
+    pub moved: Arc<BTreeSet<String>>,
 }
 
 /// What others ask for.
@@ -247,16 +250,16 @@ impl Packets {
     /// Another core, with the tunnels of the one before: sessions go on, and whoever waits is lost. So does a
     /// recording, unless there is nothing left to record. Sites that were on another thread have no session yet.
     fn reload(&mut self, change: Change, now: Time) {
-        let Change { share, pace, recording, owners } = change;
+        let Change { share, pace, recording, owners, moved } = change;
         let Share { mut config, text, numbers, peers } = share;
         if config.sites.is_empty() {
             self.end_recording(now);
         }
         let Some(old) = self.gateway.take() else { return };
         self.rounds.change(pace);
-        // Where a site was heard last counts more than where its name leads.
+        // Where a site was heard last counts more than where its name leads, and another place in the file more than both.
         let before = old.status();
-        for site in &mut config.sites {
+        for site in config.sites.iter_mut().filter(|site| !moved.contains(&site.name)) {
             // Names are in order.
             let known = before.binary_search_by(|status| status.name.cmp(&site.name));
             site.endpoint = known.ok().and_then(|at| before[at].endpoint).or(site.endpoint);
@@ -328,7 +331,7 @@ impl Packets {
                 self.collect_due(came);
                 let Self { gateway: Some(gateway), room, beside, .. } = self else { break };
                 let (from, traffic_class) = (received.from, received.traffic_class);
-                for datagram in room[..received.bytes].chunks(received.segment.max(1)) {
+                for datagram in datagrams(&room[..received.bytes], received.segment) {
                     packets += 1;
                     let wan = Wan { from, traffic_class, came, datagram };
                     if beside.as_mut().is_none_or(|beside| beside.keeps_datagram(&wan, gateway.tunnels_mut()))
@@ -349,6 +352,8 @@ impl Packets {
             let now = clock::now();
             self.collect_due(now);
             let Self { gateway: Some(gateway), tun, beside, .. } = self else { break };
+            // What cannot be read counts as well: a turn ends.
+            let most = packets + 1;
             let is_some = tun.read(|packet| {
                 packets += 1;
                 if beside.as_mut().is_none_or(|beside| beside.keeps_packet(packet, now)) {
@@ -358,6 +363,7 @@ impl Packets {
             if !is_some {
                 break;
             }
+            packets = packets.max(most);
             self.reads += 1;
             self.rounds.on_packet(Way::Out);
             reads_left |= packets >= TURN_PACKETS;
@@ -469,6 +475,11 @@ impl Packets {
         let look = Look { at: now, threads: vec![0; sites.len()], sites, stray, wire };
         self.shared.look.store(Some(Arc::new(look)));
     }
+}
+
+/// The datagrams that came together in `bytes`, of `segment` bytes each. One without any bytes is one as well.
+fn datagrams(bytes: &[u8], segment: usize) -> impl Iterator<Item = &[u8]> {
+    bytes.is_empty().then_some(bytes).into_iter().chain(bytes.chunks(segment.max(1)))
 }
 
 /// Waits until `at`, and of that for `looks_on` without sleeping; others that want the processor have it before.

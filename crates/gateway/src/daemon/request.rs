@@ -2,6 +2,10 @@
 
 use std::io::{self, Read};
 
+use tidegate_units::Span;
+
+use super::io::clock;
+
 /// The head of a request is no longer.
 pub const REQUEST_BYTES_MAX: usize = 8192;
 /// So many times a client may say a part of it.
@@ -91,11 +95,12 @@ fn is_loopback(host: &str) -> bool {
     name == "localhost" || name.parse().is_ok_and(|address: std::net::IpAddr| address.is_loopback())
 }
 
-/// Reads up to `end`, or what there is.
+/// Reads up to `end`, or what there is. A client may take `patience` for all of it, as far as reading returns meanwhile.
 ///
 /// # Errors
-/// When the client has gone away, or says nothing for too long.
-pub fn read_head(stream: &mut impl Read, end: &[u8]) -> io::Result<Vec<u8>> {
+/// When the client has gone away, or takes too long.
+pub fn read_head(stream: &mut impl Read, end: &[u8], patience: Span) -> io::Result<Vec<u8>> {
+    let until = clock::now() + patience;
     let mut head = Vec::new();
     let mut part = [0; 1024];
     for _ in 0..READS_MAX {
@@ -104,6 +109,9 @@ pub fn read_head(stream: &mut impl Read, end: &[u8]) -> io::Result<Vec<u8>> {
         if bytes == 0 || head.windows(end.len()).any(|window| window == end) || head.len() > REQUEST_BYTES_MAX
         {
             break;
+        }
+        if clock::now() >= until {
+            return Err(io::ErrorKind::TimedOut.into());
         }
     }
     Ok(head)
@@ -142,7 +150,12 @@ mod tests {
 
     #[test]
     fn a_client_that_never_ends_its_request_is_left() {
-        let head = read_head(&mut io::repeat(b'a'), b"\r\n\r\n").expect("it says something");
+        let hour = Span::from_secs(3600);
+        let head = read_head(&mut io::repeat(b'a'), b"\r\n\r\n", hour).expect("it says something");
         assert!(head.len() <= REQUEST_BYTES_MAX + 1024, "{}", head.len());
+        // A byte at a time, each in time.
+        let late =
+            read_head(&mut io::repeat(b'a').take(9), b"\r\n\r\n", Span::ZERO).expect_err("it takes too long");
+        assert_eq!(late.kind(), io::ErrorKind::TimedOut);
     }
 }

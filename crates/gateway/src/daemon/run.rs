@@ -146,11 +146,18 @@ pub fn run(path: &Path, record: Option<(&Path, Option<&str>)>) -> Result<(), Str
     if plan.threads > 1 {
         tell_division(&plan, &division);
     }
-    let manager = Manager::new(path.to_owned(), plan.clone(), keys, division, Arc::clone(&crew));
+    let (manager, wakes) = Manager::new(path.to_owned(), plan.clone(), keys, division, Arc::clone(&crew));
     let manager = Arc::new(Mutex::new(manager));
+    let names = Arc::clone(&manager);
+    thread::spawn(move || control::keep_names(&names, &wakes));
     let began = clock::now();
-    let desk = Desk { shares: Arc::clone(&manager), crew: Arc::clone(&crew), name: name(), began };
-    thread::spawn(move || control::serve(&desk, &socket, status.as_ref()));
+    let (shares, history) = (Arc::clone(&manager), Mutex::default());
+    let desk = Arc::new(Desk { shares, crew: Arc::clone(&crew), name: name(), began, history });
+    if let Some(listener) = status {
+        let pages = Arc::clone(&desk);
+        thread::spawn(move || control::serve_pages(&pages, &listener));
+    }
+    thread::spawn(move || control::serve(&desk, &socket));
     let house = Arc::clone(&manager);
     thread::spawn(move || control::keep_house(&house, keeper));
 

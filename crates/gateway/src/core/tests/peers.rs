@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::core::peer::Why;
+use crate::tunnel::{Addressed, Opened, Refusal};
 
 #[test]
 fn gateways_greet_and_control_the_link() {
@@ -117,4 +118,70 @@ fn sessions_are_renewed_under_load_without_a_loss() {
     assert_eq!(world.delivered.len(), 15_000);
     let initiations = world.wire.iter().filter(|(.., bytes)| bytes[0] == 1).count();
     assert!((3..=6).contains(&initiations), "{initiations}");
+}
+
+/// A tunnel of which others say whether it has a session, and that counts how often one is wanted.
+#[derive(Default)]
+struct Fickle {
+    is_up: bool,
+    wanted: u32,
+    next: Time,
+}
+
+impl Tunnel for Fickle {
+    fn is_up(&mut self, _: Time) -> bool {
+        self.is_up
+    }
+    fn want(&mut self, _: Time) {
+        self.wanted += 1;
+    }
+    fn seal(&mut self, _: &[u8], _: Time, _: &mut [u8]) -> Option<usize> {
+        None
+    }
+    fn open(&mut self, _: &[u8], _: SocketAddr, _: Time, _: &mut [u8]) -> Opened {
+        Opened::Refused(Refusal::Unknown)
+    }
+    fn poll(&mut self, now: Time, _: &mut [u8]) -> Option<usize> {
+        self.next = now + Span::from_millis(250);
+        None
+    }
+    fn timeout(&mut self) -> Option<Time> {
+        Some(self.next)
+    }
+}
+
+impl Tunnels for Fickle {
+    type Tunnel<'a> = &'a mut Self;
+    fn addressed(&mut self, _: &[u8], _: SocketAddr, _: Time, _: &mut [u8]) -> Addressed {
+        Addressed::Refused(Refusal::Unknown)
+    }
+    fn tunnel(&mut self, _: u32) -> &mut Self {
+        self
+    }
+}
+
+#[test]
+fn a_session_that_ends_is_asked_for_again_unless_nobody_is_there_to_be_asked() {
+    for control in [None, Some(path())] {
+        for is_known in [true, false] {
+            let mut config = config(0, 2, control.as_ref(), None);
+            if !is_known {
+                config.sites[0].endpoint = None;
+            }
+            let mut gateway = Gateway::new(config, Fickle::default(), Time::ZERO);
+            let mut room = [0; BUFFER_BYTES];
+            let mut now = Time::ZERO;
+            let mut wanted = Vec::new();
+            for is_up in [false, true, false, true, false] {
+                gateway.tunnels_mut().is_up = is_up;
+                for _ in 0..40 {
+                    now += Span::from_millis(250);
+                    while gateway.poll_output(now, &mut room).is_some() {}
+                }
+                wanted.push(gateway.tunnels().wanted);
+            }
+            let expected = if is_known { [1, 1, 2, 2, 3] } else { [0; 5] };
+            assert_eq!(wanted, expected, "{control:?}");
+        }
+    }
 }

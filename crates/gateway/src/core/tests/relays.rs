@@ -31,3 +31,21 @@ fn a_third_site_is_reached_through_a_relay_that_sees_nothing_of_it() {
         }
     }
 }
+
+#[test]
+fn what_a_relays_queues_drop_is_told_and_not_kept() {
+    let mut configs: Vec<_> = (0..3).map(|here| config(here, 3, None, Some(1))).collect();
+    configs[1].relay = Some(HopConfig::Nbq(Box::default()));
+    let mut world = World::new(configs);
+    world.run_for(Span::from_secs(1));
+    world.is_cut = true;
+    world.run_for(Span::from_secs(400));
+    assert_eq!(world.state(1), State::Down);
+    // Its own hosts go on sending to a site that is down.
+    for number in 0..2000 {
+        world.send(1, &udp(1, 0, number, 100, 0));
+        assert!(world.gateways[1].store.dropped.len() < 10, "{number}");
+    }
+    let dropped = world.gateways[1].status()[0].drops.total();
+    assert!(dropped > 1000, "{dropped}");
+}

@@ -2,7 +2,7 @@
 //!
 //! Each costs some 100 us, so that there are three bounds: the first code, which says that the sender knows our
 //! public key; cookies, which say that they are where they say (NDSS 2017, section 5.3); and a budget in all and
-//! by address. Where several threads have tunnels, one of them judges for all what comes from outside, so that
+//! by address. What another site passes on has a budget of its own, and no cookies. Where several threads have tunnels, one of them judges for all what comes from outside, so that
 //! bounds are those of the gateway and not of each thread.
 
 use std::hash::Hasher;
@@ -96,7 +96,11 @@ pub(super) struct Gate {
     pub(super) public: PublicKey,
     /// Asks strangers for cookies.
     pub(super) limiter: RateLimiter,
+    /// Asks nobody: only the first code is looked at.
+    codes: RateLimiter,
     budget: Budget,
+    /// For what comes inside of another site's tunnel: whoever passes it on is no stranger, and cannot be sent a cookie for another.
+    of_relays: Budget,
 }
 
 impl Gate {
@@ -112,20 +116,32 @@ impl Gate {
             private,
             public,
             limiter: RateLimiter::new(&public, HANDSHAKES_PER_SECOND),
+            codes: RateLimiter::new(&public, u64::MAX),
             budget: Budget::new(u64::from_le_bytes(key), now),
+            of_relays: Budget::new(u64::from_le_bytes(key), now),
         })
+    }
+
+    /// Whether `from` is no address: it came inside of another site's tunnel.
+    const fn is_relayed(from: IpAddr) -> bool {
+        from.is_unspecified()
     }
 
     /// What becomes of the handshake message `datagram`; both kinds cost some, and are counted.
     pub fn judge(&mut self, datagram: &[u8], from: IpAddr, now: Time, room: &mut [u8]) -> Judgement {
         self.limiter.reset_count();
-        let packet = match self.limiter.verify_packet(Some(from), datagram, room) {
+        let (limiter, budget) = if Self::is_relayed(from) {
+            (&self.codes, &mut self.of_relays)
+        } else {
+            (&self.limiter, &mut self.budget)
+        };
+        let packet = match limiter.verify_packet(Some(from), datagram, room) {
             Ok(packet) => packet,
             Err(TunnResult::WriteToNetwork(cookie)) => return Judgement::Reply(cookie.len()),
             Err(TunnResult::Err(why)) => return Judgement::Refused(refusal(&why)),
             Err(_) => return Judgement::Refused(Refusal::Malformed),
         };
-        if !self.budget.may(from, now) {
+        if !budget.may(from, now) {
             return Judgement::Refused(Refusal::Busy);
         }
         match packet {

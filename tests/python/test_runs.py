@@ -1,0 +1,71 @@
+"""How many runs may be asked for, and what is said of a sweep."""
+
+import json
+
+import pytest
+from conftest import EXPERIMENT
+
+import tidegate
+from tidegate import experiment
+from tidegate.errors import UsageError
+
+NETWORK = """
+duration = "1s"
+nodes = { hosts = ["A", "B"] }
+links.bottleneck = { between = ["A", "B"], rate = "1Mbit", delay = "1ms" }
+flows.tcp = { from = "A", to = "B", transport = "tcp" }
+axes.rate = { path = "links.bottleneck.rate", values = ["1Mbit", "2Mbit"] }
+"""
+
+
+@pytest.fixture
+def mine(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text(EXPERIMENT)
+    return path
+
+
+def no_scenario(*_):
+    raise AssertionError("nothing is built of runs that are too many")
+
+
+def test_seeds_that_are_too_many_are_refused_before_anything_is_built(
+    tidegate_command, mine, core, monkeypatch
+):
+    monkeypatch.setattr(core.Experiment, "scenario", no_scenario)
+    for form in ([], ["--quick"]):
+        code, _, said = tidegate_command("sweep", mine, "--seeds", 10**9, *form)
+        assert code == 2
+        assert "000000000 runs" in said and "at most 1000000" in said and "fewer seeds" in said
+    with pytest.raises(UsageError, match="at most 1000000"):
+        tidegate.sweep(mine, seeds=10**9)
+
+
+def test_the_limit_is_exact(mine, core, monkeypatch):
+    monkeypatch.setattr(experiment, "RUNS_MAX", 24)
+    each = experiment.Experiment("mine", mine)
+    assert len(each.tasks(seeds=4)) == 24
+    monkeypatch.setattr(core.Experiment, "scenario", no_scenario)
+    with pytest.raises(UsageError, match="30 runs, of 6 points with 5 seeds each"):
+        each.tasks(seeds=5)
+
+
+@pytest.mark.real_core
+def test_what_is_overridden_counts(tidegate_command, tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text(NETWORK)
+    axis = 'axes.rate.values=["1Mbit", "2Mbit", "3Mbit"]'
+    code, _, said = tidegate_command("sweep", path, "--seeds", 400_000, "--set", axis)
+    assert code == 2 and "1200000 runs, of 3 points with 400000 seeds each; at most 1000000" in said
+
+
+@pytest.mark.parametrize("seeds", [0, -1, 1.5, "2", True])
+def test_seeds_are_a_whole_number(mine, seeds):
+    with pytest.raises(UsageError, match=r"seeds is .*: a whole number from 1 to 1000000"):
+        tidegate.sweep(mine, seeds=seeds)
+
+
+def test_a_sweep_without_checks_says_nothing_of_them(tidegate_command, mine):
+    code, out, said = tidegate_command("sweep", mine, "--seeds", 1, "--json")
+    assert code == 0 and json.loads(out)["points"] == 6
+    assert "nothing to check" not in said and "expected.toml" not in said

@@ -209,7 +209,9 @@ class Experiment:
         ]
         drawn = [(place, term.replace(SIZE, SOME_SIZE)) for place, term, series in figures if not series]
         names = reachable.Names(
-            [*drawn, *measures], [(place, term) for place, term, is_series in figures if is_series]
+            [*drawn, *measures],
+            [(place, term) for place, term, is_series in figures if is_series],
+            {name: axis.values for name, axis in self.info.axes.items()},
         )
         files = Files(self.path, self.overrides, quick)
         groups: dict[tuple, tuple[Any, list[int]]] = {}

@@ -10,7 +10,7 @@ from typing import Any
 from tidegate import _core, display, reach
 from tidegate.commands import parse_overrides
 from tidegate.errors import EXIT_INVALID, InvalidFileError, MeasureError, UsageError
-from tidegate.experiment import Experiment
+from tidegate.experiment import Experiment, Overrides
 
 
 def validate(files: list[Path], overrides: list[str], as_json: bool) -> int:
@@ -27,7 +27,7 @@ def validate(files: list[Path], overrides: list[str], as_json: bool) -> int:
                 continue
             about = json.loads(_core.validate(path, pairs, reach.of(path)))
             if about["kind"] == "experiment":
-                Experiment(path.stem, path, pairs).tasks()  # reads the measures of figures as well
+                _require_measures(path, pairs)
             reports.append({"file": str(path), "valid": True, **about})
         except (_core.ConfigError, MeasureError, InvalidFileError) as error:
             place = {key: getattr(error, key, None) for key in ("line", "column", "path")}
@@ -43,6 +43,17 @@ def validate(files: list[Path], overrides: list[str], as_json: bool) -> int:
                 for warning in report.get("warnings", []):
                     print(warning["rendered"], file=sys.stderr)
     return 0 if all(report["valid"] for report in reports) else EXIT_INVALID
+
+
+def _require_measures(path: Path, overrides: Overrides) -> None:
+    """Refuse an experiment whose figures or checks name what no run will have."""
+    from tidegate import checks
+    from tidegate.commands.reproduce import expectations
+
+    each = Experiment(path.stem, path, overrides)
+    expected = expectations({path.stem: path}, tells=False).get(path.stem, checks.Expectations())
+    checks.require_fits(expected, each.info)
+    each.tasks(measures=expected.measures)
 
 
 def _is_tuning(path: Path) -> bool:

@@ -72,5 +72,7 @@ def markdown(table: Table) -> str:
 
 
 def write(table: Table, path: Path) -> None:
-    """Write it to `path` as Markdown."""
-    path.write_text(markdown(table), encoding="utf-8")
+    """Write it to `path` as Markdown; folders above it are made."""
+    from tidegate.store import write_atomic
+
+    write_atomic(path, markdown(table))

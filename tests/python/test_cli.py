@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -353,8 +354,9 @@ def test_emulation_is_part_of_the_module_and_another_program_may_be_named(monkey
     done = subprocess.run(command, capture_output=True, text=True)
     assert (done.returncode, "no-such-file cannot be read" in done.stderr) == (1, True), done.stderr
     assert emulate.program() == [sys.executable, "-m", "tidegate"]
-    monkeypatch.setenv("TIDEGATE_EMULATE", "/opt/other")
-    assert emulate.program() == ["/opt/other"]
+    other = shutil.which("true")
+    monkeypatch.setenv("TIDEGATE_EMULATE", other)
+    assert emulate.program() == [other]
 
 
 def test_plot_and_report_from_a_folder(tidegate_command, shelf):

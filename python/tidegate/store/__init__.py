@@ -5,7 +5,13 @@ In: what experiments and single runs gave (`PointResult`s, outcomes of checks). 
 `tidegate.api` read from them. Locks and atomic writing (`files`) know nothing of results.
 """
 
-from tidegate.store.files import is_file_name, locked, require_inside, write_atomic
+from tidegate.store.files import (
+    is_file_name,
+    locked,
+    require_file,
+    require_inside,
+    write_atomic,
+)
 from tidegate.store.points import PartialResult
 from tidegate.store.results import (
     StoredResult,
@@ -29,6 +35,7 @@ __all__ = [
     "kept_points",
     "locked",
     "read_result",
+    "require_file",
     "require_inside",
     "require_place",
     "using",

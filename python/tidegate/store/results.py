@@ -14,7 +14,6 @@ Whatever carries the final name is whole (`files`); points that are finished bef
 import contextlib
 import hashlib
 import json
-import os
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -24,7 +23,7 @@ from typing import Any
 from tidegate.errors import InvalidFileError, TidegateError
 from tidegate.experiment import Info, PointResult
 from tidegate.store.damage import AGAIN, described, require
-from tidegate.store.files import atomic_folder, is_file_name
+from tidegate.store.files import atomic_folder, is_file_name, require_room
 from tidegate.store.points import json_line, read_point, series_file, whole_points, write_point
 from tidegate.store.series import StoredSeries
 
@@ -40,11 +39,7 @@ def require_place(target: Path) -> None:
         raise InvalidFileError(f"{target} is a link to nowhere")
     if target.exists():
         _require_replaceable(target)
-    parent = next(above for above in target.parents if above.exists())
-    if not parent.is_dir():
-        raise InvalidFileError(f"{parent} is no folder: {target} cannot be made in it")
-    if not os.access(parent, os.W_OK | os.X_OK):
-        raise TidegateError(f"{parent} may not be written to: {target} cannot be made in it")
+    require_room(target, "--out")
 
 
 def _require_replaceable(target: Path) -> None:

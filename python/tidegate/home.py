@@ -111,7 +111,8 @@ class ExperimentResult:
     def export(self, path: Place, what: str | None = None, patterns: Sequence[str] = ()) -> list[Path]:
         """Write `values` (what is meant without a word), `means` or `series`: .csv, .parquet or .arrow.
 
-        As .flent.gz time series alone, a file for each run. Gives the files that were written.
+        As .flent.gz time series alone, a file for each run. Gives the files that were written. `UsageError`
+        where a pattern matches nothing, or no series was recorded: what stands at `path` stays.
         """
         from tidegate import flent
 
@@ -122,6 +123,7 @@ class ExperimentResult:
             if what not in (None, "series"):
                 raise UsageError(f"{target.name}: flent's files hold time series, and no {what}")
             return flent.write(self.points, self.title, target, patterns)
+        tidy.require_some(self.points, patterns, of_series=what == "series")
         TABLES[what or "values"](self.points, patterns).write(target)
         return [target]
 

@@ -73,4 +73,4 @@ def _suggestion(path: str, summary: Mapping[str, Any]) -> str:
     close = difflib.get_close_matches(missing, names, n=3)
     meant = f"; did you mean {', '.join(close)}?" if close else ""
     more = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
-    return f"{meant}; here are: {', '.join(names[:_NAMES_SHOWN])}{more}"
+    return f"{meant or ';'} here are: {', '.join(names[:_NAMES_SHOWN])}{more}"

@@ -179,7 +179,7 @@ def require_some(points: Sequence[PointResult], patterns: Sequence[str], of_seri
         names = dict.fromkeys(name for point in points for name in point.series_names)
         if not names:
             raise UsageError(
-                "nothing was recorded over time: `[record]` of the file says what is, docs/scenarios.md#record"
+                "nothing was recorded over time: `[record]` in its file says so: docs/scenarios.md#record"
             )
         there = {name: (name, "") for name in names}
     else:

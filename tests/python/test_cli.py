@@ -51,7 +51,9 @@ def test_timing_goes_to_stderr(tidegate_command, scenario_file):
         (["validate", "{scenario}", "missing.toml"], 3),
         (["reproduce", "nothing"], 2),
         (["reproduce", "two", "--seeds", "0"], 2),
-        (["sweep", "missing.toml"], 2),
+        (["sweep", "missing.toml"], 3),
+        (["reproduce", "missing.toml"], 3),
+        (["tune", "missing.toml"], 3),
         (["sweep", "two/share", "--resume", "--fresh"], 2),
         (["plot", "nowhere"], 3),
         (["report", "nowhere"], 3),
@@ -559,7 +561,7 @@ def test_an_experiment_of_ones_own_is_judged_by_the_file_beside_it(tidegate_comm
     assert Path("results/mine/result.json").exists()
     (own / "expected.toml").write_text(check_text("at_least = 1e9"))
     code, _, err = tidegate_command("reproduce", own / "other.toml")
-    assert code == 2, err
+    assert code == 3, err
 
 
 def test_explain_names_what_is_close(tidegate_command):

@@ -7,7 +7,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from tidegate import _core, display, reach
+from tidegate import _core, display, library, reach
 from tidegate.commands import parse_overrides
 from tidegate.errors import EXIT_INVALID, InvalidFileError, MeasureError, UsageError
 from tidegate.experiment import Experiment, Overrides
@@ -19,6 +19,7 @@ def validate(files: list[Path], overrides: list[str], as_json: bool) -> int:
     reports: list[dict[str, Any]] = []
     for path in files:
         try:
+            library.require_file(path)
             if _is_tuning(path):
                 from tidegate.commands import tune
 

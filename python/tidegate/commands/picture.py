@@ -83,8 +83,7 @@ def _changed(spec: dict[str, Any], wish: Wish) -> dict[str, Any]:
 
 def plot(folder: Path, wanted: str | None, out: Path | None, as_json: bool, wish: Wish = Wish()) -> int:
     """Draw the figures of one folder, or the one that is named (by id, or all of a kind)."""
-    if not store.is_result(folder):
-        raise InvalidFileError(f"{folder} is no result folder")
+    store.require_result(folder)
     if out is not None:
         store.require_file(out, "--out")
     with store.using(folder):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tidegate import _core, reach, store
+from tidegate import _core, library, reach, store
 from tidegate.commands import parse_overrides
 from tidegate.display import progress_line, run_summary
 from tidegate.errors import NotStoredError, UsageError
@@ -26,6 +26,7 @@ def run(
     cores: int = 1,
 ) -> int:
     """Run `path`; the summary goes to stdout, the cost to stderr."""
+    library.require_file(path)
     if out is not None:
         store.require_place(out)
         if store.is_result(out) and not force:

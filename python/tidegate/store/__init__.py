@@ -20,6 +20,7 @@ from tidegate.store.results import (
     kept_points,
     read_result,
     require_place,
+    require_result,
     using,
     write_result,
 )
@@ -38,6 +39,7 @@ __all__ = [
     "require_file",
     "require_inside",
     "require_place",
+    "require_result",
     "using",
     "write_atomic",
     "write_result",

@@ -14,6 +14,7 @@ Whatever carries the final name is whole (`files`); points that are finished bef
 import contextlib
 import hashlib
 import json
+import os
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -145,10 +146,27 @@ def is_result(folder: Path) -> bool:
     return (folder / _MANIFEST).is_file() and not folder.name.startswith(".")
 
 
+def require_result(folder: Path) -> None:
+    """Refuse what is no result folder at all: that one is damaged is another matter."""
+    if not os.path.lexists(folder):
+        raise InvalidFileError(f"no folder {folder}")
+    if not (folder / _MANIFEST).is_file():
+        waits = folder.with_name(f"{folder.name}.partial")
+        if folder.name.endswith(".partial"):
+            told = ": it holds points of a run that is not complete; --resume goes on from them"
+        elif waits.is_dir():
+            told = f": {waits} holds points of a run that is not complete; --resume goes on from them"
+        else:
+            told = f": it has no {_MANIFEST}"
+        raise InvalidFileError(f"{folder} is no result folder{told}")
+
+
 def find_results(path: Path) -> list[Path]:
     """`path` itself if it is a result folder, else all result folders below it, in natural order."""
     from tidegate.library import natural_key
 
+    if not os.path.lexists(path):
+        raise InvalidFileError(f"no folder {path}")
     if not path.is_dir():
         raise InvalidFileError(f"{path} is no folder")
     if is_result(path):
@@ -167,6 +185,7 @@ def find_results(path: Path) -> list[Path]:
 
 def read_result(folder: Path) -> StoredResult:
     """Read a result folder back."""
+    require_result(folder)
     try:
         manifest = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))
         if manifest["schema_version"] != SCHEMA_VERSION:

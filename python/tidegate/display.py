@@ -8,10 +8,12 @@ import os
 import shutil
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tidegate import quantities, tables
+from tidegate.experiment import place_of
 
 _COLOURS = {
     "pass": "32",
@@ -207,17 +209,25 @@ def expected_text(check: dict[str, Any]) -> str:
     return f"{text} {unit}".strip()
 
 
-def measured_text(check: dict[str, Any]) -> str:
-    """What was measured, with the half width of its confidence interval."""
+def fewest_seeds(points: Sequence[Any]) -> int:
+    """With how many seeds each of an experiment's points was run at least; 0 without points."""
+    counts = Counter(place_of(point) for point in points)
+    return min(counts.values(), default=0)
+
+
+def measured_text(check: Mapping[str, Any], seeds: int) -> str:
+    """What was measured with so many `seeds`, with the half width of its confidence interval."""
     if check["measured"] is None:
         return "-"
-    return quantities.number(check["measured"]) + quantities.half_width(*(check.get("ci95") or (None, None)))
+    low, high = check.get("ci95") or (None, None)
+    return quantities.number(check["measured"]) + quantities.half_width(low, high, seeds)
 
 
 def expected_table(results: Sequence[Any]) -> str:
     """Expected against measured, of `store.StoredResult`s."""
     rows = []
     for result in results:
+        seeds = fewest_seeds(result.points)
         for number, check in enumerate(result.checks):
             name = result.info.id if number == 0 else ""
             rows.append(
@@ -225,7 +235,7 @@ def expected_table(results: Sequence[Any]) -> str:
                     name,
                     _clip(check["name"], _CHECK_MAX) if sys.stdout.isatty() else check["name"],
                     expected_text(check),
-                    measured_text(check),
+                    measured_text(check, seeds),
                     check["provenance"],
                 ]
                 + [check["status"]]

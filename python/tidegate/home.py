@@ -137,7 +137,7 @@ class ExperimentResult:
         said = [self.status] if self.checks else []
         parts = [notebook.heading(self.title, ", ".join([*said, self._runs()]))]
         if self.checks:
-            parts.append(_checks_frame(self.checks)._repr_html_())
+            parts.append(_checks_frame(self.checks, display.fewest_seeds(self.points))._repr_html_())
         parts.append(notebook.charts(self._figures))
         parts.append(notebook.folded("The network", notebook.topology(self.stored.scenario)))
         return "".join(parts)
@@ -153,12 +153,12 @@ class Results(list[ExperimentResult]):
 TABLES = {"values": tidy.values, "means": tidy.means, "series": tidy.series}
 
 
-def _checks_frame(outcomes: Sequence[Mapping[str, Any]]) -> tidy.Frame:
+def _checks_frame(outcomes: Sequence[Mapping[str, Any]], seeds: int) -> tidy.Frame:
     return tidy.Frame(
         {
             "check": [each["name"] for each in outcomes],
             "expected": [display.expected_text(each) for each in outcomes],
-            "measured": [display.measured_text(each) for each in outcomes],
+            "measured": [display.measured_text(each, seeds) for each in outcomes],
             "status": [each["status"] for each in outcomes],
         }
     )

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from conftest import EXPERIMENT
+from conftest import EXPERIMENT, check_text
 
 import tidegate
 from tidegate import experiment
@@ -69,3 +69,16 @@ def test_a_sweep_without_checks_says_nothing_of_them(tidegate_command, mine):
     code, out, said = tidegate_command("sweep", mine, "--seeds", 1, "--json")
     assert code == 0 and json.loads(out)["points"] == 6
     assert "nothing to check" not in said and "expected.toml" not in said
+
+
+def test_a_reproduction_without_checks_is_not_counted(tidegate_command, mine):
+    code, out, said = tidegate_command("reproduce", mine, "--quick", "--out", "res")
+    assert code == 0 and "nothing to check, there is no" in said
+    assert "there was nothing to check\n" in out and "0 of 0" not in out and "fail" not in out
+
+
+def test_checks_that_are_all_skipped_are_not_counted(tidegate_command, mine):
+    text = check_text("value = 0.75\ntolerance = '3%'", more="quick = false").replace("share", "mine", 1)
+    mine.with_name("expected.toml").write_text(text)
+    code, out, _ = tidegate_command("reproduce", mine, "--quick", "--out", "res")
+    assert code == 0 and "no check was made, 1 experiment skipped\n" in out and "0 of 0" not in out

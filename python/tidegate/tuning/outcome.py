@@ -92,7 +92,8 @@ def goals(tuning: Tuning) -> list[str]:
 
 def estimate_text(value: Estimate) -> str:
     """A mean with half of its interval."""
-    return quantities.number(float(f"{value.mean:.4g}")) + quantities.half_width(value.low, value.high)
+    half = quantities.half_width(value.low, value.high, value.count)
+    return quantities.number(float(f"{value.mean:.4g}")) + half
 
 
 def state_words(trial: Trial, tuning: Tuning) -> str:

@@ -1,5 +1,6 @@
-"""What is asked for and is not there: one wording and one exit code, whatever is to be done with it."""
+"""What is asked for and is not there, or is wrong: one wording, one exit code, and all of it."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -69,3 +70,31 @@ nodes = { hosts = ["A", "B"] }
 links.bottleneck = { between = ["A", "B"], rate = "1Mbit", delay = "1ms" }
 flows.tcp = { from = "A", to = "B", transport = "tcp" }
 """
+
+
+@pytest.mark.real_core
+def test_all_that_is_wrong_with_a_file_is_in_json(tidegate_command):
+    file = Path("broken.toml")
+    file.write_text('duration = "1s"\nx = 1\n' + NETWORK.replace("1Mbit", "1Mbi").replace("tcp", "tpc"))
+    code, out, _ = tidegate_command("validate", file, "--json")
+    (report,) = json.loads(out)["files"]
+    first, *rest = report["errors"]
+    assert code == 3 and f"(and {len(rest)} more)" in report["error"]["message"] and len(rest) >= 2
+    for key in ("line", "column", "path"):
+        assert first[key] == report["error"][key]
+    assert report["error"]["message"].startswith(first["message"])
+    assert {(each["file"], each["line"], each["path"]) for each in report["errors"]} >= {
+        ("broken.toml", 2, "x"),
+        ("broken.toml", 5, "links.bottleneck.rate"),
+    }
+    assert all(each["message"].startswith(f"broken.toml:{each['line']}:") for each in report["errors"])
+    code, out, _ = tidegate_command("run", file, "--json")
+    assert json.loads(out)["errors"] == report["errors"]
+    # One error is a list of one.
+    file.write_text(NETWORK)
+    (report,) = json.loads(tidegate_command("validate", file, "--json")[1])["files"]
+    assert [each["message"] for each in report["errors"]] == [report["error"]["message"]]
+    (report,) = json.loads(tidegate_command("validate", "missing.toml", "--json")[1])["files"]
+    assert [each["message"] for each in report["errors"]] == ["no file missing.toml"]
+    code, out, _ = tidegate_command("validate", file, "--set", "duration=1", "--set", "y=2", "--json")
+    assert len(json.loads(out)["files"][0]["errors"]) == 2 and "--set y=2" in out

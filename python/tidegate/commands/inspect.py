@@ -7,7 +7,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from tidegate import _core, display, library, reach
+from tidegate import _core, config_errors, display, library, reach
 from tidegate.commands import parse_overrides
 from tidegate.errors import EXIT_INVALID, InvalidFileError, MeasureError, UsageError
 from tidegate.experiment import Experiment, Overrides
@@ -32,7 +32,14 @@ def validate(files: list[Path], overrides: list[str], as_json: bool) -> int:
             reports.append({"file": str(path), "valid": True, **about})
         except (_core.ConfigError, MeasureError, InvalidFileError) as error:
             place = {key: getattr(error, key, None) for key in ("line", "column", "path")}
-            reports.append({"file": str(path), "valid": False, "error": {"message": str(error), **place}})
+            reports.append(
+                {
+                    "file": str(path),
+                    "valid": False,
+                    "error": {"message": str(error), **place},
+                    "errors": config_errors.listed(error),
+                }
+            )
             if not as_json:
                 print(getattr(error, "rendered", None) or str(error), file=sys.stderr)
     if as_json:

@@ -9,7 +9,7 @@ import shutil
 import sys
 import textwrap
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tidegate import quantities, tables
@@ -126,6 +126,33 @@ FLUID_COLUMNS = (
     ("timed out %", lambda fluid: _percent(_get(fluid, "timed_out"), 2)),
     ("rtt ms mean", lambda fluid: _text(_get(fluid, "rtt_ms"))),
 )
+# What applications of flows have of their own, by the key of a summary.
+APPLICATION_COLUMNS: dict[str, tuple[tuple[str, Any], ...]] = {
+    "transfers": (
+        ("came", lambda own: _text(_get(own, "arrived"))),
+        ("done", lambda own: _text(_get(own, "completed"))),
+        ("refused", lambda own: _text(_get(own, "refused") or None)),
+        ("done after s mean", lambda own: _text(_get(own, "completion_s", "mean"))),
+        ("p95", lambda own: _text(_get(own, "completion_s", "p95"))),
+        ("slow-down mean", lambda own: _text(_get(own, "slowdown", "mean"))),
+    ),
+    "pages": (
+        ("begun", lambda own: _text(_get(own, "begun"))),
+        ("loaded", lambda own: _text(_get(own, "loaded"))),
+        ("loaded after s mean", lambda own: _text(_get(own, "load_s", "mean"))),
+        ("p95", lambda own: _text(_get(own, "load_s", "p95"))),
+        ("objects", lambda own: _text(_get(own, "objects"))),
+    ),
+    "video": (
+        ("segments", lambda own: _text(_get(own, "segments"))),
+        ("bitrate Mb/s", lambda own: _text(_get(own, "mean_bitrate_bps"), 1e-6)),
+        ("switches", lambda own: _text(_get(own, "switches"))),
+        ("began after s", lambda own: _text(_get(own, "startup_s"))),
+        ("stalls", lambda own: _text(_get(own, "stalls"))),
+        ("stalled s", lambda own: _text(_get(own, "stalled_s"))),
+        ("of its time %", lambda own: _percent(_get(own, "stalled_ratio"))),
+    ),
+}
 MARKER_COLUMNS = (
     ("green Mb/s", lambda marker: _text(_get(marker, "green_bps"), 1e-6)),
     ("yellow Mb/s", lambda marker: _text(_get(marker, "yellow_bps") or None, 1e-6)),
@@ -163,6 +190,15 @@ def both_directions(links: dict[str, Any]) -> dict[str, Any]:
     return lines
 
 
+def applications(summary: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any], Sequence[Any]]]:
+    """What transfers, pages and films have of their own: name of a table, entries by flow, columns."""
+    for key, columns in APPLICATION_COLUMNS.items():
+        flows = summary.get("flows") or {}
+        own = {name: flow[key] for name, flow in flows.items() if isinstance(flow.get(key), Mapping)}
+        if own:
+            yield key, own, columns
+
+
 def run_summary(title: str, summary: dict[str, Any], duration_s: float, warmup_s: float, seed: int) -> str:
     """The readable summary of one run."""
     window = (
@@ -171,6 +207,7 @@ def run_summary(title: str, summary: dict[str, Any], duration_s: float, warmup_s
     parts = [coloured(title, "title") + f"  ({window})"]
     if summary.get("flows"):
         parts.append(_entries_table("flow", summary["flows"], FLOW_COLUMNS))
+    parts += [_entries_table(*each) for each in applications(summary)]
     if summary.get("fluids"):
         parts.append(_entries_table("fluid", summary["fluids"], FLUID_COLUMNS))
     if summary.get("links"):

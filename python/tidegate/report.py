@@ -215,6 +215,7 @@ def _summary_tables(summary: dict[str, Any]) -> list[dict[str, Any]]:
     found = []
     for name, entries, columns in (
         ("flow", flows, display.FLOW_COLUMNS),
+        *((f"flow: {key}", *rest) for key, *rest in display.applications(summary)),
         ("fluid", summary.get("fluids") or {}, display.FLUID_COLUMNS),
         ("link", display.both_directions(links), display.LINK_COLUMNS),
     ):

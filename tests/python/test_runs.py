@@ -6,7 +6,7 @@ import pytest
 from conftest import EXPERIMENT, check_text
 
 import tidegate
-from tidegate import experiment
+from tidegate import display, experiment
 from tidegate.errors import UsageError
 
 NETWORK = """
@@ -82,3 +82,38 @@ def test_checks_that_are_all_skipped_are_not_counted(tidegate_command, mine):
     mine.with_name("expected.toml").write_text(text)
     code, out, _ = tidegate_command("reproduce", mine, "--quick", "--out", "res")
     assert code == 0 and "no check was made, 1 experiment skipped\n" in out and "0 of 0" not in out
+
+
+def test_films_pages_and_transfers_are_told_beside_their_flows():
+    film = {
+        "segments": 60, "mean_bitrate_bps": 2.3e6, "switches": 3, "startup_s": 0.4, "stalls": 2,
+        "stalled_s": 1.5, "stalled_ratio": 0.05,
+    }  # fmt: skip
+    pages = {"begun": 9, "loaded": 8, "load_s": {"mean": 1.25, "p95": 3.5}, "objects": 99}
+    transfers = {"arrived": 70, "completed": 65, "refused": 0, "completion_s": {"mean": 0.5, "p95": 2}}
+    flows = {"tcp": {}, "film": {"video": film}, "web": {"pages": pages}, "mice": {"transfers": transfers}}
+    lines = display.run_summary("t", {"flows": flows}, 1.0, 0.0, 1).splitlines()
+
+    def below(name):
+        (at,) = (number for number, line in enumerate(lines) if line.split()[:1] == [name])
+        return lines[at], lines[at + 2].split()
+
+    header, row = below("video")
+    assert "stalls" in header and "stalled s" in header
+    assert row == ["film", "60", "2.3", "3", "0.4", "2", "1.5", "5.0"]
+    assert below("pages")[1] == ["web", "9", "8", "1.25", "3.5", "99"]
+    header, row = below("transfers")
+    assert "refused" not in header and row == ["mice", "70", "65", "0.5", "2"]
+    plain = display.run_summary("t", {"flows": {"tcp": {"sent_packets": 3}}}, 1.0, 0.0, 1)
+    assert not any(name in plain for name in ("video", "pages", "transfers"))
+
+
+@pytest.mark.real_core
+def test_a_run_with_a_film_tells_of_its_stalls(tidegate_command, tmp_path):
+    path = tmp_path / "film.toml"
+    film = 'flows.film = { from = "A", to = "B", transport = "tcp", application = { kind = "video" } }'
+    path.write_text(NETWORK.replace("1s", "20s", 1).partition("axes.")[0] + film)
+    code, out, _ = tidegate_command("run", path, "-o", "kept")
+    assert code == 0 and "\nvideo  segments  bitrate Mb/s" in out and "stalls" in out
+    assert tidegate_command("report", "kept", "-o", "page.html")[0] == 0
+    assert "What was measured per flow: video" in (tmp_path / "page.html").read_text(encoding="utf-8")

@@ -34,22 +34,23 @@ def coloured(text: str, colour: str) -> str:
 
 
 _CHECK_MAX = 58  # letters of a check's name on a terminal; what is piped stays whole
-_LAST_MIN = 12  # letters: what is left of a last column that is cut to the terminal
+_COLUMN_MIN = 12  # letters: what is left of a column that is made narrow
+_PIPED_MAX = 140  # letters of a line that no terminal limits
 
 
 def table(
-    header: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[bool], cut: bool = False
+    header: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[bool], fit: bool = False
 ) -> str:
     """Aligned columns under a header. `right` says which columns are aligned right.
 
-    With `cut`, texts of the last column end where a line of the terminal ends; what is piped stays whole.
+    With `fit`, texts that are not in the first column go on below where a line of the terminal ends; in a
+    pipe after as many letters as are still read, and there no word is cut.
     """
     cells = [list(header), *[list(row) for row in rows]]
     widths = [max(len(row[column]) for row in cells) for column in range(len(header))]
-    if cut and sys.stdout.isatty():
-        room = shutil.get_terminal_size().columns - sum(widths[:-1]) - 2 * (len(widths) - 1)
-        widths[-1] = min(widths[-1], max(room, _LAST_MIN))
-        cells = [[*row[:-1], _clip(row[-1], widths[-1])] for row in cells]
+    if fit:
+        widths = _fitting(widths, right)
+        cells = [cells[0], *(line for row in cells[1:] for line in _below(row, widths))]
 
     def line(row: Sequence[str]) -> str:
         parts = [
@@ -60,6 +61,32 @@ def table(
 
     lines = [coloured(line(cells[0]), "title"), coloured("  ".join("-" * width for width in widths), "dim")]
     return "\n".join(lines + [line(row) for row in cells[1:]])
+
+
+def _fitting(widths: Sequence[int], right: Sequence[bool]) -> list[int]:
+    """Widths with which a line fits, as far as it can: the widest of the texts gives way first."""
+    limit = shutil.get_terminal_size().columns if sys.stdout.isatty() else _PIPED_MAX
+    found = list(widths)
+    texts = [place for place in range(1, len(found)) if not right[place]]
+    while sum(found) + 2 * (len(found) - 1) > limit:
+        widest = max(texts, key=lambda place: found[place], default=0)
+        if not texts or found[widest] <= _COLUMN_MIN:
+            break
+        found[widest] -= 1
+    return found
+
+
+def _below(row: Sequence[str], widths: Sequence[int]) -> list[list[str]]:
+    """A row as lines whose texts are no wider than their columns."""
+    parts = [
+        textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
+        if len(text) > width
+        else [text]
+        for text, width in zip(row, widths, strict=True)
+    ]
+    if sys.stdout.isatty():
+        parts = [[_clip(part, width) for part in own] for own, width in zip(parts, widths, strict=True)]
+    return [list(line) for line in itertools.zip_longest(*parts, fillvalue="")]
 
 
 def wrapped(text: str, indent: str = "") -> str:

@@ -767,13 +767,32 @@ def test_a_stream_that_is_closed_or_knows_few_letters_ends_nothing(tmp_path, red
 
 def test_lists_end_with_the_line_of_a_terminal_and_are_whole_in_a_pipe(monkeypatch):
     rows = [["one", "x" * 300]]
-    assert "x" * 300 in display.table(["id", "title"], rows, [False, False], cut=True)
+    assert "x" * 300 in display.table(["id", "title"], rows, [False, False], fit=True)
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", "60")
     monkeypatch.setenv("NO_COLOR", "1")
-    cut = display.table(["id", "title"], rows, [False, False], cut=True)
+    cut = display.table(["id", "title"], rows, [False, False], fit=True)
     assert max(len(line) for line in cut.splitlines()) == 60
     assert cut.endswith("…")
+
+
+def test_texts_of_a_list_go_on_below_and_names_stay_whole(monkeypatch):
+    words = [f"word{number}" for number in range(60)]
+    rows = [["nbp/fig8a", " ".join(words), " ".join(words[:20]), "7"], ["nbp/fig9", "short", "text", "12"]]
+
+    def told():
+        return display.table(["id", "title", "source", "n"], rows, [False, False, False, True], fit=True)
+
+    for is_terminal, columns, limit in ((False, 40, 140), (True, 80, 80), (True, 200, 200)):
+        monkeypatch.setattr(sys.stdout, "isatty", lambda is_terminal=is_terminal: is_terminal)
+        monkeypatch.setenv("COLUMNS", str(columns))
+        monkeypatch.setenv("NO_COLOR", "1")
+        lines = told().splitlines()
+        assert max(map(len, lines)) <= limit
+        assert sorted(word for word in told().split() if word in words) == sorted([*words, *words[:20]])
+        assert [line.split()[0] for line in lines if line.startswith("nbp/")] == ["nbp/fig8a", "nbp/fig9"]
+        assert lines[2].endswith(" 7") and lines[-1].endswith(" 12")
+    assert len(lines) < 14
 
 
 @pytest.mark.parametrize(

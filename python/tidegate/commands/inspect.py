@@ -101,7 +101,7 @@ def list_things(what: str, as_json: bool) -> int:
         if any(key in e for e in entries)
     ]
     rows = [[str(entry.get(key, "")).replace("`", "") for key in columns] for entry in entries]
-    print(display.table(columns, rows, [False] * len(columns), cut=True))
+    print(display.table(columns, rows, [False] * len(columns), fit=True))
     return 0
 
 
@@ -202,7 +202,7 @@ def _explain_parameter(name: str, having: list[tuple[dict[str, Any], dict[str, A
     print(f"{display.coloured(name, 'title')}  {about}\n")
     columns = ["kind", "family", "type", "default"]
     rows = [[str(entry[column]) for column in columns] for entry in entries]
-    print(display.table(columns, rows, [False] * len(columns), cut=True))
+    print(display.table(columns, rows, [False] * len(columns), fit=True))
 
 
 def matching_keys(name: str, paths: list[str]) -> list[str]:

@@ -32,7 +32,7 @@ def list_experiments(ids: list[str], as_json: bool) -> int:
         print(json.dumps({"schema_version": 1, "experiments": entries}, indent=1, ensure_ascii=False))
     else:
         rows = [[entry["id"], entry["title"], entry["source"]] for entry in entries]
-        print(display.table(["id", "title", "source"], rows, [False] * 3, cut=True))
+        print(display.table(["id", "title", "source"], rows, [False] * 3, fit=True))
     return EXIT_DONE
 
 

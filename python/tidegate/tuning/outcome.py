@@ -124,7 +124,7 @@ def text(outcome: Outcome) -> str:
         for each in tuning.parameters
     ]
     header = ["parameter", "default", "chosen", "among"]
-    parts.append(display.table(header, rows, [False, True, True, False], cut=True))
+    parts.append(display.table(header, rows, [False, True, True, False], fit=True))
     own = "the defaults: no trial is better" if outcome.is_default else f"trial {outcome.chosen.number}"
     parts += [display.wrapped(f"chosen: {own}. {rule(tuning)}"), ""]
     if outcome.comparison is not None:

@@ -17,7 +17,7 @@ EXPECTED = "expected.toml"
 # What makes a folder an evaluation suite: its experiments are run with mechanisms, by `tidegate suite`.
 CARD = "card.toml"
 # What makes a file an experiment; a plain scenario, as experiments include it, has none of them.
-_EXPERIMENT_KEYS = {"also", "seeds", "quick_seeds", "axes", "variants", "figures"}
+_EXPERIMENT_KEYS = {"also", "seeds", "quick_seeds", "quick_set", "axes", "variants", "figures"}
 
 
 def experiments_dir() -> Path:

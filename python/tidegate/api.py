@@ -8,6 +8,7 @@ time_s, queue = result.series("links.bottleneck.queue_packets")
 
 import json
 import math
+import operator
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from os import PathLike, fspath
@@ -89,13 +90,12 @@ class LoadedScenario:
 
         `cores`: so many may simulate, where that is possible and faster; `Result.undivided` says why not.
         """
-        if seed is not None and not 0 <= seed < 1 << 64:
-            raise ValueError(f"seed is {seed}: a whole number from 0 to {(1 << 64) - 1}")
+        if seed is not None:
+            seed = _whole("seed", seed, 0, (1 << 64) - 1)
         if unknown := options.keys() - RunOptions.__annotations__.keys():
             raise TypeError(f"run() has no keyword {', '.join(map(repr, sorted(unknown)))}")
-        given: dict[str, Any] = {"seed": seed, "cores": options.get("cores", 1)}
-        if not 1 <= given["cores"] <= CORES_MAX:
-            raise ValueError(f"cores is {given['cores']}: a whole number from 1 to {CORES_MAX}")
+        cores = _whole("cores", options.get("cores", 1), 1, CORES_MAX)
+        given: dict[str, Any] = {"seed": seed, "cores": cores}
         for key in ("trace", "trace_drops"):
             if path := options.get(key):
                 given[key] = fspath(path)
@@ -120,6 +120,17 @@ class LoadedScenario:
         from tidegate import notebook
 
         return notebook.heading(self.title or self.name) + notebook.topology(self.description)
+
+
+def _whole(name: str, value: Any, least: int, most: int) -> int:
+    """A whole number of any kind, such as NumPy's, as Python's own; `ValueError` for anything else."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = least - 1
+    if not least <= number <= most:
+        raise ValueError(f"{name} is {value!r}: a whole number from {least} to {most}")
+    return number
 
 
 class Result:

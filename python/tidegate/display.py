@@ -8,10 +8,12 @@ import os
 import shutil
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tidegate import quantities, tables
+from tidegate.experiment import place_of
 
 _COLOURS = {
     "pass": "32",
@@ -32,22 +34,23 @@ def coloured(text: str, colour: str) -> str:
 
 
 _CHECK_MAX = 58  # letters of a check's name on a terminal; what is piped stays whole
-_LAST_MIN = 12  # letters: what is left of a last column that is cut to the terminal
+_COLUMN_MIN = 12  # letters: what is left of a column that is made narrow
+_PIPED_MAX = 140  # letters of a line that no terminal limits
 
 
 def table(
-    header: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[bool], cut: bool = False
+    header: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[bool], fit: bool = False
 ) -> str:
     """Aligned columns under a header. `right` says which columns are aligned right.
 
-    With `cut`, texts of the last column end where a line of the terminal ends; what is piped stays whole.
+    With `fit`, texts that are not in the first column go on below where a line of the terminal ends; in a
+    pipe after as many letters as are still read, and there no word is cut.
     """
     cells = [list(header), *[list(row) for row in rows]]
     widths = [max(len(row[column]) for row in cells) for column in range(len(header))]
-    if cut and sys.stdout.isatty():
-        room = shutil.get_terminal_size().columns - sum(widths[:-1]) - 2 * (len(widths) - 1)
-        widths[-1] = min(widths[-1], max(room, _LAST_MIN))
-        cells = [[*row[:-1], _clip(row[-1], widths[-1])] for row in cells]
+    if fit:
+        widths = _fitting(widths, right)
+        cells = [cells[0], *(line for row in cells[1:] for line in _below(row, widths))]
 
     def line(row: Sequence[str]) -> str:
         parts = [
@@ -58,6 +61,32 @@ def table(
 
     lines = [coloured(line(cells[0]), "title"), coloured("  ".join("-" * width for width in widths), "dim")]
     return "\n".join(lines + [line(row) for row in cells[1:]])
+
+
+def _fitting(widths: Sequence[int], right: Sequence[bool]) -> list[int]:
+    """Widths with which a line fits, as far as it can: the widest of the texts gives way first."""
+    limit = shutil.get_terminal_size().columns if sys.stdout.isatty() else _PIPED_MAX
+    found = list(widths)
+    texts = [place for place in range(1, len(found)) if not right[place]]
+    while sum(found) + 2 * (len(found) - 1) > limit:
+        widest = max(texts, key=lambda place: found[place], default=0)
+        if not texts or found[widest] <= _COLUMN_MIN:
+            break
+        found[widest] -= 1
+    return found
+
+
+def _below(row: Sequence[str], widths: Sequence[int]) -> list[list[str]]:
+    """A row as lines whose texts are no wider than their columns."""
+    parts = [
+        textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
+        if len(text) > width
+        else [text]
+        for text, width in zip(row, widths, strict=True)
+    ]
+    if sys.stdout.isatty():
+        parts = [[_clip(part, width) for part in own] for own, width in zip(parts, widths, strict=True)]
+    return [list(line) for line in itertools.zip_longest(*parts, fillvalue="")]
 
 
 def wrapped(text: str, indent: str = "") -> str:
@@ -124,6 +153,33 @@ FLUID_COLUMNS = (
     ("timed out %", lambda fluid: _percent(_get(fluid, "timed_out"), 2)),
     ("rtt ms mean", lambda fluid: _text(_get(fluid, "rtt_ms"))),
 )
+# What applications of flows have of their own, by the key of a summary.
+APPLICATION_COLUMNS: dict[str, tuple[tuple[str, Any], ...]] = {
+    "transfers": (
+        ("came", lambda own: _text(_get(own, "arrived"))),
+        ("done", lambda own: _text(_get(own, "completed"))),
+        ("refused", lambda own: _text(_get(own, "refused") or None)),
+        ("done after s mean", lambda own: _text(_get(own, "completion_s", "mean"))),
+        ("p95", lambda own: _text(_get(own, "completion_s", "p95"))),
+        ("slow-down mean", lambda own: _text(_get(own, "slowdown", "mean"))),
+    ),
+    "pages": (
+        ("begun", lambda own: _text(_get(own, "begun"))),
+        ("loaded", lambda own: _text(_get(own, "loaded"))),
+        ("loaded after s mean", lambda own: _text(_get(own, "load_s", "mean"))),
+        ("p95", lambda own: _text(_get(own, "load_s", "p95"))),
+        ("objects", lambda own: _text(_get(own, "objects"))),
+    ),
+    "video": (
+        ("segments", lambda own: _text(_get(own, "segments"))),
+        ("bitrate Mb/s", lambda own: _text(_get(own, "mean_bitrate_bps"), 1e-6)),
+        ("switches", lambda own: _text(_get(own, "switches"))),
+        ("began after s", lambda own: _text(_get(own, "startup_s"))),
+        ("stalls", lambda own: _text(_get(own, "stalls"))),
+        ("stalled s", lambda own: _text(_get(own, "stalled_s"))),
+        ("of its time %", lambda own: _percent(_get(own, "stalled_ratio"))),
+    ),
+}
 MARKER_COLUMNS = (
     ("green Mb/s", lambda marker: _text(_get(marker, "green_bps"), 1e-6)),
     ("yellow Mb/s", lambda marker: _text(_get(marker, "yellow_bps") or None, 1e-6)),
@@ -161,6 +217,15 @@ def both_directions(links: dict[str, Any]) -> dict[str, Any]:
     return lines
 
 
+def applications(summary: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any], Sequence[Any]]]:
+    """What transfers, pages and films have of their own: name of a table, entries by flow, columns."""
+    for key, columns in APPLICATION_COLUMNS.items():
+        flows = summary.get("flows") or {}
+        own = {name: flow[key] for name, flow in flows.items() if isinstance(flow.get(key), Mapping)}
+        if own:
+            yield key, own, columns
+
+
 def run_summary(title: str, summary: dict[str, Any], duration_s: float, warmup_s: float, seed: int) -> str:
     """The readable summary of one run."""
     window = (
@@ -169,6 +234,7 @@ def run_summary(title: str, summary: dict[str, Any], duration_s: float, warmup_s
     parts = [coloured(title, "title") + f"  ({window})"]
     if summary.get("flows"):
         parts.append(_entries_table("flow", summary["flows"], FLOW_COLUMNS))
+    parts += [_entries_table(*each) for each in applications(summary)]
     if summary.get("fluids"):
         parts.append(_entries_table("fluid", summary["fluids"], FLUID_COLUMNS))
     if summary.get("links"):
@@ -207,17 +273,25 @@ def expected_text(check: dict[str, Any]) -> str:
     return f"{text} {unit}".strip()
 
 
-def measured_text(check: dict[str, Any]) -> str:
-    """What was measured, with the half width of its confidence interval."""
+def fewest_seeds(points: Sequence[Any]) -> int:
+    """With how many seeds each of an experiment's points was run at least; 0 without points."""
+    counts = Counter(place_of(point) for point in points)
+    return min(counts.values(), default=0)
+
+
+def measured_text(check: Mapping[str, Any], seeds: int) -> str:
+    """What was measured with so many `seeds`, with the half width of its confidence interval."""
     if check["measured"] is None:
         return "-"
-    return quantities.number(check["measured"]) + quantities.half_width(*(check.get("ci95") or (None, None)))
+    low, high = check.get("ci95") or (None, None)
+    return quantities.number(check["measured"]) + quantities.half_width(low, high, seeds)
 
 
 def expected_table(results: Sequence[Any]) -> str:
     """Expected against measured, of `store.StoredResult`s."""
     rows = []
     for result in results:
+        seeds = fewest_seeds(result.points)
         for number, check in enumerate(result.checks):
             name = result.info.id if number == 0 else ""
             rows.append(
@@ -225,7 +299,7 @@ def expected_table(results: Sequence[Any]) -> str:
                     name,
                     _clip(check["name"], _CHECK_MAX) if sys.stdout.isatty() else check["name"],
                     expected_text(check),
-                    measured_text(check),
+                    measured_text(check, seeds),
                     check["provenance"],
                 ]
                 + [check["status"]]

@@ -7,6 +7,7 @@ The file is read and validated by the core; here its points become jobs for `par
 import contextlib
 import hashlib
 import json
+import math
 import threading
 import tomllib
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
@@ -16,7 +17,10 @@ from typing import Any
 
 from tidegate import labels, measure, parallel, progress, quantities, reach, toml_text
 from tidegate.cluster_wire import Files
-from tidegate.errors import MeasureError, NotKeptError
+from tidegate.errors import MeasureError, NotKeptError, UsageError
+
+# Of one experiment, whatever asks for them: docs/scenarios.md#limits; the core holds files to it.
+RUNS_MAX = 1_000_000
 
 Overrides = Sequence[tuple[str, str]]
 # A point without its seed: variant, and axes with their values.
@@ -190,9 +194,13 @@ class Experiment:
 
         With `first_seed` all seeds are moved, so that the lowest of 1, 2, .. is that one. `MeasureError`
         where a figure, or one of `measures` with its place, names what no run has. Points that are not among
-        `only`, by `variant` and `axes`, are not looked at: what is overridden may not suit them.
+        `only`, by `variant` and `axes`, are not looked at: what is overridden may not suit them. `UsageError`
+        where there would be more than `RUNS_MAX` runs; nothing is built of them then.
         """
         from tidegate import _core, happenings, reachable, real
+
+        _require_seeds(seeds)
+        _require_few(*self._counts(quick))
 
         figures = [
             (f"{_place_of(each, self.path)}: figure {each['id']!r}, y", term, each.get("kind") == "series")
@@ -201,7 +209,9 @@ class Experiment:
         ]
         drawn = [(place, term.replace(SIZE, SOME_SIZE)) for place, term, series in figures if not series]
         names = reachable.Names(
-            [*drawn, *measures], [(place, term) for place, term, is_series in figures if is_series]
+            [*drawn, *measures],
+            [(place, term) for place, term, is_series in figures if is_series],
+            {name: axis.values for name, axis in self.info.axes.items()},
         )
         files = Files(self.path, self.overrides, quick)
         groups: dict[tuple, tuple[Any, list[int]]] = {}
@@ -210,6 +220,7 @@ class Experiment:
         for point in chosen:
             key = (point.variant, tuple(sorted(point.axes.items())))
             groups.setdefault(key, (point, []))[1].append(point.seed)
+        _require_few(len(groups), seeds or 1)
         tasks, texts = [], []
         for point, own_seeds in groups.values():
             scenario = self.core.scenario(point)
@@ -236,6 +247,29 @@ class Experiment:
         if any(figure.get("kind") == "series" for figure in self.info.figures):
             self.info.raw |= happenings.common(texts)
         return tasks
+
+    def _counts(self, quick: bool) -> tuple[int, int]:
+        """How many points the file has, and with how many seeds each."""
+        raw = self.info.raw
+        values = [
+            (axis.get("quick") if quick else None) or axis.get("values", ())
+            for axis in named(raw.get("axes")).values()
+        ]
+        points = math.prod(len(each) for each in values) * max(len(self.info.variants), 1)
+        return points, raw.get("quick_seeds" if quick else "seeds") or 1
+
+
+def _require_seeds(seeds: int | None) -> None:
+    if seeds is not None and (isinstance(seeds, bool) or not isinstance(seeds, int) or seeds < 1):
+        raise UsageError(f"seeds is {seeds!r}: a whole number from 1 to {RUNS_MAX}")
+
+
+def _require_few(points: int, seeds: int) -> None:
+    if points * seeds > RUNS_MAX:
+        raise UsageError(
+            f"{points * seeds} runs, of {points} points with {seeds} seeds each; at most {RUNS_MAX}: "
+            "ask for fewer seeds, or for shorter axes"
+        )
 
 
 def _traces(scenario: Mapping[str, Any]) -> set[str]:

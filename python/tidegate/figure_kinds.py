@@ -14,12 +14,12 @@ from tidegate import measure, quantities, stats, tables
 from tidegate.errors import LackingError, MeasureError
 from tidegate.experiment import SIZE, Axis, Info, PointResult
 from tidegate.figure import PALETTE, Figure, Trace
+from tidegate.summary_keys import SIZE_CLASSES
 
 BAR_GROUP_WIDTH = 0.8
 SERIES_POINTS_MAX = 1200
 _QUANTITIES_NAMED_MAX = 3  # on one axis
-# The classes of sizes of transfers in summaries (docs/results.md), and what a figure calls them.
-SIZE_CLASSES = ("to_1kB", "to_10kB", "to_100kB", "to_1MB", "to_10MB", "above_10MB")
+# What a figure calls the classes of sizes of transfers.
 _SIZE_NAMES = ("to 1 kB", "1 to 10 kB", "10 to 100 kB", "0.1 to 1 MB", "1 to 10 MB", "above 10 MB")
 
 

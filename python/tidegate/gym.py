@@ -1,6 +1,6 @@
 """A learning environment: an agent sets windows, sending rates or drop probabilities, step by step.
 
-pip install tidegate[gym]
+It needs Gymnasium: `.venv/bin/pip install -e '.[gym]'` in a checkout, where `make` has not brought it.
 
     import gymnasium as gym
     import tidegate.gym

@@ -111,7 +111,8 @@ class ExperimentResult:
     def export(self, path: Place, what: str | None = None, patterns: Sequence[str] = ()) -> list[Path]:
         """Write `values` (what is meant without a word), `means` or `series`: .csv, .parquet or .arrow.
 
-        As .flent.gz time series alone, a file for each run. Gives the files that were written.
+        As .flent.gz time series alone, a file for each run. Gives the files that were written. `UsageError`
+        where a pattern matches nothing, or no series was recorded: what stands at `path` stays.
         """
         from tidegate import flent
 
@@ -122,6 +123,7 @@ class ExperimentResult:
             if what not in (None, "series"):
                 raise UsageError(f"{target.name}: flent's files hold time series, and no {what}")
             return flent.write(self.points, self.title, target, patterns)
+        tidy.require_some(self.points, patterns, of_series=what == "series")
         TABLES[what or "values"](self.points, patterns).write(target)
         return [target]
 
@@ -135,7 +137,7 @@ class ExperimentResult:
         said = [self.status] if self.checks else []
         parts = [notebook.heading(self.title, ", ".join([*said, self._runs()]))]
         if self.checks:
-            parts.append(_checks_frame(self.checks)._repr_html_())
+            parts.append(_checks_frame(self.checks, display.fewest_seeds(self.points))._repr_html_())
         parts.append(notebook.charts(self._figures))
         parts.append(notebook.folded("The network", notebook.topology(self.stored.scenario)))
         return "".join(parts)
@@ -151,12 +153,12 @@ class Results(list[ExperimentResult]):
 TABLES = {"values": tidy.values, "means": tidy.means, "series": tidy.series}
 
 
-def _checks_frame(outcomes: Sequence[Mapping[str, Any]]) -> tidy.Frame:
+def _checks_frame(outcomes: Sequence[Mapping[str, Any]], seeds: int) -> tidy.Frame:
     return tidy.Frame(
         {
             "check": [each["name"] for each in outcomes],
             "expected": [display.expected_text(each) for each in outcomes],
-            "measured": [display.measured_text(each) for each in outcomes],
+            "measured": [display.measured_text(each, seeds) for each in outcomes],
             "status": [each["status"] for each in outcomes],
         }
     )

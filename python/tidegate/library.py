@@ -11,13 +11,13 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from tidegate.errors import UsageError
+from tidegate.errors import InvalidFileError, UsageError
 
 EXPECTED = "expected.toml"
 # What makes a folder an evaluation suite: its experiments are run with mechanisms, by `tidegate suite`.
 CARD = "card.toml"
 # What makes a file an experiment; a plain scenario, as experiments include it, has none of them.
-_EXPERIMENT_KEYS = {"also", "seeds", "quick_seeds", "axes", "variants", "figures"}
+_EXPERIMENT_KEYS = {"also", "seeds", "quick_seeds", "quick_set", "axes", "variants", "figures"}
 
 
 def experiments_dir() -> Path:
@@ -103,6 +103,8 @@ def select(ids: list[str], directory: Path | None = None) -> dict[str, Path]:
         name = wanted.strip().rstrip("/").removesuffix(".toml")
         matching = {key: path for key, path in known.items() if key == name or key.startswith(name + "/")}
         if not matching:
+            if wanted.endswith(".toml"):
+                require_file(Path(wanted))
             others = other_names(known)
             if name in others:
                 chosen[others[name]] = known[others[name]]
@@ -114,6 +116,19 @@ def select(ids: list[str], directory: Path | None = None) -> dict[str, Path]:
             raise UsageError(f"no experiment {wanted!r}{hint}")
         chosen |= matching
     return chosen if ids else known
+
+
+def require_file(path: Path) -> None:
+    """Refuse a file that is not there, in the same words whatever is to be done with it."""
+    if path.is_dir():
+        raise InvalidFileError(f"{path} is a folder: give a file in it")
+    if path.exists():
+        return
+    name = path.as_posix().removesuffix(".toml")
+    known = all_experiments()
+    is_id = name in {**known, **other_names(known)} or any(each.startswith(f"{name}/") for each in known)
+    told = f"; ids of experiments, as {name}, are for `tidegate sweep` and `tidegate reproduce`"
+    raise InvalidFileError(f"no file {path}{told if is_id else ''}")
 
 
 def expected_file(path: Path) -> Path:
@@ -131,7 +146,7 @@ def resolve(name: str) -> tuple[str, Path]:
             return resolved.relative_to(root).with_suffix("").as_posix(), path
         return path.stem, path
     if path.suffix == ".toml":
-        raise UsageError(f"no file {name}")
+        require_file(path)
     chosen = select([name])
     if len(chosen) != 1:
         raise UsageError(f"{name!r} names {len(chosen)} experiments: {', '.join(chosen)}")

@@ -12,19 +12,19 @@ dict as DESIGN.md lays down) and from its time series. A comparison gives 1 or 0
 import ast
 import math
 import operator
+import re
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from tidegate import calls, quantities, stats
+from tidegate import arithmetic, calls, quantities, stats
+from tidegate.arithmetic import BINARY, COMPARE, Value, each, real
 from tidegate.emodel import Rating
 from tidegate.errors import LackingError, MeasureError, NoValueError
 from tidegate.paths import Vector, matches, select, shown
 
 LENGTH_MAX = 2000
 _DEPTH_MAX = 50
-
-Value = float | Vector
 
 
 class Run(Protocol):
@@ -37,7 +37,7 @@ class Run(Protocol):
         """Times in seconds and values; KeyError where the run recorded no such series."""
 
     @property
-    def series_names(self) -> list[str]:
+    def series_names(self) -> Sequence[str]:
         """The series that were recorded."""
 
 
@@ -52,12 +52,31 @@ def parse(source: str) -> ast.expr:
             warnings.simplefilter("error")
             tree = ast.parse(source.strip(), mode="eval").body
     except SyntaxError as error:
-        place = f" at letter {error.offset}" if error.offset else ""
-        raise MeasureError(f"cannot read measure {shown(source)}: {error.msg}{place}") from None
+        raise MeasureError(f"cannot read measure {shown(source)}: {_misread(source, error)}") from None
     except (ValueError, RecursionError, MemoryError, Warning) as error:
         raise MeasureError(f"cannot read measure {shown(source)}: {error}") from None
     _check(tree, source, 0)
+    try:
+        _require_computable(tree)
+        if _is_constant(tree):
+            _require_finite(_Evaluation(_Nothing()).visit(tree))
+    except MeasureError as error:
+        raise MeasureError(f"measure {shown(source)}: {error}") from None
     return tree
+
+
+# A pattern that lacks its quotes: `flows.*.throughput_bps`, `links.core*.utilization`.
+_PATTERN = re.compile(r"[A-Za-z_]\w*(?:\.[\w*?\[\]]+)*(?:\.[*?\[]|[*?\]]\.)[\w*?\[\]]*(?:\.[\w*?\[\]]+)*")
+
+
+def _misread(source: str, error: SyntaxError) -> str:
+    """What is wrong with the text of a measure."""
+    if bare := _PATTERN.search(re.sub(r"\"[^\"]*\"|'[^']*'", "", source)):
+        return (
+            f"a pattern stands in quotes, in a function that makes one number of what it matches: "
+            f'mean("{bare[0]}"), or sum, min, max, jain'
+        )
+    return f"{error.msg}{f' at letter {error.offset}' if error.offset else ''}"
 
 
 def evaluate(source: str, run: Run) -> float:
@@ -77,33 +96,19 @@ def evaluate_values(source: str, run: Run) -> Vector:
 def _evaluate(source: str, run: Run) -> Value:
     tree = parse(source)
     try:
-        result = _Evaluation(run).visit(tree)
-        for value in result if isinstance(result, list) else [result]:
-            if not math.isfinite(value):
-                raise MeasureError("the result is not a finite number")
+        with arithmetic.worded():
+            result = _Evaluation(run).visit(tree)
+        _require_finite(result)
     except MeasureError as error:
         raise type(error)(f"in measure {shown(source)}: {error}") from None
-    except (ArithmeticError, ValueError, TypeError, RecursionError) as error:
+    except (ValueError, TypeError, RecursionError) as error:
         raise MeasureError(f"in measure {shown(source)}: {error}") from None
     return result
 
 
-_BINARY: dict[type[ast.AST], Callable[[float, float], float]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-    ast.Pow: operator.pow,
-    ast.Mod: operator.mod,
-}
-_COMPARE: dict[type[ast.AST], Callable[[float, float], bool]] = {
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-}
+def _require_finite(result: Value) -> None:
+    if not all(map(math.isfinite, result if isinstance(result, list) else [result])):
+        raise MeasureError("the result is not a finite number")
 
 
 def _check(node: ast.AST, source: str, depth: int) -> None:
@@ -126,11 +131,11 @@ def _check(node: ast.AST, source: str, depth: int) -> None:
         if isinstance(node.value, bool) or not isinstance(node.value, int | float | str):
             raise MeasureError(f"measure {shown(source)}: only numbers and texts, not {node.value!r}")
         return
-    if isinstance(node, ast.BinOp) and type(node.op) not in _BINARY:
+    if isinstance(node, ast.BinOp) and type(node.op) not in BINARY:
         raise MeasureError(f"measure {shown(source)}: operator {type(node.op).__name__} is not allowed")
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Invert):
         raise MeasureError(f"measure {shown(source)}: operator ~ is not allowed")
-    if isinstance(node, ast.Compare) and any(type(op) not in _COMPARE for op in node.ops):
+    if isinstance(node, ast.Compare) and any(type(op) not in COMPARE for op in node.ops):
         raise MeasureError(f"measure {shown(source)}: only < <= > >= == != compare")
     if isinstance(node, ast.Call):
         if not isinstance(node.func, ast.Name) or node.func.id not in FUNCTIONS:
@@ -143,6 +148,49 @@ def _check(node: ast.AST, source: str, depth: int) -> None:
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.expr):
             _check(child, source, depth + 1)
+
+
+# Functions that look at nothing but their arguments, where these are numbers.
+_OF_NUMBERS = {*arithmetic.UNARY, "sum", "mean", "min", "max", "count", "std", "cov", "jain", "quantile"}
+
+
+def _require_computable(tree: ast.expr) -> None:
+    """Refuse what has no result in any run, because all of it is constant: `1/0`, `log(-1)`."""
+    if not _is_constant(tree):
+        for child in ast.iter_child_nodes(tree):
+            if isinstance(child, ast.expr) and not (isinstance(tree, ast.Call) and _is_text(child)):
+                _require_computable(child)
+        return
+    try:
+        with arithmetic.worded():
+            _Evaluation(_Nothing()).visit(tree)
+    except RecursionError:
+        raise MeasureError("nested too deeply") from None
+
+
+def _is_text(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
+
+
+def _is_constant(node: ast.AST) -> bool:
+    """Whether a checked tree gives the same in every run."""
+    if isinstance(node, ast.Call):
+        is_known = isinstance(node.func, ast.Name) and node.func.id in _OF_NUMBERS
+        return is_known and not any(map(_is_text, node.args)) and all(map(_is_constant, node.args))
+    if isinstance(node, ast.Name | ast.Attribute):
+        return False
+    return all(_is_constant(child) for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr))
+
+
+class _Nothing:
+    """A run without anything in it: for constants."""
+
+    summary: Mapping[str, Any] = {}
+    axes: Mapping[str, str] = {}
+    series_names: Sequence[str] = ()
+
+    def series(self, name: str) -> tuple[Any, Any]:
+        raise KeyError(name)
 
 
 class _Evaluation:
@@ -161,9 +209,9 @@ class _Evaluation:
                 values = select(_dotted(node), self.run.summary)
                 return values[0]
             case ast.BinOp(left=left, op=op, right=right):
-                return _each(_BINARY[type(op)], self.visit(left), self.visit(right))
+                return each(BINARY[type(op)], self.visit(left), self.visit(right))
             case ast.UnaryOp(op=ast.USub(), operand=operand):
-                return _each(operator.sub, 0.0, self.visit(operand))
+                return each(operator.sub, 0.0, self.visit(operand))
             case ast.UnaryOp(op=ast.Not(), operand=operand):
                 return float(not self.scalar(operand))
             case ast.UnaryOp(operand=operand):
@@ -172,11 +220,11 @@ class _Evaluation:
                 decide = all if isinstance(op, ast.And) else any
                 return float(decide(self.scalar(value) for value in values))
             case ast.Compare(left=left, ops=[op], comparators=[right]):
-                return _each(_COMPARE[type(op)], self.visit(left), self.visit(right))
+                return each(COMPARE[type(op)], self.visit(left), self.visit(right))
             case ast.Compare(left=left, ops=ops, comparators=comparators):
                 terms = [self.scalar(term) for term in (left, *comparators)]
                 pairs = zip(ops, terms, terms[1:], strict=False)
-                return float(all(_COMPARE[type(op)](a, b) for op, a, b in pairs))
+                return float(all(COMPARE[type(op)](a, b) for op, a, b in pairs))
             case ast.Call(func=ast.Name(id=name), args=arguments):
                 return FUNCTIONS[name](self, arguments)
         raise MeasureError(f"{type(node).__name__} is not allowed")
@@ -242,24 +290,6 @@ def _dotted(node: ast.AST) -> str:
     raise MeasureError('write a name with special letters as value("...")')
 
 
-def _each(law: Callable[[float, float], Any], left: Value, right: Value) -> Value:
-    """Arithmetic or a comparison; with several values on a side, on each of them."""
-    if not isinstance(left, list) and not isinstance(right, list):
-        return _real(law(left, right))
-    length = len(left) if isinstance(left, list) else len(right) if isinstance(right, list) else 1
-    lefts = left if isinstance(left, list) else [left] * length
-    rights = right if isinstance(right, list) else [right] * length
-    if len(lefts) != len(rights):
-        raise MeasureError(f"{len(lefts)} values against {len(rights)}")
-    return [_real(law(a, b)) for a, b in zip(lefts, rights, strict=True)]
-
-
-def _real(value: Any) -> float:
-    if isinstance(value, complex):
-        raise MeasureError("the root of a negative number")
-    return float(value)
-
-
 def _text(arguments: list[ast.expr], index: int, name: str) -> str:
     if index < len(arguments):
         node = arguments[index]
@@ -269,15 +299,14 @@ def _text(arguments: list[ast.expr], index: int, name: str) -> str:
 
 
 def _aggregate(name: str, law: Callable[[Vector], float]) -> Callable[[_Evaluation, list[ast.expr]], Value]:
-    return lambda evaluation, arguments: _real(law(evaluation.vector(arguments, name)))
+    return lambda evaluation, arguments: real(law(evaluation.vector(arguments, name)))
 
 
-def _unary(name: str, law: Callable[[float], float]) -> Callable[[_Evaluation, list[ast.expr]], Value]:
+def _unary(name: str) -> Callable[[_Evaluation, list[ast.expr]], Value]:
     def call(evaluation: _Evaluation, arguments: list[ast.expr]) -> Value:
         if len(arguments) != 1:
             raise MeasureError(f"{name}() takes one argument")
-        value = evaluation.visit(arguments[0])
-        return [_real(law(each)) for each in value] if isinstance(value, list) else _real(law(value))
+        return arithmetic.unary(name, evaluation.visit(arguments[0]))
 
     return call
 
@@ -400,10 +429,7 @@ FUNCTIONS: dict[str, Callable[[_Evaluation, list[ast.expr]], Value]] = {
     "cov": _aggregate("cov", lambda values: stats.deviation(values) / stats.mean(values)),
     "jain": _aggregate("jain", stats.jain),
     "quantile": _quantile,
-    "abs": _unary("abs", abs),
-    "sqrt": _unary("sqrt", math.sqrt),
-    "log": _unary("log", math.log),
-    "exp": _unary("exp", math.exp),
+    **{name: _unary(name) for name in arithmetic.UNARY},
     "series_mean": _series("series_mean", lambda values: values.mean()),
     "series_gmean": _series("series_gmean", _geometric_mean),
     "series_below": _series_below,

@@ -3,6 +3,7 @@
 `*`, `?` and `[...]` match within one part of a path.
 """
 
+import difflib
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from typing import Any
@@ -10,6 +11,8 @@ from typing import Any
 from tidegate.errors import LackingError, MeasureError, NoValueError
 
 Vector = list[float]
+# All keys of a flow, and of a network's names what somebody still reads.
+_NAMES_SHOWN = 30
 
 
 def select(path: str, summary: Mapping[str, Any]) -> Vector:
@@ -52,18 +55,22 @@ def _number(value: Any, where: str) -> float:
 
 
 def _suggestion(path: str, summary: Mapping[str, Any]) -> str:
+    """What may be meant, and what is there, where the path ends."""
     node: Any = summary
+    missing = ""
     for part in path.split("."):
         if isinstance(node, Mapping) and part in node:
             node = node[part]
-        elif isinstance(node, Mapping) and any(letter in part for letter in "*?["):
-            matching = [key for key in node if fnmatchcase(str(key), part)]
-            if not matching:
-                break
-            node = node[matching[0]]
-        else:
+            continue
+        matching = [key for key in node if fnmatchcase(str(key), part)] if isinstance(node, Mapping) else []
+        if not matching:
+            missing = part
             break
-    if isinstance(node, Mapping) and node:
-        names = ", ".join(str(key) for key in list(node)[:12])
-        return f"; here are: {names}{', ...' if len(node) > 12 else ''}"
-    return ""
+        node = node[matching[0]]
+    if not isinstance(node, Mapping) or not node:
+        return ""
+    names = [str(key) for key in node]
+    close = difflib.get_close_matches(missing, names, n=3)
+    meant = f"; did you mean {', '.join(close)}?" if close else ""
+    more = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
+    return f"{meant or ';'} here are: {', '.join(names[:_NAMES_SHOWN])}{more}"

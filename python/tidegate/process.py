@@ -10,10 +10,11 @@ import json
 import os
 import signal
 import sys
+from typing import Any
 
 import typer
 
-from tidegate import errors, shells
+from tidegate import config_errors, errors, shells
 
 # The command line that `invoke` runs, if it is not the process's own.
 _given: list[str] | None = None
@@ -40,7 +41,9 @@ def _complain(error: BaseException) -> int:
             return code
         print(shown, file=sys.stderr)
     if _wants_json() and not isinstance(error, errors.NotStoredError):
-        report = {"schema_version": 1, "error": {"message": text, **place}, "exit_code": code}
+        report: dict[str, Any] = {"schema_version": 1, "error": {"message": text, **place}, "exit_code": code}
+        if place:
+            report["errors"] = config_errors.listed(error)
         with contextlib.suppress(OSError):  # has been said on stderr
             print(json.dumps(report, ensure_ascii=False), flush=True)
     return code

@@ -107,9 +107,15 @@ def number(value: float, digits: int = 4) -> str:
     return f"{int(float(text)):,}".replace(",", " ") if "e+" in text else text  # `12 090`, not `1.209e+04`
 
 
-def half_width(low: float | None, high: float | None) -> str:
-    """What stands behind a mean for its interval: ` ±0.02`; nothing where a single seed gives none."""
-    return "" if low is None or high is None else f" ±{number((high - low) / 2, 2)}"
+# Of fewer values an interval says little: of two it is 12.7 standard errors to each side (Student's t).
+INTERVAL_OF_MIN = 3
+
+
+def half_width(low: float | None, high: float | None, count: int) -> str:
+    """What stands behind a mean of `count` values for its interval: ` ±0.02`; nothing where these are few."""
+    if low is None or high is None or count < INTERVAL_OF_MIN:
+        return ""
+    return f" ±{number((high - low) / 2, 2)}"
 
 
 def _scaled(

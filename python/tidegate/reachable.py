@@ -10,13 +10,12 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from tidegate import calls, measure, paths, summary_keys
+from tidegate import calls, measure, paths, quantities, summary_keys
 from tidegate.errors import MeasureError
 from tidegate.experiment import named
+from tidegate.summary_keys import FAMILIES
 
-# The tables of a summary whose keys are the scenario's names.
-FAMILIES = ("flows", "links", "fluids", "markers", "domains")
-# The others, of `docs/results.md`.
+# What a summary has beside the tables whose keys are the scenario's names (`docs/results.md`).
 _OTHERS = (
     "schema_version",
     "tidegate_version",
@@ -38,13 +37,24 @@ _NAMES_SHOWN = 12
 class Names:
     """Names that measures need, each with its place, until scenarios have been seen that have them."""
 
-    def __init__(self, measures: Iterable[tuple[str, str]], series: Iterable[tuple[str, str]] = ()):
-        """`measures` and names of `series` with where they stand; `MeasureError` where a table is unknown."""
+    def __init__(
+        self,
+        measures: Iterable[tuple[str, str]],
+        series: Iterable[tuple[str, str]] = (),
+        axes: Mapping[str, Sequence[str]] | None = None,
+    ):
+        """`measures` and names of `series` with where they stand; values of `axes` by name, if known.
+
+        `MeasureError` where a table or an axis is unknown.
+        """
         # Why the last scenario has no such thing, as soon as one was seen.
         self._paths: dict[str, tuple[str, str]] = {}
         self._series: dict[str, str] = {name: place for place, name in series}
         for place, source in measures:
-            for path, is_series in _paths(measure.parse(source)):
+            tree = measure.parse(source)
+            if axes is not None:
+                _require_axes(tree, axes, place)
+            for path, is_series in _paths(tree):
                 if is_series:
                     self._series.setdefault(path, place)
                 else:
@@ -80,6 +90,20 @@ class Names:
             raise MeasureError(f"{place}: no series {name!r} is recorded{_instead(name, there)}")
 
 
+def _require_axes(tree: ast.expr, axes: Mapping[str, Sequence[str]], place: str) -> None:
+    """Refuse `axis("NAME")` where there is no such axis, or where its values are names."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=ast.Name(id="axis"), args=[ast.Constant(value=str() as name), *_]):
+                if name not in axes:
+                    raise MeasureError(f"{place}: no axis {name!r}{_instead(name, list(axes))}")
+                if all(quantities.base_value(text) is None for text in axes[name]):
+                    raise MeasureError(
+                        f"{place}: the values of axis {name!r} are names, and no quantities: "
+                        f"{', '.join(axes[name][:_NAMES_SHOWN])}"
+                    )
+
+
 def _lack(path: str, scenario: Mapping[str, Any], is_real: bool) -> str:
     """Why a summary of the scenario has nothing at `path`; empty where it may."""
     family, _, rest = path.partition(".")
@@ -93,7 +117,7 @@ def _lack(path: str, scenario: Mapping[str, Any], is_real: bool) -> str:
     try:
         summary_keys.require(path, scenario, is_real)
     except summary_keys.Lack as lack:
-        return f"{lack}{_instead(lack.name, lack.there) if lack.name else ''}"
+        return f"{lack}{_instead(lack.name, lack.there, len(lack.there)) if lack.name else ''}"
     return ""
 
 
@@ -103,12 +127,13 @@ def _require_table(path: str, place: str) -> None:
         raise MeasureError(f"{place}: a summary has no {head!r}{_instead(head, [*FAMILIES, *_OTHERS])}")
 
 
-def _instead(name: str, there: list[str]) -> str:
+def _instead(name: str, there: Sequence[str], shown: int = _NAMES_SHOWN) -> str:
+    """What may be meant; where nothing is close what there is, of a network's many names `shown`."""
     close = difflib.get_close_matches(name, there, n=3)
     if close:
         return f"; did you mean {', '.join(close)}?"
-    more = ", ..." if len(there) > _NAMES_SHOWN else ""
-    return f"; there are: {', '.join(there[:_NAMES_SHOWN]) or 'none'}{more}"
+    more = f" and {len(there) - shown} more" if len(there) > shown else ""
+    return f"; there are: {', '.join(there[:shown]) or 'none'}{more}"
 
 
 def _names(scenario: Mapping[str, Any], family: str) -> list[str]:
@@ -133,8 +158,11 @@ def _paths(node: ast.AST) -> Iterator[tuple[str, bool]]:
                 # Further texts of series are times, those of calls a codec and a time; that of `axis` is
                 # looked up by its own function.
                 elif isinstance(argument.value, str) and name != "axis" and not (is_first_alone and index):
-                    yield argument.value, is_series
-                    if name in ("mos", "r_factor") and not _may_wait_for_all(arguments):
+                    if name not in ("mos", "r_factor"):
+                        yield argument.value, is_series
+                        continue
+                    yield f"{argument.value}.loss_ratio", False
+                    if not _may_wait_for_all(arguments):
                         yield f"{argument.value}.delay_ms.{calls.PLAY_OUT[0.95]}", False
         case _:
             for child in ast.iter_child_nodes(node):

@@ -42,6 +42,8 @@ def obstacle(needs: Iterable[str]) -> str | None:
         return "real hosts need root"
     if not Path("/dev/net/tun").exists():
         return "real hosts need /dev/net/tun"
+    if shutil.which("unshare") is None:
+        return "not installed: unshare (util-linux)"
     probe = subprocess.run(["unshare", "--net", "true"], capture_output=True)
     if probe.returncode != 0:
         return "this kernel or container makes no network namespaces"

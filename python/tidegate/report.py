@@ -68,8 +68,13 @@ def _section(result: StoredResult) -> dict[str, Any]:
         about = report_figures.shown(figure, result, f"{anchor}-{figure.id}")
         shown.append(about | {"table": _shown_table(figure.table)})
     moving = network_view.build(result)
+    seeds = display.fewest_seeds(result.points)
     shown_checks = [
-        check | {"expected_text": display.expected_text(check), "measured_text": display.measured_text(check)}
+        check
+        | {
+            "expected_text": display.expected_text(check),
+            "measured_text": display.measured_text(check, seeds),
+        }
         for check in result.checks
     ]
     judged = [check for check in shown_checks if check["status"] != "skipped"]
@@ -141,7 +146,7 @@ def _footer(result: StoredResult) -> str:
         f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {seeds[0]} to {seeds[-1]}" if seeds else "no seeds"
     )
     form = ", quick form" if result.quick else ""
-    bands = "Bands and ± are 95 % confidence intervals over seeds."
+    bands = "Bands and ± (of three seeds on) are 95 % confidence intervals over seeds."
     return f"{runs}, {span}{form}. {bands} Tidegate {result.version}."
 
 
@@ -210,6 +215,7 @@ def _summary_tables(summary: dict[str, Any]) -> list[dict[str, Any]]:
     found = []
     for name, entries, columns in (
         ("flow", flows, display.FLOW_COLUMNS),
+        *((f"flow: {key}", *rest) for key, *rest in display.applications(summary)),
         ("fluid", summary.get("fluids") or {}, display.FLUID_COLUMNS),
         ("link", display.both_directions(links), display.LINK_COLUMNS),
     ):

@@ -6,7 +6,7 @@ commands may add keys.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from tidegate import paths
 from tidegate.experiment import named
@@ -54,7 +54,52 @@ ENTRIES = {
     ),
     "markers": ("green_bps", "yellow_bps", "red_bps", "dropped_packets"),
 }  # fmt: skip
-_DELAYS = {"flows": ("mean", "min", "max", *QUANTILES), "links": ("mean", "max", *QUANTILES)}
+
+# What lies below a key: None is a number, a mapping a table with these keys, ANY a table whose keys only
+# a run decides.
+Below = Mapping[str, Any] | None
+ANY: Mapping[str, Any] = {}
+
+
+def _numbers(*names: str) -> dict[str, Any]:
+    return dict.fromkeys(names)
+
+
+_TIMES = _numbers("mean", *QUANTILES)
+_OF_TRANSFERS = {"completion_s": _TIMES, "slowdown": _TIMES, "completed": None}
+SIZE_CLASSES = ("to_1kB", "to_10kB", "to_100kB", "to_1MB", "to_10MB", "above_10MB")
+TABLES: Mapping[str, Mapping[str, Below]] = {
+    "flows": {
+        "delay_ms": _numbers("mean", "min", "max", *QUANTILES),
+        "receivers": ANY,
+        "transfers": _OF_TRANSFERS
+        | _numbers("arrived", "arrived_bytes", "refused", "completed_bytes", "unfinished", "active_max")
+        | {"by_size": dict.fromkeys(SIZE_CLASSES, _OF_TRANSFERS)},
+        "pages": _numbers("begun", "loaded", "objects", "connections")
+        | {"load_s": _TIMES, "object_s": _TIMES},
+        "video": _numbers(
+            "segments", "mean_bitrate_bps", "switches", "startup_s", "played_s", "stalls", "stalled_s",
+            "stalled_ratio",
+        ),
+    },
+    "links": {
+        "queue_packets": _numbers("mean", "max"),
+        "queue_bytes": _numbers("mean", "max"),
+        "delay_ms": _numbers("mean", "max", *QUANTILES),
+        "drops_by_reason": ANY,
+        "marks_by_reason": ANY,
+        "classes": ANY,
+        "fluid": _numbers("throughput_bps", "offered_bps", "loss_ratio", "marked_ratio"),
+        "reverse": ANY,
+    },
+    "state": {"routers": ANY},
+    "emulation": {},
+}  # fmt: skip
+_TEXTS = ("title", "tidegate_version")
+# Tables whose keys are names of the scenario.
+FAMILIES = ("flows", "links", "fluids", "markers", "domains")
+_OF_FLOW = dict.fromkeys((*FLOW, *TCP, *APPLICATION)) | TABLES["flows"]
+_OF_LINK = dict.fromkeys(LINK) | TABLES["links"]
 # Keys that `record` switches on.
 _SWITCHED = {
     "flows.max_min_bps": "max_min",
@@ -77,15 +122,24 @@ def require(path: str, scenario: Scenario, is_real: bool) -> None:
     """Raise `Lack` where no summary of the scenario has anything at `path`, which may be a pattern."""
     head, *rest = path.split(".")
     record = scenario.get("record") or {}
+    if head in _TEXTS:
+        raise Lack(f"`{head}` is a text, not a number")
+    if not rest and (head in PLAIN or head == "emulation"):
+        _refuse_table(f"`{head}`", PLAIN.get(head, ()))
+    if head in FAMILIES and len(rest) < 2:
+        keys = {"flows": FLOW, "links": LINK, **ENTRIES}.get(head, ())
+        _refuse_table(f"`{path}`", keys)
     if head in PLAIN:
         _require_switch(head, record)
         if rest:
             _require_key(f"`{head}`", rest[0], PLAIN[head])
             _require_switch(f"{head}.{rest[0]}", record)
+            _require_number(f"`{head}`", rest, dict.fromkeys(PLAIN[head]) | TABLES.get(head, {}))
         if head == "delay_ms":
             _require_delays(["flows.*"], "flows.*", record)
     elif head in ENTRIES and len(rest) > 1:
         _require_key(f"a {head[:-1]}", rest[1], ENTRIES[head])
+        _require_number(f"a {head[:-1]}", rest[1:], dict.fromkeys(ENTRIES[head]))
     elif head == "flows" and len(rest) > 1 and not is_real:
         _require_of_flow(rest, scenario, record)
     elif head == "links" and len(rest) > 1:
@@ -105,10 +159,9 @@ def _require_of_flow(parts: Sequence[str], scenario: Scenario, record: _Entry) -
         raise Lack(f"`{key}` is of the application {kind!r}, and flow {name!r} has another one")
     if key in MULTICAST and not any(len(flow.get("to") or ()) > 1 for flow in flows.values()):
         raise Lack(f"`{key}` is of flows to several hosts, and flow {name!r} goes to one")
-    if key == "delay_ms" and below:
-        _require_key("`delay_ms` of a flow", below[0], _DELAYS["flows"])
-        if below[0] in QUANTILES:
-            _require_delays([f"flows.{flow}" for flow in flows], f"flows.{name}", record)
+    _require_number("a flow", [key, *below], _OF_FLOW)
+    if key == "delay_ms" and below and below[0] in QUANTILES:
+        _require_delays([f"flows.{flow}" for flow in flows], f"flows.{name}", record)
 
 
 def _require_of_link(parts: Sequence[str], scenario: Scenario, record: _Entry) -> None:
@@ -116,15 +169,14 @@ def _require_of_link(parts: Sequence[str], scenario: Scenario, record: _Entry) -
     way = ""
     if key == "reverse":
         if not below:
-            return
+            _refuse_table("`reverse` of a link", LINK)
         way, key, below = ".reverse", below[0], below[1:]
     _require_key("a link", key, (*LINK, "reverse"))
     _require_switch(f"links.{key}", record)
-    if key == "delay_ms" and below:
-        _require_key("`delay_ms` of a link", below[0], _DELAYS["links"])
-        if below[0] in QUANTILES:
-            links = [f"links.{link}{way}" for link in _members(scenario, "links", name)]
-            _require_delays(links, f"links.{name}{way}", record)
+    _require_number("a link", [key, *below], _OF_LINK)
+    if key == "delay_ms" and below and below[0] in QUANTILES:
+        links = [f"links.{link}{way}" for link in _members(scenario, "links", name)]
+        _require_delays(links, f"links.{name}{way}", record)
 
 
 def _members(scenario: Scenario, family: str, name: str) -> dict[str, _Entry]:
@@ -141,6 +193,35 @@ def _is_kind(flow: _Entry, part: str, kind: str) -> bool:
 def _require_key(of: str, key: str, there: Sequence[str]) -> None:
     if not any(paths.matches(known, key) for known in there):
         raise Lack(f"{of} has no {key!r}", key, there)
+
+
+def _refuse_table(what: str, keys: Sequence[str]) -> NoReturn:
+    told = f"; a number is one of its keys: {', '.join(keys)}" if keys else ""
+    raise Lack(f"{what} is a table, not a number{told}")
+
+
+def _require_number(of: str, parts: Sequence[str], table: Below) -> None:
+    """Raise `Lack` where no key that `parts` match leads to a number; `of` is what has the `table`."""
+    key, *below = parts
+    if not table:  # whatever a run decides
+        return
+    _require_key(of, key, list(table))
+    lack: Lack | None = None
+    for known in (each for each in table if paths.matches(each, key)):
+        what = f"`{known}` of {of}"
+        under = table[known]
+        try:
+            if below and under is None:
+                raise Lack(f"{what} is a number, with nothing below it")
+            if below:
+                _require_number(what, below, under)
+            elif under is not None:
+                _refuse_table(what, list(under))
+            return
+        except Lack as error:
+            lack = lack or error
+    if lack:
+        raise lack
 
 
 def _require_switch(key: str, record: _Entry) -> None:

@@ -58,10 +58,10 @@ def _axis_cell(axis: Axis, text: str) -> str:
 def _cell(term: str, points: Sequence[PointResult]) -> str:
     """The mean over seeds with its interval as text, or a dash where this run has no such value."""
     try:
-        mean, low, high, _ = stats.estimate([measure.evaluate(term, point) for point in points])
+        mean, low, high, count = stats.estimate([measure.evaluate(term, point) for point in points])
     except NoValueError:
         return NOTHING
-    return quantities.number(float(f"{mean:.{DIGITS}g}"), DIGITS) + quantities.half_width(low, high)
+    return quantities.number(float(f"{mean:.{DIGITS}g}"), DIGITS) + quantities.half_width(low, high, count)
 
 
 def markdown(table: Table) -> str:
@@ -72,5 +72,7 @@ def markdown(table: Table) -> str:
 
 
 def write(table: Table, path: Path) -> None:
-    """Write it to `path` as Markdown."""
-    path.write_text(markdown(table), encoding="utf-8")
+    """Write it to `path` as Markdown; folders above it are made."""
+    from tidegate.store import write_atomic
+
+    write_atomic(path, markdown(table))

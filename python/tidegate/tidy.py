@@ -8,6 +8,7 @@ have `time_s` besides, and their unit likewise from the end of their name.
 """
 
 import csv
+import difflib
 import io
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ _UNITS = {
 # Sections of a summary that have an entry for each name.
 _NAMED = ("flows", "links", "domains", "markers", "nodes", "hosts")
 FORMATS = (".csv", ".parquet", ".arrow")
+_NAMES_SHOWN = 40
 
 
 @dataclass(frozen=True)
@@ -169,6 +171,38 @@ def chosen(patterns: Sequence[str]) -> Callable[[str], bool]:
     if not patterns:
         return lambda path: True
     return lambda path: any(fnmatchcase(path, pattern) for pattern in patterns)
+
+
+def require_some(points: Sequence[PointResult], patterns: Sequence[str], of_series: bool) -> None:
+    """Refuse a table that would hold nothing, or nothing for one of its `patterns`; says what there is."""
+    if of_series:
+        names = dict.fromkeys(name for point in points for name in point.series_names)
+        if not names:
+            raise UsageError(
+                "nothing was recorded over time: `[record]` in its file says so: docs/scenarios.md#record"
+            )
+        there = {name: (name, "") for name in names}
+    else:
+        found = ((place, metric) for point in points for place, metric, _ in metrics_of(point.summary))
+        there = {f"{place}.{metric}": (place, metric) for place, metric in found}
+    for pattern in patterns:
+        if not any(map(chosen([pattern]), there)):
+            raise UsageError(
+                f"--only {pattern}: no {'series' if of_series else 'number'} of this result is "
+                f"called so{_there_is(pattern, there.values())}"
+            )
+
+
+def _there_is(pattern: str, there: Iterable[tuple[str, str]]) -> str:
+    """What could be meant by a pattern that matches nothing: the metrics of its place, else the places."""
+    start = ".".join(pattern.split(".")[:2])
+    here = [metric for place, metric in there if metric and fnmatchcase(place, start)]
+    names = list(dict.fromkeys(here or (place for place, _ in there)))
+    close = difflib.get_close_matches(pattern.rpartition(".")[2] if here else pattern, names, n=3)
+    meant = f"; did you mean {', '.join(close)}?" if close else ""
+    more = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
+    of = f"{start} has" if here else "there are"
+    return f"{meant or ';'} {of}: {', '.join(names[:_NAMES_SHOWN]) or 'none'}{more}"
 
 
 def _axes(points: Sequence[PointResult]) -> list[str]:

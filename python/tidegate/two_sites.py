@@ -122,6 +122,8 @@ def obstacle() -> str | None:
     missing = [name for name in ("ip", "tc") if shutil.which(name) is None]
     if missing:
         return f"not installed: {', '.join(missing)} (iproute2)"
+    if shutil.which("unshare") is None:
+        return "not installed: unshare (util-linux)"
     probe = subprocess.run(["unshare", "--net", "true"], capture_output=True)
     return None if probe.returncode == 0 else "this kernel or container makes no network namespaces"
 

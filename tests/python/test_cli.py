@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -50,7 +51,9 @@ def test_timing_goes_to_stderr(tidegate_command, scenario_file):
         (["validate", "{scenario}", "missing.toml"], 3),
         (["reproduce", "nothing"], 2),
         (["reproduce", "two", "--seeds", "0"], 2),
-        (["sweep", "missing.toml"], 2),
+        (["sweep", "missing.toml"], 3),
+        (["reproduce", "missing.toml"], 3),
+        (["tune", "missing.toml"], 3),
         (["sweep", "two/share", "--resume", "--fresh"], 2),
         (["plot", "nowhere"], 3),
         (["report", "nowhere"], 3),
@@ -353,8 +356,9 @@ def test_emulation_is_part_of_the_module_and_another_program_may_be_named(monkey
     done = subprocess.run(command, capture_output=True, text=True)
     assert (done.returncode, "no-such-file cannot be read" in done.stderr) == (1, True), done.stderr
     assert emulate.program() == [sys.executable, "-m", "tidegate"]
-    monkeypatch.setenv("TIDEGATE_EMULATE", "/opt/other")
-    assert emulate.program() == ["/opt/other"]
+    other = shutil.which("true")
+    monkeypatch.setenv("TIDEGATE_EMULATE", other)
+    assert emulate.program() == [other]
 
 
 def test_plot_and_report_from_a_folder(tidegate_command, shelf):
@@ -557,7 +561,7 @@ def test_an_experiment_of_ones_own_is_judged_by_the_file_beside_it(tidegate_comm
     assert Path("results/mine/result.json").exists()
     (own / "expected.toml").write_text(check_text("at_least = 1e9"))
     code, _, err = tidegate_command("reproduce", own / "other.toml")
-    assert code == 2, err
+    assert code == 3, err
 
 
 def test_explain_names_what_is_close(tidegate_command):
@@ -763,13 +767,32 @@ def test_a_stream_that_is_closed_or_knows_few_letters_ends_nothing(tmp_path, red
 
 def test_lists_end_with_the_line_of_a_terminal_and_are_whole_in_a_pipe(monkeypatch):
     rows = [["one", "x" * 300]]
-    assert "x" * 300 in display.table(["id", "title"], rows, [False, False], cut=True)
+    assert "x" * 300 in display.table(["id", "title"], rows, [False, False], fit=True)
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", "60")
     monkeypatch.setenv("NO_COLOR", "1")
-    cut = display.table(["id", "title"], rows, [False, False], cut=True)
+    cut = display.table(["id", "title"], rows, [False, False], fit=True)
     assert max(len(line) for line in cut.splitlines()) == 60
     assert cut.endswith("…")
+
+
+def test_texts_of_a_list_go_on_below_and_names_stay_whole(monkeypatch):
+    words = [f"word{number}" for number in range(60)]
+    rows = [["nbp/fig8a", " ".join(words), " ".join(words[:20]), "7"], ["nbp/fig9", "short", "text", "12"]]
+
+    def told():
+        return display.table(["id", "title", "source", "n"], rows, [False, False, False, True], fit=True)
+
+    for is_terminal, columns, limit in ((False, 40, 140), (True, 80, 80), (True, 200, 200)):
+        monkeypatch.setattr(sys.stdout, "isatty", lambda is_terminal=is_terminal: is_terminal)
+        monkeypatch.setenv("COLUMNS", str(columns))
+        monkeypatch.setenv("NO_COLOR", "1")
+        lines = told().splitlines()
+        assert max(map(len, lines)) <= limit
+        assert sorted(word for word in told().split() if word in words) == sorted([*words, *words[:20]])
+        assert [line.split()[0] for line in lines if line.startswith("nbp/")] == ["nbp/fig8a", "nbp/fig9"]
+        assert lines[2].endswith(" 7") and lines[-1].endswith(" 12")
+    assert len(lines) < 14
 
 
 @pytest.mark.parametrize(

@@ -172,3 +172,32 @@ def test_the_command_writes_for_flent(tmp_path, tidegate_command):
     code, done, _ = tidegate_command(*arguments)
     assert code == 0 and done.splitlines() == ["x-00001.flent.gz", "x-00002.flent.gz"]
     assert "qdisc_stats_core" not in read(tmp_path / "x-00001.flent.gz")["results"]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "what", "says"),
+    [
+        ("flows.nosuch.*", "values", "? there are: flows.tcp, flows.udp, links.in"),
+        ("flows.tcp.troughput_bps", "means", "did you mean throughput_bps"),
+        ("flows.*.x", "values", "; flows.* has: throughput_bps, goodput_bps"),
+        ("links.core.queue_packets", "series", "did you mean links.core.queue_bytes"),
+    ],
+)
+def test_a_pattern_that_matches_nothing_leaves_the_old_file(tmp_path, tidegate_command, pattern, what, says):
+    sweep(tmp_path, RECORDED, seeds=1, out=tmp_path / "kept")
+    old = tmp_path / "x.csv"
+    old.write_text("old")
+    good = "flows.tcp.throughput_bps"
+    code, _, said = tidegate_command(
+        "export", "kept", "-o", old, "--what", what, "--only", good, "--only", pattern
+    )
+    assert code == 2 and f"--only {pattern}: no " in said and says in said
+    assert old.read_text() == "old"
+    assert tidegate_command("export", "kept", "-o", old, "--what", what, "--only", good)[0] == 0
+    assert good.rpartition(".")[2] in old.read_text()
+
+
+def test_series_that_nobody_recorded_are_no_empty_table(tmp_path, tidegate_command):
+    sweep(tmp_path, RECORDED.partition("[record]")[0], seeds=1, out=tmp_path / "kept")
+    code, _, said = tidegate_command("export", "kept", "-o", "x.csv", "--what", "series")
+    assert code == 2 and "nothing was recorded over time" in said and not (tmp_path / "x.csv").exists()

@@ -75,9 +75,18 @@ def test_measures_compute(source, expected):
         ("text", "not a number"),
         ("1 / 0", "division by zero"),
         ("1e308 * 10", "finite"),
-        ("9 ** 9 ** 9 ** 9", ""),
+        ("9 ** 9 ** 9 ** 9", r"9 \*\* 3.8742e\+08: the result is larger than any number here"),
+        ("flows.tcp.throughput_bps / (flows.tcp.delay_ms.mean - 4)", r"1.2e\+06 / 0: a division by zero"),
+        ("flows.tcp.throughput_bps % (flows.tcp.delay_ms.mean - 4)", "% 0: a division by zero"),
+        ("flows.tcp.throughput_bps ** 99", r"1.2e\+06 \*\* 99: the result is larger than any number"),
+        ("log(flows.tcp.delay_ms.mean - 4)", r"log\(\) takes numbers above 0, not 0"),
+        ("exp(flows.tcp.throughput_bps)", r"exp\(\) takes numbers up to 709, not 1.2e\+06"),
+        ('cov(values("flows.*.throughput_bps") * 0)', "a division by zero"),
         ("(-8) ** 0.5", "root"),
-        ("sqrt(-1)", ""),
+        ("sqrt(-1)", r"sqrt\(\) takes numbers from 0 on, not -1"),
+        ("flows.tcp.throughput_bsp", "did you mean throughput_bps"),
+        ("flows.*.throughput_bps", r'in quotes, in a function .*: mean\("flows\.\*\.throughput_bps"\)'),
+        ('sum("a") + flows.udp*.throughput_bps', r'mean\("flows\.udp\*\.throughput_bps"\)'),
         ('values("flows.*.throughput_bps")', "gives 3 values"),
         ("__import__('os')", "functions are"),
         ("().__class__", "not allowed"),
@@ -104,6 +113,28 @@ def test_measures_compute(source, expected):
 def test_mistakes_are_explained(source, complaint):
     with pytest.raises(MeasureError, match=complaint or None):
         measure.evaluate(source, RUN)
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["1 / 0", "9**9**9**9", "log(0)", "10**400 * flows.a.x", "sum(1 % 0, flows.a.x)", "1e308 * 10", '"text"'],
+)
+def test_constants_without_a_result_are_refused_when_they_are_read(source):
+    with pytest.raises(MeasureError) as refused:
+        measure.parse(source)
+    for words in ("math domain", "out of range", "Errno", "(34"):
+        assert words not in str(refused.value)
+
+
+@pytest.mark.parametrize("source", ["1 / 4", "0 * flows.a.x", "min(2, 3)", "log(flows.a.x) / 2", "1"])
+def test_constants_with_a_result_are_read(source):
+    measure.parse(source)
+
+
+def test_all_keys_are_named_where_none_is_near():
+    keys = {f"key{number}": number for number in range(20)}
+    with pytest.raises(MeasureError, match="here are: key0, .*key19$"):
+        measure.evaluate("flows.tcp.zzz", PointResult(None, {}, 1, {"flows": {"tcp": keys}}))
 
 
 def finite_or_refused(source):

@@ -13,7 +13,9 @@ from tidegate.errors import MeasureError
 SCENARIO = """{
     "flows": [
         {"name": "tcp", "to": ["b"], "transport": {"kind": "tcp"}, "application": {"kind": "transfer"}},
-        {"name": "udp", "to": ["b"], "transport": {"kind": "udp"}, "application": {"kind": "cbr"}}
+        {"name": "udp", "to": ["b"], "transport": {"kind": "udp"}, "application": {"kind": "cbr"}},
+        {"name": "film", "to": ["b"], "transport": {"kind": "tcp"}, "application": {"kind": "video"}},
+        {"name": "web", "to": ["b"], "transport": {"kind": "tcp"}, "application": {"kind": "transfers"}}
     ],
     "fluids": [{"name": "crowd"}],
     "links": [{"name": "R1-R2"}],
@@ -27,7 +29,8 @@ RESULTS = Path(__file__).parents[2] / "docs/results.md"
 
 
 def require(source, *scenarios, series=()):
-    names = reachable.Names([("here", source)], [("there", name) for name in series])
+    axes = {"rate": ("1Mbit", "2Mbit"), "queue": ("red", "pie"), "load": ("1", "all")}
+    names = reachable.Names([("here", source)], [("there", name) for name in series], axes)
     for scenario in scenarios or (SCENARIO,):
         names.see(scenario)
     names.require()
@@ -51,6 +54,9 @@ def require(source, *scenarios, series=()):
         "flows.tcp.completion_s + flows.tcp.retransmissions + fluids.crowd.rtt_ms",
         'value("links.R1-R2.wasted_bps") + value("links.R1-R2.drops_by_reason.early")',
         'value("flows.*.delay_ms.m*n")',
+        "log(flows.film.video.stalls) + flows.web.transfers.by_size.to_10kB.slowdown.p95",
+        'axis("rate") / 1e6 + value("links.R1-R2.queue_packets.max")',
+        'sum("links.R1-R2.drops_by_reason.*") + fluids.crowd.timed_out',
     ],
 )
 def test_what_is_there_is_taken(source):
@@ -86,6 +92,24 @@ def test_what_is_there_is_taken(source):
         ("totals.hops", "`totals` has no 'hops'"),
         ("flows.crowd.throughput_bps", "no flow 'crowd'; it is a fluid: fluids.crowd"),
         ("fluids.crowd.goodput_bps", "a fluid has no 'goodput_bps'"),
+        ('axis("rat")', "no axis 'rat'; did you mean rate?"),
+        ('1 + sum(axis("x"), 2)', "no axis 'x'; there are: rate, queue, load"),
+        ('axis("queue")', "the values of axis 'queue' are names, and no quantities: red, pie"),
+        ("flows.tcp.delay_ms", "a flow is a table, not a number; a number is one of its keys: mean"),
+        ("flows.film.video", "`video` of a flow is a table, not a number"),
+        ("flows.film.video.stals", "`video` of a flow has no 'stals'; did you mean stalls"),
+        ("flows.film.video.stalls.mean", "`stalls` of `video` of a flow is a number, with nothing below it"),
+        ("flows.web.transfers.completion_s", "is a table, not a number; a number is one of its keys: mean"),
+        ('sum("flows.*.delay*")', "`delay_ms` of a flow is a table"),
+        ("flows.tcp", "`flows.tcp` is a table, not a number"),
+        ("flows.tcp.film", "a flow has no 'film'; there are: throughput_bps, "),
+        ("flows.tcp.film", ", retransmissions, sent_payload_bytes, "),
+        ("flows.tcp.film", ", video, receivers"),
+        ('value("links.R1-R2.queue_bytes")', "`queue_bytes` of a link is a table"),
+        ('value("links.R1-R2.utilization.max")', "`utilization` of a link is a number, with nothing"),
+        ('value("links.R1-R2.reverse")', "`reverse` of a link is a table"),
+        ("fairness", "`fairness` is a table, not a number; a number is one of its keys: jain, cov"),
+        ("title", "`title` is a text, not a number"),
     ],
 )
 def test_what_is_not_there_is_refused_with_its_place(source, says):
@@ -148,6 +172,9 @@ def test_a_run_has_the_keys_that_are_known():
     there = [*leaves(summary, "")]
     assert len(there) > 100
     for path in there:
+        # No numbers: texts, and what stands in the place of a table where nothing arrived.
+        if path in ("title", "tidegate_version") or path.endswith(".delay_ms"):
+            continue
         summary_keys.require(path, known, is_real=False)
 
 
@@ -175,6 +202,44 @@ def test_one_scenario_that_has_it_is_enough():
     other = SCENARIO.replace('"name": "udp"', '"name": "late"')
     require("flows.late.throughput_bps", SCENARIO, other)
     require("flows.late.throughput_bps", other, SCENARIO)
+
+
+@pytest.mark.parametrize("command", [["validate"], ["sweep", "--out", "out"], ["reproduce", "--out", "out"]])
+@pytest.mark.parametrize(
+    "term, says",
+    [
+        ("axis('lode')", "no axis 'lode'; did you mean load?"),
+        ("flows.tcp.delay_ms", "is a table, not a number"),
+        ("1/0", "1 / 0: a division by zero"),
+        ("9**9**9**9", "larger than any number"),
+    ],
+)
+def test_a_measure_that_no_run_can_have_costs_none(
+    tidegate_command, tmp_path, monkeypatch, command, term, says
+):
+    monkeypatch.setattr(experiment, "run_tasks", lambda *_: pytest.fail("it ran"))
+    file = tmp_path / "mine.toml"
+    file.write_text(EXPERIMENT.replace("flows.tcp.throughput_bps / 1e6", term))
+    code, _, err = tidegate_command(*command, file)
+    assert code == 3 and says in err
+    line = file.read_text().split(f'y = ["{term}')[0].count("\n") + 1
+    assert f"mine.toml:{line}: figure 'throughput', y: " in err
+    # The same of a check beside it.
+    file.write_text(EXPERIMENT)
+    text = check_text("value = 0.75\ntolerance = '3%'").replace('["share"', '["mine"')
+    (tmp_path / "expected.toml").write_text(text.replace("flows.tcp.throughput_bps / 1e6", term))
+    code, _, err = tidegate_command(*command, file)
+    assert code == 3 and says in err and "expected.toml:2: " in err and "measure" in err
+
+
+def test_what_a_run_cannot_reckon_is_said_in_words_with_the_figure(tidegate_command, tmp_path):
+    file = tmp_path / "mine.toml"
+    term = "1 / (flows.tcp.throughput_bps - flows.tcp.throughput_bps)"
+    file.write_text(EXPERIMENT.replace("flows.tcp.throughput_bps / 1e6", term))
+    code, _, err = tidegate_command("sweep", file, "--quick", "-o", "out")
+    assert code == 0 and "figure throughput: in measure" in err and "1 / 0: a division by zero" in err
+    code, _, err = tidegate_command("plot", "out", "-p", "throughput")
+    assert code == 3 and "figure throughput: in measure" in err and "1 / 0: a division by zero" in err
 
 
 @pytest.mark.parametrize("command", [["validate"], ["sweep", "--out", "out"], ["reproduce", "--out", "out"]])

@@ -1,5 +1,8 @@
 """Figures of kind `table`: their order, dashes for what is not there, in terminal, Markdown and page."""
 
+import json
+from pathlib import Path
+
 import pytest
 
 from tidegate import checks, display, experiment, figures, parallel, report, stats, tables
@@ -49,6 +52,26 @@ def test_a_single_seed_has_no_interval(result):
     spec = {"id": "t", "kind": "table", "y": "flows.tcp.throughput_bps / 1e6"}
     table = figures.build(spec, result.info, points).table
     assert all("±" not in cell for row in table.rows for cell in row)
+
+
+def test_two_seeds_have_no_interval_that_is_shown(result, tidegate_command, shelf):
+    def table(seeds):
+        points = [point for point in result.points if point.seed <= seeds]
+        spec = {"id": "t", "kind": "table", "y": "flows.tcp.throughput_bps / 1e6"}
+        return figures.build(spec, result.info, points).table
+
+    assert all("±" not in cell for row in table(2).rows for cell in row)
+    assert all("±" in row[-1] for row in table(3).rows)
+    told = {}
+    for seeds in (2, 3):
+        code, out, _ = tidegate_command("reproduce", "two/share", "--seeds", seeds, "--out", f"res{seeds}")
+        assert code == 0
+        told[seeds] = next(line for line in out.splitlines() if line.startswith("two/share"))
+        page = Path(f"res{seeds}/report.html").read_text(encoding="utf-8")
+        assert "of three seeds on" in page
+        (check,) = json.loads(Path(f"res{seeds}/two/share/result.json").read_text())["checks"]
+        assert len(check["ci95"]) == 2  # what is stored is what it was
+    assert told[2].count("±") == 1 and told[3].count("±") == 2  # the other one is the tolerance
 
 
 def test_what_has_no_value_is_a_dash_and_a_mistake_is_none(result):

@@ -47,6 +47,10 @@ def gateway(
 
     It makes three network namespaces and removes them again; nothing else of this machine changes.
     """
+    from tidegate import store
+
+    for name in ("gateway.json", "gateway.svg"):
+        store.require_file(out / name, "--out")
     result, answers = compare(program(), rate, queue, seconds, flows)
     out.mkdir(parents=True, exist_ok=True)
     (out / "gateway.json").write_text(json.dumps(result, indent=2) + "\n")
@@ -71,10 +75,16 @@ def gateway(
 
 
 def program() -> Path:
-    """The daemon."""
+    """The daemon; `UsageError` where there is none."""
     from tidegate.errors import UsageError
 
-    found = os.environ.get(VARIABLE) or shutil.which("tidegate-gateway")
+    named = os.environ.get(VARIABLE)
+    found = named or shutil.which("tidegate-gateway")
+    if named and not (Path(named).is_file() and os.access(named, os.X_OK)):
+        raise UsageError(
+            f"{VARIABLE} names {named}, which is no program: let it name the daemon, as cargo build "
+            "--release -p tidegate-gateway --features daemon makes it: target/release/tidegate-gateway"
+        )
     if found is None:
         raise UsageError(
             "tidegate-gateway is not installed. From a checkout: cargo build --release -p tidegate-gateway "

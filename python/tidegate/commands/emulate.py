@@ -9,6 +9,7 @@ import sys
 import typer
 
 from tidegate import process
+from tidegate.errors import UsageError
 
 # Names a program that is run instead of the module.
 VARIABLE = "TIDEGATE_EMULATE"
@@ -16,7 +17,7 @@ VARIABLE = "TIDEGATE_EMULATE"
 
 def program() -> list[str]:
     """The command that emulates, in a process of its own: words before `emulate` or `replay`."""
-    if named := os.environ.get(VARIABLE):
+    if named := _named():
         return [named]
     from tidegate import _core
 
@@ -27,11 +28,22 @@ def program() -> list[str]:
     return [sys.executable, "-c", f"import {package}; from tidegate.cli import main; main()"]
 
 
+def _named() -> str | None:
+    """The program that the variable names, if it is set; `UsageError` where it is none."""
+    named = os.environ.get(VARIABLE)
+    if named and not (os.path.isfile(named) and os.access(named, os.X_OK)):
+        raise UsageError(
+            f"{VARIABLE} names {named}, which is no program: name one that emulates, or unset it to take the "
+            "emulation that is part of tidegate"
+        )
+    return named
+
+
 def run(command: str, arguments: list[str]) -> int:
     """Run `emulate ARGUMENTS...` or `replay ARGUMENTS...`; the exit code."""
     sys.stdout.flush()
     sys.stderr.flush()
-    if named := os.environ.get(VARIABLE):
+    if named := _named():
         os.execv(named, [named, command, *arguments])
     from tidegate import _core
 

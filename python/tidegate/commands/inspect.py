@@ -7,10 +7,10 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from tidegate import _core, display, reach
+from tidegate import _core, config_errors, display, library, reach
 from tidegate.commands import parse_overrides
 from tidegate.errors import EXIT_INVALID, InvalidFileError, MeasureError, UsageError
-from tidegate.experiment import Experiment
+from tidegate.experiment import Experiment, Overrides
 
 
 def validate(files: list[Path], overrides: list[str], as_json: bool) -> int:
@@ -19,6 +19,7 @@ def validate(files: list[Path], overrides: list[str], as_json: bool) -> int:
     reports: list[dict[str, Any]] = []
     for path in files:
         try:
+            library.require_file(path)
             if _is_tuning(path):
                 from tidegate.commands import tune
 
@@ -27,11 +28,18 @@ def validate(files: list[Path], overrides: list[str], as_json: bool) -> int:
                 continue
             about = json.loads(_core.validate(path, pairs, reach.of(path)))
             if about["kind"] == "experiment":
-                Experiment(path.stem, path, pairs).tasks()  # reads the measures of figures as well
+                _require_measures(path, pairs)
             reports.append({"file": str(path), "valid": True, **about})
         except (_core.ConfigError, MeasureError, InvalidFileError) as error:
             place = {key: getattr(error, key, None) for key in ("line", "column", "path")}
-            reports.append({"file": str(path), "valid": False, "error": {"message": str(error), **place}})
+            reports.append(
+                {
+                    "file": str(path),
+                    "valid": False,
+                    "error": {"message": str(error), **place},
+                    "errors": config_errors.listed(error),
+                }
+            )
             if not as_json:
                 print(getattr(error, "rendered", None) or str(error), file=sys.stderr)
     if as_json:
@@ -43,6 +51,17 @@ def validate(files: list[Path], overrides: list[str], as_json: bool) -> int:
                 for warning in report.get("warnings", []):
                     print(warning["rendered"], file=sys.stderr)
     return 0 if all(report["valid"] for report in reports) else EXIT_INVALID
+
+
+def _require_measures(path: Path, overrides: Overrides) -> None:
+    """Refuse an experiment whose figures or checks name what no run will have."""
+    from tidegate import checks
+    from tidegate.commands.reproduce import expectations
+
+    each = Experiment(path.stem, path, overrides)
+    expected = expectations({path.stem: path}, tells=False).get(path.stem, checks.Expectations())
+    checks.require_fits(expected, each.info)
+    each.tasks(measures=expected.measures)
 
 
 def _is_tuning(path: Path) -> bool:
@@ -82,7 +101,7 @@ def list_things(what: str, as_json: bool) -> int:
         if any(key in e for e in entries)
     ]
     rows = [[str(entry.get(key, "")).replace("`", "") for key in columns] for entry in entries]
-    print(display.table(columns, rows, [False] * len(columns), cut=True))
+    print(display.table(columns, rows, [False] * len(columns), fit=True))
     return 0
 
 
@@ -183,7 +202,7 @@ def _explain_parameter(name: str, having: list[tuple[dict[str, Any], dict[str, A
     print(f"{display.coloured(name, 'title')}  {about}\n")
     columns = ["kind", "family", "type", "default"]
     rows = [[str(entry[column]) for column in columns] for entry in entries]
-    print(display.table(columns, rows, [False] * len(columns), cut=True))
+    print(display.table(columns, rows, [False] * len(columns), fit=True))
 
 
 def matching_keys(name: str, paths: list[str]) -> list[str]:

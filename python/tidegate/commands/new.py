@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tidegate import display, starter, store
-from tidegate.errors import UsageError
+from tidegate.errors import TidegateError, UsageError
 
 # What each answer decides, in the order of the questions: the option's name, the question.
 _QUESTIONS = {
@@ -25,8 +25,10 @@ def new(network: str | None, out: Path | None, given: dict[str, Any], defaults: 
     `given` are the options that were given, `defaults` all of them. Without a network it asks for what was
     not given, if somebody is there to answer.
     """
-    if out is not None and out.exists():
-        raise UsageError(f"{out} exists, and is not overwritten: give another file")
+    if out is not None:
+        if out.exists():
+            raise UsageError(f"{out} exists, and is not overwritten: give another file")
+        store.require_file(out, "--out")
     options = defaults | given
     if network is None:
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
@@ -78,12 +80,17 @@ def _checked(name: str, options: dict[str, Any]) -> Callable[[str], Any]:
 def _free(answer: str) -> str:
     if Path(answer).exists():
         raise UsageError(f"{answer} exists, and is not overwritten")
+    try:
+        store.require_file(Path(answer), "the file")
+    except TidegateError as error:
+        raise UsageError(str(error)) from None
     return answer
 
 
 def _write(out: Path, text: str) -> None:
     """A new file, whole; what somebody else makes at that place meanwhile stays."""
     try:
+        out.parent.mkdir(parents=True, exist_ok=True)
         with open(out, "x"):
             pass
     except FileExistsError:

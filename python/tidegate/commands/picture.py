@@ -15,6 +15,7 @@ def export(folder: Path, out: Path, what: str | None, only: list[str], as_json: 
     """Write the numbers of one folder as a table, or as files of flent."""
     from tidegate import home
 
+    store.require_file(out, "--out")
     written = [str(path) for path in home.open_result(folder).export(out, what, only)]
     print(json.dumps({"schema_version": 1, "files": written}) if as_json else "\n".join(written))
     return 0
@@ -82,8 +83,9 @@ def _changed(spec: dict[str, Any], wish: Wish) -> dict[str, Any]:
 
 def plot(folder: Path, wanted: str | None, out: Path | None, as_json: bool, wish: Wish = Wish()) -> int:
     """Draw the figures of one folder, or the one that is named (by id, or all of a kind)."""
-    if not store.is_result(folder):
-        raise InvalidFileError(f"{folder} is no result folder")
+    store.require_result(folder)
+    if out is not None:
+        store.require_file(out, "--out")
     with store.using(folder):
         return _plot(folder, store.read_result(folder), wanted, out, as_json, wish)
 
@@ -156,6 +158,8 @@ def report(folders: list[Path], out: Path | None, as_json: bool) -> int:
     from tidegate import report as page
 
     found = [path for folder in folders for path in store.find_results(folder)]
+    if out is not None:
+        store.require_file(out, "--out")
     results = [store.read_result(path) for path in found]
     target = out or folders[0] / "report.html"
     if out is None:

@@ -32,7 +32,7 @@ def list_experiments(ids: list[str], as_json: bool) -> int:
         print(json.dumps({"schema_version": 1, "experiments": entries}, indent=1, ensure_ascii=False))
     else:
         rows = [[entry["id"], entry["title"], entry["source"]] for entry in entries]
-        print(display.table(["id", "title", "source"], rows, [False] * 3, cut=True))
+        print(display.table(["id", "title", "source"], rows, [False] * 3, fit=True))
     return EXIT_DONE
 
 
@@ -378,14 +378,19 @@ def _problems(result: store.StoredResult) -> dict[str, list[str]]:
 
 def _count(results: list[store.StoredResult]) -> str:
     statuses = [check["status"] for result in results for check in result.checks]
-    parts = [f"{statuses.count('pass')} of {len(statuses) - statuses.count('skipped')} checks pass"]
+    judged = len(statuses) - statuses.count("skipped")
+    if judged:
+        parts = [f"{statuses.count('pass')} of {judged} checks pass"]
+    else:
+        parts = ["no check was made" if statuses else "there was nothing to check"]
     if statuses.count("pass"):
         counts = checks.counts([check for result in results for check in result.checks])
         worths = ", ".join(f"{counts[worth]} {worth}" for worth in checks.WORTHS if counts[worth])
         parts[0] += f" ({worths})"
     if statuses.count("differs"):
         parts.append(f"{statuses.count('differs')} differ for a named cause")
-    parts.append(f"{statuses.count('fail')} fail")
+    if judged:
+        parts.append(f"{statuses.count('fail')} fail")
     if other := statuses.count(checks.NOT_COMPARABLE):
         parts.append(f"{other} not comparable: values were overridden")
     here = [result.status != "skipped" for result in results]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tidegate import _core, reach, store
+from tidegate import _core, library, reach, store
 from tidegate.commands import parse_overrides
 from tidegate.display import progress_line, run_summary
 from tidegate.errors import NotStoredError, UsageError
@@ -26,15 +26,23 @@ def run(
     cores: int = 1,
 ) -> int:
     """Run `path`; the summary goes to stdout, the cost to stderr."""
+    library.require_file(path)
     if out is not None:
         store.require_place(out)
         if store.is_result(out) and not force:
             raise UsageError(f"{out} holds a result: add --force to replace it, or give another --out")
+    files = {"trace": trace, "trace_drops": trace_drops}
+    for key, file in files.items():
+        if file is not None:
+            store.require_file(file, f"--{key.replace('_', '-')}")
     scenario = _core.Scenario.from_file(path, parse_overrides(overrides), reach.of(path))
     for warning in scenario.warnings:
         progress_line(warning)
-    files = {"trace": trace, "trace_drops": trace_drops}
-    named = {key: str(path) for key, path in files.items() if path is not None}
+    named = {}
+    for key, file in files.items():
+        if file is not None:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            named[key] = str(file)
     try:
         result = _core.run(scenario, seed=seed, trace_at=trace_at, cores=cores, **named)
     except _core.ConfigError:
@@ -56,9 +64,8 @@ def run(
         except OSError as error:
             raise NotStoredError(str(error)) from error
         progress_line(f"results: {out}")
-    for what, path in files.items():
-        if path is not None:
-            progress_line(f"{what.replace('_', ' of ')}: {path}")
+    for what, name in named.items():
+        progress_line(f"{what.replace('_', ' of ')}: {name}")
     if timing:
         _say_timing(result.timing, as_json)
     return 0

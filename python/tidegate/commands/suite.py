@@ -34,7 +34,7 @@ def list_suites(as_json: bool) -> int:
         print(json.dumps(report, indent=1, ensure_ascii=False))
         return EXIT_DONE
     rows = [[each.name, each.title, each.source] for each in suites]
-    print(display.table(["suite", "title", "source"], rows, [False] * 3, cut=True))
+    print(display.table(["suite", "title", "source"], rows, [False] * 3, fit=True))
     for each in suites:
         told = f"{each.name} compares {each.compares}: {', '.join(each.mechanisms)}"
         print(f"\n{display.wrapped(told)}")

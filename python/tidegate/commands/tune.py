@@ -32,7 +32,7 @@ def list_tunings(as_json: bool) -> int:
         print(json.dumps({"schema_version": 1, "tunings": entries}, indent=1, ensure_ascii=False))
     else:
         rows = [[each.name, each.title] for each in tunings]
-        print(display.table(["tuning", "title"], rows, [False] * 2, cut=True))
+        print(display.table(["tuning", "title"], rows, [False] * 2, fit=True))
     return EXIT_DONE
 
 

@@ -5,7 +5,13 @@ In: what experiments and single runs gave (`PointResult`s, outcomes of checks). 
 `tidegate.api` read from them. Locks and atomic writing (`files`) know nothing of results.
 """
 
-from tidegate.store.files import is_file_name, locked, require_inside, write_atomic
+from tidegate.store.files import (
+    is_file_name,
+    locked,
+    require_file,
+    require_inside,
+    write_atomic,
+)
 from tidegate.store.points import PartialResult
 from tidegate.store.results import (
     StoredResult,
@@ -14,6 +20,7 @@ from tidegate.store.results import (
     kept_points,
     read_result,
     require_place,
+    require_result,
     using,
     write_result,
 )
@@ -29,8 +36,10 @@ __all__ = [
     "kept_points",
     "locked",
     "read_result",
+    "require_file",
     "require_inside",
     "require_place",
+    "require_result",
     "using",
     "write_atomic",
     "write_result",

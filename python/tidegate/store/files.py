@@ -22,6 +22,34 @@ from tidegate.errors import InvalidFileError, TidegateError
 _JUST_MADE_S = 0.1
 
 
+def require_room(target: Path, option: str) -> None:
+    """Refuse, before any work is done, a place where nothing can be made: tried, as the system alone knows.
+
+    Folders above `target` may be missing; they are made when it is written. `option` is what named it.
+    """
+    target = Path(os.path.abspath(target))
+    above = next(above for above in target.parents if os.path.lexists(above))
+    if not above.is_dir():
+        raise InvalidFileError(f"{option} {target}: {above} is no folder, nothing can be made in it")
+    try:
+        # A name as long as that of what will be written; the folder below `above` that leads there.
+        name = target.relative_to(above).parts[0]
+        os.rmdir(tempfile.mkdtemp(prefix=f".{name}.", suffix=".tmp", dir=above))
+    except OSError as error:
+        raise TidegateError(
+            f"{option} {target}: nothing can be made in {above} ({error.strerror}); "
+            "give a place that may be written to"
+        ) from None
+
+
+def require_file(target: Path, option: str) -> None:
+    """Refuse a place where no file could be written (`require_room`); devices and pipes are taken."""
+    if target.is_dir():
+        raise InvalidFileError(f"{option} {target} is a folder: give the name of a file")
+    if not target.exists() or target.is_file():
+        require_room(Path(os.path.realpath(target)), option)
+
+
 @contextlib.contextmanager
 def locked(target: Path) -> Iterator[None]:
     """Keep other processes from writing to `target` meanwhile.

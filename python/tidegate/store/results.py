@@ -24,7 +24,7 @@ from typing import Any
 from tidegate.errors import InvalidFileError, TidegateError
 from tidegate.experiment import Info, PointResult
 from tidegate.store.damage import AGAIN, described, require
-from tidegate.store.files import atomic_folder, is_file_name
+from tidegate.store.files import atomic_folder, is_file_name, require_room
 from tidegate.store.points import json_line, read_point, series_file, whole_points, write_point
 from tidegate.store.series import StoredSeries
 
@@ -40,11 +40,7 @@ def require_place(target: Path) -> None:
         raise InvalidFileError(f"{target} is a link to nowhere")
     if target.exists():
         _require_replaceable(target)
-    parent = next(above for above in target.parents if above.exists())
-    if not parent.is_dir():
-        raise InvalidFileError(f"{parent} is no folder: {target} cannot be made in it")
-    if not os.access(parent, os.W_OK | os.X_OK):
-        raise TidegateError(f"{parent} may not be written to: {target} cannot be made in it")
+    require_room(target, "--out")
 
 
 def _require_replaceable(target: Path) -> None:
@@ -150,10 +146,27 @@ def is_result(folder: Path) -> bool:
     return (folder / _MANIFEST).is_file() and not folder.name.startswith(".")
 
 
+def require_result(folder: Path) -> None:
+    """Refuse what is no result folder at all: that one is damaged is another matter."""
+    if not os.path.lexists(folder):
+        raise InvalidFileError(f"no folder {folder}")
+    if not (folder / _MANIFEST).is_file():
+        waits = folder.with_name(f"{folder.name}.partial")
+        if folder.name.endswith(".partial"):
+            told = ": it holds points of a run that is not complete; --resume goes on from them"
+        elif waits.is_dir():
+            told = f": {waits} holds points of a run that is not complete; --resume goes on from them"
+        else:
+            told = f": it has no {_MANIFEST}"
+        raise InvalidFileError(f"{folder} is no result folder{told}")
+
+
 def find_results(path: Path) -> list[Path]:
     """`path` itself if it is a result folder, else all result folders below it, in natural order."""
     from tidegate.library import natural_key
 
+    if not os.path.lexists(path):
+        raise InvalidFileError(f"no folder {path}")
     if not path.is_dir():
         raise InvalidFileError(f"{path} is no folder")
     if is_result(path):
@@ -172,6 +185,7 @@ def find_results(path: Path) -> list[Path]:
 
 def read_result(folder: Path) -> StoredResult:
     """Read a result folder back."""
+    require_result(folder)
     try:
         manifest = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))
         if manifest["schema_version"] != SCHEMA_VERSION:

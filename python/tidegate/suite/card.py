@@ -142,8 +142,8 @@ def shown(value: stats.Estimate) -> tuple[str, str]:
         return number, ""
     last = 10.0 ** (floor(log10(abs(value.mean))) - 2) if value.mean else 0.0
     if value.high - value.low < last / 10:
-        return number, quantities.half_width(0.0, 0.0)
-    return number, quantities.half_width(value.low, value.high)
+        return number, quantities.half_width(0.0, 0.0, value.count)
+    return number, quantities.half_width(value.low, value.high, value.count)
 
 
 def direction(row: Row) -> str:

@@ -193,7 +193,7 @@ def find(name: str) -> Tuning:
     if short in known:
         return read(known[short])
     if path.suffix == ".toml":
-        raise UsageError(f"no file {name}")
+        library.require_file(Path(name))
     raise UsageError(f"no tuning {name!r}: there are {', '.join(known) or 'none'}, or a file with [tune]")
 
 

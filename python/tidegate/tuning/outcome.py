@@ -92,7 +92,8 @@ def goals(tuning: Tuning) -> list[str]:
 
 def estimate_text(value: Estimate) -> str:
     """A mean with half of its interval."""
-    return quantities.number(float(f"{value.mean:.4g}")) + quantities.half_width(value.low, value.high)
+    half = quantities.half_width(value.low, value.high, value.count)
+    return quantities.number(float(f"{value.mean:.4g}")) + half
 
 
 def state_words(trial: Trial, tuning: Tuning) -> str:
@@ -123,7 +124,7 @@ def text(outcome: Outcome) -> str:
         for each in tuning.parameters
     ]
     header = ["parameter", "default", "chosen", "among"]
-    parts.append(display.table(header, rows, [False, True, True, False], cut=True))
+    parts.append(display.table(header, rows, [False, True, True, False], fit=True))
     own = "the defaults: no trial is better" if outcome.is_default else f"trial {outcome.chosen.number}"
     parts += [display.wrapped(f"chosen: {own}. {rule(tuning)}"), ""]
     if outcome.comparison is not None:

@@ -1,0 +1,119 @@
+"""How many runs may be asked for, and what is said of a sweep."""
+
+import json
+
+import pytest
+from conftest import EXPERIMENT, check_text
+
+import tidegate
+from tidegate import display, experiment
+from tidegate.errors import UsageError
+
+NETWORK = """
+duration = "1s"
+nodes = { hosts = ["A", "B"] }
+links.bottleneck = { between = ["A", "B"], rate = "1Mbit", delay = "1ms" }
+flows.tcp = { from = "A", to = "B", transport = "tcp" }
+axes.rate = { path = "links.bottleneck.rate", values = ["1Mbit", "2Mbit"] }
+"""
+
+
+@pytest.fixture
+def mine(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text(EXPERIMENT)
+    return path
+
+
+def no_scenario(*_):
+    raise AssertionError("nothing is built of runs that are too many")
+
+
+def test_seeds_that_are_too_many_are_refused_before_anything_is_built(
+    tidegate_command, mine, core, monkeypatch
+):
+    monkeypatch.setattr(core.Experiment, "scenario", no_scenario)
+    for form in ([], ["--quick"]):
+        code, _, said = tidegate_command("sweep", mine, "--seeds", 10**9, *form)
+        assert code == 2
+        assert "000000000 runs" in said and "at most 1000000" in said and "fewer seeds" in said
+    with pytest.raises(UsageError, match="at most 1000000"):
+        tidegate.sweep(mine, seeds=10**9)
+
+
+def test_the_limit_is_exact(mine, core, monkeypatch):
+    monkeypatch.setattr(experiment, "RUNS_MAX", 24)
+    each = experiment.Experiment("mine", mine)
+    assert len(each.tasks(seeds=4)) == 24
+    monkeypatch.setattr(core.Experiment, "scenario", no_scenario)
+    with pytest.raises(UsageError, match="30 runs, of 6 points with 5 seeds each"):
+        each.tasks(seeds=5)
+
+
+@pytest.mark.real_core
+def test_what_is_overridden_counts(tidegate_command, tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text(NETWORK)
+    axis = 'axes.rate.values=["1Mbit", "2Mbit", "3Mbit"]'
+    code, _, said = tidegate_command("sweep", path, "--seeds", 400_000, "--set", axis)
+    assert code == 2 and "1200000 runs, of 3 points with 400000 seeds each; at most 1000000" in said
+
+
+@pytest.mark.parametrize("seeds", [0, -1, 1.5, "2", True])
+def test_seeds_are_a_whole_number(mine, seeds):
+    with pytest.raises(UsageError, match=r"seeds is .*: a whole number from 1 to 1000000"):
+        tidegate.sweep(mine, seeds=seeds)
+
+
+def test_a_sweep_without_checks_says_nothing_of_them(tidegate_command, mine):
+    code, out, said = tidegate_command("sweep", mine, "--seeds", 1, "--json")
+    assert code == 0 and json.loads(out)["points"] == 6
+    assert "nothing to check" not in said and "expected.toml" not in said
+
+
+def test_a_reproduction_without_checks_is_not_counted(tidegate_command, mine):
+    code, out, said = tidegate_command("reproduce", mine, "--quick", "--out", "res")
+    assert code == 0 and "nothing to check, there is no" in said
+    assert "there was nothing to check\n" in out and "0 of 0" not in out and "fail" not in out
+
+
+def test_checks_that_are_all_skipped_are_not_counted(tidegate_command, mine):
+    text = check_text("value = 0.75\ntolerance = '3%'", more="quick = false").replace("share", "mine", 1)
+    mine.with_name("expected.toml").write_text(text)
+    code, out, _ = tidegate_command("reproduce", mine, "--quick", "--out", "res")
+    assert code == 0 and "no check was made, 1 experiment skipped\n" in out and "0 of 0" not in out
+
+
+def test_films_pages_and_transfers_are_told_beside_their_flows():
+    film = {
+        "segments": 60, "mean_bitrate_bps": 2.3e6, "switches": 3, "startup_s": 0.4, "stalls": 2,
+        "stalled_s": 1.5, "stalled_ratio": 0.05,
+    }  # fmt: skip
+    pages = {"begun": 9, "loaded": 8, "load_s": {"mean": 1.25, "p95": 3.5}, "objects": 99}
+    transfers = {"arrived": 70, "completed": 65, "refused": 0, "completion_s": {"mean": 0.5, "p95": 2}}
+    flows = {"tcp": {}, "film": {"video": film}, "web": {"pages": pages}, "mice": {"transfers": transfers}}
+    lines = display.run_summary("t", {"flows": flows}, 1.0, 0.0, 1).splitlines()
+
+    def below(name):
+        (at,) = (number for number, line in enumerate(lines) if line.split()[:1] == [name])
+        return lines[at], lines[at + 2].split()
+
+    header, row = below("video")
+    assert "stalls" in header and "stalled s" in header
+    assert row == ["film", "60", "2.3", "3", "0.4", "2", "1.5", "5.0"]
+    assert below("pages")[1] == ["web", "9", "8", "1.25", "3.5", "99"]
+    header, row = below("transfers")
+    assert "refused" not in header and row == ["mice", "70", "65", "0.5", "2"]
+    plain = display.run_summary("t", {"flows": {"tcp": {"sent_packets": 3}}}, 1.0, 0.0, 1)
+    assert not any(name in plain for name in ("video", "pages", "transfers"))
+
+
+@pytest.mark.real_core
+def test_a_run_with_a_film_tells_of_its_stalls(tidegate_command, tmp_path):
+    path = tmp_path / "film.toml"
+    film = 'flows.film = { from = "A", to = "B", transport = "tcp", application = { kind = "video" } }'
+    path.write_text(NETWORK.replace("1s", "20s", 1).partition("axes.")[0] + film)
+    code, out, _ = tidegate_command("run", path, "-o", "kept")
+    assert code == 0 and "\nvideo  segments  bitrate Mb/s" in out and "stalls" in out
+    assert tidegate_command("report", "kept", "-o", "page.html")[0] == 0
+    assert "What was measured per flow: video" in (tmp_path / "page.html").read_text(encoding="utf-8")

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from keeper import Keeper
 
-from tidegate.two_sites import INNER, OUTER, PORT, TwoSites, told
+from tidegate.two_sites import INNER, OUTER, PORT, ROUTER, TwoSites, told
 
 RATES = '{ floor = "1Mbit", max = "1Gbit", fallback = "8Mbit" }'
 EVERY_S = 0.01
@@ -255,6 +255,55 @@ def test_an_idle_daemon_takes_little(sites):
 def ends(command: list[str]) -> subprocess.CompletedProcess[str]:
     """A daemon that is to end by itself."""
     return subprocess.run(command, capture_output=True, text=True, timeout=20)
+
+
+def test_a_daemon_takes_away_what_its_file_says_no_more(sites):
+    """Also where systemd has kept the device for it."""
+    keeper = Keeper(sites.folder)
+    name, file = sites.namespace("a"), sites.file("a")
+
+    def ip(*command):
+        command = ["ip", "-n", name, *command]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+    def start(text):
+        file.write_text(text)
+        command = sites.within("a", *keeper.command(str(sites.program), "run", str(file)))
+        with (sites.folder / "a.log").open("ab") as log:
+            sites.daemons["a"] = subprocess.Popen(command, stdout=log, stderr=log, **keeper.options())
+        until = time.monotonic() + 10
+        while "listens at" not in sites.log("a").rsplit("BEGIN", 1)[-1]:
+            assert time.monotonic() < until, sites.log("a")
+            time.sleep(0.05)
+        keeper.hear()
+        kill(sites, "a")
+        with (sites.folder / "a.log").open("a") as log:
+            log.write("BEGIN")
+
+    right = file.read_text()
+    wide = right.replace(f'"{INNER["b"]}/24"]', f'"{INNER["b"]}/24", "10.77.0.0/16"]')
+    wide = wide.replace(f'address = ["{INNER["a"]}/24"', f'address = ["{INNER["a"]}/24", "10.66.0.1/24"')
+    assert wide.count("10.77") == wide.count("10.66") == 1
+    ip("route", "add", "10.88.0.0/16", "via", ROUTER["a"], "metric", "10")
+    try:
+        start(wide)
+        assert "10.77.0.0/16 dev tidegate0" in ip("route", "show")
+        assert "10.66.0.1" in ip("address", "show", "dev", "tidegate0")
+        before = index(sites, "a")
+        # Another address of the same network is the first one then, and the old one is gone.
+        start(right.replace(f'address = ["{INNER["a"]}/24"', 'address = ["10.66.0.7/24"'))
+        assert index(sites, "a") == before
+        addresses, routes = ip("address", "show", "dev", "tidegate0"), ip("route", "show")
+        assert "10.66.0.7/24" in addresses
+        assert "10.66.0.1/" not in addresses
+        assert INNER["a"] not in addresses
+        assert "10.77" not in routes
+        assert f"blackhole {INNER['b'].rsplit('.', 1)[0]}.0/24" in routes
+        start(right + '[fail]\ndaemon_stops = "open"\n')
+        assert "blackhole" not in ip("route", "show")
+        assert "10.88.0.0/16" in ip("route", "show"), "what others made stays"
+    finally:
+        keeper.close()
 
 
 def test_what_it_cannot_have_is_said_with_what_to_do_and_nothing_is_lost(sites):

@@ -1,4 +1,4 @@
-"""What hosts of two sites meet: sizes, pieces, outages, files that change; the real daemon, the kernel's hosts."""
+"""What hosts of two sites meet: sizes, pieces, outages, files that change; by the real daemon."""
 
 import json
 import subprocess

@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 
 use super::config::{DEFAULT_FILE, decode_key, encode_key};
 use super::log::{Level, say, show};
+use super::state::made_before;
 use super::{DEFAULT_SOCKET, explain, parity, routes, run};
 use crate::tunnel::wireguard::PrivateKey;
 
@@ -216,6 +217,8 @@ fn gateway(cli: Gateway) -> Result<u8, String> {
         GatewayCommand::Open { file } => {
             let plan = super::config::open(&file).map_err(|why| why.render())?;
             routes::open(&plan.networks());
+            // And what an earlier file said.
+            routes::open(&made_before(plan.state.as_deref()).networks);
         }
     }
     Ok(0)

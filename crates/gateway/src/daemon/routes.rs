@@ -14,6 +14,8 @@ use std::process::Command;
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use serde_json::Value;
 
+use super::state::Made;
+
 /// Of both routes; the lower goes first. Routes without one, of IPv4, go before both: they are the operator's own word.
 const METRIC_OVER: u64 = 10;
 const METRIC_CLOSED: u64 = 11;
@@ -91,6 +93,25 @@ pub fn set_up(device: &str, addresses: &[IpNet], networks: &[IpNet]) -> io::Resu
         ip(&[family(network), "route", "replace", &text, "dev", device, "metric", &metric])?;
     }
     Ok(())
+}
+
+/// Takes away what a daemon before has `made` and `plan` does not say any more: of the device, if it is still there, and before
+/// [`set_up`], for with the first address of a network the kernel takes its others away. What is not there is no failure.
+pub fn clear(before: &Made, now: &Made) {
+    let gone = |then: &[IpNet], still: &[IpNet]| {
+        then.iter().filter(|one| !still.contains(one)).copied().collect::<Vec<_>>()
+    };
+    let networks = gone(&before.networks, &now.networks);
+    if before.device == now.device {
+        for network in &networks {
+            let (text, metric) = (network.to_string(), METRIC_OVER.to_string());
+            let _ = ip(&[family(network), "route", "del", &text, "dev", &now.device, "metric", &metric]);
+        }
+        for address in gone(&before.addresses, &now.addresses) {
+            let _ = ip(&[family(&address), "address", "del", &address.to_string(), "dev", &now.device]);
+        }
+    }
+    open(&networks);
 }
 
 /// What `ip` says of one route.

@@ -26,7 +26,7 @@ use super::kept::{self, Kept};
 use super::log::{Level, say};
 use super::packets::{Core, Packets, Shared};
 use super::recording::{self, FromStart, Recording};
-use super::state::{self, Keeper, Places};
+use super::state::{self, Keeper, Made, Places};
 use super::threads::beside::Beside;
 use super::threads::crew::{Crew, Post, all_go_on};
 use super::threads::groups::Division;
@@ -115,8 +115,7 @@ pub fn run(path: &Path, record: Option<(&Path, Option<&str>)>) -> Result<(), Str
     if is_kept {
         refused("the device", routes::set_mtu(&plan.device, plan.mtu()))?;
     }
-    refused("routes", routes::set_up(&plan.device, &plan.addresses, &networks))?;
-    tell_past(&networks, &plan.device);
+    let made = refused("routes", make_ways(&plan))?;
     if let Some(remembered) = &plan.state {
         state::prepare(remembered, &plan.user);
     }
@@ -139,7 +138,7 @@ pub fn run(path: &Path, record: Option<(&Path, Option<&str>)>) -> Result<(), Str
         Ok(begun) => begun.unzip(),
         Err(why) => return Err(format!("the recording cannot begin: {why}")),
     };
-    let mut keeper = Keeper::new(plan.state.clone());
+    let mut keeper = Keeper::new(plan.state.clone(), made);
     keeper.forget_others(&plan.peers.iter().map(|peer| peer.public).collect::<Vec<_>>());
     let recording = recorded.zip(recording);
     let (crew, packets) = start_packets(&plan, &keys, (&division, keeper.places()), opened, recording)?;
@@ -201,6 +200,19 @@ fn stay_apart(path: &Path, plan: &Plan) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Addresses of the device and routes over it, in place of those that a daemon before has made.
+fn make_ways(plan: &Plan) -> io::Result<Made> {
+    let networks = plan.networks();
+    let made = Made { device: plan.device.clone(), addresses: plan.addresses.clone(), networks };
+    routes::clear(&state::made_before(plan.state.as_deref()), &made);
+    if !plan.is_closed {
+        routes::open(&made.networks);
+    }
+    routes::set_up(&made.device, &made.addresses, &made.networks)?;
+    tell_past(&made.networks, &made.device);
+    Ok(made)
 }
 
 /// Says which of `networks` do not go through the tunnel, for other routes go first: that is the operator's word, but may be a mistake.

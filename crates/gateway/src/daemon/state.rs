@@ -9,6 +9,9 @@
 //! Else it would notice after WireGuard's 15 s that this end has forgotten it. Should somebody else be there now, they cannot answer,
 //! and the site is followed when it speaks.
 //!
+//! And what it made of routes and addresses of the machine is in it, so that the next one takes away what its file does not say any more,
+//! and nothing that somebody else made.
+//!
 //! What cannot be read, or is of another version, counts for nothing; a file that cannot be written is a line in the log. Neither
 //! keeps the daemon from running.
 
@@ -19,6 +22,7 @@ use std::net::SocketAddr;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
+use ipnet::IpNet;
 use serde_json::{Value, json};
 use tidegate_units::Span;
 
@@ -35,6 +39,17 @@ const BYTES_MAX: u64 = 1 << 20;
 /// Where sites were heard last, by their public keys.
 pub type Places = BTreeMap<[u8; 32], SocketAddr>;
 
+/// What a daemon made of the machine.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Made {
+    /// The name of its device.
+    pub device: String,
+    /// What goes there, or is dropped.
+    pub networks: Vec<IpNet>,
+    /// What the device is called by.
+    pub addresses: Vec<IpNet>,
+}
+
 /// See the module.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct State {
@@ -42,6 +57,8 @@ pub struct State {
     pub stamp: Span,
     /// Where other sites were heard.
     pub places: Places,
+    /// Routes and addresses.
+    pub made: Made,
 }
 
 impl State {
@@ -53,14 +70,25 @@ impl State {
         // Earlier ones have none.
         let places = read.get("places").and_then(Value::as_object).into_iter().flatten();
         let place = |(key, at): (&String, &Value)| Some((decode_key(key)?, at.as_str()?.parse().ok()?));
-        Some(Self { stamp, places: places.filter_map(place).collect() })
+        let said = read.get("made").unwrap_or(&Value::Null);
+        let nets = |key: &str| {
+            let all = said.get(key).and_then(Value::as_array).into_iter().flatten();
+            all.filter_map(|one| one.as_str()?.parse().ok()).collect()
+        };
+        let device = said.get("device").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let made = Made { device, networks: nets("networks"), addresses: nets("addresses") };
+        Some(Self { stamp, places: places.filter_map(place).collect(), made })
     }
 
     /// The bytes of it.
     pub fn encode(&self) -> Vec<u8> {
         let places: BTreeMap<String, String> =
             self.places.iter().map(|(key, at)| (encode_key(key), at.to_string())).collect();
-        let whole = json!({ "version": VERSION, "stamp_ns": self.stamp.as_nanos(), "places": places });
+        let texts = |nets: &[IpNet]| nets.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let Made { device, networks, addresses } = &self.made;
+        let made = json!({ "device": device, "networks": texts(networks), "addresses": texts(addresses) });
+        let whole =
+            json!({ "version": VERSION, "stamp_ns": self.stamp.as_nanos(), "places": places, "made": made });
         format!("{whole}\n").into_bytes()
     }
 
@@ -101,6 +129,11 @@ impl State {
     }
 }
 
+/// What a daemon that had its state at `path` made of the machine, as far as that can be known.
+pub fn made_before(path: Option<&Path>) -> Made {
+    path.and_then(|path| State::load(path).ok().flatten()).unwrap_or_default().made
+}
+
 /// Makes the folder of the file at `path` for `user`; call it before rights are given away. Whether it is there is seen when it is used.
 pub fn prepare(path: &Path, user: &str) {
     if let Some(folder) = path.parent().filter(|folder| !folder.exists())
@@ -122,8 +155,8 @@ pub struct Keeper {
 }
 
 impl Keeper {
-    /// Of tunnels that were made just now. The log is told if the clock was set back, and if the file cannot be used.
-    pub fn new(at: Option<PathBuf>) -> Self {
+    /// Of tunnels that were made just now, and of what else was `made`. The log is told if the clock was set back, and if the file cannot be used.
+    pub fn new(at: Option<PathBuf>, made: Made) -> Self {
         let state = State::default();
         let mut keeper = Self { path: at, offset_ns: clock::wall_offset_ns(), state, has_failed: false };
         let Some(path) = &keeper.path else { return keeper };
@@ -138,6 +171,7 @@ impl Keeper {
                 ),
             ),
         }
+        keeper.state.made = made;
         let now = keeper.stamp_now();
         if keeper.state.stamp > now {
             let behind = Span::from_nanos(keeper.state.stamp.as_nanos() - now.as_nanos());
@@ -182,7 +216,7 @@ impl Keeper {
     pub fn keep(&mut self) {
         let Some(path) = &self.path else { return };
         let stamp = self.state.stamp.max(self.stamp_now());
-        match (State { stamp, places: self.state.places.clone() }).store(path) {
+        match (State { stamp, ..self.state.clone() }).store(path) {
             Ok(()) => self.has_failed = false,
             Err(_) if self.has_failed => {}
             Err(why) => {
@@ -229,7 +263,13 @@ mod tests {
         let path = folder.join("state.json");
         assert_eq!(State::load(&path).expect("there is none"), None);
         let places = Places::from([([7; 32], SocketAddr::from(([192, 0, 2, 1], 51820)))]);
-        let state = State { stamp: Span::from_nanos(1_764_037_260_123_456_789), places };
+        let net = |text: &str| text.parse().expect("it is one");
+        let made = Made {
+            device: "tidegate0".to_owned(),
+            networks: vec![net("10.2.0.0/24"), net("fd00::/64")],
+            addresses: vec![net("10.9.0.1/24")],
+        };
+        let state = State { stamp: Span::from_nanos(1_764_037_260_123_456_789), places, made };
         state.store(&path).expect("there is room");
         assert_eq!(State::load(&path).expect("it is one"), Some(state.clone()));
         let later = state.encode().iter().map(|byte| if *byte == b'1' { b'2' } else { *byte }).collect();
@@ -245,14 +285,14 @@ mod tests {
     #[test]
     fn a_state_of_an_earlier_version_of_the_program_and_places_that_are_none_are_read_as_far_as_they_go() {
         let early = State::decode(b"{\"version\":1,\"stamp_ns\":5}").expect("it is one");
-        assert_eq!(early, State { stamp: Span::from_nanos(5), places: Places::new() });
+        assert_eq!(early, State { stamp: Span::from_nanos(5), ..State::default() });
         let odd = b"{\"version\":1,\"stamp_ns\":5,\"places\":{\"no key\":\"192.0.2.1:1\",\"BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc=\":7}}";
         assert_eq!(State::decode(odd), Some(early));
     }
 
     #[test]
     fn who_is_silent_was_where_it_was_and_who_is_no_site_any_more_is_forgotten() {
-        let mut keeper = Keeper::new(None);
+        let mut keeper = Keeper::new(None, Made::default());
         let at = |last| SocketAddr::from(([192, 0, 2, last], 51820));
         assert!(keeper.follow(Places::from([([1; 32], at(1)), ([2; 32], at(2))])));
         assert!(!keeper.follow(Places::from([([1; 32], at(1))])));
@@ -284,7 +324,7 @@ mod tests {
         ) {
             let _ = State::decode(&bytes);
             let places = places.into_iter().map(|(key, at)| (key, SocketAddr::from(at))).collect();
-            let state = State { stamp: Span::from_nanos(ns), places };
+            let state = State { stamp: Span::from_nanos(ns), places, made: Made::default() };
             prop_assert_eq!(State::decode(&state.encode()), Some(state));
         }
     }

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsFd;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
@@ -341,8 +341,10 @@ pub fn open_socket(path: &Path, user: &str) -> io::Result<UnixListener> {
             "another daemon answers there; stop it, or choose another `gateway.socket`",
         ));
     }
-    // What a daemon left that is gone.
-    let _ = std::fs::remove_file(path);
+    // What a daemon left that is gone; nothing else is removed.
+    if path.symlink_metadata().is_ok_and(|about| about.file_type().is_socket()) {
+        let _ = std::fs::remove_file(path);
+    }
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder)?;
     }

@@ -120,6 +120,8 @@ pub struct Packets {
     shared: Arc<Shared>,
     /// A change that other threads are still to hear of.
     laid: Option<Proposal<Box<Change>>>,
+    /// It was told to say goodbye.
+    drains: bool,
     look_at: Time,
     /// The latest instant that the core was told: for it, time does not go back.
     told: Time,
@@ -150,6 +152,7 @@ impl Packets {
             orders,
             shared,
             laid: None,
+            drains: false,
             look_at: Time::ZERO,
             told: Time::ZERO,
             rounds: Rounds::new(pace),
@@ -226,6 +229,7 @@ impl Packets {
                 false
             }
             Order::Drain { ends } => {
+                self.drains = true;
                 self.gateway().drain(now);
                 ends
             }
@@ -271,6 +275,9 @@ impl Packets {
         self.recording = self.recording.take().or(ended);
         let anew = |tunnels: &mut WireguardTunnels| tunnels.change(numbers, &peers, now);
         self.gateway = Some(old.reload(config, &text, tape, now, anew));
+        if self.drains {
+            self.gateway().drain(now);
+        }
         // Who asks after it sees the sites where they are.
         self.leave_look(now);
     }

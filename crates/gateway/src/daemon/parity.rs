@@ -1,11 +1,11 @@
 //! `tidegatectl record` and `tidegate-gateway replay`: what a daemon decided, and whether that is decided once more.
 
 use std::fmt::Write as _;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, BufReader, Read as _, Write as _};
 use std::net::Shutdown;
 use std::os::fd::AsFd as _;
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
@@ -77,7 +77,10 @@ pub fn record(
         show(&format!("records {}\n", names.join(", ")))?;
     }
     if file.metadata().is_ok_and(|about| about.is_file()) {
-        file.set_len(0).map_err(refused)?;
+        // Who could read what was there may not read this.
+        file.set_permissions(Permissions::from_mode(0o600))
+            .and_then(|()| file.set_len(0))
+            .map_err(refused)?;
     }
     let mut until =
         Until { end: seconds.map(|seconds| clock::now() + Span::from_secs(seconds.into())), is_over: false };

@@ -254,9 +254,12 @@ fn control(cli: Control) -> Result<(), String> {
             // Never over another one, and never readable for others.
             let mut kept =
                 OpenOptions::new().write(true).create_new(true).mode(0o600).open(&file).map_err(refused)?;
-            writeln!(kept, "{}", encode_key(&key.to_bytes()))
-                .and_then(|()| kept.sync_all())
-                .map_err(refused)?;
+            let written = writeln!(kept, "{}", encode_key(&key.to_bytes())).and_then(|()| kept.sync_all());
+            if written.is_err() {
+                // A part of a key would keep the next one from its place.
+                let _ = std::fs::remove_file(&file);
+            }
+            written.map_err(refused)?;
             show(&format!("{}\n", encode_key(&key.public())))?;
         }
         ControlCommand::Pubkey { file } => {

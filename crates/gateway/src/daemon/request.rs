@@ -76,8 +76,10 @@ impl Page {
         let host = text.lines().find_map(|line| {
             line.to_ascii_lowercase().strip_prefix("host:").map(|host| host.trim().to_owned())
         });
+        // Only those before HTTP/1.1 may leave it out.
+        let may_lack = text.lines().next().is_some_and(|line| line.ends_with("HTTP/1.0"));
         match (method, path) {
-            _ if !host.is_none_or(|host| is_loopback(&host)) => Self::Foreign,
+            _ if !host.map_or(may_lack, |host| is_loopback(&host)) => Self::Foreign,
             (Some("GET"), "/") => Self::Status,
             (Some("GET"), "/metrics") => Self::Metrics,
             (Some("GET"), "/status.json") => Self::Json,
@@ -132,7 +134,9 @@ mod tests {
         let foreign = b"GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n";
         assert_eq!(Page::decode(foreign), Page::Foreign);
         assert_eq!(Page::decode(b"GET /metrics HTTP/1.1\r\nhost: [::1]:9586\r\n\r\n"), Page::Metrics);
-        assert_eq!(Page::decode(b"POST / HTTP/1.1\r\n\r\n"), Page::Unknown);
+        assert_eq!(Page::decode(b"POST / HTTP/1.1\r\nHost: localhost\r\n\r\n"), Page::Unknown);
+        assert_eq!(Page::decode(b"GET / HTTP/1.1\r\n\r\n"), Page::Foreign);
+        assert_eq!(Page::decode(b"GET / HTTP/1.0\r\n\r\n"), Page::Status);
     }
 
     #[test]

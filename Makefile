@@ -40,15 +40,20 @@ $(VENV)/.made:
 	$(BIN)/python -m pip install -q 'maturin>=1.9,<2'
 	touch $@
 
-# cargo decides what to compile again; this stamp only spares asking it when no source is newer.
+# cargo decides what to compile again; these stamps only spare asking it when no source is newer. Who runs experiments needs less than
+# who tests, and need not wait for that.
 $(VENV)/.built: $(VENV)/.made pyproject.toml $(RUST_SOURCES)
-	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --profile $(PROFILE) --extras plot,data,dev
+	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --profile $(PROFILE) --extras plot,data
 	touch $@
+$(VENV)/.dev: $(VENV)/.made pyproject.toml $(RUST_SOURCES)
+	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --profile $(PROFILE) --extras plot,data,dev
+	touch $@ $(VENV)/.built
 
-build: tools ## compile and install into .venv
+build: tools ## compile and install into .venv, with all that tests and benchmarks need
+	@$(MAKE) --no-print-directory $(VENV)/.dev
+
+run: tools ## the published experiments of Network Border Patrol, expected against measured, and the HTML report
 	@$(MAKE) --no-print-directory $(VENV)/.built
-
-run: build ## the published experiments of Network Border Patrol, expected against measured, and the HTML report
 	$(BIN)/tidegate reproduce nbp --quick --fresh --out $(RESULTS)/quick
 
 test: build ## everything that must hold: format, lints, Rust and Python tests, layers, experiments in quick form
@@ -160,7 +165,7 @@ readme-picture: build ## the picture of the README, by the commands that stand b
 	PATH="$(CURDIR)/$(BIN):$$PATH" bash -euo pipefail -c "$$(sed -n '/^```sh picture$$/,/^```$$/{/^```/!p}' README.md)"
 
 # What the site is made with, which nothing else needs.
-$(VENV)/.site: $(VENV)/.built
+$(VENV)/.site: $(VENV)/.dev
 	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --profile $(PROFILE) --extras plot,data,dev,site
 	touch $@
 

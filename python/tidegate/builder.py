@@ -275,13 +275,14 @@ class Scenario:
         y_range: Sequence[float] | None = None,
         variant: str | None = None,
         variants: Sequence[str] | None = None,
+        where: Mapping[str, Any] | None = None,
         **more: Any,
     ) -> Self:
         """What an experiment draws: a measure `y` over the axis `x`, or as bars, over time, as a table."""
         table = {
             "id": id, "title": title, "kind": kind, "x": x, "y": y if isinstance(y, str) else list(y),
             "labels": labels, "x_label": x_label, "y_label": y_label, "scale": scale, "variant": variant,
-            "variants": variants,
+            "variants": variants, "where": where,
             "x_range": None if x_range is None else list(x_range),
             "y_range": None if y_range is None else list(y_range),
         }  # fmt: skip

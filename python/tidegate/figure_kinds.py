@@ -281,6 +281,8 @@ def _series(figure: Figure, spec: Spec, points: Sequence[PointResult]) -> None:
     names = list(dict.fromkeys(name for *_, name in drawn))
     several_quantities = len({name.rsplit(".", 1)[-1] for name in names}) > 1
     panel_of = _panels(figure, names)
+    # Where no two series share a panel, colour tells runs apart: there are more colours than dashes.
+    is_apart = len(set(panel_of.values())) == len(names)
     for index, group_index, variant, rest, point, name in drawn:
         time_s, values = point.series(name)
         factor, _ = series_unit(name)
@@ -290,9 +292,9 @@ def _series(figure: Figure, spec: Spec, points: Sequence[PointResult]) -> None:
         own = spec.labels[index] if is_only else name.split(".", 1)[-1].rsplit(".", 1)[0]
         label = [own, quantity if several_quantities and not is_only else ""]
         label += [spec.variant_label(variant) if len(variants) > 1 else "", rest]
-        # Colour tells series apart and dashes runs; with one series, colour tells runs apart.
-        number = names.index(name) if len(names) > 1 else group_index
-        dash = group_index if len(names) > 1 and len(groups) > 1 else number // len(PALETTE)
+        # Else colour tells series apart and dashes runs.
+        number = group_index if is_apart else names.index(name)
+        dash = group_index if not is_apart and len(groups) > 1 else number // len(PALETTE)
         label_text = ", ".join(filter(None, label if len(names) > 1 else label[2:])) or own
         # What this run lacks is recorded as NaN: no line, and no entry in the legend.
         if any(value is not None for value in y):

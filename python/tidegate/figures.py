@@ -51,7 +51,7 @@ def build(
         x_range=_range(spec.get("x_range")),
         y_range=_range(spec.get("y_range")),
     )
-    chosen = [point for point in points if _has_variant(spec, point.variant)]
+    chosen = [point for point in points if _is_drawn(spec, point)]
     own = [reference for reference in references if reference["figure"] == figure.id]
     try:
         if not chosen:
@@ -120,11 +120,12 @@ def build_all(
     ]
 
 
-def _has_variant(spec: dict[str, Any], variant: str | None) -> bool:
+def _is_drawn(spec: dict[str, Any], point: PointResult) -> bool:
+    """Whether a figure draws a point: by its `variant`, `variants` and `where`."""
     wanted = spec.get("variants") or spec.get("variant")
-    if not wanted:
-        return True
-    return variant in (wanted if isinstance(wanted, list) else [wanted])
+    if wanted and point.variant not in (wanted if isinstance(wanted, list) else [wanted]):
+        return False
+    return all(point.axes.get(name) in values for name, values in (spec.get("where") or {}).items())
 
 
 def _add_references(figure: Figure, references: Sequence[dict[str, Any]], spec: Spec) -> None:

@@ -87,6 +87,31 @@ def test_series_of_different_units_get_panels_of_their_own():
     assert named.y_labels == ["window (segments)", "queue (packets)"]
 
 
+def test_a_figure_draws_the_points_that_it_names_and_colours_tell_runs_apart():
+    info = Info.from_raw("mine", {"title": "Mine", "axes": {"n": {"values": ["1", "10", "100"]}}})
+    points = [
+        PointResult(
+            None,
+            {"n": n},
+            1,
+            {"flows": {}, "links": {}},
+            result=Series(a__queue_bytes=[1, 2], a__rtt_ms=[3, 4]),
+        )
+        for n in ("1", "10", "100")
+    ]
+    spec = {"id": "f", "kind": "series", "y": ["a.*"]}
+    every = figures.build(spec, info, points)
+    assert len(every.traces) == 6
+    # Each panel has one series: its runs have three colours and no dashes.
+    assert len({trace.colour for trace in every.traces}) == 3
+    assert {trace.dash for trace in every.traces} == {0}
+    some = figures.build(spec | {"where": {"n": ["1", "100"]}}, info, points)
+    assert {trace.label.split()[-1] for trace in some.traces} == {"1", "100"}
+    assert len(some.traces) == 4
+    none = figures.build(spec | {"where": {"n": ["7"]}}, info, points)
+    assert none.problem == "no run belongs to this figure"
+
+
 def test_every_panel_is_drawn_within_its_own_axes():
     figure = series_figure(
         run_of(flows__f__cwnd_segments=[0, 1000], links__core__queue_packets=[0, 1]), "flows.*", "links.*"

@@ -1,5 +1,7 @@
 //! The tables of an experiment as they are written.
 
+use std::collections::BTreeMap;
+
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, de};
 
@@ -125,6 +127,98 @@ pub struct Figure {
     /// The variants that are drawn. Default: all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub variants: Option<Vec<String>>,
+    /// Values of axes, one or several of each, as they stand there: nothing else is drawn. Default: all.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty", rename = "where")]
+    pub only: BTreeMap<String, Cells>,
+}
+
+/// Values of an axis, as text.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(transparent)]
+pub struct Cells(pub Vec<String>);
+
+/// One of them.
+struct Cell(String);
+
+struct CellVisitor;
+
+impl de::Visitor<'_> for CellVisitor {
+    type Value = Cell;
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a value of the axis")
+    }
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Cell, E> {
+        Ok(Cell(text.to_owned()))
+    }
+    fn visit_bool<E: de::Error>(self, value: bool) -> Result<Cell, E> {
+        Ok(Cell(value.to_string()))
+    }
+    fn visit_i64<E: de::Error>(self, value: i64) -> Result<Cell, E> {
+        Ok(Cell(value.to_string()))
+    }
+    fn visit_u64<E: de::Error>(self, value: u64) -> Result<Cell, E> {
+        Ok(Cell(value.to_string()))
+    }
+    fn visit_f64<E: de::Error>(self, value: f64) -> Result<Cell, E> {
+        Ok(Cell(value.to_string()))
+    }
+}
+
+impl<'de> Deserialize<'de> for Cell {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(CellVisitor)
+    }
+}
+
+impl<'de> Deserialize<'de> for Cells {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor;
+        impl<'de> de::Visitor<'de> for Visitor {
+            type Value = Cells;
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("a value of the axis, or a list of them")
+            }
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Cells, E> {
+                CellVisitor.visit_str(text).map(|cell| Cells(vec![cell.0]))
+            }
+            fn visit_bool<E: de::Error>(self, value: bool) -> Result<Cells, E> {
+                CellVisitor.visit_bool(value).map(|cell| Cells(vec![cell.0]))
+            }
+            fn visit_i64<E: de::Error>(self, value: i64) -> Result<Cells, E> {
+                CellVisitor.visit_i64(value).map(|cell| Cells(vec![cell.0]))
+            }
+            fn visit_u64<E: de::Error>(self, value: u64) -> Result<Cells, E> {
+                CellVisitor.visit_u64(value).map(|cell| Cells(vec![cell.0]))
+            }
+            fn visit_f64<E: de::Error>(self, value: f64) -> Result<Cells, E> {
+                CellVisitor.visit_f64(value).map(|cell| Cells(vec![cell.0]))
+            }
+            fn visit_seq<A: de::SeqAccess<'de>>(self, mut cells: A) -> Result<Cells, A::Error> {
+                let mut list = Vec::new();
+                while let Some(Cell(text)) = cells.next_element()? {
+                    list.push(text);
+                }
+                Ok(Cells(list))
+            }
+        }
+        deserializer.deserialize_any(Visitor)
+    }
+}
+
+impl JsonSchema for Cells {
+    fn inline_schema() -> bool {
+        true
+    }
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Cells".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let cell = ["string", "number", "boolean"];
+        json_schema!({ "anyOf": [
+            { "type": cell },
+            { "type": "array", "items": { "type": cell }, "minItems": 1 },
+        ]})
+    }
 }
 
 /// Both ends of an axis, the lower one first.

@@ -236,6 +236,20 @@ impl<'t> Reader<'t> {
                     say(key, message, suggest::help(variant, &variants));
                 }
             }
+            for (name, cells) in &figure.only {
+                let Some(axis) = experiment.axes.iter().find(|axis| axis.name == *name) else {
+                    let message = format!("there is no axis `{}`", shortened(name));
+                    say("where", message, suggest::help(name, &axes));
+                    continue;
+                };
+                let values: Vec<&str> = axis.values.iter().map(String::as_str).collect();
+                if let Some(cell) = cells.0.iter().find(|cell| !values.contains(&cell.as_str())) {
+                    let message = format!("the axis `{name}` has no value `{}`", shortened(cell));
+                    say("where", message, suggest::list("values", &values));
+                } else if cells.0.is_empty() {
+                    say("where", format!("no value of the axis `{name}`"), String::new());
+                }
+            }
             let needs_axis = matches!(figure.kind, FigureKind::Lines | FigureKind::Heatmap);
             match &figure.x {
                 Some(x) if !axes.contains(&x.as_str()) => {

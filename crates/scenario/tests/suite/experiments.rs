@@ -47,6 +47,16 @@ fn points_run_through_variants_then_axes_then_seeds() {
 }
 
 #[test]
+fn a_figure_says_which_values_of_axes_it_draws() {
+    let text =
+        SWEEP.replacen("variants = [\"fifo\"]", "where = { hops = 2, load = [\"64kbit\", \"1Mbit\"] }", 1);
+    let json = experiment(&text).to_json();
+    let figures = json["figures"].as_array().unwrap();
+    let only = figures.iter().find_map(|figure| figure.get("where")).unwrap();
+    assert_eq!(only.to_string(), r#"{"hops":["2"],"load":["64kbit","1Mbit"]}"#);
+}
+
+#[test]
 fn a_point_gives_its_scenario() {
     let experiment = experiment(SWEEP);
     experiment.check().unwrap_or_else(|errors| panic!("{}", errors.render()));
@@ -102,6 +112,10 @@ fn mistakes_in_an_experiment_are_named() {
         ("quick = [\"1Mbit\"]", "quick = [\"5Mbit\"]", "none of the values"),
         ("x = \"load\"", "x = \"laod\"", "did you mean `load`?"),
         ("variants = [\"fifo\"]", "variants = [\"fifi\"]", "did you mean `fifo`?"),
+        ("variants = [\"fifo\"]", "where = { lod = 1 }", "did you mean `load`?"),
+        ("variants = [\"fifo\"]", "where = { hops = 3 }", "the axis `hops` has no value `3`"),
+        ("variants = [\"fifo\"]", "where = { hops = [] }", "no value of the axis `hops`"),
+        ("variants = [\"fifo\"]", "where = { hops = {} }", "a value of the axis, or a list of them"),
         ("labels = [\"TCP\"]", "labels = [\"TCP\", \"UDP\"]", "as many labels"),
         (
             "kind = \"lines\"",

@@ -158,7 +158,9 @@ parameters! {
         preshared_key_file: Option<String> = None;
         /// Where it is, like `b.example.net:51820`. Default: it speaks first; after a restart it is looked for where it was heard.
         endpoint: Option<String> = None;
-        /// The networks behind it, like `10.2.0.0/24`.
+        /// The networks behind it, like `10.2.0.0/24`, and its own address inside, like `10.9.0.2/32`: the daemon makes routes to them over its
+        /// device (metric 10), and packets from it are taken with these addresses alone. Of several sites the longest prefix decides. The other
+        /// end's address outside must not be in one, unless it has a route of its own.
         networks: Vec<String> = Vec::new();
         /// It hears from here so often, for address translators in between. Default: never.
         keepalive: Option<Span> = None => Bound::between(Span::from_secs(1), Span::from_secs(3600));

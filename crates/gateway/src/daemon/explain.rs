@@ -22,7 +22,7 @@ address = ["10.9.0.1/24"]
 [sites.b]
 public_key = "the one that `tidegatectl keygen` shows there"
 endpoint = "b.example.net:51820"
-networks = ["10.2.0.0/24"]
+networks = ["10.2.0.0/24", "10.9.0.2/32"]
 rate = { floor = "2Mbit", max = "100Mbit", fallback = "8Mbit" }
 "#;
 

@@ -70,8 +70,14 @@ impl Keys {
 }
 
 fn read_secret(path: &Path) -> Result<[u8; 32], (String, String)> {
-    let cannot =
-        |why: io::Error| (format!("cannot be read: {why}"), "`tidegatectl keygen FILE` makes one".to_owned());
+    let cannot = |why: io::Error| {
+        let help = if why.kind() == io::ErrorKind::PermissionDenied {
+            "ask as root (`sudo`), or as the user of the daemon"
+        } else {
+            "`tidegatectl keygen FILE` makes one"
+        };
+        (format!("cannot be read: {why}"), help.to_owned())
+    };
     let about = fs::metadata(path).map_err(cannot)?;
     if about.mode() & 0o077 != 0 {
         return Err((

@@ -33,7 +33,7 @@ use super::threads::groups::Division;
 use super::threads::owners::Owners;
 use super::threads::share::Share;
 use super::{rights, routes};
-use crate::tunnel::wireguard::WireguardTunnels;
+use crate::tunnel::wireguard::{Known, WireguardTunnels};
 
 /// How often it looks whether packet threads are alive, where systemd does not say.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -283,11 +283,12 @@ fn start_packets(
     // A thread that is alone has none.
     let beside = if plan.threads > 1 { Beside::all(&all_shared, &Arc::new(owners)) } else { Vec::new() };
     let mut beside = beside.into_iter();
+    let known = Arc::new(Known::new().map_err(no_randomness)?);
     let (mut posts, mut threads) = (Vec::new(), Vec::new());
     for ((number, opened), shared) in (0..).zip(all_opened).zip(all_shared) {
         let Share { config, text, numbers, peers } = Share::new(plan, keys, &whole, division, number);
         let tunnels = if plan.threads > 1 {
-            WireguardTunnels::among((number, numbers), &private, &peers, now)
+            WireguardTunnels::among((number, numbers), &private, &peers, now).map(|one| one.knowing(&known))
         } else {
             WireguardTunnels::new(&private, &peers, now)
         };

@@ -31,7 +31,7 @@ use siphasher::sip::SipHasher24;
 use tidegate_units::{Span, Time};
 
 use self::gate::Gate;
-pub use self::gate::{Handshake, Judgement};
+pub use self::gate::{Handshake, Judgement, Known};
 use self::names::Names;
 pub use self::names::{PEERS_MAX, THREAD_AT, THREAD_MASK, THREADS_MAX, thread_of};
 use super::{Addressed, OVERHEAD_BYTES, Opened, PADDING_BYTES, Refusal, Tunnel, Tunnels};
@@ -129,6 +129,8 @@ pub struct WireguardTunnel {
     suspected: Option<Time>,
     asked_back: Option<Time>,
     padded: Box<[u8; PACKET_BYTES_MAX]>,
+    /// Is told from where the other end has proven itself.
+    known: Arc<Known>,
 }
 
 impl fmt::Debug for WireguardTunnel {
@@ -226,6 +228,9 @@ impl Tunnel for WireguardTunnel {
         if opened != Opened::Noted {
             self.suspected = None;
         }
+        if opened == Opened::Handshake {
+            self.known.add(from.ip());
+        }
         if !self.is_up || opened == Opened::Handshake {
             self.look();
         }
@@ -319,7 +324,7 @@ fn tunn(private: &StaticSecret, peer: &PeerKeys, name: u32, each: &Arc<RateLimit
 }
 
 impl WireguardTunnel {
-    fn new(tunn: Tunn, keepalive: Option<Span>, now: Time) -> Self {
+    fn new(tunn: Tunn, keepalive: Option<Span>, known: &Arc<Known>, now: Time) -> Self {
         Self {
             tunn,
             is_up: false,
@@ -332,6 +337,7 @@ impl WireguardTunnel {
             suspected: None,
             asked_back: None,
             padded: Box::new([0; PACKET_BYTES_MAX]),
+            known: Arc::clone(known),
         }
     }
 }
@@ -374,7 +380,8 @@ impl WireguardTunnels {
         let gate = Gate::new(private.0.clone(), now)?;
         let each = Arc::new(RateLimiter::new(&gate.public, u64::MAX));
         let tunnel = |(peer, own): (&PeerKeys, u32)| {
-            WireguardTunnel::new(tunn(&private.0, peer, names.of(own), &each), peer.keepalive, now)
+            let tunn = tunn(&private.0, peer, names.of(own), &each);
+            WireguardTunnel::new(tunn, peer.keepalive, &gate.known, now)
         };
         Ok(Self {
             tunnels: peers.iter().zip(0..).map(tunnel).collect(),
@@ -385,6 +392,16 @@ impl WireguardTunnels {
             by_key: peers.iter().zip(0..).map(|(peer, own)| (peer.public, own)).collect(),
             admitted: None,
         })
+    }
+
+    /// The same, of which others on other threads know from where sites have proven themselves, and the other way round.
+    #[must_use]
+    pub fn knowing(mut self, known: &Arc<Known>) -> Self {
+        self.gate.known = Arc::clone(known);
+        for tunnel in &mut self.tunnels {
+            tunnel.known = Arc::clone(known);
+        }
+        self
     }
 
     /// From now on they are those to `peers`. Who was there keeps session and name, and hears from us as often as
@@ -399,7 +416,7 @@ impl WireguardTunnels {
             let kept = self.by_key.get(&peer.public).and_then(|&was| before[was as usize].take());
             let made = kept.unwrap_or_else(|| {
                 let tunn = tunn(&self.gate.private, peer, self.names.of(own), &self.each);
-                WireguardTunnel::new(tunn, None, now)
+                WireguardTunnel::new(tunn, None, &self.gate.known, now)
             });
             self.tunnels.push(WireguardTunnel { keepalive: peer.keepalive, ..made });
         }

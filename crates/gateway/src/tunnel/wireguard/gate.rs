@@ -2,11 +2,14 @@
 //!
 //! Each costs some 100 us, so that there are three bounds: the first code, which says that the sender knows our
 //! public key; cookies, which say that they are where they say (NDSS 2017, section 5.3); and a budget in all and
-//! by address. What another site passes on has a budget of its own, and no cookies. Where several threads have tunnels, one of them judges for all what comes from outside, so that
+//! by address; and a second budget for addresses from which a site has proven itself, so that strangers with many addresses do not
+//! take what sites need to renew their sessions. What another site passes on has a budget of its own, and no cookies. Where several threads have tunnels, one of them judges for all what comes from outside, so that
 //! bounds are those of the gateway and not of each thread.
 
 use std::hash::Hasher;
 use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use boringtun::noise::handshake::parse_handshake_anon;
 use boringtun::noise::rate_limiter::RateLimiter;
@@ -25,6 +28,8 @@ const COMPUTED_PER_SECOND: u32 = 500;
 const COMPUTED_OF_ADDRESS: u32 = 20;
 /// Addresses that are told apart at once; others share with them.
 const ADDRESSES: usize = 1024;
+/// Addresses that are remembered because a site was there; a later one takes the place of one before.
+const KNOWN: usize = 4096;
 
 /// A handshake message that may be computed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -44,6 +49,53 @@ pub enum Judgement {
     Reply(usize),
     /// It counts for nothing.
     Refused(Refusal),
+}
+
+/// A keyed hash of `from`. Whoever has one address of a network of IPv6 has all of them.
+fn hash_of(from: IpAddr, key: u64) -> u64 {
+    let mut hasher = SipHasher24::new_with_keys(key, 0);
+    match from {
+        IpAddr::V4(address) => hasher.write(&address.octets()),
+        IpAddr::V6(address) => hasher.write(&address.octets()[..8]),
+    }
+    hasher.finish()
+}
+
+/// Addresses from which sites have proven themselves by a handshake; threads share it.
+#[derive(Debug)]
+pub struct Known {
+    key: u64,
+    places: Box<[AtomicU64]>,
+}
+
+impl Known {
+    /// Nobody is known.
+    ///
+    /// # Errors
+    /// When the system has no randomness.
+    pub fn new() -> Result<Self, getrandom::Error> {
+        let mut key = [0; 8];
+        getrandom::getrandom(&mut key)?;
+        let places = (0..KNOWN).map(|_| AtomicU64::new(0)).collect();
+        Ok(Self { key: u64::from_le_bytes(key), places })
+    }
+
+    fn place(&self, from: IpAddr) -> (&AtomicU64, u64) {
+        let hash = hash_of(from, self.key);
+        (&self.places[(hash % KNOWN as u64) as usize], hash)
+    }
+
+    /// A site is there.
+    pub fn add(&self, from: IpAddr) {
+        let (place, hash) = self.place(from);
+        place.store(hash, Ordering::Relaxed);
+    }
+
+    /// Whether one was.
+    pub fn has(&self, from: IpAddr) -> bool {
+        let (place, hash) = self.place(from);
+        place.load(Ordering::Relaxed) == hash
+    }
 }
 
 /// Handshakes that may be computed in this second: in all, and by address.
@@ -70,13 +122,7 @@ impl Budget {
         if now.since(self.since) >= second {
             (self.since, self.left) = (now, COMPUTED_PER_SECOND);
         }
-        let mut hasher = SipHasher24::new_with_keys(self.key, 0);
-        match from {
-            IpAddr::V4(address) => hasher.write(&address.octets()),
-            // Whoever has one address of a network has all of them.
-            IpAddr::V6(address) => hasher.write(&address.octets()[..8]),
-        }
-        let place = (hasher.finish() % ADDRESSES as u64) as usize;
+        let place = (hash_of(from, self.key) % ADDRESSES as u64) as usize;
         let (since, left) = &mut self.of_address[place];
         if now.since(*since) >= second {
             (*since, *left) = (now, COMPUTED_OF_ADDRESS);
@@ -101,6 +147,9 @@ pub(super) struct Gate {
     budget: Budget,
     /// For what comes inside of another site's tunnel: whoever passes it on is no stranger, and cannot be sent a cookie for another.
     of_relays: Budget,
+    /// For addresses at which sites were.
+    of_known: Budget,
+    pub(super) known: Arc<Known>,
 }
 
 impl Gate {
@@ -119,6 +168,8 @@ impl Gate {
             codes: RateLimiter::new(&public, u64::MAX),
             budget: Budget::new(u64::from_le_bytes(key), now),
             of_relays: Budget::new(u64::from_le_bytes(key), now),
+            of_known: Budget::new(u64::from_le_bytes(key), now),
+            known: Arc::new(Known::new()?),
         })
     }
 
@@ -141,7 +192,9 @@ impl Gate {
             Err(TunnResult::Err(why)) => return Judgement::Refused(refusal(&why)),
             Err(_) => return Judgement::Refused(Refusal::Malformed),
         };
-        if !budget.may(from, now) {
+        // That they are where they say cookies have shown, where many ask.
+        let may = budget.may(from, now) || (self.known.has(from) && self.of_known.may(from, now));
+        if !may {
             return Judgement::Refused(Refusal::Busy);
         }
         match packet {
@@ -175,5 +228,16 @@ mod tests {
             (0..10_000_u32).filter(|&number| budget.may(Ipv4Addr::from(number).into(), Time::ZERO)).count();
         assert_eq!(count + others, COMPUTED_PER_SECOND as usize);
         assert!(budget.may(one, Time::ZERO + Span::from_secs(1)));
+    }
+
+    #[test]
+    fn who_was_there_is_known_and_its_network_of_ipv6_with_it() {
+        let known = Known::new().expect("there is randomness");
+        let at = |text: &str| text.parse::<IpAddr>().expect("it is one");
+        assert!(!known.has(at("192.0.2.1")) && !known.has(at("2001:db8::1")));
+        known.add(at("192.0.2.1"));
+        known.add(at("2001:db8::1"));
+        assert!(known.has(at("192.0.2.1")) && !known.has(at("192.0.2.2")));
+        assert!(known.has(at("2001:db8::ffff:1")) && !known.has(at("2001:db8:0:1::1")));
     }
 }

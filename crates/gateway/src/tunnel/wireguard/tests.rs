@@ -216,6 +216,38 @@ fn a_flood_of_handshakes_is_answered_with_cookies_and_costs_no_more() {
     assert_eq!(cookies + refused, 60);
 }
 
+/// Handshakes of strangers with so many addresses that nothing is left of the budget; the site, and what comes from another one.
+#[test]
+fn who_was_heard_before_is_heard_while_strangers_take_all_there_is() {
+    let ends = |own: u8, other: u8| {
+        let peers = [PeerKeys { public: key(other.into()).public(), shared: None, keepalive: None }];
+        WireguardTunnels::new(&key(own.into()), &peers, Time::ZERO).unwrap()
+    };
+    let (mut here, mut there) = (ends(0, 1), ends(1, 0));
+    // What is asked for is cookies, which each of these would show.
+    here.gate.limiter = RateLimiter::new(&here.gate.public, u64::MAX);
+    let (mut room, mut opening) = ([0; BUFFER_BYTES], [0; BUFFER_BYTES]);
+    let mut initiation = |end: &mut WireguardTunnels| {
+        end.tunnel(0).want(Time::ZERO);
+        let length = end.tunnel(0).poll(Time::ZERO, &mut room).unwrap();
+        room[..length].to_vec()
+    };
+    let asked = initiation(&mut there);
+    let at = address(1);
+    assert_eq!(here.addressed(&asked, at, Time::ZERO, &mut opening), Addressed::Peer(0));
+    assert_eq!(here.tunnel(0).open(&asked, at, Time::ZERO, &mut opening), Opened::Handshake);
+    let stranger = initiation(&mut ends(7, 0));
+    let mut judged = |from: u32| {
+        let from = SocketAddr::from((Ipv4Addr::from(from), 9));
+        here.addressed(&stranger, from, Time::ZERO, &mut opening)
+    };
+    let busy = Addressed::Refused(Refusal::Busy);
+    assert!((0..2000).filter(|number| judged(0x0a00_0000 + number) == busy).count() > 1000);
+    let again = initiation(&mut ends(1, 0));
+    assert_eq!(here.addressed(&again, address(2), Time::ZERO, &mut opening), busy, "nobody was there");
+    assert_eq!(here.addressed(&again, at, Time::ZERO, &mut opening), Addressed::Peer(0));
+}
+
 /// An end with a session, and what the other end has sealed for it: `count` datagrams that are numbered from zero.
 fn numbered(count: usize) -> (WireguardTunnels, Vec<Vec<u8>>) {
     let make = |site: usize| {

@@ -89,7 +89,7 @@ holds "the socket is its own" is "$(mode_of /run/tidegate/gateway.sock)" "srw---
 holds "its state is its own" until_so test -s /var/lib/tidegate/gateway.json
 holds "others do not see into the state" is "$(mode_of /var/lib/tidegate)" "drwx------ tidegate:$group"
 holds "there is a device, and behind it routes that drop" device
-holds "one for each network" is "$(blackholes)" 1
+holds "one for each network" is "$(blackholes)" 2
 
 if [ "$mode" = booted ]; then
     holds "device and sockets are in the store" is "$(status_of NFileDescriptorStore)" 3
@@ -121,7 +121,7 @@ if [ "$mode" = chroot ]; then
     holds "it is the old one, for without systemd scripts leave it to who started it" kill -0 "$before"
     gone || { cat $here/log; exit 1; }
     holds "the device went with it" not device
-    holds "the routes that drop did not" is "$(blackholes)" 1
+    holds "the routes that drop did not" is "$(blackholes)" 2
     start
     holds "the new one answers" until_so says "b     down" tidegatectl status
     gone || { cat $here/log; exit 1; }

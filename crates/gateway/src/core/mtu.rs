@@ -30,6 +30,7 @@ pub struct PathMtu {
     /// What this end takes, and the other one.
     here: u16,
     there: u16,
+    /// What is being tried.
     trying: Option<Try>,
     /// When to try again.
     next: Time,

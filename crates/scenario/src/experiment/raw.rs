@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, de};
+use serde_json::Value;
 
 /// A swept value.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -137,71 +138,20 @@ pub struct Figure {
 #[serde(transparent)]
 pub struct Cells(pub Vec<String>);
 
-/// One of them.
-struct Cell(String);
-
-struct CellVisitor;
-
-impl de::Visitor<'_> for CellVisitor {
-    type Value = Cell;
-    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("a value of the axis")
-    }
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<Cell, E> {
-        Ok(Cell(text.to_owned()))
-    }
-    fn visit_bool<E: de::Error>(self, value: bool) -> Result<Cell, E> {
-        Ok(Cell(value.to_string()))
-    }
-    fn visit_i64<E: de::Error>(self, value: i64) -> Result<Cell, E> {
-        Ok(Cell(value.to_string()))
-    }
-    fn visit_u64<E: de::Error>(self, value: u64) -> Result<Cell, E> {
-        Ok(Cell(value.to_string()))
-    }
-    fn visit_f64<E: de::Error>(self, value: f64) -> Result<Cell, E> {
-        Ok(Cell(value.to_string()))
-    }
-}
-
-impl<'de> Deserialize<'de> for Cell {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(CellVisitor)
-    }
-}
-
 impl<'de> Deserialize<'de> for Cells {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Visitor;
-        impl<'de> de::Visitor<'de> for Visitor {
-            type Value = Cells;
-            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("a value of the axis, or a list of them")
-            }
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Cells, E> {
-                CellVisitor.visit_str(text).map(|cell| Cells(vec![cell.0]))
-            }
-            fn visit_bool<E: de::Error>(self, value: bool) -> Result<Cells, E> {
-                CellVisitor.visit_bool(value).map(|cell| Cells(vec![cell.0]))
-            }
-            fn visit_i64<E: de::Error>(self, value: i64) -> Result<Cells, E> {
-                CellVisitor.visit_i64(value).map(|cell| Cells(vec![cell.0]))
-            }
-            fn visit_u64<E: de::Error>(self, value: u64) -> Result<Cells, E> {
-                CellVisitor.visit_u64(value).map(|cell| Cells(vec![cell.0]))
-            }
-            fn visit_f64<E: de::Error>(self, value: f64) -> Result<Cells, E> {
-                CellVisitor.visit_f64(value).map(|cell| Cells(vec![cell.0]))
-            }
-            fn visit_seq<A: de::SeqAccess<'de>>(self, mut cells: A) -> Result<Cells, A::Error> {
-                let mut list = Vec::new();
-                while let Some(Cell(text)) = cells.next_element()? {
-                    list.push(text);
-                }
-                Ok(Cells(list))
-            }
-        }
-        deserializer.deserialize_any(Visitor)
+        let cell = |value: &Value| match value {
+            Value::String(text) => Some(text.clone()),
+            // As the values of axes are written.
+            Value::Number(number) if number.is_f64() => number.as_f64().map(|real| real.to_string()),
+            Value::Number(_) | Value::Bool(_) => Some(value.to_string()),
+            Value::Null | Value::Array(_) | Value::Object(_) => None,
+        };
+        let cells = match Value::deserialize(deserializer)? {
+            Value::Array(list) => list.iter().map(cell).collect(),
+            one => cell(&one).map(|text| vec![text]),
+        };
+        cells.map(Self).ok_or_else(|| de::Error::custom("expected a value of the axis, or a list of them"))
     }
 }
 

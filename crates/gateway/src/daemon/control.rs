@@ -10,7 +10,7 @@ use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -22,10 +22,10 @@ use super::config::{self, Keys, Plan};
 use super::io::clock;
 use super::log::{Level, say};
 use super::look::{History, Look};
-use super::packets::{Change, Order};
+use super::order::{Change, Order};
 use super::recording::{self, Ended, Heard, Recording};
 use super::request::{Command, Page, read_head};
-use super::state::{Keeper, Places};
+use super::state::Places;
 use super::threads::accord;
 use super::threads::crew::Crew;
 use super::threads::groups::Division;
@@ -43,13 +43,6 @@ const REQUEST_MAX: Span = Span::from_secs(1);
 const ORDER_PATIENCE: Span = Span::from_secs(5);
 /// How often the look is kept for the pictures.
 const SECOND: Span = Span::from_secs(1);
-/// How often it is looked where sites are: who is killed remembers that.
-const PLACES_EVERY: Duration = Duration::from_secs(1);
-/// How often the state is kept whatever has happened, in turns of that.
-const HOUSE_EVERY: u32 = 30;
-/// How often names of sites that are down are looked up, and how many at once.
-const NAMES_EVERY: Duration = Duration::from_secs(30);
-const NAMES_AT_ONCE: usize = 8;
 
 /// What the daemon runs by, and how it is changed.
 pub struct Manager {
@@ -86,8 +79,13 @@ impl Manager {
         (Self { file, plan, keys, public, division, crew, names }, wakes)
     }
 
+    /// What it runs by.
+    pub const fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
     /// Where sites are heard that have no other way; those that are silent are left out.
-    fn places(&self) -> Places {
+    pub fn places(&self) -> Places {
         let look = self.crew.look();
         let sites = look.iter().flat_map(|look| &look.sites);
         let heard = self.plan.peers.iter().zip(sites).filter(|(_, site)| site.state != State::Down);
@@ -95,7 +93,10 @@ impl Manager {
     }
 
     /// Site number `site` has been found by its `name`, which may be another one by now.
-    fn find(&self, site: usize, name: &String, endpoint: SocketAddr) -> Result<(), String> {
+    ///
+    /// # Errors
+    /// When its packet thread has too much to do to be told.
+    pub fn find(&self, site: usize, name: &String, endpoint: SocketAddr) -> Result<(), String> {
         if self.plan.peers.get(site).and_then(|peer| peer.endpoint.as_ref()) != Some(name) {
             return Ok(());
         }
@@ -252,83 +253,6 @@ pub fn reload(shares: &Shares) -> Result<(), String> {
         Err(why) => say(Level::Error, format_args!("not reloaded, and nothing has changed:\n{why}")),
     }
     outcome
-}
-
-/// What is done twice a minute, for ever: it is noted how late it is, and where sites are.
-pub fn keep_house(shares: &Shares, mut keeper: Keeper) {
-    for turn in 1_u32.. {
-        std::thread::sleep(PLACES_EVERY);
-        let is_due = turn.is_multiple_of(HOUSE_EVERY);
-        let moved = keeper.follow(lock(shares).places());
-        if moved && !is_due {
-            keeper.keep();
-        }
-        if !is_due {
-            continue;
-        }
-        if keeper.was_set_forward() {
-            say(Level::Notice, "the clock was set forward: handshakes are stamped by it from now on");
-            let _ = lock(shares).crew.order_all(|| Order::Restamp);
-        }
-        keeper.keep();
-    }
-}
-
-/// Looks up names of sites that are down, several at once: at the start, when `wakes` says that they may be others, and twice a minute, for
-/// ever. A resolver that does not answer keeps nobody waiting.
-pub fn keep_names(shares: &Shares, wakes: &Receiver<()>) {
-    let mut unknown = BTreeSet::new();
-    loop {
-        let (look, plan) = {
-            let manager = lock(shares);
-            (manager.crew.look(), manager.plan.clone())
-        };
-        let sites = look.iter().flat_map(|look| &look.sites);
-        let asked = plan.peers.iter().zip(sites).enumerate().filter_map(|(number, (peer, site))| {
-            let name = peer.endpoint.as_ref().filter(|_| site.state == State::Down)?;
-            config::literal(name, plan.listen.ip()).is_none().then_some((number, name, site))
-        });
-        let asked: Vec<_> = asked.collect();
-        for some in asked.chunks(NAMES_AT_ONCE) {
-            let listen = plan.listen.ip();
-            let found: Vec<Option<SocketAddr>> = std::thread::scope(|scope| {
-                let ask = |name| {
-                    std::thread::Builder::new()
-                        .spawn_scoped(scope, move || config::resolve(name, listen))
-                        .ok()
-                };
-                let asks: Vec<_> = some.iter().map(|(_, name, _)| ask(name.as_str())).collect();
-                asks.into_iter().map(|one| one.and_then(|one| one.join().ok()).flatten()).collect()
-            });
-            for (&(number, name, site), at) in some.iter().zip(found) {
-                match at {
-                    Some(endpoint) => {
-                        unknown.remove(name);
-                        if site.endpoint != Some(endpoint) {
-                            say(
-                                Level::Notice,
-                                format_args!("site {} is looked for at {endpoint}", site.name),
-                            );
-                            let _ = lock(shares).find(number, name, endpoint);
-                        }
-                    }
-                    None if unknown.insert(name.clone()) => say(
-                        Level::Warning,
-                        format_args!(
-                            "site {}: nobody knows an address of {name}; it is asked for again",
-                            site.name
-                        ),
-                    ),
-                    None => {}
-                }
-            }
-        }
-        // Before there is a look nobody knows who is down.
-        let wait = if look.is_some() { NAMES_EVERY } else { PLACES_EVERY / 10 };
-        if wakes.recv_timeout(wait) == Err(RecvTimeoutError::Disconnected) {
-            return;
-        }
-    }
 }
 
 /// Opens the socket of `tidegatectl` at `path`, for root and `user`.

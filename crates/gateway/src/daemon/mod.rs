@@ -4,7 +4,7 @@
 //! main      reads the configuration, makes devices, sockets and routes, gives its rights away, answers signals and systemd
 //! packets   the only thread that has the core: device and sockets, what is due, nothing else; or several, each with a
 //!           core of its own ([`threads`])
-//! control   the socket of `tidegatectl`, the status page; names that are looked up again have a thread beside it
+//! control   the socket of `tidegatectl`; the status page, names that are looked up, and what is kept have threads beside it ([`house`])
 //! ```
 //!
 //! A packet thread waits for nobody and takes no lock: it leaves a look at itself where others find it, and takes orders
@@ -14,11 +14,13 @@ pub mod batch;
 pub mod config;
 pub mod control;
 pub mod explain;
+pub mod house;
 pub mod io;
 pub mod kept;
 pub mod log;
 pub mod look;
 pub mod metrics;
+pub mod order;
 pub mod packets;
 pub mod page;
 pub mod parity;

@@ -5,15 +5,12 @@
 //! fires late then sends what it owes at once, and several packets go with one call. Being late by more than [`LATE_MAX`] is
 //! forgiven to nobody. So it is with what comes: datagrams have come when the kernel stamped them, however long they waited here.
 
-use std::collections::BTreeSet;
 use std::io;
-use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, SyncSender};
 
-use arc_swap::ArcSwapOption;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sched::sched_yield;
 use nix::sys::prctl;
@@ -27,12 +24,12 @@ use super::io::clock;
 use super::io::tun::Tun;
 use super::io::udp::Udp;
 use super::look::{Look, Wire};
-use super::recording::{Ended, Recording};
+use super::order::{Change, Order, Shared};
+use super::recording::Ended;
 use super::rounds::{Pace, Rounds};
 use super::threads::accord::{Decided, Proposal};
 use super::threads::beside::{Beside, Wan};
-use super::threads::lane::{Bell, Kind};
-use super::threads::owners::Owners;
+use super::threads::lane::Kind;
 use super::threads::share::Share;
 use crate::core::store::Way;
 use crate::core::{Input, Output};
@@ -52,57 +49,6 @@ const DRAIN_MAX: Span = Span::from_millis(500);
 
 /// The core of the daemon.
 pub type Core = record::Core<WireguardTunnels, Recorder>;
-
-/// What a core is made anew with.
-pub struct Change {
-    /// The sites that the thread has from now on, and what the core is told.
-    pub share: Share,
-    /// When rounds begin.
-    pub pace: Pace,
-    /// It is recorded from its beginning, and who is told how that ended.
-    pub recording: Option<Recording>,
-    /// Whose what is, where there are several threads.
-    pub owners: Arc<Owners>,
-    /// Sites that are at another place than they were, as the file says.
-    pub moved: Arc<BTreeSet<String>>,
-}
-
-/// What others ask for.
-pub enum Order {
-    /// It is as this says as soon as all threads have heard of it.
-    Reload(Proposal<Box<Change>>),
-    /// The recording ends, if there is one; who began it is told.
-    EndRecording,
-    /// A site of the thread, by the number that it has there, has been found by its name.
-    Find(u32, SocketAddr),
-    /// The wall clock was set forward: who has no session stamps handshakes by it from now on.
-    Restamp,
-    /// Say goodbye and send what waits; then go, if that is wanted.
-    Drain {
-        /// Whether it ends then.
-        ends: bool,
-    },
-}
-
-/// Where others find what the thread leaves.
-pub struct Shared {
-    /// The latest look.
-    pub look: ArcSwapOption<Look>,
-    /// Rises as long as the thread is alive.
-    pub beats: AtomicU64,
-    /// Wakes it up, for an order or for what another thread hands over.
-    pub bell: Bell,
-}
-
-impl Shared {
-    /// Of a thread that has not begun.
-    ///
-    /// # Errors
-    /// When the system refuses what wakes it up.
-    pub fn new() -> io::Result<Self> {
-        Ok(Self { look: ArcSwapOption::empty(), beats: AtomicU64::new(0), bell: Bell::new()? })
-    }
-}
 
 /// See the module.
 pub struct Packets {

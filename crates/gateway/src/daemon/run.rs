@@ -19,12 +19,14 @@ use sd_notify::NotifyState;
 
 use super::config::{self, Keys, Plan};
 use super::control::{self, Desk, Manager, Shares};
+use super::house;
 use super::io::clock;
 use super::io::tun::Tun;
 use super::io::udp::{Opened, Udp};
 use super::kept::{self, Kept};
 use super::log::{Level, say};
-use super::packets::{Core, Packets, Shared};
+use super::order::Shared;
+use super::packets::{Core, Packets};
 use super::recording::{self, FromStart, Recording};
 use super::state::{self, Keeper, Made, Places};
 use super::threads::beside::Beside;
@@ -148,7 +150,7 @@ pub fn run(path: &Path, record: Option<(&Path, Option<&str>)>) -> Result<(), Str
     let (manager, wakes) = Manager::new(path.to_owned(), plan.clone(), keys, division, Arc::clone(&crew));
     let manager = Arc::new(Mutex::new(manager));
     let names = Arc::clone(&manager);
-    thread::spawn(move || control::keep_names(&names, &wakes));
+    thread::spawn(move || house::keep_names(&names, &wakes));
     let began = clock::now();
     let (shares, history) = (Arc::clone(&manager), Mutex::default());
     let desk = Arc::new(Desk { shares, crew: Arc::clone(&crew), name: name(), began, history });
@@ -158,7 +160,7 @@ pub fn run(path: &Path, record: Option<(&Path, Option<&str>)>) -> Result<(), Str
     }
     thread::spawn(move || control::serve(&desk, &socket));
     let house = Arc::clone(&manager);
-    thread::spawn(move || control::keep_house(&house, keeper));
+    thread::spawn(move || house::keep_house(&house, keeper));
 
     let at = plan.status.map_or_else(String::new, |at| format!(", status at http://{at}/"));
     let sites = if plan.peers.len() == 1 { "site" } else { "sites" };

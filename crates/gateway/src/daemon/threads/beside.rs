@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use tidegate_units::Time;
 
-use super::super::packets::Shared;
+use super::super::order::Shared;
 use super::lane::{Giver, Head, Kind, Taker, lane};
 use super::owners::{Owners, Whose, destination};
 use crate::core::store::BUFFER_BYTES;

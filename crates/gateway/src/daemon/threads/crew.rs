@@ -7,7 +7,7 @@ use std::sync::mpsc::{SyncSender, TrySendError};
 use arc_swap::ArcSwapOption;
 
 use super::super::look::Look;
-use super::super::packets::{Order, Shared};
+use super::super::order::{Order, Shared};
 
 /// What others have of one thread.
 pub struct Post {

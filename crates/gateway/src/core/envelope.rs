@@ -32,6 +32,8 @@ pub const PORT: u16 = 5;
 pub const ENVELOPE_BYTES: usize = 24;
 /// IPv6 and UDP.
 pub const HEADER_BYTES: usize = 48;
+/// So long may what is said between two gateways be that every path takes it.
+pub const BODY_BYTES_MAX: usize = super::mtu::BASE as usize - HEADER_BYTES - ENVELOPE_BYTES;
 
 /// Declares the kinds with their numbers.
 macro_rules! kinds {

@@ -15,7 +15,7 @@ use tidegate_packet::{Address, Headers, Packet, Protocol, Sink};
 use tidegate_units::{BitRate, Time};
 use tidegate_wire::ip;
 
-use super::envelope::Kind;
+use super::envelope::{BODY_BYTES_MAX, Kind};
 use super::leave::Sealed;
 use super::store::Way;
 use super::{Gateway, outer_bytes};
@@ -76,7 +76,9 @@ pub(super) fn router(
     let ports: Vec<Port> =
         rates.map(|rate| Port { rate, neighbor: Neighbor::Router, circuit: None }).collect();
     let seed = Seed::for_component(seed, "hop");
-    Router::new(config, &ports, &Context { seed, link_rate: BitRate::MAX, mtu_bytes })
+    let mut router = Router::new(config, &ports, &Context { seed, link_rate: BitRate::MAX, mtu_bytes });
+    router.limit_messages(BODY_BYTES_MAX);
+    router
 }
 
 impl<T: Tunnels> Gateway<T> {

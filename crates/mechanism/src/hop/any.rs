@@ -43,6 +43,9 @@ macro_rules! hops {
         pub enum AnyHop { $($(#[doc = $doc])* $variant(Box<$type>),)* }
 
         impl HopControl for AnyHop {
+            fn limit_messages(&mut self, bytes: usize) {
+                match self { $(Self::$variant(hop) => hop.limit_messages(bytes),)* }
+            }
             fn on_segment<S: SegmentEditor>(
                 &mut self,
                 packet: &Packet,

@@ -85,6 +85,10 @@ pub trait HopControl {
         &[]
     }
 
+    /// Messages have no more than `bytes`, without their headers, from now on; where they have entries and one fits. Without it they
+    /// are as large as Ethernet's packets are.
+    fn limit_messages(&mut self, _bytes: usize) {}
+
     /// `packet`, whose TCP header is `segment`, is about to go out by port `to`, before
     /// [`on_arrival`](Self::on_arrival); it came in by [`Packet::in_port`].
     fn on_segment<S: SegmentEditor>(

@@ -186,6 +186,11 @@ impl Router {
         self.requests.messages.pop(message).map(|port| Action::Message { port })
     }
 
+    /// Messages have no more than `bytes` from now on, where the mechanism can divide them; see [`HopControl::limit_messages`].
+    pub fn limit_messages(&mut self, bytes: usize) {
+        self.mechanism.limit_messages(bytes);
+    }
+
     /// How many packets wait in it.
     pub fn held_packets(&self) -> usize {
         self.mechanism.held_packets() + self.requests.released.len()

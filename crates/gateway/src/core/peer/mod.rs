@@ -17,15 +17,16 @@ use std::net::SocketAddr;
 
 use tidegate_mechanism::Context;
 use tidegate_mechanism::edge::fixed::FixedConfig;
+use tidegate_mechanism::edge::nbp::FEEDBACK_HEADER_BYTES;
 use tidegate_mechanism::edge::{Border, BorderSite, EdgeConfig, EdgeReport, PeerId};
 use tidegate_mechanism::mark::AnyMarker;
 use tidegate_mechanism::random::{Seed, Substream};
 use tidegate_packet::{Address, Ecn, FlowId, Headers, Packet, Protocol, TcpHeader};
-use tidegate_units::{BitRate, Span, Time};
+use tidegate_units::{BitRate, Bytes, Span, Time};
 
 use self::messages::MESSAGES_BURST;
 use super::config::{HELLO_PATIENCE, RateConfig, SiteConfig};
-use super::envelope::Kind;
+use super::envelope::{BODY_BYTES_MAX, Kind};
 use super::mtu::PathMtu;
 use super::store::Store;
 
@@ -89,7 +90,7 @@ impl Peer {
     pub const PASSING_MAX: usize = 256;
 
     pub fn new(
-        site: SiteConfig,
+        mut site: SiteConfig,
         number: u32,
         (links, mtu_most): (u8, u16),
         markers: Vec<Option<AnyMarker>>,
@@ -97,6 +98,11 @@ impl Peer {
         seed: Seed,
         now: Time,
     ) -> Self {
+        // What it reports of many flows is divided so that every path takes it.
+        if let Some(EdgeConfig::Nbp(nbp)) = &mut site.control {
+            let most = Bytes::new(BODY_BYTES_MAX as u64 + u64::from(FEEDBACK_HEADER_BYTES));
+            nbp.feedback_mtu = nbp.feedback_mtu.min(most);
+        }
         let mut random = Substream::new(Seed::for_component(seed.0, "incarnations"));
         let incarnation = random.bits() | 1;
         let mtu_bytes = super::outer_bytes(usize::from(mtu_most));

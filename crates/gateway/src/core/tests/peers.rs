@@ -185,3 +185,23 @@ fn a_session_that_ends_is_asked_for_again_unless_nobody_is_there_to_be_asked() {
         }
     }
 }
+
+#[test]
+fn what_is_said_of_many_flows_is_divided_so_that_every_path_takes_it() {
+    let mut world = World::two(Some(&EdgeConfig::Nbp(Box::default())));
+    world.run_for(Span::from_secs(1));
+    assert_eq!(world.state(0), State::Controlled);
+    world.wire.clear();
+    for round in 0..20_u16 {
+        for flow in 0..400 {
+            world.send(0, &udp(0, 1, 1000 + flow, 20, 0));
+        }
+        world.run_for(Span::from_millis(if round == 0 { 200 } else { 50 }));
+    }
+    let longest = |to: usize| {
+        let sent = world.wire.iter().filter(|(end, ..)| *end == to);
+        sent.map(|(.., bytes)| bytes.len()).max().expect("they talk")
+    };
+    let most = crate::tunnel::sealed_bytes(mtu::BASE.into());
+    assert!(longest(0) > most / 2 && longest(0) <= most, "{} of {most}", longest(0));
+}

@@ -80,6 +80,7 @@ impl BackPressureConfig {
             period_began: Time::ZERO,
             last_packet: Time::ZERO,
             rm_due: Vec::new(),
+            message_bytes_max: MESSAGE_BYTES_MAX,
             config: *self,
         }
     }
@@ -152,12 +153,17 @@ pub struct BackPressure {
     last_packet: Time,
     /// The ports that have an RM cell to send.
     rm_due: Vec<u16>,
+    message_bytes_max: usize,
     config: BackPressureConfig,
 }
 
 impl HopControl for BackPressure {
     fn variables() -> &'static [Variable] {
         const { &[Variable::new("explicit_rate_bps", "The rate at which the router may send.")] }
+    }
+
+    fn limit_messages(&mut self, bytes: usize) {
+        self.message_bytes_max = bytes.min(MESSAGE_BYTES_MAX);
     }
 
     fn on_segment<S: SegmentEditor>(
@@ -358,7 +364,7 @@ impl BackPressure {
                     output.inputs.share(input) * output.rate().as_bytes_per_second_f64(),
                 );
                 let outlet = Outlet { flow: route.name, output: route.to.0, rate: wire_rate(rate) };
-                if !self.encoder.has_room::<Outlet>(route.name, MESSAGE_BYTES_MAX) {
+                if !self.encoder.has_room::<Outlet>(route.name, self.message_bytes_max) {
                     // One message in a period, so that a younger one is never a part of it: the next begins here.
                     rest = at;
                     break;

@@ -323,6 +323,11 @@ fn more_routes_than_a_message_holds_are_told_in_turn() {
     // 121 entries of 12 bytes fit.
     assert_eq!(told_of_many(&mut hop, 300, 0, 11).len(), 121);
     assert_eq!(told_of_many(&mut hop, 300, 11, 41).len(), 300);
+    // On a way that takes less there are fewer in each.
+    let mut narrow = router(&config);
+    narrow.limit_messages(20 + 40 * 12);
+    assert_eq!(told_of_many(&mut narrow, 300, 0, 11).len(), 40);
+    assert_eq!(told_of_many(&mut narrow, 300, 11, 111).len(), 300);
 }
 
 #[test]

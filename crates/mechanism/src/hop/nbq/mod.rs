@@ -122,6 +122,7 @@ impl NbqConfig {
             next_round: None,
             round_before: Time::ZERO,
             random: Substream::new(context.seed),
+            message_bytes_max: MESSAGE_BYTES_MAX,
             config: *self,
         }
     }
@@ -197,6 +198,7 @@ pub struct Nbq {
     next_round: Option<Time>,
     round_before: Time,
     random: Substream,
+    message_bytes_max: usize,
     config: NbqConfig,
 }
 
@@ -217,6 +219,10 @@ impl HopControl for Nbq {
     }
 
     /// The enqueuing module of Fig. 13.
+    fn limit_messages(&mut self, bytes: usize) {
+        self.message_bytes_max = bytes.min(MESSAGE_BYTES_MAX);
+    }
+
     fn on_arrival(
         &mut self,
         packet: &mut Packet,
@@ -345,6 +351,7 @@ impl HopControl for Nbq {
 impl Nbq {
     /// Tells upstream routers of the flows that suffer here, and hosts what part of theirs is lost.
     fn write_messages(&mut self, now: Time, out: &mut impl HopOut) {
+        let message_bytes_max = self.message_bytes_max;
         for flow in self.flows.iter_mut() {
             let output = &self.ports[flow.to.index()];
             let lost = core::mem::take(&mut flow.has_lost);
@@ -358,12 +365,12 @@ impl Nbq {
                     // Rates of a wire are whole bytes per second, and saturate (`as`).
                     let report =
                         Report { flow: flow.name, arrival: arrival as u32, departure: departure as u32 };
-                    put(&mut upstream.encoder, &report, flow.from, MESSAGE_BYTES_MAX, now, out);
+                    put(&mut upstream.encoder, &report, flow.from, message_bytes_max, now, out);
                 }
                 Neighbor::Host if self.config.advice && lost && arrival > 0.0 => {
                     let ratio = (law::loss(arrival, departure) * f64::from(u16::MAX)) as u16;
                     let advice = Advice { flow: flow.name, ratio };
-                    put(&mut upstream.encoder, &advice, flow.from, MESSAGE_BYTES_MAX, now, out);
+                    put(&mut upstream.encoder, &advice, flow.from, message_bytes_max, now, out);
                 }
                 _ => {}
             }

@@ -214,6 +214,15 @@ fn a_flood_of_handshakes_is_answered_with_cookies_and_costs_no_more() {
     }
     assert!(cookies > 0 && refused >= few && heard == 0, "{cookies} {refused} {heard}");
     assert_eq!(cookies + refused, 60);
+    // What another site passes on has no address to send a cookie to: it is heard meanwhile.
+    let peers = [PeerKeys { public: key(0).public(), shared: None, keepalive: None }];
+    let mut site = WireguardTunnels::new(&key(1), &peers, Time::ZERO).unwrap();
+    site.tunnel(0).want(Time::ZERO);
+    let length = site.tunnel(0).poll(Time::ZERO, &mut room).unwrap();
+    let passed_on = room[..length].to_vec();
+    let nobody = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
+    assert_eq!(here.addressed(&passed_on, nobody, Time::ZERO, &mut room), Addressed::Peer(0));
+    assert!(matches!(here.addressed(&passed_on, address(1), Time::ZERO, &mut room), Addressed::Reply(_)));
 }
 
 /// Handshakes of strangers with so many addresses that nothing is left of the budget; the site, and what comes from another one.

@@ -15,11 +15,11 @@
 //!   end that is silent brings us to a handshake every 5 s, with nobody but that end.
 
 mod gate;
+mod keys;
 mod names;
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
-use std::hash::Hasher as _;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -27,11 +27,11 @@ use boringtun::noise::errors::WireGuardError;
 use boringtun::noise::rate_limiter::RateLimiter;
 use boringtun::noise::{Packet, Tunn, TunnResult};
 use boringtun::x25519::{PublicKey, StaticSecret};
-use siphasher::sip::SipHasher24;
 use tidegate_units::{Span, Time};
 
 use self::gate::Gate;
 pub use self::gate::{Handshake, Judgement, Known};
+pub use self::keys::{PeerKeys, PrivateKey, site_id};
 use self::names::Names;
 pub use self::names::{PEERS_MAX, THREAD_AT, THREAD_MASK, THREADS_MAX, thread_of};
 use super::{Addressed, OVERHEAD_BYTES, Opened, PADDING_BYTES, Refusal, Tunnel, Tunnels};
@@ -48,68 +48,6 @@ const PENDING_MAX: usize = 4;
 const MESSAGE_BYTES: usize = 148;
 /// A padded packet is no longer.
 const PACKET_BYTES_MAX: usize = 2048;
-
-/// A key of 32 bytes that stays here. Its text is never shown.
-#[derive(Clone)]
-pub struct PrivateKey(StaticSecret);
-
-impl PrivateKey {
-    /// A new one, from the system's randomness.
-    ///
-    /// # Errors
-    /// When the system has none.
-    pub fn generate() -> Result<Self, getrandom::Error> {
-        let mut bytes = [0; 32];
-        getrandom::getrandom(&mut bytes)?;
-        Ok(Self::from(bytes))
-    }
-
-    /// What others are told.
-    pub fn public(&self) -> [u8; 32] {
-        PublicKey::from(&self.0).to_bytes()
-    }
-
-    /// For the file that keeps it.
-    pub fn to_bytes(&self) -> [u8; 32] {
-        self.0.to_bytes()
-    }
-}
-
-impl From<[u8; 32]> for PrivateKey {
-    fn from(bytes: [u8; 32]) -> Self {
-        Self(StaticSecret::from(bytes))
-    }
-}
-
-impl fmt::Debug for PrivateKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("PrivateKey")
-    }
-}
-
-/// What gateways call the site with `public_key`.
-pub fn site_id(public_key: &[u8; 32]) -> u64 {
-    let mut hasher = SipHasher24::new();
-    hasher.write(public_key);
-    hasher.finish()
-}
-
-/// Another end.
-#[derive(Clone)]
-pub struct PeerKeys {
-    /// Its key.
-    pub public: [u8; 32],
-    /// A secret that both have besides.
-    pub shared: Option<[u8; 32]>,
-    /// It hears from us so often, for those in between that forget.
-    pub keepalive: Option<Span>,
-}
-
-impl fmt::Debug for PeerKeys {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PeerKeys").field("public", &self.public).finish_non_exhaustive()
-    }
-}
 
 /// The tunnel to one other gateway; see the module.
 pub struct WireguardTunnel {

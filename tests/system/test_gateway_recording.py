@@ -155,7 +155,7 @@ def test_what_is_no_recording_or_was_cut_or_changed_is_told(sites, gateway):
     assert told_of("changed.tgr", bytes(changed))
 
 
-# Last, for it ends a daemon.
+# The last two, for each ends a daemon.
 def test_a_daemon_that_records_from_its_start_replays(sites, gateway):
     file = sites.folder / "b.tgr"
     traffic(sites, 50)
@@ -170,3 +170,19 @@ def test_a_daemon_that_records_from_its_start_replays(sites, gateway):
     ended = subprocess.run(command, capture_output=True, text=True, timeout=10)
     assert ended.returncode == 1
     assert "choose another" in ended.stderr
+
+
+def test_a_recording_is_whole_when_the_daemon_is_stopped_meanwhile(sites, gateway):
+    file = sites.folder / "until.tgr"
+    recorder = record(sites, "-o", str(file))
+    time.sleep(0.3)
+    sites.probe(INNER["b"], 50, EVERY_S)
+    key = sites.folder / "a.key"
+    key.write_text(sites.folder.joinpath("b.key").read_text())
+    assert sites.control("a", "reload").returncode == 0
+    assert "a.key has been written since the daemon began" in sites.log("a")
+    sites.daemons["a"].terminate()
+    _, complaint = recorder.communicate(timeout=30)
+    assert recorder.returncode == 0, complaint
+    assert sites.daemons["a"].wait(timeout=10) == 0
+    assert replay(gateway, file)["verdicts"] > 0

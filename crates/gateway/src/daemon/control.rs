@@ -119,6 +119,7 @@ impl Manager {
             ));
         }
         self.keys.load(&plan).map_err(|why| why.render())?;
+        let written = self.keys.written_since(&plan);
         let moved = Arc::new(plan.moved_from(&self.plan));
         let whole = self.whole(&plan, &moved)?;
         let division = Division::new(&whole, self.crew.threads(), Some(&self.division));
@@ -132,6 +133,10 @@ impl Manager {
                     format_args!("site {name} is on thread {thread} now, and asks for a session"),
                 );
             }
+        }
+        for file in written {
+            let later = "its key counts from the next start; restart the daemon for it";
+            say(Level::Warning, format_args!("{file} has been written since the daemon began: {later}"));
         }
         (self.plan, self.division) = (plan, division);
         // Names may be others. Whoever looks them up may do that already.
@@ -231,6 +236,11 @@ impl Manager {
     /// The packet threads.
     pub fn crew(&self) -> &Crew {
         &self.crew
+    }
+
+    /// The same, for who has it longer than the manager.
+    pub fn shared_crew(&self) -> Arc<Crew> {
+        Arc::clone(&self.crew)
     }
 
     /// Says goodbye to all sites; what hosts send from now on is dropped. It ends then if `ends`.

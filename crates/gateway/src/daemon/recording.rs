@@ -18,6 +18,7 @@ use tidegate_wire::recording::recorder::Recorder;
 
 use super::control::{Shares, lock};
 use super::log::{Level, say};
+use super::threads::crew::Crew;
 use super::threads::groups::Division;
 use crate::record;
 
@@ -146,6 +147,9 @@ pub fn thread_of(site: Option<&str>, names: &[String], division: &Division) -> R
 /// The answer is a line, which is an error or is not; then parts of the recording, each behind its length, and an empty one;
 /// then a line that says how it ended.
 pub fn serve(stream: &UnixStream, shares: &Shares, site: Option<&str>) {
+    let crew = lock(shares).shared_crew();
+    // The daemon does not end before the client has all.
+    let _taker = crew.gives();
     let begun = begin_for(stream, shares, site);
     let answer = |value: &Value| {
         let mut client = stream;
@@ -160,7 +164,7 @@ pub fn serve(stream: &UnixStream, shares: &Shares, site: Option<&str>) {
     let outcome = complete(wait(stream, &hears, shares));
     // Until the thread has left the socket, nobody else writes to it.
     let is_left = writes.recv_timeout(STALLED) == Err(RecvTimeoutError::Disconnected);
-    lock(shares).crew().is_recorded.store(false, Ordering::Release);
+    crew.is_recorded.store(false, Ordering::Release);
     tell(&outcome);
     if is_left {
         let mut client = stream;
@@ -189,6 +193,15 @@ fn begin_for(stream: &UnixStream, shares: &Shares, site: Option<&str>) -> Result
     let _ = writeln!(client, "{}", json!({ "ok": true, "sites": sites }));
     drop(greeting);
     Ok((hears, writes))
+}
+
+/// At the end of the daemon, when packets have ended: waits until clients have what was recorded, as long as they take it.
+pub fn wait_for_clients(crew: &Crew) {
+    let mut turns = (PATIENCE + STALLED).div_duration_f64(LOOK_EVERY) as u32;
+    while crew.is_giving() && turns > 0 {
+        std::thread::sleep(LOOK_EVERY);
+        turns -= 1;
+    }
 }
 
 /// Until it has ended, by itself or because the client wants that.

@@ -169,6 +169,7 @@ pub fn run(path: &Path, record: Option<(&Path, Option<&str>)>) -> Result<(), Str
     let mut from_start = FromStart(hears);
     let ended = watch(&signals, &manager, &crew, packets, &mut from_start);
     from_start.look(&manager, true);
+    recording::wait_for_clients(&crew);
     ended
 }
 

@@ -1,7 +1,7 @@
 //! The files with secrets that a configuration names, and keys as text.
 
 use std::collections::HashMap;
-use std::fs;
+use std::fs::{self, Metadata};
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
@@ -23,9 +23,22 @@ pub fn encode_key(bytes: &[u8; 32]) -> String {
     STANDARD.encode(bytes)
 }
 
+/// A secret, and which writing of its file it was read from.
+struct Secret {
+    key: [u8; 32],
+    written: Written,
+}
+
+/// What differs when a file is written again: which one it is, and when it was changed.
+type Written = (u64, i64, i64);
+
+fn written(about: &Metadata) -> Written {
+    (about.ino(), about.mtime(), about.mtime_nsec())
+}
+
 /// Secrets, by the file in which they stand.
 #[derive(Default)]
-pub struct Keys(HashMap<String, [u8; 32]>);
+pub struct Keys(HashMap<String, Secret>);
 
 impl Keys {
     /// Reads what `plan` names and was not read yet.
@@ -33,12 +46,11 @@ impl Keys {
     /// # Errors
     /// When a file cannot be read, is no key, or others may read it; when a site has the own key.
     pub fn load(&mut self, plan: &Plan) -> Result<(), ConfigErrors> {
-        let shared = plan.peers.iter().filter_map(|peer| peer.shared_file.as_ref());
-        for file in std::iter::once(&plan.private_key_file).chain(shared) {
+        for file in files(plan) {
             if !self.0.contains_key(file) {
-                let key = read_secret(Path::new(file))
+                let secret = read_secret(Path::new(file))
                     .map_err(|(why, help)| ConfigError::without_place(file.clone(), why, help))?;
-                self.0.insert(file.clone(), key);
+                self.0.insert(file.clone(), secret);
             }
         }
         // As it is where the keys of a pair were written the wrong way round.
@@ -53,23 +65,40 @@ impl Keys {
         Ok(())
     }
 
+    /// The files that `plan` names and that hold, or may hold, another key than was loaded: the daemon may have no right to read them
+    /// again.
+    pub fn written_since<'a>(&self, plan: &'a Plan) -> Vec<&'a str> {
+        let is_other = |file: &&String| {
+            let (Some(secret), Ok(about)) = (self.0.get(*file), fs::metadata(file)) else { return false };
+            written(&about) != secret.written
+                && fs::read_to_string(file).map_or(true, |text| decode_key(&text) != Some(secret.key))
+        };
+        files(plan).filter(is_other).map(String::as_str).collect()
+    }
+
     /// The own key of `plan`, which was loaded.
     pub fn private(&self, plan: &Plan) -> PrivateKey {
-        PrivateKey::from(self.0[&plan.private_key_file])
+        PrivateKey::from(self.0[&plan.private_key_file].key)
     }
 
     /// The peers of `plan`, which was loaded.
     pub fn peers(&self, plan: &Plan) -> Vec<PeerKeys> {
         let peer = |peer: &PeerPlan| PeerKeys {
             public: peer.public,
-            shared: peer.shared_file.as_ref().map(|file| self.0[file]),
+            shared: peer.shared_file.as_ref().map(|file| self.0[file].key),
             keepalive: peer.keepalive,
         };
         plan.peers.iter().map(peer).collect()
     }
 }
 
-fn read_secret(path: &Path) -> Result<[u8; 32], (String, String)> {
+/// The files with secrets that `plan` names.
+fn files(plan: &Plan) -> impl Iterator<Item = &String> {
+    let shared = plan.peers.iter().filter_map(|peer| peer.shared_file.as_ref());
+    std::iter::once(&plan.private_key_file).chain(shared)
+}
+
+fn read_secret(path: &Path) -> Result<Secret, (String, String)> {
     let cannot = |why: io::Error| {
         let help = if why.kind() == io::ErrorKind::PermissionDenied {
             "ask as root (`sudo`), or as the user of the daemon"
@@ -86,7 +115,8 @@ fn read_secret(path: &Path) -> Result<[u8; 32], (String, String)> {
         ));
     }
     let text = fs::read_to_string(path).map_err(cannot)?;
-    decode_key(&text).ok_or_else(|| {
+    let key = decode_key(&text).ok_or_else(|| {
         ("is no key".to_owned(), "44 characters, as `tidegatectl keygen` writes them".to_owned())
-    })
+    })?;
+    Ok(Secret { key, written: written(&about) })
 }

@@ -137,6 +137,13 @@ fn keys_that_others_may_read_are_refused() {
     let mut keys = Keys::default();
     keys.load(&plan).unwrap();
     assert_eq!(keys.private(&plan).to_bytes()[..4], [0, 1, 2, 3]);
+    assert!(keys.written_since(&plan).is_empty());
+    // Another file with the same key is the same key.
+    fs::remove_file(&file).unwrap();
+    fs::write(&file, KEY).unwrap();
+    assert!(keys.written_since(&plan).is_empty());
+    fs::write(&file, KEY.replacen("AAEC", "AAEB", 1)).unwrap();
+    assert_eq!(keys.written_since(&plan), [file.to_str().unwrap()]);
     // Once read it is known, for later there are no rights to.
     fs::remove_dir_all(&folder).unwrap();
     keys.load(&plan).unwrap();

@@ -1,7 +1,7 @@
 //! All packet threads, as others see them: orders go to those whom they concern, and looks are put together.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError};
 
 use arc_swap::ArcSwapOption;
@@ -26,12 +26,40 @@ pub struct Crew {
     latest: ArcSwapOption<Look>,
     /// Whether there is a recording. Who begins one sets it, and takes it back when all is written.
     pub is_recorded: AtomicBool,
+    /// How many clients are being given a recording, which takes a little longer.
+    takers: AtomicUsize,
+}
+
+/// A client that is being given a recording, for as long as this is there.
+pub struct Taker<'a>(&'a Crew);
+
+impl Drop for Taker<'_> {
+    fn drop(&mut self) {
+        self.0.takers.fetch_sub(1, Ordering::AcqRel);
+    }
 }
 
 impl Crew {
     /// The threads of `posts`, in order, which have the sites `names`.
     pub fn new(posts: Vec<Post>, names: Vec<String>, is_recorded: bool) -> Self {
-        Self { posts, names, latest: ArcSwapOption::empty(), is_recorded: AtomicBool::new(is_recorded) }
+        Self {
+            posts,
+            names,
+            latest: ArcSwapOption::empty(),
+            is_recorded: AtomicBool::new(is_recorded),
+            takers: AtomicUsize::new(0),
+        }
+    }
+
+    /// A client is given a recording, until what this returns is dropped.
+    pub fn gives(&self) -> Taker<'_> {
+        self.takers.fetch_add(1, Ordering::AcqRel);
+        Taker(self)
+    }
+
+    /// Whether some client is being given a recording.
+    pub fn is_giving(&self) -> bool {
+        self.takers.load(Ordering::Acquire) > 0
     }
 
     /// How many threads there are.

@@ -126,6 +126,12 @@ class Progress:
         self._done += 1
         self._show()
 
+    def reach(self, done: int) -> None:
+        """So many pieces are done."""
+        if done != self._done:
+            self._done = done
+            self._show()
+
     def expect(self, more: int) -> None:
         """There is more work than was known."""
         self._total += more

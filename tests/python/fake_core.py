@@ -219,7 +219,7 @@ def replace_folder(new, target):
     os.replace(new, target)
 
 
-def run(scenario, seed=None, trace=None, trace_at=None, trace_drops=None, cores=1):
+def run(scenario, seed=None, trace=None, trace_at=None, trace_drops=None, cores=1, watch=None):
     """Throughputs as `model.shares` says (Mb/s per flow, expressions of `load`), or equal shares."""
     seed = scenario.seed if seed is None else seed
     model = scenario.table.get("model", {})
@@ -227,6 +227,8 @@ def run(scenario, seed=None, trace=None, trace_at=None, trace_drops=None, cores=
         raise RuntimeError("the fake run fails as it was told to")
     time.sleep(float(model.get("sleep_s", 0)))
     load = quantities.base_value(str(model.get("load", "1Mbit"))) / 1e6
+    for share in (0.25, 0.255, 0.75) if watch else ():
+        watch(share)
     names = list(scenario.table.get("flows", {}))
     shares = model.get("shares", {})
     flows, series = {}, {}

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from conftest import EXPERIMENT, SCENARIO, check_text
 
-from tidegate import display, experiment, quantities, seeding, store
-from tidegate.commands import emulate
+from tidegate import display, experiment, progress, quantities, seeding, store
+from tidegate.commands import emulate, run
 
 
 def test_run_prints_a_summary_per_flow_and_link(tidegate_command, scenario_file):
@@ -21,6 +21,35 @@ def test_run_prints_a_summary_per_flow_and_link(tidegate_command, scenario_file)
     assert "throughput Mb/s" in out
     assert "bottleneck" in out
     assert err == ""
+
+
+def test_a_long_run_shows_how_far_it_is(monkeypatch, tidegate_command, scenario_file):
+    shown = []
+    monkeypatch.setattr(progress, "_Terminal", lambda total, title: _Bar(total, title, shown))
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr(run, "_SOON_S", 0)
+    assert tidegate_command("run", scenario_file)[0] == 0
+    assert shown == ["percent simulated", (25, 100), (75, 100), "over"]
+    shown.clear()
+    monkeypatch.setattr(run, "_SOON_S", 1000)
+    assert tidegate_command("run", scenario_file)[0] == 0
+    assert shown == []
+
+
+class _Bar:
+    """Notes in `shown` what a terminal would show."""
+
+    def __init__(self, total, title, shown):
+        self.shown, self.title = shown, title
+
+    def start(self):
+        self.shown.append(self.title)
+
+    def stop(self):
+        self.shown.append("over")
+
+    def show(self, done, total):
+        self.shown.append((done, total))
 
 
 def test_run_json_is_the_summary(tidegate_command, scenario_file):

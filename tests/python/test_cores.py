@@ -52,6 +52,22 @@ def test_two_cores_give_the_same_bytes_as_one(sites):
             assert np.array_equal(ours, theirs, equal_nan=True), name
 
 
+def test_whoever_watches_is_told_how_far_it_is_and_may_end_it(sites):
+    scenario = tidegate.load(sites)
+    for cores in (1, 2):
+        told = []
+        tidegate._core.run(scenario.core, cores=cores, watch=told.append)
+        assert len(told) > 3
+        assert told == sorted(told)
+        assert 0 < told[0] < told[-1] < 1
+
+    def enough(share):
+        raise RuntimeError(f"enough at {share:.1f}")
+
+    with pytest.raises(RuntimeError, match="enough at 0"):
+        tidegate._core.run(scenario.core, watch=enough)
+
+
 def test_what_cannot_be_divided_runs_on_one_core_and_says_why(sites):
     def why(*lines, **options):
         sites.write_text("\n".join(lines))

@@ -115,9 +115,10 @@ fn peak_rss_bytes() -> u64 {
     line.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok()).map_or(0, |kib| kib * 1024)
 }
 
-/// Runs `scenario` with `seed`, or its own, on up to so many cores; `queues` and `controls` are mechanisms in Python in the place of those of the scenario.
+/// Runs `scenario` with `seed`, or its own, on up to so many cores; `queues` and `controls` are mechanisms in Python in the place of those of the scenario. `watch` is called
+/// many times a second with the share of the simulated time that is over.
 #[pyfunction]
-#[pyo3(signature = (scenario, seed = None, trace = None, trace_at = None, trace_drops = None, queues = Vec::new(), controls = Vec::new(), cores = 1))]
+#[pyo3(signature = (scenario, seed = None, trace = None, trace_at = None, trace_drops = None, queues = Vec::new(), controls = Vec::new(), cores = 1, watch = None))]
 #[expect(clippy::too_many_arguments, reason = "keywords of Python")]
 pub fn run(
     py: Python<'_>,
@@ -129,12 +130,14 @@ pub fn run(
     queues: Places,
     controls: Places,
     cores: usize,
+    watch: Option<Py<PyAny>>,
 ) -> PyResult<PyRunResult> {
     let mut job = Job {
         scenario: Arc::clone(&scenario.scenario),
         seed: seed.unwrap_or(scenario.scenario.seed),
         own: None,
         cores,
+        watch,
     };
     if !queues.is_empty() || !controls.is_empty() {
         let (changed, failure) = with_own(&job.scenario, queues, controls)?;
@@ -158,9 +161,17 @@ struct Job {
     own: Option<Failure>,
     /// On how many cores, at most.
     cores: usize,
+    /// Who is told how far it is, if somebody is.
+    watch: Option<Py<PyAny>>,
 }
 
 impl Job {
+    /// Between two steps: what was pressed, and what is to be told.
+    fn pause(&self, py: Python<'_>, share: f64) -> PyResult<()> {
+        py.check_signals()?;
+        self.watch.as_ref().map_or(Ok(()), |watch| watch.call1(py, (share,)).map(|_| ()))
+    }
+
     /// Runs it with these traces. All of them are complete, or none is there.
     fn trace_to(&self, py: Python<'_>, wanted: Vec<(PathBuf, Capture)>) -> PyResult<PyRunResult> {
         let failed = |error: io::Error| PyOSError::new_err(error.to_string());
@@ -188,8 +199,8 @@ impl Job {
         let Some(failure) = &self.own else {
             let mut run = py.detach(|| start(self.cores)).map_err(|error| unbuildable(scenario, &error))?;
             let undivided = run.undivided().map(ToString::to_string);
-            while py.detach(|| run.advance(EVENTS_PER_STEP)) != Progress::Done {
-                py.check_signals()?;
+            while let Progress::Running(share) = py.detach(|| run.advance(EVENTS_PER_STEP)) {
+                self.pause(py, share)?;
             }
             let (outcome, watched) = py.detach(|| run.finish());
             return Ok((PyRunResult { outcome, undivided }, watched));
@@ -198,9 +209,9 @@ impl Job {
         let mut run = start(1).map_err(|error| unbuildable(scenario, &error))?;
         let raised = || failure.take().map_or(Ok(()), Err);
         raised()?;
-        while run.advance(EVENTS_PER_STEP_OF_PYTHON) != Progress::Done {
+        while let Progress::Running(share) = run.advance(EVENTS_PER_STEP_OF_PYTHON) {
             raised()?;
-            py.check_signals()?;
+            self.pause(py, share)?;
         }
         raised()?;
         let (outcome, watched) = run.finish();

@@ -1,7 +1,9 @@
 """`tidegate run`: one scenario, once."""
 
+import contextlib
 import json
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,10 @@ from tidegate import _core, library, reach, store
 from tidegate.commands import parse_overrides
 from tidegate.display import progress_line, run_summary
 from tidegate.errors import NotStoredError, UsageError
+from tidegate.progress import Progress
+
+# What takes no longer shows nothing.
+_SOON_S = 0.5
 
 
 def run(
@@ -44,7 +50,7 @@ def run(
             file.parent.mkdir(parents=True, exist_ok=True)
             named[key] = str(file)
     try:
-        result = _core.run(scenario, seed=seed, trace_at=trace_at, cores=cores, **named)
+        result = _watched(scenario, seed=seed, trace_at=trace_at, cores=cores, **named)
     except _core.ConfigError:
         raise
     except ValueError as error:
@@ -69,6 +75,22 @@ def run(
     if timing:
         _say_timing(result.timing, as_json)
     return 0
+
+
+def _watched(scenario: _core.Scenario, **options: Any) -> _core.RunResult:
+    """The run, with a bar where somebody sees it and it takes long enough to be worth one."""
+    began_s = time.monotonic()
+    with contextlib.ExitStack() as left:
+        bar: Progress | None = None
+
+        def watch(share: float) -> None:
+            nonlocal bar
+            if bar is None and time.monotonic() - began_s > _SOON_S:
+                bar = left.enter_context(Progress(100, "percent simulated"))
+            if bar is not None:
+                bar.reach(int(100 * share))
+
+        return _core.run(scenario, watch=watch, **options)
 
 
 def _store(out: Path, path: Path, scenario: _core.Scenario, result: _core.RunResult, seed: int) -> None:

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use libfuzzer_sys::fuzz_target;
 use tidegate_gateway::daemon::config::{self, encode_key};
-use tidegate_gateway::daemon::packets::Shared;
+use tidegate_gateway::daemon::order::Shared;
 use tidegate_gateway::daemon::threads::beside::{Beside, Wan};
 use tidegate_gateway::daemon::threads::groups::Division;
 use tidegate_gateway::daemon::threads::owners::Owners;

@@ -3,7 +3,7 @@
 //!
 //! Source: Linux (`tcp_update_pacing_rate`, `tcp_pacing_check`, `tcp_update_skb_after_send`).
 //! Deviations: what is handed over ahead of its time is what leaves within a millisecond; Linux lets two segments wait where that is more
-//! (TCP small queues). Time that was not used is not made up for.
+//! (TCP small queues). Time that was not used is not made up for. The rate is of the window, also where more than that is under way.
 
 use tidegate_parameters::words;
 use tidegate_units::{Span, Time};
@@ -71,14 +71,48 @@ impl HostPacing {
         self.departs_at
     }
 
-    /// A segment of so many bytes on the wire goes out.
-    pub(super) fn on_send(&mut self, wire_bytes: u32, srtt: Span, control: &AnyCongestionControl) {
+    /// A segment with so many bytes of payload goes out: those count, as in the rate, and headers do not (Linux).
+    pub(super) fn on_send(&mut self, payload_bytes: u32, srtt: Span, control: &AnyCongestionControl) {
         self.sent_segments += 1;
         if self.by_control || srtt.is_zero() || self.sent_segments <= FREE_SEGMENTS {
             return;
         }
         let cwnd_bytes = control.cwnd_bytes();
         let per_second = ratio(cwnd_bytes, control.ssthresh_bytes()) * cwnd_bytes as f64 / srtt.as_secs_f64();
-        self.pacer.on_send(wire_bytes, per_second, self.departs_at);
+        self.pacer.on_send(payload_bytes, per_second, self.departs_at);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tcp::config::{TcpConfig, Variant};
+
+    #[test]
+    fn more_than_a_window_goes_in_a_round_trip_however_small_packets_are() {
+        let srtt = Span::from_millis(100);
+        for payload_bytes in [10, 60, 1460] {
+            let tcp = TcpConfig {
+                segment_bytes: payload_bytes,
+                initial_window_segments: 50,
+                initial_ssthresh_bytes: Some(50 * u64::from(payload_bytes)),
+                ..TcpConfig::modern(Variant::Sack)
+            };
+            let control = tcp.control.build(&tcp);
+            let mut pacing = HostPacing::new(Pacing::Timer, &control).expect("Reno has no pace");
+            let (mut now, mut sent) = (Time::ZERO, 0);
+            while now < Time::ZERO + Span::from_secs(1) {
+                if let Permission::At(at) = pacing.permit(Permission::Now, now) {
+                    now = at;
+                }
+                pacing.departs_at = now;
+                pacing.on_send(payload_bytes, srtt, &control);
+                sent += 1;
+            }
+            assert!(
+                (600..=612).contains(&sent),
+                "{payload_bytes}: {sent} in ten round trips of a window of 50"
+            );
+        }
     }
 }

@@ -103,6 +103,8 @@ pub struct TcpReceiver {
     ecn: bool,
     /// The DCTCP.CE of RFC 8257, too.
     ecn_echo: bool,
+    /// Of accurate feedback: the segment before was marked.
+    was_marked: bool,
     feedback: EcnFeedback,
     rules: Rules,
 }
@@ -127,6 +129,7 @@ impl TcpReceiver {
             sack: config.variant == Variant::Sack,
             ecn: config.ecn,
             ecn_echo: false,
+            was_marked: false,
             feedback: if config.ecn { config.ecn_feedback } else { EcnFeedback::Classic },
             rules: config.rules,
             ce_bytes: 0,
@@ -205,7 +208,10 @@ impl TcpReceiver {
     fn note_mark(&mut self, payload_bytes: u32, is_marked: bool) -> (Option<Transmit>, bool) {
         if self.feedback == EcnFeedback::Accurate {
             self.ce_bytes += if is_marked { u64::from(payload_bytes) } else { 0 };
-            return (None, false);
+            // Where marks begin the sender hears of it at once (RFC 9768, section 3.2.2.5.1).
+            let begins = is_marked && !self.was_marked;
+            self.was_marked = is_marked;
+            return (None, begins);
         }
         let changes = self.ecn_echo != is_marked;
         let earlier = (changes && self.ack_at != Time::MAX).then(|| self.acknowledge(self.next));
@@ -366,3 +372,25 @@ impl TcpReceiver {
 
 /// A sender and a receiver fit in a kibibyte: a simulation with 100,000 connections stays below 100 MB.
 const _: () = assert!(core::mem::size_of::<TcpReceiver>() + core::mem::size_of::<super::TcpSender>() <= 1024);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_marks_begin_accurate_feedback_does_not_wait() {
+        let config =
+            TcpConfig { ecn: true, ecn_feedback: EcnFeedback::Accurate, ..TcpConfig::modern(Variant::Sack) };
+        let mut receiver = TcpReceiver::new(&config);
+        let mut sequence = 0;
+        let mut told =
+            [Ecn::Ect1, Ecn::Ect1, Ecn::Ce, Ecn::Ce, Ecn::Ce, Ecn::Ect1, Ecn::Ce].into_iter().map(|ecn| {
+                let header = TcpHeader { sequence, payload_bytes: 1000, ..TcpHeader::default() };
+                sequence += 1000;
+                receiver.on_segment(&header, ecn, Time::ZERO).ack.is_some()
+            });
+        // Every second one otherwise.
+        let expected = [false, true, true, false, true, false, true];
+        assert!(expected.into_iter().all(|is| told.next() == Some(is)));
+    }
+}

@@ -126,6 +126,11 @@ impl Sampler {
         self.app_limited = (self.delivered + in_flight_bytes).max(1);
     }
 
+    /// The application has given less than the window would take (`C.app_limited`).
+    pub const fn is_app_limited(&self) -> bool {
+        self.app_limited != 0
+    }
+
     /// Section 3.3: `GenerateRateSample`. `in_flight_bytes` and `held_bytes`, which the receiver has beyond what it acknowledged,
     /// are those after the acknowledgment.
     pub fn sample(

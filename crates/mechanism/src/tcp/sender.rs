@@ -3,13 +3,14 @@
 //! Source: RFC 9293, 5681, 6298, 3042, 3168 (`modern`); ns-2's one-way agents (`ns-1999`; tests/oracle/ns2, section 1).
 //! Deviations: the application's bytes have no content, so a segment is a header and a length. A handshake, where the
 //! configuration asks for one, takes no sequence number, and a lost SYN does not set the first time-out to 3 s (RFC
-//! 6298, section 5.7). There is no Nagle delay: what the application gave goes out as the windows allow, the last
+//! 6298, section 5.7), nor the initial window to one segment when it was lost again (RFC 5681, section 3.1). There is no Nagle delay: what the application gave goes out as the windows allow, the last
 //! segment perhaps short; ns's would be padded to a full packet.
 //!
 //! A world calls one of the `on_` functions, then [`TcpSender::poll_transmit`] until it returns `None`, then re-arms
 //! its timer for [`TcpSender::timer_at`].
 
 mod answer;
+mod pauses;
 mod seen;
 
 use alloc::boxed::Box;
@@ -19,7 +20,7 @@ use tidegate_units::{BitRate, Time};
 
 use self::answer::Answer;
 use super::config::{EcnFeedback, Rules, TcpConfig};
-use super::congestion::{Ack, AnyCongestionControl, CongestionControl, Permission, Segment, Signal};
+use super::congestion::{Ack, AnyCongestionControl, CongestionControl, Permission, Segment};
 use super::connection::{AckEvent, Connection, NO_BURST_LIMIT};
 use super::pacing::HostPacing;
 use super::receiver::ACE_AT_START;
@@ -278,28 +279,6 @@ impl TcpSender {
         Some(transmit)
     }
 
-    /// Nothing may follow. If that is because the application gave no more, a rate measured now says little of the path.
-    #[inline(never)]
-    fn note_app_limited(&mut self) {
-        let in_flight_bytes = self.in_flight_bytes();
-        if let Some(sampler) = &mut self.c.sampler
-            && self.c.nxt == self.c.limit
-            && in_flight_bytes < self.c.cc.cwnd_bytes()
-        {
-            sampler.on_app_limited(in_flight_bytes);
-        }
-    }
-
-    /// RFC 5681, section 4.1: after an idle time as long as a time-out, the window is worth no more than the initial
-    /// one.
-    #[inline]
-    fn restart_after_idle(&mut self, now: Time) {
-        if self.c.rules == Rules::Modern && self.c.max > 0 && now.since(self.c.last_sent) > self.c.rto.rto() {
-            self.c.signal(Signal::Idle, now);
-            self.c.last_sent = now;
-        }
-    }
-
     /// What the window allows, or in a recovery that sends in proportion the recovery, when the host lets it go.
     #[inline]
     fn window_permits(&mut self, candidate: &Candidate, now: Time) -> Permission {
@@ -404,7 +383,7 @@ impl TcpSender {
         let segment = Segment { sequence, payload_bytes, wire_bytes, retransmission };
         let dscp = self.c.cc.on_send(&segment, now);
         if is_watched && let Some(pacing) = &mut self.pacing {
-            pacing.on_send(wire_bytes, self.c.rto.srtt(), &self.c.cc);
+            pacing.on_send(payload_bytes, self.c.rto.srtt(), &self.c.cc);
         }
         let mut flags = TcpFlags::ACK;
         let mut ecn = Ecn::NotEct;
@@ -414,7 +393,9 @@ impl TcpSender {
             // queue otherwise (RFC 9331, section 4.1).
             if !retransmission || self.l4s || self.c.rules == Rules::Ns1999 {
                 ecn = if self.l4s { Ecn::Ect1 } else { Ecn::Ect0 };
-                flags = flags.with_if(self.c.cwr_due, TcpFlags::CWR);
+                // The flag is a part of the counter of accurate feedback (RFC 9768, section 3.2).
+                let says = self.c.cwr_due && self.feedback != EcnFeedback::Accurate;
+                flags = flags.with_if(says, TcpFlags::CWR);
                 self.c.cwr_due = false;
             }
         }

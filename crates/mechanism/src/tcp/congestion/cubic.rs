@@ -74,6 +74,7 @@ impl CubicConfig {
             minimum: f64::from(tcp.minimum_window_segments),
             segment_bytes,
             after_timeout: false,
+            echo_floor: if tcp.ecn_timeout { 1.0 } else { 2.0 },
             hystart: self.hystart.then(|| Box::new(HyStart::new())),
         }
     }
@@ -88,6 +89,16 @@ struct Epoch {
     k: f64,
     /// `W_est`, in segments.
     w_est: f64,
+    /// Up to when `t` has been counted.
+    heard: Time,
+}
+
+impl Epoch {
+    /// The time since it was last counted does not count: the window could not be tried (section 4.2).
+    fn skip(&mut self, now: Time) {
+        self.start = self.start.saturating_add(now.since(self.heard));
+        self.heard = now;
+    }
 }
 
 /// See the module. Windows are in segments, with their fractions.
@@ -104,6 +115,8 @@ pub struct Cubic {
     minimum: f64,
     segment_bytes: f64,
     after_timeout: bool,
+    /// What an echo leaves at least, in segments.
+    echo_floor: f64,
     hystart: Option<Box<HyStart>>,
 }
 
@@ -139,7 +152,7 @@ impl Cubic {
             self.w_max = self.cwnd;
             self.after_timeout = false;
         }
-        Epoch { start: now, k: k_of(self.config.c, self.w_max, self.cwnd), w_est: self.cwnd }
+        Epoch { start: now, k: k_of(self.config.c, self.w_max, self.cwnd), w_est: self.cwnd, heard: now }
     }
 
     /// Congestion avoidance: sections 4.2 to 4.5.
@@ -153,6 +166,7 @@ impl Cubic {
         let has_caught_up = full_increase && epoch.w_est >= self.cwnd_prior;
         let alpha = if has_caught_up { 1.0 } else { alpha_of(beta) };
         epoch.w_est += alpha * acked / self.cwnd;
+        epoch.heard = now;
         let t = now.since(epoch.start).as_secs_f64();
         if w_cubic(c, t, epoch.k, self.w_max) < epoch.w_est {
             self.cwnd = self.cwnd.max(epoch.w_est);
@@ -174,8 +188,8 @@ impl Cubic {
         if pace == Pace::Slow { 1.0 } else { f64::from(CSS_GROWTH_DIVISOR) }
     }
 
-    /// Sections 4.6 and 4.7; `left` is what congestion leaves.
-    fn reduce(&mut self, flight: f64, left: f64) {
+    /// Sections 4.6 and 4.7; `left` is what congestion leaves: what the window would be.
+    fn reduce(&mut self, flight: f64, left: f64) -> f64 {
         let beta = self.config.beta;
         self.cwnd_prior = self.cwnd;
         self.w_max = if self.config.fast_convergence && self.cwnd < self.w_max {
@@ -190,6 +204,7 @@ impl Cubic {
             flight.min(self.cwnd) * left
         };
         self.ssthresh = ssthresh.max(2.0);
+        ssthresh
     }
 }
 
@@ -213,6 +228,14 @@ impl CongestionControl for Cubic {
             }
         } else if flight + 1.0 > self.cwnd {
             self.avoid(acked, ack.srtt, now);
+        } else if let Some(epoch) = &mut self.epoch {
+            epoch.skip(now);
+        }
+    }
+
+    fn on_resume(&mut self, _srtt: Span, now: Time) {
+        if let Some(epoch) = &mut self.epoch {
+            epoch.skip(now);
         }
     }
 
@@ -225,14 +248,17 @@ impl CongestionControl for Cubic {
         if let Some(hystart) = &mut self.hystart {
             hystart.switch_off();
         }
+        let mut left_window = self.ssthresh;
         if !event.repeated {
             let CubicConfig { beta, ecn_beta, .. } = self.config;
             let left = if event.signal == Signal::EcnEcho { ecn_beta.unwrap_or(beta) } else { beta };
-            self.reduce(self.flight(event.flight_bytes), left);
+            left_window = self.reduce(self.flight(event.flight_bytes), left);
         }
         self.after_timeout = event.signal == Signal::Timeout;
         let cwnd = match event.signal {
-            Signal::Loss | Signal::EcnEcho => self.ssthresh,
+            Signal::Loss => self.ssthresh,
+            // Section 4.6: marks reduce it to one segment, from where the time-out goes on, if there is one.
+            Signal::EcnEcho => left_window.max(self.echo_floor),
             Signal::LossRestart | Signal::Timeout | Signal::Idle => 1.0,
         };
         self.cwnd = cwnd.max(self.minimum);
@@ -346,6 +372,50 @@ mod tests {
         let above = cubic.cwnd;
         round(&mut cubic, rtt, now);
         assert!(above > 20.0 && (cubic.cwnd - above - 1.0).abs() < 0.05, "{above} {}", cubic.cwnd);
+    }
+
+    /// Without the time in which the application gave little, as though that had not been.
+    #[test]
+    fn the_time_in_which_the_window_is_not_used_does_not_count() {
+        let rtt = Span::from_millis(40);
+        let mut cubic = at_window(300.0);
+        cubic.on_congestion(&congestion(Signal::Loss, 300.0), Time::ZERO);
+        let mut now = round(&mut cubic, rtt, Time::ZERO);
+        let mut steady = cubic.clone();
+        for _ in 0..700 {
+            now += rtt;
+            let ack = Ack {
+                acknowledgment: 0,
+                acked_bytes: SEGMENT,
+                flight_bytes: 14 * SEGMENT,
+                srtt: rtt,
+                sample: None,
+            };
+            cubic.on_ack(&ack, now);
+        }
+        // And nothing at all.
+        now += Span::from_secs(2);
+        cubic.on_resume(rtt, now);
+        let mut since = Time::ZERO + rtt;
+        for _ in 0..20 {
+            now = round(&mut cubic, rtt, now);
+            since = round(&mut steady, rtt, since);
+        }
+        assert!((cubic.cwnd - steady.cwnd).abs() < 0.5, "{} and {}", cubic.cwnd, steady.cwnd);
+        assert!(cubic.cwnd < 250.0, "{}", cubic.cwnd);
+    }
+
+    #[test]
+    fn marks_leave_one_segment_where_a_time_out_goes_on_from_there() {
+        for (ecn_timeout, least) in [(false, 2.0), (true, 1.0)] {
+            let tcp = TcpConfig { ecn_timeout, ..TcpConfig::modern(Variant::Sack) };
+            let mut cubic = CubicConfig::default().build(&tcp);
+            for _ in 0..20 {
+                let flight = cubic.cwnd;
+                cubic.on_congestion(&congestion(Signal::EcnEcho, flight), Time::ZERO);
+            }
+            assert_eq!((cubic.cwnd, cubic.ssthresh), (least, 2.0));
+        }
     }
 
     #[test]

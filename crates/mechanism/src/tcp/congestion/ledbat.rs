@@ -7,7 +7,7 @@
 //! of the last ten minutes (RFC 6817, `BASE_HISTORY`). The current delay is the least of the last four samples (LEDBAT++, section
 //! 4.1). An ECN echo is answered as a loss is: RFC 6817 allows that. What is queued at the receiver's acknowledgments counts as
 //! queued. The application's limit (RFC 6817, `ALLOWED_INCREASE`) is the rule of all controls here: a window grows while it is
-//! used. A slowdown that a loss or a time-out meets is over where the window reaches what the loss left.
+//! used. A silence leaves at most the initial window of the connection, not the two segments that it begins with. A slowdown that a loss or a time-out meets is over where the window reaches what the loss left.
 
 use tidegate_parameters::{Bound, bound, parameters};
 use tidegate_units::{Span, Time};

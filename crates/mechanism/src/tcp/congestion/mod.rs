@@ -287,6 +287,12 @@ pub trait CongestionControl {
         let _ = (flight_bytes, now);
     }
 
+    /// Data goes out again with nothing under way, as the application had no more; `srtt` is the smoothed round-trip time. Perhaps more than
+    /// once before it does.
+    fn on_resume(&mut self, srtt: Span, now: Time) {
+        let _ = (srtt, now);
+    }
+
     /// Whether `payload_bytes` may join the `in_flight_bytes` that recovery believes to be in the network.
     fn may_send(&self, in_flight_bytes: u64, payload_bytes: u32, now: Time) -> Permission;
 
@@ -386,6 +392,9 @@ macro_rules! controls {
             }
             fn on_recovered(&mut self, flight_bytes: u64, now: Time) {
                 each!(self, c => c.on_recovered(flight_bytes, now))
+            }
+            fn on_resume(&mut self, srtt: Span, now: Time) {
+                each!(self, c => c.on_resume(srtt, now))
             }
             #[inline]
             fn may_send(&self, in_flight_bytes: u64, payload_bytes: u32, now: Time) -> Permission {

@@ -182,7 +182,9 @@ impl Prague {
     fn open(&mut self, ack: &Ack, sample: &Sample) {
         let acked = sample.delivered_bytes.saturating_sub(sample.marked_bytes) as f64 / self.segment;
         let is_used = 2.0 * ack.flight_bytes as f64 >= self.cwnd * self.segment;
-        if acked <= 0.0 || sample.is_in_recovery || !is_used {
+        // Behind a time-out it comes back by slow start, to what was left (`tcp_prague.c`, `prague_update_cwnd`).
+        let is_closed = sample.is_in_recovery && !self.is_in_slow_start();
+        if acked <= 0.0 || is_closed || !is_used {
             return;
         }
         if self.is_in_slow_start() {
@@ -444,6 +446,25 @@ mod tests {
         assert_eq!((control.cwnd, control.ssthresh), (50.0, 50.0));
         control.on_congestion(&Congestion::for_tests(Signal::Timeout, 50 * SEGMENT), at(127));
         assert_eq!((control.cwnd, control.ssthresh), (1.0, 25.0));
+    }
+
+    #[test]
+    fn behind_a_time_out_slow_start_leads_back_to_what_was_left_while_losses_are_repaired() {
+        let mut control = at_window(40.0);
+        control.on_congestion(&Congestion::for_tests(Signal::Timeout, 40 * SEGMENT), Time::ZERO);
+        let repair = |of: &mut Prague| {
+            let mut ack = ack(1, 1, of.cwnd.max(1.0) as u64, false, Span::from_millis(25));
+            ack.sample.as_mut().expect("it has one").is_in_recovery = true;
+            of.on_ack(&ack, Time::ZERO);
+        };
+        (0..19).for_each(|_| repair(&mut control));
+        assert_eq!((control.cwnd, control.ssthresh), (20.0, 20.0));
+        repair(&mut control);
+        assert_eq!(control.cwnd, 20.0, "more when all is repaired");
+        // A fast recovery begins at the threshold.
+        control.on_congestion(&Congestion::for_tests(Signal::Loss, 20 * SEGMENT), Time::ZERO);
+        repair(&mut control);
+        assert_eq!(control.cwnd, 10.0);
     }
 
     #[test]

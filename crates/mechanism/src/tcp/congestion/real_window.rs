@@ -18,6 +18,8 @@ pub(super) struct RealWindow {
     minimum: f64,
     segment_bytes: f64,
     after_timeout: bool,
+    /// What an echo leaves at least: one segment where a time-out goes on from there.
+    echo_floor: f64,
 }
 
 impl RealWindow {
@@ -31,6 +33,7 @@ impl RealWindow {
             minimum: f64::from(tcp.minimum_window_segments),
             segment_bytes,
             after_timeout: false,
+            echo_floor: if tcp.ecn_timeout { 1.0 } else { 2.0 },
         }
     }
 
@@ -88,7 +91,8 @@ impl RealWindow {
         }
         self.after_timeout = event.signal == Signal::Timeout;
         let cwnd = match event.signal {
-            Signal::Loss | Signal::EcnEcho => self.ssthresh.min(self.cwnd),
+            Signal::Loss => self.ssthresh.min(self.cwnd),
+            Signal::EcnEcho => ssthresh.max(self.echo_floor).min(self.cwnd),
             Signal::LossRestart | Signal::Timeout | Signal::Idle => 1.0,
         };
         self.cwnd = cwnd.max(self.minimum);
@@ -167,6 +171,16 @@ mod tests {
         assert_eq!((window.cwnd, window.ssthresh), (1.0, 2.0));
         window.open_as_reno(9.0, 1.0);
         assert_eq!(window.cwnd, 2.0, "one for each acknowledgment behind a time-out");
+    }
+
+    #[test]
+    fn an_echo_leaves_one_segment_where_a_time_out_goes_on_from_there() {
+        for (ecn_timeout, least) in [(false, 2.0), (true, 1.0)] {
+            let tcp = TcpConfig { ecn_timeout, ..TcpConfig::modern(Variant::Sack) };
+            let mut window = RealWindow::new(&tcp);
+            window.close(&Congestion::for_tests(Signal::EcnEcho, 2 * SEGMENT), 0.5);
+            assert_eq!((window.cwnd, window.ssthresh), (least, 2.0));
+        }
     }
 
     #[test]

@@ -82,7 +82,8 @@ impl Recovery {
         match self {
             // ns's Tahoe alone goes on counting duplicates over a time-out.
             Self::Tahoe if c.is_ns() => {}
-            Self::Tahoe | Self::Reno | Self::NewReno(_) => c.dupacks = 0,
+            Self::Tahoe | Self::Reno => c.dupacks = 0,
+            Self::NewReno(newreno) => newreno.on_timeout(c),
             Self::Sack1(sack1) => sack1.on_timeout(c),
             Self::Sack(sack) => sack.on_timeout(c),
             Self::Rack(_) => {}
@@ -144,7 +145,8 @@ impl Recovery {
     /// Bytes that the receiver is known to hold beyond what it acknowledged; without SACK a duplicate stands for a segment.
     pub fn held_bytes(&self, c: &Connection) -> u64 {
         match self {
-            Self::Tahoe | Self::Reno | Self::NewReno(_) => u64::from(c.dupacks) * c.segment(),
+            Self::Tahoe | Self::Reno => u64::from(c.dupacks) * c.segment(),
+            Self::NewReno(newreno) => newreno.held_bytes(c),
             Self::Sack1(sack1) => sack1.held_bytes(),
             Self::Sack(sack) => sack.held_bytes(),
             Self::Rack(rack) => rack.held_bytes(),

@@ -21,15 +21,28 @@ const NS_RECOVERY_BURST: u32 = 2;
 pub(crate) struct NewReno {
     /// A partial acknowledgment of this recovery has come.
     had_partial: bool,
+    /// Duplicates whose segments partial acknowledgments have covered since.
+    covered: u32,
 }
 
 impl NewReno {
+    /// Bytes that the receiver holds beyond what it acknowledged, a segment for each duplicate.
+    pub(super) fn held_bytes(&self, c: &Connection) -> u64 {
+        u64::from(c.dupacks.saturating_sub(self.covered)) * c.segment()
+    }
+
+    /// What was under way is given up.
+    pub(super) fn on_timeout(&mut self, c: &mut Connection) {
+        *self = Self::default();
+        c.dupacks = 0;
+    }
+
     pub(super) fn on_ack(&mut self, c: &mut Connection, ack: &AckEvent<'_>, now: Time) {
         if ack.number > c.una {
             if c.action == Action::FastRecovery && ack.number < c.recover {
                 self.on_partial_ack(c, ack.number, now);
             } else {
-                self.had_partial = false;
+                *self = Self::default();
                 Self::on_full_ack(c, ack, now);
             }
         } else if ack.is_duplicate {
@@ -65,6 +78,9 @@ impl NewReno {
             }
         } else {
             let acked_bytes = (number - c.una).cast_signed();
+            // But the hole, all of it had been received before, and each told of itself (Linux: `tcp_remove_reno_sacks`).
+            let held = (number - c.una).div_ceil(c.segment()).saturating_sub(1);
+            self.covered = self.covered.saturating_add(held.min(u64::from(u32::MAX)) as u32).min(c.dupacks);
             c.advance(number);
             c.stop_timing();
             // Deflate by what left the network, and let the retransmission's place be taken (step 3, partial).
@@ -79,5 +95,45 @@ impl NewReno {
         self.had_partial = true;
         c.lost_bytes += c.segment();
         c.retransmit_head = true;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use super::*;
+    use crate::tcp::config::{TcpConfig, Variant};
+    use tidegate_packet::SackBlocks;
+
+    const SEGMENT: u64 = 1000;
+
+    #[test]
+    fn what_a_partial_acknowledgment_covers_is_not_held_any_more() {
+        let tcp = TcpConfig {
+            segment_bytes: 1000,
+            initial_window_segments: 20,
+            ..TcpConfig::modern(Variant::NewReno)
+        };
+        let mut c = Connection::new(&tcp);
+        let mut newreno = NewReno::default();
+        c.limit = u64::MAX;
+        (0..20).for_each(|number| {
+            c.on_output(number * SEGMENT, 1000, 0, Time::ZERO);
+        });
+        let mut hear = |of: &mut Connection, number: u64, is_duplicate| {
+            let sack = SackBlocks::default();
+            newreno.on_ack(
+                of,
+                &AckEvent { number: number * SEGMENT, sack: &sack, is_duplicate, ece: false },
+                Time::ZERO,
+            );
+            of.una + newreno.held_bytes(of)
+        };
+        // Segments 0 and 10 are lost, so that 18 come.
+        let told: Vec<u64> = (0..18).map(|_| hear(&mut c, 0, true)).collect();
+        assert_eq!(told, (1..=18).map(|count| count * SEGMENT).collect::<Vec<_>>());
+        assert_eq!(hear(&mut c, 10, false), 19 * SEGMENT, "the first hole is filled");
+        assert_eq!(hear(&mut c, 20, false), 20 * SEGMENT);
     }
 }

@@ -266,12 +266,12 @@ impl Bbr {
     }
 
     /// Section 4.2.1.
-    fn set_pacing_rate(&mut self, srtt: Span) {
+    fn set_pacing_rate(&mut self, gain: f64, srtt: Span) {
         if !self.has_seen_rtt && !srtt.is_zero() {
             self.has_seen_rtt = true;
             self.pacing_rate = self.config.high_gain * self.initial_bytes as f64 / srtt.as_secs_f64();
         }
-        let rate = self.pacing_gain * self.btlbw.get() * (1.0 - self.config.pacing_margin);
+        let rate = gain * self.btlbw.get() * (1.0 - self.config.pacing_margin);
         if rate > 0.0 && (self.filled_pipe || rate > self.pacing_rate) {
             self.pacing_rate = rate;
         }
@@ -375,11 +375,11 @@ impl CongestionControl for Bbr {
         self.check_drain(sample, now);
         let is_expired = self.update_rtprop(sample.rtt, now);
         self.check_probe_rtt(is_expired, round_start, sample, now);
-        self.set_pacing_rate(ack.srtt);
+        self.set_pacing_rate(self.pacing_gain, ack.srtt);
         self.set_cwnd(sample, round_start);
     }
 
-    fn on_congestion(&mut self, event: &Congestion, now: Time) {
+    fn on_congestion(&mut self, event: &Congestion, _now: Time) {
         match event.signal {
             Signal::Loss | Signal::LossRestart => {
                 self.save_cwnd();
@@ -391,17 +391,16 @@ impl CongestionControl for Bbr {
                 self.conserves_packets = false;
                 self.cwnd_bytes = self.minimum_bytes;
             }
-            Signal::Idle => {
-                // Section 4.3.4.4.
-                self.idle_restart = true;
-                if self.state == BbrState::ProbeBw {
-                    self.pacing_gain = 1.0;
-                    self.set_pacing_rate(event.srtt);
-                    self.cycle_stamp = now;
-                }
-            }
             // Version 1 knows no marks.
-            Signal::EcnEcho => {}
+            Signal::Idle | Signal::EcnEcho => {}
+        }
+    }
+
+    /// Section 4.3.4.4.
+    fn on_resume(&mut self, srtt: Span, _now: Time) {
+        self.idle_restart = true;
+        if self.state == BbrState::ProbeBw {
+            self.set_pacing_rate(1.0, srtt);
         }
     }
 

@@ -193,3 +193,18 @@ fn segments_go_in_pairs_from_1_2_megabits_on_and_in_milliseconds_from_24_on() {
     bbr.on_send(&pair(1), Time::ZERO);
     assert_eq!(bbr.may_send(0, 1460, Time::ZERO), Permission::At(Time::ZERO + Span::from_micros(2920)));
 }
+
+#[test]
+fn who_resumes_sends_at_the_rate_and_does_not_look_for_the_round_trip_at_once() {
+    for resumes in [false, true] {
+        let (mut control, number) = probing();
+        control.rtprop_stamp = Time::ZERO;
+        let now = number + 1000;
+        if resumes {
+            control.on_resume(Span::from_millis(10), ms(11 * now));
+            assert!((control.pacing_rate / RATE - 1.0).abs() < 1e-9, "{}", control.pacing_rate);
+        }
+        round(&mut control, now, RATE, 10, |sample| sample.rtt = Some(Span::from_millis(11)));
+        assert_eq!(control.state() != BbrState::ProbeRtt, resumes);
+    }
+}

@@ -229,8 +229,8 @@ impl Bbr3 {
     }
 
     /// `BBRInflight`.
-    fn inflight(&self, gain: f64) -> u64 {
-        self.quantized(self.bdp(self.model.max_bw(), gain))
+    fn inflight(&self, bw: f64, gain: f64) -> u64 {
+        self.quantized(self.bdp(bw, gain))
     }
 
     /// `BBRProbeRTTCwnd`.
@@ -264,7 +264,7 @@ impl Bbr3 {
             self.is_repairing = false;
             self.cwnd_bytes = self.cwnd_bytes.max(self.prior_cwnd_bytes);
         }
-        let most = self.bdp(self.model.max_bw(), self.cwnd_gain) + self.model.aggregation.extra_bytes();
+        let most = self.bdp(self.model.bw(), self.cwnd_gain) + self.model.aggregation.extra_bytes();
         let max_inflight = self.quantized(most);
         let grown = self.cwnd_bytes + sample.delivered_bytes;
         if self.full_bw_reached {
@@ -355,7 +355,7 @@ impl CongestionControl for Bbr3 {
         self.set_cwnd(sample);
     }
 
-    fn on_congestion(&mut self, event: &Congestion, now: Time) {
+    fn on_congestion(&mut self, event: &Congestion, _now: Time) {
         match event.signal {
             Signal::Loss | Signal::LossRestart => {
                 self.save_cwnd();
@@ -367,17 +367,18 @@ impl CongestionControl for Bbr3 {
                 self.is_repairing = true;
                 self.cwnd_bytes = self.minimum_bytes;
             }
-            Signal::Idle => {
-                // Section 5.4.1.
-                self.idle_restart = true;
-                self.model.aggregation.restart(now);
-                if self.probes_bw() {
-                    self.set_pacing_rate(1.0, event.srtt);
-                } else if self.state == Bbr3State::ProbeRtt {
-                    self.check_probe_rtt_done(now);
-                }
-            }
-            Signal::EcnEcho => {}
+            Signal::Idle | Signal::EcnEcho => {}
+        }
+    }
+
+    /// Section 5.4.1.
+    fn on_resume(&mut self, srtt: Span, now: Time) {
+        self.idle_restart = true;
+        self.model.aggregation.restart(now);
+        if self.probes_bw() {
+            self.set_pacing_rate(1.0, srtt);
+        } else if self.state == Bbr3State::ProbeRtt {
+            self.check_probe_rtt_done(now);
         }
     }
 

@@ -88,7 +88,9 @@ impl Bbr3 {
     /// `BBRCheckDrainDone`.
     pub(super) fn check_drain(&mut self, now: Time) {
         let is_late = self.round_count > self.drain_start_round + DRAIN_ROUNDS;
-        if self.state == Bbr3State::Drain && (self.in_flight <= self.inflight(1.0) || is_late) {
+        if self.state == Bbr3State::Drain
+            && (self.in_flight <= self.inflight(self.model.bw(), 1.0) || is_late)
+        {
             self.start_down(now);
         }
     }
@@ -194,7 +196,8 @@ impl Bbr3 {
     /// `BBRIsTimeToCruise`.
     fn is_time_to_cruise(&self) -> bool {
         let free = self.model.inflight_with_headroom(self.segment_bytes, self.min_pipe_bytes());
-        self.in_flight <= free && self.in_flight <= self.inflight(1.0)
+        // The largest rate, whatever the bounds of losses say (section 5.3.3.6).
+        self.in_flight <= free && self.in_flight <= self.inflight(self.model.max_bw(), 1.0)
     }
 
     /// `BBRIsTimeToGoDown`.

@@ -159,3 +159,34 @@ fn a_time_out_leaves_the_minimum_and_all_comes_back_when_it_is_repaired() {
     path.ack(4, 0);
     assert!(path.control.cwnd_bytes() >= before.min(60 * SEGMENT), "{}", path.control.cwnd_bytes());
 }
+
+#[test]
+fn what_losses_leave_of_the_rate_bounds_the_window_too() {
+    let mut path = Path::new(1000);
+    while path.control.state() != Bbr3State::Cruise {
+        path.run(path.now + Span::from_millis(1));
+    }
+    path.run(path.now + Span::from_millis(400));
+    path.control.model.bw_shortterm = path.control.model.max_bw() / 4.0;
+    path.control.model.inflight_shortterm = u64::MAX;
+    let before = path.control.cwnd_bytes();
+    path.ack(50, 0);
+    // Two products of the rate that is left, and as much as acknowledgments come together.
+    let bound = 25 * SEGMENT + path.control.model.aggregation.extra_bytes() + 4 * SEGMENT;
+    let window = path.control.cwnd_bytes();
+    assert!(window < before && window <= bound, "{window} of {before}, and {bound}");
+}
+
+#[test]
+fn who_resumes_does_not_look_for_the_round_trip_at_once() {
+    for resumes in [false, true] {
+        let mut path = Path::new(1000);
+        path.run(at(4));
+        path.now = at(6);
+        if resumes {
+            path.control.on_resume(RTT, path.now);
+        }
+        path.ack(50, 0);
+        assert_eq!(path.control.state() != Bbr3State::ProbeRtt, resumes);
+    }
+}

@@ -2,7 +2,8 @@
 
 use std::num::NonZeroU32;
 
-use tidegate_packet::{InnerEcn, OutsideTcp, Packet, TcpHeader};
+use tidegate_mechanism::scream::Report;
+use tidegate_packet::{FlowId, InnerEcn, OutsideTcp, Packet, TcpHeader};
 use tidegate_units::Time;
 
 use crate::outside;
@@ -203,6 +204,46 @@ impl Departures {
     }
 }
 
+/// What reports of media streams say that are too long for a header, by slot; empty where there are none. A place is used again and again.
+#[derive(Debug, Default)]
+pub struct Reports(Vec<Option<Box<Kept>>>);
+
+/// A report, and which one it is: its slot may have become another's.
+#[derive(Debug)]
+struct Kept {
+    flow: FlowId,
+    number: u64,
+    report: Report,
+}
+
+impl Reports {
+    /// `packet` says `report`, which is number `number` of its flow. The table grows with the arena.
+    pub fn write(&mut self, packet: &Packet, number: u64, report: &Report) {
+        let place = packet.slot as usize;
+        if place >= self.0.len() {
+            self.0.resize_with(place + 1, || None);
+        }
+        let kept = Kept { flow: packet.flow, number, report: *report };
+        match &mut self.0[place] {
+            Some(there) => **there = kept,
+            free @ None => *free = Some(Box::new(kept)),
+        }
+    }
+
+    /// What `packet` says, which is number `number` of its flow; nothing if it is no report.
+    pub fn of(&self, packet: &Packet, number: u64) -> Option<&Report> {
+        let kept = self.0.get(packet.slot as usize)?.as_ref()?;
+        (kept.flow == packet.flow && kept.number == number).then_some(&kept.report)
+    }
+
+    /// `copy` says what `packet` does.
+    pub fn copy(&mut self, packet: &Packet, copy: &Packet, number: u64) {
+        if let Some(report) = self.of(packet, number).copied() {
+            self.write(copy, number, &report);
+        }
+    }
+}
+
 /// The bytes of control messages under way, in buffers that are reused.
 #[derive(Debug, Default)]
 pub struct Messages {
@@ -258,7 +299,6 @@ impl Messages {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tidegate_packet::FlowId;
 
     #[test]
     fn a_departure_is_of_one_packet_and_ends_with_it() {

@@ -4,7 +4,7 @@
 //! A direction that may not start says when it will ask again, and its alarm is set to that instant. When a transmission
 //! ends and the other direction is about to ask at this very instant, the one that sent last lets it go first.
 
-use tidegate_units::Time;
+use tidegate_units::{Span, Time};
 
 /// See the module. Its directions are 0 (forward) and 1 (reverse).
 #[derive(Clone, Copy, Debug)]
@@ -28,7 +28,9 @@ impl SharedMedium {
         if self.free_at <= now && !is_others_turn {
             return true;
         }
-        self.asks_at[side] = self.free_at.max(now);
+        // Who lets the other go first asks again behind this instant: whoever is woken first at it would ask for ever.
+        let again = if is_others_turn { now + Span::from_nanos(1) } else { now };
+        self.asks_at[side] = self.free_at.max(again);
         false
     }
 
@@ -82,6 +84,7 @@ mod tests {
         assert!(!medium.may_start(1, at(5)));
         assert_eq!(medium.asks_at(1), at(10));
         assert!(!medium.may_start(0, at(10)), "the other waits");
+        assert_eq!(medium.asks_at(0), at(11), "not at the same instant again");
         assert!(medium.may_start(1, at(10)));
         medium.start(1, at(20));
         assert!(!medium.may_start(0, at(10)));

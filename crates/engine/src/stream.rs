@@ -36,6 +36,20 @@ pub(crate) struct Departure {
     pub(crate) header: TcpHeader,
 }
 
+/// A report that an end sends.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reported {
+    pub(crate) departure: Departure,
+    /// What it says, if that has no room in the header.
+    pub(crate) more: Option<scream::Report>,
+}
+
+impl From<Departure> for Reported {
+    fn from(departure: Departure) -> Self {
+        Self { departure, more: None }
+    }
+}
+
 impl Stream {
     pub(crate) fn new(flow: u32, config: &MediaConfig) -> Self {
         let (ends, header_bytes) = match config {
@@ -98,14 +112,11 @@ impl Stream {
     }
 
     /// A packet of data came: the report that is due, if one is.
-    pub(crate) fn on_data(&mut self, packet: &Packet, carried: &Carried, now: Time) -> Option<Departure> {
+    pub(crate) fn on_data(&mut self, packet: &Packet, carried: &Carried, now: Time) -> Option<Reported> {
         match &mut self.ends {
-            Ends::Tfrc { receiver, report_bytes, .. } => {
-                receiver.on_data(&tfrc_data_of(carried), packet.ecn, now).map(|report| Departure {
-                    wire_bytes: *report_bytes,
-                    header: header_of_tfrc_report(&report),
-                })
-            }
+            Ends::Tfrc { receiver, report_bytes, .. } => receiver
+                .on_data(&tfrc_data_of(carried), packet.ecn, now)
+                .map(|report| departure_of(&report, *report_bytes).into()),
             Ends::Scream(ends) => {
                 let data = scream_data_of(&carried.tcp, packet.wire_bytes);
                 ends.on_data(&data, packet.ecn, now)
@@ -122,28 +133,29 @@ impl Stream {
     }
 
     /// Time passed for the receiver: the report that is due, if one is.
-    pub(crate) fn on_receive_timer(&mut self, now: Time) -> Option<Departure> {
+    pub(crate) fn on_receive_timer(&mut self, now: Time) -> Option<Reported> {
         match &mut self.ends {
             Ends::Tfrc { receiver, report_bytes, .. } => {
                 let due = receiver.timer_at().is_some_and(|deadline| deadline <= now);
                 let report = if due { receiver.on_timer(now) } else { None };
-                report.map(|report| Departure {
-                    wire_bytes: *report_bytes,
-                    header: header_of_tfrc_report(&report),
-                })
+                report.map(|report| departure_of(&report, *report_bytes).into())
             }
             Ends::Scream(ends) => {
                 let report = ends.receiver.on_timer(now);
-                report.map(|report| ends.keep(&report))
+                report.map(|report| ends.reported(report))
             }
         }
     }
 
-    /// A report came.
-    pub(crate) fn on_report(&mut self, header: &TcpHeader, now: Time) {
+    /// A report came, with `more` than its header says, if it has more.
+    pub(crate) fn on_report(&mut self, header: &TcpHeader, more: Option<&scream::Report>, now: Time) {
         match &mut self.ends {
             Ends::Tfrc { sender, .. } => sender.on_report(&tfrc_report_of(header), now),
-            Ends::Scream(ends) => ends.on_report(header, now),
+            Ends::Scream(ends) => {
+                if let Some(report) = more {
+                    ends.sender.on_report(report, now);
+                }
+            }
         }
     }
 
@@ -167,6 +179,10 @@ fn tfrc_data_of(carried: &Carried) -> tfrc::Data {
         timestamp: carried.created,
         rtt: Span::from_nanos(carried.tcp.acknowledgment),
     }
+}
+
+fn departure_of(report: &tfrc::Report, wire_bytes: u32) -> Departure {
+    Departure { wire_bytes, header: header_of_tfrc_report(report) }
 }
 
 fn header_of_tfrc_report(report: &tfrc::Report) -> TcpHeader {
@@ -206,17 +222,13 @@ const fn scream_data_of(header: &TcpHeader, wire_bytes: u32) -> scream::Data {
     }
 }
 
-/// Reports that may be under way at once; one that so many overtook says nothing that they do not.
-const REPORTS_MAX: usize = 256;
-
-/// Both ends with `SCReAM`. A report is too long for a header, which therefore says its number: what it says is kept here.
+/// Both ends with `SCReAM`. A report is too long for a header, which therefore says its number: what it says travels beside it
+/// ([`crate::arena::Reports`]).
 #[derive(Debug)]
 struct ScreamEnds {
     config: ScreamConfig,
     sender: ScreamSender,
     receiver: ScreamReceiver,
-    /// By number modulo [`REPORTS_MAX`].
-    reports: Box<[Option<scream::Report>]>,
     /// Reports made so far.
     made: u64,
 }
@@ -227,38 +239,24 @@ impl ScreamEnds {
             config: *config,
             sender: ScreamSender::new(config),
             receiver: ScreamReceiver::new(config),
-            reports: vec![None; REPORTS_MAX].into_boxed_slice(),
             made: 0,
         }
     }
 
-    fn on_data(&mut self, data: &scream::Data, ecn: Ecn, now: Time) -> Option<Departure> {
+    fn on_data(&mut self, data: &scream::Data, ecn: Ecn, now: Time) -> Option<Reported> {
         let report = self.receiver.on_data(data, ecn, now)?;
-        Some(self.keep(&report))
+        Some(self.reported(report))
     }
 
     /// The packet that stands for `report`.
-    fn keep(&mut self, report: &scream::Report) -> Departure {
+    fn reported(&mut self, report: scream::Report) -> Reported {
         let number = self.made;
         self.made += 1;
-        self.reports[number as usize % REPORTS_MAX] = Some(*report);
-        Departure {
+        let departure = Departure {
             wire_bytes: self.config.report_bytes(u32::from(report.len)),
             header: TcpHeader { sequence: number, ..TcpHeader::default() },
-        }
-    }
-
-    fn on_report(&mut self, header: &TcpHeader, now: Time) {
-        if let Some(report) = self.kept(header) {
-            self.sender.on_report(&report, now);
-        }
-    }
-
-    /// What the packet says, unless too many others were made since.
-    fn kept(&self, header: &TcpHeader) -> Option<scream::Report> {
-        let number = header.sequence;
-        let is_kept = number < self.made && self.made - number <= REPORTS_MAX as u64;
-        self.reports[number as usize % REPORTS_MAX].filter(|_| is_kept)
+        };
+        Reported { departure, more: Some(report) }
     }
 }
 
@@ -277,23 +275,5 @@ mod tests {
             loss_interval: 4,
         };
         assert_eq!(tfrc_report_of(&header_of_tfrc_report(&report)), report);
-    }
-
-    #[test]
-    fn a_report_that_256_others_overtook_is_lost_and_a_later_one_is_not() {
-        let mut ends = ScreamEnds::new(&ScreamConfig::default());
-        let mut headers = Vec::new();
-        for sequence in 0..300 {
-            // One packet and one report a picture.
-            let data = scream::Data { sequence, bytes: 500, is_last: true, made: Time::ZERO };
-            headers.extend(ends.on_data(&data, Ecn::NotEct, Time::ZERO).map(|departure| departure.header));
-        }
-        assert_eq!(headers.len(), 300);
-        assert_eq!(ends.kept(&headers[43]), None);
-        for number in [44, 299] {
-            let report = ends.kept(&headers[number]).expect("it is among the last 256");
-            assert_eq!(report.packets().last().map(|(sequence, _)| sequence), Some(number as u64));
-        }
-        assert_eq!(ends.kept(&TcpHeader { sequence: 300, ..TcpHeader::default() }), None, "not made yet");
     }
 }

@@ -4,7 +4,7 @@ use tidegate_mechanism::hop::PortId;
 use tidegate_packet::{Address, DropReason, FlowId, MarkReason, Packet, Place, Sink, TcpFlags, TcpHeader};
 use tidegate_units::Time;
 
-use crate::arena::{Arena, Carried, Departures, Messages, Stamps};
+use crate::arena::{Arena, Carried, Departures, Messages, Reports, Stamps};
 use crate::counters::{FlowCounters, RateIntegral, Totals};
 use crate::event::{EventQueue, Token};
 use crate::ids::LinkId;
@@ -36,9 +36,7 @@ pub(crate) enum Wake {
     Shaper,
     /// The next scripted change.
     Script,
-    /// The instant until which to run.
-    Phase,
-    /// A packet held back by a reordering medium, or one with jitter.
+    /// Behind a link, a packet that a reordering medium holds back, or one with jitter.
     Held,
     /// A link of a router with a hop mechanism; otherwise as [`Wake::Link`].
     HopLink,
@@ -58,8 +56,15 @@ pub(crate) enum Wake {
 
 const INDEX_BITS: u32 = 27;
 
+impl Token {
+    /// Where what it wakes stands among all that is woken at one instant, where that is by number. A link that is cut is the link that it was.
+    pub(crate) const fn rank(self) -> u32 {
+        if self.0 >> INDEX_BITS == Wake::Cut as u32 { Wake::index(self) } else { self.0 }
+    }
+}
+
 impl Wake {
-    const ALL: [Self; 18] = [
+    const ALL: [Self; 17] = [
         Self::Link,
         Self::TcpSender,
         Self::TcpReceiver,
@@ -69,7 +74,6 @@ impl Wake {
         Self::Edge,
         Self::Shaper,
         Self::Script,
-        Self::Phase,
         Self::Held,
         Self::HopLink,
         Self::Hop,
@@ -167,6 +171,8 @@ pub(crate) struct World<O> {
     pub(crate) arena: Arena,
     pub(crate) messages: Messages,
     pub(crate) stamps: Stamps,
+    /// What reports of media streams say that are too long for a header.
+    pub(crate) reports: Reports,
     pub(crate) departures: Departures,
     /// Those of the links whose directions share one.
     pub(crate) media: Vec<SharedMedium>,
@@ -231,6 +237,7 @@ impl<O: Observer> World<O> {
         self.totals.duplicated += 1;
         let copy = Packet { slot: self.arena.insert(carried), ..*packet };
         self.stamps.copy(packet, &copy);
+        self.reports.copy(packet, &copy, carried.tcp.sequence);
         copy
     }
 

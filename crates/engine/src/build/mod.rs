@@ -53,6 +53,7 @@ impl Network {
             arena: crate::arena::Arena::default(),
             messages: crate::arena::Messages::default(),
             stamps: crate::arena::Stamps::default(),
+            reports: crate::arena::Reports::default(),
             departures: crate::arena::Departures::default(),
             media: self.links.iter().filter(|link| link.half_duplex).map(|_| SharedMedium::new()).collect(),
             flows: Vec::new(),

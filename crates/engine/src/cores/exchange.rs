@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use tidegate_mechanism::scream::Report;
 use tidegate_packet::Packet;
 use tidegate_units::Time;
 
@@ -37,6 +38,8 @@ struct Rest {
     message: Option<Box<[u8]>>,
     /// What borders wrote on it.
     stamps: Option<Box<[Stamp]>>,
+    /// What it says, if it is a report of a media stream that is too long for a header.
+    report: Option<Report>,
 }
 
 impl<O: Observer> Simulation<O> {
@@ -119,6 +122,9 @@ impl<O: Observer> Simulation<O> {
             world.arena.get_mut(&packet).message = world.messages.insert(message);
         }
         world.stamps.put(&packet, rest.and_then(|rest| rest.stamps.as_deref()));
+        if let Some(report) = rest.and_then(|rest| rest.report.as_ref()) {
+            world.reports.write(&packet, export.carried.tcp.sequence, report);
+        }
         world.departures.forget(&packet);
         self.links[export.link.0 as usize].take_on(packet, export.ends, export.route, world);
     }
@@ -138,8 +144,10 @@ fn export<O>(link: LinkId, (packet, ends, route): (Packet, Time, u32), world: &m
         bytes
     });
     let stamps = world.stamps.copied(&packet);
+    let report = world.reports.of(&packet, carried.tcp.sequence).copied();
     world.departures.forget(&packet);
     world.arena.release(&packet);
-    let rest = (message.is_some() || stamps.is_some()).then(|| Box::new(Rest { message, stamps }));
+    let has_more = message.is_some() || stamps.is_some() || report.is_some();
+    let rest = has_more.then(|| Box::new(Rest { message, stamps, report }));
     Export { link, packet, carried, ends, route, rest }
 }

@@ -166,8 +166,10 @@ impl FluidLink {
         self.waiting.extend(of.chain(core::iter::once(packets)));
     }
 
-    /// `bytes` of what waits leave, first come first served, into `left`; the rest is the work that remains.
-    fn serve(&mut self, mut bytes: f64) {
+    /// What waits leaves, first come first served, into `left`, until so much work remains: as much as the port has sent, which knows when in
+    /// a step packets came.
+    fn serve_down_to(&mut self, work: f64) {
+        let mut bytes = self.waiting.iter().sum::<f64>() - work;
         let width = self.slots + 1;
         self.left.fill(0.0);
         while bytes > 0.0 && !self.waiting.is_empty() {
@@ -190,7 +192,7 @@ impl FluidLink {
             }
             bytes = 0.0;
         }
-        self.work = self.waiting.iter().sum();
+        self.work = work;
     }
 
     /// What was notified `ago` steps before this one.
@@ -413,7 +415,7 @@ impl<O: Observer> Simulation<O> {
             port.settle(now, tally);
             let packets = port.take_brought();
             link.push(step_s, packets.joined_bytes);
-            link.serve(port.capacity() * step_s);
+            link.serve_down_to(port.work());
             link.brought = packets.offered_bytes / step_s;
             link.wait_s = link.work / port.capacity();
             let served: f64 = link.left.iter().sum();
@@ -428,7 +430,7 @@ impl<O: Observer> Simulation<O> {
             let (port, tally) = port_of(&mut self.links, link.id);
             let offered: f64 =
                 link.members.iter().map(|&(class, hop)| classes[class].hops[hop].offered).sum();
-            let said = port.judge(link.work, offered + link.brought, step, now);
+            let said = port.judge(offered + link.brought, step, now);
             let passing = |class: &Class, of_it: f64| of_it * (1.0 - said.lost(class.ecn));
             let passes: f64 = link
                 .members

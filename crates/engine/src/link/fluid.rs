@@ -83,6 +83,11 @@ impl FluidPort {
         self.law.variable(name)
     }
 
+    /// Unfinished work, as of the last look, in bytes.
+    pub(crate) const fn work(&self) -> f64 {
+        self.work
+    }
+
     /// Bytes per second.
     pub(crate) const fn capacity(&self) -> f64 {
         self.capacity
@@ -207,10 +212,9 @@ impl FluidPort {
 
     /// The law moves on to `now`, with `offered` bytes per second of the fluid and of packets; what it says then. It holds for the next
     /// step.
-    pub(crate) fn judge(&mut self, work: f64, offered: f64, step: Span, now: Time) -> Notice {
-        self.work = work;
+    pub(crate) fn judge(&mut self, offered: f64, step: Span, now: Time) -> Notice {
         let load = Load {
-            packets: work / self.packet_bytes,
+            packets: self.work / self.packet_bytes,
             arrivals: offered / self.packet_bytes,
             capacity: self.capacity / self.packet_bytes,
         };

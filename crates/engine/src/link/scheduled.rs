@@ -309,6 +309,8 @@ impl Scheduled {
                 break;
             }
             let at = opportunities.at();
+            // As with ends of transmissions: a timer that was due before sees what was there then, whoever looks in between.
+            self.run_timers(at.saturating_sub(Span::from_nanos(1)), sink);
             let begun = self.serving.take().map(|transit| (transit.packet, transit.route)).or_else(|| {
                 let next = self.take_next(at, sink)?;
                 opportunities.begin(next.0.wire_bytes);

@@ -8,13 +8,14 @@ mod hosts;
 mod streams;
 mod way;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use tidegate_mechanism::tcp::{ReceiverCounters, SenderCounters, TcpConfig, TcpReceiver, TcpSender};
-use tidegate_packet::{DropReason, Dscp, Headers, Packet};
+use tidegate_packet::{DropReason, Dscp, Headers};
 use tidegate_units::{BitRate, Span, Time};
 
 pub(crate) use self::borders::headers_of;
+use self::way::Held;
 use crate::border::Border;
 use crate::cores::{Divided, Part};
 use crate::counters::{Delays, FlowCounters, LinkCounters, RateIntegral, SinkCounters, Totals};
@@ -167,9 +168,8 @@ pub struct Simulation<O: Observer = ()> {
     pub(crate) reservation_next: usize,
     /// The next change of a border.
     pub(crate) border_change_next: usize,
-    /// Packets that a reordering medium holds back, or one with jitter, and the links that they came over.
-    pub(crate) held: Vec<Option<(Packet, u32, LinkId)>>,
-    pub(crate) held_free: Vec<u32>,
+    /// By link that has held something back: the packets that wait behind it, as a reordering medium or one with jitter wants it.
+    pub(crate) held: Vec<VecDeque<Held>>,
     pub(crate) ties: TieBreaker,
     pub(crate) run_seed: u64,
     pub(crate) planner: Planner,
@@ -182,7 +182,6 @@ pub struct Simulation<O: Observer = ()> {
     pub(crate) part: Option<Box<Part>>,
     /// Counts of connections when the statistics began; empty while that is the start.
     connections_before: Vec<ConnectionCounters>,
-    stopped: bool,
 }
 
 /// What was counted between the start of the statistics and `until`.
@@ -260,7 +259,6 @@ impl<O: Observer> Simulation<O> {
             reservation_next: 0,
             border_change_next: 0,
             held: Vec::new(),
-            held_free: Vec::new(),
             ties,
             run_seed,
             planner: parts.planner,
@@ -269,7 +267,6 @@ impl<O: Observer> Simulation<O> {
             divided: None,
             part: None,
             connections_before: Vec::new(),
-            stopped: false,
         }
     }
 
@@ -291,13 +288,11 @@ impl<O: Observer> Simulation<O> {
         if self.network.event_order == EventOrder::Numbered {
             return self.run_numbered(until, events_max);
         }
-        self.stopped = false;
-        let stop = Wake::Phase.token(0);
-        self.world.events.schedule(until, stop);
         let mut events = 0;
         let is_vast = self.is_vast();
         self.world.events.set_foresees(is_vast);
-        while let Some((time, token)) = self.world.events.pop() {
+        let is_done = loop {
+            let Some((time, token)) = self.world.events.pop_before(until) else { break true };
             if is_vast && !self.world.events.upcoming().is_empty() {
                 self.foresee();
             }
@@ -306,19 +301,18 @@ impl<O: Observer> Simulation<O> {
             events += 1;
             if let Some(index) = Wake::link(token) {
                 self.on_link(index);
-            } else if token == stop && time == until {
-                // An interrupted run left its own mark behind; only the one for this instant counts.
-                self.stopped = true;
-                break;
             } else {
                 self.handle(token);
             }
             if events >= events_max {
-                break;
+                break false;
             }
-        }
+        };
         self.world.totals.events += events;
-        self.stopped
+        if is_done {
+            self.world.now = until;
+        }
+        is_done
     }
 
     #[inline(never)]
@@ -342,7 +336,6 @@ impl<O: Observer> Simulation<O> {
             Wake::Fluid => self.on_fluid(),
             Wake::Cut => self.on_cut(index),
             Wake::Pause => self.on_pause(index),
-            Wake::Phase => {}
         }
     }
 
@@ -447,7 +440,7 @@ impl<O: Observer> Simulation<O> {
         let on_links: usize = self.links.iter().map(Link::held_packets).sum();
         let in_shapers: usize = self.borders.iter().map(Border::held_packets).sum();
         let in_hops: usize = self.hops.iter().map(|hop| hop.router.held_packets()).sum();
-        let held_back = self.held.iter().flatten().count();
+        let held_back = self.held.iter().map(VecDeque::len).sum::<usize>();
         on_links + in_shapers + in_hops + held_back + self.ties.held_packets()
     }
 }

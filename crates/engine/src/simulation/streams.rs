@@ -7,7 +7,7 @@ use crate::arena::Carried;
 use crate::ids::FlowIds;
 use crate::observer::Observer;
 use crate::source::Act;
-use crate::stream::Departure;
+use crate::stream::{Departure, Reported};
 use crate::world::Wake;
 
 impl<O: Observer> Simulation<O> {
@@ -27,7 +27,7 @@ impl<O: Observer> Simulation<O> {
         let flow = self.streams[index as usize].flow;
         while let Some(departure) = self.streams[index as usize].poll_transmit(now) {
             let route = self.flows[flow as usize].forward.choose();
-            self.send_of_stream(FlowIds::data(flow), &departure, route);
+            self.send_of_stream(FlowIds::data(flow), &departure.into(), route);
         }
         let stream = &mut self.streams[index as usize];
         if let Some(deadline) = stream.send_at() {
@@ -35,14 +35,17 @@ impl<O: Observer> Simulation<O> {
         }
     }
 
-    fn send_of_stream(&mut self, id: FlowId, departure: &Departure, route: u32) {
-        let &Departure { wire_bytes, header: tcp } = departure;
+    fn send_of_stream(&mut self, id: FlowId, reported: &Reported, route: u32) {
+        let Departure { wire_bytes, header: tcp } = reported.departure;
         let carried = Carried { created: self.world.now, route: 0, message: Carried::NO_MESSAGE, tcp };
         let mut packet = self.world.create(id, wire_bytes, carried);
         let flow = &self.flows[id.0 as usize / 2];
         packet.dscp = flow.dscp;
         packet.class = flow.class;
         packet.ecn = flow.headers.ecn;
+        if let Some(report) = &reported.more {
+            self.world.reports.write(&packet, tcp.sequence, report);
+        }
         self.tell_sent(&packet);
         // A third caller would end the inlining of `send`.
         self.advance(packet, route);
@@ -63,7 +66,7 @@ impl<O: Observer> Simulation<O> {
     }
 
     /// Sends the report that is due, if one is, and arms the receiver's timer.
-    fn report_of_stream(&mut self, index: u32, report: Option<Departure>) {
+    fn report_of_stream(&mut self, index: u32, report: Option<Reported>) {
         let stream = &mut self.streams[index as usize];
         if let Some(deadline) = stream.receive_at() {
             stream.receive_alarm.arm(deadline, Wake::StreamReceiver.token(index), &mut self.world.events);
@@ -78,7 +81,8 @@ impl<O: Observer> Simulation<O> {
     pub(super) fn on_stream_report(&mut self, index: u32, packet: &Packet) {
         let header = self.world.arena.get(packet).tcp;
         self.world.retire(packet);
-        self.streams[index as usize].on_report(&header, self.world.now);
+        let more = self.world.reports.of(packet, header.sequence);
+        self.streams[index as usize].on_report(&header, more, self.world.now);
         self.pump_stream(index);
     }
 

@@ -1,8 +1,10 @@
 //! The way of a packet: from link to link, and from step to step of its program.
 
+use std::collections::VecDeque;
+
 use tidegate_mechanism::mark::Conditioned;
 use tidegate_packet::{DropReason, Packet, Place};
-use tidegate_units::Span;
+use tidegate_units::{Span, Time};
 
 use super::Simulation;
 use crate::arena::Carried;
@@ -11,6 +13,15 @@ use crate::link::{Arrival, Link};
 use crate::observer::Observer;
 use crate::program::{Pause, Step};
 use crate::world::{Wake, World};
+
+/// A packet that waits behind a link.
+#[derive(Debug)]
+pub(crate) struct Held {
+    until: Time,
+    packet: Packet,
+    /// Where it stands in its program.
+    route: u32,
+}
 
 impl<O: Observer> Simulation<O> {
     /// The event of link `index`. What packets meet mostly is done here, the rest in [`Self::on_arrived`].
@@ -80,21 +91,21 @@ impl<O: Observer> Simulation<O> {
     /// `packet` stays behind `link` for as long as that.
     fn hold(&mut self, packet: Packet, route: u32, held: Span, link: LinkId) {
         let until = self.world.now + held;
-        let entry = Some((packet, route, link));
-        let index = if let Some(index) = self.held_free.pop() {
-            self.held[index as usize] = entry;
-            index
-        } else {
-            self.held.push(entry);
-            self.held.len() as u32 - 1
-        };
-        self.world.events.schedule(until, Wake::Held.token(index));
+        let place = link.0 as usize;
+        if place >= self.held.len() {
+            self.held.resize_with(place + 1, VecDeque::new);
+        }
+        let waiting = &mut self.held[place];
+        // Those of one instant stay in order. A medium that lets nothing overtake comes last.
+        let behind = waiting.partition_point(|one| one.until <= until);
+        waiting.insert(behind, Held { until, packet, route });
+        self.world.events.schedule(until, Wake::Held.token(link.0));
     }
 
+    /// The first of those that wait behind link `index` goes on: for each of them there is an event.
     pub(super) fn on_held(&mut self, index: u32) {
-        if let Some((packet, route, link)) = self.held[index as usize].take() {
-            self.held_free.push(index);
-            self.arrive(packet, route, link);
+        if let Some(held) = self.held[index as usize].pop_front() {
+            self.arrive(held.packet, held.route, LinkId(index));
         }
     }
 

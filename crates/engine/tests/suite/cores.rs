@@ -13,13 +13,14 @@ use tidegate_mechanism::edge::EdgeConfig;
 use tidegate_mechanism::mark::{MarkerConfig, SingleRateConfig};
 use tidegate_mechanism::media::MediaConfig;
 use tidegate_mechanism::queue::{CodelConfig, ManagerConfig, RedConfig, SfbConfig};
-use tidegate_mechanism::schedule::{DisciplineConfig, DrrConfig, WfqConfig};
+use tidegate_mechanism::schedule::{DisciplineConfig, DrrConfig, FqConfig, WfqConfig};
+use tidegate_mechanism::scream::ScreamConfig;
 use tidegate_mechanism::tcp::{TcpConfig, Variant};
 use tidegate_mechanism::tfrc::TfrcConfig;
 use tidegate_units::{BitRate, Bytes, Limit, Span, Time};
 
-const TRANSPORTS: u8 = 6;
-const QUEUES: u8 = 6;
+const TRANSPORTS: u8 = 7;
+const QUEUES: u8 = 7;
 
 /// A tree of routers with a host at each, some links more, and flows.
 #[derive(Clone, Debug)]
@@ -56,6 +57,12 @@ fn queue(kind: u8) -> DisciplineConfig {
         2 => fifo(ManagerConfig::Codel(CodelConfig::default())),
         3 => fifo(ManagerConfig::Sfb(SfbConfig::default())),
         4 => DisciplineConfig::Drr(DrrConfig::default()),
+        // It holds packets back: a link that is cut wakes up for them.
+        5 => DisciplineConfig::Fq(FqConfig {
+            max_rate: Some(BitRate::from_bps(800_000)),
+            flow_limit: 100,
+            ..FqConfig::default()
+        }),
         _ => DisciplineConfig::Wfq(WfqConfig::default()),
     }
 }
@@ -100,12 +107,14 @@ impl Case {
                 }
                 2 => net.flow(&from, &[&to], tcp(TcpConfig::ns_1999(Variant::Reno)), bulk),
                 3 => net.flow(&from, &[&to], tcp(modern), bulk),
-                4 => net.flow(
-                    &from,
-                    &[&to],
-                    TransportSpec::Media(Box::new(MediaConfig::Tfrc(TfrcConfig::default()))),
-                    bulk,
-                ),
+                4 | 5 => {
+                    let media = if kind == 4 {
+                        MediaConfig::Tfrc(TfrcConfig::default())
+                    } else {
+                        MediaConfig::Scream(ScreamConfig::default())
+                    };
+                    net.flow(&from, &[&to], TransportSpec::Media(Box::new(media)), bulk)
+                }
                 _ => {
                     let there = net.flow(&from, &[&to], tcp(modern.clone()), bulk.clone());
                     let back = net.flow(&to, &[&from], tcp(modern), bulk);

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use crate::common::{Fate, Log, Net, Recorder, constant, direction, drop_tail, seconds};
 use tidegate_engine::{
-    ApplicationSpec, FlowIds, LinkCounters, LinkId, LossModel, Multipath, Network, Observer,
+    ApplicationSpec, EventOrder, FlowIds, LinkCounters, LinkId, LossModel, Multipath, Network, Observer,
     OnOffDistribution, Simulation, StartSpec, Statistics, TransportSpec,
 };
 use tidegate_mechanism::edge::EdgeConfig;
@@ -290,4 +290,30 @@ fn a_source_sends_the_same_whatever_meets_its_packets() {
     assert!(reference.len() > 3_000);
     assert!(reference == sent(DisciplineConfig::Wfq(WfqConfig::default()), false), "another queue");
     assert!(reference == sent(drop_tail(10), true), "a competitor");
+}
+
+/// What happens at the instant at which a run ends, or its statistics begin, is not in it, however it came there.
+#[test]
+fn the_instant_at_which_a_run_ends_is_not_part_of_it() {
+    for order in [EventOrder::Scheduled, EventOrder::Numbered] {
+        for steps in [1, 10, 1000] {
+            let mut net = Net::default();
+            net.link("h0", "h1", direction("1Mbit", "500ms", drop_tail(10)));
+            net.network.event_order = order;
+            let udp = TransportSpec::Udp { header_bytes: 28 };
+            // One packet in each second.
+            let flow = net.flow("h0", &["h1"], udp, constant(BitRate::from_bps(8_000)));
+            let mut simulation = net.build(1);
+            let run = |of: &mut Simulation, to: f64| {
+                let from = of.now().as_secs_f64();
+                for step in 1..=steps {
+                    of.run_until(seconds(from + (to - from) * f64::from(step) / f64::from(steps)), u64::MAX);
+                }
+            };
+            run(&mut simulation, 3.0);
+            simulation.restart_statistics();
+            run(&mut simulation, 10.0);
+            assert_eq!(simulation.flow_counters(flow).sent_packets, 7, "{order:?}, {steps}");
+        }
+    }
 }

@@ -3,11 +3,13 @@
 use crate::common::{Net, constant, direction, drop_tail, seconds, throughput_bps};
 use crate::iec::{config, overlay};
 use tidegate_engine::{
-    BorderChange, Carried, Change, ClockStep, FlowIds, JitterModel, LieSpec, LinkId, LossModel, Network,
-    NodeId, Observer, ReorderModel, ScriptedChange, Simulation, Statistics, TransportSpec,
+    ApplicationSpec, BorderChange, Carried, Change, ClockStep, EventOrder, FlowIds, JitterModel, LieSpec,
+    LinkId, LossModel, Network, NodeId, Observer, ReorderModel, ScriptedChange, Simulation, Statistics,
+    TransportSpec,
 };
 use tidegate_mechanism::edge::EdgeConfig;
 use tidegate_mechanism::edge::iec::Detection;
+use tidegate_mechanism::tcp::{TcpConfig, Variant};
 use tidegate_packet::{DropReason, Packet};
 use tidegate_units::{BitRate, Span, Time};
 
@@ -189,7 +191,7 @@ fn a_border_that_restarts_loses_what_waited_at_its_shapers() {
             drops.iter().map(|drops| drops[DropReason::LinkDown.index()]).collect()
         };
         assert_eq!(down(&mut simulation), [0; 4]);
-        run_to(&mut simulation, 20.0);
+        run_to(&mut simulation, 20.000_001);
         let lost = down(&mut simulation);
         assert_eq!(lost[1..], [0; 3]);
         assert!(lost[0].abs_diff(u64::from(waits)) <= 1, "{detection:?}: {} of {waits}", lost[0]);
@@ -370,5 +372,27 @@ fn forged_time_stamps_lift_no_rates_and_hurry_no_messages() {
         assert!(asked(&forged) <= asked(&plain), "{detection:?}: {} of {}", asked(&forged), asked(&plain));
         let (held, free) = (throughput_bps(&forged, 0), throughput_bps(&plain, 0));
         assert!(held < free, "{detection:?}: {held} of {free}");
+    }
+}
+
+/// A medium with jitter delays packets and lets none overtake another, in whatever order events of one instant are.
+#[test]
+fn packets_that_jitter_holds_until_one_instant_stay_in_order() {
+    let models = [
+        JitterModel::Slots { every: Span::from_millis(5), phase: Span::ZERO },
+        JitterModel::Uniform { most: Span::from_millis(5) },
+    ];
+    for model in models {
+        for order in [EventOrder::Scheduled, EventOrder::Numbered] {
+            let mut net = Net::default();
+            net.link("h0", "h1", direction("20Mbit", "10ms", drop_tail(1000)));
+            net.network.links[0].forward.jitter = Some(model);
+            net.network.event_order = order;
+            let tcp = TcpConfig { receive_window_bytes: 60 * 1460, ..TcpConfig::modern(Variant::Sack) };
+            net.flow("h0", &["h1"], TransportSpec::Tcp(Box::new(tcp)), ApplicationSpec::Bulk);
+            let statistics = net.run(1, 0.0, 5.0);
+            let sender = statistics.connections[0].expect("it is TCP").sender;
+            assert_eq!(sender.duplicate_acks, 0, "{model:?}, {order:?}");
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Links whose directions share one medium.
 
 use crate::common::{Net, Recorder, constant, direction, drop_tail, seconds};
-use tidegate_engine::{ApplicationSpec, LinkSpec, Network, Statistics, TransportSpec};
+use tidegate_engine::{ApplicationSpec, EventOrder, LinkSpec, Network, Statistics, TransportSpec};
 use tidegate_mechanism::tcp::{TcpConfig, Variant};
 use tidegate_units::BitRate;
 
@@ -77,4 +77,15 @@ fn acknowledgments_take_their_part_of_the_medium() {
     let (data, acks) = (mbps(&statistics, 0, 20.0), mbps(&statistics, 1, 20.0));
     assert!((data + acks - 10.0).abs() < 0.05, "{data} + {acks}");
     assert!((acks / data - 0.04).abs() < 0.001, "an acknowledgment of 40 bytes for each packet of 1000");
+}
+
+/// The direction that sent last is woken first, whichever it is, and lets the other go first.
+#[test]
+fn turns_are_taken_whatever_the_order_of_one_instant() {
+    let mut net = network(9, 8);
+    net.network.event_order = EventOrder::Numbered;
+    let statistics = run(net, 10.0);
+    let (forward, reverse) = (mbps(&statistics, 0, 10.0), mbps(&statistics, 1, 10.0));
+    assert!((forward + reverse - 10.0).abs() < 0.02, "{forward} + {reverse} is the rate of the medium");
+    assert!((forward - reverse).abs() < 0.02, "{forward} and {reverse} take turns");
 }

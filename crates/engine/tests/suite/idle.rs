@@ -46,9 +46,10 @@ fn an_idle_link_lets_the_probability_fall_by_one_step_per_freeze_time_at_the_rig
         let falls = [(3, 0.03), (10_003, 0.02), (21_000, 0.01), (31_000, 0.0)];
         let mut before = 0.0;
         for (at, after) in falls {
-            for (when, expected) in
-                [(micros(at).saturating_sub(Span::from_nanos(1)), before), (micros(at), after)]
-            {
+            for (when, expected) in [
+                (micros(at).saturating_sub(Span::from_nanos(1)), before),
+                (micros(at) + Span::from_nanos(1), after),
+            ] {
                 simulation.run_until(when, u64::MAX);
                 let p_m = simulation.queue_variable(LINK, "marking_probability").unwrap();
                 assert!((p_m - expected).abs() < 1e-12, "{p_m} instead of {expected} at {when:?}");

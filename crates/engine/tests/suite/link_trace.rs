@@ -4,10 +4,13 @@ use std::collections::VecDeque;
 
 use crate::common::{Net, constant, direction, drop_tail, seconds};
 use tidegate_engine::{
-    ApplicationSpec, Arrival, Carried, LinkTrace, OPPORTUNITY_BYTES, Observer, Simulation, TransportSpec,
+    ApplicationSpec, Arrival, Carried, LinkId, LinkTrace, OPPORTUNITY_BYTES, Observer, Simulation,
+    TransportSpec,
 };
+use tidegate_mechanism::queue::{ManagerConfig, PieConfig};
 use tidegate_mechanism::random::{Seed, Substream};
 use tidegate_mechanism::schedule::{DisciplineConfig, DrrConfig};
+use tidegate_mechanism::tcp::{TcpConfig, Variant};
 use tidegate_packet::{Dscp, Ecn, Packet};
 use tidegate_units::{BitRate, Time};
 
@@ -173,4 +176,26 @@ fn an_opportunity_that_nobody_uses_is_lost_and_not_saved() {
     simulation.step_until(seconds(4.5));
     let late = departures(&mut simulation, &[(5_000_000_000, 40)], 6_000_000_000);
     assert_eq!(late, [(5_001_000_000, 0)]);
+}
+
+/// A controller that looks at the queue by a timer, between opportunities.
+#[test]
+fn looking_at_the_queue_changes_nothing_of_what_its_timers_see() {
+    let run = |looks: u32| {
+        let pie = DisciplineConfig::Fifo(ManagerConfig::Pie(PieConfig::default()));
+        let mut net = Net::default();
+        net.link("h0", "h1", direction("10Mbit", "20ms", pie));
+        on_trace(&mut net, &[3, 7, 8, 20, 21, 22, 40]);
+        let tcp = TransportSpec::Tcp(Box::new(TcpConfig::modern(Variant::Sack)));
+        net.flow("h0", &["h1"], tcp, ApplicationSpec::Bulk);
+        let mut simulation = net.build(1);
+        for look in 1..=looks {
+            simulation.run_until(seconds(20.0 * f64::from(look) / f64::from(looks)), u64::MAX);
+            let _ = simulation.queue_length(LinkId(0));
+        }
+        let statistics = simulation.statistics();
+        format!("{:?} {:?}", statistics.links, statistics.connections)
+    };
+    let once = run(1);
+    assert!([2000, 213].into_iter().all(|looks| run(looks) == once));
 }

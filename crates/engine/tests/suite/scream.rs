@@ -149,3 +149,25 @@ fn a_link_that_is_down_for_ten_seconds_stops_it_for_no_longer() {
     assert!(rate > 0.8 * 5e6, "{rate}");
     assert!(simulation.media_variable(0, "discarded_frames").is_some_and(|frames| frames > 300.0));
 }
+
+/// Feedback is under way for most of the round trip, or for little of it.
+#[test]
+fn how_a_round_trip_divides_over_both_ways_is_all_the_same() {
+    let rate = |there: &str, back: &str| {
+        let (mut net, _) = path("100Mbit", drop_tail(2000));
+        net.network.links[1].forward.delay = there.parse().unwrap();
+        net.network.links[1].reverse.delay = back.parse().unwrap();
+        call(
+            &mut net,
+            &ScreamConfig {
+                report_packets: 1,
+                max_rate: Some("100Mbit".parse().unwrap()),
+                ..ScreamConfig::default()
+            },
+        );
+        throughput_bps(&net.run(1, 50.0, 70.0), 0)
+    };
+    let (late_data, late_reports) = (rate("190ms", "10ms"), rate("10ms", "190ms"));
+    assert!(late_data > 15e6, "{late_data}");
+    assert!((late_reports / late_data - 1.0).abs() < 0.1, "{late_reports} and {late_data}");
+}

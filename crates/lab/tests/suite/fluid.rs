@@ -183,3 +183,21 @@ fn a_time_series_of_a_fluid_can_be_recorded() {
     let last = rates.values.last().unwrap();
     assert!((last - 100e6).abs() < 2e6, "{last}");
 }
+
+/// Packets come in bursts, and a fluid that is next to nothing comes in the last tenth of a second.
+#[test]
+fn what_packets_see_of_a_queue_does_not_depend_on_the_steps_of_a_fluid() {
+    let bursts = r#"flows.probe={ from = "S", to = "D", transport = "udp", application = { kind = "on-off", rate = "1.6Gbit", packet = "1000B", on = "10ms", off = "190ms", distribution = "constant" } }"#;
+    let plain = r#"links.core.queue={ kind = "droptail", limit = "10000p" }"#;
+    let with = summary(&[bursts, plain, "flows.many.fluid.count=1", "flows.many.start=59.9s"]);
+    // 15 Mbit more than the link takes come in 10 ms of 200, and are gone 150 ms later.
+    let peak = 15e6 / 8.0;
+    for (path, expected) in [
+        ("links.core.utilization", 0.8),
+        ("links.core.queue_bytes.mean", peak / 2.0 * 0.16 / 0.2),
+        ("flows.probe.delay_ms.mean", 50.0 + 75.0),
+    ] {
+        let measured = number(&with, path);
+        assert!((measured / expected - 1.0).abs() < 0.02, "{path}: {measured}, not {expected}");
+    }
+}

@@ -27,7 +27,7 @@ def listed(error: BaseException) -> list[dict[str, Any]]:
 
 def _blocks(rendered: str) -> list[list[str]]:
     blocks: list[list[str]] = []
-    for line in rendered.splitlines():
+    for line in rendered.split("\n"):
         if line.startswith(_FIRST):
             blocks.append([line.removeprefix(_FIRST)])
         elif blocks:

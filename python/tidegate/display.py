@@ -46,7 +46,8 @@ def table(
     With `fit`, texts that are not in the first column go on below where a line of the terminal ends; in a
     pipe after as many letters as are still read, and there no word is cut.
     """
-    cells = [list(header), *[list(row) for row in rows]]
+    # A name may hold what ends a line.
+    cells = [[" ".join(text.splitlines()) for text in row] for row in (header, *rows)]
     widths = [max(len(row[column]) for row in cells) for column in range(len(header))]
     if fit:
         widths = _fitting(widths, right)

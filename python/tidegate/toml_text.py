@@ -1,7 +1,7 @@
 """TOML files that Tidegate reads itself: their tables, and on which line a key of them stands.
 
 Scenarios and experiments are read by the core. Cards of suites and tunings are not, and their errors name
-the line as well.
+the line as well. Lines end where TOML ends them: U+2028 in a text is a letter.
 """
 
 import re
@@ -32,7 +32,7 @@ def tables_of(path: Path) -> tuple[dict[str, Any], str]:
 def line_of(text: str, key: Sequence[str]) -> int:
     """The line of a TOML text on which `key` is first set, or a table that holds it; else 1."""
     header: list[str] = []
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(text.split("\n"), 1):
         if found := _HEADER.match(line):
             header = _parts(found[1])
             at = header
@@ -49,7 +49,7 @@ def line_in_list(text: str, name: str, entry: str, key: str) -> int | None:
     """The line of `key` in the `[[name]]` whose `id` is `entry`, or of its header; None if there is none."""
     at: dict[str, int] = {}  # the lines of keys, and of the header under no name
     is_it = False
-    for number, line in enumerate([*text.splitlines(), "[end]"], 1):
+    for number, line in enumerate([*text.split("\n"), "[end]"], 1):
         if found := _HEADER.match(line):
             if is_it:
                 return at.get(key, at[""])

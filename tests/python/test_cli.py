@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from conftest import EXPERIMENT, SCENARIO, check_text
 
-from tidegate import display, experiment, progress, quantities, seeding, store
+from tidegate import display, experiment, progress, quantities, seeding, store, toml_text
 from tidegate.commands import emulate, run
 
 
@@ -467,6 +467,22 @@ def test_an_edited_point_is_noticed_and_run_again(tidegate_command, shelf):
     assert (code, json.loads(out)["run"]) == (0, 1), err
     assert "1 point was changed after being written" in err
     assert points.read_text() == whole
+
+
+@pytest.mark.parametrize("letter", ["\\u2028", "\\u2029", "\\u0085", "\\r"])
+def test_what_ends_lines_elsewhere_ends_none_in_a_folder(tidegate_command, tmp_path, letter):
+    text = EXPERIMENT.replace("[variants.fair]", f'[variants."fa{letter}ir"]')
+    (tmp_path / "one.toml").write_text(text.replace('"fair"', f'"fa{letter}ir"'))
+    check = check_text("at_least = 0", name=f"a{letter}name").replace('variant = "fair", ', "")
+    (tmp_path / "expected.toml").write_text(check.replace('"share"', '"one"'))
+    sweep = ("sweep", tmp_path / "one.toml", "--out", "kept", "--quick")
+    code, out, err = tidegate_command(*sweep)
+    assert code == 0 and "a name" in out, err
+    variants = {point.variant for point in store.read_result(Path("kept")).points}
+    assert variants == {"fifo", json.loads(f'"fa{letter}ir"')}
+    code, out, err = tidegate_command(*sweep, "--resume", "--json")
+    assert code == 0 and json.loads(out)["run"] == 0, err
+    assert toml_text.line_of(json.loads(f'"a = 1{letter}\\nb = 2"'), ["b"]) == 2
 
 
 def test_two_processes_do_not_write_to_one_place(tidegate_command, shelf, scenario_file):

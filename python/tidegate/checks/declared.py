@@ -139,7 +139,7 @@ def _lines_of_checks(text: str) -> dict[tuple[str, int], int]:
     """Where `[["ID".checks]]` stands for the first time, the second, ...; other forms have no line."""
     found: dict[tuple[str, int], int] = {}
     counts: dict[str, int] = {}
-    for line, words in enumerate(text.splitlines(), 1):
+    for line, words in enumerate(text.split("\n"), 1):
         match = _CHECK_HEADER.match(words)
         if match:
             name = match["quoted"] or match["bare"]

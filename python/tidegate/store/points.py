@@ -82,6 +82,12 @@ def _is_series_name(name: Any) -> bool:
     return isinstance(name, str) and re.fullmatch(r"(series/)?[\w-]+\.parquet", name) is not None
 
 
+def lines_of(written: bytes) -> list[str]:
+    """The lines of a file of points. JSON keeps U+2028 and its like in texts: they end no line here."""
+    lines = written.decode("utf-8").split("\n")
+    return lines[:-1] if lines[-1] == "" else lines
+
+
 def whole_points(folder: Path, lines: Sequence[str]) -> tuple[dict[str, PointResult], int]:
     """Those of `lines` that are as they were written, by key, and the number of the others."""
     found: dict[str, PointResult] = {}

@@ -25,7 +25,7 @@ from tidegate.errors import InvalidFileError, TidegateError
 from tidegate.experiment import Info, PointResult
 from tidegate.store.damage import AGAIN, described, require
 from tidegate.store.files import atomic_folder, is_file_name, require_room
-from tidegate.store.points import json_line, read_point, series_file, whole_points, write_point
+from tidegate.store.points import json_line, lines_of, read_point, series_file, whole_points, write_point
 from tidegate.store.series import StoredSeries
 
 SCHEMA_VERSION = 1
@@ -193,7 +193,7 @@ def read_result(folder: Path) -> StoredResult:
                 f"{folder}: results of schema {manifest['schema_version']}, not {SCHEMA_VERSION}"
             )
         written = (folder / _POINTS).read_bytes()
-        points = [read_point(folder, line) for line in written.decode("utf-8").splitlines()]
+        points = [read_point(folder, line) for line in lines_of(written)]
         _require_shape(manifest, points)
         # Folders of earlier versions have none.
         expected = manifest.get("points_digest")
@@ -258,7 +258,7 @@ def kept_points(folder: Path, version: str) -> tuple[dict[str, PointResult], int
         manifest = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))
         if manifest["version"] != version or manifest["schema_version"] != SCHEMA_VERSION:
             return {}, 0
-        lines = (folder / _POINTS).read_text(encoding="utf-8").splitlines()
+        lines = lines_of((folder / _POINTS).read_bytes())
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InvalidFileError(
             f"{folder} is no complete result folder: {described(error)}; {AGAIN}"

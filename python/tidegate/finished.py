@@ -5,13 +5,13 @@ end with `ordered` and `complete`. A reproduction asks for part of the points fi
 """
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tidegate import _core, display, experiment, parallel, progress, store
+from tidegate import display, experiment, parallel, progress, store
 from tidegate.errors import ClusterError, InvalidFileError, NotKeptError, UsageError
-from tidegate.experiment import PointResult, Task, place_of
+from tidegate.experiment import Place, PointResult, Task, place_of
 
 
 @dataclass
@@ -34,20 +34,31 @@ class Finished:
             )
         if self.fresh:
             self._partial.remove()
-        kept: Mapping[str, PointResult] = {}
-        if self.resume:
-            whole, edited = store.kept_points(self.target, _core.__version__)
-            waiting, damaged = self._partial.points()
-            kept = whole | waiting
-            if edited + damaged:
-                points = "1 point was" if edited + damaged == 1 else f"{edited + damaged} points were"
-                display.progress_line(f"{self.target}: {points} changed after being written; run again")
-            self._require_no_loss(kept)
-        elif not self.fresh:
-            # What is asked for again is replaced by the same; what is damaged is no loss.
-            with contextlib.suppress(InvalidFileError):
-                self._require_no_loss(store.kept_points(self.target, _core.__version__)[0])
-        self._points = {task.key: kept[task.key] for task in self.tasks if task.key in kept}
+        # What stands at the target, or waits beside it, and of that what these tasks would give again.
+        there = [] if self.fresh else self._there()
+        keys = {task.key for task in self.tasks}
+        asked = {_labels(task) for task in self.tasks}
+        self._refuse_loss(sum(point.key not in keys and _labels(point) not in asked for point in there))
+        self._current = {point.key: point for point in there if point.key in keys}
+        self._held = {_labels(point) for point in there if point.key in keys}
+        if stale := sum(point.key not in keys for point in there):
+            points = "1 point is" if stale == 1 else f"{stale} points are"
+            display.progress_line(f"{self.target}: {points} of another version or other values; run again")
+        self._points = dict(self._current) if self.resume else {}
+
+    def _there(self) -> list[PointResult]:
+        """Whole points of earlier runs. With --resume it is told how many others there are."""
+        waiting, damaged = self._partial.points()
+        try:
+            whole, edited = store.kept_points(self.target)
+        except InvalidFileError:
+            if self.resume:
+                raise
+            return waiting  # what is damaged is no loss
+        if self.resume and edited + damaged:
+            points = "1 point was" if edited + damaged == 1 else f"{edited + damaged} points were"
+            display.progress_line(f"{self.target}: {points} changed after being written; run again")
+        return whole + waiting
 
     def missing(self, asked: Sequence[Task] | None = None) -> list[Task]:
         """Those of `asked`, as a rule all, that are not finished."""
@@ -63,10 +74,10 @@ class Finished:
         """Where they are until all are."""
         return self._partial.folder
 
-    def add(self, point: PointResult) -> None:
-        """Keep a point: it survives the process from now on."""
-        self._partial.add(point)
-        self._points[point.key] = point
+    def add(self, task: Task, point: PointResult) -> None:
+        """Keep what a task gave, here or in another experiment: it survives the process from now on."""
+        self._partial.add(_as(task, point))
+        self._points[task.key] = point
 
     def run(
         self,
@@ -79,7 +90,7 @@ class Finished:
         failures = []
         with contextlib.ExitStack() as left, progress.Progress(len(missing), title) as bar:
             pool = left.enter_context(workers.opened())
-            made = experiment.run_tasks(missing, pool, bar, lambda _, point: self.add(point))
+            made = experiment.run_tasks(missing, pool, bar, self.add)
             outcomes = left.enter_context(contextlib.closing(made))
             for task, outcome in zip(missing, outcomes, strict=True):
                 if isinstance(outcome, NotKeptError):
@@ -90,14 +101,20 @@ class Finished:
         return failures
 
     def ordered(self, asked: Sequence[Task] | None = None) -> list[PointResult]:
-        """The finished points of `asked`, as a rule all, in their order.
+        """The finished points of `asked`, as a rule all, in their order."""
+        return [_as(task, self._points[task.key]) for task in self._asked(asked) if task.key in self._points]
 
-        A key holds all that results depend on, so points that were kept may carry another point's labels.
-        """
-        found = [(task, self._points[task.key]) for task in self._asked(asked) if task.key in self._points]
+    def written(self, asked: Sequence[Task]) -> list[PointResult]:
+        """What the result is to have: the finished points of `asked`, and those that were there before."""
+        wanted = {_labels(task) for task in asked}
         return [
-            PointResult(task.variant, task.axes, task.seed, point.summary, task.key, point.result)
-            for task, point in found
+            _as(task, point)
+            for task in self.tasks
+            if (labels := _labels(task)) in wanted or labels in self._held
+            if (
+                point := self._points.get(task.key)
+                or (None if labels in wanted else self._current.get(task.key))
+            )
         ]
 
     def _asked(self, asked: Sequence[Task] | None) -> Sequence[Task]:
@@ -107,19 +124,27 @@ class Finished:
         """The result is written: what was kept for it is not needed any more."""
         self._partial.remove()
 
-    def _require_no_loss(self, kept: Mapping[str, PointResult]) -> None:
-        """Refuse to go on with less than was asked for before.
-
-        The result would replace points that are good.
-        """
-        asked = {(place_of(task), task.seed) for task in self.tasks}
-        beyond = sum((place_of(point), point.seed) not in asked for point in kept.values())
+    def _refuse_loss(self, beyond: int) -> None:
+        """Nothing is asked for that would replace points which are good by less."""
         if beyond:
             points = "1 finished point" if beyond == 1 else f"{beyond} finished points"
             raise UsageError(
                 f"{self.target} has {points} that this run does not ask for (other seeds, the quick form?) "
                 "and that it would throw away: ask for them too, give another --out, or add --fresh"
             )
+
+    def found(self, key: str) -> PointResult | None:
+        """The finished point of this key, if there is one."""
+        return self._points.get(key)
+
+
+def _labels(of: PointResult | Task) -> tuple[Place, int]:
+    return place_of(of), of.seed
+
+
+def _as(task: Task, point: PointResult) -> PointResult:
+    """A point under the labels of a task: its key holds all that results depend on, and no label."""
+    return PointResult(task.variant, task.axes, task.seed, point.summary, task.key, point.result)
 
 
 @contextlib.contextmanager

@@ -695,6 +695,82 @@ def test_a_result_is_not_replaced_by_less_and_what_others_put_there_stays(tidega
     assert len(store.read_result(folder).points) < len(before.points)
 
 
+def test_a_reproduction_throws_no_seeds_away(tidegate_command, shelf):
+    command = ("reproduce", "--out", "res")
+    points = Path("res/two/share/points.jsonl")
+    assert tidegate_command(*command, "--all-seeds")[0] == 0
+    whole = points.read_text()
+    assert whole.count("\n") == 24
+    # It asks for 19 of them.
+    for more, said in (([], "two/share: pass, 24 runs,"), (["--resume"], "24 of 24 points are there")):
+        code, _, err = tidegate_command(*command, *more)
+        assert code == 0 and said in err, err
+        assert points.read_text() == whole
+    assert tidegate_command(*command, "--fresh")[0] == 0
+    assert points.read_text().count("\n") == 19
+    code, _, err = tidegate_command(*command, "--quick")
+    assert (code, "would throw away" in err) == (2, True), err
+    assert points.read_text().count("\n") == 19
+
+
+def test_seeds_that_are_there_stay_where_an_axis_grows(tidegate_command, shelf):
+    assert tidegate_command("reproduce", "--out", "res", "--all-seeds")[0] == 0
+    file = shelf / "two" / "share.toml"
+    file.write_text(EXPERIMENT.replace('values = ["250kbit", ', 'values = ["125kbit", "250kbit", '))
+    assert tidegate_command("reproduce", "--out", "res")[0] == 0
+    points = store.read_result(Path("res/two/share")).points
+    assert len(points) == 24 + 2 * seeding.DRAWN
+    assert not list(Path("res").rglob("*.partial"))
+
+
+@pytest.mark.parametrize("command", [("sweep", "two/share", "-o"), ("reproduce", "--all-seeds", "-o")])
+def test_points_of_another_version_are_points(tidegate_command, shelf, core, monkeypatch, command):
+    place = "res/two/share" if command[0] == "sweep" else "res"
+    assert tidegate_command(*command, place)[0] == 0
+    monkeypatch.setattr(core, "__version__", "another")
+    code, _, err = tidegate_command(*command, place, "--seeds", "1")
+    assert (code, "would throw away" in err) == (2, True), err
+    code, _, err = tidegate_command(*command, place)
+    assert (code, "24 points are of another version or other values; run again" in err) == (0, True), err
+    folder = Path("res/two/share")
+    manifest = json.loads((folder / "result.json").read_text())
+    assert manifest["version"] == "another"
+    (folder / "result.json").write_text(json.dumps(manifest | {"schema_version": 2}))
+    code, _, err = tidegate_command(*command, place)
+    assert (code, "results of schema 2, which cannot be read here" in err) == (2, True), err
+
+
+def test_shared_runs_are_not_kept_where_they_are_not_asked_for(tidegate_command, shelf):
+    # Nothing is expected of the first, so that it asks for fewer seeds and is written before the others end.
+    (shelf / "two" / "another.toml").write_text(EXPERIMENT)
+    for more in ([], ["--resume"]):
+        code, _, err = tidegate_command("reproduce", "--out", "res", "--workers", "1", *more)
+        assert code == 0, err
+        counts = {path.parent.name: path.read_text().count("\n") for path in Path("res").rglob("*.jsonl")}
+        assert counts == {"another": 18, "share": 19}
+        assert not list(Path("res").rglob("*.partial"))
+
+
+def test_shared_runs_go_on_under_their_own_labels(tidegate_command, shelf, monkeypatch):
+    (shelf / "two" / "another.toml").write_text(
+        EXPERIMENT.replace("[variants.fair]", "[variants.just]").replace('"fair"', '"just"')
+    )
+    whole = experiment.Task.run
+    count = []
+
+    def stop(task):
+        count.append(task)
+        if len(count) > 15:
+            raise KeyboardInterrupt
+        return whole(task)
+
+    monkeypatch.setattr(experiment.Task, "run", stop)
+    assert tidegate_command("reproduce", "--out", "res", "--workers", "1")[0] == 130
+    monkeypatch.setattr(experiment.Task, "run", whole)
+    code, _, err = tidegate_command("reproduce", "--out", "res", "--resume")
+    assert code == 0, err
+
+
 def test_a_figure_that_cannot_be_drawn_does_not_keep_the_others(tidegate_command, shelf, tmp_path):
     (tmp_path / "one.toml").write_text(EXPERIMENT)
     tidegate_command("sweep", tmp_path / "one.toml", "--quick", "--out", "drawn")

@@ -144,6 +144,10 @@ class _Work:
         """The results of what was asked for so far."""
         return self.finished.ordered(self.seeding.asked)
 
+    def written(self) -> list[experiment.PointResult]:
+        """The results that its folder is to have: also of more seeds, where these were there."""
+        return self.finished.written(self.seeding.asked)
+
     def missing(self) -> list[experiment.Task]:
         """What was asked for and is neither there nor failed."""
         return [task for task in self.finished.missing(self.seeding.asked) if task.key not in self.problems]
@@ -185,6 +189,7 @@ def _run_all(
                     bar.expect(len(work.missing()))
                     upcoming.append(work)
                     continue
+                points = work.written()
                 result = done[work.each.id] = _close(work, points, wanted, places)
                 took = time.perf_counter() - begin
                 bar.say(
@@ -215,15 +220,19 @@ def _round(
 ) -> Iterator[_Work]:
     """Make the runs that `current` lacks, each once however many experiments hold it; each in turn when it
     has all of its own."""
-    homes: dict[str, list[Finished]] = {}
-    for work in works:
-        for key in {task.key for task in work.finished.tasks}:
-            homes.setdefault(key, []).append(work.finished)
+    # What is written already needs no home: its partial folder is gone.
+    homes: dict[str, list[tuple[Finished, experiment.Task]]] = {}
+    for work in current:
+        for task in {task.key: task for task in work.missing()}.values():
+            if point := next(filter(None, (other.finished.found(task.key) for other in works)), None):
+                work.finished.add(task, point)
+            else:
+                homes.setdefault(task.key, []).append((work.finished, task))
     tasks = list({task.key: task for work in current for task in work.missing()}.values())
 
     def keep(task: experiment.Task, point: experiment.PointResult) -> None:
-        for finished in homes[task.key]:
-            finished.add(point)
+        for finished, own in homes[task.key]:
+            finished.add(own, point)
 
     with contextlib.closing(experiment.run_tasks(tasks, pool, bar, keep)) as outcomes:
         made = zip(tasks, outcomes, strict=True)
@@ -255,7 +264,7 @@ def _close(
     else:
         result = judge(each, points, list(work.problems.values()), expectations, wanted.quick)
     store.write_result(places.out / each.id, result, each.path)
-    if len(points) == len(work.seeding.asked):
+    if not work.problems:
         work.finished.complete()
     return result
 
@@ -263,7 +272,7 @@ def _close(
 def _runs(work: _Work, points: list[experiment.PointResult]) -> str:
     """How many runs there were, and how many there could have been."""
     runs = f"{len(points)} run{'' if len(points) == 1 else 's'}"
-    if len(work.seeding.asked) < len(work.finished.tasks):
+    if max(len(points), len(work.seeding.asked)) < len(work.finished.tasks):
         runs += f" of at most {len(work.finished.tasks)}"
     return runs + _discarded(points)
 

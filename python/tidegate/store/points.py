@@ -88,14 +88,13 @@ def lines_of(written: bytes) -> list[str]:
     return lines[:-1] if lines[-1] == "" else lines
 
 
-def whole_points(folder: Path, lines: Sequence[str]) -> tuple[dict[str, PointResult], int]:
-    """Those of `lines` that are as they were written, by key, and the number of the others."""
-    found: dict[str, PointResult] = {}
+def whole_points(folder: Path, lines: Sequence[str]) -> tuple[list[PointResult], int]:
+    """Those of `lines` that are as they were written, and the number of the others."""
+    found: list[PointResult] = []
     damaged = 0
     for line in lines:
         try:
-            point = read_point(folder, line, is_checked=True)
-            found[point.key] = point
+            found.append(read_point(folder, line, is_checked=True))
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             damaged += 1
     return found, damaged
@@ -134,10 +133,11 @@ class PartialResult:
             line = (self.folder / f"{key}.json").read_text(encoding="utf-8")
         except (OSError, ValueError):
             return None
-        return whole_points(self.folder, [line])[0].get(key)
+        found, _ = whole_points(self.folder, [line])
+        return found[0] if found and found[0].key == key else None
 
-    def points(self) -> tuple[dict[str, PointResult], int]:
-        """The points kept, by key, and how many are damaged or were edited.
+    def points(self) -> tuple[list[PointResult], int]:
+        """The points kept, and how many are damaged or were edited.
 
         These are as good as not there.
         """

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tidegate.errors import InvalidFileError, TidegateError
+from tidegate.errors import InvalidFileError, TidegateError, UsageError
 from tidegate.experiment import Info, PointResult
 from tidegate.store.damage import AGAIN, described, require
 from tidegate.store.files import atomic_folder, is_file_name, require_room
@@ -250,17 +250,24 @@ def _is_as_written(folder: Path) -> bool:
         return False
 
 
-def kept_points(folder: Path, version: str) -> tuple[dict[str, PointResult], int]:
-    """The points of a result folder of this `version`, by key, and how many are damaged or were edited."""
+def kept_points(folder: Path) -> tuple[list[PointResult], int]:
+    """The points of a result folder, of whatever version, and how many are damaged or were edited.
+
+    The version is part of their keys. `UsageError` where another schema keeps them from being read.
+    """
     if not is_result(folder):
-        return {}, 0
+        return [], 0
     try:
         manifest = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))
-        if manifest["version"] != version or manifest["schema_version"] != SCHEMA_VERSION:
-            return {}, 0
+        schema = manifest["schema_version"]
         lines = lines_of((folder / _POINTS).read_bytes())
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InvalidFileError(
             f"{folder} is no complete result folder: {described(error)}; {AGAIN}"
         ) from None
+    if schema != SCHEMA_VERSION:
+        raise UsageError(
+            f"{folder} has results of schema {schema}, which cannot be read here (this is {SCHEMA_VERSION}): "
+            "give another --out, or add --fresh to replace them"
+        )
     return whole_points(folder, lines)

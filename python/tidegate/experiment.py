@@ -15,9 +15,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tidegate import labels, measure, parallel, progress, quantities, reach, toml_text
+from tidegate import experiment_checks, labels, parallel, progress, quantities, reach
 from tidegate.cluster_wire import Files
-from tidegate.errors import MeasureError, NotKeptError, UsageError
+from tidegate.errors import NotKeptError, UsageError
+from tidegate.experiment_checks import SIZE, SOME_SIZE, place_of_figure
 
 # Of one experiment, whatever asks for them: docs/scenarios.md#limits; the core holds files to it.
 RUNS_MAX = 1_000_000
@@ -179,7 +180,7 @@ class Experiment:
         self.core = _core.Experiment.from_file(path, self.overrides, reach.of(path))
         self.info = Info.from_raw(experiment_id, json.loads(self.core.to_json()))
         self.overridden = _overridden(path, overrides)
-        _require_measures(self.info.figures, path)
+        experiment_checks.require(self.info, path)
         self.scenario: dict[str, Any] = {}  # the scenario of the first point, as a dict; set by `tasks`
 
     def tasks(
@@ -203,7 +204,11 @@ class Experiment:
         _require_few(*self._counts(quick))
 
         figures = [
-            (f"{_place_of(each, self.path)}: figure {each['id']!r}, y", term, each.get("kind") == "series")
+            (
+                f"{place_of_figure(each, self.path)}: figure {each['id']!r}, y",
+                term,
+                each.get("kind") == "series",
+            )
             for each in self.info.figures
             for term in ([each["y"]] if isinstance(each["y"], str) else each["y"])
         ]
@@ -301,31 +306,6 @@ def _overridden(path: Path, overrides: Overrides) -> list[dict[str, str]]:
                 document = document.get(part, "") if isinstance(document, dict) else ""
         found.append({"path": key, "value": value, "document": "" if document == "" else str(document)})
     return found
-
-
-# What stands for each class of sizes of transfers in the measure of a figure, and one of them.
-SIZE = "{size}"
-SOME_SIZE = "to_10kB"
-
-
-def _require_measures(figures: Sequence[Mapping[str, Any]], path: Path) -> None:
-    """Refuse, before anything runs, figures whose measures cannot be read. Series have names instead."""
-    for figure in figures:
-        for term in figure["y"] if figure.get("kind") != "series" else ():
-            try:
-                measure.parse(term.replace(SIZE, SOME_SIZE))
-            except MeasureError as error:
-                place = _place_of(figure, path)
-                raise MeasureError(f"{place}: figure {figure['id']!r}, y: {error}") from None
-
-
-def _place_of(figure: Mapping[str, Any], path: Path) -> str:
-    """The file and the line of what a figure draws; the file alone where the figure stands in an include."""
-    try:
-        line = toml_text.line_in_list(path.read_text(encoding="utf-8"), "figures", figure["id"], "y")
-    except (OSError, ValueError):
-        line = None
-    return f"{path}:{line}" if line else str(path)
 
 
 def content_key(scenario_json: str, seed: int, version: str) -> str:

@@ -12,7 +12,8 @@ from typing import Any
 
 from tidegate import measure, quantities, stats, tables
 from tidegate.errors import LackingError, MeasureError
-from tidegate.experiment import SIZE, Axis, Info, PointResult
+from tidegate.experiment import Axis, Info, PointResult
+from tidegate.experiment_checks import SIZE, heat_axis
 from tidegate.figure import PALETTE, Figure, Trace
 from tidegate.summary_keys import SIZE_CLASSES
 
@@ -35,6 +36,7 @@ class Spec:
         self.has_labels = len(own) == len(self.measures)
         self.labels: list[str] = list(own) if self.has_labels else [_short(term) for term in self.measures]
         self.x: str | None = spec.get("x")
+        self.description = spec
         self.info = info
 
     def axis(self) -> Axis:
@@ -425,10 +427,7 @@ def _sizes(figure: Figure, spec: Spec, points: Sequence[PointResult]) -> None:
 
 def _heatmap(figure: Figure, spec: Spec, points: Sequence[PointResult]) -> None:
     axis = spec.axis()
-    others = [other for name, other in spec.info.axes.items() if name != axis.name]
-    if len(others) != 1:
-        raise MeasureError(f"a heatmap needs exactly two axes, here are {len(others) + 1}")
-    other = others[0]
+    other = heat_axis(spec.description, spec.info, list(_grouped(points, lambda point: point.variant or "")))
     columns = list(_grouped(points, lambda point: point.axes[axis.name]))
     rows = list(_grouped(points, lambda point: point.axes[other.name]))
     cells = _grouped(points, lambda point: (point.axes[other.name], point.axes[axis.name]))

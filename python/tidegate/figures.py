@@ -22,7 +22,7 @@ KINDS = {
     "box": "how the values of a measure spread, over seeds and within runs: quartiles and outliers",
     "violin": "the same as an outline, wide where many values lie",
     "sizes": "a measure of transfers over their sizes, a line per variant",
-    "heatmap": "a measure over two axes",
+    "heatmap": "a measure over two axes, of one variant",
     "table": "measures as columns, a row for each value of the axes and each variant",
 }
 

@@ -93,7 +93,8 @@ def test_figures_have_units_bands_and_labels(result):
         ({"kind": "lines", "x": "load"}, "no `y`"),
         ({"kind": "lines", "x": "load", "y": "flows.nobody.x"}, "nothing matches"),
         ({"kind": "series", "y": "flows.*.cwnd_bytes"}, "no recorded series"),
-        ({"kind": "heatmap", "x": "load", "y": "1"}, "two axes"),
+        ({"kind": "heatmap", "x": "load", "y": "1"}, "one variant, and here are fifo, fair"),
+        ({"kind": "heatmap", "x": "load", "y": "1", "variant": "fair"}, "two axes"),
         ({"kind": "lines", "x": "load", "y": "1", "variant": "none"}, "no run"),
     ],
 )

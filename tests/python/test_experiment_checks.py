@@ -1,0 +1,60 @@
+"""What an experiment file may not ask for is refused before anything runs, with file, line and key."""
+
+import re
+
+import pytest
+from conftest import EXPERIMENT
+
+HEAT = """
+[[figures]]
+id = "map"
+kind = "heatmap"
+x = "load"
+y = ["flows.tcp.throughput_bps / 1e6"]
+"""
+AXES = """
+[axes.late]
+path = "model.late"
+values = ["1ms", "2ms"]
+[axes.noise]
+path = "model.noise"
+values = ["0", "0.1"]
+"""
+
+
+def refused(tidegate_command, tmp_path, text, key):
+    """What is said of an experiment, with the line of `key` in its own text."""
+    file = tmp_path / "mine.toml"
+    file.write_text(text)
+    said = set()
+    for command in (["validate"], ["sweep", "--out", tmp_path / "out"]):
+        code, _, err = tidegate_command(*command, file)
+        assert code == 3, err
+        said.add(err.removeprefix("tidegate: "))
+    assert not (tmp_path / "out").exists() and len(said) == 1
+    told = re.fullmatch(r".*mine\.toml:(\d+): (.*)\n", said.pop(), re.DOTALL)
+    assert text.splitlines()[int(told[1]) - 1].startswith(key)
+    return told[2]
+
+
+@pytest.mark.parametrize(
+    ("axes", "more", "says"),
+    [
+        (AXES, "", "one variant, and here are fifo, fair: name one in `variant`"),
+        (AXES, 'variants = ["fair", "fifo"]', "one variant, and here are fifo, fair"),
+        (AXES, 'variant = "fair"', "beside x there are late, noise: name one value"),
+        ("", 'variant = "fair"', "needs exactly two axes, here are 1"),
+    ],
+)
+def test_a_heatmap_that_would_average_over_what_differs_is_refused(
+    tidegate_command, tmp_path, axes, more, says
+):
+    said = refused(tidegate_command, tmp_path, EXPERIMENT + axes + HEAT + more, 'kind = "heatmap"')
+    assert said.startswith("figure 'map': ") and says in said
+
+
+def test_a_heatmap_takes_one_variant_and_one_value_of_all_axes_but_two(tidegate_command, tmp_path):
+    file = tmp_path / "mine.toml"
+    file.write_text(EXPERIMENT + AXES + HEAT + 'variant = "fair"\nwhere = { noise = ["0"] }\n')
+    assert tidegate_command("sweep", file, "--out", tmp_path / "out", "--quick")[0] == 0
+    assert tidegate_command("plot", tmp_path / "out", "-p", "map")[0] == 0

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tidegate import measure, toml_text
+from tidegate import measure, quantities, toml_text
 from tidegate.errors import MeasureError
 
 if TYPE_CHECKING:
@@ -20,11 +20,33 @@ SOME_SIZE = "to_10kB"
 
 
 def require(info: "Info", path: Path) -> None:
-    """Refuse figures that could not be made of the points of an experiment."""
+    """Refuse axes and figures that could not be made, or would be wrong."""
+    for axis in info.axes.values():
+        _require_unit(axis, path)
     for figure in info.figures:
         _require_measures(figure, path)
         if figure.get("kind") == "heatmap":
             _require_heatmap(figure, info, path)
+
+
+def _require_unit(axis: "Axis", path: Path) -> None:
+    """Refuse a unit that values with one are not counted in. What plain numbers count may have any name."""
+    for value in axis.values if axis.unit else ():
+        parsed = quantities.parse(value)
+        if parsed is None or not parsed[1] or quantities.base_unit(axis.unit) == parsed[1]:
+            continue
+        units = ", ".join(quantities.units_of(parsed[1]))
+        place = _place_of_axis(path, axis.name, "unit")
+        raise MeasureError(f"{place}: {axis.unit!r} is no unit of {value}, which is one of {units}")
+
+
+def _place_of_axis(path: Path, *key: str) -> str:
+    """File, line and key of what an axis has; no line where it stands in an include."""
+    try:
+        line = toml_text.line_of(path.read_text(encoding="utf-8"), ("axes", *key))
+    except (OSError, ValueError):
+        line = 1
+    return f"{path}{f':{line}' if line > 1 else ''}: {'.'.join(('axes', *key))}"
 
 
 def place_of_figure(figure: Mapping[str, Any], path: Path, key: str = "y") -> str:

@@ -31,6 +31,12 @@ for _prefix, _factor in _PREFIX.items():
             1024.0 ** ("kMGT".index(_prefix.replace("K", "k")) + 1),
         )
 _UNITS["bytes"] = ("bytes", 1.0)
+_WRITTEN = {
+    "s": ("ns", "us", "ms", "s", "min"),
+    "bit/s": ("b/s", "kb/s", "Mb/s", "Gb/s"),
+    "bytes": ("B", "kB", "MB", "KiB", "MiB"),
+    "packets": ("packets",),
+}
 
 _QUANTITY = re.compile(r"\s*([+-]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([^\d\s][^\s]*)?\s*")
 
@@ -61,6 +67,17 @@ def unit_of(text: str) -> str:
     return (match[2] or "") if match else ""
 
 
+def base_unit(unit: str) -> str | None:
+    """The base unit of what is counted in `unit`, empty for %; None where no quantity is."""
+    known = _UNITS.get(unit.strip())
+    return None if known is None else known[0]
+
+
+def units_of(base: str) -> tuple[str, ...]:
+    """What may be written for quantities of a base unit, as people do."""
+    return _WRITTEN[base]
+
+
 def is_same(have: str | None, wanted: Any) -> bool:
     """Whether two values are the same as text, or the same quantity in another spelling: 1Mbit, 1000kbit."""
     if have == str(wanted):
@@ -77,7 +94,8 @@ def in_unit(text: str, unit: str) -> float | None:
     known = _UNITS.get(unit.strip())
     if known is None or (parsed[1] and known[0] and parsed[1] != known[0]):
         return parsed[0]
-    return parsed[0] / known[1] if parsed[1] else parsed[0]
+    # `50` on an axis of % is as many; `50%` is 0.5.
+    return parsed[0] / known[1] if parsed[1] or unit_of(text) == "%" else parsed[0]
 
 
 def rate(value_bps: float) -> str:

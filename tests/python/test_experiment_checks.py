@@ -5,6 +5,8 @@ import re
 import pytest
 from conftest import EXPERIMENT
 
+from tidegate import experiment
+
 HEAT = """
 [[figures]]
 id = "map"
@@ -58,3 +60,35 @@ def test_a_heatmap_takes_one_variant_and_one_value_of_all_axes_but_two(tidegate_
     file.write_text(EXPERIMENT + AXES + HEAT + 'variant = "fair"\nwhere = { noise = ["0"] }\n')
     assert tidegate_command("sweep", file, "--out", tmp_path / "out", "--quick")[0] == 0
     assert tidegate_command("plot", tmp_path / "out", "-p", "map")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("values", "unit", "says"),
+    [
+        ('"1Mbit", "2Mbit"', "MB/s", "'MB/s' is no unit of 1Mbit, which is one of b/s, kb/s, Mb/s, Gb/s"),
+        ('"5ms", "10ms"', "Mb/s", "'Mb/s' is no unit of 5ms, which is one of ns, us, ms, s, min"),
+        ('"0", "10p"', "kB", "'kB' is no unit of 10p, which is one of packets"),
+        ('"1kB"', "%", "'%' is no unit of 1kB, which is one of B, kB, MB, KiB, MiB"),
+    ],
+)
+def test_an_axis_is_counted_in_no_unit_of_something_else(tidegate_command, tmp_path, values, unit, says):
+    more = f'[axes.late]\npath = "model.late"\nvalues = [{values}]\nunit = "{unit}"\n'
+    said = refused(tidegate_command, tmp_path, EXPERIMENT + more, f'unit = "{unit}"')
+    assert said == f"axes.late.unit: {says}"
+
+
+@pytest.mark.parametrize(
+    ("values", "unit", "places"),
+    [
+        ('"1Mbit", "2000kbit"', "kb/s", [1000, 2000]),
+        ('"1", "2"', "connections", [1, 2]),
+        ('"5", "1e1"', "ms", [5, 10]),
+        ('"50", "60%"', "%", [50, 60]),
+        ('"red", "blue"', "colours", [None, None]),
+    ],
+)
+def test_an_axis_counts_in_its_unit_and_plain_numbers_in_any(tmp_path, values, unit, places):
+    file = tmp_path / "mine.toml"
+    file.write_text(EXPERIMENT + f'[axes.late]\npath = "model.late"\nvalues = [{values}]\nunit = "{unit}"\n')
+    axis = experiment.Experiment("mine", file).info.axes["late"]
+    assert [axis.position(value) for value in axis.values] == places

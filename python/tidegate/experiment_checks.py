@@ -17,16 +17,30 @@ if TYPE_CHECKING:
 # What stands for each class of sizes of transfers in the measure of a figure, and one of them.
 SIZE = "{size}"
 SOME_SIZE = "to_10kB"
+# Columns of the tables that results become (`tidy`), beside those of the axes.
+TAKEN = (
+    "variant", "seed", "seeds", "place", "metric", "unit", "value", "mean", "low", "high", "series", "time_s",
+)  # fmt: skip
 
 
 def require(info: "Info", path: Path) -> None:
     """Refuse axes and figures that could not be made, or would be wrong."""
     for axis in info.axes.values():
+        require_name(axis.name, TAKEN, path)
         _require_unit(axis, path)
     for figure in info.figures:
         _require_measures(figure, path)
         if figure.get("kind") == "heatmap":
             _require_heatmap(figure, info, path)
+
+
+def require_name(name: str, taken: Sequence[str], path: Path) -> None:
+    """Refuse an axis whose column in tables of results would be another one's."""
+    if name in taken:
+        raise MeasureError(
+            f"{_place_of_axis(path, name)}: tables of results have a column of that name; no axis can be "
+            f"called {', '.join(taken)}"
+        )
 
 
 def _require_unit(axis: "Axis", path: Path) -> None:

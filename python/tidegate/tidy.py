@@ -209,12 +209,20 @@ def _axes(points: Sequence[PointResult]) -> list[str]:
     return list(dict.fromkeys(name for point in points for name in point.axes))
 
 
+def _columns(names: Sequence[str]) -> dict[str, list[Any]]:
+    """Empty columns. Folders of earlier versions may have an axis that is called as one of ours."""
+    columns: dict[str, list[Any]] = {name: [] for name in names}
+    if twice := [name for name in columns if names.count(name) > 1]:
+        raise UsageError(
+            f"two columns of this table would be called {twice[0]!r}: one is an axis, or a measure"
+        )
+    return columns
+
+
 def values(points: Sequence[PointResult], patterns: Sequence[str] = ()) -> Frame:
     """One row per run and metric; `patterns` choose among paths: `flows.*.throughput_bps`."""
     axes = _axes(points)
-    columns: dict[str, list[Any]] = {
-        name: [] for name in ("variant", *axes, "seed", "place", "metric", "unit", "value")
-    }
+    columns = _columns(("variant", *axes, "seed", "place", "metric", "unit", "value"))
     is_chosen = chosen(patterns)
     for point in points:
         for place, metric, value in metrics_of(point.summary):
@@ -228,7 +236,7 @@ def means(points: Sequence[PointResult], patterns: Sequence[str] = ()) -> Frame:
     """One row per point and metric: the mean over seeds, its 95 % confidence interval, how many there are."""
     axes = _axes(points)
     names = ("variant", *axes, "place", "metric", "unit", "mean", "low", "high", "seeds")
-    columns: dict[str, list[Any]] = {name: [] for name in names}
+    columns = _columns(names)
     is_chosen = chosen(patterns)
     groups: dict[Any, tuple[PointResult, dict[tuple[str, str], list[float]]]] = {}
     for point in points:
@@ -248,7 +256,7 @@ def series(points: Sequence[PointResult], patterns: Sequence[str] = ()) -> Frame
     """One row per run, series and instant."""
     axes = _axes(points)
     names = ("variant", *axes, "seed", "series", "unit", "time_s", "value")
-    columns: dict[str, list[Any]] = {name: [] for name in names}
+    columns = _columns(names)
     is_chosen = chosen(patterns)
     for point in points:
         here = (point.variant, *(point.axes.get(name) for name in axes), point.seed)
@@ -268,7 +276,7 @@ def measured(points: Sequence[PointResult], expressions: Mapping[str, str]) -> F
     from tidegate.errors import NoValueError
 
     axes = _axes(points)
-    columns: dict[str, list[Any]] = {name: [] for name in ("variant", *axes, "seed", *expressions)}
+    columns = _columns(("variant", *axes, "seed", *expressions))
     for point in points:
         found: list[float | None] = []
         for expression in expressions.values():

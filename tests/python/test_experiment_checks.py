@@ -5,7 +5,9 @@ import re
 import pytest
 from conftest import EXPERIMENT
 
-from tidegate import experiment
+from tidegate import experiment, experiment_checks, tidy
+from tidegate.errors import UsageError
+from tidegate.experiment import PointResult
 
 HEAT = """
 [[figures]]
@@ -92,3 +94,17 @@ def test_an_axis_counts_in_its_unit_and_plain_numbers_in_any(tmp_path, values, u
     file.write_text(EXPERIMENT + f'[axes.late]\npath = "model.late"\nvalues = [{values}]\nunit = "{unit}"\n')
     axis = experiment.Experiment("mine", file).info.axes["late"]
     assert [axis.position(value) for value in axis.values] == places
+
+
+def test_no_axis_is_called_as_a_column_of_tables(tidegate_command, tmp_path):
+    for name in experiment_checks.TAKEN:
+        more = f'[axes.{name}]\npath = "model.late"\nvalues = ["1", "2"]\n'
+        said = refused(tidegate_command, tmp_path, EXPERIMENT + more, f"[axes.{name}]")
+        assert said.startswith(f"axes.{name}: tables of results have a column of that name; no axis can")
+    point = PointResult(None, {"value": "1"}, 1, {"flows": {"f": {"throughput_bps": 1.0}}})
+    with pytest.raises(UsageError, match="two columns of this table would be called 'value'"):
+        tidy.values([point])
+    with pytest.raises(UsageError, match="would be called 'load'"):
+        tidy.measured([PointResult(None, {"load": "1"}, 1, {})], {"load": "1"})
+    columns = {*tidy.values([]).columns, *tidy.means([]).columns, *tidy.series([]).columns}
+    assert columns == set(experiment_checks.TAKEN)

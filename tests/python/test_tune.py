@@ -515,6 +515,16 @@ class TestErrors:
         assert run("mine.toml", "-o", "out", "--quick", "--fresh") == 3
         assert "mine.toml:22: tune.unseen.experiment: far.toml has other defaults" in capsys.readouterr().err
 
+    @pytest.mark.parametrize("name", ["networks", "settings"])
+    def test_an_axis_is_not_called_as_one_of_the_comparison(self, desk, capsys, name):
+        text = STREAM + f'[axes.{name}]\npath = "parameters.other"\nvalues = [1, 2]\n'
+        Path("stream.toml").write_text(text)
+        line = text.splitlines().index(f"[axes.{name}]") + 1
+        assert run("mine.toml", "-o", "out") == 3
+        said = capsys.readouterr().err
+        assert f"stream.toml:{line}: axes.{name}: tables of results have a column of that name" in said
+        assert not Path("out/trials.partial").exists()
+
     def test_an_end_that_the_experiment_does_not_take_is_told(self, desk, capsys):
         text = TUNE.replace('"parameters.rate"', '"links.wide.loss"').replace('"1Mbit"', '"none"')
         text = text.replace('range = ["200kbit", "2000kbit"]', 'values = ["none", "many"]')

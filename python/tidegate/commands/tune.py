@@ -160,7 +160,7 @@ def _stored(found: Outcome, info: experiment.Info, runs: Runs) -> store.StoredRe
     for (name, which), tasks in found.comparison.tasks.items():
         scenario = scenario or json.loads(tasks[0].scenario.to_json())
         for point in runs.points(tasks):
-            point.axes = {"networks": name, "settings": which} | point.axes
+            point.axes = dict(zip(networks.COLUMNS, (name, which), strict=True)) | point.axes
             points.append(point)
     axes = {
         "networks": {"values": list(dict.fromkeys(point.axes["networks"] for point in points))},

@@ -13,13 +13,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tidegate import _core, experiment, library, quantities, reach
+from tidegate import _core, experiment, experiment_checks, library, quantities, reach
 from tidegate.checks import measured
 from tidegate.errors import InvalidFileError, MeasureError
 from tidegate.experiment import Experiment, Overrides, PointResult, Task
 from tidegate.tuning.choice import settings_toml
 from tidegate.tuning.declared import Networks, Tuning
 from tidegate.tuning.space import Parameter, Range, overrides_of
+
+# Axes of the results of a comparison, before those of the experiment: seen or unseen, default or tuned.
+COLUMNS = ("networks", "settings")
 
 
 @dataclass(frozen=True)
@@ -94,6 +97,8 @@ def _require_parameter(
 def _require_measures(networks: Networks, tuning: Tuning, wanted: Wanted) -> experiment.Info:
     """All points are looked at, so that a wrong name in a measure is noticed."""
     each = Experiment(networks.experiment, networks.path, wanted.overrides)
+    for name in each.info.axes:
+        experiment_checks.require_name(name, COLUMNS, networks.path)
     tasks = each.tasks(wanted.quick, 1, measures=tuning.measures)
     if any(task.is_real for task in tasks):
         raise InvalidFileError(

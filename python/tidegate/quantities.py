@@ -6,6 +6,7 @@ Only for display and for reading axis values: the scenario format itself is pars
 import functools
 import math
 import re
+from collections.abc import Mapping
 from typing import Any
 
 _PREFIX = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
@@ -84,6 +85,16 @@ def is_same(have: str | None, wanted: Any) -> bool:
         return True
     left, right = parse(have or ""), parse(str(wanted))
     return left is not None and left == right
+
+
+def is_within(have: str, ends: Mapping[str, Any]) -> bool | None:
+    """Whether a value lies within `at_least` and `at_most`, as far as they are given; None where it cannot be
+    compared with them, because it is no quantity or one of another unit."""
+    value = parse(have)
+    low, high = (parse(str(ends[name])) if name in ends else value for name in ("at_least", "at_most"))
+    if value is None or low is None or high is None or not low[1] == value[1] == high[1]:
+        return None
+    return low[0] <= value[0] <= high[0]
 
 
 def in_unit(text: str, unit: str) -> float | None:

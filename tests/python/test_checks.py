@@ -7,7 +7,8 @@ import pytest
 from conftest import check_text
 
 from tidegate import checks, stats
-from tidegate.errors import InvalidFileError
+from tidegate.checks import measured
+from tidegate.errors import InvalidFileError, MeasureError
 from tidegate.experiment import Info, PointResult
 
 
@@ -287,3 +288,16 @@ def test_what_was_fitted_is_counted_as_such(tmp_path):
     stored = checks.evaluate(check, [point(1.0)]).to_record()
     assert (stored["provenance"], checks.worth(stored)) == ("fitted", "fitted")
     assert checks.counts([stored])["fitted"] == 1
+
+
+def test_a_range_is_compared_in_its_unit(tmp_path):
+    def chosen(where, *values):
+        check = make(tmp_path, f"at_most = 2\n{TEXT}where = {{ delay = {where} }}")
+        points = [point(1.0, delay=value) for value in values]
+        return [each.axes["delay"] for each in points if measured.matches(each, check.where)]
+
+    assert chosen('{ at_most = "0.05s" }', "5ms", "100ms", "560ms") == ["5ms"]
+    assert chosen('{ at_least = 50, at_most = "1e2" }', "5", "100", "560") == ["100"]
+    for ends in ('{ at_most = "50" }', '{ at_least = "1kB" }', '{ at_least = "1ms", at_most = 7 }'):
+        with pytest.raises(MeasureError, match="cannot compare '5ms' with"):
+            chosen(ends, "5ms")

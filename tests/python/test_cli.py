@@ -357,6 +357,7 @@ def test_a_place_that_refuses_is_named_as_it_was_given(tmp_path):
         ('{ variant = "fofi" }', "where.variant: 'fofi' is none of fifo"),
         ('{ lode = "1Mbit" }', "where.lode: the experiment has no such axis"),
         ('{ load = "3Mbit" }', "where.load: '3Mbit' is none of 250kbit"),
+        ('{ load = { at_most = "50" } }', "where.load: at_most = '50' cannot be compared with 250kbit"),
     ],
 )
 def test_a_check_of_a_place_that_is_not_there_is_refused_before_anything_runs(

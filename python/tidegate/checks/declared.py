@@ -297,10 +297,19 @@ def _require_places(expectations: Expectations, info: Info) -> None:
                     axes = ", ".join(["variant", *info.axes])
                     raise InvalidFileError(f"{place}: the experiment has no such axis; there are {axes}")
                 if isinstance(wanted, Mapping):
+                    _require_comparable(place, known, wanted)
                     continue
                 for text in wanted if isinstance(wanted, list) else [wanted]:
                     if not any(quantities.is_same(value, text) for value in known):
                         raise InvalidFileError(f"{place}: {text!r} is none of {', '.join(known) or 'none'}")
+
+
+def _require_comparable(place: str, values: Sequence[str], ends: Mapping[str, Any]) -> None:
+    """Refuse a range that cannot be compared with all values of an axis: 50 with 5ms."""
+    for value in values:
+        if quantities.is_within(value, ends) is None:
+            told = ", ".join(f"{name} = {end!r}" for name, end in ends.items())
+            raise InvalidFileError(f"{place}: {told} cannot be compared with {value}: write it in its unit")
 
 
 def _axis_values(info: Info, name: str) -> list[str] | None:

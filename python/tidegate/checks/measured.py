@@ -91,7 +91,9 @@ def matches(point: PointResult, where: Mapping[str, Any]) -> bool:
             raise MeasureError(f"where: no axis {key!r}; there are variant, {', '.join(point.axes)}")
         have = point.variant if key == "variant" else point.axes[key]
         if isinstance(wanted, Mapping):
-            if not _in_range(have or "", wanted):
+            if (is_inside := quantities.is_within(have or "", wanted)) is None:
+                raise MeasureError(f"where: cannot compare {have!r} with {dict(wanted)}")
+            if not is_inside:
                 return False
         elif not any(
             quantities.is_same(have, text) for text in (wanted if isinstance(wanted, list) else [wanted])
@@ -109,12 +111,3 @@ def looks_at(check: Check, place: Place) -> bool:
     except MeasureError:
         # It will be said when the check is judged.
         return True
-
-
-def _in_range(have: str, wanted: Mapping[str, Any]) -> bool:
-    value = quantities.base_value(have)
-    low = quantities.base_value(str(wanted.get("at_least", "-1e300")))
-    high = quantities.base_value(str(wanted.get("at_most", "1e300")))
-    if value is None or low is None or high is None:
-        raise MeasureError(f"where: cannot compare {have!r} with {dict(wanted)}")
-    return low <= value <= high

@@ -547,6 +547,19 @@ class TestErrors:
         assert run("mine.toml", "-o", "out", "--quick") == 1
         assert "relative to the defaults, which give 0 at width=5, seed 1" in capsys.readouterr().err
 
+    def test_relative_to_nothing_in_the_comparison_alone_costs_no_search(self, desk, capsys):
+        changed('"abs(flows', '\'(7 - axis("width")) * abs(flows')
+        mine = Path("mine.toml")
+        mine.write_text(mine.read_text().replace('- 0.7)"', "- 0.7)'\nrelative = true"))
+        assert run("mine.toml", "-o", "out", "--quick") == 0
+        told = "unseen networks: off: relative to the defaults, which give 0 at width=7, seed 3"
+        assert told in capsys.readouterr().out
+        comparison = numbers()["comparison"]
+        assert len(comparison["problems"]) == 1 and comparison["problems"][0].startswith(told)
+        rows = [(row["networks"], row["point"]) for row in comparison["rows"]]
+        assert rows == [("seen", ""), ("seen", "width 5"), ("seen", "width 6"), ("unseen", "width 7")]
+        assert Path("out/chosen.toml").exists() and "which give 0" in Path("out/tuning.html").read_text()
+
     def test_without_optuna_it_says_what_to_install(self, desk, capsys, monkeypatch):
         monkeypatch.setitem(sys.modules, "optuna", None)
         assert run("mine.toml", "-o", "out") == 1

@@ -54,7 +54,7 @@ class Comparison:
     """All rows, and the runs that they are of."""
 
     rows: tuple[Row, ...]
-    problems: tuple[str, ...]  # points without a value, which are left out on both sides, and why
+    problems: tuple[str, ...]  # what is left out and why: points without a value, what is relative to 0
     tasks: dict[tuple[str, str], list[Task]]  # by networks, and default or tuned
     seeds: tuple[int, int]  # the first and the last
 
@@ -99,16 +99,22 @@ def compare(
             else:
                 of[place_of(task), task.seed] = values
     rows: list[Row] = []
+    told_all = [text for by_place in problems.values() for text in by_place.values()]
     for name in dict.fromkeys(key[0] for key in tasks):
         both = found[name, DEFAULT], found[name, TUNED]
         points = {place_of(task): _label(task) for task in tasks[name, DEFAULT]}
         known = [place for place in points if place not in problems.get(name, {})]
         for quantity in tuning.quantities if known else ():
-            rows.append(_over_all(name, quantity, known, *both))
-            if len(points) > 1:
+            try:
+                rows.append(_over_all(name, quantity, known, *both))
+                is_alone = len(points) == 1
+            except trials.ZeroBaseError as error:
+                # The search is done, and its other rows are good: this one stands as it was measured.
+                told_all.append(f"{name} networks: {error}")
+                is_alone = False
+            if not is_alone:
                 rows += [_at(name, quantity, place, points[place], *both) for place in known]
-    told_all = tuple(text for by_place in problems.values() for text in by_place.values())
-    return Comparison(tuple(rows), told_all, tasks, (after + 1, after + seeds))
+    return Comparison(tuple(rows), tuple(told_all), tasks, (after + 1, after + seeds))
 
 
 Found = dict[tuple[Place, int], Values]

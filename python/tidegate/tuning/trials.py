@@ -22,6 +22,10 @@ Values = Mapping[str, float]
 Base = Mapping[tuple[Place, int], Values]
 
 
+class ZeroBaseError(TidegateError):
+    """Something is relative to the defaults, and these give zero."""
+
+
 @dataclass
 class Trial:
     """Values that were tried, and what came of it."""
@@ -75,7 +79,7 @@ def reduced(quantity: Quantity, seed: int, by_place: Mapping[Place, Values], bas
         if quantity.relative:
             divisor = base[place, seed][quantity.name]
             if divisor == 0:
-                raise TidegateError(
+                raise ZeroBaseError(
                     f"{quantity.name}: relative to the defaults, which give 0 at {_words(place)}, "
                     f"seed {seed}: leave `relative` out, or measure something that is not 0"
                 )

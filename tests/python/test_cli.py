@@ -961,12 +961,26 @@ def test_a_design_says_how_a_quantity_is_written(tidegate_command, given, words)
 
 def test_temporaries_that_killed_processes_left_are_swept_and_those_of_living_ones_stay(tmp_path):
     fcntl = pytest.importorskip("fcntl")
-    names = {name: tmp_path / f".{name}.tmp" for name in ("page.html.left", "page.html.living", "other.left")}
+    names = {
+        name: tmp_path / f".{name}.tmp"
+        for name in ("page.html.left0000", "page.html.living00", "other.left0000")
+    }
     for path in names.values():
         path.write_text("half")
         os.utime(path, (1, 1))
-    with names["page.html.living"].open("r+b") as held:
+    with names["page.html.living00"].open("r+b") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         store.write_atomic(tmp_path / "page.html", "whole")
     there = {path.name for path in tmp_path.iterdir()}
-    assert there == {".page.html.living.tmp", ".other.left.tmp", "page.html"}
+    assert there == {".page.html.living00.tmp", ".other.left0000.tmp", "page.html"}
+
+
+def test_what_another_process_writes_beside_a_place_stays(tmp_path):
+    mine, others = (
+        [".run.a1b2c3d4.tmp", ".run.a1b2c3d4.old"],
+        [".run.v2.a1b2c3d4.tmp", ".run.v2.a1b2c3d4.old"],
+    )
+    for name in (*mine, *others):
+        (tmp_path / name).mkdir()
+    with store.locked(tmp_path / "run"):
+        assert sorted(path.name for path in tmp_path.iterdir()) == sorted([".run.lock", *others])

@@ -60,17 +60,16 @@ def locked(target: Path) -> Iterator[None]:
     target.parent.mkdir(parents=True, exist_ok=True)
     path = target.with_name(f".{target.name}.lock")
     with _held(path, target):
-        for pattern in (f".{target.name}.*.tmp", f".{target.name}.*.old"):
-            for left in target.parent.glob(_literal(pattern, target.name)):
-                shutil.rmtree(left, ignore_errors=True)
+        for left in _temporaries(target):
+            shutil.rmtree(left, ignore_errors=True)
         yield
 
 
-def _literal(pattern: str, name: str) -> str:
-    """`pattern` with the `name` in it as it is: names may hold what globs mean otherwise."""
-    import glob
-
-    return pattern.replace(name, glob.escape(name), 1)
+def _temporaries(target: Path) -> list[Path]:
+    """What was made beside `target` for it, and for nothing else: `.run.v2.a1b2c3d4.tmp` is not of `run`."""
+    # What `tempfile` puts in the middle; `.old` is what the core moves aside.
+    mine = re.compile(rf"\.{re.escape(target.name)}\.[a-z0-9_]{{8}}\.(tmp|old)")
+    return [path for path in target.parent.iterdir() if mine.fullmatch(path.name)]
 
 
 @contextlib.contextmanager
@@ -141,7 +140,7 @@ def write_atomic(target: Path, data: str | bytes, tidies: bool = True) -> None:
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         if tidies:
-            for left in target.parent.glob(_literal(f".{target.name}.*.tmp", target.name)):
+            for left in _temporaries(target):
                 _remove_if_left(left)
         handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
         with os.fdopen(handle, "wb") as file:

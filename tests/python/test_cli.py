@@ -496,6 +496,22 @@ def test_two_processes_do_not_write_to_one_place(tidegate_command, shelf, scenar
     assert [path.name for path in Path("results/two").iterdir()] == ["share"]
 
 
+def test_a_place_that_is_a_link_stays_one(tidegate_command, shelf, scenario_file):
+    Path("disk/real").mkdir(parents=True)
+    Path("link").symlink_to("disk/real")
+    for command in (("sweep", "two/share", "--quick"), ("run", scenario_file)):
+        for more in ((), ("--resume",) if command[0] == "sweep" else ("--force",)):
+            code, _, err = tidegate_command(*command, *more, "--out", "link")
+            assert code == 0, err
+            assert Path("link").is_symlink() and store.is_result(Path("disk/real"))
+            assert [path.name for path in Path("disk").iterdir()] == ["real"]
+        shutil.rmtree("disk/real")
+        Path("disk/real").mkdir()
+    with store.locked(Path("disk/real")):
+        code, _, err = tidegate_command("sweep", "two/share", "--quick", "--out", "link")
+        assert (code, "another process is writing" in err) == (1, True), err
+
+
 def test_a_run_replaces_a_result_only_if_it_is_told(tidegate_command, scenario_file, tmp_path):
     command = ("run", scenario_file, "-o", tmp_path / "one")
     assert tidegate_command(*command)[0] == 0

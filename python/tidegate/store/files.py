@@ -52,11 +52,11 @@ def require_file(target: Path, option: str) -> None:
 
 @contextlib.contextmanager
 def locked(target: Path) -> Iterator[None]:
-    """Keep other processes from writing to `target` meanwhile.
+    """Keep other processes from writing to `target`, or where it leads as a link, meanwhile.
 
     Temporaries that killed ones left are removed first.
     """
-    target = target.absolute()
+    target = Path(os.path.realpath(target))
     target.parent.mkdir(parents=True, exist_ok=True)
     path = target.with_name(f".{target.name}.lock")
     with _held(path, target):
@@ -105,9 +105,10 @@ def _held(path: Path, target: Path) -> Iterator[None]:
 def atomic_folder(target: Path, require_replaceable: Callable[[Path], None]) -> Iterator[Path]:
     """A folder to fill; becomes `target` when the block ends well, vanishes when it does not.
 
-    Hold the lock of `target`. `require_replaceable` refuses what stands there and must not be replaced.
+    A link stays, and the folder becomes what it leads to. Hold the lock of `target`. `require_replaceable`
+    refuses what stands there and must not be replaced.
     """
-    target = target.absolute()
+    target = Path(os.path.realpath(target))
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent))
     try:

@@ -40,7 +40,7 @@ def require_place(target: Path) -> None:
         raise InvalidFileError(f"{target} is a link to nowhere")
     if target.exists():
         _require_replaceable(target)
-    require_room(target, "--out")
+    require_room(Path(os.path.realpath(target)), "--out")
 
 
 def _require_replaceable(target: Path) -> None:

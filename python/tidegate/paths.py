@@ -1,16 +1,26 @@
 """Numbers of a summary by their path: `flows.tcp.throughput_bps`, `flows.*.delay_ms.mean`.
 
-`*`, `?` and `[...]` match within one part of a path.
+`*`, `?` and `[...]` match within one part of a path. Counters that a summary leaves out where nothing was
+counted are 0.
 """
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
 from tidegate.errors import LackingError, MeasureError, NoValueError
 
 Vector = list[float]
+# Why packets are dropped and marked (`docs/results.md`): a summary has the reasons that occurred.
+DROP_REASONS = (
+    "overflow", "early", "forced", "unresponsive", "fair_share", "shaper", "policed", "neighbor", "link_down",
+    "medium", "ttl_expired", "no_route", "redundant",
+)  # fmt: skip
+MARK_REASONS = ("early", "forced", "step")
+BY_REASON = {"drops_by_reason": DROP_REASONS, "marks_by_reason": MARK_REASONS}
+# Of a link, and in `totals`: there if there were any.
+DUPLICATED = "duplicated_packets"
 # All keys of a flow, and of a network's names what somebody still reads.
 _NAMES_SHOWN = 30
 
@@ -43,6 +53,20 @@ def _walk(parts: list[str], prefix: str, node: Any, found: list[tuple[str, Any]]
         keys = [first] if first in node else [key for key in node if fnmatchcase(str(key), first)]
         for key in keys:
             _walk(parts[1:], f"{prefix}.{key}" if prefix else str(key), node[key], found)
+        if not keys and len(parts) == 1:
+            found += [(f"{prefix}.{key}", 0) for key in _uncounted(prefix, node) if fnmatchcase(key, first)]
+
+
+def _uncounted(prefix: str, table: Mapping[str, Any]) -> Sequence[str]:
+    """The counters of a table that are left out where there is nothing to count."""
+    if (key := prefix.rpartition(".")[2]) in BY_REASON:
+        return BY_REASON[key]
+    return [DUPLICATED] if {"delivered_packets", "dropped_packets"} <= table.keys() else []
+
+
+def is_left_out_if_zero(path: str) -> bool:
+    """Whether a summary has this key of a link, or of `totals`, only where something was counted."""
+    return path.partition(".")[0] in BY_REASON or path == DUPLICATED
 
 
 def _number(value: Any, where: str) -> float:

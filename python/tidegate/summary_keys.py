@@ -1,6 +1,6 @@
 """Which keys a summary will have, as far as the scenario tells: what measures can name before anything runs.
 
-The keys are those of `docs/results.md`. What only a run decides (`drops_by_reason`, `classes`), and what
+The keys are those of `docs/results.md`. What only a run decides (`classes`), and what
 lies below a key that is not listed, is taken as there; so is everything of flows whose hosts are real, whose
 commands may add keys.
 """
@@ -86,8 +86,7 @@ TABLES: Mapping[str, Mapping[str, Below]] = {
         "queue_packets": _numbers("mean", "max"),
         "queue_bytes": _numbers("mean", "max"),
         "delay_ms": _numbers("mean", "max", *QUANTILES),
-        "drops_by_reason": ANY,
-        "marks_by_reason": ANY,
+        **{key: _numbers(*reasons) for key, reasons in paths.BY_REASON.items()},
         "classes": ANY,
         "fluid": _numbers("throughput_bps", "offered_bps", "loss_ratio", "marked_ratio"),
         "reverse": ANY,

@@ -16,9 +16,9 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from tidegate import stats
+from tidegate import paths, stats
 from tidegate.errors import MissingExtraError, UsageError
-from tidegate.experiment import PointResult, place_of
+from tidegate.experiment import Place, PointResult, place_of
 
 # What stands behind the last underline of a metric, or is all of it; the rest counts or compares.
 _UNITS = {
@@ -153,6 +153,23 @@ def metrics_of(summary: Mapping[str, Any]) -> Iterator[tuple[str, str, float]]:
                 yield from _numbers(f"{section}.{name}", "", entry)
 
 
+def _by_run(
+    points: Sequence[PointResult],
+) -> Iterator[tuple[PointResult, list[tuple[str, str, float]]]]:
+    """The metrics of each run. What another seed of its point has counted, and this one has not, is 0."""
+    counted: dict[Place, dict[tuple[str, str], None]] = {}
+    for point in points:
+        own = counted.setdefault(place_of(point), {})
+        for place, metric, _ in metrics_of(point.summary):
+            if paths.is_left_out_if_zero(metric):
+                own[place, metric] = None
+    for point in points:
+        metrics = list(metrics_of(point.summary))
+        there = {(place, metric) for place, metric, _ in metrics}
+        metrics += [(*each, 0.0) for each in counted[place_of(point)] if each not in there]
+        yield point, metrics
+
+
 def _numbers(place: str, prefix: str, table: Mapping[str, Any]) -> Iterator[tuple[str, str, float]]:
     for key, value in table.items():
         metric = f"{prefix}{key}"
@@ -224,8 +241,8 @@ def values(points: Sequence[PointResult], patterns: Sequence[str] = ()) -> Frame
     axes = _axes(points)
     columns = _columns(("variant", *axes, "seed", "place", "metric", "unit", "value"))
     is_chosen = chosen(patterns)
-    for point in points:
-        for place, metric, value in metrics_of(point.summary):
+    for point, metrics in _by_run(points):
+        for place, metric, value in metrics:
             if is_chosen(f"{place}.{metric}"):
                 here = (point.variant, *(point.axes.get(name) for name in axes), point.seed)
                 _append(columns, (*here, place, metric, unit_of(metric), value))
@@ -239,9 +256,9 @@ def means(points: Sequence[PointResult], patterns: Sequence[str] = ()) -> Frame:
     columns = _columns(names)
     is_chosen = chosen(patterns)
     groups: dict[Any, tuple[PointResult, dict[tuple[str, str], list[float]]]] = {}
-    for point in points:
+    for point, metrics in _by_run(points):
         _, found = groups.setdefault(place_of(point), (point, {}))
-        for place, metric, value in metrics_of(point.summary):
+        for place, metric, value in metrics:
             if is_chosen(f"{place}.{metric}"):
                 found.setdefault((place, metric), []).append(value)
     for point, found in groups.values():

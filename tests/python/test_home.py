@@ -177,3 +177,20 @@ def test_units_follow_the_names():
 def test_an_empty_table_is_one():
     frame = tidy.values([PointResult(None, {}, 1, {})])
     assert len(frame) == 0 and frame.to_csv() == "variant,seed,place,metric,unit,value\n"
+
+
+def test_a_reason_that_did_not_occur_with_a_seed_counts_as_zero_of_it():
+    def run(seed, rate, **reasons):
+        link = {"delivered_packets": 9, "dropped_packets": len(reasons), "drops_by_reason": reasons}
+        return PointResult(None, {"rate": rate}, seed, {"links": {"core": link | {"reverse": link}}})
+
+    points = [run(1, "1Mbit", medium=1)] + [run(seed, "1Mbit") for seed in range(2, 11)]
+    points += [run(seed, "2Mbit", early=seed) for seed in (1, 2)]
+    patterns = ["links.core*.drops_by_reason.*"]
+    rows = list(tidy.means(points, patterns).where(place="links.core").rows())
+    assert [(row["rate"], row["metric"], row["mean"], row["seeds"]) for row in rows] == [
+        ("1Mbit", "drops_by_reason.medium", 0.1, 10),
+        ("2Mbit", "drops_by_reason.early", 1.5, 2),
+    ]
+    every = tidy.values(points, patterns).where(metric="drops_by_reason.medium", place="links.core.reverse")
+    assert every["value"] == [1.0] + [0.0] * 9 and every["seed"] == list(range(1, 11))

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate import measure
-from tidegate.errors import MeasureError
+from tidegate.errors import LackingError, MeasureError
 from tidegate.experiment import PointResult
 
 
@@ -147,6 +147,34 @@ def finite_or_refused(source):
 @given(st.text(max_size=200))
 def test_any_text_gives_a_number_or_a_measure_error(source):
     finite_or_refused(source)
+
+
+def test_what_was_not_counted_is_zero():
+    link = {"delivered_packets": 5, "dropped_packets": 1, "drops_by_reason": {"early": 1}}
+    empty = {"delivered_packets": 5, "dropped_packets": 0, "drops_by_reason": {}, "marks_by_reason": {}}
+    run = PointResult(None, {}, 1, {"links": {"a": link | {"reverse": empty}, "b": empty}})
+
+    def of(term):
+        return measure.evaluate(term, run)
+
+    assert of("links.a.drops_by_reason.early") == 1
+    assert of("links.a.drops_by_reason.medium") == of("links.a.reverse.marks_by_reason.step") == 0
+    assert of("links.a.duplicated_packets") == of("links.b.duplicated_packets") == 0
+    assert of('mean("links.*.drops_by_reason.early")') == 0.5
+    assert of('sum("links.b.drops_by_reason.*")') == 0
+    assert of('sum("links.*.drops_by_reason.*")') == 1
+    for misspelt in (
+        "links.a.drops_by_reason.mediun",
+        "links.b.marks_by_reason.medium",
+        "links.a.duplicates",
+    ):
+        with pytest.raises(LackingError, match="nothing matches"):
+            of(misspelt)
+    with pytest.raises(LackingError, match="nothing matches"):
+        measure.evaluate(
+            "markers.m.duplicated_packets",
+            PointResult(None, {}, 1, {"markers": {"m": {"dropped_packets": 1}}}),
+        )
 
 
 _LEAVES = st.sampled_from(

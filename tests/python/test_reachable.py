@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from conftest import EXPERIMENT, check_text
 
-from tidegate import experiment, reachable, summary_keys, toml_text
+from tidegate import experiment, paths, reachable, summary_keys, toml_text
 from tidegate.errors import MeasureError
 
 SCENARIO = """{
@@ -139,6 +139,17 @@ def _documented(heading):
         {key for row in table.splitlines() for key in re.findall(r"`([\w.]+)`", row.split(" | ")[0])}
         for table in tables
     ]
+
+
+def test_the_reasons_are_those_of_the_page_about_results():
+    page = RESULTS.read_text(encoding="utf-8")
+    drops = page.split("| reason of a drop | meaning |")[1].split("\n\n")[0]
+    assert set(re.findall(r"^\| `(\w+)` \|", drops, re.MULTILINE)) == set(paths.DROP_REASONS)
+    marks = page.split("\nReasons of marks: ")[1].split("\n\n")[0]
+    assert set(re.findall(r"`(\w+)`[ ;,]", marks)) - {"step"} <= set(paths.MARK_REASONS)
+    require('value("links.R1-R2.drops_by_reason.medium") + value("links.R1-R2.marks_by_reason.step")')
+    with pytest.raises(MeasureError, match="no 'mediun'; did you mean medium"):
+        require('value("links.R1-R2.drops_by_reason.mediun")')
 
 
 def test_the_keys_are_those_of_the_page_about_results():

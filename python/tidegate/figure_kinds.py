@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from tidegate import measure, quantities, stats, tables
-from tidegate.errors import LackingError, MeasureError
+from tidegate.errors import LackingError, MeasureError, NoValueError
 from tidegate.experiment import Axis, Info, PointResult
 from tidegate.experiment_checks import SIZE, heat_axis
 from tidegate.figure import PALETTE, Figure, Trace
@@ -94,8 +94,11 @@ def _estimate(term: str, points: Sequence[PointResult]) -> stats.Estimate | None
         return None
 
 
-def _require_some(terms: Sequence[str], points: Sequence[PointResult]) -> None:
-    """Gaps are for what some runs lack: a term that none of them has is a mistake, which this names."""
+def _require_some(terms: Sequence[str], points: Sequence[PointResult], may_be_empty: bool = False) -> None:
+    """Gaps are for what some runs lack: a term that none of them has is a mistake, which this names.
+
+    With `may_be_empty` it is none where a run has it without a value.
+    """
     for term in terms:
         errors = []
         for point in points:
@@ -105,7 +108,8 @@ def _require_some(terms: Sequence[str], points: Sequence[PointResult]) -> None:
             except LackingError as error:
                 errors.append(error)
         else:
-            raise errors[0]
+            if not (may_be_empty and any(isinstance(error, NoValueError) for error in errors)):
+                raise errors[0]
 
 
 def _band(
@@ -445,6 +449,7 @@ def _heatmap(figure: Figure, spec: Spec, points: Sequence[PointResult]) -> None:
 
 
 def _table(figure: Figure, spec: Spec, points: Sequence[PointResult]) -> None:
+    _require_some(spec.measures, points, may_be_empty=True)
     figure.table = tables.build(spec.measures, spec.labels, spec.info, points)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tidegate import measure, quantities, stats
-from tidegate.errors import NoValueError
+from tidegate.errors import LackingError
 from tidegate.experiment import Axis, Info, PointResult
 
 DIGITS = 3
@@ -56,10 +56,10 @@ def _axis_cell(axis: Axis, text: str) -> str:
 
 
 def _cell(term: str, points: Sequence[PointResult]) -> str:
-    """The mean over seeds with its interval as text, or a dash where this run has no such value."""
+    """The mean over seeds with its interval as text, or a dash where a run has no such value or key."""
     try:
         mean, low, high, count = stats.estimate([measure.evaluate(term, point) for point in points])
-    except NoValueError:
+    except LackingError:
         return NOTHING
     return quantities.number(float(f"{mean:.{DIGITS}g}"), DIGITS) + quantities.half_width(low, high, count)
 

@@ -288,20 +288,28 @@ def series(points: Sequence[PointResult], patterns: Sequence[str] = ()) -> Frame
 
 
 def measured(points: Sequence[PointResult], expressions: Mapping[str, str]) -> Frame:
-    """One row per run with a column for each measure; None where a run has no such value."""
+    """One row per run with a column for each measure; None where a run has no such value.
+
+    `MeasureError` where no run has anything of the kind.
+    """
     from tidegate import measure
-    from tidegate.errors import NoValueError
+    from tidegate.errors import LackingError, NoValueError
 
     axes = _axes(points)
     columns = _columns(("variant", *axes, "seed", *expressions))
+    lacking: dict[str, list[LackingError]] = {name: [] for name in expressions}
     for point in points:
         found: list[float | None] = []
-        for expression in expressions.values():
+        for name, expression in expressions.items():
             try:
                 found.append(measure.evaluate(expression, point))
-            except NoValueError:
+            except LackingError as error:
                 found.append(None)
+                lacking[name].append(error)
         _append(columns, (point.variant, *(point.axes.get(name) for name in axes), point.seed, *found))
+    for errors in lacking.values():
+        if errors and len(errors) == len(points) and not any(isinstance(e, NoValueError) for e in errors):
+            raise errors[0]
     return Frame(columns)
 
 

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tidegate import checks, display, experiment, figures, parallel, report, stats, tables
+from tidegate import checks, display, experiment, figures, parallel, report, stats, tables, tidy
 from tidegate.commands.reproduce import judge
+from tidegate.errors import MeasureError
 
 TABLE = """
 [[figures]]
@@ -83,6 +84,19 @@ def test_what_has_no_value_is_a_dash_and_a_mistake_is_none(result):
     assert all(row[3] != tables.NOTHING for row in rows)
     spec = {"id": "t", "kind": "table", "y": "flows.nobody.throughput_bps"}
     assert "nothing matches" in figures.build(spec, result.info, result.points).problem
+
+
+def test_what_a_variant_does_not_have_is_a_dash(result):
+    for point in result.points:
+        if point.variant == "fifo":
+            del point.summary["flows"]["tcp"]["throughput_bps"]
+    rows = table_of(result).rows
+    assert [row[2] == tables.NOTHING for row in rows] == [True, False] * 3
+    frame = tidy.measured(result.points, {"tcp": "flows.tcp.throughput_bps / 1e6"})
+    by_variant = {row["variant"]: row["tcp"] for row in frame.rows()}
+    assert by_variant["fifo"] is None and by_variant["fair"] > 0
+    with pytest.raises(MeasureError, match="nothing matches"):
+        tidy.measured(result.points, {"other": "flows.nobody.throughput_bps"})
 
 
 def test_it_is_printed_written_and_shown(result, tmp_path):

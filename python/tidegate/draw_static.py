@@ -1,6 +1,7 @@
 """Draws a `figure.Figure` with matplotlib: SVG, PNG or PDF, for papers and slides."""
 
 import io
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -118,23 +119,30 @@ def drawn(figure: Figure, form: str, look: Look | None = None) -> bytes:
         # Letters in a line of the width and of the height of an axis.
         letters = [int(1.35 * side * _POINTS / style.font) for side in (width, 0.8 * height / len(panels))]
         if style.has_title:
-            panels[0].set_title(wrapped(figure.title, "\n", letters[0]))
-        panels[-1].set_xlabel(figure.x_label)
+            panels[0].set_title(_plain(wrapped(figure.title, "\n", letters[0])))
+        panels[-1].set_xlabel(_plain(figure.x_label))
         for axes, label in zip(panels, figure.y_labels, strict=True):
-            axes.set_ylabel(wrapped(label, "\n", letters[1]))
+            axes.set_ylabel(_plain(wrapped(label, "\n", letters[1])))
         if figure.heat is not None:
             _heat(canvas, panels[0], figure)
-        for order, trace in enumerate(figure.traces):
+        handles = [
             _draw_trace(panels[trace.panel], figure, trace, order)
+            for order, trace in enumerate(figure.traces)
+        ]
         for number, axes in enumerate(panels):
             _finish(axes, figure, number)
         _events(panels, figure, style.font, letters[1])
-        _legend(canvas, figure, _legend_columns(figure, width, style.font), style.font - 1)
+        _legend(canvas, figure, handles, _legend_columns(figure, width, style.font), style.font - 1)
         stream = io.BytesIO()
         canvas.savefig(
             stream, dpi=160 if style.has_title else 300, metadata=_metadata(figure, form), format=form
         )
         return stream.getvalue()
+
+
+def _plain(text: str) -> str:
+    """A text as it is: matplotlib takes what is between two dollars for a formula."""
+    return text.replace("$", r"\$")
 
 
 def _metadata(figure: Figure, form: str) -> dict[str, Any]:
@@ -182,52 +190,53 @@ def _events(panels: Any, figure: Figure, font: float, letters: int) -> None:
             axes.axvline(event.at_s, color="#777777", linewidth=0.8, linestyle=(0, (2, 3)), zorder=1)
         if len(figure.events) <= _EVENTS_NAMED_MAX and len(event.label) <= letters:
             panels[0].annotate(
-                event.label, (event.at_s, 1.0), (-2, -2), ("data", "axes fraction"), "offset points",
+                _plain(event.label), (event.at_s, 1.0), (-2, -2), ("data", "axes fraction"), "offset points",
                 rotation=90, fontsize=font - 3, color="#555555", ha="right", va="top", zorder=6,
             )  # fmt: skip
 
 
 def _set_ticks(axis: Any, ticks: list[tuple[float, str]]) -> None:
-    axis.set_ticks([place for place, _ in ticks], [name for _, name in ticks])
+    axis.set_ticks([place for place, _ in ticks], [_plain(name) for _, name in ticks])
     axis.set_ticks([], minor=True)
 
 
-def _draw_trace(axes: Any, figure: Figure, trace: Trace, order: int) -> None:
+def _draw_trace(axes: Any, figure: Figure, trace: Trace, order: int) -> Any:
+    """Draw it; what stands for it in a legend comes back."""
     y = [float("nan") if value is None else value for value in trace.y]
     if trace.samples is not None:
-        _spreads(axes, figure, trace)
-    elif figure.kind == "bars" and not trace.is_reference:
+        return _spreads(axes, figure, trace)
+    if figure.kind == "bars" and not trace.is_reference:
         axes.grid(visible=False, axis="x")
         error = None if trace.high is None else trace.whiskers()
-        axes.bar(
-            trace.x, y, trace.width, yerr=error, color=trace.colour, label=trace.label, capsize=2,
+        return axes.bar(
+            trace.x, y, trace.width, yerr=error, color=trace.colour, capsize=2,
             error_kw={"elinewidth": 1, "ecolor": "#333333"},
             hatch=_PATTERNS[trace.dash % len(_PATTERNS)], edgecolor="white", linewidth=0,
         )  # fmt: skip
-    elif trace.is_reference and not trace.is_line:
+    if trace.is_reference and not trace.is_line:
         marker = _REFERENCE_MARKERS[figure.reference_number(trace) % len(_REFERENCE_MARKERS)]
-        axes.plot(
+        return axes.plot(
             trace.x, y, marker, color="white", markeredgecolor="#222222", markeredgewidth=1.3, markersize=5.5,
-            label=trace.label, zorder=5,
-        )  # fmt: skip
-    elif figure.kind == "cdf" and not trace.is_reference:
-        axes.step(
-            trace.x, y, where="post", color=trace.colour, linestyle=_DASHES[trace.dash % 4], label=trace.label
-        )
-    else:
-        few = len(trace.x) <= _MARKED_POINTS_MAX and not trace.is_reference and figure.kind == "lines"
-        axes.plot(
-            trace.x, y, linestyle=_DASHES[trace.dash % 4], color=trace.colour, label=trace.label,
-            linewidth=1.3 if trace.is_reference or figure.kind == "series" else 1.8,
-            marker=_MARKERS[order % len(_MARKERS)] if few else None, markersize=4,
-        )  # fmt: skip
-        if trace.low is not None and trace.high is not None:
-            low = [float("nan") if value is None else value for value in trace.low]
-            high = [float("nan") if value is None else value for value in trace.high]
-            axes.fill_between(trace.x, low, high, color=trace.colour, alpha=0.18, linewidth=0)
+            zorder=5,
+        )[0]  # fmt: skip
+    if figure.kind == "cdf" and not trace.is_reference:
+        return axes.step(
+            trace.x, y, where="post", color=trace.colour, linestyle=_DASHES[trace.dash % 4]
+        )[0]  # fmt: skip
+    few = len(trace.x) <= _MARKED_POINTS_MAX and not trace.is_reference and figure.kind == "lines"
+    line = axes.plot(
+        trace.x, y, linestyle=_DASHES[trace.dash % 4], color=trace.colour,
+        linewidth=1.3 if trace.is_reference or figure.kind == "series" else 1.8,
+        marker=_MARKERS[order % len(_MARKERS)] if few else None, markersize=4,
+    )[0]  # fmt: skip
+    if trace.low is not None and trace.high is not None:
+        low = [float("nan") if value is None else value for value in trace.low]
+        high = [float("nan") if value is None else value for value in trace.high]
+        axes.fill_between(trace.x, low, high, color=trace.colour, alpha=0.18, linewidth=0)
+    return line
 
 
-def _spreads(axes: Any, figure: Figure, trace: Trace) -> None:
+def _spreads(axes: Any, figure: Figure, trace: Trace) -> Any:
     """Boxes or outlines of all values at each place, and their colour for the legend."""
     there = [(x, values) for x, values in zip(trace.x, trace.samples or (), strict=True) if values]
     axes.grid(visible=False, axis="x")
@@ -257,14 +266,14 @@ def _spreads(axes: Any, figure: Figure, trace: Trace) -> None:
             medianprops=line | {"linewidth": 2}, whiskerprops=line, capprops=line,
             flierprops={"marker": "o", "markersize": 3, "markeredgecolor": trace.colour},
         )  # fmt: skip
-    axes.plot([], [], "s", color=trace.colour, label=trace.label)
+    return axes.plot([], [], "s", color=trace.colour)[0]
 
 
 def _heat(canvas: Any, axes: Any, figure: Figure) -> None:
     rows = [[float("nan") if value is None else value for value in row] for row in figure.heat or ()]
     image = axes.imshow(rows, aspect="auto", origin="lower", cmap="viridis")
     axes.grid(visible=False)
-    canvas.colorbar(image, ax=axes, label=figure.note)
+    canvas.colorbar(image, ax=axes, label=_plain(figure.note))
 
 
 def _legend_columns(figure: Figure, width: float, font: float) -> int:
@@ -273,16 +282,25 @@ def _legend_columns(figure: Figure, width: float, font: float) -> int:
     return max(1, min(len(figure.traces), int(1.75 * width * _POINTS / font) // (longest + 6)))
 
 
-def _legend(canvas: Any, figure: Figure, columns: int, font: float) -> None:
+def _legend(canvas: Any, figure: Figure, drawn: Sequence[Any], columns: int, font: float) -> None:
     """Below the axes, where it covers no data."""
     if not figure.has_legend:
         return
     # What several references share is named once.
     references = {trace.label for trace in figure.traces if trace.is_reference}
     named: list[tuple[Any, str]] = []
-    for axes in canvas.axes:
-        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
-            if label not in references or label not in [name for _, name in named]:
-                named.append((handle, label))
+    pairs = zip(drawn, figure.traces, strict=True)
+    # Panel by panel; bars have their names behind those of marks.
+    for handle, trace in sorted(
+        pairs, key=lambda pair: (pair[1].panel, figure.kind == "bars" and not pair[1].is_reference)
+    ):
+        if trace.label not in references or trace.label not in [name for _, name in named]:
+            named.append((handle, trace.label))
     handles, names = zip(*named, strict=True)
-    canvas.legend(handles, names, loc="outside lower center", ncols=columns, fontsize=font)
+    # A name that begins with an underline would be left out: it is set afterwards.
+    legend = canvas.legend(
+        handles, [str(number) for number in range(len(names))], loc="outside lower center", ncols=columns,
+        fontsize=font,
+    )  # fmt: skip
+    for text, name in zip(legend.get_texts(), names, strict=True):
+        text.set_text(_plain(name))

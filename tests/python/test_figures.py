@@ -390,3 +390,32 @@ def test_a_reproduction_needs_no_plotting(tidegate_command, shelf, monkeypatch):
     assert code == 0, err
     assert "TCP keeps half" in out
     assert (shelf.parent / "res" / "report.html").read_text().count('class="chart"') == 2
+
+
+@pytest.mark.parametrize("kind", ["lines", "bars", "cdf", "box", "series"])
+def test_matplotlib_reads_no_text(kind, monkeypatch):
+    Canvas = pytest.importorskip("matplotlib.figure").Figure
+    texts = [r"price $\frac$", "_under", "$a$ and $b$", r"a \$", "__"]
+    samples = [[1.0, 2.0], [2.0]] if kind == "box" else None
+    traces = [Trace(text, [0.0, 1.0], [1.0, 2.0], samples=samples) for text in texts]
+    figure = Figure(
+        "f", r"$\title", kind, x_label=r"$\x$", y_label="_$_$", traces=traces,
+        ticks=[(0.0, r"$\one$"), (1.0, "_")], events=[Event(0.5, r"$\up$")],
+    )  # fmt: skip
+    legends, make = [], Canvas.legend
+
+    def noted(*given, **more):
+        legends.append(make(*given, **more))
+        return legends[-1]
+
+    monkeypatch.setattr(Canvas, "legend", noted)
+    assert draw_static.drawn(figure, "svg").startswith(b"<?xml")
+    # A dollar behind a backslash is one.
+    assert [text.get_text() for text in legends[0].get_texts()] == [
+        each.replace("$", r"\$") for each in texts
+    ]
+
+
+def test_the_label_of_a_heat_map_is_no_formula():
+    figure = Figure("f", "t", "heatmap", heat=[[1.0, 2.0]], note=r"price $\frac$")
+    assert draw_static.drawn(figure, "png")

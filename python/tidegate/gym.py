@@ -85,12 +85,17 @@ def dumbbell(
 class NetworkEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
     """A scenario as an environment: one step is `step` of simulated time, an episode is its duration.
 
+    An action has one number for each place. Outside of the bounds of `action_space` the nearest bound is set,
+    as learners with a normal distribution count on; `gymnasium.error.InvalidAction` for another shape, for
+    NaN and for what is infinite.
+
     - `control`: `"window"`, `"rate"` or `"drop"`, what the agent sets.
     - `at`: where, patterns of TCP flows or of links (`"bottleneck"`, `"bottleneck.reverse"`). Default: all
       TCP flows, or the link `bottleneck`.
     - `scenario`: a file or a `tidegate.Scenario`. Default: `dumbbell()`. Its own `record` is replaced.
     - `observe`: patterns of series, as in `record`. Default: what is usual of the places in `at`.
     - `reward`: what an observation, by names, is worth. Default: see docs/gym.md.
+    - `step`: how long a step is; the duration is a multiple of it.
     - `high`: the largest value of an action. Default: 1000 segments, twice the rate of the slowest link,
       probability 1.
     """
@@ -118,6 +123,7 @@ class NetworkEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         usual = [f"{of}.{place}.{quantity}" for place in places for quantity in _SEEN[control]]
         record = {"every": step, "series": list(observe or usual)}
         self._scenario = _load(source, [("record", toml_value(record))])
+        _require_steps(self._scenario, step)
         self._handles = [(control, place) for place in places]
         self._run = _core.AgentRun(self._scenario, self._handles, 0)
         self.names: list[str] = list(self._run.names)
@@ -126,7 +132,8 @@ class NetworkEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         low, most = _RANGE[control]
         if control == "rate":
             most = 2.0 * min(link["rate_bps"] for link in _links(self._scenario))
-        most = high or most
+        if high is not None:
+            most = _most(control, high, low)
         self.action_space = spaces.Box(low, most, (len(places),), np.float32)
         units = [name.rsplit(".", 1)[-1].rsplit("_", 1)[-1] for name in self.names]
         bounds = np.array([_SEEN_MAX.get(unit, _SEEN_ANY) for unit in units], np.float32)
@@ -157,7 +164,7 @@ class NetworkEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         if self._ended:
             raise gymnasium.error.ResetNeeded("the episode is over, or has not begun: call reset()")
         seen = np.empty(len(self.names), np.float32)
-        self._ended = self._run.step(np.asarray(action, np.float64).reshape(-1), seen)
+        self._ended = self._run.step(self._settings(action), seen)
         np.clip(seen, self.observation_space.low, self.observation_space.high, out=seen)
         reward = (
             self._usual(seen)
@@ -165,6 +172,19 @@ class NetworkEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
             else self._reward(dict(zip(self.names, seen.tolist(), strict=True)))
         )
         return seen, float(reward), False, self._ended, {"time_s": self._run.now_s}
+
+    def _settings(self, action: NDArray[np.float32]) -> NDArray[np.float64]:
+        """An action as the run takes it: one finite number for each place, within the bounds."""
+        space = self.action_space
+        given = np.asarray(action, np.float64)
+        if given.shape != space.shape:
+            raise gymnasium.error.InvalidAction(
+                f"an action of shape {given.shape}: it has one number for each of {len(self._handles)} "
+                f"places, shape {space.shape}: {', '.join(place for _, place in self._handles)}"
+            )
+        if not np.isfinite(given).all():
+            raise gymnasium.error.InvalidAction(f"the action {given.tolist()} is not finite")
+        return np.ascontiguousarray(np.clip(given, space.low.astype(float), space.high.astype(float)))
 
     def _usual_reward(self) -> Callable[[Observation], float]:
         """The reward of those who bring none."""
@@ -205,6 +225,26 @@ def _load(source: Scenario | str | PathLike[str], overrides: Sequence[tuple[str,
             source.to_toml(), str(source.table.get("title") or "scenario"), list(overrides)
         )
     return _core.Scenario.from_file(fspath(source), list(overrides), reach.of(Path(source)))
+
+
+def _require_steps(scenario: _core.Scenario, step: str) -> None:
+    """Refuse a step that does not divide the duration: what came after the last whole one would be lost."""
+    about = _describe(scenario)
+    duration, every = (round(1e9 * seconds) for seconds in (about["duration_s"], about["record"]["every_s"]))
+    if duration % every:
+        raise errors.UsageError(
+            f"step = {step!r} does not divide the duration of the scenario, {about['duration_s']:g} s: the "
+            "last action of an episode would have no observation; give a step of which it is a multiple"
+        )
+
+
+def _most(control: str, high: float, low: float) -> float:
+    """The largest value of an action as it was asked for."""
+    most = 1.0 if control == "drop" else np.inf
+    if not (low < high < np.inf and high <= most):
+        up_to = f", up to {most:g}" if most < np.inf else ""
+        raise errors.UsageError(f"high = {high!r}: expected a number above the least one, {low:g}{up_to}")
+    return high
 
 
 def _describe(scenario: _core.Scenario) -> dict[str, Any]:

@@ -259,6 +259,41 @@ class TestGym:
         with pytest.raises(gym.error.ResetNeeded):
             env.step(np.array([1.0], np.float32))
 
+    @pytest.mark.parametrize("step", ["300ms", "2s", "999999ns"])
+    def test_a_step_divides_the_duration(self, gym, step):
+        with pytest.raises(errors.UsageError, match="does not divide the duration of the scenario, 1 s"):
+            gym.make("tidegate/Window-v0", step=step, scenario=tidegate.gym.dumbbell(duration="1s"))
+        env = gym.make("tidegate/Window-v0", step="125ms", scenario=tidegate.gym.dumbbell(duration="1s"))
+        env.reset(seed=1)
+        ends = [env.step(np.array([5.0], np.float32))[3:] for _ in range(8)]
+        assert [ended for ended, _ in ends] == [False] * 7 + [True]
+        assert [info["time_s"] for _, info in ends] == [0.125 * number for number in range(1, 9)]
+
+    def test_an_action_is_one_finite_number_for_each_place(self, gym):
+        env = tidegate.gym.NetworkEnv(
+            "window", scenario=tidegate.gym.dumbbell(flows=2, duration="2s"), high=50
+        )
+        env.reset(seed=1)
+        for wrong in ([5.0], [5.0, 6.0, 7.0], [[5.0, 6.0]], 5.0):
+            with pytest.raises(gym.error.InvalidAction, match="each of 2 places, .*flow1, flow2"):
+                env.step(np.array(wrong))
+        for wrong in (np.nan, np.inf, -np.inf):
+            with pytest.raises(gym.error.InvalidAction, match="not finite"):
+                env.step(np.array([5.0, wrong]))
+        windows = [env.names.index(f"flows.flow{number}.cwnd_segments") for number in (1, 2)]
+        # Nothing has happened yet; beyond the bounds the nearest one is set.
+        assert env.step(np.array([-5.0, 1e9]))[4]["time_s"] == 0.1
+        assert env.step(np.array([-5.0, 1e9]))[0][windows].tolist() == [1, 50]
+        assert env.step(np.array([7.0, 0.0, 9.0, 0.0])[::2])[0][windows].tolist() == [7, 9]
+
+    @pytest.mark.parametrize(
+        ("name", "high", "says"),
+        [("Window", 0, "least one, 1"), ("Drop", 2, "up to 1"), ("Rate", np.nan, "1")],
+    )
+    def test_the_largest_value_is_one(self, gym, name, high, says):
+        with pytest.raises(errors.UsageError, match=f"expected a number above the .*{says}"):
+            gym.make(f"tidegate/{name}-v0", high=high)
+
     def test_whatever_can_be_recorded_can_be_seen(self, gym):
         scenario = tidegate.gym.dumbbell(duration="1s")
         scenario.table["flows"]["flow1"]["transport"]["control"] = "bbr"

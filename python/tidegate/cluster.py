@@ -7,6 +7,7 @@ and network, a run is made again or ends in an error; it is never left out.
 """
 
 import contextlib
+import contextvars
 import json
 import logging
 import queue
@@ -127,7 +128,9 @@ class Cluster:
         if not runs:
             return
         work = _Work(self.connected(bar), runs, finish, bar)
-        thread = threading.Thread(target=work.go, name="tidegate-cluster", daemon=True)
+        thread = threading.Thread(
+            target=contextvars.copy_context().run, args=(work.go,), name="tidegate-cluster", daemon=True
+        )
         thread.start()
         try:
             yield from work.outcomes.in_order(bar)

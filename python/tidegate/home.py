@@ -238,22 +238,23 @@ def sweep(
 
     made_by = parallel.Workers(workers, cluster)
     experiment_id, path = library.resolve(fspath(name))
-    reach.allow([Path(folder) for folder in allow] or None)
-    each = experiment.Experiment(experiment_id, path, _pairs(overrides))
-    expected = expectations({experiment_id: path}, tells=False).get(experiment_id, checks.Expectations())
-    checks.require_fits(expected, each.info)
-    tasks = each.tasks(quick, seeds, measures=expected.measures)
-    if out is None:
-        return ExperimentResult(judge(each, _run(tasks, made_by, experiment_id), [], expected, quick))
-    target = Path(out)
-    store.require_place(target)
-    with store.locked(target):
-        points = Finished(target, tasks, resume, fresh)
-        if failures := points.run(made_by, experiment_id):
-            raise TidegateError(f"{len(failures)} of {len(tasks)} runs failed: {failures[0]}")
-        result = judge(each, points.ordered(), [], expected, quick)
-        store.write_result(target, result, path)
-        points.complete()
+    with reach.allowing(allow):
+        each = experiment.Experiment(experiment_id, path, _pairs(overrides))
+        expected = expectations({experiment_id: path}, tells=False).get(experiment_id, checks.Expectations())
+        checks.require_fits(expected, each.info)
+        tasks = each.tasks(quick, seeds, measures=expected.measures)
+        if out is None:
+            points = _run(tasks, made_by, experiment_id)
+            return ExperimentResult(judge(each, points, [], expected, quick))
+        target = Path(out)
+        store.require_place(target)
+        with store.locked(target):
+            finished = Finished(target, tasks, resume, fresh)
+            if failures := finished.run(made_by, experiment_id):
+                raise TidegateError(f"{len(failures)} of {len(tasks)} runs failed: {failures[0]}")
+            result = judge(each, finished.ordered(), [], expected, quick)
+            store.write_result(target, result, path)
+            finished.complete()
     return ExperimentResult(result, target)
 
 
@@ -294,12 +295,12 @@ def reproduce(
     """
     from tidegate.commands import reproduce as command
 
-    reach.allow([Path(folder) for folder in allow] or None)
     wanted = command.Wanted(quick, seeds, all_seeds or quick or seeds is not None, first_seed)
     places = command.Places(Path(out), resume, fresh)
     made_by = parallel.Workers(workers, cluster)
     names = [fspath(name) for name in ids]
-    results = command.results_of(names, wanted, places, made_by, _pairs(overrides), ties)
+    with reach.allowing(allow):
+        results = command.results_of(names, wanted, places, made_by, _pairs(overrides), ties)
     return Results(ExperimentResult(result, Path(out) / result.info.id) for result in results)
 
 

@@ -5,6 +5,7 @@ number of workers, wherever they are.
 """
 
 import contextlib
+import contextvars
 import os
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -176,7 +177,9 @@ class Threads:
                 outcomes.put(number, result)
 
         for number in range(min(self._count, len(runs))):
-            threading.Thread(target=work, name=f"tidegate-{number}", daemon=True).start()
+            # What the caller allows (`reach`) is allowed there too.
+            context = contextvars.copy_context()
+            threading.Thread(target=context.run, args=(work,), name=f"tidegate-{number}", daemon=True).start()
         try:
             yield from outcomes.in_order(bar or Progress(0, ""))
         finally:

@@ -4,22 +4,36 @@ A scenario may come from a stranger, so what lies elsewhere is read only where t
 that ship with Tidegate include one another.
 """
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
+from contextvars import ContextVar
+from os import PathLike, fspath
 from pathlib import Path
 
 from tidegate import library
 
-_allowed: list[str] = []
+# Of this thread, and of those that it gives work to (`parallel`): calls at the same time have their own.
+_allowed: ContextVar[tuple[str, ...]] = ContextVar("allowed", default=())
 
 
 def allow(folders: Sequence[Path] | None) -> None:
-    """Let files lie in these folders as well, in this process; in place of those allowed before."""
-    _allowed[:] = [str(folder) for folder in folders or ()]
+    """Let files lie in these folders as well, from now on; in place of those allowed before."""
+    _allowed.set(tuple(str(folder) for folder in folders or ()))
+
+
+@contextlib.contextmanager
+def allowing(folders: Sequence[str | PathLike[str]]) -> Iterator[None]:
+    """Let files lie in these folders as well while the block runs; in place of those allowed before."""
+    before = _allowed.set(tuple(map(fspath, folders)))
+    try:
+        yield
+    finally:
+        _allowed.reset(before)
 
 
 def allowed() -> list[str]:
     """The folders that the user allows."""
-    return list(_allowed)
+    return list(_allowed.get())
 
 
 def of(path: Path) -> list[str]:

@@ -2,11 +2,12 @@
 
 import csv
 import json
+import threading
 
 import pytest
 
 import tidegate
-from tidegate import store, tidy
+from tidegate import parallel, reach, store, tidy
 from tidegate.errors import UsageError
 from tidegate.experiment import PointResult
 
@@ -194,3 +195,28 @@ def test_a_reason_that_did_not_occur_with_a_seed_counts_as_zero_of_it():
     ]
     every = tidy.values(points, patterns).where(metric="drops_by_reason.medium", place="links.core.reverse")
     assert every["value"] == [1.0] + [0.0] * 9 and every["seed"] == list(range(1, 11))
+
+
+def test_what_a_call_allows_is_allowed_to_that_call_alone(tmp_path):
+    (tmp_path / "one").mkdir()
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "base.toml").write_text(QUEUES)
+    mine = tmp_path / "one" / "mine.toml"
+    mine.write_text('include = "../other/base.toml"\n')
+    with pytest.raises(tidegate.ConfigError, match="lies outside"):
+        tidegate.sweep(mine, quick=True)
+    for call in (
+        tidegate.sweep,
+        lambda *given, **more: tidegate.reproduce(*given, out=tmp_path / "res", **more),
+    ):
+        assert call(mine, quick=True, allow=[tmp_path / "other"])
+        with pytest.raises(tidegate.ConfigError, match="lies outside"):
+            tidegate.load(mine)
+    # Nor to another thread meanwhile; but to those that make the runs.
+    seen = []
+    with reach.allowing([tmp_path / "other"]):
+        thread = threading.Thread(target=lambda: seen.append(reach.allowed()))
+        thread.start()
+        thread.join()
+        inside = [*parallel.Threads(2).run_ordered([parallel.Job(reach.allowed)])]
+    assert seen == [[]] and inside == [[str(tmp_path / "other")]] and reach.allowed() == []

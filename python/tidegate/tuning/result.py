@@ -1,5 +1,6 @@
 """A tuning from a program or a notebook: what the command does, and what came of it as tables."""
 
+import contextlib
 import tempfile
 from collections.abc import Sequence
 from os import PathLike, fspath
@@ -112,12 +113,10 @@ def tune(
     from tidegate.commands import tune as command
 
     made_by = parallel.Workers(workers, cluster)
-    reach.allow([Path(folder) for folder in allow] or None)
     texts = [f"{key.replace('__', '.')}={_override_text(value)}" for key, value in overrides.items()]
-    if out is not None:
-        found = command.made(fspath(name), quick, trials, Path(out), made_by, resume, fresh, texts)
-        return TuningResult(found, Path(out))
-    with tempfile.TemporaryDirectory() as scratch:
-        return TuningResult(
-            command.made(fspath(name), quick, trials, Path(scratch) / "tuning", made_by, False, False, texts)
-        )
+    with contextlib.ExitStack() as left:
+        left.enter_context(reach.allowing(allow))
+        scratch = "" if out is not None else left.enter_context(tempfile.TemporaryDirectory())
+        target = Path(out) if out is not None else Path(scratch) / "tuning"
+        found = command.made(fspath(name), quick, trials, target, made_by, resume, fresh, texts)
+    return TuningResult(found, None if out is None else target)

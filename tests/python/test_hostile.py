@@ -154,8 +154,10 @@ def test_results_that_were_changed_are_drawn_or_refused(tmp_path, tidegate_comma
         shutil.copytree(whole, changed)
         manifest = json.loads((changed / "result.json").read_text())
         points = [json.loads(line) for line in (changed / "points.jsonl").read_text().splitlines()]
-        # As one who knows of the digest of the points would do it.
-        del manifest["points_digest"]
+        # As one who knows of the digests would do it.
+        del manifest["points_digest"], manifest["digest"]
+        for point in points:
+            del point["digest"]
         damage(chance.choice([manifest, points]), chance)
         (changed / "result.json").write_text(json.dumps(manifest))
         (changed / "points.jsonl").write_text("".join(json.dumps(point) + "\n" for point in points))
@@ -175,6 +177,39 @@ def test_points_of_another_run_are_noticed(tmp_path, tidegate_command):
     shutil.copyfile(tmp_path / "two/points.jsonl", tmp_path / "one/points.jsonl")
     code, _, said = tidegate_command("report", "one")
     assert code == 3 and "points.jsonl is not the one that was written with result.json" in said
+
+
+@pytest.mark.real_core
+def test_series_of_another_point_are_noticed_when_they_are_read(tmp_path, tidegate_command):
+    (tmp_path / "e.toml").write_text(EXPERIMENT)
+    assert tidegate_command("sweep", "e.toml", "--out", "one")[0] == 0
+    export = ("export", "one", "-o", "series.csv", "--what", "series")
+    assert tidegate_command(*export)[0] == 0
+    one, two = (tmp_path / f"one/series/0000{number}.parquet" for number in (1, 3))
+    one.rename(tmp_path / "aside")
+    two.rename(one)
+    (tmp_path / "aside").rename(two)
+    code, _, said = tidegate_command(*export)
+    assert code == 3 and "00001.parquet: changed after it was written, or of another point" in said
+    # Nothing of them is in this.
+    assert tidegate_command("export", "one", "-o", "values.csv")[0] == 0
+
+
+@pytest.mark.real_core
+@pytest.mark.parametrize("change", [("status", "pass"), ("problems", []), ("quick", True)])
+def test_an_edited_manifest_is_not_reported(tmp_path, tidegate_command, change):
+    (tmp_path / "e.toml").write_text(EXPERIMENT)
+    assert tidegate_command("sweep", "e.toml", "--out", "one")[0] == 0
+    file = tmp_path / "one/result.json"
+    manifest = json.loads(file.read_text())
+    # Other white space is no change.
+    file.write_text(json.dumps(manifest))
+    assert tidegate_command("report", "one")[0] == 0
+    key, value = change
+    file.write_text(json.dumps(manifest | {key: value, "description": "x"}))
+    for command in (("report", "one"), ("export", "one", "-o", "x.csv"), ("plot", "one")):
+        code, _, said = tidegate_command(*command)
+        assert code == 3 and "result.json was changed after it was written" in said
 
 
 @pytest.mark.real_core

@@ -4,13 +4,14 @@ The points of a result that is not complete yet wait in `NAME.partial/`, one fil
 """
 
 import contextlib
+import functools
 import hashlib
 import json
 import re
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from tidegate.experiment import PointResult
 from tidegate.store.damage import require
@@ -53,16 +54,30 @@ def _digest(folder: Path, entry: dict[str, Any]) -> str:
 
     Where these are read from changes nothing.
     """
+    if not entry["series"]:
+        return _digest_with(entry, None)
+    with (folder / entry["series"]).open("rb") as file:
+        return _digest_with(entry, file)
+
+
+def _digest_with(entry: dict[str, Any], series: BinaryIO | None) -> str:
     about = {name: value for name, value in entry.items() if name not in ("digest", "series")}
     found = hashlib.sha256(json_line(about).encode())
-    if entry["series"]:
-        with (folder / entry["series"]).open("rb") as file:
-            found.update(hashlib.file_digest(file, "sha256").digest())
+    if series is not None:
+        found.update(hashlib.file_digest(series, "sha256").digest())
     return found.hexdigest()
+
+
+def _is_of(line: str, series: BinaryIO) -> bool:
+    """Whether these are the series that the point of a line was written with, as far as the line says."""
+    entry = json.loads(line)
+    return "digest" not in entry or entry["digest"] == _digest_with(entry, series)
 
 
 def read_point(folder: Path, line: str, is_checked: bool = False) -> PointResult:
     """The point of a line in `folder`; with `is_checked`, only if neither it nor its series changed since.
+
+    Else series are looked at when they are read, which in most of them is never.
 
     Raises what `damage.described` has words for.
     """
@@ -71,7 +86,10 @@ def read_point(folder: Path, line: str, is_checked: bool = False) -> PointResult
     require(entry["series"] is None or _is_series_name(entry["series"]), "a series lies elsewhere")
     if is_checked:
         require(entry.get("digest") == _digest(folder, entry), "it was changed after it was written")
-    stored = StoredSeries(folder / entry["series"], entry["series_names"]) if entry["series"] else None
+    stored = None
+    if entry["series"]:
+        is_whole = functools.partial(_is_of, line)
+        stored = StoredSeries(folder / entry["series"], entry["series_names"], is_whole=is_whole)
     return PointResult(
         entry["variant"], entry["axes"], entry["seed"], entry["summary"], entry.get("key", ""), stored
     )

@@ -201,6 +201,10 @@ def read_result(folder: Path) -> StoredResult:
             expected is None or hashlib.sha256(written).hexdigest() == expected,
             f"{_POINTS} is not the one that was written with {_MANIFEST}",
         )
+        require(
+            manifest.get("digest") in (None, _manifest_digest(manifest)),
+            f"{_MANIFEST} was changed after it was written",
+        )
         return StoredResult(
             kind=manifest["kind"],
             info=Info.from_raw(manifest["id"], manifest["experiment"]),

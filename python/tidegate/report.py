@@ -23,6 +23,8 @@ from tidegate import (
 from tidegate.store import StoredResult
 
 _SUMMARY_ROWS_MAX = 60
+# Of the template itself.
+_OWN_ANCHORS = ("results", "overview")
 
 
 def environment() -> Any:
@@ -40,18 +42,22 @@ def environment() -> Any:
 
 def render(results: Sequence[StoredResult], title: str) -> str:
     """The page about `results`."""
-    sections = [_section(result) for result in results]
+    sections = list(map(_section, results, _anchors(results)))
     groups: dict[str, list[dict[str, Any]]] = {}
     for section in sections:
         groups.setdefault(section["group"], []).append(section)
-    return environment().get_template("report.html.j2").render(
-        title=title,
-        version=results[0].version if results else "",
-        quick=any(result.quick for result in results),
-        sections=sections,
-        groups=list(groups.items()),
-        total=_total(results),
-        numbered=numbered,
+    return (
+        environment()
+        .get_template("report.html.j2")
+        .render(
+            title=title,
+            version=results[0].version if results else "",
+            quick=any(result.quick for result in results),
+            sections=sections,
+            groups=list(groups.items()),
+            total=_total(results),
+            numbered=numbered,
+        )
     )
 
 
@@ -60,12 +66,30 @@ def numbered(titles: Sequence[str]) -> list[dict[str, Any]]:
     return [column(title, number=index > 0) for index, title in enumerate(titles)]
 
 
-def _section(result: StoredResult) -> dict[str, Any]:
+def _anchors(results: Sequence[StoredResult]) -> list[str]:
+    """What each section is called in the page: by its id, and where another is called so, by a number too."""
+    taken = set(_OWN_ANCHORS)
+    found = []
+    for result in results:
+        plain = anchor = "".join(letter if letter.isalnum() else "-" for letter in result.info.id)
+        number = 1
+        while taken & (own := {anchor, *(_of_figure(anchor, each["id"]) for each in result.info.figures)}):
+            number += 1
+            anchor = f"{plain}--{number}"
+        taken |= own
+        found.append(anchor)
+    return found
+
+
+def _of_figure(anchor: str, figure_id: str) -> str:
+    return f"{anchor}-{figure_id}"
+
+
+def _section(result: StoredResult, anchor: str) -> dict[str, Any]:
     info = result.info
-    anchor = "".join(letter if letter.isalnum() else "-" for letter in info.id)
     shown = []
     for figure in figures.build_all(info, result.points, result.references, result.scenario):
-        about = report_figures.shown(figure, result, f"{anchor}-{figure.id}")
+        about = report_figures.shown(figure, result, _of_figure(anchor, figure.id))
         shown.append(about | {"table": _shown_table(figure.table)})
     moving = network_view.build(result)
     seeds = display.fewest_seeds(result.points)

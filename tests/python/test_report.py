@@ -44,6 +44,16 @@ def test_the_page_loads_nothing(result):
     assert page.count("<script") == page.count("</script>")
 
 
+@pytest.mark.parametrize("other", ["two/share", "two-share", "two/share-time", "results", "overview"])
+def test_every_id_of_a_page_is_there_once(result, other):
+    again = dataclasses.replace(result, info=dataclasses.replace(result.info, id=other))
+    page = report.render([result, again, again], "Three")
+    ids = re.findall(r"\sid=\"([^\"]*)\"", page)
+    assert len(ids) == len(set(ids)) and "two-share" in ids
+    linked = set(re.findall(r"""href="#([^"]+)\"""", page))
+    assert linked <= {*ids, "top"}
+
+
 def test_the_page_shows_what_matters(result):
     page = report.render([result, result], "Two")
     for text in (
@@ -56,7 +66,11 @@ def test_the_page_shows_what_matters(result):
         "1.5 Mb/s",
     ):
         assert text in page
-    assert re.findall(r'<figure id="(.*?)">', page) == 2 * ["two-share-throughput", "two-share-time"]
+    assert re.findall(r'<figure id="(.*?)">', page) == [
+        f"{section}-{figure}"
+        for section in ("two-share", "two-share--2")
+        for figure in ("throughput", "time")
+    ]
     assert page.count('<svg class="chart"') == 4
 
 

@@ -302,6 +302,14 @@ def _aggregate(name: str, law: Callable[[Vector], float]) -> Callable[[_Evaluati
     return lambda evaluation, arguments: real(law(evaluation.vector(arguments, name)))
 
 
+def _jain(values: Vector) -> float:
+    """As the summary has it: nothing is no fair share."""
+    index = stats.jain(values)
+    if index is None:
+        raise NoValueError("jain() has no value: all that it compares are zero")
+    return index
+
+
 def _unary(name: str) -> Callable[[_Evaluation, list[ast.expr]], Value]:
     def call(evaluation: _Evaluation, arguments: list[ast.expr]) -> Value:
         if len(arguments) != 1:
@@ -427,7 +435,7 @@ FUNCTIONS: dict[str, Callable[[_Evaluation, list[ast.expr]], Value]] = {
     "count": _aggregate("count", len),
     "std": _aggregate("std", stats.deviation),
     "cov": _aggregate("cov", lambda values: stats.deviation(values) / stats.mean(values)),
-    "jain": _aggregate("jain", stats.jain),
+    "jain": _aggregate("jain", _jain),
     "quantile": _quantile,
     **{name: _unary(name) for name in arithmetic.UNARY},
     "series_mean": _series("series_mean", lambda values: values.mean()),

@@ -109,10 +109,10 @@ def quantile(values: Sequence[float], q: float) -> float:
     return ordered[below] + (ordered[above] - ordered[below]) * (position - below)
 
 
-def jain(values: Sequence[float]) -> float:
-    """Jain's fairness index: 1 where all are equal, 1/n where one has all."""
+def jain(values: Sequence[float]) -> float | None:
+    """Jain's fairness index: 1 where all are equal, 1/n where one has all; None where nobody has anything."""
     squares = math.fsum(value * value for value in values)
-    return math.fsum(values) ** 2 / (len(values) * squares) if squares else 1.0
+    return math.fsum(values) ** 2 / (len(values) * squares) if squares else None
 
 
 class Spread(NamedTuple):

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate import measure
-from tidegate.errors import LackingError, MeasureError
+from tidegate.errors import LackingError, MeasureError, NoValueError
 from tidegate.experiment import PointResult
 
 
@@ -147,6 +147,16 @@ def finite_or_refused(source):
 @given(st.text(max_size=200))
 def test_any_text_gives_a_number_or_a_measure_error(source):
     finite_or_refused(source)
+
+
+def test_who_gets_nothing_has_no_fairness():
+    run = PointResult(None, {}, 1, {"flows": {name: {"goodput_bps": 0.0} for name in "ab"}})
+    with pytest.raises(NoValueError, match="all that it compares are zero"):
+        measure.evaluate('jain("flows.*.goodput_bps")', run)
+    run.summary["flows"]["a"]["goodput_bps"] = 1.0
+    assert measure.evaluate('jain("flows.*.goodput_bps")', run) == 0.5
+    with pytest.raises(MeasureError, match="zero"):
+        measure.parse("jain(0, 0)")
 
 
 def test_what_was_not_counted_is_zero():

@@ -27,7 +27,7 @@ _UNITS = {
     "hops": "packet-hops",
 }  # fmt: skip
 # Sections of a summary that have an entry for each name.
-_NAMED = ("flows", "links", "domains", "markers", "nodes", "hosts")
+_NAMED = ("flows", "links", "fluids", "domains", "markers", "nodes", "hosts")
 FORMATS = (".csv", ".parquet", ".arrow")
 _NAMES_SHOWN = 40
 
@@ -131,9 +131,12 @@ def _cell(value: Any) -> str:
 def unit_of(metric: str) -> str:
     """The unit in the name of a metric or of a series; "1" for ratios, nothing for what only counts.
 
-    Of `queue_packets.mean` it is in front of the dot, of `links.core.queue_bytes` behind the last.
+    Of `queue_packets.mean` it is in front of the dot, of `links.core.queue_bytes` behind the last. What is
+    counted by reason is packets, whatever the reason is called.
     """
     for part in reversed(metric.split(".")):
+        if part in paths.BY_REASON:
+            return "packets"
         unit = _UNITS.get(part.rpartition("_")[2])
         if unit is not None:
             return unit

@@ -175,6 +175,20 @@ def test_units_follow_the_names():
     assert {name: tidy.unit_of(name) for name in expected} == expected
 
 
+def test_fluids_have_places_and_reasons_are_packets():
+    summary = {
+        "fluids": {"crowd": {"rtt_ms": 4.0, "loss_ratio": 0.1}},
+        "links": {"core": {"drops_by_reason": {"medium": 3}, "reverse": {"marks_by_reason": {"step": 1}}}},
+    }
+    rows = tidy.values([PointResult(None, {}, 1, summary)]).rows()
+    assert [(row["place"], row["metric"], row["unit"], row["value"]) for row in rows] == [
+        ("fluids.crowd", "rtt_ms", "ms", 4.0),
+        ("fluids.crowd", "loss_ratio", "1", 0.1),
+        ("links.core", "drops_by_reason.medium", "packets", 3.0),
+        ("links.core.reverse", "marks_by_reason.step", "packets", 1.0),
+    ]
+
+
 def test_an_empty_table_is_one():
     frame = tidy.values([PointResult(None, {}, 1, {})])
     assert len(frame) == 0 and frame.to_csv() == "variant,seed,place,metric,unit,value\n"
